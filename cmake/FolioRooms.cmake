@@ -1,0 +1,59 @@
+# One library target per room: folio_room(base SOURCES ... DEPS rooms... LIBS outside libraries...).
+# Headers are included as "folio/<room>/<file>.h".
+
+include(GNUInstallDirs)
+
+function(folio_compile_options target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wundef -Wnon-virtual-dtor
+                                           -Woverloaded-virtual -Wcast-align)
+  # Only what the code says is fused: results then do not depend on the compiler.
+  target_compile_options(${target} PRIVATE -ffp-contract=off)
+  # GCC 12 sees overlaps in std::string's operator+ that are not there (its bug 105651).
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(${target} PRIVATE -Wno-restrict)
+  endif()
+  if(FOLIO_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(FOLIO_SANITIZE)
+    target_compile_options(${target} PUBLIC -fsanitize=address,undefined -fno-omit-frame-pointer
+                                            -fno-sanitize-recover=undefined)
+    target_link_options(${target} PUBLIC -fsanitize=address,undefined)
+  endif()
+endfunction()
+
+function(folio_room room)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  set(target folio_${room})
+  add_library(${target} STATIC ${ARG_SOURCES})
+  add_library(folio::${room} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${room})
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
+                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  folio_compile_options(${target})
+  foreach(dep ${ARG_DEPS})
+    target_link_libraries(${target} PUBLIC folio::${dep})
+  endforeach()
+  target_link_libraries(${target} PRIVATE ${ARG_LIBS})
+  install(TARGETS ${target} EXPORT folioTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endfunction()
+
+# Tests of one room, in one program: folio_tests(base SOURCES a_test.cc ... DEPS rooms LIBS libs).
+function(folio_tests room)
+  if(NOT FOLIO_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  set(target folio_${room}_test)
+  add_executable(${target} ${ARG_SOURCES})
+  folio_compile_options(${target})
+  target_link_libraries(${target} PRIVATE folio::${room} GTest::gtest_main fmt::fmt ${ARG_LIBS})
+  foreach(dep ${ARG_DEPS})
+    target_link_libraries(${target} PRIVATE folio::${dep})
+  endforeach()
+  target_compile_definitions(${target} PRIVATE FOLIO_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  include(GoogleTest)
+  gtest_discover_tests(${target} TEST_PREFIX "${room}/" DISCOVERY_TIMEOUT 60
+                       PROPERTIES TIMEOUT 600 ENVIRONMENT OMP_WAIT_POLICY=PASSIVE)
+endfunction()

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace folio {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+// Receives each message, without a newline at its end. Called under a lock: one at a time.
+using LogSink = std::function<void(LogLevel, std::string_view)>;
+
+// Messages below `level` are dropped. The first sink writes lines to stderr.
+void SetLogLevel(LogLevel level);
+void SetLogSink(LogSink sink);
+
+void Log(LogLevel level, std::string_view message);
+inline void LogInfo(std::string_view message) {
+  Log(LogLevel::kInfo, message);
+}
+inline void LogWarning(std::string_view message) {
+  Log(LogLevel::kWarning, message);
+}
+inline void LogDebug(std::string_view message) {
+  Log(LogLevel::kDebug, message);
+}
+
+}  // namespace folio

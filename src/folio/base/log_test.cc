@@ -1,0 +1,52 @@
+#include "folio/base/log.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace folio {
+namespace {
+
+TEST(Log, FirstSinkWritesWholeLinesToStderr) {
+  EXPECT_EXIT(
+      {
+        LogWarning("careful: 100%s");
+        std::_Exit(0);  // no leak check among the other tests' threads
+      },
+      testing::ExitedWithCode(0), "^careful: 100%s\n$");
+}
+
+TEST(Log, MessagesBelowTheLevelAreDropped) {
+  std::vector<std::string> seen;
+  SetLogSink([&](LogLevel, std::string_view message) { seen.emplace_back(message); });
+  LogDebug("a");
+  LogInfo("b");
+  SetLogLevel(LogLevel::kWarning);
+  LogInfo("c");
+  LogWarning("d");
+  Log(LogLevel::kError, "e");
+  SetLogLevel(LogLevel::kDebug);
+  LogDebug("f");
+  EXPECT_EQ(seen, (std::vector<std::string>{"b", "d", "e", "f"}));
+}
+
+TEST(Log, TheSinkIsCalledByOneThreadAtATime) {
+  std::vector<int> lengths;  // unguarded: the logger's lock must do
+  SetLogSink([&](LogLevel, std::string_view message) {
+    lengths.push_back(static_cast<int>(message.size()));
+  });
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([] {
+      for (int i = 0; i < 2000; ++i) LogWarning("four");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(lengths, std::vector<int>(8000, 4));
+}
+
+}  // namespace
+}  // namespace folio

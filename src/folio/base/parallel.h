@@ -1,0 +1,42 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+namespace folio {
+
+// Number of threads that ParallelFor uses. Starts as the number of processors this process may use.
+int Threads();
+// REQUIRES: threads >= 1. Not to be called while a ParallelFor runs.
+void SetThreads(int threads);
+
+namespace internal {
+void ParallelTasks(int64_t tasks, void (*run)(void* context, int64_t task, int thread),
+                   void* context);
+}  // namespace internal
+
+// Calls f(task, thread) once for each task in [0, tasks), on up to Threads() threads, and returns
+// when all are done; thread is in [0, Threads()). Tasks must be independent: which thread runs
+// which is not fixed, so results stay the same only if work is cut by size and never by thread.
+// Inside another ParallelFor the tasks run one after the other on the calling thread, with its
+// number. f must not throw.
+template <class F>
+void ParallelFor(int64_t tasks, F&& f) {
+  internal::ParallelTasks(
+      tasks,
+      [](void* context, int64_t task, int thread) {
+        (*static_cast<std::remove_reference_t<F>*>(context))(task, thread);
+      },
+      const_cast<void*>(static_cast<const void*>(&f)));
+}
+
+// Cuts [0, n) into pieces of `grain` (the last may be shorter) and calls f(begin, end, thread).
+template <class F>
+void ParallelRange(int64_t n, int64_t grain, F&& f) {
+  ParallelFor((n + grain - 1) / grain, [&](int64_t task, int thread) {
+    f(task * grain, std::min(n, (task + 1) * grain), thread);
+  });
+}
+
+}  // namespace folio

@@ -1,0 +1,118 @@
+#include "folio/base/strings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+
+namespace folio {
+namespace {
+
+struct Scaled {
+  double value;
+  size_t unit;
+};
+
+// Divides by 1000 until the value, rounded to `decimals`, is below 1000 or units run out.
+Scaled Scale(double value, size_t units, int decimals) {
+  const double limit = 1000.0 - 0.5 * std::pow(10.0, -decimals);
+  size_t unit = 0;
+  while (unit + 1 < units && std::abs(value) >= (unit == 0 ? 1000.0 : limit)) {
+    value /= 1000.0;
+    ++unit;
+  }
+  return {value, unit};
+}
+
+}  // namespace
+
+int EditDistance(std::string_view a, std::string_view b) {
+  std::vector<int> before, previous(b.size() + 1), current(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) previous[j] = static_cast<int>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    current[0] = static_cast<int>(i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const int substitution = previous[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      current[j] = std::min({previous[j] + 1, current[j - 1] + 1, substitution});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        current[j] = std::min(current[j], before[j - 2] + 1);
+      }
+    }
+    before = previous;
+    std::swap(previous, current);
+  }
+  return previous[b.size()];
+}
+
+std::string Nearest(std::string_view word, std::span<const std::string> candidates) {
+  std::string best;
+  int best_distance = std::min(3, static_cast<int>(word.size()));
+  for (const std::string& candidate : candidates) {
+    const int distance = EditDistance(word, candidate);
+    if (distance >= best_distance) continue;
+    best_distance = distance;
+    best = candidate;
+  }
+  return best;
+}
+
+std::vector<std::string> Split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (;;) {
+    const size_t end = text.find(separator);
+    parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string Join(std::span<const std::string> parts, std::string_view separator) {
+  std::string joined;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) joined += separator;
+    joined += parts[i];
+  }
+  return joined;
+}
+
+std::string HumanBytes(double bytes) {
+  static constexpr std::array kUnits = {"B", "KB", "MB", "GB", "TB", "PB"};
+  const Scaled scaled = Scale(bytes, kUnits.size(), 2);
+  if (scaled.unit == 0) return fmt::format("{:.0f} B", bytes);
+  return fmt::format("{:.2f} {}", scaled.value, kUnits[scaled.unit]);
+}
+
+std::string HumanCount(double count) {
+  static constexpr std::array kUnits = {"", "K", "M", "B", "T"};
+  const Scaled scaled = Scale(count, kUnits.size(), 1);
+  if (scaled.unit == 0) return fmt::format("{:.0f}", count);
+  return fmt::format("{:.1f}{}", scaled.value, kUnits[scaled.unit]);
+}
+
+std::string HumanSeconds(double seconds) {
+  if (!std::isfinite(seconds)) return "?";
+  if (seconds < 0) return fmt::format("-{}", HumanSeconds(-seconds));
+  if (seconds < 0.9995e-3) return fmt::format("{:.0f}us", seconds * 1e6);
+  if (seconds < 0.9995) return fmt::format("{:.0f}ms", seconds * 1e3);
+  if (seconds < 59.95) return fmt::format("{:.1f}s", seconds);
+  if (seconds >= 1e15) return fmt::format("{:.0e}s", seconds);
+  const int64_t whole = std::llround(seconds);
+  if (whole < 3600) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
+  if (whole < 86400) return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
+  return fmt::format("{}d{:02}h", whole / 86400, whole / 3600 % 24);
+}
+
+std::string WithCommas(int64_t value) {
+  const std::string digits = std::to_string(value);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const bool after_digit = i > 0 && digits[i - 1] != '-';
+    if (after_digit && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+}  // namespace folio

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace folio {
+
+// Fewest insertions, deletions, substitutions and swaps of neighbours that turn a into b
+// (Damerau-Levenshtein, optimal string alignment). Bytes, not characters.
+int EditDistance(std::string_view a, std::string_view b);
+
+// The candidate closest to `word` within 2 edits (and fewer than the word's length), or "" if none.
+std::string Nearest(std::string_view word, std::span<const std::string> candidates);
+
+std::vector<std::string> Split(std::string_view text, char separator);
+std::string Join(std::span<const std::string> parts, std::string_view separator);
+
+std::string HumanBytes(double bytes);      // "1.50 GB", powers of 1000
+std::string HumanCount(double count);      // "124.4M"
+std::string HumanSeconds(double seconds);  // "58m04s"
+std::string WithCommas(int64_t value);     // "124,439,808"
+
+}  // namespace folio

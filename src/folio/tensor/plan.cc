@@ -1,0 +1,95 @@
+#include "folio/tensor/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <numeric>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+
+namespace folio {
+
+MemoryPlan::Id MemoryPlan::Add(std::string name, Dtype dtype, Shape shape, int64_t first_tick,
+                               int64_t last_tick) {
+  FOLIO_CHECK(first_tick <= last_tick, "buffer dies before it is born");
+  int64_t bytes = static_cast<int64_t>(DtypeSize(dtype));
+  bool too_large = false;
+  for (int64_t dim : shape.dims()) {
+    too_large |= __builtin_mul_overflow(bytes, dim, &bytes) || bytes > INT64_MAX / 4;
+  }
+  const size_t padded = (static_cast<size_t>(bytes) + 2 * kAlignment - 1) / kAlignment * kAlignment;
+  if (too_large || padded > INT64_MAX / 2 - total_bytes_) {
+    throw Error(ErrorKind::kResource, fmt::format("buffer '{}' is too large", name),
+                fmt::format("its shape is {}", shape.ToString()),
+                "lower the batch size, the context or the model's size");
+  }
+  total_bytes_ += padded;
+  buffers_.push_back({std::move(name), dtype, shape, first_tick, last_tick, padded, 0});
+  return static_cast<Id>(buffers_.size()) - 1;
+}
+
+void MemoryPlan::Place() {
+  std::vector<size_t> order(buffers_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return buffers_[a].bytes > buffers_[b].bytes; });
+  std::vector<const Buffer*> placed;  // by offset
+  arena_bytes_ = 0;
+  for (size_t index : order) {
+    Buffer& buffer = buffers_[index];
+    size_t offset = 0;
+    for (const Buffer* other : placed) {
+      const bool meet =
+          other->first_tick <= buffer.last_tick && buffer.first_tick <= other->last_tick;
+      if (!meet) continue;
+      if (offset + buffer.bytes <= other->offset) break;
+      offset = std::max(offset, other->offset + other->bytes);
+    }
+    buffer.offset = offset;
+    arena_bytes_ = std::max(arena_bytes_, offset + buffer.bytes);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), offset,
+                         [](size_t at, const Buffer* other) { return at < other->offset; }),
+        &buffer);
+  }
+}
+
+size_t MemoryPlan::peak_bytes() const {
+  std::map<int64_t, int64_t> change;  // tick -> bytes born minus bytes died
+  for (const Buffer& buffer : buffers_) {
+    change[buffer.first_tick] += static_cast<int64_t>(buffer.bytes);
+    if (buffer.last_tick != kAlways) {
+      change[buffer.last_tick + 1] -= static_cast<int64_t>(buffer.bytes);
+    }
+  }
+  int64_t alive = 0, peak = 0;
+  for (const auto& [tick, bytes] : change) peak = std::max(peak, alive += bytes);
+  return static_cast<size_t>(peak);
+}
+
+Arena::Arena(const MemoryPlan& plan) : bytes_(plan.arena_bytes()) {
+  if (bytes_ == 0) return;
+  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(MemoryPlan::kAlignment, bytes_)));
+  if (memory_ == nullptr) {
+    throw Error(ErrorKind::kResource, fmt::format("cannot allocate {}", HumanBytes(double(bytes_))),
+                "the system has not that much memory free",
+                "lower the batch size, the context or the model's size");
+  }
+  std::memset(memory_.get(), 0, bytes_);
+}
+
+Tensor Arena::Get(const MemoryPlan& plan, MemoryPlan::Id id) const {
+  const MemoryPlan::Buffer& buffer = plan[id];
+  FOLIO_CHECK(buffer.offset + buffer.bytes <= bytes_, "the plan was not placed for this arena");
+  return {memory_.get() + buffer.offset, buffer.dtype, buffer.shape};
+}
+
+void Arena::Free::operator()(std::byte* p) const {
+  std::free(p);
+}
+
+}  // namespace folio

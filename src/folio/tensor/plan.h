@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "folio/tensor/tensor.h"
+
+namespace folio {
+
+// Every buffer of a computation, known before it starts. A buffer lives over an inclusive range of
+// ticks (the order of operations, counted by whoever plans); buffers whose lives do not meet may
+// share memory.
+class MemoryPlan {
+ public:
+  struct Buffer {
+    std::string name;
+    Dtype dtype;
+    Shape shape;
+    int64_t first_tick = 0, last_tick = 0;
+    // Rounded up to kAlignment, plus one vector that kernels may read past the end.
+    size_t bytes = 0;
+    size_t offset = 0;  // from the start of the arena, set by Place
+  };
+  using Id = int;
+
+  static constexpr size_t kAlignment = 64;
+  static constexpr int64_t kAlways = INT64_MAX;  // as last_tick: lives to the end
+
+  // Throws a kResource Error where the size, or that of all buffers together, nears 63 bits.
+  Id Add(std::string name, Dtype dtype, Shape shape, int64_t first_tick = 0,
+         int64_t last_tick = kAlways);
+
+  // Gives each buffer its offset: largest first, each at the lowest place free over its life.
+  void Place();
+
+  std::span<const Buffer> buffers() const { return buffers_; }
+  const Buffer& operator[](Id id) const { return buffers_[static_cast<size_t>(id)]; }
+  size_t arena_bytes() const { return arena_bytes_; }  // after Place
+  size_t peak_bytes() const;  // the most that is alive at one tick: a lower bound of the arena
+
+ private:
+  std::vector<Buffer> buffers_;
+  size_t total_bytes_ = 0;  // of all buffers, a bound of every sum of offsets and sizes
+  size_t arena_bytes_ = 0;
+};
+
+// Memory for a placed plan, allocated once, zero at first. Throws a kResource Error that says how
+// many bytes were wanted if the system refuses.
+class Arena {
+ public:
+  Arena() = default;
+  explicit Arena(const MemoryPlan& plan);
+
+  Tensor Get(const MemoryPlan& plan, MemoryPlan::Id id) const;
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const;
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace folio

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+#include "folio/base/check.h"
+#include "folio/tensor/dtype.h"
+
+namespace folio {
+
+// Sizes of up to kMaxRank dimensions, the outermost first.
+class Shape {
+ public:
+  static constexpr int kMaxRank = 5;
+
+  Shape() = default;
+  Shape(std::initializer_list<int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
+  explicit Shape(std::span<const int64_t> dims);
+
+  int rank() const { return rank_; }
+  int64_t operator[](int i) const { return dims_[static_cast<size_t>(i)]; }
+  int64_t back() const { return dims_[static_cast<size_t>(rank_ - 1)]; }
+  int64_t count() const;  // product of the sizes; 1 for rank 0
+  std::span<const int64_t> dims() const { return {dims_.data(), static_cast<size_t>(rank_)}; }
+  std::string ToString() const;  // "(2, 3)"
+  bool operator==(const Shape& other) const = default;
+
+ private:
+  std::array<int64_t, kMaxRank> dims_{};
+  int rank_ = 0;
+};
+
+// A view of a dense row-major array that someone else owns; copying it copies the view. An empty
+// Tensor (no data) stands for an operand that is absent.
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(void* data, Dtype dtype, Shape shape)
+      : data_(static_cast<std::byte*>(data)), dtype_(dtype), shape_(shape) {}
+  template <class T>
+  Tensor(T* data, Shape shape) : Tensor(data, DtypeOf<T>(), shape) {}
+
+  explicit operator bool() const { return data_ != nullptr; }
+  Dtype dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  int64_t dim(int i) const { return shape_[i]; }
+  int64_t count() const { return shape_.count(); }
+  size_t bytes() const { return static_cast<size_t>(count()) * DtypeSize(dtype_); }
+  std::byte* raw() const { return data_; }
+
+  // The elements. REQUIRES: T is the dtype's C++ type. Null for an absent operand.
+  template <class T>
+  T* data() const {
+    FOLIO_CHECK(data_ == nullptr || dtype_ == DtypeOf<T>(), "tensor read as another dtype");
+    return reinterpret_cast<T*>(data_);
+  }
+
+  // The same elements under another shape of equal count.
+  Tensor Reshape(Shape shape) const;
+  // Rows [begin, end) of the outermost dimension.
+  Tensor Slice(int64_t begin, int64_t end) const;
+
+ private:
+  std::byte* data_ = nullptr;
+  Dtype dtype_ = Dtype::kF32;
+  Shape shape_;
+};
+
+// B sequences of T rows of C elements, each row contiguous, rows and sequences any distance apart:
+// the q, k and v parts of one fused array, or a cache with room for more rows.
+struct SequenceView {
+  std::byte* data = nullptr;
+  Dtype dtype = Dtype::kF32;
+  int64_t B = 0, T = 0, C = 0;
+  int64_t batch_stride = 0;  // elements from one sequence to the next
+  int64_t row_stride = 0;    // elements from one row to the next
+
+  SequenceView() = default;
+  // Columns [column, column + C) of a dense (B*T, width) tensor.
+  SequenceView(const Tensor& x, int64_t B, int64_t T, int64_t column, int64_t C);
+
+  explicit operator bool() const { return data != nullptr; }
+  template <class Number>
+  Number* row(int64_t b, int64_t t) const {
+    FOLIO_CHECK(dtype == DtypeOf<Number>(), "tensor read as another dtype");
+    return reinterpret_cast<Number*>(data) + b * batch_stride + t * row_stride;
+  }
+};
+
+}  // namespace folio
