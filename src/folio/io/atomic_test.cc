@@ -1,0 +1,176 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "folio/io/file.h"
+#include "folio/io/posix.h"
+#include "folio/io/test_files.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+class AtomicTest : public InTemporaryDirectory {
+ protected:
+  // A directory holding one file with this text.
+  void MakeDirectory(const std::string& name, const std::string& text) {
+    fs::create_directories(At(name));
+    std::ofstream(At(name) / "text") << text;
+  }
+  std::string TextIn(const std::string& name) { return ReadFile(At(name) / "text"); }
+};
+
+TEST_F(AtomicTest, FileIsNotThereBeforeCommit) {
+  AtomicFile file(At("a"));
+  file.Write("one ");
+  file.Write("two");
+  EXPECT_FALSE(fs::exists(At("a")));
+  EXPECT_EQ(Names(), (Strings{".a.tmp-" + std::to_string(getpid())}));
+  file.Commit();
+  EXPECT_EQ(file.written(), 7u);
+  EXPECT_EQ(ReadFile(At("a")), "one two");
+  EXPECT_EQ(Names(), (Strings{"a"}));
+}
+
+TEST_F(AtomicTest, WithoutCommitTheOldFileStays) {
+  WriteFileAtomically(At("a"), "old");
+  {
+    AtomicFile file(At("a"));
+    file.Write("new");
+  }
+  EXPECT_EQ(ReadFile(At("a")), "old");
+  EXPECT_EQ(Names(), (Strings{"a"}));
+}
+
+TEST_F(AtomicTest, AFullDiskLeavesTheOldFileAndNothingElse) {
+  WriteFileAtomically(At("a"), "old");
+  rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{1000, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const std::string error =
+      ErrorOf([&] { WriteFileAtomically(At("a"), std::string(5000, 'x')); }, ErrorKind::kRuntime);
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_TRUE(Contains(error, "a | File too large"));
+  EXPECT_EQ(ReadFile(At("a")), "old");
+  EXPECT_EQ(Names(), (Strings{"a"}));
+}
+
+TEST_F(AtomicTest, AFullDiskIsCalledSo) {
+  try {
+    internal::ThrowCannotWrite("x", ENOSPC);
+  } catch (const Error& error) {
+    EXPECT_TRUE(Contains(error.help(), "make room"));
+  }
+}
+
+TEST_F(AtomicTest, ImpossibleTargetsAreErrorsThatNameThem) {
+  const auto try_file = [&](const fs::path& path) {
+    return ErrorOf([&] { AtomicFile file(path); }, ErrorKind::kRuntime);
+  };
+  fs::create_directory(At("directory"));
+  EXPECT_TRUE(Contains(try_file(At("none/file")), "none is not an existing directory"));
+  EXPECT_TRUE(Contains(try_file(At("directory")), "Is a directory"));
+  EXPECT_TRUE(Contains(try_file("/dev/null"), "/dev/null"));
+  EXPECT_TRUE(Contains(try_file("/"), "cannot write"));
+  EXPECT_TRUE(Contains(try_file(""), "cannot write"));
+  WriteFileAtomically(At("file"), "");
+  EXPECT_TRUE(Contains(try_file(At("file") / "below"), "file is not an existing directory"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { AtomicDirectory d(At("file")); }, ErrorKind::kRuntime),
+                       "Not a directory"));
+  EXPECT_EQ(Names(), (Strings{"directory", "file"}));
+}
+
+TEST_F(AtomicTest, ASymbolicLinkIsWrittenWhereItPoints) {
+  fs::create_directory(At("real"));
+  WriteFileAtomically(At("real/a"), "old");
+  fs::create_symlink(At("real/a"), At("link"));
+  WriteFileAtomically(At("link"), "new");
+  EXPECT_TRUE(fs::is_symlink(At("link")));
+  EXPECT_EQ(ReadFile(At("real/a")), "new");
+  EXPECT_EQ(Names(), (Strings{"link", "real"}));
+}
+
+TEST_F(AtomicTest, LeftoversOfAKilledWriterAreRemovedAndNothingElseIs) {
+  std::ofstream(At(".a.tmp-1234567")) << "half";
+  MakeDirectory(".a.tmp-89", "half");
+  std::ofstream(At(".a.tmp-12x")) << "mine";
+  std::ofstream(At(".ab.tmp-12")) << "mine";
+  WriteFileAtomically(At("a"), "whole");
+  EXPECT_EQ(Names(), (Strings{".a.tmp-12x", ".ab.tmp-12", "a"}));
+}
+
+TEST_F(AtomicTest, ALivingWritersTemporaryIsLeftAlone) {
+  const fs::path other = At(".a.tmp-1234567");
+  const internal::FileDescriptor fd(open(other.c_str(), O_CREAT | O_WRONLY, 0666));
+  ASSERT_EQ(flock(fd.get(), LOCK_EX), 0);
+  WriteFileAtomically(At("a"), "whole");
+  EXPECT_EQ(Names(), (Strings{".a.tmp-1234567", "a"}));
+}
+
+TEST_F(AtomicTest, TwoWritersOfOneTargetAreRefused) {
+  AtomicFile first(At("a"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { AtomicFile second(At("a")); }, ErrorKind::kRuntime), "somebody else"));
+  first.Write("first");
+  first.Commit();
+  EXPECT_EQ(ReadFile(At("a")), "first");
+}
+
+TEST_F(AtomicTest, DirectoryReplacesTheOldOneWhole) {
+  for (const std::string text : {"one", "two", "three"}) {
+    AtomicDirectory directory(At("d/"));
+    WriteFileAtomically(directory.path() / "text", text);
+    fs::create_directory(directory.path() / "below");
+    WriteFileAtomically(directory.path() / "below" / text, text);
+    directory.Commit();
+    EXPECT_EQ(TextIn("d"), text);
+    EXPECT_FALSE(fs::exists(At("d/below/one")) && text != "one");
+    EXPECT_EQ(Names(), (Strings{"d"}));
+  }
+}
+
+TEST_F(AtomicTest, DirectoryWithoutCommitLeavesTheOldOne) {
+  MakeDirectory("d", "old");
+  {
+    AtomicDirectory directory(At("d"));
+    WriteFileAtomically(directory.path() / "text", "new");
+  }
+  EXPECT_EQ(TextIn("d"), "old");
+  EXPECT_EQ(Names(), (Strings{"d"}));
+}
+
+TEST_F(AtomicTest, DirectoryReplacesWithoutExchange) {
+  MakeDirectory("d", "old");
+  MakeDirectory("n", "new");
+  internal::ReplaceDirectory(At("n"), At("d"), false);
+  EXPECT_EQ(TextIn("d"), "new");
+  EXPECT_EQ(Names(), (Strings{"d"}));
+}
+
+TEST_F(AtomicTest, AnInterruptedReplacementPutsTheOldDirectoryBack) {
+  MakeDirectory(".d.old-77", "old");
+  MakeDirectory(".d.tmp-77", "new");
+  { AtomicDirectory directory(At("d")); }
+  EXPECT_EQ(TextIn("d"), "old");
+  EXPECT_EQ(Names(), (Strings{"d"}));
+}
+
+TEST_F(AtomicTest, AFinishedReplacementLosesItsOldDirectory) {
+  MakeDirectory(".d.old-77", "old");
+  MakeDirectory("d", "new");
+  { AtomicDirectory directory(At("d")); }
+  EXPECT_EQ(TextIn("d"), "new");
+  EXPECT_EQ(Names(), (Strings{"d"}));
+}
+
+}  // namespace
+}  // namespace folio

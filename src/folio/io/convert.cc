@@ -1,0 +1,126 @@
+#include "folio/io/convert.h"
+
+#include <bit>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "folio/base/check.h"
+
+namespace folio {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "files are little-endian, and so is all");
+
+template <class T>
+T Load(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+float FromBF16(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+// IEEE 754 binary16: 1 sign, 5 exponent (bias 15), 10 fraction bits.
+float FromF16(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
+  const uint32_t exponent = (bits >> 10) & 31u;
+  const uint32_t fraction = bits & 0x3ffu;
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
+  }
+  return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
+}
+
+template <class Out>
+void DecodeFloatsTo(const std::byte* data, Dtype from, std::span<Out> out) {
+  switch (from) {
+    case Dtype::kF64:
+      for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<Out>(Load<double>(data + 8 * i));
+      return;
+    case Dtype::kF32:
+      for (size_t i = 0; i < out.size(); ++i) out[i] = Load<float>(data + 4 * i);
+      return;
+    case Dtype::kF16:
+      for (size_t i = 0; i < out.size(); ++i) out[i] = FromF16(Load<uint16_t>(data + 2 * i));
+      return;
+    case Dtype::kBF16:
+      for (size_t i = 0; i < out.size(); ++i) out[i] = FromBF16(Load<uint16_t>(data + 2 * i));
+      return;
+    default:
+      FOLIO_CHECK(false, "not a floating dtype");
+  }
+}
+
+template <class In, class Out>
+std::optional<size_t> DecodeIntegersFrom(const std::byte* data, std::span<Out> out) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    const In value = Load<In>(data + sizeof(In) * i);
+    if (!std::in_range<Out>(value)) return i;
+    out[i] = static_cast<Out>(value);
+  }
+  return std::nullopt;
+}
+
+template <class Out>
+std::optional<size_t> DecodeIntegersTo(const std::byte* data, Dtype from, std::span<Out> out) {
+  switch (from) {
+    case Dtype::kI64:
+      return DecodeIntegersFrom<int64_t>(data, out);
+    case Dtype::kI32:
+      return DecodeIntegersFrom<int32_t>(data, out);
+    case Dtype::kU32:
+      return DecodeIntegersFrom<uint32_t>(data, out);
+    case Dtype::kI16:
+      return DecodeIntegersFrom<int16_t>(data, out);
+    case Dtype::kU16:
+      return DecodeIntegersFrom<uint16_t>(data, out);
+    case Dtype::kI8:
+      return DecodeIntegersFrom<int8_t>(data, out);
+    case Dtype::kU8:
+      return DecodeIntegersFrom<uint8_t>(data, out);
+    case Dtype::kBool:
+      for (size_t i = 0; i < out.size(); ++i) out[i] = data[i] != std::byte{0} ? 1 : 0;
+      return std::nullopt;
+    default:
+      FOLIO_CHECK(false, "not an integer dtype");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool IsFloating(Dtype dtype) {
+  return dtype == Dtype::kF64 || dtype == Dtype::kF32 || dtype == Dtype::kF16 ||
+         dtype == Dtype::kBF16;
+}
+
+void DecodeFloats(const std::byte* data, Dtype from, std::span<float> out) {
+  if (from == Dtype::kF32) {
+    if (!out.empty()) std::memcpy(out.data(), data, out.size_bytes());
+    return;
+  }
+  DecodeFloatsTo(data, from, out);
+}
+
+void DecodeFloats(const std::byte* data, Dtype from, std::span<double> out) {
+  if (from == Dtype::kF64) {
+    if (!out.empty()) std::memcpy(out.data(), data, out.size_bytes());
+    return;
+  }
+  DecodeFloatsTo(data, from, out);
+}
+
+std::optional<size_t> DecodeIntegers(const std::byte* data, Dtype from, std::span<int64_t> out) {
+  return DecodeIntegersTo(data, from, out);
+}
+
+std::optional<size_t> DecodeIntegers(const std::byte* data, Dtype from, std::span<int32_t> out) {
+  return DecodeIntegersTo(data, from, out);
+}
+
+}  // namespace folio

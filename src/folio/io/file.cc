@@ -1,0 +1,121 @@
+#include "folio/io/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "folio/base/error.h"
+#include "folio/io/posix.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+using internal::FileDescriptor;
+using internal::ThrowCannotRead;
+
+int OpenForReading(const fs::path& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) ThrowCannotRead(path, errno);
+  return fd;
+}
+
+}  // namespace
+
+std::string ReadFile(const fs::path& path, uint64_t max_bytes) {
+  constexpr size_t kPiece = size_t{1} << 16;
+  const FileDescriptor fd(OpenForReading(path));
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
+
+  std::string bytes;
+  size_t used = 0;
+  // Room for the size that the file claims and one byte more, so that its end is seen at once; but
+  // what counts is what can be read.
+  const uint64_t claimed =
+      std::min(static_cast<uint64_t>(std::max<off_t>(info.st_size, 0)), max_bytes);
+  bytes.resize(static_cast<size_t>(std::max<uint64_t>(claimed + 1, kPiece)));
+  for (;;) {
+    const ssize_t got = read(fd.get(), bytes.data() + used, bytes.size() - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) ThrowCannotRead(path, errno);
+    if (got == 0) break;
+    used += static_cast<size_t>(got);
+    if (used > max_bytes) {
+      throw InputError(fmt::format("cannot read {}", path.string()),
+                       fmt::format("it is longer than the {} bytes allowed here", max_bytes));
+    }
+    if (used == bytes.size()) bytes.resize(bytes.size() * 2);
+  }
+  bytes.resize(used);
+  return bytes;
+}
+
+void RequireDirectory(const fs::path& path, std::string_view what) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) return;
+  std::string cause = internal::ErrnoText(error ? error.value() : ENOTDIR);
+  throw InputError(fmt::format("{} {} is not there", what, path.string()), std::move(cause),
+                   fs::exists(status) ? "give the directory that holds the file"
+                                      : "check the spelling of the path");
+}
+
+void CreateDirectories(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error && fs::is_directory(path, error)) return;
+  throw RuntimeError(fmt::format("cannot make the directory {}", path.string()),
+                     internal::ErrnoText(error ? error.value() : ENOTDIR),
+                     "choose a place that you may write to");
+}
+
+MappedFile::MappedFile(const fs::path& path) : path_(path) {
+  const FileDescriptor fd(OpenForReading(path));
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
+  if (S_ISDIR(info.st_mode)) ThrowCannotRead(path, EISDIR);
+  if (!S_ISREG(info.st_mode)) {
+    throw InputError(fmt::format("cannot read {}", path.string()), "it is not a regular file",
+                     "save it as a file first");
+  }
+  if (info.st_size == 0) return;
+  const size_t size = static_cast<size_t>(info.st_size);
+  void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (memory == MAP_FAILED) ThrowCannotRead(path, errno);
+  data_ = static_cast<const std::byte*>(memory);
+  size_ = size;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+void MappedFile::Advise(Access access) const {
+  if (data_ == nullptr) return;
+  const int advice = access == Access::kSequential ? MADV_SEQUENTIAL
+                     : access == Access::kRandom   ? MADV_RANDOM
+                                                   : MADV_NORMAL;
+  madvise(const_cast<std::byte*>(data_), size_, advice);
+}
+
+}  // namespace folio

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace folio {
+
+// The whole file (or pipe) as bytes. Throws a kInput Error if it is missing, a directory,
+// unreadable or longer than max_bytes.
+std::string ReadFile(const std::filesystem::path& path, uint64_t max_bytes = uint64_t{1} << 32);
+
+// Throws a kInput Error unless `path` is a directory. `what` names its purpose: "the model
+// directory".
+void RequireDirectory(const std::filesystem::path& path, std::string_view what = "the directory");
+
+// Makes the directory and its parents where they are missing. Throws a kRuntime Error.
+void CreateDirectories(const std::filesystem::path& path);
+
+// A regular file seen as read-only memory. The bytes stay valid as long as the object, also when
+// the name is unlinked or replaced; somebody who shortens the file in place kills the reader, which
+// is why folio only ever replaces files by rename.
+class MappedFile {
+ public:
+  enum class Access { kNormal, kSequential, kRandom };
+
+  MappedFile() = default;  // no file, no bytes
+  // Throws a kInput Error if the path is missing, not a regular file or not readable.
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  const std::filesystem::path& path() const { return path_; }
+  // Page-aligned at its start; empty for an empty file. Never to be written to.
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  // Tells the system how the bytes will be read. Only a hint: never fails.
+  void Advise(Access access) const;
+
+ private:
+  std::filesystem::path path_;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Writes a file that appears under its name only when it is whole: bytes go to `.NAME.tmp-PID` in
+// the same directory, Commit makes them durable and renames. Without Commit the destructor removes
+// the temporary and the target is as it was. What a killed process left behind is removed by the
+// next writer of the same target. A target that is a symbolic link is written where it points.
+// Not buffered: give it large pieces.
+// Constructor, Write and Commit throw a kRuntime Error that names the path and the system's reason,
+// also where another process is writing the same target.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::filesystem::path& target);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void Write(std::span<const std::byte> bytes);
+  void Write(std::string_view text) { Write(std::as_bytes(std::span(text))); }
+  uint64_t written() const { return written_; }
+  // Once, and nothing after it.
+  void Commit();
+
+ private:
+  std::filesystem::path name_;  // as the caller spelt it
+  std::filesystem::path target_;
+  std::filesystem::path temporary_;
+  int fd_ = -1;  // locked as long as it is open: a temporary without a lock is a leftover
+  uint64_t written_ = 0;
+};
+
+void WriteFileAtomically(const std::filesystem::path& path, std::string_view bytes);
+
+// A directory that appears, or replaces the one of the same name, as a whole. Fill path(), then
+// Commit. Where the system can exchange two names (Linux) the target is at every moment the old
+// directory or the new one; elsewhere there is an instant in which it is missing, and the next
+// writer puts the old one back if a crash fell into that instant. Without Commit the destructor
+// removes the temporary. Errors as AtomicFile.
+class AtomicDirectory {
+ public:
+  explicit AtomicDirectory(const std::filesystem::path& target);
+  ~AtomicDirectory();
+  AtomicDirectory(const AtomicDirectory&) = delete;
+  AtomicDirectory& operator=(const AtomicDirectory&) = delete;
+
+  const std::filesystem::path& path() const { return temporary_; }
+  // Flushes every file inside, swaps the directories, removes the old one. Once.
+  void Commit();
+
+ private:
+  std::filesystem::path name_;
+  std::filesystem::path target_;
+  std::filesystem::path temporary_;
+  int fd_ = -1;
+};
+
+}  // namespace folio

@@ -1,0 +1,109 @@
+#include "folio/io/file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <utility>
+
+#include "folio/io/test_files.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileTest : public InTemporaryDirectory {};
+
+void Put(const fs::path& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+std::string_view Text(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+TEST_F(FileTest, ReadFileKeepsEveryByte) {
+  std::string bytes;
+  for (int i = 0; i < 70001; ++i) bytes += static_cast<char>(i * 7 % 256);
+  Put(At("a"), bytes);
+  EXPECT_EQ(ReadFile(At("a")), bytes);
+  Put(At("empty"), "");
+  EXPECT_EQ(ReadFile(At("empty")), "");
+}
+
+TEST_F(FileTest, ReadFileHoldsToItsLimit) {
+  Put(At("a"), "12345");
+  EXPECT_EQ(ReadFile(At("a"), 5), "12345");
+  EXPECT_TRUE(Contains(ErrorOf([&] { ReadFile(At("a"), 4); }, ErrorKind::kInput), "4 bytes"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { ReadFile("/dev/zero", 100000); }, ErrorKind::kInput), "/dev/zero"));
+}
+
+TEST_F(FileTest, MissingFilesAndDirectoriesAreInputErrors) {
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { ReadFile(At("none")); }, ErrorKind::kInput), "none | No such file"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { ReadFile(At("")); }, ErrorKind::kInput), "directory"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { MappedFile(At("none")); }, ErrorKind::kInput), "none | No such file"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { MappedFile(At("")); }, ErrorKind::kInput), "directory"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { MappedFile("/dev/null"); }, ErrorKind::kInput), "not a regular file"));
+}
+
+TEST_F(FileTest, MapOutlivesMovesAndUnlinking) {
+  Put(At("a"), "hello");
+  MappedFile first(At("a"));
+  first.Advise(MappedFile::Access::kRandom);
+  MappedFile second(std::move(first));
+  MappedFile third;
+  third = std::move(second);
+  fs::remove(At("a"));
+  EXPECT_EQ(Text(third), "hello");
+  EXPECT_EQ(third.path(), At("a"));
+}
+
+TEST_F(FileTest, AnEmptyFileMapsToNoBytes) {
+  Put(At("a"), "");
+  const MappedFile file(At("a"));
+  file.Advise(MappedFile::Access::kSequential);
+  EXPECT_TRUE(file.bytes().empty());
+}
+
+TEST_F(FileTest, AMapReachesPastFourGigabytes) {
+  Put(At("big"), "");
+  const uint64_t size = (uint64_t{1} << 32) + 12345;
+  fs::resize_file(At("big"), size);  // a hole: takes no room on the disk
+  {
+    std::fstream file(At("big"), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(size - 1));
+    file.put('x');
+  }
+  const MappedFile file(At("big"));
+  ASSERT_EQ(file.bytes().size(), size);
+  EXPECT_EQ(file.bytes()[size - 1], std::byte{'x'});
+  EXPECT_EQ(file.bytes()[12344], std::byte{0});
+}
+
+TEST_F(FileTest, RequireDirectoryTellsMissingFromFile) {
+  Put(At("file"), "");
+  RequireDirectory(At(""));
+  EXPECT_TRUE(Contains(
+      ErrorOf([&] { RequireDirectory(At("none"), "the model directory"); }, ErrorKind::kInput),
+      "the model directory"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { RequireDirectory(At("file")); }, ErrorKind::kInput),
+                       "Not a directory"));
+}
+
+TEST_F(FileTest, CreateDirectoriesFailsWhereAFileStands) {
+  CreateDirectories(At("a/b/c"));
+  CreateDirectories(At("a/b/c/"));
+  EXPECT_TRUE(fs::is_directory(At("a/b/c")));
+  Put(At("file"), "");
+  for (const char* name : {"file", "file/below"}) {
+    EXPECT_TRUE(Contains(ErrorOf([&] { CreateDirectories(At(name)); }, ErrorKind::kRuntime), name));
+  }
+}
+
+}  // namespace
+}  // namespace folio

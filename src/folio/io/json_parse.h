@@ -1,0 +1,19 @@
+#pragma once
+
+// The one header that shows nlohmann's types. Only .cc files may include it, so that no other
+// header depends on a JSON library.
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace folio {
+
+inline constexpr int kMaxJsonDepth = 64;
+
+// Parses one JSON text (RFC 8259, UTF-8) from an untrusted source. Keys keep their order. Throws a
+// kInput Error with `where`, line and column if the text is not JSON, repeats a key of an object,
+// nests deeper than kMaxJsonDepth or has anything behind the value.
+nlohmann::ordered_json ParseJson(std::string_view text, const std::string& where);
+
+}  // namespace folio

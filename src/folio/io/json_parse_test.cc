@@ -1,0 +1,80 @@
+#include "folio/io/json_parse.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "folio/io/test_files.h"
+
+namespace folio {
+namespace {
+
+std::string Refusal(const std::string& text) {
+  return ErrorOf([&] { ParseJson(text, "x.json"); }, ErrorKind::kInput);
+}
+
+TEST(ParseJson, KeepsValuesAndTheOrderOfKeys) {
+  const std::string text =
+      R"({"z":[1,-2,18446744073709551615,0.5,1e-300],"a":{"":null,"t":true,"f":false},"m":[[],{}],)"
+      R"("s":"é\n\u00e9\ud83d\ude00"})";
+  const auto value = ParseJson(text, "x");
+  EXPECT_EQ(value.dump(), nlohmann::ordered_json::parse(text).dump());
+  EXPECT_EQ(value.begin().key(), "z");
+  EXPECT_EQ(value["z"][2].get<uint64_t>(), UINT64_MAX);
+}
+
+TEST(ParseJson, KeepsManyMembersWhileTheirObjectGrows) {
+  std::string text = "{";
+  for (int i = 0; i < 3001; ++i) {
+    text += fmt::format(R"("k{0}":{{"v":[{0}]}},)", i);
+  }
+  text.back() = '}';
+  const auto value = ParseJson(text, "x");
+  int i = 0;
+  for (const auto& [key, member] : value.items()) {
+    ASSERT_EQ(key, fmt::format("k{}", i));
+    ASSERT_EQ(member["v"][0].get<int>(), i);
+    ++i;
+  }
+  EXPECT_EQ(i, 3001);
+}
+
+TEST(ParseJson, RefusesRepeatedKeysAtTheirPlace) {
+  EXPECT_TRUE(Contains(Refusal("{\"a\": 1,\n \"b\": {\"c\": 1, \"c\": 2}}"),
+                       "x.json:2:19: not valid JSON", "\"c\""));
+  // Spelt differently, the same key all the same.
+  EXPECT_TRUE(Contains(Refusal(R"({"a":1,"\u0061":2})"), "\"a\""));
+  // The same key in two objects is nothing wrong.
+  EXPECT_EQ(ParseJson(R"([{"a":1},{"a":{"a":2}}])", "x").size(), 2u);
+}
+
+TEST(ParseJson, RefusesDeepNesting) {
+  const auto nested = [](int depth) {
+    return std::string(static_cast<size_t>(depth), '[') +
+           std::string(static_cast<size_t>(depth), ']');
+  };
+  EXPECT_NO_THROW(ParseJson(nested(kMaxJsonDepth), "x"));
+  EXPECT_TRUE(Contains(Refusal(nested(kMaxJsonDepth + 1)), "deeper"));
+  EXPECT_TRUE(Contains(Refusal(std::string(1000000, '[')), "deeper"));
+}
+
+TEST(ParseJson, RefusesWhatIsNotJson) {
+  for (const std::string text :
+       {"",         " ",      "{",           "[1,]",      "{\"a\":1,}", "{'a':1}", "// c\n1",
+        "nul",      "NaN",    "Infinity",    "1 2",       "[01]",       "+1",      "1e999",
+        "\"\xff\"", "\"\n\"", "\"\\ud800\"", "{\"a\" 1}", "{1:2}",      "]"}) {
+    EXPECT_TRUE(Contains(Refusal(text), "x.json:")) << text;
+  }
+  // A zero byte ends nothing.
+  EXPECT_TRUE(Contains(Refusal(std::string("1\0", 2)), "x.json:1:2"));
+  EXPECT_TRUE(Contains(Refusal(std::string("\n{}\0{", 5)), "x.json:2:3"));
+}
+
+TEST(ParseJson, SaysLineAndColumn) {
+  EXPECT_TRUE(Contains(Refusal("{\n  \"a\": 1,\n  \"b\": x\n}"), "x.json:3:8: not valid JSON"));
+  EXPECT_TRUE(Contains(Refusal("[1"), "x.json:1:3"));
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,148 @@
+#include "folio/io/posix.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <vector>
+
+#include "folio/base/error.h"
+
+namespace folio::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kTemporaryMark = ".tmp-";
+constexpr std::string_view kAsideMark = ".old-";
+
+std::string Beside(const fs::path& target, std::string_view mark) {
+  return fmt::format(".{}{}", target.filename().string(), mark);
+}
+
+// Whether `name` is `prefix` and then a process number.
+bool HasPrefixAndNumber(const std::string& name, const std::string& prefix) {
+  return name.size() > prefix.size() && name.starts_with(prefix) &&
+         std::all_of(name.begin() + static_cast<std::ptrdiff_t>(prefix.size()), name.end(),
+                     [](char c) { return '0' <= c && c <= '9'; });
+}
+
+bool IsAbandoned(const fs::path& path) {
+  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  return fd.get() >= 0 && flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+std::vector<fs::path> Siblings(const fs::path& target, std::string_view mark) {
+  const std::string prefix = Beside(target, mark);
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator it(target.parent_path(), error), end; !error && it != end;
+       it.increment(error)) {
+    if (HasPrefixAndNumber(it->path().filename().string(), prefix)) found.push_back(it->path());
+  }
+  return found;
+}
+
+}  // namespace
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) close(fd_);
+}
+
+int FileDescriptor::Release() {
+  const int fd = fd_;
+  fd_ = -1;
+  return fd;
+}
+
+std::string ErrnoText(int error) {
+  return std::generic_category().message(error);
+}
+
+void ThrowCannotRead(const fs::path& path, int error) {
+  throw InputError(fmt::format("cannot read {}", path.string()), ErrnoText(error),
+                   error == ENOENT   ? "check the spelling of the path"
+                   : error == EACCES ? "ask for permission to read it"
+                                     : "");
+}
+
+void ThrowCannotWrite(const fs::path& path, int error) {
+  std::string help = "choose a place that you may write to";
+  if (error == ENOSPC || error == EDQUOT) help = "the disk or the quota is full: make room there";
+  if (error == EFBIG) help = "files of this size are not allowed there (see ulimit -f)";
+  if (error == EIO) help = "the disk reported a fault: write to another one";
+  throw RuntimeError(fmt::format("cannot write {}", path.string()), ErrnoText(error), help);
+}
+
+fs::path ResolveTarget(const fs::path& target) {
+  std::error_code error;
+  fs::path resolved = target.empty() ? target : fs::weakly_canonical(fs::absolute(target), error);
+  if (error) ThrowCannotWrite(target, error.value());
+  if (!resolved.has_filename()) resolved = resolved.parent_path();
+  if (!resolved.has_filename()) ThrowCannotWrite(target, EINVAL);
+  if (!fs::is_directory(resolved.parent_path(), error)) {
+    throw RuntimeError(
+        fmt::format("cannot write {}", target.string()),
+        fmt::format("{} is not an existing directory", resolved.parent_path().string()),
+        fmt::format("make it first: mkdir -p {}", resolved.parent_path().string()));
+  }
+  return resolved;
+}
+
+fs::path TemporaryFor(const fs::path& target) {
+  return target.parent_path() / fmt::format("{}{}", Beside(target, kTemporaryMark), getpid());
+}
+
+void CleanLeftovers(const fs::path& target) {
+  std::error_code ignored;
+  for (const fs::path& aside : Siblings(target, kAsideMark)) {
+    if (fs::exists(target, ignored)) {
+      fs::remove_all(aside, ignored);
+    } else {
+      fs::rename(aside, target, ignored);
+    }
+  }
+  for (const fs::path& temporary : Siblings(target, kTemporaryMark)) {
+    if (IsAbandoned(temporary)) fs::remove_all(temporary, ignored);
+  }
+}
+
+void LockTemporary(int fd) {
+  flock(fd, LOCK_EX | LOCK_NB);
+}
+
+void SyncDirectory(const fs::path& directory) {
+  const FileDescriptor fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Some file systems cannot flush a directory and say EINVAL; only a real fault counts.
+  if (fd.get() < 0 || (fsync(fd.get()) != 0 && errno == EIO)) ThrowCannotWrite(directory, errno);
+}
+
+void ReplaceDirectory(const fs::path& from, const fs::path& to, bool may_exchange) {
+  std::error_code error;
+  if (!fs::exists(to, error)) {
+    fs::rename(from, to, error);
+    if (error) ThrowCannotWrite(to, error.value());
+    SyncDirectory(to.parent_path());
+    return;
+  }
+  fs::path old = from;
+  if (!may_exchange ||
+      renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0) {
+    old = to.parent_path() / fmt::format("{}{}", Beside(to, kAsideMark), getpid());
+    fs::rename(to, old, error);
+    if (!error) {
+      fs::rename(from, to, error);
+      std::error_code ignored;
+      if (error) fs::rename(old, to, ignored);
+    }
+    if (error) ThrowCannotWrite(to, error.value());
+  }
+  SyncDirectory(to.parent_path());
+  fs::remove_all(old, error);
+}
+
+}  // namespace folio::internal

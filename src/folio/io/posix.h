@@ -1,0 +1,54 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace folio::internal {
+
+// Owns a file descriptor.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor();
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+
+  int get() const { return fd_; }
+  int Release();
+
+ private:
+  int fd_;
+};
+
+std::string ErrnoText(int error);
+
+// Throws the kInput Error of a file that cannot be read.
+[[noreturn]] void ThrowCannotRead(const std::filesystem::path& path, int error);
+// Throws the kRuntime Error of an output that cannot be written; explains a full disk.
+[[noreturn]] void ThrowCannotWrite(const std::filesystem::path& path, int error);
+
+// The place a write to `target` goes to: absolute, symbolic links followed, no slash at its end.
+// Throws a kRuntime Error if its directory does not exist or it names no file.
+std::filesystem::path ResolveTarget(const std::filesystem::path& target);
+
+// `.NAME.tmp-PID` beside a resolved target.
+std::filesystem::path TemporaryFor(const std::filesystem::path& target);
+
+// Removes temporaries of `target` that no process holds locked. If the target is missing and an
+// interrupted ReplaceDirectory left its old self aside, puts that back.
+void CleanLeftovers(const std::filesystem::path& target);
+
+// Takes the lock that marks a temporary as being written. On a file system without locks it does
+// nothing, and CleanLeftovers removes nothing.
+void LockTemporary(int fd);
+
+// Makes the entries of a directory durable. Throws a kRuntime Error on an I/O error.
+void SyncDirectory(const std::filesystem::path& directory);
+
+// Puts directory `from` in the place of `to` (missing or a directory) and removes what was there;
+// what cannot be removed is left to CleanLeftovers.
+// `may_exchange` false takes the road of systems that cannot exchange two names.
+void ReplaceDirectory(const std::filesystem::path& from, const std::filesystem::path& to,
+                      bool may_exchange = true);
+
+}  // namespace folio::internal

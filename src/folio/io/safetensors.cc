@@ -1,0 +1,272 @@
+#include "folio/io/safetensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/io/convert.h"
+#include "folio/io/json_parse.h"
+
+namespace folio {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kMaxHeader = 100'000'000;
+
+class Malformed {
+ public:
+  explicit Malformed(const std::filesystem::path& path) : path_(path.string()) {}
+
+  [[noreturn]] void Throw(std::string cause) const {
+    throw InputError(fmt::format("{} is not a sound safetensors file", path_), std::move(cause),
+                     "copy or download it again: it may be cut short or damaged");
+  }
+  [[noreturn]] void ThrowTensor(const std::string& name, std::string_view cause) const {
+    Throw(fmt::format("tensor \"{}\": {}", name, cause));
+  }
+
+ private:
+  std::string path_;
+};
+
+// Dtypes of the format that folio has no use for: told apart from spelling mistakes.
+bool IsForeignDtype(std::string_view name) {
+  constexpr std::array<std::string_view, 11> kForeign = {
+      "U64",         "C64", "F8_E4M3", "F8_E5M2", "F8_E8M0",  "F8_E4M3FNUZ",
+      "F8_E5M2FNUZ", "F4",  "F6_E2M3", "F6_E3M2", "F8_E4M3FN"};
+  return std::find(kForeign.begin(), kForeign.end(), name) != kForeign.end();
+}
+
+Dtype ParseDtype(const Json& value, const std::string& name, const Malformed& malformed) {
+  if (!value.is_string()) malformed.ThrowTensor(name, "dtype is not a string");
+  const std::string& text = value.get_ref<const std::string&>();
+  if (const std::optional<Dtype> dtype = DtypeFromName(text)) return *dtype;
+  malformed.ThrowTensor(name, fmt::format("dtype {} is {}", text,
+                                          IsForeignDtype(text) ? "not supported" : "unknown"));
+}
+
+// The shape, and the bytes it takes. Every product of leading sizes is checked, so that nobody who
+// multiplies them later overflows, not even where a later size is 0.
+std::pair<Shape, uint64_t> ParseShape(const Json& value, Dtype dtype, const std::string& name,
+                                      const Malformed& malformed) {
+  if (!value.is_array()) malformed.ThrowTensor(name, "shape is not an array");
+  if (value.size() > static_cast<size_t>(Shape::kMaxRank)) {
+    malformed.ThrowTensor(name, fmt::format("{} dimensions, at most {} are supported", value.size(),
+                                            Shape::kMaxRank));
+  }
+  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
+  std::array<int64_t, Shape::kMaxRank> dims{};
+  uint64_t bytes = DtypeSize(dtype);
+  size_t rank = 0;
+  for (const Json& dim : value) {
+    if (!dim.is_number_unsigned()) {
+      malformed.ThrowTensor(name, fmt::format("{} in its shape is not a size", dim.dump()));
+    }
+    const uint64_t size = dim.get<uint64_t>();
+    if (size > kMax || (size != 0 && bytes > kMax / size)) {
+      malformed.ThrowTensor(name, fmt::format("the sizes {} overflow", value.dump()));
+    }
+    bytes *= size;
+    dims[rank++] = static_cast<int64_t>(size);
+  }
+  return {Shape(std::span<const int64_t>(dims.data(), rank)), bytes};
+}
+
+// The entry of one tensor; `data_bytes` is the length of the data behind the header.
+TensorInfo ParseEntry(const std::string& name, const Json& entry, uint64_t data_bytes,
+                      const Malformed& malformed) {
+  if (!entry.is_object()) malformed.ThrowTensor(name, "its entry is not an object");
+  for (const char* key : {"dtype", "shape", "data_offsets"}) {
+    if (!entry.contains(key)) malformed.ThrowTensor(name, fmt::format("no {}", key));
+  }
+  if (entry.size() != 3) {
+    malformed.ThrowTensor(name, "fields other than dtype, shape and data_offsets");
+  }
+  TensorInfo info;
+  info.name = name;
+  info.dtype = ParseDtype(entry["dtype"], name, malformed);
+  std::tie(info.shape, info.bytes) = ParseShape(entry["shape"], info.dtype, name, malformed);
+
+  const Json& offsets = entry["data_offsets"];
+  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+      !offsets[1].is_number_unsigned()) {
+    malformed.ThrowTensor(name, "data_offsets are not two offsets");
+  }
+  const uint64_t begin = offsets[0].get<uint64_t>();
+  const uint64_t end = offsets[1].get<uint64_t>();
+  if (begin > end || end > data_bytes) {
+    malformed.ThrowTensor(name, fmt::format("bytes {} to {} do not lie in the {} bytes of data",
+                                            begin, end, data_bytes));
+  }
+  if (end - begin != info.bytes) {
+    malformed.ThrowTensor(
+        name, fmt::format("{} {} takes {} bytes, its data_offsets span {}", DtypeName(info.dtype),
+                          info.shape.ToString(), info.bytes, end - begin));
+  }
+  info.offset = begin;  // the caller adds the start of the data
+  return info;
+}
+
+SafetensorsMetadata ParseMetadata(const Json& value, const Malformed& malformed) {
+  if (!value.is_object()) malformed.Throw("__metadata__ is not an object");
+  SafetensorsMetadata metadata;
+  for (const auto& [key, text] : value.items()) {
+    if (!text.is_string()) malformed.Throw(fmt::format("__metadata__ \"{}\" is not a string", key));
+    metadata.emplace(key, text.get<std::string>());
+  }
+  return metadata;
+}
+
+// The length of the header, checked against the length of the file.
+uint64_t HeaderLength(std::span<const std::byte> bytes, const Malformed& malformed) {
+  if (bytes.size() < kLengthBytes) {
+    malformed.Throw(fmt::format("{} bytes, shorter than any safetensors file", bytes.size()));
+  }
+  uint64_t length;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  static_assert(std::endian::native == std::endian::little);
+  if (length > kMaxHeader) {
+    malformed.Throw(fmt::format("header of {} bytes, at most {} are allowed", length, kMaxHeader));
+  }
+  if (length > bytes.size() - kLengthBytes) {
+    malformed.Throw(fmt::format("header of {} bytes in a file of {}", length, bytes.size()));
+  }
+  return length;
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
+  const Malformed malformed(path);
+  const std::span<const std::byte> bytes = file_.bytes();
+  const uint64_t header_length = HeaderLength(bytes, malformed);
+  const uint64_t data_begin = kLengthBytes + header_length;
+  const uint64_t data_bytes = bytes.size() - data_begin;
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes,
+                              header_length);
+  if (!text.starts_with('{')) malformed.Throw("its header does not begin with {");
+
+  const Json header = ParseJson(text, path.string() + " (header)");
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") {
+      metadata_ = ParseMetadata(entry, malformed);
+    } else {
+      tensors_.push_back(ParseEntry(name, entry, data_bytes, malformed));
+    }
+  }
+  std::sort(tensors_.begin(), tensors_.end(), [](const TensorInfo& a, const TensorInfo& b) {
+    return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
+  });
+  uint64_t end = 0;
+  for (TensorInfo& info : tensors_) {
+    if (info.offset != end) {
+      malformed.ThrowTensor(
+          info.name,
+          fmt::format("begins at {}, but the data before it ends at {}", info.offset, end));
+    }
+    end += info.bytes;
+    info.offset += data_begin;
+  }
+  if (end != data_bytes) {
+    malformed.Throw(fmt::format("{} bytes of data, its tensors take {}", data_bytes, end));
+  }
+  for (size_t i = 0; i < tensors_.size(); ++i) index_.emplace(tensors_[i].name, i);
+}
+
+const TensorInfo* SafetensorsFile::Find(std::string_view name) const {
+  const auto it = index_.find(name);
+  return it == index_.end() ? nullptr : &tensors_[it->second];
+}
+
+const TensorInfo& SafetensorsFile::Require(std::string_view name) const {
+  if (const TensorInfo* info = Find(name)) return *info;
+  std::vector<std::string> names;
+  for (const TensorInfo& info : tensors_) names.push_back(info.name);
+  const std::string nearest = Nearest(name, names);
+  throw InputError(fmt::format("{} has no tensor \"{}\"", path().string(), name),
+                   fmt::format("it holds {} tensors", tensors_.size()),
+                   nearest.empty() ? "" : fmt::format("the nearest name is \"{}\"", nearest));
+}
+
+const TensorInfo& SafetensorsFile::Require(std::string_view name, const Shape& shape) const {
+  const TensorInfo& info = Require(name);
+  if (info.shape == shape) return info;
+  throw InputError(fmt::format("{}: tensor \"{}\" has the wrong shape", path().string(), name),
+                   fmt::format("expected {}, found {}", shape.ToString(), info.shape.ToString()));
+}
+
+const std::byte* SafetensorsFile::DataOf(const TensorInfo& info) const {
+  return file_.bytes().data() + info.offset;
+}
+
+Tensor SafetensorsFile::Get(std::string_view name) {
+  const TensorInfo& info = Require(name);
+  const std::byte* data = DataOf(info);
+  if (info.dtype == Dtype::kBool &&
+      std::any_of(data, data + info.bytes, [](std::byte b) { return b > std::byte{1}; })) {
+    Malformed(path()).ThrowTensor(info.name, "a BOOL is neither 0 nor 1");
+  }
+  // The map begins at a page, so the offset alone decides.
+  if (info.offset % DtypeSize(info.dtype) != 0) {
+    std::unique_ptr<std::byte[]>& copy = aligned_copies_[info.name];
+    if (copy == nullptr) {
+      copy = std::make_unique_for_overwrite<std::byte[]>(info.bytes);
+      std::copy_n(data, info.bytes, copy.get());
+    }
+    data = copy.get();
+  }
+  return {const_cast<std::byte*>(data), info.dtype, info.shape};
+}
+
+template <class T>
+void SafetensorsFile::ReadFloats(std::string_view name, std::span<T> out) const {
+  const TensorInfo& info = Require(name);
+  FOLIO_CHECK(out.size() == static_cast<size_t>(info.shape.count()), "read into another size");
+  if (!IsFloating(info.dtype)) {
+    throw InputError(
+        fmt::format("{}: tensor \"{}\" has the wrong dtype", path().string(), name),
+        fmt::format("expected F32, F64, F16 or BF16, found {}", DtypeName(info.dtype)));
+  }
+  DecodeFloats(DataOf(info), info.dtype, out);
+}
+
+template <class T>
+void SafetensorsFile::ReadIntegers(std::string_view name, std::span<T> out) const {
+  const TensorInfo& info = Require(name);
+  FOLIO_CHECK(out.size() == static_cast<size_t>(info.shape.count()), "read into another size");
+  if (IsFloating(info.dtype)) {
+    throw InputError(fmt::format("{}: tensor \"{}\" has the wrong dtype", path().string(), name),
+                     fmt::format("expected integers, found {}", DtypeName(info.dtype)));
+  }
+  if (const std::optional<size_t> bad = DecodeIntegers(DataOf(info), info.dtype, out)) {
+    throw InputError(
+        fmt::format("{}: tensor \"{}\" holds too large a number", path().string(), name),
+        fmt::format("element {} does not fit {} bits", *bad, 8 * sizeof(T)));
+  }
+}
+
+void SafetensorsFile::Read(std::string_view name, std::span<float> out) const {
+  ReadFloats(name, out);
+}
+void SafetensorsFile::Read(std::string_view name, std::span<double> out) const {
+  ReadFloats(name, out);
+}
+void SafetensorsFile::Read(std::string_view name, std::span<int64_t> out) const {
+  ReadIntegers(name, out);
+}
+void SafetensorsFile::Read(std::string_view name, std::span<int32_t> out) const {
+  ReadIntegers(name, out);
+}
+
+}  // namespace folio
