@@ -1,0 +1,12 @@
+#pragma once
+
+#include "folio/backend/cpu/scratch.h"
+#include "folio/backend/ops.h"
+
+namespace folio::cpu {
+
+// float32; the struct has been checked. Memory beyond the operands: a few rows of scores a thread.
+void RunAttention(const AttentionForward& op, Scratch& scratch);
+void RunAttention(const AttentionBackward& op, Scratch& scratch);
+
+}  // namespace folio::cpu

@@ -1,0 +1,148 @@
+#include "folio/backend/cpu/attention_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "folio/backend/cpu/attention_rows.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "folio/backend/cpu/math-inl.h"
+#include "folio/backend/cpu/philox-inl.h"
+#include "folio/backend/cpu/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace folio::cpu::HWY_NAMESPACE {
+
+float SoftmaxKernel(float* scores, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const auto max = [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); };
+  const float largest =
+      hn::GetLane(hn::MaxOfLanes(d, Fold(d, n, hn::Set(d, -std::numeric_limits<float>::infinity()),
+                                         max, max, static_cast<const float*>(scores))));
+  if (largest == -std::numeric_limits<float>::infinity()) {
+    std::fill_n(scores, n, 0.0f);
+    return largest;
+  }
+  const auto shift = hn::Set(d, largest);
+  Map(
+      d, n, scores, [d, shift](auto v) HWY_ATTR { return Exp(d, hn::Sub(v, shift)); },
+      static_cast<const float*>(scores));
+  const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
+  const float sum =
+      SumLanes(d, Fold(d, n, hn::Zero(d), add, add, static_cast<const float*>(scores)));
+  const auto inverse = hn::Set(d, 1.0f / sum);
+  Map(
+      d, n, scores, [inverse](auto v) HWY_ATTR { return hn::Mul(v, inverse); },
+      static_cast<const float*>(scores));
+  return largest + std::log(sum);
+}
+
+void FactorsKernel(const Dropout& dropout, int64_t row, int64_t width, int64_t n, float* factors) {
+  for (int64_t column = 0; column < n; column += 64) {
+    DropoutFactors(dropout, row, width, column, factors + column);
+  }
+}
+
+void DropoutKernel(const Dropout& dropout, int64_t row, int64_t width, int64_t n, float* x) {
+  const hn::ScalableTag<float> d;
+  HWY_ALIGN float factors[64];
+  for (int64_t column = 0; column < n; column += 64) {
+    DropoutFactors(dropout, row, width, column, factors);
+    Map(
+        d, std::min<int64_t>(64, n - column), x + column,
+        [](auto v, auto f) HWY_ATTR { return hn::Mul(v, f); },
+        static_cast<const float*>(x + column), static_cast<const float*>(factors));
+  }
+}
+
+// p = exp(score - lse) in place of the scores.
+void WeightsKernel(float* scores, int64_t n, float lse) {
+  const hn::ScalableTag<float> d;
+  const auto shift = hn::Set(d, lse);
+  Map(
+      d, n, scores, [d, shift](auto v) HWY_ATTR { return Exp(d, hn::Sub(v, shift)); },
+      static_cast<const float*>(scores));
+}
+
+float DotKernel(const float* x, const float* y, int64_t n) {
+  const hn::ScalableTag<float> d;
+  return SumLanes(d, Fold(
+                         d, n, hn::Zero(d),
+                         [](auto acc, auto a, auto b) HWY_ATTR { return hn::MulAdd(a, b, acc); },
+                         [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); }, x, y));
+}
+
+void MultiplyKernel(float* x, const float* y, int64_t n) {
+  const hn::ScalableTag<float> d;
+  Map(
+      d, n, x, [](auto a, auto b) HWY_ATTR { return hn::Mul(a, b); }, static_cast<const float*>(x),
+      y);
+}
+
+// grads = p (grads - total)
+void ScoreGradientKernel(const float* p, float total, int64_t n, float* grads) {
+  const hn::ScalableTag<float> d;
+  const auto mean = hn::Set(d, total);
+  Map(
+      d, n, grads, [mean](auto a, auto g) HWY_ATTR { return hn::Mul(a, hn::Sub(g, mean)); }, p,
+      static_cast<const float*>(grads));
+}
+
+void BackwardKernel(const AttentionBackwardRow& row) {
+  const int64_t n = row.keys;
+  WeightsKernel(row.weights, n, row.lse);
+  const bool dropout = row.dropout->active();
+  if (dropout) {
+    FactorsKernel(*row.dropout, row.dropout_row, row.dropout_width, n, row.factors);
+    MultiplyKernel(row.grads, row.factors, n);
+  }
+  ScoreGradientKernel(row.weights, DotKernel(row.weights, row.grads, n), n, row.grads);
+  if (dropout) MultiplyKernel(row.weights, row.factors, n);
+}
+
+}  // namespace folio::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace folio::cpu {
+
+HWY_EXPORT(SoftmaxKernel);
+HWY_EXPORT(DropoutKernel);
+HWY_EXPORT(BackwardKernel);
+
+namespace {
+
+void HideMaskedKeys(float* scores, int64_t keys, const uint8_t* key_mask) {
+  if (key_mask == nullptr) return;
+  for (int64_t s = 0; s < keys; ++s) {
+    if (key_mask[s] == 0) scores[s] = -std::numeric_limits<float>::infinity();
+  }
+}
+
+}  // namespace
+
+float SoftmaxRow(float* scores, int64_t keys, int64_t columns, const uint8_t* key_mask) {
+  HideMaskedKeys(scores, keys, key_mask);
+  std::fill(scores + keys, scores + columns, 0.0f);
+  return HWY_DYNAMIC_DISPATCH(SoftmaxKernel)(scores, keys);
+}
+
+void DropoutRow(const Dropout& dropout, int64_t dropout_row, int64_t width, int64_t keys,
+                float* row) {
+  HWY_DYNAMIC_DISPATCH(DropoutKernel)(dropout, dropout_row, width, keys, row);
+}
+
+void RunAttentionBackwardRow(const AttentionBackwardRow& row) {
+  const int64_t keys = std::isfinite(row.lse) ? row.keys : 0;
+  std::fill(row.weights + keys, row.weights + row.columns, 0.0f);
+  std::fill(row.grads + keys, row.grads + row.columns, 0.0f);
+  if (keys == 0) return;
+  HideMaskedKeys(row.weights, keys, row.key_mask);
+  HWY_DYNAMIC_DISPATCH(BackwardKernel)(row);
+}
+
+}  // namespace folio::cpu
+#endif  // HWY_ONCE

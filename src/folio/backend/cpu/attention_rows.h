@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+#include "folio/backend/ops.h"
+
+namespace folio::cpu {
+
+// Rows of attention scores, on the calling thread. A row has `keys` scores that count and is
+// `columns` long; what lies beyond the keys is set to zero. key_mask (keys) may be null; where it
+// is 0 the key does not count. Dropout's row and width are those of ops.h.
+
+// Replaces scores by softmax weights; returns the log of the sum of exp(score), -infinity if no key
+// counts (the weights are then zero).
+float SoftmaxRow(float* scores, int64_t keys, int64_t columns, const uint8_t* key_mask);
+
+// row *= dropout factors, over `keys` columns.
+void DropoutRow(const Dropout& dropout, int64_t dropout_row, int64_t width, int64_t keys,
+                float* row);
+
+struct AttentionBackwardRow {
+  float* weights;  // in: scores; out: weights after dropout
+  float* grads;    // in: d_out . v of each key; out: gradient of the scores before scaling
+  float* factors;  // scratch of `columns` floats, rounded up to 64
+  int64_t keys, columns;
+  const uint8_t* key_mask;
+  float lse;
+  const Dropout* dropout;  // not null; may be inactive
+  int64_t dropout_row, dropout_width;
+};
+void RunAttentionBackwardRow(const AttentionBackwardRow& row);
+
+}  // namespace folio::cpu

@@ -1,0 +1,102 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "folio/backend/cpu/kernels.h"
+#include "folio/base/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "folio/backend/cpu/cross_entropy.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "folio/backend/cpu/math-inl.h"
+#include "folio/backend/cpu/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace folio::cpu::HWY_NAMESPACE {
+
+// The largest of n logits and the sum of exp(logit - largest).
+void CrossEntropyRow(const float* logits, int64_t n, float* largest, float* sum) {
+  const hn::ScalableTag<float> d;
+  const auto join_max = [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); };
+  const auto max =
+      Fold(d, n, hn::Set(d, -std::numeric_limits<float>::infinity()), join_max, join_max, logits);
+  *largest = hn::GetLane(hn::MaxOfLanes(d, max));
+  const auto shift = hn::Set(d, *largest);
+  const auto total = Fold(
+      d, n, hn::Zero(d),
+      [d, shift](auto acc, auto v) HWY_ATTR { return hn::Add(acc, Exp(d, hn::Sub(v, shift))); },
+      [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); }, logits);
+  *sum = SumLanes(d, total);
+}
+
+// d_logits = exp(logits - lse) * scale
+void CrossEntropySoftmax(const float* logits, int64_t n, float lse, float scale, float* d_logits) {
+  const hn::ScalableTag<float> d;
+  const auto shift = hn::Set(d, lse);
+  const auto factor = hn::Set(d, scale);
+  Map(
+      d, n, d_logits,
+      [d, shift, factor](auto v) HWY_ATTR { return hn::Mul(Exp(d, hn::Sub(v, shift)), factor); },
+      logits);
+}
+
+}  // namespace folio::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace folio::cpu {
+
+HWY_EXPORT(CrossEntropyRow);
+HWY_EXPORT(CrossEntropySoftmax);
+
+namespace {
+
+void CheckTarget(int32_t target, int64_t V) {
+  FOLIO_CHECK((target >= 0 && target < V) || target == CrossEntropyForward::kIgnore,
+              "target outside the vocabulary");
+}
+
+}  // namespace
+
+void RunCrossEntropy(const CrossEntropyForward& op) {
+  const int64_t N = op.logits.dim(0), V = op.logits.dim(1);
+  const int32_t* targets = op.targets.data<int32_t>();
+  ParallelRange(N, TaskRows(V), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* logits = op.logits.data<float>() + row * V;
+      const int32_t target = targets[row];
+      CheckTarget(target, V);
+      float largest = 0, sum = 0;
+      HWY_DYNAMIC_DISPATCH(CrossEntropyRow)(logits, V, &largest, &sum);
+      const float log_sum = std::log(sum);
+      op.lse.data<float>()[row] = largest + log_sum;
+      op.losses.data<float>()[row] =
+          target == CrossEntropyForward::kIgnore ? 0.0f : log_sum + (largest - logits[target]);
+    }
+  });
+}
+
+void RunCrossEntropy(const CrossEntropyBackward& op) {
+  const int64_t N = op.logits.dim(0), V = op.logits.dim(1);
+  const int32_t* targets = op.targets.data<int32_t>();
+  const float scale = static_cast<float>(op.scale);
+  ParallelRange(N, TaskRows(V), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int32_t target = targets[row];
+      CheckTarget(target, V);
+      float* d_logits = op.d_logits.data<float>() + row * V;
+      if (target == CrossEntropyForward::kIgnore) {
+        std::fill_n(d_logits, V, 0.0f);
+        continue;
+      }
+      HWY_DYNAMIC_DISPATCH(CrossEntropySoftmax)
+      (op.logits.data<float>() + row * V, V, op.lse.data<float>()[row], scale, d_logits);
+      d_logits[target] -= scale;
+    }
+  });
+}
+
+}  // namespace folio::cpu
+#endif  // HWY_ONCE

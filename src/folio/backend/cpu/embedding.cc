@@ -1,0 +1,91 @@
+#include <algorithm>
+
+#include "folio/backend/cpu/kernels.h"
+#include "folio/base/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "folio/backend/cpu/embedding.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "folio/backend/cpu/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace folio::cpu::HWY_NAMESPACE {
+
+// to = a + b
+void EmbeddingSum(const float* a, const float* b, int64_t n, float* to) {
+  const hn::ScalableTag<float> d;
+  Map(
+      d, n, to, [](auto x, auto y) HWY_ATTR { return hn::Add(x, y); }, a, b);
+}
+
+// Adds columns [begin, end) of the rows of d_out, in order, to those of the rows of the tables that
+// they came from.
+void EmbeddingScatter(const EmbeddingBackward& op, int64_t begin, int64_t end) {
+  const hn::ScalableTag<float> d;
+  const auto add = [](auto x, auto y) HWY_ATTR { return hn::Add(x, y); };
+  const int64_t T = op.ids.dim(1), C = op.d_wte.dim(1), N = op.ids.count(), n = end - begin;
+  const int32_t* ids = op.ids.data<int32_t>();
+  for (int64_t row = 0; row < N; ++row) {
+    const float* from = op.d_out.data<float>() + row * C + begin;
+    float* token = op.d_wte.data<float>() + ids[row] * C + begin;
+    Map(d, n, token, add, token, from);
+    if (op.d_wpe) {
+      float* position = op.d_wpe.data<float>() + (op.first_position + row % T) * C + begin;
+      Map(d, n, position, add, position, from);
+    }
+  }
+}
+
+}  // namespace folio::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace folio::cpu {
+
+HWY_EXPORT(EmbeddingSum);
+HWY_EXPORT(EmbeddingScatter);
+
+namespace {
+
+void CheckIds(const Tensor& ids, int64_t V) {
+  const int32_t* id = ids.data<int32_t>();
+  for (int64_t i = 0; i < ids.count(); ++i) {
+    FOLIO_CHECK(id[i] >= 0 && id[i] < V, "token outside the vocabulary");
+  }
+}
+
+}  // namespace
+
+void RunEmbedding(const EmbeddingForward& op) {
+  CheckIds(op.ids, op.wte.dim(0));
+  const int64_t T = op.ids.dim(1), C = op.wte.dim(1);
+  const int32_t* ids = op.ids.data<int32_t>();
+  const float* wte = op.wte.data<float>();
+  const float* wpe = op.wpe.data<float>();
+  float* out = op.out.data<float>();
+  ParallelRange(op.ids.count(), TaskRows(C), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* token = wte + ids[row] * C;
+      if (wpe == nullptr) {
+        std::copy_n(token, C, out + row * C);
+      } else {
+        const float* position = wpe + (op.first_position + row % T) * C;
+        HWY_DYNAMIC_DISPATCH(EmbeddingSum)(token, position, C, out + row * C);
+      }
+    }
+  });
+}
+
+// Tokens repeat, so threads share columns out rather than rows.
+void RunEmbedding(const EmbeddingBackward& op) {
+  CheckIds(op.ids, op.d_wte.dim(0));
+  constexpr int64_t kColumns = 64;
+  ParallelRange(op.d_wte.dim(1), kColumns, [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(EmbeddingScatter)(op, begin, end);
+  });
+}
+
+}  // namespace folio::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,63 @@
+#include "folio/backend/cpu/linear.h"
+
+#include "folio/backend/cpu/matmul.h"
+#include "folio/backend/cpu/rows.h"
+
+namespace folio::cpu {
+
+void RunLinear(const LinearForward& op) {
+  const int64_t N = op.x.dim(0), I = op.x.dim(1), O = op.out.dim(1);
+  const MatMulArgs product{.M = N,
+                           .N = O,
+                           .K = I,
+                           .a = op.x.data<float>(),
+                           .lda = I,
+                           .b = op.weight.data<float>(),
+                           .ldb = op.transposed ? I : O,
+                           .transpose_b = op.transposed,
+                           .c = op.out.data<float>(),
+                           .ldc = O};
+  if (!op.bias) {
+    MatMul(product);
+    return;
+  }
+  const float* bias = op.bias.data<float>();
+  MatMul(product, [&](const MatMulTile& tile) {
+    AddRow(bias + tile.column, product.c + tile.row * O + tile.column, tile.rows, tile.columns, O);
+  });
+}
+
+void RunLinear(const LinearBackward& op) {
+  const int64_t N = op.x.dim(0), I = op.x.dim(1), O = op.d_out.dim(1);
+  const float* x = op.x.data<float>();
+  const float* d_out = op.d_out.data<float>();
+  // forward: out = x weight + bias
+  if (op.d_x) {
+    MatMul({.M = N,
+            .N = I,
+            .K = O,
+            .a = d_out,
+            .lda = O,
+            .b = op.weight.data<float>(),
+            .ldb = op.transposed ? I : O,
+            .transpose_b = !op.transposed,
+            .c = op.d_x.data<float>(),
+            .ldc = I,
+            .beta = op.accumulate_d_x ? 1.0f : 0.0f});
+  }
+  const bool t = op.transposed;  // d_weight = d_out^T x, else x^T d_out
+  MatMul({.M = t ? O : I,
+          .N = t ? I : O,
+          .K = N,
+          .a = t ? d_out : x,
+          .lda = t ? O : I,
+          .transpose_a = true,
+          .b = t ? x : d_out,
+          .ldb = t ? I : O,
+          .c = op.d_weight.data<float>(),
+          .ldc = t ? I : O,
+          .beta = 1});
+  if (op.d_bias) AddColumnSums(d_out, N, O, op.d_bias.data<float>());
+}
+
+}  // namespace folio::cpu

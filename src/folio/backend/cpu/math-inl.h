@@ -1,0 +1,91 @@
+// Vector exp and the functions that the activations are made of, for float32.
+
+#if defined(FOLIO_BACKEND_CPU_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOLIO_BACKEND_CPU_MATH_INL_H_
+#undef FOLIO_BACKEND_CPU_MATH_INL_H_
+#else
+#define FOLIO_BACKEND_CPU_MATH_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace folio::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// x within [low, high], NaN where x is NaN: comparisons are false then, where Min and Max would do
+// as each machine does.
+template <class D>
+HWY_INLINE hn::Vec<D> Clamp(D d, hn::Vec<D> x, float low, float high) {
+  const auto lowest = hn::Set(d, low), highest = hn::Set(d, high);
+  x = hn::IfThenElse(hn::Lt(x, lowest), lowest, x);
+  return hn::IfThenElse(hn::Gt(x, highest), highest, x);
+}
+
+// exp(x) within 2 units in the last place. 0 where the result would be subnormal, that is below
+// 1.18e-38; infinity where float32 overflows; NaN for NaN.
+//
+// x = n ln 2 + r with |r| <= ln 2 / 2, exp(x) = 2^n exp(r), and exp(r) - 1 - r = r^2 q(r) with q a
+// minimax polynomial.
+template <class D>
+HWY_INLINE hn::Vec<D> Exp(D d, hn::Vec<D> x) {
+  const hn::RebindToSigned<D> di;
+  // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits.
+  const auto magic = hn::Set(d, 12582912.0f);
+  const auto biased = hn::MulAdd(x, hn::Set(d, 1.44269504f), magic);
+  const auto n = hn::Sub(biased, magic);
+  // ln 2 in two parts; the first has few enough bits that n times it is exact.
+  auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+  auto q = hn::Set(d, 0.0013813881f);
+  q = hn::MulAdd(q, r, hn::Set(d, 0.008369063f));
+  q = hn::MulAdd(q, r, hn::Set(d, 0.041668423f));
+  q = hn::MulAdd(q, r, hn::Set(d, 0.16666518f));
+  q = hn::MulAdd(q, r, hn::Set(d, 0.49999994f));
+  const auto p = hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
+  // The shift leaves n alone in the exponent's place.
+  const auto power = hn::ShiftLeft<23>(hn::BitCast(di, biased));
+  const auto y = hn::BitCast(d, hn::Add(hn::BitCast(di, p), power));
+  const auto finite = hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.722839f)), hn::Inf(d), y);
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.336545f)), finite);
+}
+
+// Distribution function and density of the standard normal:
+//   cdf = (1 + erf(x / sqrt 2)) / 2,  pdf = exp(-x^2 / 2) / sqrt(2 pi).
+// Relative errors of both are a few units in the last place, times x^2 / 4 in the tails where the
+// target has no fused multiply-add.
+//
+// For a = |x|, cdf(-a) = exp(-a^2 / 2) P((a - 3) / (a + 3)) / (a + 3): the factor beside the
+// exponential is smooth over the whole half-line, and P is its minimax polynomial for a <= 14,
+// beyond which cdf(-a) is 0 in float32.
+template <class D>
+HWY_INLINE void Normal(D d, hn::Vec<D> x, hn::Vec<D>& cdf, hn::Vec<D>& pdf) {
+  const auto a = hn::Min(hn::Set(d, 15.0f), hn::Abs(x));
+  const auto half = hn::Mul(a, hn::Set(d, 0.5f));
+  const auto square = hn::Mul(a, half);
+  const auto rest = hn::MulSub(a, half, square);  // what rounding took from the square
+  const auto e = Exp(d, hn::Neg(square));
+  const auto density = hn::NegMulAdd(e, rest, e);
+  const auto one = hn::Set(d, 1.0f);
+  const auto inverse = hn::Div(one, hn::Add(a, hn::Set(d, 3.0f)));
+  const auto s = hn::NegMulAdd(hn::Set(d, 6.0f), inverse, one);
+  auto p = hn::Set(d, -0.00026676618f);
+  p = hn::MulAdd(p, s, hn::Set(d, -0.00090325222f));
+  p = hn::MulAdd(p, s, hn::Set(d, 0.0010760367f));
+  p = hn::MulAdd(p, s, hn::Set(d, 0.0069239219f));
+  p = hn::MulAdd(p, s, hn::Set(d, -0.010479935f));
+  p = hn::MulAdd(p, s, hn::Set(d, -0.047256101f));
+  p = hn::MulAdd(p, s, hn::Set(d, 0.23001935f));
+  p = hn::MulAdd(p, s, hn::Set(d, -0.50933230f));
+  p = hn::MulAdd(p, s, hn::Set(d, 0.72908366f));
+  const auto tail = hn::Mul(density, hn::Mul(p, inverse));
+  cdf = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(one, tail));
+  pdf = hn::Mul(density, hn::Set(d, 0.39894228f));
+}
+
+}  // namespace folio::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FOLIO_BACKEND_CPU_MATH_INL_H_

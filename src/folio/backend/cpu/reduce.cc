@@ -1,0 +1,65 @@
+#include <algorithm>
+
+#include "folio/backend/cpu/kernels.h"
+#include "folio/base/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "folio/backend/cpu/reduce.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "folio/backend/cpu/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace folio::cpu::HWY_NAMESPACE {
+
+double SumOfSquaresRange(const float* x, int64_t n) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> df;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto a = hn::Zero(d), b = hn::Zero(d), c = hn::Zero(d), e = hn::Zero(d);
+  const auto add = [d, df, x](auto sum, int64_t i) HWY_ATTR {
+    const auto v = hn::PromoteTo(d, hn::LoadU(df, x + i));
+    return hn::MulAdd(v, v, sum);
+  };
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    a = add(a, i);
+    b = add(b, i + lanes);
+    c = add(c, i + 2 * lanes);
+    e = add(e, i + 3 * lanes);
+  }
+  double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
+  for (; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return sum;
+}
+
+}  // namespace folio::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace folio::cpu {
+
+HWY_EXPORT(SumOfSquaresRange);
+
+void RunSumOfSquares(const SumOfSquares& op, Scratch& scratch) {
+  const float* x = op.x.data<float>();
+  const int64_t n = op.x.count(), chunks = (n + kTaskElements - 1) / kTaskElements;
+  double* sums = scratch.Get<double>(chunks);
+  ParallelRange(n, kTaskElements, [&](int64_t begin, int64_t end, int) {
+    sums[begin / kTaskElements] = HWY_DYNAMIC_DISPATCH(SumOfSquaresRange)(x + begin, end - begin);
+  });
+  double total = 0;
+  for (int64_t i = 0; i < chunks; ++i) total += sums[i];
+  *op.out.data<double>() = total;
+}
+
+void RunFill(const Fill& op) {
+  float* out = op.out.data<float>();
+  const float value = static_cast<float>(op.value);
+  ParallelRange(op.out.count(), kTaskElements,
+                [&](int64_t begin, int64_t end, int) { std::fill(out + begin, out + end, value); });
+}
+
+}  // namespace folio::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,90 @@
+// Loads and stores of parts of a vector, and loops over arrays built on them.
+
+#if defined(FOLIO_BACKEND_CPU_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOLIO_BACKEND_CPU_VECTOR_INL_H_
+#undef FOLIO_BACKEND_CPU_VECTOR_INL_H_
+#else
+#define FOLIO_BACKEND_CPU_VECTOR_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace folio::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Whether masked float loads and stores leave the masked-out memory alone.
+#undef FOLIO_MASKED_IS_SAFE
+#if HWY_TARGET == HWY_AVX2 || !HWY_MEM_OPS_MIGHT_FAULT
+#define FOLIO_MASKED_IS_SAFE 1
+#else
+#define FOLIO_MASKED_IS_SAFE 0
+#endif
+
+// The first n elements at p, zeros in the other lanes; touches no memory beyond them.
+// REQUIRES: n < Lanes(d).
+template <class D>
+HWY_INLINE hn::Vec<D> LoadPart(D d, const float* p, int64_t n) {
+#if FOLIO_MASKED_IS_SAFE
+  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(n)), d, p);
+#else
+  HWY_ALIGN float part[HWY_MAX_BYTES / sizeof(float)] = {};
+  for (int64_t i = 0; i < n; ++i) part[i] = p[i];
+  return hn::Load(d, part);
+#endif
+}
+
+// Writes the first n lanes to p and nothing beyond them. REQUIRES: n < Lanes(d).
+template <class D>
+HWY_INLINE void StorePart(hn::Vec<D> v, D d, float* p, int64_t n) {
+#if FOLIO_MASKED_IS_SAFE
+  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(n)), d, p);
+#else
+  HWY_ALIGN float part[HWY_MAX_BYTES / sizeof(float)];
+  hn::Store(v, d, part);
+  for (int64_t i = 0; i < n; ++i) p[i] = part[i];
+#endif
+}
+
+// out[i] = f(in[i]...) for i in [0, n), f being a function of vectors. `out` may be one of `in`.
+template <class D, class F, class... In>
+HWY_INLINE void Map(D d, int64_t n, float* out, const F& f, const In*... in) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(f(hn::LoadU(d, in + i)...), d, out + i);
+  if (i < n) StorePart(f(LoadPart(d, in + i, n - i)...), d, out + i, n - i);
+}
+
+// Four accumulators, each beginning as `start`, take acc = f(acc, in[i]...) over i in [0, n) in
+// turns and are joined by `join`. Lanes beyond n are not accumulated.
+template <class D, class F, class J, class... In>
+HWY_INLINE hn::Vec<D> Fold(D d, int64_t n, hn::Vec<D> start, const F& f, const J& join,
+                           const In*... in) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto a = start, b = start, c = start, e = start;
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    a = f(a, hn::LoadU(d, in + i)...);
+    b = f(b, hn::LoadU(d, in + i + lanes)...);
+    c = f(c, hn::LoadU(d, in + i + 2 * lanes)...);
+    e = f(e, hn::LoadU(d, in + i + 3 * lanes)...);
+  }
+  for (; i + lanes <= n; i += lanes) a = f(a, hn::LoadU(d, in + i)...);
+  if (i < n) {
+    const auto part = f(b, LoadPart(d, in + i, n - i)...);
+    b = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(n - i)), part, b);
+  }
+  return join(join(a, b), join(c, e));
+}
+
+template <class D>
+HWY_INLINE float SumLanes(D d, hn::Vec<D> v) {
+  return hn::GetLane(hn::SumOfLanes(d, v));
+}
+
+}  // namespace folio::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FOLIO_BACKEND_CPU_VECTOR_INL_H_

@@ -1,0 +1,367 @@
+#include "folio/backend/op_cases.h"
+
+#include <fmt/format.h>
+
+#include <type_traits>
+
+#include "folio/backend/backend.h"
+
+namespace folio {
+namespace {
+
+struct Rows {
+  int64_t N, C;
+};
+
+// Appends cases of one operation.
+class Cases {
+ public:
+  explicit Cases(std::vector<OpCase>& cases) : cases_(cases) {}
+
+  template <class Make>
+  void Add(std::string name, Make make) {
+    using Op = std::invoke_result_t<Make, OpMemory&>;
+    cases_.push_back({std::string(Op::kName), std::move(name),
+                      [make](OpMemory& memory) -> AnyOp { return make(memory); }});
+  }
+
+ private:
+  std::vector<OpCase>& cases_;
+};
+
+// What the backward reads of the forward.
+template <class Op>
+void RunReference(const Op& op) {
+  MakeReferenceBackend()->Run(op);
+}
+
+void AddEmbedding(Cases cases) {
+  struct Sizes {
+    int64_t B, T, C, V, P, first;
+  };
+  for (const Sizes s : {Sizes{1, 1, 1, 1, 1, 0},
+                        {2, 3, 5, 7, 6, 2},
+                        {3, 17, 33, 11, 20, 3},
+                        {5, 64, 65, 13, 64, 0}}) {
+    for (const bool positions : {true, false}) {
+      const std::string name = fmt::format("B{} T{} C{} V{} first {} positions {}", s.B, s.T, s.C,
+                                           s.V, s.first, positions);
+      cases.Add(name, [=](OpMemory& m) {
+        EmbeddingForward op;
+        op.ids = m.Integers({s.B, s.T}, s.V);
+        op.wte = m.Random({s.V, s.C});
+        if (positions) op.wpe = m.Random({s.P, s.C});
+        op.out = m.Unset({s.B * s.T, s.C});
+        op.first_position = s.first;
+        return op;
+      });
+      cases.Add(name, [=](OpMemory& m) {
+        EmbeddingBackward op;
+        op.ids = m.Integers({s.B, s.T}, s.V);
+        op.d_out = m.Random({s.B * s.T, s.C});
+        op.d_wte = m.Random({s.V, s.C});
+        if (positions) op.d_wpe = m.Random({s.P, s.C});
+        op.first_position = s.first;
+        return op;
+      });
+    }
+  }
+}
+
+LayerNormForward MakeLayerNorm(OpMemory& m, Rows s, bool bias) {
+  LayerNormForward op;
+  op.x = m.Random({s.N, s.C});
+  op.weight = m.Random({s.C});
+  if (bias) op.bias = m.Random({s.C});
+  op.out = m.Unset({s.N, s.C});
+  op.mean = m.Unset({s.N});
+  op.rstd = m.Unset({s.N});
+  return op;
+}
+
+void AddLayerNorm(Cases cases) {
+  for (const Rows s :
+       {Rows{1, 1}, {1, 2}, {3, 5}, {7, 16}, {5, 33}, {130, 65}, {2, 257}, {300, 64}}) {
+    for (const bool bias : {true, false}) {
+      const std::string name = fmt::format("N{} C{} bias {}", s.N, s.C, bias);
+      cases.Add(name, [=](OpMemory& m) { return MakeLayerNorm(m, s, bias); });
+      for (const int d_x : {0, 1, 2}) {
+        const char* const kinds[] = {"written", "accumulated", "in place"};
+        cases.Add(fmt::format("{} d_x {}", name, kinds[d_x]), [=](OpMemory& m) {
+          const LayerNormForward forward = MakeLayerNorm(m, s, bias);
+          RunReference(forward);
+          LayerNormBackward op;
+          op.x = forward.x, op.weight = forward.weight;
+          op.mean = forward.mean, op.rstd = forward.rstd;
+          op.d_out = m.Random({s.N, s.C});
+          op.d_x = d_x == 0 ? m.Unset({s.N, s.C}) : d_x == 1 ? m.Random({s.N, s.C}) : op.d_out;
+          op.d_weight = m.Random({s.C});
+          if (bias) op.d_bias = m.Random({s.C});
+          op.accumulate_d_x = d_x == 1;
+          return op;
+        });
+      }
+    }
+  }
+}
+
+void AddLinear(Cases cases) {
+  struct Sizes {
+    int64_t N, I, O;
+  };
+  for (const Sizes s : {Sizes{1, 1, 1},
+                        {1, 7, 5},
+                        {3, 16, 33},
+                        {17, 31, 13},
+                        {65, 64, 96},
+                        {300, 33, 70},
+                        {2, 257, 67}}) {
+    for (int options = 0; options < 8; ++options) {
+      const bool transposed = options & 1, bias = options & 2, accumulate = options & 4;
+      const Shape weight = transposed ? Shape{s.O, s.I} : Shape{s.I, s.O};
+      const std::string name =
+          fmt::format("N{} I{} O{} transposed {} bias {}", s.N, s.I, s.O, transposed, bias);
+      if (!accumulate) {
+        cases.Add(name, [=](OpMemory& m) {
+          LinearForward op;
+          op.x = m.Random({s.N, s.I});
+          op.weight = m.Random(weight);
+          if (bias) op.bias = m.Random({s.O});
+          op.out = m.Unset({s.N, s.O});
+          op.transposed = transposed;
+          return op;
+        });
+      }
+      for (const bool d_x : {true, false}) {
+        if (accumulate && !d_x) continue;
+        cases.Add(fmt::format("{} d_x {} accumulate {}", name, d_x, accumulate), [=](OpMemory& m) {
+          LinearBackward op;
+          op.x = m.Random({s.N, s.I});
+          op.weight = m.Random(weight);
+          op.d_out = m.Random({s.N, s.O});
+          if (d_x) op.d_x = accumulate ? m.Random({s.N, s.I}) : m.Unset({s.N, s.I});
+          op.d_weight = m.Random(weight);
+          if (bias) op.d_bias = m.Random({s.O});
+          op.transposed = transposed;
+          op.accumulate_d_x = accumulate;
+          return op;
+        });
+      }
+    }
+  }
+}
+
+// Numbers of ordinary size with a few where an approximation may break.
+Tensor ActivationInput(OpMemory& m, Rows s) {
+  const Tensor x = m.Random({s.N, s.C}, 3);
+  int64_t i = 0;
+  for (const double special : {0.0, 10.0, -10.0, 1e-20, -1e-6, 40.0, -40.0}) {
+    if (i < x.count() / 2) m.Set(x, i++, special);
+  }
+  return x;
+}
+
+void AddActivation(Cases cases) {
+  for (const Rows s : {Rows{1, 1}, {3, 7}, {5, 33}, {70, 257}}) {
+    for (const Activation kind : {Activation::kGeluNew, Activation::kGelu, Activation::kRelu}) {
+      const std::string name = fmt::format("N{} C{} kind {}", s.N, s.C, static_cast<int>(kind));
+      cases.Add(name, [=](OpMemory& m) {
+        ActivationForward op;
+        op.kind = kind;
+        op.x = ActivationInput(m, s);
+        op.out = m.Unset({s.N, s.C});
+        return op;
+      });
+      for (const bool in_place : {false, true}) {
+        cases.Add(fmt::format("{} in place {}", name, in_place), [=](OpMemory& m) {
+          ActivationBackward op;
+          op.kind = kind;
+          op.x = ActivationInput(m, s);
+          op.d_out = m.Random({s.N, s.C});
+          op.d_x = in_place ? op.d_out : m.Unset({s.N, s.C});
+          return op;
+        });
+      }
+    }
+  }
+}
+
+struct AttentionSizes {
+  int64_t B, T, S, H, D;
+  bool causal, mask, dropout;
+};
+
+// q, k and v are parts of one array where T = S; otherwise k and v are in a cache with spare rows.
+AttentionForward MakeAttention(OpMemory& m, AttentionSizes s, bool probs) {
+  AttentionForward op;
+  const int64_t C = s.H * s.D;
+  if (s.T == s.S) {
+    const Tensor qkv = m.Random({s.B * s.T, 3 * C});
+    op.q = SequenceView(qkv, s.B, s.T, 0, C);
+    op.k = SequenceView(qkv, s.B, s.T, C, C);
+    op.v = SequenceView(qkv, s.B, s.T, 2 * C, C);
+  } else {
+    op.q = SequenceView(m.Random({s.B * s.T, C}), s.B, s.T, 0, C);
+    op.k = m.Wide(s.B, s.S, C, 0, 3);
+    op.v = m.Wide(s.B, s.S, C, 0, 3);
+    m.Randomize(op.k), m.Randomize(op.v);
+  }
+  if (s.mask) op.key_mask = m.Mask({s.B, s.S});
+  op.out = m.Wide(s.B, s.T, C, 1, 0);
+  op.lse = m.Unset({s.B, s.H, s.T});
+  if (probs) op.probs = m.Unset({s.B, s.H, s.T, s.S});
+  op.H = s.H;
+  op.causal = s.causal;
+  if (s.dropout) op.dropout = {.p = 0.3, .seed = 8, .stream = 9, .first_row = 5};
+  return op;
+}
+
+AttentionBackward MakeAttentionBackward(OpMemory& m, AttentionSizes s) {
+  const AttentionForward forward = MakeAttention(m, s, false);
+  RunReference(forward);
+  const int64_t C = s.H * s.D;
+  AttentionBackward op;
+  op.q = forward.q, op.k = forward.k, op.v = forward.v;
+  op.key_mask = forward.key_mask, op.out = forward.out, op.lse = forward.lse;
+  op.d_out = SequenceView(m.Random({s.B * s.T, C}), s.B, s.T, 0, C);
+  if (s.T == s.S) {
+    const Tensor d_qkv = m.Unset({s.B * s.T, 3 * C});
+    op.d_q = SequenceView(d_qkv, s.B, s.T, 0, C);
+    op.d_k = SequenceView(d_qkv, s.B, s.T, C, C);
+    op.d_v = SequenceView(d_qkv, s.B, s.T, 2 * C, C);
+  } else {
+    op.d_q = m.Wide(s.B, s.T, C, 2, 0);
+    op.d_k = m.Wide(s.B, s.S, C, 0, 1);
+    op.d_v = m.Wide(s.B, s.S, C, 3, 0);
+  }
+  op.H = s.H, op.causal = s.causal, op.dropout = forward.dropout;
+  return op;
+}
+
+void AddAttention(Cases cases) {
+  for (AttentionSizes s : {AttentionSizes{1, 1, 1, 1, 1, false, false, false},
+                           {2, 3, 3, 1, 5, false, false, false},
+                           {2, 5, 9, 2, 7, false, false, false},
+                           {1, 4, 2, 1, 3, false, false, false},
+                           {2, 1, 40, 3, 16, false, false, false},
+                           {2, 17, 17, 2, 8, false, false, false},
+                           {1, 70, 70, 1, 33, false, false, false},
+                           {1, 3, 131, 1, 64, false, false, false},
+                           {1, 130, 130, 2, 16, false, false, false}}) {
+    for (int options = 0; options < 8; ++options) {
+      s.causal = options & 1, s.mask = options & 2, s.dropout = options & 4;
+      const std::string name = fmt::format("B{} T{} S{} H{} D{} causal {} mask {} dropout {}", s.B,
+                                           s.T, s.S, s.H, s.D, s.causal, s.mask, s.dropout);
+      for (const bool probs : {false, true}) {
+        cases.Add(fmt::format("{} probs {}", name, probs),
+                  [=](OpMemory& m) { return MakeAttention(m, s, probs); });
+      }
+      cases.Add(name, [=](OpMemory& m) { return MakeAttentionBackward(m, s); });
+    }
+  }
+}
+
+void AddResidual(Cases cases) {
+  for (const Rows s : {Rows{1, 1}, {3, 7}, {5, 64}, {9, 65}, {70, 257}}) {
+    for (const double p : {0.0, 0.2}) {
+      const Dropout dropout = {.p = p, .seed = 1, .stream = 2, .first_row = 3};
+      const std::string name = fmt::format("N{} C{} p {}", s.N, s.C, p);
+      for (const int out : {0, 1, 2, 3}) {
+        const char* const kinds[] = {"apart", "in residual", "in x", "without residual"};
+        cases.Add(fmt::format("{} {}", name, kinds[out]), [=](OpMemory& m) {
+          ResidualForward op;
+          if (out != 3) op.residual = m.Random({s.N, s.C});
+          op.x = m.Random({s.N, s.C});
+          op.out = out == 1 ? op.residual : out == 2 ? op.x : m.Unset({s.N, s.C});
+          op.dropout = dropout;
+          return op;
+        });
+      }
+      for (const bool in_place : {false, true}) {
+        cases.Add(fmt::format("{} in place {}", name, in_place), [=](OpMemory& m) {
+          ResidualBackward op;
+          op.d_out = m.Random({s.N, s.C});
+          op.d_x = in_place ? op.d_out : m.Unset({s.N, s.C});
+          op.dropout = dropout;
+          return op;
+        });
+      }
+    }
+  }
+}
+
+CrossEntropyForward MakeCrossEntropy(OpMemory& m, Rows s, double scale) {
+  CrossEntropyForward op;
+  op.logits = m.Random({s.N, s.C}, scale);
+  op.targets = m.Integers({s.N}, s.C, /*ignore=*/true);
+  op.losses = m.Unset({s.N});
+  op.lse = m.Unset({s.N});
+  return op;
+}
+
+void AddCrossEntropy(Cases cases) {
+  for (const Rows s : {Rows{1, 1}, {3, 2}, {5, 13}, {7, 257}, {33, 1031}}) {
+    for (const double scale : {1.0, 300.0}) {
+      const std::string name = fmt::format("N{} V{} logits of {}", s.N, s.C, scale);
+      cases.Add(name, [=](OpMemory& m) { return MakeCrossEntropy(m, s, scale); });
+      for (const bool in_place : {false, true}) {
+        cases.Add(fmt::format("{} in place {}", name, in_place), [=](OpMemory& m) {
+          const CrossEntropyForward forward = MakeCrossEntropy(m, s, scale);
+          RunReference(forward);
+          CrossEntropyBackward op;
+          op.logits = forward.logits, op.targets = forward.targets, op.lse = forward.lse;
+          op.d_logits = in_place ? op.logits : m.Unset({s.N, s.C});
+          op.scale = 0.125;
+          return op;
+        });
+      }
+    }
+  }
+}
+
+void AddOptimizer(Cases cases) {
+  for (const int64_t n : {1, 7, 33, 1000, 70001}) {
+    for (const int64_t step : {1, 7}) {
+      cases.Add(fmt::format("n{} step {}", n, step), [=](OpMemory& m) {
+        AdamWUpdate op;
+        op.param = m.Random({n}), op.grad = m.Random({n}), op.m = m.Random({n}, 0.1);
+        op.v = m.Random({n});
+        for (int64_t i = 0; i < n; ++i) {
+          m.Set(op.v, i, 1e-3 * static_cast<double>(i % 11));  // also 0, never negative
+        }
+        op.lr = 1e-2, op.weight_decay = 0.1, op.step = step, op.grad_scale = 0.5;
+        return op;
+      });
+    }
+    cases.Add(fmt::format("n{}", n), [=](OpMemory& m) {
+      SumOfSquares op;
+      op.x = m.Random({n});
+      op.out = m.Unset(Dtype::kF64, {1});
+      return op;
+    });
+    cases.Add(fmt::format("n{}", n), [=](OpMemory& m) {
+      Fill op;
+      op.out = m.Unset({n});
+      op.value = 0.1;
+      return op;
+    });
+  }
+}
+
+}  // namespace
+
+std::vector<OpCase> OpCases() {
+  std::vector<OpCase> cases;
+  const Cases all(cases);
+  AddEmbedding(all);
+  AddLayerNorm(all);
+  AddLinear(all);
+  AddActivation(all);
+  AddAttention(all);
+  AddResidual(all);
+  AddCrossEntropy(all);
+  AddOptimizer(all);
+  return cases;
+}
+
+}  // namespace folio

@@ -1,0 +1,378 @@
+#pragma once
+
+// The whole hardware contract: one argument struct per operation. A backend runs each of them; the
+// plain templates in backend/reference/ are the specification of what each computes.
+//
+// Letters: B sequences, T positions of one, N = B*T rows, C channels, H heads, D = C/H, V
+// vocabulary, P positions known to wpe. "Number" is the compute dtype: float32 or float64, the same
+// for all operands marked (Number); the reference backend also has them as complex numbers in its
+// tests. An operand marked "optional" may be an empty Tensor. Inputs are never written. Gradients
+// marked "+=" are added to what is there; the others are overwritten. Operands may not overlap
+// unless said.
+//
+// Every struct has kName, Check (shapes and dtypes; a programmer's mistakes), Flops
+// (multiplications and additions of the operation as defined, not as carried out) and Visit, which
+// names each operand and says whether the operation writes it.
+
+#include <cstdint>
+#include <string_view>
+
+#include "folio/tensor/tensor.h"
+
+namespace folio {
+
+enum class Access { kRead, kWrite, kUpdate };
+
+// Inverted dropout: each element is zeroed with probability p, the others are multiplied by
+// 1/(1-p). Element (row, column) of an array of `width` columns is zeroed where CounterRng(seed,
+// stream).Bits((first_row + row) * RoundUp(width, 64) + column) < p * 2^32, so that it depends on
+// its place in the whole batch and not on threads or micro-batches.
+struct Dropout {
+  double p = 0;  // [0, 1)
+  uint64_t seed = 0;
+  uint64_t stream = 0;
+  int64_t first_row = 0;
+
+  bool active() const { return p > 0; }
+  uint32_t threshold() const { return static_cast<uint32_t>(p * 4294967296.0); }
+  double scale() const { return 1.0 / (1.0 - p); }
+  static int64_t RowStride(int64_t width) { return (width + 63) / 64 * 64; }
+};
+
+// ---- Embedding: out[b,t] = wte[ids[b,t]] + wpe[first_position + t]
+// --------------------------------
+
+struct EmbeddingForward {
+  static constexpr std::string_view kName = "embedding_forward";
+  Tensor ids;                  // (B,T) i32, each in [0,V)
+  Tensor wte;                  // (V,C)
+  Tensor wpe = {};             // (P,C), optional
+  Tensor out;                  // (B*T,C)
+  int64_t first_position = 0;  // first_position + T <= P
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("ids", ids, Access::kRead), f("wte", wte, Access::kRead), f("wpe", wpe, Access::kRead);
+    f("out", out, Access::kWrite);
+  }
+};
+
+struct EmbeddingBackward {
+  static constexpr std::string_view kName = "embedding_backward";
+  Tensor ids;         // (B,T) i32
+  Tensor d_out;       // (B*T,C)
+  Tensor d_wte;       // (V,C) +=
+  Tensor d_wpe = {};  // (P,C) +=, optional
+  int64_t first_position = 0;
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("ids", ids, Access::kRead), f("d_out", d_out, Access::kRead);
+    f("d_wte", d_wte, Access::kUpdate), f("d_wpe", d_wpe, Access::kUpdate);
+  }
+};
+
+// ---- LayerNorm: out = (x - mean) / sqrt(var + eps) * weight + bias, population variance
+// -----------
+
+struct LayerNormForward {
+  static constexpr std::string_view kName = "layernorm_forward";
+  Tensor x;          // (N,C)
+  Tensor weight;     // (C)
+  Tensor bias = {};  // (C), optional
+  Tensor out;        // (N,C)
+  Tensor mean;       // (N), kept for the backward
+  Tensor rstd;       // (N), 1 / sqrt(var + eps), kept for the backward
+  double eps = 1e-5;
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("x", x, Access::kRead), f("weight", weight, Access::kRead), f("bias", bias, Access::kRead);
+    f("out", out, Access::kWrite), f("mean", mean, Access::kWrite), f("rstd", rstd, Access::kWrite);
+  }
+};
+
+struct LayerNormBackward {
+  static constexpr std::string_view kName = "layernorm_backward";
+  Tensor x;            // (N,C)
+  Tensor weight;       // (C)
+  Tensor mean;         // (N)
+  Tensor rstd;         // (N)
+  Tensor d_out;        // (N,C)
+  Tensor d_x;          // (N,C), overwritten unless accumulate_d_x; may be d_out itself
+  Tensor d_weight;     // (C) +=
+  Tensor d_bias = {};  // (C) +=, optional
+  bool accumulate_d_x = false;
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("x", x, Access::kRead), f("weight", weight, Access::kRead), f("mean", mean, Access::kRead);
+    f("rstd", rstd, Access::kRead), f("d_out", d_out, Access::kRead);
+    f("d_x", d_x, accumulate_d_x ? Access::kUpdate : Access::kWrite);
+    f("d_weight", d_weight, Access::kUpdate), f("d_bias", d_bias, Access::kUpdate);
+  }
+};
+
+// ---- Linear: out = x weight + bias
+// -----------------------------------------------------------------
+
+struct LinearForward {
+  static constexpr std::string_view kName = "linear_forward";
+  Tensor x;          // (N,I)
+  Tensor weight;     // (I,O), or (O,I) if transposed (an embedding table used as the head)
+  Tensor bias = {};  // (O), optional
+  Tensor out;        // (N,O)
+  bool transposed = false;
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("x", x, Access::kRead), f("weight", weight, Access::kRead), f("bias", bias, Access::kRead);
+    f("out", out, Access::kWrite);
+  }
+};
+
+struct LinearBackward {
+  static constexpr std::string_view kName = "linear_backward";
+  Tensor x;            // (N,I)
+  Tensor weight;       // (I,O), or (O,I) if transposed
+  Tensor d_out;        // (N,O)
+  Tensor d_x = {};     // (N,I), optional, overwritten unless accumulate_d_x
+  Tensor d_weight;     // as weight, +=
+  Tensor d_bias = {};  // (O) +=, optional
+  bool transposed = false;
+  bool accumulate_d_x = false;
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("x", x, Access::kRead), f("weight", weight, Access::kRead), f("d_out", d_out, Access::kRead);
+    f("d_x", d_x, accumulate_d_x ? Access::kUpdate : Access::kWrite);
+    f("d_weight", d_weight, Access::kUpdate), f("d_bias", d_bias, Access::kUpdate);
+  }
+};
+
+// ---- Activation: out = act(x), elementwise
+// -------------------------------------------------------
+
+enum class Activation {
+  kGeluNew,  // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), GPT-2's
+  kGelu,     // 0.5 x (1 + erf(x / sqrt(2))): D. Hendrycks, K. Gimpel, arXiv:1606.08415
+  kRelu,     // max(x, 0); its derivative at 0 is 0
+};
+
+struct ActivationForward {
+  static constexpr std::string_view kName = "activation_forward";
+  Activation kind = Activation::kGeluNew;
+  Tensor x;    // (N,C)
+  Tensor out;  // (N,C)
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("x", x, Access::kRead), f("out", out, Access::kWrite);
+  }
+};
+
+struct ActivationBackward {
+  static constexpr std::string_view kName = "activation_backward";
+  Activation kind = Activation::kGeluNew;
+  Tensor x;      // (N,C), the forward's input
+  Tensor d_out;  // (N,C)
+  Tensor d_x;    // (N,C), may be d_out itself
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("x", x, Access::kRead), f("d_out", d_out, Access::kRead), f("d_x", d_x, Access::kWrite);
+  }
+};
+
+// ---- Attention: per head, out = dropout(softmax(mask(q k^T / sqrt(D)))) v
+// ------------------------ Query row t may attend to key row s where s <= t + (S - T) if causal,
+// and where key_mask[b,s] != 0. A query that may attend to nothing gives zeros and no gradient. No
+// (T,S) array is kept: the backward recomputes the weights from lse. Dropout rows are ((b * H + h)
+// * T + t), of width S.
+
+struct AttentionForward {
+  static constexpr std::string_view kName = "attention_forward";
+  SequenceView q;        // (B,T,C)
+  SequenceView k;        // (B,S,C)
+  SequenceView v;        // (B,S,C)
+  Tensor key_mask = {};  // (B,S) u8, optional
+  SequenceView out;      // (B,T,C)
+  Tensor lse;  // (B,H,T), log of the sum of exp(score); -infinity where nothing is attended to
+  Tensor probs = {};  // (B,H,T,S), optional: the weights after softmax, before dropout
+  int64_t H = 1;
+  bool causal = true;
+  Dropout dropout = {};
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("q", q, Access::kRead), f("k", k, Access::kRead), f("v", v, Access::kRead);
+    f("key_mask", key_mask, Access::kRead), f("out", out, Access::kWrite);
+    f("lse", lse, Access::kWrite), f("probs", probs, Access::kWrite);
+  }
+};
+
+struct AttentionBackward {
+  static constexpr std::string_view kName = "attention_backward";
+  SequenceView q, k, v;        // as in the forward
+  Tensor key_mask = {};        // (B,S) u8, optional
+  SequenceView out;            // (B,T,C), the forward's result
+  Tensor lse;                  // (B,H,T)
+  SequenceView d_out;          // (B,T,C)
+  SequenceView d_q, d_k, d_v;  // as q, k, v
+  int64_t H = 1;
+  bool causal = true;
+  Dropout dropout = {};
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("q", q, Access::kRead), f("k", k, Access::kRead), f("v", v, Access::kRead);
+    f("key_mask", key_mask, Access::kRead), f("out", out, Access::kRead);
+    f("lse", lse, Access::kRead), f("d_out", d_out, Access::kRead);
+    f("d_q", d_q, Access::kWrite), f("d_k", d_k, Access::kWrite), f("d_v", d_v, Access::kWrite);
+  }
+};
+
+// ---- Residual: out = residual + dropout(x)
+// -------------------------------------------------------
+
+struct ResidualForward {
+  static constexpr std::string_view kName = "residual_forward";
+  Tensor residual = {};  // (N,C), optional (then out = dropout(x)); may be out itself
+  Tensor x;              // (N,C), may be out itself
+  Tensor out;            // (N,C)
+  Dropout dropout = {};
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("residual", residual, Access::kRead), f("x", x, Access::kRead), f("out", out, Access::kWrite);
+  }
+};
+
+// The gradient of x; that of residual is d_out itself.
+struct ResidualBackward {
+  static constexpr std::string_view kName = "residual_backward";
+  Tensor d_out;  // (N,C)
+  Tensor d_x;    // (N,C), may be d_out itself
+  Dropout dropout = {};
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("d_out", d_out, Access::kRead), f("d_x", d_x, Access::kWrite);
+  }
+};
+
+// ---- Cross-entropy: losses[n] = log(sum_v exp(logits[n,v])) - logits[n,targets[n]]
+// ---------------- A row whose target is kIgnore has loss 0 and gradient 0.
+
+struct CrossEntropyForward {
+  static constexpr std::string_view kName = "cross_entropy_forward";
+  static constexpr int32_t kIgnore = -1;
+  Tensor logits;   // (N,V)
+  Tensor targets;  // (N) i32, in [0,V) or kIgnore
+  Tensor losses;   // (N)
+  Tensor lse;      // (N), kept for the backward
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("logits", logits, Access::kRead), f("targets", targets, Access::kRead);
+    f("losses", losses, Access::kWrite), f("lse", lse, Access::kWrite);
+  }
+};
+
+// d_logits = (softmax(logits) - onehot(targets)) * scale
+struct CrossEntropyBackward {
+  static constexpr std::string_view kName = "cross_entropy_backward";
+  Tensor logits;     // (N,V)
+  Tensor targets;    // (N) i32
+  Tensor lse;        // (N)
+  Tensor d_logits;   // (N,V), may be logits itself
+  double scale = 1;  // gradient of the total with respect to each row's loss
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("logits", logits, Access::kRead), f("targets", targets, Access::kRead);
+    f("lse", lse, Access::kRead), f("d_logits", d_logits, Access::kWrite);
+  }
+};
+
+// ---- Optimizer ---------------------------------------------------------------------------------
+
+// One step of AdamW: I. Loshchilov, F. Hutter, arXiv:1711.05101, with g = grad * grad_scale:
+//   param *= 1 - lr * weight_decay
+//   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
+//   param -= lr * (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps)
+struct AdamWUpdate {
+  static constexpr std::string_view kName = "adamw_update";
+  Tensor param;  // (n)
+  Tensor grad;   // (n)
+  Tensor m;      // (n)
+  Tensor v;      // (n)
+  double lr = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
+  int64_t step = 1;       // counted from 1
+  double grad_scale = 1;  // what clipping multiplies the gradient with
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("param", param, Access::kUpdate), f("grad", grad, Access::kRead);
+    f("m", m, Access::kUpdate), f("v", v, Access::kUpdate);
+  }
+};
+
+// out[0] = sum of x^2, added up in double in an order that depends on n alone.
+struct SumOfSquares {
+  static constexpr std::string_view kName = "sum_of_squares";
+  Tensor x;    // (n)
+  Tensor out;  // (1) f64
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("x", x, Access::kRead), f("out", out, Access::kWrite);
+  }
+};
+
+struct Fill {
+  static constexpr std::string_view kName = "fill";
+  Tensor out;  // any shape
+  double value = 0;
+
+  void Check() const;
+  double Flops() const;
+  template <class F>
+  void Visit(F&& f) const {
+    f("out", out, Access::kWrite);
+  }
+};
+
+}  // namespace folio

@@ -1,0 +1,107 @@
+#include "folio/backend/ops.h"
+
+#include <gtest/gtest.h>
+
+#include <variant>
+
+#include "folio/backend/op_cases.h"
+
+namespace folio {
+namespace {
+
+TEST(Ops, EveryCasePassesItsOwnCheckAndCountsFlops) {
+  for (const OpCase& c : OpCases()) {
+    SCOPED_TRACE(c.op + " " + c.name);
+    OpMemory memory(Dtype::kF32, false);
+    std::visit(
+        [](const auto& op) {
+          op.Check();
+          EXPECT_GE(op.Flops(), 0);
+        },
+        c.make(memory));
+  }
+}
+
+TEST(Ops, FlopsOfMatrixProductsAndAttention) {
+  OpMemory m(Dtype::kF32, false);
+  LinearBackward linear;
+  linear.x = m.Random({3, 5}), linear.weight = m.Random({7, 5}), linear.d_out = m.Random({3, 7});
+  linear.d_weight = m.Random({7, 5}), linear.transposed = true;
+  linear.Check();
+  EXPECT_EQ(linear.Flops(), 2 * 3 * 5 * 7);
+  linear.d_x = m.Unset({3, 5});
+  EXPECT_EQ(linear.Flops(), 2 * 2 * 3 * 5 * 7);
+
+  // 2 sequences, 2 heads of 3; queries see 4 and 5 of 5 keys.
+  AttentionForward attention;
+  attention.q = attention.out = m.Wide(2, 2, 6, 0, 0);
+  attention.k = attention.v = m.Wide(2, 5, 6, 0, 0);
+  attention.H = 2;
+  EXPECT_EQ(attention.Flops(), 2 * 9 * (4 * 6 + 5 * 2));
+  attention.causal = false;
+  EXPECT_EQ(attention.Flops(), 2 * 10 * (4 * 6 + 5 * 2));
+}
+
+class OpsDeathTest : public testing::Test {
+ protected:
+  OpsDeathTest() {
+    op_.x = memory_.Random({3, 5}), op_.weight = memory_.Random({5});
+    op_.mean = memory_.Unset({3}), op_.rstd = memory_.Unset({3});
+    op_.d_out = memory_.Random({3, 5}), op_.d_x = memory_.Unset({3, 5});
+    op_.d_weight = memory_.Random({5});
+  }
+
+  OpMemory memory_{Dtype::kF32, false};
+  LayerNormBackward op_;
+};
+
+TEST_F(OpsDeathTest, NameTheOperandOfTheWrongShape) {
+  op_.Check();
+  op_.d_weight = memory_.Random({4});
+  EXPECT_DEATH(op_.Check(), "layernorm_backward: d_weight is \\(4\\), expected \\(5\\)");
+}
+
+TEST_F(OpsDeathTest, NameTheMissingOperand) {
+  op_.rstd = {};
+  EXPECT_DEATH(op_.Check(), "layernorm_backward: rstd is missing");
+}
+
+TEST_F(OpsDeathTest, NameTheOperandOfAnotherDtype) {
+  op_.d_x = memory_.Unset(Dtype::kF64, {3, 5});
+  EXPECT_DEATH(op_.Check(), "layernorm_backward: d_x is F64, expected F32");
+}
+
+TEST_F(OpsDeathTest, RefuseSharedMemoryThatIsNotAllowed) {
+  op_.d_x = op_.d_out;
+  op_.Check();
+  op_.accumulate_d_x = true;
+  EXPECT_DEATH(op_.Check(), "layernorm_backward: d_x and d_out share memory");
+  op_.accumulate_d_x = false;
+  op_.d_x = op_.x;
+  EXPECT_DEATH(op_.Check(), "layernorm_backward: d_x and x share memory");
+  // Half over it is not in place.
+  const Tensor both = memory_.Random({4, 5});
+  op_.d_out = both.Slice(0, 3), op_.d_x = both.Slice(1, 4);
+  EXPECT_DEATH(op_.Check(), "share memory");
+}
+
+TEST_F(OpsDeathTest, RefusePositionsBeyondTheTable) {
+  EmbeddingForward op;
+  op.ids = memory_.Integers({1, 3}, 4), op.wte = memory_.Random({4, 2});
+  op.wpe = memory_.Random({5, 2}), op.out = memory_.Unset({3, 2});
+  op.first_position = 2;
+  op.Check();
+  op.first_position = 3;
+  EXPECT_DEATH(op.Check(), "positions beyond wpe");
+}
+
+TEST_F(OpsDeathTest, RefuseHeadsThatDoNotDivideTheChannels) {
+  AttentionForward op;
+  op.q = op.k = op.v = op.out = memory_.Wide(1, 2, 5, 0, 0);
+  op.lse = memory_.Unset({1, 2, 2});
+  op.H = 2;
+  EXPECT_DEATH(op.Check(), "5 channels do not divide into 2 heads");
+}
+
+}  // namespace
+}  // namespace folio

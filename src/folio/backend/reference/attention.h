@@ -1,0 +1,143 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "folio/backend/reference/dropout.h"
+#include "folio/backend/reference/number.h"
+
+namespace folio::reference {
+
+// A. Vaswani et al., "Attention is all you need", arXiv:1706.03762, section 3.2.
+
+// (B,T,C) with rows of C contiguous elements, strides in elements.
+template <class Number>
+struct Rows {
+  Number* data = nullptr;
+  int64_t batch_stride = 0, row_stride = 0;
+
+  Number* row(int64_t b, int64_t t) const { return data + b * batch_stride + t * row_stride; }
+};
+
+struct AttentionShape {
+  int64_t B = 0, T = 0, S = 0, H = 1, D = 0;
+  bool causal = true;
+  const uint8_t* key_mask = nullptr;  // (B,S) or null
+  Dropout dropout = {};
+
+  // Keys [0, Keys(t)) are not in the future of query t.
+  int64_t Keys(int64_t t) const { return causal ? std::clamp<int64_t>(t + S - T + 1, 0, S) : S; }
+  bool Masked(int64_t b, int64_t s) const { return key_mask && key_mask[b * S + s] == 0; }
+  double Factor(int64_t b, int64_t h, int64_t t, int64_t s) const {
+    return DropoutFactor(dropout, (b * H + h) * T + t, s, S);
+  }
+};
+
+template <class Number>
+Wide<Number> Dot(const Number* x, const Number* y, int64_t D) {
+  using W = Wide<Number>;
+  W sum = 0;
+  for (int64_t d = 0; d < D; ++d) sum += W(x[d]) * W(y[d]);
+  return sum;
+}
+
+// out (B,T,C); lse (B,H,T); probs (B,H,T,S) or null.
+template <class Number>
+void AttentionForward(const AttentionShape& a, Rows<const Number> q, Rows<const Number> k,
+                      Rows<const Number> v, Rows<Number> out, Number* lse, Number* probs) {
+  using std::exp, std::log;
+  using W = Wide<Number>;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double scale = 1 / std::sqrt(static_cast<double>(a.D));
+  std::vector<W> weights(static_cast<size_t>(a.S)), sums(static_cast<size_t>(a.D));
+  for (int64_t row = 0; row < a.B * a.H * a.T; ++row) {
+    const int64_t b = row / (a.H * a.T), h = row / a.T % a.H, t = row % a.T, column = h * a.D;
+    double max = -kInfinity;
+    for (int64_t s = 0; s < a.Keys(t); ++s) {
+      if (a.Masked(b, s)) continue;
+      const W score = Dot(q.row(b, t) + column, k.row(b, s) + column, a.D) * scale;
+      weights[static_cast<size_t>(s)] = score;
+      max = std::max(max, std::real(score));
+    }
+    W total = 0;
+    for (int64_t s = 0; s < a.S; ++s) {
+      W& weight = weights[static_cast<size_t>(s)];
+      weight = s < a.Keys(t) && !a.Masked(b, s) ? exp(weight - max) : W(0);
+      total += weight;
+    }
+    const bool any = max > -kInfinity;
+    std::fill(sums.begin(), sums.end(), W(0));
+    for (int64_t s = 0; s < a.S; ++s) {
+      const W weight = any ? weights[static_cast<size_t>(s)] / total : W(0);
+      if (probs) probs[row * a.S + s] = Number(weight);
+      if (weight == W(0)) continue;
+      const W kept = weight * a.Factor(b, h, t, s);
+      for (int64_t d = 0; d < a.D; ++d) {
+        sums[static_cast<size_t>(d)] += kept * W(v.row(b, s)[column + d]);
+      }
+    }
+    for (int64_t d = 0; d < a.D; ++d) {
+      out.row(b, t)[column + d] = Number(sums[static_cast<size_t>(d)]);
+    }
+    lse[row] = any ? Number(max + log(total)) : Number(-kInfinity);
+  }
+}
+
+// For the weights p = exp(score - lse), with f the dropout factors and g[s] = f[s] (d_out . v[s]):
+//   d_v[s] = sum over t of f[s] p[s] d_out,  d_score[s] = p[s] (g[s] - sum over s' of p[s'] g[s'])
+// d_q, d_k and d_v are overwritten. The forward's result is not needed: the sum over s' is made
+// anew, which loses less than reading it back from rounded numbers.
+template <class Number>
+void AttentionBackward(const AttentionShape& a, Rows<const Number> q, Rows<const Number> k,
+                       Rows<const Number> v, const Number* lse, Rows<const Number> d_out,
+                       Rows<Number> d_q, Rows<Number> d_k, Rows<Number> d_v) {
+  using std::exp;
+  using W = Wide<Number>;
+  const double scale = 1 / std::sqrt(static_cast<double>(a.D));
+  const auto size = [](int64_t n) { return static_cast<size_t>(n); };
+  std::vector<W> p(size(a.S)), g(size(a.S)), q_sum(size(a.D));
+  std::vector<W> k_sum(size(a.S * a.D)), v_sum(size(a.S * a.D));
+  for (int64_t head = 0; head < a.B * a.H; ++head) {
+    const int64_t b = head / a.H, h = head % a.H, column = h * a.D;
+    std::fill(k_sum.begin(), k_sum.end(), W(0));
+    std::fill(v_sum.begin(), v_sum.end(), W(0));
+    for (int64_t t = 0; t < a.T; ++t) {
+      const Number* query = q.row(b, t) + column;
+      const Number* d = d_out.row(b, t) + column;
+      const W row_lse = lse[head * a.T + t];
+      const bool any = std::isfinite(std::real(row_lse));
+      W total = 0;
+      for (int64_t s = 0; s < a.Keys(t); ++s) {
+        const bool seen = any && !a.Masked(b, s);
+        p[size(s)] = seen ? exp(Dot(query, k.row(b, s) + column, a.D) * scale - row_lse) : W(0);
+        if (!seen) continue;
+        const double factor = a.Factor(b, h, t, s);
+        g[size(s)] = factor * Dot(d, v.row(b, s) + column, a.D);
+        total += p[size(s)] * g[size(s)];
+        for (int64_t i = 0; i < a.D; ++i) {
+          v_sum[size(s * a.D + i)] += factor * p[size(s)] * W(d[i]);
+        }
+      }
+      std::fill(q_sum.begin(), q_sum.end(), W(0));
+      for (int64_t s = 0; s < a.Keys(t); ++s) {
+        if (p[size(s)] == W(0)) continue;
+        const W d_score = p[size(s)] * (g[size(s)] - total) * scale;
+        for (int64_t i = 0; i < a.D; ++i) {
+          q_sum[size(i)] += d_score * W(k.row(b, s)[column + i]);
+          k_sum[size(s * a.D + i)] += d_score * W(query[i]);
+        }
+      }
+      for (int64_t i = 0; i < a.D; ++i) d_q.row(b, t)[column + i] = Number(q_sum[size(i)]);
+    }
+    for (int64_t i = 0; i < a.S * a.D; ++i) {
+      d_k.row(b, i / a.D)[column + i % a.D] = Number(k_sum[size(i)]);
+      d_v.row(b, i / a.D)[column + i % a.D] = Number(v_sum[size(i)]);
+    }
+  }
+}
+
+}  // namespace folio::reference

@@ -1,0 +1,233 @@
+// Every backward of the reference against the complex step of its forward, with every option.
+
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "folio/backend/reference/activation.h"
+#include "folio/backend/reference/attention.h"
+#include "folio/backend/reference/cross_entropy.h"
+#include "folio/backend/reference/embedding.h"
+#include "folio/backend/reference/gradcheck.h"
+#include "folio/backend/reference/layernorm.h"
+#include "folio/backend/reference/linear.h"
+#include "folio/backend/reference/residual.h"
+
+namespace folio::reference {
+namespace {
+
+using Real = std::vector<double>;
+using Numbers = std::vector<Complex>;
+
+size_t Size(int64_t n) {
+  return static_cast<size_t>(n);
+}
+
+TEST(ReferenceGradients, Embedding) {
+  constexpr int64_t kB = 2, kT = 3, kC = 5, kV = 7, kP = 6, kFirst = 2;
+  const std::vector<int32_t> ids = {3, 6, 3, 0, 3, 1};  // one token three times
+  for (const bool positions : {true, false}) {
+    Numbers wte = ToComplex(RandomNumbers(kV * kC, 1)), wpe = ToComplex(RandomNumbers(kP * kC, 2));
+    const Real d_out = RandomNumbers(kB * kT * kC, 3);
+    const auto loss = [&] {
+      Numbers out(d_out.size());
+      EmbeddingForward<Complex>(ids.data(), wte.data(), positions ? wpe.data() : nullptr,
+                                out.data(), kB, kT, kC, kV, kFirst);
+      return Loss(out, d_out);
+    };
+    const Real wte_before = RandomNumbers(kV * kC, 4), wpe_before = RandomNumbers(kP * kC, 5);
+    Real d_wte = wte_before, d_wpe = wpe_before;
+    EmbeddingBackward<double>(ids.data(), d_out.data(), d_wte.data(),
+                              positions ? d_wpe.data() : nullptr, kB, kT, kC, kV, kFirst);
+    ExpectGradient(d_wte, ComplexStep(wte, loss), wte_before, "d_wte");
+    ExpectGradient(d_wpe, ComplexStep(wpe, loss), wpe_before, "d_wpe");
+  }
+}
+
+TEST(ReferenceGradients, LayerNorm) {
+  constexpr int64_t kN = 3;
+  constexpr double kEps = 1e-5;
+  for (const int64_t C : {1, 2, 7}) {
+    for (const bool with_bias : {true, false}) {
+      for (const bool accumulate : {true, false}) {
+        const Real x0 = RandomNumbers(kN * C, 1), weight0 = RandomNumbers(C, 2);
+        Numbers x = ToComplex(x0), weight = ToComplex(weight0);
+        Numbers bias = ToComplex(RandomNumbers(C, 3));
+        const Real d_out = RandomNumbers(kN * C, 4);
+        const auto loss = [&] {
+          Numbers out(x.size()), mean(kN), rstd(kN);
+          LayerNormForward<Complex>(x.data(), weight.data(), with_bias ? bias.data() : nullptr,
+                                    out.data(), mean.data(), rstd.data(), kN, C, kEps);
+          return Loss(out, d_out);
+        };
+        Real out(x0.size()), mean(kN), rstd(kN);
+        LayerNormForward<double>(x0.data(), weight0.data(), nullptr, out.data(), mean.data(),
+                                 rstd.data(), kN, C, kEps);
+        const Real x_before = RandomNumbers(kN * C, 5), weight_before = RandomNumbers(C, 6);
+        const Real bias_before = RandomNumbers(C, 7);
+        Real d_x = x_before, d_weight = weight_before, d_bias = bias_before;
+        LayerNormBackward<double>(x0.data(), weight0.data(), mean.data(), rstd.data(), d_out.data(),
+                                  d_x.data(), d_weight.data(), with_bias ? d_bias.data() : nullptr,
+                                  kN, C, accumulate);
+        ExpectGradient(d_x, ComplexStep(x, loss), accumulate ? x_before : Real(), "d_x");
+        ExpectGradient(d_weight, ComplexStep(weight, loss), weight_before, "d_weight");
+        ExpectGradient(d_bias, ComplexStep(bias, loss), bias_before, "d_bias");
+      }
+    }
+  }
+}
+
+void CheckLinear(bool transposed, bool with_bias, bool with_d_x, bool accumulate) {
+  constexpr int64_t kN = 3, kI = 5, kO = 4;
+  const Real x0 = RandomNumbers(kN * kI, 1), weight0 = RandomNumbers(kI * kO, 2);
+  Numbers x = ToComplex(x0), weight = ToComplex(weight0), bias = ToComplex(RandomNumbers(kO, 3));
+  const Real d_out = RandomNumbers(kN * kO, 4);
+  const auto loss = [&] {
+    Numbers out(d_out.size());
+    LinearForward<Complex>(x.data(), weight.data(), with_bias ? bias.data() : nullptr, out.data(),
+                           kN, kI, kO, transposed);
+    return Loss(out, d_out);
+  };
+  const Real x_before = RandomNumbers(kN * kI, 5), weight_before = RandomNumbers(kI * kO, 6);
+  const Real bias_before = RandomNumbers(kO, 7);
+  Real d_x = x_before, d_weight = weight_before, d_bias = bias_before;
+  LinearBackward<double>(x0.data(), weight0.data(), d_out.data(), with_d_x ? d_x.data() : nullptr,
+                         d_weight.data(), with_bias ? d_bias.data() : nullptr, kN, kI, kO,
+                         transposed, accumulate);
+  if (with_d_x) ExpectGradient(d_x, ComplexStep(x, loss), accumulate ? x_before : Real(), "d_x");
+  ExpectGradient(d_weight, ComplexStep(weight, loss), weight_before, "d_weight");
+  ExpectGradient(d_bias, ComplexStep(bias, loss), bias_before, "d_bias");
+}
+
+TEST(ReferenceGradients, Linear) {
+  for (int options = 0; options < 16; ++options) {
+    SCOPED_TRACE(options);
+    CheckLinear(options & 1, options & 2, options & 4, options & 8);
+  }
+}
+
+TEST(ReferenceGradients, Activation) {
+  for (const Activation kind : {Activation::kGeluNew, Activation::kGelu, Activation::kRelu}) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    Real x0 = RandomNumbers(40, 1);
+    for (double& v : x0) v *= 3;
+    x0.insert(x0.end(), {0.0, 20.0, -20.0, 1e-9});
+    Numbers x = ToComplex(x0);
+    const auto count = static_cast<int64_t>(x0.size());
+    const Real d_out = RandomNumbers(count, 2);
+    const auto loss = [&] {
+      Numbers out(x.size());
+      ActivationForward<Complex>(kind, x.data(), out.data(), count);
+      return Loss(out, d_out);
+    };
+    Real d_x(x0.size());
+    ActivationBackward<double>(kind, x0.data(), d_out.data(), d_x.data(), count);
+    ExpectGradient(d_x, ComplexStep(x, loss), {}, "d_x");
+  }
+}
+
+// Rows further apart than C, as in a fused array; the gaps are not the operation's.
+constexpr int64_t kGap = 2;
+
+template <class Number>
+Rows<Number> View(Number* data, int64_t rows, int64_t C) {
+  return {data, rows * (C + kGap), C + kGap};
+}
+
+void CheckAttention(const AttentionShape& a) {
+  const int64_t C = a.H * a.D, queries = a.B * a.T * (C + kGap), keys = a.B * a.S * (C + kGap);
+  const Real q0 = RandomNumbers(queries, 1), k0 = RandomNumbers(keys, 2);
+  const Real v0 = RandomNumbers(keys, 3), d_out = RandomNumbers(queries, 4);
+  Numbers q = ToComplex(q0), k = ToComplex(k0), v = ToComplex(v0);
+  const auto loss = [&] {
+    Numbers out(q.size()), lse(Size(a.B * a.H * a.T)), probs(Size(a.B * a.H * a.T * a.S));
+    AttentionForward<Complex>(
+        a, View<const Complex>(q.data(), a.T, C), View<const Complex>(k.data(), a.S, C),
+        View<const Complex>(v.data(), a.S, C), View(out.data(), a.T, C), lse.data(), probs.data());
+    return Loss(out, d_out);
+  };
+  const auto q_view = View(q0.data(), a.T, C), k_view = View(k0.data(), a.S, C);
+  const auto v_view = View(v0.data(), a.S, C), d_out_view = View(d_out.data(), a.T, C);
+  Real out(Size(queries)), lse(Size(a.B * a.H * a.T));
+  AttentionForward<double>(a, q_view, k_view, v_view, View(out.data(), a.T, C), lse.data(),
+                           nullptr);
+  Real d_q(Size(queries)), d_k(Size(keys)), d_v(Size(keys));
+  AttentionBackward<double>(a, q_view, k_view, v_view, lse.data(), d_out_view,
+                            View(d_q.data(), a.T, C), View(d_k.data(), a.S, C),
+                            View(d_v.data(), a.S, C));
+  ExpectGradient(d_q, ComplexStep(q, loss), {}, "d_q");
+  ExpectGradient(d_k, ComplexStep(k, loss), {}, "d_k");
+  ExpectGradient(d_v, ComplexStep(v, loss), {}, "d_v");
+}
+
+TEST(ReferenceGradients, Attention) {
+  struct Lengths {
+    int64_t T, S;
+  };
+  for (const auto& [T, S] : {Lengths{1, 1}, {3, 3}, {2, 5}, {1, 4}}) {
+    // The first key of the second sequence is hidden: with T = S its first query sees nothing.
+    std::vector<uint8_t> mask(Size(2 * S), 1);
+    mask[Size(S)] = 0;
+    for (int options = 0; options < 16; ++options) {
+      SCOPED_TRACE("T " + std::to_string(T) + " S " + std::to_string(S) + " options " +
+                   std::to_string(options));
+      const Dropout dropout = {.p = 0.4, .seed = 5, .stream = 9, .first_row = 11};
+      CheckAttention({.B = 2,
+                      .T = T,
+                      .S = S,
+                      .H = options & 8 ? 2 : 1,
+                      .D = 3,
+                      .causal = (options & 1) != 0,
+                      .key_mask = options & 2 ? mask.data() : nullptr,
+                      .dropout = options & 4 ? dropout : Dropout()});
+    }
+  }
+}
+
+TEST(ReferenceGradients, Residual) {
+  constexpr int64_t kN = 4, kC = 5;
+  for (const double p : {0.0, 0.3}) {
+    for (const bool with_residual : {true, false}) {
+      const Dropout dropout = {.p = p, .seed = 3, .stream = 4, .first_row = 7};
+      Numbers x = ToComplex(RandomNumbers(kN * kC, 1));
+      Numbers residual = ToComplex(RandomNumbers(kN * kC, 2));
+      const Real d_out = RandomNumbers(kN * kC, 3);
+      const auto loss = [&] {
+        Numbers out(x.size());
+        ResidualForward<Complex>(with_residual ? residual.data() : nullptr, x.data(), out.data(),
+                                 kN, kC, dropout);
+        return Loss(out, d_out);
+      };
+      Real d_x(x.size());
+      ResidualBackward<double>(d_out.data(), d_x.data(), kN, kC, dropout);
+      ExpectGradient(d_x, ComplexStep(x, loss), {}, "d_x");
+      ExpectGradient(with_residual ? d_out : Real(d_out.size()), ComplexStep(residual, loss), {},
+                     "d_residual");
+    }
+  }
+}
+
+TEST(ReferenceGradients, CrossEntropy) {
+  constexpr int64_t kN = 4;
+  constexpr double kScale = 0.25;
+  const std::vector<int32_t> targets = {2, folio::CrossEntropyForward::kIgnore, 0, 2};
+  for (const int64_t V : {3, 11}) {
+    const Real logits0 = RandomNumbers(kN * V, 1);
+    Numbers logits = ToComplex(logits0);
+    const auto loss = [&] {
+      Numbers losses(kN), lse(kN);
+      CrossEntropyForward<Complex>(logits.data(), targets.data(), losses.data(), lse.data(), kN, V);
+      return Loss(losses, Real(kN, kScale));
+    };
+    Real losses(kN), lse(kN), d_logits(logits0.size());
+    CrossEntropyForward<double>(logits0.data(), targets.data(), losses.data(), lse.data(), kN, V);
+    CrossEntropyBackward<double>(logits0.data(), targets.data(), lse.data(), d_logits.data(), kN, V,
+                                 kScale);
+    ExpectGradient(d_logits, ComplexStep(logits, loss), {}, "d_logits");
+  }
+}
+
+}  // namespace
+}  // namespace folio::reference

@@ -1,0 +1,148 @@
+#include <optional>
+#include <type_traits>
+
+#include "folio/backend/generic_backend.h"
+#include "folio/backend/reference/activation.h"
+#include "folio/backend/reference/adamw.h"
+#include "folio/backend/reference/attention.h"
+#include "folio/backend/reference/cross_entropy.h"
+#include "folio/backend/reference/embedding.h"
+#include "folio/backend/reference/layernorm.h"
+#include "folio/backend/reference/linear.h"
+#include "folio/backend/reference/reduce.h"
+#include "folio/backend/reference/residual.h"
+
+namespace folio {
+namespace {
+
+// Operations on Number = float or double: each unpacks its struct for the template of its name.
+template <class Number>
+struct Reference {
+  static const Number* In(const Tensor& x) { return x.data<Number>(); }
+  static Number* Out(const Tensor& x) { return x.data<Number>(); }
+  static reference::Rows<const Number> In(const SequenceView& x) {
+    return {reinterpret_cast<const Number*>(x.data), x.batch_stride, x.row_stride};
+  }
+  static reference::Rows<Number> Out(const SequenceView& x) {
+    return {reinterpret_cast<Number*>(x.data), x.batch_stride, x.row_stride};
+  }
+  template <class Op>
+  static reference::AttentionShape ShapeOf(const Op& op) {
+    return {op.q.B,
+            op.q.T,
+            op.k.T,
+            op.H,
+            op.q.C / op.H,
+            op.causal,
+            op.key_mask.template data<uint8_t>(),
+            op.dropout};
+  }
+
+  static void Run(const EmbeddingForward& op) {
+    reference::EmbeddingForward(op.ids.data<int32_t>(), In(op.wte), In(op.wpe), Out(op.out),
+                                op.ids.dim(0), op.ids.dim(1), op.wte.dim(1), op.wte.dim(0),
+                                op.first_position);
+  }
+  static void Run(const EmbeddingBackward& op) {
+    reference::EmbeddingBackward(op.ids.data<int32_t>(), In(op.d_out), Out(op.d_wte), Out(op.d_wpe),
+                                 op.ids.dim(0), op.ids.dim(1), op.d_wte.dim(1), op.d_wte.dim(0),
+                                 op.first_position);
+  }
+  static void Run(const LayerNormForward& op) {
+    reference::LayerNormForward(In(op.x), In(op.weight), In(op.bias), Out(op.out), Out(op.mean),
+                                Out(op.rstd), op.x.dim(0), op.x.dim(1), op.eps);
+  }
+  static void Run(const LayerNormBackward& op) {
+    reference::LayerNormBackward(In(op.x), In(op.weight), In(op.mean), In(op.rstd), In(op.d_out),
+                                 Out(op.d_x), Out(op.d_weight), Out(op.d_bias), op.x.dim(0),
+                                 op.x.dim(1), op.accumulate_d_x);
+  }
+  static void Run(const LinearForward& op) {
+    reference::LinearForward(In(op.x), In(op.weight), In(op.bias), Out(op.out), op.x.dim(0),
+                             op.x.dim(1), op.out.dim(1), op.transposed);
+  }
+  static void Run(const LinearBackward& op) {
+    reference::LinearBackward(In(op.x), In(op.weight), In(op.d_out), Out(op.d_x), Out(op.d_weight),
+                              Out(op.d_bias), op.x.dim(0), op.x.dim(1), op.d_out.dim(1),
+                              op.transposed, op.accumulate_d_x);
+  }
+  static void Run(const ActivationForward& op) {
+    reference::ActivationForward(op.kind, In(op.x), Out(op.out), op.x.count());
+  }
+  static void Run(const ActivationBackward& op) {
+    reference::ActivationBackward(op.kind, In(op.x), In(op.d_out), Out(op.d_x), op.x.count());
+  }
+  static void Run(const AttentionForward& op) {
+    reference::AttentionForward(ShapeOf(op), In(op.q), In(op.k), In(op.v), Out(op.out), Out(op.lse),
+                                Out(op.probs));
+  }
+  static void Run(const AttentionBackward& op) {
+    reference::AttentionBackward(ShapeOf(op), In(op.q), In(op.k), In(op.v), In(op.lse),
+                                 In(op.d_out), Out(op.d_q), Out(op.d_k), Out(op.d_v));
+  }
+  static void Run(const ResidualForward& op) {
+    reference::ResidualForward(In(op.residual), In(op.x), Out(op.out), op.x.dim(0), op.x.dim(1),
+                               op.dropout);
+  }
+  static void Run(const ResidualBackward& op) {
+    reference::ResidualBackward(In(op.d_out), Out(op.d_x), op.d_out.dim(0), op.d_out.dim(1),
+                                op.dropout);
+  }
+  static void Run(const CrossEntropyForward& op) {
+    reference::CrossEntropyForward(In(op.logits), op.targets.data<int32_t>(), Out(op.losses),
+                                   Out(op.lse), op.logits.dim(0), op.logits.dim(1));
+  }
+  static void Run(const CrossEntropyBackward& op) {
+    reference::CrossEntropyBackward(In(op.logits), op.targets.data<int32_t>(), In(op.lse),
+                                    Out(op.d_logits), op.logits.dim(0), op.logits.dim(1), op.scale);
+  }
+  static void Run(const AdamWUpdate& op) {
+    reference::AdamW(op, Out(op.param), In(op.grad), Out(op.m), Out(op.v), op.param.count());
+  }
+  static void Run(const SumOfSquares& op) {
+    *op.out.data<double>() = reference::SumOfSquares(In(op.x), op.x.count());
+  }
+  static void Run(const Fill& op) { reference::Fill(Out(op.out), op.out.count(), op.value); }
+};
+
+// The Number of an operation: the dtype of its first operand that is a floating-point Tensor.
+template <class Op>
+Dtype NumberOf(const Op& op) {
+  std::optional<Dtype> number;
+  op.Visit([&](std::string_view, const auto& x, Access) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(x)>, Tensor>) {
+      if (x && !number && (x.dtype() == Dtype::kF32 || x.dtype() == Dtype::kF64)) {
+        number = x.dtype();
+      }
+    }
+  });
+  FOLIO_CHECK(number, "an operation without numbers");
+  return *number;
+}
+
+class ReferenceBackend final : public GenericBackend<ReferenceBackend> {
+ public:
+  std::string name() const override { return "reference"; }
+  std::string description() const override {
+    return "plain C++ on one thread, sums in double precision";
+  }
+  bool Supports(Dtype dtype) const override { return dtype == Dtype::kF32 || dtype == Dtype::kF64; }
+
+  template <class Op>
+  void Apply(const Op& op) {
+    op.Check();
+    if (NumberOf(op) == Dtype::kF64) {
+      Reference<double>::Run(op);
+    } else {
+      Reference<float>::Run(op);
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeReferenceBackend() {
+  return std::make_unique<ReferenceBackend>();
+}
+
+}  // namespace folio

@@ -1,0 +1,180 @@
+// Values of the reference that are known without it: gradient proofs cannot see a wrong forward.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "folio/backend/reference/activation.h"
+#include "folio/backend/reference/adamw.h"
+#include "folio/backend/reference/attention.h"
+#include "folio/backend/reference/cross_entropy.h"
+#include "folio/backend/reference/embedding.h"
+#include "folio/backend/reference/layernorm.h"
+#include "folio/backend/reference/linear.h"
+#include "folio/backend/reference/reduce.h"
+#include "folio/backend/reference/residual.h"
+
+namespace folio::reference {
+namespace {
+
+using Real = std::vector<double>;
+
+TEST(Reference, EmbeddingAddsThePositionAfterTheFirst) {
+  const std::vector<int32_t> ids = {1, 0, 0, 1};  // B = T = 2
+  const Real wte = {1, 2}, wpe = {10, 20, 30};
+  Real out(4);
+  EmbeddingForward(ids.data(), wte.data(), wpe.data(), out.data(), 2, 2, 1, 2, 1);
+  EXPECT_EQ(out, Real({22, 31, 21, 32}));
+}
+
+TEST(Reference, LayerNormUsesThePopulationVariance) {
+  const Real x = {1, 3, 8}, weight = {2, 1, 1}, bias = {0.5, 0, 0};
+  Real out(3), mean(1), rstd(1);
+  LayerNormForward(x.data(), weight.data(), bias.data(), out.data(), mean.data(), rstd.data(), 1, 3,
+                   0.0);
+  const double sigma = std::sqrt((9.0 + 1.0 + 16.0) / 3.0);
+  EXPECT_DOUBLE_EQ(mean[0], 4);
+  EXPECT_DOUBLE_EQ(rstd[0], 1 / sigma);
+  EXPECT_DOUBLE_EQ(out[0], 2 * -3 / sigma + 0.5);
+  EXPECT_DOUBLE_EQ(out[2], 4 / sigma);
+}
+
+TEST(Reference, LinearBothWays) {
+  const Real x = {1, 2}, weight = {1, 2, 3, 4, 5, 6}, bias = {100, 200, 300};
+  Real out(3);
+  LinearForward(x.data(), weight.data(), bias.data(), out.data(), 1, 2, 3, false);
+  EXPECT_EQ(out, Real({109, 212, 315}));
+  LinearForward<double>(x.data(), weight.data(), nullptr, out.data(), 1, 2, 3, true);
+  EXPECT_EQ(out, Real({5, 11, 17}));
+}
+
+TEST(Reference, ActivationsAtKnownPoints) {
+  const Real x = {-1, 0, 1};
+  Real out(3);
+  ActivationForward(Activation::kRelu, x.data(), out.data(), 3);
+  EXPECT_EQ(out, Real({0, 0, 1}));
+  // The normal distribution function at 1, from tables.
+  ActivationForward(Activation::kGelu, x.data(), out.data(), 3);
+  EXPECT_NEAR(out[2], 0.841344746068543, 1e-14);
+  EXPECT_NEAR(out[0], -1 + 0.841344746068543, 1e-14);
+  // The tanh form differs from it by less than 5e-4, but does differ.
+  ActivationForward(Activation::kGeluNew, x.data(), out.data(), 3);
+  EXPECT_NEAR(out[2], 0.841344746068543, 5e-4);
+  EXPECT_GT(std::abs(out[2] - 0.841344746068543), 1e-5);
+  EXPECT_EQ(out[1], 0);
+}
+
+TEST(Reference, AttentionOfEqualScoresAveragesWhatIsVisible) {
+  // Two queries, three keys, D = 1: query 0 sees keys 0 and 1, query 1 all three.
+  const AttentionShape shape = {.B = 1, .T = 2, .S = 3, .H = 1, .D = 1};
+  const Real q = {0, 0}, k = {1, 2, 3}, v = {6, 12, 30};
+  Real out(2), lse(2), probs(6);
+  AttentionForward<double>(shape, {q.data(), 2, 1}, {k.data(), 3, 1}, {v.data(), 3, 1},
+                           {out.data(), 2, 1}, lse.data(), probs.data());
+  EXPECT_DOUBLE_EQ(out[0], 9);
+  EXPECT_DOUBLE_EQ(out[1], 16);
+  EXPECT_DOUBLE_EQ(lse[0], std::log(2.0));
+  EXPECT_EQ(probs[2], 0);
+}
+
+TEST(Reference, AttentionDividesScoresByTheRootOfD) {
+  const AttentionShape shape = {.B = 1, .T = 1, .S = 1, .H = 1, .D = 4};
+  const Real q = {1, 1, 1, 1}, k = {1, 2, 3, 4}, v = {1, 2, 3, 4};
+  Real out(4), lse(1);
+  AttentionForward<double>(shape, {q.data(), 4, 4}, {k.data(), 4, 4}, {v.data(), 4, 4},
+                           {out.data(), 4, 4}, lse.data(), nullptr);
+  EXPECT_DOUBLE_EQ(lse[0], 10.0 / 2.0);
+  EXPECT_EQ(out, v);
+}
+
+TEST(Reference, AttentionToNothingGivesZeros) {
+  const std::vector<uint8_t> mask = {0};
+  const AttentionShape shape = {.B = 1, .T = 1, .S = 1, .H = 1, .D = 1, .key_mask = mask.data()};
+  const Real one = {1};
+  Real out = {7}, lse(1), probs = {7}, d_q = {7}, d_k = {7}, d_v = {7};
+  const Rows<const double> x = {one.data(), 1, 1};
+  AttentionForward<double>(shape, x, x, x, {out.data(), 1, 1}, lse.data(), probs.data());
+  EXPECT_EQ(out[0], 0);
+  EXPECT_EQ(probs[0], 0);
+  EXPECT_EQ(lse[0], -std::numeric_limits<double>::infinity());
+  AttentionBackward<double>(shape, x, x, x, lse.data(), x, {d_q.data(), 1, 1}, {d_k.data(), 1, 1},
+                            {d_v.data(), 1, 1});
+  EXPECT_EQ(d_q[0], 0);
+  EXPECT_EQ(d_k[0], 0);
+  EXPECT_EQ(d_v[0], 0);
+}
+
+TEST(Reference, AttentionSurvivesHugeScores) {
+  const AttentionShape shape = {.B = 1, .T = 1, .S = 2, .H = 1, .D = 1};
+  const Real q = {1}, k = {1e4, 1e4}, v = {1, 3};
+  Real out(1), lse(1);
+  AttentionForward<double>(shape, {q.data(), 1, 1}, {k.data(), 2, 1}, {v.data(), 2, 1},
+                           {out.data(), 1, 1}, lse.data(), nullptr);
+  EXPECT_DOUBLE_EQ(out[0], 2);
+  EXPECT_DOUBLE_EQ(lse[0], 1e4 + std::log(2.0));
+}
+
+// The mask is a matter of the row in the whole batch: cutting the batch does not change it.
+TEST(Reference, DropoutDependsOnThePlaceInTheWholeBatch) {
+  constexpr int64_t kN = 50, kC = 70;
+  const Real x(static_cast<size_t>(kN * kC), 1.0);
+  Real whole(x.size()), parts(x.size());
+  Dropout dropout = {.p = 0.25, .seed = 1, .stream = 2};
+  ResidualForward<double>(nullptr, x.data(), whole.data(), kN, kC, dropout);
+  ResidualForward<double>(nullptr, x.data(), parts.data(), 20, kC, dropout);
+  dropout.first_row = 20;
+  ResidualForward<double>(nullptr, x.data(), parts.data() + 20 * kC, 30, kC, dropout);
+  EXPECT_EQ(parts, whole);
+  double zeros = 0;
+  for (double y : whole) {
+    EXPECT_TRUE(y == 0 || y == 1 / 0.75);
+    zeros += y == 0;
+  }
+  // 3500 draws: the share is within five standard deviations.
+  EXPECT_NEAR(zeros / 3500, 0.25, 5 * std::sqrt(0.25 * 0.75 / 3500));
+}
+
+TEST(Reference, CrossEntropyOfEqualLogitsIsLogV) {
+  const Real logits = {5, 5, 5, 1e4, 0, 0, 1, 2, 3};
+  const std::vector<int32_t> targets = {1, 1, -1};
+  Real losses(3), lse(3);
+  CrossEntropyForward(logits.data(), targets.data(), losses.data(), lse.data(), 3, 3);
+  EXPECT_DOUBLE_EQ(losses[0], std::log(3.0));
+  EXPECT_DOUBLE_EQ(losses[1], 1e4);
+  EXPECT_EQ(losses[2], 0);
+}
+
+// By hand: with m = v = 0, step 1 moves by lr * sign(g), whatever the size of g.
+TEST(Reference, AdamWFirstAndSecondStep) {
+  AdamWUpdate op;
+  op.lr = 0.1, op.beta2 = 0.99, op.eps = 0, op.weight_decay = 0.5, op.grad_scale = 0.5;
+  Real param = {2}, m = {0}, v = {0};
+  const Real grad = {8}, next = {-4};
+  AdamW(op, param.data(), grad.data(), m.data(), v.data(), 1);
+  EXPECT_DOUBLE_EQ(param[0], 2 * 0.95 - 0.1);
+  EXPECT_DOUBLE_EQ(m[0], 0.1 * 4);
+  EXPECT_NEAR(v[0], 0.01 * 16, 1e-15);
+  op.step = 2;
+  AdamW(op, param.data(), next.data(), m.data(), v.data(), 1);
+  // m = 0.9 * 0.4 - 0.1 * 2 = 0.16, v = 0.99 * 0.16 + 0.01 * 4 = 0.1984.
+  const double direction = (0.16 / 0.19) / std::sqrt(0.1984 / 0.0199);
+  EXPECT_NEAR(param[0], 1.8 * 0.95 - 0.1 * direction, 1e-14);
+}
+
+// In float the small squares would vanish beside the large one.
+TEST(Reference, FloatsAreSummedInDouble) {
+  constexpr int64_t kCount = 10001;
+  std::vector<float> x(kCount, 1e-2F);
+  x[0] = 1e4F;
+  const double expected = 1e8 + (kCount - 1) * std::pow(static_cast<double>(1e-2F), 2);
+  EXPECT_NEAR(SumOfSquares(x.data(), kCount), expected, kCount * std::ldexp(1e8, -53));
+  Fill(x.data(), 3, -0.5);
+  EXPECT_EQ(x[2], -0.5F);
+  EXPECT_EQ(x[3], 1e-2F);
+}
+
+}  // namespace
+}  // namespace folio::reference
