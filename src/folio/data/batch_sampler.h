@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "folio/base/rng.h"
+#include "folio/base/torch_rng.h"
+#include "folio/data/token_file.h"
+
+namespace folio {
+
+// One micro-batch. The caller owns it and hands it in again: after the first Fill nothing is
+// allocated.
+struct Batch {
+  // Target of a position that predicts nothing; its loss and gradient are 0.
+  static constexpr int32_t kNoTarget = -1;
+
+  int64_t B = 0;
+  int64_t T = 0;
+  std::vector<int32_t> inputs;   // (B,T)
+  std::vector<int32_t> targets;  // (B,T), inputs shifted by one
+};
+
+// How the data of a run is cut into batches. A step's sequences are numbered 0 .. sequences - 1
+// over all its micro-batches: micro-batch m holds numbers m*B .. m*B + B - 1. All but torch windows
+// make sequence `index` of `step` a pure function of the two (and the seed), so that neither the
+// micro-batch size nor a resumed run changes which data is seen.
+struct BatchShape {
+  int64_t B = 1;              // sequences of one micro-batch
+  int64_t T = 1;              // tokens of a sequence
+  int64_t micro_batches = 1;  // of one step
+
+  int64_t sequences() const { return B * micro_batches; }
+};
+
+class BatchSampler {
+ public:
+  virtual ~BatchSampler() = default;
+
+  // Micro-batch `micro` of step `step`, both from 0.
+  virtual void Fill(uint64_t step, int64_t micro, Batch& batch) = 0;
+};
+
+// All samplers keep a reference to `tokens`. All but SequentialWindows throw a kInput Error if it
+// is shorter than one window, T + 1 tokens.
+
+// Starts uniform in [0, size - T).
+class RandomWindows final : public BatchSampler {
+ public:
+  RandomWindows(const TokenFile& tokens, BatchShape shape, uint64_t seed,
+                RngPurpose purpose = RngPurpose::kData);
+  void Fill(uint64_t step, int64_t micro, Batch& batch) override;
+
+ private:
+  const TokenFile& tokens_;
+  BatchShape shape_;
+  uint64_t seed_;
+  RngPurpose purpose_;
+};
+
+// Each epoch cuts the data into consecutive windows that do not overlap, from a random offset below
+// T, and gives every one of them once in a random order. An epoch has (size - T) / T windows, at
+// least one; epochs follow each other inside a batch.
+class ShuffledEpochs final : public BatchSampler {
+ public:
+  ShuffledEpochs(const TokenFile& tokens, BatchShape shape, uint64_t seed);
+  void Fill(uint64_t step, int64_t micro, Batch& batch) override;
+
+  int64_t windows() const { return windows_; }
+  // Where the window begins that is given at `position`, counted over all epochs.
+  int64_t StartAt(uint64_t position) const;
+
+ private:
+  const TokenFile& tokens_;
+  BatchShape shape_;
+  uint64_t seed_;
+  int64_t windows_;
+};
+
+// Starts drawn by torch.randint(size - T, (B,)) from a generator that others share, in the order of
+// the calls, whatever step and micro-batch they name: the batches of nanoGPT. The generator must
+// outlive the sampler.
+class TorchWindows final : public BatchSampler {
+ public:
+  TorchWindows(const TokenFile& tokens, BatchShape shape, TorchRng& rng);
+  void Fill(uint64_t step, int64_t micro, Batch& batch) override;
+
+ private:
+  const TokenFile& tokens_;
+  BatchShape shape_;
+  TorchRng& rng_;
+  std::vector<int64_t> starts_;
+};
+
+// The whole file in order: every token but the first is the target of exactly one position. What is
+// left over at the end, in the last row and in the rows after it, has inputs 0 and targets
+// kNoTarget. Throws a kInput Error if there are fewer than two tokens.
+class SequentialWindows final : public BatchSampler {
+ public:
+  SequentialWindows(const TokenFile& tokens, BatchShape shape);
+  // REQUIRES: step < steps().
+  void Fill(uint64_t step, int64_t micro, Batch& batch) override;
+
+  int64_t steps() const;  // after which the file is through
+  int64_t targets() const { return tokens_.size() - 1; }
+
+ private:
+  const TokenFile& tokens_;
+  BatchShape shape_;
+};
+
+// The place of `index` in a pseudo-random permutation of 0 .. n - 1 that `seed` and `number`
+// choose, in constant memory: a Feistel network over the next even power of two, walked until it
+// falls below n (J. Black, P. Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
+// REQUIRES: index < n.
+uint64_t Permute(uint64_t index, uint64_t n, uint64_t seed, uint64_t number);
+
+}  // namespace folio

@@ -1,0 +1,275 @@
+#include "folio/data/stories.h"
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "folio/base/check.h"
+#include "folio/base/rng.h"
+#include "folio/data/story_tables.h"
+
+namespace folio {
+namespace {
+
+using internal::AnimalNamed;
+using internal::Named;
+
+char Upper(char c) {
+  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+}
+
+std::string Capital(std::string text) {
+  if (!text.empty()) text[0] = Upper(text[0]);
+  return text;
+}
+
+bool IsVowel(char c) {
+  return std::string_view("aeiouAEIOU").find(c) != std::string_view::npos;
+}
+
+// One story in the making: who and what is in it, and the text so far.
+class Teller {
+ public:
+  Teller(uint64_t seed, uint64_t index) : rng_(seed, RngStream(RngPurpose::kCorpus, index)) {}
+
+  std::string Tell() {
+    CastPeople();
+    CastThings();
+    CastEvents();
+    for (std::string_view line : Pick(internal::Plots())) {
+      if (line[0] == '?') {
+        if (Below(2) == 0) continue;
+        line.remove_prefix(1);
+      }
+      if (line == "/") {
+        text_ += '\n';
+        continue;
+      }
+      if (!text_.empty() && text_.back() != '\n') text_ += ' ';
+      text_ += Capital(FixArticles(Expand(line)));
+    }
+    return std::move(text_) + '\n';
+  }
+
+ private:
+  size_t Below(size_t n) { return static_cast<size_t>(rng_.Below(draws_++, n)); }
+
+  template <class T>
+  const T& Pick(std::span<const T> from) {
+    return from[Below(from.size())];
+  }
+
+  void Set(std::string_view part, std::string_view value) { cast_.emplace_back(part, value); }
+
+  std::string_view Part(std::string_view part) const {
+    for (const auto& [name, value] : cast_) {
+      if (name == part) return value;
+    }
+    FOLIO_CHECK(false, "a story names a part that nobody plays");
+  }
+
+  void CastPeople();
+  void CastThings();
+  void CastEvents();
+
+  // Chooses the alternatives and fills in the parts, whose values may be templates themselves.
+  std::string Expand(std::string_view line);
+  // One of the alternatives between the brackets around `inside`.
+  std::string_view Choose(std::string_view inside);
+  // "a~ " becomes "a " or "an ".
+  static std::string FixArticles(std::string_view text);
+
+  CounterRng rng_;
+  uint64_t draws_ = 0;
+  std::vector<std::pair<std::string_view, std::string>> cast_;
+  std::string text_;
+};
+
+void Teller::CastPeople() {
+  const std::span<const Named> children = internal::Children();
+  const size_t hero = Below(children.size());
+  const size_t other = (hero + 1 + Below(children.size() - 1)) % children.size();
+  bool she = children[hero].she;
+  std::string hero_name(children[hero].name);
+  std::string kind = she ? "[little|young|small] girl" : "[little|young|small] boy";
+  if (Below(5) == 0) {
+    const AnimalNamed& animal = Pick(internal::Animals());
+    she = animal.she;
+    hero_name = animal.name;
+    kind = "[little|young|small] " + std::string(animal.kind);
+  }
+  Set("H", hero_name);
+  Set("Hs", hero_name + (hero_name.back() == 's' ? "'" : "'s"));
+  Set("kind", Expand(kind));
+  Set("he", she ? "she" : "he");
+  Set("He", she ? "She" : "He");
+  Set("him", she ? "her" : "him");
+  Set("his", she ? "her" : "his");
+  Set("His", she ? "Her" : "His");
+
+  std::string friend_name(children[other].name);
+  std::string intro = Expand("[{his} friend|{his} friend|{his} neighbor] ") + friend_name;
+  if (Below(4) == 0) {
+    const AnimalNamed& animal = Pick(internal::Animals());
+    if (animal.name != hero_name) {
+      friend_name = animal.name;
+      intro = friend_name + " the " + std::string(animal.kind);
+    }
+  }
+  Set("F", friend_name);
+  Set("Fs", friend_name + (friend_name.back() == 's' ? "'" : "'s"));
+  Set("Fintro", intro);
+
+  constexpr std::array<Named, 4> kAdults = {
+      {{"mom", true}, {"dad", false}, {"grandma", true}, {"grandpa", false}}};
+  const Named adult = kAdults[Below(kAdults.size())];
+  Set("adult", adult.name);
+  Set("Adult", Capital(std::string(adult.name)));
+  Set("ahe", adult.she ? "she" : "he");
+  Set("AHe", adult.she ? "She" : "He");
+  Set("ahim", adult.she ? "her" : "him");
+  Set("trait", Pick(internal::Traits()));
+}
+
+void Teller::CastThings() {
+  const auto coloured = [this](std::string_view part, std::string_view noun_part,
+                               std::span<const std::string_view> from) {
+    const std::string_view noun = Pick(from);
+    Set(part, std::string(Pick(internal::Colours())) + " " + std::string(noun));
+    Set(noun_part, noun);
+  };
+  coloured("thing", "noun", internal::Things());
+  coloured("light", "lnoun", internal::LightThings());
+  coloured("fragile", "fnoun", internal::FragileThings());
+  Set("colour", Pick(internal::Colours()));
+
+  const internal::Place& place = Pick(internal::Places());
+  Set("at", place.at);
+  Set("place", place.place);
+  Set("to", "to " + std::string(place.place));
+  const std::span<const std::string_view> spots = internal::Spots();
+  const size_t first = Below(spots.size());
+  const size_t step = 1 + Below((spots.size() - 1) / 2);  // twice the step is never a full turn
+  Set("spot1", spots[first]);
+  Set("Spot1", Capital(std::string(spots[first])));
+  Set("spot2", spots[(first + step) % spots.size()]);
+  Set("spot3", spots[(first + 2 * step) % spots.size()]);
+  Set("weather", Pick(internal::Weathers()));
+  Set("food", Pick(internal::Foods()));
+  Set("snack", Pick(internal::Snacks()));
+
+  const internal::Pet& pet = Pick(internal::Pets());
+  constexpr std::array<std::string_view, 4> kFur = {"gray", "brown", "white", "black"};
+  Set("petnoun", pet.noun);
+  Set("pet", Expand("[small|little|tiny] ") + std::string(kFur[Below(kFur.size())]) + " " +
+                 std::string(pet.noun));
+  Set("petcried", pet.cried);
+  Set("petfood", pet.food);
+}
+
+void Teller::CastEvents() {
+  const internal::Skill& skill = Pick(internal::Skills());
+  Set("skill", skill.base);
+  Set("skilling", skill.gerund);
+  Set("failed", skill.failed);
+  Set("did", skill.did);
+  const internal::Fear& fear = Pick(internal::Fears());
+  Set("fear", fear.of);
+  Set("scene", fear.scene);
+  Set("truth", fear.truth);
+  Set("end", fear.end);
+  const internal::Gift& gift = Pick(internal::Gifts());
+  Set("gift", gift.gift);
+  Set("madeof", gift.made_of);
+  Set("use", gift.use);
+  const internal::Plant& plant = Pick(internal::Plants());
+  Set("plant", plant.plant);
+  Set("grew", plant.grew);
+  Set("plantend", plant.end);
+  const internal::Noise& noise = Pick(internal::Noises());
+  Set("noise", noise.noise);
+  Set("source", noise.source);
+  const internal::Goods& goods = Pick(internal::FoundGoods());
+  Set("box", goods.box);
+  Set("inside", goods.inside);
+  Set("owner", Pick(internal::Owners()));
+
+  // Some are given away and some are left, and there is never just one.
+  const std::span<const std::string_view> numbers = internal::Numbers();
+  const size_t n = 5 + Below(numbers.size() - 5);
+  const size_t given = 2 + Below(n - 3);
+  Set("n", numbers[n]);
+  Set("m", numbers[given]);
+  Set("rest", numbers[n - given]);
+  Set("many", Pick(internal::Countables()));
+}
+
+std::string_view Teller::Choose(std::string_view inside) {
+  std::vector<std::string_view> alternatives;
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i <= inside.size(); ++i) {
+    if (i == inside.size() || (inside[i] == '|' && depth == 0)) {
+      alternatives.push_back(inside.substr(begin, i - begin));
+      begin = i + 1;
+    } else {
+      depth += inside[i] == '[' ? 1 : inside[i] == ']' ? -1 : 0;
+    }
+  }
+  return Pick(std::span<const std::string_view>(alternatives));
+}
+
+std::string Teller::Expand(std::string_view line) {
+  std::string out;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '{') {
+      const size_t end = line.find('}', i);
+      FOLIO_CHECK(end != std::string_view::npos, "a part is not closed");
+      out += Expand(Part(line.substr(i + 1, end - i - 1)));
+      i = end;
+    } else if (line[i] == '[') {
+      int depth = 1;
+      size_t end = i + 1;
+      while (end < line.size() && depth > 0) {
+        depth += line[end] == '[' ? 1 : line[end] == ']' ? -1 : 0;
+        ++end;
+      }
+      FOLIO_CHECK(depth == 0, "a choice is not closed");
+      out += Expand(Choose(line.substr(i + 1, end - i - 2)));
+      i = end - 1;
+    } else {
+      out += line[i];
+    }
+  }
+  return out;
+}
+
+std::string Teller::FixArticles(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '~') {
+      out += text[i];
+    } else if (i + 2 < text.size() && IsVowel(text[i + 2])) {
+      out += 'n';
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string TellStory(uint64_t seed, uint64_t index) {
+  return Teller(seed, index).Tell();
+}
+
+void GenerateStories(uint64_t seed, int64_t bytes,
+                     const std::function<void(std::string_view)>& sink) {
+  int64_t written = 0;
+  for (uint64_t index = 0; written < bytes; ++index) {
+    const std::string story = (index == 0 ? "" : "\n") + TellStory(seed, index);
+    sink(story);
+    written += static_cast<int64_t>(story.size());
+  }
+}
+
+}  // namespace folio

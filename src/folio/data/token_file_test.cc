@@ -1,0 +1,106 @@
+#include "folio/data/token_file.h"
+
+#include <gtest/gtest.h>
+
+#include "folio/io/file.h"
+#include "folio/io/test_files.h"
+
+namespace folio {
+namespace {
+
+class TokenFiles : public InTemporaryDirectory {
+ protected:
+  std::string Write(TokenWidth width, const std::vector<int32_t>& ids) {
+    TokenWriter writer(At("t.bin").string(), width);
+    writer.Append(ids);
+    EXPECT_EQ(writer.tokens(), static_cast<int64_t>(ids.size()));
+    writer.Finish();
+    return At("t.bin").string();
+  }
+};
+
+TEST_F(TokenFiles, BytesAreLittleEndian) {
+  EXPECT_EQ(ReadFile(Write(TokenWidth::k16, {1, 0xABCD})), std::string("\x01\x00\xCD\xAB", 4));
+  EXPECT_EQ(ReadFile(Write(TokenWidth::k32, {0x1ABCD})), std::string("\xCD\xAB\x01\x00", 4));
+}
+
+// More than the writer's buffer, in pieces that do not divide it.
+TEST_F(TokenFiles, LongFilesReadBackInEveryWidth) {
+  for (const TokenWidth width : {TokenWidth::k16, TokenWidth::k32}) {
+    const int32_t vocab = width == TokenWidth::k16 ? 65536 : 100003;
+    std::vector<int32_t> ids(700001);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      ids[i] = static_cast<int32_t>(i * 7919 % static_cast<size_t>(vocab));
+    }
+    TokenWriter writer(At("t.bin").string(), width);
+    for (size_t at = 0; at < ids.size(); at += 1009) {
+      writer.Append(std::span(ids).subspan(at, std::min<size_t>(1009, ids.size() - at)));
+    }
+    writer.Finish();
+    const TokenFile file(At("t.bin").string(), width, vocab);
+    ASSERT_EQ(file.size(), 700001);
+    std::vector<int32_t> all(ids.size());
+    file.Read(0, all);
+    EXPECT_EQ(all, ids);
+    std::vector<int32_t> some(5);
+    file.Read(699996, some);
+    EXPECT_EQ(some, std::vector<int32_t>(ids.end() - 5, ids.end()));
+  }
+}
+
+TEST_F(TokenFiles, TokensOutsideTheVocabularyAreNamed) {
+  const std::string path = Write(TokenWidth::k16, {1, 2, 65, 3});
+  const TokenFile file(path, TokenWidth::k16, 65);
+  std::vector<int32_t> out(2);
+  file.Read(0, out);
+  const std::string error = ErrorOf([&] { file.Read(1, out); }, ErrorKind::kInput);
+  EXPECT_NE(error.find("token 65 is outside"), std::string::npos) << error;
+  EXPECT_NE(error.find("position 2"), std::string::npos) << error;
+  const TokenFile free(path, TokenWidth::k16, 0);
+  free.Read(1, out);
+  free.Validate(66);
+  ErrorOf([&] { free.Validate(65); }, ErrorKind::kInput);
+}
+
+TEST_F(TokenFiles, IdsAboveInt32AreRefusedEvenWithoutAVocabulary) {
+  WriteFileAtomically(At("t.bin"), std::string_view("\x00\x00\x00\x80", 4));
+  const TokenFile file(At("t.bin").string(), TokenWidth::k32, 0);
+  std::vector<int32_t> out(1);
+  ErrorOf([&] { file.Read(0, out); }, ErrorKind::kInput);
+}
+
+TEST_F(TokenFiles, ATornFileIsRefused) {
+  WriteFileAtomically(At("t.bin"), "abc");
+  ErrorOf([&] { TokenFile(At("t.bin").string(), TokenWidth::k16, 0); }, ErrorKind::kInput);
+  WriteFileAtomically(At("t.bin"), "abcdef");
+  ErrorOf([&] { TokenFile(At("t.bin").string(), TokenWidth::k32, 0); }, ErrorKind::kInput);
+}
+
+TEST_F(TokenFiles, ReadingPastTheEndIsAProgrammersMistake) {
+  const TokenFile file(Write(TokenWidth::k16, {1, 2, 3}), TokenWidth::k16, 0);
+  std::vector<int32_t> out(2);
+  EXPECT_DEATH(file.Read(2, out), "outside the file");
+  EXPECT_DEATH(file.Read(-1, out), "outside the file");
+}
+
+TEST(TokenWidths, SixteenBitsHold65536Ids) {
+  EXPECT_EQ(WidthForVocab(65536), TokenWidth::k16);
+  EXPECT_EQ(WidthForVocab(65537), TokenWidth::k32);
+}
+
+// A sparse file: reads beyond 4 GiB must not wrap.
+TEST_F(TokenFiles, PositionsBeyond4GiBWork) {
+  const std::string path = Write(TokenWidth::k16, {7});
+  const uint64_t bytes = (uint64_t{1} << 32) + 10;
+  std::error_code error;
+  std::filesystem::resize_file(path, bytes, error);
+  if (error) GTEST_SKIP() << "no room for a sparse file: " << error.message();
+  const TokenFile file(path, TokenWidth::k16, 0);
+  ASSERT_EQ(file.size(), static_cast<int64_t>(bytes / 2));
+  std::vector<int32_t> out(5, -1);
+  file.Read(file.size() - 5, out);
+  EXPECT_EQ(out, std::vector<int32_t>(5, 0));
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "folio/text/tokenizer.h"
+
+namespace folio {
+
+// Every byte is the token of its value; 256 is the end of a text. Encodes anything.
+class ByteTokenizer final : public Tokenizer {
+ public:
+  static constexpr int32_t kEndOfText = 256;
+
+  ByteTokenizer();
+
+  std::string_view kind() const override { return "bytes"; }
+  int64_t vocab_size() const override { return 257; }
+  size_t EncodePrefix(std::string_view text, std::vector<int32_t>& ids) const override;
+  std::string_view TokenBytes(int32_t id) const override;
+  std::optional<int32_t> end_of_text() const override { return kEndOfText; }
+  std::string FileContents() const override;
+
+ private:
+  std::array<char, 256> bytes_;
+};
+
+}  // namespace folio

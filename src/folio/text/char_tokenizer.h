@@ -1,0 +1,64 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/text/tokenizer.h"
+
+namespace folio {
+
+// One token for each Unicode character of a known set, numbered by code point.
+class CharTokenizer final : public Tokenizer {
+ public:
+  // `characters` ascending, distinct, Unicode scalar values, at least one.
+  explicit CharTokenizer(const std::vector<char32_t>& characters);
+
+  std::string_view kind() const override { return "char"; }
+  int64_t vocab_size() const override { return static_cast<int64_t>(starts_.size()) - 1; }
+  size_t EncodePrefix(std::string_view text, std::vector<int32_t>& ids) const override;
+  std::string_view TokenBytes(int32_t id) const override;
+  std::optional<int32_t> end_of_text() const override { return std::nullopt; }
+  std::string FileContents() const override;
+
+ private:
+  int32_t IdOf(char32_t code) const;  // -1 if it has none
+
+  static constexpr int kPage = 256;
+  std::string bytes_;                              // all characters, one after the other
+  std::vector<uint32_t> starts_;                   // where each begins in bytes_, and the end
+  std::vector<int32_t> page_of_;                   // code / kPage -> page, or -1
+  std::vector<std::array<int32_t, kPage>> pages_;  // ids, or -1
+};
+
+// Collects the set of characters of texts that come in pieces cut anywhere.
+class CharSetBuilder {
+ public:
+  // Names the text whose pieces follow, for messages.
+  void BeginText(const std::string& where);
+  // Throws a kInput Error with the byte offset where the text is not UTF-8.
+  void Add(std::string_view piece);
+  // Throws like Add if the text ends inside a character.
+  void EndText();
+
+  // Characters counted so far, repeated ones too.
+  int64_t characters() const { return characters_; }
+  // Throws a kInput Error if there were no characters at all.
+  std::unique_ptr<CharTokenizer> Build() const;
+
+ private:
+  // Takes the complete characters and returns how many bytes they are.
+  size_t Take(std::string_view text);
+  [[noreturn]] void Fail(int64_t byte) const;
+
+  static constexpr size_t kCodes = 0x110000;
+  std::vector<bool> seen_ = std::vector<bool>(kCodes);
+  std::string where_;
+  std::string tail_;  // an incomplete character
+  int64_t byte_ = 0;  // of the current text, where tail_ begins
+  int64_t characters_ = 0;
+};
+
+}  // namespace folio

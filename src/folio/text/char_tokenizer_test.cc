@@ -1,0 +1,106 @@
+#include "folio/text/char_tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace folio {
+namespace {
+
+std::unique_ptr<CharTokenizer> FromText(std::string_view text) {
+  CharSetBuilder builder;
+  builder.BeginText("text");
+  builder.Add(text);
+  builder.EndText();
+  return builder.Build();
+}
+
+std::string CauseOf(std::string_view text, size_t piece) {
+  CharSetBuilder builder;
+  try {
+    builder.BeginText("good.txt");
+    builder.Add("\u20AC");
+    builder.EndText();
+    builder.BeginText("bad.txt");
+    for (size_t at = 0; at < text.size(); at += piece) builder.Add(text.substr(at, piece));
+    builder.EndText();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInput);
+    EXPECT_NE(std::string(error.what()).find("bad.txt"), std::string::npos);
+    EXPECT_NE(error.help().find("--tokenizer bytes"), std::string::npos);
+    return error.cause();
+  }
+  return "no error";
+}
+
+TEST(CharTokenizer, NumbersCharactersByCodePoint) {
+  const auto tokenizer = FromText("b\u20ACa\n\U0001F600b\u00E9a");
+  EXPECT_EQ(tokenizer->vocab_size(), 6);
+  EXPECT_EQ(tokenizer->Encode("\nab\u00E9\u20AC\U0001F600"),
+            (std::vector<int32_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(tokenizer->TokenBytes(4), "\u20AC");
+  EXPECT_EQ(tokenizer->Decode(std::vector<int32_t>{5, 0, 3}), "\U0001F600\n\u00E9");
+  EXPECT_FALSE(tokenizer->end_of_text().has_value());
+}
+
+TEST(CharTokenizer, NamesTheUnknownCharacterAndItsPlace) {
+  const auto tokenizer = FromText("abc\n");
+  try {
+    tokenizer->Encode("abc\na\u00E9", "prompt");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInput);
+    EXPECT_EQ(std::string(error.what()),
+              "prompt:2:2: no token for the character '\u00E9' (U+00E9)");
+  }
+  try {
+    tokenizer->Encode("ab\xFF", "prompt");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), "prompt: not UTF-8 text");
+    EXPECT_NE(error.cause().find("offset 2"), std::string::npos) << error.cause();
+  }
+  EXPECT_THROW(tokenizer->TokenBytes(4), Error);
+  EXPECT_THROW(tokenizer->TokenBytes(-1), Error);
+}
+
+TEST(CharTokenizer, PiecesCutInsideCharactersGiveTheSameSet) {
+  const std::string text = "a\u00E9\u20AC\U0001F600\u00E9z";
+  const auto whole = FromText(text);
+  for (size_t piece = 1; piece <= text.size(); ++piece) {
+    CharSetBuilder builder;
+    builder.BeginText("text");
+    for (size_t at = 0; at < text.size(); at += piece) {
+      builder.Add(std::string_view(text).substr(at, piece));
+    }
+    builder.EndText();
+    EXPECT_EQ(builder.characters(), 6) << piece;
+    EXPECT_EQ(builder.Build()->hash(), whole->hash()) << piece;
+  }
+}
+
+TEST(CharTokenizer, SaysWhereATextIsNotUtf8) {
+  for (const size_t piece : {1u, 2u, 3u, 100u}) {
+    EXPECT_NE(CauseOf("ab\u20AC\xC3(", piece).find("offset 5 "), std::string::npos) << piece;
+    EXPECT_NE(CauseOf("ab\u20AC\xE2\x82", piece).find("offset 5 "), std::string::npos) << piece;
+    EXPECT_NE(CauseOf("\xFFzz", piece).find("offset 0 "), std::string::npos) << piece;
+  }
+}
+
+TEST(CharTokenizer, NoTextAtAllIsAnError) {
+  EXPECT_THROW(CharSetBuilder().Build(), Error);
+}
+
+TEST(CharTokenizer, TinyShakespeareHas65Characters) {
+  std::ifstream file(FOLIO_SOURCE_DIR "/../shared/data/tinyshakespeare/input.txt");
+  if (!file) GTEST_SKIP() << "tinyshakespeare is not here";
+  std::stringstream text;
+  text << file.rdbuf();
+  const auto tokenizer = FromText(text.str());
+  EXPECT_EQ(tokenizer->vocab_size(), 65);
+  EXPECT_EQ(tokenizer->Decode(tokenizer->Encode(text.str())), text.str());
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,21 @@
+#include "folio/text/streaming_decoder.h"
+
+#include <utility>
+
+#include "folio/text/utf8.h"
+
+namespace folio {
+
+std::string StreamingDecoder::Add(int32_t id) {
+  held_ += tokenizer_.TokenBytes(id);
+  const size_t complete = CompleteUtf8Prefix(held_);
+  std::string text = ReplaceInvalidUtf8(std::string_view(held_).substr(0, complete));
+  held_.erase(0, complete);
+  return text;
+}
+
+std::string StreamingDecoder::Flush() {
+  return ReplaceInvalidUtf8(std::exchange(held_, {}));
+}
+
+}  // namespace folio

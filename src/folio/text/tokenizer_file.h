@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "folio/text/char_tokenizer.h"
+
+namespace folio {
+
+inline constexpr std::string_view kTokenizerFile = "tokenizer.json";
+inline constexpr std::string_view kTokenizerConfigFile = "tokenizer_config.json";
+inline constexpr std::string_view kEndOfTextToken = "<|endoftext|>";
+
+// tokenizer.json in the format of Hugging Face's `tokenizers` library.
+//
+// A character tokenizer is a WordLevel model over single characters, behind a Split that isolates
+// every character. `unk_token` is not in the vocabulary, so that an unknown character is an error
+// there too.
+std::string CharTokenizerFile(const CharTokenizer& tokenizer);
+
+// A byte tokenizer is a BPE model without merges over GPT-2's printable names of the 256 bytes,
+// behind ByteLevel, with the added special token <|endoftext|>.
+std::string ByteTokenizerFile();
+
+}  // namespace folio

@@ -1,0 +1,143 @@
+#include "folio/text/utf8.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "folio/base/check.h"
+
+namespace folio {
+namespace {
+
+// What may follow a first byte: how many bytes, and the range of the first of them. The others lie
+// in [0x80, 0xBF].
+struct Lead {
+  int following;
+  unsigned char low;
+  unsigned char high;
+};
+
+Lead LeadOf(unsigned char byte) {
+  if (byte >= 0xC2 && byte <= 0xDF) return {1, 0x80, 0xBF};
+  if (byte == 0xE0) return {2, 0xA0, 0xBF};
+  if (byte == 0xED) return {2, 0x80, 0x9F};
+  if (byte >= 0xE1 && byte <= 0xEF) return {2, 0x80, 0xBF};
+  if (byte == 0xF0) return {3, 0x90, 0xBF};
+  if (byte >= 0xF1 && byte <= 0xF3) return {3, 0x80, 0xBF};
+  if (byte == 0xF4) return {3, 0x80, 0x8F};
+  return {0, 0, 0};
+}
+
+bool IsContinuation(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
+
+// Control and format characters, separators, surrogates, private use and what is not a character.
+bool Prints(char32_t code) {
+  if (code < 0x20 || (code >= 0x7F && code <= 0xA0) || code == 0xAD) return false;
+  if (code >= 0x0300 && code <= 0x036F) return false;  // would combine with the quote
+  if ((code >= 0x2000 && code <= 0x200F) || (code >= 0x2028 && code <= 0x202F)) return false;
+  if (code >= 0x205F && code <= 0x206F) return false;
+  if (code >= 0xD800 && code <= 0xF8FF) return false;
+  if ((code >= 0xFE00 && code <= 0xFE0F) || code == 0xFEFF || code >= 0xE0000) return false;
+  return code != 0x3000 && !(code >= 0xFFF0 && code <= 0xFFFC) && (code & 0xFFFE) != 0xFFFE;
+}
+
+}  // namespace
+
+Utf8Char DecodeUtf8(std::string_view text, size_t at) {
+  FOLIO_CHECK(at < text.size(), "there is no character at the end of the text");
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(at);
+  if (first < 0x80) return {first, 1, Utf8Status::kValid};
+  const Lead lead = LeadOf(first);
+  if (lead.following == 0) return {0xFFFD, 1, Utf8Status::kInvalid};
+  char32_t code = first & (0x3F >> lead.following);
+  for (int i = 1; i <= lead.following; ++i) {
+    const size_t length = static_cast<size_t>(i);
+    if (at + length >= text.size()) return {0xFFFD, length, Utf8Status::kIncomplete};
+    const unsigned char next = byte(at + length);
+    const unsigned char low = i == 1 ? lead.low : 0x80;
+    const unsigned char high = i == 1 ? lead.high : 0xBF;
+    if (next < low || next > high) return {0xFFFD, length, Utf8Status::kInvalid};
+    code = code << 6 | (next & 0x3F);
+  }
+  return {code, static_cast<size_t>(lead.following) + 1, Utf8Status::kValid};
+}
+
+void AppendUtf8(char32_t code, std::string& out) {
+  FOLIO_CHECK(code <= 0x10FFFF && !(code >= 0xD800 && code <= 0xDFFF), "not a Unicode scalar");
+  const auto push = [&](char32_t byte) { out.push_back(static_cast<char>(byte)); };
+  if (code < 0x80) {
+    push(code);
+    return;
+  }
+  if (code < 0x800) {
+    push(0xC0 | code >> 6);
+  } else {
+    if (code < 0x10000) {
+      push(0xE0 | code >> 12);
+    } else {
+      push(0xF0 | code >> 18);
+      push(0x80 | (code >> 12 & 0x3F));
+    }
+    push(0x80 | (code >> 6 & 0x3F));
+  }
+  push(0x80 | (code & 0x3F));
+}
+
+size_t FindInvalidUtf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Char c = DecodeUtf8(text, at);
+    if (c.status != Utf8Status::kValid) return at;
+    at += c.length;
+  }
+  return std::string_view::npos;
+}
+
+size_t CompleteUtf8Prefix(std::string_view text) {
+  const size_t furthest = std::min<size_t>(3, text.size());
+  for (size_t back = 1; back <= furthest; ++back) {
+    const size_t at = text.size() - back;
+    if (IsContinuation(text[at])) continue;
+    return DecodeUtf8(text, at).status == Utf8Status::kIncomplete &&
+                   DecodeUtf8(text, at).length == back
+               ? at
+               : text.size();
+  }
+  return text.size();
+}
+
+std::string ReplaceInvalidUtf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Char c = DecodeUtf8(text, at);
+    AppendUtf8(c.code, out);
+    at += c.length;
+  }
+  return out;
+}
+
+std::string QuoteChar(char32_t code) {
+  const std::string number = fmt::format("U+{:04X}", static_cast<uint32_t>(code));
+  if (!Prints(code)) return number;
+  std::string text = "'";
+  AppendUtf8(code, text);
+  return text + "' (" + number + ")";
+}
+
+void TextPosition::Advance(std::string_view piece) {
+  byte += static_cast<int64_t>(piece.size());
+  const int64_t breaks = std::count(piece.begin(), piece.end(), '\n');
+  if (breaks > 0) {
+    line += breaks;
+    column = 1;
+    piece.remove_prefix(piece.rfind('\n') + 1);
+  }
+  column += static_cast<int64_t>(piece.size()) -
+            std::count_if(piece.begin(), piece.end(), IsContinuation);
+}
+
+}  // namespace folio
