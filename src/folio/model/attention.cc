@@ -1,0 +1,62 @@
+#include "folio/model/attention.h"
+
+namespace folio {
+
+void AttentionSublayerForward(const PassContext& pass, int64_t layer, const BlockParams& params,
+                              const BlockActivations& acts, const Tensor& x, const Tensor& out) {
+  const int64_t B = pass.B, T = pass.T, C = pass.config.n_embd;
+  pass.backend.Run(LinearForward{
+      .x = x, .weight = params.c_attn.weight, .bias = params.c_attn.bias, .out = acts.qkv});
+  const Tensor& keys = acts.past ? acts.past : acts.qkv;
+  const int64_t S = acts.past ? acts.past.dim(0) : T;
+  pass.backend.Run(AttentionForward{
+      .q = SequenceView(acts.qkv, B, T, 0, C),
+      .k = SequenceView(keys, B, S, C, C),
+      .v = SequenceView(keys, B, S, 2 * C, C),
+      .key_mask = pass.key_mask,
+      .out = SequenceView(acts.attn, B, T, 0, C),
+      .lse = acts.lse,
+      .probs = pass.trace ? pass.trace->attn[static_cast<size_t>(layer)] : Tensor(),
+      .H = pass.config.n_head,
+      .dropout = pass.BlockDropout(layer, DropoutPlace::kAttention)});
+  pass.backend.Run(LinearForward{.x = acts.attn,
+                                 .weight = params.attn_c_proj.weight,
+                                 .bias = params.attn_c_proj.bias,
+                                 .out = out});
+}
+
+void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const BlockParams& params,
+                               const BlockActivations& acts, const Tensor& x, const Tensor& d_out,
+                               const BlockParams& d_params, const GptGradients& grads,
+                               const Tensor& d_x, bool accumulate) {
+  const int64_t B = pass.B, T = pass.T, C = pass.config.n_embd;
+  const Tensor d_qkv = Tensor(grads.d_wide.raw(), grads.d_wide.dtype(), {B * T, 3 * C});
+  pass.backend.Run(LinearBackward{.x = acts.attn,
+                                  .weight = params.attn_c_proj.weight,
+                                  .d_out = d_out,
+                                  .d_x = grads.d_attn,
+                                  .d_weight = d_params.attn_c_proj.weight,
+                                  .d_bias = d_params.attn_c_proj.bias});
+  pass.backend.Run(
+      AttentionBackward{.q = SequenceView(acts.qkv, B, T, 0, C),
+                        .k = SequenceView(acts.qkv, B, T, C, C),
+                        .v = SequenceView(acts.qkv, B, T, 2 * C, C),
+                        .key_mask = pass.key_mask,
+                        .out = SequenceView(acts.attn, B, T, 0, C),
+                        .lse = acts.lse,
+                        .d_out = SequenceView(grads.d_attn, B, T, 0, C),
+                        .d_q = SequenceView(d_qkv, B, T, 0, C),
+                        .d_k = SequenceView(d_qkv, B, T, C, C),
+                        .d_v = SequenceView(d_qkv, B, T, 2 * C, C),
+                        .H = pass.config.n_head,
+                        .dropout = pass.BlockDropout(layer, DropoutPlace::kAttention)});
+  pass.backend.Run(LinearBackward{.x = x,
+                                  .weight = params.c_attn.weight,
+                                  .d_out = d_qkv,
+                                  .d_x = d_x,
+                                  .d_weight = d_params.c_attn.weight,
+                                  .d_bias = d_params.c_attn.bias,
+                                  .accumulate_d_x = accumulate});
+}
+
+}  // namespace folio

@@ -1,0 +1,80 @@
+#include "folio/model/block.h"
+
+#include "folio/model/attention.h"
+#include "folio/model/mlp.h"
+#include "folio/model/norm.h"
+
+namespace folio {
+namespace {
+
+// The gradient of a sublayer's result from that of the sum it joined: d_stream itself, or d_branch
+// where dropout stands between.
+Tensor BranchGradient(const PassContext& pass, const Dropout& dropout, const GptGradients& grads) {
+  if (!dropout.active()) return grads.d_stream;
+  pass.backend.Run(
+      ResidualBackward{.d_out = grads.d_stream, .d_x = grads.d_branch, .dropout = dropout});
+  return grads.d_branch;
+}
+
+}  // namespace
+
+Tensor BlockOutput(const GptConfig& config, const BlockActivations& acts) {
+  return config.pre_norm() ? acts.sum_2 : acts.norm_2.out;
+}
+
+void BlockForward(const PassContext& pass, int64_t layer, const BlockParams& params,
+                  const BlockActivations& acts, const Tensor& x, const Tensor& branch) {
+  const bool pre = pass.config.pre_norm();
+  if (pre) NormForward(pass, params.ln_1, x, acts.norm_1);
+  AttentionSublayerForward(pass, layer, params, acts, pre ? acts.norm_1.out : x, branch);
+  pass.backend.Run(
+      ResidualForward{.residual = x,
+                      .x = branch,
+                      .out = acts.sum_1,
+                      .dropout = pass.BlockDropout(layer, DropoutPlace::kAttentionResidual)});
+  if (pre) {
+    NormForward(pass, params.ln_2, acts.sum_1, acts.norm_2);
+  } else {
+    NormForward(pass, params.ln_1, acts.sum_1, acts.norm_1);
+  }
+  MlpSublayerForward(pass, params, acts, pre ? acts.norm_2.out : acts.norm_1.out, branch);
+  pass.backend.Run(
+      ResidualForward{.residual = pre ? acts.sum_1 : acts.norm_1.out,
+                      .x = branch,
+                      .out = acts.sum_2,
+                      .dropout = pass.BlockDropout(layer, DropoutPlace::kMlpResidual)});
+  if (!pre) NormForward(pass, params.ln_2, acts.sum_2, acts.norm_2);
+}
+
+void BlockBackward(const PassContext& pass, int64_t layer, const BlockParams& params,
+                   const BlockActivations& acts, const Tensor& x, const BlockParams& d_params,
+                   const GptGradients& grads) {
+  const bool pre = pass.config.pre_norm();
+  const Tensor& d = grads.d_stream;
+  const Dropout mlp_dropout = pass.BlockDropout(layer, DropoutPlace::kMlpResidual);
+  const Dropout attn_dropout = pass.BlockDropout(layer, DropoutPlace::kAttentionResidual);
+  if (pre) {
+    // forward: sum_2 = sum_1 + mlp(ln_2(sum_1))
+    Tensor d_branch = BranchGradient(pass, mlp_dropout, grads);
+    MlpSublayerBackward(pass, params, acts, acts.norm_2.out, d_branch, d_params, grads,
+                        grads.d_branch, false);
+    NormBackward(pass, params.ln_2, acts.sum_1, acts.norm_2, grads.d_branch, d_params.ln_2, d,
+                 true);
+    // forward: sum_1 = x + attention(ln_1(x))
+    d_branch = BranchGradient(pass, attn_dropout, grads);
+    AttentionSublayerBackward(pass, layer, params, acts, acts.norm_1.out, d_branch, d_params, grads,
+                              grads.d_branch, false);
+    NormBackward(pass, params.ln_1, x, acts.norm_1, grads.d_branch, d_params.ln_1, d, true);
+    return;
+  }
+  // forward: norm_2 = ln_2(norm_1 + mlp(norm_1))
+  NormBackward(pass, params.ln_2, acts.sum_2, acts.norm_2, d, d_params.ln_2, d, false);
+  Tensor d_branch = BranchGradient(pass, mlp_dropout, grads);
+  MlpSublayerBackward(pass, params, acts, acts.norm_1.out, d_branch, d_params, grads, d, true);
+  // forward: norm_1 = ln_1(x + attention(x))
+  NormBackward(pass, params.ln_1, acts.sum_1, acts.norm_1, d, d_params.ln_1, d, false);
+  d_branch = BranchGradient(pass, attn_dropout, grads);
+  AttentionSublayerBackward(pass, layer, params, acts, x, d_branch, d_params, grads, d, true);
+}
+
+}  // namespace folio

@@ -1,0 +1,100 @@
+#include "folio/model/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/io/file.h"
+#include "folio/io/safetensors.h"
+#include "folio/model/config_json.h"
+
+namespace folio {
+namespace {
+
+constexpr std::string_view kPrefix = "transformer.";
+
+std::string NameInFile(const SafetensorsFile& file, const std::string& name) {
+  if (file.Find(name) == nullptr && name.starts_with(kPrefix)) {
+    const std::string bare = name.substr(kPrefix.size());
+    if (file.Find(bare) != nullptr) return bare;
+  }
+  return name;
+}
+
+// Buffers of causal masks in old files: "h.0.attn.bias", "h.0.attn.masked_bias".
+bool IsMaskBuffer(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+}
+
+// Refuses a tensor that the model has no place for: the configuration would then be another
+// model's.
+void RefuseOthers(const SafetensorsFile& file, const GptConfig& config,
+                  const std::set<std::string>& used) {
+  for (const TensorInfo& info : file.tensors()) {
+    const bool tied_head = config.tie_word_embeddings && info.name == "lm_head.weight" &&
+                           info.shape == Shape{config.vocab_size, config.n_embd};
+    if (used.contains(info.name) || IsMaskBuffer(info.name) || tied_head) continue;
+    throw InputError(
+        fmt::format("{}: tensor '{}' is not part of the model", file.path().string(), info.name),
+        "config.json beside it describes a model without it",
+        "check bias, attention_bias, mlp_bias, layer_norm_bias, lm_head_bias, tie_word_embeddings, "
+        "position_embedding and n_layer in config.json");
+  }
+}
+
+}  // namespace
+
+void SaveModel(const std::filesystem::path& dir, const GptWeights& weights) {
+  std::vector<NamedTensor> tensors;
+  for (const ParamInfo& info : weights.table().params()) {
+    tensors.push_back({info.name, weights.table().View(info, weights.flat())});
+  }
+  WriteSafetensors(dir / kWeightsFile, tensors);
+  WriteFileAtomically(dir / kConfigFile, GptConfigToJson(weights.config()));
+}
+
+GptConfig LoadModelConfig(const std::filesystem::path& dir) {
+  RequireDirectory(dir, "the model directory");
+  const std::filesystem::path path = dir / kConfigFile;
+  for (const char* name : {kConfigFile, kWeightsFile}) {
+    if (!std::filesystem::exists(dir / name)) {
+      throw InputError(fmt::format("{}: no model here", dir.string()),
+                       fmt::format("{} is missing", name),
+                       "give the directory of a checkpoint: one that holds config.json and "
+                       "model.safetensors, such as RUN/last or RUN/best");
+    }
+  }
+  constexpr uint64_t kMaxConfig = 1 << 20;
+  return GptConfigFromJson(ReadFile(path, kMaxConfig), path.string());
+}
+
+std::unique_ptr<GptWeights> LoadModel(const std::filesystem::path& dir, Dtype dtype) {
+  const GptConfig config = LoadModelConfig(dir);
+  const SafetensorsFile file(dir / kWeightsFile);
+  // Everything is checked against the table before memory of the configured size is taken.
+  const ParamTable table(config);
+  std::set<std::string> used;
+  for (const ParamInfo& info : table.params()) {
+    const std::string name = NameInFile(file, info.name);
+    file.Require(name, info.shape);
+    used.insert(name);
+  }
+  RefuseOthers(file, config, used);
+  auto weights = std::make_unique<GptWeights>(config, dtype);
+  for (const ParamInfo& info : table.params()) {
+    const Tensor to = table.View(info, weights->flat());
+    const std::string name = NameInFile(file, info.name);
+    const size_t count = static_cast<size_t>(to.count());
+    if (dtype == Dtype::kF64) {
+      file.Read(name, std::span(to.data<double>(), count));
+    } else {
+      file.Read(name, std::span(to.data<float>(), count));
+    }
+  }
+  return weights;
+}
+
+}  // namespace folio

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "folio/backend/backend.h"
+#include "folio/model/config.h"
+
+namespace folio {
+
+// Dropout of a training pass: which random numbers belong to it. Off unless `seed` is set.
+struct DropoutContext {
+  bool on = false;
+  uint64_t seed = 0;
+  uint64_t step = 0;
+  int64_t first_sequence =
+      0;  // place of the micro-batch's first sequence in the step's whole batch
+};
+
+// Where a dropout sits in the model.
+enum class DropoutPlace : uint64_t { kAttention = 0, kAttentionResidual = 1, kMlpResidual = 2 };
+
+// If given, a forward pass leaves copies of its insides here; the tensors are the caller's.
+struct GptTrace {
+  std::vector<Tensor> attn;    // per layer (B,H,T,T), the weights after softmax
+  std::vector<Tensor> hidden;  // per layer (B,T,C), the stream after the block
+};
+
+// What the sublayers of a pass share.
+struct PassContext {
+  Backend& backend;
+  const GptConfig& config;
+  int64_t B = 0, T = 0;
+  Tensor key_mask = {};  // (B,T) u8, optional: keys that may be attended to
+  DropoutContext dropout = {};
+  GptTrace* trace = nullptr;
+
+  int64_t N() const { return B * T; }
+
+  // `rows_per_sequence`: rows that one sequence has in the array that is dropped from.
+  Dropout DropoutAt(double p, uint64_t place, int64_t rows_per_sequence) const;
+  Dropout EmbeddingDropout() const { return DropoutAt(config.embd_pdrop, 0, T); }
+  Dropout BlockDropout(int64_t layer, DropoutPlace place) const;
+};
+
+}  // namespace folio

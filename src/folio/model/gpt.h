@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "folio/model/activations.h"
+#include "folio/model/context.h"
+#include "folio/model/params.h"
+
+namespace folio {
+
+// GPT-2 (A. Radford et al., 2019) over batches of B sequences of T tokens: forward, loss and
+// backward, composed of a backend's operations on buffers planned beforehand. Owns the activations,
+// not the weights; after construction it allocates nothing.
+class GptPass {
+ public:
+  // Plans and allocates. REQUIRES: T <= n_positions, the backend supports dtype. Throws a kResource
+  // Error if memory does not suffice. `backend` must outlive the pass.
+  GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T, PassKind kind,
+          Dtype dtype = Dtype::kF32);
+  GptPass(const GptPass&) = delete;
+
+  // The buffers of such a pass, without allocating them.
+  static MemoryPlan Plan(const GptConfig& config, int64_t B, int64_t T, PassKind kind, Dtype dtype);
+
+  int64_t B() const { return pass_.B; }
+  int64_t T() const { return pass_.T; }
+  const MemoryPlan& plan() const { return plan_; }
+
+  // Keys that may be attended to, (B,T) u8, for the passes to come; empty for all.
+  void set_key_mask(Tensor key_mask) { pass_.key_mask = key_mask; }
+  // Where the passes to come leave copies of their insides; null for nowhere.
+  void set_trace(GptTrace* trace) { pass_.trace = trace; }
+
+  // Runs the model on ids (B*T, each in [0,V)) up to the final LayerNorm.
+  void Forward(const GptParams& params, std::span<const int32_t> ids, DropoutContext dropout = {});
+
+  // After Forward: the logits of rows [begin, end) of the N = B*T, into out (end - begin, V).
+  void Logits(const GptParams& params, int64_t begin, int64_t end, const Tensor& out);
+
+  // After Forward: the sum of the losses of all rows, in nats; targets (B*T), -1 for rows that do
+  // not count.
+  double Loss(const GptParams& params, std::span<const int32_t> targets);
+
+  // The same, and the gradient of scale * (that sum), added to d_params. REQUIRES: kTraining.
+  double LossAndBackward(const GptParams& params, std::span<const int32_t> targets, double scale,
+                         const GptParams& d_params);
+
+  // Losses of the rows, after Loss or LossAndBackward, (N).
+  const Tensor& losses() const { return acts_.losses; }
+
+ private:
+  double SumOfLosses() const;
+  Tensor BlockInput(size_t layer) const;
+
+  GptConfig config_;
+  PassContext pass_;
+  PassKind kind_;
+  MemoryPlan plan_;
+  Arena arena_;
+  Tensor ids_, targets_;  // (B,T) i32, (B*T) i32
+  Tensor sinusoids_;      // (P,C), empty for learned positions
+  GptActivations acts_;
+  GptGradients grads_;
+};
+
+}  // namespace folio

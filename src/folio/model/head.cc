@@ -1,0 +1,71 @@
+#include "folio/model/head.h"
+
+#include <algorithm>
+
+namespace folio {
+namespace {
+
+const Tensor& HeadWeight(const GptParams& params) {
+  return params.lm_head_weight ? params.lm_head_weight : params.wte;
+}
+
+// Calls chunk(begin, end, logits) for the rows in order; logits (end - begin, V) is filled.
+template <class Chunk>
+void ForEachChunk(const PassContext& pass, const GptParams& params, const GptActivations& acts,
+                  Chunk&& chunk) {
+  const int64_t N = pass.N(), rows = acts.logits.dim(0);
+  for (int64_t begin = 0; begin < N; begin += rows) {
+    const int64_t end = std::min(N, begin + rows);
+    const Tensor logits = acts.logits.Slice(0, end - begin);
+    HeadLogits(pass, params, acts, begin, end, logits);
+    chunk(begin, end, logits);
+  }
+}
+
+void ChunkLosses(const PassContext& pass, const GptActivations& acts, const Tensor& targets,
+                 int64_t begin, int64_t end, const Tensor& logits) {
+  pass.backend.Run(CrossEntropyForward{.logits = logits,
+                                       .targets = targets.Slice(begin, end),
+                                       .losses = acts.losses.Slice(begin, end),
+                                       .lse = acts.loss_lse.Slice(begin, end)});
+}
+
+}  // namespace
+
+void HeadLogits(const PassContext& pass, const GptParams& params, const GptActivations& acts,
+                int64_t begin, int64_t end, const Tensor& out) {
+  pass.backend.Run(LinearForward{.x = acts.norm_f.out.Slice(begin, end),
+                                 .weight = HeadWeight(params),
+                                 .bias = params.lm_head_bias,
+                                 .out = out,
+                                 .transposed = true});
+}
+
+void HeadForward(const PassContext& pass, const GptParams& params, const GptActivations& acts,
+                 const Tensor& targets) {
+  ForEachChunk(pass, params, acts, [&](int64_t begin, int64_t end, const Tensor& logits) {
+    ChunkLosses(pass, acts, targets, begin, end, logits);
+  });
+}
+
+void HeadForwardBackward(const PassContext& pass, const GptParams& params,
+                         const GptActivations& acts, const Tensor& targets, double scale,
+                         const GptParams& d_params, const Tensor& d_norm_f) {
+  ForEachChunk(pass, params, acts, [&](int64_t begin, int64_t end, const Tensor& logits) {
+    ChunkLosses(pass, acts, targets, begin, end, logits);
+    pass.backend.Run(CrossEntropyBackward{.logits = logits,
+                                          .targets = targets.Slice(begin, end),
+                                          .lse = acts.loss_lse.Slice(begin, end),
+                                          .d_logits = logits,
+                                          .scale = scale});
+    pass.backend.Run(LinearBackward{.x = acts.norm_f.out.Slice(begin, end),
+                                    .weight = HeadWeight(params),
+                                    .d_out = logits,
+                                    .d_x = d_norm_f.Slice(begin, end),
+                                    .d_weight = HeadWeight(d_params),
+                                    .d_bias = d_params.lm_head_bias,
+                                    .transposed = true});
+  });
+}
+
+}  // namespace folio

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "folio/model/activations.h"
+#include "folio/model/context.h"
+#include "folio/model/params.h"
+
+namespace folio {
+
+// The loss head: logits = norm_f(x) wte^T (or lm_head), losses by cross-entropy. Rows go through in
+// chunks, so that the logits of all rows never exist at once.
+
+// Rows [begin, end) of the logits into `out` (end - begin, V).
+void HeadLogits(const PassContext& pass, const GptParams& params, const GptActivations& acts,
+                int64_t begin, int64_t end, const Tensor& out);
+
+// Fills acts.losses (N). With targets (N) i32.
+void HeadForward(const PassContext& pass, const GptParams& params, const GptActivations& acts,
+                 const Tensor& targets);
+
+// Fills acts.losses too, and goes backward: d_norm_f (N,C) gets the gradient of norm_f's result,
+// where the total is scale * sum(losses). d_params gets +=.
+void HeadForwardBackward(const PassContext& pass, const GptParams& params,
+                         const GptActivations& acts, const Tensor& targets, double scale,
+                         const GptParams& d_params, const Tensor& d_norm_f);
+
+}  // namespace folio

@@ -1,0 +1,126 @@
+#include "folio/model/init.h"
+
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "folio/base/parallel.h"
+#include "folio/base/rng.h"
+
+namespace folio {
+namespace {
+
+double ResidualScale(const GptConfig& config) {
+  return 1.0 / std::sqrt(2.0 * static_cast<double>(config.n_layer));
+}
+
+template <class Value>
+void FillWith(const Tensor& x, Value&& value) {
+  ParallelRange(x.count(), 4096, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (x.dtype() == Dtype::kF64) {
+        x.data<double>()[i] = value(i);
+      } else {
+        x.data<float>()[i] = static_cast<float>(value(i));
+      }
+    }
+  });
+}
+
+// A layer stored (in, out) that PyTorch draws as (out, in).
+bool StoredTransposed(std::string_view name) {
+  return name.find(".h.") != std::string_view::npos;
+}
+
+}  // namespace
+
+void InitWeights(GptWeights& weights, uint64_t seed) {
+  const GptConfig& config = weights.config();
+  uint64_t place = 0;
+  for (const ParamInfo& info : weights.table().params()) {
+    const Tensor x = weights.table().View(info, weights.flat());
+    const CounterRng rng(seed, RngStream(RngPurpose::kInit, place++));
+    const double scale = info.init == InitKind::kResidualWeight ? ResidualScale(config) : 1.0;
+    if (info.init == InitKind::kZero || info.init == InitKind::kOne) {
+      FillWith(x, [&](int64_t) { return info.init == InitKind::kOne ? 1.0 : 0.0; });
+    } else if (config.init == "normal") {
+      FillWith(x, [&](int64_t i) {
+        return rng.Normal(static_cast<uint64_t>(i)) * config.initializer_range * scale;
+      });
+    } else {
+      const double bound = std::sqrt(6.0 / static_cast<double>(info.shape[0] + info.shape[1]));
+      FillWith(x,
+               [&](int64_t i) { return (2 * rng.Uniform(static_cast<uint64_t>(i)) - 1) * bound; });
+    }
+  }
+}
+
+void InitWeightsLikeTorch(GptWeights& weights, TorchRng& rng) {
+  FOLIO_CHECK(weights.flat().dtype() == Dtype::kF32 && weights.config().init == "normal",
+              "PyTorch's draws are for float32 and normal initialisation");
+  const GptConfig& config = weights.config();
+  const std::span<const ParamInfo> params = weights.table().params();
+  std::vector<float> drawn;
+  const auto draw = [&](const ParamInfo& info) { drawn.resize(size_t(info.shape.count())); };
+  const auto keep = [&](const ParamInfo& info) {
+    float* to = weights.table().View(info, weights.flat()).data<float>();
+    if (!StoredTransposed(info.name)) {
+      std::copy(drawn.begin(), drawn.end(), to);
+      return;
+    }
+    const int64_t I = info.shape[0], O = info.shape[1];
+    for (int64_t o = 0; o < O; ++o) {
+      for (int64_t i = 0; i < I; ++i) to[i * O + o] = drawn[static_cast<size_t>(o * I + i)];
+    }
+  };
+  const ParamInfo& wte = params.front();
+
+  // Construction: embeddings are standard normal, Linear layers Kaiming-uniform with a = sqrt(5),
+  // whose bound is 1/sqrt(fan_in) for weight and bias alike. A tied head is drawn all the same.
+  bool head = false;
+  double bound = 0;
+  for (const ParamInfo& info : params) {
+    const bool embedding = info.name.starts_with("transformer.w");
+    if (info.name.find("ln_") != std::string::npos) continue;  // LayerNorms draw nothing
+    if (info.name == "lm_head.weight") head = true;
+    draw(info);
+    if (embedding) {
+      rng.Normal(drawn, 0, 1);
+    } else {
+      if (info.shape.rank() == 2) {
+        const int64_t fan_in = StoredTransposed(info.name) ? info.shape[0] : info.shape[1];
+        bound = 1.0 / std::sqrt(static_cast<double>(fan_in));
+      }
+      rng.Uniform(drawn, -bound, bound);
+    }
+  }
+  if (!head) {
+    bound = 1.0 / std::sqrt(static_cast<double>(config.n_embd));
+    draw(wte);
+    rng.Uniform(drawn, -bound, bound);
+  }
+  // Module.apply: every matrix again, the tied head as wte a second time.
+  for (const ParamInfo& info : params) {
+    if (info.shape.rank() < 2) {
+      FillWith(weights.table().View(info, weights.flat()),
+               [&](int64_t) { return info.init == InitKind::kOne ? 1.0 : 0.0; });
+      continue;
+    }
+    draw(info);
+    rng.Normal(drawn, 0, config.initializer_range);
+    keep(info);
+  }
+  if (!head) {
+    draw(wte);
+    rng.Normal(drawn, 0, config.initializer_range);
+    keep(wte);
+  }
+  for (const ParamInfo& info : params) {
+    if (info.init != InitKind::kResidualWeight) continue;
+    draw(info);
+    rng.Normal(drawn, 0, config.initializer_range * ResidualScale(config));
+    keep(info);
+  }
+}
+
+}  // namespace folio

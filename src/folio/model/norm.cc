@@ -1,0 +1,30 @@
+#include "folio/model/norm.h"
+
+namespace folio {
+
+void NormForward(const PassContext& pass, const NormParams& params, const Tensor& x,
+                 const NormActivations& acts) {
+  pass.backend.Run(LayerNormForward{.x = x,
+                                    .weight = params.weight,
+                                    .bias = params.bias,
+                                    .out = acts.out,
+                                    .mean = acts.mean,
+                                    .rstd = acts.rstd,
+                                    .eps = pass.config.layer_norm_epsilon});
+}
+
+void NormBackward(const PassContext& pass, const NormParams& params, const Tensor& x,
+                  const NormActivations& acts, const Tensor& d_out, const NormParams& d_params,
+                  const Tensor& d_x, bool accumulate) {
+  pass.backend.Run(LayerNormBackward{.x = x,
+                                     .weight = params.weight,
+                                     .mean = acts.mean,
+                                     .rstd = acts.rstd,
+                                     .d_out = d_out,
+                                     .d_x = d_x,
+                                     .d_weight = d_params.weight,
+                                     .d_bias = d_params.bias,
+                                     .accumulate_d_x = accumulate});
+}
+
+}  // namespace folio
