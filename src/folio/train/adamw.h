@@ -1,0 +1,38 @@
+#pragma once
+
+#include "folio/backend/backend.h"
+#include "folio/model/params.h"
+
+namespace folio {
+
+struct AdamWSettings {
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
+  double weight_decay = 0.1;  // of parameters of two or more dimensions
+};
+
+// AdamW over the flat array of a model's parameters, with its two moments.
+class AdamW {
+ public:
+  AdamW(Backend& backend, const ParamTable& table, Dtype dtype);
+
+  // Step number `step`, counted from 1, with gradients multiplied by grad_scale.
+  void Step(const AdamWSettings& settings, double lr, int64_t step, double grad_scale,
+            const Tensor& params, const Tensor& grads);
+
+  // First and second moments, laid out as the parameters.
+  const Tensor& m() const { return m_; }
+  const Tensor& v() const { return v_; }
+
+ private:
+  Backend& backend_;
+  int64_t decay_size_;
+  MemoryPlan plan_;
+  Arena arena_;
+  Tensor m_, v_;
+};
+
+// What a gradient of this norm is multiplied with so that it is no longer than `clip`; 1 for clip
+// 0. R. Pascanu, T. Mikolov, Y. Bengio, arXiv:1211.5063.
+double ClipScale(double norm, double clip);
+
+}  // namespace folio

@@ -1,0 +1,82 @@
+#include "folio/train/config.h"
+
+#include <fmt/format.h>
+
+#include "folio/base/error.h"
+
+namespace folio {
+
+std::vector<Field> TrainConfig::Fields() {
+  constexpr double kMany = 1e15;
+  return {
+      Field{"batch_size", &batch_size, "sequences in a micro-batch", 1, 1 << 24}.WithFlag(
+          "--batch"),
+      Field{"context", &context, "tokens in a sequence; 0 means the model's n_positions", 0,
+            1 << 24}
+          .WithFlag("--context"),
+      Field{"grad_accumulation", &grad_accumulation, "micro-batches in a step", 1, 1 << 24}
+          .WithFlag("--grad-accumulation"),
+      Field{"max_steps", &max_steps, "stop after this many steps", 0, kMany}.WithFlag(
+          "--max-steps"),
+      Field{"learning_rate", &learning_rate, "highest learning rate", 0, 1e3}.WithFlag("--lr"),
+      Field{"min_lr", &min_lr, "learning rate at the end of the decay", 0, 1e3},
+      Field{"schedule", &schedule,
+            "shape of the decay after the warm-up (wsd: warm-up, stable, decay)"}
+          .Choices({"cosine", "linear", "constant", "wsd"}),
+      Field{"warmup_steps", &warmup_steps, "steps over which the learning rate rises", 0, kMany},
+      Field{"decay_steps", &decay_steps, "step at which min_lr is reached; 0 means max_steps", 0,
+            kMany},
+      Field{"stable_fraction", &stable_fraction, "wsd: part of decay_steps before the decay begins",
+            0, 1},
+      Field{"grad_clip", &grad_clip,
+            "longest gradient (L2 norm over all parameters); 0 for no limit", 0, 1e9},
+      Field{"weight_decay", &weight_decay, "AdamW's decay, on tensors of two or more dimensions", 0,
+            1e3},
+      Field{"beta1", &beta1, "AdamW's memory of the gradient", 0, 0.999999},
+      Field{"beta2", &beta2, "AdamW's memory of the squared gradient", 0, 0.99999999},
+      Field{"eps", &eps, "AdamW's epsilon", 0, 1},
+      Field{"order", &order, "windows drawn at random, or each once in a shuffled epoch"}.Choices(
+          {"random", "epochs"}),
+      Field{"eval_every", &eval_every, "steps between evaluations; 0 for one at the end only", 0,
+            kMany}
+          .WithFlag("--eval-every"),
+      Field{"eval_batches", &eval_batches, "batches of an evaluation; 0 for the whole held-out set",
+            0, kMany},
+      Field{"checkpoint_every", &checkpoint_every,
+            "steps between checkpoints; 0: at each evaluation", 0, kMany},
+      Field{"seed", &seed, "of every random number in the run", 0, 9e15}.WithFlag("--seed"),
+      Field{"rng", &rng, "folio's random numbers, or PyTorch's for a run in lockstep with it"}
+          .Choices({"folio", "torch"})
+          .WithFlag("--rng"),
+      Field{"dtype", &dtype, "number format of the computation"}.Choices({"fp32"}).WithFlag(
+          "--dtype"),
+      Field{"backend", &backend, "what computes"}
+          .Choices({"cpu", "reference", "checked", "timed"})
+          .WithFlag("--backend"),
+      Field{"threads", &threads, "processors to use; 0 for all", 0, 4096}.WithFlag("--threads"),
+  };
+}
+
+void TrainConfig::Validate(const std::string& where) const {
+  if (schedule != "constant" && min_lr > learning_rate) {
+    throw UsageError(fmt::format("{}: train.min_lr is above train.learning_rate", where),
+                     fmt::format("min_lr is {}, learning_rate is {}", min_lr, learning_rate),
+                     "lower train.min_lr, or set train.schedule = \"constant\"");
+  }
+}
+
+std::vector<Field> LogConfig::Fields() {
+  return {
+      Field{"every", &every, "steps between lines where progress is not a terminal", 1, 1e15}
+          .WithFlag("--log-every"),
+      Field{"sample_every", &sample_every,
+            "steps between samples of what the model writes; 0 for none", 0, 1e15}
+          .WithFlag("--sample-every"),
+      Field{"sample_tokens", &sample_tokens, "tokens of a sample", 1, 1 << 20},
+      Field{"sample_prompt", &sample_prompt,
+            "how a sample begins; empty starts from the end-of-text "
+            "token, or from a line break"},
+  };
+}
+
+}  // namespace folio

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "folio/base/fields.h"
+
+namespace folio {
+
+// How a model is trained (keys `train.*`).
+struct TrainConfig {
+  int64_t batch_size = 12;  // B, sequences of one micro-batch
+  int64_t context = 0;      // T; 0 means the model's n_positions
+  int64_t grad_accumulation = 1;
+  int64_t max_steps = 2000;
+
+  double learning_rate = 1e-3;
+  double min_lr = 1e-4;
+  std::string schedule = "cosine";  // cosine | linear | constant | wsd
+  int64_t warmup_steps = 100;
+  int64_t decay_steps = 0;       // step at which min_lr is reached; 0 means max_steps
+  double stable_fraction = 0.8;  // wsd: part of decay_steps before the decay begins
+
+  double grad_clip = 1.0;  // 0 turns clipping off
+  double weight_decay = 0.1;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+
+  std::string order = "random";  // random windows | epochs
+  int64_t eval_every = 250;      // 0: only at the end
+  int64_t eval_batches = 20;     // 0: the whole held-out set
+  int64_t checkpoint_every = 0;  // 0: with each evaluation
+
+  int64_t seed = 1337;
+  std::string rng = "folio";  // folio | torch
+  std::string dtype = "fp32";
+  std::string backend = "cpu";
+  int64_t threads = 0;  // 0: all processors
+
+  std::vector<Field> Fields();
+  void Validate(const std::string& where) const;
+  int64_t decay_end() const { return decay_steps > 0 ? decay_steps : max_steps; }
+};
+
+// What a run tells while it goes (keys `log.*`).
+struct LogConfig {
+  int64_t every = 10;        // plain progress: a line each `every` steps
+  int64_t sample_every = 0;  // steps between samples; 0 for none
+  int64_t sample_tokens = 100;
+  std::string sample_prompt = "";
+
+  std::vector<Field> Fields();
+};
+
+}  // namespace folio

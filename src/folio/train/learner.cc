@@ -1,0 +1,46 @@
+#include "folio/train/learner.h"
+
+#include <cmath>
+
+namespace folio {
+
+Learner::Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T)
+    : backend_(backend),
+      weights_(weights),
+      pass_(backend, weights.config(), B, T, PassKind::kTraining, weights.flat().dtype()),
+      grads_(weights.config(), weights.flat().dtype()),
+      optimizer_(backend, weights.table(), weights.flat().dtype()) {}
+
+MemoryPlan Learner::Plan(const GptConfig& config, int64_t B, int64_t T, Dtype dtype) {
+  MemoryPlan plan;
+  const int64_t flat = ParamTable(config).flat_size();
+  for (const char* name : {"weights", "gradients", "adamw.m", "adamw.v"}) {
+    plan.Add(name, dtype, {flat});
+  }
+  const MemoryPlan pass = GptPass::Plan(config, B, T, PassKind::kTraining, dtype);
+  for (const MemoryPlan::Buffer& buffer : pass.buffers()) {
+    plan.Add(buffer.name, buffer.dtype, buffer.shape, buffer.first_tick, buffer.last_tick);
+  }
+  plan.Place();
+  return plan;
+}
+
+void Learner::Begin() {
+  backend_.Run(Fill{.out = grads_.flat(), .value = 0});
+}
+
+double Learner::Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
+                           double scale, DropoutContext dropout) {
+  pass_.Forward(weights_.params(), inputs, dropout);
+  return pass_.LossAndBackward(weights_.params(), targets, scale, grads_.params());
+}
+
+double Learner::Finish(const AdamWSettings& settings, double lr, double clip, int64_t step) {
+  double sum = 0;
+  backend_.Run(SumOfSquares{.x = grads_.flat(), .out = Tensor(&sum, {1})});
+  const double norm = std::sqrt(sum);
+  optimizer_.Step(settings, lr, step, ClipScale(norm, clip), weights_.flat(), grads_.flat());
+  return norm;
+}
+
+}  // namespace folio

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "folio/model/gpt.h"
+#include "folio/train/adamw.h"
+
+namespace folio {
+
+// The arithmetic of a training step, without data, schedule or files:
+//   Begin(); Accumulate(...) once for each micro-batch; Finish(...).
+// The gradient is that of the one big batch that the micro-batches make up.
+class Learner {
+ public:
+  // `backend` and `weights` must outlive it. Every micro-batch has B sequences of T tokens.
+  Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T);
+
+  // Everything that training in this shape keeps in memory, with nothing allocated.
+  static MemoryPlan Plan(const GptConfig& config, int64_t B, int64_t T, Dtype dtype);
+
+  // Sets the gradients to zero.
+  void Begin();
+
+  // Adds the gradient of scale * (sum of the losses of these targets); returns that sum, in nats.
+  // inputs and targets are (B*T); dropout.on applies the configuration's rates.
+  double Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets, double scale,
+                    DropoutContext dropout);
+
+  // Length of the gradient, then one AdamW step with it clipped. `step` counts from 1.
+  double Finish(const AdamWSettings& settings, double lr, double clip, int64_t step);
+
+  GptPass& pass() { return pass_; }
+  AdamW& optimizer() { return optimizer_; }
+  const Tensor& grads() const { return grads_.flat(); }
+  const GptParams& grad_params() const { return grads_.params(); }
+
+ private:
+  Backend& backend_;
+  GptWeights& weights_;
+  GptPass pass_;
+  GptWeights grads_;
+  AdamW optimizer_;
+};
+
+}  // namespace folio

@@ -1,0 +1,102 @@
+#include "folio/train/presets.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "folio/base/error.h"
+#include "folio/base/fields.h"
+#include "folio/model/config.h"
+#include "folio/train/config.h"
+
+namespace folio {
+namespace {
+
+struct Configured {
+  GptConfig model;
+  TrainConfig train;
+};
+
+// Applies the model.* and train.* settings of a preset; a wrong key or value throws.
+Configured Apply(const Preset& preset) {
+  Configured c;
+  auto fields = WithPrefix("model.", c.model.Fields());
+  for (Field& field : WithPrefix("train.", c.train.Fields())) fields.push_back(field);
+  for (const auto& [key, value] : preset.settings) {
+    if (key.starts_with("data.")) continue;
+    SetField(FindField(fields, key, preset.name), value, preset.name);
+  }
+  c.model.Validate(preset.name);
+  c.train.Validate(preset.name);
+  return c;
+}
+
+// Of a GPT-2 with biases and a tied head.
+int64_t Parameters(const GptConfig& m) {
+  const int64_t C = m.n_embd, F = m.inner();
+  const int64_t block = 4 * C + (3 * C * C + 3 * C) + (C * C + C) + 2 * C * F + F + C;
+  return m.vocab_size * C + m.n_positions * C + m.n_layer * block + 2 * C;
+}
+
+TEST(Presets, EachIsValid) {
+  for (const Preset& preset : Presets()) EXPECT_NO_THROW(Apply(preset)) << preset.name;
+}
+
+TEST(Presets, Gpt2SizesHaveThePublishedParameterCounts) {
+  const std::map<std::string, int64_t> counts = {{"gpt2", 124'439'808},
+                                                 {"gpt2-medium", 354'823'168},
+                                                 {"gpt2-large", 774'030'080},
+                                                 {"gpt2-xl", 1'557'611'200}};
+  for (const auto& [name, count] : counts) {
+    const GptConfig model = Apply(FindPreset(name)).model;
+    EXPECT_EQ(Parameters(model), count) << name;
+    EXPECT_EQ(model.head_size(), 64) << name;
+    EXPECT_EQ(model.eos_token_id, 50256) << name;
+  }
+}
+
+TEST(Presets, CharCpuIsTheRunThatLockstepFollows) {
+  const auto [model, train] = Apply(FindPreset("char-cpu"));
+  EXPECT_EQ(model.n_layer, 4);
+  EXPECT_EQ(model.n_head, 4);
+  EXPECT_EQ(model.n_embd, 128);
+  EXPECT_EQ(model.n_positions, 64);
+  EXPECT_FALSE(model.bias);
+  EXPECT_EQ(model.resid_pdrop, 0);
+  EXPECT_EQ(train.batch_size, 12);
+  EXPECT_EQ(train.max_steps, 2000);
+  EXPECT_EQ(train.decay_steps, 2000);
+  EXPECT_EQ(train.learning_rate, 1e-3);
+  EXPECT_EQ(train.min_lr, 1e-4);
+  EXPECT_EQ(train.warmup_steps, 100);
+  EXPECT_EQ(train.beta2, 0.99);
+  EXPECT_EQ(train.eval_every, 250);
+  EXPECT_EQ(train.eval_batches, 20);
+}
+
+TEST(Presets, CharGpuDropsOutEverywhere) {
+  const auto [model, train] = Apply(FindPreset("char-gpu"));
+  EXPECT_EQ(model.n_layer, 6);
+  EXPECT_EQ(model.n_embd, 384);
+  EXPECT_EQ(model.n_positions, 256);
+  EXPECT_EQ(model.embd_pdrop, 0.2);
+  EXPECT_EQ(model.attn_pdrop, 0.2);
+  EXPECT_EQ(model.resid_pdrop, 0.2);
+  EXPECT_EQ(train.batch_size, 64);
+  EXPECT_EQ(train.decay_steps, 5000);
+  EXPECT_EQ(train.eval_batches, 200);
+}
+
+TEST(Presets, AMisspeltNameIsAnsweredWithTheNearest) {
+  try {
+    FindPreset("char-cup");
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_STREQ(error.what(), "there is no preset 'char-cup'");
+    EXPECT_EQ(error.help(), "did you mean 'char-cpu'?");
+  }
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,100 @@
+#include "folio/train/run_log.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/io/file.h"
+#include "folio/io/json_parse.h"
+
+namespace folio {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A number as JSON writes it; NaN and infinities, which JSON lacks, as strings.
+Json Number(double value) {
+  if (value != value) return "nan";
+  if (value - value != 0) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+std::string ToLine(const StepMetrics& m) {
+  Json json;
+  json["step"] = m.step;
+  const auto put = [&](const char* key, const std::optional<double>& value) {
+    if (value) json[key] = Number(*value);
+  };
+  put("loss", m.loss);
+  put("lr", m.lr);
+  put("grad_norm", m.grad_norm);
+  json["tokens"] = m.tokens;
+  put("tokens_per_second", m.tokens_per_second);
+  json["seconds"] = m.seconds;
+  put("train_eval_loss", m.train_eval_loss);
+  put("val_loss", m.val_loss);
+  return json.dump() + "\n";
+}
+
+StepMetrics FromLine(const std::string& line, const std::string& where) {
+  const Json json = ParseJson(line, where);
+  StepMetrics m;
+  const auto get = [&](const char* key) -> std::optional<double> {
+    if (!json.contains(key) || !json[key].is_number()) return std::nullopt;
+    return json[key].get<double>();
+  };
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) {
+    throw InputError(where + ": not a line of metrics", "it has no integer \"step\"");
+  }
+  m.step = json["step"].get<int64_t>();
+  m.loss = get("loss");
+  m.lr = get("lr");
+  m.grad_norm = get("grad_norm");
+  m.tokens = static_cast<int64_t>(get("tokens").value_or(0));
+  m.tokens_per_second = get("tokens_per_second");
+  m.seconds = get("seconds").value_or(0);
+  m.train_eval_loss = get("train_eval_loss");
+  m.val_loss = get("val_loss");
+  return m;
+}
+
+}  // namespace
+
+std::vector<StepMetrics> ReadRunLog(const std::filesystem::path& run) {
+  const std::filesystem::path path = run / kMetricsFile;
+  const std::string text = ReadFile(path);
+  std::vector<StepMetrics> all;
+  size_t begin = 0;
+  for (int64_t line = 1; begin < text.size(); ++line) {
+    const size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;  // torn by a crash
+    all.push_back(
+        FromLine(text.substr(begin, end - begin), fmt::format("{}:{}", path.string(), line)));
+    begin = end + 1;
+  }
+  return all;
+}
+
+RunLog::RunLog(const std::filesystem::path& run, int64_t first_step) : path_(run / kMetricsFile) {
+  std::string kept;
+  if (first_step > 0 && std::filesystem::exists(path_)) {
+    for (const StepMetrics& m : ReadRunLog(run)) {
+      if (m.step < first_step) kept += ToLine(m);
+    }
+  }
+  WriteFileAtomically(path_, kept);
+  file_.open(path_, std::ios::app | std::ios::binary);
+  if (!file_) throw RuntimeError(fmt::format("cannot write '{}'", path_.string()));
+}
+
+void RunLog::Write(const StepMetrics& metrics) {
+  file_ << ToLine(metrics) << std::flush;
+  if (!file_) {
+    throw RuntimeError(fmt::format("cannot write '{}'", path_.string()), "the disk may be full",
+                       "free some space, then go on with --resume");
+  }
+}
+
+}  // namespace folio

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+namespace folio {
+
+inline constexpr char kMetricsFile[] = "metrics.jsonl";
+
+// One line of metrics.jsonl; a key that is absent was not measured at this step. Losses are in nats
+// per token. `loss`, `lr` and `grad_norm` belong to the update that leads from `step` to step + 1;
+// the evaluation comes before it.
+struct StepMetrics {
+  int64_t step = 0;
+  std::optional<double> loss = {}, lr = {}, grad_norm = {};
+  int64_t tokens = 0;  // trained on so far, this step included
+  std::optional<double> tokens_per_second = {};
+  double seconds = 0;  // of training and evaluating so far, over all parts of a resumed run
+  std::optional<double> train_eval_loss = {}, val_loss = {};
+};
+
+// Appends to RUN/metrics.jsonl, a line for each write.
+class RunLog {
+ public:
+  // Keeps the lines of steps before `first_step` and drops the rest: those of a run that was
+  // interrupted after its last checkpoint, and a line that a crash tore. A line of `first_step`
+  // itself that only evaluates is dropped too. Throws a kRuntime Error if it cannot write.
+  RunLog(const std::filesystem::path& run, int64_t first_step);
+
+  void Write(const StepMetrics& metrics);
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+// All whole lines of RUN/metrics.jsonl. Throws a kInput Error if there is no such file or if a line
+// other than the last is not what Write makes.
+std::vector<StepMetrics> ReadRunLog(const std::filesystem::path& run);
+
+}  // namespace folio

@@ -1,0 +1,118 @@
+#include "folio/train/train_state.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/io/file.h"
+#include "folio/io/json_parse.h"
+#include "folio/io/safetensors.h"
+
+namespace folio {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kStateFile[] = "state.json";
+constexpr char kOptimizerFile[] = "optimizer.safetensors";
+constexpr int64_t kFormatVersion = 1;
+
+Json ToJson(const TorchRng::State& state) {
+  return {{"words", state.words},
+          {"position", state.position},
+          {"has_normal", state.has_normal},
+          {"normal", state.normal}};
+}
+
+TorchRng::State TorchFromJson(const Json& json) {
+  TorchRng::State state;
+  state.words = json.at("words").get<std::array<uint32_t, TorchRng::kState>>();
+  state.position = json.at("position").get<uint32_t>();
+  state.has_normal = json.at("has_normal").get<bool>();
+  state.normal = json.at("normal").get<double>();
+  if (state.position > TorchRng::kState) throw InputError("generator position out of range");
+  return state;
+}
+
+TrainState FromJson(const Json& json, const std::string& where) {
+  try {
+    if (json.at("format").get<int64_t>() != kFormatVersion) {
+      throw InputError(fmt::format("{}: unknown format {}", where, json.at("format").dump()),
+                       fmt::format("this version reads format {}", kFormatVersion));
+    }
+    TrainState state;
+    state.step = json.at("step").get<int64_t>();
+    state.tokens = json.at("tokens").get<int64_t>();
+    if (const Json& evaluation = json.at("evaluation"); !evaluation.is_null()) {
+      state.evaluation = {evaluation.at("train_loss").get<double>(),
+                          evaluation.at("val_loss").get<double>()};
+    }
+    state.best_step = json.at("best_step").get<int64_t>();
+    state.seed = json.at("seed").get<int64_t>();
+    if (!json.at("best_val_loss").is_null()) {
+      state.best_val_loss = json.at("best_val_loss").get<double>();
+    }
+    if (json.contains("torch")) {
+      state.torch = TorchFromJson(json.at("torch"));
+      state.torch_before_batch = TorchFromJson(json.at("torch_before_batch"));
+    }
+    if (state.step < 0 || state.tokens < 0) throw InputError(where + ": negative step or tokens");
+    return state;
+  } catch (const Json::exception& error) {
+    throw InputError(fmt::format("{}: not a training state", where), error.what(),
+                     "the run cannot go on from here; its model can still be used");
+  }
+}
+
+}  // namespace
+
+void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
+                    const ParamTable& table, const AdamW& optimizer) {
+  const std::filesystem::path at = dir / kTrainStateDir;
+  CreateDirectories(at);
+  std::vector<NamedTensor> moments;
+  for (const ParamInfo& info : table.params()) {
+    moments.push_back({"m." + info.name, table.View(info, optimizer.m())});
+    moments.push_back({"v." + info.name, table.View(info, optimizer.v())});
+  }
+  WriteSafetensors(at / kOptimizerFile, moments);
+  Json json;
+  json["format"] = kFormatVersion;
+  json["step"] = state.step;
+  json["tokens"] = state.tokens;
+  json["evaluation"] = nullptr;
+  if (state.evaluation) {
+    json["evaluation"] = {{"train_loss", state.evaluation->train_loss},
+                          {"val_loss", state.evaluation->val_loss}};
+  }
+  json["best_val_loss"] = state.best_val_loss ? Json(*state.best_val_loss) : Json(nullptr);
+  json["best_step"] = state.best_step;
+  json["seed"] = state.seed;
+  if (state.torch && state.torch_before_batch) {
+    json["torch"] = ToJson(*state.torch);
+    json["torch_before_batch"] = ToJson(*state.torch_before_batch);
+  }
+  WriteFileAtomically(at / kStateFile, json.dump(1) + "\n");
+}
+
+TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
+                          AdamW& optimizer) {
+  const std::filesystem::path at = dir / kTrainStateDir;
+  constexpr uint64_t kMaxState = 1 << 20;
+  const std::string path = (at / kStateFile).string();
+  const TrainState state = FromJson(ParseJson(ReadFile(path, kMaxState), path), path);
+  const SafetensorsFile file(at / kOptimizerFile);
+  for (const ParamInfo& info : table.params()) {
+    file.Require("m." + info.name, info.shape);
+    file.Require("v." + info.name, info.shape);
+  }
+  for (const ParamInfo& info : table.params()) {
+    const size_t count = static_cast<size_t>(info.shape.count());
+    file.Read("m." + info.name, std::span(table.View(info, optimizer.m()).data<float>(), count));
+    file.Read("v." + info.name, std::span(table.View(info, optimizer.v()).data<float>(), count));
+  }
+  return state;
+}
+
+}  // namespace folio

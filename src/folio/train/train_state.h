@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "folio/base/torch_rng.h"
+#include "folio/model/params.h"
+#include "folio/train/adamw.h"
+#include "folio/train/evaluate.h"
+
+namespace folio {
+
+inline constexpr char kTrainStateDir[] = "train_state";
+
+// What a run needs beside the model to go on as if it had never stopped. Says nothing of time or of
+// threads, so that equal runs have equal bytes.
+struct TrainState {
+  int64_t step = 0;  // updates done
+  int64_t tokens = 0;
+  std::optional<Evaluation> evaluation = {};  // that of `step`, if it is done
+  std::optional<double> best_val_loss = {};
+  int64_t best_step = 0;
+  int64_t seed = 0;
+  // With PyTorch's numbers: the generator now, and before it drew the batch of `step`.
+  std::optional<TorchRng::State> torch = {}, torch_before_batch = {};
+};
+
+// Writes dir/train_state/state.json and optimizer.safetensors (moments "m.<parameter>" and
+// "v.<parameter>").
+void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
+                    const ParamTable& table, const AdamW& optimizer);
+
+// Reads them back, the moments into `optimizer`. Throws a kInput Error if they are missing or do
+// not belong to the model.
+TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
+                          AdamW& optimizer);
+
+}  // namespace folio

@@ -1,0 +1,277 @@
+#include "folio/train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "folio/base/error.h"
+#include "folio/io/file.h"
+#include "folio/model/checkpoint.h"
+#include "folio/model/init.h"
+#include "folio/train/schedule.h"
+
+namespace folio {
+namespace {
+
+double SteadySeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int64_t ContextOf(const GptConfig& model, const TrainConfig& config) {
+  const int64_t T = config.context > 0 ? config.context : model.n_positions;
+  if (T > model.n_positions) {
+    throw UsageError(
+        "train.context is longer than the model's n_positions",
+        fmt::format("context is {}, n_positions is {}", T, model.n_positions),
+        fmt::format("use --context {}, or raise model.n_positions", model.n_positions));
+  }
+  return T;
+}
+
+void CheckTorchRng(const GptConfig& model, const TrainConfig& config) {
+  if (config.rng != "torch") return;
+  if (model.embd_pdrop != 0 || model.attn_pdrop != 0 || model.resid_pdrop != 0) {
+    throw UsageError("--rng torch reproduces runs without dropout only",
+                     fmt::format("embd_pdrop, attn_pdrop and resid_pdrop are {}, {} and {}",
+                                 model.embd_pdrop, model.attn_pdrop, model.resid_pdrop),
+                     "set them to 0, or use --rng folio");
+  }
+  if (model.init != "normal" || !model.learned_positions() || config.order != "random") {
+    throw UsageError("--rng torch reproduces nanoGPT's runs only",
+                     "they have model.init = normal, model.position_embedding = learned and "
+                     "train.order = random",
+                     "set these, or use --rng folio");
+  }
+}
+
+}  // namespace
+
+Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& config,
+                 const Dataset& data, std::filesystem::path run, TrainerHooks hooks)
+    : backend_(backend),
+      config_(config),
+      run_(std::move(run)),
+      hooks_(std::move(hooks)),
+      weights_(model),
+      learner_(backend, weights_, config.batch_size, ContextOf(model, config)) {
+  CheckTorchRng(model, config);
+  MakeSamplers(data);
+  state_.seed = config.seed;
+  if (torch_) {
+    InitWeightsLikeTorch(weights_, *torch_);
+  } else {
+    InitWeights(weights_, static_cast<uint64_t>(config.seed));
+  }
+}
+
+void Trainer::MakeSamplers(const Dataset& data) {
+  const BatchShape shape{config_.batch_size, learner_.pass().T(), config_.grad_accumulation};
+  const BatchShape eval_shape{shape.B, shape.T, 1};
+  const uint64_t seed = static_cast<uint64_t>(config_.seed);
+  if (config_.rng == "torch") {
+    torch_.emplace(seed);
+    sampler_ = std::make_unique<TorchWindows>(data.train(), shape, *torch_);
+    train_eval_ = std::make_unique<TorchWindows>(data.train(), eval_shape, *torch_);
+    val_eval_ = std::make_unique<TorchWindows>(data.val(), eval_shape, *torch_);
+  } else {
+    if (config_.order == "epochs") {
+      sampler_ = std::make_unique<ShuffledEpochs>(data.train(), shape, seed);
+    } else {
+      sampler_ = std::make_unique<RandomWindows>(data.train(), shape, seed);
+    }
+    const RngPurpose purpose = RngPurpose::kEvaluation;
+    train_eval_ = std::make_unique<RandomWindows>(data.train(), eval_shape, seed, purpose);
+    if (config_.eval_batches > 0) {
+      val_eval_ = std::make_unique<RandomWindows>(data.val(), eval_shape, seed, purpose);
+    }
+  }
+  train_eval_batches_ = val_eval_batches_ = config_.eval_batches;
+  if (config_.eval_batches == 0) {
+    auto whole = std::make_unique<SequentialWindows>(data.val(), eval_shape);
+    val_eval_batches_ = whole->steps();
+    train_eval_batches_ = std::min<int64_t>(val_eval_batches_, 20);
+    val_eval_ = std::move(whole);
+  }
+}
+
+void Trainer::Resume() {
+  const std::filesystem::path last = run_ / kLastDir;
+  const auto saved = LoadModel(last);
+  if (saved->table().flat_size() != weights_.table().flat_size() ||
+      saved->config().n_head != weights_.config().n_head) {
+    throw InputError(fmt::format("{} is another model", last.string()),
+                     fmt::format("it has {} parameters in {} layers, the configuration {} in {}",
+                                 saved->table().parameters(), saved->config().n_layer,
+                                 weights_.table().parameters(), weights_.config().n_layer),
+                     "resume with the configuration that the run began with");
+  }
+  std::copy_n(saved->flat().raw(), saved->flat().bytes(), weights_.flat().raw());
+  state_ = LoadTrainState(last, weights_.table(), learner_.optimizer());
+  saved_step_ = state_.step;
+  if (torch_) {
+    if (!state_.torch) {
+      throw InputError(fmt::format("{}: the run began without --rng torch", last.string()), "",
+                       "resume it with --rng folio");
+    }
+    torch_->set_state(*state_.torch_before_batch);
+  }
+  for (const StepMetrics& m : ReadRunLog(run_)) {
+    if (m.step < state_.step) seconds_before_ = m.seconds;
+  }
+}
+
+double Trainer::Seconds() const {
+  return seconds_before_ + SteadySeconds() - started_;
+}
+
+void Trainer::FetchBatch(int64_t micro) {
+  if (torch_ && micro == 0) state_.torch_before_batch = torch_->state();
+  sampler_->Fill(static_cast<uint64_t>(state_.step), micro, batch_);
+}
+
+StepMetrics Trainer::TakeStep() {
+  const double begin = SteadySeconds();
+  const int64_t micro_batches = config_.grad_accumulation;
+  const int64_t tokens = config_.batch_size * learner_.pass().T() * micro_batches;
+  const double scale = 1.0 / static_cast<double>(tokens);
+  StepMetrics metrics{.step = state_.step};
+  double loss = 0;
+  learner_.Begin();
+  for (int64_t micro = 0; micro < micro_batches; ++micro) {
+    loss += learner_.Accumulate(batch_.inputs, batch_.targets, scale,
+                                {.on = true,
+                                 .seed = static_cast<uint64_t>(config_.seed),
+                                 .step = static_cast<uint64_t>(state_.step),
+                                 .first_sequence = micro * config_.batch_size});
+    if (micro + 1 < micro_batches) FetchBatch(micro + 1);
+  }
+  loss *= scale;
+  if (!std::isfinite(loss)) Diverged(loss, std::nan(""));
+  const double lr = LearningRate(config_, state_.step);
+  const double norm = learner_.Finish({.beta1 = config_.beta1,
+                                       .beta2 = config_.beta2,
+                                       .eps = config_.eps,
+                                       .weight_decay = config_.weight_decay},
+                                      lr, config_.grad_clip, state_.step + 1);
+  if (!std::isfinite(norm)) Diverged(loss, norm);
+  state_.step += 1;
+  state_.tokens += tokens;
+  FetchBatch(0);
+  metrics.loss = loss;
+  metrics.lr = lr;
+  metrics.grad_norm = norm;
+  metrics.tokens = state_.tokens;
+  metrics.tokens_per_second = static_cast<double>(tokens) / (SteadySeconds() - begin);
+  metrics.seconds = Seconds();
+  if (state_.evaluation) {
+    metrics.train_eval_loss = state_.evaluation->train_loss;
+    metrics.val_loss = state_.evaluation->val_loss;
+    state_.evaluation.reset();
+  }
+  return metrics;
+}
+
+bool Trainer::EvaluationDue() const {
+  if (state_.evaluation) return false;
+  const bool regular = config_.eval_every > 0 && state_.step % config_.eval_every == 0;
+  return regular || state_.step >= config_.max_steps;
+}
+
+void Trainer::Evaluate() {
+  const int64_t total = train_eval_batches_ + val_eval_batches_;
+  int64_t done = 0;
+  const auto mean = [&](BatchSampler& sampler, int64_t batches) {
+    double sum = 0;
+    int64_t targets = 0;
+    for (int64_t i = 0; i < batches; ++i) {
+      const LossSum loss = BatchLoss(learner_.pass(), weights_.params(), sampler,
+                                     static_cast<uint64_t>(i), eval_batch_);
+      sum += loss.sum;
+      targets += loss.targets;
+      if (hooks_.on_evaluation_progress) hooks_.on_evaluation_progress(++done, total);
+    }
+    return sum / static_cast<double>(targets);
+  };
+  const double train = mean(*train_eval_, train_eval_batches_);
+  state_.evaluation = {train, mean(*val_eval_, val_eval_batches_)};
+  if (hooks_.on_evaluation) hooks_.on_evaluation(state_.step, *state_.evaluation);
+  const double val = state_.evaluation->val_loss;
+  if (state_.step > 0 && (!state_.best_val_loss || val < *state_.best_val_loss)) {
+    state_.best_val_loss = val;
+    state_.best_step = state_.step;
+    SaveBest();
+  }
+}
+
+void Trainer::SaveBest() {
+  AtomicDirectory dir(run_ / kBestDir);
+  SaveModel(dir.path(), weights_);
+  if (hooks_.save_tokenizer) hooks_.save_tokenizer(dir.path());
+  dir.Commit();
+}
+
+void Trainer::SaveLast() {
+  if (saved_step_ == state_.step) return;
+  if (torch_) state_.torch = torch_->state();
+  AtomicDirectory dir(run_ / kLastDir);
+  SaveModel(dir.path(), weights_);
+  if (hooks_.save_tokenizer) hooks_.save_tokenizer(dir.path());
+  SaveTrainState(dir.path(), state_, weights_.table(), learner_.optimizer());
+  dir.Commit();
+  saved_step_ = state_.step;
+  if (hooks_.on_checkpoint) hooks_.on_checkpoint(state_.step, run_ / kLastDir);
+}
+
+TrainResult Trainer::Run() {
+  started_ = SteadySeconds();
+  RunLog log(run_, state_.step);
+  FetchBatch(0);
+  // A resumed generator has drawn the batch again; what it drew after it comes next.
+  if (torch_ && state_.torch) torch_->set_state(*state_.torch);
+  const auto asked = [](const std::function<bool()>& hook) { return hook && hook(); };
+  bool stop = false;
+  for (;;) {
+    const bool done = state_.step >= config_.max_steps;
+    const bool evaluate = EvaluationDue() && !stop;
+    if (evaluate) Evaluate();
+    const bool regular = config_.checkpoint_every > 0
+                             ? state_.step > 0 && state_.step % config_.checkpoint_every == 0
+                             : evaluate && state_.step > 0;
+    if (done || stop || regular || asked(hooks_.checkpoint_requested)) SaveLast();
+    if (done || stop) break;
+    const StepMetrics metrics = TakeStep();
+    log.Write(metrics);
+    if (hooks_.on_step) hooks_.on_step(metrics);
+    if (hooks_.on_sample && hooks_.sample_every > 0 && state_.step % hooks_.sample_every == 0) {
+      hooks_.on_sample(state_.step, weights_);
+    }
+    stop = asked(hooks_.stop_requested);
+  }
+  if (state_.evaluation) {
+    log.Write({.step = state_.step,
+               .tokens = state_.tokens,
+               .seconds = Seconds(),
+               .train_eval_loss = state_.evaluation->train_loss,
+               .val_loss = state_.evaluation->val_loss});
+  }
+  return {.step = state_.step,
+          .tokens = state_.tokens,
+          .seconds = Seconds(),
+          .stopped = state_.step < config_.max_steps,
+          .evaluation = state_.evaluation,
+          .best_val_loss = state_.best_val_loss,
+          .best_step = state_.best_step};
+}
+
+void Trainer::Diverged(double loss, double grad_norm) const {
+  const std::string good = saved_step_ < 0 ? "no checkpoint was written yet"
+                                           : fmt::format("the last good checkpoint is {} (step {})",
+                                                         (run_ / kLastDir).string(), saved_step_);
+  throw Error(ErrorKind::kDiverged, fmt::format("training diverged at step {}", state_.step),
+              fmt::format("loss {}, gradient norm {}; {}", loss, grad_norm, good),
+              "lower train.learning_rate, raise train.warmup_steps or lower train.grad_clip; then "
+              "start again, or go on from the checkpoint with --resume");
+}
+
+}  // namespace folio

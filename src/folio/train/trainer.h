@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "folio/base/torch_rng.h"
+#include "folio/data/batch_sampler.h"
+#include "folio/data/dataset.h"
+#include "folio/train/config.h"
+#include "folio/train/evaluate.h"
+#include "folio/train/learner.h"
+#include "folio/train/run_log.h"
+#include "folio/train/train_state.h"
+
+namespace folio {
+
+// Checkpoints of a run: both are whole model directories; `last` has train_state/ too.
+inline constexpr char kLastDir[] = "last";
+inline constexpr char kBestDir[] = "best";
+
+// What a trainer tells and asks while it runs; any of them may be empty.
+struct TrainerHooks {
+  std::function<void(const StepMetrics&)> on_step = {};  // after each update
+  std::function<void(int64_t step, const Evaluation&)> on_evaluation = {};
+  // `done` of `total` batches of an evaluation.
+  std::function<void(int64_t done, int64_t total)> on_evaluation_progress = {};
+  std::function<void(int64_t step, const std::filesystem::path&)> on_checkpoint = {};
+  std::function<void(int64_t step, const GptWeights&)> on_sample = {};  // every sample_every steps
+  int64_t sample_every = 0;
+  std::function<bool()> stop_requested = {};        // asked after each step
+  std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
+  // Puts the tokenizer's files into a checkpoint.
+  std::function<void(const std::filesystem::path& dir)> save_tokenizer = {};
+};
+
+struct TrainResult {
+  int64_t step = 0;  // updates done
+  int64_t tokens = 0;
+  double seconds = 0;
+  bool stopped = false;                       // by request, before max_steps
+  std::optional<Evaluation> evaluation = {};  // the last one, at `step`
+  std::optional<double> best_val_loss = {};
+  int64_t best_step = 0;
+};
+
+// Trains a model on a data set and keeps the run directory: metrics.jsonl, last/, best/. Results
+// depend on the configurations alone, not on threads, and a resumed run goes on bit for bit.
+class Trainer {
+ public:
+  // Allocates everything and gives the weights their first values. `backend` and `data` must
+  // outlive it; the run directory exists. Throws a kUsage Error where the configurations do not fit
+  // each other and a kInput Error where the data does not fit them.
+  Trainer(Backend& backend, const GptConfig& model, const TrainConfig& config, const Dataset& data,
+          std::filesystem::path run, TrainerHooks hooks = {});
+  Trainer(const Trainer&) = delete;
+
+  // Goes back to RUN/last. Throws a kInput Error if there is none or if it is another model's.
+  void Resume();
+
+  // Trains to max_steps or until asked to stop, and leaves a checkpoint. Throws a kDiverged Error
+  // if the loss is not finite; the checkpoints are then as they were.
+  TrainResult Run();
+
+  const GptWeights& weights() const { return weights_; }
+  int64_t step() const { return state_.step; }  // updates done
+
+ private:
+  void MakeSamplers(const Dataset& data);
+  void FetchBatch(int64_t micro);
+  StepMetrics TakeStep();
+  bool EvaluationDue() const;
+  void Evaluate();
+  void SaveLast();
+  void SaveBest();
+  double Seconds() const;
+  [[noreturn]] void Diverged(double loss, double grad_norm) const;
+
+  Backend& backend_;
+  TrainConfig config_;
+  std::filesystem::path run_;
+  TrainerHooks hooks_;
+  GptWeights weights_;
+  Learner learner_;
+  std::optional<TorchRng> torch_;
+  std::unique_ptr<BatchSampler> sampler_, train_eval_, val_eval_;
+  int64_t train_eval_batches_ = 0, val_eval_batches_ = 0;
+  Batch batch_, eval_batch_;  // batch_ holds the micro-batch to train on next
+  TrainState state_;
+  int64_t saved_step_ = -1;    // of RUN/last
+  double seconds_before_ = 0;  // of earlier parts of the run
+  double started_ = 0;
+};
+
+}  // namespace folio
