@@ -1,0 +1,29 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace folio {
+
+// One line. Points that are not finite (or not positive on a logarithmic axis, or above 1e300 in
+// size) are gaps. Few points are drawn as dots too.
+struct Series {
+  std::string label;  // "" has no place in the legend
+  std::vector<double> x = {}, y = {};
+  bool faint = false;   // in the background: raw values behind a mean
+  bool dashed = false;  // a goal, a baseline
+};
+
+struct CurvesOptions {
+  std::string title = {}, x_label = {}, y_label = {};
+  double width = 800, height = 480;  // pixels, at least 200 x 150
+  bool log_x = false, log_y = false;
+};
+
+// Line chart as a complete SVG document below 200 KB whatever the number of points (for up to some
+// dozen series). Series differ in colour and, from the eighth on, in dashes. REQUIRES: x and y of a
+// series are equally long.
+std::string CurvesSvg(std::span<const Series> series, const CurvesOptions& options);
+
+}  // namespace folio

@@ -1,0 +1,199 @@
+#include "folio/plot/curves.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "folio/base/rng.h"
+
+namespace folio {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+size_t Count(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// Every element closed in its order, attributes quoted, no stray markup or number that is none.
+void ExpectWellFormed(const std::string& xml) {
+  std::vector<std::string> open;
+  size_t at = xml.find("?>") + 2;
+  while ((at = xml.find('<', at)) != std::string::npos) {
+    const size_t end = xml.find('>', at);
+    ASSERT_NE(end, std::string::npos);
+    const std::string tag = xml.substr(at + 1, end - at - 1);
+    ASSERT_EQ(tag.find('<'), std::string::npos) << tag;
+    ASSERT_EQ(Count(tag, "\"") % 2, 0u) << tag;
+    const std::string name = tag.substr(tag[0] == '/' ? 1 : 0, tag.find(' '));
+    if (tag[0] == '/') {
+      ASSERT_FALSE(open.empty());
+      ASSERT_EQ(open.back(), name);
+      open.pop_back();
+    } else if (tag.back() != '/') {
+      open.push_back(name.substr(0, name.find(' ')));
+    }
+    at = end;
+  }
+  EXPECT_TRUE(open.empty());
+  for (const char* bad : {"nan", "inf"}) EXPECT_EQ(Count(xml, bad), 0u);
+}
+
+// The path data of the n-th drawn line (legend swatches end in h20, dots in h0).
+std::string LineData(const std::string& svg, size_t n) {
+  for (size_t at = svg.find("class=\"line"); at != std::string::npos;
+       at = svg.find("class=\"line", at + 1)) {
+    const size_t begin = svg.find(" d=\"", at) + 4;
+    const std::string data = svg.substr(begin, svg.find('"', begin) - begin);
+    if (data.find('h') != std::string::npos) continue;
+    if (n-- == 0) return data;
+  }
+  return "none";
+}
+
+std::string Draw(std::vector<Series> series, CurvesOptions options = {}) {
+  const std::string svg = CurvesSvg(series, options);
+  ExpectWellFormed(svg);
+  EXPECT_LT(svg.size(), 200000u);
+  return svg;
+}
+
+TEST(CurvesSvg, NothingToDrawIsStillAFigure) {
+  const std::string nothing = "no data";
+  EXPECT_EQ(Count(Draw({}), nothing), 1u);
+  EXPECT_EQ(Count(Draw({{"empty", {}, {}}}), nothing), 1u);
+  EXPECT_EQ(Count(Draw({{"gaps", {1, 2}, {kNan, kNan}}}), nothing), 1u);
+  EXPECT_EQ(Count(Draw({{"negative", {1, 2}, {-1, 0}}}, {.log_y = true}), nothing), 1u);
+  EXPECT_EQ(Count(Draw({{"one", {1}, {2}}}), nothing), 0u);
+}
+
+TEST(CurvesSvg, LabelsAreEscaped) {
+  const std::string svg = Draw({{"a<b & \"c\"", {1, 2}, {3, 4}}},
+                               {.title = "</svg>", .x_label = "<x>", .y_label = "&y;\xff"});
+  EXPECT_EQ(Count(svg, "a&lt;b &amp; &quot;c&quot;"), 1u);
+  EXPECT_EQ(Count(svg, "</svg>"), 1u);
+  EXPECT_EQ(Count(svg, "&amp;y;\xEF\xBF\xBD"), 1u);
+}
+
+TEST(CurvesSvg, GapsLiftThePen) {
+  EXPECT_EQ(Count(LineData(Draw({{"", {1, 2, 3, 4}, {1, 2, 3, 4}}}), 0), "M"), 1u);
+  EXPECT_EQ(Count(LineData(Draw({{"", {1, 2, 3, 4, 5}, {1, 2, kNan, 4, 5}}}), 0), "M"), 2u);
+  EXPECT_EQ(Count(LineData(Draw({{"", {1, 2, kNan, 4, 5}, {1, 2, 3, 4, 5}}}), 0), "M"), 2u);
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(Count(LineData(Draw({{"", {1, 2, 3, 4, 5}, {1, 2, infinity, 4, 5}}}), 0), "M"), 2u);
+  EXPECT_EQ(
+      Count(LineData(Draw({{"", {1, 2, 3, 4, 5}, {1, 2, 0, 4, 5}}}, {.log_y = true}), 0), "M"), 2u);
+}
+
+TEST(CurvesSvg, APointBetweenGapsIsADot) {
+  Series series{"", {}, {}};
+  for (int i = 0; i < 100; ++i) {
+    series.x.push_back(i);
+    series.y.push_back(i == 50 || i == 52 ? kNan : i);
+  }
+  EXPECT_EQ(Count(Draw({series}), "h0"), 1u);
+}
+
+TEST(CurvesSvg, LinesRiseWhereValuesRise) {
+  double x1 = 0, y1 = 0, x2 = 0, y2 = 0;
+  for (const bool log : {false, true}) {
+    const std::string svg = Draw({{"", {1, 10}, {1, 100}}}, {.log_x = log, .log_y = log});
+    ASSERT_EQ(std::sscanf(LineData(svg, 0).c_str(), "M%lf %lfL%lf %lf", &x1, &y1, &x2, &y2), 4);
+    EXPECT_LT(x1, x2);
+    EXPECT_GT(y1, y2);
+    for (double x : {x1, x2}) EXPECT_TRUE(0 < x && x < 800);
+    for (double y : {y1, y2}) EXPECT_TRUE(0 < y && y < 480);
+  }
+}
+
+TEST(CurvesSvg, RangesWithoutExtentAndAtTheLimitsOfDoubleWork) {
+  const double max = std::numeric_limits<double>::max(), tiny = 5e-324;
+  const std::vector<std::vector<double>> ranges = {
+      {3, 3},    {0, 0},       {-7, -7},        {1, 1 + 1e-15}, {1e9, 1e9 + 1},  {-max, max},
+      {0, tiny}, {tiny, tiny}, {-1e300, 1e300}, {1e300, 1e300}, {1e-300, 1e300}, {0, 1e-285}};
+  for (const std::vector<double>& range : ranges) {
+    for (const bool log : {false, true}) {
+      Draw({{"y", {1, 2}, range}}, {.log_y = log});
+      Draw({{"x", range, {1, 2}}}, {.log_x = log});
+      Draw({{"both", range, range}}, {.log_x = log, .log_y = log});
+    }
+  }
+}
+
+TEST(CurvesSvg, AMillionPointsStaySmallAndKeepTheSpike) {
+  const CounterRng rng(1, 0);
+  Series series{"many", {}, {}};
+  for (uint64_t i = 0; i < 1000000; ++i) {
+    series.x.push_back(static_cast<double>(i));
+    series.y.push_back(i == 654321 ? 1000 : rng.Uniform(i));
+  }
+  const std::string svg = Draw({series});
+  // The spike is the one point near the top of the plot.
+  std::string data = LineData(svg, 0);
+  double x = 0, y = 0, top = 480;
+  for (size_t at = 0; at < data.size(); at = data.find_first_of("ML", at + 1)) {
+    ASSERT_EQ(std::sscanf(data.c_str() + at + 1, "%lf %lf", &x, &y), 2);
+    top = std::min(top, y);
+  }
+  EXPECT_LT(top, 100);
+  series.x.resize(50000);
+  series.y.resize(50000);
+  Draw(std::vector<Series>(30, series));
+}
+
+TEST(CurvesSvg, LegendStaysAboveTheData) {
+  for (const size_t count : {1u, 7u, 24u, 200u}) {
+    for (const double width : {200.0, 800.0}) {
+      const std::string label = "a rather long label of a series that nobody can read";
+      const std::string svg = Draw(std::vector<Series>(count, {label, {1, 2}, {3, 4}}),
+                                   {.title = "t", .width = width, .height = 200});
+      double x = 0, axis_top = 0, swatch = 0;
+      const size_t axis = svg.find("class=\"axis\"");
+      ASSERT_EQ(std::sscanf(svg.c_str() + svg.find(" d=\"", axis), " d=\"M%lf %lf", &x, &axis_top),
+                2);
+      EXPECT_LT(axis_top, 130);
+      for (size_t at = svg.find("h20\""); at != std::string::npos; at = svg.find("h20\"", at + 1)) {
+        ASSERT_EQ(std::sscanf(svg.c_str() + svg.rfind("d=\"M", at), "d=\"M%lf %lf", &x, &swatch),
+                  2);
+        EXPECT_LT(swatch + 10, axis_top);
+      }
+      const size_t shown = Count(svg, "h20\"");
+      if (shown < count) {
+        EXPECT_EQ(Count(svg, "+ " + std::to_string(count - shown) + " more"), 1u);
+      }
+    }
+  }
+}
+
+TEST(CurvesSvg, SeriesDifferInColourThenInDashes) {
+  std::vector<Series> series(9, {"", {1, 2}, {3, 4}});
+  series[1].dashed = true;
+  series[2].faint = true;
+  const std::string svg = Draw(series);
+  EXPECT_EQ(
+      Count(svg, "line s0\" stroke-width=\"1.8\" stroke-opacity=\"1\" stroke-dasharray=\"none"),
+      1u);
+  EXPECT_EQ(
+      Count(svg, "line s0\" stroke-width=\"1.8\" stroke-opacity=\"1\" stroke-dasharray=\"7 4"), 1u);
+  EXPECT_EQ(Count(svg, "line s2\" stroke-width=\"1\" stroke-opacity=\"0.4\""), 1u);
+  EXPECT_LT(svg.find("line s2"), svg.find("line s0"));  // the background first
+  EXPECT_EQ(Count(svg, "prefers-color-scheme:dark"), 1u);
+}
+
+TEST(CurvesSvg, IsDeterministic) {
+  const std::vector<Series> series = {{"a", {1, 2, 3}, {0.1, kNan, 0.3}}};
+  EXPECT_EQ(CurvesSvg(series, {}), CurvesSvg(series, {}));
+}
+
+TEST(CurvesSvg, UnequalLengthsAreRefused) {
+  const std::vector<Series> series = {{"a", {1, 2}, {1}}};
+  EXPECT_DEATH(CurvesSvg(series, {}), "differ in length");
+}
+
+}  // namespace
+}  // namespace folio
