@@ -1,0 +1,21 @@
+#include "folio/apps/commands.h"
+
+namespace folio {
+
+std::vector<std::unique_ptr<Command>> AllCommands() {
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(NewTrainCommand());
+  commands.push_back(NewGenerateCommand());
+  commands.push_back(NewDataPrepareCommand());
+  commands.push_back(NewDataInfoCommand());
+  commands.push_back(NewStoriesCommand());
+  commands.push_back(NewConfigShowCommand());
+  commands.push_back(NewDoctorCommand());
+  commands.push_back(NewCompletionCommand());
+  commands.push_back(NewHelpCommand());
+  commands.push_back(NewVersionCommand());
+  commands.push_back(NewCompleteCommand());
+  return commands;
+}
+
+}  // namespace folio

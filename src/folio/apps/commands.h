@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "folio/apps/command.h"
+
+namespace folio {
+
+std::unique_ptr<Command> NewCompleteCommand();
+std::unique_ptr<Command> NewCompletionCommand();
+std::unique_ptr<Command> NewConfigShowCommand();
+std::unique_ptr<Command> NewDoctorCommand();
+std::unique_ptr<Command> NewGenerateCommand();
+std::unique_ptr<Command> NewHelpCommand();
+std::unique_ptr<Command> NewDataPrepareCommand();
+std::unique_ptr<Command> NewDataInfoCommand();
+std::unique_ptr<Command> NewStoriesCommand();
+std::unique_ptr<Command> NewTrainCommand();
+std::unique_ptr<Command> NewVersionCommand();
+
+// All commands, in the order in which help lists them.
+std::vector<std::unique_ptr<Command>> AllCommands();
+
+}  // namespace folio

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace folio {
+
+enum class ColorMode { kAuto, kAlways, kNever };
+
+// What one output stream can show.
+struct Terminal {
+  bool is_terminal = false;  // a person looks at it, and it understands "\r" and escapes
+  bool color = false;
+  bool utf8 = false;
+  int width = 80;
+};
+
+using Environment = std::function<const char*(const char* name)>;
+
+// Color: `mode` first, then FORCE_COLOR, NO_COLOR, TERM=dumb and `is_a_tty`. UTF-8: LC_ALL,
+// LC_CTYPE or LANG. `columns` is 0 where unknown (then COLUMNS, else 80).
+Terminal DescribeTerminal(bool is_a_tty, int columns, ColorMode mode, const Environment& env);
+
+enum class Style { kBold, kDim, kError, kWarning, kHelp };
+// `text` between escapes if the stream has color, else as it is.
+std::string Styled(const Terminal& terminal, Style style, std::string_view text);
+
+// Thrown by Console::Result when the reader of stdout has gone (`| head`): the command ends quietly
+// with status 0. Not a std::exception, so that nothing takes it for an error.
+struct OutputClosed {};
+
+// The two output streams: stdout carries the result and nothing else, stderr all the rest. Keeps
+// one status line (progress) at the bottom of a terminal, under everything that is printed.
+// Thread-safe. There is one Console, made before anything is printed.
+class Console {
+ public:
+  // Ignores SIGPIPE and keeps closed standard streams from being reused by files.
+  Console();
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  // verbosity: -2 nothing on stderr, -1 errors, 0 as usual, 1 and more debug messages. Routes Log()
+  // to this console.
+  void Configure(ColorMode color, int verbosity, bool json);
+
+  const Terminal& out() const { return out_; }
+  const Terminal& err() const { return err_; }
+  bool json() const { return json_; }
+  int verbosity() const { return verbosity_; }
+
+  // Writes `text` to stdout at once, as it is. Throws OutputClosed, or a kRuntime Error if stdout
+  // cannot be written.
+  void Result(std::string_view text);
+  // Writes `text` and a line break to stderr. Does not fail.
+  void Message(std::string_view text);
+  // As Message, unless verbosity is below 0.
+  void Note(std::string_view text);
+
+  // Shows `line`, at most err().width wide, at the bottom until the next call; "" takes it away.
+  // Only where err().is_terminal.
+  void SetStatus(std::string line);
+
+ private:
+  void EraseStatus();
+  void DrawStatus();
+
+  std::mutex mutex_;
+  Terminal out_;
+  Terminal err_;
+  bool json_ = false;
+  int verbosity_ = 0;
+  bool result_mid_line_ = false;  // the last result on a terminal did not end its line
+  std::string status_;
+};
+
+}  // namespace folio

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "folio/base/fields.h"
+
+namespace folio {
+
+// How text becomes tokens (keys `data.*`).
+struct DataConfig {
+  std::string tokenizer = "char";  // char | bytes
+  double val_fraction = 0.1;
+
+  std::vector<Field> Fields();
+};
+
+}  // namespace folio

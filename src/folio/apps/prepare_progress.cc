@@ -1,0 +1,34 @@
+#include "folio/apps/prepare_progress.h"
+
+#include <fmt/format.h>
+
+#include "folio/apps/rate.h"
+#include "folio/apps/signals.h"
+#include "folio/base/strings.h"
+
+namespace folio {
+
+DatasetInfo PrepareWithProgress(const PrepareOptions& options, const Context& context) {
+  Progress progress(context.console, context.progress_mode);
+  RateMeter rate(/*warm_up=*/0);
+  double last_seconds = Progress::SteadySeconds();
+  int64_t last_done = 0;
+  return PrepareDataset(options, [&](int64_t done, int64_t total) {
+    ThrowIfStopRequested();
+    const double now = Progress::SteadySeconds();
+    rate.Add(static_cast<double>(done - last_done), now - last_seconds);
+    last_seconds = now;
+    last_done = done;
+    if (!progress.Due()) return;
+    const double eta = rate.Eta(static_cast<double>(total - done));
+    progress.Show(
+        {"bytes",
+         done,
+         total,
+         {{"bytes_s", fmt::format("{:.0f}", rate.rate()),
+           fmt::format("{}/s", HumanBytes(rate.rate()))},
+          {"eta_s", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))}}});
+  });
+}
+
+}  // namespace folio

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace folio {
+
+// A run directory:
+//   config.toml     every setting, as `folio train --config` reads it
+//   data/           the tokens, if training began from text
+//   metrics.jsonl   a line for each step (train/run_log.h)
+//   samples.jsonl   what the model wrote on the way
+//   loss.svg        the loss curves, at the end
+//   last/, best/    checkpoints (train/trainer.h)
+inline constexpr char kRunConfigFile[] = "config.toml";
+inline constexpr char kRunDataDir[] = "data";
+inline constexpr char kRunSourceFile[] = "data.path";  // where the tokens are, if not in data/
+inline constexpr char kSamplesFile[] = "samples.jsonl";
+inline constexpr char kLossFigureFile[] = "loss.svg";
+
+// Whether `run` holds anything of the above.
+bool HoldsRun(const std::filesystem::path& run);
+
+// Makes the directory for a new run. One that holds a run already is a kUsage Error, unless
+// `overwrite`: then what belongs to the old run is removed, and nothing else.
+void BeginRun(const std::filesystem::path& run, bool overwrite);
+
+// The checkpoint that `dir` means: itself if it holds a model, else, for a run directory, best/ or
+// last/. Throws a kInput Error that says what a model directory holds if it is neither.
+std::filesystem::path FindModelDir(const std::filesystem::path& dir);
+
+// Draws RUN/loss.svg from RUN/metrics.jsonl.
+void DrawLossFigure(const std::filesystem::path& run);
+
+}  // namespace folio

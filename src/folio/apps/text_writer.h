@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/infer/generator.h"
+#include "folio/text/tokenizer.h"
+
+namespace folio {
+
+// The tokens that a text begins with: those of `prompt`, or for an empty prompt the end-of-text
+// token or, where the tokenizer has none, a line break (else token 0).
+std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, std::string_view prompt);
+
+struct WrittenText {
+  std::string text;  // without the prompt
+  std::vector<int32_t> ids;
+  FinishReason reason = FinishReason::kLength;
+};
+
+// Continues a text and hands out what can be shown, as it comes: whole UTF-8 characters only.
+// `on_text` returns false to stop. The end-of-text token ends it.
+WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
+                      const std::vector<int32_t>& prompt, GenerateOptions options,
+                      uint64_t sequence, const std::function<bool(std::string_view)>& on_text);
+
+}  // namespace folio

@@ -1,0 +1,188 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+
+#include "folio/apps/commands.h"
+#include "folio/apps/machine.h"
+#include "folio/apps/prepare_progress.h"
+#include "folio/apps/preset_flag.h"
+#include "folio/apps/run_config.h"
+#include "folio/apps/run_directory.h"
+#include "folio/apps/signals.h"
+#include "folio/apps/train_report.h"
+#include "folio/base/parallel.h"
+#include "folio/base/strings.h"
+#include "folio/io/file.h"
+#include "folio/train/trainer.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TrainCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {.name = "train",
+            .summary = "train a model on text, or on prepared tokens",
+            .group = "model",
+            .details =
+                "A text file is turned into tokens first. The run directory gets the settings,\n"
+                "metrics.jsonl, loss.svg and two checkpoints: last/ to go on from, best/ with the\n"
+                "lowest held-out loss. Ctrl-C stops after the current step and saves.",
+            .examples = {"folio train --data input.txt --preset char-cpu --out runs/first",
+                         "folio train --data input.txt --out runs/tiny --set model.n_layer=2 "
+                         "--max-steps 500",
+                         "folio train --resume --out runs/first --max-steps 4000"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    flags.Value(Field{"data", &data_, "a text file, or a directory made by folio data prepare"},
+                {.placeholder = "DIR|FILE"});
+    flags.Value(Field{"out", &out_, "the run directory"}.WithFlag("-o,--out"),
+                {.placeholder = "RUN", .required = true});
+    AddPresetFlag(flags, &preset_);
+    flags.Switch("--resume", &resume_, "go on from the last checkpoint of the run");
+    flags.Switch("--overwrite", &overwrite_, "replace the run that is there");
+    flags.Switch("--dry-run", &dry_run_, "check everything, print the plan, and train nothing");
+    flags.Settings(&settings_, {"train", "data", "log"});
+  }
+
+  int Run(const Context& context) override {
+    CatchSignals();
+    const fs::path run = out_;
+    ReadSettings(context, run);
+    if (config_.train.threads > 0) SetThreads(static_cast<int>(config_.train.threads));
+    if (!resume_ && !dry_run_) BeginRun(run, overwrite_);
+    const Dataset data(DataDir(context, run), config_.model.vocab_size);
+    const std::unique_ptr<Tokenizer> tokenizer = FitModelToData(data);
+    CheckPlan(context.console);
+    if (dry_run_) return 0;
+    WriteFileAtomically(run / kRunConfigFile, settings_.ToToml());
+
+    const auto backend = MakeBackend(config_.train.backend);
+    TrainReport report(context, config_, run, *backend, tokenizer.get());
+    Trainer trainer(*backend, config_.model, config_.train, data, run, report.Hooks());
+    if (resume_) trainer.Resume();
+    report.Begin(trainer.step());
+    const TrainResult result = trainer.Run();
+    DrawLossFigure(run);
+    report.End(result);
+    return StopRequested() != 0 ? SignalExitStatus(StopRequested()) : 0;
+  }
+
+ private:
+  void ReadSettings(const Context& context, const fs::path& run) {
+    UsePreset(settings_, preset_);
+    if (resume_) {
+      if (!fs::exists(run / kLastDir)) {
+        throw InputError(fmt::format("'{}' holds no run to resume", out_),
+                         fmt::format("there is no {}", (run / kLastDir).string()),
+                         "leave out --resume to begin one");
+      }
+      if (fs::exists(run / kRunConfigFile)) {
+        settings_.ReadTomlFile(Layer::kProjectFile, run / kRunConfigFile);
+      }
+    }
+    ConfigSources sources = context.sources;
+    if (resume_) sources.discover = false;  // the run's own settings stand for the files' ones
+    settings_.ReadSources(sources);
+    settings_.Resolve();
+    if (config_.train.context == 0) config_.train.context = config_.model.n_positions;
+    config_.train.Validate("settings");
+  }
+
+  // Where the tokens are; makes them from a text file. Remembers the place for --resume.
+  std::string DataDir(const Context& context, const fs::path& run) {
+    const fs::path own = run / kRunDataDir, source = run / kRunSourceFile;
+    if (resume_ && data_.empty()) {
+      if (fs::exists(own)) return own.string();
+      return ReadFile(source, 1 << 16);
+    }
+    if (data_.empty()) {
+      throw UsageError("train needs --data DIR|FILE", "",
+                       "give a text file, or a directory made by folio data prepare; folio data "
+                       "stories makes a text to try");
+    }
+    if (fs::is_directory(data_)) {
+      const std::string dir = fs::absolute(data_).string();
+      if (!dry_run_) WriteFileAtomically(source, dir);
+      return dir;
+    }
+    if (dry_run_) {
+      throw UsageError("--dry-run needs prepared data", fmt::format("'{}' is a file", data_),
+                       fmt::format("folio data prepare {} --out DIR", data_));
+    }
+    PrepareWithProgress({.files = {data_},
+                         .tokenizer = config_.data.tokenizer,
+                         .out = own.string(),
+                         .val_fraction = config_.data.val_fraction,
+                         .overwrite = true},
+                        context);
+    return own.string();
+  }
+
+  // Vocabulary and special tokens are the data's; returns its tokenizer, or null if it has none.
+  std::unique_ptr<Tokenizer> FitModelToData(const Dataset& data) {
+    GptConfig& model = config_.model;
+    const int64_t V = data.info().vocab_size;
+    if (V > 0) {
+      const bool asked = settings_.layer("model.vocab_size") > Layer::kPreset;
+      if (asked && model.vocab_size < V) {
+        throw UsageError(
+            fmt::format("{}: model.vocab_size is too small", settings_.origin("model.vocab_size")),
+            fmt::format("it is {}, the data has {} tokens", model.vocab_size, V),
+            fmt::format("set it to {} or more, or leave it out", V));
+      }
+      if (!asked) model.vocab_size = V;
+    }
+    std::unique_ptr<Tokenizer> tokenizer;
+    if (!data.info().tokenizer_kind.empty()) {
+      tokenizer = LoadTokenizer(data.TokenizerDir());
+      model.bos_token_id = model.eos_token_id = tokenizer->end_of_text();
+    }
+    model.Validate("settings");
+    return tokenizer;
+  }
+
+  // Says how large the run is, and refuses one that the machine cannot hold.
+  void CheckPlan(Console& console) const {
+    const MemoryPlan plan =
+        Learner::Plan(config_.model, config_.train.batch_size, config_.train.context, Dtype::kF32);
+    const ParamTable table(config_.model);
+    const int64_t tokens =
+        config_.train.batch_size * config_.train.grad_accumulation * config_.train.context;
+    const std::string text =
+        fmt::format("{} parameters, {} tokens a step, {} of memory, {} threads",
+                    HumanCount(static_cast<double>(table.parameters())), WithCommas(tokens),
+                    HumanBytes(static_cast<double>(plan.arena_bytes())), Threads());
+    const uint64_t memory = PhysicalMemoryBytes();
+    if (memory > 0 && plan.arena_bytes() > memory) {
+      throw Error(ErrorKind::kResource, "this run does not fit into memory",
+                  fmt::format("it needs {}, the machine has {}",
+                              HumanBytes(static_cast<double>(plan.arena_bytes())),
+                              HumanBytes(static_cast<double>(memory))),
+                  "lower --batch (and raise --grad-accumulation), --context or the model's size; "
+                  "folio inspect plan shows every buffer");
+    }
+    if (dry_run_) {
+      console.Result(text + "\n");
+    } else {
+      console.Note(text);
+    }
+  }
+
+  std::string data_, out_, preset_;
+  bool resume_ = false, overwrite_ = false, dry_run_ = false;
+  RunConfig config_;
+  Settings settings_{config_.Fields()};
+};
+
+}  // namespace
+
+std::unique_ptr<Command> NewTrainCommand() {
+  return std::make_unique<TrainCommand>();
+}
+
+}  // namespace folio

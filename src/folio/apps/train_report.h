@@ -1,0 +1,52 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "folio/apps/command.h"
+#include "folio/apps/progress.h"
+#include "folio/apps/rate.h"
+#include "folio/apps/run_config.h"
+#include "folio/infer/generator.h"
+#include "folio/text/tokenizer.h"
+#include "folio/train/trainer.h"
+
+namespace folio {
+
+// Tells what a training run does: the progress line, a note for each evaluation and sample, and
+// with
+// --json an event a line on stdout. Also keeps RUN/samples.jsonl.
+class TrainReport {
+ public:
+  // `tokenizer` may be null: then there are no samples. All must outlive the report.
+  TrainReport(const Context& context, const RunConfig& config, std::filesystem::path run,
+              Backend& backend, const Tokenizer* tokenizer);
+
+  // Hooks that call this object and stop the trainer when the user asks.
+  TrainerHooks Hooks();
+
+  // The run has trained `first_step` steps before.
+  void Begin(int64_t first_step);
+  void End(const TrainResult& result);
+
+ private:
+  void Step(const StepMetrics& metrics);
+  void Evaluated(int64_t step, const Evaluation& evaluation);
+  void Sample(int64_t step, const GptWeights& weights);
+  void Event(const std::string& json_line);
+
+  Console& console_;
+  const RunConfig& config_;
+  std::filesystem::path run_;
+  Backend& backend_;
+  const Tokenizer* tokenizer_;
+  Progress progress_;
+  RateMeter rate_;
+  double mean_loss_ = 0, mean_weight_ = 0;
+  std::optional<double> val_loss_;
+  int64_t val_step_ = 0;
+};
+
+}  // namespace folio

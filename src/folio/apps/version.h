@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace folio {
+
+std::string Version();   // "0.1.0"
+std::string Compiler();  // "GCC 12.2.0"
+
+}  // namespace folio
