@@ -128,13 +128,13 @@ void Flags::Count(const std::string& names, int64_t* target, const std::string& 
 }
 
 void Flags::List(const std::string& names, std::vector<std::string>* target,
-                 const std::string& help, FlagShape shape) {
+                 const std::string& help, const FlagShape& shape) {
   Add(names, true, help, shape).take = [target](const std::vector<std::string>& given) {
     *target = given;
   };
 }
 
-void Flags::Positional(Field field, FlagShape shape) {
+void Flags::Positional(const Field& field, const FlagShape& shape) {
   Flag& flag = Add(field.key, true, field.help, shape);
   flag.choices = field.choices;
   flag.take = [field](const std::vector<std::string>& given) {
@@ -143,7 +143,7 @@ void Flags::Positional(Field field, FlagShape shape) {
 }
 
 void Flags::Positionals(const std::string& name, std::vector<std::string>* target,
-                        const std::string& help, FlagShape shape) {
+                        const std::string& help, const FlagShape& shape) {
   Flag& flag = Add(name, true, help, shape);
   flag.many = true;
   flag.option->expected(0, -1)->allow_extra_args();

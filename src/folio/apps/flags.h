@@ -61,12 +61,12 @@ class Flags {
   void Count(const std::string& names, int64_t* target, const std::string& help);
   // May be given again and again.
   void List(const std::string& names, std::vector<std::string>* target, const std::string& help,
-            FlagShape shape);
+            const FlagShape& shape);
   // One positional, shown as field.key ("DIR").
-  void Positional(Field field, FlagShape shape = {});
+  void Positional(const Field& field, const FlagShape& shape = {});
   // All remaining positionals; at least one if shape.required.
   void Positionals(const std::string& name, std::vector<std::string>* target,
-                   const std::string& help, FlagShape shape = {});
+                   const std::string& help, const FlagShape& shape = {});
   // The fields of `settings` that have a flag of their own and whose section is among `sections`.
   // A key of several words is a name of its flag too: --learning-rate for --lr.
   void Settings(folio::Settings* settings, const std::vector<std::string>& sections);

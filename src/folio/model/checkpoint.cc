@@ -18,7 +18,7 @@ constexpr std::string_view kPrefix = "transformer.";
 
 std::string NameInFile(const SafetensorsFile& file, const std::string& name) {
   if (file.Find(name) == nullptr && name.starts_with(kPrefix)) {
-    const std::string bare = name.substr(kPrefix.size());
+    std::string bare = name.substr(kPrefix.size());
     if (file.Find(bare) != nullptr) return bare;
   }
   return name;

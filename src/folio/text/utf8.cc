@@ -121,7 +121,7 @@ std::string ReplaceInvalidUtf8(std::string_view text) {
 }
 
 std::string QuoteChar(char32_t code) {
-  const std::string number = fmt::format("U+{:04X}", static_cast<uint32_t>(code));
+  std::string number = fmt::format("U+{:04X}", static_cast<uint32_t>(code));
   if (!Prints(code)) return number;
   std::string text = "'";
   AppendUtf8(code, text);

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Sees to it that what folio is built from is installed.
+#   scripts/bootstrap.sh build   compiler, CMake and libraries: enough for make build, test and demo
+#   scripts/bootstrap.sh lint    the same and clang-format and clang-tidy
+# On Debian and its descendants it installs what is missing, as root or through sudo, or prints the
+# command that would and exits 1. Elsewhere it says what is needed.
+set -euo pipefail
+
+packages=(g++ cmake ninja-build libdnnl-dev libhwy-dev libfmt-dev nlohmann-json3-dev
+  libtomlplusplus-dev libcli11-dev libxxhash-dev libgtest-dev)
+case "${1:-build}" in
+  build) ;;
+  lint) packages+=(clang-format clang-tidy) ;;
+  *)
+    echo "usage: scripts/bootstrap.sh build|lint" >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  for tool in c++ cmake ninja; do
+    if ! command -v "$tool" >/dev/null; then
+      echo "bootstrap: this is not Debian; please install by hand: a C++20 compiler with OpenMP," >&2
+      echo "  CMake 3.25 or later, Ninja, and the development files of oneDNN (2.6 or later)," >&2
+      echo "  Highway, fmt, nlohmann-json, toml++, CLI11, xxHash and GoogleTest ('$tool' is missing)." >&2
+      exit 1
+    fi
+  done
+  exit 0
+fi
+
+installed="$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null || true)"
+missing=()
+for package in "${packages[@]}"; do
+  grep -qxF "installed $package" <<<"$installed" || missing+=("$package")
+done
+if [[ ${#missing[@]} -eq 0 ]]; then
+  exit 0
+fi
+
+if [[ "$(id -u)" -eq 0 ]]; then
+  as_root=()
+elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+  as_root=(sudo -n)
+else
+  echo "bootstrap: missing Debian packages: ${missing[*]}" >&2
+  echo "bootstrap: they cannot be installed without root; please run" >&2
+  echo "    sudo apt-get update && sudo apt-get install --no-install-recommends -y ${missing[*]}" >&2
+  exit 1
+fi
+
+echo "bootstrap: installing ${missing[*]}" >&2
+# The package lists of a fresh machine are empty or old.
+"${as_root[@]}" apt-get update -q >&2 || echo "bootstrap: apt-get update failed; trying anyway" >&2
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install --no-install-recommends -y -q "${missing[@]}" >&2

@@ -1,0 +1,86 @@
+# Reads every #include below SOURCE/folio and fails on what docs/architecture.md does not allow:
+# a room that uses a room it may not know, an outside library outside its place, a file too long.
+#   cmake -DSOURCE=DIR -P layering.cmake
+
+cmake_minimum_required(VERSION 3.25)
+
+set(uses_base "")
+set(uses_tensor base)
+set(uses_io base tensor)
+set(uses_backend base tensor)
+set(uses_text base tensor io)
+set(uses_data base tensor io)
+set(uses_model base tensor io backend)
+set(uses_train base tensor io backend data model)
+set(uses_infer base tensor io backend model)
+set(uses_plot base)
+set(uses_apps base tensor io backend text data model train infer plot)
+
+# An outside header, and the only files that may include it.
+set(outside hwy dnnl omp json toml cli)
+set(hwy_header "^hwy/")
+set(hwy_place "^backend/cpu/")
+set(dnnl_header "dnnl")
+set(dnnl_place "^backend/cpu/")
+set(omp_header "^omp\\.h$")
+set(omp_place "^base/parallel\\.cc$")
+set(json_header "^nlohmann/|^folio/io/json_parse\\.h$")
+set(json_place "\\.cc$|^io/json_parse\\.h$")
+set(toml_header "^toml\\+\\+/")
+set(toml_place "\\.cc$")
+set(cli_header "^CLI/")
+set(cli_place "\\.cc$")
+
+set(max_lines_cc 400)
+set(max_lines_h 200)
+# Longer files, each with its reason.
+set(longer
+    "backend/ops.h")  # the whole hardware contract on one page
+
+set(mistakes 0)
+function(mistake text)
+  message("${text}")
+  math(EXPR count "${mistakes} + 1")
+  set(mistakes ${count} PARENT_SCOPE)
+endfunction()
+
+file(GLOB_RECURSE files RELATIVE ${SOURCE}/folio ${SOURCE}/folio/*.h ${SOURCE}/folio/*.cc)
+if(NOT files)
+  message(FATAL_ERROR "no sources below ${SOURCE}/folio")
+endif()
+foreach(file ${files})
+  string(REGEX REPLACE "/.*" "" room ${file})
+  if(NOT DEFINED uses_${room})
+    mistake("${file}: '${room}' is not a room")
+  endif()
+
+  file(STRINGS ${SOURCE}/folio/${file} includes REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"]")
+  foreach(line ${includes})
+    string(REGEX REPLACE "^[^<\"]*[<\"]([^>\"]*)[>\"].*" "\\1" header "${line}")
+    if(header MATCHES "^folio/([a-z]+)/")
+      set(other ${CMAKE_MATCH_1})
+      if(NOT other STREQUAL room AND NOT other IN_LIST uses_${room})
+        mistake("${file}: ${room} may not know ${other} (${header})")
+      endif()
+    elseif(header MATCHES "^\\.\\.?/")
+      mistake("${file}: include from the root, not ${header}")
+    endif()
+    foreach(library ${outside})
+      if(header MATCHES "${${library}_header}" AND NOT file MATCHES "${${library}_place}")
+        mistake("${file}: ${header} does not belong here")
+      endif()
+    endforeach()
+  endforeach()
+
+  file(READ ${SOURCE}/folio/${file} text)
+  string(REGEX MATCHALL "\n" lines "${text}")
+  list(LENGTH lines length)
+  string(REGEX REPLACE ".*\\." "" kind ${file})
+  if(length GREATER max_lines_${kind} AND NOT file IN_LIST longer)
+    mistake("${file}: ${length} lines, at most ${max_lines_${kind}}")
+  endif()
+endforeach()
+
+if(mistakes GREATER 0)
+  message(FATAL_ERROR "${mistakes} mistakes of layering")
+endif()

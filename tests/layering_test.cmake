@@ -1,0 +1,51 @@
+# Gives layering.cmake small houses with one mistake each, and one without; fails unless it tells
+# them apart.
+#   cmake -DSCRATCH=DIR -P layering_test.cmake
+
+cmake_minimum_required(VERSION 3.25)
+
+# Runs the check on a house of one file; `expected` is a piece of its message, or "" for silence.
+function(check file text expected)
+  file(REMOVE_RECURSE ${SCRATCH})
+  file(WRITE ${SCRATCH}/folio/${file} "${text}")
+  execute_process(COMMAND ${CMAKE_COMMAND} -DSOURCE=${SCRATCH}
+                          -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/layering.cmake
+                  RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(expected STREQUAL "")
+    if(NOT status EQUAL 0)
+      message(SEND_ERROR "a sound ${file} was refused: ${output}")
+    endif()
+  elseif(status EQUAL 0 OR NOT output MATCHES "${expected}")
+    message(SEND_ERROR "${file} was not refused for '${expected}': ${output}")
+  endif()
+endfunction()
+
+check(model/a.cc "#include <fmt/format.h>\n#include \"folio/backend/ops.h\"\n" "")
+check(text/a.cc "#include \"folio/model/gpt.h\"\n" "text may not know model")
+check(model/a.cc "#include \"folio/text/bpe.h\"\n" "model may not know text")
+check(train/a.cc "#include \"folio/infer/generator.h\"\n" "train may not know infer")
+check(infer/a_test.cc "  #  include \"folio/train/trainer.h\"\n" "infer may not know train")
+check(base/a.h "#include \"folio/tensor/tensor.h\"\n" "base may not know tensor")
+check(plot/a.cc "#include \"folio/io/file.h\"\n" "plot may not know io")
+check(attic/a.cc "" "'attic' is not a room")
+check(io/a.cc "#include \"../base/error.h\"\n" "include from the root")
+
+check(backend/cpu/a.cc "#include <hwy/highway.h>\n#include <dnnl.hpp>\n" "")
+check(backend/reference/a.cc "#include <hwy/highway.h>\n" "hwy/highway.h does not belong here")
+check(model/a.cc "#include <dnnl.hpp>\n" "dnnl.hpp does not belong here")
+check(model/a.cc "#include <oneapi/dnnl/dnnl.h>\n" "does not belong here")
+check(base/parallel.cc "#include <omp.h>\n" "")
+check(backend/cpu/a.cc "#include <omp.h>\n" "omp.h does not belong here")
+check(io/json_parse.h "#include <nlohmann/json.hpp>\n" "")
+check(text/a.cc "#include <nlohmann/json.hpp>\n#include \"folio/io/json_parse.h\"\n" "")
+check(text/a.h "#include <nlohmann/json_fwd.hpp>\n" "does not belong here")
+check(text/a.h "#include \"folio/io/json_parse.h\"\n" "does not belong here")
+check(apps/a.h "#include <CLI/CLI.hpp>\n" "does not belong here")
+check(apps/a.h "#include <toml++/toml.h>\n" "does not belong here")
+
+string(REPEAT "\n" 400 lines)
+check(io/a.cc "${lines}" "")
+check(io/a.cc "${lines}\n" "401 lines, at most 400")
+string(REPEAT "\n" 201 lines)
+check(io/a.h "${lines}" "201 lines, at most 200")
+check(backend/ops.h "${lines}" "")
