@@ -55,5 +55,5 @@ function(folio_tests room)
   target_compile_definitions(${target} PRIVATE FOLIO_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   include(GoogleTest)
   gtest_discover_tests(${target} TEST_PREFIX "${room}/" DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT 600 ENVIRONMENT OMP_WAIT_POLICY=PASSIVE)
+                       PROPERTIES TIMEOUT 600)
 endfunction()

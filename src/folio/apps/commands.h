@@ -7,6 +7,8 @@
 
 namespace folio {
 
+std::unique_ptr<Command> NewBenchMatmulCommand();
+std::unique_ptr<Command> NewBenchTrainCommand();
 std::unique_ptr<Command> NewCompleteCommand();
 std::unique_ptr<Command> NewCompletionCommand();
 std::unique_ptr<Command> NewConfigShowCommand();
@@ -15,6 +17,9 @@ std::unique_ptr<Command> NewGenerateCommand();
 std::unique_ptr<Command> NewHelpCommand();
 std::unique_ptr<Command> NewDataPrepareCommand();
 std::unique_ptr<Command> NewDataInfoCommand();
+std::unique_ptr<Command> NewInspectDumpCommand();
+std::unique_ptr<Command> NewInspectModelCommand();
+std::unique_ptr<Command> NewInspectPlanCommand();
 std::unique_ptr<Command> NewStoriesCommand();
 std::unique_ptr<Command> NewTrainCommand();
 std::unique_ptr<Command> NewVersionCommand();

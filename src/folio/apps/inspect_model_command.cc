@@ -48,7 +48,7 @@ class InspectModelCommand final : public Command {
   CommandInfo info() const override {
     return {.name = "inspect model",
             .summary = "list the parameters of a model, and their number",
-            .group = "model",
+            .group = "inspect",
             .details = "Nothing is allocated, so models of any size can be looked at.",
             .examples = {"folio inspect model --preset gpt2-xl",
                          "folio inspect model --model runs/demo --json",
@@ -78,8 +78,8 @@ class InspectModelCommand final : public Command {
     text += fmt::format("\nparameters   {} in {} tensors\n", WithCommas(N), table.params().size());
     text += fmt::format("decayed      {} in {} tensors\n", WithCommas(decayed.parameters),
                         decayed.tensors);
-    text += fmt::format("not decayed  {} in {} tensors\n", WithCommas(rest.parameters),
-                        rest.tensors);
+    text +=
+        fmt::format("not decayed  {} in {} tensors\n", WithCommas(rest.parameters), rest.tensors);
     text += fmt::format("as float32   {}\n", HumanBytes(static_cast<double>(N * kBytesOfFloat)));
     return text;
   }
@@ -107,7 +107,7 @@ class InspectModelCommand final : public Command {
     return json.dump(2) + "\n";
   }
 
-  ModelSettings settings_{{}};
+  ModelSettings settings_{std::vector<std::string>{}};
 };
 
 }  // namespace

@@ -33,8 +33,7 @@ PlanTotals TotalsOf(const MemoryPlan& plan) {
       totals.activations_unshared += buffer.bytes;
     }
   }
-  totals.activations =
-      plan.arena_bytes() - totals.weights - totals.gradients - totals.optimizer;
+  totals.activations = plan.arena_bytes() - totals.weights - totals.gradients - totals.optimizer;
   return totals;
 }
 
@@ -43,7 +42,7 @@ class InspectPlanCommand final : public Command {
   CommandInfo info() const override {
     return {.name = "inspect plan",
             .summary = "list every buffer of a training step, and the memory it takes",
-            .group = "model",
+            .group = "inspect",
             .details =
                 "A buffer lives from its first to its last tick, the steps of one pass forward\n"
                 "and backward; buffers that never live together share memory. Nothing is\n"
@@ -115,7 +114,7 @@ class InspectPlanCommand final : public Command {
     return json.dump(2) + "\n";
   }
 
-  ModelSettings settings_{{"--batch", "--context"}};
+  ModelSettings settings_{std::vector<std::string>{"--batch", "--context"}};
 };
 
 }  // namespace

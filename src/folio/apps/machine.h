@@ -1,10 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace folio {
 
 // Memory of this machine in bytes, 0 if the system does not tell.
 uint64_t PhysicalMemoryBytes();
+
+// Throws a kResource Error if `what` ("this run") needs more than that.
+void RequireMemory(const std::string& what, uint64_t bytes);
+
+// The most memory that this process has held at a time, in bytes, 0 if the system does not tell.
+uint64_t PeakMemoryBytes();
 
 }  // namespace folio

@@ -34,8 +34,8 @@ void ModelSettings::AddFlags(Flags& flags) {
 
 void ModelSettings::Read(const ConfigSources& sources) {
   if (!preset_.empty() && !model_.empty()) {
-    throw UsageError("--preset and --model do not go together",
-                     "both say which model is meant", "leave one of them out");
+    throw UsageError("--preset and --model do not go together", "both say which model is meant",
+                     "leave one of them out");
   }
   UsePreset(settings_, preset_);
   settings_.ReadSources(sources);

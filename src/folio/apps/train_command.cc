@@ -157,15 +157,7 @@ class TrainCommand final : public Command {
         fmt::format("{} parameters, {} tokens a step, {} of memory, {} threads",
                     HumanCount(static_cast<double>(table.parameters())), WithCommas(tokens),
                     HumanBytes(static_cast<double>(plan.arena_bytes())), Threads());
-    const uint64_t memory = PhysicalMemoryBytes();
-    if (memory > 0 && plan.arena_bytes() > memory) {
-      throw Error(ErrorKind::kResource, "this run does not fit into memory",
-                  fmt::format("it needs {}, the machine has {}",
-                              HumanBytes(static_cast<double>(plan.arena_bytes())),
-                              HumanBytes(static_cast<double>(memory))),
-                  "lower --batch (and raise --grad-accumulation), --context or the model's size; "
-                  "folio inspect plan shows every buffer");
-    }
+    RequireMemory("this run", plan.arena_bytes());
     if (dry_run_) {
       console.Result(text + "\n");
     } else {

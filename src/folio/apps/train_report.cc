@@ -74,8 +74,10 @@ void TrainReport::Step(const StepMetrics& m) {
   }
   state.fields.push_back({"tok_s", fmt::format("{:.0f}", *m.tokens_per_second),
                           fmt::format("{} tok/s", HumanCount(*m.tokens_per_second))});
-  state.fields.push_back(
-      {"eta_s", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))});
+  if (rate_.known()) {
+    state.fields.push_back(
+        {"eta_s", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))});
+  }
   state.fields.push_back({"lr", fmt::format("{:.3e}", *m.lr), fmt::format("lr {:.2e}", *m.lr)});
   state.fields.push_back(
       {"grad_norm", fmt::format("{:.4f}", *m.grad_norm), fmt::format("|g| {:.2f}", *m.grad_norm)});

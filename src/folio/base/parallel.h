@@ -20,7 +20,9 @@ void ParallelTasks(int64_t tasks, void (*run)(void* context, int64_t task, int t
 // when all are done; thread is in [0, Threads()). Tasks must be independent: which thread runs
 // which is not fixed, so results stay the same only if work is cut by size and never by thread.
 // Inside another ParallelFor the tasks run one after the other on the calling thread, with its
-// number. f must not throw.
+// number; so they do, as thread 0, while another user thread is in a ParallelFor. f must not throw.
+// Throws Error where the system refuses the threads, which the first call starts; nothing has run
+// then.
 template <class F>
 void ParallelFor(int64_t tasks, F&& f) {
   internal::ParallelTasks(

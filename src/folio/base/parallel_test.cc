@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
-#include <utility>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
 #include <vector>
 
 namespace folio {
@@ -22,7 +26,7 @@ TEST_F(Parallel, ForRunsEveryTaskOnce) {
   for (int threads = 1; threads <= 4; ++threads) {
     SetThreads(threads);
     EXPECT_EQ(Threads(), threads);
-    for (int64_t tasks : {0, 1, 2, 3, 4, 5, 1009}) {
+    for (int64_t tasks : {0, 1, 2, 3, 4, 5, 7, 16, 31, 1009, 20011}) {
       std::vector<std::atomic<int>> runs(static_cast<size_t>(tasks));
       std::atomic<int> bad_threads = 0;
       ParallelFor(tasks, [&](int64_t task, int thread) {
@@ -32,6 +36,181 @@ TEST_F(Parallel, ForRunsEveryTaskOnce) {
       for (const auto& count : runs) EXPECT_EQ(count, 1);
       EXPECT_EQ(bad_threads, 0);
     }
+  }
+}
+
+// A single task is a ParallelFor too: what it calls must not spread over other threads' scratch.
+TEST_F(Parallel, NestedForInASingleTaskStaysOnItsThread) {
+  SetThreads(4);
+  int64_t expected = 0;
+  const auto self = std::this_thread::get_id();
+  ParallelFor(1, [&](int64_t, int outer_thread) {
+    ParallelFor(9, [&](int64_t inner, int inner_thread) {
+      EXPECT_EQ(std::this_thread::get_id(), self);
+      EXPECT_EQ(inner_thread, outer_thread);
+      EXPECT_EQ(inner, expected++);
+      std::this_thread::sleep_for(std::chrono::microseconds(100));  // time for others to step in
+    });
+  });
+  EXPECT_EQ(expected, 9);
+}
+
+// What a call writes must be there when it returns, and a thread that is late for one call must not
+// run tasks of it during the next one. Calls this short keep threads late all the time.
+TEST_F(Parallel, ManyShortCallsDoNotMix) {
+  SetThreads(4);
+  int64_t bad = 0;
+  for (int64_t call = 0; call < 20000; ++call) {
+    const int64_t tasks = 1 + call % 9;
+    int64_t result[9] = {};
+    ParallelFor(tasks, [&](int64_t task, int) { result[task] += call + task; });
+    for (int64_t i = 0; i < 9; ++i) bad += result[i] != (i < tasks ? call + i : 0);
+  }
+  EXPECT_EQ(bad, 0);
+}
+
+// The pauses let the threads fall asleep, some of them just as the next call comes.
+TEST_F(Parallel, CallsReachThreadsThatSleep) {
+  SetThreads(3);
+  std::atomic<int64_t> sum = 0;
+  for (int pause = 0; pause < 200; ++pause) {
+    std::this_thread::sleep_for(std::chrono::microseconds(pause));
+    ParallelFor(3, [&](int64_t task, int) { sum += task; });
+  }
+  EXPECT_EQ(sum, 600);
+}
+
+// Both tasks wait for each other: this returns only if a second thread takes part.
+TEST_F(Parallel, TasksRunAtTheSameTime) {
+  SetThreads(2);
+  for (int call = 0; call < 100; ++call) {
+    std::atomic<int> present = 0;
+    ParallelFor(2, [&](int64_t, int) {
+      ++present;
+      while (present < 2) std::this_thread::yield();
+    });
+    EXPECT_EQ(present, 2);
+  }
+}
+
+TEST_F(Parallel, NumbersStayValidWhenThreadsChange) {
+  std::atomic<int> bad = 0;
+  for (int call = 0; call < 300; ++call) {
+    const int threads = 1 + call * 7 % 4;
+    SetThreads(threads);
+    for (int64_t tasks : {2, 11}) {
+      std::atomic<int> busy[4] = {};
+      std::atomic<int64_t> runs = 0;
+      ParallelFor(tasks, [&](int64_t, int thread) {
+        if (thread < 0 || thread >= threads) {
+          ++bad;
+          return;
+        }
+        if (busy[thread].fetch_add(1) != 0) ++bad;
+        ++runs;
+        --busy[thread];
+      });
+      if (runs != tasks) ++bad;
+    }
+  }
+  EXPECT_EQ(bad, 0);
+}
+
+// Whoever finds the threads taken must get its own work done all the same, with numbers that are
+// exclusive within its own call, and nothing of its work may be done by, or for, another caller.
+TEST_F(Parallel, CallersDoNotDisturbEachOther) {
+  SetThreads(3);
+  std::atomic<int> bad = 0;
+  std::vector<std::thread> callers;
+  callers.reserve(4);
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&bad, caller] {
+      for (int64_t call = 0; call < 1000; ++call) {
+        const int64_t tasks = (call + caller) % 8;
+        std::atomic<int> busy[3] = {};
+        int64_t result[8] = {};
+        ParallelFor(tasks, [&](int64_t task, int thread) {
+          if (thread < 0 || thread >= 3 || busy[thread].fetch_add(1) != 0) ++bad;
+          ParallelFor(2, [&](int64_t, int) { result[task] += caller + 1; });
+          if (thread >= 0 && thread < 3) --busy[thread];
+        });
+        for (int64_t i = 0; i < 8; ++i) {
+          if (result[i] != (i < tasks ? 2 * (caller + 1) : 0)) ++bad;
+        }
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(bad, 0);
+}
+
+// Number of threads that a library gets which splits its work by OpenMP.
+int OpenMpTeam() {
+  std::atomic<int> team = 0;
+#pragma omp parallel
+  ++team;
+  return team;
+}
+
+// A library that splits a task sums in an order that depends on the number of threads. (Where
+// OpenMP has one thread by itself, as on a single processor, this test says nothing.)
+TEST_F(Parallel, OpenMpIsSingleThreadedInsideTasks) {
+  std::atomic<int> bad = 0;
+  std::thread([&bad] {  // a new thread, with a setting that no test has touched
+    const int outside = OpenMpTeam();
+    for (int threads : {1, 3}) {
+      SetThreads(threads);
+      for (int64_t tasks : {1, 2, 40}) {
+        std::atomic<int> present = 0;
+        ParallelFor(tasks, [&](int64_t, int) {
+          ++present;
+          while (threads > 1 && tasks > 1 && present < 2) std::this_thread::yield();
+          ParallelFor(2, [&](int64_t, int) { bad += OpenMpTeam() != 1; });
+          bad += OpenMpTeam() != 1;
+        });
+        EXPECT_EQ(OpenMpTeam(), outside);
+      }
+    }
+  })
+      .join();
+  EXPECT_EQ(bad, 0);
+}
+
+// A call in the destructor of a static object comes after the threads have ended.
+TEST_F(Parallel, CallsWorkWhileTheProcessExits) {
+  struct Late {
+    ~Late() {
+      int64_t sum = 0;
+      ParallelFor(4, [&](int64_t task, int) { sum += task; });  // alone: no race
+      if (sum != 6) std::abort();
+      std::fputs("late call done", stderr);
+    }
+  };
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        static Late late;
+        SetThreads(3);
+        std::atomic<int64_t> sum = 0;
+        ParallelFor(1000, [&](int64_t task, int) { sum += task; });
+        std::exit(sum == 499500 ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "late call done");
+}
+
+// exit must not wait for a thread that runs a task: it may be the one that called it.
+TEST_F(Parallel, ATaskMayEndTheProcess) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  for (int ending : {0, 1}) {
+    EXPECT_EXIT(
+        {
+          SetThreads(2);
+          ParallelFor(2, [&](int64_t, int thread) {
+            if (thread == ending) std::exit(7);
+            for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+          });
+        },
+        testing::ExitedWithCode(7), "");
   }
 }
 

@@ -19,9 +19,10 @@ class InTemporaryDirectory : public testing::Test {
  protected:
   void SetUp() override {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    directory_ = std::filesystem::path(testing::TempDir()) /
-                 (std::string("folio_io_") + test->test_suite_name() + "_" + test->name() + "_" +
-                  std::to_string(::getpid()));
+    std::string name = std::string("folio_io_") + test->test_suite_name() + "_" + test->name() +
+                       "_" + std::to_string(::getpid());
+    std::ranges::replace(name, '/', '_');  // in the names of parametrized tests
+    directory_ = std::filesystem::path(testing::TempDir()) / name;
     std::filesystem::remove_all(directory_);
     std::filesystem::create_directories(directory_);
   }

@@ -51,6 +51,7 @@ Preset Char(const std::string& name, const std::string& summary, const CharSize&
   return {name,
           summary,
           {
+              {"model.vocab_size", "65"},  // tinyshakespeare's characters; the data decides
               {"model.n_layer", size.layers},
               {"model.n_head", size.layers},
               {"model.n_embd", size.channels},
