@@ -54,6 +54,6 @@ function(folio_tests room)
   endforeach()
   target_compile_definitions(${target} PRIVATE FOLIO_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   include(GoogleTest)
-  gtest_discover_tests(${target} TEST_PREFIX "${room}/" DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${target} TEST_PREFIX "${room}/" NO_PRETTY_TYPES NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT 600)
 endfunction()

@@ -69,7 +69,7 @@ fs::path FindModelDir(const fs::path& dir) {
 void DrawLossFigure(const fs::path& run) {
   Series loss{.label = "training batch", .faint = true}, smooth{.label = "training, smoothed"};
   Series train{.label = "training set"}, val{.label = "held out"};
-  constexpr double kMemory = 0.98;
+  constexpr double kMemory = 0.9;
   double mean = 0, weight = 0;
   for (const StepMetrics& m : ReadRunLog(run)) {
     const double step = static_cast<double>(m.step);

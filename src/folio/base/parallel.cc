@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <memory>
 #include <system_error>
 #include <thread>
@@ -38,22 +39,38 @@ std::atomic<int>& ThreadCount() {
 // Number of this thread within the ParallelFor that it runs tasks of; -1 outside.
 thread_local int t_number = -1;
 
-// While it lives, this thread is thread `number` of a ParallelFor. OpenMP is used for this alone:
-// libraries that split their work by OpenMP must not split a task again, for their sums would then
-// depend on the number of threads. The setting belongs to the thread that makes it.
+// Signals that come from outside; those that an instruction of the thread itself raises stay out.
+sigset_t OutsideSignals() {
+  sigset_t signals;
+  sigfillset(&signals);
+  for (int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&signals, own);
+  return signals;
+}
+
+// While it lives, this thread is thread `number` of a ParallelFor, and what tasks call may rely on:
+// - OpenMP has one thread here (it is used for this alone): libraries that split their work by
+//   OpenMP must not split a task again, for their sums would then depend on the number of threads.
+// - No signal handler runs on this thread's stack; signals wait. oneDNN's generated products point
+//   the stack register into a buffer of the heap, and a handler's frame would land beside it.
+// Both settings belong to the thread that makes them.
 class Inside {
  public:
   explicit Inside(int number) : outside_(omp_get_max_threads()) {
+    static const sigset_t signals = OutsideSignals();
+    pthread_sigmask(SIG_BLOCK, &signals, &outside_mask_);
     t_number = number;
     omp_set_num_threads(1);
   }
   ~Inside() {
     omp_set_num_threads(outside_);
     t_number = -1;
+    pthread_sigmask(SIG_SETMASK, &outside_mask_, nullptr);
   }
+  Inside(const Inside&) = delete;
 
  private:
   const int outside_;
+  sigset_t outside_mask_;
 };
 
 void Pause() {

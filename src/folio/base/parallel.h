@@ -21,6 +21,7 @@ void ParallelTasks(int64_t tasks, void (*run)(void* context, int64_t task, int t
 // which is not fixed, so results stay the same only if work is cut by size and never by thread.
 // Inside another ParallelFor the tasks run one after the other on the calling thread, with its
 // number; so they do, as thread 0, while another user thread is in a ParallelFor. f must not throw.
+// Signals to a thread wait until it has left the ParallelFor.
 // Throws Error where the system refuses the threads, which the first call starts; nothing has run
 // then.
 template <class F>

@@ -139,9 +139,9 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenModel,
                                                           "gpt2-untied-postnorm",
                                                           "gpt2-sinusoid-relu"),
                                           testing::Values("reference", "cpu")),
-                         [](const auto& info) {
+                         [](const auto& model) {
                            std::string name =
-                               std::get<0>(info.param) + "_" + std::get<1>(info.param);
+                               std::get<0>(model.param) + "_" + std::get<1>(model.param);
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });

@@ -25,13 +25,15 @@ Json ToJson(const TorchRng::State& state) {
           {"normal", state.normal}};
 }
 
-TorchRng::State TorchFromJson(const Json& json) {
+TorchRng::State TorchFromJson(const Json& json, const std::string& where) {
   TorchRng::State state;
   state.words = json.at("words").get<std::array<uint32_t, TorchRng::kState>>();
   state.position = json.at("position").get<uint32_t>();
   state.has_normal = json.at("has_normal").get<bool>();
   state.normal = json.at("normal").get<double>();
-  if (state.position > TorchRng::kState) throw InputError("generator position out of range");
+  if (state.position > TorchRng::kState) {
+    throw InputError(where + ": the position in the random numbers is out of range");
+  }
   return state;
 }
 
@@ -54,8 +56,8 @@ TrainState FromJson(const Json& json, const std::string& where) {
       state.best_val_loss = json.at("best_val_loss").get<double>();
     }
     if (json.contains("torch")) {
-      state.torch = TorchFromJson(json.at("torch"));
-      state.torch_before_batch = TorchFromJson(json.at("torch_before_batch"));
+      state.torch = TorchFromJson(json.at("torch"), where);
+      state.torch_before_batch = TorchFromJson(json.at("torch_before_batch"), where);
     }
     if (state.step < 0 || state.tokens < 0) throw InputError(where + ": negative step or tokens");
     return state;

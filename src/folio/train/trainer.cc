@@ -194,7 +194,11 @@ void Trainer::Evaluate() {
     return sum / static_cast<double>(targets);
   };
   const double train = mean(*train_eval_, train_eval_batches_);
-  state_.evaluation = {train, mean(*val_eval_, val_eval_batches_)};
+  const double held_out = mean(*val_eval_, val_eval_batches_);
+  for (const double loss : {train, held_out}) {
+    if (!std::isfinite(loss)) Diverged(loss, std::nan(""));
+  }
+  state_.evaluation = {train, held_out};
   if (hooks_.on_evaluation) hooks_.on_evaluation(state_.step, *state_.evaluation);
   const double val = state_.evaluation->val_loss;
   if (state_.step > 0 && (!state_.best_val_loss || val < *state_.best_val_loss)) {

@@ -25,7 +25,7 @@ struct MatMulArgs {
 };
 
 // The whole product on the calling thread. REQUIRES: called from within a ParallelFor, which keeps
-// the library from starting threads of its own.
+// the library from starting threads of its own, and signal handlers off this thread's stack.
 void MatMulOnThread(const MatMulArgs& args);
 
 // How C is cut into tiles that threads share: by the sizes alone, and never along K, so that the

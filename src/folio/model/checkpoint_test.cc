@@ -1,0 +1,179 @@
+#include "folio/model/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+
+#include "folio/io/file.h"
+#include "folio/io/safetensors.h"
+#include "folio/io/test_files.h"
+#include "folio/model/config_json.h"
+#include "folio/model/test_models.h"
+
+namespace folio {
+namespace {
+
+class Checkpoints : public InTemporaryDirectory {
+ protected:
+  Checkpoints() : weights_(TinyConfig()) { Scatter(weights_, 1); }
+
+  // Tensors of a file in the making.
+  using Tensors = std::map<std::string, Tensor>;
+  Tensors Parts(const GptWeights& weights) const {
+    Tensors tensors;
+    for (const ParamInfo& info : weights.table().params()) {
+      tensors[info.name] = weights.table().View(info, weights.flat());
+    }
+    return tensors;
+  }
+  void Write(const Tensors& tensors) {
+    std::vector<NamedTensor> list;
+    for (const auto& [name, tensor] : tensors) list.push_back({name, tensor});
+    WriteSafetensors(At(kWeightsFile), list);
+    WriteFileAtomically(At(kConfigFile), GptConfigToJson(weights_.config()));
+  }
+  std::string Refusal() {
+    return ErrorOf([&] { LoadModel(At("")); }, ErrorKind::kInput);
+  }
+  void ExpectSame(const GptWeights& loaded) const {
+    EXPECT_EQ(loaded.config(), weights_.config());
+    ASSERT_EQ(loaded.flat().bytes(), weights_.flat().bytes());
+    EXPECT_EQ(std::memcmp(loaded.flat().raw(), weights_.flat().raw(), loaded.flat().bytes()), 0);
+  }
+
+  GptWeights weights_;
+};
+
+TEST_F(Checkpoints, WhatIsSavedLoadsBitForBit) {
+  SaveModel(At(""), weights_);
+  EXPECT_EQ(Names(), (Strings{kConfigFile, kWeightsFile}));
+  ExpectSame(*LoadModel(At("")));
+  EXPECT_EQ(LoadModelConfig(At("")), weights_.config());
+  const std::string bytes = ReadFile(At(kWeightsFile));
+  SaveModel(At(""), *LoadModel(At("")));
+  EXPECT_EQ(ReadFile(At(kWeightsFile)), bytes);
+}
+
+TEST_F(Checkpoints, EveryOptionalPartIsSaved) {
+  GptConfig config = TinyConfig();
+  config.tie_word_embeddings = false;
+  config.lm_head_bias = true;
+  config.position_embedding = "sinusoidal";
+  config.mlp_bias = false;
+  GptWeights weights(config);
+  Scatter(weights, 2);
+  SaveModel(At(""), weights);
+  const auto loaded = LoadModel(At(""));
+  EXPECT_EQ(std::memcmp(loaded->flat().raw(), weights.flat().raw(), weights.flat().bytes()), 0);
+}
+
+TEST_F(Checkpoints, LoadsInFloat64) {
+  SaveModel(At(""), weights_);
+  const auto loaded = LoadModel(At(""), Dtype::kF64);
+  const auto exact = Elements<double>(loaded->flat());
+  const auto single = Elements<float>(weights_.flat());
+  for (size_t i = 0; i < exact.size(); ++i) ASSERT_EQ(exact[i], double(single[i]));
+}
+
+TEST_F(Checkpoints, NamesMayLackThePrefix) {
+  Tensors bare;
+  for (const auto& [name, tensor] : Parts(weights_)) {
+    bare[name.substr(std::string("transformer.").size())] = tensor;
+  }
+  Write(bare);
+  ExpectSame(*LoadModel(At("")));
+}
+
+TEST_F(Checkpoints, MasksAndARepeatedHeadArePassedOver) {
+  Tensors tensors = Parts(weights_);
+  std::vector<float> mask(25, 1);
+  tensors["transformer.h.0.attn.bias"] = Tensor(mask.data(), {1, 1, 5, 5});
+  tensors["h.1.attn.masked_bias"] = Tensor(mask.data(), {1});
+  tensors["lm_head.weight"] = weights_.params().wte;
+  Write(tensors);
+  ExpectSame(*LoadModel(At("")));
+}
+
+TEST_F(Checkpoints, ReadsHalfPrecision) {
+  std::vector<uint16_t> half, brain;
+  Tensors tensors = Parts(weights_);
+  const std::string f16 = "transformer.ln_f.weight", bf16 = "transformer.ln_f.bias";
+  for (int i = 0; i < 6; ++i) {
+    half.push_back(static_cast<uint16_t>(0x3c00 + i));   // 1 + i / 1024
+    brain.push_back(static_cast<uint16_t>(0xbf80 + i));  // -(1 + i / 128)
+  }
+  tensors[f16] = Tensor(half.data(), Dtype::kF16, {6});
+  tensors[bf16] = Tensor(brain.data(), Dtype::kBF16, {6});
+  Write(tensors);
+  const auto loaded = LoadModel(At(""));
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(loaded->params().ln_f.weight.data<float>()[i], 1 + static_cast<float>(i) / 1024);
+    EXPECT_EQ(loaded->params().ln_f.bias.data<float>()[i], -(1 + static_cast<float>(i) / 128));
+  }
+}
+
+TEST_F(Checkpoints, RefusesATensorThatTheConfigurationDoesNotKnow) {
+  Tensors tensors = Parts(weights_);
+  tensors["transformer.h.2.ln_1.weight"] = weights_.params().ln_f.weight;
+  Write(tensors);
+  EXPECT_TRUE(
+      Contains(Refusal(), kWeightsFile, "'transformer.h.2.ln_1.weight'", "not part of the model"));
+  tensors.erase("transformer.h.2.ln_1.weight");
+  tensors["lm_head.weight"] = weights_.params().wpe;  // not the shape of a tied head
+  Write(tensors);
+  EXPECT_TRUE(Contains(Refusal(), "'lm_head.weight'", "not part of the model"));
+}
+
+TEST_F(Checkpoints, RefusesAMissingTensor) {
+  Tensors tensors = Parts(weights_);
+  tensors.erase("transformer.h.1.mlp.c_fc.bias");
+  Write(tensors);
+  EXPECT_TRUE(Contains(Refusal(), kWeightsFile, "transformer.h.1.mlp.c_fc.bias"));
+}
+
+TEST_F(Checkpoints, RefusesAMisshapenTensor) {
+  Tensors tensors = Parts(weights_);
+  Tensor& x = tensors["transformer.h.0.mlp.c_fc.weight"];
+  x = x.Reshape({24, 6});
+  Write(tensors);
+  EXPECT_TRUE(Contains(Refusal(), "transformer.h.0.mlp.c_fc.weight", "(24, 6)", "(6, 24)"));
+}
+
+TEST_F(Checkpoints, RefusesIntegers) {
+  Tensors tensors = Parts(weights_);
+  std::vector<int32_t> integers(6);
+  tensors["transformer.ln_f.weight"] = Tensor(integers.data(), {6});
+  Write(tensors);
+  EXPECT_TRUE(Contains(Refusal(), "transformer.ln_f.weight"));
+}
+
+TEST_F(Checkpoints, RefusesTruncatedWeights) {
+  SaveModel(At(""), weights_);
+  const std::string bytes = ReadFile(At(kWeightsFile));
+  for (const size_t size : {bytes.size() - 1, bytes.size() / 2, size_t{9}, size_t{0}}) {
+    WriteFileAtomically(At(kWeightsFile), bytes.substr(0, size));
+    EXPECT_TRUE(Contains(Refusal(), kWeightsFile)) << size;
+  }
+}
+
+TEST_F(Checkpoints, NamesTheFileThatIsMissing) {
+  SaveModel(At(""), weights_);
+  std::filesystem::remove(At(kWeightsFile));
+  EXPECT_TRUE(Contains(Refusal(), "no model here", "model.safetensors is missing"));
+  SaveModel(At(""), weights_);
+  std::filesystem::remove(At(kConfigFile));
+  EXPECT_TRUE(Contains(Refusal(), "no model here", "config.json is missing"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { LoadModel(At("nowhere")); }, ErrorKind::kInput), "nowhere"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { LoadModel(At(kWeightsFile)); }, ErrorKind::kInput), kWeightsFile));
+}
+
+TEST_F(Checkpoints, ConfigurationErrorsNameTheFile) {
+  SaveModel(At(""), weights_);
+  WriteFileAtomically(At(kConfigFile), R"({"model_type": "bert"})");
+  EXPECT_TRUE(Contains(Refusal(), At(kConfigFile).string(), "model_type"));
+}
+
+}  // namespace
+}  // namespace folio

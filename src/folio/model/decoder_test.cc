@@ -1,0 +1,133 @@
+#include "folio/model/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "folio/model/gpt.h"
+#include "folio/model/test_models.h"
+
+namespace folio {
+namespace {
+
+struct Case {
+  std::string backend, norm, positions;
+  Dtype dtype;
+};
+
+std::string Name(const testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  return c.backend + "_" + c.norm + "_" + c.positions + (c.dtype == Dtype::kF64 ? "_f64" : "_f32");
+}
+
+class Decoding : public testing::TestWithParam<Case> {
+ protected:
+  Decoding() {
+    config_.norm_position = GetParam().norm;
+    config_.position_embedding = GetParam().positions;
+    config_.n_positions = 19;
+    config_.n_embd = 36;
+    config_.n_layer = 3;
+    config_.n_head = 3;
+    weights_ = std::make_unique<GptWeights>(config_, GetParam().dtype);
+    Scatter(*weights_, 1);
+    ids_ = RandomTokens(config_.n_positions, config_.vocab_size, 2);
+    const int64_t T = config_.n_positions, V = config_.vocab_size;
+    GptPass pass(*backend_, config_, 1, T, PassKind::kForward, GetParam().dtype);
+    pass.Forward(weights_->params(), ids_);
+    std::vector<double> memory(static_cast<size_t>(T * V));
+    const Tensor logits(memory.data(), GetParam().dtype, {T, V});
+    pass.Logits(weights_->params(), 0, T, logits);
+    expected_ = ToDouble(logits);
+  }
+
+  static std::vector<double> ToDouble(const Tensor& x) {
+    std::vector<double> out(static_cast<size_t>(x.count()));
+    for (size_t i = 0; i < out.size(); ++i) {
+      out[i] = x.dtype() == Dtype::kF64 ? x.data<double>()[i] : x.data<float>()[i];
+    }
+    return out;
+  }
+
+  // Rounding of sums of up to F = 4C terms, through two sums a sublayer and 2L sublayers.
+  double Tolerance() const {
+    const double unit = GetParam().dtype == Dtype::kF64 ? std::numeric_limits<double>::epsilon()
+                                                        : std::numeric_limits<float>::epsilon();
+    double largest = 0;
+    for (double x : expected_) largest = std::max(largest, std::abs(x));
+    return unit * largest * std::sqrt(static_cast<double>(config_.inner())) * 4 *
+           static_cast<double>(config_.n_layer);
+  }
+
+  void ExpectRow(const Tensor& logits, int64_t row) const {
+    const std::vector<double> found = ToDouble(logits);
+    const int64_t V = config_.vocab_size;
+    ASSERT_EQ(found.size(), static_cast<size_t>(V));
+    for (int64_t v = 0; v < V; ++v) {
+      ASSERT_NEAR(found[static_cast<size_t>(v)], expected_[static_cast<size_t>(row * V + v)],
+                  Tolerance())
+          << "row " << row << ", token " << v;
+    }
+  }
+
+  std::span<const int32_t> Tokens(size_t begin, size_t count) const {
+    return std::span(ids_).subspan(begin, count);
+  }
+
+  GptConfig config_ = TinyConfig();
+  std::unique_ptr<Backend> backend_ = MakeBackend(GetParam().backend);
+  std::unique_ptr<GptWeights> weights_;
+  std::vector<int32_t> ids_;
+  std::vector<double> expected_;  // (T,V)
+};
+
+TEST_P(Decoding, TokenByTokenEqualsOneForwardPass) {
+  Decoder decoder(*backend_, config_, weights_->params(), GetParam().dtype);
+  for (size_t t = 0; t < ids_.size(); ++t) {
+    ExpectRow(decoder.Append(Tokens(t, 1)), static_cast<int64_t>(t));
+    EXPECT_EQ(decoder.size(), static_cast<int64_t>(t) + 1);
+  }
+}
+
+TEST_P(Decoding, PiecesOfAnyLengthEqualOneForwardPass) {
+  Decoder decoder(*backend_, config_, weights_->params(), GetParam().dtype);
+  for (const int repeat : {0, 1}) {  // again after Clear: nothing is left of the first text
+    SCOPED_TRACE(repeat);
+    size_t done = 0;
+    for (size_t piece : {5, 1, 7, 2, 4}) {
+      const Tensor& logits = decoder.Append(Tokens(done, piece));
+      done += piece;
+      ExpectRow(logits, static_cast<int64_t>(done) - 1);
+    }
+    decoder.Clear();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Decoding,
+                         testing::Values(Case{"reference", "pre", "learned", Dtype::kF64},
+                                         Case{"reference", "post", "sinusoidal", Dtype::kF64},
+                                         Case{"reference", "pre", "learned", Dtype::kF32},
+                                         Case{"cpu", "pre", "learned", Dtype::kF32},
+                                         Case{"cpu", "pre", "sinusoidal", Dtype::kF32},
+                                         Case{"cpu", "post", "learned", Dtype::kF32}),
+                         Name);
+
+TEST(Decoder, RefusesMoreThanItsContextHolds) {
+  const GptWeights weights(TinyConfig());
+  const auto backend = MakeReferenceBackend();
+  Decoder decoder(*backend, weights.config(), weights.params());
+  EXPECT_EQ(decoder.capacity(), 5);
+  const std::vector<int32_t> ids(6, 1);
+  decoder.Append(std::span(ids).first(5));
+  EXPECT_DEATH(decoder.Append(std::span(ids).first(1)), "longer than the context");
+  EXPECT_DEATH(decoder.Append({}), "longer than the context");
+  decoder.Clear();
+  EXPECT_DEATH(decoder.Append(ids), "longer than the context");
+  const std::vector<int32_t> outside = {11};
+  EXPECT_DEATH(decoder.Append(outside), "outside the vocabulary");
+}
+
+}  // namespace
+}  // namespace folio

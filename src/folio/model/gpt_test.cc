@@ -1,0 +1,145 @@
+#include "folio/model/gpt.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "folio/model/test_models.h"
+
+namespace folio {
+namespace {
+
+class Gpt : public testing::Test {
+ protected:
+  static constexpr int64_t B = 2, T = 4;
+
+  Gpt() { Scatter(weights_, 1); }
+
+  std::vector<double> Losses(GptPass& pass, const std::vector<int32_t>& ids,
+                             DropoutContext dropout = {}) {
+    pass.Forward(weights_.params(), ids, dropout);
+    pass.Loss(weights_.params(), targets_);
+    const auto losses = Elements<double>(pass.losses());
+    return {losses.begin(), losses.end()};
+  }
+  GptPass Pass(PassKind kind, int64_t batch = B) {
+    return GptPass(*backend_, config_, batch, T, kind, Dtype::kF64);
+  }
+
+  GptConfig config_ = [] {
+    GptConfig config = TinyConfig();
+    config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = 0.3;
+    return config;
+  }();
+  std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
+  GptWeights weights_{config_, Dtype::kF64};
+  std::vector<int32_t> ids_ = RandomTokens(B * T, config_.vocab_size, 2);
+  std::vector<int32_t> targets_ = RandomTokens(B * T, config_.vocab_size, 3);
+};
+
+TEST_F(Gpt, LossIsMinusTheLogarithmOfTheTargetsProbability) {
+  GptPass pass = Pass(PassKind::kForward);
+  const std::vector<double> losses = Losses(pass, ids_);
+  const int64_t V = config_.vocab_size;
+  std::vector<double> memory(static_cast<size_t>(B * T * V));
+  pass.Logits(weights_.params(), 0, B * T, Tensor(memory.data(), {B * T, V}));
+  double total = 0;
+  for (size_t n = 0; n < losses.size(); ++n) {
+    double sum = 0;
+    const double* row = memory.data() + n * static_cast<size_t>(V);
+    for (int64_t v = 0; v < V; ++v) sum += std::exp(row[v]);
+    EXPECT_NEAR(losses[n], std::log(sum) - row[targets_[n]], 1e-12);
+    total += losses[n];
+  }
+  EXPECT_NEAR(pass.Loss(weights_.params(), targets_), total, 1e-12);
+}
+
+TEST_F(Gpt, NoTokenSeesWhatFollowsIt) {
+  GptPass pass = Pass(PassKind::kForward);
+  const std::vector<double> before = Losses(pass, ids_);
+  std::vector<int32_t> ids = ids_;
+  ids[2] = (ids[2] + 1) % 11;  // sequence 0, position 2
+  const std::vector<double> after = Losses(pass, ids);
+  for (size_t n = 0; n < before.size(); ++n) {
+    EXPECT_EQ(before[n] == after[n], n != 2 && n != 3) << n;
+  }
+}
+
+TEST_F(Gpt, MaskedKeysAreSeenByNobody) {
+  GptPass pass = Pass(PassKind::kForward);
+  std::vector<uint8_t> mask = {1, 0, 1, 1, 1, 1, 1, 1};
+  pass.set_key_mask(Tensor(mask.data(), {B, T}));
+  const std::vector<double> before = Losses(pass, ids_);
+  std::vector<int32_t> ids = ids_;
+  ids[1] = (ids[1] + 1) % 11;
+  const std::vector<double> after = Losses(pass, ids);
+  for (size_t n = 0; n < before.size(); ++n) {
+    EXPECT_EQ(before[n] == after[n], n != 1) << n;  // only its own loss knows the masked token
+  }
+}
+
+TEST_F(Gpt, DropoutBelongsToTheSequenceAndNotToTheMicroBatch) {
+  GptPass both = Pass(PassKind::kTraining), single = Pass(PassKind::kTraining, 1);
+  const std::vector<double> expected =
+      Losses(both, ids_, {.on = true, .seed = 1, .step = 2, .first_sequence = 0});
+  const std::vector<int32_t> second(ids_.begin() + T, ids_.end());
+  targets_.erase(targets_.begin(), targets_.begin() + T);
+  EXPECT_EQ(Losses(single, second, {.on = true, .seed = 1, .step = 2, .first_sequence = 1}),
+            std::vector<double>(expected.begin() + T, expected.end()));
+}
+
+TEST_F(Gpt, DropoutChangesWithSeedAndStepAndIsOffUnlessAskedFor) {
+  GptPass pass = Pass(PassKind::kTraining), plain = Pass(PassKind::kForward);
+  const std::vector<double> dropped = Losses(pass, ids_, {.on = true, .seed = 1, .step = 2});
+  EXPECT_EQ(Losses(pass, ids_, {.on = true, .seed = 1, .step = 2}), dropped);
+  EXPECT_NE(Losses(pass, ids_, {.on = true, .seed = 2, .step = 2}), dropped);
+  EXPECT_NE(Losses(pass, ids_, {.on = true, .seed = 1, .step = 3}), dropped);
+  EXPECT_EQ(Losses(pass, ids_), Losses(plain, ids_));
+}
+
+TEST_F(Gpt, EachDropoutRateActsOnItsOwn) {
+  GptPass plain = Pass(PassKind::kForward);
+  const std::vector<double> without = Losses(plain, ids_);
+  std::vector<std::vector<double>> seen = {without};
+  for (double GptConfig::*rate :
+       {&GptConfig::embd_pdrop, &GptConfig::attn_pdrop, &GptConfig::resid_pdrop}) {
+    config_.embd_pdrop = config_.attn_pdrop = config_.resid_pdrop = 0;
+    config_.*rate = 0.5;
+    GptPass pass = Pass(PassKind::kTraining);
+    seen.push_back(Losses(pass, ids_, {.on = true, .seed = 1, .step = 2}));
+    for (size_t i = 0; i + 1 < seen.size(); ++i) EXPECT_NE(seen[i], seen.back());
+  }
+}
+
+TEST_F(Gpt, EachPlaceDropsOtherElements) {
+  PassContext pass{.backend = *backend_, .config = config_, .B = B, .T = T};
+  pass.dropout = {.on = true, .seed = 1, .step = 2};
+  std::vector<uint64_t> streams = {pass.EmbeddingDropout().stream};
+  for (int64_t layer : {0, 1}) {
+    for (DropoutPlace place :
+         {DropoutPlace::kAttention, DropoutPlace::kAttentionResidual, DropoutPlace::kMlpResidual}) {
+      streams.push_back(pass.BlockDropout(layer, place).stream);
+    }
+  }
+  pass.dropout.step = 3;
+  streams.push_back(pass.EmbeddingDropout().stream);
+  std::sort(streams.begin(), streams.end());
+  EXPECT_EQ(std::adjacent_find(streams.begin(), streams.end()), streams.end());
+}
+
+TEST_F(Gpt, RefusesWhatItWasNotMadeFor) {
+  GptPass pass = Pass(PassKind::kForward);
+  EXPECT_DEATH(pass.Forward(weights_.params(), ids_, {.on = true}), "dropout is for training");
+  EXPECT_DEATH(pass.Forward(weights_.params(), std::span(ids_).first(3)), "number of tokens");
+  EXPECT_DEATH(pass.LossAndBackward(weights_.params(), targets_, 1, weights_.params()),
+               "no backward");
+  std::vector<int32_t> ids = ids_;
+  ids[0] = -1;
+  EXPECT_DEATH(pass.Forward(weights_.params(), ids), "outside the vocabulary");
+  targets_[0] = 11;
+  EXPECT_DEATH(pass.Loss(weights_.params(), targets_), "outside the vocabulary");
+  EXPECT_DEATH(GptPass(*backend_, config_, 1, 6, PassKind::kForward), "context out of range");
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,158 @@
+// The gradient of the loss with respect to every parameter, over all choices that a configuration
+// has, in float64 against central differences.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+
+#include "folio/model/gpt.h"
+#include "folio/model/test_models.h"
+
+namespace folio {
+namespace {
+
+struct Case {
+  std::string name;
+  std::function<void(GptConfig&)> edit = [](GptConfig&) {};
+  bool key_mask = false;
+  bool ignore_targets = false;
+};
+
+std::vector<Case> Cases() {
+  using C = GptConfig;
+  std::vector<Case> cases;
+  for (const char* norm : {"pre", "post"}) {
+    const std::string at = norm;
+    const auto add = [&](const std::string& name, std::function<void(C&)> edit) -> Case& {
+      cases.push_back({at + "_" + name, [at, edit](C& c) { c.norm_position = at, edit(c); }});
+      return cases.back();
+    };
+    add("plain", [](C&) {});
+    add("sinusoidal_untied_head_bias", [](C& c) {
+      c.position_embedding = "sinusoidal";
+      c.tie_word_embeddings = false;
+      c.lm_head_bias = true;
+    });
+    add("no_bias", [](C& c) { c.bias = false; });
+    add("no_attention_bias", [](C& c) { c.attention_bias = false; });
+    add("no_mlp_bias", [](C& c) { c.mlp_bias = false; });
+    add("no_layer_norm_bias", [](C& c) { c.layer_norm_bias = false; });
+    add("gelu", [](C& c) { c.activation_function = "gelu"; });
+    add("relu", [](C& c) { c.activation_function = "relu"; });
+    add("narrow_inner", [](C& c) { c.n_inner = 3; });
+    add("wide_inner", [](C& c) { c.n_inner = 37; });
+    add("one_head", [](C& c) { c.n_head = 1; });
+    add("heads_of_one_channel", [](C& c) { c.n_head = c.n_embd; });
+    add("one_layer", [](C& c) { c.n_layer = 1; });
+    add("four_layers", [](C& c) { c.n_layer = 4; });
+    add("key_mask", [](C&) {}).key_mask = true;
+    add("ignored_targets", [](C&) {}).ignore_targets = true;
+    add("embedding_dropout", [](C& c) { c.embd_pdrop = 0.4; });
+    add("attention_dropout", [](C& c) { c.attn_pdrop = 0.4; });
+    add("residual_dropout", [](C& c) { c.resid_pdrop = 0.4; });
+    Case& all = add("everything", [](C& c) {
+      c.embd_pdrop = 0.2, c.attn_pdrop = 0.3, c.resid_pdrop = 0.25;
+      c.tie_word_embeddings = false, c.lm_head_bias = true, c.n_inner = 13;
+    });
+    all.key_mask = all.ignore_targets = true;
+  }
+  return cases;
+}
+
+std::string Name(const testing::TestParamInfo<Case>& info) {
+  return info.param.name;
+}
+
+class ModelGradients : public testing::TestWithParam<Case> {};
+
+TEST_P(ModelGradients, AreCentralDifferences) {
+  constexpr int64_t B = 2, T = 4;
+  constexpr double kScale = 0.37, kStep = 1e-5;
+  GptConfig config = TinyConfig();
+  GetParam().edit(config);
+  const GptWeights weights(config, Dtype::kF64), grads(config, Dtype::kF64);
+  Scatter(weights, 1);
+  const auto backend = MakeReferenceBackend();
+  GptPass pass(*backend, config, B, T, PassKind::kTraining, Dtype::kF64);
+  std::vector<uint8_t> mask = {1, 0, 1, 1, /**/ 0, 1, 1, 0};  // the first row sees nothing at first
+  if (GetParam().key_mask) pass.set_key_mask(Tensor(mask.data(), {B, T}));
+  const std::vector<int32_t> ids = RandomTokens(B * T, config.vocab_size, 2);
+  std::vector<int32_t> targets = RandomTokens(B * T, config.vocab_size, 3);
+  if (GetParam().ignore_targets) targets[1] = targets[7] = CrossEntropyForward::kIgnore;
+  const DropoutContext dropout{.on = true, .seed = 5, .step = 6, .first_sequence = 3};
+
+  // What is there already is added to.
+  for (double& g : Elements<double>(grads.flat())) g = 0.5;
+  pass.Forward(weights.params(), ids, dropout);
+  const double loss = pass.LossAndBackward(weights.params(), targets, kScale, grads.params());
+  const auto loss_now = [&] {
+    pass.Forward(weights.params(), ids, dropout);
+    return kScale * pass.Loss(weights.params(), targets);
+  };
+  EXPECT_NEAR(loss_now(), kScale * loss, 1e-12 * loss);
+  for (const ParamInfo& info : weights.table().params()) {
+    const auto w = Elements<double>(weights.table().View(info, weights.flat()));
+    const auto g = Elements<double>(weights.table().View(info, grads.flat()));
+    for (size_t i = 0; i < w.size(); ++i) {
+      const double before = w[i];
+      w[i] = before + kStep;
+      const double above = loss_now();
+      w[i] = before - kStep;
+      const double below = loss_now();
+      w[i] = before;
+      // The quotient loses eps / kStep of the loss to rounding and kStep^2 of a third derivative.
+      ASSERT_NEAR(g[i] - 0.5, (above - below) / (2 * kStep), 2e-8 * std::max(1.0, loss))
+          << info.name << "[" << i << "]";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Configs, ModelGradients, testing::ValuesIn(Cases()), Name);
+
+// Vocabulary and rows large enough that the head takes its rows in three chunks: the slope of the
+// loss along a random direction.
+TEST(ModelGradientsOfALargeVocabulary, AreASlopeOverAllChunks) {
+  GptConfig config = TinyConfig();
+  config.vocab_size = 16411;
+  config.n_layer = 1;
+  config.n_positions = 129;
+  config.tie_word_embeddings = false;
+  config.lm_head_bias = true;
+  constexpr int64_t B = 4, T = 129;
+  ASSERT_EQ((B * T + LossChunkRows(B * T, config.vocab_size) - 1) /
+                LossChunkRows(B * T, config.vocab_size),
+            3);
+  const GptWeights weights(config, Dtype::kF64), grads(config, Dtype::kF64);
+  const GptWeights along(config, Dtype::kF64);
+  Scatter(weights, 1);
+  const auto backend = MakeReferenceBackend();
+  GptPass pass(*backend, config, B, T, PassKind::kTraining, Dtype::kF64);
+  const std::vector<int32_t> ids = RandomTokens(B * T, config.vocab_size, 2);
+  const std::vector<int32_t> targets = RandomTokens(B * T, config.vocab_size, 3);
+  pass.Forward(weights.params(), ids);
+  const double scale = 1.0 / (B * T);
+  pass.LossAndBackward(weights.params(), targets, scale, grads.params());
+
+  Scatter(along, 4);
+  const auto w = Elements<double>(weights.flat()), d = Elements<double>(along.flat());
+  const auto g = Elements<double>(grads.flat());
+  double slope = 0;
+  for (size_t i = 0; i < w.size(); ++i) slope += g[i] * d[i];
+  constexpr double kStep = 1e-6;
+  const auto loss_at = [&](double distance) {
+    for (size_t i = 0; i < w.size(); ++i) w[i] += distance * d[i];
+    pass.Forward(weights.params(), ids);
+    const double loss = scale * pass.Loss(weights.params(), targets);
+    for (size_t i = 0; i < w.size(); ++i) w[i] -= distance * d[i];
+    return loss;
+  };
+  const double difference = (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep);
+  EXPECT_NEAR(slope, difference, 1e-7 * std::max(1.0, std::abs(slope)));
+  EXPECT_GT(std::abs(slope), 1e-2);
+}
+
+}  // namespace
+}  // namespace folio

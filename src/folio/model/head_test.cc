@@ -1,0 +1,73 @@
+#include "folio/model/head.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "folio/model/test_models.h"
+
+namespace folio {
+namespace {
+
+TEST(LossChunkRows, AreAtMostAllAndNeverNone) {
+  EXPECT_EQ(LossChunkRows(1, 50257), 1);
+  EXPECT_EQ(LossChunkRows(768, 65), 768);
+  EXPECT_EQ(LossChunkRows(1 << 20, 50257), 256);
+  EXPECT_EQ(LossChunkRows(1 << 20, 1 << 30), 256);
+  EXPECT_EQ(LossChunkRows(1 << 20, 4096), 1024);
+  EXPECT_EQ(LossChunkRows(1 << 20, 1), 1 << 20);
+}
+
+// Everything that the head makes.
+struct Result {
+  std::vector<double> losses, d_norm_f, d_params;
+};
+
+Result RunHead(int64_t chunk, bool tied) {
+  constexpr int64_t N = 7;
+  GptConfig config = TinyConfig();
+  config.tie_word_embeddings = tied;
+  config.lm_head_bias = true;
+  const int64_t C = config.n_embd, V = config.vocab_size;
+  const GptWeights weights(config, Dtype::kF64), grads(config, Dtype::kF64);
+  Scatter(weights, 1);
+  const auto backend = MakeReferenceBackend();
+  const PassContext pass{.backend = *backend, .config = config, .B = 1, .T = N};
+  std::vector<double> x(N * C), logits(static_cast<size_t>(chunk * V)), losses(N), lse(N);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<double>(i));
+  std::vector<double> d_x(N * C);
+  std::vector<int32_t> targets = {3, -1, 0, 10, 5, 5, -1};
+  GptActivations acts;
+  acts.norm_f.out = Tensor(x.data(), {N, C});
+  acts.logits = Tensor(logits.data(), {chunk, V});
+  acts.losses = Tensor(losses.data(), {N});
+  acts.loss_lse = Tensor(lse.data(), {N});
+  HeadForwardBackward(pass, weights.params(), acts, Tensor(targets.data(), {N}), 0.5,
+                      grads.params(), Tensor(d_x.data(), {N, C}));
+  const std::vector<double> with_backward = losses;
+  HeadForward(pass, weights.params(), acts, Tensor(targets.data(), {N}));
+  EXPECT_EQ(losses, with_backward);
+  const auto d = Elements<double>(grads.flat());
+  return {losses, d_x, {d.begin(), d.end()}};
+}
+
+class HeadInChunks : public testing::TestWithParam<int64_t> {};
+
+TEST_P(HeadInChunks, EqualsTheHeadInOnePiece) {
+  for (const bool tied : {true, false}) {
+    const Result whole = RunHead(7, tied), parts = RunHead(GetParam(), tied);
+    EXPECT_EQ(parts.losses, whole.losses);
+    EXPECT_EQ(parts.d_norm_f, whole.d_norm_f);
+    ASSERT_EQ(parts.d_params.size(), whole.d_params.size());
+    for (size_t i = 0; i < whole.d_params.size(); ++i) {
+      ASSERT_NEAR(parts.d_params[i], whole.d_params[i], 1e-13) << i;
+    }
+    EXPECT_EQ(whole.losses[1], 0);
+    EXPECT_GT(whole.losses[0], 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, HeadInChunks, testing::Values(1, 2, 3, 6));
+
+}  // namespace
+}  // namespace folio

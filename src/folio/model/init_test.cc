@@ -1,0 +1,196 @@
+#include "folio/model/init.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "folio/base/parallel.h"
+#include "folio/model/test_models.h"
+
+namespace folio {
+namespace {
+
+GptConfig MiddleConfig() {
+  GptConfig config = TinyConfig();
+  config.vocab_size = 101;
+  config.n_positions = 70;
+  config.n_embd = 64;
+  config.n_layer = 3;
+  config.tie_word_embeddings = false;
+  return config;
+}
+
+double Mean(std::span<const float> x) {
+  double sum = 0;
+  for (float value : x) sum += value;
+  return sum / static_cast<double>(x.size());
+}
+
+double Deviation(std::span<const float> x) {
+  double sum = 0;
+  for (float value : x) sum += static_cast<double>(value) * value;
+  return std::sqrt(sum / static_cast<double>(x.size()));
+}
+
+std::span<const float> Param(const GptWeights& weights, const ParamInfo& info) {
+  return Elements<float>(weights.table().View(info, weights.flat()));
+}
+
+// Five standard errors of the mean and of the deviation of n normal numbers.
+void ExpectNormal(std::span<const float> x, double deviation, const std::string& name) {
+  const double n = static_cast<double>(x.size());
+  EXPECT_NEAR(Mean(x), 0, 5 * deviation / std::sqrt(n)) << name;
+  EXPECT_NEAR(Deviation(x), deviation, 5 * deviation / std::sqrt(2 * n)) << name;
+}
+
+TEST(InitWeights, HasTheDeviationsOfGpt2) {
+  GptConfig config = MiddleConfig();
+  config.initializer_range = 0.05;
+  GptWeights weights(config);
+  InitWeights(weights, 3);
+  for (const ParamInfo& info : weights.table().params()) {
+    const std::span<const float> x = Param(weights, info);
+    if (info.name.ends_with("c_proj.weight")) {
+      ExpectNormal(x, 0.05 / std::sqrt(6.0), info.name);
+    } else if (info.shape.rank() == 2) {
+      ExpectNormal(x, 0.05, info.name);
+    } else {
+      const float expected =
+          info.name.find("ln_") != std::string::npos && info.name.ends_with(".weight") ? 1.0f
+                                                                                       : 0.0f;
+      for (float value : x) ASSERT_EQ(value, expected) << info.name;
+    }
+  }
+}
+
+TEST(InitWeights, GivesEveryParameterNumbersOfItsOwn) {
+  GptWeights weights(MiddleConfig());
+  InitWeights(weights, 3);
+  const BlockParams& first = weights.params().h[0];
+  const BlockParams& second = weights.params().h[1];
+  EXPECT_NE(first.c_attn.weight.data<float>()[0], second.c_attn.weight.data<float>()[0]);
+  EXPECT_NE(first.c_attn.weight.data<float>()[0], first.c_fc.weight.data<float>()[0]);
+}
+
+TEST(InitWeights, XavierFillsItsBounds) {
+  GptConfig config = MiddleConfig();
+  config.init = "xavier_uniform";
+  GptWeights weights(config);
+  InitWeights(weights, 3);
+  for (const ParamInfo& info : weights.table().params()) {
+    if (info.shape.rank() != 2) continue;
+    const double bound = std::sqrt(6.0 / static_cast<double>(info.shape[0] + info.shape[1]));
+    const std::span<const float> x = Param(weights, info);
+    double largest = 0;
+    for (float value : x) largest = std::max(largest, std::abs(static_cast<double>(value)));
+    EXPECT_LE(largest, bound * (1 + 1e-6)) << info.name;
+    EXPECT_GE(largest, bound * 0.99) << info.name;
+    const double n = static_cast<double>(x.size()), deviation = bound / std::sqrt(3.0);
+    EXPECT_NEAR(Mean(x), 0, 5 * deviation / std::sqrt(n)) << info.name;
+    EXPECT_NEAR(Deviation(x), deviation, 5 * deviation / std::sqrt(n)) << info.name;
+  }
+}
+
+TEST(InitWeights, DependsOnTheSeedAndNotOnThreads) {
+  const int threads = Threads();
+  GptWeights one(MiddleConfig()), two(MiddleConfig()), other(MiddleConfig());
+  SetThreads(1);
+  InitWeights(one, 5);
+  SetThreads(3);
+  InitWeights(two, 5);
+  InitWeights(other, 6);
+  SetThreads(threads);
+  EXPECT_EQ(std::memcmp(one.flat().raw(), two.flat().raw(), one.flat().bytes()), 0);
+  EXPECT_NE(std::memcmp(one.flat().raw(), other.flat().raw(), one.flat().bytes()), 0);
+}
+
+TEST(InitWeights, Float64IsTheSameBeforeRounding) {
+  GptWeights single(MiddleConfig()), twice(MiddleConfig(), Dtype::kF64);
+  InitWeights(single, 5);
+  InitWeights(twice, 5);
+  const auto exact = Elements<double>(twice.flat());
+  const auto rounded = Elements<float>(single.flat());
+  for (size_t i = 0; i < exact.size(); ++i) ASSERT_EQ(static_cast<float>(exact[i]), rounded[i]);
+}
+
+// The first numbers of nanoGPT's character-level model under torch.manual_seed(1337). Linear
+// weights are [out,in] there and [in,out] here.
+TEST(InitWeightsLikeTorch, DrawsWhatNanoGptDraws) {
+  GptConfig config;
+  config.vocab_size = 65;
+  config.n_positions = 64;
+  config.n_embd = 128;
+  config.n_layer = config.n_head = 4;
+  config.bias = false;
+  GptWeights weights(config);
+  TorchRng rng(1337);
+  InitWeightsLikeTorch(weights, rng);
+  struct Expected {
+    Tensor x;
+    bool transposed;
+    std::array<double, 4> first;
+    double sum_of_squares;
+  };
+  const GptParams& p = weights.params();
+  for (const Expected& e : {
+           Expected{p.wte,
+                    false,
+                    {0.00025585145340301096, 0.010895807296037674, -0.03345748782157898,
+                     0.01934850960969925},
+                    3.268457280806388},
+           Expected{p.wpe,
+                    false,
+                    {0.012806390412151814, -0.01703101210296154, -0.014931118115782738,
+                     -0.018009353429079056},
+                    3.270394561576892},
+           Expected{p.h[0].c_attn.weight,
+                    true,
+                    {0.000764419324696064, -0.029279107227921486, 0.003945759031921625,
+                     -0.00033145691850222647},
+                    19.597348217165855},
+           Expected{p.h[1].attn_c_proj.weight,
+                    true,
+                    {0.004990449640899897, 0.001366102835163474, -0.0033936400432139635,
+                     0.002176049165427685},
+                    0.8094682137975022},
+           Expected{p.h[2].c_fc.weight,
+                    true,
+                    {0.0009097569854930043, -0.02702200412750244, 0.004762579686939716,
+                     0.0019482026109471917},
+                    26.190015476010494},
+           Expected{p.h[3].mlp_c_proj.weight,
+                    true,
+                    {-0.002134107518941164, 0.006184703670442104, -0.00028715451480820775,
+                     -0.011834598146378994},
+                    3.2957086309342385},
+       }) {
+    double sum = 0;
+    for (float value : Elements<float>(e.x)) sum += static_cast<double>(value) * value;
+    EXPECT_NEAR(sum, e.sum_of_squares, 1e-9);
+    for (int64_t i = 0; i < 4; ++i) {
+      const int64_t at = e.transposed ? i * e.x.dim(1) : i;
+      EXPECT_EQ(e.x.data<float>()[at], static_cast<float>(e.first[static_cast<size_t>(i)]));
+    }
+  }
+  for (float value : Elements<float>(p.h[3].ln_2.weight)) ASSERT_EQ(value, 1.0f);
+}
+
+TEST(InitWeightsLikeTorch, DrawsForBiasesAndForgetsThem) {
+  GptWeights with(TinyConfig());
+  TorchRng rng(7), same(7);
+  InitWeightsLikeTorch(with, rng);
+  for (const ParamInfo& info : with.table().params()) {
+    if (!info.name.ends_with(".bias")) continue;
+    for (float value : Param(with, info)) ASSERT_EQ(value, 0.0f) << info.name;
+  }
+  GptConfig bare = TinyConfig();
+  bare.bias = false;
+  GptWeights without(bare);
+  InitWeightsLikeTorch(without, same);
+  EXPECT_NE(rng.Random32(), same.Random32());
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "folio/base/rng.h"
+#include "folio/model/params.h"
+
+// Small models for the tests of this room and of those above it.
+
+namespace folio {
+
+inline GptConfig TinyConfig() {
+  GptConfig config;
+  config.vocab_size = 11;
+  config.n_positions = 5;
+  config.n_embd = 6;
+  config.n_layer = 2;
+  config.n_head = 2;
+  return config;
+}
+
+// Fills every parameter with numbers that are far from its first value and from each other, so that
+// no term of the model is too small to be seen: weights and biases normal(0, 0.4), LayerNorm
+// weights around 1. The gaps of the flat array stay zero.
+inline void Scatter(const GptWeights& weights, uint64_t seed) {
+  uint64_t stream = 0;
+  for (const ParamInfo& info : weights.table().params()) {
+    const Tensor x = weights.table().View(info, weights.flat());
+    const CounterRng rng(seed, stream++);
+    for (int64_t i = 0; i < x.count(); ++i) {
+      const double center = info.init == InitKind::kOne ? 1 : 0;
+      const double value = center + 0.4 * rng.Normal(static_cast<uint64_t>(i));
+      if (x.dtype() == Dtype::kF64) {
+        x.data<double>()[i] = value;
+      } else {
+        x.data<float>()[i] = static_cast<float>(value);
+      }
+    }
+  }
+}
+
+inline std::vector<int32_t> RandomTokens(int64_t count, int64_t vocab_size, uint64_t seed) {
+  const CounterRng rng(seed, 99);
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<int32_t>(rng.Below(i, static_cast<uint64_t>(vocab_size)));
+  }
+  return tokens;
+}
+
+template <class T>
+std::span<T> Elements(const Tensor& x) {
+  return {x.data<T>(), static_cast<size_t>(x.count())};
+}
+
+}  // namespace folio

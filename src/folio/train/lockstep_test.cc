@@ -1,0 +1,101 @@
+// The first steps of nanoGPT's character-level run, number for number.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <vector>
+
+#include "folio/base/fields.h"
+#include "folio/io/test_files.h"
+#include "folio/model/init.h"
+#include "folio/train/presets.h"
+#include "folio/train/test_data.h"
+#include "folio/train/trainer.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What nanoGPT (PyTorch 1.13, float32) did on tinyshakespeare with seed 1337.
+constexpr std::array<int64_t, 12> kOffsets = {485778, 573436, 991809, 730911, 545111, 732960,
+                                              656043, 328484, 116521, 817434, 510961, 595837};
+constexpr double kTrainAtStart = 4.1676469, kHeldOutAtStart = 4.1648989;
+constexpr std::array<double, 20> kLosses = {4.1828408, 4.1373277, 4.1347442, 4.0994596, 4.0387425,
+                                            3.9757564, 3.9125578, 3.846267,  3.8168833, 3.7310724,
+                                            3.7365768, 3.723438,  3.7058773, 3.6790724, 3.6452589,
+                                            3.6265688, 3.6050463, 3.6007614, 3.6244299, 3.6422691};
+
+class Lockstep : public InTemporaryDirectory {
+ protected:
+  void SetUp() override {
+    InTemporaryDirectory::SetUp();
+    const char* elsewhere = std::getenv("FOLIO_TEST_DATA");
+    const fs::path data =
+        elsewhere ? fs::path(elsewhere) : fs::path(FOLIO_SOURCE_DIR "/../shared/data");
+    const fs::path file = data / "tinyshakespeare/input.txt";
+    if (!fs::exists(file)) GTEST_SKIP() << file << " is not here; set FOLIO_TEST_DATA";
+    const std::string text = ReadFile(file);  // ASCII
+    std::string characters = text;
+    std::sort(characters.begin(), characters.end());
+    characters.erase(std::unique(characters.begin(), characters.end()), characters.end());
+    ASSERT_EQ(characters.size(), 65u);
+    std::vector<int32_t> tokens;
+    for (char c : text) tokens.push_back(static_cast<int32_t>(characters.find(c)));
+    const size_t train = text.size() * 9 / 10;
+    data_ = MakeDataset(At("data"), std::span(tokens).first(train),
+                        std::span(tokens).subspan(train), 65);
+    std::vector<Field> fields = WithPrefix("model.", model_.Fields());
+    for (Field& field : WithPrefix("train.", config_.Fields())) fields.push_back(field);
+    for (const auto& [key, value] : FindPreset("char-cpu").settings) {
+      if (!key.starts_with("data.")) SetField(FindField(fields, key, "preset"), value, "preset");
+    }
+    model_.vocab_size = 65;
+    config_.rng = "torch";
+  }
+
+  GptConfig model_;
+  TrainConfig config_;
+  std::unique_ptr<Dataset> data_;
+};
+
+TEST_F(Lockstep, TheFirstBatchIsNanoGpts) {
+  ASSERT_EQ(data_->train().size(), 1003854);
+  TorchRng rng(1337);
+  GptWeights weights(model_);
+  InitWeightsLikeTorch(weights, rng);
+  TorchWindows windows(data_->train(), {12, 64, 1}, rng);
+  Batch batch;
+  windows.Fill(0, 0, batch);
+  for (size_t b = 0; b < kOffsets.size(); ++b) {
+    std::vector<int32_t> expected(64);
+    data_->train().Read(kOffsets[b], expected);
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(),
+                           batch.inputs.begin() + 64 * static_cast<std::ptrdiff_t>(b)))
+        << b;
+  }
+}
+
+TEST_F(Lockstep, TheFirstTwentyLossesAreNanoGpts) {
+  const auto backend = MakeBackend("cpu");
+  std::vector<double> losses;
+  std::optional<Evaluation> start;
+  TrainerHooks hooks;
+  hooks.on_step = [&](const StepMetrics& m) { losses.push_back(*m.loss); };
+  hooks.on_evaluation = [&](int64_t step, const Evaluation& e) {
+    if (step == 0) start = e;
+  };
+  hooks.stop_requested = [&] { return losses.size() == kLosses.size(); };
+  fs::create_directories(At("run"));
+  Trainer(*backend, model_, config_, *data_, At("run"), hooks).Run();
+  ASSERT_TRUE(start);
+  EXPECT_NEAR(start->train_loss, kTrainAtStart, 1e-4);
+  EXPECT_NEAR(start->val_loss, kHeldOutAtStart, 1e-4);
+  ASSERT_EQ(losses.size(), kLosses.size());
+  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], kLosses[i], 1e-3) << i;
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,131 @@
+#include "folio/train/train_state.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "folio/io/file.h"
+#include "folio/io/safetensors.h"
+#include "folio/io/test_files.h"
+#include "folio/model/test_models.h"
+
+namespace folio {
+namespace {
+
+class TrainStates : public InTemporaryDirectory {
+ protected:
+  TrainStates()
+      : optimizer_(*backend_, table_, Dtype::kF32), loaded_(*backend_, table_, Dtype::kF32) {
+    float next = 0.5f;
+    for (const ParamInfo& info : table_.params()) {
+      for (float& x : Elements<float>(table_.View(info, optimizer_.m()))) x = next += 0.25f;
+      for (float& x : Elements<float>(table_.View(info, optimizer_.v()))) x = next += 0.25f;
+    }
+  }
+
+  static TrainState State() {
+    TorchRng rng(3), earlier(4);
+    rng.Random32();
+    return {.step = 12345678901,
+            .tokens = 98765432109876,
+            .evaluation = Evaluation{1.0 / 3, 2.0 / 7},
+            .best_val_loss = 0.1,
+            .best_step = 77,
+            .seed = 1337,
+            .torch = rng.state(),
+            .torch_before_batch = earlier.state()};
+  }
+  std::string StatePath() const { return At("train_state/state.json").string(); }
+  void Edit(const std::string& from, const std::string& to) {
+    SaveTrainState(At(""), State(), table_, optimizer_);
+    std::string text = ReadFile(StatePath());
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    WriteFileAtomically(StatePath(), text.replace(at, from.size(), to));
+  }
+  std::string Refusal() {
+    return ErrorOf([&] { LoadTrainState(At(""), table_, loaded_); }, ErrorKind::kInput);
+  }
+  static bool Same(const Tensor& a, const Tensor& b) {
+    return a.bytes() == b.bytes() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
+  ParamTable table_{TinyConfig()};
+  AdamW optimizer_, loaded_;
+};
+
+TEST_F(TrainStates, EverythingReadsBack) {
+  SaveTrainState(At(""), State(), table_, optimizer_);
+  const TrainState state = LoadTrainState(At(""), table_, loaded_), expected = State();
+  EXPECT_EQ(state.step, expected.step);
+  EXPECT_EQ(state.tokens, expected.tokens);
+  EXPECT_EQ(state.evaluation->train_loss, 1.0 / 3);
+  EXPECT_EQ(state.evaluation->val_loss, 2.0 / 7);
+  EXPECT_EQ(state.best_val_loss, 0.1);
+  EXPECT_EQ(state.best_step, 77);
+  EXPECT_EQ(state.seed, 1337);
+  for (const auto& [found, wanted] :
+       {std::pair{state.torch, expected.torch},
+        std::pair{state.torch_before_batch, expected.torch_before_batch}}) {
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->words, wanted->words);
+    EXPECT_EQ(found->position, wanted->position);
+    EXPECT_EQ(found->has_normal, wanted->has_normal);
+    EXPECT_EQ(found->normal, wanted->normal);
+  }
+  EXPECT_TRUE(Same(loaded_.m(), optimizer_.m()));
+  EXPECT_TRUE(Same(loaded_.v(), optimizer_.v()));
+  EXPECT_FALSE(Same(loaded_.m(), loaded_.v()));
+}
+
+TEST_F(TrainStates, WhatIsAbsentStaysAbsent) {
+  SaveTrainState(At(""), {.step = 1}, table_, optimizer_);
+  const TrainState state = LoadTrainState(At(""), table_, loaded_);
+  EXPECT_FALSE(state.evaluation);
+  EXPECT_FALSE(state.best_val_loss);
+  EXPECT_FALSE(state.torch);
+}
+
+TEST_F(TrainStates, RefusesMalformedState) {
+  struct Change {
+    const char *from, *to;
+  };
+  for (const auto& [from, to] :
+       {Change{"\"format\": 1", "\"format\": 2"}, Change{"\"format\"", "\"farmat\""},
+        Change{"\"step\": 12345678901", "\"step\": \"1\""}, Change{"\"step\"", "\"stop\""},
+        Change{"\"step\": 12345678901", "\"step\": -1"}, Change{"\"tokens\": ", "\"tokens\": -"},
+        Change{"\"train_loss\"", "\"loss\""},
+        Change{"\"best_val_loss\": 0.1", "\"best_val_loss\": []"}, Change{"\"seed\"", "\"need\""},
+        Change{"\"words\": [", "\"words\": [ 1, \"a\", "},
+        Change{"\"words\": [", "\"words\": 3, \"w\": ["},
+        Change{"\"position\": ", "\"position\": 99"},
+        Change{"\"torch_before_batch\"", "\"torch_after\""}, Change{"{", "[{"}}) {
+    Edit(from, to);
+    EXPECT_TRUE(Contains(Refusal(), "state.json")) << from << " -> " << to;
+  }
+}
+
+TEST_F(TrainStates, RefusesMissingAndTruncatedFiles) {
+  EXPECT_TRUE(Contains(Refusal(), "state.json"));
+  for (const char* name : {"state.json", "optimizer.safetensors"}) {
+    const std::filesystem::path path = At("train_state") / name;
+    SaveTrainState(At(""), State(), table_, optimizer_);
+    const std::string bytes = ReadFile(path);
+    WriteFileAtomically(path, bytes.substr(0, bytes.size() - 9));
+    EXPECT_TRUE(Contains(Refusal(), name));
+    std::filesystem::remove(path);
+    EXPECT_TRUE(Contains(Refusal(), name));
+  }
+}
+
+TEST_F(TrainStates, RefusesTheMomentsOfAnotherModel) {
+  GptConfig other = TinyConfig();
+  other.n_inner = 23;
+  const ParamTable table(other);
+  SaveTrainState(At(""), State(), table, AdamW(*backend_, table, Dtype::kF32));
+  EXPECT_TRUE(Contains(Refusal(), "optimizer.safetensors", "mlp.c_fc.weight"));
+}
+
+}  // namespace
+}  // namespace folio
