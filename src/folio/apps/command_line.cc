@@ -32,6 +32,26 @@ std::string SettingNamed(const Settings& settings, const std::string& flag) {
   return "";
 }
 
+// "section.key=value"
+bool IsSetting(const std::string& argument) {
+  const size_t dot = argument.find('.'), equals = argument.find('=');
+  return !argument.starts_with("-") && dot != std::string::npos && equals != std::string::npos &&
+         0 < dot && dot < equals && argument.find_first_of("/ ") > equals;
+}
+
+// `--set a.b=1 c.d=2` as `--set a.b=1 --set c.d=2`.
+std::vector<std::string> SetForEach(const std::vector<std::string>& arguments) {
+  std::vector<std::string> all;
+  bool setting = false;  // the last argument was a value of --set
+  for (const std::string& argument : arguments) {
+    if (setting && IsSetting(argument)) all.push_back("--set");
+    const bool value = !all.empty() && all.back() == "--set";
+    all.push_back(argument);
+    setting = value || argument.starts_with("--set=");
+  }
+  return all;
+}
+
 }  // namespace
 
 CommandLine::CommandLine(std::vector<std::unique_ptr<Command>> commands)
@@ -63,7 +83,8 @@ void CommandLine::AddGlobalFlags() {
   flags.Value(Field{"config", &globals_.config, "settings from this TOML file"},
               {.placeholder = "FILE"});
   flags.Switch("--no-config", &globals_.no_config, "do not look for folio.toml and config.toml");
-  flags.List("--set", &globals_.sets, "one setting; may be repeated", {.placeholder = "KEY=VALUE"});
+  flags.List("--set", &globals_.sets, "settings; more KEY=VALUE may follow",
+             {.placeholder = "KEY=VALUE"});
 }
 
 void CommandLine::AddCommand(std::unique_ptr<Command> command) {
@@ -99,7 +120,8 @@ std::ptrdiff_t CommandLine::PositionalMark(const std::vector<std::string>& argum
   return static_cast<std::ptrdiff_t>(arguments.size());
 }
 
-CommandEntry* CommandLine::Parse(const std::vector<std::string>& arguments) {
+CommandEntry* CommandLine::Parse(const std::vector<std::string>& given) {
+  const std::vector<std::string> arguments = SetForEach(given);
   const auto end = arguments.begin() + PositionalMark(arguments);
   std::vector<std::string> trailing(end == arguments.end() ? end : end + 1, arguments.end());
   try {

@@ -126,6 +126,12 @@ TEST_F(CommandLineTest, UnderscoresAndTheLastOfRepeatedValuesCount) {
   EXPECT_EQ(taken_.max_tokens, 4);
 }
 
+TEST_F(CommandLineTest, SettingsMayFollowOneSet) {
+  EXPECT_EQ(Take({"plain", "--set", "a.b=1", "c.d=x/y", "--set=e.f=2", "g.h=3", "-v"}), "plain");
+  EXPECT_EQ(line_->globals().sets, (Words{"a.b=1", "c.d=x/y", "e.f=2", "g.h=3"}));
+  EXPECT_EQ(line_->globals().verbose, 1);
+}
+
 TEST_F(CommandLineTest, GlobalFlagsStandBeforeOrAfterTheCommand) {
   EXPECT_EQ(
       Take({"-qq", "--json", "plain", "-v", "--set", "a=1", "--color", "never", "--set", "b=2"}),

@@ -96,9 +96,10 @@ class TrainCommand final : public Command {
   // Where the tokens are; makes them from a text file. Remembers the place for --resume.
   std::string DataDir(const Context& context, const fs::path& run) {
     const fs::path own = run / kRunDataDir, source = run / kRunSourceFile;
-    if (resume_ && data_.empty()) {
+    // The run's own tokens, made from the text it began with, are not made again.
+    if (resume_ && !fs::is_directory(data_)) {
       if (fs::exists(own)) return own.string();
-      return ReadFile(source, 1 << 16);
+      if (data_.empty()) return ReadFile(source, 1 << 16);
     }
     if (data_.empty()) {
       throw UsageError("train needs --data DIR|FILE", "",
@@ -106,7 +107,7 @@ class TrainCommand final : public Command {
                        "stories makes a text to try");
     }
     if (fs::is_directory(data_)) {
-      const std::string dir = fs::absolute(data_).string();
+      std::string dir = fs::absolute(data_).string();
       if (!dry_run_) WriteFileAtomically(source, dir);
       return dir;
     }

@@ -45,6 +45,24 @@ void CheckTorchRng(const GptConfig& model, const TrainConfig& config) {
   }
 }
 
+// Throws unless a run of `saved` can go on as `wanted`: all but dropout and the first weights must
+// be the same.
+void RequireSameModel(GptConfig saved, GptConfig wanted, const std::string& where) {
+  saved.embd_pdrop = wanted.embd_pdrop;
+  saved.attn_pdrop = wanted.attn_pdrop;
+  saved.resid_pdrop = wanted.resid_pdrop;
+  saved.init = wanted.init;
+  saved.initializer_range = wanted.initializer_range;
+  const std::vector<Field> had = saved.Fields(), has = wanted.Fields();
+  for (size_t i = 0; i < had.size(); ++i) {
+    if (FieldText(had[i]) == FieldText(has[i])) continue;
+    throw InputError(fmt::format("{} is another model", where),
+                     fmt::format("its {} is {}, the settings say {}", had[i].key, FieldText(had[i]),
+                                 FieldText(has[i])),
+                     "resume with the settings that the run began with");
+  }
+}
+
 }  // namespace
 
 Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& config,
@@ -98,14 +116,7 @@ void Trainer::MakeSamplers(const Dataset& data) {
 void Trainer::Resume() {
   const std::filesystem::path last = run_ / kLastDir;
   const auto saved = LoadModel(last);
-  if (saved->table().flat_size() != weights_.table().flat_size() ||
-      saved->config().n_head != weights_.config().n_head) {
-    throw InputError(fmt::format("{} is another model", last.string()),
-                     fmt::format("it has {} parameters in {} layers, the configuration {} in {}",
-                                 saved->table().parameters(), saved->config().n_layer,
-                                 weights_.table().parameters(), weights_.config().n_layer),
-                     "resume with the configuration that the run began with");
-  }
+  RequireSameModel(saved->config(), weights_.config(), last.string());
   std::copy_n(saved->flat().raw(), saved->flat().bytes(), weights_.flat().raw());
   state_ = LoadTrainState(last, weights_.table(), learner_.optimizer());
   saved_step_ = state_.step;
@@ -116,8 +127,10 @@ void Trainer::Resume() {
     }
     torch_->set_state(*state_.torch_before_batch);
   }
-  for (const StepMetrics& m : ReadRunLog(run_)) {
-    if (m.step < state_.step) seconds_before_ = m.seconds;
+  if (std::filesystem::exists(run_ / kMetricsFile)) {
+    for (const StepMetrics& m : ReadRunLog(run_)) {
+      if (m.step < state_.step) seconds_before_ = m.seconds;
+    }
   }
 }
 
