@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <system_error>
+#include <utility>
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
@@ -19,42 +21,68 @@ namespace fs = std::filesystem;
 constexpr std::array kParts = {kRunConfigFile, kRunDataDir, kRunSourceFile,  kMetricsFile,
                                kSamplesFile,   kLastDir,    kLossFigureFile, kBestDir};
 
+bool HoldsRun(const fs::path& run) {
+  return std::ranges::any_of(kParts, [&](const char* part) { return fs::exists(run / part); });
+}
+
+// Moves what a run consists of to another directory; what cannot be moved stays.
+void MoveParts(const fs::path& from, const fs::path& to) {
+  std::error_code ignored;
+  for (const char* part : kParts) fs::rename(from / part, to / part, ignored);
+}
+
+void RemoveParts(const fs::path& run) {
+  std::error_code ignored;
+  for (const char* part : kParts) fs::remove_all(run / part, ignored);
+}
+
 bool HoldsModel(const fs::path& dir) {
   return fs::exists(dir / kConfigFile) && fs::exists(dir / kWeightsFile);
 }
 
 }  // namespace
 
-bool HoldsRun(const fs::path& run) {
-  for (const char* part : kParts) {
-    if (fs::exists(run / part)) return true;
-  }
-  return false;
-}
-
-void BeginRun(const fs::path& run, bool overwrite) {
-  if (fs::exists(run) && !fs::is_directory(run)) {
-    throw UsageError(fmt::format("'{}' is not a directory", run.string()), "",
+NewRun::NewRun(fs::path run, bool overwrite) : run_(std::move(run)) {
+  if (fs::exists(run_) && !fs::is_directory(run_)) {
+    throw UsageError(fmt::format("'{}' is not a directory", run_.string()), "",
                      "give --out the name of a directory");
   }
-  if (HoldsRun(run)) {
+  if (HoldsRun(run_)) {
     if (!overwrite) {
       throw UsageError(
-          fmt::format("'{}' already holds a run", run.string()), "",
+          fmt::format("'{}' already holds a run", run_.string()), "",
           fmt::format("go on with it: folio train --resume --out {}; or choose another "
                       "--out, or replace it with --overwrite",
-                      run.string()));
+                      run_.string()));
     }
-    for (const char* part : kParts) {
-      std::error_code error;
-      fs::remove_all(run / part, error);
-      if (error) {
-        throw RuntimeError(fmt::format("cannot remove '{}'", (run / part).string()),
-                           error.message());
-      }
+    replaced_ = run_ / ".replaced";
+    CreateDirectories(replaced_);
+    MoveParts(run_, replaced_);
+    if (HoldsRun(run_)) {
+      MoveParts(replaced_, run_);
+      throw RuntimeError(fmt::format("cannot replace the run in '{}'", run_.string()),
+                         "its files cannot be moved", "choose another --out");
     }
   }
-  CreateDirectories(run);
+  made_ = !fs::exists(run_);
+  CreateDirectories(run_);
+}
+
+void NewRun::Begun() {
+  begun_ = true;
+  std::error_code ignored;
+  if (!replaced_.empty()) fs::remove_all(replaced_, ignored);
+}
+
+NewRun::~NewRun() {
+  if (begun_) return;
+  RemoveParts(run_);
+  std::error_code ignored;
+  if (!replaced_.empty()) {
+    MoveParts(replaced_, run_);
+    fs::remove(replaced_, ignored);
+  }
+  if (made_) fs::remove(run_, ignored);
 }
 
 fs::path FindModelDir(const fs::path& dir) {

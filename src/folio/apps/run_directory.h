@@ -18,12 +18,24 @@ inline constexpr char kRunSourceFile[] = "data.path";  // where the tokens are, 
 inline constexpr char kSamplesFile[] = "samples.jsonl";
 inline constexpr char kLossFigureFile[] = "loss.svg";
 
-// Whether `run` holds anything of the above.
-bool HoldsRun(const std::filesystem::path& run);
+// The directory of a run that has not begun yet. What is put there before training begins is
+// removed again if it never does, and a run that was to be replaced is then back.
+class NewRun {
+ public:
+  // Makes the directory. One that holds a run already is a kUsage Error, unless `overwrite`.
+  NewRun(std::filesystem::path run, bool overwrite);
+  ~NewRun();
+  NewRun(const NewRun&) = delete;
 
-// Makes the directory for a new run. One that holds a run already is a kUsage Error, unless
-// `overwrite`: then what belongs to the old run is removed, and nothing else.
-void BeginRun(const std::filesystem::path& run, bool overwrite);
+  // Training begins: from here on the directory stays, and a run that was replaced is gone.
+  void Begun();
+
+ private:
+  std::filesystem::path run_;
+  std::filesystem::path replaced_;  // where the old run waits, or empty
+  bool made_ = false;               // the directory was not there before
+  bool begun_ = false;
+};
 
 // The checkpoint that `dir` means: itself if it holds a model, else, for a run directory, best/ or
 // last/. Throws a kInput Error that says what a model directory holds if it is neither.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "folio/apps/commands.h"
@@ -54,7 +55,8 @@ class TrainCommand final : public Command {
     const fs::path run = out_;
     ReadSettings(context, run);
     if (config_.train.threads > 0) SetThreads(static_cast<int>(config_.train.threads));
-    if (!resume_ && !dry_run_) BeginRun(run, overwrite_);
+    std::optional<NewRun> new_run;
+    if (!resume_ && !dry_run_) new_run.emplace(run, overwrite_);
     const Dataset data(DataDir(context, run), config_.model.vocab_size);
     const std::unique_ptr<Tokenizer> tokenizer = FitModelToData(data);
     CheckPlan(context.console);
@@ -65,6 +67,7 @@ class TrainCommand final : public Command {
     TrainReport report(context, config_, run, *backend, tokenizer.get());
     Trainer trainer(*backend, config_.model, config_.train, data, run, report.Hooks());
     if (resume_) trainer.Resume();
+    if (new_run) new_run->Begun();
     report.Begin(trainer.step());
     const TrainResult result = trainer.Run();
     DrawLossFigure(run);
@@ -159,6 +162,9 @@ class TrainCommand final : public Command {
                     HumanCount(static_cast<double>(table.parameters())), WithCommas(tokens),
                     HumanBytes(static_cast<double>(plan.arena_bytes())), Threads());
     RequireMemory("this run", plan.arena_bytes());
+    if (settings_.layer("model.n_embd") == Layer::kBuiltIn) {
+      console.Note("this is GPT-2's size; --preset char-cpu is one that trains in a minute");
+    }
     if (dry_run_) {
       console.Result(text + "\n");
     } else {

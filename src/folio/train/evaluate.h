@@ -17,6 +17,13 @@ struct Evaluation {
 struct LossSum {
   double sum = 0;
   int64_t targets = 0;
+
+  double mean() const { return sum / static_cast<double>(targets); }
+  LossSum& operator+=(const LossSum& more) {
+    sum += more.sum;
+    targets += more.targets;
+    return *this;
+  }
 };
 
 // The loss, without dropout, of the batch that `sampler` gives for `step`. `batch` is scratch.

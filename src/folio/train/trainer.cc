@@ -45,6 +45,10 @@ void CheckTorchRng(const GptConfig& model, const TrainConfig& config) {
   }
 }
 
+bool Asked(const std::function<bool()>& hook) {
+  return hook && hook();
+}
+
 // Throws unless a run of `saved` can go on as `wanted`: all but dropout and the first weights must
 // be the same.
 void RequireSameModel(GptConfig saved, GptConfig wanted, const std::string& where) {
@@ -191,27 +195,26 @@ bool Trainer::EvaluationDue() const {
   return regular || state_.step >= config_.max_steps;
 }
 
-void Trainer::Evaluate() {
+bool Trainer::Evaluate() {
+  const std::optional<TorchRng> before = torch_;
   const int64_t total = train_eval_batches_ + val_eval_batches_;
-  int64_t done = 0;
-  const auto mean = [&](BatchSampler& sampler, int64_t batches) {
-    double sum = 0;
-    int64_t targets = 0;
-    for (int64_t i = 0; i < batches; ++i) {
-      const LossSum loss = BatchLoss(learner_.pass(), weights_.params(), sampler,
-                                     static_cast<uint64_t>(i), eval_batch_);
-      sum += loss.sum;
-      targets += loss.targets;
-      if (hooks_.on_evaluation_progress) hooks_.on_evaluation_progress(++done, total);
+  LossSum train, held_out;
+  for (int64_t done = 0; done < total; ++done) {
+    if (Asked(hooks_.stop_requested)) {
+      torch_ = before;  // as if the evaluation had not begun
+      return false;
     }
-    return sum / static_cast<double>(targets);
-  };
-  const double train = mean(*train_eval_, train_eval_batches_);
-  const double held_out = mean(*val_eval_, val_eval_batches_);
-  for (const double loss : {train, held_out}) {
-    if (!std::isfinite(loss)) Diverged(loss, std::nan(""));
+    const bool training = done < train_eval_batches_;
+    const int64_t batch = training ? done : done - train_eval_batches_;
+    (training ? train : held_out) +=
+        BatchLoss(learner_.pass(), weights_.params(), training ? *train_eval_ : *val_eval_,
+                  static_cast<uint64_t>(batch), eval_batch_);
+    if (hooks_.on_evaluation_progress) hooks_.on_evaluation_progress(done + 1, total);
   }
-  state_.evaluation = {train, held_out};
+  for (const LossSum& loss : {train, held_out}) {
+    if (!std::isfinite(loss.mean())) Diverged(loss.mean(), std::nan(""));
+  }
+  state_.evaluation = {train.mean(), held_out.mean()};
   if (hooks_.on_evaluation) hooks_.on_evaluation(state_.step, *state_.evaluation);
   const double val = state_.evaluation->val_loss;
   if (state_.step > 0 && (!state_.best_val_loss || val < *state_.best_val_loss)) {
@@ -219,6 +222,7 @@ void Trainer::Evaluate() {
     state_.best_step = state_.step;
     SaveBest();
   }
+  return true;
 }
 
 void Trainer::SaveBest() {
@@ -246,16 +250,15 @@ TrainResult Trainer::Run() {
   FetchBatch(0);
   // A resumed generator has drawn the batch again; what it drew after it comes next.
   if (torch_ && state_.torch) torch_->set_state(*state_.torch);
-  const auto asked = [](const std::function<bool()>& hook) { return hook && hook(); };
   bool stop = false;
   for (;;) {
     const bool done = state_.step >= config_.max_steps;
     const bool evaluate = EvaluationDue() && !stop;
-    if (evaluate) Evaluate();
+    if (evaluate) stop = !Evaluate();
     const bool regular = config_.checkpoint_every > 0
                              ? state_.step > 0 && state_.step % config_.checkpoint_every == 0
                              : evaluate && state_.step > 0;
-    if (done || stop || regular || asked(hooks_.checkpoint_requested)) SaveLast();
+    if (done || stop || regular || Asked(hooks_.checkpoint_requested)) SaveLast();
     if (done || stop) break;
     const StepMetrics metrics = TakeStep();
     log.Write(metrics);
@@ -263,7 +266,7 @@ TrainResult Trainer::Run() {
     if (hooks_.on_sample && hooks_.sample_every > 0 && state_.step % hooks_.sample_every == 0) {
       hooks_.on_sample(state_.step, weights_);
     }
-    stop = asked(hooks_.stop_requested);
+    stop = Asked(hooks_.stop_requested);
   }
   if (state_.evaluation) {
     log.Write({.step = state_.step,

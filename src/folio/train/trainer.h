@@ -30,7 +30,7 @@ struct TrainerHooks {
   std::function<void(int64_t step, const std::filesystem::path&)> on_checkpoint = {};
   std::function<void(int64_t step, const GptWeights&)> on_sample = {};  // every sample_every steps
   int64_t sample_every = 0;
-  std::function<bool()> stop_requested = {};        // asked after each step
+  std::function<bool()> stop_requested = {};  // asked after each step and batch of an evaluation
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
   // Puts the tokenizer's files into a checkpoint.
   std::function<void(const std::filesystem::path& dir)> save_tokenizer = {};
@@ -72,7 +72,7 @@ class Trainer {
   void FetchBatch(int64_t micro);
   StepMetrics TakeStep();
   bool EvaluationDue() const;
-  void Evaluate();
+  bool Evaluate();  // false if asked to stop before it was through: it then leaves no trace
   void SaveLast();
   void SaveBest();
   double Seconds() const;

@@ -193,6 +193,24 @@ TEST_P(Resuming, GoesOnBitForBit) {
   }
 }
 
+TEST_P(Resuming, AStopInTheMiddleOfAnEvaluationIsNotSeen) {
+  Run("straight");
+  int64_t steps = 0;
+  bool stop = false;
+  TrainerHooks hooks;
+  hooks.on_step = [&](const StepMetrics& m) { steps = m.step + 1; };
+  hooks.on_evaluation_progress = [&](int64_t done, int64_t) { stop = steps == 10 && done == 3; };
+  hooks.stop_requested = [&] { return stop; };
+  const TrainResult result = Make("stopped", hooks).Run();
+  EXPECT_EQ(result.step, 10);
+  EXPECT_TRUE(result.stopped);
+  EXPECT_FALSE(result.evaluation);
+  Resume("stopped");
+  ExpectSameFiles("straight/last", "stopped/last");
+  ExpectSameFiles("straight/best", "stopped/best");
+  EXPECT_EQ(LoggedSteps("stopped"), UpTo(20));
+}
+
 TEST_P(Resuming, ACrashAfterTheLastCheckpointIsNotSeen) {
   Run("straight");
   config_.checkpoint_every = 4;
