@@ -1,19 +1,14 @@
 #include "folio/apps/machine.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <fstream>
 
 #include "folio/base/error.h"
+#include "folio/base/memory.h"
 #include "folio/base/strings.h"
 
 namespace folio {
-
-uint64_t PhysicalMemoryBytes() {
-  const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-  return pages > 0 && size > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(size) : 0;
-}
 
 void RequireMemory(const std::string& what, uint64_t bytes) {
   const uint64_t memory = PhysicalMemoryBytes();

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "folio/base/error.h"
+#include "folio/base/memory.h"
 #include "folio/base/strings.h"
 
 namespace folio {
@@ -73,7 +74,11 @@ size_t MemoryPlan::peak_bytes() const {
 
 Arena::Arena(const MemoryPlan& plan) : bytes_(plan.arena_bytes()) {
   if (bytes_ == 0) return;
-  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(MemoryPlan::kAlignment, bytes_)));
+  // Asked for more than there is, the system may say yes and end the process when it is touched.
+  const uint64_t there = PhysicalMemoryBytes();
+  if (there == 0 || bytes_ <= there) {
+    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(MemoryPlan::kAlignment, bytes_)));
+  }
   if (memory_ == nullptr) {
     throw Error(ErrorKind::kResource, fmt::format("cannot allocate {}", HumanBytes(double(bytes_))),
                 "the system has not that much memory free",
