@@ -13,7 +13,7 @@ mkdir -p build/demo
 echo
 echo 'What it writes after "Once upon a time":'
 echo
-"$folio" generate --model runs/demo --prompt 'Once upon a time' --temperature 0.7 --seed 1 \
+"$folio" generate --model runs/demo --prompt 'Once upon a time' --temperature 0.5 --seed 1 \
   --max-tokens 600
 echo
 echo "Loss curves: runs/demo/loss.svg. More text: $folio generate --model runs/demo"

@@ -79,10 +79,10 @@ Preset Char(const std::string& name, const std::string& summary, const CharSize&
 // A minute on two cores takes it from noise to sentences.
 Preset Stories() {
   Preset preset = Char("stories", "characters, for the built-in stories: 4 layers, 128 channels",
-                       {"4", "128", "128", "0", "16", "1600", "20"});
+                       {"4", "128", "128", "0", "8", "3600", "20"});
   for (auto& [key, value] : preset.settings) {
     if (key == "train.learning_rate") value = "4e-3";
-    if (key == "train.eval_every") value = "200";
+    if (key == "train.eval_every") value = "400";
   }
   return preset;
 }
