@@ -217,7 +217,14 @@ void Tokenizer::Save(const std::string& dir) const {
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file) {
   fs::path path(dir_or_file);
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) path /= kTokenizerFile;
+  if (fs::is_directory(path, ignored)) {
+    path /= kTokenizerFile;
+    if (!fs::exists(path, ignored)) {
+      throw InputError(fmt::format("{}: no tokenizer here", dir_or_file),
+                       fmt::format("{} is missing", kTokenizerFile),
+                       "a model trained on tokens alone has none: put the tokenizer's file there");
+    }
+  }
   return FromJson(ParseJson(ReadFile(path), path.string()), path.string());
 }
 

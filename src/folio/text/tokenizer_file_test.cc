@@ -44,6 +44,11 @@ TEST_F(TokenizerFile, WhatIsSavedLoadsAsTheSame) {
   EXPECT_NE(letters.hash(), CharTokenizer({U'a'}).hash());
 }
 
+TEST_F(TokenizerFile, ADirectoryWithoutOneSaysSo) {
+  const std::string error = ErrorOf([&] { LoadTokenizer(At("").string()); }, ErrorKind::kInput);
+  EXPECT_NE(error.find("no tokenizer here"), std::string::npos) << error;
+}
+
 TEST_F(TokenizerFile, TheByteAlphabetIsGpt2s) {
   const Json vocab = ParseJson(ByteTokenizerFile(), "bytes")["model"]["vocab"];
   EXPECT_EQ(vocab.size(), 257u);
