@@ -4,7 +4,7 @@
 
 #include "folio/apps/machine.h"
 #include "folio/apps/matmul_rate.h"
-#include "folio/apps/progress.h"
+#include "folio/base/clock.h"
 #include "folio/base/rng.h"
 #include "folio/model/init.h"
 #include "folio/train/learner.h"
@@ -44,19 +44,15 @@ class Bench {
     const TrainConfig& train = options_.train;
     const std::span<const int32_t> tokens(tokens_);
     const double rows = static_cast<double>(tokens.size() - 1);
-    const double begin = Progress::SteadySeconds();
+    const double begin = SteadySeconds();
     learner_.Begin();
     loss_ = learner_.Accumulate(tokens.first(tokens.size() - 1), tokens.subspan(1), 1 / rows,
                                 {.on = true,
                                  .seed = static_cast<uint64_t>(train.seed),
                                  .step = static_cast<uint64_t>(step_)}) /
             rows;
-    learner_.Finish({.beta1 = train.beta1,
-                     .beta2 = train.beta2,
-                     .eps = train.eps,
-                     .weight_decay = train.weight_decay},
-                    train.learning_rate, train.grad_clip, ++step_);
-    return Progress::SteadySeconds() - begin;
+    learner_.Finish(AdamWSettingsOf(train), train.learning_rate, train.grad_clip, ++step_);
+    return SteadySeconds() - begin;
   }
 
   double loss() const { return loss_; }

@@ -12,6 +12,7 @@
 
 #include "folio/apps/commands.h"
 #include "folio/apps/version.h"
+#include "folio/base/memory.h"
 #include "folio/base/parallel.h"
 #include "folio/base/strings.h"
 
@@ -55,7 +56,7 @@ struct Machine {
   std::vector<std::string> simd = SimdExtensions();
   int64_t processors = static_cast<int64_t>(std::thread::hardware_concurrency());
   int64_t threads = Threads();
-  int64_t memory_total = MemoryBytes("MemTotal");
+  int64_t memory_total = static_cast<int64_t>(PhysicalMemoryBytes());
   int64_t memory_available = MemoryBytes("MemAvailable");
   int64_t disk_available = DiskAvailable();
 

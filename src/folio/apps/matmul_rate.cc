@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "folio/apps/percentile.h"
-#include "folio/apps/progress.h"
+#include "folio/base/clock.h"
 
 namespace folio {
 namespace {
@@ -24,9 +24,9 @@ class MatmulOperands {
 
   // Seconds of one run.
   double Run(Backend& backend) const {
-    const double begin = Progress::SteadySeconds();
+    const double begin = SteadySeconds();
     backend.Run(op_);
-    return Progress::SteadySeconds() - begin;
+    return SteadySeconds() - begin;
   }
 
  private:

@@ -8,6 +8,7 @@
 #include "folio/apps/run_directory.h"
 #include "folio/base/error.h"
 #include "folio/model/checkpoint.h"
+#include "folio/train/trainer.h"
 
 namespace folio {
 namespace {
@@ -59,14 +60,7 @@ std::string ModelSettings::name() const {
 }
 
 int64_t ModelSettings::Context() const {
-  const int64_t P = config_.model.n_positions;
-  const int64_t T = config_.train.context > 0 ? config_.train.context : P;
-  if (T > P) {
-    throw UsageError("train.context is longer than the model's n_positions",
-                     fmt::format("context is {}, n_positions is {}", T, P),
-                     fmt::format("use --context {} or less", P));
-  }
-  return T;
+  return ContextOf(config_.model, config_.train);
 }
 
 }  // namespace folio

@@ -4,6 +4,7 @@
 
 #include "folio/apps/rate.h"
 #include "folio/apps/signals.h"
+#include "folio/base/clock.h"
 #include "folio/base/strings.h"
 
 namespace folio {
@@ -11,11 +12,11 @@ namespace folio {
 DatasetInfo PrepareWithProgress(const PrepareOptions& options, const Context& context) {
   Progress progress(context.console, context.progress_mode);
   RateMeter rate(/*warm_up=*/0);
-  double last_seconds = Progress::SteadySeconds();
+  double last_seconds = SteadySeconds();
   int64_t last_done = 0;
   return PrepareDataset(options, [&](int64_t done, int64_t total) {
     ThrowIfStopRequested();
-    const double now = Progress::SteadySeconds();
+    const double now = SteadySeconds();
     rate.Add(static_cast<double>(done - last_done), now - last_seconds);
     last_seconds = now;
     last_done = done;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -123,10 +122,6 @@ void Progress::Show(const ProgressState& state, bool milestone) {
   } else {
     console_.Message(RenderProgressPlain(state));
   }
-}
-
-double Progress::SteadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace folio

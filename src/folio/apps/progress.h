@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "folio/apps/console.h"
+#include "folio/base/clock.h"
 
 namespace folio {
 
@@ -56,8 +57,6 @@ class Progress {
   void Show(const ProgressState& state, bool milestone = false);
   // Takes the bar away.
   void Finish() { console_.SetStatus(""); }
-
-  static double SteadySeconds();
 
  private:
   Console& console_;

@@ -92,7 +92,7 @@ class TrainCommand final : public Command {
     if (resume_) sources.discover = false;  // the run's own settings stand for the files' ones
     settings_.ReadSources(sources);
     settings_.Resolve();
-    if (config_.train.context == 0) config_.train.context = config_.model.n_positions;
+    config_.train.context = ContextOf(config_.model, config_.train);
     config_.train.Validate("settings");
   }
 

@@ -2,6 +2,13 @@
 
 namespace folio {
 
+AdamWSettings AdamWSettingsOf(const TrainConfig& config) {
+  return {.beta1 = config.beta1,
+          .beta2 = config.beta2,
+          .eps = config.eps,
+          .weight_decay = config.weight_decay};
+}
+
 AdamW::AdamW(Backend& backend, const ParamTable& table, Dtype dtype)
     : backend_(backend), decay_size_(table.decay_size()) {
   const MemoryPlan::Id m = plan_.Add("adamw.m", dtype, {table.flat_size()});

@@ -2,6 +2,7 @@
 
 #include "folio/backend/backend.h"
 #include "folio/model/params.h"
+#include "folio/train/config.h"
 
 namespace folio {
 
@@ -9,6 +10,8 @@ struct AdamWSettings {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
   double weight_decay = 0.1;  // of parameters of two or more dimensions
 };
+
+AdamWSettings AdamWSettingsOf(const TrainConfig& config);
 
 // AdamW over the flat array of a model's parameters, with its two moments.
 class AdamW {

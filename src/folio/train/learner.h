@@ -33,7 +33,6 @@ class Learner {
   GptPass& pass() { return pass_; }
   AdamW& optimizer() { return optimizer_; }
   const Tensor& grads() const { return grads_.flat(); }
-  const GptParams& grad_params() const { return grads_.params(); }
 
  private:
   Backend& backend_;

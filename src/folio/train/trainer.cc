@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cmath>
 
+#include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/model/checkpoint.h"
@@ -13,21 +13,6 @@
 
 namespace folio {
 namespace {
-
-double SteadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-int64_t ContextOf(const GptConfig& model, const TrainConfig& config) {
-  const int64_t T = config.context > 0 ? config.context : model.n_positions;
-  if (T > model.n_positions) {
-    throw UsageError(
-        "train.context is longer than the model's n_positions",
-        fmt::format("context is {}, n_positions is {}", T, model.n_positions),
-        fmt::format("use --context {}, or raise model.n_positions", model.n_positions));
-  }
-  return T;
-}
 
 void CheckTorchRng(const GptConfig& model, const TrainConfig& config) {
   if (config.rng != "torch") return;
@@ -69,10 +54,20 @@ void RequireSameModel(GptConfig saved, GptConfig wanted, const std::string& wher
 
 }  // namespace
 
+int64_t ContextOf(const GptConfig& model, const TrainConfig& config) {
+  const int64_t T = config.context > 0 ? config.context : model.n_positions;
+  if (T > model.n_positions) {
+    throw UsageError(
+        "train.context is longer than the model's n_positions",
+        fmt::format("context is {}, n_positions is {}", T, model.n_positions),
+        fmt::format("use --context {}, or raise model.n_positions", model.n_positions));
+  }
+  return T;
+}
+
 Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& config,
                  const Dataset& data, std::filesystem::path run, TrainerHooks hooks)
-    : backend_(backend),
-      config_(config),
+    : config_(config),
       run_(std::move(run)),
       hooks_(std::move(hooks)),
       weights_(model),
@@ -166,11 +161,8 @@ StepMetrics Trainer::TakeStep() {
   loss *= scale;
   if (!std::isfinite(loss)) Diverged(loss, std::nan(""));
   const double lr = LearningRate(config_, state_.step);
-  const double norm = learner_.Finish({.beta1 = config_.beta1,
-                                       .beta2 = config_.beta2,
-                                       .eps = config_.eps,
-                                       .weight_decay = config_.weight_decay},
-                                      lr, config_.grad_clip, state_.step + 1);
+  const double norm =
+      learner_.Finish(AdamWSettingsOf(config_), lr, config_.grad_clip, state_.step + 1);
   if (!std::isfinite(norm)) Diverged(loss, norm);
   state_.step += 1;
   state_.tokens += tokens;

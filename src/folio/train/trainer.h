@@ -21,6 +21,10 @@ namespace folio {
 inline constexpr char kLastDir[] = "last";
 inline constexpr char kBestDir[] = "best";
 
+// T of a run: train.context, or the model's n_positions where it is 0. Throws a kUsage Error if it
+// is longer than that.
+int64_t ContextOf(const GptConfig& model, const TrainConfig& config);
+
 // What a trainer tells and asks while it runs; any of them may be empty.
 struct TrainerHooks {
   std::function<void(const StepMetrics&)> on_step = {};  // after each update
@@ -78,7 +82,6 @@ class Trainer {
   double Seconds() const;
   [[noreturn]] void Diverged(double loss, double grad_norm) const;
 
-  Backend& backend_;
   TrainConfig config_;
   std::filesystem::path run_;
   TrainerHooks hooks_;
