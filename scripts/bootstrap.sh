@@ -7,7 +7,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libdnnl-dev libhwy-dev libfmt-dev nlohmann-json3-dev
-  libtomlplusplus-dev libcli11-dev libxxhash-dev libgtest-dev)
+  libtomlplusplus-dev libcli11-dev libxxhash-dev libcurl4-openssl-dev libssl-dev libgtest-dev)
 case "${1:-build}" in
   build) ;;
   lint) packages+=(clang-format clang-tidy) ;;
@@ -22,7 +22,8 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     if ! command -v "$tool" >/dev/null; then
       echo "bootstrap: this is not Debian; please install by hand: a C++20 compiler with OpenMP," >&2
       echo "  CMake 3.25 or later, Ninja, and the development files of oneDNN (2.6 or later)," >&2
-      echo "  Highway, fmt, nlohmann-json, toml++, CLI11, xxHash and GoogleTest ('$tool' is missing)." >&2
+      echo "  Highway, fmt, nlohmann-json, toml++, CLI11, xxHash, libcurl (7.85 or later), OpenSSL and" >&2
+      echo "  GoogleTest ('$tool' is missing)." >&2
       exit 1
     fi
   done

@@ -19,7 +19,7 @@ set(uses_apps base tensor io backend text data model train infer plot)
 # An outside header, and the only files that may include it.
 set(outside hwy dnnl omp json toml cli)
 set(hwy_header "^hwy/")
-set(hwy_place "^backend/cpu/")
+set(hwy_place "^backend/cpu/|^text/|^base/simd_targets\\.cc$")
 set(dnnl_header "dnnl")
 set(dnnl_place "^backend/cpu/")
 set(omp_header "^omp\\.h$")

@@ -9,11 +9,18 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   commands.push_back(NewDataPrepareCommand());
   commands.push_back(NewDataInfoCommand());
   commands.push_back(NewStoriesCommand());
+  commands.push_back(NewTokenizerEncodeCommand());
+  commands.push_back(NewTokenizerDecodeCommand());
+  commands.push_back(NewTokenizerCountCommand());
+  commands.push_back(NewTokenizerInfoCommand());
+  commands.push_back(NewTokenizerTrainCommand());
+  commands.push_back(NewTokenizerFetchCommand());
   commands.push_back(NewInspectModelCommand());
   commands.push_back(NewInspectPlanCommand());
   commands.push_back(NewInspectDumpCommand());
   commands.push_back(NewBenchTrainCommand());
   commands.push_back(NewBenchMatmulCommand());
+  commands.push_back(NewBenchTokenizerCommand());
   commands.push_back(NewConfigShowCommand());
   commands.push_back(NewDoctorCommand());
   commands.push_back(NewCompletionCommand());

@@ -8,6 +8,7 @@
 namespace folio {
 
 std::unique_ptr<Command> NewBenchMatmulCommand();
+std::unique_ptr<Command> NewBenchTokenizerCommand();
 std::unique_ptr<Command> NewBenchTrainCommand();
 std::unique_ptr<Command> NewCompleteCommand();
 std::unique_ptr<Command> NewCompletionCommand();
@@ -21,6 +22,12 @@ std::unique_ptr<Command> NewInspectDumpCommand();
 std::unique_ptr<Command> NewInspectModelCommand();
 std::unique_ptr<Command> NewInspectPlanCommand();
 std::unique_ptr<Command> NewStoriesCommand();
+std::unique_ptr<Command> NewTokenizerCountCommand();
+std::unique_ptr<Command> NewTokenizerDecodeCommand();
+std::unique_ptr<Command> NewTokenizerEncodeCommand();
+std::unique_ptr<Command> NewTokenizerFetchCommand();
+std::unique_ptr<Command> NewTokenizerInfoCommand();
+std::unique_ptr<Command> NewTokenizerTrainCommand();
 std::unique_ptr<Command> NewTrainCommand();
 std::unique_ptr<Command> NewVersionCommand();
 

@@ -20,16 +20,32 @@ class DataPrepareCommand final : public Command {
             .group = "data",
             .details =
                 "Writes train.bin, val.bin, dataset.json and the tokenizer. Files are read\n"
-                "in order, as one text, of which the end is held out for evaluation.",
+                "in order, as one text, of which the end is held out for evaluation. Each file\n"
+                "is a document, and so is the \"text\" of each line of a .jsonl file; a tokenizer\n"
+                "that has an end-of-text puts it between them. Stopped, or killed, the same\n"
+                "command goes on where it was.",
             .examples = {"folio data prepare input.txt --tokenizer char --out data/input",
-                         "folio data prepare a.txt b.txt --tokenizer bytes --out data/both"}};
+                         "folio data prepare a.txt b.jsonl --tokenizer gpt2 --out data/both",
+                         "folio data prepare big.txt --tokenizer gpt2 --special allow "
+                         "--shard-tokens 100000000 --out data/big"}};
   }
 
   void AddFlags(Flags& flags) override {
-    flags.Positionals("FILE", &files_, "UTF-8 text", {.required = true});
-    flags.Value(Field{"out", &out_, "directory to write"},
+    flags.Positionals("FILE", &options_.files, "text, or .jsonl with a \"text\" in each line",
+                      {.required = true});
+    flags.Value(Field{"out", &options_.out, "directory to write"},
                 {.placeholder = "DIR", .required = true});
-    flags.Switch("--overwrite", &overwrite_, "replace the data set that is there");
+    flags.Switch("--overwrite", &options_.overwrite, "replace the data set that is there");
+    flags.Value(Field{"special", &options_.special,
+                      "what the text of a special token in a document is: that token, an error, or "
+                      "ordinary text"}
+                    .Choices({"allow", "raise", "ordinary"}));
+    flags.Value(Field{"shard_tokens", &options_.shard_tokens,
+                      "cut the data into files of so many tokens; 0 for one file", 0, 1e15}
+                    .WithFlag("--shard-tokens"));
+    flags.Value(
+        Field{"format", &options_.format, "folio: plain tokens; llmc: with llm.c's header"}.Choices(
+            {"folio", "llmc"}));
     flags.Settings(&settings_, {"data"});
   }
 
@@ -37,22 +53,24 @@ class DataPrepareCommand final : public Command {
     settings_.ReadSources(context.sources);
     settings_.Resolve();
     CatchSignals();
-    const PrepareOptions options{.files = files_,
-                                 .tokenizer = config_.data.tokenizer,
-                                 .out = out_,
-                                 .val_fraction = config_.data.val_fraction,
-                                 .overwrite = overwrite_};
-    const DatasetInfo made = PrepareWithProgress(options, context);
-    context.console.Result(DescribeDataset(out_, made, context.console.json()));
+    options_.tokenizer = config_.data.tokenizer;
+    options_.val_fraction = config_.data.val_fraction;
+    DatasetInfo made;
+    try {
+      made = PrepareWithProgress(options_, context);
+    } catch (const Stopped&) {
+      context.console.Note("stopped; the same command goes on with it");
+      throw;
+    }
+    const std::string& out = options_.out;
+    context.console.Result(DescribeDataset(out, made, context.console.json()));
     context.console.Note(
-        fmt::format("next: folio train --data {} --preset char-cpu --out RUN", out_));
+        fmt::format("next: folio train --data {} --preset char-cpu --out RUN", out));
     return 0;
   }
 
  private:
-  std::vector<std::string> files_;
-  std::string out_;
-  bool overwrite_ = false;
+  PrepareOptions options_;
   RunConfig config_;
   Settings settings_{config_.Fields()};
 };

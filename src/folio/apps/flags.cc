@@ -39,6 +39,10 @@ std::string Placeholder(const Field& field, const FlagShape& shape) {
   return std::holds_alternative<double*>(field.value) ? "X" : "N";
 }
 
+std::vector<std::string> ShownChoices(const Field& field) {
+  return field.choices.empty() ? field.suggestions : field.choices;
+}
+
 // ",--learning-rate" for a field train.learning_rate with the flag --lr. A key of one word says too
 // little without its section and is no flag.
 std::string KeyAlias(const Field& field) {
@@ -95,7 +99,7 @@ void Flags::Value(Field field, FlagShape shape) {
     Flag& flag = Add(names, true, field.help, shape);
     const std::string initial = FieldText(field);
     if (!shape.required && initial != "null") flag.initial = initial;
-    flag.choices = field.choices;
+    flag.choices = ShownChoices(field);
     field.key = flag.name;
     flag.take = [field](const std::vector<std::string>& given) {
       SetField(field, given.back(), field.key);
@@ -136,7 +140,7 @@ void Flags::List(const std::string& names, std::vector<std::string>* target,
 
 void Flags::Positional(const Field& field, const FlagShape& shape) {
   Flag& flag = Add(field.key, true, field.help, shape);
-  flag.choices = field.choices;
+  flag.choices = ShownChoices(field);
   flag.take = [field](const std::vector<std::string>& given) {
     SetField(field, given.back(), field.key);
   };
@@ -162,7 +166,7 @@ void Flags::Settings(folio::Settings* settings, const std::vector<std::string>& 
     if (is_switch) names += ",!--no-" + field.flag.substr(2);
     Flag& flag = Add(names, !is_switch, field.help, shape);
     flag.initial = FieldText(field);
-    flag.choices = field.choices;
+    flag.choices = ShownChoices(field);
     flag.setting = true;
     flag.take = [settings, key = field.key,
                  name = flag.name](const std::vector<std::string>& given) {

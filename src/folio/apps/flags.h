@@ -32,7 +32,7 @@ struct Flag {
   std::string placeholder;           // "" for a switch
   std::string help;
   std::string initial;  // the value without the flag, "" if none or if the settings decide
-  std::vector<std::string> choices;
+  std::vector<std::string> choices;  // all that is allowed, or some of it; for help and completion
   bool positional = false;
   bool many = false;  // takes all remaining positionals
   bool required = false;

@@ -3,245 +3,268 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <memory>
-#include <span>
-#include <string_view>
-#include <system_error>
+#include <optional>
+#include <utility>
 
+#include "folio/apps/prepare_encode.h"
+#include "folio/apps/prepare_journal.h"
+#include "folio/apps/prepare_options.h"
+#include "folio/apps/prepare_plan.h"
+#include "folio/apps/prepare_window.h"
 #include "folio/base/error.h"
+#include "folio/base/parallel.h"
 #include "folio/io/file.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
-#include "folio/text/tokenizer_file.h"
-#include "folio/text/utf8.h"
+#include "folio/text/encodings.h"
 
 namespace folio {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr size_t kPieceBytes = size_t{1} << 20;
-
-// Refuses to replace what no earlier PrepareDataset wrote.
-void CheckOut(const PrepareOptions& options) {
-  std::error_code ignored;
-  const fs::path out(options.out);
-  if (!fs::exists(out, ignored) || (fs::is_directory(out, ignored) && fs::is_empty(out, ignored))) {
-    return;
-  }
-  const std::string help = "name another directory with --out";
-  if (!fs::is_directory(out, ignored)) {
-    throw UsageError(fmt::format("{}: exists and is not a directory", options.out), "", help);
-  }
-  const std::array<std::string_view, 5> ours = {kTrainFile, kValFile, kDatasetFile, kTokenizerFile,
-                                                kTokenizerConfigFile};
-  for (const fs::directory_entry& entry : fs::directory_iterator(out)) {
-    const std::string name = entry.path().filename().string();
-    if (std::find(ours.begin(), ours.end(), name) == ours.end()) {
-      throw UsageError(fmt::format("{}: not replaced", options.out),
-                       fmt::format("it holds {}, which is no part of a data set", name), help);
-    }
-  }
-  if (!options.overwrite) {
-    throw UsageError(fmt::format("{}: already holds a data set", options.out), "",
-                     help + ", or replace the data set with --overwrite");
-  }
-}
-
-std::vector<DatasetInfo::Source> Measure(const std::vector<std::string>& files) {
-  std::vector<DatasetInfo::Source> sources;
-  for (const std::string& file : files) {
-    std::error_code error;
-    const fs::file_status status = fs::status(file, error);
-    if (!fs::exists(status)) {
-      throw InputError(fmt::format("{}: no such file", file), error ? error.message() : "",
-                       "name a text file");
-    }
-    if (!fs::is_regular_file(status)) {
-      throw InputError(fmt::format("{}: not a regular file", file),
-                       "the data is read more than once, so it must be a file on disk",
-                       "name a text file");
-    }
-    sources.push_back({file, static_cast<int64_t>(fs::file_size(file))});
-  }
-  return sources;
-}
-
-// Reads all sources and reports progress over all passes.
-class Reading {
+// Progress over both readings.
+class Meter {
  public:
-  Reading(const std::vector<DatasetInfo::Source>& sources, int passes,
-          const PrepareProgress& progress)
-      : progress_(progress) {
-    for (const DatasetInfo::Source& source : sources) total_ += source.bytes * passes;
+  Meter(const std::vector<PrepareSource>& sources, const PrepareHooks& hooks) : hooks_(hooks) {
+    before_.push_back(0);
+    for (const PrepareSource& source : sources) before_.push_back(before_.back() + source.bytes());
   }
 
-  // Calls f(piece) with pieces of at most kPieceBytes.
-  template <class F>
-  void Read(const DatasetInfo::Source& source, F&& f) {
-    std::ifstream stream(source.path, std::ios::binary);
-    if (!stream) {
-      throw InputError(fmt::format("{}: cannot be opened", source.path),
-                       std::system_category().message(errno), "check its permissions");
+  // The second reading begins at `place`.
+  void BeginAt(const PreparePlace& place) {
+    shown_ = Done(1, place);
+    if (hooks_.going_on) hooks_.going_on(shown_);
+  }
+
+  // All before `place` was read for the `reading`th time, counted from 0.
+  void Show(int reading, const PreparePlace& place) {
+    const int64_t done = Done(reading, place);
+    if (done == shown_) return;
+    shown_ = done;
+    if (hooks_.progress) hooks_.progress(done, 2 * before_.back());
+  }
+
+ private:
+  int64_t Done(int reading, const PreparePlace& place) const {
+    return reading * before_.back() + before_[place.source] + place.offset;
+  }
+
+  const PrepareHooks& hooks_;
+  std::vector<int64_t> before_;  // bytes of the sources before each, and of all
+  int64_t shown_ = 0;
+};
+
+// One making of a data set.
+class Preparing {
+ public:
+  Preparing(const PrepareOptions& options, const PrepareHooks& hooks)
+      : options_(options),
+        hooks_(hooks),
+        sources_(options.files.begin(), options.files.end()),
+        meter_(sources_, hooks),
+        sizes_(Threads()),
+        tokenizer_(FixedTokenizer(options.tokenizer)),
+        partial_(options.out, PrepareIdentity(options, sources_, tokenizer_.get())) {
+    if (options.piece_bytes > 0) {
+      sizes_.piece_bytes = options.piece_bytes;
+      sizes_.window_bytes = 4 * options.piece_bytes;
     }
-    int64_t bytes = 0;
-    while (stream) {
-      stream.read(piece_.data(), static_cast<std::streamsize>(piece_.size()));
-      const std::string_view piece(piece_.data(), static_cast<size_t>(stream.gcount()));
-      if (piece.empty()) break;
-      bytes += static_cast<int64_t>(piece.size());
-      f(piece);
-      done_ += static_cast<int64_t>(piece.size());
-      if (progress_) progress_(done_, total_);
+  }
+
+  DatasetInfo Run() {
+    if (!partial_.useless().empty()) {
+      NoteNewBeginning(partial_.useless());
     }
-    if (bytes != source.bytes || stream.bad()) {
-      throw InputError(fmt::format("{}: changed or failed while it was read", source.path),
-                       fmt::format("{} bytes expected, {} read", source.bytes, bytes),
-                       "try again when nothing writes to it");
+    if (!TakeUp()) Begin();
+    try {
+      EncodeAll();
+      return Complete();
+    } catch (const Error& error) {
+      // The files must change, and what was made of them is then of no use.
+      if (error.kind() == ErrorKind::kInput || !options_.keep_partial) Abandon();
+      throw;
+    } catch (...) {
+      if (!options_.keep_partial) Abandon();
+      throw;
     }
   }
 
  private:
-  const PrepareProgress& progress_;
-  int64_t done_ = 0;
-  int64_t total_ = 0;
-  std::string piece_ = std::string(kPieceBytes, '\0');
+  // Any but `char`, which depends on the text.
+  static std::unique_ptr<Tokenizer> FixedTokenizer(const std::string& name) {
+    if (name == "char") return nullptr;
+    if (name == "bytes") return std::make_unique<ByteTokenizer>();
+    return OpenTokenizer(name);
+  }
+
+  void Note(const std::string& text) const {
+    if (hooks_.note) hooks_.note(text);
+  }
+
+  void NoteNewBeginning(const std::string& why) const {
+    Note(fmt::format("what an earlier run began is of no use ({}): beginning again", why));
+  }
+
+  TokenWidth Width() const { return WidthForVocab(tokenizer_->vocab_size()); }
+
+  ShardLayout Layout(const char* part) const {
+    const TokenFormat format = *FindTokenFormat(options_.format);
+    if (format == TokenFormat::kLlmC && Width() != TokenWidth::k16) {
+      throw UsageError(
+          "--format llmc: the vocabulary is too large",
+          fmt::format("llm.c's files hold ids below 65536, the tokenizer has {} tokens",
+                      tokenizer_->vocab_size()),
+          "use --format folio");
+    }
+    return {part, Width(), format, options_.shard_tokens};
+  }
+
+  void OpenWriters(const PrepareState& state) {
+    train_.emplace(partial_.path(), Layout("train"), state.train);
+    val_.emplace(partial_.path(), Layout("val"), state.val);
+  }
+
+  bool IsPlace(const PreparePlace& place) const {
+    const bool behind_all = place.source == sources_.size() && place.offset == 0;
+    return behind_all || (place.source < sources_.size() && place.offset >= 0 &&
+                          place.offset <= sources_[place.source].bytes());
+  }
+
+  // Goes on with what was begun. False if there is nothing to go on with.
+  bool TakeUp() {
+    if (!partial_.found()) return false;
+    try {
+      PrepareState state = *partial_.found();
+      if (tokenizer_ == nullptr) tokenizer_ = LoadTokenizer(partial_.path().string());
+      if (tokenizer_->hash() != state.tokenizer_hash || !IsPlace(state.next)) {
+        throw InputError("it was changed");
+      }
+      OpenWriters(state);
+      state_ = std::move(state);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInput) throw;
+      NoteNewBeginning(error.what());
+      if (options_.tokenizer == "char") tokenizer_.reset();
+      return false;
+    }
+    Note("going on where an earlier run stopped");
+    meter_.BeginAt(state_.next);
+    return true;
+  }
+
+  void Begin() {
+    CharSetBuilder characters;
+    const bool collect = tokenizer_ == nullptr;
+    if (!collect) Layout("train");  // complains early
+    const bool bytes = !collect && tokenizer_->kind() == "bytes";
+    state_ = {};
+    state_.plan = MakePreparePlan(sources_, options_.val_fraction,
+                                  bytes ? PrepareUnit::kByte : PrepareUnit::kCharacter,
+                                  collect ? &characters : nullptr, sizes_,
+                                  [&](const PreparePlace& place) { meter_.Show(0, place); });
+    if (collect) tokenizer_ = characters.Build();
+    state_.tokenizer_hash = tokenizer_->hash();
+    Layout("train");
+    partial_.Begin();
+    tokenizer_->Save(partial_.path().string());
+    OpenWriters(state_);
+    partial_.Save(state_);
+  }
+
+  void EncodeAll() {
+    using Tokens = std::vector<std::byte>;
+    const SpecialRule rule = PrepareSpecialRule(options_.special);
+    PieceEncoder encoder(*tokenizer_, sources_, state_.plan.first, rule, Width());
+    const CutRule cuts(*tokenizer_, options_.special != "ordinary");
+    PieceCutter cutter(sources_, cuts, sizes_.piece_bytes, state_.plan.split, state_.next);
+    int64_t unsaved = 0;
+    ForPieces<Tokens>(
+        cutter, sizes_,
+        [&](const PreparePiece& piece, Tokens& tokens, int thread) {
+          encoder.Encode(piece, tokens, thread);
+        },
+        [&](const PreparePiece& piece, const Tokens& tokens) {
+          (piece.begin.val ? *val_ : *train_).Append(tokens);
+          unsaved += static_cast<int64_t>(tokens.size());
+        },
+        [&](const PreparePlace& place) {
+          state_.next = place;
+          if (unsaved >= options_.checkpoint_bytes) {
+            Checkpoint();
+            unsaved = 0;
+          }
+          ShowOrCheckpoint();
+        });
+    for (const PrepareSource& source : sources_) source.CheckUnchanged();
+  }
+
+  void Checkpoint() {
+    state_.train = train_->Checkpoint();
+    state_.val = val_->Checkpoint();
+    partial_.Save(state_);
+  }
+
+  // Whoever is told of the progress may stop here.
+  void ShowOrCheckpoint() {
+    try {
+      meter_.Show(1, state_.next);
+    } catch (...) {
+      if (options_.keep_partial) Checkpoint();
+      throw;
+    }
+  }
+
+  DatasetInfo Complete() {
+    DatasetInfo info;
+    info.width = Width();
+    info.format = *FindTokenFormat(options_.format);
+    info.vocab_size = tokenizer_->vocab_size();
+    info.tokenizer_kind = tokenizer_->kind();
+    info.tokenizer_hash = state_.tokenizer_hash;
+    info.special = options_.special;
+    info.documents = state_.plan.documents;
+    info.text_bytes = state_.plan.text_bytes;
+    for (const PrepareSource& source : sources_) {
+      info.sources.push_back({source.path(), source.bytes()});
+    }
+    info.train_shards = train_->Finish();
+    info.val_shards = val_->Finish();
+    for (const TokenShard& shard : info.train_shards) info.train_tokens += shard.tokens;
+    for (const TokenShard& shard : info.val_shards) info.val_tokens += shard.tokens;
+
+    AtomicDirectory directory(options_.out);
+    partial_.HandOver(info.train_shards, directory.path());
+    partial_.HandOver(info.val_shards, directory.path());
+    tokenizer_->Save(directory.path().string());
+    WriteDatasetInfo(directory.path().string(), info);
+    directory.Commit();
+    partial_.Remove();
+    return info;
+  }
+
+  void Abandon() {
+    train_.reset();
+    val_.reset();
+    partial_.Remove();
+  }
+
+  const PrepareOptions& options_;
+  const PrepareHooks& hooks_;
+  std::vector<PrepareSource> sources_;
+  Meter meter_;
+  WindowSizes sizes_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  PartialDataset partial_;
+  PrepareState state_;
+  std::optional<ShardWriter> train_;
+  std::optional<ShardWriter> val_;
 };
-
-// Sends the first `train_units` tokens to train.bin and the others to val.bin.
-class Splitter {
- public:
-  Splitter(const fs::path& dir, TokenWidth width, int64_t train_units)
-      : train_((dir / kTrainFile).string(), width),
-        val_((dir / kValFile).string(), width),
-        left_(train_units) {}
-
-  void Put(std::span<const int32_t> ids) {
-    const auto to_train =
-        static_cast<size_t>(std::min<int64_t>(left_, static_cast<int64_t>(ids.size())));
-    train_.Append(ids.first(to_train));
-    val_.Append(ids.subspan(to_train));
-    left_ -= static_cast<int64_t>(to_train);
-  }
-
-  // A token that does not count as a unit of the text.
-  void PutBetween(int32_t id) { (left_ > 0 ? train_ : val_).Append({&id, 1}); }
-
-  void Finish(DatasetInfo& info) {
-    train_.Finish();
-    val_.Finish();
-    info.train_tokens = train_.tokens();
-    info.val_tokens = val_.tokens();
-  }
-
- private:
-  TokenWriter train_;
-  TokenWriter val_;
-  int64_t left_;
-};
-
-// Encodes a text that comes in pieces cut anywhere.
-class PieceEncoder {
- public:
-  PieceEncoder(const Tokenizer& tokenizer, const std::string& where, Splitter& out)
-      : tokenizer_(tokenizer), where_(where), out_(out) {}
-
-  void Add(std::string_view piece) {
-    text_.append(piece);
-    Encode(CompleteUtf8Prefix(text_));
-  }
-  void Finish() { Encode(text_.size()); }
-
- private:
-  void Encode(size_t length) {
-    const std::string_view ready = std::string_view(text_).substr(0, length);
-    ids_.clear();
-    const size_t done = tokenizer_.EncodePrefix(ready, ids_);
-    if (done < length) throw CannotEncode(tokenizer_, ready, done, position_, where_);
-    out_.Put(ids_);
-    position_.Advance(ready);
-    text_.erase(0, length);
-  }
-
-  const Tokenizer& tokenizer_;
-  const std::string& where_;
-  Splitter& out_;
-  TextPosition position_;
-  std::string text_;
-  std::vector<int32_t> ids_;
-};
-
-// The tokenizer of the options, and how many units (characters or bytes) the text has.
-std::unique_ptr<Tokenizer> MakeTokenizer(const PrepareOptions& options,
-                                         const std::vector<DatasetInfo::Source>& sources,
-                                         Reading& reading, int64_t& units) {
-  units = 0;
-  if (options.tokenizer == "bytes") {
-    for (const DatasetInfo::Source& source : sources) units += source.bytes;
-    return std::make_unique<ByteTokenizer>();
-  }
-  CharSetBuilder builder;
-  for (const DatasetInfo::Source& source : sources) {
-    builder.BeginText(source.path);
-    reading.Read(source, [&](std::string_view piece) { builder.Add(piece); });
-    builder.EndText();
-  }
-  units = builder.characters();
-  return builder.Build();
-}
-
-void CheckOptions(const PrepareOptions& options) {
-  if (options.files.empty()) throw UsageError("no files to prepare", "", "name a text file");
-  if (options.out.empty()) throw UsageError("no directory to write to", "", "name it with --out");
-  if (options.tokenizer != "char" && options.tokenizer != "bytes") {
-    throw UsageError(fmt::format("--tokenizer: unknown tokenizer '{}'", options.tokenizer),
-                     "expected char or bytes", "use --tokenizer char");
-  }
-  if (!(options.val_fraction >= 0 && options.val_fraction < 1)) {
-    throw UsageError(fmt::format("--val-fraction: {} is out of range", options.val_fraction),
-                     "expected a number from 0 to below 1", "use --val-fraction 0.1");
-  }
-  CheckOut(options);
-}
 
 }  // namespace
 
-DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareProgress& progress) {
-  CheckOptions(options);
-  DatasetInfo info;
-  info.sources = Measure(options.files);
-  Reading reading(info.sources, options.tokenizer == "char" ? 2 : 1, progress);
-  int64_t units = 0;
-  const std::unique_ptr<Tokenizer> tokenizer = MakeTokenizer(options, info.sources, reading, units);
-  const auto train_units =
-      static_cast<int64_t>(static_cast<double>(units) * (1 - options.val_fraction));
-  if (train_units == 0) {
-    throw InputError(fmt::format("{}: too short", options.files.front()),
-                     fmt::format("of {} tokens none would be left to train on", units),
-                     "use more text, or a smaller --val-fraction");
-  }
-  info.vocab_size = tokenizer->vocab_size();
-  info.width = WidthForVocab(info.vocab_size);
-  info.tokenizer_kind = tokenizer->kind();
-  info.tokenizer_hash = tokenizer->hash();
-
-  AtomicDirectory directory(options.out);
-  Splitter splitter(directory.path(), info.width, train_units);
-  for (size_t i = 0; i < info.sources.size(); ++i) {
-    if (i > 0 && tokenizer->end_of_text()) splitter.PutBetween(*tokenizer->end_of_text());
-    PieceEncoder encoder(*tokenizer, info.sources[i].path, splitter);
-    reading.Read(info.sources[i], [&](std::string_view piece) { encoder.Add(piece); });
-    encoder.Finish();
-  }
-  splitter.Finish(info);
-  tokenizer->Save(directory.path().string());
-  WriteDatasetInfo(directory.path().string(), info);
-  directory.Commit();
-  return info;
+DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareHooks& hooks) {
+  CheckPrepareOptions(options);
+  return Preparing(options, hooks).Run();
 }
 
 }  // namespace folio

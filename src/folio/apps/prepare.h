@@ -10,25 +10,46 @@
 namespace folio {
 
 struct PrepareOptions {
-  std::vector<std::string> files;  // read in this order, as one text
-  std::string tokenizer = "char";  // char | bytes
-  std::string out;                 // directory
-  double val_fraction = 0.1;       // in [0, 1): the end of the text that becomes val.bin
-  bool overwrite = false;          // replace a data set that is already there
+  std::vector<std::string> files;      // read in this order
+  std::string tokenizer = "char";      // char | bytes | what OpenTokenizer takes
+  std::string out;                     // directory
+  double val_fraction = 0.1;           // in [0, 1): the end of the text that becomes val.bin
+  bool overwrite = false;              // replace a data set that is already there
+  std::string special = "ordinary";    // what special tokens in the text are: allow|raise|ordinary
+  std::string format = "folio";        // folio | llmc
+  int64_t shard_tokens = 0;            // of each file; 0: one file for each part
+  bool keep_partial = true;            // what was begun stays when it ends early, to go on with
+  int64_t checkpoint_bytes = 1 << 26;  // of tokens, after which progress is made durable
+  int64_t piece_bytes = 0;             // of text that a thread takes at a time; 0: by the threads
 };
 
-// How many bytes were read of how many that will be; `char` reads everything twice. May throw to
-// stop: nothing is left behind.
-using PrepareProgress = std::function<void(int64_t done, int64_t total)>;
+struct PrepareHooks {
+  // How many bytes are dealt with of how many; everything is read twice. May throw to stop.
+  std::function<void(int64_t done, int64_t total)> progress = {};
+  // Called once before `progress` where earlier work is gone on with: what is dealt with already.
+  std::function<void(int64_t done)> going_on = {};
+  // Says that earlier work is gone on with, or cannot be.
+  std::function<void(const std::string& text)> note = {};
+};
 
-// Turns text files into a data set directory, in pieces, so that memory does not grow with the
-// files. The text is all files in a row; the first int((1 - val_fraction) * n) of its n characters
-// (for `bytes`: of its bytes) are train.bin, the rest val.bin. `bytes` puts end-of-text between
-// files. The directory appears when it is whole; one that holds anything but a data set is never
-// replaced.
+// Turns text files into a data set directory, on all threads, with memory that does not grow with
+// the files. Neither threads nor sizes of pieces change what is written.
 //
-// Throws a kUsage Error for the options, a kInput Error for the files (missing, empty, not UTF-8,
-// changed while they were read), a kRuntime Error where `out` cannot be written.
-DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareProgress& progress = {});
+// A file is a document, and each line of a .jsonl file is one: its "text". The text is all
+// documents in a row; the first int((1 - val_fraction) * n) of its n characters (for `bytes`: of
+// its bytes) are the train part, the rest is val. A document that is cut there is encoded as two
+// texts. Where bytes are not UTF-8, each that does not go on with a character counts as one. A
+// tokenizer that has an end-of-text puts it between documents.
+//
+// While it works the data grows in `.NAME.partial` beside the directory, which appears under its
+// name when it is whole; one that holds anything but a data set is never replaced. Ended early, by
+// a kill too, the same call goes on where it was; the result is the same. What cannot be gone on
+// with, because files, tokenizer or options are not the same, is begun again. A file that is at
+// fault, and keep_partial = false, leave nothing.
+//
+// Throws a kUsage Error for the options, a kInput Error for the files (missing, empty, changed
+// while they were read; no token for a character; a special token where none may be) and for a
+// tokenizer that cannot be opened, a kRuntime Error where `out` cannot be written.
+DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareHooks& hooks = {});
 
 }  // namespace folio

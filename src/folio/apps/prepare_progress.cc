@@ -14,7 +14,9 @@ DatasetInfo PrepareWithProgress(const PrepareOptions& options, const Context& co
   RateMeter rate(/*warm_up=*/0);
   double last_seconds = SteadySeconds();
   int64_t last_done = 0;
-  return PrepareDataset(options, [&](int64_t done, int64_t total) {
+  PrepareHooks hooks;
+  hooks.note = [&](const std::string& text) { context.console.Note(text); };
+  hooks.progress = [&](int64_t done, int64_t total) {
     ThrowIfStopRequested();
     const double now = SteadySeconds();
     rate.Add(static_cast<double>(done - last_done), now - last_seconds);
@@ -29,7 +31,9 @@ DatasetInfo PrepareWithProgress(const PrepareOptions& options, const Context& co
          {{"bytes_s", fmt::format("{:.0f}", rate.rate()),
            fmt::format("{}/s", HumanBytes(rate.rate()))},
           {"eta_s", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))}}});
-  });
+  };
+  hooks.going_on = [&](int64_t done) { last_done = done; };
+  return PrepareDataset(options, hooks);
 }
 
 }  // namespace folio

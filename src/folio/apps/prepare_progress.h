@@ -5,7 +5,7 @@
 
 namespace folio {
 
-// PrepareDataset with a progress line; a request to stop ends it with nothing left behind.
+// PrepareDataset with a progress line and notes; a request to stop ends it by throwing Stopped.
 DatasetInfo PrepareWithProgress(const PrepareOptions& options, const Context& context);
 
 }  // namespace folio

@@ -5,7 +5,7 @@
 namespace folio {
 
 std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, std::string_view prompt) {
-  if (!prompt.empty()) return tokenizer.Encode(prompt, "prompt");
+  if (!prompt.empty()) return tokenizer.Encode(prompt, "prompt", SpecialRule::Allow());
   if (tokenizer.end_of_text()) return {*tokenizer.end_of_text()};
   std::vector<int32_t> line_break;
   tokenizer.EncodePrefix("\n", line_break);

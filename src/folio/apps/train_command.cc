@@ -5,6 +5,7 @@
 #include <string>
 
 #include "folio/apps/commands.h"
+#include "folio/apps/data_tokenizer.h"
 #include "folio/apps/machine.h"
 #include "folio/apps/prepare_progress.h"
 #include "folio/apps/preset_flag.h"
@@ -122,7 +123,8 @@ class TrainCommand final : public Command {
                          .tokenizer = config_.data.tokenizer,
                          .out = own.string(),
                          .val_fraction = config_.data.val_fraction,
-                         .overwrite = true},
+                         .overwrite = true,
+                         .keep_partial = false},
                         context);
     return own.string();
   }
@@ -141,9 +143,9 @@ class TrainCommand final : public Command {
       }
       if (!asked) model.vocab_size = V;
     }
-    std::unique_ptr<Tokenizer> tokenizer;
-    if (!data.info().tokenizer_kind.empty()) {
-      tokenizer = LoadTokenizer(data.TokenizerDir());
+    std::unique_ptr<Tokenizer> tokenizer = LoadDataTokenizer(data);
+    if (tokenizer != nullptr) {
+      if (resume_) RequireSameTokenizer(fs::path(out_) / kLastDir, data, *tokenizer);
       model.bos_token_id = model.eos_token_id = tokenizer->end_of_text();
     }
     model.Validate("settings");

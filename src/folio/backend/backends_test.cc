@@ -12,7 +12,7 @@
 
 #include "folio/backend/backend.h"
 #include "folio/backend/comparison.h"
-#include "folio/backend/cpu/targets.h"
+#include "folio/base/simd_targets.h"
 #include "folio/backend/op_cases.h"
 #include "folio/base/error.h"
 #include "folio/base/parallel.h"
@@ -57,7 +57,7 @@ void ExpectAgreement(const OpCase& c, Dtype number, const std::vector<std::strin
   const auto reference = MakeReferenceBackend();
   const Comparison<Op> comparison(std::get<Op>(c.make(first)), *reference);
   for (const std::string& target : targets) {
-    ForceCpuTarget(target);
+    ForceSimdTarget(target);
     for (const bool misaligned : {false, true}) {
       SCOPED_TRACE(target + (misaligned ? " misaligned" : ""));
       OpMemory memory(number, misaligned);
@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(, EveryBackend,
 class CpuBackend : public testing::TestWithParam<std::string> {
  protected:
   ~CpuBackend() override {
-    ForceCpuTarget("");
+    ForceSimdTarget("");
     SetThreads(threads_);
   }
 
@@ -117,8 +117,8 @@ class CpuBackend : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(CpuBackend, AgreesWithTheReferenceOnEverySimdTarget) {
-  ASSERT_FALSE(CpuTargets().empty());
-  ExpectAgreementOnAllCases(*MakeCpuBackend(), GetParam(), CpuTargets());
+  ASSERT_FALSE(SimdTargets().empty());
+  ExpectAgreementOnAllCases(*MakeCpuBackend(), GetParam(), SimdTargets());
 }
 
 TEST_P(CpuBackend, ResultsDoNotDependOnTheNumberOfThreads) {

@@ -25,9 +25,15 @@ struct Field {
   double max = std::numeric_limits<double>::infinity();
   std::vector<std::string> choices = {};  // if any, the only strings allowed
   std::string flag = {};                  // "--batch": a flag of its own beside --set
+  // Texts that help and completion show where any text is allowed.
+  std::vector<std::string> suggestions = {};
 
   Field Choices(std::vector<std::string> allowed) && {
     choices = std::move(allowed);
+    return std::move(*this);
+  }
+  Field Suggestions(std::vector<std::string> known) && {
+    suggestions = std::move(known);
     return std::move(*this);
   }
   Field WithFlag(std::string name) && {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <span>
 #include <string>
 
 namespace folio {
@@ -28,6 +30,20 @@ TEST(HashHex, TellsLengthsAndSingleBytesApart) {
     }
   }
   EXPECT_EQ(seen.size(), 10u);
+}
+
+TEST(Hasher, PiecesHashLikeTheWhole) {
+  std::string text(100003, 'x');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 31 % 251);
+  EXPECT_EQ(Hasher().Hex(), HashHex(""));
+  for (const size_t piece : {1u, 7u, 255u, 4096u, 100002u}) {
+    Hasher hasher;
+    for (size_t at = 0; at < text.size(); at += piece) {
+      hasher.Add(std::as_bytes(std::span(text).subspan(at, std::min(piece, text.size() - at))));
+    }
+    EXPECT_EQ(hasher.Hex(), HashHex(text)) << piece;
+    EXPECT_EQ(hasher.Hex(), HashHex(text)) << "asked twice";
+  }
 }
 
 }  // namespace

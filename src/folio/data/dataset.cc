@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
@@ -17,6 +19,22 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kPrepareHelp[] = "make it with `folio data prepare FILE... --out DIR`";
 
+bool IsText(const Json& object, const char* key) {
+  return object.contains(key) && object[key].is_string();
+}
+
+// Small enough that a few of them can be added and multiplied by a width.
+bool IsCount(const Json& object, const char* key) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 1024;
+  return object.contains(key) && object[key].is_number_integer() && object[key] >= 0 &&
+         object[key] <= kMost;
+}
+
+// A file in the directory itself.
+bool IsPlainName(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && fs::path(name).filename() == name;
+}
+
 // Reads members of dataset.json and complains by name.
 class Reader {
  public:
@@ -26,10 +44,7 @@ class Reader {
 
   int64_t Count(const char* key) const {
     const Json& value = Member(key);
-    if (!value.is_number_integer() || value < 0 ||
-        value > std::numeric_limits<int64_t>::max() / 8) {
-      Fail(fmt::format("\"{}\" to be a count", key), value);
-    }
+    if (!IsCount(json_, key)) Fail(fmt::format("\"{}\" to be a count", key), value);
     return value.get<int64_t>();
   }
 
@@ -37,6 +52,28 @@ class Reader {
     const Json& value = Member(key);
     if (!value.is_string()) Fail(fmt::format("\"{}\" to be text", key), value);
     return value.get<std::string>();
+  }
+
+  TokenFormat Format() const {
+    const std::string name = Text("format");
+    if (const auto format = FindTokenFormat(name)) return *format;
+    Fail("\"format\" to be \"folio\" or \"llmc\"", name);
+  }
+
+  // The files of one part.
+  std::vector<TokenShard> Shards(const char* key) const {
+    const Json& list = Member(key);
+    if (!list.is_array() || list.empty()) Fail(fmt::format("\"{}\" to be a list", key), list);
+    std::vector<TokenShard> shards;
+    for (const Json& shard : list) {
+      if (!shard.is_object() || !IsText(shard, "file") || !IsCount(shard, "tokens") ||
+          !IsText(shard, "hash") || !IsPlainName(shard["file"].get<std::string>())) {
+        Fail(fmt::format("each of \"{}\" to have a file, tokens and a hash", key), shard);
+      }
+      shards.push_back({shard["file"].get<std::string>(), shard["tokens"].get<int64_t>(),
+                        shard["hash"].get<std::string>()});
+    }
+    return shards;
   }
 
   TokenWidth Width() const {
@@ -52,8 +89,7 @@ class Reader {
     const Json& list = Member("sources");
     if (!list.is_array()) Fail("\"sources\" to be a list", list);
     for (const Json& source : list) {
-      if (!source.is_object() || !source.contains("path") || !source["path"].is_string() ||
-          !source.contains("bytes") || !source["bytes"].is_number_integer()) {
+      if (!source.is_object() || !IsText(source, "path") || !IsCount(source, "bytes")) {
         Fail("each source to have a path and bytes", source);
       }
       sources.push_back({source["path"].get<std::string>(), source["bytes"].get<int64_t>()});
@@ -81,9 +117,9 @@ class Reader {
 DatasetInfo ReadDatasetInfo(const std::string& path) {
   const Reader reader(path);
   const int64_t version = reader.Count("format_version");
-  if (version != DatasetInfo::kFormatVersion) {
+  if (version < 1 || version > DatasetInfo::kFormatVersion) {
     throw InputError(fmt::format("{}: format version {} is not supported", path, version),
-                     fmt::format("this folio reads version {}", DatasetInfo::kFormatVersion),
+                     fmt::format("this folio reads versions 1 to {}", DatasetInfo::kFormatVersion),
                      "prepare the data again with this folio");
   }
   DatasetInfo info;
@@ -94,15 +130,87 @@ DatasetInfo ReadDatasetInfo(const std::string& path) {
   info.train_tokens = reader.Count("train_tokens");
   info.val_tokens = reader.Count("val_tokens");
   info.sources = reader.Sources();
+  if (version == 1) {
+    info.train_shards = {{kTrainFile, info.train_tokens, ""}};
+    info.val_shards = {{kValFile, info.val_tokens, ""}};
+    return info;
+  }
+  info.format = reader.Format();
+  info.special = reader.Text("special");
+  info.documents = reader.Count("documents");
+  info.text_bytes = reader.Count("text_bytes");
+  info.train_shards = reader.Shards("train");
+  info.val_shards = reader.Shards("val");
   return info;
 }
 
-void CheckCount(const TokenFile& file, int64_t said) {
-  if (file.size() == said) return;
-  throw InputError(
-      fmt::format("{}: wrong length", file.path()),
-      fmt::format("{} says {} tokens, the file has {}", kDatasetFile, said, file.size()),
-      "the file was cut short or replaced; prepare the data again");
+// The part that a token file of others belongs to, from its name: [ANY_]PART[_DIGITS].bin.
+bool NamesPart(const std::string& file, std::string_view part) {
+  const fs::path path(file);
+  if (path.extension() != ".bin") return false;
+  std::string stem = path.stem().string();
+  const size_t digits = stem.find_last_not_of("0123456789") + 1;
+  if (digits < stem.size() && digits > 0 && stem[digits - 1] == '_') stem.resize(digits - 1);
+  return stem == part || stem.ends_with("_" + std::string(part));
+}
+
+// The token files of one part in a directory without dataset.json, in the order of their names.
+std::vector<TokenShard> FindShards(const std::string& dir, const char* file,
+                                   std::string_view part) {
+  std::error_code ignored;
+  if (fs::is_regular_file(fs::path(dir) / file, ignored)) return {{file, 0, ""}};
+  std::vector<TokenShard> shards;
+  for (fs::directory_iterator it(dir, ignored), end; !ignored && it != end; it.increment(ignored)) {
+    const std::string name = it->path().filename().string();
+    if (NamesPart(name, part)) shards.push_back({name, 0, ""});
+  }
+  std::ranges::sort(shards, {}, &TokenShard::file);
+  return shards;
+}
+
+void CheckCount(const std::string& path, int64_t said, int64_t found) {
+  if (found == said) return;
+  throw InputError(fmt::format("{}: wrong length", path),
+                   fmt::format("{} says {} tokens, the file has {}", kDatasetFile, said, found),
+                   "the file was cut short or replaced; prepare the data again");
+}
+
+// Opens the files of one part. What dataset.json says about their lengths must be so; without it
+// (`bare`) the lengths are filled in.
+TokenFile OpenPart(const std::string& dir, std::string_view part, const DatasetInfo& info,
+                   std::vector<TokenShard>& shards, int64_t& tokens, bool bare) {
+  const fs::path path(dir);
+  std::vector<std::string> paths;
+  for (const TokenShard& shard : shards) paths.push_back((path / shard.file).string());
+  const std::string name =
+      paths.size() == 1 ? paths[0] : (path / fmt::format("{}_*.bin", part)).string();
+  TokenFile file(paths, name, info.width, info.vocab_size);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (bare) shards[i].tokens = file.shard_tokens(i);
+    CheckCount(paths[i], shards[i].tokens, file.shard_tokens(i));
+  }
+  if (bare) tokens = file.size();
+  CheckCount(name, tokens, file.size());
+  return file;
+}
+
+void VerifyPart(const TokenFile& file, const std::vector<TokenShard>& shards) {
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const std::string found = file.ShardHash(i);
+    if (found == shards[i].hash) continue;
+    throw InputError(fmt::format("{}: not the tokens that were prepared", file.shard_path(i)),
+                     fmt::format("{} says they hash to {}, they hash to {}", kDatasetFile,
+                                 shards[i].hash, found),
+                     "copy the file again, or prepare the data again");
+  }
+}
+
+Json ToJson(const std::vector<TokenShard>& shards) {
+  Json json = Json::array();
+  for (const TokenShard& shard : shards) {
+    json.push_back({{"file", shard.file}, {"tokens", shard.tokens}, {"hash", shard.hash}});
+  }
+  return json;
 }
 
 }  // namespace
@@ -113,12 +221,18 @@ void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
     sources.push_back({{"path", source.path}, {"bytes", source.bytes}});
   }
   const Json json = {{"format_version", DatasetInfo::kFormatVersion},
+                     {"format", TokenFormatName(info.format)},
                      {"dtype", TokenWidthName(info.width)},
                      {"vocab_size", info.vocab_size},
                      {"tokenizer", info.tokenizer_kind},
                      {"tokenizer_hash", info.tokenizer_hash},
+                     {"special", info.special},
                      {"train_tokens", info.train_tokens},
                      {"val_tokens", info.val_tokens},
+                     {"documents", info.documents},
+                     {"text_bytes", info.text_bytes},
+                     {"train", ToJson(info.train_shards)},
+                     {"val", ToJson(info.val_shards)},
                      {"sources", std::move(sources)}};
   // A path that is not UTF-8 is still written: its bad bytes become U+FFFD.
   WriteFileAtomically(fs::path(dir) / kDatasetFile,
@@ -127,10 +241,9 @@ void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
 
 bool IsDataset(const std::string& dir) {
   std::error_code ignored;
-  const fs::path path(dir);
-  return fs::is_regular_file(path / kDatasetFile, ignored) ||
-         (fs::is_regular_file(path / kTrainFile, ignored) &&
-          fs::is_regular_file(path / kValFile, ignored));
+  return fs::is_regular_file(fs::path(dir) / kDatasetFile, ignored) ||
+         (!FindShards(dir, kTrainFile, "train").empty() &&
+          !FindShards(dir, kValFile, "val").empty());
 }
 
 Dataset::Dataset(const std::string& dir, int64_t vocab_size) : dir_(dir) {
@@ -144,17 +257,20 @@ Dataset::Dataset(const std::string& dir, int64_t vocab_size) : dir_(dir) {
   bare_ = !fs::exists(path / kDatasetFile);
   if (bare_) {
     info_.vocab_size = vocab_size;
+    info_.train_shards = FindShards(dir, kTrainFile, "train");
+    info_.val_shards = FindShards(dir, kValFile, "val");
   } else {
     info_ = ReadDatasetInfo((path / kDatasetFile).string());
   }
-  train_.emplace((path / kTrainFile).string(), info_.width, info_.vocab_size);
-  val_.emplace((path / kValFile).string(), info_.width, info_.vocab_size);
-  if (bare_) {
-    info_.train_tokens = train_->size();
-    info_.val_tokens = val_->size();
-  }
-  CheckCount(*train_, info_.train_tokens);
-  CheckCount(*val_, info_.val_tokens);
+  train_ = OpenPart(dir, "train", info_, info_.train_shards, info_.train_tokens, bare_);
+  val_ = OpenPart(dir, "val", info_, info_.val_shards, info_.val_tokens, bare_);
+}
+
+bool Dataset::Verify() const {
+  if (info_.train_shards.front().hash.empty()) return false;
+  VerifyPart(*train_, info_.train_shards);
+  VerifyPart(*val_, info_.val_shards);
+  return true;
 }
 
 const std::string& Dataset::TokenizerDir() const {
@@ -162,7 +278,7 @@ const std::string& Dataset::TokenizerDir() const {
   if (fs::exists(fs::path(dir_) / "tokenizer.json", ignored)) return dir_;
   throw InputError(
       fmt::format("{}: the data came without a tokenizer", dir_),
-      bare_ ? "the directory holds nanoGPT's train.bin and val.bin only"
+      bare_ ? "the directory holds nothing but token files, like nanoGPT's and llm.c's"
             : "tokenizer.json is missing",
       fmt::format("put the tokenizer.json that made the tokens there, or {}", kPrepareHelp));
 }

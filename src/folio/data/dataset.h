@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "folio/data/shard_writer.h"
 #include "folio/data/token_file.h"
 
 namespace folio {
@@ -15,30 +16,38 @@ inline constexpr char kDatasetFile[] = "dataset.json";
 
 // What dataset.json says.
 struct DatasetInfo {
-  static constexpr int64_t kFormatVersion = 1;
+  // Version 1 had one file for each part and knew neither documents nor hashes.
+  static constexpr int64_t kFormatVersion = 2;
 
   TokenWidth width = TokenWidth::k16;
-  int64_t vocab_size = 0;      // 0: not known (a bare nanoGPT directory)
-  std::string tokenizer_kind;  // "char", "bytes"; empty if not known
+  TokenFormat format = TokenFormat::kFolio;
+  int64_t vocab_size = 0;      // 0: not known (a directory without dataset.json)
+  std::string tokenizer_kind;  // "char", "bytes", "bpe"; empty if not known
   std::string tokenizer_hash;
+  std::string special;  // what became of special tokens in the text; empty if not known
   int64_t train_tokens = 0;
   int64_t val_tokens = 0;
+  int64_t documents = 0;   // 0: not known
+  int64_t text_bytes = 0;  // of the documents; 0: not known
   struct Source {
     std::string path;
     int64_t bytes = 0;
   };
   std::vector<Source> sources;
+  std::vector<TokenShard> train_shards;  // hashes empty if not known
+  std::vector<TokenShard> val_shards;
 };
 
 // Writes `dir`/dataset.json.
 void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info);
 
-// True if `dir` holds a data set: a dataset.json, or nanoGPT's train.bin and val.bin.
+// True if `dir` holds a data set: a dataset.json, or token files as others write them.
 bool IsDataset(const std::string& dir);
 
-// A directory with train.bin, val.bin, dataset.json and the files of the tokenizer. A directory
-// with nothing but train.bin and val.bin, as nanoGPT's scripts write them (uint16), is one too,
-// with an unknown vocabulary.
+// A directory with dataset.json, the files of tokens that it lists (train.bin and val.bin, or
+// several of each) and the files of the tokenizer. A directory with nothing but uint16 token files
+// is one too, with an unknown vocabulary: nanoGPT's train.bin and val.bin, or llm.c's
+// NAME_train_000001.bin ... and NAME_val_000000.bin.
 class Dataset {
  public:
   // Throws a kInput Error if something is missing, or if counts and file sizes disagree. Where the
@@ -49,6 +58,10 @@ class Dataset {
   const DatasetInfo& info() const { return info_; }
   const TokenFile& train() const { return *train_; }
   const TokenFile& val() const { return *val_; }
+
+  // Reads all tokens and throws a kInput Error if they are not those whose hashes dataset.json has.
+  // Returns false if it has none.
+  bool Verify() const;
 
   // The directory to load the tokenizer from; throws a kInput Error if the data came without one.
   const std::string& TokenizerDir() const;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "folio/base/hash.h"
 #include "folio/io/file.h"
 #include "folio/io/test_files.h"
 
@@ -19,6 +20,7 @@ class Datasets : public InTemporaryDirectory {
     Write(kTrainFile, {1, 2, 3});
     Write(kValFile, {4, 5});
   }
+  std::string HashOf(const char* name) { return HashHex(ReadFile(At(name))); }
   DatasetInfo Info() {
     DatasetInfo info;
     info.vocab_size = 6;
@@ -26,7 +28,12 @@ class Datasets : public InTemporaryDirectory {
     info.tokenizer_hash = "00ff";
     info.train_tokens = 3;
     info.val_tokens = 2;
+    info.special = "allow";
+    info.documents = 2;
+    info.text_bytes = 17;
     info.sources = {{"a \"b\".txt", 5}};
+    info.train_shards = {{kTrainFile, 3, HashOf(kTrainFile)}};
+    info.val_shards = {{kValFile, 2, HashOf(kValFile)}};
     return info;
   }
   std::string Refusal() {
@@ -42,6 +49,11 @@ TEST_F(Datasets, WhatIsWrittenReadsBack) {
   EXPECT_EQ(dataset.info().tokenizer_kind, "char");
   EXPECT_EQ(dataset.info().tokenizer_hash, "00ff");
   ASSERT_EQ(dataset.info().sources.size(), 1u);
+  EXPECT_EQ(dataset.info().special, "allow");
+  EXPECT_EQ(dataset.info().documents, 2);
+  EXPECT_EQ(dataset.info().text_bytes, 17);
+  EXPECT_EQ(dataset.info().train_shards, Info().train_shards);
+  EXPECT_TRUE(dataset.Verify());
   EXPECT_EQ(dataset.info().sources[0].path, "a \"b\".txt");
   EXPECT_EQ(dataset.train().size(), 3);
   EXPECT_EQ(dataset.val().size(), 2);
@@ -71,7 +83,7 @@ TEST_F(Datasets, ADescriptionWithWrongMembersIsRefused) {
     WriteFileAtomically(At(kDatasetFile), bad.replace(at, from.size(), to));
     return Refusal();
   };
-  EXPECT_NE(with("\"format_version\": 1", "\"format_version\": 2").find("version 2"),
+  EXPECT_NE(with("\"format_version\": 2", "\"format_version\": 3").find("version 3"),
             std::string::npos);
   EXPECT_NE(with("uint16", "uint8").find("\"dtype\""), std::string::npos);
   EXPECT_NE(with("\"vocab_size\": 6", "\"vocab_size\": -6").find("\"vocab_size\""),
@@ -80,7 +92,54 @@ TEST_F(Datasets, ADescriptionWithWrongMembersIsRefused) {
             std::string::npos);
   EXPECT_NE(with("\"val_tokens\"", "\"other\"").find("\"val_tokens\""), std::string::npos);
   EXPECT_NE(with("\"bytes\": 5", "\"bytes\": \"5\"").find("source"), std::string::npos);
+  EXPECT_TRUE(Contains(with("\"file\": \"val.bin\"", "\"file\": \"../val.bin\""), "\"val\""));
+  EXPECT_TRUE(Contains(with("\"file\": \"val.bin\"", "\"name\": \"val.bin\""), "\"val\""));
+  EXPECT_TRUE(Contains(with("\"tokens\": 3", "\"tokens\": 4"), "says 4 tokens, the file has 3"));
+  EXPECT_TRUE(Contains(with("\"format\": \"folio\"", "\"format\": \"npy\""), "\"format\""));
   EXPECT_NE(with("{", "[").find("not valid JSON"), std::string::npos);
+}
+
+TEST_F(Datasets, VersionOneStillOpens) {
+  WriteBoth();
+  WriteFileAtomically(At(kDatasetFile),
+                      R"({"format_version": 1, "dtype": "uint16", "vocab_size": 6,
+                          "tokenizer": "char", "tokenizer_hash": "00ff", "train_tokens": 3,
+                          "val_tokens": 2, "sources": [{"path": "a.txt", "bytes": 5}]})");
+  const Dataset dataset(At("").string());
+  EXPECT_EQ(dataset.train().size(), 3);
+  EXPECT_EQ(dataset.info().documents, 0);
+  EXPECT_FALSE(dataset.Verify());
+}
+
+TEST_F(Datasets, SeveralFilesAreOnePart) {
+  WriteBoth();
+  Write("x.bin", {1, 2});
+  Write("y.bin", {3});
+  DatasetInfo info = Info();
+  info.train_shards = {{"x.bin", 2, HashOf("x.bin")}, {"y.bin", 1, HashOf("y.bin")}};
+  WriteDatasetInfo(At("").string(), info);
+  const Dataset dataset(At("").string());
+  std::vector<int32_t> out(3);
+  dataset.train().Read(0, out);
+  EXPECT_EQ(out, (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_TRUE(dataset.Verify());
+  Write("y.bin", {2});
+  const std::string error = ErrorOf([&] { Dataset(At("").string()).Verify(); }, ErrorKind::kInput);
+  EXPECT_TRUE(Contains(error, "y.bin: not the tokens"));
+}
+
+TEST_F(Datasets, TheFilesOfLlmCAreADataSet) {
+  Write("corpus_train_000002.bin", {3});
+  Write("corpus_train_000001.bin", {1, 2});
+  EXPECT_FALSE(IsDataset(At("").string()));
+  WriteFileAtomically(At("corpus_val_000000.bin"), TokenHeader(1) + std::string("\4\0", 2));
+  Write("retrain.bin", {9});
+  const Dataset dataset(At("").string());
+  std::vector<int32_t> out(3);
+  ASSERT_EQ(dataset.train().size(), 3);
+  dataset.train().Read(0, out);
+  EXPECT_EQ(out, (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_EQ(dataset.info().val_tokens, 1);
 }
 
 TEST_F(Datasets, ABareNanoGptDirectoryOpensButHasNoTokenizer) {

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/hash.h"
 
 namespace folio {
 namespace {
@@ -18,17 +22,39 @@ int64_t Bytes(TokenWidth width) {
 
 // Widens little-endian tokens into `out` and returns the largest.
 template <class Word>
-uint32_t Widen(const unsigned char* bytes, std::span<int32_t> out) {
+uint32_t WidenWords(const std::byte* bytes, std::span<int32_t> out) {
   uint32_t largest = 0;
   for (size_t i = 0; i < out.size(); ++i) {
     uint32_t value = 0;
     for (size_t b = 0; b < sizeof(Word); ++b) {
-      value |= uint32_t{bytes[i * sizeof(Word) + b]} << (8 * b);
+      value |= std::to_integer<uint32_t>(bytes[i * sizeof(Word) + b]) << (8 * b);
     }
     largest = std::max(largest, value);
     out[i] = static_cast<int32_t>(value);
   }
   return largest;
+}
+
+uint32_t Widen(const std::byte* bytes, TokenWidth width, std::span<int32_t> out) {
+  return width == TokenWidth::k16 ? WidenWords<uint16_t>(bytes, out)
+                                  : WidenWords<uint32_t>(bytes, out);
+}
+
+// Writes little-endian words; one plain loop, so that compilers turn it into vector code.
+template <class Word>
+void Narrow(std::span<const int32_t> ids, std::byte* out) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    Word word = static_cast<Word>(ids[i]);
+    if constexpr (std::endian::native == std::endian::big) {
+      Word swapped = 0;
+      for (size_t b = 0; b < sizeof(Word); ++b) {
+        swapped = static_cast<Word>(swapped << 8 | (word & 0xFF));
+        word = static_cast<Word>(word >> 8);
+      }
+      word = swapped;
+    }
+    std::memcpy(out + i * sizeof(Word), &word, sizeof(Word));
+  }
 }
 
 // The first value that an id may not have.
@@ -47,23 +73,37 @@ std::string_view TokenWidthName(TokenWidth width) {
   return width == TokenWidth::k16 ? "uint16" : "uint32";
 }
 
+void AppendTokenBytes(std::span<const int32_t> ids, TokenWidth width, std::vector<std::byte>& out) {
+  uint32_t all = 0;
+  for (const int32_t id : ids) all |= static_cast<uint32_t>(id);
+  FOLIO_CHECK(all <= (width == TokenWidth::k16 ? 0xFFFFu : 0x7FFFFFFFu),
+              "id does not fit the width");
+  const size_t begin = out.size();
+  out.resize(begin + ids.size() * static_cast<size_t>(width));
+  if (width == TokenWidth::k16) {
+    Narrow<uint16_t>(ids, out.data() + begin);
+  } else {
+    Narrow<uint32_t>(ids, out.data() + begin);
+  }
+}
+
 TokenWriter::TokenWriter(const std::string& path, TokenWidth width) : file_(path), width_(width) {
   buffer_.reserve(kBufferBytes);
 }
 
 void TokenWriter::Append(std::span<const int32_t> ids) {
-  for (const int32_t id : ids) {
-    FOLIO_CHECK(id >= 0 && (width_ == TokenWidth::k32 || id < 65536), "id does not fit the width");
-    for (int64_t b = 0; b < Bytes(width_); ++b) {
-      buffer_.push_back(static_cast<unsigned char>(static_cast<uint32_t>(id) >> (8 * b)));
-    }
+  tokens_ += static_cast<int64_t>(ids.size());
+  while (!ids.empty()) {
+    const size_t room = (kBufferBytes - buffer_.size()) / static_cast<size_t>(width_);
+    const size_t count = std::min(room, ids.size());
+    AppendTokenBytes(ids.first(count), width_, buffer_);
+    ids = ids.subspan(count);
     if (buffer_.size() == kBufferBytes) Flush();
   }
-  tokens_ += static_cast<int64_t>(ids.size());
 }
 
 void TokenWriter::Flush() {
-  file_.Write(std::as_bytes(std::span(buffer_)));
+  file_.Write(std::span<const std::byte>(buffer_));
   buffer_.clear();
 }
 
@@ -73,36 +113,66 @@ void TokenWriter::Finish() {
 }
 
 TokenFile::TokenFile(const std::string& path, TokenWidth width, int64_t vocab_size)
-    : path_(path),
-      file_(path),
-      width_(width),
-      vocab_size_(vocab_size),
-      bytes_(reinterpret_cast<const unsigned char*>(file_.bytes().data())),
-      tokens_(static_cast<int64_t>(file_.bytes().size()) / Bytes(width)) {
+    : TokenFile(std::vector{path}, path, width, vocab_size) {}
+
+TokenFile::TokenFile(const std::vector<std::string>& paths, std::string name, TokenWidth width,
+                     int64_t vocab_size)
+    : name_(std::move(name)), width_(width), vocab_size_(vocab_size) {
   FOLIO_CHECK(vocab_size >= 0, "a vocabulary has no negative size");
-  if (static_cast<int64_t>(file_.bytes().size()) % Bytes(width) != 0) {
-    throw InputError(
-        fmt::format("{}: not a file of {} tokens", path, TokenWidthName(width)),
-        fmt::format("{} bytes are no multiple of {}", file_.bytes().size(), Bytes(width)),
-        "the file is cut short or of another type; prepare the data again");
+  FOLIO_CHECK(!paths.empty(), "tokens lie in a file");
+  shards_.reserve(paths.size());
+  for (const std::string& path : paths) Add(path);
+}
+
+void TokenFile::Add(const std::string& path) {
+  Shard shard;
+  shard.path = path;
+  shard.file = MappedFile(path);
+  shard.bytes = shard.file.bytes();
+  shard.begin = tokens_;
+  if (width_ == TokenWidth::k16 && ReadTokenHeader(shard.bytes, path)) {
+    shard.bytes = shard.bytes.subspan(kTokenHeaderBytes);
   }
+  const size_t width = static_cast<size_t>(width_);
+  if (shard.bytes.size() % width != 0) {
+    throw InputError(fmt::format("{}: not a file of {} tokens", path, TokenWidthName(width_)),
+                     fmt::format("{} bytes are no multiple of {}", shard.bytes.size(), width),
+                     "the file is cut short or of another type; prepare the data again");
+  }
+  shard.tokens = static_cast<int64_t>(shard.bytes.size() / width);
+  tokens_ += shard.tokens;
+  shards_.push_back(std::move(shard));
+}
+
+template <class F>
+void TokenFile::ForRuns(int64_t begin, int64_t count, F&& f) const {
+  auto shard = std::upper_bound(shards_.begin(), shards_.end(), begin,
+                                [](int64_t at, const Shard& other) { return at < other.begin; });
+  for (--shard; count > 0; ++shard) {
+    const int64_t at = begin - shard->begin;
+    const int64_t run = std::min(count, shard->tokens - at);
+    f(shard->bytes.data() + at * Bytes(width_), run);
+    begin += run;
+    count -= run;
+  }
+}
+
+std::string TokenFile::ShardHash(size_t shard) const {
+  const std::span<const std::byte> bytes = shards_[shard].bytes;
+  shards_[shard].file.Advise(MappedFile::Access::kSequential);
+  return HashHex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 uint32_t TokenFile::At(int64_t i) const {
   int32_t value = 0;
-  const unsigned char* bytes = bytes_ + i * Bytes(width_);
-  if (width_ == TokenWidth::k16) {
-    Widen<uint16_t>(bytes, {&value, 1});
-  } else {
-    Widen<uint32_t>(bytes, {&value, 1});
-  }
+  ForRuns(i, 1, [&](const std::byte* bytes, int64_t) { Widen(bytes, width_, {&value, 1}); });
   return static_cast<uint32_t>(value);
 }
 
 void TokenFile::FailAt(int64_t begin, int64_t end, uint32_t limit) const {
   while (begin < end && At(begin) < limit) ++begin;
   throw InputError(
-      fmt::format("{}: token {} is outside the vocabulary", path_, At(begin)),
+      fmt::format("{}: token {} is outside the vocabulary", name_, At(begin)),
       fmt::format("at position {}; ids must be below {}", begin, limit),
       "use the data with the tokenizer that it was prepared with, or prepare it again");
 }
@@ -110,9 +180,12 @@ void TokenFile::FailAt(int64_t begin, int64_t end, uint32_t limit) const {
 void TokenFile::Read(int64_t begin, std::span<int32_t> out) const {
   const int64_t count = static_cast<int64_t>(out.size());
   FOLIO_CHECK(begin >= 0 && count <= tokens_ && begin <= tokens_ - count, "outside the file");
-  const unsigned char* bytes = bytes_ + begin * Bytes(width_);
-  const uint32_t largest =
-      width_ == TokenWidth::k16 ? Widen<uint16_t>(bytes, out) : Widen<uint32_t>(bytes, out);
+  uint32_t largest = 0;
+  std::span<int32_t> rest = out;
+  ForRuns(begin, count, [&](const std::byte* bytes, int64_t run) {
+    largest = std::max(largest, Widen(bytes, width_, rest.first(static_cast<size_t>(run))));
+    rest = rest.subspan(static_cast<size_t>(run));
+  });
   const uint32_t limit = Limit(vocab_size_);
   if (count > 0 && largest >= limit) FailAt(begin, begin + count, limit);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -7,19 +8,23 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/data/token_header.h"
 #include "folio/io/file.h"
 
 namespace folio {
 
-// Bytes of one token in a file: raw little-endian uint16 or uint32 without a header.
+// Bytes of one token in a file: little-endian uint16 or uint32.
 enum class TokenWidth { k16 = 2, k32 = 4 };
 
 // The narrowest width that holds ids 0 .. vocab_size - 1.
 TokenWidth WidthForVocab(int64_t vocab_size);
 std::string_view TokenWidthName(TokenWidth width);  // "uint16", "uint32"
 
-// Writes a token file piece by piece with bounded memory. The file appears under its name only when
-// Finish is called.
+// Appends the ids as a file holds them. REQUIRES: every id is at least 0 and fits the width.
+void AppendTokenBytes(std::span<const int32_t> ids, TokenWidth width, std::vector<std::byte>& out);
+
+// Writes a token file without a header piece by piece with bounded memory. The file appears under
+// its name only when Finish is called.
 class TokenWriter {
  public:
   TokenWriter(const std::string& path, TokenWidth width);
@@ -35,38 +40,59 @@ class TokenWriter {
   AtomicFile file_;
   TokenWidth width_;
   int64_t tokens_ = 0;
-  std::vector<unsigned char> buffer_;
+  std::vector<std::byte> buffer_;
 };
 
-// A memory-mapped token file; positions are 64-bit.
+// The tokens of one memory-mapped file, or of several, one after the other; with or without llm.c's
+// header. Positions are 64-bit.
 class TokenFile {
  public:
   // `vocab_size` bounds the ids that may be read; 0 if it is not known. Throws a kInput Error if
-  // the file's size is not a multiple of the width.
+  // a file's size does not fit the width or its header.
   TokenFile(const std::string& path, TokenWidth width, int64_t vocab_size);
+  // `name` stands for all of them in messages.
+  TokenFile(const std::vector<std::string>& paths, std::string name, TokenWidth width,
+            int64_t vocab_size);
 
   int64_t size() const { return tokens_; }
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return name_; }
   TokenWidth width() const { return width_; }
   int64_t vocab_size() const { return vocab_size_; }
+
+  size_t shards() const { return shards_.size(); }
+  const std::string& shard_path(size_t shard) const { return shards_[shard].path; }
+  int64_t shard_tokens(size_t shard) const { return shards_[shard].tokens; }
+  // HashHex of its tokens' bytes; reads all of them.
+  std::string ShardHash(size_t shard) const;
 
   // Tokens [begin, begin + out.size()). Throws a kInput Error naming the position if an id is
   // outside the vocabulary. REQUIRES: 0 <= begin and begin + out.size() <= size().
   void Read(int64_t begin, std::span<int32_t> out) const;
 
-  // Reads the whole file and throws like Read at the first id that is not below `vocab_size`.
+  // Reads everything and throws like Read at the first id that is not below `vocab_size`.
   void Validate(int64_t vocab_size) const;
 
  private:
+  struct Shard {
+    std::string path;
+    MappedFile file;
+    std::span<const std::byte> bytes;  // of the tokens
+    int64_t begin = 0;                 // its first token's place among all
+    int64_t tokens = 0;
+  };
+
+  void Add(const std::string& path);
+  // Calls f(bytes, tokens) for the runs of bytes that tokens [begin, begin + count) lie in.
+  template <class F>
+  void ForRuns(int64_t begin, int64_t count, F&& f) const;
   uint32_t At(int64_t i) const;
   [[noreturn]] void FailAt(int64_t begin, int64_t end, uint32_t limit) const;
 
-  std::string path_;
-  MappedFile file_;
+  std::string name_;
   TokenWidth width_;
   int64_t vocab_size_;
-  const unsigned char* bytes_;  // of file_
-  int64_t tokens_;
+  int64_t tokens_ = 0;
+  std::vector<Shard> shards_;  // in order
 };
 
 }  // namespace folio

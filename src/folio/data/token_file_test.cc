@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "folio/base/hash.h"
 #include "folio/io/file.h"
 #include "folio/io/test_files.h"
 
@@ -81,6 +82,68 @@ TEST_F(TokenFiles, ReadingPastTheEndIsAProgrammersMistake) {
   std::vector<int32_t> out(2);
   EXPECT_DEATH(file.Read(2, out), "outside the file");
   EXPECT_DEATH(file.Read(-1, out), "outside the file");
+}
+
+TEST_F(TokenFiles, SeveralFilesReadAsOne) {
+  const std::vector<std::vector<int32_t>> parts = {{}, {0, 1, 2}, {}, {3}, {4, 5, 6, 7}, {}};
+  std::vector<std::string> paths;
+  for (const std::vector<int32_t>& part : parts) {
+    paths.push_back(At(std::to_string(paths.size())).string());
+    TokenWriter writer(paths.back(), TokenWidth::k32);
+    writer.Append(part);
+    writer.Finish();
+  }
+  const TokenFile file(paths, "all of it", TokenWidth::k32, 7);
+  ASSERT_EQ(file.size(), 8);
+  EXPECT_EQ(file.shards(), parts.size());
+  EXPECT_EQ(file.shard_tokens(4), 4);
+  for (int64_t begin = 0; begin <= 7; ++begin) {
+    for (int64_t count = 0; begin + count <= 7; ++count) {
+      std::vector<int32_t> out(static_cast<size_t>(count), -1);
+      file.Read(begin, out);
+      for (int64_t i = 0; i < count; ++i) EXPECT_EQ(out[static_cast<size_t>(i)], begin + i);
+    }
+  }
+  std::vector<int32_t> out(5);
+  EXPECT_TRUE(Contains(ErrorOf([&] { file.Read(3, out); }, ErrorKind::kInput),
+                       "all of it: token 7 is outside", "position 7"));
+  EXPECT_DEATH(file.Read(4, out), "outside the file");
+}
+
+TEST_F(TokenFiles, TheHeaderOfLlmCIsNoToken) {
+  const std::string tokens = ReadFile(Write(TokenWidth::k16, {7, 50256, 9}));
+  const std::string header = TokenHeader(3);
+  ASSERT_EQ(header.size(), 1024u);
+  EXPECT_EQ(header.substr(0, 16), std::string("\x88\xD8\x34\x01\x01\0\0\0\x03\0\0\0\0\0\0\0", 16));
+  const std::string path = At("t.bin").string();
+  WriteFileAtomically(path, header + tokens);
+  const TokenFile file(path, TokenWidth::k16, 50257);
+  ASSERT_EQ(file.size(), 3);
+  std::vector<int32_t> out(3);
+  file.Read(0, out);
+  EXPECT_EQ(out, (std::vector<int32_t>{7, 50256, 9}));
+  EXPECT_EQ(file.ShardHash(0), HashHex(tokens));
+  for (const std::string& bad : {header + tokens.substr(2), header + tokens + "xy", header}) {
+    WriteFileAtomically(path, bad);
+    EXPECT_TRUE(Contains(ErrorOf([&] { TokenFile(path, TokenWidth::k16, 0); }, ErrorKind::kInput),
+                         "wrong length", "3 tokens"));
+  }
+  // Tokens that begin like a header and go on otherwise are tokens.
+  std::string other = header + tokens;
+  other[1023] = 1;
+  WriteFileAtomically(path, other);
+  EXPECT_EQ(TokenFile(path, TokenWidth::k16, 0).size(), 515);
+}
+
+TEST(TokenBytes, IdsThatDoNotFitAreAProgrammersMistake) {
+  std::vector<std::byte> out;
+  const std::vector<int32_t> wide = {1, 65536}, negative = {-1, 1};
+  EXPECT_DEATH(AppendTokenBytes(wide, TokenWidth::k16, out), "does not fit");
+  EXPECT_DEATH(AppendTokenBytes(negative, TokenWidth::k16, out), "does not fit");
+  EXPECT_DEATH(AppendTokenBytes(negative, TokenWidth::k32, out), "does not fit");
+  AppendTokenBytes(wide, TokenWidth::k32, out);
+  AppendTokenBytes(std::vector{65535}, TokenWidth::k16, out);
+  EXPECT_EQ(out.size(), 10u);
 }
 
 TEST(TokenWidths, SixteenBitsHold65536Ids) {

@@ -35,6 +35,12 @@ std::string ReadFile(const fs::path& path, uint64_t max_bytes) {
   struct stat info;
   if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
 
+  const auto refuse = [&] {
+    throw InputError(fmt::format("cannot read {}", path.string()),
+                     fmt::format("it is longer than the {} bytes allowed here", max_bytes));
+  };
+  if (S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) > max_bytes) refuse();
+
   std::string bytes;
   size_t used = 0;
   // Room for the size that the file claims and one byte more, so that its end is seen at once; but
@@ -48,10 +54,7 @@ std::string ReadFile(const fs::path& path, uint64_t max_bytes) {
     if (got < 0) ThrowCannotRead(path, errno);
     if (got == 0) break;
     used += static_cast<size_t>(got);
-    if (used > max_bytes) {
-      throw InputError(fmt::format("cannot read {}", path.string()),
-                       fmt::format("it is longer than the {} bytes allowed here", max_bytes));
-    }
+    if (used > max_bytes) refuse();
     if (used == bytes.size()) bytes.resize(bytes.size() * 2);
   }
   bytes.resize(used);

@@ -16,13 +16,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-[[noreturn]] void ThrowAt(std::string_view text, size_t offset, const std::string& where,
+// Where a text lies, for messages.
+struct Place {
+  const std::string& name;
+  int64_t line;  // on which it begins
+};
+
+[[noreturn]] void ThrowAt(std::string_view text, size_t offset, const Place& place,
                           std::string cause) {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
   const auto lines = std::count(before.begin(), before.end(), '\n');
   const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0: the first line
   throw InputError(
-      fmt::format("{}:{}:{}: not valid JSON", where, lines + 1, before.size() - line_begin + 1),
+      fmt::format("{}:{}:{}: not valid JSON", place.name, place.line + lines,
+                  before.size() - line_begin + 1),
       std::move(cause), "mend the file, or copy it again if it should be whole");
 }
 
@@ -53,8 +60,8 @@ class CountingIterator {
 // Builds the value, and refuses what the format leaves open: repeated keys and endless nesting.
 class Builder : public nlohmann::json_sax<Json> {
  public:
-  Builder(std::string_view text, const std::string& where, const size_t& count)
-      : text_(text), where_(where), count_(count) {}
+  Builder(std::string_view text, const Place& place, const size_t& count)
+      : text_(text), place_(place), count_(count) {}
 
   Json Take() { return std::move(root_); }
 
@@ -74,7 +81,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool key(string_t& key) override {
     Level& level = levels_.back();
     if (!level.keys.insert(key).second) {
-      ThrowAt(text_, count_, where_, fmt::format("the key \"{}\" appears twice", key));
+      ThrowAt(text_, count_, place_, fmt::format("the key \"{}\" appears twice", key));
     }
     level.key = std::move(key);
     return true;
@@ -89,7 +96,7 @@ class Builder : public nlohmann::json_sax<Json> {
     const size_t begin = colon != message.npos     ? colon + 2
                          : bracket != message.npos ? bracket + 2
                                                    : 0;
-    ThrowAt(text_, position == 0 ? 0 : position - 1, where_, std::string(message.substr(begin)));
+    ThrowAt(text_, position == 0 ? 0 : position - 1, place_, std::string(message.substr(begin)));
   }
 
  private:
@@ -122,7 +129,7 @@ class Builder : public nlohmann::json_sax<Json> {
   }
   bool Open(Json value) {
     if (levels_.size() >= static_cast<size_t>(kMaxJsonDepth)) {
-      ThrowAt(text_, count_, where_, fmt::format("nested deeper than {} levels", kMaxJsonDepth));
+      ThrowAt(text_, count_, place_, fmt::format("nested deeper than {} levels", kMaxJsonDepth));
     }
     levels_.push_back({Add(std::move(value)), {}, {}});
     return true;
@@ -133,7 +140,7 @@ class Builder : public nlohmann::json_sax<Json> {
   }
 
   std::string_view text_;
-  const std::string& where_;
+  const Place& place_;
   const size_t& count_;
   Json root_;
   std::vector<Level> levels_;
@@ -141,12 +148,13 @@ class Builder : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
-Json ParseJson(std::string_view text, const std::string& where) {
+Json ParseJson(std::string_view text, const std::string& where, int64_t line) {
+  const Place place = {where, line};
   // nlohmann's reader takes a zero byte for the end of the text.
   const size_t zero = text.find('\0');
-  if (zero != text.npos) ThrowAt(text, zero, where, "a zero byte");
+  if (zero != text.npos) ThrowAt(text, zero, place, "a zero byte");
   size_t count = 0;
-  Builder builder(text, where, count);
+  Builder builder(text, place, count);
   Json::sax_parse(CountingIterator(text.data(), &count),
                   CountingIterator(text.data() + text.size(), &count), &builder);
   return builder.Take();

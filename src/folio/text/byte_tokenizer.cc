@@ -4,7 +4,7 @@
 
 namespace folio {
 
-ByteTokenizer::ByteTokenizer() {
+ByteTokenizer::ByteTokenizer() : specials_{{{std::string(kEndOfTextToken), kEndOfText}}} {
   for (size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = static_cast<char>(i);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -17,12 +18,20 @@ class ByteTokenizer final : public Tokenizer {
   std::string_view kind() const override { return "bytes"; }
   int64_t vocab_size() const override { return 257; }
   size_t EncodePrefix(std::string_view text, std::vector<int32_t>& ids) const override;
+  size_t EncodeDecided(std::string_view text, std::vector<int32_t>& ids) const override {
+    return EncodePrefix(text, ids);
+  }
+  size_t FindCut(std::string_view text, size_t at) const override {
+    return std::min(at, text.size());
+  }
   std::string_view TokenBytes(int32_t id) const override;
   std::optional<int32_t> end_of_text() const override { return kEndOfText; }
+  std::span<const SpecialToken> special_tokens() const override { return specials_; }
   std::string FileContents() const override;
 
  private:
   std::array<char, 256> bytes_;
+  std::array<SpecialToken, 1> specials_;
 };
 
 }  // namespace folio

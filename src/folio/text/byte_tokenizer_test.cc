@@ -15,10 +15,13 @@ TEST(ByteTokenizer, EveryByteIsItsOwnToken) {
   EXPECT_EQ(tokenizer.Decode(ids), all);
 }
 
-TEST(ByteTokenizer, EndOfTextNeverComesFromText) {
+TEST(ByteTokenizer, EndOfTextComesFromTextOnlyWhereItIsAllowed) {
   const ByteTokenizer tokenizer;
   const std::string name = "<|endoftext|>";
-  EXPECT_EQ(tokenizer.Encode(name).size(), name.size());
+  EXPECT_EQ(tokenizer.EncodeOrdinary(name).size(), name.size());
+  EXPECT_THROW(tokenizer.Encode(name), Error);
+  EXPECT_EQ(tokenizer.Encode("a" + name, "text", SpecialRule::Allow()),
+            (std::vector<int32_t>{'a', 256}));
   EXPECT_EQ(tokenizer.end_of_text(), 256);
   EXPECT_EQ(tokenizer.TokenBytes(256), name);
   EXPECT_EQ(tokenizer.vocab_size(), 257);

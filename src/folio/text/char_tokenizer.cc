@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "folio/base/check.h"
 #include "folio/text/tokenizer_file.h"
 
@@ -39,6 +41,12 @@ size_t CharTokenizer::EncodePrefix(std::string_view text, std::vector<int32_t>& 
     at += c.length;
   }
   return text.size();
+}
+
+size_t CharTokenizer::FindCut(std::string_view text, size_t at) const {
+  at = std::min(at, text.size());
+  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+  return at;
 }
 
 std::string_view CharTokenizer::TokenBytes(int32_t id) const {

@@ -19,6 +19,10 @@ class CharTokenizer final : public Tokenizer {
   std::string_view kind() const override { return "char"; }
   int64_t vocab_size() const override { return static_cast<int64_t>(starts_.size()) - 1; }
   size_t EncodePrefix(std::string_view text, std::vector<int32_t>& ids) const override;
+  size_t EncodeDecided(std::string_view text, std::vector<int32_t>& ids) const override {
+    return EncodePrefix(text, ids);
+  }
+  size_t FindCut(std::string_view text, size_t at) const override;
   std::string_view TokenBytes(int32_t id) const override;
   std::optional<int32_t> end_of_text() const override { return std::nullopt; }
   std::string FileContents() const override;

@@ -3,8 +3,14 @@
 #include <fmt/format.h>
 
 #include "folio/base/hash.h"
+#include "folio/text/special_tokens.h"
 
 namespace folio {
+namespace {
+
+constexpr size_t kCountGrain = size_t{1} << 17;  // bytes of which Count keeps the ids
+
+}  // namespace
 
 void Tokenizer::CheckId(int32_t id) const {
   if (id >= 0 && id < vocab_size()) return;
@@ -13,22 +19,78 @@ void Tokenizer::CheckId(int32_t id) const {
                    "use the tokenizer that the tokens were made with");
 }
 
-std::vector<int32_t> Tokenizer::Encode(std::string_view text, std::string_view where) const {
+std::vector<int32_t> Tokenizer::Encode(std::string_view text, std::string_view where,
+                                       const SpecialRule& rule) const {
+  const SpecialFinder finder(special_tokens(), rule);
+  finder.CheckDisallowed(text, where);
   std::vector<int32_t> ids;
-  EncodeAppend(text, ids, where);
+  for (size_t at = 0;;) {
+    const SpecialFinder::Match special = finder.Next(text, at);
+    const size_t end = special.token == nullptr ? text.size() : special.begin;
+    const size_t done = at + EncodePrefix(text.substr(at, end - at), ids);
+    if (done < end) throw CannotEncode(*this, text.substr(0, end), done, {}, where);
+    if (special.token == nullptr) return ids;
+    ids.push_back(special.token->id);
+    at = special.end();
+  }
+}
+
+std::vector<int32_t> Tokenizer::EncodeOrdinary(std::string_view text,
+                                               std::string_view where) const {
+  std::vector<int32_t> ids;
+  const size_t done = EncodePrefix(text, ids);
+  if (done < text.size()) throw CannotEncode(*this, text, done, {}, where);
   return ids;
 }
 
-void Tokenizer::EncodeAppend(std::string_view text, std::vector<int32_t>& ids,
-                             std::string_view where) const {
-  const size_t done = EncodePrefix(text, ids);
-  if (done < text.size()) throw CannotEncode(*this, text, done, {}, where);
+int64_t Tokenizer::Count(std::string_view text, std::string_view where) const {
+  int64_t count = 0;
+  std::vector<int32_t> ids;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end =
+        text.size() - at > kCountGrain ? FindCut(text, at + kCountGrain) : text.size();
+    ids.clear();
+    const size_t done = at + EncodePrefix(text.substr(at, end - at), ids);
+    if (done < end) throw CannotEncode(*this, text, done, {}, where);
+    count += static_cast<int64_t>(ids.size());
+    at = end;
+  }
+  return count;
 }
 
 std::string Tokenizer::Decode(std::span<const int32_t> ids) const {
-  std::string text;
-  for (const int32_t id : ids) text += TokenBytes(id);
-  return text;
+  std::string bytes;
+  bytes.reserve(ids.size());
+  for (const int32_t id : ids) bytes += TokenBytes(id);
+  return bytes;
+}
+
+std::string Tokenizer::DecodeText(std::span<const int32_t> ids) const {
+  return ReplaceInvalidUtf8(Decode(ids));
+}
+
+DecodedText DecodeWithOffsets(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
+  const std::string bytes = tokenizer.Decode(ids);
+  DecodedText decoded;
+  decoded.bytes.reserve(ids.size());
+  decoded.chars.reserve(ids.size());
+  // The character with number `number` begins at byte `at` and ends where the next begins.
+  size_t at = 0;
+  size_t next = bytes.empty() ? 0 : DecodeUtf8(bytes).length;
+  size_t number = 0;
+  size_t begin = 0;
+  for (const int32_t id : ids) {
+    while (at < bytes.size() && begin >= next) {
+      at = next;
+      ++number;
+      if (at < bytes.size()) next += DecodeUtf8(bytes, at).length;
+    }
+    decoded.bytes.push_back(begin);
+    decoded.chars.push_back(number);
+    begin += tokenizer.TokenBytes(id).size();
+  }
+  decoded.text = ReplaceInvalidUtf8(bytes);
+  return decoded;
 }
 
 std::string Tokenizer::hash() const {

@@ -13,18 +13,50 @@
 
 namespace folio {
 
+// A token that stands for itself and is never made of others: <|endoftext|>.
+struct SpecialToken {
+  std::string text;
+  int32_t id = 0;
+
+  bool operator==(const SpecialToken&) const = default;
+};
+
+// What is done where the text contains a special token's text; the semantics of tiktoken.
+struct SpecialRule {
+  bool allow_all = false;
+  std::vector<std::string> allow = {};  // these become their token
+  // Those that are not allowed and are disallowed make the text an error; the others are text.
+  bool disallow_all = true;
+  std::vector<std::string> disallow = {};
+
+  static SpecialRule Raise() { return {}; }
+  static SpecialRule Allow() { return {.allow_all = true}; }
+  static SpecialRule Ordinary() { return {.disallow_all = false}; }
+};
+
 // Text to token ids and back. Ids are 0 .. vocab_size() - 1. Immutable once made: any number of
 // threads may use one. Nothing is added to a text: no leading space, no special tokens.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  virtual std::string_view kind() const = 0;  // "char", "bytes"
+  virtual std::string_view kind() const = 0;  // "char", "bytes", "bpe"
   virtual int64_t vocab_size() const = 0;
 
   // Appends the ids of `text` up to the first thing it has no token for; returns how many bytes
-  // that was, text.size() if all of it.
+  // that was, text.size() if all of it. What looks like a special token is ordinary text.
   virtual size_t EncodePrefix(std::string_view text, std::vector<int32_t>& ids) const = 0;
+
+  // As EncodePrefix, for the beginning of a longer text: stops at a place up to which the ids are
+  // the same whatever follows, and at which the rest may be encoded by itself. Returns that place.
+  // That is no earlier than any place that FindCut finds in `text` without an incomplete character
+  // at its end, but for a character before it that there is no token for.
+  virtual size_t EncodeDecided(std::string_view text, std::vector<int32_t>& ids) const = 0;
+
+  // The first place in [at, text.size()) where the text can be cut: the ids of both parts, one
+  // after the other, are those of the whole, whatever stands before and behind `text` if it begins
+  // and ends at characters. `at` may be inside a character. text.size() if there is none.
+  virtual size_t FindCut(std::string_view text, size_t at) const = 0;
 
   // The bytes of one token; valid as long as the tokenizer. Throws a kInput Error if there is no
   // such id.
@@ -33,38 +65,59 @@ class Tokenizer {
   // The token that stands between texts and never comes from encoding one.
   virtual std::optional<int32_t> end_of_text() const = 0;
 
+  // Distinct, none of them empty. end_of_text() is among them.
+  virtual std::span<const SpecialToken> special_tokens() const { return {}; }
+
   // The contents of tokenizer.json: the same for the same tokenizer, so that its hash is its
   // identity.
   virtual std::string FileContents() const = 0;
 
-  // Ids of the whole text. What it has no token for is a kInput Error that names the character and
-  // its line and column in `where` ("prompt", a file).
-  std::vector<int32_t> Encode(std::string_view text, std::string_view where = "text") const;
-  void EncodeAppend(std::string_view text, std::vector<int32_t>& ids,
-                    std::string_view where = "text") const;
+  // Ids of the whole text, in which `rule` says what becomes of special tokens: the leftmost, of
+  // several that begin there the longest; the text on either side is encoded by itself. A special
+  // token that is disallowed is a kInput Error, raised before anything is encoded. What the
+  // tokenizer has no token for is a kInput Error that names the character and its line and column
+  // in `where` ("prompt", a file).
+  std::vector<int32_t> Encode(std::string_view text, std::string_view where = "text",
+                              const SpecialRule& rule = SpecialRule::Raise()) const;
+  // Special tokens are ordinary text.
+  std::vector<int32_t> EncodeOrdinary(std::string_view text, std::string_view where = "text") const;
+  // How many ids EncodeOrdinary returns.
+  int64_t Count(std::string_view text, std::string_view where = "text") const;
 
   // The bytes of the tokens, which need not be UTF-8. Throws like TokenBytes.
-  std::string Decode(std::span<const int32_t> ids) const;
+  virtual std::string Decode(std::span<const int32_t> ids) const;
+  // The same as UTF-8: U+FFFD for each maximal ill-formed subpart.
+  std::string DecodeText(std::span<const int32_t> ids) const;
 
   // HashHex of FileContents().
   std::string hash() const;
 
   // Writes tokenizer.json and tokenizer_config.json into the existing directory `dir`: a tokenizer
-  // that Hugging Face's libraries open with the same ids.
-  void Save(const std::string& dir) const;
+  // that Hugging Face's libraries open with the same ids. A byte-level BPE also writes vocab.json
+  // and merges.txt.
+  virtual void Save(const std::string& dir) const;
 
  protected:
   void CheckId(int32_t id) const;
 };
+
+// The text of the tokens and where each begins in it.
+struct DecodedText {
+  std::string text;           // UTF-8, as DecodeText
+  std::vector<size_t> bytes;  // of ids[i]: offset in Decode(ids)
+  // And in `text`, in characters; a token that begins inside a character has that character's.
+  std::vector<size_t> chars;
+};
+DecodedText DecodeWithOffsets(const Tokenizer& tokenizer, std::span<const int32_t> ids);
 
 // The kInput Error for the thing at byte `at` of `text`, which the tokenizer cannot encode;
 // `position` is where `text` begins in `where`.
 Error CannotEncode(const Tokenizer& tokenizer, std::string_view text, size_t at,
                    TextPosition position, std::string_view where);
 
-// Reads tokenizer.json, or the file of that name in a directory. Exactly the shapes that Save
-// writes are understood (also when another tool saved them again); any other is a kInput Error that
-// names what is not supported.
+// Reads a tokenizer from a directory (tokenizer.json, or vocab.json and merges.txt, or encoder.json
+// and vocab.bpe) or from one of these files or a .tiktoken file named for its encoding. What is in
+// a file and not supported is a kInput Error that names it.
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file);
 
 }  // namespace folio

@@ -7,7 +7,12 @@
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/json_parse.h"
+#include "folio/text/bpe_tokenizer.h"
+#include "folio/text/byte_names.h"
 #include "folio/text/byte_tokenizer.h"
+#include "folio/text/encodings.h"
+#include "folio/text/tokenizer_json_parts.h"
+#include "folio/text/vocab_files.h"
 
 namespace folio {
 namespace {
@@ -17,22 +22,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kAnyChar[] = R"([\s\S])";
 constexpr char kUnknown[] = "<unk>";
-
-// The printable character that GPT-2's byte alphabet gives a byte: its own where Latin-1 prints it,
-// else the next free one from U+0100.
-std::string ByteSymbol(int byte) {
-  const auto own = [](int b) {
-    return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || (b >= 0xAE && b <= 0xFF);
-  };
-  char32_t code = static_cast<char32_t>(byte);
-  if (!own(byte)) {
-    code = 0x100;
-    for (int b = 0; b < byte; ++b) code += own(b) ? 0 : 1;
-  }
-  std::string symbol;
-  AppendUtf8(code, symbol);
-  return symbol;
-}
 
 Json File(Json added_tokens, Json pre_tokenizer, Json decoder, Json model) {
   return {{"version", "1.0"},          {"truncation", nullptr},
@@ -44,7 +33,10 @@ Json File(Json added_tokens, Json pre_tokenizer, Json decoder, Json model) {
 
 Json ByteFile() {
   Json vocab = Json::object();
-  for (int byte = 0; byte < 256; ++byte) vocab[ByteSymbol(byte)] = byte;
+  for (int byte = 0; byte < 256; ++byte) {
+    const char c = static_cast<char>(byte);
+    vocab[ByteNames({&c, 1})] = byte;
+  }
   vocab[kEndOfTextToken] = ByteTokenizer::kEndOfText;
   const Json byte_level = {{"type", "ByteLevel"},
                            {"add_prefix_space", false},
@@ -86,8 +78,8 @@ std::string Printed(const Json& json) {
 
 [[noreturn]] void Refuse(const std::string& where, const std::string& what) {
   throw InputError(fmt::format("{}: {}", where, what),
-                   "folio reads the character and byte tokenizers that it writes",
-                   "prepare the data with --tokenizer char or --tokenizer bytes");
+                   "of character and byte tokenizers folio reads those that it writes",
+                   "prepare the data with --tokenizer char, bytes or a published encoding");
 }
 
 // What may be left out of a file, or be added by a newer writer of the format.
@@ -163,20 +155,30 @@ std::vector<char32_t> Characters(const Json& vocab, const std::string& where) {
   return characters;
 }
 
-std::unique_ptr<Tokenizer> FromJson(Json file, const std::string& where) {
-  if (!file.is_object() || !file.contains("model")) {
-    Refuse(where, "not a tokenizer: it has no \"model\"");
-  }
-  Json& model = file["model"];
-  const std::string type = TypeOf(model);
-  if (type == "BPE") {
-    if (model.contains("merges") && !model["merges"].empty()) {
-      Refuse(where, "a BPE model with merges is not supported");
+// The byte tokenizer is the BPE that neither splits nor merges.
+bool IsByteTokenizer(const Json& rest, const TokenizerJsonParts& parts) {
+  if (parts.any_merges || !rest.contains("pre_tokenizer")) return false;
+  const Json& pre_tokenizer = rest["pre_tokenizer"];
+  return TypeOf(pre_tokenizer) == "ByteLevel" && pre_tokenizer.contains("use_regex") &&
+         pre_tokenizer["use_regex"] == Json(false);
+}
+
+std::unique_ptr<Tokenizer> FromContents(const std::string& contents, const std::string& where) {
+  const TokenizerJsonParts parts = SplitTokenizerJson(contents, where);
+  const Json rest = ParseJson(parts.rest, where);
+  if (!rest.contains("model")) Refuse(where, "not a tokenizer: it has no \"model\"");
+  // The first writers of the format did not say that a model is BPE.
+  const std::string type = TypeOf(rest["model"]);
+  if (type == "BPE" || (type.empty() && parts.merges != parts.kNowhere)) {
+    if (!IsByteTokenizer(rest, parts)) {
+      return std::make_unique<BpeTokenizer>(ReadBpeParts(parts, contents, where));
     }
-    CheckSections(file, ByteFile(), where);
+    CheckSections(ParseJson(contents, where), ByteFile(), where);
     return std::make_unique<ByteTokenizer>();
   }
   if (type == "WordLevel") {
+    Json file = ParseJson(contents, where);
+    Json& model = file["model"];
     if (!model.contains("vocab") || !model["vocab"].is_object() || model["vocab"].empty()) {
       Refuse(where, "the model has no vocabulary");
     }
@@ -186,6 +188,72 @@ std::unique_ptr<Tokenizer> FromJson(Json file, const std::string& where) {
     return tokenizer;
   }
   Refuse(where, fmt::format("model type '{}' is not supported", type));
+}
+
+// A vocabulary and its merges, as they are named together.
+struct FilePair {
+  std::string_view vocab;
+  std::string_view merges;
+};
+constexpr FilePair kPairs[] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
+
+std::unique_ptr<Tokenizer> FromPair(const fs::path& dir, const FilePair& pair) {
+  for (const std::string_view name : {pair.vocab, pair.merges}) {
+    std::error_code ignored;
+    if (fs::exists(dir / name, ignored)) continue;
+    const std::string_view other = name == pair.vocab ? pair.merges : pair.vocab;
+    throw InputError(fmt::format("{}: {} is missing", dir.string(), name),
+                     fmt::format("{} is of no use without it", other),
+                     fmt::format("put the {} there that was published with {}", name, other));
+  }
+  return std::make_unique<BpeTokenizer>(
+      ReadVocabAndMerges((dir / pair.vocab).string(), (dir / pair.merges).string()));
+}
+
+std::unique_ptr<Tokenizer> FromTiktoken(const fs::path& path, const std::string& encoding) {
+  return std::make_unique<BpeTokenizer>(ReadTiktoken(path.string(), encoding));
+}
+
+// The .tiktoken files of published encodings in `dir`.
+std::vector<fs::path> TiktokenFiles(const fs::path& dir) {
+  std::vector<fs::path> found;
+  for (const PublishedEncoding& encoding : PublishedEncodings()) {
+    const fs::path path = dir / fmt::format("{}.tiktoken", encoding.name);
+    std::error_code ignored;
+    if (fs::exists(path, ignored)) found.push_back(path);
+  }
+  return found;
+}
+
+std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
+  std::error_code ignored;
+  if (const fs::path file = dir / kTokenizerFile; fs::exists(file, ignored)) {
+    return FromContents(ReadFile(file, kMaxVocabFileBytes), file.string());
+  }
+  for (const FilePair& pair : kPairs) {
+    if (fs::exists(dir / pair.vocab, ignored) || fs::exists(dir / pair.merges, ignored)) {
+      return FromPair(dir, pair);
+    }
+  }
+  const std::vector<fs::path> ranks = TiktokenFiles(dir);
+  if (ranks.size() == 1) {
+    // p50k_edit has the file of p50k_base, in a directory of its own.
+    const PublishedEncoding* named =
+        FindPublishedEncoding(fs::path(dir / "").parent_path().filename().string());
+    const bool own = named != nullptr && named->files[0].name == ranks[0].filename().string();
+    return FromTiktoken(ranks[0], own ? std::string(named->name) : ranks[0].stem().string());
+  }
+  if (ranks.size() > 1) {
+    throw InputError(
+        fmt::format("{}: several tokenizers here", dir.string()),
+        fmt::format("{} and {}", ranks[0].filename().string(), ranks[1].filename().string()),
+        "give the path of one of the files");
+  }
+  throw InputError(
+      fmt::format("{}: no tokenizer here", dir.string()),
+      fmt::format("expected {}, or vocab.json and merges.txt, or encoder.json and vocab.bpe",
+                  kTokenizerFile),
+      "a model trained on tokens alone has none: put the tokenizer's file there");
 }
 
 }  // namespace
@@ -215,17 +283,15 @@ void Tokenizer::Save(const std::string& dir) const {
 }
 
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file) {
-  fs::path path(dir_or_file);
+  const fs::path path(dir_or_file);
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) {
-    path /= kTokenizerFile;
-    if (!fs::exists(path, ignored)) {
-      throw InputError(fmt::format("{}: no tokenizer here", dir_or_file),
-                       fmt::format("{} is missing", kTokenizerFile),
-                       "a model trained on tokens alone has none: put the tokenizer's file there");
-    }
+  if (fs::is_directory(path, ignored)) return FromDirectory(path);
+  const std::string name = path.filename().string();
+  if (path.extension() == ".tiktoken") return FromTiktoken(path, path.stem().string());
+  for (const FilePair& pair : kPairs) {
+    if (name == pair.vocab || name == pair.merges) return FromPair(path.parent_path(), pair);
   }
-  return FromJson(ParseJson(ReadFile(path), path.string()), path.string());
+  return FromContents(ReadFile(path, kMaxVocabFileBytes), path.string());
 }
 
 }  // namespace folio

@@ -3,11 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
+#include "folio/base/rng.h"
 #include "folio/io/file.h"
 #include "folio/io/json_parse.h"
 #include "folio/io/test_files.h"
+#include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
+#include "folio/text/test_vocab.h"
+#include "folio/text/vocab_files.h"
 
 namespace folio {
 namespace {
@@ -103,7 +108,7 @@ TEST_F(TokenizerFile, NamesWhatItDoesNotSupport) {
   has(Refusal(json), "\"added_tokens\" is not supported");
   json = bytes;
   json["model"]["merges"].push_back("a b");
-  has(Refusal(json), "merges is not supported");
+  has(Refusal(json), "\"use_regex\": false does not split");
   json = bytes;
   json["pre_tokenizer"]["add_prefix_space"] = true;
   has(Refusal(json), "this \"pre_tokenizer\" is not supported");
@@ -132,6 +137,143 @@ TEST_F(TokenizerFile, RefusesACharacterVocabularyWithHolesOrDoubles) {
   has(with({{"a", 1}, {"b", 0}}), "not in the order of Unicode");
   has(with({{"a", 0}, {"bc", 1}}), "\"bc\" is not one character");
   has(with({{"a", 0}, {"", 1}}), "\"\" is not one character");
+}
+
+void WritePair(const std::filesystem::path& dir, const char* vocab, const char* merges) {
+  std::filesystem::create_directories(dir);
+  WriteFileAtomically(dir / vocab, VocabJson(SmallVocab()));
+  WriteFileAtomically(dir / merges, MergesTxt(SmallVocab()));
+}
+
+TEST_F(TokenizerFile, ABpeTokenizerIsTheSameFromWhateverFiles) {
+  const BpeTokenizer tokenizer(SmallVocab());
+  tokenizer.Save(At("").string());
+  EXPECT_EQ(Names(), (std::vector<std::string>{"merges.txt", "tokenizer.json",
+                                               "tokenizer_config.json", "vocab.json"}));
+  EXPECT_EQ(ParseJson(ReadFile(At("tokenizer_config.json")), "config")["eos_token"],
+            "<|endoftext|>");
+  WritePair(At("hf"), "vocab.json", "merges.txt");
+  WritePair(At("gpt2"), "encoder.json", "vocab.bpe");
+  for (const char* name : {"", "tokenizer.json", "vocab.json", "merges.txt", "hf", "hf/", "gpt2",
+                           "gpt2/vocab.bpe", "gpt2/encoder.json"}) {
+    const std::unique_ptr<Tokenizer> loaded = LoadTokenizer(At(name).string());
+    EXPECT_EQ(loaded->kind(), "bpe") << name;
+    EXPECT_EQ(loaded->hash(), tokenizer.hash()) << name;
+    EXPECT_EQ(loaded->Encode("hello world\n\n"), tokenizer.Encode("hello world\n\n")) << name;
+  }
+}
+
+TEST_F(TokenizerFile, TokenizerJsonComesFirst) {
+  WritePair(At(""), "vocab.json", "merges.txt");
+  ByteTokenizer().Save(At("").string());
+  EXPECT_EQ(LoadTokenizer(At("").string())->kind(), "bytes");
+  EXPECT_EQ(LoadTokenizer(At("merges.txt").string())->kind(), "bpe");
+}
+
+TEST_F(TokenizerFile, AMissingPartnerIsNamed) {
+  WritePair(At("a"), "vocab.json", "merges.txt");
+  WritePair(At("b"), "encoder.json", "vocab.bpe");
+  std::filesystem::remove(At("a/merges.txt"));
+  std::filesystem::remove(At("b/encoder.json"));
+  for (const char* name : {"a", "a/vocab.json"}) {
+    EXPECT_TRUE(Contains(ErrorOf([&] { LoadTokenizer(At(name).string()); }, ErrorKind::kInput),
+                         "merges.txt is missing", "vocab.json"));
+  }
+  for (const char* name : {"b", "b/vocab.bpe"}) {
+    EXPECT_TRUE(Contains(ErrorOf([&] { LoadTokenizer(At(name).string()); }, ErrorKind::kInput),
+                         "encoder.json is missing", "vocab.bpe"));
+  }
+}
+
+TEST_F(TokenizerFile, ATiktokenFileNeedsTheNameOfItsEncoding) {
+  const auto refusal = [&](const char* name) {
+    return ErrorOf([&] { LoadTokenizer(At(name).string()); }, ErrorKind::kInput);
+  };
+  WriteFileAtomically(At("mine.tiktoken"), "IQ== 0\n");
+  EXPECT_TRUE(Contains(refusal("mine.tiktoken"), "'mine' is not one of gpt2, r50k_base"));
+  EXPECT_TRUE(Contains(refusal(""), "no tokenizer here"));
+  WriteFileAtomically(At("o200k_base.tiktoken"), "IQ== 0\n");
+  EXPECT_TRUE(Contains(refusal(""), "o200k_base.tiktoken: rank 1 is missing"));
+  WriteFileAtomically(At("r50k_base.tiktoken"), "IQ== 0\n");
+  EXPECT_TRUE(Contains(refusal(""), "several tokenizers here", "r50k_base.tiktoken"));
+}
+
+// Without waiting for the disk.
+void Put(const std::filesystem::path& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// A byte changed, taken out, put in; a part taken out, doubled; the end missing.
+std::string Mutated(std::string text, uint64_t index) {
+  const CounterRng rng(7, 0);
+  uint64_t draw = index * 64 * 16;
+  const auto below = [&](uint64_t n) { return static_cast<size_t>(rng.Below(draw++, n)); };
+  for (size_t times = 1 + below(3); times > 0; --times) {
+    if (text.empty()) break;
+    const size_t at = below(text.size());
+    const size_t length = 1 + below(12);
+    switch (below(6)) {
+      case 0:
+        text[at] = static_cast<char>(below(256));
+        break;
+      case 1:
+        text.insert(at, 1, "\"\\{}[],: \n0-"[below(13)]);
+        break;
+      case 2:
+        text.erase(at, length);
+        break;
+      case 3:
+        text.insert(at, text.substr(at, length));
+        break;
+      case 4:
+        text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
+        break;
+      default:
+        text.resize(at);
+    }
+  }
+  return text;
+}
+
+TEST_F(TokenizerFile, ChangedFilesLoadOrAreRefused) {
+  const BpeVocab vocab = SmallVocab();
+  BpeVocab other = SmallVocab(true);
+  other.pattern = SplitPattern::kCl100k;
+  const auto load = [&](const std::filesystem::path& path) {
+    try {
+      const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(path.string());
+      const std::string text = "hello world\n\n caf\u00E9";
+      if (tokenizer->kind() == "bpe") {
+        EXPECT_EQ(tokenizer->Decode(tokenizer->EncodeOrdinary(text)), text);
+      }
+      EXPECT_FALSE(tokenizer->FileContents().empty());
+      return 1;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInput) << error.what();
+      return 0;
+    }
+  };
+  const std::string json = TokenizerJson(vocab);
+  const std::string members = json.substr(0, json.find("\"vocab\"") + 300);
+  int loaded = 0;
+  int files = 0;
+  for (uint64_t i = 0; i < 250; ++i, files += 3) {
+    // Half of the changes fall into the part before the vocabulary.
+    Put(At("tokenizer.json"), i % 4 == 0   ? Mutated(TokenizerJson(other), i)
+                              : i % 4 == 1 ? Mutated(CharTokenizerFile(Letters()), i)
+                              : i % 4 == 2 ? Mutated(json, i)
+                                           : Mutated(members, i) + json.substr(members.size()));
+    loaded += load(At("tokenizer.json"));
+    std::filesystem::remove(At("tokenizer.json"));
+    Put(At("vocab.json"), Mutated(VocabJson(vocab), 2 * i));
+    Put(At("merges.txt"), MergesTxt(vocab));
+    loaded += load(At(""));
+    Put(At("vocab.json"), VocabJson(vocab));
+    Put(At("merges.txt"), Mutated(MergesTxt(vocab), i));
+    loaded += load(At(""));
+  }
+  EXPECT_GT(loaded, files / 50);
+  EXPECT_LT(loaded, files / 2);
 }
 
 TEST_F(TokenizerFile, MissingOrBrokenFilesAreInputErrors) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/backend/cpu/targets.h"
+#include "folio/base/simd_targets.h"
 #include "folio/base/rng.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -104,8 +104,8 @@ std::vector<float> Steps(double low, double high, int count) {
 
 class CpuMath : public testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override { ForceCpuTarget(GetParam()); }
-  void TearDown() override { ForceCpuTarget(""); }
+  void SetUp() override { ForceSimdTarget(GetParam()); }
+  void TearDown() override { ForceSimdTarget(""); }
   bool fused() const {  // whether MulAdd rounds once
     return GetParam() != "SSE4" && GetParam() != "SSSE3" && GetParam() != "SCALAR";
   }
@@ -222,19 +222,19 @@ TEST_P(CpuMath, SumsOfEveryLengthLeaveNothingOutAndAddNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, CpuMath, testing::ValuesIn(CpuTargets()),
+INSTANTIATE_TEST_SUITE_P(Targets, CpuMath, testing::ValuesIn(SimdTargets()),
                          [](const auto& test) { return test.param; });
 
-TEST(CpuTargets, AnUnknownInstructionSetIsRefused) {
-  EXPECT_THROW(ForceCpuTarget("AVX9000"), std::runtime_error);
-  EXPECT_EQ(CpuTarget(), CpuTargets().front());
+TEST(SimdTargets, AnUnknownInstructionSetIsRefused) {
+  EXPECT_THROW(ForceSimdTarget("AVX9000"), std::runtime_error);
+  EXPECT_EQ(SimdTarget(), SimdTargets().front());
 }
 
-TEST(CpuTargets, AForcedOneIsUsedUntilReleased) {
-  ForceCpuTarget(CpuTargets().back());
-  EXPECT_EQ(CpuTarget(), CpuTargets().back());
-  ForceCpuTarget("");
-  EXPECT_EQ(CpuTarget(), CpuTargets().front());
+TEST(SimdTargets, AForcedOneIsUsedUntilReleased) {
+  ForceSimdTarget(SimdTargets().back());
+  EXPECT_EQ(SimdTarget(), SimdTargets().back());
+  ForceSimdTarget("");
+  EXPECT_EQ(SimdTarget(), SimdTargets().front());
 }
 
 }  // namespace

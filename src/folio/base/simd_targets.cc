@@ -1,4 +1,4 @@
-#include "folio/backend/cpu/targets.h"
+#include "folio/base/simd_targets.h"
 
 #include <fmt/format.h>
 #include <hwy/highway.h>
@@ -15,7 +15,7 @@ int64_t g_target = 0;  // 0: the best one
 
 }  // namespace
 
-std::vector<std::string> CpuTargets() {
+std::vector<std::string> SimdTargets() {
   std::vector<std::string> names;
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     names.push_back(hwy::TargetName(target));
@@ -23,21 +23,21 @@ std::vector<std::string> CpuTargets() {
   return names;
 }
 
-void ForceCpuTarget(const std::string& name) {
+void ForceSimdTarget(const std::string& name) {
   int64_t found = 0;
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     if (name == hwy::TargetName(target)) found = target;
   }
   if (found == 0 && !name.empty()) {
     throw UsageError(fmt::format("no instruction set \"{}\" on this machine", name),
-                     fmt::format("it has {}", Join(CpuTargets(), ", ")), "choose one of these");
+                     fmt::format("it has {}", Join(SimdTargets(), ", ")), "choose one of these");
   }
   g_target = found;
   hwy::GetChosenTarget().Update(found != 0 ? found : hwy::SupportedTargets());
 }
 
-std::string CpuTarget() {
-  return g_target != 0 ? hwy::TargetName(g_target) : CpuTargets().front();
+std::string SimdTarget() {
+  return g_target != 0 ? hwy::TargetName(g_target) : SimdTargets().front();
 }
 
 }  // namespace folio

@@ -7,13 +7,13 @@ namespace folio {
 
 // The SIMD instruction sets that this program was compiled for and this machine has, best first, by
 // Highway's names ("AVX3" is AVX-512).
-std::vector<std::string> CpuTargets();
+std::vector<std::string> SimdTargets();
 
 // Makes the kernels of the cpu backend use this one from now on; "" is the best. Throws a kUsage
-// Error for a name not in CpuTargets(). Not to be called while an operation runs.
-void ForceCpuTarget(const std::string& name);
+// Error for a name not in SimdTargets(). Not to be called while an operation runs.
+void ForceSimdTarget(const std::string& name);
 
 // The one in use.
-std::string CpuTarget();
+std::string SimdTarget();
 
 }  // namespace folio

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+namespace folio {
+
+// A file that must come out exactly as it was published.
+struct WantedFile {
+  std::filesystem::path path;  // where it is to lie; its directory exists
+  std::string sha256;          // 64 hexadecimal digits
+  int64_t bytes = 0;
+  std::string otherwise = {};  // what to do where it cannot be got, for errors
+};
+
+// Whether there is a regular file at wanted.path with these bytes. Throws a kInput Error if it
+// cannot be read.
+bool IsThere(const WantedFile& wanted);
+
+struct FetchLimits {
+  long connect_seconds = 20;
+  // Slower than `slowest` bytes a second for so long is given up.
+  long stall_seconds = 30;
+  long slowest = 100;
+  // Schemes that a URL, and one that a server sends elsewhere to, may have: a comma between them.
+  std::string schemes = "https";
+  std::string redirect_schemes = "https";
+};
+
+// Called now and then with the bytes that have come; what it throws ends the work.
+using OnFetched = std::function<void(int64_t bytes)>;
+
+// Downloads `url` to wanted.path with libcurl. The file appears only when all its bytes have come
+// and have the hash; what lay there is untouched until then, and nothing is left otherwise. No more
+// than wanted.bytes are taken. Throws a kRuntime Error where the network fails and a kInput Error
+// where the bytes are others.
+void FetchFile(const std::string& url, const WantedFile& wanted, const OnFetched& on_fetched,
+               const FetchLimits& limits = {});
+
+// The same from a file. Throws a kInput Error.
+void CopyFile(const std::filesystem::path& from, const WantedFile& wanted);
+
+}  // namespace folio

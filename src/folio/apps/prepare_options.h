@@ -1,0 +1,23 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "folio/apps/prepare.h"
+#include "folio/apps/prepare_source.h"
+#include "folio/text/tokenizer.h"
+
+namespace folio {
+
+// Throws a kUsage Error if the options cannot be used, or if the target may not be replaced.
+void CheckPrepareOptions(const PrepareOptions& options);
+
+// REQUIRES: "allow", "raise" or "ordinary".
+SpecialRule PrepareSpecialRule(const std::string& special);
+
+// All that decides what a data set will be, as JSON. `tokenizer` is null where the text decides.
+std::string PrepareIdentity(const PrepareOptions& options, std::span<const PrepareSource> sources,
+                            const Tokenizer* tokenizer);
+
+}  // namespace folio

@@ -1,0 +1,265 @@
+#include "folio/text/bpe_encoder.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "folio/base/memory.h"
+#include "folio/text/split_simd.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "folio/text/bpe_encoder.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#ifndef FOLIO_TEXT_BPE_ENCODER_ONCE
+#define FOLIO_TEXT_BPE_ENCODER_ONCE
+namespace folio {
+namespace {
+
+// Pieces of a text, one behind the other, and where their ids go.
+struct Batch {
+  const BpeModel& model;
+  EncodeScratch& scratch;
+  const PieceCache& cache;  // the scratch's own or the model's
+  std::string_view text;
+  size_t begin;
+  size_t pieces;  // ends in scratch.ends
+};
+
+// Makes room behind `count` ids for the short pieces of a batch and `more`.
+int32_t* Room(EncodeScratch& scratch, size_t count, size_t more) {
+  const size_t needed = count + more + (EncodeScratch::kPieces + 1) * (PieceCache::kNarrow);
+  if (scratch.ids.size() < needed) scratch.ids.resize(needed + needed / 2);
+  return scratch.ids.data();
+}
+
+PieceKey KeyOf(const Batch& batch, std::string_view piece) {
+  const char* end = batch.text.data() + batch.text.size();
+  return end - piece.data() >= 16 ? PieceKey::Load(piece.data(), piece.size())
+                                  : PieceKey::Of(piece);
+}
+
+// Where the part of a piece that begins at `begin` ends: nothing merges across.
+size_t PartEnd(const BpeModel& model, std::string_view piece, size_t begin) {
+  for (size_t i = begin + 1; i < piece.size(); ++i) {
+    if (model.Apart(static_cast<unsigned char>(piece[i - 1]),
+                    static_cast<unsigned char>(piece[i]))) {
+      return i;
+    }
+  }
+  return piece.size();
+}
+
+// Writes the ids of a piece, of which the first part ends at `end`, part by part, and returns how
+// many. REQUIRES: room for piece.size() ids and PieceCache::kNarrow more.
+size_t EncodeParts(const Batch& batch, std::string_view piece, size_t end, int32_t* ids);
+
+// The ids of a piece that no cache has, which goes to one of them if that will save work.
+size_t EncodeNew(const Batch& batch, std::string_view piece, const PieceKey* key, uint64_t hash,
+                 int32_t* ids) {
+  EncodeScratch& scratch = batch.scratch;
+  const bool proper = batch.model.proper();
+  const size_t end = proper ? PartEnd(batch.model, piece, 0) : piece.size();
+  const size_t count = EncodeParts(batch, piece, end, ids);
+  if (key != nullptr && count <= batch.cache.room()) {
+    if (scratch.cache) scratch.cache->Insert(*key, hash, {ids, count});
+  } else if (scratch.long_pieces && (end == piece.size() || end == 1)) {
+    // Parts of several bytes each are found as fast by themselves.
+    scratch.long_pieces->Insert(piece, hash, {ids, count});
+  }
+  return count;
+}
+
+// A short piece that is not in its first place in the cache. Returns how many ids were written.
+size_t EncodeShort(const Batch& batch, std::string_view piece, const PieceKey& key, uint64_t hash,
+                   int32_t* ids) {
+  if (const PieceCache::Entry* entry = batch.cache.Find(key, hash)) {
+    return batch.cache.Copy(*entry, ids);
+  }
+  if (batch.scratch.long_pieces && piece.size() > batch.cache.room()) {
+    if (const size_t found = batch.scratch.long_pieces->Find(piece, hash, ids)) return found;
+  }
+  return EncodeNew(batch, piece, &key, hash, ids);
+}
+
+// A piece of more than 15 bytes.
+size_t EncodeLong(const Batch& batch, std::string_view piece, int32_t* ids) {
+  if (!batch.model.proper()) {
+    if (const int32_t token = batch.model.FindLong(piece); token >= 0) {
+      *ids = token;
+      return 1;
+    }
+  }
+  const uint64_t hash = LongPieceCache::Hash(piece);
+  if (batch.scratch.long_pieces) {
+    if (const size_t found = batch.scratch.long_pieces->Find(piece, hash, ids)) return found;
+  }
+  return EncodeNew(batch, piece, nullptr, hash, ids);
+}
+
+size_t EncodeParts(const Batch& batch, std::string_view piece, size_t end, int32_t* ids) {
+  if (end == piece.size()) {
+    if (piece.size() <= kScanBytes) return MergeByScan(batch.model, piece, ids);
+    std::vector<int32_t>& merged = batch.scratch.merged;
+    merged.clear();
+    MergePiece(batch.model, piece, batch.scratch.merge, merged);
+    std::copy(merged.begin(), merged.end(), ids);
+    return merged.size();
+  }
+  size_t count = 0;
+  for (size_t begin = 0; begin < piece.size();) {
+    const std::string_view part = piece.substr(begin, end - begin);
+    if (part.size() <= PieceKey::kMaxBytes) {
+      const PieceKey key = KeyOf(batch, part);
+      count += EncodeShort(batch, part, key, key.Hash(), ids + count);
+    } else {
+      count += EncodeParts(batch, part, part.size(), ids + count);
+    }
+    begin = end;
+    end = PartEnd(batch.model, piece, begin);
+  }
+  return count;
+}
+
+}  // namespace
+}  // namespace folio
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace folio::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Writes all that an entry can hold.
+template <bool kNarrow>
+HWY_INLINE void CopyIds(const PieceCache::Entry& entry, int32_t* ids) {
+  if constexpr (kNarrow) {
+    const hn::CappedTag<int32_t, 8> d;
+    const hn::Rebind<uint16_t, decltype(d)> d16;
+    for (size_t i = 0; i < PieceCache::kNarrow; i += hn::Lanes(d)) {
+      hn::StoreU(hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const uint16_t*>(entry.ids) + i)),
+                 d, ids + i);
+    }
+  } else {
+    std::memcpy(ids, entry.ids, sizeof(entry.ids));
+  }
+}
+
+template <bool kNarrow>
+size_t EncodeBatch(const Batch& batch) {
+  EncodeScratch& scratch = batch.scratch;
+  const PieceCache& cache = batch.cache;
+  // First all keys, so that the memory they lead to is on its way when it is needed.
+  size_t begin = batch.begin;
+  for (size_t i = 0; i < batch.pieces; ++i) {
+    const size_t end = scratch.ends[i];
+    if (HWY_LIKELY(end - begin <= PieceKey::kMaxBytes)) {
+      const PieceKey key = HWY_LIKELY(begin + 16 <= batch.text.size())
+                               ? PieceKey::Load(batch.text.data() + begin, end - begin)
+                               : PieceKey::Of(batch.text.substr(begin, end - begin));
+      const uint64_t hash = key.Hash();
+      __builtin_prefetch(cache.line(hash));
+      scratch.low[i] = key.low;
+      scratch.high[i] = key.high;
+      scratch.hash[i] = hash;
+    }
+    begin = end;
+  }
+  size_t count = 0;
+  int32_t* ids = Room(scratch, 0, 0);
+  begin = batch.begin;
+  for (size_t i = 0; i < batch.pieces; ++i) {
+    const size_t end = scratch.ends[i];
+    const size_t length = end - begin;
+    if (HWY_LIKELY(length <= PieceKey::kMaxBytes)) {
+      const PieceKey key = {scratch.low[i], scratch.high[i]};
+      const PieceCache::Line* line = cache.line(scratch.hash[i]);
+      const PieceCache::Entry* entry = &line->entries[line->entries[1].Is(key)];
+      if (HWY_LIKELY(entry->Is(key))) {
+        const size_t found = entry->count();
+        CopyIds<kNarrow>(*entry, ids + count);
+        count += found;
+      } else {
+        count +=
+            EncodeShort(batch, batch.text.substr(begin, length), key, scratch.hash[i], ids + count);
+      }
+    } else {
+      ids = Room(scratch, count, length);
+      count += EncodeLong(batch, batch.text.substr(begin, length), ids + count);
+    }
+    begin = end;
+  }
+  return count;
+}
+
+size_t EncodeNarrow(const Batch& batch) {
+  return EncodeBatch<true>(batch);
+}
+size_t EncodeWide(const Batch& batch) {
+  return EncodeBatch<false>(batch);
+}
+
+}  // namespace folio::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace folio {
+namespace {
+
+HWY_EXPORT(EncodeNarrow);
+HWY_EXPORT(EncodeWide);
+
+constexpr size_t kMostLines = size_t{1} << 19;      // 32 MiB, two pieces a line
+constexpr size_t kOwnCacheAfter = size_t{1} << 16;  // bytes of text
+
+// Few texts are not worth a cache of their own. One that fills up is replaced by a larger one.
+const PieceCache& CacheFor(const BpeModel& model, EncodeScratch& scratch) {
+  const bool wanted = scratch.bytes >= kOwnCacheAfter;
+  if (!scratch.cache ? wanted
+                     : scratch.cache->filled() > scratch.cache->lines() &&
+                           scratch.cache->lines() < kMostLines) {
+    const PieceCache& old = scratch.cache ? *scratch.cache : model.tokens_cache();
+    auto larger = std::make_unique<PieceCache>(old.lines() * 2, model.narrow());
+    larger->InsertAll(old);
+    scratch.cache = std::move(larger);
+    if (!scratch.long_pieces) scratch.long_pieces = std::make_unique<LongPieceCache>();
+  }
+  return scratch.cache ? *scratch.cache : model.tokens_cache();
+}
+
+// Makes room for `count` more ids when `done` bytes of `text` have become the ids behind `first`:
+// at once for all that the rest will become, as far as that can be told.
+void Reserve(std::string_view text, size_t done, size_t first, size_t count,
+             std::vector<int32_t>& ids) {
+  if (ids.size() + count <= ids.capacity()) return;
+  const double ratio = static_cast<double>(ids.size() - first + count) /
+                       static_cast<double>(std::max<size_t>(done, 1));
+  const auto rest = static_cast<size_t>(1.05 * ratio * static_cast<double>(text.size() - done));
+  ids.reserve(std::max(ids.size() + count + rest, ids.size() + ids.size() / 4));
+  if (ids.capacity() - ids.size() >= kLargePageBytes) {
+    AdviseLargePages(ids.data() + ids.size(), (ids.capacity() - ids.size()) * sizeof(int32_t));
+  }
+}
+
+}  // namespace
+
+size_t EncodeText(const BpeModel& model, EncodeScratch& scratch, std::string_view text, bool at_end,
+                  std::vector<int32_t>& ids) {
+  const SplitPattern pattern = model.vocab().pattern;
+  const size_t first = ids.size();
+  size_t begin = 0;
+  while (begin < text.size()) {
+    Batch batch{model, scratch, CacheFor(model, scratch), text, begin, 0};
+    batch.pieces = SplitPieces(pattern, text, begin, at_end, scratch.ends);
+    if (batch.pieces == 0) break;
+    const size_t count = model.narrow() ? HWY_DYNAMIC_DISPATCH(EncodeNarrow)(batch)
+                                        : HWY_DYNAMIC_DISPATCH(EncodeWide)(batch);
+    scratch.bytes += scratch.ends[batch.pieces - 1] - begin;
+    begin = scratch.ends[batch.pieces - 1];
+    Reserve(text, begin, first, count, ids);
+    ids.insert(ids.end(), scratch.ids.data(), scratch.ids.data() + count);
+  }
+  return begin;
+}
+
+}  // namespace folio
+#endif

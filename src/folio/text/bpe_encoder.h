@@ -1,0 +1,35 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "folio/text/bpe_merger.h"
+#include "folio/text/long_piece_cache.h"
+#include "folio/text/piece_cache.h"
+
+namespace folio {
+
+// What one encoding thread remembers between texts.
+struct EncodeScratch {
+  static constexpr size_t kPieces = 512;  // handled at a time
+
+  std::unique_ptr<PieceCache> cache;  // none until a thread has encoded enough to need its own
+  std::unique_ptr<LongPieceCache> long_pieces;  // likewise
+  size_t bytes = 0;                             // encoded with this so far
+  MergeScratch merge;
+  std::vector<int32_t> merged;
+  std::vector<int32_t> ids;
+  std::array<size_t, kPieces> ends;
+  std::array<uint64_t, kPieces> low, high, hash;
+};
+
+// Appends the ids of `text` to `ids`, as Tokenizer::EncodePrefix (at_end) or EncodeDecided; returns
+// how many bytes that was.
+size_t EncodeText(const BpeModel& model, EncodeScratch& scratch, std::string_view text, bool at_end,
+                  std::vector<int32_t>& ids);
+
+}  // namespace folio

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "folio/text/bpe_model.h"
+
+namespace folio {
+
+// Memory that merging uses again and again.
+struct MergeScratch {
+  std::vector<int32_t> symbols;
+  std::vector<uint32_t> previous;
+  std::vector<uint32_t> next;
+  std::vector<uint64_t> heap;
+  std::vector<int32_t> window;
+};
+
+// Appends the ids that the merges make of one piece; nothing is looked up as a whole. Short pieces
+// by searching for the lowest rank again and again, longer ones with a heap of pairs, O(n log n);
+// with a proper model very long ones in overlapping windows, in time linear in the piece and with
+// memory for one window.
+void MergePiece(const BpeModel& model, std::string_view piece, MergeScratch& scratch,
+                std::vector<int32_t>& ids);
+
+// The plain methods, for pieces of their size.
+inline constexpr size_t kScanBytes = 64;
+// REQUIRES: 1 to kScanBytes bytes. Writes at most piece.size() ids and returns how many.
+size_t MergeByScan(const BpeModel& model, std::string_view piece, int32_t* ids);
+void MergeByHeap(const BpeModel& model, std::string_view piece, MergeScratch& scratch,
+                 std::vector<int32_t>& ids);
+// REQUIRES: model.proper(); a window of at least twice the longest token.
+void MergeByWindows(const BpeModel& model, std::string_view piece, size_t window,
+                    MergeScratch& scratch, std::vector<int32_t>& ids);
+
+}  // namespace folio

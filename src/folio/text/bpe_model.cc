@@ -1,0 +1,137 @@
+#include "folio/text/bpe_model.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "folio/text/bpe_encoder.h"
+
+namespace folio {
+namespace {
+
+constexpr uint32_t kNone = PairTable::kNone;
+
+}  // namespace
+
+BpeModel::BpeModel(BpeVocab vocab) : vocab_(std::move(vocab)), pairs_(vocab_.merges) {
+  const ByteStrings& tokens = vocab_.tokens;
+  std::vector<bool> special(tokens.size());
+  for (const SpecialToken& token : vocab_.specials) special[static_cast<size_t>(token.id)] = true;
+
+  merged_.reserve(vocab_.merges.size());
+  rank_of_.assign(tokens.size(), kNone);
+  for (const BpeMerge& merge : vocab_.merges) {
+    uint32_t& rank = rank_of_[static_cast<size_t>(merge.merged)];
+    rank = std::min(rank, static_cast<uint32_t>(merged_.size()));
+    merged_.push_back(merge.merged);
+  }
+  short_tokens_.resize(tokens.size());
+  for (size_t id = 0; id < tokens.size(); ++id) {
+    const std::string_view bytes = tokens[id];
+    ShortToken& token = short_tokens_[id];
+    token.length =
+        bytes.size() <= sizeof(token.bytes) ? static_cast<unsigned char>(bytes.size()) : kLongToken;
+    std::copy_n(bytes.data(), std::min(bytes.size(), sizeof(token.bytes)), token.bytes);
+    if (special[id]) continue;
+    longest_token_ = std::max(longest_token_, bytes.size());
+    if (bytes.size() == 1)
+      byte_ids_[static_cast<unsigned char>(bytes[0])] = static_cast<int32_t>(id);
+    for (size_t i = 1; i < bytes.size(); ++i) {
+      together_.set(size_t{static_cast<unsigned char>(bytes[i - 1])} << 8 |
+                    static_cast<unsigned char>(bytes[i]));
+    }
+  }
+  byte_pair_ranks_.resize(65536);
+  for (size_t pair = 0; pair < byte_pair_ranks_.size(); ++pair) {
+    byte_pair_ranks_[pair] =
+        together_[pair] ? pairs_.Rank(byte_ids_[pair >> 8], byte_ids_[pair & 0xFF]) : kNone;
+  }
+  proper_ = IsProper();
+  FillCache(special);
+}
+
+BpeModel::~BpeModel() {
+  for (auto& lent : scratch_) delete lent.load();
+}
+
+bool BpeModel::IsProper() const {
+  for (uint32_t rank = 0; rank < merged_.size(); ++rank) {
+    const BpeMerge& merge = vocab_.merges[rank];
+    if (rank_of_[static_cast<size_t>(merge.merged)] != rank) return false;
+    for (const int32_t half : {merge.left, merge.right}) {
+      const uint32_t made = rank_of_[static_cast<size_t>(half)];
+      if (made == kNone ? vocab_.tokens[static_cast<size_t>(half)].size() != 1 : made >= rank) {
+        return false;
+      }
+    }
+    if (!StayApart(merge.left, merge.right, rank)) return false;
+  }
+  return true;
+}
+
+// Undoes the merges on both sides of the boundary, the last one first, and looks whether the two
+// that were neighbours at some time would have merged then: before either side went on. Of equal
+// ranks the leftmost is merged first.
+bool BpeModel::StayApart(int32_t left, int32_t right, uint32_t made) const {
+  uint32_t left_ends = kNone;  // the rank of the merge that takes `left` away
+  uint32_t right_ends = kNone;
+  while (true) {
+    const uint32_t rank = pairs_.Rank(left, right);
+    if (rank != kNone && rank != made && rank < left_ends && rank <= right_ends) return false;
+    const uint32_t left_made = rank_of_[static_cast<size_t>(left)];
+    const uint32_t right_made = rank_of_[static_cast<size_t>(right)];
+    if (left_made == kNone && right_made == kNone) return true;
+    if (right_made == kNone || (left_made != kNone && left_made > right_made)) {
+      left_ends = left_made;
+      left = vocab_.merges[left_made].right;
+    } else {
+      right_ends = right_made;
+      right = vocab_.merges[right_made].left;
+    }
+  }
+}
+
+void BpeModel::FillCache(const std::vector<bool>& special) {
+  size_t lines = 64;
+  const ByteStrings& tokens = vocab_.tokens;
+  const bool seeded = proper_ || vocab_.whole_pieces;
+  while (seeded && lines < tokens.size()) lines *= 2;
+  tokens_cache_ = std::make_unique<PieceCache>(lines, narrow());
+  if (!seeded) return;
+  for (size_t id = 0; id < tokens.size(); ++id) {
+    const bool made = rank_of_[id] != kNone || tokens[id].size() == 1;
+    const std::string_view bytes = tokens[id];
+    const auto token = static_cast<int32_t>(id);
+    if (bytes.empty() || special[id] || (!made && !vocab_.whole_pieces)) continue;
+    if (bytes.size() <= PieceKey::kMaxBytes) {
+      const PieceKey key = PieceKey::Of(bytes);
+      tokens_cache_->Insert(key, key.Hash(), {&token, 1});
+    } else {
+      long_tokens_.emplace(bytes, token);
+    }
+  }
+}
+
+int32_t BpeModel::FindLong(std::string_view piece) const {
+  const auto found = long_tokens_.find(piece);
+  return found == long_tokens_.end() ? -1 : found->second;
+}
+
+EncodeScratch* BpeModel::Borrow() const {
+  for (auto& lent : scratch_) {
+    if (EncodeScratch* scratch = lent.exchange(nullptr, std::memory_order_acquire)) return scratch;
+  }
+  return new EncodeScratch;
+}
+
+void BpeModel::Return(EncodeScratch* scratch) const {
+  for (auto& lent : scratch_) {
+    EncodeScratch* expected = nullptr;
+    if (lent.compare_exchange_strong(expected, scratch, std::memory_order_release,
+                                     std::memory_order_relaxed)) {
+      return;
+    }
+  }
+  delete scratch;
+}
+
+}  // namespace folio

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "folio/text/bpe_vocab.h"
+#include "folio/text/pair_table.h"
+#include "folio/text/piece_cache.h"
+
+namespace folio {
+
+struct EncodeScratch;
+
+// A vocabulary made ready for encoding and decoding. Constant once made, but for the scratch
+// memory that encoding threads borrow.
+class BpeModel {
+ public:
+  // `vocab` must have passed CheckBpeVocab.
+  explicit BpeModel(BpeVocab vocab);
+  ~BpeModel();
+  BpeModel(const BpeModel&) = delete;
+  BpeModel& operator=(const BpeModel&) = delete;
+
+  const BpeVocab& vocab() const { return vocab_; }
+  int64_t vocab_size() const { return static_cast<int64_t>(vocab_.tokens.size()); }
+
+  int32_t byte_id(unsigned char byte) const { return byte_ids_[byte]; }
+  // The rank of the merge of two bytes, or PairTable::kNone.
+  uint32_t byte_pair_rank(unsigned char left, unsigned char right) const {
+    return byte_pair_ranks_[size_t{left} << 8 | right];
+  }
+  const PairTable& pairs() const { return pairs_; }
+  // What the merge of this rank makes.
+  int32_t merged(uint32_t rank) const { return merged_[rank]; }
+
+  // True if every token is what its own bytes are encoded as, and one merge makes it. Then the
+  // encoding of a text is the one sequence of tokens of which each two neighbours are encoded as
+  // themselves; that lets pieces be looked up as a whole, and be cut.
+  bool proper() const { return proper_; }
+  size_t longest_token() const { return longest_token_; }  // in bytes
+  // True if no token has these two bytes in a row: nothing ever merges across.
+  bool Apart(unsigned char left, unsigned char right) const {
+    return !together_[size_t{left} << 8 | right];
+  }
+  // The token that is this whole piece, or -1: only what may be encoded so.
+  int32_t FindLong(std::string_view piece) const;
+  // All short ones, known at the beginning.
+  const PieceCache& tokens_cache() const { return *tokens_cache_; }
+  bool narrow() const { return vocab_size() <= 65536; }
+
+  // Bytes of a token, 15 of them and their number; kLongToken stands for more.
+  static constexpr unsigned char kLongToken = 255;
+  struct alignas(16) ShortToken {
+    char bytes[15];
+    unsigned char length;
+  };
+  const ShortToken* short_tokens() const { return short_tokens_.data(); }
+
+  // Lends memory to one thread at a time; Return gives it back. Never waits.
+  EncodeScratch* Borrow() const;
+  void Return(EncodeScratch* scratch) const;
+
+ private:
+  bool IsProper() const;
+  // True if two tokens, each encoded as itself, stay as they are side by side, but for `made`, the
+  // rank of the merge that makes one of them (kNone: there is none).
+  bool StayApart(int32_t left, int32_t right, uint32_t made) const;
+  void FillCache(const std::vector<bool>& special);
+
+  BpeVocab vocab_;
+  PairTable pairs_;
+  std::vector<int32_t> merged_;
+  std::vector<uint32_t> rank_of_;  // of the merge that makes a token; kNone for bytes and specials
+  std::array<int32_t, 256> byte_ids_ = {};
+  std::vector<uint32_t> byte_pair_ranks_;
+  std::bitset<65536> together_;
+  bool proper_ = false;
+  size_t longest_token_ = 0;
+  std::unordered_map<std::string_view, int32_t> long_tokens_;
+  std::unique_ptr<PieceCache> tokens_cache_;
+  std::vector<ShortToken> short_tokens_;
+
+  static constexpr size_t kLent = 64;
+  mutable std::array<std::atomic<EncodeScratch*>, kLent> scratch_ = {};
+};
+
+}  // namespace folio

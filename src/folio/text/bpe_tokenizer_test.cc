@@ -1,0 +1,311 @@
+#include "folio/text/bpe_tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "folio/base/simd_targets.h"
+#include "folio/io/file.h"
+#include "folio/io/test_files.h"
+#include "folio/text/bpe_test_vocab.h"
+#include "folio/text/encodings.h"
+#include "folio/text/split_oracle.h"
+#include "folio/text/test_data.h"
+#include "folio/text/vocab_files.h"
+
+namespace folio {
+namespace {
+
+using Ids = std::vector<int32_t>;
+using Json = nlohmann::json;
+
+// The rules themselves: pieces by the regular expression, each looked up as a whole where that is
+// the rule, else merged as defined.
+class Oracle {
+ public:
+  explicit Oracle(const BpeTokenizer& tokenizer)
+      : tokenizer_(tokenizer), split_(SplitPatternRegex(tokenizer.vocab().pattern)) {
+    const ByteStrings& tokens = tokenizer.vocab().tokens;
+    for (size_t id = 0; id < tokens.size(); ++id) {
+      whole_.emplace(tokens[id], static_cast<int32_t>(id));
+    }
+    for (const SpecialToken& special : tokenizer.vocab().specials) whole_.erase(special.text);
+  }
+
+  Ids Encode(std::string_view text) const {
+    Ids ids;
+    size_t begin = 0;
+    for (const size_t end : split_.Split(text)) {
+      Append(text.substr(begin, end - begin), ids);
+      begin = end;
+    }
+    return ids;
+  }
+
+ private:
+  void Append(std::string_view piece, Ids& ids) const {
+    const auto whole = whole_.find(piece);
+    if (whole != whole_.end() && (tokenizer_.vocab().whole_pieces || piece.size() == 1)) {
+      ids.push_back(whole->second);
+      return;
+    }
+    const auto steps = tokenizer_.Explain(piece);
+    if (steps.empty()) {
+      for (const char& byte : piece) ids.push_back(whole_.at(std::string_view(&byte, 1)));
+      return;
+    }
+    Ids last = steps.back().before;
+    last[steps.back().at] = steps.back().merged;
+    last.erase(last.begin() + static_cast<ptrdiff_t>(steps.back().at) + 1);
+    ids.insert(ids.end(), last.begin(), last.end());
+  }
+
+  const BpeTokenizer& tokenizer_;
+  SplitOracle split_;
+  std::map<std::string_view, int32_t> whole_;
+};
+
+const std::vector<std::string>& Parts() {
+  static const std::vector<std::string> parts = {"a",
+                                                 "b",
+                                                 "c",
+                                                 "ab",
+                                                 "abc",
+                                                 "abcabc",
+                                                 "e",
+                                                 "the",
+                                                 "Word",
+                                                 " ",
+                                                 " ",
+                                                 "  ",
+                                                 "\n",
+                                                 "\t",
+                                                 "'s",
+                                                 "'ll",
+                                                 "'",
+                                                 "12",
+                                                 "7",
+                                                 "...",
+                                                 "é",
+                                                 "жжж",
+                                                 "中文",
+                                                 "中",
+                                                 "かな",
+                                                 "\u00a0",
+                                                 "½",
+                                                 "👍🏽",
+                                                 "’",
+                                                 "\xff",
+                                                 "\xe4",
+                                                 "\xe4\xb8",
+                                                 "acb",
+                                                 "abcabcabcabcabcabcab",
+                                                 "<|endoftext|>",
+                                                 "\u0301",
+                                                 "\0x",
+                                                 "----------------",
+                                                 "                    ",
+                                                 "zzzzzzzzz"};
+  return parts;
+}
+
+std::vector<BpeVocab> Vocabs() {
+  std::vector<BpeVocab> vocabs;
+  for (const SplitPattern pattern :
+       {SplitPattern::kGpt2, SplitPattern::kCl100k, SplitPattern::kO200k}) {
+    vocabs.push_back(LearntVocab(7, 600, pattern));
+  }
+  vocabs.push_back(ImproperVocab(false));
+  vocabs.push_back(ImproperVocab(true));
+  // More ids than sixteen bits count.
+  BpeVocab wide = LearntVocab(8, 500);
+  while (wide.tokens.size() < 70000) wide.tokens.Add("");
+  wide.tokens.Add("<|last|>");
+  wide.specials.push_back({"<|last|>", 70000});
+  vocabs.push_back(std::move(wide));
+  return vocabs;
+}
+
+class BpeOnTarget : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { ForceSimdTarget(GetParam()); }
+  void TearDown() override { ForceSimdTarget(""); }
+};
+
+TEST_P(BpeOnTarget, EncodesAsTheRulesSay) {
+  for (const BpeVocab& vocab : Vocabs()) {
+    const BpeTokenizer tokenizer(vocab);
+    const Oracle oracle(tokenizer);
+    TestRng rng(1);
+    // The same again and again: from the model's own cache at first, then from the thread's.
+    for (int i = 0; i < 700; ++i) {
+      const std::string text = RandomText(Parts(), 1 + rng.Below(i < 300 ? 12 : 90), rng);
+      ASSERT_EQ(tokenizer.EncodeOrdinary(text), oracle.Encode(text)) << text;
+    }
+  }
+}
+
+TEST_P(BpeOnTarget, HoldsWhatEveryTokenizerMust) {
+  for (const BpeVocab& vocab : Vocabs()) {
+    const BpeTokenizer tokenizer(vocab);
+    TestRng rng(2);
+    for (int i = 0; i < 60; ++i) {
+      ASSERT_TRUE(TokenizerHolds(tokenizer, RandomText(Parts(), rng.Below(80), rng), rng));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, BpeOnTarget, testing::ValuesIn(SimdTargets()),
+                         [](const auto& target) { return target.param; });
+
+TEST(BpeTokenizer, EveryStringOfTwoBytesComesBack) {
+  const BpeTokenizer tokenizer(LearntVocab(9, 400));
+  for (int pair = 0; pair < 65536; ++pair) {
+    const char text[] = {static_cast<char>(pair >> 8), static_cast<char>(pair)};
+    const std::string_view view(text, 2);
+    ASSERT_EQ(tokenizer.Decode(tokenizer.EncodeOrdinary(view)), view);
+  }
+}
+
+TEST(BpeTokenizer, LongRunsAreLinearAndExact) {
+  const BpeTokenizer tokenizer(LearntVocab(10, 600));
+  for (const std::string part : {"a", "ab", " ", "\n", "-", "7", "ж", "中文", "👍", "\xff"}) {
+    std::string text;
+    while (text.size() < 2'000'000) text += part;
+    const Ids ids = tokenizer.EncodeOrdinary(text);
+    ASSERT_EQ(tokenizer.Decode(ids), text);
+    // The beginning of a long run is encoded as that of a short one.
+    const Ids few = tokenizer.EncodeOrdinary(std::string_view(text).substr(0, 6000));
+    ASSERT_TRUE(
+        std::equal(few.begin(), few.begin() + static_cast<ptrdiff_t>(few.size() / 2), ids.begin()));
+  }
+}
+
+TEST(BpeTokenizer, ThreadsShareOne) {
+  const BpeTokenizer tokenizer(LearntVocab(11, 600));
+  TestRng rng(3);
+  const std::string text = RandomText(Parts(), 60000, rng);
+  const Ids expected = tokenizer.EncodeOrdinary(text);
+  std::vector<std::thread> threads;
+  std::vector<int> equal(6);
+  for (int& same : equal) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 4; ++i) same += tokenizer.EncodeOrdinary(text) == expected ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(equal, std::vector<int>(6, 4));
+}
+
+class BpeTokenizerFiles : public InTemporaryDirectory {};
+
+TEST_F(BpeTokenizerFiles, SavedAndLoadedIsTheSame) {
+  for (const BpeVocab& vocab : {LearntVocab(12, 500), LearntVocab(13, 500, SplitPattern::kCl100k),
+                                LearntVocab(14, 500, SplitPattern::kO200k)}) {
+    const BpeTokenizer tokenizer(vocab);
+    tokenizer.Save(".");
+    const auto loaded = LoadTokenizer(".");
+    EXPECT_EQ(loaded->hash(), tokenizer.hash());
+    TestRng rng(4);
+    const std::string text = RandomText(Parts(), 500, rng);
+    EXPECT_EQ(loaded->EncodeOrdinary(text), tokenizer.EncodeOrdinary(text));
+    EXPECT_EQ(loaded->Encode(text, "text", SpecialRule::Allow()),
+              tokenizer.Encode(text, "text", SpecialRule::Allow()));
+  }
+}
+
+std::unique_ptr<Tokenizer> Gpt2() {
+  const std::string merges = TestData("gpt2/vocab.bpe");
+  return merges.empty() ? nullptr : LoadTokenizer(merges);
+}
+
+std::vector<Json> Lines(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<Json> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(Json::parse(line));
+  return lines;
+}
+
+TEST(BpeTokenizerGolden, Vectors) {
+  const auto gpt2 = Gpt2();
+  const std::string path = GoldenFile("tokenizer/golden_public.jsonl");
+  if (!gpt2 || path.empty()) GTEST_SKIP() << "vocabulary not here";
+  int vectors = 0;
+  for (const Json& line : Lines(path)) {
+    const SpecialRule rule =
+        line["mode"] == "special" ? SpecialRule::Allow() : SpecialRule::Ordinary();
+    EXPECT_EQ(gpt2->Encode(line["text"].get<std::string>(), "text", rule), line["ids"].get<Ids>())
+        << line["id"];
+    ++vectors;
+  }
+  EXPECT_EQ(vectors, 40);
+}
+
+TEST(BpeTokenizerGolden, DecodedBytesAndText) {
+  const auto gpt2 = Gpt2();
+  const std::string path = GoldenFile("tokenizer/golden_decode.jsonl");
+  if (!gpt2 || path.empty()) GTEST_SKIP() << "vocabulary not here";
+  int vectors = 0;
+  for (const Json& line : Lines(path)) {
+    const Ids ids = line["ids"].get<Ids>();
+    std::string hex;
+    for (const char byte : gpt2->Decode(ids)) {
+      constexpr char kDigits[] = "0123456789abcdef";
+      hex += kDigits[static_cast<unsigned char>(byte) >> 4];
+      hex += kDigits[byte & 15];
+    }
+    EXPECT_EQ(hex, line["bytes_hex"]) << line["id"];
+    EXPECT_EQ(gpt2->DecodeText(ids), line["text_replace"]) << line["id"];
+    ++vectors;
+  }
+  EXPECT_EQ(vectors, 60);
+}
+
+TEST(BpeTokenizerGolden, TinyShakespeare) {
+  const auto gpt2 = Gpt2();
+  const std::string path = TestData("tinyshakespeare/input.txt");
+  if (!gpt2 || path.empty()) GTEST_SKIP() << "vocabulary not here";
+  const std::string text = ReadFile(path);
+  EXPECT_EQ(gpt2->Count(text), 338025);
+  const size_t cut = text.size() * 9 / 10;  // it is ASCII
+  EXPECT_EQ(gpt2->Count(std::string_view(text).substr(0, cut)), 301966);
+  EXPECT_EQ(gpt2->Count(std::string_view(text).substr(cut)), 36059);
+}
+
+// Every token that can be a text by itself is encoded as itself; and the oracle agrees on texts of
+// the real vocabularies' own tokens.
+TEST(BpeTokenizerGolden, TokensOfEveryVocabulary) {
+  for (const char* file : {"r50k_base", "p50k_base", "cl100k_base", "o200k_base"}) {
+    const std::string path = TestData(std::string("tiktoken/") + file + ".tiktoken");
+    if (path.empty()) GTEST_SKIP() << "vocabulary not here";
+    const BpeTokenizer tokenizer(ReadTiktoken(path, file));
+    const Oracle oracle(tokenizer);
+    const ByteStrings& tokens = tokenizer.vocab().tokens;
+    std::vector<bool> special(tokens.size());
+    for (const SpecialToken& s : tokenizer.vocab().specials)
+      special[static_cast<size_t>(s.id)] = true;
+    int64_t alone = 0;
+    for (size_t id = 0; id < tokens.size(); ++id) {
+      if (tokens[id].empty() || special[id]) continue;
+      const std::string text(tokens[id]);
+      if (NextPiece(tokenizer.vocab().pattern, text, 0) != text.size()) continue;  // several pieces
+      ASSERT_EQ(tokenizer.EncodeOrdinary(text), Ids{static_cast<int32_t>(id)}) << file;
+      ++alone;
+    }
+    EXPECT_GT(alone, static_cast<int64_t>(tokens.size()) * 95 / 100) << file;
+    TestRng rng(5);
+    for (int i = 0; i < 200; ++i) {
+      std::string text;
+      for (size_t n = rng.Below(40); n > 0; --n) text += tokens[rng.Below(tokens.size())];
+      ASSERT_EQ(tokenizer.EncodeOrdinary(text), oracle.Encode(text)) << file << ": " << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,218 @@
+#include "folio/text/bpe_vocab.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "folio/base/check.h"
+#include "folio/base/error.h"
+#include "folio/base/parallel.h"
+#include "folio/text/byte_index.h"
+#include "folio/text/byte_names.h"
+
+namespace folio {
+namespace {
+
+constexpr int32_t kNone = ByteIndex::kNone;
+
+[[noreturn]] void Refuse(const std::string& where, const std::string& what, std::string cause) {
+  throw InputError(fmt::format("{}: {}", where, what), std::move(cause),
+                   "take the files from where the tokenizer was published, or train it again");
+}
+
+// The token as files write it.
+std::string Shown(const BpeVocab& vocab, int32_t id) {
+  return fmt::format("'{}' (id {})", ByteNames(vocab.tokens[static_cast<size_t>(id)]), id);
+}
+
+void CheckTokens(const BpeVocab& vocab, const ByteIndex& index, const std::string& where) {
+  if (const auto& twins = index.twins()) {
+    Refuse(where, "two tokens are the same",
+           fmt::format("{} and {}", Shown(vocab, twins->first), Shown(vocab, twins->second)));
+  }
+  for (int byte = 0; byte < 256; ++byte) {
+    const char c = static_cast<char>(byte);
+    if (index.Find({&c, 1}) != kNone) continue;
+    Refuse(where, "a byte has no token",
+           fmt::format("all 256 bytes must have one; 0x{:02X}, named '{}', has none", byte,
+                       ByteNames({&c, 1})));
+  }
+}
+
+// Returns which ids are special.
+std::vector<bool> CheckSpecials(const BpeVocab& vocab, const ByteIndex& index,
+                                const std::string& where) {
+  std::vector<bool> special(vocab.tokens.size());
+  int32_t previous = -1;
+  for (const SpecialToken& token : vocab.specials) {
+    const std::string shown = fmt::format("the special token '{}' (id {})", token.text, token.id);
+    if (FindInvalidUtf8(token.text) != std::string::npos) {
+      Refuse(where, fmt::format("the special token with the id {} is not UTF-8 text", token.id),
+             fmt::format("its bytes are '{}'", ByteNames(token.text)));
+    }
+    if (token.text.empty())
+      Refuse(where, shown + " is empty", "a special token is matched as text");
+    if (token.id < 0 || static_cast<size_t>(token.id) >= vocab.tokens.size() ||
+        vocab.tokens[static_cast<size_t>(token.id)] != token.text) {
+      Refuse(where, shown + " is not the token of its id", "each id has one token");
+    }
+    if (token.text.size() == 1) Refuse(where, shown + " is a single byte", "it must be longer");
+    if (token.id <= previous) {
+      Refuse(
+          where, shown + " is out of order",
+          fmt::format("special tokens are listed by id, each once; {} stands before it", previous));
+    }
+    previous = token.id;
+    std::string bytes;
+    const int32_t other = AppendNamedBytes(token.text, bytes) ? index.Find(bytes) : kNone;
+    if (other != kNone && other != token.id) {
+      Refuse(where, shown + " cannot be told from another token",
+             fmt::format("files would write {} the same way", Shown(vocab, other)));
+    }
+    special[static_cast<size_t>(token.id)] = true;
+  }
+  return special;
+}
+
+void CheckMerges(const BpeVocab& vocab, const std::vector<bool>& special,
+                 const std::string& where) {
+  const size_t ids = vocab.tokens.size();
+  const auto usable = [&](int32_t id) {
+    return id >= 0 && static_cast<size_t>(id) < ids && !special[static_cast<size_t>(id)] &&
+           !vocab.tokens[static_cast<size_t>(id)].empty();
+  };
+  // Two merges of one pair have the same result. Hardly any token is made by two pairs, so only
+  // those are compared.
+  std::vector<int32_t> left_of(ids, kNone);
+  std::set<std::pair<int32_t, int32_t>> further;
+  for (size_t rank = 0; rank < vocab.merges.size(); ++rank) {
+    const auto [left, right, merged] = vocab.merges[rank];
+    for (const int32_t id : {left, right, merged}) {
+      if (usable(id)) continue;
+      Refuse(
+          where, fmt::format("merge {} cannot be", rank + 1),
+          fmt::format("{} + {} = {}: id {} is no token or a special one", left, right, merged, id));
+    }
+    const std::string_view head = vocab.tokens[static_cast<size_t>(left)];
+    const std::string_view tail = vocab.tokens[static_cast<size_t>(right)];
+    const std::string_view whole = vocab.tokens[static_cast<size_t>(merged)];
+    if (whole.size() != head.size() + tail.size() || !whole.starts_with(head) ||
+        !whole.ends_with(tail)) {
+      Refuse(where, fmt::format("merge {} cannot be", rank + 1),
+             fmt::format("{} and {} put together are not {}", Shown(vocab, left),
+                         Shown(vocab, right), Shown(vocab, merged)));
+    }
+    int32_t& first = left_of[static_cast<size_t>(merged)];
+    if (first == kNone) {
+      first = left;
+    } else if (first == left || !further.emplace(left, right).second) {
+      Refuse(where, fmt::format("merge {} appears twice", rank + 1),
+             fmt::format("{} and {}", Shown(vocab, left), Shown(vocab, right)));
+    }
+  }
+}
+
+// Merges the bytes of one token after the other.
+class RankSimulation {
+ public:
+  RankSimulation(const ByteStrings& tokens, const ByteIndex& index) : index_(index) {
+    for (int a = 0; a < 256; ++a) {
+      for (int b = 0; b < 256; ++b) byte_pairs_.push_back(kNone);
+      const char c = static_cast<char>(a);
+      FOLIO_CHECK(index.Find({&c, 1}) != kNone, "a byte has no rank");
+    }
+    for (size_t id = 0; id < tokens.size(); ++id) {
+      const std::string_view bytes = tokens[id];
+      if (bytes.size() == 2) byte_pairs_[Pair(bytes.data())] = index.Find(bytes);
+    }
+  }
+
+  struct Scratch {
+    std::vector<size_t> begins;  // of the symbols, and the end
+    std::vector<int32_t> ranks;  // of each symbol with the next; kNone if they do not merge
+  };
+
+  // The last merge that makes `token`; nothing if its bytes do not lead there.
+  std::optional<BpeMerge> LastMerge(std::string_view token, int32_t id, Scratch& scratch) const {
+    auto& [begins, ranks] = scratch;
+    const size_t n = token.size();
+    begins.resize(n + 1);
+    ranks.resize(n);
+    for (size_t i = 0; i <= n; ++i) begins[i] = i;
+    for (size_t i = 0; i + 1 < n; ++i) ranks[i] = byte_pairs_[Pair(token.data() + i)];
+    size_t symbols = n;
+    while (symbols > 2) {
+      size_t best = symbols;
+      for (size_t i = 0; i + 1 < symbols; ++i) {
+        if (ranks[i] != kNone && (best == symbols || ranks[i] < ranks[best])) best = i;
+      }
+      if (best == symbols) return std::nullopt;
+      begins.erase(begins.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+      ranks.erase(ranks.begin() + static_cast<std::ptrdiff_t>(best));
+      --symbols;
+      const auto rank = [&](size_t i) {
+        return index_.Find(token.substr(begins[i], begins[i + 2] - begins[i]));
+      };
+      if (best > 0) ranks[best - 1] = rank(best - 1);
+      if (best + 1 < symbols) ranks[best] = rank(best);
+    }
+    return BpeMerge{index_.Find(token.substr(0, begins[1])), index_.Find(token.substr(begins[1])),
+                    id};
+  }
+
+ private:
+  static size_t Pair(const char* bytes) {
+    return size_t{static_cast<uint8_t>(bytes[0])} << 8 | static_cast<uint8_t>(bytes[1]);
+  }
+
+  const ByteIndex& index_;
+  std::vector<int32_t> byte_pairs_;  // ranks of all tokens of two bytes
+};
+
+}  // namespace
+
+void CheckBpeVocab(const BpeVocab& vocab, const std::string& where) {
+  const size_t ids = std::min(vocab.tokens.size(), static_cast<size_t>(kMaxVocabIds));
+  CheckBpeVocab(vocab, ByteIndex(vocab.tokens, ids), where);
+}
+
+void CheckBpeVocab(const BpeVocab& vocab, const ByteIndex& index, const std::string& where) {
+  const size_t ids = vocab.tokens.size();
+  if (ids > static_cast<size_t>(kMaxVocabIds) ||
+      vocab.merges.size() > static_cast<size_t>(kMaxMerges)) {
+    Refuse(where, "the vocabulary is too large",
+           fmt::format("{} ids and {} merges; folio takes {} and {}", ids, vocab.merges.size(),
+                       kMaxVocabIds, kMaxMerges));
+  }
+  CheckTokens(vocab, index, where);
+  if (vocab.tokens[ids - 1].empty()) {
+    Refuse(where, "the last id has no token", fmt::format("id {}", ids - 1));
+  }
+  CheckMerges(vocab, CheckSpecials(vocab, index, where), where);
+}
+
+std::vector<BpeMerge> MergesFromRanks(const ByteStrings& tokens, int32_t ranks) {
+  const ByteIndex index(tokens, static_cast<size_t>(ranks));
+  const RankSimulation simulation(tokens, index);
+  constexpr int64_t kGrain = 2048;
+  std::vector<std::vector<BpeMerge>> parts(static_cast<size_t>((ranks + kGrain - 1) / kGrain));
+  ParallelRange(ranks, kGrain, [&](int64_t begin, int64_t end, int /*thread*/) {
+    RankSimulation::Scratch scratch;
+    std::vector<BpeMerge>& found = parts[static_cast<size_t>(begin / kGrain)];
+    for (int64_t id = begin; id < end; ++id) {
+      const std::string_view token = tokens[static_cast<size_t>(id)];
+      if (token.size() < 2) continue;
+      if (const auto merge = simulation.LastMerge(token, static_cast<int32_t>(id), scratch)) {
+        found.push_back(*merge);
+      }
+    }
+  });
+  std::vector<BpeMerge> merges;
+  for (const auto& part : parts) merges.insert(merges.end(), part.begin(), part.end());
+  return merges;
+}
+
+}  // namespace folio

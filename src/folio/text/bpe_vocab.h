@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/text/split.h"
+#include "folio/text/tokenizer.h"
+
+namespace folio {
+
+class ByteIndex;
+
+inline constexpr int64_t kMaxVocabIds = int64_t{1} << 21;
+inline constexpr int64_t kMaxMerges = int64_t{1} << 22;
+
+// Many short byte strings in one allocation.
+class ByteStrings {
+ public:
+  void Add(std::string_view bytes) {
+    bytes_.append(bytes);
+    ends_.push_back(bytes_.size());
+  }
+  void Reserve(size_t strings, size_t bytes) {
+    ends_.reserve(strings + 1);
+    bytes_.reserve(bytes);
+  }
+  size_t size() const { return ends_.size() - 1; }
+  size_t total_bytes() const { return bytes_.size(); }
+  std::string_view operator[](size_t i) const {
+    return {bytes_.data() + ends_[i], ends_[i + 1] - ends_[i]};
+  }
+
+  bool operator==(const ByteStrings&) const = default;
+
+ private:
+  std::string bytes_;
+  std::vector<size_t> ends_ = {0};
+};
+
+// Two neighbouring tokens that become one. Merges are listed by rank: of all pairs in a piece, the
+// first in the list is merged first, the leftmost where it occurs more than once.
+struct BpeMerge {
+  int32_t left = 0;
+  int32_t right = 0;
+  int32_t merged = 0;
+
+  bool operator==(const BpeMerge&) const = default;
+};
+
+// Everything that makes a byte-level BPE: plain data, as loaders make it and writers write it.
+struct BpeVocab {
+  std::string name = {};  // of a published encoding, "gpt2"; empty for others
+  SplitPattern pattern = SplitPattern::kGpt2;
+  // The bytes of each id; empty where an id is not used. Special tokens have theirs here too.
+  ByteStrings tokens = {};
+  std::vector<BpeMerge> merges = {};
+  // By id. Tokens that no merge makes; matched as text, longest first, where they are allowed.
+  std::vector<SpecialToken> specials = {};
+  // A piece that is a token is encoded as it, also where merges would not make it.
+  bool whole_pieces = false;
+
+  bool operator==(const BpeVocab&) const = default;
+};
+
+// Throws a kInput Error, beginning with `where`, unless all 256 single bytes are tokens and none of
+// them is special; no two tokens have the same bytes; every merge names tokens that are not
+// special, and the bytes of the two put together are those of the merged one; no pair is merged
+// twice; specials are by ascending id, are the UTF-8 text that `tokens` has for their ids, and are
+// not what files would write for another token (ByteNames); and there are at most kMaxVocabIds ids,
+// the last of them used, and kMaxMerges merges.
+void CheckBpeVocab(const BpeVocab& vocab, const std::string& where);
+// The same where there is an index of all tokens already.
+void CheckBpeVocab(const BpeVocab& vocab, const ByteIndex& index, const std::string& where);
+
+// The merges of a vocabulary that is given by ranks alone (tiktoken's files): two neighbours become
+// one if their bytes put together are a token, the lowest id first, the leftmost where there are
+// several. Of a token's bytes by themselves these rules lead to one last pair or to none, and what
+// stands around them changes nothing of that until a merge reaches across their borders; so this
+// pair is the only one that ever makes the token. Returned by merged id; without those tokens that
+// can only be a whole piece.
+// Ids below `ranks` are tokens or empty. REQUIRES: all 256 bytes are among them.
+// The time for one token grows with the square of its length.
+std::vector<BpeMerge> MergesFromRanks(const ByteStrings& tokens, int32_t ranks);
+
+}  // namespace folio

@@ -1,0 +1,286 @@
+#include "folio/text/bpe_vocab.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "folio/io/test_files.h"
+#include "folio/text/byte_index.h"
+#include "folio/text/byte_names.h"
+#include "folio/text/test_vocab.h"
+#include "folio/text/utf8.h"
+
+namespace folio {
+namespace {
+
+std::string Refusal(const BpeVocab& vocab) {
+  const std::string error = ErrorOf([&] { CheckBpeVocab(vocab, "here"); }, ErrorKind::kInput);
+  EXPECT_TRUE(error.starts_with("here: ")) << error;
+  return error;
+}
+
+// The vocabulary with other bytes for one id.
+BpeVocab With(const BpeVocab& vocab, int32_t id, std::string_view bytes) {
+  BpeVocab other = vocab;
+  other.tokens = {};
+  for (size_t i = 0; i < vocab.tokens.size(); ++i) {
+    other.tokens.Add(static_cast<int32_t>(i) == id ? bytes : vocab.tokens[i]);
+  }
+  return other;
+}
+
+TEST(ByteNames, AreThoseOfGpt2) {
+  EXPECT_EQ(ByteName('!'), U'!');
+  EXPECT_EQ(ByteName('~'), U'~');
+  EXPECT_EQ(ByteName(0), char32_t{0x100});
+  EXPECT_EQ(ByteName('\n'), char32_t{0x10A});
+  EXPECT_EQ(ByteName(' '), char32_t{0x120});
+  EXPECT_EQ(ByteName(0x7F), char32_t{0x121});
+  EXPECT_EQ(ByteName(0xA0), char32_t{0x142});
+  EXPECT_EQ(ByteName(0xA1), char32_t{0xA1});
+  EXPECT_EQ(ByteName(0xAC), char32_t{0xAC});
+  EXPECT_EQ(ByteName(0xAD), char32_t{0x143});
+  EXPECT_EQ(ByteName(0xAE), char32_t{0xAE});
+  EXPECT_EQ(ByteName(0xFF), char32_t{0xFF});
+  std::set<char32_t> names;
+  for (int byte = 0; byte < 256; ++byte) {
+    const auto b = static_cast<uint8_t>(byte);
+    names.insert(ByteName(b));
+    EXPECT_EQ(NamedByte(ByteName(b)), b);
+  }
+  EXPECT_EQ(names.size(), 256u);
+  for (const char32_t name : {0u, 0x20u, 0x7Fu, 0xA0u, 0xADu, 0x144u, 0x1F600u, 0xFFFFFFFFu}) {
+    EXPECT_FALSE(NamedByte(name)) << static_cast<uint32_t>(name);
+  }
+}
+
+TEST(ByteNames, TheOrderOfIdsIsGpt2s) {
+  const auto& order = Gpt2ByteOrder();
+  EXPECT_EQ(order[0], '!');
+  EXPECT_EQ(order[93], '~');
+  EXPECT_EQ(order[94], 0xA1);
+  EXPECT_EQ(order[105], 0xAC);
+  EXPECT_EQ(order[106], 0xAE);
+  EXPECT_EQ(order[187], 0xFF);
+  EXPECT_EQ(order[188], 0x00);
+  EXPECT_EQ(order[198], '\n');
+  EXPECT_EQ(order[220], ' ');
+  EXPECT_EQ(order[221], 0x7F);
+  EXPECT_EQ(order[254], 0xA0);
+  EXPECT_EQ(order[255], 0xAD);
+}
+
+TEST(ByteNames, StringsGoThereAndBack) {
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+  std::string bytes = "before";
+  EXPECT_TRUE(AppendNamedBytes(ByteNames(all), bytes));
+  EXPECT_EQ(bytes, "before" + all);
+  EXPECT_EQ(ByteNames(" a\n"), "\u0120a\u010A");
+  for (const std::string_view bad : {"a b", "a\n", "\u0144", "x\u4E2D", "\xC4", "\xC4z", "\xA9",
+                                     "\xC1\xA1", "\xE0\x84\xA0", "\x7F"}) {
+    bytes = "kept";
+    EXPECT_FALSE(AppendNamedBytes(bad, bytes)) << bad;
+    EXPECT_EQ(bytes, "kept");
+  }
+}
+
+TEST(ByteIndex, FindsWhatIsThereAndNothingElse) {
+  ByteStrings strings;
+  for (size_t length = 1; length <= 40; ++length) {
+    for (int fill = 0; fill < 50; ++fill) {
+      std::string text(length, static_cast<char>(fill));
+      text[static_cast<size_t>(fill) % length] ^= static_cast<char>(0x80);
+      strings.Add(text);
+    }
+  }
+  strings.Add("");
+  strings.Add("behind");
+  const ByteIndex index(strings, strings.size() - 1);
+  EXPECT_FALSE(index.twins());
+  for (size_t id = 0; id + 2 < strings.size(); ++id) {
+    EXPECT_EQ(index.Find(strings[id]), static_cast<int32_t>(id));
+    EXPECT_EQ(index.Find(std::string(strings[id]) + "x"), ByteIndex::kNone);
+  }
+  EXPECT_EQ(index.Find("behind"), ByteIndex::kNone);
+  EXPECT_EQ(index.Find(""), ByteIndex::kNone);
+  ByteStrings twice;
+  for (const char* text : {"one", "two", "one", "two"}) twice.Add(text);
+  ASSERT_TRUE(ByteIndex(twice, 4).twins());
+  EXPECT_EQ(ByteIndex(twice, 4).twins()->second, 2);
+  EXPECT_EQ(ByteIndex(twice, 4).Find("two"), 1);
+}
+
+TEST(BpeVocab, WhatIsRightPasses) {
+  CheckBpeVocab(SmallVocab(), "here");
+  CheckBpeVocab(SmallVocab(true), "here");
+  CheckBpeVocab(MakeTestVocab({}, {}), "here");
+}
+
+TEST(BpeVocab, RefusesWrongTokens) {
+  const BpeVocab good = SmallVocab();
+  EXPECT_TRUE(Contains(Refusal({}), "a byte has no token", "0x00"));
+  EXPECT_TRUE(Contains(Refusal(With(good, 220, "")), "a byte has no token", "0x20", "\u0120"));
+  EXPECT_TRUE(Contains(Refusal(With(good, 256, "ll")), "two tokens are the same", "'ll' (id 256)",
+                       "'ll' (id 257)"));
+  BpeVocab vocab = good;
+  vocab.tokens.Add("");
+  EXPECT_TRUE(Contains(Refusal(vocab), "the last id has no token"));
+}
+
+TEST(BpeVocab, RefusesWrongSpecialTokens) {
+  const BpeVocab good = SmallVocab();
+  const auto last = static_cast<int32_t>(good.tokens.size()) - 1;
+  BpeVocab vocab = good;
+  vocab.specials[0].text = "<|other|>";
+  EXPECT_TRUE(Contains(Refusal(vocab), "'<|other|>'", "is not the token of its id"));
+  vocab = good;
+  for (const int32_t id : {-1, last + 1, INT32_MAX}) {
+    vocab.specials[1].id = id;
+    EXPECT_TRUE(Contains(Refusal(vocab), "is not the token of its id")) << id;
+  }
+  vocab = good;
+  std::swap(vocab.specials[0], vocab.specials[1]);
+  EXPECT_TRUE(Contains(Refusal(vocab), "out of order"));
+  vocab = good;
+  vocab.specials.push_back(vocab.specials[1]);
+  EXPECT_TRUE(Contains(Refusal(vocab), "out of order"));
+  vocab = With(good, last, "\xFFxx");
+  vocab.specials[1].text = "\xFFxx";
+  EXPECT_TRUE(Contains(Refusal(vocab), "is not UTF-8"));
+  vocab = With(good, last - 1, "");
+  vocab.specials[0].text = "";
+  EXPECT_TRUE(Contains(Refusal(vocab), "is empty"));
+  vocab = good;
+  vocab.specials.insert(vocab.specials.begin(), {"!", 0});
+  EXPECT_TRUE(Contains(Refusal(vocab), "a single byte"));
+  // Files would have the name of " w" twice.
+  vocab = With(good, last, "\u0120w");
+  vocab.specials[1].text = "\u0120w";
+  EXPECT_TRUE(Contains(Refusal(vocab), "cannot be told from another token"));
+}
+
+TEST(BpeVocab, RefusesWrongMerges) {
+  const BpeVocab good = SmallVocab();
+  const auto merged = [&](BpeMerge merge) {
+    BpeVocab vocab = good;
+    vocab.merges.push_back(merge);
+    return Refusal(vocab);
+  };
+  const auto ids = static_cast<int32_t>(good.tokens.size());
+  EXPECT_TRUE(Contains(merged({-1, 0, 256}), "merge 15", "id -1 is no token"));
+  EXPECT_TRUE(Contains(merged({0, ids, 256}), "merge 15", "is no token"));
+  EXPECT_TRUE(Contains(merged({0, 1, INT32_MIN}), "merge 15", "is no token"));
+  EXPECT_TRUE(Contains(merged({ids - 1, 0, 256}), "a special one"));
+  EXPECT_TRUE(Contains(merged({0, 1, 256}), "put together are not 'he'"));
+  EXPECT_TRUE(Contains(merged({256, 256, 256}), "put together are not 'he'"));
+  EXPECT_TRUE(Contains(merged(good.merges[0]), "merge 15 appears twice", "'h'"));
+  // Two pairs that make one token are no mistake; each of them twice is.
+  BpeVocab vocab = MakeTestVocab({{"a", "b"}, {"b", "c"}, {"ab", "c"}}, {});
+  vocab.merges.push_back({static_cast<int32_t>('a' - '!'), 257, 258});
+  CheckBpeVocab(vocab, "here");
+  vocab.merges.push_back(vocab.merges[3]);
+  EXPECT_TRUE(Contains(Refusal(vocab), "merge 5 appears twice"));
+}
+
+TEST(BpeVocab, RefusesTooManyIds) {
+  BpeVocab vocab = SmallVocab();
+  for (int64_t i = 0; i < kMaxVocabIds; ++i) vocab.tokens.Add("");
+  EXPECT_TRUE(Contains(Refusal(vocab), "too large"));
+  vocab = SmallVocab();
+  vocab.merges.resize(static_cast<size_t>(kMaxMerges) + 1, vocab.merges[0]);
+  EXPECT_TRUE(Contains(Refusal(vocab), "too large"));
+}
+
+// The rule itself, without an index: neighbours that together are a token of the lowest id.
+std::vector<int32_t> EncodeByRanks(const std::map<std::string, int32_t>& ranks,
+                                   const std::string& piece) {
+  std::vector<std::string> symbols;
+  for (const char c : piece) symbols.emplace_back(1, c);
+  while (true) {
+    int32_t best = INT32_MAX;
+    size_t at = 0;
+    for (size_t i = 0; i + 1 < symbols.size(); ++i) {
+      const auto found = ranks.find(symbols[i] + symbols[i + 1]);
+      if (found == ranks.end() || found->second >= best) continue;
+      best = found->second;
+      at = i;
+    }
+    if (best == INT32_MAX) break;
+    symbols[at] += symbols[at + 1];
+    symbols.erase(symbols.begin() + static_cast<ptrdiff_t>(at) + 1);
+  }
+  std::vector<int32_t> ids;
+  for (const std::string& symbol : symbols) ids.push_back(ranks.at(symbol));
+  return ids;
+}
+
+// The same by a list of pairs.
+std::vector<int32_t> EncodeByMerges(const std::map<std::string, int32_t>& ranks,
+                                    const std::vector<BpeMerge>& merges, const std::string& piece) {
+  std::vector<int32_t> ids;
+  for (const char c : piece) ids.push_back(ranks.at(std::string(1, c)));
+  while (true) {
+    size_t best = merges.size();
+    size_t at = 0;
+    for (size_t i = 0; i + 1 < ids.size(); ++i) {
+      for (size_t rank = 0; rank < best; ++rank) {
+        if (merges[rank].left != ids[i] || merges[rank].right != ids[i + 1]) continue;
+        best = rank;
+        at = i;
+      }
+    }
+    if (best == merges.size()) return ids;
+    ids[at] = merges[best].merged;
+    ids.erase(ids.begin() + static_cast<ptrdiff_t>(at) + 1);
+  }
+}
+
+// Every vocabulary of up to five tokens over two letters in random order, parts missing or late:
+// pairs give what ranks give, on every string of up to nine letters.
+TEST(MergesFromRanks, PairsDoWhatRanksDo) {
+  uint64_t state = 1;
+  const auto random = [&](uint64_t below) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (state >> 33) % below;
+  };
+  for (int round = 0; round < 60; ++round) {
+    ByteStrings tokens;
+    for (int byte = 0; byte < 256; ++byte) {
+      const char c = static_cast<char>(byte);
+      tokens.Add({&c, 1});
+    }
+    std::map<std::string, int32_t> ranks;
+    for (int i = 0; i < 6; ++i) {
+      std::string token;
+      for (uint64_t length = 2 + random(5); length > 0; --length) token += random(2) ? 'a' : 'b';
+      if (i == 3) tokens.Add("");  // an id that is not used
+      const auto id = static_cast<int32_t>(tokens.size());
+      if (ranks.emplace(token, id).second) tokens.Add(token);
+    }
+    for (int32_t byte = 0; byte < 256; ++byte) {
+      ranks.emplace(std::string(1, static_cast<char>(byte)), byte);
+    }
+    const auto merges = MergesFromRanks(tokens, static_cast<int32_t>(tokens.size()));
+    EXPECT_TRUE(std::is_sorted(merges.begin(), merges.end(),
+                               [](const auto& a, const auto& b) { return a.merged < b.merged; }));
+    for (uint32_t length = 1; length <= 9; ++length) {
+      for (uint32_t bits = 0; bits < 1u << length; ++bits) {
+        std::string piece;
+        for (uint32_t i = 0; i < length; ++i) piece += (bits >> i & 1u) ? 'a' : 'b';
+        ASSERT_EQ(EncodeByMerges(ranks, merges, piece), EncodeByRanks(ranks, piece)) << piece;
+      }
+    }
+  }
+}
+
+TEST(MergesFromRanks, FindsTheMergesOfAVocabulary) {
+  const BpeVocab vocab = SmallVocab();
+  EXPECT_EQ(MergesFromRanks(vocab.tokens, static_cast<int32_t>(vocab.tokens.size()) - 2),
+            vocab.merges);
+}
+
+}  // namespace
+}  // namespace folio

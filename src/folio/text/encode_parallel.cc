@@ -1,0 +1,196 @@
+#include "folio/text/encode_parallel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "folio/base/check.h"
+#include "folio/base/parallel.h"
+
+namespace folio {
+namespace {
+
+constexpr size_t kGroup = size_t{1} << 16;  // bytes of short texts that are worth a task
+constexpr size_t kLong = size_t{1} << 22;   // bytes of a text that is cut itself
+constexpr size_t kPerText = 64;             // what a text costs, in bytes of text
+
+// Puts together what tasks append piece by piece, in the order of the pieces, as they come.
+class InOrder {
+ public:
+  InOrder(size_t pieces, std::vector<int32_t>& ids) : pieces_(pieces), ids_(ids) {}
+
+  // An empty vector, with the memory of one that is no longer needed if there is one.
+  std::vector<int32_t> Take() {
+    const std::lock_guard lock(mutex_);
+    if (spare_.empty()) return {};
+    std::vector<int32_t> taken = std::move(spare_.back());
+    spare_.pop_back();
+    return taken;
+  }
+
+  // The ids of piece i. One thread at a time appends, the others go on.
+  void Put(size_t i, std::vector<int32_t> piece) {
+    std::unique_lock lock(mutex_);
+    pieces_[i].ids = std::move(piece);
+    pieces_[i].ready = true;
+    if (appending_) return;
+    appending_ = true;
+    while (next_ < pieces_.size() && pieces_[next_].ready) {
+      std::vector<int32_t> ready = std::move(pieces_[next_++].ids);
+      lock.unlock();
+      if (ids_.capacity() - ids_.size() < ready.size()) Grow(ready.size());
+      ids_.insert(ids_.end(), ready.begin(), ready.end());
+      ready.clear();
+      lock.lock();
+      spare_.push_back(std::move(ready));
+    }
+    appending_ = false;
+  }
+
+ private:
+  struct Piece {
+    std::vector<int32_t> ids;
+    bool ready = false;
+  };
+
+  // Makes room for all pieces at once, if they are like those so far. Only while appending_.
+  void Grow(size_t more) {
+    const size_t like_those_so_far = (ids_.size() + more) / next_ * (pieces_.size() + 1);
+    ids_.reserve(std::max(ids_.size() + more, like_those_so_far + like_those_so_far / 16));
+  }
+
+  std::mutex mutex_;
+  std::vector<Piece> pieces_;
+  std::vector<std::vector<int32_t>> spare_;
+  std::vector<int32_t>& ids_;
+  size_t next_ = 0;
+  bool appending_ = false;
+};
+
+// What goes wrong in tasks; the first in the order of the tasks counts.
+class FirstFailure {
+ public:
+  // Runs f(), which returns npos or the place where it could not go on.
+  template <class F>
+  void Run(size_t task, F&& f) {
+    try {
+      const size_t at = f();
+      if (at != kNone) Note(task, at, nullptr);
+    } catch (...) {
+      Note(task, kNone, std::current_exception());
+    }
+  }
+  // The place, or npos. Rethrows what was thrown.
+  size_t place() const {
+    if (thrown_) std::rethrow_exception(thrown_);
+    return place_;
+  }
+  size_t task() const { return task_; }
+
+  static constexpr size_t kNone = std::string_view::npos;
+
+ private:
+  void Note(size_t task, size_t at, std::exception_ptr thrown) {
+    const std::lock_guard lock(mutex_);
+    if (task > task_) return;
+    task_ = task;
+    place_ = at;
+    thrown_ = std::move(thrown);
+  }
+
+  std::mutex mutex_;
+  size_t task_ = kNone;
+  size_t place_ = kNone;
+  std::exception_ptr thrown_;
+};
+
+// Appends the ids as EncodePrefix; returns where there is no token, or npos.
+size_t EncodeCut(const Tokenizer& tokenizer, std::string_view text, size_t grain,
+                 std::vector<int32_t>& ids) {
+  FOLIO_CHECK(grain > 0, "pieces have bytes");
+  std::vector<size_t> cuts = {0};
+  while (text.size() - cuts.back() > grain) {
+    cuts.push_back(tokenizer.FindCut(text, cuts.back() + grain));
+  }
+  if (cuts.back() < text.size()) cuts.push_back(text.size());
+  const size_t pieces = cuts.size() - 1;
+  if (pieces <= 1) {
+    const size_t done = tokenizer.EncodePrefix(text, ids);
+    return done < text.size() ? done : FirstFailure::kNone;
+  }
+  InOrder in_order(pieces, ids);
+  FirstFailure failure;
+  ParallelFor(static_cast<int64_t>(pieces), [&](int64_t task, int) {
+    const size_t i = static_cast<size_t>(task);
+    failure.Run(i, [&] {
+      const std::string_view piece = text.substr(cuts[i], cuts[i + 1] - cuts[i]);
+      std::vector<int32_t> piece_ids = in_order.Take();
+      const size_t done = tokenizer.EncodePrefix(piece, piece_ids);
+      in_order.Put(i, std::move(piece_ids));
+      return done < piece.size() ? cuts[i] + done : FirstFailure::kNone;
+    });
+  });
+  return failure.place();
+}
+
+// Texts [begin, end) share a task.
+struct Group {
+  size_t begin;
+  size_t end;
+};
+
+std::vector<Group> GroupShortTexts(std::span<const std::string_view> texts) {
+  std::vector<Group> groups;
+  for (size_t i = 0; i < texts.size();) {
+    size_t end = i;
+    for (size_t bytes = 0; end < texts.size() && bytes < kGroup; ++end) {
+      bytes += kPerText + (texts[end].size() < kLong ? texts[end].size() : 0);
+    }
+    groups.push_back({i, end});
+    i = end;
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::vector<int32_t> EncodeParallel(const Tokenizer& tokenizer, std::string_view text,
+                                    std::string_view where, size_t grain) {
+  std::vector<int32_t> ids;
+  const size_t failed = EncodeCut(tokenizer, text, grain, ids);
+  if (failed != FirstFailure::kNone) throw CannotEncode(tokenizer, text, failed, {}, where);
+  return ids;
+}
+
+std::vector<std::vector<int32_t>> EncodeBatch(const Tokenizer& tokenizer,
+                                              std::span<const std::string_view> texts) {
+  std::vector<std::vector<int32_t>> ids(texts.size());
+  FirstFailure failure;  // tasks are texts
+  const std::vector<Group> groups = GroupShortTexts(texts);
+  ParallelFor(static_cast<int64_t>(groups.size()), [&](int64_t task, int) {
+    const Group group = groups[static_cast<size_t>(task)];
+    std::vector<int32_t> text_ids;
+    for (size_t i = group.begin; i < group.end; ++i) {
+      if (texts[i].size() >= kLong) continue;
+      failure.Run(i, [&] {
+        text_ids.clear();
+        const size_t done = tokenizer.EncodePrefix(texts[i], text_ids);
+        ids[i].assign(text_ids.begin(), text_ids.end());
+        return done < texts[i].size() ? done : FirstFailure::kNone;
+      });
+    }
+  });
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (texts[i].size() < kLong) continue;
+    failure.Run(i, [&] { return EncodeCut(tokenizer, texts[i], kLong / 4, ids[i]); });
+  }
+  const size_t failed = failure.place();
+  if (failed == FirstFailure::kNone) return ids;
+  const size_t i = failure.task();
+  throw CannotEncode(tokenizer, texts[i], failed, {}, fmt::format("texts[{}]", i));
+}
+
+}  // namespace folio

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "folio/text/tokenizer.h"
+
+namespace folio {
+
+// EncodeOrdinary of one long text on all threads (base/parallel.h): cut at FindCut after every
+// `grain` bytes. The ids do not depend on grain or threads. Errors as Tokenizer::EncodeOrdinary.
+// Beside the ids holds those of the few pieces that are finished before an earlier one.
+// REQUIRES: grain >= 1.
+std::vector<int32_t> EncodeParallel(const Tokenizer& tokenizer, std::string_view text,
+                                    std::string_view where = "text",
+                                    size_t grain = size_t{1} << 20);
+
+// EncodeOrdinary of each text, on all threads; several short texts share a task, and few short ones
+// need no second thread. The Error is that of the first text that has one, in "texts[i]".
+std::vector<std::vector<int32_t>> EncodeBatch(const Tokenizer& tokenizer,
+                                              std::span<const std::string_view> texts);
+
+}  // namespace folio

@@ -1,0 +1,178 @@
+#include "folio/text/encodings.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/text/bpe_tokenizer.h"
+#include "folio/text/byte_tokenizer.h"
+#include "folio/text/tokenizer_file.h"
+#include "folio/text/vocab_files.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr PublishedFile kGpt2Merges = {
+    "vocab.bpe", "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/vocab.bpe",
+    "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5", 456318};
+constexpr PublishedFile kGpt2Ids = {
+    "encoder.json", "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/encoder.json",
+    "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783", 1042301};
+constexpr PublishedFile kR50k = {
+    "r50k_base.tiktoken", "https://openaipublic.blob.core.windows.net/encodings/r50k_base.tiktoken",
+    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930", 835554};
+constexpr PublishedFile kP50k = {
+    "p50k_base.tiktoken", "https://openaipublic.blob.core.windows.net/encodings/p50k_base.tiktoken",
+    "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069", 836186};
+constexpr PublishedFile kCl100k = {
+    "cl100k_base.tiktoken",
+    "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken",
+    "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7", 1681126};
+constexpr PublishedFile kO200k = {
+    "o200k_base.tiktoken",
+    "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
+    "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d", 3613922};
+
+const std::vector<PublishedEncoding>& Table() {
+  constexpr auto kGpt2 = SplitPattern::kGpt2;
+  static const std::vector<PublishedEncoding> table = {
+      {"gpt2",
+       "GPT-2, 50,257 tokens",
+       kGpt2,
+       50256,
+       50257,
+       {{"<|endoftext|>", 50256}},
+       {kGpt2Merges, kGpt2Ids}},
+      {"r50k_base",
+       "GPT-3, the tokens of GPT-2",
+       kGpt2,
+       50256,
+       50257,
+       {{"<|endoftext|>", 50256}},
+       {kR50k}},
+      {"p50k_base",
+       "Codex, GPT-2's tokens and runs of spaces",
+       kGpt2,
+       50281,
+       50281,
+       {{"<|endoftext|>", 50256}},
+       {kP50k}},
+      {"p50k_edit",
+       "p50k_base with tokens to fill in the middle",
+       kGpt2,
+       50281,
+       50284,
+       {{"<|endoftext|>", 50256},
+        {"<|fim_prefix|>", 50281},
+        {"<|fim_middle|>", 50282},
+        {"<|fim_suffix|>", 50283}},
+       {kP50k}},
+      {"cl100k_base",
+       "GPT-3.5 and GPT-4, 100,277 ids",
+       SplitPattern::kCl100k,
+       100256,
+       100277,
+       {{"<|endoftext|>", 100257},
+        {"<|fim_prefix|>", 100258},
+        {"<|fim_middle|>", 100259},
+        {"<|fim_suffix|>", 100260},
+        {"<|endofprompt|>", 100276}},
+       {kCl100k}},
+      {"o200k_base",
+       "GPT-4o, 200,019 ids",
+       SplitPattern::kO200k,
+       199998,
+       200019,
+       {{"<|endoftext|>", 199999}, {"<|endofprompt|>", 200018}},
+       {kO200k}},
+  };
+  return table;
+}
+
+std::vector<std::string> Names() {
+  std::vector<std::string> names;
+  for (const PublishedEncoding& encoding : Table()) names.emplace_back(encoding.name);
+  return names;
+}
+
+std::string Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::unique_ptr<Tokenizer> OpenPublished(const PublishedEncoding& encoding) {
+  const std::string home = TokenizerHome();
+  const fs::path dir = fs::path(home) / encoding.name;
+  std::vector<std::string> missing;
+  for (const PublishedFile& file : encoding.files) {
+    std::error_code ignored;
+    if (home.empty() || !fs::exists(dir / file.name, ignored)) missing.emplace_back(file.name);
+  }
+  if (!missing.empty()) {
+    throw InputError(fmt::format("the tokenizer {} is not on this machine", encoding.name),
+                     home.empty() ? "there is no directory to look in: set HOME or FOLIO_HOME"
+                                  : fmt::format("{} not in {}", Join(missing, ", "), dir.string()),
+                     fmt::format("type: folio tokenizer fetch {}; without a network, put {} there",
+                                 encoding.name, missing.size() == 1 ? "the file" : "the files"));
+  }
+  const auto path = [&](size_t i) { return (dir / encoding.files[i].name).string(); };
+  const std::string name(encoding.name);
+  return std::make_unique<BpeTokenizer>(encoding.files.size() == 1
+                                            ? ReadTiktoken(path(0), name)
+                                            : ReadVocabAndMerges(path(1), path(0), name));
+}
+
+}  // namespace
+
+std::span<const PublishedEncoding> PublishedEncodings() {
+  return Table();
+}
+
+std::string PublishedEncodingNames() {
+  return Join(Names(), ", ");
+}
+
+const PublishedEncoding* FindPublishedEncoding(std::string_view name) {
+  for (const std::string_view shorter : {"r50k", "p50k", "cl100k", "o200k"}) {
+    if (name == shorter) return FindPublishedEncoding(std::string(name) + "_base");
+  }
+  for (const PublishedEncoding& encoding : Table()) {
+    if (encoding.name == name) return &encoding;
+  }
+  return nullptr;
+}
+
+std::string TokenizerHome() {
+  constexpr std::string_view kDir = "tokenizers";
+  if (const std::string own = Variable("FOLIO_HOME"); !own.empty()) return fs::path(own) / kDir;
+  if (const std::string cache = Variable("XDG_CACHE_HOME"); !cache.empty()) {
+    return fs::path(cache) / "folio" / kDir;
+  }
+  if (const std::string home = Variable("HOME"); !home.empty()) {
+    return fs::path(home) / ".cache" / "folio" / kDir;
+  }
+  return "";
+}
+
+std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& spec) {
+  if (spec == "bytes") return std::make_unique<ByteTokenizer>();
+  if (const PublishedEncoding* encoding = FindPublishedEncoding(spec)) {
+    return OpenPublished(*encoding);
+  }
+  std::error_code ignored;
+  if (spec.find('/') != spec.npos || fs::exists(spec, ignored)) return LoadTokenizer(spec);
+  const std::string nearest = Nearest(spec, Names());
+  throw UsageError(fmt::format("no tokenizer '{}'", spec),
+                   fmt::format("there is no such file or directory, and it is none of {}, bytes",
+                               PublishedEncodingNames()),
+                   nearest.empty()
+                       ? "give one of these names, or the path of a tokenizer's directory or file"
+                       : fmt::format("did you mean {}?", nearest));
+}
+
+}  // namespace folio

@@ -1,0 +1,183 @@
+#include "folio/text/pair_merger.h"
+
+#include <span>
+#include <utility>
+
+#include "folio/base/check.h"
+
+namespace folio {
+namespace {
+
+constexpr size_t kBytes = 256;
+constexpr size_t kNowhere = static_cast<size_t>(-1);
+// How far ahead of their use memory is fetched: positions of symbols, and pairs in the hash table.
+constexpr size_t kSymbolsAhead = 24;
+constexpr size_t kPairsAhead = 8;
+
+}  // namespace
+
+void PairMerger::Side::Add(int32_t symbol, int64_t weight) {
+  Neighbour& neighbour = of[static_cast<size_t>(symbol)];
+  if (neighbour.weight == 0) seen.push_back(symbol);
+  neighbour.weight += weight;
+  ++neighbour.events;
+}
+
+void PairMerger::Side::Clear() {
+  for (const int32_t symbol : seen) of[static_cast<size_t>(symbol)] = {};
+  seen.clear();
+}
+
+PairMerger::PairMerger(TrainingText text, size_t max_symbols, int64_t min_count)
+    : text_(std::move(text)), min_count_(min_count), queue_(min_count) {
+  lengths_.reserve(max_symbols);
+  lengths_.assign(kBytes, 1);
+  left_.of.resize(max_symbols);
+  right_.of.resize(max_symbols);
+  CountBytePairs();
+}
+
+void PairMerger::CountBytePairs() {
+  std::vector<Neighbour> pairs(kBytes * kBytes);
+  const std::span<const int32_t> row = text_.row();
+  const auto pair_at = [&](size_t i) -> Neighbour* {
+    if (row[i] < 0 || row[i + 1] < 0) return nullptr;
+    return &pairs[static_cast<size_t>(row[i]) * kBytes + static_cast<size_t>(row[i + 1])];
+  };
+  for (size_t i = 0; i + 1 < row.size(); ++i) {
+    Neighbour* pair = pair_at(i);
+    if (pair == nullptr) continue;
+    pair->weight += text_.Weight(static_cast<uint32_t>(i));
+    ++pair->events;
+  }
+  counts_.Reserve(pairs.size());
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    if (pairs[i].events == 0) continue;
+    Offer(pairs[i], pairs[i].weight, static_cast<int32_t>(i / kBytes),
+          static_cast<int32_t>(i % kBytes));
+  }
+  for (size_t i = 0; i + 1 < row.size(); ++i) {
+    Neighbour* pair = pair_at(i);
+    if (pair == nullptr || pair->next == kNowhere) continue;
+    positions_[pair->next++] = static_cast<uint32_t>(i);
+  }
+}
+
+int64_t PairMerger::Merge(const MergeCandidate& pair, int32_t merged) {
+  FOLIO_CHECK(static_cast<size_t>(merged) == lengths_.size() &&
+                  static_cast<size_t>(merged) < left_.of.size(),
+              "symbols are made in order, below max_symbols");
+  lengths_.push_back(LengthOf(pair.left) + LengthOf(pair.right));
+  const int64_t weight = Apply(pair, merged);
+  // Of a pair of equal symbols those that overlap the one before are not merged.
+  FOLIO_CHECK(weight == pair.count || pair.left == pair.right,
+              "pairs stand where they were counted");
+  CountFallen(pair, merged);
+  OfferNew(pair, merged);
+  WritePositions();
+  events_.clear();
+  left_.Clear();
+  right_.Clear();
+  joined_ = 0;
+  return weight;
+}
+
+// Rewrites the symbols and records the events. Returns their weight.
+int64_t PairMerger::Apply(const MergeCandidate& pair, int32_t merged) {
+  int32_t* const row = text_.symbols();
+  const uint32_t left_length = LengthOf(pair.left);
+  const uint32_t right_length = LengthOf(pair.right);
+  const uint32_t* const positions = positions_.data() + pair.first;
+  int64_t sum = 0;
+  for (size_t i = 0; i < pair.positions; ++i) {
+    if (i + kSymbolsAhead < pair.positions) __builtin_prefetch(row + positions[i + kSymbolsAhead]);
+    const uint32_t begin = positions[i];
+    const uint32_t middle = begin + left_length;
+    if (row[begin] != pair.left || row[middle] != pair.right) continue;
+    const uint32_t end = middle + right_length;
+    row[middle - 1] = row[middle] = TrainingText::kInside;
+    row[begin] = row[end - 1] = merged;
+
+    const int64_t weight = text_.Weight(begin);
+    sum += weight;
+    Event event{begin, row[begin - 1], row[end]};
+    if (event.left == merged) {
+      // The event before counted the left symbol as its right neighbour; now it is `merged`.
+      events_.back().right = TrainingText::kEdge;
+      --right_.of[static_cast<size_t>(pair.left)].events;
+      joined_ += weight;
+    }
+    if (event.left >= 0) left_.Add(event.left, weight);
+    if (event.right >= 0) right_.Add(event.right, weight);
+    events_.push_back(event);
+  }
+  return sum;
+}
+
+// Takes the pairs that the events broke from their counts.
+void PairMerger::CountFallen(const MergeCandidate& pair, int32_t merged) {
+  counts_.Subtract(PairKey(pair.left, pair.right), pair.count);
+  for (size_t i = 0; i < left_.seen.size(); ++i) {
+    if (i + kPairsAhead < left_.seen.size()) {
+      counts_.Prefetch(PairKey(left_.seen[i + kPairsAhead], pair.left));
+    }
+    const int32_t symbol = left_.seen[i];
+    if (symbol == merged) continue;  // counted as right neighbour of the event before
+    counts_.Subtract(PairKey(symbol, pair.left), left_.of[static_cast<size_t>(symbol)].weight);
+  }
+  for (size_t i = 0; i < right_.seen.size(); ++i) {
+    if (i + kPairsAhead < right_.seen.size()) {
+      counts_.Prefetch(PairKey(pair.right, right_.seen[i + kPairsAhead]));
+    }
+    const int32_t symbol = right_.seen[i];
+    counts_.Subtract(PairKey(pair.right, symbol), right_.of[static_cast<size_t>(symbol)].weight);
+  }
+}
+
+// Counts and queues the pairs that the events made.
+void PairMerger::OfferNew(const MergeCandidate& pair, int32_t merged) {
+  counts_.Reserve(left_.seen.size() + right_.seen.size());
+  for (size_t i = 0; i < left_.seen.size(); ++i) {
+    if (i + kPairsAhead < left_.seen.size()) {
+      counts_.Prefetch(PairKey(left_.seen[i + kPairsAhead], merged));
+    }
+    const int32_t symbol = left_.seen[i];
+    Neighbour& neighbour = left_.of[static_cast<size_t>(symbol)];
+    Offer(neighbour, neighbour.weight, symbol, merged);
+  }
+  for (size_t i = 0; i < right_.seen.size(); ++i) {
+    if (i + kPairsAhead < right_.seen.size()) {
+      counts_.Prefetch(PairKey(merged, right_.seen[i + kPairsAhead]));
+    }
+    const int32_t symbol = right_.seen[i];
+    Neighbour& neighbour = right_.of[static_cast<size_t>(symbol)];
+    Offer(neighbour, neighbour.weight - (symbol == pair.left ? joined_ : 0), merged, symbol);
+  }
+}
+
+// Inserts and queues a new pair, and makes room for its positions.
+void PairMerger::Offer(Neighbour& neighbour, int64_t count, int32_t left, int32_t right) {
+  neighbour.next = kNowhere;
+  if (count < min_count_) return;
+  neighbour.next = positions_.size();
+  positions_.resize(positions_.size() + neighbour.events);
+  counts_.Insert(PairKey(left, right), count);
+  queue_.Push({count, left, right, neighbour.next, neighbour.events});
+}
+
+void PairMerger::WritePositions() {
+  for (const Event& event : events_) {
+    if (event.left >= 0) {
+      Neighbour& neighbour = left_.of[static_cast<size_t>(event.left)];
+      if (neighbour.next != kNowhere) {
+        positions_[neighbour.next++] = event.position - LengthOf(event.left);
+      }
+    }
+    if (event.right >= 0) {
+      Neighbour& neighbour = right_.of[static_cast<size_t>(event.right)];
+      if (neighbour.next != kNowhere) positions_[neighbour.next++] = event.position;
+    }
+  }
+}
+
+}  // namespace folio

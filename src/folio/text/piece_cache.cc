@@ -1,0 +1,80 @@
+#include "folio/text/piece_cache.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "folio/base/check.h"
+#include "folio/base/memory.h"
+
+namespace folio {
+
+void PieceCache::Free::operator()(Line* lines) const {
+  std::free(lines);
+}
+
+PieceCache::PieceCache(size_t lines, bool narrow) : mask_(lines - 1), narrow_(narrow) {
+  FOLIO_CHECK(lines >= 2 && (lines & mask_) == 0, "not a power of two");
+  const size_t bytes = lines * sizeof(Line);
+  void* memory =
+      std::aligned_alloc(bytes % kLargePageBytes == 0 ? kLargePageBytes : alignof(Line), bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  AdviseLargePages(memory, bytes);
+  std::memset(memory, 0, bytes);
+  lines_.reset(static_cast<Line*>(memory));
+}
+
+void PieceCache::Insert(const PieceKey& key, uint64_t hash, std::span<const int32_t> ids) {
+  if (ids.empty() || ids.size() > room()) return;
+  const size_t home = hash & mask_;
+  // Where all are in use, a bit of the hash that did not choose the line chooses who goes.
+  Entry* place = &lines_[home].entries[hash >> 63];
+  for (const size_t at : {home, home ^ 1}) {
+    bool found = false;
+    for (Entry& entry : lines_[at].entries) {
+      if (entry.high != 0 && !entry.Is(key)) continue;
+      place = &entry;
+      found = true;
+      break;
+    }
+    if (found) break;
+  }
+  if (place->high == 0) ++filled_;
+  place->low = key.low;
+  place->high = key.high | uint64_t{ids.size()} << 60;
+  if (narrow_) {
+    uint16_t narrow[kNarrow] = {};
+    std::transform(ids.begin(), ids.end(), narrow,
+                   [](int32_t id) { return static_cast<uint16_t>(id); });
+    std::memcpy(place->ids, narrow, sizeof(narrow));
+  } else {
+    int32_t wide[kWide] = {};
+    std::copy(ids.begin(), ids.end(), wide);
+    std::memcpy(place->ids, wide, sizeof(wide));
+  }
+}
+
+size_t PieceCache::Copy(const Entry& entry, int32_t* out) const {
+  if (narrow_) {
+    uint16_t ids[kNarrow];
+    std::memcpy(ids, entry.ids, sizeof(ids));
+    for (size_t i = 0; i < kNarrow; ++i) out[i] = ids[i];
+  } else {
+    std::memcpy(out, entry.ids, sizeof(entry.ids));
+  }
+  return entry.count();
+}
+
+void PieceCache::InsertAll(const PieceCache& other) {
+  FOLIO_CHECK(narrow_ == other.narrow_, "caches of different widths");
+  int32_t ids[kNarrow];
+  for (size_t i = 0; i <= other.mask_; ++i) {
+    for (const Entry& entry : other.lines_[i].entries) {
+      if (entry.high == 0) continue;
+      const PieceKey key{entry.low, entry.high & kKeyBits};
+      Insert(key, key.Hash(), {ids, other.Copy(entry, ids)});
+    }
+  }
+}
+
+}  // namespace folio

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace folio {
+
+// A piece of text of 1 to 15 bytes as a number: the bytes, zeros, and the length in the last byte.
+struct PieceKey {
+  static constexpr size_t kMaxBytes = 15;
+
+  uint64_t low = 0;
+  uint64_t high = 0;
+
+  // From 16 readable bytes, of which the piece is the first `length`. Little-endian machines.
+  static PieceKey Load(const char* bytes, size_t length) {
+    PieceKey key;
+    std::memcpy(&key.low, bytes, 8);
+    std::memcpy(&key.high, bytes + 8, 8);
+    key.low &= kKeepLow[length];
+    key.high = (key.high & kKeepHigh[length]) | uint64_t{length} << 56;
+    return key;
+  }
+  // From a piece whose end may be the end of memory.
+  static PieceKey Of(std::string_view piece) {
+    char bytes[16] = {};
+    std::memcpy(bytes, piece.data(), piece.size());
+    return Load(bytes, piece.size());
+  }
+  uint64_t Hash() const {
+    const auto product =
+        static_cast<unsigned __int128>(low ^ 0x9E3779B97F4A7C15) * (high ^ 0xD6E8FEB86659FD93);
+    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+  }
+
+ private:
+  // Masks of the first n bytes.
+  static constexpr std::array<uint64_t, 16> Keep(size_t from) {
+    std::array<uint64_t, 16> masks = {};
+    for (size_t n = 0; n < 16; ++n) {
+      for (size_t i = from; i < n && i < from + 8; ++i) masks[n] |= uint64_t{255} << 8 * (i - from);
+    }
+    return masks;
+  }
+  static const std::array<uint64_t, 16> kKeepLow;
+  static const std::array<uint64_t, 16> kKeepHigh;
+};
+inline constexpr std::array<uint64_t, 16> PieceKey::kKeepLow = PieceKey::Keep(0);
+inline constexpr std::array<uint64_t, 16> PieceKey::kKeepHigh = PieceKey::Keep(8);
+
+// From short pieces to their ids, of a bounded size: a piece has four places, and a new one takes
+// that of another where all are in use. What is not found must be worked out again, so nothing but
+// speed depends on what is kept. Ids are stored as four 32-bit numbers or, where all ids of a
+// vocabulary are below 2^16, as eight 16-bit ones; pieces of more ids are not kept.
+class PieceCache {
+ public:
+  static constexpr size_t kNarrow = 8;
+  static constexpr size_t kWide = 4;
+
+  struct Entry {
+    uint64_t low;   // PieceKey::low
+    uint64_t high;  // PieceKey::high, with the number of ids in the uppermost four bits
+    alignas(16) unsigned char ids[16];
+
+    // One comparison, not two: which half differs cannot be foretold.
+    bool Is(const PieceKey& key) const {
+      return ((low ^ key.low) | ((high & kKeyBits) ^ key.high)) == 0;
+    }
+    size_t count() const { return static_cast<size_t>(high >> 60); }
+  };
+  struct alignas(64) Line {
+    Entry entries[2];
+  };
+
+  // `lines` is a power of two, at least 2. Memory is taken as it is used.
+  PieceCache(size_t lines, bool narrow);
+
+  size_t lines() const { return mask_ + 1; }
+  size_t filled() const { return filled_; }  // places in use, of two in a line
+  const Line* line(uint64_t hash) const { return &lines_[hash & mask_]; }
+  // The line to look in if line(hash) does not have it.
+  const Line* other_line(uint64_t hash) const { return &lines_[(hash & mask_) ^ 1]; }
+
+  // nullptr if it is not there.
+  const Entry* Find(const PieceKey& key, uint64_t hash) const {
+    for (const Line* at : {line(hash), other_line(hash)}) {
+      for (const Entry& entry : at->entries) {
+        if (entry.Is(key)) return &entry;
+        if (entry.high == 0) return nullptr;  // places are taken in this order
+      }
+    }
+    return nullptr;
+  }
+  // Nothing is kept if there are no ids or too many.
+  void Insert(const PieceKey& key, uint64_t hash, std::span<const int32_t> ids);
+  // Inserts all of another of the same width.
+  void InsertAll(const PieceCache& other);
+  // The most ids that a piece may have here.
+  size_t room() const { return narrow_ ? kNarrow : kWide; }
+  // Writes room() ids, and returns how many of them are the entry's.
+  size_t Copy(const Entry& entry, int32_t* out) const;
+
+ private:
+  static constexpr uint64_t kKeyBits = ~(uint64_t{15} << 60);
+
+  struct Free {
+    void operator()(Line* lines) const;
+  };
+  std::unique_ptr<Line[], Free> lines_;
+  size_t mask_;
+  size_t filled_ = 0;
+  bool narrow_;
+};
+
+}  // namespace folio

@@ -1,0 +1,82 @@
+#include "folio/text/piece_counter.h"
+
+#include <algorithm>
+#include <array>
+
+#include "folio/base/parallel.h"
+#include "folio/text/piece_table.h"
+
+namespace folio {
+namespace {
+
+// Text that one task counts, as long as it can be cut.
+constexpr size_t kTaskBytes = size_t{1} << 20;
+
+// Writes the ends of the next pieces of `text` from `begin` on, at most kBatch; returns how many,
+// 0 at the end of the text.
+size_t NextPieces(SplitPattern pattern, std::string_view text, size_t begin,
+                  std::array<size_t, PieceTable::kBatch>& ends) {
+  size_t n = 0;
+  for (; n < ends.size() && begin < text.size(); ++n) {
+    begin = NextPiece(pattern, text, begin);
+    ends[n] = begin;
+  }
+  return n;
+}
+
+void CountPieces(SplitPattern pattern, std::string_view text, const char* readable,
+                 PieceTable& table) {
+  std::array<size_t, PieceTable::kBatch> ends;
+  size_t begin = 0;
+  while (const size_t n = NextPieces(pattern, text, begin, ends)) {
+    const size_t next = ends[n - 1];
+    for (size_t i = 0; i < n; ++i) ends[i] -= begin;
+    table.AddBatch(text.data() + begin, ends.data(), n, readable);
+    begin = next;
+  }
+}
+
+}  // namespace
+
+PieceCounter::PieceCounter(SplitPattern pattern) : pattern_(pattern) {}
+PieceCounter::~PieceCounter() = default;
+
+void PieceCounter::AddText(std::string_view text) {
+  std::vector<size_t> cuts = {0};
+  while (cuts.back() < text.size()) {
+    const size_t at = cuts.back() + kTaskBytes;
+    cuts.push_back(at < text.size() ? FindCut(text, at) : text.size());
+  }
+  while (tables_.size() < static_cast<size_t>(Threads())) {
+    tables_.push_back(std::make_unique<PieceTable>());
+  }
+  ParallelFor(static_cast<int64_t>(cuts.size()) - 1, [&](int64_t task, int thread) {
+    const auto i = static_cast<size_t>(task);
+    CountPieces(pattern_, text.substr(cuts[i], cuts[i + 1] - cuts[i]), text.data() + text.size(),
+                *tables_[static_cast<size_t>(thread)]);
+  });
+}
+
+int64_t PieceCounter::pieces() const {
+  int64_t sum = 0;
+  for (const auto& table : tables_) sum += table->pieces();
+  return sum;
+}
+
+std::vector<CountedPieces> PieceCounter::Take() {
+  std::vector<CountedPieces> parts(CountTable<PieceTable::ShortEntry>::kParts);
+  ParallelFor(static_cast<int64_t>(parts.size()), [&](int64_t part, int) {
+    PieceTable sum(CountTable<PieceTable::ShortEntry>::kPartBits);
+    for (const auto& table : tables_) sum.AddPart(*table, static_cast<uint64_t>(part));
+    CountedPieces& out = parts[static_cast<size_t>(part)];
+    out.counts.reserve(sum.distinct());
+    sum.ForEach([&](std::string_view piece, int64_t count) {
+      out.pieces.Add(piece);
+      out.counts.push_back(count);
+    });
+  });
+  tables_.clear();
+  return parts;
+}
+
+}  // namespace folio

@@ -1,0 +1,160 @@
+#include "folio/text/special_tokens.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "folio/base/check.h"
+
+namespace folio {
+namespace {
+
+constexpr size_t kListed = 20;  // names in a message
+
+// How many leading bytes of `text` are common to both.
+size_t CommonPrefix(std::string_view a, std::string_view b) {
+  const size_t most = std::min(a.size(), b.size());
+  size_t same = 0;
+  while (same < most && a[same] == b[same]) ++same;
+  return same;
+}
+
+// Bytes that running text, markup and code are full of.
+bool Frequent(char byte) {
+  const auto c = static_cast<unsigned char>(byte);
+  if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')) return true;
+  return c >= 0x80 || std::string_view(" \n\t\r.,;:!?'\"()[]{}<>/\\=-_+*&#").find(byte) !=
+                          std::string_view::npos;
+}
+
+Error UnknownName(std::span<const SpecialToken> specials, const std::string& name) {
+  std::string known;
+  for (size_t i = 0; i < specials.size() && i < kListed; ++i) {
+    known += (i > 0 ? ", " : "") + specials[i].text;
+  }
+  if (specials.size() > kListed) known += fmt::format(" and {} more", specials.size() - kListed);
+  return UsageError(
+      fmt::format("'{}' is no special token", name),
+      known.empty() ? "this tokenizer has no special tokens" : "this tokenizer has " + known);
+}
+
+void Mark(std::span<const SpecialToken> specials, const std::vector<std::string>& names,
+          std::vector<bool>& marks) {
+  for (const std::string& name : names) {
+    const auto found = std::ranges::find(specials, name, &SpecialToken::text);
+    if (found == specials.end()) throw UnknownName(specials, name);
+    marks[static_cast<size_t>(found - specials.begin())] = true;
+  }
+}
+
+}  // namespace
+
+SpecialFinder::SpecialFinder(std::span<const SpecialToken> specials, const SpecialRule& rule) {
+  std::vector<bool> allowed(specials.size(), rule.allow_all);
+  std::vector<bool> disallowed(specials.size());
+  Mark(specials, rule.allow, allowed);
+  Mark(specials, rule.disallow, disallowed);
+  (rule.allow_all ? allowed_ : disallowed_).Reserve(specials.size());
+  for (size_t i = 0; i < specials.size(); ++i) {
+    if (allowed[i]) allowed_.Add(specials[i]);
+    if (rule.disallow_all ? !allowed[i] : disallowed[i]) disallowed_.Add(specials[i]);
+  }
+  allowed_.Prepare();
+  disallowed_.Prepare();
+}
+
+void SpecialFinder::CheckDisallowed(std::string_view text, std::string_view where) const {
+  const Match match = NextDisallowed(text, 0);
+  if (match.token != nullptr) throw SpecialNotAllowed(*match.token, text, match.begin, {}, where);
+}
+
+size_t SpecialFinder::PartialSuffix(std::string_view text) const {
+  return std::max(allowed_.PartialSuffix(text), disallowed_.PartialSuffix(text));
+}
+
+void SpecialFinder::Set::Prepare() {
+  if (tokens_.empty()) return;
+  std::ranges::sort(tokens_, {}, &SpecialToken::text);
+  for (const SpecialToken* token : tokens_) {
+    FOLIO_CHECK(!token->text.empty(), "a special token has a text");
+    longest_ = std::max(longest_, token->text.size());
+    begins_[static_cast<unsigned char>(token->text[0])] = true;
+  }
+  prefix_ = tokens_.front()->text;
+  prefix_ = prefix_.substr(0, CommonPrefix(prefix_, tokens_.back()->text));
+  const auto rare = std::ranges::find_if_not(prefix_, Frequent);
+  rare_ = rare == prefix_.end() ? 0 : static_cast<size_t>(rare - prefix_.begin());
+}
+
+size_t SpecialFinder::Set::Candidate(std::string_view text, size_t at) const {
+  if (prefix_.empty()) {
+    while (at < text.size() && !begins_[static_cast<unsigned char>(text[at])]) ++at;
+    return at;
+  }
+  while (text.size() - at > rare_) {
+    const void* found =
+        std::memchr(text.data() + at + rare_, prefix_[rare_], text.size() - at - rare_);
+    if (found == nullptr) return text.size();
+    at = static_cast<size_t>(static_cast<const char*>(found) - text.data()) - rare_;
+    if (text[at] == prefix_[0]) return at;
+    ++at;
+  }
+  return text.size();
+}
+
+SpecialFinder::Set::Walk SpecialFinder::Set::WalkFrom(std::string_view text) const {
+  // [low, high) are the tokens that begin with the bytes so far.
+  Walk walk;
+  auto low = tokens_.begin();
+  auto high = tokens_.end();
+  for (size_t depth = 0;; ++depth) {
+    if ((*low)->text.size() == depth) {
+      walk.longest = *low;
+      if (++low == high) return walk;
+    }
+    if (depth == text.size()) {
+      walk.partial = true;
+      return walk;
+    }
+    const auto byte_of = [&](const SpecialToken* token) {
+      return static_cast<unsigned char>(token->text[depth]);
+    };
+    const auto range =
+        std::ranges::equal_range(low, high, static_cast<unsigned char>(text[depth]), {}, byte_of);
+    if (range.empty()) return walk;
+    low = range.begin();
+    high = range.end();
+  }
+}
+
+SpecialFinder::Match SpecialFinder::Set::Next(std::string_view text, size_t at) const {
+  if (tokens_.empty() || at >= text.size()) return {};
+  for (at = Candidate(text, at); at < text.size(); at = Candidate(text, at + 1)) {
+    const Walk walk = WalkFrom(text.substr(at));
+    if (walk.longest != nullptr) return {at, walk.longest};
+  }
+  return {};
+}
+
+size_t SpecialFinder::Set::PartialSuffix(std::string_view text) const {
+  if (tokens_.empty()) return 0;
+  const size_t most = std::min(text.size(), longest_ - 1);
+  for (size_t length = most; length > 0; --length) {
+    const std::string_view suffix = text.substr(text.size() - length);
+    if (begins_[static_cast<unsigned char>(suffix[0])] && WalkFrom(suffix).partial) return length;
+  }
+  return 0;
+}
+
+Error SpecialNotAllowed(const SpecialToken& token, std::string_view text, size_t at,
+                        TextPosition position, std::string_view where) {
+  position.Advance(text.substr(0, at));
+  return InputError(fmt::format("{}:{}:{}: the text contains the special token {}", where,
+                                position.line, position.column, token.text),
+                    fmt::format("it would stand for token {}, which is not allowed here", token.id),
+                    "allow special tokens to have it become that token, or have it encoded as "
+                    "ordinary text");
+}
+
+}  // namespace folio

@@ -1,0 +1,167 @@
+#include "folio/text/special_tokens.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "folio/io/test_files.h"
+#include "folio/text/pair_tokenizer.h"
+#include "folio/text/tokenizer_properties.h"
+
+namespace folio {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+std::vector<SpecialToken> Specials(const std::vector<std::string>& texts) {
+  std::vector<SpecialToken> specials;
+  for (const std::string& text : texts) {
+    specials.push_back({text, 1000 + static_cast<int32_t>(specials.size())});
+  }
+  return specials;
+}
+
+// begin:id of all that Next finds, one behind the other.
+std::string Found(const SpecialFinder& finder, std::string_view text) {
+  std::string found;
+  for (size_t at = 0;;) {
+    const SpecialFinder::Match match = finder.Next(text, at);
+    if (match.token == nullptr) return found;
+    found += std::to_string(match.begin) + ":" + match.token->text + " ";
+    at = match.end();
+  }
+}
+
+// The same by trying every token at every place.
+std::string FoundSlowly(std::span<const SpecialToken> specials, std::string_view text) {
+  std::string found;
+  for (size_t at = 0; at < text.size();) {
+    std::string_view longest;
+    for (const SpecialToken& token : specials) {
+      if (text.substr(at).starts_with(token.text) && token.text.size() > longest.size()) {
+        longest = token.text;
+      }
+    }
+    if (!longest.empty()) found += std::to_string(at) + ":" + std::string(longest) + " ";
+    at += std::max<size_t>(1, longest.size());
+  }
+  return found;
+}
+
+size_t PartialSuffixSlowly(std::span<const SpecialToken> specials, std::string_view text) {
+  size_t longest = 0;
+  for (const SpecialToken& token : specials) {
+    for (size_t length = 1; length < token.text.size(); ++length) {
+      if (text.ends_with(std::string_view(token.text).substr(0, length))) {
+        longest = std::max(longest, length);
+      }
+    }
+  }
+  return longest;
+}
+
+const std::vector<std::vector<std::string>> kSets = {
+    {"<|end|>"},
+    {"<|end|>", "<|endofprompt|>", "<|end|>>", "<|fim|>"},
+    {"<s>", "[PAD]", "</s>", "\xC3\xA9!", "<"},
+    {"aab", "ab", "abaab", "b"},
+    {"aaaa", "aa"},
+};
+
+TEST(SpecialFinder, FindsTheLeftmostAndOfThoseTheLongest) {
+  const auto specials = Specials({"<|a|>", "<|a|>b", "|>c"});
+  const SpecialFinder finder(specials, SpecialRule::Allow());
+  EXPECT_EQ(Found(finder, "x<|a|>b<|a|>c<|a|"), "1:<|a|>b 7:<|a|> ");
+  EXPECT_EQ(Found(finder, "<|a|><|a|>"), "0:<|a|> 5:<|a|> ");
+  EXPECT_EQ(Found(finder, ""), "");
+  EXPECT_EQ(finder.Next("<|a|>", 5).token, nullptr);
+  EXPECT_EQ(finder.Next("<|a|>", 1).token, nullptr);
+}
+
+TEST(SpecialFinder, AgreesWithTryingEveryTokenEverywhere) {
+  TestRng rng(5);
+  for (const auto& set : kSets) {
+    const auto specials = Specials(set);
+    const SpecialFinder finder(specials, SpecialRule::Allow());
+    std::vector<std::string> parts = {"<", "|", ">", "a", "b", "<|end", "\xC3", "\xA9"};
+    parts.insert(parts.end(), set.begin(), set.end());
+    for (int trial = 0; trial < 1500; ++trial) {
+      const std::string text = RandomText(parts, rng.Below(12), rng);
+      EXPECT_EQ(Found(finder, text), FoundSlowly(specials, text)) << text;
+      EXPECT_EQ(finder.PartialSuffix(text), PartialSuffixSlowly(specials, text)) << text;
+    }
+  }
+}
+
+TEST(SpecialFinder, FindsOneBehindALongTextOfNearlySpecialTokens) {
+  const auto specials = Specials({"<|end|>", "<|endofprompt|>"});
+  const SpecialFinder finder(specials, SpecialRule::Allow());
+  for (const std::string part : {"<", "|", "<|", "<|endofprompt|"}) {
+    std::string text;
+    while (text.size() < 4'000'000) text += part;
+    EXPECT_EQ(finder.Next(text, 0).token, nullptr) << part;
+    EXPECT_EQ(Found(finder, text + "<|end|>"), std::to_string(text.size()) + ":<|end|> ") << part;
+  }
+}
+
+TEST(SpecialFinder, RuleSaysWhichAreLookedFor) {
+  const auto specials = Specials({"<a>", "<b>", "<c>"});
+  const std::string text = "<c><b><a>";
+  const auto allowed = [&](const SpecialRule& rule) {
+    return Found(SpecialFinder(specials, rule), text);
+  };
+  const auto disallowed = [&](const SpecialRule& rule) -> std::string {
+    const auto match = SpecialFinder(specials, rule).NextDisallowed(text, 0);
+    return match.token == nullptr ? "" : match.token->text;
+  };
+  EXPECT_EQ(allowed(SpecialRule::Raise()), "");
+  EXPECT_EQ(disallowed(SpecialRule::Raise()), "<c>");
+  EXPECT_EQ(allowed(SpecialRule::Allow()), "0:<c> 3:<b> 6:<a> ");
+  EXPECT_EQ(disallowed(SpecialRule::Allow()), "");
+  EXPECT_EQ(allowed(SpecialRule::Ordinary()), "");
+  EXPECT_EQ(disallowed(SpecialRule::Ordinary()), "");
+  EXPECT_TRUE(SpecialFinder(specials, SpecialRule::Ordinary()).empty());
+  EXPECT_FALSE(SpecialFinder(specials, SpecialRule::Raise()).empty());
+  // All but those that are allowed.
+  EXPECT_EQ(allowed({.allow = {"<c>"}}), "0:<c> ");
+  EXPECT_EQ(disallowed({.allow = {"<c>"}}), "<b>");
+  EXPECT_EQ(disallowed({.allow = {"<c>", "<b>", "<a>"}}), "");
+  // Only those that are named; the others are text.
+  EXPECT_EQ(disallowed({.disallow_all = false, .disallow = {"<b>"}}), "<b>");
+  EXPECT_EQ(allowed({.allow = {"<a>"}, .disallow_all = false, .disallow = {"<b>"}}), "6:<a> ");
+  // One that is in both lists is disallowed, as the text is checked first.
+  EXPECT_EQ(disallowed({.allow = {"<b>"}, .disallow_all = false, .disallow = {"<b>"}}), "<b>");
+  EXPECT_EQ(disallowed({.allow_all = true, .disallow_all = false, .disallow = {"<a>"}}), "<a>");
+}
+
+TEST(SpecialFinder, NamesThatAreNoSpecialTokensAreRefused) {
+  const auto specials = Specials({"<a>", "<b>"});
+  const std::string error = ErrorOf(
+      [&] {
+        SpecialFinder(specials, {.allow = {"<a>", "<x>"}});
+      },
+      ErrorKind::kUsage);
+  EXPECT_TRUE(Contains(error, "'<x>' is no special token", "<a>, <b>"));
+  ErrorOf([&] { SpecialFinder(specials, {.disallow = {""}}); }, ErrorKind::kUsage);
+  EXPECT_TRUE(Contains(ErrorOf([] { SpecialFinder({}, {.disallow = {"<a>"}}); }, ErrorKind::kUsage),
+                       "no special tokens"));
+}
+
+TEST(SpecialFinder, SaysWhereADisallowedOneIs) {
+  const auto specials = Specials({"<a>", "<b>"});
+  const SpecialFinder finder(specials, {.allow = {"<a>"}});
+  EXPECT_NO_THROW(finder.CheckDisallowed("<a> <b <a>", "prompt"));
+  const std::string error =
+      ErrorOf([&] { finder.CheckDisallowed("<a>\n\u00E9\u00E9<b>", "prompt"); }, ErrorKind::kInput);
+  EXPECT_TRUE(Contains(error, "prompt:2:3: ", "<b>", "token 1001")) << error;
+}
+
+TEST(SpecialFinder, ADisallowedOneInsideAnAllowedOneCounts) {
+  const auto specials = Specials({"<a>", "<b<a>>"});
+  EXPECT_EQ(SpecialFinder(specials, {.allow = {"<b<a>>"}}).NextDisallowed("<b<a>>", 0).begin, 2u);
+  const PairTokenizer tokenizer({"<a>", "<b<a>>"});
+  EXPECT_THROW(tokenizer.Encode("<b<a>>", "text", {.allow = {"<b<a>>"}}), Error);
+}
+
+}  // namespace
+}  // namespace folio

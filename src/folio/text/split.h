@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace folio {
+
+// How a text is cut into pieces before each is encoded by itself. The pieces are those of the
+// regular expressions that the encodings were published with (in the syntax of Unicode-aware
+// engines, White_Space, L, N and M of Unicode 16.0); put together they are the text. A byte that
+// belongs to no well-formed UTF-8 character counts as a character of its own that is neither
+// letter, mark, number nor white space.
+//
+// (?i:) is that of Unicode's simple case folding: U+017F (long s) is an s in a contraction.
+enum class SplitPattern {
+  // '(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+  kGpt2,
+  // '(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+$|
+  // \s*[\r\n]|\s+(?!\S)|\s+
+  kCl100k,
+  // [^\r\n\p{L}\p{N}]?U*W+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?U+W*(?i:...)?|
+  // \p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
+  // where U is [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] and W is [\p{Ll}\p{Lm}\p{Lo}\p{M}].
+  kO200k,
+};
+
+std::string_view SplitPatternName(SplitPattern pattern);  // "gpt2", "cl100k", "o200k"
+std::optional<SplitPattern> FindSplitPattern(std::string_view name);
+// The regular expression, as tokenizer.json has it: in the syntax that both Oniguruma and Rust's
+// regex read alike, so \z for the end of the text, which $ is not everywhere.
+std::string_view SplitPatternRegex(SplitPattern pattern);
+
+// What the scanners return where the end of a piece depends on what follows the text.
+inline constexpr size_t kUndecided = static_cast<size_t>(-1);
+
+// The end of the piece that begins at `begin`, which must be where a piece begins. With `at_end`
+// the text ends where `text` ends; without, more may follow, and kUndecided is returned unless the
+// piece is the same whatever follows (of an incomplete character at the end nothing is assumed).
+// Never reads beyond the text. No recursion. Piece after piece, a text takes time linear in its
+// length. REQUIRES: begin < text.size().
+size_t NextPiece(SplitPattern pattern, std::string_view text, size_t begin, bool at_end = true);
+
+// The same, one file each.
+size_t NextPieceGpt2(std::string_view text, size_t begin, bool at_end);
+size_t NextPieceCl100k(std::string_view text, size_t begin, bool at_end);
+size_t NextPieceO200k(std::string_view text, size_t begin, bool at_end);
+
+// The first place in [at, text.size()), but not 0, where every pattern begins a piece whatever
+// stands before and behind its two neighbours, so that the text can be cut there and both parts be
+// split alone; or text.size(). `at` may be anything, also inside a character. Such a place is
+// before U+0020 behind what is not white space, before what is neither letter, mark nor apostrophe
+// behind a letter, and before what is no number behind a number.
+size_t FindCut(std::string_view text, size_t at);
+
+}  // namespace folio

@@ -1,0 +1,134 @@
+#include "folio/text/split_simd.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "folio/base/simd_targets.h"
+#include "folio/text/tokenizer_properties.h"
+
+namespace folio {
+namespace {
+
+constexpr SplitPattern kPatterns[] = {SplitPattern::kGpt2, SplitPattern::kCl100k,
+                                      SplitPattern::kO200k};
+
+std::vector<size_t> OneByOne(SplitPattern pattern, std::string_view text, bool at_end) {
+  std::vector<size_t> ends;
+  for (size_t begin = 0; begin < text.size();) {
+    begin = NextPiece(pattern, text, begin, at_end);
+    if (begin == kUndecided) break;
+    ends.push_back(begin);
+  }
+  return ends;
+}
+
+std::vector<size_t> ManyAtATime(SplitPattern pattern, std::string_view text, bool at_end,
+                                size_t capacity) {
+  std::vector<size_t> ends;
+  std::vector<size_t> some(capacity);
+  while (const size_t count =
+             SplitPieces(pattern, text, ends.empty() ? 0 : ends.back(), at_end, some)) {
+    ends.insert(ends.end(), some.begin(), some.begin() + static_cast<ptrdiff_t>(count));
+  }
+  return ends;
+}
+
+// Words, contractions, every kind of space, characters of two to four bytes, bad bytes.
+const std::vector<std::string>& Parts() {
+  static const std::vector<std::string> parts = {"a",
+                                                 "the",
+                                                 "Word",
+                                                 "x",
+                                                 " ",
+                                                 " ",
+                                                 "  ",
+                                                 "\n",
+                                                 "\t",
+                                                 "'",
+                                                 "'s",
+                                                 "'ll",
+                                                 "'re",
+                                                 "'v",
+                                                 "l",
+                                                 "s",
+                                                 "1",
+                                                 "2024",
+                                                 ".",
+                                                 "!?",
+                                                 "-",
+                                                 "é",
+                                                 "Ж",
+                                                 "中文",
+                                                 "か",
+                                                 "\u00a0",
+                                                 "\u3000",
+                                                 "½",
+                                                 "٣",
+                                                 "👍🏽",
+                                                 "’",
+                                                 "“",
+                                                 "\xff",
+                                                 "\xe4",
+                                                 "\xe4\xb8",
+                                                 "\xf0\x9f",
+                                                 "\u0301",
+                                                 "longerwordthanablockofsixtyfourbytes",
+                                                 "longerwordthanablockofsixtyfourbytesforitself"};
+  return parts;
+}
+
+class SplitSimd : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { ForceSimdTarget(GetParam()); }
+  void TearDown() override { ForceSimdTarget(""); }
+};
+
+TEST_P(SplitSimd, PiecesAreThoseOfTheScanner) {
+  TestRng rng(1);
+  for (int i = 0; i < 4000; ++i) {
+    std::vector<std::string> few;
+    for (size_t j = 0; j <= rng.Below(6); ++j) few.push_back(Parts()[rng.Below(Parts().size())]);
+    const std::string text = RandomText(i % 2 == 0 ? few : Parts(), 1 + rng.Below(150), rng);
+    for (const SplitPattern pattern : kPatterns) {
+      for (const bool at_end : {true, false}) {
+        ASSERT_EQ(ManyAtATime(pattern, text, at_end, kMinSplitEnds + rng.Below(200)),
+                  OneByOne(pattern, text, at_end))
+            << SplitPatternName(pattern) << " at_end " << at_end << ": " << text;
+      }
+    }
+  }
+}
+
+// A contraction, a space or a character beyond ASCII at each place of a block.
+TEST_P(SplitSimd, EveryPlaceInABlock) {
+  for (const std::string filling : {"a", "1", "-", "é", " a", "中"}) {
+    for (const std::string& part : Parts()) {
+      for (size_t at = 0; at < 70; ++at) {
+        std::string text;
+        while (text.size() < at) text += filling;
+        text += part + "up and'll go on for longer than it takes to fill another block with text";
+        ASSERT_EQ(ManyAtATime(SplitPattern::kGpt2, text, true, kMinSplitEnds),
+                  OneByOne(SplitPattern::kGpt2, text, true))
+            << text;
+      }
+    }
+  }
+}
+
+TEST_P(SplitSimd, LongPiecesAreLinear) {
+  for (const std::string part : {"a", " ", "\n", "'", "-", "7", "é", "中", "👍", "\xff", "\u3000"}) {
+    std::string text;
+    while (text.size() < 2'000'000) text += part;
+    EXPECT_EQ(ManyAtATime(SplitPattern::kGpt2, text, true, 512),
+              OneByOne(SplitPattern::kGpt2, text, true));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, SplitSimd, testing::ValuesIn(SimdTargets()),
+                         [](const auto& target) { return target.param; });
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,312 @@
+#include "folio/text/split.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "folio/base/rng.h"
+#include "folio/text/split_oracle.h"
+#include "folio/text/unicode.h"
+#include "folio/text/utf8.h"
+
+namespace folio {
+namespace {
+
+using Ends = std::vector<size_t>;
+using Strings = std::vector<std::string>;
+
+constexpr SplitPattern kAll[] = {SplitPattern::kGpt2, SplitPattern::kCl100k, SplitPattern::kO200k};
+
+// As published, apart from line breaks.
+const SplitOracle& OracleOf(SplitPattern pattern) {
+  static const SplitOracle gpt2(
+      R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)");
+  static const SplitOracle cl100k(
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+      R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s+$|\s*[\r\n]|\s+(?!\S)|\s)");
+  static const SplitOracle o200k(
+      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+      R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)");
+  switch (pattern) {
+    case SplitPattern::kGpt2:
+      return gpt2;
+    case SplitPattern::kCl100k:
+      return cl100k;
+    case SplitPattern::kO200k:
+      return o200k;
+  }
+  return gpt2;
+}
+
+Ends EndsOf(SplitPattern pattern, std::string_view text) {
+  Ends ends;
+  for (size_t at = 0; at < text.size(); ends.push_back(at)) at = NextPiece(pattern, text, at);
+  return ends;
+}
+
+Strings PiecesOf(SplitPattern pattern, std::string_view text) {
+  Strings pieces;
+  size_t begin = 0;
+  for (const size_t end : EndsOf(pattern, text)) {
+    pieces.emplace_back(text.substr(begin, end - begin));
+    begin = end;
+  }
+  return pieces;
+}
+
+std::string Escaped(std::string_view text) {
+  static constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte > ' ' && byte < 0x7F) {
+      out.push_back(c);
+    } else {
+      out += std::string("\\x") + kDigits[byte >> 4] + kDigits[byte & 15];
+    }
+  }
+  return out;
+}
+
+// Everything that the patterns tell apart, and what only looks like it.
+Strings Alphabet() {
+  Strings all = {"'", "'", "'", " ", " ", "\n", "\r", "/", "!", "-", "\"", "a", "B", "1", "23"};
+  for (const char* s : {"s", "t", "d", "m", "l", "v", "r",   "e",   "S",   "T",     "D",
+                        "M", "L", "V", "R", "E", "k", "'ll", "'Re", "'vE", "don't", "HELLO"}) {
+    all.emplace_back(s);
+  }
+  for (const char32_t code : std::u32string(
+           U"\t\v\f\u0085\u00A0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009"
+           U"\u200A\u2028\u2029\u202F\u205F\u3000"              // white space
+           U"\x01\x1C\x1F\x7F\u00AD\u180E\u200B\u2060\uFEFF"    // none
+           U"\u017F\u212A\u2019\u00DF\u00E9\u0416\u0436\u00C9"  // cased, and fold traps
+           U"\u01C5\u1FFC\u02B0\u3005\u30FC\u00AA\u4E2D\u05D0\u0E01\uAC00\U00020000"
+           U"\u0301\u0903\u20DD\uFE0F\u200D\U0001F44D\U0001F3FD\U0001F468"
+           U"\u0663\u00B2\u00BD\u2163\u2460\u3007\U0001D7FF"
+           U"\uE000\u0378\uFFFD\U0010FFFF\U000E0100")) {
+    std::string s;
+    AppendUtf8(code, s);
+    all.push_back(s);
+  }
+  all.emplace_back(1, '\0');
+  for (const char* s :
+       {"\x80", "\xBF", "\xC0\xAF", "\xC1", "\xC2", "\xC5", "\xE0\x80", "\xE4\xB8", "\xED\xA0\x80",
+        "\xED\xBF\xBF", "\xE0\x9F\xBF", "\xF0\x8F\xBF\xBF", "\xF0\x9F", "\xF0\x9F\x91", "\xF0\x80",
+        "\xF4\x90\x80\x80", "\xF5", "\xFF"}) {
+    all.emplace_back(s);
+  }
+  return all;
+}
+
+// Texts of the alphabet: half of them of a few of its members only, so that runs come about.
+class Texts {
+ public:
+  std::string Next(size_t most) {
+    const size_t length = 1 + Below(most);
+    Strings few;
+    if (Below(2) == 0) {
+      for (size_t i = 2 + Below(4); i > 0; --i) few.push_back(alphabet_[Below(alphabet_.size())]);
+    }
+    const Strings& from = few.empty() ? alphabet_ : few;
+    std::string text;
+    for (size_t i = 0; i < length; ++i) text += from[Below(from.size())];
+    return text;
+  }
+
+  size_t Below(size_t n) { return rng_.Below(index_++, n); }
+
+ private:
+  const Strings alphabet_ = Alphabet();
+  const CounterRng rng_{16, 0};
+  uint64_t index_ = 0;
+};
+
+TEST(Split, NamesAndPatterns) {
+  for (const SplitPattern pattern : kAll) {
+    EXPECT_EQ(FindSplitPattern(SplitPatternName(pattern)), pattern);
+    EXPECT_NE(SplitPatternRegex(pattern).find(R"(\s+(?!\S))"), std::string_view::npos);
+  }
+  EXPECT_EQ(SplitPatternName(SplitPattern::kCl100k), "cl100k");
+  EXPECT_EQ(FindSplitPattern("cl100k_base"), std::nullopt);
+}
+
+TEST(Split, Gpt2Examples) {
+  const auto split = [](std::string_view text) { return PiecesOf(SplitPattern::kGpt2, text); };
+  EXPECT_EQ(split("don't  's''s 'sup1's"),
+            (Strings{"don", "'t", " ", " '", "s", "''", "s", " '", "sup", "1", "'s"}));
+  EXPECT_EQ(split("a  b\n\nc \n"), (Strings{"a", " ", " b", "\n", "\n", "c", " \n"}));
+  EXPECT_EQ(split("x² 12345 e\u0301"), (Strings{"x", "²", " 12345", " e", "\u0301"}));
+  EXPECT_EQ(split("a\u3000\u3000b I'LL"), (Strings{"a", "\u3000", "\u3000", "b", " I", "'", "LL"}));
+}
+
+TEST(Split, Cl100kExamples) {
+  const auto split = [](std::string_view text) { return PiecesOf(SplitPattern::kCl100k, text); };
+  EXPECT_EQ(split("I'LL 'hello x'\u017Fab"),
+            (Strings{"I", "'LL", " '", "hello", " x", "'\u017F", "ab"}));
+  EXPECT_EQ(split("a \n \n  b"), (Strings{"a", " \n \n", " ", " b"}));
+  EXPECT_EQ(split("1234567\tfoo!!\n\n  1 \n "),
+            (Strings{"123", "456", "7", "\tfoo", "!!\n\n", " ", " ", "1", " \n "}));
+  EXPECT_EQ(split("'hello e\u0301a"), (Strings{"'hello", " e", "\u0301a"}));
+}
+
+TEST(Split, O200kExamples) {
+  const auto split = [](std::string_view text) { return PiecesOf(SplitPattern::kO200k, text); };
+  EXPECT_EQ(split("I'LL can't x'\u017Fab CamelCASEWord"),
+            (Strings{"I'LL", " can't", " x'\u017F", "ab", " Camel", "CASEWord"}));
+  EXPECT_EQ(split("e\u0301a \u0301's //\n/x \n "),
+            (Strings{"e\u0301a", " \u0301's", " //\n/", "x", " \n", " "}));
+  // A caseless letter takes the part of the lower case, and a mark before capitals stands alone.
+  EXPECT_EQ(split("AB\u02B0CD"), (Strings{"AB\u02B0", "CD"}));
+  EXPECT_EQ(split("1\u0301AB"), (Strings{"1", "\u0301", "AB"}));
+}
+
+TEST(Split, PiecesAreThoseOfTheRegularExpressions) {
+  Texts texts;
+  for (int round = 0; round < 50000; ++round) {
+    const std::string text = texts.Next(14);
+    // What lies behind the text must not be looked at.
+    const std::string longer = text + (round % 2 == 0 ? "\x80\xBFs\n" : "s\u0301\n");
+    for (const SplitPattern pattern : kAll) {
+      const std::string_view view(longer.data(), text.size());
+      ASSERT_EQ(EndsOf(pattern, view), OracleOf(pattern).Split(text))
+          << SplitPatternName(pattern) << " " << Escaped(text);
+    }
+  }
+}
+
+TEST(Split, OpenEndIsUndecidedExactlyWhereMoreTextCouldMatter) {
+  const Strings followers = {"a", "A",  "s",      "e",      "l",       "1",    "!",  "'", "\n",
+                             " ", " x", "\u0301", "\u4E2D", "\u02B0a", "\xFF", "a1", "",  "\n!"};
+  Texts texts;
+  for (int round = 0; round < 10000; ++round) {
+    const std::string text = texts.Next(10);
+    for (const SplitPattern pattern : kAll) {
+      for (size_t begin = 0; begin < text.size(); begin = NextPiece(pattern, text, begin)) {
+        const size_t end = NextPiece(pattern, text, begin, false);
+        std::vector<size_t> possible;
+        for (const std::string& follower : followers) {
+          possible.push_back(NextPiece(pattern, text + follower, begin));
+        }
+        const bool differ = std::adjacent_find(possible.begin(), possible.end(),
+                                               std::not_equal_to<>()) != possible.end();
+        if (end != kUndecided || CompleteUtf8Prefix(text) == text.size()) {
+          ASSERT_EQ(end, differ ? kUndecided : possible[0])
+              << SplitPatternName(pattern) << " " << Escaped(text) << " at " << begin;
+        }
+      }
+    }
+  }
+}
+
+TEST(Split, DecidedPiecesOfEveryPrefixAreThoseOfTheWhole) {
+  Texts texts;
+  for (int round = 0; round < 10000; ++round) {
+    const std::string text = texts.Next(12);
+    for (const SplitPattern pattern : kAll) {
+      size_t begin = 0;
+      for (const size_t end : EndsOf(pattern, text)) {
+        for (size_t cut = begin + 1; cut <= text.size(); ++cut) {
+          const size_t early = NextPiece(pattern, text.substr(0, cut), begin, false);
+          ASSERT_TRUE(early == kUndecided || early == end)
+              << SplitPatternName(pattern) << " " << Escaped(text) << " at " << begin << " of "
+              << cut;
+        }
+        begin = end;
+      }
+    }
+  }
+}
+
+TEST(Split, IncompleteCharacterDecidesNothing) {
+  for (const SplitPattern pattern : kAll) {
+    EXPECT_EQ(NextPiece(pattern, "ab\xC3", 0, false), kUndecided);
+    EXPECT_EQ(NextPiece(pattern, "!\xF0\x9F\x91", 0, false), kUndecided);
+    EXPECT_EQ(NextPiece(pattern, "\xE4\xB8", 0, false), kUndecided);
+    EXPECT_EQ(NextPiece(pattern, "\xE4\xB8", 0, true), 2u);
+    EXPECT_EQ(NextPiece(pattern, "a \xE4", 0, false), 1u);
+  }
+}
+
+// Whether FindCut's rule holds between the characters `before` and `after`.
+bool MayCut(char32_t before, char32_t after) {
+  const CharClass a = ClassOf(before);
+  const CharClass b = ClassOf(after);
+  if (after == U' ') return a != CharClass::kSpace;
+  if (a == CharClass::kNumber) return b != CharClass::kNumber;
+  return IsLetter(a) && !IsLetter(b) && b != CharClass::kMark && after != U'\'';
+}
+
+TEST(Split, CutsAreTheFirstThatTheRuleAllowsAndHoldInEveryPattern) {
+  Texts texts;
+  size_t cuts = 0;
+  for (int round = 0; round < 10000; ++round) {
+    const std::string text = texts.Next(14);
+    std::vector<size_t> allowed;
+    char32_t before = 0;
+    for (size_t at = 0; at < text.size();) {
+      const Utf8Char c = DecodeUtf8(text, at);
+      const bool valid = c.status == Utf8Status::kValid;
+      const char32_t code = valid ? c.code : 0xFFFD;
+      if (at > 0 && MayCut(before, code)) allowed.push_back(at);
+      before = code;
+      at += valid ? c.length : 1;
+    }
+    allowed.push_back(text.size());
+    for (size_t at = 0; at <= text.size(); ++at) {
+      ASSERT_EQ(FindCut(text, at), *std::lower_bound(allowed.begin(), allowed.end(), at))
+          << Escaped(text) << " from " << at;
+    }
+    for (const size_t cut : allowed) {
+      cuts += cut < text.size();
+      for (const SplitPattern pattern : kAll) {
+        Ends ends = EndsOf(pattern, text.substr(0, cut));
+        for (const size_t end : EndsOf(pattern, text.substr(cut))) ends.push_back(cut + end);
+        ASSERT_EQ(ends, EndsOf(pattern, text))
+            << SplitPatternName(pattern) << " " << Escaped(text) << " cut at " << cut;
+      }
+    }
+  }
+  EXPECT_GT(cuts, 10000u);
+}
+
+TEST(Split, FindCutBeyondTheTextIsItsEnd) {
+  EXPECT_EQ(FindCut("", 0), 0u);
+  EXPECT_EQ(FindCut("ab", 2), 2u);
+  EXPECT_EQ(FindCut("a b", 7), 3u);
+  EXPECT_EQ(FindCut(" a", 0), 2u);
+}
+
+std::string Repeated(const std::string& unit, size_t times) {
+  std::string text;
+  text.reserve(unit.size() * times);
+  for (size_t i = 0; i < times; ++i) text += unit;
+  return text;
+}
+
+// Hangs where a scanner or FindCut is quadratic, and overflows the stack where one recurses.
+TEST(Split, MillionsOfTheSameAreLinear) {
+  constexpr size_t kTimes = 2'000'000;
+  for (const std::string unit :
+       {"a",   "A",      "\u4E2D", "\u02B0", "\u01C5",  "\u0301",     "1",    " ",
+        "\n",  "\u00A0", "!",      "'",      "/",       "\U0001F44D", "\x80", "\xF0\x9F",
+        "\n ", " !",     "'s",     "a'",     "\u0301A", "!\u0301",    "aA"}) {
+    const std::string run = Repeated(unit, kTimes);
+    for (const std::string& text : {run, "\u02B0" + run, "1\u0301" + run + "a", run + "\u0301"}) {
+      for (const SplitPattern pattern : kAll) {
+        size_t at = 0;
+        while (at < text.size()) at = NextPiece(pattern, text, at);
+        EXPECT_EQ(at, text.size());
+      }
+    }
+    EXPECT_LE(FindCut(run, run.size() / 3), run.size());
+  }
+}
+
+}  // namespace
+}  // namespace folio

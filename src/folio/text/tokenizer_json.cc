@@ -1,0 +1,300 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/io/json_parse.h"
+#include "folio/text/tokenizer_json_parts.h"
+#include "folio/text/vocab_builder.h"
+#include "folio/text/vocab_files.h"
+
+namespace folio {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+[[noreturn]] void Refuse(const std::string& path, const std::string& what, std::string cause) {
+  throw InputError(fmt::format("{}: {}", path, what), std::move(cause),
+                   "folio reads byte-level BPE tokenizers as GPT-2's: ByteLevel, with the split "
+                   "pattern of gpt2, cl100k or o200k");
+}
+
+// What a member has where a newer writer of the format added it and nobody uses it.
+bool IsDefault(const Json& value) {
+  return value.is_null() || value == Json(false) || value == Json("");
+}
+
+std::string TypeOf(const Json& section) {
+  const auto type = section.is_object() ? section.find("type") : section.end();
+  return type != section.end() && type->is_string() ? type->get<std::string>() : std::string();
+}
+
+// The member, null if there is none.
+const Json& Member(const Json& object, const char* key) {
+  static const Json null;
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found == object.end() ? null : *found;
+}
+
+bool IsTrue(const Json& object, const char* key) {
+  return Member(object, key) == Json(true);
+}
+
+// A spelling of one of our patterns, as tokenizers are published with it.
+struct Spelling {
+  SplitPattern pattern;
+  // Leaves out `\s+$`: white space at the end of a text is cut behind its last line break.
+  bool cuts_last_lines;
+  std::string_view regex;
+};
+
+constexpr Spelling kSpellings[] = {
+    {SplitPattern::kGpt2, false,
+     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
+    {SplitPattern::kGpt2, false,
+     R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
+    {SplitPattern::kGpt2, false,
+     R"('(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s)"},
+    {SplitPattern::kCl100k, true,
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+    {SplitPattern::kCl100k, true,
+     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}|)"
+     R"( ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
+    {SplitPattern::kO200k, false,
+     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+};
+
+std::optional<Spelling> FindSpelling(std::string_view regex) {
+  for (const auto pattern : {SplitPattern::kGpt2, SplitPattern::kCl100k, SplitPattern::kO200k}) {
+    if (regex == SplitPatternRegex(pattern)) return Spelling{pattern, false, regex};
+  }
+  for (const Spelling& spelling : kSpellings) {
+    if (regex == spelling.regex) return spelling;
+  }
+  return std::nullopt;
+}
+
+Spelling ReadSplit(const Json& split, const std::string& path) {
+  const Json& regex = Member(Member(split, "pattern"), "Regex");
+  if (!regex.is_string()) {
+    Refuse(path, "this \"pre_tokenizer\" is not supported", "its Split has no regular expression");
+  }
+  const std::string behavior =
+      Member(split, "behavior").is_string() ? split["behavior"].get<std::string>() : "";
+  // All text matches these patterns, so the two ways to keep the matches are the same.
+  if (behavior != (IsTrue(split, "invert") ? "Removed" : "Isolated")) {
+    Refuse(path, "this \"pre_tokenizer\" is not supported",
+           fmt::format("its Split has the behavior '{}'; expected 'Isolated'", behavior));
+  }
+  const std::string& text = regex.get_ref<const std::string&>();
+  if (const auto spelling = FindSpelling(text)) return *spelling;
+  Refuse(path, "this split pattern is not supported", fmt::format("found {}", text));
+}
+
+Spelling ReadPreTokenizer(const Json& section, const std::string& path) {
+  const std::string type = TypeOf(section);
+  const Json* byte_level = &section;
+  Spelling spelling = kSpellings[0];
+  if (type == "Sequence") {
+    const Json& steps = Member(section, "pretokenizers");
+    const bool as_known = steps.is_array() && steps.size() == 2 && TypeOf(steps[0]) == "Split" &&
+                          TypeOf(steps[1]) == "ByteLevel" &&
+                          Member(steps[1], "use_regex") == Json(false);
+    if (!as_known) {
+      Refuse(path, "this \"pre_tokenizer\" is not supported",
+             "expected a Sequence of Split and of ByteLevel with \"use_regex\": false");
+    }
+    spelling = ReadSplit(steps[0], path);
+    byte_level = &steps[1];
+  } else if (type != "ByteLevel") {
+    Refuse(path,
+           section.is_null() ? "\"pre_tokenizer\" is missing"
+                             : fmt::format("pre_tokenizer type '{}' is not supported", type),
+           "expected ByteLevel, or a Sequence of Split and ByteLevel");
+  } else if (Member(section, "use_regex") == Json(false)) {
+    Refuse(path, "this \"pre_tokenizer\" is not supported",
+           "a ByteLevel with \"use_regex\": false does not split the text");
+  }
+  if (Member(*byte_level, "add_prefix_space") != Json(false)) {
+    Refuse(path, "this \"pre_tokenizer\" is not supported",
+           "\"add_prefix_space\" must be false: folio adds nothing to a text");
+  }
+  return spelling;
+}
+
+void CheckSections(const Json& file, const std::string& path) {
+  for (const auto& [key, value] : file.items()) {
+    if (key == "version" || key == "added_tokens" || key == "pre_tokenizer" || key == "model" ||
+        IsDefault(value)) {
+      continue;
+    }
+    // ByteLevel as post processor moves offsets; as decoder its flags mean nothing.
+    const std::string type = TypeOf(value);
+    if ((key == "post_processor" || key == "decoder") && type == "ByteLevel") continue;
+    Refuse(path,
+           type.empty() ? fmt::format("\"{}\" is not supported", key)
+                        : fmt::format("{} type '{}' is not supported", key, type),
+           key == "post_processor" ? "expected none or ByteLevel: folio adds nothing to a text"
+           : key == "decoder"      ? "expected ByteLevel"
+                                   : "expected none: it would change the ids");
+  }
+  if (Member(file, "decoder").is_null())
+    Refuse(path, "\"decoder\" is missing", "expected ByteLevel");
+}
+
+// Returns "ignore_merges".
+bool ReadModel(const Json& model, const std::string& path) {
+  for (const auto& [key, value] : model.items()) {
+    // All bytes are tokens, so nothing is ever unknown.
+    if (key == "type" || key == "vocab" || key == "merges" || key == "unk_token" ||
+        key == "fuse_unk" || key == "byte_fallback" || IsDefault(value)) {
+      continue;
+    }
+    if (key == "ignore_merges" && value.is_boolean()) continue;
+    if (key == "dropout" && value.is_number() && value == 0) continue;
+    Refuse(path, fmt::format("\"{}\" is not supported", key),
+           fmt::format("the model's \"{}\" is {}", key, value.dump()));
+  }
+  return IsTrue(model, "ignore_merges");
+}
+
+void AddSpecials(const Json& added, const std::string& path, VocabBuilder& builder) {
+  if (added.is_null()) return;
+  if (!added.is_array()) Refuse(path, "\"added_tokens\" is no array", "expected the added tokens");
+  for (const Json& token : added) {
+    const Json& content = Member(token, "content");
+    const Json& id = Member(token, "id");
+    if (!content.is_string() || content.get_ref<const std::string&>().empty() ||
+        !id.is_number_unsigned() || id >= kMaxVocabIds) {
+      Refuse(path, "this added token is not supported",
+             fmt::format("expected \"content\" and an \"id\" below {}, found {}", kMaxVocabIds,
+                         token.dump()));
+    }
+    for (const char* flag : {"lstrip", "rstrip", "single_word"}) {
+      if (!IsDefault(Member(token, flag))) {
+        Refuse(path, fmt::format("\"{}\" is not supported", flag),
+               fmt::format("the added token {} has it", content.dump()));
+      }
+    }
+    if (!IsTrue(token, "special")) {
+      Refuse(path, fmt::format("the added token {} is not supported", content.dump()),
+             "it is not \"special\", and folio matches only special tokens as text");
+    }
+    builder.AddSpecial({content.get<std::string>(), id.get<int32_t>()});
+  }
+}
+
+// "a b", or ["a", "b"] since tokens may have spaces in them.
+void AddMerges(JsonScanner& scanner, VocabBuilder& builder) {
+  const auto buffer = std::make_unique_for_overwrite<char[]>(scanner.left());
+  scanner.Expect('[');
+  if (scanner.Take(']')) return;
+  do {
+    const bool pair = scanner.Take('[');
+    scanner.Peek();
+    const size_t at = scanner.at();
+    const std::string_view left(buffer.get(), scanner.String(buffer.get()));
+    const auto where = [&] { return scanner.Place(at); };
+    if (pair) {
+      scanner.Expect(',');
+      char* behind = buffer.get() + left.size();
+      const std::string_view right(behind, scanner.String(behind));
+      scanner.Expect(']');
+      builder.AddMerge(left, right, where);
+      continue;
+    }
+    const size_t space = left.find(' ');
+    if (space == left.npos || left.find(' ', space + 1) != left.npos) {
+      scanner.Fail(at, "expected a merge: two tokens with a space between");
+    }
+    builder.AddMerge(left.substr(0, space), left.substr(space + 1), where);
+  } while (scanner.Take(','));
+  scanner.Expect(']');
+}
+
+// Where the text ends in white space that holds a line break, a spelling that cuts behind the last
+// one gives the same ids as ours if no token reaches across that place.
+void CheckLastLines(const BpeVocab& vocab, const std::string& path) {
+  constexpr std::string_view kSpaceBegins = "\t\v\f \xC2\xE1\xE2\xE3";
+  for (size_t id = 0; id < vocab.tokens.size(); ++id) {
+    const std::string_view bytes = vocab.tokens[id];
+    const size_t line_break = bytes.find_last_of("\r\n");
+    if (line_break == bytes.npos || line_break + 1 == bytes.size() ||
+        kSpaceBegins.find(bytes[line_break + 1]) == kSpaceBegins.npos) {
+      continue;
+    }
+    Refuse(path, "this split pattern is not supported",
+           fmt::format("with the token {} it differs from cl100k's at the end of a text", id));
+  }
+}
+
+}  // namespace
+
+TokenizerJsonParts SplitTokenizerJson(std::string_view contents, const std::string& path) {
+  TokenizerJsonParts parts;
+  JsonScanner scanner(contents, path);
+  size_t copied = 0;
+  const auto cut = [&](size_t begin) {
+    scanner.SkipValue();
+    const std::string_view value = contents.substr(begin, scanner.at() - begin);
+    parts.rest.append(contents.substr(copied, begin + 1 - copied));
+    parts.rest.append(static_cast<size_t>(std::count(value.begin(), value.end(), '\n')), '\n');
+    parts.rest += value.back();
+    copied = scanner.at();
+    return begin;
+  };
+  scanner.Object([&](const std::string& key) {
+    if (key != "model" || scanner.Peek() != '{') return scanner.SkipValue();
+    scanner.Object([&](const std::string& member) {
+      const char first = scanner.Peek();
+      if (member == "vocab" && first == '{') {
+        parts.vocab = cut(scanner.at());
+      } else if (member == "merges" && first == '[') {
+        parts.merges = cut(scanner.at());
+        JsonScanner inside(contents, path, parts.merges + 1);
+        parts.any_merges = inside.Peek() != ']';
+      } else {
+        scanner.SkipValue();
+      }
+    });
+  });
+  parts.rest.append(contents.substr(copied));
+  return parts;
+}
+
+BpeVocab ReadBpeParts(const TokenizerJsonParts& parts, std::string_view contents,
+                      const std::string& path) {
+  const Json file = ParseJson(parts.rest, path);
+  CheckSections(file, path);
+  const Spelling spelling = ReadPreTokenizer(Member(file, "pre_tokenizer"), path);
+  const Json& model = Member(file, "model");
+  if (parts.vocab == parts.kNowhere) Refuse(path, "the model has no vocabulary", "expected BPE");
+  if (parts.merges == parts.kNowhere) Refuse(path, "the model has no merges", "expected BPE");
+  const bool whole_pieces = ReadModel(model, path);
+
+  JsonScanner vocab_scanner(contents, path, parts.vocab);
+  const NamedIds ids = ScanNamedIds(vocab_scanner);
+  VocabBuilder builder(ids, path, VocabBuilder::Specials::kDeclared);
+  AddSpecials(Member(file, "added_tokens"), path, builder);
+  JsonScanner merges_scanner(contents, path, parts.merges);
+  AddMerges(merges_scanner, builder);
+  BpeVocab vocab = builder.Finish();
+  vocab.pattern = spelling.pattern;
+  vocab.whole_pieces = whole_pieces;
+  if (spelling.cuts_last_lines) CheckLastLines(vocab, path);
+  return vocab;
+}
+
+BpeVocab ReadTokenizerJson(std::string_view contents, const std::string& path) {
+  return ReadBpeParts(SplitTokenizerJson(contents, path), contents, path);
+}
+
+}  // namespace folio

@@ -1,0 +1,223 @@
+#include <gtest/gtest.h>
+
+#include "folio/io/json_parse.h"
+#include "folio/io/test_files.h"
+#include "folio/text/test_vocab.h"
+#include "folio/text/vocab_files.h"
+
+namespace folio {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+BpeVocab Read(const Json& json) {
+  return ReadTokenizerJson(json.dump(), "file");
+}
+
+std::string Refusal(const std::string& contents) {
+  return ErrorOf([&] { ReadTokenizerJson(contents, "file"); }, ErrorKind::kInput);
+}
+
+Json SmallJson() {
+  return ParseJson(TokenizerJson(SmallVocab()), "small");
+}
+
+TEST(TokenizerJson, IsReadAsWritten) {
+  for (const auto pattern : {SplitPattern::kGpt2, SplitPattern::kCl100k, SplitPattern::kO200k}) {
+    for (const bool flag : {false, true}) {
+      BpeVocab vocab = SmallVocab(flag);
+      vocab.pattern = pattern;
+      vocab.whole_pieces = flag;
+      const std::string json = TokenizerJson(vocab);
+      const BpeVocab read = ReadTokenizerJson(json, "file");
+      EXPECT_TRUE(read == vocab);
+      EXPECT_EQ(TokenizerJson(read), json);
+      EXPECT_TRUE(Read(ParseJson(json, "again")) == vocab);
+    }
+  }
+  const BpeVocab bytes = MakeTestVocab({}, {});
+  EXPECT_TRUE(ReadTokenizerJson(TokenizerJson(bytes), "file") == bytes);
+}
+
+TEST(TokenizerJson, TokensThatNoMergeMakesStayTokens) {
+  BpeVocab vocab = SmallVocab();
+  vocab.tokens.Add("unmade");
+  EXPECT_TRUE(ReadTokenizerJson(TokenizerJson(vocab), "file") == vocab);
+}
+
+TEST(TokenizerJson, TheNameIsNotInIt) {
+  BpeVocab vocab = SmallVocab();
+  const std::string json = TokenizerJson(vocab);
+  vocab.name = "gpt2";
+  EXPECT_EQ(TokenizerJson(vocab), json);
+}
+
+// As GPT-2's own file is: an older writer, which named neither the model's type nor use_regex.
+TEST(TokenizerJson, ReadsOtherWritersFiles) {
+  const BpeVocab vocab = SmallVocab();
+  Json json = SmallJson();
+  Json& model = json["model"];
+  model.erase("type");
+  model.erase("byte_fallback");
+  model.erase("ignore_merges");
+  model["continuing_subword_prefix"] = "";
+  model["end_of_word_suffix"] = "";
+  model["unk_token"] = "<|endoftext|>";
+  model["fuse_unk"] = true;
+  model["dropout"] = 0.0;
+  json["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
+  json["post_processor"] = {{"type", "ByteLevel"}, {"add_prefix_space", true}};
+  json["added_tokens"][0]["normalized"] = true;
+  json["something_new"] = nullptr;
+  std::swap(json["added_tokens"][0], json["added_tokens"][1]);
+  EXPECT_TRUE(Read(json) == vocab);
+  // Special tokens only there, merges as pairs.
+  model["vocab"].erase("<|endoftext|>");
+  for (Json& merge : model["merges"]) {
+    const std::string text = merge;
+    merge = {text.substr(0, text.find(' ')), text.substr(text.find(' ') + 1)};
+  }
+  EXPECT_TRUE(Read(json) == vocab);
+}
+
+TEST(TokenizerJson, KnowsThePublishedSpellingsOfPatterns) {
+  BpeVocab vocab = SmallVocab();
+  vocab.pattern = SplitPattern::kCl100k;
+  Json json = ParseJson(TokenizerJson(vocab), "small");
+  Json& split = json["pre_tokenizer"]["pretokenizers"][0];
+  Json& regex = split["pattern"]["Regex"];
+  const auto reads = [&](SplitPattern pattern, const char* text) {
+    regex = text;
+    EXPECT_TRUE(Read(json).pattern == pattern) << text;
+  };
+  reads(SplitPattern::kGpt2,
+        R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)");
+  const char* const llama = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+                            R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  reads(SplitPattern::kCl100k, llama);
+  split["behavior"] = "Removed";
+  split["invert"] = true;
+  reads(SplitPattern::kCl100k, llama);
+  // A Hugging Face `{1,3}+` repeats, where tiktoken's does not go back.
+  regex = R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+|)"
+          R"( ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s)";
+  EXPECT_TRUE(Contains(Refusal(json.dump()), "this split pattern is not supported", "{1,3}+"));
+  // The spelling cuts behind the last line break of a text, ours does not.
+  regex = llama;
+  Json& model = json["model"];
+  model["vocab"]["\u010A\u0120"] = 300;
+  EXPECT_TRUE(Contains(Refusal(json.dump()), "with the token 300 it differs"));
+}
+
+TEST(TokenizerJson, RefusesByNameWhatWouldChangeIds) {
+  const auto with = [](auto change) {
+    Json json = SmallJson();
+    change(json);
+    return Refusal(json.dump());
+  };
+  const auto section = [&](const char* name, Json value) {
+    return with([&](Json& json) { json[name] = std::move(value); });
+  };
+  const auto model = [&](const char* name, Json value) {
+    return with([&](Json& json) { json["model"][name] = std::move(value); });
+  };
+  const auto added = [&](const char* name, Json value) {
+    return with([&](Json& json) { json["added_tokens"][0][name] = std::move(value); });
+  };
+  EXPECT_TRUE(Contains(section("normalizer", {{"type", "NFC"}}), "normalizer type 'NFC'"));
+  EXPECT_TRUE(Contains(section("post_processor", {{"type", "TemplateProcessing"}}),
+                       "post_processor type 'TemplateProcessing'"));
+  EXPECT_TRUE(Contains(section("decoder", {{"type", "WordPiece"}}), "decoder type 'WordPiece'"));
+  EXPECT_TRUE(Contains(section("decoder", nullptr), "\"decoder\" is missing"));
+  EXPECT_TRUE(Contains(section("truncation", {{"max_length", 5}}), "\"truncation\""));
+  EXPECT_TRUE(Contains(section("padding", {{"strategy", "BatchLongest"}}), "\"padding\""));
+  EXPECT_TRUE(Contains(section("something", 5), "\"something\" is not supported"));
+  EXPECT_TRUE(Contains(section("pre_tokenizer", nullptr), "\"pre_tokenizer\" is missing"));
+  EXPECT_TRUE(Contains(section("pre_tokenizer", {{"type", "Metaspace"}}), "'Metaspace'"));
+  const auto pre_tokenizer = [&](const char* name, Json value) {
+    return with([&](Json& json) { json["pre_tokenizer"][name] = std::move(value); });
+  };
+  EXPECT_TRUE(Contains(pre_tokenizer("add_prefix_space", true), "\"add_prefix_space\""));
+  EXPECT_TRUE(Contains(pre_tokenizer("add_prefix_space", nullptr), "\"add_prefix_space\""));
+  EXPECT_TRUE(Contains(pre_tokenizer("use_regex", false), "\"use_regex\""));
+  EXPECT_TRUE(Contains(model("dropout", 0.1), "\"dropout\" is not supported"));
+  EXPECT_TRUE(Contains(model("continuing_subword_prefix", "##"), "\"continuing_subword_prefix\""));
+  EXPECT_TRUE(Contains(model("end_of_word_suffix", "</w>"), "\"end_of_word_suffix\""));
+  EXPECT_TRUE(Contains(model("new_feature", 1), "\"new_feature\""));
+  EXPECT_TRUE(Contains(model("vocab", 1), "no vocabulary"));
+  EXPECT_TRUE(Contains(model("merges", nullptr), "no merges"));
+  EXPECT_TRUE(Contains(added("lstrip", true), "\"lstrip\"", "<|endoftext|>"));
+  EXPECT_TRUE(Contains(added("rstrip", true), "\"rstrip\""));
+  EXPECT_TRUE(Contains(added("single_word", true), "\"single_word\""));
+  EXPECT_TRUE(Contains(added("special", false), "<|endoftext|>", "not \"special\""));
+  EXPECT_TRUE(Contains(added("id", 5), "two tokens have the id 5", "<|endoftext|>"));
+  EXPECT_TRUE(Contains(added("id", 5000), "tokens are the same"));
+  EXPECT_TRUE(Contains(added("id", -1), "added token is not supported"));
+  EXPECT_TRUE(Contains(added("id", 1 << 21), "added token is not supported"));
+  EXPECT_TRUE(Contains(added("content", 1), "added token is not supported"));
+  EXPECT_TRUE(Contains(section("added_tokens", {1}), "added token is not supported"));
+  EXPECT_TRUE(Contains(section("added_tokens", 1), "\"added_tokens\" is no array"));
+  EXPECT_TRUE(Contains(section("added_tokens", nullptr), "not written in the names of bytes"));
+  EXPECT_TRUE(
+      Contains(with([](Json& json) { json["added_tokens"].push_back(json["added_tokens"][0]); }),
+               "two special tokens have the id 270"));
+}
+
+TEST(TokenizerJson, RefusesSplitsThatItDoesNotKnow) {
+  BpeVocab vocab = SmallVocab();
+  vocab.pattern = SplitPattern::kO200k;
+  const Json good = ParseJson(TokenizerJson(vocab), "small");
+  const auto with = [&](auto change) {
+    Json json = good;
+    change(json["pre_tokenizer"]["pretokenizers"]);
+    return Refusal(json.dump());
+  };
+  EXPECT_TRUE(Contains(with([](Json& steps) { steps[0]["pattern"]["Regex"] = "a+"; }),
+                       "split pattern is not supported", "a+"));
+  EXPECT_TRUE(Contains(with([](Json& steps) {
+                         steps[0]["pattern"] = {{"String", " "}};
+                       }),
+                       "no regular expression"));
+  EXPECT_TRUE(Contains(with([](Json& steps) { steps[0]["behavior"] = "MergedWithNext"; }),
+                       "'MergedWithNext'"));
+  EXPECT_TRUE(Contains(with([](Json& steps) { steps[0]["invert"] = true; }), "'Isolated'"));
+  EXPECT_TRUE(Contains(with([](Json& steps) { steps[1]["use_regex"] = true; }), "\"use_regex\""));
+  EXPECT_TRUE(Contains(with([](Json& steps) { steps[1]["add_prefix_space"] = true; }),
+                       "\"add_prefix_space\""));
+  EXPECT_TRUE(Contains(with([](Json& steps) {
+                         steps.push_back({{"type", "Digits"}});
+                       }),
+                       "Sequence of Split and of ByteLevel"));
+}
+
+TEST(TokenizerJson, RefusesBrokenFilesWithTheirPlace) {
+  const std::string good = TokenizerJson(SmallVocab());
+  const auto changed = [&](std::string_view from, std::string_view to) {
+    std::string text = good;
+    const size_t at = text.find(from);
+    EXPECT_NE(at, text.npos) << from;
+    return Refusal(text.replace(at, from.size(), to));
+  };
+  // Line numbers are those of the file, also behind the long members.
+  std::string text = good;
+  text.insert(text.rfind("\n  }"), ",\n    x");
+  const auto line = std::count(good.begin(), good.end(), '\n') - 1;
+  EXPECT_TRUE(Contains(Refusal(text), "file:" + std::to_string(line) + ":")) << line;
+  EXPECT_TRUE(Contains(changed("\"h e\"", "\"h\""), "expected a merge"));
+  EXPECT_TRUE(Contains(changed("\"h e\"", "\"h e l\""), "expected a merge"));
+  EXPECT_TRUE(Contains(changed("\"h e\"", "[\"h\", \"e\", \"l\"]"), "expected ']'"));
+  EXPECT_TRUE(Contains(changed("\"h e\"", "7"), "expected '\"'"));
+  EXPECT_TRUE(Contains(changed("\"h e\"", "\"h xyz\""), "file:", "unknown token", "'xyz'"));
+  EXPECT_TRUE(Contains(changed("\"he\": 256", "\"he\": x"), "expected an integer"));
+  EXPECT_TRUE(Contains(changed("\"he\": 256", "\"\u4E2D\": 256"), "names of bytes"));
+  EXPECT_TRUE(Contains(changed("\"vocab\": {", "\"vocab\": {}, \"vocab\": {"), "appears twice"));
+  EXPECT_TRUE(Contains(Refusal(""), "file:1:1"));
+  EXPECT_TRUE(Contains(Refusal(std::string(100, '[')), "file:1:1"));
+  EXPECT_TRUE(Contains(Refusal("{\"a\": " + std::string(100000, '[')), "file:1:"));
+  for (size_t length = 0; length + 2 < good.size(); length += 97) {
+    EXPECT_TRUE(Refusal(good.substr(0, length)).starts_with("file:")) << length;
+  }
+}
+
+}  // namespace
+}  // namespace folio

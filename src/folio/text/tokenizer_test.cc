@@ -1,0 +1,123 @@
+#include "folio/text/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include "folio/io/test_files.h"
+#include "folio/text/byte_tokenizer.h"
+#include "folio/text/char_tokenizer.h"
+#include "folio/text/pair_tokenizer.h"
+#include "folio/text/tokenizer_properties.h"
+
+namespace folio {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+constexpr int32_t kEnd = PairTokenizer::kSpecials;
+
+int32_t Pair(char a, char b) {
+  return PairTokenizer::kPairs + a * 256 + b;
+}
+
+TEST(Tokenizer, TextOnEitherSideOfASpecialTokenIsEncodedByItself) {
+  const PairTokenizer tokenizer;
+  const SpecialRule allow = SpecialRule::Allow();
+  EXPECT_EQ(tokenizer.Encode("ab  c", "text", allow), (Ids{Pair('a', 'b'), ' ', Pair(' ', 'c')}));
+  EXPECT_EQ(tokenizer.Encode("ab  <|end|>c<|end|>", "text", allow),
+            (Ids{Pair('a', 'b'), Pair(' ', ' '), kEnd, 'c', kEnd}));
+  EXPECT_EQ(tokenizer.Encode("<|end|>", "text", allow), Ids{kEnd});
+  EXPECT_EQ(tokenizer.Encode("", "text", allow), Ids{});
+  EXPECT_EQ(tokenizer.EncodeOrdinary("<|end|>").size(), 4u);
+  EXPECT_EQ(tokenizer.Encode("<|end|>", "text", SpecialRule::Ordinary()).size(), 4u);
+}
+
+TEST(Tokenizer, ADisallowedSpecialTokenIsAnErrorBeforeAnythingIsEncoded) {
+  const PairTokenizer tokenizer({"<|end|>", "<|fim|>"});
+  EXPECT_THROW(tokenizer.Encode("abc <|fim|>"), Error);
+  EXPECT_THROW(tokenizer.Encode("abc <|end|> <|fim|>", "text", {.allow = {"<|end|>"}}), Error);
+  EXPECT_EQ(tokenizer.work, 0u);
+  EXPECT_EQ(tokenizer.Encode("<|end|>", "text", {.allow = {"<|end|>"}}), Ids{kEnd});
+  // Neither allowed nor disallowed: ordinary text.
+  const SpecialRule rule = {.allow = {"<|end|>"}, .disallow_all = false};
+  EXPECT_EQ(tokenizer.Encode("<|fim|><|end|>", "text", rule).size(), 4u + 1);
+}
+
+TEST(Tokenizer, SaysWhereItHasNoTokenAlsoBehindASpecialToken) {
+  const CharTokenizer letters({U'\n', U'a', U'b'});
+  const auto error = [&](auto&& f) { return ErrorOf(f, ErrorKind::kInput); };
+  const std::string text = "ab\nb\u00E9";
+  EXPECT_TRUE(Contains(error([&] { letters.Encode(text, "x.txt"); }), "x.txt:2:2: ", "U+00E9"));
+  EXPECT_TRUE(Contains(error([&] { letters.EncodeOrdinary(text, "x.txt"); }), "x.txt:2:2: "));
+  const std::string longer = std::string(300'000, 'a') + "\n" + std::string(300'000, 'b');
+  EXPECT_EQ(letters.Count(longer), 600'001);
+  EXPECT_TRUE(Contains(error([&] { letters.Count(longer + "c", "x.txt"); }), "x.txt:2:300001: "));
+}
+
+TEST(Tokenizer, CountsALongTextPieceByPieceAlsoWithoutACut) {
+  const PairTokenizer tokenizer;
+  TestRng rng(3);
+  const std::string words = RandomText({"a", "bc", " ", "  ", "def"}, 300'001, rng);
+  EXPECT_EQ(tokenizer.Count(words), static_cast<int64_t>(tokenizer.EncodeOrdinary(words).size()));
+  EXPECT_EQ(tokenizer.Count(std::string(300'001, 'a')), 150'001);
+  EXPECT_EQ(tokenizer.Count(""), 0);
+}
+
+TEST(Tokenizer, ATokenInsideACharacterHasItsOffset) {
+  const ByteTokenizer bytes;
+  // a, e acute, an incomplete character, z.
+  const DecodedText decoded = DecodeWithOffsets(bytes, Ids{'a', 0xC3, 0xA9, 0xE2, 0x82, 'z', 256});
+  EXPECT_EQ(decoded.text, "a\u00E9\uFFFDz<|endoftext|>");
+  EXPECT_EQ(decoded.bytes, (std::vector<size_t>{0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(decoded.chars, (std::vector<size_t>{0, 1, 1, 2, 2, 3, 4}));
+  EXPECT_EQ(DecodeWithOffsets(bytes, {}).text, "");
+  EXPECT_THROW(DecodeWithOffsets(bytes, Ids{'a', 257}), Error);
+  EXPECT_EQ(bytes.DecodeText(Ids{'a', 0xFF, 0xE2, 0x82, 'z'}), "a\uFFFD\uFFFDz");
+}
+
+TEST(Tokenizer, OffsetsAgreeWithCountingForAnyTokens) {
+  const ByteTokenizer bytes;
+  const PairTokenizer pairs;
+  constexpr int32_t kBytes[] = {'a', 0x80, 0xA9, 0xC3, 0xE2, 0x82, 0xF0, 0x9F, 0xFF};
+  TestRng rng(11);
+  for (int trial = 0; trial < 1000; ++trial) {
+    Ids one;
+    Ids two;
+    for (size_t i = rng.Below(12); i > 0; --i) {
+      one.push_back(kBytes[rng.Below(9)]);
+      two.push_back(256 + 256 * kBytes[rng.Below(9)] + kBytes[rng.Below(9)]);
+    }
+    ASSERT_TRUE(OffsetsAgree(bytes, one));
+    ASSERT_TRUE(OffsetsAgree(pairs, two));
+  }
+}
+
+TEST(Tokenizer, CharactersHoldTheProperties) {
+  const std::vector<std::string> parts = {"a", "b", " ", "\n", "\u00E9", "\u20AC", "\U0001F600"};
+  const CharTokenizer letters({U'\n', U' ', U'a', U'b', U'\u00E9', U'\u20AC', U'\U0001F600'});
+  TestRng rng(1);
+  for (int trial = 0; trial < 300; ++trial) {
+    ASSERT_TRUE(TokenizerHolds(letters, RandomText(parts, rng.Below(60), rng), rng));
+  }
+}
+
+TEST(Tokenizer, BytesHoldTheProperties) {
+  const std::vector<std::string> parts = {
+      "a", " ", "\xFF", "\xE2\x82", "\u00E9", "<|endoftext|>", "<|endof"};
+  TestRng rng(2);
+  for (int trial = 0; trial < 300; ++trial) {
+    ASSERT_TRUE(TokenizerHolds(ByteTokenizer(), RandomText(parts, rng.Below(40), rng), rng));
+  }
+}
+
+TEST(Tokenizer, PiecesThatDependOnTheirNeighboursHoldTheProperties) {
+  const std::vector<std::string> parts = {"a",  "bc",   " ",       " ", "   ",
+                                          "\n", "\xE2", "<|end|>", "<|"};
+  const PairTokenizer pairs;
+  TestRng rng(4);
+  for (int trial = 0; trial < 500; ++trial) {
+    ASSERT_TRUE(TokenizerHolds(pairs, RandomText(parts, rng.Below(80), rng), rng));
+  }
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+namespace folio {
+
+// What the split patterns of tokenizers tell apart, of Unicode 16.0.
+enum class CharClass : uint8_t {
+  kOther,       // none of the below: punctuation, symbols, controls, not assigned, private use
+  kSpace,       // White_Space: exactly 25 code points
+  kNumber,      // Nd, Nl, No
+  kMark,        // Mn, Mc, Me
+  kUpper,       // Lu
+  kTitle,       // Lt
+  kLower,       // Ll
+  kModifier,    // Lm
+  kOtherLetter  // Lo
+};
+
+// True for Lu, Lt, Ll, Lm and Lo.
+constexpr bool IsLetter(CharClass c) {
+  return c >= CharClass::kUpper;
+}
+
+// The class of any number; what is above U+10FFFF is kOther.
+CharClass ClassOf(char32_t code);
+
+// The classes as a table for inner loops: the class of a code below 0x110000 is
+// pages[page_of[code >> 8]][code & 0xFF]. Lives as long as the program.
+struct CharClassTable {
+  const uint8_t* page_of;  // 0x1100 of them
+  const CharClass (*pages)[256];
+};
+const CharClassTable& CharClasses();
+
+}  // namespace folio
