@@ -3,10 +3,11 @@
 
 WERROR ?= 0
 JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
 configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build bench test-asan format format-check lint clean bootstrap bootstrap-lint
+.PHONY: help demo test build bench test-asan fuzz format format-check lint clean bootstrap bootstrap-lint
 
 help:
 	@echo 'make demo    build, train a small GPT for about a minute, show what it writes'
@@ -14,6 +15,7 @@ help:
 	@echo 'make build   leave the program at build/release/folio'
 	@echo 'make bench   build and run the benchmarks'
 	@echo 'make test-asan  the tests under AddressSanitizer and UndefinedBehaviorSanitizer'
+	@echo 'make fuzz    look for inputs that break the tokenizers, FUZZ_SECONDS=60 with each target'
 	@echo 'make format  format the sources (format-check: only look)'
 	@echo 'make lint    run clang-tidy'
 	@echo 'make clean   remove build/'
@@ -42,6 +44,12 @@ test-asan: bootstrap
 	@cmake --preset asan $(configure_flags) --log-level=WARNING
 	@cmake --build --preset asan -j $(JOBS)
 	@ctest --preset asan
+
+fuzz:
+	@scripts/bootstrap.sh fuzz
+	@cmake --preset fuzz $(configure_flags) --log-level=WARNING
+	@cmake --build --preset fuzz -j $(JOBS)
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
 format: bootstrap-lint
 	@scripts/format.sh

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "folio/apps/prepare.h"
+#include "folio/apps/program_run.h"
 #include "folio/io/file.h"
 #include "folio/io/test_files.h"
 #include "folio/text/byte_tokenizer.h"
@@ -45,6 +46,26 @@ TEST_F(DataTokenizer, MustBeTheModels) {
       ErrorOf([&] { RequireSameTokenizer(At("model"), data, *tokenizer); }, ErrorKind::kInput);
   EXPECT_TRUE(Contains(error, "another tokenizer than the model", tokenizer->hash(),
                        ByteTokenizer().hash()));
+}
+
+TEST_F(DataTokenizer, ARunIsNotResumedWithDataOfAnother) {
+  WriteFileAtomically(At("other"), "cadabra brad bad card");
+  for (const char* text : {"text", "other"}) {
+    std::string letters;
+    for (int i = 0; i < 20; ++i) letters += ReadFile(At(text));
+    WriteFileAtomically(At(text), letters);
+    PrepareDataset({.files = {At(text).string()},
+                    .tokenizer = "char",
+                    .out = At(std::string(text) + ".data").string()});
+  }
+  const std::string rest = " --out " + At("run").string() +
+                           " --max-steps 1 --batch-size 1 --set model.n_layer=1 model.n_head=1 "
+                           "model.n_embd=8 model.n_positions=8 model.vocab_size=8 --data ";
+  const ProgramRun first = RunFolio("train" + rest + At("text.data").string(), true);
+  ASSERT_EQ(first.status, 0) << first.text;
+  const ProgramRun again = RunFolio("train --resume" + rest + At("other.data").string(), true);
+  EXPECT_EQ(again.status, 3) << again.text;
+  EXPECT_TRUE(Contains(again.text, "the data has another tokenizer than the model"));
 }
 
 }  // namespace

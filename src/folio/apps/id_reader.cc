@@ -42,12 +42,12 @@ std::string Shown(std::string_view text) {
                    kHowIdsLook);
 }
 
-// Numbers between separators. A number that may go on in the next piece is held back.
+// Numbers between separators; `held` was read already. A number that may go on in the next piece is
+// held back.
 void ReadNumbers(ByteInput& input, std::string held, const OnIds& on_ids) {
   TextPosition position;
   std::vector<int32_t> ids;
-  for (bool at_end = false; !at_end;) {
-    at_end = input.Read(held, std::max(kPiece, held.size())) == 0;
+  for (bool at_end = false;;) {
     size_t at = 0;
     for (size_t end = 0;; at = end) {
       while (at < held.size() && IsSeparator(held[at])) ++at;
@@ -65,8 +65,10 @@ void ReadNumbers(ByteInput& input, std::string held, const OnIds& on_ids) {
     }
     on_ids(ids);
     ids.clear();
+    if (at_end) return;
     position.Advance(std::string_view(held).substr(0, at));
     held.erase(0, at);
+    at_end = input.Read(held, std::max(kPiece, held.size())) == 0;
   }
 }
 

@@ -35,7 +35,7 @@ size_t CutRule::Find(std::string_view view, size_t at) const {
   if (tokenizer_ == nullptr) return at + FindCharacter(view.substr(at), 0);
   for (;; ++at) {
     at = tokenizer_->FindCut(view, at);
-    if (at >= view.size() || true) return at;
+    if (at >= view.size() || !InsideSpecial(view, at)) return at;
   }
 }
 

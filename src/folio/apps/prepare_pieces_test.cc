@@ -92,6 +92,21 @@ TEST_F(Pieces, WhatCannotBeCutStaysWhole) {
   EXPECT_EQ(pieces[1].begin.offset, 5 + 100003);
 }
 
+// However the characters lie at the ends of what is looked at in one go.
+TEST_F(Pieces, HalfACharacterIsNoReasonToCut) {
+  BpeTrainer trainer({.vocab_size = 257});
+  const BpeTokenizer bpe(trainer.Train());
+  for (const std::string character : {"\u00E9", "\u4F60", "\U00010400"}) {
+    for (size_t shift = 0; shift < character.size(); ++shift) {
+      std::string text(shift, 'a');
+      while (text.size() < 70000) text += character;
+      const std::vector<PrepareSource> sources = {Source("a", text)};
+      EXPECT_EQ(Cut(sources, CutRule(bpe, false), 5, {.source = 1}).size(), 1u)
+          << character << " " << shift;
+    }
+  }
+}
+
 TEST_F(Pieces, SpecialTokensAreNotTornWhereverTheyStand) {
   const std::string special = "<|endoftext|>";
   const ByteTokenizer bytes;

@@ -63,6 +63,7 @@ class PrepareRestart : public InTemporaryDirectory {
     hooks.progress = [&](int64_t done, int64_t) {
       if (done >= bytes) throw Stop{};
     };
+    hooks.going_on = [&](int64_t done) { gone_on_at_ = done; };
     hooks.note = [&](const std::string& text) { notes_.push_back(text); };
     try {
       PrepareDataset(options, hooks);
@@ -73,6 +74,7 @@ class PrepareRestart : public InTemporaryDirectory {
   }
 
   std::vector<std::string> notes_;
+  int64_t gone_on_at_ = 0;
 };
 
 TEST_F(PrepareRestart, StoppedAgainAndAgainItMakesTheSame) {
@@ -96,6 +98,14 @@ TEST_F(PrepareRestart, StoppedAgainAndAgainItMakesTheSame) {
     }
   }
   EXPECT_EQ(Names(), (Strings{"a.txt", "b.txt", "c.jsonl"}));
+}
+
+TEST_F(PrepareRestart, AStopLosesNothing) {
+  PrepareOptions options = Options("bytes", "out");
+  options.checkpoint_bytes = 1 << 26;
+  ASSERT_FALSE(RunUntil(options, 100000));
+  ASSERT_TRUE(RunUntil(options, int64_t{1} << 40));
+  EXPECT_GE(gone_on_at_, 100000);
 }
 
 // What a kill leaves behind: more in the files than the last checkpoint knows of.

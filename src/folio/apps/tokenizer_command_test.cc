@@ -185,13 +185,25 @@ TEST_F(TokenizerCommandTest, AWrongJsonLineIsNamedAfterTheGoodOnes) {
 }
 
 TEST_F(TokenizerCommandTest, ALineIsAnsweredBeforeTheNextIsAsked) {
-  EXPECT_EQ(Out("mkfifo in out\n"
-                "$T encode --jsonl --tokenizer bytes <in >out &\n"
-                "exec 3>in 4<out\n"
+  EXPECT_EQ(Out("mkfifo to from\n"
+                "$T encode --jsonl --tokenizer bytes <to >from &\n"
+                "exec 3>to 4<from\n"
                 "echo '{\"text\":\"a\"}' >&3; timeout 20 head -n1 <&4\n"
                 "echo '{\"text\":\"b\"}' >&3; timeout 20 head -n1 <&4\n"
                 "exec 3>&-; wait"),
             "{\"ids\":[97]}\n{\"ids\":[98]}\n");
+}
+
+TEST_F(TokenizerCommandTest, APipeIsAnsweredAsItComes) {
+  for (const std::string command :
+       {"encode --special ordinary", "encode --special ordinary --json", "decode"}) {
+    EXPECT_NE(Out("rm -f to from; mkfifo to from\n$T " + command +
+                  " --tokenizer bytes <to >from &\n"
+                  "exec 3>to 4<from\n"
+                  "printf '49 50 ' >&3; timeout 20 head -c2 <&4; echo; exec 3>&-; cat <&4 >rest"),
+              "\n")
+        << command;
+  }
 }
 
 TEST_F(TokenizerCommandTest, DecodingTakesIdsInManyForms) {

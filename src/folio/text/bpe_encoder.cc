@@ -28,7 +28,8 @@ struct Batch {
 
 // Makes room behind `count` ids for the short pieces of a batch and `more`.
 int32_t* Room(EncodeScratch& scratch, size_t count, size_t more) {
-  const size_t needed = count + more + (EncodeScratch::kPieces + 1) * (PieceCache::kNarrow);
+  const size_t needed =
+      count + more + EncodeScratch::kPieces * PieceKey::kMaxBytes + PieceCache::kNarrow;
   if (scratch.ids.size() < needed) scratch.ids.resize(needed + needed / 2);
   return scratch.ids.data();
 }
@@ -60,7 +61,9 @@ size_t EncodeNew(const Batch& batch, std::string_view piece, const PieceKey* key
   EncodeScratch& scratch = batch.scratch;
   const bool proper = batch.model.proper();
   const size_t end = proper ? PartEnd(batch.model, piece, 0) : piece.size();
-  const size_t count = EncodeParts(batch, piece, end, ids);
+  const int32_t whole = proper ? -1 : batch.model.FindWhole(piece);
+  if (whole >= 0) *ids = whole;
+  const size_t count = whole >= 0 ? 1 : EncodeParts(batch, piece, end, ids);
   if (key != nullptr && count <= batch.cache.room()) {
     if (scratch.cache) scratch.cache->Insert(*key, hash, {ids, count});
   } else if (scratch.long_pieces && (end == piece.size() || end == 1)) {
@@ -84,12 +87,6 @@ size_t EncodeShort(const Batch& batch, std::string_view piece, const PieceKey& k
 
 // A piece of more than 15 bytes.
 size_t EncodeLong(const Batch& batch, std::string_view piece, int32_t* ids) {
-  if (!batch.model.proper()) {
-    if (const int32_t token = batch.model.FindLong(piece); token >= 0) {
-      *ids = token;
-      return 1;
-    }
-  }
   const uint64_t hash = LongPieceCache::Hash(piece);
   if (batch.scratch.long_pieces) {
     if (const size_t found = batch.scratch.long_pieces->Find(piece, hash, ids)) return found;
@@ -233,7 +230,10 @@ void Reserve(std::string_view text, size_t done, size_t first, size_t count,
   if (ids.size() + count <= ids.capacity()) return;
   const double ratio = static_cast<double>(ids.size() - first + count) /
                        static_cast<double>(std::max<size_t>(done, 1));
-  const auto rest = static_cast<size_t>(1.05 * ratio * static_cast<double>(text.size() - done));
+  // The first pieces tell little.
+  constexpr size_t kEnough = size_t{1} << 20;
+  const size_t ahead = std::min(text.size() - done, done < kEnough ? kEnough : text.size());
+  const auto rest = static_cast<size_t>(1.05 * ratio * static_cast<double>(ahead));
   ids.reserve(std::max(ids.size() + count + rest, ids.size() + ids.size() / 4));
   if (ids.capacity() - ids.size() >= kLargePageBytes) {
     AdviseLargePages(ids.data() + ids.size(), (ids.capacity() - ids.size()) * sizeof(int32_t));

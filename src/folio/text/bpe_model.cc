@@ -45,7 +45,7 @@ BpeModel::BpeModel(BpeVocab vocab) : vocab_(std::move(vocab)), pairs_(vocab_.mer
     byte_pair_ranks_[pair] =
         together_[pair] ? pairs_.Rank(byte_ids_[pair >> 8], byte_ids_[pair & 0xFF]) : kNone;
   }
-  proper_ = IsProper();
+  proper_ = IsProper(special);
   FillCache(special);
 }
 
@@ -53,15 +53,20 @@ BpeModel::~BpeModel() {
   for (auto& lent : scratch_) delete lent.load();
 }
 
-bool BpeModel::IsProper() const {
+bool BpeModel::Made(size_t id) const {
+  return rank_of_[id] != kNone || vocab_.tokens[id].size() == 1;
+}
+
+bool BpeModel::IsProper(const std::vector<bool>& special) const {
+  for (size_t id = 0; vocab_.whole_pieces && id < rank_of_.size(); ++id) {
+    if (!Made(id) && !special[id] && !vocab_.tokens[id].empty()) return false;
+  }
   for (uint32_t rank = 0; rank < merged_.size(); ++rank) {
     const BpeMerge& merge = vocab_.merges[rank];
     if (rank_of_[static_cast<size_t>(merge.merged)] != rank) return false;
     for (const int32_t half : {merge.left, merge.right}) {
       const uint32_t made = rank_of_[static_cast<size_t>(half)];
-      if (made == kNone ? vocab_.tokens[static_cast<size_t>(half)].size() != 1 : made >= rank) {
-        return false;
-      }
+      if (!Made(static_cast<size_t>(half)) || (made != kNone && made >= rank)) return false;
     }
     if (!StayApart(merge.left, merge.right, rank)) return false;
   }
@@ -98,22 +103,20 @@ void BpeModel::FillCache(const std::vector<bool>& special) {
   tokens_cache_ = std::make_unique<PieceCache>(lines, narrow());
   if (!seeded) return;
   for (size_t id = 0; id < tokens.size(); ++id) {
-    const bool made = rank_of_[id] != kNone || tokens[id].size() == 1;
     const std::string_view bytes = tokens[id];
     const auto token = static_cast<int32_t>(id);
-    if (bytes.empty() || special[id] || (!made && !vocab_.whole_pieces)) continue;
+    if (bytes.empty() || special[id] || (!Made(id) && !vocab_.whole_pieces)) continue;
     if (bytes.size() <= PieceKey::kMaxBytes) {
       const PieceKey key = PieceKey::Of(bytes);
       tokens_cache_->Insert(key, key.Hash(), {&token, 1});
-    } else {
-      long_tokens_.emplace(bytes, token);
     }
+    if (!proper_) whole_tokens_.emplace(bytes, token);
   }
 }
 
-int32_t BpeModel::FindLong(std::string_view piece) const {
-  const auto found = long_tokens_.find(piece);
-  return found == long_tokens_.end() ? -1 : found->second;
+int32_t BpeModel::FindWhole(std::string_view piece) const {
+  const auto found = whole_tokens_.find(piece);
+  return found == whole_tokens_.end() ? -1 : found->second;
 }
 
 EncodeScratch* BpeModel::Borrow() const {

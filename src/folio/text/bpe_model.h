@@ -40,18 +40,20 @@ class BpeModel {
   // What the merge of this rank makes.
   int32_t merged(uint32_t rank) const { return merged_[rank]; }
 
-  // True if every token is what its own bytes are encoded as, and one merge makes it. Then the
-  // encoding of a text is the one sequence of tokens of which each two neighbours are encoded as
-  // themselves; that lets pieces be looked up as a whole, and be cut.
+  // True if every token that a text may become is what its own bytes are encoded as, and one merge
+  // makes it. Then the encoding of a piece is the one sequence of tokens of which each two
+  // neighbours are encoded as themselves; that lets pieces be looked up as a whole, and be cut.
   bool proper() const { return proper_; }
   size_t longest_token() const { return longest_token_; }  // in bytes
   // True if no token has these two bytes in a row: nothing ever merges across.
   bool Apart(unsigned char left, unsigned char right) const {
     return !together_[size_t{left} << 8 | right];
   }
-  // The token that is this whole piece, or -1: only what may be encoded so.
-  int32_t FindLong(std::string_view piece) const;
-  // All short ones, known at the beginning.
+  // The token that a whole piece is encoded as though merging may not make it, or -1. A proper
+  // model has none.
+  int32_t FindWhole(std::string_view piece) const;
+  // The short tokens, as far as they have a place in it; with an improper model only those that
+  // FindWhole finds.
   const PieceCache& tokens_cache() const { return *tokens_cache_; }
   bool narrow() const { return vocab_size() <= 65536; }
 
@@ -68,7 +70,9 @@ class BpeModel {
   void Return(EncodeScratch* scratch) const;
 
  private:
-  bool IsProper() const;
+  // By a merge, or a byte.
+  bool Made(size_t id) const;
+  bool IsProper(const std::vector<bool>& special) const;
   // True if two tokens, each encoded as itself, stay as they are side by side, but for `made`, the
   // rank of the merge that makes one of them (kNone: there is none).
   bool StayApart(int32_t left, int32_t right, uint32_t made) const;
@@ -83,7 +87,7 @@ class BpeModel {
   std::bitset<65536> together_;
   bool proper_ = false;
   size_t longest_token_ = 0;
-  std::unordered_map<std::string_view, int32_t> long_tokens_;
+  std::unordered_map<std::string_view, int32_t> whole_tokens_;
   std::unique_ptr<PieceCache> tokens_cache_;
   std::vector<ShortToken> short_tokens_;
 

@@ -163,6 +163,53 @@ TEST_P(BpeOnTarget, HoldsWhatEveryTokenizerMust) {
 INSTANTIATE_TEST_SUITE_P(Targets, BpeOnTarget, testing::ValuesIn(SimdTargets()),
                          [](const auto& target) { return target.param; });
 
+// Tokens that no merge makes are whole pieces only, and all of them stay known, however many there
+// are and whatever else the caches see.
+TEST(BpeTokenizer, WholePiecesThatNoMergeMakes) {
+  BpeVocab vocab = LearntVocab(15, 300);
+  vocab.whole_pieces = true;
+  TestRng rng(6);
+  std::vector<std::string> words;
+  for (int i = 0; i < 3000; ++i) {
+    std::string word = i % 2 == 0 ? "" : " ";
+    for (size_t letters = 4 + rng.Below(20); letters > 0; --letters) {
+      word += static_cast<char>('h' + rng.Below(18));
+    }
+    if (std::ranges::find(words, word) != words.end()) continue;
+    vocab.tokens.Add(word);
+    words.push_back(std::move(word));
+  }
+  const BpeTokenizer tokenizer(vocab);
+  const Oracle oracle(tokenizer);
+  for (int again = 0; again < 3; ++again) {
+    std::string all;
+    for (const std::string& word : words) {
+      ASSERT_EQ(tokenizer.EncodeOrdinary(word).size(), 1) << word;
+      // Not a whole piece any more, though nothing merges across the last boundary.
+      for (const std::string end : {"ж", "z", "中"}) {
+        ASSERT_EQ(tokenizer.EncodeOrdinary(word + end), oracle.Encode(word + end)) << word;
+      }
+      all += word + " mno.";
+    }
+    ASSERT_EQ(tokenizer.EncodeOrdinary(all), oracle.Encode(all));
+  }
+}
+
+TEST(BpeTokenizer, AsManyIdsAsBytes) {
+  for (const size_t length : {1, 8, 9, 14, 15, 16, 40, 64, 65}) {
+    const BpeTokenizer tokenizer(LearntVocab(16, 257));
+    TestRng rng(7);
+    std::string text;
+    for (int word = 0; word < 3000; ++word) {
+      text += ' ';
+      for (size_t i = 0; i < length; ++i) text += static_cast<char>('a' + rng.Below(26));
+    }
+    const Ids ids = tokenizer.EncodeOrdinary(text);
+    ASSERT_EQ(ids.size(), text.size());
+    ASSERT_EQ(tokenizer.Decode(ids), text);
+  }
+}
+
 TEST(BpeTokenizer, EveryStringOfTwoBytesComesBack) {
   const BpeTokenizer tokenizer(LearntVocab(9, 400));
   for (int pair = 0; pair < 65536; ++pair) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <array>
+#include <vector>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,7 +25,7 @@ class LongPieceCache {
   void Insert(std::string_view piece, uint64_t hash, std::span<const int32_t> ids);
 
  private:
-  static constexpr size_t kPlaces = size_t{1} << 13;
+  static constexpr size_t kPlaces = size_t{1} << 15;
   static constexpr size_t kMaxIds = 46;
 
   struct Place {
@@ -41,7 +41,7 @@ class LongPieceCache {
   };
   std::unique_ptr<Place[], Free> places_;
   // A part of the hash of what is in each place: near memory that answers for what is not there.
-  std::array<uint16_t, kPlaces> tags_ = {};
+  std::vector<uint16_t> tags_ = std::vector<uint16_t>(kPlaces);
 };
 
 }  // namespace folio

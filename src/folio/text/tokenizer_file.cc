@@ -202,7 +202,7 @@ std::unique_ptr<Tokenizer> FromPair(const fs::path& dir, const FilePair& pair) {
     std::error_code ignored;
     if (fs::exists(dir / name, ignored)) continue;
     const std::string_view other = name == pair.vocab ? pair.merges : pair.vocab;
-    throw InputError(fmt::format("{}: {} is missing", dir.string(), name),
+    throw InputError(fmt::format("{} is missing", (dir / name).string()),
                      fmt::format("{} is of no use without it", other),
                      fmt::format("put the {} there that was published with {}", name, other));
   }

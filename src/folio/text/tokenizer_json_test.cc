@@ -105,6 +105,9 @@ TEST(TokenizerJson, KnowsThePublishedSpellingsOfPatterns) {
   // The spelling cuts behind the last line break of a text, ours does not.
   regex = llama;
   Json& model = json["model"];
+  model["vocab"]["\u010A\u0120\u010A"] = 300;
+  EXPECT_EQ(Read(json).tokens[300], "\n \n");
+  model["vocab"].erase("\u010A\u0120\u010A");
   model["vocab"]["\u010A\u0120"] = 300;
   EXPECT_TRUE(Contains(Refusal(json.dump()), "with the token 300 it differs"));
 }

@@ -1,0 +1,33 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "folio/text/tokenizer_properties.h"
+#include "tokenizer_body.h"
+#include "tokenizer_file_body.h"
+
+namespace folio {
+namespace {
+
+std::string RandomBytes(TestRng& rng, size_t most) {
+  std::string bytes;
+  for (size_t length = rng.Below(most + 1); length > 0; --length) {
+    bytes += static_cast<char>(rng.Below(256));
+  }
+  return bytes;
+}
+
+TEST(Fuzz, TokenizersAgreeOnRandomInputs) {
+  TestRng rng(1);
+  for (int i = 0; i < 3000; ++i) ASSERT_TRUE(TokenizerAgrees(RandomBytes(rng, 200))) << i;
+}
+
+TEST(Fuzz, RandomTokenizerFilesAreReadOrRefused) {
+  TestRng rng(2);
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_TRUE(TokenizerFileIsReadOrRefused(RandomBytes(rng, 40))) << i;
+  }
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,271 @@
+#include "tokenizer_body.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/base/simd_targets.h"
+#include "folio/text/bpe_merger.h"
+#include "folio/text/bpe_test_vocab.h"
+#include "folio/text/bpe_tokenizer.h"
+#include "folio/text/split_simd.h"
+#include "folio/text/test_data.h"
+#include "folio/text/vocab_files.h"
+#include "input.h"
+
+namespace folio {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+constexpr size_t kLongestText = 12000;
+
+struct Subject {
+  explicit Subject(const BpeVocab& vocab) : tokenizer(vocab), model(vocab) {
+    std::vector<bool> special(vocab.tokens.size());
+    for (const SpecialToken& token : vocab.specials) special[static_cast<size_t>(token.id)] = true;
+    for (size_t id = 0; id < special.size(); ++id) {
+      if (!special[id]) whole.emplace(model.vocab().tokens[id], static_cast<int32_t>(id));
+    }
+  }
+
+  BpeTokenizer tokenizer;
+  BpeModel model;
+  std::unordered_map<std::string_view, int32_t> whole;  // tokens that are not special
+};
+
+// Learnt, with many words that no merge makes.
+BpeVocab WithWords(BpeVocab vocab) {
+  vocab.whole_pieces = true;
+  TestRng rng(1);
+  std::vector<std::string> words;
+  for (int i = 0; i < 1000; ++i) {
+    std::string word = i % 2 == 0 ? "" : " ";
+    for (size_t letters = 4 + rng.Below(18); letters > 0; --letters) {
+      word += static_cast<char>('h' + rng.Below(18));
+    }
+    words.push_back(std::move(word));
+  }
+  std::ranges::sort(words);
+  words.erase(std::unique(words.begin(), words.end()), words.end());
+  for (const std::string& word : words) vocab.tokens.Add(word);
+  return vocab;
+}
+
+// More ids than sixteen bits count.
+BpeVocab Wide(BpeVocab vocab) {
+  while (vocab.tokens.size() < 70000) vocab.tokens.Add("");
+  vocab.specials.push_back({"<|last|>", static_cast<int32_t>(vocab.tokens.size())});
+  vocab.tokens.Add("<|last|>");
+  return vocab;
+}
+
+const std::vector<std::unique_ptr<Subject>>& Subjects() {
+  static const std::vector<std::unique_ptr<Subject>> subjects = [] {
+    std::vector<std::unique_ptr<Subject>> made;
+    const auto add = [&](const BpeVocab& vocab) {
+      CheckBpeVocab(vocab, "a vocabulary of the fuzzer");
+      made.push_back(std::make_unique<Subject>(vocab));
+    };
+    for (const SplitPattern pattern :
+         {SplitPattern::kGpt2, SplitPattern::kCl100k, SplitPattern::kO200k}) {
+      add(LearntVocab(1, 700, pattern));
+    }
+    add(LearntVocab(2, 257));
+    add(ImproperVocab(false));
+    add(ImproperVocab(true));
+    add(Wide(LearntVocab(3, 500)));
+    add(WithWords(LearntVocab(4, 300)));
+    if (const std::string merges = TestData("gpt2/vocab.bpe"); !merges.empty()) {
+      add(ReadVocabAndMerges(TestData("gpt2/encoder.json"), merges, "gpt2"));
+    }
+    return made;
+  }();
+  return subjects;
+}
+
+std::vector<size_t> OneByOne(SplitPattern pattern, std::string_view text, bool at_end) {
+  std::vector<size_t> ends;
+  for (size_t begin = 0; begin < text.size();) {
+    begin = NextPiece(pattern, text, begin, at_end);
+    if (begin == kUndecided) break;
+    ends.push_back(begin);
+  }
+  return ends;
+}
+
+std::vector<size_t> ManyAtATime(SplitPattern pattern, std::string_view text, bool at_end) {
+  std::vector<size_t> ends;
+  std::vector<size_t> some(kMinSplitEnds + text.size() % 64);
+  while (const size_t count =
+             SplitPieces(pattern, text, ends.empty() ? 0 : ends.back(), at_end, some)) {
+    ends.insert(ends.end(), some.begin(), some.begin() + static_cast<ptrdiff_t>(count));
+  }
+  return ends;
+}
+
+void AppendPiece(const Subject& subject, std::string_view piece, MergeScratch& scratch, Ids& ids) {
+  if (subject.model.vocab().whole_pieces) {
+    if (const auto found = subject.whole.find(piece); found != subject.whole.end()) {
+      ids.push_back(found->second);
+      return;
+    }
+  }
+  MergeByHeap(subject.model, piece, scratch, ids);
+}
+
+Ids Expected(const Subject& subject, std::string_view text) {
+  Ids ids;
+  MergeScratch scratch;
+  size_t begin = 0;
+  for (const size_t end : OneByOne(subject.model.vocab().pattern, text, true)) {
+    AppendPiece(subject, text.substr(begin, end - begin), scratch, ids);
+    begin = end;
+  }
+  return ids;
+}
+
+// Special tokens are found by looking for every one at every place.
+Ids ExpectedWithSpecials(const Subject& subject, std::string_view text) {
+  Ids ids;
+  size_t begin = 0;
+  for (size_t at = 0; at <= text.size();) {
+    const SpecialToken* longest = nullptr;
+    for (const SpecialToken& token : subject.tokenizer.special_tokens()) {
+      if (text.substr(at).starts_with(token.text) &&
+          (longest == nullptr || token.text.size() > longest->text.size())) {
+        longest = &token;
+      }
+    }
+    if (longest != nullptr || at == text.size()) {
+      const Ids before = Expected(subject, text.substr(begin, at - begin));
+      ids.insert(ids.end(), before.begin(), before.end());
+    }
+    if (longest != nullptr) ids.push_back(longest->id);
+    at += longest == nullptr ? 1 : longest->text.size();
+    if (longest != nullptr) begin = at;
+  }
+  return ids;
+}
+
+// The text that the rest of the input stands for: itself; numbers of tokens; or itself again and
+// again, as long as nobody would type it.
+std::string Text(const Subject& subject, FuzzInput& input) {
+  const ByteStrings& tokens = subject.model.vocab().tokens;
+  switch (input.Byte() % 4) {
+    case 0: {
+      std::string text;
+      while (!input.empty() && text.size() < kLongestText) {
+        text += tokens[input.Word() % tokens.size()];
+      }
+      return text;
+    }
+    case 1: {
+      const size_t times = 1 + size_t{input.Byte()} * 8;
+      const std::string_view part = input.Rest();
+      std::string text;
+      for (size_t i = 0; i < times && text.size() < kLongestText; ++i) text += part;
+      return text;
+    }
+    default:
+      return std::string(input.Rest());
+  }
+}
+
+testing::AssertionResult MergersAgree(const Subject& subject, std::string_view text) {
+  MergeScratch scratch;
+  for (size_t begin = 0; begin < text.size() && begin < 4 * kScanBytes; begin += kScanBytes / 2) {
+    const std::string_view piece = text.substr(begin, kScanBytes);
+    Ids by_heap;
+    MergeByHeap(subject.model, piece, scratch, by_heap);
+    Ids by_scan(piece.size());
+    by_scan.resize(MergeByScan(subject.model, piece, by_scan.data()));
+    if (by_scan != by_heap) return testing::AssertionFailure() << "scan and heap differ";
+    Ids explained;
+    for (const char byte : piece)
+      explained.push_back(subject.model.byte_id(static_cast<uint8_t>(byte)));
+    for (const BpeTokenizer::MergeStep& step : subject.tokenizer.Explain(piece)) {
+      if (step.before != explained) return testing::AssertionFailure() << "steps do not follow";
+      explained[step.at] = step.merged;
+      explained.erase(explained.begin() + static_cast<ptrdiff_t>(step.at) + 1);
+    }
+    if (explained != by_heap) return testing::AssertionFailure() << "heap and Explain differ";
+  }
+  return testing::AssertionSuccess();
+}
+
+testing::AssertionResult WindowsAgree(const Subject& subject, std::string_view text, TestRng& rng) {
+  if (!subject.model.proper() || text.empty()) return testing::AssertionSuccess();
+  MergeScratch scratch;
+  Ids by_heap;
+  MergeByHeap(subject.model, text, scratch, by_heap);
+  Ids by_windows;
+  const size_t window = 2 * subject.model.longest_token() + rng.Below(100);
+  MergeByWindows(subject.model, text, window, scratch, by_windows);
+  return properties::Same(by_windows, by_heap, "by windows");
+}
+
+testing::AssertionResult EncodersAgree(const Subject& subject, std::string_view text) {
+  const SplitPattern pattern = subject.model.vocab().pattern;
+  const Ids expected = Expected(subject, text);
+  for (const std::string& target : SimdTargets()) {
+    ForceSimdTarget(target);
+    for (const bool at_end : {true, false}) {
+      if (ManyAtATime(pattern, text, at_end) == OneByOne(pattern, text, at_end)) continue;
+      return testing::AssertionFailure() << "pieces differ on " << target << " at_end " << at_end;
+    }
+    if (const auto same = MergersAgree(subject, text); !same) {
+      return testing::AssertionFailure() << same.message() << " on " << target;
+    }
+    const Ids ids = subject.tokenizer.EncodeOrdinary(text);
+    if (const auto same = properties::Same(ids, expected, "encoder"); !same) {
+      return testing::AssertionFailure() << same.message() << " on " << target;
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+testing::AssertionResult SpecialsAgree(const Subject& subject, std::string_view text) {
+  const Ids expected = ExpectedWithSpecials(subject, text);
+  const Ids ids = subject.tokenizer.Encode(text, "text", SpecialRule::Allow());
+  if (const auto same = properties::Same(ids, expected, "specials"); !same) return same;
+  const bool found =
+      std::ranges::any_of(subject.tokenizer.special_tokens(),
+                          [&](const auto& token) { return text.find(token.text) != text.npos; });
+  bool raised = false;
+  try {
+    subject.tokenizer.Encode(text);
+  } catch (const Error&) {
+    raised = true;
+  }
+  if (raised == found) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "special tokens are " << (found ? "passed over" : "seen");
+}
+
+}  // namespace
+
+testing::AssertionResult TokenizerAgrees(std::string_view bytes) {
+  FuzzInput input(bytes);
+  const size_t number = input.Byte() % Subjects().size();
+  const Subject& subject = *Subjects()[number];
+  const std::string target = SimdTargets()[input.Byte() % SimdTargets().size()];
+  const uint64_t seed = input.Word();
+  const std::string text = Text(subject, input);
+  TestRng rng(seed);
+  testing::AssertionResult holds = EncodersAgree(subject, text);
+  ForceSimdTarget(target);
+  if (holds) holds = SpecialsAgree(subject, text);
+  if (holds) holds = WindowsAgree(subject, text, rng);
+  if (holds) holds = TokenizerHolds(subject.tokenizer, text, rng);
+  ForceSimdTarget("");
+  if (holds) return holds;
+  return testing::AssertionFailure()
+         << "vocabulary " << number << ", " << target << ": " << holds.message();
+}
+
+}  // namespace folio

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+namespace folio {
+
+// Takes `input` for a vocabulary, an instruction set, places to cut at and a text, and compares
+// what every way to encode that text makes of it with the plainest: piece after piece, each merged
+// by itself. The tokenizers live as long as the process: their caches fill up from call to call.
+testing::AssertionResult TokenizerAgrees(std::string_view input);
+
+}  // namespace folio

@@ -1,0 +1,238 @@
+#include "tokenizer_file_body.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/text/bpe_test_vocab.h"
+#include "folio/text/byte_tokenizer.h"
+#include "folio/text/char_tokenizer.h"
+#include "folio/text/encodings.h"
+#include "folio/text/vocab_files.h"
+#include "input.h"
+
+namespace folio {
+namespace {
+
+// A directory that goes with the process, in memory where the system has such.
+class Scratch {
+ public:
+  Scratch() {
+    std::error_code ignored;
+    const std::filesystem::path memory = "/dev/shm";
+    const bool usable = ::access(memory.c_str(), W_OK) == 0;
+    dir_ = (usable ? memory : std::filesystem::temp_directory_path(ignored)) /
+           fmt::format("folio-fuzz-{}", ::getpid());
+    Clear();
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(dir_, ignored);
+  }
+  void Clear() const {
+    std::filesystem::remove_all(dir_);
+    std::filesystem::create_directories(dir_);
+  }
+  std::string Write(const std::string& name, std::string_view contents) const {
+    const std::filesystem::path path = dir_ / name;
+    std::ofstream(path, std::ios::binary) << contents;
+    return path.string();
+  }
+  std::string dir() const { return dir_.string(); }
+
+ private:
+  std::filesystem::path dir_;
+};
+
+// What a file's author may get wrong, put where it does not belong.
+constexpr std::string_view kFragments[] = {"\"",
+                                           "{",
+                                           "}",
+                                           "[",
+                                           "]",
+                                           ",",
+                                           ":",
+                                           "null",
+                                           "true",
+                                           "-1",
+                                           "0",
+                                           "1e9",
+                                           "2097151",
+                                           "2097152",
+                                           "18446744073709551616",
+                                           "\"\\ud800\"",
+                                           "\"\\u0000\"",
+                                           "\\",
+                                           "\xff",
+                                           "\xc4",
+                                           "\xc4\xa0",
+                                           " ",
+                                           "\n",
+                                           "\r\n",
+                                           "=",
+                                           "==",
+                                           "a",
+                                           "\"a\":0,",
+                                           "\"added_tokens\":[],",
+                                           "\"merges\":[],",
+                                           "\"vocab\":{},",
+                                           "\"type\":\"BPE\",",
+                                           "\"special\":false",
+                                           "<|endoftext|>",
+                                           "#version: 0.2\n",
+                                           "a b\n",
+                                           "a b c\n",
+                                           "YQ== 0\n",
+                                           "////",
+                                           "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["};
+
+// Each change is where, how many bytes go, and what comes instead.
+std::string Changed(std::string text, FuzzInput& input) {
+  for (int changes = 0; changes < 8 && !input.empty(); ++changes) {
+    const size_t place = input.Word() | size_t{input.Byte()} << 16;
+    const size_t at = place % (text.size() + 1);
+    const uint8_t kind = input.Byte();
+    const size_t gone =
+        std::min<size_t>(kind % 16 == 15 ? text.size() : kind % 16, text.size() - at);
+    const size_t more = kind / 16;
+    if (more == 15) {
+      const std::string again = text.substr(place / 2 % (text.size() + 1), 20);
+      text.replace(at, gone, again);
+    } else if (more >= 8) {
+      text.replace(at, gone, kFragments[input.Byte() % std::size(kFragments)]);
+    } else {
+      text.replace(at, gone, input.Take(more));
+    }
+  }
+  return text;
+}
+
+std::vector<BpeVocab> Vocabs() {
+  return {LearntVocab(1, 262), LearntVocab(2, 275, SplitPattern::kCl100k),
+          LearntVocab(3, 262, SplitPattern::kO200k), ImproperVocab(false), ImproperVocab(true)};
+}
+
+const std::vector<std::string>& TokenizerFiles() {
+  static const std::vector<std::string> files = [] {
+    std::vector<std::string> made;
+    for (const BpeVocab& vocab : Vocabs()) made.push_back(TokenizerJson(vocab));
+    made.push_back(ByteTokenizer().FileContents());
+    made.push_back(
+        CharTokenizer({U'\n', U' ', U'"', U'a', U'b', U'é', U'中', U'\U0001F44D'}).FileContents());
+    return made;
+  }();
+  return files;
+}
+
+const std::vector<std::pair<std::string, std::string>>& VocabAndMerges() {
+  static const std::vector<std::pair<std::string, std::string>> files = [] {
+    std::vector<std::pair<std::string, std::string>> made;
+    for (const BpeVocab& vocab : Vocabs()) made.emplace_back(VocabJson(vocab), MergesTxt(vocab));
+    return made;
+  }();
+  return files;
+}
+
+std::string Base64(std::string_view bytes) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t bits = 0;
+    for (size_t j = 0; j < 3; ++j) {
+      bits = bits << 8 | (i + j < bytes.size() ? static_cast<uint8_t>(bytes[i + j]) : 0u);
+    }
+    for (size_t j = 0; j < 4; ++j) {
+      text += i + j > bytes.size() ? '=' : kDigits[bits >> (18 - 6 * j) & 63];
+    }
+  }
+  return text;
+}
+
+// As many tokens as r50k_base has: the bytes, pairs of them, and a few longer ones.
+const std::string& TiktokenFile() {
+  static const std::string file = [] {
+    std::string lines;
+    const int ranks = FindPublishedEncoding("r50k_base")->ranks;
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::string bytes(1, static_cast<char>(rank));
+      if (rank >= 256) bytes = std::string(1, static_cast<char>(rank / 256)) + bytes;
+      if (rank % 1000 == 999) bytes += bytes + "abc";
+      lines += fmt::format("{} {}\n", Base64(bytes), rank);
+    }
+    return lines;
+  }();
+  return file;
+}
+
+// Writes what `input` says and returns what is to be loaded. Changes to a tiktoken file, which has
+// a prescribed length, cost as much as all others together.
+std::string WriteFiles(const Scratch& scratch, FuzzInput& input) {
+  const uint8_t kind = input.Byte();
+  const uint8_t which = input.Byte();
+  if (kind < 128) {
+    const std::string& file = TokenizerFiles()[which % TokenizerFiles().size()];
+    return scratch.Write("tokenizer.json", Changed(file, input));
+  }
+  if (kind < 200) {
+    const auto& [vocab, merges] = VocabAndMerges()[which % VocabAndMerges().size()];
+    scratch.Write("vocab.json", which < 128 ? vocab : Changed(vocab, input));
+    scratch.Write("merges.txt", Changed(merges, input));
+    return scratch.dir();
+  }
+  if (kind < 220) return scratch.Write("tokenizer.json", input.Rest());
+  if (kind < 235) {
+    scratch.Write("vocab.json", input.Take(which));
+    scratch.Write("merges.txt", input.Rest());
+    return scratch.dir();
+  }
+  if (kind < 250) return scratch.Write("cl100k_base.tiktoken", input.Rest());
+  return scratch.Write("r50k_base.tiktoken", Changed(TiktokenFile(), input));
+}
+
+testing::AssertionResult Works(const Tokenizer& tokenizer, const Scratch& scratch) {
+  for (const std::string_view text :
+       {"ab abcab 12 中文é\n", "", "a", "\n \"", "abcabcabcabcabcabcab"}) {
+    try {
+      if (tokenizer.Decode(tokenizer.EncodeOrdinary(text)) == text) continue;
+    } catch (const Error&) {
+      continue;  // no token for something in it
+    }
+    return testing::AssertionFailure() << "not decoded as it was encoded";
+  }
+  for (const int64_t id : {int64_t{0}, tokenizer.vocab_size() / 2, tokenizer.vocab_size() - 1}) {
+    tokenizer.TokenBytes(static_cast<int32_t>(id));
+  }
+  scratch.Clear();
+  tokenizer.Save(scratch.dir());
+  if (LoadTokenizer(scratch.dir())->hash() == tokenizer.hash()) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "not loaded as it was saved";
+}
+
+}  // namespace
+
+testing::AssertionResult TokenizerFileIsReadOrRefused(std::string_view bytes) {
+  static const Scratch scratch;
+  FuzzInput input(bytes);
+  scratch.Clear();
+  const std::string path = WriteFiles(scratch, input);
+  std::unique_ptr<Tokenizer> tokenizer;
+  try {
+    tokenizer = LoadTokenizer(path);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInput) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "not a kInput Error: " << error.what();
+  }
+  return Works(*tokenizer, scratch);
+}
+
+}  // namespace folio
