@@ -11,7 +11,7 @@ for target in tokenizer_fuzz tokenizer_file_fuzz; do
   mkdir -p "$corpus"
   echo "fuzz: $target for $seconds s, from $(find "$corpus" -type f | wc -l) inputs"
   UBSAN_OPTIONS=print_stacktrace=1 "build/fuzz/tests/fuzz/$target" -max_total_time="$seconds" \
-    -max_len=1000 -timeout=60 -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1 \
+    -max_len=1000 -len_control=0 -timeout=60 -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1 \
     -artifact_prefix="build/fuzz/$target-" "$corpus" 2>&1 |
     grep -vE '^stat::(new_units|slowest|peak)' 
 done

@@ -1,6 +1,7 @@
 #include "folio/text/bpe_encoder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "folio/base/memory.h"
@@ -208,14 +209,17 @@ HWY_EXPORT(EncodeWide);
 constexpr size_t kMostLines = size_t{1} << 19;      // 32 MiB, two pieces a line
 constexpr size_t kOwnCacheAfter = size_t{1} << 16;  // bytes of text
 
-// Few texts are not worth a cache of their own. One that fills up is replaced by a larger one.
-const PieceCache& CacheFor(const BpeModel& model, EncodeScratch& scratch) {
-  const bool wanted = scratch.bytes >= kOwnCacheAfter;
-  if (!scratch.cache ? wanted
-                     : scratch.cache->filled() > scratch.cache->lines() &&
-                           scratch.cache->lines() < kMostLines) {
-    const PieceCache& old = scratch.cache ? *scratch.cache : model.tokens_cache();
-    auto larger = std::make_unique<PieceCache>(old.lines() * 2, model.narrow());
+// Few texts are not worth a cache of their own. One that fills up is replaced by a larger one, and
+// a long text has a large one from the beginning: new words come with every line.
+const PieceCache& CacheFor(const BpeModel& model, EncodeScratch& scratch, size_t left) {
+  const PieceCache& old = scratch.cache ? *scratch.cache : model.tokens_cache();
+  const bool small = scratch.cache ? scratch.cache->filled() > scratch.cache->lines() &&
+                                         scratch.cache->lines() < kMostLines
+                                   : scratch.bytes >= kOwnCacheAfter;
+  if (small) {
+    const size_t lines = std::min(
+        std::max((scratch.cache ? 4 : 2) * old.lines(), std::bit_floor(left / 128)), kMostLines);
+    auto larger = std::make_unique<PieceCache>(std::max(lines, old.lines()), model.narrow());
     larger->InsertAll(old);
     scratch.cache = std::move(larger);
     if (!scratch.long_pieces) scratch.long_pieces = std::make_unique<LongPieceCache>();
@@ -248,7 +252,7 @@ size_t EncodeText(const BpeModel& model, EncodeScratch& scratch, std::string_vie
   const size_t first = ids.size();
   size_t begin = 0;
   while (begin < text.size()) {
-    Batch batch{model, scratch, CacheFor(model, scratch), text, begin, 0};
+    Batch batch{model, scratch, CacheFor(model, scratch, text.size() - begin), text, begin, 0};
     batch.pieces = SplitPieces(pattern, text, begin, at_end, scratch.ends);
     if (batch.pieces == 0) break;
     const size_t count = model.narrow() ? HWY_DYNAMIC_DISPATCH(EncodeNarrow)(batch)

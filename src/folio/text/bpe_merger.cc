@@ -141,7 +141,10 @@ void MergeByHeap(const BpeModel& model, std::string_view piece, MergeScratch& sc
   const size_t n = piece.size();
   FOLIO_CHECK(n < ~uint32_t{0}, "places in a piece are 32-bit");
   const PairTable& table = model.pairs();
-  auto& [symbols, previous, next, heap, window] = scratch;
+  std::vector<int32_t>& symbols = scratch.symbols;
+  std::vector<uint32_t>& previous = scratch.previous;
+  std::vector<uint32_t>& next = scratch.next;
+  std::vector<uint64_t>& heap = scratch.heap;
   symbols.resize(n);
   previous.resize(n + 1);
   next.resize(n);

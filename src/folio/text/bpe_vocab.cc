@@ -137,7 +137,8 @@ class RankSimulation {
 
   // The last merge that makes `token`; nothing if its bytes do not lead there.
   std::optional<BpeMerge> LastMerge(std::string_view token, int32_t id, Scratch& scratch) const {
-    auto& [begins, ranks] = scratch;
+    std::vector<size_t>& begins = scratch.begins;
+    std::vector<int32_t>& ranks = scratch.ranks;
     const size_t n = token.size();
     begins.resize(n + 1);
     ranks.resize(n);

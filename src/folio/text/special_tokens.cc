@@ -120,11 +120,10 @@ SpecialFinder::Set::Walk SpecialFinder::Set::WalkFrom(std::string_view text) con
     const auto byte_of = [&](const SpecialToken* token) {
       return static_cast<unsigned char>(token->text[depth]);
     };
-    const auto range =
-        std::ranges::equal_range(low, high, static_cast<unsigned char>(text[depth]), {}, byte_of);
-    if (range.empty()) return walk;
-    low = range.begin();
-    high = range.end();
+    const auto byte = static_cast<unsigned char>(text[depth]);
+    low = std::ranges::lower_bound(low, high, byte, {}, byte_of);
+    high = std::ranges::upper_bound(low, high, byte, {}, byte_of);
+    if (low == high) return walk;
   }
 }
 
