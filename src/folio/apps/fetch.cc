@@ -1,6 +1,5 @@
 #include "folio/apps/fetch.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -8,6 +7,7 @@
 #include <memory>
 #include <string_view>
 
+#include "folio/apps/libcurl.h"
 #include "folio/apps/sha256.h"
 #include "folio/base/error.h"
 #include "folio/io/file.h"
@@ -89,41 +89,34 @@ int OnProgress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
 }
 
 struct CurlDeleter {
-  void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
+  void operator()(CURL* curl) const { Libcurl::Get().cleanup(curl); }
 };
-
-std::unique_ptr<CURL, CurlDeleter> NewCurl() {
-  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
-  std::unique_ptr<CURL, CurlDeleter> curl(started == CURLE_OK ? curl_easy_init() : nullptr);
-  if (curl == nullptr) throw RuntimeError("cannot use the network", "libcurl does not start");
-  return curl;
-}
 
 void SetUp(CURL* curl, const std::string& url, const WantedFile& wanted, const FetchLimits& limits,
            Transfer& transfer, char* reason) {
-  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
+  const auto set = Libcurl::Get().setopt;
+  set(curl, CURLOPT_URL, url.c_str());
   // Where libcurl does not know a scheme it would go on allowing all of them.
-  if (curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, limits.schemes.c_str()) != CURLE_OK ||
-      curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, limits.redirect_schemes.c_str()) !=
-          CURLE_OK) {
+  if (set(curl, CURLOPT_PROTOCOLS_STR, limits.schemes.c_str()) != CURLE_OK ||
+      set(curl, CURLOPT_REDIR_PROTOCOLS_STR, limits.redirect_schemes.c_str()) != CURLE_OK) {
     throw RuntimeError(fmt::format("cannot fetch {}", url),
                        fmt::format("this libcurl does not speak {}", limits.schemes),
                        wanted.otherwise);
   }
-  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
-  curl_easy_setopt(curl, CURLOPT_MAXREDIRS, kMostRedirects);
-  curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, limits.connect_seconds);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, limits.stall_seconds);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, limits.slowest);
-  curl_easy_setopt(curl, CURLOPT_USERAGENT, "folio");
-  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason);
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBytes);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
-  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, OnProgress);
-  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
+  set(curl, CURLOPT_FOLLOWLOCATION, 1L);
+  set(curl, CURLOPT_MAXREDIRS, kMostRedirects);
+  set(curl, CURLOPT_FAILONERROR, 1L);
+  set(curl, CURLOPT_NOSIGNAL, 1L);
+  set(curl, CURLOPT_CONNECTTIMEOUT, limits.connect_seconds);
+  set(curl, CURLOPT_LOW_SPEED_TIME, limits.stall_seconds);
+  set(curl, CURLOPT_LOW_SPEED_LIMIT, limits.slowest);
+  set(curl, CURLOPT_USERAGENT, "folio");
+  set(curl, CURLOPT_ERRORBUFFER, reason);
+  set(curl, CURLOPT_WRITEFUNCTION, OnBytes);
+  set(curl, CURLOPT_WRITEDATA, &transfer);
+  set(curl, CURLOPT_NOPROGRESS, 0L);
+  set(curl, CURLOPT_XFERINFOFUNCTION, OnProgress);
+  set(curl, CURLOPT_XFERINFODATA, &transfer);
 }
 
 }  // namespace
@@ -140,13 +133,15 @@ void FetchFile(const std::string& url, const WantedFile& wanted, const OnFetched
   Arrival arrival(wanted, url);
   Transfer transfer{arrival, on_fetched, nullptr};
   std::array<char, CURL_ERROR_SIZE> reason = {};
-  const auto curl = NewCurl();
+  const Libcurl& library = Libcurl::Get();
+  const std::unique_ptr<CURL, CurlDeleter> curl(library.init());
+  if (curl == nullptr) throw RuntimeError("cannot use the network", "libcurl does not start");
   SetUp(curl.get(), url, wanted, limits, transfer, reason.data());
-  const CURLcode result = curl_easy_perform(curl.get());
+  const CURLcode result = library.perform(curl.get());
   if (transfer.problem != nullptr) std::rethrow_exception(transfer.problem);
   if (result != CURLE_OK) {
     throw RuntimeError(fmt::format("cannot fetch {}", url),
-                       reason[0] != '\0' ? reason.data() : curl_easy_strerror(result),
+                       reason[0] != '\0' ? reason.data() : library.strerror(result),
                        wanted.otherwise);
   }
   arrival.Commit();

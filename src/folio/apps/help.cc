@@ -138,11 +138,19 @@ std::string ProgramHelp(const CommandLine& line) {
       "  folio generate --model runs/first --prompt \"Once upon a time\"\n"
       "  folio data stories --out stories.txt\n\n";
   for (const std::string& title : GroupTitles(line)) {
+    // "data prepare, info": the first word once for those that share it.
     std::vector<std::string> names;
-    for (const auto& [name, summary] : CommandRows(line, title)) names.push_back(name);
+    std::string shared;
+    for (const auto& [name, summary] : CommandRows(line, title)) {
+      const size_t space = name.find(' ');
+      const std::string first = space == std::string::npos ? "" : name.substr(0, space + 1);
+      const bool again = !first.empty() && first == shared;
+      names.push_back(again ? name.substr(space + 1) : name);
+      shared = first;
+    }
     text += fmt::format("{:<16}  {}\n", title, Join(names, ", "));
   }
-  return text + "\nfolio COMMAND --help explains a command, folio --help lists them all.\n";
+  return text + "folio COMMAND --help explains a command, folio --help lists them all.\n";
 }
 
 std::string FullProgramHelp(const CommandLine& line, const Terminal& terminal) {
