@@ -41,13 +41,14 @@ PieceKey KeyOf(const Batch& batch, std::string_view piece) {
                                   : PieceKey::Of(piece);
 }
 
-// Where the part of a piece that begins at `begin` ends: nothing merges across.
+// Where the part of a piece that begins at `begin` ends: nothing merges across. Looked for between
+// characters only.
 size_t PartEnd(const BpeModel& model, std::string_view piece, size_t begin) {
-  for (size_t i = begin + 1; i < piece.size(); ++i) {
-    if (model.Apart(static_cast<unsigned char>(piece[i - 1]),
-                    static_cast<unsigned char>(piece[i]))) {
-      return i;
-    }
+  constexpr unsigned char kLengths[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4};
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(piece[i]); };
+  for (size_t i = begin + kLengths[byte(begin) >> 4]; i < piece.size();) {
+    if (model.Apart(byte(i - 1), byte(i))) return i;
+    i += kLengths[byte(i) >> 4];
   }
   return piece.size();
 }
@@ -142,40 +143,78 @@ HWY_INLINE void CopyIds(const PieceCache::Entry& entry, int32_t* ids) {
   }
 }
 
+// The units of a batch. All keys are made before the first is looked up, so that the memory they
+// lead to is on its way when it is needed.
+class Units {
+ public:
+  HWY_INLINE explicit Units(const Batch& batch)
+      : text_(batch.text), scratch_(batch.scratch), cache_(batch.cache) {}
+
+  HWY_INLINE void Add(size_t begin, size_t end) {
+    if (HWY_LIKELY(end - begin <= PieceKey::kMaxBytes)) {
+      const PieceKey key = HWY_LIKELY(begin + 16 <= text_.size())
+                               ? PieceKey::Load(text_.data() + begin, end - begin)
+                               : PieceKey::Of(text_.substr(begin, end - begin));
+      const uint64_t hash = key.Hash();
+      __builtin_prefetch(cache_.line(hash));
+      scratch_.low[count_] = key.low;
+      scratch_.high[count_] = key.high;
+      scratch_.hash[count_] = hash;
+    }
+    scratch_.unit_ends[count_++] = end;
+  }
+  size_t count() const { return count_; }
+
+ private:
+  std::string_view text_;
+  EncodeScratch& scratch_;
+  const PieceCache& cache_;
+  size_t count_ = 0;
+};
+
+// Pieces, and the parts of long pieces of characters beyond ASCII: whole clauses of scripts that
+// are written without spaces, which seldom come again.
+HWY_INLINE size_t MakeUnits(const Batch& batch) {
+  Units units(batch);
+  size_t begin = batch.begin;
+  for (size_t i = 0; i < batch.pieces; ++i) {
+    const size_t end = batch.scratch.ends[i];
+    const size_t length = end - begin;
+    if (HWY_UNLIKELY(length > PieceKey::kMaxBytes) && batch.model.proper() &&
+        static_cast<unsigned char>(batch.text[end - 1]) >= 0x80 &&
+        units.count() + length + batch.pieces - i <= EncodeScratch::kUnits) {
+      const std::string_view piece = batch.text.substr(begin, length);
+      for (size_t part = 0; part < length;) {
+        const size_t part_end = PartEnd(batch.model, piece, part);
+        units.Add(begin + part, begin + part_end);
+        part = part_end;
+      }
+    } else {
+      units.Add(begin, end);
+    }
+    begin = end;
+  }
+  return units.count();
+}
+
 template <bool kNarrow>
 size_t EncodeBatch(const Batch& batch) {
   EncodeScratch& scratch = batch.scratch;
   const PieceCache& cache = batch.cache;
-  // First all keys, so that the memory they lead to is on its way when it is needed.
-  size_t begin = batch.begin;
-  for (size_t i = 0; i < batch.pieces; ++i) {
-    const size_t end = scratch.ends[i];
-    if (HWY_LIKELY(end - begin <= PieceKey::kMaxBytes)) {
-      const PieceKey key = HWY_LIKELY(begin + 16 <= batch.text.size())
-                               ? PieceKey::Load(batch.text.data() + begin, end - begin)
-                               : PieceKey::Of(batch.text.substr(begin, end - begin));
-      const uint64_t hash = key.Hash();
-      __builtin_prefetch(cache.line(hash));
-      scratch.low[i] = key.low;
-      scratch.high[i] = key.high;
-      scratch.hash[i] = hash;
-    }
-    begin = end;
-  }
+  const size_t units = MakeUnits(batch);
   size_t count = 0;
   int32_t* ids = Room(scratch, 0, 0);
-  begin = batch.begin;
-  for (size_t i = 0; i < batch.pieces; ++i) {
-    const size_t end = scratch.ends[i];
+  size_t begin = batch.begin;
+  for (size_t i = 0; i < units; ++i) {
+    const size_t end = scratch.unit_ends[i];
     const size_t length = end - begin;
     if (HWY_LIKELY(length <= PieceKey::kMaxBytes)) {
       const PieceKey key = {scratch.low[i], scratch.high[i]};
       const PieceCache::Line* line = cache.line(scratch.hash[i]);
       const PieceCache::Entry* entry = &line->entries[line->entries[1].Is(key)];
       if (HWY_LIKELY(entry->Is(key))) {
-        const size_t found = entry->count();
         CopyIds<kNarrow>(*entry, ids + count);
-        count += found;
+        count += entry->count();
       } else {
         count +=
             EncodeShort(batch, batch.text.substr(begin, length), key, scratch.hash[i], ids + count);

@@ -16,6 +16,7 @@ namespace folio {
 // What one encoding thread remembers between texts.
 struct EncodeScratch {
   static constexpr size_t kPieces = 512;  // handled at a time
+  static constexpr size_t kUnits = 1024;  // they, or the parts of the long ones among them
 
   std::unique_ptr<PieceCache> cache;  // none until a thread has encoded enough to need its own
   std::unique_ptr<LongPieceCache> long_pieces;  // likewise
@@ -24,7 +25,8 @@ struct EncodeScratch {
   std::vector<int32_t> merged;
   std::vector<int32_t> ids;
   std::array<size_t, kPieces> ends;
-  std::array<uint64_t, kPieces> low, high, hash;
+  std::array<size_t, kUnits> unit_ends;
+  std::array<uint64_t, kUnits> low, high, hash;  // of units of up to 15 bytes
 };
 
 // Appends the ids of `text` to `ids`, as Tokenizer::EncodePrefix (at_end) or EncodeDecided; returns

@@ -126,30 +126,34 @@ HWY_INLINE Block Classify(const char* text) {
   return b;
 }
 
+// The places of a block, behind its first, where pieces begin for certain.
+HWY_INLINE uint64_t StartsInBlock(const char* text, const CharClassTable& table) {
+  Block block = Classify(text);
+  const size_t known = HWY_LIKELY(block.high == 0) ? kBlock : AddHigh(text, table, block);
+  return known < 2 ? 0 : Gpt2Starts(text, block, known) & Low(known - 1) & ~uint64_t{1};
+}
+
 // SplitPieces of GPT-2's pattern. Each block begins where a piece begins, so that nothing but its
 // own bytes decides it.
 size_t SplitGpt2(std::string_view text, size_t begin, bool at_end, size_t* ends, size_t capacity) {
   const CharClassTable& table = CharClasses();
   size_t count = 0;
   while (begin < text.size() && count + kBlock <= capacity) {
+    const size_t first = begin;
     uint64_t starts = 0;
     if (text.size() - begin >= kBlock + kBehind) {
-      const char* at = text.data() + begin;
-      Block block = Classify(at);
-      const size_t known = HWY_LIKELY(block.high == 0) ? kBlock : AddHigh(at, table, block);
-      if (HWY_LIKELY(known >= 2)) starts = Gpt2Starts(at, block, known) & Low(known - 1) & ~1ull;
+      starts = StartsInBlock(text.data() + begin, table);
     }
-    if (HWY_UNLIKELY(starts == 0)) {
-      const size_t end = NextPieceGpt2(text, begin, at_end);
-      if (end == kUndecided) break;
-      ends[count++] = begin = end;
+    if (HWY_LIKELY(starts != 0)) {
+      do {
+        ends[count++] = begin = first + static_cast<size_t>(std::countr_zero(starts));
+        starts &= starts - 1;
+      } while (starts != 0);
       continue;
     }
-    const size_t first = begin;
-    do {
-      ends[count++] = begin = first + static_cast<size_t>(std::countr_zero(starts));
-      starts &= starts - 1;
-    } while (starts != 0);
+    const size_t end = NextPieceGpt2(text, begin, at_end);
+    if (end == kUndecided) break;
+    ends[count++] = begin = end;
   }
   return count;
 }
