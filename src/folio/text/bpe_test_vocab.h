@@ -29,6 +29,24 @@ inline BpeVocab LearntVocab(uint64_t seed, int64_t tokens,
   return trainer.Train();
 }
 
+// The same with unused ids between the bytes and the rest, so that sixteen bits do not count them.
+inline BpeVocab WideVocab(const BpeVocab& vocab) {
+  constexpr int32_t kUnused = 70000;
+  const auto moved = [](int32_t id) { return id < 256 ? id : id + kUnused; };
+  BpeVocab wide{.pattern = vocab.pattern, .whole_pieces = vocab.whole_pieces};
+  for (size_t id = 0; id < vocab.tokens.size(); ++id) {
+    for (int32_t i = 0; id == 256 && i < kUnused; ++i) wide.tokens.Add("");
+    wide.tokens.Add(vocab.tokens[id]);
+  }
+  for (const auto& [left, right, merged] : vocab.merges) {
+    wide.merges.push_back({moved(left), moved(right), moved(merged)});
+  }
+  for (const SpecialToken& token : vocab.specials) {
+    wide.specials.push_back({token.text, moved(token.id)});
+  }
+  return wide;
+}
+
 // One in which nothing can be looked up: tokens that several merges make, merges out of order, and
 // tokens that no merge makes. As no trainer makes it, but a file may have it.
 inline BpeVocab ImproperVocab(bool whole_pieces) {

@@ -122,12 +122,12 @@ std::vector<BpeVocab> Vocabs() {
   }
   vocabs.push_back(ImproperVocab(false));
   vocabs.push_back(ImproperVocab(true));
-  // More ids than sixteen bits count.
-  BpeVocab wide = LearntVocab(8, 500);
-  while (wide.tokens.size() < 70000) wide.tokens.Add("");
-  wide.tokens.Add("<|last|>");
-  wide.specials.push_back({"<|last|>", 70000});
-  vocabs.push_back(std::move(wide));
+  vocabs.push_back(WideVocab(LearntVocab(8, 500)));
+  // A special token that is a word; in ordinary text it is nothing but that.
+  BpeVocab word = LearntVocab(9, 300);
+  word.specials.push_back({"abc", static_cast<int32_t>(word.tokens.size())});
+  word.tokens.Add("abc");
+  vocabs.push_back(std::move(word));
   return vocabs;
 }
 

@@ -46,11 +46,16 @@ const std::vector<std::string>& Parts() {
                                                  " ",
                                                  "  ",
                                                  "\n",
+                                                 "\r\n",
                                                  "\t",
                                                  "'",
                                                  "'s",
+                                                 "'d",
+                                                 "'m",
+                                                 "'t",
                                                  "'ll",
                                                  "'re",
+                                                 "'ve",
                                                  "'v",
                                                  "l",
                                                  "s",
@@ -99,6 +104,21 @@ TEST_P(SplitSimd, PiecesAreThoseOfTheScanner) {
             << SplitPatternName(pattern) << " at_end " << at_end << ": " << text;
       }
     }
+  }
+}
+
+TEST_P(SplitSimd, EveryPairOfAsciiCharacters) {
+  for (const std::string before : {"x", " ", "7", "-", "\n"}) {
+    std::string text;
+    for (int a = 0; a < 128; ++a) {
+      for (int b = 0; b < 128; ++b) {
+        text += before;
+        text += static_cast<char>(a);
+        text += static_cast<char>(b);
+      }
+    }
+    ASSERT_EQ(ManyAtATime(SplitPattern::kGpt2, text, true, 512),
+              OneByOne(SplitPattern::kGpt2, text, true));
   }
 }
 

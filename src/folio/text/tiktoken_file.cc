@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string_view>
@@ -151,8 +152,7 @@ BpeVocab ReadTiktoken(const std::string& path, const std::string& name) {
       TiktokenReader(path, *encoding).Read(ReadFile(path, kMaxVocabFileBytes));
   BpeVocab vocab{.name = std::string(encoding->name),
                  .pattern = encoding->pattern,
-                 .specials = encoding->specials,
-                 .whole_pieces = true};
+                 .specials = encoding->specials};
   vocab.tokens.Reserve(static_cast<size_t>(encoding->vocab_size), ranked.total_bytes() + 1024);
   auto special = vocab.specials.begin();
   for (size_t id = 0; id < static_cast<size_t>(encoding->vocab_size); ++id) {
@@ -164,6 +164,13 @@ BpeVocab ReadTiktoken(const std::string& path, const std::string& name) {
   }
   CheckBpeVocab(vocab, path);
   vocab.merges = MergesFromRanks(ranked, encoding->ranks);
+  // A whole piece is looked up first, which matters only if there are tokens that no merge makes.
+  constexpr size_t kBytes = 256;
+  const auto specials = static_cast<size_t>(
+      std::count_if(vocab.specials.begin(), vocab.specials.end(),
+                    [&](const SpecialToken& token) { return token.id < encoding->ranks; }));
+  vocab.whole_pieces =
+      vocab.merges.size() + kBytes + specials < static_cast<size_t>(encoding->ranks);
   return vocab;
 }
 

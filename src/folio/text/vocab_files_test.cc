@@ -223,11 +223,14 @@ TEST_F(VocabFiles, ATiktokenFileIsRanksAndTheSpecialsOfItsName) {
   EXPECT_EQ(vocab.tokens[0], "\xFF");
   EXPECT_EQ(vocab.tokens[256 + 0x4142], "AB");
   EXPECT_EQ(vocab.tokens[50256], "<|endoftext|>");
-  EXPECT_TRUE(vocab.whole_pieces);
+  EXPECT_FALSE(vocab.whole_pieces);  // a merge makes every token
   ASSERT_EQ(vocab.merges.size(), 50000u);
   EXPECT_EQ(vocab.merges[0x4142], (BpeMerge{255 - 0x41, 255 - 0x42, 256 + 0x4142}));
-  // The order of the lines says nothing.
+  // BC comes first, and nothing makes ABCD of A, BC and D.
   const std::string& text = PairsOfBytes();
+  WriteFileAtomically(At("x.tiktoken"), Replaced(text, "QUI= ", "QUJDRA== "));
+  EXPECT_TRUE(ReadTiktoken(At("x.tiktoken").string(), "r50k").whole_pieces);
+  // The order of the lines says nothing.
   const size_t second = text.find('\n') + 1;
   WriteFileAtomically(At("x.tiktoken"), text.substr(second) + text.substr(0, second));
   EXPECT_TRUE(ReadTiktoken(At("x.tiktoken").string(), "r50k") == vocab);
