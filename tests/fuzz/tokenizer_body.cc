@@ -57,11 +57,12 @@ BpeVocab WithWords(BpeVocab vocab) {
   return vocab;
 }
 
-// More ids than sixteen bits count.
-BpeVocab Wide(BpeVocab vocab) {
-  while (vocab.tokens.size() < 70000) vocab.tokens.Add("");
-  vocab.specials.push_back({"<|last|>", static_cast<int32_t>(vocab.tokens.size())});
-  vocab.tokens.Add("<|last|>");
+// Learnt, with special tokens of which one begins another and one looks like a word.
+BpeVocab WithSpecials(BpeVocab vocab) {
+  for (const std::string_view special : {"<|endoftext|><|", "cab", "\n\n"}) {
+    vocab.specials.push_back({std::string(special), static_cast<int32_t>(vocab.tokens.size())});
+    vocab.tokens.Add(special);
+  }
   return vocab;
 }
 
@@ -79,7 +80,8 @@ const std::vector<std::unique_ptr<Subject>>& Subjects() {
     add(LearntVocab(2, 257));
     add(ImproperVocab(false));
     add(ImproperVocab(true));
-    add(Wide(LearntVocab(3, 500)));
+    add(WideVocab(LearntVocab(3, 500)));
+    add(WithSpecials(LearntVocab(5, 280)));
     add(WithWords(LearntVocab(4, 300)));
     if (const std::string merges = TestData("gpt2/vocab.bpe"); !merges.empty()) {
       add(ReadVocabAndMerges(TestData("gpt2/encoder.json"), merges, "gpt2"));

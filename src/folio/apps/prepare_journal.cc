@@ -89,6 +89,7 @@ std::string Difference(const Json& a, const Json& b) {
 
 PartialDataset::PartialDataset(const std::string& target, std::string identity)
     : identity_(std::move(identity)) {
+  CreateParentOf(target);
   const fs::path resolved = internal::ResolveTarget(target);
   path_ = resolved.parent_path() / fmt::format(".{}.partial", resolved.filename().string());
   if (!fs::is_directory(path_)) return;

@@ -147,6 +147,13 @@ TEST_F(Prepare, AnUnknownTokenizerIsNamedAndLeavesNothing) {
   EXPECT_EQ(Names(), (std::vector<std::string>{"file0"}));
 }
 
+TEST_F(Prepare, DirectoriesAboveAreMade) {
+  PrepareOptions options = Options("char", {"some text, long enough to hold something out"});
+  options.out = At("not/yet/there/").string();
+  PrepareDataset(options);
+  EXPECT_TRUE(IsDataset(At("not/yet/there").string()));
+}
+
 TEST_F(Prepare, OnlyADataSetIsReplacedAndOnlyWhenAsked) {
   PrepareOptions options = Options("char", {"abcabcabcabc"});
   std::filesystem::create_directory(options.out);

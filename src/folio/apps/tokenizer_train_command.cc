@@ -223,6 +223,7 @@ class TokenizerTrainCommand final : public Command {
     options_.pattern = *FindSplitPattern(pattern_);
     options_.specials = specials_.empty() ? std::vector<std::string>{} : Split(specials_, ',');
     CheckOut(out_, overwrite_);
+    CreateParentOf(out_);
     AtomicDirectory directory(out_);
     BpeTrainer trainer(options_);
 

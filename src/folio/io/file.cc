@@ -80,6 +80,11 @@ void CreateDirectories(const fs::path& path) {
                      "choose a place that you may write to");
 }
 
+void CreateParentOf(const fs::path& path) {
+  const fs::path name = path.has_filename() ? path : path.parent_path();  // "out/"
+  if (name.has_parent_path()) CreateDirectories(name.parent_path());
+}
+
 MappedFile::MappedFile(const fs::path& path) : path_(path) {
   const FileDescriptor fd(OpenForReading(path));
   struct stat info;

@@ -19,6 +19,8 @@ void RequireDirectory(const std::filesystem::path& path, std::string_view what =
 
 // Makes the directory and its parents where they are missing. Throws a kRuntime Error.
 void CreateDirectories(const std::filesystem::path& path);
+// The same for the directory that `path` will be in.
+void CreateParentOf(const std::filesystem::path& path);
 
 // A regular file seen as read-only memory. The bytes stay valid as long as the object, also when
 // the name is unlinked or replaced; somebody who shortens the file in place kills the reader, which

@@ -27,10 +27,10 @@ struct Batch {
   size_t pieces;  // ends in scratch.ends
 };
 
-// Makes room behind `count` ids for the short pieces of a batch and `more`.
+// Makes room behind `count` ids for the short units of a batch and `more`.
 int32_t* Room(EncodeScratch& scratch, size_t count, size_t more) {
   const size_t needed =
-      count + more + EncodeScratch::kPieces * PieceKey::kMaxBytes + PieceCache::kNarrow;
+      count + more + EncodeScratch::kUnits * PieceKey::kMaxBytes + PieceCache::kNarrow;
   if (scratch.ids.size() < needed) scratch.ids.resize(needed + needed / 2);
   return scratch.ids.data();
 }

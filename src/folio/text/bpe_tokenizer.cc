@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "folio/base/memory.h"
 #include "folio/io/file.h"
 #include "folio/text/bpe_encoder.h"
 #include "folio/text/bpe_model.h"
@@ -65,6 +66,7 @@ std::string BpeTokenizer::Decode(std::span<const int32_t> ids) const {
   const auto size = static_cast<uint64_t>(vocab_size());
   std::string out;
   out.reserve(ids.size() * 4);
+  AdviseLargePages(out.data(), out.capacity());
   char buffer[kBuffer + sizeof(BpeModel::ShortToken)];
   size_t used = 0;
   for (const int32_t id : ids) {

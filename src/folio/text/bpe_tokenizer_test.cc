@@ -210,6 +210,45 @@ TEST(BpeTokenizer, AsManyIdsAsBytes) {
   }
 }
 
+// As many parts as are handled at a time, each of as many ids as it can have: neighbours that are
+// in some token, so that nothing is cut there, but do not merge by themselves.
+TEST(BpeTokenizer, AsManyIdsAsBytesInPartsOfLongPieces) {
+  BpeVocab vocab;
+  for (int byte = 0; byte < 256; ++byte) vocab.tokens.Add(std::string(1, static_cast<char>(byte)));
+  const auto merge = [&](int32_t left, int32_t right) {
+    const auto made = static_cast<int32_t>(vocab.tokens.size());
+    vocab.tokens.Add(std::string(vocab.tokens[static_cast<size_t>(left)]) +
+                     std::string(vocab.tokens[static_cast<size_t>(right)]));
+    vocab.merges.push_back({left, right, made});
+    return made;
+  };
+  int32_t other = 'A';
+  const auto keep_together = [&](int32_t left, int32_t right) {
+    const int32_t before = merge(other++, left);
+    merge(before, merge(right, other++));
+  };
+  const std::string letters[] = {"а", "с"};
+  for (const std::string& letter : letters) {
+    const int32_t lead = static_cast<uint8_t>(letter[0]), tail = static_cast<uint8_t>(letter[1]);
+    keep_together(lead, tail);
+    keep_together(tail, lead);
+  }
+  keep_together(0x80, 0x80);  // in no character
+  keep_together(0x90, 0x90);
+  CheckBpeVocab(vocab, "test");
+  const BpeTokenizer tokenizer(vocab);
+  std::string text;
+  for (int piece = 0; piece < 3000; ++piece) {
+    for (const std::string& letter : letters) {
+      for (int i = 0; i < 7; ++i) text += letter;
+    }
+    text += std::string(15, '\x80') + std::string(15, '\x90');
+  }
+  const Ids ids = tokenizer.EncodeOrdinary(text);
+  ASSERT_EQ(ids.size(), text.size());
+  ASSERT_EQ(tokenizer.Decode(ids), text);
+}
+
 TEST(BpeTokenizer, EveryStringOfTwoBytesComesBack) {
   const BpeTokenizer tokenizer(LearntVocab(9, 400));
   for (int pair = 0; pair < 65536; ++pair) {
