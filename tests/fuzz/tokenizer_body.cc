@@ -208,7 +208,7 @@ testing::AssertionResult WindowsAgree(const Subject& subject, std::string_view t
   MergeByHeap(subject.model, text, scratch, by_heap);
   Ids by_windows;
   const size_t window = 2 * subject.model.longest_token() + rng.Below(100);
-  MergeByWindows(subject.model, text, window, scratch, by_windows);
+  MergeByWindows(subject.model, text, window, true, scratch, by_windows);
   return properties::Same(by_windows, by_heap, "by windows");
 }
 

@@ -301,6 +301,12 @@ size_t EncodeText(const BpeModel& model, EncodeScratch& scratch, std::string_vie
     Reserve(text, begin, first, count, ids);
     ids.insert(ids.end(), scratch.ids.data(), scratch.ids.data() + count);
   }
+  // A piece without an end in sight.
+  constexpr size_t kLongRun = size_t{1} << 18;
+  if (!at_end && text.size() - begin >= kLongRun) {
+    const std::string_view rest = text.substr(begin);
+    begin += MergeDecided(model, rest.substr(0, CertainRun(pattern, rest)), scratch.merge, ids);
+  }
   return begin;
 }
 

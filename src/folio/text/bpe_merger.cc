@@ -130,6 +130,14 @@ HWY_EXPORT(ScanMerge);
 constexpr size_t kWindow = 1024;
 constexpr int kTries = 32;
 
+size_t WindowFor(const BpeModel& model) {
+  return std::max(kWindow, 8 * model.longest_token());
+}
+
+bool BeginsChar(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
+}
+
 }  // namespace
 
 size_t MergeByScan(const BpeModel& model, std::string_view piece, int32_t* ids) {
@@ -189,8 +197,8 @@ void MergeByHeap(const BpeModel& model, std::string_view piece, MergeScratch& sc
 // Two encodings of which one ends and the other begins with the same token at the same place are,
 // put together, the encoding of the whole. So the next window begins with a token of this one, as
 // late as one is found that the next window begins with too.
-void MergeByWindows(const BpeModel& model, std::string_view piece, size_t window,
-                    MergeScratch& scratch, std::vector<int32_t>& ids) {
+size_t MergeByWindows(const BpeModel& model, std::string_view piece, size_t window, bool at_end,
+                      MergeScratch& scratch, std::vector<int32_t>& ids) {
   const ByteStrings& tokens = model.vocab().tokens;
   std::vector<int32_t> current;
   std::vector<int32_t>& following = scratch.window;
@@ -204,6 +212,7 @@ void MergeByWindows(const BpeModel& model, std::string_view piece, size_t window
     for (int tries = 0; tries < kTries && i > 1 && !found;) {
       at -= tokens[static_cast<size_t>(current[--i])].size();
       if (at + length / 4 > begin + length) continue;  // too near the end to be sure
+      if (!at_end && (at + window > piece.size() || !BeginsChar(piece[at]))) continue;
       ++tries;
       following.clear();
       MergeByHeap(model, piece.substr(at, window), scratch, following);
@@ -220,7 +229,9 @@ void MergeByWindows(const BpeModel& model, std::string_view piece, size_t window
     begin = at;
     length = window;
   }
+  if (!at_end) return begin;
   ids.insert(ids.end(), current.begin(), current.end());
+  return piece.size();
 }
 
 void MergePiece(const BpeModel& model, std::string_view piece, MergeScratch& scratch,
@@ -231,12 +242,20 @@ void MergePiece(const BpeModel& model, std::string_view piece, MergeScratch& scr
     ids.insert(ids.end(), few, few + MergeByScan(model, piece, few));
     return;
   }
-  const size_t window = std::max(kWindow, 8 * model.longest_token());
+  const size_t window = WindowFor(model);
   if (piece.size() <= 2 * window || !model.proper()) {
     MergeByHeap(model, piece, scratch, ids);
   } else {
-    MergeByWindows(model, piece, window, scratch, ids);
+    MergeByWindows(model, piece, window, true, scratch, ids);
   }
+}
+
+size_t MergeDecided(const BpeModel& model, std::string_view piece, MergeScratch& scratch,
+                    std::vector<int32_t>& ids) {
+  const size_t window = WindowFor(model);
+  return model.proper() && piece.size() > 2 * window
+             ? MergeByWindows(model, piece, window, false, scratch, ids)
+             : 0;
 }
 
 }  // namespace folio

@@ -24,14 +24,21 @@ struct MergeScratch {
 void MergePiece(const BpeModel& model, std::string_view piece, MergeScratch& scratch,
                 std::vector<int32_t>& ids);
 
+// The same for the beginning of a piece that goes on: appends the ids that are certain, and returns
+// how many bytes they are, up to a character. The rest may be merged by itself.
+size_t MergeDecided(const BpeModel& model, std::string_view piece, MergeScratch& scratch,
+                    std::vector<int32_t>& ids);
+
 // The plain methods, for pieces of their size.
 inline constexpr size_t kScanBytes = 64;
 // REQUIRES: 1 to kScanBytes bytes. Writes at most piece.size() ids and returns how many.
 size_t MergeByScan(const BpeModel& model, std::string_view piece, int32_t* ids);
 void MergeByHeap(const BpeModel& model, std::string_view piece, MergeScratch& scratch,
                  std::vector<int32_t>& ids);
-// REQUIRES: model.proper(); a window of at least twice the longest token.
-void MergeByWindows(const BpeModel& model, std::string_view piece, size_t window,
-                    MergeScratch& scratch, std::vector<int32_t>& ids);
+// Returns how many bytes were merged: all of them with `at_end`, else those before the last window
+// that begins with a character. REQUIRES: model.proper(); a window of at least twice the longest
+// token.
+size_t MergeByWindows(const BpeModel& model, std::string_view piece, size_t window, bool at_end,
+                      MergeScratch& scratch, std::vector<int32_t>& ids);
 
 }  // namespace folio

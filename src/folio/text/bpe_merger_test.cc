@@ -94,7 +94,22 @@ TEST(BpeMergerWindows, WindowsAreOneEncoding) {
       const std::string piece = RandomPiece(rng, 1 + rng.Below(3000));
       MergeScratch scratch;
       Ids ids;
-      MergeByWindows(model, piece, 2 * longest + rng.Below(200), scratch, ids);
+      const size_t window = 2 * longest + rng.Below(200);
+      EXPECT_EQ(MergeByWindows(model, piece, window, true, scratch, ids), piece.size());
+      ASSERT_EQ(ids, ByHeap(model, piece));
+    }
+  }
+}
+
+TEST(BpeMergerWindows, NotWhereTokensAreNotTheirOwnEncoding) {
+  for (const BpeVocab& vocab : {ImproperVocab(false), LearntVocab(6, 500)}) {
+    const BpeModel model(vocab);
+    TestRng rng(6);
+    for (int i = 0; i < 30; ++i) {
+      const std::string piece = RandomPiece(rng, 1 + rng.Below(9000));
+      MergeScratch scratch;
+      Ids ids;
+      MergePiece(model, piece, scratch, ids);
       ASSERT_EQ(ids, ByHeap(model, piece));
     }
   }

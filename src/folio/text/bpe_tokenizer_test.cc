@@ -272,6 +272,33 @@ TEST(BpeTokenizer, LongRunsAreLinearAndExact) {
   }
 }
 
+// Runs without an end are encoded as they come, in bounded memory.
+TEST(BpeTokenizer, StreamsOfOnePieceAreNotHeld) {
+  const std::vector<std::string> leads = {"", " ", "-", "A", "x "};
+  const std::vector<std::string> tails = {"", "'s", "B", "b c", "  \n x", "\n", "12"};
+  TestRng rng(6);
+  for (const SplitPattern pattern :
+       {SplitPattern::kGpt2, SplitPattern::kCl100k, SplitPattern::kO200k}) {
+    const BpeTokenizer tokenizer(LearntVocab(15, 600, pattern));
+    for (const std::string part :
+         {"a", "ab", "A", " ", "\n", "-", "-'", "ж", "中文", "👍", "\xff"}) {
+      std::string text = leads[rng.Below(leads.size())];
+      while (text.size() < 1'000'000) text += part;
+      text += tails[rng.Below(tails.size())];
+      StreamingEncoder encoder(tokenizer);
+      Ids ids;
+      size_t held = 0;
+      for (size_t at = 0; at < text.size(); at += 4001) {
+        encoder.Add(std::string_view(text).substr(at, 4001), ids);
+        held = std::max(held, encoder.held());
+      }
+      encoder.Finish(ids);
+      ASSERT_LT(held, 600'000u) << part;
+      ASSERT_EQ(ids, tokenizer.EncodeOrdinary(text)) << part;
+    }
+  }
+}
+
 TEST(BpeTokenizer, ThreadsShareOne) {
   const BpeTokenizer tokenizer(LearntVocab(11, 600));
   TestRng rng(3);

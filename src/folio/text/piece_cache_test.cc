@@ -162,8 +162,13 @@ TEST(LongPieceCache, WhatIsTooLongIsNotKept) {
   EXPECT_EQ(Found(cache, longest, 3), most);
   cache.Insert(std::string(20, 'x'), 4, Ids(47, 9));
   EXPECT_EQ(Found(cache, std::string(20, 'x'), 4), Ids());
-  cache.Insert(longest + "x", 5, most);
-  EXPECT_EQ(Found(cache, longest + "x", 5), Ids());
+  cache.Insert("the next place", 6, most);
+  for (const size_t more : {1, 200}) {
+    const std::string longer(LongPieceCache::kMaxBytes + more, 'x');
+    cache.Insert(longer, 5, most);
+    EXPECT_EQ(Found(cache, longer, 5), Ids());
+  }
+  EXPECT_EQ(Found(cache, "the next place", 6), most);
   EXPECT_EQ(Found(cache, longest, 3), most);
 }
 

@@ -46,6 +46,11 @@ size_t NextPieceGpt2(std::string_view text, size_t begin, bool at_end);
 size_t NextPieceCl100k(std::string_view text, size_t begin, bool at_end);
 size_t NextPieceO200k(std::string_view text, size_t begin, bool at_end);
 
+// For a text that begins with a piece which NextPiece, without `at_end`, leaves undecided: how much
+// of the text is in that piece for certain, but for the last characters; 0 if that is not known.
+// Lets a run of millions of letters, or spaces, be encoded before its end has come.
+size_t CertainRun(SplitPattern pattern, std::string_view text);
+
 // The first place in [at, text.size()), but not 0, where every pattern begins a piece whatever
 // stands before and behind its two neighbours, so that the text can be cut there and both parts be
 // split alone; or text.size(). `at` may be anything, also inside a character. Such a place is
