@@ -96,6 +96,19 @@ size_t EncodeLong(const Batch& batch, std::string_view piece, int32_t* ids) {
   return EncodeNew(batch, piece, nullptr, hash, ids);
 }
 
+// Pieces for which there is no room beforehand: a place for each byte would be most of the memory.
+constexpr size_t kHugeBytes = size_t{1} << 16;
+
+void MergeHuge(const BpeModel& model, std::string_view piece, EncodeScratch& scratch) {
+  scratch.merged.clear();
+  const int32_t token = model.proper() ? -1 : model.FindWhole(piece);
+  if (token >= 0) {
+    scratch.merged.push_back(token);
+  } else {
+    MergePiece(model, piece, scratch.merge, scratch.merged);
+  }
+}
+
 size_t EncodeParts(const Batch& batch, std::string_view piece, size_t end, int32_t* ids) {
   if (end == piece.size()) {
     if (piece.size() <= kScanBytes) return MergeByScan(batch.model, piece, ids);
@@ -220,8 +233,16 @@ size_t EncodeBatch(const Batch& batch) {
             EncodeShort(batch, batch.text.substr(begin, length), key, scratch.hash[i], ids + count);
       }
     } else {
-      ids = Room(scratch, count, length);
-      count += EncodeLong(batch, batch.text.substr(begin, length), ids + count);
+      const std::string_view piece = batch.text.substr(begin, length);
+      ids = Room(scratch, count, std::min(length, kHugeBytes));
+      if (HWY_UNLIKELY(length > kHugeBytes)) {
+        MergeHuge(batch.model, piece, scratch);
+        ids = Room(scratch, count, scratch.merged.size());
+        std::copy(scratch.merged.begin(), scratch.merged.end(), ids + count);
+        count += scratch.merged.size();
+      } else {
+        count += EncodeLong(batch, piece, ids + count);
+      }
     }
     begin = end;
   }
@@ -285,6 +306,13 @@ void Reserve(std::string_view text, size_t done, size_t first, size_t count,
 
 }  // namespace
 
+void EncodeScratch::Trim() {
+  constexpr size_t kKept = size_t{1} << 20;
+  if (ids.capacity() > kKept) ids = {};
+  if (merged.capacity() > kKept) merged = {};
+  if (merge.symbols.capacity() > kKept) merge = {};
+}
+
 size_t EncodeText(const BpeModel& model, EncodeScratch& scratch, std::string_view text, bool at_end,
                   std::vector<int32_t>& ids) {
   const SplitPattern pattern = model.vocab().pattern;
@@ -307,6 +335,7 @@ size_t EncodeText(const BpeModel& model, EncodeScratch& scratch, std::string_vie
     const std::string_view rest = text.substr(begin);
     begin += MergeDecided(model, rest.substr(0, CertainRun(pattern, rest)), scratch.merge, ids);
   }
+  scratch.Trim();
   return begin;
 }
 

@@ -15,6 +15,9 @@ namespace folio {
 
 // What one encoding thread remembers between texts.
 struct EncodeScratch {
+  // Gives back what one very long piece has made long.
+  void Trim();
+
   static constexpr size_t kPieces = 512;  // handled at a time
   static constexpr size_t kUnits = 1024;  // they, or the parts of the long ones among them
 

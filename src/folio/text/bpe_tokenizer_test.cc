@@ -272,6 +272,18 @@ TEST(BpeTokenizer, LongRunsAreLinearAndExact) {
   }
 }
 
+TEST(BpeTokenizer, HugePiecesOfAnyVocabulary) {
+  for (const bool whole_pieces : {false, true}) {
+    const BpeTokenizer tokenizer(ImproperVocab(whole_pieces));
+    std::string text;
+    while (text.size() < 200'000) text += "abcaab";
+    const Ids ids = tokenizer.EncodeOrdinary(text);
+    ASSERT_EQ(tokenizer.Decode(ids), text);
+    const Ids once = tokenizer.EncodeOrdinary("abcaab");
+    EXPECT_EQ(ids.size(), once.size() * text.size() / 6);
+  }
+}
+
 // Runs without an end are encoded as they come, in bounded memory.
 TEST(BpeTokenizer, StreamsOfOnePieceAreNotHeld) {
   const std::vector<std::string> leads = {"", " ", "-", "A", "x "};
