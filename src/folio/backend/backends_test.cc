@@ -12,10 +12,10 @@
 
 #include "folio/backend/backend.h"
 #include "folio/backend/comparison.h"
-#include "folio/base/simd_targets.h"
 #include "folio/backend/op_cases.h"
 #include "folio/base/error.h"
 #include "folio/base/parallel.h"
+#include "folio/base/simd_targets.h"
 
 namespace folio {
 namespace {

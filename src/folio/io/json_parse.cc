@@ -27,10 +27,9 @@ struct Place {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
   const auto lines = std::count(before.begin(), before.end(), '\n');
   const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0: the first line
-  throw InputError(
-      fmt::format("{}:{}:{}: not valid JSON", place.name, place.line + lines,
-                  before.size() - line_begin + 1),
-      std::move(cause), "mend the file, or copy it again if it should be whole");
+  throw InputError(fmt::format("{}:{}:{}: not valid JSON", place.name, place.line + lines,
+                               before.size() - line_begin + 1),
+                   std::move(cause), "mend the file, or copy it again if it should be whole");
 }
 
 // Reads characters and leaves the count of those read where the builder can see it.

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <vector>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace folio {
 

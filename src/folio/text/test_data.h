@@ -10,8 +10,8 @@ namespace folio {
 // ("gpt2/vocab.bpe"), or "" if it is not here. For tests.
 inline std::string TestData(const std::string& name) {
   const char* own = std::getenv("FOLIO_TEST_DATA");
-  for (const std::string& dir : {std::string(own == nullptr ? "" : own),
-                                 std::string(FOLIO_SOURCE_DIR "/../shared/data")}) {
+  for (const std::string& dir :
+       {std::string(own == nullptr ? "" : own), std::string(FOLIO_SOURCE_DIR "/../shared/data")}) {
     std::error_code ignored;
     if (!dir.empty() && std::filesystem::exists(dir + "/" + name, ignored)) return dir + "/" + name;
   }

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "folio/base/simd_targets.h"
 #include "folio/base/rng.h"
+#include "folio/base/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/math_test.cc"
