@@ -78,6 +78,7 @@ const std::vector<std::unique_ptr<Subject>>& Subjects() {
       add(LearntVocab(1, 700, pattern));
     }
     add(LearntVocab(2, 257));
+    add(ChainVocab().second);
     add(ImproperVocab(false));
     add(ImproperVocab(true));
     add(WideVocab(LearntVocab(3, 500)));
@@ -155,8 +156,8 @@ Ids ExpectedWithSpecials(const Subject& subject, std::string_view text) {
   return ids;
 }
 
-// The text that the rest of the input stands for: itself; numbers of tokens; or itself again and
-// again, as long as nobody would type it.
+// The text that the rest of the input stands for: itself; numbers of tokens; itself again and
+// again, as long as nobody would type it; or parts of the word that is hardest to cut.
 std::string Text(const Subject& subject, FuzzInput& input) {
   const ByteStrings& tokens = subject.model.vocab().tokens;
   switch (input.Byte() % 4) {
@@ -172,6 +173,15 @@ std::string Text(const Subject& subject, FuzzInput& input) {
       const std::string_view part = input.Rest();
       std::string text;
       for (size_t i = 0; i < times && text.size() < kLongestText; ++i) text += part;
+      return text;
+    }
+    case 2: {
+      static const std::string word = ChainVocab().first;
+      std::string text;
+      while (!input.empty() && text.size() < kLongestText) {
+        text += word.substr(input.Word() % word.size(), input.Word() % word.size());
+        text += input.Take(1);
+      }
       return text;
     }
     default:
@@ -257,7 +267,10 @@ testing::AssertionResult TokenizerAgrees(std::string_view bytes) {
   const Subject& subject = *Subjects()[number];
   const std::string target = SimdTargets()[input.Byte() % SimdTargets().size()];
   const uint64_t seed = input.Word();
-  const std::string text = Text(subject, input);
+  // Without the zero behind a string's end, so that nobody reads it.
+  const std::string made = Text(subject, input);
+  const std::vector<char> exact(made.begin(), made.end());
+  const std::string_view text(exact.data(), exact.size());
   TestRng rng(seed);
   testing::AssertionResult holds = EncodersAgree(subject, text);
   ForceSimdTarget(target);

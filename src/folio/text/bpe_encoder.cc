@@ -42,7 +42,7 @@ PieceKey KeyOf(const Batch& batch, std::string_view piece) {
 }
 
 // Where the part of a piece that begins at `begin` ends: nothing merges across. Looked for between
-// characters only.
+// characters only. REQUIRES: begin < piece.size().
 size_t PartEnd(const BpeModel& model, std::string_view piece, size_t begin) {
   constexpr unsigned char kLengths[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4};
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(piece[i]); };
@@ -119,7 +119,7 @@ size_t EncodeParts(const Batch& batch, std::string_view piece, size_t end, int32
     return merged.size();
   }
   size_t count = 0;
-  for (size_t begin = 0; begin < piece.size();) {
+  for (size_t begin = 0;; end = PartEnd(batch.model, piece, begin)) {
     const std::string_view part = piece.substr(begin, end - begin);
     if (part.size() <= PieceKey::kMaxBytes) {
       const PieceKey key = KeyOf(batch, part);
@@ -128,9 +128,8 @@ size_t EncodeParts(const Batch& batch, std::string_view piece, size_t end, int32
       count += EncodeParts(batch, part, part.size(), ids + count);
     }
     begin = end;
-    end = PartEnd(batch.model, piece, begin);
+    if (begin == piece.size()) return count;
   }
-  return count;
 }
 
 }  // namespace

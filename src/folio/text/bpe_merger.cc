@@ -194,14 +194,32 @@ void MergeByHeap(const BpeModel& model, std::string_view piece, MergeScratch& sc
   for (size_t i = 0; i < n; i = next[i]) ids.push_back(symbols[i]);
 }
 
+// True if the encoding of every text that begins with `text` begins with this token, which that of
+// `text` does: it has a boundary at one of the last places, as no token is longer than they are
+// many, and up to there it is an encoding too. Only the beginning of `text` is looked at.
+bool BeginsForCertain(const BpeModel& model, std::string_view text, int32_t token,
+                      MergeScratch& scratch) {
+  const size_t longest = model.longest_token();
+  std::vector<int32_t> ids;
+  for (size_t end = longest + 1; end <= 2 * longest; ++end) {
+    ids.clear();
+    MergeByHeap(model, text.substr(0, end), scratch, ids);
+    if (ids.front() != token) return false;
+  }
+  return true;
+}
+
 // Two encodings of which one ends and the other begins with the same token at the same place are,
 // put together, the encoding of the whole. So the next window begins with a token of this one, as
-// late as one is found that the next window begins with too.
+// late as one is found that the next window begins with too. A window that has to grow may begin
+// with another token then: with merges whose ranks fall along the text, the end of it decides the
+// beginning. What is put together before is wrong in that case.
 size_t MergeByWindows(const BpeModel& model, std::string_view piece, size_t window, bool at_end,
                       MergeScratch& scratch, std::vector<int32_t>& ids) {
   const ByteStrings& tokens = model.vocab().tokens;
   std::vector<int32_t> current;
   std::vector<int32_t>& following = scratch.window;
+  const size_t first = ids.size();
   size_t begin = 0;
   size_t length = window;
   MergeByHeap(model, piece.substr(begin, length), scratch, current);
@@ -220,16 +238,27 @@ size_t MergeByWindows(const BpeModel& model, std::string_view piece, size_t wind
     }
     if (!found) {  // not in any text that somebody wrote, but the window can grow
       length *= 2;
+      const int32_t front = current.front();
       current.clear();
       MergeByHeap(model, piece.substr(begin, length), scratch, current);
-      continue;
+      if (begin == 0 || current.front() == front) continue;
+      ids.resize(first);
+      if (!at_end) return 0;
+      MergeByHeap(model, piece, scratch, ids);
+      return piece.size();
     }
     ids.insert(ids.end(), current.begin(), current.begin() + static_cast<ptrdiff_t>(i));
     current.swap(following);
     begin = at;
     length = window;
   }
-  if (!at_end) return begin;
+  if (!at_end) {
+    if (begin == 0 || BeginsForCertain(model, piece.substr(begin), current.front(), scratch)) {
+      return begin;
+    }
+    ids.resize(first);
+    return 0;
+  }
   ids.insert(ids.end(), current.begin(), current.end());
   return piece.size();
 }

@@ -36,8 +36,8 @@ size_t MergeByScan(const BpeModel& model, std::string_view piece, int32_t* ids);
 void MergeByHeap(const BpeModel& model, std::string_view piece, MergeScratch& scratch,
                  std::vector<int32_t>& ids);
 // Returns how many bytes were merged: all of them with `at_end`, else those before the last window
-// that begins with a character. REQUIRES: model.proper(); a window of at least twice the longest
-// token.
+// that begins with a character, or none if what follows may change their ids. REQUIRES:
+// model.proper(); a window of at least twice the longest token.
 size_t MergeByWindows(const BpeModel& model, std::string_view piece, size_t window, bool at_end,
                       MergeScratch& scratch, std::vector<int32_t>& ids);
 

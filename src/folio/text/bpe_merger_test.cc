@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/base/simd_targets.h"
@@ -101,6 +104,31 @@ TEST(BpeMergerWindows, WindowsAreOneEncoding) {
   }
 }
 
+TEST(BpeMergerWindows, TheEndMayDecideTheBeginning) {
+  const auto [word, vocab] = ChainVocab();
+  const BpeModel model(vocab);
+  ASSERT_TRUE(model.proper());
+  for (const size_t length : {2400, 2401, 2498, 2499, 2500, 2501, 2702, 2703}) {
+    const std::string_view piece = std::string_view(word).substr(0, length);
+    MergeScratch scratch;
+    Ids ids;
+    MergePiece(model, piece, scratch, ids);
+    ASSERT_EQ(ids, ByHeap(model, piece)) << length;
+    for (const size_t window : {4, 5, 64}) {
+      ids.clear();
+      MergeByWindows(model, piece, window, true, scratch, ids);
+      ASSERT_EQ(ids, ByHeap(model, piece)) << length;
+    }
+    for (const size_t known : {length - 1, length - 2, length - 100}) {
+      ids.clear();
+      const size_t decided = MergeDecided(model, piece.substr(0, known), scratch, ids);
+      const Ids rest = ByHeap(model, piece.substr(decided));
+      ids.insert(ids.end(), rest.begin(), rest.end());
+      ASSERT_EQ(ids, ByHeap(model, piece)) << length << " " << known;
+    }
+  }
+}
+
 TEST(BpeMergerWindows, NotWhereTokensAreNotTheirOwnEncoding) {
   for (const BpeVocab& vocab : {ImproperVocab(false), LearntVocab(6, 500)}) {
     const BpeModel model(vocab);
@@ -133,6 +161,70 @@ TEST(BpeModelProper, OnlyWhereEveryTokenIsItsOwnEncoding) {
                   {byte('a'), byte('b'), first},
                   {first, byte('c'), first + 2}};
   EXPECT_FALSE(BpeModel(vocab).proper());
+}
+
+// A few merges of two letters and what they make, in any order.
+BpeVocab RandomMerges(TestRng& rng) {
+  BpeVocab vocab;
+  std::map<std::string, int32_t> ids;
+  const auto add = [&](const std::string& bytes) {
+    const auto [at, is_new] = ids.emplace(bytes, static_cast<int32_t>(vocab.tokens.size()));
+    if (is_new) vocab.tokens.Add(bytes);
+    return at->second;
+  };
+  for (int byte = 0; byte < 256; ++byte) add(std::string(1, static_cast<char>(byte)));
+  std::vector<int32_t> few = {'a', 'b'};
+  if (rng.Below(4) == 0) few.push_back(add("ba"));  // perhaps made by none
+  std::set<std::pair<int32_t, int32_t>> pairs;
+  for (size_t merges = 1 + rng.Below(6); merges > 0; --merges) {
+    const int32_t left = few[rng.Below(few.size())], right = few[rng.Below(few.size())];
+    if (!pairs.emplace(left, right).second) continue;
+    const int32_t made = add(std::string(vocab.tokens[static_cast<size_t>(left)]) +
+                             std::string(vocab.tokens[static_cast<size_t>(right)]));
+    few.push_back(made);
+    vocab.merges.push_back({left, right, made});
+  }
+  if (rng.Below(4) == 0) std::swap(vocab.merges.front(), vocab.merges.back());
+  return vocab;
+}
+
+// By the definition: every token comes from its own bytes, by the only merge that makes it, which
+// comes behind those that make its halves.
+bool IsProper(const BpeModel& model) {
+  const BpeVocab& vocab = model.vocab();
+  std::map<int32_t, size_t> made;
+  for (size_t rank = 0; rank < vocab.merges.size(); ++rank) {
+    const auto [left, right, merged] = vocab.merges[rank];
+    if (!made.emplace(merged, rank).second) return false;
+    if (ByHeap(model, vocab.tokens[static_cast<size_t>(merged)]) != Ids{merged}) return false;
+    for (const int32_t half : {left, right}) {
+      if (half >= 256 && !made.contains(half)) return false;
+    }
+  }
+  return true;
+}
+
+TEST(BpeModelProper, OfRandomMergesThoseThatAre) {
+  TestRng rng(7);
+  int proper = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const BpeVocab vocab = RandomMerges(rng);
+    CheckBpeVocab(vocab, "random merges");
+    const BpeModel model(vocab);
+    ASSERT_EQ(model.proper(), IsProper(model));
+    if (!model.proper()) continue;
+    ++proper;
+    std::string piece;
+    for (size_t length = 100 + rng.Below(100); length > 0; --length) {
+      piece += rng.Below(2) == 0 ? 'a' : 'b';
+    }
+    MergeScratch scratch;
+    Ids ids;
+    MergeByWindows(model, piece, 2 * model.longest_token(), true, scratch, ids);
+    ASSERT_EQ(ids, ByHeap(model, piece)) << piece;
+  }
+  EXPECT_GT(proper, 500);
+  EXPECT_LT(proper, 2500);
 }
 
 TEST(BpeModelProper, Gpt2IsAndEveryTokenEncodesToItself) {

@@ -2,6 +2,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "folio/base/rng.h"
 #include "folio/text/bpe_trainer.h"
@@ -47,8 +49,36 @@ inline BpeVocab WideVocab(const BpeVocab& vocab) {
   return wide;
 }
 
+// A word, and a vocabulary in which each two neighbours of it merge, the last ones first: whatever
+// is behind a place decides on what becomes of it, however far it is.
+inline std::pair<std::string, BpeVocab> ChainVocab() {
+  constexpr size_t kLetters = 52;
+  const auto letter = [](size_t i) { return static_cast<char>(i < 26 ? 'a' + i : 'A' + i - 26); };
+  // All pairs of letters, each once: an Eulerian circuit by C. Hierholzer's method (1873).
+  std::string word;
+  std::vector<size_t> path = {0};
+  std::vector<size_t> next(kLetters);
+  while (!path.empty()) {
+    const size_t last = path.back();
+    if (next[last] < kLetters) {
+      path.push_back(next[last]++);
+    } else {
+      word += letter(last);
+      path.pop_back();
+    }
+  }
+  BpeVocab vocab;
+  for (int byte = 0; byte < 256; ++byte) vocab.tokens.Add(std::string(1, static_cast<char>(byte)));
+  for (size_t i = word.size() - 1; i > 0; --i) {
+    vocab.merges.push_back({word[i - 1], word[i], static_cast<int32_t>(vocab.tokens.size())});
+    vocab.tokens.Add(word.substr(i - 1, 2));
+  }
+  return {word, vocab};
+}
+
 // One in which nothing can be looked up: tokens that several merges make, merges out of order, and
-// tokens that no merge makes. As no trainer makes it, but a file may have it.
+// tokens that no merge makes or that their own bytes do not become. As no trainer makes it, but a
+// file may have it.
 inline BpeVocab ImproperVocab(bool whole_pieces) {
   BpeVocab vocab;
   for (int byte = 0; byte < 256; ++byte) vocab.tokens.Add(std::string(1, static_cast<char>(byte)));
@@ -56,11 +86,12 @@ inline BpeVocab ImproperVocab(bool whole_pieces) {
     vocab.tokens.Add(bytes);
     return static_cast<int32_t>(vocab.tokens.size()) - 1;
   };
-  const int32_t ab = add("ab"), bc = add("bc"), abc = add("abc"), cab = add("cab"), aa = add("aa");
+  const int32_t ab = add("ab"), bc = add("bc"), abc = add("abc"), cab = add("cab"), aa = add("aa"),
+                ca = add("ca"), bca = add("bca");
   add("abcabcabcabcabcabcab");
   add("acb");
-  vocab.merges = {{'b', 'c', bc}, {ab, 'c', abc}, {'a', 'b', ab},
-                  {'a', bc, abc}, {'c', ab, cab}, {'a', 'a', aa}};
+  vocab.merges = {{'b', 'c', bc}, {ab, 'c', abc}, {'a', 'b', ab}, {'a', bc, abc},
+                  {'c', ab, cab}, {'a', 'a', aa}, {'c', 'a', ca}, {'b', ca, bca}};
   vocab.whole_pieces = whole_pieces;
   vocab.specials = {{"<|endoftext|>", add("<|endoftext|>")}};
   return vocab;

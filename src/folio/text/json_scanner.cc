@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 
 #include "folio/base/error.h"
@@ -111,7 +110,7 @@ size_t JsonScanner::Escape(char* out) {
   }
   std::string character;
   AppendUtf8(code, character);
-  std::memcpy(out, character.data(), character.size());
+  std::copy(character.begin(), character.end(), out);
   return character.size();
 }
 

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "folio/text/bpe_tokenizer.h"
+#include "folio/text/split_oracle.h"
+
+namespace folio {
+
+// For tests: the rules themselves, pieces by the regular expression, each looked up as a whole
+// where that is the rule, else merged as defined.
+class BpeOracle {
+ public:
+  explicit BpeOracle(const BpeTokenizer& tokenizer)
+      : tokenizer_(tokenizer), split_(SplitPatternRegex(tokenizer.vocab().pattern)) {
+    const ByteStrings& tokens = tokenizer.vocab().tokens;
+    for (size_t id = 0; id < tokens.size(); ++id) {
+      whole_.emplace(tokens[id], static_cast<int32_t>(id));
+    }
+    for (const SpecialToken& special : tokenizer.vocab().specials) whole_.erase(special.text);
+  }
+
+  std::vector<int32_t> Encode(std::string_view text) const {
+    std::vector<int32_t> ids;
+    size_t begin = 0;
+    for (const size_t end : split_.Split(text)) {
+      Append(text.substr(begin, end - begin), ids);
+      begin = end;
+    }
+    return ids;
+  }
+
+ private:
+  void Append(std::string_view piece, std::vector<int32_t>& ids) const {
+    const auto whole = whole_.find(piece);
+    if (whole != whole_.end() && (tokenizer_.vocab().whole_pieces || piece.size() == 1)) {
+      ids.push_back(whole->second);
+      return;
+    }
+    const auto steps = tokenizer_.Explain(piece);
+    if (steps.empty()) {
+      for (const char& byte : piece) ids.push_back(whole_.at(std::string_view(&byte, 1)));
+      return;
+    }
+    std::vector<int32_t> last = steps.back().before;
+    last[steps.back().at] = steps.back().merged;
+    last.erase(last.begin() + static_cast<ptrdiff_t>(steps.back().at) + 1);
+    ids.insert(ids.end(), last.begin(), last.end());
+  }
+
+  const BpeTokenizer& tokenizer_;
+  SplitOracle split_;
+  std::map<std::string_view, int32_t> whole_;
+};
+
+}  // namespace folio
