@@ -152,17 +152,21 @@ TEST(BpeTokenizer, WholePiecesThatNoMergeMakes) {
 }
 
 TEST(BpeTokenizer, AsManyIdsAsBytes) {
-  for (const size_t length : {1, 8, 9, 14, 15, 16, 40, 64, 65}) {
-    const BpeTokenizer tokenizer(LearntVocab(16, 257));
-    TestRng rng(7);
-    std::string text;
-    for (int word = 0; word < 3000; ++word) {
-      text += ' ';
-      for (size_t i = 0; i < length; ++i) text += static_cast<char>('a' + rng.Below(26));
+  TestRng rng(7);
+  for (const size_t length : {1, 8, 9, 14, 15, 16, 40, 64, 65, 400, 900, 30000}) {
+    const BpeTokenizer tokenizer(LearntVocab(16, 257));  // without memory from before
+    for (const int first : {int{'a'}, 0x80}) {  // letters, and what belongs to no character
+      std::string text;
+      for (size_t words = length > 1000 ? 3 : 200000 / (50 + length); words > 0; --words) {
+        text += ' ';
+        for (size_t i = 0; i < length; ++i) {
+          text += static_cast<char>(first + static_cast<int>(rng.Below(26)));
+        }
+      }
+      const Ids ids = tokenizer.EncodeOrdinary(text);
+      ASSERT_EQ(ids.size(), text.size());
+      ASSERT_EQ(tokenizer.Decode(ids), text);
     }
-    const Ids ids = tokenizer.EncodeOrdinary(text);
-    ASSERT_EQ(ids.size(), text.size());
-    ASSERT_EQ(tokenizer.Decode(ids), text);
   }
 }
 
@@ -203,6 +207,23 @@ TEST(BpeTokenizer, AsManyIdsAsBytesInPartsOfLongPieces) {
   const Ids ids = tokenizer.EncodeOrdinary(text);
   ASSERT_EQ(ids.size(), text.size());
   ASSERT_EQ(tokenizer.Decode(ids), text);
+}
+
+// For AddressSanitizer: there is no zero behind these texts as there is behind strings.
+TEST(BpeTokenizer, NothingBehindTheTextIsRead) {
+  const std::string long_text = "It's 12 words, the thing'll go on: abcabcabc жжжж 中文中文中文中";
+  for (const BpeVocab& vocab : Vocabs()) {
+    const BpeTokenizer tokenizer(vocab);
+    for (int again = 0; again < 2; ++again) {
+      for (size_t length = 1; length <= long_text.size(); ++length) {
+        const std::vector<char> exact(long_text.end() - static_cast<ptrdiff_t>(length),
+                                      long_text.end());
+        const std::string_view text(exact.data(), exact.size());
+        ASSERT_EQ(tokenizer.Decode(tokenizer.EncodeOrdinary(text)), text);
+      }
+      tokenizer.EncodeOrdinary(std::string(70000, 'x'));  // a cache of its own from now on
+    }
+  }
 }
 
 TEST(BpeTokenizer, DecodesTokensOfEveryLength) {
