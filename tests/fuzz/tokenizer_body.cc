@@ -13,7 +13,7 @@
 #include "folio/text/bpe_merger.h"
 #include "folio/text/bpe_test_vocab.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/split_simd.h"
+#include "folio/text/split_test_pieces.h"
 #include "folio/text/test_data.h"
 #include "folio/text/vocab_files.h"
 #include "input.h"
@@ -90,26 +90,6 @@ const std::vector<std::unique_ptr<Subject>>& Subjects() {
     return made;
   }();
   return subjects;
-}
-
-std::vector<size_t> OneByOne(SplitPattern pattern, std::string_view text, bool at_end) {
-  std::vector<size_t> ends;
-  for (size_t begin = 0; begin < text.size();) {
-    begin = NextPiece(pattern, text, begin, at_end);
-    if (begin == kUndecided) break;
-    ends.push_back(begin);
-  }
-  return ends;
-}
-
-std::vector<size_t> ManyAtATime(SplitPattern pattern, std::string_view text, bool at_end) {
-  std::vector<size_t> ends;
-  std::vector<size_t> some(kMinSplitEnds + text.size() % 64);
-  while (const size_t count =
-             SplitPieces(pattern, text, ends.empty() ? 0 : ends.back(), at_end, some)) {
-    ends.insert(ends.end(), some.begin(), some.begin() + static_cast<ptrdiff_t>(count));
-  }
-  return ends;
 }
 
 void AppendPiece(const Subject& subject, std::string_view piece, MergeScratch& scratch, Ids& ids) {
@@ -228,7 +208,8 @@ testing::AssertionResult EncodersAgree(const Subject& subject, std::string_view 
   for (const std::string& target : SimdTargets()) {
     ForceSimdTarget(target);
     for (const bool at_end : {true, false}) {
-      if (ManyAtATime(pattern, text, at_end) == OneByOne(pattern, text, at_end)) continue;
+      const size_t capacity = kMinSplitEnds + text.size() % 64;
+      if (ManyAtATime(pattern, text, at_end, capacity) == OneByOne(pattern, text, at_end)) continue;
       return testing::AssertionFailure() << "pieces differ on " << target << " at_end " << at_end;
     }
     if (const auto same = MergersAgree(subject, text); !same) {

@@ -201,4 +201,8 @@ void Flags::Take(const std::string& command) const {
   }
 }
 
+void RefuseTogether(bool both, const std::string& one, const std::string& other) {
+  if (both) throw UsageError(one + " and " + other + " do not go together", {}, "leave one out");
+}
+
 }  // namespace folio

@@ -93,4 +93,7 @@ class Flags {
   const folio::Settings* settings_ = nullptr;
 };
 
+// Throws a kUsage Error that names the two flags, if both were given.
+void RefuseTogether(bool both, const std::string& one, const std::string& other);
+
 }  // namespace folio

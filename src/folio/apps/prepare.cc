@@ -12,6 +12,7 @@
 #include "folio/apps/prepare_options.h"
 #include "folio/apps/prepare_plan.h"
 #include "folio/apps/prepare_window.h"
+#include "folio/apps/tokenizer_input.h"
 #include "folio/base/error.h"
 #include "folio/base/parallel.h"
 #include "folio/io/file.h"
@@ -173,7 +174,7 @@ class Preparing {
 
   void EncodeAll() {
     using Tokens = std::vector<std::byte>;
-    const SpecialRule rule = PrepareSpecialRule(options_.special);
+    const SpecialRule rule = SpecialRuleNamed(options_.special);
     PieceEncoder encoder(*tokenizer_, sources_, state_.plan.first, rule, Width());
     const CutRule cuts(*tokenizer_, options_.special != "ordinary");
     PieceCutter cutter(sources_, cuts, sizes_.piece_bytes, state_.plan.split, state_.next);

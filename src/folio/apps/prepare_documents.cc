@@ -6,15 +6,12 @@
 
 #include "folio/base/error.h"
 #include "folio/io/json_parse.h"
+#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {
 
 constexpr char kLineHelp[] = "each line must be a JSON object such as {\"text\": \"...\"}";
-
-bool BeginsCharacter(char byte) {
-  return static_cast<signed char>(byte) >= -64;  // 0x80 to 0xBF go on with one
-}
 
 bool IsBlank(std::string_view line) {
   return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
@@ -39,21 +36,6 @@ std::string TextOfLine(const PrepareSource& source, int64_t offset, std::string_
 }
 
 }  // namespace
-
-int64_t CountCharacters(std::string_view text) {
-  constexpr size_t kBlock = 128;  // counted in a byte: plain loops that become vector code
-  int64_t count = 0;
-  size_t at = 0;
-  for (; at + kBlock <= text.size(); at += kBlock) {
-    unsigned char block = 0;
-    for (size_t i = 0; i < kBlock; ++i) {
-      block = static_cast<unsigned char>(block + BeginsCharacter(text[at + i]));
-    }
-    count += block;
-  }
-  for (; at < text.size(); ++at) count += BeginsCharacter(text[at]);
-  return count;
-}
 
 size_t FindCharacter(std::string_view text, int64_t index) {
   for (size_t at = 0; at < text.size(); ++at) {

@@ -23,9 +23,8 @@ struct PrepareDocument {
 void ForDocuments(const PrepareSource& source, const PreparePiece& piece, std::string_view bytes,
                   const std::function<void(const PrepareDocument&)>& f);
 
-// The number of bytes that begin a character: of characters, if the text is UTF-8.
-int64_t CountCharacters(std::string_view text);
-// Where character `index` begins, counted so; text.size() if there are no more than `index`.
+// Where character `index` begins, counted as CountCharacters does; text.size() if there are no more
+// than `index`.
 size_t FindCharacter(std::string_view text, int64_t index);
 
 }  // namespace folio

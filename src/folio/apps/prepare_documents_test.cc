@@ -4,6 +4,7 @@
 
 #include "folio/io/file.h"
 #include "folio/io/test_files.h"
+#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {

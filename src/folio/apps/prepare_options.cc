@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <system_error>
 
+#include "folio/apps/output_directory.h"
 #include "folio/base/error.h"
 #include "folio/data/dataset.h"
 #include "folio/text/tokenizer_file.h"
@@ -16,13 +14,11 @@
 namespace folio {
 namespace {
 
-namespace fs = std::filesystem;
-
 // A file that PrepareDataset writes: the tokenizer's and dataset.json, or one of tokens.
 bool IsOurs(const std::string& name) {
-  constexpr std::array<std::string_view, 5> kOurs = {
-      kDatasetFile, kTokenizerFile, kTokenizerConfigFile, "vocab.json", "merges.txt"};
-  if (std::ranges::find(kOurs, name) != kOurs.end()) return true;
+  if (name == kDatasetFile || std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end()) {
+    return true;
+  }
   for (const std::string_view part : {"train", "val"}) {
     if (!name.starts_with(part) || !name.ends_with(".bin")) continue;
     const std::string between = name.substr(part.size(), name.size() - part.size() - 4);
@@ -32,29 +28,6 @@ bool IsOurs(const std::string& name) {
     }
   }
   return false;
-}
-
-// Refuses to replace what no earlier PrepareDataset wrote.
-void CheckOut(const PrepareOptions& options) {
-  std::error_code ignored;
-  const fs::path out(options.out);
-  if (!fs::exists(out, ignored) || (fs::is_directory(out, ignored) && fs::is_empty(out, ignored))) {
-    return;
-  }
-  const std::string help = "name another directory with --out";
-  if (!fs::is_directory(out, ignored)) {
-    throw UsageError(fmt::format("{}: exists and is not a directory", options.out), "", help);
-  }
-  for (const fs::directory_entry& entry : fs::directory_iterator(out)) {
-    const std::string name = entry.path().filename().string();
-    if (IsOurs(name)) continue;
-    throw UsageError(fmt::format("{}: not replaced", options.out),
-                     fmt::format("it holds {}, which is no part of a data set", name), help);
-  }
-  if (!options.overwrite) {
-    throw UsageError(fmt::format("{}: already holds a data set", options.out), "",
-                     help + ", or replace the data set with --overwrite");
-  }
 }
 
 }  // namespace
@@ -78,12 +51,7 @@ void CheckPrepareOptions(const PrepareOptions& options) {
     throw UsageError(fmt::format("--special: unknown rule '{}'", options.special),
                      "expected allow, raise or ordinary", "use --special ordinary");
   }
-  CheckOut(options);
-}
-
-SpecialRule PrepareSpecialRule(const std::string& special) {
-  if (special == "allow") return SpecialRule::Allow();
-  return special == "raise" ? SpecialRule::Raise() : SpecialRule::Ordinary();
+  CheckReplaceable(options.out, "data set", options.overwrite, IsOurs);
 }
 
 std::string PrepareIdentity(const PrepareOptions& options, std::span<const PrepareSource> sources,

@@ -13,9 +13,6 @@ namespace folio {
 // Throws a kUsage Error if the options cannot be used, or if the target may not be replaced.
 void CheckPrepareOptions(const PrepareOptions& options);
 
-// REQUIRES: "allow", "raise" or "ordinary".
-SpecialRule PrepareSpecialRule(const std::string& special);
-
 // All that decides what a data set will be, as JSON. `tokenizer` is null where the text decides.
 std::string PrepareIdentity(const PrepareOptions& options, std::span<const PrepareSource> sources,
                             const Tokenizer* tokenizer);

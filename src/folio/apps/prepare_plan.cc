@@ -9,6 +9,7 @@
 
 #include "folio/apps/prepare_documents.h"
 #include "folio/base/error.h"
+#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "folio/base/strings.h"
+#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {
@@ -18,8 +19,7 @@ constexpr int kBarCells = 20;
 
 // Columns that UTF-8 text takes, all characters being one wide.
 int Columns(std::string_view text) {
-  return static_cast<int>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<int>(CountCharacters(text));
 }
 
 double Fraction(const ProgressState& state) {

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "folio/apps/tokenizer_input.h"
 #include "folio/base/parallel.h"
 #include "folio/base/strings.h"
+#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {
@@ -30,11 +30,6 @@ struct TextCount {
     return tokens == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(tokens);
   }
 };
-
-int64_t Characters(std::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-}
 
 nlohmann::ordered_json Json(const TextCount& count) {
   return {{"tokens", count.tokens},
@@ -77,7 +72,7 @@ class TokenizerCountCommand final : public Command {
                   [&](std::string_view text, std::span<const int32_t> ids) {
                     count.tokens += static_cast<int64_t>(ids.size());
                     count.bytes += static_cast<int64_t>(text.size());
-                    count.characters += Characters(text);
+                    count.characters += CountCharacters(text);
                   });
       total.Add(count);
       counts.push_back(std::move(count));

@@ -74,14 +74,10 @@ class TokenizerDecodeCommand final : public Command {
 
  private:
   void CheckFlags() const {
-    const auto refuse = [](bool both, const std::string& one, const std::string& other) {
-      if (both)
-        throw UsageError(one + " and " + other + " do not go together", {}, "leave one out");
-    };
-    refuse(!ids_.empty() && !file_.empty(), "--ids", "a file");
-    refuse(hex_ && replace_, "--hex", "--replace");
-    refuse(format_ != "text" && jsonl_, "--format " + format_, "--jsonl");
-    refuse(format_ != "text" && !ids_.empty(), "--format " + format_, "--ids");
+    RefuseTogether(!ids_.empty() && !file_.empty(), "--ids", "a file");
+    RefuseTogether(hex_ && replace_, "--hex", "--replace");
+    RefuseTogether(format_ != "text" && jsonl_, "--format " + format_, "--jsonl");
+    RefuseTogether(format_ != "text" && !ids_.empty(), "--format " + format_, "--ids");
   }
 
   JsonBytes How() const {

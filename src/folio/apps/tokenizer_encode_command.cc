@@ -81,16 +81,12 @@ class TokenizerEncodeCommand final : public Command {
 
  private:
   void CheckFlags(bool json) const {
-    const auto refuse = [](bool both, const std::string& one, const std::string& other) {
-      if (both)
-        throw UsageError(one + " and " + other + " do not go together", {}, "leave one out");
-    };
-    refuse(!texts_.empty() && !file_.empty(), "--text", "a file");
-    refuse(jsonl_ && explain_, "--jsonl", "--explain");
+    RefuseTogether(!texts_.empty() && !file_.empty(), "--text", "a file");
+    RefuseTogether(jsonl_ && explain_, "--jsonl", "--explain");
     const bool raw = format_ != "text";
-    refuse(raw && jsonl_, "--format " + format_, "--jsonl");
-    refuse(raw && explain_, "--format " + format_, "--explain");
-    refuse(raw && json, "--format " + format_, "--json");
+    RefuseTogether(raw && jsonl_, "--format " + format_, "--jsonl");
+    RefuseTogether(raw && explain_, "--format " + format_, "--explain");
+    RefuseTogether(raw && json, "--format " + format_, "--json");
   }
 
   void Explain(const Tokenizer& tokenizer, ByteInput& input, ByteOutput& out,

@@ -8,6 +8,7 @@
 #include "folio/text/encode_parallel.h"
 #include "folio/text/encodings.h"
 #include "folio/text/streaming_encoder.h"
+#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 namespace {
@@ -20,8 +21,8 @@ constexpr size_t kWindow = size_t{1} << 22;
 // Texts this long are worth all threads each; shorter ones share them.
 constexpr size_t kLongText = size_t{1} << 21;
 
-constexpr std::string_view kFileNames[] = {"tokenizer.json", "tokenizer_config.json", "vocab.json",
-                                           "merges.txt",     "encoder.json",          "vocab.bpe"};
+constexpr std::string_view kFileNames[] = {kTokenizerFile, kTokenizerConfigFile, kVocabFile,
+                                           kMergesFile,    "encoder.json",       "vocab.bpe"};
 
 // `spec`, or the checkpoint in the run directory that it is.
 std::string CheckpointOfRun(const std::string& spec) {

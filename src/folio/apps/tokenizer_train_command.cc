@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 
 #include "folio/apps/byte_streams.h"
 #include "folio/apps/commands.h"
+#include "folio/apps/output_directory.h"
 #include "folio/apps/rate.h"
 #include "folio/apps/signals.h"
 #include "folio/base/clock.h"
@@ -108,29 +108,8 @@ int64_t CountFiles(const std::vector<std::string>& files, BpeTrainer& trainer,
   return bytes;
 }
 
-// Refuses to replace what is not a tokenizer.
-void CheckOut(const std::string& out, bool overwrite) {
-  constexpr std::array<std::string_view, 4> kOurs = {kTokenizerFile, kTokenizerConfigFile,
-                                                     "vocab.json", "merges.txt"};
-  std::error_code ignored;
-  if (!fs::exists(out, ignored) || (fs::is_directory(out, ignored) && fs::is_empty(out, ignored))) {
-    return;
-  }
-  const std::string help = "name another directory with --out";
-  if (!fs::is_directory(out, ignored)) {
-    throw UsageError(fmt::format("{}: exists and is not a directory", out), "", help);
-  }
-  for (const fs::directory_entry& entry : fs::directory_iterator(out)) {
-    const std::string name = entry.path().filename().string();
-    if (std::ranges::find(kOurs, name) == kOurs.end()) {
-      throw UsageError(fmt::format("{}: not replaced", out),
-                       fmt::format("it holds {}, which is no part of a tokenizer", name), help);
-    }
-  }
-  if (!overwrite) {
-    throw UsageError(fmt::format("{}: already holds a tokenizer", out), "",
-                     help + ", or replace the tokenizer with --overwrite");
-  }
+bool IsTokenizerFile(const std::string& name) {
+  return std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end();
 }
 
 // What was made, and of what.
@@ -222,7 +201,7 @@ class TokenizerTrainCommand final : public Command {
     if (threads_ > 0) SetThreads(static_cast<int>(threads_));
     options_.pattern = *FindSplitPattern(pattern_);
     options_.specials = specials_.empty() ? std::vector<std::string>{} : Split(specials_, ',');
-    CheckOut(out_, overwrite_);
+    CheckReplaceable(out_, "tokenizer", overwrite_, IsTokenizerFile);
     CreateParentOf(out_);
     AtomicDirectory directory(out_);
     BpeTrainer trainer(options_);

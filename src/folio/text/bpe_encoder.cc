@@ -35,12 +35,6 @@ int32_t* Room(EncodeScratch& scratch, size_t count, size_t more) {
   return scratch.ids.data();
 }
 
-PieceKey KeyOf(const Batch& batch, std::string_view piece) {
-  const char* end = batch.text.data() + batch.text.size();
-  return end - piece.data() >= 16 ? PieceKey::Load(piece.data(), piece.size())
-                                  : PieceKey::Of(piece);
-}
-
 // Where the part of a piece that begins at `begin` ends: nothing merges across. Looked for between
 // characters only. REQUIRES: begin < piece.size().
 size_t PartEnd(const BpeModel& model, std::string_view piece, size_t begin) {
@@ -122,7 +116,7 @@ size_t EncodeParts(const Batch& batch, std::string_view piece, size_t end, int32
   for (size_t begin = 0;; end = PartEnd(batch.model, piece, begin)) {
     const std::string_view part = piece.substr(begin, end - begin);
     if (part.size() <= PieceKey::kMaxBytes) {
-      const PieceKey key = KeyOf(batch, part);
+      const PieceKey key = PieceKey::In(part, batch.text.data() + batch.text.size());
       count += EncodeShort(batch, part, key, key.Hash(), ids + count);
     } else {
       count += EncodeParts(batch, part, part.size(), ids + count);
@@ -164,9 +158,8 @@ class Units {
 
   HWY_INLINE void Add(size_t begin, size_t end) {
     if (HWY_LIKELY(end - begin <= PieceKey::kMaxBytes)) {
-      const PieceKey key = HWY_LIKELY(begin + 16 <= text_.size())
-                               ? PieceKey::Load(text_.data() + begin, end - begin)
-                               : PieceKey::Of(text_.substr(begin, end - begin));
+      const PieceKey key =
+          PieceKey::In(text_.substr(begin, end - begin), text_.data() + text_.size());
       const uint64_t hash = key.Hash();
       __builtin_prefetch(cache_.line(hash));
       scratch_.low[count_] = key.low;

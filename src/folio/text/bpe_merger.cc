@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "folio/base/check.h"
+#include "folio/text/utf8.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/text/bpe_merger.cc"
@@ -134,10 +135,6 @@ size_t WindowFor(const BpeModel& model) {
   return std::max(kWindow, 8 * model.longest_token());
 }
 
-bool BeginsChar(char byte) {
-  return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
-}
-
 }  // namespace
 
 size_t MergeByScan(const BpeModel& model, std::string_view piece, int32_t* ids) {
@@ -230,7 +227,7 @@ size_t MergeByWindows(const BpeModel& model, std::string_view piece, size_t wind
     for (int tries = 0; tries < kTries && i > 1 && !found;) {
       at -= tokens[static_cast<size_t>(current[--i])].size();
       if (at + length / 4 > begin + length) continue;  // too near the end to be sure
-      if (!at_end && (at + window > piece.size() || !BeginsChar(piece[at]))) continue;
+      if (!at_end && (at + window > piece.size() || !BeginsCharacter(piece[at]))) continue;
       ++tries;
       following.clear();
       MergeByHeap(model, piece.substr(at, window), scratch, following);

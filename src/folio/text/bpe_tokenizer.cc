@@ -105,8 +105,8 @@ std::string BpeTokenizer::FileContents() const {
 
 void BpeTokenizer::Save(const std::string& dir) const {
   Tokenizer::Save(dir);
-  WriteFileAtomically(std::filesystem::path(dir) / "vocab.json", VocabJson(vocab()));
-  WriteFileAtomically(std::filesystem::path(dir) / "merges.txt", MergesTxt(vocab()));
+  WriteFileAtomically(std::filesystem::path(dir) / kVocabFile, VocabJson(vocab()));
+  WriteFileAtomically(std::filesystem::path(dir) / kMergesFile, MergesTxt(vocab()));
 }
 
 std::vector<BpeTokenizer::MergeStep> BpeTokenizer::Explain(std::string_view piece) const {

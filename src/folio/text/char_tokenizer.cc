@@ -45,7 +45,7 @@ size_t CharTokenizer::EncodePrefix(std::string_view text, std::vector<int32_t>& 
 
 size_t CharTokenizer::FindCut(std::string_view text, size_t at) const {
   at = std::min(at, text.size());
-  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+  while (at < text.size() && !BeginsCharacter(text[at])) ++at;
   return at;
 }
 

@@ -1,57 +1,14 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <string_view>
 
+#include "folio/text/piece_key.h"
+
 namespace folio {
-
-// A piece of text of 1 to 15 bytes as a number: the bytes, zeros, and the length in the last byte.
-struct PieceKey {
-  static constexpr size_t kMaxBytes = 15;
-
-  uint64_t low = 0;
-  uint64_t high = 0;
-
-  // From 16 readable bytes, of which the piece is the first `length`. Little-endian machines.
-  static PieceKey Load(const char* bytes, size_t length) {
-    PieceKey key;
-    std::memcpy(&key.low, bytes, 8);
-    std::memcpy(&key.high, bytes + 8, 8);
-    key.low &= kKeepLow[length];
-    key.high = (key.high & kKeepHigh[length]) | uint64_t{length} << 56;
-    return key;
-  }
-  // From a piece whose end may be the end of memory.
-  static PieceKey Of(std::string_view piece) {
-    char bytes[16] = {};
-    std::memcpy(bytes, piece.data(), piece.size());
-    return Load(bytes, piece.size());
-  }
-  uint64_t Hash() const {
-    const auto product =
-        static_cast<unsigned __int128>(low ^ 0x9E3779B97F4A7C15) * (high ^ 0xD6E8FEB86659FD93);
-    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-  }
-
- private:
-  // Masks of the first n bytes.
-  static constexpr std::array<uint64_t, 16> Keep(size_t from) {
-    std::array<uint64_t, 16> masks = {};
-    for (size_t n = 0; n < 16; ++n) {
-      for (size_t i = from; i < n && i < from + 8; ++i) masks[n] |= uint64_t{255} << 8 * (i - from);
-    }
-    return masks;
-  }
-  static const std::array<uint64_t, 16> kKeepLow;
-  static const std::array<uint64_t, 16> kKeepHigh;
-};
-inline constexpr std::array<uint64_t, 16> PieceKey::kKeepLow = PieceKey::Keep(0);
-inline constexpr std::array<uint64_t, 16> PieceKey::kKeepHigh = PieceKey::Keep(8);
 
 // From short pieces to their ids, of a bounded size: a piece has four places, and a new one takes
 // that of another where all are in use. What is not found must be worked out again, so nothing but

@@ -5,6 +5,7 @@
 
 #include "folio/base/parallel.h"
 #include "folio/text/piece_table.h"
+#include "folio/text/split_simd.h"
 
 namespace folio {
 namespace {
@@ -12,23 +13,11 @@ namespace {
 // Text that one task counts, as long as it can be cut.
 constexpr size_t kTaskBytes = size_t{1} << 20;
 
-// Writes the ends of the next pieces of `text` from `begin` on, at most kBatch; returns how many,
-// 0 at the end of the text.
-size_t NextPieces(SplitPattern pattern, std::string_view text, size_t begin,
-                  std::array<size_t, PieceTable::kBatch>& ends) {
-  size_t n = 0;
-  for (; n < ends.size() && begin < text.size(); ++n) {
-    begin = NextPiece(pattern, text, begin);
-    ends[n] = begin;
-  }
-  return n;
-}
-
 void CountPieces(SplitPattern pattern, std::string_view text, const char* readable,
                  PieceTable& table) {
   std::array<size_t, PieceTable::kBatch> ends;
   size_t begin = 0;
-  while (const size_t n = NextPieces(pattern, text, begin, ends)) {
+  while (const size_t n = SplitPieces(pattern, text, begin, /*at_end=*/true, ends)) {
     const size_t next = ends[n - 1];
     for (size_t i = 0; i < n; ++i) ends[i] -= begin;
     table.AddBatch(text.data() + begin, ends.data(), n, readable);

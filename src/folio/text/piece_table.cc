@@ -1,31 +1,17 @@
 #include "folio/text/piece_table.h"
 
 #include <array>
-#include <bit>
 
 #include "folio/base/check.h"
 
 namespace folio {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "ShortEntry keeps byte 15 in bits 56-63");
-
-// The entry of a short piece, count 0. Up to 16 bytes are read where they lie before `readable`.
-PieceTable::ShortEntry ShortKey(const char* piece, size_t length, const char* readable) {
-  uint64_t words[2] = {0, 0};
-  if (readable - piece >= 16) {
-    std::memcpy(words, piece, 16);
-    const uint64_t all = ~uint64_t{0};
-    if (length < 8) {
-      words[0] &= ~(all << (8 * length));
-      words[1] = 0;
-    } else {
-      words[1] &= ~(all << (8 * (length - 8)));
-    }
-  } else {
-    std::memcpy(words, piece, length);
-  }
-  return {words[0], words[1] | static_cast<uint64_t>(length) << 56, 0};
+// Both halves of the product put together: every bit of both goes into the first bits.
+uint64_t MixBits(uint64_t a, uint64_t b) {
+  const __uint128_t product =
+      static_cast<__uint128_t>(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xc2b2ae3d27d4eb4fu);
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
 uint64_t HashLong(std::string_view piece) {
@@ -45,12 +31,10 @@ uint64_t HashLong(std::string_view piece) {
 
 }  // namespace
 
-void PieceTable::AddShort(const ShortEntry& key, uint64_t hash, int64_t count) {
-  ShortEntry& entry = short_.Find(hash, [&](const ShortEntry& other) {
-    return ((other.low ^ key.low) | (other.high ^ key.high)) == 0;
-  });
+void PieceTable::AddShort(const PieceKey& key, uint64_t hash, int64_t count) {
+  ShortEntry& entry = short_.Find(hash, [&](const ShortEntry& other) { return other.key == key; });
   if (entry.count == 0) {
-    entry = key;
+    entry.key = key;
     short_.Added();
   }
   entry.count += count;
@@ -70,7 +54,7 @@ void PieceTable::AddLong(std::string_view piece, uint64_t hash, int64_t count) {
 
 void PieceTable::AddBatch(const char* text, const size_t* ends, size_t n, const char* readable) {
   FOLIO_CHECK(n <= kBatch, "at most kBatch pieces at once");
-  std::array<ShortEntry, kBatch> keys;
+  std::array<PieceKey, kBatch> keys;
   std::array<uint64_t, kBatch> hashes;
   size_t shorts = 0;
   size_t begin = 0;
@@ -78,16 +62,14 @@ void PieceTable::AddBatch(const char* text, const size_t* ends, size_t n, const 
   short_.Reserve(n);
   long_.Reserve(n);
   for (size_t i = 0; i < n; ++i) {
-    const size_t length = ends[i] - begin;
-    const char* piece = text + begin;
+    const std::string_view piece(text + begin, ends[i] - begin);
     begin = ends[i];
-    if (length > kShort) {
-      const std::string_view bytes(piece, length);
-      AddLong(bytes, HashLong(bytes), 1);
+    if (piece.size() > PieceKey::kMaxBytes) {
+      AddLong(piece, HashLong(piece), 1);
       continue;
     }
-    keys[shorts] = ShortKey(piece, length, readable);
-    hashes[shorts] = keys[shorts].hash();
+    keys[shorts] = PieceKey::In(piece, readable);
+    hashes[shorts] = keys[shorts].Hash();
     short_.Prefetch(hashes[shorts]);
     ++shorts;
   }
@@ -97,7 +79,7 @@ void PieceTable::AddBatch(const char* text, const size_t* ends, size_t n, const 
 void PieceTable::AddPart(const PieceTable& other, uint64_t part) {
   other.short_.ForPart(part, [&](const ShortEntry& entry) {
     short_.Reserve(1);
-    AddShort({entry.low, entry.high, 0}, entry.hash(), entry.count);
+    AddShort(entry.key, entry.hash(), entry.count);
   });
   other.long_.ForPart(part, [&](const LongEntry& entry) {
     long_.Reserve(1);

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/text/piece_key.h"
+
 namespace folio {
 
 // Open addressing with linear probing, ordered by the first bits of the hash, so that what hashes
@@ -75,24 +77,14 @@ class CountTable {
   size_t size_ = 0;
 };
 
-// Both halves of the product put together: every bit of both goes into the first bits.
-inline uint64_t MixBits(uint64_t a, uint64_t b) {
-  const __uint128_t product =
-      static_cast<__uint128_t>(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xc2b2ae3d27d4eb4fu);
-  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-}
-
-// Pieces with their counts. Those of at most kShort bytes lie in their entry.
+// Pieces with their counts. Those that a PieceKey holds lie in their entry.
 class PieceTable {
  public:
-  static constexpr size_t kShort = 15;
-
   struct ShortEntry {
-    uint64_t low = 0;   // bytes 0 to 7, zeros behind the end
-    uint64_t high = 0;  // bytes 8 to 14, and the length as byte 15
+    PieceKey key;
     int64_t count = 0;
 
-    uint64_t hash() const { return MixBits(low, high); }
+    uint64_t hash() const { return key.Hash(); }
   };
   struct LongEntry {
     uint64_t hash_bits = 0;
@@ -120,15 +112,15 @@ class PieceTable {
   void ForEach(F&& f) const {
     short_.ForEach([&](const ShortEntry& entry) {
       char bytes[16];
-      std::memcpy(bytes, &entry.low, 8);
-      std::memcpy(bytes + 8, &entry.high, 8);
-      f(std::string_view(bytes, entry.high >> 56), entry.count);
+      std::memcpy(bytes, &entry.key.low, 8);
+      std::memcpy(bytes + 8, &entry.key.high, 8);
+      f(std::string_view(bytes, entry.key.length()), entry.count);
     });
     long_.ForEach([&](const LongEntry& entry) { f(Bytes(entry), entry.count); });
   }
 
  private:
-  void AddShort(const ShortEntry& key, uint64_t hash, int64_t count);
+  void AddShort(const PieceKey& key, uint64_t hash, int64_t count);
   void AddLong(std::string_view piece, uint64_t hash, int64_t count);
   std::string_view Bytes(const LongEntry& entry) const {
     return std::string_view(arena_).substr(entry.begin, entry.length);

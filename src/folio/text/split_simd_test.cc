@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "folio/base/simd_targets.h"
+#include "folio/text/split_test_pieces.h"
 #include "folio/text/tokenizer_properties.h"
 
 namespace folio {
@@ -14,27 +15,6 @@ namespace {
 
 constexpr SplitPattern kPatterns[] = {SplitPattern::kGpt2, SplitPattern::kCl100k,
                                       SplitPattern::kO200k};
-
-std::vector<size_t> OneByOne(SplitPattern pattern, std::string_view text, bool at_end) {
-  std::vector<size_t> ends;
-  for (size_t begin = 0; begin < text.size();) {
-    begin = NextPiece(pattern, text, begin, at_end);
-    if (begin == kUndecided) break;
-    ends.push_back(begin);
-  }
-  return ends;
-}
-
-std::vector<size_t> ManyAtATime(SplitPattern pattern, std::string_view text, bool at_end,
-                                size_t capacity) {
-  std::vector<size_t> ends;
-  std::vector<size_t> some(capacity);
-  while (const size_t count =
-             SplitPieces(pattern, text, ends.empty() ? 0 : ends.back(), at_end, some)) {
-    ends.insert(ends.end(), some.begin(), some.begin() + static_cast<ptrdiff_t>(count));
-  }
-  return ends;
-}
 
 // Words, contractions, every kind of space, characters of two to four bytes, bad bytes.
 const std::vector<std::string>& Parts() {

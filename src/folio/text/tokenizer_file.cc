@@ -195,7 +195,7 @@ struct FilePair {
   std::string_view vocab;
   std::string_view merges;
 };
-constexpr FilePair kPairs[] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
+constexpr FilePair kPairs[] = {{kVocabFile, kMergesFile}, {"encoder.json", "vocab.bpe"}};
 
 std::unique_ptr<Tokenizer> FromPair(const fs::path& dir, const FilePair& pair) {
   for (const std::string_view name : {pair.vocab, pair.merges}) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,11 @@ namespace folio {
 
 inline constexpr std::string_view kTokenizerFile = "tokenizer.json";
 inline constexpr std::string_view kTokenizerConfigFile = "tokenizer_config.json";
+inline constexpr std::string_view kVocabFile = "vocab.json";
+inline constexpr std::string_view kMergesFile = "merges.txt";
+// What Tokenizer::Save may write.
+inline constexpr std::array<std::string_view, 4> kTokenizerFiles = {
+    kTokenizerFile, kTokenizerConfigFile, kVocabFile, kMergesFile};
 inline constexpr std::string_view kEndOfTextToken = "<|endoftext|>";
 
 // tokenizer.json in the format of Hugging Face's `tokenizers` library.

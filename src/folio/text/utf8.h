@@ -24,6 +24,14 @@ struct Utf8Char {
 // REQUIRES: at < text.size().
 Utf8Char DecodeUtf8(std::string_view text, size_t at = 0);
 
+// True for every byte but 0x80 to 0xBF, which go on with a character.
+inline bool BeginsCharacter(char byte) {
+  return static_cast<signed char>(byte) >= -64;
+}
+
+// The number of bytes that begin a character: of characters, if the text is UTF-8.
+int64_t CountCharacters(std::string_view text);
+
 // Appends the bytes of `code`. REQUIRES: code is a Unicode scalar value.
 void AppendUtf8(char32_t code, std::string& out);
 

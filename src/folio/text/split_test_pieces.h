@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "folio/text/split.h"
+#include "folio/text/split_simd.h"
+
+namespace folio {
+
+// The ends of the pieces that are decided, by the scanner: what SplitPieces must give. For tests.
+inline std::vector<size_t> OneByOne(SplitPattern pattern, std::string_view text, bool at_end) {
+  std::vector<size_t> ends;
+  for (size_t begin = 0; begin < text.size();) {
+    begin = NextPiece(pattern, text, begin, at_end);
+    if (begin == kUndecided) break;
+    ends.push_back(begin);
+  }
+  return ends;
+}
+
+// By SplitPieces, with room for `capacity` at a time.
+inline std::vector<size_t> ManyAtATime(SplitPattern pattern, std::string_view text, bool at_end,
+                                       size_t capacity) {
+  std::vector<size_t> ends;
+  std::vector<size_t> some(capacity);
+  while (const size_t count =
+             SplitPieces(pattern, text, ends.empty() ? 0 : ends.back(), at_end, some)) {
+    ends.insert(ends.end(), some.begin(), some.begin() + static_cast<ptrdiff_t>(count));
+  }
+  return ends;
+}
+
+}  // namespace folio
