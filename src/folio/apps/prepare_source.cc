@@ -63,13 +63,6 @@ void PrepareSource::Read(int64_t begin, int64_t end, std::string& out) const {
   }
 }
 
-void PrepareSource::WillNeed(int64_t begin, int64_t end) const {
-  end = std::min(end, bytes_);
-  if (begin >= end) return;
-  const internal::FileDescriptor fd(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() >= 0) posix_fadvise(fd.get(), begin, end - begin, POSIX_FADV_WILLNEED);
-}
-
 TextPosition PrepareSource::PositionOf(int64_t byte) const {
   constexpr int64_t kPiece = int64_t{1} << 20;
   TextPosition position;

@@ -23,8 +23,6 @@ class PrepareSource {
   // Bytes [begin, end), which replace what is in `out`. Throws a kInput Error if they cannot be
   // read or are no longer there.
   void Read(int64_t begin, int64_t end, std::string& out) const;
-  // Asks the system to fetch bytes that will be read soon.
-  void WillNeed(int64_t begin, int64_t end) const;
   // Line and column of a byte; reads all before it.
   TextPosition PositionOf(int64_t byte) const;
   // Throws a kInput Error if length or time of the file are not what they were.
