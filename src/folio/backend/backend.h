@@ -28,6 +28,15 @@ class Backend {
   virtual void Run(const ActivationBackward&) = 0;
   virtual void Run(const AttentionForward&) = 0;
   virtual void Run(const AttentionBackward&) = 0;
+  virtual void Run(const AttentionScoresForward&) = 0;
+  virtual void Run(const AttentionScoresBackward&) = 0;
+  virtual void Run(const MaskForward&) = 0;
+  virtual void Run(const SoftmaxForward&) = 0;
+  virtual void Run(const SoftmaxBackward&) = 0;
+  virtual void Run(const NormalizeForward&) = 0;
+  virtual void Run(const NormalizeBackward&) = 0;
+  virtual void Run(const AttentionContextForward&) = 0;
+  virtual void Run(const AttentionContextBackward&) = 0;
   virtual void Run(const ResidualForward&) = 0;
   virtual void Run(const ResidualBackward&) = 0;
   virtual void Run(const CrossEntropyForward&) = 0;

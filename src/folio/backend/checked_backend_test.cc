@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <string>
 #include <type_traits>
 
+#include "folio/backend/comparison.h"
 #include "folio/backend/generic_backend.h"
 #include "folio/backend/op_cases.h"
 #include "folio/base/error.h"
@@ -85,6 +88,28 @@ TEST(CheckedBackend, SeesAWriteToAnInput) {
 TEST(CheckedBackend, AllowsRounding) {
   EXPECT_EQ(Complaint(Fault::kResult, 0), "");
   EXPECT_EQ(Complaint(Fault::kResult, 6e-8), "");
+}
+
+// What is masked is -infinity on both sides, which is no difference; another infinity is one.
+TEST(CheckedBackend, TellsInfinitiesApart) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  OpMemory memory(Dtype::kF32, false);
+  const Tensor x = memory.Random({1, 1, 3, 5}), out = memory.Unset({1, 1, 3, 5});
+  const Tensor mask = memory.Mask({1, 1, 3, 5});
+  mask.data<uint8_t>()[7] = 0, mask.data<uint8_t>()[8] = 1;
+  const MaskForward op{x, mask, out, -kInfinity};
+  const auto reference = MakeReferenceBackend();
+  const Comparison<MaskForward> comparison(op, *reference);
+  reference->Run(op);
+  EXPECT_FALSE(comparison.Check(op));
+  for (const double other : {kInfinity, -1e30, std::nan("")}) {
+    memory.Set(out, 7, other);
+    const auto mismatch = comparison.Check(op);
+    ASSERT_TRUE(mismatch) << other;
+    EXPECT_EQ(mismatch->element, 7);
+  }
+  memory.Set(out, 7, -kInfinity), memory.Set(out, 8, -kInfinity);
+  EXPECT_TRUE(comparison.Check(op));
 }
 
 // The copies must not make work in place look like work apart.

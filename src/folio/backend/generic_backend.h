@@ -19,6 +19,15 @@ class GenericBackend : public Backend {
   void Run(const ActivationBackward& op) final { Forward(op); }
   void Run(const AttentionForward& op) final { Forward(op); }
   void Run(const AttentionBackward& op) final { Forward(op); }
+  void Run(const AttentionScoresForward& op) final { Forward(op); }
+  void Run(const AttentionScoresBackward& op) final { Forward(op); }
+  void Run(const MaskForward& op) final { Forward(op); }
+  void Run(const SoftmaxForward& op) final { Forward(op); }
+  void Run(const SoftmaxBackward& op) final { Forward(op); }
+  void Run(const NormalizeForward& op) final { Forward(op); }
+  void Run(const NormalizeBackward& op) final { Forward(op); }
+  void Run(const AttentionContextForward& op) final { Forward(op); }
+  void Run(const AttentionContextBackward& op) final { Forward(op); }
   void Run(const ResidualForward& op) final { Forward(op); }
   void Run(const ResidualBackward& op) final { Forward(op); }
   void Run(const CrossEntropyForward& op) final { Forward(op); }

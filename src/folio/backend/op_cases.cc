@@ -2,38 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <type_traits>
-
-#include "folio/backend/backend.h"
+#include "folio/backend/op_case_list.h"
 
 namespace folio {
 namespace {
 
-struct Rows {
-  int64_t N, C;
-};
-
-// Appends cases of one operation.
-class Cases {
- public:
-  explicit Cases(std::vector<OpCase>& cases) : cases_(cases) {}
-
-  template <class Make>
-  void Add(std::string name, Make make) {
-    using Op = std::invoke_result_t<Make, OpMemory&>;
-    cases_.push_back({std::string(Op::kName), std::move(name),
-                      [make](OpMemory& memory) -> AnyOp { return make(memory); }});
-  }
-
- private:
-  std::vector<OpCase>& cases_;
-};
-
-// What the backward reads of the forward.
-template <class Op>
-void RunReference(const Op& op) {
-  MakeReferenceBackend()->Run(op);
-}
+using op_cases::Cases;
+using op_cases::Rows;
+using op_cases::RunReference;
 
 void AddEmbedding(Cases cases) {
   struct Sizes {
@@ -186,81 +162,6 @@ void AddActivation(Cases cases) {
   }
 }
 
-struct AttentionSizes {
-  int64_t B, T, S, H, D;
-  bool causal, mask, dropout;
-};
-
-// q, k and v are parts of one array where T = S; otherwise k and v are in a cache with spare rows.
-AttentionForward MakeAttention(OpMemory& m, AttentionSizes s, bool probs) {
-  AttentionForward op;
-  const int64_t C = s.H * s.D;
-  if (s.T == s.S) {
-    const Tensor qkv = m.Random({s.B * s.T, 3 * C});
-    op.q = SequenceView(qkv, s.B, s.T, 0, C);
-    op.k = SequenceView(qkv, s.B, s.T, C, C);
-    op.v = SequenceView(qkv, s.B, s.T, 2 * C, C);
-  } else {
-    op.q = SequenceView(m.Random({s.B * s.T, C}), s.B, s.T, 0, C);
-    op.k = m.Wide(s.B, s.S, C, 0, 3);
-    op.v = m.Wide(s.B, s.S, C, 0, 3);
-    m.Randomize(op.k), m.Randomize(op.v);
-  }
-  if (s.mask) op.key_mask = m.Mask({s.B, s.S});
-  op.out = m.Wide(s.B, s.T, C, 1, 0);
-  op.lse = m.Unset({s.B, s.H, s.T});
-  if (probs) op.probs = m.Unset({s.B, s.H, s.T, s.S});
-  op.H = s.H;
-  op.causal = s.causal;
-  if (s.dropout) op.dropout = {.p = 0.3, .seed = 8, .stream = 9, .first_row = 5};
-  return op;
-}
-
-AttentionBackward MakeAttentionBackward(OpMemory& m, AttentionSizes s) {
-  const AttentionForward forward = MakeAttention(m, s, false);
-  RunReference(forward);
-  const int64_t C = s.H * s.D;
-  AttentionBackward op;
-  op.q = forward.q, op.k = forward.k, op.v = forward.v;
-  op.key_mask = forward.key_mask, op.out = forward.out, op.lse = forward.lse;
-  op.d_out = SequenceView(m.Random({s.B * s.T, C}), s.B, s.T, 0, C);
-  if (s.T == s.S) {
-    const Tensor d_qkv = m.Unset({s.B * s.T, 3 * C});
-    op.d_q = SequenceView(d_qkv, s.B, s.T, 0, C);
-    op.d_k = SequenceView(d_qkv, s.B, s.T, C, C);
-    op.d_v = SequenceView(d_qkv, s.B, s.T, 2 * C, C);
-  } else {
-    op.d_q = m.Wide(s.B, s.T, C, 2, 0);
-    op.d_k = m.Wide(s.B, s.S, C, 0, 1);
-    op.d_v = m.Wide(s.B, s.S, C, 3, 0);
-  }
-  op.H = s.H, op.causal = s.causal, op.dropout = forward.dropout;
-  return op;
-}
-
-void AddAttention(Cases cases) {
-  for (AttentionSizes s : {AttentionSizes{1, 1, 1, 1, 1, false, false, false},
-                           {2, 3, 3, 1, 5, false, false, false},
-                           {2, 5, 9, 2, 7, false, false, false},
-                           {1, 4, 2, 1, 3, false, false, false},
-                           {2, 1, 40, 3, 16, false, false, false},
-                           {2, 17, 17, 2, 8, false, false, false},
-                           {1, 70, 70, 1, 33, false, false, false},
-                           {1, 3, 131, 1, 64, false, false, false},
-                           {1, 130, 130, 2, 16, false, false, false}}) {
-    for (int options = 0; options < 8; ++options) {
-      s.causal = options & 1, s.mask = options & 2, s.dropout = options & 4;
-      const std::string name = fmt::format("B{} T{} S{} H{} D{} causal {} mask {} dropout {}", s.B,
-                                           s.T, s.S, s.H, s.D, s.causal, s.mask, s.dropout);
-      for (const bool probs : {false, true}) {
-        cases.Add(fmt::format("{} probs {}", name, probs),
-                  [=](OpMemory& m) { return MakeAttention(m, s, probs); });
-      }
-      cases.Add(name, [=](OpMemory& m) { return MakeAttentionBackward(m, s); });
-    }
-  }
-}
-
 void AddResidual(Cases cases) {
   for (const Rows s : {Rows{1, 1}, {3, 7}, {5, 64}, {9, 65}, {70, 257}}) {
     for (const double p : {0.0, 0.2}) {
@@ -357,7 +258,8 @@ std::vector<OpCase> OpCases() {
   AddLayerNorm(all);
   AddLinear(all);
   AddActivation(all);
-  AddAttention(all);
+  op_cases::AddAttention(all);
+  op_cases::AddAttentionSteps(all);
   AddResidual(all);
   AddCrossEntropy(all);
   AddOptimizer(all);

@@ -18,8 +18,11 @@ namespace folio {
 using AnyOp =
     std::variant<EmbeddingForward, EmbeddingBackward, LayerNormForward, LayerNormBackward,
                  LinearForward, LinearBackward, ActivationForward, ActivationBackward,
-                 AttentionForward, AttentionBackward, ResidualForward, ResidualBackward,
-                 CrossEntropyForward, CrossEntropyBackward, AdamWUpdate, SumOfSquares, Fill>;
+                 AttentionForward, AttentionBackward, AttentionScoresForward,
+                 AttentionScoresBackward, MaskForward, SoftmaxForward, SoftmaxBackward,
+                 NormalizeForward, NormalizeBackward, AttentionContextForward,
+                 AttentionContextBackward, ResidualForward, ResidualBackward, CrossEntropyForward,
+                 CrossEntropyBackward, AdamWUpdate, SumOfSquares, Fill>;
 
 // Owns the operands of one operation. Bytes around each array, and between the rows of a Wide one,
 // are set to 0xFF, which is NaN in every number type; so is what the operation has to write.

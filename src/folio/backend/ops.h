@@ -3,6 +3,9 @@
 // The whole hardware contract: one argument struct per operation. A backend runs each of them; the
 // plain templates in backend/reference/ are the specification of what each computes.
 //
+// The operations of attention are in attention_ops.h and attention_step_ops.h, which are part of
+// this page.
+//
 // Letters: B sequences, T positions of one, N = B*T rows, C channels, H heads, D = C/H, V
 // vocabulary, P positions known to wpe. "Number" is the compute dtype: float32 or float64, the same
 // for all operands marked (Number); the reference backend also has them as complex numbers in its
@@ -17,30 +20,14 @@
 #include <cstdint>
 #include <string_view>
 
+#include "folio/backend/attention_ops.h"
+#include "folio/backend/attention_step_ops.h"
+#include "folio/backend/op_types.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {
 
-enum class Access { kRead, kWrite, kUpdate };
-
-// Inverted dropout: each element is zeroed with probability p, the others are multiplied by
-// 1/(1-p). Element (row, column) of an array of `width` columns is zeroed where CounterRng(seed,
-// stream).Bits((first_row + row) * RoundUp(width, 64) + column) < p * 2^32, so that it depends on
-// its place in the whole batch and not on threads or micro-batches.
-struct Dropout {
-  double p = 0;  // [0, 1)
-  uint64_t seed = 0;
-  uint64_t stream = 0;
-  int64_t first_row = 0;
-
-  bool active() const { return p > 0; }
-  uint32_t threshold() const { return static_cast<uint32_t>(p * 4294967296.0); }
-  double scale() const { return 1.0 / (1.0 - p); }
-  static int64_t RowStride(int64_t width) { return (width + 63) / 64 * 64; }
-};
-
-// ---- Embedding: out[b,t] = wte[ids[b,t]] + wpe[first_position + t]
-// --------------------------------
+// ---- Embedding: out[b,t] = wte[ids[b,t]] + wpe[first_position + t] ------------------------------
 
 struct EmbeddingForward {
   static constexpr std::string_view kName = "embedding_forward";
@@ -76,8 +63,7 @@ struct EmbeddingBackward {
   }
 };
 
-// ---- LayerNorm: out = (x - mean) / sqrt(var + eps) * weight + bias, population variance
-// -----------
+// ---- LayerNorm: out = (x - mean) / sqrt(var + eps) * weight + bias, population variance ---------
 
 struct LayerNormForward {
   static constexpr std::string_view kName = "layernorm_forward";
@@ -121,8 +107,7 @@ struct LayerNormBackward {
   }
 };
 
-// ---- Linear: out = x weight + bias
-// -----------------------------------------------------------------
+// ---- Linear: out = x weight + bias --------------------------------------------------------------
 
 struct LinearForward {
   static constexpr std::string_view kName = "linear_forward";
@@ -162,8 +147,7 @@ struct LinearBackward {
   }
 };
 
-// ---- Activation: out = act(x), elementwise
-// -------------------------------------------------------
+// ---- Activation: out = act(x), elementwise ------------------------------------------------------
 
 enum class Activation {
   kGeluNew,  // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), GPT-2's
@@ -200,60 +184,7 @@ struct ActivationBackward {
   }
 };
 
-// ---- Attention: per head, out = dropout(softmax(mask(q k^T / sqrt(D)))) v
-// ------------------------ Query row t may attend to key row s where s <= t + (S - T) if causal,
-// and where key_mask[b,s] != 0. A query that may attend to nothing gives zeros and no gradient. No
-// (T,S) array is kept: the backward recomputes the weights from lse. Dropout rows are ((b * H + h)
-// * T + t), of width S.
-
-struct AttentionForward {
-  static constexpr std::string_view kName = "attention_forward";
-  SequenceView q;        // (B,T,C)
-  SequenceView k;        // (B,S,C)
-  SequenceView v;        // (B,S,C)
-  Tensor key_mask = {};  // (B,S) u8, optional
-  SequenceView out;      // (B,T,C)
-  Tensor lse;  // (B,H,T), log of the sum of exp(score); -infinity where nothing is attended to
-  Tensor probs = {};  // (B,H,T,S), optional: the weights after softmax, before dropout
-  int64_t H = 1;
-  bool causal = true;
-  Dropout dropout = {};
-
-  void Check() const;
-  double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("q", q, Access::kRead), f("k", k, Access::kRead), f("v", v, Access::kRead);
-    f("key_mask", key_mask, Access::kRead), f("out", out, Access::kWrite);
-    f("lse", lse, Access::kWrite), f("probs", probs, Access::kWrite);
-  }
-};
-
-struct AttentionBackward {
-  static constexpr std::string_view kName = "attention_backward";
-  SequenceView q, k, v;        // as in the forward
-  Tensor key_mask = {};        // (B,S) u8, optional
-  SequenceView out;            // (B,T,C), the forward's result
-  Tensor lse;                  // (B,H,T)
-  SequenceView d_out;          // (B,T,C)
-  SequenceView d_q, d_k, d_v;  // as q, k, v
-  int64_t H = 1;
-  bool causal = true;
-  Dropout dropout = {};
-
-  void Check() const;
-  double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("q", q, Access::kRead), f("k", k, Access::kRead), f("v", v, Access::kRead);
-    f("key_mask", key_mask, Access::kRead), f("out", out, Access::kRead);
-    f("lse", lse, Access::kRead), f("d_out", d_out, Access::kRead);
-    f("d_q", d_q, Access::kWrite), f("d_k", d_k, Access::kWrite), f("d_v", d_v, Access::kWrite);
-  }
-};
-
-// ---- Residual: out = residual + dropout(x)
-// -------------------------------------------------------
+// ---- Residual: out = residual + dropout(x) ------------------------------------------------------
 
 struct ResidualForward {
   static constexpr std::string_view kName = "residual_forward";
@@ -285,8 +216,8 @@ struct ResidualBackward {
   }
 };
 
-// ---- Cross-entropy: losses[n] = log(sum_v exp(logits[n,v])) - logits[n,targets[n]]
-// ---------------- A row whose target is kIgnore has loss 0 and gradient 0.
+// ---- Cross-entropy: losses[n] = log(sum_v exp(logits[n,v])) - logits[n,targets[n]] -------------
+// A row whose target is kIgnore has loss 0 and gradient 0.
 
 struct CrossEntropyForward {
   static constexpr std::string_view kName = "cross_entropy_forward";

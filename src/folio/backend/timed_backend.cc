@@ -41,13 +41,13 @@ std::vector<OpTime> TimedBackend::Times() const {
 std::string TimesTable(const std::vector<OpTime>& times) {
   OpTime total{.name = "total"};
   for (const OpTime& time : times) Add(time, total);
-  std::string table = fmt::format("{:<24}{:>9}{:>12}{:>8}{:>10}{:>9}\n", "operation", "calls", "ms",
+  std::string table = fmt::format("{:<28}{:>9}{:>12}{:>8}{:>10}{:>9}\n", "operation", "calls", "ms",
                                   "share", "GFLOP/s", "GB/s");
   const auto line = [&](const OpTime& time) {
     const auto rate = [&](double amount) {
       return time.seconds > 0 ? amount / time.seconds / 1e9 : 0.0;
     };
-    fmt::format_to(std::back_inserter(table), "{:<24}{:>9}{:>12.3f}{:>7.1f}%{:>10.1f}{:>9.1f}\n",
+    fmt::format_to(std::back_inserter(table), "{:<28}{:>9}{:>12.3f}{:>7.1f}%{:>10.1f}{:>9.1f}\n",
                    time.name, time.calls, time.seconds * 1e3,
                    total.seconds > 0 ? 100 * time.seconds / total.seconds : 0.0, rate(time.flops),
                    rate(time.bytes));

@@ -9,4 +9,10 @@ namespace folio::cpu {
 void RunAttention(const AttentionForward& op, Scratch& scratch);
 void RunAttention(const AttentionBackward& op, Scratch& scratch);
 
+// The steps that are matrix products; kernels.h has the others.
+void RunAttentionScores(const AttentionScoresForward& op);
+void RunAttentionScores(const AttentionScoresBackward& op);
+void RunAttentionContext(const AttentionContextForward& op);
+void RunAttentionContext(const AttentionContextBackward& op);
+
 }  // namespace folio::cpu

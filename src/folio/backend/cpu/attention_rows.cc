@@ -16,23 +16,24 @@
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
 float SoftmaxKernel(float* scores, int64_t n) {
   const hn::ScalableTag<float> d;
   const auto max = [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); };
-  const float largest =
-      hn::GetLane(hn::MaxOfLanes(d, Fold(d, n, hn::Set(d, -std::numeric_limits<float>::infinity()),
-                                         max, max, static_cast<const float*>(scores))));
-  if (largest == -std::numeric_limits<float>::infinity()) {
-    std::fill_n(scores, n, 0.0f);
-    return largest;
+  const float largest = hn::GetLane(hn::MaxOfLanes(
+      d, Fold(d, n, hn::Set(d, -kInfinity), max, max, static_cast<const float*>(scores))));
+  if (largest == -kInfinity) {
+    // Max may lose a NaN, and what stood beside it; the row must not lose it.
+    const bool none = std::all_of(scores, scores + n, [](float x) { return x == -kInfinity; });
+    std::fill_n(scores, n, none ? 0.0f : std::numeric_limits<float>::quiet_NaN());
+    return none ? largest : std::numeric_limits<float>::quiet_NaN();
   }
   const auto shift = hn::Set(d, largest);
   Map(
       d, n, scores, [d, shift](auto v) HWY_ATTR { return Exp(d, hn::Sub(v, shift)); },
       static_cast<const float*>(scores));
-  const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
-  const float sum =
-      SumLanes(d, Fold(d, n, hn::Zero(d), add, add, static_cast<const float*>(scores)));
+  const float sum = Sum(d, scores, n);
   const auto inverse = hn::Set(d, 1.0f / sum);
   Map(
       d, n, scores, [inverse](auto v) HWY_ATTR { return hn::Mul(v, inverse); },
@@ -67,14 +68,6 @@ void WeightsKernel(float* scores, int64_t n, float lse) {
       static_cast<const float*>(scores));
 }
 
-float DotKernel(const float* x, const float* y, int64_t n) {
-  const hn::ScalableTag<float> d;
-  return SumLanes(d, Fold(
-                         d, n, hn::Zero(d),
-                         [](auto acc, auto a, auto b) HWY_ATTR { return hn::MulAdd(a, b, acc); },
-                         [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); }, x, y));
-}
-
 void MultiplyKernel(float* x, const float* y, int64_t n) {
   const hn::ScalableTag<float> d;
   Map(
@@ -99,7 +92,8 @@ void BackwardKernel(const AttentionBackwardRow& row) {
     FactorsKernel(*row.dropout, row.dropout_row, row.dropout_width, n, row.factors);
     MultiplyKernel(row.grads, row.factors, n);
   }
-  ScoreGradientKernel(row.weights, DotKernel(row.weights, row.grads, n), n, row.grads);
+  const hn::ScalableTag<float> d;
+  ScoreGradientKernel(row.weights, Dot(d, row.weights, row.grads, n), n, row.grads);
   if (dropout) MultiplyKernel(row.weights, row.factors, n);
 }
 
@@ -136,7 +130,7 @@ void DropoutRow(const Dropout& dropout, int64_t dropout_row, int64_t width, int6
 }
 
 void RunAttentionBackwardRow(const AttentionBackwardRow& row) {
-  const int64_t keys = std::isfinite(row.lse) ? row.keys : 0;
+  const int64_t keys = row.lse == -std::numeric_limits<float>::infinity() ? 0 : row.keys;
   std::fill(row.weights + keys, row.weights + row.columns, 0.0f);
   std::fill(row.grads + keys, row.grads + row.columns, 0.0f);
   if (keys == 0) return;

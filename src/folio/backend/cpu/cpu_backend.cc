@@ -28,6 +28,17 @@ class CpuBackend final : public Backend {
   void Run(const ActivationBackward& op) override { op.Check(), cpu::RunActivation(op); }
   void Run(const AttentionForward& op) override { op.Check(), cpu::RunAttention(op, scratch_); }
   void Run(const AttentionBackward& op) override { op.Check(), cpu::RunAttention(op, scratch_); }
+  void Run(const AttentionScoresForward& op) override { op.Check(), cpu::RunAttentionScores(op); }
+  void Run(const AttentionScoresBackward& op) override { op.Check(), cpu::RunAttentionScores(op); }
+  void Run(const MaskForward& op) override { op.Check(), cpu::RunMask(op); }
+  void Run(const SoftmaxForward& op) override { op.Check(), cpu::RunSoftmax(op); }
+  void Run(const SoftmaxBackward& op) override { op.Check(), cpu::RunSoftmax(op); }
+  void Run(const NormalizeForward& op) override { op.Check(), cpu::RunNormalize(op); }
+  void Run(const NormalizeBackward& op) override { op.Check(), cpu::RunNormalize(op); }
+  void Run(const AttentionContextForward& op) override { op.Check(), cpu::RunAttentionContext(op); }
+  void Run(const AttentionContextBackward& op) override {
+    op.Check(), cpu::RunAttentionContext(op);
+  }
   void Run(const ResidualForward& op) override { op.Check(), cpu::RunResidual(op); }
   void Run(const ResidualBackward& op) override { op.Check(), cpu::RunResidual(op); }
   void Run(const CrossEntropyForward& op) override { op.Check(), cpu::RunCrossEntropy(op); }

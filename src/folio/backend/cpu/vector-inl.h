@@ -84,6 +84,20 @@ HWY_INLINE float SumLanes(D d, hn::Vec<D> v) {
   return hn::GetLane(hn::SumOfLanes(d, v));
 }
 
+template <class D>
+HWY_INLINE float Sum(D d, const float* x, int64_t n) {
+  const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
+  return SumLanes(d, Fold(d, n, hn::Zero(d), add, add, x));
+}
+
+template <class D>
+HWY_INLINE float Dot(D d, const float* x, const float* y, int64_t n) {
+  return SumLanes(d, Fold(
+                         d, n, hn::Zero(d),
+                         [](auto acc, auto a, auto b) HWY_ATTR { return hn::MulAdd(a, b, acc); },
+                         [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); }, x, y));
+}
+
 }  // namespace folio::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

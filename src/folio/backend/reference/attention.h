@@ -9,22 +9,13 @@
 
 #include "folio/backend/reference/dropout.h"
 #include "folio/backend/reference/number.h"
+#include "folio/backend/reference/rows.h"
 
 namespace folio::reference {
 
 // A. Vaswani et al., "Attention is all you need", arXiv:1706.03762, section 3.2.
 
-// (B,T,C) with rows of C contiguous elements, strides in elements.
-template <class Number>
-struct Rows {
-  Number* data = nullptr;
-  int64_t batch_stride = 0, row_stride = 0;
-
-  Number* row(int64_t b, int64_t t) const { return data + b * batch_stride + t * row_stride; }
-};
-
-struct AttentionShape {
-  int64_t B = 0, T = 0, S = 0, H = 1, D = 0;
+struct AttentionShape : HeadSizes {
   bool causal = true;
   const uint8_t* key_mask = nullptr;  // (B,S) or null
   Dropout dropout = {};
@@ -37,14 +28,6 @@ struct AttentionShape {
   }
 };
 
-template <class Number>
-Wide<Number> Dot(const Number* x, const Number* y, int64_t D) {
-  using W = Wide<Number>;
-  W sum = 0;
-  for (int64_t d = 0; d < D; ++d) sum += W(x[d]) * W(y[d]);
-  return sum;
-}
-
 // out (B,T,C); lse (B,H,T); probs (B,H,T,S) or null.
 template <class Number>
 void AttentionForward(const AttentionShape& a, Rows<const Number> q, Rows<const Number> k,
@@ -55,13 +38,16 @@ void AttentionForward(const AttentionShape& a, Rows<const Number> q, Rows<const 
   const double scale = 1 / std::sqrt(static_cast<double>(a.D));
   std::vector<W> weights(static_cast<size_t>(a.S)), sums(static_cast<size_t>(a.D));
   for (int64_t row = 0; row < a.B * a.H * a.T; ++row) {
-    const int64_t b = row / (a.H * a.T), h = row / a.T % a.H, t = row % a.T, column = h * a.D;
+    const int64_t b = row / (a.H * a.T), h = row / a.T % a.H, t = row % a.T;
+    const int64_t column = h * a.D, key_column = a.KeyHead(h) * a.D;
     double max = -kInfinity;
+    bool any = false;
     for (int64_t s = 0; s < a.Keys(t); ++s) {
       if (a.Masked(b, s)) continue;
-      const W score = Dot(q.row(b, t) + column, k.row(b, s) + column, a.D) * scale;
+      const W score = Dot(q.row(b, t) + column, k.row(b, s) + key_column, a.D) * scale;
       weights[static_cast<size_t>(s)] = score;
       max = std::max(max, std::real(score));
+      any = any || std::real(score) != -kInfinity;  // NaN counts, and comes out again
     }
     W total = 0;
     for (int64_t s = 0; s < a.S; ++s) {
@@ -69,7 +55,6 @@ void AttentionForward(const AttentionShape& a, Rows<const Number> q, Rows<const 
       weight = s < a.Keys(t) && !a.Masked(b, s) ? exp(weight - max) : W(0);
       total += weight;
     }
-    const bool any = max > -kInfinity;
     std::fill(sums.begin(), sums.end(), W(0));
     for (int64_t s = 0; s < a.S; ++s) {
       const W weight = any ? weights[static_cast<size_t>(s)] / total : W(0);
@@ -77,7 +62,7 @@ void AttentionForward(const AttentionShape& a, Rows<const Number> q, Rows<const 
       if (weight == W(0)) continue;
       const W kept = weight * a.Factor(b, h, t, s);
       for (int64_t d = 0; d < a.D; ++d) {
-        sums[static_cast<size_t>(d)] += kept * W(v.row(b, s)[column + d]);
+        sums[static_cast<size_t>(d)] += kept * W(v.row(b, s)[key_column + d]);
       }
     }
     for (int64_t d = 0; d < a.D; ++d) {
@@ -103,20 +88,23 @@ void AttentionBackward(const AttentionShape& a, Rows<const Number> q, Rows<const
   std::vector<W> k_sum(size(a.S * a.D)), v_sum(size(a.S * a.D));
   for (int64_t head = 0; head < a.B * a.H; ++head) {
     const int64_t b = head / a.H, h = head % a.H, column = h * a.D;
-    std::fill(k_sum.begin(), k_sum.end(), W(0));
-    std::fill(v_sum.begin(), v_sum.end(), W(0));
+    const int64_t key_head = a.KeyHead(h), key_column = key_head * a.D;
+    if (h == a.FirstHead(key_head)) {
+      std::fill(k_sum.begin(), k_sum.end(), W(0));
+      std::fill(v_sum.begin(), v_sum.end(), W(0));
+    }
     for (int64_t t = 0; t < a.T; ++t) {
       const Number* query = q.row(b, t) + column;
       const Number* d = d_out.row(b, t) + column;
       const W row_lse = lse[head * a.T + t];
-      const bool any = std::isfinite(std::real(row_lse));
+      const bool any = std::real(row_lse) != -std::numeric_limits<double>::infinity();
       W total = 0;
       for (int64_t s = 0; s < a.Keys(t); ++s) {
         const bool seen = any && !a.Masked(b, s);
-        p[size(s)] = seen ? exp(Dot(query, k.row(b, s) + column, a.D) * scale - row_lse) : W(0);
+        p[size(s)] = seen ? exp(Dot(query, k.row(b, s) + key_column, a.D) * scale - row_lse) : W(0);
         if (!seen) continue;
         const double factor = a.Factor(b, h, t, s);
-        g[size(s)] = factor * Dot(d, v.row(b, s) + column, a.D);
+        g[size(s)] = factor * Dot(d, v.row(b, s) + key_column, a.D);
         total += p[size(s)] * g[size(s)];
         for (int64_t i = 0; i < a.D; ++i) {
           v_sum[size(s * a.D + i)] += factor * p[size(s)] * W(d[i]);
@@ -127,15 +115,16 @@ void AttentionBackward(const AttentionShape& a, Rows<const Number> q, Rows<const
         if (p[size(s)] == W(0)) continue;
         const W d_score = p[size(s)] * (g[size(s)] - total) * scale;
         for (int64_t i = 0; i < a.D; ++i) {
-          q_sum[size(i)] += d_score * W(k.row(b, s)[column + i]);
+          q_sum[size(i)] += d_score * W(k.row(b, s)[key_column + i]);
           k_sum[size(s * a.D + i)] += d_score * W(query[i]);
         }
       }
       for (int64_t i = 0; i < a.D; ++i) d_q.row(b, t)[column + i] = Number(q_sum[size(i)]);
     }
+    if (h + 1 < a.FirstHead(key_head + 1)) continue;
     for (int64_t i = 0; i < a.S * a.D; ++i) {
-      d_k.row(b, i / a.D)[column + i % a.D] = Number(k_sum[size(i)]);
-      d_v.row(b, i / a.D)[column + i % a.D] = Number(v_sum[size(i)]);
+      d_k.row(b, i / a.D)[key_column + i % a.D] = Number(k_sum[size(i)]);
+      d_v.row(b, i / a.D)[key_column + i % a.D] = Number(v_sum[size(i)]);
     }
   }
 }

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "folio/backend/reference/activation.h"
-#include "folio/backend/reference/attention.h"
 #include "folio/backend/reference/cross_entropy.h"
 #include "folio/backend/reference/embedding.h"
 #include "folio/backend/reference/gradcheck.h"
@@ -20,10 +19,6 @@ namespace {
 
 using Real = std::vector<double>;
 using Numbers = std::vector<Complex>;
-
-size_t Size(int64_t n) {
-  return static_cast<size_t>(n);
-}
 
 TEST(ReferenceGradients, Embedding) {
   constexpr int64_t kB = 2, kT = 3, kC = 5, kV = 7, kP = 6, kFirst = 2;
@@ -125,64 +120,6 @@ TEST(ReferenceGradients, Activation) {
     Real d_x(x0.size());
     ActivationBackward<double>(kind, x0.data(), d_out.data(), d_x.data(), count);
     ExpectGradient(d_x, ComplexStep(x, loss), {}, "d_x");
-  }
-}
-
-// Rows further apart than C, as in a fused array; the gaps are not the operation's.
-constexpr int64_t kGap = 2;
-
-template <class Number>
-Rows<Number> View(Number* data, int64_t rows, int64_t C) {
-  return {data, rows * (C + kGap), C + kGap};
-}
-
-void CheckAttention(const AttentionShape& a) {
-  const int64_t C = a.H * a.D, queries = a.B * a.T * (C + kGap), keys = a.B * a.S * (C + kGap);
-  const Real q0 = RandomNumbers(queries, 1), k0 = RandomNumbers(keys, 2);
-  const Real v0 = RandomNumbers(keys, 3), d_out = RandomNumbers(queries, 4);
-  Numbers q = ToComplex(q0), k = ToComplex(k0), v = ToComplex(v0);
-  const auto loss = [&] {
-    Numbers out(q.size()), lse(Size(a.B * a.H * a.T)), probs(Size(a.B * a.H * a.T * a.S));
-    AttentionForward<Complex>(
-        a, View<const Complex>(q.data(), a.T, C), View<const Complex>(k.data(), a.S, C),
-        View<const Complex>(v.data(), a.S, C), View(out.data(), a.T, C), lse.data(), probs.data());
-    return Loss(out, d_out);
-  };
-  const auto q_view = View(q0.data(), a.T, C), k_view = View(k0.data(), a.S, C);
-  const auto v_view = View(v0.data(), a.S, C), d_out_view = View(d_out.data(), a.T, C);
-  Real out(Size(queries)), lse(Size(a.B * a.H * a.T));
-  AttentionForward<double>(a, q_view, k_view, v_view, View(out.data(), a.T, C), lse.data(),
-                           nullptr);
-  Real d_q(Size(queries)), d_k(Size(keys)), d_v(Size(keys));
-  AttentionBackward<double>(a, q_view, k_view, v_view, lse.data(), d_out_view,
-                            View(d_q.data(), a.T, C), View(d_k.data(), a.S, C),
-                            View(d_v.data(), a.S, C));
-  ExpectGradient(d_q, ComplexStep(q, loss), {}, "d_q");
-  ExpectGradient(d_k, ComplexStep(k, loss), {}, "d_k");
-  ExpectGradient(d_v, ComplexStep(v, loss), {}, "d_v");
-}
-
-TEST(ReferenceGradients, Attention) {
-  struct Lengths {
-    int64_t T, S;
-  };
-  for (const auto& [T, S] : {Lengths{1, 1}, {3, 3}, {2, 5}, {1, 4}}) {
-    // The first key of the second sequence is hidden: with T = S its first query sees nothing.
-    std::vector<uint8_t> mask(Size(2 * S), 1);
-    mask[Size(S)] = 0;
-    for (int options = 0; options < 16; ++options) {
-      SCOPED_TRACE("T " + std::to_string(T) + " S " + std::to_string(S) + " options " +
-                   std::to_string(options));
-      const Dropout dropout = {.p = 0.4, .seed = 5, .stream = 9, .first_row = 11};
-      CheckAttention({.B = 2,
-                      .T = T,
-                      .S = S,
-                      .H = options & 8 ? 2 : 1,
-                      .D = 3,
-                      .causal = (options & 1) != 0,
-                      .key_mask = options & 2 ? mask.data() : nullptr,
-                      .dropout = options & 4 ? dropout : Dropout()});
-    }
   }
 }
 

@@ -69,7 +69,7 @@ TEST(Reference, ActivationsAtKnownPoints) {
 
 TEST(Reference, AttentionOfEqualScoresAveragesWhatIsVisible) {
   // Two queries, three keys, D = 1: query 0 sees keys 0 and 1, query 1 all three.
-  const AttentionShape shape = {.B = 1, .T = 2, .S = 3, .H = 1, .D = 1};
+  const AttentionShape shape = {{.B = 1, .T = 2, .S = 3, .D = 1}};
   const Real q = {0, 0}, k = {1, 2, 3}, v = {6, 12, 30};
   Real out(2), lse(2), probs(6);
   AttentionForward<double>(shape, {q.data(), 2, 1}, {k.data(), 3, 1}, {v.data(), 3, 1},
@@ -81,7 +81,7 @@ TEST(Reference, AttentionOfEqualScoresAveragesWhatIsVisible) {
 }
 
 TEST(Reference, AttentionDividesScoresByTheRootOfD) {
-  const AttentionShape shape = {.B = 1, .T = 1, .S = 1, .H = 1, .D = 4};
+  const AttentionShape shape = {{.B = 1, .T = 1, .S = 1, .D = 4}};
   const Real q = {1, 1, 1, 1}, k = {1, 2, 3, 4}, v = {1, 2, 3, 4};
   Real out(4), lse(1);
   AttentionForward<double>(shape, {q.data(), 4, 4}, {k.data(), 4, 4}, {v.data(), 4, 4},
@@ -92,7 +92,7 @@ TEST(Reference, AttentionDividesScoresByTheRootOfD) {
 
 TEST(Reference, AttentionToNothingGivesZeros) {
   const std::vector<uint8_t> mask = {0};
-  const AttentionShape shape = {.B = 1, .T = 1, .S = 1, .H = 1, .D = 1, .key_mask = mask.data()};
+  const AttentionShape shape = {{.B = 1, .T = 1, .S = 1, .D = 1}, true, mask.data()};
   const Real one = {1};
   Real out = {7}, lse(1), probs = {7}, d_q = {7}, d_k = {7}, d_v = {7};
   const Rows<const double> x = {one.data(), 1, 1};
@@ -108,7 +108,7 @@ TEST(Reference, AttentionToNothingGivesZeros) {
 }
 
 TEST(Reference, AttentionSurvivesHugeScores) {
-  const AttentionShape shape = {.B = 1, .T = 1, .S = 2, .H = 1, .D = 1};
+  const AttentionShape shape = {{.B = 1, .T = 1, .S = 2, .D = 1}};
   const Real q = {1}, k = {1e4, 1e4}, v = {1, 3};
   Real out(1), lse(1);
   AttentionForward<double>(shape, {q.data(), 1, 1}, {k.data(), 2, 1}, {v.data(), 2, 1},
