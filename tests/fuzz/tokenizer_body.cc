@@ -14,7 +14,7 @@
 #include "folio/text/bpe_test_vocab.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/split_test_pieces.h"
-#include "folio/text/test_data.h"
+#include "folio/io/test_data.h"
 #include "folio/text/vocab_files.h"
 #include "input.h"
 

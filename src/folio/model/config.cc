@@ -4,19 +4,12 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/model/divisors.h"
 
 namespace folio {
 namespace {
 
 constexpr double kMaxSize = 1 << 30;
-
-// The divisors of n on either side of d.
-std::string NearestDivisors(int64_t n, int64_t d) {
-  int64_t below = d, above = d;
-  while (below > 1 && n % below != 0) --below;
-  while (above < n && n % above != 0) ++above;
-  return below == above ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
-}
 
 }  // namespace
 

@@ -8,7 +8,7 @@
 #include "folio/io/file.h"
 #include "folio/text/bpe_oracle.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/test_data.h"
+#include "folio/io/test_data.h"
 #include "folio/text/tokenizer_properties.h"
 #include "folio/text/vocab_files.h"
 

@@ -13,7 +13,7 @@
 #include "folio/base/rng.h"
 #include "folio/io/file.h"
 #include "folio/text/pair_merger.h"
-#include "folio/text/test_data.h"
+#include "folio/io/test_data.h"
 
 namespace folio {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/text/test_data.h"
+#include "folio/io/test_data.h"
 #include "folio/text/unicode_ranges.h"
 
 namespace folio {

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "folio/tensor/tensor.h"
+
+namespace folio {
+
+// Which query may attend to which key, u8, 0 where it may not: what MaskForward and
+// AttentionOptions take. Owns its memory; moving it keeps the tensor valid.
+class AttentionMask {
+ public:
+  // (1,1,T,S): query t sees keys s <= t + (S - T).
+  static AttentionMask Causal(int64_t T, int64_t S);
+  // (B,1,T,S): of the (B,S) u8 `key_mask` (0 for padding) and, if `causal`, of Causal both.
+  static AttentionMask Combined(const Tensor& key_mask, int64_t T, bool causal);
+
+  AttentionMask(AttentionMask&&) = default;
+  AttentionMask& operator=(AttentionMask&&) = default;
+
+  const Tensor& tensor() const { return tensor_; }
+
+ private:
+  explicit AttentionMask(const Shape& shape);
+
+  std::vector<uint8_t> memory_;
+  Tensor tensor_;
+};
+
+}  // namespace folio
