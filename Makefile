@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 60
 configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build bench test-asan fuzz format format-check lint clean bootstrap bootstrap-lint
+.PHONY: help demo test build bench test-asan docs fuzz format format-check lint clean bootstrap bootstrap-lint
 
 help:
 	@echo 'make demo    build, train a small GPT for about a minute, show what it writes'
@@ -16,6 +16,7 @@ help:
 	@echo 'make bench   build and run the benchmarks'
 	@echo 'make test-asan  the tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make fuzz    look for inputs that break the tokenizers, FUZZ_SECONDS=60 with each target'
+	@echo 'make docs    put the numbers and figures of the program into docs/'
 	@echo 'make format  format the sources (format-check: only look)'
 	@echo 'make lint    run clang-tidy'
 	@echo 'make clean   remove build/'
@@ -44,6 +45,9 @@ test-asan: bootstrap
 	@cmake --preset asan $(configure_flags) --log-level=WARNING
 	@cmake --build --preset asan -j $(JOBS)
 	@ctest --preset asan
+
+docs: build
+	@cp -r build/release/docs/attention.md build/release/docs/figures docs/
 
 fuzz:
 	@scripts/bootstrap.sh fuzz

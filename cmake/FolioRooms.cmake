@@ -3,6 +3,9 @@
 
 include(GNUInstallDirs)
 
+# A test runs once for each time that it is compiled, so that optimising it costs more than it saves.
+set(FOLIO_TEST_OPTIONS "" CACHE STRING "Compiler options of the test programs alone")
+
 function(folio_compile_options target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wundef -Wnon-virtual-dtor
                                            -Woverloaded-virtual -Wcast-align)
@@ -51,6 +54,7 @@ function(folio_tests room)
   set(target folio_${room}_test)
   add_executable(${target} ${ARG_SOURCES})
   folio_compile_options(${target})
+  target_compile_options(${target} PRIVATE ${FOLIO_TEST_OPTIONS})
   target_link_libraries(${target} PRIVATE folio::${room} GTest::gtest_main fmt::fmt ${ARG_LIBS})
   foreach(dep ${ARG_DEPS})
     target_link_libraries(${target} PRIVATE folio::${dep})

@@ -8,7 +8,8 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libdnnl-dev libhwy-dev libfmt-dev nlohmann-json3-dev
-  libtomlplusplus-dev libcli11-dev libxxhash-dev libcurl4-openssl-dev libssl-dev libgtest-dev)
+  libtomlplusplus-dev libcli11-dev libxxhash-dev libcurl4-openssl-dev libssl-dev libpng-dev libgtest-dev
+  librsvg2-bin fonts-dejavu-core protobuf-compiler)
 case "${1:-build}" in
   build) ;;
   lint) packages+=(clang-format clang-tidy) ;;

@@ -22,6 +22,7 @@ fi
 omp="$(dirname "$(g++ -print-file-name=include/omp.h)")"
 printf '%s\0' "${files[@]}" |
   xargs -0 -n 1 -P "$(nproc)" clang-tidy -p build/release --quiet \
-    --extra-arg=-idirafter"$omp" --extra-arg=-Wno-unknown-warning-option 2> >(
+    --extra-arg=-idirafter"$omp" --extra-arg=-Wno-unknown-warning-option \
+    --extra-arg=-Wreserved-identifier 2> >(
       grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header-filter' >&2
     )

@@ -1,11 +1,14 @@
 #include "folio/apps/commands.h"
 
+#include <utility>
+
 namespace folio {
 
 std::vector<std::unique_ptr<Command>> AllCommands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(NewTrainCommand());
   commands.push_back(NewGenerateCommand());
+  commands.push_back(NewPlotCommand());
   commands.push_back(NewDataPrepareCommand());
   commands.push_back(NewDataInfoCommand());
   commands.push_back(NewStoriesCommand());
@@ -15,6 +18,14 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   commands.push_back(NewTokenizerInfoCommand());
   commands.push_back(NewTokenizerTrainCommand());
   commands.push_back(NewTokenizerFetchCommand());
+  for (std::unique_ptr<Command>& topic : NewExplainCommands()) {
+    commands.push_back(std::move(topic));
+  }
+  commands.push_back(NewInspectAttentionCommand());
+  commands.push_back(NewInspectLensCommand());
+  commands.push_back(NewInspectEmbeddingsCommand());
+  commands.push_back(NewInspectActivationsCommand());
+  commands.push_back(NewInspectProbabilitiesCommand());
   commands.push_back(NewInspectModelCommand());
   commands.push_back(NewInspectPlanCommand());
   commands.push_back(NewInspectDumpCommand());

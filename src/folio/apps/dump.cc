@@ -9,6 +9,7 @@
 
 #include "folio/base/error.h"
 #include "folio/io/safetensors.h"
+#include "folio/model/attention.h"
 #include "folio/model/checkpoint.h"
 #include "folio/train/learner.h"
 
@@ -78,9 +79,11 @@ TokenBatches ReadBatches(const std::filesystem::path& path, const GptConfig& con
 }
 
 // The results of the first batch, in memory of their own.
-class FirstBatch {
+class FirstBatch : public TraceSink {
  public:
-  FirstBatch(const GptConfig& config, const ParamTable& table, int64_t B, int64_t T) {
+  FirstBatch(Backend& backend, const GptConfig& config, const ParamTable& table, int64_t B,
+             int64_t T)
+      : backend_(backend) {
     const MemoryPlan::Id logits = plan_.Add("logits", Dtype::kF32, {B, T, config.vocab_size});
     const MemoryPlan::Id grads = plan_.Add("grads", Dtype::kF32, {table.flat_size()});
     std::vector<MemoryPlan::Id> attn, hidden;
@@ -92,15 +95,15 @@ class FirstBatch {
     arena_ = Arena(plan_);
     logits_ = arena_.Get(plan_, logits);
     grads_ = arena_.Get(plan_, grads);
-    for (const MemoryPlan::Id id : attn) trace_.attn.push_back(arena_.Get(plan_, id));
-    for (const MemoryPlan::Id id : hidden) trace_.hidden.push_back(arena_.Get(plan_, id));
+    for (const MemoryPlan::Id id : attn) attn_.push_back(arena_.Get(plan_, id));
+    for (const MemoryPlan::Id id : hidden) hidden_.push_back(arena_.Get(plan_, id));
   }
 
   // Forward and backward; returns the loss. `learner` is left without a trace.
   double Compute(Learner& learner, const GptWeights& weights, const TokenBatches& batches) {
     const int64_t N = batches.B * batches.T;
     const double rows = static_cast<double>(N);
-    learner.pass().set_trace(&trace_);
+    learner.pass().set_trace(this);
     learner.Begin();
     const double sum = learner.Accumulate(batches.Inputs(0), batches.Targets(0), 1 / rows, {});
     learner.pass().set_trace(nullptr);
@@ -109,11 +112,20 @@ class FirstBatch {
     return sum / rows;
   }
 
+  void Take(TracePoint point, int64_t layer, const Tensor& x) override {
+    const size_t l = static_cast<size_t>(layer);
+    if (point == TracePoint::kOutput) std::memcpy(hidden_[l].raw(), x.raw(), x.bytes());
+    if (point != TracePoint::kQkv) return;
+    const int64_t B = attn_[l].dim(0), T = attn_[l].dim(2), C = x.dim(1) / 3;
+    AttentionProbabilities(backend_, SequenceView(x, B, T, 0, C), SequenceView(x, B, T, C, C),
+                           attn_[l]);
+  }
+
   void AddTo(const ParamTable& table, std::vector<NamedTensor>& tensors) const {
     tensors.push_back({"logits", logits_});
-    for (size_t l = 0; l < trace_.attn.size(); ++l) {
-      tensors.push_back({fmt::format("trace.attn.{}", l), trace_.attn[l]});
-      tensors.push_back({fmt::format("trace.hidden.{}", l), trace_.hidden[l]});
+    for (size_t l = 0; l < attn_.size(); ++l) {
+      tensors.push_back({fmt::format("trace.attn.{}", l), attn_[l]});
+      tensors.push_back({fmt::format("trace.hidden.{}", l), hidden_[l]});
     }
     for (const ParamInfo& info : table.params()) {
       tensors.push_back({"grad." + info.name, table.View(info, grads_)});
@@ -121,10 +133,12 @@ class FirstBatch {
   }
 
  private:
+  Backend& backend_;
   MemoryPlan plan_;
   Arena arena_;
   Tensor logits_, grads_;
-  GptTrace trace_;
+  std::vector<Tensor> attn_;    // by layer (B,H,T,T), the weights after softmax
+  std::vector<Tensor> hidden_;  // by layer (B,T,C), the stream after the block
 };
 
 void TakeSteps(const DumpOptions& options, const TokenBatches& batches, Learner& learner,
@@ -168,7 +182,7 @@ DumpResult WriteDump(const DumpOptions& options) {
   const ParamTable& table = weights->table();
   const std::unique_ptr<Backend> backend = MakeBackend(options.backend);
   Learner learner(*backend, *weights, batches.B, batches.T);
-  FirstBatch first(weights->config(), table, batches.B, batches.T);
+  FirstBatch first(*backend, weights->config(), table, batches.B, batches.T);
 
   DumpResult result;
   result.loss = first.Compute(learner, *weights, batches);

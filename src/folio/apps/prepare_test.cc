@@ -12,7 +12,7 @@
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/char_tokenizer.h"
-#include "folio/text/test_data.h"
+#include "folio/io/test_data.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {

@@ -11,6 +11,7 @@
 #include "folio/io/file.h"
 #include "folio/model/checkpoint.h"
 #include "folio/plot/curves.h"
+#include "folio/plot/smooth.h"
 #include "folio/train/trainer.h"
 
 namespace folio {
@@ -18,8 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kParts = {kRunConfigFile, kRunDataDir, kRunSourceFile,  kMetricsFile,
-                               kSamplesFile,   kLastDir,    kLossFigureFile, kBestDir};
+constexpr std::array kParts = {kRunConfigFile,  kRunDataDir,  kRunSourceFile,
+                               kMetricsFile,    kSamplesFile, kLastDir,
+                               kLossFigureFile, kBestDir,     kTensorBoardDir};
 
 bool HoldsRun(const fs::path& run) {
   return std::ranges::any_of(kParts, [&](const char* part) { return fs::exists(run / part); });
@@ -95,25 +97,22 @@ fs::path FindModelDir(const fs::path& dir) {
 }
 
 void DrawLossFigure(const fs::path& run) {
-  Series loss{.label = "training batch", .faint = true}, smooth{.label = "training, smoothed"};
-  Series train{.label = "training set"}, val{.label = "held out"};
-  constexpr double kMemory = 0.9;
-  double mean = 0, weight = 0;
+  Series loss{.label = "training batch", .faint = true, .colour = 0};
+  Series smooth{.label = "training, smoothed", .colour = 0};
+  Series train{.label = "training set", .colour = 1}, val{.label = "held out", .colour = 2};
+  constexpr double kWeight = 0.9;
   for (const StepMetrics& m : ReadRunLog(run)) {
     const double step = static_cast<double>(m.step);
     const auto add = [&](Series& series, double value) {
       series.x.push_back(step);
       series.y.push_back(value);
     };
-    if (m.loss) {
-      mean = kMemory * mean + (1 - kMemory) * *m.loss;
-      weight = kMemory * weight + (1 - kMemory);
-      add(loss, *m.loss);
-      add(smooth, mean / weight);
-    }
+    if (m.loss) add(loss, *m.loss);
     if (m.train_eval_loss) add(train, *m.train_eval_loss);
     if (m.val_loss) add(val, *m.val_loss);
   }
+  smooth.x = loss.x;
+  smooth.y = Smooth(loss.y, kWeight);
   const std::array series = {loss, smooth, train, val};
   WriteFileAtomically(run / kLossFigureFile,
                       CurvesSvg(series, {.title = "Loss of " + run.filename().string(),

@@ -11,12 +11,14 @@ namespace folio {
 //   metrics.jsonl   a line for each step (train/run_log.h)
 //   samples.jsonl   what the model wrote on the way
 //   loss.svg        the loss curves, at the end
+//   tensorboard/    event files (train/tensorboard.h), with log.tensorboard
 //   last/, best/    checkpoints (train/trainer.h)
 inline constexpr char kRunConfigFile[] = "config.toml";
 inline constexpr char kRunDataDir[] = "data";
 inline constexpr char kRunSourceFile[] = "data.path";  // where the tokens are, if not in data/
 inline constexpr char kSamplesFile[] = "samples.jsonl";
 inline constexpr char kLossFigureFile[] = "loss.svg";
+inline constexpr char kTensorBoardDir[] = "tensorboard";
 
 // The directory of a run that has not begun yet. What is put there before training begins is
 // removed again if it never does, and a run that was to be replaced is then back.

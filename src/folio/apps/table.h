@@ -6,7 +6,8 @@
 namespace folio {
 
 // A table for people. Columns are as wide as their widest cell and two spaces apart; the names of
-// those that are aligned to the right begin with ">". Every row has a cell for each column.
+// those that are aligned to the right begin with ">". Every row has a cell for each column; cells
+// are UTF-8 and may be coloured.
 std::string RenderTable(const std::vector<std::string>& columns,
                         const std::vector<std::vector<std::string>>& rows);
 

@@ -10,7 +10,7 @@
 #include "folio/apps/tokenizer_test_shell.h"
 #include "folio/io/file.h"
 #include "folio/text/encodings.h"
-#include "folio/text/test_data.h"
+#include "folio/io/test_data.h"
 
 namespace folio {
 namespace {

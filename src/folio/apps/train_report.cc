@@ -16,6 +16,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// In Markdown, which TensorBoard shows: so that line breaks stay.
+std::string AsCodeBlock(const std::string& text) {
+  return "    " + Join(Split(text, '\n'), "\n    ");
+}
+
 }  // namespace
 
 TrainReport::TrainReport(const Context& context, const RunConfig& config, std::filesystem::path run,
@@ -51,9 +56,29 @@ TrainerHooks TrainReport::Hooks() {
 
 void TrainReport::Begin(int64_t first_step) {
   if (first_step > 0) console_.Note(fmt::format("going on after step {}", first_step));
+  if (!config_.log.tensorboard) return;
+  tensorboard_.emplace(run_ / kTensorBoardDir);
+  if (first_step > 0) tensorboard_->Restart(first_step, WallSeconds());
+}
+
+// As metrics.jsonl has it.
+void TrainReport::Record(const StepMetrics& m) {
+  if (!tensorboard_) return;
+  const double now = WallSeconds();
+  const auto put = [&](const char* tag, const std::optional<double>& value) {
+    if (value) tensorboard_->Scalar(tag, m.step, *value, now);
+  };
+  put("loss", m.loss);
+  put("lr", m.lr);
+  put("grad_norm", m.grad_norm);
+  put("tokens_per_second", m.tokens_per_second);
+  put("train_eval_loss", m.train_eval_loss);
+  put("val_loss", m.val_loss);
+  if (m.val_loss) tensorboard_->Flush();
 }
 
 void TrainReport::Step(const StepMetrics& m) {
+  Record(m);
   constexpr double kMemory = 0.95;
   mean_loss_ = kMemory * mean_loss_ + (1 - kMemory) * *m.loss;
   mean_weight_ = kMemory * mean_weight_ + (1 - kMemory);
@@ -109,6 +134,11 @@ void TrainReport::Sample(int64_t step, const GptWeights& weights) {
                   {"prompt", config_.log.sample_prompt},
                   {"text", written.text}};
   std::ofstream(run_ / kSamplesFile, std::ios::app) << line.dump() << "\n";
+  if (tensorboard_) {
+    tensorboard_->Text("sample", step, AsCodeBlock(config_.log.sample_prompt + written.text),
+                       WallSeconds());
+    tensorboard_->Flush();
+  }
   progress_.Finish();
   console_.Note(
       fmt::format("--- sample after step {}\n{}", step,
@@ -122,6 +152,12 @@ void TrainReport::Event(const std::string& json_line) {
 
 void TrainReport::End(const TrainResult& result) {
   progress_.Finish();
+  if (result.evaluation) {
+    Record({.step = result.step,
+            .train_eval_loss = result.evaluation->train_loss,
+            .val_loss = result.evaluation->val_loss});
+  }
+  if (tensorboard_) tensorboard_->Flush();
   const std::string model = run_.string();
   if (console_.json()) {
     Json done{{"event", "done"},

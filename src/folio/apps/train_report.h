@@ -11,13 +11,13 @@
 #include "folio/apps/run_config.h"
 #include "folio/infer/generator.h"
 #include "folio/text/tokenizer.h"
+#include "folio/train/tensorboard.h"
 #include "folio/train/trainer.h"
 
 namespace folio {
 
 // Tells what a training run does: the progress line, a note for each evaluation and sample, and
-// with
-// --json an event a line on stdout. Also keeps RUN/samples.jsonl.
+// with --json an event a line on stdout. Also keeps RUN/samples.jsonl and RUN/tensorboard/.
 class TrainReport {
  public:
   // `tokenizer` may be null: then there are no samples. All must outlive the report.
@@ -36,12 +36,14 @@ class TrainReport {
   void Evaluated(int64_t step, const Evaluation& evaluation);
   void Sample(int64_t step, const GptWeights& weights);
   void Event(const std::string& json_line);
+  void Record(const StepMetrics& metrics);
 
   Console& console_;
   const RunConfig& config_;
   std::filesystem::path run_;
   Backend& backend_;
   const Tokenizer* tokenizer_;
+  std::optional<TensorBoardWriter> tensorboard_;
   Progress progress_;
   RateMeter rate_;
   double mean_loss_ = 0, mean_weight_ = 0;

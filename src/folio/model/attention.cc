@@ -1,5 +1,7 @@
 #include "folio/model/attention.h"
 
+#include "folio/tensor/plan.h"
+
 namespace folio {
 
 void AttentionSublayerForward(const PassContext& pass, int64_t layer, const BlockParams& params,
@@ -7,22 +9,41 @@ void AttentionSublayerForward(const PassContext& pass, int64_t layer, const Bloc
   const int64_t B = pass.B, T = pass.T, C = pass.config.n_embd;
   pass.backend.Run(LinearForward{
       .x = x, .weight = params.c_attn.weight, .bias = params.c_attn.bias, .out = acts.qkv});
+  pass.Show(TracePoint::kQkv, layer, acts.qkv);
   const Tensor& keys = acts.past ? acts.past : acts.qkv;
   const int64_t S = acts.past ? acts.past.dim(0) : T;
-  pass.backend.Run(AttentionForward{
-      .q = SequenceView(acts.qkv, B, T, 0, C),
-      .k = SequenceView(keys, B, S, C, C),
-      .v = SequenceView(keys, B, S, 2 * C, C),
-      .key_mask = pass.key_mask,
-      .out = SequenceView(acts.attn, B, T, 0, C),
-      .lse = acts.lse,
-      .probs = pass.trace ? pass.trace->attn[static_cast<size_t>(layer)] : Tensor(),
-      .H = pass.config.n_head,
-      .dropout = pass.BlockDropout(layer, DropoutPlace::kAttention)});
+  pass.backend.Run(AttentionForward{.q = SequenceView(acts.qkv, B, T, 0, C),
+                                    .k = SequenceView(keys, B, S, C, C),
+                                    .v = SequenceView(keys, B, S, 2 * C, C),
+                                    .key_mask = pass.key_mask,
+                                    .out = SequenceView(acts.attn, B, T, 0, C),
+                                    .lse = acts.lse,
+                                    .H = pass.config.n_head,
+                                    .dropout = pass.BlockDropout(layer, DropoutPlace::kAttention)});
+  pass.Show(TracePoint::kHeads, layer, acts.attn);
   pass.backend.Run(LinearForward{.x = acts.attn,
                                  .weight = params.attn_c_proj.weight,
                                  .bias = params.attn_c_proj.bias,
                                  .out = out});
+  pass.Show(TracePoint::kAttention, layer, out);
+}
+
+void AttentionProbabilities(Backend& backend, const SequenceView& q, const SequenceView& k,
+                            const Tensor& probs) {
+  const int64_t H = probs.dim(1);
+  MemoryPlan plan;
+  const MemoryPlan::Id out = plan.Add("out", q.dtype, {q.B * q.T, q.C});
+  const MemoryPlan::Id lse = plan.Add("lse", q.dtype, {q.B, H, q.T});
+  plan.Place();
+  const Arena arena(plan);
+  // The weights do not depend on the values.
+  backend.Run(AttentionForward{.q = q,
+                               .k = k,
+                               .v = k,
+                               .out = SequenceView(arena.Get(plan, out), q.B, q.T, 0, q.C),
+                               .lse = arena.Get(plan, lse),
+                               .probs = probs,
+                               .H = H});
 }
 
 void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const BlockParams& params,

@@ -25,25 +25,31 @@ Tensor BlockOutput(const GptConfig& config, const BlockActivations& acts) {
 void BlockForward(const PassContext& pass, int64_t layer, const BlockParams& params,
                   const BlockActivations& acts, const Tensor& x, const Tensor& branch) {
   const bool pre = pass.config.pre_norm();
-  if (pre) NormForward(pass, params.ln_1, x, acts.norm_1);
+  const auto norm_1 = [&](const Tensor& from) {
+    NormForward(pass, params.ln_1, from, acts.norm_1);
+    pass.Show(TracePoint::kNorm1, layer, acts.norm_1.out);
+  };
+  const auto norm_2 = [&](const Tensor& from) {
+    NormForward(pass, params.ln_2, from, acts.norm_2);
+    pass.Show(TracePoint::kNorm2, layer, acts.norm_2.out);
+  };
+  if (pre) norm_1(x);
   AttentionSublayerForward(pass, layer, params, acts, pre ? acts.norm_1.out : x, branch);
   pass.backend.Run(
       ResidualForward{.residual = x,
                       .x = branch,
                       .out = acts.sum_1,
                       .dropout = pass.BlockDropout(layer, DropoutPlace::kAttentionResidual)});
-  if (pre) {
-    NormForward(pass, params.ln_2, acts.sum_1, acts.norm_2);
-  } else {
-    NormForward(pass, params.ln_1, acts.sum_1, acts.norm_1);
-  }
-  MlpSublayerForward(pass, params, acts, pre ? acts.norm_2.out : acts.norm_1.out, branch);
+  pass.Show(TracePoint::kMiddle, layer, acts.sum_1);
+  pre ? norm_2(acts.sum_1) : norm_1(acts.sum_1);
+  MlpSublayerForward(pass, layer, params, acts, pre ? acts.norm_2.out : acts.norm_1.out, branch);
   pass.backend.Run(
       ResidualForward{.residual = pre ? acts.sum_1 : acts.norm_1.out,
                       .x = branch,
                       .out = acts.sum_2,
                       .dropout = pass.BlockDropout(layer, DropoutPlace::kMlpResidual)});
-  if (!pre) NormForward(pass, params.ln_2, acts.sum_2, acts.norm_2);
+  if (!pre) norm_2(acts.sum_2);
+  pass.Show(TracePoint::kOutput, layer, BlockOutput(pass.config, acts));
 }
 
 void BlockBackward(const PassContext& pass, int64_t layer, const BlockParams& params,

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "folio/backend/backend.h"
 #include "folio/model/config.h"
+#include "folio/model/trace.h"
 
 namespace folio {
 
@@ -20,12 +20,6 @@ struct DropoutContext {
 // Where a dropout sits in the model.
 enum class DropoutPlace : uint64_t { kAttention = 0, kAttentionResidual = 1, kMlpResidual = 2 };
 
-// If given, a forward pass leaves copies of its insides here; the tensors are the caller's.
-struct GptTrace {
-  std::vector<Tensor> attn;    // per layer (B,H,T,T), the weights after softmax
-  std::vector<Tensor> hidden;  // per layer (B,T,C), the stream after the block
-};
-
 // What the sublayers of a pass share.
 struct PassContext {
   Backend& backend;
@@ -33,9 +27,13 @@ struct PassContext {
   int64_t B = 0, T = 0;
   Tensor key_mask = {};  // (B,T) u8, optional: keys that may be attended to
   DropoutContext dropout = {};
-  GptTrace* trace = nullptr;
+  TraceSink* trace = nullptr;
 
   int64_t N() const { return B * T; }
+  // Shows `x` to whoever looks.
+  void Show(TracePoint point, int64_t layer, const Tensor& x) const {
+    if (trace != nullptr) trace->Take(point, layer, x);
+  }
 
   // `rows_per_sequence`: rows that one sequence has in the array that is dropped from.
   Dropout DropoutAt(double p, uint64_t place, int64_t rows_per_sequence) const;

@@ -1,8 +1,5 @@
 #include "folio/model/gpt.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "folio/model/block.h"
 #include "folio/model/head.h"
 #include "folio/model/norm.h"
@@ -46,15 +43,13 @@ void GptPass::Forward(const GptParams& params, std::span<const int32_t> ids,
   if (const Dropout drop = pass_.EmbeddingDropout(); drop.active()) {
     pass_.backend.Run(ResidualForward{.x = acts_.embedded, .out = acts_.embedded, .dropout = drop});
   }
+  pass_.Show(TracePoint::kEmbedded, 0, acts_.embedded);
   for (size_t l = 0; l < acts_.h.size(); ++l) {
     BlockForward(pass_, static_cast<int64_t>(l), params.h[l], acts_.h[l], BlockInput(l),
                  acts_.branch);
-    if (pass_.trace) {
-      const Tensor out = BlockOutput(config_, acts_.h[l]);
-      std::memcpy(pass_.trace->hidden[l].raw(), out.raw(), out.bytes());
-    }
   }
   NormForward(pass_, params.ln_f, BlockInput(acts_.h.size()), acts_.norm_f);
+  pass_.Show(TracePoint::kFinal, 0, acts_.norm_f.out);
 }
 
 void GptPass::Logits(const GptParams& params, int64_t begin, int64_t end, const Tensor& out) {

@@ -29,8 +29,8 @@ class GptPass {
 
   // Keys that may be attended to, (B,T) u8, for the passes to come; empty for all.
   void set_key_mask(Tensor key_mask) { pass_.key_mask = key_mask; }
-  // Where the passes to come leave copies of their insides; null for nowhere.
-  void set_trace(GptTrace* trace) { pass_.trace = trace; }
+  // Who is shown the insides of the passes to come; null for nobody.
+  void set_trace(TraceSink* trace) { pass_.trace = trace; }
 
   // Runs the model on ids (B*T, each in [0,V)) up to the final LayerNorm.
   void Forward(const GptParams& params, std::span<const int32_t> ids, DropoutContext dropout = {});

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <sstream>
+#include <string>
 
 #include "folio/model/test_models.h"
 
@@ -52,6 +54,52 @@ TEST_F(Gpt, LossIsMinusTheLogarithmOfTheTargetsProbability) {
     total += losses[n];
   }
   EXPECT_NEAR(pass.Loss(weights_.params(), targets_), total, 1e-12);
+}
+
+struct Recorder : TraceSink {
+  void Take(TracePoint point, int64_t layer, const Tensor& x) override {
+    seen.push_back(std::string(TracePointName(point)) + " " + std::to_string(layer));
+    shapes.push_back(x.shape());
+  }
+  std::vector<std::string> seen;
+  std::vector<Shape> shapes;
+};
+
+TEST_F(Gpt, ShowsEachPlaceOnceInTheOrderOfThePass) {
+  const auto layer = [](const std::string& points) {
+    std::vector<std::string> out = {"embedded 0"};
+    for (const char* l : {"0", "1"}) {
+      std::istringstream names(points);
+      for (std::string name; names >> name;) out.push_back(name + " " + l);
+    }
+    out.push_back("final 0");
+    return out;
+  };
+  Recorder pre, post;
+  GptPass pass = Pass(PassKind::kForward);
+  pass.set_trace(&pre);
+  pass.Forward(weights_.params(), ids_);
+  EXPECT_EQ(pre.seen, layer("ln_1 qkv heads attention middle ln_2 up activated mlp output"));
+  const std::vector<Shape> shapes = {{8, 6}, {8, 6},  {8, 18}, {8, 6}, {8, 6}, {8, 6},
+                                     {8, 6}, {8, 24}, {8, 24}, {8, 6}, {8, 6}};
+  EXPECT_EQ(std::vector<Shape>(pre.shapes.begin(), pre.shapes.begin() + 11), shapes);
+  config_.norm_position = "post";
+  GptPass other = Pass(PassKind::kForward);
+  other.set_trace(&post);
+  other.Forward(weights_.params(), ids_);
+  EXPECT_EQ(post.seen, layer("qkv heads attention middle ln_1 up activated mlp ln_2 output"));
+}
+
+TEST_F(Gpt, BeingLookedAtChangesNothing) {
+  GptPass pass = Pass(PassKind::kTraining);
+  const std::vector<double> before = Losses(pass, ids_);
+  Recorder recorder;
+  pass.set_trace(&recorder);
+  EXPECT_EQ(Losses(pass, ids_), before);
+  EXPECT_EQ(recorder.seen.size(), 22u);
+  pass.set_trace(nullptr);
+  EXPECT_EQ(Losses(pass, ids_), before);
+  EXPECT_EQ(recorder.seen.size(), 22u);
 }
 
 TEST_F(Gpt, NoTokenSeesWhatFollowsIt) {

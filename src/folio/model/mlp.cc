@@ -2,16 +2,19 @@
 
 namespace folio {
 
-void MlpSublayerForward(const PassContext& pass, const BlockParams& params,
+void MlpSublayerForward(const PassContext& pass, int64_t layer, const BlockParams& params,
                         const BlockActivations& acts, const Tensor& x, const Tensor& out) {
   pass.backend.Run(LinearForward{
       .x = x, .weight = params.c_fc.weight, .bias = params.c_fc.bias, .out = acts.fc});
+  pass.Show(TracePoint::kUp, layer, acts.fc);
   pass.backend.Run(
       ActivationForward{.kind = pass.config.activation(), .x = acts.fc, .out = acts.act});
+  pass.Show(TracePoint::kActivated, layer, acts.act);
   pass.backend.Run(LinearForward{.x = acts.act,
                                  .weight = params.mlp_c_proj.weight,
                                  .bias = params.mlp_c_proj.bias,
                                  .out = out});
+  pass.Show(TracePoint::kMlp, layer, out);
 }
 
 void MlpSublayerBackward(const PassContext& pass, const BlockParams& params,

@@ -8,7 +8,7 @@ namespace folio {
 
 // The feed-forward sublayer: out = c_proj(activation(c_fc(x))). x and out are (N,C); out is before
 // dropout.
-void MlpSublayerForward(const PassContext& pass, const BlockParams& params,
+void MlpSublayerForward(const PassContext& pass, int64_t layer, const BlockParams& params,
                         const BlockActivations& acts, const Tensor& x, const Tensor& out);
 
 // d_out (N,C) is the gradient of out. d_x (N,C) gets that of x, added to what is there if

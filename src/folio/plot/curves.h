@@ -13,6 +13,7 @@ struct Series {
   std::vector<double> x = {}, y = {};
   bool faint = false;   // in the background: raw values behind a mean
   bool dashed = false;  // a goal, a baseline
+  int colour = -1;      // lines with the same one look alike; their place in the list if negative
 };
 
 struct CurvesOptions {

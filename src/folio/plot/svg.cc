@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdint>
 
 #include "folio/base/check.h"
+#include "folio/plot/characters.h"
 
 namespace folio {
 namespace {
@@ -22,51 +22,19 @@ constexpr std::string_view kStyle = R"(
 .folio-plot .s0{stroke:#0072b2}.folio-plot .s1{stroke:#d55e00}.folio-plot .s2{stroke:#009e73}
 .folio-plot .s3{stroke:#e69f00}.folio-plot .s4{stroke:#cc79a7}.folio-plot .s5{stroke:#56b4e9}
 .folio-plot .s6{stroke:#1b1b1b}
+.folio-plot .plus{fill:#08407a}.folio-plot .minus{fill:#802d00}.folio-plot .off{fill:#b9bcc1}
+.folio-plot .on-pale{fill:#000}.folio-plot .on-full{fill:#fff}
+.folio-plot .frame{fill:none;stroke:#9a9a9a}.folio-plot .hatch{stroke:#c4c7cb}
 @media (prefers-color-scheme:dark){
 .folio-plot .page{fill:#16181c}.folio-plot .ink{fill:#ececec}.folio-plot .muted{fill:#a9adb3}
 .folio-plot .grid{stroke:#2b2f36}.folio-plot .axis{stroke:#646a73}
 .folio-plot .s0{stroke:#3d9fdc}.folio-plot .s1{stroke:#f07f2e}.folio-plot .s2{stroke:#22bb92}
 .folio-plot .s6{stroke:#ececec}
+.folio-plot .plus{fill:#40a2e0}.folio-plot .minus{fill:#f07f2e}.folio-plot .off{fill:#565c65}
+.folio-plot .on-pale{fill:#fff}.folio-plot .on-full{fill:#000}
+.folio-plot .frame{stroke:#646a73}.folio-plot .hatch{stroke:#454b54}
 }
 )";
-
-// One character at the front of `text`.
-struct Character {
-  size_t bytes = 1;
-  uint32_t code = 0;
-  bool valid = false;
-};
-
-Character FirstCharacter(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return {1, lead, true};
-  const size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || bytes > text.size()) return {};
-  uint32_t code = lead & (0x7Fu >> bytes);
-  for (size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3F);
-  }
-  static constexpr uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xD800 && code < 0xE000;
-  if (code < kSmallest[bytes] || code > 0x10FFFF || surrogate) return {};
-  return {bytes, code, true};
-}
-
-bool AllowedInXml(uint32_t code) {
-  return (code >= 0x20 || code == '\t' || code == '\n' || code == '\r') && code != 0xFFFE &&
-         code != 0xFFFF;
-}
-
-// In units of the font size, as in the wider ones of the system fonts.
-double CharacterWidth(const Character& character) {
-  if (character.code >= 0x1100) return 1.0;  // ideographs and symbols
-  const char ascii = character.code < 0x80 ? static_cast<char>(character.code) : 'n';
-  if (std::string_view("mwMW@%").find(ascii) != std::string_view::npos) return 1.0;
-  if (std::string_view(" .,:;'!|()[]ijlftrI-").find(ascii) != std::string_view::npos) return 0.42;
-  return ascii >= 'A' && ascii <= 'Z' ? 0.78 : 0.64;
-}
 
 }  // namespace
 
@@ -83,7 +51,7 @@ std::string XmlEscape(std::string_view text) {
   std::string escaped;
   while (!text.empty()) {
     const Character character = FirstCharacter(text);
-    if (!character.valid || !AllowedInXml(character.code)) {
+    if (!Printable(character)) {
       escaped += kReplacement;
     } else if (character.code == '&') {
       escaped += "&amp;";
@@ -143,6 +111,10 @@ void SvgWriter::Text(std::string_view text, SvgAttributes attributes) {
   out_ += "</text>\n";
 }
 
+void SvgWriter::Tooltip(std::string_view text) {
+  out_ += fmt::format("<title>{}</title>\n", XmlEscape(text));
+}
+
 std::string SvgWriter::Finish() && {
   FOLIO_CHECK(open_.size() == 1, "an element was left open");
   Close();
@@ -160,7 +132,8 @@ double TextWidth(std::string_view text, double font_size) {
 }
 
 std::string FitText(std::string_view text, double font_size, double width) {
-  if (TextWidth(text, font_size) <= width) return std::string(text);
+  constexpr double kRounding = 1e-6;  // of a width that was computed from this very text
+  if (TextWidth(text, font_size) <= width + kRounding) return std::string(text);
   double left = width - TextWidth(kEllipsis, font_size);
   size_t end = 0;
   while (end < text.size()) {
@@ -170,6 +143,30 @@ std::string FitText(std::string_view text, double font_size, double width) {
     end += character.bytes;
   }
   return std::string(text.substr(0, end)) + std::string(kEllipsis);
+}
+
+std::vector<std::string> WrapText(std::string_view text, double font_size, double width,
+                                  size_t max_lines) {
+  FOLIO_CHECK(max_lines >= 1, "no line to write on");
+  std::vector<std::string> lines;
+  const double space = TextWidth(" ", font_size);
+  double used = 0;
+  for (size_t at = 0; (at = text.find_first_not_of(" \n\t", at)) != std::string_view::npos;) {
+    const std::string_view word = text.substr(at, text.find_first_of(" \n\t", at) - at);
+    at += word.size();
+    const double needed = TextWidth(word, font_size);
+    const bool fits = !lines.empty() && used + space + needed <= width;
+    if (fits || lines.size() == max_lines) {
+      lines.back() += ' ';
+      lines.back() += word;
+      used += space + needed;
+    } else {
+      lines.emplace_back(word);
+      used = needed;
+    }
+  }
+  for (std::string& line : lines) line = FitText(line, font_size, width);
+  return lines;
 }
 
 }  // namespace folio

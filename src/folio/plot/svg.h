@@ -31,7 +31,9 @@ using SvgAttributes = std::initializer_list<SvgAttribute>;
 inline constexpr int kSeriesColours = 7;
 
 // Writes one SVG document that follows the reader's light or dark mode and uses system fonts. Other
-// classes: "ink", "muted" (text), "grid" and "axis" (lines).
+// classes: "ink", "muted" (text), "grid", "axis" and "hatch" (lines), "frame" (an outline), "off"
+// (a grey area); "plus" and "minus", the areas of colour.h, with "on-pale" and "on-full", text on
+// them.
 class SvgWriter {
  public:
   // `title` is what a screen reader says.
@@ -41,6 +43,9 @@ class SvgWriter {
   void Close();  // the innermost open element
   void Element(std::string_view tag, SvgAttributes attributes);
   void Text(std::string_view text, SvgAttributes attributes);
+
+  // What a reader sees when the pointer rests on the open element.
+  void Tooltip(std::string_view text);
 
   // Closes the document. REQUIRES: every Open had its Close.
   std::string Finish() &&;
@@ -57,5 +62,10 @@ double TextWidth(std::string_view text, double font_size);
 
 // `text`, cut to `width` with an ellipsis if it is wider.
 std::string FitText(std::string_view text, double font_size, double width);
+
+// `text` in lines of at most `width`, broken at spaces. What `max_lines` do not hold, and words
+// wider than a line, are cut. REQUIRES: max_lines >= 1.
+std::vector<std::string> WrapText(std::string_view text, double font_size, double width,
+                                  size_t max_lines);
 
 }  // namespace folio

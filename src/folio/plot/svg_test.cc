@@ -30,6 +30,7 @@ TEST(XmlEscape, ReplacesWhatXmlForbids) {
   const std::string mark = "\xEF\xBF\xBD";
   EXPECT_EQ(XmlEscape(std::string_view("a\0b\x1b", 4)), "a" + mark + "b" + mark);
   EXPECT_EQ(XmlEscape("\xff"), mark);
+  EXPECT_EQ(XmlEscape("\x7f\xC2\x9F"), mark + mark);
   EXPECT_EQ(XmlEscape("\xC3"), mark);                                   // cut off
   EXPECT_EQ(XmlEscape("\xC0\xAF"), mark + mark);                        // overlong
   EXPECT_EQ(XmlEscape("\xE0\x80\x80"), mark + mark + mark);             // overlong
@@ -66,6 +67,25 @@ TEST(FitText, CutsWholeCharacters) {
     EXPECT_EQ((fitted.size() - 3) % 2, 0u);
     EXPECT_LE(TextWidth(fitted, 12), std::max(width, 12.0));
   }
+}
+
+TEST(WrapText, BreaksAtSpacesAndCutsWhatIsLeft) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(WrapText("one two  three", 12, 1000, 3), Lines{"one two three"});
+  EXPECT_EQ(WrapText("one two three", 12, TextWidth("one two", 12), 3),
+            (Lines{"one two", "three"}));
+  EXPECT_EQ(WrapText("", 12, 100, 3), Lines{});
+  EXPECT_EQ(WrapText(" \n", 12, 100, 3), Lines{});
+  const Lines lines = WrapText("aaaa bbbb cccccccccccccccccc dddd eeee", 12, 60, 3);
+  ASSERT_EQ(lines.size(), 3u);
+  for (const std::string& line : lines) EXPECT_LE(TextWidth(line, 12), 60);
+  EXPECT_TRUE(lines[2].ends_with("\xE2\x80\xA6"));
+}
+
+TEST(TextWidth, KnowsWideCharacters) {
+  EXPECT_GT(TextWidth("\xF0\x9F\x98\x80", 10), TextWidth("\xE4\xBD\xA0", 10));
+  EXPECT_GT(TextWidth("\xE4\xBD\xA0", 10), TextWidth("n", 10));
+  EXPECT_GT(TextWidth("\xff", 10), TextWidth("n", 10));  // drawn as U+FFFD
 }
 
 }  // namespace

@@ -76,6 +76,9 @@ std::vector<Field> LogConfig::Fields() {
       Field{"sample_prompt", &sample_prompt,
             "how a sample begins; empty starts from the end-of-text "
             "token, or from a line break"},
+      Field{"tensorboard", &tensorboard,
+            "write RUN/tensorboard/, event files that TensorBoard reads"}
+          .WithFlag("--tensorboard"),
   };
 }
 

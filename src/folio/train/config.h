@@ -50,6 +50,7 @@ struct LogConfig {
   int64_t sample_every = 0;  // steps between samples; 0 for none
   int64_t sample_tokens = 100;
   std::string sample_prompt = "";
+  bool tensorboard = false;
 
   std::vector<Field> Fields();
 };

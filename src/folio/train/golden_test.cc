@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "folio/io/safetensors.h"
+#include "folio/model/attention.h"
 #include "folio/model/checkpoint.h"
 #include "folio/train/learner.h"
 
@@ -44,6 +45,27 @@ void ExpectClose(const std::string& what, std::span<const float> found,
 std::span<const float> Floats(const Tensor& x) {
   return {x.data<float>(), static_cast<size_t>(x.count())};
 }
+
+// Keeps each layer's attention weights (B,H,T,T) and the stream after it (B,T,C).
+class Insides : public TraceSink {
+ public:
+  Insides(Backend& backend, int64_t B, int64_t H) : backend_(backend), B_(B), H_(H) {}
+
+  void Take(TracePoint point, int64_t, const Tensor& x) override {
+    if (point == TracePoint::kOutput) hidden.push_back({Floats(x).begin(), Floats(x).end()});
+    if (point != TracePoint::kQkv) return;
+    const int64_t T = x.dim(0) / B_, C = x.dim(1) / 3;
+    attn.emplace_back(B_ * H_ * T * T);
+    AttentionProbabilities(backend_, SequenceView(x, B_, T, 0, C), SequenceView(x, B_, T, C, C),
+                           Tensor(attn.back().data(), {B_, H_, T, T}));
+  }
+
+  std::vector<std::vector<float>> attn, hidden;
+
+ private:
+  Backend& backend_;
+  int64_t B_, H_;
+};
 
 class GoldenModel : public testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
@@ -85,27 +107,21 @@ class GoldenModel : public testing::TestWithParam<std::tuple<std::string, std::s
 
 TEST_P(GoldenModel, ForwardAndGradients) {
   const GptConfig& config = weights_->config();
-  std::vector<std::vector<float>> attn, hidden;
-  GptTrace trace;
-  for (int64_t l = 0; l < config.n_layer; ++l) {
-    attn.emplace_back(B_ * config.n_head * T_ * T_);
-    hidden.emplace_back(B_ * T_ * config.n_embd);
-  }
-  for (size_t l = 0; l < attn.size(); ++l) {
-    trace.attn.emplace_back(attn[l].data(), Shape{B_, config.n_head, T_, T_});
-    trace.hidden.emplace_back(hidden[l].data(), Shape{B_, T_, config.n_embd});
-  }
-  learner_->pass().set_trace(&trace);
+  Insides insides(*backend_, B_, config.n_head);
+  learner_->pass().set_trace(&insides);
   const double loss = Accumulate(0);
   EXPECT_NEAR(loss, expected_->ReadAs<double>("loss")[0], kForwardBound * loss);
   std::vector<float> logits(static_cast<size_t>(B_ * T_ * config.vocab_size));
   learner_->pass().Logits(weights_->params(), 0, B_ * T_,
                           Tensor(logits.data(), {B_ * T_, config.vocab_size}));
   ExpectClose("logits", logits, expected_->ReadAs<double>("logits"), kForwardBound);
-  for (size_t l = 0; l < attn.size(); ++l) {
+  ASSERT_EQ(insides.attn.size(), static_cast<size_t>(config.n_layer));
+  ASSERT_EQ(insides.hidden.size(), static_cast<size_t>(config.n_layer));
+  for (size_t l = 0; l < insides.attn.size(); ++l) {
     const std::string n = std::to_string(l);
-    ExpectClose("attn " + n, attn[l], expected_->ReadAs<double>("trace.attn." + n), kForwardBound);
-    ExpectClose("hidden " + n, hidden[l], expected_->ReadAs<double>("trace.hidden." + n),
+    ExpectClose("attn " + n, insides.attn[l], expected_->ReadAs<double>("trace.attn." + n),
+                kForwardBound);
+    ExpectClose("hidden " + n, insides.hidden[l], expected_->ReadAs<double>("trace.hidden." + n),
                 kForwardBound);
   }
   for (const ParamInfo& info : weights_->table().params()) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <string>
 
 #include "folio/base/error.h"
@@ -19,6 +20,15 @@ Json Number(double value) {
   if (value != value) return "nan";
   if (value - value != 0) return value > 0 ? "inf" : "-inf";
   return value;
+}
+
+std::optional<double> NumberOf(const Json& json) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (json.is_number()) return json.get<double>();
+  if (json == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (json == "inf") return kInfinity;
+  if (json == "-inf") return -kInfinity;
+  return std::nullopt;
 }
 
 std::string ToLine(const StepMetrics& m) {
@@ -42,8 +52,8 @@ StepMetrics FromLine(const std::string& line, const std::string& where) {
   const Json json = ParseJson(line, where);
   StepMetrics m;
   const auto get = [&](const char* key) -> std::optional<double> {
-    if (!json.contains(key) || !json[key].is_number()) return std::nullopt;
-    return json[key].get<double>();
+    if (!json.contains(key)) return std::nullopt;
+    return NumberOf(json[key]);
   };
   if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) {
     throw InputError(where + ": not a line of metrics", "it has no integer \"step\"");
@@ -52,7 +62,9 @@ StepMetrics FromLine(const std::string& line, const std::string& where) {
   m.loss = get("loss");
   m.lr = get("lr");
   m.grad_norm = get("grad_norm");
-  m.tokens = static_cast<int64_t>(get("tokens").value_or(0));
+  m.tokens = json.contains("tokens") && json["tokens"].is_number_integer()
+                 ? json["tokens"].get<int64_t>()
+                 : 0;
   m.tokens_per_second = get("tokens_per_second");
   m.seconds = get("seconds").value_or(0);
   m.train_eval_loss = get("train_eval_loss");

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+#include "folio/apps/console.h"
+#include "folio/plot/heatmap.h"
+
+namespace folio {
+
+// Writes a figure where it was asked for, with the directories on the way, and says so on stderr.
+void WriteFigure(Console& console, const std::filesystem::path& path, std::string_view svg);
+
+// How many of a map's cells, each way, one cell of a map of at most `most` rows and columns stands
+// for; at least 1.
+int64_t PoolingStep(const Heatmap& map, int64_t most);
+// The map in cells of step x step, each the largest of what it stands for (masked where all of it
+// is), so that single strong cells stay. Labels are left out unless step is 1.
+Heatmap Pooled(const Heatmap& map, int64_t step);
+
+}  // namespace folio

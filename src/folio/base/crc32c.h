@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace folio {
+
+// CRC-32C: Castagnoli's polynomial 0x1EDC6F41, reflected, as in RFC 3720, appendix B.4.
+uint32_t Crc32c(std::string_view bytes);
+
+}  // namespace folio

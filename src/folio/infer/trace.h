@@ -1,0 +1,69 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "folio/model/gpt.h"
+#include "folio/model/trace.h"
+
+namespace folio {
+
+// One head's attention over the traced tokens.
+struct HeadTrace {
+  int64_t T = 0, D = 0;
+  std::vector<float> q = {}, k = {}, v = {};  // (T,D)
+  std::vector<float> scores = {};             // (T,T), divided by sqrt(D), before the mask
+  std::vector<float> weights = {};            // (T,T), 0 for keys after the query
+  std::vector<float> context = {};            // (T,D)
+};
+
+// One text's way through a model, kept to be looked at: what `folio inspect`, `folio explain`, the
+// figures and the web page are fed from. Attention weights are not kept (H*T*T numbers a layer):
+// each head's are made again from its queries and keys when asked for.
+class Trace {
+ public:
+  // Runs the model on ids (1 to n_positions of them, each in [0,V)) and keeps `points`. kQkv is
+  // needed for Head, kEmbedded and kOutput for the logit lens, kOutput for token scores. `backend`
+  // and `weights` (float32) must outlive it. Throws a kResource Error if memory does not suffice.
+  Trace(Backend& backend, const GptWeights& weights, std::span<const int32_t> ids,
+        std::span<const TracePoint> points);
+  Trace(const Trace&) = delete;
+
+  static std::vector<TracePoint> AllPoints();
+
+  int64_t T() const { return static_cast<int64_t>(ids_.size()); }
+  std::span<const int32_t> ids() const { return ids_; }
+  const GptWeights& weights() const { return weights_; }
+  const GptConfig& config() const { return weights_.config(); }
+  Backend& backend() const { return backend_; }
+
+  bool Has(TracePoint point) const { return !Kept(point).empty(); }
+  // (T, width), float32. REQUIRES: the point was asked for.
+  Tensor At(TracePoint point, int64_t layer = 0) const;
+  // The stream before block `layer`, for layer = L after the last: (T,C). REQUIRES: kEmbedded for
+  // layer 0, kOutput for the others.
+  Tensor Stream(int64_t layer) const;
+  HeadTrace Head(int64_t layer, int64_t head) const;
+  // Only the weights, into (T,T).
+  void HeadWeights(int64_t layer, int64_t head, std::span<float> weights) const;
+  // Logits of rows [begin, end) of `stream` (any number of rows, C), as if it were the last
+  // block's: through ln_f and the head, into out (end - begin, V).
+  void Logits(const Tensor& stream, int64_t begin, int64_t end, const Tensor& out) const;
+
+ private:
+  class Keeper;
+
+  const std::vector<Tensor>& Kept(TracePoint point) const {
+    return kept_[static_cast<size_t>(point)];
+  }
+
+  Backend& backend_;
+  const GptWeights& weights_;
+  std::vector<int32_t> ids_;
+  Arena arena_;
+  std::array<std::vector<Tensor>, kTracePoints> kept_;  // by layer; empty if not asked for
+};
+
+}  // namespace folio

@@ -1,0 +1,112 @@
+#include "folio/plot/bars.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "folio/plot/heading.h"
+#include "folio/plot/svg.h"
+
+namespace folio {
+namespace {
+
+constexpr double kFont = 12, kRow = 22, kBar = 14, kGap = 8;
+constexpr double kMostLabel = 0.35, kMostNote = 0.25;  // of the width
+constexpr double kLeastPlot = 60, kLeastWidth = 240;
+
+std::string NoteOf(const Bar& bar) {
+  if (!bar.note.empty()) return bar.note;
+  if (!std::isfinite(bar.value)) return "not finite";
+  const std::string digits = fmt::format("{:.4g}", std::abs(bar.value));
+  return bar.value < 0 ? "\xE2\x88\x92" + digits : digits;
+}
+
+// The bars lie between `left` and `right`, 0 at `zero`.
+struct Layout {
+  double label_width = 0, note_width = 0;
+  double left = 0, right = 0, zero = 0;
+  double extent = 0;  // half of the values between left and right; 0 if there are none
+
+  double Pixel(double value) const {
+    if (extent == 0) return zero;
+    return std::clamp(zero + value / 2 / extent * (right - left), left, right);
+  }
+};
+
+Layout LayOut(std::span<const Bar> bars, const BarsOptions& options) {
+  Layout at;
+  double least = 0, most = 0, notes_left = 0;
+  for (const Bar& bar : bars) {
+    at.label_width = std::max(at.label_width, TextWidth(bar.label, kFont));
+    at.note_width = std::max(at.note_width, TextWidth(NoteOf(bar), kFont));
+    if (!std::isfinite(bar.value)) continue;
+    least = std::min(least, bar.value);
+    most = std::max(most, bar.value);
+  }
+  at.label_width = std::min(at.label_width, options.width * kMostLabel);
+  at.note_width = std::min(at.note_width, options.width * kMostNote);
+  if (least < 0) notes_left = at.note_width + kGap;
+  at.left = kFigureMargin + at.label_width + kGap + notes_left;
+  at.right = std::max(options.width - kFigureMargin - kGap - at.note_width, at.left + kLeastPlot);
+  if (options.full > 0) {
+    if (least < 0) least = -options.full;
+    most = options.full;
+  }
+  // Halves, so that the range of the largest doubles is one.
+  at.extent = most / 2 - least / 2;
+  at.zero = at.left;
+  if (at.extent > 0) at.zero -= least / 2 / at.extent * (at.right - at.left);
+  return at;
+}
+
+void DrawBar(SvgWriter& svg, const Bar& bar, const Layout& at, double y) {
+  const double base = y + kRow / 2 + kFont * 0.35;
+  const double value = std::isfinite(bar.value) ? bar.value : 0;
+  const double end = at.Pixel(value);
+  const bool left = value < 0;
+  const char* area = left ? "minus" : "plus";
+  svg.Text(FitText(bar.label, kFont, at.label_width), {{"class", bar.muted ? "muted" : "ink"},
+                                                       {"x", kFigureMargin + at.label_width},
+                                                       {"y", base},
+                                                       {"text-anchor", "end"}});
+  svg.Element("rect", {{"class", bar.muted ? "off" : area},
+                       {"x", std::min(at.zero, end)},
+                       {"y", y + (kRow - kBar) / 2},
+                       {"width", std::abs(end - at.zero)},
+                       {"height", kBar}});
+  svg.Text(FitText(NoteOf(bar), kFont, at.note_width), {{"class", "muted"},
+                                                        {"x", end + (left ? -kGap : kGap)},
+                                                        {"y", base},
+                                                        {"text-anchor", left ? "end" : "start"}});
+}
+
+}  // namespace
+
+std::string BarsSvg(std::span<const Bar> bars, const BarsOptions& options) {
+  BarsOptions sized = options;
+  sized.width = std::max(options.width, kLeastWidth);
+  const Heading heading(options.title, {}, sized.width - 2 * kFigureMargin);
+  const Layout at = LayOut(bars, sized);
+  const double width = std::max(sized.width, at.right + kGap + at.note_width + kFigureMargin);
+  const double top = kFigureMargin + heading.Height();
+  const double rows = static_cast<double>(std::max<size_t>(bars.size(), 1)) * kRow;
+  SvgWriter svg(std::ceil(width), top + rows + kFigureMargin,
+                options.title.empty() ? "bars" : options.title);
+  heading.Draw(svg, kFigureMargin, kFigureMargin);
+  if (bars.empty()) {
+    svg.Text("no data", {{"class", "muted"}, {"x", kFigureMargin}, {"y", top + kRow * 0.7}});
+    return std::move(svg).Finish();
+  }
+  for (size_t i = 0; i < bars.size(); ++i) {
+    DrawBar(svg, bars[i], at, top + static_cast<double>(i) * kRow);
+  }
+  svg.Element(
+      "path",
+      {{"class", "axis"},
+       {"d", fmt::format("M{} {}v{}", SvgNumber(at.zero), SvgNumber(top), SvgNumber(rows))}});
+  return std::move(svg).Finish();
+}
+
+}  // namespace folio

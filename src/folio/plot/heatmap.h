@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace folio {
+
+enum class HeatScale { kLinear, kSqrt, kLog };
+
+// A matrix to be drawn, rows downward. NaN (and infinity) is "masked": hatched.
+struct Heatmap {
+  std::string title = {};    // above it
+  std::string caption = {};  // below the title, smaller
+  int64_t rows = 0, columns = 0;
+  std::vector<float> values = {};                                // (rows, columns)
+  std::vector<std::string> row_labels = {}, column_labels = {};  // none, or one for each
+  std::string row_axis = {}, column_axis = {};                   // "query", "key"
+};
+
+struct HeatmapOptions {
+  // How values (from 0 on) become colour; kLog covers four decades. Signed values are always drawn
+  // linearly, from 0 in two colours.
+  HeatScale scale = HeatScale::kSqrt;
+  bool per_row = false;          // each row's largest value is full colour
+  bool set_first_aside = false;  // rows without their first column, divided by the rest; the mean
+                                 // share that was taken away is stated
+  std::optional<double> full = {};  // the value of full colour; the largest if not
+                                    // given, not positive or not finite
+  bool numbers = true;              // in the cells, where they fit
+};
+
+// What set_first_aside draws: each row without its first column and divided by what is left (a row
+// with nothing left is masked), and the mean share of the first column, row 0 not counted.
+Heatmap WithoutFirstColumn(const Heatmap& map, double* mean_share);
+
+// One map with labels and a colour key, as a complete SVG document. Maps of more than a few
+// thousand cells are drawn as one embedded picture, in which several cells share a pixel where a
+// side has more than 1024 (the largest shade stays), and labels are thinned to those that fit. Zero
+// looks like the page, in light and dark mode. No cells are "no data".
+std::string HeatmapSvg(const Heatmap& map, const HeatmapOptions& options);
+
+// Many small maps in rows of `columns`, each with its title and caption, without labels of their
+// own; one colour key. All with the options' scale; `full` as given or each map's largest. Maps of
+// more than 96 rows or columns are pooled to at most that many: of the cells that become one the
+// largest shade stays.
+std::string HeatmapGridSvg(std::span<const Heatmap> maps, int64_t columns, const std::string& title,
+                           const HeatmapOptions& options);
+
+}  // namespace folio

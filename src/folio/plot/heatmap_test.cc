@@ -1,0 +1,183 @@
+#include "folio/plot/heatmap.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "folio/plot/shades.h"
+
+namespace folio {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+size_t Count(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+Heatmap Map(int64_t rows, int64_t columns, std::vector<float> values) {
+  return {.rows = rows, .columns = columns, .values = std::move(values)};
+}
+
+TEST(WithoutFirstColumn, SharesTheRestAndStatesWhatWasTaken) {
+  double share = -1;
+  Heatmap map = Map(3, 3, {1, kNan, kNan, 0.75F, 0.25F, kNan, 0.5F, 0.125F, 0.375F});
+  map.row_labels = map.column_labels = {"a", "b", "c"};
+  const Heatmap rest = WithoutFirstColumn(map, &share);
+  EXPECT_DOUBLE_EQ(share, 0.625);  // of rows 1 and 2
+  EXPECT_EQ(rest.rows, 3);
+  EXPECT_EQ(rest.columns, 2);
+  EXPECT_EQ(rest.row_labels.size(), 3U);
+  EXPECT_EQ(rest.column_labels, (std::vector<std::string>{"b", "c"}));
+  for (const size_t i : {0, 1, 3}) EXPECT_TRUE(std::isnan(rest.values[i])) << i;
+  EXPECT_EQ(rest.values[2], 1);
+  EXPECT_EQ(rest.values[4], 0.25F);
+  EXPECT_EQ(rest.values[5], 0.75F);
+}
+
+TEST(WithoutFirstColumn, RowsWithNothingLeftAreMasked) {
+  double share = -1;
+  const Heatmap rest = WithoutFirstColumn(Map(3, 2, {0, 0, 1, 0, 0, 0}), &share);
+  EXPECT_EQ(share, 1);  // row 2 has nothing at all and does not count
+  for (const float v : rest.values) EXPECT_TRUE(std::isnan(v));
+  EXPECT_EQ(WithoutFirstColumn(Map(1, 1, {1}), &share).values.size(), 0U);
+  EXPECT_EQ(share, 0);
+}
+
+TEST(ShadesOf, EachRowMayHaveItsOwnFullColour) {
+  const Heatmap map = Map(3, 2, {4, 2, 0.5F, 1, 0, 0});
+  const HeatRange range{HeatScale::kLinear, false, 8};
+  EXPECT_EQ(ShadesOf(map, range, false).values,
+            (std::vector<float>{0.5F, 0.25F, 0.0625F, 0.125F, 0, 0}));
+  EXPECT_EQ(ShadesOf(map, range, true).values, (std::vector<float>{1, 0.5F, 0.5F, 1, 0, 0}));
+}
+
+TEST(Pooled, KeepsTheLargestShadeOfEachBlock) {
+  const Shades shades{.rows = 3,
+                      .columns = 5,
+                      .values = {0.1F, -0.9F, kNan, kNan, 0.3F,  //
+                                 0.2F, 0.3F, kNan, kNan, 0.2F,   //
+                                 kNan, 0.0F, 0.5F, 0.4F, kNan}};
+  const Shades pooled = Pooled(shades, 3);
+  EXPECT_EQ(pooled.rows, 3);  // each side by itself
+  EXPECT_EQ(pooled.columns, 3);
+  EXPECT_EQ(pooled.values[0], -0.9F);
+  EXPECT_TRUE(std::isnan(pooled.values[1]));
+  EXPECT_EQ(pooled.values[2], 0.3F);
+  EXPECT_EQ(pooled.values[6], 0);
+  EXPECT_EQ(pooled.values[7], 0.5F);
+  EXPECT_TRUE(std::isnan(pooled.values[8]));
+  const Shades one = Pooled(shades, 1);
+  EXPECT_EQ(one.values, std::vector<float>{-0.9F});
+}
+
+TEST(HeatmapSvg, CellsAreRectanglesUntilThereAreTooMany) {
+  const std::string small = HeatmapSvg(Map(50, 80, std::vector<float>(4000, 1)), {});
+  EXPECT_EQ(Count(small, "<rect class=\"plus\""), 4000U + 40);  // and the key's
+  EXPECT_EQ(Count(small, "<mask"), 0U);
+  const std::string large = HeatmapSvg(Map(50, 81, std::vector<float>(4050, 1)), {});
+  EXPECT_EQ(Count(large, "<mask"), 1U);
+  EXPECT_EQ(Count(large, "data:image/png;base64,"), 1U);
+  std::vector<float> values(4050, 1);
+  values[3] = -1;
+  values[4] = kNan;
+  EXPECT_EQ(Count(HeatmapSvg(Map(50, 81, values), {}), "<mask"), 3U);
+}
+
+TEST(HeatmapSvg, NumbersStandInCellsThatHoldThem) {
+  const Heatmap map = Map(1, 3, {0.984F, -0.001F, kNan});
+  const std::string svg = HeatmapSvg(map, {});
+  EXPECT_EQ(Count(svg, ">0.98</text>"), 1U);
+  EXPECT_EQ(Count(svg, ">0.00</text>"), 1U);
+  EXPECT_EQ(Count(svg, "nan"), 0U);
+  EXPECT_EQ(Count(HeatmapSvg(map, {.numbers = false}), ">0.98</text>"), 0U);
+  EXPECT_EQ(Count(HeatmapSvg(Map(40, 40, std::vector<float>(1600, 1)), {}), "on-full\""), 0U);
+  // As many digits as the size of the values asks for.
+  EXPECT_EQ(Count(HeatmapSvg(Map(1, 2, {123.4F, -56.7F}), {}),
+                  ">\xE2\x88\x92"
+                  "57</text>"),
+            1U);
+  EXPECT_EQ(Count(HeatmapSvg(Map(1, 1, {0.0123F}), {}), ">0.012</text>"), 1U);
+  EXPECT_EQ(Count(HeatmapSvg(Map(1, 1, {1e9F}), {}), "on-full\""), 0U);
+}
+
+TEST(HeatmapSvg, CellsTellTheirValue) {
+  Heatmap map = Map(1, 2, {0.123456F, 1});
+  map.row_axis = "query";
+  map.row_labels = {"cat"};
+  EXPECT_EQ(Count(HeatmapSvg(map, {}), "<title>query 0 cat, column 0: 0.1235</title>"), 1U);
+}
+
+TEST(HeatmapSvg, LabelsAreThinnedAndTurnedWhereTheyAreClose) {
+  Heatmap map = Map(2, 2, {1, 0, 0, 1});
+  map.row_labels = map.column_labels = {"a", "b"};
+  EXPECT_EQ(Count(HeatmapSvg(map, {}), "rotate(-90)"), 0U);
+  map.column_labels[1] = "wider than a cell";
+  EXPECT_EQ(Count(HeatmapSvg(map, {}), "rotate(-90)"), 2U);
+  map = Map(320, 1, std::vector<float>(320, 1));
+  for (int i = 0; i < 320; ++i) map.row_labels.push_back("name" + std::to_string(i));
+  const std::string svg = HeatmapSvg(map, {.numbers = false});
+  EXPECT_EQ(Count(svg, ">name0</text>"), 1U);
+  EXPECT_EQ(Count(svg, ">name1</text>"), 0U);
+  EXPECT_EQ(Count(svg, ">name10</text>"), 1U);
+  EXPECT_EQ(Count(svg, ">name"), 32U);
+}
+
+TEST(HeatmapSvg, OddMapsAreFigures) {
+  for (const bool aside : {false, true}) {
+    for (const bool per_row : {false, true}) {
+      const HeatmapOptions options{.per_row = per_row, .set_first_aside = aside};
+      for (const Heatmap& map :
+           {Map(0, 0, {}), Map(0, 3, {}), Map(3, 0, {}), Map(1, 1, {1}), Map(2, 2, {0, 0, 0, 0}),
+            Map(2, 2, {kNan, kNan, kNan, kNan}), Map(1, 3, {5, 5, 5}), Map(3, 1, {-1, -1, -1}),
+            Map(1, 2, {INFINITY, -INFINITY}), Map(1, 2, {3.4e38F, -3.4e38F}),
+            Map(1, 2, {1e-45F, 0})}) {
+        const std::string svg = HeatmapSvg(map, options);
+        EXPECT_TRUE(svg.ends_with("</svg>\n"));
+        EXPECT_EQ(HeatmapSvg(map, options), svg);
+        const std::string grid = HeatmapGridSvg(std::span(&map, 1), 3, "", options);
+        EXPECT_TRUE(grid.ends_with("</svg>\n"));
+      }
+    }
+  }
+  EXPECT_EQ(Count(HeatmapSvg(Map(0, 0, {}), {}), "no data"), 1U);
+}
+
+TEST(HeatmapSvg, WrongSizesAreRefused) {
+  EXPECT_DEATH(HeatmapSvg(Map(2, 2, {1, 2, 3}), {}), "do not fill");
+  Heatmap map = Map(1, 2, {1, 2});
+  map.column_labels = {"one"};
+  EXPECT_DEATH(HeatmapSvg(map, {}), "not one label");
+}
+
+TEST(HeatmapGridSvg, OneKeyForAll) {
+  std::vector<Heatmap> maps = {Map(1, 1, {0.5F}), Map(2, 2, {0, 0.25F, kNan, 1})};
+  std::string svg = HeatmapGridSvg(maps, 2, "grid", {});
+  EXPECT_EQ(Count(svg, "share of each map&apos;s largest value") +
+                Count(svg, "share of each map's largest value"),
+            1U);
+  EXPECT_EQ(Count(svg, ">masked</text>"), 1U);
+  svg = HeatmapGridSvg(maps, 2, "grid", {.full = 2});
+  EXPECT_EQ(Count(svg, "largest value"), 0U);
+  EXPECT_EQ(Count(svg, ">2.0</text>"), 1U);
+  EXPECT_EQ(Count(svg, "class=\"minus\""), 0U);
+  maps[0].values[0] = -1;
+  EXPECT_GT(Count(HeatmapGridSvg(maps, 2, "grid", {}), "class=\"minus\""), 0U);
+}
+
+TEST(HeatmapGridSvg, LargeMapsArePooled) {
+  // One bright cell of a map far larger than its place must still be seen.
+  std::vector<float> values(1000 * 1000, 0);
+  const std::string dark = HeatmapGridSvg(std::vector{Map(1000, 1000, values)}, 12, "", {});
+  values[777 * 1000 + 333] = 1;
+  const std::string bright = HeatmapGridSvg(std::vector{Map(1000, 1000, values)}, 12, "", {});
+  EXPECT_EQ(Count(dark, "data:image"), 0U);
+  EXPECT_EQ(Count(bright, "data:image"), 1U);
+  EXPECT_LT(bright.size(), 20000U);
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace folio {
+
+// Markup escaped, control characters and bytes that are not UTF-8 replaced.
+std::string HtmlEscape(std::string_view text);
+
+// One self-contained page that follows the reader's light or dark mode: no script, no font, no file
+// from anywhere. Sections come in the order of the calls.
+class HtmlPage {
+ public:
+  HtmlPage(std::string_view title, std::string_view language = "en");
+
+  void Heading(int level, std::string_view text);  // 1 to 4; gets an anchor
+  void Paragraph(std::string_view text);
+  void Code(std::string_view text);    // preformatted
+  void Html(std::string_view markup);  // as it is: tables
+  // An SVG document of this room, inline, with the ids of its parts made unique.
+  void Figure(std::string_view svg, std::string_view caption = {});
+
+  std::string Finish() &&;
+
+ private:
+  std::string title_, language_, body_;
+  std::vector<std::string> anchors_;
+  int figures_ = 0;
+};
+
+}  // namespace folio

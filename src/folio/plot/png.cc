@@ -1,0 +1,62 @@
+#include "folio/plot/png.h"
+
+#include <fmt/format.h>
+#include <png.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "folio/base/check.h"
+#include "folio/base/error.h"
+
+namespace folio {
+
+std::string GreyPng(std::span<const uint8_t> pixels, int64_t width, int64_t height) {
+  FOLIO_CHECK(width >= 0 && height >= 0 && (width == 0 || height <= INT64_MAX / width) &&
+                  pixels.size() == static_cast<uint64_t>(width * height),
+              "the pixels do not fill the picture");
+  // libpng's simplified interface: its own errors come back as a message, without a jump.
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 4;
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.format = PNG_FORMAT_GRAY;
+  std::string file;
+  png_alloc_size_t bytes = 0;
+  bool written = false;
+  if (width <= kMax && height <= kMax) {
+    image.width = static_cast<png_uint_32>(width);
+    image.height = static_cast<png_uint_32>(height);
+    bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
+    file.resize(bytes);
+    written = png_image_write_to_memory(&image, file.data(), &bytes, 0, pixels.data(),
+                                        static_cast<png_int_32>(width), nullptr) != 0;
+  }
+  if (!written) {
+    const std::string message = image.message;
+    png_image_free(&image);
+    throw RuntimeError(fmt::format("cannot make a picture of {} x {} pixels", width, height),
+                       message.empty() ? "it is too large" : message);
+  }
+  file.resize(bytes);
+  return file;
+}
+
+std::string Base64(std::string_view bytes) {
+  static constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t group = 0;
+    for (size_t j = 0; j < 3; ++j) {
+      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0u);
+    }
+    const size_t digits = std::min<size_t>(bytes.size() - i, 3) + 1;
+    for (size_t j = 0; j < 4; ++j) {
+      text += j < digits ? kDigits[group >> (18 - 6 * j) & 63] : '=';
+    }
+  }
+  return text;
+}
+
+}  // namespace folio

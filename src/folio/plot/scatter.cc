@@ -1,0 +1,219 @@
+#include "folio/plot/scatter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "folio/base/check.h"
+#include "folio/plot/heading.h"
+#include "folio/plot/svg.h"
+#include "folio/plot/ticks.h"
+
+namespace folio {
+namespace {
+
+constexpr double kFont = 11, kAxisFont = 12, kGap = 6, kMostLabel = 140;
+constexpr double kDot = 5, kSmallDot = 3.2;  // diameters
+constexpr size_t kMany = 500;                // points
+constexpr double kLargest = 1e300;           // values beyond are not drawn
+
+// Values to pixels, with some room at both ends.
+struct Axis {
+  double low = 0, high = 1, pixel_low = 0, pixel_high = 1;
+
+  double Pixel(double value) const {
+    return pixel_low + (value - low) / (high - low) * (pixel_high - pixel_low);
+  }
+};
+
+bool Shows(const ScatterPoint& point) {
+  return std::abs(point.x) <= kLargest && std::abs(point.y) <= kLargest;
+}
+
+Axis FitAxis(std::span<const ScatterPoint> points, double ScatterPoint::*coordinate) {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const ScatterPoint& point : points) {
+    if (!Shows(point)) continue;
+    low = std::min(low, point.*coordinate);
+    high = std::max(high, point.*coordinate);
+  }
+  if (low > high) return {};
+  // Values that differ less than a double can tell apart from their neighbours are one.
+  const double least = std::max({std::abs(low), std::abs(high), 1e-290}) * 1e-9;
+  double room = (high - low) * 0.04;
+  if (high - low < least) room = std::max(least, std::abs(high) > 0 ? std::abs(high) * 0.1 : 1);
+  return {.low = low - room, .high = high + room};
+}
+
+// Which small squares of the figure something lies on.
+class Occupancy {
+ public:
+  Occupancy(double width, double height)
+      : columns_(Square(width) + 1), taken_((Square(height) + 1) * columns_) {}
+
+  bool Free(double x, double y, double width, double height) const {
+    bool free = true;
+    Visit(x, y, width, height, [&](size_t i) { free = free && !taken_[i]; });
+    return free;
+  }
+  void Take(double x, double y, double width, double height) {
+    Visit(x, y, width, height, [&](size_t i) { taken_[i] = true; });
+  }
+
+ private:
+  static size_t Square(double pixel) { return static_cast<size_t>(std::max(pixel, 0.0) / 2); }
+
+  template <typename Function>
+  void Visit(double x, double y, double width, double height, Function function) const {
+    const size_t right = std::min(Square(x + width), columns_ - 1);
+    const size_t bottom = std::min(Square(y + height), taken_.size() / columns_ - 1);
+    for (size_t row = Square(y); row <= bottom; ++row) {
+      for (size_t column = Square(x); column <= right; ++column) function(row * columns_ + column);
+    }
+  }
+
+  size_t columns_;
+  std::vector<bool> taken_;
+};
+
+void DrawAxes(SvgWriter& svg, const Axis& x, const Axis& y, const ScatterOptions& options) {
+  std::string lines;
+  for (const Tick& tick : LinearTicks(x.low, x.high, 8)) {
+    const double at = x.Pixel(tick.value);
+    lines +=
+        fmt::format("M{} {}V{}", SvgNumber(at), SvgNumber(y.pixel_low), SvgNumber(y.pixel_high));
+    svg.Text(tick.label, {{"class", "muted"},
+                          {"x", at},
+                          {"y", y.pixel_low + kGap + kFont},
+                          {"font-size", kFont},
+                          {"text-anchor", "middle"}});
+  }
+  for (const Tick& tick : LinearTicks(y.low, y.high, 8)) {
+    const double at = y.Pixel(tick.value);
+    lines +=
+        fmt::format("M{} {}H{}", SvgNumber(x.pixel_low), SvgNumber(at), SvgNumber(x.pixel_high));
+    svg.Text(tick.label, {{"class", "muted"},
+                          {"x", x.pixel_low - kGap},
+                          {"y", at + kFont * 0.35},
+                          {"font-size", kFont},
+                          {"text-anchor", "end"}});
+  }
+  svg.Element("path", {{"class", "grid"}, {"d", lines}});
+  svg.Element("rect", {{"class", "frame"},
+                       {"x", x.pixel_low},
+                       {"y", y.pixel_high},
+                       {"width", x.pixel_high - x.pixel_low},
+                       {"height", y.pixel_low - y.pixel_high}});
+  if (!options.x_label.empty()) {
+    svg.Text(FitText(options.x_label, kAxisFont, x.pixel_high - x.pixel_low),
+             {{"class", "ink"},
+              {"x", (x.pixel_low + x.pixel_high) / 2},
+              {"y", options.height - kFigureMargin},
+              {"font-size", kAxisFont},
+              {"text-anchor", "middle"}});
+  }
+  if (!options.y_label.empty()) {
+    svg.Text(FitText(options.y_label, kAxisFont, y.pixel_low - y.pixel_high),
+             {{"class", "ink"},
+              {"transform", fmt::format("translate({} {}) rotate(-90)",
+                                        SvgNumber(kFigureMargin + kAxisFont * 0.8),
+                                        SvgNumber((y.pixel_low + y.pixel_high) / 2))},
+              {"font-size", kAxisFont},
+              {"text-anchor", "middle"}});
+  }
+}
+
+void DrawPoints(SvgWriter& svg, std::span<const ScatterPoint> points, const Axis& x, const Axis& y,
+                double diameter) {
+  std::array<std::string, kSeriesColours> dots;
+  for (const ScatterPoint& point : points) {
+    if (!Shows(point)) continue;
+    dots[static_cast<size_t>(point.colour % kSeriesColours)] +=
+        fmt::format("M{:.1f} {:.1f}h0", x.Pixel(point.x), y.Pixel(point.y));
+  }
+  for (size_t i = 0; i < dots.size(); ++i) {
+    if (dots[i].empty()) continue;
+    svg.Element("path", {{"class", fmt::format("line s{}", i)},
+                         {"stroke-width", diameter},
+                         {"stroke-opacity", diameter == kDot ? 0.9 : 0.6},
+                         {"d", dots[i]}});
+  }
+}
+
+// Right of its point, left of it, above or below: wherever it covers no point and no label.
+void DrawLabels(SvgWriter& svg, std::span<const ScatterPoint> points, const Axis& x, const Axis& y,
+                double diameter, Occupancy& occupancy) {
+  const double r = diameter / 2;
+  for (const ScatterPoint& point : points) {
+    if (!Shows(point)) continue;
+    occupancy.Take(x.Pixel(point.x) - r, y.Pixel(point.y) - r, diameter, diameter);
+  }
+  const double height = kFont * 1.25, away = r + 3;
+  for (const ScatterPoint& point : points) {
+    if (!Shows(point) || point.label.empty()) continue;
+    const std::string label = FitText(point.label, kFont, kMostLabel);
+    const double width = TextWidth(label, kFont);
+    const double px = x.Pixel(point.x), py = y.Pixel(point.y);
+    const double places[][2] = {{px + away, py - height / 2},
+                                {px - away - width, py - height / 2},
+                                {px - width / 2, py - away - height},
+                                {px - width / 2, py + away}};
+    for (const auto& [left, top] : places) {
+      const bool inside = left > x.pixel_low && left + width < x.pixel_high && top > y.pixel_high &&
+                          top + height < y.pixel_low;
+      if (!inside || !occupancy.Free(left, top, width, height)) continue;
+      occupancy.Take(left, top, width, height);
+      const bool before = left + width<px, beside = left> px;
+      svg.Text(label, {{"class", "ink"},
+                       {"x", before   ? left + width
+                             : beside ? left
+                                      : px},
+                       {"y", top + kFont},
+                       {"font-size", kFont},
+                       {"text-anchor", before   ? "end"
+                                       : beside ? "start"
+                                                : "middle"}});
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+std::string ScatterSvg(std::span<const ScatterPoint> points, const ScatterOptions& options) {
+  FOLIO_CHECK(options.width >= 200 && options.height >= 150, "the figure is too small");
+  for (const ScatterPoint& point : points) FOLIO_CHECK(point.colour >= 0, "no such colour");
+  const Heading heading(options.title, {}, options.width - 2 * kFigureMargin);
+  Axis x = FitAxis(points, &ScatterPoint::x), y = FitAxis(points, &ScatterPoint::y);
+  double label_width = 0;
+  for (const Tick& tick : LinearTicks(y.low, y.high, 8)) {
+    label_width = std::max(label_width, TextWidth(tick.label, kFont));
+  }
+  const double row = kAxisFont + kGap;
+  x.pixel_low = kFigureMargin + label_width + kGap + (options.y_label.empty() ? 0 : row);
+  x.pixel_high = options.width - kFigureMargin;
+  y.pixel_low = options.height - kFigureMargin - kGap - kFont - (options.x_label.empty() ? 0 : row);
+  y.pixel_high = kFigureMargin + heading.Height();
+
+  SvgWriter svg(options.width, options.height, options.title.empty() ? "points" : options.title);
+  heading.Draw(svg, kFigureMargin, kFigureMargin);
+  DrawAxes(svg, x, y, options);
+  if (std::none_of(points.begin(), points.end(), Shows)) {
+    svg.Text("no data", {{"class", "muted"},
+                         {"x", (x.pixel_low + x.pixel_high) / 2},
+                         {"y", (y.pixel_low + y.pixel_high) / 2},
+                         {"text-anchor", "middle"}});
+    return std::move(svg).Finish();
+  }
+  const double diameter = points.size() > kMany ? kSmallDot : kDot;
+  DrawPoints(svg, points, x, y, diameter);
+  Occupancy occupancy(options.width, options.height);
+  DrawLabels(svg, points, x, y, diameter, occupancy);
+  return std::move(svg).Finish();
+}
+
+}  // namespace folio

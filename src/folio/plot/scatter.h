@@ -1,0 +1,22 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace folio {
+
+struct ScatterPoint {
+  double x = 0, y = 0;
+  std::string label = {};
+  int colour = 0;  // class "s0" to "s6"
+};
+
+struct ScatterOptions {
+  std::string title = {}, x_label = {}, y_label = {};
+  double width = 800, height = 600;
+};
+
+// Points with labels, which are left out where they would cover another, as an SVG document.
+std::string ScatterSvg(std::span<const ScatterPoint> points, const ScatterOptions& options);
+
+}  // namespace folio

@@ -1,0 +1,164 @@
+#include "folio/plot/token_strip.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "folio/plot/characters.h"
+#include "folio/plot/colour.h"
+#include "folio/plot/heading.h"
+#include "folio/plot/svg.h"
+
+namespace folio {
+namespace {
+
+constexpr double kFont = 14, kNoteFont = 9, kKeyFont = 11;
+constexpr double kPadding = 3, kBox = 22, kGap = 2, kLineGap = 8;
+constexpr double kUnderline = 3;  // from one line below a token to the next
+constexpr int kMostUnderlines = 3;
+constexpr int kKeySteps = 10;
+constexpr double kKeyStep = 12;
+
+struct Place {
+  double x = 0, width = 0;
+  size_t line = 0;
+};
+
+double TokenWidth(const StripToken& token, double most) {
+  const double width =
+      std::max({TextWidth(token.text, kFont), TextWidth(token.note, kNoteFont), 4.0});
+  return std::min(width + 2 * kPadding, most);
+}
+
+std::vector<Place> PlaceTokens(std::span<const StripToken> tokens, double width) {
+  std::vector<Place> places;
+  double x = 0;
+  size_t line = 0;
+  for (const StripToken& token : tokens) {
+    const double token_width = TokenWidth(token, width);
+    if (x > 0 && x + token_width > width) {
+      x = 0;
+      ++line;
+    }
+    places.push_back({x, token_width, line});
+    x += token_width + kGap;
+    if (token.line_break) {
+      x = 0;
+      ++line;
+    }
+  }
+  return places;
+}
+
+void DrawToken(SvgWriter& svg, const StripToken& token, double x, double y, double width) {
+  const double heat = std::isfinite(token.heat) ? std::clamp(token.heat, 0.0, 1.0) : 0;
+  const double inner = width - 2 * kPadding;
+  svg.Element("rect", {{"class", "plus"},
+                       {"x", x},
+                       {"y", y},
+                       {"width", width},
+                       {"height", kBox},
+                       {"rx", 3},
+                       {"fill-opacity", heat}});
+  svg.Text(FitText(token.text, kFont, inner), {{"class", std::string(TextOnClass(heat))},
+                                               {"x", x + width / 2},
+                                               {"y", y + kBox / 2 + kFont * 0.35},
+                                               {"font-size", kFont},
+                                               {"text-anchor", "middle"}});
+  y += kBox + 2.5;
+  std::string lines;
+  const int count = std::clamp(token.underline, 0, kMostUnderlines);
+  for (int i = 0; i < count; ++i) {
+    lines += fmt::format("M{} {}h{}", SvgNumber(x + 1), SvgNumber(y + i * kUnderline),
+                         SvgNumber(width - 2));
+  }
+  if (!lines.empty()) {
+    svg.Element("path", {{"class", "s6"}, {"stroke-width", 1}, {"d", lines}});
+  }
+}
+
+void DrawKey(SvgWriter& svg, const std::string& key, double y, double width) {
+  if (key.empty()) return;
+  for (int i = 0; i < kKeySteps; ++i) {
+    svg.Element("rect", {{"class", "plus"},
+                         {"x", kFigureMargin + i * kKeyStep},
+                         {"y", y},
+                         {"width", kKeyStep},
+                         {"height", kKeyFont},
+                         {"fill-opacity", (i + 0.5) / kKeySteps}});
+  }
+  const double ramp = kKeySteps * kKeyStep;
+  svg.Element(
+      "rect",
+      {{"class", "frame"}, {"x", kFigureMargin}, {"y", y}, {"width", ramp}, {"height", kKeyFont}});
+  svg.Text(FitText(key, kKeyFont, width - ramp - 8), {{"class", "muted"},
+                                                      {"x", kFigureMargin + ramp + 8},
+                                                      {"y", y + kKeyFont * 0.85},
+                                                      {"font-size", kKeyFont}});
+}
+
+}  // namespace
+
+std::string VisibleToken(std::string_view bytes) {
+  const size_t first = std::min(bytes.find_first_not_of(' '), bytes.size());
+  const size_t last = bytes.find_last_not_of(' ');
+  std::string text;
+  for (size_t at = 0; at < bytes.size();) {
+    const Character character = FirstCharacter(bytes.substr(at));
+    const auto byte = static_cast<unsigned char>(bytes[at]);
+    if (byte == ' ' && (at < first || at > last)) {
+      text += "\xC2\xB7";
+    } else if (byte == '\n') {
+      text += "\xE2\x86\xB5";
+    } else if (byte == '\t' || byte == '\r' || !Printable(character)) {
+      for (size_t i = 0; i < character.bytes; ++i) {
+        text += fmt::format("<{:02X}>", static_cast<unsigned char>(bytes[at + i]));
+      }
+    } else {
+      text += bytes.substr(at, character.bytes);
+    }
+    at += character.bytes;
+  }
+  return text;
+}
+
+std::string TokenStripSvg(std::span<const StripToken> tokens, const StripOptions& options) {
+  const double width = std::max(options.width, 240.0), inner = width - 2 * kFigureMargin;
+  const Heading heading(options.title, {}, inner);
+  const std::vector<Place> places = PlaceTokens(tokens, inner);
+  bool notes = false;
+  int underlines = 0;
+  for (const StripToken& token : tokens) {
+    notes |= !token.note.empty();
+    underlines = std::max(underlines, std::clamp(token.underline, 0, kMostUnderlines));
+  }
+  const double below = underlines * kUnderline + (notes ? kNoteFont + 4 : 0);
+  const double pitch = kBox + below + kLineGap;
+  const double lines = places.empty() ? 1 : static_cast<double>(places.back().line + 1);
+  const double top = kFigureMargin + heading.Height(), key_top = top + lines * pitch + 2;
+  const double key_height = options.key.empty() ? 0 : kKeyFont + kFigureMargin;
+  SvgWriter svg(width, std::ceil(key_top + key_height),
+                options.title.empty() ? "tokens" : options.title);
+  heading.Draw(svg, kFigureMargin, kFigureMargin);
+  if (tokens.empty()) {
+    svg.Text("no tokens", {{"class", "muted"}, {"x", kFigureMargin}, {"y", top + kFont}});
+  }
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const double x = kFigureMargin + places[i].x;
+    const double y = top + static_cast<double>(places[i].line) * pitch;
+    DrawToken(svg, tokens[i], x, y, places[i].width);
+    if (tokens[i].note.empty()) continue;
+    const double note_width = places[i].width - 2 * kPadding;
+    svg.Text(FitText(tokens[i].note, kNoteFont, note_width), {{"class", "muted"},
+                                                              {"x", x + places[i].width / 2},
+                                                              {"y", y + kBox + below - 3},
+                                                              {"font-size", kNoteFont},
+                                                              {"text-anchor", "middle"}});
+  }
+  DrawKey(svg, options.key, key_top, inner);
+  return std::move(svg).Finish();
+}
+
+}  // namespace folio

@@ -1,0 +1,132 @@
+#include "folio/train/tensorboard.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+
+#include "folio/base/crc32c.h"
+#include "folio/base/error.h"
+#include "folio/io/file.h"
+#include "folio/train/protobuf.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kPrefix[] = "events.out.tfevents.";
+constexpr int64_t kMaxSeconds = 9'999'999'999;  // ten digits
+
+// Field numbers of TensorFlow's messages.
+enum EventField { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7 };
+enum SessionLogField { kStatus = 1 };
+enum SummaryField { kValue = 1 };
+enum ValueField { kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9 };
+enum MetadataField { kPluginData = 1, kDataClass = 4 };
+enum PluginDataField { kPluginName = 1 };
+enum TensorField { kDtype = 1, kTensorShape = 2, kStringValue = 8 };
+enum Numbers { kStart = 1, kDataClassTensor = 2, kDtString = 7 };
+
+// Against zeros that check themselves (TensorFlow's crc32c.h).
+uint32_t MaskedCrc(std::string_view bytes) {
+  const uint32_t crc = Crc32c(bytes);
+  return (crc >> 15 | crc << 17) + 0xA282EAD8u;
+}
+
+ProtobufMessage Event(double wall_time, int64_t step) {
+  ProtobufMessage event;
+  event.Double(kWallTime, wall_time).Varint(kStep, static_cast<uint64_t>(step));
+  return event;
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
+  return name.data();
+}
+
+// Readers take the files of a directory in the order of their names.
+fs::path NextName(const fs::path& dir) {
+  static std::atomic<int> count = 0;
+  auto seconds = static_cast<int64_t>(WallSeconds());
+  for (const auto& entry : fs::directory_iterator(dir)) {
+    const std::string name = entry.path().filename().string();
+    int64_t theirs = 0;
+    if (!name.starts_with(kPrefix)) continue;
+    std::from_chars(name.data() + std::strlen(kPrefix), name.data() + name.size(), theirs);
+    if (theirs < kMaxSeconds) seconds = std::max(seconds, theirs + 1);
+  }
+  return dir / fmt::format("{}{:010d}.{}.{}.{}", kPrefix, seconds, HostName(), ::getpid(), count++);
+}
+
+}  // namespace
+
+double WallSeconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+TensorBoardWriter::TensorBoardWriter(const fs::path& dir) {
+  CreateDirectories(dir);
+  path_ = NextName(dir);
+  file_.open(path_, std::ios::binary);
+  Check();
+  ProtobufMessage first;
+  first.Double(kWallTime, WallSeconds()).Bytes(kFileVersion, "brain.Event:2");
+  Record(first.bytes());
+  Flush();
+}
+
+void TensorBoardWriter::Restart(int64_t step, double wall_time) {
+  ProtobufMessage log;
+  log.Varint(kStatus, kStart);
+  Record(Event(wall_time, step).Message(kSessionLog, log).bytes());
+}
+
+void TensorBoardWriter::Scalar(std::string_view tag, int64_t step, double value, double wall_time) {
+  ProtobufMessage summary_value, summary;
+  summary_value.Bytes(kTag, tag).Float(kSimpleValue, static_cast<float>(value));
+  summary.Message(kValue, summary_value);
+  Record(Event(wall_time, step).Message(kSummary, summary).bytes());
+}
+
+void TensorBoardWriter::Text(std::string_view tag, int64_t step, std::string_view text,
+                             double wall_time) {
+  ProtobufMessage plugin, metadata, tensor, summary_value, summary;
+  plugin.Bytes(kPluginName, "text");
+  metadata.Message(kPluginData, plugin).Varint(kDataClass, kDataClassTensor);
+  tensor.Varint(kDtype, kDtString).Message(kTensorShape, {}).Bytes(kStringValue, text);
+  summary_value.Bytes(kTag, tag).Message(kTensor, tensor).Message(kMetadata, metadata);
+  summary.Message(kValue, summary_value);
+  Record(Event(wall_time, step).Message(kSummary, summary).bytes());
+}
+
+void TensorBoardWriter::Flush() {
+  file_.flush();
+  Check();
+}
+
+void TensorBoardWriter::Record(std::string_view message) {
+  std::string record;
+  AppendLittleEndian(record, message.size(), 8);
+  AppendLittleEndian(record, MaskedCrc(record), 4);
+  record += message;
+  AppendLittleEndian(record, MaskedCrc(message), 4);
+  file_ << record;
+  Check();
+}
+
+void TensorBoardWriter::Check() const {
+  if (file_) return;
+  throw RuntimeError(fmt::format("cannot write '{}'", path_.string()),
+                     "the disk may be full, or the directory not yours",
+                     "make room, or go on without --tensorboard");
+}
+
+}  // namespace folio

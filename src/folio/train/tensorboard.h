@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace folio {
+
+// Writes an event file that TensorBoard reads: records (length, masked CRC-32C of it, bytes, masked
+// CRC-32C of them; TensorFlow's record_writer.h) of Event messages in protocol buffers' encoding
+// (TensorFlow's event.proto and summary.proto). Scalars and texts.
+class TensorBoardWriter {
+ public:
+  // A new file DIR/events.out.tfevents.<seconds>.<host>.<pid>.<n>, whose name is behind those of
+  // all event files there; the directory is made. Throws a kRuntime Error if it cannot be written.
+  explicit TensorBoardWriter(const std::filesystem::path& dir);
+
+  // Readers forget what the files before this one say about `step` and later ones.
+  void Restart(int64_t step, double wall_time);
+  // `wall_time` in seconds since 1970. Values are stored as float.
+  void Scalar(std::string_view tag, int64_t step, double value, double wall_time);
+  // TensorBoard shows `text` as Markdown.
+  void Text(std::string_view tag, int64_t step, std::string_view text, double wall_time);
+  // Puts everything so far where other programs see it.
+  void Flush();
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void Record(std::string_view message);
+  void Check() const;
+
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+// Seconds since 1970.
+double WallSeconds();
+
+}  // namespace folio
