@@ -17,7 +17,7 @@ class BenchMatmulCommand final : public Command {
   CommandInfo info() const override {
     return {.name = "bench matmul",
             .summary = "measure the matrix products of this machine",
-            .group = "inspect",
+            .group = "set-up",
             .details = "Float32 products of (N,I) by (I,O), the median of several runs each.",
             .examples = {"folio bench matmul", "folio bench matmul --threads 1 --json"}};
   }

@@ -46,7 +46,7 @@ class BenchTokenizerCommand final : public Command {
   CommandInfo info() const override {
     return {.name = "bench tokenizer",
             .summary = "measure how fast text becomes tokens and tokens text",
-            .group = "inspect",
+            .group = "set-up",
             .details =
                 "Measures invented text in English, program code, Chinese, Japanese and Russian,\n"
                 "or files: in calls of 1 KB, of 1 MB and of everything; cold, with a tokenizer\n"

@@ -34,7 +34,7 @@ class BenchTrainCommand final : public Command {
   CommandInfo info() const override {
     return {.name = "bench train",
             .summary = "measure how fast a model trains on this machine",
-            .group = "inspect",
+            .group = "set-up",
             .details =
                 "Takes whole training steps on random tokens and compares their arithmetic with\n"
                 "the fastest matrix products of this machine.",

@@ -133,7 +133,7 @@ Rows CommandRows(const CommandLine& line, const std::string& title) {
 
 std::string ProgramHelp(const CommandLine& line) {
   std::string text =
-      "folio trains GPT models and writes with them: folio COMMAND [FLAGS]\n\n"
+      "folio trains GPT models and writes with them: folio COMMAND [FLAGS]\n"
       "  folio train --data input.txt --preset char-cpu --out runs/first\n"
       "  folio generate --model runs/first --prompt \"Once upon a time\"\n"
       "  folio data stories --out stories.txt\n\n";
@@ -148,7 +148,7 @@ std::string ProgramHelp(const CommandLine& line) {
       names.push_back(again ? name.substr(space + 1) : name);
       shared = first;
     }
-    text += fmt::format("{:<16}  {}\n", title, Join(names, ", "));
+    text += fmt::format("{:<9}  {}\n", title, Join(names, ", "));
   }
   return text + "folio COMMAND --help explains a command, folio --help lists them all.\n";
 }

@@ -85,7 +85,8 @@ double Chart::Axis::Pixel(double value) const {
 }
 
 std::vector<Tick> Chart::Axis::Ticks(double pixels_each) const {
-  const int count = std::max(2, static_cast<int>(std::abs(pixel_high - pixel_low) / pixels_each));
+  int count = std::max(2, static_cast<int>(std::abs(pixel_high - pixel_low) / pixels_each));
+  if (whole) count = std::clamp(static_cast<int>(std::min(high - low, 1e6)), 1, count);
   if (!log) return LinearTicks(low, high, count);
   return LogTicks(std::pow(10.0, std::max(low, -305.0)), std::pow(10.0, std::min(high, 305.0)),
                   count);
@@ -95,6 +96,7 @@ std::vector<Tick> Chart::Axis::Ticks(double pixels_each) const {
 // around its value. Returns whether there is any point.
 bool Chart::FitRanges(std::span<const Series> series) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  x_.whole = !x_.log;
   x_.low = y_.low = kInfinity;
   x_.high = y_.high = -kInfinity;
   for (const Series& s : series) {
@@ -102,6 +104,7 @@ bool Chart::FitRanges(std::span<const Series> series) {
       if (!x_.Shows(s.x[i]) || !y_.Shows(s.y[i])) continue;
       x_.low = std::min(x_.low, x_.Scaled(s.x[i]));
       x_.high = std::max(x_.high, x_.Scaled(s.x[i]));
+      x_.whole = x_.whole && s.x[i] == std::floor(s.x[i]);
       y_.low = std::min(y_.low, y_.Scaled(s.y[i]));
       y_.high = std::max(y_.high, y_.Scaled(s.y[i]));
     }

@@ -40,6 +40,7 @@ class Chart {
  private:
   struct Axis {
     bool log = false;
+    bool whole = false;                    // all data are whole numbers, and so are the ticks
     double low = 0, high = 1;              // of the data, padded; logarithms if log
     double pixel_low = 0, pixel_high = 1;  // where they lie
 

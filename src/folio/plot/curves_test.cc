@@ -212,6 +212,12 @@ TEST(CurvesSvg, LinesOfOneColourLookAlike) {
   EXPECT_EQ(Count(svg, "stroke-dasharray=\"7 4\""), 4u);  // not the dots
 }
 
+TEST(CurvesSvg, WholeNumbersHaveWholeTicks) {
+  EXPECT_EQ(Count(Draw({{"a", {0, 1, 2}, {7, 8, 9}}}), ">0.5<"), 0u);
+  EXPECT_EQ(Count(Draw({{"a", {0, 1, 1.5, 2}, {7, 8, 8.5, 9}}}), ">0.5<"), 1u);
+  EXPECT_EQ(Count(Draw({{"a", {3}, {7}}}), ">3<"), 1u);  // one point, a range around it
+}
+
 TEST(CurvesSvg, IsDeterministic) {
   const std::vector<Series> series = {{"a", {1, 2, 3}, {0.1, kNan, 0.3}}};
   EXPECT_EQ(CurvesSvg(series, {}), CurvesSvg(series, {}));
