@@ -18,11 +18,8 @@ if [[ ${#files[@]} -eq 0 ]]; then
   echo "lint: git lists no sources here" >&2
   exit 1
 fi
-# GCC keeps omp.h in a directory of its own, where clang does not look.
-omp="$(dirname "$(g++ -print-file-name=include/omp.h)")"
 printf '%s\0' "${files[@]}" |
   xargs -0 -n 1 -P "$(nproc)" clang-tidy -p build/release --quiet \
-    --extra-arg=-idirafter"$omp" --extra-arg=-Wno-unknown-warning-option \
-    --extra-arg=-Wreserved-identifier 2> >(
+    --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wreserved-identifier 2> >(
       grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header-filter' >&2
     )

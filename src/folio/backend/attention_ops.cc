@@ -21,6 +21,12 @@ double AttentionPairs(int64_t T, int64_t S, bool causal) {
   return pairs;
 }
 
+// D, for counting.
+double HeadSize(const SequenceView& x, int64_t H) {
+  const int64_t D = x.C / H;
+  return static_cast<double>(D);
+}
+
 // The width of keys and values: G heads as wide as those of C channels of queries.
 int64_t KeyChannels(std::string_view op, int64_t C, int64_t H, int64_t G) {
   FOLIO_CHECK(H >= 1 && C >= 1 && C % H == 0,
@@ -110,7 +116,7 @@ void AttentionScoresForward::Check() const {
 
 // For each score: product 2D, scale 1.
 double AttentionScoresForward::Flops() const {
-  return Count(scores) * (2 * static_cast<double>(q.C / H) + 1);
+  return Count(scores) * (2.0 * HeadSize(q, H) + 1);
 }
 
 void AttentionScoresBackward::Check() const {
@@ -121,7 +127,7 @@ void AttentionScoresBackward::Check() const {
 
 // For each score: d_q and d_k 2D each, scale 1.
 double AttentionScoresBackward::Flops() const {
-  return Count(d_scores) * (4 * static_cast<double>(q.C / H) + 1);
+  return Count(d_scores) * (4.0 * HeadSize(q, H) + 1);
 }
 
 // ---- Mask --------------------------------------------------------------------------------------
@@ -199,7 +205,7 @@ void AttentionContextForward::Check() const {
 }
 
 double AttentionContextForward::Flops() const {
-  return Count(weights) * 2 * static_cast<double>(out.C / H);
+  return Count(weights) * 2.0 * HeadSize(out, H);
 }
 
 void AttentionContextBackward::Check() const {
@@ -210,7 +216,7 @@ void AttentionContextBackward::Check() const {
 }
 
 double AttentionContextBackward::Flops() const {
-  return Count(weights) * 4 * static_cast<double>(d_out.C / H);
+  return Count(weights) * 4.0 * HeadSize(d_out, H);
 }
 
 }  // namespace folio

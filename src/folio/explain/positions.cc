@@ -46,8 +46,7 @@ double AngleOf(const double* pair) {
 // Some of `count` indices, from the first to the last.
 std::vector<int64_t> Spread(int64_t count) {
   std::vector<int64_t> picked = {0, count / 8, count / 4, count / 2};
-  const auto same = std::ranges::unique(picked);
-  picked.erase(same.begin(), same.end());
+  picked.erase(std::unique(picked.begin(), picked.end()), picked.end());
   return picked;
 }
 

@@ -17,7 +17,7 @@ void RequireStep(const Walk& walk, const std::string& slug) {
     if (slugs.back() == slug) return;
   }
   std::ranges::sort(slugs);
-  slugs.erase(std::ranges::unique(slugs).begin(), slugs.end());
+  slugs.erase(std::unique(slugs.begin(), slugs.end()), slugs.end());
   throw UsageError("there is no step '" + slug + "'", "the steps are " + Join(slugs, ", "));
 }
 

@@ -112,7 +112,7 @@ void FillTransposed(const T* from, const Tensor& to) {
 }
 
 template <class T>
-void Fill(const TorchState& state, const AttentionWeights& weights) {
+void CopyState(const TorchState& state, const AttentionWeights& weights) {
   const AttentionParams& params = weights.params();
   const LinearParams* const layers[] = {&params.q, &params.k, &params.v};
   const int64_t C = weights.sizes().d_out;
@@ -139,9 +139,9 @@ AttentionWeights LoadTorchAttention(const std::filesystem::path& file, const std
   TorchState state(file, prefix);
   AttentionWeights weights(CheckedSizes(state, H), dtype);
   if (dtype == Dtype::kF64) {
-    Fill<double>(state, weights);
+    CopyState<double>(state, weights);
   } else {
-    Fill<float>(state, weights);
+    CopyState<float>(state, weights);
   }
   return weights;
 }

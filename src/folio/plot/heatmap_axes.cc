@@ -124,9 +124,10 @@ void DrawNumbers(SvgWriter& svg, const CellNumbers& numbers, const Shades& shade
   for (size_t i = 0; i < numbers.texts.size(); ++i) {
     if (numbers.texts[i].empty()) continue;
     const auto columns = static_cast<size_t>(shades.columns);
+    const size_t row = i / columns, column = i % columns;
     svg.Text(numbers.texts[i], {{"class", std::string(TextOnClass(shades.values[i]))},
-                                {"x", map.x + (static_cast<double>(i % columns) + 0.5) * width},
-                                {"y", map.y + (static_cast<double>(i / columns) + 0.5) * height +
+                                {"x", map.x + (static_cast<double>(column) + 0.5) * width},
+                                {"y", map.y + (static_cast<double>(row) + 0.5) * height +
                                           kMiddle * numbers.font_size}});
   }
   svg.Close();

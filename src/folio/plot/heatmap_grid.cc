@@ -105,7 +105,8 @@ void DrawName(SvgWriter& svg, const std::string& text, const char* style, double
 void DrawMaps(SvgWriter& svg, std::span<const Heatmap> maps, const Grid& grid, int64_t columns,
               double top, ShadePictures* pictures) {
   for (size_t i = 0; i < maps.size(); ++i) {
-    const auto row = static_cast<double>(static_cast<int64_t>(i) / columns);
+    const int64_t below = static_cast<int64_t>(i) / columns;
+    const auto row = static_cast<double>(below);
     const auto column = static_cast<double>(static_cast<int64_t>(i) % columns);
     const Thumbnail& map = grid.maps[i];
     const double x = kFigureMargin + column * (grid.width + kGap), y = top + row * grid.Pitch();
