@@ -1,5 +1,6 @@
 # Reads every #include below SOURCE/folio and fails on what docs/architecture.md does not allow:
-# a room that uses a room it may not know, an outside library outside its place, a file too long.
+# a room that uses a room it may not know, an outside library outside its place, a file too long, two
+# headers that give one name to two types (the linker would mix them up without a word).
 #   cmake -DSOURCE=DIR -P layering.cmake
 
 cmake_minimum_required(VERSION 3.25)
@@ -78,6 +79,21 @@ foreach(file ${files})
       endif()
     endforeach()
   endforeach()
+
+  # Of namespace folio: the backends' kernels have namespaces of their own.
+  if(file MATCHES "\\.h$" AND NOT file MATCHES "^backend/(cpu|reference)/")
+    file(STRINGS ${SOURCE}/folio/${file} types REGEX "^(struct|class|enum class) [A-Za-z0-9_]+( final)?( [:{]|$)")
+    foreach(line ${types})
+      if(NOT line MATCHES "^(struct|class|enum class) ")
+        continue()  # what stood behind a semicolon
+      endif()
+      string(REGEX REPLACE "^(struct|class|enum class) ([A-Za-z0-9_]+).*" "\\2" type "${line}")
+      if(DEFINED header_of_${type} AND NOT header_of_${type} STREQUAL file)
+        mistake("${file}: ${type} is another type in ${header_of_${type}}")
+      endif()
+      set(header_of_${type} ${file})
+    endforeach()
+  endif()
 
   file(READ ${SOURCE}/folio/${file} text)
   string(REGEX MATCHALL "\n" lines "${text}")

@@ -4,10 +4,14 @@
 
 cmake_minimum_required(VERSION 3.25)
 
-# Runs the check on a house of one file; `expected` is a piece of its message, or "" for silence.
+# Runs the check on a house of one file, or of two with the second's name and text behind; `expected`
+# is a piece of its message, or "" for silence.
 function(check file text expected)
   file(REMOVE_RECURSE ${SCRATCH})
   file(WRITE ${SCRATCH}/folio/${file} "${text}")
+  if(ARGC GREATER 3)
+    file(WRITE ${SCRATCH}/folio/${ARGV3} "${ARGV4}")
+  endif()
   execute_process(COMMAND ${CMAKE_COMMAND} -DSOURCE=${SCRATCH}
                           -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/layering.cmake
                   RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -42,6 +46,11 @@ check(text/a.h "#include <nlohmann/json_fwd.hpp>\n" "does not belong here")
 check(text/a.h "#include \"folio/io/json_parse.h\"\n" "does not belong here")
 check(apps/a.h "#include <CLI/CLI.hpp>\n" "does not belong here")
 check(apps/a.h "#include <toml++/toml.h>\n" "does not belong here")
+
+check(io/a.h "struct Box {\n" "Box is another type in io/a.h" plot/a.h "struct Box { int x; };\n")
+check(io/a.h "class Box : Base {\n" "Box is another type" plot/a.h "class Box final : Base {\n")
+check(io/a.h "struct Box\;\n" "" plot/a.h "struct Box {\n")
+check(backend/cpu/a.h "struct Box {\n" "" plot/a.h "struct Box {\n")
 
 string(REPEAT "\n" 400 lines)
 check(io/a.cc "${lines}" "")

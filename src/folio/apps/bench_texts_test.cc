@@ -14,8 +14,8 @@
 
 #include "folio/apps/bench_draws.h"
 #include "folio/apps/bench_lexicon.h"
-#include "folio/text/split.h"
 #include "folio/io/test_data.h"
+#include "folio/text/split.h"
 #include "folio/text/tokenizer.h"
 #include "folio/text/utf8.h"
 

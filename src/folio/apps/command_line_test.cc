@@ -85,7 +85,7 @@ class CommandLineTest : public testing::Test {
   std::vector<std::string> Completed(const std::vector<std::string>& words) {
     line_ = std::make_unique<CommandLine>(Commands(&taken_));
     std::vector<std::string> found;
-    for (const Candidate& candidate : Complete(*line_, words)) found.push_back(candidate.word);
+    for (const Completion& candidate : Complete(*line_, words)) found.push_back(candidate.word);
     return found;
   }
 

@@ -44,7 +44,7 @@ const Flag* FindFlag(const Flags& flags, const std::string& name) {
   return nullptr;
 }
 
-void AddFlagNames(const Flags& flags, const std::string& prefix, std::vector<Candidate>& found) {
+void AddFlagNames(const Flags& flags, const std::string& prefix, std::vector<Completion>& found) {
   for (const Flag& flag : flags.list()) {
     if (flag.positional || flag.hidden || !flag.name.starts_with(prefix)) continue;
     found.push_back({flag.name, flag.help});
@@ -53,12 +53,12 @@ void AddFlagNames(const Flags& flags, const std::string& prefix, std::vector<Can
 
 // The next words of commands whose name begins with the words of `typed`.
 void AddCommandNames(const CommandLine& line, const std::string& typed, const std::string& prefix,
-                     std::vector<Candidate>& found) {
+                     std::vector<Completion>& found) {
   for (const CommandEntry& entry : line.commands()) {
     if (entry.info.group.empty() || !entry.info.name.starts_with(typed)) continue;
     const std::vector<std::string> rest = Split(entry.info.name.substr(typed.size()), ' ');
     const bool known = std::ranges::any_of(
-        found, [&](const Candidate& candidate) { return candidate.word == rest.front(); });
+        found, [&](const Completion& candidate) { return candidate.word == rest.front(); });
     if (known || !rest.front().starts_with(prefix)) continue;
     found.push_back({rest.front(), rest.size() == 1 ? entry.info.summary : "more commands"});
   }
@@ -92,10 +92,10 @@ Place Follow(const CommandLine& line, const std::vector<std::string>& words) {
 
 }  // namespace
 
-std::vector<Candidate> Complete(const CommandLine& line, const std::vector<std::string>& words) {
+std::vector<Completion> Complete(const CommandLine& line, const std::vector<std::string>& words) {
   const std::string last = words.empty() ? "" : words.back();
   const Place place = Follow(line, words);
-  std::vector<Candidate> found;
+  std::vector<Completion> found;
   if (place.open != nullptr) {
     for (const std::string& choice : place.open->choices) {
       if (choice.starts_with(last)) found.push_back({choice, ""});

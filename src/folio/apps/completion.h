@@ -7,7 +7,7 @@
 
 namespace folio {
 
-struct Candidate {
+struct Completion {
   std::string word;
   std::string help;
 };
@@ -15,7 +15,7 @@ struct Candidate {
 // What may stand in place of the last of `words` (the command line after "folio", the last word
 // being typed, perhaps ""): commands, flags, or the choices of the flag before it. Empty where a
 // file name or free text is due.
-std::vector<Candidate> Complete(const CommandLine& line, const std::vector<std::string>& words);
+std::vector<Completion> Complete(const CommandLine& line, const std::vector<std::string>& words);
 
 // The script to be sourced by "bash", "zsh" or "fish"; it calls `folio __complete`.
 std::string CompletionScript(const std::string& shell);

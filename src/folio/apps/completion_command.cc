@@ -43,7 +43,7 @@ class CompleteCommand final : public Command {
 
   int Run(const Context& context) override {
     std::string text;
-    for (const Candidate& candidate : Complete(context.command_line, words_)) {
+    for (const Completion& candidate : Complete(context.command_line, words_)) {
       text += candidate.word + (candidate.help.empty() ? "" : "\t" + candidate.help) + "\n";
     }
     context.console.Result(text);

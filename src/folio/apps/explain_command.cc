@@ -6,6 +6,7 @@
 
 #include "folio/apps/commands.h"
 #include "folio/apps/explain_input.h"
+#include "folio/apps/inspect_figures.h"
 #include "folio/base/error.h"
 #include "folio/explain/render.h"
 #include "folio/explain/select_steps.h"
@@ -39,16 +40,22 @@ class ExplainCommand final : public Command {
                {.placeholder = "NAME"});
     flags.Value(Field{"svg", &svg_, "write the figures into this directory"},
                 {.placeholder = "DIR"});
-    flags.Value(Field{"html", &html_, "write a page with all of it"}, {.placeholder = "FILE"});
+    flags.Value(Field{"html", &html_, "write a page with all of it; - for standard output"},
+                {.placeholder = "FILE"});
   }
 
   int Run(const Context& context) override {
     Console& console = context.console;
+    RefuseTogether(html_ == "-" && console.json(), "--html -", "--json");
     input_.Check(topic_);
     CheckOutputs();
     const Walk walk = SelectSteps(topic_.walk(input_), steps_);
     // Before stdout: its reader may go away.
     if (!svg_.empty()) WriteFigures(walk, console);
+    if (html_ == "-") {
+      console.Result(WalkHtml(walk));
+      return 0;
+    }
     if (!html_.empty()) {
       CreateParentOf(html_);
       WriteFileAtomically(html_, WalkHtml(walk));
@@ -65,10 +72,7 @@ class ExplainCommand final : public Command {
  private:
   void CheckOutputs() const {
     std::error_code ignored;
-    if (!svg_.empty() && fs::exists(svg_, ignored) && !fs::is_directory(svg_, ignored)) {
-      throw UsageError(fmt::format("--svg {}: exists and is not a directory", svg_), {},
-                       "name a directory: there is a figure for each step");
-    }
+    CheckFigureDirectory(svg_);
     if (!html_.empty() && fs::is_directory(html_, ignored)) {
       throw UsageError(fmt::format("--html {}: is a directory", html_), {}, "name a file");
     }
@@ -78,7 +82,8 @@ class ExplainCommand final : public Command {
     const auto figures = WalkFigures(walk);
     CreateDirectories(svg_);
     for (const auto& [name, svg] : figures) WriteFileAtomically(fs::path(svg_) / name, svg);
-    console.Note(fmt::format("wrote {} figures to {}", figures.size(), svg_));
+    console.Note(fmt::format("wrote {} {} to {}", figures.size(),
+                             figures.size() == 1 ? "figure" : "figures", svg_));
   }
 
   const ExplainTopic& topic_;

@@ -117,6 +117,7 @@ TEST_P(ExplainTopicTest, ThePageNeedsNothingElse) {
   const std::string html = ReadFile(At("new/page.html"));
   EXPECT_TRUE(Contains(html, "<!DOCTYPE html>", "</html>", "<table>"));
   EXPECT_FALSE(Contains(html, "<script"));
+  EXPECT_EQ(Run(Flags() + " --html -").text, html);
   EXPECT_FALSE(std::regex_search(html, std::regex("(src|href)=\"[^#\"d]")));
   EXPECT_EQ(Names(), (std::vector<std::string>{"model", "new"}));
 }
@@ -230,6 +231,9 @@ TEST_F(Explain, OutputsThatCannotBeAreRefusedBeforeAnythingIsWritten) {
   ExpectError(2, "explain gelu --svg " + At("file").string() + " --html " + At("x.html").string(),
               "not a directory");
   ExpectError(2, "explain gelu --html " + At("model").string(), "is a directory");
+  EXPECT_EQ(RunFolio("explain gelu --html - --json").status, 2);
+  ExpectError(2, "explain gelu --svg -", "standard output");
+  ExpectError(3, "explain layernorm --values 3e38,-3e38", "too far apart");
   ExpectError(2, "explain softmax --values x --svg " + At("new").string(), "no number");
   EXPECT_EQ(Names(), (std::vector<std::string>{"file", "model"}));
   EXPECT_EQ(ReadFile(At("file")), "mine");

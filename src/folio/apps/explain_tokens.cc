@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/apps/tokenizer_input.h"
-#include "folio/text/split.h"
+#include "folio/explain/text_pieces.h"
 #include "folio/text/utf8.h"
 
 namespace folio {
@@ -14,23 +14,19 @@ namespace {
 
 using OnPiece = std::function<void(const ExplainedPiece&)>;
 
-void ExplainBpe(const BpeTokenizer& tokenizer, std::string_view text, const OnPiece& on_piece) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = NextPiece(tokenizer.vocab().pattern, text, at);
-    ExplainedPiece piece{.bytes = text.substr(at, end - at)};
-    piece.too_long = piece.bytes.size() > kLongestShown;
-    if (!piece.too_long) piece.merges = tokenizer.Explain(piece.bytes);
-    tokenizer.EncodePrefix(piece.bytes, piece.ids);
-    on_piece(piece);
-    at = end;
-  }
+void ExplainBpePiece(const BpeTokenizer& tokenizer, std::string_view bytes,
+                     const OnPiece& on_piece) {
+  ExplainedPiece piece{.bytes = bytes, .too_long = bytes.size() > kLongestShown};
+  if (!piece.too_long) piece.merges = tokenizer.Explain(bytes);
+  tokenizer.EncodePrefix(bytes, piece.ids);
+  on_piece(piece);
 }
 
-// Text without special tokens.
+// A piece of the text that is no special token.
 void ExplainOrdinary(const Tokenizer& tokenizer, std::string_view text, std::string_view where,
                      const OnPiece& on_piece) {
   if (const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer)) {
-    ExplainBpe(*bpe, text, on_piece);
+    ExplainBpePiece(*bpe, text, on_piece);
     return;
   }
   size_t at = 0;
@@ -84,16 +80,14 @@ std::string SymbolsAfter(const Tokenizer& tokenizer, const BpeTokenizer::MergeSt
 
 void ExplainText(const Tokenizer& tokenizer, std::string_view text, const SpecialRule& rule,
                  std::string_view where, const OnPiece& on_piece) {
-  const SpecialFinder specials(tokenizer.special_tokens(), rule);
-  CheckSpecials(specials, text, where);
-  for (size_t at = 0;;) {
-    const SpecialFinder::Match match = specials.Next(text, at);
-    const size_t end = match.token == nullptr ? text.size() : match.begin;
-    ExplainOrdinary(tokenizer, text.substr(at, end - at), where, on_piece);
-    if (match.token == nullptr) return;
-    at = match.end();
-    on_piece({.bytes = text.substr(end, at - end), .special = true, .ids = {match.token->id}});
-  }
+  CheckSpecials(SpecialFinder(tokenizer.special_tokens(), rule), text, where);
+  ForEachPiece(tokenizer, text, rule, [&](std::string_view bytes, const SpecialToken* special) {
+    if (special == nullptr) {
+      ExplainOrdinary(tokenizer, bytes, where, on_piece);
+    } else {
+      on_piece({.bytes = bytes, .special = true, .ids = {special->id}});
+    }
+  });
 }
 
 std::string RenderPiece(const Tokenizer& tokenizer, const ExplainedPiece& piece,

@@ -133,7 +133,7 @@ const std::vector<ExplainTopic>& ExplainTopics() {
            "Without a model: six vectors of three numbers go through attention without weights,\n"
            "one head, causal attention, several heads, cross-attention and grouped heads.\n"
            "--rng torch draws what PyTorch draws with the same seed.",
-       .examples = {"folio explain attention",
+       .examples = {"folio explain attention", "folio explain attention --step context-of-journey",
                     "folio explain attention --form causal --svg figures",
                     "folio explain attention --model runs/demo --text \"Once upon a time\" "
                     "--layer 1 --head 2"},
@@ -166,7 +166,8 @@ const std::vector<ExplainTopic>& ExplainTopics() {
       {.name = "softmax",
        .summary = "from any numbers to shares of a whole",
        .details = "With why it overflows as it is written, and why attention scales its scores.",
-       .examples = {"folio explain softmax --values 10,20,30"},
+       .examples = {"folio explain softmax --values 10,20,30",
+                    "folio explain softmax --step naive-softmax --step overflow"},
        .flags = kExplainValues,
        .values = "10,20,30",
        .walk = Softmax},

@@ -22,13 +22,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// In the order of TracePoint.
-constexpr const char* kPointNames[kTracePoints] = {"embedded",  "norm1",  "qkv",    "heads",
-                                                   "attention", "middle", "norm2",  "up",
-                                                   "activated", "mlp",    "output", "final"};
-
 std::string PointName(TracePoint point) {
-  return kPointNames[static_cast<size_t>(point)];
+  return std::string(TracePointName(point));
 }
 
 bool OutsideBlocks(TracePoint point) {
@@ -38,7 +33,7 @@ bool OutsideBlocks(TracePoint point) {
 // Three digits that count.
 std::string Short(double value) {
   const double size = std::abs(value);
-  if (size >= 1e5 || (size > 0 && size < 1e-4)) return fmt::format("{:.0e}", value);
+  if (size >= 1e5 || (size > 0 && size < 5e-4)) return fmt::format("{:.0e}", value);
   if (size >= 100) return fmt::format("{:.0f}", value);
   return size >= 10  ? fmt::format("{:.1f}", value)
          : size >= 1 ? fmt::format("{:.2f}", value)
@@ -71,8 +66,8 @@ class InspectActivationsCommand final : public Command {
             "with its position; kurtosis (3 for a normal distribution), how many values are\n"
             "more than 6 deviations from the mean, and the units of the feed-forward layer that\n"
             "are off at every position (dead on this text). Below it the farthest values.\n\n"
-            "Points, in order: embedded (tokens and positions), norm1, qkv, heads (before\n"
-            "c_proj), attention (what joins the stream), middle (the stream after it), norm2,\n"
+            "Points, in order: embedded (tokens and positions), ln_1, qkv, heads (before\n"
+            "c_proj), attention (what joins the stream), middle (the stream after it), ln_2,\n"
             "up (before the activation), activated, mlp (what joins the stream), output (the\n"
             "stream after the block), final (after the last norm).\n\n"
             "--svg draws the lengths of the rows over the layers; with --layer the root mean\n"
@@ -92,6 +87,7 @@ class InspectActivationsCommand final : public Command {
 
   int Run(const Context& context) override {
     CatchSignals();
+    CheckFigureFile(svg_);
     const OpenedModel model = OpenModel(model_);
     const int64_t L = model.weights->config().n_layer;
     if (layer_ && *layer_ >= L) {
@@ -108,10 +104,11 @@ class InspectActivationsCommand final : public Command {
       });
     }
     const TokenNames names(model, context.console.out());
+    // Before stdout: its reader may go away.
+    if (!svg_.empty()) WriteFigure(context.console, svg_, layer_ ? Bars(stats) : Curves(stats));
     context.console.Result(context.console.json()
                                ? AsJson(stats, text, names)
                                : AsText(stats, text, names, context.console.out()));
-    if (!svg_.empty()) WriteFigure(context.console, svg_, layer_ ? Bars(stats) : Curves(stats));
     return 0;
   }
 

@@ -70,6 +70,7 @@ std::string AttentionTerminalText(std::span<const AttentionText> texts, const At
 std::string AttentionSvg(const AttentionText& text, const AttentionView& view,
                          const TokenNames& names, int64_t columns);
 // The heads of one layer, a row of them for each text.
-std::string AttentionBatchSvg(std::span<const AttentionText> texts, const AttentionView& view);
+std::string AttentionBatchSvg(std::span<const AttentionText> texts, const AttentionView& view,
+                              const TokenNames& names);
 
 }  // namespace folio

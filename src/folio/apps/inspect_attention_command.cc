@@ -89,6 +89,11 @@ class InspectAttentionCommand final : public Command {
     if (view_.head && !view_.layer) {
       throw UsageError("--head needs --layer", {}, "say whose head: --layer 0");
     }
+    if (FigurePerText()) {
+      CheckFigureDirectory(svg_);
+    } else {
+      CheckFigureFile(svg_);
+    }
     view_.scale = scale_ == "linear" ? HeatScale::kLinear
                   : scale_ == "log"  ? HeatScale::kLog
                                      : HeatScale::kSqrt;
@@ -98,14 +103,21 @@ class InspectAttentionCommand final : public Command {
     CheckIndex("--head", view_.head, config.n_head, "head");
     const std::vector<AttentionText> texts = Look(context, model);
     const TokenNames shown(model, context.console.out());
+    // Before stdout: its reader may go away.
+    if (!svg_.empty()) Draw(context.console, texts, model);
     context.console.Result(context.console.json()
                                ? AsJson(texts, model, shown)
                                : AttentionTerminalText(texts, view_, shown, context.console.out()));
-    if (!svg_.empty()) Draw(context.console, texts, model);
     return 0;
   }
 
  private:
+  // Whether --svg is a directory: several texts, and not one layer of them.
+  bool FigurePerText() const {
+    const size_t count = text_.texts.size() + text_.files.size() + text_.ids.size();
+    return count > 1 && (!view_.layer || view_.head);
+  }
+
   std::vector<AttentionText> Look(const Context& context, const OpenedModel& model) {
     const GptConfig& config = model.weights->config();
     const std::vector<ModelText> inputs = ReadTexts(model, text_);
@@ -171,8 +183,8 @@ class InspectAttentionCommand final : public Command {
     const int64_t H = model.weights->config().n_head;
     if (texts.size() == 1) {
       WriteFigure(console, svg_, AttentionSvg(texts.front(), view_, names, H));
-    } else if (view_.layer && !view_.head) {
-      WriteFigure(console, svg_, AttentionBatchSvg(texts, view_));
+    } else if (!FigurePerText()) {
+      WriteFigure(console, svg_, AttentionBatchSvg(texts, view_, names));
     } else {
       for (size_t i = 0; i < texts.size(); ++i) {
         WriteFigure(console, std::filesystem::path(svg_) / fmt::format("text-{}.svg", i + 1),

@@ -37,8 +37,18 @@ std::string AsideText(const AttentionHead& head) {
   return fmt::format("first token's {:.0f} % set aside", 100 * head.aside);
 }
 
-Heatmap SmallMap(const AttentionHead& head, const AttentionView& view) {
-  Heatmap map = Pooled(head.map, PoolingStep(head.map, kSmallMap));
+void AddTokens(const AttentionText& text, const AttentionView& view, const TokenNames& names,
+               Heatmap* map) {
+  map->row_labels = names.Shown(text.text.ids);
+  map->column_labels = map->row_labels;
+  if (view.first_aside) map->column_labels.erase(map->column_labels.begin());
+}
+
+Heatmap SmallMap(const AttentionText& text, const AttentionHead& head, const AttentionView& view,
+                 const TokenNames& names) {
+  const int64_t step = PoolingStep(head.map, kSmallMap);
+  Heatmap map = Pooled(head.map, step);
+  if (head.step == 1 && step == 1) AddTokens(text, view, names, &map);
   map.title = HeadName(head);
   map.caption = ShortCaption(head, view.sort);
   if (view.first_aside) map.caption += fmt::format(", aside {:.0f} %", 100 * head.aside);
@@ -59,9 +69,7 @@ std::string OneHeadSvg(const AttentionText& text, const AttentionHead& head,
   }
   if (view.first_aside) map.caption += " · " + AsideText(head);
   if (head.step == 1) {
-    map.row_labels = names.Shown(text.text.ids);
-    map.column_labels = map.row_labels;
-    if (view.first_aside) map.column_labels.erase(map.column_labels.begin());
+    AddTokens(text, view, names, &map);
   } else {
     map.caption += fmt::format(" · each cell the largest of {0} x {0}", head.step);
   }
@@ -75,7 +83,7 @@ std::string AttentionSvg(const AttentionText& text, const AttentionView& view,
   const std::vector<size_t> order = SortedHeads(std::span(&text, 1), view);
   if (view.head) return OneHeadSvg(text, text.heads[order.front()], view, names);
   std::vector<Heatmap> maps;
-  for (const size_t i : order) maps.push_back(SmallMap(text.heads[i], view));
+  for (const size_t i : order) maps.push_back(SmallMap(text, text.heads[i], view, names));
   std::string title = view.layer ? fmt::format("Attention of layer {}", *view.layer)
                                  : "Attention of all heads, a row for each layer";
   if (!view.layer && view.sort != "layer") title = "Attention of all heads";
@@ -84,12 +92,13 @@ std::string AttentionSvg(const AttentionText& text, const AttentionView& view,
                         Options(view));
 }
 
-std::string AttentionBatchSvg(std::span<const AttentionText> texts, const AttentionView& view) {
+std::string AttentionBatchSvg(std::span<const AttentionText> texts, const AttentionView& view,
+                              const TokenNames& names) {
   const std::vector<size_t> order = SortedHeads(texts, view);
   std::vector<Heatmap> maps;
   for (size_t t = 0; t < texts.size(); ++t) {
     for (const size_t i : order) {
-      Heatmap map = SmallMap(texts[t].heads[i], view);
+      Heatmap map = SmallMap(texts[t], texts[t].heads[i], view, names);
       map.title = fmt::format("text {} H{}", t + 1, texts[t].heads[i].head);
       maps.push_back(std::move(map));
     }

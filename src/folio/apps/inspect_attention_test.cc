@@ -147,7 +147,7 @@ TEST_F(InspectAttention, PiecesOfCharactersAreShownAsBytes) {
 TEST_F(InspectAttention, FiguresOfAllHeadsOfALayerAndOfOne) {
   const std::string to = " --svg " + At("deep/a.svg").string();
   ASSERT_EQ(RunFolio(Inspect("attention", "--text 'hello word'" + to)).status, 0);
-  ExpectFigure("deep/a.svg", {"L0 H0", "L0 H2", "L1 H1", "10 tokens", "masked"});
+  ExpectFigure("deep/a.svg", {"L0 H0", "L0 H2", "L1 H1", "10 tokens", "masked", "w"});
   ASSERT_EQ(RunFolio(Inspect("attention", "--text 'hello' --layer 1 --sort self" + to)).status, 0);
   ExpectFigure("deep/a.svg", {"L1 H0", "L1 H2", "layer 1", "largest self first"});
   ASSERT_EQ(

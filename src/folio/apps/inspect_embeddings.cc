@@ -23,12 +23,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::pair<const char*, const char*>, 5> kKinds = {
-    {{"letter", "blue"},
-     {"space and letter", "vermilion"},
-     {"digit", "green"},
-     {"punctuation", "orange"},
-     {"other", "purple"}}};
+// In the order of TokenKind.
+constexpr std::array<const char*, 5> kKinds = {"letter", "space and letter", "digit", "punctuation",
+                                               "other"};
 
 double Median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -92,7 +89,7 @@ TokenKind KindOf(std::string_view bytes) {
 }
 
 std::string KindName(TokenKind kind) {
-  return kKinds[static_cast<size_t>(kind)].first;
+  return kKinds[static_cast<size_t>(kind)];
 }
 
 std::vector<size_t> Extremes(const std::vector<double>& norms, int64_t count, bool longest) {
@@ -167,10 +164,8 @@ std::string ProjectionSvg(const EmbeddingsView& view, const TokenNames& names) {
                       .colour = static_cast<int>(KindOf(names.Bytes(id)))});
   }
   ScatterOptions options;
-  for (const auto& [kind, colour] : kKinds) {
-    options.title += fmt::format("{}{} {}", options.title.empty() ? "" : ", ", colour, kind);
-  }
-  options.title = "Token embeddings: " + options.title;
+  options.title = "Token embeddings";
+  options.groups.assign(kKinds.begin(), kKinds.end());
   options.x_label =
       fmt::format("first component, {:.1f} % of the variance", 100 * view.projection.explained_x);
   options.y_label = fmt::format("second component, {:.1f} %", 100 * view.projection.explained_y);
@@ -215,6 +210,8 @@ std::string PositionsSvg(std::vector<float> similarity, int64_t P) {
   map.rows = map.columns = P;
   map.values = std::move(similarity);
   map.row_axis = map.column_axis = "position";
+  for (int64_t p = 0; p < P; ++p) map.row_labels.push_back(fmt::format("{}", p));
+  map.column_labels = map.row_labels;
   HeatmapOptions options;
   options.scale = HeatScale::kLinear;
   options.full = 1.0;

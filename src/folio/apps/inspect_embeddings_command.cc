@@ -63,14 +63,16 @@ class InspectEmbeddingsCommand final : public Command {
 
   int Run(const Context& context) override {
     CatchSignals();
+    CheckFigureDirectory(svg_);
     RefuseTogether(!tokens_.empty() && id_.has_value(), "--token", "--id");
     const OpenedModel model = OpenModel(model_);
     const EmbeddingsView view = Look(context.console, model);
     const Terminal& out = context.console.out();
     const TokenNames names(model, out);
+    // Before stdout: its reader may go away.
+    if (!svg_.empty()) Draw(context.console, model, view);
     context.console.Result(context.console.json() ? EmbeddingsJson(view, names)
                                                   : EmbeddingsTerminalText(view, names, out));
-    if (!svg_.empty()) Draw(context.console, model, view);
     return 0;
   }
 
@@ -117,9 +119,9 @@ class InspectEmbeddingsCommand final : public Command {
     for (const std::string& shown : TokenNames(model.tokenizer.get()).Shown(ids)) {
       list += " " + shown;
     }
+    if (ids.empty()) throw UsageError("--token: the text is empty", {}, "give a token's text");
     throw UsageError(fmt::format("--token '{}': {} tokens, not one", text, ids.size()),
-                     list.empty() ? "" : "they are" + list,
-                     "give one of them, or a token's number with --id");
+                     "they are" + list, "give one of them, or a token's number with --id");
   }
 
   void Draw(Console& console, const OpenedModel& model, const EmbeddingsView& view) const {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "folio/base/check.h"
+#include "folio/base/error.h"
 #include "folio/io/file.h"
 
 namespace folio {
@@ -15,6 +16,28 @@ void WriteFigure(Console& console, const std::filesystem::path& path, std::strin
   CreateParentOf(path);
   WriteFileAtomically(path, svg);
   console.Note(fmt::format("wrote {}", path.string()));
+}
+
+void CheckFigureFile(const std::string& path) {
+  std::error_code ignored;
+  if (path == "-") {
+    throw UsageError("--svg -: a figure does not go to standard output", {}, "name a file");
+  }
+  if (!path.empty() && std::filesystem::is_directory(path, ignored)) {
+    throw UsageError(fmt::format("--svg {}: is a directory", path), {}, "name a file");
+  }
+}
+
+void CheckFigureDirectory(const std::string& path) {
+  std::error_code ignored;
+  if (path == "-") {
+    throw UsageError("--svg -: figures do not go to standard output", {}, "name a directory");
+  }
+  if (!path.empty() && std::filesystem::exists(path, ignored) &&
+      !std::filesystem::is_directory(path, ignored)) {
+    throw UsageError(fmt::format("--svg {}: exists and is not a directory", path), {},
+                     "name a directory: there is a figure for each part");
+  }
 }
 
 int64_t PoolingStep(const Heatmap& map, int64_t most) {

@@ -12,6 +12,11 @@ namespace folio {
 // Writes a figure where it was asked for, with the directories on the way, and says so on stderr.
 void WriteFigure(Console& console, const std::filesystem::path& path, std::string_view svg);
 
+// Throws a kUsage Error where the figure, or the directory of figures, that --svg `path` asks for
+// cannot be: to be called before the work. "" asks for none.
+void CheckFigureFile(const std::string& path);
+void CheckFigureDirectory(const std::string& path);
+
 // How many of a map's cells, each way, one cell of a map of at most `most` rows and columns stands
 // for; at least 1.
 int64_t PoolingStep(const Heatmap& map, int64_t most);

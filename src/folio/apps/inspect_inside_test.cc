@@ -131,7 +131,7 @@ TEST_F(InspectInside, ProbabilitiesOfBytesHaveBitsPerByteAndColours) {
   for (const char* by : {"rank", "probability", "entropy"}) {
     const std::string flags = std::string("--text 'a text.' --by ") + by;
     EXPECT_TRUE(Contains(RunFolio(Inspect("probabilities", flags + " --color always")).text,
-                         std::string(by) == "rank" ? "38;5;16;48;5;114m" : "\x1b[48;5;", "11-100",
+                         std::string(by) == "rank" ? "38;5;16;48;5;71m" : "\x1b[48;5;", "11-100",
                          "perplexity"));
     ASSERT_EQ(RunFolio(Inspect("probabilities", flags + Svg("p.svg"))).status, 0);
     EXPECT_TRUE(Contains(ReadFile(At("p.svg")), "perplexity", "colour: "));
@@ -191,7 +191,7 @@ TEST_F(InspectInside, ActivationsAsTableAndFigures) {
   ASSERT_EQ(RunFolio(Inspect("activations", "--text abc" + Svg("n.svg"))).status, 0);
   ExpectFigure("n.svg", {"layer", "stream after the block", "L2 norm"});
   ASSERT_EQ(RunFolio(Inspect("activations", "--text a --layer 0" + Svg("b.svg"))).status, 0);
-  ExpectFigure("b.svg", {"layer 0", "norm1", "mlp", "output"});
+  ExpectFigure("b.svg", {"layer 0", "ln_1", "mlp", "output"});
 }
 
 TEST_F(InspectInside, NearestTokensAreThoseOfAllCosines) {
@@ -225,7 +225,7 @@ TEST_F(InspectInside, EmbeddingsAsTextAndFigures) {
   const std::string run = RunFolio(Inspect("embeddings", "--top 3" + Svg("all"))).text;
   EXPECT_TRUE(Contains(run, "260, 12 channels", "13, learned", "of the variance", "longest"));
   EXPECT_FALSE(std::filesystem::exists(At("all/neighbours.svg")));
-  ExpectFigure("all/tokens.svg", {"first component", "letter"});
+  ExpectFigure("all/tokens.svg", {"first component", "letter", "space and letter", "punctuation"});
   ExpectFigure("all/positions.svg", {"position", "cosine"});
   ExpectFigure("all/norms.svg", {"tokens", "positions"});
   const std::string near = RunFolio(Inspect("embeddings", "--token ' '" + Svg("near"))).text;
@@ -261,7 +261,7 @@ TEST_F(InspectInside, MistakesHaveTheirExitStatus) {
   ExpectError(3, Inspect("probabilities", "--text a"), "a single token", "at least two");
   ExpectError(2, Inspect("embeddings", "--token e --id 5"), "--token", "--id");
   ExpectError(2, Inspect("embeddings", "--token ab"), "2 tokens, not one", "they are a b");
-  ExpectError(2, Inspect("embeddings", "--token ''"), "0 tokens");
+  ExpectError(2, Inspect("embeddings", "--token ''"), "is empty");
   ExpectError(2, Inspect("embeddings", "--id 260"), "0 to 259");
   ExpectError(3, "inspect embeddings --model /nowhere", "/nowhere");
   for (const char* what : {"lens", "activations", "probabilities"}) {
@@ -272,10 +272,50 @@ TEST_F(InspectInside, MistakesHaveTheirExitStatus) {
 }
 
 TEST_F(InspectInside, FiguresThatCannotBeWrittenAreErrors) {
-  std::filesystem::create_directories(At("taken.svg"));
-  const ProgramRun run = RunFolio(Inspect("lens", "--text abc" + Svg("taken.svg")), true);
+  WriteFileAtomically(At("taken"), "x");
+  const ProgramRun run = RunFolio(Inspect("lens", "--text abc" + Svg("taken/a.svg")), true);
   EXPECT_EQ(run.status, 1);
-  EXPECT_TRUE(Contains(run.text, "error: ", "taken.svg"));
+  EXPECT_TRUE(Contains(run.text, "error: ", "taken"));
+}
+
+TEST_F(InspectInside, AWideLensGoesOnBelow) {
+  ASSERT_EQ(RunFolio(Inspect("lens", "--text abcdefghijklm" + Svg("lens.svg"))).status, 0);
+  ExpectFigure("lens.svg", {"embedding", "block 1", "0", "11", "12", "a", "m"});
+  const std::string svg = ReadFile(At("lens.svg"));
+  const std::string label = "in the text";
+  EXPECT_NE(svg.find(label), svg.rfind(label));
+  ASSERT_EQ(RunFolio(Inspect("lens", "--text abcdefghijkl" + Svg("lens.svg"))).status, 0);
+  const std::string one = ReadFile(At("lens.svg"));
+  EXPECT_EQ(one.find(label), one.rfind(label));
+}
+
+TEST_F(InspectInside, PositionsHaveTheirNumbers) {
+  ASSERT_EQ(RunFolio(Inspect("embeddings", Svg("e"))).status, 0);
+  ExpectFigure("e/positions.svg", {"position", "0", "12"});
+}
+
+TEST_F(InspectInside, FiguresAreWrittenAlsoWhereNobodyReadsTheResult) {
+  for (const std::string what : {"lens", "probabilities", "attention", "activations"}) {
+    const std::string svg = what + ".svg";
+    EXPECT_EQ(RunFolio(Inspect(what, "--ids 5,0" + Svg(svg) + " >/dev/full"), true).status, 1);
+    EXPECT_TRUE(std::filesystem::exists(At(svg))) << what;
+  }
+  EXPECT_EQ(RunFolio(Inspect("embeddings", Svg("e") + " >/dev/full"), true).status, 1);
+  EXPECT_TRUE(std::filesystem::exists(At("e/tokens.svg")));
+}
+
+TEST_F(InspectInside, PlacesThatAreNoFigureAreRefusedBeforeTheWork) {
+  std::filesystem::create_directories(At("dir"));
+  WriteFileAtomically(At("file"), "x");
+  const std::string dir = " --svg " + At("dir").string(), file = " --svg " + At("file").string();
+  for (const char* what : {"lens", "probabilities", "attention", "activations"}) {
+    ExpectError(2, Inspect(what, "--ids 5,0" + dir), "is a directory", "help: name a file");
+    ExpectError(2, Inspect(what, "--ids 5,0 --svg -"), "standard output");
+  }
+  ExpectError(2, Inspect("attention", "--ids 5,0 --ids 5,1" + file), "not a directory");
+  ExpectError(2, Inspect("attention", "--ids 5,0 --ids 5,1 --layer 0" + dir), "is a directory");
+  ExpectError(2, Inspect("embeddings", file), "not a directory");
+  EXPECT_EQ(ReadFile(At("file")), "x");
 }
 
 }  // namespace

@@ -51,24 +51,26 @@ class InspectLensCommand final : public Command {
 
   int Run(const Context& context) override {
     CatchSignals();
+    CheckFigureFile(svg_);
     const OpenedModel model = OpenModel(model_);
     LensView view{.text = ReadOneText(model, text_, "inspect lens"), .positions = {}, .cells = {}};
     view.positions = ParsePositions(positions_, static_cast<int64_t>(view.text.ids.size()));
     view.layers = model.weights->config().n_layer + 1;
     Look(context, model, view);
     const Terminal& out = context.console.out();
-    context.console.Result(context.console.json()
-                               ? AsJson(view, TokenNames(model, out))
-                               : LensTerminalText(view, TokenNames(model, out), out));
+    // Before stdout: its reader may go away.
     if (!svg_.empty()) {
       WriteFigure(context.console, svg_, LensSvg(view, TokenNames(model.tokenizer.get())));
     }
+    context.console.Result(context.console.json()
+                               ? AsJson(view, TokenNames(model, out))
+                               : LensTerminalText(view, TokenNames(model, out), out));
     return 0;
   }
 
  private:
   void Look(const Context& context, const OpenedModel& model, LensView& view) const {
-    constexpr size_t kAtOnce = 16;
+    constexpr size_t kAtOnce = 64;
     const TracePoint points[] = {TracePoint::kEmbedded, TracePoint::kOutput};
     const Trace trace(*model.backend, *model.weights, view.text.ids, points);
     Progress progress(context.console, context.progress_mode);

@@ -57,18 +57,29 @@ std::string TableOf(const LensView& view, size_t begin, size_t end, const TokenN
   return text + Row("in the text", next);
 }
 
+// As many of the likeliest as a line has room for.
+std::string Likeliest(const LensCell& cell, const TokenNames& names, const Terminal& terminal) {
+  constexpr int kOtherColumns = 43;
+  int room = terminal.is_terminal ? terminal.width - kOtherColumns : 1 << 30;
+  std::string list;
+  for (const TokenProbability& one : cell.top) {
+    const std::string next =
+        (list.empty() ? "" : "  ") + names.Shown(one.id) + " " +
+        Heated(terminal, one.probability, fmt::format("{:.3f}", one.probability));
+    room -= DisplayWidth(next);
+    if (room < 0) break;
+    list += next;
+  }
+  return list;
+}
+
 std::string Detail(const LensView& view, const TokenNames& names, const Terminal& terminal) {
   std::vector<std::vector<std::string>> rows;
   for (int64_t layer = 0; layer < view.layers; ++layer) {
     const LensCell& cell = view.Cell(0, layer);
-    std::string top;
-    for (const TokenProbability& one : cell.top) {
-      top += (top.empty() ? "" : "  ") + names.Shown(one.id) + " " +
-             Heated(terminal, one.probability, fmt::format("{:.3f}", one.probability));
-    }
     rows.push_back({LensLayerName(layer), fmt::format("{:.3f}", cell.kl),
                     fmt::format("{}", cell.final_rank + 1), fmt::format("{:.3f}", cell.entropy),
-                    top});
+                    Likeliest(cell, names, terminal)});
   }
   const int64_t position = view.positions.front();
   const std::string next = view.Next(0, names);

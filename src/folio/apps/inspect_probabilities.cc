@@ -21,7 +21,7 @@ double ClassHeat(int rank_class) {
 }
 
 // Black on the classes' colours, green, yellow, red and violet, none for the likeliest.
-constexpr std::array<int, kRankClasses> kClassColours = {0, 114, 221, 203, 177};
+constexpr std::array<int, kRankClasses> kClassColours = {0, 71, 178, 203, 134};
 
 std::string ClassColoured(int rank_class, std::string_view text) {
   if (rank_class == 0) return std::string(text);

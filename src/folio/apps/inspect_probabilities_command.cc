@@ -63,17 +63,19 @@ class InspectProbabilitiesCommand final : public Command {
 
   int Run(const Context& context) override {
     CatchSignals();
+    CheckFigureFile(svg_);
     const OpenedModel model = OpenModel(model_);
     ModelText text = ReadOneText(model, text_, "inspect probabilities");
     RequireTwoTokens(text, "the first token is not foreseen by anything");
     const ForeseenText seen = Foresee(model, std::move(text), top_);
     const Terminal& out = context.console.out();
     const TokenNames names(model, out);
-    context.console.Result(context.console.json() ? AsJson(seen, names)
-                                                  : ForeseenTerminalText(seen, by_, names, out));
+    // Before stdout: its reader may go away.
     if (!svg_.empty()) {
       WriteFigure(context.console, svg_, ForeseenSvg(seen, by_, TokenNames(model.tokenizer.get())));
     }
+    context.console.Result(context.console.json() ? AsJson(seen, names)
+                                                  : ForeseenTerminalText(seen, by_, names, out));
     return 0;
   }
 

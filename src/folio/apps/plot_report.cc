@@ -91,10 +91,23 @@ Table ValuesTable(std::span<const PlottedRun> runs, std::span<const Metric> metr
   return table;
 }
 
+// The shorter side across: of many runs a row for each.
 Table DifferencesTable(std::span<const PlottedRun> runs) {
+  const std::vector<Difference> differences = DifferencesOf(runs);
+  if (!differences.empty() && runs.size() > differences.size()) {
+    Table table{{"run"}, {}};
+    for (const PlottedRun& run : runs) table.rows.push_back({run.label});
+    for (const Difference& difference : differences) {
+      table.columns.push_back(difference.key);
+      for (size_t i = 0; i < runs.size(); ++i) {
+        table.rows[i].push_back(difference.values[i].value_or(kNothing));
+      }
+    }
+    return table;
+  }
   Table table{{"setting"}, {}};
   for (const PlottedRun& run : runs) table.columns.push_back(run.label);
-  for (const Difference& difference : DifferencesOf(runs)) {
+  for (const Difference& difference : differences) {
     std::vector<std::string> row = {difference.key};
     for (const auto& value : difference.values) row.push_back(value.value_or(kNothing));
     table.rows.push_back(std::move(row));

@@ -37,6 +37,8 @@ std::map<std::string, std::string> ReadSettings(const fs::path& path) {
       std::ostringstream text;
       if (node.is_string()) {
         text << node.ref<std::string>();
+      } else if (node.is_floating_point()) {
+        text << fmt::format("{}", node.ref<double>());  // TOML's own way has 17 digits
       } else {
         node.visit([&](const auto& value) { text << value; });
       }
@@ -154,7 +156,7 @@ std::vector<PlottedRun> ReadRuns(std::span<const std::string> runs,
                                  std::span<const std::string> labels, Console& console) {
   if (!labels.empty() && labels.size() != runs.size()) {
     throw UsageError("--label does not fit the runs",
-                     fmt::format("there are {} runs and {} labels", runs.size(), labels.size()),
+                     fmt::format("runs: {}, labels: {}", runs.size(), labels.size()),
                      "give one for each run, in their order, or none");
   }
   std::vector<PlottedRun> read;

@@ -178,7 +178,7 @@ TEST_F(Plot, MistakesSayWhatToDo) {
   fails(Path("a") + " --keys ''", 2, "the keys are");
   fails(Path("a") + " --out figure.png", 2, ".svg");
   fails(Path("a") + " --smooth 1", 2, "smooth");
-  fails(Path("a") + " --label x --label y", 2, "1 runs and 2 labels");
+  fails(Path("a") + " --label x --label y", 2, "runs: 1, labels: 2");
   fails(Path("a") + " --series", 2, "--json");
   WriteFileAtomically(At("a/metrics.jsonl"), "{}\n{}\n");
   EXPECT_EQ(Run(Path("a"), true).status, 3);
@@ -195,15 +195,18 @@ TEST_F(Plot, ARunThatIsGivenTwiceIsDrawnOnce) {
 
 TEST_F(Plot, DifferencesAreThoseOfTheSettings) {
   MakeRun("a", 3, 4, "[train]\nseed = 1\nlearning_rate = 0.001\n[log]\nnew = true\n");
-  MakeRun("b", 3, 4, "[train]\nseed = 1\nlearning_rate = 0.002\nname = \"x\"\n");
+  MakeRun("b", 3, 4, "[train]\nseed = 1\nlearning_rate = 0.003\nname = \"x\"\n");
   MakeRun("c", 3);
   const std::string all = Path("a") + " " + Path("b") + " " + Path("c");
   const ProgramRun run = Run("--diff --label A --label B --label C " + all);
   const std::string table = run.text.substr(run.text.find("\n\n"));
-  EXPECT_TRUE(Contains(table, "setting", "A", "train.learning_rate", "0.001", "0.002", "-"));
+  EXPECT_TRUE(Contains(table, "run  train.learning_rate", "A ", "0.001", "0.003\n", "-"));
   EXPECT_EQ(table.find("seed"), std::string::npos);
   EXPECT_EQ(table.find("log.new"), std::string::npos);  // one run alone knows it
   EXPECT_EQ(AsJson(all)["differences"].size(), 1u);
+  WriteFileAtomically(At("c/config.toml"), "[train]\nseed = 2\nlearning_rate = 1\nname = \"y\"\n");
+  EXPECT_TRUE(Contains(Run("--diff " + all).text, "setting ", "train.seed ", "train.name "));
+  fs::remove(At("c/config.toml"));
   EXPECT_TRUE(Contains(Run("--diff " + Path("a")).text, "one run only"));
   EXPECT_TRUE(Contains(Run("--diff " + Path("a") + " " + Path("c")).text, "Fewer than two"));
   WriteFileAtomically(At("c/config.toml"), "[train\n");

@@ -8,11 +8,11 @@
 #include "folio/base/parallel.h"
 #include "folio/base/rng.h"
 #include "folio/io/file.h"
+#include "folio/io/test_data.h"
 #include "folio/io/test_files.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/char_tokenizer.h"
-#include "folio/io/test_data.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {

@@ -9,8 +9,8 @@
 
 #include "folio/apps/tokenizer_test_shell.h"
 #include "folio/io/file.h"
-#include "folio/text/encodings.h"
 #include "folio/io/test_data.h"
+#include "folio/text/encodings.h"
 
 namespace folio {
 namespace {

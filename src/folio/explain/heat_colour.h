@@ -5,9 +5,9 @@
 
 namespace folio {
 
-// `text` on a 256-colour background that says how large `value` is beside `largest`, by its square
-// root as in figures: blue for positive, orange for negative, none near 0; in a foreground that
-// can be read on it.
+// `text` in 256 colours that say how large `value` is beside `largest`, by its square root as in
+// figures: blue for positive, orange for negative, none near 0; small values colour the letters,
+// larger ones the ground. Reads alike on dark and light terminals.
 std::string HeatColoured(std::string_view text, double value, double largest);
 
 }  // namespace folio

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <utility>
 #include <vector>
 
+#include "folio/base/error.h"
 #include "folio/explain/model_text.h"
 #include "folio/explain/step_ops.h"
 #include "folio/infer/trace.h"
@@ -98,6 +100,10 @@ Walk ExplainLayerNorm(Backend& backend, std::span<const float> row) {
   RequireNumbers(row);
   const auto C = static_cast<int64_t>(row.size());
   const StepTensor x({1, C}, row);
+  if (!std::isfinite(Normalized(backend, x.tensor(), {}, {}, 1e-5).variance)) {
+    throw InputError("the numbers are too far apart",
+                     "their variance is more than a float32 can hold", "give smaller ones");
+  }
   StepTensor weight({C}), bias({C});
   for (int64_t c = 0; c < C; ++c) {
     constexpr std::array<float, 3> kWeights = {1, 2, 0.5}, kBiases = {0, 0, 1};

@@ -11,6 +11,7 @@
 #include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/heatmap.h"
+#include "folio/plot/token_strip.h"
 
 namespace folio {
 namespace {
@@ -85,6 +86,15 @@ std::string CurvesOf(const Step& step) {
   return CurvesSvg(series, {.title = step.name, .x_label = values.row_axis});
 }
 
+std::string TokensOf(const Step& step) {
+  std::vector<StripToken> tokens;
+  for (int64_t c = 0; c < step.values.columns(); ++c) {
+    tokens.push_back({.text = step.values.column_labels[static_cast<size_t>(c)],
+                      .note = CellText(step.values, 0, c)});
+  }
+  return TokenStripSvg(tokens, {.title = step.name});
+}
+
 }  // namespace
 
 std::string StepFigure(const Step& step) {
@@ -98,6 +108,8 @@ std::string StepFigure(const Step& step) {
       return BarsOf(step);
     case FigureKind::kCurves:
       return CurvesOf(step);
+    case FigureKind::kTokens:
+      return TokensOf(step);
   }
   return "";
 }

@@ -90,7 +90,7 @@ TEST(WalkText, AsciiTerminalsGetNothingElse) {
 TEST(WalkText, ColourOnlyWhereAskedAndHeatOnlyWhereWanted) {
   EXPECT_FALSE(Contains(WalkText(OneStep(Small()), {}), "\x1b"));
   const std::string coloured = WalkText(OneStep(Small()), {.colour = true});
-  EXPECT_TRUE(Contains(coloured, "\x1b[48;5;94;38;5;231m -10.0000 \x1b[0m")) << coloured;
+  EXPECT_TRUE(Contains(coloured, "\x1b[48;5;202;38;5;16m -10.0000 \x1b[0m")) << coloured;
   std::string plain = std::regex_replace(coloured, std::regex("\x1b\\[[0-9;]*m"), "");
   plain = std::regex_replace(plain, std::regex(" +\n"), "\n");
   EXPECT_EQ(plain, WalkText(OneStep(Small()), {}));
@@ -100,10 +100,11 @@ TEST(WalkText, ColourOnlyWhereAskedAndHeatOnlyWhereWanted) {
 }
 
 TEST(WalkText, ZeroHasNoColourAndSignsDiffer) {
-  StepValues row{.shape = {3}, .values = {0, 4, -4}};
+  StepValues row{.shape = {4}, .values = {0, 4, -4, 0.3}};
   const std::string text = WalkText(OneStep(row), {.colour = true});
-  EXPECT_TRUE(Contains(text, "  0.0000 \x1b[48;5;19;38;5;231m  4.0000 ")) << text;
-  EXPECT_TRUE(Contains(text, "\x1b[48;5;94;38;5;231m -4.0000 ")) << text;
+  EXPECT_TRUE(Contains(text, "  0.0000 \x1b[48;5;33;38;5;16m  4.0000 ")) << text;
+  EXPECT_TRUE(Contains(text, "\x1b[48;5;202;38;5;16m -4.0000 ")) << text;
+  EXPECT_TRUE(Contains(text, "\x1b[38;5;33m  0.3000")) << text;  // letters only
 }
 
 TEST(WalkText, WideTablesLoseTheirMiddleAndSayHowMuch) {

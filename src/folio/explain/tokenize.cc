@@ -8,9 +8,9 @@
 #include "folio/base/error.h"
 #include "folio/explain/model_text.h"
 #include "folio/explain/step_values.h"
+#include "folio/explain/text_pieces.h"
 #include "folio/plot/token_strip.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/special_tokens.h"
 #include "folio/text/split.h"
 
 namespace folio {
@@ -91,32 +91,17 @@ class TokenizeWalk {
         "the numbers that Unicode gives them."));
   }
 
-  // The pieces of the split pattern, and special tokens between them.
-  std::vector<std::string_view> Cut() {
-    std::vector<std::string_view> pieces;
-    const SpecialFinder finder(tokenizer_.special_tokens(), SpecialRule::Allow());
-    for (size_t at = 0; at < text_.size();) {
-      const SpecialFinder::Match special = finder.Next(text_, at);
-      const size_t end = special.token == nullptr ? text_.size() : special.begin;
-      const std::string_view ordinary = text_.substr(0, end);
-      while (at < end) {
-        const size_t next = NextPiece(bpe_->vocab().pattern, ordinary, at);
-        pieces.push_back(text_.substr(at, next - at));
-        at = next;
-      }
-      if (special.token == nullptr) break;
-      pieces.push_back(text_.substr(at, special.end() - at));
-      specials_.push_back(pieces.back());
-      at = special.end();
-    }
-    return pieces;
-  }
   bool IsSpecial(std::string_view piece) const {
     return std::ranges::find(specials_, piece) != specials_.end();
   }
 
   void Pieces() {
-    const std::vector<std::string_view> pieces = Cut();
+    std::vector<std::string_view> pieces;
+    ForEachPiece(tokenizer_, text_, SpecialRule::Allow(),
+                 [&](std::string_view bytes, const SpecialToken* special) {
+                   pieces.push_back(bytes);
+                   if (special != nullptr) specials_.push_back(bytes);
+                 });
     std::vector<double> sizes;
     std::vector<std::string> labels;
     for (const std::string_view piece : pieces) {
@@ -205,6 +190,7 @@ class TokenizeWalk {
             ? "Every byte is the token of its own number: nothing to learn and no text that cannot "
               "be written, but many tokens."
             : "The place of each token in the vocabulary: all that the model gets to see."));
+    walk_.steps.back().figure = FigureKind::kTokens;
   }
 
   void Sizes() {

@@ -1,8 +1,10 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "folio/base/error.h"
+#include "folio/explain/render.h"
 #include "folio/explain/topics.h"
 #include "folio/explain/walk_lookup.h"
 #include "folio/text/bpe_test_vocab.h"
@@ -50,6 +52,23 @@ TEST(Tokenize, PiecesAndMergesLeadToTheIds) {
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(merges.values[4 * i], static_cast<double>(i));
   EXPECT_EQ(merges.values.back(), Encoded(Small(), "hello")[0]);
   EXPECT_EQ(StepOf(walk, "merges of “hello”").formula, "h e l l o → 1 token");
+}
+
+TEST(Tokenize, PiecesEndBeforeASpecialToken) {
+  const Walk walk = ExplainTokenize(Small(), "hello  <|endoftext|>  hello");
+  EXPECT_EQ(StepOf(walk, "pieces").values.column_labels,
+            (std::vector<std::string>{"hello", "··", "<|endoftext|>", "·", "·hello"}));
+}
+
+TEST(Tokenize, IdsAreDrawnBelowTheirTokens) {
+  const auto figures = WalkFigures(ExplainTokenize(Small(), "hello world"));
+  ASSERT_EQ(figures.size(), 1u);
+  const std::string& svg = figures.front().second;
+  const size_t token = svg.find(">hello<");
+  ASSERT_NE(token, std::string::npos);
+  const std::string id = fmt::format(">{:.0f}<", Encoded(Small(), "hello")[0]);
+  EXPECT_GT(svg.find(id, token), token);
+  EXPECT_NE(svg.find(id, token), std::string::npos);
 }
 
 TEST(Tokenize, SpecialTokensAreTakenWhole) {

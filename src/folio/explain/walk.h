@@ -27,6 +27,7 @@ enum class FigureKind {
   kHeatmap,
   kBars,    // of a single row or a single column; masked ones have none
   kCurves,  // a line for each column over the rows: over the row labels where all are numbers
+  kTokens,  // the column labels one after the other, with their numbers
 };
 
 // One step of a computation: what it is called, how it is computed, its numbers, and why it is

@@ -42,8 +42,8 @@ std::vector<int64_t> Rows(const std::vector<Neighbour>& neighbours) {
 }
 
 TEST(NearestRows, AgreeWithLookingAtAllOfThem) {
-  for (const auto& [V, C] :
-       std::vector<std::pair<int64_t, int64_t>>{{1009, 19}, {257, 8}, {5, 1}}) {
+  for (const auto& sizes : std::vector<std::pair<int64_t, int64_t>>{{1009, 19}, {257, 8}, {5, 1}}) {
+    const int64_t V = sizes.first, C = sizes.second;
     std::vector<float> values = RandomTable(V, C);
     const Tensor table(values.data(), {V, C});
     const auto row = [&](int64_t v) { return std::span(values).subspan(size_t(v * C), size_t(C)); };

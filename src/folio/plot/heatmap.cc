@@ -58,7 +58,7 @@ std::vector<std::string> Tooltips(const Heatmap& map) {
   return tooltips;
 }
 
-void DrawAxisNames(SvgWriter& svg, const Heatmap& map, const Box& box, double left, double top,
+void DrawAxisNames(SvgWriter& svg, const Heatmap& map, const MapBox& box, double left, double top,
                    double right) {
   // A name longer than its side may use the empty corner beside it.
   const double width = TextWidth(map.column_axis, kAxisFont);
@@ -96,7 +96,7 @@ std::string NoCells(const Heatmap& map, const std::vector<std::string>& notes) {
 struct Layout {
   Heading heading;
   CellLabels rows, columns;
-  Box map;
+  MapBox map;
   double cell_width, cell_height;
   double axis_top;  // of the columns' name
   double key_top;
@@ -105,7 +105,7 @@ struct Layout {
 
 Layout LayOut(const Heatmap& map, const Shades& shades, const ColourKey& key,
               const std::vector<std::string>& notes) {
-  Box box;
+  MapBox box;
   double cell_width = 0, cell_height = 0;
   ChooseCells(shades, &cell_width, &cell_height);
   box.width = cell_width * static_cast<double>(shades.columns);

@@ -8,7 +8,7 @@
 namespace folio {
 namespace {
 
-constexpr double kFont = 11, kLine = 14, kGap = 5, kMaxWidth = 130;
+constexpr double kFont = 11, kLine = CellLabels::kCell, kGap = 5, kMaxWidth = 130;
 constexpr double kMiddle = 0.35;  // from the middle of a line of text to its base, in font sizes
 
 // The least of 1, 2, 5, 10, 20, ... cells that hold `size`.
@@ -66,7 +66,7 @@ CellLabels CellLabels::OfColumns(const std::vector<std::string>& labels, double 
   return result;
 }
 
-void CellLabels::DrawLeft(SvgWriter& svg, const Box& map) const {
+void CellLabels::DrawLeft(SvgWriter& svg, const MapBox& map) const {
   const double cell = map.height / static_cast<double>(texts_.size());
   for (size_t i = 0; i < texts_.size(); ++i) {
     if (texts_[i].empty()) continue;
@@ -78,7 +78,7 @@ void CellLabels::DrawLeft(SvgWriter& svg, const Box& map) const {
   }
 }
 
-void CellLabels::DrawAbove(SvgWriter& svg, const Box& map) const {
+void CellLabels::DrawAbove(SvgWriter& svg, const MapBox& map) const {
   const double cell = map.width / static_cast<double>(texts_.size());
   for (size_t i = 0; i < texts_.size(); ++i) {
     if (texts_[i].empty()) continue;
@@ -116,7 +116,8 @@ CellNumbers NumbersThatFit(const Heatmap& map, double cell_width, double cell_he
   return {};
 }
 
-void DrawNumbers(SvgWriter& svg, const CellNumbers& numbers, const Shades& shades, const Box& map) {
+void DrawNumbers(SvgWriter& svg, const CellNumbers& numbers, const Shades& shades,
+                 const MapBox& map) {
   if (numbers.texts.empty()) return;
   const double width = map.width / static_cast<double>(shades.columns);
   const double height = map.height / static_cast<double>(shades.rows);

@@ -13,6 +13,8 @@ namespace folio {
 // turned where they are too close, thinned to those that fit.
 class CellLabels {
  public:
+  static constexpr double kCell = 14;  // the smallest cell that each has a label of its own
+
   CellLabels() = default;
   // `cell` is the height of a row or the width of a column.
   static CellLabels OfRows(const std::vector<std::string>& labels, double cell);
@@ -22,8 +24,8 @@ class CellLabels {
   double Overhang() const {
     return overhang_;
   }  // how far they reach beyond its first and last cell
-  void DrawLeft(SvgWriter& svg, const Box& map) const;
-  void DrawAbove(SvgWriter& svg, const Box& map) const;
+  void DrawLeft(SvgWriter& svg, const MapBox& map) const;
+  void DrawAbove(SvgWriter& svg, const MapBox& map) const;
 
  private:
   void Keep(const std::vector<std::string>& labels, int64_t step);
@@ -39,6 +41,7 @@ struct CellNumbers {
   double font_size = 0;
 };
 CellNumbers NumbersThatFit(const Heatmap& map, double cell_width, double cell_height);
-void DrawNumbers(SvgWriter& svg, const CellNumbers& numbers, const Shades& shades, const Box& map);
+void DrawNumbers(SvgWriter& svg, const CellNumbers& numbers, const Shades& shades,
+                 const MapBox& map);
 
 }  // namespace folio

@@ -7,6 +7,7 @@
 #include "folio/plot/colour.h"
 #include "folio/plot/heading.h"
 #include "folio/plot/heatmap.h"
+#include "folio/plot/heatmap_axes.h"
 #include "folio/plot/shades.h"
 #include "folio/plot/svg.h"
 
@@ -25,6 +26,7 @@ constexpr double kTitleFont = 11, kTitleLine = 15, kCaptionFont = 10, kCaptionLi
 struct Thumbnail {
   Shades shades;
   int64_t cell_width = 1, cell_height = 1;
+  CellLabels left = {}, above = {};
 
   double Width() const { return static_cast<double>(shades.columns * cell_width); }
   double Height() const { return static_cast<double>(shades.rows * cell_height); }
@@ -52,8 +54,10 @@ struct Grid {
   bool masked = false;
   double width = kNarrowest, height = 0;  // of the largest map
   double title_height = 0, caption_height = 0;
+  double left = 0, above = 0;  // room for labels
 
-  double Pitch() const { return title_height + height + caption_height + kGap; }  // of rows
+  double MapTop() const { return title_height + above; }
+  double Pitch() const { return MapTop() + height + caption_height + kGap; }  // of rows
 };
 
 Grid MakeGrid(std::span<const Heatmap> maps, double side, const HeatmapOptions& options) {
@@ -75,6 +79,21 @@ Grid MakeGrid(std::span<const Heatmap> maps, double side, const HeatmapOptions& 
     grid.maps.push_back(std::move(thumbnail));
   }
   return grid;
+}
+
+void AddLabels(std::span<const Heatmap> maps, int64_t columns, Grid* grid) {
+  const bool room = std::ranges::all_of(grid->maps, [](const Thumbnail& map) {
+    return static_cast<double>(std::min(map.cell_width, map.cell_height)) >= CellLabels::kCell;
+  });
+  if (!room) return;
+  for (size_t i = 0; i < maps.size(); ++i) {
+    Thumbnail& map = grid->maps[i];
+    map.above = CellLabels::OfColumns(maps[i].column_labels, static_cast<double>(map.cell_width));
+    grid->above = std::max(grid->above, map.above.Depth());
+    if (static_cast<int64_t>(i) % columns > 0) continue;
+    map.left = CellLabels::OfRows(maps[i].row_labels, static_cast<double>(map.cell_height));
+    grid->left = std::max(grid->left, map.left.Depth());
+  }
 }
 
 std::vector<Heatmap> SetFirstAside(std::span<const Heatmap> maps, std::string* note) {
@@ -109,15 +128,18 @@ void DrawMaps(SvgWriter& svg, std::span<const Heatmap> maps, const Grid& grid, i
     const auto row = static_cast<double>(below);
     const auto column = static_cast<double>(static_cast<int64_t>(i) % columns);
     const Thumbnail& map = grid.maps[i];
-    const double x = kFigureMargin + column * (grid.width + kGap), y = top + row * grid.Pitch();
+    const double x = kFigureMargin + grid.left + column * (grid.width + kGap);
+    const double y = top + row * grid.Pitch(), map_top = y + grid.MapTop();
     DrawName(svg, maps[i].title, "ink", x, y, kTitleFont, grid.width);
-    DrawName(svg, maps[i].caption, "muted", x, y + grid.title_height + grid.height + 1,
-             kCaptionFont, grid.width);
+    DrawName(svg, maps[i].caption, "muted", x, map_top + grid.height + 1, kCaptionFont, grid.width);
     if (map.shades.values.empty()) continue;
-    pictures->Add(map.shades, x, y + grid.title_height, map.cell_width, map.cell_height);
+    pictures->Add(map.shades, x, map_top, map.cell_width, map.cell_height);
+    const MapBox box{x, map_top, map.Width(), map.Height()};
+    map.left.DrawLeft(svg, box);
+    map.above.DrawAbove(svg, box);
     svg.Element("rect", {{"class", "frame"},
                          {"x", x},
-                         {"y", y + grid.title_height},
+                         {"y", map_top},
                          {"width", map.Width()},
                          {"height", map.Height()}});
   }
@@ -136,7 +158,8 @@ std::string HeatmapGridSvg(std::span<const Heatmap> maps, int64_t columns, const
   }
   const auto across = std::min<int64_t>(columns, static_cast<int64_t>(maps.size()));
   const double side = kWidth / static_cast<double>(columns) - kGap;
-  const Grid grid = MakeGrid(maps, std::clamp(side, kSmallest, kLargest), options);
+  Grid grid = MakeGrid(maps, std::clamp(side, kSmallest, kLargest), options);
+  AddLabels(maps, columns, &grid);
   const bool each_map = !options.per_row && !GivenFull(options);
   const ColourKey key{grid.range,
                       MeaningOf(grid.range, options.per_row ? "row"
@@ -144,7 +167,7 @@ std::string HeatmapGridSvg(std::span<const Heatmap> maps, int64_t columns, const
                                                             : ""),
                       grid.masked};
 
-  const double maps_width = static_cast<double>(across) * (grid.width + kGap) - kGap;
+  const double maps_width = grid.left + static_cast<double>(across) * (grid.width + kGap) - kGap;
   const double inner = std::max(maps_width, key.Width());
   const Heading heading(title, notes, std::max(inner, kHeadingWidth));
   const double width = std::ceil(std::max(inner, heading.Width()) + 2 * kFigureMargin);

@@ -168,6 +168,23 @@ TEST(HeatmapGridSvg, OneKeyForAll) {
   EXPECT_GT(Count(HeatmapGridSvg(maps, 2, "grid", {}), "class=\"minus\""), 0U);
 }
 
+TEST(HeatmapGridSvg, CellsWithRoomHaveLabels) {
+  Heatmap map = Map(2, 3, {0, 1, 2, 3, 4, 5});
+  map.title = "head";
+  map.row_labels = {"upper", "lower"};
+  map.column_labels = {"left", "middle", "right"};
+  const std::vector<Heatmap> maps(5, map);
+  std::string svg = HeatmapGridSvg(maps, 2, "grid", {});
+  EXPECT_EQ(Count(svg, ">upper</text>"), 3U);   // one for each row of the grid
+  EXPECT_EQ(Count(svg, ">middle</text>"), 5U);  // one for each map
+  svg = HeatmapGridSvg(maps, 2, "grid", {.set_first_aside = true});
+  EXPECT_EQ(Count(svg, ">left</text>"), 0U);
+  EXPECT_EQ(Count(svg, ">right</text>"), 5U);
+  Heatmap small = Map(16, 16, std::vector<float>(256, 1));
+  small.row_labels = small.column_labels = std::vector<std::string>(16, "token");
+  EXPECT_EQ(Count(HeatmapGridSvg(std::vector{small, map}, 8, "", {}), ">token</text>"), 0U);
+}
+
 TEST(HeatmapGridSvg, LargeMapsArePooled) {
   // One bright cell of a map far larger than its place must still be seen.
   std::vector<float> values(1000 * 1000, 0);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "folio/base/check.h"
@@ -127,6 +128,45 @@ void DrawAxes(SvgWriter& svg, const Axis& x, const Axis& y, const ScatterOptions
   }
 }
 
+// A dot and a name for each colour that has one, in lines of at most `width`.
+class GroupLegend {
+ public:
+  GroupLegend(const std::vector<std::string>& groups, double width) : names_(groups) {
+    double x = 0, line = 0;
+    for (std::string& name : names_) {
+      name = FitText(name, kFont, width - kSwatch);
+      const double needed = kSwatch + TextWidth(name, kFont);
+      if (x > 0 && x + needed > width) {
+        x = 0;
+        ++line;
+      }
+      places_.emplace_back(x, line * kLine);
+      x += needed + kApart;
+    }
+    height_ = names_.empty() ? 0 : (line + 1) * kLine + kGap;
+  }
+
+  double Height() const { return height_; }  // with the space below
+
+  void Draw(SvgWriter& svg, double left, double top) const {
+    for (size_t i = 0; i < names_.size(); ++i) {
+      const double x = left + places_[i].first, y = top + places_[i].second;
+      svg.Element("path", {{"class", fmt::format("line s{}", i % kSeriesColours)},
+                           {"stroke-width", kDot + 2},
+                           {"d", fmt::format("M{:.1f} {:.1f}h0", x + kDot, y + kFont * 0.65)}});
+      svg.Text(names_[i],
+               {{"class", "ink"}, {"x", x + kSwatch}, {"y", y + kFont}, {"font-size", kFont}});
+    }
+  }
+
+ private:
+  static constexpr double kSwatch = 14, kApart = 18, kLine = kFont * 1.5;
+
+  std::vector<std::string> names_;
+  std::vector<std::pair<double, double>> places_;
+  double height_ = 0;
+};
+
 void DrawPoints(SvgWriter& svg, std::span<const ScatterPoint> points, const Axis& x, const Axis& y,
                 double diameter) {
   std::array<std::string, kSeriesColours> dots;
@@ -188,6 +228,7 @@ std::string ScatterSvg(std::span<const ScatterPoint> points, const ScatterOption
   FOLIO_CHECK(options.width >= 200 && options.height >= 150, "the figure is too small");
   for (const ScatterPoint& point : points) FOLIO_CHECK(point.colour >= 0, "no such colour");
   const Heading heading(options.title, {}, options.width - 2 * kFigureMargin);
+  const GroupLegend legend(options.groups, options.width - 2 * kFigureMargin);
   Axis x = FitAxis(points, &ScatterPoint::x), y = FitAxis(points, &ScatterPoint::y);
   double label_width = 0;
   for (const Tick& tick : LinearTicks(y.low, y.high, 8)) {
@@ -197,10 +238,11 @@ std::string ScatterSvg(std::span<const ScatterPoint> points, const ScatterOption
   x.pixel_low = kFigureMargin + label_width + kGap + (options.y_label.empty() ? 0 : row);
   x.pixel_high = options.width - kFigureMargin;
   y.pixel_low = options.height - kFigureMargin - kGap - kFont - (options.x_label.empty() ? 0 : row);
-  y.pixel_high = kFigureMargin + heading.Height();
+  y.pixel_high = kFigureMargin + heading.Height() + legend.Height();
 
   SvgWriter svg(options.width, options.height, options.title.empty() ? "points" : options.title);
   heading.Draw(svg, kFigureMargin, kFigureMargin);
+  legend.Draw(svg, kFigureMargin, kFigureMargin + heading.Height());
   DrawAxes(svg, x, y, options);
   if (std::none_of(points.begin(), points.end(), Shows)) {
     svg.Text("no data", {{"class", "muted"},

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 namespace folio {
 
@@ -14,6 +15,7 @@ struct ScatterPoint {
 struct ScatterOptions {
   std::string title = {}, x_label = {}, y_label = {};
   double width = 800, height = 600;
+  std::vector<std::string> groups = {};  // names of the colours, from 0 on, for a legend
 };
 
 // Points with labels, which are left out where they would cover another, as an SVG document.

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,26 @@ TEST(ScatterSvg, EveryPointIsADotOfItsColour) {
   for (const char* label : {"a", "b", "c", "&lt;d&gt;", "t", "x", "y"}) {
     EXPECT_EQ(Count(svg, ">" + std::string(label) + "</text>"), 1U) << label;
   }
+}
+
+TEST(ScatterSvg, ColoursWithNamesHaveALegend) {
+  const std::vector<ScatterPoint> points = {{1, 2, "", 0}, {2, 3, "", 1}};
+  ScatterOptions options{.title = "t", .width = 240};
+  options.groups = {"letter", "digit"};
+  std::string svg = ScatterSvg(points, options);
+  EXPECT_EQ(Count(svg, "h0"), 4U);
+  EXPECT_EQ(Count(svg, ">letter</text>") + Count(svg, ">digit</text>"), 2U);
+  options.groups.assign(9, "name");
+  svg = ScatterSvg(points, options);
+  EXPECT_EQ(Count(svg, "h0"), 11U);
+  EXPECT_EQ(Count(svg, "class=\"line s1\""), 3U);  // the ninth is colour 1 again
+  std::set<std::string> lines;
+  const std::regex name("y=\"([0-9.]+)\"[^>]*>name<");
+  for (std::sregex_iterator at(svg.begin(), svg.end(), name), end; at != end; ++at) {
+    lines.insert((*at)[1]);
+  }
+  EXPECT_GE(lines.size(), 2U);
+  EXPECT_LT(lines.size(), 9U);
 }
 
 TEST(ScatterSvg, LabelsOfCrowdedPointsAreLeftOut) {

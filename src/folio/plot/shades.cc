@@ -81,7 +81,7 @@ Shades Pooled(Shades shades, int64_t max_side) {
   return pooled;
 }
 
-void DrawCells(SvgWriter& svg, const Shades& shades, const Box& box,
+void DrawCells(SvgWriter& svg, const Shades& shades, const MapBox& box,
                const std::vector<std::string>& tooltips) {
   const double width = box.width / static_cast<double>(shades.columns);
   const double height = box.height / static_cast<double>(shades.rows);
@@ -120,8 +120,8 @@ void DrawCells(SvgWriter& svg, const Shades& shades, const Box& box,
 void ShadePictures::Add(const Shades& shades, double x, double y, int64_t cell_width,
                         int64_t cell_height) {
   FOLIO_CHECK(cell_width >= 1 && cell_height >= 1, "a cell has no pixel");
-  const Box box{x, y, static_cast<double>(shades.columns * cell_width),
-                static_cast<double>(shades.rows * cell_height)};
+  const MapBox box{x, y, static_cast<double>(shades.columns * cell_width),
+                   static_cast<double>(shades.rows * cell_height)};
   const auto add = [&](std::vector<Picture>& pictures, auto level) {
     std::string png = PictureOf(shades, cell_width, cell_height, level);
     if (!png.empty()) pictures.push_back({box, std::move(png)});

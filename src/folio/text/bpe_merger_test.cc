@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "folio/base/simd_targets.h"
-#include "folio/text/bpe_test_vocab.h"
 #include "folio/io/test_data.h"
+#include "folio/text/bpe_test_vocab.h"
 #include "folio/text/vocab_files.h"
 
 namespace folio {

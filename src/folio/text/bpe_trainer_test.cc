@@ -12,8 +12,8 @@
 #include "folio/base/parallel.h"
 #include "folio/base/rng.h"
 #include "folio/io/file.h"
-#include "folio/text/pair_merger.h"
 #include "folio/io/test_data.h"
+#include "folio/text/pair_merger.h"
 
 namespace folio {
 namespace {

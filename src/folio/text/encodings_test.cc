@@ -7,8 +7,8 @@
 #include <set>
 
 #include "folio/io/file.h"
-#include "folio/io/test_files.h"
 #include "folio/io/test_data.h"
+#include "folio/io/test_files.h"
 #include "folio/text/test_vocab.h"
 #include "folio/text/tokenizer_file.h"
 #include "folio/text/vocab_files.h"

@@ -4,9 +4,9 @@
 
 #include "folio/io/file.h"
 #include "folio/io/json_parse.h"
+#include "folio/io/test_data.h"
 #include "folio/io/test_files.h"
 #include "folio/text/encodings.h"
-#include "folio/io/test_data.h"
 #include "folio/text/test_vocab.h"
 
 namespace folio {
