@@ -43,8 +43,9 @@ Heatmap WithoutFirstColumn(const Heatmap& map, double* mean_share);
 std::string HeatmapSvg(const Heatmap& map, const HeatmapOptions& options);
 
 // Many small maps in rows of `columns`, each with its title and caption; one colour key. Where the
-// cells of all maps are large enough for a label each, columns have theirs, and rows left of the
-// first map in a row, whose labels are those of its neighbours too. All with the options' scale;
+// cells of all maps are large enough for a label each, which those of labelled maps of at most 32
+// rows and columns are made to be, columns have theirs, and rows left of the first map in a row,
+// whose labels are those of its neighbours too. All with the options' scale;
 // `full` as given or each map's largest. Maps of more than 96 rows or columns are pooled to at most
 // that many: of the cells that become one the largest shade stays.
 std::string HeatmapGridSvg(std::span<const Heatmap> maps, int64_t columns, const std::string& title,

@@ -14,8 +14,9 @@
 namespace folio {
 namespace {
 
-constexpr int64_t kMostCells = 96;  // on each side of a map
-constexpr double kWidth = 960;      // of the maps of a row together, about
+constexpr int64_t kMostCells = 96;     // on each side of a map
+constexpr int64_t kMostLabelled = 32;  // cells on a side that a map is made larger for
+constexpr double kWidth = 960;         // of the maps of a row together, about
 constexpr double kSmallest = 80, kLargest = 200, kThinnest = 16;  // a map's side, about
 constexpr double kNarrowest = 48;                                 // a column
 constexpr double kHeadingWidth = 480;
@@ -96,6 +97,19 @@ void AddLabels(std::span<const Heatmap> maps, int64_t columns, Grid* grid) {
   }
 }
 
+// The side of a map in a row of so many; more for labels of few cells.
+double SideOf(std::span<const Heatmap> maps, int64_t columns) {
+  double side = std::clamp(kWidth / static_cast<double>(columns) - kGap, kSmallest, kLargest);
+  for (const Heatmap& map : maps) {
+    const int64_t cells = std::max(map.rows, map.columns);
+    const bool labels = !map.row_labels.empty() || !map.column_labels.empty();
+    if (labels && cells <= kMostLabelled) {
+      side = std::max(side, static_cast<double>(cells) * CellLabels::kCell);
+    }
+  }
+  return side;
+}
+
 std::vector<Heatmap> SetFirstAside(std::span<const Heatmap> maps, std::string* note) {
   std::vector<Heatmap> rest;
   double least = 1, most = 0, sum = 0;
@@ -157,8 +171,7 @@ std::string HeatmapGridSvg(std::span<const Heatmap> maps, int64_t columns, const
     maps = rest;
   }
   const auto across = std::min<int64_t>(columns, static_cast<int64_t>(maps.size()));
-  const double side = kWidth / static_cast<double>(columns) - kGap;
-  Grid grid = MakeGrid(maps, std::clamp(side, kSmallest, kLargest), options);
+  Grid grid = MakeGrid(maps, SideOf(maps, columns), options);
   AddLabels(maps, columns, &grid);
   const bool each_map = !options.per_row && !GivenFull(options);
   const ColourKey key{grid.range,

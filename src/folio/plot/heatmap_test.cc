@@ -180,9 +180,13 @@ TEST(HeatmapGridSvg, CellsWithRoomHaveLabels) {
   svg = HeatmapGridSvg(maps, 2, "grid", {.set_first_aside = true});
   EXPECT_EQ(Count(svg, ">left</text>"), 0U);
   EXPECT_EQ(Count(svg, ">right</text>"), 5U);
-  Heatmap small = Map(16, 16, std::vector<float>(256, 1));
-  small.row_labels = small.column_labels = std::vector<std::string>(16, "token");
-  EXPECT_EQ(Count(HeatmapGridSvg(std::vector{small, map}, 8, "", {}), ">token</text>"), 0U);
+  for (const int64_t T : {32, 33}) {  // made large enough, and not
+    Heatmap small = Map(T, T, std::vector<float>(static_cast<size_t>(T * T), 1));
+    small.row_labels = small.column_labels =
+        std::vector<std::string>(static_cast<size_t>(T), "token");
+    svg = HeatmapGridSvg(std::vector{small, map}, 8, "", {});
+    EXPECT_EQ(Count(svg, ">token</text>"), T == 32 ? 64U : 0U);
+  }
 }
 
 TEST(HeatmapGridSvg, LargeMapsArePooled) {
