@@ -55,7 +55,7 @@ TEST_F(FigureChecks, FindsTextsOnEachOther) {
 }
 
 TEST_F(FigureChecks, FindsWhatIsCutOff) {
-  for (const char* place : {"x='160' y='50'", "x='-9' y='50'", "x='90' y='3'", "x='90' y='104'",
+  for (const char* place : {"x='185' y='50'", "x='-15' y='50'", "x='90' y='3'", "x='90' y='104'",
                             "transform='translate(190 90) rotate(90)'"}) {
     ExpectFault(Figure(std::string(kSound) + "<text class='ink' " + place + ">gypsum</text>"),
                 "beyond the border");
