@@ -11,6 +11,12 @@ function(folio_compile_options target)
                                            -Woverloaded-virtual -Wcast-align)
   # Only what the code says is fused: results then do not depend on the compiler.
   target_compile_options(${target} PRIVATE -ffp-contract=off)
+  # On Arm, Highway's kernels are built for NEON: they keep vectors in lambdas and arrays, which the
+  # types of SVE, whose size is not known, cannot do.
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+    target_compile_definitions(
+      ${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
+  endif()
   # GCC 12 sees overlaps in std::string's operator+ that are not there (its bug 105651).
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(${target} PRIVATE -Wno-restrict)

@@ -14,30 +14,20 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/processors.h"
 
 namespace folio {
 namespace {
 
 // How long a thread that waits stays awake: longer than the pauses between the operations of a
-// small model, short enough to leave the processor soon to whoever else has work.
-constexpr std::chrono::microseconds kSpin{50};
-// When a thread that waits for a call yields, once: on a busy machine it may have woken up on the
-// processor of the very thread whose tasks it waits for.
-constexpr std::chrono::microseconds kYield{5};
-
-int ProcessorsOfThisProcess() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
+// small model, short enough to leave the processor soon to whoever else has work. Linux takes 30 to
+// 50 us to wake a thread up, and longer on a busy machine.
+constexpr std::chrono::microseconds kSpin{200};
 
 std::atomic<int>& ThreadCount() {
-  static std::atomic<int> threads = ProcessorsOfThisProcess();
+  static std::atomic<int> threads = UsableCores(ProcessorsOfThisProcess());
   return threads;
 }
-
-// Number of this thread within the ParallelFor that it runs tasks of; -1 outside.
-thread_local int t_number = -1;
 
 // Signals that come from outside; those that an instruction of the thread itself raises stay out.
 sigset_t OutsideSignals() {
@@ -47,31 +37,44 @@ sigset_t OutsideSignals() {
   return signals;
 }
 
-// While it lives, this thread is thread `number` of a ParallelFor, and what tasks call may rely on:
-// - OpenMP has one thread here (it is used for this alone): libraries that split their work by
-//   OpenMP must not split a task again, for their sums would then depend on the number of threads.
-// - No signal handler runs on this thread's stack; signals wait. oneDNN's generated products point
-//   the stack register into a buffer of the heap, and a handler's frame would land beside it.
-// Both settings belong to the thread that makes them.
+// While it lives, this thread is thread `number` of a ParallelFor. OpenMP has one thread here (it
+// is used for this alone): libraries that split their work by OpenMP must not split a task again,
+// for their sums would then depend on the number of threads.
 class Inside {
  public:
-  explicit Inside(int number) : outside_(omp_get_max_threads()) {
-    static const sigset_t signals = OutsideSignals();
-    pthread_sigmask(SIG_BLOCK, &signals, &outside_mask_);
-    t_number = number;
+  explicit Inside(int number) : number_(number), outside_(omp_get_max_threads()) {
+    t_inside = this;
     omp_set_num_threads(1);
   }
   ~Inside() {
     omp_set_num_threads(outside_);
-    t_number = -1;
-    pthread_sigmask(SIG_SETMASK, &outside_mask_, nullptr);
+    t_inside = nullptr;
+    if (holds_signals_) pthread_sigmask(SIG_SETMASK, &outside_mask_, nullptr);
   }
   Inside(const Inside&) = delete;
 
+  // The one that this thread is in, or nullptr.
+  static Inside* Here() { return t_inside; }
+
+  int number() const { return number_; }
+
+  void HoldSignals() {
+    if (holds_signals_) return;
+    static const sigset_t signals = OutsideSignals();
+    pthread_sigmask(SIG_BLOCK, &signals, &outside_mask_);
+    holds_signals_ = true;
+  }
+
  private:
+  static thread_local constinit Inside* t_inside;
+
+  const int number_;
   const int outside_;
+  bool holds_signals_ = false;
   sigset_t outside_mask_;
 };
+
+thread_local constinit Inside* Inside::t_inside = nullptr;
 
 void Pause() {
 #if defined(__x86_64__)
@@ -87,10 +90,10 @@ void Pause() {
 // asleep_. A Wake that comes late ends some later sleep early, which then goes on.
 class Waiter {
  public:
-  explicit Waiter(bool yields) : yields_(yields) {}
-
-  void Until(auto ready) {
-    if (SpinUntil(ready)) return;
+  // `blocks()` says whether this thread seems to keep the one that it waits for from its processor,
+  // as may happen on a busy machine: then it yields.
+  void Until(auto ready, auto blocks) {
+    if (SpinUntil(ready, blocks)) return;
     for (asleep_ = 1; !ready(); asleep_ = 1) asleep_.wait(1);
     asleep_ = 0;
   }
@@ -102,23 +105,19 @@ class Waiter {
   }
 
  private:
-  bool SpinUntil(auto ready) const {
+  static bool SpinUntil(auto ready, auto blocks) {
     if (ready()) return true;
-    const auto begin = std::chrono::steady_clock::now();
-    bool yielded = !yields_;
-    for (auto now = begin; now < begin + kSpin; now = std::chrono::steady_clock::now()) {
+    const auto end = std::chrono::steady_clock::now() + kSpin;
+    do {
       for (int i = 0; i < 16; ++i) {
         if (ready()) return true;
         Pause();
       }
-      if (yielded || now < begin + kYield) continue;
-      std::this_thread::yield();
-      yielded = true;
-    }
+      if (blocks()) std::this_thread::yield();
+    } while (std::chrono::steady_clock::now() < end);
     return false;
   }
 
-  const bool yields_;
   std::atomic<int> asleep_ = 0;  // an int, because that is what Linux can wait for directly
 };
 
@@ -156,13 +155,14 @@ class Pool {
     const Release release{busy_};
     Resize(static_cast<size_t>(Threads() - 1));
     job_ = job;
+    caller_processor_.store(sched_getcpu(), std::memory_order_relaxed);
     unfinished_ = job.tasks;
     unclaimed_ = job.tasks;
     for (size_t i = 0; i < workers_.size() && static_cast<int64_t>(i) < job.tasks - 1; ++i) {
       workers_[i]->Invite();
     }
     RunClaimed(0);
-    finished_.Until([this] { return unfinished_ == 0; });
+    finished_.Until([this] { return unfinished_ == 0; }, [this] { return BlocksAWorker(); });
     return true;
   }
 
@@ -190,6 +190,9 @@ class Pool {
       thread_.join();
     }
 
+    // Where it looked for tasks last, -1 when it has found none.
+    int processor() const { return processor_.load(std::memory_order_relaxed); }
+
     void Invite() {
       ++invitations_;
       waiter_.Wake();
@@ -197,17 +200,22 @@ class Pool {
 
    private:
     void Loop(Pool& pool, int number) {
-      const Inside inside(number);
+      Inside inside(number);
+      inside.HoldSignals();
       for (uint32_t seen = 0; !stop_;) {
-        waiter_.Until([&] { return invitations_ != seen; });
+        waiter_.Until([&] { return invitations_ != seen; },
+                      [&pool] { return sched_getcpu() == pool.caller_processor_; });
         seen = invitations_;
+        processor_.store(sched_getcpu(), std::memory_order_relaxed);
         pool.RunClaimed(number);
+        processor_.store(-1, std::memory_order_relaxed);
       }
     }
 
     std::atomic<uint32_t> invitations_ = 0;
     std::atomic<bool> stop_ = false;
-    Waiter waiter_{true};
+    std::atomic<int> processor_ = -1;
+    Waiter waiter_;
     std::thread thread_;  // last: it uses the others
   };
 
@@ -225,6 +233,14 @@ class Pool {
     }
   }
 
+  bool BlocksAWorker() const {
+    const int processor = sched_getcpu();
+    for (const auto& worker : workers_) {
+      if (worker->processor() == processor) return true;
+    }
+    return false;
+  }
+
   void RunClaimed(int number) noexcept {
     int64_t done = 0;
     for (int64_t left; (left = unclaimed_.fetch_sub(1)) > 0; ++done) {
@@ -236,7 +252,8 @@ class Pool {
   std::vector<std::unique_ptr<Worker>> workers_;  // worker i has number i + 1
   std::atomic<bool> busy_ = false;  // held by the call that uses all below and workers_
   Job job_{};
-  Waiter finished_{false};
+  Waiter finished_;
+  std::atomic<int> caller_processor_ = -1;          // where the last call came from
   alignas(64) std::atomic<int64_t> unclaimed_ = 0;  // may be negative: claims that found nothing
   alignas(64) std::atomic<int64_t> unfinished_ = 0;
 };
@@ -252,12 +269,17 @@ void SetThreads(int threads) {
   ThreadCount() = threads;
 }
 
+void HoldSignals() {
+  FOLIO_CHECK(Inside::Here() != nullptr, "within a ParallelFor");
+  Inside::Here()->HoldSignals();
+}
+
 namespace internal {
 
 void ParallelTasks(int64_t tasks, void (*run)(void* context, int64_t task, int thread),
                    void* context) {
   const Job job{run, context, tasks};
-  if (t_number >= 0) return RunInOrder(job, t_number);
+  if (const Inside* inside = Inside::Here()) return RunInOrder(job, inside->number());
   const Inside inside(0);
   if (tasks > 1 && Threads() > 1 && Pool::Get().TryRun(job)) return;
   RunInOrder(job, 0);

@@ -6,7 +6,8 @@
 
 namespace folio {
 
-// Number of threads that ParallelFor uses. Starts as the number of processors this process may use.
+// Number of threads that ParallelFor uses. Starts as the number of physical cores that this process
+// may use (base/processors.h).
 int Threads();
 // REQUIRES: threads >= 1. Not to be called while a ParallelFor runs.
 void SetThreads(int threads);
@@ -21,7 +22,6 @@ void ParallelTasks(int64_t tasks, void (*run)(void* context, int64_t task, int t
 // which is not fixed, so results stay the same only if work is cut by size and never by thread.
 // Inside another ParallelFor the tasks run one after the other on the calling thread, with its
 // number; so they do, as thread 0, while another user thread is in a ParallelFor. f must not throw.
-// Signals to a thread wait until it has left the ParallelFor.
 // Throws Error where the system refuses the threads, which the first call starts; nothing has run
 // then.
 template <class F>
@@ -33,6 +33,11 @@ void ParallelFor(int64_t tasks, F&& f) {
       },
       const_cast<void*>(static_cast<const void*>(&f)));
 }
+
+// Makes signals to this thread wait until it has left the ParallelFor that it runs a task of: for
+// code on whose stack no handler's frame may lie. (The threads that are not the caller never run
+// handlers.)
+void HoldSignals();
 
 // Cuts [0, n) into pieces of `grain` (the last may be shorter) and calls f(begin, end, thread).
 template <class F>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -261,6 +262,45 @@ TEST_F(Parallel, RangeCoversEachElementOnce) {
       for (const auto& count : touched) EXPECT_EQ(count, 1) << n << " " << grain;
     }
   }
+}
+
+bool Blocked(int signal) {
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  return sigismember(&mask, signal) == 1;
+}
+
+// Faults of the thread's own must come through, and what was blocked before must stay so.
+TEST_F(Parallel, SignalsAreHeldFromTheCallToTheEnd) {
+  sigset_t before, usr2;
+  sigemptyset(&usr2);
+  sigaddset(&usr2, SIGUSR2);
+  pthread_sigmask(SIG_BLOCK, &usr2, &before);
+  ParallelFor(1, [](int64_t, int) {
+    EXPECT_FALSE(Blocked(SIGALRM));
+    ParallelFor(1, [](int64_t, int) { HoldSignals(); });
+    for (int outside : {SIGALRM, SIGINT, SIGTERM, SIGUSR2}) EXPECT_TRUE(Blocked(outside));
+    for (int own : {SIGSEGV, SIGFPE, SIGILL}) EXPECT_FALSE(Blocked(own));
+  });
+  EXPECT_FALSE(Blocked(SIGALRM));
+  EXPECT_TRUE(Blocked(SIGUSR2));
+  ParallelFor(1, [](int64_t, int) { EXPECT_FALSE(Blocked(SIGALRM)); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+TEST_F(Parallel, NoHandlerRunsOnThreadsBesideTheCaller) {
+  SetThreads(2);
+  std::atomic<int> present = 0, bad = 0;
+  ParallelFor(2, [&](int64_t, int thread) {
+    ++present;
+    while (present < 2) std::this_thread::yield();
+    bad += Blocked(SIGALRM) != (thread == 1);
+  });
+  EXPECT_EQ(bad, 0);
+}
+
+TEST_F(Parallel, SignalsCannotBeHeldOutside) {
+  EXPECT_DEATH(HoldSignals(), "within a ParallelFor");
 }
 
 TEST_F(Parallel, ZeroThreadsAreRefused) {

@@ -1,19 +1,33 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 namespace folio {
 
-// The SIMD instruction sets that this program was compiled for and this machine has, best first, by
-// Highway's names ("AVX3" is AVX-512).
+// The instruction sets that this program was compiled for and this machine has, best first. "AMX"
+// and "AVX3_BF16" are the units of Bf16Unit below, with Highway's best set for all that is not a
+// product of bfloat16 matrices; the others, by Highway's names ("AVX3" is AVX-512), have neither.
 std::vector<std::string> SimdTargets();
 
-// Makes the kernels of the cpu backend use this one from now on; "" is the best. Throws a kUsage
-// Error for a name not in SimdTargets(). Not to be called while an operation runs.
+// Makes kernels use this one from now on; "" is the best. Throws a kUsage Error for a name not in
+// SimdTargets(). Not to be called while an operation runs. Best called before the first operation:
+// oneDNN stays with the one that it began with, and is not used with another.
 void ForceSimdTarget(const std::string& name);
 
-// The one in use.
+// The one in use, and its place in SimdTargets().
 std::string SimdTarget();
+size_t SimdTargetRank();
+
+// What multiplies bfloat16 matrices.
+enum class Bf16Unit {
+  kPlain,   // float32 instructions, after widening
+  kAvx512,  // AVX512_BF16's dot products
+  kAmx,     // the tile registers of AMX; Linux has been asked for them, for the whole process
+};
+
+// The best one of the machine that the target in use allows.
+Bf16Unit Bf16UnitInUse();
 
 }  // namespace folio

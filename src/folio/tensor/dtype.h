@@ -6,6 +6,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "folio/tensor/bf16.h"
+
 namespace folio {
 
 enum class Dtype : uint8_t {
@@ -36,6 +38,8 @@ constexpr Dtype DtypeOf() {
     return Dtype::kF32;
   else if constexpr (std::is_same_v<T, double>)
     return Dtype::kF64;
+  else if constexpr (std::is_same_v<T, BF16>)
+    return Dtype::kBF16;
   else if constexpr (std::is_same_v<T, int64_t>)
     return Dtype::kI64;
   else if constexpr (std::is_same_v<T, int32_t>)

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace folio {
+
+// The processors that this process may run on, by Linux's numbers.
+std::vector<int> ProcessorsOfThisProcess();
+
+// Where Linux tells of processors and of the limits of containers.
+struct ProcessorFiles {
+  std::string processors = "/sys/devices/system/cpu";
+  std::string own_cgroups = "/proc/self/cgroup";
+  std::string cgroups = "/sys/fs/cgroup";
+};
+
+// How many threads that compute all the time these processors have room for: one for each physical
+// core among them (hyperthreads share a core's arithmetic), and no more than the time that the
+// process is given in its cgroups (version 1 or 2, rounded up). A processor that Linux says nothing
+// of is a core of its own. At least 1.
+int UsableCores(const std::vector<int>& processors, const ProcessorFiles& files = {});
+
+}  // namespace folio

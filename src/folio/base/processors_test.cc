@@ -1,0 +1,111 @@
+#include "folio/base/processors.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+namespace folio {
+namespace {
+
+// A tree of files like Linux's, in a directory of its own.
+class Processors : public testing::Test {
+ protected:
+  Processors() {
+    std::string name = testing::TempDir() + "processorsXXXXXX";
+    root_ = mkdtemp(name.data());
+    files_ = {.processors = root_ / "cpu", .own_cgroups = root_ / "own", .cgroups = root_ / "cg"};
+  }
+  ~Processors() override { std::filesystem::remove_all(root_); }
+
+  void Write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text << "\n";
+  }
+  void WriteSiblings(int processor, const std::string& siblings) {
+    Write("cpu/cpu" + std::to_string(processor) + "/topology/thread_siblings_list", siblings);
+  }
+  int Cores(const std::vector<int>& processors) const { return UsableCores(processors, files_); }
+
+ private:
+  std::filesystem::path root_;
+  ProcessorFiles files_;
+};
+
+TEST_F(Processors, HyperthreadsAreOneCore) {
+  for (int i = 0; i < 8; ++i) {
+    WriteSiblings(i, std::to_string(i % 4) + "," + std::to_string(i % 4 + 4));
+  }
+  EXPECT_EQ(Cores({0, 1, 2, 3, 4, 5, 6, 7}), 4);
+  EXPECT_EQ(Cores({1, 5}), 1);
+  EXPECT_EQ(Cores({2, 5, 6}), 2);
+}
+
+TEST_F(Processors, WithoutFilesEachIsACore) {
+  EXPECT_EQ(Cores({3}), 1);
+  EXPECT_EQ(Cores({0, 1, 7}), 3);
+  WriteSiblings(0, "0-1");
+  WriteSiblings(1, "0-1");
+  EXPECT_EQ(Cores({0, 1, 7}), 2);
+  EXPECT_EQ(Cores({}), 1);
+}
+
+TEST_F(Processors, LimitsOfACgroupHold) {
+  const std::vector<int> six = {0, 1, 2, 3, 4, 5};
+  Write("own", "0::/");
+  EXPECT_EQ(Cores(six), 6);
+  for (const auto& [text, cores] : std::vector<std::pair<std::string, int>>{{"max 100000", 6},
+                                                                            {"300000 100000", 3},
+                                                                            {"250000 100000", 3},
+                                                                            {"1000 100000", 1},
+                                                                            {"900000 100000", 6},
+                                                                            {"", 6},
+                                                                            {"damaged", 6}}) {
+    Write("cg/cpu.max", text);
+    EXPECT_EQ(Cores(six), cores) << text;
+  }
+}
+
+TEST_F(Processors, TheTightestCgroupAboveCounts) {
+  const std::vector<int> six = {0, 1, 2, 3, 4, 5};
+  Write("own", "4:memory:/x\n0::/a/b");
+  Write("cg/a/b/cpu.max", "500000 100000");
+  EXPECT_EQ(Cores(six), 5);
+  Write("cg/a/cpu.max", "200000 100000");
+  EXPECT_EQ(Cores(six), 2);
+  Write("cg/unified/cpu.max", "100000 100000");
+  EXPECT_EQ(Cores(six), 1);
+}
+
+TEST_F(Processors, LimitsOfVersion1Hold) {
+  const std::vector<int> six = {0, 1, 2, 3, 4, 5};
+  Write("own", "5:cpuset:/job\n4:cpu,cpuacct:/job\n0::/");
+  Write("cg/cpu,cpuacct/job/cpu.cfs_period_us", "50000");
+  Write("cg/cpu,cpuacct/job/cpu.cfs_quota_us", "-1");
+  Write("cg/cpuset/job/cpu.cfs_period_us", "50000");
+  Write("cg/cpuset/job/cpu.cfs_quota_us", "50000");
+  EXPECT_EQ(Cores(six), 6);
+  Write("cg/cpu,cpuacct/job/cpu.cfs_quota_us", "200000");
+  EXPECT_EQ(Cores(six), 4);
+}
+
+TEST_F(Processors, OfThisProcessAreThoseItMayRunOn) {
+  std::thread([] {  // keeps the setting to itself
+    cpu_set_t set;
+    ASSERT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
+    EXPECT_EQ(ProcessorsOfThisProcess().size(), static_cast<size_t>(CPU_COUNT(&set)));
+    const int last = ProcessorsOfThisProcess().back();
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<size_t>(last), &set);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+    EXPECT_EQ(ProcessorsOfThisProcess(), std::vector<int>{last});
+    EXPECT_EQ(UsableCores(ProcessorsOfThisProcess()), 1);
+  })
+      .join();
+}
+
+}  // namespace
+}  // namespace folio
