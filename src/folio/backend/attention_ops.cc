@@ -37,21 +37,22 @@ int64_t KeyChannels(std::string_view op, int64_t C, int64_t H, int64_t G) {
   return C / H * KeyHeads(H, G);
 }
 
-// What forward and backward of attention have in common; gives the dtype of the numbers.
+// What forward and backward of attention have in common; gives the dtype of q, k and v.
 template <class Op>
 Dtype CheckAttention(const Op& op) {
   constexpr std::string_view kName = Op::kName;
   const Dtype number = NumberDtype(kName, "lse", op.lse);
   const int64_t B = op.q.B, T = op.q.T, S = op.k.T, C = op.q.C;
   const int64_t key_channels = KeyChannels(kName, C, op.H, op.G);
-  CheckSequence(kName, "q", op.q, number, B, T, C);
-  CheckSequence(kName, "k", op.k, number, B, S, key_channels);
-  CheckSequence(kName, "v", op.v, number, B, S, key_channels);
-  CheckSequence(kName, "out", op.out, number, B, T, C);
+  const Dtype half = HalfDtype(kName, "q", op.q.dtype, number);
+  CheckSequence(kName, "q", op.q, half, B, T, C);
+  CheckSequence(kName, "k", op.k, half, B, S, key_channels);
+  CheckSequence(kName, "v", op.v, half, B, S, key_channels);
+  CheckSequence(kName, "out", op.out, half, B, T, C);
   CheckOptional(kName, "key_mask", op.key_mask, Dtype::kU8, {B, S});
   CheckOperand(kName, "lse", op.lse, number, {B, op.H, T});
   CheckDropout(kName, op.dropout);
-  return number;
+  return half;
 }
 
 // `scores`, (B,H,T,S), decides the dtype and, with q, the sizes.
@@ -83,8 +84,8 @@ double Count(const Tensor& x) {
 // ---- Attention in one --------------------------------------------------------------------------
 
 void AttentionForward::Check() const {
-  const Dtype number = CheckAttention(*this);
-  CheckOptional(kName, "probs", probs, number, {q.B, H, q.T, k.T});
+  CheckAttention(*this);
+  CheckOptional(kName, "probs", probs, lse.dtype(), {q.B, H, q.T, k.T});
   CheckOverlap(*this);
 }
 
@@ -95,11 +96,11 @@ double AttentionForward::Flops() const {
 }
 
 void AttentionBackward::Check() const {
-  const Dtype number = CheckAttention(*this);
-  CheckSequence(kName, "d_out", d_out, number, q.B, q.T, q.C);
-  CheckSequence(kName, "d_q", d_q, number, q.B, q.T, q.C);
-  CheckSequence(kName, "d_k", d_k, number, q.B, k.T, k.C);
-  CheckSequence(kName, "d_v", d_v, number, q.B, k.T, k.C);
+  const Dtype half = CheckAttention(*this);
+  CheckSequence(kName, "d_out", d_out, half, q.B, q.T, q.C);
+  CheckSequence(kName, "d_q", d_q, half, q.B, q.T, q.C);
+  CheckSequence(kName, "d_k", d_k, half, q.B, k.T, k.C);
+  CheckSequence(kName, "d_v", d_v, half, q.B, k.T, k.C);
 }
 
 // For each pair and head: score, weight's gradient, d_q, d_k and d_v 2D each, softmax 6.

@@ -22,14 +22,16 @@ inline int64_t KeyHeads(int64_t H, int64_t G) {
 // Query row t may attend to key row s where s <= t + (S - T) if causal, and where key_mask[b,s] !=
 // 0. A query that may attend to nothing gives zeros and no gradient. No (T,S) array is kept: the
 // backward recomputes the weights from lse. Dropout rows are ((b * H + h) * T + t), of width S.
+// Where q, k and v are bfloat16, what enters a product may be rounded to bfloat16: weights, and
+// gradients of scores.
 
 struct AttentionForward {
   static constexpr std::string_view kName = "attention_forward";
-  SequenceView q;        // (B,T,H*D)
-  SequenceView k;        // (B,S,G*D)
-  SequenceView v;        // (B,S,G*D)
+  SequenceView q;        // (B,T,H*D) Half
+  SequenceView k;        // (B,S,G*D) Half
+  SequenceView v;        // (B,S,G*D) Half
   Tensor key_mask = {};  // (B,S) u8, optional
-  SequenceView out;      // (B,T,H*D)
+  SequenceView out;      // (B,T,H*D) Half
   Tensor lse;  // (B,H,T), log of the sum of exp(score); -infinity where nothing is attended to
   Tensor probs = {};  // (B,H,T,S), optional: the weights after softmax, before dropout
   int64_t H = 1;
@@ -51,9 +53,9 @@ struct AttentionBackward {
   static constexpr std::string_view kName = "attention_backward";
   SequenceView q, k, v;        // as in the forward
   Tensor key_mask = {};        // (B,S) u8, optional
-  SequenceView out;            // (B,T,H*D), the forward's result
+  SequenceView out;            // (B,T,H*D) Half, the forward's result
   Tensor lse;                  // (B,H,T)
-  SequenceView d_out;          // (B,T,H*D)
+  SequenceView d_out;          // (B,T,H*D) Half
   SequenceView d_q, d_k, d_v;  // as q, k, v
   int64_t H = 1;
   int64_t G = 0;  // heads of keys and values, a divisor of H; 0 for H

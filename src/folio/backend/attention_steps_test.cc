@@ -34,6 +34,7 @@ struct Options {
 };
 
 double At(const Tensor& x, int64_t i) {
+  if (x.dtype() == Dtype::kBF16) return static_cast<double>(ToFloat(x.data<BF16>()[i]));
   return x.dtype() == Dtype::kF64 ? x.data<double>()[i] : static_cast<double>(x.data<float>()[i]);
 }
 
@@ -271,36 +272,44 @@ INSTANTIATE_TEST_SUITE_P(, SoftmaxRows, testing::Values("reference", "cpu"),
                          [](const auto& name) { return name.param; });
 
 // One query that is NaN spoils its own row, and the gradients of what it saw.
-TEST(Attention, KeepsNaN) {
-  for (const std::string name : {"reference", "cpu"}) {
-    SCOPED_TRACE(name);
-    const auto backend = MakeBackend(name);
-    OpMemory m(Dtype::kF32, false);
-    const Tensor q = m.Random({3, 4}), k = m.Random({3, 4}), v = m.Random({3, 4});
-    const Tensor out = m.Unset({3, 4}), d_q = m.Unset({3, 4}), d_k = m.Unset({3, 4});
-    const Tensor d_v = m.Unset({3, 4}), lse = m.Unset({1, 1, 3});
-    const auto view = [](const Tensor& x) { return SequenceView(x, 1, 3, 0, 4); };
-    m.Set(q, 4, std::numeric_limits<double>::quiet_NaN());
-    AttentionForward forward;
-    forward.q = view(q), forward.k = view(k), forward.v = view(v);
-    forward.out = view(out), forward.lse = lse;
-    backend->Run(forward);
-    AttentionBackward backward;
-    backward.q = view(q), backward.k = view(k), backward.v = view(v);
-    backward.out = view(out), backward.lse = lse, backward.d_out = view(m.Random({3, 4}));
-    backward.d_q = view(d_q), backward.d_k = view(d_k), backward.d_v = view(d_v);
-    backend->Run(backward);
-    for (int64_t i = 0; i < 4; ++i) {
-      for (const Tensor& x : {out, d_q}) {
-        EXPECT_FALSE(std::isnan(At(x, i)));
-        EXPECT_TRUE(std::isnan(At(x, 4 + i)));
-        EXPECT_FALSE(std::isnan(At(x, 8 + i)));
-      }
-      EXPECT_TRUE(std::isnan(At(d_k, i))) << "key 0, which the NaN saw";
-      EXPECT_TRUE(std::isnan(At(d_v, i)));
+void ExpectNaNKept(Backend& backend, Dtype half) {
+  OpMemory m(Dtype::kF32, half, false);
+  const Tensor q = m.RandomHalf({3, 4}), k = m.RandomHalf({3, 4}), v = m.RandomHalf({3, 4});
+  const Tensor out = m.UnsetHalf({3, 4}), d_q = m.UnsetHalf({3, 4}), d_k = m.UnsetHalf({3, 4});
+  const Tensor d_v = m.UnsetHalf({3, 4}), lse = m.Unset({1, 1, 3});
+  const auto view = [](const Tensor& x) { return SequenceView(x, 1, 3, 0, 4); };
+  m.Set(q, 4, std::numeric_limits<double>::quiet_NaN());
+  AttentionForward forward;
+  forward.q = view(q), forward.k = view(k), forward.v = view(v);
+  forward.out = view(out), forward.lse = lse;
+  backend.Run(forward);
+  AttentionBackward backward;
+  backward.q = view(q), backward.k = view(k), backward.v = view(v);
+  backward.out = view(out), backward.lse = lse, backward.d_out = view(m.RandomHalf({3, 4}));
+  backward.d_q = view(d_q), backward.d_k = view(d_k), backward.d_v = view(d_v);
+  backend.Run(backward);
+  for (int64_t i = 0; i < 4; ++i) {
+    for (const Tensor& x : {out, d_q}) {
+      EXPECT_FALSE(std::isnan(At(x, i)));
+      EXPECT_TRUE(std::isnan(At(x, 4 + i)));
+      EXPECT_FALSE(std::isnan(At(x, 8 + i)));
     }
+    EXPECT_TRUE(std::isnan(At(d_k, i))) << "key 0, which the NaN saw";
+    EXPECT_TRUE(std::isnan(At(d_v, i)));
   }
 }
+
+class AttentionOfNaN : public testing::TestWithParam<std::tuple<std::string, Dtype>> {};
+
+TEST_P(AttentionOfNaN, KeepsIt) {
+  const auto& [name, half] = GetParam();
+  ExpectNaNKept(*MakeBackend(name), half);
+}
+
+INSTANTIATE_TEST_SUITE_P(, AttentionOfNaN,
+                         testing::Combine(testing::Values("reference", "cpu"),
+                                          testing::Values(Dtype::kF32, Dtype::kBF16)),
+                         NameOf);
 
 }  // namespace
 }  // namespace folio

@@ -16,7 +16,9 @@ class Backend {
 
   virtual std::string name() const = 0;         // "reference", "cpu"
   virtual std::string description() const = 0;  // for people: instruction set, libraries
-  virtual bool Supports(Dtype dtype) const = 0;
+  virtual bool Supports(Dtype dtype) const = 0;  // BF16: as the dtype of the operands marked Half
+  // The dtype that models train fastest in, of F32 and BF16.
+  virtual Dtype PreferredDtype() const = 0;
 
   virtual void Run(const EmbeddingForward&) = 0;
   virtual void Run(const EmbeddingBackward&) = 0;

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <memory>
+#include <ostream>
 #include <string>
-#include <tuple>
-#include <type_traits>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -20,92 +23,125 @@
 namespace folio {
 namespace {
 
-template <size_t... I>
-std::vector<std::string> Names(std::index_sequence<I...>) {
-  return {std::string(std::variant_alternative_t<I, AnyOp>::kName)...};
+// An operation, and whether its operands marked Half are bfloat16.
+struct OpVariant {
+  std::string op;
+  bool bf16 = false;
+
+  std::string ToString() const { return op + (bf16 ? "_bf16" : ""); }
+};
+
+void PrintTo(const OpVariant& variant, std::ostream* stream) {
+  *stream << variant.ToString();
 }
 
-std::vector<std::string> OpNames() {
-  return Names(std::make_index_sequence<std::variant_size_v<AnyOp>>());
+bool IsOf(const OpCase& c, const OpVariant& variant) {
+  return c.op == variant.op && (variant.bf16 ? c.bf16 : c.plain);
 }
 
-std::vector<OpCase> CasesOf(const std::string& op) {
+std::vector<OpCase> CasesOf(const OpVariant& variant) {
   std::vector<OpCase> cases = OpCases();
-  std::erase_if(cases, [&](const OpCase& c) { return c.op != op; });
+  std::erase_if(cases, [&](const OpCase& c) { return !IsOf(c, variant); });
   return cases;
+}
+
+template <size_t... I>
+std::vector<OpVariant> Variants(std::index_sequence<I...>) {
+  const std::vector<OpCase> cases = OpCases();
+  std::vector<OpVariant> variants;
+  const auto add = [&](std::string_view op) {
+    const OpVariant plain{std::string(op)}, bf16{std::string(op), true};
+    variants.push_back(plain);
+    const bool halves =
+        std::any_of(cases.begin(), cases.end(), [&](const OpCase& c) { return IsOf(c, bf16); });
+    if (halves) variants.push_back(bf16);
+  };
+  (add(std::variant_alternative_t<I, AnyOp>::kName), ...);
+  return variants;
+}
+
+// Every operation, and again with bfloat16 where it has cases of it.
+std::vector<OpVariant> AllVariants() {
+  return Variants(std::make_index_sequence<std::variant_size_v<AnyOp>>());
+}
+
+struct Dtypes {
+  Dtype number, half;
+};
+
+std::vector<Dtypes> DtypesOf(const OpVariant& variant) {
+  if (variant.bf16) return {{Dtype::kF32, Dtype::kBF16}};
+  return {{Dtype::kF32, Dtype::kF32}, {Dtype::kF64, Dtype::kF64}};
 }
 
 template <class Op>
 void ExpectWritten(const Op& op, const OpMemory& memory) {
   for (const Operand& operand : Operands(op)) {
     if (operand.access == Access::kRead) continue;
-    for (int64_t i = 0; i < operand.count(); ++i) {
-      if (std::isnan(operand.Element(i))) {
-        ADD_FAILURE() << operand.name << "[" << i << "] was not written, or came out NaN";
-        break;
-      }
-    }
+    const std::vector<double> elements = operand.Elements();
+    const auto unset = std::find_if(elements.begin(), elements.end(),
+                                    [](double element) { return std::isnan(element); });
+    EXPECT_EQ(unset, elements.end())
+        << operand.name << "[" << unset - elements.begin() << "] was not written, or came out NaN";
   }
   EXPECT_TRUE(memory.GuardsIntact()) << "something was written outside the operands";
 }
 
-// Runs a case on each SIMD target, aligned and misaligned; the reference runs once.
+using Backends = std::vector<std::unique_ptr<Backend>>;
+
+// Runs a case on each backend and SIMD target, aligned and misaligned; what is expected is worked
+// out once, from `first`.
 template <class Op>
-void ExpectAgreement(const OpCase& c, Dtype number, const std::vector<std::string>& targets,
-                     Backend& backend) {
-  OpMemory first(number, false);
-  const auto reference = MakeReferenceBackend();
-  const Comparison<Op> comparison(std::get<Op>(c.make(first)), *reference);
-  for (const std::string& target : targets) {
-    ForceSimdTarget(target);
-    for (const bool misaligned : {false, true}) {
-      SCOPED_TRACE(target + (misaligned ? " misaligned" : ""));
-      OpMemory memory(number, misaligned);
-      const Op op = std::get<Op>(c.make(memory));
-      backend.Run(op);
-      if (const auto mismatch = comparison.Check(op)) ADD_FAILURE() << mismatch->ToString();
-      ExpectWritten(op, memory);
+void ExpectAgreement(const OpCase& c, const Op& first, Dtypes dtypes, const Backends& backends,
+                     const std::vector<std::string>& targets) {
+  const Comparison<Op> comparison(first, *MakeReferenceBackend());
+  for (const auto& backend : backends) {
+    if (!backend->Supports(dtypes.number) || !backend->Supports(dtypes.half)) continue;
+    for (const std::string& target : targets) {
+      ForceSimdTarget(target);
+      for (const bool misaligned : {false, true}) {
+        SCOPED_TRACE(backend->name() + " " + target + (misaligned ? " misaligned" : ""));
+        OpMemory memory(dtypes.number, dtypes.half, misaligned);
+        const Op op = std::get<Op>(c.make(memory));
+        backend->Run(op);
+        if (const auto mismatch = comparison.Check(op)) ADD_FAILURE() << mismatch->ToString();
+        ExpectWritten(op, memory);
+      }
     }
   }
 }
 
-void ExpectAgreementOnAllCases(Backend& backend, const std::string& op_name,
+void ExpectAgreementOnAllCases(const Backends& backends, const OpVariant& variant,
                                const std::vector<std::string>& targets) {
-  for (const OpCase& c : CasesOf(op_name)) {
-    for (const Dtype number : {Dtype::kF32, Dtype::kF64}) {
-      if (!backend.Supports(number)) continue;
-      SCOPED_TRACE(c.name + " " + std::string(DtypeName(number)));
-      OpMemory memory(number, false);
-      std::visit(
-          [&](const auto& op) {
-            ExpectAgreement<std::decay_t<decltype(op)>>(c, number, targets, backend);
-          },
-          c.make(memory));
+  for (const Dtypes dtypes : DtypesOf(variant)) {
+    const bool supported = std::any_of(backends.begin(), backends.end(), [&](const auto& backend) {
+      return backend->Supports(dtypes.number) && backend->Supports(dtypes.half);
+    });
+    if (!supported) continue;
+    for (const OpCase& c : CasesOf(variant)) {
+      SCOPED_TRACE(c.name + " " + std::string(DtypeName(dtypes.half)));
+      OpMemory memory(dtypes.number, dtypes.half, false);
+      std::visit([&](const auto& op) { ExpectAgreement(c, op, dtypes, backends, targets); },
+                 c.make(memory));
     }
   }
 }
 
-std::string NameOf(const testing::TestParamInfo<std::string>& info) {
-  return info.param;
-}
-
-class EveryBackend : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
+class EveryBackend : public testing::TestWithParam<OpVariant> {};
 
 TEST_P(EveryBackend, AgreesWithTheReferenceInFloat64) {
-  const auto& [backend, op] = GetParam();
-  ExpectAgreementOnAllCases(*MakeBackend(backend), op, {""});
+  Backends backends;
+  for (const std::string& name : BackendNames()) backends.push_back(MakeBackend(name));
+  ExpectAgreementOnAllCases(backends, GetParam(), {""});
 }
 
-std::string NameOfPair(const testing::TestParamInfo<EveryBackend::ParamType>& info) {
-  return std::get<0>(info.param) + "_" + std::get<1>(info.param);
+std::string NameOf(const testing::TestParamInfo<OpVariant>& info) {
+  return info.param.ToString();
 }
 
-INSTANTIATE_TEST_SUITE_P(, EveryBackend,
-                         testing::Combine(testing::ValuesIn(BackendNames()),
-                                          testing::ValuesIn(OpNames())),
-                         NameOfPair);
+INSTANTIATE_TEST_SUITE_P(, EveryBackend, testing::ValuesIn(AllVariants()), NameOf);
 
-class CpuBackend : public testing::TestWithParam<std::string> {
+class CpuBackend : public testing::TestWithParam<OpVariant> {
  protected:
   ~CpuBackend() override {
     ForceSimdTarget("");
@@ -118,17 +154,20 @@ class CpuBackend : public testing::TestWithParam<std::string> {
 
 TEST_P(CpuBackend, AgreesWithTheReferenceOnEverySimdTarget) {
   ASSERT_FALSE(SimdTargets().empty());
-  ExpectAgreementOnAllCases(*MakeCpuBackend(), GetParam(), SimdTargets());
+  Backends backends;
+  backends.push_back(MakeCpuBackend());
+  ExpectAgreementOnAllCases(backends, GetParam(), SimdTargets());
 }
 
 TEST_P(CpuBackend, ResultsDoNotDependOnTheNumberOfThreads) {
   const auto backend = MakeCpuBackend();
+  const Dtype half = GetParam().bf16 ? Dtype::kBF16 : Dtype::kF32;
   for (const OpCase& c : CasesOf(GetParam())) {
     SCOPED_TRACE(c.name);
     std::vector<std::byte> of_one_thread;
     for (const int threads : {1, 2, 3}) {
       SetThreads(threads);
-      OpMemory memory(Dtype::kF32, true);
+      OpMemory memory(Dtype::kF32, half, true);
       const AnyOp op = c.make(memory);
       std::visit([&](const auto& o) { backend->Run(o); }, op);
       if (threads == 1) of_one_thread = memory.Bytes();
@@ -137,7 +176,7 @@ TEST_P(CpuBackend, ResultsDoNotDependOnTheNumberOfThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, CpuBackend, testing::ValuesIn(OpNames()), NameOf);
+INSTANTIATE_TEST_SUITE_P(, CpuBackend, testing::ValuesIn(AllVariants()), NameOf);
 
 TEST(MakeBackend, NamesTheNearestForAnUnknownName) {
   try {
@@ -155,7 +194,7 @@ TEST(MakeBackend, GivesEachItsName) {
     const auto backend = MakeBackend(name);
     EXPECT_EQ(backend->name(), name);
     EXPECT_FALSE(backend->description().empty());
-    EXPECT_TRUE(backend->Supports(Dtype::kF32));
+    EXPECT_TRUE(backend->Supports(Dtype::kF32) && backend->Supports(Dtype::kBF16));
   }
 }
 

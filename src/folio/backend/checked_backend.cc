@@ -24,6 +24,7 @@ class CheckedBackend final : public GenericBackend<CheckedBackend> {
                        fast_->description(), trusted_->name());
   }
   bool Supports(Dtype dtype) const override { return fast_->Supports(dtype); }
+  Dtype PreferredDtype() const override { return Dtype::kF32; }
 
   template <class Op>
   void Apply(const Op& op) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "folio/backend/comparison.h"
 #include "folio/backend/generic_backend.h"
@@ -16,9 +17,18 @@
 namespace folio {
 namespace {
 
-enum class Fault { kResult, kWriteToInput };
+enum class Fault { kResult, kWriteToInput, kLse, kWeightAsItIs };
 
-// The reference, with one fault in attention.
+void Add(const SequenceView& x, double by) {
+  if (x.dtype == Dtype::kBF16) {
+    BF16& victim = x.row<BF16>(1, 2)[3];
+    victim = ToBF16(ToFloat(victim) + static_cast<float>(by));
+  } else {
+    x.row<float>(1, 2)[3] += static_cast<float>(by);
+  }
+}
+
+// The reference, with one fault in attention or in Linear.
 class FaultyBackend final : public GenericBackend<FaultyBackend> {
  public:
   FaultyBackend(Fault fault, double by) : fault_(fault), by_(by) {}
@@ -26,18 +36,29 @@ class FaultyBackend final : public GenericBackend<FaultyBackend> {
   std::string name() const override { return "faulty"; }
   std::string description() const override { return "wrong on purpose"; }
   bool Supports(Dtype dtype) const override { return reference_->Supports(dtype); }
+  Dtype PreferredDtype() const override { return reference_->PreferredDtype(); }
 
   template <class Op>
   void Apply(const Op& op) {
+    if constexpr (std::is_same_v<Op, LinearForward>) {
+      if (fault_ == Fault::kWeightAsItIs) return RunOnFloats(op);
+    }
     reference_->Run(op);
     if constexpr (std::is_same_v<Op, AttentionForward>) {
-      const SequenceView& x = fault_ == Fault::kResult ? op.out : op.k;
-      float& victim = x.template row<float>(1, 2)[3];
-      victim += static_cast<float>(by_);
+      if (fault_ == Fault::kResult) Add(op.out, by_);
+      if (fault_ == Fault::kWriteToInput) Add(op.k, by_);
+      if (fault_ == Fault::kLse) op.lse.template data<float>()[3] += static_cast<float>(by_);
     }
   }
 
  private:
+  void RunOnFloats(LinearForward op) {
+    std::vector<float> x;
+    for (int64_t i = 0; i < op.x.count(); ++i) x.push_back(ToFloat(op.x.data<BF16>()[i]));
+    op.x = Tensor(x.data(), op.x.shape());
+    reference_->Run(op);
+  }
+
   std::unique_ptr<Backend> reference_ = MakeReferenceBackend();
   Fault fault_;
   double by_;
@@ -45,28 +66,33 @@ class FaultyBackend final : public GenericBackend<FaultyBackend> {
 
 AttentionForward Attention(OpMemory& m) {
   constexpr int64_t kB = 2, kT = 3, kC = 5;
-  const Tensor qkv = m.Random({kB * kT, 3 * kC});
+  const Tensor qkv = m.RandomHalf({kB * kT, 3 * kC});
   AttentionForward op;
   op.q = SequenceView(qkv, kB, kT, 0, kC);
   op.k = SequenceView(qkv, kB, kT, kC, kC);
   op.v = SequenceView(qkv, kB, kT, 2 * kC, kC);
-  op.out = SequenceView(m.Unset({kB * kT, kC}), kB, kT, 0, kC);
+  op.out = SequenceView(m.UnsetHalf({kB * kT, kC}), kB, kT, 0, kC);
   op.lse = m.Unset({kB, 1, kT});
   return op;
 }
 
-// What the checked backend says about a faulty one; "" if nothing.
-std::string Complaint(Fault fault, double by) {
-  OpMemory memory(Dtype::kF32, false);
+// What the checked backend says about a faulty one running `op`; "" if nothing.
+template <class Op>
+std::string ComplaintAbout(const Op& op, Fault fault, double by) {
   const auto backend =
       MakeCheckedBackend(std::make_unique<FaultyBackend>(fault, by), MakeReferenceBackend());
   try {
-    backend->Run(Attention(memory));
+    backend->Run(op);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kRuntime);
     return std::string(error.what()) + ": " + error.cause();
   }
   return "";
+}
+
+std::string Complaint(Fault fault, double by, Dtype half = Dtype::kF32) {
+  OpMemory memory(Dtype::kF32, half, false);
+  return ComplaintAbout(Attention(memory), fault, by);
 }
 
 TEST(CheckedBackend, NamesOperationOperandAndElement) {
@@ -88,6 +114,47 @@ TEST(CheckedBackend, SeesAWriteToAnInput) {
 TEST(CheckedBackend, AllowsRounding) {
   EXPECT_EQ(Complaint(Fault::kResult, 0), "");
   EXPECT_EQ(Complaint(Fault::kResult, 6e-8), "");
+}
+
+TEST(CheckedBackend, AllowsRoundingInsideAttentionOnBfloat16) {
+  EXPECT_EQ(Complaint(Fault::kResult, 0, Dtype::kBF16), "");
+  EXPECT_EQ(Complaint(Fault::kResult, 0x1p-9, Dtype::kBF16), "");
+  EXPECT_NE(Complaint(Fault::kResult, 0.1, Dtype::kBF16), "");
+  EXPECT_NE(Complaint(Fault::kWriteToInput, 0x1p-7, Dtype::kBF16), "");
+  EXPECT_NE(Complaint(Fault::kLse, 1e-4, Dtype::kBF16), "") << "lse is float32";
+}
+
+// Half a unit in an element's own last place, whatever the size of the others.
+TEST(CheckedBackend, SeesBfloat16ThatIsNotTheNearest) {
+  OpMemory memory(Dtype::kF32, Dtype::kBF16, false);
+  const std::vector<double> values = {1 + 0x1p-9, -300, 1 + 0x1p-8, 2 - 0x1p-9, -0.375};
+  const Tensor d_out = memory.Random({1, 5}), d_x = memory.UnsetHalf({1, 5});
+  for (int64_t i = 0; i < 5; ++i) memory.Set(d_out, i, values[static_cast<size_t>(i)]);
+  const ResidualBackward op{.d_out = d_out, .d_x = d_x};
+  const auto reference = MakeReferenceBackend();
+  const Comparison<ResidualBackward> comparison(op, *reference);
+  reference->Run(op);
+  EXPECT_FALSE(comparison.Check(op));
+  for (int64_t i = 0; i < 5; ++i) {
+    BF16& element = d_x.data<BF16>()[i];
+    const BF16 nearest = element;
+    for (const int by : {-1, 1}) {
+      element.bits = static_cast<uint16_t>(nearest.bits + by);
+      const bool tie = i == 2 && by == 1;  // between 1 and the next
+      EXPECT_EQ(comparison.Check(op).has_value(), !tie) << i << " " << by;
+    }
+    element = nearest;
+  }
+}
+
+TEST(CheckedBackend, SeesAWeightThatWasNotRounded) {
+  OpMemory memory(Dtype::kF32, Dtype::kBF16, false);
+  LinearForward op;
+  op.x = memory.RandomHalf({70, 65}), op.weight = memory.Random({65, 33});
+  op.out = memory.Unset({70, 33});
+  EXPECT_EQ(ComplaintAbout(op, Fault::kResult, 0), "");
+  EXPECT_NE(ComplaintAbout(op, Fault::kWeightAsItIs, 0).find("linear_forward of backend faulty"),
+            std::string::npos);
 }
 
 // What is masked is -infinity on both sides, which is no difference; another infinity is one.
@@ -122,6 +189,20 @@ TEST(CheckedBackend, ChecksWorkInPlace) {
   const float expected = op.residual.data<float>()[4] + op.x.data<float>()[4];
   MakeCheckedBackend(MakeReferenceBackend(), MakeReferenceBackend())->Run(op);
   EXPECT_EQ(op.out.data<float>()[4], expected);
+}
+
+TEST(CheckedBackend, ChecksBfloat16InPlace) {
+  OpMemory memory(Dtype::kF32, Dtype::kBF16, true);
+  ActivationBackward op;
+  op.kind = Activation::kRelu;
+  op.x = memory.RandomHalf({3, 7}), op.d_out = op.d_x = memory.RandomHalf({3, 7});
+  op.out = memory.UnsetHalf({3, 7});
+  memory.Set(op.x, 4, 2), memory.Set(op.x, 5, -2);
+  const BF16 expected = op.d_out.data<BF16>()[4];
+  MakeCheckedBackend(MakeReferenceBackend(), MakeReferenceBackend())->Run(op);
+  EXPECT_EQ(op.d_x.data<BF16>()[4], expected);
+  EXPECT_EQ(op.d_x.data<BF16>()[5], BF16{});
+  EXPECT_EQ(ToFloat(op.out.data<BF16>()[4]), 2);
 }
 
 }  // namespace

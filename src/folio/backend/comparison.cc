@@ -22,21 +22,24 @@ bool IsOverwritten(const Operand& operand, const std::vector<Operand>& operands)
   });
 }
 
-double Tolerance(const Operand& expected, const Operand& disturbed, double unit, int64_t length,
-                 const CancelledTerms& cancelled) {
-  double change = 0, largest = expected.name == cancelled.operand ? cancelled.largest : 0;
-  for (int64_t i = 0; i < expected.count(); ++i) {
-    const double value = expected.Element(i), other = disturbed.Element(i);
-    if (!std::isfinite(value) || !std::isfinite(other)) continue;
-    change = std::max(change, std::abs(other - value));
-    largest = std::max(largest, std::abs(value));
+double Largest(const Operand& x) {
+  double largest = 0;
+  for (const double value : x.Elements()) {
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
   }
-  return (8 + std::sqrt(static_cast<double>(length))) * change + 4 * unit * largest;
+  return largest;
+}
+
+// Half a unit in the last place of a number stored as bfloat16; 0 for other dtypes.
+double StoringError(Dtype dtype, double value) {
+  if (dtype != Dtype::kBF16 || value == 0 || !std::isfinite(value)) return 0;
+  constexpr int kSmallestExponent = -126, kPrecision = 8;
+  return std::ldexp(1.0, std::max(std::ilogb(value), kSmallestExponent) - kPrecision);
 }
 
 bool Agree(double expected, double found, double tolerance) {
   if (std::isnan(expected) || std::isnan(found)) return std::isnan(expected) && std::isnan(found);
-  return expected == found || std::abs(expected - found) <= tolerance;
+  return std::abs(expected - found) <= tolerance;
 }
 
 }  // namespace
@@ -60,22 +63,51 @@ double RoundingUnit(const std::vector<Operand>& operands) {
   FOLIO_CHECK(false, "an operation without results");
 }
 
+std::vector<double> LargestChanges(const std::vector<Operand>& from,
+                                   const std::vector<Operand>& to) {
+  std::vector<double> changes(from.size());
+  for (size_t k = 0; k < from.size(); ++k) {
+    const std::vector<double> before = from[k].Elements(), after = to[k].Elements();
+    for (size_t i = 0; i < before.size(); ++i) {
+      const double change = std::abs(after[i] - before[i]);
+      if (std::isfinite(change)) changes[k] = std::max(changes[k], change);
+    }
+  }
+  return changes;
+}
+
+std::vector<double> Tolerances(const std::vector<Operand>& operands,
+                               const std::vector<Operand>& expected, const Sensitivity& sensitivity,
+                               const CancelledTerms& cancelled) {
+  const double unit = RoundingUnit(operands);
+  int64_t length = 1;
+  for (const Operand& operand : operands) length = std::max(length, operand.largest_dimension());
+  const double errors = 8 + std::sqrt(static_cast<double>(length));
+  std::vector<double> tolerances(operands.size());
+  for (size_t k = 0; k < operands.size(); ++k) {
+    if (operands[k].access == Access::kRead) continue;
+    const bool cancels = operands[k].name == cancelled.operand;
+    const double largest = std::max(Largest(expected[k]), cancels ? cancelled.largest : 0);
+    tolerances[k] = errors * sensitivity.to_numbers[k] + 4 * unit * largest;
+    if (sensitivity.to_halves.empty() || operands[k].dtype() != Dtype::kBF16) continue;
+    tolerances[k] += 4 * sensitivity.to_halves[k];
+  }
+  return tolerances;
+}
+
 std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
                                      const std::vector<Operand>& expected,
-                                     const std::vector<Operand>& disturbed,
-                                     const CancelledTerms& cancelled) {
-  const double unit = RoundingUnit(found);
-  int64_t length = 1;
-  for (const Operand& operand : found) length = std::max(length, operand.largest_dimension());
+                                     const std::vector<double>& tolerances) {
   for (size_t k = 0; k < found.size(); ++k) {
     const bool read = found[k].access == Access::kRead;
     if (read && IsOverwritten(expected[k], expected)) continue;
-    const double tolerance =
-        read ? 0 : Tolerance(expected[k], disturbed[k], unit, length, cancelled);
-    for (int64_t i = 0; i < found[k].count(); ++i) {
-      const double want = expected[k].Element(i), have = found[k].Element(i);
-      if (Agree(want, have, tolerance)) continue;
-      return Mismatch{std::string(found[k].name), i, want, have, tolerance};
+    const std::vector<double> want = expected[k].Elements(), have = found[k].Elements();
+    for (size_t i = 0; i < want.size(); ++i) {
+      if (want[i] == have[i]) continue;
+      const double tolerance = tolerances[k] + (read ? 0 : StoringError(found[k].dtype(), want[i]));
+      if (Agree(want[i], have[i], tolerance)) continue;
+      const auto element = static_cast<int64_t>(i);
+      return Mismatch{std::string(found[k].name), element, want[i], have[i], tolerance};
     }
   }
   return std::nullopt;

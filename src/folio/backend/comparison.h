@@ -35,43 +35,85 @@ CancelledTerms CancelledTermsOf(const Op&) {
 // F64.
 CancelledTerms CancelledTermsOf(const LayerNormBackward& op);
 
-// The rounding unit of the operation's results.
+// Whether the operation may round numbers inside to bfloat16.
+template <class Op>
+bool MayRoundInside(const Op&) {
+  return false;
+}
+inline bool MayRoundInside(const AttentionForward& op) {
+  return op.q.dtype == Dtype::kBF16;
+}
+inline bool MayRoundInside(const AttentionBackward& op) {
+  return op.q.dtype == Dtype::kBF16;
+}
+
+// The usual error of rounding to bfloat16, which is 2^-8 at most.
+inline constexpr double kHalfDisturbance = 0x1p-9;
+
+// The rounding unit of what the operation computes in.
 double RoundingUnit(const std::vector<Operand>& operands);
+
+// The largest change of each operand; what is not finite is left out.
+std::vector<double> LargestChanges(const std::vector<Operand>& from,
+                                   const std::vector<Operand>& to);
+
+// What an operation does to its operands where these are off by a little: by the rounding unit of
+// what it computes in, and, if it may round inside, bfloat16 ones by kHalfDisturbance (else empty).
+struct Sensitivity {
+  std::vector<double> to_numbers;
+  std::vector<double> to_halves = {};
+};
+// How far each operand may be off, but for the storing of bfloat16 elements.
+std::vector<double> Tolerances(const std::vector<Operand>& operands,
+                               const std::vector<Operand>& expected, const Sensitivity& sensitivity,
+                               const CancelledTerms& cancelled);
 std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
                                      const std::vector<Operand>& expected,
-                                     const std::vector<Operand>& disturbed,
-                                     const CancelledTerms& cancelled);
+                                     const std::vector<double>& tolerances);
 }  // namespace internal
 
 // What an operation should do, worked out in float64 by a trusted backend on copies.
 //
-// How far a result may be off is worked out too: the operation also runs on operands each off by
-// one rounding unit u of the result's dtype, up or down at random. The largest change that this
-// makes to an operand says how it magnifies rounding errors; rounding inside the operation may do
-// (8 + sqrt(n)) times that, n being the longest dimension of any operand and so the most terms that
-// a sum can have in one direction, and storing results 4 u of the largest magnitude. Operands that
-// are only read must not change at all.
+// How far a result may be off is worked out too. The operation also runs on operands each off by
+// one rounding unit u of what it computes in (float64 if its results are, else float32), up or down
+// at random. The largest change that this makes to an operand says how it magnifies rounding
+// errors; rounding inside the operation may do (8 + sqrt(n)) times that, n being the longest
+// dimension of any operand and so the most terms that a sum can have in one direction, and storing
+// results 4 u of the largest magnitude. An element of a bfloat16 result may be off by half a unit
+// in its own last place more. An operation that may round to bfloat16 inside does so once to a
+// number, not to every partial sum; it runs a third time on bfloat16 operands that are each off by
+// 2^-9, and its bfloat16 results may be off by 4 times the largest change that this makes. Operands
+// that are only read must not change at all.
 template <class Op>
 class Comparison {
  public:
   // To be made before the operation runs. REQUIRES: trusted supports F64.
-  Comparison(const Op& op, Backend& trusted)
-      : expected_(op),
-        disturbed_(op, internal::RoundingUnit(Operands(op))),
-        cancelled_(internal::CancelledTermsOf(expected_.op())) {
+  Comparison(const Op& op, Backend& trusted) : expected_(op) {
+    const std::vector<Operand> operands = Operands(op);
+    const internal::CancelledTerms cancelled = internal::CancelledTermsOf(expected_.op());
     trusted.Run(expected_.op());
-    trusted.Run(disturbed_.op());
+    const double unit = internal::RoundingUnit(operands);
+    internal::Sensitivity sensitivity = {Changes(op, {unit, unit}, trusted)};
+    if (internal::MayRoundInside(op)) {
+      sensitivity.to_halves = Changes(op, {0, internal::kHalfDisturbance}, trusted);
+    }
+    tolerances_ = internal::Tolerances(operands, expected_.operands(), sensitivity, cancelled);
   }
 
   // To be called after `op` ran elsewhere.
   std::optional<Mismatch> Check(const Op& op) const {
-    return internal::FindMismatch(Operands(op), Operands(expected_.op()), Operands(disturbed_.op()),
-                                  cancelled_);
+    return internal::FindMismatch(Operands(op), expected_.operands(), tolerances_);
   }
 
  private:
-  Twin<Op> expected_, disturbed_;
-  internal::CancelledTerms cancelled_;
+  std::vector<double> Changes(const Op& op, Disturbance disturbance, Backend& trusted) const {
+    const Twin<Op> disturbed(op, disturbance);
+    trusted.Run(disturbed.op());
+    return internal::LargestChanges(expected_.operands(), disturbed.operands());
+  }
+
+  Twin<Op> expected_;
+  std::vector<double> tolerances_;
 };
 
 }  // namespace folio

@@ -49,9 +49,27 @@ LayerNormForward MakeLayerNorm(OpMemory& m, Rows s, bool bias) {
   op.x = m.Random({s.N, s.C});
   op.weight = m.Random({s.C});
   if (bias) op.bias = m.Random({s.C});
-  op.out = m.Unset({s.N, s.C});
+  op.out = m.UnsetHalf({s.N, s.C});
   op.mean = m.Unset({s.N});
   op.rstd = m.Unset({s.N});
+  return op;
+}
+
+enum class Into { kUnset, kRandom, kDOut };
+
+LayerNormBackward MakeLayerNormBackward(OpMemory& m, Rows s, bool bias, Into d_x) {
+  const LayerNormForward forward = MakeLayerNorm(m, s, bias);
+  RunReference(forward);
+  LayerNormBackward op;
+  op.x = forward.x, op.weight = forward.weight;
+  op.mean = forward.mean, op.rstd = forward.rstd;
+  op.d_out = m.RandomHalf({s.N, s.C});
+  op.d_x = d_x == Into::kUnset    ? m.Unset({s.N, s.C})
+           : d_x == Into::kRandom ? m.Random({s.N, s.C})
+                                  : op.d_out;
+  op.d_weight = m.Random({s.C});
+  if (bias) op.d_bias = m.Random({s.C});
+  op.accumulate_d_x = d_x == Into::kRandom;
   return op;
 }
 
@@ -61,75 +79,19 @@ void AddLayerNorm(Cases cases) {
     for (const bool bias : {true, false}) {
       const std::string name = fmt::format("N{} C{} bias {}", s.N, s.C, bias);
       cases.Add(name, [=](OpMemory& m) { return MakeLayerNorm(m, s, bias); });
-      for (const int d_x : {0, 1, 2}) {
-        const char* const kinds[] = {"written", "accumulated", "in place"};
-        cases.Add(fmt::format("{} d_x {}", name, kinds[d_x]), [=](OpMemory& m) {
-          const LayerNormForward forward = MakeLayerNorm(m, s, bias);
-          RunReference(forward);
-          LayerNormBackward op;
-          op.x = forward.x, op.weight = forward.weight;
-          op.mean = forward.mean, op.rstd = forward.rstd;
-          op.d_out = m.Random({s.N, s.C});
-          op.d_x = d_x == 0 ? m.Unset({s.N, s.C}) : d_x == 1 ? m.Random({s.N, s.C}) : op.d_out;
-          op.d_weight = m.Random({s.C});
-          if (bias) op.d_bias = m.Random({s.C});
-          op.accumulate_d_x = d_x == 1;
-          return op;
-        });
-      }
-    }
-  }
-}
-
-void AddLinear(Cases cases) {
-  struct Sizes {
-    int64_t N, I, O;
-  };
-  for (const Sizes s : {Sizes{1, 1, 1},
-                        {1, 7, 5},
-                        {3, 16, 33},
-                        {17, 31, 13},
-                        {65, 64, 96},
-                        {300, 33, 70},
-                        {2, 257, 67}}) {
-    for (int options = 0; options < 8; ++options) {
-      const bool transposed = options & 1, bias = options & 2, accumulate = options & 4;
-      const Shape weight = transposed ? Shape{s.O, s.I} : Shape{s.I, s.O};
-      const std::string name =
-          fmt::format("N{} I{} O{} transposed {} bias {}", s.N, s.I, s.O, transposed, bias);
-      if (!accumulate) {
-        cases.Add(name, [=](OpMemory& m) {
-          LinearForward op;
-          op.x = m.Random({s.N, s.I});
-          op.weight = m.Random(weight);
-          if (bias) op.bias = m.Random({s.O});
-          op.out = m.Unset({s.N, s.O});
-          op.transposed = transposed;
-          return op;
-        });
-      }
-      for (const bool d_x : {true, false}) {
-        if (accumulate && !d_x) continue;
-        cases.Add(fmt::format("{} d_x {} accumulate {}", name, d_x, accumulate), [=](OpMemory& m) {
-          LinearBackward op;
-          op.x = m.Random({s.N, s.I});
-          op.weight = m.Random(weight);
-          op.d_out = m.Random({s.N, s.O});
-          if (d_x) op.d_x = accumulate ? m.Random({s.N, s.I}) : m.Unset({s.N, s.I});
-          op.d_weight = m.Random(weight);
-          if (bias) op.d_bias = m.Random({s.O});
-          op.transposed = transposed;
-          op.accumulate_d_x = accumulate;
-          return op;
-        });
-      }
+      cases.Add(name + " d_x written",
+                [=](OpMemory& m) { return MakeLayerNormBackward(m, s, bias, Into::kUnset); });
+      cases.Add(name + " d_x accumulated",
+                [=](OpMemory& m) { return MakeLayerNormBackward(m, s, bias, Into::kRandom); });
+      cases.AddPlain(name + " d_x in place",
+                     [=](OpMemory& m) { return MakeLayerNormBackward(m, s, bias, Into::kDOut); });
     }
   }
 }
 
 // Numbers of ordinary size with a few where an approximation may break.
 Tensor ActivationInput(OpMemory& m, Rows s) {
-  const Tensor x = m.Random({s.N, s.C}, 3);
+  const Tensor x = m.RandomHalf({s.N, s.C}, 3);
   int64_t i = 0;
   for (const double special : {0.0, 10.0, -10.0, 1e-20, -1e-6, 40.0, -40.0}) {
     if (i < x.count() / 2) m.Set(x, i++, special);
@@ -145,16 +107,18 @@ void AddActivation(Cases cases) {
         ActivationForward op;
         op.kind = kind;
         op.x = ActivationInput(m, s);
-        op.out = m.Unset({s.N, s.C});
+        op.out = m.UnsetHalf({s.N, s.C});
         return op;
       });
-      for (const bool in_place : {false, true}) {
-        cases.Add(fmt::format("{} in place {}", name, in_place), [=](OpMemory& m) {
+      for (int options = 0; options < 4; ++options) {
+        const bool in_place = options & 1, out = options & 2;
+        cases.Add(fmt::format("{} in place {} out {}", name, in_place, out), [=](OpMemory& m) {
           ActivationBackward op;
           op.kind = kind;
           op.x = ActivationInput(m, s);
-          op.d_out = m.Random({s.N, s.C});
-          op.d_x = in_place ? op.d_out : m.Unset({s.N, s.C});
+          op.d_out = m.RandomHalf({s.N, s.C});
+          op.d_x = in_place ? op.d_out : m.UnsetHalf({s.N, s.C});
+          if (out) op.out = m.UnsetHalf({s.N, s.C});
           return op;
         });
       }
@@ -167,26 +131,28 @@ void AddResidual(Cases cases) {
     for (const double p : {0.0, 0.2}) {
       const Dropout dropout = {.p = p, .seed = 1, .stream = 2, .first_row = 3};
       const std::string name = fmt::format("N{} C{} p {}", s.N, s.C, p);
-      for (const int out : {0, 1, 2, 3}) {
-        const char* const kinds[] = {"apart", "in residual", "in x", "without residual"};
-        cases.Add(fmt::format("{} {}", name, kinds[out]), [=](OpMemory& m) {
-          ResidualForward op;
-          if (out != 3) op.residual = m.Random({s.N, s.C});
-          op.x = m.Random({s.N, s.C});
-          op.out = out == 1 ? op.residual : out == 2 ? op.x : m.Unset({s.N, s.C});
-          op.dropout = dropout;
-          return op;
-        });
-      }
-      for (const bool in_place : {false, true}) {
-        cases.Add(fmt::format("{} in place {}", name, in_place), [=](OpMemory& m) {
-          ResidualBackward op;
-          op.d_out = m.Random({s.N, s.C});
-          op.d_x = in_place ? op.d_out : m.Unset({s.N, s.C});
-          op.dropout = dropout;
-          return op;
-        });
-      }
+      const auto forward = [=](OpMemory& m, bool with_residual, bool in_residual, bool in_x) {
+        ResidualForward op;
+        if (with_residual) op.residual = m.Random({s.N, s.C});
+        op.x = m.RandomHalf({s.N, s.C});
+        op.out = in_residual ? op.residual : in_x ? op.x : m.Unset({s.N, s.C});
+        op.dropout = dropout;
+        return op;
+      };
+      cases.Add(name + " apart", [=](OpMemory& m) { return forward(m, true, false, false); });
+      cases.Add(name + " in residual", [=](OpMemory& m) { return forward(m, true, true, false); });
+      cases.AddPlain(name + " in x", [=](OpMemory& m) { return forward(m, true, false, true); });
+      cases.Add(name + " without residual",
+                [=](OpMemory& m) { return forward(m, false, false, false); });
+      const auto backward = [=](OpMemory& m, bool in_place) {
+        ResidualBackward op;
+        op.d_out = m.Random({s.N, s.C});
+        op.d_x = in_place ? op.d_out : m.UnsetHalf({s.N, s.C});
+        op.dropout = dropout;
+        return op;
+      };
+      cases.Add(name + " apart", [=](OpMemory& m) { return backward(m, false); });
+      cases.AddPlain(name + " in place", [=](OpMemory& m) { return backward(m, true); });
     }
   }
 }
@@ -205,17 +171,17 @@ void AddCrossEntropy(Cases cases) {
     for (const double scale : {1.0, 300.0}) {
       const std::string name = fmt::format("N{} V{} logits of {}", s.N, s.C, scale);
       cases.Add(name, [=](OpMemory& m) { return MakeCrossEntropy(m, s, scale); });
-      for (const bool in_place : {false, true}) {
-        cases.Add(fmt::format("{} in place {}", name, in_place), [=](OpMemory& m) {
-          const CrossEntropyForward forward = MakeCrossEntropy(m, s, scale);
-          RunReference(forward);
-          CrossEntropyBackward op;
-          op.logits = forward.logits, op.targets = forward.targets, op.lse = forward.lse;
-          op.d_logits = in_place ? op.logits : m.Unset({s.N, s.C});
-          op.scale = 0.125;
-          return op;
-        });
-      }
+      const auto backward = [=](OpMemory& m, bool in_place) {
+        const CrossEntropyForward forward = MakeCrossEntropy(m, s, scale);
+        RunReference(forward);
+        CrossEntropyBackward op;
+        op.logits = forward.logits, op.targets = forward.targets, op.lse = forward.lse;
+        op.d_logits = in_place ? op.logits : m.UnsetHalf({s.N, s.C});
+        op.scale = 0.125;
+        return op;
+      };
+      cases.Add(name + " apart", [=](OpMemory& m) { return backward(m, false); });
+      cases.AddPlain(name + " in place", [=](OpMemory& m) { return backward(m, true); });
     }
   }
 }
@@ -256,7 +222,7 @@ std::vector<OpCase> OpCases() {
   const Cases all(cases);
   AddEmbedding(all);
   AddLayerNorm(all);
-  AddLinear(all);
+  op_cases::AddLinear(all);
   AddActivation(all);
   op_cases::AddAttention(all);
   op_cases::AddAttentionSteps(all);

@@ -13,6 +13,13 @@ Dtype NumberDtype(std::string_view op, std::string_view name, const Tensor& x) {
   return x.dtype();
 }
 
+Dtype HalfDtype(std::string_view op, std::string_view name, Dtype dtype, Dtype number) {
+  FOLIO_CHECK(dtype == number || (dtype == Dtype::kBF16 && number == Dtype::kF32),
+              fmt::format("{}: {} is {}, expected {}{}", op, name, DtypeName(dtype),
+                          DtypeName(number), number == Dtype::kF32 ? " or BF16" : ""));
+  return dtype;
+}
+
 void CheckOperand(std::string_view op, std::string_view name, const Tensor& x, Dtype dtype,
                   const Shape& shape) {
   FOLIO_CHECK(bool(x), fmt::format("{}: {} is missing", op, name));

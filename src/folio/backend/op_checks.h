@@ -17,6 +17,9 @@ namespace folio {
 // The dtype of the operand that decides it for the whole operation: F32 or F64.
 Dtype NumberDtype(std::string_view op, std::string_view name, const Tensor& x);
 
+// The dtype of an operand that is marked Half, in an operation on `number`s.
+Dtype HalfDtype(std::string_view op, std::string_view name, Dtype dtype, Dtype number);
+
 void CheckOperand(std::string_view op, std::string_view name, const Tensor& x, Dtype dtype,
                   const Shape& shape);
 // As CheckOperand, if x is there at all.

@@ -12,8 +12,13 @@ constexpr std::byte kUnset{0xFF};
 
 }  // namespace
 
-double OpMemory::Normal(uint64_t index) const {
-  return static_cast<float>(CounterRng(1, 2).Normal(index));
+// Kept from one memory to the next: all draw the same numbers, and making them would take half of
+// the time of the tests.
+double OpMemory::Normal(uint64_t index) {
+  static std::vector<float> numbers;
+  const CounterRng rng(1, 2);
+  while (numbers.size() <= index) numbers.push_back(static_cast<float>(rng.Normal(numbers.size())));
+  return numbers[index];
 }
 
 Tensor OpMemory::Allocate(Dtype dtype, Shape shape) {
@@ -30,16 +35,17 @@ Tensor OpMemory::Allocate(Dtype dtype, Shape shape) {
 void OpMemory::Set(const Tensor& x, int64_t i, double value) {
   if (x.dtype() == Dtype::kF32) {
     x.data<float>()[i] = static_cast<float>(value);
+  } else if (x.dtype() == Dtype::kBF16) {
+    x.data<BF16>()[i] = ToBF16(static_cast<float>(value));
   } else {
     x.data<double>()[i] = value;
   }
 }
 
-Tensor OpMemory::Random(Shape shape, double scale) {
-  const Tensor x = Allocate(number_, shape);
-  for (int64_t i = 0; i < x.count(); ++i) {
-    Set(x, i, static_cast<float>(Normal() * scale));
-  }
+Tensor OpMemory::Random(Dtype dtype, Shape shape, double scale) {
+  const Tensor x = Allocate(dtype, shape);
+  const int64_t count = x.count();
+  for (int64_t i = 0; i < count; ++i) Set(x, i, static_cast<float>(Normal() * scale));
   return x;
 }
 
@@ -59,14 +65,15 @@ Tensor OpMemory::Mask(Shape shape) {
   return x;
 }
 
-SequenceView OpMemory::Wide(int64_t B, int64_t T, int64_t C, int64_t gap, int64_t spare) {
-  const Tensor x = Allocate(number_, {B * (T + spare), C + gap});
+SequenceView OpMemory::Wide(Dtype dtype, int64_t B, int64_t T, int64_t C, int64_t gap,
+                            int64_t spare) {
+  const Tensor x = Allocate(dtype, {B * (T + spare), C + gap});
   SequenceView view(x, B, T + spare, 0, C);
   view.T = T;
   Array& array = arrays_.back();
   const auto offset = [&](int64_t row, int64_t column) {
     return static_cast<size_t>(x.raw() - array.memory.data()) +
-           static_cast<size_t>(row * (C + gap) + column) * DtypeSize(number_);
+           static_cast<size_t>(row * (C + gap) + column) * DtypeSize(dtype);
   };
   for (int64_t row = 0; row < B * (T + spare); ++row) {
     const int64_t used = row % (T + spare) < T ? C : 0;
@@ -77,14 +84,10 @@ SequenceView OpMemory::Wide(int64_t B, int64_t T, int64_t C, int64_t gap, int64_
 
 void OpMemory::Randomize(const SequenceView& x) {
   for (int64_t row = 0; row < x.B * x.T; ++row) {
-    const int64_t b = row / x.T, t = row % x.T;
-    for (int64_t c = 0; c < x.C; ++c) {
-      if (number_ == Dtype::kF32) {
-        x.row<float>(b, t)[c] = static_cast<float>(Normal());
-      } else {
-        x.row<double>(b, t)[c] = Normal();
-      }
-    }
+    const int64_t offset = row / x.T * x.batch_stride + row % x.T * x.row_stride;
+    const Tensor elements(x.data + static_cast<size_t>(offset) * DtypeSize(x.dtype), x.dtype,
+                          {x.C});
+    for (int64_t c = 0; c < x.C; ++c) Set(elements, c, Normal());
   }
 }
 

@@ -8,25 +8,41 @@
 namespace folio {
 namespace {
 
-const std::byte* ElementAddress(const Tensor& x, int64_t i) {
-  return x.raw() + static_cast<size_t>(i) * DtypeSize(x.dtype());
+double ToDouble(BF16 x) {
+  return static_cast<double>(ToFloat(x));
 }
-
-const std::byte* ElementAddress(const SequenceView& x, int64_t i) {
-  const int64_t row = i / x.C;
-  const int64_t offset = row / x.T * x.batch_stride + row % x.T * x.row_stride + i % x.C;
-  return x.data + static_cast<size_t>(offset) * DtypeSize(x.dtype);
+template <class T>
+double ToDouble(T x) {
+  return static_cast<double>(x);
 }
 
 template <class T>
-double Load(const std::byte* address) {
-  T value;
-  std::memcpy(&value, address, sizeof(T));
-  return static_cast<double>(value);
+void AppendRow(const std::byte* row, int64_t C, std::vector<double>& out) {
+  for (int64_t c = 0; c < C; ++c) {
+    T value;
+    std::memcpy(&value, row + static_cast<size_t>(c) * sizeof(T), sizeof(T));
+    out.push_back(ToDouble(value));
+  }
+}
+
+void AppendRow(const std::byte* row, Dtype dtype, int64_t C, std::vector<double>& out) {
+  switch (dtype) {
+    case Dtype::kF32:
+      return AppendRow<float>(row, C, out);
+    case Dtype::kBF16:
+      return AppendRow<BF16>(row, C, out);
+    case Dtype::kF64:
+      return AppendRow<double>(row, C, out);
+    case Dtype::kI32:
+      return AppendRow<int32_t>(row, C, out);
+    default:
+      FOLIO_CHECK(dtype == Dtype::kU8, "no operand has this dtype");
+      return AppendRow<uint8_t>(row, C, out);
+  }
 }
 
 bool IsNumber(Dtype dtype) {
-  return dtype == Dtype::kF32 || dtype == Dtype::kF64;
+  return dtype == Dtype::kF32 || dtype == Dtype::kBF16 || dtype == Dtype::kF64;
 }
 
 }  // namespace
@@ -57,47 +73,56 @@ int64_t Operand::largest_dimension() const {
   return std::max({rows.B, rows.T, rows.C});
 }
 
-double Operand::Element(int64_t i) const {
-  const std::byte* address = std::visit([&](const auto& x) { return ElementAddress(x, i); }, view);
-  switch (dtype()) {
-    case Dtype::kF32:
-      return Load<float>(address);
-    case Dtype::kF64:
-      return Load<double>(address);
-    case Dtype::kI32:
-      return Load<int32_t>(address);
-    default:
-      FOLIO_CHECK(dtype() == Dtype::kU8, "no operand has this dtype");
-      return Load<uint8_t>(address);
+std::vector<double> Operand::Elements() const {
+  std::vector<double> elements;
+  elements.reserve(static_cast<size_t>(count()));
+  const auto* rows = std::get_if<SequenceView>(&view);
+  if (!rows) {
+    AppendRow(data(), dtype(), count(), elements);
+    return elements;
+  }
+  for (int64_t row = 0; row < rows->B * rows->T; ++row) {
+    const int64_t offset = row / rows->T * rows->batch_stride + row % rows->T * rows->row_stride;
+    AppendRow(data() + static_cast<size_t>(offset) * DtypeSize(dtype()), dtype(), rows->C,
+              elements);
+  }
+  return elements;
+}
+
+void OperandCopies::CopyNumbers(const Operand& x, Entry& entry) const {
+  const double relative = x.dtype() == Dtype::kBF16 ? disturbance_.halves : disturbance_.numbers;
+  const CounterRng rng(0, entries_.size());
+  const std::vector<double> elements = x.Elements();
+  uint32_t bits = 0;  // one for each of 32 numbers
+  for (size_t i = 0; i < elements.size(); ++i) {
+    double value = elements[i];
+    if (entry.rounded) value = ToDouble(ToBF16(static_cast<float>(value)));
+    if (i % 32 == 0 && relative > 0) bits = rng.Bits(i);
+    const double sign = (bits >> (i % 32)) & 1 ? 1 : -1;
+    entry.memory[i] = value * (1 + relative * sign);
   }
 }
 
-Tensor OperandCopies::Copy(const Operand& x) {
+Tensor OperandCopies::Copy(const Operand& x, bool rounded) {
   const bool number = IsNumber(x.dtype());
   const Dtype dtype = number ? Dtype::kF64 : x.dtype();
   const auto* tensor = std::get_if<Tensor>(&x.view);
   const Shape shape = tensor ? tensor->shape() : Shape{x.count()};
   for (Entry& entry : entries_) {
-    if (entry.source == x.data() && entry.count == x.count()) {
+    if (entry.source == x.data() && entry.count == x.count() && entry.rounded == rounded) {
       return {entry.memory.data(), dtype, shape};
     }
   }
   // One element more than needed, so that an empty array still has an address.
   entries_.push_back(
-      {x.data(), x.count(), std::vector<double>(static_cast<size_t>(x.count()) + 1)});
-  std::vector<double>& memory = entries_.back().memory;
+      {x.data(), x.count(), rounded, std::vector<double>(static_cast<size_t>(x.count()) + 1)});
+  Entry& entry = entries_.back();
   if (number) {
-    const CounterRng rng(0, entries_.size());
-    uint32_t bits = 0;  // one for each of 32 numbers
-    for (int64_t i = 0; i < x.count(); ++i) {
-      if (i % 32 == 0 && relative_ > 0) bits = rng.Bits(static_cast<uint64_t>(i));
-      const double sign = (bits >> (i % 32)) & 1 ? 1 : -1;
-      memory[static_cast<size_t>(i)] = x.Element(i) * (1 + relative_ * sign);
-    }
+    CopyNumbers(x, entry);
   } else {
-    std::memcpy(memory.data(), x.data(), x.bytes());  // integers are Tensors, which are dense
+    std::memcpy(entry.memory.data(), x.data(), x.bytes());  // integers are dense Tensors
   }
-  return {memory.data(), dtype, shape};
+  return {entry.memory.data(), dtype, shape};
 }
 
 }  // namespace folio

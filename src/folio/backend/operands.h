@@ -23,8 +23,8 @@ struct Operand {
   int64_t count() const;
   size_t bytes() const { return static_cast<size_t>(count()) * DtypeSize(dtype()); }
   int64_t largest_dimension() const;
-  // Element i in row-major order. REQUIRES: F32, F64, I32 or U8.
-  double Element(int64_t i) const;
+  // In row-major order. REQUIRES: F32, BF16, F64, I32 or U8.
+  std::vector<double> Elements() const;
 };
 
 // The operands that are present, in the order of Visit.
@@ -47,22 +47,42 @@ void VisitMutable(Op& op, F&& f) {
   });
 }
 
+// Whether the float32 operand of that name enters the operation rounded to bfloat16.
+template <class Op>
+bool EntersRounded(const Op&, std::string_view) {
+  return false;
+}
+inline bool EntersRounded(const LinearForward& op, std::string_view name) {
+  return name == "weight" && op.x.dtype() == Dtype::kBF16;
+}
+inline bool EntersRounded(const LinearBackward& op, std::string_view name) {
+  return name == "weight" && op.d_out.dtype() == Dtype::kBF16;
+}
+
+// What the numbers of a twin are off by: each is multiplied by 1 + its part or 1 - it, at random.
+struct Disturbance {
+  double numbers = 0;  // of float32 and float64 operands
+  double halves = 0;   // of bfloat16 ones
+};
+
 // Owns the arrays of a twin.
 class OperandCopies {
  public:
-  // Each number is multiplied by 1 + relative or 1 - relative, at random.
-  explicit OperandCopies(double relative) : relative_(relative) {}
+  explicit OperandCopies(Disturbance disturbance) : disturbance_(disturbance) {}
 
-  Tensor Copy(const Operand& x);  // dense, in the operand's row-major order
+  // Dense, in the operand's row-major order; of its numbers rounded to bfloat16 if `rounded`.
+  Tensor Copy(const Operand& x, bool rounded = false);
 
  private:
   struct Entry {
     const std::byte* source;
     int64_t count;
+    bool rounded;
     std::vector<double> memory;  // of integers too
   };
+  void CopyNumbers(const Operand& x, Entry& entry) const;
 
-  double relative_;
+  Disturbance disturbance_;
   std::deque<Entry> entries_;  // a deque: tensors point into the entries
 };
 
@@ -71,25 +91,33 @@ class OperandCopies {
 template <class Op>
 class Twin {
  public:
-  explicit Twin(const Op& original, double relative = 0) : copies_(relative), op_(original) {
+  explicit Twin(const Op& original, Disturbance disturbance = {})
+      : copies_(disturbance), op_(original) {
     VisitMutable(op_, [&](std::string_view name, auto& x, Access access) {
       if (!x) return;
-      const Tensor copy = copies_.Copy({name, access, x});
+      const Operand operand{name, access, x};
+      const Tensor copy = copies_.Copy(operand);
       if constexpr (std::is_same_v<std::decay_t<decltype(x)>, Tensor>) {
-        x = copy;
+        operands_.push_back({name, access, copy});
+        x = EntersRounded(original, name) ? copies_.Copy(operand, /*rounded=*/true) : copy;
       } else {
         x = SequenceView(copy.Reshape({x.B * x.T, x.C}), x.B, x.T, 0, x.C);
+        operands_.push_back({name, access, x});
       }
     });
   }
   Twin(const Twin&) = delete;
   Twin& operator=(const Twin&) = delete;
 
+  // To be run. What enters the original rounded is rounded already.
   const Op& op() const { return op_; }
+  // As Operands(op()), but not rounded.
+  const std::vector<Operand>& operands() const { return operands_; }
 
  private:
   OperandCopies copies_;
   Op op_;
+  std::vector<Operand> operands_;
 };
 
 }  // namespace folio

@@ -56,7 +56,7 @@ void LayerNormForward::Check() const {
   FOLIO_CHECK(C >= 1, fmt::format("{}: rows without elements have no mean", kName));
   CheckOperand(kName, "weight", weight, number, {C});
   CheckOptional(kName, "bias", bias, number, {C});
-  CheckOperand(kName, "out", out, number, {N, C});
+  CheckOperand(kName, "out", out, HalfDtype(kName, "out", out.dtype(), number), {N, C});
   CheckOperand(kName, "mean", mean, number, {N});
   CheckOperand(kName, "rstd", rstd, number, {N});
   CheckOverlap(*this);
@@ -75,11 +75,11 @@ void LayerNormBackward::Check() const {
   CheckOperand(kName, "weight", weight, number, {C});
   CheckOperand(kName, "mean", mean, number, {N});
   CheckOperand(kName, "rstd", rstd, number, {N});
-  CheckOperand(kName, "d_out", d_out, number, {N, C});
+  CheckOperand(kName, "d_out", d_out, HalfDtype(kName, "d_out", d_out.dtype(), number), {N, C});
   CheckOperand(kName, "d_x", d_x, number, {N, C});
   CheckOperand(kName, "d_weight", d_weight, number, {C});
   CheckOptional(kName, "d_bias", d_bias, number, {C});
-  if (accumulate_d_x) {
+  if (accumulate_d_x || d_out.dtype() != number) {
     CheckOverlap(*this);
   } else {
     CheckOverlap(*this, "d_x", {"d_out"});
@@ -95,11 +95,13 @@ double LayerNormBackward::Flops() const {
 
 void LinearForward::Check() const {
   CheckRank(kName, "x", x, 2), CheckRank(kName, "weight", weight, 2);
-  const Dtype number = NumberDtype(kName, "x", x);
+  const Dtype number = NumberDtype(kName, "weight", weight);
   const int64_t N = x.dim(0), I = x.dim(1), O = weight.dim(transposed ? 0 : 1);
+  const bool half = HalfDtype(kName, "x", x.dtype(), number) != number;
   CheckOperand(kName, "weight", weight, number, transposed ? Shape{O, I} : Shape{I, O});
   CheckOptional(kName, "bias", bias, number, {O});
-  CheckOperand(kName, "out", out, number, {N, O});
+  CheckOperand(kName, "out", out, half ? HalfDtype(kName, "out", out.dtype(), number) : number,
+               {N, O});
   CheckOverlap(*this);
 }
 
@@ -109,26 +111,37 @@ double LinearForward::Flops() const {
 }
 
 void LinearBackward::Check() const {
-  CheckRank(kName, "x", x, 2), CheckRank(kName, "weight", weight, 2);
-  const Dtype number = NumberDtype(kName, "x", x);
-  const int64_t N = x.dim(0), I = x.dim(1), O = weight.dim(transposed ? 0 : 1);
+  CheckRank(kName, "d_out", d_out, 2), CheckRank(kName, "weight", weight, 2);
+  const Dtype number = NumberDtype(kName, "weight", weight);
+  const int64_t N = d_out.dim(0), O = d_out.dim(1), I = weight.dim(transposed ? 1 : 0);
   const Shape weight_shape = transposed ? Shape{O, I} : Shape{I, O};
   CheckOperand(kName, "weight", weight, number, weight_shape);
-  CheckOperand(kName, "d_out", d_out, number, {N, O});
-  CheckOptional(kName, "d_x", d_x, number, {N, I});
-  CheckOperand(kName, "d_weight", d_weight, number, weight_shape);
+  const Dtype half = HalfDtype(kName, "d_out", d_out.dtype(), number);
+  if (d_x) {
+    CheckOperand(kName, "d_x", d_x,
+                 half == number ? number : HalfDtype(kName, "d_x", d_x.dtype(), number), {N, I});
+  }
+  if (d_weight) CheckOperand(kName, "x", x, half, {N, I});
+  CheckOptional(kName, "d_weight", d_weight, number, weight_shape);
   CheckOptional(kName, "d_bias", d_bias, number, {O});
   CheckOverlap(*this);
 }
 
 double LinearBackward::Flops() const {
-  const double product = 2 * static_cast<double>(x.dim(0)) * static_cast<double>(weight.count());
-  return product * (d_x ? 2 : 1) + (d_bias ? static_cast<double>(d_out.count()) : 0);
+  const double product =
+      2 * static_cast<double>(d_out.dim(0)) * static_cast<double>(weight.count());
+  return product * ((d_x ? 1 : 0) + (d_weight ? 1 : 0)) +
+         (d_bias ? static_cast<double>(d_out.count()) : 0);
 }
 
 // ---- Activation --------------------------------------------------------------------------------
 
 namespace {
+
+// The dtype of an operation whose numbers are all Half.
+Dtype FloatDtype(std::string_view op, std::string_view name, const Tensor& x) {
+  return x && x.dtype() == Dtype::kBF16 ? Dtype::kBF16 : NumberDtype(op, name, x);
+}
 
 // A transcendental function counts as one.
 double ActivationFlops(Activation kind) {
@@ -147,7 +160,7 @@ double ActivationFlops(Activation kind) {
 
 void ActivationForward::Check() const {
   CheckRank(kName, "x", x, 2);
-  CheckOperand(kName, "out", out, NumberDtype(kName, "x", x), x.shape());
+  CheckOperand(kName, "out", out, FloatDtype(kName, "x", x), x.shape());
   CheckOverlap(*this);
 }
 
@@ -157,25 +170,27 @@ double ActivationForward::Flops() const {
 
 void ActivationBackward::Check() const {
   CheckRank(kName, "x", x, 2);
-  const Dtype number = NumberDtype(kName, "x", x);
-  CheckOperand(kName, "d_out", d_out, number, x.shape());
-  CheckOperand(kName, "d_x", d_x, number, x.shape());
+  const Dtype dtype = FloatDtype(kName, "x", x);
+  CheckOperand(kName, "d_out", d_out, dtype, x.shape());
+  CheckOperand(kName, "d_x", d_x, dtype, x.shape());
+  CheckOptional(kName, "out", out, dtype, x.shape());
   CheckOverlap(*this, "d_x", {"d_out"});
 }
 
 double ActivationBackward::Flops() const {
-  return static_cast<double>(x.count()) * 2 * ActivationFlops(kind);
+  return static_cast<double>(x.count()) * (out ? 3 : 2) * ActivationFlops(kind);
 }
 
 // ---- Residual ----------------------------------------------------------------------------------
 
 void ResidualForward::Check() const {
   CheckRank(kName, "x", x, 2);
-  const Dtype number = NumberDtype(kName, "x", x);
+  const Dtype number = NumberDtype(kName, "out", out);
+  const bool half = HalfDtype(kName, "x", x.dtype(), number) != number;
   CheckOptional(kName, "residual", residual, number, x.shape());
   CheckOperand(kName, "out", out, number, x.shape());
   CheckDropout(kName, dropout);
-  CheckOverlap(*this, "out", {"residual", "x"});
+  CheckOverlap(*this, "out", {"residual", half ? "" : "x"});
 }
 
 double ResidualForward::Flops() const {
@@ -184,9 +199,11 @@ double ResidualForward::Flops() const {
 
 void ResidualBackward::Check() const {
   CheckRank(kName, "d_out", d_out, 2);
-  CheckOperand(kName, "d_x", d_x, NumberDtype(kName, "d_out", d_out), d_out.shape());
+  const Dtype number = NumberDtype(kName, "d_out", d_out);
+  const bool half = HalfDtype(kName, "d_x", d_x.dtype(), number) != number;
+  CheckOperand(kName, "d_x", d_x, d_x.dtype(), d_out.shape());
   CheckDropout(kName, dropout);
-  CheckOverlap(*this, "d_x", {"d_out"});
+  CheckOverlap(*this, "d_x", {half ? "" : "d_out"});
 }
 
 double ResidualBackward::Flops() const {
@@ -216,8 +233,9 @@ void CrossEntropyBackward::Check() const {
   const int64_t N = logits.dim(0);
   CheckOperand(kName, "targets", targets, Dtype::kI32, {N});
   CheckOperand(kName, "lse", lse, number, {N});
-  CheckOperand(kName, "d_logits", d_logits, number, logits.shape());
-  CheckOverlap(*this, "d_logits", {"logits"});
+  const bool half = HalfDtype(kName, "d_logits", d_logits.dtype(), number) != number;
+  CheckOperand(kName, "d_logits", d_logits, d_logits.dtype(), logits.shape());
+  CheckOverlap(*this, "d_logits", {half ? "" : "logits"});
 }
 
 double CrossEntropyBackward::Flops() const {

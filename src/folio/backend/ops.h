@@ -8,10 +8,13 @@
 //
 // Letters: B sequences, T positions of one, N = B*T rows, C channels, H heads, D = C/H, V
 // vocabulary, P positions known to wpe. "Number" is the compute dtype: float32 or float64, the same
-// for all operands marked (Number); the reference backend also has them as complex numbers in its
-// tests. An operand marked "optional" may be an empty Tensor. Inputs are never written. Gradients
-// marked "+=" are added to what is there; the others are overwritten. Operands may not overlap
-// unless said.
+// for all operands of floating point; the reference backend also has them as complex numbers in its
+// tests. Operands marked "Half" may be bfloat16 where Number is float32: all those of one operation
+// together, but one marked "own Half" may then also stay Number. They are rounded when they are
+// written, to nearest even; what is computed from them is computed and summed in float32, and
+// nothing else is rounded to bfloat16 unless the operation says so. An operand marked "optional"
+// may be an empty Tensor. Inputs are never written. Gradients marked "+=" are added to what is
+// there; the others are overwritten. Operands may not overlap unless said.
 //
 // Every struct has kName, Check (shapes and dtypes; a programmer's mistakes), Flops
 // (multiplications and additions of the operation as defined, not as carried out) and Visit, which
@@ -70,7 +73,7 @@ struct LayerNormForward {
   Tensor x;          // (N,C)
   Tensor weight;     // (C)
   Tensor bias = {};  // (C), optional
-  Tensor out;        // (N,C)
+  Tensor out;        // (N,C) Half
   Tensor mean;       // (N), kept for the backward
   Tensor rstd;       // (N), 1 / sqrt(var + eps), kept for the backward
   double eps = 1e-5;
@@ -90,8 +93,8 @@ struct LayerNormBackward {
   Tensor weight;       // (C)
   Tensor mean;         // (N)
   Tensor rstd;         // (N)
-  Tensor d_out;        // (N,C)
-  Tensor d_x;          // (N,C), overwritten unless accumulate_d_x; may be d_out itself
+  Tensor d_out;        // (N,C) Half
+  Tensor d_x;          // (N,C), overwritten unless accumulate_d_x; may be a Number d_out itself
   Tensor d_weight;     // (C) +=
   Tensor d_bias = {};  // (C) +=, optional
   bool accumulate_d_x = false;
@@ -108,13 +111,14 @@ struct LayerNormBackward {
 };
 
 // ---- Linear: out = x weight + bias --------------------------------------------------------------
+// Where x and d_out are bfloat16, the weight too enters its products rounded to bfloat16.
 
 struct LinearForward {
   static constexpr std::string_view kName = "linear_forward";
-  Tensor x;          // (N,I)
+  Tensor x;          // (N,I) Half
   Tensor weight;     // (I,O), or (O,I) if transposed (an embedding table used as the head)
   Tensor bias = {};  // (O), optional
-  Tensor out;        // (N,O)
+  Tensor out;        // (N,O) own Half
   bool transposed = false;
 
   void Check() const;
@@ -126,14 +130,15 @@ struct LinearForward {
   }
 };
 
+// Without d_x or without d_weight that half of the work is left out; x may be absent with d_weight.
 struct LinearBackward {
   static constexpr std::string_view kName = "linear_backward";
-  Tensor x;            // (N,I)
-  Tensor weight;       // (I,O), or (O,I) if transposed
-  Tensor d_out;        // (N,O)
-  Tensor d_x = {};     // (N,I), optional, overwritten unless accumulate_d_x
-  Tensor d_weight;     // as weight, +=
-  Tensor d_bias = {};  // (O) +=, optional
+  Tensor x = {};         // (N,I) Half
+  Tensor weight;         // (I,O), or (O,I) if transposed
+  Tensor d_out;          // (N,O) Half
+  Tensor d_x = {};       // (N,I) own Half, optional, overwritten unless accumulate_d_x
+  Tensor d_weight = {};  // as weight, optional, +=
+  Tensor d_bias = {};    // (O) +=, optional
   bool transposed = false;
   bool accumulate_d_x = false;
 
@@ -158,8 +163,8 @@ enum class Activation {
 struct ActivationForward {
   static constexpr std::string_view kName = "activation_forward";
   Activation kind = Activation::kGeluNew;
-  Tensor x;    // (N,C)
-  Tensor out;  // (N,C)
+  Tensor x;    // (N,C) Half
+  Tensor out;  // (N,C) Half
 
   void Check() const;
   double Flops() const;
@@ -172,15 +177,17 @@ struct ActivationForward {
 struct ActivationBackward {
   static constexpr std::string_view kName = "activation_backward";
   Activation kind = Activation::kGeluNew;
-  Tensor x;      // (N,C), the forward's input
-  Tensor d_out;  // (N,C)
-  Tensor d_x;    // (N,C), may be d_out itself
+  Tensor x;         // (N,C) Half, the forward's input
+  Tensor d_out;     // (N,C) Half
+  Tensor d_x;       // (N,C) Half, may be d_out itself
+  Tensor out = {};  // (N,C) Half, optional: the forward's result, made again
 
   void Check() const;
   double Flops() const;
   template <class F>
   void Visit(F&& f) const {
     f("x", x, Access::kRead), f("d_out", d_out, Access::kRead), f("d_x", d_x, Access::kWrite);
+    f("out", out, Access::kWrite);
   }
 };
 
@@ -189,7 +196,7 @@ struct ActivationBackward {
 struct ResidualForward {
   static constexpr std::string_view kName = "residual_forward";
   Tensor residual = {};  // (N,C), optional (then out = dropout(x)); may be out itself
-  Tensor x;              // (N,C), may be out itself
+  Tensor x;              // (N,C) Half; a Number x may be out itself
   Tensor out;            // (N,C)
   Dropout dropout = {};
 
@@ -205,7 +212,7 @@ struct ResidualForward {
 struct ResidualBackward {
   static constexpr std::string_view kName = "residual_backward";
   Tensor d_out;  // (N,C)
-  Tensor d_x;    // (N,C), may be d_out itself
+  Tensor d_x;    // (N,C) Half; a Number d_x may be d_out itself
   Dropout dropout = {};
 
   void Check() const;
@@ -242,7 +249,7 @@ struct CrossEntropyBackward {
   Tensor logits;     // (N,V)
   Tensor targets;    // (N) i32
   Tensor lse;        // (N)
-  Tensor d_logits;   // (N,V), may be logits itself
+  Tensor d_logits;   // (N,V) Half; a Number d_logits may be logits itself
   double scale = 1;  // gradient of the total with respect to each row's loss
 
   void Check() const;

@@ -2,23 +2,38 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "folio/backend/op_cases.h"
+#include "folio/backend/operands.h"
 
 namespace folio {
 namespace {
 
+template <class Op>
+bool HasBf16(const Op& op) {
+  const std::vector<Operand> operands = Operands(op);
+  return std::any_of(operands.begin(), operands.end(),
+                     [](const Operand& x) { return x.dtype() == Dtype::kBF16; });
+}
+
 TEST(Ops, EveryCasePassesItsOwnCheckAndCountsFlops) {
   for (const OpCase& c : OpCases()) {
-    SCOPED_TRACE(c.op + " " + c.name);
-    OpMemory memory(Dtype::kF32, false);
-    std::visit(
-        [](const auto& op) {
-          op.Check();
-          EXPECT_GE(op.Flops(), 0);
-        },
-        c.make(memory));
+    for (const Dtype half : {Dtype::kF32, Dtype::kBF16}) {
+      if (half == Dtype::kBF16 ? !c.bf16 : !c.plain) continue;
+      SCOPED_TRACE(c.op + " " + c.name + " " + std::string(DtypeName(half)));
+      OpMemory memory(Dtype::kF32, half, false);
+      std::visit(
+          [&](const auto& op) {
+            op.Check();
+            EXPECT_GE(op.Flops(), 0);
+            EXPECT_EQ(HasBf16(op), half == Dtype::kBF16);
+          },
+          c.make(memory));
+    }
   }
 }
 
@@ -31,6 +46,9 @@ TEST(Ops, FlopsOfMatrixProductsAndAttention) {
   EXPECT_EQ(linear.Flops(), 2 * 3 * 5 * 7);
   linear.d_x = m.Unset({3, 5});
   EXPECT_EQ(linear.Flops(), 2 * 2 * 3 * 5 * 7);
+  linear.d_weight = linear.x = {}, linear.d_bias = m.Random({7});
+  linear.Check();
+  EXPECT_EQ(linear.Flops(), 2 * 3 * 5 * 7 + 3 * 7);
 
   // 2 sequences, 2 heads of 3; queries see 4 and 5 of 5 keys.
   AttentionForward attention;
@@ -91,6 +109,72 @@ TEST_F(OpsDeathTest, RefuseSharedMemoryThatIsNotAllowed) {
   const Tensor both = memory_.Random({4, 5});
   op_.d_out = both.Slice(0, 3), op_.d_x = both.Slice(1, 4);
   EXPECT_DEATH(op_.Check(), "share memory");
+}
+
+TEST_F(OpsDeathTest, TakeBfloat16WhereOperandsAreMarkedHalf) {
+  op_.d_out = memory_.Random(Dtype::kBF16, {3, 5});
+  op_.Check();
+  op_.d_x = memory_.Unset(Dtype::kBF16, {3, 5});
+  EXPECT_DEATH(op_.Check(), "layernorm_backward: d_x is BF16, expected F32");
+  op_.d_x = op_.x = {};
+  EXPECT_DEATH(op_.Check(), "layernorm_backward: x is missing");
+
+  OpMemory wide(Dtype::kF64, false);
+  const LayerNormForward forward{.x = wide.Random({3, 5}),
+                                 .weight = wide.Random({5}),
+                                 .out = wide.Unset(Dtype::kBF16, {3, 5}),
+                                 .mean = wide.Unset({3}),
+                                 .rstd = wide.Unset({3})};
+  EXPECT_DEATH(forward.Check(), "layernorm_forward: out is BF16, expected F64");
+}
+
+TEST_F(OpsDeathTest, RefuseSomeHalvesWithoutTheOthers) {
+  const Tensor plain = memory_.Random({3, 5}), half = memory_.Random(Dtype::kBF16, {3, 5});
+  const Tensor other = memory_.Unset(Dtype::kBF16, {3, 5});
+  ActivationForward{.x = half, .out = other}.Check();
+  EXPECT_DEATH((ActivationForward{.x = half, .out = plain}.Check()), "out is F32, expected BF16");
+  EXPECT_DEATH((ActivationForward{.x = plain, .out = half}.Check()), "out is BF16, expected F32");
+  EXPECT_DEATH((ActivationBackward{.x = half, .d_out = other, .d_x = other, .out = plain}.Check()),
+               "activation_backward: out is F32, expected BF16");
+
+  LinearBackward linear;
+  linear.x = half, linear.weight = memory_.Random({5, 7}), linear.d_weight = memory_.Random({5, 7});
+  linear.d_out = memory_.Random(Dtype::kBF16, {3, 7});
+  for (const Dtype own : {Dtype::kF32, Dtype::kBF16}) {
+    linear.d_x = memory_.Unset(own, {3, 5});
+    linear.Check();
+  }
+  EXPECT_DEATH(
+      (LinearForward{
+          .x = plain, .weight = memory_.Random({5, 7}), .out = memory_.Unset(Dtype::kBF16, {3, 7})}
+           .Check()),
+      "linear_forward: out is BF16, expected F32");
+  linear.x = plain;
+  EXPECT_DEATH(linear.Check(), "linear_backward: x is F32, expected BF16");
+  linear.x = {};
+  EXPECT_DEATH(linear.Check(), "linear_backward: x is missing");
+  linear.d_weight = {};
+  linear.Check();
+  linear.weight = memory_.Random(Dtype::kBF16, {5, 7});
+  EXPECT_DEATH(linear.Check(), "linear_backward: weight is BF16, expected F32 or F64");
+
+  AttentionForward attention;
+  attention.q = attention.k = attention.out = memory_.Wide(Dtype::kBF16, 1, 2, 6, 0, 0);
+  attention.v = memory_.Wide(1, 2, 6, 0, 0), attention.lse = memory_.Unset({1, 1, 2});
+  EXPECT_DEATH(attention.Check(), "attention_forward: v is F32, expected BF16");
+}
+
+// An array that changes its dtype cannot be written in place.
+TEST_F(OpsDeathTest, RefuseWorkInPlaceBetweenDtypes) {
+  const Tensor plain = memory_.Random({3, 5});
+  const Tensor half(plain.raw(), Dtype::kBF16, {3, 5});
+  op_.d_x = plain, op_.d_out = half;
+  EXPECT_DEATH(op_.Check(), "layernorm_backward: d_x and d_out share memory");
+  EXPECT_DEATH((ResidualForward{.x = half, .out = plain}.Check()), "out and x share memory");
+  EXPECT_DEATH((ResidualBackward{.d_out = plain, .d_x = half}.Check()), "d_x and d_out share");
+  const Tensor targets = memory_.Integers({3}, 5), lse = memory_.Random({3});
+  EXPECT_DEATH((CrossEntropyBackward{plain, targets, lse, half}.Check()),
+               "d_logits and logits share memory");
 }
 
 TEST_F(OpsDeathTest, RefusePositionsBeyondTheTable) {

@@ -30,6 +30,7 @@ class TimedBackend final : public GenericBackend<TimedBackend> {
   std::string name() const override { return "timed"; }
   std::string description() const override;
   bool Supports(Dtype dtype) const override { return backend_->Supports(dtype); }
+  Dtype PreferredDtype() const override { return backend_->PreferredDtype(); }
 
   // Since the start or the last Reset, the longest time first.
   std::vector<OpTime> Times() const;

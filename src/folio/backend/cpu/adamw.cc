@@ -22,6 +22,7 @@ struct AdamWFactors {
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/adamw.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -44,8 +45,13 @@ void AdamWRange(const AdamWFactors& factors, const float* grad, float* param, fl
                 int64_t n) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t kAhead = 512;
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
+    for (const float* array : {grad, static_cast<const float*>(param), static_cast<const float*>(m),
+                               static_cast<const float*>(v)}) {
+      hwy::Prefetch(array + i + kAhead);
+    }
     auto p = hn::LoadU(d, param + i), m1 = hn::LoadU(d, m + i), v1 = hn::LoadU(d, v + i);
     AdamWVector(d, factors, hn::LoadU(d, grad + i), p, m1, v1);
     hn::StoreU(p, d, param + i);
@@ -86,7 +92,7 @@ void RunAdamW(const AdamWUpdate& op) {
   float* param = op.param.data<float>();
   float* m = op.m.data<float>();
   float* v = op.v.data<float>();
-  ParallelRange(op.param.count(), kTaskElements, [&](int64_t begin, int64_t end, int) {
+  ParallelRange(op.param.count(), kStreamElements, [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(AdamWRange)
     (factors, grad + begin, param + begin, m + begin, v + begin, end - begin);
   });

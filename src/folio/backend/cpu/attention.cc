@@ -2,125 +2,270 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "folio/backend/cpu/attention_heads.h"
+#include "folio/backend/cpu/attention_products.h"
 #include "folio/backend/cpu/attention_rows.h"
 #include "folio/base/parallel.h"
 
-// Scores are made for a block of queries at a time, and only for the keys that the last of them may
-// see: the memory grows with S alone, and what the causal mask removes is never computed.
+// T. Dao et al., "FlashAttention", arXiv:2205.14135: tiles of scores, of which a thread has one at
+// a time, and none that the causal mask removes.
 
 namespace folio::cpu {
 namespace {
 
-int64_t RoundUp(int64_t n) {
-  return (n + 63) / 64 * 64;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+int64_t RoundUp(int64_t n, int64_t unit) {
+  return (n + unit - 1) / unit * unit;
 }
 
-struct Shape {
-  int64_t B, T, S, H, G, D;
-  bool causal;
-  float scale;
-  const uint8_t* key_mask;
+// What an object takes of the scratch memory of its thread.
+template <class Head, class Op>
+int64_t BytesOf(const Op& op, const AttentionSizes& sizes) {
+  ScratchParts parts(nullptr);
+  Head(op, sizes, parts);
+  return parts.bytes();
+}
 
-  template <class Op>
-  explicit Shape(const Op& op)
-      : B(op.q.B),
-        T(op.q.T),
-        S(op.k.T),
-        H(op.H),
-        G(KeyHeads(op.H, op.G)),
-        D(op.q.C / op.H),
-        causal(op.causal),
-        scale(static_cast<float>(1 / std::sqrt(static_cast<double>(D)))),
-        key_mask(op.key_mask.template data<uint8_t>()) {}
+// ---- Forward -----------------------------------------------------------------------------------
 
-  int64_t Keys(int64_t t) const { return causal ? std::clamp<int64_t>(t + S - T + 1, 0, S) : S; }
-  int64_t KeyHead(int64_t h) const { return h / (H / G); }
-  int64_t FirstHead(int64_t g) const { return g * (H / G); }
-  int64_t DropoutRow(int64_t b, int64_t h, int64_t t) const { return (b * H + h) * T + t; }
-  const uint8_t* Mask(int64_t b) const { return key_mask == nullptr ? nullptr : key_mask + b * S; }
+// Blocks of queries of one head after the other, with one thread's memory.
+template <class Engine>
+class ForwardHead {
+ public:
+  ForwardHead(const AttentionForward& op, const AttentionSizes& sizes, ScratchParts& parts)
+      : op_(op),
+        a_(sizes),
+        products_(op, sizes, parts),
+        scores_(parts.Take<float>(kScoreElements)),
+        context_(parts.Take<float>(RoundUp(sizes.D, kTileRows) * kScoreQueries)),
+        rounding_(parts.Take<float>(sizes.D * kScoreQueries)) {}
+
+  // Blocks first, first + step, ...
+  void Run(int64_t b, int64_t h, int64_t first, int64_t step) {
+    products_.SetHead(b, h);
+    for (int64_t block = first; block < a_.Blocks(); block += step) {
+      RunBlock(b, h, block * kScoreQueries);
+    }
+  }
+
+ private:
+  using Number = typename Engine::Number;
+
+  void RunBlock(int64_t b, int64_t h, int64_t t) {
+    const int64_t queries = a_.Queries(t), keys = a_.Keys(t + queries - 1);
+    products_.SetQueries(t, queries);
+    state_.Reset();
+    for (int64_t s = 0; s < keys; s += kScoreKeys) {
+      const ScoreTile tile = a_.Tile(op_.dropout, b, h, s, t);
+      const TilePlace at = {s, tile.keys, t, queries, tile.seen};
+      products_.Scores(at, scores_);
+      products_.Softmax(tile, scores_, state_);
+      if (s > 0 && state_.rescaled) {
+        ScaleColumns(state_.rescale, a_.D, kScoreQueries, context_);
+      }
+      products_.Context(at, scores_, s > 0, context_);
+    }
+    if (keys == 0) std::fill_n(context_, a_.D * kScoreQueries, 0.0f);
+    float* lse = op_.lse.data<float>() + a_.Row(b, h, t);
+    Finish(queries, lse);
+    WriteTransposed(context_, queries, op_.out.row<Number>(b, t) + h * a_.D);
+    if (op_.probs) WriteProbs(b, h, t, keys, lse);
+  }
+
+  // Divides by the sums of weights; where there are none, gives zeros.
+  void Finish(int64_t queries, float* lse) {
+    for (int64_t c = 0; c < queries; ++c) {
+      const float sum = state_.sum[c], max = state_.max[c];
+      state_.rescale[c] = 1 / sum;
+      lse[c] = (max == -kInfinity ? 0 : max) + std::log(sum);
+      if (sum != 0) continue;
+      state_.rescale[c] = 0;
+      for (int64_t d = 0; d < a_.D; ++d) context_[d * kScoreQueries + c] = 0;
+    }
+    ScaleColumns(state_.rescale, a_.D, kScoreQueries, context_);
+  }
+
+  void WriteTransposed(const float* x, int64_t queries, float* to) {
+    Transpose(x, kScoreQueries, a_.D, queries, to, op_.out.row_stride);
+  }
+  void WriteTransposed(const float* x, int64_t queries, BF16* to) {
+    Transpose(x, kScoreQueries, a_.D, queries, to, op_.out.row_stride, rounding_);
+  }
+
+  void WriteProbs(int64_t b, int64_t h, int64_t t, int64_t keys, const float* lse) {
+    const int64_t queries = a_.Queries(t);
+    alignas(64) float shift[kScoreQueries] = {};
+    for (int64_t c = 0; c < queries; ++c) shift[c] = lse[c] == -kInfinity ? kInfinity : lse[c];
+    float* probs = op_.probs.data<float>() + a_.Row(b, h, t) * a_.S;
+    for (int64_t s = 0; s < keys; s += kScoreKeys) {
+      const ScoreTile tile = a_.Tile(op_.dropout, b, h, s, t);
+      products_.Scores({s, tile.keys, t, queries, tile.seen}, scores_);
+      WeightsTile(tile, shift, scores_);
+      Transpose(scores_, kScoreQueries, tile.keys, queries, probs + s, a_.S);
+    }
+    for (int64_t c = 0; c < queries; ++c) {
+      std::fill(probs + c * a_.S + keys, probs + (c + 1) * a_.S, 0.0f);
+    }
+  }
+
+  const AttentionForward& op_;
+  const AttentionSizes& a_;
+  Engine products_;
+  float *scores_, *context_;  // (kScoreKeys, kScoreQueries), (D, kScoreQueries)
+  float* rounding_;           // (kScoreQueries, D)
+  SoftmaxState state_;
 };
 
-void ForwardBlock(const AttentionForward& op, const Shape& a, int64_t b, int64_t h, int64_t begin,
-                  float* scores) {
-  const int64_t end = std::min(a.T, begin + kBlock), queries = end - begin;
-  const int64_t keys = a.Keys(end - 1), stride = RoundUp(a.S), g = a.KeyHead(h);
-  Products(HeadOf(op.q, b, begin, h, a.D), queries, HeadOf(op.k, b, 0, g, a.D), keys, a.D, a.scale,
-           scores, stride);
-  for (int64_t t = begin; t < end; ++t) {
-    float* row = scores + (t - begin) * stride;
-    const int64_t place = a.DropoutRow(b, h, t);
-    op.lse.data<float>()[place] = SoftmaxRow(row, a.Keys(t), keys, a.Mask(b));
-    if (op.probs) {
-      float* probs = op.probs.data<float>() + place * a.S;
-      std::copy_n(row, keys, probs);
-      std::fill(probs + keys, probs + a.S, 0.0f);
-    }
-    if (op.dropout.active()) DropoutRow(op.dropout, place, a.S, a.Keys(t), row);
-  }
-  Combine(scores, stride, queries, keys, HeadOf(op.v, b, 0, g, a.D), a.D, 1,
-          HeadOf(op.out, b, begin, h, a.D));
+template <class Engine>
+void RunForward(const AttentionForward& op, const AttentionSizes& a, Scratch& scratch) {
+  const int64_t bytes = BytesOf<ForwardHead<Engine>>(op, a), share = Engine::TasksOfHead(a);
+  std::byte* memory = scratch.Get<std::byte>(bytes * Threads());
+  ParallelFor(a.B * a.H * share, [&](int64_t task, int thread) {
+    ScratchParts parts(memory + thread * bytes);
+    const int64_t head = task / share;
+    ForwardHead<Engine>(op, a, parts).Run(head / a.H, head % a.H, task % share, share);
+  });
 }
 
-// One head of queries: its blocks from the last, which sees all keys, to the first. d_k and d_v of
-// head g are written if this is the first head that shares it, and added to if not.
-void BackwardHead(const AttentionBackward& op, const Shape& a, int64_t b, int64_t h,
-                  float* weights) {
-  const int64_t stride = RoundUp(a.S), g = a.KeyHead(h);
-  float* grads = weights + kBlock * stride;
-  float* factors = grads + kBlock * stride;
-  const HeadRows k = HeadOf(op.k, b, 0, g, a.D), v = HeadOf(op.v, b, 0, g, a.D);
-  const HeadRows d_k = HeadOf(op.d_k, b, 0, g, a.D), d_v = HeadOf(op.d_v, b, 0, g, a.D);
-  for (int64_t begin = (a.T - 1) / kBlock * kBlock; begin >= 0; begin -= kBlock) {
-    const int64_t end = std::min(a.T, begin + kBlock), queries = end - begin;
-    const int64_t keys = a.Keys(end - 1);
-    const HeadRows q = HeadOf(op.q, b, begin, h, a.D), d_q = HeadOf(op.d_q, b, begin, h, a.D);
-    const HeadRows d_out = HeadOf(op.d_out, b, begin, h, a.D);
-    Products(q, queries, k, keys, a.D, a.scale, weights, stride);
-    Products(d_out, queries, v, keys, a.D, 1, grads, stride);
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t place = a.DropoutRow(b, h, t), row = (t - begin) * stride;
-      RunAttentionBackwardRow({.weights = weights + row,
-                               .grads = grads + row,
-                               .factors = factors,
-                               .keys = a.Keys(t),
-                               .columns = keys,
-                               .key_mask = a.Mask(b),
-                               .lse = op.lse.data<float>()[place],
-                               .dropout = &op.dropout,
-                               .dropout_row = place,
-                               .dropout_width = a.S});
+// As many queries as a decoder has: a row of scores for each, and no lanes left empty.
+constexpr int64_t kFewQueries = 16;
+
+void RunFewQueries(const AttentionForward& op, const AttentionSizes& a, Scratch& scratch) {
+  const int64_t stride = RoundUp(a.S, 16), slice = a.T * stride;
+  float* memory = scratch.Get<float>(slice * Threads());
+  ParallelFor(a.B * a.H, [&](int64_t head, int thread) {
+    const int64_t b = head / a.H, h = head % a.H, g = a.KeyHead(h), keys = a.Keys(a.T - 1);
+    float* scores = memory + thread * slice;
+    Products(HeadOf(op.q, b, 0, h, a.D), a.T, HeadOf(op.k, b, 0, g, a.D), keys, a.D, a.scale,
+             scores, stride);
+    for (int64_t t = 0; t < a.T; ++t) {
+      float* row = scores + t * stride;
+      const int64_t place = a.Row(b, h, t);
+      op.lse.data<float>()[place] = SoftmaxRow(row, a.Keys(t), keys, a.Mask(b));
+      if (op.probs) {
+        float* probs = op.probs.data<float>() + place * a.S;
+        std::copy_n(row, keys, probs);
+        std::fill(probs + keys, probs + a.S, 0.0f);
+      }
+      if (op.dropout.active()) DropoutRow(op.dropout, place, a.S, a.Keys(t), row);
     }
-    const float beta = end == a.T && h == a.FirstHead(g) ? 0.0f : 1.0f;
-    Collect(weights, stride, queries, keys, d_out, a.D, 1, beta, d_v);
-    Collect(grads, stride, queries, keys, q, a.D, a.scale, beta, d_k);
-    Combine(grads, stride, queries, keys, k, a.D, a.scale, d_q);
+    Combine(scores, stride, a.T, keys, HeadOf(op.v, b, 0, g, a.D), a.D, 1,
+            HeadOf(op.out, b, 0, h, a.D));
+  });
+}
+
+// ---- Backward ----------------------------------------------------------------------------------
+
+// A head of keys and values, with the heads of queries that share it.
+template <class Engine>
+class BackwardGroup {
+ public:
+  BackwardGroup(const AttentionBackward& op, const AttentionSizes& sizes, ScratchParts& parts)
+      : op_(op), a_(sizes), products_(op, sizes, parts) {
+    const int64_t width = RoundUp(a_.D, kTileRows), queries = a_.Blocks() * kScoreQueries;
+    const int64_t keys = RoundUp(a_.S, kTileRows);
+    sums_.width = width;
+    sums_.d_q = parts.Take<float>(queries * width);
+    sums_.d_k = parts.Take<float>(keys * width), sums_.d_v = parts.Take<float>(keys * width);
+    lse_ = parts.Take<float>(queries), delta_ = parts.Take<float>(queries);
+    scores_ = parts.Take<float>(kScoreElements), grads_ = parts.Take<float>(kScoreElements);
+    rounding_ = parts.Take<float>(a_.D * kScoreQueries);
   }
+
+  void Run(int64_t b, int64_t g) {
+    products_.SetKeys(b, g);
+    const int64_t keys = RoundUp(a_.S, kTileRows) * sums_.width;
+    std::fill_n(sums_.d_k, keys, 0.0f), std::fill_n(sums_.d_v, keys, 0.0f);
+    for (int64_t h = a_.FirstHead(g); h < a_.FirstHead(g + 1); ++h) RunHead(b, h);
+    const auto write = [&](const float* sums, const SequenceView& to) {
+      if (a_.S == 0) return;
+      CopyRows(sums, sums_.width, a_.S, a_.D, to.row<Number>(b, 0) + g * a_.D, to.row_stride);
+    };
+    write(sums_.d_k, op_.d_k), write(sums_.d_v, op_.d_v);
+  }
+
+ private:
+  using Number = typename Engine::Number;
+
+  void RunHead(int64_t b, int64_t h) {
+    products_.SetQueries(h);
+    SetRows(b, h);
+    std::fill_n(sums_.d_q, a_.Blocks() * kScoreQueries * sums_.width, 0.0f);
+    for (int64_t s = 0; s < a_.S; s += kScoreKeys) {
+      for (int64_t block = a_.FirstBlock(s); block < a_.Blocks(); ++block) {
+        RunTile(b, h, s, block * kScoreQueries);
+      }
+    }
+    for (int64_t t = 0; t < a_.T; t += kScoreQueries) {
+      WriteTransposed(sums_.QueryBlock(t), a_.Queries(t), op_.d_q.row<Number>(b, t) + h * a_.D);
+    }
+  }
+
+  // lse and delta of all queries, as GradientTile wants them.
+  void SetRows(int64_t b, int64_t h) {
+    const int64_t queries = a_.Blocks() * kScoreQueries;
+    std::fill_n(lse_, queries, kInfinity), std::fill_n(delta_, queries, 0.0f);
+    if (a_.T == 0) return;
+    const float* lse = op_.lse.data<float>() + a_.Row(b, h, 0);
+    for (int64_t t = 0; t < a_.T; ++t) {
+      if (lse[t] != -kInfinity) lse_[t] = lse[t];
+    }
+    DotRows(op_.out.row<Number>(b, 0) + h * a_.D, op_.out.row_stride,
+            op_.d_out.row<Number>(b, 0) + h * a_.D, op_.d_out.row_stride, a_.T, a_.D, delta_);
+  }
+
+  void RunTile(int64_t b, int64_t h, int64_t s, int64_t t) {
+    const ScoreTile tile = a_.Tile(op_.dropout, b, h, s, t);
+    if (tile.keys <= 0) return;
+    const TilePlace at = {s, tile.keys, t, tile.queries, tile.seen};
+    products_.Scores(at, scores_);
+    products_.Grads(at, grads_);
+    products_.Gradient(tile, lse_ + t, delta_ + t, scores_, grads_);
+    products_.Collect(at, scores_, grads_, sums_);
+  }
+
+  void WriteTransposed(const float* x, int64_t queries, float* to) {
+    Transpose(x, kScoreQueries, a_.D, queries, to, op_.d_q.row_stride);
+  }
+  void WriteTransposed(const float* x, int64_t queries, BF16* to) {
+    Transpose(x, kScoreQueries, a_.D, queries, to, op_.d_q.row_stride, rounding_);
+  }
+
+  const AttentionBackward& op_;
+  const AttentionSizes& a_;
+  Engine products_;
+  GradientSums sums_;
+  float *lse_, *delta_;
+  float *scores_, *grads_;  // (kScoreKeys, kScoreQueries)
+  float* rounding_;         // (kScoreQueries, D)
+};
+
+template <class Engine>
+void RunBackward(const AttentionBackward& op, const AttentionSizes& a, Scratch& scratch) {
+  const int64_t bytes = BytesOf<BackwardGroup<Engine>>(op, a);
+  std::byte* memory = scratch.Get<std::byte>(bytes * Threads());
+  ParallelFor(a.B * a.G, [&](int64_t group, int thread) {
+    ScratchParts parts(memory + thread * bytes);
+    BackwardGroup<Engine>(op, a, parts).Run(group / a.G, group % a.G);
+  });
 }
 
 }  // namespace
 
 void RunAttention(const AttentionForward& op, Scratch& scratch) {
-  const Shape a(op);
-  const int64_t blocks = (a.T + kBlock - 1) / kBlock, slice = kBlock * RoundUp(a.S);
-  float* scores = scratch.Get<float>(slice * Threads());
-  ParallelFor(a.B * a.H * blocks, [&](int64_t task, int thread) {
-    const int64_t head = task / blocks;
-    ForwardBlock(op, a, head / a.H, head % a.H, task % blocks * kBlock, scores + thread * slice);
-  });
+  const AttentionSizes a(op);
+  if (op.q.dtype == Dtype::kBF16) return RunForward<Bf16Forward>(op, a, scratch);
+  if (a.T < kFewQueries) return RunFewQueries(op, a, scratch);
+  RunForward<FloatForward>(op, a, scratch);
 }
 
 void RunAttention(const AttentionBackward& op, Scratch& scratch) {
-  const Shape a(op);
-  const int64_t slice = (2 * kBlock + 1) * RoundUp(a.S);
-  float* weights = scratch.Get<float>(slice * Threads());
-  ParallelFor(a.B * a.G, [&](int64_t group, int thread) {
-    const int64_t b = group / a.G, g = group % a.G;
-    for (int64_t h = a.FirstHead(g); h < a.FirstHead(g + 1); ++h) {
-      BackwardHead(op, a, b, h, weights + thread * slice);
-    }
-  });
+  const AttentionSizes a(op);
+  if (op.q.dtype == Dtype::kBF16) return RunBackward<Bf16Backward>(op, a, scratch);
+  RunBackward<FloatBackward>(op, a, scratch);
 }
 
 }  // namespace folio::cpu

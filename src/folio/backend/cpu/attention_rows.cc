@@ -41,12 +41,6 @@ float SoftmaxKernel(float* scores, int64_t n) {
   return largest + std::log(sum);
 }
 
-void FactorsKernel(const Dropout& dropout, int64_t row, int64_t width, int64_t n, float* factors) {
-  for (int64_t column = 0; column < n; column += 64) {
-    DropoutFactors(dropout, row, width, column, factors + column);
-  }
-}
-
 void DropoutKernel(const Dropout& dropout, int64_t row, int64_t width, int64_t n, float* x) {
   const hn::ScalableTag<float> d;
   HWY_ALIGN float factors[64];
@@ -59,44 +53,6 @@ void DropoutKernel(const Dropout& dropout, int64_t row, int64_t width, int64_t n
   }
 }
 
-// p = exp(score - lse) in place of the scores.
-void WeightsKernel(float* scores, int64_t n, float lse) {
-  const hn::ScalableTag<float> d;
-  const auto shift = hn::Set(d, lse);
-  Map(
-      d, n, scores, [d, shift](auto v) HWY_ATTR { return Exp(d, hn::Sub(v, shift)); },
-      static_cast<const float*>(scores));
-}
-
-void MultiplyKernel(float* x, const float* y, int64_t n) {
-  const hn::ScalableTag<float> d;
-  Map(
-      d, n, x, [](auto a, auto b) HWY_ATTR { return hn::Mul(a, b); }, static_cast<const float*>(x),
-      y);
-}
-
-// grads = p (grads - total)
-void ScoreGradientKernel(const float* p, float total, int64_t n, float* grads) {
-  const hn::ScalableTag<float> d;
-  const auto mean = hn::Set(d, total);
-  Map(
-      d, n, grads, [mean](auto a, auto g) HWY_ATTR { return hn::Mul(a, hn::Sub(g, mean)); }, p,
-      static_cast<const float*>(grads));
-}
-
-void BackwardKernel(const AttentionBackwardRow& row) {
-  const int64_t n = row.keys;
-  WeightsKernel(row.weights, n, row.lse);
-  const bool dropout = row.dropout->active();
-  if (dropout) {
-    FactorsKernel(*row.dropout, row.dropout_row, row.dropout_width, n, row.factors);
-    MultiplyKernel(row.grads, row.factors, n);
-  }
-  const hn::ScalableTag<float> d;
-  ScoreGradientKernel(row.weights, Dot(d, row.weights, row.grads, n), n, row.grads);
-  if (dropout) MultiplyKernel(row.weights, row.factors, n);
-}
-
 }  // namespace folio::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -105,7 +61,6 @@ namespace folio::cpu {
 
 HWY_EXPORT(SoftmaxKernel);
 HWY_EXPORT(DropoutKernel);
-HWY_EXPORT(BackwardKernel);
 
 namespace {
 
@@ -127,15 +82,6 @@ float SoftmaxRow(float* scores, int64_t keys, int64_t columns, const uint8_t* ke
 void DropoutRow(const Dropout& dropout, int64_t dropout_row, int64_t width, int64_t keys,
                 float* row) {
   HWY_DYNAMIC_DISPATCH(DropoutKernel)(dropout, dropout_row, width, keys, row);
-}
-
-void RunAttentionBackwardRow(const AttentionBackwardRow& row) {
-  const int64_t keys = row.lse == -std::numeric_limits<float>::infinity() ? 0 : row.keys;
-  std::fill(row.weights + keys, row.weights + row.columns, 0.0f);
-  std::fill(row.grads + keys, row.grads + row.columns, 0.0f);
-  if (keys == 0) return;
-  HideMaskedKeys(row.weights, keys, row.key_mask);
-  HWY_DYNAMIC_DISPATCH(BackwardKernel)(row);
 }
 
 }  // namespace folio::cpu

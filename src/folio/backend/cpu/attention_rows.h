@@ -18,16 +18,4 @@ float SoftmaxRow(float* scores, int64_t keys, int64_t columns, const uint8_t* ke
 void DropoutRow(const Dropout& dropout, int64_t dropout_row, int64_t width, int64_t keys,
                 float* row);
 
-struct AttentionBackwardRow {
-  float* weights;  // in: scores; out: weights after dropout
-  float* grads;    // in: d_out . v of each key; out: gradient of the scores before scaling
-  float* factors;  // scratch of `columns` floats, rounded up to 64
-  int64_t keys, columns;
-  const uint8_t* key_mask;
-  float lse;
-  const Dropout* dropout;  // not null; may be inactive
-  int64_t dropout_row, dropout_width;
-};
-void RunAttentionBackwardRow(const AttentionBackwardRow& row);
-
 }  // namespace folio::cpu

@@ -16,14 +16,25 @@ class CpuBackend final : public Backend {
   std::string description() const override {
     return fmt::format("{}, {}", SimdTarget(), cpu::MatMulLibrary());
   }
-  bool Supports(Dtype dtype) const override { return dtype == Dtype::kF32; }
+  bool Supports(Dtype dtype) const override {
+    return dtype == Dtype::kF32 || dtype == Dtype::kBF16;
+  }
+  Dtype PreferredDtype() const override {
+    return Bf16UnitInUse() == Bf16Unit::kPlain ? Dtype::kF32 : Dtype::kBF16;
+  }
 
   void Run(const EmbeddingForward& op) override { op.Check(), cpu::RunEmbedding(op); }
   void Run(const EmbeddingBackward& op) override { op.Check(), cpu::RunEmbedding(op); }
   void Run(const LayerNormForward& op) override { op.Check(), cpu::RunLayerNorm(op); }
   void Run(const LayerNormBackward& op) override { op.Check(), cpu::RunLayerNorm(op, scratch_); }
-  void Run(const LinearForward& op) override { op.Check(), cpu::RunLinear(op); }
-  void Run(const LinearBackward& op) override { op.Check(), cpu::RunLinear(op); }
+  void Run(const LinearForward& op) override {
+    op.Check();
+    op.x.dtype() == Dtype::kBF16 ? cpu::RunLinearBf16(op, scratch_) : cpu::RunLinear(op);
+  }
+  void Run(const LinearBackward& op) override {
+    op.Check();
+    op.d_out.dtype() == Dtype::kBF16 ? cpu::RunLinearBf16(op, scratch_) : cpu::RunLinear(op);
+  }
   void Run(const ActivationForward& op) override { op.Check(), cpu::RunActivation(op); }
   void Run(const ActivationBackward& op) override { op.Check(), cpu::RunActivation(op); }
   void Run(const AttentionForward& op) override { op.Check(), cpu::RunAttention(op, scratch_); }

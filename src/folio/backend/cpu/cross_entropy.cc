@@ -26,20 +26,45 @@ void CrossEntropyRow(const float* logits, int64_t n, float* largest, float* sum)
   const auto shift = hn::Set(d, *largest);
   const auto total = Fold(
       d, n, hn::Zero(d),
-      [d, shift](auto acc, auto v) HWY_ATTR { return hn::Add(acc, Exp(d, hn::Sub(v, shift))); },
+      [&](auto acc, auto v) HWY_ATTR { return hn::Add(acc, Exp(d, hn::Sub(v, shift))); },
       [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); }, logits);
   *sum = SumLanes(d, total);
 }
 
-// d_logits = exp(logits - lse) * scale
-void CrossEntropySoftmax(const float* logits, int64_t n, float lse, float scale, float* d_logits) {
+// d_logits = (exp(logits - lse) - onehot(target)) * scale
+template <class T>
+void CrossEntropyGradient(const float* logits, int64_t n, int32_t target, float lse, float scale,
+                          T* d_logits) {
   const hn::ScalableTag<float> d;
   const auto shift = hn::Set(d, lse);
   const auto factor = hn::Set(d, scale);
+  const auto softmax = [&](auto v) HWY_ATTR { return hn::Mul(Exp(d, hn::Sub(v, shift)), factor); };
+  // Before its logit may be overwritten, and in float32: it is rounded once.
+  const float of_target = hn::GetLane(softmax(hn::Set(d, logits[target]))) - scale;
+  Map(d, n, d_logits, softmax, logits);
   Map(
-      d, n, d_logits,
-      [d, shift, factor](auto v) HWY_ATTR { return hn::Mul(Exp(d, hn::Sub(v, shift)), factor); },
-      logits);
+      d, 1, d_logits + target, [](auto v) HWY_ATTR { return v; }, &of_target);
+}
+
+template <class T>
+void CrossEntropyGradientOf(const CrossEntropyBackward& op, int64_t row) {
+  const int64_t V = op.logits.dim(1);
+  const int32_t target = op.targets.data<int32_t>()[row];
+  T* d_logits = op.d_logits.data<T>() + row * V;
+  if (target == CrossEntropyForward::kIgnore) {
+    std::fill_n(d_logits, V, T{});
+    return;
+  }
+  CrossEntropyGradient(op.logits.data<float>() + row * V, V, target, op.lse.data<float>()[row],
+                       static_cast<float>(op.scale), d_logits);
+}
+
+void CrossEntropyGradientRow(const CrossEntropyBackward& op, int64_t row) {
+  if (op.d_logits.dtype() == Dtype::kBF16) {
+    CrossEntropyGradientOf<BF16>(op, row);
+  } else {
+    CrossEntropyGradientOf<float>(op, row);
+  }
 }
 
 }  // namespace folio::cpu::HWY_NAMESPACE
@@ -49,7 +74,7 @@ HWY_AFTER_NAMESPACE();
 namespace folio::cpu {
 
 HWY_EXPORT(CrossEntropyRow);
-HWY_EXPORT(CrossEntropySoftmax);
+HWY_EXPORT(CrossEntropyGradientRow);
 
 namespace {
 
@@ -80,20 +105,10 @@ void RunCrossEntropy(const CrossEntropyForward& op) {
 
 void RunCrossEntropy(const CrossEntropyBackward& op) {
   const int64_t N = op.logits.dim(0), V = op.logits.dim(1);
-  const int32_t* targets = op.targets.data<int32_t>();
-  const float scale = static_cast<float>(op.scale);
   ParallelRange(N, TaskRows(V), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
-      const int32_t target = targets[row];
-      CheckTarget(target, V);
-      float* d_logits = op.d_logits.data<float>() + row * V;
-      if (target == CrossEntropyForward::kIgnore) {
-        std::fill_n(d_logits, V, 0.0f);
-        continue;
-      }
-      HWY_DYNAMIC_DISPATCH(CrossEntropySoftmax)
-      (op.logits.data<float>() + row * V, V, op.lse.data<float>()[row], scale, d_logits);
-      d_logits[target] -= scale;
+      CheckTarget(op.targets.data<int32_t>()[row], V);
+      HWY_DYNAMIC_DISPATCH(CrossEntropyGradientRow)(op, row);
     }
   });
 }

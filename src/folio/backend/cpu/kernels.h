@@ -5,8 +5,9 @@
 
 namespace folio::cpu {
 
-// Every operation but linear.h's and attention.h's. float32; the struct has been checked. The work
-// is cut by the sizes of the operands alone, so that results do not depend on Threads().
+// Every operation but linear.h's and attention.h's. float32, and BF16 where ops.h says Half; the
+// struct has been checked. The work is cut by the sizes of the operands alone, so that results do
+// not depend on Threads().
 void RunEmbedding(const EmbeddingForward& op);
 void RunEmbedding(const EmbeddingBackward& op);
 void RunLayerNorm(const LayerNormForward& op);
@@ -29,6 +30,9 @@ void RunFill(const Fill& op);
 // Elements of one task: enough work that handing it to a thread costs little beside it, few enough
 // to stay in a first- or second-level cache.
 inline constexpr int64_t kTaskElements = 8192;
+
+// Elements of one task where nothing is used twice.
+inline constexpr int64_t kStreamElements = 32768;
 
 // Rows of `width` elements that make about one task.
 inline int64_t TaskRows(int64_t width) {

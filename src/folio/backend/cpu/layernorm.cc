@@ -20,52 +20,61 @@ void LayerNormMoments(const float* x, int64_t C, float* mean, float* squares) {
   const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
   *mean = SumLanes(d, Fold(d, C, hn::Zero(d), add, add, x)) / static_cast<float>(C);
   const auto center = hn::Set(d, *mean);
-  const auto square = [center](auto acc, auto v) HWY_ATTR {
+  const auto square = [&](auto acc, auto v) HWY_ATTR {
     const auto distance = hn::Sub(v, center);
     return hn::MulAdd(distance, distance, acc);
   };
   *squares = SumLanes(d, Fold(d, C, hn::Zero(d), square, add, x));
 }
 
-void LayerNormRows(const LayerNormForward& op, int64_t begin, int64_t end) {
+// out = (x - mean) * rstd * weight + bias, for one row; bias may be null.
+template <class T>
+void LayerNormScale(const float* x, const float* weight, const float* bias, float mean, float rstd,
+                    int64_t C, T* out) {
   const hn::ScalableTag<float> d;
+  const auto center = hn::Set(d, mean), factor = hn::Set(d, rstd);
+  const auto norm = [&](auto v) HWY_ATTR { return hn::Mul(hn::Sub(v, center), factor); };
+  if (bias == nullptr) {
+    Map(
+        d, C, out, [&](auto v, auto w) HWY_ATTR { return hn::Mul(norm(v), w); }, x, weight);
+  } else {
+    Map(
+        d, C, out, [&](auto v, auto w, auto b) HWY_ATTR { return hn::MulAdd(norm(v), w, b); }, x,
+        weight, bias);
+  }
+}
+
+void LayerNormRows(const LayerNormForward& op, int64_t begin, int64_t end) {
   const int64_t C = op.x.dim(1);
   const float* weight = op.weight.data<float>();
   const float* bias = op.bias.data<float>();
   for (int64_t row = begin; row < end; ++row) {
     const float* x = op.x.data<float>() + row * C;
-    float* out = op.out.data<float>() + row * C;
     float mean = 0, squares = 0;
     LayerNormMoments(x, C, &mean, &squares);
     const double variance = static_cast<double>(squares) / static_cast<double>(C);
     const float rstd = static_cast<float>(1 / std::sqrt(variance + op.eps));
     op.mean.data<float>()[row] = mean;
     op.rstd.data<float>()[row] = rstd;
-    const auto center = hn::Set(d, mean), factor = hn::Set(d, rstd);
-    const auto norm = [center, factor](auto v)
-                          HWY_ATTR { return hn::Mul(hn::Sub(v, center), factor); };
-    if (bias == nullptr) {
-      Map(
-          d, C, out, [norm](auto v, auto w) HWY_ATTR { return hn::Mul(norm(v), w); }, x, weight);
+    if (op.out.dtype() == Dtype::kBF16) {
+      LayerNormScale(x, weight, bias, mean, rstd, C, op.out.data<BF16>() + row * C);
     } else {
-      Map(
-          d, C, out, [norm](auto v, auto w, auto b) HWY_ATTR { return hn::MulAdd(norm(v), w, b); },
-          x, weight, bias);
+      LayerNormScale(x, weight, bias, mean, rstd, C, op.out.data<float>() + row * C);
     }
   }
 }
 
 // Of one row, with n = (x - mean) * rstd and g = d_out * weight: adds d_out * n to d_weight and
 // d_out to d_bias, and gives the sums of g and of g * n.
-void LayerNormRowSums(const float* x, const float* d_out, const float* weight, float mean,
-                      float rstd, int64_t C, float* d_weight, float* d_bias, float* sum_g,
-                      float* sum_gn) {
+template <class T>
+void LayerNormRowSums(const float* x, const T* d_out, const float* weight, float mean, float rstd,
+                      int64_t C, float* d_weight, float* d_bias, float* sum_g, float* sum_gn) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto center = hn::Set(d, mean), factor = hn::Set(d, rstd);
   auto g0 = hn::Zero(d), g1 = hn::Zero(d), gn0 = hn::Zero(d), gn1 = hn::Zero(d);
   const auto full = [&](int64_t i, auto& sum, auto& sum_n) HWY_ATTR {
-    const auto dy = hn::LoadU(d, d_out + i);
+    const auto dy = LoadU(d, d_out + i);
     const auto n = hn::Mul(hn::Sub(hn::LoadU(d, x + i), center), factor);
     const auto g = hn::Mul(dy, hn::LoadU(d, weight + i));
     sum = hn::Add(sum, g);
@@ -92,9 +101,10 @@ void LayerNormRowSums(const float* x, const float* d_out, const float* weight, f
   *sum_gn = SumLanes(d, hn::Add(gn0, gn1));
 }
 
-// d_x of rows [begin, end), and their sums for d_weight and d_bias, (C) each, overwritten.
-void LayerNormGradientRows(const LayerNormBackward& op, int64_t begin, int64_t end, float* d_weight,
-                           float* d_bias) {
+// LayerNormGradientRows for a d_out of T.
+template <class T>
+void LayerNormGradientOf(const LayerNormBackward& op, int64_t begin, int64_t end, float* d_weight,
+                         float* d_bias) {
   const hn::ScalableTag<float> d;
   const int64_t C = op.x.dim(1);
   const float* weight = op.weight.data<float>();
@@ -102,7 +112,7 @@ void LayerNormGradientRows(const LayerNormBackward& op, int64_t begin, int64_t e
   std::fill_n(d_bias, C, 0.0f);
   for (int64_t row = begin; row < end; ++row) {
     const float* x = op.x.data<float>() + row * C;
-    const float* d_out = op.d_out.data<float>() + row * C;
+    const T* d_out = op.d_out.data<T>() + row * C;
     float* d_x = op.d_x.data<float>() + row * C;
     const float mean = op.mean.data<float>()[row], rstd = op.rstd.data<float>()[row];
     float sum_g = 0, sum_gn = 0;
@@ -110,7 +120,7 @@ void LayerNormGradientRows(const LayerNormBackward& op, int64_t begin, int64_t e
     const auto center = hn::Set(d, mean), factor = hn::Set(d, rstd);
     const auto mean_g = hn::Set(d, sum_g / static_cast<float>(C));
     const auto mean_gn = hn::Set(d, sum_gn / static_cast<float>(C));
-    const auto gradient = [=](auto v, auto dy, auto w) HWY_ATTR {
+    const auto gradient = [&](auto v, auto dy, auto w) HWY_ATTR {
       const auto n = hn::Mul(hn::Sub(v, center), factor);
       // Rounded as in the sums, so that one element alone has gradient 0.
       const auto g = hn::Sub(hn::Mul(dy, w), mean_g);
@@ -119,12 +129,22 @@ void LayerNormGradientRows(const LayerNormBackward& op, int64_t begin, int64_t e
     if (op.accumulate_d_x) {
       Map(
           d, C, d_x,
-          [gradient](auto v, auto dy, auto w, auto old)
+          [&](auto v, auto dy, auto w, auto old)
               HWY_ATTR { return hn::Add(old, gradient(v, dy, w)); },
           x, d_out, weight, d_x);
     } else {
       Map(d, C, d_x, gradient, x, d_out, weight);
     }
+  }
+}
+
+// d_x of rows [begin, end), and their sums for d_weight and d_bias, (C) each, overwritten.
+void LayerNormGradientRows(const LayerNormBackward& op, int64_t begin, int64_t end, float* d_weight,
+                           float* d_bias) {
+  if (op.d_out.dtype() == Dtype::kBF16) {
+    LayerNormGradientOf<BF16>(op, begin, end, d_weight, d_bias);
+  } else {
+    LayerNormGradientOf<float>(op, begin, end, d_weight, d_bias);
   }
 }
 

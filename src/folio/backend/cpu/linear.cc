@@ -28,8 +28,7 @@ void RunLinear(const LinearForward& op) {
 }
 
 void RunLinear(const LinearBackward& op) {
-  const int64_t N = op.x.dim(0), I = op.x.dim(1), O = op.d_out.dim(1);
-  const float* x = op.x.data<float>();
+  const int64_t N = op.d_out.dim(0), O = op.d_out.dim(1), I = op.weight.dim(op.transposed ? 1 : 0);
   const float* d_out = op.d_out.data<float>();
   // forward: out = x weight + bias
   if (op.d_x) {
@@ -45,18 +44,21 @@ void RunLinear(const LinearBackward& op) {
             .ldc = I,
             .beta = op.accumulate_d_x ? 1.0f : 0.0f});
   }
-  const bool t = op.transposed;  // d_weight = d_out^T x, else x^T d_out
-  MatMul({.M = t ? O : I,
-          .N = t ? I : O,
-          .K = N,
-          .a = t ? d_out : x,
-          .lda = t ? O : I,
-          .transpose_a = true,
-          .b = t ? x : d_out,
-          .ldb = t ? I : O,
-          .c = op.d_weight.data<float>(),
-          .ldc = t ? I : O,
-          .beta = 1});
+  if (op.d_weight) {
+    const float* x = op.x.data<float>();
+    const bool t = op.transposed;  // d_weight = d_out^T x, else x^T d_out
+    MatMul({.M = t ? O : I,
+            .N = t ? I : O,
+            .K = N,
+            .a = t ? d_out : x,
+            .lda = t ? O : I,
+            .transpose_a = true,
+            .b = t ? x : d_out,
+            .ldb = t ? I : O,
+            .c = op.d_weight.data<float>(),
+            .ldc = t ? I : O,
+            .beta = 1});
+  }
   if (op.d_bias) AddColumnSums(d_out, N, O, op.d_bias.data<float>());
 }
 

@@ -1,12 +1,10 @@
 #include "folio/backend/cpu/matmul.h"
 
-#include <dnnl.h>
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
-#include "folio/base/check.h"
+#include "folio/backend/cpu/onednn.h"
+#include "folio/backend/cpu/small_product.h"
 
 namespace folio::cpu {
 namespace {
@@ -27,13 +25,20 @@ double CutCost(const MatMulCut& cut, int64_t K) {
   return static_cast<double>(CeilDiv(cut.tiles(), kRound)) * tile;
 }
 
+// Whether SmallProduct is the faster one, as measured with operands that come from a third-level
+// cache: oneDNN packs both of them, which is slow where B is transposed, and does not pay where few
+// columns of C share what was packed. It wins where B does not stay in a second-level cache.
+bool IsSmall(const MatMulArgs& args) {
+  constexpr int64_t kMostElements = 256 * 1024;  // of B
+  if (args.K * args.N > kMostElements) return false;
+  if (args.transpose_b) return true;
+  return args.N <= (args.transpose_a ? 64 : 128);
+}
+
 }  // namespace
 
 void MatMulOnThread(const MatMulArgs& args) {
-  const dnnl_status_t status =
-      dnnl_sgemm(args.transpose_a ? 'T' : 'N', args.transpose_b ? 'T' : 'N', args.M, args.N, args.K,
-                 args.alpha, args.a, args.lda, args.b, args.ldb, args.beta, args.c, args.ldc);
-  FOLIO_CHECK(status == dnnl_success, "oneDNN refused a matrix product");
+  if (IsSmall(args) || !OneDnnProduct(args)) SmallProduct(args);
 }
 
 MatMulCut CutMatMul(int64_t M, int64_t N, int64_t K) {
@@ -75,8 +80,7 @@ void RunTile(const MatMulArgs& args, const MatMulTile& tile) {
 }
 
 std::string MatMulLibrary() {
-  const dnnl_version_t* version = dnnl_version();
-  return fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
+  return OneDnnDescription();
 }
 
 }  // namespace folio::cpu

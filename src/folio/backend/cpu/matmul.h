@@ -25,7 +25,7 @@ struct MatMulArgs {
 };
 
 // The whole product on the calling thread. REQUIRES: called from within a ParallelFor, which keeps
-// the library from starting threads of its own, and signal handlers off this thread's stack.
+// the library from starting threads of its own.
 void MatMulOnThread(const MatMulArgs& args);
 
 // How C is cut into tiles that threads share: by the sizes alone, and never along K, so that the
@@ -61,6 +61,6 @@ inline void MatMul(const MatMulArgs& args) {
   MatMul(args, [](const MatMulTile&) {});
 }
 
-std::string MatMulLibrary();  // name and version
+std::string MatMulLibrary();  // name and version, and whether it is in use
 
 }  // namespace folio::cpu

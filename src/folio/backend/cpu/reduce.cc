@@ -5,6 +5,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/reduce.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -17,6 +18,7 @@ double SumOfSquaresRange(const float* x, int64_t n) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> df;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t kAhead = 1024;
   auto a = hn::Zero(d), b = hn::Zero(d), c = hn::Zero(d), e = hn::Zero(d);
   const auto add = [d, df, x](auto sum, int64_t i) HWY_ATTR {
     const auto v = hn::PromoteTo(d, hn::LoadU(df, x + i));
@@ -24,6 +26,7 @@ double SumOfSquaresRange(const float* x, int64_t n) {
   };
   int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    for (int64_t line = 0; line < 4 * lanes; line += 16) hwy::Prefetch(x + i + kAhead + line);
     a = add(a, i);
     b = add(b, i + lanes);
     c = add(c, i + 2 * lanes);
@@ -34,6 +37,19 @@ double SumOfSquaresRange(const float* x, int64_t n) {
   return sum;
 }
 
+// Past the caches, which a large array would only empty.
+void FillStream(float value, int64_t n, float* out) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto v = hn::Set(d, value);
+  int64_t i = 0;
+  const size_t bytes = hn::Lanes(d) * sizeof(float);
+  for (; i < n && reinterpret_cast<uintptr_t>(out + i) % bytes != 0; ++i) out[i] = value;
+  for (; i + lanes <= n; i += lanes) hn::Stream(v, d, out + i);
+  for (; i < n; ++i) out[i] = value;
+  hwy::FlushStream();
+}
+
 }  // namespace folio::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -41,6 +57,7 @@ HWY_AFTER_NAMESPACE();
 namespace folio::cpu {
 
 HWY_EXPORT(SumOfSquaresRange);
+HWY_EXPORT(FillStream);
 
 void RunSumOfSquares(const SumOfSquares& op, Scratch& scratch) {
   const float* x = op.x.data<float>();
@@ -55,10 +72,17 @@ void RunSumOfSquares(const SumOfSquares& op, Scratch& scratch) {
 }
 
 void RunFill(const Fill& op) {
+  constexpr int64_t kLarge = 4 << 20;  // 16 MB: more than is left in a cache until it is read
   float* out = op.out.data<float>();
   const float value = static_cast<float>(op.value);
-  ParallelRange(op.out.count(), kTaskElements,
-                [&](int64_t begin, int64_t end, int) { std::fill(out + begin, out + end, value); });
+  const bool large = op.out.count() >= kLarge;
+  ParallelRange(op.out.count(), kStreamElements, [&](int64_t begin, int64_t end, int) {
+    if (large) {
+      HWY_DYNAMIC_DISPATCH(FillStream)(value, end - begin, out + begin);
+    } else {
+      std::fill(out + begin, out + end, value);
+    }
+  });
 }
 
 }  // namespace folio::cpu

@@ -14,15 +14,23 @@
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
 
-void ResidualSum(const float* residual, const float* x, int64_t n, float* out) {
+// out = residual + x; residual may be null.
+template <class In, class Out>
+void ResidualSum(const float* residual, const In* x, int64_t n, Out* out) {
   const hn::ScalableTag<float> d;
-  Map(
-      d, n, out, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); }, residual, x);
+  if (residual == nullptr) {
+    Map(
+        d, n, out, [](auto a) HWY_ATTR { return a; }, x);
+  } else {
+    Map(
+        d, n, out, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); }, residual, x);
+  }
 }
 
 // out = residual + dropout(x) for rows [begin, end) of C columns; residual may be null.
-void ResidualDropoutRows(const Dropout& dropout, const float* residual, const float* x, float* out,
-                         int64_t C, int64_t begin, int64_t end) {
+template <class In, class Out>
+void ResidualDropout(const Dropout& dropout, const float* residual, const In* x, int64_t C,
+                     int64_t begin, int64_t end, Out* out) {
   const hn::ScalableTag<float> d;
   HWY_ALIGN float factors[64];
   for (int64_t row = begin; row < end; ++row) {
@@ -41,49 +49,55 @@ void ResidualDropoutRows(const Dropout& dropout, const float* residual, const fl
   }
 }
 
+template <class In, class Out>
+void ResidualOf(const Dropout& dropout, const float* residual, const Tensor& x, const Tensor& out,
+                int64_t begin, int64_t end) {
+  const int64_t C = x.dim(1);
+  const In* from = x.data<In>();
+  Out* to = out.data<Out>();
+  if (dropout.active()) return ResidualDropout(dropout, residual, from, C, begin, end, to);
+  const int64_t at = begin * C;
+  if (residual != nullptr) residual += at;
+  ResidualSum(residual, from + at, (end - begin) * C, to + at);
+}
+
+// out = residual + dropout(x) for rows [begin, end), one of x and out being BF16 or none.
+void ResidualRows(const Dropout& dropout, const float* residual, const Tensor& x, const Tensor& out,
+                  int64_t begin, int64_t end) {
+  if (x.dtype() == Dtype::kBF16) {
+    ResidualOf<BF16, float>(dropout, residual, x, out, begin, end);
+  } else if (out.dtype() == Dtype::kBF16) {
+    ResidualOf<float, BF16>(dropout, residual, x, out, begin, end);
+  } else {
+    ResidualOf<float, float>(dropout, residual, x, out, begin, end);
+  }
+}
+
 }  // namespace folio::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace folio::cpu {
 
-HWY_EXPORT(ResidualSum);
-HWY_EXPORT(ResidualDropoutRows);
+HWY_EXPORT(ResidualRows);
 
 namespace {
 
-void Copy(const Tensor& from, const Tensor& to) {
-  if (from.raw() == to.raw()) return;
-  ParallelRange(from.count(), kTaskElements, [&](int64_t begin, int64_t end, int) {
-    std::copy_n(from.data<float>() + begin, end - begin, to.data<float>() + begin);
-  });
-}
-
-void RunDropout(const Dropout& dropout, const Tensor& residual, const Tensor& x,
-                const Tensor& out) {
-  const int64_t C = x.dim(1);
-  ParallelRange(x.dim(0), TaskRows(C), [&](int64_t begin, int64_t end, int) {
-    HWY_DYNAMIC_DISPATCH(ResidualDropoutRows)
-    (dropout, residual.data<float>(), x.data<float>(), out.data<float>(), C, begin, end);
+void Run(const Dropout& dropout, const Tensor& residual, const Tensor& x, const Tensor& out) {
+  if (!dropout.active() && !residual && x.raw() == out.raw()) return;
+  ParallelRange(x.dim(0), TaskRows(x.dim(1)), [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(ResidualRows)(dropout, residual.data<float>(), x, out, begin, end);
   });
 }
 
 }  // namespace
 
 void RunResidual(const ResidualForward& op) {
-  if (op.dropout.active()) return RunDropout(op.dropout, op.residual, op.x, op.out);
-  if (!op.residual) return Copy(op.x, op.out);
-  const float* residual = op.residual.data<float>();
-  const float* x = op.x.data<float>();
-  float* out = op.out.data<float>();
-  ParallelRange(op.x.count(), kTaskElements, [&](int64_t begin, int64_t end, int) {
-    HWY_DYNAMIC_DISPATCH(ResidualSum)(residual + begin, x + begin, end - begin, out + begin);
-  });
+  Run(op.dropout, op.residual, op.x, op.out);
 }
 
 void RunResidual(const ResidualBackward& op) {
-  if (op.dropout.active()) return RunDropout(op.dropout, {}, op.d_out, op.d_x);
-  Copy(op.d_out, op.d_x);
+  Run(op.dropout, {}, op.d_out, op.d_x);
 }
 
 }  // namespace folio::cpu

@@ -1,5 +1,14 @@
 #include "folio/backend/cpu/rows.h"
 
+#ifndef FOLIO_BACKEND_CPU_ROWS_
+#define FOLIO_BACKEND_CPU_ROWS_
+namespace folio::cpu {
+
+constexpr int64_t kMaxSumColumns = 768;  // of a task
+
+}  // namespace folio::cpu
+#endif
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/rows.cc"
 #include <hwy/foreach_target.h>
@@ -7,50 +16,52 @@
 
 #include <algorithm>
 
+#include "folio/backend/cpu/vector-inl.h"
 #include "folio/base/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
+
+struct AddVectors {
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Add(a, b);
+  }
+  template <class V, class... More>
+  HWY_INLINE V operator()(V a, V b, More... more) const {
+    return (*this)(hn::Add(a, b), more...);
+  }
+};
 
 void AddRowKernel(const float* row, float* x, int64_t rows, int64_t columns, int64_t stride) {
   const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t r = 0; r < rows; ++r) {
-    float* to = x + r * stride;
-    int64_t c = 0;
-    for (; c + lanes <= columns; c += lanes) {
-      hn::StoreU(hn::Add(hn::LoadU(d, to + c), hn::LoadU(d, row + c)), d, to + c);
-    }
-    for (; c < columns; ++c) to[c] += row[c];
+    Map(d, columns, x + r * stride, AddVectors(), x + r * stride, row);
   }
 }
 
-// Columns [begin, end): a strip of vectors is carried down all rows in registers.
-void ColumnSumsKernel(const float* x, int64_t rows, int64_t columns, int64_t begin, int64_t end,
-                      float* sums) {
+// n <= kMaxSumColumns columns, several rows at a time: short pieces of many rows would keep the
+// memory waiting otherwise.
+template <class T>
+void ColumnSums(const T* x, int64_t rows, int64_t stride, int64_t n, float* sums) {
   const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t c = begin;
-  for (; c + 4 * lanes <= end; c += 4 * lanes) {
-    auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
-    for (int64_t r = 0; r < rows; ++r) {
-      const float* from = x + r * columns + c;
-      s0 = hn::Add(s0, hn::LoadU(d, from));
-      s1 = hn::Add(s1, hn::LoadU(d, from + lanes));
-      s2 = hn::Add(s2, hn::LoadU(d, from + 2 * lanes));
-      s3 = hn::Add(s3, hn::LoadU(d, from + 3 * lanes));
-    }
-    hn::StoreU(hn::Add(hn::LoadU(d, sums + c), s0), d, sums + c);
-    hn::StoreU(hn::Add(hn::LoadU(d, sums + c + lanes), s1), d, sums + c + lanes);
-    hn::StoreU(hn::Add(hn::LoadU(d, sums + c + 2 * lanes), s2), d, sums + c + 2 * lanes);
-    hn::StoreU(hn::Add(hn::LoadU(d, sums + c + 3 * lanes), s3), d, sums + c + 3 * lanes);
+  HWY_ALIGN float totals[kMaxSumColumns] = {};
+  int64_t r = 0;
+  for (; r + 8 <= rows; r += 8) {
+    const T* row = x + r * stride;
+    Map(d, n, totals, AddVectors(), totals, row, row + stride, row + 2 * stride, row + 3 * stride,
+        row + 4 * stride, row + 5 * stride, row + 6 * stride, row + 7 * stride);
   }
-  for (; c < end; ++c) {
-    float sum = 0;
-    for (int64_t r = 0; r < rows; ++r) sum += x[r * columns + c];
-    sums[c] += sum;
-  }
+  for (; r < rows; ++r) Map(d, n, totals, AddVectors(), totals, x + r * stride);
+  Map(d, n, sums, AddVectors(), sums, totals);
+}
+
+void ColumnSumsOfFloat(const float* x, int64_t rows, int64_t stride, int64_t n, float* sums) {
+  ColumnSums(x, rows, stride, n, sums);
+}
+
+void ColumnSumsOfBF16(const BF16* x, int64_t rows, int64_t stride, int64_t n, float* sums) {
+  ColumnSums(x, rows, stride, n, sums);
 }
 
 }  // namespace folio::cpu::HWY_NAMESPACE
@@ -60,16 +71,31 @@ HWY_AFTER_NAMESPACE();
 namespace folio::cpu {
 
 HWY_EXPORT(AddRowKernel);
-HWY_EXPORT(ColumnSumsKernel);
+HWY_EXPORT(ColumnSumsOfFloat);
+HWY_EXPORT(ColumnSumsOfBF16);
 
 void AddRow(const float* row, float* x, int64_t rows, int64_t columns, int64_t stride) {
   HWY_DYNAMIC_DISPATCH(AddRowKernel)(row, x, rows, columns, stride);
 }
 
+namespace {
+
+// Columns of a task: enough for long reads from each row, few enough to give threads work.
+int64_t SumColumns(int64_t columns) {
+  return std::clamp<int64_t>((columns + 255) / 256 * 64, 128, kMaxSumColumns);
+}
+
+}  // namespace
+
 void AddColumnSums(const float* x, int64_t rows, int64_t columns, float* sums) {
-  constexpr int64_t kStrip = 64;  // columns of a task: a multiple of any target's 4 vectors
-  ParallelRange(columns, kStrip, [&](int64_t begin, int64_t end, int) {
-    HWY_DYNAMIC_DISPATCH(ColumnSumsKernel)(x, rows, columns, begin, end, sums);
+  ParallelRange(columns, SumColumns(columns), [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(ColumnSumsOfFloat)(x + begin, rows, columns, end - begin, sums + begin);
+  });
+}
+
+void AddColumnSums(const BF16* x, int64_t rows, int64_t columns, float* sums) {
+  ParallelRange(columns, SumColumns(columns), [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(ColumnSumsOfBF16)(x + begin, rows, columns, end - begin, sums + begin);
   });
 }
 

@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include "folio/backend/cpu/bf16-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -48,13 +50,33 @@ HWY_INLINE void StorePart(hn::Vec<D> v, D d, float* p, int64_t n) {
 #endif
 }
 
-// out[i] = f(in[i]...) for i in [0, n), f being a function of vectors. `out` may be one of `in`.
-template <class D, class F, class... In>
-HWY_INLINE void Map(D d, int64_t n, float* out, const F& f, const In*... in) {
+// In what follows an array is of float or of BF16; f takes and gives vectors of float32.
+
+// out[i] = f(in[i]...) for i in [0, n). `out` may be one of `in`.
+template <class D, class Out, class F, class... In>
+HWY_INLINE void Map(D d, int64_t n, Out* out, const F& f, const In*... in) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(f(hn::LoadU(d, in + i)...), d, out + i);
+  for (; i + lanes <= n; i += lanes) StoreU(f(LoadU(d, in + i)...), d, out + i);
   if (i < n) StorePart(f(LoadPart(d, in + i, n - i)...), d, out + i, n - i);
+}
+
+// f(in[i]..., a, b) sets a and b: a[i] and b[i] for i in [0, n). Either may be one of `in`.
+template <class D, class Out, class F, class... In>
+HWY_INLINE void MapPair(D d, int64_t n, Out* first, Out* second, const F& f, const In*... in) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<D> a, b;
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    f(LoadU(d, in + i)..., a, b);
+    StoreU(a, d, first + i);
+    StoreU(b, d, second + i);
+  }
+  if (i < n) {
+    f(LoadPart(d, in + i, n - i)..., a, b);
+    StorePart(a, d, first + i, n - i);
+    StorePart(b, d, second + i, n - i);
+  }
 }
 
 // Four accumulators, each beginning as `start`, take acc = f(acc, in[i]...) over i in [0, n) in
@@ -66,12 +88,12 @@ HWY_INLINE hn::Vec<D> Fold(D d, int64_t n, hn::Vec<D> start, const F& f, const J
   auto a = start, b = start, c = start, e = start;
   int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    a = f(a, hn::LoadU(d, in + i)...);
-    b = f(b, hn::LoadU(d, in + i + lanes)...);
-    c = f(c, hn::LoadU(d, in + i + 2 * lanes)...);
-    e = f(e, hn::LoadU(d, in + i + 3 * lanes)...);
+    a = f(a, LoadU(d, in + i)...);
+    b = f(b, LoadU(d, in + i + lanes)...);
+    c = f(c, LoadU(d, in + i + 2 * lanes)...);
+    e = f(e, LoadU(d, in + i + 3 * lanes)...);
   }
-  for (; i + lanes <= n; i += lanes) a = f(a, hn::LoadU(d, in + i)...);
+  for (; i + lanes <= n; i += lanes) a = f(a, LoadU(d, in + i)...);
   if (i < n) {
     const auto part = f(b, LoadPart(d, in + i, n - i)...);
     b = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(n - i)), part, b);
@@ -84,14 +106,14 @@ HWY_INLINE float SumLanes(D d, hn::Vec<D> v) {
   return hn::GetLane(hn::SumOfLanes(d, v));
 }
 
-template <class D>
-HWY_INLINE float Sum(D d, const float* x, int64_t n) {
+template <class D, class T>
+HWY_INLINE float Sum(D d, const T* x, int64_t n) {
   const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
   return SumLanes(d, Fold(d, n, hn::Zero(d), add, add, x));
 }
 
-template <class D>
-HWY_INLINE float Dot(D d, const float* x, const float* y, int64_t n) {
+template <class D, class T, class U>
+HWY_INLINE float Dot(D d, const T* x, const U* y, int64_t n) {
   return SumLanes(d, Fold(
                          d, n, hn::Zero(d),
                          [](auto acc, auto a, auto b) HWY_ATTR { return hn::MulAdd(a, b, acc); },

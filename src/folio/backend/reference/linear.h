@@ -59,8 +59,8 @@ void LinearForward(const Number* x, const Number* weight, const Number* bias, Nu
   }
 }
 
-// d_x = d_out weight^T, d_weight += x^T d_out, d_bias += sum over rows of d_out; d_x and d_bias may
-// be null.
+// d_x = d_out weight^T, d_weight += x^T d_out, d_bias += sum over rows of d_out; d_x, d_weight and
+// d_bias may be null, and x with d_weight.
 template <class Number>
 void LinearBackward(const Number* x, const Number* weight, const Number* d_out, Number* d_x,
                     Number* d_weight, Number* d_bias, int64_t N, int64_t I, int64_t O,
@@ -74,9 +74,9 @@ void LinearBackward(const Number* x, const Number* weight, const Number* d_out, 
       d_x[n * I + i] = Number(accumulate_d_x ? W(d_x[n * I + i]) + sum : sum);
     }
   }
-  if (transposed) {
+  if (d_weight && transposed) {
     AddOuterProducts(d_out, x, d_weight, N, O, I);
-  } else {
+  } else if (d_weight) {
     AddOuterProducts(x, d_out, d_weight, N, I, O);
   }
   for (int64_t o = 0; d_bias && o < O; ++o) {

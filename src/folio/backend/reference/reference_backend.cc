@@ -1,5 +1,5 @@
-#include <optional>
-#include <type_traits>
+#include <algorithm>
+#include <vector>
 
 #include "folio/backend/generic_backend.h"
 #include "folio/backend/reference/activation.h"
@@ -15,6 +15,7 @@
 #include "folio/backend/reference/reduce.h"
 #include "folio/backend/reference/residual.h"
 #include "folio/backend/reference/softmax.h"
+#include "folio/backend/reference/widened.h"
 
 namespace folio {
 namespace {
@@ -65,14 +66,15 @@ struct Reference {
   }
   static void Run(const LinearBackward& op) {
     reference::LinearBackward(In(op.x), In(op.weight), In(op.d_out), Out(op.d_x), Out(op.d_weight),
-                              Out(op.d_bias), op.x.dim(0), op.x.dim(1), op.d_out.dim(1),
-                              op.transposed, op.accumulate_d_x);
+                              Out(op.d_bias), op.d_out.dim(0), op.weight.dim(op.transposed ? 1 : 0),
+                              op.d_out.dim(1), op.transposed, op.accumulate_d_x);
   }
   static void Run(const ActivationForward& op) {
     reference::ActivationForward(op.kind, In(op.x), Out(op.out), op.x.count());
   }
   static void Run(const ActivationBackward& op) {
-    reference::ActivationBackward(op.kind, In(op.x), In(op.d_out), Out(op.d_x), op.x.count());
+    reference::ActivationBackward(op.kind, In(op.x), In(op.d_out), Out(op.d_x), Out(op.out),
+                                  op.x.count());
   }
   static void Run(const AttentionForward& op) {
     reference::AttentionForward(ShapeOf(op), In(op.q), In(op.k), In(op.v), Out(op.out), Out(op.lse),
@@ -142,19 +144,12 @@ struct Reference {
   static void Run(const Fill& op) { reference::Fill(Out(op.out), op.out.count(), op.value); }
 };
 
-// The Number of an operation: the dtype of its first operand that is a floating-point Tensor.
+// Whether some operand has this dtype.
 template <class Op>
-Dtype NumberOf(const Op& op) {
-  std::optional<Dtype> number;
-  op.Visit([&](std::string_view, const auto& x, Access) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(x)>, Tensor>) {
-      if (x && !number && (x.dtype() == Dtype::kF32 || x.dtype() == Dtype::kF64)) {
-        number = x.dtype();
-      }
-    }
-  });
-  FOLIO_CHECK(number, "an operation without numbers");
-  return *number;
+bool Has(const Op& op, Dtype dtype) {
+  const std::vector<Operand> operands = Operands(op);
+  return std::any_of(operands.begin(), operands.end(),
+                     [&](const Operand& x) { return x.dtype() == dtype; });
 }
 
 class ReferenceBackend final : public GenericBackend<ReferenceBackend> {
@@ -163,15 +158,22 @@ class ReferenceBackend final : public GenericBackend<ReferenceBackend> {
   std::string description() const override {
     return "plain C++ on one thread, sums in double precision";
   }
-  bool Supports(Dtype dtype) const override { return dtype == Dtype::kF32 || dtype == Dtype::kF64; }
+  bool Supports(Dtype dtype) const override {
+    return dtype == Dtype::kF32 || dtype == Dtype::kF64 || dtype == Dtype::kBF16;
+  }
+  Dtype PreferredDtype() const override { return Dtype::kF32; }
 
   template <class Op>
   void Apply(const Op& op) {
     op.Check();
-    if (NumberOf(op) == Dtype::kF64) {
-      Reference<double>::Run(op);
-    } else {
+    if (Has(op, Dtype::kBF16)) {
+      const reference::Widened<Op> widened(op);
+      Reference<float>::Run(widened.op());
+      widened.Store();
+    } else if (Has(op, Dtype::kF32)) {
       Reference<float>::Run(op);
+    } else {
+      Reference<double>::Run(op);
     }
   }
 };

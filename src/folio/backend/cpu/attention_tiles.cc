@@ -1,0 +1,381 @@
+#include "folio/backend/cpu/attention_tiles.h"
+
+#include <algorithm>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "folio/backend/cpu/attention_tiles.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "folio/backend/cpu/attention_dropout-inl.h"
+#include "folio/backend/cpu/math-inl.h"
+#include "folio/backend/cpu/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace folio::cpu::HWY_NAMESPACE {
+
+using Lane = hn::CappedTag<float, 16>;
+using Vector = hn::Vec<Lane>;
+using Bits = hn::Vec<hn::RebindToUnsigned<Lane>>;
+
+constexpr int64_t kStride = kScoreQueries;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Columns [column, column + lanes) of a tile.
+class Strip {
+ public:
+  Strip(const ScoreTile& tile, int64_t column) : tile_(tile), column_(column) {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(Lane()));
+    if (column >= tile.queries) return;
+    if (tile.key_mask == nullptr) all_ = std::clamp<int64_t>(tile.seen + column, 0, tile.keys);
+    some_ = std::clamp<int64_t>(tile.seen + column + lanes - 1, 0, tile.keys);
+  }
+
+  int64_t column() const { return column_; }
+  int64_t all() const { return all_; }    // rows [0, all) are seen by every lane
+  int64_t some() const { return some_; }  // rows from here on are seen by none
+  // Lanes that see a row below some().
+  HWY_INLINE hn::Mask<Lane> Seen(int64_t row) const {
+    const Lane d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    int64_t hidden = std::clamp<int64_t>(row + 1 - tile_.seen - column_, 0, lanes);
+    if (tile_.key_mask != nullptr && tile_.key_mask[row] == 0) hidden = lanes;
+    return hn::Not(hn::FirstN(d, static_cast<size_t>(hidden)));
+  }
+
+ private:
+  const ScoreTile& tile_;
+  int64_t column_, all_ = 0, some_ = 0;
+};
+
+HWY_INLINE Vector Largest(const Strip& strip, const float* x) {
+  const Lane d;
+  const auto none = hn::Set(d, -kInfinity);
+  auto a = none, b = none, c = none, e = none;
+  int64_t row = 0;
+  for (; row + 4 <= strip.all(); row += 4) {
+    a = hn::Max(a, hn::LoadU(d, x + row * kStride));
+    b = hn::Max(b, hn::LoadU(d, x + (row + 1) * kStride));
+    c = hn::Max(c, hn::LoadU(d, x + (row + 2) * kStride));
+    e = hn::Max(e, hn::LoadU(d, x + (row + 3) * kStride));
+  }
+  for (; row < strip.some(); ++row) {
+    a = hn::Max(a, hn::IfThenElse(strip.Seen(row), hn::LoadU(d, x + row * kStride), none));
+  }
+  return hn::Max(hn::Max(a, b), hn::Max(c, e));
+}
+
+// Calls whole(row) for the pairs of rows, `row` and the next, below `all`, in order, and part(row)
+// for the other pairs. refill(row) comes before the pairs of each 64 rows, unless they are all from
+// `some` on.
+template <class Refill, class Whole, class Part>
+HWY_INLINE void ForPairs(int64_t all, int64_t some, int64_t rows, const Refill& refill,
+                         const Whole& whole, const Part& part) {
+  for (int64_t row = 0; row < rows;) {
+    const int64_t end = std::min(rows, row + 64), end_of_whole = std::min(end, all);
+    if (row < some) refill(row);
+    for (; row + 2 <= end_of_whole; row += 2) whole(row);
+    for (; row < end; row += 2) part(row);
+  }
+}
+
+HWY_INLINE void FactorsOf(const ScoreTile& tile, const Strip& strip, int64_t row, float* factors) {
+  DropoutFactorsDown(tile.dropout, tile.dropout_row + strip.column(), tile.dropout_width,
+                     tile.dropout_column + row, factors);
+}
+
+// `sink(row, column, a, b)` takes the weights of two rows.
+template <bool kDropout, class Sink>
+HWY_INLINE void SoftmaxStrip(const ScoreTile& tile, const Strip& strip, int64_t rows,
+                             const float* scores, SoftmaxState& state, const Sink& sink) {
+  const Lane d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), column = strip.column();
+  const float* x = scores + column;
+  const auto scale = hn::Set(d, tile.scale);
+  const auto before = hn::LoadU(d, state.max + column);
+  const auto largest = hn::Max(before, hn::Mul(Largest(strip, x), scale));
+  // Where nothing counted so far, a NaN may have been lost: exp must see it, not infinity.
+  const auto shift = hn::IfThenZeroElse(hn::Eq(largest, hn::Set(d, -kInfinity)), largest);
+  const auto rescale = Exp(d, hn::Sub(before, shift));
+  auto sum_a = hn::Mul(hn::LoadU(d, state.sum + column), rescale), sum_b = hn::Zero(d);
+  HWY_ALIGN float factors[kDropout ? 64 * 16 : 16];
+  const auto weight = [&](int64_t row) HWY_ATTR {
+    return Exp(d, hn::MulSub(hn::LoadU(d, x + row * kStride), scale, shift));
+  };
+  const auto seen_weight = [&](int64_t row) HWY_ATTR {
+    return row < strip.some() ? hn::IfThenElseZero(strip.Seen(row), weight(row)) : hn::Zero(d);
+  };
+  const auto give = [&](int64_t row, Vector a, Vector b) HWY_ATTR {
+    sum_a = hn::Add(sum_a, a), sum_b = hn::Add(sum_b, b);
+    if constexpr (kDropout) {
+      const float* f = factors + row % 64 * lanes;
+      if (row < strip.some())
+        a = hn::Mul(a, hn::Load(d, f)), b = hn::Mul(b, hn::Load(d, f + lanes));
+    }
+    sink(row, column, a, b);
+  };
+  ForPairs(
+      strip.all(), strip.some(), rows,
+      [&](int64_t row) HWY_ATTR {
+        if constexpr (kDropout) FactorsOf(tile, strip, row, factors);
+      },
+      [&](int64_t row) HWY_ATTR { give(row, weight(row), weight(row + 1)); },
+      [&](int64_t row) HWY_ATTR { give(row, seen_weight(row), seen_weight(row + 1)); });
+  hn::StoreU(largest, d, state.max + column);
+  hn::StoreU(hn::Add(sum_a, sum_b), d, state.sum + column);
+  hn::StoreU(rescale, d, state.rescale + column);
+  state.rescaled |= !hn::AllTrue(d, hn::Eq(rescale, hn::Set(d, 1.0f)));
+}
+
+// Makes weights and gradients of a strip, row by row.
+template <bool kDropout>
+class GradientStrip {
+ public:
+  HWY_INLINE GradientStrip(const ScoreTile& tile, int64_t column, const float* lse,
+                           const float* delta, const float* scores, const float* grads)
+      : tile_(tile),
+        strip_(tile, column),
+        scores_(scores + column),
+        grads_(grads + column),
+        scale_(hn::Set(Lane(), tile.scale)),
+        lse_(hn::LoadU(Lane(), lse + column)),
+        delta_(hn::LoadU(Lane(), delta + column)) {}
+
+  int64_t all() const { return strip_.all(); }
+  int64_t some() const { return strip_.some(); }
+
+  // Comes before the rows [row, row + 64), some of which are seen.
+  HWY_INLINE void Refill(int64_t row) {
+    if constexpr (kDropout) FactorsOf(tile_, strip_, row, factors_);
+  }
+
+  HWY_INLINE void Make(int64_t row, Vector& weight, Vector& grad) const {
+    const Lane d;
+    weight = Exp(d, hn::MulSub(hn::LoadU(d, scores_ + row * kStride), scale_, lse_));
+    const auto scaled = hn::Mul(weight, scale_);
+    grad = hn::LoadU(d, grads_ + row * kStride);
+    if constexpr (kDropout) {
+      const auto factor = hn::Load(d, factors_ + row % 64 * static_cast<int64_t>(hn::Lanes(d)));
+      grad = hn::Mul(grad, factor), weight = hn::Mul(weight, factor);
+    }
+    grad = hn::Mul(scaled, hn::Sub(grad, delta_));
+  }
+
+  // The same, for rows that not all lanes see.
+  HWY_INLINE void MakeSeen(int64_t row, Vector& weight, Vector& grad) const {
+    weight = hn::Zero(Lane()), grad = hn::Zero(Lane());
+    if (row >= some()) return;
+    Make(row, weight, grad);
+    const auto seen = strip_.Seen(row);
+    weight = hn::IfThenElseZero(seen, weight), grad = hn::IfThenElseZero(seen, grad);
+  }
+
+ private:
+  const ScoreTile& tile_;
+  const Strip strip_;
+  const float *scores_, *grads_;
+  const Vector scale_, lse_, delta_;
+  HWY_ALIGN float factors_[kDropout ? 64 * 16 : 1];
+};
+
+// Calls f(Strip) for all columns below `columns`.
+template <class F>
+HWY_INLINE void ForStrips(const ScoreTile& tile, int64_t columns, const F& f) {
+  for (int64_t c = 0; c < columns; c += static_cast<int64_t>(hn::Lanes(Lane()))) f(Strip(tile, c));
+}
+
+// Rows row and row + 1 of a tile in place. The second may be the one after the last, for which a
+// tile of an odd number of keys has room.
+HWY_INLINE void PutFloats(float* x, int64_t row, int64_t column, Vector a, Vector b) {
+  hn::StoreU(a, Lane(), x + row * kStride + column);
+  hn::StoreU(b, Lane(), x + (row + 1) * kStride + column);
+}
+
+// Bits whose upper half is the nearest bfloat16 number, of two that are equally near the larger: a
+// tie is too rare among results of arithmetic for the even one to be worth its instructions. NaNs
+// that come from bfloat16 numbers, and those of the processor, stay what they are.
+HWY_INLINE Bits RoundedBits(Vector v) {
+  const hn::RebindToUnsigned<Lane> du;
+  return hn::Add(hn::BitCast(du, v), hn::Set(du, 0x8000u));
+}
+
+// (upper half of a, upper half of b) in each lane.
+HWY_INLINE Bits Pairs(Bits a, Bits b) {
+  const hn::RebindToUnsigned<Lane> du;
+#if HWY_TARGET == HWY_SCALAR
+  return hn::Or(hn::ShiftRight<16>(a), hn::And(b, hn::Set(du, 0xFFFF0000u)));
+#else
+  const hn::Repartition<uint16_t, decltype(du)> dh;
+  return hn::BitCast(du, hn::OddEven(hn::BitCast(dh, b), hn::BitCast(dh, hn::ShiftRight<16>(a))));
+#endif
+}
+
+// Rows row and row + 1 are a row of pairs of a right tile.
+HWY_INLINE void PutRight(BF16* packed, int64_t row, int64_t column, Bits a, Bits b) {
+  uint32_t* to = reinterpret_cast<uint32_t*>(packed + column / 16 * kPackedKeys + row / 32 * 512);
+  hn::StoreU(Pairs(a, b), hn::RebindToUnsigned<Lane>(), to + row % 32 / 2 * 16 + column % 16);
+}
+
+// Columns column and column + 16 are pairs of a left tile.
+HWY_INLINE void PutLeft(BF16* packed, int64_t row, int64_t column, Bits a, Bits b) {
+  uint32_t* to =
+      reinterpret_cast<uint32_t*>(packed + row / 16 * kPackedQueries + column / 32 * 512);
+  hn::StoreU(Pairs(a, b), hn::RebindToUnsigned<Lane>(), to + row % 16 * 16 + column % 16);
+}
+
+int64_t RoundUp(int64_t n, int64_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+
+template <class Sink>
+HWY_INLINE void Softmax(const ScoreTile& tile, int64_t rows, const float* scores,
+                        SoftmaxState& state, const Sink& sink) {
+  state.rescaled = false;
+  ForStrips(tile, tile.queries, [&](const Strip& strip) HWY_ATTR {
+    if (tile.dropout.active()) {
+      SoftmaxStrip<true>(tile, strip, rows, scores, state, sink);
+    } else {
+      SoftmaxStrip<false>(tile, strip, rows, scores, state, sink);
+    }
+  });
+}
+
+void SoftmaxFloats(const ScoreTile& tile, float* scores, SoftmaxState& state) {
+  Softmax(tile, tile.keys, scores, state,
+          [&](int64_t row, int64_t column, Vector a, Vector b)
+              HWY_ATTR { PutFloats(scores, row, column, a, b); });
+}
+
+void SoftmaxPacked(const ScoreTile& tile, const float* scores, SoftmaxState& state, BF16* packed) {
+  Softmax(tile, RoundUp(tile.keys, 32), scores, state,
+          [&](int64_t row, int64_t column, Vector a, Vector b)
+              HWY_ATTR { PutRight(packed, row, column, RoundedBits(a), RoundedBits(b)); });
+}
+
+template <bool kDropout>
+HWY_INLINE void GradientFloatsT(const ScoreTile& tile, const float* lse, const float* delta,
+                                float* scores, float* grads) {
+  for (int64_t c = 0; c < tile.queries; c += static_cast<int64_t>(hn::Lanes(Lane()))) {
+    GradientStrip<kDropout> strip(tile, c, lse, delta, scores, grads);
+    Vector a, b, d_a, d_b;
+    const auto put = [&](int64_t row) HWY_ATTR {
+      PutFloats(scores, row, c, a, b);
+      PutFloats(grads, row, c, d_a, d_b);
+    };
+    ForPairs(
+        strip.all(), strip.some(), tile.keys, [&](int64_t row) HWY_ATTR { strip.Refill(row); },
+        [&](int64_t row) HWY_ATTR {
+          strip.Make(row, a, d_a), strip.Make(row + 1, b, d_b);
+          put(row);
+        },
+        [&](int64_t row) HWY_ATTR {
+          strip.MakeSeen(row, a, d_a), strip.MakeSeen(row + 1, b, d_b);
+          put(row);
+        });
+  }
+}
+
+// Two strips at a time, 16 columns apart, and two rows, so that there are pairs both ways.
+template <bool kDropout>
+HWY_INLINE void GradientPackedT(const ScoreTile& tile, const float* lse, const float* delta,
+                                const float* scores, const float* grads,
+                                const PackedGradients& packed) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(Lane()));
+  for (int64_t c = 0; c < RoundUp(tile.queries, 32);
+       c += c % 16 + lanes == 16 ? lanes + 16 : lanes) {
+    GradientStrip<kDropout> x(tile, c, lse, delta, scores, grads);
+    GradientStrip<kDropout> y(tile, c + 16, lse, delta, scores, grads);
+    Vector wx0, wx1, wy0, wy1, gx0, gx1, gy0, gy1;
+    const auto put = [&](int64_t row) HWY_ATTR {
+      PutLeft(packed.weights_left, row, c, RoundedBits(wx0), RoundedBits(wy0));
+      PutLeft(packed.weights_left, row + 1, c, RoundedBits(wx1), RoundedBits(wy1));
+      const auto x0 = RoundedBits(gx0), x1 = RoundedBits(gx1);
+      const auto y0 = RoundedBits(gy0), y1 = RoundedBits(gy1);
+      PutLeft(packed.grads_left, row, c, x0, y0);
+      PutLeft(packed.grads_left, row + 1, c, x1, y1);
+      PutRight(packed.grads_right, row, c, x0, x1);
+      PutRight(packed.grads_right, row, c + 16, y0, y1);
+    };
+    ForPairs(
+        std::min(x.all(), y.all()), std::max(x.some(), y.some()), RoundUp(tile.keys, 32),
+        [&](int64_t row) HWY_ATTR { x.Refill(row), y.Refill(row); },
+        [&](int64_t row) HWY_ATTR {
+          x.Make(row, wx0, gx0), x.Make(row + 1, wx1, gx1);
+          y.Make(row, wy0, gy0), y.Make(row + 1, wy1, gy1);
+          put(row);
+        },
+        [&](int64_t row) HWY_ATTR {
+          x.MakeSeen(row, wx0, gx0), x.MakeSeen(row + 1, wx1, gx1);
+          y.MakeSeen(row, wy0, gy0), y.MakeSeen(row + 1, wy1, gy1);
+          put(row);
+        });
+  }
+}
+
+void GradientFloats(const ScoreTile& tile, const float* lse, const float* delta, float* scores,
+                    float* grads) {
+  if (tile.dropout.active()) return GradientFloatsT<true>(tile, lse, delta, scores, grads);
+  GradientFloatsT<false>(tile, lse, delta, scores, grads);
+}
+
+void GradientPacked(const ScoreTile& tile, const float* lse, const float* delta,
+                    const float* scores, const float* grads, const PackedGradients& packed) {
+  if (tile.dropout.active()) {
+    return GradientPackedT<true>(tile, lse, delta, scores, grads, packed);
+  }
+  GradientPackedT<false>(tile, lse, delta, scores, grads, packed);
+}
+
+void WeightsKernel(const ScoreTile& tile, const float* lse, float* scores) {
+  ForStrips(tile, tile.queries, [&](const Strip& strip) HWY_ATTR {
+    const Lane d;
+    float* x = scores + strip.column();
+    const auto scale = hn::Set(d, tile.scale), shift = hn::LoadU(d, lse + strip.column());
+    for (int64_t row = 0; row < tile.keys; ++row, x += kStride) {
+      const auto weight = Exp(d, hn::MulSub(hn::LoadU(d, x), scale, shift));
+      const bool any = row < strip.some();
+      hn::StoreU(any ? hn::IfThenElseZero(strip.Seen(row), weight) : hn::Zero(d), d, x);
+    }
+  });
+}
+
+}  // namespace folio::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace folio::cpu {
+
+HWY_EXPORT(SoftmaxFloats);
+HWY_EXPORT(SoftmaxPacked);
+HWY_EXPORT(GradientFloats);
+HWY_EXPORT(GradientPacked);
+HWY_EXPORT(WeightsKernel);
+
+void SoftmaxState::Reset() {
+  std::fill_n(max, kScoreQueries, -std::numeric_limits<float>::infinity());
+  std::fill_n(sum, kScoreQueries, 0.0f);
+}
+
+void SoftmaxTile(const ScoreTile& tile, float* scores, SoftmaxState& state) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxFloats)(tile, scores, state);
+}
+void SoftmaxTile(const ScoreTile& tile, const float* scores, SoftmaxState& state, BF16* packed) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxPacked)(tile, scores, state, packed);
+}
+
+void WeightsTile(const ScoreTile& tile, const float* lse, float* scores) {
+  HWY_DYNAMIC_DISPATCH(WeightsKernel)(tile, lse, scores);
+}
+
+void GradientTile(const ScoreTile& tile, const float* lse, const float* delta, float* scores,
+                  float* grads) {
+  HWY_DYNAMIC_DISPATCH(GradientFloats)(tile, lse, delta, scores, grads);
+}
+void GradientTile(const ScoreTile& tile, const float* lse, const float* delta, const float* scores,
+                  const float* grads, const PackedGradients& packed) {
+  HWY_DYNAMIC_DISPATCH(GradientPacked)(tile, lse, delta, scores, grads, packed);
+}
+
+}  // namespace folio::cpu
+#endif  // HWY_ONCE

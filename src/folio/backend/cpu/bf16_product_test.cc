@@ -1,0 +1,183 @@
+#include "folio/backend/cpu/bf16_product.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "folio/base/rng.h"
+#include "folio/base/simd_targets.h"
+
+namespace folio::cpu {
+namespace {
+
+struct AlignedMemory {
+  explicit AlignedMemory(int64_t count) : memory(static_cast<size_t>(count) + 32) {}
+  BF16* data() {
+    const auto address = reinterpret_cast<uintptr_t>(memory.data());
+    return memory.data() + (64 - address % 64) % 64 / sizeof(BF16);
+  }
+  std::vector<BF16> memory;
+};
+
+template <class T>
+T Number(double value) {
+  if constexpr (std::is_same_v<T, BF16>) {
+    return ToBF16(static_cast<float>(value));
+  } else {
+    return static_cast<float>(value);
+  }
+}
+double Value(BF16 x) {
+  return ToFloat(x);
+}
+double Value(float x) {
+  return ToFloat(ToBF16(x));
+}
+
+// A (rows, columns) matrix of random numbers, stored either way round, with `gap` numbers between
+// rows of memory that are NaN.
+template <class T>
+struct Matrix {
+  Matrix(int64_t rows, int64_t columns, bool transposed, uint64_t seed)
+      : stride((transposed ? rows : columns) + 3),
+        memory(static_cast<size_t>(stride * (transposed ? columns : rows)) + 1,
+               Number<T>(std::numeric_limits<double>::quiet_NaN())),
+        view{memory.data() + 1, stride, transposed} {
+    const CounterRng rng(seed, 1);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) {
+        memory[static_cast<size_t>(Index(r, c)) + 1] =
+            Number<T>(rng.Normal(static_cast<uint64_t>(r * columns + c)));
+      }
+    }
+  }
+  int64_t Index(int64_t r, int64_t c) const {
+    return view.transposed ? c * stride + r : r * stride + c;
+  }
+  double at(int64_t r, int64_t c) const { return Value(view.data[Index(r, c)]); }
+
+  int64_t stride;
+  std::vector<T> memory;
+  MatrixView<T> view;
+};
+
+struct Sizes {
+  int64_t M, N, K;
+};
+
+template <class T>
+void ExpectProduct(const Sizes& s, bool left_transposed, bool right_transposed, bool accumulate) {
+  const Matrix<T> left(s.M, s.K, left_transposed, 1), right(s.K, s.N, right_transposed, 2);
+  AlignedMemory a(PackedElements(s.M, s.K)), b(PackedElements(s.N, s.K));
+  PackLeft(left.view, s.M, s.K, a.data());
+  PackRight(right.view, s.K, s.N, b.data());
+  const int64_t rows = RowTiles(s.M) * 16, columns = RowTiles(s.N) * 16, stride = columns + 5;
+  std::vector<float> c(static_cast<size_t>(rows * stride), 0.5f);
+  const PackedMultiplier multiplier;
+  multiplier.Run({.left = a.data(),
+                  .right = b.data(),
+                  .left_stride = DepthTiles(s.K) * kTileElements,
+                  .right_stride = DepthTiles(s.K) * kTileElements,
+                  .row_tiles = RowTiles(s.M),
+                  .column_tiles = RowTiles(s.N),
+                  .depth_tiles = DepthTiles(s.K),
+                  .c = c.data(),
+                  .c_stride = stride,
+                  .accumulate = accumulate});
+  for (int64_t m = 0; m < rows; ++m) {
+    for (int64_t n = 0; n < stride; ++n) {
+      const float found = c[static_cast<size_t>(m * stride + n)];
+      if (n >= columns) {
+        ASSERT_EQ(found, 0.5f) << "written beyond the tiles";
+        continue;
+      }
+      double sum = accumulate ? 0.5 : 0, size = sum;
+      for (int64_t k = 0; m < s.M && n < s.N && k < s.K; ++k) {
+        sum += left.at(m, k) * right.at(k, n);
+        size += std::abs(left.at(m, k) * right.at(k, n));
+      }
+      const double tolerance = size * static_cast<double>(s.K + 1) * std::ldexp(1.0, -24);
+      ASSERT_NEAR(found, sum, tolerance) << m << ", " << n;
+    }
+  }
+}
+
+class Bf16Product : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { ForceSimdTarget(GetParam()); }
+  void TearDown() override { ForceSimdTarget(""); }
+};
+
+TEST_P(Bf16Product, IsTheSumOfProductsForAnySizeAndLayout) {
+  for (const Sizes s : {Sizes{1, 1, 1}, {16, 16, 32}, {17, 31, 33}, {33, 49, 65}, {5, 70, 100}}) {
+    for (int kind = 0; kind < 8; ++kind) {
+      ExpectProduct<BF16>(s, kind & 1, kind & 2, kind & 4);
+      ExpectProduct<float>(s, kind & 1, kind & 2, kind & 4);
+    }
+  }
+}
+
+// A multiplier that takes part of the depth reads tiles that are further apart than it is deep.
+TEST_P(Bf16Product, PartsOfTheDepthAddUp) {
+  const Sizes s{40, 50, 96};
+  const Matrix<BF16> left(s.M, s.K, false, 1), right(s.K, s.N, false, 2);
+  AlignedMemory a(PackedElements(s.M, s.K)), b(PackedElements(s.N, s.K));
+  PackLeft(left.view, s.M, s.K, a.data());
+  PackRight(right.view, s.K, s.N, b.data());
+  std::vector<float> c(48 * 64, -1);
+  const PackedMultiplier multiplier;
+  for (int64_t k = 0; k < 3; ++k) {
+    multiplier.Run({.left = a.data() + k * kTileElements,
+                    .right = b.data() + k * kTileElements,
+                    .left_stride = 3 * kTileElements,
+                    .right_stride = 3 * kTileElements,
+                    .row_tiles = 3,
+                    .column_tiles = 4,
+                    .depth_tiles = 1,
+                    .c = c.data(),
+                    .c_stride = 64,
+                    .accumulate = k > 0});
+  }
+  for (int64_t m = 0; m < s.M; ++m) {
+    for (int64_t n = 0; n < s.N; ++n) {
+      double sum = 0;
+      for (int64_t k = 0; k < s.K; ++k) sum += left.at(m, k) * right.at(k, n);
+      ASSERT_NEAR(c[static_cast<size_t>(m * 64 + n)], sum, 1e-4);
+    }
+  }
+}
+
+TEST_P(Bf16Product, NotANumberStaysInItsRowsAndColumns) {
+  std::vector<float> x(20 * 40, 1.0f);
+  x[3 * 40 + 39] = std::numeric_limits<float>::quiet_NaN();
+  AlignedMemory a(PackedElements(20, 40)), b(PackedElements(20, 40));
+  PackLeft(MatrixView<float>{x.data(), 40, false}, 20, 40, a.data());
+  std::vector<float> ones(40 * 20, 1.0f);
+  PackRight(MatrixView<float>{ones.data(), 20, false}, 40, 20, b.data());
+  std::vector<float> c(32 * 32);
+  const PackedMultiplier multiplier;
+  multiplier.Run({.left = a.data(),
+                  .right = b.data(),
+                  .left_stride = 2 * kTileElements,
+                  .right_stride = 2 * kTileElements,
+                  .row_tiles = 2,
+                  .column_tiles = 2,
+                  .depth_tiles = 2,
+                  .c = c.data(),
+                  .c_stride = 32});
+  for (int64_t m = 0; m < 20; ++m) {
+    for (int64_t n = 0; n < 20; ++n) {
+      const float value = c[static_cast<size_t>(m * 32 + n)];
+      ASSERT_TRUE(m == 3 ? std::isnan(value) : value == 40.0f) << m << ", " << n;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Bf16Product, testing::ValuesIn(SimdTargets()),
+                         [](const auto& target) { return target.param; });
+
+}  // namespace
+}  // namespace folio::cpu

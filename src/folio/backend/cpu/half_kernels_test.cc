@@ -1,0 +1,359 @@
+// Operations with BF16 operands do what they do with float32 ones, and round what they write once.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "folio/backend/backend.h"
+#include "folio/backend/cpu/rows.h"
+#include "folio/backend/op_cases.h"
+#include "folio/backend/operands.h"
+#include "folio/base/parallel.h"
+#include "folio/base/simd_targets.h"
+
+namespace folio {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+float FromBits(uint32_t bits) {
+  float value = 0;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+uint32_t BitsOf(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+// Random numbers that BF16 holds exactly.
+Tensor RandomHalf(OpMemory& memory, Shape shape, double scale = 1) {
+  const Tensor x = memory.Random(shape, scale);
+  float* data = x.data<float>();
+  std::transform(data, data + x.count(), data, [](float v) { return ToFloat(ToBF16(v)); });
+  return x;
+}
+
+// Puts numbers in which something could go wrong in every third place.
+void AddSpecials(const Tensor& x) {
+  const float specials[] = {kInf,  -kInf, kNan,  -0.0f,   0.0f,   FromBits(0x00010000),
+                            10.0f, -11.f, 88.0f, -10.25f, 1e-30f, FromBits(0x7F7F0000)};
+  for (int64_t i = 0; i < x.count(); i += 3) {
+    x.data<float>()[i] = ToFloat(ToBF16(specials[static_cast<size_t>(i / 3) % 12]));
+  }
+}
+
+// x in another array of `dtype`; what x has not set stays NaN.
+Tensor Converted(OpMemory& memory, const Tensor& x, Dtype dtype) {
+  const Tensor copy = memory.Unset(dtype, x.shape());
+  const float* from = x.data<float>();
+  if (dtype == Dtype::kBF16) {
+    std::transform(from, from + x.count(), copy.data<BF16>(), ToBF16);
+  } else {
+    std::copy_n(from, x.count(), copy.data<float>());
+  }
+  return copy;
+}
+
+// What a float32 array holds against what its twin holds, bit for bit but for the kind of NaN.
+void ExpectTwin(std::string_view name, const Tensor& expected, const Tensor& actual) {
+  const bool half = actual.dtype() == Dtype::kBF16;
+  for (int64_t i = 0; i < expected.count(); ++i) {
+    const float exact = expected.data<float>()[i];
+    const float want = half ? ToFloat(ToBF16(exact)) : exact;
+    const float got = half ? ToFloat(actual.data<BF16>()[i]) : actual.data<float>()[i];
+    if (std::isnan(want) && std::isnan(got)) continue;
+    ASSERT_EQ(BitsOf(want), BitsOf(got))
+        << name << "[" << i << "]: " << got << " instead of " << want << ", from " << exact;
+  }
+}
+
+// Runs an operation on float32, and again with the operands of these names as BF16.
+template <class Op>
+void ExpectRounded(const Op& op, std::vector<std::string_view> halves, OpMemory& memory) {
+  Op twin = op;
+  std::map<std::byte*, Tensor> made;
+  std::vector<std::pair<Operand, Tensor>> written;
+  VisitMutable(twin, [&](std::string_view name, Tensor& x, Access access) {
+    const bool half = std::count(halves.begin(), halves.end(), name) > 0;
+    if (!x || (access == Access::kRead && !half)) return;
+    Tensor& copy = made[x.raw()];
+    if (!copy) {
+      copy = Converted(memory, x, half ? Dtype::kBF16 : x.dtype());
+      // Another number than the NaN of the original: what is not written would show.
+      if (access == Access::kWrite) std::fill_n(copy.raw(), copy.bytes(), std::byte{0x42});
+    }
+    if (access != Access::kRead) written.push_back({{name, access, x}, copy});
+    x = copy;
+  });
+  const auto backend = MakeCpuBackend();
+  backend->Run(op);
+  backend->Run(twin);
+  for (const auto& [operand, copy] : written) {
+    ExpectTwin(operand.name, std::get<Tensor>(operand.view), copy);
+  }
+  EXPECT_TRUE(memory.GuardsIntact());
+}
+
+class HalfKernels : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { ForceSimdTarget(GetParam()); }
+  void TearDown() override { ForceSimdTarget(""); }
+
+  // Calls f(N, C, memory) for awkward sizes, aligned and not.
+  template <class F>
+  void ForSizes(F f) {
+    const std::pair<int64_t, int64_t> sizes[] = {{1, 1},  {1, 7},   {3, 17},  {2, 64},
+                                                 {5, 67}, {37, 31}, {2, 1031}};
+    for (const auto& [N, C] : sizes) {
+      for (const bool misaligned : {false, true}) {
+        SCOPED_TRACE(testing::Message() << N << " x " << C << (misaligned ? " misaligned" : ""));
+        OpMemory memory(Dtype::kF32, misaligned);
+        f(N, C, memory);
+      }
+    }
+  }
+};
+
+TEST_P(HalfKernels, StoresRoundEveryKindOfNumberAsToBF16Does) {
+  OpMemory memory(Dtype::kF32, true);
+  const uint32_t low[] = {0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF};
+  const Tensor d_out = memory.Unset({6, 65536}), d_x = memory.Unset(Dtype::kBF16, {6, 65536});
+  for (uint32_t i = 0; i < 6 * 65536; ++i) {
+    const uint32_t bits = (i % 65536) << 16 | low[i / 65536];
+    std::memcpy(d_out.data<float>() + i, &bits, sizeof(bits));
+  }
+  MakeCpuBackend()->Run(ResidualBackward{.d_out = d_out, .d_x = d_x});
+  for (uint32_t i = 0; i < 6 * 65536; ++i) {
+    ASSERT_EQ(d_x.data<BF16>()[i].bits, ToBF16(d_out.data<float>()[i]).bits)
+        << std::hex << BitsOf(d_out.data<float>()[i]);
+  }
+}
+
+TEST_P(HalfKernels, LoadsWidenEveryNumber) {
+  OpMemory memory(Dtype::kF32, true);
+  const Tensor x = memory.Unset(Dtype::kBF16, {1, 65536}), out = memory.Unset({1, 65536});
+  for (uint32_t i = 0; i < 65536; ++i) x.data<BF16>()[i].bits = static_cast<uint16_t>(i);
+  MakeCpuBackend()->Run(ResidualForward{.x = x, .out = out});
+  for (uint32_t i = 0; i < 65536; ++i) ASSERT_EQ(BitsOf(out.data<float>()[i]), i << 16);
+}
+
+TEST_P(HalfKernels, TailsOfEveryLengthStayWithinTheArray) {
+  const uint32_t specials[] = {0x7F800001, 0xFFFFFFFF, 0x3F808000, 0x3F818000,
+                               0x7F7FFFFF, 0x00008001, 0x80000000};
+  for (int64_t n = 1; n <= 40; ++n) {
+    OpMemory memory(Dtype::kF32, n % 2 == 1);
+    const Tensor d_out = memory.Unset({1, n}), d_x = memory.Unset(Dtype::kBF16, {1, n});
+    for (int64_t i = 0; i < n; ++i) {
+      std::memcpy(d_out.data<float>() + i, &specials[i % 7], sizeof(float));
+    }
+    const auto backend = MakeCpuBackend();
+    backend->Run(ResidualBackward{.d_out = d_out, .d_x = d_x});
+    for (int64_t i = 0; i < n; ++i) {
+      ASSERT_EQ(d_x.data<BF16>()[i].bits, ToBF16(FromBits(specials[i % 7])).bits) << i;
+    }
+    const Tensor out = memory.Unset({1, n});
+    backend->Run(ResidualForward{.x = d_x, .out = out});
+    for (int64_t i = 0; i < n; ++i) {
+      ASSERT_EQ(BitsOf(out.data<float>()[i]), uint32_t{d_x.data<BF16>()[i].bits} << 16) << i;
+    }
+    EXPECT_TRUE(memory.GuardsIntact()) << n;
+  }
+}
+
+TEST_P(HalfKernels, LayerNormForward) {
+  ForSizes([](int64_t N, int64_t C, OpMemory& memory) {
+    for (const bool bias : {false, true}) {
+      ExpectRounded(LayerNormForward{.x = memory.Random({N, C}, 3),
+                                     .weight = memory.Random({C}),
+                                     .bias = bias ? memory.Random({C}) : Tensor(),
+                                     .out = memory.Unset({N, C}),
+                                     .mean = memory.Unset({N}),
+                                     .rstd = memory.Unset({N})},
+                    {"out"}, memory);
+    }
+  });
+}
+
+TEST_P(HalfKernels, LayerNormForwardOfARowWithNan) {
+  OpMemory memory(Dtype::kF32, false);
+  const Tensor x = memory.Random({3, 19}), out = memory.Unset(Dtype::kBF16, {3, 19});
+  x.data<float>()[19 + 18] = kNan;
+  MakeCpuBackend()->Run(LayerNormForward{.x = x,
+                                         .weight = memory.Random({19}),
+                                         .out = out,
+                                         .mean = memory.Unset({3}),
+                                         .rstd = memory.Unset({3})});
+  for (int64_t i = 0; i < out.count(); ++i) {
+    EXPECT_EQ(std::isnan(ToFloat(out.data<BF16>()[i])), i / 19 == 1) << i;
+  }
+}
+
+TEST_P(HalfKernels, LayerNormBackward) {
+  ForSizes([](int64_t N, int64_t C, OpMemory& memory) {
+    for (const bool accumulate : {false, true}) {
+      const Tensor d_out = RandomHalf(memory, {N, C});
+      if (accumulate && C == 67) AddSpecials(d_out);
+      ExpectRounded(LayerNormBackward{.x = memory.Random({N, C}, 3),
+                                      .weight = memory.Random({C}),
+                                      .mean = memory.Random({N}),
+                                      .rstd = memory.Random({N}),
+                                      .d_out = d_out,
+                                      .d_x = memory.Random({N, C}),
+                                      .d_weight = memory.Random({C}),
+                                      .d_bias = accumulate ? Tensor() : memory.Random({C}),
+                                      .accumulate_d_x = accumulate},
+                    {"d_out"}, memory);
+    }
+  });
+}
+
+TEST_P(HalfKernels, Activation) {
+  ForSizes([](int64_t N, int64_t C, OpMemory& memory) {
+    for (const auto kind : {Activation::kGeluNew, Activation::kGelu, Activation::kRelu}) {
+      SCOPED_TRACE(static_cast<int>(kind));
+      const Tensor x = RandomHalf(memory, {N, C}, 4), d_out = RandomHalf(memory, {N, C});
+      if (C > 60) AddSpecials(x), AddSpecials(d_out);
+      ExpectRounded(ActivationForward{.kind = kind, .x = x, .out = memory.Unset({N, C})},
+                    {"x", "out"}, memory);
+      for (const Tensor& out : {Tensor(), memory.Unset({N, C})}) {
+        ActivationBackward op{
+            .kind = kind, .x = x, .d_out = d_out, .d_x = memory.Unset({N, C}), .out = out};
+        ExpectRounded(op, {"x", "d_out", "d_x", "out"}, memory);
+        op.d_out = op.d_x = Converted(memory, d_out, Dtype::kF32);
+        ExpectRounded(op, {"x", "d_out", "d_x", "out"}, memory);
+      }
+    }
+  });
+}
+
+TEST_P(HalfKernels, ActivationBackwardMakesTheForwardsBitsAgain) {
+  OpMemory memory(Dtype::kF32, false);
+  const int64_t n = 40001;  // from -20 to 20 in steps of 0.001
+  const Tensor x = memory.Unset({1, n}), d_out = memory.Random({1, n});
+  for (int64_t i = 0; i < n; ++i) x.data<float>()[i] = static_cast<float>(i - n / 2) * 0.001f;
+  x.data<float>()[7] = kInf, x.data<float>()[n - 1] = -kInf;
+  const auto backend = MakeCpuBackend();
+  for (const auto kind : {Activation::kGeluNew, Activation::kGelu, Activation::kRelu}) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    const Tensor out = memory.Unset({1, n}), again = memory.Unset({1, n});
+    const Tensor d_x = memory.Unset({1, n}), d_x_too = memory.Unset({1, n});
+    backend->Run(ActivationForward{.kind = kind, .x = x, .out = out});
+    backend->Run(ActivationBackward{.kind = kind, .x = x, .d_out = d_out, .d_x = d_x});
+    backend->Run(
+        ActivationBackward{.kind = kind, .x = x, .d_out = d_out, .d_x = d_x_too, .out = again});
+    ExpectTwin("out", out, again);
+    ExpectTwin("d_x", d_x, d_x_too);
+  }
+}
+
+TEST_P(HalfKernels, ActivationKeepsNanToItsOwnPlace) {
+  OpMemory memory(Dtype::kF32, false);
+  const int64_t n = 37;
+  const Tensor x = Converted(memory, RandomHalf(memory, {1, n}), Dtype::kBF16);
+  const Tensor d_out = Converted(memory, RandomHalf(memory, {1, n}), Dtype::kBF16);
+  x.data<BF16>()[3] = x.data<BF16>()[36] = ToBF16(kNan);
+  for (const auto kind : {Activation::kGeluNew, Activation::kGelu}) {
+    const Tensor d_x = memory.Unset(Dtype::kBF16, {1, n}), out = memory.Unset(Dtype::kBF16, {1, n});
+    MakeCpuBackend()->Run(
+        ActivationBackward{.kind = kind, .x = x, .d_out = d_out, .d_x = d_x, .out = out});
+    for (int64_t i = 0; i < n; ++i) {
+      EXPECT_EQ(std::isnan(ToFloat(d_x.data<BF16>()[i])), i == 3 || i == 36) << i;
+      EXPECT_EQ(std::isnan(ToFloat(out.data<BF16>()[i])), i == 3 || i == 36) << i;
+    }
+  }
+}
+
+TEST_P(HalfKernels, Residual) {
+  ForSizes([](int64_t N, int64_t C, OpMemory& memory) {
+    for (const double p : {0.0, 0.3}) {
+      SCOPED_TRACE(p);
+      const Dropout dropout{.p = p, .seed = 1, .stream = 2, .first_row = 3};
+      const Tensor x = RandomHalf(memory, {N, C}), d_out = memory.Random({N, C});
+      if (C > 60) AddSpecials(x), AddSpecials(d_out);
+      for (const Tensor& residual : {Tensor(), memory.Random({N, C})}) {
+        ExpectRounded(
+            ResidualForward{
+                .residual = residual, .x = x, .out = memory.Unset({N, C}), .dropout = dropout},
+            {"x"}, memory);
+      }
+      ExpectRounded(
+          ResidualBackward{.d_out = d_out, .d_x = memory.Unset({N, C}), .dropout = dropout},
+          {"d_x"}, memory);
+    }
+  });
+}
+
+TEST_P(HalfKernels, CrossEntropyBackward) {
+  ForSizes([](int64_t N, int64_t V, OpMemory& memory) {
+    const Tensor targets = memory.Integers({N}, V, true);
+    targets.data<int32_t>()[0] = static_cast<int32_t>(V - 1);
+    CrossEntropyBackward op{.logits = memory.Random({N, V}, 2),
+                            .targets = targets,
+                            .lse = memory.Random({N}),
+                            .d_logits = memory.Unset({N, V}),
+                            .scale = 0.3};
+    ExpectRounded(op, {"d_logits"}, memory);
+    AddSpecials(op.logits);
+    op.d_logits = memory.Unset({N, V});
+    ExpectRounded(op, {"d_logits"}, memory);
+  });
+}
+
+TEST_P(HalfKernels, ColumnSums) {
+  for (const int64_t rows : {1, 7, 8, 9, 100}) {
+    for (const int64_t columns : {1, 5, 17, 127, 128, 129, 300}) {
+      SCOPED_TRACE(testing::Message() << rows << " x " << columns);
+      OpMemory memory(Dtype::kF32, true);
+      const Tensor x = RandomHalf(memory, {rows, columns});
+      const Tensor sums = memory.Random({columns});
+      const Tensor twin = Converted(memory, sums, Dtype::kF32);
+      const Tensor expected = memory.Unset({columns});
+      for (int64_t c = 0; c < columns; ++c) {
+        float sum = 0;
+        for (int64_t r = 0; r < rows; ++r) sum += x.data<float>()[r * columns + c];
+        expected.data<float>()[c] = sums.data<float>()[c] + sum;
+      }
+      const Tensor half = Converted(memory, x, Dtype::kBF16);
+      cpu::AddColumnSums(x.data<float>(), rows, columns, sums.data<float>());
+      cpu::AddColumnSums(half.data<BF16>(), rows, columns, twin.data<float>());
+      ExpectTwin("of float32", expected, sums);
+      ExpectTwin("of BF16", expected, twin);
+      EXPECT_TRUE(memory.GuardsIntact());
+    }
+  }
+}
+
+TEST(HalfKernelThreads, ColumnSumsDoNotDependOnThreads) {
+  OpMemory memory(Dtype::kF32, false);
+  const int64_t rows = 61, columns = 1000;
+  const Tensor x = Converted(memory, memory.Random({rows, columns}), Dtype::kBF16);
+  const Tensor sums = Converted(memory, memory.Random({columns}), Dtype::kF32);
+  const int threads = Threads();
+  std::vector<std::vector<float>> results;
+  for (const int count : {1, 2, 3}) {
+    SetThreads(count);
+    const float* begin = sums.data<float>();
+    results.emplace_back(begin, begin + columns);
+    cpu::AddColumnSums(x.data<BF16>(), rows, columns, results.back().data());
+  }
+  SetThreads(threads);
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+INSTANTIATE_TEST_SUITE_P(, HalfKernels, testing::ValuesIn(SimdTargets()),
+                         [](const auto& target) { return target.param; });
+
+}  // namespace
+}  // namespace folio

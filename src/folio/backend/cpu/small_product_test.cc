@@ -1,0 +1,245 @@
+#include "folio/backend/cpu/small_product.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "folio/base/simd_targets.h"
+
+namespace folio {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// (rows, columns) numbers whose last one is the last of its page; the next page cannot be touched.
+// Rows are `gap` NaNs apart.
+class Operand {
+ public:
+  Operand(int64_t rows, int64_t columns, int64_t gap, uint64_t stream)
+      : rows_(rows), columns_(columns), stride_(columns + gap) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t elements = static_cast<size_t>((rows - 1) * stride_ + columns);
+    bytes_ = (elements * sizeof(float) + page - 1) / page * page + page;
+    memory_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(memory_, MAP_FAILED);
+    char* const end = static_cast<char*>(memory_) + bytes_ - page;
+    EXPECT_EQ(mprotect(end, page, PROT_NONE), 0);
+    data_ = reinterpret_cast<float*>(end) - elements;
+    for (size_t i = 0; i < elements; ++i) data_[i] = kNaN;
+    uint64_t state = stream;
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      at(i / columns, i % columns) = std::ldexp(static_cast<float>(state >> 40), -23) - 1;
+    }
+  }
+  ~Operand() { munmap(memory_, bytes_); }
+  Operand(const Operand&) = delete;
+
+  float* data() const { return data_; }
+  int64_t stride() const { return stride_; }
+  float& at(int64_t r, int64_t c) const { return data_[r * stride_ + c]; }
+
+  // The same numbers, and NaN between the rows.
+  bool Equals(const Operand& other) const {
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t c = 0; c < stride_; ++c) {
+        if (c >= columns_ && r + 1 == rows_) break;
+        const bool same = c < columns_ ? at(r, c) == other.at(r, c) : std::isnan(at(r, c));
+        if (!same) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  const int64_t rows_, columns_, stride_;
+  void* memory_;
+  size_t bytes_;
+  float* data_;
+};
+
+struct Case {
+  int64_t M, N, K;
+  bool transpose_a, transpose_b;
+  float alpha, beta;
+  int64_t gap;
+  std::string ToString() const {
+    return std::to_string(M) + " x " + std::to_string(N) + " x " + std::to_string(K) +
+           (transpose_a ? " A transposed" : "") + (transpose_b ? " B transposed" : "") +
+           ", alpha " + std::to_string(alpha) + ", beta " + std::to_string(beta) + ", gap " +
+           std::to_string(gap);
+  }
+};
+
+// The operands of a case.
+struct Product {
+  explicit Product(const Case& x)
+      : a(x.transpose_a ? x.K : x.M, x.transpose_a ? x.M : x.K, x.gap, 1),
+        b(x.transpose_b ? x.N : x.K, x.transpose_b ? x.K : x.N, x.gap, 2),
+        c(x.M, x.N, x.gap, 3),
+        args{.M = x.M,
+             .N = x.N,
+             .K = x.K,
+             .a = a.data(),
+             .lda = a.stride(),
+             .transpose_a = x.transpose_a,
+             .b = b.data(),
+             .ldb = b.stride(),
+             .transpose_b = x.transpose_b,
+             .c = c.data(),
+             .ldc = c.stride(),
+             .alpha = x.alpha,
+             .beta = x.beta} {}
+  Operand a, b, c;
+  cpu::MatMulArgs args;
+};
+
+// Element (m,n), and a bound on the rounding error of its sum.
+struct Element {
+  double value, bound;
+};
+Element Expected(const Case& x, const Product& before, int64_t m, int64_t n) {
+  double sum = 0, size = 0;
+  for (int64_t k = 0; k < x.K; ++k) {
+    const double term = static_cast<double>(x.transpose_a ? before.a.at(k, m) : before.a.at(m, k)) *
+                        static_cast<double>(x.transpose_b ? before.b.at(n, k) : before.b.at(k, n));
+    sum += term;
+    size += std::abs(term);
+  }
+  const double add = x.beta == 0 ? 0 : static_cast<double>(x.beta * before.c.at(m, n));
+  const double unit = std::ldexp(1.0, -24);
+  return {x.alpha * sum + add,
+          unit * (static_cast<double>(x.K) + 4) * (std::abs(x.alpha) * size + std::abs(add))};
+}
+
+void ExpectProduct(const Case& x) {
+  SCOPED_TRACE(x.ToString());
+  const Product before(x), product(x);
+  if (x.beta == 0) {
+    for (int64_t i = 0; i < x.M * x.N; ++i) product.c.at(i / x.N, i % x.N) = kNaN;
+  }
+  cpu::SmallProduct(product.args);
+  for (int64_t m = 0; m < x.M; ++m) {
+    for (int64_t n = 0; n < x.N; ++n) {
+      const Element expected = Expected(x, before, m, n);
+      ASSERT_NEAR(product.c.at(m, n), expected.value, expected.bound) << m << "," << n;
+    }
+  }
+  for (int64_t m = 0; m + 1 < x.M; ++m) {
+    for (int64_t n = x.N; n < product.c.stride(); ++n) ASSERT_TRUE(std::isnan(product.c.at(m, n)));
+  }
+  ASSERT_TRUE(product.a.Equals(before.a));
+  ASSERT_TRUE(product.b.Equals(before.b));
+}
+
+template <class F>
+void OnEachTarget(F&& f) {
+  for (const std::string& target : SimdTargets()) {
+    SCOPED_TRACE(target);
+    ForceSimdTarget(target);
+    f();
+    if (testing::Test::HasFatalFailure()) break;
+  }
+  ForceSimdTarget("");
+}
+
+TEST(SmallProduct, EveryTranspositionAndOddSize) {
+  OnEachTarget([] {
+    int64_t gap = 0;
+    for (const bool transpose_a : {false, true}) {
+      for (const bool transpose_b : {false, true}) {
+        for (const int64_t M : {1, 5, 13, 15, 29}) {
+          for (const int64_t N : {1, 3, 17, 32, 37}) {
+            for (const int64_t K : {1, 7, 20}) {
+              gap = (gap + 3) % 7;
+              ExpectProduct({M, N, K, transpose_a, transpose_b, 1, 0, gap});
+              if (testing::Test::HasFatalFailure()) return;
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(SmallProduct, EveryHeightOfABlock) {
+  OnEachTarget([] {
+    for (int64_t M = 1; M <= 30; ++M) {
+      for (const bool transpose_a : {false, true}) {
+        ExpectProduct({M, 33, 5, transpose_a, false, 1, 1, 2});
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  });
+}
+
+// More rows than are read in place, more depth than is multiplied at a time, and both ends odd.
+TEST(SmallProduct, LongSumsAndManyRows) {
+  OnEachTarget([] {
+    for (const bool transpose_a : {false, true}) {
+      for (const bool transpose_b : {false, true}) {
+        ExpectProduct({17, 35, 515, transpose_a, transpose_b, 1, 0, 1});
+        ExpectProduct({101, 35, 67, transpose_a, transpose_b, 0.5f, 1, 0});
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  });
+}
+
+TEST(SmallProduct, AlphaAndBeta) {
+  OnEachTarget([] {
+    for (const float alpha : {1.0f, -0.25f, 0.0f}) {
+      for (const float beta : {0.0f, 1.0f, -2.0f}) {
+        for (const int64_t K : {3, 260}) {
+          ExpectProduct({7, 33, K, false, true, alpha, beta, 1});
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      }
+    }
+  });
+}
+
+// The bits of an element do not depend on which part of C it is computed with.
+TEST(SmallProduct, PartsAreThePartsOfTheWhole) {
+  OnEachTarget([] {
+    for (const bool transpose_a : {false, true}) {
+      for (const bool transpose_b : {false, true}) {
+        const Case x{131, 70, 260, transpose_a, transpose_b, 0.3f, 1, 0};
+        const Product whole(x), parts(x);
+        cpu::SmallProduct(whole.args);
+        for (const int64_t m : {0, 11, 60}) {
+          for (const int64_t n : {0, 1, 40}) {
+            cpu::MatMulArgs part = parts.args;
+            part.M = m == 0 ? 11 : m == 11 ? 49 : 71;
+            part.N = n == 0 ? 1 : n == 1 ? 39 : 30;
+            part.a += transpose_a ? m : m * part.lda;
+            part.b += transpose_b ? n * part.ldb : n;
+            part.c += m * part.ldc + n;
+            cpu::SmallProduct(part);
+          }
+        }
+        ASSERT_TRUE(parts.c.Equals(whole.c)) << transpose_a << transpose_b;
+      }
+    }
+  });
+}
+
+// One bad element of B spoils its own column alone.
+TEST(SmallProduct, InfinitiesStayInTheirColumn) {
+  const Case x{9, 33, 4, false, true, 1, 0, 0};
+  const Product product(x);
+  product.b.at(32, 1) = std::numeric_limits<float>::infinity();
+  cpu::SmallProduct(product.args);
+  for (int64_t m = 0; m < x.M; ++m) {
+    for (int64_t n = 0; n < 32; ++n) ASSERT_TRUE(std::isfinite(product.c.at(m, n)));
+    ASSERT_FALSE(std::isfinite(product.c.at(m, 32)));
+  }
+}
+
+}  // namespace
+}  // namespace folio
