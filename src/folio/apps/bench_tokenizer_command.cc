@@ -5,6 +5,7 @@
 
 #include "folio/apps/bench_tokenizer.h"
 #include "folio/apps/commands.h"
+#include "folio/apps/compute_flags.h"
 #include "folio/apps/percentile.h"
 #include "folio/apps/table.h"
 #include "folio/apps/tokenizer_input.h"
@@ -69,12 +70,12 @@ class BenchTokenizerCommand final : public Command {
                       "of the longest inputs; 0 for 10 MB, or all of a file up to 100 MB", 0,
                       1e11});
     flags.Value(Field{"merges", &options_.merges, "of the tokenizer that is trained", 1, 1e6});
-    flags.Value(Field{"threads", &threads_, "processors to use; 0 for all", 0, 4096});
+    compute_.Add(flags);
     flags.Switch("--full", &full_, "inputs of 100 MB; takes some minutes");
   }
 
   int Run(const Context& context) override {
-    if (threads_ > 0) SetThreads(static_cast<int>(threads_));
+    compute_.Use();
     if (options_.files.empty() || !languages_.empty()) {
       options_.languages = Choose(languages_, kBenchLanguages, BenchLanguageName, "--language");
     }
@@ -157,7 +158,7 @@ class BenchTokenizerCommand final : public Command {
   std::vector<std::string> languages_;
   std::vector<std::string> measures_;
   int64_t bytes_ = 0;
-  int64_t threads_ = 0;
+  ComputeFlags compute_;
   bool full_ = false;
 };
 

@@ -1,11 +1,20 @@
 #include "folio/apps/bench_train.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
+#include <memory>
+#include <numeric>
 
 #include "folio/apps/machine.h"
 #include "folio/apps/matmul_rate.h"
+#include "folio/apps/train_flops.h"
+#include "folio/apps/train_plan.h"
 #include "folio/base/clock.h"
+#include "folio/base/error.h"
 #include "folio/base/rng.h"
+#include "folio/base/strings.h"
 #include "folio/model/init.h"
 #include "folio/train/learner.h"
 
@@ -17,14 +26,14 @@ constexpr uint64_t kTokenStream = 1;
 // A model in training on the same batch of random tokens.
 class Bench {
  public:
-  Bench(Backend& backend, const BenchTrainOptions& options)
-      : options_(options),
+  Bench(Backend& backend, const BenchTrainOptions& options, const PassOptions& pass)
+      : train_(options.train),
         weights_(options.model),
-        learner_(backend, weights_, options.train.batch_size, options.T) {
-    const uint64_t seed = static_cast<uint64_t>(options.train.seed);
+        learner_(backend, weights_, options.train.batch_size, options.T, pass) {
+    const uint64_t seed = static_cast<uint64_t>(train_.seed);
     InitWeights(weights_, seed);
     const CounterRng rng(seed, kTokenStream);
-    tokens_.resize(static_cast<size_t>(options.train.batch_size * options.T) + 1);
+    tokens_.resize(static_cast<size_t>(train_.batch_size * options.T) + 1);
     for (size_t i = 0; i < tokens_.size(); ++i) {
       tokens_[i] =
           static_cast<int32_t>(rng.Below(i, static_cast<uint64_t>(options.model.vocab_size)));
@@ -41,17 +50,16 @@ class Bench {
 
   // Takes a step; returns its seconds.
   double Step() {
-    const TrainConfig& train = options_.train;
     const std::span<const int32_t> tokens(tokens_);
     const double rows = static_cast<double>(tokens.size() - 1);
     const double begin = SteadySeconds();
     learner_.Begin();
     loss_ = learner_.Accumulate(tokens.first(tokens.size() - 1), tokens.subspan(1), 1 / rows,
                                 {.on = true,
-                                 .seed = static_cast<uint64_t>(train.seed),
+                                 .seed = static_cast<uint64_t>(train_.seed),
                                  .step = static_cast<uint64_t>(step_)}) /
             rows;
-    learner_.Finish(AdamWSettingsOf(train), train.learning_rate, train.grad_clip, ++step_);
+    learner_.Finish(AdamWSettingsOf(train_), train_.learning_rate, train_.grad_clip, ++step_);
     return SteadySeconds() - begin;
   }
 
@@ -59,7 +67,7 @@ class Bench {
   const ParamTable& table() const { return weights_.table(); }
 
  private:
-  const BenchTrainOptions& options_;
+  const TrainConfig& train_;
   GptWeights weights_;
   Learner learner_;
   std::vector<int32_t> tokens_;
@@ -67,37 +75,90 @@ class Bench {
   double loss_ = 0;
 };
 
-}  // namespace
+// A second model beside the first, on a backend of its own so that nobody's times are mixed up.
+struct Rival {
+  Rival(const BenchTrainOptions& options, const PassOptions& pass)
+      : backend(MakeBackend(options.train.backend)), bench(*backend, options, pass) {
+    bench.WarmUp();
+  }
 
-double TrainFlopsPerStep(const GptConfig& config, int64_t B, int64_t T) {
-  const double attention = 12.0 * static_cast<double>(config.n_layer) * static_cast<double>(T) *
-                           static_cast<double>(config.n_embd);
-  const double products = 6.0 * static_cast<double>(ParamTable(config).matrix_parameters());
-  return static_cast<double>(B) * static_cast<double>(T) * (products + attention);
+  std::unique_ptr<Backend> backend;
+  Bench bench;
+};
+
+// The rival without recomputation; null where there is nothing to compare or no room for both.
+std::unique_ptr<Rival> MakeRival(const BenchTrainOptions& options, uint64_t bytes,
+                                 WithoutRecompute& plain) {
+  if (!options.pass.recompute) return nullptr;
+  PassOptions pass = options.pass;
+  pass.recompute = false;
+  plain.planned_bytes =
+      Learner::Plan(options.model, options.train.batch_size, options.T, pass).arena_bytes();
+  const uint64_t total = ThisMachinesMemory().total;
+  if (total != 0 && bytes + plain.planned_bytes > total / 10 * 9) return nullptr;
+  return std::make_unique<Rival>(options, pass);
 }
+
+double Sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+}  // namespace
 
 BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
                             TimedBackend* timed) {
   const int64_t B = options.train.batch_size;
-  RequireMemory("this benchmark",
-                Learner::Plan(options.model, B, options.T, Dtype::kF32).arena_bytes());
-  Bench bench(backend, options);
+  RequireTrainingFits({.model = options.model,
+                       .B = B,
+                       .T = options.T,
+                       .grad_accumulation = 0,
+                       .options = options.pass},
+                      ThisMachinesMemory());
   BenchTrainResult result;
+  result.planned_bytes = Learner::Plan(options.model, B, options.T, options.pass).arena_bytes();
+  ResetPeakMemory();
+  Bench bench(backend, options, options.pass);
   result.parameters = bench.table().parameters();
-  result.flops_per_step = TrainFlopsPerStep(options.model, B, options.T);
+  result.flops_per_step = TrainFlops(options.model, options.T).per_step(B * options.T);
   bench.WarmUp();
   result.peak_memory_bytes = PeakMemoryBytes();
-  const double peak_before = MeasureMatmulPeak(backend);
+  WithoutRecompute plain;
+  const std::unique_ptr<Rival> rival = MakeRival(options, result.planned_bytes, plain);
+  const double peak_seconds = std::clamp(options.seconds / 10, 0.03, 0.5);
+  const double peak_before = MeasureMatmulPeak(backend, options.pass.dtype, peak_seconds);
   if (timed != nullptr) timed->Reset();
   double seconds = 0;
   while (seconds < options.seconds || std::ssize(result.step_seconds) < options.steps) {
     result.step_seconds.push_back(bench.Step());
     seconds += result.step_seconds.back();
+    if (rival == nullptr) continue;
+    plain.step_seconds.push_back(rival->bench.Step());
+    seconds += plain.step_seconds.back();
   }
-  if (timed != nullptr) result.ops = timed->Times();
+  if (timed != nullptr) {
+    result.ops = timed->Times();
+    result.seconds_outside_ops = Sum(result.step_seconds);
+    for (const OpTime& op : result.ops) result.seconds_outside_ops -= op.seconds;
+  }
+  if (rival != nullptr) result.plain = plain;
   result.last_loss = bench.loss();
-  result.matmul_flops_per_second = std::max(peak_before, MeasureMatmulPeak(backend));
+  result.matmul_flops_per_second =
+      std::max(peak_before, MeasureMatmulPeak(backend, options.pass.dtype, peak_seconds));
   return result;
+}
+
+std::vector<int64_t> ParseBatches(const std::string& text, const std::string& flag) {
+  std::vector<int64_t> batches;
+  for (const std::string& part : Split(text, ',')) {
+    int64_t B = 0;
+    const auto [end, problem] = std::from_chars(part.data(), part.data() + part.size(), B);
+    if (problem != std::errc{} || end != part.data() + part.size() || B < 1 || B > 1 << 24) {
+      throw UsageError(fmt::format("{}: '{}' is no batch size", flag, part), {},
+                       fmt::format("for example {} 1,2,4,8", flag));
+    }
+    batches.push_back(B);
+  }
+  return batches;
 }
 
 }  // namespace folio

@@ -31,6 +31,8 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   commands.push_back(NewInspectDumpCommand());
   commands.push_back(NewBenchTrainCommand());
   commands.push_back(NewBenchMatmulCommand());
+  commands.push_back(NewBenchAttentionCommand());
+  commands.push_back(NewBenchOptimizerCommand());
   commands.push_back(NewBenchTokenizerCommand());
   commands.push_back(NewConfigShowCommand());
   commands.push_back(NewDoctorCommand());

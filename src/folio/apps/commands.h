@@ -7,7 +7,9 @@
 
 namespace folio {
 
+std::unique_ptr<Command> NewBenchAttentionCommand();
 std::unique_ptr<Command> NewBenchMatmulCommand();
+std::unique_ptr<Command> NewBenchOptimizerCommand();
 std::unique_ptr<Command> NewBenchTokenizerCommand();
 std::unique_ptr<Command> NewBenchTrainCommand();
 std::unique_ptr<Command> NewCompleteCommand();

@@ -11,10 +11,14 @@
 #include <vector>
 
 #include "folio/apps/commands.h"
+#include "folio/apps/compute_dtype.h"
+#include "folio/apps/matmul_rate.h"
 #include "folio/apps/version.h"
 #include "folio/base/memory.h"
 #include "folio/base/parallel.h"
+#include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
+#include "folio/train/precision.h"
 
 namespace folio {
 namespace {
@@ -85,6 +89,22 @@ struct Machine {
   }
 };
 
+// How fast matrices of one dtype are multiplied, measured for a moment.
+struct Product {
+  Dtype dtype;
+  double flops_per_second;
+};
+
+std::vector<Product> MeasureProducts() {
+  constexpr double kSeconds = 0.15;
+  const std::unique_ptr<Backend> backend = MakeCpuBackend();
+  std::vector<Product> products;
+  for (const Dtype dtype : DtypesNamed("both", *backend)) {
+    products.push_back({dtype, MeasureMatmulPeak(*backend, dtype, kSeconds)});
+  }
+  return products;
+}
+
 class DoctorCommand final : public Command {
  public:
   CommandInfo info() const override {
@@ -97,17 +117,27 @@ class DoctorCommand final : public Command {
 
   int Run(const Context& context) override {
     const Machine machine;
-    context.console.Result(context.console.json() ? Json(machine) : Text(machine));
+    const std::vector<Product> products = MeasureProducts();
+    context.console.Result(context.console.json() ? Json(machine, products)
+                                                  : Text(machine, products));
     return 0;
   }
 
  private:
-  static std::string Json(const Machine& m) {
+  static std::string Json(const Machine& m, const std::vector<Product>& products) {
+    nlohmann::ordered_json rates = nlohmann::ordered_json::array();
+    for (const Product& product : products) {
+      rates.push_back({{"dtype", TrainDtypeName(product.dtype)},
+                       {"unit", ProductUnit(product.dtype)},
+                       {"flops_per_second", product.flops_per_second}});
+    }
     const nlohmann::ordered_json json = {{"schema", 1},
                                          {"version", Version()},
                                          {"compiler", Compiler()},
                                          {"cpu", m.cpu},
                                          {"simd", m.simd},
+                                         {"simd_targets", SimdTargets()},
+                                         {"products", rates},
                                          {"processors", m.processors},
                                          {"threads", m.threads},
                                          {"memory_total_bytes", m.memory_total},
@@ -117,7 +147,7 @@ class DoctorCommand final : public Command {
     return json.dump(2) + "\n";
   }
 
-  static std::string Text(const Machine& m) {
+  static std::string Text(const Machine& m, const std::vector<Product>& products) {
     std::string text = fmt::format(
         "folio    {} ({})\n"
         "cpu      {}\n"
@@ -130,6 +160,11 @@ class DoctorCommand final : public Command {
         HumanBytes(static_cast<double>(m.memory_available)),
         HumanBytes(static_cast<double>(m.memory_total)),
         HumanBytes(static_cast<double>(m.disk_available)));
+    for (const Product& product : products) {
+      text += fmt::format("{}     products of matrices at {:.0f} GFLOP/s ({})\n",
+                          TrainDtypeName(product.dtype), product.flops_per_second / 1e9,
+                          ProductUnit(product.dtype));
+    }
     const std::vector<std::string> warnings = m.Warnings();
     for (const std::string& warning : warnings) text += fmt::format("warning  {}\n", warning);
     if (warnings.empty()) text += "all is well\n";

@@ -5,7 +5,6 @@
 #include "folio/apps/explain_input.h"
 #include "folio/apps/tokenizer_input.h"
 #include "folio/base/error.h"
-#include "folio/base/parallel.h"
 #include "folio/data/stories.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_trainer.h"
@@ -17,7 +16,7 @@ constexpr char kText[] = "Your journey starts with one step";
 
 // What a walk without a model runs on.
 std::unique_ptr<Backend> BackendOf(const ExplainInput& input) {
-  if (input.model.threads > 0) SetThreads(static_cast<int>(input.model.threads));
+  input.model.compute.Use();
   return MakeBackend(input.model.backend);
 }
 

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "folio/apps/commands.h"
+#include "folio/apps/compute_flags.h"
 #include "folio/apps/run_directory.h"
 #include "folio/apps/signals.h"
 #include "folio/apps/text_writer.h"
-#include "folio/base/parallel.h"
 #include "folio/model/checkpoint.h"
 
 namespace folio {
@@ -65,8 +65,7 @@ class GenerateCommand final : public Command {
     flags.Value(
         Field{"seed", &seed_, "of the choices; a random one if not given", 0, 9e15}.WithFlag(
             "--seed"));
-    flags.Value(
-        Field{"threads", &threads_, "processors to use; 0 for all", 0, 4096}.WithFlag("--threads"));
+    compute_.Add(flags);
     flags.Value(Field{"backend", &backend_, "what computes"}
                     .Choices({"cpu", "reference"})
                     .WithFlag("--backend"));
@@ -74,7 +73,7 @@ class GenerateCommand final : public Command {
 
   int Run(const Context& context) override {
     CatchSignals();
-    if (threads_ > 0) SetThreads(static_cast<int>(threads_));
+    compute_.Use();
     const std::filesystem::path dir = FindModelDir(model_);
     const auto weights = LoadModel(dir);
     const auto tokenizer = LoadTokenizer(dir.string());
@@ -132,7 +131,8 @@ class GenerateCommand final : public Command {
   }
 
   std::string model_, prompt_, backend_ = "cpu";
-  int64_t max_tokens_ = 256, n_ = 1, top_k_ = 0, threads_ = 0;
+  int64_t max_tokens_ = 256, n_ = 1, top_k_ = 0;
+  ComputeFlags compute_;
   std::optional<int64_t> seed_;
   double temperature_ = 1, top_p_ = 1;
   bool greedy_ = false;

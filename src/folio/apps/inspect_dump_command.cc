@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/apps/commands.h"
+#include "folio/apps/compute_flags.h"
 #include "folio/apps/dump.h"
 #include "folio/apps/run_directory.h"
-#include "folio/base/parallel.h"
 
 namespace folio {
 namespace {
@@ -36,7 +36,7 @@ class InspectDumpCommand final : public Command {
     flags.Value(Field{"out", &out_, "safetensors file to write"}.WithFlag("-o,--out"),
                 {.placeholder = "OUT", .required = true});
     flags.Value(Field{"backend", &options_.backend, "what computes"}.Choices({"cpu", "reference"}));
-    flags.Value(Field{"threads", &threads_, "processors to use; 0 for all", 0, 4096});
+    compute_.Add(flags);
     flags.Group("AdamW");
     flags.Value(Field{"adamw-steps", &options_.adamw_steps, "steps, one on each batch", 0, 1e9});
     flags.Value(Field{"lr", &options_.lr, "learning rate", 0, 1e3});
@@ -50,7 +50,7 @@ class InspectDumpCommand final : public Command {
   }
 
   int Run(const Context& context) override {
-    if (threads_ > 0) SetThreads(static_cast<int>(threads_));
+    compute_.Use();
     options_.model = FindModelDir(model_);
     options_.batch = batch_;
     options_.out = out_;
@@ -81,7 +81,7 @@ class InspectDumpCommand final : public Command {
   }
 
   std::string model_, batch_, out_;
-  int64_t threads_ = 0;
+  ComputeFlags compute_;
   DumpOptions options_;
 };
 

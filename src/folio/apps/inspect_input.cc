@@ -11,7 +11,6 @@
 #include "folio/apps/token_output.h"
 #include "folio/apps/tokenizer_input.h"
 #include "folio/base/error.h"
-#include "folio/base/parallel.h"
 #include "folio/explain/terminal_text.h"
 #include "folio/model/checkpoint.h"
 #include "folio/plot/token_strip.h"
@@ -82,8 +81,7 @@ void ModelFlags::Add(Flags& flags, bool required) {
   flags.Value(
       Field{"model", &model, "directory of a checkpoint or of a run"}.WithFlag("-m,--model"),
       {.placeholder = "DIR", .required = required});
-  flags.Value(
-      Field{"threads", &threads, "processors to use; 0 for all", 0, 4096}.WithFlag("--threads"));
+  compute.Add(flags);
   flags.Value(Field{"backend", &backend, "what computes"}
                   .Choices({"cpu", "reference"})
                   .WithFlag("--backend"));
@@ -99,7 +97,7 @@ const Tokenizer& OpenedModel::RequireTokenizer() const {
 }
 
 OpenedModel OpenModel(const ModelFlags& flags) {
-  if (flags.threads > 0) SetThreads(static_cast<int>(flags.threads));
+  flags.compute.Use();
   OpenedModel model;
   model.dir = FindModelDir(flags.model);
   model.weights = LoadModel(model.dir);

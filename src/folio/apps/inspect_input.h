@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "folio/apps/compute_flags.h"
 #include "folio/apps/console.h"
 #include "folio/apps/flags.h"
 #include "folio/backend/backend.h"
@@ -17,10 +18,10 @@ namespace folio {
 
 // What the commands that look into a trained model have in common.
 
-// The flags --model, --backend and --threads.
+// The flags --model, --backend, --threads and --simd.
 struct ModelFlags {
   std::string model, backend = "cpu";
-  int64_t threads = 0;
+  ComputeFlags compute;
 
   void Add(Flags& flags, bool required = true);
 };
@@ -36,8 +37,8 @@ struct OpenedModel {
   const Tokenizer& RequireTokenizer() const;
 };
 
-// Loads what the flags name: a checkpoint, or a run's best one. Takes --threads into effect. Throws
-// a kInput Error also where model and tokenizer do not fit.
+// Loads what the flags name: a checkpoint, or a run's best one. Takes --threads and --simd into
+// effect. Throws a kInput Error also where model and tokenizer do not fit.
 OpenedModel OpenModel(const ModelFlags& flags);
 
 // The flags --text, --file and --ids (each may be repeated), --special and --tail.

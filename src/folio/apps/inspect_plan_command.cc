@@ -4,38 +4,16 @@
 
 #include "folio/apps/commands.h"
 #include "folio/apps/model_settings.h"
+#include "folio/apps/plan_totals.h"
 #include "folio/apps/table.h"
 #include "folio/base/strings.h"
 #include "folio/train/learner.h"
+#include "folio/train/precision.h"
 
 namespace folio {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Bytes of the buffers that live from step to step, by kind, and what a step takes beside them.
-struct PlanTotals {
-  size_t weights = 0, gradients = 0, optimizer = 0;
-  size_t activations = 0;           // of the arena: buffers whose lives do not meet share memory
-  size_t activations_unshared = 0;  // all of them side by side
-};
-
-PlanTotals TotalsOf(const MemoryPlan& plan) {
-  PlanTotals totals;
-  for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
-    if (buffer.name == "weights") {
-      totals.weights += buffer.bytes;
-    } else if (buffer.name == "gradients") {
-      totals.gradients += buffer.bytes;
-    } else if (buffer.name.starts_with("adamw.")) {
-      totals.optimizer += buffer.bytes;
-    } else {
-      totals.activations_unshared += buffer.bytes;
-    }
-  }
-  totals.activations = plan.arena_bytes() - totals.weights - totals.gradients - totals.optimizer;
-  return totals;
-}
 
 class InspectPlanCommand final : public Command {
  public:
@@ -57,13 +35,17 @@ class InspectPlanCommand final : public Command {
     settings_.Read(context.sources);
     const RunConfig& config = settings_.config();
     const int64_t B = config.train.batch_size, T = settings_.Context();
-    const MemoryPlan plan = Learner::Plan(config.model, B, T, Dtype::kF32);
-    context.console.Result(context.console.json() ? AsJson(plan, B, T) : AsText(plan, B, T));
+    const PassOptions options =
+        PassOptionsOf(config.train, config.model, *MakeBackend(config.train.backend));
+    const MemoryPlan plan = Learner::Plan(config.model, B, T, options);
+    context.console.Result(context.console.json() ? AsJson(plan, B, T, options)
+                                                  : AsText(plan, B, T, options));
     return 0;
   }
 
  private:
-  static std::string AsText(const MemoryPlan& plan, int64_t B, int64_t T) {
+  static std::string AsText(const MemoryPlan& plan, int64_t B, int64_t T,
+                            const PassOptions& options) {
     std::vector<std::vector<std::string>> rows;
     for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
       const bool always = buffer.last_tick == MemoryPlan::kAlways;
@@ -73,22 +55,25 @@ class InspectPlanCommand final : public Command {
                       always ? "end" : fmt::format("{}", buffer.last_tick),
                       WithCommas(static_cast<int64_t>(buffer.offset))});
     }
-    const PlanTotals totals = TotalsOf(plan);
+    const PlanTotals totals(plan);
     std::string text =
         RenderTable({"buffer", "dtype", "shape", ">bytes", ">first", ">last", ">offset"}, rows);
     const auto line = [&](const char* name, size_t bytes) {
       text += fmt::format("{:<12} {:>9}\n", name, HumanBytes(static_cast<double>(bytes)));
     };
-    text += fmt::format("\nbatch        {} x {} tokens\n", B, T);
+    text += fmt::format("\nbatch        {} x {} tokens, {}{}\n", B, T,
+                        TrainDtypeName(options.dtype), options.recompute ? ", recomputed" : "");
     line("weights", totals.weights);
     line("gradients", totals.gradients);
     line("optimizer", totals.optimizer);
     line("activations", totals.activations);
+    line("  logits", totals.logits);
     line("peak", plan.arena_bytes());
     return text;
   }
 
-  static std::string AsJson(const MemoryPlan& plan, int64_t B, int64_t T) {
+  static std::string AsJson(const MemoryPlan& plan, int64_t B, int64_t T,
+                            const PassOptions& options) {
     Json buffers = Json::array();
     for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
       const bool always = buffer.last_tick == MemoryPlan::kAlways;
@@ -100,21 +85,25 @@ class InspectPlanCommand final : public Command {
                          {"last_tick", always ? Json(nullptr) : Json(buffer.last_tick)},
                          {"offset", buffer.offset}});
     }
-    const PlanTotals totals = TotalsOf(plan);
+    const PlanTotals totals(plan);
     const Json json = {{"schema", 1},
                        {"batch", B},
                        {"context", T},
+                       {"dtype", TrainDtypeName(options.dtype)},
+                       {"recompute", options.recompute},
                        {"peak_bytes", plan.arena_bytes()},
                        {"weights_bytes", totals.weights},
                        {"gradients_bytes", totals.gradients},
                        {"optimizer_bytes", totals.optimizer},
                        {"activations_bytes", totals.activations},
+                       {"logits_bytes", totals.logits},
                        {"activations_unshared_bytes", totals.activations_unshared},
                        {"buffers", buffers}};
     return json.dump(2) + "\n";
   }
 
-  ModelSettings settings_{std::vector<std::string>{"--batch", "--context"}};
+  ModelSettings settings_{
+      std::vector<std::string>{"--batch", "--context", "--dtype", "--recompute", "--backend"}};
 };
 
 }  // namespace

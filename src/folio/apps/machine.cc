@@ -9,6 +9,23 @@
 #include "folio/base/strings.h"
 
 namespace folio {
+namespace {
+
+// A figure "name: N kB" of a /proc file in bytes, 0 if it is not told.
+uint64_t ProcBytes(const char* path, const std::string& name) {
+  std::ifstream file(path);
+  for (std::string word; file >> word;) {
+    uint64_t kilobytes = 0;
+    if (word == name && file >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+}  // namespace
+
+MachineMemory ThisMachinesMemory() {
+  return {PhysicalMemoryBytes(), ProcBytes("/proc/meminfo", "MemAvailable:")};
+}
 
 void RequireMemory(const std::string& what, uint64_t bytes) {
   const uint64_t memory = PhysicalMemoryBytes();
@@ -21,12 +38,12 @@ void RequireMemory(const std::string& what, uint64_t bytes) {
 }
 
 uint64_t PeakMemoryBytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    uint64_t kilobytes = 0;
-    if (word == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
-  }
-  return 0;
+  return ProcBytes("/proc/self/status", "VmHWM:");
+}
+
+bool ResetPeakMemory() {
+  std::ofstream file("/proc/self/clear_refs");
+  return static_cast<bool>(file << "5" << std::flush);
 }
 
 }  // namespace folio

@@ -2,32 +2,59 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "folio/backend/backend.h"
 
 namespace folio {
 
-// One float32 matrix product: x (N,I) times weight (I,O).
+// The three products of a layer (N rows, weight (I,O)) in training, each 2 N I O multiplications
+// and additions.
+enum class MatmulKind {
+  kForward,         // x W
+  kInputGradient,   // d_out W^T
+  kWeightGradient,  // x^T d_out, added to d_W
+};
+inline constexpr MatmulKind kMatmulKinds[] = {MatmulKind::kForward, MatmulKind::kInputGradient,
+                                              MatmulKind::kWeightGradient};
+std::string_view MatmulKindName(MatmulKind kind);  // "x W"
+
 struct MatmulShape {
   int64_t N = 0, I = 0, O = 0;
 };
 
-struct MatmulRate {
+// One product. The weight is float32 whatever the dtype is: that of x, d_out, out and d_x.
+struct Matmul {
   MatmulShape shape;
-  double seconds = 0;           // median of the runs
-  double flops_per_second = 0;  // 2 N I O multiplications and additions in that time
+  MatmulKind kind = MatmulKind::kForward;
+  Dtype dtype = Dtype::kF32;
+
+  double flops() const;
 };
 
-// The large products that a machine is judged by.
-std::span<const MatmulShape> LargeMatmuls();
+struct MatmulRate {
+  Matmul product;          // with fewer rows than asked for on a slow backend
+  double seconds = 0;      // median of the runs
+  double seconds_min = 0;  // the fastest of them
 
-// Runs the product again and again on the same operands, for at least `seconds` and three times
-// after a first run that does not count; a backend so slow that a run would take a second gets
-// fewer rows.
-MatmulRate MeasureMatmul(Backend& backend, MatmulShape shape, double seconds = 0.3);
+  double flops_per_second() const { return product.flops() / seconds; }
+};
 
-// The highest rate over LargeMatmuls.
-double MeasureMatmulPeak(Backend& backend);
+// The layers of GPT-2 (124M) with 1024 rows, and its loss head with a chunk of 256.
+std::span<const MatmulShape> Gpt2Matmuls();
+// Those of a model of characters: C=128 with 12 x 64 rows, V=65, and one row alone.
+std::span<const MatmulShape> SmallMatmuls();
+
+// All three kinds of the products in all `dtypes`. Those of one shape take turns, run by run, so
+// that whatever else the machine does meets all of them: at least three rounds, and until each has
+// run for `seconds` on average.
+std::vector<MatmulRate> MeasureMatmuls(Backend& backend, std::span<const MatmulShape> shapes,
+                                       std::span<const Dtype> dtypes, double seconds);
+
+// The product peak of the machine as share and estimates mean it: the highest rate (median of its
+// runs) over forward products that grow as long as they fit into `seconds`; the first,
+// a small one, always does.
+double MeasureMatmulPeak(Backend& backend, Dtype dtype, double seconds = 0.5);
 
 }  // namespace folio

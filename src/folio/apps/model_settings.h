@@ -28,6 +28,8 @@ class ModelSettings {
   const RunConfig& config() const { return config_; }
   // The preset or the directory, or "settings".
   std::string name() const;
+  // Whether a preset or a directory says which model it is.
+  bool named() const { return !preset_.empty() || !model_.empty(); }
   // T: train.context, or n_positions where that is 0. Throws a kUsage Error beyond n_positions.
   int64_t Context() const;
 

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "folio/apps/commands.h"
+#include "folio/apps/compute_flags.h"
 #include "folio/apps/signals.h"
 #include "folio/apps/table.h"
 #include "folio/apps/tokenizer_input.h"
-#include "folio/base/parallel.h"
 #include "folio/base/strings.h"
 #include "folio/text/utf8.h"
 
@@ -55,12 +55,12 @@ class TokenizerCountCommand final : public Command {
     flags.Positionals("TEXT-FILE", &files_, "texts to count; - for standard input");
     AddTokenizerFlag(flags, &tokenizer_);
     AddSpecialFlag(flags, &special_);
-    flags.Value(Field{"threads", &threads_, "processors to use; 0 for all", 0, 4096});
+    compute_.Add(flags);
   }
 
   int Run(const Context& context) override {
     CatchSignals();
-    if (threads_ > 0) SetThreads(static_cast<int>(threads_));
+    compute_.Use();
     const auto tokenizer = OpenTokenizerFlag(tokenizer_);
     if (files_.empty()) files_ = {"-"};
     std::vector<TextCount> counts;
@@ -106,7 +106,7 @@ class TokenizerCountCommand final : public Command {
 
   std::vector<std::string> files_;
   std::string tokenizer_, special_ = "raise";
-  int64_t threads_ = 0;
+  ComputeFlags compute_;
 };
 
 }  // namespace

@@ -2,13 +2,13 @@
 #include <vector>
 
 #include "folio/apps/commands.h"
+#include "folio/apps/compute_flags.h"
 #include "folio/apps/explain_tokens.h"
 #include "folio/apps/jsonl.h"
 #include "folio/apps/signals.h"
 #include "folio/apps/token_output.h"
 #include "folio/apps/tokenizer_input.h"
 #include "folio/base/error.h"
-#include "folio/base/parallel.h"
 
 namespace folio {
 namespace {
@@ -48,14 +48,14 @@ class TokenizerEncodeCommand final : public Command {
         {"text", "u16", "u32", "bin"}));
     flags.Value(Field{"out", &out_, "file to write; - for standard output"},
                 {.placeholder = "FILE"});
-    flags.Value(Field{"threads", &threads_, "processors to use; 0 for all", 0, 4096});
+    compute_.Add(flags);
   }
 
   int Run(const Context& context) override {
     const bool json = context.console.json();
     CheckFlags(json);
     CatchSignals();
-    if (threads_ > 0) SetThreads(static_cast<int>(threads_));
+    compute_.Use();
     const auto tokenizer = OpenTokenizerFlag(tokenizer_);
     const IdFormat format = json ? IdFormat::kJson : IdFormatNamed(format_, *tokenizer);
     ByteInput input = texts_.empty() ? ByteInput(file_.empty() ? "-" : file_)
@@ -113,7 +113,7 @@ class TokenizerEncodeCommand final : public Command {
   std::string file_, tokenizer_, special_ = "raise", format_ = "text", out_;
   std::vector<std::string> texts_;
   bool jsonl_ = false, explain_ = false;
-  int64_t threads_ = 0;
+  ComputeFlags compute_;
 };
 
 }  // namespace

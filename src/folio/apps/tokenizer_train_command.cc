@@ -10,12 +10,12 @@
 
 #include "folio/apps/byte_streams.h"
 #include "folio/apps/commands.h"
+#include "folio/apps/compute_flags.h"
 #include "folio/apps/output_directory.h"
 #include "folio/apps/rate.h"
 #include "folio/apps/signals.h"
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
-#include "folio/base/parallel.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/text/bpe_tokenizer.h"
@@ -192,13 +192,13 @@ class TokenizerTrainCommand final : public Command {
     flags.Switch("--specials-first", &options_.specials_first,
                  "give special tokens the first ids, not the last");
     flags.Value(Field{"min-count", &options_.min_count, "least count of a pair that is merged", 1});
-    flags.Value(Field{"threads", &threads_, "processors to use; 0 for all", 0, 4096});
+    compute_.Add(flags);
     flags.Switch("--overwrite", &overwrite_, "replace the tokenizer that is there");
   }
 
   int Run(const Context& context) override {
     CatchSignals();
-    if (threads_ > 0) SetThreads(static_cast<int>(threads_));
+    compute_.Use();
     options_.pattern = *FindSplitPattern(pattern_);
     options_.specials = specials_.empty() ? std::vector<std::string>{} : Split(specials_, ',');
     CheckReplaceable(out_, "tokenizer", overwrite_, IsTokenizerFile);
@@ -259,7 +259,7 @@ class TokenizerTrainCommand final : public Command {
   std::vector<std::string> files_;
   std::string out_, pattern_ = "gpt2", specials_ = "<|endoftext|>";
   BpeTrainerOptions options_;
-  int64_t threads_ = 0;
+  ComputeFlags compute_;
   bool overwrite_ = false;
 };
 

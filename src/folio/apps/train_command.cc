@@ -5,6 +5,7 @@
 #include <string>
 
 #include "folio/apps/commands.h"
+#include "folio/apps/compute_flags.h"
 #include "folio/apps/data_tokenizer.h"
 #include "folio/apps/machine.h"
 #include "folio/apps/prepare_progress.h"
@@ -12,10 +13,11 @@
 #include "folio/apps/run_config.h"
 #include "folio/apps/run_directory.h"
 #include "folio/apps/signals.h"
+#include "folio/apps/train_preview.h"
 #include "folio/apps/train_report.h"
-#include "folio/base/parallel.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
+#include "folio/train/precision.h"
 #include "folio/train/trainer.h"
 
 namespace folio {
@@ -48,6 +50,7 @@ class TrainCommand final : public Command {
     flags.Switch("--resume", &resume_, "go on from the last checkpoint of the run");
     flags.Switch("--overwrite", &overwrite_, "replace the run that is there");
     flags.Switch("--dry-run", &dry_run_, "check everything, print the plan, and train nothing");
+    simd_.Add(flags);
     flags.Settings(&settings_, {"train", "data", "log"});
   }
 
@@ -55,21 +58,34 @@ class TrainCommand final : public Command {
     CatchSignals();
     const fs::path run = out_;
     ReadSettings(context, run);
-    if (config_.train.threads > 0) SetThreads(static_cast<int>(config_.train.threads));
+    UseThreads(config_.train.threads);
+    simd_.Use();
+    const auto backend = MakeBackend(config_.train.backend);
+    // A run goes on in the format it began with, wherever that is.
+    config_.train.dtype = TrainDtypeName(TrainDtype(config_.train, config_.model, *backend));
     std::optional<NewRun> new_run;
     if (!resume_ && !dry_run_) new_run.emplace(run, overwrite_);
     const Dataset data(DataDir(context, run), config_.model.vocab_size);
     const std::unique_ptr<Tokenizer> tokenizer = FitModelToData(data);
-    CheckPlan(context.console);
-    if (dry_run_) return 0;
+    TrainPreview preview(config_, *backend, ThisMachinesMemory());
+    if (settings_.layer("model.n_embd") == Layer::kBuiltIn) {
+      context.console.Note(
+          "this is GPT-2's size; --preset char-cpu is one that trains in a minute");
+    }
+    if (dry_run_) {
+      ShowDryRun(context.console, preview, data);
+      return 0;
+    }
+    const std::string plan = preview.Plan();
+    context.console.Note(plan.substr(0, plan.size() - 1));
     WriteFileAtomically(run / kRunConfigFile, settings_.ToToml());
 
-    const auto backend = MakeBackend(config_.train.backend);
     TrainReport report(context, config_, run, *backend, tokenizer.get());
     Trainer trainer(*backend, config_.model, config_.train, data, run, report.Hooks());
     if (resume_) trainer.Resume();
+    preview.Probe(data.val().size(), trainer.step());
     if (new_run) new_run->Begun();
-    report.Begin(trainer.step());
+    report.Begin(trainer.step(), preview);
     const TrainResult result = trainer.Run();
     DrawLossFigure(run);
     report.End(result);
@@ -152,32 +168,21 @@ class TrainCommand final : public Command {
     return tokenizer;
   }
 
-  // Says how large the run is, and refuses one that the machine cannot hold.
-  void CheckPlan(Console& console) const {
-    const MemoryPlan plan =
-        Learner::Plan(config_.model, config_.train.batch_size, config_.train.context, Dtype::kF32);
-    const ParamTable table(config_.model);
-    const int64_t tokens =
-        config_.train.batch_size * config_.train.grad_accumulation * config_.train.context;
-    const std::string text =
-        fmt::format("{} parameters, {} tokens a step, {} of memory, {} threads",
-                    HumanCount(static_cast<double>(table.parameters())), WithCommas(tokens),
-                    HumanBytes(static_cast<double>(plan.arena_bytes())), Threads());
-    RequireMemory("this run", plan.arena_bytes());
-    if (settings_.layer("model.n_embd") == Layer::kBuiltIn) {
-      console.Note("this is GPT-2's size; --preset char-cpu is one that trains in a minute");
+  void ShowDryRun(Console& console, TrainPreview& preview, const Dataset& data) const {
+    int64_t done = 0;
+    if (resume_ && fs::exists(fs::path(out_) / kMetricsFile)) {
+      for (const StepMetrics& m : ReadRunLog(out_)) done = m.step + (m.loss ? 1 : 0);
     }
-    if (dry_run_) {
-      console.Result(text + "\n");
-    } else {
-      console.Note(text);
-    }
+    preview.Probe(data.val().size(), done);
+    console.Result(console.json() ? preview.Event() + "\n"
+                                  : preview.Plan() + preview.Estimate() + "\n");
   }
 
   std::string data_, out_, preset_;
   bool resume_ = false, overwrite_ = false, dry_run_ = false;
   RunConfig config_;
   Settings settings_{config_.Fields()};
+  SimdFlag simd_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "folio/apps/machine.h"
 #include "folio/apps/run_directory.h"
 #include "folio/apps/signals.h"
 #include "folio/apps/text_writer.h"
@@ -54,7 +55,11 @@ TrainerHooks TrainReport::Hooks() {
   return hooks;
 }
 
-void TrainReport::Begin(int64_t first_step) {
+void TrainReport::Begin(int64_t first_step, const TrainPreview& preview) {
+  flops_per_token_ = preview.work().flops_per_token;
+  product_flops_per_second_ = preview.speed().product_flops_per_second;
+  console_.Note(preview.Estimate());
+  Event(preview.Event());
   if (first_step > 0) console_.Note(fmt::format("going on after step {}", first_step));
   if (!config_.log.tensorboard) return;
   tensorboard_.emplace(run_ / kTensorBoardDir);
@@ -83,9 +88,11 @@ void TrainReport::Step(const StepMetrics& m) {
   mean_loss_ = kMemory * mean_loss_ + (1 - kMemory) * *m.loss;
   mean_weight_ = kMemory * mean_weight_ + (1 - kMemory);
   const int64_t done = m.step + 1;
-  rate_.Add(1, static_cast<double>(config_.train.batch_size * config_.train.grad_accumulation *
-                                   config_.train.context) /
-                   *m.tokens_per_second);
+  const double tokens = static_cast<double>(
+      config_.train.batch_size * config_.train.grad_accumulation * config_.train.context);
+  rate_.Add(1, tokens / *m.tokens_per_second);
+  trained_tokens_ += tokens;
+  trained_seconds_ += tokens / *m.tokens_per_second;
   const bool milestone = done % config_.log.every == 0 || done == config_.train.max_steps;
   if (!progress_.Due(milestone)) return;
   const double eta = rate_.Eta(static_cast<double>(config_.train.max_steps - done));
@@ -99,6 +106,9 @@ void TrainReport::Step(const StepMetrics& m) {
   }
   state.fields.push_back({"tok_s", fmt::format("{:.0f}", *m.tokens_per_second),
                           fmt::format("{} tok/s", HumanCount(*m.tokens_per_second))});
+  const double share = ShareOfPeak(*m.tokens_per_second);
+  state.fields.push_back(
+      {"peak_share", fmt::format("{:.3f}", share), fmt::format("{:.0f}% of peak", share * 100)});
   if (rate_.known()) {
     state.fields.push_back(
         {"eta_s", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))});
@@ -106,6 +116,9 @@ void TrainReport::Step(const StepMetrics& m) {
   state.fields.push_back({"lr", fmt::format("{:.3e}", *m.lr), fmt::format("lr {:.2e}", *m.lr)});
   state.fields.push_back(
       {"grad_norm", fmt::format("{:.4f}", *m.grad_norm), fmt::format("|g| {:.2f}", *m.grad_norm)});
+  state.fields.push_back({"model_flops_per_second",
+                          fmt::format("{:.4g}", *m.tokens_per_second * flops_per_token_),
+                          {}});
   progress_.Show(state, milestone);
 }
 
@@ -166,7 +179,14 @@ void TrainReport::End(const TrainResult& result) {
               {"tokens", result.tokens},
               {"seconds", result.seconds},
               {"stopped", result.stopped},
+              {"peak_memory_bytes", PeakMemoryBytes()},
               {"run", model}};
+    if (trained_seconds_ > 0) {
+      const double speed = trained_tokens_ / trained_seconds_;
+      done["tokens_per_second"] = speed;
+      done["model_flops_per_second"] = speed * flops_per_token_;
+      done["peak_share"] = ShareOfPeak(speed);
+    }
     if (result.evaluation) {
       done["train_eval_loss"] = result.evaluation->train_loss;
       done["val_loss"] = result.evaluation->val_loss;
@@ -181,6 +201,12 @@ void TrainReport::End(const TrainResult& result) {
   std::string text =
       fmt::format("{} {} steps, {} tokens in {}\n", result.stopped ? "stopped after" : "trained",
                   result.step, WithCommas(result.tokens), HumanSeconds(result.seconds));
+  if (trained_seconds_ > 0) {
+    const double speed = trained_tokens_ / trained_seconds_;
+    text += fmt::format("{} tokens/s in training, {:.0f}% of the product rate; peak memory {}\n",
+                        WithCommas(static_cast<int64_t>(speed)), ShareOfPeak(speed) * 100,
+                        HumanBytes(static_cast<double>(PeakMemoryBytes())));
+  }
   if (result.evaluation) {
     text += fmt::format("held-out loss {:.4f} (training {:.4f})\n", result.evaluation->val_loss,
                         result.evaluation->train_loss);

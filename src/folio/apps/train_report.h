@@ -9,6 +9,7 @@
 #include "folio/apps/progress.h"
 #include "folio/apps/rate.h"
 #include "folio/apps/run_config.h"
+#include "folio/apps/train_preview.h"
 #include "folio/infer/generator.h"
 #include "folio/text/tokenizer.h"
 #include "folio/train/tensorboard.h"
@@ -27,8 +28,8 @@ class TrainReport {
   // Hooks that call this object and stop the trainer when the user asks.
   TrainerHooks Hooks();
 
-  // The run has trained `first_step` steps before.
-  void Begin(int64_t first_step);
+  // The run has trained `first_step` steps before; `preview` has probed the machine.
+  void Begin(int64_t first_step, const TrainPreview& preview);
   void End(const TrainResult& result);
 
  private:
@@ -37,6 +38,10 @@ class TrainReport {
   void Sample(int64_t step, const GptWeights& weights);
   void Event(const std::string& json_line);
   void Record(const StepMetrics& metrics);
+  // Of the model's arithmetic at this speed, by the measured product rate.
+  double ShareOfPeak(double tokens_per_second) const {
+    return tokens_per_second * flops_per_token_ / product_flops_per_second_;
+  }
 
   Console& console_;
   const RunConfig& config_;
@@ -46,6 +51,8 @@ class TrainReport {
   std::optional<TensorBoardWriter> tensorboard_;
   Progress progress_;
   RateMeter rate_;
+  double flops_per_token_ = 0, product_flops_per_second_ = 0;
+  double trained_tokens_ = 0, trained_seconds_ = 0;  // in this process, without evaluations
   double mean_loss_ = 0, mean_weight_ = 0;
   std::optional<double> val_loss_;
   int64_t val_step_ = 0;

@@ -5,72 +5,127 @@
 #include <algorithm>
 
 namespace folio {
-namespace {
 
 // The order of operations. Forward: the embedding is tick 0, block l takes kBlockTicks ticks from
-// 1 + l * kBlockTicks, the head follows. Backward: the same, mirrored.
-constexpr int64_t kBlockTicks = 8;
+// 1 + l * kBlockTicks, the head with its own backward follows. Backward: the same, mirrored, and
+// begins one tick after the head.
+struct ActivationPlan::Outline {
+  static constexpr int64_t kBlockTicks = 8;
 
-}  // namespace
+  const GptConfig& config;
+  int64_t B, T;
+  PassKind kind;
+  PassOptions options;
+  MemoryPlan& memory;
 
-int64_t LossChunkRows(int64_t N, int64_t V) {
-  constexpr int64_t kMinRows = 256, kElements = int64_t{1} << 22;
-  return std::min(N, std::max(kMinRows, kElements / V / 64 * 64));
+  int64_t N() const { return B * T; }
+  Dtype number() const { return options.number(); }
+  Dtype half() const { return options.dtype; }
+  bool training() const { return kind == PassKind::kTraining; }
+  // Whether the backward makes these again.
+  bool again() const { return training() && options.recompute; }
+  bool norms_again() const { return again() && config.pre_norm(); }
+  // Whether sublayers get rounded copies of their inputs.
+  bool rounded_inputs() const { return half() != number() && !config.pre_norm(); }
+
+  int64_t head() const { return 1 + config.n_layer * kBlockTicks; }
+  int64_t mirrored(int64_t tick) const { return 2 * head() + 1 - tick; }
+  int64_t end() const { return mirrored(0); }
+
+  // A buffer written at tick `first` and read by the forward up to `last`.
+  MemoryPlan::Id Add(std::string name, Dtype dtype, Shape shape, int64_t first,
+                     int64_t last) const {
+    return memory.Add(std::move(name), dtype, shape, first, last);
+  }
+  // One that the backward of the operation at tick `reader` reads too.
+  MemoryPlan::Id Keep(std::string name, Dtype dtype, Shape shape, int64_t first, int64_t last,
+                      int64_t reader) const {
+    return Add(std::move(name), dtype, shape, first,
+               training() ? std::max(last, mirrored(reader)) : last);
+  }
+};
+
+int64_t LossChunkRows(int64_t N, int64_t V, Dtype dtype) {
+  // A chunk of bfloat16 rounds and packs the head's whole matrix anew, as dear as about 100 rows of
+  // its product; one of float32 reads the matrix as it is.
+  const int64_t min_rows = dtype == Dtype::kBF16 ? 512 : 256;
+  constexpr int64_t kElements = int64_t{1} << 22;
+  return std::min(N, std::max(min_rows, kElements / V / 64 * 64));
 }
 
 ActivationPlan::ActivationPlan(const GptConfig& config, int64_t B, int64_t T, PassKind kind,
-                               Dtype dtype, MemoryPlan& memory) {
-  const int64_t N = B * T, C = config.n_embd, F = config.inner(), L = config.n_layer;
-  const int64_t V = config.vocab_size;
-  const bool training = kind == PassKind::kTraining;
-  const int64_t head = 1 + L * kBlockTicks;
-  const int64_t end = 2 * head;
-  const auto mirrored = [&](int64_t tick) { return end - tick; };
-  // A buffer written at tick `first` and read by the forward up to `last`. If the backward of the
-  // operation at tick `reader` reads it too, it lives until then when training.
-  const auto add = [&](std::string name, Shape shape, int64_t first, int64_t last, int64_t reader) {
-    return memory.Add(std::move(name), dtype, shape, first,
-                      training ? std::max(last, mirrored(reader)) : last);
-  };
+                               const PassOptions& options, MemoryPlan& memory) {
+  const Outline outline{config, B, T, kind, options, memory};
+  const Shape stream = {B * T, config.n_embd};
+  embedded_ = outline.Keep("embedded", outline.number(), stream, 0, 1 + Outline::kBlockTicks, 1);
+  branch_ = outline.Add("branch", outline.half(), stream, 1, outline.head() - 1);
+  for (int64_t l = 0; l < config.n_layer; ++l) AddBlock(outline, l);
+  AddHead(outline);
+  if (outline.training()) AddGradients(outline);
+}
 
-  embedded_ = add("embedded", {N, C}, 0, 1 + kBlockTicks, 1);
-  branch_ = memory.Add("branch", dtype, {N, C}, 1, head - 1);
-  for (int64_t l = 0; l < L; ++l) {
-    const int64_t t = 1 + l * kBlockTicks;
-    const auto name = [&](const char* part) { return fmt::format("h.{}.{}", l, part); };
-    BlockIds ids{};
-    // Ticks of a pre-norm block: 0 ln_1, 1 c_attn, 2 attention, 3 c_proj + residual, 4 ln_2, 5
-    // c_fc, 6 activation, 7 c_proj + residual. A post-norm block needs the same buffers no longer
-    // than this, except its norms, which are the stream itself.
-    const bool pre = config.pre_norm();
-    ids.norm_1 = {add(name("norm_1"), {N, C}, t, pre ? t + 1 : t + 7, t),
-                  add(name("norm_1.mean"), {N}, t, t + 4, t),
-                  add(name("norm_1.rstd"), {N}, t, t + 4, t)};
-    ids.qkv = kind == PassKind::kDecode ? memory.Add(name("qkv"), dtype, {N, 3 * C})
-                                        : add(name("qkv"), {N, 3 * C}, t + 1, t + 2, t + 1);
-    ids.lse = add(name("lse"), {B, config.n_head, T}, t + 2, t + 2, t + 2);
-    ids.attn = add(name("attn"), {N, C}, t + 2, t + 3, t + 2);
-    ids.sum_1 = add(name("sum_1"), {N, C}, t + 3, t + 7, t + 3);
-    ids.norm_2 = {add(name("norm_2"), {N, C}, t + 4, pre ? t + 5 : t + 7 + kBlockTicks, t + 4),
-                  add(name("norm_2.mean"), {N}, t + 4, t + 7, t + 4),
-                  add(name("norm_2.rstd"), {N}, t + 4, t + 7, t + 4)};
-    ids.fc = add(name("fc"), {N, F}, t + 5, t + 6, t + 5);
-    ids.act = add(name("act"), {N, F}, t + 6, t + 7, t + 6);
-    ids.sum_2 = add(name("sum_2"), {N, C}, t + 7, t + 7 + kBlockTicks, t + 7);
-    blocks_.push_back(ids);
+void ActivationPlan::AddBlock(const Outline& o, int64_t layer) {
+  const int64_t N = o.N(), C = o.config.n_embd, F = o.config.inner();
+  const int64_t t = 1 + layer * Outline::kBlockTicks;
+  const auto name = [&](const char* part) { return fmt::format("h.{}.{}", layer, part); };
+  const auto keep = [&](const char* part, Dtype dtype, Shape shape, int64_t first, int64_t last) {
+    return o.Keep(name(part), dtype, shape, t + first, t + last, t + first);
+  };
+  // Ticks of a pre-norm block: 0 ln_1, 1 c_attn, 2 attention, 3 c_proj + residual, 4 ln_2, 5 c_fc,
+  // 6 activation, 7 c_proj + residual. A post-norm block needs the same buffers no longer than
+  // this, except its norms, which are the stream itself.
+  const bool pre = o.config.pre_norm();
+  const auto norm_out = [&](const char* part, int64_t first, int64_t last) {
+    if (!o.norms_again()) return keep(part, pre ? o.half() : o.number(), {N, C}, first, last);
+    return o.Add(name(part), o.half(), {N, C}, t + first, t + last);
+  };
+  const Dtype half = o.half(), number = o.number();
+  BlockIds ids{};
+  ids.norm_1 = {norm_out("norm_1", 0, pre ? 1 : 7), keep("norm_1.mean", number, {N}, 0, 4),
+                keep("norm_1.rstd", number, {N}, 0, 4)};
+  ids.qkv = o.kind == PassKind::kDecode ? o.memory.Add(name("qkv"), half, {N, 3 * C})
+                                        : keep("qkv", half, {N, 3 * C}, 1, 2);
+  ids.lse = keep("lse", number, {o.B, o.config.n_head, o.T}, 2, 2);
+  ids.attn = keep("attn", half, {N, C}, 2, 3);
+  ids.sum_1 = keep("sum_1", number, {N, C}, 3, 7);
+  ids.norm_2 = {norm_out("norm_2", 4, pre ? 5 : 7 + Outline::kBlockTicks),
+                keep("norm_2.mean", number, {N}, 4, 7), keep("norm_2.rstd", number, {N}, 4, 7)};
+  ids.fc = keep("fc", half, {N, F}, 5, 6);
+  ids.act =
+      o.again() ? o.Add(name("act"), half, {N, F}, t + 6, t + 7) : keep("act", half, {N, F}, 6, 7);
+  ids.sum_2 = keep("sum_2", number, {N, C}, 7, 7 + Outline::kBlockTicks);
+  blocks_.push_back(ids);
+}
+
+void ActivationPlan::AddHead(const Outline& o) {
+  const int64_t N = o.N(), C = o.config.n_embd, V = o.config.vocab_size, head = o.head();
+  const Dtype number = o.number();
+  // What outlives the pass is for who ran it: losses, and the rows that logits are made of.
+  norm_f_ = {o.memory.Add("norm_f", o.half(), {N, C}, head),
+             o.Keep("norm_f.mean", number, {N}, head, head, head),
+             o.Keep("norm_f.rstd", number, {N}, head, head, head)};
+  const int64_t rows = o.kind == PassKind::kDecode ? 1 : LossChunkRows(N, V, o.half());
+  logits_ = o.Add("logits", number, {rows, V}, head, head);
+  losses_ = o.memory.Add("losses", number, {N}, head);
+  loss_lse_ = o.Add("losses.lse", number, {N}, head, head);
+  d_logits_ = logits_;
+  if (o.training() && o.half() != number) {
+    d_logits_ = o.Add("d_logits", o.half(), {rows, V}, head, head);
   }
-  norm_f_ = {add("norm_f", {N, C}, head, head, head), add("norm_f.mean", {N}, head, head, head),
-             add("norm_f.rstd", {N}, head, head, head)};
-  logits_ = memory.Add("logits", dtype, {kind == PassKind::kDecode ? 1 : LossChunkRows(N, V), V},
-                       head, mirrored(head));
-  losses_ = memory.Add("losses", dtype, {N}, head, mirrored(head));
-  loss_lse_ = memory.Add("losses.lse", dtype, {N}, head, mirrored(head));
-  if (training) {
-    d_stream_ = memory.Add("d_stream", dtype, {N, C}, mirrored(head), end);
-    d_branch_ = memory.Add("d_branch", dtype, {N, C}, mirrored(head), end);
-    d_wide_ = memory.Add("d_wide", dtype, {N, std::max(3 * C, F)}, mirrored(head), end);
-    d_attn_ = memory.Add("d_attn", dtype, {N, C}, mirrored(head), end);
+}
+
+void ActivationPlan::AddGradients(const Outline& o) {
+  const int64_t N = o.N(), C = o.config.n_embd, F = o.config.inner();
+  const int64_t first = o.mirrored(o.head());
+  const Dtype half = o.half();
+  d_stream_ = o.Add("d_stream", o.number(), {N, C}, first, o.end());
+  d_branch_ = o.Add("d_branch", half, {N, C}, o.head(), o.end());
+  d_wide_ = o.Add("d_wide", half, {N, std::max(3 * C, F)}, first, o.end());
+  d_attn_ = o.Add("d_attn", half, {N, C}, first, o.end());
+  if (o.norms_again() || o.rounded_inputs()) {
+    input_ = o.Add("input", half, {N, C}, first, o.end());
   }
+  if (o.again()) act_ = o.Add("act", half, {N, F}, first, o.end());
 }
 
 GptActivations ActivationPlan::Activations(const MemoryPlan& memory, const Arena& arena) const {
@@ -101,11 +156,17 @@ GptActivations ActivationPlan::Activations(const MemoryPlan& memory, const Arena
 }
 
 GptGradients ActivationPlan::Gradients(const MemoryPlan& memory, const Arena& arena) const {
-  FOLIO_CHECK(d_stream_ >= 0, "a forward pass has no gradients");
-  return {.d_stream = arena.Get(memory, d_stream_),
-          .d_branch = arena.Get(memory, d_branch_),
-          .d_wide = arena.Get(memory, d_wide_),
-          .d_attn = arena.Get(memory, d_attn_)};
+  FOLIO_CHECK(d_stream_ != kNone, "a forward pass has no gradients");
+  const auto get = [&](MemoryPlan::Id id) {
+    return id == kNone ? Tensor() : arena.Get(memory, id);
+  };
+  return {.d_stream = get(d_stream_),
+          .d_branch = get(d_branch_),
+          .d_wide = get(d_wide_),
+          .d_attn = get(d_attn_),
+          .d_logits = get(d_logits_),
+          .input = get(input_),
+          .act = get(act_)};
 }
 
 }  // namespace folio

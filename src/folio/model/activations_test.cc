@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
+#include <cstring>
 #include <map>
 #include <memory>
 
@@ -30,7 +30,7 @@ MemoryPlan Apart(const MemoryPlan& plan) {
   return apart;
 }
 
-// Runs on the reference backend and notes when each buffer of an arena is used.
+// Checks the operands of each operation and notes when each buffer of an arena is used.
 class Watch final : public GenericBackend<Watch> {
  public:
   struct Life {
@@ -45,7 +45,8 @@ class Watch final : public GenericBackend<Watch> {
   }
   std::string name() const override { return "watch"; }
   std::string description() const override { return "watch"; }
-  bool Supports(Dtype dtype) const override { return reference_->Supports(dtype); }
+  bool Supports(Dtype) const override { return true; }
+  Dtype PreferredDtype() const override { return Dtype::kF32; }
   const std::vector<Life>& lives() const { return lives_; }
 
   template <class Op>
@@ -58,11 +59,10 @@ class Watch final : public GenericBackend<Watch> {
       life.last = operations_;
     }
     ++operations_;
-    reference_->Run(op);
+    op.Check();
   }
 
  private:
-  std::unique_ptr<Backend> reference_ = MakeReferenceBackend();
   std::map<const std::byte*, size_t> begins_;  // of the buffers
   const std::byte* end_ = nullptr;             // of the arena
   std::vector<Life> lives_;
@@ -74,12 +74,15 @@ struct Case {
   int64_t layers;
   int64_t inner;  // narrow and wide change which buffers are packed first
   PassKind kind;
+  PassOptions options;
 };
 
 std::string Name(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
   return c.norm + "_L" + std::to_string(c.layers) + "_F" + std::to_string(c.inner) +
-         (c.kind == PassKind::kTraining ? "_training" : "_forward");
+         (c.kind == PassKind::kTraining ? "_training" : "_forward") +
+         (c.options.dtype == Dtype::kBF16 ? "_bf16" : "") +
+         (c.options.recompute ? "_recompute" : "");
 }
 
 std::vector<Case> Cases() {
@@ -87,8 +90,11 @@ std::vector<Case> Cases() {
   for (const char* norm : {"pre", "post"}) {
     for (int64_t layers : {1, 2, 3, 4}) {
       for (int64_t inner : {1, 8, 41}) {
-        for (PassKind kind : {PassKind::kForward, PassKind::kTraining}) {
-          cases.push_back({norm, layers, inner, kind});
+        for (const Dtype dtype : {Dtype::kF64, Dtype::kBF16}) {
+          cases.push_back({norm, layers, inner, PassKind::kForward, {.dtype = dtype}});
+          for (const bool recompute : {false, true}) {
+            cases.push_back({norm, layers, inner, PassKind::kTraining, {dtype, recompute}});
+          }
         }
       }
     }
@@ -105,16 +111,17 @@ class PlannedPass : public testing::TestWithParam<Case> {
     config_.n_layer = GetParam().layers;
     config_.n_inner = GetParam().inner;
     if (training()) config_.embd_pdrop = config_.attn_pdrop = config_.resid_pdrop = 0.3;
-    weights_ = std::make_unique<GptWeights>(config_, Dtype::kF64);
-    grads_ = std::make_unique<GptWeights>(config_, Dtype::kF64);
+    weights_ = std::make_unique<GptWeights>(config_, options().number());
+    grads_ = std::make_unique<GptWeights>(config_, options().number());
     Scatter(*weights_, 1);
     ids_ = RandomTokens(N, config_.vocab_size, 2);
     targets_ = RandomTokens(N, config_.vocab_size, 3);
     activations_ =
-        std::make_unique<ActivationPlan>(config_, B, T, GetParam().kind, Dtype::kF64, packed_);
+        std::make_unique<ActivationPlan>(config_, B, T, GetParam().kind, options(), packed_);
     packed_.Place();
     apart_ = Apart(packed_);
   }
+  const PassOptions& options() const { return GetParam().options; }
   bool training() const { return GetParam().kind == PassKind::kTraining; }
 
   // The operations of a pass on memory of the test's own. Returns the losses.
@@ -142,7 +149,7 @@ class PlannedPass : public testing::TestWithParam<Case> {
     } else {
       const GptGradients grads = activations_->Gradients(memory, arena);
       const GptParams& d = grads_->params();
-      HeadForwardBackward(pass, p, acts, targets, kScale, d, grads.d_branch);
+      HeadForwardBackward(pass, p, acts, targets, kScale, d, grads);
       NormBackward(pass, p.ln_f, input(L), acts.norm_f, grads.d_branch, d.ln_f, grads.d_stream,
                    false);
       for (size_t l = L; l-- > 0;) {
@@ -155,8 +162,13 @@ class PlannedPass : public testing::TestWithParam<Case> {
       backend.Run(
           EmbeddingBackward{.ids = ids, .d_out = grads.d_stream, .d_wte = d.wte, .d_wpe = d.wpe});
     }
-    const auto losses = Elements<double>(acts.losses);
-    return {losses.begin(), losses.end()};
+    return Values(acts.losses);
+  }
+
+  // The numbers of a tensor of F32 or F64.
+  static std::vector<double> Values(const Tensor& x) {
+    if (x.dtype() == Dtype::kF64) return {x.data<double>(), x.data<double>() + x.count()};
+    return {x.data<float>(), x.data<float>() + x.count()};
   }
 
   static constexpr double kScale = 0.3;
@@ -197,17 +209,16 @@ TEST_P(PlannedPass, SharedMemoryAndStaleContentsChangeNothing) {
   const Arena arena(apart_);
   for (const MemoryPlan::Buffer& buffer : apart_.buffers()) {
     const Tensor x = arena.Get(apart_, static_cast<int>(&buffer - apart_.buffers().data()));
-    for (double& value : Elements<double>(x)) value = std::numeric_limits<double>::quiet_NaN();
+    std::memset(x.raw(), 0xFF, x.bytes());  // all of them NaN, in any dtype
   }
   const std::vector<double> losses = RunOn(*backend, apart_, arena);
   for (double loss : losses) ASSERT_TRUE(std::isfinite(loss));
 
-  GptWeights grads(config_, Dtype::kF64);
-  GptPass pass(*backend, config_, B, T, GetParam().kind, Dtype::kF64);
+  const GptWeights grads(config_, options().number());
+  GptPass pass(*backend, config_, B, T, GetParam().kind, options());
   for (const bool first : {true, false}) {  // other tokens first, so that something stale is there
     const std::vector<int32_t> ids = first ? RandomTokens(N, config_.vocab_size, 7) : ids_;
-    const auto gradient = Elements<double>(grads.flat());
-    std::fill(gradient.begin(), gradient.end(), 0.0);
+    std::memset(grads.flat().raw(), 0, grads.flat().bytes());
     pass.Forward(weights_->params(), ids, dropout_);
     if (training()) {
       pass.LossAndBackward(weights_->params(), targets_, kScale, grads.params());
@@ -215,10 +226,8 @@ TEST_P(PlannedPass, SharedMemoryAndStaleContentsChangeNothing) {
       pass.Loss(weights_->params(), targets_);
     }
   }
-  const auto found = Elements<double>(pass.losses());
-  EXPECT_EQ(std::vector<double>(found.begin(), found.end()), losses);
-  const auto expected = Elements<double>(grads_->flat());
-  const auto gradient = Elements<double>(grads.flat());
+  EXPECT_EQ(Values(pass.losses()), losses);
+  const std::vector<double> expected = Values(grads_->flat()), gradient = Values(grads.flat());
   for (size_t i = 0; i < gradient.size(); ++i) ASSERT_EQ(gradient[i], expected[i]) << i;
 }
 
@@ -227,9 +236,7 @@ INSTANTIATE_TEST_SUITE_P(Configs, PlannedPass, testing::ValuesIn(Cases()), Name)
 TEST(ActivationPlan, AForwardPassNeedsLessThanATrainingStep) {
   GptConfig config = TinyConfig();
   config.n_layer = 8;
-  const auto bytes = [&](PassKind kind) {
-    return GptPass::Plan(config, 2, 5, kind, Dtype::kF32).arena_bytes();
-  };
+  const auto bytes = [&](PassKind kind) { return GptPass::Plan(config, 2, 5, kind).arena_bytes(); };
   EXPECT_LT(bytes(PassKind::kForward) * 2, bytes(PassKind::kTraining));
   // Without a backward, depth costs nothing.
   const size_t eight = bytes(PassKind::kForward);
@@ -241,7 +248,7 @@ TEST(ActivationPlan, NoLayerHoldsAnArrayOfAllPairsOfPositions) {
   GptConfig config;
   config.n_layer = 1;
   const int64_t B = 2, T = 1024;
-  const MemoryPlan plan = GptPass::Plan(config, B, T, PassKind::kTraining, Dtype::kF32);
+  const MemoryPlan plan = GptPass::Plan(config, B, T, PassKind::kTraining);
   for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
     if (buffer.name == "logits") continue;
     EXPECT_LT(buffer.shape.count(), B * config.n_head * T * T) << buffer.name;
@@ -253,9 +260,80 @@ TEST(ActivationPlan, RefusesWhatNoMachineHolds) {
   config.n_embd = 1 << 30;
   config.n_inner = 1 << 30;
   MemoryPlan memory;
-  EXPECT_THROW(ActivationPlan(config, int64_t{1} << 24, int64_t{1} << 24, PassKind::kTraining,
-                              Dtype::kF32, memory),
-               std::exception);
+  EXPECT_THROW(
+      ActivationPlan(config, int64_t{1} << 24, int64_t{1} << 24, PassKind::kTraining, {}, memory),
+      std::exception);
+}
+
+TEST(ActivationPlan, Bf16HalvesWhatIsMarkedHalfAndNothingElse) {
+  for (const char* norm : {"pre", "post"}) {
+    GptConfig config = TinyConfig();
+    config.norm_position = norm;
+    const MemoryPlan wide = GptPass::Plan(config, 2, 5, PassKind::kTraining);
+    const MemoryPlan half =
+        GptPass::Plan(config, 2, 5, PassKind::kTraining, {.dtype = Dtype::kBF16});
+    const auto dtype_of = [](const MemoryPlan& plan, const std::string& name) {
+      for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
+        if (buffer.name == name) return std::string(DtypeName(buffer.dtype));
+      }
+      return std::string("none");
+    };
+    for (const char* name : {"h.1.qkv", "h.1.attn", "h.1.fc", "h.1.act", "branch", "norm_f",
+                             "d_branch", "d_wide", "d_attn"}) {
+      EXPECT_EQ(dtype_of(half, name), "BF16") << name;
+      EXPECT_EQ(dtype_of(wide, name), "F32") << name;
+    }
+    for (const char* name : {"embedded", "h.1.sum_1", "h.1.sum_2", "h.1.lse", "h.1.norm_1.mean",
+                             "h.1.norm_2.rstd", "norm_f.rstd", "logits", "losses", "d_stream"}) {
+      EXPECT_EQ(dtype_of(half, name), "F32") << name;
+    }
+    // A post-norm block's LayerNorms are its stream.
+    EXPECT_EQ(dtype_of(half, "h.1.norm_1"), config.pre_norm() ? "BF16" : "F32");
+    EXPECT_EQ(dtype_of(half, "h.1.norm_2"), config.pre_norm() ? "BF16" : "F32");
+    EXPECT_EQ(dtype_of(half, "d_logits"), "BF16");
+    EXPECT_EQ(dtype_of(wide, "d_logits"), "none");  // the logits' own memory
+  }
+}
+
+// Bytes of a training pass per token and layer, where all is large beside padding.
+double BytesPerTokenAndLayer(GptConfig config, const PassOptions& options) {
+  constexpr int64_t B = 1, T = 64, kMore = 8;
+  config.n_positions = T;
+  const auto bytes = [&](int64_t layers) {
+    config.n_layer = layers;
+    return static_cast<double>(
+        GptPass::Plan(config, B, T, PassKind::kTraining, options).arena_bytes());
+  };
+  return (bytes(4 + kMore) - bytes(4)) / (B * T * kMore);
+}
+
+TEST(ActivationPlan, KeepsWhatTheBackwardNeedsOfEachLayerAndNoMore) {
+  GptConfig config;
+  config.n_embd = 256, config.n_head = 4;
+  const double C = 256, small = 5 * 4.0 + 4 * 4.0;  // statistics of two norms, lse of four heads
+  const auto expect = [&](const PassOptions& options, double half_channels) {
+    const double half = options.dtype == Dtype::kBF16 ? 2 : 4;
+    const double expected = C * (half * half_channels + 2 * 4.0) + small;
+    EXPECT_NEAR(BytesPerTokenAndLayer(config, options), expected, 0.02 * expected);
+  };
+  // Two norms, qkv, attn, fc and act; sum_1 and sum_2 are the stream.
+  expect({}, 2 + 3 + 1 + 4 + 4);
+  expect({.dtype = Dtype::kBF16}, 2 + 3 + 1 + 4 + 4);
+  expect({.recompute = true}, 3 + 1 + 4);
+  expect({.dtype = Dtype::kBF16, .recompute = true}, 3 + 1 + 4);
+}
+
+TEST(ActivationPlan, MemoryGrowsWithBatchAndContextAsALine) {
+  GptConfig config;
+  config.n_layer = 3, config.n_embd = 64, config.n_head = 4, config.vocab_size = 100;
+  for (const PassOptions& options : {PassOptions{}, PassOptions{Dtype::kBF16, true}}) {
+    const auto bytes = [&](int64_t B, int64_t T) {
+      return static_cast<double>(
+          GptPass::Plan(config, B, T, PassKind::kTraining, options).arena_bytes());
+    };
+    EXPECT_NEAR(bytes(16, 256) / bytes(1, 256), 16, 0.2);
+    EXPECT_NEAR(bytes(2, 1024) / bytes(2, 128), 8, 0.2);
+  }
 }
 
 }  // namespace

@@ -227,7 +227,8 @@ TEST_P(Steps, MaskBeforeAndAfterTheSoftmaxAgree) {
       all["weights"] = Values(attention.steps().weights);
       all["context"] = Values(attention.steps().context);
     }
-    ExpectClose(found[1], found[0], 2e-6);
+    // With one key that counts, the gradients of scores cancel whole.
+    ExpectClose(found[1], found[0], 2e-6, Largest(Operands(z, Dtype::kF32).d_context.values()));
   }
 }
 

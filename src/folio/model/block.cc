@@ -8,12 +8,28 @@ namespace folio {
 namespace {
 
 // The gradient of a sublayer's result from that of the sum it joined: d_stream itself, or d_branch
-// where dropout stands between.
+// where dropout or another dtype stands between.
 Tensor BranchGradient(const PassContext& pass, const Dropout& dropout, const GptGradients& grads) {
-  if (!dropout.active()) return grads.d_stream;
+  if (!dropout.active() && grads.d_branch.dtype() == grads.d_stream.dtype()) return grads.d_stream;
   pass.backend.Run(
       ResidualBackward{.d_out = grads.d_stream, .d_x = grads.d_branch, .dropout = dropout});
   return grads.d_branch;
+}
+
+// Rows of the stream as a post-norm block's linear operations take them: rounded, into `half`,
+// where that is of another dtype. Without dropout ResidualBackward is a copy.
+Tensor Rounded(const PassContext& pass, const Tensor& x, const Tensor& half) {
+  if (!half || half.dtype() == x.dtype()) return x;
+  pass.backend.Run(ResidualBackward{.d_out = x, .d_x = half});
+  return half;
+}
+
+// The result of a pre-norm block's LayerNorm on x: the forward's, or made again.
+Tensor NormAgain(const PassContext& pass, const NormParams& params, const Tensor& x,
+                 const NormActivations& acts, const GptGradients& grads) {
+  if (!grads.input) return acts.out;
+  NormForward(pass, params, x, {.out = grads.input, .mean = acts.mean, .rstd = acts.rstd});
+  return grads.input;
 }
 
 }  // namespace
@@ -34,7 +50,9 @@ void BlockForward(const PassContext& pass, int64_t layer, const BlockParams& par
     pass.Show(TracePoint::kNorm2, layer, acts.norm_2.out);
   };
   if (pre) norm_1(x);
-  AttentionSublayerForward(pass, layer, params, acts, pre ? acts.norm_1.out : x, branch);
+  // Until a sublayer has its result, `branch` holds its rounded input, if it needs one.
+  AttentionSublayerForward(pass, layer, params, acts,
+                           pre ? acts.norm_1.out : Rounded(pass, x, branch), branch);
   pass.backend.Run(
       ResidualForward{.residual = x,
                       .x = branch,
@@ -42,7 +60,8 @@ void BlockForward(const PassContext& pass, int64_t layer, const BlockParams& par
                       .dropout = pass.BlockDropout(layer, DropoutPlace::kAttentionResidual)});
   pass.Show(TracePoint::kMiddle, layer, acts.sum_1);
   pre ? norm_2(acts.sum_1) : norm_1(acts.sum_1);
-  MlpSublayerForward(pass, layer, params, acts, pre ? acts.norm_2.out : acts.norm_1.out, branch);
+  MlpSublayerForward(pass, layer, params, acts,
+                     pre ? acts.norm_2.out : Rounded(pass, acts.norm_1.out, branch), branch);
   pass.backend.Run(
       ResidualForward{.residual = pre ? acts.sum_1 : acts.norm_1.out,
                       .x = branch,
@@ -62,13 +81,15 @@ void BlockBackward(const PassContext& pass, int64_t layer, const BlockParams& pa
   if (pre) {
     // forward: sum_2 = sum_1 + mlp(ln_2(sum_1))
     Tensor d_branch = BranchGradient(pass, mlp_dropout, grads);
-    MlpSublayerBackward(pass, params, acts, acts.norm_2.out, d_branch, d_params, grads,
-                        grads.d_branch, false);
+    Tensor input = NormAgain(pass, params.ln_2, acts.sum_1, acts.norm_2, grads);
+    MlpSublayerBackward(pass, params, acts, input, d_branch, d_params, grads, grads.d_branch,
+                        false);
     NormBackward(pass, params.ln_2, acts.sum_1, acts.norm_2, grads.d_branch, d_params.ln_2, d,
                  true);
     // forward: sum_1 = x + attention(ln_1(x))
     d_branch = BranchGradient(pass, attn_dropout, grads);
-    AttentionSublayerBackward(pass, layer, params, acts, acts.norm_1.out, d_branch, d_params, grads,
+    input = NormAgain(pass, params.ln_1, x, acts.norm_1, grads);
+    AttentionSublayerBackward(pass, layer, params, acts, input, d_branch, d_params, grads,
                               grads.d_branch, false);
     NormBackward(pass, params.ln_1, x, acts.norm_1, grads.d_branch, d_params.ln_1, d, true);
     return;
@@ -76,11 +97,13 @@ void BlockBackward(const PassContext& pass, int64_t layer, const BlockParams& pa
   // forward: norm_2 = ln_2(norm_1 + mlp(norm_1))
   NormBackward(pass, params.ln_2, acts.sum_2, acts.norm_2, d, d_params.ln_2, d, false);
   Tensor d_branch = BranchGradient(pass, mlp_dropout, grads);
-  MlpSublayerBackward(pass, params, acts, acts.norm_1.out, d_branch, d_params, grads, d, true);
+  MlpSublayerBackward(pass, params, acts, Rounded(pass, acts.norm_1.out, grads.input), d_branch,
+                      d_params, grads, d, true);
   // forward: norm_1 = ln_1(x + attention(x))
   NormBackward(pass, params.ln_1, acts.sum_1, acts.norm_1, d, d_params.ln_1, d, false);
   d_branch = BranchGradient(pass, attn_dropout, grads);
-  AttentionSublayerBackward(pass, layer, params, acts, x, d_branch, d_params, grads, d, true);
+  AttentionSublayerBackward(pass, layer, params, acts, Rounded(pass, x, grads.input), d_branch,
+                            d_params, grads, d, true);
 }
 
 }  // namespace folio

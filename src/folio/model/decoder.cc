@@ -9,8 +9,8 @@ namespace folio {
 
 Decoder::Decoder(Backend& backend, const GptConfig& config, const GptParams& params, Dtype dtype)
     : backend_(backend), config_(config), params_(params) {
-  FOLIO_CHECK(backend.Supports(dtype), "the backend does not compute in this dtype");
-  const PassPlan plan(config, 1, config.n_positions, PassKind::kDecode, dtype);
+  FOLIO_CHECK(backend.Supports(dtype) && dtype != Dtype::kBF16, "decoding is in float32 or 64");
+  const PassPlan plan(config, 1, config.n_positions, PassKind::kDecode, {.dtype = dtype});
   arena_ = Arena(plan.memory);
   ids_ = arena_.Get(plan.memory, plan.ids);
   sinusoids_ = plan.Sinusoids(arena_);

@@ -35,7 +35,7 @@ class Decoding : public testing::TestWithParam<Case> {
     Scatter(*weights_, 1);
     ids_ = RandomTokens(config_.n_positions, config_.vocab_size, 2);
     const int64_t T = config_.n_positions, V = config_.vocab_size;
-    GptPass pass(*backend_, config_, 1, T, PassKind::kForward, GetParam().dtype);
+    GptPass pass(*backend_, config_, 1, T, PassKind::kForward, {.dtype = GetParam().dtype});
     pass.Forward(weights_->params(), ids_);
     std::vector<double> memory(static_cast<size_t>(T * V));
     const Tensor logits(memory.data(), GetParam().dtype, {T, V});

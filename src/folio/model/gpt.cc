@@ -8,16 +8,19 @@
 namespace folio {
 
 MemoryPlan GptPass::Plan(const GptConfig& config, int64_t B, int64_t T, PassKind kind,
-                         Dtype dtype) {
-  return PassPlan(config, B, T, kind, dtype).memory;
+                         const PassOptions& options) {
+  return PassPlan(config, B, T, kind, options).memory;
 }
 
 GptPass::GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T, PassKind kind,
-                 Dtype dtype)
-    : config_(config), pass_{.backend = backend, .config = config_, .B = B, .T = T}, kind_(kind) {
-  FOLIO_CHECK(backend.Supports(dtype), "the backend does not compute in this dtype");
+                 const PassOptions& options)
+    : config_(config),
+      pass_{.backend = backend, .config = config_, .B = B, .T = T},
+      kind_(kind),
+      options_(options) {
+  FOLIO_CHECK(backend.Supports(options.dtype), "the backend does not compute in this dtype");
   FOLIO_CHECK(B >= 1 && 1 <= T && T <= config.n_positions, "batch or context out of range");
-  PassPlan plan(config, B, T, kind, dtype);
+  PassPlan plan(config, B, T, kind, options);
   arena_ = Arena(plan.memory);
   ids_ = arena_.Get(plan.memory, plan.ids);
   targets_ = arena_.Get(plan.memory, plan.targets);
@@ -25,6 +28,11 @@ GptPass::GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T
   acts_ = plan.activations.Activations(plan.memory, arena_);
   if (kind == PassKind::kTraining) grads_ = plan.activations.Gradients(plan.memory, arena_);
   plan_ = std::move(plan.memory);
+}
+
+void GptPass::set_trace(TraceSink* trace) {
+  FOLIO_CHECK(trace == nullptr || options_.dtype != Dtype::kBF16, "a trace is not of bfloat16");
+  pass_.trace = trace;
 }
 
 Tensor GptPass::BlockInput(size_t layer) const {
@@ -67,7 +75,7 @@ double GptPass::LossAndBackward(const GptParams& params, std::span<const int32_t
   FOLIO_CHECK(kind_ == PassKind::kTraining, "a forward pass has no backward");
   CopyTokens(targets, targets_, CrossEntropyForward::kIgnore, config_.vocab_size);
   // d_branch holds the gradient of the final LayerNorm's result until that is gone through.
-  HeadForwardBackward(pass_, params, acts_, targets_, scale, d_params, grads_.d_branch);
+  HeadForwardBackward(pass_, params, acts_, targets_, scale, d_params, grads_);
   NormBackward(pass_, params.ln_f, BlockInput(acts_.h.size()), acts_.norm_f, grads_.d_branch,
                d_params.ln_f, grads_.d_stream, false);
   for (size_t l = acts_.h.size(); l-- > 0;) {

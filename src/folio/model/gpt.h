@@ -14,14 +14,16 @@ namespace folio {
 // not the weights; after construction it allocates nothing.
 class GptPass {
  public:
-  // Plans and allocates. REQUIRES: T <= n_positions, the backend supports dtype. Throws a kResource
-  // Error if memory does not suffice. `backend` must outlive the pass.
+  // Plans and allocates. REQUIRES: T <= n_positions, the backend supports the options' dtype;
+  // weights and their gradients are in its number(). Throws a kResource Error if memory does not
+  // suffice. `backend` must outlive the pass.
   GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T, PassKind kind,
-          Dtype dtype = Dtype::kF32);
+          const PassOptions& options = {});
   GptPass(const GptPass&) = delete;
 
   // The buffers of such a pass, without allocating them.
-  static MemoryPlan Plan(const GptConfig& config, int64_t B, int64_t T, PassKind kind, Dtype dtype);
+  static MemoryPlan Plan(const GptConfig& config, int64_t B, int64_t T, PassKind kind,
+                         const PassOptions& options = {});
 
   int64_t B() const { return pass_.B; }
   int64_t T() const { return pass_.T; }
@@ -29,13 +31,14 @@ class GptPass {
 
   // Keys that may be attended to, (B,T) u8, for the passes to come; empty for all.
   void set_key_mask(Tensor key_mask) { pass_.key_mask = key_mask; }
-  // Who is shown the insides of the passes to come; null for nobody.
-  void set_trace(TraceSink* trace) { pass_.trace = trace; }
+  // Who is shown the insides of the passes to come; null for nobody. REQUIRES: not BF16.
+  void set_trace(TraceSink* trace);
 
   // Runs the model on ids (B*T, each in [0,V)) up to the final LayerNorm.
   void Forward(const GptParams& params, std::span<const int32_t> ids, DropoutContext dropout = {});
 
-  // After Forward: the logits of rows [begin, end) of the N = B*T, into out (end - begin, V).
+  // After Forward, and after what follows it: the logits of rows [begin, end) of the N = B*T, into
+  // out (end - begin, V).
   void Logits(const GptParams& params, int64_t begin, int64_t end, const Tensor& out);
 
   // After Forward: the sum of the losses of all rows, in nats; targets (B*T), -1 for rows that do
@@ -56,6 +59,7 @@ class GptPass {
   GptConfig config_;
   PassContext pass_;
   PassKind kind_;
+  PassOptions options_;
   MemoryPlan plan_;
   Arena arena_;
   Tensor ids_, targets_;  // (B,T) i32, (B*T) i32

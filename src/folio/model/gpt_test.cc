@@ -25,7 +25,7 @@ class Gpt : public testing::Test {
     return {losses.begin(), losses.end()};
   }
   GptPass Pass(PassKind kind, int64_t batch = B) {
-    return GptPass(*backend_, config_, batch, T, kind, Dtype::kF64);
+    return GptPass(*backend_, config_, batch, T, kind, {.dtype = Dtype::kF64});
   }
 
   GptConfig config_ = [] {
@@ -54,6 +54,19 @@ TEST_F(Gpt, LossIsMinusTheLogarithmOfTheTargetsProbability) {
     total += losses[n];
   }
   EXPECT_NEAR(pass.Loss(weights_.params(), targets_), total, 1e-12);
+}
+
+TEST_F(Gpt, LogitsAreThereAfterTheBackwardToo) {
+  const int64_t N = B * T, V = config_.vocab_size;
+  const GptWeights grads(config_, Dtype::kF64);
+  GptPass pass = Pass(PassKind::kTraining);
+  std::vector<double> before(static_cast<size_t>(N * V)), after(before.size());
+  pass.Forward(weights_.params(), ids_);
+  pass.Logits(weights_.params(), 0, N, Tensor(before.data(), {N, V}));
+  const double loss = pass.LossAndBackward(weights_.params(), targets_, 1, grads.params());
+  pass.Logits(weights_.params(), 0, N, Tensor(after.data(), {N, V}));
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(pass.Loss(weights_.params(), targets_), loss);
 }
 
 struct Recorder : TraceSink {
@@ -100,6 +113,13 @@ TEST_F(Gpt, BeingLookedAtChangesNothing) {
   pass.set_trace(nullptr);
   EXPECT_EQ(Losses(pass, ids_), before);
   EXPECT_EQ(recorder.seen.size(), 22u);
+}
+
+TEST_F(Gpt, IsNotLookedAtInBf16) {
+  GptPass pass(*backend_, config_, B, T, PassKind::kForward, {.dtype = Dtype::kBF16});
+  Recorder recorder;
+  pass.set_trace(nullptr);
+  EXPECT_DEATH(pass.set_trace(&recorder), "a trace is not of bfloat16");
 }
 
 TEST_F(Gpt, NoTokenSeesWhatFollowsIt) {

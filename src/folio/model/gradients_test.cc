@@ -76,7 +76,7 @@ TEST_P(ModelGradients, AreCentralDifferences) {
   const GptWeights weights(config, Dtype::kF64), grads(config, Dtype::kF64);
   Scatter(weights, 1);
   const auto backend = MakeReferenceBackend();
-  GptPass pass(*backend, config, B, T, PassKind::kTraining, Dtype::kF64);
+  GptPass pass(*backend, config, B, T, PassKind::kTraining, {.dtype = Dtype::kF64});
   std::vector<uint8_t> mask = {1, 0, 1, 1, /**/ 0, 1, 1, 0};  // the first row sees nothing at first
   if (GetParam().key_mask) pass.set_key_mask(Tensor(mask.data(), {B, T}));
   const std::vector<int32_t> ids = RandomTokens(B * T, config.vocab_size, 2);
@@ -129,7 +129,7 @@ TEST(ModelGradientsOfALargeVocabulary, AreASlopeOverAllChunks) {
   const GptWeights along(config, Dtype::kF64);
   Scatter(weights, 1);
   const auto backend = MakeReferenceBackend();
-  GptPass pass(*backend, config, B, T, PassKind::kTraining, Dtype::kF64);
+  GptPass pass(*backend, config, B, T, PassKind::kTraining, {.dtype = Dtype::kF64});
   const std::vector<int32_t> ids = RandomTokens(B * T, config.vocab_size, 2);
   const std::vector<int32_t> targets = RandomTokens(B * T, config.vocab_size, 3);
   pass.Forward(weights.params(), ids);

@@ -50,18 +50,19 @@ void HeadForward(const PassContext& pass, const GptParams& params, const GptActi
 
 void HeadForwardBackward(const PassContext& pass, const GptParams& params,
                          const GptActivations& acts, const Tensor& targets, double scale,
-                         const GptParams& d_params, const Tensor& d_norm_f) {
+                         const GptParams& d_params, const GptGradients& grads) {
   ForEachChunk(pass, params, acts, [&](int64_t begin, int64_t end, const Tensor& logits) {
+    const Tensor d_logits = grads.d_logits.Slice(0, end - begin);
     ChunkLosses(pass, acts, targets, begin, end, logits);
     pass.backend.Run(CrossEntropyBackward{.logits = logits,
                                           .targets = targets.Slice(begin, end),
                                           .lse = acts.loss_lse.Slice(begin, end),
-                                          .d_logits = logits,
+                                          .d_logits = d_logits,
                                           .scale = scale});
     pass.backend.Run(LinearBackward{.x = acts.norm_f.out.Slice(begin, end),
                                     .weight = HeadWeight(params),
-                                    .d_out = logits,
-                                    .d_x = d_norm_f.Slice(begin, end),
+                                    .d_out = d_logits,
+                                    .d_x = grads.d_branch.Slice(begin, end),
                                     .d_weight = HeadWeight(d_params),
                                     .d_bias = d_params.lm_head_bias,
                                     .transposed = true});

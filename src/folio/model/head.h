@@ -17,10 +17,10 @@ void HeadLogits(const PassContext& pass, const GptParams& params, const GptActiv
 void HeadForward(const PassContext& pass, const GptParams& params, const GptActivations& acts,
                  const Tensor& targets);
 
-// Fills acts.losses too, and goes backward: d_norm_f (N,C) gets the gradient of norm_f's result,
-// where the total is scale * sum(losses). d_params gets +=.
+// Fills acts.losses too, and goes backward: grads.d_branch gets the gradient of norm_f's result,
+// where the total is scale * sum(losses). d_params gets +=. Scratch: grads.d_logits.
 void HeadForwardBackward(const PassContext& pass, const GptParams& params,
                          const GptActivations& acts, const Tensor& targets, double scale,
-                         const GptParams& d_params, const Tensor& d_norm_f);
+                         const GptParams& d_params, const GptGradients& grads);
 
 }  // namespace folio

@@ -16,6 +16,9 @@ TEST(LossChunkRows, AreAtMostAllAndNeverNone) {
   EXPECT_EQ(LossChunkRows(1 << 20, 1 << 30), 256);
   EXPECT_EQ(LossChunkRows(1 << 20, 4096), 1024);
   EXPECT_EQ(LossChunkRows(1 << 20, 1), 1 << 20);
+  EXPECT_EQ(LossChunkRows(1, 50257, Dtype::kBF16), 1);
+  EXPECT_EQ(LossChunkRows(4096, 50257, Dtype::kBF16), 512);
+  EXPECT_EQ(LossChunkRows(1 << 20, 65, Dtype::kBF16), LossChunkRows(1 << 20, 65));
 }
 
 // Everything that the head makes.
@@ -42,8 +45,9 @@ Result RunHead(int64_t chunk, bool tied) {
   acts.logits = Tensor(logits.data(), {chunk, V});
   acts.losses = Tensor(losses.data(), {N});
   acts.loss_lse = Tensor(lse.data(), {N});
+  const GptGradients flow{.d_branch = Tensor(d_x.data(), {N, C}), .d_logits = acts.logits};
   HeadForwardBackward(pass, weights.params(), acts, Tensor(targets.data(), {N}), 0.5,
-                      grads.params(), Tensor(d_x.data(), {N, C}));
+                      grads.params(), flow);
   const std::vector<double> with_backward = losses;
   HeadForward(pass, weights.params(), acts, Tensor(targets.data(), {N}));
   EXPECT_EQ(losses, with_backward);

@@ -23,14 +23,25 @@ void MlpSublayerBackward(const PassContext& pass, const BlockParams& params,
                          bool accumulate) {
   const Tensor d_fc =
       Tensor(grads.d_wide.raw(), grads.d_wide.dtype(), {pass.N(), pass.config.inner()});
-  pass.backend.Run(LinearBackward{.x = acts.act,
-                                  .weight = params.mlp_c_proj.weight,
-                                  .d_out = d_out,
-                                  .d_x = d_fc,
-                                  .d_weight = d_params.mlp_c_proj.weight,
-                                  .d_bias = d_params.mlp_c_proj.bias});
-  pass.backend.Run(ActivationBackward{
-      .kind = pass.config.activation(), .x = acts.fc, .d_out = d_fc, .d_x = d_fc});
+  LinearBackward down{.x = acts.act,
+                      .weight = params.mlp_c_proj.weight,
+                      .d_out = d_out,
+                      .d_x = d_fc,
+                      .d_weight = d_params.mlp_c_proj.weight,
+                      .d_bias = d_params.mlp_c_proj.bias};
+  const ActivationBackward activation{
+      .kind = pass.config.activation(), .x = acts.fc, .d_out = d_fc, .d_x = d_fc, .out = grads.act};
+  if (!grads.act) {
+    pass.backend.Run(down);
+    pass.backend.Run(activation);
+  } else {
+    // The activation's backward gives its result again, with the same exponentials.
+    pass.backend.Run(LinearBackward{.weight = down.weight, .d_out = d_out, .d_x = d_fc});
+    pass.backend.Run(activation);
+    down.x = grads.act;
+    down.d_x = {};
+    pass.backend.Run(down);
+  }
   pass.backend.Run(LinearBackward{.x = x,
                                   .weight = params.c_fc.weight,
                                   .d_out = d_fc,

@@ -12,7 +12,7 @@ void MlpSublayerForward(const PassContext& pass, int64_t layer, const BlockParam
                         const BlockActivations& acts, const Tensor& x, const Tensor& out);
 
 // d_out (N,C) is the gradient of out. d_x (N,C) gets that of x, added to what is there if
-// accumulate. Scratch: grads.d_wide.
+// accumulate. Scratch: grads.d_wide, grads.act.
 void MlpSublayerBackward(const PassContext& pass, const BlockParams& params,
                          const BlockActivations& acts, const Tensor& x, const Tensor& d_out,
                          const BlockParams& d_params, const GptGradients& grads, const Tensor& d_x,

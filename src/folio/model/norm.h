@@ -10,7 +10,8 @@ namespace folio {
 void NormForward(const PassContext& pass, const NormParams& params, const Tensor& x,
                  const NormActivations& acts);
 
-// d_x gets the gradient of x, added to what is there if accumulate; it may be d_out itself.
+// d_x gets the gradient of x, added to what is there if accumulate; it may be d_out itself if that
+// is not BF16.
 void NormBackward(const PassContext& pass, const NormParams& params, const Tensor& x,
                   const NormActivations& acts, const Tensor& d_out, const NormParams& d_params,
                   const Tensor& d_x, bool accumulate);

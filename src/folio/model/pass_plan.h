@@ -10,13 +10,13 @@ namespace folio {
 
 // All that a pass over (B,T) tokens holds, planned together.
 struct PassPlan {
-  PassPlan(const GptConfig& config, int64_t B, int64_t T, PassKind kind, Dtype dtype)
+  PassPlan(const GptConfig& config, int64_t B, int64_t T, PassKind kind, const PassOptions& options)
       : ids(memory.Add("ids", Dtype::kI32, {B, T})),
         targets(memory.Add("targets", Dtype::kI32, {B * T})),
-        sinusoids(config.learned_positions()
-                      ? -1
-                      : memory.Add("sinusoids", dtype, {config.n_positions, config.n_embd})),
-        activations(config, B, T, kind, dtype, memory) {
+        sinusoids(config.learned_positions() ? -1
+                                             : memory.Add("sinusoids", options.number(),
+                                                          {config.n_positions, config.n_embd})),
+        activations(config, B, T, kind, options, memory) {
     memory.Place();
   }
 

@@ -113,11 +113,14 @@ inline double Difference(std::span<const double> a, std::span<const double> b) {
 // What a form leaves behind, by name.
 using Results = std::map<std::string, std::vector<double>>;
 
-// Each result within `bound` times its largest magnitude.
-inline void ExpectClose(const Results& found, const Results& expected, double bound) {
+// Each result within `bound` times its largest magnitude, or times `terms`: how large the terms
+// are that may cancel in it.
+inline void ExpectClose(const Results& found, const Results& expected, double bound,
+                        double terms = 0) {
   ASSERT_EQ(found.size(), expected.size());
   for (const auto& [name, values] : expected) {
-    EXPECT_LE(Difference(found.at(name), values), bound * Largest(values)) << name;
+    const double size = std::max(Largest(values), terms);
+    EXPECT_LE(Difference(found.at(name), values), bound * size) << name;
   }
 }
 

@@ -89,15 +89,15 @@ TEST(Allocations, AreSeenByThisTest) {
 
 class Steady : public testing::TestWithParam<std::string> {};
 
-TEST_P(Steady, TrainingStepsAllocateNothing) {
-  const auto backend = MakeBackend(GetParam());
+// Allocations of training steps after the first.
+int64_t AllocationsOfTraining(Backend& backend, const PassOptions& options) {
   GptConfig config = TinyConfig();
   config.n_positions = 40;
   config.n_embd = 48;
   config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = 0.1;
   GptWeights weights(config);
   Scatter(weights, 1);
-  Learner learner(*backend, weights, 2, 40);
+  Learner learner(backend, weights, 2, 40, options);
   const std::vector<int32_t> ids = RandomTokens(80, config.vocab_size, 2);
   int64_t step = 0;
   const auto take_step = [&] {
@@ -110,10 +110,17 @@ TEST_P(Steady, TrainingStepsAllocateNothing) {
   };
   take_step();
   take_step();
-  EXPECT_EQ(AllocationsOf([&] {
-              for (int i = 0; i < 3; ++i) take_step();
-            }),
-            0);
+  return AllocationsOf([&] {
+    for (int i = 0; i < 3; ++i) take_step();
+  });
+}
+
+TEST_P(Steady, TrainingStepsAllocateNothing) {
+  const auto backend = MakeBackend(GetParam());
+  EXPECT_EQ(AllocationsOfTraining(*backend, {}), 0);
+  EXPECT_EQ(AllocationsOfTraining(*backend, {.recompute = true}), 0);
+  EXPECT_EQ(AllocationsOfTraining(*backend, {.dtype = Dtype::kBF16}), 0);
+  EXPECT_EQ(AllocationsOfTraining(*backend, {.dtype = Dtype::kBF16, .recompute = true}), 0);
 }
 
 TEST_P(Steady, DecodingATokenAllocatesNothing) {

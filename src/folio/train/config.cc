@@ -48,8 +48,13 @@ std::vector<Field> TrainConfig::Fields() {
       Field{"rng", &rng, "folio's random numbers, or PyTorch's for a run in lockstep with it"}
           .Choices({"folio", "torch"})
           .WithFlag("--rng"),
-      Field{"dtype", &dtype, "number format of the computation"}.Choices({"fp32"}).WithFlag(
-          "--dtype"),
+      Field{"dtype", &dtype,
+            "number format of products and activations; weights, sums and losses are fp32 always"}
+          .Choices({"auto", "fp32", "bf16"})
+          .WithFlag("--dtype"),
+      Field{"recompute", &recompute,
+            "make cheap activations again in the backward: less memory, the same numbers"}
+          .WithFlag("--recompute"),
       Field{"backend", &backend, "what computes"}
           .Choices({"cpu", "reference", "checked", "timed"})
           .WithFlag("--backend"),

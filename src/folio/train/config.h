@@ -34,8 +34,9 @@ struct TrainConfig {
   int64_t checkpoint_every = 0;  // 0: with each evaluation
 
   int64_t seed = 1337;
-  std::string rng = "folio";  // folio | torch
-  std::string dtype = "fp32";
+  std::string rng = "folio";   // folio | torch
+  std::string dtype = "auto";  // auto | fp32 | bf16
+  bool recompute = false;
   std::string backend = "cpu";
   int64_t threads = 0;  // 0: all processors
 

@@ -4,25 +4,36 @@
 
 namespace folio {
 
-Learner::Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T)
+Learner::Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
+                 const PassOptions& options)
     : backend_(backend),
       weights_(weights),
-      pass_(backend, weights.config(), B, T, PassKind::kTraining, weights.flat().dtype()),
+      pass_(backend, weights.config(), B, T, PassKind::kTraining, options),
       grads_(weights.config(), weights.flat().dtype()),
-      optimizer_(backend, weights.table(), weights.flat().dtype()) {}
+      optimizer_(backend, weights.table(), weights.flat().dtype()) {
+  FOLIO_CHECK(weights.flat().dtype() == options.number(), "weights are of another dtype");
+}
 
-MemoryPlan Learner::Plan(const GptConfig& config, int64_t B, int64_t T, Dtype dtype) {
+MemoryPlan Learner::Plan(const GptConfig& config, int64_t B, int64_t T,
+                         const PassOptions& options) {
   MemoryPlan plan;
   const int64_t flat = ParamTable(config).flat_size();
   for (const char* name : {"weights", "gradients", "adamw.m", "adamw.v"}) {
-    plan.Add(name, dtype, {flat});
+    plan.Add(name, options.number(), {flat});
   }
-  const MemoryPlan pass = GptPass::Plan(config, B, T, PassKind::kTraining, dtype);
+  const MemoryPlan pass = GptPass::Plan(config, B, T, PassKind::kTraining, options);
   for (const MemoryPlan::Buffer& buffer : pass.buffers()) {
     plan.Add(buffer.name, buffer.dtype, buffer.shape, buffer.first_tick, buffer.last_tick);
   }
   plan.Place();
   return plan;
+}
+
+RecomputeBytes CompareRecompute(const GptConfig& config, int64_t B, int64_t T, Dtype dtype) {
+  const auto bytes = [&](bool recompute) {
+    return Learner::Plan(config, B, T, {.dtype = dtype, .recompute = recompute}).arena_bytes();
+  };
+  return {.without = bytes(false), .with = bytes(true)};
 }
 
 void Learner::Begin() {

@@ -14,10 +14,13 @@ namespace folio {
 class Learner {
  public:
   // `backend` and `weights` must outlive it. Every micro-batch has B sequences of T tokens.
-  Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T);
+  // Gradients and moments are of the weights' dtype. REQUIRES: that is options.number().
+  Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
+          const PassOptions& options = {});
 
   // Everything that training in this shape keeps in memory, with nothing allocated.
-  static MemoryPlan Plan(const GptConfig& config, int64_t B, int64_t T, Dtype dtype);
+  static MemoryPlan Plan(const GptConfig& config, int64_t B, int64_t T,
+                         const PassOptions& options = {});
 
   // Sets the gradients to zero.
   void Begin();
@@ -41,5 +44,13 @@ class Learner {
   GptWeights grads_;
   AdamW optimizer_;
 };
+
+// Bytes of Learner::Plan without recomputation and with it.
+struct RecomputeBytes {
+  size_t without = 0, with = 0;
+
+  int64_t saved() const { return static_cast<int64_t>(without) - static_cast<int64_t>(with); }
+};
+RecomputeBytes CompareRecompute(const GptConfig& config, int64_t B, int64_t T, Dtype dtype);
 
 }  // namespace folio

@@ -24,33 +24,58 @@ TEST(ClipScale, ShortensOnlyWhatIsTooLong) {
   }
 }
 
-class Overfitting : public testing::TestWithParam<std::string> {};
+struct Lesson {
+  std::string backend;
+  Dtype dtype;
+};
 
-TEST_P(Overfitting, OneBatchIsLearntByHeart) {
-  const auto backend = MakeBackend(GetParam());
+std::string LessonName(const testing::TestParamInfo<Lesson>& info) {
+  return info.param.backend + "_" + std::string(DtypeName(info.param.dtype));
+}
+
+class Overfitting : public testing::TestWithParam<Lesson> {};
+
+// The losses of 200 steps on one batch.
+std::vector<double> LearnByHeart(const std::string& backend_name, const PassOptions& options) {
+  const auto backend = MakeBackend(backend_name);
   GptConfig config = TinyConfig();
   config.n_embd = 16;
   GptWeights weights(config);
   InitWeights(weights, 1);
   constexpr int64_t B = 3, T = 5;
   const double scale = 1.0 / (B * T);
-  Learner learner(*backend, weights, B, T);
+  Learner learner(*backend, weights, B, T, options);
   std::vector<int32_t> inputs = RandomTokens(B * T, config.vocab_size, 2);
   for (int32_t b = 0; b < B; ++b) inputs[static_cast<size_t>(b) * T] = b;  // no equal prefixes
   const std::vector<int32_t> targets = RandomTokens(B * T, config.vocab_size, 3);
-  double loss = 0;
+  std::vector<double> losses;
   for (int64_t step = 1; step <= 200; ++step) {
     learner.Begin();
-    loss = scale * learner.Accumulate(inputs, targets, scale, {});
-    if (step == 1) {
-      EXPECT_NEAR(loss, std::log(11.0), 0.1);
-    }
+    losses.push_back(scale * learner.Accumulate(inputs, targets, scale, {}));
     learner.Finish({}, 1e-2, 1, step);
   }
-  EXPECT_LT(loss, 0.01);
+  return losses;
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Overfitting, testing::Values("cpu", "reference"));
+TEST_P(Overfitting, OneBatchIsLearntByHeart) {
+  const std::vector<double> losses = LearnByHeart(GetParam().backend, {.dtype = GetParam().dtype});
+  EXPECT_NEAR(losses.front(), std::log(11.0), 0.1);
+  EXPECT_LT(losses.back(), 0.01);
+}
+
+TEST_P(Overfitting, AsFastAsTheReferenceInFloat32) {
+  const std::vector<double> losses = LearnByHeart(GetParam().backend, {.dtype = GetParam().dtype});
+  const std::vector<double> expected = LearnByHeart("reference", {});
+  for (size_t i = 0; i < losses.size(); ++i) {
+    ASSERT_NEAR(losses[i], expected[i], 0.02 + 0.05 * expected[i]) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Overfitting,
+                         testing::Values(Lesson{"cpu", Dtype::kF32}, Lesson{"cpu", Dtype::kBF16},
+                                         Lesson{"reference", Dtype::kF32},
+                                         Lesson{"reference", Dtype::kBF16}),
+                         LessonName);
 
 struct Case {
   std::string backend;
@@ -76,7 +101,7 @@ class Accumulation : public testing::TestWithParam<Case> {
     Scatter(weights, 1);
     const std::vector<int32_t> inputs = RandomTokens(B * T, config.vocab_size, 2);
     const std::vector<int32_t> targets = RandomTokens(B * T, config.vocab_size, 3);
-    Learner learner(*backend, weights, part, T);
+    Learner learner(*backend, weights, part, T, {.dtype = GetParam().dtype});
     learner.Begin();
     std::vector<double> result(1);
     for (int64_t first = 0; first < B; first += part) {
@@ -162,11 +187,37 @@ TEST(Learner, FinishTellsTheLengthBeforeClipping) {
 
 TEST(Learner, ThePlanIsWhatIsAllocated) {
   GptConfig config = TinyConfig();
-  const MemoryPlan plan = Learner::Plan(config, 3, 4, Dtype::kF32);
-  const MemoryPlan pass = GptPass::Plan(config, 3, 4, PassKind::kTraining, Dtype::kF32);
+  const MemoryPlan plan = Learner::Plan(config, 3, 4);
+  const MemoryPlan pass = GptPass::Plan(config, 3, 4, PassKind::kTraining);
   EXPECT_GE(plan.arena_bytes(),
             pass.arena_bytes() + 16 * static_cast<size_t>(ParamTable(config).flat_size()));
   EXPECT_EQ(plan.buffers().size(), pass.buffers().size() + 4);
+}
+
+TEST(Learner, Bf16AndRecomputationTakeLessMemory) {
+  const GptConfig gpt2;
+  constexpr int64_t B = 4, T = 1024;
+  const double layers = 12, N = 4096, C = 768;
+  const RecomputeBytes wide = CompareRecompute(gpt2, B, T, Dtype::kF32);
+  const RecomputeBytes half = CompareRecompute(gpt2, B, T, Dtype::kBF16);
+  const MemoryPlan plan = Learner::Plan(gpt2, B, T, {.dtype = Dtype::kBF16});
+  EXPECT_EQ(half.without, plan.arena_bytes());
+  for (const MemoryPlan::Buffer& buffer : plan.buffers().first(4)) {  // of the parameters
+    EXPECT_EQ(buffer.dtype, Dtype::kF32) << buffer.name;
+  }
+  EXPECT_LT(half.without, 3.7e9);
+  EXPECT_LT(half.without, wide.without - 0.8e9);
+  // Two norms and act of each layer, but for what the backward holds of one.
+  for (const auto& [bytes, size] : {std::pair{wide, 4.0}, std::pair{half, 2.0}}) {
+    EXPECT_GT(static_cast<double>(bytes.saved()), (layers - 1) * N * 6 * C * size * 0.98);
+    EXPECT_LT(static_cast<double>(bytes.saved()), layers * N * 6 * C * size * 1.02);
+  }
+}
+
+TEST(Learner, RefusesWeightsOfAnotherDtype) {
+  const auto backend = MakeReferenceBackend();
+  GptWeights weights(TinyConfig());
+  EXPECT_DEATH(Learner(*backend, weights, 1, 1, {.dtype = Dtype::kF64}), "another dtype");
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ class Lockstep : public InTemporaryDirectory {
     }
     model_.vocab_size = 65;
     config_.rng = "torch";
+    config_.dtype = "fp32";
   }
 
   GptConfig model_;

@@ -9,6 +9,7 @@
 #include "folio/io/file.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/init.h"
+#include "folio/train/precision.h"
 #include "folio/train/schedule.h"
 
 namespace folio {
@@ -71,7 +72,8 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       run_(std::move(run)),
       hooks_(std::move(hooks)),
       weights_(model),
-      learner_(backend, weights_, config.batch_size, ContextOf(model, config)) {
+      learner_(backend, weights_, config.batch_size, ContextOf(model, config),
+               PassOptionsOf(config, model, backend)) {
   CheckTorchRng(model, config);
   MakeSamplers(data);
   state_.seed = config.seed;

@@ -51,7 +51,8 @@ struct TrainResult {
 };
 
 // Trains a model on a data set and keeps the run directory: metrics.jsonl, last/, best/. Results
-// depend on the configurations alone, not on threads, and a resumed run goes on bit for bit.
+// depend on the configurations alone, not on threads, and a resumed run goes on bit for bit if
+// train.dtype is its first part's; "auto" may mean another on another machine (precision.h).
 class Trainer {
  public:
   // Allocates everything and gives the weights their first values. `backend` and `data` must

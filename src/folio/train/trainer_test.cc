@@ -3,114 +3,31 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <fstream>
 #include <map>
 
-#include "folio/base/parallel.h"
-#include "folio/io/test_files.h"
 #include "folio/model/checkpoint.h"
-#include "folio/model/test_models.h"
-#include "folio/train/test_data.h"
+#include "folio/train/test_training.h"
 
 namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
 
-class Training : public InTemporaryDirectory {
- protected:
-  Training() {
-    model_ = TinyConfig();
-    model_.n_embd = 12;
-    model_.embd_pdrop = model_.attn_pdrop = model_.resid_pdrop = 0.2;
-    config_.batch_size = 2;
-    config_.grad_accumulation = 2;
-    config_.max_steps = 20;
-    config_.learning_rate = 1e-2;
-    config_.warmup_steps = 3;
-    config_.decay_steps = 20;
-    config_.eval_every = 5;
-    config_.eval_batches = 2;
-  }
-  ~Training() override { SetThreads(threads_); }
-  void SetUp() override {
-    InTemporaryDirectory::SetUp();
-    data_ = MakeData("data", 400, 93);
-  }
-
-  std::unique_ptr<Dataset> MakeData(const char* name, int64_t train, int64_t val) {
-    return MakeDataset(At(name), RandomTokens(train, model_.vocab_size, 1),
-                       RandomTokens(val, model_.vocab_size, 2), model_.vocab_size);
-  }
-  Trainer Make(const std::string& run, TrainerHooks hooks = {}) {
-    fs::create_directories(At(run));
-    return Trainer(*backend_, model_, config_, *data_, At(run), std::move(hooks));
-  }
-  TrainResult Run(const std::string& run) { return Make(run).Run(); }
-  // Runs until `step` steps are done, then asks to stop.
-  TrainResult RunUntil(const std::string& run, int64_t step, bool resume = false) {
-    int64_t done = 0;
-    TrainerHooks hooks;
-    hooks.on_step = [&](const StepMetrics& m) { done = m.step + 1; };
-    hooks.stop_requested = [&] { return done == step; };
-    Trainer trainer = Make(run, hooks);
-    if (resume) trainer.Resume();
-    return trainer.Run();
-  }
-  TrainResult Resume(const std::string& run) {
-    Trainer trainer = Make(run);
-    trainer.Resume();
-    return trainer.Run();
-  }
-
-  // Contents of all files below a directory.
-  std::map<std::string, std::string> Files(const std::string& dir) const {
-    std::map<std::string, std::string> files;
-    for (const auto& entry : fs::recursive_directory_iterator(At(dir))) {
-      if (!entry.is_regular_file()) continue;
-      files[fs::relative(entry.path(), At(dir)).string()] = ReadFile(entry.path());
-    }
-    EXPECT_FALSE(files.empty()) << dir;
-    return files;
-  }
-  void ExpectSameFiles(const std::string& a, const std::string& b) const {
-    const auto one = Files(a), two = Files(b);
-    ASSERT_EQ(one.size(), two.size());
-    for (const auto& [name, bytes] : one) {
-      ASSERT_TRUE(two.contains(name)) << name;
-      EXPECT_TRUE(two.at(name) == bytes) << name << " differs in " << a << " and " << b;
-    }
-  }
-  std::vector<int64_t> LoggedSteps(const std::string& run) const {
-    std::vector<int64_t> steps;
-    for (const StepMetrics& m : ReadRunLog(At(run))) steps.push_back(m.step);
-    return steps;
-  }
-  static std::vector<int64_t> UpTo(int64_t last) {
-    std::vector<int64_t> steps;
-    for (int64_t step = 0; step <= last; ++step) steps.push_back(step);
-    return steps;
-  }
-
-  int threads_ = Threads();
-  GptConfig model_;
-  TrainConfig config_;
-  std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
-  std::unique_ptr<Dataset> data_;
-};
-
 TEST_F(Training, CheckpointsDoNotDependOnThreads) {
   model_.n_embd = 96;  // wide enough that every operation is cut into several tasks
   model_.n_positions = 70;
   config_.batch_size = 3;
   config_.eval_every = 10;
-  for (const int threads : {1, 2, 3}) {
-    SetThreads(threads);
-    Run("run" + std::to_string(threads));
+  for (const std::string dtype : {"fp32", "bf16"}) {
+    config_.dtype = dtype;
+    for (const int threads : {1, 2, 3}) {
+      SetThreads(threads);
+      Run(dtype + std::to_string(threads));
+    }
+    EXPECT_EQ(Files(dtype + "1/last").size(), 4u);  // config, weights, state, moments
+    ExpectSameFiles(dtype + "1/last", dtype + "2/last");
+    ExpectSameFiles(dtype + "1/last", dtype + "3/last");
   }
-  EXPECT_EQ(Files("run1/last").size(), 4u);  // config, weights, state, moments
-  ExpectSameFiles("run1/last", "run2/last");
-  ExpectSameFiles("run1/last", "run3/last");
 }
 
 TEST_F(Training, MetricsTellEveryStepOnce) {
@@ -126,6 +43,37 @@ TEST_F(Training, MetricsTellEveryStepOnce) {
     EXPECT_EQ(m.tokens, std::min<int64_t>(m.step + 1, 20) * 20) << m.step;
   }
   EXPECT_EQ(result.evaluation->val_loss, log.back().val_loss);
+}
+
+TEST_F(Training, Bf16ComputesOtherwiseAndKeepsTheSameKindOfFiles) {
+  Run("wide");
+  config_.dtype = "bf16";
+  Run("half");
+  EXPECT_NE(Files("half/last"), Files("wide/last"));
+  for (const auto& [name, bytes] : Files("wide/last")) {  // weights and moments in float32
+    if (name.ends_with(".safetensors")) {
+      EXPECT_EQ(Files("half/last").at(name).size(), bytes.size()) << name;
+    }
+  }
+  const std::vector<StepMetrics> wide = ReadRunLog(At("wide")), half = ReadRunLog(At("half"));
+  for (size_t i = 0; i < wide.size(); ++i) {
+    if (!wide[i].val_loss) continue;
+    EXPECT_NE(*half[i].val_loss, *wide[i].val_loss) << i;  // evaluations too
+    EXPECT_NEAR(*half[i].val_loss, *wide[i].val_loss, 0.01) << i;
+    EXPECT_NEAR(*half[i].train_eval_loss, *wide[i].train_eval_loss, 0.01) << i;
+  }
+}
+
+TEST_F(Training, RecomputationLeavesTheSameFiles) {
+  for (const char* dtype : {"fp32", "bf16"}) {
+    config_.dtype = dtype;
+    config_.recompute = false;
+    Run(std::string("kept_") + dtype);
+    config_.recompute = true;
+    Run(std::string("again_") + dtype);
+    ExpectSameFiles(std::string("kept_") + dtype + "/last",
+                    std::string("again_") + dtype + "/last");
+  }
 }
 
 TEST_F(Training, AnotherSeedIsAnotherRun) {
@@ -149,87 +97,6 @@ TEST_F(Training, AccumulationIsTheOneBigBatchWithDropoutToo) {
     EXPECT_EQ(parts[i].tokens, whole[i].tokens) << i;
   }
 }
-
-class Resuming : public Training, public testing::WithParamInterface<std::string> {
- protected:
-  void SetUp() override {
-    Training::SetUp();
-    if (GetParam() == "epochs") config_.order = "epochs";
-    if (GetParam() == "torch") {
-      config_.rng = "torch";
-      model_.embd_pdrop = model_.attn_pdrop = model_.resid_pdrop = 0;
-    }
-  }
-};
-
-TEST_P(Resuming, GoesOnBitForBit) {
-  Run("straight");
-  RunUntil("stopped", 10);  // an evaluation is due at 10, and still to be done
-  EXPECT_EQ(Resume("stopped").step, 20);
-  ExpectSameFiles("straight/last", "stopped/last");
-  ExpectSameFiles("straight/best", "stopped/best");
-
-  RunUntil("twice", 7);
-  RunUntil("twice", 13, true);
-  Resume("twice");
-  ExpectSameFiles("straight/last", "twice/last");
-
-  config_.max_steps = 10;  // the evaluation at 10 is done, and not to be done again
-  Run("extended");
-  config_.max_steps = 20;
-  Resume("extended");
-  ExpectSameFiles("straight/last", "extended/last");
-  ExpectSameFiles("straight/best", "extended/best");
-
-  const std::vector<StepMetrics> expected = ReadRunLog(At("straight"));
-  for (const char* run : {"stopped", "twice", "extended"}) {
-    EXPECT_EQ(LoggedSteps(run), UpTo(20)) << run;
-    const std::vector<StepMetrics> found = ReadRunLog(At(run));
-    for (size_t i = 0; i < std::min(found.size(), expected.size()); ++i) {
-      EXPECT_EQ(found[i].loss, expected[i].loss) << run << ", step " << i;
-      EXPECT_EQ(found[i].val_loss, expected[i].val_loss) << run << ", step " << i;
-      EXPECT_EQ(found[i].tokens, expected[i].tokens) << run << ", step " << i;
-    }
-  }
-}
-
-TEST_P(Resuming, AStopInTheMiddleOfAnEvaluationIsNotSeen) {
-  Run("straight");
-  int64_t steps = 0;
-  bool stop = false;
-  TrainerHooks hooks;
-  hooks.on_step = [&](const StepMetrics& m) { steps = m.step + 1; };
-  hooks.on_evaluation_progress = [&](int64_t done, int64_t) { stop = steps == 10 && done == 3; };
-  hooks.stop_requested = [&] { return stop; };
-  const TrainResult result = Make("stopped", hooks).Run();
-  EXPECT_EQ(result.step, 10);
-  EXPECT_TRUE(result.stopped);
-  EXPECT_FALSE(result.evaluation);
-  Resume("stopped");
-  ExpectSameFiles("straight/last", "stopped/last");
-  ExpectSameFiles("straight/best", "stopped/best");
-  EXPECT_EQ(LoggedSteps("stopped"), UpTo(20));
-}
-
-TEST_P(Resuming, ACrashAfterTheLastCheckpointIsNotSeen) {
-  Run("straight");
-  config_.checkpoint_every = 4;
-  TrainerHooks hooks;
-  hooks.on_step = [](const StepMetrics& m) {
-    if (m.step == 10) throw std::runtime_error("crash");
-  };
-  EXPECT_THROW(Make("crashed", hooks).Run(), std::runtime_error);
-  std::ofstream(At("crashed") / kMetricsFile, std::ios::app) << "{\"step\":11,\"lo";
-  config_.checkpoint_every = 0;
-  Trainer trainer = Make("crashed");
-  trainer.Resume();
-  EXPECT_EQ(trainer.step(), 8);
-  trainer.Run();
-  ExpectSameFiles("straight/last", "crashed/last");
-  EXPECT_EQ(LoggedSteps("crashed"), UpTo(20));
-}
-
-INSTANTIATE_TEST_SUITE_P(Numbers, Resuming, testing::Values("folio", "epochs", "torch"));
 
 TEST_F(Training, StopsAfterTheStepWithACheckpoint) {
   const TrainResult result = RunUntil("run", 3);
@@ -357,16 +224,6 @@ TEST_F(Training, RefusesTorchNumbersForWhatTorchWouldDrawOtherwise) {
   model_.embd_pdrop = model_.attn_pdrop = model_.resid_pdrop = 0;
   config_.order = "epochs";
   EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kUsage), "--rng torch"));
-}
-
-TEST_F(Training, RefusesToResumeAnotherModelOrNothing) {
-  EXPECT_TRUE(Contains(ErrorOf([&] { Resume("empty"); }, ErrorKind::kInput), "last"));
-  config_.max_steps = 1;
-  Run("run");
-  model_.n_head = 3;
-  EXPECT_TRUE(Contains(ErrorOf([&] { Resume("run"); }, ErrorKind::kInput), "another model"));
-  model_ = TinyConfig();
-  EXPECT_TRUE(Contains(ErrorOf([&] { Resume("run"); }, ErrorKind::kInput), "another model"));
 }
 
 TEST_F(Training, HooksAreCalledWhenTheySay) {

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "folio/backend/backend.h"
+#include "folio/model/config.h"
+#include "folio/train/config.h"
+
+namespace folio {
+
+// The work of a run that is still to do.
+struct TrainWork {
+  int64_t steps = 0, evaluations = 0;
+  double flops = 0;            // of both; an evaluation goes forward only
+  double flops_per_token = 0;  // of training
+};
+
+// `done` steps of the run are behind it; train.context must be set. The held-out set has so many
+// tokens.
+TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t held_out_tokens,
+                    int64_t done);
+
+// What the machine was found to do just before the run.
+struct TrainSpeed {
+  Dtype dtype = Dtype::kF32;  // of the computation
+  double product_flops_per_second = 0;
+};
+
+// Measures matrix products of this dtype, for a moment: at most 0.25 s, and less where the whole
+// run will not take long.
+TrainSpeed ProbeSpeed(Backend& backend, Dtype dtype, const TrainWork& work);
+
+// Part of the product rate that the steps of most models reach.
+inline constexpr double kUsualShare = 0.7;
+double EstimatedSeconds(const TrainWork& work, const TrainSpeed& speed);
+
+// "about 31.0s: 2,000 steps, ..." for people.
+std::string DescribeEstimate(const TrainWork& work, const TrainSpeed& speed);
+
+}  // namespace folio

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "folio/model/config.h"
+
+namespace folio {
+
+// The arithmetic of training by the count that is usual in the literature: what the model asks for,
+// not what is carried out, so that recomputation and skipped masks do not change it.
+struct TrainFlops {
+  TrainFlops(const GptConfig& config, int64_t T);
+
+  int64_t matrix_parameters = 0;   // in matrix products: the head too, no look-ups, biases or norms
+  double products_per_token = 0;   // 6 for each: 2 forward, 4 backward
+  double attention_per_token = 0;  // 12 n_layer T n_embd: scores and sums, the masked half too
+
+  double per_token() const { return products_per_token + attention_per_token; }
+  double per_step(int64_t tokens) const { return static_cast<double>(tokens) * per_token(); }
+  // The formula with this model's numbers, for people.
+  std::string Explanation() const;
+
+ private:
+  int64_t n_layer_, T_, n_embd_;
+};
+
+// How flops_per_token is made, for programs.
+inline constexpr char kFlopsFormula[] =
+    "flops_per_token = 6 * matrix_parameters + 12 * n_layer * context * n_embd; matrix_parameters "
+    "are the weights of all matrix products, the loss head's among them, without embedding "
+    "look-ups, biases and norms; attention is counted in full (the causal half is not taken off)";
+
+std::string HumanFlops(double flops);  // "854.7 MFLOP"
+
+}  // namespace folio

@@ -1,0 +1,150 @@
+// Passes in bfloat16 beside those in float32.
+
+#include "folio/tensor/bf16.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "folio/base/parallel.h"
+#include "folio/model/gpt.h"
+#include "folio/model/test_models.h"
+
+namespace folio {
+namespace {
+
+struct Case {
+  std::string backend;
+  std::string norm;
+  double dropout;
+  bool tied;
+};
+
+std::string Name(const testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  return c.backend + "_" + c.norm + (c.dropout > 0 ? "_dropout" : "") + (c.tied ? "" : "_untied");
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const char* backend : {"reference", "cpu"}) {
+    for (const char* norm : {"pre", "post"}) {
+      cases.push_back({backend, norm, 0, true});
+      cases.push_back({backend, norm, 0.2, false});
+    }
+  }
+  return cases;
+}
+
+struct Result {
+  double loss = 0;
+  std::vector<float> losses, gradient;
+};
+
+class Bf16Pass : public testing::TestWithParam<Case> {
+ protected:
+  static constexpr int64_t B = 3, T = 29;
+
+  Bf16Pass() {
+    config_.vocab_size = 61, config_.n_positions = T, config_.n_embd = 36, config_.n_head = 3;
+    config_.norm_position = GetParam().norm;
+    config_.embd_pdrop = config_.attn_pdrop = config_.resid_pdrop = GetParam().dropout;
+    config_.tie_word_embeddings = GetParam().tied;
+    config_.lm_head_bias = !GetParam().tied;
+  }
+  ~Bf16Pass() override { SetThreads(threads_); }
+
+  Result Run(Dtype dtype, const std::string& backend_name = GetParam().backend,
+             bool rounded_weights = false) const {
+    const auto backend = MakeBackend(backend_name);
+    const GptWeights weights(config_), grads(config_);
+    Scatter(weights, 1);
+    for (float& w : Elements<float>(weights.flat())) {
+      if (rounded_weights) w = ToFloat(ToBF16(w));
+    }
+    GptPass pass(*backend, config_, B, T, PassKind::kTraining, {.dtype = dtype});
+    std::vector<int32_t> targets = RandomTokens(B * T, config_.vocab_size, 3);
+    targets[5] = CrossEntropyForward::kIgnore;
+    pass.Forward(weights.params(), RandomTokens(B * T, config_.vocab_size, 2),
+                 {.on = true, .seed = 4, .step = 5});
+    Result result;
+    result.loss = pass.LossAndBackward(weights.params(), targets, 1.0 / (B * T), grads.params());
+    const auto losses = Elements<float>(pass.losses()), gradient = Elements<float>(grads.flat());
+    result.losses.assign(losses.begin(), losses.end());
+    result.gradient.assign(gradient.begin(), gradient.end());
+    return result;
+  }
+
+  // |a - b| / |b| over all elements.
+  static double Distance(const std::vector<float>& a, const std::vector<float>& b) {
+    double difference = 0, length = 0;
+    for (size_t i = 0; i < b.size(); ++i) {
+      difference += (static_cast<double>(a[i]) - b[i]) * (static_cast<double>(a[i]) - b[i]);
+      length += static_cast<double>(b[i]) * b[i];
+    }
+    return std::sqrt(difference / length);
+  }
+
+  // How far a float32 gradient goes when every weight is rounded once: what one rounding of each
+  // operand does to this very model.
+  double OneRounding(const Result& wide) const {
+    return Distance(Run(Dtype::kF32, "reference", true).gradient, wide.gradient);
+  }
+
+  int threads_ = Threads();
+  GptConfig config_ = TinyConfig();
+};
+
+TEST_P(Bf16Pass, GradientsAreTheFloat32OnesButForRounding) {
+  const Result wide = Run(Dtype::kF32), half = Run(Dtype::kBF16);
+  const double one = OneRounding(wide), found = Distance(half.gradient, wide.gradient);
+  // Weights, forward values and gradients are rounded, independently of each other.
+  EXPECT_LT(found, 3 * one);
+  EXPECT_GT(found, one / 3);  // it is rounded at all
+  EXPECT_NEAR(half.loss, wide.loss, one * wide.loss);
+  EXPECT_EQ(half.losses[5], 0);
+}
+
+TEST_P(Bf16Pass, EachParametersGradientPointsTheSameWay) {
+  const Result wide = Run(Dtype::kF32), half = Run(Dtype::kBF16);
+  const ParamTable table(config_);
+  double whole = 0;
+  for (const float g : wide.gradient) whole += static_cast<double>(g) * g;
+  for (const ParamInfo& info : table.params()) {
+    double together = 0, w2 = 0, h2 = 0;
+    for (int64_t i = info.offset; i < info.offset + info.shape.count(); ++i) {
+      const double w = wide.gradient[static_cast<size_t>(i)];
+      const double h = half.gradient[static_cast<size_t>(i)];
+      together += w * h, w2 += w * w, h2 += h * h;
+    }
+    if (w2 < 1e-8 * whole) continue;  // nothing but rounding: the gradient of a key's bias
+    EXPECT_GT(together, 0.99 * std::sqrt(w2 * h2)) << info.name;
+    EXPECT_NEAR(std::sqrt(h2 / w2), 1, 0.05) << info.name;
+  }
+}
+
+TEST_P(Bf16Pass, ThreadsChangeNoBit) {
+  SetThreads(1);
+  const Result one = Run(Dtype::kBF16);
+  for (const int threads : {2, 3}) {
+    SetThreads(threads);
+    const Result more = Run(Dtype::kBF16);
+    EXPECT_EQ(more.losses, one.losses) << threads;
+    EXPECT_EQ(more.gradient, one.gradient) << threads;
+  }
+}
+
+TEST_P(Bf16Pass, RoundsAsTheReferenceDoes) {
+  if (GetParam().backend == "reference") GTEST_SKIP() << "is the reference";
+  const Result here = Run(Dtype::kBF16), reference = Run(Dtype::kBF16, "reference");
+  const double one = OneRounding(Run(Dtype::kF32, "reference"));
+  // Sums in another order now and then round to the other neighbour.
+  EXPECT_LT(Distance(here.gradient, reference.gradient), 2 * one);
+  EXPECT_NEAR(here.loss, reference.loss, one / 4 * reference.loss);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Bf16Pass, testing::ValuesIn(Cases()), Name);
+
+}  // namespace
+}  // namespace folio

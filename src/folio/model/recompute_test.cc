@@ -1,0 +1,110 @@
+// Recomputation gives up memory for time and changes no bit.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "folio/backend/timed_backend.h"
+#include "folio/model/gpt.h"
+#include "folio/model/test_models.h"
+
+namespace folio {
+namespace {
+
+struct Case {
+  std::string backend;
+  Dtype dtype;
+  std::string norm;
+  double dropout;
+};
+
+std::string Name(const testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  return c.backend + "_" + std::string(DtypeName(c.dtype)) + "_" + c.norm +
+         (c.dropout > 0 ? "_dropout" : "");
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const char* norm : {"pre", "post"}) {
+    for (const double dropout : {0.0, 0.3}) {
+      for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16}) {
+        for (const char* backend : {"reference", "cpu"}) {
+          cases.push_back({backend, dtype, norm, dropout});
+        }
+      }
+      cases.push_back({"reference", Dtype::kF64, norm, dropout});
+    }
+  }
+  return cases;
+}
+
+class Recomputation : public testing::TestWithParam<Case> {
+ protected:
+  static constexpr int64_t B = 3, T = 13;
+
+  Recomputation() {
+    config_.vocab_size = 37, config_.n_positions = T, config_.n_embd = 20, config_.n_inner = 51;
+    config_.norm_position = GetParam().norm;
+    config_.embd_pdrop = config_.attn_pdrop = config_.resid_pdrop = GetParam().dropout;
+  }
+
+  // Bytes of the losses and of the gradient.
+  std::string Pass(Backend& backend, bool recompute) const {
+    const PassOptions options{.dtype = GetParam().dtype, .recompute = recompute};
+    const GptWeights weights(config_, options.number()), grads(config_, options.number());
+    Scatter(weights, 1);
+    GptPass pass(backend, config_, B, T, PassKind::kTraining, options);
+    const std::vector<int32_t> ids = RandomTokens(B * T, config_.vocab_size, 2);
+    const std::vector<int32_t> targets = RandomTokens(B * T, config_.vocab_size, 3);
+    for (const uint64_t step : {1, 2}) {
+      pass.Forward(weights.params(), ids, {.on = true, .seed = 4, .step = step});
+      pass.LossAndBackward(weights.params(), targets, 1.0 / (B * T), grads.params());
+    }
+    std::string bytes;
+    for (const Tensor& x : {pass.losses(), grads.flat()}) {
+      bytes.append(reinterpret_cast<const char*>(x.raw()), x.bytes());
+    }
+    return bytes;
+  }
+
+  GptConfig config_ = TinyConfig();
+};
+
+TEST_P(Recomputation, GivesTheSameBits) {
+  const auto backend = MakeBackend(GetParam().backend);
+  const std::string kept = Pass(*backend, false), again = Pass(*backend, true);
+  ASSERT_EQ(kept.size(), again.size());
+  EXPECT_TRUE(kept == again);
+  EXPECT_NE(kept.find_first_not_of('\0'), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Recomputation, testing::ValuesIn(Cases()), Name);
+
+TEST(RecomputationsCost, IsTwoLayerNormsABlockAndNoActivation) {
+  const GptConfig config = TinyConfig();
+  const GptWeights weights(config), grads(config);
+  Scatter(weights, 1);
+  const std::vector<int32_t> ids = RandomTokens(10, config.vocab_size, 2);
+  const auto calls = [&](bool recompute, const std::string& name) {
+    TimedBackend timed(MakeReferenceBackend());
+    GptPass pass(timed, config, 2, 5, PassKind::kTraining, {.recompute = recompute});
+    pass.Forward(weights.params(), ids);
+    pass.LossAndBackward(weights.params(), ids, 1, grads.params());
+    for (const OpTime& op : timed.Times()) {
+      if (op.name == name) return static_cast<int64_t>(op.calls);
+    }
+    return int64_t{0};
+  };
+  EXPECT_EQ(calls(false, "layernorm_forward"), 2 * config.n_layer + 1);
+  EXPECT_EQ(calls(true, "layernorm_forward"), 4 * config.n_layer + 1);
+  for (const char* name : {"activation_forward", "activation_backward", "attention_forward",
+                           "linear_forward", "residual_forward"}) {
+    EXPECT_EQ(calls(true, name), calls(false, name)) << name;
+    EXPECT_GT(calls(true, name), 0) << name;
+  }
+}
+
+}  // namespace
+}  // namespace folio

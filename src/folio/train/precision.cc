@@ -1,0 +1,43 @@
+#include "folio/train/precision.h"
+
+#include <fmt/format.h>
+
+#include "folio/base/error.h"
+
+namespace folio {
+namespace {
+
+// Whether bfloat16 products gain a model more time than rounding costs it. A narrow one spends its
+// time between the products.
+bool GainsFromBf16(const GptConfig& model) {
+  constexpr int64_t kChannels = 256;
+  return model.n_embd >= kChannels;
+}
+
+}  // namespace
+
+Dtype TrainDtype(const TrainConfig& train, const GptConfig& model, const Backend& backend) {
+  if (train.dtype == "fp32") return Dtype::kF32;
+  if (train.dtype == "bf16") {
+    if (!backend.Supports(Dtype::kBF16)) {
+      throw UsageError(fmt::format("backend {} does not compute in bf16", backend.name()), "",
+                       "use --dtype fp32, or --backend cpu");
+    }
+    return Dtype::kBF16;
+  }
+  FOLIO_CHECK(train.dtype == "auto", "no such train.dtype");
+  // A run in lockstep with PyTorch is compared with float32 numbers.
+  if (train.rng == "torch" || !GainsFromBf16(model)) return Dtype::kF32;
+  return backend.PreferredDtype();
+}
+
+PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model,
+                          const Backend& backend) {
+  return {.dtype = TrainDtype(train, model, backend), .recompute = train.recompute};
+}
+
+std::string TrainDtypeName(Dtype dtype) {
+  return dtype == Dtype::kBF16 ? "bf16" : "fp32";
+}
+
+}  // namespace folio

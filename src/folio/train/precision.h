@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "folio/backend/backend.h"
+#include "folio/model/activations.h"
+#include "folio/train/config.h"
+
+namespace folio {
+
+// The dtype that a run computes in, F32 or BF16: train.dtype, decided for this model and backend
+// where it is "auto". Throws a kUsage Error where the backend has no BF16.
+Dtype TrainDtype(const TrainConfig& train, const GptConfig& model, const Backend& backend);
+
+// How a run's passes compute: TrainDtype and train.recompute.
+PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, const Backend& backend);
+
+// train.dtype for a dtype: "fp32" or "bf16". A run remembers it so, that it may go on bit for bit
+// where "auto" would mean another.
+std::string TrainDtypeName(Dtype dtype);
+
+}  // namespace folio
