@@ -31,7 +31,7 @@ std::string ProductUnit(Dtype dtype) {
         break;
     }
   }
-  const std::string target = SimdTarget();
+  std::string target = SimdTarget();
   if (target != "AMX" && target != "AVX3_BF16") return target;
   // Those two are for bfloat16 alone; everything else runs on the best of the others.
   for (const std::string& name : SimdTargets()) {

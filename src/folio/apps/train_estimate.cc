@@ -27,7 +27,10 @@ TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t he
                     int64_t done) {
   const TrainFlops flops(model, train.context);
   const int64_t end = std::max(done, train.max_steps);
-  TrainWork work{.steps = end - done, .evaluations = 1, .flops_per_token = flops.per_token()};
+  TrainWork work{.steps = end - done,
+                 .evaluations = 1,
+                 .flops_per_token = flops.per_token(),
+                 .channels = model.n_embd};
   // Those due from `done` on, before the last step; the one at the end is counted already.
   if (const int64_t every = train.eval_every; every > 0 && work.steps > 0) {
     const int64_t first = (done + every - 1) / every, last = (end - 1) / every;
@@ -48,8 +51,13 @@ TrainSpeed ProbeSpeed(Backend& backend, Dtype dtype, const TrainWork& work) {
   return {dtype, std::max(little, more)};
 }
 
+double UsualShare(const TrainWork& work, Dtype dtype) {
+  if (dtype != Dtype::kBF16) return 0.65;
+  return work.channels < 256 ? 0.3 : work.channels < 768 ? 0.45 : 0.6;
+}
+
 double EstimatedSeconds(const TrainWork& work, const TrainSpeed& speed) {
-  return work.flops / (kUsualShare * speed.product_flops_per_second);
+  return work.flops / (UsualShare(work, speed.dtype) * speed.product_flops_per_second);
 }
 
 std::string DescribeEstimate(const TrainWork& work, const TrainSpeed& speed) {
@@ -58,7 +66,7 @@ std::string DescribeEstimate(const TrainWork& work, const TrainSpeed& speed) {
       "at {:.0f} GFLOP/s, and training is taken to reach {:.0f}% of that",
       HumanSeconds(EstimatedSeconds(work, speed)), WithCommas(work.steps), work.evaluations,
       HumanFlops(work.flops), TrainDtypeName(speed.dtype), speed.product_flops_per_second / 1e9,
-      kUsualShare * 100);
+      UsualShare(work, speed.dtype) * 100);
 }
 
 }  // namespace folio

@@ -14,6 +14,7 @@ struct TrainWork {
   int64_t steps = 0, evaluations = 0;
   double flops = 0;            // of both; an evaluation goes forward only
   double flops_per_token = 0;  // of training
+  int64_t channels = 0;        // n_embd: how large the products are
 };
 
 // `done` steps of the run are behind it; train.context must be set. The held-out set has so many
@@ -31,8 +32,9 @@ struct TrainSpeed {
 // run will not take long.
 TrainSpeed ProbeSpeed(Backend& backend, Dtype dtype, const TrainWork& work);
 
-// Part of the product rate that the steps of most models reach.
-inline constexpr double kUsualShare = 0.7;
+// Part of the product rate that the steps of such a model reach, as measured of the presets. The
+// faster the products, the more of the time lies between them, most of all in a narrow model.
+double UsualShare(const TrainWork& work, Dtype dtype);
 double EstimatedSeconds(const TrainWork& work, const TrainSpeed& speed);
 
 // "about 31.0s: 2,000 steps, ..." for people.

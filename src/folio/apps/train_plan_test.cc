@@ -153,7 +153,16 @@ TEST(TrainEstimate, WorkIsStepsAndEvaluations) {
   train.eval_batches = 0;  // all that is held out, and as much or 20 batches of the rest
   EXPECT_DOUBLE_EQ(WorkAhead(kModel, train, 1000, 7).flops, token * (1000 + 200) / 3);
   EXPECT_DOUBLE_EQ(WorkAhead(kModel, train, 60, 7).flops, token * (60 + 60) / 3);
-  EXPECT_DOUBLE_EQ(EstimatedSeconds({.flops = 7e9}, {.product_flops_per_second = 1e9}), 10);
+  EXPECT_DOUBLE_EQ(EstimatedSeconds({.flops = 6.5e9}, {.product_flops_per_second = 1e9}), 10);
+}
+
+TEST(TrainEstimate, TakesNarrowModelsToReachLessOfFastProducts) {
+  const auto seconds = [](int64_t channels) {
+    return EstimatedSeconds({.flops = 1e9, .channels = channels},
+                            {.dtype = Dtype::kBF16, .product_flops_per_second = 1e9});
+  };
+  EXPECT_GT(seconds(128), seconds(384));
+  EXPECT_GT(seconds(384), seconds(768));
 }
 
 }  // namespace

@@ -134,4 +134,11 @@ Bf16Unit Bf16UnitInUse() {
   return InUse().load(std::memory_order_relaxed)->unit;
 }
 
+bool Bf16UnitIsFast() {
+#if defined(__x86_64__)
+  if (Bf16UnitInUse() == Bf16Unit::kAvx512) return __builtin_cpu_is("amd") != 0;
+#endif
+  return Bf16UnitInUse() == Bf16Unit::kAmx;
+}
+
 }  // namespace folio

@@ -30,4 +30,8 @@ enum class Bf16Unit {
 // The best one of the machine that the target in use allows.
 Bf16Unit Bf16UnitInUse();
 
+// Whether it multiplies faster than float32 instructions do. AVX512_BF16 does on AMD's processors,
+// by a factor of two; on Intel's it takes longer than them.
+bool Bf16UnitIsFast();
+
 }  // namespace folio

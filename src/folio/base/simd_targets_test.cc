@@ -43,6 +43,15 @@ TEST_F(Targets, WhatIsForcedIsInUse) {
   EXPECT_EQ(Bf16UnitInUse(), UnitOf(SimdTargets().front()));
 }
 
+TEST_F(Targets, OnlyAUnitCanBeFasterThanFloat32) {
+  for (const std::string& name : SimdTargets()) {
+    ForceSimdTarget(name);
+    const Bf16Unit unit = Bf16UnitInUse();
+    if (unit == Bf16Unit::kAvx512) continue;  // that depends on its maker
+    EXPECT_EQ(Bf16UnitIsFast(), unit == Bf16Unit::kAmx) << name;
+  }
+}
+
 TEST_F(Targets, AWrongNameChangesNothing) {
   const std::string last = SimdTargets().back();
   ForceSimdTarget(last);

@@ -58,7 +58,8 @@ std::vector<Field> TrainConfig::Fields() {
       Field{"backend", &backend, "what computes"}
           .Choices({"cpu", "reference", "checked", "timed"})
           .WithFlag("--backend"),
-      Field{"threads", &threads, "processors to use; 0 for all", 0, 4096}.WithFlag("--threads"),
+      Field{"threads", &threads, "processors to use; 0 for one on each core", 0, 4096}.WithFlag(
+          "--threads"),
   };
 }
 

@@ -38,7 +38,7 @@ struct TrainConfig {
   std::string dtype = "auto";  // auto | fp32 | bf16
   bool recompute = false;
   std::string backend = "cpu";
-  int64_t threads = 0;  // 0: all processors
+  int64_t threads = 0;  // 0: one on each core
 
   std::vector<Field> Fields();
   void Validate(const std::string& where) const;

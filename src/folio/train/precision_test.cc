@@ -37,7 +37,7 @@ TEST(TrainDtype, AutoIsWhatTheBackendPrefersForALargeModel) {
 
 TEST(TrainDtype, AutoIsFp32WhereBf16GainsNothingOrIsNotWhatIsComparedWith) {
   GptConfig model;
-  model.n_embd = 128;
+  model.n_embd = 32;
   EXPECT_EQ(TrainDtype({}, model, Idle(Dtype::kBF16)), Dtype::kF32);
   TrainConfig lockstep;
   lockstep.rng = "torch";

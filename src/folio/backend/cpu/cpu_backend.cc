@@ -19,9 +19,7 @@ class CpuBackend final : public Backend {
   bool Supports(Dtype dtype) const override {
     return dtype == Dtype::kF32 || dtype == Dtype::kBF16;
   }
-  Dtype PreferredDtype() const override {
-    return Bf16UnitInUse() == Bf16Unit::kPlain ? Dtype::kF32 : Dtype::kBF16;
-  }
+  Dtype PreferredDtype() const override { return Bf16UnitIsFast() ? Dtype::kBF16 : Dtype::kF32; }
 
   void Run(const EmbeddingForward& op) override { op.Check(), cpu::RunEmbedding(op); }
   void Run(const EmbeddingBackward& op) override { op.Check(), cpu::RunEmbedding(op); }
