@@ -14,8 +14,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  virtual std::string name() const = 0;         // "reference", "cpu"
-  virtual std::string description() const = 0;  // for people: instruction set, libraries
+  virtual std::string name() const = 0;          // "reference", "cpu"
+  virtual std::string description() const = 0;   // for people: instruction set, libraries
   virtual bool Supports(Dtype dtype) const = 0;  // BF16: as the dtype of the operands marked Half
   // The dtype that models train fastest in, of F32 and BF16.
   virtual Dtype PreferredDtype() const = 0;

@@ -62,8 +62,7 @@ bool OneDnnProduct(const MatMulArgs& args) {
 
 std::string OneDnnDescription() {
   const dnnl_version_t* version = dnnl_version();
-  const std::string name =
-      fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
+  std::string name = fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
   if (Bound().serves[SimdTargetRank()]) return name;
   return fmt::format("no oneDNN ({} stays with {})", name, Bound().target);
 }
