@@ -4,9 +4,13 @@
 #include <omp.h>
 #include <sched.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
+#include <iterator>
 #include <memory>
 #include <system_error>
 #include <thread>
@@ -25,7 +29,7 @@ namespace {
 constexpr std::chrono::microseconds kSpin{200};
 
 std::atomic<int>& ThreadCount() {
-  static std::atomic<int> threads = UsableCores(ProcessorsOfThisProcess());
+  static std::atomic<int> threads = std::min(kMostThreads, UsableCores(ProcessorsOfThisProcess()));
   return threads;
 }
 
@@ -132,11 +136,12 @@ void RunInOrder(const Job& job, int number) noexcept {
 }
 
 // The threads beside the calling one. How a call goes:
-// - The caller writes job_ and unfinished_, publishes them by setting unclaimed_ to the number of
-//   tasks, and invites as many threads as can find a task.
-// - A thread claims a task by taking one from unclaimed_. Finding it positive is the claim, and
-//   only a claim allows reading job_, which stays until unfinished_ is 0. A thread that is late
-//   claims nothing, or a task of the next job, which it runs like any other.
+// - The caller writes job_ and unfinished_, publishes them by giving each thread a range of the
+//   tasks, and invites as many threads as can find one.
+// - A thread claims tasks from the front of its own range, so that what one operation left in its
+//   cache is there for the next, and then from the ends of the others'. Taking a task out of a
+//   range is the claim, and only a claim allows reading job_, which stays until unfinished_ is 0. A
+//   thread that is late claims nothing, or a task of the next job, which it runs like any other.
 // - A thread that finds no task left counts those it ran down from unfinished_. So the caller waits
 //   for claimed tasks alone, never for a thread that has not woken up.
 class Pool {
@@ -157,10 +162,12 @@ class Pool {
     job_ = job;
     caller_processor_.store(sched_getcpu(), std::memory_order_relaxed);
     unfinished_ = job.tasks;
-    unclaimed_ = job.tasks;
-    for (size_t i = 0; i < workers_.size() && static_cast<int64_t>(i) < job.tasks - 1; ++i) {
-      workers_[i]->Invite();
+    const int64_t threads = std::min<int64_t>(std::ssize(workers_) + 1, job.tasks);
+    sharing_ = static_cast<int>(threads);
+    for (int64_t i = 0; i < threads; ++i) {
+      ranges_[static_cast<size_t>(i)].Give(job.tasks * i / threads, job.tasks * (i + 1) / threads);
     }
+    for (int64_t i = 1; i < threads; ++i) workers_[static_cast<size_t>(i - 1)]->Invite();
     RunClaimed(0);
     finished_.Until([this] { return unfinished_ == 0; }, [this] { return BlocksAWorker(); });
     return true;
@@ -178,6 +185,29 @@ class Pool {
     ~AtExit() {
       if (!Get().busy_.exchange(true, std::memory_order_acquire)) Get().Resize(0);
     }
+  };
+
+  // Tasks [begin, end) that nobody has claimed, on a cache line of its own.
+  class alignas(64) Range {
+   public:
+    void Give(int64_t begin, int64_t end) { range_ = Pack(begin, end); }
+    // A task from the front, or from the end; -1 if there is none.
+    int64_t Claim(bool front) {
+      uint64_t seen = range_;
+      for (;;) {
+        const int64_t begin = static_cast<int64_t>(seen >> 32);
+        const int64_t end = static_cast<int64_t>(seen & 0xFFFFFFFF);
+        if (begin >= end) return -1;
+        const uint64_t rest = front ? Pack(begin + 1, end) : Pack(begin, end - 1);
+        if (range_.compare_exchange_weak(seen, rest)) return front ? begin : end - 1;
+      }
+    }
+
+   private:
+    static uint64_t Pack(int64_t begin, int64_t end) {
+      return static_cast<uint64_t>(begin) << 32 | static_cast<uint64_t>(end);
+    }
+    std::atomic<uint64_t> range_ = 0;
   };
 
   // Each on cache lines of its own: it looks at invitations_ all the time while it waits.
@@ -243,8 +273,15 @@ class Pool {
 
   void RunClaimed(int number) noexcept {
     int64_t done = 0;
-    for (int64_t left; (left = unclaimed_.fetch_sub(1)) > 0; ++done) {
-      job_.run(job_.context, job_.tasks - left, number);
+    const auto run = [&](Range& range, bool front) {
+      for (int64_t task; (task = range.Claim(front)) >= 0; ++done) {
+        job_.run(job_.context, task, number);
+      }
+    };
+    run(ranges_[static_cast<size_t>(number)], true);
+    const int sharing = sharing_;
+    for (int i = 1; i <= sharing; ++i) {
+      run(ranges_[static_cast<size_t>((number + i) % sharing)], false);
     }
     if (done > 0 && unfinished_.fetch_sub(done) == done) finished_.Wake();
   }
@@ -253,8 +290,9 @@ class Pool {
   std::atomic<bool> busy_ = false;  // held by the call that uses all below and workers_
   Job job_{};
   Waiter finished_;
-  std::atomic<int> caller_processor_ = -1;          // where the last call came from
-  alignas(64) std::atomic<int64_t> unclaimed_ = 0;  // may be negative: claims that found nothing
+  std::atomic<int> caller_processor_ = -1;  // where the last call came from
+  std::atomic<int> sharing_ = 1;            // threads that the last call gave ranges
+  std::array<Range, static_cast<size_t>(kMostThreads)> ranges_;  // thread i's; late ones look too
   alignas(64) std::atomic<int64_t> unfinished_ = 0;
 };
 
@@ -265,7 +303,7 @@ int Threads() {
 }
 
 void SetThreads(int threads) {
-  FOLIO_CHECK(threads >= 1, "at least one thread");
+  FOLIO_CHECK(threads >= 1 && threads <= kMostThreads, "threads out of range");
   ThreadCount() = threads;
 }
 
@@ -278,6 +316,7 @@ namespace internal {
 
 void ParallelTasks(int64_t tasks, void (*run)(void* context, int64_t task, int thread),
                    void* context) {
+  FOLIO_CHECK(tasks <= UINT32_MAX, "too many tasks");
   const Job job{run, context, tasks};
   if (const Inside* inside = Inside::Here()) return RunInOrder(job, inside->number());
   const Inside inside(0);

@@ -9,8 +9,9 @@ namespace folio {
 // Number of threads that ParallelFor uses. Starts as the number of physical cores that this process
 // may use (base/processors.h).
 int Threads();
-// REQUIRES: threads >= 1. Not to be called while a ParallelFor runs.
+// REQUIRES: threads in [1, kMostThreads]. Not to be called while a ParallelFor runs.
 void SetThreads(int threads);
+inline constexpr int kMostThreads = 4096;
 
 namespace internal {
 void ParallelTasks(int64_t tasks, void (*run)(void* context, int64_t task, int thread),
@@ -19,7 +20,9 @@ void ParallelTasks(int64_t tasks, void (*run)(void* context, int64_t task, int t
 
 // Calls f(task, thread) once for each task in [0, tasks), on up to Threads() threads, and returns
 // when all are done; thread is in [0, Threads()). Tasks must be independent: which thread runs
-// which is not fixed, so results stay the same only if work is cut by size and never by thread.
+// which is not fixed, so results stay the same only if work is cut by size and never by thread. But
+// each thread begins with its own part of the tasks, in order, so that calls with as many tasks
+// over the same data find it in the same caches. REQUIRES: tasks < 2^32.
 // Inside another ParallelFor the tasks run one after the other on the calling thread, with its
 // number; so they do, as thread 0, while another user thread is in a ParallelFor. f must not throw.
 // Throws Error where the system refuses the threads, which the first call starts; nothing has run

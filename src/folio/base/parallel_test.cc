@@ -71,6 +71,27 @@ TEST_F(Parallel, ManyShortCallsDoNotMix) {
 }
 
 // The pauses let the threads fall asleep, some of them just as the next call comes.
+// Each thread begins with its own part, and nothing is left when one of them is slow.
+TEST_F(Parallel, TasksOfASlowThreadAreTakenByTheOthers) {
+  SetThreads(3);
+  for (const int64_t tasks : {2, 3, 7, 100}) {
+    std::vector<std::atomic<int>> runs(static_cast<size_t>(tasks));
+    std::atomic<int64_t> done = 0;
+    int64_t before_first = 0;
+    ParallelFor(tasks, [&](int64_t task, int) {
+      ++runs[static_cast<size_t>(task)];
+      // The first task, whoever has it, waits until the others have done all the rest.
+      for (int i = 0; task == 0 && done < tasks - 1 && i < 100000; ++i) {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
+      if (task == 0) before_first = done;
+      ++done;
+    });
+    EXPECT_EQ(before_first, tasks - 1);
+    for (const std::atomic<int>& run : runs) EXPECT_EQ(run, 1);
+  }
+}
+
 TEST_F(Parallel, CallsReachThreadsThatSleep) {
   SetThreads(3);
   std::atomic<int64_t> sum = 0;
@@ -304,7 +325,8 @@ TEST_F(Parallel, SignalsCannotBeHeldOutside) {
 }
 
 TEST_F(Parallel, ZeroThreadsAreRefused) {
-  EXPECT_DEATH(SetThreads(0), "at least one thread");
+  EXPECT_DEATH(SetThreads(0), "threads out of range");
+  EXPECT_DEATH(SetThreads(kMostThreads + 1), "threads out of range");
 }
 
 }  // namespace
