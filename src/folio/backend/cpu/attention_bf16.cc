@@ -16,6 +16,20 @@ int64_t TileStride(int64_t depth) {
   return DepthTiles(depth) * kTileElements;
 }
 
+// tile (keys, queries) = left (S, D), from the tile's first key on, right (D, queries).
+void MultiplyChannels(const PackedMultiplier& multiplier, const TilePlace& at, int64_t D,
+                      const BF16* left, const BF16* right, float* tile) {
+  multiplier.Run({.left = left + PackedElements(at.s, D),
+                  .right = right,
+                  .left_stride = TileStride(D),
+                  .right_stride = TileStride(D),
+                  .row_tiles = RowTiles(at.keys),
+                  .column_tiles = RowTiles(at.queries),
+                  .depth_tiles = DepthTiles(D),
+                  .c = tile,
+                  .c_stride = kScoreQueries});
+}
+
 }  // namespace
 
 Bf16Forward::Bf16Forward(const AttentionForward& op, const AttentionSizes& sizes,
@@ -46,16 +60,7 @@ void Bf16Forward::SetQueries(int64_t t, int64_t queries) {
 }
 
 void Bf16Forward::Scores(const TilePlace& at, float* scores) {
-  const int64_t stride = TileStride(sizes_.D);
-  multiplier_.Run({.left = keys_ + at.s / kTileRows * stride,
-                   .right = queries_,
-                   .left_stride = stride,
-                   .right_stride = stride,
-                   .row_tiles = RowTiles(at.keys),
-                   .column_tiles = RowTiles(at.queries),
-                   .depth_tiles = DepthTiles(sizes_.D),
-                   .c = scores,
-                   .c_stride = kScoreQueries});
+  MultiplyChannels(multiplier_, at, sizes_.D, keys_, queries_, scores);
 }
 
 void Bf16Forward::Softmax(const ScoreTile& tile, float* scores, SoftmaxState& state) {
@@ -109,29 +114,13 @@ void Bf16Backward::SetQueries(int64_t h) {
 }
 
 void Bf16Backward::Scores(const TilePlace& at, float* scores) {
-  const int64_t stride = TileStride(sizes_.D);
-  multiplier_.Run({.left = keys_ + at.s / kTileRows * stride,
-                   .right = queries_turned_ + at.t / kTileRows * stride,
-                   .left_stride = stride,
-                   .right_stride = stride,
-                   .row_tiles = RowTiles(at.keys),
-                   .column_tiles = RowTiles(at.queries),
-                   .depth_tiles = DepthTiles(sizes_.D),
-                   .c = scores,
-                   .c_stride = kScoreQueries});
+  MultiplyChannels(multiplier_, at, sizes_.D, keys_,
+                   queries_turned_ + PackedElements(at.t, sizes_.D), scores);
 }
 
 void Bf16Backward::Grads(const TilePlace& at, float* grads) {
-  const int64_t stride = TileStride(sizes_.D);
-  multiplier_.Run({.left = values_ + at.s / kTileRows * stride,
-                   .right = d_outs_turned_ + at.t / kTileRows * stride,
-                   .left_stride = stride,
-                   .right_stride = stride,
-                   .row_tiles = RowTiles(at.keys),
-                   .column_tiles = RowTiles(at.queries),
-                   .depth_tiles = DepthTiles(sizes_.D),
-                   .c = grads,
-                   .c_stride = kScoreQueries});
+  MultiplyChannels(multiplier_, at, sizes_.D, values_,
+                   d_outs_turned_ + PackedElements(at.t, sizes_.D), grads);
 }
 
 void Bf16Backward::Gradient(const ScoreTile& tile, const float* lse, const float* delta,

@@ -1,20 +1,11 @@
 #include <algorithm>
 
+#include "folio/backend/cpu/attention_heads.h"
 #include "folio/backend/cpu/attention_products.h"
 #include "folio/backend/cpu/small_product.h"
 
 namespace folio::cpu {
 namespace {
-
-// Rows of float32 that are `stride` apart.
-struct FloatRows {
-  const float* data;
-  int64_t stride;
-};
-
-FloatRows RowsOf(const SequenceView& x, int64_t b, int64_t t, int64_t h, int64_t D) {
-  return {x.row<float>(b, t) + h * D, x.row_stride};
-}
 
 // Pieces of a tile that the causal mask crosses, so narrow that not half of it is computed in vain.
 constexpr int64_t kPiece = 32;
@@ -30,7 +21,7 @@ void ForColumns(const TilePlace& at, F&& f) {
 }
 
 // tile (keys, queries) = x (keys, D) y (D, queries).
-void MultiplyQueries(const TilePlace& at, const FloatRows& x, const float* y, int64_t D,
+void MultiplyQueries(const TilePlace& at, const HeadRows& x, const float* y, int64_t D,
                      float* tile) {
   ForColumns(at, [&](int64_t column, int64_t columns, int64_t keys) {
     if (keys == 0) return;
@@ -47,7 +38,7 @@ void MultiplyQueries(const TilePlace& at, const FloatRows& x, const float* y, in
 }
 
 // to (D, queries) = beta * to + x^T (D, keys) tile (keys, queries).
-void SumOverKeys(const TilePlace& at, const FloatRows& x, const float* tile, int64_t D, float beta,
+void SumOverKeys(const TilePlace& at, const HeadRows& x, const float* tile, int64_t D, float beta,
                  float* to) {
   ForColumns(at, [&](int64_t column, int64_t columns, int64_t keys) {
     if (keys == 0) {
@@ -71,8 +62,8 @@ void SumOverKeys(const TilePlace& at, const FloatRows& x, const float* tile, int
 }
 
 // to (keys, D) += tile (keys, queries) x (queries, D).
-void AddOverQueries(const TilePlace& at, const float* tile, const FloatRows& x, int64_t D,
-                    float* to, int64_t width) {
+void AddOverQueries(const TilePlace& at, const float* tile, const HeadRows& x, int64_t D, float* to,
+                    int64_t width) {
   const int64_t step = at.FirstQuery(at.keys - 1) == 0 ? at.keys : kPiece;
   for (int64_t row = 0; row < at.keys; row += step) {
     const int64_t first = at.FirstQuery(row);
@@ -97,12 +88,12 @@ FloatForward::FloatForward(const AttentionForward& op, const AttentionSizes& siz
     : op_(op), sizes_(sizes), queries_(parts.Take<float>(sizes.D * kScoreQueries)) {}
 
 void FloatForward::SetQueries(int64_t t, int64_t queries) {
-  const FloatRows q = RowsOf(op_.q, b_, t, h_, sizes_.D);
+  const HeadRows q = HeadOf(op_.q, b_, t, h_, sizes_.D);
   Transpose(q.data, q.stride, queries, sizes_.D, queries_, kScoreQueries);
 }
 
 void FloatForward::Scores(const TilePlace& at, float* scores) {
-  MultiplyQueries(at, RowsOf(op_.k, b_, at.s, sizes_.KeyHead(h_), sizes_.D), queries_, sizes_.D,
+  MultiplyQueries(at, HeadOf(op_.k, b_, at.s, sizes_.KeyHead(h_), sizes_.D), queries_, sizes_.D,
                   scores);
 }
 
@@ -112,7 +103,7 @@ void FloatForward::Softmax(const ScoreTile& tile, float* scores, SoftmaxState& s
 
 void FloatForward::Context(const TilePlace& at, const float* weights, bool accumulate,
                            float* context) {
-  SumOverKeys(at, RowsOf(op_.v, b_, at.s, sizes_.KeyHead(h_), sizes_.D), weights, sizes_.D,
+  SumOverKeys(at, HeadOf(op_.v, b_, at.s, sizes_.KeyHead(h_), sizes_.D), weights, sizes_.D,
               accumulate ? 1 : 0, context);
 }
 
@@ -127,7 +118,7 @@ void FloatBackward::SetQueries(int64_t h) {
   h_ = h;
   for (int64_t t = 0; t < sizes_.T; t += kScoreQueries) {
     const auto turn = [&](const SequenceView& x, float* to) {
-      const FloatRows rows = RowsOf(x, b_, t, h, sizes_.D);
+      const HeadRows rows = HeadOf(x, b_, t, h, sizes_.D);
       Transpose(rows.data, rows.stride, sizes_.Queries(t), sizes_.D, to + t * sizes_.D,
                 kScoreQueries);
     };
@@ -136,12 +127,12 @@ void FloatBackward::SetQueries(int64_t h) {
 }
 
 void FloatBackward::Scores(const TilePlace& at, float* scores) {
-  MultiplyQueries(at, RowsOf(op_.k, b_, at.s, g_, sizes_.D), queries_ + at.t * sizes_.D, sizes_.D,
+  MultiplyQueries(at, HeadOf(op_.k, b_, at.s, g_, sizes_.D), queries_ + at.t * sizes_.D, sizes_.D,
                   scores);
 }
 
 void FloatBackward::Grads(const TilePlace& at, float* grads) {
-  MultiplyQueries(at, RowsOf(op_.v, b_, at.s, g_, sizes_.D), d_outs_ + at.t * sizes_.D, sizes_.D,
+  MultiplyQueries(at, HeadOf(op_.v, b_, at.s, g_, sizes_.D), d_outs_ + at.t * sizes_.D, sizes_.D,
                   grads);
 }
 
@@ -153,9 +144,9 @@ void FloatBackward::Gradient(const ScoreTile& tile, const float* lse, const floa
 void FloatBackward::Collect(const TilePlace& at, const float* scores, const float* grads,
                             const GradientSums& sums) {
   const int64_t D = sizes_.D, first = at.s * sums.width;
-  AddOverQueries(at, scores, RowsOf(op_.d_out, b_, at.t, h_, D), D, sums.d_v + first, sums.width);
-  AddOverQueries(at, grads, RowsOf(op_.q, b_, at.t, h_, D), D, sums.d_k + first, sums.width);
-  SumOverKeys(at, RowsOf(op_.k, b_, at.s, g_, D), grads, D, 1, sums.QueryBlock(at.t));
+  AddOverQueries(at, scores, HeadOf(op_.d_out, b_, at.t, h_, D), D, sums.d_v + first, sums.width);
+  AddOverQueries(at, grads, HeadOf(op_.q, b_, at.t, h_, D), D, sums.d_k + first, sums.width);
+  SumOverKeys(at, HeadOf(op_.k, b_, at.s, g_, D), grads, D, 1, sums.QueryBlock(at.t));
 }
 
 }  // namespace folio::cpu
