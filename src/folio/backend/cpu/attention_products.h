@@ -7,6 +7,7 @@
 #include "folio/backend/cpu/attention_moves.h"
 #include "folio/backend/cpu/attention_sizes.h"
 #include "folio/backend/cpu/bf16_product.h"
+#include "folio/backend/cpu/scratch.h"
 
 namespace folio::cpu {
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 
 #include "folio/backend/attention_ops.h"
@@ -59,25 +58,6 @@ struct AttentionSizes {
             .dropout_width = S,
             .dropout_column = s};
   }
-};
-
-// Cuts one thread's part of the scratch memory into arrays that are aligned to 64 bytes. Without
-// memory it only counts.
-class ScratchParts {
- public:
-  explicit ScratchParts(std::byte* memory) : memory_(memory) {}
-
-  template <class T>
-  T* Take(int64_t count) {
-    std::byte* const at = memory_ == nullptr ? nullptr : memory_ + bytes_;
-    bytes_ += (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
-    return reinterpret_cast<T*>(at);
-  }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  std::byte* memory_;
-  int64_t bytes_ = 0;
 };
 
 }  // namespace folio::cpu

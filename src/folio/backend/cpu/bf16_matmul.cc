@@ -9,11 +9,6 @@ int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Bytes up to the next multiple of 64.
-size_t Aligned(int64_t count, size_t element) {
-  return (static_cast<size_t>(count) * element + 63) / 64 * 64;
-}
-
 // Rows of a panel that is `depth` deep: of at most 8 Mi elements.
 int64_t PanelRows(int64_t rows, int64_t depth) {
   constexpr int64_t kElements = int64_t{1} << 23, kStep = 4 * kTileRows;
@@ -38,13 +33,13 @@ Bf16Work::Bf16Work(int64_t M, int64_t N, int64_t K, Scratch& scratch) : M_(M), N
   }
   const bool whole = panel_depth_ < K;
   const int64_t sums = whole ? RowTiles(M) * RowTiles(N) : block_rows_ * block_columns_ * Threads();
-  const size_t left = Aligned(PackedElements(panel_rows_, panel_depth_), sizeof(BF16));
-  const size_t right = Aligned(PackedElements(panel_columns_, panel_depth_), sizeof(BF16));
-  const size_t floats = Aligned(sums * kTileRows * kTileRows, sizeof(float));
-  std::byte* memory = scratch.Get<std::byte>(static_cast<int64_t>(left + right + floats));
-  left_ = reinterpret_cast<BF16*>(memory);
-  right_ = reinterpret_cast<BF16*>(memory + left);
-  sums_ = reinterpret_cast<float*>(memory + left + right);
+  const auto take = [&](ScratchParts parts) {
+    left_ = parts.Take<BF16>(PackedElements(panel_rows_, panel_depth_));
+    right_ = parts.Take<BF16>(PackedElements(panel_columns_, panel_depth_));
+    sums_ = parts.Take<float>(sums * kTileRows * kTileRows);
+    return parts.bytes();
+  };
+  take(ScratchParts(scratch.Get<std::byte>(take(ScratchParts(nullptr)))));
 }
 
 int64_t Bf16Work::Blocks(const Bf16Range& rows, const Bf16Range& columns) const {

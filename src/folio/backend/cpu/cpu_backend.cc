@@ -4,7 +4,7 @@
 #include "folio/backend/cpu/attention.h"
 #include "folio/backend/cpu/kernels.h"
 #include "folio/backend/cpu/linear.h"
-#include "folio/backend/cpu/matmul.h"
+#include "folio/backend/cpu/onednn.h"
 #include "folio/base/simd_targets.h"
 
 namespace folio {
@@ -14,7 +14,7 @@ class CpuBackend final : public Backend {
  public:
   std::string name() const override { return "cpu"; }
   std::string description() const override {
-    return fmt::format("{}, {}", SimdTarget(), cpu::MatMulLibrary());
+    return fmt::format("{}, {}", SimdTarget(), cpu::OneDnnDescription());
   }
   bool Supports(Dtype dtype) const override {
     return dtype == Dtype::kF32 || dtype == Dtype::kBF16;

@@ -79,8 +79,4 @@ void RunTile(const MatMulArgs& args, const MatMulTile& tile) {
   MatMulOnThread(part);
 }
 
-std::string MatMulLibrary() {
-  return OneDnnDescription();
-}
-
 }  // namespace folio::cpu

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "folio/base/parallel.h"
 
@@ -60,7 +59,5 @@ void MatMul(const MatMulArgs& args, Epilogue&& epilogue) {
 inline void MatMul(const MatMulArgs& args) {
   MatMul(args, [](const MatMulTile&) {});
 }
-
-std::string MatMulLibrary();  // name and version, and whether it is in use
 
 }  // namespace folio::cpu

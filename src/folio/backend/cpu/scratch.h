@@ -33,4 +33,23 @@ class Scratch {
   size_t bytes_ = 0;
 };
 
+// Cuts memory, such as a thread's part of Scratch, into arrays that are aligned to 64 bytes.
+// Without memory it only counts.
+class ScratchParts {
+ public:
+  explicit ScratchParts(std::byte* memory) : memory_(memory) {}
+
+  template <class T>
+  T* Take(int64_t count) {
+    std::byte* const at = memory_ == nullptr ? nullptr : memory_ + bytes_;
+    bytes_ += (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
+    return reinterpret_cast<T*>(at);
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* memory_;
+  int64_t bytes_ = 0;
+};
+
 }  // namespace folio::cpu
