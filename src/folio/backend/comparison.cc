@@ -97,14 +97,21 @@ std::vector<double> Tolerances(const std::vector<Operand>& operands,
 
 std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
                                      const std::vector<Operand>& expected,
-                                     const std::vector<double>& tolerances) {
+                                     const std::vector<double>& tolerances, const MadeOf& made) {
+  const auto source = std::find_if(expected.begin(), expected.end(), [&](const Operand& operand) {
+    return operand.name == made.source;
+  });
   for (size_t k = 0; k < found.size(); ++k) {
     const bool read = found[k].access == Access::kRead;
     if (read && IsOverwritten(expected[k], expected)) continue;
     const std::vector<double> want = expected[k].Elements(), have = found[k].Elements();
+    const Dtype dtype = found[k].dtype();
+    std::vector<double> from;
+    if (source != expected.end() && found[k].name == made.operand) from = source->Elements();
     for (size_t i = 0; i < want.size(); ++i) {
       if (want[i] == have[i]) continue;
-      const double tolerance = tolerances[k] + (read ? 0 : StoringError(found[k].dtype(), want[i]));
+      double tolerance = tolerances[k] + (read ? 0 : StoringError(dtype, want[i]));
+      if (!from.empty()) tolerance += made.slope * StoringError(dtype, from[i]);
       if (Agree(want[i], have[i], tolerance)) continue;
       const auto element = static_cast<int64_t>(i);
       return Mismatch{std::string(found[k].name), element, want[i], have[i], tolerance};

@@ -35,6 +35,19 @@ CancelledTerms CancelledTermsOf(const Op&) {
 // F64.
 CancelledTerms CancelledTermsOf(const LayerNormBackward& op);
 
+// A result made, element by element, of another one as that was stored.
+struct MadeOf {
+  std::string_view operand, source;
+  double slope = 0;  // how much of an error of the source it has at most
+};
+template <class Op>
+MadeOf MadeOfOf(const Op&) {
+  return {};
+}
+inline MadeOf MadeOfOf(const LinearForward&) {
+  return {"act", "out", 1.13};
+}
+
 // Whether the operation may round numbers inside to bfloat16.
 template <class Op>
 bool MayRoundInside(const Op&) {
@@ -69,7 +82,7 @@ std::vector<double> Tolerances(const std::vector<Operand>& operands,
                                const CancelledTerms& cancelled);
 std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
                                      const std::vector<Operand>& expected,
-                                     const std::vector<double>& tolerances);
+                                     const std::vector<double>& tolerances, const MadeOf& made);
 }  // namespace internal
 
 // What an operation should do, worked out in float64 by a trusted backend on copies.
@@ -82,8 +95,9 @@ std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
 // results 4 u of the largest magnitude. An element of a bfloat16 result may be off by half a unit
 // in its own last place more. An operation that may round to bfloat16 inside does so once to a
 // number, not to every partial sum; it runs a third time on bfloat16 operands that are each off by
-// 2^-9, and its bfloat16 results may be off by 4 times the largest change that this makes. Operands
-// that are only read must not change at all.
+// 2^-9, and its bfloat16 results may be off by 4 times the largest change that this makes. A result
+// made of another one's elements has a share in their half units. Operands that are only read must
+// not change at all.
 template <class Op>
 class Comparison {
  public:
@@ -102,7 +116,8 @@ class Comparison {
 
   // To be called after `op` ran elsewhere.
   std::optional<Mismatch> Check(const Op& op) const {
-    return internal::FindMismatch(Operands(op), expected_.operands(), tolerances_);
+    return internal::FindMismatch(Operands(op), expected_.operands(), tolerances_,
+                                  internal::MadeOfOf(op));
   }
 
  private:

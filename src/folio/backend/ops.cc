@@ -93,6 +93,23 @@ double LayerNormBackward::Flops() const {
 
 // ---- Linear ------------------------------------------------------------------------------------
 
+namespace {
+
+// A transcendental function counts as one.
+double ActivationFlops(Activation kind) {
+  switch (kind) {
+    case Activation::kGeluNew:
+      return 9;
+    case Activation::kGelu:
+      return 5;
+    case Activation::kRelu:
+      return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
 void LinearForward::Check() const {
   CheckRank(kName, "x", x, 2), CheckRank(kName, "weight", weight, 2);
   const Dtype number = NumberDtype(kName, "weight", weight);
@@ -102,12 +119,14 @@ void LinearForward::Check() const {
   CheckOptional(kName, "bias", bias, number, {O});
   CheckOperand(kName, "out", out, half ? HalfDtype(kName, "out", out.dtype(), number) : number,
                {N, O});
+  CheckOptional(kName, "act", act, out.dtype(), {N, O});
   CheckOverlap(*this);
 }
 
 double LinearForward::Flops() const {
-  const double N = static_cast<double>(x.dim(0));
-  return 2 * N * static_cast<double>(weight.count()) + (bias ? N * Product(1, out.dim(1)) : 0);
+  const double N = static_cast<double>(x.dim(0)), count = static_cast<double>(out.count());
+  return 2 * N * static_cast<double>(weight.count()) + (bias ? count : 0) +
+         (act ? count * ActivationFlops(activation) : 0);
 }
 
 void LinearBackward::Check() const {
@@ -121,6 +140,11 @@ void LinearBackward::Check() const {
     CheckOperand(kName, "d_x", d_x,
                  half == number ? number : HalfDtype(kName, "d_x", d_x.dtype(), number), {N, I});
   }
+  if (pre) {
+    FOLIO_CHECK(d_x && !accumulate_d_x,
+                fmt::format("{}: pre goes with a d_x that is overwritten", kName));
+    CheckOperand(kName, "pre", pre, d_x.dtype(), {N, I});
+  }
   if (d_weight) CheckOperand(kName, "x", x, half, {N, I});
   CheckOptional(kName, "d_weight", d_weight, number, weight_shape);
   CheckOptional(kName, "d_bias", d_bias, number, {O});
@@ -131,7 +155,8 @@ double LinearBackward::Flops() const {
   const double product =
       2 * static_cast<double>(d_out.dim(0)) * static_cast<double>(weight.count());
   return product * ((d_x ? 1 : 0) + (d_weight ? 1 : 0)) +
-         (d_bias ? static_cast<double>(d_out.count()) : 0);
+         (d_bias ? static_cast<double>(d_out.count()) : 0) +
+         (pre ? static_cast<double>(pre.count()) * 2 * ActivationFlops(activation) : 0);
 }
 
 // ---- Activation --------------------------------------------------------------------------------
@@ -141,19 +166,6 @@ namespace {
 // The dtype of an operation whose numbers are all Half.
 Dtype FloatDtype(std::string_view op, std::string_view name, const Tensor& x) {
   return x && x.dtype() == Dtype::kBF16 ? Dtype::kBF16 : NumberDtype(op, name, x);
-}
-
-// A transcendental function counts as one.
-double ActivationFlops(Activation kind) {
-  switch (kind) {
-    case Activation::kGeluNew:
-      return 9;
-    case Activation::kGelu:
-      return 5;
-    case Activation::kRelu:
-      return 1;
-  }
-  return 0;
 }
 
 }  // namespace
@@ -173,12 +185,11 @@ void ActivationBackward::Check() const {
   const Dtype dtype = FloatDtype(kName, "x", x);
   CheckOperand(kName, "d_out", d_out, dtype, x.shape());
   CheckOperand(kName, "d_x", d_x, dtype, x.shape());
-  CheckOptional(kName, "out", out, dtype, x.shape());
   CheckOverlap(*this, "d_x", {"d_out"});
 }
 
 double ActivationBackward::Flops() const {
-  return static_cast<double>(x.count()) * (out ? 3 : 2) * ActivationFlops(kind);
+  return static_cast<double>(x.count()) * 2 * ActivationFlops(kind);
 }
 
 // ---- Residual ----------------------------------------------------------------------------------

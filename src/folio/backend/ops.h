@@ -110,7 +110,15 @@ struct LayerNormBackward {
   }
 };
 
-// ---- Linear: out = x weight + bias --------------------------------------------------------------
+// ---- Activation functions -----------------------------------------------------------------------
+
+enum class Activation {
+  kGeluNew,  // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), GPT-2's
+  kGelu,     // 0.5 x (1 + erf(x / sqrt(2))): D. Hendrycks, K. Gimpel, arXiv:1606.08415
+  kRelu,     // max(x, 0); its derivative at 0 is 0
+};
+
+// ---- Linear: out = x weight + bias; act = activation(out) ---------------------------------------
 // Where x and d_out are bfloat16, the weight too enters its products rounded to bfloat16.
 
 struct LinearForward {
@@ -119,46 +127,48 @@ struct LinearForward {
   Tensor weight;     // (I,O), or (O,I) if transposed (an embedding table used as the head)
   Tensor bias = {};  // (O), optional
   Tensor out;        // (N,O) own Half
+  Tensor act = {};   // (N,O) as out, optional: made of out as that was written
   bool transposed = false;
+  Activation activation = Activation::kGeluNew;
 
   void Check() const;
   double Flops() const;
   template <class F>
   void Visit(F&& f) const {
     f("x", x, Access::kRead), f("weight", weight, Access::kRead), f("bias", bias, Access::kRead);
-    f("out", out, Access::kWrite);
+    f("out", out, Access::kWrite), f("act", act, Access::kWrite);
   }
 };
 
 // Without d_x or without d_weight that half of the work is left out; x may be absent with d_weight.
+// With pre, of which x was made as activation(pre), d_x is the gradient of pre instead.
 struct LinearBackward {
   static constexpr std::string_view kName = "linear_backward";
   Tensor x = {};         // (N,I) Half
   Tensor weight;         // (I,O), or (O,I) if transposed
   Tensor d_out;          // (N,O) Half
+  Tensor pre = {};       // (N,I) as d_x, optional, only with a d_x that is overwritten
   Tensor d_x = {};       // (N,I) own Half, optional, overwritten unless accumulate_d_x
-  Tensor d_weight = {};  // as weight, optional, +=
+  Tensor d_weight = {};  // as weight, optional, += unless not accumulate_d_weight
   Tensor d_bias = {};    // (O) +=, optional
   bool transposed = false;
   bool accumulate_d_x = false;
+  bool accumulate_d_weight = true;
+  Activation activation = Activation::kGeluNew;
 
   void Check() const;
   double Flops() const;
   template <class F>
   void Visit(F&& f) const {
-    f("x", x, Access::kRead), f("weight", weight, Access::kRead), f("d_out", d_out, Access::kRead);
+    f("x", x, Access::kRead), f("weight", weight, Access::kRead), f("d_out", d_out, Access::kRead),
+        f("pre", pre, Access::kRead);
     f("d_x", d_x, accumulate_d_x ? Access::kUpdate : Access::kWrite);
-    f("d_weight", d_weight, Access::kUpdate), f("d_bias", d_bias, Access::kUpdate);
+    f("d_weight", d_weight, accumulate_d_weight ? Access::kUpdate : Access::kWrite);
+    f("d_bias", d_bias, Access::kUpdate);
   }
 };
 
-// ---- Activation: out = act(x), elementwise ------------------------------------------------------
-
-enum class Activation {
-  kGeluNew,  // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), GPT-2's
-  kGelu,     // 0.5 x (1 + erf(x / sqrt(2))): D. Hendrycks, K. Gimpel, arXiv:1606.08415
-  kRelu,     // max(x, 0); its derivative at 0 is 0
-};
+// ---- Activation: out = activation(x), elementwise -----------------------------------------------
 
 struct ActivationForward {
   static constexpr std::string_view kName = "activation_forward";
@@ -177,17 +187,15 @@ struct ActivationForward {
 struct ActivationBackward {
   static constexpr std::string_view kName = "activation_backward";
   Activation kind = Activation::kGeluNew;
-  Tensor x;         // (N,C) Half, the forward's input
-  Tensor d_out;     // (N,C) Half
-  Tensor d_x;       // (N,C) Half, may be d_out itself
-  Tensor out = {};  // (N,C) Half, optional: the forward's result, made again
+  Tensor x;      // (N,C) Half, the forward's input
+  Tensor d_out;  // (N,C) Half
+  Tensor d_x;    // (N,C) Half, may be d_out itself
 
   void Check() const;
   double Flops() const;
   template <class F>
   void Visit(F&& f) const {
     f("x", x, Access::kRead), f("d_out", d_out, Access::kRead), f("d_x", d_x, Access::kWrite);
-    f("out", out, Access::kWrite);
   }
 };
 

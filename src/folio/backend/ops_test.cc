@@ -134,8 +134,8 @@ TEST_F(OpsDeathTest, RefuseSomeHalvesWithoutTheOthers) {
   ActivationForward{.x = half, .out = other}.Check();
   EXPECT_DEATH((ActivationForward{.x = half, .out = plain}.Check()), "out is F32, expected BF16");
   EXPECT_DEATH((ActivationForward{.x = plain, .out = half}.Check()), "out is BF16, expected F32");
-  EXPECT_DEATH((ActivationBackward{.x = half, .d_out = other, .d_x = other, .out = plain}.Check()),
-               "activation_backward: out is F32, expected BF16");
+  EXPECT_DEATH((ActivationBackward{.x = half, .d_out = other, .d_x = plain}.Check()),
+               "activation_backward: d_x is F32, expected BF16");
 
   LinearBackward linear;
   linear.x = half, linear.weight = memory_.Random({5, 7}), linear.d_weight = memory_.Random({5, 7});
@@ -143,6 +143,11 @@ TEST_F(OpsDeathTest, RefuseSomeHalvesWithoutTheOthers) {
   for (const Dtype own : {Dtype::kF32, Dtype::kBF16}) {
     linear.d_x = memory_.Unset(own, {3, 5});
     linear.Check();
+    linear.pre = memory_.Random(own, {3, 5});
+    linear.Check();
+    linear.accumulate_d_x = true;
+    EXPECT_DEATH(linear.Check(), "linear_backward: pre goes with a d_x that is overwritten");
+    linear.accumulate_d_x = false, linear.pre = {};
   }
   EXPECT_DEATH(
       (LinearForward{

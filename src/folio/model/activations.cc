@@ -71,8 +71,8 @@ void ActivationPlan::AddBlock(const Outline& o, int64_t layer) {
   const auto keep = [&](const char* part, Dtype dtype, Shape shape, int64_t first, int64_t last) {
     return o.Keep(name(part), dtype, shape, t + first, t + last, t + first);
   };
-  // Ticks of a pre-norm block: 0 ln_1, 1 c_attn, 2 attention, 3 c_proj + residual, 4 ln_2, 5 c_fc,
-  // 6 activation, 7 c_proj + residual. A post-norm block needs the same buffers no longer than
+  // Ticks of a pre-norm block: 0 ln_1, 1 c_attn, 2 attention, 3 c_proj + residual, 4 ln_2, 5 c_fc +
+  // activation, 6 c_proj, 7 residual. A post-norm block needs the same buffers no longer than
   // this, except its norms, which are the stream itself.
   const bool pre = o.config.pre_norm();
   const auto norm_out = [&](const char* part, int64_t first, int64_t last) {
@@ -90,9 +90,10 @@ void ActivationPlan::AddBlock(const Outline& o, int64_t layer) {
   ids.sum_1 = keep("sum_1", number, {N, C}, 3, 7);
   ids.norm_2 = {norm_out("norm_2", 4, pre ? 5 : 7 + Outline::kBlockTicks),
                 keep("norm_2.mean", number, {N}, 4, 7), keep("norm_2.rstd", number, {N}, 4, 7)};
-  ids.fc = keep("fc", half, {N, F}, 5, 6);
-  ids.act =
-      o.again() ? o.Add(name("act"), half, {N, F}, t + 6, t + 7) : keep("act", half, {N, F}, 6, 7);
+  // The backward of the second c_proj reads both.
+  ids.fc = o.Keep(name("fc"), half, {N, F}, t + 5, t + 5, t + 6);
+  ids.act = o.again() ? o.Add(name("act"), half, {N, F}, t + 5, t + 6)
+                      : o.Keep(name("act"), half, {N, F}, t + 5, t + 6, t + 6);
   ids.sum_2 = keep("sum_2", number, {N, C}, 7, 7 + Outline::kBlockTicks);
   blocks_.push_back(ids);
 }

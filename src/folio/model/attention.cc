@@ -57,7 +57,8 @@ void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const Blo
                                   .d_out = d_out,
                                   .d_x = grads.d_attn,
                                   .d_weight = d_params.attn_c_proj.weight,
-                                  .d_bias = d_params.attn_c_proj.bias});
+                                  .d_bias = d_params.attn_c_proj.bias,
+                                  .accumulate_d_weight = pass.accumulate});
   pass.backend.Run(
       AttentionBackward{.q = SequenceView(acts.qkv, B, T, 0, C),
                         .k = SequenceView(acts.qkv, B, T, C, C),
@@ -77,7 +78,8 @@ void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const Blo
                                   .d_x = d_x,
                                   .d_weight = d_params.c_attn.weight,
                                   .d_bias = d_params.c_attn.bias,
-                                  .accumulate_d_x = accumulate});
+                                  .accumulate_d_x = accumulate,
+                                  .accumulate_d_weight = pass.accumulate});
 }
 
 }  // namespace folio

@@ -28,6 +28,7 @@ struct PassContext {
   Tensor key_mask = {};  // (B,T) u8, optional: keys that may be attended to
   DropoutContext dropout = {};
   TraceSink* trace = nullptr;
+  bool accumulate = true;  // backward: gradients of matrices are added to what is there
 
   int64_t N() const { return B * T; }
   // Shows `x` to whoever looks.

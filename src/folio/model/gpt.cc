@@ -1,5 +1,7 @@
 #include "folio/model/gpt.h"
 
+#include <initializer_list>
+
 #include "folio/model/block.h"
 #include "folio/model/head.h"
 #include "folio/model/norm.h"
@@ -71,9 +73,11 @@ double GptPass::Loss(const GptParams& params, std::span<const int32_t> targets) 
 }
 
 double GptPass::LossAndBackward(const GptParams& params, std::span<const int32_t> targets,
-                                double scale, const GptParams& d_params) {
+                                double scale, const GptParams& d_params, bool accumulate) {
   FOLIO_CHECK(kind_ == PassKind::kTraining, "a forward pass has no backward");
   CopyTokens(targets, targets_, CrossEntropyForward::kIgnore, config_.vocab_size);
+  pass_.accumulate = accumulate;
+  if (!accumulate) ZeroWhatIsAddedTo(d_params);
   // d_branch holds the gradient of the final LayerNorm's result until that is gone through.
   HeadForwardBackward(pass_, params, acts_, targets_, scale, d_params, grads_);
   NormBackward(pass_, params.ln_f, BlockInput(acts_.h.size()), acts_.norm_f, grads_.d_branch,
@@ -89,6 +93,21 @@ double GptPass::LossAndBackward(const GptParams& params, std::span<const int32_t
   pass_.backend.Run(EmbeddingBackward{
       .ids = ids_, .d_out = grads_.d_stream, .d_wte = d_params.wte, .d_wpe = d_params.wpe});
   return SumOfLosses();
+}
+
+// All but the matrices, which linear operations write over.
+void GptPass::ZeroWhatIsAddedTo(const GptParams& d_params) {
+  const auto zero = [&](std::initializer_list<Tensor> gradients) {
+    for (const Tensor& x : gradients) {
+      if (x) pass_.backend.Run(Fill{.out = x, .value = 0});
+    }
+  };
+  zero({d_params.wpe, d_params.ln_f.weight, d_params.ln_f.bias, d_params.lm_head_bias});
+  if (d_params.lm_head_weight) zero({d_params.wte});
+  for (const BlockParams& h : d_params.h) {
+    zero({h.ln_1.weight, h.ln_1.bias, h.c_attn.bias, h.attn_c_proj.bias});
+    zero({h.ln_2.weight, h.ln_2.bias, h.c_fc.bias, h.mlp_c_proj.bias});
+  }
 }
 
 double GptPass::SumOfLosses() const {

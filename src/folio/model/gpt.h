@@ -45,14 +45,16 @@ class GptPass {
   // not count.
   double Loss(const GptParams& params, std::span<const int32_t> targets);
 
-  // The same, and the gradient of scale * (that sum), added to d_params. REQUIRES: kTraining.
+  // The same, and the gradient of scale * (that sum): added to d_params, or written over them.
+  // REQUIRES: kTraining.
   double LossAndBackward(const GptParams& params, std::span<const int32_t> targets, double scale,
-                         const GptParams& d_params);
+                         const GptParams& d_params, bool accumulate = true);
 
   // Losses of the rows, after Loss or LossAndBackward, (N).
   const Tensor& losses() const { return acts_.losses; }
 
  private:
+  void ZeroWhatIsAddedTo(const GptParams& d_params);
   double SumOfLosses() const;
   Tensor BlockInput(size_t layer) const;
 

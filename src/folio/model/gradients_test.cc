@@ -68,6 +68,20 @@ std::string Name(const testing::TestParamInfo<Case>& info) {
 
 class ModelGradients : public testing::TestWithParam<Case> {};
 
+// A gradient that is written over whatever was there is the one that was added to zeros.
+void ExpectWrittenOver(GptPass& pass, const GptWeights& weights, std::span<const int32_t> ids,
+                       std::span<const int32_t> targets, DropoutContext dropout, double scale,
+                       const GptWeights& added) {
+  const GptWeights written(weights.config(), Dtype::kF64);
+  for (const ParamInfo& info : written.table().params()) {
+    for (double& g : Elements<double>(written.table().View(info, written.flat()))) g = NAN;
+  }
+  pass.Forward(weights.params(), ids, dropout);
+  pass.LossAndBackward(weights.params(), targets, scale, written.params(), /*accumulate=*/false);
+  const auto expected = Elements<double>(added.flat()), found = Elements<double>(written.flat());
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], expected[i]) << i;
+}
+
 TEST_P(ModelGradients, AreCentralDifferences) {
   constexpr int64_t B = 2, T = 4;
   constexpr double kScale = 0.37, kStep = 1e-5;
@@ -84,6 +98,9 @@ TEST_P(ModelGradients, AreCentralDifferences) {
   if (GetParam().ignore_targets) targets[1] = targets[7] = CrossEntropyForward::kIgnore;
   const DropoutContext dropout{.on = true, .seed = 5, .step = 6, .first_sequence = 3};
 
+  pass.Forward(weights.params(), ids, dropout);
+  pass.LossAndBackward(weights.params(), targets, kScale, grads.params());
+  ExpectWrittenOver(pass, weights, ids, targets, dropout, kScale, grads);
   // What is there already is added to.
   for (double& g : Elements<double>(grads.flat())) g = 0.5;
   pass.Forward(weights.params(), ids, dropout);
@@ -135,6 +152,7 @@ TEST(ModelGradientsOfALargeVocabulary, AreASlopeOverAllChunks) {
   pass.Forward(weights.params(), ids);
   const double scale = 1.0 / (B * T);
   pass.LossAndBackward(weights.params(), targets, scale, grads.params());
+  ExpectWrittenOver(pass, weights, ids, targets, {}, scale, grads);
 
   Scatter(along, 4);
   const auto w = Elements<double>(weights.flat()), d = Elements<double>(along.flat());

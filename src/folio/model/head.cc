@@ -65,7 +65,8 @@ void HeadForwardBackward(const PassContext& pass, const GptParams& params,
                                     .d_x = grads.d_branch.Slice(begin, end),
                                     .d_weight = HeadWeight(d_params),
                                     .d_bias = d_params.lm_head_bias,
-                                    .transposed = true});
+                                    .transposed = true,
+                                    .accumulate_d_weight = pass.accumulate || begin > 0});
   });
 }
 

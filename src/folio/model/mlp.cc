@@ -4,11 +4,13 @@ namespace folio {
 
 void MlpSublayerForward(const PassContext& pass, int64_t layer, const BlockParams& params,
                         const BlockActivations& acts, const Tensor& x, const Tensor& out) {
-  pass.backend.Run(LinearForward{
-      .x = x, .weight = params.c_fc.weight, .bias = params.c_fc.bias, .out = acts.fc});
+  pass.backend.Run(LinearForward{.x = x,
+                                 .weight = params.c_fc.weight,
+                                 .bias = params.c_fc.bias,
+                                 .out = acts.fc,
+                                 .act = acts.act,
+                                 .activation = pass.config.activation()});
   pass.Show(TracePoint::kUp, layer, acts.fc);
-  pass.backend.Run(
-      ActivationForward{.kind = pass.config.activation(), .x = acts.fc, .out = acts.act});
   pass.Show(TracePoint::kActivated, layer, acts.act);
   pass.backend.Run(LinearForward{.x = acts.act,
                                  .weight = params.mlp_c_proj.weight,
@@ -26,29 +28,25 @@ void MlpSublayerBackward(const PassContext& pass, const BlockParams& params,
   LinearBackward down{.x = acts.act,
                       .weight = params.mlp_c_proj.weight,
                       .d_out = d_out,
+                      .pre = acts.fc,
                       .d_x = d_fc,
                       .d_weight = d_params.mlp_c_proj.weight,
-                      .d_bias = d_params.mlp_c_proj.bias};
-  const ActivationBackward activation{
-      .kind = pass.config.activation(), .x = acts.fc, .d_out = d_fc, .d_x = d_fc, .out = grads.act};
-  if (!grads.act) {
-    pass.backend.Run(down);
-    pass.backend.Run(activation);
-  } else {
-    // The activation's backward gives its result again, with the same exponentials.
-    pass.backend.Run(LinearBackward{.weight = down.weight, .d_out = d_out, .d_x = d_fc});
-    pass.backend.Run(activation);
+                      .d_bias = d_params.mlp_c_proj.bias,
+                      .accumulate_d_weight = pass.accumulate,
+                      .activation = pass.config.activation()};
+  if (grads.act) {
     down.x = grads.act;
-    down.d_x = {};
-    pass.backend.Run(down);
+    pass.backend.Run(ActivationForward{.kind = down.activation, .x = acts.fc, .out = grads.act});
   }
+  pass.backend.Run(down);
   pass.backend.Run(LinearBackward{.x = x,
                                   .weight = params.c_fc.weight,
                                   .d_out = d_fc,
                                   .d_x = d_x,
                                   .d_weight = d_params.c_fc.weight,
                                   .d_bias = d_params.c_fc.bias,
-                                  .accumulate_d_x = accumulate});
+                                  .accumulate_d_x = accumulate,
+                                  .accumulate_d_weight = pass.accumulate});
 }
 
 }  // namespace folio

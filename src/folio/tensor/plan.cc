@@ -77,7 +77,12 @@ Arena::Arena(const MemoryPlan& plan) : bytes_(plan.arena_bytes()) {
   // Asked for more than there is, the system may say yes and end the process when it is touched.
   const uint64_t there = PhysicalMemoryBytes();
   if (there == 0 || bytes_ <= there) {
-    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(MemoryPlan::kAlignment, bytes_)));
+    const bool large = bytes_ >= 4 * kLargePageBytes;
+    const size_t alignment = large ? kLargePageBytes : MemoryPlan::kAlignment;
+    const size_t whole = (bytes_ + alignment - 1) / alignment * alignment;
+    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, whole)));
+    // Rows that lie far apart, as columns of a matrix do, then share an entry of the address cache.
+    if (large && memory_ != nullptr) AdviseLargePages(memory_.get(), bytes_);
   }
   if (memory_ == nullptr) {
     throw Error(ErrorKind::kResource, fmt::format("cannot allocate {}", HumanBytes(double(bytes_))),

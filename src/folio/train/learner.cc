@@ -1,6 +1,7 @@
 #include "folio/train/learner.h"
 
 #include <cmath>
+#include <utility>
 
 namespace folio {
 
@@ -37,16 +38,18 @@ RecomputeBytes CompareRecompute(const GptConfig& config, int64_t B, int64_t T, D
 }
 
 void Learner::Begin() {
-  backend_.Run(Fill{.out = grads_.flat(), .value = 0});
+  empty_ = true;
 }
 
 double Learner::Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
                            double scale, DropoutContext dropout) {
   pass_.Forward(weights_.params(), inputs, dropout);
-  return pass_.LossAndBackward(weights_.params(), targets, scale, grads_.params());
+  const bool accumulate = !std::exchange(empty_, false);
+  return pass_.LossAndBackward(weights_.params(), targets, scale, grads_.params(), accumulate);
 }
 
 double Learner::Finish(const AdamWSettings& settings, double lr, double clip, int64_t step) {
+  if (empty_) backend_.Run(Fill{.out = grads_.flat(), .value = 0});
   double sum = 0;
   backend_.Run(SumOfSquares{.x = grads_.flat(), .out = Tensor(&sum, {1})});
   const double norm = std::sqrt(sum);

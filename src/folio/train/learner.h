@@ -22,7 +22,7 @@ class Learner {
   static MemoryPlan Plan(const GptConfig& config, int64_t B, int64_t T,
                          const PassOptions& options = {});
 
-  // Sets the gradients to zero.
+  // The gradient is zero from here on; grads() shows what it is after Accumulate.
   void Begin();
 
   // Adds the gradient of scale * (sum of the losses of these targets); returns that sum, in nats.
@@ -43,6 +43,7 @@ class Learner {
   GptPass pass_;
   GptWeights grads_;
   AdamW optimizer_;
+  bool empty_ = true;  // nothing was accumulated: the next micro-batch writes over what is there
 };
 
 // Bytes of Learner::Plan without recomputation and with it.

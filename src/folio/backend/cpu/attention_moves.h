@@ -28,8 +28,4 @@ void DotRows(const float* x, int64_t x_stride, const float* y, int64_t y_stride,
 void DotRows(const BF16* x, int64_t x_stride, const BF16* y, int64_t y_stride, int64_t rows,
              int64_t columns, float* dots);
 
-// PackRight of x (rows, columns) with another order of its rows, which are the depth of the
-// product: of each 32, rows i and i + 16 make a pair.
-void PackFolded(const BF16* x, int64_t stride, int64_t rows, int64_t columns, BF16* packed);
-
 }  // namespace folio::cpu

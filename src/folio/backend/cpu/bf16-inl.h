@@ -29,16 +29,21 @@ HWY_INLINE hn::Vec<D> Widen(D d, hn::Vec<HalfTag<D>> bits) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
 }
 
-// In integers: Highway's DemoteTo truncates, and the instructions for it take subnormals for zero.
+// Rounded bits of v, of which the upper half of each lane is the bfloat16 number. In integers:
+// Highway's DemoteTo truncates, and the instructions for it take subnormals for zero.
 template <class D>
-HWY_INLINE hn::Vec<HalfTag<D>> Round(D, hn::Vec<D> v) {
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> RoundedBits(D, hn::Vec<D> v) {
   const hn::RebindToUnsigned<D> du;
   const auto bits = hn::BitCast(du, v);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
   const auto nearest = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF)));
   const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));
-  const auto rounded = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, nearest);
-  return hn::TruncateTo(HalfTag<D>(), hn::ShiftRight<16>(rounded));
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, nearest);
+}
+
+template <class D>
+HWY_INLINE hn::Vec<HalfTag<D>> Round(D d, hn::Vec<D> v) {
+  return hn::TruncateTo(HalfTag<D>(), hn::ShiftRight<16>(RoundedBits(d, v)));
 }
 
 // Called without hn::, these two and Highway's of the same names take BF16 and float alike.
@@ -55,16 +60,18 @@ HWY_INLINE void StoreU(hn::Vec<D> v, D d, BF16* p) {
 // The first n numbers at p, zeros in the other lanes; touches no memory beyond them.
 // REQUIRES: n < Lanes(d).
 template <class D>
-HWY_INLINE hn::Vec<D> LoadPart(D d, const BF16* p, int64_t n) {
-  const HalfTag<D> dh;
+HWY_INLINE hn::Vec<D> LoadPart(D d, const uint16_t* p, int64_t n) {
 #if HWY_MEM_OPS_MIGHT_FAULT
-  HWY_ALIGN uint16_t part[HWY_MAX_BYTES / sizeof(float)] = {};
-  for (int64_t i = 0; i < n; ++i) part[i] = p[i].bits;
-  return Widen(d, hn::Load(dh, part));
+  HWY_ALIGN uint16_t part[HWY_MAX_BYTES / sizeof(uint16_t)] = {};
+  for (int64_t i = 0; i < n; ++i) part[i] = p[i];
+  return hn::Load(d, part);
 #else
-  const auto mask = hn::FirstN(dh, static_cast<size_t>(n));
-  return Widen(d, hn::MaskedLoad(mask, dh, reinterpret_cast<const uint16_t*>(p)));
+  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(n)), d, p);
 #endif
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadPart(D d, const BF16* p, int64_t n) {
+  return Widen(d, LoadPart(HalfTag<D>(), reinterpret_cast<const uint16_t*>(p), n));
 }
 
 // Writes the first n lanes to p and nothing beyond them. REQUIRES: n < Lanes(d).

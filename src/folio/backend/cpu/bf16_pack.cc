@@ -1,187 +1,294 @@
 #include <algorithm>
-#include <cstring>
 
 #include "folio/backend/cpu/bf16_product.h"
+#include "folio/base/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/bf16_pack.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "folio/backend/cpu/transpose-inl.h"
+#include "folio/backend/cpu/vector-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using D32 = hn::CappedTag<uint32_t, 16>;
-using V32 = hn::Vec<D32>;
+using Floats = hn::CappedTag<float, 16>;
+using Pairs = hn::RebindToUnsigned<Floats>;
 
-// The next lanes of a row as bfloat16 bits in the lower halves.
-HWY_INLINE V32 LoadBits(D32 d, const BF16* x) {
-  const hn::Rebind<uint16_t, D32> d16;
-  return hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const uint16_t*>(x)));
-}
-HWY_INLINE V32 LoadBits(D32 d, const float* x) {
-  const auto bits = hn::LoadU(d, reinterpret_cast<const uint32_t*>(x));
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
-  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFFu)));
-  const hn::RebindToFloat<D32> df;
-  const auto is_nan = hn::RebindMask(d, hn::IsNaN(hn::BitCast(df, bits)));
-  const auto nan = hn::Or(bits, hn::Set(d, 0x400000u));
-  return hn::ShiftRight<16>(hn::IfThenElse(is_nan, nan, rounded));
+// In what follows the numbers of rows, of columns or of the depth that are there may be known to
+// the compiler: where tiles are whole, no test of them is left.
+
+// The next lanes at p, of which n are there and the others are zero.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadThere(D d, const hn::TFromD<D>* p, int64_t n) {
+  if (n >= static_cast<int64_t>(hn::Lanes(d))) return hn::LoadU(d, p);
+  if (n <= 0) return hn::Zero(d);
+  return LoadPart(d, p, n);
 }
 
-inline uint32_t Bits(BF16 x) {
-  return x.bits;
-}
-inline uint32_t Bits(float x) {
-  return ToBF16(x).bits;
-}
-
-// pairs[i] = (a[i], b[i]) for i in [0, 16), of which `n` are there and the others zero; b may be
-// null, which stands for zeros.
-template <class T>
-HWY_INLINE void PairRows(const T* a, const T* b, int64_t n, uint32_t* pairs) {
-  const D32 d;
-  if (n >= kTileRows) {
-    for (size_t i = 0; i < kTileRows; i += hn::Lanes(d)) {
-      const auto low = LoadBits(d, a + i);
-      const auto high = b == nullptr ? hn::Zero(d) : hn::ShiftLeft<16>(LoadBits(d, b + i));
-      hn::StoreU(hn::Or(low, high), d, pairs + i);
-    }
-    return;
+// Ways to round. Pair: (a[i], b[i]). Store: a's lanes and then b's.
+struct ByIntegers {
+  static HWY_INLINE hn::Vec<Pairs> Pair(hn::Vec<Floats> a, hn::Vec<Floats> b) {
+    const auto upper = hn::Set(Pairs(), 0xFFFF0000u);
+    return hn::Or(hn::ShiftRight<16>(RoundedBits(Floats(), a)),
+                  hn::And(RoundedBits(Floats(), b), upper));
   }
-  for (int64_t i = 0; i < kTileRows; ++i) {
-    pairs[i] = i >= n ? 0 : Bits(a[i]) | (b == nullptr ? 0 : Bits(b[i]) << 16);
-  }
-}
-
-// pairs[i] = (x[2 i], x[2 i + 1]) for i in [0, 16), of which `n` numbers are there.
-HWY_INLINE void PairNeighbours(const BF16* x, int64_t n, uint32_t* pairs) {
-  if (n >= kTileDepth) {
-    std::memcpy(pairs, x, kTileDepth * sizeof(BF16));
-    return;
-  }
-  std::memset(pairs, 0, kTileDepth * sizeof(BF16));
-  if (n > 0) std::memcpy(pairs, x, static_cast<size_t>(n) * sizeof(BF16));
-}
-HWY_INLINE void PairNeighbours(const float* x, int64_t n, uint32_t* pairs) {
-  const D32 d;
-  if (n >= kTileDepth) {
-    const hn::Rebind<uint16_t, D32> d16;
-    uint16_t* to = reinterpret_cast<uint16_t*>(pairs);
-    for (size_t i = 0; i < kTileDepth; i += hn::Lanes(d)) {
-      hn::StoreU(hn::TruncateTo(d16, LoadBits(d, x + i)), d16, to + i);
-    }
-    return;
-  }
-  BF16 part[kTileDepth] = {};
-  for (int64_t i = 0; i < n; ++i) part[i] = ToBF16(x[i]);
-  std::memcpy(pairs, part, sizeof(part));
-}
-
-// to[j][i] = from[i][j] of 16 x 16, rows being 16 long.
-HWY_INLINE void Transpose(const uint32_t* from, uint32_t* to) {
+  static HWY_INLINE void Store(hn::Vec<Floats> a, hn::Vec<Floats> b, BF16* to) {
 #if HWY_TARGET == HWY_SCALAR
-  for (int i = 0; i < 16; ++i) {
-    for (int j = 0; j < 16; ++j) to[j * 16 + i] = from[i * 16 + j];
-  }
+    StoreU(a, Floats(), to);
+    StoreU(b, Floats(), to + 1);
 #else
-  // Blocks of 4 x 4, which every vector of 16 bytes holds a row of.
-  const hn::Full128<uint32_t> d;
-  const hn::Full128<uint64_t> d64;
-  for (int i = 0; i < 16; i += 4) {
-    for (int j = 0; j < 16; j += 4) {
-      const auto r0 = hn::LoadU(d, from + i * 16 + j), r1 = hn::LoadU(d, from + (i + 1) * 16 + j);
-      const auto r2 = hn::LoadU(d, from + (i + 2) * 16 + j);
-      const auto r3 = hn::LoadU(d, from + (i + 3) * 16 + j);
-      const auto a = hn::BitCast(d64, hn::InterleaveLower(d, r0, r1));
-      const auto b = hn::BitCast(d64, hn::InterleaveLower(d, r2, r3));
-      const auto c = hn::BitCast(d64, hn::InterleaveUpper(d, r0, r1));
-      const auto e = hn::BitCast(d64, hn::InterleaveUpper(d, r2, r3));
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, a, b)), d, to + j * 16 + i);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, a, b)), d, to + (j + 1) * 16 + i);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, c, e)), d, to + (j + 2) * 16 + i);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, c, e)), d, to + (j + 3) * 16 + i);
-    }
-  }
+    const hn::Repartition<uint16_t, Floats> d;
+    const auto low = hn::BitCast(d, RoundedBits(Floats(), a));
+    const auto high = hn::BitCast(d, RoundedBits(Floats(), b));
+    hn::StoreU(hn::ConcatOdd(d, high, low), d, reinterpret_cast<uint16_t*>(to));
 #endif
+  }
+};
+
+#undef FOLIO_HAS_ROUNDING
+#define FOLIO_HAS_ROUNDING (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
+#if FOLIO_HAS_ROUNDING
+
+// With an instruction that each unit has which multiplies bfloat16 numbers. It takes subnormal
+// numbers for zero, and so do the products of these units.
+struct ByInstruction {
+  static HWY_INLINE __m512i Both(hn::Vec<Floats> a, hn::Vec<Floats> b) {
+    __m512i both;
+    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(a.raw), "v"(b.raw));
+    return both;
+  }
+  static HWY_INLINE hn::Vec<Pairs> Pair(hn::Vec<Floats> a, hn::Vec<Floats> b) {
+    alignas(64) static constexpr uint16_t kOrder[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                        21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                        11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    return hn::Vec<Pairs>{_mm512_permutexvar_epi16(_mm512_load_si512(kOrder), Both(a, b))};
+  }
+  static HWY_INLINE void Store(hn::Vec<Floats> a, hn::Vec<Floats> b, BF16* to) {
+    _mm512_storeu_si512(to, Both(a, b));
+  }
+};
+
+#endif  // FOLIO_HAS_ROUNDING
+
+// Kinds of rows of memory. Pair: pairs[i] = (a[i], b[i]) for i in [0, kTileRows). Copy: to[i] =
+// x[i] for i in [0, kTileDepth). The first numbers of each row are there, the others are zero.
+struct HalfRows {
+  using Number = BF16;
+  static constexpr bool kFar = false;  // written not long ago
+
+  static HWY_INLINE void Pair(const BF16* a, int64_t a_there, const BF16* b, int64_t b_there,
+                              uint32_t* pairs) {
+    const HalfTag<Floats> d;
+    const uint16_t* low = reinterpret_cast<const uint16_t*>(a);
+    const uint16_t* high = reinterpret_cast<const uint16_t*>(b);
+    for (int64_t i = 0; i < kTileRows; i += static_cast<int64_t>(hn::Lanes(d))) {
+      const auto lower = hn::PromoteTo(Pairs(), LoadThere(d, low + i, a_there - i));
+      const auto upper = hn::PromoteTo(Pairs(), LoadThere(d, high + i, b_there - i));
+      hn::StoreU(hn::Or(lower, hn::ShiftLeft<16>(upper)), Pairs(), pairs + i);
+    }
+  }
+  static HWY_INLINE void Copy(const BF16* x, int64_t there, BF16* to) {
+    const hn::CappedTag<uint16_t, kTileDepth> d;
+    const uint16_t* from = reinterpret_cast<const uint16_t*>(x);
+    for (int64_t i = 0; i < kTileDepth; i += static_cast<int64_t>(hn::Lanes(d))) {
+      hn::StoreU(LoadThere(d, from + i, there - i), d, reinterpret_cast<uint16_t*>(to) + i);
+    }
+  }
+};
+
+template <class Rounding>
+struct FloatRows {
+  using Number = float;
+  static constexpr bool kFar = true;  // weights, which may come from memory
+
+  static HWY_INLINE void Pair(const float* a, int64_t a_there, const float* b, int64_t b_there,
+                              uint32_t* pairs) {
+    const Floats d;
+    for (int64_t i = 0; i < kTileRows; i += static_cast<int64_t>(hn::Lanes(d))) {
+      const auto low = LoadThere(d, a + i, a_there - i), high = LoadThere(d, b + i, b_there - i);
+      hn::StoreU(Rounding::Pair(low, high), Pairs(), pairs + i);
+    }
+  }
+  static HWY_INLINE void Copy(const float* x, int64_t there, BF16* to) {
+    const Floats d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (int64_t i = 0; i < kTileDepth; i += 2 * lanes) {
+      Rounding::Store(LoadThere(d, x + i, there - i),
+                      LoadThere(d, x + i + lanes, there - i - lanes), to + i);
+    }
+  }
+};
+
+// Asks for n numbers that will be read soon, in the cache of that level. They may lie beyond the
+// matrix.
+template <int kLevel>
+HWY_INLINE void Prefetch(const float* x, int64_t n) {
+  constexpr int64_t kLine = 64 / sizeof(float);
+  for (int64_t i = 0; i < n; i += kLine) __builtin_prefetch(x + i, 0, 4 - kLevel);
 }
 
-// One tile, 16 by 16 pairs, of x whose pairs lie along rows of memory, as they lie there. `rows`
-// and `depth` are what x has from here on.
-template <class T>
-HWY_INLINE void TileOfNeighbours(const T* x, int64_t stride, int64_t rows, int64_t depth,
-                                 uint32_t* tile) {
-  for (int64_t r = 0; r < kTileRows; ++r) {
+HWY_INLINE uint32_t* AsPairs(BF16* x) {
+  return reinterpret_cast<uint32_t*>(x);
+}
+
+// `to` is `tile` with its rows as pairs and its pairs as rows.
+HWY_INLINE void Turn(const uint32_t* tile, BF16* to) {
+  CopyTransposed(tile, 16, 16, 16, AsPairs(to), 16);
+}
+
+// One tile of x whose pairs lie along rows of memory.
+template <class Rows, bool kTurned>
+HWY_INLINE void TileAlong(const typename Rows::Number* x, int64_t stride, int64_t rows,
+                          int64_t depth, BF16* tile) {
+  HWY_ALIGN uint32_t pairs[kTurned ? kTileElements / 2 : 1];
+  BF16* to = kTurned ? reinterpret_cast<BF16*>(pairs) : tile;
+  for (int64_t r = 0; r < kTileRows; ++r, x += stride, to += kTileDepth) {
     if (r < rows) {
-      PairNeighbours(x + r * stride, depth, tile + r * 16);
+      Rows::Copy(x, depth, to);
     } else {
-      std::fill_n(tile + r * 16, 16, 0u);
+      std::fill_n(to, kTileDepth, BF16{});
+    }
+  }
+  if constexpr (kTurned) Turn(pairs, tile);
+}
+
+template <class Rows, bool kTurned>
+HWY_INLINE void PackAlong(const typename Rows::Number* x, int64_t stride, int64_t rows,
+                          int64_t depth, BF16* packed) {
+  constexpr int64_t kAhead = 4 * kTileDepth;
+  for (int64_t row = 0; row < rows; row += kTileRows, x += kTileRows * stride) {
+    const int64_t whole = rows - row >= kTileRows ? depth / kTileDepth * kTileDepth : 0;
+    for (int64_t k = 0; k < whole; k += kTileDepth, packed += kTileElements) {
+      if constexpr (Rows::kFar) {
+        const int64_t ahead = k + kAhead;
+        const float* far = x + (ahead < whole ? ahead : ahead - whole + kTileRows * stride);
+        for (int64_t r = 0; r < kTileRows; ++r) Prefetch<1>(far + r * stride, kTileDepth);
+      }
+      TileAlong<Rows, kTurned>(x + k, stride, kTileRows, kTileDepth, packed);
+    }
+    for (int64_t k = whole; k < depth; k += kTileDepth, packed += kTileElements) {
+      TileAlong<Rows, kTurned>(x + k, stride, rows - row, depth - k, packed);
     }
   }
 }
 
-// The same where two rows of memory make a row of pairs.
-template <class T>
-HWY_INLINE void TileOfRows(const T* x, int64_t stride, int64_t depth, int64_t columns,
-                           uint32_t* tile) {
-  for (int64_t p = 0; p < kTileRows; ++p) {
-    const T* row = x + 2 * p * stride;
-    if (2 * p < depth) {
-      PairRows(row, 2 * p + 1 < depth ? row + stride : nullptr, columns, tile + p * 16);
-    } else {
-      std::fill_n(tile + p * 16, 16, 0u);
+// Pair i of a tile is of rows `step` i and `step` i + `gap` of memory.
+struct Pairing {
+  int64_t step, gap;
+};
+constexpr Pairing kNeighbours{2, 1}, kFolded{1, kTileDepth / 2};
+constexpr int64_t kStrip = 4;
+
+// Rows of memory, from the first element of a tile on.
+template <class Number>
+struct RowsAcross {
+  const Number* x;
+  int64_t stride;
+  Pairing pairing;
+  bool prefetch;  // whether to ask for the rows kAhead further on
+
+  static constexpr int64_t kAhead = 2 * kTileDepth;
+};
+
+// A tile whose pairs lie across rows of memory, or up to kStrip whole ones next to each other
+// there, so that whole cache lines of a row are read at a time; they are tile_stride apart.
+template <class Rows, bool kTurned>
+HWY_INLINE void StripAcross(const RowsAcross<typename Rows::Number>& rows, int64_t tiles,
+                            int64_t columns, int64_t depth, BF16* tile, int64_t tile_stride) {
+  HWY_ALIGN uint32_t pairs[kTurned ? kStrip * kTileElements / 2 : 1];
+  uint32_t* to = kTurned ? pairs : AsPairs(tile);
+  const int64_t to_stride = (kTurned ? kTileElements : tile_stride) / 2;
+  for (int64_t i = 0; i < kTileRows; ++i, to += kTileRows) {
+    const int64_t low = i * rows.pairing.step, high = low + rows.pairing.gap;
+    const auto *a = rows.x + low * rows.stride, *b = rows.x + high * rows.stride;
+    if constexpr (Rows::kFar) {
+      const int64_t ahead = rows.kAhead * rows.stride;
+      Prefetch<2>(a + ahead, rows.prefetch ? tiles * kTileRows : 0);
+      Prefetch<2>(b + ahead, rows.prefetch ? tiles * kTileRows : 0);
+    }
+    for (int64_t t = 0; t < tiles; ++t) {
+      uint32_t* at = to + t * to_stride;
+      if (low < depth) {
+        Rows::Pair(a + t * kTileRows, columns, b + t * kTileRows, high < depth ? columns : 0, at);
+      } else {
+        std::fill_n(at, kTileRows, 0u);
+      }
+    }
+  }
+  for (int64_t t = 0; kTurned && t < tiles; ++t) {
+    Turn(pairs + t * kTileElements / 2, tile + t * tile_stride);
+  }
+}
+
+template <class Rows, bool kTurned>
+HWY_INLINE void PackAcross(const typename Rows::Number* x, int64_t stride, Pairing pairing,
+                           int64_t rows, int64_t depth, BF16* packed) {
+  constexpr int64_t kWidth = kStrip * kTileRows;
+  const int64_t tile_stride = DepthTiles(depth) * kTileElements;
+  for (int64_t row = 0; row < rows; row += kWidth, packed += kStrip * tile_stride) {
+    const int64_t columns = std::min(rows - row, kWidth);
+    for (int64_t k = 0; k < depth; k += kTileDepth) {
+      RowsAcross<typename Rows::Number> from{x + k * stride + row, stride, pairing, false};
+      from.prefetch = k + from.kAhead < depth;
+      BF16* to = packed + k * kTileRows;
+      const int64_t whole = depth - k >= kTileDepth ? columns / kTileRows : 0;
+      StripAcross<Rows, kTurned>(from, whole, kTileRows, kTileDepth, to, tile_stride);
+      for (int64_t t = whole; t < RowTiles(columns); ++t) {
+        from.x = x + k * stride + row + t * kTileRows;
+        StripAcross<Rows, kTurned>(from, 1, columns - t * kTileRows, depth - k,
+                                   to + t * tile_stride, tile_stride);
+      }
     }
   }
 }
 
-// Calls make(row, depth, tile) for each tile of a packed operand of `rows` by `depth`.
-template <class Make>
-HWY_INLINE void ForTiles(int64_t rows, int64_t depth, BF16* packed, const Make& make) {
-  for (int64_t row = 0; row < rows; row += kTileRows) {
-    for (int64_t k = 0; k < depth; k += kTileDepth, packed += kTileElements) {
-      make(row, k, reinterpret_cast<uint32_t*>(packed));
-    }
+// The tiles of left, and the tiles of right with rows and pairs the other way round, are the same:
+// a transposed left is a right whose tiles are turned, and so on.
+template <class Rows>
+HWY_INLINE void PackLeftT(const MatrixView<typename Rows::Number>& x, int64_t M, int64_t K,
+                          BF16* packed) {
+  if (x.transposed) {
+    PackAcross<Rows, true>(x.data, x.stride, kNeighbours, M, K, packed);
+  } else {
+    PackAlong<Rows, false>(x.data, x.stride, M, K, packed);
   }
 }
-
-// The tiles of left, and the tiles of right with their pairs the other way round, are the same: a
-// transposed left is a right whose tiles are turned, and so on.
-template <class T>
-HWY_INLINE void Pack(const MatrixView<T>& x, bool along_rows, bool turned, int64_t rows,
-                     int64_t depth, BF16* packed) {
-  HWY_ALIGN uint32_t pairs[256];
-  ForTiles(rows, depth, packed, [&](int64_t row, int64_t k, uint32_t* tile) HWY_ATTR {
-    uint32_t* to = turned ? pairs : tile;
-    if (along_rows) {
-      TileOfNeighbours(x.data + row * x.stride + k, x.stride, rows - row, depth - k, to);
-    } else {
-      TileOfRows(x.data + k * x.stride + row, x.stride, depth - k, rows - row, to);
-    }
-    if (turned) Transpose(pairs, tile);
-  });
-}
-
-template <class T>
-HWY_INLINE void PackLeftT(const MatrixView<T>& x, int64_t M, int64_t K, BF16* packed) {
-  Pack(x, !x.transposed, x.transposed, M, K, packed);
-}
-template <class T>
-HWY_INLINE void PackRightT(const MatrixView<T>& x, int64_t K, int64_t N, BF16* packed) {
-  Pack(x, x.transposed, x.transposed, N, K, packed);
+template <class Rows>
+HWY_INLINE void PackRightT(const MatrixView<typename Rows::Number>& x, int64_t K, int64_t N,
+                           BF16* packed) {
+  if (x.transposed) {
+    PackAlong<Rows, true>(x.data, x.stride, N, K, packed);
+  } else {
+    PackAcross<Rows, false>(x.data, x.stride, kNeighbours, N, K, packed);
+  }
 }
 
 void PackLeftHalf(const MatrixView<BF16>& x, int64_t M, int64_t K, BF16* packed) {
-  PackLeftT(x, M, K, packed);
-}
-void PackLeftFloat(const MatrixView<float>& x, int64_t M, int64_t K, BF16* packed) {
-  PackLeftT(x, M, K, packed);
+  PackLeftT<HalfRows>(x, M, K, packed);
 }
 void PackRightHalf(const MatrixView<BF16>& x, int64_t K, int64_t N, BF16* packed) {
-  PackRightT(x, K, N, packed);
+  PackRightT<HalfRows>(x, K, N, packed);
 }
-void PackRightFloat(const MatrixView<float>& x, int64_t K, int64_t N, BF16* packed) {
-  PackRightT(x, K, N, packed);
+void PackFoldedHalf(const BF16* x, int64_t stride, int64_t rows, int64_t columns, BF16* packed) {
+  PackAcross<HalfRows, false>(x, stride, kFolded, columns, rows, packed);
+}
+
+void PackLeftFloat(const MatrixView<float>& x, int64_t M, int64_t K, [[maybe_unused]] Bf16Unit unit,
+                   BF16* packed) {
+#if FOLIO_HAS_ROUNDING
+  if (unit != Bf16Unit::kPlain) return PackLeftT<FloatRows<ByInstruction>>(x, M, K, packed);
+#endif
+  PackLeftT<FloatRows<ByIntegers>>(x, M, K, packed);
+}
+void PackRightFloat(const MatrixView<float>& x, int64_t K, int64_t N,
+                    [[maybe_unused]] Bf16Unit unit, BF16* packed) {
+#if FOLIO_HAS_ROUNDING
+  if (unit != Bf16Unit::kPlain) return PackRightT<FloatRows<ByInstruction>>(x, K, N, packed);
+#endif
+  PackRightT<FloatRows<ByIntegers>>(x, K, N, packed);
 }
 
 }  // namespace folio::cpu::HWY_NAMESPACE
@@ -194,18 +301,22 @@ HWY_EXPORT(PackLeftHalf);
 HWY_EXPORT(PackLeftFloat);
 HWY_EXPORT(PackRightHalf);
 HWY_EXPORT(PackRightFloat);
+HWY_EXPORT(PackFoldedHalf);
 
 void PackLeft(const MatrixView<BF16>& x, int64_t M, int64_t K, BF16* packed) {
   HWY_DYNAMIC_DISPATCH(PackLeftHalf)(x, M, K, packed);
 }
 void PackLeft(const MatrixView<float>& x, int64_t M, int64_t K, BF16* packed) {
-  HWY_DYNAMIC_DISPATCH(PackLeftFloat)(x, M, K, packed);
+  HWY_DYNAMIC_DISPATCH(PackLeftFloat)(x, M, K, Bf16UnitInUse(), packed);
 }
 void PackRight(const MatrixView<BF16>& x, int64_t K, int64_t N, BF16* packed) {
   HWY_DYNAMIC_DISPATCH(PackRightHalf)(x, K, N, packed);
 }
 void PackRight(const MatrixView<float>& x, int64_t K, int64_t N, BF16* packed) {
-  HWY_DYNAMIC_DISPATCH(PackRightFloat)(x, K, N, packed);
+  HWY_DYNAMIC_DISPATCH(PackRightFloat)(x, K, N, Bf16UnitInUse(), packed);
+}
+void PackFolded(const BF16* x, int64_t stride, int64_t rows, int64_t columns, BF16* packed) {
+  HWY_DYNAMIC_DISPATCH(PackFoldedHalf)(x, stride, rows, columns, packed);
 }
 
 }  // namespace folio::cpu

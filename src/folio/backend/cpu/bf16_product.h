@@ -28,7 +28,8 @@ inline int64_t PackedElements(int64_t rows, int64_t depth) {
 }
 
 // A matrix of BF16 or float whose element (r,c) is data[r * stride + c], or data[c * stride + r] if
-// transposed. Floats are rounded when they are packed.
+// transposed. Floats are rounded when they are packed; a unit that takes subnormal numbers for zero
+// may do so already here.
 template <class T>
 struct MatrixView {
   const T* data = nullptr;
@@ -50,6 +51,9 @@ void PackLeft(const MatrixView<BF16>& x, int64_t M, int64_t K, BF16* packed);
 void PackLeft(const MatrixView<float>& x, int64_t M, int64_t K, BF16* packed);
 void PackRight(const MatrixView<BF16>& x, int64_t K, int64_t N, BF16* packed);
 void PackRight(const MatrixView<float>& x, int64_t K, int64_t N, BF16* packed);
+// PackRight of x (rows, columns) with another order of its rows, which are the depth of the
+// product: of each 32, rows i and i + 16 make a pair.
+void PackFolded(const BF16* x, int64_t stride, int64_t rows, int64_t columns, BF16* packed);
 
 struct PackedProduct {
   const BF16* left = nullptr;

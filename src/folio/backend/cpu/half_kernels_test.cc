@@ -226,34 +226,49 @@ TEST_P(HalfKernels, Activation) {
       if (C > 60) AddSpecials(x), AddSpecials(d_out);
       ExpectRounded(ActivationForward{.kind = kind, .x = x, .out = memory.Unset({N, C})},
                     {"x", "out"}, memory);
-      for (const Tensor& out : {Tensor(), memory.Unset({N, C})}) {
-        ActivationBackward op{
-            .kind = kind, .x = x, .d_out = d_out, .d_x = memory.Unset({N, C}), .out = out};
-        ExpectRounded(op, {"x", "d_out", "d_x", "out"}, memory);
-        op.d_out = op.d_x = Converted(memory, d_out, Dtype::kF32);
-        ExpectRounded(op, {"x", "d_out", "d_x", "out"}, memory);
-      }
+      ActivationBackward op{.kind = kind, .x = x, .d_out = d_out, .d_x = memory.Unset({N, C})};
+      ExpectRounded(op, {"x", "d_out", "d_x"}, memory);
+      op.d_out = op.d_x = Converted(memory, d_out, Dtype::kF32);
+      ExpectRounded(op, {"x", "d_out", "d_x"}, memory);
     }
   });
 }
 
-TEST_P(HalfKernels, ActivationBackwardMakesTheForwardsBitsAgain) {
-  OpMemory memory(Dtype::kF32, false);
-  const int64_t n = 40001;  // from -20 to 20 in steps of 0.001
-  const Tensor x = memory.Unset({1, n}), d_out = memory.Random({1, n});
-  for (int64_t i = 0; i < n; ++i) x.data<float>()[i] = static_cast<float>(i - n / 2) * 0.001f;
-  x.data<float>()[7] = kInf, x.data<float>()[n - 1] = -kInf;
+// What a linear operation does to its result while it is near is what the activation's own
+// operations do, bit by bit.
+TEST_P(HalfKernels, ActivationInsideLinear) {
   const auto backend = MakeCpuBackend();
+  OpMemory memory(Dtype::kF32, false);
+  const int64_t N = 35, I = 41, O = 77;
+  const Tensor weight = memory.Random({I, O}), bias = memory.Random({O});
+  const Tensor x = RandomHalf(memory, {N, I}), pre = RandomHalf(memory, {N, I}, 4);
+  const Tensor d_out = RandomHalf(memory, {N, O});
   for (const auto kind : {Activation::kGeluNew, Activation::kGelu, Activation::kRelu}) {
-    SCOPED_TRACE(static_cast<int>(kind));
-    const Tensor out = memory.Unset({1, n}), again = memory.Unset({1, n});
-    const Tensor d_x = memory.Unset({1, n}), d_x_too = memory.Unset({1, n});
-    backend->Run(ActivationForward{.kind = kind, .x = x, .out = out});
-    backend->Run(ActivationBackward{.kind = kind, .x = x, .d_out = d_out, .d_x = d_x});
-    backend->Run(
-        ActivationBackward{.kind = kind, .x = x, .d_out = d_out, .d_x = d_x_too, .out = again});
-    ExpectTwin("out", out, again);
-    ExpectTwin("d_x", d_x, d_x_too);
+    for (const Dtype half : {Dtype::kF32, Dtype::kBF16}) {
+      SCOPED_TRACE(std::string(DtypeName(half)) + std::to_string(static_cast<int>(kind)));
+      for (const Dtype own : {Dtype::kF32, half}) {
+        const Tensor out = memory.Unset(own, {N, O}), act = memory.Unset(own, {N, O});
+        LinearForward forward{
+            .x = Converted(memory, x, half), .weight = weight, .bias = bias, .out = out};
+        backend->Run(forward);
+        backend->Run(ActivationForward{.kind = kind, .x = out, .out = act});
+        forward.out = memory.Unset(own, {N, O}), forward.act = memory.Unset(own, {N, O});
+        forward.activation = kind;
+        backend->Run(forward);
+        EXPECT_EQ(std::memcmp(out.raw(), forward.out.raw(), out.bytes()), 0);
+        EXPECT_EQ(std::memcmp(act.raw(), forward.act.raw(), act.bytes()), 0);
+      }
+      // d_x is rounded once: as the gradient of pre, not before.
+      const Tensor wide = memory.Unset({N, I});
+      LinearBackward backward{
+          .weight = weight, .d_out = Converted(memory, d_out, half), .d_x = wide};
+      backend->Run(backward);
+      backend->Run(ActivationBackward{.kind = kind, .x = pre, .d_out = wide, .d_x = wide});
+      backward.pre = Converted(memory, pre, half), backward.d_x = memory.Unset(half, {N, I});
+      backward.activation = kind;
+      backend->Run(backward);
+      ExpectTwin("d_x", wide, backward.d_x);
+    }
   }
 }
 
@@ -265,8 +280,8 @@ TEST_P(HalfKernels, ActivationKeepsNanToItsOwnPlace) {
   x.data<BF16>()[3] = x.data<BF16>()[36] = ToBF16(kNan);
   for (const auto kind : {Activation::kGeluNew, Activation::kGelu}) {
     const Tensor d_x = memory.Unset(Dtype::kBF16, {1, n}), out = memory.Unset(Dtype::kBF16, {1, n});
-    MakeCpuBackend()->Run(
-        ActivationBackward{.kind = kind, .x = x, .d_out = d_out, .d_x = d_x, .out = out});
+    MakeCpuBackend()->Run(ActivationBackward{.kind = kind, .x = x, .d_out = d_out, .d_x = d_x});
+    MakeCpuBackend()->Run(ActivationForward{.kind = kind, .x = x, .out = out});
     for (int64_t i = 0; i < n; ++i) {
       EXPECT_EQ(std::isnan(ToFloat(d_x.data<BF16>()[i])), i == 3 || i == 36) << i;
       EXPECT_EQ(std::isnan(ToFloat(out.data<BF16>()[i])), i == 3 || i == 36) << i;

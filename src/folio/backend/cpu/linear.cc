@@ -1,9 +1,25 @@
 #include "folio/backend/cpu/linear.h"
 
+#include "folio/backend/cpu/linear_epilogue.h"
 #include "folio/backend/cpu/matmul.h"
 #include "folio/backend/cpu/rows.h"
 
 namespace folio::cpu {
+namespace {
+
+// A tile of `out`, which holds the sums already.
+ResultBlock<float> BlockOf(const MatMulTile& tile, const Tensor& out) {
+  const int64_t stride = out.dim(1);
+  float* at = out.data<float>() + tile.row * stride + tile.column;
+  return {.rows = tile.rows,
+          .columns = tile.columns,
+          .sums = at,
+          .sums_stride = stride,
+          .out = at,
+          .stride = stride};
+}
+
+}  // namespace
 
 void RunLinear(const LinearForward& op) {
   const int64_t N = op.x.dim(0), I = op.x.dim(1), O = op.out.dim(1);
@@ -17,13 +33,11 @@ void RunLinear(const LinearForward& op) {
                            .transpose_b = op.transposed,
                            .c = op.out.data<float>(),
                            .ldc = O};
-  if (!op.bias) {
-    MatMul(product);
-    return;
-  }
-  const float* bias = op.bias.data<float>();
+  if (!op.bias && !op.act) return MatMul(product);
   MatMul(product, [&](const MatMulTile& tile) {
-    AddRow(bias + tile.column, product.c + tile.row * O + tile.column, tile.rows, tile.columns, O);
+    const float* bias = op.bias ? op.bias.data<float>() + tile.column : nullptr;
+    float* act = op.act ? op.act.data<float>() + tile.row * O + tile.column : nullptr;
+    StoreBiased(BlockOf(tile, op.out), bias, op.activation, act);
   });
 }
 
@@ -32,17 +46,22 @@ void RunLinear(const LinearBackward& op) {
   const float* d_out = op.d_out.data<float>();
   // forward: out = x weight + bias
   if (op.d_x) {
-    MatMul({.M = N,
-            .N = I,
-            .K = O,
-            .a = d_out,
-            .lda = O,
-            .b = op.weight.data<float>(),
-            .ldb = op.transposed ? I : O,
-            .transpose_b = !op.transposed,
-            .c = op.d_x.data<float>(),
-            .ldc = I,
-            .beta = op.accumulate_d_x ? 1.0f : 0.0f});
+    const MatMulArgs product{.M = N,
+                             .N = I,
+                             .K = O,
+                             .a = d_out,
+                             .lda = O,
+                             .b = op.weight.data<float>(),
+                             .ldb = op.transposed ? I : O,
+                             .transpose_b = !op.transposed,
+                             .c = op.d_x.data<float>(),
+                             .ldc = I,
+                             .beta = op.accumulate_d_x ? 1.0f : 0.0f};
+    MatMul(product, [&](const MatMulTile& tile) {
+      if (!op.pre) return;
+      const float* pre = op.pre.data<float>() + tile.row * I + tile.column;
+      StoreGradient(BlockOf(tile, op.d_x), op.activation, pre);
+    });
   }
   if (op.d_weight) {
     const float* x = op.x.data<float>();
@@ -57,7 +76,7 @@ void RunLinear(const LinearBackward& op) {
             .ldb = t ? I : O,
             .c = op.d_weight.data<float>(),
             .ldc = t ? I : O,
-            .beta = 1});
+            .beta = op.accumulate_d_weight ? 1.0f : 0.0f});
   }
   if (op.d_bias) AddColumnSums(d_out, N, O, op.d_bias.data<float>());
 }

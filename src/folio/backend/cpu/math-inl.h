@@ -24,13 +24,25 @@ HWY_INLINE hn::Vec<D> Clamp(D d, hn::Vec<D> x, float low, float high) {
   return hn::IfThenElse(hn::Gt(x, highest), highest, x);
 }
 
-// exp(x) within 2 units in the last place. 0 where the result would be subnormal, that is below
-// 1.18e-38; infinity where float32 overflows; NaN for NaN.
+// 1 / x within 2 units in the last place, for normal x up to 2^126. Where a division takes as long
+// as ten products it is an approximation and a step of Newton's method.
+template <class D>
+HWY_INLINE hn::Vec<D> Reciprocal(D d, hn::Vec<D> x) {
+  const auto one = hn::Set(d, 1.0f);
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  const auto y = hn::ApproximateReciprocal(x);
+  return hn::MulAdd(y, hn::NegMulAdd(x, y, one), y);
+#else
+  return hn::Div(one, x);
+#endif
+}
+
+// exp(x) within 2 units in the last place, for x from -87.336 to 88.72; NaN for NaN.
 //
 // x = n ln 2 + r with |r| <= ln 2 / 2, exp(x) = 2^n exp(r), and exp(r) - 1 - r = r^2 q(r) with q a
 // minimax polynomial.
 template <class D>
-HWY_INLINE hn::Vec<D> Exp(D d, hn::Vec<D> x) {
+HWY_INLINE hn::Vec<D> ExpInRange(D d, hn::Vec<D> x) {
   const hn::RebindToSigned<D> di;
   // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits.
   const auto magic = hn::Set(d, 12582912.0f);
@@ -47,7 +59,14 @@ HWY_INLINE hn::Vec<D> Exp(D d, hn::Vec<D> x) {
   const auto p = hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
   // The shift leaves n alone in the exponent's place.
   const auto power = hn::ShiftLeft<23>(hn::BitCast(di, biased));
-  const auto y = hn::BitCast(d, hn::Add(hn::BitCast(di, p), power));
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), power));
+}
+
+// exp(x) within 2 units in the last place. 0 where the result would be subnormal, that is below
+// 1.18e-38; infinity where float32 overflows; NaN for NaN.
+template <class D>
+HWY_INLINE hn::Vec<D> Exp(D d, hn::Vec<D> x) {
+  const auto y = ExpInRange(d, x);
   const auto finite = hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.722839f)), hn::Inf(d), y);
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.336545f)), finite);
 }

@@ -28,6 +28,12 @@ void ExpArray(const float* x, int64_t n, float* out) {
       d, n, out, [d](auto v) HWY_ATTR { return Exp(d, v); }, x);
 }
 
+void ReciprocalArray(const float* x, int64_t n, float* out) {
+  const hn::ScalableTag<float> d;
+  Map(
+      d, n, out, [d](auto v) HWY_ATTR { return Reciprocal(d, v); }, x);
+}
+
 void CdfArray(const float* x, int64_t n, float* out) {
   const hn::ScalableTag<float> d;
   Map(
@@ -76,6 +82,7 @@ HWY_AFTER_NAMESPACE();
 namespace folio::cpu {
 
 HWY_EXPORT(ExpArray);
+HWY_EXPORT(ReciprocalArray);
 HWY_EXPORT(CdfArray);
 HWY_EXPORT(PdfArray);
 HWY_EXPORT(PhiloxArray);
@@ -122,6 +129,18 @@ TEST_P(CpuMath, ExpIsWithinTwoUnitsInTheLastPlace) {
     if (ulps > worst) worst = ulps, where = x[i];
   }
   EXPECT_LE(worst, 2.0) << "at " << where;
+}
+
+TEST_P(CpuMath, ReciprocalIsWithinTwoUnitsInTheLastPlace) {
+  std::vector<float> x = Steps(1, 2, 100003);
+  for (const float exponent : Steps(-60, 126, 186)) x.push_back(std::exp2(exponent));
+  for (size_t i = 0; i < 1000; ++i) x.push_back(1 + std::exp(87.0f * static_cast<float>(i) / 1000));
+  std::vector<float> y(x.size());
+  HWY_DYNAMIC_DISPATCH(ReciprocalArray)(x.data(), static_cast<int64_t>(x.size()), y.data());
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_LE(Ulps(y[i], 1.0 / x[i]), 2.0) << x[i];
+  const std::vector<float> nan(19, std::numeric_limits<float>::quiet_NaN());
+  HWY_DYNAMIC_DISPATCH(ReciprocalArray)(nan.data(), 19, y.data());
+  for (size_t i = 0; i < nan.size(); ++i) EXPECT_TRUE(std::isnan(y[i])) << i;
 }
 
 TEST_P(CpuMath, ExpAtTheEdges) {

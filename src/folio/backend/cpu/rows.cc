@@ -33,13 +33,6 @@ struct AddVectors {
   }
 };
 
-void AddRowKernel(const float* row, float* x, int64_t rows, int64_t columns, int64_t stride) {
-  const hn::ScalableTag<float> d;
-  for (int64_t r = 0; r < rows; ++r) {
-    Map(d, columns, x + r * stride, AddVectors(), x + r * stride, row);
-  }
-}
-
 // n <= kMaxSumColumns columns, several rows at a time: short pieces of many rows would keep the
 // memory waiting otherwise.
 template <class T>
@@ -70,13 +63,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace folio::cpu {
 
-HWY_EXPORT(AddRowKernel);
 HWY_EXPORT(ColumnSumsOfFloat);
 HWY_EXPORT(ColumnSumsOfBF16);
-
-void AddRow(const float* row, float* x, int64_t rows, int64_t columns, int64_t stride) {
-  HWY_DYNAMIC_DISPATCH(AddRowKernel)(row, x, rows, columns, stride);
-}
 
 namespace {
 

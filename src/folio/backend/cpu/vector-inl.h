@@ -61,24 +61,6 @@ HWY_INLINE void Map(D d, int64_t n, Out* out, const F& f, const In*... in) {
   if (i < n) StorePart(f(LoadPart(d, in + i, n - i)...), d, out + i, n - i);
 }
 
-// f(in[i]..., a, b) sets a and b: a[i] and b[i] for i in [0, n). Either may be one of `in`.
-template <class D, class Out, class F, class... In>
-HWY_INLINE void MapPair(D d, int64_t n, Out* first, Out* second, const F& f, const In*... in) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  hn::Vec<D> a, b;
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    f(LoadU(d, in + i)..., a, b);
-    StoreU(a, d, first + i);
-    StoreU(b, d, second + i);
-  }
-  if (i < n) {
-    f(LoadPart(d, in + i, n - i)..., a, b);
-    StorePart(a, d, first + i, n - i);
-    StorePart(b, d, second + i, n - i);
-  }
-}
-
 // Four accumulators, each beginning as `start`, take acc = f(acc, in[i]...) over i in [0, n) in
 // turns and are joined by `join`. Lanes beyond n are not accumulated.
 template <class D, class F, class J, class... In>

@@ -61,12 +61,10 @@ void ActivationForward(Activation kind, const Number* x, Number* out, int64_t co
   for (int64_t i = 0; i < count; ++i) out[i] = Number(Activate(kind, Wide<Number>(x[i])));
 }
 
-// out, the forward's, may be null.
 template <class Number>
 void ActivationBackward(Activation kind, const Number* x, const Number* d_out, Number* d_x,
-                        Number* out, int64_t count) {
+                        int64_t count) {
   using W = Wide<Number>;
-  if (out) ActivationForward(kind, x, out, count);
   for (int64_t i = 0; i < count; ++i) {
     d_x[i] = Number(W(d_out[i]) * ActivationSlope(kind, W(x[i])));
   }

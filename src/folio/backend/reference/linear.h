@@ -59,12 +59,13 @@ void LinearForward(const Number* x, const Number* weight, const Number* bias, Nu
   }
 }
 
-// d_x = d_out weight^T, d_weight += x^T d_out, d_bias += sum over rows of d_out; d_x, d_weight and
-// d_bias may be null, and x with d_weight.
+// d_x = d_out weight^T, d_weight = x^T d_out, d_bias += sum over rows of d_out; the first two are
+// added to what is there where accumulate says so. d_x, d_weight and d_bias may be null, and x with
+// d_weight.
 template <class Number>
 void LinearBackward(const Number* x, const Number* weight, const Number* d_out, Number* d_x,
                     Number* d_weight, Number* d_bias, int64_t N, int64_t I, int64_t O,
-                    bool transposed, bool accumulate_d_x) {
+                    bool transposed, bool accumulate_d_x, bool accumulate_d_weight) {
   using W = Wide<Number>;
   std::vector<W> sums(static_cast<size_t>(I));
   for (int64_t n = 0; d_x && n < N; ++n) {
@@ -74,6 +75,7 @@ void LinearBackward(const Number* x, const Number* weight, const Number* d_out, 
       d_x[n * I + i] = Number(accumulate_d_x ? W(d_x[n * I + i]) + sum : sum);
     }
   }
+  if (d_weight && !accumulate_d_weight) std::fill(d_weight, d_weight + I * O, Number(0));
   if (d_weight && transposed) {
     AddOuterProducts(d_out, x, d_weight, N, O, I);
   } else if (d_weight) {

@@ -63,18 +63,23 @@ struct Reference {
   static void Run(const LinearForward& op) {
     reference::LinearForward(In(op.x), In(op.weight), In(op.bias), Out(op.out), op.x.dim(0),
                              op.x.dim(1), op.out.dim(1), op.transposed);
+    if (!op.act) return;
+    reference::ActivationForward(op.activation, In(op.out), Out(op.act), op.out.count());
   }
   static void Run(const LinearBackward& op) {
     reference::LinearBackward(In(op.x), In(op.weight), In(op.d_out), Out(op.d_x), Out(op.d_weight),
                               Out(op.d_bias), op.d_out.dim(0), op.weight.dim(op.transposed ? 1 : 0),
-                              op.d_out.dim(1), op.transposed, op.accumulate_d_x);
+                              op.d_out.dim(1), op.transposed, op.accumulate_d_x,
+                              op.accumulate_d_weight);
+    if (!op.pre) return;
+    reference::ActivationBackward(op.activation, In(op.pre), In(op.d_x), Out(op.d_x),
+                                  op.d_x.count());
   }
   static void Run(const ActivationForward& op) {
     reference::ActivationForward(op.kind, In(op.x), Out(op.out), op.x.count());
   }
   static void Run(const ActivationBackward& op) {
-    reference::ActivationBackward(op.kind, In(op.x), In(op.d_out), Out(op.d_x), Out(op.out),
-                                  op.x.count());
+    reference::ActivationBackward(op.kind, In(op.x), In(op.d_out), Out(op.d_x), op.x.count());
   }
   static void Run(const AttentionForward& op) {
     reference::AttentionForward(ShapeOf(op), In(op.q), In(op.k), In(op.v), Out(op.out), Out(op.lse),
@@ -167,14 +172,27 @@ class ReferenceBackend final : public GenericBackend<ReferenceBackend> {
   void Apply(const Op& op) {
     op.Check();
     if (Has(op, Dtype::kBF16)) {
-      const reference::Widened<Op> widened(op);
-      Reference<float>::Run(widened.op());
-      widened.Store();
+      RunWidened(op);
     } else if (Has(op, Dtype::kF32)) {
       Reference<float>::Run(op);
     } else {
       Reference<double>::Run(op);
     }
+  }
+
+ private:
+  template <class Op>
+  static void RunWidened(const Op& op) {
+    const reference::Widened<Op> widened(op);
+    Reference<float>::Run(widened.op());
+    widened.Store();
+  }
+  // act is made of out as it was rounded.
+  void RunWidened(LinearForward op) {
+    const ActivationForward activation{.kind = op.activation, .x = op.out, .out = op.act};
+    op.act = {};
+    RunWidened<LinearForward>(op);
+    if (activation.out) Apply(activation);
   }
 };
 
