@@ -50,8 +50,8 @@ int64_t Bf16Work::Blocks(const Bf16Range& rows, const Bf16Range& columns) const 
 Bf16Block Bf16Work::Multiply(const Bf16Range& rows, const Bf16Range& columns,
                              const Bf16Range& depth, int64_t task, int thread) const {
   constexpr int64_t kDepth = 24;  // tiles that are multiplied at a time
-  const int64_t row_blocks = CeilDiv(RowTiles(rows.size), block_rows_);
-  const int64_t row = task % row_blocks * block_rows_, column = task / row_blocks * block_columns_;
+  const int64_t across = CeilDiv(RowTiles(columns.size), block_columns_);
+  const int64_t row = task / across * block_rows_, column = task % across * block_columns_;
   const int64_t tiles = DepthTiles(depth.size), stride = tiles * kTileElements;
   const bool whole = panel_depth_ < K_;
   const int64_t c_stride = (whole ? RowTiles(N_) : block_columns_) * kTileRows;
