@@ -77,7 +77,8 @@ class BenchAttentionCommand final : public Command {
       for (const int64_t T : contexts) {
         shape_.T = T;
         shape_.dtype = dtype;
-        RequireMemory("this benchmark", AttentionBytes(shape_));
+        RequireMemory("this benchmark", AttentionBytes(shape_),
+                      "lower --batch, --context, --heads or --head-size");
         rates.push_back(MeasureAttention(*backend, shape_, seconds_));
       }
     }

@@ -83,7 +83,7 @@ class BenchMatmulCommand final : public Command {
     text += "\n";
     for (const Dtype dtype : dtypes) {
       text += fmt::format("peak {}  {:.1f} GFLOP/s ({})\n", TrainDtypeName(dtype),
-                          PeakOf(dtype, rates) / 1e9, ProductUnit(dtype));
+                          PeakOf(dtype, rates) / 1e9, backend.ProductUnit(dtype));
     }
     return text;
   }
@@ -106,7 +106,7 @@ class BenchMatmulCommand final : public Command {
     Json peaks = Json::object(), units = Json::object();
     for (const Dtype dtype : dtypes) {
       peaks[TrainDtypeName(dtype)] = PeakOf(dtype, rates);
-      units[TrainDtypeName(dtype)] = ProductUnit(dtype);
+      units[TrainDtypeName(dtype)] = backend.ProductUnit(dtype);
     }
     const Json json = {{"schema", 1},
                        {"backend", backend.name()},

@@ -70,7 +70,8 @@ class BenchOptimizerCommand final : public Command {
     RefuseTogether(parameters_ > 0 && settings_.named(), "--parameters", "--preset or --model");
     const int64_t parameters =
         parameters_ > 0 ? parameters_ : ParamTable(settings_.config().model).flat_size();
-    RequireMemory("this benchmark", OptimizerBytes(parameters));
+    RequireMemory("this benchmark", OptimizerBytes(parameters),
+                  parameters_ > 0 ? "lower --parameters" : "choose a smaller model");
     const std::unique_ptr<Backend> backend = MakeBackend(train.backend);
     const OptimizerRates rates = MeasureOptimizer(*backend, parameters, seconds_);
     context.console.Result(context.console.json() ? AsJson(*backend, parameters, rates)

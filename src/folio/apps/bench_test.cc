@@ -12,6 +12,7 @@
 #include "folio/apps/percentile.h"
 #include "folio/apps/program_run.h"
 #include "folio/apps/train_flops.h"
+#include "folio/backend/timed_backend.h"
 #include "folio/base/error.h"
 #include "folio/io/test_files.h"
 
@@ -126,6 +127,7 @@ TEST(BenchTrain, BatchSizesArePositiveIntegers) {
       RunFolio("bench train --batches 1,x --model " + std::string(kTiny), /*with_stderr=*/true);
   EXPECT_EQ(run.status, 2);
   EXPECT_TRUE(Contains(run.text, "--batches: 'x' is no batch size"));
+  EXPECT_EQ(RunFolio("bench train --batches 1 --batch 3 --model " + std::string(kTiny)).status, 2);
 }
 
 TEST(BenchTrain, WhatIsTooLargeIsRefusedBeforeItIsAllocated) {
@@ -164,8 +166,11 @@ TEST(BenchMatmul, MeasuresTheDtypeThatIsAskedFor) {
 }
 
 TEST(BenchMatmul, PeakKeepsToItsTime) {
-  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
-  EXPECT_GT(MeasureMatmulPeak(*backend, Dtype::kF32, /*seconds=*/0), 0);
+  TimedBackend backend(MakeReferenceBackend());
+  EXPECT_GT(MeasureMatmulPeak(backend, Dtype::kF32, /*seconds=*/0), 0);
+  size_t products = 0;
+  for (const OpTime& op : backend.Times()) products += op.calls;
+  EXPECT_LE(products, 6);  // those of one shape, of six
 }
 
 TEST(BenchAttention, MemoryGrowsAsTheContextDoes) {
@@ -217,6 +222,12 @@ TEST(BenchOptimizer, BytesAreThoseOfTheArrays) {
                                                   {"read", 4 * 1009},
                                                   {"copy", 8 * 1009}}));
   EXPECT_EQ(json.at("bytes_per_step"), 36 * 1009);
+}
+
+TEST(BenchOptimizer, SaysWhatToDoWhereThereIsNoRoom) {
+  const ProgramRun run = RunFolio("bench optimizer --parameters 1000000000000", true);
+  EXPECT_EQ(run.status, 4);
+  EXPECT_TRUE(Contains(run.text, "lower --parameters")) << run.text;
 }
 
 TEST(BenchOptimizer, TakesTheParametersOfAModel) {

@@ -87,15 +87,14 @@ struct Rival {
 };
 
 // The rival without recomputation; null where there is nothing to compare or no room for both.
-std::unique_ptr<Rival> MakeRival(const BenchTrainOptions& options, uint64_t bytes,
-                                 WithoutRecompute& plain) {
+std::unique_ptr<Rival> MakeRival(const BenchTrainOptions& options, WithoutRecompute& plain) {
   if (!options.pass.recompute) return nullptr;
   PassOptions pass = options.pass;
   pass.recompute = false;
   plain.planned_bytes =
       Learner::Plan(options.model, options.train.batch_size, options.T, pass).arena_bytes();
-  const uint64_t total = ThisMachinesMemory().total;
-  if (total != 0 && bytes + plain.planned_bytes > total / 10 * 9) return nullptr;
+  const MachineMemory memory = ThisMachinesMemory();
+  if (memory.available != 0 && plain.planned_bytes > memory.available / 10 * 9) return nullptr;
   return std::make_unique<Rival>(options, pass);
 }
 
@@ -123,7 +122,7 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
   bench.WarmUp();
   result.peak_memory_bytes = PeakMemoryBytes();
   WithoutRecompute plain;
-  const std::unique_ptr<Rival> rival = MakeRival(options, result.planned_bytes, plain);
+  const std::unique_ptr<Rival> rival = MakeRival(options, plain);
   const double peak_seconds = std::clamp(options.seconds / 10, 0.03, 0.5);
   const double peak_before = MeasureMatmulPeak(backend, options.pass.dtype, peak_seconds);
   if (timed != nullptr) timed->Reset();

@@ -48,6 +48,11 @@ double TimePaid(const BenchTrainResult& result) {
   return Percentile(result.step_seconds, 0) / Percentile(result.plain->step_seconds, 0) - 1;
 }
 
+int64_t SavedBytes(const BenchTrainResult& result) {
+  return static_cast<int64_t>(result.plain->planned_bytes) -
+         static_cast<int64_t>(result.planned_bytes);
+}
+
 Json ToJson(const BenchTrainOptions& options, const BenchTrainResult& result) {
   const Figures f(options, result);
   Json json = {{"batch", f.B},
@@ -68,7 +73,7 @@ Json ToJson(const BenchTrainOptions& options, const BenchTrainResult& result) {
   if (result.plain) {
     const WithoutRecompute& plain = *result.plain;
     json["without_recompute"] = {{"planned_bytes", plain.planned_bytes},
-                                 {"saved_bytes", plain.planned_bytes - result.planned_bytes},
+                                 {"saved_bytes", SavedBytes(result)},
                                  {"seconds_per_step", Percentile(plain.step_seconds, 0.5)},
                                  {"seconds_per_step_min", Percentile(plain.step_seconds, 0)},
                                  {"time_paid", TimePaid(result)}};
@@ -89,12 +94,11 @@ Json ToJson(const BenchTrainOptions& options, const BenchTrainResult& result) {
 
 std::string RecomputeLine(const BenchTrainResult& result) {
   if (!result.plain) return "recompute   on; memory has no room to compare with a run without\n";
-  const uint64_t without = result.plain->planned_bytes;
   return fmt::format(
       "recompute   saves {} of {} planned, steps take {:+.1f}% (without: {:.3f} ms, fastest "
       "{:.3f})\n",
-      Bytes(without - result.planned_bytes), Bytes(without), TimePaid(result) * 100,
-      Percentile(result.plain->step_seconds, 0.5) * 1e3,
+      HumanBytes(static_cast<double>(SavedBytes(result))), Bytes(result.plain->planned_bytes),
+      TimePaid(result) * 100, Percentile(result.plain->step_seconds, 0.5) * 1e3,
       Percentile(result.plain->step_seconds, 0) * 1e3);
 }
 
@@ -126,15 +130,15 @@ std::string GrowthTable(const std::vector<BenchTrainOptions>& options,
   const double first = Figures(options[0], results[0]).seconds_per_token;
   for (size_t i = 0; i < results.size(); ++i) {
     const Figures f(options[i], results[i]);
-    const double activations = static_cast<double>(results[i].planned_bytes) -
-                               static_cast<double>(results[0].planned_bytes);
+    const double more_than_first = static_cast<double>(results[i].planned_bytes) -
+                                   static_cast<double>(results[0].planned_bytes);
     rows.push_back({fmt::format("{}", f.B), fmt::format("{:.3f}", f.median * 1e3),
                     fmt::format("{:.1f}", f.seconds_per_token * 1e6),
                     fmt::format("{:.2f}", f.seconds_per_token / first),
                     WithCommas(static_cast<int64_t>(f.tokens_per_second())),
                     fmt::format("{:.1f}", f.flops_per_second / 1e9),
                     fmt::format("{:.0f}%", f.peak_share * 100), Bytes(results[i].planned_bytes),
-                    HumanBytes(activations), Bytes(results[i].peak_memory_bytes)});
+                    HumanBytes(more_than_first), Bytes(results[i].peak_memory_bytes)});
   }
   return RenderTable({">batch", ">ms/step", ">us/token", ">relative", ">tokens/s", ">GFLOP/s",
                       ">of peak", ">planned", ">more", ">resident"},
@@ -151,7 +155,9 @@ class BenchTrainCommand final : public Command {
                 "Takes whole training steps on random tokens and compares their arithmetic with\n"
                 "the fastest matrix products of this machine in the same dtype. With --recompute\n"
                 "its steps take turns with those of the same model without, if both fit into\n"
-                "memory. With --batches one size follows the other.",
+                "memory. With --batches one size follows the other, and \"more\" is what each "
+                "plans above\n"
+                "the first.",
             .examples = {"folio bench train --preset char-cpu --batch 12 --context 64",
                          "folio bench train --preset gpt2 --batch 4 --dtype bf16 --json",
                          "folio bench train --preset gpt2 --batches 1,2,4,8 --steps 3",
@@ -160,8 +166,9 @@ class BenchTrainCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     settings_.AddFlags(flags);
-    flags.Value(Field{"batches", &batches_, "several batch sizes one after the other"},
-                {.placeholder = "N,N,..."});
+    flags.Value(
+        Field{"batches", &batches_, "several batch sizes one after the other, instead of --batch"},
+        {.placeholder = "N,N,..."});
     flags.Value(Field{"steps", &steps_, "measure at least so many steps", 1, 1e9});
     flags.Value(Field{"seconds", &seconds_, "and at least so long", 0, 1e6});
     flags.Switch("--ops", &ops_, "show where the time goes, operation by operation");
@@ -170,6 +177,8 @@ class BenchTrainCommand final : public Command {
 
   int Run(const Context& context) override {
     settings_.Read(context.sources);
+    RefuseTogether(!batches_.empty() && settings_.flagged("train.batch_size"), "--batches",
+                   "--batch");
     const TrainConfig& train = settings_.config().train;
     UseThreads(train.threads);
     simd_.Use();
@@ -182,6 +191,7 @@ class BenchTrainCommand final : public Command {
       backend = std::move(timing);
     }
     const std::vector<BenchTrainOptions> options = Options(*backend);
+    unit_ = backend->ProductUnit(options.front().pass.dtype);
     std::vector<BenchTrainResult> results;
     for (const BenchTrainOptions& each : options) {
       context.console.Note(fmt::format("measuring {} with batches of {} x {} tokens",
@@ -221,7 +231,7 @@ class BenchTrainCommand final : public Command {
         "computing   {} on {}, {} threads\n"
         "counted     {}\n",
         settings_.name(), WithCommas(results[0].parameters), first.train.backend, description_,
-        TrainDtypeName(first.pass.dtype), ProductUnit(first.pass.dtype), Threads(),
+        TrainDtypeName(first.pass.dtype), unit_, Threads(),
         TrainFlops(first.model, first.T).Explanation());
     for (size_t i = 0; i < results.size(); ++i) {
       text += (batches_.empty() ? "" : "\n") + ToText(options[i], results[i]);
@@ -238,7 +248,7 @@ class BenchTrainCommand final : public Command {
                  {"model", settings_.name()},
                  {"parameters", results[0].parameters},
                  {"dtype", TrainDtypeName(first.pass.dtype)},
-                 {"product_unit", ProductUnit(first.pass.dtype)},
+                 {"product_unit", unit_},
                  {"recompute", first.pass.recompute},
                  {"backend", first.train.backend},
                  {"backend_description", description_},
@@ -265,7 +275,7 @@ class BenchTrainCommand final : public Command {
 
   ModelSettings settings_{std::vector<std::string>{"--batch", "--context", "--dtype", "--recompute",
                                                    "--threads", "--backend"}};
-  std::string batches_, description_;
+  std::string batches_, description_, unit_;
   int64_t steps_ = 10;
   double seconds_ = 5;
   bool ops_ = false;

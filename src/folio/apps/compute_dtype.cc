@@ -4,7 +4,6 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/base/simd_targets.h"
 
 namespace folio {
 
@@ -18,26 +17,6 @@ std::vector<Dtype> DtypesNamed(const std::string& name, const Backend& backend) 
                      "use --dtype fp32, or --backend cpu");
   }
   return dtypes;
-}
-
-std::string ProductUnit(Dtype dtype) {
-  if (dtype == Dtype::kBF16) {
-    switch (Bf16UnitInUse()) {
-      case Bf16Unit::kAmx:
-        return "AMX";
-      case Bf16Unit::kAvx512:
-        return "AVX512_BF16";
-      case Bf16Unit::kPlain:
-        break;
-    }
-  }
-  std::string target = SimdTarget();
-  if (target != "AMX" && target != "AVX3_BF16") return target;
-  // Those two are for bfloat16 alone; everything else runs on the best of the others.
-  for (const std::string& name : SimdTargets()) {
-    if (name != "AMX" && name != "AVX3_BF16") return name;
-  }
-  return target;
 }
 
 }  // namespace folio

@@ -11,8 +11,4 @@ namespace folio {
 // supports. Throws a kUsage Error for one that it does not.
 std::vector<Dtype> DtypesNamed(const std::string& name, const Backend& backend);
 
-// What multiplies matrices of this dtype on the cpu backend: "AMX", "AVX512_BF16", or the
-// instruction set in use.
-std::string ProductUnit(Dtype dtype);
-
 }  // namespace folio

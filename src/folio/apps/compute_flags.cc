@@ -17,9 +17,8 @@ void SimdFlag::Use() const {
 }
 
 void ComputeFlags::Add(Flags& flags) {
-  flags.Value(
-      Field{"threads", &threads_, "threads to use; 0 for one on each core", 0, 4096}.WithFlag(
-          "--threads"));
+  flags.Value(Field{"threads", &threads_, "threads to use; 0 for one on each core", 0, kMostThreads}
+                  .WithFlag("--threads"));
   simd_.Add(flags);
 }
 

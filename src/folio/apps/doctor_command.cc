@@ -5,16 +5,15 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "folio/apps/commands.h"
 #include "folio/apps/compute_dtype.h"
+#include "folio/apps/machine.h"
 #include "folio/apps/matmul_rate.h"
 #include "folio/apps/version.h"
-#include "folio/base/memory.h"
 #include "folio/base/parallel.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
@@ -36,13 +35,6 @@ std::string ProcValue(const char* path, const std::string& name) {
   return "";
 }
 
-// A figure of /proc/meminfo in bytes, 0 if it is not told.
-int64_t MemoryBytes(const std::string& name) {
-  int64_t kilobytes = 0;
-  std::istringstream(ProcValue("/proc/meminfo", name)) >> kilobytes;
-  return kilobytes * 1024;
-}
-
 std::vector<std::string> SimdExtensions() {
   std::string flags = ProcValue("/proc/cpuinfo", "flags");
   if (flags.empty()) flags = ProcValue("/proc/cpuinfo", "Features");  // Arm
@@ -60,8 +52,7 @@ struct Machine {
   std::vector<std::string> simd = SimdExtensions();
   int64_t processors = static_cast<int64_t>(std::thread::hardware_concurrency());
   int64_t threads = Threads();
-  int64_t memory_total = static_cast<int64_t>(PhysicalMemoryBytes());
-  int64_t memory_available = MemoryBytes("MemAvailable");
+  MachineMemory memory = ThisMachinesMemory();
   int64_t disk_available = DiskAvailable();
 
   static int64_t DiskAvailable() {
@@ -79,7 +70,7 @@ struct Machine {
     if (!has("avx2") && !has("asimd")) {
       warnings.emplace_back("no AVX2 or Advanced SIMD: everything will be slow");
     }
-    if (memory_available > 0 && memory_available < int64_t{1} << 30) {
+    if (memory.available > 0 && memory.available < uint64_t{1} << 30) {
       warnings.emplace_back("less than 1 GB of memory is free: only small models will fit");
     }
     if (disk_available < int64_t{1} << 30) {
@@ -92,6 +83,7 @@ struct Machine {
 // How fast matrices of one dtype are multiplied, measured for a moment.
 struct Product {
   Dtype dtype;
+  std::string unit;
   double flops_per_second;
 };
 
@@ -100,7 +92,8 @@ std::vector<Product> MeasureProducts() {
   const std::unique_ptr<Backend> backend = MakeCpuBackend();
   std::vector<Product> products;
   for (const Dtype dtype : DtypesNamed("both", *backend)) {
-    products.push_back({dtype, MeasureMatmulPeak(*backend, dtype, kSeconds)});
+    products.push_back(
+        {dtype, backend->ProductUnit(dtype), MeasureMatmulPeak(*backend, dtype, kSeconds)});
   }
   return products;
 }
@@ -128,7 +121,7 @@ class DoctorCommand final : public Command {
     nlohmann::ordered_json rates = nlohmann::ordered_json::array();
     for (const Product& product : products) {
       rates.push_back({{"dtype", TrainDtypeName(product.dtype)},
-                       {"unit", ProductUnit(product.dtype)},
+                       {"unit", product.unit},
                        {"flops_per_second", product.flops_per_second}});
     }
     const nlohmann::ordered_json json = {{"schema", 1},
@@ -140,8 +133,8 @@ class DoctorCommand final : public Command {
                                          {"products", rates},
                                          {"processors", m.processors},
                                          {"threads", m.threads},
-                                         {"memory_total_bytes", m.memory_total},
-                                         {"memory_available_bytes", m.memory_available},
+                                         {"memory_total_bytes", m.memory.total},
+                                         {"memory_available_bytes", m.memory.available},
                                          {"disk_available_bytes", m.disk_available},
                                          {"warnings", m.Warnings()}};
     return json.dump(2) + "\n";
@@ -157,13 +150,13 @@ class DoctorCommand final : public Command {
         "disk     {} free here\n",
         Version(), Compiler(), m.cpu.empty() ? "unknown" : m.cpu,
         m.simd.empty() ? "none known" : Join(m.simd, " "), m.threads, m.processors,
-        HumanBytes(static_cast<double>(m.memory_available)),
-        HumanBytes(static_cast<double>(m.memory_total)),
+        HumanBytes(static_cast<double>(m.memory.available)),
+        HumanBytes(static_cast<double>(m.memory.total)),
         HumanBytes(static_cast<double>(m.disk_available)));
     for (const Product& product : products) {
-      text += fmt::format("{}     products of matrices at {:.0f} GFLOP/s ({})\n",
-                          TrainDtypeName(product.dtype), product.flops_per_second / 1e9,
-                          ProductUnit(product.dtype));
+      text +=
+          fmt::format("{}     products of matrices at {:.0f} GFLOP/s ({})\n",
+                      TrainDtypeName(product.dtype), product.flops_per_second / 1e9, product.unit);
     }
     const std::vector<std::string> warnings = m.Warnings();
     for (const std::string& warning : warnings) text += fmt::format("warning  {}\n", warning);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "folio/base/error.h"
@@ -24,17 +25,18 @@ uint64_t ProcBytes(const char* path, const std::string& name) {
 }  // namespace
 
 MachineMemory ThisMachinesMemory() {
-  return {PhysicalMemoryBytes(), ProcBytes("/proc/meminfo", "MemAvailable:")};
+  const uint64_t total = PhysicalMemoryBytes();
+  const uint64_t available = ProcBytes("/proc/meminfo", "MemAvailable:");
+  return {total, total > 0 ? std::min(available, total) : available};
 }
 
-void RequireMemory(const std::string& what, uint64_t bytes) {
+void RequireMemory(const std::string& what, uint64_t bytes, const std::string& help) {
   const uint64_t memory = PhysicalMemoryBytes();
   if (memory == 0 || bytes <= memory) return;
   throw Error(ErrorKind::kResource, fmt::format("{} does not fit into memory", what),
               fmt::format("it needs {}, the machine has {}", HumanBytes(static_cast<double>(bytes)),
                           HumanBytes(static_cast<double>(memory))),
-              "lower the batch, the context or the size of the model; folio inspect plan shows "
-              "every buffer");
+              help);
 }
 
 uint64_t PeakMemoryBytes() {

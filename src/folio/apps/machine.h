@@ -12,8 +12,9 @@ struct MachineMemory {
 };
 MachineMemory ThisMachinesMemory();
 
-// Throws a kResource Error if `what` ("this run") needs more memory than the machine has.
-void RequireMemory(const std::string& what, uint64_t bytes);
+// Throws a kResource Error if `what` ("this run") needs more memory than the machine has; `help`
+// says what to do then.
+void RequireMemory(const std::string& what, uint64_t bytes, const std::string& help);
 
 // The most memory that this process has held at a time since it began or since the last reset that
 // worked, in bytes, 0 if the system does not tell.

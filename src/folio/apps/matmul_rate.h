@@ -55,6 +55,6 @@ std::vector<MatmulRate> MeasureMatmuls(Backend& backend, std::span<const MatmulS
 // The product peak of the machine as share and estimates mean it: the highest rate (median of its
 // runs) over forward products that grow as long as they fit into `seconds`; the first,
 // a small one, always does.
-double MeasureMatmulPeak(Backend& backend, Dtype dtype, double seconds = 0.5);
+double MeasureMatmulPeak(Backend& backend, Dtype dtype, double seconds);
 
 }  // namespace folio

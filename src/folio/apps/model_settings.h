@@ -30,6 +30,10 @@ class ModelSettings {
   std::string name() const;
   // Whether a preset or a directory says which model it is.
   bool named() const { return !preset_.empty() || !model_.empty(); }
+  // Whether that setting has a flag of its own on the command line.
+  bool flagged(const std::string& setting) const {
+    return settings_.layer(setting) == Layer::kFlag;
+  }
   // T: train.context, or n_positions where that is 0. Throws a kUsage Error beyond n_positions.
   int64_t Context() const;
 

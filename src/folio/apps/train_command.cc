@@ -49,7 +49,8 @@ class TrainCommand final : public Command {
     AddPresetFlag(flags, &preset_);
     flags.Switch("--resume", &resume_, "go on from the last checkpoint of the run");
     flags.Switch("--overwrite", &overwrite_, "replace the run that is there");
-    flags.Switch("--dry-run", &dry_run_, "check everything, print the plan, and train nothing");
+    flags.Switch("--dry-run", &dry_run_,
+                 "check the settings and the data, print the plan, and train nothing");
     simd_.Add(flags);
     flags.Settings(&settings_, {"train", "data", "log"});
   }
@@ -78,11 +79,11 @@ class TrainCommand final : public Command {
     }
     const std::string plan = preview.Plan();
     context.console.Note(plan.substr(0, plan.size() - 1));
-    WriteFileAtomically(run / kRunConfigFile, settings_.ToToml());
-
     TrainReport report(context, config_, run, *backend, tokenizer.get());
     Trainer trainer(*backend, config_.model, config_.train, data, run, report.Hooks());
     if (resume_) trainer.Resume();
+    // Not before: settings that the run refuses may not take the place of its own.
+    WriteFileAtomically(run / kRunConfigFile, settings_.ToToml());
     preview.Probe(data.val().size(), trainer.step());
     if (new_run) new_run->Begun();
     report.Begin(trainer.step(), preview);
@@ -169,11 +170,7 @@ class TrainCommand final : public Command {
   }
 
   void ShowDryRun(Console& console, TrainPreview& preview, const Dataset& data) const {
-    int64_t done = 0;
-    if (resume_ && fs::exists(fs::path(out_) / kMetricsFile)) {
-      for (const StepMetrics& m : ReadRunLog(out_)) done = m.step + (m.loss ? 1 : 0);
-    }
-    preview.Probe(data.val().size(), done);
+    preview.Probe(data.val().size(), resume_ ? SavedStep(fs::path(out_) / kLastDir) : 0);
     console.Result(console.json() ? preview.Event() + "\n"
                                   : preview.Plan() + preview.Estimate() + "\n");
   }

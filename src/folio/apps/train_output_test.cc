@@ -1,11 +1,14 @@
 // What `folio train` tells before and while it trains, through the real program.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "folio/apps/command_line.h"
 #include "folio/apps/commands.h"
 #include "folio/apps/program_run.h"
+#include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/io/test_files.h"
@@ -109,6 +112,33 @@ TEST_F(TrainOutput, ARunRemembersTheDtypeItBeganWith) {
   EXPECT_EQ(Lines(resumed.text).front().at("steps"), 1);
 }
 
+TEST_F(TrainOutput, ARefusedResumeLeavesTheRunAsItWas) {
+  ASSERT_EQ(Train("--max-steps 1").status, 0);
+  const std::string settings = ReadFile(At("run/config.toml"));
+  const std::string resume = "train --resume --json --max-steps 3 --out " + At("run").string();
+  const ProgramRun refused = RunFolio(resume + " --set model.n_embd=16", /*with_stderr=*/true);
+  EXPECT_TRUE(refused.status != 0 && Contains(refused.text, "another model")) << refused.text;
+  EXPECT_EQ(ReadFile(At("run/config.toml")), settings);
+  // The checkpoint says where it goes on, not the log, which may be ahead of it.
+  std::ofstream(At("run/metrics.jsonl"), std::ios::app)
+      << "{\"step\":2,\"loss\":3.0,\"lr\":0.001,\"tokens\":64}\n";
+  EXPECT_EQ(Lines(RunFolio(resume + " --dry-run").text).front().at("steps"), 2);
+  EXPECT_EQ(RunFolio(resume).status, 0);
+}
+
+TEST_F(TrainOutput, NoWayOutIsNamedThatIsRefused) {
+  const ProgramRun run = Train(
+      "--batch 16777216 --grad-accumulation 16777216 --context 16 --dry-run", /*with_stderr=*/true);
+  EXPECT_EQ(run.status, 4);
+  EXPECT_TRUE(Contains(run.text, "is the largest that fits")) << run.text;
+  EXPECT_FALSE(Contains(run.text, "makes the same steps")) << run.text;
+}
+
+TEST_F(TrainOutput, TheReferenceHasNoUnitOfTheMachines) {
+  EXPECT_EQ(Lines(Train("--dry-run --json --backend reference").text).at(0).at("product_unit"),
+            "reference");
+}
+
 TEST_F(TrainOutput, WhatDoesNotFitIsRefusedWithABatchThatDoes) {
   const ProgramRun run = Train("--batch 16777216 --dry-run", /*with_stderr=*/true);
   EXPECT_EQ(run.status, 4);
@@ -117,10 +147,11 @@ TEST_F(TrainOutput, WhatDoesNotFitIsRefusedWithABatchThatDoes) {
 }
 
 TEST_F(TrainOutput, SimdIsForcedAndAWrongNameRefused) {
-  const std::vector<Json> scalar = Lines(Train("--dry-run --json --simd SCALAR").text);
-  ASSERT_EQ(scalar.size(), 1);
-  EXPECT_EQ(scalar[0].at("simd"), "SCALAR");
-  EXPECT_EQ(scalar[0].at("product_unit"), "SCALAR");
+  const std::string least = SimdTargets().back();
+  const std::vector<Json> forced = Lines(Train("--dry-run --json --simd " + least).text);
+  ASSERT_EQ(forced.size(), 1);
+  EXPECT_EQ(forced[0].at("simd"), least);
+  EXPECT_EQ(forced[0].at("product_unit"), least);
   const ProgramRun wrong = Train("--dry-run --simd MMX", /*with_stderr=*/true);
   EXPECT_EQ(wrong.status, 2);
   EXPECT_TRUE(Contains(wrong.text, "no instruction set \"MMX\"", "it has "));

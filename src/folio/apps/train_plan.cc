@@ -52,9 +52,11 @@ std::string WaysOut(const TrainShape& shape, uint64_t limit) {
     ways.push_back(fmt::format("--batch {} is the largest that fits", most));
     if (const int64_t step = shape.B * shape.grad_accumulation; step > 0) {
       const int64_t micro = LargestDivisor(step, most);
-      ways.push_back(
-          fmt::format("--batch {} --grad-accumulation {} makes the same steps of {} sequences",
-                      micro, step / micro, step));
+      if (step / micro <= kMostMicroBatches) {
+        ways.push_back(
+            fmt::format("--batch {} --grad-accumulation {} makes the same steps of {} sequences",
+                        micro, step / micro, step));
+      }
     }
   }
   if (!shape.options.recompute) {

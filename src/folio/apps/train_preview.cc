@@ -43,8 +43,9 @@ std::string TrainPreview::Plan() const {
   const int64_t parameters = ParamTable(shape_.model).parameters();
   return fmt::format("{} parameters, {} tokens a step\n{} on {}, {} threads ({})\n",
                      HumanCount(static_cast<double>(parameters)), WithCommas(TokensPerStep(shape_)),
-                     TrainDtypeName(shape_.options.dtype), ProductUnit(shape_.options.dtype),
-                     Threads(), backend_.description()) +
+                     TrainDtypeName(shape_.options.dtype),
+                     backend_.ProductUnit(shape_.options.dtype), Threads(),
+                     backend_.description()) +
          DescribePlan(shape_);
 }
 
@@ -68,7 +69,7 @@ std::string TrainPreview::Event() const {
       {"grad_accumulation", shape_.grad_accumulation},
       {"tokens_per_step", TokensPerStep(shape_)},
       {"dtype", TrainDtypeName(shape_.options.dtype)},
-      {"product_unit", ProductUnit(shape_.options.dtype)},
+      {"product_unit", backend_.ProductUnit(shape_.options.dtype)},
       {"recompute", shape_.options.recompute},
       {"simd", SimdTarget()},
       {"backend", backend_.name()},

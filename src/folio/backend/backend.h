@@ -19,6 +19,8 @@ class Backend {
   virtual bool Supports(Dtype dtype) const = 0;  // BF16: as the dtype of the operands marked Half
   // The dtype that models train fastest in, of F32 and BF16.
   virtual Dtype PreferredDtype() const = 0;
+  // What multiplies matrices of F32 or BF16, for people: "AMX", "AVX3", "reference".
+  virtual std::string ProductUnit(Dtype) const { return name(); }
 
   virtual void Run(const EmbeddingForward&) = 0;
   virtual void Run(const EmbeddingBackward&) = 0;

@@ -25,6 +25,7 @@ class CheckedBackend final : public GenericBackend<CheckedBackend> {
   }
   bool Supports(Dtype dtype) const override { return fast_->Supports(dtype); }
   Dtype PreferredDtype() const override { return Dtype::kF32; }
+  std::string ProductUnit(Dtype dtype) const override { return fast_->ProductUnit(dtype); }
 
   template <class Op>
   void Apply(const Op& op) {

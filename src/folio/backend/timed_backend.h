@@ -31,6 +31,7 @@ class TimedBackend final : public GenericBackend<TimedBackend> {
   std::string description() const override;
   bool Supports(Dtype dtype) const override { return backend_->Supports(dtype); }
   Dtype PreferredDtype() const override { return backend_->PreferredDtype(); }
+  std::string ProductUnit(Dtype dtype) const override { return backend_->ProductUnit(dtype); }
 
   // Since the start or the last Reset, the longest time first.
   std::vector<OpTime> Times() const;

@@ -3,11 +3,31 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <sstream>
+
 namespace folio {
 
-uint64_t PhysicalMemoryBytes() {
+namespace {
+
+// Bytes that one cgroup may hold; no limit where it is not a number ("max", nothing).
+double MemoryLimitOf(const std::filesystem::path& group) {
+  double least = kNoLimit;
+  for (const char* name : {"memory.max", "memory.limit_in_bytes"}) {
+    std::istringstream in(FirstLine(group / name));
+    if (double bytes = 0; in >> bytes && bytes > 0) least = std::min(least, bytes);
+  }
+  return least;
+}
+
+}  // namespace
+
+uint64_t PhysicalMemoryBytes(const CgroupFiles& files) {
   const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-  return pages > 0 && size > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(size) : 0;
+  if (pages <= 0 || size <= 0) return 0;
+  const auto all = static_cast<uint64_t>(pages) * static_cast<uint64_t>(size);
+  const double limit = LeastOfCgroups(files, "memory", MemoryLimitOf);
+  return limit < static_cast<double>(all) ? static_cast<uint64_t>(limit) : all;
 }
 
 void AdviseLargePages([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {

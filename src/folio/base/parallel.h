@@ -38,8 +38,8 @@ void ParallelFor(int64_t tasks, F&& f) {
 }
 
 // Makes signals to this thread wait until it has left the ParallelFor that it runs a task of: for
-// code on whose stack no handler's frame may lie. (The threads that are not the caller never run
-// handlers.)
+// code on whose stack no handler's frame may lie. (The threads that are not the caller run none
+// while they run tasks.)
 void HoldSignals();
 
 // Cuts [0, n) into pieces of `grain` (the last may be shorter) and calls f(begin, end, thread).

@@ -70,8 +70,7 @@ TEST_F(Parallel, ManyShortCallsDoNotMix) {
   EXPECT_EQ(bad, 0);
 }
 
-// The pauses let the threads fall asleep, some of them just as the next call comes.
-// Each thread begins with its own part, and nothing is left when one of them is slow.
+// Nothing is left when one of them is slow.
 TEST_F(Parallel, TasksOfASlowThreadAreTakenByTheOthers) {
   SetThreads(3);
   for (const int64_t tasks : {2, 3, 7, 100}) {
@@ -92,6 +91,7 @@ TEST_F(Parallel, TasksOfASlowThreadAreTakenByTheOthers) {
   }
 }
 
+// The pauses let the threads fall asleep, some of them just as the next call comes.
 TEST_F(Parallel, CallsReachThreadsThatSleep) {
   SetThreads(3);
   std::atomic<int64_t> sum = 0;

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "folio/base/cgroups.h"
+
 namespace folio {
 
 // The processors that this process may run on, by Linux's numbers.
@@ -11,8 +13,7 @@ std::vector<int> ProcessorsOfThisProcess();
 // Where Linux tells of processors and of the limits of containers.
 struct ProcessorFiles {
   std::string processors = "/sys/devices/system/cpu";
-  std::string own_cgroups = "/proc/self/cgroup";
-  std::string cgroups = "/sys/fs/cgroup";
+  CgroupFiles cgroups = {};
 };
 
 // How many threads that compute all the time these processors have room for: one for each physical

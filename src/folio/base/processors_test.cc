@@ -17,7 +17,7 @@ class Processors : public testing::Test {
   Processors() {
     std::string name = testing::TempDir() + "processorsXXXXXX";
     root_ = mkdtemp(name.data());
-    files_ = {.processors = root_ / "cpu", .own_cgroups = root_ / "own", .cgroups = root_ / "cg"};
+    files_ = {.processors = root_ / "cpu", .cgroups = {root_ / "own", root_ / "cg"}};
   }
   ~Processors() override { std::filesystem::remove_all(root_); }
 
@@ -90,6 +90,12 @@ TEST_F(Processors, LimitsOfVersion1Hold) {
   EXPECT_EQ(Cores(six), 6);
   Write("cg/cpu,cpuacct/job/cpu.cfs_quota_us", "200000");
   EXPECT_EQ(Cores(six), 4);
+  // The two are mounted under the names the other way round, and by one name each.
+  Write("own", "4:cpuacct,cpu:/job");
+  EXPECT_EQ(Cores(six), 6);
+  Write("cg/cpu/job/cpu.cfs_period_us", "50000");
+  Write("cg/cpu/job/cpu.cfs_quota_us", "150000");
+  EXPECT_EQ(Cores(six), 3);
 }
 
 TEST_F(Processors, OfThisProcessAreThoseItMayRunOn) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -124,6 +125,13 @@ void ForceSimdTarget(const std::string& name) {
 
 std::string SimdTarget() {
   return InUse().load()->name;
+}
+
+std::string VectorTarget() {
+  const Target& target = *InUse().load();
+  if (target.unit == Bf16Unit::kPlain) return target.name;
+  const auto best = std::ranges::find(Targets(), Bf16Unit::kPlain, &Target::unit);
+  return best->name;
 }
 
 size_t SimdTargetRank() {

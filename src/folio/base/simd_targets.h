@@ -20,6 +20,9 @@ void ForceSimdTarget(const std::string& name);
 std::string SimdTarget();
 size_t SimdTargetRank();
 
+// What it has for all but products of bfloat16 matrices, by Highway's name.
+std::string VectorTarget();
+
 // What multiplies bfloat16 matrices.
 enum class Bf16Unit {
   kPlain,   // float32 instructions, after widening

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "folio/base/error.h"
+#include "folio/base/parallel.h"
 
 namespace folio {
 
@@ -14,7 +15,8 @@ std::vector<Field> TrainConfig::Fields() {
       Field{"context", &context, "tokens in a sequence; 0 means the model's n_positions", 0,
             1 << 24}
           .WithFlag("--context"),
-      Field{"grad_accumulation", &grad_accumulation, "micro-batches in a step", 1, 1 << 24}
+      Field{"grad_accumulation", &grad_accumulation, "micro-batches in a step", 1,
+            static_cast<double>(kMostMicroBatches)}
           .WithFlag("--grad-accumulation"),
       Field{"max_steps", &max_steps, "stop after this many steps", 0, kMany}.WithFlag(
           "--max-steps"),
@@ -49,7 +51,9 @@ std::vector<Field> TrainConfig::Fields() {
           .Choices({"folio", "torch"})
           .WithFlag("--rng"),
       Field{"dtype", &dtype,
-            "number format of products and activations; weights, sums and losses are fp32 always"}
+            "number format of products and activations; weights, sums and losses are fp32 always; "
+            "auto is bf16 where this machine multiplies it faster and the model has 64 channels or "
+            "more (and the random numbers are folio's), else fp32"}
           .Choices({"auto", "fp32", "bf16"})
           .WithFlag("--dtype"),
       Field{"recompute", &recompute,
@@ -58,8 +62,8 @@ std::vector<Field> TrainConfig::Fields() {
       Field{"backend", &backend, "what computes"}
           .Choices({"cpu", "reference", "checked", "timed"})
           .WithFlag("--backend"),
-      Field{"threads", &threads, "processors to use; 0 for one on each core", 0, 4096}.WithFlag(
-          "--threads"),
+      Field{"threads", &threads, "processors to use; 0 for one on each core", 0, kMostThreads}
+          .WithFlag("--threads"),
   };
 }
 

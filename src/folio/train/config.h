@@ -9,6 +9,8 @@
 namespace folio {
 
 // How a model is trained (keys `train.*`).
+inline constexpr int64_t kMostMicroBatches = int64_t{1} << 24;
+
 struct TrainConfig {
   int64_t batch_size = 12;  // B, sequences of one micro-batch
   int64_t context = 0;      // T; 0 means the model's n_positions

@@ -37,8 +37,10 @@ TEST(TrainDtype, AutoIsWhatTheBackendPrefersForALargeModel) {
 
 TEST(TrainDtype, AutoIsFp32WhereBf16GainsNothingOrIsNotWhatIsComparedWith) {
   GptConfig model;
-  model.n_embd = 32;
+  model.n_embd = 63;
   EXPECT_EQ(TrainDtype({}, model, Idle(Dtype::kBF16)), Dtype::kF32);
+  model.n_embd = 64;
+  EXPECT_EQ(TrainDtype({}, model, Idle(Dtype::kBF16)), Dtype::kBF16);
   TrainConfig lockstep;
   lockstep.rng = "torch";
   EXPECT_EQ(TrainDtype(lockstep, GptConfig(), Idle(Dtype::kBF16)), Dtype::kF32);

@@ -67,6 +67,12 @@ TrainState FromJson(const Json& json, const std::string& where) {
   }
 }
 
+TrainState ReadState(const std::filesystem::path& dir) {
+  constexpr uint64_t kMaxState = 1 << 20;
+  const std::string path = (dir / kTrainStateDir / kStateFile).string();
+  return FromJson(ParseJson(ReadFile(path, kMaxState), path), path);
+}
+
 }  // namespace
 
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
@@ -98,13 +104,14 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
   WriteFileAtomically(at / kStateFile, json.dump(1) + "\n");
 }
 
+int64_t SavedStep(const std::filesystem::path& dir) {
+  return ReadState(dir).step;
+}
+
 TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
                           AdamW& optimizer) {
-  const std::filesystem::path at = dir / kTrainStateDir;
-  constexpr uint64_t kMaxState = 1 << 20;
-  const std::string path = (at / kStateFile).string();
-  const TrainState state = FromJson(ParseJson(ReadFile(path, kMaxState), path), path);
-  const SafetensorsFile file(at / kOptimizerFile);
+  const TrainState state = ReadState(dir);
+  const SafetensorsFile file(dir / kTrainStateDir / kOptimizerFile);
   for (const ParamInfo& info : table.params()) {
     file.Require("m." + info.name, info.shape);
     file.Require("v." + info.name, info.shape);

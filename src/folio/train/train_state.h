@@ -31,6 +31,9 @@ struct TrainState {
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
                     const ParamTable& table, const AdamW& optimizer);
 
+// Updates done by the run that left the state in `dir`. Throws as LoadTrainState does.
+int64_t SavedStep(const std::filesystem::path& dir);
+
 // Reads them back, the moments into `optimizer`. Throws a kInput Error if they are missing or do
 // not belong to the model.
 TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,

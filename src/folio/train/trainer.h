@@ -51,8 +51,9 @@ struct TrainResult {
 };
 
 // Trains a model on a data set and keeps the run directory: metrics.jsonl, last/, best/. Results
-// depend on the configurations alone, not on threads, and a resumed run goes on bit for bit if
-// train.dtype is its first part's; "auto" may mean another on another machine (precision.h).
+// depend on the configurations and on the instruction set in use, not on threads. A resumed run
+// goes on bit for bit if both are its first part's; train.dtype "auto" may mean another on another
+// machine (precision.h).
 class Trainer {
  public:
   // Allocates everything and gives the weights their first values. `backend` and `data` must

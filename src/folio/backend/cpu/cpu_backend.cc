@@ -20,6 +20,9 @@ class CpuBackend final : public Backend {
     return dtype == Dtype::kF32 || dtype == Dtype::kBF16;
   }
   Dtype PreferredDtype() const override { return Bf16UnitIsFast() ? Dtype::kBF16 : Dtype::kF32; }
+  std::string ProductUnit(Dtype dtype) const override {
+    return dtype == Dtype::kBF16 ? SimdTarget() : VectorTarget();
+  }
 
   void Run(const EmbeddingForward& op) override { op.Check(), cpu::RunEmbedding(op); }
   void Run(const EmbeddingBackward& op) override { op.Check(), cpu::RunEmbedding(op); }

@@ -1,0 +1,58 @@
+#include "folio/base/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace folio {
+namespace {
+
+class Memory : public testing::Test {
+ protected:
+  Memory() {
+    std::string name = testing::TempDir() + "memoryXXXXXX";
+    root_ = mkdtemp(name.data());
+  }
+  ~Memory() override { std::filesystem::remove_all(root_); }
+
+  void Write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text << "\n";
+  }
+  uint64_t Bytes() const { return PhysicalMemoryBytes({root_ / "own", root_ / "cg"}); }
+
+ private:
+  std::filesystem::path root_;
+};
+
+TEST_F(Memory, IsTheMachinesWithoutCgroups) {
+  const uint64_t all = Bytes();
+  EXPECT_GT(all, uint64_t{64} << 20);
+  Write("own", "0::/");
+  Write("cg/memory.max", "max");
+  EXPECT_EQ(Bytes(), all);
+  Write("cg/memory.max", "9223372036854771712");
+  EXPECT_EQ(Bytes(), all);
+}
+
+TEST_F(Memory, IsTheLeastThatAGroupAllows) {
+  Write("own", "0::/a/b");
+  Write("cg/a/memory.max", "30000000");
+  EXPECT_EQ(Bytes(), 30000000u);
+  Write("cg/a/b/memory.max", "max");
+  EXPECT_EQ(Bytes(), 30000000u);
+  Write("cg/a/b/memory.max", "20000000");
+  EXPECT_EQ(Bytes(), 20000000u);
+}
+
+TEST_F(Memory, OfVersionOneToo) {
+  Write("own", "5:cpuset:/c\n3:memory:/a\n2:cpu,cpuacct:/b");
+  Write("cg/memory/a/memory.limit_in_bytes", "40000000");
+  Write("cg/cpu/b/memory.limit_in_bytes", "10000000");
+  EXPECT_EQ(Bytes(), 40000000u);
+}
+
+}  // namespace
+}  // namespace folio
