@@ -97,9 +97,10 @@ std::vector<double> Tolerances(const std::vector<Operand>& operands,
 
 std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
                                      const std::vector<Operand>& expected,
-                                     const std::vector<double>& tolerances, const MadeOf& made) {
+                                     const std::vector<double>& tolerances,
+                                     const Derivation& derivation) {
   const auto source = std::find_if(expected.begin(), expected.end(), [&](const Operand& operand) {
-    return operand.name == made.source;
+    return operand.name == derivation.source;
   });
   for (size_t k = 0; k < found.size(); ++k) {
     const bool read = found[k].access == Access::kRead;
@@ -107,11 +108,11 @@ std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
     const std::vector<double> want = expected[k].Elements(), have = found[k].Elements();
     const Dtype dtype = found[k].dtype();
     std::vector<double> from;
-    if (source != expected.end() && found[k].name == made.operand) from = source->Elements();
+    if (source != expected.end() && found[k].name == derivation.operand) from = source->Elements();
     for (size_t i = 0; i < want.size(); ++i) {
       if (want[i] == have[i]) continue;
       double tolerance = tolerances[k] + (read ? 0 : StoringError(dtype, want[i]));
-      if (!from.empty()) tolerance += made.slope * StoringError(dtype, from[i]);
+      if (!from.empty()) tolerance += derivation.slope * StoringError(dtype, from[i]);
       if (Agree(want[i], have[i], tolerance)) continue;
       const auto element = static_cast<int64_t>(i);
       return Mismatch{std::string(found[k].name), element, want[i], have[i], tolerance};

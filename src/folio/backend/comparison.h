@@ -36,15 +36,15 @@ CancelledTerms CancelledTermsOf(const Op&) {
 CancelledTerms CancelledTermsOf(const LayerNormBackward& op);
 
 // A result made, element by element, of another one as that was stored.
-struct MadeOf {
+struct Derivation {
   std::string_view operand, source;
   double slope = 0;  // how much of an error of the source it has at most
 };
 template <class Op>
-MadeOf MadeOfOf(const Op&) {
+Derivation DerivationOf(const Op&) {
   return {};
 }
-inline MadeOf MadeOfOf(const LinearForward&) {
+inline Derivation DerivationOf(const LinearForward&) {
   return {"act", "out", 1.13};
 }
 
@@ -82,7 +82,8 @@ std::vector<double> Tolerances(const std::vector<Operand>& operands,
                                const CancelledTerms& cancelled);
 std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
                                      const std::vector<Operand>& expected,
-                                     const std::vector<double>& tolerances, const MadeOf& made);
+                                     const std::vector<double>& tolerances,
+                                     const Derivation& derivation);
 }  // namespace internal
 
 // What an operation should do, worked out in float64 by a trusted backend on copies.
@@ -117,7 +118,7 @@ class Comparison {
   // To be called after `op` ran elsewhere.
   std::optional<Mismatch> Check(const Op& op) const {
     return internal::FindMismatch(Operands(op), expected_.operands(), tolerances_,
-                                  internal::MadeOfOf(op));
+                                  internal::DerivationOf(op));
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "folio/model/gpt.h"
@@ -26,7 +27,7 @@ std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const char* norm : {"pre", "post"}) {
     const std::string at = norm;
-    const auto add = [&](const std::string& name, std::function<void(C&)> edit) -> Case& {
+    const auto add = [&](const std::string& name, const std::function<void(C&)>& edit) -> Case& {
       cases.push_back({at + "_" + name, [at, edit](C& c) { c.norm_position = at, edit(c); }});
       return cases.back();
     };
