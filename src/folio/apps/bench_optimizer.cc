@@ -65,7 +65,6 @@ class Bench {
   void Round(OptimizerRates& rates) {
     const Tensor param = Array(0), grad = Array(1);
     double sum = 0;
-    Time(rates.zero, [&] { backend_.Run(Fill{.out = grad, .value = 0}); });
     Time(rates.copy, [&] { CopyAll(param.data<float>(), grad.data<float>(), n_); });
     Time(rates.read, [&] { sink_ = ReadAll(grad.data<float>(), n_); });
     Time(rates.norm, [&] { backend_.Run(SumOfSquares{.x = grad, .out = Tensor(&sum, {1})}); });
@@ -107,8 +106,7 @@ OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double sec
   OptimizerRates warm_up;
   bench.Round(warm_up);
   const double array = static_cast<double>(parameters) * sizeof(float);
-  OptimizerRates rates{.zero = {"zero gradients", array},
-                       .norm = {"gradient norm", array},
+  OptimizerRates rates{.norm = {"gradient norm", array},
                        .adamw = {"adamw", 7 * array},  // reads all four, writes all but gradients
                        .read = {"read", array},
                        .copy = {"copy", 2 * array}};

@@ -18,8 +18,8 @@ struct MemoryPass {
 };
 
 struct OptimizerRates {
-  // What a step does to all parameters beside its products: gradients zeroed, their norm, AdamW.
-  MemoryPass zero, norm, adamw;
+  // What a step does to all parameters beside its products: the norm of their gradients, AdamW.
+  MemoryPass norm, adamw;
   // What the machine's memory does at best: reading one such array, copying one to another.
   MemoryPass read, copy;
 };

@@ -26,7 +26,7 @@ struct Comparison {
 };
 
 std::vector<Comparison> Comparisons(const OptimizerRates& rates) {
-  return {{rates.zero, rates.copy}, {rates.norm, rates.read}, {rates.adamw, rates.copy}};
+  return {{rates.norm, rates.read}, {rates.adamw, rates.copy}};
 }
 
 double Median(const MemoryPass& pass) {
@@ -34,11 +34,11 @@ double Median(const MemoryPass& pass) {
 }
 
 double StepSeconds(const OptimizerRates& rates) {
-  return Median(rates.zero) + Median(rates.norm) + Median(rates.adamw);
+  return Median(rates.norm) + Median(rates.adamw);
 }
 
 double StepBytes(const OptimizerRates& rates) {
-  return rates.zero.bytes + rates.norm.bytes + rates.adamw.bytes;
+  return rates.norm.bytes + rates.adamw.bytes;
 }
 
 class BenchOptimizerCommand final : public Command {
@@ -48,9 +48,9 @@ class BenchOptimizerCommand final : public Command {
             .summary = "measure what an optimizer step costs beside the products",
             .group = "set-up",
             .details =
-                "Zeroing gradients, their norm and AdamW go through all parameters, as fast as\n"
-                "memory is. Beside them the same arrays are read and copied by all threads: that\n"
-                "is what the machine can do.",
+                "The norm of the gradient and AdamW go through all parameters, as fast as memory\n"
+                "is. Beside them the same arrays are read and copied by all threads: that is what\n"
+                "the machine can do.",
             .examples = {"folio bench optimizer --preset gpt2",
                          "folio bench optimizer --parameters 1000000 --threads 1 --json"}};
   }
