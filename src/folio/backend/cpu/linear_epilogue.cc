@@ -28,6 +28,19 @@ HWY_INLINE void ForRows(const ResultBlock<T>& block, const F& f) {
   }
 }
 
+// out = sums + bias, which may be null.
+template <class T>
+HWY_INLINE void StoreRow(const float* sums, const float* bias, int64_t columns, T* out) {
+  const hn::ScalableTag<float> d;
+  if (bias == nullptr) {
+    Map(
+        d, columns, out, [](auto a) HWY_ATTR { return a; }, sums);
+  } else {
+    Map(
+        d, columns, out, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); }, sums, bias);
+  }
+}
+
 template <class T>
 HWY_INLINE void StoreSumsOf(const ResultBlock<T>& block, bool add) {
   const hn::ScalableTag<float> d;
@@ -39,22 +52,9 @@ HWY_INLINE void StoreSumsOf(const ResultBlock<T>& block, bool add) {
           d, block.columns, out, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); },
           static_cast<const T*>(out), sums);
     } else {
-      Map(
-          d, block.columns, out, [](auto a) HWY_ATTR { return a; }, sums);
+      StoreRow(sums, nullptr, block.columns, out);
     }
   });
-}
-
-template <class T>
-HWY_INLINE void StoreRow(const float* sums, const float* bias, int64_t columns, T* out) {
-  const hn::ScalableTag<float> d;
-  if (bias == nullptr) {
-    Map(
-        d, columns, out, [](auto a) HWY_ATTR { return a; }, sums);
-  } else {
-    Map(
-        d, columns, out, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); }, sums, bias);
-  }
 }
 
 // The activation is of what was stored: of a rounded number where T is BF16.
