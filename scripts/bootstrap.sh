@@ -7,7 +7,7 @@
 # command that would and exits 1. Elsewhere it says what is needed.
 set -euo pipefail
 
-packages=(g++ cmake ninja-build libdnnl-dev libhwy-dev libfmt-dev nlohmann-json3-dev
+packages=(g++ cmake ninja-build ccache libdnnl-dev libhwy-dev libfmt-dev nlohmann-json3-dev
   libtomlplusplus-dev libcli11-dev libxxhash-dev libcurl4-openssl-dev libssl-dev libpng-dev libgtest-dev
   librsvg2-bin fonts-dejavu-core protobuf-compiler)
 case "${1:-build}" in
