@@ -15,8 +15,8 @@ set(uses_model base tensor io backend)
 set(uses_train base tensor io backend data model)
 set(uses_infer base tensor io backend model)
 set(uses_plot base)
-set(uses_explain base tensor io backend text model infer plot)
-set(uses_apps base tensor io backend text data model train infer plot explain)
+set(uses_lesson base tensor io backend text model infer plot)
+set(uses_apps base tensor io backend text data model train infer plot lesson)
 
 # An outside header, and the only files that may include it.
 set(outside hwy dnnl omp json toml cli curl openssl png)

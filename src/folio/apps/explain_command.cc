@@ -8,9 +8,9 @@
 #include "folio/apps/explain_input.h"
 #include "folio/apps/inspect_figures.h"
 #include "folio/base/error.h"
-#include "folio/explain/render.h"
-#include "folio/explain/select_steps.h"
 #include "folio/io/file.h"
+#include "folio/lesson/render.h"
+#include "folio/lesson/select_steps.h"
 
 namespace folio {
 namespace {

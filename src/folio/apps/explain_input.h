@@ -7,7 +7,7 @@
 
 #include "folio/apps/flags.h"
 #include "folio/apps/inspect_input.h"
-#include "folio/explain/topics.h"
+#include "folio/lesson/topics.h"
 
 namespace folio {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/apps/tokenizer_input.h"
-#include "folio/explain/text_pieces.h"
+#include "folio/lesson/text_pieces.h"
 #include "folio/text/utf8.h"
 
 namespace folio {

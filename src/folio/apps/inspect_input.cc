@@ -11,7 +11,7 @@
 #include "folio/apps/token_output.h"
 #include "folio/apps/tokenizer_input.h"
 #include "folio/base/error.h"
-#include "folio/explain/terminal_text.h"
+#include "folio/lesson/terminal_text.h"
 #include "folio/model/checkpoint.h"
 #include "folio/plot/token_strip.h"
 #include "folio/text/utf8.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "folio/explain/heat_colour.h"
-#include "folio/explain/terminal_text.h"
+#include "folio/lesson/heat_colour.h"
+#include "folio/lesson/terminal_text.h"
 
 namespace folio {
 namespace {

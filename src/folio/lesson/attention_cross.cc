@@ -1,0 +1,102 @@
+#include "folio/lesson/attention_forms.h"
+#include "folio/model/attention_mask.h"
+#include "folio/model/multi_head_attention.h"
+
+namespace folio {
+namespace {
+
+constexpr int64_t kT = FormWalk::kTokens, kC = FormWalk::kChannels;
+constexpr int64_t kS = 5, kOther = 2;  // tokens of the other sequence and their elements
+
+std::vector<std::string> OtherTokens() {
+  return {"Deine", "Reise", "beginnt", "<pad>", "<pad>"};
+}
+
+// Queries from the six tokens, keys and values from another sequence that ends in padding.
+void ShowCross(FormWalk& form) {
+  const StepTensor other({kS, kOther}, {0.31F, 0.92F, 0.84F, 0.27F, 0.56F, 0.68F, 0, 0, 0, 0});
+  std::vector<uint8_t> real = {1, 1, 1, 0, 0};
+  const Tensor key_mask(real.data(), {1, kS});
+  const AttentionMask mask = AttentionMask::Combined(key_mask, kT, /*causal=*/false);
+  const AttentionSizes sizes{
+      .d_in = kC, .d_kv_in = kOther, .d_out = 2, .bias = true, .out_proj = true};
+  AttentionWeights weights(sizes);
+  form.Draw(weights, AttentionDraws::kLinear);
+  MultiHeadAttention cross(form.backend(), sizes, 1, kT, kS, {.mask = mask.tensor()});
+  const Tensor& out = cross.Forward(weights.params(), form.x(), other.tensor());
+  const StepLabels by_other{.rows = FormWalk::Tokens(),
+                            .columns = OtherTokens(),
+                            .row_axis = "query",
+                            .column_axis = "key"};
+
+  form.Section("Cross-attention: queries here, keys and values there");
+  form.Add({.name = "the other sequence",
+            .formula = "y: a vector of 2 numbers for each of 5 tokens",
+            .values = MatrixValues(
+                other.tensor(),
+                {.rows = OtherTokens(), .columns = Numbered(kOther, "y"), .row_axis = "token"}),
+            .why = "A translator looks from its own words at the sentence that it translates; "
+                   "shorter sentences are filled up with padding, which must not count."});
+  form.Add({.name = "scores",
+            .formula = "scores = (x W_q)(y W_k)ᵀ / √d_k, −∞ at padding",
+            .values = MatrixValues(cross.steps().masked, by_other),
+            .why = "6 queries meet 5 keys, so that the table need not be square; the padding mask "
+                   "strikes out whole columns."});
+  form.Add({.name = "weights",
+            .formula = "weights = softmax(scores)",
+            .values = Hidden(cross.steps().weights, mask.tensor(), by_other),
+            .why = "Every token of ours shares its attention among the three real words of the "
+                   "other sequence."});
+  form.Add({.name = "output",
+            .formula = "out = weights (y W_v) W_o + b_o",
+            .values = MatrixValues(out, FormWalk::ByToken(Numbered(2, "out "))),
+            .why = "A vector for each token of ours, made of nothing but the other sequence."});
+}
+
+// Self-attention of a sequence with padding in front, under both masks.
+void ShowPaddedCausal(FormWalk& form) {
+  constexpr int64_t kPads = 2;
+  std::vector<float> padded(kPads * kC);
+  const std::vector<double> kept = Doubles(RowsOf(form.x(), 0, kT - kPads));
+  for (const double number : kept) padded.push_back(static_cast<float>(number));
+  const StepTensor x({kT, kC}, padded);
+  std::vector<uint8_t> real = {0, 0, 1, 1, 1, 1};
+  const AttentionMask mask =
+      AttentionMask::Combined(Tensor(real.data(), {1, kT}), kT, /*causal=*/true);
+  const AttentionSizes sizes{.d_in = kC, .d_out = 2};
+  AttentionWeights weights(sizes);
+  form.Draw(weights, AttentionDraws::kLinear);
+  MultiHeadAttention layer(form.backend(), sizes, 1, kT, kT, {.mask = mask.tensor()});
+  layer.Forward(weights.params(), x.tensor(), x.tensor());
+  const std::vector<std::string> tokens = {"<pad>", "<pad>", "Your", "journey", "starts", "with"};
+  const StepLabels by_tokens{
+      .rows = tokens, .columns = tokens, .row_axis = "query", .column_axis = "key"};
+
+  form.Section("Both masks at once");
+  form.Add({.name = "causal and padding mask",
+            .formula = "mask[b, 0, t, s] = s ≤ t and key s of sequence b is no padding",
+            .values = MaskValues(mask.tensor(), by_tokens),
+            .why = "Texts of one batch that end together are filled up in front; the first rows "
+                   "are then left with nothing that they may see."});
+  form.Add({.name = "weights under both masks",
+            .formula = "softmax(scores), a row of −∞ gives zeros",
+            .values = MatrixValues(layer.steps().weights, by_tokens),
+            .why = "As the formula stands, a row of −∞ would be 0 / 0; it is defined as zeros, or "
+                   "else one nan would spread through the whole model."});
+  form.Add(
+      {.name = "context under both masks",
+       .formula = "context = weights v",
+       .values = MatrixValues(layer.steps().context,
+                              {.rows = tokens, .columns = Numbered(2, "c"), .row_axis = "token"}),
+       .why = "Padding gets zeros, and no real token ever sees it."});
+}
+
+}  // namespace
+
+void WalkCross(const AttentionTopic& topic, Backend& backend, Walk& walk) {
+  FormWalk form(backend, topic, 123, walk);
+  ShowCross(form);
+  ShowPaddedCausal(form);
+}
+
+}  // namespace folio

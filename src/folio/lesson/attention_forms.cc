@@ -1,0 +1,105 @@
+#include "folio/lesson/attention_forms.h"
+
+#include <utility>
+
+#include "folio/base/check.h"
+#include "folio/base/rng.h"
+
+namespace folio {
+namespace {
+
+constexpr float kInputs[] = {0.43F, 0.15F, 0.89F, 0.55F, 0.87F, 0.66F, 0.57F, 0.85F, 0.64F,
+                             0.22F, 0.58F, 0.33F, 0.77F, 0.25F, 0.10F, 0.05F, 0.80F, 0.55F};
+
+}  // namespace
+
+FormWalk::FormWalk(Backend& backend, const AttentionTopic& topic, uint64_t usual_seed, Walk& walk)
+    : backend_(backend),
+      topic_(topic),
+      seed_(topic.seed.value_or(usual_seed)),
+      x_({kTokens, kChannels}, kInputs),
+      walk_(walk) {
+  if (topic.torch_rng) torch_.emplace(seed_);
+}
+
+std::vector<std::string> FormWalk::Tokens() {
+  return {"Your", "journey", "starts", "with", "one", "step"};
+}
+
+StepLabels FormWalk::ByToken(std::vector<std::string> columns, std::string column_axis) {
+  return {.rows = Tokens(),
+          .columns = std::move(columns),
+          .row_axis = "token",
+          .column_axis = std::move(column_axis)};
+}
+
+StepLabels FormWalk::ByTokens() {
+  return {.rows = Tokens(), .columns = Tokens(), .row_axis = "query", .column_axis = "key"};
+}
+
+void FormWalk::Draw(AttentionWeights& weights, AttentionDraws draws) {
+  if (torch_) {
+    DrawAttention(weights, draws, *torch_);
+  } else {
+    DrawAttention(weights, draws, seed_, drawn_++);
+  }
+}
+
+void FormWalk::DrawNormal(std::span<float> out) {
+  if (torch_) {
+    torch_->Normal(out, 0, 1);
+    return;
+  }
+  const CounterRng rng(seed_, RngStream(RngPurpose::kInit, /*a=*/drawn_++, /*b=*/1));
+  for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(rng.Normal(i));
+}
+
+void FormWalk::Add(Step step) {
+  step.section = std::exchange(section_, "");
+  walk_.steps.push_back(std::move(step));
+}
+
+Tensor RowsOf(const Tensor& x, int64_t first, int64_t rows) {
+  const int64_t columns = x.shape().back();
+  return x.Reshape({x.count() / columns, columns}).Slice(first, first + rows);
+}
+
+std::vector<double> RowOf(const Tensor& x, int64_t row) {
+  return Doubles(RowsOf(x, row));
+}
+
+StepValues SideBySide(std::span<const Tensor> parts, StepLabels labels) {
+  std::vector<std::vector<double>> rows(static_cast<size_t>(parts[0].dim(0)));
+  for (const Tensor& part : parts) {
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const std::vector<double> more = RowOf(part, static_cast<int64_t>(r));
+      rows[r].insert(rows[r].end(), more.begin(), more.end());
+    }
+  }
+  return StackedValues(rows, std::move(labels));
+}
+
+StepValues MaskValues(const Tensor& mask, StepLabels labels) {
+  const std::vector<float> ones(static_cast<size_t>(mask.count()), 1);
+  const int64_t columns = mask.shape().back();
+  const StepTensor all({mask.count() / columns, columns}, ones);
+  StepValues values = Hidden(all.tensor(), mask, std::move(labels));
+  values.digits = 0;
+  return values;
+}
+
+std::vector<std::string> ColumnsOf(std::initializer_list<std::string> parts, int64_t each) {
+  std::vector<std::string> columns;
+  for (const std::string& part : parts) {
+    for (const std::string& column : Numbered(each, part + " ")) columns.push_back(column);
+  }
+  return columns;
+}
+
+StepValues Hidden(const Tensor& x, const Tensor& mask, StepLabels labels) {
+  StepValues values = MatrixValues(x, std::move(labels));
+  MarkMasked(values, {mask.data<uint8_t>(), static_cast<size_t>(mask.count())});
+  return values;
+}
+
+}  // namespace folio

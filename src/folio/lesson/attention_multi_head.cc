@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+
+#include "folio/lesson/attention_forms.h"
+#include "folio/model/stacked_heads.h"
+
+namespace folio {
+namespace {
+
+constexpr int64_t kT = FormWalk::kTokens, kC = FormWalk::kChannels;
+
+Step HeadWeights(const AttentionSteps& steps, int64_t head, const Tensor& mask, std::string why) {
+  return {.name = fmt::format("weights of head {}", head),
+          .formula = "softmax(q kᵀ / √D), −∞ where masked",
+          .values = Hidden(RowsOf(steps.weights, head * kT, kT), mask, FormWalk::ByTokens()),
+          .why = std::move(why)};
+}
+
+// Two causal heads of 2 elements, drawn one after the other.
+std::vector<AttentionWeights> DrawHeads(FormWalk& form) {
+  std::vector<AttentionWeights> heads;
+  for (int h = 0; h < 2; ++h) {
+    heads.emplace_back(AttentionSizes{.d_in = kC, .d_out = 2});
+    form.Draw(heads.back(), AttentionDraws::kLinear);
+  }
+  return heads;
+}
+
+const Tensor& RunStack(StackedHeads& stack, std::span<const AttentionWeights> heads,
+                       const Tensor& x) {
+  std::vector<AttentionParams> params;
+  for (const AttentionWeights& head : heads) params.push_back(head.params());
+  return stack.Forward(params, x);
+}
+
+StepLabels ByHeadElement(int64_t each) {
+  return FormWalk::ByToken(ColumnsOf({"head 0:", "head 1:"}, each));
+}
+
+// The stack's weights in one layer, and what it says about “step”.
+void ShowJoined(FormWalk& form) {
+  const std::vector<AttentionWeights> heads = DrawHeads(form);
+  StackedHeads stack(form.backend(), heads[0].sizes(), 2, 1, kT);
+  const Tensor& stacked = RunStack(stack, heads, form.x());
+  const AttentionWeights* const both[] = {&heads[0], &heads[1]};
+  const AttentionWeights joined = JoinHeads(both);
+  const AttentionMask mask = AttentionMask::Causal(kT, kT);
+  MultiHeadAttention split(form.backend(), joined.sizes(), 1, kT, kT, {.mask = mask.tensor()});
+  const Tensor& out = split.Forward(joined.params(), form.x(), form.x());
+  const Tensor matrices[] = {joined.params().q.weight, joined.params().k.weight,
+                             joined.params().v.weight};
+  form.Add({.name = "the stack's weights side by side",
+            .formula = "W_q = [W_q of head 0 | W_q of head 1], W_k and W_v likewise",
+            .values = SideBySide(matrices, {.rows = Numbered(kC, "x"),
+                                            .columns = ColumnsOf({"W_q", "W_k", "W_v"}, 4)}),
+            .why = "One large product is faster than many small ones: the heads of the stack are "
+                   "the columns of one matrix, which is split afterwards."});
+  form.Add({.name = "“step” by the stack and by the split layer",
+            .formula = "concat(head 0(x), head 1(x)) = split(x)",
+            .values = StackedValues(
+                std::vector<std::vector<double>>{RowOf(stacked, kT - 1), RowOf(out, kT - 1)},
+                {.rows = {"stack", "split"}, .columns = ColumnsOf({"head 0:", "head 1:"}, 2)}),
+            .why = "The same numbers by both ways: splitting is nothing but book-keeping.",
+            .figure = FigureKind::kNone});
+}
+
+}  // namespace
+
+void WalkStacked(const AttentionTopic& topic, Backend& backend, Walk& walk) {
+  FormWalk form(backend, topic, 123, walk);
+  const std::vector<AttentionWeights> heads = DrawHeads(form);
+  StackedHeads stack(backend, heads[0].sizes(), 2, 1, kT);
+  const Tensor& out = RunStack(stack, heads, form.x());
+  const AttentionMask mask = AttentionMask::Causal(kT, kT);
+
+  form.Section("Several heads, stacked");
+  form.Add(HeadWeights(stack.head(0).steps(), 0, mask.tensor(),
+                       "The first head has W_q, W_k and W_v of its own."));
+  Step second = HeadWeights(stack.head(1).steps(), 0, mask.tensor(),
+                            "The second head was drawn with other numbers and looks elsewhere: "
+                            "each head can learn a question of its own.");
+  second.name = "weights of head 1";
+  form.Add(std::move(second));
+  form.Add({.name = "contexts of both, side by side",
+            .formula = "out = concat(head 0(x), head 1(x))",
+            .values = MatrixValues(out, ByHeadElement(2)),
+            .why = "What the heads found is put side by side: 2 heads of 2 elements give 4."});
+}
+
+void WalkSplit(const AttentionTopic& topic, Backend& backend, Walk& walk) {
+  FormWalk stack_form(backend, topic, 123, walk);
+  stack_form.Section("Several heads, split from one projection");
+  ShowJoined(stack_form);
+
+  FormWalk form(backend, topic, 123, walk);
+  const AttentionSizes sizes{.d_in = kC, .d_out = 2, .H = 2, .out_proj = true};
+  AttentionWeights weights(sizes);
+  form.Draw(weights, AttentionDraws::kLinear);
+  const AttentionMask mask = AttentionMask::Causal(kT, kT);
+  MultiHeadAttention layer(backend, sizes, 1, kT, kT, {.mask = mask.tensor()});
+  const Tensor& out = layer.Forward(weights.params(), form.x(), form.x());
+  form.Add(HeadWeights(layer.steps(), 0, mask.tensor(),
+                       "A layer of d_out = 2 with 2 heads has D = d_out / H = 1 element for each; "
+                       "d_out must be a multiple of the heads."));
+  form.Add(HeadWeights(layer.steps(), 1, mask.tensor(),
+                       "Again the second head weighs the tokens in its own way."));
+  form.Add({.name = "contexts of both heads",
+            .formula = "concat(head 0, head 1)",
+            .values = MatrixValues(layer.steps().context, ByHeadElement(1)),
+            .why = "Side by side again; so far no head knows what the other found."});
+  form.Add({.name = "output",
+            .formula = "out = concat(head 0, head 1) W_o + b_o",
+            .values = MatrixValues(out, FormWalk::ByToken(Numbered(2, "out "))),
+            .why = "The output projection mixes what the heads found into one vector: this is the "
+                   "layer that GPT-2 has in each block."});
+}
+
+}  // namespace folio

@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "folio/lesson/attention_forms.h"
+#include "folio/lesson/step_ops.h"
+#include "folio/model/self_attention.h"
+
+namespace folio {
+namespace {
+
+constexpr int64_t kT = FormWalk::kTokens, kC = FormWalk::kChannels, kOut = 2;
+constexpr int64_t kWide = 512;     // d_k of the experiment
+constexpr int64_t kVectors = 256;  // queries, and keys
+
+// scale * q k^T, one head.
+StepTensor Scores(Backend& backend, const Tensor& q, const Tensor& k, double scale) {
+  StepTensor scores({1, 1, q.dim(0), k.dim(0)});
+  backend.Run(AttentionScoresForward{.q = {q, 1, q.dim(0), 0, q.dim(1)},
+                                     .k = {k, 1, k.dim(0), 0, k.dim(1)},
+                                     .scores = scores.tensor(),
+                                     .scale = scale});
+  return scores;
+}
+
+// Products of random vectors of 512 elements, and what softmax makes of large numbers.
+void ShowWhyRoot(FormWalk& form) {
+  const double root = 1 / std::sqrt(static_cast<double>(kWide));
+  StepTensor q({kVectors, kWide}), k({kVectors, kWide});
+  const auto elements = static_cast<size_t>(kVectors * kWide);
+  form.DrawNormal({q.data(), elements});
+  form.DrawNormal({k.data(), elements});
+  std::vector<std::vector<double>> rows;
+  for (const double scale : {1.0, root}) {
+    const StepTensor scores = Scores(form.backend(), q.tensor(), k.tensor(), scale);
+    const NormalizedRow row =
+        Normalized(form.backend(), scores.tensor().Reshape({1, kVectors * kVectors}));
+    rows.push_back({row.mean, row.variance});
+  }
+  Step products{.name = "products of random vectors of 512 elements",
+                .formula = "q, k ~ normal(0, 1),  d_k = 512:  var(q · k) = d_k",
+                .values = StackedValues(
+                    rows, {.rows = {"q · k", "q · k / √512"}, .columns = {"mean", "variance"}}),
+                .why = fmt::format(
+                    "A sum of 512 independent products has the variance 512 (of these {} it is "
+                    "{:.0f}); divided by √512 it has variance 1, whatever the size of the head.",
+                    kVectors * kVectors, rows[0][1]),
+                .figure = FigureKind::kNone};
+  products.values.heat = false;
+  form.Section("Why the scores are divided by √d_k");
+  form.Add(std::move(products));
+
+  const StepTensor one({1, 1}, {1}), large({3, 1}, {10, 20, 30});
+  rows.clear();
+  for (const double scale : {1.0, root}) {
+    const StepTensor scores = Scores(form.backend(), one.tensor(), large.tensor(), scale);
+    rows.push_back(Doubles(Softmax(form.backend(), scores.tensor().Reshape({1, 3})).tensor()));
+  }
+  Step softmax{
+      .name = "softmax of large scores",
+      .formula = "softmax(10, 20, 30)  and  softmax((10, 20, 30) / √512)",
+      .values = StackedValues(rows, {.rows = {"plain", "divided"}, .columns = {"10", "20", "30"}}),
+      .why =
+          "Large scores give everything to the largest one, and the gradient of a "
+          "softmax that has made up its mind is almost zero: nothing would be learnt.",
+      .figure = FigureKind::kNone};
+  softmax.values.scientific = true;
+  form.Add(std::move(softmax));
+}
+
+void ShowProjections(FormWalk& form, const AttentionParams& params, const SelfAttention& head) {
+  const Tensor weights[] = {params.q.weight, params.k.weight, params.v.weight};
+  form.Add({.name = "weights W_q, W_k and W_v",
+            .formula = "W_q, W_k, W_v: from 3 elements to 2, random before training",
+            .values = SideBySide(weights, {.rows = Numbered(kC, "x"),
+                                           .columns = ColumnsOf({"W_q", "W_k", "W_v"}, kOut)}),
+            .why = "Training changes these matrices; they let a token ask for something else (W_q) "
+                   "than what it is found by (W_k) and what it gives (W_v)."});
+  const Tensor projected[] = {head.q(), head.k(), head.v()};
+  form.Add({.name = "queries, keys and values",
+            .formula = "q = x W_q,  k = x W_k,  v = x W_v",
+            .values = SideBySide(projected, FormWalk::ByToken(ColumnsOf({"q", "k", "v"}, kOut))),
+            .why = "As in the look-up: the query is what a token looks for, the key what others "
+                   "find it by, the value what they get."});
+}
+
+}  // namespace
+
+void WalkSingleHead(const AttentionTopic& topic, Backend& backend, Walk& walk) {
+  FormWalk form(backend, topic, 123, walk);
+  const AttentionSizes sizes{.d_in = kC, .d_out = kOut};
+  AttentionWeights weights(sizes);
+  form.Draw(weights, AttentionDraws::kUnit);
+  SelfAttention head(backend, sizes, 1, kT);
+  head.Forward(weights.params(), form.x());
+
+  form.Section("One head with trainable weights");
+  ShowProjections(form, weights.params(), head);
+  const StepTensor products = Scores(backend, head.q(), head.k(), 1);
+  form.Add({.name = "products of queries and keys",
+            .formula = "q kᵀ",
+            .values = MatrixValues(products.tensor(), FormWalk::ByTokens()),
+            .why = "How well each query fits each key; asking and being asked are two things now, "
+                   "and the table is no longer symmetric."});
+  ShowWhyRoot(form);
+  form.Section("One head, to its end");
+  form.Add({.name = "scores",
+            .formula = "scores = q kᵀ / √d_k,  d_k = 2",
+            .values = MatrixValues(head.steps().scores, FormWalk::ByTokens()),
+            .why = "The products, brought back to a size that softmax can tell apart."});
+  form.Add({.name = "weights",
+            .formula = "weights = softmax(scores), row by row",
+            .values = MatrixValues(head.steps().weights, FormWalk::ByTokens()),
+            .why = "Each row says how much of every token's value the row's token takes."});
+  form.Add(
+      {.name = "context",
+       .formula = "context = weights v",
+       .values = MatrixValues(head.steps().context, FormWalk::ByToken(Numbered(kOut, "c"))),
+       .why = "What the head hands on: 2 numbers for each token, made from the values of all."});
+}
+
+}  // namespace folio

@@ -1,0 +1,277 @@
+// The numbers of the forms of attention, without and with PyTorch's draws.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "folio/base/error.h"
+#include "folio/io/file.h"
+#include "folio/io/test_data.h"
+#include "folio/lesson/topics.h"
+
+namespace folio {
+namespace {
+
+using Json = nlohmann::json;
+
+class ExplainAttentionTest : public testing::Test {
+ protected:
+  Walk Form(const std::string& form, bool torch = true) {
+    return ExplainAttention(*backend_, {.form = form, .torch_rng = torch});
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeCpuBackend();
+};
+
+StepValues ValuesOf(const Walk& walk, const std::string& name) {
+  for (const Step& step : walk.steps) {
+    if (step.name == name) return step.values;
+  }
+  ADD_FAILURE() << "no step " << name;
+  return {};
+}
+
+std::vector<double> Row(const StepValues& values, int64_t row) {
+  const auto begin = values.values.begin() + row * values.columns();
+  return {begin, begin + values.columns()};
+}
+
+void ExpectNear(const std::vector<double>& values, const std::vector<double>& expected,
+                double tolerance) {
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    EXPECT_NEAR(values[i], expected[i], tolerance) << "at " << i;
+  }
+}
+
+// Rows of numbers, or one row; a batch's first sequence where there is one too many.
+std::vector<double> Flat(const Json& json) {
+  std::vector<double> flat;
+  if (json.is_number()) return {json.get<double>()};
+  const bool batch = json.at(0).is_array() && json.at(0).at(0).is_array();
+  for (const Json& part : batch ? json.at(0) : json) {
+    for (const double number : Flat(part)) flat.push_back(number);
+  }
+  return flat;
+}
+
+// Masked ones as zeros.
+std::vector<double> Unmasked(const StepValues& values) {
+  std::vector<double> numbers = values.values;
+  for (double& number : numbers) {
+    if (std::isnan(number)) number = 0;
+  }
+  return numbers;
+}
+
+std::vector<double> Columns(const StepValues& values, int64_t first, int64_t count) {
+  std::vector<double> part;
+  for (int64_t r = 0; r < values.rows(); ++r) {
+    const std::vector<double> row = Row(values, r);
+    part.insert(part.end(), row.begin() + first, row.begin() + first + count);
+  }
+  return part;
+}
+
+TEST_F(ExplainAttentionTest, WithoutWeightsTheNumbersOfTheSixVectors) {
+  const Walk walk = Form("no-weights");
+  ExpectNear(Row(ValuesOf(walk, "weights"), 1), {0.1385, 0.2379, 0.2333, 0.1240, 0.1082, 0.1581},
+             5e-5);
+  ExpectNear(ValuesOf(walk, "context of “journey”").values, {0.4419, 0.6515, 0.5683}, 5e-5);
+  ExpectNear(ValuesOf(walk, "what both answer").values, {0.1, 0.9, 0.2, 0.8}, 1e-6);
+}
+
+TEST_F(ExplainAttentionTest, FourWeightingsDifferInTheirSums) {
+  const StepValues ways = ValuesOf(Form("no-weights"), "weights of “journey”, made in four ways");
+  ASSERT_EQ(ways.rows(), 4);
+  for (int64_t way = 0; way < 4; ++way) {
+    const std::vector<double> row = Row(ways, way);
+    double sum = 0;
+    for (size_t i = 0; i + 1 < row.size(); ++i) sum += row[i];
+    EXPECT_NEAR(row.back(), sum, 1e-5);
+    if (way > 0) {
+      EXPECT_NEAR(sum, 1, 1e-6);
+    }
+  }
+  EXPECT_GT(Row(ways, 0).back(), 6);
+  ExpectNear(Row(ways, 2), Row(ways, 3), 1e-6);
+  EXPECT_GT(std::abs(Row(ways, 1)[0] - Row(ways, 3)[0]), 1e-3);
+}
+
+TEST_F(ExplainAttentionTest, TheNaiveSoftmaxReallyOverflows) {
+  const StepValues rows = ValuesOf(Form("no-weights"), "why the naive softmax overflows");
+  EXPECT_FALSE(rows.masks);
+  EXPECT_TRUE(std::isnan(Row(rows, 1)[0]));
+  ExpectNear(Row(rows, 2), {1, 0, 0}, 1e-12);
+}
+
+TEST_F(ExplainAttentionTest, ScalingBringsTheVarianceBackToOne) {
+  for (const bool torch : {false, true}) {
+    const Walk walk = Form("single-head", torch);
+    const StepValues moments = ValuesOf(walk, "products of random vectors of 512 elements");
+    EXPECT_NEAR(Row(moments, 0)[1], 512, 15);
+    EXPECT_NEAR(Row(moments, 1)[1], 1, 0.03);
+    EXPECT_NEAR(Row(moments, 1)[1], Row(moments, 0)[1] / 512, 1e-4);
+    const StepValues softmax = ValuesOf(walk, "softmax of large scores");
+    ExpectNear(Row(softmax, 0), {2.0611e-9, 4.5398e-5, 0.999955}, 5e-7);
+    EXPECT_NEAR(Row(softmax, 0)[0], 2.0611e-9, 1e-13);
+    ExpectNear(Row(softmax, 1), {0.2010, 0.3126, 0.4864}, 5e-5);
+  }
+}
+
+TEST_F(ExplainAttentionTest, BothMaskOrdersAgreeAndSeeNoFuture) {
+  const Walk walk = Form("causal", /*torch=*/false);
+  const StepValues after = ValuesOf(walk, "renormalised weights");
+  const StepValues before = ValuesOf(walk, "weights");
+  ExpectNear(Unmasked(after), Unmasked(before), 1e-6);
+  for (int64_t t = 0; t < 6; ++t) {
+    double sum = 0, struck = 0;
+    for (int64_t s = 0; s < 6; ++s) {
+      const auto at = static_cast<size_t>(t * 6 + s);
+      EXPECT_EQ(std::isnan(before.values[at]), s > t);
+      EXPECT_EQ(std::isinf(ValuesOf(walk, "masked scores").values[at]), s > t);
+      sum += s > t ? 0 : before.values[at];
+      struck += s > t ? 0 : ValuesOf(walk, "weights with the future struck out").values[at];
+    }
+    EXPECT_NEAR(sum, 1, 1e-6);
+    if (t < 5) {
+      EXPECT_LT(struck, 0.95);
+    }
+  }
+}
+
+TEST_F(ExplainAttentionTest, DropoutScalesWhatItKeeps) {
+  const Walk walk =
+      ExplainAttention(*backend_, {.form = "causal", .torch_rng = true, .dropout = 0.25});
+  const StepValues kept = ValuesOf(walk, "weights after dropout");
+  const StepValues whole = ValuesOf(walk, "weights");
+  int dropped = 0;
+  for (size_t i = 0; i < kept.values.size(); ++i) {
+    if (std::isnan(kept.values[i])) continue;
+    if (kept.values[i] == 0) {
+      ++dropped;
+    } else {
+      EXPECT_NEAR(kept.values[i], whole.values[i] / 0.75, 1e-6);
+    }
+  }
+  EXPECT_GT(dropped, 0);
+  EXPECT_LT(dropped, 15);
+}
+
+TEST_F(ExplainAttentionTest, StackAndSplitLayerAgree) {
+  const StepValues both =
+      ValuesOf(Form("split", /*torch=*/false), "“step” by the stack and by the split layer");
+  ExpectNear(Row(both, 0), Row(both, 1), 1e-6);
+  EXPECT_NE(Row(both, 0)[0], 0);
+}
+
+TEST_F(ExplainAttentionTest, PaddingGetsAndGivesNothing) {
+  const Walk walk = Form("cross");
+  for (int64_t t = 0; t < 6; ++t) {
+    const std::vector<double> row = Row(ValuesOf(walk, "weights"), t);
+    EXPECT_NEAR(row[0] + row[1] + row[2], 1, 1e-6);
+    EXPECT_TRUE(std::isnan(row[3]) && std::isnan(row[4]));
+  }
+  const StepValues weights = ValuesOf(walk, "weights under both masks");
+  ExpectNear(Row(weights, 0), {0, 0, 0, 0, 0, 0}, 0);
+  ExpectNear(Row(weights, 1), {0, 0, 0, 0, 0, 0}, 0);
+  ExpectNear(Row(weights, 2), {0, 0, 1, 0, 0, 0}, 0);
+  ExpectNear(Row(ValuesOf(walk, "context under both masks"), 1), {0, 0}, 0);
+}
+
+TEST_F(ExplainAttentionTest, SharedKeysMeanFewerNumbers) {
+  const Walk walk = Form("grouped");
+  EXPECT_EQ(ValuesOf(walk, "queries of 4 heads").shape, (std::vector<int64_t>{6, 8}));
+  EXPECT_EQ(ValuesOf(walk, "keys and values of 2 groups").shape, (std::vector<int64_t>{6, 8}));
+  EXPECT_EQ(ValuesOf(walk, "numbers to keep for each token").values,
+            (std::vector<double>{16, 8, 4}));
+  const StepValues weights = ValuesOf(walk, "weights of “step” in each head");
+  EXPECT_NE(Row(weights, 0), Row(weights, 1));
+}
+
+TEST_F(ExplainAttentionTest, DrawsAreThoseOfPyTorch) {
+  const std::string path = GoldenFile("attention/expected.json");
+  if (path.empty()) GTEST_SKIP() << "no golden numbers here";
+  const Json golden = Json::parse(ReadFile(path));
+
+  Walk walk = Form("no-weights");
+  ExpectNear(ValuesOf(walk, "scores").values, Flat(golden["no_weights"]["scores"]), 1e-6);
+  ExpectNear(ValuesOf(walk, "weights").values, Flat(golden["no_weights"]["weights"]), 1e-6);
+  ExpectNear(ValuesOf(walk, "context").values, Flat(golden["no_weights"]["context"]), 1e-6);
+
+  walk = Form("single-head");
+  const Json& single = golden["single_head_rand_seed_123"];
+  const StepValues drawn = ValuesOf(walk, "weights W_q, W_k and W_v");
+  ExpectNear(Columns(drawn, 0, 2), Flat(single["W_query"]), 0);
+  ExpectNear(Columns(drawn, 2, 2), Flat(single["W_key"]), 0);
+  ExpectNear(Columns(drawn, 4, 2), Flat(single["W_value"]), 0);
+  ExpectNear(ValuesOf(walk, "weights").values, Flat(single["weights"]), 1e-6);
+  ExpectNear(ValuesOf(walk, "context").values, Flat(single["context"]), 1e-6);
+
+  walk = Form("causal");
+  const Json& causal = golden["causal"];
+  ExpectNear(ValuesOf(walk, "weights of all on all").values,
+             Flat(golden["single_head_linear_seed_789"]["weights"]), 1e-6);
+  ExpectNear(Unmasked(ValuesOf(walk, "renormalised weights")),
+             Flat(causal["mask_after_softmax_renormalised"]), 1e-6);
+  ExpectNear(Unmasked(ValuesOf(walk, "weights")), Flat(causal["mask_before_softmax"]), 1e-6);
+  ExpectNear(ValuesOf(walk, "context").values, Flat(causal["context"]), 1e-6);
+
+  ExpectNear(ValuesOf(Form("stacked"), "contexts of both, side by side").values,
+             Flat(golden["stacked_heads_seed_123"]["context"]), 1e-6);
+  ExpectNear(ValuesOf(Form("split"), "output").values,
+             Flat(golden["split_heads_seed_123"]["context"]), 1e-6);
+}
+
+TEST_F(ExplainAttentionTest, SeedAndGeneratorChangeTheDraws) {
+  const auto drawn = [&](const AttentionTopic& topic) {
+    return ValuesOf(ExplainAttention(*backend_, topic), "weights W_q, W_k and W_v").values;
+  };
+  const auto usual = drawn({.form = "single-head"});
+  EXPECT_EQ(usual, drawn({.form = "single-head", .seed = 123}));
+  EXPECT_NE(usual, drawn({.form = "single-head", .seed = 124}));
+  EXPECT_NE(usual, drawn({.form = "single-head", .torch_rng = true}));
+}
+
+TEST_F(ExplainAttentionTest, AllFormsInTheirOrderOnBothBackends) {
+  const Walk all = ExplainAttention(*backend_, {});
+  size_t steps = 0;
+  for (const std::string& form : AttentionForms()) {
+    const Walk walk = Form(form, /*torch=*/false);
+    ASSERT_LE(steps + walk.steps.size(), all.steps.size());
+    EXPECT_FALSE(walk.steps.front().section.empty());
+    for (const Step& step : walk.steps) {
+      EXPECT_EQ(step.name, all.steps[steps++].name);
+      EXPECT_FALSE(step.why.empty() || step.formula.empty()) << step.name;
+      int64_t count = 1;
+      for (const int64_t size : step.values.shape) count *= size;
+      EXPECT_EQ(static_cast<int64_t>(step.values.values.size()), count) << step.name;
+    }
+  }
+  EXPECT_EQ(steps, all.steps.size());
+
+  const auto reference = MakeReferenceBackend();
+  const Walk slow = ExplainAttention(*reference, {});
+  for (size_t i = 0; i < steps; ++i) {
+    const StepValues &a = all.steps[i].values, &b = slow.steps[i].values;
+    for (size_t n = 0; n < a.values.size(); ++n) {
+      if (!std::isfinite(a.values[n])) continue;
+      EXPECT_NEAR(a.values[n], b.values[n], 1e-5 * std::max(1.0, std::abs(a.values[n])))
+          << all.steps[i].name;
+    }
+  }
+}
+
+TEST_F(ExplainAttentionTest, AnUnknownFormNamesTheKnownOnes) {
+  try {
+    Form("ring");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_NE(error.help().find("no-weights, single-head"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,289 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+
+#include "folio/base/error.h"
+#include "folio/infer/generator.h"
+#include "folio/infer/head_scores.h"
+#include "folio/infer/trace.h"
+#include "folio/lesson/topics.h"
+#include "folio/lesson/walk_lookup.h"
+#include "folio/model/checkpoint.h"
+#include "folio/model/gpt.h"
+#include "folio/text/byte_tokenizer.h"
+#include "folio/text/char_tokenizer.h"
+
+namespace folio {
+namespace {
+
+using Numbers = std::vector<double>;
+
+constexpr char kText[] = "bade cafe";
+
+// Of 34 characters: fewer than the models have tokens, so that some have no name.
+CharTokenizer Letters() {
+  std::vector<char32_t> characters = {' '};
+  for (char32_t c = '@'; c <= '`'; ++c) characters.push_back(c);
+  for (char32_t c = 'a'; c <= 'h'; ++c) characters.push_back(c);
+  return CharTokenizer(characters);
+}
+
+class ModelTopics : public testing::TestWithParam<std::string> {
+ protected:
+  const GptConfig& config() const { return weights_->config(); }
+  ExplainModel model() const { return {.weights = weights_.get(), .tokenizer = &tokenizer_}; }
+  std::vector<int32_t> ids() const { return tokenizer_.Encode(kText); }
+  int64_t L() const { return config().n_layer; }
+  bool pre() const { return config().pre_norm(); }
+
+  // Logits of the last token by the model itself.
+  std::vector<float> Logits() {
+    const auto T = std::ssize(ids());
+    GptPass pass(*backend_, config(), 1, T, PassKind::kForward);
+    pass.Forward(weights_->params(), ids());
+    std::vector<float> logits(static_cast<size_t>(config().vocab_size));
+    pass.Logits(weights_->params(), T - 1, T, Tensor(logits.data(), {1, config().vocab_size}));
+    return logits;
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
+  std::unique_ptr<GptWeights> weights_ =
+      LoadModel(std::string(FOLIO_SOURCE_DIR "/tests/fixtures/") + GetParam());
+  const CharTokenizer tokenizer_ = Letters();
+};
+INSTANTIATE_TEST_SUITE_P(Models, ModelTopics,
+                         testing::Values("gpt2-tiny", "gpt2-sinusoid-relu", "gpt2-untied-postnorm"),
+                         [](const auto& model) {
+                           std::string name = model.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+void ExpectNear(const Numbers& found, const Numbers& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
+}
+
+Numbers Added(const Numbers& a, const Numbers& b) {
+  Numbers sum = a;
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += b[i];
+  return sum;
+}
+
+// ---- block ---------------------------------------------------------------------------------
+
+TEST_P(ModelTopics, OneHotTimesTheEmbeddingIsTheLookUpExactly) {
+  const Walk walk = ExplainBlock(*backend_, model(), kText, {});
+  const Step& look_up = StepOf(walk, "look-up");
+  EXPECT_EQ(RowOfStep(look_up, 0), RowOfStep(look_up, 1));
+  EXPECT_EQ(RowOfStep(look_up, 2), Numbers(static_cast<size_t>(config().n_embd), 0.0));
+  const float* row = weights_->params().wte.data<float>() + ids().back() * config().n_embd;
+  EXPECT_EQ(RowOfStep(look_up, 1), Numbers(row, row + config().n_embd));
+  const Step& position = StepOf(walk, "position");
+  ExpectNear(RowOfStep(position, 2), Added(RowOfStep(position, 0), RowOfStep(position, 1)), 1e-6);
+  EXPECT_NE(RowOfStep(position, 0), RowOfStep(position, 2));
+}
+
+TEST_P(ModelTopics, TheStreamAddsUpFromLayerToLayer) {
+  const Walk walk = ExplainBlock(*backend_, model(), kText, {});
+  Numbers stream = RowOfStep(StepOf(walk, "position"), 2);
+  const Step& all = StepOf(walk, "stream");
+  EXPECT_EQ(RowOfStep(all, 0), stream);
+  for (int64_t l = 0; l < L(); ++l) {
+    const std::string layer = "layer " + std::to_string(l) + ": ";
+    const Step& attention = StepOf(walk, layer + "attention joins the stream");
+    EXPECT_EQ(RowOfStep(attention, 0), stream);
+    const Numbers middle = RowOfStep(attention, 2);
+    ExpectNear(middle, Added(stream, RowOfStep(attention, 1)), 1e-5);
+    EXPECT_EQ(RowOfStep(all, 2 * l + 1), middle);
+    const Step& mlp = StepOf(walk, layer + "feed-forward joins the stream");
+    EXPECT_EQ(RowOfStep(mlp, 0), pre() ? middle : RowOfStep(StepOf(walk, layer + "ln_1"), 1));
+    ExpectNear(RowOfStep(mlp, 2), Added(RowOfStep(mlp, 0), RowOfStep(mlp, 1)), 1e-5);
+    stream = pre() ? RowOfStep(mlp, 2) : RowOfStep(StepOf(walk, layer + "ln_2"), 1);
+    EXPECT_EQ(RowOfStep(all, 2 * l + 2), stream);
+    if (!pre()) {
+      EXPECT_EQ(RowOfStep(StepOf(walk, layer + "ln_1"), 0), middle);
+      EXPECT_EQ(RowOfStep(StepOf(walk, layer + "ln_2"), 0), RowOfStep(mlp, 2));
+    }
+  }
+  EXPECT_EQ(RowOfStep(StepOf(walk, "ln_f"), 0), stream);
+}
+
+TEST_P(ModelTopics, LengthsAreOfTheSameStream) {
+  const Walk walk = ExplainBlock(*backend_, model(), kText, {});
+  const auto length = [](const Numbers& x) {
+    return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0));
+  };
+  for (int64_t l = 0; l < L(); ++l) {
+    const std::string layer = "layer " + std::to_string(l) + ": ";
+    for (int64_t half = 0; half < 2; ++half) {
+      const Step& step =
+          StepOf(walk, layer + (half == 0 ? "attention" : "feed-forward") + " joins the stream");
+      const Numbers lengths = RowOfStep(StepOf(walk, "lengths"), 2 * l + half);
+      for (int64_t i = 0; i < 3; ++i) {
+        EXPECT_NEAR(lengths[static_cast<size_t>(i)], length(RowOfStep(step, i)), 1e-5);
+      }
+    }
+  }
+}
+
+TEST_P(ModelTopics, HeadsAreThoseOfTheModelAndEachAddsUpToOne) {
+  const Walk walk = ExplainBlock(*backend_, model(), kText, {});
+  const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());
+  const auto T = static_cast<size_t>(trace.T()), H = static_cast<size_t>(config().n_head);
+  for (int64_t l = 0; l < L(); ++l) {
+    const StepValues& heads = StepOf(walk, "layer " + std::to_string(l) + ": heads").values;
+    ASSERT_EQ(heads.shape, (std::vector<int64_t>{trace.T(), config().n_head}));
+    for (size_t h = 0; h < H; ++h) {
+      const HeadTrace head = trace.Head(l, static_cast<int64_t>(h));
+      double sum = 0;
+      for (size_t s = 0; s < T; ++s) {
+        EXPECT_EQ(heads.values[s * H + h], head.weights[(T - 1) * T + s]);
+        sum += heads.values[s * H + h];
+      }
+      EXPECT_NEAR(sum, 1, 1e-5);
+    }
+    const StepValues& units = StepOf(walk, "layer " + std::to_string(l) + ": units").values;
+    const auto [low, high] = std::ranges::minmax(Numbers(
+        trace.At(TracePoint::kActivated, l).data<float>() + (trace.T() - 1) * config().inner(),
+        trace.At(TracePoint::kActivated, l).data<float>() + trace.T() * config().inner()));
+    EXPECT_EQ(std::abs(units.values[1]), std::max(std::abs(low), std::abs(high)));
+  }
+}
+
+TEST_P(ModelTopics, TheWalkEndsInTheModelsOwnPrediction) {
+  const SamplingOptions sampling{.temperature = 0.8, .top_k = 7, .top_p = 0.85, .seed = 5};
+  const Walk walk = ExplainBlock(*backend_, model(), kText, sampling);
+  const std::vector<float> logits = Logits();
+  Sampler likeliest({}), sampler(sampling);
+  const auto top = likeliest.Candidates(logits);
+  const StepValues& shown = StepOf(walk, "logits").values;
+  ASSERT_EQ(shown.columns(), 16);
+  const StepValues& say = StepOf(walk, "what it would say").values;
+  for (size_t i = 0; i < 16; ++i) EXPECT_NEAR(shown.values[i], top[i].logit, 1e-5);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_NEAR(say.values[static_cast<size_t>(L()) * 6 + i], top[i].probability, 1e-6);
+  }
+  const auto kept = sampler.Candidates(logits);
+  const StepValues& candidates = StepOf(walk, "candidates").values;
+  for (size_t i = 0; i < 16; ++i) {
+    if (i < kept.size()) {
+      EXPECT_NEAR(candidates.values[i], kept[i].probability, 1e-6);
+    } else {
+      EXPECT_TRUE(std::isnan(candidates.values[i]));
+    }
+  }
+  // The draw is the token with which the generator goes on.
+  Generator generator(*backend_, *weights_);
+  generator.Generate(ids(), {.sampling = sampling, .max_tokens = 1}, 0, [&](int32_t id) {
+    EXPECT_EQ(StepOf(walk, "ten draws").values.values[0], id);
+    return true;
+  });
+}
+
+TEST_P(ModelTopics, SectionsLeadThroughTheBlock) {
+  const Walk walk = ExplainBlock(*backend_, model(), "a", {.temperature = 0});
+  std::vector<std::string> sections;
+  for (const Step& step : walk.steps) {
+    EXPECT_FALSE(step.name.empty() || step.why.empty() || step.formula.empty());
+    if (!step.section.empty()) sections.push_back(step.section);
+  }
+  EXPECT_EQ(std::ssize(sections), L() + 3);
+  EXPECT_EQ(sections[1], "Layer 0");
+  EXPECT_EQ(sections.back(), "The prediction");
+  EXPECT_EQ(StepOf(walk, "layer 0: heads").values.values,
+            Numbers(static_cast<size_t>(config().n_head), 1.0));
+}
+
+// ---- one head, one LayerNorm, positions, sampling ------------------------------------------
+
+TEST_P(ModelTopics, AHeadIsTheTracedOne) {
+  const int64_t layer = L() - 1, head = config().n_head - 1;
+  const Walk walk = ExplainAttention(*backend_, model(), kText, layer, head);
+  const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());
+  const HeadTrace expected = trace.Head(layer, head);
+  const auto T = static_cast<size_t>(expected.T);
+  const StepValues& scores = StepOf(walk, "scores").values;
+  const StepValues& masked = StepOf(walk, "masked").values;
+  const StepValues& weights = StepOf(walk, "weights").values;
+  for (size_t t = 0; t < T; ++t) {
+    double sum = 0;
+    for (size_t s = 0; s < T; ++s) {
+      const size_t i = t * T + s;
+      EXPECT_NEAR(scores.values[i] / std::sqrt(static_cast<double>(expected.D)), expected.scores[i],
+                  1e-5);
+      EXPECT_EQ(std::isnan(masked.values[i]), s > t);
+      EXPECT_EQ(std::isnan(weights.values[i]), s > t);
+      if (s <= t) sum += weights.values[i];
+    }
+    EXPECT_NEAR(sum, 1, 1e-5);
+  }
+  const Numbers context(expected.context.begin(), expected.context.end());
+  EXPECT_EQ(StepOf(walk, "context").values.values, context);
+  const HeadScores habits = ScoreHead(expected.weights, ids());
+  EXPECT_EQ(StepOf(walk, "where it looks").values.values[1], habits.previous);
+}
+
+TEST_P(ModelTopics, LayerNormIsTheModelsLn1) {
+  for (int64_t layer = 0; layer < L(); ++layer) {
+    const Walk walk = ExplainLayerNorm(*backend_, model(), kText, layer);
+    const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());
+    const float* row =
+        trace.At(TracePoint::kNorm1, layer).data<float>() + (trace.T() - 1) * config().n_embd;
+    ExpectNear(StepOf(walk, "result").values.values, Numbers(row, row + config().n_embd), 1e-5);
+  }
+}
+
+TEST_P(ModelTopics, PositionsAreTheModels) {
+  // No text and no tokenizer is needed.
+  const Walk walk = ExplainPositions(*backend_, {.weights = weights_.get()}, 1000);
+  const bool learned = config().learned_positions();
+  const StepValues& table = StepOf(walk, learned ? "wpe" : "sinusoids").values;
+  ASSERT_EQ(table.shape, (std::vector<int64_t>{config().n_positions, config().n_embd}));
+  for (size_t i = 0; i < table.values.size(); ++i) {
+    const auto p = static_cast<double>(i / static_cast<size_t>(config().n_embd));
+    if (learned) {
+      EXPECT_EQ(table.values[i], weights_->params().wpe.data<float>()[i]);
+    } else if (i % static_cast<size_t>(config().n_embd) == 0) {
+      EXPECT_NEAR(table.values[i], std::sin(p), 1e-6);
+    }
+  }
+  const Numbers first = RowOfStep(StepOf(walk, learned ? "wpe" : "sinusoids"), 0);
+  const double length =
+      std::sqrt(std::inner_product(first.begin(), first.end(), first.begin(), 0.0));
+  EXPECT_NEAR(StepOf(walk, "lengths").values.values[0], length, 1e-5);
+  EXPECT_EQ(ExplainPositions(*backend_, model(), 3).steps[0].values.rows(), 3);
+}
+
+TEST_P(ModelTopics, SamplingOfATextIsTheBlocksLastPart) {
+  const SamplingOptions sampling{.temperature = 1.2, .top_k = 5};
+  const Walk walk = ExplainSampling(*backend_, model(), kText, sampling);
+  const Walk block = ExplainBlock(*backend_, model(), kText, sampling);
+  for (const Step& step : walk.steps) {
+    const Numbers& other = StepOf(block, step.name).values.values;
+    ASSERT_EQ(other.size(), step.values.values.size());
+    for (size_t i = 0; i < other.size(); ++i) {
+      EXPECT_TRUE(other[i] == step.values.values[i] ||
+                  (std::isnan(other[i]) && std::isnan(step.values.values[i])));
+    }
+  }
+}
+
+TEST_P(ModelTopics, WhatTheModelCannotDoIsAnError) {
+  EXPECT_THROW(ExplainBlock(*backend_, model(), "", {}), Error);
+  EXPECT_THROW(ExplainBlock(*backend_, model(), std::string(100, 'a'), {}), Error);
+  EXPECT_THROW(ExplainBlock(*backend_, model(), "z", {}), Error);
+  EXPECT_THROW(ExplainAttention(*backend_, model(), "a", L(), 0), Error);
+  EXPECT_THROW(ExplainAttention(*backend_, model(), "a", 0, config().n_head), Error);
+  EXPECT_THROW(ExplainLayerNorm(*backend_, model(), "a", -1), Error);
+  // A tokenizer with more tokens than the model.
+  const ByteTokenizer bytes;
+  const ExplainModel wrong{.weights = weights_.get(), .tokenizer = &bytes};
+  EXPECT_THROW(ExplainSampling(*backend_, wrong, "\xF0", {}), Error);
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,350 @@
+#include "folio/model/positions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/infer/embeddings.h"
+#include "folio/lesson/step_ops.h"
+#include "folio/lesson/topics.h"
+
+namespace folio {
+namespace {
+
+void RequirePositions(int64_t positions) {
+  if (positions >= 1) return;
+  throw UsageError(fmt::format("{} positions", positions), "there is at least one",
+                   "give a number from 1 on");
+}
+
+// Of more positions than these every n-th is looked at.
+constexpr int64_t kMostShown = 128;
+
+std::vector<int64_t> PositionsShown(int64_t positions) {
+  const int64_t step = (positions + kMostShown - 1) / kMostShown;
+  std::vector<int64_t> shown;
+  for (int64_t p = 0; p < positions; p += step) shown.push_back(p);
+  return shown;
+}
+
+std::vector<std::string> Labels(const std::vector<int64_t>& positions) {
+  std::vector<std::string> labels;
+  for (const int64_t p : positions) labels.push_back(std::to_string(p));
+  return labels;
+}
+
+// The sine and the cosine of a pair of channels are a point on a circle: its angle.
+double AngleOf(const double* pair) {
+  return std::atan2(pair[0], pair[1]);
+}
+
+// Some of `count` indices, from the first to the last.
+std::vector<int64_t> Spread(int64_t count) {
+  std::vector<int64_t> picked = {0, count / 8, count / 4, count / 2};
+  picked.erase(std::unique(picked.begin(), picked.end()), picked.end());
+  return picked;
+}
+
+// A column of x (positions, C) for each of `channels`.
+StepValues Columns(const std::vector<double>& x, const std::vector<int64_t>& positions,
+                   const std::vector<int64_t>& channels) {
+  const auto P = std::ssize(positions), C = std::ssize(x) / P;
+  std::vector<std::vector<double>> rows(static_cast<size_t>(P));
+  std::vector<std::string> names;
+  for (const int64_t channel : channels) {
+    names.push_back(fmt::format("channel {}", channel));
+    for (int64_t p = 0; p < P; ++p) {
+      rows[static_cast<size_t>(p)].push_back(x[static_cast<size_t>(p * C + channel)]);
+    }
+  }
+  return StackedValues(rows, {.rows = Labels(positions), .columns = names, .row_axis = "position"});
+}
+
+// Steps that say how like positions are to each other. table is (positions, C).
+void AddSimilarity(const Tensor& table, const std::vector<int64_t>& positions,
+                   const std::string& why, Walk& walk) {
+  const int64_t P = table.dim(0);
+  const std::vector<float> cosines = CosineSimilarity(table, P);
+  const std::vector<std::string> labels = Labels(positions);
+  walk.steps.push_back(
+      {.name = "similarity",
+       .formula = "cos(p, q) = p · q / (|p| |q|)",
+       .values =
+           MatrixValues(StepTensor({P, P}, cosines).tensor(),
+                        {.rows = labels, .columns = labels, .row_axis = "p", .column_axis = "q"}),
+       .why = why,
+       .figure = FigureKind::kHeatmap});
+  std::vector<std::vector<double>> rows;
+  for (int64_t distance = 0; distance < P; ++distance) {
+    std::vector<double> row = {1, -1};
+    for (int64_t p = 0; p + distance < P; ++p) {
+      const double cosine = cosines[static_cast<size_t>(p * P + p + distance)];
+      row = {std::min(row[0], cosine), std::max(row[1], cosine)};
+    }
+    rows.push_back(std::move(row));
+  }
+  walk.steps.push_back(
+      {.name = "by distance",
+       .formula = "smallest and largest cos(p, p + distance)",
+       .values = StackedValues(
+           rows, {.rows = labels, .columns = {"smallest", "largest"}, .row_axis = "distance"}),
+       .why = "Where both are the same, how like two positions are depends on how far apart they "
+              "are, and not on where they are: then “three words back” looks the same everywhere.",
+       .figure = FigureKind::kCurves});
+}
+
+class Sinusoids {
+ public:
+  Sinusoids(int64_t positions, int64_t channels)
+      : shown_(PositionsShown(positions)),
+        P_(std::ssize(shown_)),
+        C_(channels),
+        table_(static_cast<size_t>(std::max<int64_t>(positions, 2) * C_)) {
+    FillSinusoids(Tensor(table_.data(), {std::max<int64_t>(positions, 2), C_}));
+  }
+
+  const std::vector<int64_t>& shown() const { return shown_; }
+
+  Step Frequencies() const {
+    std::vector<double> angles, turns;
+    for (int64_t pair = 0; pair < C_ / 2; ++pair) {
+      angles.push_back(Frequency(pair));
+      turns.push_back(2 * std::numbers::pi / angles.back());
+    }
+    StepValues values =
+        StackedValues(std::vector{angles, turns}, {.rows = {"angle per step", "steps per turn"},
+                                                   .columns = Numbered(C_ / 2, "pair "),
+                                                   .row_axis = {},
+                                                   .column_axis = {}});
+    values.heat = false;
+    return {.name = "frequencies",
+            .formula = "ω(i) = 1 / 10000^(2i/C),  2π / ω(i)",
+            .values = std::move(values),
+            .why =
+                "Each pair of channels is the hand of a clock; the first turns by one radian "
+                "with every position and each next one more slowly, as seconds, minutes and "
+                "hours do.",
+            .figure = FigureKind::kNone};
+  }
+
+  Step Angles() const {
+    std::vector<std::vector<double>> rows(static_cast<size_t>(P_));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (int64_t pair = 0; pair < C_ / 2; ++pair) {
+        rows[i].push_back(static_cast<double>(shown_[i]) * Frequency(pair));
+      }
+    }
+    return {.name = "angles",
+            .formula = "angle(p, i) = p ω(i)",
+            .values = StackedValues(rows, {.rows = Labels(shown_),
+                                           .columns = Numbered(C_ / 2, "pair "),
+                                           .row_axis = "position"}),
+            .why = "Where the hand of each clock points at each position.",
+            .figure = FigureKind::kNone};
+  }
+
+  Step Table() const {
+    const std::vector<double> rows = Rows();
+    std::vector<std::string> columns;
+    for (int64_t c = 0; c < C_; ++c) {
+      columns.push_back(fmt::format("{} {}", c % 2 == 0 ? "sin" : "cos", c / 2));
+    }
+    StepValues values = RowValues(rows);
+    values.shape = {P_, C_};
+    values.row_labels = Labels(shown_);
+    values.column_labels = std::move(columns);
+    values.row_axis = "position";
+    return {.name = "sinusoids",
+            .formula = "out(p, 2i) = sin angle(p, i),  out(p, 2i+1) = cos angle(p, i)",
+            .values = std::move(values),
+            .why =
+                "Sine and cosine say where the hand points without a jump where it has come "
+                "round, and are never larger than 1.",
+            .figure = FigureKind::kHeatmap};
+  }
+
+  Step Curves() const {
+    std::vector<int64_t> channels = Spread(C_ / 2);
+    for (int64_t& channel : channels) channel *= 2;
+    return {.name = "a few channels",
+            .formula = "out(p, 2i) for some i",
+            .values = Columns(Rows(), shown_, channels),
+            .why = "The first channels tell neighbours apart, the last ones beginning from end.",
+            .figure = FigureKind::kCurves};
+  }
+
+  std::vector<float> Floats() const {
+    const std::vector<double> rows = Rows();
+    return {rows.begin(), rows.end()};
+  }
+
+ private:
+  std::vector<double> Rows() const {
+    std::vector<double> rows;
+    for (const int64_t p : shown_) {
+      const auto begin = table_.begin() + p * C_;
+      rows.insert(rows.end(), begin, begin + C_);
+    }
+    return rows;
+  }
+  double Frequency(int64_t pair) const { return AngleOf(table_.data() + C_ + 2 * pair); }
+
+  std::vector<int64_t> shown_;
+  int64_t P_, C_;              // P_: how many of them
+  std::vector<double> table_;  // of all positions, at least two
+};
+
+// The same token at every position.
+Step AddedStep(Backend& backend, const Tensor& table, const std::vector<int64_t>& positions) {
+  const int64_t P = table.dim(0), C = table.dim(1);
+  StepTensor token({1, C});
+  for (int64_t c = 0; c < C; ++c) {
+    token.data()[c] = static_cast<float>(c + 1) / static_cast<float>(C);
+  }
+  std::vector<int32_t> ids(static_cast<size_t>(P));
+  const StepTensor out({P, C});
+  backend.Run(EmbeddingForward{
+      .ids = Tensor(ids.data(), {1, P}), .wte = token.tensor(), .wpe = table, .out = out.tensor()});
+  return {.name = "added to a token",
+          .formula = "x(p) = wte[id] + out(p),  wte[id] = (1, 2, …, C) / C",
+          .values = MatrixValues(
+              out.tensor(),
+              {.rows = Labels(positions), .row_axis = "position", .column_axis = "channel"}),
+          .why =
+              "Attention by itself sees a bag of tokens: only because the position is added, "
+              "the same token is another vector at each place.",
+          .figure = FigureKind::kHeatmap};
+}
+
+double MedianLength(Backend& backend, const Tensor& table) {
+  std::vector<double> lengths;
+  for (int64_t row = 0; row < table.dim(0); ++row) {
+    lengths.push_back(Length(backend, RowAt(table, row)));
+  }
+  std::ranges::nth_element(lengths, lengths.begin() + std::ssize(lengths) / 2);
+  return lengths[lengths.size() / 2];
+}
+
+// The channels whose numbers lie farthest apart, at most four.
+std::vector<int64_t> Widest(const std::vector<double>& x, int64_t C) {
+  std::vector<std::pair<double, int64_t>> spans;
+  for (int64_t c = 0; c < C; ++c) {
+    double low = x[static_cast<size_t>(c)], high = low;
+    for (size_t i = static_cast<size_t>(c); i < x.size(); i += static_cast<size_t>(C)) {
+      low = std::min(low, x[i]);
+      high = std::max(high, x[i]);
+    }
+    spans.emplace_back(low - high, c);
+  }
+  std::ranges::sort(spans);
+  std::vector<int64_t> channels;
+  for (size_t i = 0; i < std::min<size_t>(4, spans.size()); ++i) {
+    channels.push_back(spans[i].second);
+  }
+  return channels;
+}
+
+// What a model adds at these positions: (positions, C).
+StepTensor ModelTable(const GptWeights& weights, const std::vector<int64_t>& positions) {
+  const GptConfig& config = weights.config();
+  const int64_t C = config.n_embd;
+  StepTensor sinusoids(config.learned_positions() ? Shape{1, 1} : Shape{config.n_positions, C});
+  if (!config.learned_positions()) FillSinusoids(sinusoids.tensor());
+  const float* all =
+      config.learned_positions() ? weights.params().wpe.data<float>() : sinusoids.data();
+  StepTensor table({std::ssize(positions), C});
+  for (size_t i = 0; i < positions.size(); ++i) {
+    std::copy_n(all + positions[i] * C, C, table.data() + static_cast<int64_t>(i) * C);
+  }
+  return table;
+}
+
+void AddModelTable(Backend& backend, const GptWeights& weights, const Tensor& table,
+                   const std::vector<int64_t>& positions, Walk& walk) {
+  const std::string name = weights.config().learned_positions() ? "wpe" : "sinusoids";
+  const std::vector<std::string> labels = Labels(positions);
+  const std::vector<double> numbers = Doubles(table);
+  walk.steps.push_back(
+      {.name = name,
+       .formula = fmt::format("{}[p], positions 0 to {}", name, positions.back()),
+       .values =
+           MatrixValues(table, {.rows = labels, .row_axis = "position", .column_axis = "channel"}),
+       .why = "One row for each position, as long as a token's vector.",
+       .figure = FigureKind::kHeatmap});
+  walk.steps.push_back({.name = "a few channels",
+                        .formula = fmt::format("{}[p, c] of the channels that vary most", name),
+                        .values = Columns(numbers, positions, Widest(numbers, table.dim(1))),
+                        .why = "Smooth curves mean that neighbours are alike; where training has "
+                               "seen no order there is only noise.",
+                        .figure = FigureKind::kCurves});
+  const double tokens = MedianLength(backend, weights.params().wte);
+  std::vector<std::vector<double>> lengths;
+  for (int64_t row = 0; row < table.dim(0); ++row) {
+    lengths.push_back({Length(backend, RowAt(table, row)), tokens});
+  }
+  walk.steps.push_back(
+      {.name = "lengths",
+       .formula = "√Σ x²",
+       .values = StackedValues(
+           lengths, {.rows = labels, .columns = {name, "wte (median)"}, .row_axis = "position"}),
+       .why = "Position and token share the same channels: how long their vectors are says how "
+              "loud each is in the sum.",
+       .figure = FigureKind::kCurves});
+}
+
+}  // namespace
+
+Walk ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
+  RequirePositions(positions);
+  if (channels < 2 || channels % 2 != 0) {
+    throw UsageError(fmt::format("{} channels", channels),
+                     "sines and cosines come in pairs, so that their number is even",
+                     "give an even number from 2 on");
+  }
+  const Sinusoids sinusoids(positions, channels);
+  Walk walk{.topic = "positions",
+            .title = fmt::format("Positions: sinusoids for {} channels", channels),
+            .intro =
+                "Attention compares tokens whatever their order. To know the order, a model "
+                "adds to each token's vector one that stands for its position. The first "
+                "transformer took sines and cosines of many wavelengths for it.",
+            .steps = {}};
+  walk.steps = {sinusoids.Frequencies(), sinusoids.Angles(), sinusoids.Table(), sinusoids.Curves()};
+  const StepTensor table({std::ssize(sinusoids.shown()), channels}, sinusoids.Floats());
+  AddSimilarity(table.tensor(), sinusoids.shown(),
+                "Neighbours are like each other, and the band along the diagonal is the same "
+                "everywhere: the product of two positions adds up cos(ω distance) of all clocks.",
+                walk);
+  walk.steps.push_back(AddedStep(backend, table.tensor(), sinusoids.shown()));
+  return walk;
+}
+
+Walk ExplainPositions(Backend& backend, const ExplainModel& model, int64_t positions) {
+  RequirePositions(positions);
+  const bool learned = model.weights->config().learned_positions();
+  const std::vector<int64_t> shown =
+      PositionsShown(std::min(positions, model.weights->config().n_positions));
+  const StepTensor table = ModelTable(*model.weights, shown);
+  Walk walk{
+      .topic = "positions",
+      .title = learned ? "Positions: what the model has learnt" : "Positions: fixed sinusoids",
+      .intro = learned ? "This model has a vector for each position, wpe, that was learnt "
+                         "like any other weight. Nobody told it that 3 comes after 2."
+                       : "This model adds fixed sines and cosines to its tokens.",
+      .steps = {}};
+  AddModelTable(backend, *model.weights, table.tensor(), shown, walk);
+  AddSimilarity(table.tensor(), shown,
+                learned ? "A bright band along the diagonal means that neighbouring positions are "
+                          "alike, which no part of the model asks for: it is useful, and so it is "
+                          "learnt."
+                        : "Neighbours are like each other, everywhere in the same way.",
+                walk);
+  return walk;
+}
+
+}  // namespace folio

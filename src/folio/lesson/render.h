@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "folio/lesson/walk.h"
+
+namespace folio {
+
+struct TextStyle {
+  bool colour = false;  // ANSI 256-colour backgrounds for heat, bold names
+  bool utf8 = true;
+  int width = 100;  // columns; wider tables lose their middle columns, and say so
+  int rows = 24;    // longer tables lose their middle rows
+};
+
+// For a terminal: each step's name, formula and shape, its numbers in an aligned table, why. A walk
+// without an introduction has no title either.
+std::string WalkText(const Walk& walk, const TextStyle& style);
+
+// {"schema":1,"topic","title","intro","steps":[{"name","formula","shape","values","why",
+// "row_labels","column_labels"},...]}; values are nested as the shape says, masked ones null,
+// infinities the strings "inf" and "-inf".
+std::string WalkJson(const Walk& walk);
+
+// A figure for each step that has one: file name ("attention-03-weights.svg") and document.
+std::vector<std::pair<std::string, std::string>> WalkFigures(const Walk& walk);
+
+// One self-contained page with the same walk and figures.
+std::string WalkHtml(const Walk& walk);
+
+}  // namespace folio

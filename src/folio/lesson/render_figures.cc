@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "folio/lesson/render.h"
+#include "folio/lesson/select_steps.h"
+#include "folio/lesson/step_figure.h"
+#include "folio/lesson/step_table.h"
+#include "folio/plot/bars.h"
+#include "folio/plot/curves.h"
+#include "folio/plot/heatmap.h"
+#include "folio/plot/token_strip.h"
+
+namespace folio {
+namespace {
+
+Heatmap MapOf(const Step& step) {
+  const StepValues& values = step.values;
+  Heatmap map;
+  map.title = step.name;
+  map.caption = step.formula;
+  map.rows = values.rows();
+  map.columns = values.columns();
+  map.values.assign(values.values.begin(), values.values.end());
+  map.row_labels = values.row_labels;
+  map.column_labels = values.column_labels;
+  map.row_axis = values.row_axis;
+  map.column_axis = values.column_axis;
+  return map;
+}
+
+std::string BarsOf(const Step& step) {
+  const StepValues& values = step.values;
+  const std::vector<std::string>& labels =
+      values.rows() == 1 ? values.column_labels : values.row_labels;
+  std::vector<Bar> bars;
+  for (size_t i = 0; i < values.values.size(); ++i) {
+    const double value = values.values[i];
+    Bar bar{.label = labels.empty() ? std::to_string(i) : labels[i]};
+    bar.value = std::isfinite(value) ? value : 0;
+    bar.muted = bar.value == 0;
+    bar.note = CellText(values, values.rows() == 1 ? 0 : static_cast<int64_t>(i),
+                        values.rows() == 1 ? static_cast<int64_t>(i) : 0);
+    if (bar.note.empty()) bar.note = "–";
+    bars.push_back(std::move(bar));
+  }
+  return BarsSvg(bars, {.title = step.name});
+}
+
+std::optional<double> NumberIn(const std::string& text) {
+  double number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// The row labels as numbers, else 0, 1, ...
+std::vector<double> CurveX(const StepValues& values) {
+  std::vector<double> x;
+  for (const std::string& label : values.row_labels) {
+    const std::optional<double> number = NumberIn(label);
+    if (!number) break;
+    x.push_back(*number);
+  }
+  if (static_cast<int64_t>(x.size()) == values.rows()) return x;
+  x.clear();
+  for (int64_t r = 0; r < values.rows(); ++r) x.push_back(static_cast<double>(r));
+  return x;
+}
+
+std::string CurvesOf(const Step& step) {
+  const StepValues& values = step.values;
+  const std::vector<double> x = CurveX(values);
+  std::vector<Series> series;
+  for (int64_t c = 0; c < values.columns(); ++c) {
+    const auto column = static_cast<size_t>(c);
+    Series line{.label = values.column_labels.empty() ? "" : values.column_labels[column]};
+    line.x = x;
+    for (int64_t r = 0; r < values.rows(); ++r) {
+      line.y.push_back(values.values[static_cast<size_t>(r * values.columns() + c)]);
+    }
+    series.push_back(std::move(line));
+  }
+  return CurvesSvg(series, {.title = step.name, .x_label = values.row_axis});
+}
+
+std::string TokensOf(const Step& step) {
+  std::vector<StripToken> tokens;
+  for (int64_t c = 0; c < step.values.columns(); ++c) {
+    tokens.push_back({.text = step.values.column_labels[static_cast<size_t>(c)],
+                      .note = CellText(step.values, 0, c)});
+  }
+  return TokenStripSvg(tokens, {.title = step.name});
+}
+
+}  // namespace
+
+std::string StepFigure(const Step& step) {
+  if (step.values.values.empty()) return "";
+  switch (step.figure) {
+    case FigureKind::kNone:
+      break;
+    case FigureKind::kHeatmap:
+      return HeatmapSvg(MapOf(step), {});
+    case FigureKind::kBars:
+      return BarsOf(step);
+    case FigureKind::kCurves:
+      return CurvesOf(step);
+    case FigureKind::kTokens:
+      return TokensOf(step);
+  }
+  return "";
+}
+
+std::vector<std::pair<std::string, std::string>> WalkFigures(const Walk& walk) {
+  std::vector<std::pair<std::string, std::string>> figures;
+  for (size_t i = 0; i < walk.steps.size(); ++i) {
+    std::string figure = StepFigure(walk.steps[i]);
+    if (figure.empty()) continue;
+    figures.emplace_back(fmt::format("{}-{:02}-{}.svg", walk.topic, i + 1, StepSlug(walk.steps[i])),
+                         std::move(figure));
+  }
+  return figures;
+}
+
+}  // namespace folio

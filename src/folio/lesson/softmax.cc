@@ -1,0 +1,218 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "folio/base/rng.h"
+#include "folio/lesson/step_ops.h"
+#include "folio/lesson/topics.h"
+
+namespace folio {
+namespace {
+
+constexpr int64_t kWidth = 512;  // of the queries and keys whose products are looked at
+
+class SoftmaxWalk {
+ public:
+  SoftmaxWalk(Backend& backend, std::span<const float> logits)
+      : backend_(backend),
+        S_(static_cast<int64_t>(logits.size())),
+        x_({1, S_}, logits),
+        largest_(*std::ranges::max_element(logits)),
+        safe_(Softmax(backend, x_.tensor())) {
+    for (const float logit : logits) labels_.push_back(fmt::format("{:g}", logit));
+  }
+
+  Walk Make() {
+    walk_.topic = "softmax";
+    walk_.title = "Softmax: from any numbers to shares";
+    walk_.intro =
+        "Softmax turns a row of numbers into shares that are positive and add up to 1; the larger "
+        "a number, the larger its share. Attention uses it to decide how much of each token to "
+        "take, and the end of the model to make probabilities of its logits.";
+    Definition();
+    Overflow();
+    Shift();
+    Scale();
+    Slopes();
+    Products();
+    return std::move(walk_);
+  }
+
+ private:
+  StepValues Row(const StepTensor& x) const {
+    return RowValues(Doubles(x.tensor()), {.columns = labels_, .column_axis = "x"});
+  }
+
+  void Definition() {
+    StepValues logits = Row(x_);
+    walk_.steps.push_back({.name = "logits",
+                           .formula = "x",
+                           .values = std::move(logits),
+                           .why = "Any numbers will do: only how far they are apart counts.",
+                           .figure = FigureKind::kNone});
+    StepValues naive = Row(Softmax(backend_, x_.tensor(), true));
+    naive.masks = false;
+    naive.scientific = true;
+    walk_.steps.push_back(
+        {.name = "naive softmax",
+         .formula = "exp(x) / Σ exp(x)",
+         .values = std::move(naive),
+         .why = "The exponential makes every number positive and a lead of 10 a ratio of 22026; "
+                "dividing by the sum makes shares of them.",
+         .figure = FigureKind::kNone});
+  }
+
+  void Overflow() {
+    // As far as it takes for the largest to be 100.
+    const double shift = 100.0 - static_cast<double>(largest_);
+    const StepTensor moved = Shifted(backend_, x_.tensor(), shift);
+    StepValues naive =
+        StackedValues(std::vector{Doubles(Softmax(backend_, moved.tensor(), true).tensor()),
+                                  Doubles(Softmax(backend_, moved.tensor()).tensor())},
+                      {.rows = {"naive", "safe"}, .columns = labels_});
+    naive.masks = false;
+    naive.scientific = true;
+    walk_.steps.push_back(
+        {.name = "overflow",
+         .formula = fmt::format("softmax(x {} {:g})", shift < 0 ? "−" : "+", std::abs(shift)),
+         .values = std::move(naive),
+         .why = "Adding the same number to all must change nothing, but exp(89) is more than a "
+                "float32 can hold: the naive formula divides infinity by infinity, and one such "
+                "row ruins a whole model.",
+         .figure = FigureKind::kNone});
+  }
+
+  void Shift() {
+    walk_.steps.push_back(
+        {.name = "shifted",
+         .formula = "x − max(x)",
+         .values = Row(Shifted(backend_, x_.tensor(), -largest_)),
+         .why = "So the largest is taken off first: it becomes 0 and its exponential 1, and the "
+                "others can only be smaller.",
+         .figure = FigureKind::kNone});
+    StepValues safe = Row(safe_);
+    safe.scientific = true;
+    walk_.steps.push_back(
+        {.name = "softmax",
+         .formula = "exp(x − max(x)) / Σ exp(x − max(x))",
+         .values = std::move(safe),
+         .why = "The same shares as by the naive formula, for numbers of any size.",
+         .figure = FigureKind::kBars});
+    StepValues total = RowValues(std::vector{Total(backend_, safe_.tensor())});
+    total.heat = false;
+    walk_.steps.push_back({.name = "sum",
+                           .formula = "Σ softmax(x)",
+                           .values = std::move(total),
+                           .why = "Shares of a whole add up to 1.",
+                           .figure = FigureKind::kNone});
+  }
+
+  void Scale() {
+    const StepTensor scaled = Scaled(backend_, x_.tensor(), 1 / std::sqrt(double{kWidth}));
+    walk_.steps.push_back({.name = "scaled",
+                           .formula = "x / √512",
+                           .values = Row(scaled),
+                           .why = "Attention divides its scores by the root of the width of the "
+                                  "queries and keys, here 512, before it takes their softmax.",
+                           .figure = FigureKind::kNone});
+    walk_.steps.push_back({.name = "softmax of the scaled",
+                           .formula = "softmax(x / √512)",
+                           .values = Row(Softmax(backend_, scaled.tensor())),
+                           .why = "What was nearly all for one becomes a mixture: every token is "
+                                  "heard, and the largest still counts most.",
+                           .figure = FigureKind::kBars});
+    constexpr std::array<double, 6> kTemperatures = {0.5, 1, 2, 5, 10, 100};
+    std::vector<std::vector<double>> rows;
+    std::vector<std::string> labels;
+    for (const double temperature : kTemperatures) {
+      const StepTensor divided = Scaled(backend_, x_.tensor(), 1 / temperature);
+      rows.push_back(Doubles(Softmax(backend_, divided.tensor()).tensor()));
+      labels.push_back(fmt::format("{:g}", temperature));
+    }
+    walk_.steps.push_back(
+        {.name = "temperatures",
+         .formula = "softmax(x / temperature)",
+         .values =
+             StackedValues(rows, {.rows = labels, .columns = labels_, .row_axis = "temperature"}),
+         .why = "The same division under another name: a low temperature gives all to the "
+                "largest, a high one makes all equal.",
+         .figure = FigureKind::kHeatmap});
+  }
+
+  // What a share changes where its own logit does.
+  std::vector<double> OwnSlopes(const StepTensor& shares) const {
+    std::vector<double> slopes;
+    for (int64_t i = 0; i < S_; ++i) {
+      StepTensor d_out({1, S_});
+      const StepTensor d_x({1, S_});
+      d_out.data()[i] = 1;
+      backend_.Run(
+          SoftmaxBackward{.out = shares.tensor(), .d_out = d_out.tensor(), .d_x = d_x.tensor()});
+      slopes.push_back(Doubles(d_x.tensor())[static_cast<size_t>(i)]);
+    }
+    return slopes;
+  }
+
+  void Slopes() {
+    const StepTensor scaled = Scaled(backend_, x_.tensor(), 1 / std::sqrt(double{kWidth}));
+    walk_.steps.push_back(
+        {.name = "slopes",
+         .formula = "d softmax(x)_i / d x_i",
+         .values = StackedValues(
+             std::vector{OwnSlopes(safe_), OwnSlopes(Softmax(backend_, scaled.tensor()))},
+             {.rows = {"softmax(x)", "softmax(x/√512)"}, .columns = labels_}),
+         .why = "Where one share is nearly 1 all slopes are nearly 0 and nothing can be learnt; "
+                "scaled scores keep slopes that learning can use.",
+         .figure = FigureKind::kNone});
+  }
+
+  // The spread of q · k for queries and keys of independent normal entries.
+  void Products() {
+    constexpr int64_t kRows = 64;
+    StepTensor q({kRows, kWidth}), k({kRows, kWidth});
+    const CounterRng numbers(123, 0);
+    for (int64_t i = 0; i < kRows * kWidth; ++i) {
+      q.data()[i] = static_cast<float>(numbers.Normal(static_cast<uint64_t>(2 * i)));
+      k.data()[i] = static_cast<float>(numbers.Normal(static_cast<uint64_t>(2 * i + 1)));
+    }
+    const StepTensor products({kRows * kRows});
+    std::vector<double> variances;
+    for (const double scale : {1.0, 1 / std::sqrt(double{kWidth})}) {
+      backend_.Run(AttentionScoresForward{.q = SequenceView(q.tensor(), 1, kRows, 0, kWidth),
+                                          .k = SequenceView(k.tensor(), 1, kRows, 0, kWidth),
+                                          .scores = products.tensor().Reshape({1, 1, kRows, kRows}),
+                                          .scale = scale});
+      variances.push_back(
+          Normalized(backend_, products.tensor().Reshape({1, kRows * kRows}), {}, {}, 0).variance);
+    }
+    StepValues values = RowValues(variances, {.columns = {"q · k", "q · k / √512"}});
+    values.heat = false;
+    walk_.steps.push_back(
+        {.name = "why the root of the width",
+         .formula = "variance over 64 × 64 products of vectors of 512 standard normal numbers",
+         .values = std::move(values),
+         .why = "A sum of 512 products of variance 1 has variance 512: dividing by √512 brings it "
+                "back to 1, whatever the width, and softmax does not begin as a hard choice.",
+         .figure = FigureKind::kNone});
+  }
+
+  Backend& backend_;
+  int64_t S_;
+  StepTensor x_;
+  double largest_;
+  StepTensor safe_;
+  std::vector<std::string> labels_;  // the logits themselves
+  Walk walk_ = {};
+};
+
+}  // namespace
+
+Walk ExplainSoftmax(Backend& backend, std::span<const float> logits) {
+  RequireNumbers(logits);
+  return SoftmaxWalk(backend, logits).Make();
+}
+
+}  // namespace folio

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/lesson/walk.h"
+#include "folio/tensor/tensor.h"
+
+namespace folio {
+
+// Float32 memory with a shape, zero or given: operands of a walk's operations.
+class StepTensor {
+ public:
+  explicit StepTensor(Shape shape) : StepTensor(shape, {}) {}
+  // REQUIRES: as many values as the shape has, or none.
+  StepTensor(Shape shape, std::span<const float> values);
+  StepTensor(Shape shape, std::initializer_list<float> values)
+      : StepTensor(shape, std::span(values.begin(), values.size())) {}
+
+  const Tensor& tensor() const { return tensor_; }
+  float* data() { return memory_.data(); }
+
+ private:
+  std::vector<float> memory_;
+  Tensor tensor_;
+};
+
+struct StepLabels {
+  std::vector<std::string> rows = {}, columns = {};  // none, or one for each
+  std::string row_axis = {}, column_axis = {};
+};
+
+// A row of numbers.
+StepValues RowValues(std::span<const float> values, StepLabels labels = {});
+StepValues RowValues(std::span<const double> values, StepLabels labels = {});
+// A float32 or float64 tensor as a matrix: its last dimension across, all others down.
+StepValues MatrixValues(const Tensor& x, StepLabels labels = {});
+// `rows` stacked, all equally long: the same thing done in several ways.
+StepValues StackedValues(std::span<const std::vector<double>> rows, StepLabels labels = {});
+
+// What may not be seen becomes NaN. REQUIRES: as many marks as values, 0 for "masked".
+void MarkMasked(StepValues& values, std::span<const uint8_t> mask);
+
+// A tensor's numbers as double.
+std::vector<double> Doubles(const Tensor& x);
+// "0", "1", ...
+std::vector<std::string> Numbered(int64_t count, const std::string& prefix = "");
+
+}  // namespace folio

@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "folio/base/error.h"
+#include "folio/lesson/render.h"
+#include "folio/lesson/topics.h"
+#include "folio/lesson/walk_lookup.h"
+#include "folio/text/bpe_test_vocab.h"
+#include "folio/text/bpe_tokenizer.h"
+#include "folio/text/byte_tokenizer.h"
+#include "folio/text/char_tokenizer.h"
+#include "folio/text/test_vocab.h"
+
+namespace folio {
+namespace {
+
+using Numbers = std::vector<double>;
+
+Numbers Encoded(const Tokenizer& tokenizer, std::string_view text) {
+  const std::vector<int32_t> ids = tokenizer.Encode(text, "text", SpecialRule::Allow());
+  return {ids.begin(), ids.end()};
+}
+
+const BpeTokenizer& Small() {
+  static const BpeTokenizer tokenizer(SmallVocab());
+  return tokenizer;
+}
+
+TEST(Tokenize, IdsAreTheTokenizers) {
+  const BpeTokenizer learnt(LearntVocab(1, 400));
+  for (const std::string_view text : {"hello world", "h", "  hello\n\n", "caf\xC3\xA9",
+                                      "\xFF\xE6\x97 \xC3", "abab-ab'sab 中文"}) {
+    for (const Tokenizer* tokenizer : std::initializer_list<const Tokenizer*>{&Small(), &learnt}) {
+      const Walk walk = ExplainTokenize(*tokenizer, text);
+      EXPECT_EQ(StepOf(walk, "ids").values.values, Encoded(*tokenizer, text)) << text;
+      EXPECT_EQ(StepOf(walk, "bytes").values.columns(), std::ssize(text));
+      EXPECT_EQ(StepOf(walk, "sizes").values.values[0], static_cast<double>(text.size()));
+    }
+  }
+}
+
+TEST(Tokenize, PiecesAndMergesLeadToTheIds) {
+  const Walk walk = ExplainTokenize(Small(), "hello world");
+  EXPECT_EQ(StepOf(walk, "pieces").values.column_labels,
+            (std::vector<std::string>{"hello", "·world"}));
+  const StepValues& merges = StepOf(walk, "merges of “hello”").values;
+  ASSERT_EQ(merges.shape, (std::vector<int64_t>{4, 4}));
+  EXPECT_EQ(merges.row_labels,
+            (std::vector<std::string>{"[he] l l o", "he [ll] o", "[hell] o", "[hello]"}));
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(merges.values[4 * i], static_cast<double>(i));
+  EXPECT_EQ(merges.values.back(), Encoded(Small(), "hello")[0]);
+  EXPECT_EQ(StepOf(walk, "merges of “hello”").formula, "h e l l o → 1 token");
+}
+
+TEST(Tokenize, PiecesEndBeforeASpecialToken) {
+  const Walk walk = ExplainTokenize(Small(), "hello  <|endoftext|>  hello");
+  EXPECT_EQ(StepOf(walk, "pieces").values.column_labels,
+            (std::vector<std::string>{"hello", "··", "<|endoftext|>", "·", "·hello"}));
+}
+
+TEST(Tokenize, IdsAreDrawnBelowTheirTokens) {
+  const auto figures = WalkFigures(ExplainTokenize(Small(), "hello world"));
+  ASSERT_EQ(figures.size(), 1u);
+  const std::string& svg = figures.front().second;
+  const size_t token = svg.find(">hello<");
+  ASSERT_NE(token, std::string::npos);
+  const std::string id = fmt::format(">{:.0f}<", Encoded(Small(), "hello")[0]);
+  EXPECT_GT(svg.find(id, token), token);
+  EXPECT_NE(svg.find(id, token), std::string::npos);
+}
+
+TEST(Tokenize, SpecialTokensAreTakenWhole) {
+  const std::string text = "hello<|endoftext|>hello";
+  const Walk walk = ExplainTokenize(Small(), text);
+  EXPECT_EQ(StepOf(walk, "ids").values.values, Encoded(Small(), text));
+  const Step& pieces = StepOf(walk, "pieces");
+  EXPECT_EQ(pieces.values.column_labels,
+            (std::vector<std::string>{"hello", "<|endoftext|>", "hello"}));
+  EXPECT_NE(pieces.why.find("special token"), std::string::npos);
+  // Of equal pieces one is shown, and no merges of the special token.
+  EXPECT_EQ(
+      std::ranges::count_if(walk.steps, [](const Step& s) { return s.name.starts_with("merges"); }),
+      1);
+}
+
+TEST(Tokenize, WholePiecesAreNotMadeOfMerges) {
+  const BpeTokenizer tokenizer(ImproperVocab(true));
+  // Of the first no pair merges, of the second many do.
+  for (const std::string piece : {"acb", "abcabcabcabcabcabcab"}) {
+    const Walk walk = ExplainTokenize(tokenizer, piece);
+    EXPECT_EQ(StepOf(walk, "ids").values.values, Encoded(tokenizer, piece));
+    EXPECT_EQ(StepOf(walk, "ids").values.columns(), 1);
+    const Step& merges = StepOf(walk, "merges of “" + piece + "”");
+    EXPECT_EQ(merges.values.values, Encoded(tokenizer, piece));
+    EXPECT_NE(merges.why.find("whole piece"), std::string::npos);
+  }
+}
+
+TEST(Tokenize, PiecesWithoutMergesStayBytes) {
+  const Walk walk = ExplainTokenize(Small(), "xyz");
+  const Step& step = StepOf(walk, "merges of “xyz”");
+  EXPECT_EQ(step.values.columns(), 3);
+  EXPECT_EQ(step.formula, "no merge");
+}
+
+TEST(Tokenize, LongPiecesAreNotWalkedThrough) {
+  const std::string text(5000, 'l');
+  const Walk walk = ExplainTokenize(Small(), text);
+  EXPECT_EQ(StepOf(walk, "ids").values.columns(), 2500);
+  EXPECT_EQ(walk.steps.size(), 4u);
+}
+
+TEST(Tokenize, CharactersAndBytes) {
+  const CharTokenizer chars({'a', 'b', 0xE9});
+  const Walk walk = ExplainTokenize(chars, "b\xC3\xA9");
+  EXPECT_EQ(StepOf(walk, "characters").values.values, (Numbers{'b', 0xE9}));
+  EXPECT_EQ(StepOf(walk, "ids").values.values, (Numbers{1, 2}));
+  EXPECT_EQ(StepOf(walk, "ids").values.column_labels[1], "é");
+  EXPECT_THROW(ExplainTokenize(chars, "abc"), Error);
+  const ByteTokenizer bytes;
+  const Walk raw = ExplainTokenize(bytes, "a\xFF");
+  EXPECT_EQ(StepOf(raw, "ids").values.values, (Numbers{'a', 255}));
+  EXPECT_EQ(StepOf(raw, "bytes").values.column_labels[1], "<FF>");
+}
+
+TEST(Tokenize, AnEmptyTextIsAnError) {
+  EXPECT_THROW(ExplainTokenize(Small(), ""), Error);
+  EXPECT_THROW(ExplainTokenize(ByteTokenizer(), ""), Error);
+}
+
+}  // namespace
+}  // namespace folio

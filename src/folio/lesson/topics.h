@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/backend/backend.h"
+#include "folio/infer/sampler.h"
+#include "folio/lesson/walk.h"
+#include "folio/model/params.h"
+#include "folio/text/tokenizer.h"
+
+namespace folio {
+
+// The walks. Every number comes from the backend's kernels, the model's code or the tokenizer: none
+// is computed here a second way. Without a model they use small inputs of their own; `seed` and
+// `torch_rng` say whose numbers random weights are drawn from. Throw a kUsage or kInput Error for
+// no numbers or infinite ones, an odd number of channels, a layer or head that is not there, and a
+// text that is empty, too long for the model or not its tokenizer's.
+
+// A model to walk through; all of it must outlive the call.
+struct ExplainModel {
+  const GptWeights* weights = nullptr;
+  const Tokenizer* tokenizer = nullptr;
+};
+
+struct AttentionTopic {
+  // none: all forms in the order no-weights, single-head, causal, stacked, split, cross, grouped
+  std::optional<std::string> form = {};
+  std::optional<uint64_t> seed = {};  // none: 789 for causal, else 123
+  bool torch_rng = false;
+  double dropout = 0.5;  // of the causal form's last step
+};
+std::vector<std::string> AttentionForms();
+// The six vectors of "Your journey starts with one step".
+Walk ExplainAttention(Backend& backend, const AttentionTopic& topic);
+// One head of a model on a text.
+Walk ExplainAttention(Backend& backend, const ExplainModel& model, std::string_view text,
+                      int64_t layer, int64_t head);
+
+// Sinusoids for C channels, or a model's positions, for which no tokenizer is needed. Of more than
+// 128 every n-th is shown.
+Walk ExplainPositions(Backend& backend, int64_t positions, int64_t channels);
+Walk ExplainPositions(Backend& backend, const ExplainModel& model, int64_t positions);
+
+// A row of numbers, or what one token's stream is in front of ln_1 of a model's layer.
+Walk ExplainLayerNorm(Backend& backend, std::span<const float> row);
+Walk ExplainLayerNorm(Backend& backend, const ExplainModel& model, std::string_view text,
+                      int64_t layer);
+Walk ExplainGelu(Backend& backend, std::span<const float> inputs);
+Walk ExplainSoftmax(Backend& backend, std::span<const float> logits);
+
+Walk ExplainTokenize(const Tokenizer& tokenizer, std::string_view text);
+
+// The text's last token from id to the probabilities of the next, through a trained model.
+Walk ExplainBlock(Backend& backend, const ExplainModel& model, std::string_view text,
+                  const SamplingOptions& sampling);
+
+// Temperature, top-k and top-p on a row of logits. A label for each, or none.
+Walk ExplainSampling(Backend& backend, std::span<const float> logits,
+                     std::span<const std::string> labels, const SamplingOptions& sampling);
+Walk ExplainSampling(Backend& backend, const ExplainModel& model, std::string_view text,
+                     const SamplingOptions& sampling);
+
+}  // namespace folio

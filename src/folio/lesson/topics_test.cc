@@ -1,0 +1,261 @@
+#include "folio/lesson/topics.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "folio/base/error.h"
+#include "folio/io/test_data.h"
+#include "folio/lesson/walk_lookup.h"
+
+namespace folio {
+namespace {
+
+using Numbers = std::vector<double>;
+
+class Topics : public testing::TestWithParam<std::string> {
+ protected:
+  std::unique_ptr<Backend> backend_ = MakeBackend(GetParam());
+};
+INSTANTIATE_TEST_SUITE_P(Backends, Topics, testing::Values("cpu", "reference"));
+
+void ExpectNear(const Numbers& found, const Numbers& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
+}
+
+nlohmann::json Golden() {
+  const std::string path = GoldenFile("attention/expected.json");
+  return path.empty() ? nlohmann::json() : nlohmann::json::parse(std::ifstream(path));
+}
+
+// ---- softmax -------------------------------------------------------------------------------
+
+const std::vector<float> kTenTwentyThirty = {10, 20, 30};
+
+TEST_P(Topics, SoftmaxGivesTheQuotedNumbers) {
+  const Walk walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
+  const Numbers plain = {2.0611e-9, 4.5398e-5, 0.99995};
+  ExpectNear(StepOf(walk, "naive softmax").values.values, plain, 1e-5);
+  EXPECT_NEAR(StepOf(walk, "softmax").values.values[0] / plain[0], 1, 1e-4);
+  ExpectNear(StepOf(walk, "softmax of the scaled").values.values, {0.2010, 0.3126, 0.4864}, 5e-5);
+  ExpectNear(StepOf(walk, "sum").values.values, {1}, 1e-6);
+  ExpectNear(StepOf(walk, "shifted").values.values, {-20, -10, 0}, 0);
+}
+
+TEST_P(Topics, SoftmaxEqualsGolden) {
+  const nlohmann::json golden = Golden();
+  if (golden.is_null()) GTEST_SKIP() << "no golden numbers here";
+  const Walk walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
+  ExpectNear(StepOf(walk, "softmax").values.values, golden["softmax_10_20_30"]["plain"], 1e-7);
+  ExpectNear(StepOf(walk, "softmax of the scaled").values.values,
+             golden["softmax_10_20_30"]["divided_by_sqrt_512"], 1e-6);
+}
+
+TEST_P(Topics, OnlyTheNaiveSoftmaxOverflows) {
+  const Walk walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
+  const Step& step = StepOf(walk, "overflow");
+  EXPECT_FALSE(step.values.masks);
+  EXPECT_TRUE(std::isnan(step.values.values[2]));
+  ExpectNear({step.values.values.begin() + 3, step.values.values.end()},
+             StepOf(walk, "softmax").values.values, 1e-7);
+  // So does it where the logits are far below 0.
+  const Walk low = ExplainSoftmax(*backend_, std::vector<float>{-1000, -990});
+  EXPECT_TRUE(std::isnan(StepOf(low, "overflow").values.values[1]));
+  ExpectNear(StepOf(low, "softmax").values.values, {4.5398e-5, 0.99995}, 1e-5);
+}
+
+TEST_P(Topics, SlopesAreThoseOfSoftmax) {
+  const Walk walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
+  const Numbers p = StepOf(walk, "softmax of the scaled").values.values;
+  const StepValues& slopes = StepOf(walk, "slopes").values;
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(slopes.values[3 + i], p[i] * (1 - p[i]), 1e-6);
+}
+
+TEST_P(Topics, TheVarianceOfProductsIsTheirWidth) {
+  const Walk walk = ExplainSoftmax(*backend_, std::vector<float>{1});
+  const Numbers variances = StepOf(walk, "why the root of the width").values.values;
+  EXPECT_NEAR(variances[0], 512, 25);
+  EXPECT_NEAR(variances[1], 1, 0.05);
+}
+
+TEST_P(Topics, NumbersMustBeThereAndFinite) {
+  EXPECT_THROW(ExplainSoftmax(*backend_, {}), Error);
+  EXPECT_THROW(ExplainGelu(*backend_, std::vector<float>{NAN}), Error);
+  EXPECT_THROW(ExplainLayerNorm(*backend_, std::vector<float>{INFINITY, 1}), Error);
+  EXPECT_THROW(ExplainSampling(*backend_, std::span<const float>(), {}, {}), Error);
+}
+
+// ---- layernorm and gelu ------------------------------------------------------------------------
+
+TEST_P(Topics, LayerNormHasPopulationVarianceAndGoesThroughWeightAndBias) {
+  const std::vector<float> x = {2, -1, 0.5, 3, -0.5, 1, 7};
+  const Walk walk = ExplainLayerNorm(*backend_, x);
+  const double mean = std::accumulate(x.begin(), x.end(), 0.0) / 7;
+  double variance = 0;
+  for (const float v : x) variance += (v - mean) * (v - mean) / 7;
+  ExpectNear(StepOf(walk, "mean").values.values, {mean}, 1e-6);
+  ExpectNear(StepOf(walk, "variance").values.values, {variance}, 1e-5);
+  ExpectNear(StepOf(walk, "factor").values.values, {1 / std::sqrt(variance + 1e-5)}, 1e-6);
+  ExpectNear(StepOf(walk, "check").values.values, {0, 1}, 1e-5);
+  const Numbers weight = StepOf(walk, "weight").values.values;
+  const Numbers bias = StepOf(walk, "bias").values.values;
+  EXPECT_NE(weight[0], weight[1]);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double normalised = (x[i] - mean) / std::sqrt(variance + 1e-5);
+    EXPECT_NEAR(StepOf(walk, "centred").values.values[i], x[i] - mean, 1e-6);
+    EXPECT_NEAR(StepOf(walk, "normalised").values.values[i], normalised, 1e-5);
+    EXPECT_NEAR(StepOf(walk, "result").values.values[i], normalised * weight[i] + bias[i], 1e-5);
+  }
+}
+
+TEST_P(Topics, LayerNormOfASingleNumberIsZero) {
+  const Walk walk = ExplainLayerNorm(*backend_, std::vector<float>{5});
+  ExpectNear(StepOf(walk, "normalised").values.values, {0}, 0);
+  ExpectNear(StepOf(walk, "variance").values.values, {0}, 1e-6);
+}
+
+TEST_P(Topics, GeluIsItsFormulasAndTheirDifferenceIsKnown) {
+  const Walk walk = ExplainGelu(*backend_, std::vector<float>{-1.5f, 0, 2});
+  const StepValues& table = StepOf(walk, "activations").values;
+  ASSERT_EQ(table.shape, (std::vector<int64_t>{3, 3}));
+  const Numbers inputs = {-1.5, 0, 2};
+  for (size_t i = 0; i < 3; ++i) {
+    const double x = inputs[i];
+    EXPECT_NEAR(table.values[3 * i], std::max(x, 0.0), 0);
+    EXPECT_NEAR(table.values[3 * i + 1], x * 0.5 * std::erfc(-x / std::sqrt(2)), 1e-6);
+    EXPECT_NEAR(table.values[3 * i + 2],
+                0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))), 1e-6);
+  }
+  ExpectNear({StepOf(walk, "slopes").values.values.begin() + 3,
+              StepOf(walk, "slopes").values.values.begin() + 6},
+             {0, 0.5, 0.5}, 1e-6);
+  // 4.73e-4 is the known distance of the two formulas.
+  EXPECT_NEAR(std::abs(StepOf(walk, "largest difference").values.values[1]), 4.73e-4, 5e-6);
+}
+
+// ---- positions -----------------------------------------------------------------------------
+
+TEST_P(Topics, SinusoidsOfFourChannelsAreGolden) {
+  const nlohmann::json golden = Golden();
+  if (golden.is_null()) GTEST_SKIP() << "no golden numbers here";
+  const auto expected = golden["sinusoidal_C4"].get<std::vector<Numbers>>();
+  const Walk walk = ExplainPositions(*backend_, std::ssize(expected), 4);
+  const StepValues& table = StepOf(walk, "sinusoids").values;
+  ASSERT_EQ(table.rows(), std::ssize(expected));
+  for (size_t i = 0; i < table.values.size(); ++i) {
+    EXPECT_NEAR(table.values[i], expected[i / 4][i % 4], 1e-12);
+  }
+}
+
+TEST_P(Topics, PositionsAreAnglesWhoseLikenessDependsOnDistance) {
+  const Walk walk = ExplainPositions(*backend_, 7, 6);
+  const StepValues& angles = StepOf(walk, "angles").values;
+  const StepValues& table = StepOf(walk, "sinusoids").values;
+  for (size_t p = 0; p < 7; ++p) {
+    for (size_t pair = 0; pair < 3; ++pair) {
+      const double expected =
+          static_cast<double>(p) / std::pow(10000, 2 * static_cast<double>(pair) / 6);
+      EXPECT_NEAR(angles.values[3 * p + pair], expected, 1e-9);
+      EXPECT_NEAR(table.values[6 * p + 2 * pair], std::sin(expected), 1e-12);
+    }
+  }
+  const StepValues& distances = StepOf(walk, "by distance").values;
+  for (size_t d = 0; d < 7; ++d) {
+    EXPECT_NEAR(distances.values[2 * d], distances.values[2 * d + 1], 1e-6);
+    EXPECT_NEAR(distances.values[2 * d], StepOf(walk, "similarity").values.values[d], 1e-6);
+  }
+  EXPECT_LT(distances.values[2], 0.99);
+  const StepValues& added = StepOf(walk, "added to a token").values;
+  EXPECT_NEAR(added.values[6 + 1], table.values[6 + 1] + 2.0 / 6, 1e-6);
+}
+
+TEST_P(Topics, ManyPositionsAreThinned) {
+  const Walk walk = ExplainPositions(*backend_, 1000, 4);
+  const StepValues& table = StepOf(walk, "sinusoids").values;
+  EXPECT_EQ(table.rows(), 125);
+  EXPECT_EQ(table.row_labels[3], "24");
+  EXPECT_NEAR(table.values[3 * 4], std::sin(24.0), 1e-12);
+  EXPECT_NO_THROW(ExplainPositions(*backend_, 1, 2));
+  EXPECT_THROW(ExplainPositions(*backend_, 5, 3), Error);
+  EXPECT_THROW(ExplainPositions(*backend_, 0, 4), Error);
+}
+
+// ---- sampling ------------------------------------------------------------------------------
+
+const std::vector<float> kLogits = {0.3f, 2.5f, -1, 2.4f, 0.9f};
+
+TEST_P(Topics, CutsAreTheSamplers) {
+  const SamplingOptions options{.temperature = 0.7, .top_k = 4, .top_p = 0.9, .seed = 3};
+  const Walk walk = ExplainSampling(*backend_, kLogits,
+                                    std::vector<std::string>{"a", "b", "c", "d", "e"}, options);
+  double total = 0;
+  for (const double p : StepOf(walk, "probabilities").values.values) total += p;
+  EXPECT_NEAR(total, 1, 1e-6);
+  Sampler all({.temperature = 0.7});
+  for (const Candidate& c : all.Candidates(kLogits)) {
+    EXPECT_NEAR(StepOf(walk, "probabilities").values.values[static_cast<size_t>(c.id)],
+                c.probability, 1e-6);
+  }
+  Sampler sampler(options);
+  const auto kept = sampler.Candidates(kLogits);
+  ASSERT_EQ(kept.size(), 2u);
+  const Numbers& shown = StepOf(walk, "candidates").values.values;
+  EXPECT_EQ(std::ranges::count_if(shown, [](double p) { return !std::isnan(p); }), 2);
+  for (const Candidate& c : kept) {
+    EXPECT_EQ(shown[static_cast<size_t>(c.id)], c.probability);
+  }
+  const StepValues& draw = StepOf(walk, "draw").values;
+  ASSERT_EQ(draw.rows(), 2);
+  EXPECT_EQ(draw.values[1], kept[0].probability);
+  EXPECT_NEAR(draw.values[3 + 1], 1, 1e-12);
+  const Numbers& top_k = StepOf(walk, "top-k").values.values;
+  EXPECT_TRUE(std::isnan(top_k[2]) && !std::isnan(top_k[0]));
+  const StepValues& top_p = StepOf(walk, "top-p").values;
+  EXPECT_EQ(top_p.rows(), 4);
+  EXPECT_NEAR(top_p.values[3 * 3 + 1], 1, 1e-12);
+  EXPECT_TRUE(!std::isnan(top_p.values[3 + 2]) && std::isnan(top_p.values[6 + 2]));
+}
+
+TEST_P(Topics, TheDrawIsTheSamplers) {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    const SamplingOptions options{.temperature = 1.5, .seed = seed};
+    const Walk walk = ExplainSampling(*backend_, kLogits, {}, options);
+    Sampler sampler(options);
+    const int32_t drawn = sampler.Sample(kLogits, 0, 0);
+    const StepValues& draw = StepOf(walk, "draw").values;
+    for (int64_t r = 0; r < draw.rows(); ++r) {
+      const auto at = static_cast<size_t>(3 * r);
+      const bool chosen = draw.row_labels[static_cast<size_t>(r)] == "#" + std::to_string(drawn);
+      EXPECT_EQ(!std::isnan(draw.values[at + 2]), chosen);
+      if (!chosen) continue;
+      EXPECT_LE(draw.values[at], draw.values[at + 2]);
+      EXPECT_GT(draw.values[at + 1], draw.values[at + 2]);
+    }
+    for (uint64_t i = 0; i < 10; ++i) {
+      EXPECT_EQ(StepOf(walk, "ten draws").values.values[i], sampler.Sample(kLogits, 0, i));
+    }
+  }
+}
+
+TEST_P(Topics, GreedyTakesTheLikeliestAndOfManyTokensTheLikeliestAreShown) {
+  const Walk greedy = ExplainSampling(*backend_, kLogits, {}, {.temperature = 0});
+  EXPECT_EQ(greedy.steps.size(), 2u);
+  EXPECT_EQ(StepOf(greedy, "greedy").values.values[1], 1);
+  EXPECT_TRUE(std::isnan(StepOf(greedy, "greedy").values.values[3]));
+  std::vector<float> many(101);
+  for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<float>(i % 37);
+  // A temperature so low that all others are infinitely unlikely.
+  const Walk walk = ExplainSampling(*backend_, many, {}, {.temperature = 1e-300});
+  const StepValues& shown = StepOf(walk, "probabilities").values;
+  EXPECT_EQ(shown.columns(), 16);
+  EXPECT_EQ(shown.column_labels[0], "#36");
+  ExpectNear({shown.values.begin(), shown.values.begin() + 3}, {0.5, 0.5, 0}, 1e-6);
+}
+
+}  // namespace
+}  // namespace folio
