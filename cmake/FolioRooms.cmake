@@ -1,4 +1,5 @@
-# One library target per room: folio_room(base SOURCES ... DEPS rooms... LIBS outside libraries...).
+# One library target per room: folio_room(base DEPS rooms... LIBS outside libraries...). It has all
+# sources below the room's directory but main.cc, tests (x_test.cc) and what serves them (test_x.cc).
 # Headers are included as "folio/<room>/<file>.h".
 
 include(GNUInstallDirs)
@@ -37,8 +38,22 @@ endfunction()
 # Rooms that go through large arrays: tests under the sanitizers would wait for them.
 set(folio_hot_rooms base tensor io backend text data infer)
 
+# Sets `out` to the room's sources, or with `tests` to those of its tests.
+function(folio_sources out tests)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cc)
+  if(tests)
+    list(FILTER files INCLUDE REGEX "_test\\.cc$|(^|/)test_[a-z0-9_]*\\.cc$")
+  else()
+    list(FILTER files EXCLUDE REGEX "_test\\.cc$|(^|/)test_[a-z0-9_]*\\.cc$|^main\\.cc$")
+  endif()
+  set(${out} ${files} PARENT_SCOPE)
+endfunction()
+
 function(folio_room room)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  if(NOT ARG_SOURCES)
+    folio_sources(ARG_SOURCES FALSE)
+  endif()
   set(target folio_${room})
   add_library(${target} STATIC ${ARG_SOURCES})
   add_library(folio::${room} ALIAS ${target})
@@ -57,12 +72,15 @@ function(folio_room room)
   install(TARGETS ${target} EXPORT folioTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
-# Tests of one room, in one program: folio_tests(base SOURCES a_test.cc ... DEPS rooms LIBS libs).
+# Tests of one room, in one program: folio_tests(base DEPS rooms LIBS libs).
 function(folio_tests room)
   if(NOT FOLIO_TESTS)
     return()
   endif()
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  if(NOT ARG_SOURCES)
+    folio_sources(ARG_SOURCES TRUE)
+  endif()
   set(target folio_${room}_test)
   add_executable(${target} ${ARG_SOURCES})
   folio_compile_options(${target})

@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "folio/infer/head_scores.h"
-#include "folio/infer/trace.h"
+#include "folio/inspect/head_scores.h"
+#include "folio/inspect/trace.h"
 #include "folio/lesson/model_text.h"
 #include "folio/lesson/step_ops.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "folio/infer/token_scores.h"
+#include "folio/inspect/token_scores.h"
 #include "folio/lesson/block_layer.h"
 #include "folio/lesson/sampling_steps.h"
 #include "folio/lesson/step_ops.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "folio/infer/trace.h"
+#include "folio/inspect/trace.h"
 #include "folio/lesson/model_text.h"
 #include "folio/lesson/step_values.h"
 #include "folio/lesson/walk.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/infer/trace.h"
+#include "folio/inspect/trace.h"
 #include "folio/lesson/model_text.h"
 #include "folio/lesson/step_ops.h"
 

@@ -7,8 +7,8 @@
 
 #include "folio/base/error.h"
 #include "folio/infer/generator.h"
-#include "folio/infer/head_scores.h"
-#include "folio/infer/trace.h"
+#include "folio/inspect/head_scores.h"
+#include "folio/inspect/trace.h"
 #include "folio/lesson/topics.h"
 #include "folio/lesson/walk_lookup.h"
 #include "folio/model/checkpoint.h"

@@ -11,7 +11,7 @@
 #include "folio/base/strings.h"
 #include "folio/lesson/step_table.h"
 #include "folio/lesson/step_values.h"
-#include "folio/lesson/terminal_text.h"
+#include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "folio/lesson/heat_colour.h"
 #include "folio/lesson/render.h"
 #include "folio/lesson/step_table.h"
 #include "folio/lesson/step_values.h"
-#include "folio/lesson/terminal_text.h"
+#include "folio/term/heat_colour.h"
+#include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {

@@ -1,7 +1,7 @@
 #include <utility>
 #include <vector>
 
-#include "folio/infer/trace.h"
+#include "folio/inspect/trace.h"
 #include "folio/lesson/model_text.h"
 #include "folio/lesson/sampling_steps.h"
 #include "folio/lesson/step_ops.h"

@@ -3,12 +3,10 @@
 #include <filesystem>
 #include <memory>
 
+#include "folio/io/model_dir.h"
 #include "folio/model/params.h"
 
 namespace folio {
-
-inline constexpr char kConfigFile[] = "config.json";
-inline constexpr char kWeightsFile[] = "model.safetensors";
 
 // The model part of a checkpoint directory, as Hugging Face lays it out: config.json and
 // model.safetensors. The tokenizer's files and train_state/ lie beside them and are others'

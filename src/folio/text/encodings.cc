@@ -7,6 +7,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/io/model_dir.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/tokenizer_file.h"
@@ -127,6 +128,18 @@ std::unique_ptr<Tokenizer> OpenPublished(const PublishedEncoding& encoding) {
                                             : ReadVocabAndMerges(path(1), path(0), name));
 }
 
+constexpr std::string_view kFileNames[] = {kTokenizerFile, kTokenizerConfigFile, kVocabFile,
+                                           kMergesFile,    "encoder.json",       "vocab.bpe"};
+
+// `spec`, or the checkpoint in the run directory that it is.
+std::string CheckpointOfRun(const std::string& spec) {
+  std::error_code ignored;
+  for (const std::string_view name : kFileNames) {
+    if (fs::exists(fs::path(spec) / name, ignored)) return spec;
+  }
+  return FindModelDir(spec).string();
+}
+
 }  // namespace
 
 std::span<const PublishedEncoding> PublishedEncodings() {
@@ -165,7 +178,9 @@ std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& spec) {
     return OpenPublished(*encoding);
   }
   std::error_code ignored;
-  if (spec.find('/') != spec.npos || fs::exists(spec, ignored)) return LoadTokenizer(spec);
+  if (spec.find('/') != spec.npos || fs::exists(spec, ignored)) {
+    return LoadTokenizer(CheckpointOfRun(spec));
+  }
   const std::string nearest = Nearest(spec, Names());
   throw UsageError(fmt::format("no tokenizer '{}'", spec),
                    fmt::format("there is no such file or directory, and it is none of {}, bytes",
@@ -173,6 +188,24 @@ std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& spec) {
                    nearest.empty()
                        ? "give one of these names, or the path of a tokenizer's directory or file"
                        : fmt::format("did you mean {}?", nearest));
+}
+
+std::vector<std::string> TokenizerFiles(const std::string& spec) {
+  std::vector<std::string> files;
+  if (spec == "bytes") return files;
+  if (const PublishedEncoding* encoding = FindPublishedEncoding(spec)) {
+    for (const PublishedFile& file : encoding->files) {
+      files.push_back((fs::path(TokenizerHome()) / encoding->name / file.name).string());
+    }
+    return files;
+  }
+  const fs::path path = CheckpointOfRun(spec);
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return {path.string()};
+  for (const std::string_view name : kFileNames) {
+    if (fs::exists(path / name, ignored)) files.push_back((path / name).string());
+  }
+  return files;
 }
 
 }  // namespace folio

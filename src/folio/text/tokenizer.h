@@ -32,6 +32,11 @@ struct SpecialRule {
   static SpecialRule Raise() { return {}; }
   static SpecialRule Allow() { return {.allow_all = true}; }
   static SpecialRule Ordinary() { return {.disallow_all = false}; }
+  // "raise", "allow" or "ordinary".
+  static SpecialRule Named(std::string_view name) {
+    if (name == "allow") return Allow();
+    return name == "ordinary" ? Ordinary() : Raise();
+  }
 };
 
 // Text to token ids and back. Ids are 0 .. vocab_size() - 1. Immutable once made: any number of

@@ -9,6 +9,7 @@
 #include "folio/base/torch_rng.h"
 #include "folio/data/batch_sampler.h"
 #include "folio/data/dataset.h"
+#include "folio/io/model_dir.h"
 #include "folio/train/config.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/learner.h"
@@ -16,10 +17,6 @@
 #include "folio/train/train_state.h"
 
 namespace folio {
-
-// Checkpoints of a run: both are whole model directories; `last` has train_state/ too.
-inline constexpr char kLastDir[] = "last";
-inline constexpr char kBestDir[] = "best";
 
 // T of a run: train.context, or the model's n_positions where it is 0. Throws a kUsage Error if it
 // is longer than that.

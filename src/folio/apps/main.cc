@@ -1,5 +1,0 @@
-#include "folio/apps/program.h"
-
-int main(int argc, char** argv) {
-  return folio::RunProgram({argv + (argc > 0 ? 1 : 0), argv + argc});
-}

@@ -1,0 +1,117 @@
+#include "folio/bench/attention.h"
+
+#include "folio/base/clock.h"
+#include "folio/base/rng.h"
+#include "folio/tensor/plan.h"
+
+namespace folio {
+namespace {
+
+// The arrays, and the operations on them.
+class Bench {
+ public:
+  explicit Bench(const AttentionShape& shape) : shape_(shape) {
+    const int64_t N = shape.B * shape.T, C = shape.H * shape.D;
+    qkv_ = plan_.Add("qkv", shape.dtype, {N, 3 * C});
+    out_ = plan_.Add("out", shape.dtype, {N, C});
+    lse_ = plan_.Add("lse", Dtype::kF32, {shape.B, shape.H, shape.T});
+    d_out_ = plan_.Add("d_out", shape.dtype, {N, C});
+    d_qkv_ = plan_.Add("d_qkv", shape.dtype, {N, 3 * C});
+    plan_.Place();
+  }
+
+  uint64_t bytes() const { return plan_.arena_bytes(); }
+
+  void Allocate() {
+    arena_ = Arena(plan_);
+    FillRandom(arena_.Get(plan_, qkv_), 1);
+    FillRandom(arena_.Get(plan_, d_out_), 2);
+  }
+
+  AttentionForward Forward() const {
+    return {.q = Part(qkv_, 0),
+            .k = Part(qkv_, 1),
+            .v = Part(qkv_, 2),
+            .out = Part(out_, 0),
+            .lse = arena_.Get(plan_, lse_),
+            .H = shape_.H,
+            .dropout = DropoutHere()};
+  }
+
+  AttentionBackward Backward() const {
+    return {.q = Part(qkv_, 0),
+            .k = Part(qkv_, 1),
+            .v = Part(qkv_, 2),
+            .out = Part(out_, 0),
+            .lse = arena_.Get(plan_, lse_),
+            .d_out = Part(d_out_, 0),
+            .d_q = Part(d_qkv_, 0),
+            .d_k = Part(d_qkv_, 1),
+            .d_v = Part(d_qkv_, 2),
+            .H = shape_.H,
+            .dropout = DropoutHere()};
+  }
+
+ private:
+  Dropout DropoutHere() const { return {.p = shape_.dropout, .seed = 1}; }
+
+  // Columns [part * C, (part + 1) * C).
+  SequenceView Part(MemoryPlan::Id id, int64_t part) const {
+    const int64_t C = shape_.H * shape_.D;
+    return {arena_.Get(plan_, id), shape_.B, shape_.T, part * C, C};
+  }
+
+  // Uniform in [-1, 1).
+  static void FillRandom(const Tensor& tensor, uint64_t stream) {
+    const CounterRng rng(1, stream);
+    const size_t count = static_cast<size_t>(tensor.count());
+    for (size_t i = 0; i < count; ++i) {
+      const float x = static_cast<float>(rng.Bits(i)) * 0x1p-31f - 1;
+      if (tensor.dtype() == Dtype::kBF16) {
+        tensor.data<BF16>()[i] = ToBF16(x);
+      } else {
+        tensor.data<float>()[i] = x;
+      }
+    }
+  }
+
+  AttentionShape shape_;
+  MemoryPlan plan_;
+  MemoryPlan::Id qkv_, out_, lse_, d_out_, d_qkv_;
+  Arena arena_;
+};
+
+template <class Op>
+double Seconds(Backend& backend, const Op& op) {
+  const double begin = SteadySeconds();
+  backend.Run(op);
+  return SteadySeconds() - begin;
+}
+
+}  // namespace
+
+uint64_t AttentionBytes(const AttentionShape& shape) {
+  return Bench(shape).bytes();
+}
+
+AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, double seconds) {
+  constexpr size_t kFewestRuns = 3;
+  Bench bench(shape);
+  bench.Allocate();
+  const AttentionForward forward = bench.Forward();
+  const AttentionBackward backward = bench.Backward();
+  AttentionRate rate{.shape = shape,
+                     .forward = {.flops = forward.Flops()},
+                     .backward = {.flops = backward.Flops()},
+                     .planned_bytes = bench.bytes()};
+  backend.Run(forward);
+  backend.Run(backward);
+  for (double sum = 0; sum < seconds || rate.forward.seconds.size() < kFewestRuns;) {
+    rate.forward.seconds.push_back(Seconds(backend, forward));
+    rate.backward.seconds.push_back(Seconds(backend, backward));
+    sum += rate.forward.seconds.back() + rate.backward.seconds.back();
+  }
+  return rate;
+}
+
+}  // namespace folio

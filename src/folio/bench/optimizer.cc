@@ -1,0 +1,120 @@
+#include "folio/bench/optimizer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "folio/base/clock.h"
+#include "folio/base/parallel.h"
+#include "folio/bench/percentile.h"
+#include "folio/tensor/plan.h"
+
+namespace folio {
+namespace {
+
+// Elements that one thread takes at a time: small beside any cache, large beside the taking.
+constexpr int64_t kGrain = 1 << 15;
+
+// Reads all of it; the result keeps the compiler from leaving that out.
+uint32_t ReadAll(const float* x, int64_t n) {
+  std::atomic<uint32_t> total = 0;
+  ParallelRange(n, kGrain, [&](int64_t begin, int64_t end, int) {
+    uint32_t sum = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, x + i, sizeof(bits));
+      sum += bits;
+    }
+    total.fetch_add(sum, std::memory_order_relaxed);
+  });
+  return total;
+}
+
+void CopyAll(const float* from, float* to, int64_t n) {
+  ParallelRange(n, kGrain, [&](int64_t begin, int64_t end, int) {
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin) * sizeof(float));
+  });
+}
+
+MemoryPlan PlanOf(int64_t parameters) {
+  MemoryPlan plan;
+  for (const char* name : {"param", "grad", "m", "v"}) plan.Add(name, Dtype::kF32, {parameters});
+  plan.Place();
+  return plan;
+}
+
+template <class F>
+void Time(MemoryPass& pass, F&& run) {
+  const double begin = SteadySeconds();
+  run();
+  pass.seconds.push_back(SteadySeconds() - begin);
+}
+
+// The arrays and their treatment.
+class Bench {
+ public:
+  Bench(Backend& backend, int64_t parameters)
+      : backend_(backend), plan_(PlanOf(parameters)), arena_(plan_), n_(parameters) {
+    float* param = Array(0).data<float>();
+    ParallelRange(n_, kGrain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) param[i] = static_cast<float>(i % 997 - 498) * 1e-3f;
+    });
+  }
+
+  // Copying makes the gradients, so that they are never zero where AdamW sees them.
+  void Round(OptimizerRates& rates) {
+    const Tensor param = Array(0), grad = Array(1);
+    double sum = 0;
+    Time(rates.copy, [&] { CopyAll(param.data<float>(), grad.data<float>(), n_); });
+    Time(rates.read, [&] { sink_ = ReadAll(grad.data<float>(), n_); });
+    Time(rates.norm, [&] { backend_.Run(SumOfSquares{.x = grad, .out = Tensor(&sum, {1})}); });
+    Time(rates.adamw, [&] {
+      backend_.Run(AdamWUpdate{.param = param,
+                               .grad = grad,
+                               .m = Array(2),
+                               .v = Array(3),
+                               .lr = 1e-5,
+                               .weight_decay = 0.1,
+                               .step = ++step_});
+    });
+  }
+
+ private:
+  Tensor Array(MemoryPlan::Id id) const { return arena_.Get(plan_, id); }
+
+  Backend& backend_;
+  MemoryPlan plan_;
+  Arena arena_;
+  int64_t n_;
+  int64_t step_ = 0;
+  volatile uint32_t sink_ = 0;
+};
+
+}  // namespace
+
+double MemoryPass::bytes_per_second() const {
+  return bytes / Percentile(seconds, 0.5);
+}
+
+uint64_t OptimizerBytes(int64_t parameters) {
+  return PlanOf(parameters).arena_bytes();
+}
+
+OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double seconds) {
+  constexpr size_t kFewestRounds = 3;
+  Bench bench(backend, parameters);
+  OptimizerRates warm_up;
+  bench.Round(warm_up);
+  const double array = static_cast<double>(parameters) * sizeof(float);
+  OptimizerRates rates{.norm = {"gradient norm", array},
+                       .adamw = {"adamw", 7 * array},  // reads all four, writes all but gradients
+                       .read = {"read", array},
+                       .copy = {"copy", 2 * array}};
+  const double begin = SteadySeconds();
+  while (SteadySeconds() - begin < seconds || rates.adamw.seconds.size() < kFewestRounds) {
+    bench.Round(rates);
+  }
+  return rates;
+}
+
+}  // namespace folio

@@ -1,0 +1,163 @@
+#include "folio/bench/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <numeric>
+
+#include "folio/base/clock.h"
+#include "folio/base/error.h"
+#include "folio/base/machine.h"
+#include "folio/base/rng.h"
+#include "folio/base/strings.h"
+#include "folio/bench/matmul_rate.h"
+#include "folio/model/init.h"
+#include "folio/train/flops.h"
+#include "folio/train/learner.h"
+#include "folio/train/plan.h"
+
+namespace folio {
+namespace {
+
+constexpr uint64_t kTokenStream = 1;
+
+// A model in training on the same batch of random tokens.
+class Bench {
+ public:
+  Bench(Backend& backend, const BenchTrainOptions& options, const PassOptions& pass)
+      : train_(options.train),
+        weights_(options.model),
+        learner_(backend, weights_, options.train.batch_size, options.T, pass) {
+    const uint64_t seed = static_cast<uint64_t>(train_.seed);
+    InitWeights(weights_, seed);
+    const CounterRng rng(seed, kTokenStream);
+    tokens_.resize(static_cast<size_t>(train_.batch_size * options.T) + 1);
+    for (size_t i = 0; i < tokens_.size(); ++i) {
+      tokens_[i] =
+          static_cast<int32_t>(rng.Below(i, static_cast<uint64_t>(options.model.vocab_size)));
+    }
+  }
+
+  // Steps until caches, threads and prepared kernels are as they stay.
+  void WarmUp() {
+    constexpr int kSteps = 3;
+    constexpr double kLongest = 2;
+    double seconds = 0;
+    for (int i = 0; i < kSteps && seconds < kLongest; ++i) seconds += Step();
+  }
+
+  // Takes a step; returns its seconds.
+  double Step() {
+    const std::span<const int32_t> tokens(tokens_);
+    const double rows = static_cast<double>(tokens.size() - 1);
+    const double begin = SteadySeconds();
+    learner_.Begin();
+    loss_ = learner_.Accumulate(tokens.first(tokens.size() - 1), tokens.subspan(1), 1 / rows,
+                                {.on = true,
+                                 .seed = static_cast<uint64_t>(train_.seed),
+                                 .step = static_cast<uint64_t>(step_)}) /
+            rows;
+    learner_.Finish(AdamWSettingsOf(train_), train_.learning_rate, train_.grad_clip, ++step_);
+    return SteadySeconds() - begin;
+  }
+
+  double loss() const { return loss_; }
+  const ParamTable& table() const { return weights_.table(); }
+
+ private:
+  const TrainConfig& train_;
+  GptWeights weights_;
+  Learner learner_;
+  std::vector<int32_t> tokens_;
+  int64_t step_ = 0;
+  double loss_ = 0;
+};
+
+// A second model beside the first, on a backend of its own so that nobody's times are mixed up.
+struct Rival {
+  Rival(const BenchTrainOptions& options, const PassOptions& pass)
+      : backend(MakeBackend(options.train.backend)), bench(*backend, options, pass) {
+    bench.WarmUp();
+  }
+
+  std::unique_ptr<Backend> backend;
+  Bench bench;
+};
+
+// The rival without recomputation; null where there is nothing to compare or no room for both.
+std::unique_ptr<Rival> MakeRival(const BenchTrainOptions& options, WithoutRecompute& plain) {
+  if (!options.pass.recompute) return nullptr;
+  PassOptions pass = options.pass;
+  pass.recompute = false;
+  plain.planned_bytes =
+      Learner::Plan(options.model, options.train.batch_size, options.T, pass).arena_bytes();
+  const MachineMemory memory = ThisMachinesMemory();
+  if (memory.available != 0 && plain.planned_bytes > memory.available / 10 * 9) return nullptr;
+  return std::make_unique<Rival>(options, pass);
+}
+
+double Sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+}  // namespace
+
+BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
+                            TimedBackend* timed) {
+  const int64_t B = options.train.batch_size;
+  RequireTrainingFits({.model = options.model,
+                       .B = B,
+                       .T = options.T,
+                       .grad_accumulation = 0,
+                       .options = options.pass},
+                      ThisMachinesMemory());
+  BenchTrainResult result;
+  result.planned_bytes = Learner::Plan(options.model, B, options.T, options.pass).arena_bytes();
+  ResetPeakMemory();
+  Bench bench(backend, options, options.pass);
+  result.parameters = bench.table().parameters();
+  result.flops_per_step = TrainFlops(options.model, options.T).per_step(B * options.T);
+  bench.WarmUp();
+  result.peak_memory_bytes = PeakMemoryBytes();
+  WithoutRecompute plain;
+  const std::unique_ptr<Rival> rival = MakeRival(options, plain);
+  const double peak_seconds = std::clamp(options.seconds / 10, 0.03, 0.5);
+  const double peak_before = MeasureMatmulPeak(backend, options.pass.dtype, peak_seconds);
+  if (timed != nullptr) timed->Reset();
+  double seconds = 0;
+  while (seconds < options.seconds || std::ssize(result.step_seconds) < options.steps) {
+    result.step_seconds.push_back(bench.Step());
+    seconds += result.step_seconds.back();
+    if (rival == nullptr) continue;
+    plain.step_seconds.push_back(rival->bench.Step());
+    seconds += plain.step_seconds.back();
+  }
+  if (timed != nullptr) {
+    result.ops = timed->Times();
+    result.seconds_outside_ops = Sum(result.step_seconds);
+    for (const OpTime& op : result.ops) result.seconds_outside_ops -= op.seconds;
+  }
+  if (rival != nullptr) result.plain = plain;
+  result.last_loss = bench.loss();
+  result.matmul_flops_per_second =
+      std::max(peak_before, MeasureMatmulPeak(backend, options.pass.dtype, peak_seconds));
+  return result;
+}
+
+std::vector<int64_t> ParseBatches(const std::string& text, const std::string& flag) {
+  std::vector<int64_t> batches;
+  for (const std::string& part : Split(text, ',')) {
+    int64_t B = 0;
+    const auto [end, problem] = std::from_chars(part.data(), part.data() + part.size(), B);
+    if (problem != std::errc{} || end != part.data() + part.size() || B < 1 || B > 1 << 24) {
+      throw UsageError(fmt::format("{}: '{}' is no batch size", flag, part), {},
+                       fmt::format("for example {} 1,2,4,8", flag));
+    }
+    batches.push_back(B);
+  }
+  return batches;
+}
+
+}  // namespace folio

@@ -1,0 +1,34 @@
+#include "folio/cli/compute_flags.h"
+
+#include "folio/base/parallel.h"
+#include "folio/base/simd_targets.h"
+
+namespace folio {
+
+void SimdFlag::Add(Flags& flags) {
+  flags.Value(Field{"simd", &name_, "instruction set to use instead of the best"}
+                  .Suggestions(SimdTargets())
+                  .WithFlag("--simd"),
+              {.placeholder = "NAME"});
+}
+
+void SimdFlag::Use() const {
+  if (!name_.empty()) ForceSimdTarget(name_);
+}
+
+void ComputeFlags::Add(Flags& flags) {
+  flags.Value(Field{"threads", &threads_, "threads to use; 0 for one on each core", 0, kMostThreads}
+                  .WithFlag("--threads"));
+  simd_.Add(flags);
+}
+
+void ComputeFlags::Use() const {
+  UseThreads(threads_);
+  simd_.Use();
+}
+
+void UseThreads(int64_t threads) {
+  if (threads > 0) SetThreads(static_cast<int>(threads));
+}
+
+}  // namespace folio

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "folio/cli/flags.h"
+
+namespace folio {
+
+// --simd: which instruction set computes.
+class SimdFlag {
+ public:
+  void Add(Flags& flags);
+  // Throws a kUsage Error if the machine has no such instruction set.
+  void Use() const;
+
+ private:
+  std::string name_;
+};
+
+// --threads and --simd, for commands that have no setting train.threads.
+class ComputeFlags {
+ public:
+  void Add(Flags& flags);
+  // Before the first operation.
+  void Use() const;
+
+ private:
+  int64_t threads_ = 0;
+  SimdFlag simd_;
+};
+
+// Sets the number of threads; 0 leaves it as the machine has it.
+void UseThreads(int64_t threads);
+
+}  // namespace folio

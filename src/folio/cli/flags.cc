@@ -1,0 +1,208 @@
+#include "folio/cli/flags.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "folio/base/check.h"
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+
+namespace folio {
+namespace {
+
+bool IsBool(const Field& field) {
+  return std::holds_alternative<bool*>(field.value);
+}
+
+// "-o,--max-steps" with the spelling "--max_steps" added for the parser.
+std::string WithUnderscores(const std::string& names) {
+  std::string all = names;
+  for (const std::string& name : Split(names, ',')) {
+    if (!name.starts_with("--")) continue;
+    std::string other = name.substr(2);
+    std::ranges::replace(other, '-', '_');
+    if (other != name.substr(2)) all += ",--" + other;
+  }
+  return all;
+}
+
+std::string Placeholder(const Field& field, const FlagShape& shape) {
+  if (!shape.placeholder.empty()) return shape.placeholder;
+  if (!field.choices.empty()) return Join(field.choices, "|");
+  if (std::holds_alternative<std::string*>(field.value)) return "TEXT";
+  return std::holds_alternative<double*>(field.value) ? "X" : "N";
+}
+
+std::vector<std::string> ShownChoices(const Field& field) {
+  return field.choices.empty() ? field.suggestions : field.choices;
+}
+
+// ",--learning-rate" for a field train.learning_rate with the flag --lr. A key of one word says too
+// little without its section and is no flag.
+std::string KeyAlias(const Field& field) {
+  std::string name = field.key.substr(field.key.find('.') + 1);
+  if (name.find('_') == std::string::npos) return "";
+  std::ranges::replace(name, '_', '-');
+  return "--" + name == field.flag ? "" : ",--" + name;
+}
+
+// Accepts any number of results, and leaves them to Flags::Take.
+bool Keep(const CLI::results_t&) {
+  return true;
+}
+
+}  // namespace
+
+Flag& Flags::Add(const std::string& names, bool takes_value, const std::string& help,
+                 const FlagShape& shape) {
+  Flag flag;
+  if (takes_value) {
+    flag.option = app_->add_option(WithUnderscores(names), CLI::callback_t(Keep), help);
+    flag.option->allow_extra_args(false);
+  } else {
+    flag.option = app_->add_flag(WithUnderscores(names), help);
+  }
+  flag.option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  for (const std::string& name : Split(names, ',')) {
+    if (name.starts_with("--")) {
+      if (flag.name.empty()) {
+        flag.name = name;
+      } else {
+        flag.aliases.push_back(name);
+      }
+    } else if (name.starts_with("-")) {
+      flag.short_name = name;
+    } else if (!name.starts_with("!")) {
+      flag.name = name;
+    }
+  }
+  if (flag.name.empty()) std::swap(flag.name, flag.short_name);
+  flag.positional = !flag.name.starts_with("-");
+  flag.group = group_;
+  flag.help = help;
+  flag.placeholder = shape.placeholder;
+  flag.required = shape.required;
+  flag.hidden = shape.hidden;
+  return flags_.emplace_back(std::move(flag));
+}
+
+void Flags::Value(Field field, FlagShape shape) {
+  std::string names = field.flag.empty() ? "--" + field.key : field.flag;
+  if (!IsBool(field)) {
+    shape.placeholder = Placeholder(field, shape);
+    Flag& flag = Add(names, true, field.help, shape);
+    const std::string initial = FieldText(field);
+    if (!shape.required && initial != "null") flag.initial = initial;
+    flag.choices = ShownChoices(field);
+    field.key = flag.name;
+    flag.take = [field](const std::vector<std::string>& given) {
+      SetField(field, given.back(), field.key);
+    };
+    return;
+  }
+  const std::string name = Split(names, ',').back();
+  FOLIO_CHECK(name.starts_with("--"), "a switch has a long name");
+  Flag& flag = Add(names + ",!--no-" + name.substr(2), false, field.help, shape);
+  flag.name = name;
+  flag.initial = FieldText(field);
+  field.key = name;
+  flag.take = [field](const std::vector<std::string>& given) {
+    SetField(field, given.back(), field.key);
+  };
+}
+
+void Flags::Switch(const std::string& names, bool* target, const std::string& help) {
+  Flag& flag = Add(names, false, help, {});
+  const Field field{flag.name, target, help};
+  flag.take = [field](const std::vector<std::string>& given) {
+    SetField(field, given.back(), field.key);
+  };
+}
+
+void Flags::Count(const std::string& names, int64_t* target, const std::string& help) {
+  Add(names, false, help, {}).take = [target](const std::vector<std::string>& given) {
+    *target = static_cast<int64_t>(given.size());
+  };
+}
+
+void Flags::List(const std::string& names, std::vector<std::string>* target,
+                 const std::string& help, const FlagShape& shape) {
+  Add(names, true, help, shape).take = [target](const std::vector<std::string>& given) {
+    *target = given;
+  };
+}
+
+void Flags::Positional(const Field& field, const FlagShape& shape) {
+  Flag& flag = Add(field.key, true, field.help, shape);
+  flag.choices = ShownChoices(field);
+  flag.take = [field](const std::vector<std::string>& given) {
+    SetField(field, given.back(), field.key);
+  };
+}
+
+void Flags::Positionals(const std::string& name, std::vector<std::string>* target,
+                        const std::string& help, const FlagShape& shape) {
+  Flag& flag = Add(name, true, help, shape);
+  flag.many = true;
+  flag.option->expected(0, -1)->allow_extra_args();
+  flag.take = [target](const std::vector<std::string>& given) { *target = given; };
+}
+
+void Flags::Settings(folio::Settings* settings, const std::vector<std::string>& sections) {
+  for (const Field& field : settings->fields()) {
+    const std::string section = field.key.substr(0, field.key.find('.'));
+    if (field.flag.empty() || std::ranges::find(sections, section) == sections.end()) continue;
+    FlagShape shape;
+    const bool is_switch = IsBool(field);
+    if (!is_switch) shape.placeholder = Placeholder(field, shape);
+    group_ = section;
+    std::string names = field.flag + KeyAlias(field);
+    if (is_switch) names += ",!--no-" + field.flag.substr(2);
+    Flag& flag = Add(names, !is_switch, field.help, shape);
+    flag.initial = FieldText(field);
+    flag.choices = ShownChoices(field);
+    flag.setting = true;
+    flag.take = [settings, key = field.key,
+                 name = flag.name](const std::vector<std::string>& given) {
+      settings->Set(Layer::kFlag, key, given.back(), name);
+    };
+  }
+  group_.clear();
+  settings_ = settings;
+}
+
+void Flags::Take(const std::string& command) const {
+  auto trailing = trailing_.begin();
+  for (const Flag& flag : flags_) {
+    std::vector<std::string> given = flag.option->results();
+    if (flag.positional && trailing != trailing_.end()) {
+      const auto end = flag.many ? trailing_.end() : trailing + (given.empty() ? 1 : 0);
+      given.insert(given.end(), trailing, end);
+      trailing = end;
+    }
+    if (!given.empty()) {
+      flag.take(given);
+    } else if (flag.required) {
+      const std::string shown =
+          flag.positional ? flag.name : fmt::format("{} {}", flag.name, flag.placeholder);
+      throw UsageError(fmt::format("{} needs {}", command, shown), flag.help,
+                       fmt::format("{} --help explains it", command));
+    }
+  }
+  if (trailing != trailing_.end()) {
+    throw UsageError(fmt::format("unexpected argument '{}'", *trailing), {},
+                     fmt::format("{} --help shows what it takes", command));
+  }
+}
+
+void RefuseTogether(bool both, const std::string& one, const std::string& other) {
+  if (both) throw UsageError(one + " and " + other + " do not go together", {}, "leave one out");
+}
+
+}  // namespace folio

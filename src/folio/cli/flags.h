@@ -1,0 +1,99 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "folio/base/fields.h"
+#include "folio/io/settings.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace folio {
+
+// How a flag or positional is shown, and whether it must be there.
+struct FlagShape {
+  std::string placeholder = {};  // "DIR"; the field's type if empty
+  bool required = false;
+  bool hidden = false;  // neither in help nor in completion
+};
+
+// One declared flag or positional, for help, completion and for taking its value.
+struct Flag {
+  CLI::Option* option = nullptr;
+  std::string name;                  // "--out", or "FILE" for a positional
+  std::string short_name;            // "-o" or ""
+  std::vector<std::string> aliases;  // other long names
+  std::string group;                 // heading in the full help, "" for the command's own
+  std::string placeholder;           // "" for a switch
+  std::string help;
+  std::string initial;  // the value without the flag, "" if none or if the settings decide
+  std::vector<std::string> choices;  // all that is allowed, or some of it; for help and completion
+  bool positional = false;
+  bool many = false;  // takes all remaining positionals
+  bool required = false;
+  bool hidden = false;
+  bool setting = false;  // shorthand for a configuration key
+  // Takes what was given, in order; called only if anything was.
+  std::function<void(const std::vector<std::string>& given)> take;
+};
+
+// The flags of one command (or the global ones). Names are "--long" or "-s,--long"; in long names
+// "_" is accepted for "-". Targets must outlive the object; they are written by Take.
+class Flags {
+ public:
+  explicit Flags(CLI::App* app) : app_(app) {}
+
+  // Heading for the flags that follow.
+  void Group(std::string title) { group_ = std::move(title); }
+
+  // One value, named field.flag or else "--" + field.key. A bool becomes a switch "--x" with the
+  // opposite "--no-x" unless it is given as `--x=false`. Type, range and choices are checked as
+  // SetField does; help shows them and the value the target has now.
+  void Value(Field field, FlagShape shape = {});
+  // A switch that sets *target.
+  void Switch(const std::string& names, bool* target, const std::string& help);
+  // Sets *target to how often the switch was given.
+  void Count(const std::string& names, int64_t* target, const std::string& help);
+  // May be given again and again.
+  void List(const std::string& names, std::vector<std::string>* target, const std::string& help,
+            const FlagShape& shape);
+  // One positional, shown as field.key ("DIR").
+  void Positional(const Field& field, const FlagShape& shape = {});
+  // All remaining positionals; at least one if shape.required.
+  void Positionals(const std::string& name, std::vector<std::string>* target,
+                   const std::string& help, const FlagShape& shape = {});
+  // The fields of `settings` that have a flag of their own and whose section is among `sections`.
+  // A key of several words is a name of its flag too: --learning-rate for --lr.
+  void Settings(folio::Settings* settings, const std::vector<std::string>& sections);
+
+  const std::vector<Flag>& list() const { return flags_; }
+  // What Settings was called with, or nullptr.
+  const folio::Settings* settings() const { return settings_; }
+
+  // The positionals after "--".
+  void SetTrailing(std::vector<std::string> trailing) { trailing_ = std::move(trailing); }
+
+  // Writes all given values to their targets. Throws a kUsage Error if a value is wrong or a
+  // required flag is missing; `command` is named then.
+  void Take(const std::string& command) const;
+
+ private:
+  Flag& Add(const std::string& names, bool takes_value, const std::string& help,
+            const FlagShape& shape);
+
+  CLI::App* app_;
+  std::string group_;
+  std::vector<Flag> flags_;
+  std::vector<std::string> trailing_;
+  const folio::Settings* settings_ = nullptr;
+};
+
+// Throws a kUsage Error that names the two flags, if both were given.
+void RefuseTogether(bool both, const std::string& one, const std::string& other);
+
+}  // namespace folio

@@ -1,0 +1,211 @@
+#include "folio/cli/help.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "folio/base/strings.h"
+
+namespace folio {
+namespace {
+
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+std::vector<std::string> GroupTitles(const CommandLine& line) {
+  std::vector<std::string> titles;
+  for (const CommandEntry& entry : line.commands()) {
+    const std::string& group = entry.info.group;
+    if (!group.empty() && std::ranges::find(titles, group) == titles.end()) titles.push_back(group);
+  }
+  return titles;
+}
+
+// `text` in lines of at most `width` bytes where spaces allow, later ones indented by `indent`.
+std::string Wrap(const std::string& text, size_t indent, size_t width) {
+  std::string wrapped;
+  size_t column = indent;
+  for (const std::string& word : Split(text, ' ')) {
+    if (column > indent && column + 1 + word.size() > width) {
+      wrapped += '\n' + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      wrapped += ' ';
+      ++column;
+    }
+    wrapped += word;
+    column += word.size();
+  }
+  return wrapped;
+}
+
+// Two columns; a first column that is too wide has its line alone.
+std::string Table(const Rows& rows, const Terminal& terminal) {
+  constexpr size_t kWidest = 30;
+  const size_t width = static_cast<size_t>(std::clamp(terminal.width, 60, 100));
+  size_t left = 0;
+  for (const auto& [name, help] : rows) {
+    if (name.size() <= kWidest) left = std::max(left, name.size());
+  }
+  std::string text;
+  for (const auto& [name, help] : rows) {
+    const bool alone = name.size() > left;
+    text += fmt::format("  {}{:{}}{}\n", name, alone ? "\n" : "",
+                        alone ? left + 5 : left + 2 - name.size(), Wrap(help, left + 4, width));
+  }
+  return text;
+}
+
+std::string Heading(const Terminal& terminal, std::string_view title) {
+  return fmt::format("\n{}\n", Styled(terminal, Style::kBold, title));
+}
+
+std::string FlagName(const Flag& flag) {
+  std::string name = flag.name;
+  if (!flag.short_name.empty() && flag.short_name != flag.name) {
+    name = flag.short_name + ", " + name;
+  }
+  return flag.placeholder.empty() || flag.positional ? name : name + " " + flag.placeholder;
+}
+
+std::string FlagHelp(const Flag& flag, bool full) {
+  std::string help = flag.help;
+  const bool choices_shown = flag.placeholder.find('|') != std::string::npos;
+  if (full && flag.choices.size() > 1 && !choices_shown) help += ": " + Join(flag.choices, ", ");
+  if (flag.required) help += " (required)";
+  if (full && !flag.initial.empty() && flag.initial != "false" && flag.initial != "0") {
+    help += fmt::format(" [{}]", flag.initial);
+  }
+  return help;
+}
+
+Rows FlagRows(const Flags& flags, const std::string& group, bool settings, bool full) {
+  Rows rows;
+  for (const Flag& flag : flags.list()) {
+    if (flag.hidden || flag.setting != settings || flag.group != group) continue;
+    rows.emplace_back(FlagName(flag), FlagHelp(flag, full));
+  }
+  return rows;
+}
+
+// Headings of the flags in order of appearance.
+std::vector<std::pair<std::string, bool>> FlagGroups(const Flags& flags) {
+  std::vector<std::pair<std::string, bool>> groups;
+  for (const Flag& flag : flags.list()) {
+    const std::pair group{flag.group, flag.setting};
+    if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
+  }
+  return groups;
+}
+
+std::string Usage(const CommandEntry& entry) {
+  std::string usage = "folio " + entry.info.name;
+  bool has_flags = false;
+  for (const Flag& flag : entry.flags->list()) {
+    if (flag.hidden || flag.positional) continue;
+    if (flag.required) {
+      usage += fmt::format(" {} {}", flag.name, flag.placeholder);
+    } else {
+      has_flags = true;
+    }
+  }
+  if (has_flags) usage += " [FLAGS]";
+  for (const Flag& flag : entry.flags->list()) {
+    if (!flag.positional) continue;
+    const bool many = flag.many;
+    const std::string name = flag.name + (many ? "..." : "");
+    usage += flag.required ? " " + name : " [" + name + "]";
+  }
+  return usage;
+}
+
+Rows CommandRows(const CommandLine& line, const std::string& title) {
+  Rows rows;
+  for (const CommandEntry& entry : line.commands()) {
+    if (entry.info.group == title) rows.emplace_back(entry.info.name, entry.info.summary);
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::string ProgramHelp(const CommandLine& line) {
+  std::string text =
+      "folio trains GPT models and writes with them: folio COMMAND [FLAGS]\n"
+      "  folio train --data input.txt --preset char-cpu --out runs/first\n"
+      "  folio generate --model runs/first --prompt \"Once upon a time\"\n"
+      "  folio data stories --out stories.txt\n\n";
+  for (const std::string& title : GroupTitles(line)) {
+    // "data prepare, info": the first word once for those that share it.
+    std::vector<std::string> names;
+    std::string shared;
+    for (const auto& [name, summary] : CommandRows(line, title)) {
+      const size_t space = name.find(' ');
+      const std::string first = space == std::string::npos ? "" : name.substr(0, space + 1);
+      const bool again = !first.empty() && first == shared;
+      names.push_back(again ? name.substr(space + 1) : name);
+      shared = first;
+    }
+    text += fmt::format("{:<9}  {}\n", title, Join(names, ", "));
+  }
+  return text + "folio COMMAND --help explains a command, folio --help lists them all.\n";
+}
+
+std::string FullProgramHelp(const CommandLine& line, const Terminal& terminal) {
+  std::string text =
+      "folio trains GPT models and writes with them.\n\nusage: folio COMMAND [FLAGS]\n";
+  for (const std::string& title : GroupTitles(line)) {
+    text += Heading(terminal, title) + Table(CommandRows(line, title), terminal);
+  }
+  text += Heading(terminal, "flags of every command") +
+          Table(FlagRows(line.global_flags(), "global", false, true), terminal);
+  return text +
+         "\nexit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 missing or corrupt\n"
+         "input, 4 out of memory or no such device, 5 training diverged, 130 and 143 stopped by\n"
+         "SIGINT and SIGTERM\n";
+}
+
+std::string GroupHelp(const CommandLine& line, const std::string& group, const Terminal& terminal) {
+  Rows rows;
+  for (const CommandEntry& entry : line.commands()) {
+    if (entry.info.name.starts_with(group + " ")) {
+      rows.emplace_back("folio " + entry.info.name, entry.info.summary);
+    }
+  }
+  return fmt::format("usage: folio {} COMMAND [FLAGS]\n\n", group) + Table(rows, terminal);
+}
+
+std::string CommandHelp(const CommandLine& line, const CommandEntry& entry, bool full,
+                        const Terminal& terminal) {
+  std::string text = fmt::format("{}\n\nusage: {}\n", entry.info.summary, Usage(entry));
+  if (full && !entry.info.details.empty()) text += "\n" + entry.info.details + "\n";
+  bool has_settings = false;
+  for (const auto& [group, setting] : FlagGroups(*entry.flags)) {
+    has_settings = has_settings || setting;
+    const Rows rows = FlagRows(*entry.flags, group, setting, full);
+    if (rows.empty()) continue;
+    const std::string title = group.empty() ? "flags" : group;
+    text += Heading(terminal, title);
+    text += Table(rows, terminal);
+  }
+  if (full) {
+    if (has_settings) {
+      text +=
+          "\nEvery key that folio config show lists can be set: --set train.eps=1e-7, the\n"
+          "environment (FOLIO_TRAIN_EPS), or a TOML file ([train] eps = 1e-7).\n";
+    }
+    text += Heading(terminal, "flags of every command") +
+            Table(FlagRows(line.global_flags(), "global", false, true), terminal);
+    if (!entry.info.examples.empty()) {
+      text += Heading(terminal, "examples");
+      for (const std::string& example : entry.info.examples) text += fmt::format("  {}\n", example);
+    }
+  } else {
+    text += fmt::format("\nfolio {} --help tells more\n", entry.info.name);
+  }
+  return text;
+}
+
+}  // namespace folio

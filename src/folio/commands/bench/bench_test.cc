@@ -1,0 +1,249 @@
+// That the benchmarks run and count right; how fast anything is, is not tested.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "folio/backend/timed_backend.h"
+#include "folio/base/error.h"
+#include "folio/bench/attention.h"
+#include "folio/bench/matmul_rate.h"
+#include "folio/bench/percentile.h"
+#include "folio/bench/training.h"
+#include "folio/commands/program_run.h"
+#include "folio/io/test_files.h"
+#include "folio/train/flops.h"
+
+namespace folio {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kTiny[] = FOLIO_SOURCE_DIR "/tests/fixtures/gpt2-tiny";
+
+// What `folio bench train` says of the tiny model.
+ProgramRun BenchTiny(const std::string& flags) {
+  return RunFolio("bench train --seconds 0 --dtype fp32 --model " + std::string(kTiny) + flags);
+}
+
+int64_t PlannedTiny(const std::string& flags) {
+  const std::string command = "inspect plan --json --dtype fp32 --model " + std::string(kTiny);
+  return Json::parse(RunFolio(command + flags).text).at("peak_bytes");
+}
+
+TEST(BenchTrain, JsonHasAllFigures) {
+  const ProgramRun run = BenchTiny(" --batch 3 --context 7 --steps 5 --threads 1 --json");
+  ASSERT_EQ(run.status, 0);
+  const Json json = Json::parse(run.text);
+  for (const char* key :
+       {"tokens_per_second", "seconds_per_step", "seconds_per_step_min", "seconds_per_step_p90",
+        "flops_per_second", "matmul_flops_per_second", "peak_share", "peak_memory_bytes"}) {
+    EXPECT_GT(json.at(key).get<double>(), 0) << key;
+  }
+  EXPECT_EQ(json.at("steps"), 5);
+  EXPECT_EQ(json.at("batch"), 3);
+  EXPECT_EQ(json.at("context"), 7);
+  EXPECT_EQ(json.at("threads"), 1);
+  EXPECT_EQ(json.at("backend"), "cpu");
+  EXPECT_EQ(json.at("dtype"), "fp32");
+  EXPECT_EQ(json.at("parameters"), 97 * 32 + 24 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 64);
+  EXPECT_EQ(json.at("matrix_parameters"), 97 * 32 + 2 * 12 * 32 * 32);
+  EXPECT_EQ(json.at("attention_flops_per_token"), 12 * 2 * 7 * 32);
+  EXPECT_EQ(json.at("planned_bytes"), PlannedTiny(" --batch 3 --context 7"));
+  const double seconds = json.at("seconds_per_step");
+  EXPECT_LE(json.at("seconds_per_step_min").get<double>(), seconds);
+  EXPECT_GE(json.at("seconds_per_step_p90").get<double>(), seconds);
+  EXPECT_NEAR(json.at("tokens_per_second").get<double>() * seconds, 21, 1e-9);
+  EXPECT_NEAR(json.at("flops_per_second").get<double>() * seconds, json.at("flops_per_step"), 1);
+  EXPECT_EQ(json.at("flops_per_step"), 21 * json.at("flops_per_token").get<double>());
+  EXPECT_LT(json.at("last_loss").get<double>(), 7);
+}
+
+TEST(BenchTrain, OpsCountOnlyTheTimedSteps) {
+  const std::string flags = " --batch 1 --context 2 --steps 4 --ops";
+  const Json json = Json::parse(BenchTiny(flags + " --json").text);
+  bool found = false;
+  for (const Json& op : json.at("ops")) {
+    if (op.at("name") != "adamw_update") continue;
+    found = true;
+    EXPECT_EQ(op.at("calls"), 8);  // two for each step: what decays, and the rest
+  }
+  EXPECT_TRUE(found) << json.at("ops");
+  const double outside = json.at("seconds_outside_ops");
+  EXPECT_GT(outside, 0);
+  EXPECT_TRUE(Contains(BenchTiny(flags).text, "tokens/s", "adamw_update", "linear_backward",
+                       "outside of operations", "a token = 6 x"));
+}
+
+TEST(BenchTrain, FlopsAreThoseOfTheFormula) {
+  const TrainFlops gpt2(GptConfig{}, 64);
+  const double matrices = 50257 * 768 + 12 * 12 * 768.0 * 768;
+  EXPECT_DOUBLE_EQ(gpt2.per_step(4 * 64), 4 * 64 * (6 * matrices + 12.0 * 12 * 64 * 768));
+  EXPECT_EQ(HumanFlops(999), "999.0 FLOP");
+  EXPECT_EQ(HumanFlops(854.66e6), "854.7 MFLOP");
+  EXPECT_EQ(HumanFlops(999.96e9), "1.0 TFLOP");
+}
+
+TEST(BenchTrain, RecomputationIsMeasuredAgainstDoingWithout) {
+  const std::string shape = " --batch 5 --context 23";
+  const Json json = Json::parse(BenchTiny(shape + " --steps 3 --recompute --json").text);
+  const Json& without = json.at("without_recompute");
+  EXPECT_EQ(without.at("planned_bytes"), PlannedTiny(shape));
+  EXPECT_EQ(json.at("planned_bytes"), PlannedTiny(shape + " --recompute"));
+  EXPECT_GT(without.at("saved_bytes"), 0);
+  EXPECT_EQ(without.at("saved_bytes").get<int64_t>() + json.at("planned_bytes").get<int64_t>(),
+            without.at("planned_bytes"));
+  EXPECT_NEAR((1 + without.at("time_paid").get<double>()) *
+                  without.at("seconds_per_step_min").get<double>(),
+              json.at("seconds_per_step_min"), 1e-9);
+  EXPECT_FALSE(
+      Json::parse(BenchTiny(shape + " --steps 1 --json").text).contains("without_recompute"));
+}
+
+TEST(BenchTrain, GrowthIsRelativeToTheFirstBatch) {
+  const Json json = Json::parse(BenchTiny(" --batches 2,1,5 --context 3 --steps 2 --json").text);
+  ASSERT_EQ(json.at("batches").size(), 3);
+  const double first = json.at("batches")[0].at("seconds_per_token");
+  for (size_t i = 0; i < 3; ++i) {
+    const Json& each = json.at("batches")[i];
+    const int64_t B = std::vector<int64_t>{2, 1, 5}[i];
+    EXPECT_EQ(each.at("batch"), B);
+    EXPECT_EQ(each.at("planned_bytes"), PlannedTiny(" --context 3 --batch " + std::to_string(B)));
+    EXPECT_NEAR(each.at("relative_seconds_per_token").get<double>() * first,
+                each.at("seconds_per_token"), 1e-12);
+  }
+  EXPECT_TRUE(Contains(BenchTiny(" --batches 1,2 --context 3 --steps 1").text, "us/token", "1.00"));
+}
+
+TEST(BenchTrain, BatchSizesArePositiveIntegers) {
+  EXPECT_EQ(ParseBatches("7", "--batches"), std::vector<int64_t>{7});
+  EXPECT_EQ(ParseBatches("1,2,16777216", "--batches"), (std::vector<int64_t>{1, 2, 16777216}));
+  for (const char* wrong : {"", "0", "-1", "1,,2", "1,2,", "two", "1 ,2", "3x", "16777217"}) {
+    EXPECT_THROW(ParseBatches(wrong, "--batches"), Error) << wrong;
+  }
+  const ProgramRun run =
+      RunFolio("bench train --batches 1,x --model " + std::string(kTiny), /*with_stderr=*/true);
+  EXPECT_EQ(run.status, 2);
+  EXPECT_TRUE(Contains(run.text, "--batches: 'x' is no batch size"));
+  EXPECT_EQ(RunFolio("bench train --batches 1 --batch 3 --model " + std::string(kTiny)).status, 2);
+}
+
+TEST(BenchTrain, WhatIsTooLargeIsRefusedBeforeItIsAllocated) {
+  const ProgramRun run = RunFolio(
+      "bench train --preset gpt2-xl --batch 65536 --context 1024 --json", /*with_stderr=*/true);
+  EXPECT_EQ(run.status, 4) << run.text;
+  EXPECT_TRUE(Contains(run.text, "does not fit into memory"));
+  EXPECT_FALSE(Contains(run.text, "--grad-accumulation"));  // which this command has not
+  EXPECT_EQ(RunFolio(std::string("bench train --context 25 --model ") + kTiny).status, 2);
+}
+
+TEST(BenchMatmul, PeakIsTheBestOfItsDtype) {
+  const Json json = Json::parse(RunFolio("bench matmul --products small --seconds 0 --json").text);
+  std::map<std::string, double> best;
+  for (const Json& product : json.at("products")) {
+    const double flops = 2.0 * product.at("N").get<double>() * product.at("I").get<double>() *
+                         product.at("O").get<double>();
+    const double rate = product.at("flops_per_second");
+    EXPECT_NEAR(rate * product.at("seconds").get<double>(), flops, flops * 1e-9);
+    EXPECT_GE(product.at("flops_per_second_max").get<double>(), rate);
+    double& most = best[product.at("dtype")];
+    most = std::max(most, rate);
+  }
+  EXPECT_GT(best.at("fp32"), 0);
+  EXPECT_EQ(json.at("peak_flops_per_second"), Json(best));
+  EXPECT_EQ(json.at("products").size(), best.size() * 3 * SmallMatmuls().size());
+}
+
+TEST(BenchMatmul, MeasuresTheDtypeThatIsAskedFor) {
+  const Json json =
+      Json::parse(RunFolio("bench matmul --products small --seconds 0 --dtype fp32 --json").text);
+  for (const Json& product : json.at("products")) EXPECT_EQ(product.at("dtype"), "fp32");
+  EXPECT_EQ(json.at("peak_flops_per_second").size(), 1);
+  EXPECT_EQ(RunFolio("bench matmul --dtype fp16").status, 2);
+  EXPECT_EQ(RunFolio("bench matmul --products huge").status, 2);
+}
+
+TEST(BenchMatmul, PeakKeepsToItsTime) {
+  TimedBackend backend(MakeReferenceBackend());
+  EXPECT_GT(MeasureMatmulPeak(backend, Dtype::kF32, /*seconds=*/0), 0);
+  size_t products = 0;
+  for (const OpTime& op : backend.Times()) products += op.calls;
+  EXPECT_LE(products, 6);  // those of one shape, of six
+}
+
+TEST(BenchAttention, MemoryGrowsAsTheContextDoes) {
+  AttentionShape shape{.B = 3, .T = 128, .H = 5, .D = 8};
+  const auto bytes = [&](int64_t T) {
+    shape.T = T;
+    return AttentionBytes(shape);
+  };
+  // All arrays are a multiple of T; what is added for alignment is not.
+  EXPECT_NEAR(static_cast<double>(bytes(4096)), 32.0 * static_cast<double>(bytes(128)), 32 * 700);
+  EXPECT_GE(bytes(128), 3 * 128 * (8 * 40 + 5) * 4);
+  shape.dtype = Dtype::kBF16;
+  EXPECT_LE(bytes(128), 3 * 128 * (8 * 40 * 2 + 5 * 4) + 1000);
+}
+
+TEST(BenchAttention, CountsWhatTheMaskLetsThrough) {
+  const std::string command =
+      "bench attention --batch 2 --context 5 --heads 3 --head-size 7 --dropout 0.25 --seconds 0 "
+      "--dtype fp32";
+  const Json json = Json::parse(RunFolio(command + " --json").text);
+  ASSERT_EQ(json.at("runs").size(), 1);
+  const Json& run = json.at("runs")[0];
+  const double pairs = 2 * 15, C = 21, H = 3;
+  EXPECT_EQ(run.at("forward").at("flops"), pairs * (4 * C + 5 * H));
+  EXPECT_EQ(run.at("backward").at("flops"), pairs * (10 * C + 6 * H));
+  const double seconds = run.at("forward").at("seconds").get<double>() +
+                         run.at("backward").at("seconds").get<double>();
+  EXPECT_NEAR(run.at("tokens_per_second").get<double>() * seconds, 10, 1e-9);
+  EXPECT_EQ(run.at("planned_bytes"), AttentionBytes({.B = 2, .T = 5, .H = 3, .D = 7}));
+  EXPECT_TRUE(Contains(RunFolio(command).text, "forward ms", "bytes/token"));
+}
+
+TEST(BenchAttention, WhatCannotBeIsRefused) {
+  EXPECT_EQ(RunFolio("bench attention --heads 0").status, 2);
+  EXPECT_EQ(RunFolio("bench attention --dropout 1").status, 2);
+  EXPECT_EQ(RunFolio("bench attention --batch 1048576 --context 1048576").status, 4);
+}
+
+TEST(BenchOptimizer, BytesAreThoseOfTheArrays) {
+  const Json json =
+      Json::parse(RunFolio("bench optimizer --parameters 1009 --seconds 0 --json").text);
+  EXPECT_EQ(json.at("parameters"), 1009);
+  std::map<std::string, double> bytes;
+  for (const Json& pass : json.at("passes")) bytes[pass.at("name")] = pass.at("bytes");
+  for (const Json& pass : json.at("machine")) bytes[pass.at("name")] = pass.at("bytes");
+  EXPECT_EQ(bytes, (std::map<std::string, double>{{"gradient norm", 4 * 1009},
+                                                  {"adamw", 28 * 1009},
+                                                  {"read", 4 * 1009},
+                                                  {"copy", 8 * 1009}}));
+  EXPECT_EQ(json.at("bytes_per_step"), 32 * 1009);
+}
+
+TEST(BenchOptimizer, SaysWhatToDoWhereThereIsNoRoom) {
+  const ProgramRun run = RunFolio("bench optimizer --parameters 1000000000000", true);
+  EXPECT_EQ(run.status, 4);
+  EXPECT_TRUE(Contains(run.text, "lower --parameters")) << run.text;
+}
+
+TEST(BenchOptimizer, TakesTheParametersOfAModel) {
+  const std::string tiny = std::string(" --seconds 0 --model ") + kTiny;
+  const Json json = Json::parse(RunFolio("bench optimizer --json" + tiny).text);
+  EXPECT_GE(json.at("parameters"), 97 * 32 + 24 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 64);
+  EXPECT_EQ(RunFolio("bench optimizer --parameters 10" + tiny).status, 2);
+  EXPECT_EQ(RunFolio("bench optimizer --parameters 1000000000000").status, 4);
+}
+
+TEST(Percentile, LiesBetweenNeighbours) {
+  EXPECT_EQ(Percentile({3, 1, 2}, 0.5), 2);
+  EXPECT_EQ(Percentile({4, 1}, 0.5), 2.5);
+  EXPECT_EQ(Percentile({5}, 0.9), 5);
+  EXPECT_EQ(Percentile({5, 1, 3}, 0), 1);
+  EXPECT_EQ(Percentile({5, 1, 3}, 1), 5);
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "folio/cli/command.h"
+
+namespace folio {
+
+std::unique_ptr<Command> NewBenchAttentionCommand();
+std::unique_ptr<Command> NewBenchMatmulCommand();
+std::unique_ptr<Command> NewBenchOptimizerCommand();
+std::unique_ptr<Command> NewBenchTokenizerCommand();
+std::unique_ptr<Command> NewBenchTrainCommand();
+std::unique_ptr<Command> NewCompleteCommand();
+std::unique_ptr<Command> NewCompletionCommand();
+std::unique_ptr<Command> NewConfigShowCommand();
+std::unique_ptr<Command> NewDoctorCommand();
+// One for each topic: "explain attention".
+std::vector<std::unique_ptr<Command>> NewExplainCommands();
+std::unique_ptr<Command> NewGenerateCommand();
+std::unique_ptr<Command> NewHelpCommand();
+std::unique_ptr<Command> NewDataPrepareCommand();
+std::unique_ptr<Command> NewDataInfoCommand();
+std::unique_ptr<Command> NewInspectActivationsCommand();
+std::unique_ptr<Command> NewInspectAttentionCommand();
+std::unique_ptr<Command> NewInspectDumpCommand();
+std::unique_ptr<Command> NewInspectEmbeddingsCommand();
+std::unique_ptr<Command> NewInspectLensCommand();
+std::unique_ptr<Command> NewInspectModelCommand();
+std::unique_ptr<Command> NewInspectPlanCommand();
+std::unique_ptr<Command> NewInspectProbabilitiesCommand();
+std::unique_ptr<Command> NewPlotCommand();
+std::unique_ptr<Command> NewStoriesCommand();
+std::unique_ptr<Command> NewTokenizerCountCommand();
+std::unique_ptr<Command> NewTokenizerDecodeCommand();
+std::unique_ptr<Command> NewTokenizerEncodeCommand();
+std::unique_ptr<Command> NewTokenizerFetchCommand();
+std::unique_ptr<Command> NewTokenizerInfoCommand();
+std::unique_ptr<Command> NewTokenizerTrainCommand();
+std::unique_ptr<Command> NewTrainCommand();
+std::unique_ptr<Command> NewVersionCommand();
+
+// All commands, in the order in which help lists them.
+std::vector<std::unique_ptr<Command>> AllCommands();
+
+}  // namespace folio

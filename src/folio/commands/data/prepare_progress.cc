@@ -1,0 +1,39 @@
+#include "folio/commands/data/prepare_progress.h"
+
+#include <fmt/format.h>
+
+#include "folio/base/clock.h"
+#include "folio/base/strings.h"
+#include "folio/term/rate.h"
+#include "folio/term/signals.h"
+
+namespace folio {
+
+DatasetInfo PrepareWithProgress(const PrepareOptions& options, const Context& context) {
+  Progress progress(context.console, context.progress_mode);
+  RateMeter rate(/*warm_up=*/0);
+  double last_seconds = SteadySeconds();
+  int64_t last_done = 0;
+  PrepareHooks hooks;
+  hooks.note = [&](const std::string& text) { context.console.Note(text); };
+  hooks.progress = [&](int64_t done, int64_t total) {
+    ThrowIfStopRequested();
+    const double now = SteadySeconds();
+    rate.Add(static_cast<double>(done - last_done), now - last_seconds);
+    last_seconds = now;
+    last_done = done;
+    if (!progress.Due()) return;
+    const double eta = rate.Eta(static_cast<double>(total - done));
+    progress.Show(
+        {"bytes",
+         done,
+         total,
+         {{"bytes_s", fmt::format("{:.0f}", rate.rate()),
+           fmt::format("{}/s", HumanBytes(rate.rate()))},
+          {"eta_s", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))}}});
+  };
+  hooks.going_on = [&](int64_t done) { last_done = done; };
+  return PrepareDataset(options, hooks);
+}
+
+}  // namespace folio

@@ -1,0 +1,243 @@
+// `folio explain`, through the real program.
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "folio/commands/inspect/inspect_test_models.h"
+#include "folio/io/test_data.h"
+
+namespace folio {
+namespace {
+
+using Json = nlohmann::json;
+
+class Explain : public InspectTest {
+ protected:
+  std::string Model() const { return " --model " + At("model").string(); }
+
+  static ProgramRun Run(const std::string& flags, bool with_stderr = false) {
+    return RunFolio("explain " + flags, with_stderr);
+  }
+  // The walk, whose steps must all be what they say.
+  static Json WalkOf(const std::string& flags) {
+    const Json walk = Json::parse(JsonText("explain " + flags));
+    EXPECT_EQ(walk.at("schema"), 1);
+    EXPECT_FALSE(walk.at("steps").empty()) << flags;
+    for (const Json& step : walk.at("steps")) ExpectStep(step);
+    return walk;
+  }
+  static void ExpectStep(const Json& step) {
+    const std::string name = step.at("name");
+    for (const char* key : {"name", "formula", "why"}) {
+      EXPECT_FALSE(step.at(key).get<std::string>().empty()) << name << ": " << key;
+    }
+    const Json& shape = step.at("shape");
+    const bool matrix = shape.size() == 2;
+    EXPECT_EQ(step.at("values").size(), shape.at(0)) << name;
+    for (const Json& row : step.at("values")) {
+      EXPECT_EQ(matrix ? row.size() : shape.at(0).get<size_t>(), shape.back()) << name;
+    }
+    const std::pair<const char*, size_t> labels[] = {
+        {"row_labels", matrix ? shape[0].get<size_t>() : 1}, {"column_labels", shape.back()}};
+    for (const auto& [key, count] : labels) {
+      const size_t found = step.at(key).size();
+      EXPECT_TRUE(found == 0 || found == count) << name << ": " << key;
+    }
+  }
+
+  // Writes the figures of a walk, which must all be sound; returns how many there are.
+  int64_t CheckFigures(const std::string& flags) const {
+    const ProgramRun run =
+        Run(flags + " --svg " + At("figures/of it").string().insert(0, "'") + "'", true);
+    EXPECT_EQ(run.status, 0) << run.text;
+    int64_t figures = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(At("figures/of it"))) {
+      EXPECT_TRUE(entry.path().filename().string().ends_with(".svg"));
+      const std::string svg = ReadFile(entry.path());
+      EXPECT_TRUE(Contains(svg, "</svg>"));
+      if (WhyNoRenderer().empty()) {
+        EXPECT_EQ(CheckFigure(svg, {}), "") << entry.path();
+      }
+      ++figures;
+    }
+    EXPECT_TRUE(Contains(run.text, "wrote " + std::to_string(figures) + " figure")) << run.text;
+    return figures;
+  }
+};
+
+std::string ByIndex(const testing::TestParamInfo<const char*>& test) {
+  return std::to_string(test.index);
+}
+
+// Each topic with small flags of its own; MODEL stands for the model's.
+constexpr const char* kTopics[] = {"attention --form grouped",
+                                   "attention MODEL --text 'abcab' --layer 1 --head 2",
+                                   "positions --positions 5 --channels 4",
+                                   "positions MODEL --positions 7",
+                                   "layernorm --values 1,2,4",
+                                   "layernorm MODEL --text 'abc' --layer 1",
+                                   "gelu --values -1,0,1",
+                                   "softmax",
+                                   "tokenize --text 'of the'",
+                                   "tokenize --tokenizer bytes --text 'é'",
+                                   "block MODEL --text 'ab a'",
+                                   "sampling",
+                                   "sampling MODEL --text 'ab' --top-k 3"};
+
+class ExplainTopicTest : public Explain, public testing::WithParamInterface<const char*> {
+ protected:
+  std::string Flags() const {
+    return std::regex_replace(std::string(GetParam()), std::regex(" MODEL"), Model());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, ExplainTopicTest, testing::ValuesIn(kTopics), ByIndex);
+
+TEST_P(ExplainTopicTest, TextAndJsonTellTheSameWalk) {
+  const Json walk = WalkOf(Flags());
+  const ProgramRun run = Run(Flags());
+  EXPECT_EQ(run.status, 0);
+  EXPECT_FALSE(Contains(run.text, "\x1b"));
+  size_t number = 0, at = 0;
+  for (const Json& step : walk.at("steps")) {
+    at = run.text.find("\n" + std::to_string(++number) + ". ", at);
+    ASSERT_NE(at, std::string::npos) << step.at("name");
+  }
+  EXPECT_EQ(run.text.find("\n" + std::to_string(number + 1) + ". "), std::string::npos);
+  for (const char c : run.text) ASSERT_LT(static_cast<unsigned char>(c), 0x80) << run.text;
+}
+
+TEST_P(ExplainTopicTest, FiguresAreSound) {
+  CheckFigures(Flags());
+}
+
+TEST_P(ExplainTopicTest, ThePageNeedsNothingElse) {
+  const ProgramRun run = Run(Flags() + " --html " + At("new/page.html").string(), true);
+  EXPECT_EQ(run.status, 0);
+  EXPECT_TRUE(Contains(run.text, "wrote " + At("new/page.html").string())) << run.text;
+  const std::string html = ReadFile(At("new/page.html"));
+  EXPECT_TRUE(Contains(html, "<!DOCTYPE html>", "</html>", "<table>"));
+  EXPECT_FALSE(Contains(html, "<script"));
+  EXPECT_EQ(Run(Flags() + " --html -").text, html);
+  EXPECT_FALSE(std::regex_search(html, std::regex("(src|href)=\"[^#\"d]")));
+  EXPECT_EQ(Names(), (std::vector<std::string>{"model", "new"}));
+}
+
+class ExplainForm : public Explain, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Forms, ExplainForm,
+                         testing::Values("no-weights", "single-head", "causal", "stacked", "split",
+                                         "cross"),
+                         ByIndex);
+
+TEST_P(ExplainForm, FiguresAreSound) {
+  EXPECT_GE(CheckFigures(std::string("attention --form ") + GetParam()), 3);
+}
+
+Json ValuesOf(const Json& walk, const std::string& name) {
+  for (const Json& step : walk.at("steps")) {
+    if (step.at("name") == name) return step.at("values");
+  }
+  ADD_FAILURE() << "no step " << name;
+  return {};
+}
+
+void ExpectNear(const Json& a, const Json& b, double tolerance) {
+  if (a.is_array()) {
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) ExpectNear(a[i], b[i], tolerance);
+    return;
+  }
+  ASSERT_TRUE(a.is_number()) << a;
+  EXPECT_NEAR(a.get<double>(), b.get<double>(), tolerance);
+}
+
+TEST_F(Explain, TorchDrawsGiveTheNumbersOfPyTorch) {
+  const std::string path = GoldenFile("attention/expected.json");
+  if (path.empty()) GTEST_SKIP() << "no golden numbers here";
+  const Json golden = Json::parse(ReadFile(path));
+  const Json usual = WalkOf("attention --rng torch --form single-head");
+  ExpectNear(ValuesOf(usual, "weights"), golden["single_head_rand_seed_123"]["weights"], 1e-6);
+  ExpectNear(ValuesOf(usual, "context"), golden["single_head_rand_seed_123"]["context"], 1e-6);
+  EXPECT_EQ(usual, WalkOf("attention --rng torch --form single-head --seed 123"));
+  EXPECT_NE(usual, WalkOf("attention --rng torch --form single-head --seed 124"));
+  ExpectNear(ValuesOf(WalkOf("attention --rng torch --form causal"), "context"),
+             golden["causal"]["context"], 1e-6);
+  ExpectNear(ValuesOf(WalkOf("softmax --values 10,20,30"), "softmax"),
+             golden["softmax_10_20_30"]["plain"], 1e-6);
+}
+
+TEST_F(Explain, TheReferenceBackendSaysTheSame) {
+  const Json cpu = WalkOf("attention --form stacked");
+  const Json reference = WalkOf("attention --form stacked --backend reference");
+  ExpectNear(ValuesOf(cpu, "contexts of both, side by side"),
+             ValuesOf(reference, "contexts of both, side by side"), 1e-6);
+}
+
+TEST_F(Explain, ColourAndWidthFollowTheTerminal) {
+  EXPECT_TRUE(Contains(Run("softmax --color always").text, "\x1b[48;5;"));
+  const auto longest = [](const std::string& environment) {
+    const std::string command =
+        "env " + environment + " " + FOLIO_PROGRAM + " explain attention --form split --no-config";
+    FILE* pipe = popen(command.c_str(), "r");
+    std::string text(1 << 16, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), pipe));
+    EXPECT_EQ(pclose(pipe), 0);
+    EXPECT_EQ(Contains(text, "left out"), Contains(environment, "COLUMNS=70"));
+    EXPECT_EQ(Contains(text, "√"), Contains(environment, "UTF-8"));
+    size_t most = 0;
+    for (const std::string& line : Split(text, '\n')) most = std::max(most, line.size());
+    return most;
+  };
+  EXPECT_LE(longest("-i COLUMNS=70"), 70);
+  EXPECT_GT(longest("-i COLUMNS=140"), 70);
+  EXPECT_GT(longest("-i COLUMNS=140 LANG=C.UTF-8"), 140);  // bytes
+}
+
+TEST_F(Explain, AloneItListsTheTopics) {
+  const ProgramRun run = RunFolio("explain");
+  EXPECT_EQ(run.status, 0);
+  for (const char* topic : {"attention", "positions", "layernorm", "gelu", "softmax", "tokenize",
+                            "block", "sampling"}) {
+    EXPECT_TRUE(Contains(run.text, std::string("folio explain ") + topic));
+  }
+}
+
+TEST_F(Explain, MistakesAreNamedWithHelp) {
+  const std::string model = Model();
+  ExpectError(2, "explain attention --form ring", "ring", "causal");
+  ExpectError(2, "explain attention --layer 1", "--layer", "--model DIR");
+  ExpectError(2, "explain attention --text hello", "--text", "--model DIR");
+  ExpectError(2, "explain attention --form causal" + model, "--form", "--model");
+  ExpectError(2, "explain attention --seed 1" + model, "--seed", "--model");
+  ExpectError(2, "explain attention --text a --layer 2" + model, "layer 2", "0 to 1");
+  ExpectError(2, "explain attention --text a --head 3" + model, "head 3", "0 to 2");
+  ExpectError(2, "explain attention --text ''" + model, "empty");
+  ExpectError(2, "explain tokenize --text ''", "empty");
+  ExpectError(3, "explain block --text 'longer than thirteen'" + model, "20 tokens", "13");
+  ExpectError(3, "explain block --model " + At("nothing").string(), "nothing");
+  ExpectError(2, "explain block", "needs --model DIR");
+  ExpectError(2, "explain softmax --values 1,b,3", "'b' is no number", "--values 10,20,30");
+  ExpectError(2, "explain softmax --values ''", "'' is no number");
+  ExpectError(2, "explain softmax --values 1,,2", "'' is no number");
+  ExpectError(2, "explain softmax --values inf", "'inf' is no number");
+  ExpectError(2, "explain layernorm --values 1,2 " + model, "--values", "--model");
+  ExpectError(2, "explain sampling --top-p 0", "--top-p");
+  ExpectError(2, "explain positions --channels 3", "channels", "even");
+  ExpectError(2, "explain positions --positions 14" + model, "13");
+  ExpectError(2, "explain atention", "did you mean 'folio explain attention'");
+}
+
+TEST_F(Explain, OutputsThatCannotBeAreRefusedBeforeAnythingIsWritten) {
+  WriteFileAtomically(At("file"), "mine");
+  ExpectError(2, "explain gelu --svg " + At("file").string() + " --html " + At("x.html").string(),
+              "not a directory");
+  ExpectError(2, "explain gelu --html " + At("model").string(), "is a directory");
+  EXPECT_EQ(RunFolio("explain gelu --html - --json").status, 2);
+  ExpectError(2, "explain gelu --svg -", "standard output");
+  ExpectError(3, "explain layernorm --values 3e38,-3e38", "too far apart");
+  ExpectError(2, "explain softmax --values x --svg " + At("new").string(), "no number");
+  EXPECT_EQ(Names(), (std::vector<std::string>{"file", "model"}));
+  EXPECT_EQ(ReadFile(At("file")), "mine");
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,272 @@
+// `folio inspect attention`, through the real program.
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "folio/commands/inspect/inspect_test_models.h"
+#include "folio/inspect/figures.h"
+#include "folio/term/terminal_text.h"
+
+namespace folio {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class InspectAttention : public InspectTest {
+ protected:
+  Json Answer(const std::string& flags) const {
+    return Json::parse(JsonText(Inspect("attention", flags)));
+  }
+};
+
+// The head's entry in the first text of an answer.
+Json HeadOf(const Json& json, int64_t layer, int64_t head, size_t text = 0) {
+  for (const Json& entry : json.at("texts").at(text).at("heads")) {
+    if (entry.at("layer") == layer && entry.at("head") == head) return entry;
+  }
+  ADD_FAILURE() << "no head " << head << " of layer " << layer;
+  return {};
+}
+
+TEST_F(InspectAttention, WeightsAreThoseOfAnIndependentImplementation) {
+  for (const char* name : {"gpt2-tiny", "gpt2-untied-postnorm", "gpt2-sinusoid-relu"}) {
+    const GoldenModel golden(name);
+    const int64_t layer = golden.config.n_layer - 1, T = golden.T;
+    const Json json = Json::parse(
+        JsonText("inspect attention" + golden.Flags() + " --layer " + std::to_string(layer)));
+    const std::vector<double> expected =
+        golden.expected.ReadAs<double>("trace.attn." + std::to_string(layer));
+    for (int64_t head = 0; head < golden.config.n_head; ++head) {
+      const Json weights = HeadOf(json, layer, head).at("weights");
+      ASSERT_EQ(weights.size(), T);
+      for (int64_t query = 0; query < T; ++query) {
+        const auto row = weights.at(static_cast<size_t>(query)).get<std::vector<double>>();
+        ASSERT_EQ(row.size(), T);
+        double sum = 0;
+        for (int64_t key = 0; key < T; ++key) {
+          const double weight = row[static_cast<size_t>(key)];
+          EXPECT_NEAR(weight, expected[static_cast<size_t>((head * T + query) * T + key)], 2e-5);
+          if (key > query) {
+            EXPECT_EQ(weight, 0);
+          }
+          sum += weight;
+        }
+        EXPECT_NEAR(sum, 1, 1e-5) << name << " query " << query;
+      }
+    }
+  }
+}
+
+TEST_F(InspectAttention, ScoresAreOfAllHeadsAndMeansOverTheWeights) {
+  const Json json = Answer("--text 'abcab' --layer 1");
+  EXPECT_EQ(json.at("texts").at(0).at("heads").size(), 2 * 3);
+  EXPECT_FALSE(HeadOf(json, 0, 0).contains("weights"));
+  for (int64_t h = 0; h < 3; ++h) {
+    const Json head = HeadOf(json, 1, h);
+    const auto w = head.at("weights").get<std::vector<std::vector<double>>>();
+    double first = 0, previous = 0, self = 0, entropy = 0, distance = 0;
+    for (size_t q = 1; q < 5; ++q) {
+      first += w[q][0] / 4;
+      previous += w[q][q - 1] / 4;
+      self += w[q][q] / 4;
+      for (size_t k = 0; k <= q; ++k) {
+        entropy -= w[q][k] * std::log(w[q][k]) / 4;
+        distance += w[q][k] * static_cast<double>(q - k) / 4;
+      }
+    }
+    EXPECT_NEAR(head.at("first"), first, 1e-5);
+    EXPECT_NEAR(head.at("previous"), previous, 1e-5);
+    EXPECT_NEAR(head.at("self"), self, 1e-5);
+    EXPECT_NEAR(head.at("entropy"), entropy, 1e-5);
+    EXPECT_NEAR(head.at("distance"), distance, 1e-5);
+    EXPECT_NEAR(head.at("duplicate"), (w[3][0] + w[4][1]) / 2, 1e-5);
+    EXPECT_NEAR(head.at("induction"), (w[3][1] + w[4][2]) / 2, 1e-5);
+  }
+}
+
+TEST_F(InspectAttention, SortingPutsTheLargestMeanFirst) {
+  const Json json = Answer("--text abcdef --text fedcba --sort previous");
+  ASSERT_EQ(json.at("texts").size(), 2);
+  double last = 2;
+  for (size_t i = 0; i < 6; ++i) {
+    const Json& a = json.at("texts").at(0).at("heads").at(i);
+    const Json& b = json.at("texts").at(1).at("heads").at(i);
+    EXPECT_EQ(a.at("layer"), b.at("layer"));
+    EXPECT_EQ(a.at("head"), b.at("head"));
+    const double sum = a.at("previous").get<double>() + b.at("previous").get<double>();
+    EXPECT_LE(sum, last);
+    last = sum;
+  }
+}
+
+TEST_F(InspectAttention, PrintsATableAndOfOneHeadTheMap) {
+  const ProgramRun run = RunFolio(Inspect("attention", "--text 'a b'"));
+  EXPECT_EQ(std::ranges::count(run.text, '\n'), 1 + 6);
+  EXPECT_TRUE(Contains(run.text, "layer  head  entropy  distance", "induction"));
+  EXPECT_EQ(run.text.find('\x1b'), std::string::npos);
+  const ProgramRun one = RunFolio(Inspect("attention", "--text 'a b' --layer 1 --head 2"));
+  EXPECT_EQ(std::ranges::count(one.text, '\n'), 1 + 1 + 1 + 1 + 1 + 3);
+  EXPECT_TRUE(Contains(one.text, "     a   ·   b\n0 a  1.0\n1 ·  "));
+  const Json json = Answer("--text 'a b' --layer 1 --head 2");
+  const double weight = HeadOf(json, 1, 2).at("weights").at(2).at(1);
+  char digits[16];
+  std::snprintf(digits, sizeof digits, "%.2f", weight);
+  const std::string row = one.text.substr(one.text.find("\n2 b"));
+  EXPECT_EQ(row.substr(10, 3), std::string(digits).substr(1)) << row;
+}
+
+TEST_F(InspectAttention, ColourIsOnlyWhereItIsWanted) {
+  const std::string map = "--text 'abc' --layer 0 --head 0";
+  EXPECT_TRUE(Contains(RunFolio(Inspect("attention", map + " --color always")).text, "\x1b[48;5;"));
+  EXPECT_EQ(RunFolio(Inspect("attention", map)).text.find('\x1b'), std::string::npos);
+}
+
+TEST_F(InspectAttention, ASingleTokenIsEnough) {
+  const Json json = Answer("--text x --layer 0 --head 1");
+  EXPECT_EQ(HeadOf(json, 0, 1).at("weights"), Json::parse("[[1.0]]"));
+  EXPECT_EQ(HeadOf(json, 0, 1).at("previous"), 0);
+  ExpectError(3, Inspect("attention", "--text x --first-aside --svg " + At("f.svg").string()),
+              "a single token", "at least two");
+  EXPECT_FALSE(std::filesystem::exists(At("f.svg")));
+}
+
+TEST_F(InspectAttention, PiecesOfCharactersAreShownAsBytes) {
+  const Json tokens = Answer("--text 'é'").at("texts").at(0).at("tokens");
+  ASSERT_EQ(tokens.size(), 2);
+  EXPECT_EQ(tokens.at(0).at("id"), 0xC3);
+  EXPECT_EQ(tokens.at(0).at("text"), "\xEF\xBF\xBD");
+  EXPECT_EQ(tokens.at(1).at("bytes"), Json::parse("[169]"));
+  const ProgramRun run = RunFolio(Inspect("attention", "--text 'é' --layer 0 --head 0"));
+  EXPECT_TRUE(Contains(run.text, "0 <C3>", "1 <A9>"));
+  const Json beyond = Answer("--ids 258,65").at("texts").at(0).at("tokens");
+  EXPECT_TRUE(beyond.at(0).at("text").is_null());
+  EXPECT_EQ(beyond.at(1).at("text"), "A");
+}
+
+TEST_F(InspectAttention, FiguresOfAllHeadsOfALayerAndOfOne) {
+  const std::string to = " --svg " + At("deep/a.svg").string();
+  ASSERT_EQ(RunFolio(Inspect("attention", "--text 'hello word'" + to)).status, 0);
+  ExpectFigure("deep/a.svg", {"L0 H0", "L0 H2", "L1 H1", "10 tokens", "masked", "w"});
+  ASSERT_EQ(RunFolio(Inspect("attention", "--text 'hello' --layer 1 --sort self" + to)).status, 0);
+  ExpectFigure("deep/a.svg", {"L1 H0", "L1 H2", "layer 1", "largest self first"});
+  ASSERT_EQ(
+      RunFolio(Inspect("attention", "--text 'hex é' --layer 1 --head 0 --scale log" + to)).status,
+      0);
+  ExpectFigure("deep/a.svg", {"layer 1, head 0", "h", "x", "<C3>", "query", "key"});
+}
+
+TEST_F(InspectAttention, SeveralTextsAreRowsOfOneFigureOrFilesOfADirectory) {
+  const std::string texts = "--text abc --text 'defgh' ";
+  ASSERT_EQ(
+      RunFolio(Inspect("attention", texts + "--layer 0 --svg " + At("b.svg").string())).status, 0);
+  ExpectFigure("b.svg", {"text 1 H0", "text 1 H2", "text 2 H0", "text 2 H2"});
+  const std::string dir = "--layer 0 --head 1 --svg " + At("both").string();
+  ASSERT_EQ(RunFolio(Inspect("attention", texts + dir)).status, 0);
+  ExpectFigure("both/text-1.svg", {"layer 0, head 1", "a", "c"});
+  ExpectFigure("both/text-2.svg", {"layer 0, head 1", "d", "h"});
+  EXPECT_FALSE(std::filesystem::exists(At("both/text-3.svg")));
+}
+
+TEST_F(InspectAttention, TheFirstTokenIsSetAsideAndItsShareStated) {
+  const std::string flags = "--text 'abcd' --layer 1 --head 1 --first-aside --svg ";
+  const ProgramRun run = RunFolio(Inspect("attention", flags + At("f.svg").string()));
+  const auto w = HeadOf(Answer("--text abcd --layer 1 --head 1"), 1, 1)
+                     .at("weights")
+                     .get<std::vector<std::vector<double>>>();
+  char share[32];
+  std::snprintf(share, sizeof share, "%.1f %%", 100 * (w[1][0] + w[2][0] + w[3][0]) / 3);
+  EXPECT_TRUE(Contains(run.text, std::string("set aside: the first token's ") + share));
+  char cell[16];
+  std::snprintf(cell, sizeof cell, "%.2f", w[3][2] / (1 - w[3][0]));
+  EXPECT_TRUE(Contains(ReadFile(At("f.svg")), "set aside", std::string(">") + cell + "<"));
+}
+
+TEST_F(InspectAttention, ResultsDoNotDependOnThreads) {
+  const std::string flags = "--text 'some text' --layer 1 --json --threads ";
+  EXPECT_EQ(RunFolio(Inspect("attention", flags + "1")).text,
+            RunFolio(Inspect("attention", flags + "3")).text);
+}
+
+TEST_F(InspectAttention, MistakesOfFlagsAreUsageErrors) {
+  ExpectError(2, "inspect attention --text x", "needs --model DIR");
+  ExpectError(2, Inspect("attention", ""), "no text", "--text", "--file");
+  ExpectError(2, Inspect("attention", "--text x --head 1"), "--head needs --layer");
+  ExpectError(2, Inspect("attention", "--text x --layer 2"), "--layer 2", "0 to 1");
+  ExpectError(2, Inspect("attention", "--text x --layer 0 --head 3"), "--head 3", "0 to 2");
+  ExpectError(2, Inspect("attention", "--text x --sort size"), "--sort");
+  ExpectError(2, Inspect("attention", "--text x --scale cubic"), "--scale");
+}
+
+TEST_F(InspectAttention, WhatIsMissingOrDoesNotFitIsAnInputError) {
+  ExpectError(3, "inspect attention --model /nowhere --text x", "/nowhere");
+  ExpectError(3, Inspect("attention", "--text ''"), "no tokens");
+  ExpectError(3, Inspect("attention", "--text 'fourteen bytes'"), "14 tokens", "sees 13", "--tail");
+  ExpectError(3, Inspect("attention", "--file /nowhere/a.txt"), "/nowhere/a.txt");
+  ExpectError(3, Inspect("attention", "--ids 3,260"), "no token 260", "0 to 259");
+  ExpectError(3, Inspect("attention", "--ids 3,x"), "--ids");
+  ExpectError(3, Inspect("attention", "--text '<|endoftext|>'"), "--special");
+  EXPECT_EQ(RunFolio(Inspect("attention", "--special allow --text '<|endoftext|>a'")).status, 0);
+  std::filesystem::remove(At("model/tokenizer.json"));
+  std::filesystem::remove(At("model/tokenizer_config.json"));
+  ExpectError(3, Inspect("attention", "--text x"), "no tokenizer", "--ids");
+  EXPECT_TRUE(Contains(RunFolio(Inspect("attention", "--ids 5,7 --layer 0 --head 0")).text, "#7"));
+}
+
+TEST_F(InspectAttention, TailTakesTheLastTokensOfFilesAndOfStandardInput) {
+  std::ofstream(At("long.txt")) << "0123456789abcdef";
+  const Json json = Answer("--tail --file " + At("long.txt").string());
+  const Json& text = json.at("texts").at(0);
+  EXPECT_EQ(text.at("left_out"), 3);
+  EXPECT_EQ(text.at("tokens").size(), 13);
+  EXPECT_EQ(text.at("tokens").at(0).at("text"), "3");
+  const Json piped = Answer("--tail --file - < " + At("long.txt").string());
+  EXPECT_EQ(piped.at("texts").at(0).at("heads"), text.at("heads"));
+}
+
+TEST(Pooled, KeepsTheLargestOfEachSquareAndMasksWhatIsAllMasked) {
+  Heatmap map;
+  map.rows = map.columns = 5;
+  for (int i = 0; i < 25; ++i) {
+    map.values.push_back(i % 5 > i / 5 ? NAN : static_cast<float>(i));
+  }
+  EXPECT_EQ(PoolingStep(map, 5), 1);
+  EXPECT_EQ(PoolingStep(map, 4), 2);
+  EXPECT_EQ(PoolingStep(map, 1), 5);
+  const Heatmap small = Pooled(map, 2);
+  ASSERT_EQ(small.rows, 3);
+  ASSERT_EQ(small.columns, 3);
+  EXPECT_EQ(small.values[0], 6);
+  EXPECT_TRUE(std::isnan(small.values[1]));
+  EXPECT_EQ(small.values[3 + 1], 18);
+  EXPECT_EQ(small.values[6 + 2], 24);
+}
+
+TEST(TerminalText, WidthsCountColumnsAndNotBytes) {
+  EXPECT_EQ(DisplayWidth("abc"), 3);
+  EXPECT_EQ(DisplayWidth("é·↵"), 3);
+  EXPECT_EQ(DisplayWidth("日本"), 4);
+  EXPECT_EQ(DisplayWidth("e\xCC\x81"), 1);
+  EXPECT_EQ(DisplayWidth("\x1b[38;5;16;48;5;75mab\x1b[0m "), 3);
+  const Terminal terminal{.utf8 = true};
+  EXPECT_EQ(FitColumns(terminal, "日本語", 5), "日本…");
+  EXPECT_EQ(FitColumns(terminal, "日本語", 4), "日… ");
+  EXPECT_EQ(FitColumns(terminal, "ab", 4), "ab  ");
+  const Terminal ascii{.is_terminal = true};
+  EXPECT_EQ(FitColumns(ascii, "·abcdef", 4), "_ab~");
+}
+
+TEST(TerminalText, HeatIsColourOrASign) {
+  const Terminal colour{.is_terminal = true, .color = true, .utf8 = true};
+  EXPECT_EQ(Heated(colour, 0, "x"), "x");
+  EXPECT_EQ(Heated(colour, -3, "x"), "x");
+  EXPECT_NE(Heated(colour, 0.3, "x"), Heated(colour, 0.9, "x"));
+  EXPECT_EQ(Heated(colour, 1.5, "x"), Heated(colour, 1, "x"));
+  EXPECT_EQ(Heated({}, 1, "x"), "x");
+  EXPECT_EQ(ShadeSign(colour, 0), "·");
+  EXPECT_EQ(ShadeSign(colour, 1), "█");
+  EXPECT_EQ(ShadeSign({.is_terminal = true}, 1), "#");
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,155 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/commands/commands.h"
+#include "folio/commands/inspect/inspect_input.h"
+#include "folio/inspect/embeddings_view.h"
+#include "folio/inspect/figures.h"
+#include "folio/term/signals.h"
+
+namespace folio {
+namespace {
+
+std::vector<double> RowNorms(std::span<const float> table, int64_t C) {
+  std::vector<double> norms;
+  for (auto row = table.begin(); row != table.end(); row += C) {
+    double sum = 0;
+    for (const float value : std::span(row, static_cast<size_t>(C))) {
+      sum += static_cast<double>(value) * static_cast<double>(value);
+    }
+    norms.push_back(std::sqrt(sum));
+  }
+  return norms;
+}
+
+class InspectEmbeddingsCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {
+        .name = "inspect embeddings",
+        .summary = "see which tokens a model takes for alike",
+        .group = "inspect",
+        .details =
+            "Prints how long the embeddings of tokens and positions are, and how much of the\n"
+            "tokens' variance lies in its first two principal components. With --token or --id\n"
+            "the tokens nearest to that one by cosine, else the longest and the shortest.\n\n"
+            "--svg makes a directory with tokens.svg (the first --points tokens in these two\n"
+            "components, coloured by what they look like; in a trained byte-level BPE low ids\n"
+            "are the frequent ones), positions.svg (the cosine of each pair of positions),\n"
+            "norms.svg, and with a token neighbours.svg.",
+        .examples = {"folio inspect embeddings --model runs/demo",
+                     "folio inspect embeddings -m runs/demo --token \" the\" --top 20",
+                     "folio inspect embeddings -m runs/demo --id 262 --json",
+                     "folio inspect embeddings -m runs/demo --svg embeddings --points 500"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    model_.Add(flags);
+    flags.List("--token", &tokens_, "the token whose neighbours to list, as text",
+               {.placeholder = "TEXT"});
+    flags.Value(Field{"id", &id_, "the same, by its number", 0, 2147483647.0});
+    flags.Value(Field{"top", &top_, "length of the lists", 1, 1e6});
+    flags.Value(Field{"points", &points_, "tokens in the projection, from id 0", 1, 1e6});
+    flags.Value(Field{"svg", &svg_, "draw the figures into a directory"}, {.placeholder = "DIR"});
+  }
+
+  int Run(const Context& context) override {
+    CatchSignals();
+    CheckFigureDirectory(svg_);
+    RefuseTogether(!tokens_.empty() && id_.has_value(), "--token", "--id");
+    const OpenedModel model = OpenModel(model_);
+    const EmbeddingsView view = Look(context.console, model);
+    const Terminal& out = context.console.out();
+    const TokenNames names(model, out);
+    // Before stdout: its reader may go away.
+    if (!svg_.empty()) Draw(context.console, model, view);
+    context.console.Result(context.console.json() ? EmbeddingsJson(view, names)
+                                                  : EmbeddingsTerminalText(view, names, out));
+    return 0;
+  }
+
+ private:
+  EmbeddingsView Look(Console& console, const OpenedModel& model) {
+    const GptConfig& config = model.weights->config();
+    const Tensor& wte = model.weights->params().wte;
+    EmbeddingsView view;
+    view.V = config.vocab_size;
+    view.C = config.n_embd;
+    view.P = config.n_positions;
+    view.learned_positions = config.learned_positions();
+    view.top = top_;
+    const std::span<const float> table(wte.data<float>(), static_cast<size_t>(wte.count()));
+    view.norms = RowNorms(table, view.C);
+    view.position_norms = RowNorms(PositionTable(*model.weights), view.C);
+    if (const std::optional<int32_t> id = ChosenToken(model)) {
+      const auto row =
+          table.subspan(static_cast<size_t>(*id * view.C), static_cast<size_t>(view.C));
+      view.token = TokenNeighbours{*id, NearestRows(wte, row, top_, *id)};
+    }
+    view.drawn.resize(static_cast<size_t>(std::min(points_, view.V)));
+    std::iota(view.drawn.begin(), view.drawn.end(), 0);
+    console.SetStatus(fmt::format("principal components of {} tokens", WithCommas(view.V)));
+    ThrowIfStopRequested();
+    view.projection = ProjectRows(*model.backend, wte, view.drawn);
+    console.SetStatus("");
+    return view;
+  }
+
+  std::optional<int32_t> ChosenToken(const OpenedModel& model) const {
+    const int64_t V = model.weights->config().vocab_size;
+    if (id_ && *id_ >= V) {
+      throw UsageError(fmt::format("--id {}: there is no such token", *id_),
+                       fmt::format("the model's tokens are 0 to {}", V - 1));
+    }
+    if (id_) return static_cast<int32_t>(*id_);
+    if (tokens_.empty()) return std::nullopt;
+    const std::string& text = tokens_.back();
+    const std::vector<int32_t> ids =
+        model.RequireTokenizer().Encode(text, "--token", SpecialRule::Allow());
+    if (ids.size() == 1) return ids.front();
+    std::string list;
+    for (const std::string& shown : TokenNames(model.tokenizer.get()).Shown(ids)) {
+      list += " " + shown;
+    }
+    if (ids.empty()) throw UsageError("--token: the text is empty", {}, "give a token's text");
+    throw UsageError(fmt::format("--token '{}': {} tokens, not one", text, ids.size()),
+                     "they are" + list, "give one of them, or a token's number with --id");
+  }
+
+  void Draw(Console& console, const OpenedModel& model, const EmbeddingsView& view) const {
+    const std::filesystem::path dir(svg_);
+    const TokenNames names(model.tokenizer.get());
+    std::vector<float> positions = PositionTable(*model.weights);
+    const Tensor table(positions.data(), Shape{view.P, view.C});
+    WriteFigure(console, dir / "tokens.svg", ProjectionSvg(view, names));
+    WriteFigure(console, dir / "positions.svg",
+                PositionsSvg(CosineSimilarity(table, view.P), view.P));
+    WriteFigure(console, dir / "norms.svg", NormsSvg(view));
+    if (view.token) {
+      WriteFigure(console, dir / "neighbours.svg", NeighboursSvg(*view.token, names));
+    }
+  }
+
+  ModelFlags model_;
+  std::vector<std::string> tokens_;
+  std::optional<int64_t> id_;
+  int64_t top_ = 10, points_ = 300;
+  std::string svg_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> NewInspectEmbeddingsCommand() {
+  return std::make_unique<InspectEmbeddingsCommand>();
+}
+
+}  // namespace folio

@@ -1,0 +1,322 @@
+// `folio inspect lens, embeddings, activations, probabilities`, through the real program.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "folio/commands/inspect/inspect_test_models.h"
+#include "folio/inspect/embeddings_view.h"
+#include "folio/inspect/lens_view.h"
+#include "folio/inspect/probabilities.h"
+
+namespace folio {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class InspectInside : public InspectTest {
+ protected:
+  Json Answer(const std::string& what, const std::string& flags) const {
+    return Json::parse(JsonText(Inspect(what, flags)));
+  }
+  std::string Svg(const std::string& name) const { return " --svg " + At(name).string(); }
+};
+
+// The order of the ids by falling probability, of equals the lower first.
+std::vector<int32_t> Ranked(const std::vector<double>& log_probabilities) {
+  std::vector<int32_t> ids(log_probabilities.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::ranges::stable_sort(ids, [&](int32_t a, int32_t b) {
+    return log_probabilities[static_cast<size_t>(a)] > log_probabilities[static_cast<size_t>(b)];
+  });
+  return ids;
+}
+
+TEST_F(InspectInside, LensEndsInTheModelsPrediction) {
+  for (const char* name : {"gpt2-tiny", "gpt2-sinusoid-relu"}) {
+    const GoldenModel golden(name);
+    const Json json = Json::parse(JsonText("inspect lens --top 3" + golden.Flags()));
+    EXPECT_EQ(json.at("schema"), 1);
+    ASSERT_EQ(json.at("positions").size(), golden.T);
+    for (int64_t t = 0; t < golden.T; ++t) {
+      const Json& position = json.at("positions").at(static_cast<size_t>(t));
+      EXPECT_EQ(position.at("position"), t);
+      ASSERT_EQ(position.at("layers").size(), golden.config.n_layer + 1);
+      const Json& last = position.at("layers").back();
+      const std::vector<double> expected = golden.LogProbabilities(t);
+      const std::vector<int32_t> ranked = Ranked(expected);
+      ASSERT_EQ(last.at("top").size(), 3);
+      EXPECT_EQ(last.at("top").at(0).at("id"), ranked[0]);
+      for (const Json& one : last.at("top")) {
+        EXPECT_NEAR(one.at("probability"), std::exp(expected[one.at("id").get<size_t>()]), 1e-5);
+      }
+      EXPECT_NEAR(last.at("kl"), 0, 1e-9);
+      EXPECT_EQ(last.at("final_rank"), 1);
+      EXPECT_GE(position.at("layers").at(0).at("kl").get<double>(), 0);
+      EXPECT_GE(position.at("layers").at(0).at("final_rank").get<int>(), 1);
+    }
+  }
+}
+
+TEST_F(InspectInside, LensShowsATableAndOfOnePositionTheDetails) {
+  const std::string table = RunFolio(Inspect("lens", "--text 'abcdefgh'")).text;
+  EXPECT_TRUE(Contains(table, "embedding", "block 0", "block 1", "in the text"));
+  EXPECT_EQ(std::ranges::count(table, '\n'), 2 * 6 + 1);  // two tables in 80 columns
+  const std::string detail = RunFolio(Inspect("lens", "--text abcd --positions 1 --top 2")).text;
+  EXPECT_TRUE(Contains(detail, "position 1, token b, in the text comes c", "KL to final"));
+  EXPECT_EQ(RunFolio(Inspect("lens", "--text abcd --positions=-3 --top 2")).text, detail);
+  const Json some = Answer("lens", "--text abcd --positions 3,0,3");
+  ASSERT_EQ(some.at("positions").size(), 2);
+  EXPECT_EQ(some.at("positions").at(0).at("position"), 3);
+  EXPECT_EQ(some.at("positions").at(1).at("position"), 0);
+  EXPECT_EQ(Answer("lens", "--text x").at("positions").size(), 1);
+}
+
+TEST_F(InspectInside, LensFigureHasTokensLayersAndProbabilities) {
+  ASSERT_EQ(RunFolio(Inspect("lens", "--text 'ab é'" + Svg("lens.svg"))).status, 0);
+  ExpectFigure("lens.svg", {"Logit lens", "embedding", "block 1", "position", "<A9>"});
+  ASSERT_EQ(RunFolio(Inspect("lens", "--text a" + Svg("one.svg"))).status, 0);
+  ExpectFigure("one.svg", {"block 0"});
+}
+
+TEST(ParsePositions, TakesNumbersFromBothEndsAndAll) {
+  EXPECT_EQ(ParsePositions("all", 3), (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(ParsePositions("2,-3,1", 3), (std::vector<int64_t>{2, 0, 1}));
+  EXPECT_EQ(ParsePositions("", 100).size(), kDefaultPositions);
+  EXPECT_EQ(ParsePositions("", 100).back(), 99);
+  for (const char* wrong : {"3", "-4", "1,", "x", "1 2", "1;2"}) {
+    EXPECT_THROW(ParsePositions(wrong, 3), Error) << wrong;
+  }
+}
+
+TEST_F(InspectInside, ProbabilitiesAreThoseOfAnIndependentImplementation) {
+  const GoldenModel golden("gpt2-untied-postnorm");
+  const Json json = Json::parse(JsonText("inspect probabilities --top 4" + golden.Flags()));
+  ASSERT_EQ(json.at("scores").size(), golden.T - 1);
+  EXPECT_EQ(json.at("first").at("id"), golden.tokens[0]);
+  double sum = 0, entropies = 0;
+  int64_t likeliest = 0;
+  for (int64_t t = 1; t < golden.T; ++t) {
+    const Json& score = json.at("scores").at(static_cast<size_t>(t - 1));
+    const std::vector<double> expected = golden.LogProbabilities(t - 1);
+    const int32_t id = golden.tokens[static_cast<size_t>(t)];
+    EXPECT_EQ(score.at("position"), t);
+    EXPECT_EQ(score.at("id"), id);
+    EXPECT_NEAR(score.at("surprise"), -expected[static_cast<size_t>(id)], 1e-4);
+    EXPECT_NEAR(score.at("probability"), std::exp(expected[static_cast<size_t>(id)]), 1e-5);
+    const std::vector<int32_t> ranked = Ranked(expected);
+    const auto rank = std::ranges::find(ranked, id) - ranked.begin() + 1;
+    EXPECT_EQ(score.at("rank"), rank);
+    likeliest += rank == 1;
+    EXPECT_EQ(score.at("top").at(0).at("id"), ranked[0]);
+    double entropy = 0;
+    for (const double log_p : expected) entropy -= log_p * std::exp(log_p);
+    EXPECT_NEAR(score.at("entropy"), entropy, 1e-4);
+    sum += score.at("surprise").get<double>();
+    entropies += score.at("entropy").get<double>();
+  }
+  const auto count = static_cast<double>(golden.T - 1);
+  EXPECT_NEAR(json.at("perplexity"), std::exp(sum / count), 1e-9);
+  EXPECT_NEAR(json.at("entropy"), entropies / count, 1e-9);
+  EXPECT_EQ(json.at("ranks").at("1"), likeliest);
+  EXPECT_TRUE(json.at("bits_per_byte").is_null());
+}
+
+TEST_F(InspectInside, ProbabilitiesOfBytesHaveBitsPerByteAndColours) {
+  const Json json = Answer("probabilities", "--text 'a text.'");
+  EXPECT_NEAR(json.at("bits_per_byte"), json.at("surprise").get<double>() / std::log(2.0), 1e-9);
+  const std::string plain = RunFolio(Inspect("probabilities", "--text 'a text.'")).text;
+  EXPECT_TRUE(Contains(plain, "perplexity", "bits/byte", "ranks", "likeliest"));
+  EXPECT_EQ(plain.find('\x1b'), std::string::npos);
+  for (const char* by : {"rank", "probability", "entropy"}) {
+    const std::string flags = std::string("--text 'a text.' --by ") + by;
+    EXPECT_TRUE(Contains(RunFolio(Inspect("probabilities", flags + " --color always")).text,
+                         std::string(by) == "rank" ? "38;5;16;48;5;71m" : "\x1b[48;5;", "11-100",
+                         "perplexity"));
+    ASSERT_EQ(RunFolio(Inspect("probabilities", flags + Svg("p.svg"))).status, 0);
+    EXPECT_TRUE(Contains(ReadFile(At("p.svg")), "perplexity", "colour: "));
+  }
+  ExpectFigure("p.svg", {"perplexity", "colour", "x", "%"});
+}
+
+TEST(RankClass, HasTheBoundsOfGltr) {
+  const std::pair<int64_t, int> classes[] = {{0, 0},  {1, 1},   {9, 1},   {10, 2},
+                                             {99, 2}, {100, 3}, {999, 3}, {1000, 4}};
+  for (const auto& [rank, expected] : classes) EXPECT_EQ(RankClass(rank), expected) << rank;
+  EXPECT_EQ(RankClassName(0), "1");
+  EXPECT_EQ(RankClassName(1), "2-10");
+  EXPECT_EQ(RankClassName(4), "1001-");
+}
+
+TEST_F(InspectInside, ActivationsAreOfEveryPointAndAgreeWithThemselves) {
+  const Json json = Answer("activations", "--text 'abc def'");
+  ASSERT_EQ(json.at("points").size(), 1 + 2 * 10 + 1);
+  EXPECT_EQ(json.at("points").at(0).at("point"), "embedded");
+  EXPECT_TRUE(json.at("points").at(0).at("layer").is_null());
+  EXPECT_EQ(json.at("points").back().at("point"), "final");
+  for (const Json& point : json.at("points")) {
+    const double mean = point.at("mean"), std = point.at("std"), rms = point.at("rms");
+    EXPECT_NEAR(rms * rms, mean * mean + std * std, 1e-6 * rms * rms) << point;
+    EXPECT_LE(point.at("norm_median").get<double>(), point.at("norm_max").get<double>());
+    EXPECT_EQ(point.contains("dead"), point.at("point") == "activated");
+    EXPECT_EQ(point.at("width"), point.at("point") == "qkv" ? 36
+                                 : point.at("point") == "up" || point.at("point") == "activated"
+                                     ? 48
+                                     : 12);
+  }
+  const Json one = Answer("activations", "--text 'abc def' --layer 1");
+  ASSERT_EQ(one.at("points").size(), 10);
+  EXPECT_EQ(one.at("points").at(0), json.at("points").at(11));
+}
+
+TEST_F(InspectInside, ActivationsFindTheStreamOfAnIndependentImplementation) {
+  const GoldenModel golden("gpt2-tiny");
+  const Json json = Json::parse(JsonText("inspect activations" + golden.Flags()));
+  const int64_t C = golden.config.n_embd;
+  const std::vector<double> hidden = golden.expected.ReadAs<double>("trace.hidden.0");
+  double squares = 0;
+  for (int64_t i = 0; i < golden.T * C; ++i) {
+    squares += hidden[static_cast<size_t>(i)] * hidden[static_cast<size_t>(i)];
+  }
+  const double rms = std::sqrt(squares / static_cast<double>(golden.T * C));
+  const Json& output = json.at("points").at(10);
+  EXPECT_EQ(output.at("point"), "output");
+  EXPECT_EQ(output.at("layer"), 0);
+  EXPECT_NEAR(output.at("rms"), rms, 1e-5 * rms);
+}
+
+TEST_F(InspectInside, ActivationsAsTableAndFigures) {
+  const std::string text = RunFolio(Inspect("activations", "--text 'abc def'")).text;
+  EXPECT_TRUE(Contains(text, "layer  point", "rms", "kurt", "dead", "embedded", "activated"));
+  ASSERT_EQ(RunFolio(Inspect("activations", "--text abc" + Svg("n.svg"))).status, 0);
+  ExpectFigure("n.svg", {"layer", "stream after the block", "L2 norm"});
+  ASSERT_EQ(RunFolio(Inspect("activations", "--text a --layer 0" + Svg("b.svg"))).status, 0);
+  ExpectFigure("b.svg", {"layer 0", "ln_1", "mlp", "output"});
+}
+
+TEST_F(InspectInside, NearestTokensAreThoseOfAllCosines) {
+  const SafetensorsFile file(At("model/model.safetensors"));
+  const auto wte = file.ReadAs<double>("transformer.wte.weight");
+  const auto row = [&](size_t id) { return std::span(wte).subspan(id * 12, 12); };
+  const auto dot = [](auto a, auto b) {
+    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+  };
+  std::vector<std::pair<double, size_t>> all;
+  for (size_t id = 0; id < 260; ++id) {
+    const double norms = std::sqrt(dot(row(id), row(id)) * dot(row('e'), row('e')));
+    if (id != 'e') all.emplace_back(-dot(row(id), row('e')) / norms, id);
+  }
+  std::ranges::sort(all);
+  const Json json = Answer("embeddings", "--token e --top 5");
+  ASSERT_EQ(json.at("nearest").size(), 5);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(json.at("nearest").at(i).at("id"), all[i].second);
+    EXPECT_NEAR(json.at("nearest").at(i).at("cosine"), -all[i].first, 1e-6);
+    EXPECT_NEAR(json.at("nearest").at(i).at("norm"),
+                std::sqrt(dot(row(all[i].second), row(all[i].second))), 1e-5);
+  }
+  EXPECT_EQ(Answer("embeddings", "--id 101 --top 5"), json);
+  EXPECT_EQ(json.at("vocab_size"), 260);
+  EXPECT_EQ(json.at("projection").at("points").size(), 260);
+  EXPECT_EQ(Answer("embeddings", "--points 7").at("projection").at("points").size(), 7);
+}
+
+TEST_F(InspectInside, EmbeddingsAsTextAndFigures) {
+  const std::string run = RunFolio(Inspect("embeddings", "--top 3" + Svg("all"))).text;
+  EXPECT_TRUE(Contains(run, "260, 12 channels", "13, learned", "of the variance", "longest"));
+  EXPECT_FALSE(std::filesystem::exists(At("all/neighbours.svg")));
+  ExpectFigure("all/tokens.svg", {"first component", "letter", "space and letter", "punctuation"});
+  ExpectFigure("all/positions.svg", {"position", "cosine"});
+  ExpectFigure("all/norms.svg", {"tokens", "positions"});
+  const std::string near = RunFolio(Inspect("embeddings", "--token ' '" + Svg("near"))).text;
+  EXPECT_TRUE(Contains(near, "nearest to · (id 32)", "cosine"));
+  ExpectFigure("near/neighbours.svg", {"Nearest to ·"});
+}
+
+TEST_F(InspectInside, SinusoidalPositionsAreLookedAtToo) {
+  const GoldenModel golden("gpt2-sinusoid-relu");
+  const Json json = Json::parse(JsonText("inspect embeddings --model " + golden.dir.string()));
+  EXPECT_EQ(json.at("position_embedding"), "sinusoidal");
+  EXPECT_NEAR(json.at("position_norms").at("min"), std::sqrt(8.0), 1e-5);
+  EXPECT_NEAR(json.at("position_norms").at("max"), std::sqrt(8.0), 1e-5);
+}
+
+TEST(KindOf, SaysWhatATokenLooksLike) {
+  const std::pair<std::string, TokenKind> kinds[] = {
+      {"the", TokenKind::kLetter},     {" the", TokenKind::kSpaceLetter},
+      {"é", TokenKind::kLetter},       {"19", TokenKind::kDigit},
+      {" 7", TokenKind::kDigit},       {".", TokenKind::kPunctuation},
+      {" (", TokenKind::kPunctuation}, {"\n", TokenKind::kOther},
+      {"  ", TokenKind::kOther},       {"\xC3", TokenKind::kOther},
+      {"", TokenKind::kOther},         {"\x01", TokenKind::kOther}};
+  for (const auto& [bytes, kind] : kinds) EXPECT_EQ(KindOf(bytes), kind) << bytes;
+}
+
+TEST_F(InspectInside, MistakesHaveTheirExitStatus) {
+  ExpectError(2, Inspect("lens", "--text a --text b"), "one text, 2 are given");
+  ExpectError(2, Inspect("lens", "--text abc --positions 3"), "'3'", "0 to 2");
+  ExpectError(2, Inspect("lens", "--text abc --top 0"), "--top");
+  ExpectError(2, Inspect("activations", "--text abc --layer 2"), "--layer 2", "0 to 1");
+  ExpectError(2, Inspect("probabilities", "--text abc --by size"), "--by");
+  ExpectError(3, Inspect("probabilities", "--text a"), "a single token", "at least two");
+  ExpectError(2, Inspect("embeddings", "--token e --id 5"), "--token", "--id");
+  ExpectError(2, Inspect("embeddings", "--token ab"), "2 tokens, not one", "they are a b");
+  ExpectError(2, Inspect("embeddings", "--token ''"), "is empty");
+  ExpectError(2, Inspect("embeddings", "--id 260"), "0 to 259");
+  ExpectError(3, "inspect embeddings --model /nowhere", "/nowhere");
+  for (const char* what : {"lens", "activations", "probabilities"}) {
+    ExpectError(2, std::string("inspect ") + what + " --text x", "--model");
+    ExpectError(2, Inspect(what, ""), "no text");
+    ExpectError(3, Inspect(what, "--text 'fourteen bytes'"), "14 tokens", "--tail");
+  }
+}
+
+TEST_F(InspectInside, FiguresThatCannotBeWrittenAreErrors) {
+  WriteFileAtomically(At("taken"), "x");
+  const ProgramRun run = RunFolio(Inspect("lens", "--text abc" + Svg("taken/a.svg")), true);
+  EXPECT_EQ(run.status, 1);
+  EXPECT_TRUE(Contains(run.text, "error: ", "taken"));
+}
+
+TEST_F(InspectInside, AWideLensGoesOnBelow) {
+  ASSERT_EQ(RunFolio(Inspect("lens", "--text abcdefghijklm" + Svg("lens.svg"))).status, 0);
+  ExpectFigure("lens.svg", {"embedding", "block 1", "0", "11", "12", "a", "m"});
+  const std::string svg = ReadFile(At("lens.svg"));
+  const std::string label = "in the text";
+  EXPECT_NE(svg.find(label), svg.rfind(label));
+  ASSERT_EQ(RunFolio(Inspect("lens", "--text abcdefghijkl" + Svg("lens.svg"))).status, 0);
+  const std::string one = ReadFile(At("lens.svg"));
+  EXPECT_EQ(one.find(label), one.rfind(label));
+}
+
+TEST_F(InspectInside, PositionsHaveTheirNumbers) {
+  ASSERT_EQ(RunFolio(Inspect("embeddings", Svg("e"))).status, 0);
+  ExpectFigure("e/positions.svg", {"position", "0", "12"});
+}
+
+TEST_F(InspectInside, FiguresAreWrittenAlsoWhereNobodyReadsTheResult) {
+  for (const std::string what : {"lens", "probabilities", "attention", "activations"}) {
+    const std::string svg = what + ".svg";
+    EXPECT_EQ(RunFolio(Inspect(what, "--ids 5,0" + Svg(svg) + " >/dev/full"), true).status, 1);
+    EXPECT_TRUE(std::filesystem::exists(At(svg))) << what;
+  }
+  EXPECT_EQ(RunFolio(Inspect("embeddings", Svg("e") + " >/dev/full"), true).status, 1);
+  EXPECT_TRUE(std::filesystem::exists(At("e/tokens.svg")));
+}
+
+TEST_F(InspectInside, PlacesThatAreNoFigureAreRefusedBeforeTheWork) {
+  std::filesystem::create_directories(At("dir"));
+  WriteFileAtomically(At("file"), "x");
+  const std::string dir = " --svg " + At("dir").string(), file = " --svg " + At("file").string();
+  for (const char* what : {"lens", "probabilities", "attention", "activations"}) {
+    ExpectError(2, Inspect(what, "--ids 5,0" + dir), "is a directory", "help: name a file");
+    ExpectError(2, Inspect(what, "--ids 5,0 --svg -"), "standard output");
+  }
+  ExpectError(2, Inspect("attention", "--ids 5,0 --ids 5,1" + file), "not a directory");
+  ExpectError(2, Inspect("attention", "--ids 5,0 --ids 5,1 --layer 0" + dir), "is a directory");
+  ExpectError(2, Inspect("embeddings", file), "not a directory");
+  EXPECT_EQ(ReadFile(At("file")), "x");
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,139 @@
+#include "folio/commands/inspect/inspect_input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "folio/base/error.h"
+#include "folio/commands/tokenizer/token_output.h"
+#include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/model/checkpoint.h"
+#include "folio/plot/token_strip.h"
+#include "folio/run/run_directory.h"
+#include "folio/term/byte_streams.h"
+#include "folio/term/terminal_text.h"
+#include "folio/text/utf8.h"
+
+namespace folio {
+namespace {
+
+// Nobody looks at a text of this length token by token.
+constexpr size_t kLongestText = size_t{1} << 26;
+
+std::string ReadAll(ByteInput input) {
+  std::string text;
+  while (input.Read(text, size_t{1} << 20) > 0) {
+    if (text.size() > kLongestText) {
+      throw InputError(fmt::format("{}: longer than {} bytes", input.name(), kLongestText), {},
+                       "give the part that the model is to see");
+    }
+  }
+  return text;
+}
+
+std::vector<int32_t> Encode(const OpenedModel& model, const std::string& text,
+                            const std::string& where, const std::string& special) {
+  const Tokenizer& tokenizer = model.RequireTokenizer();
+  const SpecialRule rule = SpecialRule::Named(special);
+  CheckSpecials(SpecialFinder(tokenizer.special_tokens(), rule), text, where);
+  return tokenizer.Encode(text, where, rule);
+}
+
+std::vector<int32_t> ParseIds(const std::string& list, const std::string& where, int64_t V) {
+  std::vector<int32_t> ids;
+  ByteInput input = ByteInput::FromText(list, where);
+  ReadIds(input, IdFormat::kText,
+          [&](std::span<const int32_t> some) { ids.insert(ids.end(), some.begin(), some.end()); });
+  for (const int32_t id : ids) {
+    if (id >= V) {
+      throw InputError(fmt::format("{}: the model has no token {}", where, id),
+                       fmt::format("its tokens are 0 to {}", V - 1));
+    }
+  }
+  return ids;
+}
+
+ModelText Checked(const OpenedModel& model, std::string name, std::vector<int32_t> ids, bool tail) {
+  const int64_t P = model.weights->config().n_positions;
+  const auto T = static_cast<int64_t>(ids.size());
+  if (T == 0) throw InputError(fmt::format("{}: no tokens", name), {}, "give it some text");
+  if (T <= P) return {std::move(name), std::move(ids)};
+  if (!tail) {
+    throw InputError(fmt::format("{}: {} tokens are too many", name, T),
+                     fmt::format("the model sees {} at once (n_positions)", P),
+                     fmt::format("shorten the text, or --tail takes its last {} tokens", P));
+  }
+  ids.erase(ids.begin(), ids.end() - P);
+  return {std::move(name), std::move(ids), T - P};
+}
+
+// "--text", and where there are several "--text 2".
+std::string Numbered(const std::string& flag, size_t i, size_t count) {
+  return count == 1 ? flag : fmt::format("{} {}", flag, i + 1);
+}
+
+}  // namespace
+
+void ModelFlags::Add(Flags& flags, bool required) {
+  flags.Value(
+      Field{"model", &model, "directory of a checkpoint or of a run"}.WithFlag("-m,--model"),
+      {.placeholder = "DIR", .required = required});
+  compute.Add(flags);
+  flags.Value(Field{"backend", &backend, "what computes"}
+                  .Choices({"cpu", "reference"})
+                  .WithFlag("--backend"));
+}
+
+OpenedModel OpenModel(const ModelFlags& flags) {
+  flags.compute.Use();
+  return OpenModel(flags.model, flags.backend);
+}
+
+void TextFlags::Add(Flags& flags) {
+  flags.List("--text", &texts, "the text to look at", {.placeholder = "TEXT"});
+  flags.List("--file", &files, "a file with the text; - for standard input",
+             {.placeholder = "FILE"});
+  flags.List("--ids", &ids, "the text as token ids: 5,0,12", {.placeholder = "IDS"});
+  AddSpecialFlag(flags, &special);
+  flags.Switch("--tail", &tail, "of a text too long for the model take the last tokens");
+}
+
+std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flags) {
+  std::vector<ModelText> read;
+  for (size_t i = 0; i < flags.texts.size(); ++i) {
+    std::string name = Numbered("--text", i, flags.texts.size());
+    std::vector<int32_t> ids = Encode(model, flags.texts[i], name, flags.special);
+    read.push_back(Checked(model, std::move(name), std::move(ids), flags.tail));
+  }
+  for (const std::string& file : flags.files) {
+    ByteInput input(file);
+    std::string name = input.name();
+    const std::string text = ReadAll(std::move(input));
+    std::vector<int32_t> ids = Encode(model, text, name, flags.special);
+    read.push_back(Checked(model, std::move(name), std::move(ids), flags.tail));
+  }
+  for (size_t i = 0; i < flags.ids.size(); ++i) {
+    std::string name = Numbered("--ids", i, flags.ids.size());
+    std::vector<int32_t> ids = ParseIds(flags.ids[i], name, model.weights->config().vocab_size);
+    read.push_back(Checked(model, std::move(name), std::move(ids), flags.tail));
+  }
+  if (read.empty()) {
+    throw UsageError("no text to look at", {},
+                     "give it with --text TEXT, --file FILE (- for standard input) or --ids 5,0");
+  }
+  return read;
+}
+
+ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags,
+                      const std::string& command) {
+  const size_t count = flags.texts.size() + flags.files.size() + flags.ids.size();
+  if (count > 1) {
+    throw UsageError(fmt::format("{} looks at one text, {} are given", command, count), {},
+                     "leave one of --text, --file and --ids");
+  }
+  return std::move(ReadTexts(model, flags).front());
+}
+
+}  // namespace folio

@@ -1,0 +1,135 @@
+// What `folio inspect model` and `folio inspect plan` say, through the real program.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "folio/base/strings.h"
+#include "folio/commands/program_run.h"
+#include "folio/io/test_files.h"
+#include "folio/term/table.h"
+
+namespace folio {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kTiny[] = FOLIO_SOURCE_DIR "/tests/fixtures/gpt2-tiny";
+
+TEST(InspectModel, CountsOfThePresets) {
+  const std::pair<const char*, int64_t> presets[] = {
+      {"gpt2", 124439808},
+      {"gpt2-medium", 354823168},
+      {"gpt2-large", 774030080},
+      {"gpt2-xl", 1557611200},
+      {"char-cpu --set model.vocab_size=65", 804096},
+      {"char-gpu --set model.vocab_size=65", 10745088},
+  };
+  for (const auto& [preset, parameters] : presets) {
+    const std::string command = std::string("inspect model --preset ") + preset;
+    const Json json = Json::parse(RunFolio(command + " --json").text);
+    EXPECT_EQ(json.at("schema"), 1);
+    EXPECT_EQ(json.at("parameters"), parameters) << preset;
+    EXPECT_EQ(json.at("bytes"), 4 * parameters);
+    int64_t sum = 0, decayed = 0;
+    for (const Json& tensor : json.at("tensors")) {
+      int64_t product = 1;
+      for (const int64_t dim : tensor.at("shape")) product *= dim;
+      EXPECT_EQ(tensor.at("count"), product);
+      EXPECT_EQ(tensor.at("decay"), tensor.at("shape").size() >= 2);
+      sum += product;
+      if (tensor.at("decay")) decayed += product;
+    }
+    EXPECT_EQ(sum, parameters);
+    EXPECT_EQ(json.at("decayed").at("parameters"), decayed);
+    EXPECT_EQ(json.at("not_decayed").at("parameters"), parameters - decayed);
+    EXPECT_TRUE(Contains(RunFolio(command).text, WithCommas(parameters)));
+  }
+}
+
+TEST(InspectModel, ADirectoryIsWhatItsConfigurationSays) {
+  const Json json =
+      Json::parse(RunFolio(std::string("inspect model --json --model ") + kTiny).text);
+  EXPECT_EQ(json.at("config").at("vocab_size"), 97);
+  EXPECT_EQ(json.at("tensors").at(0).at("shape"), Json({97, 32}));
+  EXPECT_EQ(json.at("tensors").at(0).at("init"), "normal(0, 0.02)");
+  EXPECT_EQ(json.at("tensors").size(), 28);
+}
+
+TEST(InspectModel, SettingsDescribeAModelOfTheirOwn) {
+  const Json json = Json::parse(
+      RunFolio("inspect model --json --set model.n_layer=1 --set model.n_embd=6 --set "
+               "model.n_head=3 --set model.n_inner=5 --set model.vocab_size=7 --set "
+               "model.n_positions=11 --set model.bias=false --set model.init=xavier_uniform")
+          .text);
+  EXPECT_EQ(json.at("parameters"), 7 * 6 + 11 * 6 + 6 + 6 * 18 + 6 * 6 + 6 + 6 * 5 + 5 * 6 + 6);
+  EXPECT_EQ(json.at("tensors").at(0).at("init"), "xavier_uniform");
+}
+
+TEST(InspectModel, ContradictionsAreUsageErrors) {
+  const std::string tiny = std::string(" --model ") + kTiny;
+  const ProgramRun both = RunFolio("inspect model --preset gpt2" + tiny, true);
+  EXPECT_EQ(both.status, 2);
+  EXPECT_TRUE(Contains(both.text, "--preset and --model"));
+  const ProgramRun set = RunFolio("inspect model --set model.n_layer=3" + tiny, true);
+  EXPECT_EQ(set.status, 2);
+  EXPECT_TRUE(Contains(set.text, "--set model.n_layer"));
+  EXPECT_EQ(RunFolio("inspect model --set model.n_head=5").status, 2);
+  EXPECT_EQ(RunFolio("inspect model --model /nowhere").status, 3);
+}
+
+TEST(InspectPlan, PeakHoldsAllThatLivesAlwaysAndStaysBelowTheSum) {
+  const Json json =
+      Json::parse(RunFolio("inspect plan --preset gpt2 --batch 3 --context 17 --json").text);
+  EXPECT_EQ(json.at("batch"), 3);
+  EXPECT_EQ(json.at("context"), 17);
+  int64_t always = 0, sum = 0;
+  for (const Json& buffer : json.at("buffers")) {
+    const int64_t bytes = buffer.at("bytes"), offset = buffer.at("offset");
+    EXPECT_LE(offset + bytes, json.at("peak_bytes")) << buffer;
+    sum += bytes;
+    if (buffer.at("last_tick").is_null()) always += bytes;
+  }
+  EXPECT_GE(always, 4 * 4 * 124439808);
+  EXPECT_GE(json.at("peak_bytes"), always);
+  EXPECT_LT(json.at("peak_bytes"), sum);
+  EXPECT_EQ(json.at("peak_bytes"), json.at("weights_bytes").get<int64_t>() +
+                                       json.at("gradients_bytes").get<int64_t>() +
+                                       json.at("optimizer_bytes").get<int64_t>() +
+                                       json.at("activations_bytes").get<int64_t>());
+  EXPECT_EQ(json.at("optimizer_bytes"), 2 * json.at("weights_bytes").get<int64_t>());
+  EXPECT_LT(json.at("activations_bytes"), json.at("activations_unshared_bytes"));
+}
+
+TEST(InspectPlan, GrowsWithTheBatchOnly) {
+  const auto plan = [](const std::string& flags) {
+    return Json::parse(RunFolio(std::string("inspect plan --json --model ") + kTiny + flags).text);
+  };
+  const Json one = plan(" --batch 1 --context 1"), many = plan(" --batch 7 --context 24");
+  EXPECT_EQ(one.at("weights_bytes"), many.at("weights_bytes"));
+  EXPECT_LT(one.at("activations_bytes"), many.at("activations_bytes"));
+  EXPECT_EQ(plan(" --batch 1").at("context"), 24);
+}
+
+TEST(InspectPlan, AContextBeyondThePositionsIsAUsageError) {
+  const ProgramRun run = RunFolio(std::string("inspect plan --context 25 --model ") + kTiny, true);
+  EXPECT_EQ(run.status, 2);
+  EXPECT_TRUE(Contains(run.text, "n_positions is 24", "--context 24"));
+}
+
+TEST(InspectPlan, WhatNoMachineHoldsIsAResourceError) {
+  EXPECT_EQ(RunFolio("inspect plan --preset gpt2-xl --batch 16777216 --set "
+                     "model.n_positions=16777216")
+                .status,
+            4);
+}
+
+TEST(Table, AlignsAndLeavesNoTrailingSpaces) {
+  EXPECT_EQ(RenderTable({"name", ">n", "x"}, {{"a", "1,000", ""}, {"longer", "2", "y"}}),
+            "name        n  x\n"
+            "a       1,000\n"
+            "longer      2  y\n");
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,66 @@
+#include "folio/commands/model_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "folio/base/error.h"
+#include "folio/commands/preset_flag.h"
+#include "folio/model/checkpoint.h"
+#include "folio/run/run_directory.h"
+#include "folio/train/trainer.h"
+
+namespace folio {
+namespace {
+
+std::vector<Field> WithFlagsOf(std::vector<Field> fields, const std::vector<std::string>& flags) {
+  for (Field& field : fields) {
+    if (std::ranges::find(flags, field.flag) == flags.end()) field.flag.clear();
+  }
+  return fields;
+}
+
+}  // namespace
+
+ModelSettings::ModelSettings(const std::vector<std::string>& flags)
+    : settings_(WithFlagsOf(config_.Fields(), flags)) {}
+
+void ModelSettings::AddFlags(Flags& flags) {
+  AddPresetFlag(flags, &preset_);
+  flags.Value(
+      Field{"model", &model_, "directory of a checkpoint or of a run"}.WithFlag("-m,--model"),
+      {.placeholder = "DIR"});
+  flags.Settings(&settings_, {"train"});
+}
+
+void ModelSettings::Read(const ConfigSources& sources) {
+  if (!preset_.empty() && !model_.empty()) {
+    throw UsageError("--preset and --model do not go together", "both say which model is meant",
+                     "leave one of them out");
+  }
+  UsePreset(settings_, preset_);
+  settings_.ReadSources(sources);
+  settings_.Resolve();
+  if (model_.empty()) {
+    config_.model.Validate("settings");
+    return;
+  }
+  for (const Field& field : settings_.fields()) {
+    if (field.key.starts_with("model.") && settings_.layer(field.key) == Layer::kSet) {
+      throw UsageError(fmt::format("--set {} does not go with --model", field.key),
+                       fmt::format("'{}' says what the model is", model_), "leave one of them out");
+    }
+  }
+  config_.model = LoadModelConfig(FindModelDir(model_));
+}
+
+std::string ModelSettings::name() const {
+  if (!model_.empty()) return model_;
+  return preset_.empty() ? "settings" : preset_;
+}
+
+int64_t ModelSettings::Context() const {
+  return ContextOf(config_.model, config_.train);
+}
+
+}  // namespace folio

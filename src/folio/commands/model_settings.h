@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "folio/cli/flags.h"
+#include "folio/io/settings.h"
+#include "folio/run/run_config.h"
+
+namespace folio {
+
+// The model that a command looks at without a run: a preset's, that of a model directory, or the
+// one that the settings of all layers describe.
+class ModelSettings {
+ public:
+  // `flags` names the settings that get a flag of their own: "--batch".
+  explicit ModelSettings(const std::vector<std::string>& flags);
+  ModelSettings(const ModelSettings&) = delete;
+
+  // --preset, --model and the flags of the constructor.
+  void AddFlags(Flags& flags);
+
+  // Gathers the settings. With --model the model section is the directory's. Throws a kUsage Error
+  // if the settings contradict each other, a kInput Error if the directory holds no model.
+  void Read(const ConfigSources& sources);
+
+  const RunConfig& config() const { return config_; }
+  // The preset or the directory, or "settings".
+  std::string name() const;
+  // Whether a preset or a directory says which model it is.
+  bool named() const { return !preset_.empty() || !model_.empty(); }
+  // Whether that setting has a flag of its own on the command line.
+  bool flagged(const std::string& setting) const {
+    return settings_.layer(setting) == Layer::kFlag;
+  }
+  // T: train.context, or n_positions where that is 0. Throws a kUsage Error beyond n_positions.
+  int64_t Context() const;
+
+ private:
+  std::string preset_, model_;
+  RunConfig config_;
+  Settings settings_;
+};
+
+}  // namespace folio

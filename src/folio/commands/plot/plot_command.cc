@@ -1,0 +1,94 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "folio/base/error.h"
+#include "folio/commands/commands.h"
+#include "folio/io/file.h"
+#include "folio/run/plot_report.h"
+#include "folio/run/plot_runs.h"
+
+namespace folio {
+namespace {
+
+class PlotCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {
+        .name = "plot",
+        .summary = "compare training runs: curves, final values, settings",
+        .group = "model",
+        .details =
+            "Reads metrics.jsonl of each run, also while it is being trained. Curves keep their\n"
+            "highest and lowest points however long a run is, and --smooth leaves the raw\n"
+            "values visible behind the mean. A logarithmic axis has no place for 0, which is\n"
+            "the first step. A page (.html) holds the curves, the values and the settings in\n"
+            "which the runs differ.",
+        .examples = {"folio plot runs/first", "folio plot runs/* --out compare.html --smooth 0.9",
+                     "folio plot runs/a runs/b --keys loss,val_loss --x tokens --log-x "
+                     "--out loss.svg",
+                     "folio plot runs/a runs/b --diff"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    flags.Positionals("RUN", &runs_, "run directories", {.placeholder = "RUN", .required = true});
+    flags.Value(
+        Field{"out", &out_, "write the figure (.svg) or a page (.html)"}.WithFlag("-o,--out"),
+        {.placeholder = "FILE"});
+    flags.Value(Field{"keys", &keys_,
+                      "what to compare: loss, val_loss, train_eval_loss, lr, grad_norm, "
+                      "tokens_per_second"},
+                {.placeholder = "KEY,KEY,..."});
+    flags.Value(
+        Field{"x", &options_.axis, "what the curves run over"}.Choices({"step", "tokens", "time"}));
+    flags.Value(Field{"smooth", &options_.smooth,
+                      "weight of the past in an exponential mean; 0 for none", 0, 0.9999},
+                {.placeholder = "WEIGHT"});
+    flags.Switch("--log-x", &options_.log_x, "logarithmic x axis");
+    flags.Switch("--log-y", &options_.log_y, "logarithmic y axes");
+    flags.List("--label", &labels_, "name of a run; one for each, in their order",
+               {.placeholder = "NAME"});
+    flags.Switch("--diff", &diff_, "print the settings in which the runs differ");
+    flags.Switch("--series", &series_, "with --json: every value too");
+  }
+
+  int Run(const Context& context) override {
+    const std::string kind = std::filesystem::path(out_).extension().string();
+    if (!out_.empty() && kind != ".svg" && kind != ".html") {
+      throw UsageError(fmt::format("--out: cannot write '{}'", out_),
+                       "figures are SVG, pages are HTML", "end its name in .svg or .html");
+    }
+    if (series_ && !context.console.json()) {
+      throw UsageError("--series is for --json", {}, "add --json");
+    }
+    const std::vector<Metric> metrics = MetricsNamed(keys_);
+    const std::vector<PlottedRun> runs = ReadRuns(runs_, labels_, context.console);
+    if (!out_.empty()) {
+      CreateParentOf(out_);
+      WriteFileAtomically(out_, kind == ".svg" ? RunsSvg(runs, metrics, options_)
+                                               : RunsHtml(runs, metrics, options_));
+      context.console.Note(fmt::format("wrote {}", out_));
+    }
+    if (context.console.json()) {
+      context.console.Result(RunsJson(runs, metrics, series_));
+    } else {
+      context.console.Result(RunsText(runs, metrics));
+      if (diff_) context.console.Result("\n" + DifferencesText(runs));
+    }
+    return 0;
+  }
+
+ private:
+  std::vector<std::string> runs_, labels_;
+  std::string out_, keys_ = "loss,val_loss,lr,grad_norm,tokens_per_second";
+  PlotOptions options_;
+  bool diff_ = false, series_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> NewPlotCommand() {
+  return std::make_unique<PlotCommand>();
+}
+
+}  // namespace folio

@@ -1,0 +1,232 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "folio/base/strings.h"
+#include "folio/commands/program_run.h"
+#include "folio/io/file.h"
+#include "folio/io/test_files.h"
+#include "folio/run/plot_runs.h"
+#include "tests/figures/figure_checks.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+class Plot : public InTemporaryDirectory {
+ protected:
+  // A run of so many steps whose loss falls from about `begin`, evaluated at every tenth step.
+  void MakeRun(const std::string& name, int64_t steps, double begin = 4,
+               const std::string& config = "") {
+    CreateDirectories(At(name));
+    RunLog log(At(name), 0);
+    for (int64_t step = 0; step < steps; ++step) {
+      const double x = static_cast<double>(step);
+      StepMetrics m{.step = step,
+                    .loss = begin / (1 + x / 20) + 0.3 * std::sin(x * 7),
+                    .lr = 1e-3 * (x + 1) / static_cast<double>(steps),
+                    .grad_norm = 1 + 0.5 * std::cos(x * 5),
+                    .tokens = 64 * (step + 1),
+                    .tokens_per_second = 1000 + x,
+                    .seconds = 0.25 * (x + 1)};
+      if (step % 10 == 0) m.val_loss = begin / (1 + x / 20) + 0.1;
+      log.Write(m);
+    }
+    if (!config.empty()) WriteFileAtomically(At(name) / "config.toml", config);
+  }
+  ProgramRun Run(const std::string& arguments, bool with_stderr = false) const {
+    return RunFolio("plot " + arguments, with_stderr);
+  }
+  std::string Path(const std::string& name) const { return At(name).string(); }
+  Json AsJson(const std::string& arguments) const {
+    const ProgramRun run = Run("--json " + arguments);
+    EXPECT_EQ(run.status, 0) << run.text;
+    return Json::parse(run.text, nullptr, false);
+  }
+  // Draws the runs; with labels, looks at the figure too, which takes half a second.
+  std::string Drawn(const std::string& arguments, const std::vector<std::string>& labels) const {
+    const ProgramRun run = Run(arguments + " --out " + Path("figure.svg"), true);
+    EXPECT_EQ(run.status, 0) << run.text;
+    const std::string svg = ReadFile(At("figure.svg"));
+    EXPECT_LT(svg.size(), 200000u);
+    if (!labels.empty() && WhyNoRenderer().empty()) {
+      EXPECT_EQ(CheckFigure(svg, labels), "");
+    }
+    return svg;
+  }
+};
+
+TEST(DistinctNames, TakeAsManyNamesAsTheyNeed) {
+  const std::vector<fs::path> paths = {"/r/a/one", "/r/b/one", "/r/b/two", "/q/b/one/"};
+  EXPECT_EQ(DistinctNames(paths), (Strings{"a/one", "r/b/one", "two", "q/b/one"}));
+  EXPECT_EQ(DistinctNames(std::vector<fs::path>{"/one", "/x/one"}), (Strings{"/one", "x/one"}));
+  EXPECT_EQ(DistinctNames(std::vector<fs::path>{"/a", "/a"}), (Strings{"/a", "/a"}));
+}
+
+TEST_F(Plot, TheTableSaysHowRunsEnded) {
+  MakeRun("a", 41);
+  MakeRun("b", 12, 2);
+  const ProgramRun run = Run(Path("a") + " " + Path("b"));
+  EXPECT_EQ(run.status, 0);
+  const Strings lines = Split(run.text, '\n');
+  ASSERT_EQ(lines.size(), 4u) << run.text;
+  EXPECT_TRUE(Contains(lines[0], "steps", "lowest", "val_loss", "grad_norm"));
+  EXPECT_TRUE(Contains(lines[1], "a", "41", "2,624", "1.4333", "40"));
+  EXPECT_TRUE(Contains(lines[2], "b", "12", "768", "1.4333", "10"));
+}
+
+TEST_F(Plot, JsonHasFinalsBestsAndSeries) {
+  MakeRun("a", 25);
+  Json run = AsJson(Path("a"))["runs"][0];
+  EXPECT_EQ(run["label"], "a");
+  EXPECT_EQ(run["steps"], 25);
+  EXPECT_EQ(run["metrics"]["val_loss"]["final_step"], 20);
+  EXPECT_NEAR(run["metrics"]["val_loss"]["best"].get<double>(), 2.1, 1e-12);
+  EXPECT_EQ(run["metrics"]["lr"]["final"], 1e-3);
+  EXPECT_FALSE(run["metrics"]["lr"].contains("best"));
+  EXPECT_FALSE(run["metrics"]["loss"].contains("series"));
+  run = AsJson("--series --keys val_loss " + Path("a"))["runs"][0]["metrics"];
+  EXPECT_EQ(run.size(), 1u);
+  EXPECT_EQ(run["val_loss"]["series"]["step"], (Json{0, 10, 20}));
+  // An evaluation comes before the update of its step.
+  EXPECT_EQ(run["val_loss"]["series"]["tokens"], (Json{0, 640, 1280}));
+  EXPECT_EQ(run["val_loss"]["series"]["value"].size(), 3u);
+}
+
+TEST_F(Plot, LossesThatAreNoNumbersAreGaps) {
+  MakeRun("a", 5);
+  RunLog(At("a"), 5).Write({.step = 5, .loss = kNan, .tokens = 384, .seconds = 2});
+  const Json loss = AsJson("--series " + Path("a"))["runs"][0]["metrics"]["loss"];
+  EXPECT_EQ(loss["final"], "nan");
+  EXPECT_LT(loss["best_step"].get<int>(), 5);
+  EXPECT_EQ(loss["series"]["value"][5], "nan");
+  EXPECT_TRUE(Contains(Run(Path("a")).text, " nan "));
+  EXPECT_TRUE(Contains(Drawn("--smooth 0.9 " + Path("a"), {}), "Training loss"));
+}
+
+TEST_F(Plot, FiguresHaveAPanelForEachKeyThatIsThere) {
+  MakeRun("long name of a run", 200);
+  MakeRun("b", 60, 3);
+  const std::string both = "'" + Path("long name of a run") + "' " + Path("b");
+  Drawn(both, {"Training loss", "Held-out loss", "Learning rate", "Gradient norm", "Speed", "step",
+               "nats per token", "long name of a run", "b"});
+  const std::string some =
+      Drawn("--keys loss,lr,train_eval_loss --x tokens --log-x --log-y --smooth 0.8 " + both, {});
+  EXPECT_EQ(some.find("Loss on the training set"), std::string::npos);  // never measured
+  EXPECT_TRUE(Contains(some, "weight 0.8", ">tokens</text>"));
+  EXPECT_TRUE(Contains(some, "stroke-opacity=\"0.4\""));  // the raw values
+  EXPECT_TRUE(Contains(Drawn("--x time --keys grad_norm " + both, {}), "seconds of training"));
+}
+
+TEST_F(Plot, ARunHasOneColourInEveryPanel) {
+  MakeRun("a", 100);
+  MakeRun("b", 100, 3);
+  const std::string svg = Drawn("--smooth 0.5 " + Path("a") + " " + Path("b"), {});
+  // Three of five panels have a line behind each mean; each label is there once.
+  size_t first = 0, second = 0, third = 0;
+  for (size_t at = svg.find("class=\"line s"); at != std::string::npos;
+       at = svg.find("class=\"line s", at + 1)) {
+    (svg[at + 13] == '0' ? first : svg[at + 13] == '1' ? second : third) += 1;
+  }
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(first, 1u + 5 + 3 + 1);  // the legend, lines, raw lines, dots of the evaluations
+  EXPECT_EQ(third, 0u);
+}
+
+TEST_F(Plot, TwentyLongRunsStaySmall) {
+  std::string runs;
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = fmt::format("run-{}", i);
+    MakeRun(name, i == 0 ? 3000 : 300, 3 + i * 0.1);
+    runs += " " + Path(name);
+  }
+  Drawn("--smooth 0.9" + runs, {"run-0", "run-19"});
+}
+
+TEST_F(Plot, RunsThatHaveHardlyBegun) {
+  MakeRun("none", 0);
+  MakeRun("one", 1);
+  MakeRun("torn", 3);
+  WriteFileAtomically(At("torn/metrics.jsonl"),
+                      ReadFile(At("torn/metrics.jsonl")) + "{\"step\":3,\"lo");
+  const ProgramRun run = Run(Path("none"), true);
+  EXPECT_EQ(run.status, 0);
+  EXPECT_TRUE(Contains(run.text, "no step yet"));
+  EXPECT_EQ(AsJson(Path("torn"))["runs"][0]["steps"], 3);
+  EXPECT_TRUE(Contains(Drawn(Path("none"), {}), "no data"));
+  EXPECT_TRUE(Contains(Drawn(Path("one"), {}), "Training loss"));
+  Drawn(Path("none") + " " + Path("one") + " " + Path("torn"), {"none", "one", "torn"});
+}
+
+TEST_F(Plot, MistakesSayWhatToDo) {
+  MakeRun("a", 3);
+  const auto fails = [&](const std::string& arguments, int status, auto... parts) {
+    const ProgramRun run = Run(arguments, true);
+    EXPECT_EQ(run.status, status) << run.text;
+    EXPECT_TRUE(Contains(run.text, "error: ", "help: ", parts...));
+  };
+  fails("", 2, "RUN");
+  fails(Path("missing"), 3, "missing", "no such directory");
+  fails(Path(""), 3, "metrics.jsonl");
+  fails(Path("a") + " --keys loss,vall_loss", 2, "did you mean val_loss");
+  fails(Path("a") + " --keys ''", 2, "the keys are");
+  fails(Path("a") + " --out figure.png", 2, ".svg");
+  fails(Path("a") + " --smooth 1", 2, "smooth");
+  fails(Path("a") + " --label x --label y", 2, "runs: 1, labels: 2");
+  fails(Path("a") + " --series", 2, "--json");
+  WriteFileAtomically(At("a/metrics.jsonl"), "{}\n{}\n");
+  EXPECT_EQ(Run(Path("a"), true).status, 3);
+  EXPECT_FALSE(fs::exists("figure.png"));
+}
+
+TEST_F(Plot, ARunThatIsGivenTwiceIsDrawnOnce) {
+  MakeRun("a", 3);
+  const ProgramRun run = Run(Path("a") + " " + Path("./a/metrics.jsonl"), true);
+  EXPECT_EQ(run.status, 0);
+  EXPECT_TRUE(Contains(run.text, "given twice"));
+  EXPECT_EQ(AsJson(Path("a") + " " + Path("a/"))["runs"].size(), 1u);
+}
+
+TEST_F(Plot, DifferencesAreThoseOfTheSettings) {
+  MakeRun("a", 3, 4, "[train]\nseed = 1\nlearning_rate = 0.001\n[log]\nnew = true\n");
+  MakeRun("b", 3, 4, "[train]\nseed = 1\nlearning_rate = 0.003\nname = \"x\"\n");
+  MakeRun("c", 3);
+  const std::string all = Path("a") + " " + Path("b") + " " + Path("c");
+  const ProgramRun run = Run("--diff --label A --label B --label C " + all);
+  const std::string table = run.text.substr(run.text.find("\n\n"));
+  EXPECT_TRUE(Contains(table, "run  train.learning_rate", "A ", "0.001", "0.003\n", "-"));
+  EXPECT_EQ(table.find("seed"), std::string::npos);
+  EXPECT_EQ(table.find("log.new"), std::string::npos);  // one run alone knows it
+  EXPECT_EQ(AsJson(all)["differences"].size(), 1u);
+  WriteFileAtomically(At("c/config.toml"), "[train]\nseed = 2\nlearning_rate = 1\nname = \"y\"\n");
+  EXPECT_TRUE(Contains(Run("--diff " + all).text, "setting ", "train.seed ", "train.name "));
+  fs::remove(At("c/config.toml"));
+  EXPECT_TRUE(Contains(Run("--diff " + Path("a")).text, "one run only"));
+  EXPECT_TRUE(Contains(Run("--diff " + Path("a") + " " + Path("c")).text, "Fewer than two"));
+  WriteFileAtomically(At("c/config.toml"), "[train\n");
+  EXPECT_EQ(Run(Path("c")).status, 3);
+}
+
+TEST_F(Plot, ThePageHoldsFigureValuesAndDifferences) {
+  MakeRun("a", 30, 4, "[train]\nseed = 1\n");
+  MakeRun("b", 30, 3, "[train]\nseed = 2\n");
+  const std::string out = Path("pages/compare.html");
+  const ProgramRun run =
+      Run(Path("a") + " " + Path("b") + " --label '<i>&' --label b --out " + out, true);
+  ASSERT_EQ(run.status, 0) << run.text;
+  const std::string page = ReadFile(out);
+  EXPECT_TRUE(Contains(page, "&lt;i&gt;&amp;", "train.seed", "<td>2</td>", "2.1000", "1.6000"));
+  EXPECT_EQ(page.find("<i>"), std::string::npos);
+  if (WhyNoRenderer().empty()) {
+    EXPECT_EQ(CheckPage(page, {"Training loss", "<i>&"}), "");
+  }
+}
+
+}  // namespace
+}  // namespace folio

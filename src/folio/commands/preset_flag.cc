@@ -1,0 +1,22 @@
+#include "folio/commands/preset_flag.h"
+
+#include <utility>
+#include <vector>
+
+#include "folio/train/presets.h"
+
+namespace folio {
+
+void AddPresetFlag(Flags& flags, std::string* preset) {
+  std::vector<std::string> names;
+  for (const Preset& known : Presets()) names.push_back(known.name);
+  flags.Value(
+      Field{"preset", preset, "a named model with its training settings"}.Choices(std::move(names)),
+      {.placeholder = "NAME"});
+}
+
+void UsePreset(Settings& settings, const std::string& preset) {
+  if (!preset.empty()) settings.UsePreset(preset, FindPreset(preset).settings);
+}
+
+}  // namespace folio

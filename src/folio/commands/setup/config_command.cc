@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "folio/base/strings.h"
+#include "folio/commands/commands.h"
+#include "folio/commands/preset_flag.h"
+#include "folio/run/run_config.h"
+
+namespace folio {
+namespace {
+
+class ConfigShowCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {
+        .name = "config show",
+        .summary = "print all settings, and where each comes from",
+        .group = "set-up",
+        .details =
+            "Settings come, strongest first, from flags, --set, FOLIO_* environment variables,\n"
+            "--config FILE (else the nearest folio.toml above the current directory, then\n"
+            "$XDG_CONFIG_HOME/folio/config.toml), the preset, and folio itself.",
+        .examples = {"folio config show --preset char-cpu --origin",
+                     "folio config show --preset gpt2 > folio.toml"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    flags.Switch("--origin", &origin_, "say where each value comes from");
+    AddPresetFlag(flags, &preset_);
+    flags.Settings(&settings_, {"train", "data", "log"});
+  }
+
+  int Run(const Context& context) override {
+    UsePreset(settings_, preset_);
+    settings_.ReadSources(context.sources);
+    settings_.Resolve();
+    Console& console = context.console;
+    console.Result(console.json() ? Json()
+                   : origin_      ? WithOrigins(console.out())
+                                  : settings_.ToToml());
+    return 0;
+  }
+
+ private:
+  std::string Json() const {
+    nlohmann::ordered_json all = nlohmann::ordered_json::object();
+    for (const Field& field : settings_.fields()) {
+      all[field.key] = {{"value", Value(field)}, {"origin", settings_.origin(field.key)}};
+    }
+    return nlohmann::ordered_json{{"schema", 1}, {"settings", all}}.dump(2) + "\n";
+  }
+
+  static nlohmann::ordered_json Value(const Field& field) {
+    const std::string text = FieldText(field);
+    if (std::holds_alternative<std::string*>(field.value)) return text;
+    return nlohmann::ordered_json::parse(text);
+  }
+
+  std::string WithOrigins(const Terminal& terminal) const {
+    size_t left = 0;
+    for (const Field& field : settings_.fields()) {
+      left = std::max(left, field.key.size() + 3 + FieldText(field).size());
+    }
+    std::string text;
+    for (const Field& field : settings_.fields()) {
+      const std::string setting = fmt::format("{} = {}", field.key, FieldText(field));
+      const bool built_in = settings_.layer(field.key) == Layer::kBuiltIn;
+      const std::string& origin = settings_.origin(field.key);
+      text += fmt::format("{:<{}}  {}\n", setting, left,
+                          built_in ? Styled(terminal, Style::kDim, origin) : origin);
+    }
+    return text;
+  }
+
+  bool origin_ = false;
+  std::string preset_;
+  RunConfig config_;
+  Settings settings_{config_.Fields()};
+};
+
+}  // namespace
+
+std::unique_ptr<Command> NewConfigShowCommand() {
+  return std::make_unique<ConfigShowCommand>();
+}
+
+}  // namespace folio

@@ -1,0 +1,154 @@
+#include "folio/commands/tokenizer/explain_tokens.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/lesson/text_pieces.h"
+#include "folio/text/utf8.h"
+
+namespace folio {
+namespace {
+
+using OnPiece = std::function<void(const ExplainedPiece&)>;
+
+void ExplainBpePiece(const BpeTokenizer& tokenizer, std::string_view bytes,
+                     const OnPiece& on_piece) {
+  ExplainedPiece piece{.bytes = bytes, .too_long = bytes.size() > kLongestShown};
+  if (!piece.too_long) piece.merges = tokenizer.Explain(bytes);
+  tokenizer.EncodePrefix(bytes, piece.ids);
+  on_piece(piece);
+}
+
+// A piece of the text that is no special token.
+void ExplainOrdinary(const Tokenizer& tokenizer, std::string_view text, std::string_view where,
+                     const OnPiece& on_piece) {
+  if (const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer)) {
+    ExplainBpePiece(*bpe, text, on_piece);
+    return;
+  }
+  size_t at = 0;
+  for (const int32_t id : tokenizer.EncodeOrdinary(text, where)) {
+    const size_t length = tokenizer.TokenBytes(id).size();
+    on_piece({.bytes = text.substr(at, length), .ids = {id}});
+    at += length;
+  }
+}
+
+std::string EscapeChar(const Utf8Char& c, std::string_view bytes, bool ascii) {
+  if (c.status != Utf8Status::kValid) {
+    std::string text;
+    for (const char byte : bytes) {
+      text += fmt::format("\\x{:02X}", static_cast<unsigned char>(byte));
+    }
+    return text;
+  }
+  if (c.code == '"' || c.code == '\\') return "\\" + std::string(bytes);
+  if (c.code == '\n') return "\\n";
+  if (c.code == '\r') return "\\r";
+  if (c.code == '\t') return "\\t";
+  const bool prints = QuoteChar(c.code).starts_with('\'');
+  if (prints && (c.code < 0x80 || !ascii)) return std::string(bytes);
+  return fmt::format("\\u{{{:X}}}", static_cast<uint32_t>(c.code));
+}
+
+std::string Remark(const ExplainedPiece& piece) {
+  if (piece.special) return "special token";
+  if (piece.too_long) return fmt::format("{} bytes: too long to show", piece.bytes.size());
+  return HexBytes(piece.bytes);
+}
+
+// The symbols after `step`, the new one bold.
+std::string SymbolsAfter(const Tokenizer& tokenizer, const BpeTokenizer::MergeStep& step,
+                         const Terminal& terminal, bool ascii) {
+  std::string line;
+  for (size_t i = 0; i < step.before.size(); ++i) {
+    if (!line.empty()) line += ' ';
+    if (i == step.at) {
+      line += Styled(terminal, Style::kBold, QuoteBytes(tokenizer.TokenBytes(step.merged), ascii));
+      ++i;
+    } else {
+      line += QuoteBytes(tokenizer.TokenBytes(step.before[i]), ascii);
+    }
+  }
+  return line;
+}
+
+}  // namespace
+
+void ExplainText(const Tokenizer& tokenizer, std::string_view text, const SpecialRule& rule,
+                 std::string_view where, const OnPiece& on_piece) {
+  CheckSpecials(SpecialFinder(tokenizer.special_tokens(), rule), text, where);
+  ForEachPiece(tokenizer, text, rule, [&](std::string_view bytes, const SpecialToken* special) {
+    if (special == nullptr) {
+      ExplainOrdinary(tokenizer, bytes, where, on_piece);
+    } else {
+      on_piece({.bytes = bytes, .special = true, .ids = {special->id}});
+    }
+  });
+}
+
+std::string RenderPiece(const Tokenizer& tokenizer, const ExplainedPiece& piece,
+                        const Terminal& terminal) {
+  const bool ascii = terminal.is_terminal && !terminal.utf8;
+  const std::string arrow = ascii || !terminal.utf8 ? "->" : "→";
+  std::string text =
+      fmt::format("{}  {}\n", Styled(terminal, Style::kBold, QuoteBytes(piece.bytes, ascii)),
+                  Styled(terminal, Style::kDim, Remark(piece)));
+  size_t width = 0;
+  for (const auto& step : piece.merges) {
+    width = std::max(width, QuoteBytes(tokenizer.TokenBytes(step.merged), ascii).size());
+  }
+  size_t number = 0;
+  for (const auto& step : piece.merges) {
+    const std::string merged = QuoteBytes(tokenizer.TokenBytes(step.merged), ascii);
+    text += fmt::format("  {:>3}. rank {:>6}  {}{:{}}  {}\n", ++number, step.rank, merged, "",
+                        width - merged.size(), SymbolsAfter(tokenizer, step, terminal, ascii));
+  }
+  text += fmt::format("  {}", arrow);
+  for (const int32_t id : piece.ids) {
+    text += fmt::format(" {} {}", Styled(terminal, Style::kHelp, fmt::format("{}", id)),
+                        QuoteBytes(tokenizer.TokenBytes(id), ascii));
+  }
+  return text + "\n";
+}
+
+std::string PieceJson(const ExplainedPiece& piece) {
+  nlohmann::ordered_json json = {{"text", ReplaceInvalidUtf8(piece.bytes)}};
+  auto& bytes = json["bytes"] = nlohmann::ordered_json::array();
+  for (const char byte : piece.bytes) bytes.push_back(static_cast<unsigned char>(byte));
+  if (piece.special) json["special"] = true;
+  if (piece.too_long) json["too_long"] = true;
+  auto& merges = json["merges"] = nlohmann::ordered_json::array();
+  for (const auto& step : piece.merges) {
+    merges.push_back({{"left", step.before[step.at]},
+                      {"right", step.before[step.at + 1]},
+                      {"merged", step.merged},
+                      {"rank", step.rank}});
+  }
+  json["ids"] = piece.ids;
+  return json.dump();
+}
+
+std::string QuoteBytes(std::string_view bytes, bool ascii) {
+  std::string text = "\"";
+  for (size_t at = 0; at < bytes.size();) {
+    const Utf8Char c = DecodeUtf8(bytes, at);
+    text += EscapeChar(c, bytes.substr(at, c.length), ascii);
+    at += c.length;
+  }
+  return text + "\"";
+}
+
+std::string HexBytes(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) {
+    if (!text.empty()) text += ' ';
+    text += fmt::format("{:02X}", static_cast<unsigned char>(byte));
+  }
+  return text;
+}
+
+}  // namespace folio

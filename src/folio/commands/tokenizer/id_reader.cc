@@ -1,0 +1,248 @@
+// The other direction of token_output.cc: ids from text, JSON and raw numbers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/commands/tokenizer/token_output.h"
+#include "folio/text/utf8.h"
+
+namespace folio {
+namespace {
+
+constexpr size_t kPiece = size_t{1} << 18;
+constexpr size_t kIdsAtOnce = size_t{1} << 14;
+constexpr size_t kLongestNumber = 100;  // with zeros in front
+constexpr int64_t kLargestId = std::numeric_limits<int32_t>::max();
+constexpr char kHowIdsLook[] =
+    "write ids as numbers between spaces or commas, or as {\"ids\":[1,2]}";
+
+bool IsSeparator(char c) {
+  return c == ' ' || c == ',' || (c >= '\t' && c <= '\r');
+}
+
+// The text from `at` to the next separator, cut where it gets too long to be shown.
+std::string Shown(std::string_view text) {
+  constexpr size_t kLongest = 24;
+  const bool cut = text.size() > kLongest;
+  return ReplaceInvalidUtf8(text.substr(0, kLongest)) + (cut ? "..." : "");
+}
+
+[[noreturn]] void ThrowNoId(const std::string& name, const TextPosition& position,
+                            std::string_view word) {
+  throw InputError(fmt::format("{}:{}:{}: not a token id", name, position.line, position.column),
+                   fmt::format("'{}' is no number from 0 to {}", Shown(word), kLargestId),
+                   kHowIdsLook);
+}
+
+// Numbers between separators; `held` was read already. A number that may go on in the next piece is
+// held back.
+void ReadNumbers(ByteInput& input, std::string held, const OnIds& on_ids) {
+  TextPosition position;
+  std::vector<int32_t> ids;
+  for (bool at_end = false;;) {
+    size_t at = 0;
+    for (size_t end = 0;; at = end) {
+      while (at < held.size() && IsSeparator(held[at])) ++at;
+      end = at;
+      while (end < held.size() && !IsSeparator(held[end])) ++end;
+      const bool may_go_on = end == held.size() && !at_end && end - at < kLongestNumber;
+      if (at == end || may_go_on) break;
+      int32_t id = -1;
+      const auto [stop, problem] = std::from_chars(&held[at], held.data() + end, id);
+      if (problem != std::errc() || stop != held.data() + end || id < 0) {
+        position.Advance(std::string_view(held).substr(0, at));
+        ThrowNoId(input.name(), position, std::string_view(held).substr(at, end - at));
+      }
+      ids.push_back(id);
+    }
+    on_ids(ids);
+    ids.clear();
+    if (at_end) return;
+    position.Advance(std::string_view(held).substr(0, at));
+    held.erase(0, at);
+    at_end = input.Read(held, std::max(kPiece, held.size())) == 0;
+  }
+}
+
+// The characters of an input, for nlohmann's reader.
+class Characters {
+ public:
+  Characters(ByteInput& input, std::string held) : input_(input), held_(std::move(held)) {}
+
+  bool Ended() {
+    if (at_ < held_.size()) return false;
+    held_.clear();
+    at_ = 0;
+    return input_.Read(held_, kPiece) == 0;
+  }
+  // To the reader a zero byte is the end of the text; any other control character is a mistake.
+  char Now() const { return held_[at_] == '\0' ? '\x01' : held_[at_]; }
+  void Next() { ++at_; }
+
+ private:
+  ByteInput& input_;
+  std::string held_;
+  size_t at_ = 0;
+};
+
+class CharacterIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = char;
+
+  explicit CharacterIterator(Characters* of) : of_(of) {}  // nullptr: the end
+  char operator*() const { return of_->Now(); }
+  CharacterIterator& operator++() {
+    of_->Next();
+    return *this;
+  }
+  bool operator==(const CharacterIterator& other) const { return Ended() == other.Ended(); }
+  bool operator!=(const CharacterIterator& other) const { return !(*this == other); }
+
+ private:
+  bool Ended() const { return of_ == nullptr || of_->Ended(); }
+  Characters* of_;
+};
+
+// Takes the numbers of the array that is the whole value or its member "ids".
+class IdsHandler : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  IdsHandler(const std::string& name, const OnIds& on_ids) : name_(name), on_ids_(on_ids) {}
+
+  void Finish() {
+    if (!found_) Throw("there is no \"ids\" with an array");
+    on_ids_(ids_);
+  }
+
+  bool null() override { return Other("null"); }
+  bool boolean(bool /*value*/) override { return Other("true or false"); }
+  bool number_float(number_float_t value, const string_t& /*text*/) override {
+    return Other(fmt::format("{}", value));
+  }
+  bool string(string_t& value) override { return Other(fmt::format("\"{}\"", Shown(value))); }
+  bool binary(binary_t& /*value*/) override { return Other("bytes"); }
+  bool number_integer(number_integer_t value) override { return Other(fmt::format("{}", value)); }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (depth_ != ids_depth_) return Other("a number");
+    if (value > static_cast<number_unsigned_t>(kLargestId)) return Other(fmt::format("{}", value));
+    ids_.push_back(static_cast<int32_t>(value));
+    if (ids_.size() == kIdsAtOnce) {
+      on_ids_(ids_);
+      ids_.clear();
+    }
+    return true;
+  }
+  bool start_array(std::size_t /*size*/) override {
+    if (InIds()) return Other("an array");
+    ++depth_;
+    if (depth_ == 1 || (depth_ == 2 && key_is_ids_)) {
+      if (found_) Throw("\"ids\" appears twice");
+      found_ = true;
+      ids_depth_ = depth_;
+    }
+    return true;
+  }
+  bool end_array() override {
+    if (depth_ == ids_depth_) ids_depth_ = -1;
+    --depth_;
+    return true;
+  }
+  bool start_object(std::size_t /*size*/) override {
+    if (InIds()) return Other("an object");
+    ++depth_;
+    return true;
+  }
+  bool end_object() override {
+    --depth_;
+    return true;
+  }
+  bool key(string_t& key) override {
+    key_is_ids_ = depth_ == 1 && key == "ids";
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string& /*token*/,
+                   const nlohmann::detail::exception& /*error*/) override {
+    throw InputError(fmt::format("{}: not valid JSON", name_),
+                     fmt::format("the mistake is at byte {}", position), kHowIdsLook);
+  }
+
+ private:
+  bool InIds() const { return depth_ == ids_depth_; }
+  // A value that is none of the ids: of no interest outside of them.
+  bool Other(const std::string& what) {
+    if (InIds()) Throw(fmt::format("{} is no number from 0 to {}", what, kLargestId));
+    if (depth_ == 1 && key_is_ids_) Throw("\"ids\" is no array");
+    return true;
+  }
+  [[noreturn]] void Throw(const std::string& cause) const {
+    throw InputError(fmt::format("{}: not a list of token ids", name_), cause, kHowIdsLook);
+  }
+
+  const std::string& name_;
+  const OnIds& on_ids_;
+  std::vector<int32_t> ids_;
+  bool found_ = false;
+  bool key_is_ids_ = false;
+  int64_t depth_ = 0;
+  int64_t ids_depth_ = -1;  // of the array, while inside it
+};
+
+template <class Number>
+void ReadRaw(ByteInput& input, const OnIds& on_ids) {
+  std::string held;
+  std::vector<int32_t> ids;
+  std::vector<Number> numbers;
+  uint64_t done = 0;
+  while (input.Read(held, kPiece) > 0) {
+    numbers.resize(held.size() / sizeof(Number));
+    std::memcpy(numbers.data(), held.data(), numbers.size() * sizeof(Number));
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      if (numbers[i] > static_cast<uint64_t>(kLargestId)) {
+        throw InputError(fmt::format("{}: not token ids", input.name()),
+                         fmt::format("number {} is {}, larger than any id", done + i, numbers[i]),
+                         "check --format");
+      }
+    }
+    ids.assign(numbers.begin(), numbers.end());
+    on_ids(ids);
+    done += numbers.size();
+    held.erase(0, numbers.size() * sizeof(Number));
+  }
+  if (held.empty()) return;
+  throw InputError(fmt::format("{}: not raw ids of {} bits", input.name(), 8 * sizeof(Number)),
+                   fmt::format("its size is no multiple of {} bytes", sizeof(Number)),
+                   "check --format, or copy the file again");
+}
+
+}  // namespace
+
+void ReadIds(ByteInput& input, IdFormat format, const OnIds& on_ids) {
+  if (format == IdFormat::kU16) return ReadRaw<uint16_t>(input, on_ids);
+  if (format == IdFormat::kU32) return ReadRaw<uint32_t>(input, on_ids);
+  std::string held;
+  size_t first = 0;
+  while (first == held.size() && input.Read(held, kPiece) > 0) {
+    while (first < held.size() && IsSeparator(held[first])) ++first;
+  }
+  if (first == held.size() || (held[first] != '{' && held[first] != '[')) {
+    ReadNumbers(input, std::move(held), on_ids);
+    return;
+  }
+  IdsHandler handler(input.name(), on_ids);
+  Characters characters(input, std::move(held));
+  nlohmann::json::sax_parse(CharacterIterator(&characters), CharacterIterator(nullptr), &handler);
+  handler.Finish();
+}
+
+}  // namespace folio

@@ -1,0 +1,187 @@
+// What `folio train` tells before and while it trains, through the real program.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "folio/base/simd_targets.h"
+#include "folio/base/strings.h"
+#include "folio/cli/command_line.h"
+#include "folio/commands/commands.h"
+#include "folio/commands/program_run.h"
+#include "folio/io/file.h"
+#include "folio/io/test_files.h"
+
+namespace folio {
+namespace {
+
+using Json = nlohmann::json;
+
+class TrainOutput : public InTemporaryDirectory {
+ protected:
+  void SetUp() override {
+    InTemporaryDirectory::SetUp();
+    std::string text;
+    for (int i = 0; i < 200; ++i) text += "a text to learn from, number " + std::to_string(i % 10);
+    WriteFileAtomically(At("text.txt"), text);
+    ASSERT_EQ(RunFolio("data prepare " + At("text.txt").string() + " --tokenizer char --out " +
+                       At("data").string())
+                  .status,
+              0);
+  }
+
+  // `folio train` on a model that takes a moment.
+  ProgramRun Train(const std::string& flags, bool with_stderr = false) const {
+    return RunFolio("train --data " + At("data").string() + " --out " + At("run").string() +
+                        " --batch 2 --max-steps 4 --set model.n_layer=1 model.n_head=1"
+                        " model.n_embd=8 model.n_positions=16 train.eval_batches=2 " +
+                        flags,
+                    with_stderr);
+  }
+
+  static std::vector<Json> Lines(const std::string& text) {
+    std::vector<Json> lines;
+    for (const std::string& line : Split(text, '\n')) {
+      if (line.starts_with("{")) lines.push_back(Json::parse(line));
+    }
+    return lines;
+  }
+};
+
+TEST_F(TrainOutput, DryRunTellsMemoryAndTime) {
+  const ProgramRun text = Train("--dry-run");
+  ASSERT_EQ(text.status, 0);
+  EXPECT_TRUE(Contains(text.text, "weights", "gradients", "moments", "logits", "peak", "about ",
+                       "4 steps", "fp32 on ", "32 tokens a step"));
+  const std::vector<Json> lines = Lines(Train("--dry-run --json").text);
+  ASSERT_EQ(lines.size(), 1);
+  const Json& plan = lines[0];
+  EXPECT_EQ(plan.at("event"), "plan");
+  EXPECT_EQ(plan.at("dtype"), "fp32");
+  EXPECT_EQ(plan.at("tokens_per_step"), 32);
+  EXPECT_EQ(plan.at("peak_bytes"), plan.at("weights_bytes").get<int64_t>() +
+                                       plan.at("gradients_bytes").get<int64_t>() +
+                                       plan.at("optimizer_bytes").get<int64_t>() +
+                                       plan.at("activations_bytes").get<int64_t>());
+  EXPECT_GT(plan.at("estimated_seconds").get<double>(), 0);
+  EXPECT_FALSE(std::filesystem::exists(At("run")));
+}
+
+TEST_F(TrainOutput, EventsCarrySpeedAndShareOfThePeak) {
+  const std::vector<Json> events = Lines(Train("--json").text);
+  ASSERT_GE(events.size(), 3);
+  const Json& plan = events.front();
+  const Json& done = events.back();
+  ASSERT_EQ(plan.at("event"), "plan");
+  ASSERT_EQ(done.at("event"), "done");
+  const double speed = done.at("tokens_per_second");
+  const double flops = done.at("model_flops_per_second");
+  EXPECT_GT(speed, 0);
+  EXPECT_GT(done.at("peak_memory_bytes").get<int64_t>(), plan.at("peak_bytes"));
+  EXPECT_NEAR(
+      done.at("peak_share").get<double>() * plan.at("product_flops_per_second").get<double>(),
+      flops, flops * 1e-9);
+  // 6 for each parameter of a matrix product, 12 L T C of attention.
+  const double vocabulary =
+      (plan.at("parameters").get<double>() - 16 * 8 - (12 * 8 * 8 + 13 * 8) - 2 * 8) / 8;
+  EXPECT_NEAR(flops, speed * (6 * (vocabulary * 8 + 12 * 8 * 8) + 12 * 16 * 8), flops * 1e-9);
+}
+
+TEST_F(TrainOutput, ProgressShowsTheShareAndTheLogStaysAsItWas) {
+  const ProgramRun run = Train("--log-every 2 --progress plain", /*with_stderr=*/true);
+  ASSERT_EQ(run.status, 0);
+  EXPECT_TRUE(Contains(run.text, "step=2/4", "tok_s=", "peak_share=", "model_flops_per_second=",
+                       "tokens/s in training", "about "));
+  for (const Json& line : Lines(ReadFile(At("run/metrics.jsonl")))) {
+    EXPECT_FALSE(line.contains("peak_share")) << line;
+    EXPECT_FALSE(line.contains("model_flops_per_second")) << line;
+  }
+}
+
+TEST_F(TrainOutput, ARunRemembersTheDtypeItBeganWith) {
+  ASSERT_EQ(Train("--dtype auto --max-steps 1").status, 0);
+  EXPECT_TRUE(Contains(ReadFile(At("run/config.toml")), "dtype = \"fp32\""));
+  std::filesystem::remove_all(At("run"));
+  ASSERT_EQ(Train("--dtype bf16 --max-steps 1").status, 0);
+  EXPECT_TRUE(Contains(ReadFile(At("run/config.toml")), "dtype = \"bf16\""));
+  const ProgramRun resumed =
+      RunFolio("train --resume --json --max-steps 2 --out " + At("run").string());
+  ASSERT_EQ(resumed.status, 0);
+  EXPECT_EQ(Lines(resumed.text).front().at("dtype"), "bf16");
+  EXPECT_EQ(Lines(resumed.text).front().at("steps"), 1);
+}
+
+TEST_F(TrainOutput, ARefusedResumeLeavesTheRunAsItWas) {
+  ASSERT_EQ(Train("--max-steps 1").status, 0);
+  const std::string settings = ReadFile(At("run/config.toml"));
+  const std::string resume = "train --resume --json --max-steps 3 --out " + At("run").string();
+  const ProgramRun refused = RunFolio(resume + " --set model.n_embd=16", /*with_stderr=*/true);
+  EXPECT_TRUE(refused.status != 0 && Contains(refused.text, "another model")) << refused.text;
+  EXPECT_EQ(ReadFile(At("run/config.toml")), settings);
+  // The checkpoint says where it goes on, not the log, which may be ahead of it.
+  std::ofstream(At("run/metrics.jsonl"), std::ios::app)
+      << "{\"step\":2,\"loss\":3.0,\"lr\":0.001,\"tokens\":64}\n";
+  EXPECT_EQ(Lines(RunFolio(resume + " --dry-run").text).front().at("steps"), 2);
+  EXPECT_EQ(RunFolio(resume).status, 0);
+}
+
+TEST_F(TrainOutput, NoWayOutIsNamedThatIsRefused) {
+  const ProgramRun run = Train(
+      "--batch 16777216 --grad-accumulation 16777216 --context 16 --dry-run", /*with_stderr=*/true);
+  EXPECT_EQ(run.status, 4);
+  EXPECT_TRUE(Contains(run.text, "is the largest that fits")) << run.text;
+  EXPECT_FALSE(Contains(run.text, "makes the same steps")) << run.text;
+}
+
+TEST_F(TrainOutput, TheReferenceHasNoUnitOfTheMachines) {
+  EXPECT_EQ(Lines(Train("--dry-run --json --backend reference").text).at(0).at("product_unit"),
+            "reference");
+}
+
+TEST_F(TrainOutput, WhatDoesNotFitIsRefusedWithABatchThatDoes) {
+  const ProgramRun run = Train("--batch 16777216 --dry-run", /*with_stderr=*/true);
+  EXPECT_EQ(run.status, 4);
+  EXPECT_TRUE(Contains(run.text, "this run does not fit into memory", "is the largest that fits",
+                       "--grad-accumulation"));
+}
+
+TEST_F(TrainOutput, SimdIsForcedAndAWrongNameRefused) {
+  const std::string least = SimdTargets().back();
+  const std::vector<Json> forced = Lines(Train("--dry-run --json --simd " + least).text);
+  ASSERT_EQ(forced.size(), 1);
+  EXPECT_EQ(forced[0].at("simd"), least);
+  EXPECT_EQ(forced[0].at("product_unit"), least);
+  const ProgramRun wrong = Train("--dry-run --simd MMX", /*with_stderr=*/true);
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_TRUE(Contains(wrong.text, "no instruction set \"MMX\"", "it has "));
+}
+
+TEST(SimdFlag, IsWhereThreadsAre) {
+  const CommandLine line(AllCommands());
+  int with_threads = 0;
+  for (const CommandEntry& entry : line.commands()) {
+    const auto has = [&](const std::string& name) {
+      return std::ranges::any_of(entry.flags->list(),
+                                 [&](const Flag& flag) { return flag.name == name; });
+    };
+    if (entry.info.name == "config show") continue;  // it computes nothing
+    with_threads += has("--threads") ? 1 : 0;
+    EXPECT_EQ(has("--threads"), has("--simd")) << entry.info.name;
+  }
+  EXPECT_GE(with_threads, 15);
+}
+
+TEST(Doctor, TellsHowFastProductsAre) {
+  const Json json = Json::parse(RunFolio("doctor --json").text);
+  ASSERT_GE(json.at("products").size(), 1);
+  for (const Json& product : json.at("products")) {
+    EXPECT_GT(product.at("flops_per_second").get<double>(), 0);
+    EXPECT_FALSE(product.at("unit").get<std::string>().empty());
+  }
+  EXPECT_EQ(json.at("products")[0].at("dtype"), "fp32");
+  EXPECT_TRUE(Contains(RunFolio("doctor").text, "products of matrices at"));
+}
+
+}  // namespace
+}  // namespace folio

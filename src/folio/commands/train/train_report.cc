@@ -1,0 +1,224 @@
+#include "folio/commands/train/train_report.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "folio/base/machine.h"
+#include "folio/base/strings.h"
+#include "folio/infer/text_writer.h"
+#include "folio/run/run_directory.h"
+#include "folio/term/signals.h"
+
+namespace folio {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// In Markdown, which TensorBoard shows: so that line breaks stay.
+std::string AsCodeBlock(const std::string& text) {
+  return "    " + Join(Split(text, '\n'), "\n    ");
+}
+
+}  // namespace
+
+TrainReport::TrainReport(const Context& context, const RunConfig& config, std::filesystem::path run,
+                         Backend& backend, const Tokenizer* tokenizer)
+    : console_(context.console),
+      config_(config),
+      run_(std::move(run)),
+      backend_(backend),
+      tokenizer_(tokenizer),
+      progress_(context.console, context.progress_mode) {}
+
+TrainerHooks TrainReport::Hooks() {
+  TrainerHooks hooks;
+  hooks.on_step = [this](const StepMetrics& metrics) { Step(metrics); };
+  hooks.on_evaluation = [this](int64_t step, const Evaluation& e) { Evaluated(step, e); };
+  hooks.on_evaluation_progress = [this](int64_t done, int64_t total) {
+    if (progress_.Due()) progress_.Show({"evaluation batch", done, total, {}});
+  };
+  hooks.on_checkpoint = [this](int64_t step, const std::filesystem::path& path) {
+    Event(Json{{"event", "checkpoint"}, {"step", step}, {"path", path.string()}}.dump());
+  };
+  if (tokenizer_ != nullptr) {
+    hooks.on_sample = [this](int64_t step, const GptWeights& weights) { Sample(step, weights); };
+    hooks.sample_every = config_.log.sample_every;
+    hooks.save_tokenizer = [this](const std::filesystem::path& dir) {
+      tokenizer_->Save(dir.string());
+    };
+  }
+  hooks.stop_requested = [] { return StopRequested() != 0; };
+  hooks.checkpoint_requested = [] { return TakeCheckpointRequest(); };
+  return hooks;
+}
+
+void TrainReport::Begin(int64_t first_step, const TrainPreview& preview) {
+  flops_per_token_ = preview.work().flops_per_token;
+  product_flops_per_second_ = preview.speed().product_flops_per_second;
+  console_.Note(preview.Estimate());
+  Event(preview.Event());
+  if (first_step > 0) console_.Note(fmt::format("going on after step {}", first_step));
+  if (!config_.log.tensorboard) return;
+  tensorboard_.emplace(run_ / kTensorBoardDir);
+  if (first_step > 0) tensorboard_->Restart(first_step, WallSeconds());
+}
+
+// As metrics.jsonl has it.
+void TrainReport::Record(const StepMetrics& m) {
+  if (!tensorboard_) return;
+  const double now = WallSeconds();
+  const auto put = [&](const char* tag, const std::optional<double>& value) {
+    if (value) tensorboard_->Scalar(tag, m.step, *value, now);
+  };
+  put("loss", m.loss);
+  put("lr", m.lr);
+  put("grad_norm", m.grad_norm);
+  put("tokens_per_second", m.tokens_per_second);
+  put("train_eval_loss", m.train_eval_loss);
+  put("val_loss", m.val_loss);
+  if (m.val_loss) tensorboard_->Flush();
+}
+
+void TrainReport::Step(const StepMetrics& m) {
+  Record(m);
+  constexpr double kMemory = 0.95;
+  mean_loss_ = kMemory * mean_loss_ + (1 - kMemory) * *m.loss;
+  mean_weight_ = kMemory * mean_weight_ + (1 - kMemory);
+  const int64_t done = m.step + 1;
+  const double tokens = static_cast<double>(
+      config_.train.batch_size * config_.train.grad_accumulation * config_.train.context);
+  rate_.Add(1, tokens / *m.tokens_per_second);
+  trained_tokens_ += tokens;
+  trained_seconds_ += tokens / *m.tokens_per_second;
+  const bool milestone = done % config_.log.every == 0 || done == config_.train.max_steps;
+  if (!progress_.Due(milestone)) return;
+  const double eta = rate_.Eta(static_cast<double>(config_.train.max_steps - done));
+  ProgressState state{"step", done, config_.train.max_steps, {}};
+  const double mean = mean_loss_ / mean_weight_;
+  state.fields.push_back(
+      {"loss", fmt::format("{:.4f}", *m.loss), fmt::format("loss {:.4f}", mean)});
+  if (val_loss_) {
+    state.fields.push_back({"val_loss", fmt::format("{:.4f}", *val_loss_),
+                            fmt::format("val {:.4f}@{}", *val_loss_, val_step_)});
+  }
+  state.fields.push_back({"tok_s", fmt::format("{:.0f}", *m.tokens_per_second),
+                          fmt::format("{} tok/s", HumanCount(*m.tokens_per_second))});
+  const double share = ShareOfPeak(*m.tokens_per_second);
+  state.fields.push_back(
+      {"peak_share", fmt::format("{:.3f}", share), fmt::format("{:.0f}% of peak", share * 100)});
+  if (rate_.known()) {
+    state.fields.push_back(
+        {"eta_s", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))});
+  }
+  state.fields.push_back({"lr", fmt::format("{:.3e}", *m.lr), fmt::format("lr {:.2e}", *m.lr)});
+  state.fields.push_back(
+      {"grad_norm", fmt::format("{:.4f}", *m.grad_norm), fmt::format("|g| {:.2f}", *m.grad_norm)});
+  state.fields.push_back({"model_flops_per_second",
+                          fmt::format("{:.4g}", *m.tokens_per_second * flops_per_token_),
+                          {}});
+  progress_.Show(state, milestone);
+}
+
+void TrainReport::Evaluated(int64_t step, const Evaluation& evaluation) {
+  val_loss_ = evaluation.val_loss;
+  val_step_ = step;
+  progress_.Finish();
+  console_.Note(fmt::format("step {}: training loss {:.4f}, held-out loss {:.4f}", step,
+                            evaluation.train_loss, evaluation.val_loss));
+  Event(Json{{"event", "evaluation"},
+             {"step", step},
+             {"train_eval_loss", evaluation.train_loss},
+             {"val_loss", evaluation.val_loss}}
+            .dump());
+}
+
+void TrainReport::Sample(int64_t step, const GptWeights& weights) {
+  Generator generator(backend_, weights);
+  const std::vector<int32_t> prompt = PromptTokens(*tokenizer_, config_.log.sample_prompt);
+  const GenerateOptions options{.sampling = {.seed = static_cast<uint64_t>(config_.train.seed)},
+                                .max_tokens = config_.log.sample_tokens};
+  const WrittenText written = WriteText(generator, *tokenizer_, prompt, options,
+                                        static_cast<uint64_t>(step), [](auto) { return true; });
+  const Json line{{"event", "sample"},
+                  {"step", step},
+                  {"prompt", config_.log.sample_prompt},
+                  {"text", written.text}};
+  std::ofstream(run_ / kSamplesFile, std::ios::app) << line.dump() << "\n";
+  if (tensorboard_) {
+    tensorboard_->Text("sample", step, AsCodeBlock(config_.log.sample_prompt + written.text),
+                       WallSeconds());
+    tensorboard_->Flush();
+  }
+  progress_.Finish();
+  console_.Note(
+      fmt::format("--- sample after step {}\n{}", step,
+                  Styled(console_.err(), Style::kDim, config_.log.sample_prompt + written.text)));
+  Event(line.dump());
+}
+
+void TrainReport::Event(const std::string& json_line) {
+  if (console_.json()) console_.Result(json_line + "\n");
+}
+
+void TrainReport::End(const TrainResult& result) {
+  progress_.Finish();
+  if (result.evaluation) {
+    Record({.step = result.step,
+            .train_eval_loss = result.evaluation->train_loss,
+            .val_loss = result.evaluation->val_loss});
+  }
+  if (tensorboard_) tensorboard_->Flush();
+  const std::string model = run_.string();
+  if (console_.json()) {
+    Json done{{"event", "done"},
+              {"schema", 1},
+              {"step", result.step},
+              {"tokens", result.tokens},
+              {"seconds", result.seconds},
+              {"stopped", result.stopped},
+              {"peak_memory_bytes", PeakMemoryBytes()},
+              {"run", model}};
+    if (trained_seconds_ > 0) {
+      const double speed = trained_tokens_ / trained_seconds_;
+      done["tokens_per_second"] = speed;
+      done["model_flops_per_second"] = speed * flops_per_token_;
+      done["peak_share"] = ShareOfPeak(speed);
+    }
+    if (result.evaluation) {
+      done["train_eval_loss"] = result.evaluation->train_loss;
+      done["val_loss"] = result.evaluation->val_loss;
+    }
+    if (result.best_val_loss) {
+      done["best_val_loss"] = *result.best_val_loss;
+      done["best_step"] = result.best_step;
+    }
+    Event(done.dump());
+    return;
+  }
+  std::string text =
+      fmt::format("{} {} steps, {} tokens in {}\n", result.stopped ? "stopped after" : "trained",
+                  result.step, WithCommas(result.tokens), HumanSeconds(result.seconds));
+  if (trained_seconds_ > 0) {
+    const double speed = trained_tokens_ / trained_seconds_;
+    text += fmt::format("{} tokens/s in training, {:.0f}% of the product rate; peak memory {}\n",
+                        WithCommas(static_cast<int64_t>(speed)), ShareOfPeak(speed) * 100,
+                        HumanBytes(static_cast<double>(PeakMemoryBytes())));
+  }
+  if (result.evaluation) {
+    text += fmt::format("held-out loss {:.4f} (training {:.4f})\n", result.evaluation->val_loss,
+                        result.evaluation->train_loss);
+  }
+  if (result.best_val_loss) {
+    text += fmt::format("best held-out loss {:.4f} at step {}: {}\n", *result.best_val_loss,
+                        result.best_step, (run_ / kBestDir).string());
+  }
+  text += fmt::format("run: {}\n", model);
+  console_.Result(text);
+  console_.Note(result.stopped ? fmt::format("go on: folio train --resume --out {}", model)
+                               : fmt::format("next: folio generate --model {}", model));
+}
+
+}  // namespace folio

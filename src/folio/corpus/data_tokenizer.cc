@@ -1,0 +1,32 @@
+#include "folio/corpus/data_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include "folio/base/error.h"
+#include "folio/text/tokenizer_file.h"
+
+namespace folio {
+
+std::unique_ptr<Tokenizer> LoadDataTokenizer(const Dataset& data) {
+  if (data.info().tokenizer_kind.empty()) return nullptr;
+  std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(data.TokenizerDir());
+  if (tokenizer->hash() == data.info().tokenizer_hash) return tokenizer;
+  throw InputError(
+      fmt::format("{}: {} is not the tokenizer that made the data", data.dir(), kTokenizerFile),
+      fmt::format("{} names the one with hash {}, this one's is {}", kDatasetFile,
+                  data.info().tokenizer_hash, tokenizer->hash()),
+      "put the tokenizer back, or prepare the data again");
+}
+
+void RequireSameTokenizer(const std::filesystem::path& checkpoint, const Dataset& data,
+                          const Tokenizer& tokenizer) {
+  if (!std::filesystem::exists(checkpoint / kTokenizerFile)) return;
+  const std::string theirs = LoadTokenizer(checkpoint.string())->hash();
+  if (theirs == tokenizer.hash()) return;
+  throw InputError(fmt::format("{}: the data has another tokenizer than the model", data.dir()),
+                   fmt::format("the tokenizer of {} has hash {}, the data's has {}",
+                               checkpoint.string(), theirs, tokenizer.hash()),
+                   fmt::format("prepare the text again with --tokenizer {}", checkpoint.string()));
+}
+
+}  // namespace folio

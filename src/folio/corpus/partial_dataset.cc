@@ -1,0 +1,164 @@
+#include "folio/corpus/partial_dataset.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "folio/base/error.h"
+#include "folio/io/file.h"
+#include "folio/io/json_parse.h"
+#include "folio/io/posix.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr char kJournalFile[] = "progress.json";
+
+Json ToJson(const ShardProgress& progress) {
+  Json finished = Json::array();
+  for (const TokenShard& shard : progress.finished) {
+    finished.push_back({shard.file, shard.tokens, shard.hash});
+  }
+  return {{"finished", std::move(finished)}, {"tokens", progress.tokens}};
+}
+
+Json ToJson(const PreparePlace& place) {
+  return {place.source, place.offset, place.val};
+}
+
+Json ToJson(const PrepareState& state) {
+  const PreparePlan& plan = state.plan;
+  return {{"units", plan.units},
+          {"documents", plan.documents},
+          {"text_bytes", plan.text_bytes},
+          {"first", ToJson(plan.first)},
+          {"split", {plan.split.source, plan.split.offset, plan.split.line_end, plan.split.inside}},
+          {"tokenizer_hash", state.tokenizer_hash},
+          {"next", ToJson(state.next)},
+          {"train", ToJson(state.train)},
+          {"val", ToJson(state.val)}};
+}
+
+PreparePlace PlaceFrom(const Json& json) {
+  return {json.at(0).get<size_t>(), json.at(1).get<int64_t>(), json.at(2).get<bool>()};
+}
+
+ShardProgress ProgressFrom(const Json& json) {
+  ShardProgress progress;
+  for (const Json& shard : json.at("finished")) {
+    progress.finished.push_back({shard.at(0).get<std::string>(), shard.at(1).get<int64_t>(),
+                                 shard.at(2).get<std::string>()});
+  }
+  progress.tokens = json.at("tokens").get<int64_t>();
+  return progress;
+}
+
+PrepareState StateFrom(const Json& json) {
+  PrepareState state;
+  state.plan.units = json.at("units").get<int64_t>();
+  state.plan.documents = json.at("documents").get<int64_t>();
+  state.plan.text_bytes = json.at("text_bytes").get<int64_t>();
+  state.plan.first = PlaceFrom(json.at("first"));
+  const Json& split = json.at("split");
+  state.plan.split = {split.at(0).get<size_t>(), split.at(1).get<int64_t>(),
+                      split.at(2).get<int64_t>(), split.at(3).get<int64_t>()};
+  state.tokenizer_hash = json.at("tokenizer_hash").get<std::string>();
+  state.next = PlaceFrom(json.at("next"));
+  state.train = ProgressFrom(json.at("train"));
+  state.val = ProgressFrom(json.at("val"));
+  return state;
+}
+
+// The first key by which two identities differ.
+std::string Difference(const Json& a, const Json& b) {
+  for (const auto& [key, value] : b.items()) {
+    if (!a.contains(key) || a[key] != value) return key;
+  }
+  return "version";
+}
+
+}  // namespace
+
+PartialDataset::PartialDataset(const std::string& target, std::string identity)
+    : identity_(std::move(identity)) {
+  CreateParentOf(target);
+  const fs::path resolved = internal::ResolveTarget(target);
+  path_ = resolved.parent_path() / fmt::format(".{}.partial", resolved.filename().string());
+  if (!fs::is_directory(path_)) return;
+  Lock();
+  try {
+    Read();
+  } catch (const Error&) {
+    useless_ = "what was begun cannot be read";
+  } catch (const Json::exception&) {
+    useless_ = "what was begun cannot be read";
+  }
+}
+
+PartialDataset::~PartialDataset() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void PartialDataset::Lock() {
+  fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd_ < 0) internal::ThrowCannotWrite(path_, errno);
+  if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw RuntimeError(fmt::format("cannot write {}", path_.string()),
+                       "somebody else is writing it now", "wait for the other process to end");
+  }
+}
+
+void PartialDataset::Read() {
+  const std::string file = (path_ / kJournalFile).string();
+  const Json json = ParseJson(ReadFile(file), file);
+  const Json identity = ParseJson(identity_, "identity");
+  if (json.at("made_of") != identity) {
+    useless_ = fmt::format("another {}", Difference(json.at("made_of"), identity));
+    return;
+  }
+  found_ = StateFrom(json.at("state"));
+}
+
+void PartialDataset::Begin() {
+  std::error_code error;
+  if (fd_ < 0) {
+    fs::create_directory(path_, error);
+    if (error) internal::ThrowCannotWrite(path_, error.value());
+    Lock();
+  }
+  found_.reset();
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
+    fs::remove_all(entry.path(), error);
+    if (error) internal::ThrowCannotWrite(entry.path(), error.value());
+  }
+}
+
+void PartialDataset::Save(const PrepareState& state) {
+  const Json json = {{"made_of", ParseJson(identity_, "identity")}, {"state", ToJson(state)}};
+  WriteFileAtomically(path_ / kJournalFile, json.dump() + "\n");
+}
+
+void PartialDataset::HandOver(const std::vector<TokenShard>& shards, const fs::path& to) const {
+  for (const TokenShard& shard : shards) {
+    std::error_code error;
+    fs::create_hard_link(path_ / shard.file, to / shard.file, error);
+    if (error) fs::rename(path_ / shard.file, to / shard.file, error);
+    if (error) internal::ThrowCannotWrite(to / shard.file, error.value());
+  }
+}
+
+void PartialDataset::Remove() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+}  // namespace folio

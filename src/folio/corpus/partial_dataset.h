@@ -1,0 +1,59 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "folio/corpus/prepare_plan.h"
+#include "folio/data/shard_writer.h"
+
+namespace folio {
+
+// How far the making of a data set is.
+struct PrepareState {
+  PreparePlan plan;
+  std::string tokenizer_hash;
+  PreparePlace next;  // the tokens of all before it are in the files
+  ShardProgress train;
+  ShardProgress val;
+};
+
+// The directory `.NAME.partial` beside the target, where a data set grows and a file says how far
+// it is, so that a later process can go on. One process uses it at a time.
+class PartialDataset {
+ public:
+  // What `identity` (JSON) says must be the same for what is there to be of use. Opens what is
+  // there, and makes nothing. Throws a kRuntime Error where another process is at work, or where
+  // the target's parent is no directory.
+  PartialDataset(const std::string& target, std::string identity);
+  ~PartialDataset();
+  PartialDataset(const PartialDataset&) = delete;
+  PartialDataset& operator=(const PartialDataset&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  // Where an earlier process was, if there was one that made the same.
+  const std::optional<PrepareState>& found() const { return found_; }
+  // Why what is there is of no use, or "" if nothing is there or it is: "other options".
+  const std::string& useless() const { return useless_; }
+
+  // Begins with an empty directory.
+  void Begin();
+  // Makes the state durable. The files must be so already.
+  void Save(const PrepareState& state);
+  // Moves files of the directory, by their names, to another one on the same file system; where
+  // links are possible they stay here too.
+  void HandOver(const std::vector<TokenShard>& shards, const std::filesystem::path& to) const;
+  void Remove();
+
+ private:
+  void Lock();
+  void Read();
+
+  std::filesystem::path path_;
+  std::string identity_;
+  int fd_ = -1;  // of the directory, locked
+  std::optional<PrepareState> found_;
+  std::string useless_;
+};
+
+}  // namespace folio

@@ -1,0 +1,118 @@
+#include "folio/corpus/pieces.h"
+
+#include <algorithm>
+
+#include "folio/base/check.h"
+#include "folio/corpus/documents.h"
+
+namespace folio {
+namespace {
+
+// The longest character: what stands on both sides of a cut is whole within so many bytes.
+constexpr size_t kCharBytes = 4;
+constexpr int64_t kViewBytes = 1 << 14;
+
+}  // namespace
+
+CutRule::CutRule(const Tokenizer& tokenizer, bool specials)
+    : tokenizer_(&tokenizer), context_(2 * kCharBytes) {
+  if (!specials) return;
+  specials_ = tokenizer.special_tokens();
+  for (const SpecialToken& special : specials_) context_ = std::max(context_, special.text.size());
+}
+
+// Whether any special token's text lies on both sides of `at`. Then no match of theirs, whichever
+// is chosen where they overlap, depends on what is behind the cut.
+bool CutRule::InsideSpecial(std::string_view view, size_t at) const {
+  return std::ranges::any_of(specials_, [&](const SpecialToken& special) {
+    const size_t reach = special.text.size() - 1;
+    const size_t begin = at - std::min(at, reach);
+    return view.substr(begin, at - begin + reach).find(special.text) != std::string_view::npos;
+  });
+}
+
+size_t CutRule::Find(std::string_view view, size_t at) const {
+  if (tokenizer_ == nullptr) return at + FindCharacter(view.substr(at), 0);
+  for (;; ++at) {
+    at = tokenizer_->FindCut(view, at);
+    if (at >= view.size() || !InsideSpecial(view, at)) return at;
+  }
+}
+
+PieceCutter::PieceCutter(std::span<const PrepareSource> sources, const CutRule& rule,
+                         int64_t piece_bytes, const PrepareSplit& split, PreparePlace begin)
+    : sources_(sources), rule_(rule), piece_bytes_(piece_bytes), split_(split), at_(begin) {
+  FOLIO_CHECK(piece_bytes > 0, "a piece holds something");
+}
+
+bool PieceCutter::AtSplit() const {
+  return at_.source == split_.source && at_.offset == split_.offset;
+}
+
+void PieceCutter::MoveTo(int64_t offset) {
+  at_.offset = offset;
+  if (offset < sources_[at_.source].bytes()) return;
+  at_.offset = 0;
+  ++at_.source;
+}
+
+// The line whose document is cut: before the split its beginning, behind it the rest.
+std::optional<PreparePiece> PieceCutter::SplitLine() {
+  PreparePiece piece{.begin = at_, .end = split_.line_end};
+  if (at_.val) {
+    piece.text_begin = split_.inside;
+    MoveTo(split_.line_end);
+  } else {
+    piece.text_end = split_.inside;
+    at_.val = true;
+  }
+  return piece;
+}
+
+std::optional<PreparePiece> PieceCutter::Next() {
+  if (AtSplit() && split_.inside > 0) return SplitLine();
+  if (at_.source > split_.source || AtSplit()) at_.val = true;
+  if (at_.source == sources_.size()) return std::nullopt;
+  const PrepareSource& source = sources_[at_.source];
+  const bool split_ahead = at_.source == split_.source && !at_.val;
+  PreparePiece piece{.begin = at_};
+  piece.end = FindEnd(source, split_ahead ? split_.offset : source.bytes());
+  MoveTo(piece.end);
+  return piece;
+}
+
+int64_t PieceCutter::FindEnd(const PrepareSource& source, int64_t limit) {
+  const int64_t at_least = at_.offset + piece_bytes_;
+  if (at_least >= limit) return limit;
+  return source.json_lines() ? FindLineEnd(source, at_least, limit)
+                             : FindCut(source, at_least, limit);
+}
+
+// The end of the line that byte `look` - 1 is in.
+int64_t PieceCutter::FindLineEnd(const PrepareSource& source, int64_t look, int64_t limit) {
+  for (int64_t begin = look - 1; begin < limit; begin += kViewBytes) {
+    source.Read(begin, std::min(limit, begin + kViewBytes), view_);
+    const size_t line = view_.find('\n');
+    if (line != std::string::npos) return begin + static_cast<int64_t>(line) + 1;
+  }
+  return limit;
+}
+
+// The first cut at `look` or behind it. One view after the other, which overlap by the context.
+int64_t PieceCutter::FindCut(const PrepareSource& source, int64_t look, int64_t limit) {
+  const int64_t context = static_cast<int64_t>(rule_.context());
+  while (look < limit) {
+    const int64_t begin = std::max(at_.offset, look - context);
+    const int64_t end = std::min(limit, look + kViewBytes + context);
+    source.Read(begin, end, view_);
+    const int64_t found =
+        begin + static_cast<int64_t>(rule_.Find(view_, static_cast<size_t>(look - begin)));
+    // Near the end of the view too little is seen of what follows.
+    const int64_t seen = end == limit ? limit : end - context;
+    if (found < seen) return found;
+    look = seen;
+  }
+  return limit;
+}
+
+}  // namespace folio

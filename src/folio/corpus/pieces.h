@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/corpus/source.h"
+#include "folio/text/tokenizer.h"
+
+namespace folio {
+
+// How far the sources are dealt with. Places are in the order of their members.
+struct PreparePlace {
+  size_t source = 0;
+  int64_t offset = 0;  // in bytes, below the source's length unless that is 0
+  bool val = false;    // behind the split
+};
+
+// Where training text ends and held-out text begins: at byte `offset` of a source, or, if `inside`
+// is not 0, behind that many bytes of the document in the line that begins there.
+struct PrepareSplit {
+  size_t source = 0;  // the number of sources if nothing is held out
+  int64_t offset = 0;
+  int64_t line_end = 0;
+  int64_t inside = 0;
+};
+
+// Consecutive bytes of a source that can be dealt with apart from all others: whole lines of
+// .jsonl, else a run of text. Of a document that the split cuts there are two pieces.
+struct PreparePiece {
+  PreparePlace begin;
+  int64_t end = 0;
+  int64_t text_begin = 0;  // bytes of the document that are in the piece before it
+  int64_t text_end = -1;   // where the part of the document ends that this piece has; -1: all
+};
+
+// Where text that is no .jsonl may be cut into pieces.
+class CutRule {
+ public:
+  // Before any byte that begins a character.
+  CutRule() = default;
+  // Where the ids of the parts are those of the whole; if specials stand for tokens, not inside
+  // one. The tokenizer must outlive the rule.
+  CutRule(const Tokenizer& tokenizer, bool specials);
+
+  // The first such place in [at, view.size()), or view.size(). What stands within context() bytes
+  // of it decides.
+  size_t Find(std::string_view view, size_t at) const;
+  size_t context() const { return context_; }
+
+ private:
+  bool InsideSpecial(std::string_view view, size_t at) const;
+
+  const Tokenizer* tokenizer_ = nullptr;
+  std::span<const SpecialToken> specials_;
+  size_t context_ = 0;
+};
+
+// Cuts sources into pieces of about the same length, reading little. One piece is longer where the
+// text cannot be cut. An empty source that is no .jsonl is a piece of no bytes.
+class PieceCutter {
+ public:
+  // All must outlive it.
+  PieceCutter(std::span<const PrepareSource> sources, const CutRule& rule, int64_t piece_bytes,
+              const PrepareSplit& split, PreparePlace begin = {});
+
+  std::optional<PreparePiece> Next();
+  // Where the next piece begins.
+  const PreparePlace& place() const { return at_; }
+
+ private:
+  bool AtSplit() const;
+  std::optional<PreparePiece> SplitLine();
+  int64_t FindEnd(const PrepareSource& source, int64_t limit);
+  int64_t FindLineEnd(const PrepareSource& source, int64_t look, int64_t limit);
+  int64_t FindCut(const PrepareSource& source, int64_t look, int64_t limit);
+  void MoveTo(int64_t offset);
+
+  std::span<const PrepareSource> sources_;
+  const CutRule& rule_;
+  int64_t piece_bytes_;
+  PrepareSplit split_;
+  PreparePlace at_;
+  std::string view_;
+};
+
+}  // namespace folio

@@ -1,0 +1,173 @@
+#include "folio/corpus/pieces.h"
+
+#include <gtest/gtest.h>
+
+#include "folio/base/rng.h"
+#include "folio/io/file.h"
+#include "folio/io/test_files.h"
+#include "folio/text/bpe_tokenizer.h"
+#include "folio/text/bpe_trainer.h"
+#include "folio/text/byte_tokenizer.h"
+
+namespace folio {
+namespace {
+
+class Pieces : public InTemporaryDirectory {
+ protected:
+  PrepareSource Source(const std::string& name, const std::string& text) {
+    WriteFileAtomically(At(name), text);
+    return PrepareSource(At(name).string());
+  }
+
+  // All pieces, of which each but the last must be at least `piece_bytes` long where nothing else
+  // ends it.
+  static std::vector<PreparePiece> Cut(std::span<const PrepareSource> sources, const CutRule& rule,
+                                       int64_t piece_bytes, const PrepareSplit& split,
+                                       PreparePlace begin = {}) {
+    PieceCutter cutter(sources, rule, piece_bytes, split, begin);
+    std::vector<PreparePiece> pieces;
+    while (const auto piece = cutter.Next()) pieces.push_back(*piece);
+    EXPECT_EQ(cutter.place().source, sources.size());
+    return pieces;
+  }
+
+  static std::string Bytes(const PrepareSource& source, const PreparePiece& piece) {
+    std::string bytes;
+    source.Read(piece.begin.offset, piece.end, bytes);
+    return bytes;
+  }
+};
+
+// Words, numbers, white space, characters of every length, and bytes that are none.
+std::string AwkwardText(size_t bytes, uint64_t seed) {
+  const std::vector<std::string> parts = {
+      "the",      " house",        "'s",      "  ",   "\n\n", "12",
+      "\u00E9",   "\u20AC",        "\xFF",    "\x80", ".",    "\U0001F600",
+      "\xE2\x82", "<|endoftext|>", "<|endof", "\t a"};
+  const CounterRng rng(seed, 1);
+  std::string text;
+  for (uint64_t i = 0; text.size() < bytes; ++i) text += parts[rng.Bits(i) % parts.size()];
+  return text;
+}
+
+TEST_F(Pieces, CoverAllBytesOnceAndEndWhereTheyMay) {
+  const std::vector<PrepareSource> sources = {Source("a", AwkwardText(5000, 1)), Source("b", ""),
+                                              Source("c", AwkwardText(777, 2)),
+                                              Source("d.jsonl", "{}\n\n{}\n{}")};
+  BpeTrainer trainer({.vocab_size = 280});
+  trainer.AddText("the the house is the house");
+  const BpeTokenizer bpe(trainer.Train());
+  const CutRule rule(bpe, true);
+  const PrepareSplit split{.source = 2, .offset = 301};
+  for (const int64_t piece_bytes : {1, 2, 100, 4000, 100000}) {
+    PreparePlace next;
+    for (const PreparePiece& piece : Cut(sources, rule, piece_bytes, split)) {
+      ASSERT_EQ(piece.begin.source, next.source);
+      ASSERT_EQ(piece.begin.offset, next.offset);
+      EXPECT_EQ(piece.begin.val, next.source > 2 || (next.source == 2 && next.offset >= 301));
+      next = piece.begin;
+      next.offset = piece.end;
+      const bool source_ends = piece.end == sources[next.source].bytes();
+      const bool split_ends = next.source == 2 && piece.end == 301;
+      if (!source_ends && !split_ends) {
+        EXPECT_GE(piece.end - piece.begin.offset, piece_bytes);
+      }
+      if (next.source == 3) {
+        EXPECT_EQ(Bytes(sources[3], piece).back(), source_ends ? '}' : '\n');
+      }
+      if (source_ends) next = {next.source + 1, 0};
+    }
+    EXPECT_EQ(next.source, sources.size());
+  }
+}
+
+// The longest thing between two cuts is longer than what is looked at in one go.
+TEST_F(Pieces, WhatCannotBeCutStaysWhole) {
+  const std::string run(100003, 'a');
+  const std::vector<PrepareSource> sources = {Source("a", "b b b" + run + " " + run)};
+  BpeTrainer trainer({.vocab_size = 257});
+  const BpeTokenizer bpe(trainer.Train());
+  const auto pieces = Cut(sources, CutRule(bpe, false), 5, {.source = 1});
+  ASSERT_EQ(pieces.size(), 2u);
+  EXPECT_EQ(pieces[1].begin.offset, 5 + 100003);
+}
+
+// However the characters lie at the ends of what is looked at in one go.
+TEST_F(Pieces, HalfACharacterIsNoReasonToCut) {
+  BpeTrainer trainer({.vocab_size = 257});
+  const BpeTokenizer bpe(trainer.Train());
+  for (const std::string character : {"\u00E9", "\u4F60", "\U00010400"}) {
+    for (size_t shift = 0; shift < character.size(); ++shift) {
+      std::string text(shift, 'a');
+      while (text.size() < 70000) text += character;
+      const std::vector<PrepareSource> sources = {Source("a", text)};
+      EXPECT_EQ(Cut(sources, CutRule(bpe, false), 5, {.source = 1}).size(), 1u)
+          << character << " " << shift;
+    }
+  }
+}
+
+TEST_F(Pieces, SpecialTokensAreNotTornWhereverTheyStand) {
+  const std::string special = "<|endoftext|>";
+  const ByteTokenizer bytes;
+  const CutRule rule(bytes, true);
+  for (int64_t before = 0; before < 40; ++before) {
+    const std::string text =
+        std::string(static_cast<size_t>(before), '<') + special + special + "|>";
+    const std::vector<PrepareSource> sources = {Source("a", text)};
+    std::string all;
+    for (const PreparePiece& piece : Cut(sources, rule, 3, {.source = 1})) {
+      const int64_t end = piece.end;
+      const auto inside = [&](int64_t begin) {
+        return end > begin && end < begin + std::ssize(special);
+      };
+      EXPECT_FALSE(inside(before) || inside(before + std::ssize(special))) << before << " " << end;
+      all += Bytes(sources[0], piece);
+    }
+    EXPECT_EQ(all, text);
+  }
+}
+
+TEST_F(Pieces, ALineThatTheSplitCutsIsInBothParts) {
+  const std::vector<PrepareSource> sources = {Source("a.jsonl", "11\n2222\n333\n")};
+  const ByteTokenizer bytes;
+  const CutRule rule(bytes, false);
+  const PrepareSplit split{.source = 0, .offset = 3, .line_end = 8, .inside = 2};
+  const auto pieces = Cut(sources, rule, 1, split);
+  ASSERT_EQ(pieces.size(), 4u);
+  EXPECT_EQ(Bytes(sources[0], pieces[1]), "2222\n");
+  EXPECT_EQ(Bytes(sources[0], pieces[2]), "2222\n");
+  EXPECT_FALSE(pieces[1].begin.val);
+  EXPECT_EQ(pieces[1].text_end, 2);
+  EXPECT_EQ(pieces[1].text_begin, 0);
+  EXPECT_TRUE(pieces[2].begin.val);
+  EXPECT_EQ(pieces[2].text_begin, 2);
+  EXPECT_EQ(pieces[2].text_end, -1);
+  EXPECT_EQ(Bytes(sources[0], pieces[3]), "333\n");
+  // Gone on with from the place of any piece, the same ones follow.
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const auto rest = Cut(sources, rule, 1, split, pieces[i].begin);
+    ASSERT_EQ(rest.size(), pieces.size() - i);
+    EXPECT_EQ(rest[0].end, pieces[i].end);
+    EXPECT_EQ(rest[0].text_begin, pieces[i].text_begin);
+  }
+}
+
+TEST_F(Pieces, WithoutATokenizerCharactersStayWhole) {
+  const std::vector<PrepareSource> sources = {Source("a", "\u20AC\u20ACx\x80\x80\x80y")};
+  const auto pieces = Cut(sources, CutRule(), 1, {.source = 1});
+  ASSERT_EQ(pieces.size(), 4u);
+  EXPECT_EQ(pieces[2].end, 10);
+}
+
+TEST_F(Pieces, ASourceThatChangesIsNoticed) {
+  const PrepareSource source = Source("a", "abcdef");
+  source.CheckUnchanged();
+  WriteFileAtomically(At("a"), "abc");
+  std::string bytes;
+  EXPECT_TRUE(Contains(ErrorOf([&] { source.Read(0, 6, bytes); }, ErrorKind::kInput), "changed"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { source.CheckUnchanged(); }, ErrorKind::kInput), "changed"));
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,357 @@
+#include "folio/corpus/prepare.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "folio/base/parallel.h"
+#include "folio/base/rng.h"
+#include "folio/io/file.h"
+#include "folio/io/sha256.h"
+#include "folio/io/test_data.h"
+#include "folio/io/test_files.h"
+#include "folio/text/bpe_tokenizer.h"
+#include "folio/text/bpe_trainer.h"
+#include "folio/text/char_tokenizer.h"
+#include "folio/text/tokenizer.h"
+
+namespace folio {
+namespace {
+
+class Prepare : public InTemporaryDirectory {
+ protected:
+  PrepareOptions Options(const std::string& tokenizer, const std::vector<std::string>& texts) {
+    PrepareOptions options;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      options.files.push_back(At("file" + std::to_string(i)).string());
+      WriteFileAtomically(options.files.back(), texts[i]);
+    }
+    options.tokenizer = tokenizer;
+    options.out = At("out").string();
+    return options;
+  }
+
+  static std::vector<int32_t> All(const TokenFile& file) {
+    std::vector<int32_t> ids(static_cast<size_t>(file.size()));
+    file.Read(0, ids);
+    return ids;
+  }
+};
+
+TEST_F(Prepare, CharactersAreSplitLikeNanoGpt) {
+  const PrepareOptions options = Options("char", {"a\u00E9b", "\u20ACab\U0001F600aab\n"});
+  const DatasetInfo info = PrepareDataset(options);
+  EXPECT_EQ(info.vocab_size, 6);
+  EXPECT_EQ(info.train_tokens, 9);  // int(11 * 0.9)
+  EXPECT_EQ(info.val_tokens, 2);
+  const Dataset dataset(options.out);
+  const auto tokenizer = LoadTokenizer(dataset.TokenizerDir());
+  EXPECT_EQ(tokenizer->hash(), dataset.info().tokenizer_hash);
+  EXPECT_EQ(tokenizer->Decode(All(dataset.train())), "a\u00E9b\u20ACab\U0001F600aa");
+  EXPECT_EQ(tokenizer->Decode(All(dataset.val())), "b\n");
+}
+
+TEST_F(Prepare, BytesHaveEndOfTextBetweenFilesAndTakeAnything) {
+  PrepareOptions options = Options("bytes", {"ab\xFF", "", "cd"});
+  options.val_fraction = 0.5;
+  PrepareDataset(options);
+  const Dataset dataset(options.out);
+  EXPECT_EQ(All(dataset.train()), (std::vector<int32_t>{'a', 'b'}));
+  EXPECT_EQ(All(dataset.val()), (std::vector<int32_t>{0xFF, 256, 256, 'c', 'd'}));
+  EXPECT_EQ(dataset.info().vocab_size, 257);
+}
+
+// Characters of every length lie across the borders of the pieces that are read.
+TEST_F(Prepare, LongTextsComeThroughWhole) {
+  std::string text;
+  while (text.size() < 2500000) text += "x\u00E9\u20AC\U0001F600yz";
+  PrepareOptions options = Options("char", {text});
+  options.val_fraction = 0;
+  int64_t last = 0;
+  PrepareHooks hooks;
+  hooks.progress = [&](int64_t done, int64_t total) {
+    EXPECT_GT(done, last);
+    last = done;
+    EXPECT_EQ(total, static_cast<int64_t>(2 * text.size()));
+  };
+  PrepareDataset(options, hooks);
+  EXPECT_EQ(last, static_cast<int64_t>(2 * text.size()));
+  const Dataset dataset(options.out);
+  EXPECT_EQ(dataset.val().size(), 0);
+  EXPECT_EQ(LoadTokenizer(options.out)->Decode(All(dataset.train())), text);
+}
+
+TEST_F(Prepare, ManyCharactersNeedUint32) {
+  std::string text;
+  for (char32_t code = 0x4E00; code < 0x4E00 + 20000; ++code) AppendUtf8(code, text);
+  for (char32_t code = 0x20000; code < 0x20000 + 46000; ++code) AppendUtf8(code, text);
+  const PrepareOptions options = Options("char", {text});
+  const DatasetInfo info = PrepareDataset(options);
+  EXPECT_EQ(info.width, TokenWidth::k32);
+  const Dataset dataset(options.out);
+  EXPECT_EQ(dataset.val().size(), 6600);
+  EXPECT_EQ(All(dataset.val()).back(), 65999);
+  EXPECT_EQ(LoadTokenizer(options.out)->vocab_size(), 66000);
+}
+
+TEST_F(Prepare, FailuresLeaveNothingBehind) {
+  PrepareOptions options = Options("char", {"good", "ab\xFFz"});
+  const std::string error = ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kInput);
+  EXPECT_NE(error.find("file1: not UTF-8"), std::string::npos) << error;
+  EXPECT_NE(error.find("offset 2 "), std::string::npos) << error;
+  options = Options("char", {"", ""});
+  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kInput);
+  options = Options("bytes", {"a"});
+  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kInput);
+  options.files.push_back(At("nothing").string());
+  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kInput);
+  options.files = {At("").string()};
+  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kInput);
+  options = Options("bytes", {"abcdef"});
+  PrepareHooks stop;
+  stop.progress = [](int64_t, int64_t) { throw 1; };
+  EXPECT_THROW(PrepareDataset(options, stop), int);
+  EXPECT_EQ(Names(), (std::vector<std::string>{"file0", "file1"}));
+}
+
+TEST_F(Prepare, WrongOptionsAreUsageErrors) {
+  const PrepareOptions good = Options("char", {"abc"});
+  PrepareOptions options = good;
+  options.files.clear();
+  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
+  options = good;
+  options.out.clear();
+  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
+  options = good;
+  options.val_fraction = 1;
+  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
+  options = good;
+  options.special = "some";
+  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
+  options = good;
+  options.format = "npy";
+  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
+  options = good;
+  options.shard_tokens = -1;
+  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
+}
+
+TEST_F(Prepare, AnUnknownTokenizerIsNamedAndLeavesNothing) {
+  const PrepareOptions options = Options("no-such-words", {"abc"});
+  try {
+    PrepareDataset(options);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_TRUE(Contains(error.what(), "no-such-words"));
+  }
+  EXPECT_EQ(Names(), (std::vector<std::string>{"file0"}));
+}
+
+TEST_F(Prepare, DirectoriesAboveAreMade) {
+  PrepareOptions options = Options("char", {"some text, long enough to hold something out"});
+  options.out = At("not/yet/there/").string();
+  PrepareDataset(options);
+  EXPECT_TRUE(IsDataset(At("not/yet/there").string()));
+}
+
+TEST_F(Prepare, OnlyADataSetIsReplacedAndOnlyWhenAsked) {
+  PrepareOptions options = Options("char", {"abcabcabcabc"});
+  std::filesystem::create_directory(options.out);
+  PrepareDataset(options);
+  const std::string before = ReadFile(At("out/train.bin"));
+  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
+  options.tokenizer = "bytes";
+  options.overwrite = true;
+  PrepareDataset(options);
+  EXPECT_NE(ReadFile(At("out/train.bin")), before);
+  WriteFileAtomically(At("out/notes.txt"), "mine");
+  const std::string error = ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
+  EXPECT_NE(error.find("notes.txt"), std::string::npos) << error;
+  options.out = options.files[0];
+  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
+}
+
+// The text is cut at the same character whatever its bytes, between files and inside one.
+TEST_F(Prepare, TheSplitFollowsTheCharactersOfAllDocuments) {
+  const std::vector<std::string> texts = {"ab", "\u00E9\u20AC", "c\U0001F600"};
+  const std::string all = "ab\u00E9\u20ACc\U0001F600";
+  const auto tokenizer = CharTokenizer({U'a', U'b', U'c', U'\u00E9', U'\u20AC', U'\U0001F600'});
+  for (int train = 1; train <= 5; ++train) {
+    PrepareOptions options = Options("char", texts);
+    options.val_fraction = 1 - (train + 0.5) / 6;
+    options.overwrite = true;
+    options.piece_bytes = 1;
+    const DatasetInfo info = PrepareDataset(options);
+    EXPECT_EQ(info.train_tokens, train);
+    const Dataset dataset(options.out);
+    EXPECT_EQ(tokenizer.Decode(All(dataset.train())) + tokenizer.Decode(All(dataset.val())), all);
+  }
+}
+
+TEST_F(Prepare, LinesOfJsonAreDocuments) {
+  PrepareOptions options = Options("bytes", {});
+  const auto prepare = [&](double val_fraction) {
+    options.val_fraction = val_fraction;
+    options.overwrite = true;
+    return PrepareDataset(options);
+  };
+  for (const char* name : {"a.jsonl", "b.txt"}) options.files.push_back(At(name).string());
+  WriteFileAtomically(At("a.jsonl"),
+                      "\n{\"text\": \"a\\n\"}\n{\"text\": \"\"}\n{\"n\": 1, \"text\": \"bcd\"}\n");
+  WriteFileAtomically(At("b.txt"), "ef");
+  const DatasetInfo info = prepare(0);
+  EXPECT_EQ(info.documents, 4);
+  EXPECT_EQ(info.text_bytes, 7);
+  const std::vector<int32_t> all = {'a', '\n', 256, 256, 'b', 'c', 'd', 256, 'e', 'f'};
+  EXPECT_EQ(All(Dataset(options.out).train()), all);
+  EXPECT_EQ(Dataset(options.out).val().size(), 0);
+  // Wherever it is cut, both parts in a row are the same; end-of-text goes to the later part.
+  const std::vector<size_t> train_tokens = {1, 2, 5, 6, 7, 9};
+  for (int64_t units = 1; units <= 6; ++units) {
+    for (const int64_t piece_bytes : {0, 1}) {
+      options.piece_bytes = piece_bytes;
+      prepare(1 - (static_cast<double>(units) + 0.5) / 7);
+      const Dataset dataset(options.out);
+      std::vector<int32_t> both = All(dataset.train());
+      EXPECT_EQ(both.size(), train_tokens[static_cast<size_t>(units) - 1]) << units;
+      const std::vector<int32_t> val = All(dataset.val());
+      both.insert(both.end(), val.begin(), val.end());
+      EXPECT_EQ(both, all) << units;
+    }
+  }
+  WriteFileAtomically(At("a.jsonl"), "{\"text\": \"a\"}\n{\"text\": 3}\n");
+  EXPECT_TRUE(Contains(ErrorOf([&] { prepare(0.5); }, ErrorKind::kInput), "a.jsonl:2:"));
+}
+
+TEST_F(Prepare, SpecialTokensAreWhatTheRuleSays) {
+  PrepareOptions options = Options("bytes", {"ab\nx<|endoftext|>c<|endof"});
+  options.val_fraction = 0;
+  options.overwrite = true;
+  PrepareDataset(options);
+  EXPECT_EQ(Dataset(options.out).train().size(), 25);
+  options.special = "allow";
+  for (const int64_t piece_bytes : {1, 2, 7, 1000}) {
+    options.piece_bytes = piece_bytes;
+    PrepareDataset(options);
+    const Dataset dataset(options.out);
+    EXPECT_EQ(All(dataset.train()), (std::vector<int32_t>{'a', 'b', '\n', 'x', 256, 'c', '<', '|',
+                                                          'e', 'n', 'd', 'o', 'f'}));
+    EXPECT_EQ(dataset.info().special, "allow");
+  }
+  options.special = "raise";
+  EXPECT_TRUE(Contains(ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kInput),
+                       "file0:2:2:", "<|endoftext|>"));
+  EXPECT_EQ(Names(), (std::vector<std::string>{"file0", "out"}));
+}
+
+TEST_F(Prepare, ShardsAndFormatsHoldTheSameTokens) {
+  std::string text;
+  for (int i = 0; i < 4000; ++i) text += std::to_string(i);
+  PrepareOptions options = Options("bytes", {text});
+  PrepareDataset(options);
+  const std::vector<int32_t> train = All(Dataset(options.out).train());
+  const std::vector<int32_t> val = All(Dataset(options.out).val());
+  options.overwrite = true;
+  for (const char* format : {"folio", "llmc"}) {
+    for (const int64_t shard_tokens : {0, 1000, 999}) {
+      options.format = format;
+      options.shard_tokens = shard_tokens;
+      PrepareDataset(options);
+      const Dataset dataset(options.out);
+      EXPECT_EQ(All(dataset.train()), train);
+      EXPECT_EQ(All(dataset.val()), val);
+      EXPECT_TRUE(dataset.Verify());
+      EXPECT_EQ(dataset.train().shards(),
+                shard_tokens == 0 ? 1 : (train.size() + shard_tokens - 1) / shard_tokens);
+    }
+  }
+  EXPECT_EQ(ReadFile(At("out/train_000000.bin")).substr(0, 1024), TokenHeader(999));
+}
+
+// A BPE whose tokens reach over many places where the text might be cut.
+TEST_F(Prepare, NeitherPiecesNorThreadsChangeTheTokens) {
+  const CounterRng rng(1, 2);
+  const std::vector<std::string> words = {"the", " the", " House", "'s",   "\n",      "  ", "12",
+                                          "345", "?!",   "\u4F60", "\xFF", "\u00E9a", " \t"};
+  std::string text;
+  for (uint64_t i = 0; i < 8000; ++i) text += words[rng.Bits(i) % words.size()];
+  BpeTrainer trainer({.vocab_size = 600});
+  trainer.AddText(text);
+  const BpeTokenizer bpe(trainer.Train());
+  std::filesystem::create_directory(At("bpe"));
+  bpe.Save(At("bpe").string());
+  PrepareOptions options = Options(At("bpe").string(), {text, "", text.substr(0, 999)});
+  options.val_fraction = 0;
+  options.overwrite = true;
+  std::vector<int32_t> expected = bpe.EncodeOrdinary(text);
+  const std::vector<int32_t> last = bpe.EncodeOrdinary(text.substr(0, 999));
+  expected.insert(expected.end(), 2, *bpe.end_of_text());
+  expected.insert(expected.end(), last.begin(), last.end());
+  const int threads = Threads();
+  for (const int use : {1, 3}) {
+    SetThreads(use);
+    for (const int64_t piece_bytes : {0, 1, 13, 4096}) {
+      options.piece_bytes = piece_bytes;
+      PrepareDataset(options);
+      ASSERT_EQ(All(Dataset(options.out).train()), expected) << use << " " << piece_bytes;
+    }
+  }
+  SetThreads(threads);
+  EXPECT_EQ(Dataset(options.out).info().tokenizer_hash, LoadTokenizer(options.out)->hash());
+}
+
+TEST_F(Prepare, CharactersThatATokenizerLacksAreNamedWithTheirPlace) {
+  PrepareDataset(Options("char", {"abc\n"}));
+  PrepareOptions options = Options(At("out").string(), {"a\nb\nabcab", "ab\ncax"});
+  options.out = At("other").string();
+  options.piece_bytes = 1;
+  EXPECT_TRUE(Contains(ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kInput),
+                       "file1:2:3: no token for the character 'x'"));
+  options.files[1] = At("c.jsonl").string();
+  WriteFileAtomically(At("c.jsonl"), "{\"text\": \"ab\"}\n{\"text\": \"ab\\ncx\"}\n");
+  EXPECT_TRUE(Contains(ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kInput),
+                       "c.jsonl:2: \"text\":2:2: no token for the character 'x'"));
+}
+
+TEST_F(Prepare, AVocabularyTooLargeForLlmCIsRefusedBeforeAnythingIsWritten) {
+  std::string text;
+  for (char32_t code = 0x10000; code < 0x10000 + 65537; ++code) AppendUtf8(code, text);
+  PrepareOptions options = Options("char", {text});
+  options.format = "llmc";
+  EXPECT_TRUE(Contains(ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage), "llmc"));
+  EXPECT_EQ(Names(), (std::vector<std::string>{"file0"}));
+}
+
+TEST_F(Prepare, TinyShakespeareIsNanoGpts) {
+  const std::string path = TestData("tinyshakespeare/input.txt");
+  if (path.empty()) GTEST_SKIP() << "tinyshakespeare is not here";
+  PrepareOptions options = Options("char", {});
+  options.files = {path};
+  const DatasetInfo info = PrepareDataset(options);
+  EXPECT_EQ(info.vocab_size, 65);
+  EXPECT_EQ(info.train_tokens, 1003854);
+  EXPECT_EQ(info.val_tokens, 111540);
+  EXPECT_EQ(std::filesystem::file_size(At("out/train.bin")), 2 * 1003854u);
+}
+
+// The sizes that nanoGPT states, and the files that its script writes.
+TEST_F(Prepare, TinyShakespeareInGpt2sTokensIsNanoGpts) {
+  const std::string text = TestData("tinyshakespeare/input.txt"), vocab = TestData("gpt2");
+  if (text.empty() || vocab.empty()) GTEST_SKIP() << "vocabulary or text not here";
+  PrepareOptions options = Options(vocab, {});
+  options.files = {text};
+  const DatasetInfo info = PrepareDataset(options);
+  EXPECT_EQ(info.train_tokens, 301966);
+  EXPECT_EQ(info.val_tokens, 36059);
+  const auto hash = [&](const char* name) {
+    const std::string bytes = ReadFile(At(name));
+    return Sha256Hex(bytes);
+  };
+  EXPECT_EQ(hash("out/train.bin"),
+            "502a2bdc8210d1ac5d5674867cb74467dd31db575d25cf6dbb08c8bdbea8680f");
+  EXPECT_EQ(hash("out/val.bin"),
+            "68a53422394c26a655ebe641f5c6f49888e8f4e45fe5d6f02abda63ba3ebd65b");
+}
+
+}  // namespace
+}  // namespace folio

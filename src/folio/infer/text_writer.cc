@@ -1,0 +1,34 @@
+#include "folio/infer/text_writer.h"
+
+#include "folio/text/streaming_decoder.h"
+
+namespace folio {
+
+std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, std::string_view prompt) {
+  if (!prompt.empty()) return tokenizer.Encode(prompt, "prompt", SpecialRule::Allow());
+  if (tokenizer.end_of_text()) return {*tokenizer.end_of_text()};
+  std::vector<int32_t> line_break;
+  tokenizer.EncodePrefix("\n", line_break);
+  return line_break.empty() ? std::vector<int32_t>{0} : line_break;
+}
+
+WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
+                      const std::vector<int32_t>& prompt, GenerateOptions options,
+                      uint64_t sequence, const std::function<bool(std::string_view)>& on_text) {
+  if (tokenizer.end_of_text()) options.stop_tokens.push_back(*tokenizer.end_of_text());
+  WrittenText written;
+  StreamingDecoder decoder(tokenizer);
+  const auto show = [&](const std::string& text) {
+    written.text += text;
+    return text.empty() || on_text(text);
+  };
+  bool wanted = true;
+  written.reason = generator.Generate(prompt, options, sequence, [&](int32_t id) {
+    written.ids.push_back(id);
+    return wanted = show(decoder.Add(id));
+  });
+  if (wanted) show(decoder.Flush());
+  return written;
+}
+
+}  // namespace folio

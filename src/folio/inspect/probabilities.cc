@@ -1,0 +1,181 @@
+#include "folio/inspect/probabilities.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "folio/plot/token_strip.h"
+#include "folio/term/table.h"
+#include "folio/term/terminal_text.h"
+
+namespace folio {
+namespace {
+
+constexpr std::array<int64_t, kRankClasses - 1> kClassEnds = {1, 10, 100, 1000};
+
+double ClassHeat(int rank_class) {
+  return static_cast<double>(rank_class) / (kRankClasses - 1);
+}
+
+// Black on the classes' colours, green, yellow, red and violet, none for the likeliest.
+constexpr std::array<int, kRankClasses> kClassColours = {0, 71, 178, 203, 134};
+
+std::string ClassColoured(int rank_class, std::string_view text) {
+  if (rank_class == 0) return std::string(text);
+  return fmt::format("\x1b[38;5;16;48;5;{}m{}\x1b[0m",
+                     kClassColours[static_cast<size_t>(rank_class)], text);
+}
+
+// Underlined beyond the 10th, bold too beyond the 100th: the class can be told without its colour.
+std::string Marked(int rank_class, const std::string& coloured) {
+  const char* marks = rank_class >= 3 ? "\x1b[1;4m" : rank_class == 2 ? "\x1b[4m" : "";
+  return *marks == '\0' ? coloured : marks + coloured + "\x1b[0m";
+}
+
+// The text in its colours, and what they mean.
+std::string Strip(const ForeseenText& seen, const std::string& by, const TokenNames& names,
+                  const Terminal& terminal) {
+  std::string strip;
+  int column = 0;
+  for (size_t i = 0; i < seen.text.ids.size(); ++i) {
+    const std::string shown = names.Shown(seen.text.ids[i]);
+    const int width = DisplayWidth(shown);
+    if (column > 0 && column + width > terminal.width) {
+      strip += '\n';
+      column = 0;
+    }
+    column += width;
+    if (i == 0) {
+      strip += Styled(terminal, Style::kDim, shown);
+    } else {
+      const TokenScore& score = seen.scores[i - 1];
+      const int c = RankClass(score.rank);
+      strip += Marked(c, by == "rank" ? ClassColoured(c, shown)
+                                      : Heated(terminal, TokenHeat(seen, score, by), shown));
+    }
+    if (names.Bytes(seen.text.ids[i]).ends_with('\n')) {
+      strip += '\n';
+      column = 0;
+    }
+  }
+  strip += column > 0 ? "\n\n" : "\n";
+  for (int c = 0; c < kRankClasses; ++c) {
+    const std::string sample = " " + RankClassName(c) + " ";
+    strip += (c == 0 ? "rank" : "") + std::string(" ") +
+             Marked(c, by == "rank" ? ClassColoured(c, sample) : sample);
+  }
+  return strip + (by == "rank" ? "\n" : fmt::format(", colour: {}\n", by));
+}
+
+// As many of the alternatives as the line has room for.
+std::string Alternatives(const TokenScore& score, const TokenNames& names, int room) {
+  std::string list;
+  for (const TokenProbability& one : score.top) {
+    const std::string next =
+        fmt::format("{}{} {:.2f}", list.empty() ? "" : "  ", names.Shown(one.id), one.probability);
+    room -= DisplayWidth(next);
+    if (room < 0) break;
+    list += next;
+  }
+  return list;
+}
+
+std::string ScoreTable(const ForeseenText& seen, const TokenNames& names,
+                       const Terminal& terminal) {
+  constexpr int kOtherColumns = 42, kWide = 14;
+  int widest = 5;
+  for (const int32_t id : seen.text.ids) {
+    widest = std::max(widest, std::min(DisplayWidth(names.Shown(id)), kWide));
+  }
+  const int room = terminal.is_terminal ? terminal.width - kOtherColumns - widest : 1000;
+  std::vector<std::vector<std::string>> rows = {
+      {"0", FitColumns(terminal, names.Shown(seen.text.ids[0]), widest), "-", "-", "-", "-", ""}};
+  for (size_t i = 0; i < seen.scores.size(); ++i) {
+    const TokenScore& score = seen.scores[i];
+    rows.push_back({fmt::format("{}", i + 1), FitColumns(terminal, names.Shown(score.id), widest),
+                    Heated(terminal, score.probability, fmt::format("{:.4f}", score.probability)),
+                    fmt::format("{}", score.rank + 1), fmt::format("{:.2f}", score.surprise),
+                    fmt::format("{:.2f}", score.entropy), Alternatives(score, names, room)});
+  }
+  return RenderTable({">pos", "token", ">prob", ">rank", ">surprise", ">entropy", "likeliest"},
+                     rows);
+}
+
+std::string Summary(const ForeseenText& seen) {
+  std::string text = fmt::format("perplexity  {:.3f}\n", std::exp(seen.surprise));
+  text += fmt::format("surprise    {:.4f} nats a token\n", seen.surprise);
+  text += fmt::format("entropy     {:.4f} nats a token\n", seen.entropy);
+  if (seen.bits_per_byte > 0) text += fmt::format("bits/byte   {:.4f}\n", seen.bits_per_byte);
+  text += "ranks      ";
+  const std::vector<int64_t> counts = RankClasses(seen);
+  const auto all = static_cast<double>(seen.scores.size());
+  for (int c = 0; c < kRankClasses; ++c) {
+    const double share = static_cast<double>(counts[static_cast<size_t>(c)]) / all;
+    text += fmt::format("{} {}: {:.0f}%", c > 0 ? "," : "", RankClassName(c), 100 * share);
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+int RankClass(int64_t rank) {
+  return static_cast<int>(std::ranges::upper_bound(kClassEnds, rank) - kClassEnds.begin());
+}
+
+std::string RankClassName(int rank_class) {
+  const auto c = static_cast<size_t>(rank_class);
+  if (c == 0) return "1";
+  if (c == kClassEnds.size()) return fmt::format("{}-", kClassEnds.back() + 1);
+  return fmt::format("{}-{}", kClassEnds[c - 1] + 1, kClassEnds[c]);
+}
+
+std::vector<int64_t> RankClasses(const ForeseenText& seen) {
+  std::vector<int64_t> counts(kRankClasses);
+  for (const TokenScore& score : seen.scores) ++counts[static_cast<size_t>(RankClass(score.rank))];
+  return counts;
+}
+
+double TokenHeat(const ForeseenText& seen, const TokenScore& score, const std::string& by) {
+  double heat = ClassHeat(RankClass(score.rank));
+  if (by == "probability") heat = 1 - score.probability;
+  if (by == "entropy") {
+    heat = score.entropy / std::log(static_cast<double>(std::max<int64_t>(seen.vocab_size, 2)));
+  }
+  return std::isfinite(heat) ? std::clamp(heat, 0.0, 1.0) : 1;
+}
+
+std::string ForeseenTerminalText(const ForeseenText& seen, const std::string& by,
+                                 const TokenNames& names, const Terminal& terminal) {
+  std::string text = ScoreTable(seen, names, terminal) + "\n";
+  if (terminal.color) text += Strip(seen, by, names, terminal) + "\n";
+  return text + Summary(seen);
+}
+
+std::string ForeseenSvg(const ForeseenText& seen, const std::string& by, const TokenNames& names) {
+  std::vector<StripToken> tokens;
+  for (size_t i = 0; i < seen.text.ids.size(); ++i) {
+    StripToken token{.text = names.Shown(seen.text.ids[i])};
+    token.line_break = names.Bytes(seen.text.ids[i]).ends_with('\n');
+    if (i > 0) {
+      const TokenScore& score = seen.scores[i - 1];
+      token.heat = TokenHeat(seen, score, by);
+      token.underline = std::min(RankClass(score.rank), 3);
+      token.note = fmt::format("{:.0f}%", 100 * score.probability);
+    }
+    tokens.push_back(std::move(token));
+  }
+  StripOptions options;
+  options.title =
+      fmt::format("{} tokens, perplexity {:.2f}", seen.text.ids.size(), std::exp(seen.surprise));
+  const std::string meaning = by == "rank"          ? "rank of the token"
+                              : by == "probability" ? "improbable tokens"
+                                                    : "entropy of the prediction";
+  options.key =
+      fmt::format("colour: {}; lines: rank 2-10, 11-100, beyond; below: probability", meaning);
+  return TokenStripSvg(tokens, options);
+}
+
+}  // namespace folio

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "folio/inspect/token_names.h"
+#include "folio/inspect/token_scores.h"
+#include "folio/term/console.h"
+
+namespace folio {
+
+// How well a model foresaw a text.
+struct ForeseenText {
+  ModelText text;
+  std::vector<TokenScore> scores = {};  // of tokens 1 to T-1
+  double surprise = 0;                  // mean, nats
+  double entropy = 0;                   // mean of the predictions', nats
+  double bits_per_byte = 0;             // 0 where the bytes are not known
+  int64_t vocab_size = 0;
+};
+
+// Ranks in the classes of GLTR (S. Gehrmann et al., arXiv:1906.04043): 0 for the likeliest token, 1
+// up to the 10th, 2 up to the 100th, 3 up to the 1000th, 4 beyond.
+inline constexpr int kRankClasses = 5;
+int RankClass(int64_t rank);
+// "1", "2-10", "11-100", "101-1000", "1001-"
+std::string RankClassName(int rank_class);
+// How many tokens are in each class.
+std::vector<int64_t> RankClasses(const ForeseenText& seen);
+
+// How much colour the token gets by "rank", "probability" or "entropy": more where it was expected
+// less, or where less was known. 0 to 1.
+double TokenHeat(const ForeseenText& seen, const TokenScore& score, const std::string& by);
+
+// A table of the tokens; with colour the text itself too; the means.
+std::string ForeseenTerminalText(const ForeseenText& seen, const std::string& by,
+                                 const TokenNames& names, const Terminal& terminal);
+std::string ForeseenSvg(const ForeseenText& seen, const std::string& by, const TokenNames& names);
+
+}  // namespace folio

@@ -1,0 +1,65 @@
+#include "folio/inspect/token_names.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "folio/base/error.h"
+#include "folio/plot/token_strip.h"
+#include "folio/term/terminal_text.h"
+#include "folio/text/utf8.h"
+
+namespace folio {
+namespace {
+
+constexpr int64_t kLongestToken = 1000;  // columns
+
+}  // namespace
+
+void RequireTwoTokens(const ModelText& text, const std::string& why) {
+  if (text.ids.size() >= 2) return;
+  throw InputError(fmt::format("{}: a single token", text.name), why,
+                   "give a text of at least two tokens");
+}
+
+bool TokenNames::Has(int32_t id) const {
+  return tokenizer_ != nullptr && id < tokenizer_->vocab_size();
+}
+
+std::string_view TokenNames::Bytes(int32_t id) const {
+  return Has(id) ? tokenizer_->TokenBytes(id) : std::string_view();
+}
+
+std::string TokenNames::Shown(int32_t id) const {
+  const std::string_view bytes = Bytes(id);
+  if (bytes.empty()) return fmt::format("#{}", id);
+  const std::string visible = VisibleToken(bytes);
+  return ascii_ ? TerminalLabel(visible, kLongestToken, false) : visible;
+}
+
+std::vector<std::string> TokenNames::Shown(std::span<const int32_t> ids) const {
+  std::vector<std::string> shown;
+  for (const int32_t id : ids) shown.push_back(Shown(id));
+  return shown;
+}
+
+std::string TokenNames::Json(int32_t id) const {
+  nlohmann::ordered_json json = {{"id", id}, {"text", nullptr}};
+  if (Has(id)) {
+    const std::string_view bytes = Bytes(id);
+    json["text"] = ReplaceInvalidUtf8(bytes);
+    if (FindInvalidUtf8(bytes) != std::string_view::npos) {
+      auto& list = json["bytes"] = nlohmann::ordered_json::array();
+      for (const char byte : bytes) list.push_back(static_cast<unsigned char>(byte));
+    }
+  }
+  return json.dump();
+}
+
+std::string TokenNames::Json(std::span<const int32_t> ids) const {
+  std::string json = "[";
+  for (const int32_t id : ids) json += (json.size() > 1 ? "," : "") + Json(id);
+  return json + "]";
+}
+
+}  // namespace folio

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/infer/opened_model.h"
+#include "folio/term/console.h"
+
+namespace folio {
+
+// One text as the model sees it: 1 to n_positions tokens.
+struct ModelText {
+  std::string name;  // "--text", "--ids 2", a file's name
+  std::vector<int32_t> ids;
+  int64_t left_out = 0;  // tokens before these that --tail took away
+};
+
+// Throws a kInput Error unless there are at least two tokens; `why` says what for.
+void RequireTwoTokens(const ModelText& text, const std::string& why);
+
+// Tokens as something to be shown.
+class TokenNames {
+ public:
+  // `tokenizer` may be null and must outlive the object. `ascii`: for terminals that show no UTF-8.
+  explicit TokenNames(const Tokenizer* tokenizer, bool ascii = false)
+      : tokenizer_(tokenizer), ascii_(ascii) {}
+  TokenNames(const OpenedModel& model, const Terminal& terminal)
+      : TokenNames(model.tokenizer.get(), terminal.is_terminal && !terminal.utf8) {}
+
+  // As VisibleToken; "#17" for an id without a token.
+  std::string Shown(int32_t id) const;
+  std::vector<std::string> Shown(std::span<const int32_t> ids) const;
+  // The token's bytes; none for an id without a token.
+  std::string_view Bytes(int32_t id) const;
+  // JSON texts: {"id":17,"text":" the"}, where "text" is null for an id without a token and
+  // has U+FFFD for what is not UTF-8, whose "bytes" are listed then; and an array of them.
+  std::string Json(int32_t id) const;
+  std::string Json(std::span<const int32_t> ids) const;
+
+ private:
+  bool Has(int32_t id) const;
+
+  const Tokenizer* tokenizer_;
+  bool ascii_;
+};
+
+}  // namespace folio

@@ -1,0 +1,172 @@
+#include "folio/inspect/token_scores.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "folio/base/parallel.h"
+#include "folio/model/test_models.h"
+
+namespace folio {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<int32_t> Ids(const std::vector<TokenProbability>& top) {
+  std::vector<int32_t> ids;
+  for (const TokenProbability& token : top) ids.push_back(token.id);
+  return ids;
+}
+
+std::vector<float> RandomLogits(size_t count) {
+  std::vector<float> logits;
+  const CounterRng rng(3, 1);
+  for (size_t i = 0; i < count; ++i) logits.push_back(static_cast<float>(3 * rng.Normal(i)));
+  return logits;
+}
+
+TEST(LogitSummaries, OfAFewNumbers) {
+  const std::vector<float> logits = {0, std::log(2.0f), 0, -kInfinity};
+  const LogitSummary summary = Summarize(logits);
+  EXPECT_NEAR(summary.log_sum, std::log(4.0), 1e-7);
+  EXPECT_NEAR(summary.entropy, 0.5 * std::log(2.0) + 2 * 0.25 * std::log(4.0), 1e-7);
+}
+
+TEST(LogitSummaries, DoNotOverflow) {
+  const std::vector<float> logits = {1e30f, 1e30f, -1e30f};
+  EXPECT_NEAR(Summarize(logits).entropy, std::log(2.0), 1e-12);
+  const std::vector<float> large = {1000, 999};
+  EXPECT_NEAR(Summarize(large).log_sum, 1000 + std::log1p(std::exp(-1.0)), 1e-12);
+  EXPECT_EQ(Summarize(std::vector<float>{-5}).log_sum, -5);
+  EXPECT_EQ(Summarize(std::vector<float>{-5}).entropy, 0);
+}
+
+TEST(TopTokens, AreTheLikeliestInOrder) {
+  const std::vector<float> logits = {1, 3, 2, 3, -1, 2};
+  EXPECT_EQ(Ids(TopTokens(logits, 4)), (std::vector<int32_t>{1, 3, 2, 5}));
+  EXPECT_EQ(Ids(TopTokens(logits, 1)), (std::vector<int32_t>{1}));
+  EXPECT_EQ(Ids(TopTokens(logits, 3)), (std::vector<int32_t>{1, 3, 2}));
+  EXPECT_EQ(Ids(TopTokens(logits, 9)), (std::vector<int32_t>{1, 3, 2, 5, 0, 4}));
+  EXPECT_TRUE(TopTokens(logits, 0).empty());
+  EXPECT_TRUE(TopTokens(logits, -1).empty());
+}
+
+TEST(TopTokens, AgreeWithSortingAllOfThem) {
+  const std::vector<float> logits = RandomLogits(1009);
+  std::vector<int32_t> sorted(logits.size());
+  for (size_t i = 0; i < sorted.size(); ++i) sorted[i] = static_cast<int32_t>(i);
+  std::sort(sorted.begin(), sorted.end(), [&](int32_t a, int32_t b) {
+    return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)];
+  });
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+  const std::vector<TokenProbability> top = TopTokens(logits, 17);
+  EXPECT_EQ(Ids(top), std::vector<int32_t>(sorted.begin(), sorted.begin() + 17));
+  for (const TokenProbability& token : top) {
+    const double logit = logits[static_cast<size_t>(token.id)];
+    EXPECT_NEAR(token.probability, std::exp(logit) / sum, 1e-14);
+    EXPECT_EQ(RankOf(logits, token.id), &token - top.data());
+  }
+}
+
+TEST(TopTokens, WhatIsNoNumberComesLast) {
+  const std::vector<float> logits = {kNan, 1, kNan, 2, -kInfinity};
+  EXPECT_EQ(Ids(TopTokens(logits, 5)), (std::vector<int32_t>{3, 1, 0, 2, 4}));
+  EXPECT_EQ(RankOf(logits, 3), 0);
+  EXPECT_EQ(RankOf(logits, 2), 3);
+}
+
+TEST(Ranks, CountWhatIsLikelierAndEqualsOfLowerId) {
+  const std::vector<float> logits = {1, 3, 2, 3, 1};
+  const std::vector<int64_t> expected = {3, 0, 2, 1, 4};
+  for (int32_t id = 0; id < 5; ++id) EXPECT_EQ(RankOf(logits, id), expected[size_t(id)]) << id;
+}
+
+class TokenScores : public testing::Test {
+ protected:
+  TokenScores() {
+    config_.vocab_size = 13109;  // so that 300 predictions take more than one chunk
+    config_.n_positions = 301;
+    config_.n_embd = 4;
+    config_.n_head = 1;
+    config_.n_layer = 1;
+    weights_ = std::make_unique<GptWeights>(config_);
+    Scatter(*weights_, 1);
+  }
+  ~TokenScores() override { SetThreads(threads_); }
+
+  Trace Run(std::span<const int32_t> ids) {
+    return Trace(*backend_, *weights_, ids, std::vector{TracePoint::kOutput});
+  }
+
+  int threads_ = Threads();
+  GptConfig config_ = TinyConfig();
+  std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
+  std::unique_ptr<GptWeights> weights_;
+};
+
+TEST_F(TokenScores, EqualASoftmaxOfThePassesLogits) {
+  const int64_t T = 301, V = config_.vocab_size;
+  ASSERT_LT(LossChunkRows(T - 1, V), T - 1);
+  const std::vector<int32_t> ids = RandomTokens(T, V, 5);
+  const std::vector<TokenScore> scores = ScoreTokens(Run(ids), 2);
+  ASSERT_EQ(scores.size(), 300u);
+  GptPass pass(*backend_, config_, 1, T, PassKind::kForward);
+  pass.Forward(weights_->params(), ids);
+  std::vector<float> logits(static_cast<size_t>(V));
+  for (const int64_t t : {0, 1, 208, 255, 256, 257, 299}) {
+    pass.Logits(weights_->params(), t, t + 1, Tensor(logits.data(), {1, V}));
+    const TokenScore& score = scores[static_cast<size_t>(t)];
+    const int32_t id = ids[static_cast<size_t>(t + 1)];
+    double sum = 0, entropy = 0;
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+    for (const float logit : logits) {
+      const double p = std::exp(static_cast<double>(logit)) / sum;
+      entropy -= p * std::log(p);
+    }
+    const double p = std::exp(static_cast<double>(logits[static_cast<size_t>(id)])) / sum;
+    EXPECT_EQ(score.id, id);
+    EXPECT_NEAR(score.probability, p, 1e-5 * p) << t;
+    EXPECT_NEAR(score.surprise, -std::log(p), 1e-5);
+    EXPECT_NEAR(score.entropy, entropy, 1e-5);
+    ASSERT_EQ(score.top.size(), 2u);
+    EXPECT_EQ(score.top[0].id, std::max_element(logits.begin(), logits.end()) - logits.begin());
+    EXPECT_GE(score.top[0].probability, score.top[1].probability);
+  }
+}
+
+TEST_F(TokenScores, RankIsThePlaceInTheList) {
+  const std::vector<int32_t> ids = RandomTokens(6, config_.vocab_size, 5);
+  for (const TokenScore& score : ScoreTokens(Run(ids), config_.vocab_size)) {
+    ASSERT_EQ(score.top.size(), static_cast<size_t>(config_.vocab_size));
+    EXPECT_EQ(score.top[static_cast<size_t>(score.rank)].id, score.id);
+    EXPECT_EQ(score.top[static_cast<size_t>(score.rank)].probability, score.probability);
+    double sum = 0;
+    for (const TokenProbability& token : score.top) sum += token.probability;
+    EXPECT_NEAR(sum, 1, 1e-12);
+  }
+}
+
+TEST_F(TokenScores, DoNotDependOnThreads) {
+  const std::vector<int32_t> ids = RandomTokens(33, config_.vocab_size, 5);
+  std::vector<double> first;
+  for (const int threads : {1, 2, 3}) {
+    SetThreads(threads);
+    std::vector<double> seen;
+    for (const TokenScore& score : ScoreTokens(Run(ids), 1)) {
+      seen.insert(seen.end(), {score.surprise, score.entropy, score.top[0].probability});
+    }
+    if (threads == 1) first = seen;
+    EXPECT_EQ(seen, first) << threads;
+  }
+}
+
+TEST_F(TokenScores, ATextOfOneTokenHasNone) {
+  EXPECT_TRUE(ScoreTokens(Run(std::vector<int32_t>{3}), 5).empty());
+}
+
+}  // namespace
+}  // namespace folio

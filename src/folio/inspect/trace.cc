@@ -1,0 +1,151 @@
+#include "folio/inspect/trace.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "folio/model/attention.h"
+#include "folio/model/head.h"
+#include "folio/model/norm.h"
+
+namespace folio {
+namespace {
+
+bool OncePerPass(TracePoint point) {
+  return point == TracePoint::kEmbedded || point == TracePoint::kFinal;
+}
+
+int64_t Width(const GptConfig& config, TracePoint point) {
+  switch (point) {
+    case TracePoint::kQkv:
+      return 3 * config.n_embd;
+    case TracePoint::kUp:
+    case TracePoint::kActivated:
+      return config.inner();
+    default:
+      return config.n_embd;
+  }
+}
+
+// Columns [column, column + D) of x (T,width), dense.
+std::vector<float> Columns(const Tensor& x, int64_t column, int64_t D) {
+  const int64_t T = x.dim(0);
+  const SequenceView part(x, 1, T, column, D);
+  std::vector<float> out;
+  out.reserve(static_cast<size_t>(T * D));
+  for (int64_t t = 0; t < T; ++t) {
+    const float* row = part.row<float>(0, t);
+    out.insert(out.end(), row, row + D);
+  }
+  return out;
+}
+
+}  // namespace
+
+// Copies what a pass shows to where the trace keeps it.
+class Trace::Keeper : public TraceSink {
+ public:
+  explicit Keeper(const Trace& trace) : trace_(trace) {}
+
+  void Take(TracePoint point, int64_t layer, const Tensor& x) override {
+    if (!trace_.Has(point)) return;
+    const Tensor to = trace_.At(point, layer);
+    FOLIO_CHECK(to.shape() == x.shape(), "another shape than this point has");
+    std::memcpy(to.raw(), x.raw(), x.bytes());
+  }
+
+ private:
+  const Trace& trace_;
+};
+
+Trace::Trace(Backend& backend, const GptWeights& weights, std::span<const int32_t> ids,
+             std::span<const TracePoint> points)
+    : backend_(backend), weights_(weights), ids_(ids.begin(), ids.end()) {
+  FOLIO_CHECK(weights.flat().dtype() == Dtype::kF32, "a trace is float32");
+  std::array<std::vector<MemoryPlan::Id>, kTracePoints> buffers;
+  MemoryPlan plan;
+  for (const TracePoint point : points) {
+    std::vector<MemoryPlan::Id>& layers = buffers[static_cast<size_t>(point)];
+    const size_t L = OncePerPass(point) ? 1 : static_cast<size_t>(config().n_layer);
+    while (layers.size() < L) {
+      layers.push_back(
+          plan.Add(std::string(TracePointName(point)), Dtype::kF32, {T(), Width(config(), point)}));
+    }
+  }
+  plan.Place();
+  arena_ = Arena(plan);
+  for (size_t point = 0; point < buffers.size(); ++point) {
+    for (const MemoryPlan::Id id : buffers[point]) kept_[point].push_back(arena_.Get(plan, id));
+  }
+  GptPass pass(backend, config(), 1, T(), PassKind::kForward);
+  Keeper keeper(*this);
+  pass.set_trace(&keeper);
+  pass.Forward(weights.params(), ids);
+}
+
+std::vector<TracePoint> Trace::AllPoints() {
+  std::vector<TracePoint> points;
+  for (int p = 0; p < kTracePoints; ++p) points.push_back(static_cast<TracePoint>(p));
+  return points;
+}
+
+Tensor Trace::At(TracePoint point, int64_t layer) const {
+  FOLIO_CHECK(Has(point), "the trace was not asked to keep this point");
+  FOLIO_CHECK(0 <= layer && layer < static_cast<int64_t>(Kept(point).size()), "no such layer");
+  return Kept(point)[static_cast<size_t>(layer)];
+}
+
+Tensor Trace::Stream(int64_t layer) const {
+  return layer == 0 ? At(TracePoint::kEmbedded) : At(TracePoint::kOutput, layer - 1);
+}
+
+HeadTrace Trace::Head(int64_t layer, int64_t head) const {
+  const int64_t C = config().n_embd, D = config().head_size();
+  const Tensor qkv = At(TracePoint::kQkv, layer);
+  HeadTrace trace{.T = T(), .D = D};
+  trace.scores.resize(static_cast<size_t>(T() * T()));
+  trace.weights.resize(static_cast<size_t>(T() * T()));
+  trace.context.resize(static_cast<size_t>(T() * D));
+  HeadWeights(layer, head, trace.weights);
+  trace.q = Columns(qkv, head * D, D);
+  trace.k = Columns(qkv, C + head * D, D);
+  trace.v = Columns(qkv, 2 * C + head * D, D);
+  const auto rows = [&](std::vector<float>& x) {
+    return SequenceView(Tensor(x.data(), {T(), D}), 1, T(), 0, D);
+  };
+  const Shape square{1, 1, T(), T()};
+  backend_.Run(AttentionScoresForward{.q = rows(trace.q),
+                                      .k = rows(trace.k),
+                                      .scores = Tensor(trace.scores.data(), square),
+                                      .scale = 1 / std::sqrt(static_cast<double>(D))});
+  backend_.Run(AttentionContextForward{.weights = Tensor(trace.weights.data(), square),
+                                       .v = rows(trace.v),
+                                       .out = rows(trace.context)});
+  return trace;
+}
+
+void Trace::HeadWeights(int64_t layer, int64_t head, std::span<float> weights) const {
+  const int64_t C = config().n_embd, D = config().head_size();
+  FOLIO_CHECK(0 <= head && head < config().n_head, "no such head");
+  FOLIO_CHECK(static_cast<int64_t>(weights.size()) == T() * T(), "weights are (T,T)");
+  const Tensor qkv = At(TracePoint::kQkv, layer);
+  AttentionProbabilities(backend_, SequenceView(qkv, 1, T(), head * D, D),
+                         SequenceView(qkv, 1, T(), C + head * D, D),
+                         Tensor(weights.data(), {1, 1, T(), T()}));
+}
+
+void Trace::Logits(const Tensor& stream, int64_t begin, int64_t end, const Tensor& out) const {
+  const int64_t rows = end - begin;
+  MemoryPlan plan;
+  const MemoryPlan::Id norm = plan.Add("norm_f", Dtype::kF32, {rows, config().n_embd});
+  const MemoryPlan::Id mean = plan.Add("norm_f.mean", Dtype::kF32, {rows});
+  const MemoryPlan::Id rstd = plan.Add("norm_f.rstd", Dtype::kF32, {rows});
+  plan.Place();
+  const Arena arena(plan);
+  GptActivations acts;
+  acts.norm_f = {arena.Get(plan, norm), arena.Get(plan, mean), arena.Get(plan, rstd)};
+  const PassContext pass{.backend = backend_, .config = config(), .B = 1, .T = rows};
+  NormForward(pass, weights_.params().ln_f, stream.Slice(begin, end), acts.norm_f);
+  HeadLogits(pass, weights_.params(), acts, 0, rows, out);
+}
+
+}  // namespace folio

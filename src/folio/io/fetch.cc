@@ -1,0 +1,156 @@
+#include "folio/io/fetch.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <exception>
+#include <memory>
+#include <string_view>
+
+#include "folio/base/error.h"
+#include "folio/io/file.h"
+#include "folio/io/libcurl.h"
+#include "folio/io/sha256.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr long kMostRedirects = 5;
+
+// The bytes of a wanted file as they come: hashed, counted, written to a temporary.
+class Arrival {
+ public:
+  // `source` is where they come from, for errors.
+  Arrival(const WantedFile& wanted, std::string source)
+      : wanted_(wanted), source_(std::move(source)), file_(wanted.path) {}
+
+  int64_t bytes() const { return static_cast<int64_t>(file_.written()); }
+
+  void Add(std::string_view piece) {
+    if (piece.size() > static_cast<uint64_t>(wanted_.bytes - bytes())) {
+      ThrowOther(fmt::format("it is longer than the {} bytes that were published", wanted_.bytes));
+    }
+    file_.Write(piece);
+    hash_.Add(piece);
+  }
+
+  void Commit() {
+    if (bytes() != wanted_.bytes) {
+      ThrowOther(fmt::format("{} bytes came, and {} were published", bytes(), wanted_.bytes));
+    }
+    const std::string found = hash_.Hex();
+    if (found != wanted_.sha256) {
+      ThrowOther(fmt::format("its sha256 is {}, and {} was published", found, wanted_.sha256));
+    }
+    file_.Commit();
+  }
+
+ private:
+  [[noreturn]] void ThrowOther(const std::string& cause) const {
+    throw InputError(fmt::format("{} is not the published file", source_), cause,
+                     wanted_.otherwise);
+  }
+
+  const WantedFile& wanted_;
+  std::string source_;
+  AtomicFile file_;
+  Sha256 hash_;
+};
+
+// What libcurl's callbacks see. Exceptions do not pass through C: they wait in `problem`.
+struct Transfer {
+  Arrival& arrival;
+  const OnFetched& on_fetched;
+  std::exception_ptr problem;
+
+  template <class F>
+  bool Try(const F& f) {
+    try {
+      f();
+      return true;
+    } catch (...) {
+      problem = std::current_exception();
+      return false;
+    }
+  }
+};
+
+size_t OnBytes(char* bytes, size_t size, size_t count, void* context) {
+  auto& transfer = *static_cast<Transfer*>(context);
+  const bool taken = transfer.Try([&] { transfer.arrival.Add({bytes, size * count}); });
+  return taken ? size * count : 0;
+}
+
+int OnProgress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  auto& transfer = *static_cast<Transfer*>(context);
+  return transfer.Try([&] { transfer.on_fetched(transfer.arrival.bytes()); }) ? 0 : 1;
+}
+
+struct CurlDeleter {
+  void operator()(CURL* curl) const { Libcurl::Get().cleanup(curl); }
+};
+
+void SetUp(CURL* curl, const std::string& url, const WantedFile& wanted, const FetchLimits& limits,
+           Transfer& transfer, char* reason) {
+  const auto set = Libcurl::Get().setopt;
+  set(curl, CURLOPT_URL, url.c_str());
+  // Where libcurl does not know a scheme it would go on allowing all of them.
+  if (set(curl, CURLOPT_PROTOCOLS_STR, limits.schemes.c_str()) != CURLE_OK ||
+      set(curl, CURLOPT_REDIR_PROTOCOLS_STR, limits.redirect_schemes.c_str()) != CURLE_OK) {
+    throw RuntimeError(fmt::format("cannot fetch {}", url),
+                       fmt::format("this libcurl does not speak {}", limits.schemes),
+                       wanted.otherwise);
+  }
+  set(curl, CURLOPT_FOLLOWLOCATION, 1L);
+  set(curl, CURLOPT_MAXREDIRS, kMostRedirects);
+  set(curl, CURLOPT_FAILONERROR, 1L);
+  set(curl, CURLOPT_NOSIGNAL, 1L);
+  set(curl, CURLOPT_CONNECTTIMEOUT, limits.connect_seconds);
+  set(curl, CURLOPT_LOW_SPEED_TIME, limits.stall_seconds);
+  set(curl, CURLOPT_LOW_SPEED_LIMIT, limits.slowest);
+  set(curl, CURLOPT_USERAGENT, "folio");
+  set(curl, CURLOPT_ERRORBUFFER, reason);
+  set(curl, CURLOPT_WRITEFUNCTION, OnBytes);
+  set(curl, CURLOPT_WRITEDATA, &transfer);
+  set(curl, CURLOPT_NOPROGRESS, 0L);
+  set(curl, CURLOPT_XFERINFOFUNCTION, OnProgress);
+  set(curl, CURLOPT_XFERINFODATA, &transfer);
+}
+
+}  // namespace
+
+bool IsThere(const WantedFile& wanted) {
+  std::error_code error;
+  if (!fs::is_regular_file(wanted.path, error)) return false;
+  if (fs::file_size(wanted.path, error) != static_cast<uintmax_t>(wanted.bytes)) return false;
+  return Sha256Hex(ReadFile(wanted.path)) == wanted.sha256;
+}
+
+void FetchFile(const std::string& url, const WantedFile& wanted, const OnFetched& on_fetched,
+               const FetchLimits& limits) {
+  Arrival arrival(wanted, url);
+  Transfer transfer{arrival, on_fetched, nullptr};
+  std::array<char, CURL_ERROR_SIZE> reason = {};
+  const Libcurl& library = Libcurl::Get();
+  const std::unique_ptr<CURL, CurlDeleter> curl(library.init());
+  if (curl == nullptr) throw RuntimeError("cannot use the network", "libcurl does not start");
+  SetUp(curl.get(), url, wanted, limits, transfer, reason.data());
+  const CURLcode result = library.perform(curl.get());
+  if (transfer.problem != nullptr) std::rethrow_exception(transfer.problem);
+  if (result != CURLE_OK) {
+    throw RuntimeError(fmt::format("cannot fetch {}", url),
+                       reason[0] != '\0' ? reason.data() : library.strerror(result),
+                       wanted.otherwise);
+  }
+  arrival.Commit();
+}
+
+void CopyFile(const fs::path& from, const WantedFile& wanted) {
+  Arrival arrival(wanted, from.string());
+  arrival.Add(ReadFile(from, static_cast<uint64_t>(wanted.bytes) + 1));
+  arrival.Commit();
+}
+
+}  // namespace folio

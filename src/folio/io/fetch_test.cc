@@ -1,0 +1,251 @@
+#include "folio/io/fetch.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/io/file.h"
+#include "folio/io/sha256.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kAbc[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+TEST(Sha256, IsThatOfTheStandard) {
+  EXPECT_EQ(Sha256Hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(Sha256Hex("abc"), kAbc);
+  EXPECT_EQ(Sha256Hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  Sha256 pieces;
+  for (const char* piece : {"", "a", "bc"}) pieces.Add(piece);
+  EXPECT_EQ(pieces.Hex(), kAbc);
+}
+
+// Answers connections on a port of this machine, one after the other, each with the next of the
+// given texts, and then takes no more.
+class Server {
+ public:
+  explicit Server(std::vector<std::string> answers) {
+    listener_ = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* any = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(listener_, any, size), 0);
+    EXPECT_EQ(listen(listener_, 4), 0);
+    EXPECT_EQ(getsockname(listener_, any, &size), 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this, answers = std::move(answers)] {
+      for (const std::string& answer : answers) Answer(answer);
+    });
+  }
+  ~Server() {
+    shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    close(listener_);
+  }
+
+  std::string url() const { return fmt::format("http://127.0.0.1:{}/file", port_); }
+  int asked() const { return asked_; }
+
+ private:
+  void Answer(const std::string& answer) {
+    const int fd = accept(listener_, nullptr, nullptr);
+    if (fd < 0) return;
+    ++asked_;
+    std::string request;
+    char piece[512];
+    while (request.find("\r\n\r\n") == std::string::npos) {
+      const ssize_t n = read(fd, piece, sizeof(piece));
+      if (n <= 0) break;
+      request.append(piece, static_cast<size_t>(n));
+    }
+    if (answer == "wait") {
+      while (read(fd, piece, sizeof(piece)) > 0) {
+      }
+    }
+    (void)!send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
+    shutdown(fd, SHUT_WR);
+    while (read(fd, piece, sizeof(piece)) > 0) {
+    }
+    close(fd);
+  }
+
+  int listener_ = -1;
+  int port_ = 0;
+  std::atomic<int> asked_ = 0;
+  std::thread thread_;
+};
+
+std::string Ok(const std::string& body) {
+  return fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", body.size(), body);
+}
+
+class FetchTest : public testing::Test {
+ protected:
+  FetchTest() {
+    setenv("no_proxy", "*", 1);
+    fs::remove_all(dir_);
+    fs::create_directories(dir_);
+  }
+  ~FetchTest() override { fs::remove_all(dir_); }
+
+  WantedFile Wanted() const { return {dir_ / "wanted", kAbc, 3, "look elsewhere"}; }
+  FetchLimits Loopback() const { return {.schemes = "http,file", .redirect_schemes = "http"}; }
+
+  // Fetches, expects it to fail so, and nothing to have changed in the directory.
+  Error Failure(const std::string& url, const FetchLimits& limits, ErrorKind kind,
+                const WantedFile& wanted) {
+    const std::string before = Listing();
+    try {
+      FetchFile(
+          url, wanted, [](int64_t) {}, limits);
+      ADD_FAILURE() << "fetched " << url;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), kind) << error.what() << ": " << error.cause();
+      EXPECT_EQ(error.help(), "look elsewhere");
+      EXPECT_EQ(Listing(), before);
+      return error;
+    }
+    return UsageError("");
+  }
+  Error Failure(const std::string& url, ErrorKind kind) {
+    return Failure(url, Loopback(), kind, Wanted());
+  }
+
+  std::string Listing() const {
+    std::vector<std::string> entries;
+    for (const auto& entry : fs::directory_iterator(dir_)) {
+      entries.push_back(entry.path().filename().string() + "=" + ReadFile(entry.path()));
+    }
+    std::ranges::sort(entries);
+    return fmt::format("{}", fmt::join(entries, ";"));
+  }
+
+  fs::path dir_ = fs::temp_directory_path() / fmt::format("folio-fetch-{}", getpid());
+};
+
+TEST_F(FetchTest, TheRightBytesArriveAndReplaceWrongOnes) {
+  WriteFileAtomically(dir_ / "wanted", "abX");
+  EXPECT_FALSE(IsThere(Wanted()));
+  const Server server({Ok("abc")});
+  int64_t last = -1;
+  FetchFile(
+      server.url(), Wanted(), [&](int64_t bytes) { last = bytes; }, Loopback());
+  EXPECT_EQ(Listing(), "wanted=abc");
+  EXPECT_TRUE(IsThere(Wanted()));
+  EXPECT_EQ(last, 3);
+}
+
+TEST_F(FetchTest, BytesWithAnotherHashAreNotKept) {
+  WriteFileAtomically(dir_ / "wanted", "old");
+  const Server server({Ok("abd")});
+  const Error error = Failure(server.url(), ErrorKind::kInput);
+  EXPECT_NE(error.cause().find(kAbc), std::string::npos) << error.cause();
+}
+
+TEST_F(FetchTest, TooManyBytesAreNotReadToTheirEnd) {
+  const Server server({Ok(std::string(1 << 22, 'a'))});
+  const Error error = Failure(server.url(), ErrorKind::kInput);
+  EXPECT_NE(error.cause().find("longer"), std::string::npos) << error.cause();
+}
+
+TEST_F(FetchTest, TooFewBytesAreNotTheFile) {
+  const Server server({Ok("ab"), "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab"});
+  Failure(server.url(), ErrorKind::kInput);
+  Failure(server.url(), ErrorKind::kRuntime);
+}
+
+TEST_F(FetchTest, AnAnswerThatIsAnErrorIsNotTheFile) {
+  const Server server({"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabc"});
+  const Error error = Failure(server.url(), ErrorKind::kRuntime);
+  EXPECT_NE(error.cause().find("404"), std::string::npos) << error.cause();
+}
+
+TEST_F(FetchTest, NobodyToAskIsOneLine) {
+  std::string url;
+  {
+    const Server server({});
+    url = server.url();
+  }
+  const Error error = Failure(url, ErrorKind::kRuntime);
+  EXPECT_NE(std::string(error.what()).find(url), std::string::npos);
+  EXPECT_FALSE(error.cause().empty());
+  EXPECT_EQ(error.cause().find('\n'), std::string::npos);
+}
+
+TEST_F(FetchTest, AServerThatSaysNothingIsGivenUp) {
+  const Server server({"wait"});
+  FetchLimits limits = Loopback();
+  limits.stall_seconds = 1;
+  Failure(server.url(), limits, ErrorKind::kRuntime, Wanted());
+}
+
+TEST_F(FetchTest, OnlyTheSchemesOfTheLimitsAreSpoken) {
+  const Server server({Ok("abc")});
+  Failure(server.url(), {}, ErrorKind::kRuntime, Wanted());
+  EXPECT_EQ(server.asked(), 0);
+  WriteFileAtomically(dir_ / "source", "abc");
+  const std::string file = "file://" + (dir_ / "source").string();
+  Failure(file, {}, ErrorKind::kRuntime, Wanted());
+  FetchFile(
+      file, Wanted(), [](int64_t) {}, Loopback());
+  EXPECT_TRUE(IsThere(Wanted()));
+}
+
+TEST_F(FetchTest, RedirectsGoNowhereElse) {
+  const Server second({Ok("abc")});
+  const auto redirect = [&] {
+    return "HTTP/1.1 302 Found\r\nLocation: " + second.url() + "\r\nContent-Length: 0\r\n\r\n";
+  };
+  const Server first({redirect(), redirect()});
+  FetchLimits limits = Loopback();
+  limits.redirect_schemes = FetchLimits().redirect_schemes;
+  Failure(first.url(), limits, ErrorKind::kRuntime, Wanted());
+  EXPECT_EQ(second.asked(), 0);
+  FetchFile(
+      first.url(), Wanted(), [](int64_t) {}, Loopback());
+  EXPECT_TRUE(IsThere(Wanted()));
+}
+
+struct Enough {};
+
+TEST_F(FetchTest, WhatProgressThrowsEndsTheWork) {
+  const Server server({Ok("abc")});
+  EXPECT_THROW(FetchFile(
+                   server.url(), Wanted(), [](int64_t) { throw Enough(); }, Loopback()),
+               Enough);
+  EXPECT_EQ(Listing(), "");
+}
+
+TEST_F(FetchTest, ACopyIsCheckedToo) {
+  WriteFileAtomically(dir_ / "source", "abc");
+  WriteFileAtomically(dir_ / "other", "abd");
+  WriteFileAtomically(dir_ / "longer", "abcd");
+  EXPECT_THROW(CopyFile(dir_ / "other", Wanted()), Error);
+  EXPECT_THROW(CopyFile(dir_ / "longer", Wanted()), Error);
+  EXPECT_THROW(CopyFile(dir_ / "missing", Wanted()), Error);
+  EXPECT_FALSE(fs::exists(dir_ / "wanted"));
+  CopyFile(dir_ / "source", Wanted());
+  EXPECT_EQ(ReadFile(dir_ / "wanted"), "abc");
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,176 @@
+// What is told of a training run before it begins.
+#include "folio/train/plan.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/io/test_files.h"
+#include "folio/run/estimate.h"
+#include "folio/train/flops.h"
+#include "folio/train/learner.h"
+#include "folio/train/plan_totals.h"
+
+namespace folio {
+namespace {
+
+const GptConfig kModel = {
+    .vocab_size = 97, .n_positions = 24, .n_embd = 32, .n_layer = 2, .n_head = 2};
+
+TrainShape Shape(int64_t B) {
+  return {.model = kModel, .B = B, .T = 24};
+}
+
+// Of RequireTrainingFits; "" where it does not throw.
+std::string Refusal(const TrainShape& shape, const MachineMemory& memory) {
+  try {
+    RequireTrainingFits(shape, memory);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kResource);
+    return std::string(error.what()) + " | " + error.cause() + " | " + error.help();
+  }
+  return "";
+}
+
+TEST(LargestThatFits, FindsTheLimitExactly) {
+  for (int64_t most : {1, 2, 3, 7, 64, 1000}) {
+    for (int64_t limit = 0; limit <= 12; ++limit) {
+      const auto bytes = [](int64_t n) { return static_cast<uint64_t>(3 * n); };
+      EXPECT_EQ(LargestThatFits(bytes, most, static_cast<uint64_t>(limit)),
+                std::min(most, limit / 3));
+    }
+  }
+}
+
+TEST(TrainPlan, WhatFitsExactlyIsNotRefused) {
+  const uint64_t bytes = PlannedBytes(Shape(8));
+  EXPECT_EQ(Refusal(Shape(8), {.total = bytes}), "");
+  EXPECT_NE(Refusal(Shape(8), {.total = bytes - 1}), "");
+  EXPECT_EQ(Refusal(Shape(8), {.total = 0}), "");  // not known
+}
+
+TEST(TrainPlan, RefusalNamesTheLargestBatchThatFits) {
+  TrainShape shape = Shape(8);
+  shape.grad_accumulation = 3;
+  const uint64_t limit = PlannedBytes(Shape(5));
+  const std::string refusal = Refusal(shape, {.total = limit});
+  EXPECT_TRUE(Contains(refusal, "batches of 8 x 24 tokens need",
+                       HumanBytes(static_cast<double>(limit)), "--batch 5 is the largest that fits",
+                       "--batch 4 --grad-accumulation 6 makes the same steps of 24 sequences"))
+      << refusal;
+  EXPECT_LE(PlannedBytes(Shape(5)), limit);
+  EXPECT_GT(PlannedBytes(Shape(6)), limit);
+}
+
+TEST(TrainPlan, RefusalKeepsAPrimeBatchByAccumulating) {
+  const std::string refusal = Refusal(Shape(7), {.total = PlannedBytes(Shape(6))});
+  EXPECT_TRUE(Contains(refusal, "--batch 6 is", "--batch 1 --grad-accumulation 7 ")) << refusal;
+}
+
+TEST(TrainPlan, RefusalSaysWhatRecomputationWouldDo) {
+  TrainShape recomputed = Shape(8);
+  recomputed.options.recompute = true;
+  const uint64_t less = PlannedBytes(recomputed);
+  ASSERT_LT(less, PlannedBytes(Shape(8)));
+  const std::string one = Refusal(Shape(8), {.total = less});
+  EXPECT_TRUE(Contains(one, "--recompute makes this one fit")) << one;
+  const std::string few = Refusal(Shape(100), {.total = less});
+  EXPECT_TRUE(Contains(few, "with --recompute it is --batch 8")) << few;
+  recomputed.B = 9;
+  EXPECT_FALSE(Contains(Refusal(recomputed, {.total = less}), "--recompute"));
+}
+
+TEST(TrainPlan, WhereNothingFitsTheModelIsTooLarge) {
+  const std::string refusal = Refusal(Shape(3), {.total = 1000});
+  EXPECT_TRUE(Contains(refusal, "not even one sequence fits")) << refusal;
+  EXPECT_FALSE(Contains(refusal, "--batch"));
+}
+
+TEST(TrainPlan, WhatCannotBeCountedDoesNotFit) {
+  const GptConfig vast{.n_positions = 1 << 24, .n_embd = 1 << 20};
+  const TrainShape shape{.model = vast, .B = 1 << 24, .T = 1 << 24};
+  EXPECT_EQ(PlannedBytes(shape), UINT64_MAX);
+  EXPECT_TRUE(Contains(Refusal(shape, {.total = 1 << 30}), "more than can be counted"));
+}
+
+TEST(TrainPlan, WarnsOfWhatIsNotFreeNow) {
+  EXPECT_EQ(MemoryWarning(100, {.total = 200, .available = 100}), "");
+  EXPECT_EQ(MemoryWarning(100, {.total = 200, .available = 0}), "");  // not known
+  EXPECT_TRUE(Contains(MemoryWarning(2'000'000, {.total = 1 << 30, .available = 1'000'000}),
+                       "2.00 MB", "1.00 MB"));
+  const MachineMemory here = ThisMachinesMemory();
+  EXPECT_GT(here.available, 0);
+  EXPECT_LE(here.available, here.total);
+}
+
+TEST(TrainPlan, PartsMakeUpThePeak) {
+  const PlanTotals totals(Learner::Plan(kModel, 3, 7, {}));
+  EXPECT_EQ(totals.weights + totals.gradients + totals.optimizer + totals.activations, totals.peak);
+  EXPECT_GE(totals.logits, 21 * 97 * sizeof(float));
+  EXPECT_LT(totals.logits, totals.activations);
+  const std::string text = DescribePlan(Shape(3));
+  EXPECT_TRUE(Contains(text, "weights", "gradients", "moments", "logits", "peak",
+                       "--recompute would save"));
+  TrainShape recomputed = Shape(3);
+  recomputed.options.recompute = true;
+  EXPECT_TRUE(Contains(DescribePlan(recomputed), "--recompute saves"));
+}
+
+TEST(PeakMemory, ResetForgetsWhatWasGivenBack) {
+  constexpr size_t kBytes = size_t{64} << 20;
+  if (!ResetPeakMemory()) GTEST_SKIP() << "the system does not reset it";
+  const uint64_t before = PeakMemoryBytes();
+  // Mapped, since an allocator may keep what it is given back.
+  void* block = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(block, MAP_FAILED);
+  std::memset(block, 1, kBytes);
+  ASSERT_EQ(munmap(block, kBytes), 0);
+  ASSERT_GE(PeakMemoryBytes(), before + kBytes / 2);
+  ASSERT_TRUE(ResetPeakMemory());
+  EXPECT_LT(PeakMemoryBytes(), before + kBytes / 2);
+}
+
+TEST(TrainEstimate, CountsTheEvaluationsThatAreDue) {
+  const auto evaluations = [](int64_t every, int64_t steps, int64_t done) {
+    TrainConfig train{.batch_size = 2, .context = 5, .max_steps = steps};
+    train.eval_every = every;
+    return WorkAhead(kModel, train, 1000, done).evaluations;
+  };
+  EXPECT_EQ(evaluations(0, 60, 0), 1);
+  EXPECT_EQ(evaluations(250, 2000, 0), 9);
+  EXPECT_EQ(evaluations(250, 2001, 0), 10);
+  EXPECT_EQ(evaluations(30, 60, 30), 2);
+  EXPECT_EQ(evaluations(30, 60, 31), 1);
+  EXPECT_EQ(evaluations(30, 60, 60), 1);
+  EXPECT_EQ(evaluations(30, 60, 70), 1);
+}
+
+TEST(TrainEstimate, WorkIsStepsAndEvaluations) {
+  TrainConfig train{.batch_size = 2, .context = 5, .grad_accumulation = 3, .max_steps = 7};
+  train.eval_every = 0;
+  train.eval_batches = 4;
+  const double token = TrainFlops(kModel, 5).per_token();
+  const TrainWork work = WorkAhead(kModel, train, 1000, 2);
+  EXPECT_EQ(work.steps, 5);
+  EXPECT_EQ(work.flops_per_token, token);
+  EXPECT_DOUBLE_EQ(work.flops, token * (5 * 30 + 2 * 4 * 10 / 3.0));
+  train.eval_batches = 0;  // all that is held out, and as much or 20 batches of the rest
+  EXPECT_DOUBLE_EQ(WorkAhead(kModel, train, 1000, 7).flops, token * (1000 + 200) / 3);
+  EXPECT_DOUBLE_EQ(WorkAhead(kModel, train, 60, 7).flops, token * (60 + 60) / 3);
+  EXPECT_DOUBLE_EQ(EstimatedSeconds({.flops = 6.5e9}, {.product_flops_per_second = 1e9}), 10);
+}
+
+TEST(TrainEstimate, TakesNarrowModelsToReachLessOfFastProducts) {
+  const auto seconds = [](int64_t channels) {
+    return EstimatedSeconds({.flops = 1e9, .channels = channels},
+                            {.dtype = Dtype::kBF16, .product_flops_per_second = 1e9});
+  };
+  EXPECT_GT(seconds(128), seconds(384));
+  EXPECT_GT(seconds(384), seconds(768));
+}
+
+}  // namespace
+}  // namespace folio

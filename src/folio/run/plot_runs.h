@@ -1,0 +1,67 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "folio/term/console.h"
+#include "folio/train/run_log.h"
+
+namespace folio {
+
+// A number of metrics.jsonl that can be drawn and compared.
+struct Metric {
+  std::string key, title, unit;
+  std::optional<double> StepMetrics::*value;
+  bool evaluated = false;  // at some steps only, before their update; never smoothed
+  bool noisy = false;      // gets a mean with --smooth
+  bool lower_is_better = false;
+};
+
+const std::vector<Metric>& AllMetrics();
+// The metrics of "loss,val_loss", in that order. Throws a kUsage Error that names the nearest key.
+std::vector<Metric> MetricsNamed(const std::string& keys);
+
+// A run as far as it has come.
+struct PlottedRun {
+  std::filesystem::path dir;
+  std::string label;
+  std::vector<StepMetrics> log;
+  std::map<std::string, std::string> settings;  // of config.toml, "train.seed"; empty without one
+};
+
+// Reads the runs, a directory that is given twice once, with a note. `labels` is empty or has one
+// for each of `runs`. Throws a kUsage Error otherwise and a kInput Error where there is no run.
+std::vector<PlottedRun> ReadRuns(std::span<const std::string> runs,
+                                 std::span<const std::string> labels, Console& console);
+
+// As many of the last names of each path as tell it from the others.
+std::vector<std::string> DistinctNames(std::span<const std::filesystem::path> paths);
+
+// One metric of one run. `steps` are those of the log; tokens and seconds those at which the value
+// was measured.
+struct Track {
+  std::vector<double> steps, tokens, seconds, values;
+};
+Track TrackOf(const PlottedRun& run, const Metric& metric);
+
+struct Extremes {
+  double final = 0, final_step = 0;
+  std::optional<double> lowest = {};  // none if no value is a number
+  double lowest_step = 0;
+};
+std::optional<Extremes> ExtremesOf(const Track& track);
+
+int64_t StepsOf(const PlottedRun& run);  // updates done
+
+// A setting in which runs differ; nothing where a run does not have it.
+struct Difference {
+  std::string key;
+  std::vector<std::optional<std::string>> values;  // one for each run
+};
+std::vector<Difference> DifferencesOf(std::span<const PlottedRun> runs);
+
+}  // namespace folio

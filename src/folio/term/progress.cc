@@ -1,0 +1,127 @@
+#include "folio/term/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "folio/base/strings.h"
+#include "folio/text/utf8.h"
+
+namespace folio {
+namespace {
+
+constexpr double kBarSeconds = 0.1;
+constexpr double kLineSeconds = 10;
+constexpr int kBarCells = 20;
+
+// Columns that UTF-8 text takes, all characters being one wide.
+int Columns(std::string_view text) {
+  return static_cast<int>(CountCharacters(text));
+}
+
+double Fraction(const ProgressState& state) {
+  if (state.total <= 0) return 0;
+  return std::clamp(static_cast<double>(state.done) / static_cast<double>(state.total), 0.0, 1.0);
+}
+
+std::string BarCells(double fraction, bool utf8) {
+  static constexpr std::string_view kEighths[] = {"▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const int eighths = static_cast<int>(fraction * kBarCells * 8);
+  std::string cells;
+  for (int i = 0; i < kBarCells; ++i) {
+    const int filled = std::clamp(eighths - 8 * i, 0, 8);
+    if (!utf8) {
+      cells += filled == 8 ? "#" : "-";
+    } else if (filled == 8) {
+      cells += "█";
+    } else {
+      cells += filled == 0 ? std::string_view(" ") : kEighths[filled - 1];
+    }
+  }
+  return cells;
+}
+
+std::string DoneOfTotal(const ProgressState& state) {
+  if (state.total <= 0) return fmt::format("{} {}", state.unit, WithCommas(state.done));
+  const std::string total = WithCommas(state.total);
+  return fmt::format("{:>{}}/{}", WithCommas(state.done), total.size(), total);
+}
+
+}  // namespace
+
+ProgressMode ChooseProgressMode(const std::string& name, const Console& console) {
+  if (console.verbosity() < 0 || name == "none") return ProgressMode::kNone;
+  if (name == "json") return ProgressMode::kJson;
+  if (name == "plain" || !console.err().is_terminal) return ProgressMode::kPlain;
+  return ProgressMode::kBar;
+}
+
+std::string RenderProgressBar(const ProgressState& state, int width, bool utf8) {
+  std::vector<std::string> parts;
+  if (state.total > 0) {
+    parts.push_back(fmt::format("{:3.0f}%", std::floor(100 * Fraction(state))));
+    parts.push_back(BarCells(Fraction(state), utf8));
+  }
+  parts.push_back(DoneOfTotal(state));
+  for (const ProgressField& field : state.fields) {
+    if (!field.bar.empty()) parts.push_back(field.bar);
+  }
+  std::string line;
+  int used = 0;
+  for (const std::string& part : parts) {
+    const int gap = line.empty() ? 0 : used <= 4 ? 1 : 2;
+    // The last column stays free: a terminal may break the line after it.
+    if (used + gap + Columns(part) >= width) break;
+    line += std::string(static_cast<size_t>(gap), ' ') + part;
+    used += gap + Columns(part);
+  }
+  return line;
+}
+
+std::string RenderProgressPlain(const ProgressState& state) {
+  std::string line = fmt::format("{}={}", state.unit, state.done);
+  if (state.total > 0) line += fmt::format("/{}", state.total);
+  for (const ProgressField& field : state.fields) {
+    line += fmt::format(" {}={}", field.key, field.text);
+  }
+  return line;
+}
+
+std::string RenderProgressJson(const ProgressState& state) {
+  nlohmann::json json = {{"event", "progress"}, {"schema", 1}, {state.unit, state.done}};
+  if (state.total > 0) json["total"] = state.total;
+  for (const ProgressField& field : state.fields) {
+    const nlohmann::json number = nlohmann::json::parse(field.text, nullptr, false);
+    json[field.key] = number.is_number() ? number : nlohmann::json(field.text);
+  }
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Progress::Progress(Console& console, ProgressMode mode, Clock clock)
+    : console_(console),
+      mode_(mode == ProgressMode::kAuto ? ChooseProgressMode("auto", console) : mode),
+      clock_(std::move(clock)),
+      last_(clock_() - (mode_ == ProgressMode::kBar ? 10 * kBarSeconds : 0)) {}
+
+bool Progress::Due(bool milestone) const {
+  if (mode_ == ProgressMode::kNone) return false;
+  if (mode_ == ProgressMode::kBar) return clock_() - last_ >= kBarSeconds;
+  return milestone || clock_() - last_ >= kLineSeconds;
+}
+
+void Progress::Show(const ProgressState& state, bool milestone) {
+  if (!Due(milestone)) return;
+  last_ = clock_();
+  if (mode_ == ProgressMode::kBar) {
+    console_.SetStatus(RenderProgressBar(state, console_.err().width, console_.err().utf8));
+  } else if (mode_ == ProgressMode::kJson) {
+    console_.Message(RenderProgressJson(state));
+  } else {
+    console_.Message(RenderProgressPlain(state));
+  }
+}
+
+}  // namespace folio

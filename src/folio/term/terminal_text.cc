@@ -1,0 +1,199 @@
+#include "folio/term/terminal_text.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "folio/base/strings.h"
+#include "folio/term/heat_colour.h"
+#include "folio/text/unicode.h"
+#include "folio/text/utf8.h"
+
+namespace folio {
+namespace {
+
+struct Spelling {
+  char32_t code;
+  std::string_view ascii;
+};
+
+constexpr Spelling kSpellings[] = {
+    {U'ᵀ', "^T"},    {U'×', "x"},     {U'·', "*"},     {U'−', "-"},      {U'–', "-"},
+    {U'—', "-"},     {U'∞', "inf"},   {U'Σ', "sum"},   {U'∑', "sum"},    {U'σ', "sigma"},
+    {U'μ', "mu"},    {U'γ', "gamma"}, {U'β', "beta"},  {U'ε', "eps"},    {U'π', "pi"},
+    {U'Φ', "Phi"},   {U'φ', "phi"},   {U'α', "alpha"}, {U'θ', "theta"},  {U'τ', "tau"},
+    {U'Δ', "Delta"}, {U'≤', "<="},    {U'≥', ">="},    {U'≠', "!="},     {U'≈', "~"},
+    {U'→', "->"},    {U'←', "<-"},    {U'∈', " in "},  {U'½', "1/2"},    {U'…', "..."},
+    {U'“', "\""},    {U'”', "\""},    {U'‘', "'"},     {U'’', "'"},      {U'⊙', "*"},
+    {U'⏎', "\\n"},   {U'⇥', "\\t"},   {U'⟨', "<"},     {U'⟩', ">"},      {U'└', "`"},
+    {U'∪', " or "},  {U'∘', "*"},     {U'█', "#"},     {U'\u00A0', " "}, {U'⁻', "^-"},
+    {U'ⁿ', "^n"},    {U'ⁱ', "^i"},    {U'ᵢ', "_i"},    {U'ⱼ', "_j"},     {U'ₖ', "_k"},
+    {U'ₙ', "_n"},    {U'ₜ', "_t"},    {U'ₛ', "_s"},    {U'ₕ', "_h"},     {U'ₐ', "_a"},
+    {U'ₑ', "_e"},    {U'ₒ', "_o"},    {U'ₚ', "_p"},    {U'ᵥ', "_v"},     {U'ₓ', "_x"},
+    {U'²', "^2"},    {U'³', "^3"},    {U'¹', "^1"},
+};
+
+struct Range {
+  char32_t first, last;
+};
+// East Asian Wide and Fullwidth, and emoji, in blocks (Unicode Standard Annex 11).
+constexpr Range kWide[] = {
+    {0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0x33FF},   {0x3400, 0x4DBF},
+    {0x4E00, 0x9FFF},   {0xA000, 0xA4CF},   {0xA960, 0xA97F},   {0xAC00, 0xD7A3},
+    {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},   {0xFF00, 0xFF60},   {0xFFE0, 0xFFE6},
+    {0x1F300, 0x1F64F}, {0x1F680, 0x1F6FF}, {0x1F900, 0x1F9FF}, {0x20000, 0x3FFFD}};
+
+bool IsSubscriptDigit(char32_t code) {
+  return code >= U'₀' && code <= U'₉';
+}
+
+// The letter or bracket that a root sign stands before, with its index: "√d", "√512", "√(D)".
+bool IsRootOperand(char32_t code) {
+  return (code < 0x80 && code != ' ' && code != ')' && code != ',') || IsSubscriptDigit(code) ||
+         (code >= U'ₐ' && code <= U'ₜ') || code == U'ᵢ';
+}
+
+std::string AsciiChar(char32_t code) {
+  if (code < 0x80) return {static_cast<char>(code)};
+  if (IsSubscriptDigit(code)) return "_" + std::to_string(code - U'₀');
+  if (code >= U'⁴' && code <= U'⁹') return "^" + std::to_string(code - U'⁰');
+  const auto* found = std::ranges::find(kSpellings, code, &Spelling::code);
+  return found == std::end(kSpellings) ? "?" : std::string(found->ascii);
+}
+
+int64_t CharWidth(char32_t code) {
+  if (ClassOf(code) == CharClass::kMark || code == 0x200B || code == 0x200D) return 0;
+  return std::ranges::any_of(kWide,
+                             [&](const Range& r) { return r.first <= code && code <= r.last; })
+             ? 2
+             : 1;
+}
+
+// Below this share of full heat a sign says "next to nothing".
+constexpr double kFaintest = 0.05;
+
+// Length of the colour escape at `at`, or 0.
+size_t EscapeLength(std::string_view text, size_t at) {
+  if (!text.substr(at).starts_with("\x1b[")) return 0;
+  const size_t end = text.find('m', at);
+  return end == std::string_view::npos ? 0 : end + 1 - at;
+}
+
+}  // namespace
+
+std::string ToAscii(std::string_view text) {
+  std::string ascii;
+  bool root = false;  // inside "sqrt("
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Char c = DecodeUtf8(text, at);
+    at += c.length;
+    if (root && !IsRootOperand(c.code)) {
+      ascii += ')';
+      root = false;
+    }
+    if (c.code == U'√') {
+      const bool bracket = at < text.size() && text[at] == '(';
+      root = !bracket && at < text.size() && IsRootOperand(DecodeUtf8(text, at).code);
+      ascii += bracket ? "sqrt" : root ? "sqrt(" : "sqrt ";
+    } else {
+      ascii += AsciiChar(c.code);
+    }
+  }
+  return root ? ascii + ")" : ascii;
+}
+
+int64_t TextColumns(std::string_view text) {
+  int64_t width = 0;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Char c = DecodeUtf8(text, at);
+    width += CharWidth(c.code);
+    at += c.length;
+  }
+  return width;
+}
+
+std::string TerminalLabel(std::string_view text, int64_t width, bool utf8) {
+  std::string clean;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Char c = DecodeUtf8(text, at);
+    const bool prints = c.status == Utf8Status::kValid && QuoteChar(c.code).starts_with('\'');
+    // A middle dot in a label is a space that is to be seen.
+    if (!prints) {
+      clean += utf8 ? "\xEF\xBF\xBD" : "?";
+    } else if (utf8) {
+      clean += text.substr(at, c.length);
+    } else {
+      clean += c.code == U'·' ? "_" : AsciiChar(c.code);
+    }
+    at += c.length;
+  }
+  if (TextColumns(clean) <= width) return clean;
+  const std::string_view ellipsis = utf8 ? "…" : "~";
+  std::string cut;
+  for (size_t at = 0; at < clean.size();) {
+    const Utf8Char c = DecodeUtf8(clean, at);
+    if (TextColumns(cut) + CharWidth(c.code) > width - 1) break;
+    cut += clean.substr(at, c.length);
+    at += c.length;
+  }
+  return cut + std::string(ellipsis);
+}
+
+std::string PadLeft(std::string_view text, int64_t width) {
+  const int64_t missing = std::max<int64_t>(0, width - TextColumns(text));
+  return std::string(static_cast<size_t>(missing), ' ') + std::string(text);
+}
+
+std::string PadRight(std::string_view text, int64_t width) {
+  const int64_t missing = std::max<int64_t>(0, width - TextColumns(text));
+  return std::string(text) + std::string(static_cast<size_t>(missing), ' ');
+}
+
+std::vector<std::string> WrapLines(std::string_view text, int64_t width) {
+  std::vector<std::string> lines;
+  std::string line;
+  for (const std::string& word : Split(text, ' ')) {
+    if (word.empty()) continue;
+    if (!line.empty() && TextColumns(line) + 1 + TextColumns(word) > width) {
+      lines.push_back(std::exchange(line, ""));
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  if (!line.empty()) lines.push_back(line);
+  return lines;
+}
+
+int DisplayWidth(std::string_view text) {
+  int width = 0;
+  for (size_t at = 0; at < text.size();) {
+    if (const size_t escape = EscapeLength(text, at)) {
+      at += escape;
+      continue;
+    }
+    const size_t end = std::min(text.find('\x1b', at + 1), text.size());
+    width += static_cast<int>(TextColumns(text.substr(at, end - at)));
+    at = end;
+  }
+  return width;
+}
+
+std::string FitColumns(const Terminal& terminal, std::string_view text, int width) {
+  return PadRight(TerminalLabel(text, width, !AsciiOnly(terminal)), width);
+}
+
+std::string Heated(const Terminal& terminal, double heat, std::string_view text) {
+  if (!terminal.color) return std::string(text);
+  const double share = std::clamp(heat, 0.0, 1.0);
+  return HeatColoured(text, share * share, 1);  // which takes the square root
+}
+
+std::string_view ShadeSign(const Terminal& terminal, double heat) {
+  constexpr std::array<std::string_view, 5> kBlocks = {"·", "░", "▒", "▓", "█"};
+  constexpr std::array<std::string_view, 5> kSigns = {".", "-", "+", "*", "#"};
+  size_t step = 0;
+  if (heat >= kFaintest) step = 1 + static_cast<size_t>(std::min(heat * 4, 3.0));
+  return AsciiOnly(terminal) ? kSigns[step] : kBlocks[step];
+}
+
+}  // namespace folio

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/term/console.h"
+
+namespace folio {
+
+// Text for terminals that know columns, and for those that know ASCII only.
+
+// `text` in ASCII: "√d" is "sqrt(d)", "xᵀ" is "x^T", what has no other spelling "?".
+std::string ToAscii(std::string_view text);
+
+// The columns that UTF-8 text takes in a terminal: none for marks, two for characters of East Asia
+// and for emoji.
+int64_t TextColumns(std::string_view text);
+
+// `text` on one line of printable characters, at most `width` columns wide, cut with an ellipsis.
+// In ASCII if not utf8.
+std::string TerminalLabel(std::string_view text, int64_t width, bool utf8);
+
+// Spaces before (or after) `text` up to `width` columns.
+std::string PadLeft(std::string_view text, int64_t width);
+std::string PadRight(std::string_view text, int64_t width);
+
+// `text` in lines of at most `width` columns, broken at spaces.
+std::vector<std::string> WrapLines(std::string_view text, int64_t width);
+
+// Whether only ASCII should be written: a person looks, at a terminal that shows no UTF-8.
+inline bool AsciiOnly(const Terminal& terminal) {
+  return terminal.is_terminal && !terminal.utf8;
+}
+
+// Columns that UTF-8 `text` takes on a terminal: wide East Asian characters and emoji two, marks
+// and the escapes of colours none.
+int DisplayWidth(std::string_view text);
+
+// `text`, without escapes, in exactly `width` columns: cut with an ellipsis, or filled with spaces
+// behind it.
+std::string FitColumns(const Terminal& terminal, std::string_view text, int width);
+
+// `text` on a colour for `heat`, 0 to 1, the smallest of which have none. As it is where the stream
+// has no colour.
+std::string Heated(const Terminal& terminal, double heat, std::string_view text);
+
+// `heat` as one character that is the fuller the more it is, for where there is no colour.
+std::string_view ShadeSign(const Terminal& terminal, double heat);
+
+}  // namespace folio

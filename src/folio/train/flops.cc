@@ -1,0 +1,35 @@
+#include "folio/train/flops.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "folio/base/strings.h"
+#include "folio/model/params.h"
+
+namespace folio {
+
+TrainFlops::TrainFlops(const GptConfig& config, int64_t T)
+    : matrix_parameters(ParamTable(config).matrix_parameters()),
+      products_per_token(6.0 * static_cast<double>(matrix_parameters)),
+      attention_per_token(12.0 * static_cast<double>(config.n_layer) * static_cast<double>(T) *
+                          static_cast<double>(config.n_embd)),
+      n_layer_(config.n_layer),
+      T_(T),
+      n_embd_(config.n_embd) {}
+
+std::string TrainFlops::Explanation() const {
+  return fmt::format(
+      "{} a token = 6 x {} parameters in matrix products + 12 x {} layers x {} positions x {} "
+      "channels of attention, its masked half too",
+      HumanFlops(per_token()), WithCommas(matrix_parameters), n_layer_, T_, n_embd_);
+}
+
+std::string HumanFlops(double flops) {
+  static constexpr std::array kUnits = {"", "K", "M", "G", "T", "P", "E"};
+  size_t unit = 0;
+  for (; unit + 1 < kUnits.size() && flops >= 999.95; ++unit) flops /= 1000;
+  return fmt::format("{:.1f} {}FLOP", flops, kUnits[unit]);
+}
+
+}  // namespace folio

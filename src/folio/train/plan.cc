@@ -1,0 +1,139 @@
+#include "folio/train/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/train/learner.h"
+#include "folio/train/plan_totals.h"
+
+namespace folio {
+namespace {
+
+std::string Bytes(uint64_t bytes) {
+  return HumanBytes(static_cast<double>(bytes));
+}
+
+TrainShape WithBatch(TrainShape shape, int64_t B) {
+  shape.B = B;
+  return shape;
+}
+
+TrainShape WithRecompute(TrainShape shape) {
+  shape.options.recompute = true;
+  return shape;
+}
+
+int64_t LargestBatch(const TrainShape& shape, uint64_t limit) {
+  return LargestThatFits([&](int64_t B) { return PlannedBytes(WithBatch(shape, B)); }, shape.B,
+                         limit);
+}
+
+// The largest divisor of `n` up to `most`, at least 1.
+int64_t LargestDivisor(int64_t n, int64_t most) {
+  int64_t best = 1;
+  for (int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    if (d <= most) best = std::max(best, d);
+    if (n / d <= most) best = std::max(best, n / d);
+  }
+  return best;
+}
+
+// What a user can do where this shape has no room.
+std::string WaysOut(const TrainShape& shape, uint64_t limit) {
+  std::vector<std::string> ways;
+  const int64_t most = LargestBatch(shape, limit);
+  if (most > 0) {
+    ways.push_back(fmt::format("--batch {} is the largest that fits", most));
+    if (const int64_t step = shape.B * shape.grad_accumulation; step > 0) {
+      const int64_t micro = LargestDivisor(step, most);
+      if (step / micro <= kMostMicroBatches) {
+        ways.push_back(
+            fmt::format("--batch {} --grad-accumulation {} makes the same steps of {} sequences",
+                        micro, step / micro, step));
+      }
+    }
+  }
+  if (!shape.options.recompute) {
+    const int64_t recomputed = LargestBatch(WithRecompute(shape), limit);
+    if (recomputed == shape.B) {
+      ways.push_back(fmt::format("--recompute makes this one fit, in {}",
+                                 Bytes(PlannedBytes(WithRecompute(shape)))));
+    } else if (recomputed > most) {
+      ways.push_back(fmt::format("with --recompute it is --batch {}", recomputed));
+    }
+  }
+  if (ways.empty()) {
+    return "not even one sequence fits: use a shorter --context or a smaller model; folio inspect "
+           "plan shows every buffer";
+  }
+  return Join(ways, "; ");
+}
+
+}  // namespace
+
+uint64_t PlannedBytes(const TrainShape& shape) {
+  try {
+    return Learner::Plan(shape.model, shape.B, shape.T, shape.options).arena_bytes();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kResource) throw;
+    return UINT64_MAX;
+  }
+}
+
+int64_t LargestThatFits(const std::function<uint64_t(int64_t n)>& bytes, int64_t most,
+                        uint64_t limit) {
+  int64_t fits = 0, too_many = most + 1;
+  while (too_many - fits > 1) {
+    const int64_t middle = fits + (too_many - fits) / 2;
+    (bytes(middle) <= limit ? fits : too_many) = middle;
+  }
+  return fits;
+}
+
+void RequireTrainingFits(const TrainShape& shape, const MachineMemory& memory) {
+  const uint64_t bytes = PlannedBytes(shape);
+  if (memory.total == 0 || bytes <= memory.total) return;
+  throw Error(ErrorKind::kResource, "this run does not fit into memory",
+              fmt::format("batches of {} x {} tokens need {}, the machine has {}", shape.B, shape.T,
+                          bytes == UINT64_MAX ? "more than can be counted" : Bytes(bytes),
+                          Bytes(memory.total)),
+              WaysOut(shape, memory.total));
+}
+
+std::string MemoryWarning(uint64_t bytes, const MachineMemory& memory) {
+  if (memory.available == 0 || bytes <= memory.available) return "";
+  return fmt::format(
+      "this needs {}, and {} of memory are free now: the system may have to swap or to stop it; "
+      "end other programs, or use a smaller --batch",
+      Bytes(bytes), Bytes(memory.available));
+}
+
+std::string DescribePlan(const TrainShape& shape) {
+  const PlanTotals totals(Learner::Plan(shape.model, shape.B, shape.T, shape.options));
+  std::string text;
+  const auto line = [&](const char* name, size_t bytes, const std::string& more = "") {
+    text += fmt::format("{:<12} {:>9}{}\n", name, Bytes(bytes), more);
+  };
+  line("weights", totals.weights);
+  line("gradients", totals.gradients);
+  line("moments", totals.optimizer, " (AdamW's two)");
+  line("activations", totals.activations,
+       fmt::format(" ({} of logits; {} x {} tokens)", Bytes(totals.logits), shape.B, shape.T));
+  const RecomputeBytes recompute =
+      CompareRecompute(shape.model, shape.B, shape.T, shape.options.dtype);
+  std::string saved;
+  if (recompute.saved() > 0) {
+    saved = fmt::format(" (--recompute {} {})", shape.options.recompute ? "saves" : "would save",
+                        HumanBytes(static_cast<double>(recompute.saved())));
+  }
+  line("peak", totals.peak, saved);
+  return text;
+}
+
+}  // namespace folio

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "folio/base/machine.h"
+#include "folio/model/activations.h"
+#include "folio/model/config.h"
+
+namespace folio {
+
+// What one micro-batch of training looks like, and how many make up a step.
+struct TrainShape {
+  const GptConfig& model;
+  int64_t B = 1, T = 1;
+  int64_t grad_accumulation = 1;  // 0: whoever asks knows no such thing
+  PassOptions options = {};
+};
+
+// Bytes that training in this shape keeps; UINT64_MAX where they cannot be counted.
+uint64_t PlannedBytes(const TrainShape& shape);
+
+// The largest n in [0, most] with bytes(n) <= limit, where bytes grows with n; 0 if there is none.
+int64_t LargestThatFits(const std::function<uint64_t(int64_t n)>& bytes, int64_t most,
+                        uint64_t limit);
+
+// Throws a kResource Error if training in this shape needs more than memory.total. It says which
+// batch fits, how to keep the batch of a step with it, and what recomputation would do.
+void RequireTrainingFits(const TrainShape& shape, const MachineMemory& memory);
+
+// Where the plan is larger than what is free now: what to tell, else "".
+std::string MemoryWarning(uint64_t bytes, const MachineMemory& memory);
+
+// The memory plan for people, a line for each kind; with what recomputation would save, if it is
+// off.
+std::string DescribePlan(const TrainShape& shape);
+
+}  // namespace folio
