@@ -13,7 +13,7 @@
 #include "folio/base/rng.h"
 #include "folio/base/strings.h"
 #include "folio/bench/matmul_rate.h"
-#include "folio/model/init.h"
+#include "folio/model/weight_init.h"
 #include "folio/train/flops.h"
 #include "folio/train/learner.h"
 #include "folio/train/plan.h"

@@ -14,11 +14,9 @@
 namespace folio {
 namespace {
 
-constexpr std::string_view kPrefix = "transformer.";
-
 std::string NameInFile(const SafetensorsFile& file, const std::string& name) {
-  if (file.Find(name) == nullptr && name.starts_with(kPrefix)) {
-    std::string bare = name.substr(kPrefix.size());
+  if (file.Find(name) == nullptr && name.starts_with(kNamePrefix)) {
+    std::string bare = name.substr(kNamePrefix.size());
     if (file.Find(bare) != nullptr) return bare;
   }
   return name;
@@ -33,8 +31,9 @@ bool IsMaskBuffer(std::string_view name) {
 // model's.
 void RefuseOthers(const SafetensorsFile& file, const GptConfig& config,
                   const std::set<std::string>& used) {
+  const std::string head = fmt::format("{}.weight", kHeadName);
   for (const TensorInfo& info : file.tensors()) {
-    const bool tied_head = config.tie_word_embeddings && info.name == "lm_head.weight" &&
+    const bool tied_head = config.tie_word_embeddings && info.name == head &&
                            info.shape == Shape{config.vocab_size, config.n_embd};
     if (used.contains(info.name) || IsMaskBuffer(info.name) || tied_head) continue;
     throw InputError(

@@ -1,7 +1,5 @@
 #include "folio/model/gpt.h"
 
-#include <initializer_list>
-
 #include "folio/model/block.h"
 #include "folio/model/head.h"
 #include "folio/model/norm.h"
@@ -95,19 +93,10 @@ double GptPass::LossAndBackward(const GptParams& params, std::span<const int32_t
   return SumOfLosses();
 }
 
-// All but the matrices, which linear operations write over.
 void GptPass::ZeroWhatIsAddedTo(const GptParams& d_params) {
-  const auto zero = [&](std::initializer_list<Tensor> gradients) {
-    for (const Tensor& x : gradients) {
-      if (x) pass_.backend.Run(Fill{.out = x, .value = 0});
-    }
-  };
-  zero({d_params.wpe, d_params.ln_f.weight, d_params.ln_f.bias, d_params.lm_head_bias});
-  if (d_params.lm_head_weight) zero({d_params.wte});
-  for (const BlockParams& h : d_params.h) {
-    zero({h.ln_1.weight, h.ln_1.bias, h.c_attn.bias, h.attn_c_proj.bias});
-    zero({h.ln_2.weight, h.ln_2.bias, h.c_fc.bias, h.mlp_c_proj.bias});
-  }
+  VisitParams(config_, d_params, [&](const ParamRow& row, const Tensor& d) {
+    if (!IsLinearWeight(row.kind)) pass_.backend.Run(Fill{.out = d, .value = 0});
+  });
 }
 
 double GptPass::SumOfLosses() const {

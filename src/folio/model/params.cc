@@ -3,58 +3,20 @@
 #include <fmt/format.h>
 
 namespace folio {
-namespace {
 
-// Calls visit(name, slot, shape, init) for each parameter that the configuration has, in Hugging
-// Face's order; slot is its place in `params`.
-template <class Visit>
-void ForEachParam(const GptConfig& config, GptParams& params, Visit&& visit) {
-  const int64_t V = config.vocab_size, P = config.n_positions, C = config.n_embd;
-  const int64_t F = config.inner();
-  const bool ln_bias = config.has_layer_norm_bias();
-  const auto linear = [&](const std::string& name, LinearParams& layer, Shape shape, InitKind init,
-                          bool has_bias) {
-    visit(name + ".weight", layer.weight, shape, init);
-    if (has_bias) visit(name + ".bias", layer.bias, Shape{shape[1]}, InitKind::kZero);
-  };
-  const auto norm = [&](const std::string& name, NormParams& layer) {
-    visit(name + ".weight", layer.weight, Shape{C}, InitKind::kOne);
-    if (ln_bias) visit(name + ".bias", layer.bias, Shape{C}, InitKind::kZero);
-  };
-
-  visit("transformer.wte.weight", params.wte, Shape{V, C}, InitKind::kWeight);
-  if (config.learned_positions()) {
-    visit("transformer.wpe.weight", params.wpe, Shape{P, C}, InitKind::kWeight);
-  }
-  params.h.resize(static_cast<size_t>(config.n_layer));
-  for (int64_t l = 0; l < config.n_layer; ++l) {
-    BlockParams& h = params.h[static_cast<size_t>(l)];
-    const std::string at = fmt::format("transformer.h.{}.", l);
-    const bool attention_bias = config.has_attention_bias(), mlp_bias = config.has_mlp_bias();
-    norm(at + "ln_1", h.ln_1);
-    linear(at + "attn.c_attn", h.c_attn, {C, 3 * C}, InitKind::kWeight, attention_bias);
-    linear(at + "attn.c_proj", h.attn_c_proj, {C, C}, InitKind::kResidualWeight, attention_bias);
-    norm(at + "ln_2", h.ln_2);
-    linear(at + "mlp.c_fc", h.c_fc, {C, F}, InitKind::kWeight, mlp_bias);
-    linear(at + "mlp.c_proj", h.mlp_c_proj, {F, C}, InitKind::kResidualWeight, mlp_bias);
-  }
-  norm("transformer.ln_f", params.ln_f);
-  if (!config.tie_word_embeddings) {
-    visit("lm_head.weight", params.lm_head_weight, Shape{V, C}, InitKind::kWeight);
-  }
-  if (config.lm_head_bias) visit("lm_head.bias", params.lm_head_bias, Shape{V}, InitKind::kZero);
+std::string ParamRow::Name() const {
+  if (layer >= 0) return fmt::format("{}h.{}.{}.{}", kNamePrefix, layer, module, part);
+  return fmt::format("{}{}.{}", module == kHeadName ? "" : kNamePrefix, module, part);
 }
-
-}  // namespace
 
 ParamTable::ParamTable(const GptConfig& config) {
   constexpr int64_t kAlign = 16;  // elements: 64 bytes of float32
   GptParams none;
-  ForEachParam(config, none,
-               [&](const std::string& name, Tensor&, const Shape& shape, InitKind init) {
-                 params_.push_back({name, shape, init, shape.rank() >= 2, 0});
-                 parameters_ += shape.count();
-               });
+  none.h.resize(static_cast<size_t>(config.n_layer));
+  VisitParams(config, none, [&](const ParamRow& row, const Tensor&) {
+    params_.push_back({row, row.Name(), row.shape.rank() >= 2, 0});
+    parameters_ += row.shape.count();
+  });
   for (const bool decay : {true, false}) {
     for (ParamInfo& info : params_) {
       if (info.decay != decay) continue;
@@ -67,16 +29,8 @@ ParamTable::ParamTable(const GptConfig& config) {
 
 int64_t ParamTable::matrix_parameters() const {
   int64_t sum = 0;
-  bool head = false;
-  for (const ParamInfo& info : params_) {
-    if (info.shape.rank() < 2 || info.name == "transformer.wpe.weight" ||
-        info.name == "transformer.wte.weight") {
-      continue;
-    }
-    head = head || info.name == "lm_head.weight";
-    sum += info.shape.count();
-  }
-  return head ? sum : sum + params_.front().shape.count();  // the tied head multiplies by wte
+  for (const ParamInfo& info : params_) sum += IsLinearWeight(info.kind) ? info.shape.count() : 0;
+  return sum;
 }
 
 Tensor ParamTable::View(const ParamInfo& info, const Tensor& flat) const {
@@ -86,10 +40,10 @@ Tensor ParamTable::View(const ParamInfo& info, const Tensor& flat) const {
 
 GptParams ParamTable::Views(const GptConfig& config, const Tensor& flat) const {
   GptParams views;
+  views.h.resize(static_cast<size_t>(config.n_layer));
   size_t next = 0;
-  ForEachParam(config, views, [&](const std::string&, Tensor& slot, const Shape&, InitKind) {
-    slot = View(params_[next++], flat);
-  });
+  VisitParams(config, views,
+              [&](const ParamRow&, Tensor& slot) { slot = View(params_[next++], flat); });
   return views;
 }
 

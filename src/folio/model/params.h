@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "folio/model/config.h"
@@ -42,18 +43,90 @@ enum class InitKind {
   kOne,
 };
 
-// One row of the parameter table.
-struct ParamInfo {
-  std::string name;  // Hugging Face's, "transformer.h.0.attn.c_attn.weight"
+// What a parameter is to its layer.
+enum class ParamKind {
+  kEmbedding,      // (rows,C), looked up
+  kTiedEmbedding,  // (V,C), looked up, and the weight of the head
+  kLinear,         // (in,out), the weight of a linear operation
+  kHead,           // (out,in), the same
+  kBias,           // of the linear operation whose weight comes before it
+  kElementwise,    // what a LayerNorm multiplies with and adds
+};
+
+// Whether LinearBackward writes over its gradient in the first micro-batch of a step. Every other
+// gradient is only added to, and is zeroed before.
+constexpr bool IsLinearWeight(ParamKind kind) {
+  return kind == ParamKind::kTiedEmbedding || kind == ParamKind::kLinear ||
+         kind == ParamKind::kHead;
+}
+
+// What Hugging Face's names of all but the head begin with, and what the head is called.
+inline constexpr std::string_view kNamePrefix = "transformer.", kHeadName = "lm_head";
+
+// One row of the list of parameters.
+struct ParamRow {
+  int64_t layer;                  // -1 outside of the blocks
+  std::string_view module, part;  // "attn.c_attn", "weight"
   Shape shape;
-  InitKind init = InitKind::kZero;
+  ParamKind kind;
+  InitKind init;
+
+  std::string Name() const;  // Hugging Face's, "transformer.h.0.attn.c_attn.weight"
+};
+
+// The list of parameters, the only place that names them: calls visit(row, slot) for each that the
+// configuration has, in Hugging Face's order; slot is its tensor in `params`, a GptParams of
+// n_layer blocks, const or not. Allocates nothing.
+template <class Params, class Visit>
+void VisitParams(const GptConfig& config, Params& params, Visit&& visit) {
+  const int64_t V = config.vocab_size, P = config.n_positions, C = config.n_embd;
+  const int64_t F = config.inner();
+  const bool tied = config.tie_word_embeddings, ln_bias = config.has_layer_norm_bias();
+  const bool attention_bias = config.has_attention_bias(), mlp_bias = config.has_mlp_bias();
+  using enum ParamKind;
+  using enum InitKind;
+  int64_t layer = -1;
+  const auto row = [&](std::string_view module, std::string_view part, auto& slot,
+                       const Shape& shape, ParamKind kind, InitKind init) {
+    visit(ParamRow{layer, module, part, shape, kind, init}, slot);
+  };
+  const auto norm = [&](std::string_view module, auto& to) {
+    row(module, "weight", to.weight, {C}, kElementwise, kOne);
+    if (ln_bias) row(module, "bias", to.bias, {C}, kElementwise, kZero);
+  };
+  const auto linear = [&](std::string_view module, auto& to, const Shape& shape, InitKind init,
+                          bool has_bias) {
+    row(module, "weight", to.weight, shape, kLinear, init);
+    if (has_bias) row(module, "bias", to.bias, {shape[1]}, kBias, kZero);
+  };
+
+  row("wte", "weight", params.wte, {V, C}, tied ? kTiedEmbedding : kEmbedding, kWeight);
+  if (config.learned_positions()) row("wpe", "weight", params.wpe, {P, C}, kEmbedding, kWeight);
+  for (auto& h : params.h) {
+    ++layer;
+    norm("ln_1", h.ln_1);
+    linear("attn.c_attn", h.c_attn, {C, 3 * C}, kWeight, attention_bias);
+    linear("attn.c_proj", h.attn_c_proj, {C, C}, kResidualWeight, attention_bias);
+    norm("ln_2", h.ln_2);
+    linear("mlp.c_fc", h.c_fc, {C, F}, kWeight, mlp_bias);
+    linear("mlp.c_proj", h.mlp_c_proj, {F, C}, kResidualWeight, mlp_bias);
+  }
+  layer = -1;
+  norm("ln_f", params.ln_f);
+  if (!tied) row(kHeadName, "weight", params.lm_head_weight, {V, C}, kHead, kWeight);
+  if (config.lm_head_bias) row(kHeadName, "bias", params.lm_head_bias, {V}, kBias, kZero);
+}
+
+// A parameter and its place in the flat array.
+struct ParamInfo : ParamRow {
+  std::string name;
   bool decay = false;  // AdamW decays it: two or more dimensions
-  int64_t offset = 0;  // of its first element in the flat array
+  int64_t offset = 0;  // of its first element
 };
 
 // Every parameter of a model, in Hugging Face's order, and its place in one flat array: those that
 // decay first, so that AdamW takes the array in two strokes. Each starts on a 64-byte boundary; the
-// gaps hold zeros and stay zero. The only place that names parameters.
+// gaps hold zeros and stay zero.
 class ParamTable {
  public:
   explicit ParamTable(const GptConfig& config);
@@ -62,8 +135,8 @@ class ParamTable {
   int64_t parameters() const { return parameters_; }  // without the gaps
   int64_t flat_size() const { return flat_size_; }    // elements, with the gaps
   int64_t decay_size() const { return decay_size_; }  // the first part of the flat array
-  int64_t matrix_parameters()
-      const;  // those in matrix products: all but wpe, biases and LayerNorms
+  // Those of linear operations: all but wpe, biases and LayerNorms.
+  int64_t matrix_parameters() const;
 
   // The view of one parameter in a flat array of flat_size() elements.
   Tensor View(const ParamInfo& info, const Tensor& flat) const;

@@ -129,21 +129,9 @@ TEST_P(FlatLayout, IsAlignedWithoutOverlapAndDecaysFirst) {
 
 TEST_P(FlatLayout, ViewsReachEveryParameterOnce) {
   const GptWeights weights(config_, Dtype::kF64);
-  const GptParams& params = weights.params();
-  std::vector<Tensor> views = {
-      params.wte,         params.wpe, params.ln_f.weight, params.ln_f.bias, params.lm_head_weight,
-      params.lm_head_bias};
-  for (const BlockParams& h : params.h) {
-    for (const Tensor& x : {h.ln_1.weight, h.ln_1.bias, h.c_attn.weight, h.c_attn.bias,
-                            h.attn_c_proj.weight, h.attn_c_proj.bias, h.ln_2.weight, h.ln_2.bias,
-                            h.c_fc.weight, h.c_fc.bias, h.mlp_c_proj.weight, h.mlp_c_proj.bias}) {
-      views.push_back(x);
-    }
-  }
-  for (const Tensor& view : views) {
-    if (!view) continue;
+  VisitParams(config_, weights.params(), [](const ParamRow&, const Tensor& view) {
     for (double& x : Elements<double>(view)) x += 1;
-  }
+  });
   int64_t ones = 0;
   for (double x : Elements<double>(weights.flat())) {
     EXPECT_TRUE(x == 0 || x == 1);

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "folio/model/init.h"
 #include "folio/model/test_models.h"
+#include "folio/model/weight_init.h"
 
 namespace folio {
 namespace {

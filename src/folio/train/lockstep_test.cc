@@ -9,7 +9,7 @@
 
 #include "folio/base/fields.h"
 #include "folio/io/test_files.h"
-#include "folio/model/init.h"
+#include "folio/model/weight_init.h"
 #include "folio/train/presets.h"
 #include "folio/train/test_data.h"
 #include "folio/train/trainer.h"

@@ -8,7 +8,7 @@
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/model/checkpoint.h"
-#include "folio/model/init.h"
+#include "folio/model/weight_init.h"
 #include "folio/train/precision.h"
 #include "folio/train/schedule.h"
 

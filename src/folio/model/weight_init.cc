@@ -1,7 +1,6 @@
-#include "folio/model/init.h"
+#include "folio/model/weight_init.h"
 
 #include <cmath>
-#include <string_view>
 #include <vector>
 
 #include "folio/base/parallel.h"
@@ -25,11 +24,6 @@ void FillWith(const Tensor& x, Value&& value) {
       }
     }
   });
-}
-
-// A layer stored (in, out) that PyTorch draws as (out, in).
-bool StoredTransposed(std::string_view name) {
-  return name.find(".h.") != std::string_view::npos;
 }
 
 }  // namespace
@@ -64,10 +58,11 @@ void InitWeightsLikeTorch(GptWeights& weights, TorchRng& rng) {
   const auto draw = [&](const ParamInfo& info) { drawn.resize(size_t(info.shape.count())); };
   const auto keep = [&](const ParamInfo& info) {
     float* to = weights.table().View(info, weights.flat()).data<float>();
-    if (!StoredTransposed(info.name)) {
+    if (info.kind != ParamKind::kLinear) {
       std::copy(drawn.begin(), drawn.end(), to);
       return;
     }
+    // Stored (in,out), drawn (out,in).
     const int64_t I = info.shape[0], O = info.shape[1];
     for (int64_t o = 0; o < O; ++o) {
       for (int64_t i = 0; i < I; ++i) to[i * O + o] = drawn[static_cast<size_t>(o * I + i)];
@@ -77,31 +72,39 @@ void InitWeightsLikeTorch(GptWeights& weights, TorchRng& rng) {
 
   // Construction: embeddings are standard normal, Linear layers Kaiming-uniform with a = sqrt(5),
   // whose bound is 1/sqrt(fan_in) for weight and bias alike. A tied head is drawn all the same.
-  bool head = false;
+  const bool tied = wte.kind == ParamKind::kTiedEmbedding;
   double bound = 0;
+  const auto draw_linear = [&](int64_t fan_in) {
+    bound = 1.0 / std::sqrt(static_cast<double>(fan_in));
+    rng.Uniform(drawn, -bound, bound);
+  };
   for (const ParamInfo& info : params) {
-    const bool embedding = info.name.starts_with("transformer.w");
-    if (info.name.find("ln_") != std::string::npos) continue;  // LayerNorms draw nothing
-    if (info.name == "lm_head.weight") head = true;
     draw(info);
-    if (embedding) {
-      rng.Normal(drawn, 0, 1);
-    } else {
-      if (info.shape.rank() == 2) {
-        const int64_t fan_in = StoredTransposed(info.name) ? info.shape[0] : info.shape[1];
-        bound = 1.0 / std::sqrt(static_cast<double>(fan_in));
-      }
-      rng.Uniform(drawn, -bound, bound);
+    switch (info.kind) {
+      case ParamKind::kEmbedding:
+      case ParamKind::kTiedEmbedding:
+        rng.Normal(drawn, 0, 1);
+        break;
+      case ParamKind::kLinear:
+        draw_linear(info.shape[0]);
+        break;
+      case ParamKind::kHead:
+        draw_linear(info.shape[1]);
+        break;
+      case ParamKind::kBias:
+        rng.Uniform(drawn, -bound, bound);
+        break;
+      case ParamKind::kElementwise:
+        break;  // draws nothing
     }
   }
-  if (!head) {
-    bound = 1.0 / std::sqrt(static_cast<double>(config.n_embd));
+  if (tied) {
     draw(wte);
-    rng.Uniform(drawn, -bound, bound);
+    draw_linear(config.n_embd);
   }
   // Module.apply: every matrix again, the tied head as wte a second time.
   for (const ParamInfo& info : params) {
-    if (info.shape.rank() < 2) {
+    if (info.init == InitKind::kZero || info.init == InitKind::kOne) {
       FillWith(weights.table().View(info, weights.flat()),
                [&](int64_t) { return info.init == InitKind::kOne ? 1.0 : 0.0; });
       continue;
@@ -110,7 +113,7 @@ void InitWeightsLikeTorch(GptWeights& weights, TorchRng& rng) {
     rng.Normal(drawn, 0, config.initializer_range);
     keep(info);
   }
-  if (!head) {
+  if (tied) {
     draw(wte);
     rng.Normal(drawn, 0, config.initializer_range);
     keep(wte);

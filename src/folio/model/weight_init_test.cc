@@ -1,4 +1,4 @@
-#include "folio/model/init.h"
+#include "folio/model/weight_init.h"
 
 #include <gtest/gtest.h>
 
