@@ -141,11 +141,10 @@ void Trace::Logits(const Tensor& stream, int64_t begin, int64_t end, const Tenso
   const MemoryPlan::Id rstd = plan.Add("norm_f.rstd", Dtype::kF32, {rows});
   plan.Place();
   const Arena arena(plan);
-  GptActivations acts;
-  acts.norm_f = {arena.Get(plan, norm), arena.Get(plan, mean), arena.Get(plan, rstd)};
+  const NormActivations acts{arena.Get(plan, norm), arena.Get(plan, mean), arena.Get(plan, rstd)};
   const PassContext pass{.backend = backend_, .config = config(), .B = 1, .T = rows};
-  NormForward(pass, weights_.params().ln_f, stream.Slice(begin, end), acts.norm_f);
-  HeadLogits(pass, weights_.params(), acts, 0, rows, out);
+  NormForward(pass, weights_.params().ln_f, stream.Slice(begin, end), acts);
+  HeadLogits(pass, weights_.params(), acts.out, out);
 }
 
 }  // namespace folio

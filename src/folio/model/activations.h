@@ -1,32 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <vector>
 
-#include "folio/model/config.h"
-#include "folio/tensor/plan.h"
+#include "folio/model/pass_shape.h"
 
 namespace folio {
-
-// What a pass over B sequences of T tokens is for, and so how long its buffers live.
-enum class PassKind {
-  kForward,   // logits or loss only: a buffer lives until the next operations have read it
-  kTraining,  // the backward follows: what it reads lives until then
-  kDecode,    // one sequence that grows: keys and values stay, and logits are for one row
-};
-
-// How a pass computes.
-struct PassOptions {
-  // F32, F64, or BF16: then what ops.h marks Half is bfloat16, and all else float32.
-  Dtype dtype = Dtype::kF32;
-  // kTraining: the backward makes the cheap half of the activations again instead of keeping them,
-  // to the same bits: results of activation functions, and of pre-norm blocks' LayerNorms.
-  bool recompute = false;
-
-  // The dtype of weights, of the stream and of the losses.
-  Dtype number() const { return dtype == Dtype::kBF16 ? Dtype::kF32 : dtype; }
-  bool operator==(const PassOptions&) const = default;
-};
 
 struct NormActivations {
   Tensor out, mean, rstd;  // (N,C), (N), (N)
@@ -36,7 +18,7 @@ struct NormActivations {
 // others in its number().
 struct BlockActivations {
   NormActivations norm_1;  // out is Half in a pre-norm block, and the stream itself in a post-norm
-  Tensor qkv;              // (N,3C) Half
+  Tensor qkv;              // (N,3C) Half; when decoding, rows of the KvCache
   Tensor past;   // (S,3C) when decoding: all rows so far, the last of them qkv; else empty
   Tensor lse;    // (B,H,T)
   Tensor attn;   // (N,C) Half, before c_proj
@@ -49,14 +31,14 @@ struct BlockActivations {
 
 struct GptActivations {
   Tensor embedded;  // (N,C)
+  Tensor branch;    // (N,C) Half, a sublayer's result before it joins the sum
   std::vector<BlockActivations> h;
-  Tensor branch;            // (N,C) Half, a sublayer's result before it joins the sum
   NormActivations norm_f;   // out is Half
   Tensor logits;            // (R,V), rows of one chunk of the loss head
   Tensor losses, loss_lse;  // (N)
 };
 
-// Gradients that flow backward, and what the backward makes again; one set serves all blocks.
+// Gradients that flow backward, and what the backward recomputes; one set serves all blocks.
 struct GptGradients {
   Tensor d_stream = {};  // (N,C), of the residual stream
   Tensor d_branch = {};  // (N,C) Half, of a sublayer's result, or of its input
@@ -67,38 +49,118 @@ struct GptGradients {
   Tensor act = {};       // (N,F) Half; empty where the forward's is there
 };
 
+// All that a pass over (B,T) tokens reads and writes, but parameters.
+struct PassBuffers {
+  Tensor ids;        // (B,T) i32
+  Tensor targets;    // (N) i32
+  Tensor sinusoids;  // (P,C), empty for learned positions
+  GptActivations acts;
+  GptGradients grads;  // empty unless kTraining
+};
+
 // Rows of logits that the loss head holds at a time, of N rows of V.
 int64_t LossChunkRows(int64_t N, int64_t V, Dtype dtype = Dtype::kF32);
 
-// The plan of a pass: which buffers, from when to when.
-class ActivationPlan {
- public:
-  // Adds the buffers to `memory`, which others may share. Throws a kResource Error on overflow.
-  ActivationPlan(const GptConfig& config, int64_t B, int64_t T, PassKind kind,
-                 const PassOptions& options, MemoryPlan& memory);
-
-  GptActivations Activations(const MemoryPlan& memory, const Arena& arena) const;
-  GptGradients Gradients(const MemoryPlan& memory, const Arena& arena) const;  // kTraining only
-
- private:
-  struct Outline;  // what the buffers are planned for
-  struct NormIds {
-    MemoryPlan::Id out, mean, rstd;
-  };
-  struct BlockIds {
-    NormIds norm_1, norm_2;
-    MemoryPlan::Id qkv, lse, attn, sum_1, fc, act, sum_2;
-  };
-  void AddBlock(const Outline& outline, int64_t layer);
-  void AddHead(const Outline& outline);
-  void AddGradients(const Outline& outline);
-
-  static constexpr MemoryPlan::Id kNone = -1;
-  std::vector<BlockIds> blocks_;
-  NormIds norm_f_{};
-  MemoryPlan::Id embedded_, branch_, logits_ = kNone, losses_ = kNone, loss_lse_ = kNone;
-  MemoryPlan::Id d_stream_ = kNone, d_branch_ = kNone, d_wide_ = kNone, d_attn_ = kNone;
-  MemoryPlan::Id d_logits_ = kNone, input_ = kNone, act_ = kNone;
+// One row of the list of buffers.
+struct BufferRow {
+  int64_t layer;  // -1 outside of the blocks
+  std::string_view name;
+  Dtype dtype;
+  Shape shape;
+  Lifetime life;
 };
+
+// The buffers of a block.
+template <class Visit>
+void VisitBlockBuffers(const PassShape& pass, int64_t layer, BlockActivations& h, Visit&& visit) {
+  const int64_t N = pass.N(), C = pass.config.n_embd, F = pass.config.inner();
+  const bool pre = pass.config.pre_norm();
+  const Dtype half = pass.options.dtype, number = pass.options.number();
+  const int64_t t = pass.BlockTick(layer), next = PassShape::kBlockTicks;
+  // Written at tick `written` of the block, read up to tick `read`, and read by the backward of
+  // what is at tick `reader`.
+  const auto row = [&](std::string_view name, Tensor& slot, Dtype dtype, const Shape& shape,
+                       int64_t written, int64_t read, int64_t reader, bool recomputable = false) {
+    visit(BufferRow{layer, name, dtype, shape,
+                    pass.Kept(t + written, t + read, t + reader, recomputable)},
+          slot);
+  };
+  // Ticks of a pre-norm block: 0 ln_1, 1 c_attn, 2 attention, 3 c_proj + residual, 4 ln_2, 5 c_fc +
+  // activation, 6 c_proj, 7 residual. A post-norm block needs the same buffers no longer than
+  // this, except its norms, which are the stream itself.
+  row("norm_1", h.norm_1.out, pre ? half : number, {N, C}, 0, pre ? 1 : 7, 0, pre);
+  row("norm_1.mean", h.norm_1.mean, number, {N}, 0, 4, 0);
+  row("norm_1.rstd", h.norm_1.rstd, number, {N}, 0, 4, 0);
+  if (pass.kind != PassKind::kDecode) row("qkv", h.qkv, half, {N, 3 * C}, 1, 2, 1);
+  row("lse", h.lse, number, {pass.B, pass.config.n_head, pass.T}, 2, 2, 2);
+  row("attn", h.attn, half, {N, C}, 2, 3, 2);
+  row("sum_1", h.sum_1, number, {N, C}, 3, 7, 3);
+  row("norm_2", h.norm_2.out, pre ? half : number, {N, C}, 4, pre ? 5 : 7 + next, 4, pre);
+  row("norm_2.mean", h.norm_2.mean, number, {N}, 4, 7, 4);
+  row("norm_2.rstd", h.norm_2.rstd, number, {N}, 4, 7, 4);
+  row("fc", h.fc, half, {N, F}, 5, 5, 6);
+  row("act", h.act, half, {N, F}, 5, 6, 6, true);
+  row("sum_2", h.sum_2, number, {N, C}, 7, 7 + next, 7);
+}
+
+// The list of buffers, from which a pass is planned and bound: calls visit(row, slot) for each that
+// it needs; slot is its tensor in `buffers`. Allocates nothing once `buffers` has its blocks.
+template <class Visit>
+void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
+  const int64_t N = pass.N(), C = pass.config.n_embd, F = pass.config.inner();
+  const int64_t V = pass.config.vocab_size, head = pass.HeadTick();
+  const Dtype half = pass.options.dtype, number = pass.options.number();
+  const auto row = [&](std::string_view name, Tensor& slot, Dtype dtype, const Shape& shape,
+                       const Lifetime& life) {
+    visit(BufferRow{-1, name, dtype, shape, life}, slot);
+  };
+
+  row("ids", buffers.ids, Dtype::kI32, {pass.B, pass.T}, {});
+  row("targets", buffers.targets, Dtype::kI32, {N}, {});
+  if (!pass.config.learned_positions()) {
+    row("sinusoids", buffers.sinusoids, number, {pass.config.n_positions, C}, {});
+  }
+  GptActivations& acts = buffers.acts;
+  row("embedded", acts.embedded, number, {N, C}, pass.Kept(0, pass.BlockTick(1), 1));
+  row("branch", acts.branch, half, {N, C}, {1, head - 1});
+  acts.h.resize(static_cast<size_t>(pass.config.n_layer));
+  for (size_t l = 0; l < acts.h.size(); ++l) {
+    VisitBlockBuffers(pass, static_cast<int64_t>(l), acts.h[l], visit);
+  }
+  // What outlives the pass is for who ran it: losses, and the rows that logits are made of.
+  row("norm_f", acts.norm_f.out, half, {N, C}, {head});
+  row("norm_f.mean", acts.norm_f.mean, number, {N}, pass.Kept(head, head, head));
+  row("norm_f.rstd", acts.norm_f.rstd, number, {N}, pass.Kept(head, head, head));
+  const int64_t rows = pass.kind == PassKind::kDecode ? 1 : LossChunkRows(N, V, half);
+  row("logits", acts.logits, number, {rows, V}, {head, head});
+  row("losses", acts.losses, number, {N}, {head});
+  row("losses.lse", acts.loss_lse, number, {N}, {head, head});
+
+  if (!pass.training()) return;
+  GptGradients& grads = buffers.grads;
+  if (half != number) row("d_logits", grads.d_logits, half, {rows, V}, {head, head});
+  const Lifetime backward = pass.InBackward();
+  row("d_stream", grads.d_stream, number, {N, C}, backward);
+  row("d_branch", grads.d_branch, half, {N, C}, {head, backward.last});
+  row("d_wide", grads.d_wide, half, {N, std::max(3 * C, F)}, backward);
+  row("d_attn", grads.d_attn, half, {N, C}, backward);
+  // Pre-norm blocks recompute their LayerNorms here; a post-norm block rounds its stream.
+  const bool pre = pass.config.pre_norm();
+  if (pre ? pass.options.recompute : half != number) {
+    row("input", grads.input, half, {N, C}, backward);
+  }
+  if (pass.options.recompute) row("act", grads.act, half, {N, F}, backward);
+}
+
+// The buffers of a pass, placed. Throws a kResource Error on overflow.
+MemoryPlan PlanBuffers(const PassShape& pass);
+
+// Makes `buffers` those of a pass whose plan, or that of the same pass with a longer T, is `plan`,
+// in its memory. REQUIRES: `buffers` is empty, or of such a pass.
+void BindBuffers(const PassShape& pass, const MemoryPlan& plan, const Arena& arena,
+                 PassBuffers& buffers);
+
+// Copies tokens to a i32 tensor of as many elements. REQUIRES: each in [lowest, V).
+void CopyTokens(std::span<const int32_t> from, const Tensor& to, int32_t lowest, int64_t V);
 
 }  // namespace folio

@@ -11,11 +11,10 @@
 
 #include "folio/backend/generic_backend.h"
 #include "folio/backend/operands.h"
-#include "folio/model/block.h"
 #include "folio/model/gpt.h"
 #include "folio/model/head.h"
-#include "folio/model/norm.h"
 #include "folio/model/test_models.h"
+#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {
@@ -116,9 +115,7 @@ class PlannedPass : public testing::TestWithParam<Case> {
     Scatter(*weights_, 1);
     ids_ = RandomTokens(N, config_.vocab_size, 2);
     targets_ = RandomTokens(N, config_.vocab_size, 3);
-    activations_ =
-        std::make_unique<ActivationPlan>(config_, B, T, GetParam().kind, options(), packed_);
-    packed_.Place();
+    packed_ = PlanBuffers(shape_);
     apart_ = Apart(packed_);
   }
   const PassOptions& options() const { return GetParam().options; }
@@ -129,40 +126,19 @@ class PlannedPass : public testing::TestWithParam<Case> {
     PassContext pass{.backend = backend, .config = config_, .B = B, .T = T};
     pass.dropout = dropout_;
     const GptParams& p = weights_->params();
-    const GptActivations acts = activations_->Activations(memory, arena);
-    const Tensor ids(ids_.data(), {B, T}), targets(targets_.data(), {N});
-    const auto input = [&](size_t l) {
-      return l == 0 ? acts.embedded : BlockOutput(config_, acts.h[l - 1]);
-    };
-    backend.Run(EmbeddingForward{.ids = ids, .wte = p.wte, .wpe = p.wpe, .out = acts.embedded});
-    const Dropout drop = pass.EmbeddingDropout();
-    if (drop.active()) {
-      backend.Run(ResidualForward{.x = acts.embedded, .out = acts.embedded, .dropout = drop});
-    }
-    const size_t L = acts.h.size();
-    for (size_t l = 0; l < L; ++l) {
-      BlockForward(pass, static_cast<int64_t>(l), p.h[l], acts.h[l], input(l), acts.branch);
-    }
-    NormForward(pass, p.ln_f, input(L), acts.norm_f);
+    PassBuffers buffers;
+    BindBuffers(shape_, memory, arena, buffers);
+    CopyTokens(ids_, buffers.ids, 0, config_.vocab_size);
+    CopyTokens(targets_, buffers.targets, 0, config_.vocab_size);
+    TransformerForward(pass, p, buffers);
     if (!training()) {
-      HeadForward(pass, p, acts, targets);
+      HeadForward(pass, p, buffers.acts, buffers.targets);
     } else {
-      const GptGradients grads = activations_->Gradients(memory, arena);
       const GptParams& d = grads_->params();
-      HeadForwardBackward(pass, p, acts, targets, kScale, d, grads);
-      NormBackward(pass, p.ln_f, input(L), acts.norm_f, grads.d_branch, d.ln_f, grads.d_stream,
-                   false);
-      for (size_t l = L; l-- > 0;) {
-        BlockBackward(pass, static_cast<int64_t>(l), p.h[l], acts.h[l], input(l), d.h[l], grads);
-      }
-      if (drop.active()) {
-        backend.Run(
-            ResidualBackward{.d_out = grads.d_stream, .d_x = grads.d_stream, .dropout = drop});
-      }
-      backend.Run(
-          EmbeddingBackward{.ids = ids, .d_out = grads.d_stream, .d_wte = d.wte, .d_wpe = d.wpe});
+      HeadForwardBackward(pass, p, buffers.acts, buffers.targets, kScale, d, buffers.grads);
+      TransformerBackward(pass, p, buffers, d);
     }
-    return Values(acts.losses);
+    return Values(buffers.acts.losses);
   }
 
   // The numbers of a tensor of F32 or F64.
@@ -176,8 +152,8 @@ class PlannedPass : public testing::TestWithParam<Case> {
   DropoutContext dropout_{.on = training(), .seed = 4, .step = 5, .first_sequence = 6};
   std::unique_ptr<GptWeights> weights_, grads_;
   std::vector<int32_t> ids_, targets_;
+  PassShape shape_{config_, B, T, GetParam().kind, options()};
   MemoryPlan packed_, apart_;
-  std::unique_ptr<ActivationPlan> activations_;
 };
 
 TEST_P(PlannedPass, BuffersInUseAtOnceDoNotShareMemory) {
@@ -233,7 +209,7 @@ TEST_P(PlannedPass, SharedMemoryAndStaleContentsChangeNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Configs, PlannedPass, testing::ValuesIn(Cases()), Name);
 
-TEST(ActivationPlan, AForwardPassNeedsLessThanATrainingStep) {
+TEST(PassPlan, AForwardPassNeedsLessThanATrainingStep) {
   GptConfig config = TinyConfig();
   config.n_layer = 8;
   const auto bytes = [&](PassKind kind) { return GptPass::Plan(config, 2, 5, kind).arena_bytes(); };
@@ -244,7 +220,7 @@ TEST(ActivationPlan, AForwardPassNeedsLessThanATrainingStep) {
   EXPECT_EQ(bytes(PassKind::kForward), eight);
 }
 
-TEST(ActivationPlan, NoLayerHoldsAnArrayOfAllPairsOfPositions) {
+TEST(PassPlan, NoLayerHoldsAnArrayOfAllPairsOfPositions) {
   GptConfig config;
   config.n_layer = 1;
   const int64_t B = 2, T = 1024;
@@ -255,17 +231,15 @@ TEST(ActivationPlan, NoLayerHoldsAnArrayOfAllPairsOfPositions) {
   }
 }
 
-TEST(ActivationPlan, RefusesWhatNoMachineHolds) {
+TEST(PassPlan, RefusesWhatNoMachineHolds) {
   GptConfig config = TinyConfig();
   config.n_embd = 1 << 30;
   config.n_inner = 1 << 30;
-  MemoryPlan memory;
-  EXPECT_THROW(
-      ActivationPlan(config, int64_t{1} << 24, int64_t{1} << 24, PassKind::kTraining, {}, memory),
-      std::exception);
+  EXPECT_THROW(GptPass::Plan(config, int64_t{1} << 24, int64_t{1} << 24, PassKind::kTraining),
+               std::exception);
 }
 
-TEST(ActivationPlan, Bf16HalvesWhatIsMarkedHalfAndNothingElse) {
+TEST(PassPlan, Bf16HalvesWhatIsMarkedHalfAndNothingElse) {
   for (const char* norm : {"pre", "post"}) {
     GptConfig config = TinyConfig();
     config.norm_position = norm;
@@ -307,7 +281,7 @@ double BytesPerTokenAndLayer(GptConfig config, const PassOptions& options) {
   return (bytes(4 + kMore) - bytes(4)) / (B * T * kMore);
 }
 
-TEST(ActivationPlan, KeepsWhatTheBackwardNeedsOfEachLayerAndNoMore) {
+TEST(PassPlan, KeepsWhatTheBackwardNeedsOfEachLayerAndNoMore) {
   GptConfig config;
   config.n_embd = 256, config.n_head = 4;
   const double C = 256, small = 5 * 4.0 + 4 * 4.0;  // statistics of two norms, lse of four heads
@@ -323,7 +297,7 @@ TEST(ActivationPlan, KeepsWhatTheBackwardNeedsOfEachLayerAndNoMore) {
   expect({.dtype = Dtype::kBF16, .recompute = true}, 3 + 1 + 4);
 }
 
-TEST(ActivationPlan, MemoryGrowsWithBatchAndContextAsALine) {
+TEST(PassPlan, MemoryGrowsWithBatchAndContextAsALine) {
   GptConfig config;
   config.n_layer = 3, config.n_embd = 64, config.n_head = 4, config.vocab_size = 100;
   for (const PassOptions& options : {PassOptions{}, PassOptions{Dtype::kBF16, true}}) {

@@ -8,13 +8,13 @@
 
 namespace folio {
 
-// Dropout of a training pass: which random numbers belong to it. Off unless `seed` is set.
+// Dropout of a training pass: whether the configuration's rates apply, and which random numbers
+// belong to it.
 struct DropoutContext {
   bool on = false;
   uint64_t seed = 0;
   uint64_t step = 0;
-  int64_t first_sequence =
-      0;  // place of the micro-batch's first sequence in the step's whole batch
+  int64_t first_sequence = 0;  // of the micro-batch, in the whole batch of the step
 };
 
 // Where a dropout sits in the model.
@@ -28,7 +28,8 @@ struct PassContext {
   Tensor key_mask = {};  // (B,T) u8, optional: keys that may be attended to
   DropoutContext dropout = {};
   TraceSink* trace = nullptr;
-  bool accumulate = true;  // backward: gradients of matrices are added to what is there
+  int64_t first_position = 0;  // of each sequence's first token
+  bool accumulate = true;      // backward: gradients of matrices are added to what is there
 
   int64_t N() const { return B * T; }
   // Shows `x` to whoever looks.

@@ -5,6 +5,7 @@
 
 #include "folio/model/activations.h"
 #include "folio/model/context.h"
+#include "folio/model/kv_cache.h"
 #include "folio/model/params.h"
 
 namespace folio {
@@ -18,9 +19,9 @@ class Decoder {
           Dtype dtype = Dtype::kF32);
   Decoder(const Decoder&) = delete;
 
-  int64_t size() const { return size_; }                    // tokens so far
-  int64_t capacity() const { return config_.n_positions; }  // P
-  void Clear() { size_ = 0; }
+  int64_t size() const { return cache_.size(); }          // tokens so far
+  int64_t capacity() const { return cache_.capacity(); }  // P
+  void Clear() { cache_.Clear(); }
 
   // Appends tokens, each in [0,V), and returns the logits (V) of what follows the last of them;
   // they stay valid until the next call. REQUIRES: at least one token, size() + ids.size() <=
@@ -28,18 +29,16 @@ class Decoder {
   const Tensor& Append(std::span<const int32_t> ids);
 
  private:
-  // The parts of the buffers that `rows` new rows use.
-  void Bind(int64_t rows, GptActivations& bound) const;
+  PassShape Pass(int64_t rows) const;  // of as many new tokens
 
   Backend& backend_;
   GptConfig config_;
   const GptParams& params_;
+  Dtype dtype_;
+  KvCache cache_;
+  MemoryPlan plan_;  // of a pass of P rows
   Arena arena_;
-  Tensor ids_;        // (1,P) i32
-  Tensor sinusoids_;  // (P,C), empty for learned positions
-  GptActivations acts_;
-  GptActivations bound_;
-  int64_t size_ = 0;
+  PassBuffers buffers_;
 };
 
 }  // namespace folio

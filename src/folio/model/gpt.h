@@ -51,23 +51,19 @@ class GptPass {
                          const GptParams& d_params, bool accumulate = true);
 
   // Losses of the rows, after Loss or LossAndBackward, (N).
-  const Tensor& losses() const { return acts_.losses; }
+  const Tensor& losses() const { return buffers_.acts.losses; }
 
  private:
+  // All gradients but those that LinearBackward writes over.
   void ZeroWhatIsAddedTo(const GptParams& d_params);
   double SumOfLosses() const;
-  Tensor BlockInput(size_t layer) const;
 
   GptConfig config_;
+  PassShape shape_;
   PassContext pass_;
-  PassKind kind_;
-  PassOptions options_;
   MemoryPlan plan_;
   Arena arena_;
-  Tensor ids_, targets_;  // (B,T) i32, (B*T) i32
-  Tensor sinusoids_;      // (P,C), empty for learned positions
-  GptActivations acts_;
-  GptGradients grads_;
+  PassBuffers buffers_;
 };
 
 }  // namespace folio

@@ -17,7 +17,7 @@ void ForEachChunk(const PassContext& pass, const GptParams& params, const GptAct
   for (int64_t begin = 0; begin < N; begin += rows) {
     const int64_t end = std::min(N, begin + rows);
     const Tensor logits = acts.logits.Slice(0, end - begin);
-    HeadLogits(pass, params, acts, begin, end, logits);
+    HeadLogits(pass, params, acts.norm_f.out.Slice(begin, end), logits);
     chunk(begin, end, logits);
   }
 }
@@ -32,9 +32,9 @@ void ChunkLosses(const PassContext& pass, const GptActivations& acts, const Tens
 
 }  // namespace
 
-void HeadLogits(const PassContext& pass, const GptParams& params, const GptActivations& acts,
-                int64_t begin, int64_t end, const Tensor& out) {
-  pass.backend.Run(LinearForward{.x = acts.norm_f.out.Slice(begin, end),
+void HeadLogits(const PassContext& pass, const GptParams& params, const Tensor& x,
+                const Tensor& out) {
+  pass.backend.Run(LinearForward{.x = x,
                                  .weight = HeadWeight(params),
                                  .bias = params.lm_head_bias,
                                  .out = out,

@@ -9,9 +9,9 @@ namespace folio {
 // The loss head: logits = norm_f(x) wte^T (or lm_head), losses by cross-entropy. Rows go through in
 // chunks, so that the logits of all rows never exist at once.
 
-// Rows [begin, end) of the logits into `out` (end - begin, V).
-void HeadLogits(const PassContext& pass, const GptParams& params, const GptActivations& acts,
-                int64_t begin, int64_t end, const Tensor& out);
+// The logits (R,V) of rows x (R,C) of norm_f's result, into `out`.
+void HeadLogits(const PassContext& pass, const GptParams& params, const Tensor& x,
+                const Tensor& out);
 
 // Fills acts.losses (N). With targets (N) i32.
 void HeadForward(const PassContext& pass, const GptParams& params, const GptActivations& acts,

@@ -1,0 +1,59 @@
+#include "folio/model/transformer.h"
+
+#include "folio/model/block.h"
+#include "folio/model/norm.h"
+
+namespace folio {
+namespace {
+
+// The stream before a block, or behind the last: (N,C).
+Tensor StreamBefore(const GptConfig& config, const GptActivations& acts, size_t layer) {
+  return layer == 0 ? acts.embedded : BlockOutput(config, acts.h[layer - 1]);
+}
+
+}  // namespace
+
+void TransformerForward(const PassContext& pass, const GptParams& params,
+                        const PassBuffers& buffers) {
+  const GptActivations& acts = buffers.acts;
+  pass.backend.Run(EmbeddingForward{.ids = buffers.ids,
+                                    .wte = params.wte,
+                                    .wpe = buffers.sinusoids ? buffers.sinusoids : params.wpe,
+                                    .out = acts.embedded,
+                                    .first_position = pass.first_position});
+  if (const Dropout drop = pass.EmbeddingDropout(); drop.active()) {
+    pass.backend.Run(ResidualForward{.x = acts.embedded, .out = acts.embedded, .dropout = drop});
+  }
+  pass.Show(TracePoint::kEmbedded, 0, acts.embedded);
+  const size_t L = acts.h.size();
+  for (size_t l = 0; l < L; ++l) {
+    BlockForward(pass, static_cast<int64_t>(l), params.h[l], acts.h[l],
+                 StreamBefore(pass.config, acts, l), acts.branch);
+  }
+  NormForward(pass, params.ln_f, StreamBefore(pass.config, acts, L), acts.norm_f);
+  pass.Show(TracePoint::kFinal, 0, acts.norm_f.out);
+}
+
+void TransformerBackward(const PassContext& pass, const GptParams& params,
+                         const PassBuffers& buffers, const GptParams& d_params) {
+  const GptActivations& acts = buffers.acts;
+  const GptGradients& grads = buffers.grads;
+  const size_t L = acts.h.size();
+  NormBackward(pass, params.ln_f, StreamBefore(pass.config, acts, L), acts.norm_f, grads.d_branch,
+               d_params.ln_f, grads.d_stream, false);
+  for (size_t l = L; l-- > 0;) {
+    BlockBackward(pass, static_cast<int64_t>(l), params.h[l], acts.h[l],
+                  StreamBefore(pass.config, acts, l), d_params.h[l], grads);
+  }
+  if (const Dropout drop = pass.EmbeddingDropout(); drop.active()) {
+    pass.backend.Run(
+        ResidualBackward{.d_out = grads.d_stream, .d_x = grads.d_stream, .dropout = drop});
+  }
+  pass.backend.Run(EmbeddingBackward{.ids = buffers.ids,
+                                     .d_out = grads.d_stream,
+                                     .d_wte = d_params.wte,
+                                     .d_wpe = d_params.wpe,
+                                     .first_position = pass.first_position});
+}
+
+}  // namespace folio

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "folio/model/activations.h"
+#include "folio/model/context.h"
+#include "folio/model/params.h"
+
+namespace folio {
+
+// A model up to its final LayerNorm, from the tokens in buffers.ids: embeddings, blocks, ln_f. The
+// step that training, evaluation and decoding share; logits and losses of acts.norm_f.out are
+// head.h's.
+void TransformerForward(const PassContext& pass, const GptParams& params,
+                        const PassBuffers& buffers);
+
+// grads.d_branch holds the gradient of ln_f's result. d_params gets +=.
+void TransformerBackward(const PassContext& pass, const GptParams& params,
+                         const PassBuffers& buffers, const GptParams& d_params);
+
+}  // namespace folio
