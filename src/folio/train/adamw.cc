@@ -39,9 +39,4 @@ void AdamW::Step(const AdamWSettings& settings, double lr, int64_t step, double 
   update(decay_size_, params.count(), 0);
 }
 
-double ClipScale(double norm, double clip) {
-  constexpr double kTiny = 1e-6;  // keeps the quotient below 1 when the norm is just above clip
-  return clip > 0 && norm > clip ? clip / (norm + kTiny) : 1.0;
-}
-
 }  // namespace folio

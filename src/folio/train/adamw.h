@@ -34,8 +34,4 @@ class AdamW {
   Tensor m_, v_;
 };
 
-// What a gradient of this norm is multiplied with so that it is no longer than `clip`; 1 for clip
-// 0. R. Pascanu, T. Mikolov, Y. Bengio, arXiv:1211.5063.
-double ClipScale(double norm, double clip);
-
 }  // namespace folio

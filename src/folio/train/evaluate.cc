@@ -1,14 +1,35 @@
 #include "folio/train/evaluate.h"
 
 namespace folio {
+namespace {
 
-LossSum BatchLoss(GptPass& pass, const GptParams& params, BatchSampler& sampler, uint64_t step,
-                  Batch& batch) {
-  sampler.Fill(step, 0, batch);
-  pass.Forward(params, batch.inputs);
-  LossSum loss{.sum = pass.Loss(params, batch.targets)};
-  for (int32_t target : batch.targets) loss.targets += target != Batch::kNoTarget;
-  return loss;
+// Sum of the losses of batches, and how many targets they had.
+struct LossSum {
+  double sum = 0;
+  int64_t targets = 0;
+
+  double mean() const { return sum / static_cast<double>(targets); }
+};
+
+}  // namespace
+
+std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
+                                   const EvaluationData& train, const EvaluationData& val,
+                                   Batch& batch, const EvaluationHooks& hooks) {
+  const int64_t total = train.batches + val.batches;
+  int64_t done = 0;
+  LossSum train_loss, val_loss;
+  for (const auto& [data, loss] : {std::pair(&train, &train_loss), std::pair(&val, &val_loss)}) {
+    for (int64_t b = 0; b < data->batches; ++b) {
+      if (hooks.stop_requested && hooks.stop_requested()) return {};
+      data->sampler.Fill(static_cast<uint64_t>(b), 0, batch);
+      pass.Forward(params, batch.inputs);
+      loss->sum += pass.Loss(params, batch.targets);
+      for (int32_t target : batch.targets) loss->targets += target != Batch::kNoTarget;
+      if (hooks.on_progress) hooks.on_progress(++done, total);
+    }
+  }
+  return Evaluation{.train_loss = train_loss.mean(), .val_loss = val_loss.mean()};
 }
 
 }  // namespace folio

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 
 #include "folio/data/batch_sampler.h"
 #include "folio/model/gpt.h"
@@ -13,21 +15,21 @@ struct Evaluation {
   double val_loss = 0;
 };
 
-// Sum of the losses of a batch, and how many targets it had.
-struct LossSum {
-  double sum = 0;
-  int64_t targets = 0;
-
-  double mean() const { return sum / static_cast<double>(targets); }
-  LossSum& operator+=(const LossSum& more) {
-    sum += more.sum;
-    targets += more.targets;
-    return *this;
-  }
+// The first `batches` batches of a sampler.
+struct EvaluationData {
+  BatchSampler& sampler;
+  int64_t batches = 0;
 };
 
-// The loss, without dropout, of the batch that `sampler` gives for `step`. `batch` is scratch.
-LossSum BatchLoss(GptPass& pass, const GptParams& params, BatchSampler& sampler, uint64_t step,
-                  Batch& batch);
+// What an evaluation asks and tells; either may be empty.
+struct EvaluationHooks {
+  const std::function<bool()>& stop_requested;                          // before each batch
+  const std::function<void(int64_t done, int64_t total)>& on_progress;  // batches
+};
+
+// The losses of both without dropout; nothing if asked to stop before the end. `batch` is scratch.
+std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
+                                   const EvaluationData& train, const EvaluationData& val,
+                                   Batch& batch, const EvaluationHooks& hooks);
 
 }  // namespace folio

@@ -1,7 +1,8 @@
 #include "folio/train/learner.h"
 
-#include <cmath>
 #include <utility>
+
+#include "folio/train/clip.h"
 
 namespace folio {
 
@@ -50,9 +51,7 @@ double Learner::Accumulate(std::span<const int32_t> inputs, std::span<const int3
 
 double Learner::Finish(const AdamWSettings& settings, double lr, double clip, int64_t step) {
   if (empty_) backend_.Run(Fill{.out = grads_.flat(), .value = 0});
-  double sum = 0;
-  backend_.Run(SumOfSquares{.x = grads_.flat(), .out = Tensor(&sum, {1})});
-  const double norm = std::sqrt(sum);
+  const double norm = GradientNorm(backend_, grads_.flat());
   optimizer_.Step(settings, lr, step, ClipScale(norm, clip), weights_.flat(), grads_.flat());
   return norm;
 }

@@ -30,7 +30,7 @@ class Learner {
   double Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets, double scale,
                     DropoutContext dropout);
 
-  // Length of the gradient, then one AdamW step with it clipped. `step` counts from 1.
+  // Returns the gradient's norm, and makes one AdamW step with it clipped. `step` counts from 1.
   double Finish(const AdamWSettings& settings, double lr, double clip, int64_t step);
 
   GptPass& pass() { return pass_; }

@@ -191,24 +191,17 @@ bool Trainer::EvaluationDue() const {
 
 bool Trainer::Evaluate() {
   const std::optional<TorchRng> before = torch_;
-  const int64_t total = train_eval_batches_ + val_eval_batches_;
-  LossSum train, held_out;
-  for (int64_t done = 0; done < total; ++done) {
-    if (Asked(hooks_.stop_requested)) {
-      torch_ = before;  // as if the evaluation had not begun
-      return false;
-    }
-    const bool training = done < train_eval_batches_;
-    const int64_t batch = training ? done : done - train_eval_batches_;
-    (training ? train : held_out) +=
-        BatchLoss(learner_.pass(), weights_.params(), training ? *train_eval_ : *val_eval_,
-                  static_cast<uint64_t>(batch), eval_batch_);
-    if (hooks_.on_evaluation_progress) hooks_.on_evaluation_progress(done + 1, total);
+  state_.evaluation =
+      folio::Evaluate(learner_.pass(), weights_.params(), {*train_eval_, train_eval_batches_},
+                      {*val_eval_, val_eval_batches_}, eval_batch_,
+                      {hooks_.stop_requested, hooks_.on_evaluation_progress});
+  if (!state_.evaluation) {
+    torch_ = before;  // as if the evaluation had not begun
+    return false;
   }
-  for (const LossSum& loss : {train, held_out}) {
-    if (!std::isfinite(loss.mean())) Diverged(loss.mean(), std::nan(""));
+  for (const double loss : {state_.evaluation->train_loss, state_.evaluation->val_loss}) {
+    if (!std::isfinite(loss)) Diverged(loss, std::nan(""));
   }
-  state_.evaluation = {train.mean(), held_out.mean()};
   if (hooks_.on_evaluation) hooks_.on_evaluation(state_.step, *state_.evaluation);
   const double val = state_.evaluation->val_loss;
   if (state_.step > 0 && (!state_.best_val_loss || val < *state_.best_val_loss)) {
