@@ -1,11 +1,25 @@
-#include "folio/backend/backend.h"
-#include "folio/io/safetensors.h"
+// Trains a model of a text file's characters, goes on with the run, and writes with what it learnt.
+#include <cstdio>
 
-// Writes and reads a weight file, and starts the backend with the most libraries behind it.
-int main(int, char** argv) {
-  float weights[2] = {1.5f, -2.0f};
-  const std::vector<folio::NamedTensor> tensors = {{"w", folio::Tensor(weights, {2})}};
-  folio::WriteSafetensors(argv[1], tensors);
-  const std::vector<float> read = folio::SafetensorsFile(argv[1]).ReadAs<float>("w");
-  return read[1] == weights[1] && folio::MakeBackend("cpu")->name() == "cpu" ? 0 : 1;
+#include "folio/infer/opened_model.h"
+#include "folio/infer/text_writer.h"
+#include "folio/run/training_run.h"
+
+int main(int, char** argv) {  // TEXT RUN
+  using namespace folio;
+  Console console;  // progress on standard error
+  for (const bool resume : {false, true}) {
+    RunSettings settings;
+    settings.UsePreset("char-cpu");
+    settings.Set("train.max_steps", resume ? "30" : "20");
+    TrainingRun run(settings,
+                    {.data = argv[1], .out = argv[2], .resume = resume, .console = &console});
+    run.Train();
+  }
+  const OpenedModel model = OpenModel(argv[2]);
+  Generator generator(*model.backend, *model.weights);
+  WriteText(generator, *model.tokenizer, PromptTokens(*model.tokenizer, "The "),
+            {.max_tokens = 200}, /*sequence=*/0, [](std::string_view text) {
+              return std::printf("%.*s", int(text.size()), text.data()) >= 0;
+            });
 }

@@ -7,7 +7,7 @@
 #include "folio/base/error.h"
 #include "folio/commands/preset_flag.h"
 #include "folio/model/checkpoint.h"
-#include "folio/run/run_directory.h"
+#include "folio/train/presets.h"
 #include "folio/train/trainer.h"
 
 namespace folio {
@@ -38,7 +38,7 @@ void ModelSettings::Read(const ConfigSources& sources) {
     throw UsageError("--preset and --model do not go together", "both say which model is meant",
                      "leave one of them out");
   }
-  UsePreset(settings_, preset_);
+  if (!preset_.empty()) settings_.UsePreset(preset_, FindPreset(preset_).settings);
   settings_.ReadSources(sources);
   settings_.Resolve();
   if (model_.empty()) {

@@ -15,8 +15,4 @@ void AddPresetFlag(Flags& flags, std::string* preset) {
       {.placeholder = "NAME"});
 }
 
-void UsePreset(Settings& settings, const std::string& preset) {
-  if (!preset.empty()) settings.UsePreset(preset, FindPreset(preset).settings);
-}
-
 }  // namespace folio

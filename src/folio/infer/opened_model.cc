@@ -8,11 +8,11 @@
 
 namespace folio {
 
-const Tokenizer& OpenedModel::RequireTokenizer() const {
+const Tokenizer& OpenedModel::RequireTokenizer(const std::string& or_else) const {
   if (tokenizer == nullptr) {
     throw InputError(fmt::format("{}: no tokenizer", dir.string()),
                      "text becomes tokens by the tokenizer.json that lies beside a model",
-                     "put the model's tokenizer there, or give tokens by number: --ids 5,0,12");
+                     "put the model's tokenizer there" + or_else);
   }
   return *tokenizer;
 }

@@ -17,8 +17,8 @@ struct OpenedModel {
   std::unique_ptr<GptWeights> weights;
   std::unique_ptr<Tokenizer> tokenizer;  // null where the directory holds none
 
-  // Throws a kInput Error that says what to do where there is none.
-  const Tokenizer& RequireTokenizer() const;
+  // Throws a kInput Error where there is none; `or_else` says what could be done without.
+  const Tokenizer& RequireTokenizer(const std::string& or_else = "") const;
 };
 
 // Loads what `dir` names: a model directory, or of a run directory the best checkpoint, else the

@@ -3,6 +3,8 @@
 #include <iterator>
 #include <utility>
 
+#include "folio/train/presets.h"
+
 namespace folio {
 
 std::vector<Field> RunConfig::Fields() {
@@ -12,6 +14,14 @@ std::vector<Field> RunConfig::Fields() {
     all.insert(all.end(), section.begin(), section.end());
   }
   return all;
+}
+
+void RunSettings::UsePreset(const std::string& name) {
+  if (!name.empty()) layers.UsePreset(name, FindPreset(name).settings);
+}
+
+void RunSettings::Set(const std::string& key, const std::string& text) {
+  layers.Set(Layer::kFlag, key, text, key);
 }
 
 }  // namespace folio

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "folio/base/fields.h"
 #include "folio/corpus/data_config.h"
+#include "folio/io/settings.h"
 #include "folio/model/config.h"
 #include "folio/train/config.h"
 
@@ -18,6 +20,21 @@ struct RunConfig {
 
   // Keys "model.n_layer", "train.batch_size", ... The fields point into this object.
   std::vector<Field> Fields();
+};
+
+// A configuration, and the layers of settings that its values come from (io/settings.h).
+struct RunSettings {
+  RunSettings() = default;
+  RunSettings(const RunSettings&) = delete;
+
+  // Adds the settings of a preset (train/presets.h), "" for none. Throws a kUsage Error for an
+  // unknown one.
+  void UsePreset(const std::string& name);
+  // One value above those of presets, files and the environment: Set("train.max_steps", "500").
+  void Set(const std::string& key, const std::string& text);
+
+  RunConfig config;
+  Settings layers{config.Fields()};
 };
 
 }  // namespace folio

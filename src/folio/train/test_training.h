@@ -44,9 +44,10 @@ class Training : public InTemporaryDirectory {
     return MakeDataset(At(name), RandomTokens(train, model_.vocab_size, 1),
                        RandomTokens(val, model_.vocab_size, 2), model_.vocab_size);
   }
-  Trainer Make(const std::string& run, TrainerHooks hooks = {}) {
+  Trainer Make(const std::string& run, TrainerHooks hooks = {},
+               const Tokenizer* tokenizer = nullptr) {
     std::filesystem::create_directories(At(run));
-    return Trainer(*backend_, model_, config_, *data_, At(run), std::move(hooks));
+    return Trainer(*backend_, model_, config_, *data_, At(run), std::move(hooks), tokenizer);
   }
   TrainResult Run(const std::string& run) { return Make(run).Run(); }
   // Runs until `step` steps are done, then asks to stop.

@@ -67,10 +67,12 @@ int64_t ContextOf(const GptConfig& model, const TrainConfig& config) {
 }
 
 Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& config,
-                 const Dataset& data, std::filesystem::path run, TrainerHooks hooks)
+                 const Dataset& data, std::filesystem::path run, TrainerHooks hooks,
+                 const Tokenizer* tokenizer)
     : config_(config),
       run_(std::move(run)),
       hooks_(std::move(hooks)),
+      tokenizer_(tokenizer),
       weights_(model),
       learner_(backend, weights_, config.batch_size, ContextOf(model, config),
                PassOptionsOf(config, model, backend)) {
@@ -212,10 +214,14 @@ bool Trainer::Evaluate() {
   return true;
 }
 
+void Trainer::SaveInto(const std::filesystem::path& dir) const {
+  SaveModel(dir, weights_);
+  if (tokenizer_ != nullptr) tokenizer_->Save(dir.string());
+}
+
 void Trainer::SaveBest() {
   AtomicDirectory dir(run_ / kBestDir);
-  SaveModel(dir.path(), weights_);
-  if (hooks_.save_tokenizer) hooks_.save_tokenizer(dir.path());
+  SaveInto(dir.path());
   dir.Commit();
 }
 
@@ -223,8 +229,7 @@ void Trainer::SaveLast() {
   if (saved_step_ == state_.step) return;
   if (torch_) state_.torch = torch_->state();
   AtomicDirectory dir(run_ / kLastDir);
-  SaveModel(dir.path(), weights_);
-  if (hooks_.save_tokenizer) hooks_.save_tokenizer(dir.path());
+  SaveInto(dir.path());
   SaveTrainState(dir.path(), state_, weights_.table(), learner_.optimizer());
   dir.Commit();
   saved_step_ = state_.step;

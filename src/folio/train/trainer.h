@@ -10,6 +10,7 @@
 #include "folio/data/batch_sampler.h"
 #include "folio/data/dataset.h"
 #include "folio/io/model_dir.h"
+#include "folio/text/tokenizer.h"
 #include "folio/train/config.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/learner.h"
@@ -33,8 +34,6 @@ struct TrainerHooks {
   int64_t sample_every = 0;
   std::function<bool()> stop_requested = {};  // asked after each step and batch of an evaluation
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
-  // Puts the tokenizer's files into a checkpoint.
-  std::function<void(const std::filesystem::path& dir)> save_tokenizer = {};
 };
 
 struct TrainResult {
@@ -53,11 +52,12 @@ struct TrainResult {
 // machine (precision.h).
 class Trainer {
  public:
-  // Allocates everything and gives the weights their first values. `backend` and `data` must
-  // outlive it; the run directory exists. Throws a kUsage Error where the configurations do not fit
-  // each other and a kInput Error where the data does not fit them.
+  // Allocates everything and gives the weights their first values. `backend`, `data` and the
+  // tokenizer, whose files go into the checkpoints, must outlive it; the run directory exists.
+  // Throws a kUsage Error where the configurations do not fit each other and a kInput Error where
+  // the data does not fit them.
   Trainer(Backend& backend, const GptConfig& model, const TrainConfig& config, const Dataset& data,
-          std::filesystem::path run, TrainerHooks hooks = {});
+          std::filesystem::path run, TrainerHooks hooks = {}, const Tokenizer* tokenizer = nullptr);
   Trainer(const Trainer&) = delete;
 
   // Goes back to RUN/last. Throws a kInput Error if there is none or if it is another model's.
@@ -77,6 +77,7 @@ class Trainer {
   bool EvaluationDue() const;
   bool Evaluate();  // false if asked to stop before it was through: it then leaves no trace
   void SaveLast();
+  void SaveInto(const std::filesystem::path& dir) const;
   void SaveBest();
   double Seconds() const;
   [[noreturn]] void Diverged(double loss, double grad_norm) const;
@@ -84,6 +85,7 @@ class Trainer {
   TrainConfig config_;
   std::filesystem::path run_;
   TrainerHooks hooks_;
+  const Tokenizer* tokenizer_;
   GptWeights weights_;
   Learner learner_;
   std::optional<TorchRng> torch_;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "folio/model/checkpoint.h"
+#include "folio/text/byte_tokenizer.h"
 #include "folio/train/test_training.h"
 
 namespace folio {
@@ -232,12 +233,17 @@ TEST_F(Training, HooksAreCalledWhenTheySay) {
   hooks.sample_every = 8;
   hooks.on_sample = [&](int64_t step, const GptWeights&) { samples.push_back(step); };
   hooks.on_checkpoint = [&](int64_t step, const fs::path&) { checkpoints.push_back(step); };
-  hooks.save_tokenizer = [](const fs::path& dir) { WriteFileAtomically(dir / "tokenizer", "t"); };
   Make("run", hooks).Run();
   EXPECT_EQ(samples, (std::vector<int64_t>{8, 16}));
   EXPECT_EQ(checkpoints, (std::vector<int64_t>{5, 10, 15, 20}));
-  EXPECT_TRUE(fs::exists(At("run/last/tokenizer")));
-  EXPECT_TRUE(fs::exists(At("run/best/tokenizer")));
+}
+
+TEST_F(Training, CheckpointsHoldTheTokenizer) {
+  const ByteTokenizer tokenizer;
+  Make("run", {}, &tokenizer).Run();
+  for (const char* checkpoint : {"run/last", "run/best"}) {
+    EXPECT_EQ(LoadTokenizer(At(checkpoint).string())->hash(), tokenizer.hash());
+  }
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "folio/commands/commands.h"
-#include "folio/commands/data/prepare_progress.h"
 #include "folio/corpus/describe_dataset.h"
+#include "folio/corpus/prepare_progress.h"
 #include "folio/run/run_config.h"
 #include "folio/term/signals.h"
 
@@ -46,18 +46,18 @@ class DataPrepareCommand final : public Command {
     flags.Value(
         Field{"format", &options_.format, "folio: plain tokens; llmc: with llm.c's header"}.Choices(
             {"folio", "llmc"}));
-    flags.Settings(&settings_, {"data"});
+    flags.Settings(&settings_.layers, {"data"});
   }
 
   int Run(const Context& context) override {
-    settings_.ReadSources(context.sources);
-    settings_.Resolve();
+    settings_.layers.ReadSources(context.sources);
+    settings_.layers.Resolve();
     CatchSignals();
-    options_.tokenizer = config_.data.tokenizer;
-    options_.val_fraction = config_.data.val_fraction;
+    options_.tokenizer = settings_.config.data.tokenizer;
+    options_.val_fraction = settings_.config.data.val_fraction;
     DatasetInfo made;
     try {
-      made = PrepareWithProgress(options_, context);
+      made = PrepareWithProgress(options_, context.console, context.progress_mode);
     } catch (const Stopped&) {
       context.console.Note("stopped; the same command goes on with it");
       throw;
@@ -71,8 +71,7 @@ class DataPrepareCommand final : public Command {
 
  private:
   PrepareOptions options_;
-  RunConfig config_;
-  Settings settings_{config_.Fields()};
+  RunSettings settings_;
 };
 
 }  // namespace

@@ -7,9 +7,8 @@
 
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
+#include "folio/infer/opened_model.h"
 #include "folio/infer/text_writer.h"
-#include "folio/model/checkpoint.h"
-#include "folio/run/run_directory.h"
 #include "folio/term/signals.h"
 
 namespace folio {
@@ -74,24 +73,17 @@ class GenerateCommand final : public Command {
   int Run(const Context& context) override {
     CatchSignals();
     compute_.Use();
-    const std::filesystem::path dir = FindModelDir(model_);
-    const auto weights = LoadModel(dir);
-    const auto tokenizer = LoadTokenizer(dir.string());
-    if (tokenizer->vocab_size() > weights->config().vocab_size) {
-      throw InputError(fmt::format("{}: tokenizer and model do not fit", dir.string()),
-                       fmt::format("the tokenizer has {} tokens, the model {}",
-                                   tokenizer->vocab_size(), weights->config().vocab_size));
-    }
-    const std::vector<int32_t> prompt = PromptTokens(*tokenizer, prompt_);
-    const auto backend = MakeBackend(backend_);
-    Generator generator(*backend, *weights);
+    const OpenedModel model = OpenModel(model_, backend_);
+    const Tokenizer& tokenizer = model.RequireTokenizer();
+    const std::vector<int32_t> prompt = PromptTokens(tokenizer, prompt_);
+    Generator generator(*model.backend, *model.weights);
     const GenerateOptions options{.sampling = {.temperature = greedy_ ? 0 : temperature_,
                                                .top_k = top_k_,
                                                .top_p = top_p_,
                                                .seed = Seed(context.console)},
                                   .max_tokens = max_tokens_};
     for (int64_t i = 0; i < n_ && StopRequested() == 0; ++i) {
-      WriteOne(context.console, generator, *tokenizer, prompt, options, i);
+      WriteOne(context.console, generator, tokenizer, prompt, options, i);
     }
     return StopRequested() != 0 ? SignalExitStatus(StopRequested()) : 0;
   }

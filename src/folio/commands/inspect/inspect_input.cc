@@ -35,7 +35,7 @@ std::string ReadAll(ByteInput input) {
 
 std::vector<int32_t> Encode(const OpenedModel& model, const std::string& text,
                             const std::string& where, const std::string& special) {
-  const Tokenizer& tokenizer = model.RequireTokenizer();
+  const Tokenizer& tokenizer = model.RequireTokenizer(", or give tokens by number: --ids 5,0,12");
   const SpecialRule rule = SpecialRule::Named(special);
   CheckSpecials(SpecialFinder(tokenizer.special_tokens(), rule), text, where);
   return tokenizer.Encode(text, where, rule);

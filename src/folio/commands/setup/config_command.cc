@@ -29,25 +29,25 @@ class ConfigShowCommand final : public Command {
   void AddFlags(Flags& flags) override {
     flags.Switch("--origin", &origin_, "say where each value comes from");
     AddPresetFlag(flags, &preset_);
-    flags.Settings(&settings_, {"train", "data", "log"});
+    flags.Settings(&settings_.layers, {"train", "data", "log"});
   }
 
   int Run(const Context& context) override {
-    UsePreset(settings_, preset_);
-    settings_.ReadSources(context.sources);
-    settings_.Resolve();
+    settings_.UsePreset(preset_);
+    settings_.layers.ReadSources(context.sources);
+    settings_.layers.Resolve();
     Console& console = context.console;
     console.Result(console.json() ? Json()
                    : origin_      ? WithOrigins(console.out())
-                                  : settings_.ToToml());
+                                  : settings_.layers.ToToml());
     return 0;
   }
 
  private:
   std::string Json() const {
     nlohmann::ordered_json all = nlohmann::ordered_json::object();
-    for (const Field& field : settings_.fields()) {
-      all[field.key] = {{"value", Value(field)}, {"origin", settings_.origin(field.key)}};
+    for (const Field& field : settings_.layers.fields()) {
+      all[field.key] = {{"value", Value(field)}, {"origin", settings_.layers.origin(field.key)}};
     }
     return nlohmann::ordered_json{{"schema", 1}, {"settings", all}}.dump(2) + "\n";
   }
@@ -60,14 +60,14 @@ class ConfigShowCommand final : public Command {
 
   std::string WithOrigins(const Terminal& terminal) const {
     size_t left = 0;
-    for (const Field& field : settings_.fields()) {
+    for (const Field& field : settings_.layers.fields()) {
       left = std::max(left, field.key.size() + 3 + FieldText(field).size());
     }
     std::string text;
-    for (const Field& field : settings_.fields()) {
+    for (const Field& field : settings_.layers.fields()) {
       const std::string setting = fmt::format("{} = {}", field.key, FieldText(field));
-      const bool built_in = settings_.layer(field.key) == Layer::kBuiltIn;
-      const std::string& origin = settings_.origin(field.key);
+      const bool built_in = settings_.layers.layer(field.key) == Layer::kBuiltIn;
+      const std::string& origin = settings_.layers.origin(field.key);
       text += fmt::format("{:<{}}  {}\n", setting, left,
                           built_in ? Styled(terminal, Style::kDim, origin) : origin);
     }
@@ -76,8 +76,7 @@ class ConfigShowCommand final : public Command {
 
   bool origin_ = false;
   std::string preset_;
-  RunConfig config_;
-  Settings settings_{config_.Fields()};
+  RunSettings settings_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "folio/commands/data/prepare_progress.h"
+#include "folio/corpus/prepare_progress.h"
 
 #include <fmt/format.h>
 
@@ -9,13 +9,14 @@
 
 namespace folio {
 
-DatasetInfo PrepareWithProgress(const PrepareOptions& options, const Context& context) {
-  Progress progress(context.console, context.progress_mode);
+DatasetInfo PrepareWithProgress(const PrepareOptions& options, Console& console,
+                                ProgressMode mode) {
+  Progress progress(console, mode);
   RateMeter rate(/*warm_up=*/0);
   double last_seconds = SteadySeconds();
   int64_t last_done = 0;
   PrepareHooks hooks;
-  hooks.note = [&](const std::string& text) { context.console.Note(text); };
+  hooks.note = [&](const std::string& text) { console.Note(text); };
   hooks.progress = [&](int64_t done, int64_t total) {
     ThrowIfStopRequested();
     const double now = SteadySeconds();

@@ -1,4 +1,4 @@
-#include "folio/commands/train/train_report.h"
+#include "folio/run/train_report.h"
 
 #include <fmt/format.h>
 
@@ -17,73 +17,34 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// In Markdown, which TensorBoard shows: so that line breaks stay.
-std::string AsCodeBlock(const std::string& text) {
-  return "    " + Join(Split(text, '\n'), "\n    ");
-}
-
 }  // namespace
 
-TrainReport::TrainReport(const Context& context, const RunConfig& config, std::filesystem::path run,
-                         Backend& backend, const Tokenizer* tokenizer)
-    : console_(context.console),
+TrainReport::TrainReport(Console& console, ProgressMode mode, const RunConfig& config,
+                         std::filesystem::path run, const TrainPreview& preview)
+    : console_(console),
       config_(config),
       run_(std::move(run)),
-      backend_(backend),
-      tokenizer_(tokenizer),
-      progress_(context.console, context.progress_mode) {}
-
-TrainerHooks TrainReport::Hooks() {
-  TrainerHooks hooks;
-  hooks.on_step = [this](const StepMetrics& metrics) { Step(metrics); };
-  hooks.on_evaluation = [this](int64_t step, const Evaluation& e) { Evaluated(step, e); };
-  hooks.on_evaluation_progress = [this](int64_t done, int64_t total) {
-    if (progress_.Due()) progress_.Show({"evaluation batch", done, total, {}});
-  };
-  hooks.on_checkpoint = [this](int64_t step, const std::filesystem::path& path) {
-    Event(Json{{"event", "checkpoint"}, {"step", step}, {"path", path.string()}}.dump());
-  };
-  if (tokenizer_ != nullptr) {
-    hooks.on_sample = [this](int64_t step, const GptWeights& weights) { Sample(step, weights); };
-    hooks.sample_every = config_.log.sample_every;
-    hooks.save_tokenizer = [this](const std::filesystem::path& dir) {
-      tokenizer_->Save(dir.string());
-    };
-  }
-  hooks.stop_requested = [] { return StopRequested() != 0; };
-  hooks.checkpoint_requested = [] { return TakeCheckpointRequest(); };
-  return hooks;
+      preview_(preview),
+      progress_(console, mode) {
+  const std::string plan = preview_.Plan();
+  console_.Note(plan.substr(0, plan.size() - 1));
 }
 
-void TrainReport::Begin(int64_t first_step, const TrainPreview& preview) {
-  flops_per_token_ = preview.work().flops_per_token;
-  product_flops_per_second_ = preview.speed().product_flops_per_second;
-  console_.Note(preview.Estimate());
-  Event(preview.Event());
+void TrainReport::Begin(int64_t first_step) {
+  console_.Note(preview_.Estimate());
+  Event(preview_.Event());
   if (first_step > 0) console_.Note(fmt::format("going on after step {}", first_step));
-  if (!config_.log.tensorboard) return;
-  tensorboard_.emplace(run_ / kTensorBoardDir);
-  if (first_step > 0) tensorboard_->Restart(first_step, WallSeconds());
 }
 
-// As metrics.jsonl has it.
-void TrainReport::Record(const StepMetrics& m) {
-  if (!tensorboard_) return;
-  const double now = WallSeconds();
-  const auto put = [&](const char* tag, const std::optional<double>& value) {
-    if (value) tensorboard_->Scalar(tag, m.step, *value, now);
-  };
-  put("loss", m.loss);
-  put("lr", m.lr);
-  put("grad_norm", m.grad_norm);
-  put("tokens_per_second", m.tokens_per_second);
-  put("train_eval_loss", m.train_eval_loss);
-  put("val_loss", m.val_loss);
-  if (m.val_loss) tensorboard_->Flush();
+void TrainReport::Evaluating(int64_t done, int64_t total) {
+  if (progress_.Due()) progress_.Show({"evaluation batch", done, total, {}});
+}
+
+void TrainReport::Saved(int64_t step, const std::filesystem::path& path) {
+  Event(Json{{"event", "checkpoint"}, {"step", step}, {"path", path.string()}}.dump());
 }
 
 void TrainReport::Step(const StepMetrics& m) {
-  Record(m);
   constexpr double kMemory = 0.95;
   mean_loss_ = kMemory * mean_loss_ + (1 - kMemory) * *m.loss;
   mean_weight_ = kMemory * mean_weight_ + (1 - kMemory);
@@ -116,9 +77,10 @@ void TrainReport::Step(const StepMetrics& m) {
   state.fields.push_back({"lr", fmt::format("{:.3e}", *m.lr), fmt::format("lr {:.2e}", *m.lr)});
   state.fields.push_back(
       {"grad_norm", fmt::format("{:.4f}", *m.grad_norm), fmt::format("|g| {:.2f}", *m.grad_norm)});
-  state.fields.push_back({"model_flops_per_second",
-                          fmt::format("{:.4g}", *m.tokens_per_second * flops_per_token_),
-                          {}});
+  state.fields.push_back(
+      {"model_flops_per_second",
+       fmt::format("{:.4g}", *m.tokens_per_second * preview_.work().flops_per_token),
+       {}});
   progress_.Show(state, milestone);
 }
 
@@ -135,28 +97,12 @@ void TrainReport::Evaluated(int64_t step, const Evaluation& evaluation) {
             .dump());
 }
 
-void TrainReport::Sample(int64_t step, const GptWeights& weights) {
-  Generator generator(backend_, weights);
-  const std::vector<int32_t> prompt = PromptTokens(*tokenizer_, config_.log.sample_prompt);
-  const GenerateOptions options{.sampling = {.seed = static_cast<uint64_t>(config_.train.seed)},
-                                .max_tokens = config_.log.sample_tokens};
-  const WrittenText written = WriteText(generator, *tokenizer_, prompt, options,
-                                        static_cast<uint64_t>(step), [](auto) { return true; });
-  const Json line{{"event", "sample"},
-                  {"step", step},
-                  {"prompt", config_.log.sample_prompt},
-                  {"text", written.text}};
-  std::ofstream(run_ / kSamplesFile, std::ios::app) << line.dump() << "\n";
-  if (tensorboard_) {
-    tensorboard_->Text("sample", step, AsCodeBlock(config_.log.sample_prompt + written.text),
-                       WallSeconds());
-    tensorboard_->Flush();
-  }
+void TrainReport::Sampled(int64_t step, const std::string& text) {
+  const std::string& prompt = config_.log.sample_prompt;
   progress_.Finish();
-  console_.Note(
-      fmt::format("--- sample after step {}\n{}", step,
-                  Styled(console_.err(), Style::kDim, config_.log.sample_prompt + written.text)));
-  Event(line.dump());
+  console_.Note(fmt::format("--- sample after step {}\n{}", step,
+                            Styled(console_.err(), Style::kDim, prompt + text)));
+  Event(Json{{"event", "sample"}, {"step", step}, {"prompt", prompt}, {"text", text}}.dump());
 }
 
 void TrainReport::Event(const std::string& json_line) {
@@ -165,12 +111,6 @@ void TrainReport::Event(const std::string& json_line) {
 
 void TrainReport::End(const TrainResult& result) {
   progress_.Finish();
-  if (result.evaluation) {
-    Record({.step = result.step,
-            .train_eval_loss = result.evaluation->train_loss,
-            .val_loss = result.evaluation->val_loss});
-  }
-  if (tensorboard_) tensorboard_->Flush();
   const std::string model = run_.string();
   if (console_.json()) {
     Json done{{"event", "done"},
@@ -184,7 +124,7 @@ void TrainReport::End(const TrainResult& result) {
     if (trained_seconds_ > 0) {
       const double speed = trained_tokens_ / trained_seconds_;
       done["tokens_per_second"] = speed;
-      done["model_flops_per_second"] = speed * flops_per_token_;
+      done["model_flops_per_second"] = speed * preview_.work().flops_per_token;
       done["peak_share"] = ShareOfPeak(speed);
     }
     if (result.evaluation) {

@@ -1,0 +1,72 @@
+#include "folio/run/run_recorder.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "folio/base/clock.h"
+#include "folio/base/strings.h"
+#include "folio/infer/text_writer.h"
+#include "folio/run/run_directory.h"
+
+namespace folio {
+namespace {
+
+// In Markdown, which TensorBoard shows: so that line breaks stay.
+std::string AsCodeBlock(const std::string& text) {
+  return "    " + Join(Split(text, '\n'), "\n    ");
+}
+
+}  // namespace
+
+RunRecorder::RunRecorder(const RunConfig& config, std::filesystem::path run, Backend& backend,
+                         const Tokenizer* tokenizer, int64_t first_step)
+    : config_(config), run_(std::move(run)), backend_(backend), tokenizer_(tokenizer) {
+  if (!config_.log.tensorboard) return;
+  tensorboard_.emplace(run_ / kTensorBoardDir);
+  if (first_step > 0) tensorboard_->Restart(first_step, WallSeconds());
+}
+
+void RunRecorder::Record(const StepMetrics& m) {
+  if (!tensorboard_) return;
+  const double now = WallSeconds();
+  const auto put = [&](const char* tag, const std::optional<double>& value) {
+    if (value) tensorboard_->Scalar(tag, m.step, *value, now);
+  };
+  put("loss", m.loss);
+  put("lr", m.lr);
+  put("grad_norm", m.grad_norm);
+  put("tokens_per_second", m.tokens_per_second);
+  put("train_eval_loss", m.train_eval_loss);
+  put("val_loss", m.val_loss);
+  if (m.val_loss) tensorboard_->Flush();
+}
+
+std::string RunRecorder::Sample(int64_t step, const GptWeights& weights) {
+  const std::string& begin = config_.log.sample_prompt;
+  Generator generator(backend_, weights);
+  const GenerateOptions options{.sampling = {.seed = static_cast<uint64_t>(config_.train.seed)},
+                                .max_tokens = config_.log.sample_tokens};
+  const WrittenText written =
+      WriteText(generator, *tokenizer_, PromptTokens(*tokenizer_, begin), options,
+                static_cast<uint64_t>(step), [](auto) { return true; });
+  const nlohmann::ordered_json line = {
+      {"event", "sample"}, {"step", step}, {"prompt", begin}, {"text", written.text}};
+  std::ofstream(run_ / kSamplesFile, std::ios::app) << line.dump() << "\n";
+  if (tensorboard_) {
+    tensorboard_->Text("sample", step, AsCodeBlock(begin + written.text), WallSeconds());
+    tensorboard_->Flush();
+  }
+  return written.text;
+}
+
+void RunRecorder::End(const TrainResult& result) {
+  if (result.evaluation) {
+    Record({.step = result.step,
+            .train_eval_loss = result.evaluation->train_loss,
+            .val_loss = result.evaluation->val_loss});
+  }
+  if (tensorboard_) tensorboard_->Flush();
+}
+
+}  // namespace folio

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "folio/run/preview.h"
+#include "folio/run/run_config.h"
+#include "folio/term/progress.h"
+#include "folio/term/rate.h"
+#include "folio/train/trainer.h"
+
+namespace folio {
+
+// Tells what a training run does: the plan, the progress line, a note for each evaluation and
+// sample, and with --json an event a line as the result.
+class TrainReport {
+ public:
+  // All must outlive the report.
+  TrainReport(Console& console, ProgressMode mode, const RunConfig& config,
+              std::filesystem::path run, const TrainPreview& preview);
+
+  // The run has trained `first_step` steps before; the preview has probed the machine.
+  void Begin(int64_t first_step);
+  void Step(const StepMetrics& metrics);
+  void Evaluating(int64_t done, int64_t total);
+  void Evaluated(int64_t step, const Evaluation& evaluation);
+  void Saved(int64_t step, const std::filesystem::path& path);
+  void Sampled(int64_t step, const std::string& text);
+  void End(const TrainResult& result);
+
+ private:
+  void Event(const std::string& json_line);
+  // Of the model's arithmetic at this speed, by the measured product rate.
+  double ShareOfPeak(double tokens_per_second) const {
+    return tokens_per_second * preview_.work().flops_per_token /
+           preview_.speed().product_flops_per_second;
+  }
+
+  Console& console_;
+  const RunConfig& config_;
+  std::filesystem::path run_;
+  const TrainPreview& preview_;
+  Progress progress_;
+  RateMeter rate_;
+  double trained_tokens_ = 0, trained_seconds_ = 0;  // in this process, without evaluations
+  double mean_loss_ = 0, mean_weight_ = 0;
+  std::optional<double> val_loss_;
+  int64_t val_step_ = 0;
+};
+
+}  // namespace folio

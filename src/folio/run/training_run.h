@@ -1,0 +1,80 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "folio/backend/backend.h"
+#include "folio/data/dataset.h"
+#include "folio/run/preview.h"
+#include "folio/run/run_config.h"
+#include "folio/run/run_directory.h"
+#include "folio/term/progress.h"
+#include "folio/text/tokenizer.h"
+#include "folio/train/trainer.h"
+
+namespace folio {
+
+// Called while a run trains; any of them may be empty.
+struct RunHooks {
+  std::function<void(const StepMetrics&)> on_step = {};  // after each update
+  std::function<void(int64_t step, const Evaluation&)> on_evaluation = {};
+  std::function<void(int64_t step, const std::string& text)> on_sample = {};
+  std::function<bool()> stop_requested = {};  // asked after each step
+};
+
+struct TrainingRunOptions {
+  std::string data =
+      {};  // a text file, or a data set; with `resume` the run's own may be meant by ""
+  std::filesystem::path out = {};  // the run directory (run_directory.h)
+  bool resume = false;             // go on from the last checkpoint
+  bool overwrite = false;          // replace the run that is there
+  bool dry_run = false;            // make nothing: for Plan only. REQUIRES: prepared data
+  ConfigSources sources = {.discover = false};
+  // Where progress and notes go, with --json's events as its result; null for nowhere.
+  Console* console = nullptr;
+  ProgressMode progress = ProgressMode::kAuto;
+};
+
+// A training run from its settings to its last checkpoint: gathers the settings, makes the data
+// from text, gives the model the data's vocabulary, trains, and keeps everything that a run
+// directory holds.
+class TrainingRun {
+ public:
+  // Until Train begins, the directory is put back as it was if anything fails. Sets the number of
+  // threads to train.threads, if that is not 0. `settings` and the console must outlive the run.
+  // Throws a kUsage Error where settings or options do not fit, a kInput Error for the data, a
+  // kResource Error where memory does not suffice.
+  TrainingRun(RunSettings& settings, TrainingRunOptions options);
+  TrainingRun(const TrainingRun&) = delete;
+
+  const RunConfig& config() const { return settings_.config; }
+  const Dataset& data() const { return *data_; }
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }  // null where nobody knows it
+  Backend& backend() const { return *backend_; }
+
+  // What is going to happen and about how long it will take, for people or as a line of JSON.
+  std::string Plan(bool json);
+
+  // Trains to train.max_steps, or until a signal (term/signals.h) or `hooks` ask to stop. Throws a
+  // kDiverged Error as Trainer::Run does. Once.
+  TrainResult Train(const RunHooks& hooks = {});
+
+ private:
+  void ReadSettings();
+  std::string DataDir();
+  void FitModelToData();
+
+  RunSettings& settings_;
+  RunConfig& config_;
+  TrainingRunOptions options_;
+  std::unique_ptr<Backend> backend_;
+  std::optional<NewRun> new_run_;
+  std::optional<Dataset> data_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<TrainPreview> preview_;
+};
+
+}  // namespace folio
