@@ -69,7 +69,6 @@ function(folio_room room)
     target_link_libraries(${target} PUBLIC folio::${dep})
   endforeach()
   target_link_libraries(${target} PRIVATE ${ARG_LIBS})
-  install(TARGETS ${target} EXPORT folioTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
 # Tests of one room, in one program: folio_tests(base DEPS rooms LIBS libs).

@@ -3,17 +3,12 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
-#include "folio/backend/backend.h"
-#include "folio/data/dataset.h"
-#include "folio/run/preview.h"
 #include "folio/run/run_config.h"
-#include "folio/run/run_directory.h"
 #include "folio/term/progress.h"
-#include "folio/text/tokenizer.h"
-#include "folio/train/trainer.h"
+#include "folio/train/result.h"
+#include "folio/train/run_log.h"
 
 namespace folio {
 
@@ -48,12 +43,8 @@ class TrainingRun {
   // Throws a kUsage Error where settings or options do not fit, a kInput Error for the data, a
   // kResource Error where memory does not suffice.
   TrainingRun(RunSettings& settings, TrainingRunOptions options);
+  ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;
-
-  const RunConfig& config() const { return settings_.config; }
-  const Dataset& data() const { return *data_; }
-  const Tokenizer* tokenizer() const { return tokenizer_.get(); }  // null where nobody knows it
-  Backend& backend() const { return *backend_; }
 
   // What is going to happen and about how long it will take, for people or as a line of JSON.
   std::string Plan(bool json);
@@ -63,18 +54,8 @@ class TrainingRun {
   TrainResult Train(const RunHooks& hooks = {});
 
  private:
-  void ReadSettings();
-  std::string DataDir();
-  void FitModelToData();
-
-  RunSettings& settings_;
-  RunConfig& config_;
-  TrainingRunOptions options_;
-  std::unique_ptr<Backend> backend_;
-  std::optional<NewRun> new_run_;
-  std::optional<Dataset> data_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  std::optional<TrainPreview> preview_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace folio

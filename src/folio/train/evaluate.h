@@ -6,14 +6,9 @@
 
 #include "folio/data/batch_sampler.h"
 #include "folio/model/gpt.h"
+#include "folio/train/result.h"
 
 namespace folio {
-
-// Mean losses in nats per token, on training data and on held-out data.
-struct Evaluation {
-  double train_loss = 0;
-  double val_loss = 0;
-};
 
 // The first `batches` batches of a sampler.
 struct EvaluationData {

@@ -36,16 +36,6 @@ struct TrainerHooks {
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
 };
 
-struct TrainResult {
-  int64_t step = 0;  // updates done
-  int64_t tokens = 0;
-  double seconds = 0;
-  bool stopped = false;                       // by request, before max_steps
-  std::optional<Evaluation> evaluation = {};  // the last one, at `step`
-  std::optional<double> best_val_loss = {};
-  int64_t best_step = 0;
-};
-
 // Trains a model on a data set and keeps the run directory: metrics.jsonl, last/, best/. Results
 // depend on the configurations and on the instruction set in use, not on threads. A resumed run
 // goes on bit for bit if both are its first part's; train.dtype "auto" may mean another on another
