@@ -5,7 +5,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
-#include "folio/bench/percentile.h"
+#include "folio/base/percentile.h"
 
 namespace folio {
 namespace {
@@ -107,7 +107,7 @@ MatmulShape FitToSpeed(Backend& backend, MatmulShape shape) {
 }
 
 MatmulRate RateOf(const Matmul& product, const std::vector<double>& runs) {
-  return {product, Percentile(runs, 0.5), Percentile(runs, 0)};
+  return {product, Median(runs), Percentile(runs, 0)};
 }
 
 void MeasureShape(Backend& backend, MatmulShape shape, std::span<const Dtype> dtypes,

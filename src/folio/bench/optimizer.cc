@@ -6,7 +6,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/parallel.h"
-#include "folio/bench/percentile.h"
+#include "folio/base/percentile.h"
 #include "folio/tensor/plan.h"
 
 namespace folio {
@@ -93,7 +93,7 @@ class Bench {
 }  // namespace
 
 double MemoryPass::bytes_per_second() const {
-  return bytes / Percentile(seconds, 0.5);
+  return bytes / Median(seconds);
 }
 
 uint64_t OptimizerBytes(int64_t parameters) {

@@ -7,7 +7,7 @@
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
 #include "folio/base/parallel.h"
-#include "folio/bench/percentile.h"
+#include "folio/base/percentile.h"
 #include "folio/io/file.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/encode_parallel.h"
@@ -71,24 +71,21 @@ double CopySeconds(const std::vector<std::string_view>& calls, bool threads, dou
   }
   std::vector<char> to(threads ? place.back() : longest);
   const volatile char* seen = to.data();  // what is read is copied indeed
-  return Percentile(Repeat(seconds,
-                           [&] {
-                             return Seconds([&] {
-                               if (threads) {
-                                 ParallelFor(std::ssize(calls), [&](int64_t i, int) {
-                                   const std::string_view call = calls[static_cast<size_t>(i)];
-                                   std::memcpy(&to[place[static_cast<size_t>(i)]], call.data(),
-                                               call.size());
-                                 });
-                               } else {
-                                 for (const std::string_view call : calls) {
-                                   std::memcpy(to.data(), call.data(), call.size());
-                                   static_cast<void>(seen[call.size() - 1]);
-                                 }
-                               }
-                             });
-                           }),
-                    0.5);
+  return Median(Repeat(seconds, [&] {
+    return Seconds([&] {
+      if (threads) {
+        ParallelFor(std::ssize(calls), [&](int64_t i, int) {
+          const std::string_view call = calls[static_cast<size_t>(i)];
+          std::memcpy(&to[place[static_cast<size_t>(i)]], call.data(), call.size());
+        });
+      } else {
+        for (const std::string_view call : calls) {
+          std::memcpy(to.data(), call.data(), call.size());
+          static_cast<void>(seen[call.size() - 1]);
+        }
+      }
+    });
+  }));
 }
 
 class Bench {
@@ -276,7 +273,7 @@ std::string_view TokenizerMeasureName(TokenizerMeasure measure) {
 }
 
 double TokenizerTiming::median() const {
-  return Percentile(seconds, 0.5);
+  return Median(seconds);
 }
 
 void BenchTokenizer(const BenchTokenizerOptions& options,
@@ -291,7 +288,7 @@ void BenchTokenizer(const BenchTokenizerOptions& options,
     bench.Text(name, text);
   };
   for (const BenchLanguage language : options.languages) {
-    measure(std::string(BenchLanguageName(language)), BenchText(language, options.bytes, kSeed));
+    measure(std::string(BenchLanguageName(language)), InventedText(language, options.bytes, kSeed));
   }
   for (const std::string& file : options.files) {
     const std::string text = ReadFile(file, uint64_t{1} << 36);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/bench/texts.h"
+#include "folio/bench/invented_text.h"
 
 namespace folio {
 

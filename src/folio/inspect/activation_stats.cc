@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "folio/base/percentile.h"
 
 namespace folio {
 namespace {
@@ -49,10 +52,7 @@ void AddNorms(const Tensor& x, ActivationStats& stats) {
       stats.norm_max_position = t;
     }
   }
-  const size_t upper = norms.size() / 2, lower = (norms.size() - 1) / 2;
-  std::sort(norms.begin(), norms.end(),
-            [](double a, double b) { return a < b || (std::isnan(b) && !std::isnan(a)); });
-  stats.norm_median = (norms[lower] + norms[upper]) / 2;
+  stats.norm_median = Median(std::move(norms));
 }
 
 void AddOutliers(const Tensor& x, ActivationStats& stats) {

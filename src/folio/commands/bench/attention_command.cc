@@ -4,11 +4,11 @@
 
 #include "folio/base/machine.h"
 #include "folio/base/parallel.h"
+#include "folio/base/percentile.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/bench/attention.h"
 #include "folio/bench/dtypes.h"
-#include "folio/bench/percentile.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/term/table.h"
@@ -19,21 +19,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double Median(const AttentionTiming& timing) {
-  return Percentile(timing.seconds, 0.5);
-}
-
 double FlopsPerSecond(const AttentionTiming& timing) {
-  return timing.flops / Median(timing);
+  return timing.flops / Median(timing.seconds);
 }
 
 double TokensPerSecond(const AttentionRate& rate) {
   return static_cast<double>(rate.shape.B * rate.shape.T) /
-         (Median(rate.forward) + Median(rate.backward));
+         (Median(rate.forward.seconds) + Median(rate.backward.seconds));
 }
 
 Json ToJson(const AttentionTiming& timing) {
-  return {{"seconds", Median(timing)},
+  return {{"seconds", Median(timing.seconds)},
           {"seconds_min", Percentile(timing.seconds, 0)},
           {"flops", timing.flops},
           {"flops_per_second", FlopsPerSecond(timing)}};
@@ -93,9 +89,9 @@ class BenchAttentionCommand final : public Command {
     for (const AttentionRate& rate : rates) {
       const double tokens = static_cast<double>(rate.shape.B * rate.shape.T);
       rows.push_back({TrainDtypeName(rate.shape.dtype), fmt::format("{}", rate.shape.T),
-                      fmt::format("{:.3f}", Median(rate.forward) * 1e3),
+                      fmt::format("{:.3f}", Median(rate.forward.seconds) * 1e3),
                       fmt::format("{:.1f}", FlopsPerSecond(rate.forward) / 1e9),
-                      fmt::format("{:.3f}", Median(rate.backward) * 1e3),
+                      fmt::format("{:.3f}", Median(rate.backward.seconds) * 1e3),
                       fmt::format("{:.1f}", FlopsPerSecond(rate.backward) / 1e9),
                       WithCommas(static_cast<int64_t>(TokensPerSecond(rate))),
                       HumanBytes(static_cast<double>(rate.planned_bytes)),

@@ -10,7 +10,6 @@
 #include "folio/base/error.h"
 #include "folio/bench/attention.h"
 #include "folio/bench/matmul_rate.h"
-#include "folio/bench/percentile.h"
 #include "folio/bench/training.h"
 #include "folio/commands/program_run.h"
 #include "folio/io/test_files.h"
@@ -235,14 +234,6 @@ TEST(BenchOptimizer, TakesTheParametersOfAModel) {
   EXPECT_GE(json.at("parameters"), 97 * 32 + 24 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 64);
   EXPECT_EQ(RunFolio("bench optimizer --parameters 10" + tiny).status, 2);
   EXPECT_EQ(RunFolio("bench optimizer --parameters 1000000000000").status, 4);
-}
-
-TEST(Percentile, LiesBetweenNeighbours) {
-  EXPECT_EQ(Percentile({3, 1, 2}, 0.5), 2);
-  EXPECT_EQ(Percentile({4, 1}, 0.5), 2.5);
-  EXPECT_EQ(Percentile({5}, 0.9), 5);
-  EXPECT_EQ(Percentile({5, 1, 3}, 0), 1);
-  EXPECT_EQ(Percentile({5, 1, 3}, 1), 5);
 }
 
 }  // namespace

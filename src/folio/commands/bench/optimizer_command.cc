@@ -4,10 +4,10 @@
 
 #include "folio/base/machine.h"
 #include "folio/base/parallel.h"
+#include "folio/base/percentile.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/bench/optimizer.h"
-#include "folio/bench/percentile.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
@@ -29,12 +29,8 @@ std::vector<Comparison> Comparisons(const OptimizerRates& rates) {
   return {{rates.norm, rates.read}, {rates.adamw, rates.copy}};
 }
 
-double Median(const MemoryPass& pass) {
-  return Percentile(pass.seconds, 0.5);
-}
-
 double StepSeconds(const OptimizerRates& rates) {
-  return Median(rates.norm) + Median(rates.adamw);
+  return Median(rates.norm.seconds) + Median(rates.adamw.seconds);
 }
 
 double StepBytes(const OptimizerRates& rates) {
@@ -89,13 +85,13 @@ class BenchOptimizerCommand final : public Command {
                       fmt::format("{:.1f}", bytes / seconds / 1e9), share});
     };
     for (const auto& [part, machine] : Comparisons(rates)) {
-      row(part.name, Median(part), part.bytes,
+      row(part.name, Median(part.seconds), part.bytes,
           fmt::format("{:.0f}% of {}", 100 * part.bytes_per_second() / machine.bytes_per_second(),
                       machine.name));
     }
     row("together", StepSeconds(rates), StepBytes(rates), "");
-    row("read", Median(rates.read), rates.read.bytes, "what memory does");
-    row("copy", Median(rates.copy), rates.copy.bytes, "what memory does");
+    row("read", Median(rates.read.seconds), rates.read.bytes, "what memory does");
+    row("copy", Median(rates.copy.seconds), rates.copy.bytes, "what memory does");
     return fmt::format("{} parameters\n{}, {} threads\n\n", WithCommas(parameters),
                        backend.description(), Threads()) +
            RenderTable({"pass", ">ms", ">bytes", ">GB/s", "share"}, rows);
@@ -103,7 +99,7 @@ class BenchOptimizerCommand final : public Command {
 
   static Json ToJson(const MemoryPass& pass) {
     return {{"name", pass.name},
-            {"seconds", Median(pass)},
+            {"seconds", Median(pass.seconds)},
             {"seconds_min", Percentile(pass.seconds, 0)},
             {"bytes", pass.bytes},
             {"bytes_per_second", pass.bytes_per_second()}};

@@ -5,9 +5,9 @@
 
 #include "folio/base/error.h"
 #include "folio/base/parallel.h"
+#include "folio/base/percentile.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
-#include "folio/bench/percentile.h"
 #include "folio/bench/tokenizer_speed.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"

@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/base/parallel.h"
+#include "folio/base/percentile.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/bench/dtypes.h"
-#include "folio/bench/percentile.h"
 #include "folio/bench/training.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
@@ -28,7 +28,7 @@ std::string Bytes(uint64_t bytes) {
 struct Figures {
   Figures(const BenchTrainOptions& options, const BenchTrainResult& result)
       : B(options.train.batch_size),
-        median(Percentile(result.step_seconds, 0.5)),
+        median(Median(result.step_seconds)),
         fastest(Percentile(result.step_seconds, 0)),
         p90(Percentile(result.step_seconds, 0.9)),
         seconds_per_token(median / static_cast<double>(B * options.T)),
@@ -74,7 +74,7 @@ Json ToJson(const BenchTrainOptions& options, const BenchTrainResult& result) {
     const WithoutRecompute& plain = *result.plain;
     json["without_recompute"] = {{"planned_bytes", plain.planned_bytes},
                                  {"saved_bytes", SavedBytes(result)},
-                                 {"seconds_per_step", Percentile(plain.step_seconds, 0.5)},
+                                 {"seconds_per_step", Median(plain.step_seconds)},
                                  {"seconds_per_step_min", Percentile(plain.step_seconds, 0)},
                                  {"time_paid", TimePaid(result)}};
   }
@@ -98,7 +98,7 @@ std::string RecomputeLine(const BenchTrainResult& result) {
       "recompute   saves {} of {} planned, steps take {:+.1f}% (without: {:.3f} ms, fastest "
       "{:.3f})\n",
       HumanBytes(static_cast<double>(SavedBytes(result))), Bytes(result.plain->planned_bytes),
-      TimePaid(result) * 100, Percentile(result.plain->step_seconds, 0.5) * 1e3,
+      TimePaid(result) * 100, Median(result.plain->step_seconds) * 1e3,
       Percentile(result.plain->step_seconds, 0) * 1e3);
 }
 

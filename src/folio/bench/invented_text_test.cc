@@ -1,22 +1,21 @@
-// That the invented texts have the statistics of real ones, by which a tokenizer's speed stands and
+// That invented text has the statistics of real text, by which a tokenizer's speed stands and
 // falls. The bounds are what real texts of each kind have, with room on both sides.
-#include "folio/bench/texts.h"
+#include "folio/bench/invented_text.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "folio/bench/draws.h"
-#include "folio/bench/lexicon.h"
-#include "folio/io/test_data.h"
+#include "folio/base/rng.h"
 #include "folio/text/split.h"
-#include "folio/text/tokenizer.h"
+#include "folio/text/unicode.h"
 #include "folio/text/utf8.h"
 
 namespace folio {
@@ -65,7 +64,7 @@ struct Bounds {
   double short_ones[2];
 };
 
-TEST(BenchTexts, PiecesAreLikeThoseOfRealText) {
+TEST(InventedText, PiecesAreLikeThoseOfRealText) {
   for (const Bounds& bounds :
        {Bounds{BenchLanguage::kEnglish, {4, 4.9}, {13e3, 25e3}, {.5, .7}, {.5, .62}, {.98, 1}},
         Bounds{BenchLanguage::kCode, {3.3, 4.2}, {10e3, 16e3}, {.55, .85}, {.5, .66}, {.97, 1}},
@@ -73,7 +72,7 @@ TEST(BenchTexts, PiecesAreLikeThoseOfRealText) {
         Bounds{BenchLanguage::kJapanese, {9, 14}, {2e4, 4e4}, {.7, 1}, {.4, .66}, {.65, .85}},
         Bounds{BenchLanguage::kRussian, {6.6, 10}, {13e3, 25e3}, {.5, .7}, {.4, .6}, {.75, .92}}}) {
     SCOPED_TRACE(BenchLanguageName(bounds.language));
-    const std::string text = BenchText(bounds.language, 4'000'000, 1);
+    const std::string text = InventedText(bounds.language, 4'000'000, 1);
     const Pieces one = Measure(text.substr(0, CompleteUtf8Prefix(text.substr(0, 1'000'000))));
     const Pieces four = Measure(text);
     const auto within = [](double value, const double(&range)[2], const char* what) {
@@ -89,35 +88,12 @@ TEST(BenchTexts, PiecesAreLikeThoseOfRealText) {
   }
 }
 
-TEST(BenchTexts, EnglishIsOfTokensAndRussianIsNot) {
-  const std::string vocabulary = TestData("gpt2/vocab.bpe");
-  if (vocabulary.empty()) GTEST_SKIP() << "vocabulary not here";
-  const auto gpt2 = LoadTokenizer(std::filesystem::path(vocabulary).parent_path().string());
-  // The share of pieces that become at most `tokens` tokens.
-  const auto share = [&](BenchLanguage language, int64_t tokens) {
-    const std::string text = BenchText(language, 500'000, 1);
-    double all = 0, within = 0;
-    for (size_t at = 0; at < text.size(); ++all) {
-      const size_t end = NextPiece(SplitPattern::kGpt2, text, at);
-      within += gpt2->Count(std::string_view(text).substr(at, end - at)) <= tokens;
-      at = end;
-    }
-    return within / all;
-  };
-  EXPECT_NEAR(share(BenchLanguage::kEnglish, 1), 0.89, 0.04);
-  EXPECT_NEAR(share(BenchLanguage::kEnglish, 2), 0.965, 0.02);
-  EXPECT_NEAR(share(BenchLanguage::kCode, 1), 0.81, 0.05);
-  EXPECT_NEAR(share(BenchLanguage::kRussian, 2), 0.42, 0.08);
-  EXPECT_NEAR(share(BenchLanguage::kJapanese, 2), 0.58, 0.08);
-  EXPECT_LT(share(BenchLanguage::kChinese, 2), 0.66);
-}
-
-TEST(BenchTexts, SeedsShareTheVocabularyAndNotTheText) {
+TEST(InventedText, SeedsShareTheVocabularyAndNotTheText) {
   for (const BenchLanguage language : kBenchLanguages) {
     SCOPED_TRACE(BenchLanguageName(language));
-    const std::string one = BenchText(language, 200'003, 1);
-    const std::string other = BenchText(language, 200'003, 2);
-    EXPECT_EQ(one, BenchText(language, 200'003, 1));
+    const std::string one = InventedText(language, 200'003, 1);
+    const std::string other = InventedText(language, 200'003, 2);
+    EXPECT_EQ(one, InventedText(language, 200'003, 1));
     EXPECT_NE(one.substr(0, 300), other.substr(0, 300));
     EXPECT_EQ(FindInvalidUtf8(one), std::string::npos);
     EXPECT_EQ(FindInvalidUtf8(other), std::string::npos);
@@ -138,11 +114,11 @@ TEST(BenchTexts, SeedsShareTheVocabularyAndNotTheText) {
   }
 }
 
-TEST(BenchTexts, LengthIsAsAskedUpToACharacter) {
+TEST(InventedText, LengthIsAsAskedUpToACharacter) {
   for (const BenchLanguage language : kBenchLanguages) {
-    const std::string text = BenchText(language, 5000, 3);
+    const std::string text = InventedText(language, 5000, 3);
     for (const size_t bytes : {0, 1, 2, 3, 100, 101, 102, 4999}) {
-      const std::string part = BenchText(language, bytes, 3);
+      const std::string part = InventedText(language, bytes, 3);
       EXPECT_LE(part.size(), bytes);
       EXPECT_GE(part.size() + 3, bytes);
       EXPECT_EQ(FindInvalidUtf8(part), std::string::npos);
@@ -151,61 +127,58 @@ TEST(BenchTexts, LengthIsAsAskedUpToACharacter) {
   }
 }
 
-TEST(ZipfRanks, FollowTheLaw) {
-  const ZipfRanks ranks(0.5, 1.0, 1000, 2.0);
-  Draws draws(1, 1);
+// The letters of each script, and nothing of the others.
+TEST(InventedText, IsOfItsScript) {
+  const std::map<BenchLanguage, std::pair<char32_t, char32_t>> ranges = {
+      {BenchLanguage::kEnglish, {U'A', U'z'}},
+      {BenchLanguage::kCode, {U'A', U'z'}},
+      {BenchLanguage::kChinese, {U'\u4E00', U'\u9FFF'}},
+      {BenchLanguage::kJapanese, {U'\u3041', U'\u9FFF'}},
+      {BenchLanguage::kRussian, {U'А', U'я'}}};
+  for (const auto& [language, range] : ranges) {
+    SCOPED_TRACE(BenchLanguageName(language));
+    const std::string text = InventedText(language, 100'000, 1);
+    double letters = 0, digits = 0, all = 0;
+    for (size_t at = 0; at < text.size(); ++all) {
+      const Utf8Char c = DecodeUtf8(text, at);
+      if (IsLetter(ClassOf(c.code))) {
+        ++letters;
+        EXPECT_TRUE(c.code >= range.first && c.code <= range.second) << QuoteChar(c.code);
+      }
+      digits += c.code >= U'0' && c.code <= U'9';
+      at += c.length;
+    }
+    EXPECT_GT(letters / all, 0.5);
+    EXPECT_GT(digits, 100);
+  }
+}
+
+TEST(InventedText, CodeIsIndented) {
+  const std::string text = InventedText(BenchLanguage::kCode, 100'000, 1);
+  for (const char* part : {"\n    ", "\n        ", "_", "(", " = ", "[\""}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  }
+}
+
+TEST(ZipfMandelbrot, FollowsTheLaw) {
+  const ZipfMandelbrot law{.shift = 5, .exponent = 1.7};
+  const CounterRng rng(1, 1);
   constexpr int kDraws = 1'000'000;
   std::vector<double> counts(1000);
-  int beyond = 0, far_beyond = 0;
+  double beyond = 0;
   for (int i = 0; i < kDraws; ++i) {
-    const uint64_t rank = ranks.Draw(draws);
+    const uint64_t rank = law.Rank(rng.Bits(static_cast<uint64_t>(i)));
     if (rank < counts.size()) ++counts[rank];
     beyond += rank >= 1000;
-    far_beyond += rank >= 4000;
   }
-  double sum = 0;
-  for (int rank = 0; rank < 1000; ++rank) sum += 1 / (rank + 1.5);
-  const double tail = 1000 / 1000.5;  // the integral of 1/1000.5 (1000/r)^2 from 1000 on
+  const auto from = [](double rank) { return kDraws * std::pow(1 + rank / 5, -0.7); };
   for (const int rank : {0, 1, 2, 5, 10, 50}) {
-    const double expected = kDraws / (rank + 1.5) / (sum + tail);
+    const double expected = from(rank) - from(rank + 1);
     EXPECT_NEAR(counts[static_cast<size_t>(rank)], expected, 5 * std::sqrt(expected)) << rank;
   }
-  const double expected = kDraws * tail / (sum + tail);
-  EXPECT_NEAR(beyond, expected, 5 * std::sqrt(expected));
-  EXPECT_NEAR(far_beyond, expected / 4, 5 * std::sqrt(expected / 4));
-}
-
-TEST(Lexicon, SmallestKeyOfAWordCounts) {
-  Lexicon lexicon;
-  lexicon.Add(3, "c");
-  lexicon.Add(1, "b");
-  lexicon.Add(2, "c");
-  lexicon.Add(1, "a");
-  lexicon.Sort();
-  ASSERT_EQ(lexicon.size(), 3u);
-  EXPECT_EQ(lexicon[0], "b");  // of equal keys the one that was added first
-  EXPECT_EQ(lexicon[1], "a");
-  EXPECT_EQ(lexicon[2], "c");
-}
-
-TEST(Lexicon, ListsAreTakenApart) {
-  EXPECT_EQ(SplitWords("a - bc"), (std::vector<std::string_view>{"a", "", "bc"}));
-  EXPECT_EQ(SplitWords(""), std::vector<std::string_view>{});
-  EXPECT_EQ(SplitCharacters("aя日"), (std::vector<std::string_view>{"a", "я", "日"}));
-}
-
-TEST(Lexicon, CapitalsOfBothAlphabets) {
-  const auto upper = [](std::string text, size_t at) {
-    UpperAt(text, at);
-    return text;
-  };
-  EXPECT_EQ(upper("az", 1), "aZ");
-  EXPECT_EQ(upper("а", 0), "А");
-  EXPECT_EQ(upper("яма", 0), "Яма");
-  EXPECT_EQ(upper("рёв", 2), "рЁв");
-  EXPECT_EQ(upper("Z5日", 0), "Z5日");
-  EXPECT_EQ(upper("日", 0), "日");
-  EXPECT_EQ(upper("a", 1), "a");
+  EXPECT_NEAR(beyond, from(1000), 5 * std::sqrt(from(1000)));
+  EXPECT_EQ(law.Rank(UINT32_MAX), 0u);
+  EXPECT_GT(law.Rank(0), 1'000'000u);
 }
 
 }  // namespace
