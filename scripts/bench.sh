@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The benchmarks of training and of the tokenizer, a line of JSON each, on stdout. Run them on a
 # quiet machine. TOKENIZER names what is measured if it is not gpt2 as `folio tokenizer fetch` puts
-# it; FOLIO the program; ONLY, a part of a row's name, the rows to run.
+# it; FILES the texts that it encodes, if not what every Debian has: licences and Perl's library;
+# FOLIO the program; ONLY, a part of a row's name, the rows to run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,7 +40,18 @@ if ! "$folio" tokenizer info --tokenizer "$tokenizer" >/dev/null; then
   echo "bench: the tokenizer is left out" >&2
   exit 0
 fi
-row tokenizer bench tokenizer --tokenizer "$tokenizer" --full
+if [[ -z ${FILES:-} ]]; then
+  mkdir -p build/bench
+  find /usr/share/common-licenses -type f -print0 | sort -z | xargs -0 cat >build/bench/english.txt
+  find /usr/share/perl -name '*.p[lm]' -type f -print0 | sort -z | xargs -0 cat >build/bench/code.txt
+  FILES="build/bench/code.txt build/bench/english.txt"
+fi
+files=()
+for file in $FILES; do files+=(--file "$file"); done
+row tokenizer bench tokenizer --tokenizer "$tokenizer" "${files[@]}"
+# Scripts of which there is no text at hand: invented, to compare two builds by.
+row tokenizer-invented bench tokenizer --tokenizer "$tokenizer" \
+  --language chinese --language japanese --language russian
 
 # From the start of the program to the tokens of 1 KB of text: the median of 21.
 text=$(head -c 1000 README.md)
