@@ -8,7 +8,6 @@
 #include <numeric>
 #include <utility>
 
-#include "folio/base/percentile.h"
 #include "folio/base/strings.h"
 #include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
@@ -27,6 +26,12 @@ using Json = nlohmann::ordered_json;
 // In the order of TokenKind.
 constexpr std::array<const char*, 5> kKinds = {"letter", "space and letter", "digit", "punctuation",
                                                "other"};
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
 
 std::string NormText(const std::vector<double>& norms) {
   return fmt::format("{:.3f} to {:.3f}, median {:.3f}", std::ranges::min(norms),
