@@ -8,12 +8,29 @@
 
 namespace folio {
 
-// What runs operations, chosen at run time. Run returns when the operation is done. One thread at a
-// time may use a Backend; it spreads the work over Threads() threads itself.
-class Backend {
+namespace internal {
+// One pure virtual Run for each operation.
+template <class List>
+class RunsOperations;
+template <>
+class RunsOperations<OperationList<>> {
  public:
-  virtual ~Backend() = default;
+  virtual ~RunsOperations() = default;
+  void Run() = delete;  // for the using-declaration of the next
+};
+template <class Op, class... Rest>
+class RunsOperations<OperationList<Op, Rest...>> : public RunsOperations<OperationList<Rest...>> {
+ public:
+  using RunsOperations<OperationList<Rest...>>::Run;
+  virtual void Run(const Op&) = 0;
+};
+}  // namespace internal
 
+// What runs operations, chosen at run time: Run(op) for each of Operations. It returns when the
+// operation is done. One thread at a time may use a Backend; it spreads the work over Threads()
+// threads itself.
+class Backend : public internal::RunsOperations<Operations> {
+ public:
   virtual std::string name() const = 0;          // "reference", "cpu"
   virtual std::string description() const = 0;   // for people: instruction set, libraries
   virtual bool Supports(Dtype dtype) const = 0;  // BF16: as the dtype of the operands marked Half
@@ -21,33 +38,6 @@ class Backend {
   virtual Dtype PreferredDtype() const = 0;
   // What multiplies matrices of F32 or BF16, for people: "AMX", "AVX3", "reference".
   virtual std::string ProductUnit(Dtype) const { return name(); }
-
-  virtual void Run(const EmbeddingForward&) = 0;
-  virtual void Run(const EmbeddingBackward&) = 0;
-  virtual void Run(const LayerNormForward&) = 0;
-  virtual void Run(const LayerNormBackward&) = 0;
-  virtual void Run(const LinearForward&) = 0;
-  virtual void Run(const LinearBackward&) = 0;
-  virtual void Run(const ActivationForward&) = 0;
-  virtual void Run(const ActivationBackward&) = 0;
-  virtual void Run(const AttentionForward&) = 0;
-  virtual void Run(const AttentionBackward&) = 0;
-  virtual void Run(const AttentionScoresForward&) = 0;
-  virtual void Run(const AttentionScoresBackward&) = 0;
-  virtual void Run(const MaskForward&) = 0;
-  virtual void Run(const SoftmaxForward&) = 0;
-  virtual void Run(const SoftmaxBackward&) = 0;
-  virtual void Run(const NormalizeForward&) = 0;
-  virtual void Run(const NormalizeBackward&) = 0;
-  virtual void Run(const AttentionContextForward&) = 0;
-  virtual void Run(const AttentionContextBackward&) = 0;
-  virtual void Run(const ResidualForward&) = 0;
-  virtual void Run(const ResidualBackward&) = 0;
-  virtual void Run(const CrossEntropyForward&) = 0;
-  virtual void Run(const CrossEntropyBackward&) = 0;
-  virtual void Run(const AdamWUpdate&) = 0;
-  virtual void Run(const SumOfSquares&) = 0;
-  virtual void Run(const Fill&) = 0;
 };
 
 // "reference" or "cpu", or either decorated: "checked" (cpu beside reference; the first operation

@@ -9,13 +9,12 @@
 #include <ostream>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
 #include "folio/backend/backend.h"
 #include "folio/backend/comparison.h"
-#include "folio/backend/op_cases.h"
+#include "folio/backend/test_op_cases.h"
 #include "folio/base/error.h"
 #include "folio/base/parallel.h"
 #include "folio/base/simd_targets.h"
@@ -45,24 +44,20 @@ std::vector<OpCase> CasesOf(const OpVariant& variant) {
   return cases;
 }
 
-template <size_t... I>
-std::vector<OpVariant> Variants(std::index_sequence<I...>) {
+// Every operation, and again with bfloat16 where it has cases of it.
+template <class... Ops>
+std::vector<OpVariant> VariantsOf(OperationList<Ops...>) {
   const std::vector<OpCase> cases = OpCases();
   std::vector<OpVariant> variants;
-  const auto add = [&](std::string_view op) {
-    const OpVariant plain{std::string(op)}, bf16{std::string(op), true};
+  for (const std::string_view op : {Ops::kName...}) {
+    const OpVariant plain{std::string(op)};
+    const OpVariant bf16{std::string(op), true};
     variants.push_back(plain);
     const bool halves =
         std::any_of(cases.begin(), cases.end(), [&](const OpCase& c) { return IsOf(c, bf16); });
     if (halves) variants.push_back(bf16);
-  };
-  (add(std::variant_alternative_t<I, AnyOp>::kName), ...);
+  }
   return variants;
-}
-
-// Every operation, and again with bfloat16 where it has cases of it.
-std::vector<OpVariant> AllVariants() {
-  return Variants(std::make_index_sequence<std::variant_size_v<AnyOp>>());
 }
 
 struct Dtypes {
@@ -139,7 +134,7 @@ std::string NameOf(const testing::TestParamInfo<OpVariant>& info) {
   return info.param.ToString();
 }
 
-INSTANTIATE_TEST_SUITE_P(, EveryBackend, testing::ValuesIn(AllVariants()), NameOf);
+INSTANTIATE_TEST_SUITE_P(, EveryBackend, testing::ValuesIn(VariantsOf(Operations())), NameOf);
 
 class CpuBackend : public testing::TestWithParam<OpVariant> {
  protected:
@@ -176,7 +171,7 @@ TEST_P(CpuBackend, ResultsDoNotDependOnTheNumberOfThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, CpuBackend, testing::ValuesIn(AllVariants()), NameOf);
+INSTANTIATE_TEST_SUITE_P(, CpuBackend, testing::ValuesIn(VariantsOf(Operations())), NameOf);
 
 TEST(MakeBackend, NamesTheNearestForAnUnknownName) {
   try {

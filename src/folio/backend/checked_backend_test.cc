@@ -11,7 +11,7 @@
 
 #include "folio/backend/comparison.h"
 #include "folio/backend/generic_backend.h"
-#include "folio/backend/op_cases.h"
+#include "folio/backend/test_op_cases.h"
 #include "folio/base/error.h"
 
 namespace folio {
@@ -157,25 +157,28 @@ TEST(CheckedBackend, SeesAWeightThatWasNotRounded) {
             std::string::npos);
 }
 
-// What is masked is -infinity on both sides, which is no difference; another infinity is one.
+// The log-sum of a query that sees nothing is -infinity on both sides, which is no difference;
+// another infinity is one.
 TEST(CheckedBackend, TellsInfinitiesApart) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   OpMemory memory(Dtype::kF32, false);
-  const Tensor x = memory.Random({1, 1, 3, 5}), out = memory.Unset({1, 1, 3, 5});
-  const Tensor mask = memory.Mask({1, 1, 3, 5});
-  mask.data<uint8_t>()[7] = 0, mask.data<uint8_t>()[8] = 1;
-  const MaskForward op{x, mask, out, -kInfinity};
+  AttentionForward op = Attention(memory);
+  op.key_mask = memory.Mask({2, 3});
+  for (int64_t i = 0; i < 6; ++i) op.key_mask.data<uint8_t>()[i] = i > 0;
   const auto reference = MakeReferenceBackend();
-  const Comparison<MaskForward> comparison(op, *reference);
+  const Comparison<AttentionForward> comparison(op, *reference);
   reference->Run(op);
   EXPECT_FALSE(comparison.Check(op));
+  EXPECT_EQ(op.lse.data<float>()[0], -kInfinity);
   for (const double other : {kInfinity, -1e30, std::nan("")}) {
-    memory.Set(out, 7, other);
+    memory.Set(op.lse, 0, other);
     const auto mismatch = comparison.Check(op);
     ASSERT_TRUE(mismatch) << other;
-    EXPECT_EQ(mismatch->element, 7);
+    EXPECT_EQ(mismatch->operand, "lse");
+    EXPECT_EQ(mismatch->element, 0);
   }
-  memory.Set(out, 7, -kInfinity), memory.Set(out, 8, -kInfinity);
+  memory.Set(op.lse, 0, -kInfinity);
+  memory.Set(op.lse, 1, -kInfinity);
   EXPECT_TRUE(comparison.Check(op));
 }
 

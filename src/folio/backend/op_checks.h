@@ -38,10 +38,10 @@ bool Overlap(const Tensor& a, const Tensor& b);
 template <class Op>
 void CheckOverlap(const Op& op, std::string_view written = {},
                   std::initializer_list<std::string_view> may_be = {}) {
-  op.Visit([&](std::string_view name, const auto& x, Access access) {
+  VisitOperands(op, [&](std::string_view name, const auto& x, Access access) {
     if constexpr (std::is_same_v<std::decay_t<decltype(x)>, Tensor>) {
       if (access == Access::kRead) return;
-      op.Visit([&](std::string_view other_name, const auto& other, Access) {
+      VisitOperands(op, [&](std::string_view other_name, const auto& other, Access) {
         if constexpr (std::is_same_v<std::decay_t<decltype(other)>, Tensor>) {
           if (name == other_name || !Overlap(x, other)) return;
           const bool allowed =
@@ -56,6 +56,9 @@ void CheckOverlap(const Op& op, std::string_view written = {},
 }
 
 // For Flops, which outgrow integers.
+inline double Count(const Tensor& x) {
+  return static_cast<double>(x.count());
+}
 inline double Product(int64_t a, int64_t b) {
   return static_cast<double>(a) * static_cast<double>(b);
 }

@@ -1,11 +1,40 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+#include <tuple>
 
 namespace folio {
 
 // What an operation does with an operand.
 enum class Access { kRead, kWrite, kUpdate };
+
+// An operand of an operation that is still there: a Tensor or a SequenceView.
+template <class View>
+struct NamedOperand {
+  std::string_view name;
+  const View& view;
+  Access access;
+};
+template <class View>
+NamedOperand<View> Reads(std::string_view name, const View& view) {
+  return {name, view, Access::kRead};
+}
+template <class View>
+NamedOperand<View> Updates(std::string_view name, const View& view) {
+  return {name, view, Access::kUpdate};
+}
+// Overwrites it, or adds to what is there.
+template <class View>
+NamedOperand<View> Writes(std::string_view name, const View& view, bool adds = false) {
+  return {name, view, adds ? Access::kUpdate : Access::kWrite};
+}
+
+// Calls f(name, view, access) for each operand, also those that are absent.
+template <class Op, class F>
+void VisitOperands(const Op& op, F&& f) {
+  std::apply([&](const auto&... x) { (f(x.name, x.view, x.access), ...); }, op.operands());
+}
 
 // Inverted dropout: each element is zeroed with probability p, the others are multiplied by
 // 1/(1-p). Element (row, column) of an array of `width` columns is zeroed where CounterRng(seed,

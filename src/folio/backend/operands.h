@@ -27,22 +27,22 @@ struct Operand {
   std::vector<double> Elements() const;
 };
 
-// The operands that are present, in the order of Visit.
+// The operands that are present, in the order of operands().
 template <class Op>
 std::vector<Operand> Operands(const Op& op) {
   std::vector<Operand> operands;
-  op.Visit([&](std::string_view name, const auto& x, Access access) {
+  VisitOperands(op, [&](std::string_view name, const auto& x, Access access) {
     if (x) operands.push_back({name, access, x});
   });
   return operands;
 }
 
-// Visit with references that may be assigned to: f(name, Tensor& or SequenceView&, Access).
+// VisitOperands with references that may be assigned to: f(name, Tensor& or SequenceView&, Access).
 template <class Op, class F>
 void VisitMutable(Op& op, F&& f) {
   static_assert(!std::is_const_v<Op>);
-  // op is not const, so the constness that Visit adds may be taken off again.
-  op.Visit([&](std::string_view name, const auto& x, Access access) {
+  // op is not const, so the constness that operands() adds may be taken off again.
+  VisitOperands(op, [&](std::string_view name, const auto& x, Access access) {
     f(name, const_cast<std::decay_t<decltype(x)>&>(x), access);
   });
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "folio/backend/op_checks.h"
 #include "folio/base/check.h"
 
@@ -10,7 +12,8 @@ namespace folio {
 // ---- Embedding ---------------------------------------------------------------------------------
 
 void EmbeddingForward::Check() const {
-  CheckRank(kName, "ids", ids, 2), CheckRank(kName, "wte", wte, 2);
+  CheckRank(kName, "ids", ids, 2);
+  CheckRank(kName, "wte", wte, 2);
   const Dtype number = NumberDtype(kName, "wte", wte);
   const int64_t C = wte.dim(1);
   CheckOperand(kName, "ids", ids, Dtype::kI32, ids.shape());
@@ -29,7 +32,8 @@ double EmbeddingForward::Flops() const {
 }
 
 void EmbeddingBackward::Check() const {
-  CheckRank(kName, "ids", ids, 2), CheckRank(kName, "d_wte", d_wte, 2);
+  CheckRank(kName, "ids", ids, 2);
+  CheckRank(kName, "d_wte", d_wte, 2);
   const Dtype number = NumberDtype(kName, "d_wte", d_wte);
   const int64_t C = d_wte.dim(1);
   CheckOperand(kName, "ids", ids, Dtype::kI32, ids.shape());
@@ -64,7 +68,7 @@ void LayerNormForward::Check() const {
 
 // Mean 1, variance 3, normalisation 2, weight 1, bias 1 for each element.
 double LayerNormForward::Flops() const {
-  return static_cast<double>(x.count()) * (bias ? 8 : 7);
+  return Count(x) * (bias ? 8 : 7);
 }
 
 void LayerNormBackward::Check() const {
@@ -88,7 +92,7 @@ void LayerNormBackward::Check() const {
 
 // Normalised x 2, g = d_out * weight 1, its two sums 3, d_x 4, d_weight 2, d_bias 1.
 double LayerNormBackward::Flops() const {
-  return static_cast<double>(x.count()) * (12 + (d_bias ? 1 : 0) + (accumulate_d_x ? 1 : 0));
+  return Count(x) * (12 + (d_bias ? 1 : 0) + (accumulate_d_x ? 1 : 0));
 }
 
 // ---- Linear ------------------------------------------------------------------------------------
@@ -111,7 +115,8 @@ double ActivationFlops(Activation kind) {
 }  // namespace
 
 void LinearForward::Check() const {
-  CheckRank(kName, "x", x, 2), CheckRank(kName, "weight", weight, 2);
+  CheckRank(kName, "x", x, 2);
+  CheckRank(kName, "weight", weight, 2);
   const Dtype number = NumberDtype(kName, "weight", weight);
   const int64_t N = x.dim(0), I = x.dim(1), O = weight.dim(transposed ? 0 : 1);
   const bool half = HalfDtype(kName, "x", x.dtype(), number) != number;
@@ -124,13 +129,14 @@ void LinearForward::Check() const {
 }
 
 double LinearForward::Flops() const {
-  const double N = static_cast<double>(x.dim(0)), count = static_cast<double>(out.count());
-  return 2 * N * static_cast<double>(weight.count()) + (bias ? count : 0) +
+  const double N = static_cast<double>(x.dim(0)), count = Count(out);
+  return 2 * N * Count(weight) + (bias ? count : 0) +
          (act ? count * ActivationFlops(activation) : 0);
 }
 
 void LinearBackward::Check() const {
-  CheckRank(kName, "d_out", d_out, 2), CheckRank(kName, "weight", weight, 2);
+  CheckRank(kName, "d_out", d_out, 2);
+  CheckRank(kName, "weight", weight, 2);
   const Dtype number = NumberDtype(kName, "weight", weight);
   const int64_t N = d_out.dim(0), O = d_out.dim(1), I = weight.dim(transposed ? 1 : 0);
   const Shape weight_shape = transposed ? Shape{O, I} : Shape{I, O};
@@ -152,11 +158,9 @@ void LinearBackward::Check() const {
 }
 
 double LinearBackward::Flops() const {
-  const double product =
-      2 * static_cast<double>(d_out.dim(0)) * static_cast<double>(weight.count());
-  return product * ((d_x ? 1 : 0) + (d_weight ? 1 : 0)) +
-         (d_bias ? static_cast<double>(d_out.count()) : 0) +
-         (pre ? static_cast<double>(pre.count()) * 2 * ActivationFlops(activation) : 0);
+  const double product = 2 * static_cast<double>(d_out.dim(0)) * Count(weight);
+  return product * ((d_x ? 1 : 0) + (d_weight ? 1 : 0)) + (d_bias ? Count(d_out) : 0) +
+         (pre ? Count(pre) * 2 * ActivationFlops(activation) : 0);
 }
 
 // ---- Activation --------------------------------------------------------------------------------
@@ -177,7 +181,7 @@ void ActivationForward::Check() const {
 }
 
 double ActivationForward::Flops() const {
-  return static_cast<double>(x.count()) * ActivationFlops(kind);
+  return Count(x) * ActivationFlops(kind);
 }
 
 void ActivationBackward::Check() const {
@@ -189,7 +193,77 @@ void ActivationBackward::Check() const {
 }
 
 double ActivationBackward::Flops() const {
-  return static_cast<double>(x.count()) * 2 * ActivationFlops(kind);
+  return Count(x) * 2 * ActivationFlops(kind);
+}
+
+// ---- Attention ---------------------------------------------------------------------------------
+
+namespace {
+
+// Pairs of one query and one key that it may attend to, padding aside.
+double AttentionPairs(int64_t T, int64_t S, bool causal) {
+  if (!causal) return Product(T, S);
+  double pairs = 0;
+  for (int64_t t = 0; t < T; ++t) {
+    pairs += static_cast<double>(std::clamp<int64_t>(t + S - T + 1, 0, S));
+  }
+  return pairs;
+}
+
+// The width of keys and values: G heads as wide as those of C channels of queries.
+int64_t KeyChannels(std::string_view op, int64_t C, int64_t H, int64_t G) {
+  FOLIO_CHECK(H >= 1 && C >= 1 && C % H == 0,
+              fmt::format("{}: {} channels do not divide into {} heads", op, C, H));
+  FOLIO_CHECK(
+      G >= 0 && (G == 0 || H % G == 0),
+      fmt::format("{}: {} heads of queries cannot share {} heads of keys evenly", op, H, G));
+  return C / H * KeyHeads(H, G);
+}
+
+// What forward and backward of attention have in common; gives the dtype of q, k and v.
+template <class Op>
+Dtype CheckAttention(const Op& op) {
+  constexpr std::string_view kName = Op::kName;
+  const Dtype number = NumberDtype(kName, "lse", op.lse);
+  const int64_t B = op.q.B, T = op.q.T, S = op.k.T, C = op.q.C;
+  const int64_t key_channels = KeyChannels(kName, C, op.H, op.G);
+  const Dtype half = HalfDtype(kName, "q", op.q.dtype, number);
+  CheckSequence(kName, "q", op.q, half, B, T, C);
+  CheckSequence(kName, "k", op.k, half, B, S, key_channels);
+  CheckSequence(kName, "v", op.v, half, B, S, key_channels);
+  CheckSequence(kName, "out", op.out, half, B, T, C);
+  CheckOptional(kName, "key_mask", op.key_mask, Dtype::kU8, {B, S});
+  CheckOperand(kName, "lse", op.lse, number, {B, op.H, T});
+  CheckDropout(kName, op.dropout);
+  return half;
+}
+
+}  // namespace
+
+void AttentionForward::Check() const {
+  CheckAttention(*this);
+  CheckOptional(kName, "probs", probs, lse.dtype(), {q.B, H, q.T, k.T});
+  CheckOverlap(*this);
+}
+
+// For each pair and head: score 2D, softmax 5, weighted sum 2D.
+double AttentionForward::Flops() const {
+  return static_cast<double>(q.B) * AttentionPairs(q.T, k.T, causal) *
+         (4 * static_cast<double>(q.C) + 5 * static_cast<double>(H));
+}
+
+void AttentionBackward::Check() const {
+  const Dtype half = CheckAttention(*this);
+  CheckSequence(kName, "d_out", d_out, half, q.B, q.T, q.C);
+  CheckSequence(kName, "d_q", d_q, half, q.B, q.T, q.C);
+  CheckSequence(kName, "d_k", d_k, half, q.B, k.T, k.C);
+  CheckSequence(kName, "d_v", d_v, half, q.B, k.T, k.C);
+}
+
+// For each pair and head: score, weight's gradient, d_q, d_k and d_v 2D each, softmax 6.
+double AttentionBackward::Flops() const {
+  return static_cast<double>(q.B) * AttentionPairs(q.T, k.T, causal) *
+         (10 * static_cast<double>(q.C) + 6 * static_cast<double>(H));
 }
 
 // ---- Residual ----------------------------------------------------------------------------------
@@ -205,7 +279,7 @@ void ResidualForward::Check() const {
 }
 
 double ResidualForward::Flops() const {
-  return static_cast<double>(x.count()) * ((residual ? 1 : 0) + (dropout.active() ? 1 : 0));
+  return Count(x) * ((residual ? 1 : 0) + (dropout.active() ? 1 : 0));
 }
 
 void ResidualBackward::Check() const {
@@ -218,7 +292,7 @@ void ResidualBackward::Check() const {
 }
 
 double ResidualBackward::Flops() const {
-  return dropout.active() ? static_cast<double>(d_out.count()) : 0;
+  return dropout.active() ? Count(d_out) : 0;
 }
 
 // ---- Cross-entropy -----------------------------------------------------------------------------
@@ -235,7 +309,7 @@ void CrossEntropyForward::Check() const {
 }
 
 double CrossEntropyForward::Flops() const {
-  return static_cast<double>(logits.count()) * 3;
+  return Count(logits) * 3;
 }
 
 void CrossEntropyBackward::Check() const {
@@ -250,7 +324,7 @@ void CrossEntropyBackward::Check() const {
 }
 
 double CrossEntropyBackward::Flops() const {
-  return static_cast<double>(logits.count()) * 3;
+  return Count(logits) * 3;
 }
 
 // ---- Optimizer ---------------------------------------------------------------------------------
@@ -265,7 +339,7 @@ void AdamWUpdate::Check() const {
 }
 
 double AdamWUpdate::Flops() const {
-  return static_cast<double>(param.count()) * 16;
+  return Count(param) * 16;
 }
 
 void SumOfSquares::Check() const {
@@ -275,7 +349,7 @@ void SumOfSquares::Check() const {
 }
 
 double SumOfSquares::Flops() const {
-  return static_cast<double>(x.count()) * 2;
+  return Count(x) * 2;
 }
 
 void Fill::Check() const {

@@ -3,32 +3,34 @@
 // The whole hardware contract: one argument struct per operation. A backend runs each of them; the
 // plain templates in backend/reference/ are the specification of what each computes.
 //
-// The operations of attention are in attention_ops.h and attention_step_ops.h, which are part of
-// this page.
-//
-// Letters: B sequences, T positions of one, N = B*T rows, C channels, H heads, D = C/H, V
-// vocabulary, P positions known to wpe. "Number" is the compute dtype: float32 or float64, the same
-// for all operands of floating point; the reference backend also has them as complex numbers in its
-// tests. Operands marked "Half" may be bfloat16 where Number is float32: all those of one operation
-// together, but one marked "own Half" may then also stay Number. They are rounded when they are
-// written, to nearest even; what is computed from them is computed and summed in float32, and
-// nothing else is rounded to bfloat16 unless the operation says so. An operand marked "optional"
-// may be an empty Tensor. Inputs are never written. Gradients marked "+=" are added to what is
-// there; the others are overwritten. Operands may not overlap unless said.
+// Letters: B sequences, T positions of one, N = B*T rows, C channels, H heads, D = C/H, S keys, G
+// heads of keys and values, each shared by H/G consecutive heads of queries (J. Ainslie et al.,
+// arXiv:2305.13245), V vocabulary, P positions known to wpe. "Number" is the compute dtype: float32
+// or float64, the same for all operands of floating point; the reference backend also has them as
+// complex numbers in its tests. Operands marked "Half" may be bfloat16 where Number is float32: all
+// those of one operation together, but one marked "own Half" may then also stay Number. They are
+// rounded when they are written, to nearest even; what is computed from them is computed and summed
+// in float32, and nothing else is rounded to bfloat16 unless the operation says so. An operand
+// marked "optional" may be an empty Tensor. Inputs are never written. Gradients marked "+=" are
+// added to what is there; the others are overwritten. Operands may not overlap unless said.
 //
 // Every struct has kName, Check (shapes and dtypes; a programmer's mistakes), Flops
-// (multiplications and additions of the operation as defined, not as carried out) and Visit, which
-// names each operand and says whether the operation writes it.
+// (multiplications and additions of the operation as defined, not as carried out) and operands,
+// which names each of them and says whether the operation writes it.
 
 #include <cstdint>
 #include <string_view>
+#include <tuple>
 
-#include "folio/backend/attention_ops.h"
-#include "folio/backend/attention_step_ops.h"
 #include "folio/backend/op_types.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {
+
+// Heads of keys and values: G, or as many as there are heads of queries.
+inline int64_t KeyHeads(int64_t H, int64_t G) {
+  return G == 0 ? H : G;
+}
 
 // ---- Embedding: out[b,t] = wte[ids[b,t]] + wpe[first_position + t] ------------------------------
 
@@ -42,10 +44,8 @@ struct EmbeddingForward {
 
   void Check() const;
   double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("ids", ids, Access::kRead), f("wte", wte, Access::kRead), f("wpe", wpe, Access::kRead);
-    f("out", out, Access::kWrite);
+  auto operands() const {
+    return std::tuple(Reads("ids", ids), Reads("wte", wte), Reads("wpe", wpe), Writes("out", out));
   }
 };
 
@@ -59,10 +59,9 @@ struct EmbeddingBackward {
 
   void Check() const;
   double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("ids", ids, Access::kRead), f("d_out", d_out, Access::kRead);
-    f("d_wte", d_wte, Access::kUpdate), f("d_wpe", d_wpe, Access::kUpdate);
+  auto operands() const {
+    return std::tuple(Reads("ids", ids), Reads("d_out", d_out), Updates("d_wte", d_wte),
+                      Updates("d_wpe", d_wpe));
   }
 };
 
@@ -80,10 +79,9 @@ struct LayerNormForward {
 
   void Check() const;
   double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("x", x, Access::kRead), f("weight", weight, Access::kRead), f("bias", bias, Access::kRead);
-    f("out", out, Access::kWrite), f("mean", mean, Access::kWrite), f("rstd", rstd, Access::kWrite);
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("weight", weight), Reads("bias", bias),
+                      Writes("out", out), Writes("mean", mean), Writes("rstd", rstd));
   }
 };
 
@@ -101,12 +99,11 @@ struct LayerNormBackward {
 
   void Check() const;
   double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("x", x, Access::kRead), f("weight", weight, Access::kRead), f("mean", mean, Access::kRead);
-    f("rstd", rstd, Access::kRead), f("d_out", d_out, Access::kRead);
-    f("d_x", d_x, accumulate_d_x ? Access::kUpdate : Access::kWrite);
-    f("d_weight", d_weight, Access::kUpdate), f("d_bias", d_bias, Access::kUpdate);
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("weight", weight), Reads("mean", mean),
+                      Reads("rstd", rstd), Reads("d_out", d_out),
+                      Writes("d_x", d_x, accumulate_d_x), Updates("d_weight", d_weight),
+                      Updates("d_bias", d_bias));
   }
 };
 
@@ -133,10 +130,9 @@ struct LinearForward {
 
   void Check() const;
   double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("x", x, Access::kRead), f("weight", weight, Access::kRead), f("bias", bias, Access::kRead);
-    f("out", out, Access::kWrite), f("act", act, Access::kWrite);
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("weight", weight), Reads("bias", bias),
+                      Writes("out", out), Writes("act", act));
   }
 };
 
@@ -158,13 +154,10 @@ struct LinearBackward {
 
   void Check() const;
   double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("x", x, Access::kRead), f("weight", weight, Access::kRead), f("d_out", d_out, Access::kRead),
-        f("pre", pre, Access::kRead);
-    f("d_x", d_x, accumulate_d_x ? Access::kUpdate : Access::kWrite);
-    f("d_weight", d_weight, accumulate_d_weight ? Access::kUpdate : Access::kWrite);
-    f("d_bias", d_bias, Access::kUpdate);
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("weight", weight), Reads("d_out", d_out),
+                      Reads("pre", pre), Writes("d_x", d_x, accumulate_d_x),
+                      Writes("d_weight", d_weight, accumulate_d_weight), Updates("d_bias", d_bias));
   }
 };
 
@@ -178,10 +171,7 @@ struct ActivationForward {
 
   void Check() const;
   double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("x", x, Access::kRead), f("out", out, Access::kWrite);
-  }
+  auto operands() const { return std::tuple(Reads("x", x), Writes("out", out)); }
 };
 
 struct ActivationBackward {
@@ -193,9 +183,60 @@ struct ActivationBackward {
 
   void Check() const;
   double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("x", x, Access::kRead), f("d_out", d_out, Access::kRead), f("d_x", d_x, Access::kWrite);
+  auto operands() const {
+    return std::tuple(Reads("x", x), Reads("d_out", d_out), Writes("d_x", d_x));
+  }
+};
+
+// ---- Attention: per head, out = dropout(softmax(mask(q k^T / sqrt(D)))) v ---------------------
+//
+// Query row t may attend to key row s where s <= t + (S - T) if causal, and where key_mask[b,s] !=
+// 0. A query that may attend to nothing gives zeros and no gradient. No (T,S) array is kept: the
+// backward recomputes the weights from lse. Dropout rows are ((b * H + h) * T + t), of width S.
+// Where q, k and v are bfloat16, what enters a product may be rounded to bfloat16: weights, and
+// gradients of scores.
+
+struct AttentionForward {
+  static constexpr std::string_view kName = "attention_forward";
+  SequenceView q;        // (B,T,H*D) Half
+  SequenceView k;        // (B,S,G*D) Half
+  SequenceView v;        // (B,S,G*D) Half
+  Tensor key_mask = {};  // (B,S) u8, optional
+  SequenceView out;      // (B,T,H*D) Half
+  Tensor lse;  // (B,H,T), log of the sum of exp(score); -infinity where nothing is attended to
+  Tensor probs = {};  // (B,H,T,S), optional: the weights after softmax, before dropout
+  int64_t H = 1;
+  int64_t G = 0;  // heads of keys and values, a divisor of H; 0 for H
+  bool causal = true;
+  Dropout dropout = {};
+
+  void Check() const;
+  double Flops() const;
+  auto operands() const {
+    return std::tuple(Reads("q", q), Reads("k", k), Reads("v", v), Reads("key_mask", key_mask),
+                      Writes("out", out), Writes("lse", lse), Writes("probs", probs));
+  }
+};
+
+struct AttentionBackward {
+  static constexpr std::string_view kName = "attention_backward";
+  SequenceView q, k, v;        // as in the forward
+  Tensor key_mask = {};        // (B,S) u8, optional
+  SequenceView out;            // (B,T,H*D) Half, the forward's result
+  Tensor lse;                  // (B,H,T)
+  SequenceView d_out;          // (B,T,H*D) Half
+  SequenceView d_q, d_k, d_v;  // as q, k, v
+  int64_t H = 1;
+  int64_t G = 0;  // heads of keys and values, a divisor of H; 0 for H
+  bool causal = true;
+  Dropout dropout = {};
+
+  void Check() const;
+  double Flops() const;
+  auto operands() const {
+    return std::tuple(Reads("q", q), Reads("k", k), Reads("v", v), Reads("key_mask", key_mask),
+                      Reads("out", out), Reads("lse", lse), Reads("d_out", d_out),
+                      Writes("d_q", d_q), Writes("d_k", d_k), Writes("d_v", d_v));
   }
 };
 
@@ -210,9 +251,8 @@ struct ResidualForward {
 
   void Check() const;
   double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("residual", residual, Access::kRead), f("x", x, Access::kRead), f("out", out, Access::kWrite);
+  auto operands() const {
+    return std::tuple(Reads("residual", residual), Reads("x", x), Writes("out", out));
   }
 };
 
@@ -225,10 +265,7 @@ struct ResidualBackward {
 
   void Check() const;
   double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("d_out", d_out, Access::kRead), f("d_x", d_x, Access::kWrite);
-  }
+  auto operands() const { return std::tuple(Reads("d_out", d_out), Writes("d_x", d_x)); }
 };
 
 // ---- Cross-entropy: losses[n] = log(sum_v exp(logits[n,v])) - logits[n,targets[n]] -------------
@@ -244,10 +281,9 @@ struct CrossEntropyForward {
 
   void Check() const;
   double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("logits", logits, Access::kRead), f("targets", targets, Access::kRead);
-    f("losses", losses, Access::kWrite), f("lse", lse, Access::kWrite);
+  auto operands() const {
+    return std::tuple(Reads("logits", logits), Reads("targets", targets), Writes("losses", losses),
+                      Writes("lse", lse));
   }
 };
 
@@ -262,10 +298,9 @@ struct CrossEntropyBackward {
 
   void Check() const;
   double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("logits", logits, Access::kRead), f("targets", targets, Access::kRead);
-    f("lse", lse, Access::kRead), f("d_logits", d_logits, Access::kWrite);
+  auto operands() const {
+    return std::tuple(Reads("logits", logits), Reads("targets", targets), Reads("lse", lse),
+                      Writes("d_logits", d_logits));
   }
 };
 
@@ -287,10 +322,9 @@ struct AdamWUpdate {
 
   void Check() const;
   double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("param", param, Access::kUpdate), f("grad", grad, Access::kRead);
-    f("m", m, Access::kUpdate), f("v", v, Access::kUpdate);
+  auto operands() const {
+    return std::tuple(Updates("param", param), Reads("grad", grad), Updates("m", m),
+                      Updates("v", v));
   }
 };
 
@@ -302,10 +336,7 @@ struct SumOfSquares {
 
   void Check() const;
   double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("x", x, Access::kRead), f("out", out, Access::kWrite);
-  }
+  auto operands() const { return std::tuple(Reads("x", x), Writes("out", out)); }
 };
 
 struct Fill {
@@ -315,10 +346,20 @@ struct Fill {
 
   void Check() const;
   double Flops() const;
-  template <class F>
-  void Visit(F&& f) const {
-    f("out", out, Access::kWrite);
-  }
+  auto operands() const { return std::tuple(Writes("out", out)); }
 };
+
+// ---- All of them -------------------------------------------------------------------------------
+
+template <class... Ops>
+struct OperationList {};
+
+// Every operation. The interface of backends, those that treat all operations alike and the tests
+// are made from this list.
+using Operations =
+    OperationList<EmbeddingForward, EmbeddingBackward, LayerNormForward, LayerNormBackward,
+                  LinearForward, LinearBackward, ActivationForward, ActivationBackward,
+                  AttentionForward, AttentionBackward, ResidualForward, ResidualBackward,
+                  CrossEntropyForward, CrossEntropyBackward, AdamWUpdate, SumOfSquares, Fill>;
 
 }  // namespace folio

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "folio/backend/op_cases.h"
 #include "folio/backend/operands.h"
+#include "folio/backend/test_op_cases.h"
 
 namespace folio {
 namespace {
@@ -58,14 +58,6 @@ TEST(Ops, FlopsOfMatrixProductsAndAttention) {
   EXPECT_EQ(attention.Flops(), 2 * 9 * (4 * 6 + 5 * 2));
   attention.causal = false;
   EXPECT_EQ(attention.Flops(), 2 * 10 * (4 * 6 + 5 * 2));
-
-  AttentionScoresForward scores;
-  scores.q = attention.q, scores.k = attention.k, scores.H = 2;
-  scores.scores = m.Unset({2, 2, 2, 5});
-  EXPECT_EQ(scores.Flops(), 40 * (2 * 3 + 1));
-  AttentionContextBackward context;
-  context.weights = scores.scores, context.d_out = attention.q, context.H = 2;
-  EXPECT_EQ(context.Flops(), 40 * 4 * 3);
 }
 
 class OpsDeathTest : public testing::Test {
@@ -215,64 +207,6 @@ TEST_F(OpsDeathTest, RefuseHeadsOfKeysThatCannotBeSharedEvenly) {
   EXPECT_DEATH(op.Check(), "attention_forward: k is \\(1, 2, 6\\), expected \\(1, 2, 3\\)");
   op.G = 0;
   EXPECT_DEATH(op.Check(), "attention_forward: k is \\(1, 2, 6\\), expected \\(1, 2, 12\\)");
-}
-
-TEST_F(OpsDeathTest, RefuseScoresOfOtherSizes) {
-  AttentionScoresBackward op;
-  op.q = op.d_q = memory_.Wide(2, 3, 4, 0, 0);
-  op.k = op.d_k = memory_.Wide(2, 5, 2, 0, 0);
-  op.d_scores = memory_.Random({2, 2, 3, 5});
-  op.H = 2, op.G = 1;
-  op.Check();
-  op.d_k = memory_.Wide(2, 5, 4, 0, 0);
-  EXPECT_DEATH(op.Check(), "attention_scores_backward: d_k is \\(2, 5, 4\\)");
-  op.d_k = op.k;
-  op.d_scores = memory_.Random({2, 2, 5, 3});
-  EXPECT_DEATH(op.Check(), "d_scores is \\(2, 2, 5, 3\\), expected \\(2, 2, 3, 5\\)");
-  op.d_scores = {};
-  EXPECT_DEATH(op.Check(), "attention_scores_backward: d_scores is missing");
-}
-
-// Values may be narrower than queries and keys, but all of one batch.
-TEST_F(OpsDeathTest, RefuseContextOfOtherSizes) {
-  AttentionContextForward op;
-  op.weights = memory_.Random({2, 2, 3, 5});
-  op.v = memory_.Wide(2, 5, 4, 0, 0), op.out = memory_.Wide(2, 3, 4, 0, 0);
-  op.H = 2;
-  op.Check();
-  op.v = memory_.Wide(1, 5, 4, 0, 0);
-  EXPECT_DEATH(op.Check(), "attention_context_forward: v is \\(1, 5, 4\\)");
-  op.v = memory_.Wide(2, 4, 4, 0, 0);
-  EXPECT_DEATH(op.Check(), "weights is \\(2, 2, 3, 5\\), expected \\(2, 2, 3, 4\\)");
-}
-
-TEST_F(OpsDeathTest, RefuseMasksThatDoNotBroadcast) {
-  MaskForward op;
-  op.x = op.out = memory_.Random({2, 3, 4, 5});
-  for (const Shape& shape : {Shape{1, 1, 4, 5}, {2, 1, 4, 5}, {1, 3, 4, 5}, {2, 3, 4, 5}}) {
-    op.mask = memory_.Mask(shape);
-    op.Check();
-  }
-  op.mask = memory_.Mask({2, 2, 4, 5});
-  EXPECT_DEATH(op.Check(), "mask is \\(2, 2, 4, 5\\), expected \\(2, 3, 4, 5\\)");
-  op.mask = memory_.Mask({1, 1, 1, 5});
-  EXPECT_DEATH(op.Check(), "mask is \\(1, 1, 1, 5\\), expected \\(1, 1, 4, 5\\)");
-  op.mask = memory_.Random({1, 1, 4, 5});
-  EXPECT_DEATH(op.Check(), "mask_forward: mask is F32, expected U8");
-}
-
-TEST_F(OpsDeathTest, RefuseRowsThatWouldBeReadAfterTheyAreWritten) {
-  const Tensor x = memory_.Random({3, 5}), out = memory_.Random({3, 5});
-  SoftmaxForward{x, x}.Check();
-  SoftmaxBackward{out, x, x}.Check();
-  EXPECT_DEATH((SoftmaxBackward{out, x, out}.Check()),
-               "softmax_backward: d_x and out share memory");
-  const Tensor sums = memory_.Random({3});
-  NormalizeForward{x, x, sums}.Check();
-  NormalizeBackward{out, sums, x, x}.Check();
-  EXPECT_DEATH((NormalizeBackward{out, sums, x, out}.Check()), "d_x and out share memory");
-  EXPECT_DEATH((NormalizeForward{x, out, memory_.Random({5})}.Check()),
-               "normalize_forward: sums is \\(5\\), expected \\(3\\)");
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/backend/op_cases.h"
+#include "folio/backend/test_op_cases.h"
 
 namespace folio {
 namespace {

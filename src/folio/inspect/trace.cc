@@ -109,17 +109,14 @@ HeadTrace Trace::Head(int64_t layer, int64_t head) const {
   trace.q = Columns(qkv, head * D, D);
   trace.k = Columns(qkv, C + head * D, D);
   trace.v = Columns(qkv, 2 * C + head * D, D);
-  const auto rows = [&](std::vector<float>& x) {
-    return SequenceView(Tensor(x.data(), {T(), D}), 1, T(), 0, D);
-  };
-  const Shape square{1, 1, T(), T()};
-  backend_.Run(AttentionScoresForward{.q = rows(trace.q),
-                                      .k = rows(trace.k),
-                                      .scores = Tensor(trace.scores.data(), square),
-                                      .scale = 1 / std::sqrt(static_cast<double>(D))});
-  backend_.Run(AttentionContextForward{.weights = Tensor(trace.weights.data(), square),
-                                       .v = rows(trace.v),
-                                       .out = rows(trace.context)});
+  const Tensor q(trace.q.data(), {T(), D}), k(trace.k.data(), {T(), D}),
+      v(trace.v.data(), {T(), D});
+  const Tensor scores(trace.scores.data(), {T(), T()}), weights(trace.weights.data(), {T(), T()});
+  backend_.Run(LinearForward{.x = q, .weight = k, .out = scores, .transposed = true});
+  const float scale = static_cast<float>(1 / std::sqrt(static_cast<double>(D)));
+  for (float& score : trace.scores) score *= scale;
+  backend_.Run(
+      LinearForward{.x = weights, .weight = v, .out = Tensor(trace.context.data(), {T(), D})});
   return trace;
 }
 

@@ -2,7 +2,8 @@
 
 #include "folio/base/rng.h"
 #include "folio/lesson/attention_forms.h"
-#include "folio/model/causal_attention.h"
+#include "folio/lesson/attention_steps.h"
+#include "folio/lesson/stepwise_attention.h"
 
 namespace folio {
 namespace {
@@ -16,8 +17,7 @@ void ShowMaskAfter(FormWalk& form, const AttentionSteps& steps, const Tensor& ma
             .values = MatrixValues(steps.softmax, FormWalk::ByTokens()),
             .why = "As before; the upper right half is knowledge of the future."});
   const StepTensor struck(steps.softmax.shape());
-  form.backend().Run(
-      MaskForward{.x = steps.softmax, .mask = mask, .out = struck.tensor(), .fill = 0});
+  ApplyMask(steps.softmax, mask, 0, struck.tensor());
   form.Add({.name = "weights with the future struck out",
             .formula = "weights · mask",
             .values = Hidden(struck.tensor(), mask, FormWalk::ByTokens()),
@@ -48,10 +48,11 @@ void ShowMaskBefore(FormWalk& form, const AttentionSteps& steps, const Attention
             .figure = FigureKind::kNone});
 }
 
-void ShowDropout(FormWalk& form, CausalAttention& attention, const AttentionParams& params,
+void ShowDropout(FormWalk& form, StepwiseAttention& attention, const AttentionParams& params,
                  const Tensor& mask) {
   const double p = form.topic().dropout;
-  attention.set_dropout({.p = p, .seed = form.seed(), .stream = RngStream(RngPurpose::kDropout)});
+  attention.options().dropout = {
+      .p = p, .seed = form.seed(), .stream = RngStream(RngPurpose::kDropout)};
   attention.Forward(params, form.x());
   form.Add({.name = "weights after dropout",
             .formula =
@@ -74,9 +75,9 @@ void WalkCausal(const AttentionTopic& topic, Backend& backend, Walk& walk) {
   const AttentionSizes sizes{.d_in = kC, .d_out = kOut};
   AttentionWeights weights(sizes);
   form.Draw(weights, AttentionDraws::kLinear);
-  CausalAttention after(backend, sizes, 1, kT, MaskOrder::kAfterSoftmax);
+  StepwiseAttention after = CausalAttention(backend, sizes, 1, kT, MaskOrder::kAfterSoftmax);
   after.Forward(weights.params(), form.x());
-  CausalAttention before(backend, sizes, 1, kT, MaskOrder::kBeforeSoftmax);
+  StepwiseAttention before = CausalAttention(backend, sizes, 1, kT, MaskOrder::kBeforeSoftmax);
   before.Forward(weights.params(), form.x());
   const AttentionMask mask = AttentionMask::Causal(kT, kT);
 

@@ -1,6 +1,6 @@
 #include "folio/lesson/attention_forms.h"
-#include "folio/model/attention_mask.h"
-#include "folio/model/multi_head_attention.h"
+#include "folio/lesson/attention_mask.h"
+#include "folio/lesson/stepwise_attention.h"
 
 namespace folio {
 namespace {
@@ -22,8 +22,8 @@ void ShowCross(FormWalk& form) {
       .d_in = kC, .d_kv_in = kOther, .d_out = 2, .bias = true, .out_proj = true};
   AttentionWeights weights(sizes);
   form.Draw(weights, AttentionDraws::kLinear);
-  MultiHeadAttention cross(form.backend(), sizes, 1, kT, kS, {.mask = mask.tensor()});
-  const Tensor& out = cross.Forward(weights.params(), form.x(), other.tensor());
+  StepwiseAttention cross = MultiHeadAttention(form.backend(), sizes, 1, kT, kS, {.mask = mask});
+  const Tensor& out = cross.Forward(weights.params(), form.x(), other.tensor(), other.tensor());
   const StepLabels by_other{.rows = FormWalk::Tokens(),
                             .columns = OtherTokens(),
                             .row_axis = "query",
@@ -66,8 +66,8 @@ void ShowPaddedCausal(FormWalk& form) {
   const AttentionSizes sizes{.d_in = kC, .d_out = 2};
   AttentionWeights weights(sizes);
   form.Draw(weights, AttentionDraws::kLinear);
-  MultiHeadAttention layer(form.backend(), sizes, 1, kT, kT, {.mask = mask.tensor()});
-  layer.Forward(weights.params(), x.tensor(), x.tensor());
+  StepwiseAttention layer = MultiHeadAttention(form.backend(), sizes, 1, kT, kT, {.mask = mask});
+  layer.Forward(weights.params(), x.tensor());
   const std::vector<std::string> tokens = {"<pad>", "<pad>", "Your", "journey", "starts", "with"};
   const StepLabels by_tokens{
       .rows = tokens, .columns = tokens, .row_axis = "query", .column_axis = "key"};

@@ -9,9 +9,9 @@
 
 #include "folio/backend/backend.h"
 #include "folio/base/torch_rng.h"
+#include "folio/lesson/attention_weights.h"
 #include "folio/lesson/step_values.h"
 #include "folio/lesson/topics.h"
-#include "folio/model/attention_weights.h"
 
 namespace folio {
 

@@ -1,6 +1,6 @@
 #include "folio/lesson/attention_forms.h"
-#include "folio/model/attention_mask.h"
-#include "folio/model/multi_head_attention.h"
+#include "folio/lesson/attention_mask.h"
+#include "folio/lesson/stepwise_attention.h"
 
 namespace folio {
 namespace {
@@ -21,7 +21,7 @@ Step KeptNumbers() {
   std::vector<double> counts;
   for (const int64_t G : {kH, kG, int64_t{1}}) {
     const AttentionSizes sizes{.d_in = FormWalk::kChannels, .d_out = kH * kD, .H = kH, .G = G};
-    counts.push_back(static_cast<double>(2 * sizes.kv_heads() * sizes.head_size()));
+    counts.push_back(static_cast<double>(2 * sizes.kv_out()));
   }
   Step step{.name = "numbers to keep for each token",
             .formula = "keys and values: 2 · G · D,  D = 2",
@@ -44,8 +44,8 @@ void WalkGrouped(const AttentionTopic& topic, Backend& backend, Walk& walk) {
   AttentionWeights weights(sizes);
   form.Draw(weights, AttentionDraws::kLinear);
   const AttentionMask mask = AttentionMask::Causal(kT, kT);
-  MultiHeadAttention layer(backend, sizes, 1, kT, kT, {.mask = mask.tensor()});
-  const Tensor& out = layer.Forward(weights.params(), form.x(), form.x());
+  StepwiseAttention layer = MultiHeadAttention(backend, sizes, 1, kT, kT, {.mask = mask});
+  const Tensor& out = layer.Forward(weights.params(), form.x());
 
   form.Section("Grouped-query heads");
   form.Add({.name = "queries of 4 heads",

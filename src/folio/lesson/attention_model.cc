@@ -5,6 +5,7 @@
 
 #include "folio/inspect/head_scores.h"
 #include "folio/inspect/trace.h"
+#include "folio/lesson/attention_steps.h"
 #include "folio/lesson/model_text.h"
 #include "folio/lesson/step_ops.h"
 
@@ -15,7 +16,7 @@ namespace {
 class HeadWalk {
  public:
   HeadWalk(const Trace& trace, const ModelTokens& tokens, int64_t layer, int64_t head)
-      : trace_(trace), tokens_(tokens), head_(trace.Head(layer, head)) {
+      : tokens_(tokens), head_(trace.Head(layer, head)) {
     walk_.topic = "attention";
     walk_.title = fmt::format("Attention: layer {}, head {}", layer, head);
     walk_.intro = fmt::format(
@@ -82,10 +83,7 @@ class HeadWalk {
   void Scores() {
     std::vector<float> scores(head_.scores.size());
     StepTensor q({head_.T, head_.D}, head_.q), k({head_.T, head_.D}, head_.k);
-    trace_.backend().Run(
-        AttentionScoresForward{.q = SequenceView(q.tensor(), 1, head_.T, 0, head_.D),
-                               .k = SequenceView(k.tensor(), 1, head_.T, 0, head_.D),
-                               .scores = Tensor(scores.data(), {1, 1, head_.T, head_.T})});
+    AttentionScores(q.tensor(), k.tensor(), 1, Tensor(scores.data(), {1, 1, head_.T, head_.T}));
     Add("scores", "scores = q kᵀ", ByTokens(scores),
         "Each query with each key: large where what is looked for meets what is offered.");
     Add("scaled", fmt::format("scores / √{}", head_.D), ByTokens(head_.scores),
@@ -143,7 +141,6 @@ class HeadWalk {
                        strongest->says);
   }
 
-  const Trace& trace_;
   const ModelTokens& tokens_;
   const HeadTrace head_;
   Walk walk_ = {};

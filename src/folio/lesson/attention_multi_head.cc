@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "folio/lesson/attention_forms.h"
-#include "folio/model/stacked_heads.h"
+#include "folio/lesson/stepwise_attention.h"
 
 namespace folio {
 namespace {
@@ -25,11 +25,11 @@ std::vector<AttentionWeights> DrawHeads(FormWalk& form) {
   return heads;
 }
 
-const Tensor& RunStack(StackedHeads& stack, std::span<const AttentionWeights> heads,
-                       const Tensor& x) {
-  std::vector<AttentionParams> params;
-  for (const AttentionWeights& head : heads) params.push_back(head.params());
-  return stack.Forward(params, x);
+std::vector<StepwiseAttention> RunStack(FormWalk& form, std::span<const AttentionWeights> heads) {
+  std::vector<StepwiseAttention> stack =
+      StackedHeads(form.backend(), heads[0].sizes(), std::ssize(heads), 1, kT);
+  for (size_t h = 0; h < stack.size(); ++h) stack[h].Forward(heads[h].params(), form.x());
+  return stack;
 }
 
 StepLabels ByHeadElement(int64_t each) {
@@ -39,13 +39,12 @@ StepLabels ByHeadElement(int64_t each) {
 // The stack's weights in one layer, and what it says about “step”.
 void ShowJoined(FormWalk& form) {
   const std::vector<AttentionWeights> heads = DrawHeads(form);
-  StackedHeads stack(form.backend(), heads[0].sizes(), 2, 1, kT);
-  const Tensor& stacked = RunStack(stack, heads, form.x());
-  const AttentionWeights* const both[] = {&heads[0], &heads[1]};
-  const AttentionWeights joined = JoinHeads(both);
+  const StepTensor stacked = SideBySide(RunStack(form, heads));
+  const AttentionWeights joined = JoinHeads(heads);
   const AttentionMask mask = AttentionMask::Causal(kT, kT);
-  MultiHeadAttention split(form.backend(), joined.sizes(), 1, kT, kT, {.mask = mask.tensor()});
-  const Tensor& out = split.Forward(joined.params(), form.x(), form.x());
+  StepwiseAttention split =
+      MultiHeadAttention(form.backend(), joined.sizes(), 1, kT, kT, {.mask = mask});
+  const Tensor& out = split.Forward(joined.params(), form.x());
   const Tensor matrices[] = {joined.params().q.weight, joined.params().k.weight,
                              joined.params().v.weight};
   form.Add({.name = "the stack's weights side by side",
@@ -54,13 +53,14 @@ void ShowJoined(FormWalk& form) {
                                             .columns = ColumnsOf({"W_q", "W_k", "W_v"}, 4)}),
             .why = "One large product is faster than many small ones: the heads of the stack are "
                    "the columns of one matrix, which is split afterwards."});
-  form.Add({.name = "“step” by the stack and by the split layer",
-            .formula = "concat(head 0(x), head 1(x)) = split(x)",
-            .values = StackedValues(
-                std::vector<std::vector<double>>{RowOf(stacked, kT - 1), RowOf(out, kT - 1)},
-                {.rows = {"stack", "split"}, .columns = ColumnsOf({"head 0:", "head 1:"}, 2)}),
-            .why = "The same numbers by both ways: splitting is nothing but book-keeping.",
-            .figure = FigureKind::kNone});
+  form.Add(
+      {.name = "“step” by the stack and by the split layer",
+       .formula = "concat(head 0(x), head 1(x)) = split(x)",
+       .values = StackedValues(
+           std::vector<std::vector<double>>{RowOf(stacked.tensor(), kT - 1), RowOf(out, kT - 1)},
+           {.rows = {"stack", "split"}, .columns = ColumnsOf({"head 0:", "head 1:"}, 2)}),
+       .why = "The same numbers by both ways: splitting is nothing but book-keeping.",
+       .figure = FigureKind::kNone});
 }
 
 }  // namespace
@@ -68,21 +68,21 @@ void ShowJoined(FormWalk& form) {
 void WalkStacked(const AttentionTopic& topic, Backend& backend, Walk& walk) {
   FormWalk form(backend, topic, 123, walk);
   const std::vector<AttentionWeights> heads = DrawHeads(form);
-  StackedHeads stack(backend, heads[0].sizes(), 2, 1, kT);
-  const Tensor& out = RunStack(stack, heads, form.x());
+  const std::vector<StepwiseAttention> stack = RunStack(form, heads);
+  const StepTensor out = SideBySide(stack);
   const AttentionMask mask = AttentionMask::Causal(kT, kT);
 
   form.Section("Several heads, stacked");
-  form.Add(HeadWeights(stack.head(0).steps(), 0, mask.tensor(),
+  form.Add(HeadWeights(stack[0].steps(), 0, mask.tensor(),
                        "The first head has W_q, W_k and W_v of its own."));
-  Step second = HeadWeights(stack.head(1).steps(), 0, mask.tensor(),
+  Step second = HeadWeights(stack[1].steps(), 0, mask.tensor(),
                             "The second head was drawn with other numbers and looks elsewhere: "
                             "each head can learn a question of its own.");
   second.name = "weights of head 1";
   form.Add(std::move(second));
   form.Add({.name = "contexts of both, side by side",
             .formula = "out = concat(head 0(x), head 1(x))",
-            .values = MatrixValues(out, ByHeadElement(2)),
+            .values = MatrixValues(out.tensor(), ByHeadElement(2)),
             .why = "What the heads found is put side by side: 2 heads of 2 elements give 4."});
 }
 
@@ -96,8 +96,8 @@ void WalkSplit(const AttentionTopic& topic, Backend& backend, Walk& walk) {
   AttentionWeights weights(sizes);
   form.Draw(weights, AttentionDraws::kLinear);
   const AttentionMask mask = AttentionMask::Causal(kT, kT);
-  MultiHeadAttention layer(backend, sizes, 1, kT, kT, {.mask = mask.tensor()});
-  const Tensor& out = layer.Forward(weights.params(), form.x(), form.x());
+  StepwiseAttention layer = MultiHeadAttention(backend, sizes, 1, kT, kT, {.mask = mask});
+  const Tensor& out = layer.Forward(weights.params(), form.x());
   form.Add(HeadWeights(layer.steps(), 0, mask.tensor(),
                        "A layer of d_out = 2 with 2 heads has D = d_out / H = 1 element for each; "
                        "d_out must be a multiple of the heads."));

@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 
 #include "folio/lesson/attention_forms.h"
+#include "folio/lesson/attention_steps.h"
 #include "folio/lesson/step_ops.h"
-#include "folio/model/simple_attention.h"
+#include "folio/lesson/stepwise_attention.h"
 
 namespace folio {
 namespace {
@@ -22,11 +23,12 @@ void CompareWeightings(FormWalk& form) {
   std::vector<std::vector<double>> weights, contexts;
   for (const Weighting way :
        {Weighting::kNone, Weighting::kSum, Weighting::kNaiveSoftmax, Weighting::kSoftmax}) {
-    SimpleAttention attention(form.backend(), 1, kT, kC, way);
-    const AttentionSteps& steps = attention.Forward(form.x());
+    StepwiseAttention attention = SimpleAttention(form.backend(), 1, kT, kC, way);
+    attention.Forward({}, form.x());
+    const AttentionSteps& steps = attention.steps();
     const Tensor row = RowsOf(steps.weights, kJourney);
     weights.push_back(Doubles(row));
-    weights.back().push_back(Total(form.backend(), row));
+    weights.back().push_back(Total(row));
     contexts.push_back(RowOf(steps.context, kJourney));
   }
   std::vector<std::string> columns = FormWalk::Tokens();
@@ -55,8 +57,8 @@ void CompareWeightings(FormWalk& form) {
 
 void ShowOverflow(FormWalk& form) {
   const StepTensor scores({1, 3}, {100, 1, 2});
-  const StepTensor naive = Softmax(form.backend(), scores.tensor(), /*naive=*/true);
-  const StepTensor stable = Softmax(form.backend(), scores.tensor());
+  const StepTensor naive = NaiveSoftmax(scores.tensor());
+  const StepTensor stable = Softmax(scores.tensor());
   const std::vector<std::vector<double>> rows = {Doubles(scores.tensor()), Doubles(naive.tensor()),
                                                  Doubles(stable.tensor())};
   Step step{.name = "why the naive softmax overflows",
@@ -95,16 +97,13 @@ void ShowAllTokens(FormWalk& form, const AttentionSteps& steps) {
 void ShowLookup(FormWalk& form) {
   const StepTensor query({1, 2}, {1, 0}), keys({3, 2}, {1, 0, 0, 1, 1, 1});
   const StepTensor values({3, 2}, {0.1F, 0.9F, 0.2F, 0.8F, 0.3F, 0.7F});
-  const SequenceView q(query.tensor(), 1, 1, 0, 2), k(keys.tensor(), 1, 3, 0, 2);
-  const SequenceView v(values.tensor(), 1, 3, 0, 2);
-  StepwiseAttention soft(form.backend(), 1, 1, 3, 2, 2, {.scale = 1.0});
-  soft.Forward(q, k, v);
+  StepwiseAttention soft = DotProductAttention(form.backend(), 1, 1, 2, 1, 1, 3, {.scale = 1.0});
+  soft.Forward({}, query.tensor(), keys.tensor(), values.tensor());
   StepTensor exact({1, 1, 1, 3}), found({1, 2});
   for (int64_t s = 0; s < 3; ++s) {
     exact.data()[s] = RowOf(keys.tensor(), s) == RowOf(query.tensor(), 0) ? 1.0F : 0.0F;
   }
-  form.backend().Run(AttentionContextForward{
-      .weights = exact.tensor(), .v = v, .out = {found.tensor(), 1, 1, 0, 2}});
+  AttentionContext(exact.tensor(), values.tensor(), found.tensor());
   const Tensor parts[] = {keys.tensor(), values.tensor(), exact.tensor().Reshape({3, 1}),
                           soft.steps().scores.Reshape({3, 1}),
                           soft.steps().weights.Reshape({3, 1})};
@@ -141,8 +140,9 @@ void WalkNoWeights(const AttentionTopic& topic, Backend& backend, Walk& walk) {
             .values = MatrixValues(form.x(), FormWalk::ByToken(Elements())),
             .why = "A model knows a token only as a vector; similar tokens have vectors that point "
                    "in similar directions, as “journey” and “starts” do here."});
-  SimpleAttention attention(backend, 1, kT, kC);
-  const AttentionSteps& steps = attention.Forward(form.x());
+  StepwiseAttention attention = SimpleAttention(backend, 1, kT, kC);
+  attention.Forward({}, form.x());
+  const AttentionSteps& steps = attention.steps();
   const std::vector<double> row = RowOf(steps.scores, kJourney);
   form.Add({.name = "scores of “journey”",
             .formula = fmt::format(

@@ -3,8 +3,9 @@
 #include <cmath>
 
 #include "folio/lesson/attention_forms.h"
+#include "folio/lesson/attention_steps.h"
 #include "folio/lesson/step_ops.h"
-#include "folio/model/self_attention.h"
+#include "folio/lesson/stepwise_attention.h"
 
 namespace folio {
 namespace {
@@ -14,12 +15,9 @@ constexpr int64_t kWide = 512;     // d_k of the experiment
 constexpr int64_t kVectors = 256;  // queries, and keys
 
 // scale * q k^T, one head.
-StepTensor Scores(Backend& backend, const Tensor& q, const Tensor& k, double scale) {
+StepTensor Scores(const Tensor& q, const Tensor& k, double scale) {
   StepTensor scores({1, 1, q.dim(0), k.dim(0)});
-  backend.Run(AttentionScoresForward{.q = {q, 1, q.dim(0), 0, q.dim(1)},
-                                     .k = {k, 1, k.dim(0), 0, k.dim(1)},
-                                     .scores = scores.tensor(),
-                                     .scale = scale});
+  AttentionScores(q, k, scale, scores.tensor());
   return scores;
 }
 
@@ -32,7 +30,7 @@ void ShowWhyRoot(FormWalk& form) {
   form.DrawNormal({k.data(), elements});
   std::vector<std::vector<double>> rows;
   for (const double scale : {1.0, root}) {
-    const StepTensor scores = Scores(form.backend(), q.tensor(), k.tensor(), scale);
+    const StepTensor scores = Scores(q.tensor(), k.tensor(), scale);
     const NormalizedRow row =
         Normalized(form.backend(), scores.tensor().Reshape({1, kVectors * kVectors}));
     rows.push_back({row.mean, row.variance});
@@ -53,8 +51,8 @@ void ShowWhyRoot(FormWalk& form) {
   const StepTensor one({1, 1}, {1}), large({3, 1}, {10, 20, 30});
   rows.clear();
   for (const double scale : {1.0, root}) {
-    const StepTensor scores = Scores(form.backend(), one.tensor(), large.tensor(), scale);
-    rows.push_back(Doubles(Softmax(form.backend(), scores.tensor().Reshape({1, 3})).tensor()));
+    const StepTensor scores = Scores(one.tensor(), large.tensor(), scale);
+    rows.push_back(Doubles(Softmax(scores.tensor().Reshape({1, 3})).tensor()));
   }
   Step softmax{
       .name = "softmax of large scores",
@@ -68,7 +66,7 @@ void ShowWhyRoot(FormWalk& form) {
   form.Add(std::move(softmax));
 }
 
-void ShowProjections(FormWalk& form, const AttentionParams& params, const SelfAttention& head) {
+void ShowProjections(FormWalk& form, const AttentionParams& params, const StepwiseAttention& head) {
   const Tensor weights[] = {params.q.weight, params.k.weight, params.v.weight};
   form.Add({.name = "weights W_q, W_k and W_v",
             .formula = "W_q, W_k, W_v: from 3 elements to 2, random before training",
@@ -91,12 +89,12 @@ void WalkSingleHead(const AttentionTopic& topic, Backend& backend, Walk& walk) {
   const AttentionSizes sizes{.d_in = kC, .d_out = kOut};
   AttentionWeights weights(sizes);
   form.Draw(weights, AttentionDraws::kUnit);
-  SelfAttention head(backend, sizes, 1, kT);
+  StepwiseAttention head = SelfAttention(backend, sizes, 1, kT);
   head.Forward(weights.params(), form.x());
 
   form.Section("One head with trainable weights");
   ShowProjections(form, weights.params(), head);
-  const StepTensor products = Scores(backend, head.q(), head.k(), 1);
+  const StepTensor products = Scores(head.q(), head.k(), 1);
   form.Add({.name = "products of queries and keys",
             .formula = "q kᵀ",
             .values = MatrixValues(products.tensor(), FormWalk::ByTokens()),

@@ -171,7 +171,7 @@ class BlockWalk {
     for (int64_t layers = 0; layers <= config_.n_layer; ++layers) {
       std::vector<float> logits = LogitsAfter(layers);
       const Tensor row(logits.data(), {1, config_.vocab_size});
-      const std::vector<double> shares = Doubles(Softmax(backend_, row).tensor());
+      const std::vector<double> shares = Doubles(Softmax(row).tensor());
       rows.emplace_back();
       for (const TokenProbability& token : top) {
         rows.back().push_back(shares[static_cast<size_t>(token.id)]);

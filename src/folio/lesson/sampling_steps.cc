@@ -95,7 +95,7 @@ class SamplingSteps {
     const StepTensor shifted = Shifted(backend_, x_.tensor(), -static_cast<double>(largest_));
     // The factor must be a float32: beyond it nothing but the largest is left anyway.
     const double factor = std::min(1 / options_.temperature, 1e38);
-    const StepTensor scaled = Scaled(backend_, shifted.tensor(), factor);
+    const StepTensor scaled = Scaled(shifted.tensor(), factor);
     std::vector<double> divided = Picked(Doubles(scaled.tensor()));
     walk_.steps.push_back(
         {.name = "divided by the temperature",
@@ -107,8 +107,7 @@ class SamplingSteps {
              "1 shrinks them and makes it bolder; taking the largest off first changes no "
              "probability.",
          .figure = FigureKind::kNone});
-    AddRow("probabilities", "p = softmax(…)",
-           Picked(Doubles(Softmax(backend_, scaled.tensor()).tensor())),
+    AddRow("probabilities", "p = softmax(…)", Picked(Doubles(Softmax(scaled.tensor()).tensor())),
            "Shares that add up to 1 over all tokens.", FigureKind::kBars);
   }
 

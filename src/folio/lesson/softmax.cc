@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "folio/base/rng.h"
+#include "folio/lesson/attention_steps.h"
 #include "folio/lesson/step_ops.h"
 #include "folio/lesson/topics.h"
 
@@ -21,7 +22,7 @@ class SoftmaxWalk {
         S_(static_cast<int64_t>(logits.size())),
         x_({1, S_}, logits),
         largest_(*std::ranges::max_element(logits)),
-        safe_(Softmax(backend, x_.tensor())) {
+        safe_(Softmax(x_.tensor())) {
     for (const float logit : logits) labels_.push_back(fmt::format("{:g}", logit));
   }
 
@@ -53,7 +54,7 @@ class SoftmaxWalk {
                            .values = std::move(logits),
                            .why = "Any numbers will do: only how far they are apart counts.",
                            .figure = FigureKind::kNone});
-    StepValues naive = Row(Softmax(backend_, x_.tensor(), true));
+    StepValues naive = Row(NaiveSoftmax(x_.tensor()));
     naive.masks = false;
     naive.scientific = true;
     walk_.steps.push_back(
@@ -69,10 +70,9 @@ class SoftmaxWalk {
     // As far as it takes for the largest to be 100.
     const double shift = 100.0 - static_cast<double>(largest_);
     const StepTensor moved = Shifted(backend_, x_.tensor(), shift);
-    StepValues naive =
-        StackedValues(std::vector{Doubles(Softmax(backend_, moved.tensor(), true).tensor()),
-                                  Doubles(Softmax(backend_, moved.tensor()).tensor())},
-                      {.rows = {"naive", "safe"}, .columns = labels_});
+    StepValues naive = StackedValues(std::vector{Doubles(NaiveSoftmax(moved.tensor()).tensor()),
+                                                 Doubles(Softmax(moved.tensor()).tensor())},
+                                     {.rows = {"naive", "safe"}, .columns = labels_});
     naive.masks = false;
     naive.scientific = true;
     walk_.steps.push_back(
@@ -101,7 +101,7 @@ class SoftmaxWalk {
          .values = std::move(safe),
          .why = "The same shares as by the naive formula, for numbers of any size.",
          .figure = FigureKind::kBars});
-    StepValues total = RowValues(std::vector{Total(backend_, safe_.tensor())});
+    StepValues total = RowValues(std::vector{Total(safe_.tensor())});
     total.heat = false;
     walk_.steps.push_back({.name = "sum",
                            .formula = "Σ softmax(x)",
@@ -111,7 +111,7 @@ class SoftmaxWalk {
   }
 
   void Scale() {
-    const StepTensor scaled = Scaled(backend_, x_.tensor(), 1 / std::sqrt(double{kWidth}));
+    const StepTensor scaled = Scaled(x_.tensor(), 1 / std::sqrt(double{kWidth}));
     walk_.steps.push_back({.name = "scaled",
                            .formula = "x / √512",
                            .values = Row(scaled),
@@ -120,7 +120,7 @@ class SoftmaxWalk {
                            .figure = FigureKind::kNone});
     walk_.steps.push_back({.name = "softmax of the scaled",
                            .formula = "softmax(x / √512)",
-                           .values = Row(Softmax(backend_, scaled.tensor())),
+                           .values = Row(Softmax(scaled.tensor())),
                            .why = "What was nearly all for one becomes a mixture: every token is "
                                   "heard, and the largest still counts most.",
                            .figure = FigureKind::kBars});
@@ -128,8 +128,8 @@ class SoftmaxWalk {
     std::vector<std::vector<double>> rows;
     std::vector<std::string> labels;
     for (const double temperature : kTemperatures) {
-      const StepTensor divided = Scaled(backend_, x_.tensor(), 1 / temperature);
-      rows.push_back(Doubles(Softmax(backend_, divided.tensor()).tensor()));
+      const StepTensor divided = Scaled(x_.tensor(), 1 / temperature);
+      rows.push_back(Doubles(Softmax(divided.tensor()).tensor()));
       labels.push_back(fmt::format("{:g}", temperature));
     }
     walk_.steps.push_back(
@@ -149,21 +149,19 @@ class SoftmaxWalk {
       StepTensor d_out({1, S_});
       const StepTensor d_x({1, S_});
       d_out.data()[i] = 1;
-      backend_.Run(
-          SoftmaxBackward{.out = shares.tensor(), .d_out = d_out.tensor(), .d_x = d_x.tensor()});
+      SoftmaxBackward(shares.tensor(), d_out.tensor(), d_x.tensor());
       slopes.push_back(Doubles(d_x.tensor())[static_cast<size_t>(i)]);
     }
     return slopes;
   }
 
   void Slopes() {
-    const StepTensor scaled = Scaled(backend_, x_.tensor(), 1 / std::sqrt(double{kWidth}));
+    const StepTensor scaled = Scaled(x_.tensor(), 1 / std::sqrt(double{kWidth}));
     walk_.steps.push_back(
         {.name = "slopes",
          .formula = "d softmax(x)_i / d x_i",
-         .values = StackedValues(
-             std::vector{OwnSlopes(safe_), OwnSlopes(Softmax(backend_, scaled.tensor()))},
-             {.rows = {"softmax(x)", "softmax(x/√512)"}, .columns = labels_}),
+         .values = StackedValues(std::vector{OwnSlopes(safe_), OwnSlopes(Softmax(scaled.tensor()))},
+                                 {.rows = {"softmax(x)", "softmax(x/√512)"}, .columns = labels_}),
          .why = "Where one share is nearly 1 all slopes are nearly 0 and nothing can be learnt; "
                 "scaled scores keep slopes that learning can use.",
          .figure = FigureKind::kNone});
@@ -178,13 +176,10 @@ class SoftmaxWalk {
       q.data()[i] = static_cast<float>(numbers.Normal(static_cast<uint64_t>(2 * i)));
       k.data()[i] = static_cast<float>(numbers.Normal(static_cast<uint64_t>(2 * i + 1)));
     }
-    const StepTensor products({kRows * kRows});
+    const StepTensor products({1, 1, kRows, kRows});
     std::vector<double> variances;
     for (const double scale : {1.0, 1 / std::sqrt(double{kWidth})}) {
-      backend_.Run(AttentionScoresForward{.q = SequenceView(q.tensor(), 1, kRows, 0, kWidth),
-                                          .k = SequenceView(k.tensor(), 1, kRows, 0, kWidth),
-                                          .scores = products.tensor().Reshape({1, 1, kRows, kRows}),
-                                          .scale = scale});
+      AttentionScores(q.tensor(), k.tensor(), scale, products.tensor());
       variances.push_back(
           Normalized(backend_, products.tensor().Reshape({1, kRows * kRows}), {}, {}, 0).variance);
     }

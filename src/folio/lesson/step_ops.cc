@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "folio/base/error.h"
+#include "folio/lesson/attention_steps.h"
 
 namespace folio {
 
@@ -21,26 +22,28 @@ StepTensor Shifted(Backend& backend, const Tensor& x, double value) {
   return Sum(backend, x, shift.tensor());
 }
 
-StepTensor Scaled(Backend& backend, const Tensor& x, double factor) {
-  const StepTensor one({1, 1}, {1.0f});
+StepTensor Scaled(const Tensor& x, double factor) {
   StepTensor out(x.shape());
-  const int64_t S = x.count();
-  backend.Run(AttentionScoresForward{.q = SequenceView(one.tensor(), 1, 1, 0, 1),
-                                     .k = SequenceView(x.Reshape({S, 1}), 1, S, 0, 1),
-                                     .scores = out.tensor().Reshape({1, 1, 1, S}),
-                                     .scale = factor});
+  std::transform(x.data<float>(), x.data<float>() + x.count(), out.data(),
+                 [factor](float value) { return static_cast<float>(factor) * value; });
   return out;
 }
 
-StepTensor Softmax(Backend& backend, const Tensor& x, bool naive) {
+StepTensor Softmax(const Tensor& x) {
   StepTensor out(x.shape());
-  backend.Run(SoftmaxForward{.x = x, .out = out.tensor(), .naive = naive});
+  Softmax(x, out.tensor());
   return out;
 }
 
-double Total(Backend& backend, const Tensor& row) {
+StepTensor NaiveSoftmax(const Tensor& x) {
+  StepTensor out(x.shape());
+  NaiveSoftmax(x, out.tensor());
+  return out;
+}
+
+double Total(const Tensor& row) {
   const StepTensor out(row.shape()), sums({1});
-  backend.Run(NormalizeForward{.x = row, .out = out.tensor(), .sums = sums.tensor()});
+  Normalize(row, out.tensor(), sums.tensor());
   return Doubles(sums.tensor()).front();
 }
 

@@ -8,17 +8,19 @@
 
 namespace folio {
 
-// The operations of a backend, on float32 rows that walks hold. Operands are (N,C) unless said.
+// Operations on float32 rows that walks hold: a backend's, and those that only lessons need.
+// Operands are (N,C) unless said.
 
 // a + b.
 StepTensor Sum(Backend& backend, const Tensor& a, const Tensor& b);
 // x + value.
 StepTensor Shifted(Backend& backend, const Tensor& x, double value);
 // x * factor, as scores are scaled.
-StepTensor Scaled(Backend& backend, const Tensor& x, double factor);
-StepTensor Softmax(Backend& backend, const Tensor& x, bool naive = false);
+StepTensor Scaled(const Tensor& x, double factor);
+StepTensor Softmax(const Tensor& x);
+StepTensor NaiveSoftmax(const Tensor& x);
 // The sum of all elements of a row (1,C), none of them negative.
-double Total(Backend& backend, const Tensor& row);
+double Total(const Tensor& row);
 // Its length: the root of the sum of its squares.
 double Length(Backend& backend, const Tensor& row);
 

@@ -28,10 +28,12 @@ StepValues Labelled(std::vector<int64_t> shape, std::vector<double> numbers, Ste
 
 }  // namespace
 
-StepTensor::StepTensor(Shape shape, std::span<const float> values)
-    : memory_(static_cast<size_t>(shape.count())), tensor_(memory_.data(), shape) {
-  FOLIO_CHECK(values.empty() || values.size() == memory_.size(), "a value for each element");
-  std::ranges::copy(values, memory_.begin());
+StepTensor::StepTensor(const Shape& shape, Dtype dtype)
+    : memory_(static_cast<size_t>(shape.count())), tensor_(memory_.data(), dtype, shape) {}
+
+StepTensor::StepTensor(const Shape& shape, std::span<const float> values) : StepTensor(shape) {
+  FOLIO_CHECK(std::ssize(values) == shape.count(), "a value for each element");
+  std::ranges::copy(values, data());
 }
 
 StepValues RowValues(std::span<const float> values, StepLabels labels) {

@@ -12,20 +12,22 @@
 
 namespace folio {
 
-// Float32 memory with a shape, zero or given: operands of a walk's operations.
+// Memory with a shape, zero or given: operands of a walk's operations.
 class StepTensor {
  public:
-  explicit StepTensor(Shape shape) : StepTensor(shape, {}) {}
-  // REQUIRES: as many values as the shape has, or none.
-  StepTensor(Shape shape, std::span<const float> values);
-  StepTensor(Shape shape, std::initializer_list<float> values)
+  explicit StepTensor(const Shape& shape, Dtype dtype = Dtype::kF32);
+  // Float32. REQUIRES: as many values as the shape has.
+  StepTensor(const Shape& shape, std::span<const float> values);
+  StepTensor(const Shape& shape, std::initializer_list<float> values)
       : StepTensor(shape, std::span(values.begin(), values.size())) {}
+  StepTensor(StepTensor&&) = default;  // what tensor() gave stays valid
+  StepTensor& operator=(StepTensor&&) = default;
 
   const Tensor& tensor() const { return tensor_; }
-  float* data() { return memory_.data(); }
+  float* data() { return tensor_.data<float>(); }
 
  private:
-  std::vector<float> memory_;
+  std::vector<double> memory_;
   Tensor tensor_;
 };
 

@@ -15,11 +15,11 @@
 
 namespace folio {
 
-// The walks. Every number comes from the backend's kernels, the model's code or the tokenizer: none
-// is computed here a second way. Without a model they use small inputs of their own; `seed` and
-// `torch_rng` say whose numbers random weights are drawn from. Throw a kUsage or kInput Error for
-// no numbers or infinite ones, an odd number of channels, a layer or head that is not there, and a
-// text that is empty, too long for the model or not its tokenizer's.
+// The walks. Every number comes from the backend's kernels, the steps of attention, the model's
+// code or the tokenizer: none is computed here a second way. Without a model they use small inputs
+// of their own; `seed` and `torch_rng` say whose numbers random weights are drawn from. Throw a
+// kUsage or kInput Error for no numbers or infinite ones, an odd number of channels, a layer or
+// head that is not there, and a text that is empty, too long for the model or not its tokenizer's.
 
 // A model to walk through; all of it must outlive the call.
 struct ExplainModel {

@@ -9,9 +9,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "folio/model/attention_mask.h"
 #include "folio/model/decoder.h"
-#include "folio/model/stacked_heads.h"
 #include "folio/model/test_models.h"
 #include "folio/train/learner.h"
 
@@ -137,31 +135,6 @@ TEST_P(Steady, DecodingATokenAllocatesNothing) {
               for (size_t t = 0; t < ids.size(); ++t) decoder.Append(std::span(ids).subspan(t, 1));
             }),
             0);
-}
-
-TEST_P(Steady, AttentionStepByStepAllocatesNothing) {
-  const auto backend = MakeBackend(GetParam());
-  constexpr int64_t B = 2, T = 40, C = 24;
-  const AttentionSizes sizes = {
-      .d_in = C, .d_out = C, .H = 4, .G = 2, .bias = true, .out_proj = true};
-  const AttentionSizes one_head = {.d_in = C, .d_out = C};
-  const AttentionWeights weights(sizes), grads(sizes), head(one_head), d_head(one_head);
-  const AttentionMask mask = AttentionMask::Causal(T, T);
-  MultiHeadAttention split(*backend, sizes, B, T, T,
-                           {.mask = mask.tensor(), .dropout = {.p = 0.1, .seed = 1}});
-  StackedHeads stack(*backend, one_head, 1, B, T);
-  std::vector<float> memory(3 * B * T * C, 0.5f);
-  const Tensor all(memory.data(), {3, B * T, C});
-  const Tensor x = all.Slice(0, 1).Reshape({B * T, C}), d = all.Slice(1, 2).Reshape({B * T, C});
-  const Tensor d_x = all.Slice(2, 3).Reshape({B * T, C});
-  const auto step = [&] {
-    split.Forward(weights.params(), x, x);
-    split.Backward(weights.params(), x, x, d, grads.params(), d_x, d_x);
-    stack.Forward({&head.params(), 1}, x);
-    stack.Backward({&head.params(), 1}, x, d, {&d_head.params(), 1}, d_x);
-  };
-  step();
-  EXPECT_EQ(AllocationsOf(step), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Steady, testing::Values("cpu"));

@@ -53,13 +53,13 @@ namespace folio::cpu {
 HWY_EXPORT(ActivationRange);
 HWY_EXPORT(ActivationGradientRange);
 
-void RunActivation(const ActivationForward& op) {
+void Run(const ActivationForward& op, Scratch&) {
   ParallelRange(op.x.count(), kTaskElements, [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(ActivationRange)(op, begin, end);
   });
 }
 
-void RunActivation(const ActivationBackward& op) {
+void Run(const ActivationBackward& op, Scratch&) {
   ParallelRange(op.x.count(), kTaskElements, [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(ActivationGradientRange)(op, begin, end);
   });

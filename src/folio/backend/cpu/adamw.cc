@@ -76,7 +76,7 @@ namespace folio::cpu {
 
 HWY_EXPORT(AdamWRange);
 
-void RunAdamW(const AdamWUpdate& op) {
+void Run(const AdamWUpdate& op, Scratch&) {
   const double step = static_cast<double>(op.step);
   const AdamWFactors factors{
       .grad_scale = static_cast<float>(op.grad_scale),

@@ -1,12 +1,11 @@
-#include "folio/backend/cpu/attention.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "folio/backend/cpu/attention_heads.h"
 #include "folio/backend/cpu/attention_products.h"
 #include "folio/backend/cpu/attention_rows.h"
+#include "folio/backend/cpu/kernels.h"
+#include "folio/backend/cpu/matmul.h"
 #include "folio/base/parallel.h"
 
 // T. Dao et al., "FlashAttention", arXiv:2205.14135: tiles of scores, of which a thread has one at
@@ -130,6 +129,42 @@ void RunForward(const AttentionForward& op, const AttentionSizes& a, Scratch& sc
   });
 }
 
+// scores (queries, keys), rows `stride` apart, = alpha * x y^T over a head's D channels.
+void Products(const HeadRows& x, int64_t queries, const HeadRows& y, int64_t keys, int64_t D,
+              float alpha, float* scores, int64_t stride) {
+  if (queries == 0 || keys == 0) return;
+  MatMulOnThread({.M = queries,
+                  .N = keys,
+                  .K = D,
+                  .a = x.data,
+                  .lda = x.stride,
+                  .b = y.data,
+                  .ldb = y.stride,
+                  .transpose_b = true,
+                  .c = scores,
+                  .ldc = stride,
+                  .alpha = alpha});
+}
+
+// to (queries, D) = weights (queries, keys), rows `stride` apart, x (keys, D).
+void Combine(const float* weights, int64_t stride, int64_t queries, int64_t keys, const HeadRows& x,
+             int64_t D, const HeadRows& to) {
+  if (queries == 0) return;
+  if (keys == 0) {
+    for (int64_t t = 0; t < queries; ++t) std::fill_n(to.data + t * to.stride, D, 0.0f);
+    return;
+  }
+  MatMulOnThread({.M = queries,
+                  .N = D,
+                  .K = keys,
+                  .a = weights,
+                  .lda = stride,
+                  .b = x.data,
+                  .ldb = x.stride,
+                  .c = to.data,
+                  .ldc = to.stride});
+}
+
 // As many queries as a decoder has: a row of scores for each, and no lanes left empty.
 constexpr int64_t kFewQueries = 16;
 
@@ -152,7 +187,7 @@ void RunFewQueries(const AttentionForward& op, const AttentionSizes& a, Scratch&
       }
       if (op.dropout.active()) DropoutRow(op.dropout, place, a.S, a.Keys(t), row);
     }
-    Combine(scores, stride, a.T, keys, HeadOf(op.v, b, 0, g, a.D), a.D, 1,
+    Combine(scores, stride, a.T, keys, HeadOf(op.v, b, 0, g, a.D), a.D,
             HeadOf(op.out, b, 0, h, a.D));
   });
 }
@@ -255,14 +290,14 @@ void RunBackward(const AttentionBackward& op, const AttentionSizes& a, Scratch& 
 
 }  // namespace
 
-void RunAttention(const AttentionForward& op, Scratch& scratch) {
+void Run(const AttentionForward& op, Scratch& scratch) {
   const AttentionSizes a(op);
   if (op.q.dtype == Dtype::kBF16) return RunForward<Bf16Forward>(op, a, scratch);
   if (a.T < kFewQueries) return RunFewQueries(op, a, scratch);
   RunForward<FloatForward>(op, a, scratch);
 }
 
-void RunAttention(const AttentionBackward& op, Scratch& scratch) {
+void Run(const AttentionBackward& op, Scratch& scratch) {
   const AttentionSizes a(op);
   if (op.q.dtype == Dtype::kBF16) return RunBackward<Bf16Backward>(op, a, scratch);
   RunBackward<FloatBackward>(op, a, scratch);

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "folio/backend/cpu/attention_heads.h"
 #include "folio/backend/cpu/attention_products.h"
 #include "folio/backend/cpu/small_product.h"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "folio/backend/attention_ops.h"
 #include "folio/backend/cpu/attention_tiles.h"
+#include "folio/backend/ops.h"
 
 namespace folio::cpu {
 
@@ -59,5 +59,14 @@ struct AttentionSizes {
             .dropout_column = s};
   }
 };
+
+// A (rows, D) part of one head, as a matrix operand.
+struct HeadRows {
+  float* data;
+  int64_t stride;
+};
+inline HeadRows HeadOf(const SequenceView& x, int64_t b, int64_t t, int64_t h, int64_t D) {
+  return {x.row<float>(b, t) + h * D, x.row_stride};
+}
 
 }  // namespace folio::cpu

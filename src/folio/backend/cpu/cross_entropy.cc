@@ -85,7 +85,7 @@ void CheckTarget(int32_t target, int64_t V) {
 
 }  // namespace
 
-void RunCrossEntropy(const CrossEntropyForward& op) {
+void Run(const CrossEntropyForward& op, Scratch&) {
   const int64_t N = op.logits.dim(0), V = op.logits.dim(1);
   const int32_t* targets = op.targets.data<int32_t>();
   ParallelRange(N, TaskRows(V), [&](int64_t begin, int64_t end, int) {
@@ -103,7 +103,7 @@ void RunCrossEntropy(const CrossEntropyForward& op) {
   });
 }
 
-void RunCrossEntropy(const CrossEntropyBackward& op) {
+void Run(const CrossEntropyBackward& op, Scratch&) {
   const int64_t N = op.logits.dim(0), V = op.logits.dim(1);
   ParallelRange(N, TaskRows(V), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {

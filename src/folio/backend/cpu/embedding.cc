@@ -58,7 +58,7 @@ void CheckIds(const Tensor& ids, int64_t V) {
 
 }  // namespace
 
-void RunEmbedding(const EmbeddingForward& op) {
+void Run(const EmbeddingForward& op, Scratch&) {
   CheckIds(op.ids, op.wte.dim(0));
   const int64_t T = op.ids.dim(1), C = op.wte.dim(1);
   const int32_t* ids = op.ids.data<int32_t>();
@@ -79,7 +79,7 @@ void RunEmbedding(const EmbeddingForward& op) {
 }
 
 // Tokens repeat, so threads share columns out rather than rows.
-void RunEmbedding(const EmbeddingBackward& op) {
+void Run(const EmbeddingBackward& op, Scratch&) {
   CheckIds(op.ids, op.d_wte.dim(0));
   constexpr int64_t kColumns = 64;
   ParallelRange(op.d_wte.dim(1), kColumns, [&](int64_t begin, int64_t end, int) {

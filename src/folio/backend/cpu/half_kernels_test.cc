@@ -13,8 +13,8 @@
 
 #include "folio/backend/backend.h"
 #include "folio/backend/cpu/rows.h"
-#include "folio/backend/op_cases.h"
 #include "folio/backend/operands.h"
+#include "folio/backend/test_op_cases.h"
 #include "folio/base/parallel.h"
 #include "folio/base/simd_targets.h"
 

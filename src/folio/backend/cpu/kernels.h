@@ -5,27 +5,27 @@
 
 namespace folio::cpu {
 
-// Every operation but linear.h's and attention.h's. float32, and BF16 where ops.h says Half; the
-// struct has been checked. The work is cut by the sizes of the operands alone, so that results do
-// not depend on Threads().
-void RunEmbedding(const EmbeddingForward& op);
-void RunEmbedding(const EmbeddingBackward& op);
-void RunLayerNorm(const LayerNormForward& op);
-void RunLayerNorm(const LayerNormBackward& op, Scratch& scratch);
-void RunActivation(const ActivationForward& op);
-void RunActivation(const ActivationBackward& op);
-void RunMask(const MaskForward& op);
-void RunSoftmax(const SoftmaxForward& op);
-void RunSoftmax(const SoftmaxBackward& op);
-void RunNormalize(const NormalizeForward& op);
-void RunNormalize(const NormalizeBackward& op);
-void RunResidual(const ResidualForward& op);
-void RunResidual(const ResidualBackward& op);
-void RunCrossEntropy(const CrossEntropyForward& op);
-void RunCrossEntropy(const CrossEntropyBackward& op);
-void RunAdamW(const AdamWUpdate& op);
-void RunSumOfSquares(const SumOfSquares& op, Scratch& scratch);
-void RunFill(const Fill& op);
+// Every operation, on float32, and BF16 where ops.h says Half; the struct has been checked. The
+// work is cut by the sizes of the operands alone, so that results do not depend on Threads().
+// Attention takes memory beyond its operands: a few copies of one head of queries, keys and values
+// a thread.
+void Run(const EmbeddingForward& op, Scratch& scratch);
+void Run(const EmbeddingBackward& op, Scratch& scratch);
+void Run(const LayerNormForward& op, Scratch& scratch);
+void Run(const LayerNormBackward& op, Scratch& scratch);
+void Run(const LinearForward& op, Scratch& scratch);
+void Run(const LinearBackward& op, Scratch& scratch);
+void Run(const ActivationForward& op, Scratch& scratch);
+void Run(const ActivationBackward& op, Scratch& scratch);
+void Run(const AttentionForward& op, Scratch& scratch);
+void Run(const AttentionBackward& op, Scratch& scratch);
+void Run(const ResidualForward& op, Scratch& scratch);
+void Run(const ResidualBackward& op, Scratch& scratch);
+void Run(const CrossEntropyForward& op, Scratch& scratch);
+void Run(const CrossEntropyBackward& op, Scratch& scratch);
+void Run(const AdamWUpdate& op, Scratch& scratch);
+void Run(const SumOfSquares& op, Scratch& scratch);
+void Run(const Fill& op, Scratch& scratch);
 
 // Elements of one task: enough work that handing it to a thread costs little beside it, few enough
 // to stay in a first- or second-level cache.

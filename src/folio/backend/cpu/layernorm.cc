@@ -168,7 +168,7 @@ HWY_EXPORT(LayerNormRows);
 HWY_EXPORT(LayerNormGradientRows);
 HWY_EXPORT(LayerNormAddParts);
 
-void RunLayerNorm(const LayerNormForward& op) {
+void Run(const LayerNormForward& op, Scratch&) {
   ParallelRange(op.x.dim(0), TaskRows(op.x.dim(1)), [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(LayerNormRows)(op, begin, end);
   });
@@ -176,7 +176,7 @@ void RunLayerNorm(const LayerNormForward& op) {
 
 // Each chunk of rows sums its own part of d_weight and d_bias; the parts are added in order. At
 // most kChunks of them bound the memory for the parts, at least 16 rows the time for adding them.
-void RunLayerNorm(const LayerNormBackward& op, Scratch& scratch) {
+void Run(const LayerNormBackward& op, Scratch& scratch) {
   constexpr int64_t kChunks = 256;
   const int64_t N = op.x.dim(0), C = op.x.dim(1);
   const int64_t rows = std::max({TaskRows(C), (N + kChunks - 1) / kChunks, int64_t{16}});

@@ -1,5 +1,6 @@
 #include "folio/backend/cpu/linear.h"
 
+#include "folio/backend/cpu/kernels.h"
 #include "folio/backend/cpu/linear_epilogue.h"
 #include "folio/backend/cpu/matmul.h"
 #include "folio/backend/cpu/rows.h"
@@ -79,6 +80,14 @@ void RunLinear(const LinearBackward& op) {
             .beta = op.accumulate_d_weight ? 1.0f : 0.0f});
   }
   if (op.d_bias) AddColumnSums(d_out, N, O, op.d_bias.data<float>());
+}
+
+void Run(const LinearForward& op, Scratch& scratch) {
+  op.x.dtype() == Dtype::kBF16 ? RunLinearBf16(op, scratch) : RunLinear(op);
+}
+
+void Run(const LinearBackward& op, Scratch& scratch) {
+  op.d_out.dtype() == Dtype::kBF16 ? RunLinearBf16(op, scratch) : RunLinear(op);
 }
 
 }  // namespace folio::cpu

@@ -59,7 +59,7 @@ namespace folio::cpu {
 HWY_EXPORT(SumOfSquaresRange);
 HWY_EXPORT(FillStream);
 
-void RunSumOfSquares(const SumOfSquares& op, Scratch& scratch) {
+void Run(const SumOfSquares& op, Scratch& scratch) {
   const float* x = op.x.data<float>();
   const int64_t n = op.x.count(), chunks = (n + kTaskElements - 1) / kTaskElements;
   double* sums = scratch.Get<double>(chunks);
@@ -71,7 +71,7 @@ void RunSumOfSquares(const SumOfSquares& op, Scratch& scratch) {
   *op.out.data<double>() = total;
 }
 
-void RunFill(const Fill& op) {
+void Run(const Fill& op, Scratch&) {
   constexpr int64_t kLarge = 4 << 20;  // 16 MB: more than is left in a cache until it is read
   float* out = op.out.data<float>();
   const float value = static_cast<float>(op.value);

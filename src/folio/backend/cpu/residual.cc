@@ -83,7 +83,8 @@ HWY_EXPORT(ResidualRows);
 
 namespace {
 
-void Run(const Dropout& dropout, const Tensor& residual, const Tensor& x, const Tensor& out) {
+void RunResidual(const Dropout& dropout, const Tensor& residual, const Tensor& x,
+                 const Tensor& out) {
   if (!dropout.active() && !residual && x.raw() == out.raw()) return;
   ParallelRange(x.dim(0), TaskRows(x.dim(1)), [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(ResidualRows)(dropout, residual.data<float>(), x, out, begin, end);
@@ -92,12 +93,12 @@ void Run(const Dropout& dropout, const Tensor& residual, const Tensor& x, const 
 
 }  // namespace
 
-void RunResidual(const ResidualForward& op) {
-  Run(op.dropout, op.residual, op.x, op.out);
+void Run(const ResidualForward& op, Scratch&) {
+  RunResidual(op.dropout, op.residual, op.x, op.out);
 }
 
-void RunResidual(const ResidualBackward& op) {
-  Run(op.dropout, {}, op.d_out, op.d_x);
+void Run(const ResidualBackward& op, Scratch&) {
+  RunResidual(op.dropout, {}, op.d_out, op.d_x);
 }
 
 }  // namespace folio::cpu

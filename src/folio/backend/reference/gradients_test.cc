@@ -9,10 +9,10 @@
 #include "folio/backend/reference/activation.h"
 #include "folio/backend/reference/cross_entropy.h"
 #include "folio/backend/reference/embedding.h"
-#include "folio/backend/reference/gradcheck.h"
 #include "folio/backend/reference/layernorm.h"
 #include "folio/backend/reference/linear.h"
 #include "folio/backend/reference/residual.h"
+#include "folio/backend/reference/test_gradcheck.h"
 
 namespace folio::reference {
 namespace {

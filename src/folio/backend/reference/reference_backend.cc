@@ -5,16 +5,12 @@
 #include "folio/backend/reference/activation.h"
 #include "folio/backend/reference/adamw.h"
 #include "folio/backend/reference/attention.h"
-#include "folio/backend/reference/attention_context.h"
-#include "folio/backend/reference/attention_scores.h"
 #include "folio/backend/reference/cross_entropy.h"
 #include "folio/backend/reference/embedding.h"
 #include "folio/backend/reference/layernorm.h"
 #include "folio/backend/reference/linear.h"
-#include "folio/backend/reference/mask.h"
 #include "folio/backend/reference/reduce.h"
 #include "folio/backend/reference/residual.h"
-#include "folio/backend/reference/softmax.h"
 #include "folio/backend/reference/widened.h"
 
 namespace folio {
@@ -31,13 +27,11 @@ struct Reference {
   static reference::Rows<Number> Out(const SequenceView& x) {
     return {reinterpret_cast<Number*>(x.data), x.batch_stride, x.row_stride};
   }
-  static reference::HeadSizes SizesOf(const SequenceView& queries, int64_t S, int64_t H,
-                                      int64_t G) {
-    return {.B = queries.B, .T = queries.T, .S = S, .H = H, .G = G, .D = queries.C / H};
-  }
   template <class Op>
   static reference::AttentionShape ShapeOf(const Op& op) {
-    return {SizesOf(op.q, op.k.T, op.H, op.G), op.causal, op.key_mask.template data<uint8_t>(),
+    return {{.B = op.q.B, .T = op.q.T, .S = op.k.T, .H = op.H, .G = op.G, .D = op.q.C / op.H},
+            op.causal,
+            op.key_mask.template data<uint8_t>(),
             op.dropout};
   }
 
@@ -88,41 +82,6 @@ struct Reference {
   static void Run(const AttentionBackward& op) {
     reference::AttentionBackward(ShapeOf(op), In(op.q), In(op.k), In(op.v), In(op.lse),
                                  In(op.d_out), Out(op.d_q), Out(op.d_k), Out(op.d_v));
-  }
-  static void Run(const AttentionScoresForward& op) {
-    reference::AttentionScoresForward(SizesOf(op.q, op.k.T, op.H, op.G), In(op.q), In(op.k),
-                                      Out(op.scores), op.scale);
-  }
-  static void Run(const AttentionScoresBackward& op) {
-    reference::AttentionScoresBackward(SizesOf(op.q, op.k.T, op.H, op.G), In(op.q), In(op.k),
-                                       In(op.d_scores), Out(op.d_q), Out(op.d_k), op.scale);
-  }
-  static void Run(const MaskForward& op) {
-    reference::MaskForward(In(op.x), op.mask.data<uint8_t>(), Out(op.out), op.x.dim(0), op.x.dim(1),
-                           op.mask.dim(0), op.mask.dim(1), op.x.dim(2) * op.x.dim(3), op.fill);
-  }
-  static void Run(const SoftmaxForward& op) {
-    const auto softmax =
-        op.naive ? reference::NaiveSoftmaxForward<Number> : reference::SoftmaxForward<Number>;
-    softmax(In(op.x), Out(op.out), op.x.dim(0), op.x.dim(1));
-  }
-  static void Run(const SoftmaxBackward& op) {
-    reference::SoftmaxBackward(In(op.out), In(op.d_out), Out(op.d_x), op.out.dim(0), op.out.dim(1));
-  }
-  static void Run(const NormalizeForward& op) {
-    reference::NormalizeForward(In(op.x), Out(op.out), Out(op.sums), op.x.dim(0), op.x.dim(1));
-  }
-  static void Run(const NormalizeBackward& op) {
-    reference::NormalizeBackward(In(op.out), In(op.sums), In(op.d_out), Out(op.d_x), op.out.dim(0),
-                                 op.out.dim(1));
-  }
-  static void Run(const AttentionContextForward& op) {
-    reference::AttentionContextForward(SizesOf(op.out, op.v.T, op.H, op.G), In(op.weights),
-                                       In(op.v), Out(op.out));
-  }
-  static void Run(const AttentionContextBackward& op) {
-    reference::AttentionContextBackward(SizesOf(op.d_out, op.v.T, op.H, op.G), In(op.weights),
-                                        In(op.v), In(op.d_out), Out(op.d_weights), Out(op.d_v));
   }
   static void Run(const ResidualForward& op) {
     reference::ResidualForward(In(op.residual), In(op.x), Out(op.out), op.x.dim(0), op.x.dim(1),

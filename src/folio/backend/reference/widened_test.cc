@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/op_cases.h"
+#include "folio/backend/test_op_cases.h"
 
 namespace folio {
 namespace {

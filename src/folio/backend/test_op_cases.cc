@@ -1,0 +1,232 @@
+#include "folio/backend/test_op_cases.h"
+
+#include <fmt/format.h>
+
+#include "folio/backend/test_op_case_list.h"
+
+namespace folio {
+namespace {
+
+using op_cases::Cases;
+using op_cases::Rows;
+using op_cases::RunReference;
+
+void AddEmbedding(Cases cases) {
+  struct Sizes {
+    int64_t B, T, C, V, P, first;
+  };
+  for (const Sizes s : {Sizes{1, 1, 1, 1, 1, 0},
+                        {2, 3, 5, 7, 6, 2},
+                        {3, 17, 33, 11, 20, 3},
+                        {5, 64, 65, 13, 64, 0}}) {
+    for (const bool positions : {true, false}) {
+      const std::string name = fmt::format("B{} T{} C{} V{} first {} positions {}", s.B, s.T, s.C,
+                                           s.V, s.first, positions);
+      cases.Add(name, [=](OpMemory& m) {
+        EmbeddingForward op;
+        op.ids = m.Integers({s.B, s.T}, s.V);
+        op.wte = m.Random({s.V, s.C});
+        if (positions) op.wpe = m.Random({s.P, s.C});
+        op.out = m.Unset({s.B * s.T, s.C});
+        op.first_position = s.first;
+        return op;
+      });
+      cases.Add(name, [=](OpMemory& m) {
+        EmbeddingBackward op;
+        op.ids = m.Integers({s.B, s.T}, s.V);
+        op.d_out = m.Random({s.B * s.T, s.C});
+        op.d_wte = m.Random({s.V, s.C});
+        if (positions) op.d_wpe = m.Random({s.P, s.C});
+        op.first_position = s.first;
+        return op;
+      });
+    }
+  }
+}
+
+LayerNormForward MakeLayerNorm(OpMemory& m, Rows s, bool bias) {
+  LayerNormForward op;
+  op.x = m.Random({s.N, s.C});
+  op.weight = m.Random({s.C});
+  if (bias) op.bias = m.Random({s.C});
+  op.out = m.UnsetHalf({s.N, s.C});
+  op.mean = m.Unset({s.N});
+  op.rstd = m.Unset({s.N});
+  return op;
+}
+
+enum class Into { kUnset, kRandom, kDOut };
+
+LayerNormBackward MakeLayerNormBackward(OpMemory& m, Rows s, bool bias, Into d_x) {
+  const LayerNormForward forward = MakeLayerNorm(m, s, bias);
+  RunReference(forward);
+  LayerNormBackward op;
+  op.x = forward.x, op.weight = forward.weight;
+  op.mean = forward.mean, op.rstd = forward.rstd;
+  op.d_out = m.RandomHalf({s.N, s.C});
+  op.d_x = d_x == Into::kUnset    ? m.Unset({s.N, s.C})
+           : d_x == Into::kRandom ? m.Random({s.N, s.C})
+                                  : op.d_out;
+  op.d_weight = m.Random({s.C});
+  if (bias) op.d_bias = m.Random({s.C});
+  op.accumulate_d_x = d_x == Into::kRandom;
+  return op;
+}
+
+void AddLayerNorm(Cases cases) {
+  for (const Rows s :
+       {Rows{1, 1}, {1, 2}, {3, 5}, {7, 16}, {5, 33}, {130, 65}, {2, 257}, {300, 64}}) {
+    for (const bool bias : {true, false}) {
+      const std::string name = fmt::format("N{} C{} bias {}", s.N, s.C, bias);
+      cases.Add(name, [=](OpMemory& m) { return MakeLayerNorm(m, s, bias); });
+      cases.Add(name + " d_x written",
+                [=](OpMemory& m) { return MakeLayerNormBackward(m, s, bias, Into::kUnset); });
+      cases.Add(name + " d_x accumulated",
+                [=](OpMemory& m) { return MakeLayerNormBackward(m, s, bias, Into::kRandom); });
+      cases.AddPlain(name + " d_x in place",
+                     [=](OpMemory& m) { return MakeLayerNormBackward(m, s, bias, Into::kDOut); });
+    }
+  }
+}
+
+// Numbers of ordinary size with a few where an approximation may break.
+Tensor ActivationInput(OpMemory& m, Rows s) {
+  const Tensor x = m.RandomHalf({s.N, s.C}, 3);
+  int64_t i = 0;
+  for (const double special : {0.0, 10.0, -10.0, 1e-20, -1e-6, 40.0, -40.0}) {
+    if (i < x.count() / 2) m.Set(x, i++, special);
+  }
+  return x;
+}
+
+void AddActivation(Cases cases) {
+  for (const Rows s : {Rows{1, 1}, {3, 7}, {5, 33}, {70, 257}}) {
+    for (const Activation kind : {Activation::kGeluNew, Activation::kGelu, Activation::kRelu}) {
+      const std::string name = fmt::format("N{} C{} kind {}", s.N, s.C, static_cast<int>(kind));
+      cases.Add(name, [=](OpMemory& m) {
+        ActivationForward op;
+        op.kind = kind;
+        op.x = ActivationInput(m, s);
+        op.out = m.UnsetHalf({s.N, s.C});
+        return op;
+      });
+      for (const bool in_place : {false, true}) {
+        cases.Add(fmt::format("{} in place {}", name, in_place), [=](OpMemory& m) {
+          ActivationBackward op;
+          op.kind = kind;
+          op.x = ActivationInput(m, s);
+          op.d_out = m.RandomHalf({s.N, s.C});
+          op.d_x = in_place ? op.d_out : m.UnsetHalf({s.N, s.C});
+          return op;
+        });
+      }
+    }
+  }
+}
+
+void AddResidual(Cases cases) {
+  for (const Rows s : {Rows{1, 1}, {3, 7}, {5, 64}, {9, 65}, {70, 257}}) {
+    for (const double p : {0.0, 0.2}) {
+      const Dropout dropout = {.p = p, .seed = 1, .stream = 2, .first_row = 3};
+      const std::string name = fmt::format("N{} C{} p {}", s.N, s.C, p);
+      const auto forward = [=](OpMemory& m, bool with_residual, bool in_residual, bool in_x) {
+        ResidualForward op;
+        if (with_residual) op.residual = m.Random({s.N, s.C});
+        op.x = m.RandomHalf({s.N, s.C});
+        op.out = in_residual ? op.residual : in_x ? op.x : m.Unset({s.N, s.C});
+        op.dropout = dropout;
+        return op;
+      };
+      cases.Add(name + " apart", [=](OpMemory& m) { return forward(m, true, false, false); });
+      cases.Add(name + " in residual", [=](OpMemory& m) { return forward(m, true, true, false); });
+      cases.AddPlain(name + " in x", [=](OpMemory& m) { return forward(m, true, false, true); });
+      cases.Add(name + " without residual",
+                [=](OpMemory& m) { return forward(m, false, false, false); });
+      const auto backward = [=](OpMemory& m, bool in_place) {
+        ResidualBackward op;
+        op.d_out = m.Random({s.N, s.C});
+        op.d_x = in_place ? op.d_out : m.UnsetHalf({s.N, s.C});
+        op.dropout = dropout;
+        return op;
+      };
+      cases.Add(name + " apart", [=](OpMemory& m) { return backward(m, false); });
+      cases.AddPlain(name + " in place", [=](OpMemory& m) { return backward(m, true); });
+    }
+  }
+}
+
+CrossEntropyForward MakeCrossEntropy(OpMemory& m, Rows s, double scale) {
+  CrossEntropyForward op;
+  op.logits = m.Random({s.N, s.C}, scale);
+  op.targets = m.Integers({s.N}, s.C, /*ignore=*/true);
+  op.losses = m.Unset({s.N});
+  op.lse = m.Unset({s.N});
+  return op;
+}
+
+void AddCrossEntropy(Cases cases) {
+  for (const Rows s : {Rows{1, 1}, {3, 2}, {5, 13}, {7, 257}, {33, 1031}}) {
+    for (const double scale : {1.0, 300.0}) {
+      const std::string name = fmt::format("N{} V{} logits of {}", s.N, s.C, scale);
+      cases.Add(name, [=](OpMemory& m) { return MakeCrossEntropy(m, s, scale); });
+      const auto backward = [=](OpMemory& m, bool in_place) {
+        const CrossEntropyForward forward = MakeCrossEntropy(m, s, scale);
+        RunReference(forward);
+        CrossEntropyBackward op;
+        op.logits = forward.logits, op.targets = forward.targets, op.lse = forward.lse;
+        op.d_logits = in_place ? op.logits : m.UnsetHalf({s.N, s.C});
+        op.scale = 0.125;
+        return op;
+      };
+      cases.Add(name + " apart", [=](OpMemory& m) { return backward(m, false); });
+      cases.AddPlain(name + " in place", [=](OpMemory& m) { return backward(m, true); });
+    }
+  }
+}
+
+void AddOptimizer(Cases cases) {
+  for (const int64_t n : {1, 7, 33, 1000, 70001}) {
+    for (const int64_t step : {1, 7}) {
+      cases.Add(fmt::format("n{} step {}", n, step), [=](OpMemory& m) {
+        AdamWUpdate op;
+        op.param = m.Random({n}), op.grad = m.Random({n}), op.m = m.Random({n}, 0.1);
+        op.v = m.Random({n});
+        for (int64_t i = 0; i < n; ++i) {
+          m.Set(op.v, i, 1e-3 * static_cast<double>(i % 11));  // also 0, never negative
+        }
+        op.lr = 1e-2, op.weight_decay = 0.1, op.step = step, op.grad_scale = 0.5;
+        return op;
+      });
+    }
+    cases.Add(fmt::format("n{}", n), [=](OpMemory& m) {
+      SumOfSquares op;
+      op.x = m.Random({n});
+      op.out = m.Unset(Dtype::kF64, {1});
+      return op;
+    });
+    cases.Add(fmt::format("n{}", n), [=](OpMemory& m) {
+      Fill op;
+      op.out = m.Unset({n});
+      op.value = 0.1;
+      return op;
+    });
+  }
+}
+
+}  // namespace
+
+std::vector<OpCase> OpCases() {
+  std::vector<OpCase> cases;
+  const Cases all(cases);
+  AddEmbedding(all);
+  AddLayerNorm(all);
+  op_cases::AddLinear(all);
+  AddActivation(all);
+  op_cases::AddAttention(all);
+  AddResidual(all);
+  AddCrossEntropy(all);
+  AddOptimizer(all);
+  return cases;
+}
+
+}  // namespace folio

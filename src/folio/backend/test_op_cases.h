@@ -1,0 +1,89 @@
+#pragma once
+
+// Operations on random operands of awkward sizes, for tests that hold for every backend.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "folio/backend/ops.h"
+
+namespace folio {
+
+namespace internal {
+template <class... Ops>
+std::variant<Ops...> VariantOf(OperationList<Ops...>);
+}  // namespace internal
+using AnyOp = decltype(internal::VariantOf(Operations()));
+
+// Owns the operands of one operation. Bytes around each array, and between the rows of a Wide one,
+// are set to 0xFF, which is NaN in every number type; so is what the operation has to write.
+class OpMemory {
+ public:
+  // Arrays start at a 64-byte boundary, or one element past it if misaligned. `half` is the dtype
+  // of operands marked Half.
+  OpMemory(Dtype number, Dtype half, bool misaligned)
+      : number_(number), half_(half), misaligned_(misaligned) {}
+  OpMemory(Dtype number, bool misaligned) : OpMemory(number, number, misaligned) {}
+
+  Dtype number() const { return number_; }
+  Dtype half() const { return half_; }
+
+  // Normal numbers times `scale`, exact in float32 or, where it is the dtype, in bfloat16; the same
+  // for the same sequence of calls.
+  Tensor Random(Dtype dtype, Shape shape, double scale = 1);
+  Tensor Random(Shape shape, double scale = 1) { return Random(number_, shape, scale); }
+  Tensor RandomHalf(Shape shape, double scale = 1) { return Random(half_, shape, scale); }
+  Tensor Unset(Dtype dtype, Shape shape) { return Allocate(dtype, shape); }
+  Tensor Unset(Shape shape) { return Allocate(number_, shape); }
+  Tensor UnsetHalf(Shape shape) { return Allocate(half_, shape); }
+  // Uniform in [0, limit); about a quarter is -1 instead if `ignore`.
+  Tensor Integers(Shape shape, int64_t limit, bool ignore = false);
+  Tensor Mask(Shape shape);  // 0 or 1
+  // (B,T,C) with `gap` elements after each row and `spare` rows after each sequence, unset.
+  SequenceView Wide(Dtype dtype, int64_t B, int64_t T, int64_t C, int64_t gap, int64_t spare);
+  SequenceView Wide(int64_t B, int64_t T, int64_t C, int64_t gap, int64_t spare) {
+    return Wide(number_, B, T, C, gap, spare);
+  }
+  SequenceView WideHalf(int64_t B, int64_t T, int64_t C, int64_t gap, int64_t spare) {
+    return Wide(half_, B, T, C, gap, spare);
+  }
+
+  void Set(const Tensor& x, int64_t i, double value);
+  void Randomize(const SequenceView& x);
+
+  // Whether nothing was written outside the arrays.
+  bool GuardsIntact() const;
+  std::vector<std::byte> Bytes() const;  // of all arrays, one after the other
+
+ private:
+  struct Array {
+    std::vector<std::byte> memory;
+    std::vector<std::pair<size_t, size_t>> guards;  // begin and end, from the start of memory
+  };
+  Tensor Allocate(Dtype dtype, Shape shape);
+  double Normal() { return Normal(draws_++); }
+  static double Normal(uint64_t index);
+
+  Dtype number_, half_;
+  bool misaligned_;
+  uint64_t draws_ = 0;
+  std::deque<Array> arrays_;
+};
+
+struct OpCase {
+  std::string op;    // kName
+  std::string name;  // sizes and options
+  std::function<AnyOp(OpMemory&)> make;
+  // Whether it is one where half is number, and one where half is bfloat16.
+  bool plain = true, bf16 = true;
+};
+
+std::vector<OpCase> OpCases();
+
+}  // namespace folio

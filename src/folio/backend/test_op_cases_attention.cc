@@ -1,0 +1,93 @@
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+
+#include "folio/backend/test_op_case_list.h"
+
+namespace folio::op_cases {
+namespace {
+
+struct AttentionSizes {
+  int64_t B, T, S, H, G, D;
+  bool causal = false, mask = false, dropout = false;
+
+  int64_t C() const { return H * D; }
+  int64_t key_channels() const { return KeyHeads(H, G) * D; }
+  std::string ToString() const { return fmt::format("B{} T{} S{} H{} G{} D{}", B, T, S, H, G, D); }
+};
+
+// q, k and v are parts of one array where T = S; otherwise k and v are in a cache with spare rows.
+AttentionForward MakeAttention(OpMemory& m, AttentionSizes s, bool probs) {
+  AttentionForward op;
+  const int64_t C = s.C(), K = s.key_channels();
+  if (s.T == s.S) {
+    const Tensor qkv = m.RandomHalf({s.B * s.T, C + 2 * K});
+    op.q = SequenceView(qkv, s.B, s.T, 0, C);
+    op.k = SequenceView(qkv, s.B, s.T, C, K);
+    op.v = SequenceView(qkv, s.B, s.T, C + K, K);
+  } else {
+    op.q = SequenceView(m.RandomHalf({s.B * s.T, C}), s.B, s.T, 0, C);
+    op.k = m.WideHalf(s.B, s.S, K, 0, 3);
+    op.v = m.WideHalf(s.B, s.S, K, 0, 3);
+    m.Randomize(op.k), m.Randomize(op.v);
+  }
+  if (s.mask) op.key_mask = m.Mask({s.B, s.S});
+  op.out = m.WideHalf(s.B, s.T, C, 1, 0);
+  op.lse = m.Unset({s.B, s.H, s.T});
+  if (probs) op.probs = m.Unset({s.B, s.H, s.T, s.S});
+  op.H = s.H, op.G = s.G;
+  op.causal = s.causal;
+  if (s.dropout) op.dropout = {.p = 0.3, .seed = 8, .stream = 9, .first_row = 5};
+  return op;
+}
+
+AttentionBackward MakeAttentionBackward(OpMemory& m, AttentionSizes s) {
+  const AttentionForward forward = MakeAttention(m, s, false);
+  RunReference(forward);
+  const int64_t C = s.C(), K = s.key_channels();
+  AttentionBackward op;
+  op.q = forward.q, op.k = forward.k, op.v = forward.v;
+  op.key_mask = forward.key_mask, op.out = forward.out, op.lse = forward.lse;
+  op.d_out = SequenceView(m.RandomHalf({s.B * s.T, C}), s.B, s.T, 0, C);
+  if (s.T == s.S) {
+    const Tensor d_qkv = m.UnsetHalf({s.B * s.T, C + 2 * K});
+    op.d_q = SequenceView(d_qkv, s.B, s.T, 0, C);
+    op.d_k = SequenceView(d_qkv, s.B, s.T, C, K);
+    op.d_v = SequenceView(d_qkv, s.B, s.T, C + K, K);
+  } else {
+    op.d_q = m.WideHalf(s.B, s.T, C, 2, 0);
+    op.d_k = m.WideHalf(s.B, s.S, K, 0, 1);
+    op.d_v = m.WideHalf(s.B, s.S, K, 3, 0);
+  }
+  op.H = s.H, op.G = s.G, op.causal = s.causal, op.dropout = forward.dropout;
+  return op;
+}
+
+}  // namespace
+
+void AddAttention(Cases cases) {
+  for (AttentionSizes s : {AttentionSizes{1, 1, 1, 1, 0, 1},
+                           {2, 3, 3, 1, 0, 5},
+                           {2, 5, 9, 2, 0, 7},
+                           {1, 4, 2, 1, 0, 3},
+                           {2, 1, 40, 3, 1, 16},
+                           {2, 17, 17, 2, 2, 8},
+                           {1, 70, 70, 1, 0, 33},
+                           {1, 3, 131, 1, 0, 64},
+                           {1, 67, 67, 4, 2, 5},
+                           {1, 130, 130, 2, 0, 16}}) {
+    for (int options = 0; options < 8; ++options) {
+      s.causal = options & 1, s.mask = options & 2, s.dropout = options & 4;
+      const std::string name =
+          fmt::format("{} causal {} mask {} dropout {}", s.ToString(), s.causal, s.mask, s.dropout);
+      for (const bool probs : {false, true}) {
+        cases.Add(fmt::format("{} probs {}", name, probs),
+                  [=](OpMemory& m) { return MakeAttention(m, s, probs); });
+      }
+      cases.Add(name, [=](OpMemory& m) { return MakeAttentionBackward(m, s); });
+    }
+  }
+}
+
+}  // namespace folio::op_cases
