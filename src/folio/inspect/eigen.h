@@ -13,10 +13,9 @@ struct Eigenpairs {
   std::vector<std::vector<double>> vectors;  // k, of n each
 };
 
-// Of `matrix` (n,n), symmetric, with no negative eigenvalues. Small matrices by C. Jacobi's
-// rotations, 1846; others in block Krylov spaces that start from what the last one found (D.
-// Calvetti, L. Reichel, D. Sorensen, 1994, of Lanczos' method). Equal eigenvalues are found as
-// often as they occur. REQUIRES: 0 <= k <= min(n, 4).
+// Of `matrix` (n,n), symmetric, with no negative eigenvalues, by iterating a space of a few vectors
+// until the matrix maps it onto itself (H. Rutishauser, 1969). Equal eigenvalues are found as often
+// as they occur. REQUIRES: 0 <= k <= min(n, 4).
 Eigenpairs LargestEigenpairs(std::span<const double> matrix, int64_t n, int64_t k);
 
 }  // namespace folio

@@ -83,9 +83,9 @@ TEST(Eigenpairs, OfAMatrixByHand) {
   EXPECT_NEAR(std::abs(pairs.vectors[1][0] - pairs.vectors[1][1]), std::sqrt(2), 1e-15);
 }
 
-// Up to 64 by rotations alone, beyond in Krylov spaces.
+// Smaller than the space that is iterated, and larger.
 TEST(Eigenpairs, OfMatricesWithKnownOnes) {
-  for (const size_t n : {1, 2, 3, 7, 63, 64, 65, 67, 131}) {
+  for (const size_t n : {1, 2, 3, 7, 8, 9, 63, 64, 65, 67, 131}) {
     ExpectFound(Falling(n, 0.9), std::min<int64_t>(static_cast<int64_t>(n), 4));
   }
 }
