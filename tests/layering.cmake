@@ -46,7 +46,7 @@ set(openssl_place "^io/sha256\\.cc$")
 set(png_header "^png\\.h$")
 set(png_place "^plot/png(_test)?\\.cc$")
 
-set(max_lines_cc 400)
+set(max_lines_cc 500)  # so that a file is one thought, about 400 as a rule
 set(max_lines_h 200)
 # Longer files, each with its reason.
 set(longer

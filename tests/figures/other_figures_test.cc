@@ -6,7 +6,6 @@
 #include "folio/plot/curves.h"
 #include "folio/plot/heatmap.h"
 #include "folio/plot/html.h"
-#include "folio/plot/panels.h"
 #include "folio/plot/scatter.h"
 #include "folio/plot/token_strip.h"
 #include "tests/figures/figure_checks.h"

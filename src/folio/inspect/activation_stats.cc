@@ -1,13 +1,21 @@
 #include "folio/inspect/activation_stats.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "folio/base/percentile.h"
+#include "folio/plot/bars.h"
+#include "folio/plot/curves.h"
+#include "folio/term/table.h"
 
 namespace folio {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr double kOutlierDeviations = 6;
 constexpr size_t kOutliersShown = 8;
@@ -73,6 +81,64 @@ void AddOutliers(const Tensor& x, ActivationStats& stats) {
   }
 }
 
+std::string PointName(TracePoint point) {
+  return std::string(TracePointName(point));
+}
+
+// Three digits that count.
+std::string Short(double value) {
+  const double size = std::abs(value);
+  if (size >= 1e5 || (size > 0 && size < 5e-4)) return fmt::format("{:.0e}", value);
+  if (size >= 100) return fmt::format("{:.0f}", value);
+  return size >= 10  ? fmt::format("{:.1f}", value)
+         : size >= 1 ? fmt::format("{:.2f}", value)
+                     : fmt::format("{:.3f}", value);
+}
+
+// One value of a point over the layers.
+Series SeriesOf(const std::vector<ActivationStats>& stats, TracePoint point, const char* label,
+                double ActivationStats::*value) {
+  Series series;
+  series.label = label;
+  for (const ActivationStats& one : stats) {
+    if (one.point != point) continue;
+    series.x.push_back(static_cast<double>(one.layer));
+    series.y.push_back(one.*value);
+  }
+  return series;
+}
+
+// The values that stand out most, in deviations.
+std::string Farthest(const std::vector<ActivationStats>& stats, const ModelText& text,
+                     const TokenNames& names) {
+  constexpr size_t kMost = 8;
+  struct Far {
+    const ActivationStats* stats;
+    const Outlier* outlier;
+    double deviations;
+  };
+  std::vector<Far> all;
+  for (const ActivationStats& one : stats) {
+    for (const Outlier& outlier : one.outliers) {
+      all.push_back({&one, &outlier, std::abs(outlier.value - one.mean) / one.std});
+    }
+  }
+  if (all.empty()) return "";
+  std::ranges::stable_sort(all, std::greater<>(), &Far::deviations);
+  if (all.size() > kMost) all.resize(kMost);
+  std::vector<std::vector<std::string>> rows;
+  for (const Far& far : all) {
+    const auto position = static_cast<size_t>(far.outlier->position);
+    rows.push_back({far.stats->outside() ? "" : fmt::format("{}", far.stats->layer),
+                    PointName(far.stats->point), fmt::format("{}", position),
+                    names.Shown(text.ids[position]), fmt::format("{}", far.outlier->channel),
+                    Short(far.outlier->value), fmt::format("{:.1f}", far.deviations)});
+  }
+  return "\nfarthest from the mean\n" +
+         RenderTable({">layer", "point", ">position", "token", ">channel", ">value", ">deviations"},
+                     rows);
+}
+
 }  // namespace
 
 ActivationStats StatisticsOf(const Tensor& x) {
@@ -112,6 +178,85 @@ std::vector<ActivationStats> ActivationStatistics(const Trace& trace) {
   }
   add(TracePoint::kFinal, 0);
   return all;
+}
+
+std::string ActivationsText(const std::vector<ActivationStats>& stats, const ModelText& text,
+                            const TokenNames& names, const Terminal& terminal) {
+  std::vector<std::vector<std::string>> rows;
+  for (const ActivationStats& one : stats) {
+    const auto count = [&](int64_t n) {
+      return n == 0 ? "0" : Styled(terminal, Style::kWarning, fmt::format("{}", n));
+    };
+    rows.push_back(
+        {one.outside() ? "" : fmt::format("{}", one.layer), PointName(one.point), Short(one.rms),
+         Short(one.mean), Short(one.std), Short(one.max), Short(one.norm_median),
+         fmt::format("{}@{}", Short(one.norm_max), one.norm_max_position), Short(one.kurtosis),
+         count(one.outlier_count), one.point == TracePoint::kActivated ? count(one.dead) : ""});
+  }
+  return RenderTable({">layer", "point", ">rms", ">mean", ">std", ">max", ">norm", ">longest",
+                      ">kurt", ">>6sd", ">dead"},
+                     rows) +
+         Farthest(stats, text, names);
+}
+
+std::string ActivationsJson(const std::vector<ActivationStats>& stats, const ModelText& text,
+                            const TokenNames& names) {
+  Json json = {{"schema", 1},
+               {"left_out", text.left_out},
+               {"tokens", Json::parse(names.Json(text.ids))},
+               {"points", Json::array()}};
+  for (const ActivationStats& one : stats) {
+    Json outliers = Json::array();
+    for (const Outlier& outlier : one.outliers) {
+      outliers.push_back(
+          {{"position", outlier.position}, {"channel", outlier.channel}, {"value", outlier.value}});
+    }
+    Json entry = {{"layer", nullptr},
+                  {"point", PointName(one.point)},
+                  {"width", one.width},
+                  {"rms", one.rms},
+                  {"mean", one.mean},
+                  {"std", one.std},
+                  {"min", one.min},
+                  {"max", one.max},
+                  {"norm_median", one.norm_median},
+                  {"norm_max", one.norm_max},
+                  {"norm_max_position", one.norm_max_position},
+                  {"kurtosis", one.kurtosis},
+                  {"outlier_count", one.outlier_count},
+                  {"outliers", std::move(outliers)}};
+    if (!one.outside()) entry["layer"] = one.layer;
+    if (one.point == TracePoint::kActivated) entry["dead"] = one.dead;
+    json["points"].push_back(std::move(entry));
+  }
+  return json.dump() + "\n";
+}
+
+std::string ActivationCurvesSvg(const std::vector<ActivationStats>& stats) {
+  double ActivationStats::*const median = &ActivationStats::norm_median;
+  std::vector<Series> series = {
+      SeriesOf(stats, TracePoint::kOutput, "stream after the block", median),
+      SeriesOf(stats, TracePoint::kAttention, "attention's part", median),
+      SeriesOf(stats, TracePoint::kMlp, "feed-forward's part", median),
+      SeriesOf(stats, TracePoint::kOutput, "stream, longest row", &ActivationStats::norm_max)};
+  series.back().dashed = true;
+  CurvesOptions options;
+  options.title = "Lengths of the rows (median over positions)";
+  options.x_label = "layer";
+  options.y_label = "L2 norm";
+  options.log_y = true;
+  return CurvesSvg(series, options);
+}
+
+std::string LayerActivationsSvg(const std::vector<ActivationStats>& stats) {
+  std::vector<Bar> bars;
+  for (const ActivationStats& one : stats) {
+    bars.push_back({.label = PointName(one.point), .value = one.rms, .note = Short(one.rms)});
+  }
+  BarsOptions options;
+  options.title =
+      fmt::format("Root mean square of the activations of layer {}", stats.front().layer);
+  return BarsSvg(bars, options);
 }
 
 }  // namespace folio

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "folio/inspect/token_names.h"
 #include "folio/inspect/trace.h"
 
 namespace folio {
@@ -22,6 +24,8 @@ struct ActivationStats {
   double norm_median = 0, norm_max = 0;  // of the rows' lengths
   int64_t norm_max_position = 0;
   double kurtosis = 0;  // of all values; 3 for a normal distribution, 0 where all are equal
+  // Not of a layer, but of the whole model: the embedding, the final norm.
+  bool outside() const { return point == TracePoint::kEmbedded || point == TracePoint::kFinal; }
   // Values more than 6 deviations from the mean, the farthest first, at most 8 of them.
   std::vector<Outlier> outliers = {};
   int64_t outlier_count = 0;  // all of them
@@ -37,5 +41,15 @@ ActivationStats StatisticsOf(const Tensor& x);
 
 // Columns of x (T,width) that are below 1e-6 in size in every row.
 int64_t DeadUnits(const Tensor& x);
+
+// A table of the statistics, and below it the farthest values.
+std::string ActivationsText(const std::vector<ActivationStats>& stats, const ModelText& text,
+                            const TokenNames& names, const Terminal& terminal);
+std::string ActivationsJson(const std::vector<ActivationStats>& stats, const ModelText& text,
+                            const TokenNames& names);
+// The lengths of the rows over the layers.
+std::string ActivationCurvesSvg(const std::vector<ActivationStats>& stats);
+// The root mean squares of the points of one layer, whose statistics alone are given.
+std::string LayerActivationsSvg(const std::vector<ActivationStats>& stats);
 
 }  // namespace folio

@@ -1,16 +1,26 @@
 #include "folio/inspect/attention.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "folio/base/check.h"
-#include "folio/inspect/figures.h"
 #include "folio/inspect/trace.h"
+#include "folio/plot/shades.h"
+#include "folio/term/table.h"
+#include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Rows of a map among many; more cells than that are not seen.
+constexpr int64_t kSmallMap = 96;
 
 struct NamedScore {
   const char* name;
@@ -37,20 +47,261 @@ Heatmap MapOf(const std::vector<float>& weights, int64_t T) {
   return map;
 }
 
-void KeepMap(const std::vector<float>& weights, int64_t T, const AttentionView& view, int64_t side,
+double ScoreNamed(const HeadScores& scores, const std::string& name) {
+  for (const NamedScore& score : kScores) {
+    if (name == score.name) return scores.*score.score;
+  }
+  FOLIO_CHECK(false, "a score has a name");
+  return 0;
+}
+
+bool Chosen(const AttentionView& view, int64_t layer, int64_t head) {
+  return layer == view.layer.value_or(layer) && head == view.head.value_or(head);
+}
+
+// Indices of the view's heads in AttentionText::heads: by layer and head, or those with the largest
+// mean score over the texts first.
+std::vector<size_t> SortedHeads(std::span<const AttentionText> texts, const AttentionView& view) {
+  const std::vector<AttentionHead>& heads = texts.front().heads;
+  std::vector<size_t> order;
+  for (size_t i = 0; i < heads.size(); ++i) {
+    if (Chosen(view, heads[i].layer, heads[i].head)) order.push_back(i);
+  }
+  if (view.sort == "layer") return order;
+  std::vector<double> sums(heads.size());
+  for (const AttentionText& text : texts) {
+    for (const size_t i : order) {
+      const double score = ScoreNamed(text.heads[i].scores, view.sort);
+      sums[i] += std::isfinite(score) ? score : std::numeric_limits<double>::lowest();
+    }
+  }
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return sums[a] > sums[b]; });
+  return order;
+}
+
+void KeepMap(const std::vector<float>& weights, int64_t T, const AttentionView& view,
              AttentionHead& head) {
   Heatmap map = MapOf(weights, T);
   if (view.first_aside) map = WithoutFirstColumn(map, &head.aside);
-  head.step = PoolingStep(map, side);
+  head.step = view.head ? 1 : PoolingStep(map, kSmallMap);
   head.map = Pooled(map, head.step);
+}
+
+constexpr int kNumberWidth = 4;  // " .83"
+constexpr int kLongestLabel = 12;
+
+// ".83", "1.0"
+std::string ShortShare(double value) {
+  if (!std::isfinite(value)) return "nan";
+  const std::string text = fmt::format("{:.2f}", value);
+  return text.starts_with("0.") ? text.substr(1) : text.substr(0, 3);
+}
+
+std::string ScoreTable(const AttentionText& text, std::span<const size_t> order,
+                       const Terminal& terminal) {
+  std::vector<std::string> columns = {">layer", ">head"};
+  for (const std::string& name : ScoreNames()) columns.push_back(">" + name);
+  std::vector<std::vector<std::string>> rows;
+  for (const size_t i : order) {
+    const AttentionHead& head = text.heads[i];
+    std::vector<std::string> row = {fmt::format("{}", head.layer), fmt::format("{}", head.head)};
+    for (const std::string& name : ScoreNames()) {
+      const double score = ScoreNamed(head.scores, name);
+      const bool share = name != "entropy" && name != "distance";
+      const std::string number = fmt::format("{:.3f}", score);
+      row.push_back(share ? Heated(terminal, score, number) : number);
+    }
+    rows.push_back(std::move(row));
+  }
+  return RenderTable(columns, rows);
+}
+
+// How a map is laid out in the columns of a terminal.
+struct MapLayout {
+  Heatmap map;
+  int64_t step = 1;   // positions in a cell
+  int cell = 0;       // columns of one; kNumberWidth: in numbers
+  int label = 0;      // columns of the rows' labels
+  int64_t first = 0;  // the key of the first column
+};
+
+MapLayout LayOut(const AttentionHead& head, bool first_aside, const Terminal& terminal,
+                 std::span<const std::string> tokens) {
+  MapLayout layout{.map = head.map, .first = first_aside ? 1 : 0};
+  int longest = 1;
+  for (const std::string& token : tokens) longest = std::max(longest, DisplayWidth(token));
+  const int digits = static_cast<int>(fmt::format("{}", tokens.size() - 1).size());
+  layout.label = digits + 1 + std::min(longest, kLongestLabel) + 1;
+  const int64_t room = std::max(terminal.width - layout.label - 1, 8);
+  for (const int cell : {kNumberWidth, 2, 1}) {
+    layout.cell = cell;
+    if (layout.map.columns * cell <= room) return layout;
+  }
+  layout.step = PoolingStep(head.map, room);
+  layout.map = Pooled(head.map, layout.step);
+  return layout;
+}
+
+std::string Header(const MapLayout& layout, std::span<const std::string> tokens,
+                   const Terminal& terminal) {
+  std::string line(static_cast<size_t>(layout.label), ' ');
+  if (layout.cell == kNumberWidth) {
+    for (int64_t key = 0; key < layout.map.columns; ++key) {
+      line += ' ' + FitColumns(terminal, tokens[static_cast<size_t>(key + layout.first)],
+                               kNumberWidth - 1);
+    }
+  } else {
+    constexpr int64_t kEvery = 10;
+    for (int64_t column = 0; column < layout.map.columns; ++column) {
+      const std::string number = fmt::format("{}", column * layout.step + layout.first);
+      const auto at = static_cast<size_t>(layout.label + column * layout.cell);
+      if (column % kEvery == 0 && line.size() <= at) {
+        line.resize(at, ' ');
+        line += number;
+      }
+    }
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return Styled(terminal, Style::kDim, line) + "\n";
+}
+
+std::string RowLabel(const MapLayout& layout, int64_t row, std::span<const std::string> tokens,
+                     const Terminal& terminal) {
+  const int64_t position = row * layout.step;
+  const auto digits = fmt::format("{}", tokens.size() - 1).size();
+  const std::string number = fmt::format("{:>{}} ", position, digits);
+  return Styled(terminal, Style::kDim, number) +
+         FitColumns(terminal, tokens[static_cast<size_t>(position)],
+                    layout.label - static_cast<int>(digits) - 1);
+}
+
+std::string CellText(float value, double heat, int width, const Terminal& terminal) {
+  if (width == kNumberWidth) {
+    if (std::isnan(value)) return std::string(kNumberWidth, ' ');
+    return ' ' + Heated(terminal, heat, ShortShare(static_cast<double>(value)));
+  }
+  if (std::isnan(value)) return std::string(static_cast<size_t>(width), ' ');
+  std::string cell;
+  for (int i = 0; i < width; ++i) cell += ShadeSign(terminal, heat);
+  // Blue that is seen on light and dark terminals; the sign lets as much of it through as it
+  // should.
+  return terminal.color ? fmt::format("\x1b[38;5;33m{}\x1b[0m", cell) : cell;
+}
+
+// The value of full colour: 1 where nothing is above 0.
+double Largest(std::span<const float> values) {
+  float largest = 0;
+  for (const float value : values) {
+    if (std::isfinite(value)) largest = std::max(largest, value);
+  }
+  return largest > 0 ? static_cast<double>(largest) : 1;
+}
+
+std::string MapText(const AttentionHead& head, const AttentionView& view,
+                    std::span<const std::string> tokens, const Terminal& terminal) {
+  const MapLayout layout = LayOut(head, view.first_aside, terminal, tokens);
+  const Heatmap& map = layout.map;
+  const double largest = Largest(map.values);
+  std::string text = Header(layout, tokens, terminal);
+  for (int64_t row = 0; row < map.rows; ++row) {
+    const auto values =
+        std::span(map.values)
+            .subspan(static_cast<size_t>(row * map.columns), static_cast<size_t>(map.columns));
+    const double full = view.per_row ? Largest(values) : largest;
+    std::string line = RowLabel(layout, row, tokens, terminal);
+    for (const float value : values) {
+      const double heat = Shade(static_cast<double>(value), {view.scale, false, full});
+      line += CellText(value, heat, layout.cell, terminal);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  if (layout.step > 1) {
+    text += fmt::format("each cell is the largest of {0} x {0}\n", layout.step);
+  }
+  if (view.first_aside) {
+    text += fmt::format("set aside: the first token's {:.1f} %\n", 100 * head.aside);
+  }
+  return text;
+}
+
+// The shortest number that reads back as the same float.
+double Shortest(float value) {
+  return std::isfinite(value) ? std::stod(fmt::format("{}", value)) : value;
+}
+
+Json WeightsJson(const std::vector<float>& weights, size_t T) {
+  Json rows = Json::array();
+  for (size_t query = 0; query < T; ++query) {
+    Json row = Json::array();
+    for (size_t key = 0; key < T; ++key) row.push_back(Shortest(weights[query * T + key]));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+HeatmapOptions Options(const AttentionView& view) {
+  return {.scale = view.scale, .per_row = view.per_row};
+}
+
+std::string HeadName(const AttentionHead& head) {
+  return fmt::format("L{} H{}", head.layer, head.head);
+}
+
+// What the head does most, for a small map: the score it was sorted by, or its largest share.
+std::string ShortCaption(const AttentionHead& head, const std::string& sort) {
+  std::string name = sort;
+  if (sort == "layer") {
+    name = "first";
+    for (const char* other : {"previous", "self", "duplicate", "induction"}) {
+      if (ScoreNamed(head.scores, other) > ScoreNamed(head.scores, name)) name = other;
+    }
+  }
+  return fmt::format("{} {:.2f}", name, ScoreNamed(head.scores, name));
+}
+
+std::string AsideText(const AttentionHead& head) {
+  return fmt::format("first token's {:.0f} % set aside", 100 * head.aside);
+}
+
+void AddTokens(const AttentionText& text, const AttentionView& view, const TokenNames& names,
+               Heatmap* map) {
+  map->row_labels = names.Shown(text.text.ids);
+  map->column_labels = map->row_labels;
+  if (view.first_aside) map->column_labels.erase(map->column_labels.begin());
+}
+
+Heatmap SmallMap(const AttentionText& text, const AttentionHead& head, const AttentionView& view,
+                 const TokenNames& names) {
+  Heatmap map = head.map;
+  if (head.step == 1) AddTokens(text, view, names, &map);
+  map.title = HeadName(head);
+  map.caption = ShortCaption(head, view.sort);
+  if (view.first_aside) map.caption += fmt::format(", aside {:.0f} %", 100 * head.aside);
+  return map;
+}
+
+std::string Sorting(const AttentionView& view) {
+  return view.sort == "layer" ? "" : ", largest " + view.sort + " first";
+}
+
+std::string OneHeadSvg(const AttentionText& text, const AttentionHead& head,
+                       const AttentionView& view, const TokenNames& names) {
+  Heatmap map = head.map;
+  map.title = fmt::format("Attention of layer {}, head {}", head.layer, head.head);
+  for (const std::string& name : ScoreNames()) {
+    map.caption += fmt::format("{}{} {:.2f}", map.caption.empty() ? "" : " · ", name,
+                               ScoreNamed(head.scores, name));
+  }
+  if (view.first_aside) map.caption += " · " + AsideText(head);
+  AddTokens(text, view, names, &map);
+  return HeatmapSvg(map, Options(view));
 }
 
 }  // namespace
 
 AttentionText LookAtHeads(const OpenedModel& model, const ModelText& text,
-                          const AttentionView& view,
-                          const std::function<KeptOfHead(int64_t layer, int64_t head)>& keep,
-                          const std::function<void()>& on_head) {
+                          const AttentionView& view, const std::function<void()>& on_head) {
   const GptConfig& config = model.weights->config();
   const TracePoint points[] = {TracePoint::kQkv};
   const Trace trace(*model.backend, *model.weights, text.ids, points);
@@ -61,9 +312,10 @@ AttentionText LookAtHeads(const OpenedModel& model, const ModelText& text,
     for (int64_t h = 0; h < config.n_head; ++h) {
       trace.HeadWeights(layer, h, weights);
       AttentionHead head{.layer = layer, .head = h, .scores = ScoreHead(weights, text.ids)};
-      const KeptOfHead kept = keep(layer, h);
-      if (kept.map_side > 0) KeepMap(weights, T, view, kept.map_side, head);
-      if (kept.weights) head.weights = weights;
+      if (Chosen(view, layer, h)) {
+        if (view.maps) KeepMap(weights, T, view, head);
+        if (view.weights) head.weights = weights;
+      }
       seen.heads.push_back(std::move(head));
       on_head();
     }
@@ -77,32 +329,80 @@ std::vector<std::string> ScoreNames() {
   return names;
 }
 
-double ScoreNamed(const HeadScores& scores, const std::string& name) {
-  for (const NamedScore& score : kScores) {
-    if (name == score.name) return scores.*score.score;
+std::string AttentionTerminalText(std::span<const AttentionText> texts, const AttentionView& view,
+                                  const TokenNames& names, const Terminal& terminal) {
+  const std::vector<size_t> order = SortedHeads(texts, view);
+  std::string result;
+  for (const AttentionText& text : texts) {
+    if (texts.size() > 1) {
+      result += (result.empty() ? "" : "\n") + Styled(terminal, Style::kBold, text.text.name) +
+                fmt::format(", {} tokens\n", text.text.ids.size());
+    }
+    result += ScoreTable(text, order, terminal);
+    if (!view.head) continue;
+    const AttentionHead& head = text.heads[order.front()];
+    result +=
+        "\nqueries down, keys across\n" + MapText(head, view, names.Shown(text.text.ids), terminal);
   }
-  FOLIO_CHECK(false, "a score has a name");
-  return 0;
+  return result;
 }
 
-std::vector<size_t> SortedHeads(std::span<const AttentionText> texts, const AttentionView& view) {
-  const std::vector<AttentionHead>& heads = texts.front().heads;
-  std::vector<size_t> order;
-  for (size_t i = 0; i < heads.size(); ++i) {
-    const bool chosen = (!view.layer || heads[i].layer == *view.layer) &&
-                        (!view.head || heads[i].head == *view.head);
-    if (chosen) order.push_back(i);
-  }
-  if (view.sort == "layer") return order;
-  std::vector<double> sums(heads.size());
+std::string AttentionJson(std::span<const AttentionText> texts, const AttentionView& view,
+                          const GptConfig& config, const TokenNames& names) {
+  Json json = {{"schema", 1},
+               {"n_layer", config.n_layer},
+               {"n_head", config.n_head},
+               {"texts", Json::array()}};
+  AttentionView all = view;
+  all.layer = all.head = {};
+  const std::vector<size_t> order = SortedHeads(texts, all);
   for (const AttentionText& text : texts) {
+    Json one = {{"name", text.text.name},
+                {"left_out", text.text.left_out},
+                {"tokens", Json::parse(names.Json(text.text.ids))},
+                {"heads", Json::array()}};
     for (const size_t i : order) {
-      const double score = ScoreNamed(text.heads[i].scores, view.sort);
-      sums[i] += std::isfinite(score) ? score : std::numeric_limits<double>::lowest();
+      const AttentionHead& head = text.heads[i];
+      Json entry = {{"layer", head.layer}, {"head", head.head}};
+      for (const std::string& name : ScoreNames()) entry[name] = ScoreNamed(head.scores, name);
+      if (!head.weights.empty()) {
+        entry["weights"] = WeightsJson(head.weights, text.text.ids.size());
+      }
+      one["heads"].push_back(std::move(entry));
+    }
+    json["texts"].push_back(std::move(one));
+  }
+  return json.dump() + "\n";
+}
+
+std::string AttentionSvg(const AttentionText& text, const AttentionView& view,
+                         const TokenNames& names, int64_t columns) {
+  const std::vector<size_t> order = SortedHeads(std::span(&text, 1), view);
+  if (view.head) return OneHeadSvg(text, text.heads[order.front()], view, names);
+  std::vector<Heatmap> maps;
+  for (const size_t i : order) maps.push_back(SmallMap(text, text.heads[i], view, names));
+  std::string title = view.layer ? fmt::format("Attention of layer {}", *view.layer)
+                                 : "Attention of all heads, a row for each layer";
+  if (!view.layer && view.sort != "layer") title = "Attention of all heads";
+  title += fmt::format(": {} tokens{}", text.text.ids.size(), Sorting(view));
+  return HeatmapGridSvg(maps, std::min(columns, static_cast<int64_t>(maps.size())), title,
+                        Options(view));
+}
+
+std::string AttentionBatchSvg(std::span<const AttentionText> texts, const AttentionView& view,
+                              const TokenNames& names) {
+  const std::vector<size_t> order = SortedHeads(texts, view);
+  std::vector<Heatmap> maps;
+  for (size_t t = 0; t < texts.size(); ++t) {
+    for (const size_t i : order) {
+      Heatmap map = SmallMap(texts[t], texts[t].heads[i], view, names);
+      map.title = fmt::format("text {} H{}", t + 1, texts[t].heads[i].head);
+      maps.push_back(std::move(map));
     }
   }
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return sums[a] > sums[b]; });
-  return order;
+  const std::string title = fmt::format("Attention of layer {}, a row for each of {} texts{}",
+                                        view.layer.value_or(0), texts.size(), Sorting(view));
+  return HeatmapGridSvg(maps, static_cast<int64_t>(order.size()), title, Options(view));
 }
 
 }  // namespace folio

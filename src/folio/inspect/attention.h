@@ -21,15 +21,16 @@ struct AttentionView {
   bool per_row = false;
   bool first_aside = false;
   std::string sort = "layer";
+  bool maps = false, weights = false;  // of the heads that layer and head choose: what to keep
 };
 
 // One head on one text.
 struct AttentionHead {
   int64_t layer = 0, head = 0;
   HeadScores scores = {};
-  std::vector<float> weights = {};  // (T,T), if they were asked for
-  // Queries by keys with the future masked, without the first key if that is set aside; if it was
-  // asked for. `step` positions in one cell.
+  std::vector<float> weights = {};  // (T,T), if they are kept
+  // Queries by keys with the future masked, without the first key if that is set aside; if it is
+  // kept. `step` positions in one cell.
   Heatmap map = {};
   int64_t step = 1;
   double aside = 0;  // mean share of the first key, if it is set aside
@@ -40,30 +41,20 @@ struct AttentionText {
   std::vector<AttentionHead> heads = {};  // of all layers, layer by layer
 };
 
-// What is kept of a head beside its scores.
-struct KeptOfHead {
-  bool weights = false;
-  int64_t map_side = 0;  // largest number of rows of the map; 0 for no map
-};
-
-// Runs the model on the text and looks at each head; `keep` says what to keep of one, and
-// `on_head` is called after each.
+// Runs the model on the text and looks at each head, after which `on_head` is called. Keeps what
+// the view asks for, and of a single head the whole map.
 AttentionText LookAtHeads(const OpenedModel& model, const ModelText& text,
-                          const AttentionView& view,
-                          const std::function<KeptOfHead(int64_t layer, int64_t head)>& keep,
-                          const std::function<void()>& on_head);
+                          const AttentionView& view, const std::function<void()>& on_head);
 
 // The names of the scores, as in --sort and in tables.
 std::vector<std::string> ScoreNames();
-double ScoreNamed(const HeadScores& scores, const std::string& name);
-
-// Indices of the view's heads in AttentionText::heads: by layer and head, or those with the largest
-// mean score over the texts first.
-std::vector<size_t> SortedHeads(std::span<const AttentionText> texts, const AttentionView& view);
 
 // The tables of scores, one for each text, and with a layer and a head the maps too.
 std::string AttentionTerminalText(std::span<const AttentionText> texts, const AttentionView& view,
                                   const TokenNames& names, const Terminal& terminal);
+// The scores of all heads, and their weights where those were kept.
+std::string AttentionJson(std::span<const AttentionText> texts, const AttentionView& view,
+                          const GptConfig& config, const TokenNames& names);
 
 // One figure of one text: the map of the one head of the view, or a grid of its heads with
 // `columns` in a row.

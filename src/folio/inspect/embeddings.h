@@ -1,10 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "folio/backend/backend.h"
+#include "folio/inspect/token_names.h"
 #include "folio/model/params.h"
 
 namespace folio {
@@ -35,5 +40,44 @@ struct Projection {
 // The components are those of all rows of the table; `which` says whose coordinates to give. Of
 // one column, or of rows that are all the same, what is missing is 0. `backend` multiplies.
 Projection ProjectRows(Backend& backend, const Tensor& table, std::span<const int64_t> which);
+
+// What a token looks like: the colours of the projection.
+enum class TokenKind { kLetter, kSpaceLetter, kDigit, kPunctuation, kOther };
+TokenKind KindOf(std::string_view bytes);
+// "letter", "space and letter", ...
+std::string KindName(TokenKind kind);
+
+// A token and those nearest to it.
+struct TokenNeighbours {
+  int32_t id = 0;
+  std::vector<Neighbour> nearest = {};
+};
+
+// What is known of the embeddings of a model.
+struct EmbeddingsView {
+  int64_t V = 0, C = 0, P = 0;
+  bool learned_positions = true;
+  std::vector<double> norms = {};           // of the tokens
+  std::vector<double> position_norms = {};  // of the positions
+  std::optional<TokenNeighbours> token = {};
+  std::vector<int64_t> drawn = {};  // tokens of the projection
+  Projection projection = {};       // of these
+  int64_t top = 10;                 // rows of the lists
+};
+
+// Of the model, with lists of `top` rows, the neighbours of `token` if there is one, and the first
+// `points` tokens to be drawn. `before` is called before the principal components, the longest
+// part.
+EmbeddingsView LookAtEmbeddings(const OpenedModel& model, std::optional<int32_t> token, int64_t top,
+                                int64_t points, const std::function<void()>& before);
+
+std::string EmbeddingsTerminalText(const EmbeddingsView& view, const TokenNames& names,
+                                   const Terminal& terminal);
+std::string EmbeddingsJson(const EmbeddingsView& view, const TokenNames& names);
+
+std::string ProjectionSvg(const EmbeddingsView& view, const TokenNames& names);
+std::string NormsSvg(const EmbeddingsView& view);
+std::string NeighboursSvg(const TokenNeighbours& token, const TokenNames& names);
+std::string PositionsSvg(const GptWeights& weights);
 
 }  // namespace folio

@@ -1,13 +1,22 @@
 #include "folio/inspect/lens.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "folio/base/parallel.h"
+#include "folio/plot/shades.h"
+#include "folio/plot/svg.h"
+#include "folio/term/table.h"
+#include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 std::span<const float> Row(const Tensor& x, int64_t row) {
   return {x.data<float>() + row * x.dim(1), static_cast<size_t>(x.dim(1))};
@@ -94,6 +103,156 @@ class LensChunk {
   Tensor stream_, logits_, final_;
 };
 
+// "embedding", "block 0"
+std::string LensLayerName(int64_t layer) {
+  return layer == 0 ? "embedding" : fmt::format("block {}", layer - 1);
+}
+
+// Of the table, in columns.
+constexpr int kToken = 5, kColumn = kToken + 6;  // "token  83% "
+constexpr int kLabel = 12;
+
+std::string Percent(double probability) {
+  return fmt::format("{:>3.0f}%", 100 * probability);
+}
+
+std::string CellText(const LensCell& cell, const TokenNames& names, const Terminal& terminal) {
+  if (cell.top.empty()) return std::string(kColumn, ' ');
+  const TokenProbability& best = cell.top.front();
+  const std::string token = FitColumns(terminal, names.Shown(best.id), kToken);
+  return Heated(terminal, best.probability, token + " " + Percent(best.probability)) + ' ';
+}
+
+std::string TableRow(const std::string& label, const std::vector<std::string>& cells) {
+  std::string line = fmt::format("{:<{}}", label, kLabel);
+  for (const std::string& cell : cells) line += cell;
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+// The table of positions [begin, end) of the view.
+std::string TableOf(const LensView& view, size_t begin, size_t end, const TokenNames& names,
+                    const Terminal& terminal) {
+  std::vector<std::string> positions, tokens;
+  for (size_t i = begin; i < end; ++i) {
+    const int64_t position = view.positions[i];
+    positions.push_back(fmt::format("{:<{}}", position, kColumn));
+    const std::string shown = names.Shown(view.text.ids[static_cast<size_t>(position)]);
+    tokens.push_back(FitColumns(terminal, shown, kColumn - 1) + " ");
+  }
+  std::string text = Styled(terminal, Style::kDim, TableRow("position", positions));
+  text += TableRow("token", tokens);
+  for (int64_t layer = 0; layer < view.layers; ++layer) {
+    std::vector<std::string> cells;
+    for (size_t i = begin; i < end; ++i) {
+      cells.push_back(CellText(view.Cell(i, layer), names, terminal));
+    }
+    text += TableRow(LensLayerName(layer), cells);
+  }
+  std::vector<std::string> next;
+  for (size_t i = begin; i < end; ++i) {
+    next.push_back(FitColumns(terminal, view.Next(i, names), kColumn - 1) + " ");
+  }
+  return text + TableRow("in the text", next);
+}
+
+// As many of the likeliest as a line has room for.
+std::string Likeliest(const LensCell& cell, const TokenNames& names, const Terminal& terminal) {
+  constexpr int kOtherColumns = 43;
+  int room = terminal.is_terminal ? terminal.width - kOtherColumns : 1 << 30;
+  std::string list;
+  for (const TokenProbability& one : cell.top) {
+    const std::string next =
+        (list.empty() ? "" : "  ") + names.Shown(one.id) + " " +
+        Heated(terminal, one.probability, fmt::format("{:.3f}", one.probability));
+    room -= DisplayWidth(next);
+    if (room < 0) break;
+    list += next;
+  }
+  return list;
+}
+
+std::string Detail(const LensView& view, const TokenNames& names, const Terminal& terminal) {
+  std::vector<std::vector<std::string>> rows;
+  for (int64_t layer = 0; layer < view.layers; ++layer) {
+    const LensCell& cell = view.Cell(0, layer);
+    rows.push_back({LensLayerName(layer), fmt::format("{:.3f}", cell.kl),
+                    fmt::format("{}", cell.final_rank + 1), fmt::format("{:.3f}", cell.entropy),
+                    Likeliest(cell, names, terminal)});
+  }
+  const int64_t position = view.positions.front();
+  const std::string next = view.Next(0, names);
+  return fmt::format("position {}, token {}{}\n\n", position,
+                     names.Shown(view.text.ids[static_cast<size_t>(position)]),
+                     next.empty() ? "" : ", in the text comes " + next) +
+         RenderTable({"after", ">KL to final", ">rank", ">entropy", "likeliest"}, rows);
+}
+
+// Of the figure, in pixels.
+constexpr double kCellWidth = 74, kCellHeight = 34, kLabelWidth = 84;
+constexpr double kMargin = 16, kTop = 52, kBandHead = 40, kBandFoot = 36;
+constexpr size_t kBand = 12;  // positions beside each other
+
+struct CellPlace {
+  double x, y;
+};
+
+void DrawCell(SvgWriter& svg, const CellPlace& at, const LensCell& cell, const TokenNames& names) {
+  if (cell.top.empty()) return;
+  const TokenProbability& best = cell.top.front();
+  const double heat = std::isfinite(best.probability) ? std::clamp(best.probability, 0.0, 1.0) : 0;
+  svg.Element("rect", {{"class", std::string(AreaClass(heat))},
+                       {"fill-opacity", heat},
+                       {"x", at.x},
+                       {"y", at.y},
+                       {"width", kCellWidth - 2},
+                       {"height", kCellHeight - 2}});
+  const std::string ink(TextOnClass(heat));
+  const double middle = at.x + (kCellWidth - 2) / 2;
+  svg.Text(FitText(names.Shown(best.id), 12, kCellWidth - 8),
+           {{"class", ink}, {"x", middle}, {"y", at.y + 14}, {"text-anchor", "middle"}});
+  svg.Text(fmt::format("{:.2f}", best.probability), {{"class", ink},
+                                                     {"x", middle},
+                                                     {"y", at.y + 27},
+                                                     {"text-anchor", "middle"},
+                                                     {"font-size", "10"}});
+}
+
+// A row of text centred above or below the columns.
+void DrawTokens(SvgWriter& svg, const std::string& label, double y,
+                const std::vector<std::string>& texts) {
+  svg.Text(label, {{"class", "muted"}, {"x", kMargin}, {"y", y}});
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const double x = kMargin + kLabelWidth + (static_cast<double>(i) + 0.5) * kCellWidth - 1;
+    svg.Text(FitText(texts[i], 12, kCellWidth - 6),
+             {{"class", "ink"}, {"x", x}, {"y", y}, {"text-anchor", "middle"}});
+  }
+}
+
+// Positions [begin, end) of the view, from `top` downward.
+void DrawBand(SvgWriter& svg, const LensView& view, size_t begin, size_t end, double top,
+              const TokenNames& names) {
+  std::vector<std::string> tokens, numbers, next;
+  for (size_t i = begin; i < end; ++i) {
+    numbers.push_back(fmt::format("{}", view.positions[i]));
+    tokens.push_back(names.Shown(view.text.ids[static_cast<size_t>(view.positions[i])]));
+    next.push_back(view.Next(i, names));
+  }
+  DrawTokens(svg, "position", top + 14, numbers);
+  DrawTokens(svg, "token", top + 31, tokens);
+  top += kBandHead;
+  for (int64_t layer = 0; layer < view.layers; ++layer) {
+    const double y = top + static_cast<double>(layer) * kCellHeight;
+    svg.Text(LensLayerName(layer),
+             {{"class", "muted"}, {"x", kMargin}, {"y", y + kCellHeight / 2 + 3}});
+    for (size_t i = begin; i < end; ++i) {
+      const double x = kMargin + kLabelWidth + static_cast<double>(i - begin) * kCellWidth;
+      DrawCell(svg, {x, y}, view.Cell(i, layer), names);
+    }
+  }
+  DrawTokens(svg, "in the text", top + static_cast<double>(view.layers) * kCellHeight + 16, next);
+}
+
 }  // namespace
 
 std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> positions,
@@ -112,6 +271,65 @@ std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> pos
     chunk.Compute(positions.subspan(begin, count), top, &cells[begin * layers]);
   }
   return cells;
+}
+
+std::string LensView::Next(size_t position, const TokenNames& names) const {
+  const auto next = static_cast<size_t>(positions[position] + 1);
+  return next < text.ids.size() ? names.Shown(text.ids[next]) : "";
+}
+
+std::string LensTerminalText(const LensView& view, const TokenNames& names,
+                             const Terminal& terminal) {
+  if (view.positions.size() == 1) return Detail(view, names, terminal);
+  const auto fit = static_cast<size_t>(std::max((terminal.width - kLabel) / kColumn, 1));
+  std::string text;
+  for (size_t begin = 0; begin < view.positions.size(); begin += fit) {
+    const size_t end = std::min(begin + fit, view.positions.size());
+    text += (begin > 0 ? "\n" : "") + TableOf(view, begin, end, names, terminal);
+  }
+  return text;
+}
+
+std::string LensJson(const LensView& view, const TokenNames& names) {
+  Json json = {{"schema", 1},
+               {"left_out", view.text.left_out},
+               {"tokens", Json::parse(names.Json(view.text.ids))},
+               {"positions", Json::array()}};
+  for (size_t i = 0; i < view.positions.size(); ++i) {
+    Json layers = Json::array();
+    for (int64_t layer = 0; layer < view.layers; ++layer) {
+      const LensCell& cell = view.Cell(i, layer);
+      Json top = Json::array();
+      for (const TokenProbability& one : cell.top) {
+        Json entry = Json::parse(names.Json(one.id));
+        entry["probability"] = one.probability;
+        top.push_back(std::move(entry));
+      }
+      layers.push_back({{"layer", layer},
+                        {"kl", cell.kl},
+                        {"final_rank", cell.final_rank + 1},
+                        {"entropy", cell.entropy},
+                        {"top", std::move(top)}});
+    }
+    json["positions"].push_back({{"position", view.positions[i]}, {"layers", std::move(layers)}});
+  }
+  return json.dump() + "\n";
+}
+
+std::string LensSvg(const LensView& view, const TokenNames& names) {
+  const size_t count = view.positions.size(), bands = (count + kBand - 1) / kBand;
+  const auto columns = static_cast<double>(std::min(count, kBand));
+  const double band = kBandHead + static_cast<double>(view.layers) * kCellHeight + kBandFoot;
+  const double width = std::max(kMargin * 2 + kLabelWidth + columns * kCellWidth, 420.0);
+  SvgWriter svg(width, kTop + static_cast<double>(bands) * band, "Logit lens");
+  svg.Text("Logit lens: the likeliest next token after each block",
+           {{"class", "ink"}, {"x", kMargin}, {"y", 26.0}, {"font-size", "15"}});
+  svg.Text("colour and number: its probability", {{"class", "muted"}, {"x", kMargin}, {"y", 44.0}});
+  for (size_t i = 0; i < bands; ++i) {
+    DrawBand(svg, view, i * kBand, std::min((i + 1) * kBand, count),
+             kTop + static_cast<double>(i) * band, names);
+  }
+  return std::move(svg).Finish();
 }
 
 }  // namespace folio

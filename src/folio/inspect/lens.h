@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "folio/inspect/token_names.h"
 #include "folio/inspect/token_scores.h"
 #include "folio/inspect/trace.h"
 
@@ -24,5 +26,26 @@ struct LensCell {
 // position, positions outermost. REQUIRES: the trace has kEmbedded and kOutput.
 std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> positions,
                                 int64_t top);
+
+// The logit lens on some positions of a text.
+struct LensView {
+  ModelText text;
+  std::vector<int64_t> positions;  // one or more, each once
+  int64_t layers = 0;              // L + 1
+  std::vector<LensCell> cells;     // as LogitLens: positions outermost
+
+  const LensCell& Cell(size_t position, int64_t layer) const {
+    return cells[position * static_cast<size_t>(layers) + static_cast<size_t>(layer)];
+  }
+  // "next: ·cat", what follows the position in the text; nothing behind the last token.
+  std::string Next(size_t position, const TokenNames& names) const;
+};
+
+// A table of the likeliest tokens, and of a single position all that is known.
+std::string LensTerminalText(const LensView& view, const TokenNames& names,
+                             const Terminal& terminal);
+std::string LensJson(const LensView& view, const TokenNames& names);
+// The same table as a figure.
+std::string LensSvg(const LensView& view, const TokenNames& names);
 
 }  // namespace folio

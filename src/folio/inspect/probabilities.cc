@@ -5,14 +5,19 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
 #include <utility>
 
+#include "folio/inspect/trace.h"
 #include "folio/plot/token_strip.h"
 #include "folio/term/table.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr std::array<int64_t, kRankClasses - 1> kClassEnds = {1, 10, 100, 1000};
 
@@ -121,6 +126,24 @@ std::string Summary(const ForeseenText& seen) {
 
 }  // namespace
 
+ForeseenText Foresee(const OpenedModel& model, ModelText text, int64_t top) {
+  const TracePoint points[] = {TracePoint::kOutput};
+  const Trace trace(*model.backend, *model.weights, text.ids, points);
+  ForeseenText seen{.text = std::move(text), .scores = ScoreTokens(trace, top)};
+  seen.vocab_size = model.weights->config().vocab_size;
+  const TokenNames names(model.tokenizer.get());
+  double bytes = 0;
+  for (const TokenScore& score : seen.scores) {
+    seen.surprise += score.surprise;
+    seen.entropy += score.entropy;
+    bytes += static_cast<double>(names.Bytes(score.id).size());
+  }
+  if (bytes > 0) seen.bits_per_byte = seen.surprise / std::numbers::ln2 / bytes;
+  seen.surprise /= static_cast<double>(seen.scores.size());
+  seen.entropy /= static_cast<double>(seen.scores.size());
+  return seen;
+}
+
 int RankClass(int64_t rank) {
   return static_cast<int>(std::ranges::upper_bound(kClassEnds, rank) - kClassEnds.begin());
 }
@@ -152,6 +175,41 @@ std::string ForeseenTerminalText(const ForeseenText& seen, const std::string& by
   std::string text = ScoreTable(seen, names, terminal) + "\n";
   if (terminal.color) text += Strip(seen, by, names, terminal) + "\n";
   return text + Summary(seen);
+}
+
+std::string ForeseenJson(const ForeseenText& seen, const TokenNames& names) {
+  Json json = {{"schema", 1},
+               {"left_out", seen.text.left_out},
+               {"first", Json::parse(names.Json(seen.text.ids[0]))},
+               {"tokens", seen.text.ids.size()},
+               {"perplexity", std::exp(seen.surprise)},
+               {"surprise", seen.surprise},
+               {"entropy", seen.entropy},
+               {"bits_per_byte", nullptr},
+               {"ranks", Json::object()},
+               {"scores", Json::array()}};
+  if (seen.bits_per_byte > 0) json["bits_per_byte"] = seen.bits_per_byte;
+  const std::vector<int64_t> counts = RankClasses(seen);
+  for (int c = 0; c < kRankClasses; ++c) {
+    json["ranks"][RankClassName(c)] = counts[static_cast<size_t>(c)];
+  }
+  for (size_t i = 0; i < seen.scores.size(); ++i) {
+    const TokenScore& score = seen.scores[i];
+    Json entry = {{"position", i + 1}};
+    entry.update(Json::parse(names.Json(score.id)));
+    entry["probability"] = score.probability;
+    entry["surprise"] = score.surprise;
+    entry["rank"] = score.rank + 1;
+    entry["entropy"] = score.entropy;
+    entry["top"] = Json::array();
+    for (const TokenProbability& one : score.top) {
+      Json other = Json::parse(names.Json(one.id));
+      other["probability"] = one.probability;
+      entry["top"].push_back(std::move(other));
+    }
+    json["scores"].push_back(std::move(entry));
+  }
+  return json.dump() + "\n";
 }
 
 std::string ForeseenSvg(const ForeseenText& seen, const std::string& by, const TokenNames& names) {

@@ -20,6 +20,9 @@ struct ForeseenText {
   int64_t vocab_size = 0;
 };
 
+// Runs the model on the text, of at least two tokens; `top` of the likeliest tokens at each place.
+ForeseenText Foresee(const OpenedModel& model, ModelText text, int64_t top);
+
 // Ranks in the classes of GLTR (S. Gehrmann et al., arXiv:1906.04043): 0 for the likeliest token, 1
 // up to the 10th, 2 up to the 100th, 3 up to the 1000th, 4 beyond.
 inline constexpr int kRankClasses = 5;
@@ -36,6 +39,7 @@ double TokenHeat(const ForeseenText& seen, const TokenScore& score, const std::s
 // A table of the tokens; with colour the text itself too; the means.
 std::string ForeseenTerminalText(const ForeseenText& seen, const std::string& by,
                                  const TokenNames& names, const Terminal& terminal);
+std::string ForeseenJson(const ForeseenText& seen, const TokenNames& names);
 std::string ForeseenSvg(const ForeseenText& seen, const std::string& by, const TokenNames& names);
 
 }  // namespace folio

@@ -1,10 +1,10 @@
-#include "folio/plot/colour.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
 #include <limits>
+
+#include "folio/plot/shades.h"
 
 namespace folio {
 namespace {

@@ -7,14 +7,142 @@
 #include <limits>
 
 #include "folio/base/check.h"
-#include "folio/plot/colour.h"
 #include "folio/plot/heading.h"
-#include "folio/plot/heatmap_axes.h"
 #include "folio/plot/shades.h"
 #include "folio/plot/svg.h"
 
 namespace folio {
 namespace {
+
+// Of labels; cells of a line's height have one each.
+constexpr double kFont = 11, kLine = 14, kGap = 5, kMaxWidth = 130;
+constexpr double kMiddle = 0.35;  // from the middle of a line of text to its base, in font sizes
+
+// The least of 1, 2, 5, 10, 20, ... cells that hold `size`.
+int64_t StepFor(double size, double cell) {
+  for (int64_t power = 1;; power *= 10) {
+    for (const int64_t factor : {1, 2, 5}) {
+      if (static_cast<double>(factor * power) * cell >= size) return factor * power;
+    }
+  }
+}
+
+int Decimals(double largest) {
+  return largest >= 100 ? 0 : largest >= 10 ? 1 : largest >= 0.1 ? 2 : largest >= 0.01 ? 3 : 4;
+}
+
+std::string CellNumber(double value, int decimals) {
+  std::string text = fmt::format("{:.{}f}", std::abs(value), decimals);
+  const bool zero = text.find_first_not_of("0.") == std::string::npos;
+  return value < 0 && !zero ? "\xE2\x88\x92" + text : text;
+}
+
+// The names of the rows, left of a map, or of the columns, above it: cut where they are long,
+// turned where they are too close, thinned to those that fit.
+struct CellLabels {
+  std::vector<std::string> texts = {};  // one for each cell, "" where none is drawn
+  bool turned = false;
+  double depth = 0;     // the room that they take beside the map
+  double overhang = 0;  // how far they reach beyond its first and last cell
+
+  void Keep(const std::vector<std::string>& labels, int64_t step) {
+    texts.assign(labels.size(), "");
+    for (size_t i = 0; i < labels.size(); i += static_cast<size_t>(step)) {
+      texts[i] = FitText(labels[i], kFont, kMaxWidth);
+    }
+  }
+  double Widest() const {
+    double widest = 0;
+    for (const std::string& text : texts) widest = std::max(widest, TextWidth(text, kFont));
+    return widest;
+  }
+};
+
+// `cell` is the height of a row.
+CellLabels RowLabels(const std::vector<std::string>& labels, double cell) {
+  CellLabels result;
+  if (labels.empty()) return result;
+  result.Keep(labels, StepFor(kLine, cell));
+  const double widest = result.Widest();
+  result.depth = widest > 0 ? widest + kGap : 0;
+  result.overhang = std::max(0.0, (kLine - cell) / 2);
+  return result;
+}
+
+// `cell` is the width of a column.
+CellLabels ColumnLabels(const std::vector<std::string>& labels, double cell) {
+  CellLabels result;
+  result.Keep(labels, 1);
+  const double widest = result.Widest();
+  if (widest == 0) return {};
+  const int64_t level = StepFor(widest + 8, cell), turned = StepFor(kLine, cell);
+  result.turned = turned == 1 ? level > 1 : level > 2 * turned;
+  result.Keep(labels, result.turned ? turned : level);
+  result.depth = (result.turned ? result.Widest() : kFont) + kGap;
+  result.overhang = std::max(0.0, ((result.turned ? kLine : result.Widest()) - cell) / 2);
+  return result;
+}
+
+void DrawRowLabels(SvgWriter& svg, const CellLabels& labels, const MapBox& map) {
+  const double cell = map.height / static_cast<double>(labels.texts.size());
+  for (size_t i = 0; i < labels.texts.size(); ++i) {
+    if (labels.texts[i].empty()) continue;
+    svg.Text(labels.texts[i],
+             {{"class", "ink"},
+              {"x", map.x - kGap},
+              {"y", map.y + (static_cast<double>(i) + 0.5) * cell + kMiddle * kFont},
+              {"font-size", kFont},
+              {"text-anchor", "end"}});
+  }
+}
+
+void DrawColumnLabels(SvgWriter& svg, const CellLabels& labels, const MapBox& map) {
+  const double cell = map.width / static_cast<double>(labels.texts.size());
+  for (size_t i = 0; i < labels.texts.size(); ++i) {
+    const std::string& text = labels.texts[i];
+    if (text.empty()) continue;
+    const double x = map.x + (static_cast<double>(i) + 0.5) * cell, y = map.y - kGap;
+    if (labels.turned) {
+      svg.Text(
+          text,
+          {{"class", "ink"}, {"transform", Turned(x + kMiddle * kFont, y)}, {"font-size", kFont}});
+    } else {
+      svg.Text(
+          text,
+          {{"class", "ink"}, {"x", x}, {"y", y}, {"font-size", kFont}, {"text-anchor", "middle"}});
+    }
+  }
+}
+
+// The values in the cells of a map, where all fit.
+void DrawNumbers(SvgWriter& svg, const Heatmap& map, const Shades& shades, const MapBox& box) {
+  const double width = box.width / static_cast<double>(map.columns);
+  const double height = box.height / static_cast<double>(map.rows);
+  double largest = 0;
+  for (const float v : map.values) {
+    if (std::isfinite(v)) largest = std::max(largest, std::abs(static_cast<double>(v)));
+  }
+  if (largest >= 1e5 || (largest > 0 && largest < 1e-3)) return;
+  std::vector<std::string> texts;
+  double widest = 0;
+  for (const float v : map.values) {
+    texts.push_back(std::isfinite(v) ? CellNumber(v, Decimals(largest)) : "");
+    widest = std::max(widest, TextWidth(texts.back(), 1));
+  }
+  double font = 11;
+  while (font >= 9 && (widest * font + 4 > width || font + 4 > height)) --font;
+  if (font < 9) return;
+  svg.Open("g", {{"font-size", font}, {"text-anchor", "middle"}});
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (texts[i].empty()) continue;
+    const size_t row = i / static_cast<size_t>(map.columns);
+    const size_t column = i % static_cast<size_t>(map.columns);
+    svg.Text(texts[i], {{"class", std::string(TextOnClass(shades.values[i]))},
+                        {"x", box.x + (static_cast<double>(column) + 0.5) * width},
+                        {"y", box.y + (static_cast<double>(row) + 0.5) * height + kMiddle * font}});
+  }
+  svg.Close();
+}
 
 constexpr double kSide = 640;                // of a map of many cells, about
 constexpr double kLargestCell = 44;          // pixels
@@ -31,11 +159,11 @@ double CellSide(int64_t cells) {
 }
 
 // Square cells, but in maps of very unequal sides, which would have too thin ones.
-void ChooseCells(const Shades& shades, double* width, double* height) {
-  *width = CellSide(shades.columns);
-  *height = CellSide(shades.rows);
+MapBox ChooseCells(const Shades& shades) {
   const int64_t longer = std::max(shades.rows, shades.columns);
-  if (longer <= 4 * std::min(shades.rows, shades.columns)) *width = *height = CellSide(longer);
+  const bool square = longer <= 4 * std::min(shades.rows, shades.columns);
+  return {.width = CellSide(square ? longer : shades.columns) * static_cast<double>(shades.columns),
+          .height = CellSide(square ? longer : shades.rows) * static_cast<double>(shades.rows)};
 }
 
 std::string CellName(const std::string& axis, const char* other, int64_t index,
@@ -76,8 +204,7 @@ void DrawAxisNames(SvgWriter& svg, const Heatmap& map, const MapBox& box, double
     const double y = inside ? box.y + box.height / 2 : box.y + box.height;
     svg.Text(FitText(map.row_axis, kAxisFont, box.y + box.height - top),
              {{"class", "muted"},
-              {"transform", fmt::format("translate({} {}) rotate(-90)", SvgNumber(left + kAxisFont),
-                                        SvgNumber(y))},
+              {"transform", Turned(left + kAxisFont, y)},
               {"font-size", kAxisFont},
               {"text-anchor", inside ? "middle" : "start"}});
   }
@@ -97,7 +224,6 @@ struct Layout {
   Heading heading;
   CellLabels rows, columns;
   MapBox map;
-  double cell_width, cell_height;
   double axis_top;  // of the columns' name
   double key_top;
   double width, height;
@@ -105,74 +231,157 @@ struct Layout {
 
 Layout LayOut(const Heatmap& map, const Shades& shades, const ColourKey& key,
               const std::vector<std::string>& notes) {
-  MapBox box;
-  double cell_width = 0, cell_height = 0;
-  ChooseCells(shades, &cell_width, &cell_height);
-  box.width = cell_width * static_cast<double>(shades.columns);
-  box.height = cell_height * static_cast<double>(shades.rows);
-  const CellLabels rows =
-      CellLabels::OfRows(map.row_labels, box.height / static_cast<double>(map.rows));
+  MapBox box = ChooseCells(shades);
+  const CellLabels rows = RowLabels(map.row_labels, box.height / static_cast<double>(map.rows));
   const CellLabels columns =
-      CellLabels::OfColumns(map.column_labels, box.width / static_cast<double>(map.columns));
+      ColumnLabels(map.column_labels, box.width / static_cast<double>(map.columns));
 
   const double row_name = map.row_axis.empty() ? 0 : kAxisLine;
   const double column_name = map.column_axis.empty() ? 0 : kAxisLine;
-  box.x = std::ceil(kFigureMargin + row_name + std::max(rows.Depth(), columns.Overhang()));
-  const double beside_key = box.x + std::max(box.width + columns.Overhang(), key.Width());
+  box.x = std::ceil(kFigureMargin + row_name + std::max(rows.depth, columns.overhang));
+  const double beside_key = box.x + std::max(box.width + columns.overhang, key.Width());
   const double named = box.x + std::min(TextWidth(map.column_axis, kAxisFont), kHeadingWidth);
   double right = std::max(beside_key, named);
   Heading heading(map.title, notes, std::max(kHeadingWidth, right - kFigureMargin));
   right = std::max(right, kFigureMargin + heading.Width());
   const double axis_top = kFigureMargin + heading.Height();
-  box.y = std::ceil(axis_top + column_name + std::max(columns.Depth(), rows.Overhang()));
-  const double key_top = box.y + box.height + rows.Overhang() + kFigureMargin;
+  box.y = std::ceil(axis_top + column_name + std::max(columns.depth, rows.overhang));
+  const double key_top = box.y + box.height + rows.overhang + kFigureMargin;
   return {.heading = std::move(heading),
           .rows = rows,
           .columns = columns,
           .map = box,
-          .cell_width = cell_width,
-          .cell_height = cell_height,
           .axis_top = axis_top,
           .key_top = key_top,
           .width = std::ceil(right + kFigureMargin),
           .height = std::ceil(key_top + ColourKey::kHeight)};
 }
 
-std::string DrawMap(const Heatmap& map, const HeatmapOptions& options,
-                    const std::vector<std::string>& notes) {
-  if (map.values.empty()) return NoCells(map, notes);
-  HeatRange range = RangeOf(map, options);
-  if (options.per_row) range.full = 1;
-  Shades shades = ShadesOf(map, range, options.per_row);
-  const bool picture = map.rows * map.columns > kMostRects;
-  if (picture) shades = Pooled(std::move(shades), kMostPictureCells);
-  const ColourKey key{range, MeaningOf(range, options.per_row ? "row" : ""), shades.AnyMasked()};
-  const Layout at = LayOut(map, shades, key, notes);
+// Of grids.
+constexpr int64_t kMostCells = 96;     // on each side of a map
+constexpr int64_t kMostLabelled = 32;  // cells on a side that a map is made larger for
+constexpr double kWidth = 960;         // of the maps of a row together, about
+constexpr double kSmallest = 80, kLargest = 200, kThinnest = 16;  // a map's side, about
+constexpr double kNarrowest = 48;                                 // a column
+constexpr double kBetween = 12;                                   // maps
+constexpr double kTitleFont = 11, kTitleLine = 15, kCaptionFont = 10, kCaptionLine = 13;
 
-  SvgWriter svg(at.width, at.height, map.title.empty() ? "heat map" : map.title);
-  DefineHatch(svg);
-  at.heading.Draw(svg, kFigureMargin, kFigureMargin);
-  if (picture) {
-    ShadePictures pictures;
-    pictures.Add(shades, at.map.x, at.map.y, std::lround(at.cell_width),
-                 std::lround(at.cell_height));
-    pictures.Draw(svg, at.width, at.height);
-  } else {
-    DrawCells(svg, shades, at.map, Tooltips(map));
-    if (options.numbers) {
-      DrawNumbers(svg, NumbersThatFit(map, at.cell_width, at.cell_height), shades, at.map);
+// A map of the grid and the whole pixels that a cell of it covers.
+struct Thumbnail {
+  Shades shades;
+  int64_t cell_width = 1, cell_height = 1;
+  CellLabels left = {}, above = {};
+
+  double Width() const { return static_cast<double>(shades.columns * cell_width); }
+  double Height() const { return static_cast<double>(shades.rows * cell_height); }
+};
+
+int64_t Pixels(double side, int64_t cells) {
+  return std::max<int64_t>(std::llround(side / static_cast<double>(cells)), 1);
+}
+
+// Square cells, but in maps that would be too thin.
+Thumbnail MakeThumbnail(Shades shades, double side) {
+  Thumbnail result{.shades = std::move(shades)};
+  if (result.shades.values.empty()) return result;
+  const int64_t longer = std::max(result.shades.rows, result.shades.columns);
+  result.cell_width = result.cell_height = Pixels(side, longer);
+  if (result.Width() < kThinnest) result.cell_width = Pixels(kThinnest, result.shades.columns);
+  if (result.Height() < kThinnest) result.cell_height = Pixels(kThinnest, result.shades.rows);
+  return result;
+}
+
+// What all maps have in common, and the maps.
+struct Grid {
+  std::vector<Thumbnail> maps;
+  HeatRange range;
+  bool masked = false;
+  double width = kNarrowest, height = 0;  // of the largest map
+  double title_height = 0, caption_height = 0;
+  double left = 0, above = 0;  // room for labels
+
+  double MapTop() const { return title_height + above; }
+  double Pitch() const { return MapTop() + height + caption_height + kBetween; }  // of rows
+};
+
+Grid MakeGrid(std::span<const Heatmap> maps, double side, const HeatmapOptions& options) {
+  Grid grid;
+  grid.range = {.scale = options.scale};
+  for (const Heatmap& map : maps) grid.range.is_signed |= RangeOf(map, options).is_signed;
+  grid.range.full = GivenFull(options).value_or(grid.range.full);
+  if (options.per_row) grid.range.full = 1;
+  for (const Heatmap& map : maps) {
+    HeatRange range = RangeOf(map, options);
+    range.is_signed = grid.range.is_signed;
+    Thumbnail thumbnail =
+        MakeThumbnail(Pooled(ShadesOf(map, range, options.per_row), kMostCells), side);
+    grid.masked |= thumbnail.shades.AnyMasked();
+    grid.width = std::max(grid.width, thumbnail.Width());
+    grid.height = std::max(grid.height, thumbnail.Height());
+    if (!map.title.empty()) grid.title_height = kTitleLine;
+    if (!map.caption.empty()) grid.caption_height = kCaptionLine;
+    grid.maps.push_back(std::move(thumbnail));
+  }
+  return grid;
+}
+
+void AddLabels(std::span<const Heatmap> maps, int64_t columns, Grid* grid) {
+  const bool room = std::ranges::all_of(grid->maps, [](const Thumbnail& map) {
+    return static_cast<double>(std::min(map.cell_width, map.cell_height)) >= kLine;
+  });
+  if (!room) return;
+  for (size_t i = 0; i < maps.size(); ++i) {
+    Thumbnail& map = grid->maps[i];
+    map.above = ColumnLabels(maps[i].column_labels, static_cast<double>(map.cell_width));
+    grid->above = std::max(grid->above, map.above.depth);
+    if (static_cast<int64_t>(i) % columns > 0) continue;
+    map.left = RowLabels(maps[i].row_labels, static_cast<double>(map.cell_height));
+    grid->left = std::max(grid->left, map.left.depth);
+  }
+}
+
+// The side of a map in a row of so many; more for labels of few cells.
+double SideOf(std::span<const Heatmap> maps, int64_t columns) {
+  double side = std::clamp(kWidth / static_cast<double>(columns) - kBetween, kSmallest, kLargest);
+  for (const Heatmap& map : maps) {
+    const int64_t cells = std::max(map.rows, map.columns);
+    const bool labels = !map.row_labels.empty() || !map.column_labels.empty();
+    if (labels && cells <= kMostLabelled) {
+      side = std::max(side, static_cast<double>(cells) * kLine);
     }
   }
-  svg.Element("rect", {{"class", "frame"},
-                       {"x", at.map.x},
-                       {"y", at.map.y},
-                       {"width", at.map.width},
-                       {"height", at.map.height}});
-  at.rows.DrawLeft(svg, at.map);
-  at.columns.DrawAbove(svg, at.map);
-  DrawAxisNames(svg, map, at.map, kFigureMargin, at.axis_top, at.width - kFigureMargin);
-  key.Draw(svg, at.map.x, at.key_top);
-  return std::move(svg).Finish();
+  return side;
+}
+
+void DrawName(SvgWriter& svg, const std::string& text, const char* style, double x, double y,
+              double font, double width) {
+  if (text.empty()) return;
+  svg.Text(FitText(text, font, width),
+           {{"class", style}, {"x", x}, {"y", y + font}, {"font-size", font}});
+}
+
+void DrawMaps(SvgWriter& svg, std::span<const Heatmap> maps, const Grid& grid, int64_t columns,
+              double top, ShadePictures* pictures) {
+  for (size_t i = 0; i < maps.size(); ++i) {
+    const int64_t below = static_cast<int64_t>(i) / columns;
+    const auto row = static_cast<double>(below);
+    const auto column = static_cast<double>(static_cast<int64_t>(i) % columns);
+    const Thumbnail& map = grid.maps[i];
+    const double x = kFigureMargin + grid.left + column * (grid.width + kBetween);
+    const double y = top + row * grid.Pitch(), map_top = y + grid.MapTop();
+    DrawName(svg, maps[i].title, "ink", x, y, kTitleFont, grid.width);
+    DrawName(svg, maps[i].caption, "muted", x, map_top + grid.height + 1, kCaptionFont, grid.width);
+    if (map.shades.values.empty()) continue;
+    pictures->Add(map.shades, x, map_top, map.cell_width, map.cell_height);
+    const MapBox box{x, map_top, map.Width(), map.Height()};
+    DrawRowLabels(svg, map.left, box);
+    DrawColumnLabels(svg, map.above, box);
+    svg.Element("rect", {{"class", "frame"},
+                         {"x", x},
+                         {"y", map_top},
+                         {"width", map.Width()},
+                         {"height", map.Height()}});
+  }
 }
 
 }  // namespace
@@ -212,11 +421,71 @@ std::string HeatmapSvg(const Heatmap& map, const HeatmapOptions& options) {
   }
   std::vector<std::string> notes;
   if (!map.caption.empty()) notes.push_back(map.caption);
-  if (!options.set_first_aside || map.columns == 0) return DrawMap(map, options, notes);
-  double share = 0;
-  const Heatmap rest = WithoutFirstColumn(map, &share);
-  notes.push_back(fmt::format("first column set aside: {:.0f} % of a row on average", share * 100));
-  return DrawMap(rest, options, notes);
+  if (map.values.empty()) return NoCells(map, notes);
+  HeatRange range = RangeOf(map, options);
+  if (options.per_row) range.full = 1;
+  Shades shades = ShadesOf(map, range, options.per_row);
+  const bool picture = map.rows * map.columns > kMostRects;
+  if (picture) shades = Pooled(std::move(shades), kMostPictureCells);
+  const ColourKey key{range, MeaningOf(range, options.per_row ? "row" : ""), shades.AnyMasked()};
+  const Layout at = LayOut(map, shades, key, notes);
+
+  SvgWriter svg(at.width, at.height, map.title.empty() ? "heat map" : map.title);
+  DefineHatch(svg);
+  at.heading.Draw(svg, kFigureMargin, kFigureMargin);
+  if (picture) {
+    ShadePictures pictures;
+    pictures.Add(shades, at.map.x, at.map.y,
+                 std::lround(at.map.width / static_cast<double>(shades.columns)),
+                 std::lround(at.map.height / static_cast<double>(shades.rows)));
+    pictures.Draw(svg, at.width, at.height);
+  } else {
+    DrawCells(svg, shades, at.map, Tooltips(map));
+    if (options.numbers) DrawNumbers(svg, map, shades, at.map);
+  }
+  svg.Element("rect", {{"class", "frame"},
+                       {"x", at.map.x},
+                       {"y", at.map.y},
+                       {"width", at.map.width},
+                       {"height", at.map.height}});
+  DrawRowLabels(svg, at.rows, at.map);
+  DrawColumnLabels(svg, at.columns, at.map);
+  DrawAxisNames(svg, map, at.map, kFigureMargin, at.axis_top, at.width - kFigureMargin);
+  key.Draw(svg, at.map.x, at.key_top);
+  return std::move(svg).Finish();
+}
+
+std::string HeatmapGridSvg(std::span<const Heatmap> maps, int64_t columns, const std::string& title,
+                           const HeatmapOptions& options) {
+  FOLIO_CHECK(columns >= 1, "a grid without columns");
+  const auto across = std::min<int64_t>(columns, static_cast<int64_t>(maps.size()));
+  Grid grid = MakeGrid(maps, SideOf(maps, columns), options);
+  AddLabels(maps, columns, &grid);
+  const bool each_map = !options.per_row && !GivenFull(options);
+  const ColourKey key{grid.range,
+                      MeaningOf(grid.range, options.per_row ? "row"
+                                            : each_map      ? "map"
+                                                            : ""),
+                      grid.masked};
+
+  const double maps_width =
+      grid.left + static_cast<double>(across) * (grid.width + kBetween) - kBetween;
+  const double inner = std::max(maps_width, key.Width());
+  const Heading heading(title, {}, std::max(inner, kHeadingWidth));
+  const double width = std::ceil(std::max(inner, heading.Width()) + 2 * kFigureMargin);
+  const double top = kFigureMargin + heading.Height();
+  const auto rows = (static_cast<int64_t>(maps.size()) + columns - 1) / columns;
+  const double key_top = top + static_cast<double>(rows) * grid.Pitch();
+  const double height = std::ceil(key_top + ColourKey::kHeight);
+
+  SvgWriter svg(width, height, title.empty() ? "heat maps" : title);
+  DefineHatch(svg);
+  heading.Draw(svg, kFigureMargin, kFigureMargin);
+  ShadePictures pictures;
+  DrawMaps(svg, maps, grid, columns, top, &pictures);
+  pictures.Draw(svg, width, height);
+  key.Draw(svg, kFigureMargin, key_top);
+  return std::move(svg).Finish();
 }
 
 }  // namespace folio

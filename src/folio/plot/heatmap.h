@@ -24,17 +24,22 @@ struct HeatmapOptions {
   // How values (from 0 on) become colour; kLog covers four decades. Signed values are always drawn
   // linearly, from 0 in two colours.
   HeatScale scale = HeatScale::kSqrt;
-  bool per_row = false;          // each row's largest value is full colour
-  bool set_first_aside = false;  // rows without their first column, divided by the rest; the mean
-                                 // share that was taken away is stated
+  bool per_row = false;             // each row's largest value is full colour
   std::optional<double> full = {};  // the value of full colour; the largest if not
                                     // given, not positive or not finite
   bool numbers = true;              // in the cells, where they fit
 };
 
-// What set_first_aside draws: each row without its first column and divided by what is left (a row
-// with nothing left is masked), and the mean share of the first column, row 0 not counted.
+// Each row without its first column and divided by what is left (a row with nothing left is
+// masked), and the mean share of the first column, row 0 not counted.
 Heatmap WithoutFirstColumn(const Heatmap& map, double* mean_share);
+
+// How many of a map's cells, each way, one cell of a map of at most `most` rows and columns stands
+// for; at least 1.
+int64_t PoolingStep(const Heatmap& map, int64_t most);
+// The map in cells of step x step, each the value of the largest size of what it stands for (masked
+// where all of it is), so that single strong cells stay. Labels are left out unless step is 1.
+Heatmap Pooled(const Heatmap& map, int64_t step);
 
 // One map with labels and a colour key, as a complete SVG document. Maps of more than a few
 // thousand cells are drawn as one embedded picture, in which several cells share a pixel where a

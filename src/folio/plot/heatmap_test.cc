@@ -129,12 +129,14 @@ TEST(HeatmapSvg, LabelsAreThinnedAndTurnedWhereTheyAreClose) {
 TEST(HeatmapSvg, OddMapsAreFigures) {
   for (const bool aside : {false, true}) {
     for (const bool per_row : {false, true}) {
-      const HeatmapOptions options{.per_row = per_row, .set_first_aside = aside};
-      for (const Heatmap& map :
+      const HeatmapOptions options{.per_row = per_row};
+      for (Heatmap map :
            {Map(0, 0, {}), Map(0, 3, {}), Map(3, 0, {}), Map(1, 1, {1}), Map(2, 2, {0, 0, 0, 0}),
             Map(2, 2, {kNan, kNan, kNan, kNan}), Map(1, 3, {5, 5, 5}), Map(3, 1, {-1, -1, -1}),
             Map(1, 2, {INFINITY, -INFINITY}), Map(1, 2, {3.4e38F, -3.4e38F}),
             Map(1, 2, {1e-45F, 0})}) {
+        double share = 0;
+        if (aside && map.columns > 0) map = WithoutFirstColumn(map, &share);
         const std::string svg = HeatmapSvg(map, options);
         EXPECT_TRUE(svg.ends_with("</svg>\n"));
         EXPECT_EQ(HeatmapSvg(map, options), svg);
@@ -177,10 +179,7 @@ TEST(HeatmapGridSvg, CellsWithRoomHaveLabels) {
   std::string svg = HeatmapGridSvg(maps, 2, "grid", {});
   EXPECT_EQ(Count(svg, ">upper</text>"), 3U);   // one for each row of the grid
   EXPECT_EQ(Count(svg, ">middle</text>"), 5U);  // one for each map
-  svg = HeatmapGridSvg(maps, 2, "grid", {.set_first_aside = true});
-  EXPECT_EQ(Count(svg, ">left</text>"), 0U);
-  EXPECT_EQ(Count(svg, ">right</text>"), 5U);
-  for (const int64_t T : {32, 33}) {  // made large enough, and not
+  for (const int64_t T : {32, 33}) {            // made large enough, and not
     Heatmap small = Map(T, T, std::vector<float>(static_cast<size_t>(T * T), 1));
     small.row_labels = small.column_labels =
         std::vector<std::string>(static_cast<size_t>(T), "token");

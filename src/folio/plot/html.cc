@@ -75,9 +75,6 @@ std::string HtmlEscape(std::string_view text) {
   return XmlEscape(text);
 }
 
-HtmlPage::HtmlPage(std::string_view title, std::string_view language)
-    : title_(title), language_(language) {}
-
 void HtmlPage::Heading(int level, std::string_view text) {
   FOLIO_CHECK(level >= 1 && level <= 4, "no such level of headings");
   const std::string slug = Slug(text);
@@ -115,10 +112,10 @@ void HtmlPage::Figure(std::string_view svg, std::string_view caption) {
 
 std::string HtmlPage::Finish() && {
   return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"{}\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
       "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n{}</body>\n</html>\n",
-      HtmlEscape(language_), HtmlEscape(title_), kStyle, body_);
+      HtmlEscape(title_), kStyle, body_);
 }
 
 }  // namespace folio

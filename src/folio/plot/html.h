@@ -13,7 +13,7 @@ std::string HtmlEscape(std::string_view text);
 // from anywhere. Sections come in the order of the calls.
 class HtmlPage {
  public:
-  HtmlPage(std::string_view title, std::string_view language = "en");
+  explicit HtmlPage(std::string_view title) : title_(title) {}
 
   void Heading(int level, std::string_view text);  // 1 to 4; gets an anchor
   void Paragraph(std::string_view text);
@@ -25,7 +25,7 @@ class HtmlPage {
   std::string Finish() &&;
 
  private:
-  std::string title_, language_, body_;
+  std::string title_, body_;
   std::vector<std::string> anchors_;
   int figures_ = 0;
 };

@@ -19,13 +19,13 @@ TEST(HtmlEscape, LeavesNoMarkup) {
 }
 
 TEST(HtmlPage, HoldsItsSectionsInOrder) {
-  HtmlPage page("A & B", "en-GB");
+  HtmlPage page("A & B");
   page.Heading(1, "First <part>");
   page.Paragraph("1 < 2");
   page.Code("  x\n<y>");
   page.Html("<table><tr><td>3</td></tr></table>");
   const std::string html = std::move(page).Finish();
-  EXPECT_TRUE(html.starts_with("<!DOCTYPE html>\n<html lang=\"en-GB\">"));
+  EXPECT_TRUE(html.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"));
   EXPECT_EQ(Count(html, "<title>A &amp; B</title>"), 1U);
   EXPECT_EQ(Count(html,
                   "<h1 id=\"first-part\">First &lt;part&gt;</h1>\n<p>1 &lt; 2</p>\n"

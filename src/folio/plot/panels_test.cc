@@ -1,10 +1,9 @@
-#include "folio/plot/panels.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "folio/base/rng.h"
+#include "folio/plot/curves.h"
 
 namespace folio {
 namespace {

@@ -118,13 +118,12 @@ void DrawAxes(SvgWriter& svg, const Axis& x, const Axis& y, const ScatterOptions
               {"text-anchor", "middle"}});
   }
   if (!options.y_label.empty()) {
-    svg.Text(FitText(options.y_label, kAxisFont, y.pixel_low - y.pixel_high),
-             {{"class", "ink"},
-              {"transform", fmt::format("translate({} {}) rotate(-90)",
-                                        SvgNumber(kFigureMargin + kAxisFont * 0.8),
-                                        SvgNumber((y.pixel_low + y.pixel_high) / 2))},
-              {"font-size", kAxisFont},
-              {"text-anchor", "middle"}});
+    svg.Text(
+        FitText(options.y_label, kAxisFont, y.pixel_low - y.pixel_high),
+        {{"class", "ink"},
+         {"transform", Turned(kFigureMargin + kAxisFont * 0.8, (y.pixel_low + y.pixel_high) / 2)},
+         {"font-size", kAxisFont},
+         {"text-anchor", "middle"}});
   }
 }
 

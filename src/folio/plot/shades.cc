@@ -13,6 +13,32 @@
 namespace folio {
 namespace {
 
+constexpr double kDecades = 4;
+constexpr double kKeyWidth = 240, kKeyBar = 10, kKeyFont = 10;
+constexpr int kKeySteps = 40;
+constexpr std::string_view kMasked = "masked";
+
+// Ticks whose labels would touch are left out, the outermost and 0 last.
+std::vector<Tick> WithoutCrowding(std::vector<Tick> ticks, const HeatRange& range) {
+  const double low = range.is_signed ? -1 : 0;
+  const auto middle = [&](const Tick& tick) {
+    return (Shade(tick.value, range) - low) / (1 - low) * kKeyWidth;
+  };
+  const auto half = [](const Tick& tick) { return TextWidth(tick.label, kKeyFont) / 2 + 3; };
+  std::vector<Tick> kept;
+  for (size_t i = ticks.size(); i-- > 0;) {
+    const Tick& tick = ticks[i];
+    const bool crowded =
+        !kept.empty() && middle(tick) + half(tick) > middle(kept.back()) - half(kept.back());
+    const bool end = i == 0 || tick.value == 0;
+    if (crowded && !end) continue;
+    if (crowded) kept.pop_back();
+    kept.push_back(tick);
+  }
+  std::reverse(kept.begin(), kept.end());
+  return kept;
+}
+
 // One picture of what `level` (0 to 1) makes of each shade; "" if that is 0 everywhere.
 template <typename Level>
 std::string PictureOf(const Shades& shades, int64_t cell_width, int64_t cell_height, Level level) {
@@ -35,7 +61,137 @@ std::string PictureOf(const Shades& shades, int64_t cell_width, int64_t cell_hei
   return any ? GreyPng(pixels, width, shades.rows * cell_height) : "";
 }
 
+// `map`, with rows, columns and values, in cells of down x across, each the value of the largest
+// size of those that it stands for; NaN where none is finite.
+template <typename Map>
+void PoolCells(int64_t down, int64_t across, Map* map) {
+  const int64_t rows = (map->rows + down - 1) / down;
+  const int64_t columns = (map->columns + across - 1) / across;
+  std::vector<float> pooled(static_cast<size_t>(rows * columns),
+                            std::numeric_limits<float>::quiet_NaN());
+  for (int64_t r = 0; r < map->rows; ++r) {
+    for (int64_t c = 0; c < map->columns; ++c) {
+      const float v = map->values[static_cast<size_t>(r * map->columns + c)];
+      float& largest = pooled[static_cast<size_t>(r / down * columns + c / across)];
+      if (!std::isfinite(v)) continue;
+      if (std::isnan(largest) || std::abs(v) > std::abs(largest)) largest = v;
+    }
+  }
+  map->rows = rows;
+  map->columns = columns;
+  map->values = std::move(pooled);
+}
+
 }  // namespace
+
+std::string_view AreaClass(double shade) {
+  return shade < 0 ? "minus" : "plus";
+}
+
+std::string_view TextOnClass(double shade) {
+  return std::abs(shade) >= kFullShade ? "on-full" : "on-pale";
+}
+
+std::optional<double> GivenFull(const HeatmapOptions& options) {
+  const double full = options.full.value_or(0);
+  return full >= 1e-300 && full <= 1e300 ? options.full : std::nullopt;
+}
+
+HeatRange RangeOf(const Heatmap& map, const HeatmapOptions& options) {
+  HeatRange range{.scale = options.scale, .full = 0};
+  for (const float value : map.values) {
+    if (!std::isfinite(value)) continue;
+    range.is_signed |= value < 0;
+    range.full = std::max(range.full, std::abs(static_cast<double>(value)));
+  }
+  range.full = GivenFull(options).value_or(range.full);
+  if (range.full == 0) range.full = 1;
+  return range;
+}
+
+double Shade(double value, const HeatRange& range) {
+  if (!std::isfinite(value)) return std::numeric_limits<double>::quiet_NaN();
+  const double share = std::clamp(value / range.full, range.is_signed ? -1.0 : 0.0, 1.0);
+  if (range.is_signed || range.scale == HeatScale::kLinear) return share;
+  if (range.scale == HeatScale::kSqrt) return std::sqrt(share);
+  return share > 0 ? std::max(0.0, 1 + std::log10(share) / kDecades) : 0.0;
+}
+
+std::vector<Tick> KeyTicks(const HeatRange& range) {
+  if (range.is_signed) return WithoutCrowding(LinearTicks(-range.full, range.full, 5), range);
+  if (range.scale == HeatScale::kLog) {
+    return WithoutCrowding(LogTicks(range.full * std::pow(10, -kDecades), range.full, 5), range);
+  }
+  std::vector<Tick> ticks = LinearTicks(0, range.full, 5);
+  if (range.scale == HeatScale::kSqrt && ticks.size() > 1) {
+    // The lowest quarter of the values has half of the key.
+    std::vector<Tick> low = LinearTicks(0, ticks[1].value, 3);
+    low.pop_back();
+    ticks.insert(ticks.erase(ticks.begin()), low.begin(), low.end());
+  }
+  return WithoutCrowding(std::move(ticks), range);
+}
+
+std::string MeaningOf(const HeatRange& range, std::string_view of) {
+  std::string scale;
+  if (!range.is_signed && range.scale == HeatScale::kSqrt) scale = "square-root scale";
+  if (!range.is_signed && range.scale == HeatScale::kLog) scale = "logarithmic scale";
+  if (of.empty()) return scale;
+  return fmt::format("share of each {}'s largest value{}{}", of, scale.empty() ? "" : ", ", scale);
+}
+
+double ColourKey::Width() const {
+  double width = kKeyWidth + kKeyFont;
+  if (masked) width += 3 * kKeyFont + TextWidth(kMasked, kKeyFont);
+  return std::max(width, TextWidth(meaning, kKeyFont));
+}
+
+void ColourKey::Draw(SvgWriter& svg, double x, double y) const {
+  const double low = range.is_signed ? -1 : 0, step = kKeyWidth / kKeySteps;
+  svg.Open("g", {{"font-size", kKeyFont}, {"shape-rendering", "crispEdges"}});
+  for (int i = 0; i < kKeySteps; ++i) {
+    const double shade = low + (1 - low) * (i + 0.5) / kKeySteps;
+    svg.Element("rect", {{"class", std::string(AreaClass(shade))},
+                         {"x", x + i * step},
+                         {"y", y},
+                         {"width", step},
+                         {"height", kKeyBar},
+                         {"fill-opacity", std::abs(shade)}});
+  }
+  svg.Element("rect",
+              {{"class", "frame"}, {"x", x}, {"y", y}, {"width", kKeyWidth}, {"height", kKeyBar}});
+  std::string marks;
+  for (const Tick& tick : KeyTicks(range)) {
+    const double at = x + (Shade(tick.value, range) - low) / (1 - low) * kKeyWidth;
+    marks += fmt::format("M{} {}v4", SvgNumber(at), SvgNumber(y + kKeyBar));
+    svg.Text(tick.label, {{"class", "muted"},
+                          {"x", at},
+                          {"y", y + kKeyBar + 5 + kKeyFont},
+                          {"text-anchor", "middle"}});
+  }
+  svg.Element("path", {{"class", "axis"}, {"d", marks}});
+  if (masked) {
+    const double left = x + kKeyWidth + 1.5 * kKeyFont;
+    svg.Element("rect", {{"x", left},
+                         {"y", y},
+                         {"width", kKeyFont},
+                         {"height", kKeyFont},
+                         {"fill", "url(#hatch)"}});
+    svg.Text(kMasked, {{"class", "muted"}, {"x", left + 1.5 * kKeyFont}, {"y", y + kKeyFont - 1}});
+  }
+  if (!meaning.empty()) {
+    svg.Text(meaning, {{"class", "muted"}, {"x", x}, {"y", y + kHeight - 6}});
+  }
+  svg.Close();
+}
+
+void DefineHatch(SvgWriter& svg) {
+  // Not turned by a transform, which makes some programs slow.
+  svg.Open("pattern",
+           {{"id", "hatch"}, {"width", 6}, {"height", 6}, {"patternUnits", "userSpaceOnUse"}});
+  svg.Element("path", {{"class", "hatch"}, {"d", "M-1 1L1 -1M0 6L6 0M5 7L7 5"}});
+  svg.Close();
+}
 
 bool Shades::AnyMasked() const {
   return std::any_of(values.begin(), values.end(), [](float v) { return std::isnan(v); });
@@ -62,23 +218,24 @@ Shades ShadesOf(const Heatmap& map, const HeatRange& range, bool per_row) {
   return shades;
 }
 
-Shades Pooled(Shades shades, int64_t max_side) {
-  const auto groups = [&](int64_t n) { return (n + max_side - 1) / max_side; };
-  const int64_t down = std::max<int64_t>(groups(shades.rows), 1);
-  const int64_t across = std::max<int64_t>(groups(shades.columns), 1);
-  if (down == 1 && across == 1) return shades;
-  Shades pooled{.rows = (shades.rows + down - 1) / down,
-                .columns = (shades.columns + across - 1) / across};
-  pooled.values.assign(static_cast<size_t>(pooled.rows * pooled.columns),
-                       std::numeric_limits<float>::quiet_NaN());
-  for (int64_t r = 0; r < shades.rows; ++r) {
-    for (int64_t c = 0; c < shades.columns; ++c) {
-      const float v = shades.values[static_cast<size_t>(r * shades.columns + c)];
-      float& largest = pooled.values[static_cast<size_t>(r / down * pooled.columns + c / across)];
-      if (std::isnan(largest) || std::abs(v) > std::abs(largest)) largest = v;
-    }
-  }
+int64_t PoolingStep(const Heatmap& map, int64_t most) {
+  FOLIO_CHECK(most >= 1, "a map has cells");
+  return std::max<int64_t>(1, (std::max(map.rows, map.columns) + most - 1) / most);
+}
+
+Heatmap Pooled(const Heatmap& map, int64_t step) {
+  if (step == 1) return map;
+  Heatmap pooled = map;
+  PoolCells(step, step, &pooled);
+  pooled.row_labels.clear();
+  pooled.column_labels.clear();
   return pooled;
+}
+
+Shades Pooled(Shades shades, int64_t max_side) {
+  const auto step = [&](int64_t n) { return std::max<int64_t>((n + max_side - 1) / max_side, 1); };
+  PoolCells(step(shades.rows), step(shades.columns), &shades);
+  return shades;
 }
 
 void DrawCells(SvgWriter& svg, const Shades& shades, const MapBox& box,

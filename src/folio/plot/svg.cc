@@ -47,6 +47,10 @@ std::string SvgNumber(double value) {
   return text;
 }
 
+std::string Turned(double x, double y) {
+  return fmt::format("translate({} {}) rotate(-90)", SvgNumber(x), SvgNumber(y));
+}
+
 std::string XmlEscape(std::string_view text) {
   std::string escaped;
   while (!text.empty()) {

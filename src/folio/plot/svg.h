@@ -11,6 +11,9 @@ namespace folio {
 // At most two decimals, no trailing zeros: "12.5", "-3", "0". REQUIRES: finite.
 std::string SvgNumber(double value);
 
+// The transform of text that is read upward from (x, y).
+std::string Turned(double x, double y);
+
 // `text` as XML character data or attribute value: markup escaped, control characters and bytes
 // that are not UTF-8 replaced by U+FFFD.
 std::string XmlEscape(std::string_view text);

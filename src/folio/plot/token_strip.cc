@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "folio/plot/characters.h"
-#include "folio/plot/colour.h"
 #include "folio/plot/heading.h"
+#include "folio/plot/shades.h"
 #include "folio/plot/svg.h"
 
 namespace folio {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "folio/base/strings.h"
+#include "folio/plot/curves.h"
 #include "folio/plot/html.h"
-#include "folio/plot/panels.h"
 #include "folio/plot/smooth.h"
 #include "folio/term/table.h"
 

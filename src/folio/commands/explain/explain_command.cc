@@ -7,7 +7,6 @@
 #include "folio/base/error.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/explain/explain_input.h"
-#include "folio/inspect/figures.h"
 #include "folio/io/file.h"
 #include "folio/lesson/render.h"
 #include "folio/lesson/select_steps.h"

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -9,31 +7,10 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/inspect/inspect_input.h"
 #include "folio/inspect/attention.h"
-#include "folio/inspect/figures.h"
 #include "folio/term/signals.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// Rows of a map in a grid; there more would not be seen.
-constexpr int64_t kGridSide = 96;
-
-// The shortest number that reads back as the same float.
-double Shortest(float value) {
-  return std::isfinite(value) ? std::stod(fmt::format("{}", value)) : value;
-}
-
-Json WeightsJson(const std::vector<float>& weights, size_t T) {
-  Json rows = Json::array();
-  for (size_t query = 0; query < T; ++query) {
-    Json row = Json::array();
-    for (size_t key = 0; key < T; ++key) row.push_back(Shortest(weights[query * T + key]));
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
 
 void CheckIndex(const char* flag, std::optional<int64_t> index, int64_t count, const char* what) {
   if (!index || *index < count) return;
@@ -107,7 +84,7 @@ class InspectAttentionCommand final : public Command {
     // Before stdout: its reader may go away.
     if (!svg_.empty()) Draw(context.console, texts, model);
     context.console.Result(context.console.json()
-                               ? AsJson(texts, model, shown)
+                               ? AttentionJson(texts, view_, config, shown)
                                : AttentionTerminalText(texts, view_, shown, context.console.out()));
     return 0;
   }
@@ -125,58 +102,21 @@ class InspectAttentionCommand final : public Command {
     if (view_.first_aside) {
       for (const ModelText& text : inputs) RequireTwoTokens(text, "--first-aside leaves nothing");
     }
-    const bool json = context.console.json();
-    const auto keep = [&](int64_t layer, int64_t head) -> KeptOfHead {
-      const bool chosen = layer == view_.layer.value_or(layer) && head == view_.head.value_or(head);
-      KeptOfHead kept{.weights = chosen && view_.layer && json};
-      if (chosen && view_.head) {
-        kept.map_side = config.n_positions;
-      } else if (chosen && !svg_.empty()) {
-        kept.map_side = kGridSide;
-      }
-      return kept;
-    };
+    view_.maps = view_.head || !svg_.empty();
+    view_.weights = view_.layer && context.console.json();
     Progress progress(context.console, context.progress_mode);
     ProgressState state;
     state.unit = "head";
     state.total = config.n_layer * config.n_head * static_cast<int64_t>(inputs.size());
     std::vector<AttentionText> texts;
     for (const ModelText& input : inputs) {
-      texts.push_back(LookAtHeads(model, input, view_, keep, [&] {
+      texts.push_back(LookAtHeads(model, input, view_, [&] {
         ThrowIfStopRequested();
         ++state.done;
         progress.Show(state);
       }));
     }
     return texts;
-  }
-
-  std::string AsJson(const std::vector<AttentionText>& texts, const OpenedModel& model,
-                     const TokenNames& names) const {
-    Json json = {{"schema", 1},
-                 {"n_layer", model.weights->config().n_layer},
-                 {"n_head", model.weights->config().n_head},
-                 {"texts", Json::array()}};
-    AttentionView all = view_;
-    all.layer = all.head = {};
-    const std::vector<size_t> order = SortedHeads(texts, all);
-    for (const AttentionText& text : texts) {
-      Json one = {{"name", text.text.name},
-                  {"left_out", text.text.left_out},
-                  {"tokens", Json::parse(names.Json(text.text.ids))},
-                  {"heads", Json::array()}};
-      for (const size_t i : order) {
-        const AttentionHead& head = text.heads[i];
-        Json entry = {{"layer", head.layer}, {"head", head.head}};
-        for (const std::string& name : ScoreNames()) entry[name] = ScoreNamed(head.scores, name);
-        if (!head.weights.empty()) {
-          entry["weights"] = WeightsJson(head.weights, text.text.ids.size());
-        }
-        one["heads"].push_back(std::move(entry));
-      }
-      json["texts"].push_back(std::move(one));
-    }
-    return json.dump() + "\n";
   }
 
   void Draw(Console& console, const std::vector<AttentionText>& texts, const OpenedModel& model) {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/commands/inspect/inspect_test_models.h"
-#include "folio/inspect/figures.h"
+#include "folio/plot/heatmap.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {

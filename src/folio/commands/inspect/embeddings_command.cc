@@ -1,9 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,24 +9,11 @@
 #include "folio/base/strings.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/inspect/inspect_input.h"
-#include "folio/inspect/embeddings_view.h"
-#include "folio/inspect/figures.h"
+#include "folio/inspect/embeddings.h"
 #include "folio/term/signals.h"
 
 namespace folio {
 namespace {
-
-std::vector<double> RowNorms(std::span<const float> table, int64_t C) {
-  std::vector<double> norms;
-  for (auto row = table.begin(); row != table.end(); row += C) {
-    double sum = 0;
-    for (const float value : std::span(row, static_cast<size_t>(C))) {
-      sum += static_cast<double>(value) * static_cast<double>(value);
-    }
-    norms.push_back(std::sqrt(sum));
-  }
-  return norms;
-}
 
 class InspectEmbeddingsCommand final : public Command {
  public:
@@ -67,7 +51,13 @@ class InspectEmbeddingsCommand final : public Command {
     CheckFigureDirectory(svg_);
     RefuseTogether(!tokens_.empty() && id_.has_value(), "--token", "--id");
     const OpenedModel model = OpenModel(model_);
-    const EmbeddingsView view = Look(context.console, model);
+    const std::optional<int32_t> token = ChosenToken(model);
+    const EmbeddingsView view = LookAtEmbeddings(model, token, top_, points_, [&] {
+      context.console.SetStatus(fmt::format("principal components of {} tokens",
+                                            WithCommas(model.weights->config().vocab_size)));
+      ThrowIfStopRequested();
+    });
+    context.console.SetStatus("");
     const Terminal& out = context.console.out();
     const TokenNames names(model, out);
     // Before stdout: its reader may go away.
@@ -78,32 +68,6 @@ class InspectEmbeddingsCommand final : public Command {
   }
 
  private:
-  EmbeddingsView Look(Console& console, const OpenedModel& model) {
-    const GptConfig& config = model.weights->config();
-    const Tensor& wte = model.weights->params().wte;
-    EmbeddingsView view;
-    view.V = config.vocab_size;
-    view.C = config.n_embd;
-    view.P = config.n_positions;
-    view.learned_positions = config.learned_positions();
-    view.top = top_;
-    const std::span<const float> table(wte.data<float>(), static_cast<size_t>(wte.count()));
-    view.norms = RowNorms(table, view.C);
-    view.position_norms = RowNorms(PositionTable(*model.weights), view.C);
-    if (const std::optional<int32_t> id = ChosenToken(model)) {
-      const auto row =
-          table.subspan(static_cast<size_t>(*id * view.C), static_cast<size_t>(view.C));
-      view.token = TokenNeighbours{*id, NearestRows(wte, row, top_, *id)};
-    }
-    view.drawn.resize(static_cast<size_t>(std::min(points_, view.V)));
-    std::iota(view.drawn.begin(), view.drawn.end(), 0);
-    console.SetStatus(fmt::format("principal components of {} tokens", WithCommas(view.V)));
-    ThrowIfStopRequested();
-    view.projection = ProjectRows(*model.backend, wte, view.drawn);
-    console.SetStatus("");
-    return view;
-  }
-
   std::optional<int32_t> ChosenToken(const OpenedModel& model) const {
     const int64_t V = model.weights->config().vocab_size;
     if (id_ && *id_ >= V) {
@@ -128,11 +92,8 @@ class InspectEmbeddingsCommand final : public Command {
   void Draw(Console& console, const OpenedModel& model, const EmbeddingsView& view) const {
     const std::filesystem::path dir(svg_);
     const TokenNames names(model.tokenizer.get());
-    std::vector<float> positions = PositionTable(*model.weights);
-    const Tensor table(positions.data(), Shape{view.P, view.C});
     WriteFigure(console, dir / "tokens.svg", ProjectionSvg(view, names));
-    WriteFigure(console, dir / "positions.svg",
-                PositionsSvg(CosineSimilarity(table, view.P), view.P));
+    WriteFigure(console, dir / "positions.svg", PositionsSvg(*model.weights));
     WriteFigure(console, dir / "norms.svg", NormsSvg(view));
     if (view.token) {
       WriteFigure(console, dir / "neighbours.svg", NeighboursSvg(*view.token, names));

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "folio/commands/inspect/inspect_input.h"
 #include "folio/commands/inspect/inspect_test_models.h"
-#include "folio/inspect/embeddings_view.h"
-#include "folio/inspect/lens_view.h"
+#include "folio/inspect/embeddings.h"
 #include "folio/inspect/probabilities.h"
 
 namespace folio {

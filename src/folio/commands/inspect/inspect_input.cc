@@ -3,18 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <charconv>
+#include <numeric>
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/commands/tokenizer/token_output.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
-#include "folio/model/checkpoint.h"
-#include "folio/plot/token_strip.h"
-#include "folio/run/run_directory.h"
+#include "folio/io/file.h"
 #include "folio/term/byte_streams.h"
-#include "folio/term/terminal_text.h"
-#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {
@@ -134,6 +132,58 @@ ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags,
                      "leave one of --text, --file and --ids");
   }
   return std::move(ReadTexts(model, flags).front());
+}
+
+void WriteFigure(Console& console, const std::filesystem::path& path, std::string_view svg) {
+  CreateParentOf(path);
+  WriteFileAtomically(path, svg);
+  console.Note(fmt::format("wrote {}", path.string()));
+}
+
+void CheckFigureFile(const std::string& path) {
+  std::error_code ignored;
+  if (path == "-") {
+    throw UsageError("--svg -: a figure does not go to standard output", {}, "name a file");
+  }
+  if (!path.empty() && std::filesystem::is_directory(path, ignored)) {
+    throw UsageError(fmt::format("--svg {}: is a directory", path), {}, "name a file");
+  }
+}
+
+void CheckFigureDirectory(const std::string& path) {
+  std::error_code ignored;
+  if (path == "-") {
+    throw UsageError("--svg -: figures do not go to standard output", {}, "name a directory");
+  }
+  if (!path.empty() && std::filesystem::exists(path, ignored) &&
+      !std::filesystem::is_directory(path, ignored)) {
+    throw UsageError(fmt::format("--svg {}: exists and is not a directory", path), {},
+                     "name a directory: there is a figure for each part");
+  }
+}
+
+std::vector<int64_t> ParsePositions(const std::string& list, int64_t T) {
+  std::vector<int64_t> positions;
+  if (list.empty() || list == "all") {
+    const int64_t first = list.empty() ? std::max<int64_t>(T - kDefaultPositions, 0) : 0;
+    positions.resize(static_cast<size_t>(T - first));
+    std::iota(positions.begin(), positions.end(), first);
+    return positions;
+  }
+  for (const std::string& part : Split(list, ',')) {
+    int64_t position = 0;
+    const auto [end, problem] = std::from_chars(part.data(), part.data() + part.size(), position);
+    if (problem != std::errc() || end != part.data() + part.size() || position < -T ||
+        position >= T) {
+      throw UsageError(
+          fmt::format("--positions: '{}' is no position of the text", part),
+          fmt::format("it has {} tokens: 0 to {}, or -{} to -1 from the end", T, T - 1, T),
+          "write numbers with commas between them, or all");
+    }
+    if (position < 0) position += T;
+    if (std::ranges::find(positions, position) == positions.end()) positions.push_back(position);
+  }
+  return positions;
 }
 
 }  // namespace folio

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "folio/cli/compute_flags.h"
 #include "folio/cli/flags.h"
 #include "folio/inspect/token_names.h"
+#include "folio/term/console.h"
 
 namespace folio {
 
@@ -38,5 +42,17 @@ struct TextFlags {
 std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flags);
 // The same for a command, `command`, that takes exactly one.
 ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags, const std::string& command);
+
+// Writes a figure where it was asked for, with the directories on the way, and says so on stderr.
+void WriteFigure(Console& console, const std::filesystem::path& path, std::string_view svg);
+
+// Throws a kUsage Error where the figure, or the directory of figures, that --svg `path` asks for
+// cannot be: to be called before the work. "" asks for none.
+void CheckFigureFile(const std::string& path);
+void CheckFigureDirectory(const std::string& path);
+
+// "3,7", "-1" (the last), "all", or "" for the last kDefaultPositions of T. Throws a kUsage Error.
+inline constexpr int64_t kDefaultPositions = 32;
+std::vector<int64_t> ParsePositions(const std::string& list, int64_t T);
 
 }  // namespace folio

@@ -1,24 +1,14 @@
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
-#include <nlohmann/json.hpp>
-#include <numeric>
 #include <string>
 #include <vector>
 
-#include "folio/base/error.h"
-#include "folio/base/strings.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/inspect/inspect_input.h"
-#include "folio/inspect/figures.h"
-#include "folio/inspect/lens_view.h"
+#include "folio/inspect/lens.h"
 #include "folio/term/signals.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 class InspectLensCommand final : public Command {
  public:
@@ -64,7 +54,7 @@ class InspectLensCommand final : public Command {
       WriteFigure(context.console, svg_, LensSvg(view, TokenNames(model.tokenizer.get())));
     }
     context.console.Result(context.console.json()
-                               ? AsJson(view, TokenNames(model, out))
+                               ? LensJson(view, TokenNames(model, out))
                                : LensTerminalText(view, TokenNames(model, out), out));
     return 0;
   }
@@ -88,32 +78,6 @@ class InspectLensCommand final : public Command {
     }
   }
 
-  static std::string AsJson(const LensView& view, const TokenNames& names) {
-    Json json = {{"schema", 1},
-                 {"left_out", view.text.left_out},
-                 {"tokens", Json::parse(names.Json(view.text.ids))},
-                 {"positions", Json::array()}};
-    for (size_t i = 0; i < view.positions.size(); ++i) {
-      Json layers = Json::array();
-      for (int64_t layer = 0; layer < view.layers; ++layer) {
-        const LensCell& cell = view.Cell(i, layer);
-        Json top = Json::array();
-        for (const TokenProbability& one : cell.top) {
-          Json entry = Json::parse(names.Json(one.id));
-          entry["probability"] = one.probability;
-          top.push_back(std::move(entry));
-        }
-        layers.push_back({{"layer", layer},
-                          {"kl", cell.kl},
-                          {"final_rank", cell.final_rank + 1},
-                          {"entropy", cell.entropy},
-                          {"top", std::move(top)}});
-      }
-      json["positions"].push_back({{"position", view.positions[i]}, {"layers", std::move(layers)}});
-    }
-    return json.dump() + "\n";
-  }
-
   ModelFlags model_;
   TextFlags text_;
   std::string positions_, svg_;
@@ -121,30 +85,6 @@ class InspectLensCommand final : public Command {
 };
 
 }  // namespace
-
-std::vector<int64_t> ParsePositions(const std::string& list, int64_t T) {
-  std::vector<int64_t> positions;
-  if (list.empty() || list == "all") {
-    const int64_t first = list.empty() ? std::max<int64_t>(T - kDefaultPositions, 0) : 0;
-    positions.resize(static_cast<size_t>(T - first));
-    std::iota(positions.begin(), positions.end(), first);
-    return positions;
-  }
-  for (const std::string& part : Split(list, ',')) {
-    int64_t position = 0;
-    const auto [end, problem] = std::from_chars(part.data(), part.data() + part.size(), position);
-    if (problem != std::errc() || end != part.data() + part.size() || position < -T ||
-        position >= T) {
-      throw UsageError(
-          fmt::format("--positions: '{}' is no position of the text", part),
-          fmt::format("it has {} tokens: 0 to {}, or -{} to -1 from the end", T, T - 1, T),
-          "write numbers with commas between them, or all");
-    }
-    if (position < 0) position += T;
-    if (std::ranges::find(positions, position) == positions.end()) positions.push_back(position);
-  }
-  return positions;
-}
 
 std::unique_ptr<Command> NewInspectLensCommand() {
   return std::make_unique<InspectLensCommand>();
