@@ -84,11 +84,11 @@ function(folio_tests room)
   add_executable(${target} ${ARG_SOURCES})
   folio_compile_options(${target})
   target_compile_options(${target} PRIVATE ${FOLIO_TEST_OPTIONS})
-  target_link_libraries(${target} PRIVATE folio::${room} GTest::gtest_main fmt::fmt ${ARG_LIBS})
+  target_link_libraries(${target} PRIVATE folio::${room} folio_test_kit GTest::gtest_main fmt::fmt
+                                          ${ARG_LIBS})
   foreach(dep ${ARG_DEPS})
     target_link_libraries(${target} PRIVATE folio::${dep})
   endforeach()
-  target_compile_definitions(${target} PRIVATE FOLIO_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   include(GoogleTest)
   gtest_discover_tests(${target} TEST_PREFIX "${room}/" NO_PRETTY_TYPES NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT 600)

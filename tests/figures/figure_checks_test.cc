@@ -93,8 +93,18 @@ TEST_F(FigureChecks, FindsMissingLabels) {
 }
 
 TEST_F(FigureChecks, FindsBrokenDocuments) {
-  ExpectFault(Figure("<g>"), "closed as");
-  ExpectFault(Figure("<text x='1'>a & b</text>"), "expected");
+  for (const char* body :
+       {"<g>", "<a><b></a></b>", "</svg><b/><svg>", "<a x=1/>", "<a x='1' x='2'/>",
+        "<a x='1'y='2'/>", "<a x='<'/>", "<text x='1'>a & b</text>", "<a>&nbsp;</a>", "<a>&#0;</a>",
+        "<a>&#xFFFF;</a>", "<a>]]></a>", "<a x='1/>", "<1/>", "<a><!-- -- --></a>", "<a>\x01</a>",
+        "<a>\xff</a>", "<a>\xC0\xAF</a>", "<a>\xED\xA0\x80</a>"}) {
+    EXPECT_NE(CheckFigure(Figure(std::string(kSound) + body), {}), "") << body;
+  }
+  for (const std::string& svg :
+       {std::string(), std::string("text"), "<!DOCTYPE svg>" + Figure(kSound),
+        Figure(kSound) + "text", Figure(kSound) + "<b/>"}) {
+    EXPECT_NE(CheckFigure(svg, {}), "") << svg;
+  }
   ExpectFault(Figure(std::string(kSound) + "<rect id='a'/><g id='a'/>"), "id 'a' twice");
   ExpectFault(Figure(std::string(kSound) + "<rect fill='url(#b)'/>"), "no element 'b'");
   ExpectFault(Figure(std::string(kSound) + "<image href='http://a.b/c.png'/>"), "needs the file");

@@ -10,13 +10,13 @@
 
 #include "folio/base/error.h"
 #include "folio/base/simd_targets.h"
-#include "folio/io/test_data.h"
 #include "folio/text/bpe_merger.h"
 #include "folio/text/bpe_test_vocab.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/split_test_pieces.h"
 #include "folio/text/vocab_files.h"
 #include "input.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {

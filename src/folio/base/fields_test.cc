@@ -8,6 +8,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/rng.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -41,16 +42,11 @@ class Fields : public testing::Test {
   // The error of setting `key`; the value must be what it was.
   Error Refusal(const std::string& key, const std::string& text) {
     const std::string before = Text(key);
-    try {
-      Set(key, text);
-    } catch (const Error& error) {
-      EXPECT_EQ(Text(key), before);
-      EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-      EXPECT_EQ(std::string(error.what()).substr(0, 5), "test:");
-      return error;
-    }
-    ADD_FAILURE() << key << " took '" << text << "'";
-    return UsageError("");
+    SCOPED_TRACE(key + " took '" + text + "'");
+    const Error error = Refused([&] { Set(key, text); }, ErrorKind::kUsage);
+    EXPECT_EQ(Text(key), before);
+    EXPECT_TRUE(std::string(error.what()).starts_with("test:"));
+    return error;
   }
 
   Config config_;
@@ -123,19 +119,10 @@ TEST_F(Fields, ErrorsNameTheChoicesAndTheNearest) {
 }
 
 TEST_F(Fields, UnknownKeyNamesTheNearest) {
-  try {
-    Get("mayb_cuont");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()), "test: there is no 'mayb_cuont'");
-    EXPECT_EQ(error.help(), "did you mean 'maybe_count'?");
-  }
-  try {
-    Get("zzzzzz");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(error.help().find("count, rate"), std::string::npos);
-  }
+  const Error error = Refused([&] { Get("mayb_cuont"); }, ErrorKind::kUsage);
+  EXPECT_STREQ(error.what(), "test: there is no 'mayb_cuont'");
+  EXPECT_EQ(error.help(), "did you mean 'maybe_count'?");
+  EXPECT_TRUE(Contains(Refused([&] { Get("zzzzzz"); }, ErrorKind::kUsage).help(), "count, rate"));
 }
 
 TEST_F(Fields, TypesAreSpelledOut) {

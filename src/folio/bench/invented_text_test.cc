@@ -17,6 +17,7 @@
 #include "folio/text/split.h"
 #include "folio/text/unicode.h"
 #include "folio/text/utf8.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {

@@ -10,6 +10,7 @@
 #include "folio/base/error.h"
 #include "folio/cli/completion.h"
 #include "folio/run/run_config.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -73,13 +74,7 @@ class CommandLineTest : public testing::Test {
   }
 
   std::string Failure(const std::vector<std::string>& arguments) {
-    try {
-      Take(arguments);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.exit_status(), 2);
-      return std::string(error.what()) + " | " + error.cause() + " | " + error.help();
-    }
-    return "no error";
+    return ErrorAndHelp([&] { Take(arguments); }, ErrorKind::kUsage);
   }
 
   std::vector<std::string> Completed(const std::vector<std::string>& words) {

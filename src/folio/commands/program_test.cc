@@ -1,71 +1,39 @@
 // Runs the real program: exit statuses, and what goes to which stream.
+#include "tests/kit/program.h"
+
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
+
+#include "tests/kit/directory.h"
 
 namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Finished {
-  int status = -1;
-  std::string out;
-  std::string err;
-};
-
-std::string Slurp(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-class ProgramTest : public testing::Test {
+class ProgramTest : public InTemporaryDirectory {
  protected:
-  ProgramTest() {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    dir_ = fs::temp_directory_path() /
-           ("folio-program-" + std::to_string(getpid()) + "-" + test->name());
-    fs::create_directories(dir_);
-  }
-  ~ProgramTest() override { fs::remove_all(dir_); }
-
-  // Runs shell text in a directory and an environment of its own; $F is the program.
-  Finished Shell(const std::string& text) {
-    std::ofstream(dir_ / "script") << "cd '" << dir_.string() << "'\n" << text << "\n";
-    const std::string command = "env -i PATH=\"$PATH\" HOME='" + dir_.string() + "' F='" +
-                                FOLIO_PROGRAM + "' sh '" + (dir_ / "script").string() + "' >'" +
-                                (dir_ / "out").string() + "' 2>'" + (dir_ / "err").string() + "'";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, Slurp(dir_ / "out"), Slurp(dir_ / "err")};
-  }
+  ProgramRun Shell(const std::string& text) const { return RunShell(At(""), text); }
 
   bool HasScript() { return Shell("command -v script").status == 0; }
-
-  fs::path dir_;
 };
 
 TEST_F(ProgramTest, AloneItPrintsTwelveLinesWithThreeExamples) {
-  const Finished run = Shell("$F");
+  const ProgramRun run = Shell("$F");
   EXPECT_EQ(run.status, 0);
   EXPECT_EQ(run.err, "");
   EXPECT_LE(std::ranges::count(run.out, '\n'), 12);
-  size_t examples = 0;
-  for (size_t at = 0; (at = run.out.find("\n  folio ", at)) != std::string::npos; ++at) ++examples;
-  EXPECT_EQ(examples, 3u);
+  EXPECT_EQ(Count(run.out, "\n  folio "), 3u);
 }
 
 TEST_F(ProgramTest, VersionGoesToStdoutOnly) {
   for (const char* command : {"$F version", "$F --version", "$F -V", "$F version --color=always"}) {
-    const Finished run = Shell(command);
+    const ProgramRun run = Shell(command);
     EXPECT_EQ(run.status, 0);
     EXPECT_TRUE(run.out.starts_with("folio ") && run.out.ends_with("\n")) << run.out;
     EXPECT_EQ(run.err, "");
@@ -76,19 +44,19 @@ TEST_F(ProgramTest, VersionGoesToStdoutOnly) {
 }
 
 TEST_F(ProgramTest, HelpOfACommandIsTheSameByAllItsNames) {
-  const Finished help = Shell("$F help config show");
+  const ProgramRun help = Shell("$F help config show");
   EXPECT_EQ(help.status, 0);
   EXPECT_EQ(help.err, "");
   EXPECT_EQ(help.out, Shell("$F config show --help").out);
   EXPECT_EQ(help.out, Shell("$F --help config show").out);
   EXPECT_NE(help.out.find("--preset NAME"), std::string::npos);
-  const Finished brief = Shell("$F config show -h");
+  const ProgramRun brief = Shell("$F config show -h");
   EXPECT_LT(brief.out.size(), help.out.size());
   EXPECT_EQ(Shell("$F help nothing").status, 2);
 }
 
 TEST_F(ProgramTest, AWrongFlagIsAUsageErrorWithNothingOnStdout) {
-  const Finished run = Shell("$F config show --lerning-rate 1");
+  const ProgramRun run = Shell("$F config show --lerning-rate 1");
   EXPECT_EQ(run.status, 2);
   EXPECT_EQ(run.out, "");
   EXPECT_EQ(run.err,
@@ -97,7 +65,7 @@ TEST_F(ProgramTest, AWrongFlagIsAUsageErrorWithNothingOnStdout) {
 
 TEST_F(ProgramTest, ErrorsAreJsonIfAskedForWhereverTheFlagStands) {
   for (const char* command : {"$F verison --json", "$F --json verison", "$F --bad --json"}) {
-    const Finished run = Shell(command);
+    const ProgramRun run = Shell(command);
     EXPECT_EQ(run.status, 2);
     EXPECT_EQ(run.out, "");
     const auto error = nlohmann::json::parse(run.err);
@@ -110,37 +78,38 @@ TEST_F(ProgramTest, ErrorsAreJsonIfAskedForWhereverTheFlagStands) {
 }
 
 TEST_F(ProgramTest, QuietTwiceSilencesEvenErrors) {
-  const Finished run = Shell("$F data info nowhere -qq");
+  const ProgramRun run = Shell("$F data info nowhere -qq");
   EXPECT_EQ(run.status, 3);
   EXPECT_EQ(run.err, "");
   EXPECT_NE(Shell("$F data info nowhere -q").err, "");
 }
 
 TEST_F(ProgramTest, AReaderThatLeavesEarlyIsNoError) {
-  const Finished run =
+  const ProgramRun run =
       Shell("{ $F data stories --bytes 9000000 --out -; echo $? >&2; } | head -c1");
   EXPECT_EQ(run.out.size(), 1u);
   EXPECT_EQ(run.err, "0\n");
 }
 
 TEST_F(ProgramTest, AnOutputThatCannotBeWrittenIsAnError) {
-  const Finished closed = Shell("$F version >&-");
+  const ProgramRun closed = Shell("$F version >&-");
   EXPECT_EQ(closed.status, 1);
   EXPECT_TRUE(closed.err.starts_with("error: cannot write to standard output\n")) << closed.err;
-  const Finished full = Shell("$F version >/dev/full");
+  const ProgramRun full = Shell("$F version >/dev/full");
   EXPECT_EQ(full.status, 1);
   EXPECT_NE(full.err.find("No space left"), std::string::npos) << full.err;
   EXPECT_EQ(Shell("$F version 2>&-").status, 0);
 }
 
 TEST_F(ProgramTest, AFileNeverTakesThePlaceOfAClosedStream) {
-  const Finished run = Shell("$F data stories --bytes 100 --out s.txt >&- 2>&- <&-; cat s.txt");
+  const ProgramRun run = Shell("$F data stories --bytes 100 --out s.txt >&- 2>&- <&-; cat s.txt");
   EXPECT_EQ(run.out, Shell("$F data stories --bytes 100 --out - 2>/dev/null").out);
 }
 
 TEST_F(ProgramTest, NoEscapesWithoutATerminal) {
-  std::ofstream(dir_ / "a.txt") << "some text to prepare\n";
-  const Finished run = Shell("$F data prepare a.txt --out d; $F --help; $F bad; TERM=xterm $F bad");
+  std::ofstream(At("a.txt")) << "some text to prepare\n";
+  const ProgramRun run =
+      Shell("$F data prepare a.txt --out d; $F --help; $F bad; TERM=xterm $F bad");
   EXPECT_EQ(run.out.find('\x1b'), std::string::npos);
   EXPECT_EQ((run.out + run.err).find('\r'), std::string::npos);
   EXPECT_EQ(run.err.find('\x1b'), std::string::npos);
@@ -160,7 +129,7 @@ TEST_F(ProgramTest, OnATerminalThereIsColorUnlessItIsRefused) {
 
 TEST_F(ProgramTest, OnATerminalTheBarIsDrawnAndTakenAway) {
   if (!HasScript()) GTEST_SKIP() << "needs the program script (util-linux)";
-  const Finished run = Shell(
+  const ProgramRun run = Shell(
       "$F data stories --bytes 3000000 --out s.txt -q\n"
       "TERM=xterm script -qec \"$F data prepare s.txt --out d\" /dev/null </dev/null");
   EXPECT_EQ(run.status, 0);
@@ -173,8 +142,8 @@ TEST_F(ProgramTest, OnATerminalTheBarIsDrawnAndTakenAway) {
 }
 
 TEST_F(ProgramTest, SettingsShowTheirOrigin) {
-  std::ofstream(dir_ / "folio.toml") << "[train]\nseed = 3\n";
-  const Finished run = Shell(
+  std::ofstream(At("folio.toml")) << "[train]\nseed = 3\n";
+  const ProgramRun run = Shell(
       "FOLIO_TRAIN_EPS=0.5 $F config show --preset char-cpu --batch 7 --json --set "
       "model.n_layer=3");
   ASSERT_EQ(run.status, 0) << run.err;
@@ -183,7 +152,7 @@ TEST_F(ProgramTest, SettingsShowTheirOrigin) {
     EXPECT_EQ(settings.at(key).at("value"), value) << key;
     EXPECT_EQ(settings.at(key).at("origin"), origin) << key;
   };
-  is("train.seed", 3, (fs::canonical(dir_) / "folio.toml").string() + ":2:8");
+  is("train.seed", 3, (fs::canonical(At("")) / "folio.toml").string() + ":2:8");
   is("train.eps", 0.5, "FOLIO_TRAIN_EPS");
   is("train.batch_size", 7, "--batch");
   is("model.n_layer", 3, "--set");
@@ -193,7 +162,7 @@ TEST_F(ProgramTest, SettingsShowTheirOrigin) {
 }
 
 TEST_F(ProgramTest, ShownSettingsCanBeReadBack) {
-  const Finished run = Shell(
+  const ProgramRun run = Shell(
       "$F config show --preset gpt2-xl --lr 1e-5 >a.toml && $F config show --config a.toml >b.toml "
       "&& cmp a.toml b.toml && grep -c . a.toml");
   EXPECT_EQ(run.status, 0) << run.err;
@@ -201,9 +170,9 @@ TEST_F(ProgramTest, ShownSettingsCanBeReadBack) {
 }
 
 TEST_F(ProgramTest, DataIsPreparedAndDescribed) {
-  std::ofstream(dir_ / "a.txt") << "abcabcabca";
+  std::ofstream(At("a.txt")) << "abcabcabca";
   EXPECT_EQ(Shell("$F data prepare a.txt --out d --val-fraction 0.2").status, 0);
-  const Finished info = Shell("$F data info d --json");
+  const ProgramRun info = Shell("$F data info d --json");
   ASSERT_EQ(info.status, 0) << info.err;
   const auto json = nlohmann::json::parse(info.out);
   EXPECT_EQ(json.at("vocab_size"), 3);
@@ -229,7 +198,7 @@ TEST_F(ProgramTest, DoctorAnswersInBothForms) {
 
 TEST_F(ProgramTest, TheCompletionScriptAsksTheProgram) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
-    const Finished run = Shell(std::string("$F completion ") + shell);
+    const ProgramRun run = Shell(std::string("$F completion ") + shell);
     EXPECT_EQ(run.status, 0);
     EXPECT_NE(run.out.find("folio __complete"), std::string::npos);
   }
@@ -238,14 +207,14 @@ TEST_F(ProgramTest, TheCompletionScriptAsksTheProgram) {
   EXPECT_EQ(Shell("$F __complete -- config show --preset char-").out, "char-cpu\nchar-gpu\n");
   EXPECT_EQ(Shell("$F __complete -- doctor --jso | cut -f1").out, "--json\n");
   if (Shell("command -v bash").status != 0) return;
-  const Finished bash = Shell(
+  const ProgramRun bash = Shell(
       "PATH=\"$(dirname $F):$PATH\" bash -c 'source <(folio completion bash); "
       "COMP_WORDS=(folio data pre); COMP_CWORD=2; _folio; echo \"${COMPREPLY[*]}\"'");
   EXPECT_EQ(bash.out, "prepare\n") << bash.err;
 }
 
 TEST_F(ProgramTest, BeingStoppedHasItsOwnStatus) {
-  const Finished run = Shell(
+  const ProgramRun run = Shell(
       "$F data stories --bytes 60000000 --out s.txt -q\n"
       "$F data prepare s.txt --out d -q & sleep 0.05; kill -TERM $!; wait $!; s=$?\n"
       "test ! -e d && exit $s");

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "folio/io/file.h"
-#include "folio/io/test_files.h"
 #include "folio/text/utf8.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

@@ -4,10 +4,11 @@
 
 #include "folio/base/rng.h"
 #include "folio/io/file.h"
-#include "folio/io/test_files.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/byte_tokenizer.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

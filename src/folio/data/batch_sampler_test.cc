@@ -5,7 +5,8 @@
 #include <numeric>
 #include <set>
 
-#include "folio/io/test_files.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

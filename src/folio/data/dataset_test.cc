@@ -4,7 +4,8 @@
 
 #include "folio/base/hash.h"
 #include "folio/io/file.h"
-#include "folio/io/test_files.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "folio/io/file.h"
-#include "folio/io/test_files.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

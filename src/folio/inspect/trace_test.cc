@@ -12,11 +12,10 @@
 #include "folio/io/safetensors.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/test_models.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
-
-const std::filesystem::path kFixtures = std::filesystem::path(FOLIO_SOURCE_DIR) / "tests/fixtures";
 
 // The largest difference, as part of the largest magnitude.
 template <class Found>
@@ -57,7 +56,7 @@ class Tracing : public testing::TestWithParam<std::tuple<std::string, std::strin
     return out;
   }
 
-  std::filesystem::path dir_ = kFixtures / std::get<0>(GetParam());
+  std::filesystem::path dir_ = Fixture(std::get<0>(GetParam()));
   int threads_ = Threads();
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<GptWeights> weights_;

@@ -9,7 +9,8 @@
 
 #include "folio/io/file.h"
 #include "folio/io/posix.h"
-#include "folio/io/test_files.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -65,11 +66,9 @@ TEST_F(AtomicTest, AFullDiskLeavesTheOldFileAndNothingElse) {
 }
 
 TEST_F(AtomicTest, AFullDiskIsCalledSo) {
-  try {
-    internal::ThrowCannotWrite("x", ENOSPC);
-  } catch (const Error& error) {
-    EXPECT_TRUE(Contains(error.help(), "make room"));
-  }
+  EXPECT_TRUE(
+      Contains(Refused([] { internal::ThrowCannotWrite("x", ENOSPC); }, ErrorKind::kRuntime).help(),
+               "make room"));
 }
 
 TEST_F(AtomicTest, ImpossibleTargetsAreErrorsThatNameThem) {

@@ -19,6 +19,8 @@
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/sha256.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -98,73 +100,61 @@ std::string Ok(const std::string& body) {
   return fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", body.size(), body);
 }
 
-class FetchTest : public testing::Test {
+class FetchTest : public InTemporaryDirectory {
  protected:
-  FetchTest() {
-    setenv("no_proxy", "*", 1);
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
-  }
-  ~FetchTest() override { fs::remove_all(dir_); }
+  FetchTest() { setenv("no_proxy", "*", 1); }
 
-  WantedFile Wanted() const { return {dir_ / "wanted", kAbc, 3, "look elsewhere"}; }
+  WantedFile Wanted() const { return {At("wanted"), kAbc, 3, "look elsewhere"}; }
   FetchLimits Loopback() const { return {.schemes = "http,file", .redirect_schemes = "http"}; }
 
   // Fetches, expects it to fail so, and nothing to have changed in the directory.
   Error Failure(const std::string& url, const FetchLimits& limits, ErrorKind kind,
                 const WantedFile& wanted) {
     const std::string before = Listing();
-    try {
-      FetchFile(
-          url, wanted, [](int64_t) {}, limits);
-      ADD_FAILURE() << "fetched " << url;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), kind) << error.what() << ": " << error.cause();
-      EXPECT_EQ(error.help(), "look elsewhere");
-      EXPECT_EQ(Listing(), before);
-      return error;
-    }
-    return UsageError("");
+    const Error error = Refused(
+        [&] {
+          FetchFile(
+              url, wanted, [](int64_t) {}, limits);
+        },
+        kind);
+    EXPECT_EQ(error.help(), "look elsewhere");
+    EXPECT_EQ(Listing(), before);
+    return error;
   }
   Error Failure(const std::string& url, ErrorKind kind) {
     return Failure(url, Loopback(), kind, Wanted());
   }
 
   std::string Listing() const {
-    std::vector<std::string> entries;
-    for (const auto& entry : fs::directory_iterator(dir_)) {
-      entries.push_back(entry.path().filename().string() + "=" + ReadFile(entry.path()));
-    }
-    std::ranges::sort(entries);
-    return fmt::format("{}", fmt::join(entries, ";"));
+    std::string listing;
+    for (const auto& [name, bytes] : FilesBelow(At(""))) listing += name + "=" + bytes + ";";
+    return listing;
   }
-
-  fs::path dir_ = fs::temp_directory_path() / fmt::format("folio-fetch-{}", getpid());
 };
 
 TEST_F(FetchTest, TheRightBytesArriveAndReplaceWrongOnes) {
-  WriteFileAtomically(dir_ / "wanted", "abX");
+  WriteFileAtomically(At("wanted"), "abX");
   EXPECT_FALSE(IsThere(Wanted()));
   const Server server({Ok("abc")});
   int64_t last = -1;
   FetchFile(
       server.url(), Wanted(), [&](int64_t bytes) { last = bytes; }, Loopback());
-  EXPECT_EQ(Listing(), "wanted=abc");
+  EXPECT_EQ(Listing(), "wanted=abc;");
   EXPECT_TRUE(IsThere(Wanted()));
   EXPECT_EQ(last, 3);
 }
 
 TEST_F(FetchTest, BytesWithAnotherHashAreNotKept) {
-  WriteFileAtomically(dir_ / "wanted", "old");
+  WriteFileAtomically(At("wanted"), "old");
   const Server server({Ok("abd")});
   const Error error = Failure(server.url(), ErrorKind::kInput);
-  EXPECT_NE(error.cause().find(kAbc), std::string::npos) << error.cause();
+  EXPECT_TRUE(Contains(error.cause(), kAbc));
 }
 
 TEST_F(FetchTest, TooManyBytesAreNotReadToTheirEnd) {
   const Server server({Ok(std::string(1 << 22, 'a'))});
   const Error error = Failure(server.url(), ErrorKind::kInput);
-  EXPECT_NE(error.cause().find("longer"), std::string::npos) << error.cause();
+  EXPECT_TRUE(Contains(error.cause(), "longer"));
 }
 
 TEST_F(FetchTest, TooFewBytesAreNotTheFile) {
@@ -176,7 +166,7 @@ TEST_F(FetchTest, TooFewBytesAreNotTheFile) {
 TEST_F(FetchTest, AnAnswerThatIsAnErrorIsNotTheFile) {
   const Server server({"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabc"});
   const Error error = Failure(server.url(), ErrorKind::kRuntime);
-  EXPECT_NE(error.cause().find("404"), std::string::npos) << error.cause();
+  EXPECT_TRUE(Contains(error.cause(), "404"));
 }
 
 TEST_F(FetchTest, NobodyToAskIsOneLine) {
@@ -186,7 +176,7 @@ TEST_F(FetchTest, NobodyToAskIsOneLine) {
     url = server.url();
   }
   const Error error = Failure(url, ErrorKind::kRuntime);
-  EXPECT_NE(std::string(error.what()).find(url), std::string::npos);
+  EXPECT_TRUE(Contains(error.what(), url));
   EXPECT_FALSE(error.cause().empty());
   EXPECT_EQ(error.cause().find('\n'), std::string::npos);
 }
@@ -202,8 +192,8 @@ TEST_F(FetchTest, OnlyTheSchemesOfTheLimitsAreSpoken) {
   const Server server({Ok("abc")});
   Failure(server.url(), {}, ErrorKind::kRuntime, Wanted());
   EXPECT_EQ(server.asked(), 0);
-  WriteFileAtomically(dir_ / "source", "abc");
-  const std::string file = "file://" + (dir_ / "source").string();
+  WriteFileAtomically(At("source"), "abc");
+  const std::string file = "file://" + At("source").string();
   Failure(file, {}, ErrorKind::kRuntime, Wanted());
   FetchFile(
       file, Wanted(), [](int64_t) {}, Loopback());
@@ -236,15 +226,15 @@ TEST_F(FetchTest, WhatProgressThrowsEndsTheWork) {
 }
 
 TEST_F(FetchTest, ACopyIsCheckedToo) {
-  WriteFileAtomically(dir_ / "source", "abc");
-  WriteFileAtomically(dir_ / "other", "abd");
-  WriteFileAtomically(dir_ / "longer", "abcd");
-  EXPECT_THROW(CopyFile(dir_ / "other", Wanted()), Error);
-  EXPECT_THROW(CopyFile(dir_ / "longer", Wanted()), Error);
-  EXPECT_THROW(CopyFile(dir_ / "missing", Wanted()), Error);
-  EXPECT_FALSE(fs::exists(dir_ / "wanted"));
-  CopyFile(dir_ / "source", Wanted());
-  EXPECT_EQ(ReadFile(dir_ / "wanted"), "abc");
+  WriteFileAtomically(At("source"), "abc");
+  WriteFileAtomically(At("other"), "abd");
+  WriteFileAtomically(At("longer"), "abcd");
+  EXPECT_THROW(CopyFile(At("other"), Wanted()), Error);
+  EXPECT_THROW(CopyFile(At("longer"), Wanted()), Error);
+  EXPECT_THROW(CopyFile(At("missing"), Wanted()), Error);
+  EXPECT_FALSE(fs::exists(At("wanted")));
+  CopyFile(At("source"), Wanted());
+  EXPECT_EQ(ReadFile(At("wanted")), "abc");
 }
 
 }  // namespace

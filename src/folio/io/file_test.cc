@@ -6,7 +6,8 @@
 #include <fstream>
 #include <utility>
 
-#include "folio/io/test_files.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

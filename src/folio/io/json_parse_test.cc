@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "folio/io/test_files.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

@@ -8,7 +8,9 @@
 
 #include "folio/base/rng.h"
 #include "folio/io/safetensors.h"
-#include "folio/io/test_files.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/safetensors_bytes.h"
 
 namespace folio {
 namespace {

@@ -6,11 +6,11 @@
 #include "folio/io/file.h"
 #include "folio/io/json_parse.h"
 #include "folio/io/safetensors.h"
-#include "folio/io/test_data.h"
-#include "folio/io/test_files.h"
 #include "folio/lesson/attention_steps.h"
 #include "folio/lesson/test_attention_forms.h"
 #include "folio/model/positions.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
@@ -47,7 +47,6 @@ std::vector<double> Transposed(const std::vector<double>& x, int64_t rows, int64
 class Golden : public InTemporaryDirectory {
  protected:
   void SetUp() override {
-    InTemporaryDirectory::SetUp();
     const std::string path = GoldenFile("attention/expected.json");
     if (path.empty()) GTEST_SKIP() << "the numbers of attention/expected.json are not here";
     golden_ = ParseJson(ReadFile(path), path);

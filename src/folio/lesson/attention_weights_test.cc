@@ -5,8 +5,8 @@
 #include <set>
 
 #include "folio/base/error.h"
-#include "folio/io/test_files.h"
 #include "folio/lesson/test_attention.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -26,12 +26,9 @@ TEST(AttentionSizes, RefuseWhatDoesNotFit) {
   EXPECT_TRUE(Contains(refusal({.d_in = 4, .d_out = 4, .H = 0}), "heads is 0"));
   EXPECT_TRUE(Contains(refusal({.d_in = 4, .d_out = 4, .H = 2, .G = -2}), "-2"));
   EXPECT_TRUE(Contains(refusal({.d_in = int64_t{1} << 40, .d_out = 4}), "d_in"));
-  try {
-    AttentionSizes{.d_in = 3, .d_out = 10, .H = 4}.Validate();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.help(), "set the number of heads to 2 or 5, or d_out to 8 or 12");
-  }
+  const AttentionSizes wrong = {.d_in = 3, .d_out = 10, .H = 4};
+  EXPECT_EQ(Refused([&] { wrong.Validate(); }, ErrorKind::kUsage).help(),
+            "set the number of heads to 2 or 5, or d_out to 8 or 12");
 }
 
 TEST(AttentionWeights, HaveTheShapesOfTheirSizes) {

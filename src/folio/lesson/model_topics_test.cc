@@ -15,6 +15,7 @@
 #include "folio/model/gpt.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
@@ -50,8 +51,7 @@ class ModelTopics : public testing::TestWithParam<std::string> {
   }
 
   std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
-  std::unique_ptr<GptWeights> weights_ =
-      LoadModel(std::string(FOLIO_SOURCE_DIR "/tests/fixtures/") + GetParam());
+  std::unique_ptr<GptWeights> weights_ = LoadModel(Fixture(GetParam()));
   const CharTokenizer tokenizer_ = Letters();
 };
 INSTANTIATE_TEST_SUITE_P(Models, ModelTopics,

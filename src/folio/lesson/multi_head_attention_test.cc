@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
 
 #include "folio/base/error.h"
-#include "folio/io/test_files.h"
 #include "folio/lesson/attention_mask.h"
 #include "folio/lesson/stepwise_attention.h"
 #include "folio/lesson/test_attention_forms.h"
 #include "folio/model/attention.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -45,13 +46,8 @@ TEST(SelectSteps, LeavesTheWalkWholeWithoutNames) {
 
 TEST(SelectSteps, NamesTheStepsForOneThatIsNotThere) {
   const std::vector<std::string> slugs = {"outputs"};
-  try {
-    SelectSteps(ThreeSteps(), slugs);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    EXPECT_EQ(error.cause(), "the steps are inputs, scores-of-one");
-  }
+  EXPECT_EQ(Refused([&] { SelectSteps(ThreeSteps(), slugs); }, ErrorKind::kUsage).cause(),
+            "the steps are inputs, scores-of-one");
 }
 
 }  // namespace

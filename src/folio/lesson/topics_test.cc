@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "folio/base/error.h"
-#include "folio/io/test_data.h"
 #include "folio/lesson/walk_lookup.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {

@@ -4,9 +4,11 @@
 
 #include "folio/io/file.h"
 #include "folio/io/safetensors.h"
-#include "folio/io/test_files.h"
 #include "folio/lesson/attention_weights.h"
 #include "folio/lesson/test_attention.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/safetensors_bytes.h"
 
 namespace folio {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "folio/base/error.h"
-#include "folio/io/test_files.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -133,14 +133,9 @@ TEST(ConfigValidate, HelpNamesTheNearestNumberOfHeads) {
   GptConfig config;
   config.n_embd = 128;
   config.n_head = 6;
-  try {
-    config.Validate("here");
-    FAIL() << "expected an error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    EXPECT_STREQ(error.what(), "here: n_head must divide n_embd");
-    EXPECT_EQ(error.help(), "set n_head to 4 or 8");
-  }
+  const Error error = Refused([&] { config.Validate("here"); }, ErrorKind::kUsage);
+  EXPECT_STREQ(error.what(), "here: n_head must divide n_embd");
+  EXPECT_EQ(error.help(), "set n_head to 4 or 8");
 }
 
 }  // namespace

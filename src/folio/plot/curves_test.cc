@@ -9,17 +9,12 @@
 #include <limits>
 
 #include "folio/base/rng.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-size_t Count(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 // The places that path data of absolute and relative lines leads to.
 std::vector<std::pair<double, double>> PlacesOf(const std::string& path) {

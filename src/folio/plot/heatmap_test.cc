@@ -6,17 +6,12 @@
 #include <limits>
 
 #include "folio/plot/shades.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-size_t Count(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 Heatmap Map(int64_t rows, int64_t columns, std::vector<float> values) {
   return {.rows = rows, .columns = columns, .values = std::move(values)};

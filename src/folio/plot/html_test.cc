@@ -3,15 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "folio/plot/heatmap.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
-
-size_t Count(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 TEST(HtmlEscape, LeavesNoMarkup) {
   EXPECT_EQ(HtmlEscape("<a href=\"b\">&\n"), "&lt;a href=&quot;b&quot;&gt;&amp;\n");

@@ -4,15 +4,10 @@
 
 #include "folio/base/rng.h"
 #include "folio/plot/curves.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
-
-size_t Count(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 Panel Named(const std::string& title, std::vector<Series> series) {
   return {std::move(series), {.title = title, .x_label = "step"}};

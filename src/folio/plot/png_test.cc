@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -45,13 +46,9 @@ TEST(GreyPng, WhatLibpngRefusesIsAnError) {
   EXPECT_THROW(GreyPng({}, 0, 0), Error);
   EXPECT_THROW(GreyPng({}, int64_t{1} << 40, 0), Error);
   const std::vector<uint8_t> wide(2000000);  // beyond libpng's limit of a million
-  try {
-    GreyPng(wide, 2000000, 1);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("2000000 x 1"), std::string::npos);
-    EXPECT_NE(error.cause(), "");
-  }
+  const Error error = Refused([&] { GreyPng(wide, 2000000, 1); }, ErrorKind::kRuntime);
+  EXPECT_TRUE(Contains(error.what(), "2000000 x 1"));
+  EXPECT_NE(error.cause(), "");
 }
 
 TEST(GreyPng, TooFewPixelsAreRefused) {

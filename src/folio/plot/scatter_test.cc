@@ -8,14 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/kit/expect.h"
+
 namespace folio {
 namespace {
-
-size_t Count(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 TEST(ScatterSvg, EveryPointIsADotOfItsColour) {
   const std::vector<ScatterPoint> points = {

@@ -1,7 +1,6 @@
 #include "folio/io/settings.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -10,52 +9,41 @@
 
 #include "folio/base/error.h"
 #include "folio/run/run_config.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A directory of its own for each test, removed at its end.
-class SettingsTest : public testing::Test {
+class SettingsTest : public InTemporaryDirectory {
  protected:
   SettingsTest() {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    dir_ = fs::temp_directory_path() /
-           ("folio-settings-" + std::to_string(getpid()) + "-" + test->name());
-    fs::create_directories(dir_ / "home" / "folio");
-    fs::create_directories(dir_ / "project" / "deep" / "er");
-    sources_.directory = dir_ / "project" / "deep" / "er";
-    sources_.environment = {"XDG_CONFIG_HOME=" + (dir_ / "home").string()};
+    fs::create_directories(At("home/folio"));
+    fs::create_directories(At("project/deep/er"));
+    sources_.directory = At("project/deep/er");
+    sources_.environment = {"XDG_CONFIG_HOME=" + At("home").string()};
   }
-  ~SettingsTest() override { fs::remove_all(dir_); }
 
   std::string Write(const std::string& name, const std::string& text) {
-    std::ofstream(dir_ / name) << text;
-    return (dir_ / name).string();
+    std::ofstream(At(name)) << text;
+    return (At(name)).string();
   }
 
-  fs::path dir_;
   ConfigSources sources_;
   RunConfig config_;
   Settings settings_{config_.Fields()};
 };
 
-// "what | cause | help" of the Error that `f` throws.
 std::string Failure(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    return std::string(error.what()) + " | " + error.cause() + " | " + error.help();
-  }
-  return "no error";
+  return ErrorAndHelp(f, ErrorKind::kUsage);
 }
 
 TEST_F(SettingsTest, EachLayerBeatsTheOnesBelow) {
-  const std::string user = (dir_ / "home/folio/config.toml").string();
-  const std::string project = (dir_ / "project/folio.toml").string();
-  const std::string file = (dir_ / "file.toml").string();
+  const std::string user = At("home/folio/config.toml").string();
+  const std::string project = At("project/folio.toml").string();
+  const std::string file = At("file.toml").string();
   // One step for each layer, weakest first: give the seed there, and the origin that is expected.
   const std::vector<std::pair<std::function<void()>, std::string>> layers = {
       {[] {}, "built-in"},
@@ -115,7 +103,7 @@ TEST_F(SettingsTest, TheNearestParentHasTheOnlyProjectFile) {
 }
 
 TEST_F(SettingsTest, HomeIsUsedWithoutXdg) {
-  fs::create_directories(dir_ / ".config/folio");
+  fs::create_directories(At(".config/folio"));
   Write(".config/folio/config.toml", "[train]\nseed = 9\n");
   sources_.environment = {"XDG_CONFIG_HOME=", "HOME=" + dir_.string()};
   settings_.ReadSources(sources_);
@@ -199,14 +187,14 @@ TEST_F(SettingsTest, MistakesInAFileAreToldWithTheirPosition) {
 }
 
 TEST_F(SettingsTest, MistakesElsewhereNameTheirOrigin) {
-  const auto failure = [&](const std::vector<std::string>& environment,
-                           const std::vector<std::string>& sets) {
-    return Failure([&] {
-      Settings settings = settings_;
-      settings.ReadSources(
-          {.discover = false, .sets = sets, .environment = environment, .directory = dir_});
-      settings.Resolve();
-    });
+  const auto read = [&](const Strings& environment, const Strings& sets) {
+    Settings settings = settings_;
+    settings.ReadSources(
+        {.discover = false, .sets = sets, .environment = environment, .directory = At("")});
+    settings.Resolve();
+  };
+  const auto failure = [&](const Strings& environment, const Strings& sets) {
+    return Failure([&] { read(environment, sets); });
   };
   EXPECT_EQ(failure({"FOLIO_TRAIN_LERNING_RATE=1"}, {}),
             "unknown environment variable FOLIO_TRAIN_LERNING_RATE |  | did you mean "
@@ -218,7 +206,7 @@ TEST_F(SettingsTest, MistakesElsewhereNameTheirOrigin) {
             "--set: unknown key 'train.sed', did you mean 'train.seed'? |  | ");
   EXPECT_EQ(failure({}, {"train.seed"}),
             "--set: 'train.seed' is not key=value |  | for example --set train.learning_rate=3e-4");
-  EXPECT_EQ(failure({"FOLIO_HOME=x", "FOLIO_TRAIN_SEED=", "TRAIN_SEED=x"}, {}), "no error");
+  read({"FOLIO_HOME=x", "FOLIO_TRAIN_SEED=", "TRAIN_SEED=x"}, {});
 }
 
 TEST_F(SettingsTest, AValueThatIsOverriddenIsCheckedToo) {
@@ -228,14 +216,9 @@ TEST_F(SettingsTest, AValueThatIsOverriddenIsCheckedToo) {
 }
 
 TEST_F(SettingsTest, AMissingConfigFileIsAnInputError) {
-  sources_.file = (dir_ / "none.toml").string();
-  try {
-    settings_.ReadSources(sources_);
-    FAIL() << "expected an error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInput);
-    EXPECT_NE(std::string(error.what()).find("none.toml"), std::string::npos);
-  }
+  sources_.file = At("none.toml").string();
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { settings_.ReadSources(sources_); }, ErrorKind::kInput), "none.toml"));
 }
 
 }  // namespace

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "folio/io/file.h"
-#include "folio/io/test_data.h"
 #include "folio/text/bpe_oracle.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/tokenizer_properties.h"
 #include "folio/text/vocab_files.h"
+#include "tests/kit/paths.h"
 
 // The published vocabularies, and numbers that must come out.
 

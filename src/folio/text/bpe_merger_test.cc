@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "folio/base/simd_targets.h"
-#include "folio/io/test_data.h"
 #include "folio/text/bpe_test_vocab.h"
 #include "folio/text/vocab_files.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {

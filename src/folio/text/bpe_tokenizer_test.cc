@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "folio/base/simd_targets.h"
-#include "folio/io/test_files.h"
 #include "folio/text/bpe_oracle.h"
 #include "folio/text/bpe_test_vocab.h"
+#include "tests/kit/directory.h"
 
 namespace folio {
 namespace {

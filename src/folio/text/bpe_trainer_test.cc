@@ -12,8 +12,9 @@
 #include "folio/base/parallel.h"
 #include "folio/base/rng.h"
 #include "folio/io/file.h"
-#include "folio/io/test_data.h"
 #include "folio/text/pair_merger.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
@@ -85,13 +86,7 @@ std::string RandomText(uint64_t seed, size_t length, const std::string& alphabet
 }
 
 void ExpectUsageError(const BpeTrainerOptions& options) {
-  try {
-    BpeTrainer trainer(options);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    return;
-  }
-  ADD_FAILURE() << "no error";
+  Refused([&] { BpeTrainer trainer(options); }, ErrorKind::kUsage);
 }
 
 TEST(BpeTrainer, MergesAsARecountDoesOnRandomTextsFullOfTies) {

@@ -6,11 +6,12 @@
 #include <map>
 #include <set>
 
-#include "folio/io/test_files.h"
 #include "folio/text/byte_index.h"
 #include "folio/text/byte_names.h"
 #include "folio/text/test_vocab.h"
 #include "folio/text/utf8.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

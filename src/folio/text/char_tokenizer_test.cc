@@ -5,6 +5,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
+
 namespace folio {
 namespace {
 
@@ -18,20 +21,18 @@ std::unique_ptr<CharTokenizer> FromText(std::string_view text) {
 
 std::string CauseOf(std::string_view text, size_t piece) {
   CharSetBuilder builder;
-  try {
-    builder.BeginText("good.txt");
-    builder.Add("\u20AC");
-    builder.EndText();
+  builder.BeginText("good.txt");
+  builder.Add("\u20AC");
+  builder.EndText();
+  const auto add = [&] {
     builder.BeginText("bad.txt");
     for (size_t at = 0; at < text.size(); at += piece) builder.Add(text.substr(at, piece));
     builder.EndText();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInput);
-    EXPECT_NE(std::string(error.what()).find("bad.txt"), std::string::npos);
-    EXPECT_NE(error.help().find("--tokenizer bytes"), std::string::npos);
-    return error.cause();
-  }
-  return "no error";
+  };
+  const Error error = Refused(add, ErrorKind::kInput);
+  EXPECT_TRUE(Contains(error.what(), "bad.txt"));
+  EXPECT_TRUE(Contains(error.help(), "--tokenizer bytes"));
+  return error.cause();
 }
 
 TEST(CharTokenizer, NumbersCharactersByCodePoint) {
@@ -46,21 +47,13 @@ TEST(CharTokenizer, NumbersCharactersByCodePoint) {
 
 TEST(CharTokenizer, NamesTheUnknownCharacterAndItsPlace) {
   const auto tokenizer = FromText("abc\n");
-  try {
-    tokenizer->Encode("abc\na\u00E9", "prompt");
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInput);
-    EXPECT_EQ(std::string(error.what()),
-              "prompt:2:2: no token for the character '\u00E9' (U+00E9)");
-  }
-  try {
-    tokenizer->Encode("ab\xFF", "prompt");
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()), "prompt: not UTF-8 text");
-    EXPECT_NE(error.cause().find("offset 2"), std::string::npos) << error.cause();
-  }
+  const auto refused = [&](std::string_view text) {
+    return Refused([&] { tokenizer->Encode(text, "prompt"); }, ErrorKind::kInput);
+  };
+  EXPECT_STREQ(refused("abc\na\u00E9").what(),
+               "prompt:2:2: no token for the character '\u00E9' (U+00E9)");
+  EXPECT_STREQ(refused("ab\xFF").what(), "prompt: not UTF-8 text");
+  EXPECT_TRUE(Contains(refused("ab\xFF").cause(), "offset 2"));
   EXPECT_THROW(tokenizer->TokenBytes(4), Error);
   EXPECT_THROW(tokenizer->TokenBytes(-1), Error);
 }
@@ -93,13 +86,12 @@ TEST(CharTokenizer, NoTextAtAllIsAnError) {
 }
 
 TEST(CharTokenizer, TinyShakespeareHas65Characters) {
-  std::ifstream file(FOLIO_SOURCE_DIR "/../shared/data/tinyshakespeare/input.txt");
-  if (!file) GTEST_SKIP() << "tinyshakespeare is not here";
-  std::stringstream text;
-  text << file.rdbuf();
-  const auto tokenizer = FromText(text.str());
+  const std::string path = TestData("tinyshakespeare/input.txt");
+  if (path.empty()) GTEST_SKIP() << "tinyshakespeare is not here";
+  const std::string text = ReadFile(path);
+  const auto tokenizer = FromText(text);
   EXPECT_EQ(tokenizer->vocab_size(), 65);
-  EXPECT_EQ(tokenizer->Decode(tokenizer->Encode(text.str())), text.str());
+  EXPECT_EQ(tokenizer->Decode(tokenizer->Encode(text)), text);
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "folio/io/test_files.h"
 #include "folio/text/pair_tokenizer.h"
 #include "folio/text/tokenizer_properties.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "folio/io/test_files.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/pair_tokenizer.h"
 #include "folio/text/tokenizer_properties.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

@@ -8,11 +8,12 @@
 #include "folio/base/rng.h"
 #include "folio/io/file.h"
 #include "folio/io/json_parse.h"
-#include "folio/io/test_files.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/test_vocab.h"
 #include "folio/text/vocab_files.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
 #include "folio/io/json_parse.h"
-#include "folio/io/test_files.h"
 #include "folio/text/test_vocab.h"
 #include "folio/text/vocab_files.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

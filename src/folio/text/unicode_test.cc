@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "folio/io/test_data.h"
 #include "folio/text/unicode_ranges.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {

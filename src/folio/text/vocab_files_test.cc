@@ -4,10 +4,11 @@
 
 #include "folio/io/file.h"
 #include "folio/io/json_parse.h"
-#include "folio/io/test_data.h"
-#include "folio/io/test_files.h"
 #include "folio/text/encodings.h"
 #include "folio/text/test_vocab.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {

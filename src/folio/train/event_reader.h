@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "folio/io/file.h"
+#include "tests/kit/paths.h"
 
 // A reader of event files for tests that shares nothing with the writer: checksums a bit at a time,
 // messages by protoc.
@@ -88,7 +89,7 @@ inline std::string DecodeEvents(const std::vector<std::string>& records,
   }
   const std::filesystem::path in = scratch / "events.bin", out = scratch / "events.txt";
   std::ofstream(in, std::ios::binary) << all;
-  const std::string protos = FOLIO_SOURCE_DIR "/src/folio/train/testdata";
+  const std::string protos = (SourceDir() / "src/folio/train/testdata").string();
   const std::string command = "protoc --decode=EventFile --proto_path='" + protos + "' '" + protos +
                               "/event.proto' < '" + in.string() + "' > '" + out.string() + "'";
   EXPECT_EQ(std::system(command.c_str()), 0) << command;

@@ -13,6 +13,7 @@
 #include "folio/model/attention.h"
 #include "folio/model/checkpoint.h"
 #include "folio/train/learner.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
@@ -23,12 +24,6 @@ namespace fs = std::filesystem;
 constexpr double kForwardBound = 2e-5;
 constexpr double kGradientBound = 1e-4;
 constexpr double kLossBound = 1e-4;  // absolute, of each of the eight losses
-
-fs::path FindModel(const std::string& name) {
-  const fs::path source = FOLIO_SOURCE_DIR;
-  const fs::path fixture = source / "tests/fixtures" / name;
-  return fs::exists(fixture) ? fixture : source / "../shared/golden" / name;
-}
 
 void ExpectClose(const std::string& what, std::span<const float> found,
                  const std::vector<double>& expected, double bound) {
@@ -70,7 +65,7 @@ class Insides : public TraceSink {
 class GoldenModel : public testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
   void SetUp() override {
-    dir_ = FindModel(std::get<0>(GetParam()));
+    dir_ = Fixture(std::get<0>(GetParam()));
     if (!fs::exists(dir_)) GTEST_SKIP() << dir_ << " is not here";
     expected_ = std::make_unique<SafetensorsFile>(dir_ / "expected.safetensors");
     backend_ = MakeBackend(std::get<1>(GetParam()));

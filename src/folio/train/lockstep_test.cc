@@ -4,20 +4,18 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <vector>
 
 #include "folio/base/fields.h"
-#include "folio/io/test_files.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/presets.h"
 #include "folio/train/test_data.h"
 #include "folio/train/trainer.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
-
-namespace fs = std::filesystem;
 
 // What nanoGPT (PyTorch 1.13, float32) did on tinyshakespeare with seed 1337.
 constexpr std::array<int64_t, 12> kOffsets = {485778, 573436, 991809, 730911, 545111, 732960,
@@ -31,12 +29,8 @@ constexpr std::array<double, 20> kLosses = {4.1828408, 4.1373277, 4.1347442, 4.0
 class Lockstep : public InTemporaryDirectory {
  protected:
   void SetUp() override {
-    InTemporaryDirectory::SetUp();
-    const char* elsewhere = std::getenv("FOLIO_TEST_DATA");
-    const fs::path data =
-        elsewhere ? fs::path(elsewhere) : fs::path(FOLIO_SOURCE_DIR "/../shared/data");
-    const fs::path file = data / "tinyshakespeare/input.txt";
-    if (!fs::exists(file)) GTEST_SKIP() << file << " is not here; set FOLIO_TEST_DATA";
+    const std::string file = TestData("tinyshakespeare/input.txt");
+    if (file.empty()) GTEST_SKIP() << "tinyshakespeare is not here; set FOLIO_TEST_DATA";
     const std::string text = ReadFile(file);  // ASCII
     std::string characters = text;
     std::sort(characters.begin(), characters.end());

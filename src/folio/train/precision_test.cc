@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "folio/backend/generic_backend.h"
-#include "folio/io/test_files.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

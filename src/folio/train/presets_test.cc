@@ -8,6 +8,7 @@
 #include "folio/base/fields.h"
 #include "folio/model/config.h"
 #include "folio/train/config.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -88,14 +89,9 @@ TEST(Presets, CharGpuDropsOutEverywhere) {
 }
 
 TEST(Presets, AMisspeltNameIsAnsweredWithTheNearest) {
-  try {
-    FindPreset("char-cup");
-    FAIL() << "expected an error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    EXPECT_STREQ(error.what(), "there is no preset 'char-cup'");
-    EXPECT_EQ(error.help(), "did you mean 'char-cpu'?");
-  }
+  const Error error = Refused([] { FindPreset("char-cup"); }, ErrorKind::kUsage);
+  EXPECT_STREQ(error.what(), "there is no preset 'char-cup'");
+  EXPECT_EQ(error.help(), "did you mean 'char-cpu'?");
 }
 
 }  // namespace

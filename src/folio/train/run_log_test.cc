@@ -6,7 +6,8 @@
 #include <limits>
 
 #include "folio/io/file.h"
-#include "folio/io/test_files.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

@@ -5,8 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "folio/io/test_files.h"
 #include "folio/train/event_reader.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "folio/base/parallel.h"
-#include "folio/io/test_files.h"
 #include "folio/model/test_models.h"
 #include "folio/train/test_data.h"
 #include "folio/train/trainer.h"
+#include "tests/kit/directory.h"
 
 namespace folio {
 
@@ -35,10 +35,7 @@ class Training : public InTemporaryDirectory {
     config_.dtype = "fp32";
   }
   ~Training() override { SetThreads(threads_); }
-  void SetUp() override {
-    InTemporaryDirectory::SetUp();
-    data_ = MakeData("data", 400, 93);
-  }
+  void SetUp() override { data_ = MakeData("data", 400, 93); }
 
   std::unique_ptr<Dataset> MakeData(const char* name, int64_t train, int64_t val) {
     return MakeDataset(At(name), RandomTokens(train, model_.vocab_size, 1),
@@ -66,15 +63,9 @@ class Training : public InTemporaryDirectory {
     return trainer.Run();
   }
 
-  // Contents of all files below a directory.
   std::map<std::string, std::string> Files(const std::string& dir) const {
-    std::map<std::string, std::string> files;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(At(dir))) {
-      if (!entry.is_regular_file()) continue;
-      files[std::filesystem::relative(entry.path(), At(dir)).string()] = ReadFile(entry.path());
-    }
-    EXPECT_FALSE(files.empty()) << dir;
-    return files;
+    EXPECT_TRUE(exists(At(dir))) << dir;
+    return FilesBelow(At(dir));
   }
   void ExpectSameFiles(const std::string& a, const std::string& b) const {
     const auto one = Files(a), two = Files(b);

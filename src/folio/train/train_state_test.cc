@@ -6,8 +6,9 @@
 
 #include "folio/io/file.h"
 #include "folio/io/safetensors.h"
-#include "folio/io/test_files.h"
 #include "folio/model/test_models.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

@@ -5,9 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/bench/tokenizer_speed.h"
-#include "folio/commands/program_run.h"
 #include "folio/io/file.h"
-#include "folio/io/test_files.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/program.h"
 
 namespace folio {
 namespace {
@@ -82,7 +83,7 @@ TEST_F(BenchTokenizerTest, JsonHasSpeedsAndShares) {
       "bench tokenizer --tokenizer bytes --language russian "
       "--only encode --only load --bytes 20001 --threads 1 --json");
   ASSERT_EQ(run.status, 0);
-  const Json json = Json::parse(run.text);
+  const Json json = Json::parse(run.out);
   EXPECT_EQ(json.at("threads"), 1);
   EXPECT_EQ(json.at("rows").size(), 8u);
   for (const Json& row : json.at("rows")) {
@@ -110,7 +111,7 @@ TEST_F(BenchTokenizerTest, JsonHasSpeedsAndShares) {
 TEST_F(BenchTokenizerTest, TableIsForPeople) {
   const ProgramRun run = RunFolio("bench tokenizer --tokenizer bytes --only decode --bytes 5000");
   EXPECT_EQ(run.status, 0);
-  EXPECT_TRUE(Contains(run.text, "MB/s", "of memcpy", "english", "code", "chinese", "japanese",
+  EXPECT_TRUE(Contains(run.out, "MB/s", "of memcpy", "english", "code", "chinese", "japanese",
                        "russian", "decode"));
 }
 

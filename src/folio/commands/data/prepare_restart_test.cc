@@ -1,21 +1,18 @@
 // Data sets that are made in several runs.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <utility>
 
 #include "folio/corpus/prepare.h"
 #include "folio/io/file.h"
-#include "folio/io/test_files.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/program.h"
 
 namespace folio {
 namespace {
@@ -25,7 +22,6 @@ struct Stop {};
 class PrepareRestart : public InTemporaryDirectory {
  protected:
   void SetUp() override {
-    InTemporaryDirectory::SetUp();
     std::string text;
     for (int i = 0; i < 3000; ++i) text += "line " + std::to_string(i * i) + " \u20AC\n";
     WriteFileAtomically(At("a.txt"), text);
@@ -46,15 +42,6 @@ class PrepareRestart : public InTemporaryDirectory {
     options.piece_bytes = 1000;
     options.checkpoint_bytes = 5000;
     return options;
-  }
-
-  // Every file and what is in it.
-  std::map<std::string, std::string> Contents(const std::string& dir) {
-    std::map<std::string, std::string> contents;
-    for (const auto& entry : std::filesystem::directory_iterator(At(dir))) {
-      contents[entry.path().filename().string()] = ReadFile(entry.path());
-    }
-    return contents;
   }
 
   // Runs until so many bytes are dealt with; true if it came to the end.
@@ -91,7 +78,8 @@ TEST_F(PrepareRestart, StoppedAgainAndAgainItMakesTheSame) {
       EXPECT_GT(runs, 5);
       EXPECT_GT(notes_.size(), 5u);
       EXPECT_TRUE(Contains(notes_.back(), "going on"));
-      EXPECT_EQ(Contents("parts"), Contents("whole")) << tokenizer << " " << shard_tokens;
+      EXPECT_EQ(FilesBelow(At("parts")), FilesBelow(At("whole")))
+          << tokenizer << " " << shard_tokens;
       EXPECT_TRUE(Dataset(At("parts").string()).Verify());
       std::filesystem::remove_all(At("whole"));
       std::filesystem::remove_all(At("parts"));
@@ -117,7 +105,7 @@ TEST_F(PrepareRestart, WhatWasWrittenAfterTheCheckpointIsCutOff) {
   }
   EXPECT_TRUE(RunUntil(options, int64_t{1} << 40));
   PrepareDataset(Options("bytes", "whole"));
-  EXPECT_EQ(Contents("out"), Contents("whole"));
+  EXPECT_EQ(FilesBelow(At("out")), FilesBelow(At("whole")));
 }
 
 TEST_F(PrepareRestart, WhatIsNotTheSameBeginsAgain) {
@@ -131,7 +119,7 @@ TEST_F(PrepareRestart, WhatIsNotTheSameBeginsAgain) {
     ASSERT_TRUE(RunUntil(good, int64_t{1} << 40));
     ASSERT_EQ(notes_.size(), 1u) << because;
     EXPECT_TRUE(Contains(notes_[0], because, "beginning again"));
-    EXPECT_EQ(Contents("out"), Contents("whole")) << because;
+    EXPECT_EQ(FilesBelow(At("out")), FilesBelow(At("whole"))) << because;
     std::filesystem::remove_all(At("out"));
   };
   PrepareOptions other = good;
@@ -167,7 +155,7 @@ TEST_F(PrepareRestart, ACharacterSetThatWasTamperedWithIsNotTrusted) {
   ASSERT_TRUE(RunUntil(options, int64_t{1} << 40));
   EXPECT_TRUE(Contains(notes_.back(), "beginning again"));
   PrepareDataset(Options("char", "whole"));
-  EXPECT_EQ(Contents("out"), Contents("whole"));
+  EXPECT_EQ(FilesBelow(At("out")), FilesBelow(At("whole")));
 }
 
 TEST_F(PrepareRestart, TwoProcessesDoNotMakeTheSame) {
@@ -191,60 +179,27 @@ TEST_F(PrepareRestart, NothingIsKeptWhereNobodyGoesOn) {
   EXPECT_EQ(Names(), (Strings{"a.txt", "b.txt", "c.jsonl"}));
 }
 
-// Runs the real program and kills it when `file` has grown to so many bytes; true if it ended by
-// itself, with status 0.
-bool RunAndKill(std::vector<std::string> arguments, const std::filesystem::path& file,
-                uintmax_t bytes) {
-  arguments.insert(arguments.begin(), FOLIO_PROGRAM);
-  arguments.insert(arguments.end(), {"--quiet", "--no-config"});
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  char* const environment[] = {nullptr};
-  pid_t pid = 0;
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  const int failed = posix_spawn(&pid, FOLIO_PROGRAM, &actions, nullptr, argv.data(), environment);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) {
-    ADD_FAILURE() << "cannot run " << FOLIO_PROGRAM;
-    return true;
-  }
-  int status = 0;
-  while (waitpid(pid, &status, WNOHANG) == 0) {
-    std::error_code missing;
-    const uintmax_t size = std::filesystem::file_size(file, missing);
-    if (!missing && size >= bytes) {
-      kill(pid, SIGKILL);
-      waitpid(pid, &status, 0);
-      break;
-    }
-    usleep(200);
-  }
-  EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0) << WEXITSTATUS(status);
-  return !WIFSIGNALED(status);
-}
-
 TEST_F(PrepareRestart, KilledItGoesOnToTheSame) {
   {
     std::ofstream big(At("big.txt"), std::ios::binary);
     const std::string text = ReadFile(At("a.txt"));
     for (int i = 0; i < 1700; ++i) big << text;  // more than one checkpoint
   }
-  const std::string text = At("big.txt").string();
-  const auto command = [&](const char* out) {
-    return Strings{"data", "prepare", text, "--tokenizer", "bytes", "--out", At(out).string()};
+  // Kills the program once what grows has so many bytes; true if it ended by itself before.
+  const auto run_and_kill = [&](const std::string& out, size_t bytes) {
+    const ProgramRun run = RunShell(
+        At(""), "$F data prepare big.txt --tokenizer bytes --out " + out +
+                    " --quiet --no-config & while kill -0 $! 2>/dev/null; do [ $(stat -c %s ." +
+                    out + ".partial/train.bin 2>/dev/null || echo 0) -lt " + std::to_string(bytes) +
+                    " ] || kill -9 $! 2>/dev/null; done; wait $!");
+    EXPECT_TRUE(run.status == 0 || run.status == 128 + SIGKILL) << run.status << run.err;
+    return run.status == 0;
   };
-  const std::filesystem::path growing = At(".parts.partial/train.bin");
-  ASSERT_TRUE(RunAndKill(command("whole"), growing, 1));
-  int kills = 0;
-  while (
-      !RunAndKill(command("parts"), growing, 60000000 + 8000000 * static_cast<uintmax_t>(kills))) {
-    ASSERT_LT(++kills, 1000);
-  }
+  ASSERT_TRUE(run_and_kill("whole", size_t{1} << 40));
+  size_t kills = 0;
+  while (!run_and_kill("parts", 60000000 + 8000000 * kills)) ASSERT_LT(++kills, 1000u);
   EXPECT_GT(kills, 0);
-  EXPECT_EQ(Contents("parts"), Contents("whole"));
+  EXPECT_EQ(FilesBelow(At("parts")), FilesBelow(At("whole")));
 }
 
 }  // namespace

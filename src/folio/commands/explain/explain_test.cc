@@ -4,7 +4,7 @@
 #include <regex>
 
 #include "folio/commands/inspect/inspect_test_models.h"
-#include "folio/io/test_data.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
@@ -15,9 +15,7 @@ class Explain : public InspectTest {
  protected:
   std::string Model() const { return " --model " + At("model").string(); }
 
-  static ProgramRun Run(const std::string& flags, bool with_stderr = false) {
-    return RunFolio("explain " + flags, with_stderr);
-  }
+  static ProgramRun Run(const std::string& flags) { return RunFolio("explain " + flags); }
   // The walk, whose steps must all be what they say.
   static Json WalkOf(const std::string& flags) {
     const Json walk = Json::parse(JsonText("explain " + flags));
@@ -48,8 +46,8 @@ class Explain : public InspectTest {
   // Writes the figures of a walk, which must all be sound; returns how many there are.
   int64_t CheckFigures(const std::string& flags) const {
     const ProgramRun run =
-        Run(flags + " --svg " + At("figures/of it").string().insert(0, "'") + "'", true);
-    EXPECT_EQ(run.status, 0) << run.text;
+        Run(flags + " --svg " + At("figures/of it").string().insert(0, "'") + "'");
+    EXPECT_EQ(run.status, 0) << run.err;
     int64_t figures = 0;
     for (const auto& entry : std::filesystem::directory_iterator(At("figures/of it"))) {
       EXPECT_TRUE(entry.path().filename().string().ends_with(".svg"));
@@ -60,7 +58,7 @@ class Explain : public InspectTest {
       }
       ++figures;
     }
-    EXPECT_TRUE(Contains(run.text, "wrote " + std::to_string(figures) + " figure")) << run.text;
+    EXPECT_TRUE(Contains(run.err, "wrote " + std::to_string(figures) + " figure"));
     return figures;
   }
 };
@@ -96,14 +94,14 @@ TEST_P(ExplainTopicTest, TextAndJsonTellTheSameWalk) {
   const Json walk = WalkOf(Flags());
   const ProgramRun run = Run(Flags());
   EXPECT_EQ(run.status, 0);
-  EXPECT_FALSE(Contains(run.text, "\x1b"));
+  EXPECT_FALSE(Contains(run.out, "\x1b"));
   size_t number = 0, at = 0;
   for (const Json& step : walk.at("steps")) {
-    at = run.text.find("\n" + std::to_string(++number) + ". ", at);
+    at = run.out.find("\n" + std::to_string(++number) + ". ", at);
     ASSERT_NE(at, std::string::npos) << step.at("name");
   }
-  EXPECT_EQ(run.text.find("\n" + std::to_string(number + 1) + ". "), std::string::npos);
-  for (const char c : run.text) ASSERT_LT(static_cast<unsigned char>(c), 0x80) << run.text;
+  EXPECT_EQ(run.out.find("\n" + std::to_string(number + 1) + ". "), std::string::npos);
+  for (const char c : run.out) ASSERT_LT(static_cast<unsigned char>(c), 0x80) << run.out;
 }
 
 TEST_P(ExplainTopicTest, FiguresAreSound) {
@@ -111,13 +109,13 @@ TEST_P(ExplainTopicTest, FiguresAreSound) {
 }
 
 TEST_P(ExplainTopicTest, ThePageNeedsNothingElse) {
-  const ProgramRun run = Run(Flags() + " --html " + At("new/page.html").string(), true);
+  const ProgramRun run = Run(Flags() + " --html " + At("new/page.html").string());
   EXPECT_EQ(run.status, 0);
-  EXPECT_TRUE(Contains(run.text, "wrote " + At("new/page.html").string())) << run.text;
+  EXPECT_TRUE(Contains(run.err, "wrote " + At("new/page.html").string()));
   const std::string html = ReadFile(At("new/page.html"));
   EXPECT_TRUE(Contains(html, "<!DOCTYPE html>", "</html>", "<table>"));
   EXPECT_FALSE(Contains(html, "<script"));
-  EXPECT_EQ(Run(Flags() + " --html -").text, html);
+  EXPECT_EQ(Run(Flags() + " --html -").out, html);
   EXPECT_FALSE(std::regex_search(html, std::regex("(src|href)=\"[^#\"d]")));
   EXPECT_EQ(Names(), (std::vector<std::string>{"model", "new"}));
 }
@@ -173,23 +171,20 @@ TEST_F(Explain, TheReferenceBackendSaysTheSame) {
 }
 
 TEST_F(Explain, ColourAndWidthFollowTheTerminal) {
-  EXPECT_TRUE(Contains(Run("softmax --color always").text, "\x1b[48;5;"));
-  const auto longest = [](const std::string& environment) {
-    const std::string command =
-        "env " + environment + " " + FOLIO_PROGRAM + " explain attention --form split --no-config";
-    FILE* pipe = popen(command.c_str(), "r");
-    std::string text(1 << 16, '\0');
-    text.resize(std::fread(text.data(), 1, text.size(), pipe));
-    EXPECT_EQ(pclose(pipe), 0);
-    EXPECT_EQ(Contains(text, "left out"), Contains(environment, "COLUMNS=70"));
-    EXPECT_EQ(Contains(text, "√"), Contains(environment, "UTF-8"));
+  EXPECT_TRUE(Contains(Run("softmax --color always").out, "\x1b[48;5;"));
+  const auto longest = [&](const std::string& environment) {
+    const ProgramRun run =
+        RunShell(At(""), environment + " $F explain attention --form split --no-config");
+    EXPECT_EQ(run.status, 0);
+    EXPECT_EQ(Contains(run.out, "left out"), Contains(environment, "COLUMNS=70"));
+    EXPECT_EQ(Contains(run.out, "√"), Contains(environment, "UTF-8"));
     size_t most = 0;
-    for (const std::string& line : Split(text, '\n')) most = std::max(most, line.size());
+    for (const std::string& line : Split(run.out, '\n')) most = std::max(most, line.size());
     return most;
   };
-  EXPECT_LE(longest("-i COLUMNS=70"), 70);
-  EXPECT_GT(longest("-i COLUMNS=140"), 70);
-  EXPECT_GT(longest("-i COLUMNS=140 LANG=C.UTF-8"), 140);  // bytes
+  EXPECT_LE(longest("COLUMNS=70"), 70);
+  EXPECT_GT(longest("COLUMNS=140"), 70);
+  EXPECT_GT(longest("COLUMNS=140 LANG=C.UTF-8"), 140);  // bytes
 }
 
 TEST_F(Explain, AloneItListsTheTopics) {
@@ -197,7 +192,7 @@ TEST_F(Explain, AloneItListsTheTopics) {
   EXPECT_EQ(run.status, 0);
   for (const char* topic : {"attention", "positions", "layernorm", "gelu", "softmax", "tokenize",
                             "block", "sampling"}) {
-    EXPECT_TRUE(Contains(run.text, std::string("folio explain ") + topic));
+    EXPECT_TRUE(Contains(run.out, std::string("folio explain ") + topic));
   }
 }
 

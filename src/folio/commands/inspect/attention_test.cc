@@ -102,24 +102,24 @@ TEST_F(InspectAttention, SortingPutsTheLargestMeanFirst) {
 
 TEST_F(InspectAttention, PrintsATableAndOfOneHeadTheMap) {
   const ProgramRun run = RunFolio(Inspect("attention", "--text 'a b'"));
-  EXPECT_EQ(std::ranges::count(run.text, '\n'), 1 + 6);
-  EXPECT_TRUE(Contains(run.text, "layer  head  entropy  distance", "induction"));
-  EXPECT_EQ(run.text.find('\x1b'), std::string::npos);
+  EXPECT_EQ(std::ranges::count(run.out, '\n'), 1 + 6);
+  EXPECT_TRUE(Contains(run.out, "layer  head  entropy  distance", "induction"));
+  EXPECT_EQ(run.out.find('\x1b'), std::string::npos);
   const ProgramRun one = RunFolio(Inspect("attention", "--text 'a b' --layer 1 --head 2"));
-  EXPECT_EQ(std::ranges::count(one.text, '\n'), 1 + 1 + 1 + 1 + 1 + 3);
-  EXPECT_TRUE(Contains(one.text, "     a   ·   b\n0 a  1.0\n1 ·  "));
+  EXPECT_EQ(std::ranges::count(one.out, '\n'), 1 + 1 + 1 + 1 + 1 + 3);
+  EXPECT_TRUE(Contains(one.out, "     a   ·   b\n0 a  1.0\n1 ·  "));
   const Json json = Answer("--text 'a b' --layer 1 --head 2");
   const double weight = HeadOf(json, 1, 2).at("weights").at(2).at(1);
   char digits[16];
   std::snprintf(digits, sizeof digits, "%.2f", weight);
-  const std::string row = one.text.substr(one.text.find("\n2 b"));
+  const std::string row = one.out.substr(one.out.find("\n2 b"));
   EXPECT_EQ(row.substr(10, 3), std::string(digits).substr(1)) << row;
 }
 
 TEST_F(InspectAttention, ColourIsOnlyWhereItIsWanted) {
   const std::string map = "--text 'abc' --layer 0 --head 0";
-  EXPECT_TRUE(Contains(RunFolio(Inspect("attention", map + " --color always")).text, "\x1b[48;5;"));
-  EXPECT_EQ(RunFolio(Inspect("attention", map)).text.find('\x1b'), std::string::npos);
+  EXPECT_TRUE(Contains(RunFolio(Inspect("attention", map + " --color always")).out, "\x1b[48;5;"));
+  EXPECT_EQ(RunFolio(Inspect("attention", map)).out.find('\x1b'), std::string::npos);
 }
 
 TEST_F(InspectAttention, ASingleTokenIsEnough) {
@@ -138,7 +138,7 @@ TEST_F(InspectAttention, PiecesOfCharactersAreShownAsBytes) {
   EXPECT_EQ(tokens.at(0).at("text"), "\xEF\xBF\xBD");
   EXPECT_EQ(tokens.at(1).at("bytes"), Json::parse("[169]"));
   const ProgramRun run = RunFolio(Inspect("attention", "--text 'é' --layer 0 --head 0"));
-  EXPECT_TRUE(Contains(run.text, "0 <C3>", "1 <A9>"));
+  EXPECT_TRUE(Contains(run.out, "0 <C3>", "1 <A9>"));
   const Json beyond = Answer("--ids 258,65").at("texts").at(0).at("tokens");
   EXPECT_TRUE(beyond.at(0).at("text").is_null());
   EXPECT_EQ(beyond.at(1).at("text"), "A");
@@ -176,7 +176,7 @@ TEST_F(InspectAttention, TheFirstTokenIsSetAsideAndItsShareStated) {
                      .get<std::vector<std::vector<double>>>();
   char share[32];
   std::snprintf(share, sizeof share, "%.1f %%", 100 * (w[1][0] + w[2][0] + w[3][0]) / 3);
-  EXPECT_TRUE(Contains(run.text, std::string("set aside: the first token's ") + share));
+  EXPECT_TRUE(Contains(run.out, std::string("set aside: the first token's ") + share));
   char cell[16];
   std::snprintf(cell, sizeof cell, "%.2f", w[3][2] / (1 - w[3][0]));
   EXPECT_TRUE(Contains(ReadFile(At("f.svg")), "set aside", std::string(">") + cell + "<"));
@@ -184,8 +184,8 @@ TEST_F(InspectAttention, TheFirstTokenIsSetAsideAndItsShareStated) {
 
 TEST_F(InspectAttention, ResultsDoNotDependOnThreads) {
   const std::string flags = "--text 'some text' --layer 1 --json --threads ";
-  EXPECT_EQ(RunFolio(Inspect("attention", flags + "1")).text,
-            RunFolio(Inspect("attention", flags + "3")).text);
+  EXPECT_EQ(RunFolio(Inspect("attention", flags + "1")).out,
+            RunFolio(Inspect("attention", flags + "3")).out);
 }
 
 TEST_F(InspectAttention, MistakesOfFlagsAreUsageErrors) {
@@ -210,7 +210,7 @@ TEST_F(InspectAttention, WhatIsMissingOrDoesNotFitIsAnInputError) {
   std::filesystem::remove(At("model/tokenizer.json"));
   std::filesystem::remove(At("model/tokenizer_config.json"));
   ExpectError(3, Inspect("attention", "--text x"), "no tokenizer", "--ids");
-  EXPECT_TRUE(Contains(RunFolio(Inspect("attention", "--ids 5,7 --layer 0 --head 0")).text, "#7"));
+  EXPECT_TRUE(Contains(RunFolio(Inspect("attention", "--ids 5,7 --layer 0 --head 0")).out, "#7"));
 }
 
 TEST_F(InspectAttention, TailTakesTheLastTokensOfFilesAndOfStandardInput) {

@@ -5,16 +5,18 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "folio/commands/program_run.h"
 #include "folio/io/file.h"
 #include "folio/io/safetensors.h"
-#include "folio/io/test_files.h"
 #include "folio/model/checkpoint.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
+#include "tests/kit/program.h"
 
 namespace folio {
 namespace {
 
-const std::filesystem::path kTiny = FOLIO_SOURCE_DIR "/tests/fixtures/gpt2-tiny";
+const std::filesystem::path kTiny = Fixture("gpt2-tiny");
 
 class Dump : public InTemporaryDirectory {
  protected:
@@ -59,9 +61,7 @@ class GoldenDump : public Dump,
 
 TEST_P(GoldenDump, HasAllTensorsWithinTheirBounds) {
   const auto& [name, backend] = GetParam();
-  const std::filesystem::path source = FOLIO_SOURCE_DIR;
-  std::filesystem::path model = source / "tests/fixtures" / name;
-  if (!exists(model)) model = source / "../shared/golden" / name;
+  const std::filesystem::path model = Fixture(name);
   if (!exists(model)) GTEST_SKIP() << model << " is not here";
 
   DumpOptions options = Options(model / "expected.safetensors");
@@ -148,7 +148,7 @@ TEST_F(Dump, TheCommandTakesTheOptimizersSettings) {
                                   " --adamw-steps 1 --lr 0.25 --beta1 0 --beta2 0 --eps 0 "
                                   "--weight-decay 0 --clip 0 --threads 1 --json");
   ASSERT_EQ(run.status, 0);
-  const auto json = nlohmann::json::parse(run.text);
+  const auto json = nlohmann::json::parse(run.out);
   EXPECT_EQ(json.at("losses").size(), 1);
   EXPECT_EQ(json.at("loss"), json.at("losses").at(0));
   // Without memory AdamW moves every weight by lr against the sign of its gradient.

@@ -59,12 +59,12 @@ TEST_F(InspectInside, LensEndsInTheModelsPrediction) {
 }
 
 TEST_F(InspectInside, LensShowsATableAndOfOnePositionTheDetails) {
-  const std::string table = RunFolio(Inspect("lens", "--text 'abcdefgh'")).text;
+  const std::string table = RunFolio(Inspect("lens", "--text 'abcdefgh'")).out;
   EXPECT_TRUE(Contains(table, "embedding", "block 0", "block 1", "in the text"));
   EXPECT_EQ(std::ranges::count(table, '\n'), 2 * 6 + 1);  // two tables in 80 columns
-  const std::string detail = RunFolio(Inspect("lens", "--text abcd --positions 1 --top 2")).text;
+  const std::string detail = RunFolio(Inspect("lens", "--text abcd --positions 1 --top 2")).out;
   EXPECT_TRUE(Contains(detail, "position 1, token b, in the text comes c", "KL to final"));
-  EXPECT_EQ(RunFolio(Inspect("lens", "--text abcd --positions=-3 --top 2")).text, detail);
+  EXPECT_EQ(RunFolio(Inspect("lens", "--text abcd --positions=-3 --top 2")).out, detail);
   const Json some = Answer("lens", "--text abcd --positions 3,0,3");
   ASSERT_EQ(some.at("positions").size(), 2);
   EXPECT_EQ(some.at("positions").at(0).at("position"), 3);
@@ -125,12 +125,12 @@ TEST_F(InspectInside, ProbabilitiesAreThoseOfAnIndependentImplementation) {
 TEST_F(InspectInside, ProbabilitiesOfBytesHaveBitsPerByteAndColours) {
   const Json json = Answer("probabilities", "--text 'a text.'");
   EXPECT_NEAR(json.at("bits_per_byte"), json.at("surprise").get<double>() / std::log(2.0), 1e-9);
-  const std::string plain = RunFolio(Inspect("probabilities", "--text 'a text.'")).text;
+  const std::string plain = RunFolio(Inspect("probabilities", "--text 'a text.'")).out;
   EXPECT_TRUE(Contains(plain, "perplexity", "bits/byte", "ranks", "likeliest"));
   EXPECT_EQ(plain.find('\x1b'), std::string::npos);
   for (const char* by : {"rank", "probability", "entropy"}) {
     const std::string flags = std::string("--text 'a text.' --by ") + by;
-    EXPECT_TRUE(Contains(RunFolio(Inspect("probabilities", flags + " --color always")).text,
+    EXPECT_TRUE(Contains(RunFolio(Inspect("probabilities", flags + " --color always")).out,
                          std::string(by) == "rank" ? "38;5;16;48;5;71m" : "\x1b[48;5;", "11-100",
                          "perplexity"));
     ASSERT_EQ(RunFolio(Inspect("probabilities", flags + Svg("p.svg"))).status, 0);
@@ -186,7 +186,7 @@ TEST_F(InspectInside, ActivationsFindTheStreamOfAnIndependentImplementation) {
 }
 
 TEST_F(InspectInside, ActivationsAsTableAndFigures) {
-  const std::string text = RunFolio(Inspect("activations", "--text 'abc def'")).text;
+  const std::string text = RunFolio(Inspect("activations", "--text 'abc def'")).out;
   EXPECT_TRUE(Contains(text, "layer  point", "rms", "kurt", "dead", "embedded", "activated"));
   ASSERT_EQ(RunFolio(Inspect("activations", "--text abc" + Svg("n.svg"))).status, 0);
   ExpectFigure("n.svg", {"layer", "stream after the block", "L2 norm"});
@@ -222,13 +222,13 @@ TEST_F(InspectInside, NearestTokensAreThoseOfAllCosines) {
 }
 
 TEST_F(InspectInside, EmbeddingsAsTextAndFigures) {
-  const std::string run = RunFolio(Inspect("embeddings", "--top 3" + Svg("all"))).text;
+  const std::string run = RunFolio(Inspect("embeddings", "--top 3" + Svg("all"))).out;
   EXPECT_TRUE(Contains(run, "260, 12 channels", "13, learned", "of the variance", "longest"));
   EXPECT_FALSE(std::filesystem::exists(At("all/neighbours.svg")));
   ExpectFigure("all/tokens.svg", {"first component", "letter", "space and letter", "punctuation"});
   ExpectFigure("all/positions.svg", {"position", "cosine"});
   ExpectFigure("all/norms.svg", {"tokens", "positions"});
-  const std::string near = RunFolio(Inspect("embeddings", "--token ' '" + Svg("near"))).text;
+  const std::string near = RunFolio(Inspect("embeddings", "--token ' '" + Svg("near"))).out;
   EXPECT_TRUE(Contains(near, "nearest to · (id 32)", "cosine"));
   ExpectFigure("near/neighbours.svg", {"Nearest to ·"});
 }
@@ -273,9 +273,9 @@ TEST_F(InspectInside, MistakesHaveTheirExitStatus) {
 
 TEST_F(InspectInside, FiguresThatCannotBeWrittenAreErrors) {
   WriteFileAtomically(At("taken"), "x");
-  const ProgramRun run = RunFolio(Inspect("lens", "--text abc" + Svg("taken/a.svg")), true);
+  const ProgramRun run = RunFolio(Inspect("lens", "--text abc" + Svg("taken/a.svg")));
   EXPECT_EQ(run.status, 1);
-  EXPECT_TRUE(Contains(run.text, "error: ", "taken"));
+  EXPECT_TRUE(Contains(run.err, "error: ", "taken"));
 }
 
 TEST_F(InspectInside, AWideLensGoesOnBelow) {
@@ -297,10 +297,10 @@ TEST_F(InspectInside, PositionsHaveTheirNumbers) {
 TEST_F(InspectInside, FiguresAreWrittenAlsoWhereNobodyReadsTheResult) {
   for (const std::string what : {"lens", "probabilities", "attention", "activations"}) {
     const std::string svg = what + ".svg";
-    EXPECT_EQ(RunFolio(Inspect(what, "--ids 5,0" + Svg(svg) + " >/dev/full"), true).status, 1);
+    EXPECT_EQ(RunFolio(Inspect(what, "--ids 5,0" + Svg(svg) + " >/dev/full")).status, 1);
     EXPECT_TRUE(std::filesystem::exists(At(svg))) << what;
   }
-  EXPECT_EQ(RunFolio(Inspect("embeddings", Svg("e") + " >/dev/full"), true).status, 1);
+  EXPECT_EQ(RunFolio(Inspect("embeddings", Svg("e") + " >/dev/full")).status, 1);
   EXPECT_TRUE(std::filesystem::exists(At("e/tokens.svg")));
 }
 

@@ -5,16 +5,17 @@
 #include <string>
 
 #include "folio/base/strings.h"
-#include "folio/commands/program_run.h"
-#include "folio/io/test_files.h"
 #include "folio/term/table.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
+#include "tests/kit/program.h"
 
 namespace folio {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kTiny[] = FOLIO_SOURCE_DIR "/tests/fixtures/gpt2-tiny";
+const std::string kTiny = Fixture("gpt2-tiny").string();
 
 TEST(InspectModel, CountsOfThePresets) {
   const std::pair<const char*, int64_t> presets[] = {
@@ -27,7 +28,7 @@ TEST(InspectModel, CountsOfThePresets) {
   };
   for (const auto& [preset, parameters] : presets) {
     const std::string command = std::string("inspect model --preset ") + preset;
-    const Json json = Json::parse(RunFolio(command + " --json").text);
+    const Json json = Json::parse(RunFolio(command + " --json").out);
     EXPECT_EQ(json.at("schema"), 1);
     EXPECT_EQ(json.at("parameters"), parameters) << preset;
     EXPECT_EQ(json.at("bytes"), 4 * parameters);
@@ -43,13 +44,12 @@ TEST(InspectModel, CountsOfThePresets) {
     EXPECT_EQ(sum, parameters);
     EXPECT_EQ(json.at("decayed").at("parameters"), decayed);
     EXPECT_EQ(json.at("not_decayed").at("parameters"), parameters - decayed);
-    EXPECT_TRUE(Contains(RunFolio(command).text, WithCommas(parameters)));
+    EXPECT_TRUE(Contains(RunFolio(command).out, WithCommas(parameters)));
   }
 }
 
 TEST(InspectModel, ADirectoryIsWhatItsConfigurationSays) {
-  const Json json =
-      Json::parse(RunFolio(std::string("inspect model --json --model ") + kTiny).text);
+  const Json json = Json::parse(RunFolio("inspect model --json --model " + kTiny).out);
   EXPECT_EQ(json.at("config").at("vocab_size"), 97);
   EXPECT_EQ(json.at("tensors").at(0).at("shape"), Json({97, 32}));
   EXPECT_EQ(json.at("tensors").at(0).at("init"), "normal(0, 0.02)");
@@ -61,26 +61,22 @@ TEST(InspectModel, SettingsDescribeAModelOfTheirOwn) {
       RunFolio("inspect model --json --set model.n_layer=1 --set model.n_embd=6 --set "
                "model.n_head=3 --set model.n_inner=5 --set model.vocab_size=7 --set "
                "model.n_positions=11 --set model.bias=false --set model.init=xavier_uniform")
-          .text);
+          .out);
   EXPECT_EQ(json.at("parameters"), 7 * 6 + 11 * 6 + 6 + 6 * 18 + 6 * 6 + 6 + 6 * 5 + 5 * 6 + 6);
   EXPECT_EQ(json.at("tensors").at(0).at("init"), "xavier_uniform");
 }
 
 TEST(InspectModel, ContradictionsAreUsageErrors) {
-  const std::string tiny = std::string(" --model ") + kTiny;
-  const ProgramRun both = RunFolio("inspect model --preset gpt2" + tiny, true);
-  EXPECT_EQ(both.status, 2);
-  EXPECT_TRUE(Contains(both.text, "--preset and --model"));
-  const ProgramRun set = RunFolio("inspect model --set model.n_layer=3" + tiny, true);
-  EXPECT_EQ(set.status, 2);
-  EXPECT_TRUE(Contains(set.text, "--set model.n_layer"));
+  const std::string tiny = " --model " + kTiny;
+  ExpectError(2, "inspect model --preset gpt2" + tiny, "--preset and --model");
+  ExpectError(2, "inspect model --set model.n_layer=3" + tiny, "--set model.n_layer");
   EXPECT_EQ(RunFolio("inspect model --set model.n_head=5").status, 2);
   EXPECT_EQ(RunFolio("inspect model --model /nowhere").status, 3);
 }
 
 TEST(InspectPlan, PeakHoldsAllThatLivesAlwaysAndStaysBelowTheSum) {
   const Json json =
-      Json::parse(RunFolio("inspect plan --preset gpt2 --batch 3 --context 17 --json").text);
+      Json::parse(RunFolio("inspect plan --preset gpt2 --batch 3 --context 17 --json").out);
   EXPECT_EQ(json.at("batch"), 3);
   EXPECT_EQ(json.at("context"), 17);
   int64_t always = 0, sum = 0;
@@ -103,7 +99,7 @@ TEST(InspectPlan, PeakHoldsAllThatLivesAlwaysAndStaysBelowTheSum) {
 
 TEST(InspectPlan, GrowsWithTheBatchOnly) {
   const auto plan = [](const std::string& flags) {
-    return Json::parse(RunFolio(std::string("inspect plan --json --model ") + kTiny + flags).text);
+    return Json::parse(RunFolio("inspect plan --json --model " + kTiny + flags).out);
   };
   const Json one = plan(" --batch 1 --context 1"), many = plan(" --batch 7 --context 24");
   EXPECT_EQ(one.at("weights_bytes"), many.at("weights_bytes"));
@@ -112,9 +108,7 @@ TEST(InspectPlan, GrowsWithTheBatchOnly) {
 }
 
 TEST(InspectPlan, AContextBeyondThePositionsIsAUsageError) {
-  const ProgramRun run = RunFolio(std::string("inspect plan --context 25 --model ") + kTiny, true);
-  EXPECT_EQ(run.status, 2);
-  EXPECT_TRUE(Contains(run.text, "n_positions is 24", "--context 24"));
+  ExpectError(2, "inspect plan --context 25 --model " + kTiny, "n_positions is 24", "--context 24");
 }
 
 TEST(InspectPlan, WhatNoMachineHoldsIsAResourceError) {

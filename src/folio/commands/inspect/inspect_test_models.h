@@ -9,15 +9,17 @@
 #include <vector>
 
 #include "folio/base/strings.h"
-#include "folio/commands/program_run.h"
 #include "folio/io/file.h"
 #include "folio/io/safetensors.h"
-#include "folio/io/test_files.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/test_models.h"
 #include "folio/plot/svg.h"
 #include "folio/text/byte_tokenizer.h"
 #include "tests/figures/figure_checks.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
+#include "tests/kit/program.h"
 
 namespace folio {
 
@@ -27,9 +29,7 @@ namespace folio {
 // A fixture, and the first sequence of its first batch.
 struct GoldenModel {
   explicit GoldenModel(const std::string& name)
-      : dir(std::filesystem::path(FOLIO_SOURCE_DIR "/tests/fixtures") / name),
-        expected(dir / "expected.safetensors"),
-        config(LoadModelConfig(dir)) {
+      : dir(Fixture(name)), expected(dir / "expected.safetensors"), config(LoadModelConfig(dir)) {
     const TensorInfo& info = expected.Require("batches");
     T = info.shape.back() - 1;
     const std::vector<int32_t> batches = expected.ReadAs<int32_t>("batches");
@@ -65,7 +65,6 @@ struct GoldenModel {
 class InspectTest : public InTemporaryDirectory {
  protected:
   void SetUp() override {
-    InTemporaryDirectory::SetUp();
     GptConfig config;
     config.vocab_size = 257 + 3;  // more than the tokenizer has
     config.n_positions = 13;
@@ -87,15 +86,7 @@ class InspectTest : public InTemporaryDirectory {
   static std::string JsonText(const std::string& arguments) {
     const ProgramRun run = RunFolio(arguments + " --json");
     EXPECT_EQ(run.status, 0) << arguments;
-    return run.text;
-  }
-  // The run must end with `status`, say all of `parts` and write no result.
-  template <class... Parts>
-  static void ExpectError(int status, const std::string& arguments, const Parts&... parts) {
-    const ProgramRun run = RunFolio(arguments, true);
-    EXPECT_EQ(run.status, status) << arguments << "\n" << run.text;
-    EXPECT_TRUE(run.text.starts_with("error: ")) << run.text;
-    EXPECT_TRUE(Contains(run.text, parts...)) << arguments;
+    return run.out;
   }
   // The figure was written, is sound and has the labels.
   void ExpectFigure(const std::string& name, const std::vector<std::string>& labels) const {

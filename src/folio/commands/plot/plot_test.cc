@@ -5,11 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/base/strings.h"
-#include "folio/commands/program_run.h"
 #include "folio/io/file.h"
-#include "folio/io/test_files.h"
 #include "folio/run/plot_runs.h"
 #include "tests/figures/figure_checks.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/program.h"
 
 namespace folio {
 namespace {
@@ -40,19 +41,17 @@ class Plot : public InTemporaryDirectory {
     }
     if (!config.empty()) WriteFileAtomically(At(name) / "config.toml", config);
   }
-  ProgramRun Run(const std::string& arguments, bool with_stderr = false) const {
-    return RunFolio("plot " + arguments, with_stderr);
-  }
+  static ProgramRun Run(const std::string& arguments) { return RunFolio("plot " + arguments); }
   std::string Path(const std::string& name) const { return At(name).string(); }
   Json AsJson(const std::string& arguments) const {
     const ProgramRun run = Run("--json " + arguments);
-    EXPECT_EQ(run.status, 0) << run.text;
-    return Json::parse(run.text, nullptr, false);
+    EXPECT_EQ(run.status, 0) << run.err;
+    return Json::parse(run.out, nullptr, false);
   }
   // Draws the runs; with labels, looks at the figure too, which takes half a second.
   std::string Drawn(const std::string& arguments, const std::vector<std::string>& labels) const {
-    const ProgramRun run = Run(arguments + " --out " + Path("figure.svg"), true);
-    EXPECT_EQ(run.status, 0) << run.text;
+    const ProgramRun run = Run(arguments + " --out " + Path("figure.svg"));
+    EXPECT_EQ(run.status, 0) << run.err;
     const std::string svg = ReadFile(At("figure.svg"));
     EXPECT_LT(svg.size(), 200000u);
     if (!labels.empty() && WhyNoRenderer().empty()) {
@@ -74,8 +73,8 @@ TEST_F(Plot, TheTableSaysHowRunsEnded) {
   MakeRun("b", 12, 2);
   const ProgramRun run = Run(Path("a") + " " + Path("b"));
   EXPECT_EQ(run.status, 0);
-  const Strings lines = Split(run.text, '\n');
-  ASSERT_EQ(lines.size(), 4u) << run.text;
+  const Strings lines = Split(run.out, '\n');
+  ASSERT_EQ(lines.size(), 4u) << run.err;
   EXPECT_TRUE(Contains(lines[0], "steps", "lowest", "val_loss", "grad_norm"));
   EXPECT_TRUE(Contains(lines[1], "a", "41", "2,624", "1.4333", "40"));
   EXPECT_TRUE(Contains(lines[2], "b", "12", "768", "1.4333", "10"));
@@ -106,7 +105,7 @@ TEST_F(Plot, LossesThatAreNoNumbersAreGaps) {
   EXPECT_EQ(loss["final"], "nan");
   EXPECT_LT(loss["best_step"].get<int>(), 5);
   EXPECT_EQ(loss["series"]["value"][5], "nan");
-  EXPECT_TRUE(Contains(Run(Path("a")).text, " nan "));
+  EXPECT_TRUE(Contains(Run(Path("a")).out, " nan "));
   EXPECT_TRUE(Contains(Drawn("--smooth 0.9 " + Path("a"), {}), "Training loss"));
 }
 
@@ -155,9 +154,9 @@ TEST_F(Plot, RunsThatHaveHardlyBegun) {
   MakeRun("torn", 3);
   WriteFileAtomically(At("torn/metrics.jsonl"),
                       ReadFile(At("torn/metrics.jsonl")) + "{\"step\":3,\"lo");
-  const ProgramRun run = Run(Path("none"), true);
+  const ProgramRun run = Run(Path("none"));
   EXPECT_EQ(run.status, 0);
-  EXPECT_TRUE(Contains(run.text, "no step yet"));
+  EXPECT_TRUE(Contains(run.out + run.err, "no step yet"));
   EXPECT_EQ(AsJson(Path("torn"))["runs"][0]["steps"], 3);
   EXPECT_TRUE(Contains(Drawn(Path("none"), {}), "no data"));
   EXPECT_TRUE(Contains(Drawn(Path("one"), {}), "Training loss"));
@@ -167,9 +166,7 @@ TEST_F(Plot, RunsThatHaveHardlyBegun) {
 TEST_F(Plot, MistakesSayWhatToDo) {
   MakeRun("a", 3);
   const auto fails = [&](const std::string& arguments, int status, auto... parts) {
-    const ProgramRun run = Run(arguments, true);
-    EXPECT_EQ(run.status, status) << run.text;
-    EXPECT_TRUE(Contains(run.text, "error: ", "help: ", parts...));
+    ExpectError(status, "plot " + arguments, "help: ", parts...);
   };
   fails("", 2, "RUN");
   fails(Path("missing"), 3, "missing", "no such directory");
@@ -181,15 +178,15 @@ TEST_F(Plot, MistakesSayWhatToDo) {
   fails(Path("a") + " --label x --label y", 2, "runs: 1, labels: 2");
   fails(Path("a") + " --series", 2, "--json");
   WriteFileAtomically(At("a/metrics.jsonl"), "{}\n{}\n");
-  EXPECT_EQ(Run(Path("a"), true).status, 3);
+  EXPECT_EQ(Run(Path("a")).status, 3);
   EXPECT_FALSE(fs::exists("figure.png"));
 }
 
 TEST_F(Plot, ARunThatIsGivenTwiceIsDrawnOnce) {
   MakeRun("a", 3);
-  const ProgramRun run = Run(Path("a") + " " + Path("./a/metrics.jsonl"), true);
+  const ProgramRun run = Run(Path("a") + " " + Path("./a/metrics.jsonl"));
   EXPECT_EQ(run.status, 0);
-  EXPECT_TRUE(Contains(run.text, "given twice"));
+  EXPECT_TRUE(Contains(run.err, "given twice"));
   EXPECT_EQ(AsJson(Path("a") + " " + Path("a/"))["runs"].size(), 1u);
 }
 
@@ -199,16 +196,16 @@ TEST_F(Plot, DifferencesAreThoseOfTheSettings) {
   MakeRun("c", 3);
   const std::string all = Path("a") + " " + Path("b") + " " + Path("c");
   const ProgramRun run = Run("--diff --label A --label B --label C " + all);
-  const std::string table = run.text.substr(run.text.find("\n\n"));
+  const std::string table = run.out.substr(run.out.find("\n\n"));
   EXPECT_TRUE(Contains(table, "run  train.learning_rate", "A ", "0.001", "0.003\n", "-"));
   EXPECT_EQ(table.find("seed"), std::string::npos);
   EXPECT_EQ(table.find("log.new"), std::string::npos);  // one run alone knows it
   EXPECT_EQ(AsJson(all)["differences"].size(), 1u);
   WriteFileAtomically(At("c/config.toml"), "[train]\nseed = 2\nlearning_rate = 1\nname = \"y\"\n");
-  EXPECT_TRUE(Contains(Run("--diff " + all).text, "setting ", "train.seed ", "train.name "));
+  EXPECT_TRUE(Contains(Run("--diff " + all).out, "setting ", "train.seed ", "train.name "));
   fs::remove(At("c/config.toml"));
-  EXPECT_TRUE(Contains(Run("--diff " + Path("a")).text, "one run only"));
-  EXPECT_TRUE(Contains(Run("--diff " + Path("a") + " " + Path("c")).text, "Fewer than two"));
+  EXPECT_TRUE(Contains(Run("--diff " + Path("a")).out, "one run only"));
+  EXPECT_TRUE(Contains(Run("--diff " + Path("a") + " " + Path("c")).out, "Fewer than two"));
   WriteFileAtomically(At("c/config.toml"), "[train\n");
   EXPECT_EQ(Run(Path("c")).status, 3);
 }
@@ -218,8 +215,8 @@ TEST_F(Plot, ThePageHoldsFigureValuesAndDifferences) {
   MakeRun("b", 30, 3, "[train]\nseed = 2\n");
   const std::string out = Path("pages/compare.html");
   const ProgramRun run =
-      Run(Path("a") + " " + Path("b") + " --label '<i>&' --label b --out " + out, true);
-  ASSERT_EQ(run.status, 0) << run.text;
+      Run(Path("a") + " " + Path("b") + " --label '<i>&' --label b --out " + out);
+  ASSERT_EQ(run.status, 0) << run.err;
   const std::string page = ReadFile(out);
   EXPECT_TRUE(Contains(page, "&lt;i&gt;&amp;", "train.seed", "<td>2</td>", "2.1000", "1.6000"));
   EXPECT_EQ(page.find("<i>"), std::string::npos);

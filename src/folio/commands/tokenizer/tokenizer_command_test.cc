@@ -54,7 +54,7 @@ TEST_F(TokenizerCommandTest, RawIdsAreLittleEndianAndAsWideAsTheVocabularyNeeds)
             std::string("\x03\x01\0\0", 4));
   const std::string error = Wrong("$T encode --text a --format u16 --out o --tokenizer bpe", 2);
   EXPECT_NE(error.find("--format u32"), std::string::npos) << error;
-  EXPECT_FALSE(fs::exists(dir_ / "o"));
+  EXPECT_FALSE(fs::exists(At("o")));
   if (Shell("command -v script").status != 0) GTEST_SKIP() << "needs the program script";
   EXPECT_NE(Shell("script -qec \"$T encode --text a --format u16 --tokenizer bytes\" /dev/null")
                 .out.find("--out FILE"),
@@ -169,7 +169,7 @@ TEST_F(TokenizerCommandTest, AWrongJsonLineIsNamedAfterTheGoodOnes) {
                          "{\"text\":\"<|end|>\"}"};
   for (const std::string line : wrong) {
     Write("t", "{\"text\":\"a\"}\n" + line + "\n{\"text\":\"a\"}\n");
-    const Finished run = Shell("$T encode t --jsonl --tokenizer bpe");
+    const ProgramRun run = Shell("$T encode t --jsonl --tokenizer bpe");
     EXPECT_EQ(run.status, 3) << line;
     EXPECT_EQ(run.out, "{\"ids\":[97]}\n") << line;
     EXPECT_TRUE(run.err.starts_with("error: t:2:")) << run.err;
@@ -177,7 +177,7 @@ TEST_F(TokenizerCommandTest, AWrongJsonLineIsNamedAfterTheGoodOnes) {
   for (const std::string line : {"{\"ids\":[-1]}", "{\"ids\":[1.5]}", "{\"ids\":1}",
                                  "{\"ids\":[99999]}", "{\"ids\":[4294967296]}", "{\"id\":[1]}"}) {
     Write("t", "{\"ids\":[97]}\n" + line + "\n");
-    const Finished run =
+    const ProgramRun run =
         Shell("$T decode t --jsonl --tokenizer bpe --out o; s=$?; test ! -e o && exit $s");
     EXPECT_EQ(run.status, 3) << line;
     EXPECT_TRUE(run.err.starts_with("error: t:2")) << run.err;
@@ -234,7 +234,7 @@ TEST_F(TokenizerCommandTest, WhatIsNoIdIsNamed) {
     Write("t", ids);
     Wrong("$T decode t --tokenizer bpe", 3);
     Wrong("$T decode t --tokenizer bpe --out o", 3);
-    EXPECT_FALSE(fs::exists(dir_ / "o"));
+    EXPECT_FALSE(fs::exists(At("o")));
   }
   Write("t", std::string("[1]\0[2]", 7));
   Wrong("$T decode t --tokenizer bpe", 3);
@@ -265,7 +265,7 @@ TEST_F(TokenizerCommandTest, WrongUseIsToldBeforeAnythingIsRead) {
 TEST_F(TokenizerCommandTest, AReaderThatLeavesEarlyIsNoError) {
   Write("t", std::string(8 << 20, 'a'));
   for (const std::string command : {"encode t", "encode t --json", "encode --explain t"}) {
-    const Finished run =
+    const ProgramRun run =
         Shell("{ $T " + command + " --tokenizer bytes; echo $? >&2; } | head -c1 | wc -c");
     EXPECT_EQ(run.out, "1\n") << command;
     EXPECT_EQ(run.err, "0\n") << command;
@@ -273,8 +273,8 @@ TEST_F(TokenizerCommandTest, AReaderThatLeavesEarlyIsNoError) {
 }
 
 TEST_F(TokenizerCommandTest, ARunGivesTheTokenizerOfItsCheckpoint) {
-  fs::create_directories(dir_ / "run" / "last");
-  fs::copy(dir_ / "bpe", dir_ / "run" / "last");
+  fs::create_directories(At("run") / "last");
+  fs::copy(At("bpe"), At("run") / "last");
   Write("run/last/config.json", "{}");
   Write("run/last/model.safetensors", "");
   EXPECT_EQ(Out("$T encode --text hello --tokenizer run"), "259\n");

@@ -1,17 +1,15 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <string_view>
 
 #include "folio/io/file.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/program.h"
 
 namespace folio {
 
@@ -45,46 +43,27 @@ inline BpeVocab SmallVocab() {
   return vocab;
 }
 
-// What a run printed and how it ended.
-struct Finished {
-  int status = -1;
-  std::string out;
-  std::string err;
-};
-
 // Runs `folio tokenizer` in a directory that holds the tokenizers bpe/ (SmallVocab) and char/ (line
 // break, space, a, b, é).
-class TokenizerCommandTest : public testing::Test {
+class TokenizerCommandTest : public InTemporaryDirectory {
  protected:
   TokenizerCommandTest() {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    dir_ = std::filesystem::temp_directory_path() /
-           ("folio-tokenizer-" + std::to_string(getpid()) + "-" + test->name());
-    std::filesystem::create_directories(dir_ / "bpe");
-    std::filesystem::create_directories(dir_ / "char");
-    BpeTokenizer(SmallVocab()).Save((dir_ / "bpe").string());
-    CharTokenizer({'\n', ' ', 'a', 'b', U'é'}).Save((dir_ / "char").string());
+    BpeTokenizer(SmallVocab()).Save(At("bpe").string());
+    CharTokenizer({'\n', ' ', 'a', 'b', U'é'}).Save(At("char").string());
   }
-  ~TokenizerCommandTest() override { std::filesystem::remove_all(dir_); }
 
-  // Runs shell text in a directory and an environment of its own; $T is `folio tokenizer`.
-  Finished Shell(const std::string& text) {
-    Write("script", "cd '" + dir_.string() + "'\n" + text + "\n");
-    const std::string command = "env -i PATH=\"$PATH\" HOME='" + dir_.string() + "' T='" +
-                                FOLIO_PROGRAM + " tokenizer' sh '" + (dir_ / "script").string() +
-                                "' >'" + (dir_ / "out").string() + "' 2>'" +
-                                (dir_ / "err").string() + "' </dev/null";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, Read("out"), Read("err")};
+  // Runs shell text in the directory; $T is `folio tokenizer`.
+  ProgramRun Shell(const std::string& text) const {
+    return RunShell(At(""), "T=\"$F tokenizer\"\n" + text);
   }
   std::string Out(const std::string& text) {
-    const Finished run = Shell(text);
+    const ProgramRun run = Shell(text);
     EXPECT_EQ(run.status, 0) << text << "\n" << run.err;
     return run.out;
   }
   // The standard error of a run that must end with `status` and print nothing else.
   std::string Wrong(const std::string& text, int status) {
-    const Finished run = Shell(text);
+    const ProgramRun run = Shell(text);
     EXPECT_EQ(run.status, status) << text << "\n" << run.err;
     EXPECT_EQ(run.out, "") << text;
     EXPECT_TRUE(run.err.starts_with("error: ")) << run.err;
@@ -92,11 +71,9 @@ class TokenizerCommandTest : public testing::Test {
   }
 
   void Write(const std::string& name, std::string_view bytes) {
-    WriteFileAtomically(dir_ / name, bytes);
+    WriteFileAtomically(At(name), bytes);
   }
-  std::string Read(const std::string& name) { return ReadFile(dir_ / name); }
-
-  std::filesystem::path dir_;
+  std::string Read(const std::string& name) { return ReadFile(At(name)); }
 };
 
 }  // namespace folio

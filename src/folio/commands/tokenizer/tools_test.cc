@@ -9,8 +9,8 @@
 
 #include "folio/commands/tokenizer/tokenizer_test_shell.h"
 #include "folio/io/file.h"
-#include "folio/io/test_data.h"
 #include "folio/text/encodings.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
@@ -111,7 +111,7 @@ TEST_F(TokenizerCommandTest, FetchSaysWhatIsWrong) {
   const Json json = Json::parse(Out("FOLIO_HOME=h $T fetch --list --json"));
   EXPECT_EQ(json.at("encodings").size(), PublishedEncodings().size());
   for (const Json& encoding : json.at("encodings")) EXPECT_EQ(encoding.at("here"), false);
-  EXPECT_FALSE(fs::exists(dir_ / "h"));
+  EXPECT_FALSE(fs::exists(At("h")));
 }
 
 TEST_F(TokenizerCommandTest, WithoutANetworkFetchTellsTheOtherWay) {
@@ -127,17 +127,17 @@ TEST_F(TokenizerCommandTest, WithoutANetworkFetchTellsTheOtherWay) {
 TEST_F(TokenizerCommandTest, FilesFromADirectoryAreCheckedAndKept) {
   if (TestData("gpt2/vocab.bpe").empty()) GTEST_SKIP() << "vocabulary not here";
   const std::string source = fs::path(TestData("gpt2/vocab.bpe")).parent_path().string();
-  fs::create_directories(dir_ / "bad");
+  fs::create_directories(At("bad"));
   for (const PublishedFile& file : FindPublishedEncoding("gpt2")->files) {
     std::string bytes = ReadFile(fs::path(source) / file.name);
     bytes[bytes.size() / 2] ^= 1;
     Write("bad/" + std::string(file.name), bytes);
   }
   Wrong("FOLIO_HOME=h $T fetch gpt2 --from bad -q", 3);
-  const Finished run = Shell("FOLIO_HOME=h $T fetch gpt2 --from '" + source + "'");
+  const ProgramRun run = Shell("FOLIO_HOME=h $T fetch gpt2 --from '" + source + "'");
   EXPECT_EQ(run.status, 0) << run.err;
   // Nothing is asked of the network any more.
-  const Finished again = Shell("https_proxy=http://127.0.0.1:1 FOLIO_HOME=h $T fetch gpt2");
+  const ProgramRun again = Shell("https_proxy=http://127.0.0.1:1 FOLIO_HOME=h $T fetch gpt2");
   EXPECT_EQ(again.status, 0) << again.err;
   EXPECT_NE(again.err.find("already"), std::string::npos);
   EXPECT_EQ(Out("FOLIO_HOME=h $T encode --text 'Hello, world' --tokenizer gpt2"), "15496 11 995\n");

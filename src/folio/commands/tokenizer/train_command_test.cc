@@ -36,7 +36,7 @@ TEST_F(TokenizerTrainTest, WhatItWritesLoadsAndGivesTheTokensItTells) {
   EXPECT_EQ(Out("$T encode t --tokenizer ./made | $T decode --tokenizer ./made"), Read("t"));
   EXPECT_EQ(Out("$T encode --text '<|endoftext|>' --special allow --tokenizer ./made"), "269\n");
   for (const char* file : {"vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json"}) {
-    EXPECT_TRUE(fs::exists(dir_ / "made" / file)) << file;
+    EXPECT_TRUE(fs::exists(At("made") / file)) << file;
   }
 }
 
@@ -91,15 +91,15 @@ TEST_F(TokenizerTrainTest, RefusesWhatItCannotLearnFrom) {
   Wrong("$T train nosuch --out made", 3);
   Wrong("$T train t --vocab-size 256 --out made", 2);
   Wrong("$T train t --specials '<a>,<a>' --out made", 2);
-  EXPECT_FALSE(fs::exists(dir_ / "made"));
+  EXPECT_FALSE(fs::exists(At("made")));
 }
 
 TEST_F(TokenizerTrainTest, StoppedItLeavesNothing) {
-  const Finished run = Shell(
+  const ProgramRun run = Shell(
       "{ printf 'abab'; sleep 1; } | timeout --preserve-status -s INT 0.5 $T train - --out made");
   EXPECT_EQ(run.out, "");
   EXPECT_EQ(run.status, 130) << run.err;
-  for (const auto& entry : fs::directory_iterator(dir_)) {
+  for (const auto& entry : fs::directory_iterator(At(""))) {
     EXPECT_EQ(entry.path().string().find("made"), std::string::npos) << entry.path();
   }
 }

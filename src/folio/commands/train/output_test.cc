@@ -9,9 +9,10 @@
 #include "folio/base/strings.h"
 #include "folio/cli/command_line.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/program_run.h"
 #include "folio/io/file.h"
-#include "folio/io/test_files.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/program.h"
 
 namespace folio {
 namespace {
@@ -21,7 +22,6 @@ using Json = nlohmann::json;
 class TrainOutput : public InTemporaryDirectory {
  protected:
   void SetUp() override {
-    InTemporaryDirectory::SetUp();
     std::string text;
     for (int i = 0; i < 200; ++i) text += "a text to learn from, number " + std::to_string(i % 10);
     WriteFileAtomically(At("text.txt"), text);
@@ -32,12 +32,12 @@ class TrainOutput : public InTemporaryDirectory {
   }
 
   // `folio train` on a model that takes a moment.
-  ProgramRun Train(const std::string& flags, bool with_stderr = false) const {
-    return RunFolio("train --data " + At("data").string() + " --out " + At("run").string() +
-                        " --batch 2 --max-steps 4 --set model.n_layer=1 model.n_head=1"
-                        " model.n_embd=8 model.n_positions=16 train.eval_batches=2 " +
-                        flags,
-                    with_stderr);
+  ProgramRun Train(const std::string& flags) const { return RunFolio(Words(flags)); }
+  std::string Words(const std::string& flags) const {
+    return "train --data " + At("data").string() + " --out " + At("run").string() +
+           " --batch 2 --max-steps 4 --set model.n_layer=1 model.n_head=1 model.n_embd=8"
+           " model.n_positions=16 train.eval_batches=2 " +
+           flags;
   }
 
   static std::vector<Json> Lines(const std::string& text) {
@@ -52,9 +52,9 @@ class TrainOutput : public InTemporaryDirectory {
 TEST_F(TrainOutput, DryRunTellsMemoryAndTime) {
   const ProgramRun text = Train("--dry-run");
   ASSERT_EQ(text.status, 0);
-  EXPECT_TRUE(Contains(text.text, "weights", "gradients", "moments", "logits", "peak", "about ",
+  EXPECT_TRUE(Contains(text.out, "weights", "gradients", "moments", "logits", "peak", "about ",
                        "4 steps", "fp32 on ", "32 tokens a step"));
-  const std::vector<Json> lines = Lines(Train("--dry-run --json").text);
+  const std::vector<Json> lines = Lines(Train("--dry-run --json").out);
   ASSERT_EQ(lines.size(), 1);
   const Json& plan = lines[0];
   EXPECT_EQ(plan.at("event"), "plan");
@@ -69,7 +69,7 @@ TEST_F(TrainOutput, DryRunTellsMemoryAndTime) {
 }
 
 TEST_F(TrainOutput, EventsCarrySpeedAndShareOfThePeak) {
-  const std::vector<Json> events = Lines(Train("--json").text);
+  const std::vector<Json> events = Lines(Train("--json").out);
   ASSERT_GE(events.size(), 3);
   const Json& plan = events.front();
   const Json& done = events.back();
@@ -89,10 +89,10 @@ TEST_F(TrainOutput, EventsCarrySpeedAndShareOfThePeak) {
 }
 
 TEST_F(TrainOutput, ProgressShowsTheShareAndTheLogStaysAsItWas) {
-  const ProgramRun run = Train("--log-every 2 --progress plain", /*with_stderr=*/true);
+  const ProgramRun run = Train("--log-every 2 --progress plain");
   ASSERT_EQ(run.status, 0);
-  EXPECT_TRUE(Contains(run.text, "step=2/4", "tok_s=", "peak_share=", "model_flops_per_second=",
-                       "tokens/s in training", "about "));
+  EXPECT_TRUE(Contains(run.out + run.err, "step=2/4", "tok_s=", "peak_share=",
+                       "model_flops_per_second=", "tokens/s in training", "about "));
   for (const Json& line : Lines(ReadFile(At("run/metrics.jsonl")))) {
     EXPECT_FALSE(line.contains("peak_share")) << line;
     EXPECT_FALSE(line.contains("model_flops_per_second")) << line;
@@ -108,53 +108,49 @@ TEST_F(TrainOutput, ARunRemembersTheDtypeItBeganWith) {
   const ProgramRun resumed =
       RunFolio("train --resume --json --max-steps 2 --out " + At("run").string());
   ASSERT_EQ(resumed.status, 0);
-  EXPECT_EQ(Lines(resumed.text).front().at("dtype"), "bf16");
-  EXPECT_EQ(Lines(resumed.text).front().at("steps"), 1);
+  EXPECT_EQ(Lines(resumed.out).front().at("dtype"), "bf16");
+  EXPECT_EQ(Lines(resumed.out).front().at("steps"), 1);
 }
 
 TEST_F(TrainOutput, ARefusedResumeLeavesTheRunAsItWas) {
   ASSERT_EQ(Train("--max-steps 1").status, 0);
   const std::string settings = ReadFile(At("run/config.toml"));
   const std::string resume = "train --resume --json --max-steps 3 --out " + At("run").string();
-  const ProgramRun refused = RunFolio(resume + " --set model.n_embd=16", /*with_stderr=*/true);
-  EXPECT_TRUE(refused.status != 0 && Contains(refused.text, "another model")) << refused.text;
+  const ProgramRun refused = RunFolio(resume + " --set model.n_embd=16");
+  EXPECT_TRUE(refused.status != 0 && Contains(refused.err, "another model")) << refused.err;
   EXPECT_EQ(ReadFile(At("run/config.toml")), settings);
   // The checkpoint says where it goes on, not the log, which may be ahead of it.
   std::ofstream(At("run/metrics.jsonl"), std::ios::app)
       << "{\"step\":2,\"loss\":3.0,\"lr\":0.001,\"tokens\":64}\n";
-  EXPECT_EQ(Lines(RunFolio(resume + " --dry-run").text).front().at("steps"), 2);
+  EXPECT_EQ(Lines(RunFolio(resume + " --dry-run").out).front().at("steps"), 2);
   EXPECT_EQ(RunFolio(resume).status, 0);
 }
 
 TEST_F(TrainOutput, NoWayOutIsNamedThatIsRefused) {
-  const ProgramRun run = Train(
-      "--batch 16777216 --grad-accumulation 16777216 --context 16 --dry-run", /*with_stderr=*/true);
+  const ProgramRun run =
+      Train("--batch 16777216 --grad-accumulation 16777216 --context 16 --dry-run");
   EXPECT_EQ(run.status, 4);
-  EXPECT_TRUE(Contains(run.text, "is the largest that fits")) << run.text;
-  EXPECT_FALSE(Contains(run.text, "makes the same steps")) << run.text;
+  EXPECT_TRUE(Contains(run.err, "is the largest that fits"));
+  EXPECT_FALSE(Contains(run.err, "makes the same steps")) << run.err;
 }
 
 TEST_F(TrainOutput, TheReferenceHasNoUnitOfTheMachines) {
-  EXPECT_EQ(Lines(Train("--dry-run --json --backend reference").text).at(0).at("product_unit"),
+  EXPECT_EQ(Lines(Train("--dry-run --json --backend reference").out).at(0).at("product_unit"),
             "reference");
 }
 
 TEST_F(TrainOutput, WhatDoesNotFitIsRefusedWithABatchThatDoes) {
-  const ProgramRun run = Train("--batch 16777216 --dry-run", /*with_stderr=*/true);
-  EXPECT_EQ(run.status, 4);
-  EXPECT_TRUE(Contains(run.text, "this run does not fit into memory", "is the largest that fits",
-                       "--grad-accumulation"));
+  ExpectError(4, Words("--batch 16777216 --dry-run"), "this run does not fit into memory",
+              "is the largest that fits", "--grad-accumulation");
 }
 
 TEST_F(TrainOutput, SimdIsForcedAndAWrongNameRefused) {
   const std::string least = SimdTargets().back();
-  const std::vector<Json> forced = Lines(Train("--dry-run --json --simd " + least).text);
+  const std::vector<Json> forced = Lines(Train("--dry-run --json --simd " + least).out);
   ASSERT_EQ(forced.size(), 1);
   EXPECT_EQ(forced[0].at("simd"), least);
   EXPECT_EQ(forced[0].at("product_unit"), least);
-  const ProgramRun wrong = Train("--dry-run --simd MMX", /*with_stderr=*/true);
-  EXPECT_EQ(wrong.status, 2);
-  EXPECT_TRUE(Contains(wrong.text, "no instruction set \"MMX\"", "it has "));
+  ExpectError(2, Words("--dry-run --simd MMX"), "no instruction set \"MMX\"", "it has ");
 }
 
 TEST(SimdFlag, IsWhereThreadsAre) {
@@ -173,14 +169,14 @@ TEST(SimdFlag, IsWhereThreadsAre) {
 }
 
 TEST(Doctor, TellsHowFastProductsAre) {
-  const Json json = Json::parse(RunFolio("doctor --json").text);
+  const Json json = Json::parse(RunFolio("doctor --json").out);
   ASSERT_GE(json.at("products").size(), 1);
   for (const Json& product : json.at("products")) {
     EXPECT_GT(product.at("flops_per_second").get<double>(), 0);
     EXPECT_FALSE(product.at("unit").get<std::string>().empty());
   }
   EXPECT_EQ(json.at("products")[0].at("dtype"), "fp32");
-  EXPECT_TRUE(Contains(RunFolio("doctor").text, "products of matrices at"));
+  EXPECT_TRUE(Contains(RunFolio("doctor").out, "products of matrices at"));
 }
 
 }  // namespace

@@ -1,104 +1,99 @@
-#include "folio/io/model_dir.h"
-"folio/run/run_directory.h"
+#include "folio/run/run_directory.h"
+
 #include <gtest/gtest.h>
 
-#include "folio/commands/program_run.h"
 #include "folio/io/file.h"
-#include "folio/io/test_files.h"
+#include "folio/io/model_dir.h"
 #include "folio/train/run_log.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/program.h"
 
-    namespace folio {
-  namespace {
+namespace folio {
+namespace {
 
-  namespace fs = std::filesystem;
+namespace fs = std::filesystem;
 
-  class RunDirectory : public InTemporaryDirectory {
-   protected:
-    void SetUp() override {
-      InTemporaryDirectory::SetUp();
-      std::string text;
-      for (int i = 0; i < 400; ++i)
-        text += "a small text to learn from, number " + std::to_string(i % 10);
-      WriteFileAtomically(At("text.txt"), text);
-    }
-
-    // A run that takes a moment.
-    ProgramRun Train(const std::string& out, const std::string& more = "") const {
-      return RunFolio("train --data " + At("text.txt").string() + " --out " + At(out).string() +
-                          " --batch 2 --max-steps 4 --set model.n_layer=1 model.n_head=1"
-                          " model.n_embd=8 model.n_positions=16 train.eval_batches=2 " +
-                          more,
-                      true);
-    }
-  };
-
-  TEST_F(RunDirectory, ARunLeavesWhatIsPromised) {
-    ASSERT_EQ(Train("run").status, 0);
-    for (const char* part :
-         {"config.toml", "metrics.jsonl", "loss.svg", "last/config.json", "last/model.safetensors",
-          "last/tokenizer.json", "last/train_state/state.json", "best/model.safetensors"}) {
-      EXPECT_TRUE(fs::exists(At("run") / part)) << part;
-    }
-    const std::vector<StepMetrics> lines = ReadRunLog(At("run"));
-    ASSERT_EQ(lines.size(), 5u);
-    EXPECT_TRUE(lines.front().val_loss && lines.front().loss);
-    EXPECT_TRUE(lines.back().val_loss && !lines.back().loss);
+class RunDirectory : public InTemporaryDirectory {
+ protected:
+  void SetUp() override {
+    std::string text;
+    for (int i = 0; i < 400; ++i)
+      text += "a small text to learn from, number " + std::to_string(i % 10);
+    WriteFileAtomically(At("text.txt"), text);
   }
 
-  TEST_F(RunDirectory, ARunIsNotOverwrittenUnlessAsked) {
-    ASSERT_EQ(Train("run").status, 0);
-    const std::string before = ReadFile(At("run/metrics.jsonl"));
-    const ProgramRun refused = Train("run");
-    EXPECT_EQ(refused.status, 2);
-    EXPECT_NE(refused.text.find("already holds a run"), std::string::npos) << refused.text;
-    EXPECT_EQ(ReadFile(At("run/metrics.jsonl")), before);
-    EXPECT_EQ(Train("run", "--overwrite --seed 5").status, 0);
-    EXPECT_NE(ReadFile(At("run/metrics.jsonl")), before);
+  // A run that takes a moment.
+  ProgramRun Train(const std::string& out, const std::string& more = "") const {
+    return RunFolio("train --data " + At("text.txt").string() + " --out " + At(out).string() +
+                    " --batch 2 --max-steps 4 --set model.n_layer=1 model.n_head=1"
+                    " model.n_embd=8 model.n_positions=16 train.eval_batches=2 " +
+                    more);
   }
+};
 
-  TEST_F(RunDirectory, WhatDoesNotBeginLeavesNothingBehind) {
-    WriteFileAtomically(At("short.txt"), "abc");
-    EXPECT_EQ(Train("run", "--data " + At("short.txt").string()).status, 3);
-    EXPECT_FALSE(fs::exists(At("run")));
-    EXPECT_EQ(Train("run", "--data " + At("none.txt").string()).status, 3);
-    EXPECT_FALSE(fs::exists(At("run")));
+TEST_F(RunDirectory, ARunLeavesWhatIsPromised) {
+  ASSERT_EQ(Train("run").status, 0);
+  for (const char* part :
+       {"config.toml", "metrics.jsonl", "loss.svg", "last/config.json", "last/model.safetensors",
+        "last/tokenizer.json", "last/train_state/state.json", "best/model.safetensors"}) {
+    EXPECT_TRUE(fs::exists(At("run") / part)) << part;
   }
+  const std::vector<StepMetrics> lines = ReadRunLog(At("run"));
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_TRUE(lines.front().val_loss && lines.front().loss);
+  EXPECT_TRUE(lines.back().val_loss && !lines.back().loss);
+}
 
-  TEST_F(RunDirectory, AReplacementThatDoesNotBeginLeavesTheOldRun) {
-    ASSERT_EQ(Train("run").status, 0);
-    const std::string before = ReadFile(At("run/metrics.jsonl"));
-    EXPECT_EQ(Train("run", "--overwrite --data " + At("none.txt").string()).status, 3);
-    EXPECT_EQ(ReadFile(At("run/metrics.jsonl")), before);
-    EXPECT_TRUE(fs::exists(At("run/last/model.safetensors")));
-    EXPECT_FALSE(fs::exists(At("run/.replaced")));
-  }
+TEST_F(RunDirectory, ARunIsNotOverwrittenUnlessAsked) {
+  ASSERT_EQ(Train("run").status, 0);
+  const std::string before = ReadFile(At("run/metrics.jsonl"));
+  const ProgramRun refused = Train("run");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("already holds a run"), std::string::npos) << refused.err;
+  EXPECT_EQ(ReadFile(At("run/metrics.jsonl")), before);
+  EXPECT_EQ(Train("run", "--overwrite --seed 5").status, 0);
+  EXPECT_NE(ReadFile(At("run/metrics.jsonl")), before);
+}
 
-  TEST_F(RunDirectory, ResumeGoesOnWithTheRunsOwnSettings) {
-    ASSERT_EQ(Train("run").status, 0);
-    const ProgramRun resumed =
-        RunFolio("train --resume --max-steps 6 --out " + At("run").string(), true);
-    EXPECT_EQ(resumed.status, 0) << resumed.text;
-    EXPECT_EQ(ReadRunLog(At("run")).size(), 7u);
-  }
+TEST_F(RunDirectory, WhatDoesNotBeginLeavesNothingBehind) {
+  WriteFileAtomically(At("short.txt"), "abc");
+  EXPECT_EQ(Train("run", "--data " + At("short.txt").string()).status, 3);
+  EXPECT_FALSE(fs::exists(At("run")));
+  EXPECT_EQ(Train("run", "--data " + At("none.txt").string()).status, 3);
+  EXPECT_FALSE(fs::exists(At("run")));
+}
 
-  TEST_F(RunDirectory, GenerateTakesTheBestCheckpointOfARun) {
-    ASSERT_EQ(Train("run").status, 0);
-    EXPECT_EQ(FindModelDir(At("run")), At("run/best"));
-    const std::string words =
-        "generate --prompt 'a small' --max-tokens 30 --seed 3 --model " + At("run").string();
-    const ProgramRun one = RunFolio(words), again = RunFolio(words);
-    EXPECT_EQ(one.status, 0) << one.text;
-    EXPECT_EQ(one.text, again.text);
-    EXPECT_EQ(one.text.substr(0, 7), "a small");
-  }
+TEST_F(RunDirectory, AReplacementThatDoesNotBeginLeavesTheOldRun) {
+  ASSERT_EQ(Train("run").status, 0);
+  const std::string before = ReadFile(At("run/metrics.jsonl"));
+  EXPECT_EQ(Train("run", "--overwrite --data " + At("none.txt").string()).status, 3);
+  EXPECT_EQ(ReadFile(At("run/metrics.jsonl")), before);
+  EXPECT_TRUE(fs::exists(At("run/last/model.safetensors")));
+  EXPECT_FALSE(fs::exists(At("run/.replaced")));
+}
 
-  TEST_F(RunDirectory, APromptOfUnknownCharactersNamesTheFirst) {
-    ASSERT_EQ(Train("run").status, 0);
-    const ProgramRun run = RunFolio("generate --prompt 'a Ж' --model " + At("run").string(), true);
-    EXPECT_EQ(run.status, 3);
-    EXPECT_NE(run.text.find("'Ж' (U+0416)"), std::string::npos) << run.text;
-    EXPECT_TRUE(run.text.starts_with("error: ")) << run.text;
-  }
+TEST_F(RunDirectory, ResumeGoesOnWithTheRunsOwnSettings) {
+  ASSERT_EQ(Train("run").status, 0);
+  const ProgramRun resumed = RunFolio("train --resume --max-steps 6 --out " + At("run").string());
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(ReadRunLog(At("run")).size(), 7u);
+}
 
-  }  // namespace
+TEST_F(RunDirectory, GenerateTakesTheBestCheckpointOfARun) {
+  ASSERT_EQ(Train("run").status, 0);
+  EXPECT_EQ(FindModelDir(At("run")), At("run/best"));
+  const std::string words =
+      "generate --prompt 'a small' --max-tokens 30 --seed 3 --model " + At("run").string();
+  const ProgramRun one = RunFolio(words), again = RunFolio(words);
+  EXPECT_EQ(one.status, 0) << one.err;
+  EXPECT_EQ(one.out, again.out);
+  EXPECT_EQ(one.out.substr(0, 7), "a small");
+}
+
+TEST_F(RunDirectory, APromptOfUnknownCharactersNamesTheFirst) {
+  ASSERT_EQ(Train("run").status, 0);
+  ExpectError(3, "generate --prompt 'a Ж' --model " + At("run").string(), "'Ж' (U+0416)");
+}
+
+}  // namespace
 }  // namespace folio

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/base/strings.h"
-#include "folio/commands/program_run.h"
 #include "folio/io/file.h"
-#include "folio/io/test_files.h"
 #include "folio/train/event_reader.h"
 #include "folio/train/run_log.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/program.h"
 
 namespace folio {
 namespace {
@@ -21,14 +21,13 @@ using Place = std::pair<std::string, int64_t>;  // tag and step
 class TensorBoardFlag : public InTemporaryDirectory {
  protected:
   void SetUp() override {
-    InTemporaryDirectory::SetUp();
     std::string text;
     for (int i = 0; i < 300; ++i) text += "a text to learn from, number " + std::to_string(i % 10);
     WriteFileAtomically(At("text.txt"), text);
   }
 
   ProgramRun Train(const std::string& more) const {
-    return RunFolio("train --out " + At("run").string() + " " + more, true);
+    return RunFolio("train --out " + At("run").string() + " " + more);
   }
   ProgramRun Begin(const std::string& more = "--tensorboard") const {
     return Train("--data " + At("text.txt").string() +

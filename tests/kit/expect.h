@@ -1,0 +1,55 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "folio/base/error.h"
+
+namespace folio {
+
+// Whether the text holds every one of the parts.
+template <class... Parts>
+testing::AssertionResult Contains(std::string_view text, const Parts&... parts) {
+  for (const std::string_view part : {std::string_view(parts)...}) {
+    if (text.find(part) == std::string_view::npos) {
+      return testing::AssertionFailure() << "no \"" << part << "\" in: " << text;
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+// How often the text holds the part, overlapping ones too.
+inline size_t Count(std::string_view text, std::string_view part) {
+  size_t count = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string_view::npos; ++at) ++count;
+  return count;
+}
+
+// The Error that f throws; fails the test if it throws none or one of another kind.
+template <class F>
+Error Refused(F&& f, ErrorKind kind) {
+  try {
+    f();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_status(), static_cast<int>(kind)) << error.what() << ": " << error.cause();
+    return error;
+  }
+  ADD_FAILURE() << "no folio::Error";
+  return {kind, ""};
+}
+
+// The same in words: "what | cause", and "what | cause | help".
+template <class F>
+std::string ErrorOf(F&& f, ErrorKind kind) {
+  const Error error = Refused(f, kind);
+  return std::string(error.what()) + " | " + error.cause();
+}
+template <class F>
+std::string ErrorAndHelp(F&& f, ErrorKind kind) {
+  const Error error = Refused(f, kind);
+  return std::string(error.what()) + " | " + error.cause() + " | " + error.help();
+}
+
+}  // namespace folio

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/kit/expect.h"
+
+namespace folio {
+
+// What shell text printed and how it ended.
+struct ProgramRun {
+  int status = -1;  // -1: by a signal
+  std::string out, err;
+};
+
+// Runs shell text in `dir`, its home, without other settings from outside and without input; $F is
+// the program.
+ProgramRun RunShell(const std::filesystem::path& dir, const std::string& text);
+
+// Runs `folio ARGUMENTS`, shell text too, in this directory without a home or files of settings.
+inline ProgramRun RunFolio(const std::string& arguments) {
+  return RunShell(".", "unset HOME; $F " + arguments + " --no-config");
+}
+
+// The run must end with `status`, write no result and say all of `parts`.
+template <class... Parts>
+void ExpectError(int status, const std::string& arguments, const Parts&... parts) {
+  const ProgramRun run = RunFolio(arguments);
+  EXPECT_EQ(run.status, status) << arguments << "\n" << run.err;
+  EXPECT_EQ(run.out, "") << arguments;
+  EXPECT_TRUE(run.err.starts_with("error: ")) << run.err;
+  EXPECT_TRUE(Contains(run.err, parts...)) << arguments;
+}
+
+}  // namespace folio
