@@ -6,6 +6,8 @@
 #include <limits>
 #include <map>
 
+#include "tests/kit/near.h"
+
 namespace folio {
 namespace {
 
@@ -30,7 +32,7 @@ std::map<int32_t, double> Kept(const SamplingOptions& options, const std::vector
     EXPECT_TRUE(kept.emplace(c.id, c.probability).second);
     sum += c.probability;
   }
-  EXPECT_NEAR(sum, 1, 1e-12);
+  EXPECT_NEAR(sum, 1, kFloat64Chain);
   return kept;
 }
 
@@ -47,22 +49,22 @@ TEST(Candidates, AreSoftmaxLikeliestFirst) {
   const std::vector<float> logits = Logits({0.1, 0.4, 0.2, 0.3});
   EXPECT_EQ(Ids({}, logits), (Order{1, 3, 2, 0}));
   const auto kept = Kept({}, logits);
-  EXPECT_NEAR(kept.at(0), 0.1, 1e-7);
-  EXPECT_NEAR(kept.at(1), 0.4, 1e-7);
+  EXPECT_NEAR(kept.at(0), 0.1, kFloat32Once);
+  EXPECT_NEAR(kept.at(1), 0.4, kFloat32Once);
 }
 
 TEST(Candidates, TemperatureSharpensAndFlattens) {
   const std::vector<float> logits = Logits({0.8, 0.2});
-  EXPECT_NEAR(Kept({.temperature = 0.5}, logits).at(0), 0.64 / 0.68, 1e-7);
-  EXPECT_NEAR(Kept({.temperature = 2}, logits).at(0), 2.0 / 3, 1e-7);
-  EXPECT_NEAR(Kept({.temperature = 1e9}, logits).at(0), 0.5, 1e-7);
+  EXPECT_NEAR(Kept({.temperature = 0.5}, logits).at(0), 0.64 / 0.68, kFloat32Once);
+  EXPECT_NEAR(Kept({.temperature = 2}, logits).at(0), 2.0 / 3, kFloat32Once);
+  EXPECT_NEAR(Kept({.temperature = 1e9}, logits).at(0), 0.5, kFloat32Once);
   EXPECT_EQ(Kept({.temperature = 1e-300}, logits).at(0), 1);
 }
 
 TEST(Candidates, TopKKeepsTheLikeliest) {
   const std::vector<float> logits = Logits({0.1, 0.4, 0.2, 0.3});
   EXPECT_EQ(Ids({.top_k = 2}, logits), (Order{1, 3}));
-  EXPECT_NEAR(Kept({.top_k = 2}, logits).at(1), 4.0 / 7, 1e-7);
+  EXPECT_NEAR(Kept({.top_k = 2}, logits).at(1), 4.0 / 7, kFloat32Once);
   EXPECT_EQ(Ids({.top_k = 1}, logits), (Order{1}));
   EXPECT_EQ(Ids({.top_k = 4}, logits).size(), 4u);
   EXPECT_EQ(Ids({.top_k = 99}, logits).size(), 4u);
@@ -110,7 +112,7 @@ TEST(Candidates, ImpossibleTokensAreNeverKept) {
 }
 
 TEST(Candidates, HugeLogitsDoNotOverflow) {
-  EXPECT_NEAR(Kept({}, {3e38f, 3e38f, -3e38f}).at(0), 0.5, 1e-12);
+  EXPECT_NEAR(Kept({}, {3e38f, 3e38f, -3e38f}).at(0), 0.5, kFloat64Chain);
 }
 
 TEST(Sampler, GreedyTakesTheLikeliestWhateverTheSeed) {

@@ -9,6 +9,7 @@
 
 #include "folio/base/parallel.h"
 #include "folio/model/test_models.h"
+#include "tests/kit/near.h"
 
 namespace folio {
 namespace {
@@ -56,7 +57,8 @@ TEST(NearestRows, AgreeWithLookingAtAllOfThem) {
     order.resize(k);
     const std::vector<Neighbour> found = NearestRows(table, row(3), 11, 3);
     EXPECT_EQ(Rows(found), order);
-    for (const Neighbour& n : found) EXPECT_NEAR(n.cosine, SlowCosine(row(n.row), row(3)), 1e-12);
+    for (const Neighbour& n : found)
+      EXPECT_NEAR(n.cosine, SlowCosine(row(n.row), row(3)), kFloat64Chain);
   }
 }
 
@@ -94,7 +96,7 @@ TEST(CosineSimilarity, IsThatOfEachPair) {
   ASSERT_EQ(found.size(), static_cast<size_t>(n * n));
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j < n; ++j) {
-      EXPECT_NEAR(found[static_cast<size_t>(i * n + j)], SlowCosine(row(i), row(j)), 1e-6);
+      EXPECT_NEAR(found[static_cast<size_t>(i * n + j)], SlowCosine(row(i), row(j)), kFloat32Row);
     }
   }
   EXPECT_TRUE(CosineSimilarity(Tensor(values.data(), {V, C}), 0).empty());
@@ -111,7 +113,7 @@ TEST(PositionTables, AreLearnedOrSinusoids) {
   ASSERT_EQ(table.size(), 30u);
   for (size_t i = 0; i < 30; ++i) {
     const double angle = double(i / 6) / std::pow(10000.0, double(i % 6 / 2 * 2) / 6);
-    EXPECT_NEAR(table[i], i % 2 == 0 ? std::sin(angle) : std::cos(angle), 1e-6);
+    EXPECT_NEAR(table[i], i % 2 == 0 ? std::sin(angle) : std::cos(angle), kFloat32Row);
   }
 }
 
@@ -133,11 +135,11 @@ TEST_F(Projections, OfAnExampleByHand) {
   const Projection p = Project(values, 4, 2);
   const std::vector<double> x = {5, -5, 0, 0}, y = {0, 0, -1, 1};
   for (size_t i = 0; i < 4; ++i) {
-    EXPECT_NEAR(p.x[i], x[i], 1e-6) << i;
-    EXPECT_NEAR(p.y[i], y[i], 1e-6) << i;  // across, (4,-3)/5: its largest entry is positive
+    EXPECT_NEAR(p.x[i], x[i], kFloat32Row) << i;
+    EXPECT_NEAR(p.y[i], y[i], kFloat32Row) << i;  // across, (4,-3)/5: its largest entry is positive
   }
-  EXPECT_NEAR(p.explained_x, 50.0 / 52, 1e-7);
-  EXPECT_NEAR(p.explained_y, 2.0 / 52, 1e-7);
+  EXPECT_NEAR(p.explained_x, 50.0 / 52, kFloat32Once);
+  EXPECT_NEAR(p.explained_y, 2.0 / 52, kFloat32Once);
 }
 
 // Columns are scaled, so the covariance is nearly diagonal with known entries.
@@ -158,7 +160,7 @@ TEST_F(Projections, FindTheDirectionsOfMostVariance) {
     EXPECT_NEAR(p.y[v], values[v * 70 + 7] - 7, 1.5);
     xx += p.x[v] * p.x[v], yy += p.y[v] * p.y[v], xy += p.x[v] * p.y[v];
   }
-  EXPECT_NEAR(xy / std::sqrt(xx * yy), 0, 1e-5);  // components are at right angles
+  EXPECT_NEAR(xy / std::sqrt(xx * yy), 0, kFloat32Chain);  // components are at right angles
 }
 
 TEST_F(Projections, WhichRowsDoesNotChangeTheComponents) {
@@ -186,7 +188,7 @@ TEST_F(Projections, OfTablesWithNothingToSee) {
   const Projection p = Project(column, 3, 1);
   EXPECT_EQ(p.x, (std::vector<double>{-2, -1, 3}));
   EXPECT_EQ(p.y, std::vector<double>(3));
-  EXPECT_NEAR(p.explained_x, 1, 1e-12);
+  EXPECT_NEAR(p.explained_x, 1, kFloat64Chain);
   EXPECT_EQ(p.explained_y, 0);
 }
 

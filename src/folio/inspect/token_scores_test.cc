@@ -8,6 +8,7 @@
 
 #include "folio/base/parallel.h"
 #include "folio/model/test_models.h"
+#include "tests/kit/near.h"
 
 namespace folio {
 namespace {
@@ -31,15 +32,15 @@ std::vector<float> RandomLogits(size_t count) {
 TEST(LogitSummaries, OfAFewNumbers) {
   const std::vector<float> logits = {0, std::log(2.0f), 0, -kInfinity};
   const LogitSummary summary = Summarize(logits);
-  EXPECT_NEAR(summary.log_sum, std::log(4.0), 1e-7);
-  EXPECT_NEAR(summary.entropy, 0.5 * std::log(2.0) + 2 * 0.25 * std::log(4.0), 1e-7);
+  EXPECT_NEAR(summary.log_sum, std::log(4.0), kFloat32Once);
+  EXPECT_NEAR(summary.entropy, 0.5 * std::log(2.0) + 2 * 0.25 * std::log(4.0), kFloat32Once);
 }
 
 TEST(LogitSummaries, DoNotOverflow) {
   const std::vector<float> logits = {1e30f, 1e30f, -1e30f};
-  EXPECT_NEAR(Summarize(logits).entropy, std::log(2.0), 1e-12);
+  EXPECT_NEAR(Summarize(logits).entropy, std::log(2.0), kFloat64Chain);
   const std::vector<float> large = {1000, 999};
-  EXPECT_NEAR(Summarize(large).log_sum, 1000 + std::log1p(std::exp(-1.0)), 1e-12);
+  EXPECT_NEAR(Summarize(large).log_sum, 1000 + std::log1p(std::exp(-1.0)), kFloat64Chain);
   EXPECT_EQ(Summarize(std::vector<float>{-5}).log_sum, -5);
   EXPECT_EQ(Summarize(std::vector<float>{-5}).entropy, 0);
 }
@@ -130,8 +131,8 @@ TEST_F(TokenScores, EqualASoftmaxOfThePassesLogits) {
     const double p = std::exp(static_cast<double>(logits[static_cast<size_t>(id)])) / sum;
     EXPECT_EQ(score.id, id);
     EXPECT_NEAR(score.probability, p, 1e-5 * p) << t;
-    EXPECT_NEAR(score.surprise, -std::log(p), 1e-5);
-    EXPECT_NEAR(score.entropy, entropy, 1e-5);
+    EXPECT_NEAR(score.surprise, -std::log(p), kFloat32Chain);
+    EXPECT_NEAR(score.entropy, entropy, kFloat32Chain);
     ASSERT_EQ(score.top.size(), 2u);
     EXPECT_EQ(score.top[0].id, std::max_element(logits.begin(), logits.end()) - logits.begin());
     EXPECT_GE(score.top[0].probability, score.top[1].probability);
@@ -146,7 +147,7 @@ TEST_F(TokenScores, RankIsThePlaceInTheList) {
     EXPECT_EQ(score.top[static_cast<size_t>(score.rank)].probability, score.probability);
     double sum = 0;
     for (const TokenProbability& token : score.top) sum += token.probability;
-    EXPECT_NEAR(sum, 1, 1e-12);
+    EXPECT_NEAR(sum, 1, kFloat64Chain);
   }
 }
 

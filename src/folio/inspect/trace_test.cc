@@ -12,25 +12,11 @@
 #include "folio/io/safetensors.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/test_models.h"
+#include "tests/kit/near.h"
 #include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
-
-// The largest difference, as part of the largest magnitude.
-template <class Found>
-double Difference(const Found& found, std::span<const double> expected) {
-  EXPECT_EQ(found.size(), expected.size());
-  double largest = 1e-30, worst = 0;
-  for (size_t i = 0; i < std::min(found.size(), expected.size()); ++i) {
-    largest = std::max(largest, std::abs(expected[i]));
-    const double difference = std::abs(found[i] - expected[i]);
-    worst = std::isnan(difference) ? difference : std::max(worst, difference);
-  }
-  return worst / largest;
-}
-
-constexpr double kBound = 2e-5;
 
 std::vector<float> Copy(const Tensor& x) {
   return {Elements<float>(x).begin(), Elements<float>(x).end()};
@@ -69,8 +55,8 @@ TEST_P(Tracing, EveryPointIsWhatItsNameSays) {
   for (const TracePoint point : Trace::AllPoints()) {
     const bool once = point == TracePoint::kEmbedded || point == TracePoint::kFinal;
     for (int64_t layer = 0; layer < (once ? 1 : config().n_layer); ++layer) {
-      EXPECT_LT(Difference(Elements<float>(trace.At(point, layer)), plain.At(point, layer)), kBound)
-          << TracePointName(point) << " " << layer;
+      SCOPED_TRACE(std::string(TracePointName(point)) + " " + std::to_string(layer));
+      ExpectClose(Elements<float>(trace.At(point, layer)), plain.At(point, layer), kFloat32Model);
     }
   }
   EXPECT_EQ(trace.Stream(0).raw(), trace.At(TracePoint::kEmbedded).raw());
@@ -88,16 +74,15 @@ TEST_P(Tracing, StreamsAndWeightsAreThoseOfAnIndependentImplementation) {
     for (int64_t layer = 0; layer < config().n_layer; ++layer) {
       const std::string name = std::to_string(layer);
       const std::vector<double> hidden = expected.ReadAs<double>("trace.hidden." + name);
-      EXPECT_LT(Difference(Elements<float>(trace.Stream(layer + 1)),
-                           std::span(hidden).subspan(size_t(b * T * C), size_t(T * C))),
-                kBound);
+      ExpectClose(Elements<float>(trace.Stream(layer + 1)),
+                  std::span(hidden).subspan(size_t(b * T * C), size_t(T * C)), kFloat32Model);
       const std::vector<double> attn = expected.ReadAs<double>("trace.attn." + name);
       std::vector<float> weights(size_t(H * T * T));
       for (int64_t h = 0; h < H; ++h) {
         trace.HeadWeights(layer, h, std::span(weights).subspan(size_t(h * T * T), size_t(T * T)));
       }
-      EXPECT_LT(Difference(weights, std::span(attn).subspan(size_t(b * H * T * T), weights.size())),
-                kBound);
+      ExpectClose(weights, std::span(attn).subspan(size_t(b * H * T * T), weights.size()),
+                  kFloat32Model);
     }
   }
 }
@@ -114,19 +99,20 @@ TEST_P(Tracing, HeadsAreMadeAgainFromQueriesAndKeys) {
         const HeadTrace head = trace.Head(layer, static_cast<int64_t>(h));
         EXPECT_EQ(head.T, length);
         EXPECT_EQ(head.D, config().head_size());
-        EXPECT_LT(Difference(head.scores, std::span(plain.Scores(layer)).subspan(h * T * T, T * T)),
-                  kBound);
-        EXPECT_LT(
-            Difference(head.weights, std::span(plain.Weights(layer)).subspan(h * T * T, T * T)),
-            kBound);
+        ExpectClose(head.scores, std::span(plain.Scores(layer)).subspan(h * T * T, T * T),
+                    kFloat32Model);
+        ExpectClose(head.weights, std::span(plain.Weights(layer)).subspan(h * T * T, T * T),
+                    kFloat32Model);
         std::vector<double> heads, q, k, v;
         for (size_t i = 0; i < T * D; ++i) {
           const size_t t = i / D, column = h * D + i % D;
           heads.push_back(Elements<float>(trace.At(TracePoint::kHeads, layer))[t * C + column]);
           const float* qkv = trace.At(TracePoint::kQkv, layer).data<float>() + t * 3 * C + column;
-          q.push_back(qkv[0]), k.push_back(qkv[C]), v.push_back(qkv[2 * C]);
+          q.push_back(qkv[0]);
+          k.push_back(qkv[C]);
+          v.push_back(qkv[2 * C]);
         }
-        EXPECT_LT(Difference(head.context, heads), kBound);
+        ExpectClose(head.context, heads, kFloat32Model);
         EXPECT_EQ(Difference(head.q, q), 0);
         EXPECT_EQ(Difference(head.k, k), 0);
         EXPECT_EQ(Difference(head.v, v), 0);
@@ -136,7 +122,7 @@ TEST_P(Tracing, HeadsAreMadeAgainFromQueriesAndKeys) {
             sum += head.weights[t * T + s];
             EXPECT_EQ(head.weights[t * T + s] == 0, s > t);
           }
-          EXPECT_NEAR(sum, 1, 1e-6);
+          EXPECT_NEAR(sum, 1, kFloat32Row);
         }
         std::vector<float> weights(T * T, 7);
         trace.HeadWeights(layer, static_cast<int64_t>(h), weights);
@@ -159,7 +145,7 @@ TEST_P(Tracing, LogitsOfTheLastStreamAreThoseOfThePass) {
                  Tensor(found.data(), {end - begin, config().vocab_size}));
     EXPECT_EQ(found, expected) << begin;
   }
-  EXPECT_LT(Difference(Logits(pass, 0, 11), PlainModel(*weights_, ids).logits()), kBound);
+  ExpectClose(Logits(pass, 0, 11), PlainModel(*weights_, ids).logits(), kFloat32Model);
 }
 
 TEST_P(Tracing, KeepsWhatWasAskedForAndNothingElse) {

@@ -8,7 +8,9 @@
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/lesson/topics.h"
+#include "folio/lesson/walk_lookup.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/near.h"
 #include "tests/kit/paths.h"
 
 namespace folio {
@@ -26,24 +28,12 @@ class ExplainAttentionTest : public testing::Test {
 };
 
 StepValues ValuesOf(const Walk& walk, const std::string& name) {
-  for (const Step& step : walk.steps) {
-    if (step.name == name) return step.values;
-  }
-  ADD_FAILURE() << "no step " << name;
-  return {};
+  return StepOf(walk, name).values;
 }
 
 std::vector<double> Row(const StepValues& values, int64_t row) {
   const auto begin = values.values.begin() + row * values.columns();
   return {begin, begin + values.columns()};
-}
-
-void ExpectNear(const std::vector<double>& values, const std::vector<double>& expected,
-                double tolerance) {
-  ASSERT_EQ(values.size(), expected.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    EXPECT_NEAR(values[i], expected[i], tolerance) << "at " << i;
-  }
 }
 
 // Rows of numbers, or one row; a batch's first sequence where there is one too many.
@@ -78,9 +68,9 @@ std::vector<double> Columns(const StepValues& values, int64_t first, int64_t cou
 TEST_F(ExplainAttentionTest, WithoutWeightsTheNumbersOfTheSixVectors) {
   const Walk walk = Form("no-weights");
   ExpectNear(Row(ValuesOf(walk, "weights"), 1), {0.1385, 0.2379, 0.2333, 0.1240, 0.1082, 0.1581},
-             5e-5);
-  ExpectNear(ValuesOf(walk, "context of “journey”").values, {0.4419, 0.6515, 0.5683}, 5e-5);
-  ExpectNear(ValuesOf(walk, "what both answer").values, {0.1, 0.9, 0.2, 0.8}, 1e-6);
+             QuotedTo(4));
+  ExpectNear(ValuesOf(walk, "context of “journey”").values, {0.4419, 0.6515, 0.5683}, QuotedTo(4));
+  ExpectNear(ValuesOf(walk, "what both answer").values, {0.1, 0.9, 0.2, 0.8}, kFloat32Row);
 }
 
 TEST_F(ExplainAttentionTest, FourWeightingsDifferInTheirSums) {
@@ -90,13 +80,13 @@ TEST_F(ExplainAttentionTest, FourWeightingsDifferInTheirSums) {
     const std::vector<double> row = Row(ways, way);
     double sum = 0;
     for (size_t i = 0; i + 1 < row.size(); ++i) sum += row[i];
-    EXPECT_NEAR(row.back(), sum, 1e-5);
+    EXPECT_NEAR(row.back(), sum, kFloat32Chain);
     if (way > 0) {
-      EXPECT_NEAR(sum, 1, 1e-6);
+      EXPECT_NEAR(sum, 1, kFloat32Row);
     }
   }
   EXPECT_GT(Row(ways, 0).back(), 6);
-  ExpectNear(Row(ways, 2), Row(ways, 3), 1e-6);
+  ExpectNear(Row(ways, 2), Row(ways, 3), kFloat32Row);
   EXPECT_GT(std::abs(Row(ways, 1)[0] - Row(ways, 3)[0]), 1e-3);
 }
 
@@ -104,7 +94,7 @@ TEST_F(ExplainAttentionTest, TheNaiveSoftmaxReallyOverflows) {
   const StepValues rows = ValuesOf(Form("no-weights"), "why the naive softmax overflows");
   EXPECT_FALSE(rows.masks);
   EXPECT_TRUE(std::isnan(Row(rows, 1)[0]));
-  ExpectNear(Row(rows, 2), {1, 0, 0}, 1e-12);
+  ExpectNear(Row(rows, 2), {1, 0, 0}, kFloat64Chain);
 }
 
 TEST_F(ExplainAttentionTest, ScalingBringsTheVarianceBackToOne) {
@@ -117,7 +107,7 @@ TEST_F(ExplainAttentionTest, ScalingBringsTheVarianceBackToOne) {
     const StepValues softmax = ValuesOf(walk, "softmax of large scores");
     ExpectNear(Row(softmax, 0), {2.0611e-9, 4.5398e-5, 0.999955}, 5e-7);
     EXPECT_NEAR(Row(softmax, 0)[0], 2.0611e-9, 1e-13);
-    ExpectNear(Row(softmax, 1), {0.2010, 0.3126, 0.4864}, 5e-5);
+    ExpectNear(Row(softmax, 1), {0.2010, 0.3126, 0.4864}, QuotedTo(4));
   }
 }
 
@@ -125,7 +115,7 @@ TEST_F(ExplainAttentionTest, BothMaskOrdersAgreeAndSeeNoFuture) {
   const Walk walk = Form("causal", /*torch=*/false);
   const StepValues after = ValuesOf(walk, "renormalised weights");
   const StepValues before = ValuesOf(walk, "weights");
-  ExpectNear(Unmasked(after), Unmasked(before), 1e-6);
+  ExpectNear(Unmasked(after), Unmasked(before), kFloat32Row);
   for (int64_t t = 0; t < 6; ++t) {
     double sum = 0, struck = 0;
     for (int64_t s = 0; s < 6; ++s) {
@@ -135,7 +125,7 @@ TEST_F(ExplainAttentionTest, BothMaskOrdersAgreeAndSeeNoFuture) {
       sum += s > t ? 0 : before.values[at];
       struck += s > t ? 0 : ValuesOf(walk, "weights with the future struck out").values[at];
     }
-    EXPECT_NEAR(sum, 1, 1e-6);
+    EXPECT_NEAR(sum, 1, kFloat32Row);
     if (t < 5) {
       EXPECT_LT(struck, 0.95);
     }
@@ -153,7 +143,7 @@ TEST_F(ExplainAttentionTest, DropoutScalesWhatItKeeps) {
     if (kept.values[i] == 0) {
       ++dropped;
     } else {
-      EXPECT_NEAR(kept.values[i], whole.values[i] / 0.75, 1e-6);
+      EXPECT_NEAR(kept.values[i], whole.values[i] / 0.75, kFloat32Row);
     }
   }
   EXPECT_GT(dropped, 0);
@@ -163,7 +153,7 @@ TEST_F(ExplainAttentionTest, DropoutScalesWhatItKeeps) {
 TEST_F(ExplainAttentionTest, StackAndSplitLayerAgree) {
   const StepValues both =
       ValuesOf(Form("split", /*torch=*/false), "“step” by the stack and by the split layer");
-  ExpectNear(Row(both, 0), Row(both, 1), 1e-6);
+  ExpectNear(Row(both, 0), Row(both, 1), kFloat32Row);
   EXPECT_NE(Row(both, 0)[0], 0);
 }
 
@@ -171,7 +161,7 @@ TEST_F(ExplainAttentionTest, PaddingGetsAndGivesNothing) {
   const Walk walk = Form("cross");
   for (int64_t t = 0; t < 6; ++t) {
     const std::vector<double> row = Row(ValuesOf(walk, "weights"), t);
-    EXPECT_NEAR(row[0] + row[1] + row[2], 1, 1e-6);
+    EXPECT_NEAR(row[0] + row[1] + row[2], 1, kFloat32Row);
     EXPECT_TRUE(std::isnan(row[3]) && std::isnan(row[4]));
   }
   const StepValues weights = ValuesOf(walk, "weights under both masks");
@@ -197,9 +187,9 @@ TEST_F(ExplainAttentionTest, DrawsAreThoseOfPyTorch) {
   const Json golden = Json::parse(ReadFile(path));
 
   Walk walk = Form("no-weights");
-  ExpectNear(ValuesOf(walk, "scores").values, Flat(golden["no_weights"]["scores"]), 1e-6);
-  ExpectNear(ValuesOf(walk, "weights").values, Flat(golden["no_weights"]["weights"]), 1e-6);
-  ExpectNear(ValuesOf(walk, "context").values, Flat(golden["no_weights"]["context"]), 1e-6);
+  ExpectNear(ValuesOf(walk, "scores").values, Flat(golden["no_weights"]["scores"]), kFloat32Row);
+  ExpectNear(ValuesOf(walk, "weights").values, Flat(golden["no_weights"]["weights"]), kFloat32Row);
+  ExpectNear(ValuesOf(walk, "context").values, Flat(golden["no_weights"]["context"]), kFloat32Row);
 
   walk = Form("single-head");
   const Json& single = golden["single_head_rand_seed_123"];
@@ -207,22 +197,22 @@ TEST_F(ExplainAttentionTest, DrawsAreThoseOfPyTorch) {
   ExpectNear(Columns(drawn, 0, 2), Flat(single["W_query"]), 0);
   ExpectNear(Columns(drawn, 2, 2), Flat(single["W_key"]), 0);
   ExpectNear(Columns(drawn, 4, 2), Flat(single["W_value"]), 0);
-  ExpectNear(ValuesOf(walk, "weights").values, Flat(single["weights"]), 1e-6);
-  ExpectNear(ValuesOf(walk, "context").values, Flat(single["context"]), 1e-6);
+  ExpectNear(ValuesOf(walk, "weights").values, Flat(single["weights"]), kFloat32Row);
+  ExpectNear(ValuesOf(walk, "context").values, Flat(single["context"]), kFloat32Row);
 
   walk = Form("causal");
   const Json& causal = golden["causal"];
   ExpectNear(ValuesOf(walk, "weights of all on all").values,
-             Flat(golden["single_head_linear_seed_789"]["weights"]), 1e-6);
+             Flat(golden["single_head_linear_seed_789"]["weights"]), kFloat32Row);
   ExpectNear(Unmasked(ValuesOf(walk, "renormalised weights")),
-             Flat(causal["mask_after_softmax_renormalised"]), 1e-6);
-  ExpectNear(Unmasked(ValuesOf(walk, "weights")), Flat(causal["mask_before_softmax"]), 1e-6);
-  ExpectNear(ValuesOf(walk, "context").values, Flat(causal["context"]), 1e-6);
+             Flat(causal["mask_after_softmax_renormalised"]), kFloat32Row);
+  ExpectNear(Unmasked(ValuesOf(walk, "weights")), Flat(causal["mask_before_softmax"]), kFloat32Row);
+  ExpectNear(ValuesOf(walk, "context").values, Flat(causal["context"]), kFloat32Row);
 
   ExpectNear(ValuesOf(Form("stacked"), "contexts of both, side by side").values,
-             Flat(golden["stacked_heads_seed_123"]["context"]), 1e-6);
+             Flat(golden["stacked_heads_seed_123"]["context"]), kFloat32Row);
   ExpectNear(ValuesOf(Form("split"), "output").values,
-             Flat(golden["split_heads_seed_123"]["context"]), 1e-6);
+             Flat(golden["split_heads_seed_123"]["context"]), kFloat32Row);
 }
 
 TEST_F(ExplainAttentionTest, SeedAndGeneratorChangeTheDraws) {

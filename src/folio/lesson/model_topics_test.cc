@@ -15,6 +15,7 @@
 #include "folio/model/gpt.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
+#include "tests/kit/near.h"
 #include "tests/kit/paths.h"
 
 namespace folio {
@@ -62,11 +63,6 @@ INSTANTIATE_TEST_SUITE_P(Models, ModelTopics,
                            return name;
                          });
 
-void ExpectNear(const Numbers& found, const Numbers& expected, double tolerance) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
-}
-
 Numbers Added(const Numbers& a, const Numbers& b) {
   Numbers sum = a;
   for (size_t i = 0; i < sum.size(); ++i) sum[i] += b[i];
@@ -83,7 +79,8 @@ TEST_P(ModelTopics, OneHotTimesTheEmbeddingIsTheLookUpExactly) {
   const float* row = weights_->params().wte.data<float>() + ids().back() * config().n_embd;
   EXPECT_EQ(RowOfStep(look_up, 1), Numbers(row, row + config().n_embd));
   const Step& position = StepOf(walk, "position");
-  ExpectNear(RowOfStep(position, 2), Added(RowOfStep(position, 0), RowOfStep(position, 1)), 1e-6);
+  ExpectNear(RowOfStep(position, 2), Added(RowOfStep(position, 0), RowOfStep(position, 1)),
+             kFloat32Row);
   EXPECT_NE(RowOfStep(position, 0), RowOfStep(position, 2));
 }
 
@@ -97,11 +94,11 @@ TEST_P(ModelTopics, TheStreamAddsUpFromLayerToLayer) {
     const Step& attention = StepOf(walk, layer + "attention joins the stream");
     EXPECT_EQ(RowOfStep(attention, 0), stream);
     const Numbers middle = RowOfStep(attention, 2);
-    ExpectNear(middle, Added(stream, RowOfStep(attention, 1)), 1e-5);
+    ExpectNear(middle, Added(stream, RowOfStep(attention, 1)), kFloat32Chain);
     EXPECT_EQ(RowOfStep(all, 2 * l + 1), middle);
     const Step& mlp = StepOf(walk, layer + "feed-forward joins the stream");
     EXPECT_EQ(RowOfStep(mlp, 0), pre() ? middle : RowOfStep(StepOf(walk, layer + "ln_1"), 1));
-    ExpectNear(RowOfStep(mlp, 2), Added(RowOfStep(mlp, 0), RowOfStep(mlp, 1)), 1e-5);
+    ExpectNear(RowOfStep(mlp, 2), Added(RowOfStep(mlp, 0), RowOfStep(mlp, 1)), kFloat32Chain);
     stream = pre() ? RowOfStep(mlp, 2) : RowOfStep(StepOf(walk, layer + "ln_2"), 1);
     EXPECT_EQ(RowOfStep(all, 2 * l + 2), stream);
     if (!pre()) {
@@ -124,7 +121,7 @@ TEST_P(ModelTopics, LengthsAreOfTheSameStream) {
           StepOf(walk, layer + (half == 0 ? "attention" : "feed-forward") + " joins the stream");
       const Numbers lengths = RowOfStep(StepOf(walk, "lengths"), 2 * l + half);
       for (int64_t i = 0; i < 3; ++i) {
-        EXPECT_NEAR(lengths[static_cast<size_t>(i)], length(RowOfStep(step, i)), 1e-5);
+        EXPECT_NEAR(lengths[static_cast<size_t>(i)], length(RowOfStep(step, i)), kFloat32Chain);
       }
     }
   }
@@ -144,7 +141,7 @@ TEST_P(ModelTopics, HeadsAreThoseOfTheModelAndEachAddsUpToOne) {
         EXPECT_EQ(heads.values[s * H + h], head.weights[(T - 1) * T + s]);
         sum += heads.values[s * H + h];
       }
-      EXPECT_NEAR(sum, 1, 1e-5);
+      EXPECT_NEAR(sum, 1, kFloat32Chain);
     }
     const StepValues& units = StepOf(walk, "layer " + std::to_string(l) + ": units").values;
     const auto [low, high] = std::ranges::minmax(Numbers(
@@ -163,15 +160,15 @@ TEST_P(ModelTopics, TheWalkEndsInTheModelsOwnPrediction) {
   const StepValues& shown = StepOf(walk, "logits").values;
   ASSERT_EQ(shown.columns(), 16);
   const StepValues& say = StepOf(walk, "what it would say").values;
-  for (size_t i = 0; i < 16; ++i) EXPECT_NEAR(shown.values[i], top[i].logit, 1e-5);
+  for (size_t i = 0; i < 16; ++i) EXPECT_NEAR(shown.values[i], top[i].logit, kFloat32Chain);
   for (size_t i = 0; i < 6; ++i) {
-    EXPECT_NEAR(say.values[static_cast<size_t>(L()) * 6 + i], top[i].probability, 1e-6);
+    EXPECT_NEAR(say.values[static_cast<size_t>(L()) * 6 + i], top[i].probability, kFloat32Row);
   }
   const auto kept = sampler.Candidates(logits);
   const StepValues& candidates = StepOf(walk, "candidates").values;
   for (size_t i = 0; i < 16; ++i) {
     if (i < kept.size()) {
-      EXPECT_NEAR(candidates.values[i], kept[i].probability, 1e-6);
+      EXPECT_NEAR(candidates.values[i], kept[i].probability, kFloat32Row);
     } else {
       EXPECT_TRUE(std::isnan(candidates.values[i]));
     }
@@ -214,12 +211,12 @@ TEST_P(ModelTopics, AHeadIsTheTracedOne) {
     for (size_t s = 0; s < T; ++s) {
       const size_t i = t * T + s;
       EXPECT_NEAR(scores.values[i] / std::sqrt(static_cast<double>(expected.D)), expected.scores[i],
-                  1e-5);
+                  kFloat32Chain);
       EXPECT_EQ(std::isnan(masked.values[i]), s > t);
       EXPECT_EQ(std::isnan(weights.values[i]), s > t);
       if (s <= t) sum += weights.values[i];
     }
-    EXPECT_NEAR(sum, 1, 1e-5);
+    EXPECT_NEAR(sum, 1, kFloat32Chain);
   }
   const Numbers context(expected.context.begin(), expected.context.end());
   EXPECT_EQ(StepOf(walk, "context").values.values, context);
@@ -233,7 +230,8 @@ TEST_P(ModelTopics, LayerNormIsTheModelsLn1) {
     const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());
     const float* row =
         trace.At(TracePoint::kNorm1, layer).data<float>() + (trace.T() - 1) * config().n_embd;
-    ExpectNear(StepOf(walk, "result").values.values, Numbers(row, row + config().n_embd), 1e-5);
+    ExpectNear(StepOf(walk, "result").values.values, Numbers(row, row + config().n_embd),
+               kFloat32Chain);
   }
 }
 
@@ -248,13 +246,13 @@ TEST_P(ModelTopics, PositionsAreTheModels) {
     if (learned) {
       EXPECT_EQ(table.values[i], weights_->params().wpe.data<float>()[i]);
     } else if (i % static_cast<size_t>(config().n_embd) == 0) {
-      EXPECT_NEAR(table.values[i], std::sin(p), 1e-6);
+      EXPECT_NEAR(table.values[i], std::sin(p), kFloat32Row);
     }
   }
   const Numbers first = RowOfStep(StepOf(walk, learned ? "wpe" : "sinusoids"), 0);
   const double length =
       std::sqrt(std::inner_product(first.begin(), first.end(), first.begin(), 0.0));
-  EXPECT_NEAR(StepOf(walk, "lengths").values.values[0], length, 1e-5);
+  EXPECT_NEAR(StepOf(walk, "lengths").values.values[0], length, kFloat32Chain);
   EXPECT_EQ(ExplainPositions(*backend_, model(), 3).steps[0].values.rows(), 3);
 }
 

@@ -12,6 +12,7 @@
 #include "folio/lesson/step_table.h"
 #include "folio/lesson/step_values.h"
 #include "folio/term/terminal_text.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -48,10 +49,6 @@ StepValues Large(int64_t rows, int64_t columns) {
   values.row_labels = Numbered(rows, "r");
   values.column_labels = Numbered(columns, "c");
   return values;
-}
-
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // The line of `text` that holds `part`.

@@ -10,6 +10,7 @@
 
 #include "folio/base/error.h"
 #include "folio/lesson/walk_lookup.h"
+#include "tests/kit/near.h"
 #include "tests/kit/paths.h"
 
 namespace folio {
@@ -23,11 +24,6 @@ class Topics : public testing::TestWithParam<std::string> {
 };
 INSTANTIATE_TEST_SUITE_P(Backends, Topics, testing::Values("cpu", "reference"));
 
-void ExpectNear(const Numbers& found, const Numbers& expected, double tolerance) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
-}
-
 nlohmann::json Golden() {
   const std::string path = GoldenFile("attention/expected.json");
   return path.empty() ? nlohmann::json() : nlohmann::json::parse(std::ifstream(path));
@@ -40,10 +36,11 @@ const std::vector<float> kTenTwentyThirty = {10, 20, 30};
 TEST_P(Topics, SoftmaxGivesTheQuotedNumbers) {
   const Walk walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
   const Numbers plain = {2.0611e-9, 4.5398e-5, 0.99995};
-  ExpectNear(StepOf(walk, "naive softmax").values.values, plain, 1e-5);
+  ExpectNear(StepOf(walk, "naive softmax").values.values, plain, kFloat32Chain);
   EXPECT_NEAR(StepOf(walk, "softmax").values.values[0] / plain[0], 1, 1e-4);
-  ExpectNear(StepOf(walk, "softmax of the scaled").values.values, {0.2010, 0.3126, 0.4864}, 5e-5);
-  ExpectNear(StepOf(walk, "sum").values.values, {1}, 1e-6);
+  ExpectNear(StepOf(walk, "softmax of the scaled").values.values, {0.2010, 0.3126, 0.4864},
+             QuotedTo(4));
+  ExpectNear(StepOf(walk, "sum").values.values, {1}, kFloat32Row);
   ExpectNear(StepOf(walk, "shifted").values.values, {-20, -10, 0}, 0);
 }
 
@@ -51,9 +48,10 @@ TEST_P(Topics, SoftmaxEqualsGolden) {
   const nlohmann::json golden = Golden();
   if (golden.is_null()) GTEST_SKIP() << "no golden numbers here";
   const Walk walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
-  ExpectNear(StepOf(walk, "softmax").values.values, golden["softmax_10_20_30"]["plain"], 1e-7);
+  ExpectNear(StepOf(walk, "softmax").values.values, golden["softmax_10_20_30"]["plain"],
+             kFloat32Once);
   ExpectNear(StepOf(walk, "softmax of the scaled").values.values,
-             golden["softmax_10_20_30"]["divided_by_sqrt_512"], 1e-6);
+             golden["softmax_10_20_30"]["divided_by_sqrt_512"], kFloat32Row);
 }
 
 TEST_P(Topics, OnlyTheNaiveSoftmaxOverflows) {
@@ -62,18 +60,18 @@ TEST_P(Topics, OnlyTheNaiveSoftmaxOverflows) {
   EXPECT_FALSE(step.values.masks);
   EXPECT_TRUE(std::isnan(step.values.values[2]));
   ExpectNear({step.values.values.begin() + 3, step.values.values.end()},
-             StepOf(walk, "softmax").values.values, 1e-7);
+             StepOf(walk, "softmax").values.values, kFloat32Once);
   // So does it where the logits are far below 0.
   const Walk low = ExplainSoftmax(*backend_, std::vector<float>{-1000, -990});
   EXPECT_TRUE(std::isnan(StepOf(low, "overflow").values.values[1]));
-  ExpectNear(StepOf(low, "softmax").values.values, {4.5398e-5, 0.99995}, 1e-5);
+  ExpectNear(StepOf(low, "softmax").values.values, {4.5398e-5, 0.99995}, kFloat32Chain);
 }
 
 TEST_P(Topics, SlopesAreThoseOfSoftmax) {
   const Walk walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
   const Numbers p = StepOf(walk, "softmax of the scaled").values.values;
   const StepValues& slopes = StepOf(walk, "slopes").values;
-  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(slopes.values[3 + i], p[i] * (1 - p[i]), 1e-6);
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(slopes.values[3 + i], p[i] * (1 - p[i]), kFloat32Row);
 }
 
 TEST_P(Topics, TheVarianceOfProductsIsTheirWidth) {
@@ -98,25 +96,26 @@ TEST_P(Topics, LayerNormHasPopulationVarianceAndGoesThroughWeightAndBias) {
   const double mean = std::accumulate(x.begin(), x.end(), 0.0) / 7;
   double variance = 0;
   for (const float v : x) variance += (v - mean) * (v - mean) / 7;
-  ExpectNear(StepOf(walk, "mean").values.values, {mean}, 1e-6);
-  ExpectNear(StepOf(walk, "variance").values.values, {variance}, 1e-5);
-  ExpectNear(StepOf(walk, "factor").values.values, {1 / std::sqrt(variance + 1e-5)}, 1e-6);
-  ExpectNear(StepOf(walk, "check").values.values, {0, 1}, 1e-5);
+  ExpectNear(StepOf(walk, "mean").values.values, {mean}, kFloat32Row);
+  ExpectNear(StepOf(walk, "variance").values.values, {variance}, kFloat32Chain);
+  ExpectNear(StepOf(walk, "factor").values.values, {1 / std::sqrt(variance + 1e-5)}, kFloat32Row);
+  ExpectNear(StepOf(walk, "check").values.values, {0, 1}, kFloat32Chain);
   const Numbers weight = StepOf(walk, "weight").values.values;
   const Numbers bias = StepOf(walk, "bias").values.values;
   EXPECT_NE(weight[0], weight[1]);
   for (size_t i = 0; i < x.size(); ++i) {
     const double normalised = (x[i] - mean) / std::sqrt(variance + 1e-5);
-    EXPECT_NEAR(StepOf(walk, "centred").values.values[i], x[i] - mean, 1e-6);
-    EXPECT_NEAR(StepOf(walk, "normalised").values.values[i], normalised, 1e-5);
-    EXPECT_NEAR(StepOf(walk, "result").values.values[i], normalised * weight[i] + bias[i], 1e-5);
+    EXPECT_NEAR(StepOf(walk, "centred").values.values[i], x[i] - mean, kFloat32Row);
+    EXPECT_NEAR(StepOf(walk, "normalised").values.values[i], normalised, kFloat32Chain);
+    EXPECT_NEAR(StepOf(walk, "result").values.values[i], normalised * weight[i] + bias[i],
+                kFloat32Chain);
   }
 }
 
 TEST_P(Topics, LayerNormOfASingleNumberIsZero) {
   const Walk walk = ExplainLayerNorm(*backend_, std::vector<float>{5});
   ExpectNear(StepOf(walk, "normalised").values.values, {0}, 0);
-  ExpectNear(StepOf(walk, "variance").values.values, {0}, 1e-6);
+  ExpectNear(StepOf(walk, "variance").values.values, {0}, kFloat32Row);
 }
 
 TEST_P(Topics, GeluIsItsFormulasAndTheirDifferenceIsKnown) {
@@ -127,13 +126,14 @@ TEST_P(Topics, GeluIsItsFormulasAndTheirDifferenceIsKnown) {
   for (size_t i = 0; i < 3; ++i) {
     const double x = inputs[i];
     EXPECT_NEAR(table.values[3 * i], std::max(x, 0.0), 0);
-    EXPECT_NEAR(table.values[3 * i + 1], x * 0.5 * std::erfc(-x / std::sqrt(2)), 1e-6);
+    EXPECT_NEAR(table.values[3 * i + 1], x * 0.5 * std::erfc(-x / std::sqrt(2)), kFloat32Row);
     EXPECT_NEAR(table.values[3 * i + 2],
-                0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))), 1e-6);
+                0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))),
+                kFloat32Row);
   }
   ExpectNear({StepOf(walk, "slopes").values.values.begin() + 3,
               StepOf(walk, "slopes").values.values.begin() + 6},
-             {0, 0.5, 0.5}, 1e-6);
+             {0, 0.5, 0.5}, kFloat32Row);
   // 4.73e-4 is the known distance of the two formulas.
   EXPECT_NEAR(std::abs(StepOf(walk, "largest difference").values.values[1]), 4.73e-4, 5e-6);
 }
@@ -148,7 +148,7 @@ TEST_P(Topics, SinusoidsOfFourChannelsAreGolden) {
   const StepValues& table = StepOf(walk, "sinusoids").values;
   ASSERT_EQ(table.rows(), std::ssize(expected));
   for (size_t i = 0; i < table.values.size(); ++i) {
-    EXPECT_NEAR(table.values[i], expected[i / 4][i % 4], 1e-12);
+    EXPECT_NEAR(table.values[i], expected[i / 4][i % 4], kFloat64Chain);
   }
 }
 
@@ -161,17 +161,17 @@ TEST_P(Topics, PositionsAreAnglesWhoseLikenessDependsOnDistance) {
       const double expected =
           static_cast<double>(p) / std::pow(10000, 2 * static_cast<double>(pair) / 6);
       EXPECT_NEAR(angles.values[3 * p + pair], expected, 1e-9);
-      EXPECT_NEAR(table.values[6 * p + 2 * pair], std::sin(expected), 1e-12);
+      EXPECT_NEAR(table.values[6 * p + 2 * pair], std::sin(expected), kFloat64Chain);
     }
   }
   const StepValues& distances = StepOf(walk, "by distance").values;
   for (size_t d = 0; d < 7; ++d) {
-    EXPECT_NEAR(distances.values[2 * d], distances.values[2 * d + 1], 1e-6);
-    EXPECT_NEAR(distances.values[2 * d], StepOf(walk, "similarity").values.values[d], 1e-6);
+    EXPECT_NEAR(distances.values[2 * d], distances.values[2 * d + 1], kFloat32Row);
+    EXPECT_NEAR(distances.values[2 * d], StepOf(walk, "similarity").values.values[d], kFloat32Row);
   }
   EXPECT_LT(distances.values[2], 0.99);
   const StepValues& added = StepOf(walk, "added to a token").values;
-  EXPECT_NEAR(added.values[6 + 1], table.values[6 + 1] + 2.0 / 6, 1e-6);
+  EXPECT_NEAR(added.values[6 + 1], table.values[6 + 1] + 2.0 / 6, kFloat32Row);
 }
 
 TEST_P(Topics, ManyPositionsAreThinned) {
@@ -179,7 +179,7 @@ TEST_P(Topics, ManyPositionsAreThinned) {
   const StepValues& table = StepOf(walk, "sinusoids").values;
   EXPECT_EQ(table.rows(), 125);
   EXPECT_EQ(table.row_labels[3], "24");
-  EXPECT_NEAR(table.values[3 * 4], std::sin(24.0), 1e-12);
+  EXPECT_NEAR(table.values[3 * 4], std::sin(24.0), kFloat64Chain);
   EXPECT_NO_THROW(ExplainPositions(*backend_, 1, 2));
   EXPECT_THROW(ExplainPositions(*backend_, 5, 3), Error);
   EXPECT_THROW(ExplainPositions(*backend_, 0, 4), Error);
@@ -195,11 +195,11 @@ TEST_P(Topics, CutsAreTheSamplers) {
                                     std::vector<std::string>{"a", "b", "c", "d", "e"}, options);
   double total = 0;
   for (const double p : StepOf(walk, "probabilities").values.values) total += p;
-  EXPECT_NEAR(total, 1, 1e-6);
+  EXPECT_NEAR(total, 1, kFloat32Row);
   Sampler all({.temperature = 0.7});
   for (const Candidate& c : all.Candidates(kLogits)) {
     EXPECT_NEAR(StepOf(walk, "probabilities").values.values[static_cast<size_t>(c.id)],
-                c.probability, 1e-6);
+                c.probability, kFloat32Row);
   }
   Sampler sampler(options);
   const auto kept = sampler.Candidates(kLogits);
@@ -212,12 +212,12 @@ TEST_P(Topics, CutsAreTheSamplers) {
   const StepValues& draw = StepOf(walk, "draw").values;
   ASSERT_EQ(draw.rows(), 2);
   EXPECT_EQ(draw.values[1], kept[0].probability);
-  EXPECT_NEAR(draw.values[3 + 1], 1, 1e-12);
+  EXPECT_NEAR(draw.values[3 + 1], 1, kFloat64Chain);
   const Numbers& top_k = StepOf(walk, "top-k").values.values;
   EXPECT_TRUE(std::isnan(top_k[2]) && !std::isnan(top_k[0]));
   const StepValues& top_p = StepOf(walk, "top-p").values;
   EXPECT_EQ(top_p.rows(), 4);
-  EXPECT_NEAR(top_p.values[3 * 3 + 1], 1, 1e-12);
+  EXPECT_NEAR(top_p.values[3 * 3 + 1], 1, kFloat64Chain);
   EXPECT_TRUE(!std::isnan(top_p.values[3 + 2]) && std::isnan(top_p.values[6 + 2]));
 }
 
@@ -254,7 +254,7 @@ TEST_P(Topics, GreedyTakesTheLikeliestAndOfManyTokensTheLikeliestAreShown) {
   const StepValues& shown = StepOf(walk, "probabilities").values;
   EXPECT_EQ(shown.columns(), 16);
   EXPECT_EQ(shown.column_labels[0], "#36");
-  ExpectNear({shown.values.begin(), shown.values.begin() + 3}, {0.5, 0.5, 0}, 1e-6);
+  ExpectNear({shown.values.begin(), shown.values.begin() + 3}, {0.5, 0.5, 0}, kFloat32Row);
 }
 
 }  // namespace

@@ -330,8 +330,8 @@ TEST_F(BpeTokenizerFiles, SavedAndLoadedIsTheSame) {
   for (const BpeVocab& vocab : {LearntVocab(12, 500), LearntVocab(13, 500, SplitPattern::kCl100k),
                                 LearntVocab(14, 500, SplitPattern::kO200k)}) {
     const BpeTokenizer tokenizer(vocab);
-    tokenizer.Save(".");
-    const auto loaded = LoadTokenizer(".");
+    tokenizer.Save(At("").string());
+    const auto loaded = LoadTokenizer(At("").string());
     EXPECT_EQ(loaded->hash(), tokenizer.hash());
     TestRng rng(4);
     const std::string text = RandomText(Parts(), 500, rng);

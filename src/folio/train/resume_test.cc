@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "folio/train/test_training.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {

@@ -8,6 +8,8 @@
 #include "folio/model/checkpoint.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/train/test_training.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/near.h"
 
 namespace folio {
 namespace {
@@ -93,8 +95,8 @@ TEST_F(Training, AccumulationIsTheOneBigBatchWithDropoutToo) {
   Run("whole");
   const std::vector<StepMetrics> parts = ReadRunLog(At("parts")), whole = ReadRunLog(At("whole"));
   for (size_t i = 0; i < 4; ++i) {
-    EXPECT_NEAR(*parts[i].loss, *whole[i].loss, 1e-5) << i;
-    EXPECT_NEAR(*parts[i].grad_norm, *whole[i].grad_norm, 1e-5) << i;
+    EXPECT_NEAR(*parts[i].loss, *whole[i].loss, kFloat32Chain) << i;
+    EXPECT_NEAR(*parts[i].grad_norm, *whole[i].grad_norm, kFloat32Chain) << i;
     EXPECT_EQ(parts[i].tokens, whole[i].tokens) << i;
   }
 }

@@ -4,6 +4,7 @@
 #include <regex>
 
 #include "folio/commands/inspect/inspect_test_models.h"
+#include "tests/kit/near.h"
 #include "tests/kit/paths.h"
 
 namespace folio {
@@ -153,21 +154,23 @@ TEST_F(Explain, TorchDrawsGiveTheNumbersOfPyTorch) {
   if (path.empty()) GTEST_SKIP() << "no golden numbers here";
   const Json golden = Json::parse(ReadFile(path));
   const Json usual = WalkOf("attention --rng torch --form single-head");
-  ExpectNear(ValuesOf(usual, "weights"), golden["single_head_rand_seed_123"]["weights"], 1e-6);
-  ExpectNear(ValuesOf(usual, "context"), golden["single_head_rand_seed_123"]["context"], 1e-6);
+  ExpectNear(ValuesOf(usual, "weights"), golden["single_head_rand_seed_123"]["weights"],
+             kFloat32Row);
+  ExpectNear(ValuesOf(usual, "context"), golden["single_head_rand_seed_123"]["context"],
+             kFloat32Row);
   EXPECT_EQ(usual, WalkOf("attention --rng torch --form single-head --seed 123"));
   EXPECT_NE(usual, WalkOf("attention --rng torch --form single-head --seed 124"));
   ExpectNear(ValuesOf(WalkOf("attention --rng torch --form causal"), "context"),
-             golden["causal"]["context"], 1e-6);
+             golden["causal"]["context"], kFloat32Row);
   ExpectNear(ValuesOf(WalkOf("softmax --values 10,20,30"), "softmax"),
-             golden["softmax_10_20_30"]["plain"], 1e-6);
+             golden["softmax_10_20_30"]["plain"], kFloat32Row);
 }
 
 TEST_F(Explain, TheReferenceBackendSaysTheSame) {
   const Json cpu = WalkOf("attention --form stacked");
   const Json reference = WalkOf("attention --form stacked --backend reference");
   ExpectNear(ValuesOf(cpu, "contexts of both, side by side"),
-             ValuesOf(reference, "contexts of both, side by side"), 1e-6);
+             ValuesOf(reference, "contexts of both, side by side"), kFloat32Row);
 }
 
 TEST_F(Explain, ColourAndWidthFollowTheTerminal) {

@@ -7,6 +7,7 @@
 #include "folio/commands/inspect/inspect_test_models.h"
 #include "folio/plot/heatmap.h"
 #include "folio/term/terminal_text.h"
+#include "tests/kit/near.h"
 
 namespace folio {
 namespace {
@@ -46,13 +47,14 @@ TEST_F(InspectAttention, WeightsAreThoseOfAnIndependentImplementation) {
         double sum = 0;
         for (int64_t key = 0; key < T; ++key) {
           const double weight = row[static_cast<size_t>(key)];
-          EXPECT_NEAR(weight, expected[static_cast<size_t>((head * T + query) * T + key)], 2e-5);
+          EXPECT_NEAR(weight, expected[static_cast<size_t>((head * T + query) * T + key)],
+                      kFloat32Model);
           if (key > query) {
             EXPECT_EQ(weight, 0);
           }
           sum += weight;
         }
-        EXPECT_NEAR(sum, 1, 1e-5) << name << " query " << query;
+        EXPECT_NEAR(sum, 1, kFloat32Chain) << name << " query " << query;
       }
     }
   }
@@ -75,13 +77,13 @@ TEST_F(InspectAttention, ScoresAreOfAllHeadsAndMeansOverTheWeights) {
         distance += w[q][k] * static_cast<double>(q - k) / 4;
       }
     }
-    EXPECT_NEAR(head.at("first"), first, 1e-5);
-    EXPECT_NEAR(head.at("previous"), previous, 1e-5);
-    EXPECT_NEAR(head.at("self"), self, 1e-5);
-    EXPECT_NEAR(head.at("entropy"), entropy, 1e-5);
-    EXPECT_NEAR(head.at("distance"), distance, 1e-5);
-    EXPECT_NEAR(head.at("duplicate"), (w[3][0] + w[4][1]) / 2, 1e-5);
-    EXPECT_NEAR(head.at("induction"), (w[3][1] + w[4][2]) / 2, 1e-5);
+    EXPECT_NEAR(head.at("first"), first, kFloat32Chain);
+    EXPECT_NEAR(head.at("previous"), previous, kFloat32Chain);
+    EXPECT_NEAR(head.at("self"), self, kFloat32Chain);
+    EXPECT_NEAR(head.at("entropy"), entropy, kFloat32Chain);
+    EXPECT_NEAR(head.at("distance"), distance, kFloat32Chain);
+    EXPECT_NEAR(head.at("duplicate"), (w[3][0] + w[4][1]) / 2, kFloat32Chain);
+    EXPECT_NEAR(head.at("induction"), (w[3][1] + w[4][2]) / 2, kFloat32Chain);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "folio/model/checkpoint.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/near.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/program.h"
 
@@ -31,21 +32,6 @@ class Dump : public InTemporaryDirectory {
     return {.model = kTiny, .batch = batch, .out = At("out.safetensors"), .backend = "reference"};
   }
 };
-
-// The largest difference of a tensor in two files, as part of its largest magnitude in `expected`.
-double Difference(const SafetensorsFile& found, const SafetensorsFile& expected,
-                  const std::string& name) {
-  const TensorInfo& info = expected.Require(name);
-  found.Require(name, info.shape);
-  const std::vector<double> a = found.ReadAs<double>(name), b = expected.ReadAs<double>(name);
-  double largest = 0, worst = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    largest = std::max(largest, std::abs(b[i]));
-    const double difference = std::abs(a[i] - b[i]);
-    worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
-  }
-  return worst / largest;
-}
 
 // As part of the largest magnitude of the tensor.
 double Bound(const std::string& name) {
@@ -76,7 +62,10 @@ TEST_P(GoldenDump, HasAllTensorsWithinTheirBounds) {
   EXPECT_EQ(found.Require("losses").dtype, Dtype::kF64);
   for (const TensorInfo& info : expected.tensors()) {
     if (info.name == "batches") continue;
-    EXPECT_LE(Difference(found, expected, info.name), Bound(info.name)) << info.name;
+    SCOPED_TRACE(info.name);
+    found.Require(info.name, info.shape);
+    ExpectClose(found.ReadAs<double>(info.name), expected.ReadAs<double>(info.name),
+                Bound(info.name));
   }
 }
 

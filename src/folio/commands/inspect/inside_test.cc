@@ -8,6 +8,7 @@
 #include "folio/commands/inspect/inspect_test_models.h"
 #include "folio/inspect/embeddings.h"
 #include "folio/inspect/probabilities.h"
+#include "tests/kit/near.h"
 
 namespace folio {
 namespace {
@@ -48,7 +49,8 @@ TEST_F(InspectInside, LensEndsInTheModelsPrediction) {
       ASSERT_EQ(last.at("top").size(), 3);
       EXPECT_EQ(last.at("top").at(0).at("id"), ranked[0]);
       for (const Json& one : last.at("top")) {
-        EXPECT_NEAR(one.at("probability"), std::exp(expected[one.at("id").get<size_t>()]), 1e-5);
+        EXPECT_NEAR(one.at("probability"), std::exp(expected[one.at("id").get<size_t>()]),
+                    kFloat32Chain);
       }
       EXPECT_NEAR(last.at("kl"), 0, 1e-9);
       EXPECT_EQ(last.at("final_rank"), 1);
@@ -103,7 +105,8 @@ TEST_F(InspectInside, ProbabilitiesAreThoseOfAnIndependentImplementation) {
     EXPECT_EQ(score.at("position"), t);
     EXPECT_EQ(score.at("id"), id);
     EXPECT_NEAR(score.at("surprise"), -expected[static_cast<size_t>(id)], 1e-4);
-    EXPECT_NEAR(score.at("probability"), std::exp(expected[static_cast<size_t>(id)]), 1e-5);
+    EXPECT_NEAR(score.at("probability"), std::exp(expected[static_cast<size_t>(id)]),
+                kFloat32Chain);
     const std::vector<int32_t> ranked = Ranked(expected);
     const auto rank = std::ranges::find(ranked, id) - ranked.begin() + 1;
     EXPECT_EQ(score.at("rank"), rank);
@@ -211,9 +214,9 @@ TEST_F(InspectInside, NearestTokensAreThoseOfAllCosines) {
   ASSERT_EQ(json.at("nearest").size(), 5);
   for (size_t i = 0; i < 5; ++i) {
     EXPECT_EQ(json.at("nearest").at(i).at("id"), all[i].second);
-    EXPECT_NEAR(json.at("nearest").at(i).at("cosine"), -all[i].first, 1e-6);
+    EXPECT_NEAR(json.at("nearest").at(i).at("cosine"), -all[i].first, kFloat32Row);
     EXPECT_NEAR(json.at("nearest").at(i).at("norm"),
-                std::sqrt(dot(row(all[i].second), row(all[i].second))), 1e-5);
+                std::sqrt(dot(row(all[i].second), row(all[i].second))), kFloat32Chain);
   }
   EXPECT_EQ(Answer("embeddings", "--id 101 --top 5"), json);
   EXPECT_EQ(json.at("vocab_size"), 260);
@@ -237,8 +240,8 @@ TEST_F(InspectInside, SinusoidalPositionsAreLookedAtToo) {
   const GoldenModel golden("gpt2-sinusoid-relu");
   const Json json = Json::parse(JsonText("inspect embeddings --model " + golden.dir.string()));
   EXPECT_EQ(json.at("position_embedding"), "sinusoidal");
-  EXPECT_NEAR(json.at("position_norms").at("min"), std::sqrt(8.0), 1e-5);
-  EXPECT_NEAR(json.at("position_norms").at("max"), std::sqrt(8.0), 1e-5);
+  EXPECT_NEAR(json.at("position_norms").at("min"), std::sqrt(8.0), kFloat32Chain);
+  EXPECT_NEAR(json.at("position_norms").at("max"), std::sqrt(8.0), kFloat32Chain);
 }
 
 TEST(KindOf, SaysWhatATokenLooksLike) {
