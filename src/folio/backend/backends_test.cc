@@ -16,7 +16,6 @@
 #include "folio/backend/comparison.h"
 #include "folio/backend/test_op_cases.h"
 #include "folio/base/error.h"
-#include "folio/base/parallel.h"
 #include "folio/base/simd_targets.h"
 #include "tests/kit/expect.h"
 

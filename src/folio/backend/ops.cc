@@ -167,7 +167,7 @@ double LinearBackward::Flops() const {
 
 namespace {
 
-// The dtype of an operation whose numbers are all Half.
+// The dtype of an operation whose numbers are all of low precision (ops.h).
 Dtype FloatDtype(std::string_view op, std::string_view name, const Tensor& x) {
   return x && x.dtype() == Dtype::kBF16 ? Dtype::kBF16 : NumberDtype(op, name, x);
 }

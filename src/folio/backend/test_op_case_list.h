@@ -17,7 +17,7 @@ struct Rows {
   int64_t N, C;
 };
 
-// Whether an operation has operands marked Half.
+// Whether an operation has operands of low precision.
 template <class Op, class... Ops>
 inline constexpr bool kIsOneOf = (std::is_same_v<Op, Ops> || ...);
 template <class Op>
@@ -31,7 +31,7 @@ class Cases {
  public:
   explicit Cases(std::vector<OpCase>& cases) : cases_(cases) {}
 
-  // With bfloat16 too, if the operation has operands marked Half.
+  // With bfloat16 too, if the operation has operands of low precision.
   template <class Make>
   void Add(std::string name, Make make) {
     Append(std::move(name), make, true, kHasHalves<MadeBy<Make>>);
@@ -41,7 +41,7 @@ class Cases {
   void AddPlain(std::string name, Make make) {
     Append(std::move(name), make, true, false);
   }
-  // Some operands marked Half are bfloat16, others are not.
+  // Some operands of low precision are bfloat16, others are not.
   template <class Make>
   void AddMixed(std::string name, Make make) {
     Append(std::move(name), make, false, true);

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "folio/base/clock.h"
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/base/percentile.h"
 #include "folio/tensor/plan.h"
 

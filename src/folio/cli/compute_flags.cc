@@ -1,7 +1,7 @@
 #include "folio/cli/compute_flags.h"
 
-#include "folio/base/parallel.h"
 #include "folio/base/simd_targets.h"
+#include "folio/base/thread_pool.h"
 
 namespace folio {
 
@@ -17,7 +17,7 @@ void SimdFlag::Use() const {
 }
 
 void ComputeFlags::Add(Flags& flags) {
-  flags.Value(Field{"threads", &threads_, "threads to use; 0 for one on each core", 0, kMostThreads}
+  flags.Value(Field{"threads", &threads_, "threads to use; 0 for one on each core", 0, kMaxThreads}
                   .WithFlag("--threads"));
   simd_.Add(flags);
 }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 
 namespace folio {
 namespace {

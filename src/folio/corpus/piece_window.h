@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/corpus/pieces.h"
 
 namespace folio {
@@ -22,7 +22,7 @@ struct WindowSizes {
         window_bytes(std::max(kBytes, 4 * threads * piece_bytes)) {}
 
   static constexpr int64_t kBytes = int64_t{1} << 24;
-  static constexpr size_t kMostPieces = 512;  // where pieces are small files
+  static constexpr size_t kMaxPieces = 512;  // where pieces are small files
 
   int64_t piece_bytes;
   int64_t window_bytes;
@@ -35,7 +35,7 @@ class PieceWindow {
   void Fill(PieceCutter& cutter, const WindowSizes& sizes) {
     pieces_.clear();
     int64_t bytes = 0;
-    while (pieces_.size() < WindowSizes::kMostPieces && bytes < sizes.window_bytes) {
+    while (pieces_.size() < WindowSizes::kMaxPieces && bytes < sizes.window_bytes) {
       const std::optional<PreparePiece> piece = cutter.Next();
       if (!piece) break;
       pieces_.push_back(*piece);

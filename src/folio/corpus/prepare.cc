@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "folio/base/error.h"
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/corpus/partial_dataset.h"
 #include "folio/corpus/piece_encoder.h"
 #include "folio/corpus/piece_window.h"

@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "folio/base/parallel.h"
 #include "folio/base/rng.h"
+#include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
 #include "folio/io/sha256.h"
 #include "folio/text/bpe_tokenizer.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/model/gpt.h"
 #include "folio/model/test_models.h"
 

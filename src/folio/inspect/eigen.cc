@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "folio/base/check.h"
-#include "folio/base/parallel.h"
 #include "folio/base/rng.h"
+#include "folio/base/thread_pool.h"
 
 namespace folio {
 namespace {

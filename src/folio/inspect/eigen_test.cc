@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "folio/base/parallel.h"
 #include "folio/base/rng.h"
+#include "folio/base/thread_pool.h"
 
 namespace folio {
 namespace {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/base/percentile.h"
 #include "folio/base/strings.h"
 #include "folio/inspect/eigen.h"

@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/near.h"
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/plot/shades.h"
 #include "folio/plot/svg.h"
 #include "folio/term/table.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/model/test_models.h"
 
 namespace folio {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 
 namespace folio {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/near.h"
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/infer/test_plain_model.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/checkpoint.h"

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr long kMostRedirects = 5;
+constexpr long kMaxRedirects = 5;
 
 // The bytes of a wanted file as they come: hashed, counted, written to a temporary.
 class Arrival {
@@ -104,7 +104,7 @@ void SetUp(CURL* curl, const std::string& url, const WantedFile& wanted, const F
                        wanted.otherwise);
   }
   set(curl, CURLOPT_FOLLOWLOCATION, 1L);
-  set(curl, CURLOPT_MAXREDIRS, kMostRedirects);
+  set(curl, CURLOPT_MAXREDIRS, kMaxRedirects);
   set(curl, CURLOPT_FAILONERROR, 1L);
   set(curl, CURLOPT_NOSIGNAL, 1L);
   set(curl, CURLOPT_CONNECTTIMEOUT, limits.connect_seconds);

@@ -19,14 +19,14 @@ constexpr std::string_view kIntro =
     "mean 0 and stretches them to variance 1, and then lets the model choose a scale and an offset "
     "for each channel.";
 
-constexpr int64_t kMostBars = 32;
+constexpr int64_t kMaxBars = 32;
 
 StepValues Channels(const Tensor& row) {
   return RowValues(Doubles(row), {.columns = Numbered(row.count()), .column_axis = "channel"});
 }
 
 FigureKind FigureOf(const Tensor& row) {
-  return row.count() <= kMostBars ? FigureKind::kBars : FigureKind::kHeatmap;
+  return row.count() <= kMaxBars ? FigureKind::kBars : FigureKind::kHeatmap;
 }
 
 StepValues One(double value) {

@@ -23,10 +23,10 @@ void RequirePositions(int64_t positions) {
 }
 
 // Of more positions than these every n-th is looked at.
-constexpr int64_t kMostShown = 128;
+constexpr int64_t kMaxShown = 128;
 
 std::vector<int64_t> PositionsShown(int64_t positions) {
-  const int64_t step = (positions + kMostShown - 1) / kMostShown;
+  const int64_t step = (positions + kMaxShown - 1) / kMaxShown;
   std::vector<int64_t> shown;
   for (int64_t p = 0; p < positions; p += step) shown.push_back(p);
   return shown;

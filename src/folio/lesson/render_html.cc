@@ -13,7 +13,7 @@
 namespace folio {
 namespace {
 
-constexpr int64_t kMostRows = 64, kMostColumns = 32;
+constexpr int64_t kMaxRows = 64, kMaxColumns = 32;
 
 std::string Cell(const StepValues& values, int64_t row, int64_t column) {
   if (row < 0 || column < 0) return "…";
@@ -26,8 +26,8 @@ std::string Label(const std::vector<std::string>& labels, int64_t index) {
 }
 
 std::string Table(const StepValues& values) {
-  const std::vector<int64_t> rows = CutMiddle(values.rows(), kMostRows);
-  const std::vector<int64_t> columns = CutMiddle(values.columns(), kMostColumns);
+  const std::vector<int64_t> rows = CutMiddle(values.rows(), kMaxRows);
+  const std::vector<int64_t> columns = CutMiddle(values.columns(), kMaxColumns);
   std::string html = "<table>";
   if (!values.column_labels.empty()) {
     html += "<tr><th></th>";

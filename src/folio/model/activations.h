@@ -14,26 +14,25 @@ struct NormActivations {
   Tensor out, mean, rstd;  // (N,C), (N), (N)
 };
 
-// Buffers of one block, all (N,...) with N = B*T. Those marked Half are in the options' dtype, the
-// others in its number().
+// Buffers of one block, all (N,...) with N = B*T. The list below says which are of low precision.
 struct BlockActivations {
-  NormActivations norm_1;  // out is Half in a pre-norm block, and the stream itself in a post-norm
-  Tensor qkv;              // (N,3C) Half; when decoding, rows of the KvCache
-  Tensor past;   // (S,3C) when decoding: all rows so far, the last of them qkv; else empty
-  Tensor lse;    // (B,H,T)
-  Tensor attn;   // (N,C) Half, before c_proj
-  Tensor sum_1;  // (N,C), input + attention sublayer
+  NormActivations norm_1;  // in a post-norm block out is the stream itself
+  Tensor qkv;              // (N,3C); when decoding, rows of the KvCache
+  Tensor past;             // (S,3C) when decoding: all rows so far, the last of them qkv
+  Tensor lse;              // (B,H,T)
+  Tensor attn;             // (N,C), before c_proj
+  Tensor sum_1;            // (N,C), input + attention sublayer
   NormActivations norm_2;
-  Tensor fc;     // (N,F) Half, before the activation
-  Tensor act;    // (N,F) Half
+  Tensor fc;     // (N,F), before the activation
+  Tensor act;    // (N,F)
   Tensor sum_2;  // (N,C), + feed-forward sublayer
 };
 
 struct GptActivations {
   Tensor embedded;  // (N,C)
-  Tensor branch;    // (N,C) Half, a sublayer's result before it joins the sum
+  Tensor branch;    // (N,C), a sublayer's result before it joins the sum
   std::vector<BlockActivations> h;
-  NormActivations norm_f;   // out is Half
+  NormActivations norm_f;
   Tensor logits;            // (R,V), rows of one chunk of the loss head
   Tensor losses, loss_lse;  // (N)
 };
@@ -41,12 +40,12 @@ struct GptActivations {
 // Gradients that flow backward, and what the backward recomputes; one set serves all blocks.
 struct GptGradients {
   Tensor d_stream = {};  // (N,C), of the residual stream
-  Tensor d_branch = {};  // (N,C) Half, of a sublayer's result, or of its input
-  Tensor d_wide = {};    // (N,max(3C,F)) Half, elements, of qkv and of fc
-  Tensor d_attn = {};    // (N,C) Half
-  Tensor d_logits = {};  // (R,V) Half: the logits' own memory unless their dtypes differ
-  Tensor input = {};     // (N,C) Half, a sublayer's input; empty where the forward's is there
-  Tensor act = {};       // (N,F) Half; empty where the forward's is there
+  Tensor d_branch = {};  // (N,C), of a sublayer's result, or of its input
+  Tensor d_wide = {};    // (N,max(3C,F)), elements, of qkv and of fc
+  Tensor d_attn = {};    // (N,C)
+  Tensor d_logits = {};  // (R,V): the logits' own memory unless their dtypes differ
+  Tensor input = {};     // (N,C), a sublayer's input; empty where the forward's is there
+  Tensor act = {};       // (N,F); empty where the forward's is there
 };
 
 // All that a pass over (B,T) tokens reads and writes, but parameters.
@@ -75,7 +74,7 @@ template <class Visit>
 void VisitBlockBuffers(const PassShape& pass, int64_t layer, BlockActivations& h, Visit&& visit) {
   const int64_t N = pass.N(), C = pass.config.n_embd, F = pass.config.inner();
   const bool pre = pass.config.pre_norm();
-  const Dtype half = pass.options.dtype, number = pass.options.number();
+  const Dtype low = pass.options.dtype, number = pass.options.number();
   const int64_t t = pass.BlockTick(layer), next = PassShape::kBlockTicks;
   // Written at tick `written` of the block, read up to tick `read`, and read by the backward of
   // what is at tick `reader`.
@@ -88,18 +87,18 @@ void VisitBlockBuffers(const PassShape& pass, int64_t layer, BlockActivations& h
   // Ticks of a pre-norm block: 0 ln_1, 1 c_attn, 2 attention, 3 c_proj + residual, 4 ln_2, 5 c_fc +
   // activation, 6 c_proj, 7 residual. A post-norm block needs the same buffers no longer than
   // this, except its norms, which are the stream itself.
-  row("norm_1", h.norm_1.out, pre ? half : number, {N, C}, 0, pre ? 1 : 7, 0, pre);
+  row("norm_1", h.norm_1.out, pre ? low : number, {N, C}, 0, pre ? 1 : 7, 0, pre);
   row("norm_1.mean", h.norm_1.mean, number, {N}, 0, 4, 0);
   row("norm_1.rstd", h.norm_1.rstd, number, {N}, 0, 4, 0);
-  if (pass.kind != PassKind::kDecode) row("qkv", h.qkv, half, {N, 3 * C}, 1, 2, 1);
+  if (pass.kind != PassKind::kDecode) row("qkv", h.qkv, low, {N, 3 * C}, 1, 2, 1);
   row("lse", h.lse, number, {pass.B, pass.config.n_head, pass.T}, 2, 2, 2);
-  row("attn", h.attn, half, {N, C}, 2, 3, 2);
+  row("attn", h.attn, low, {N, C}, 2, 3, 2);
   row("sum_1", h.sum_1, number, {N, C}, 3, 7, 3);
-  row("norm_2", h.norm_2.out, pre ? half : number, {N, C}, 4, pre ? 5 : 7 + next, 4, pre);
+  row("norm_2", h.norm_2.out, pre ? low : number, {N, C}, 4, pre ? 5 : 7 + next, 4, pre);
   row("norm_2.mean", h.norm_2.mean, number, {N}, 4, 7, 4);
   row("norm_2.rstd", h.norm_2.rstd, number, {N}, 4, 7, 4);
-  row("fc", h.fc, half, {N, F}, 5, 5, 6);
-  row("act", h.act, half, {N, F}, 5, 6, 6, true);
+  row("fc", h.fc, low, {N, F}, 5, 5, 6);
+  row("act", h.act, low, {N, F}, 5, 6, 6, true);
   row("sum_2", h.sum_2, number, {N, C}, 7, 7 + next, 7);
 }
 
@@ -109,7 +108,7 @@ template <class Visit>
 void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
   const int64_t N = pass.N(), C = pass.config.n_embd, F = pass.config.inner();
   const int64_t V = pass.config.vocab_size, head = pass.HeadTick();
-  const Dtype half = pass.options.dtype, number = pass.options.number();
+  const Dtype low = pass.options.dtype, number = pass.options.number();
   const auto row = [&](std::string_view name, Tensor& slot, Dtype dtype, const Shape& shape,
                        const Lifetime& life) {
     visit(BufferRow{-1, name, dtype, shape, life}, slot);
@@ -122,34 +121,34 @@ void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
   }
   GptActivations& acts = buffers.acts;
   row("embedded", acts.embedded, number, {N, C}, pass.Kept(0, pass.BlockTick(1), 1));
-  row("branch", acts.branch, half, {N, C}, {1, head - 1});
+  row("branch", acts.branch, low, {N, C}, {1, head - 1});
   acts.h.resize(static_cast<size_t>(pass.config.n_layer));
   for (size_t l = 0; l < acts.h.size(); ++l) {
     VisitBlockBuffers(pass, static_cast<int64_t>(l), acts.h[l], visit);
   }
   // What outlives the pass is for who ran it: losses, and the rows that logits are made of.
-  row("norm_f", acts.norm_f.out, half, {N, C}, {head});
+  row("norm_f", acts.norm_f.out, low, {N, C}, {head});
   row("norm_f.mean", acts.norm_f.mean, number, {N}, pass.Kept(head, head, head));
   row("norm_f.rstd", acts.norm_f.rstd, number, {N}, pass.Kept(head, head, head));
-  const int64_t rows = pass.kind == PassKind::kDecode ? 1 : LossChunkRows(N, V, half);
+  const int64_t rows = pass.kind == PassKind::kDecode ? 1 : LossChunkRows(N, V, low);
   row("logits", acts.logits, number, {rows, V}, {head, head});
   row("losses", acts.losses, number, {N}, {head});
   row("losses.lse", acts.loss_lse, number, {N}, {head, head});
 
   if (!pass.training()) return;
   GptGradients& grads = buffers.grads;
-  if (half != number) row("d_logits", grads.d_logits, half, {rows, V}, {head, head});
+  if (low != number) row("d_logits", grads.d_logits, low, {rows, V}, {head, head});
   const Lifetime backward = pass.InBackward();
   row("d_stream", grads.d_stream, number, {N, C}, backward);
-  row("d_branch", grads.d_branch, half, {N, C}, {head, backward.last});
-  row("d_wide", grads.d_wide, half, {N, std::max(3 * C, F)}, backward);
-  row("d_attn", grads.d_attn, half, {N, C}, backward);
+  row("d_branch", grads.d_branch, low, {N, C}, {head, backward.last});
+  row("d_wide", grads.d_wide, low, {N, std::max(3 * C, F)}, backward);
+  row("d_attn", grads.d_attn, low, {N, C}, backward);
   // Pre-norm blocks recompute their LayerNorms here; a post-norm block rounds its stream.
   const bool pre = pass.config.pre_norm();
-  if (pre ? pass.options.recompute : half != number) {
-    row("input", grads.input, half, {N, C}, backward);
+  if (pre ? pass.options.recompute : low != number) {
+    row("input", grads.input, low, {N, C}, backward);
   }
-  if (pass.options.recompute) row("act", grads.act, half, {N, F}, backward);
+  if (pass.options.recompute) row("act", grads.act, low, {N, F}, backward);
 }
 
 // The buffers of a pass, placed. Throws a kResource Error on overflow.

@@ -239,12 +239,12 @@ TEST(PassPlan, RefusesWhatNoMachineHolds) {
                std::exception);
 }
 
-TEST(PassPlan, Bf16HalvesWhatIsMarkedHalfAndNothingElse) {
+TEST(PassPlan, Bf16HalvesWhatIsOfLowPrecisionAndNothingElse) {
   for (const char* norm : {"pre", "post"}) {
     GptConfig config = TinyConfig();
     config.norm_position = norm;
     const MemoryPlan wide = GptPass::Plan(config, 2, 5, PassKind::kTraining);
-    const MemoryPlan half =
+    const MemoryPlan low =
         GptPass::Plan(config, 2, 5, PassKind::kTraining, {.dtype = Dtype::kBF16});
     const auto dtype_of = [](const MemoryPlan& plan, const std::string& name) {
       for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
@@ -254,17 +254,17 @@ TEST(PassPlan, Bf16HalvesWhatIsMarkedHalfAndNothingElse) {
     };
     for (const char* name : {"h.1.qkv", "h.1.attn", "h.1.fc", "h.1.act", "branch", "norm_f",
                              "d_branch", "d_wide", "d_attn"}) {
-      EXPECT_EQ(dtype_of(half, name), "BF16") << name;
+      EXPECT_EQ(dtype_of(low, name), "BF16") << name;
       EXPECT_EQ(dtype_of(wide, name), "F32") << name;
     }
     for (const char* name : {"embedded", "h.1.sum_1", "h.1.sum_2", "h.1.lse", "h.1.norm_1.mean",
                              "h.1.norm_2.rstd", "norm_f.rstd", "logits", "losses", "d_stream"}) {
-      EXPECT_EQ(dtype_of(half, name), "F32") << name;
+      EXPECT_EQ(dtype_of(low, name), "F32") << name;
     }
     // A post-norm block's LayerNorms are its stream.
-    EXPECT_EQ(dtype_of(half, "h.1.norm_1"), config.pre_norm() ? "BF16" : "F32");
-    EXPECT_EQ(dtype_of(half, "h.1.norm_2"), config.pre_norm() ? "BF16" : "F32");
-    EXPECT_EQ(dtype_of(half, "d_logits"), "BF16");
+    EXPECT_EQ(dtype_of(low, "h.1.norm_1"), config.pre_norm() ? "BF16" : "F32");
+    EXPECT_EQ(dtype_of(low, "h.1.norm_2"), config.pre_norm() ? "BF16" : "F32");
+    EXPECT_EQ(dtype_of(low, "d_logits"), "BF16");
     EXPECT_EQ(dtype_of(wide, "d_logits"), "none");  // the logits' own memory
   }
 }
@@ -285,9 +285,9 @@ TEST(PassPlan, KeepsWhatTheBackwardNeedsOfEachLayerAndNoMore) {
   GptConfig config;
   config.n_embd = 256, config.n_head = 4;
   const double C = 256, small = 5 * 4.0 + 4 * 4.0;  // statistics of two norms, lse of four heads
-  const auto expect = [&](const PassOptions& options, double half_channels) {
-    const double half = options.dtype == Dtype::kBF16 ? 2 : 4;
-    const double expected = C * (half * half_channels + 2 * 4.0) + small;
+  const auto expect = [&](const PassOptions& options, double low_channels) {
+    const double low = options.dtype == Dtype::kBF16 ? 2 : 4;
+    const double expected = C * (low * low_channels + 2 * 4.0) + small;
     EXPECT_NEAR(BytesPerTokenAndLayer(config, options), expected, 0.02 * expected);
   };
   // Two norms, qkv, attn, fc and act; sum_1 and sum_2 are the stream.

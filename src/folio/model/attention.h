@@ -19,7 +19,7 @@ void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const Blo
                                const Tensor& d_x, bool accumulate);
 
 // The weights (B,H,T,S) that causal attention over these queries (B,T,H*D) and keys (B,S,H*D)
-// uses, made again: no pass keeps them.
+// uses, recomputed: no pass keeps them.
 void AttentionProbabilities(Backend& backend, const SequenceView& q, const SequenceView& k,
                             const Tensor& probs);
 

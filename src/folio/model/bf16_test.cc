@@ -7,7 +7,7 @@
 #include <cmath>
 #include <string>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/model/gpt.h"
 #include "folio/model/test_models.h"
 

@@ -16,17 +16,17 @@ Tensor BranchGradient(const PassContext& pass, const Dropout& dropout, const Gpt
   return grads.d_branch;
 }
 
-// Rows of the stream as a post-norm block's linear operations take them: rounded, into `half`,
+// Rows of the stream as a post-norm block's linear operations take them: rounded, into `low`,
 // where that is of another dtype. Without dropout ResidualBackward is a copy.
-Tensor Rounded(const PassContext& pass, const Tensor& x, const Tensor& half) {
-  if (!half || half.dtype() == x.dtype()) return x;
-  pass.backend.Run(ResidualBackward{.d_out = x, .d_x = half});
-  return half;
+Tensor Rounded(const PassContext& pass, const Tensor& x, const Tensor& low) {
+  if (!low || low.dtype() == x.dtype()) return x;
+  pass.backend.Run(ResidualBackward{.d_out = x, .d_x = low});
+  return low;
 }
 
-// The result of a pre-norm block's LayerNorm on x: the forward's, or made again.
-Tensor NormAgain(const PassContext& pass, const NormParams& params, const Tensor& x,
-                 const NormActivations& acts, const GptGradients& grads) {
+// The result of a pre-norm block's LayerNorm on x: the forward's, or recomputed.
+Tensor RecomputedNorm(const PassContext& pass, const NormParams& params, const Tensor& x,
+                      const NormActivations& acts, const GptGradients& grads) {
   if (!grads.input) return acts.out;
   NormForward(pass, params, x, {.out = grads.input, .mean = acts.mean, .rstd = acts.rstd});
   return grads.input;
@@ -81,14 +81,14 @@ void BlockBackward(const PassContext& pass, int64_t layer, const BlockParams& pa
   if (pre) {
     // forward: sum_2 = sum_1 + mlp(ln_2(sum_1))
     Tensor d_branch = BranchGradient(pass, mlp_dropout, grads);
-    Tensor input = NormAgain(pass, params.ln_2, acts.sum_1, acts.norm_2, grads);
+    Tensor input = RecomputedNorm(pass, params.ln_2, acts.sum_1, acts.norm_2, grads);
     MlpSublayerBackward(pass, params, acts, input, d_branch, d_params, grads, grads.d_branch,
                         false);
     NormBackward(pass, params.ln_2, acts.sum_1, acts.norm_2, grads.d_branch, d_params.ln_2, d,
                  true);
     // forward: sum_1 = x + attention(ln_1(x))
     d_branch = BranchGradient(pass, attn_dropout, grads);
-    input = NormAgain(pass, params.ln_1, x, acts.norm_1, grads);
+    input = RecomputedNorm(pass, params.ln_1, x, acts.norm_1, grads);
     AttentionSublayerBackward(pass, layer, params, acts, input, d_branch, d_params, grads,
                               grads.d_branch, false);
     NormBackward(pass, params.ln_1, x, acts.norm_1, grads.d_branch, d_params.ln_1, d, true);

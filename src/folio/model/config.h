@@ -48,8 +48,8 @@ struct GptConfig {
   std::vector<Field> Fields() {
     constexpr double kMaxSize = 1 << 30;
     return {
-        Field{"vocab_size", &vocab_size, "tokens in the vocabulary; set from the data when training",
-              1, kMaxSize},
+        Field{"vocab_size", &vocab_size,
+              "tokens in the vocabulary; set from the data when training", 1, kMaxSize},
         Field{"n_positions", &n_positions, "longest context the model can see", 1, kMaxSize},
         Field{"n_embd", &n_embd, "channels of the residual stream", 1, kMaxSize},
         Field{"n_layer", &n_layer, "transformer blocks", 1, 65535},

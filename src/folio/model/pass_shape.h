@@ -17,10 +17,10 @@ enum class PassKind {
 
 // How a pass computes.
 struct PassOptions {
-  // F32, F64, or BF16: then what ops.h marks Half is bfloat16, and all else float32.
+  // F32, F64, or BF16: then what ops.h marks "low precision" is bfloat16, and all else float32.
   Dtype dtype = Dtype::kF32;
-  // kTraining: the backward makes the cheap half of the activations again instead of keeping them,
-  // to the same bits: results of activation functions, and of pre-norm blocks' LayerNorms.
+  // kTraining: the backward recomputes the cheap activations instead of keeping them, to the same
+  // bits: results of activation functions, and of pre-norm blocks' LayerNorms.
   bool recompute = false;
 
   // The dtype of weights, of the stream and of the losses.

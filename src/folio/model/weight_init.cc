@@ -3,8 +3,8 @@
 #include <cmath>
 #include <vector>
 
-#include "folio/base/parallel.h"
 #include "folio/base/rng.h"
+#include "folio/base/thread_pool.h"
 
 namespace folio {
 namespace {

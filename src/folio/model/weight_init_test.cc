@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/model/test_models.h"
 
 namespace folio {

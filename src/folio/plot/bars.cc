@@ -13,7 +13,7 @@ namespace folio {
 namespace {
 
 constexpr double kFont = 12, kRow = 22, kBar = 14, kGap = 8;
-constexpr double kMostLabel = 0.35, kMostNote = 0.25;  // of the width
+constexpr double kMaxLabel = 0.35, kMaxNote = 0.25;  // of the width
 constexpr double kLeastPlot = 60, kLeastWidth = 240;
 
 std::string NoteOf(const Bar& bar) {
@@ -45,8 +45,8 @@ Layout LayOut(std::span<const Bar> bars, const BarsOptions& options) {
     least = std::min(least, bar.value);
     most = std::max(most, bar.value);
   }
-  at.label_width = std::min(at.label_width, options.width * kMostLabel);
-  at.note_width = std::min(at.note_width, options.width * kMostNote);
+  at.label_width = std::min(at.label_width, options.width * kMaxLabel);
+  at.note_width = std::min(at.note_width, options.width * kMaxNote);
   if (least < 0) notes_left = at.note_width + kGap;
   at.left = kFigureMargin + at.label_width + kGap + notes_left;
   at.right = std::max(options.width - kFigureMargin - kGap - at.note_width, at.left + kLeastPlot);

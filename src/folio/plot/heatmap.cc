@@ -146,9 +146,9 @@ void DrawNumbers(SvgWriter& svg, const Heatmap& map, const Shades& shades, const
 
 constexpr double kSide = 640;                // of a map of many cells, about
 constexpr double kLargestCell = 44;          // pixels
-constexpr int64_t kMostRects = 4000;         // cells
-constexpr int64_t kMostTooltips = 1024;      // cells
-constexpr int64_t kMostPictureCells = 1024;  // on each side
+constexpr int64_t kMaxRects = 4000;         // cells
+constexpr int64_t kMaxTooltips = 1024;      // cells
+constexpr int64_t kMaxPictureCells = 1024;  // on each side
 constexpr double kAxisFont = 12, kAxisLine = 18;
 constexpr double kHeadingWidth = 480;  // at least, where there is text for it
 
@@ -174,7 +174,7 @@ std::string CellName(const std::string& axis, const char* other, int64_t index,
 
 std::vector<std::string> Tooltips(const Heatmap& map) {
   std::vector<std::string> tooltips;
-  if (map.rows * map.columns > kMostTooltips) return tooltips;
+  if (map.rows * map.columns > kMaxTooltips) return tooltips;
   for (int64_t r = 0; r < map.rows; ++r) {
     for (int64_t c = 0; c < map.columns; ++c) {
       tooltips.push_back(fmt::format("{}, {}: {:.4g}",
@@ -258,8 +258,8 @@ Layout LayOut(const Heatmap& map, const Shades& shades, const ColourKey& key,
 }
 
 // Of grids.
-constexpr int64_t kMostCells = 96;     // on each side of a map
-constexpr int64_t kMostLabelled = 32;  // cells on a side that a map is made larger for
+constexpr int64_t kMaxCells = 96;     // on each side of a map
+constexpr int64_t kMaxLabelled = 32;  // cells on a side that a map is made larger for
 constexpr double kWidth = 960;         // of the maps of a row together, about
 constexpr double kSmallest = 80, kLargest = 200, kThinnest = 16;  // a map's side, about
 constexpr double kNarrowest = 48;                                 // a column
@@ -314,7 +314,7 @@ Grid MakeGrid(std::span<const Heatmap> maps, double side, const HeatmapOptions& 
     HeatRange range = RangeOf(map, options);
     range.is_signed = grid.range.is_signed;
     Thumbnail thumbnail =
-        MakeThumbnail(Pooled(ShadesOf(map, range, options.per_row), kMostCells), side);
+        MakeThumbnail(Pooled(ShadesOf(map, range, options.per_row), kMaxCells), side);
     grid.masked |= thumbnail.shades.AnyMasked();
     grid.width = std::max(grid.width, thumbnail.Width());
     grid.height = std::max(grid.height, thumbnail.Height());
@@ -346,7 +346,7 @@ double SideOf(std::span<const Heatmap> maps, int64_t columns) {
   for (const Heatmap& map : maps) {
     const int64_t cells = std::max(map.rows, map.columns);
     const bool labels = !map.row_labels.empty() || !map.column_labels.empty();
-    if (labels && cells <= kMostLabelled) {
+    if (labels && cells <= kMaxLabelled) {
       side = std::max(side, static_cast<double>(cells) * kLine);
     }
   }
@@ -425,8 +425,8 @@ std::string HeatmapSvg(const Heatmap& map, const HeatmapOptions& options) {
   HeatRange range = RangeOf(map, options);
   if (options.per_row) range.full = 1;
   Shades shades = ShadesOf(map, range, options.per_row);
-  const bool picture = map.rows * map.columns > kMostRects;
-  if (picture) shades = Pooled(std::move(shades), kMostPictureCells);
+  const bool picture = map.rows * map.columns > kMaxRects;
+  if (picture) shades = Pooled(std::move(shades), kMaxPictureCells);
   const ColourKey key{range, MeaningOf(range, options.per_row ? "row" : ""), shades.AnyMasked()};
   const Layout at = LayOut(map, shades, key, notes);
 

@@ -17,7 +17,7 @@
 namespace folio {
 namespace {
 
-constexpr double kFont = 11, kAxisFont = 12, kGap = 6, kMostLabel = 140;
+constexpr double kFont = 11, kAxisFont = 12, kGap = 6, kMaxLabel = 140;
 constexpr double kDot = 5, kSmallDot = 3.2;  // diameters
 constexpr size_t kMany = 500;                // points
 constexpr double kLargest = 1e300;           // values beyond are not drawn
@@ -194,7 +194,7 @@ void DrawLabels(SvgWriter& svg, std::span<const ScatterPoint> points, const Axis
   const double height = kFont * 1.25, away = r + 3;
   for (const ScatterPoint& point : points) {
     if (!Shows(point) || point.label.empty()) continue;
-    const std::string label = FitText(point.label, kFont, kMostLabel);
+    const std::string label = FitText(point.label, kFont, kMaxLabel);
     const double width = TextWidth(label, kFont);
     const double px = x.Pixel(point.x), py = y.Pixel(point.y);
     const double places[][2] = {{px + away, py - height / 2},

@@ -17,7 +17,7 @@ namespace {
 constexpr double kFont = 14, kNoteFont = 9, kKeyFont = 11;
 constexpr double kPadding = 3, kBox = 22, kGap = 2, kLineGap = 8;
 constexpr double kUnderline = 3;  // from one line below a token to the next
-constexpr int kMostUnderlines = 3;
+constexpr int kMaxUnderlines = 3;
 constexpr int kKeySteps = 10;
 constexpr double kKeyStep = 12;
 
@@ -69,7 +69,7 @@ void DrawToken(SvgWriter& svg, const StripToken& token, double x, double y, doub
                                                {"text-anchor", "middle"}});
   y += kBox + 2.5;
   std::string lines;
-  const int count = std::clamp(token.underline, 0, kMostUnderlines);
+  const int count = std::clamp(token.underline, 0, kMaxUnderlines);
   for (int i = 0; i < count; ++i) {
     lines += fmt::format("M{} {}h{}", SvgNumber(x + 1), SvgNumber(y + i * kUnderline),
                          SvgNumber(width - 2));
@@ -132,7 +132,7 @@ std::string TokenStripSvg(std::span<const StripToken> tokens, const StripOptions
   int underlines = 0;
   for (const StripToken& token : tokens) {
     notes |= !token.note.empty();
-    underlines = std::max(underlines, std::clamp(token.underline, 0, kMostUnderlines));
+    underlines = std::max(underlines, std::clamp(token.underline, 0, kMaxUnderlines));
   }
   const double below = underlines * kUnderline + (notes ? kNoteFont + 4 : 0);
   const double pitch = kBox + below + kLineGap;

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/base/log.h"
-#include "folio/base/parallel.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
 #include "folio/bench/dtypes.h"
 #include "folio/model/params.h"
 #include "folio/train/learner.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "folio/base/machine.h"
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/corpus/data_tokenizer.h"
 #include "folio/corpus/prepare_progress.h"
 #include "folio/io/file.h"

@@ -258,7 +258,7 @@ namespace {
 HWY_EXPORT(EncodeNarrow);
 HWY_EXPORT(EncodeWide);
 
-constexpr size_t kMostLines = size_t{1} << 19;      // 32 MiB, two pieces a line
+constexpr size_t kMaxLines = size_t{1} << 19;       // 32 MiB, two pieces a line
 constexpr size_t kOwnCacheAfter = size_t{1} << 16;  // bytes of text
 
 // Few texts are not worth a cache of their own. One that fills up is replaced by a larger one, and
@@ -266,11 +266,11 @@ constexpr size_t kOwnCacheAfter = size_t{1} << 16;  // bytes of text
 const PieceCache& CacheFor(const BpeModel& model, EncodeScratch& scratch, size_t left) {
   const PieceCache& old = scratch.cache ? *scratch.cache : model.tokens_cache();
   const bool small = scratch.cache ? scratch.cache->filled() > scratch.cache->lines() &&
-                                         scratch.cache->lines() < kMostLines
+                                         scratch.cache->lines() < kMaxLines
                                    : scratch.bytes >= kOwnCacheAfter;
   if (small) {
     const size_t lines = std::min(
-        std::max((scratch.cache ? 4 : 2) * old.lines(), std::bit_floor(left / 128)), kMostLines);
+        std::max((scratch.cache ? 4 : 2) * old.lines(), std::bit_floor(left / 128)), kMaxLines);
     auto larger = std::make_unique<PieceCache>(std::max(lines, old.lines()), model.narrow());
     larger->InsertAll(old);
     scratch.cache = std::move(larger);

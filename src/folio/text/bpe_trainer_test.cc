@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "folio/base/error.h"
-#include "folio/base/parallel.h"
 #include "folio/base/rng.h"
+#include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
 #include "folio/text/pair_merger.h"
 #include "tests/kit/expect.h"

@@ -9,7 +9,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/text/byte_index.h"
 #include "folio/text/byte_names.h"
 

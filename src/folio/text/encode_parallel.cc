@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "folio/base/check.h"
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 
 namespace folio {
 namespace {

@@ -10,7 +10,7 @@
 
 namespace folio {
 
-// EncodeOrdinary of one long text on all threads (base/parallel.h): cut at FindCut after every
+// EncodeOrdinary of one long text on all threads (base/thread_pool.h): cut at FindCut after every
 // `grain` bytes. The ids do not depend on grain or threads. Errors as Tokenizer::EncodeOrdinary.
 // Beside the ids holds those of the few pieces that are finished before an earlier one.
 // REQUIRES: grain >= 1.

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/pair_tokenizer.h"
 #include "folio/text/tokenizer_properties.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/text/piece_table.h"
 #include "folio/text/split_simd.h"
 

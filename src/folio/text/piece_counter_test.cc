@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
-#include "folio/base/parallel.h"
 #include "folio/base/rng.h"
+#include "folio/base/thread_pool.h"
 #include "folio/text/piece_table.h"
 
 namespace folio {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "folio/base/error.h"
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 
 namespace folio {
 
@@ -16,7 +16,7 @@ std::vector<Field> TrainConfig::Fields() {
             1 << 24}
           .WithFlag("--context"),
       Field{"grad_accumulation", &grad_accumulation, "micro-batches in a step", 1,
-            static_cast<double>(kMostMicroBatches)}
+            static_cast<double>(kMaxMicroBatches)}
           .WithFlag("--grad-accumulation"),
       Field{"max_steps", &max_steps, "stop after this many steps", 0, kMany}.WithFlag(
           "--max-steps"),
@@ -62,7 +62,7 @@ std::vector<Field> TrainConfig::Fields() {
       Field{"backend", &backend, "what computes"}
           .Choices({"cpu", "reference", "checked", "timed"})
           .WithFlag("--backend"),
-      Field{"threads", &threads, "processors to use; 0 for one on each core", 0, kMostThreads}
+      Field{"threads", &threads, "processors to use; 0 for one on each core", 0, kMaxThreads}
           .WithFlag("--threads"),
   };
 }

@@ -9,7 +9,7 @@
 namespace folio {
 
 // How a model is trained (keys `train.*`).
-inline constexpr int64_t kMostMicroBatches = int64_t{1} << 24;
+inline constexpr int64_t kMaxMicroBatches = int64_t{1} << 24;
 
 struct TrainConfig {
   int64_t batch_size = 12;  // B, sequences of one micro-batch

@@ -52,7 +52,7 @@ std::string WaysOut(const TrainShape& shape, uint64_t limit) {
     ways.push_back(fmt::format("--batch {} is the largest that fits", most));
     if (const int64_t step = shape.B * shape.grad_accumulation; step > 0) {
       const int64_t micro = LargestDivisor(step, most);
-      if (step / micro <= kMostMicroBatches) {
+      if (step / micro <= kMaxMicroBatches) {
         ways.push_back(
             fmt::format("--batch {} --grad-accumulation {} makes the same steps of {} sequences",
                         micro, step / micro, step));

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/model/test_models.h"
 #include "folio/train/test_data.h"
 #include "folio/train/trainer.h"

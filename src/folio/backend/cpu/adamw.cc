@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "folio/backend/cpu/kernels.h"
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 
 #ifndef FOLIO_BACKEND_CPU_ADAMW_
 #define FOLIO_BACKEND_CPU_ADAMW_

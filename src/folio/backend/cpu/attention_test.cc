@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/base/parallel.h"
 #include "folio/base/rng.h"
 #include "folio/base/simd_targets.h"
+#include "folio/base/thread_pool.h"
 
 namespace folio {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "folio/backend/cpu/bf16_product.h"
 #include "folio/backend/cpu/scratch.h"
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 
 namespace folio::cpu {
 

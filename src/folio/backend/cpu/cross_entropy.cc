@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "folio/backend/cpu/kernels.h"
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/cross_entropy.cc"

@@ -15,8 +15,9 @@
 #include "folio/backend/cpu/rows.h"
 #include "folio/backend/operands.h"
 #include "folio/backend/test_op_cases.h"
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/base/simd_targets.h"
+#include "folio/base/thread_pool.h"
 
 namespace folio {
 namespace {

@@ -29,8 +29,8 @@ double CutCost(const MatMulCut& cut, int64_t K) {
 // cache: oneDNN packs both of them, which is slow where B is transposed, and does not pay where few
 // columns of C share what was packed. It wins where B does not stay in a second-level cache.
 bool IsSmall(const MatMulArgs& args) {
-  constexpr int64_t kMostElements = 256 * 1024;  // of B
-  if (args.K * args.N > kMostElements) return false;
+  constexpr int64_t kMaxElements = 256 * 1024;  // of B
+  if (args.K * args.N > kMaxElements) return false;
   if (args.transpose_b) return true;
   return args.N <= (args.transpose_a ? 64 : 128);
 }

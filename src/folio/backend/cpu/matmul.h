@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 
 namespace folio::cpu {
 

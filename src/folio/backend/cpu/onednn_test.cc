@@ -8,8 +8,8 @@
 #include <iostream>
 #include <vector>
 
-#include "folio/base/parallel.h"
 #include "folio/base/simd_targets.h"
+#include "folio/base/thread_pool.h"
 
 namespace folio::cpu {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "folio/backend/cpu/kernels.h"
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/reduce.cc"

@@ -17,7 +17,7 @@ constexpr int64_t kMaxSumColumns = 768;  // of a task
 #include <algorithm>
 
 #include "folio/backend/cpu/vector-inl.h"
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {

@@ -16,20 +16,20 @@
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
 
-// A block of C is at most kMostRows rows of kPanelVectors vectors, which leaves registers for a row
+// A block of C is at most kMaxRows rows of kPanelVectors vectors, which leaves registers for a row
 // of B and an element of A.
 #if HWY_TARGET == HWY_AVX3
-inline constexpr int kMostRows = 14;
+inline constexpr int kMaxRows = 14;
 #elif HWY_TARGET == HWY_NEON || HWY_HAVE_SCALABLE
-inline constexpr int kMostRows = 12;
+inline constexpr int kMaxRows = 12;
 #else
-inline constexpr int kMostRows = 6;
+inline constexpr int kMaxRows = 6;
 #endif
 
 // Rows of B that are multiplied at a time: a panel of them stays in the first-level cache.
 inline constexpr int64_t kDepth = 256;
 // Columns of B that are, whole panels on every target: what is packed lies on the stack.
-inline constexpr int64_t kMostColumns = 128;
+inline constexpr int64_t kMaxColumns = 128;
 
 // Up to this many rows of C, packing a panel of B costs more than reading it where it is.
 inline constexpr int64_t kFewRows = 96;
@@ -144,12 +144,12 @@ using BlockFunction = void (*)(const Block& x);
 
 // Indexed by the number of rows less one.
 template <bool transposed, int vectors, int... i>
-constexpr std::array<BlockFunction, kMostRows> MakeTable(std::integer_sequence<int, i...>) {
+constexpr std::array<BlockFunction, kMaxRows> MakeTable(std::integer_sequence<int, i...>) {
   return {{RunBlock<transposed, vectors, i + 1>...}};
 }
 template <bool transposed, int vectors>
 inline constexpr auto kTable =
-    MakeTable<transposed, vectors>(std::make_integer_sequence<int, kMostRows>());
+    MakeTable<transposed, vectors>(std::make_integer_sequence<int, kMaxRows>());
 
 BlockFunction FindBlock(bool transposed, int64_t columns, int64_t rows) {
   const size_t i = static_cast<size_t>(rows - 1);
@@ -161,7 +161,7 @@ BlockFunction FindBlock(bool transposed, int64_t columns, int64_t rows) {
 // Adds to C what rows [k, k + depth) of op(B) give; `panels` begins with the packed ones, those
 // that are not read where they are.
 void MultiplyDepth(const MatMulArgs& args, int64_t k, int64_t depth, bool packed, float* panels) {
-  const int64_t width = PanelWidth(), blocks = (args.M + kMostRows - 1) / kMostRows;
+  const int64_t width = PanelWidth(), blocks = (args.M + kMaxRows - 1) / kMaxRows;
   Block x{.lda = args.lda, .depth = depth, .ldc = args.ldc, .alpha = args.alpha};
   x.beta = k == 0 ? args.beta : 1;
   for (int64_t i = 0; i < blocks; ++i) {
@@ -180,7 +180,7 @@ void MultiplyDepth(const MatMulArgs& args, int64_t k, int64_t depth, bool packed
   }
 }
 
-// REQUIRES: N <= kMostColumns.
+// REQUIRES: N <= kMaxColumns.
 void ProductOfColumns(const MatMulArgs& args, float* panels) {
   const int64_t width = PanelWidth();
   const bool packed = args.transpose_b || args.M > kFewRows;
@@ -196,10 +196,10 @@ void ProductOfColumns(const MatMulArgs& args, float* panels) {
 }
 
 void Product(const MatMulArgs& args) {
-  alignas(64) float panels[kDepth * kMostColumns];
-  for (int64_t n = 0; n < args.N; n += kMostColumns) {
+  alignas(64) float panels[kDepth * kMaxColumns];
+  for (int64_t n = 0; n < args.N; n += kMaxColumns) {
     MatMulArgs part = args;
-    part.N = std::min(kMostColumns, args.N - n);
+    part.N = std::min(kMaxColumns, args.N - n);
     part.b += args.transpose_b ? n * args.ldb : n;
     part.c += n;
     ProductOfColumns(part, panels);

@@ -3,10 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/base/machine.h"
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/base/percentile.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
 #include "folio/bench/attention.h"
 #include "folio/bench/dtypes.h"
 #include "folio/cli/compute_flags.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "folio/base/parallel.h"
 #include "folio/base/simd_targets.h"
+#include "folio/base/thread_pool.h"
 #include "folio/bench/dtypes.h"
 #include "folio/bench/matmul_rate.h"
 #include "folio/cli/compute_flags.h"

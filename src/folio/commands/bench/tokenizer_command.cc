@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/base/error.h"
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/base/percentile.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"

@@ -2,10 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/base/percentile.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
 #include "folio/bench/dtypes.h"
 #include "folio/bench/training.h"
 #include "folio/cli/compute_flags.h"

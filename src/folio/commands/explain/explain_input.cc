@@ -11,7 +11,7 @@
 namespace folio {
 namespace {
 
-constexpr size_t kMostValues = 4096;
+constexpr size_t kMaxValues = 4096;
 
 float NumberOf(const std::string& text) {
   float number = 0;
@@ -109,8 +109,8 @@ std::vector<float> ExplainInput::Values() const {
     number.erase(0, number.find_first_not_of(' '));
     number.erase(number.find_last_not_of(' ') + 1);
     numbers.push_back(NumberOf(number));
-    if (numbers.size() > kMostValues) {
-      throw UsageError(fmt::format("--values: more than {} numbers", kMostValues), {},
+    if (numbers.size() > kMaxValues) {
+      throw UsageError(fmt::format("--values: more than {} numbers", kMaxValues), {},
                        "nobody would look at them one by one");
     }
   }

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "folio/base/machine.h"
-#include "folio/base/parallel.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
 #include "folio/bench/dtypes.h"
 #include "folio/bench/matmul_rate.h"
 #include "folio/cli/version.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
 #include "folio/io/json_parse.h"
 #include "folio/text/utf8.h"

@@ -1,4 +1,4 @@
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -29,7 +29,7 @@ namespace {
 constexpr std::chrono::microseconds kSpin{200};
 
 std::atomic<int>& ThreadCount() {
-  static std::atomic<int> threads = std::min(kMostThreads, UsableCores(ProcessorsOfThisProcess()));
+  static std::atomic<int> threads = std::min(kMaxThreads, UsableCores(ProcessorsOfThisProcess()));
   return threads;
 }
 
@@ -292,7 +292,7 @@ class Pool {
   Waiter finished_;
   std::atomic<int> caller_processor_ = -1;  // where the last call came from
   std::atomic<int> sharing_ = 1;            // threads that the last call gave ranges
-  std::array<Range, static_cast<size_t>(kMostThreads)> ranges_;  // thread i's; late ones look too
+  std::array<Range, static_cast<size_t>(kMaxThreads)> ranges_;  // thread i's; late ones look too
   alignas(64) std::atomic<int64_t> unfinished_ = 0;
 };
 
@@ -303,7 +303,7 @@ int Threads() {
 }
 
 void SetThreads(int threads) {
-  FOLIO_CHECK(threads >= 1 && threads <= kMostThreads, "threads out of range");
+  FOLIO_CHECK(threads >= 1 && threads <= kMaxThreads, "threads out of range");
   ThreadCount() = threads;
 }
 

@@ -9,9 +9,9 @@ namespace folio {
 // Number of threads that ParallelFor uses. Starts as the number of physical cores that this process
 // may use (base/processors.h).
 int Threads();
-// REQUIRES: threads in [1, kMostThreads]. Not to be called while a ParallelFor runs.
+// REQUIRES: threads in [1, kMaxThreads]. Not to be called while a ParallelFor runs.
 void SetThreads(int threads);
-inline constexpr int kMostThreads = 4096;
+inline constexpr int kMaxThreads = 4096;
 
 namespace internal {
 void ParallelTasks(int64_t tasks, void (*run)(void* context, int64_t task, int thread),

@@ -1,4 +1,4 @@
-#include "folio/base/parallel.h"
+#include "folio/base/thread_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -326,7 +326,7 @@ TEST_F(Parallel, SignalsCannotBeHeldOutside) {
 
 TEST_F(Parallel, ZeroThreadsAreRefused) {
   EXPECT_DEATH(SetThreads(0), "threads out of range");
-  EXPECT_DEATH(SetThreads(kMostThreads + 1), "threads out of range");
+  EXPECT_DEATH(SetThreads(kMaxThreads + 1), "threads out of range");
 }
 
 }  // namespace
