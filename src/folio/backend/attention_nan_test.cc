@@ -84,9 +84,9 @@ INSTANTIATE_TEST_SUITE_P(, SoftmaxRows, testing::Values("reference", "cpu"),
 // One query that is NaN spoils its own row, and the gradients of what it saw.
 void ExpectNaNKept(Backend& backend, Dtype half) {
   OpMemory m(Dtype::kF32, half, false);
-  const Tensor q = m.RandomHalf({3, 4}), k = m.RandomHalf({3, 4}), v = m.RandomHalf({3, 4});
-  const Tensor out = m.UnsetHalf({3, 4}), d_q = m.UnsetHalf({3, 4}), d_k = m.UnsetHalf({3, 4});
-  const Tensor d_v = m.UnsetHalf({3, 4}), lse = m.Unset({1, 1, 3});
+  const Tensor q = m.RandomLow({3, 4}), k = m.RandomLow({3, 4}), v = m.RandomLow({3, 4});
+  const Tensor out = m.UnsetLow({3, 4}), d_q = m.UnsetLow({3, 4}), d_k = m.UnsetLow({3, 4});
+  const Tensor d_v = m.UnsetLow({3, 4}), lse = m.Unset({1, 1, 3});
   const auto view = [](const Tensor& x) { return SequenceView(x, 1, 3, 0, 4); };
   m.Set(q, 4, std::numeric_limits<double>::quiet_NaN());
   AttentionForward forward;
@@ -95,7 +95,7 @@ void ExpectNaNKept(Backend& backend, Dtype half) {
   backend.Run(forward);
   AttentionBackward backward;
   backward.q = view(q), backward.k = view(k), backward.v = view(v);
-  backward.out = view(out), backward.lse = lse, backward.d_out = view(m.RandomHalf({3, 4}));
+  backward.out = view(out), backward.lse = lse, backward.d_out = view(m.RandomLow({3, 4}));
   backward.d_q = view(d_q), backward.d_k = view(d_k), backward.d_v = view(d_v);
   backend.Run(backward);
   for (int64_t i = 0; i < 4; ++i) {

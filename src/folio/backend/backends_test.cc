@@ -17,6 +17,7 @@
 #include "folio/backend/test_op_cases.h"
 #include "folio/base/error.h"
 #include "folio/base/simd_targets.h"
+#include "folio/base/thread_pool.h"
 #include "tests/kit/expect.h"
 
 namespace folio {

@@ -66,12 +66,12 @@ class FaultyBackend final : public GenericBackend<FaultyBackend> {
 
 AttentionForward Attention(OpMemory& m) {
   constexpr int64_t kB = 2, kT = 3, kC = 5;
-  const Tensor qkv = m.RandomHalf({kB * kT, 3 * kC});
+  const Tensor qkv = m.RandomLow({kB * kT, 3 * kC});
   AttentionForward op;
   op.q = SequenceView(qkv, kB, kT, 0, kC);
   op.k = SequenceView(qkv, kB, kT, kC, kC);
   op.v = SequenceView(qkv, kB, kT, 2 * kC, kC);
-  op.out = SequenceView(m.UnsetHalf({kB * kT, kC}), kB, kT, 0, kC);
+  op.out = SequenceView(m.UnsetLow({kB * kT, kC}), kB, kT, 0, kC);
   op.lse = m.Unset({kB, 1, kT});
   return op;
 }
@@ -128,7 +128,7 @@ TEST(CheckedBackend, AllowsRoundingInsideAttentionOnBfloat16) {
 TEST(CheckedBackend, SeesBfloat16ThatIsNotTheNearest) {
   OpMemory memory(Dtype::kF32, Dtype::kBF16, false);
   const std::vector<double> values = {1 + 0x1p-9, -300, 1 + 0x1p-8, 2 - 0x1p-9, -0.375};
-  const Tensor d_out = memory.Random({1, 5}), d_x = memory.UnsetHalf({1, 5});
+  const Tensor d_out = memory.Random({1, 5}), d_x = memory.UnsetLow({1, 5});
   for (int64_t i = 0; i < 5; ++i) memory.Set(d_out, i, values[static_cast<size_t>(i)]);
   const ResidualBackward op{.d_out = d_out, .d_x = d_x};
   const auto reference = MakeReferenceBackend();
@@ -150,7 +150,7 @@ TEST(CheckedBackend, SeesBfloat16ThatIsNotTheNearest) {
 TEST(CheckedBackend, SeesAWeightThatWasNotRounded) {
   OpMemory memory(Dtype::kF32, Dtype::kBF16, false);
   LinearForward op;
-  op.x = memory.RandomHalf({70, 65}), op.weight = memory.Random({65, 33});
+  op.x = memory.RandomLow({70, 65}), op.weight = memory.Random({65, 33});
   op.out = memory.Unset({70, 33});
   EXPECT_EQ(ComplaintAbout(op, Fault::kResult, 0), "");
   EXPECT_NE(ComplaintAbout(op, Fault::kWeightAsItIs, 0).find("linear_forward of backend faulty"),
@@ -198,7 +198,7 @@ TEST(CheckedBackend, ChecksBfloat16InPlace) {
   OpMemory memory(Dtype::kF32, Dtype::kBF16, true);
   ActivationBackward op;
   op.kind = Activation::kRelu;
-  op.x = memory.RandomHalf({3, 7}), op.d_out = op.d_x = memory.RandomHalf({3, 7});
+  op.x = memory.RandomLow({3, 7}), op.d_out = op.d_x = memory.RandomLow({3, 7});
   memory.Set(op.x, 4, 2), memory.Set(op.x, 5, -2);
   const BF16 expected = op.d_out.data<BF16>()[4];
   MakeCheckedBackend(MakeReferenceBackend(), MakeReferenceBackend())->Run(op);

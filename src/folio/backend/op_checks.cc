@@ -13,7 +13,7 @@ Dtype NumberDtype(std::string_view op, std::string_view name, const Tensor& x) {
   return x.dtype();
 }
 
-Dtype HalfDtype(std::string_view op, std::string_view name, Dtype dtype, Dtype number) {
+Dtype LowDtype(std::string_view op, std::string_view name, Dtype dtype, Dtype number) {
   FOLIO_CHECK(dtype == number || (dtype == Dtype::kBF16 && number == Dtype::kF32),
               fmt::format("{}: {} is {}, expected {}{}", op, name, DtypeName(dtype),
                           DtypeName(number), number == Dtype::kF32 ? " or BF16" : ""));

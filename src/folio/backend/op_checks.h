@@ -18,7 +18,7 @@ namespace folio {
 Dtype NumberDtype(std::string_view op, std::string_view name, const Tensor& x);
 
 // The dtype of an operand that is marked Half, in an operation on `number`s.
-Dtype HalfDtype(std::string_view op, std::string_view name, Dtype dtype, Dtype number);
+Dtype LowDtype(std::string_view op, std::string_view name, Dtype dtype, Dtype number);
 
 void CheckOperand(std::string_view op, std::string_view name, const Tensor& x, Dtype dtype,
                   const Shape& shape);

@@ -60,7 +60,7 @@ void LayerNormForward::Check() const {
   FOLIO_CHECK(C >= 1, fmt::format("{}: rows without elements have no mean", kName));
   CheckOperand(kName, "weight", weight, number, {C});
   CheckOptional(kName, "bias", bias, number, {C});
-  CheckOperand(kName, "out", out, HalfDtype(kName, "out", out.dtype(), number), {N, C});
+  CheckOperand(kName, "out", out, LowDtype(kName, "out", out.dtype(), number), {N, C});
   CheckOperand(kName, "mean", mean, number, {N});
   CheckOperand(kName, "rstd", rstd, number, {N});
   CheckOverlap(*this);
@@ -79,7 +79,7 @@ void LayerNormBackward::Check() const {
   CheckOperand(kName, "weight", weight, number, {C});
   CheckOperand(kName, "mean", mean, number, {N});
   CheckOperand(kName, "rstd", rstd, number, {N});
-  CheckOperand(kName, "d_out", d_out, HalfDtype(kName, "d_out", d_out.dtype(), number), {N, C});
+  CheckOperand(kName, "d_out", d_out, LowDtype(kName, "d_out", d_out.dtype(), number), {N, C});
   CheckOperand(kName, "d_x", d_x, number, {N, C});
   CheckOperand(kName, "d_weight", d_weight, number, {C});
   CheckOptional(kName, "d_bias", d_bias, number, {C});
@@ -119,10 +119,10 @@ void LinearForward::Check() const {
   CheckRank(kName, "weight", weight, 2);
   const Dtype number = NumberDtype(kName, "weight", weight);
   const int64_t N = x.dim(0), I = x.dim(1), O = weight.dim(transposed ? 0 : 1);
-  const bool half = HalfDtype(kName, "x", x.dtype(), number) != number;
+  const bool half = LowDtype(kName, "x", x.dtype(), number) != number;
   CheckOperand(kName, "weight", weight, number, transposed ? Shape{O, I} : Shape{I, O});
   CheckOptional(kName, "bias", bias, number, {O});
-  CheckOperand(kName, "out", out, half ? HalfDtype(kName, "out", out.dtype(), number) : number,
+  CheckOperand(kName, "out", out, half ? LowDtype(kName, "out", out.dtype(), number) : number,
                {N, O});
   CheckOptional(kName, "act", act, out.dtype(), {N, O});
   CheckOverlap(*this);
@@ -141,10 +141,10 @@ void LinearBackward::Check() const {
   const int64_t N = d_out.dim(0), O = d_out.dim(1), I = weight.dim(transposed ? 1 : 0);
   const Shape weight_shape = transposed ? Shape{O, I} : Shape{I, O};
   CheckOperand(kName, "weight", weight, number, weight_shape);
-  const Dtype half = HalfDtype(kName, "d_out", d_out.dtype(), number);
+  const Dtype half = LowDtype(kName, "d_out", d_out.dtype(), number);
   if (d_x) {
     CheckOperand(kName, "d_x", d_x,
-                 half == number ? number : HalfDtype(kName, "d_x", d_x.dtype(), number), {N, I});
+                 half == number ? number : LowDtype(kName, "d_x", d_x.dtype(), number), {N, I});
   }
   if (pre) {
     FOLIO_CHECK(d_x && !accumulate_d_x,
@@ -227,7 +227,7 @@ Dtype CheckAttention(const Op& op) {
   const Dtype number = NumberDtype(kName, "lse", op.lse);
   const int64_t B = op.q.B, T = op.q.T, S = op.k.T, C = op.q.C;
   const int64_t key_channels = KeyChannels(kName, C, op.H, op.G);
-  const Dtype half = HalfDtype(kName, "q", op.q.dtype, number);
+  const Dtype half = LowDtype(kName, "q", op.q.dtype, number);
   CheckSequence(kName, "q", op.q, half, B, T, C);
   CheckSequence(kName, "k", op.k, half, B, S, key_channels);
   CheckSequence(kName, "v", op.v, half, B, S, key_channels);
@@ -271,7 +271,7 @@ double AttentionBackward::Flops() const {
 void ResidualForward::Check() const {
   CheckRank(kName, "x", x, 2);
   const Dtype number = NumberDtype(kName, "out", out);
-  const bool half = HalfDtype(kName, "x", x.dtype(), number) != number;
+  const bool half = LowDtype(kName, "x", x.dtype(), number) != number;
   CheckOptional(kName, "residual", residual, number, x.shape());
   CheckOperand(kName, "out", out, number, x.shape());
   CheckDropout(kName, dropout);
@@ -285,7 +285,7 @@ double ResidualForward::Flops() const {
 void ResidualBackward::Check() const {
   CheckRank(kName, "d_out", d_out, 2);
   const Dtype number = NumberDtype(kName, "d_out", d_out);
-  const bool half = HalfDtype(kName, "d_x", d_x.dtype(), number) != number;
+  const bool half = LowDtype(kName, "d_x", d_x.dtype(), number) != number;
   CheckOperand(kName, "d_x", d_x, d_x.dtype(), d_out.shape());
   CheckDropout(kName, dropout);
   CheckOverlap(*this, "d_x", {half ? "" : "d_out"});
@@ -318,7 +318,7 @@ void CrossEntropyBackward::Check() const {
   const int64_t N = logits.dim(0);
   CheckOperand(kName, "targets", targets, Dtype::kI32, {N});
   CheckOperand(kName, "lse", lse, number, {N});
-  const bool half = HalfDtype(kName, "d_logits", d_logits.dtype(), number) != number;
+  const bool half = LowDtype(kName, "d_logits", d_logits.dtype(), number) != number;
   CheckOperand(kName, "d_logits", d_logits, d_logits.dtype(), logits.shape());
   CheckOverlap(*this, "d_logits", {half ? "" : "logits"});
 }

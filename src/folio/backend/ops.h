@@ -7,8 +7,8 @@
 // heads of keys and values, each shared by H/G consecutive heads of queries (J. Ainslie et al.,
 // arXiv:2305.13245), V vocabulary, P positions known to wpe. "Number" is the compute dtype: float32
 // or float64, the same for all operands of floating point; the reference backend also has them as
-// complex numbers in its tests. Operands marked "Half" may be bfloat16 where Number is float32: all
-// those of one operation together, but one marked "own Half" may then also stay Number. They are
+// complex numbers in its tests. Operands marked "Low" may be bfloat16 where Number is float32: all
+// those of one operation together, but one marked "own Low" may then also stay Number. They are
 // rounded when they are written, to nearest even; what is computed from them is computed and summed
 // in float32, and nothing else is rounded to bfloat16 unless the operation says so. An operand
 // marked "optional" may be an empty Tensor. Inputs are never written. Gradients marked "+=" are
@@ -72,7 +72,7 @@ struct LayerNormForward {
   Tensor x;          // (N,C)
   Tensor weight;     // (C)
   Tensor bias = {};  // (C), optional
-  Tensor out;        // (N,C) Half
+  Tensor out;        // (N,C) Low
   Tensor mean;       // (N), kept for the backward
   Tensor rstd;       // (N), 1 / sqrt(var + eps), kept for the backward
   double eps = 1e-5;
@@ -91,7 +91,7 @@ struct LayerNormBackward {
   Tensor weight;       // (C)
   Tensor mean;         // (N)
   Tensor rstd;         // (N)
-  Tensor d_out;        // (N,C) Half
+  Tensor d_out;        // (N,C) Low
   Tensor d_x;          // (N,C), overwritten unless accumulate_d_x; may be a Number d_out itself
   Tensor d_weight;     // (C) +=
   Tensor d_bias = {};  // (C) +=, optional
@@ -120,10 +120,10 @@ enum class Activation {
 
 struct LinearForward {
   static constexpr std::string_view kName = "linear_forward";
-  Tensor x;          // (N,I) Half
+  Tensor x;          // (N,I) Low
   Tensor weight;     // (I,O), or (O,I) if transposed (an embedding table used as the head)
   Tensor bias = {};  // (O), optional
-  Tensor out;        // (N,O) own Half
+  Tensor out;        // (N,O) own Low
   Tensor act = {};   // (N,O) as out, optional: made of out as that was written
   bool transposed = false;
   Activation activation = Activation::kGeluNew;
@@ -140,11 +140,11 @@ struct LinearForward {
 // With pre, of which x was made as activation(pre), d_x is the gradient of pre instead.
 struct LinearBackward {
   static constexpr std::string_view kName = "linear_backward";
-  Tensor x = {};         // (N,I) Half
+  Tensor x = {};         // (N,I) Low
   Tensor weight;         // (I,O), or (O,I) if transposed
-  Tensor d_out;          // (N,O) Half
+  Tensor d_out;          // (N,O) Low
   Tensor pre = {};       // (N,I) as d_x, optional, only with a d_x that is overwritten
-  Tensor d_x = {};       // (N,I) own Half, optional, overwritten unless accumulate_d_x
+  Tensor d_x = {};       // (N,I) own Low, optional, overwritten unless accumulate_d_x
   Tensor d_weight = {};  // as weight, optional, += unless not accumulate_d_weight
   Tensor d_bias = {};    // (O) +=, optional
   bool transposed = false;
@@ -166,8 +166,8 @@ struct LinearBackward {
 struct ActivationForward {
   static constexpr std::string_view kName = "activation_forward";
   Activation kind = Activation::kGeluNew;
-  Tensor x;    // (N,C) Half
-  Tensor out;  // (N,C) Half
+  Tensor x;    // (N,C) Low
+  Tensor out;  // (N,C) Low
 
   void Check() const;
   double Flops() const;
@@ -177,9 +177,9 @@ struct ActivationForward {
 struct ActivationBackward {
   static constexpr std::string_view kName = "activation_backward";
   Activation kind = Activation::kGeluNew;
-  Tensor x;      // (N,C) Half, the forward's input
-  Tensor d_out;  // (N,C) Half
-  Tensor d_x;    // (N,C) Half, may be d_out itself
+  Tensor x;      // (N,C) Low, the forward's input
+  Tensor d_out;  // (N,C) Low
+  Tensor d_x;    // (N,C) Low, may be d_out itself
 
   void Check() const;
   double Flops() const;
@@ -198,11 +198,11 @@ struct ActivationBackward {
 
 struct AttentionForward {
   static constexpr std::string_view kName = "attention_forward";
-  SequenceView q;        // (B,T,H*D) Half
-  SequenceView k;        // (B,S,G*D) Half
-  SequenceView v;        // (B,S,G*D) Half
+  SequenceView q;        // (B,T,H*D) Low
+  SequenceView k;        // (B,S,G*D) Low
+  SequenceView v;        // (B,S,G*D) Low
   Tensor key_mask = {};  // (B,S) u8, optional
-  SequenceView out;      // (B,T,H*D) Half
+  SequenceView out;      // (B,T,H*D) Low
   Tensor lse;  // (B,H,T), log of the sum of exp(score); -infinity where nothing is attended to
   Tensor probs = {};  // (B,H,T,S), optional: the weights after softmax, before dropout
   int64_t H = 1;
@@ -222,9 +222,9 @@ struct AttentionBackward {
   static constexpr std::string_view kName = "attention_backward";
   SequenceView q, k, v;        // as in the forward
   Tensor key_mask = {};        // (B,S) u8, optional
-  SequenceView out;            // (B,T,H*D) Half, the forward's result
+  SequenceView out;            // (B,T,H*D) Low, the forward's result
   Tensor lse;                  // (B,H,T)
-  SequenceView d_out;          // (B,T,H*D) Half
+  SequenceView d_out;          // (B,T,H*D) Low
   SequenceView d_q, d_k, d_v;  // as q, k, v
   int64_t H = 1;
   int64_t G = 0;  // heads of keys and values, a divisor of H; 0 for H
@@ -245,7 +245,7 @@ struct AttentionBackward {
 struct ResidualForward {
   static constexpr std::string_view kName = "residual_forward";
   Tensor residual = {};  // (N,C), optional (then out = dropout(x)); may be out itself
-  Tensor x;              // (N,C) Half; a Number x may be out itself
+  Tensor x;              // (N,C) Low; a Number x may be out itself
   Tensor out;            // (N,C)
   Dropout dropout = {};
 
@@ -260,7 +260,7 @@ struct ResidualForward {
 struct ResidualBackward {
   static constexpr std::string_view kName = "residual_backward";
   Tensor d_out;  // (N,C)
-  Tensor d_x;    // (N,C) Half; a Number d_x may be d_out itself
+  Tensor d_x;    // (N,C) Low; a Number d_x may be d_out itself
   Dropout dropout = {};
 
   void Check() const;
@@ -293,7 +293,7 @@ struct CrossEntropyBackward {
   Tensor logits;     // (N,V)
   Tensor targets;    // (N) i32
   Tensor lse;        // (N)
-  Tensor d_logits;   // (N,V) Half; a Number d_logits may be logits itself
+  Tensor d_logits;   // (N,V) Low; a Number d_logits may be logits itself
   double scale = 1;  // gradient of the total with respect to each row's loss
 
   void Check() const;

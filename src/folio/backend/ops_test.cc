@@ -103,7 +103,7 @@ TEST_F(OpsDeathTest, RefuseSharedMemoryThatIsNotAllowed) {
   EXPECT_DEATH(op_.Check(), "share memory");
 }
 
-TEST_F(OpsDeathTest, TakeBfloat16WhereOperandsAreMarkedHalf) {
+TEST_F(OpsDeathTest, TakeBfloat16WhereOperandsAreMarkedLow) {
   op_.d_out = memory_.Random(Dtype::kBF16, {3, 5});
   op_.Check();
   op_.d_x = memory_.Unset(Dtype::kBF16, {3, 5});

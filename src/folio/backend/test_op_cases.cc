@@ -49,7 +49,7 @@ LayerNormForward MakeLayerNorm(OpMemory& m, Rows s, bool bias) {
   op.x = m.Random({s.N, s.C});
   op.weight = m.Random({s.C});
   if (bias) op.bias = m.Random({s.C});
-  op.out = m.UnsetHalf({s.N, s.C});
+  op.out = m.UnsetLow({s.N, s.C});
   op.mean = m.Unset({s.N});
   op.rstd = m.Unset({s.N});
   return op;
@@ -63,7 +63,7 @@ LayerNormBackward MakeLayerNormBackward(OpMemory& m, Rows s, bool bias, Into d_x
   LayerNormBackward op;
   op.x = forward.x, op.weight = forward.weight;
   op.mean = forward.mean, op.rstd = forward.rstd;
-  op.d_out = m.RandomHalf({s.N, s.C});
+  op.d_out = m.RandomLow({s.N, s.C});
   op.d_x = d_x == Into::kUnset    ? m.Unset({s.N, s.C})
            : d_x == Into::kRandom ? m.Random({s.N, s.C})
                                   : op.d_out;
@@ -91,7 +91,7 @@ void AddLayerNorm(Cases cases) {
 
 // Numbers of ordinary size with a few where an approximation may break.
 Tensor ActivationInput(OpMemory& m, Rows s) {
-  const Tensor x = m.RandomHalf({s.N, s.C}, 3);
+  const Tensor x = m.RandomLow({s.N, s.C}, 3);
   int64_t i = 0;
   for (const double special : {0.0, 10.0, -10.0, 1e-20, -1e-6, 40.0, -40.0}) {
     if (i < x.count() / 2) m.Set(x, i++, special);
@@ -107,7 +107,7 @@ void AddActivation(Cases cases) {
         ActivationForward op;
         op.kind = kind;
         op.x = ActivationInput(m, s);
-        op.out = m.UnsetHalf({s.N, s.C});
+        op.out = m.UnsetLow({s.N, s.C});
         return op;
       });
       for (const bool in_place : {false, true}) {
@@ -115,8 +115,8 @@ void AddActivation(Cases cases) {
           ActivationBackward op;
           op.kind = kind;
           op.x = ActivationInput(m, s);
-          op.d_out = m.RandomHalf({s.N, s.C});
-          op.d_x = in_place ? op.d_out : m.UnsetHalf({s.N, s.C});
+          op.d_out = m.RandomLow({s.N, s.C});
+          op.d_x = in_place ? op.d_out : m.UnsetLow({s.N, s.C});
           return op;
         });
       }
@@ -132,7 +132,7 @@ void AddResidual(Cases cases) {
       const auto forward = [=](OpMemory& m, bool with_residual, bool in_residual, bool in_x) {
         ResidualForward op;
         if (with_residual) op.residual = m.Random({s.N, s.C});
-        op.x = m.RandomHalf({s.N, s.C});
+        op.x = m.RandomLow({s.N, s.C});
         op.out = in_residual ? op.residual : in_x ? op.x : m.Unset({s.N, s.C});
         op.dropout = dropout;
         return op;
@@ -145,7 +145,7 @@ void AddResidual(Cases cases) {
       const auto backward = [=](OpMemory& m, bool in_place) {
         ResidualBackward op;
         op.d_out = m.Random({s.N, s.C});
-        op.d_x = in_place ? op.d_out : m.UnsetHalf({s.N, s.C});
+        op.d_x = in_place ? op.d_out : m.UnsetLow({s.N, s.C});
         op.dropout = dropout;
         return op;
       };
@@ -174,7 +174,7 @@ void AddCrossEntropy(Cases cases) {
         RunReference(forward);
         CrossEntropyBackward op;
         op.logits = forward.logits, op.targets = forward.targets, op.lse = forward.lse;
-        op.d_logits = in_place ? op.logits : m.UnsetHalf({s.N, s.C});
+        op.d_logits = in_place ? op.logits : m.UnsetLow({s.N, s.C});
         op.scale = 0.125;
         return op;
       };

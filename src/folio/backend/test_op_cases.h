@@ -38,10 +38,10 @@ class OpMemory {
   // for the same sequence of calls.
   Tensor Random(Dtype dtype, Shape shape, double scale = 1);
   Tensor Random(Shape shape, double scale = 1) { return Random(number_, shape, scale); }
-  Tensor RandomHalf(Shape shape, double scale = 1) { return Random(half_, shape, scale); }
+  Tensor RandomLow(Shape shape, double scale = 1) { return Random(half_, shape, scale); }
   Tensor Unset(Dtype dtype, Shape shape) { return Allocate(dtype, shape); }
   Tensor Unset(Shape shape) { return Allocate(number_, shape); }
-  Tensor UnsetHalf(Shape shape) { return Allocate(half_, shape); }
+  Tensor UnsetLow(Shape shape) { return Allocate(half_, shape); }
   // Uniform in [0, limit); about a quarter is -1 instead if `ignore`.
   Tensor Integers(Shape shape, int64_t limit, bool ignore = false);
   Tensor Mask(Shape shape);  // 0 or 1
@@ -50,7 +50,7 @@ class OpMemory {
   SequenceView Wide(int64_t B, int64_t T, int64_t C, int64_t gap, int64_t spare) {
     return Wide(number_, B, T, C, gap, spare);
   }
-  SequenceView WideHalf(int64_t B, int64_t T, int64_t C, int64_t gap, int64_t spare) {
+  SequenceView WideLow(int64_t B, int64_t T, int64_t C, int64_t gap, int64_t spare) {
     return Wide(half_, B, T, C, gap, spare);
   }
 

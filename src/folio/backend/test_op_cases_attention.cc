@@ -22,18 +22,18 @@ AttentionForward MakeAttention(OpMemory& m, AttentionSizes s, bool probs) {
   AttentionForward op;
   const int64_t C = s.C(), K = s.key_channels();
   if (s.T == s.S) {
-    const Tensor qkv = m.RandomHalf({s.B * s.T, C + 2 * K});
+    const Tensor qkv = m.RandomLow({s.B * s.T, C + 2 * K});
     op.q = SequenceView(qkv, s.B, s.T, 0, C);
     op.k = SequenceView(qkv, s.B, s.T, C, K);
     op.v = SequenceView(qkv, s.B, s.T, C + K, K);
   } else {
-    op.q = SequenceView(m.RandomHalf({s.B * s.T, C}), s.B, s.T, 0, C);
-    op.k = m.WideHalf(s.B, s.S, K, 0, 3);
-    op.v = m.WideHalf(s.B, s.S, K, 0, 3);
+    op.q = SequenceView(m.RandomLow({s.B * s.T, C}), s.B, s.T, 0, C);
+    op.k = m.WideLow(s.B, s.S, K, 0, 3);
+    op.v = m.WideLow(s.B, s.S, K, 0, 3);
     m.Randomize(op.k), m.Randomize(op.v);
   }
   if (s.mask) op.key_mask = m.Mask({s.B, s.S});
-  op.out = m.WideHalf(s.B, s.T, C, 1, 0);
+  op.out = m.WideLow(s.B, s.T, C, 1, 0);
   op.lse = m.Unset({s.B, s.H, s.T});
   if (probs) op.probs = m.Unset({s.B, s.H, s.T, s.S});
   op.H = s.H, op.G = s.G;
@@ -49,16 +49,16 @@ AttentionBackward MakeAttentionBackward(OpMemory& m, AttentionSizes s) {
   AttentionBackward op;
   op.q = forward.q, op.k = forward.k, op.v = forward.v;
   op.key_mask = forward.key_mask, op.out = forward.out, op.lse = forward.lse;
-  op.d_out = SequenceView(m.RandomHalf({s.B * s.T, C}), s.B, s.T, 0, C);
+  op.d_out = SequenceView(m.RandomLow({s.B * s.T, C}), s.B, s.T, 0, C);
   if (s.T == s.S) {
-    const Tensor d_qkv = m.UnsetHalf({s.B * s.T, C + 2 * K});
+    const Tensor d_qkv = m.UnsetLow({s.B * s.T, C + 2 * K});
     op.d_q = SequenceView(d_qkv, s.B, s.T, 0, C);
     op.d_k = SequenceView(d_qkv, s.B, s.T, C, K);
     op.d_v = SequenceView(d_qkv, s.B, s.T, C + K, K);
   } else {
-    op.d_q = m.WideHalf(s.B, s.T, C, 2, 0);
-    op.d_k = m.WideHalf(s.B, s.S, K, 0, 1);
-    op.d_v = m.WideHalf(s.B, s.S, K, 3, 0);
+    op.d_q = m.WideLow(s.B, s.T, C, 2, 0);
+    op.d_k = m.WideLow(s.B, s.S, K, 0, 1);
+    op.d_v = m.WideLow(s.B, s.S, K, 3, 0);
   }
   op.H = s.H, op.G = s.G, op.causal = s.causal, op.dropout = forward.dropout;
   return op;

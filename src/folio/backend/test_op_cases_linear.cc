@@ -37,7 +37,7 @@ Activation ActivationFor(const LinearSizes& s) {
 
 LinearForward MakeLinear(OpMemory& m, const LinearSizes& s, bool bias, bool act, Dtype out) {
   LinearForward op;
-  op.x = m.RandomHalf({s.N, s.I});
+  op.x = m.RandomLow({s.N, s.I});
   op.weight = m.Random(s.weight());
   if (bias) op.bias = m.Random({s.O});
   op.out = m.Unset(out, {s.N, s.O});
@@ -50,9 +50,9 @@ LinearForward MakeLinear(OpMemory& m, const LinearSizes& s, bool bias, bool act,
 LinearBackward MakeLinearBackward(OpMemory& m, const LinearSizes& s, const Gradients& g,
                                   Dtype d_x) {
   LinearBackward op;
-  if (g.x) op.x = m.RandomHalf({s.N, s.I});
+  if (g.x) op.x = m.RandomLow({s.N, s.I});
   op.weight = m.Random(s.weight());
-  op.d_out = m.RandomHalf({s.N, s.O});
+  op.d_out = m.RandomLow({s.N, s.O});
   if (g.pre) op.pre = m.Random(d_x, {s.N, s.I}, 3);
   if (g.d_x) op.d_x = g.accumulate ? m.Random(d_x, {s.N, s.I}) : m.Unset(d_x, {s.N, s.I});
   if (g.d_weight) op.d_weight = g.overwrite ? m.Unset(s.weight()) : m.Random(s.weight());

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "folio/base/clock.h"
-#include "folio/base/thread_pool.h"
 #include "folio/base/percentile.h"
+#include "folio/base/thread_pool.h"
 #include "folio/tensor/plan.h"
 
 namespace folio {

@@ -6,8 +6,8 @@
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
-#include "folio/base/thread_pool.h"
 #include "folio/base/percentile.h"
+#include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/encode_parallel.h"

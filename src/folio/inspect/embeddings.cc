@@ -9,9 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "folio/base/thread_pool.h"
-#include "folio/base/percentile.h"
 #include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
 #include "folio/inspect/eigen.h"
 #include "folio/model/positions.h"
 #include "folio/plot/bars.h"
@@ -136,9 +135,16 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<const char*, 5> kKinds = {"letter", "space and letter", "digit", "punctuation",
                                                "other"};
 
+// Of an even number of values the upper of the two in the middle.
+double UpperMedian(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
 std::string NormText(const std::vector<double>& norms) {
   return fmt::format("{:.3f} to {:.3f}, median {:.3f}", std::ranges::min(norms),
-                     std::ranges::max(norms), Median(norms));
+                     std::ranges::max(norms), UpperMedian(norms));
 }
 
 std::string NeighbourTable(const EmbeddingsView& view, const TokenNames& names,
@@ -184,7 +190,7 @@ std::string ExtremesTable(const EmbeddingsView& view, const TokenNames& names) {
 
 Json NormsJson(const std::vector<double>& norms) {
   return {{"min", std::ranges::min(norms)},
-          {"median", Median(norms)},
+          {"median", UpperMedian(norms)},
           {"max", std::ranges::max(norms)}};
 }
 

@@ -144,8 +144,8 @@ void DrawNumbers(SvgWriter& svg, const Heatmap& map, const Shades& shades, const
   svg.Close();
 }
 
-constexpr double kSide = 640;                // of a map of many cells, about
-constexpr double kLargestCell = 44;          // pixels
+constexpr double kSide = 640;               // of a map of many cells, about
+constexpr double kLargestCell = 44;         // pixels
 constexpr int64_t kMaxRects = 4000;         // cells
 constexpr int64_t kMaxTooltips = 1024;      // cells
 constexpr int64_t kMaxPictureCells = 1024;  // on each side
@@ -260,7 +260,7 @@ Layout LayOut(const Heatmap& map, const Shades& shades, const ColourKey& key,
 // Of grids.
 constexpr int64_t kMaxCells = 96;     // on each side of a map
 constexpr int64_t kMaxLabelled = 32;  // cells on a side that a map is made larger for
-constexpr double kWidth = 960;         // of the maps of a row together, about
+constexpr double kWidth = 960;        // of the maps of a row together, about
 constexpr double kSmallest = 80, kLargest = 200, kThinnest = 16;  // a map's side, about
 constexpr double kNarrowest = 48;                                 // a column
 constexpr double kBetween = 12;                                   // maps

@@ -105,7 +105,7 @@ TEST_F(SettingsTest, TheNearestParentHasTheOnlyProjectFile) {
 TEST_F(SettingsTest, HomeIsUsedWithoutXdg) {
   fs::create_directories(At(".config/folio"));
   Write(".config/folio/config.toml", "[train]\nseed = 9\n");
-  sources_.environment = {"XDG_CONFIG_HOME=", "HOME=" + dir_.string()};
+  sources_.environment = {"XDG_CONFIG_HOME=", "HOME=" + At("").string()};
   settings_.ReadSources(sources_);
   settings_.Resolve();
   EXPECT_EQ(config_.train.seed, 9);

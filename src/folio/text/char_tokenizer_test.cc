@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "folio/io/file.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
 

@@ -83,7 +83,7 @@ TEST_F(Lockstep, TheFirstTwentyLossesAreNanoGpts) {
     if (step == 0) start = e;
   };
   hooks.stop_requested = [&] { return losses.size() == kLosses.size(); };
-  fs::create_directories(At("run"));
+  std::filesystem::create_directories(At("run"));
   Trainer(*backend, model_, config_, *data_, At("run"), hooks).Run();
   ASSERT_TRUE(start);
   EXPECT_NEAR(start->train_loss, kTrainAtStart, 1e-4);

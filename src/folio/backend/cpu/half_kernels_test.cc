@@ -15,7 +15,6 @@
 #include "folio/backend/cpu/rows.h"
 #include "folio/backend/operands.h"
 #include "folio/backend/test_op_cases.h"
-#include "folio/base/thread_pool.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/thread_pool.h"
 
@@ -38,7 +37,7 @@ uint32_t BitsOf(float value) {
 }
 
 // Random numbers that BF16 holds exactly.
-Tensor RandomHalf(OpMemory& memory, Shape shape, double scale = 1) {
+Tensor RandomLow(OpMemory& memory, Shape shape, double scale = 1) {
   const Tensor x = memory.Random(shape, scale);
   float* data = x.data<float>();
   std::transform(data, data + x.count(), data, [](float v) { return ToFloat(ToBF16(v)); });
@@ -203,7 +202,7 @@ TEST_P(HalfKernels, LayerNormForwardOfARowWithNan) {
 TEST_P(HalfKernels, LayerNormBackward) {
   ForSizes([](int64_t N, int64_t C, OpMemory& memory) {
     for (const bool accumulate : {false, true}) {
-      const Tensor d_out = RandomHalf(memory, {N, C});
+      const Tensor d_out = RandomLow(memory, {N, C});
       if (accumulate && C == 67) AddSpecials(d_out);
       ExpectRounded(LayerNormBackward{.x = memory.Random({N, C}, 3),
                                       .weight = memory.Random({C}),
@@ -223,7 +222,7 @@ TEST_P(HalfKernels, Activation) {
   ForSizes([](int64_t N, int64_t C, OpMemory& memory) {
     for (const auto kind : {Activation::kGeluNew, Activation::kGelu, Activation::kRelu}) {
       SCOPED_TRACE(static_cast<int>(kind));
-      const Tensor x = RandomHalf(memory, {N, C}, 4), d_out = RandomHalf(memory, {N, C});
+      const Tensor x = RandomLow(memory, {N, C}, 4), d_out = RandomLow(memory, {N, C});
       if (C > 60) AddSpecials(x), AddSpecials(d_out);
       ExpectRounded(ActivationForward{.kind = kind, .x = x, .out = memory.Unset({N, C})},
                     {"x", "out"}, memory);
@@ -242,8 +241,8 @@ TEST_P(HalfKernels, ActivationInsideLinear) {
   OpMemory memory(Dtype::kF32, false);
   const int64_t N = 35, I = 41, O = 77;
   const Tensor weight = memory.Random({I, O}), bias = memory.Random({O});
-  const Tensor x = RandomHalf(memory, {N, I}), pre = RandomHalf(memory, {N, I}, 4);
-  const Tensor d_out = RandomHalf(memory, {N, O});
+  const Tensor x = RandomLow(memory, {N, I}), pre = RandomLow(memory, {N, I}, 4);
+  const Tensor d_out = RandomLow(memory, {N, O});
   for (const auto kind : {Activation::kGeluNew, Activation::kGelu, Activation::kRelu}) {
     for (const Dtype half : {Dtype::kF32, Dtype::kBF16}) {
       SCOPED_TRACE(std::string(DtypeName(half)) + std::to_string(static_cast<int>(kind)));
@@ -276,8 +275,8 @@ TEST_P(HalfKernels, ActivationInsideLinear) {
 TEST_P(HalfKernels, ActivationKeepsNanToItsOwnPlace) {
   OpMemory memory(Dtype::kF32, false);
   const int64_t n = 37;
-  const Tensor x = Converted(memory, RandomHalf(memory, {1, n}), Dtype::kBF16);
-  const Tensor d_out = Converted(memory, RandomHalf(memory, {1, n}), Dtype::kBF16);
+  const Tensor x = Converted(memory, RandomLow(memory, {1, n}), Dtype::kBF16);
+  const Tensor d_out = Converted(memory, RandomLow(memory, {1, n}), Dtype::kBF16);
   x.data<BF16>()[3] = x.data<BF16>()[36] = ToBF16(kNan);
   for (const auto kind : {Activation::kGeluNew, Activation::kGelu}) {
     const Tensor d_x = memory.Unset(Dtype::kBF16, {1, n}), out = memory.Unset(Dtype::kBF16, {1, n});
@@ -295,7 +294,7 @@ TEST_P(HalfKernels, Residual) {
     for (const double p : {0.0, 0.3}) {
       SCOPED_TRACE(p);
       const Dropout dropout{.p = p, .seed = 1, .stream = 2, .first_row = 3};
-      const Tensor x = RandomHalf(memory, {N, C}), d_out = memory.Random({N, C});
+      const Tensor x = RandomLow(memory, {N, C}), d_out = memory.Random({N, C});
       if (C > 60) AddSpecials(x), AddSpecials(d_out);
       for (const Tensor& residual : {Tensor(), memory.Random({N, C})}) {
         ExpectRounded(
@@ -331,7 +330,7 @@ TEST_P(HalfKernels, ColumnSums) {
     for (const int64_t columns : {1, 5, 17, 127, 128, 129, 300}) {
       SCOPED_TRACE(testing::Message() << rows << " x " << columns);
       OpMemory memory(Dtype::kF32, true);
-      const Tensor x = RandomHalf(memory, {rows, columns});
+      const Tensor x = RandomLow(memory, {rows, columns});
       const Tensor sums = memory.Random({columns});
       const Tensor twin = Converted(memory, sums, Dtype::kF32);
       const Tensor expected = memory.Unset({columns});

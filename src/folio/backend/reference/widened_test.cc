@@ -48,7 +48,7 @@ class ReferenceInBfloat16 : public testing::Test {
 
 TEST_F(ReferenceInBfloat16, LinearRoundsItsWeightButNotTheCallers) {
   LinearForward op;
-  op.x = m_.RandomHalf({3, 7}), op.weight = m_.Random({7, 5}), op.bias = m_.Random({5});
+  op.x = m_.RandomLow({3, 7}), op.weight = m_.Random({7, 5}), op.bias = m_.Random({5});
   op.out = m_.Unset({3, 5});
   LinearForward plain = op;
   plain.x = AsFloats(op.x), plain.weight = Rounded(op.weight), plain.out = m_.Unset({3, 5});
@@ -57,14 +57,14 @@ TEST_F(ReferenceInBfloat16, LinearRoundsItsWeightButNotTheCallers) {
   reference_->Run(op), reference_->Run(plain);
   ExpectSame(op.out, plain.out);
   EXPECT_EQ(op.weight.data<float>()[4], weight);
-  op.out = m_.UnsetHalf({3, 5});
+  op.out = m_.UnsetLow({3, 5});
   reference_->Run(op);
   ExpectRounded(op.out, plain.out);
 }
 
 TEST_F(ReferenceInBfloat16, LinearBackwardAddsBeforeItRounds) {
   LinearBackward op;
-  op.weight = m_.Random({7, 5}), op.d_out = m_.RandomHalf({3, 5}), op.d_x = m_.RandomHalf({3, 7});
+  op.weight = m_.Random({7, 5}), op.d_out = m_.RandomLow({3, 5}), op.d_x = m_.RandomLow({3, 7});
   op.accumulate_d_x = true;
   LinearBackward plain = op;
   plain.d_out = AsFloats(op.d_out), plain.d_x = AsFloats(op.d_x);
@@ -75,9 +75,9 @@ TEST_F(ReferenceInBfloat16, LinearBackwardAddsBeforeItRounds) {
 
 // q, k and v lie between each other, and what is written between guards.
 TEST_F(ReferenceInBfloat16, AttentionReadsAndWritesStridedRows) {
-  const Tensor qkv = m_.RandomHalf({2 * 5, 3 * 6}), floats = AsFloats(qkv);
+  const Tensor qkv = m_.RandomLow({2 * 5, 3 * 6}), floats = AsFloats(qkv);
   AttentionForward op;
-  op.out = m_.WideHalf(2, 5, 6, 3, 2), op.lse = m_.Unset({2, 2, 5}), op.H = 2;
+  op.out = m_.WideLow(2, 5, 6, 3, 2), op.lse = m_.Unset({2, 2, 5}), op.H = 2;
   AttentionForward plain = op;
   const Tensor out = m_.Unset({2 * 5, 6});
   plain.out = SequenceView(out, 2, 5, 0, 6), plain.lse = m_.Unset({2, 2, 5});
@@ -96,7 +96,7 @@ TEST_F(ReferenceInBfloat16, AttentionReadsAndWritesStridedRows) {
 
 TEST_F(ReferenceInBfloat16, WorkInPlaceAndWhatIsOnlyRead) {
   ActivationBackward op;
-  op.x = m_.RandomHalf({3, 7}), op.d_out = op.d_x = m_.RandomHalf({3, 7});
+  op.x = m_.RandomLow({3, 7}), op.d_out = op.d_x = m_.RandomLow({3, 7});
   op.x.data<BF16>()[20] = {0x7F81};  // a signalling NaN, which widening there and back would quiet
   ActivationBackward plain = op;
   plain.x = AsFloats(op.x), plain.d_out = plain.d_x = AsFloats(op.d_out);

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/base/machine.h"
-#include "folio/base/thread_pool.h"
 #include "folio/base/percentile.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"

@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/base/error.h"
-#include "folio/base/thread_pool.h"
 #include "folio/base/percentile.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
 #include "folio/bench/tokenizer_speed.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"

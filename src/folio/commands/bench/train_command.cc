@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "folio/base/thread_pool.h"
 #include "folio/base/percentile.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"

@@ -48,6 +48,7 @@ inline BpeVocab SmallVocab() {
 class TokenizerCommandTest : public InTemporaryDirectory {
  protected:
   TokenizerCommandTest() {
+    for (const char* name : {"bpe", "char"}) std::filesystem::create_directories(At(name));
     BpeTokenizer(SmallVocab()).Save(At("bpe").string());
     CharTokenizer({'\n', ' ', 'a', 'b', U'é'}).Save(At("char").string());
   }
