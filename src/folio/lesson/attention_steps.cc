@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <limits>
+#include <span>
 #include <string_view>
 
 #include "folio/backend/op_checks.h"
@@ -59,6 +62,15 @@ void CheckApart(std::string_view step, std::string_view name, const Tensor& x,
   if (Overlap(x, out)) FailOverlap(step, written, name);
 }
 
+// Weights below the smallest normal number are 0, as in the kernels that models run on.
+void FlushSubnormals(const Tensor& weights) {
+  InNumbersOf(weights, [&]<class N>(N) {
+    for (N& weight : std::span(weights.data<N>(), static_cast<size_t>(weights.count()))) {
+      if (std::abs(weight) < std::numeric_limits<N>::min()) weight = 0;
+    }
+  });
+}
+
 }  // namespace
 
 void AttentionScores(const Tensor& q, const Tensor& k, double scale, const Tensor& scores) {
@@ -96,6 +108,7 @@ void Softmax(const Tensor& x, const Tensor& out) {
   const RowSizes rows = CheckedRows("softmax", "x", x);
   CheckLike("softmax", "out", out, x);
   InNumbersOf(x, [&]<class N>(N) { steps::Softmax(x.data<N>(), out.data<N>(), rows.N, rows.S); });
+  FlushSubnormals(out);
 }
 
 void NaiveSoftmax(const Tensor& x, const Tensor& out) {
@@ -103,6 +116,7 @@ void NaiveSoftmax(const Tensor& x, const Tensor& out) {
   CheckLike("naive softmax", "out", out, x);
   InNumbersOf(x,
               [&]<class N>(N) { steps::NaiveSoftmax(x.data<N>(), out.data<N>(), rows.N, rows.S); });
+  FlushSubnormals(out);
 }
 
 void SoftmaxBackward(const Tensor& out, const Tensor& d_out, const Tensor& d_x) {
