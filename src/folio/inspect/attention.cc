@@ -87,8 +87,8 @@ void KeepMap(const std::vector<float>& weights, int64_t T, const AttentionView& 
   head.map = Pooled(map, head.step);
 }
 
-constexpr int kNumberWidth = 4;  // " .83"
-constexpr int kLongestLabel = 12;
+constexpr int64_t kNumberWidth = 4;  // " .83"
+constexpr int64_t kLongestLabel = 12;
 
 // ".83", "1.0"
 std::string ShortShare(double value) {
@@ -120,20 +120,20 @@ std::string ScoreTable(const AttentionText& text, std::span<const size_t> order,
 struct MapLayout {
   Heatmap map;
   int64_t step = 1;   // positions in a cell
-  int cell = 0;       // columns of one; kNumberWidth: in numbers
-  int label = 0;      // columns of the rows' labels
+  int64_t cell = 0;   // columns of one; kNumberWidth: in numbers
+  int64_t label = 0;  // columns of the rows' labels
   int64_t first = 0;  // the key of the first column
 };
 
 MapLayout LayOut(const AttentionHead& head, bool first_aside, const Terminal& terminal,
                  std::span<const std::string> tokens) {
   MapLayout layout{.map = head.map, .first = first_aside ? 1 : 0};
-  int longest = 1;
+  int64_t longest = 1;
   for (const std::string& token : tokens) longest = std::max(longest, DisplayWidth(token));
-  const int digits = static_cast<int>(fmt::format("{}", tokens.size() - 1).size());
+  const auto digits = std::ssize(fmt::format("{}", tokens.size() - 1));
   layout.label = digits + 1 + std::min(longest, kLongestLabel) + 1;
-  const int64_t room = std::max(terminal.width - layout.label - 1, 8);
-  for (const int cell : {kNumberWidth, 2, 1}) {
+  const int64_t room = std::max<int64_t>(terminal.width - layout.label - 1, 8);
+  for (const int64_t cell : {kNumberWidth, int64_t{2}, int64_t{1}}) {
     layout.cell = cell;
     if (layout.map.columns * cell <= room) return layout;
   }
@@ -168,21 +168,20 @@ std::string Header(const MapLayout& layout, std::span<const std::string> tokens,
 std::string RowLabel(const MapLayout& layout, int64_t row, std::span<const std::string> tokens,
                      const Terminal& terminal) {
   const int64_t position = row * layout.step;
-  const auto digits = fmt::format("{}", tokens.size() - 1).size();
+  const auto digits = std::ssize(fmt::format("{}", tokens.size() - 1));
   const std::string number = fmt::format("{:>{}} ", position, digits);
   return Styled(terminal, Style::kDim, number) +
-         FitColumns(terminal, tokens[static_cast<size_t>(position)],
-                    layout.label - static_cast<int>(digits) - 1);
+         FitColumns(terminal, tokens[static_cast<size_t>(position)], layout.label - digits - 1);
 }
 
-std::string CellText(float value, double heat, int width, const Terminal& terminal) {
+std::string CellText(float value, double heat, int64_t width, const Terminal& terminal) {
   if (width == kNumberWidth) {
     if (std::isnan(value)) return std::string(kNumberWidth, ' ');
     return ' ' + Heated(terminal, heat, ShortShare(static_cast<double>(value)));
   }
   if (std::isnan(value)) return std::string(static_cast<size_t>(width), ' ');
   std::string cell;
-  for (int i = 0; i < width; ++i) cell += ShadeSign(terminal, heat);
+  for (int64_t i = 0; i < width; ++i) cell += ShadeSign(terminal, heat);
   // Blue that is seen on light and dark terminals; the sign lets as much of it through as it
   // should.
   return terminal.color ? fmt::format("\x1b[38;5;33m{}\x1b[0m", cell) : cell;

@@ -12,7 +12,10 @@ struct Mean {
   double sum = 0;
   int64_t count = 0;
 
-  void Add(double value) { sum += value, ++count; }
+  void Add(double value) {
+    sum += value;
+    ++count;
+  }
   double value() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
 };
 
@@ -31,8 +34,14 @@ HeadScores ScoreHead(std::span<const float> weights, std::span<const int32_t> id
       if (w > 0) uncertainty -= w * std::log(w);
       reach += w * static_cast<double>(t - s);
       if (s == t) break;
-      if (ids[s] == ids[t]) same += w, has_same = true;
-      if (s > 0 && ids[s - 1] == ids[t]) after_same += w, has_after_same = true;
+      if (ids[s] == ids[t]) {
+        same += w;
+        has_same = true;
+      }
+      if (s > 0 && ids[s - 1] == ids[t]) {
+        after_same += w;
+        has_after_same = true;
+      }
     }
     entropy.Add(uncertainty);
     distance.Add(reach);

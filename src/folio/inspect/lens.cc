@@ -158,8 +158,8 @@ std::string TableOf(const LensView& view, size_t begin, size_t end, const TokenN
 
 // As many of the likeliest as a line has room for.
 std::string Likeliest(const LensCell& cell, const TokenNames& names, const Terminal& terminal) {
-  constexpr int kOtherColumns = 43;
-  int room = terminal.is_terminal ? terminal.width - kOtherColumns : 1 << 30;
+  constexpr int64_t kOtherColumns = 43;
+  int64_t room = terminal.is_terminal ? terminal.width - kOtherColumns : 1 << 30;
   std::string list;
   for (const TokenProbability& one : cell.top) {
     const std::string next =

@@ -44,10 +44,10 @@ std::string Marked(int rank_class, const std::string& coloured) {
 std::string Strip(const ForeseenText& seen, const std::string& by, const TokenNames& names,
                   const Terminal& terminal) {
   std::string strip;
-  int column = 0;
+  int64_t column = 0;
   for (size_t i = 0; i < seen.text.ids.size(); ++i) {
     const std::string shown = names.Shown(seen.text.ids[i]);
-    const int width = DisplayWidth(shown);
+    const int64_t width = DisplayWidth(shown);
     if (column > 0 && column + width > terminal.width) {
       strip += '\n';
       column = 0;
@@ -76,7 +76,7 @@ std::string Strip(const ForeseenText& seen, const std::string& by, const TokenNa
 }
 
 // As many of the alternatives as the line has room for.
-std::string Alternatives(const TokenScore& score, const TokenNames& names, int room) {
+std::string Alternatives(const TokenScore& score, const TokenNames& names, int64_t room) {
   std::string list;
   for (const TokenProbability& one : score.top) {
     const std::string next =
@@ -90,12 +90,12 @@ std::string Alternatives(const TokenScore& score, const TokenNames& names, int r
 
 std::string ScoreTable(const ForeseenText& seen, const TokenNames& names,
                        const Terminal& terminal) {
-  constexpr int kOtherColumns = 42, kWide = 14;
-  int widest = 5;
+  constexpr int64_t kOtherColumns = 42, kWide = 14;
+  int64_t widest = 5;
   for (const int32_t id : seen.text.ids) {
     widest = std::max(widest, std::min(DisplayWidth(names.Shown(id)), kWide));
   }
-  const int room = terminal.is_terminal ? terminal.width - kOtherColumns - widest : 1000;
+  const int64_t room = terminal.is_terminal ? terminal.width - kOtherColumns - widest : 1000;
   std::vector<std::vector<std::string>> rows = {
       {"0", FitColumns(terminal, names.Shown(seen.text.ids[0]), widest), "-", "-", "-", "-", ""}};
   for (size_t i = 0; i < seen.scores.size(); ++i) {

@@ -6,7 +6,6 @@
 
 #include "folio/base/error.h"
 #include "folio/plot/token_strip.h"
-#include "folio/term/terminal_text.h"
 #include "folio/text/utf8.h"
 
 namespace folio {

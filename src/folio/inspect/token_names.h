@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "folio/infer/opened_model.h"
-#include "folio/term/console.h"
+#include "folio/term/terminal_text.h"
 
 namespace folio {
 
@@ -28,7 +28,7 @@ class TokenNames {
   explicit TokenNames(const Tokenizer* tokenizer, bool ascii = false)
       : tokenizer_(tokenizer), ascii_(ascii) {}
   TokenNames(const OpenedModel& model, const Terminal& terminal)
-      : TokenNames(model.tokenizer.get(), terminal.is_terminal && !terminal.utf8) {}
+      : TokenNames(model.tokenizer.get(), AsciiOnly(terminal)) {}
 
   // As VisibleToken; "#17" for an id without a token.
   std::string Shown(int32_t id) const;

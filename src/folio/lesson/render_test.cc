@@ -108,7 +108,7 @@ TEST(WalkText, WideTablesLoseTheirMiddleAndSayHowMuch) {
   for (const int width : {40, 61, 80, 120}) {
     const std::string text = WalkText(OneStep(Large(3, 101)), {.width = width});
     for (const std::string& line : Split(text, '\n')) {
-      EXPECT_LE(TextColumns(line), width) << line;
+      EXPECT_LE(DisplayWidth(line), width) << line;
     }
     const std::string row = LineWith(text, "   r1");
     EXPECT_TRUE(Contains(row, " 101 ")) << row;
@@ -257,10 +257,10 @@ TEST(WalkHtml, LargeTablesAreCutToo) {
 }
 
 TEST(TerminalText, WidthsAreOfCharactersNotBytes) {
-  EXPECT_EQ(TextColumns("scores"), 6);
-  EXPECT_EQ(TextColumns("√ᵀ"), 2);
-  EXPECT_EQ(TextColumns("日本"), 4);
-  EXPECT_EQ(TextColumns("e\u0301"), 1);
+  EXPECT_EQ(DisplayWidth("scores"), 6);
+  EXPECT_EQ(DisplayWidth("√ᵀ"), 2);
+  EXPECT_EQ(DisplayWidth("日本"), 4);
+  EXPECT_EQ(DisplayWidth("e\u0301"), 1);
   EXPECT_EQ(TerminalLabel("日本語", 5, true), "日本…");
   EXPECT_EQ(TerminalLabel("日本語", 4, true), "日…");
   EXPECT_EQ(TerminalLabel("abcdef", 4, false), "abc~");

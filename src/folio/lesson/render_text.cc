@@ -10,7 +10,6 @@
 #include "folio/lesson/render.h"
 #include "folio/lesson/step_table.h"
 #include "folio/lesson/step_values.h"
-#include "folio/term/heat_colour.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
@@ -69,7 +68,7 @@ class TextRenderer {
     const std::string rule = style_.utf8 ? "─" : "-";
     const std::string name = Plain(title);
     std::string line = rule + rule + " " + name + " ";
-    while (TextColumns(line) < std::min<int64_t>(width_, 100)) line += rule;
+    while (DisplayWidth(line) < std::min<int64_t>(width_, 100)) line += rule;
     text_ += "\n";
     Line(Bold(line));
   }
@@ -107,7 +106,7 @@ class TextRenderer {
 
   static int64_t Widest(const std::vector<std::string>& texts) {
     int64_t widest = 0;
-    for (const std::string& text : texts) widest = std::max(widest, TextColumns(text));
+    for (const std::string& text : texts) widest = std::max(widest, DisplayWidth(text));
     return widest;
   }
 
@@ -132,13 +131,13 @@ class TextRenderer {
       column_labels = Numbered(values.columns());
     }
     const std::string corner = Corner(values, Widest(row_labels));
-    const int64_t label_width = std::max(Widest(row_labels), TextColumns(corner));
+    const int64_t label_width = std::max(Widest(row_labels), DisplayWidth(corner));
     const int64_t left = label_width + (label_width > 0 ? 1 : 0);
     const std::vector<int64_t> rows = CutMiddle(values.rows(), std::max(3, style_.rows));
     int64_t cell = Widest(column_labels);
     for (const int64_t row : rows) {
       for (int64_t c = 0; row >= 0 && c < values.columns(); ++c) {
-        cell = std::max(cell, TextColumns(Cell(values, row, c)));
+        cell = std::max(cell, DisplayWidth(Cell(values, row, c)));
       }
     }
     // Where all fit with less space between them, they get less.
@@ -187,7 +186,7 @@ class TextRenderer {
     if (values.rows() == 1 && values.row_labels.empty()) return "";
     std::string corner = values.row_axis;
     if (!corner.empty() && !values.column_axis.empty()) corner += " \\ " + values.column_axis;
-    if (TextColumns(corner) > labels + kMore) corner = values.row_axis;
+    if (DisplayWidth(corner) > labels + kMore) corner = values.row_axis;
     return TerminalLabel(corner, kWidestLabel, style_.utf8);
   }
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "folio/base/strings.h"
-#include "folio/text/utf8.h"
+#include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
@@ -16,11 +16,6 @@ namespace {
 constexpr double kBarSeconds = 0.1;
 constexpr double kLineSeconds = 10;
 constexpr int kBarCells = 20;
-
-// Columns that UTF-8 text takes, all characters being one wide.
-int Columns(std::string_view text) {
-  return static_cast<int>(CountCharacters(text));
-}
 
 double Fraction(const ProgressState& state) {
   if (state.total <= 0) return 0;
@@ -70,13 +65,11 @@ std::string RenderProgressBar(const ProgressState& state, int width, bool utf8) 
     if (!field.bar.empty()) parts.push_back(field.bar);
   }
   std::string line;
-  int used = 0;
   for (const std::string& part : parts) {
-    const int gap = line.empty() ? 0 : used <= 4 ? 1 : 2;
+    const int64_t used = DisplayWidth(line), gap = used == 0 ? 0 : used <= 4 ? 1 : 2;
     // The last column stays free: a terminal may break the line after it.
-    if (used + gap + Columns(part) >= width) break;
+    if (used + gap + DisplayWidth(part) >= width) break;
     line += std::string(static_cast<size_t>(gap), ' ') + part;
-    used += gap + Columns(part);
   }
   return line;
 }

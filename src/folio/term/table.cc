@@ -11,7 +11,7 @@ std::string RenderTable(const std::vector<std::string>& columns,
                         const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::string> titles;
   std::vector<bool> right;
-  std::vector<int> widths;
+  std::vector<int64_t> widths;
   for (const std::string& column : columns) {
     right.push_back(column.starts_with('>'));
     titles.push_back(column.substr(right.back() ? 1 : 0));
@@ -28,8 +28,7 @@ std::string RenderTable(const std::vector<std::string>& columns,
     std::string line;
     for (size_t c = 0; c < row.size(); ++c) {
       if (c > 0) line += "  ";
-      const std::string space(static_cast<size_t>(widths[c] - DisplayWidth(row[c])), ' ');
-      line += right[c] ? space + row[c] : row[c] + space;
+      line += right[c] ? PadLeft(row[c], widths[c]) : PadRight(row[c], widths[c]);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";

@@ -1,12 +1,14 @@
 #include "folio/term/terminal_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
 #include "folio/base/strings.h"
-#include "folio/term/heat_colour.h"
 #include "folio/text/unicode.h"
 #include "folio/text/utf8.h"
 
@@ -70,6 +72,12 @@ int64_t CharWidth(char32_t code) {
              : 1;
 }
 
+// Of one middling lightness, so that black and white pages are equally far away and more means more
+// saturated on both: first coloured letters, then grounds under black ones.
+constexpr size_t kLevels = 7, kLetters = 2;
+constexpr std::array<int, kLevels> kPositive = {67, 33, 103, 67, 68, 69, 33};
+constexpr std::array<int, kLevels> kNegative = {137, 166, 138, 137, 173, 172, 202};
+
 // Below this share of full heat a sign says "next to nothing".
 constexpr double kFaintest = 0.05;
 
@@ -103,9 +111,13 @@ std::string ToAscii(std::string_view text) {
   return root ? ascii + ")" : ascii;
 }
 
-int64_t TextColumns(std::string_view text) {
+int64_t DisplayWidth(std::string_view text) {
   int64_t width = 0;
   for (size_t at = 0; at < text.size();) {
+    if (const size_t escape = EscapeLength(text, at)) {
+      at += escape;
+      continue;
+    }
     const Utf8Char c = DecodeUtf8(text, at);
     width += CharWidth(c.code);
     at += c.length;
@@ -128,12 +140,12 @@ std::string TerminalLabel(std::string_view text, int64_t width, bool utf8) {
     }
     at += c.length;
   }
-  if (TextColumns(clean) <= width) return clean;
+  if (DisplayWidth(clean) <= width) return clean;
   const std::string_view ellipsis = utf8 ? "…" : "~";
   std::string cut;
   for (size_t at = 0; at < clean.size();) {
     const Utf8Char c = DecodeUtf8(clean, at);
-    if (TextColumns(cut) + CharWidth(c.code) > width - 1) break;
+    if (DisplayWidth(cut) + CharWidth(c.code) > width - 1) break;
     cut += clean.substr(at, c.length);
     at += c.length;
   }
@@ -141,12 +153,12 @@ std::string TerminalLabel(std::string_view text, int64_t width, bool utf8) {
 }
 
 std::string PadLeft(std::string_view text, int64_t width) {
-  const int64_t missing = std::max<int64_t>(0, width - TextColumns(text));
+  const int64_t missing = std::max<int64_t>(0, width - DisplayWidth(text));
   return std::string(static_cast<size_t>(missing), ' ') + std::string(text);
 }
 
 std::string PadRight(std::string_view text, int64_t width) {
-  const int64_t missing = std::max<int64_t>(0, width - TextColumns(text));
+  const int64_t missing = std::max<int64_t>(0, width - DisplayWidth(text));
   return std::string(text) + std::string(static_cast<size_t>(missing), ' ');
 }
 
@@ -155,7 +167,7 @@ std::vector<std::string> WrapLines(std::string_view text, int64_t width) {
   std::string line;
   for (const std::string& word : Split(text, ' ')) {
     if (word.empty()) continue;
-    if (!line.empty() && TextColumns(line) + 1 + TextColumns(word) > width) {
+    if (!line.empty() && DisplayWidth(line) + 1 + DisplayWidth(word) > width) {
       lines.push_back(std::exchange(line, ""));
     }
     line += (line.empty() ? "" : " ") + word;
@@ -164,22 +176,18 @@ std::vector<std::string> WrapLines(std::string_view text, int64_t width) {
   return lines;
 }
 
-int DisplayWidth(std::string_view text) {
-  int width = 0;
-  for (size_t at = 0; at < text.size();) {
-    if (const size_t escape = EscapeLength(text, at)) {
-      at += escape;
-      continue;
-    }
-    const size_t end = std::min(text.find('\x1b', at + 1), text.size());
-    width += static_cast<int>(TextColumns(text.substr(at, end - at)));
-    at = end;
-  }
-  return width;
+std::string FitColumns(const Terminal& terminal, std::string_view text, int64_t width) {
+  return PadRight(TerminalLabel(text, width, !AsciiOnly(terminal)), width);
 }
 
-std::string FitColumns(const Terminal& terminal, std::string_view text, int width) {
-  return PadRight(TerminalLabel(text, width, !AsciiOnly(terminal)), width);
+std::string HeatColoured(std::string_view text, double value, double largest) {
+  if (!std::isfinite(value) || largest <= 0) return std::string(text);
+  const long level = std::lround(std::sqrt(std::abs(value) / largest) * static_cast<long>(kLevels));
+  if (level == 0) return std::string(text);
+  const auto place = std::min(static_cast<size_t>(level), kLevels) - 1;
+  const int colour = value > 0 ? kPositive[place] : kNegative[place];
+  if (place < kLetters) return fmt::format("\x1b[38;5;{}m{}\x1b[0m", colour, text);
+  return fmt::format("\x1b[48;5;{};38;5;16m{}\x1b[0m", colour, text);
 }
 
 std::string Heated(const Terminal& terminal, double heat, std::string_view text) {

@@ -14,9 +14,9 @@ namespace folio {
 // `text` in ASCII: "√d" is "sqrt(d)", "xᵀ" is "x^T", what has no other spelling "?".
 std::string ToAscii(std::string_view text);
 
-// The columns that UTF-8 text takes in a terminal: none for marks, two for characters of East Asia
-// and for emoji.
-int64_t TextColumns(std::string_view text);
+// Columns that UTF-8 `text` takes on a terminal: wide East Asian characters and emoji two, marks
+// and the escapes of colours none.
+int64_t DisplayWidth(std::string_view text);
 
 // `text` on one line of printable characters, at most `width` columns wide, cut with an ellipsis.
 // In ASCII if not utf8.
@@ -34,13 +34,14 @@ inline bool AsciiOnly(const Terminal& terminal) {
   return terminal.is_terminal && !terminal.utf8;
 }
 
-// Columns that UTF-8 `text` takes on a terminal: wide East Asian characters and emoji two, marks
-// and the escapes of colours none.
-int DisplayWidth(std::string_view text);
-
 // `text`, without escapes, in exactly `width` columns: cut with an ellipsis, or filled with spaces
 // behind it.
-std::string FitColumns(const Terminal& terminal, std::string_view text, int width);
+std::string FitColumns(const Terminal& terminal, std::string_view text, int64_t width);
+
+// `text` in 256 colours that say how large `value` is beside `largest`, by its square root as in
+// figures: blue for positive, orange for negative, none near 0; small values colour the letters,
+// larger ones the ground. Reads alike on dark and light terminals.
+std::string HeatColoured(std::string_view text, double value, double largest);
 
 // `text` on a colour for `heat`, 0 to 1, the smallest of which have none. As it is where the stream
 // has no colour.

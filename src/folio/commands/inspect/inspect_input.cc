@@ -9,10 +9,11 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/commands/tokenizer/token_output.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
 #include "folio/io/file.h"
 #include "folio/term/byte_streams.h"
+#include "folio/term/encode_input.h"
+#include "folio/term/token_streams.h"
 
 namespace folio {
 namespace {

@@ -5,7 +5,6 @@
 #include "folio/base/error.h"
 #include "folio/commands/commands.h"
 #include "folio/io/file.h"
-#include "folio/run/plot_report.h"
 #include "folio/run/plot_runs.h"
 
 namespace folio {

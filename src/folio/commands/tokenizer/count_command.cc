@@ -8,6 +8,7 @@
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/term/encode_input.h"
 #include "folio/term/signals.h"
 #include "folio/term/table.h"
 #include "folio/text/encodings.h"

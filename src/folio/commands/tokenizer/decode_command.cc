@@ -3,10 +3,10 @@
 
 #include "folio/base/error.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/tokenizer/jsonl.h"
-#include "folio/commands/tokenizer/token_output.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/term/json_lines.h"
 #include "folio/term/signals.h"
+#include "folio/term/token_streams.h"
 #include "folio/text/encodings.h"
 
 namespace folio {

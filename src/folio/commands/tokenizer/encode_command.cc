@@ -4,11 +4,12 @@
 #include "folio/base/error.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/tokenizer/explain_tokens.h"
-#include "folio/commands/tokenizer/jsonl.h"
-#include "folio/commands/tokenizer/token_output.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/lesson/explain_tokens.h"
+#include "folio/term/encode_input.h"
+#include "folio/term/json_lines.h"
 #include "folio/term/signals.h"
+#include "folio/term/token_streams.h"
 #include "folio/text/encodings.h"
 
 namespace folio {

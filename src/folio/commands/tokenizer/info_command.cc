@@ -7,9 +7,10 @@
 #include "folio/base/fields.h"
 #include "folio/base/strings.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/tokenizer/explain_tokens.h"
-#include "folio/commands/tokenizer/jsonl.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/lesson/explain_tokens.h"
+#include "folio/term/json_lines.h"
+#include "folio/term/terminal_text.h"
 #include "folio/text/encodings.h"
 #include "folio/text/utf8.h"
 
@@ -71,7 +72,7 @@ class TokenizerInfoCommand final : public Command {
     const auto tokenizer = OpenTokenizer(tokenizer_);
     const bool json = context.console.json();
     const Terminal& terminal = context.console.out();
-    const bool ascii = terminal.is_terminal && !terminal.utf8;
+    const bool ascii = AsciiOnly(terminal);
     if (!ids.empty()) {
       context.console.Result(json ? TokensJson(*tokenizer, ids)
                                   : TokenLines(*tokenizer, ids, ascii));

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "folio/base/rng.h"
-#include "folio/commands/tokenizer/tokenizer_input.h"
 #include "folio/commands/tokenizer/tokenizer_test_shell.h"
 #include "folio/io/file.h"
+#include "folio/term/encode_input.h"
 
 namespace folio {
 namespace {

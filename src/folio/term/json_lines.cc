@@ -1,4 +1,4 @@
-#include "folio/commands/tokenizer/jsonl.h"
+#include "folio/term/json_lines.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
-#include "folio/commands/tokenizer/tokenizer_input.h"
 #include "folio/io/json_parse.h"
+#include "folio/term/encode_input.h"
 #include "folio/text/utf8.h"
 
 namespace folio {

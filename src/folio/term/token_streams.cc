@@ -1,24 +1,46 @@
-// The other direction of token_output.cc: ids from text, JSON and raw numbers.
+#include "folio/term/token_streams.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <charconv>
-#include <cstddef>
 #include <cstring>
-#include <iterator>
+#include <istream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <streambuf>
+#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/commands/tokenizer/token_output.h"
 #include "folio/text/utf8.h"
 
 namespace folio {
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 18;
+static_assert(std::endian::native == std::endian::little, "raw ids are little-endian");
+
 constexpr size_t kIdsAtOnce = size_t{1} << 14;
+
+std::string Numbers(std::span<const int32_t> ids, char separator, bool first) {
+  std::string text;
+  text.reserve(ids.size() * 6);
+  std::array<char, 12> digits;
+  for (const int32_t id : ids) {
+    if (!first) text += separator;
+    first = false;
+    text.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), id).ptr);
+  }
+  return text;
+}
+
+std::string_view BytesOf(const auto& numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(numbers.front())};
+}
+
+constexpr size_t kPiece = size_t{1} << 18;
 constexpr size_t kLongestNumber = 100;  // with zeros in front
 constexpr int64_t kLargestId = std::numeric_limits<int32_t>::max();
 constexpr char kHowIdsLook[] =
@@ -72,47 +94,28 @@ void ReadNumbers(ByteInput& input, std::string held, const OnIds& on_ids) {
   }
 }
 
-// The characters of an input, for nlohmann's reader.
-class Characters {
+// What was read already, and then the rest of an input, for nlohmann's reader.
+class InputBuffer final : public std::streambuf {
  public:
-  Characters(ByteInput& input, std::string held) : input_(input), held_(std::move(held)) {}
+  InputBuffer(ByteInput& input, std::string held) : input_(input), held_(std::move(held)) {
+    Show();
+  }
 
-  bool Ended() {
-    if (at_ < held_.size()) return false;
+ private:
+  int_type underflow() override {
     held_.clear();
-    at_ = 0;
-    return input_.Read(held_, kPiece) == 0;
+    if (input_.Read(held_, kPiece) == 0) return traits_type::eof();
+    Show();
+    return traits_type::to_int_type(held_.front());
   }
   // To the reader a zero byte is the end of the text; any other control character is a mistake.
-  char Now() const { return held_[at_] == '\0' ? '\x01' : held_[at_]; }
-  void Next() { ++at_; }
+  void Show() {
+    std::ranges::replace(held_, '\0', '\x01');
+    setg(held_.data(), held_.data(), held_.data() + held_.size());
+  }
 
- private:
   ByteInput& input_;
   std::string held_;
-  size_t at_ = 0;
-};
-
-class CharacterIterator {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = char;
-
-  explicit CharacterIterator(Characters* of) : of_(of) {}  // nullptr: the end
-  char operator*() const { return of_->Now(); }
-  CharacterIterator& operator++() {
-    of_->Next();
-    return *this;
-  }
-  bool operator==(const CharacterIterator& other) const { return Ended() == other.Ended(); }
-  bool operator!=(const CharacterIterator& other) const { return !(*this == other); }
-
- private:
-  bool Ended() const { return of_ == nullptr || of_->Ended(); }
-  Characters* of_;
 };
 
 // Takes the numbers of the array that is the whole value or its member "ids".
@@ -227,6 +230,52 @@ void ReadRaw(ByteInput& input, const OnIds& on_ids) {
 
 }  // namespace
 
+IdWriter::IdWriter(ByteOutput& out, IdFormat format) : out_(out), format_(format) {
+  const bool raw = format == IdFormat::kU16 || format == IdFormat::kU32;
+  if (raw && out.to_terminal()) {
+    throw UsageError("raw ids are not for a terminal", {}, "write them to a file: --out FILE");
+  }
+  if (format == IdFormat::kJson) out_.Write("{\"ids\":[");
+}
+
+void IdWriter::Write(std::span<const int32_t> ids) {
+  for (size_t i = 0; i < ids.size(); i += kIdsAtOnce) {
+    const auto some = ids.subspan(i, std::min(kIdsAtOnce, ids.size() - i));
+    if (format_ == IdFormat::kU32) {
+      out_.Write(BytesOf(some));
+    } else if (format_ == IdFormat::kU16) {
+      out_.Write(BytesOf(std::vector<uint16_t>(some.begin(), some.end())));
+    } else {
+      out_.Write(Numbers(some, format_ == IdFormat::kJson ? ',' : ' ', first_));
+    }
+    first_ = false;
+  }
+}
+
+void IdWriter::Finish() {
+  if (format_ == IdFormat::kJson) out_.Write("]}\n");
+  if (format_ == IdFormat::kText) out_.Write("\n");
+}
+
+void BytesWriter::Write(std::span<const int32_t> ids) {
+  for (size_t i = 0; i < ids.size(); i += kIdsAtOnce) {
+    const std::string bytes =
+        tokenizer_.Decode(ids.subspan(i, std::min(kIdsAtOnce, ids.size() - i)));
+    if (!replace_) {
+      out_.Write(bytes);
+      continue;
+    }
+    held_ += bytes;
+    const size_t complete = CompleteUtf8Prefix(held_);
+    out_.Write(ReplaceInvalidUtf8(std::string_view(held_).substr(0, complete)));
+    held_.erase(0, complete);
+  }
+}
+
+void BytesWriter::Finish() {
+  out_.Write(ReplaceInvalidUtf8(std::exchange(held_, {})));
+}
+
 void ReadIds(ByteInput& input, IdFormat format, const OnIds& on_ids) {
   if (format == IdFormat::kU16) return ReadRaw<uint16_t>(input, on_ids);
   if (format == IdFormat::kU32) return ReadRaw<uint32_t>(input, on_ids);
@@ -240,8 +289,9 @@ void ReadIds(ByteInput& input, IdFormat format, const OnIds& on_ids) {
     return;
   }
   IdsHandler handler(input.name(), on_ids);
-  Characters characters(input, std::move(held));
-  nlohmann::json::sax_parse(CharacterIterator(&characters), CharacterIterator(nullptr), &handler);
+  InputBuffer buffer(input, std::move(held));
+  std::istream stream(&buffer);
+  nlohmann::json::sax_parse(stream, &handler);
   handler.Finish();
 }
 

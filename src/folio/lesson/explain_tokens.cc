@@ -1,12 +1,13 @@
-#include "folio/commands/tokenizer/explain_tokens.h"
+#include "folio/lesson/explain_tokens.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "folio/commands/tokenizer/tokenizer_input.h"
 #include "folio/lesson/text_pieces.h"
+#include "folio/term/encode_input.h"
+#include "folio/term/terminal_text.h"
 #include "folio/text/utf8.h"
 
 namespace folio {
@@ -92,7 +93,7 @@ void ExplainText(const Tokenizer& tokenizer, std::string_view text, const Specia
 
 std::string RenderPiece(const Tokenizer& tokenizer, const ExplainedPiece& piece,
                         const Terminal& terminal) {
-  const bool ascii = terminal.is_terminal && !terminal.utf8;
+  const bool ascii = AsciiOnly(terminal);
   const std::string arrow = ascii || !terminal.utf8 ? "->" : "→";
   std::string text =
       fmt::format("{}  {}\n", Styled(terminal, Style::kBold, QuoteBytes(piece.bytes, ascii)),
