@@ -42,10 +42,14 @@ void ParallelFor(int64_t tasks, F&& f) {
 // while they run tasks.)
 void HoldSignals();
 
+inline constexpr int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
 // Cuts [0, n) into pieces of `grain` (the last may be shorter) and calls f(begin, end, thread).
 template <class F>
 void ParallelRange(int64_t n, int64_t grain, F&& f) {
-  ParallelFor((n + grain - 1) / grain, [&](int64_t task, int thread) {
+  ParallelFor(CeilDiv(n, grain), [&](int64_t task, int thread) {
     f(task * grain, std::min(n, (task + 1) * grain), thread);
   });
 }

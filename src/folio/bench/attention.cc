@@ -8,9 +8,9 @@ namespace folio {
 namespace {
 
 // The arrays, and the operations on them.
-class Bench {
+class AttentionBench {
  public:
-  explicit Bench(const AttentionShape& shape) : shape_(shape) {
+  explicit AttentionBench(const AttentionShape& shape) : shape_(shape) {
     const int64_t N = shape.B * shape.T, C = shape.H * shape.D;
     qkv_ = plan_.Add("qkv", shape.dtype, {N, 3 * C});
     out_ = plan_.Add("out", shape.dtype, {N, C});
@@ -91,12 +91,12 @@ double Seconds(Backend& backend, const Op& op) {
 }  // namespace
 
 uint64_t AttentionBytes(const AttentionShape& shape) {
-  return Bench(shape).bytes();
+  return AttentionBench(shape).bytes();
 }
 
 AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, double seconds) {
   constexpr size_t kFewestRuns = 3;
-  Bench bench(shape);
+  AttentionBench bench(shape);
   bench.Allocate();
   const AttentionForward forward = bench.Forward();
   const AttentionBackward backward = bench.Backward();

@@ -50,9 +50,9 @@ class Numbers {
 };
 
 // What the products of one shape and dtype read and write.
-class Operands {
+class MatmulOperands {
  public:
-  Operands(MatmulShape shape, Dtype dtype)
+  MatmulOperands(MatmulShape shape, Dtype dtype)
       : shape_(shape),
         dtype_(dtype),
         x_(dtype, {shape.N, shape.I}, 7),
@@ -98,7 +98,7 @@ MatmulShape FitToSpeed(Backend& backend, MatmulShape shape) {
   constexpr int64_t kFewRows = 16;
   if (shape.N <= kFewRows) return shape;
   // The rate of a little product, as its weight alone may be too much for a slow backend.
-  const Operands probe({kFewRows, 128, 128}, Dtype::kF32);
+  const MatmulOperands probe({kFewRows, 128, 128}, Dtype::kF32);
   probe.Run(backend, MatmulKind::kForward);
   const double rate =
       probe.product(MatmulKind::kForward).flops() / probe.Run(backend, MatmulKind::kForward);
@@ -114,14 +114,14 @@ void MeasureShape(Backend& backend, MatmulShape shape, std::span<const Dtype> dt
                   double seconds, std::vector<MatmulRate>& rates) {
   constexpr size_t kFewestRuns = 3;
   struct Entrant {
-    const Operands* operands;
+    const MatmulOperands* operands;
     MatmulKind kind;
     std::vector<double> runs;
   };
-  std::vector<std::unique_ptr<Operands>> operands;
+  std::vector<std::unique_ptr<MatmulOperands>> operands;
   std::vector<Entrant> entrants;
   for (const Dtype dtype : dtypes) {
-    operands.push_back(std::make_unique<Operands>(shape, dtype));
+    operands.push_back(std::make_unique<MatmulOperands>(shape, dtype));
     for (const MatmulKind kind : kMatmulKinds)
       entrants.push_back({operands.back().get(), kind, {}});
   }
@@ -183,7 +183,7 @@ double MeasureMatmulPeak(Backend& backend, Dtype dtype, double seconds) {
     // A run that does not count comes first.
     const double expected = peak > 0 ? Matmul{.shape = shape}.flops() / peak : 0;
     if (peak > 0 && SteadySeconds() - begin + expected * (kRuns + 1) > seconds) break;
-    const Operands operands(shape, dtype);
+    const MatmulOperands operands(shape, dtype);
     operands.Run(backend, MatmulKind::kForward);
     std::vector<double> runs;
     for (int i = 0; i < kRuns; ++i) runs.push_back(operands.Run(backend, MatmulKind::kForward));

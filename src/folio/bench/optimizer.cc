@@ -51,9 +51,9 @@ void Time(MemoryPass& pass, F&& run) {
 }
 
 // The arrays and their treatment.
-class Bench {
+class OptimizerBench {
  public:
-  Bench(Backend& backend, int64_t parameters)
+  OptimizerBench(Backend& backend, int64_t parameters)
       : backend_(backend), plan_(PlanOf(parameters)), arena_(plan_), n_(parameters) {
     float* param = Array(0).data<float>();
     ParallelRange(n_, kGrain, [&](int64_t begin, int64_t end, int) {
@@ -102,7 +102,7 @@ uint64_t OptimizerBytes(int64_t parameters) {
 
 OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double seconds) {
   constexpr size_t kFewestRounds = 3;
-  Bench bench(backend, parameters);
+  OptimizerBench bench(backend, parameters);
   OptimizerRates warm_up;
   bench.Round(warm_up);
   const double array = static_cast<double>(parameters) * sizeof(float);

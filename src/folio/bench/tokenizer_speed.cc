@@ -88,10 +88,10 @@ double CopySeconds(const std::vector<std::string_view>& calls, bool threads, dou
   }));
 }
 
-class Bench {
+class TokenizerBench {
  public:
-  Bench(const BenchTokenizerOptions& options,
-        const std::function<void(const TokenizerTiming&)>& done)
+  TokenizerBench(const BenchTokenizerOptions& options,
+                 const std::function<void(const TokenizerTiming&)>& done)
       : options_(options), done_(done), tokenizer_(OpenTokenizer(options.tokenizer)) {}
 
   void Load(std::string_view name, std::string_view text) {
@@ -279,7 +279,7 @@ double TokenizerTiming::median() const {
 void BenchTokenizer(const BenchTokenizerOptions& options,
                     const std::function<void(const TokenizerTiming&)>& done) {
   FOLIO_CHECK(options.bytes > 0, "nothing to measure");
-  Bench bench(options, done);
+  TokenizerBench bench(options, done);
   bool first = true;
   const auto measure = [&](const std::string& name, std::string_view text) {
     if (text.empty()) throw InputError(name + ": nothing to measure", "the file is empty");

@@ -24,9 +24,9 @@ namespace {
 constexpr uint64_t kTokenStream = 1;
 
 // A model in training on the same batch of random tokens.
-class Bench {
+class TrainingBench {
  public:
-  Bench(Backend& backend, const BenchTrainOptions& options, const PassOptions& pass)
+  TrainingBench(Backend& backend, const BenchTrainOptions& options, const PassOptions& pass)
       : train_(options.train),
         weights_(options.model),
         learner_(backend, weights_, options.train.batch_size, options.T, pass) {
@@ -83,7 +83,7 @@ struct Rival {
   }
 
   std::unique_ptr<Backend> backend;
-  Bench bench;
+  TrainingBench bench;
 };
 
 // The rival without recomputation; null where there is nothing to compare or no room for both.
@@ -116,7 +116,7 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
   BenchTrainResult result;
   result.planned_bytes = Learner::Plan(options.model, B, options.T, options.pass).arena_bytes();
   ResetPeakMemory();
-  Bench bench(backend, options, options.pass);
+  TrainingBench bench(backend, options, options.pass);
   result.parameters = bench.table().parameters();
   result.flops_per_step = TrainFlops(options.model, options.T).per_step(B * options.T);
   bench.WarmUp();

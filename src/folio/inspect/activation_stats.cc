@@ -21,10 +21,6 @@ constexpr double kOutlierDeviations = 6;
 constexpr size_t kOutliersShown = 8;
 constexpr float kDeadBelow = 1e-6f;
 
-std::span<const float> Row(const Tensor& x, int64_t t) {
-  return {x.data<float>() + t * x.dim(1), static_cast<size_t>(x.dim(1))};
-}
-
 void AddMoments(const Tensor& x, ActivationStats& stats) {
   const double n = static_cast<double>(x.count());
   const std::span<const float> values(x.data<float>(), static_cast<size_t>(x.count()));

@@ -12,6 +12,7 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/inspect/eigen.h"
+#include "folio/inspect/trace.h"
 #include "folio/model/positions.h"
 #include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
@@ -27,10 +28,6 @@ namespace {
 
 constexpr int64_t kGrain = 256;         // rows of one task
 constexpr int64_t kProductRows = 4096;  // rows whose products are added up in float32
-
-std::span<const float> Row(const Tensor& table, int64_t row) {
-  return {table.data<float>() + row * table.dim(1), static_cast<size_t>(table.dim(1))};
-}
 
 double Dot(std::span<const float> a, std::span<const float> b) {
   constexpr size_t kLanes = 8;

@@ -18,10 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::span<const float> Row(const Tensor& x, int64_t row) {
-  return {x.data<float>() + row * x.dim(1), static_cast<size_t>(x.dim(1))};
-}
-
 // A row of the last layer's logits, which the others are compared with.
 struct FinalPrediction {
   std::span<const float> logits;

@@ -15,14 +15,12 @@
 #include "folio/base/strings.h"
 #include "folio/io/convert.h"
 #include "folio/io/json_parse.h"
+#include "folio/io/safetensors_format.h"
 
 namespace folio {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kMaxHeader = 100'000'000;
 
 class Malformed {
  public:
@@ -130,16 +128,17 @@ SafetensorsMetadata ParseMetadata(const Json& value, const Malformed& malformed)
 
 // The length of the header, checked against the length of the file.
 uint64_t HeaderLength(std::span<const std::byte> bytes, const Malformed& malformed) {
-  if (bytes.size() < kLengthBytes) {
+  if (bytes.size() < kSafetensorsLengthBytes) {
     malformed.Throw(fmt::format("{} bytes, shorter than any safetensors file", bytes.size()));
   }
   uint64_t length;
   std::memcpy(&length, bytes.data(), sizeof length);
   static_assert(std::endian::native == std::endian::little);
-  if (length > kMaxHeader) {
-    malformed.Throw(fmt::format("header of {} bytes, at most {} are allowed", length, kMaxHeader));
+  if (length > kSafetensorsMaxHeader) {
+    malformed.Throw(
+        fmt::format("header of {} bytes, at most {} are allowed", length, kSafetensorsMaxHeader));
   }
-  if (length > bytes.size() - kLengthBytes) {
+  if (length > bytes.size() - kSafetensorsLengthBytes) {
     malformed.Throw(fmt::format("header of {} bytes in a file of {}", length, bytes.size()));
   }
   return length;
@@ -151,9 +150,9 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
   const Malformed malformed(path);
   const std::span<const std::byte> bytes = file_.bytes();
   const uint64_t header_length = HeaderLength(bytes, malformed);
-  const uint64_t data_begin = kLengthBytes + header_length;
+  const uint64_t data_begin = kSafetensorsLengthBytes + header_length;
   const uint64_t data_bytes = bytes.size() - data_begin;
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes,
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kSafetensorsLengthBytes,
                               header_length);
   if (!text.starts_with('{')) malformed.Throw("its header does not begin with {");
 

@@ -12,13 +12,12 @@
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/safetensors.h"
+#include "folio/io/safetensors_format.h"
 
 namespace folio {
 namespace {
 
-constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kAlignment = 64;
-constexpr uint64_t kMaxHeader = 100'000'000;
 
 std::string Quoted(const std::string& text) {
   return nlohmann::json(text).dump();
@@ -43,7 +42,7 @@ std::vector<const NamedTensor*> InFileOrder(std::span<const NamedTensor> tensors
 
 // Length and header, padded so that the data behind it is aligned.
 std::string Header(std::span<const NamedTensor* const> order, const SafetensorsMetadata& metadata) {
-  std::string header(kLengthBytes, '\0');
+  std::string header(kSafetensorsLengthBytes, '\0');
   header += "{\"__metadata__\":{";
   for (const char* separator = ""; const auto& [key, value] : metadata) {
     header += fmt::format("{}{}:{}", std::exchange(separator, ","), Quoted(key), Quoted(value));
@@ -60,8 +59,8 @@ std::string Header(std::span<const NamedTensor* const> order, const SafetensorsM
   }
   header += '}';
   header.resize((header.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
-  const uint64_t length = header.size() - kLengthBytes;
-  for (size_t i = 0; i < kLengthBytes; ++i) {
+  const uint64_t length = header.size() - kSafetensorsLengthBytes;
+  for (size_t i = 0; i < kSafetensorsLengthBytes; ++i) {
     header[i] = static_cast<char>(length >> (8 * i) & 255u);
   }
   return header;
@@ -74,10 +73,10 @@ void WriteSafetensors(const std::filesystem::path& path, std::span<const NamedTe
   metadata.try_emplace("format", "pt");
   const std::vector<const NamedTensor*> order = InFileOrder(tensors);
   const std::string header = Header(order, metadata);
-  if (header.size() > kMaxHeader) {
+  if (header.size() > kSafetensorsMaxHeader) {
     throw RuntimeError(fmt::format("cannot write {}", path.string()),
                        fmt::format("its header would take {} bytes, the format allows {}",
-                                   header.size(), kMaxHeader));
+                                   header.size(), kSafetensorsMaxHeader));
   }
   AtomicFile file(path);
   file.Write(header);

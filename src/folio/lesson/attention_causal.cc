@@ -8,8 +8,6 @@
 namespace folio {
 namespace {
 
-constexpr int64_t kT = FormWalk::kTokens, kC = FormWalk::kChannels, kOut = 2;
-
 // The weights that are masked after the softmax: whole, struck out, renormalised.
 void ShowMaskAfter(FormWalk& form, const AttentionSteps& steps, const Tensor& mask) {
   form.Add({.name = "weights of all on all",

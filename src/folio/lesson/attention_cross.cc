@@ -5,7 +5,6 @@
 namespace folio {
 namespace {
 
-constexpr int64_t kT = FormWalk::kTokens, kC = FormWalk::kChannels;
 constexpr int64_t kS = 5, kOther = 2;  // tokens of the other sequence and their elements
 
 std::vector<std::string> OtherTokens() {

@@ -54,6 +54,9 @@ class FormWalk {
   Walk& walk_;
 };
 
+// Tokens, their elements, and the elements of a head's result.
+inline constexpr int64_t kT = FormWalk::kTokens, kC = FormWalk::kChannels, kOut = 2;
+
 // Rows [first, first + rows) of x as a matrix: its last dimension across, all others down.
 Tensor RowsOf(const Tensor& x, int64_t first, int64_t rows = 1);
 // A row of x.

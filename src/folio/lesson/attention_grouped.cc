@@ -5,7 +5,6 @@
 namespace folio {
 namespace {
 
-constexpr int64_t kT = FormWalk::kTokens;
 constexpr int64_t kH = 4, kG = 2, kD = 2;
 
 std::vector<std::string> HeadLabels() {

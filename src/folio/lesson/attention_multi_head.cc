@@ -6,8 +6,6 @@
 namespace folio {
 namespace {
 
-constexpr int64_t kT = FormWalk::kTokens, kC = FormWalk::kChannels;
-
 Step HeadWeights(const AttentionSteps& steps, int64_t head, const Tensor& mask, std::string why) {
   return {.name = fmt::format("weights of head {}", head),
           .formula = "softmax(q kᵀ / √D), −∞ where masked",

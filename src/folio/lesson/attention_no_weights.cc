@@ -8,7 +8,6 @@
 namespace folio {
 namespace {
 
-constexpr int64_t kT = FormWalk::kTokens, kC = FormWalk::kChannels;
 constexpr int64_t kJourney = FormWalk::kJourney;
 
 const std::vector<std::string> kWays = {"as they are", "by their sum", "naive softmax", "softmax"};

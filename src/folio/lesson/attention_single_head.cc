@@ -10,7 +10,6 @@
 namespace folio {
 namespace {
 
-constexpr int64_t kT = FormWalk::kTokens, kC = FormWalk::kChannels, kOut = 2;
 constexpr int64_t kWide = 512;     // d_k of the experiment
 constexpr int64_t kVectors = 256;  // queries, and keys
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/percentile.h"
 #include "folio/inspect/embeddings.h"
 #include "folio/lesson/step_ops.h"
 #include "folio/lesson/topics.h"
@@ -226,8 +227,7 @@ double MedianLength(Backend& backend, const Tensor& table) {
   for (int64_t row = 0; row < table.dim(0); ++row) {
     lengths.push_back(Length(backend, RowAt(table, row)));
   }
-  std::ranges::nth_element(lengths, lengths.begin() + std::ssize(lengths) / 2);
-  return lengths[lengths.size() / 2];
+  return Median(std::move(lengths));
 }
 
 // The channels whose numbers lie farthest apart, at most four.

@@ -9,7 +9,7 @@
 namespace folio {
 namespace {
 
-constexpr int64_t kMaxSize = int64_t{1} << 30;
+constexpr int64_t kSizeLimit = int64_t{1} << 30;
 
 // The positive multiples of d on either side of n.
 std::string NearestMultiples(int64_t d, int64_t n) {
@@ -27,10 +27,10 @@ std::string NearestDivisors(int64_t n, int64_t d) {
 }
 
 void CheckSize(std::string_view where, NamedSize size) {
-  if (size.value >= 1 && size.value < kMaxSize) return;
+  if (size.value >= 1 && size.value < kSizeLimit) return;
   throw UsageError(fmt::format("{}: {} is out of range", where, size.name),
                    fmt::format("{} is {}", size.name, size.value),
-                   fmt::format("set {} to something from 1 to {}", size.name, kMaxSize - 1));
+                   fmt::format("set {} to something from 1 to {}", size.name, kSizeLimit - 1));
 }
 
 void CheckDivides(std::string_view where, NamedSize part, NamedSize whole) {

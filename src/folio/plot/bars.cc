@@ -12,8 +12,8 @@
 namespace folio {
 namespace {
 
-constexpr double kFont = 12, kRow = 22, kBar = 14, kGap = 8;
-constexpr double kMaxLabel = 0.35, kMaxNote = 0.25;  // of the width
+constexpr double kBarFont = 12, kBarRow = 22, kBar = 14, kBarGap = 8;
+constexpr double kMaxBarLabel = 0.35, kMaxNote = 0.25;  // of the width
 constexpr double kLeastPlot = 60, kLeastWidth = 240;
 
 std::string NoteOf(const Bar& bar) {
@@ -24,7 +24,7 @@ std::string NoteOf(const Bar& bar) {
 }
 
 // The bars lie between `left` and `right`, 0 at `zero`.
-struct Layout {
+struct BarLayout {
   double label_width = 0, note_width = 0;
   double left = 0, right = 0, zero = 0;
   double extent = 0;  // half of the values between left and right; 0 if there are none
@@ -35,21 +35,22 @@ struct Layout {
   }
 };
 
-Layout LayOut(std::span<const Bar> bars, const BarsOptions& options) {
-  Layout at;
+BarLayout LayOut(std::span<const Bar> bars, const BarsOptions& options) {
+  BarLayout at;
   double least = 0, most = 0, notes_left = 0;
   for (const Bar& bar : bars) {
-    at.label_width = std::max(at.label_width, TextWidth(bar.label, kFont));
-    at.note_width = std::max(at.note_width, TextWidth(NoteOf(bar), kFont));
+    at.label_width = std::max(at.label_width, TextWidth(bar.label, kBarFont));
+    at.note_width = std::max(at.note_width, TextWidth(NoteOf(bar), kBarFont));
     if (!std::isfinite(bar.value)) continue;
     least = std::min(least, bar.value);
     most = std::max(most, bar.value);
   }
-  at.label_width = std::min(at.label_width, options.width * kMaxLabel);
+  at.label_width = std::min(at.label_width, options.width * kMaxBarLabel);
   at.note_width = std::min(at.note_width, options.width * kMaxNote);
-  if (least < 0) notes_left = at.note_width + kGap;
-  at.left = kFigureMargin + at.label_width + kGap + notes_left;
-  at.right = std::max(options.width - kFigureMargin - kGap - at.note_width, at.left + kLeastPlot);
+  if (least < 0) notes_left = at.note_width + kBarGap;
+  at.left = kFigureMargin + at.label_width + kBarGap + notes_left;
+  at.right =
+      std::max(options.width - kFigureMargin - kBarGap - at.note_width, at.left + kLeastPlot);
   if (options.full > 0) {
     if (least < 0) least = -options.full;
     most = options.full;
@@ -61,25 +62,26 @@ Layout LayOut(std::span<const Bar> bars, const BarsOptions& options) {
   return at;
 }
 
-void DrawBar(SvgWriter& svg, const Bar& bar, const Layout& at, double y) {
-  const double base = y + kRow / 2 + kFont * 0.35;
+void DrawBar(SvgWriter& svg, const Bar& bar, const BarLayout& at, double y) {
+  const double base = y + kBarRow / 2 + kBarFont * 0.35;
   const double value = std::isfinite(bar.value) ? bar.value : 0;
   const double end = at.Pixel(value);
   const bool left = value < 0;
   const char* area = left ? "minus" : "plus";
-  svg.Text(FitText(bar.label, kFont, at.label_width), {{"class", bar.muted ? "muted" : "ink"},
-                                                       {"x", kFigureMargin + at.label_width},
-                                                       {"y", base},
-                                                       {"text-anchor", "end"}});
+  svg.Text(FitText(bar.label, kBarFont, at.label_width), {{"class", bar.muted ? "muted" : "ink"},
+                                                          {"x", kFigureMargin + at.label_width},
+                                                          {"y", base},
+                                                          {"text-anchor", "end"}});
   svg.Element("rect", {{"class", bar.muted ? "off" : area},
                        {"x", std::min(at.zero, end)},
-                       {"y", y + (kRow - kBar) / 2},
+                       {"y", y + (kBarRow - kBar) / 2},
                        {"width", std::abs(end - at.zero)},
                        {"height", kBar}});
-  svg.Text(FitText(NoteOf(bar), kFont, at.note_width), {{"class", "muted"},
-                                                        {"x", end + (left ? -kGap : kGap)},
-                                                        {"y", base},
-                                                        {"text-anchor", left ? "end" : "start"}});
+  svg.Text(FitText(NoteOf(bar), kBarFont, at.note_width),
+           {{"class", "muted"},
+            {"x", end + (left ? -kBarGap : kBarGap)},
+            {"y", base},
+            {"text-anchor", left ? "end" : "start"}});
 }
 
 }  // namespace
@@ -88,19 +90,19 @@ std::string BarsSvg(std::span<const Bar> bars, const BarsOptions& options) {
   BarsOptions sized = options;
   sized.width = std::max(options.width, kLeastWidth);
   const Heading heading(options.title, {}, sized.width - 2 * kFigureMargin);
-  const Layout at = LayOut(bars, sized);
-  const double width = std::max(sized.width, at.right + kGap + at.note_width + kFigureMargin);
+  const BarLayout at = LayOut(bars, sized);
+  const double width = std::max(sized.width, at.right + kBarGap + at.note_width + kFigureMargin);
   const double top = kFigureMargin + heading.Height();
-  const double rows = static_cast<double>(std::max<size_t>(bars.size(), 1)) * kRow;
+  const double rows = static_cast<double>(std::max<size_t>(bars.size(), 1)) * kBarRow;
   SvgWriter svg(std::ceil(width), top + rows + kFigureMargin,
                 options.title.empty() ? "bars" : options.title);
   heading.Draw(svg, kFigureMargin, kFigureMargin);
   if (bars.empty()) {
-    svg.Text("no data", {{"class", "muted"}, {"x", kFigureMargin}, {"y", top + kRow * 0.7}});
+    svg.Text("no data", {{"class", "muted"}, {"x", kFigureMargin}, {"y", top + kBarRow * 0.7}});
     return std::move(svg).Finish();
   }
   for (size_t i = 0; i < bars.size(); ++i) {
-    DrawBar(svg, bars[i], at, top + static_cast<double>(i) * kRow);
+    DrawBar(svg, bars[i], at, top + static_cast<double>(i) * kBarRow);
   }
   svg.Element(
       "path",

@@ -16,18 +16,14 @@
 namespace folio {
 namespace {
 
-constexpr double kFont = 12;
-constexpr double kGap = 8;            // between tick labels and the axes
+constexpr double kTickFont = 12;
+constexpr double kTickGap = 8;        // between tick labels and the axes
 constexpr size_t kDots = 60;          // series of at most so many points show them as dots
 constexpr size_t kMaxPoints = 18000;  // of a figure, each at most some nine bytes
 constexpr const char* kDashes[] = {"none", "7 4", "2 4", "10 3 2 3"};
 
 constexpr PlotPoint kGapPoint = {std::numeric_limits<double>::quiet_NaN(),
                                  std::numeric_limits<double>::quiet_NaN()};
-
-bool IsFinite(const PlotPoint& point) {
-  return std::isfinite(point.x) && std::isfinite(point.y);
-}
 
 // Path data with one decimal, each point relative to the one before.
 class PathData {
@@ -191,14 +187,14 @@ Chart::Chart(std::span<const Series> series, const CurvesOptions& options, Box b
   y_.log = options.log_y;
   any_ = FitRanges(series);
   y_.pixel_high = box.top;
-  y_.pixel_low = box.bottom - kFont - kGap - (x_label_.empty() ? 0 : kFont + kGap);
+  y_.pixel_low = box.bottom - kTickFont - kTickGap - (x_label_.empty() ? 0 : kTickFont + kTickGap);
   y_ticks_ = y_.Ticks(38);
   double label_width = 0;
   for (const Tick& tick : y_ticks_) {
-    label_width = std::max(label_width, TextWidth(tick.label, kFont));
+    label_width = std::max(label_width, TextWidth(tick.label, kTickFont));
   }
-  x_.pixel_low = box.left + (y_label_.empty() ? 0 : kFont + kGap) + label_width + kGap;
-  x_.pixel_high = box.right - kGap;
+  x_.pixel_low = box.left + (y_label_.empty() ? 0 : kTickFont + kTickGap) + label_width + kTickGap;
+  x_.pixel_high = box.right - kTickGap;
   x_ticks_ = x_.Ticks(75);
   for (size_t i = 0; i < series.size(); ++i) lines_.push_back(MakeLine(series[i], i));
 }
@@ -231,18 +227,18 @@ void Chart::DrawAxes(SvgWriter& svg) const {
     grid +=
         fmt::format("M{} {}H{}", SvgNumber(x_.pixel_low), SvgNumber(at), SvgNumber(x_.pixel_high));
     svg.Text(tick.label, {{"class", "muted"},
-                          {"x", x_.pixel_low - kGap},
-                          {"y", at + kFont * 0.35},
+                          {"x", x_.pixel_low - kTickGap},
+                          {"y", at + kTickFont * 0.35},
                           {"text-anchor", "end"}});
   }
   for (const Tick& tick : x_ticks_) {
     const double at = x_.Pixel(tick.value);
     grid +=
         fmt::format("M{} {}V{}", SvgNumber(at), SvgNumber(y_.pixel_low), SvgNumber(y_.pixel_high));
-    const double half = TextWidth(tick.label, kFont) / 2;
+    const double half = TextWidth(tick.label, kTickFont) / 2;
     svg.Text(tick.label, {{"class", "muted"},
-                          {"x", std::clamp(at, box_.left + half, box_.right + kGap - half)},
-                          {"y", y_.pixel_low + kGap + kFont * 0.8},
+                          {"x", std::clamp(at, box_.left + half, box_.right + kTickGap - half)},
+                          {"y", y_.pixel_low + kTickGap + kTickFont * 0.8},
                           {"text-anchor", "middle"}});
   }
   svg.Element("path", {{"class", "grid"}, {"fill", "none"}, {"d", grid}});
@@ -252,11 +248,11 @@ void Chart::DrawAxes(SvgWriter& svg) const {
                {"d", fmt::format("M{} {}V{}H{}", SvgNumber(x_.pixel_low), SvgNumber(y_.pixel_high),
                                  SvgNumber(y_.pixel_low), SvgNumber(x_.pixel_high))}});
   const double x_length = x_.pixel_high - x_.pixel_low, y_length = y_.pixel_low - y_.pixel_high;
-  svg.Text(FitText(x_label_, kFont, x_length), {{"class", "ink"},
-                                                {"x", (x_.pixel_low + x_.pixel_high) / 2},
-                                                {"y", box_.bottom + 2},
-                                                {"text-anchor", "middle"}});
-  svg.Text(FitText(y_label_, kFont, y_length),
+  svg.Text(FitText(x_label_, kTickFont, x_length), {{"class", "ink"},
+                                                    {"x", (x_.pixel_low + x_.pixel_high) / 2},
+                                                    {"y", box_.bottom + 2},
+                                                    {"text-anchor", "middle"}});
+  svg.Text(FitText(y_label_, kTickFont, y_length),
            {{"class", "ink"},
             {"transform", Turned(box_.left + 4, (y_.pixel_low + y_.pixel_high) / 2)},
             {"text-anchor", "middle"}});
@@ -300,7 +296,7 @@ void Chart::Draw(SvgWriter& svg) const {
   if (!any_) {
     svg.Text("no data", {{"class", "muted"},
                          {"x", (x_.pixel_low + x_.pixel_high) / 2},
-                         {"y", (y_.pixel_low + y_.pixel_high) / 2 - kGap},
+                         {"y", (y_.pixel_low + y_.pixel_high) / 2 - kTickGap},
                          {"text-anchor", "middle"}});
   }
   for (const bool faint : {true, false}) {
@@ -358,8 +354,8 @@ Legend::Legend(std::span<const Series> series, double width, int max_rows) {
   size_t left_out = 0;
   for (size_t i = 0; i < series.size(); ++i) {
     if (series[i].label.empty()) continue;
-    const std::string label = FitText(series[i].label, kFont, width - kSwatch - kMore);
-    const double entry_width = kSwatch + TextWidth(label, kFont) + kEntryGap;
+    const std::string label = FitText(series[i].label, kTickFont, width - kSwatch - kMore);
+    const double entry_width = kSwatch + TextWidth(label, kTickFont) + kEntryGap;
     const double limit = width - (row + 1 == max_rows ? kMore : 0);
     if (x > 0 && x + entry_width > limit && left_out == 0) {
       if (row + 1 < max_rows) {
@@ -397,17 +393,16 @@ void Legend::Draw(SvgWriter& svg, double x, double y) const {
                                              SvgNumber(kLegendLine))}});
       text_x += kSwatch;
     }
-    svg.Text(entry.label, {{"class", "ink"}, {"x", text_x}, {"y", middle + kFont * 0.35}});
+    svg.Text(entry.label, {{"class", "ink"}, {"x", text_x}, {"y", middle + kTickFont * 0.35}});
   }
 }
 
-constexpr double kBold = 1.15;
 // Of a figure with one chart.
-constexpr double kTitleFont = 16, kTitleHeight = 24;
-constexpr double kSpace = 12;  // above the axes
+constexpr double kCurvesTitleFont = 16, kCurvesTitleHeight = 24;
+constexpr double kAboveAxes = 12;  // above the axes
 // Of panels.
 constexpr double kPanelFont = 13, kPanelTitle = 26;
-constexpr double kBetween = 20;  // panels
+constexpr double kBetweenPanels = 20;  // panels
 constexpr int kLegendRows = 8;
 
 // The first line of each label.
@@ -432,22 +427,22 @@ std::vector<Series> Labelled(std::span<const Panel> panels) {
 std::string CurvesSvg(std::span<const Series> series, const CurvesOptions& options) {
   FOLIO_CHECK(options.width >= 200 && options.height >= 150, "the figure is too small");
   const double width = options.width - 2 * kFigureMargin;
-  const double legend_top = kFigureMargin + (options.title.empty() ? 0 : kTitleHeight);
+  const double legend_top = kFigureMargin + (options.title.empty() ? 0 : kCurvesTitleHeight);
   const Legend legend(series, width,
                       std::max(1, static_cast<int>((options.height - 120) * 0.4 / kLegendRow)));
   Chart chart(series, options,
               {.left = kFigureMargin,
-               .top = legend_top + legend.Height() + kSpace,
+               .top = legend_top + legend.Height() + kAboveAxes,
                .right = options.width - kFigureMargin,
                .bottom = options.height - kFigureMargin});
 
   SvgWriter svg(options.width, options.height, options.title);
   if (!options.title.empty()) {
-    svg.Text(FitText(options.title, kTitleFont * kBold, width),
+    svg.Text(FitText(options.title, kCurvesTitleFont * kBoldWidth, width),
              {{"class", "ink"},
               {"x", kFigureMargin},
-              {"y", kFigureMargin + kTitleFont * 0.8},
-              {"font-size", kTitleFont},
+              {"y", kFigureMargin + kCurvesTitleFont * 0.8},
+              {"font-size", kCurvesTitleFont},
               {"font-weight", "600"}});
   }
   legend.Draw(svg, kFigureMargin, legend_top);
@@ -460,24 +455,25 @@ std::string PanelsSvg(std::span<const Panel> panels, const PanelsOptions& option
   FOLIO_CHECK(options.panel_width >= 200 && options.panel_height >= 150, "panels are too small");
   const int count = std::max(1, static_cast<int>(panels.size()));
   const int columns = std::min(options.columns, count), rows = (count + columns - 1) / columns;
-  const double inside = columns * (options.panel_width + kBetween) - kBetween;
+  const double inside = columns * (options.panel_width + kBetweenPanels) - kBetweenPanels;
   const std::vector<std::string> notes(options.note.empty() ? 0 : 1, options.note);
   const Heading heading(options.title, notes, inside);
   const Legend legend(Labelled(panels), inside, kLegendRows);
-  const double top =
-      kFigureMargin + heading.Height() + legend.Height() + (legend.Height() > 0 ? kBetween / 2 : 0);
+  const double top = kFigureMargin + heading.Height() + legend.Height() +
+                     (legend.Height() > 0 ? kBetweenPanels / 2 : 0);
 
-  SvgWriter svg(inside + 2 * kFigureMargin,
-                top + rows * (options.panel_height + kBetween) - kBetween + kFigureMargin,
-                options.title);
+  SvgWriter svg(
+      inside + 2 * kFigureMargin,
+      top + rows * (options.panel_height + kBetweenPanels) - kBetweenPanels + kFigureMargin,
+      options.title);
   heading.Draw(svg, kFigureMargin, kFigureMargin);
   legend.Draw(svg, kFigureMargin, kFigureMargin + heading.Height());
   std::vector<Chart> charts;
   for (size_t i = 0; i < panels.size(); ++i) {
     const int row = static_cast<int>(i) / columns, column = static_cast<int>(i) % columns;
-    const double left = kFigureMargin + column * (options.panel_width + kBetween);
-    const double panel_top = top + row * (options.panel_height + kBetween);
-    svg.Text(FitText(panels[i].options.title, kPanelFont * kBold, options.panel_width),
+    const double left = kFigureMargin + column * (options.panel_width + kBetweenPanels);
+    const double panel_top = top + row * (options.panel_height + kBetweenPanels);
+    svg.Text(FitText(panels[i].options.title, kPanelFont * kBoldWidth, options.panel_width),
              {{"class", "ink"},
               {"x", left},
               {"y", panel_top + kPanelFont},

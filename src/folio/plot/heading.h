@@ -10,6 +10,8 @@ namespace folio {
 
 // The margin of the figures of this room.
 inline constexpr double kFigureMargin = 16;
+// How much wider bold letters are.
+inline constexpr double kBoldWidth = 1.15;
 
 // Title and smaller lines of text at the top of a figure, in lines of at most `width`.
 class Heading {

@@ -15,7 +15,7 @@ namespace folio {
 namespace {
 
 // Of labels; cells of a line's height have one each.
-constexpr double kFont = 11, kLine = 14, kGap = 5, kMaxWidth = 130;
+constexpr double kCellFont = 11, kCellLine = 14, kCellGap = 5, kMaxWidth = 130;
 constexpr double kMiddle = 0.35;  // from the middle of a line of text to its base, in font sizes
 
 // The least of 1, 2, 5, 10, 20, ... cells that hold `size`.
@@ -48,12 +48,12 @@ struct CellLabels {
   void Keep(const std::vector<std::string>& labels, int64_t step) {
     texts.assign(labels.size(), "");
     for (size_t i = 0; i < labels.size(); i += static_cast<size_t>(step)) {
-      texts[i] = FitText(labels[i], kFont, kMaxWidth);
+      texts[i] = FitText(labels[i], kCellFont, kMaxWidth);
     }
   }
   double Widest() const {
     double widest = 0;
-    for (const std::string& text : texts) widest = std::max(widest, TextWidth(text, kFont));
+    for (const std::string& text : texts) widest = std::max(widest, TextWidth(text, kCellFont));
     return widest;
   }
 };
@@ -62,10 +62,10 @@ struct CellLabels {
 CellLabels RowLabels(const std::vector<std::string>& labels, double cell) {
   CellLabels result;
   if (labels.empty()) return result;
-  result.Keep(labels, StepFor(kLine, cell));
+  result.Keep(labels, StepFor(kCellLine, cell));
   const double widest = result.Widest();
-  result.depth = widest > 0 ? widest + kGap : 0;
-  result.overhang = std::max(0.0, (kLine - cell) / 2);
+  result.depth = widest > 0 ? widest + kCellGap : 0;
+  result.overhang = std::max(0.0, (kCellLine - cell) / 2);
   return result;
 }
 
@@ -75,11 +75,11 @@ CellLabels ColumnLabels(const std::vector<std::string>& labels, double cell) {
   result.Keep(labels, 1);
   const double widest = result.Widest();
   if (widest == 0) return {};
-  const int64_t level = StepFor(widest + 8, cell), turned = StepFor(kLine, cell);
+  const int64_t level = StepFor(widest + 8, cell), turned = StepFor(kCellLine, cell);
   result.turned = turned == 1 ? level > 1 : level > 2 * turned;
   result.Keep(labels, result.turned ? turned : level);
-  result.depth = (result.turned ? result.Widest() : kFont) + kGap;
-  result.overhang = std::max(0.0, ((result.turned ? kLine : result.Widest()) - cell) / 2);
+  result.depth = (result.turned ? result.Widest() : kCellFont) + kCellGap;
+  result.overhang = std::max(0.0, ((result.turned ? kCellLine : result.Widest()) - cell) / 2);
   return result;
 }
 
@@ -89,9 +89,9 @@ void DrawRowLabels(SvgWriter& svg, const CellLabels& labels, const MapBox& map) 
     if (labels.texts[i].empty()) continue;
     svg.Text(labels.texts[i],
              {{"class", "ink"},
-              {"x", map.x - kGap},
-              {"y", map.y + (static_cast<double>(i) + 0.5) * cell + kMiddle * kFont},
-              {"font-size", kFont},
+              {"x", map.x - kCellGap},
+              {"y", map.y + (static_cast<double>(i) + 0.5) * cell + kMiddle * kCellFont},
+              {"font-size", kCellFont},
               {"text-anchor", "end"}});
   }
 }
@@ -101,15 +101,17 @@ void DrawColumnLabels(SvgWriter& svg, const CellLabels& labels, const MapBox& ma
   for (size_t i = 0; i < labels.texts.size(); ++i) {
     const std::string& text = labels.texts[i];
     if (text.empty()) continue;
-    const double x = map.x + (static_cast<double>(i) + 0.5) * cell, y = map.y - kGap;
+    const double x = map.x + (static_cast<double>(i) + 0.5) * cell, y = map.y - kCellGap;
     if (labels.turned) {
-      svg.Text(
-          text,
-          {{"class", "ink"}, {"transform", Turned(x + kMiddle * kFont, y)}, {"font-size", kFont}});
+      svg.Text(text, {{"class", "ink"},
+                      {"transform", Turned(x + kMiddle * kCellFont, y)},
+                      {"font-size", kCellFont}});
     } else {
-      svg.Text(
-          text,
-          {{"class", "ink"}, {"x", x}, {"y", y}, {"font-size", kFont}, {"text-anchor", "middle"}});
+      svg.Text(text, {{"class", "ink"},
+                      {"x", x},
+                      {"y", y},
+                      {"font-size", kCellFont},
+                      {"text-anchor", "middle"}});
     }
   }
 }
@@ -220,7 +222,7 @@ std::string NoCells(const Heatmap& map, const std::vector<std::string>& notes) {
 }
 
 // Where everything is.
-struct Layout {
+struct HeatmapLayout {
   Heading heading;
   CellLabels rows, columns;
   MapBox map;
@@ -229,8 +231,8 @@ struct Layout {
   double width, height;
 };
 
-Layout LayOut(const Heatmap& map, const Shades& shades, const ColourKey& key,
-              const std::vector<std::string>& notes) {
+HeatmapLayout LayOut(const Heatmap& map, const Shades& shades, const ColourKey& key,
+                     const std::vector<std::string>& notes) {
   MapBox box = ChooseCells(shades);
   const CellLabels rows = RowLabels(map.row_labels, box.height / static_cast<double>(map.rows));
   const CellLabels columns =
@@ -261,10 +263,10 @@ Layout LayOut(const Heatmap& map, const Shades& shades, const ColourKey& key,
 constexpr int64_t kMaxCells = 96;     // on each side of a map
 constexpr int64_t kMaxLabelled = 32;  // cells on a side that a map is made larger for
 constexpr double kWidth = 960;        // of the maps of a row together, about
-constexpr double kSmallest = 80, kLargest = 200, kThinnest = 16;  // a map's side, about
-constexpr double kNarrowest = 48;                                 // a column
-constexpr double kBetween = 12;                                   // maps
-constexpr double kTitleFont = 11, kTitleLine = 15, kCaptionFont = 10, kCaptionLine = 13;
+constexpr double kSmallest = 80, kLargestMap = 200, kThinnest = 16;  // a map's side, about
+constexpr double kNarrowest = 48;                                    // a column
+constexpr double kBetween = 12;                                      // maps
+constexpr double kMapTitleFont = 11, kMapTitleLine = 15, kCaptionFont = 10, kCaptionLine = 13;
 
 // A map of the grid and the whole pixels that a cell of it covers.
 struct Thumbnail {
@@ -318,7 +320,7 @@ Grid MakeGrid(std::span<const Heatmap> maps, double side, const HeatmapOptions& 
     grid.masked |= thumbnail.shades.AnyMasked();
     grid.width = std::max(grid.width, thumbnail.Width());
     grid.height = std::max(grid.height, thumbnail.Height());
-    if (!map.title.empty()) grid.title_height = kTitleLine;
+    if (!map.title.empty()) grid.title_height = kMapTitleLine;
     if (!map.caption.empty()) grid.caption_height = kCaptionLine;
     grid.maps.push_back(std::move(thumbnail));
   }
@@ -327,7 +329,7 @@ Grid MakeGrid(std::span<const Heatmap> maps, double side, const HeatmapOptions& 
 
 void AddLabels(std::span<const Heatmap> maps, int64_t columns, Grid* grid) {
   const bool room = std::ranges::all_of(grid->maps, [](const Thumbnail& map) {
-    return static_cast<double>(std::min(map.cell_width, map.cell_height)) >= kLine;
+    return static_cast<double>(std::min(map.cell_width, map.cell_height)) >= kCellLine;
   });
   if (!room) return;
   for (size_t i = 0; i < maps.size(); ++i) {
@@ -342,12 +344,13 @@ void AddLabels(std::span<const Heatmap> maps, int64_t columns, Grid* grid) {
 
 // The side of a map in a row of so many; more for labels of few cells.
 double SideOf(std::span<const Heatmap> maps, int64_t columns) {
-  double side = std::clamp(kWidth / static_cast<double>(columns) - kBetween, kSmallest, kLargest);
+  double side =
+      std::clamp(kWidth / static_cast<double>(columns) - kBetween, kSmallest, kLargestMap);
   for (const Heatmap& map : maps) {
     const int64_t cells = std::max(map.rows, map.columns);
     const bool labels = !map.row_labels.empty() || !map.column_labels.empty();
     if (labels && cells <= kMaxLabelled) {
-      side = std::max(side, static_cast<double>(cells) * kLine);
+      side = std::max(side, static_cast<double>(cells) * kCellLine);
     }
   }
   return side;
@@ -369,7 +372,7 @@ void DrawMaps(SvgWriter& svg, std::span<const Heatmap> maps, const Grid& grid, i
     const Thumbnail& map = grid.maps[i];
     const double x = kFigureMargin + grid.left + column * (grid.width + kBetween);
     const double y = top + row * grid.Pitch(), map_top = y + grid.MapTop();
-    DrawName(svg, maps[i].title, "ink", x, y, kTitleFont, grid.width);
+    DrawName(svg, maps[i].title, "ink", x, y, kMapTitleFont, grid.width);
     DrawName(svg, maps[i].caption, "muted", x, map_top + grid.height + 1, kCaptionFont, grid.width);
     if (map.shades.values.empty()) continue;
     pictures->Add(map.shades, x, map_top, map.cell_width, map.cell_height);
@@ -428,7 +431,7 @@ std::string HeatmapSvg(const Heatmap& map, const HeatmapOptions& options) {
   const bool picture = map.rows * map.columns > kMaxRects;
   if (picture) shades = Pooled(std::move(shades), kMaxPictureCells);
   const ColourKey key{range, MeaningOf(range, options.per_row ? "row" : ""), shades.AnyMasked()};
-  const Layout at = LayOut(map, shades, key, notes);
+  const HeatmapLayout at = LayOut(map, shades, key, notes);
 
   SvgWriter svg(at.width, at.height, map.title.empty() ? "heat map" : map.title);
   DefineHatch(svg);

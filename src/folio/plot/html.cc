@@ -12,7 +12,7 @@ namespace folio {
 namespace {
 
 // The page's colours are those of the figures (svg.cc).
-constexpr std::string_view kStyle = R"(
+constexpr std::string_view kPageStyle = R"(
 :root{color-scheme:light dark;--page:#fff;--ink:#1b1b1b;--muted:#5a5a5a;--line:#d6d8dc;
 --code:#f4f5f7;--link:#0060a0}
 @media (prefers-color-scheme:dark){:root{--page:#16181c;--ink:#ececec;--muted:#a9adb3;
@@ -115,7 +115,7 @@ std::string HtmlPage::Finish() && {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
       "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n{}</body>\n</html>\n",
-      HtmlEscape(title_), kStyle, body_);
+      HtmlEscape(title_), kPageStyle, body_);
 }
 
 }  // namespace folio

@@ -11,10 +11,6 @@ namespace {
 
 constexpr size_t kMaxGroups = 4000;
 
-bool IsFinite(const PlotPoint& point) {
-  return std::isfinite(point.x) && std::isfinite(point.y);
-}
-
 bool XGrows(std::span<const PlotPoint> points) {
   double last = -std::numeric_limits<double>::infinity();
   for (const PlotPoint& point : points) {
@@ -49,6 +45,10 @@ void AppendGroup(std::span<const PlotPoint> group, std::vector<PlotPoint>& out) 
 }
 
 }  // namespace
+
+bool IsFinite(const PlotPoint& point) {
+  return std::isfinite(point.x) && std::isfinite(point.y);
+}
 
 std::vector<PlotPoint> ReduceLine(std::span<const PlotPoint> points, double column) {
   FOLIO_CHECK(column > 0, "columns need a width");

@@ -9,6 +9,8 @@ struct PlotPoint {
   double x, y;  // pixels; not finite where there is no value
 };
 
+bool IsFinite(const PlotPoint& point);
+
 // A line's points, in pixels, reduced to what can be seen: of consecutive points within one column
 // of `column` pixels the first, the lowest, the highest and the last stay, in their order. Points
 // whose x does not grow are also merged by number so that at most about 4000 groups remain. A gap

@@ -17,10 +17,10 @@
 namespace folio {
 namespace {
 
-constexpr double kFont = 11, kAxisFont = 12, kGap = 6, kMaxLabel = 140;
+constexpr double kDotFont = 11, kDotAxisFont = 12, kDotGap = 6, kMaxDotLabel = 140;
 constexpr double kDot = 5, kSmallDot = 3.2;  // diameters
 constexpr size_t kMany = 500;                // points
-constexpr double kLargest = 1e300;           // values beyond are not drawn
+constexpr double kLargestValue = 1e300;      // values beyond are not drawn
 
 // Values to pixels, with some room at both ends.
 struct Axis {
@@ -32,7 +32,7 @@ struct Axis {
 };
 
 bool Shows(const ScatterPoint& point) {
-  return std::abs(point.x) <= kLargest && std::abs(point.y) <= kLargest;
+  return std::abs(point.x) <= kLargestValue && std::abs(point.y) <= kLargestValue;
 }
 
 Axis FitAxis(std::span<const ScatterPoint> points, double ScatterPoint::*coordinate) {
@@ -89,8 +89,8 @@ void DrawAxes(SvgWriter& svg, const Axis& x, const Axis& y, const ScatterOptions
         fmt::format("M{} {}V{}", SvgNumber(at), SvgNumber(y.pixel_low), SvgNumber(y.pixel_high));
     svg.Text(tick.label, {{"class", "muted"},
                           {"x", at},
-                          {"y", y.pixel_low + kGap + kFont},
-                          {"font-size", kFont},
+                          {"y", y.pixel_low + kDotGap + kDotFont},
+                          {"font-size", kDotFont},
                           {"text-anchor", "middle"}});
   }
   for (const Tick& tick : LinearTicks(y.low, y.high, 8)) {
@@ -98,9 +98,9 @@ void DrawAxes(SvgWriter& svg, const Axis& x, const Axis& y, const ScatterOptions
     lines +=
         fmt::format("M{} {}H{}", SvgNumber(x.pixel_low), SvgNumber(at), SvgNumber(x.pixel_high));
     svg.Text(tick.label, {{"class", "muted"},
-                          {"x", x.pixel_low - kGap},
-                          {"y", at + kFont * 0.35},
-                          {"font-size", kFont},
+                          {"x", x.pixel_low - kDotGap},
+                          {"y", at + kDotFont * 0.35},
+                          {"font-size", kDotFont},
                           {"text-anchor", "end"}});
   }
   svg.Element("path", {{"class", "grid"}, {"d", lines}});
@@ -110,20 +110,20 @@ void DrawAxes(SvgWriter& svg, const Axis& x, const Axis& y, const ScatterOptions
                        {"width", x.pixel_high - x.pixel_low},
                        {"height", y.pixel_low - y.pixel_high}});
   if (!options.x_label.empty()) {
-    svg.Text(FitText(options.x_label, kAxisFont, x.pixel_high - x.pixel_low),
+    svg.Text(FitText(options.x_label, kDotAxisFont, x.pixel_high - x.pixel_low),
              {{"class", "ink"},
               {"x", (x.pixel_low + x.pixel_high) / 2},
               {"y", options.height - kFigureMargin},
-              {"font-size", kAxisFont},
+              {"font-size", kDotAxisFont},
               {"text-anchor", "middle"}});
   }
   if (!options.y_label.empty()) {
-    svg.Text(
-        FitText(options.y_label, kAxisFont, y.pixel_low - y.pixel_high),
-        {{"class", "ink"},
-         {"transform", Turned(kFigureMargin + kAxisFont * 0.8, (y.pixel_low + y.pixel_high) / 2)},
-         {"font-size", kAxisFont},
-         {"text-anchor", "middle"}});
+    svg.Text(FitText(options.y_label, kDotAxisFont, y.pixel_low - y.pixel_high),
+             {{"class", "ink"},
+              {"transform",
+               Turned(kFigureMargin + kDotAxisFont * 0.8, (y.pixel_low + y.pixel_high) / 2)},
+              {"font-size", kDotAxisFont},
+              {"text-anchor", "middle"}});
   }
 }
 
@@ -133,8 +133,8 @@ class GroupLegend {
   GroupLegend(const std::vector<std::string>& groups, double width) : names_(groups) {
     double x = 0, line = 0;
     for (std::string& name : names_) {
-      name = FitText(name, kFont, width - kSwatch);
-      const double needed = kSwatch + TextWidth(name, kFont);
+      name = FitText(name, kDotFont, width - kSwatch);
+      const double needed = kSwatch + TextWidth(name, kDotFont);
       if (x > 0 && x + needed > width) {
         x = 0;
         ++line;
@@ -142,7 +142,7 @@ class GroupLegend {
       places_.emplace_back(x, line * kLine);
       x += needed + kApart;
     }
-    height_ = names_.empty() ? 0 : (line + 1) * kLine + kGap;
+    height_ = names_.empty() ? 0 : (line + 1) * kLine + kDotGap;
   }
 
   double Height() const { return height_; }  // with the space below
@@ -152,14 +152,15 @@ class GroupLegend {
       const double x = left + places_[i].first, y = top + places_[i].second;
       svg.Element("path", {{"class", fmt::format("line s{}", i % kSeriesColours)},
                            {"stroke-width", kDot + 2},
-                           {"d", fmt::format("M{:.1f} {:.1f}h0", x + kDot, y + kFont * 0.65)}});
-      svg.Text(names_[i],
-               {{"class", "ink"}, {"x", x + kSwatch}, {"y", y + kFont}, {"font-size", kFont}});
+                           {"d", fmt::format("M{:.1f} {:.1f}h0", x + kDot, y + kDotFont * 0.65)}});
+      svg.Text(
+          names_[i],
+          {{"class", "ink"}, {"x", x + kSwatch}, {"y", y + kDotFont}, {"font-size", kDotFont}});
     }
   }
 
  private:
-  static constexpr double kSwatch = 14, kApart = 18, kLine = kFont * 1.5;
+  static constexpr double kSwatch = 14, kApart = 18, kLine = kDotFont * 1.5;
 
   std::vector<std::string> names_;
   std::vector<std::pair<double, double>> places_;
@@ -191,11 +192,11 @@ void DrawLabels(SvgWriter& svg, std::span<const ScatterPoint> points, const Axis
     if (!Shows(point)) continue;
     occupancy.Take(x.Pixel(point.x) - r, y.Pixel(point.y) - r, diameter, diameter);
   }
-  const double height = kFont * 1.25, away = r + 3;
+  const double height = kDotFont * 1.25, away = r + 3;
   for (const ScatterPoint& point : points) {
     if (!Shows(point) || point.label.empty()) continue;
-    const std::string label = FitText(point.label, kFont, kMaxLabel);
-    const double width = TextWidth(label, kFont);
+    const std::string label = FitText(point.label, kDotFont, kMaxDotLabel);
+    const double width = TextWidth(label, kDotFont);
     const double px = x.Pixel(point.x), py = y.Pixel(point.y);
     const double places[][2] = {{px + away, py - height / 2},
                                 {px - away - width, py - height / 2},
@@ -211,8 +212,8 @@ void DrawLabels(SvgWriter& svg, std::span<const ScatterPoint> points, const Axis
                        {"x", before   ? left + width
                              : beside ? left
                                       : px},
-                       {"y", top + kFont},
-                       {"font-size", kFont},
+                       {"y", top + kDotFont},
+                       {"font-size", kDotFont},
                        {"text-anchor", before   ? "end"
                                        : beside ? "start"
                                                 : "middle"}});
@@ -231,12 +232,13 @@ std::string ScatterSvg(std::span<const ScatterPoint> points, const ScatterOption
   Axis x = FitAxis(points, &ScatterPoint::x), y = FitAxis(points, &ScatterPoint::y);
   double label_width = 0;
   for (const Tick& tick : LinearTicks(y.low, y.high, 8)) {
-    label_width = std::max(label_width, TextWidth(tick.label, kFont));
+    label_width = std::max(label_width, TextWidth(tick.label, kDotFont));
   }
-  const double row = kAxisFont + kGap;
-  x.pixel_low = kFigureMargin + label_width + kGap + (options.y_label.empty() ? 0 : row);
+  const double row = kDotAxisFont + kDotGap;
+  x.pixel_low = kFigureMargin + label_width + kDotGap + (options.y_label.empty() ? 0 : row);
   x.pixel_high = options.width - kFigureMargin;
-  y.pixel_low = options.height - kFigureMargin - kGap - kFont - (options.x_label.empty() ? 0 : row);
+  y.pixel_low =
+      options.height - kFigureMargin - kDotGap - kDotFont - (options.x_label.empty() ? 0 : row);
   y.pixel_high = kFigureMargin + heading.Height() + legend.Height();
 
   SvgWriter svg(options.width, options.height, options.title.empty() ? "points" : options.title);

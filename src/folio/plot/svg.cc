@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 constexpr std::string_view kEllipsis = "\xE2\x80\xA6";     // U+2026
 
-constexpr std::string_view kStyle = R"(
+constexpr std::string_view kSvgStyle = R"(
 .folio-plot{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",
 "DejaVu Sans",sans-serif;font-size:12px}
 .folio-plot .page{fill:#fff}.folio-plot .ink{fill:#1b1b1b}.folio-plot .muted{fill:#5a5a5a}
@@ -81,7 +81,7 @@ SvgWriter::SvgWriter(double width, double height, std::string_view title) {
                {"width", width},
                {"height", height},
                {"viewBox", fmt::format("0 0 {} {}", SvgNumber(width), SvgNumber(height))}});
-  out_ += fmt::format("<title>{}</title>\n<style>{}</style>\n", XmlEscape(title), kStyle);
+  out_ += fmt::format("<title>{}</title>\n<style>{}</style>\n", XmlEscape(title), kSvgStyle);
   Element("rect", {{"class", "page"}, {"width", width}, {"height", height}});
 }
 

@@ -14,11 +14,11 @@
 namespace folio {
 namespace {
 
-constexpr double kFont = 14, kNoteFont = 9, kKeyFont = 11;
-constexpr double kPadding = 3, kBox = 22, kGap = 2, kLineGap = 8;
+constexpr double kTokenFont = 14, kTokenNoteFont = 9, kTokenKeyFont = 11;
+constexpr double kPadding = 3, kBox = 22, kTokenGap = 2, kLineGap = 8;
 constexpr double kUnderline = 3;  // from one line below a token to the next
 constexpr int kMaxUnderlines = 3;
-constexpr int kKeySteps = 10;
+constexpr int kTokenKeySteps = 10;
 constexpr double kKeyStep = 12;
 
 struct Place {
@@ -28,7 +28,7 @@ struct Place {
 
 double TokenWidth(const StripToken& token, double most) {
   const double width =
-      std::max({TextWidth(token.text, kFont), TextWidth(token.note, kNoteFont), 4.0});
+      std::max({TextWidth(token.text, kTokenFont), TextWidth(token.note, kTokenNoteFont), 4.0});
   return std::min(width + 2 * kPadding, most);
 }
 
@@ -43,7 +43,7 @@ std::vector<Place> PlaceTokens(std::span<const StripToken> tokens, double width)
       ++line;
     }
     places.push_back({x, token_width, line});
-    x += token_width + kGap;
+    x += token_width + kTokenGap;
     if (token.line_break) {
       x = 0;
       ++line;
@@ -62,11 +62,11 @@ void DrawToken(SvgWriter& svg, const StripToken& token, double x, double y, doub
                        {"height", kBox},
                        {"rx", 3},
                        {"fill-opacity", heat}});
-  svg.Text(FitText(token.text, kFont, inner), {{"class", std::string(TextOnClass(heat))},
-                                               {"x", x + width / 2},
-                                               {"y", y + kBox / 2 + kFont * 0.35},
-                                               {"font-size", kFont},
-                                               {"text-anchor", "middle"}});
+  svg.Text(FitText(token.text, kTokenFont, inner), {{"class", std::string(TextOnClass(heat))},
+                                                    {"x", x + width / 2},
+                                                    {"y", y + kBox / 2 + kTokenFont * 0.35},
+                                                    {"font-size", kTokenFont},
+                                                    {"text-anchor", "middle"}});
   y += kBox + 2.5;
   std::string lines;
   const int count = std::clamp(token.underline, 0, kMaxUnderlines);
@@ -81,22 +81,24 @@ void DrawToken(SvgWriter& svg, const StripToken& token, double x, double y, doub
 
 void DrawKey(SvgWriter& svg, const std::string& key, double y, double width) {
   if (key.empty()) return;
-  for (int i = 0; i < kKeySteps; ++i) {
+  for (int i = 0; i < kTokenKeySteps; ++i) {
     svg.Element("rect", {{"class", "plus"},
                          {"x", kFigureMargin + i * kKeyStep},
                          {"y", y},
                          {"width", kKeyStep},
-                         {"height", kKeyFont},
-                         {"fill-opacity", (i + 0.5) / kKeySteps}});
+                         {"height", kTokenKeyFont},
+                         {"fill-opacity", (i + 0.5) / kTokenKeySteps}});
   }
-  const double ramp = kKeySteps * kKeyStep;
-  svg.Element(
-      "rect",
-      {{"class", "frame"}, {"x", kFigureMargin}, {"y", y}, {"width", ramp}, {"height", kKeyFont}});
-  svg.Text(FitText(key, kKeyFont, width - ramp - 8), {{"class", "muted"},
-                                                      {"x", kFigureMargin + ramp + 8},
-                                                      {"y", y + kKeyFont * 0.85},
-                                                      {"font-size", kKeyFont}});
+  const double ramp = kTokenKeySteps * kKeyStep;
+  svg.Element("rect", {{"class", "frame"},
+                       {"x", kFigureMargin},
+                       {"y", y},
+                       {"width", ramp},
+                       {"height", kTokenKeyFont}});
+  svg.Text(FitText(key, kTokenKeyFont, width - ramp - 8), {{"class", "muted"},
+                                                           {"x", kFigureMargin + ramp + 8},
+                                                           {"y", y + kTokenKeyFont * 0.85},
+                                                           {"font-size", kTokenKeyFont}});
 }
 
 }  // namespace
@@ -134,16 +136,16 @@ std::string TokenStripSvg(std::span<const StripToken> tokens, const StripOptions
     notes |= !token.note.empty();
     underlines = std::max(underlines, std::clamp(token.underline, 0, kMaxUnderlines));
   }
-  const double below = underlines * kUnderline + (notes ? kNoteFont + 4 : 0);
+  const double below = underlines * kUnderline + (notes ? kTokenNoteFont + 4 : 0);
   const double pitch = kBox + below + kLineGap;
   const double lines = places.empty() ? 1 : static_cast<double>(places.back().line + 1);
   const double top = kFigureMargin + heading.Height(), key_top = top + lines * pitch + 2;
-  const double key_height = options.key.empty() ? 0 : kKeyFont + kFigureMargin;
+  const double key_height = options.key.empty() ? 0 : kTokenKeyFont + kFigureMargin;
   SvgWriter svg(width, std::ceil(key_top + key_height),
                 options.title.empty() ? "tokens" : options.title);
   heading.Draw(svg, kFigureMargin, kFigureMargin);
   if (tokens.empty()) {
-    svg.Text("no tokens", {{"class", "muted"}, {"x", kFigureMargin}, {"y", top + kFont}});
+    svg.Text("no tokens", {{"class", "muted"}, {"x", kFigureMargin}, {"y", top + kTokenFont}});
   }
   for (size_t i = 0; i < tokens.size(); ++i) {
     const double x = kFigureMargin + places[i].x;
@@ -151,11 +153,11 @@ std::string TokenStripSvg(std::span<const StripToken> tokens, const StripOptions
     DrawToken(svg, tokens[i], x, y, places[i].width);
     if (tokens[i].note.empty()) continue;
     const double note_width = places[i].width - 2 * kPadding;
-    svg.Text(FitText(tokens[i].note, kNoteFont, note_width), {{"class", "muted"},
-                                                              {"x", x + places[i].width / 2},
-                                                              {"y", y + kBox + below - 3},
-                                                              {"font-size", kNoteFont},
-                                                              {"text-anchor", "middle"}});
+    svg.Text(FitText(tokens[i].note, kTokenNoteFont, note_width), {{"class", "muted"},
+                                                                   {"x", x + places[i].width / 2},
+                                                                   {"y", y + kBox + below - 3},
+                                                                   {"font-size", kTokenNoteFont},
+                                                                   {"text-anchor", "middle"}});
   }
   DrawKey(svg, options.key, key_top, inner);
   return std::move(svg).Finish();

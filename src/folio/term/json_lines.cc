@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kPiece = size_t{1} << 22;
+constexpr size_t kLinesBytes = size_t{1} << 22;
 constexpr size_t kGrain = size_t{1} << 16;  // bytes of lines that are one task
 
 struct Line {
@@ -157,7 +157,7 @@ void MapLines(ByteInput& input, ByteOutput& out, const MapLine& map) {
   int64_t number = 0;
   size_t seen = 0;  // of held, without a line break
   for (bool at_end = false; !at_end;) {
-    at_end = input.Read(held, std::max(kPiece, held.size())) == 0;
+    at_end = input.Read(held, std::max(kLinesBytes, held.size())) == 0;
     const std::string_view text = held;
     std::vector<Line> lines;
     size_t begin = 0;

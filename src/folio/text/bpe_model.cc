@@ -8,7 +8,7 @@
 namespace folio {
 namespace {
 
-constexpr uint32_t kNone = PairTable::kNone;
+constexpr uint32_t kNoMerge = PairTable::kNone;
 
 }  // namespace
 
@@ -18,7 +18,7 @@ BpeModel::BpeModel(BpeVocab vocab) : vocab_(std::move(vocab)), pairs_(vocab_.mer
   for (const SpecialToken& token : vocab_.specials) special[static_cast<size_t>(token.id)] = true;
 
   merged_.reserve(vocab_.merges.size());
-  rank_of_.assign(tokens.size(), kNone);
+  rank_of_.assign(tokens.size(), kNoMerge);
   for (const BpeMerge& merge : vocab_.merges) {
     uint32_t& rank = rank_of_[static_cast<size_t>(merge.merged)];
     rank = std::min(rank, static_cast<uint32_t>(merged_.size()));
@@ -43,7 +43,7 @@ BpeModel::BpeModel(BpeVocab vocab) : vocab_(std::move(vocab)), pairs_(vocab_.mer
   byte_pair_ranks_.resize(65536);
   for (size_t pair = 0; pair < byte_pair_ranks_.size(); ++pair) {
     byte_pair_ranks_[pair] =
-        together_[pair] ? pairs_.Rank(byte_ids_[pair >> 8], byte_ids_[pair & 0xFF]) : kNone;
+        together_[pair] ? pairs_.Rank(byte_ids_[pair >> 8], byte_ids_[pair & 0xFF]) : kNoMerge;
   }
   proper_ = IsProper(special);
   FillCache(special);
@@ -54,7 +54,7 @@ BpeModel::~BpeModel() {
 }
 
 bool BpeModel::Made(size_t id) const {
-  return rank_of_[id] != kNone || vocab_.tokens[id].size() == 1;
+  return rank_of_[id] != kNoMerge || vocab_.tokens[id].size() == 1;
 }
 
 bool BpeModel::IsProper(const std::vector<bool>& special) const {
@@ -66,7 +66,7 @@ bool BpeModel::IsProper(const std::vector<bool>& special) const {
     if (rank_of_[static_cast<size_t>(merge.merged)] != rank) return false;
     for (const int32_t half : {merge.left, merge.right}) {
       const uint32_t made = rank_of_[static_cast<size_t>(half)];
-      if (!Made(static_cast<size_t>(half)) || (made != kNone && made >= rank)) return false;
+      if (!Made(static_cast<size_t>(half)) || (made != kNoMerge && made >= rank)) return false;
     }
     if (!StayApart(merge.left, merge.right, rank)) return false;
   }
@@ -77,15 +77,15 @@ bool BpeModel::IsProper(const std::vector<bool>& special) const {
 // that were neighbours at some time would have merged then: before either side went on. Of equal
 // ranks the leftmost is merged first.
 bool BpeModel::StayApart(int32_t left, int32_t right, uint32_t made) const {
-  uint32_t left_ends = kNone;  // the rank of the merge that takes `left` away
-  uint32_t right_ends = kNone;
+  uint32_t left_ends = kNoMerge;  // the rank of the merge that takes `left` away
+  uint32_t right_ends = kNoMerge;
   while (true) {
     const uint32_t rank = pairs_.Rank(left, right);
-    if (rank != kNone && rank != made && rank < left_ends && rank <= right_ends) return false;
+    if (rank != kNoMerge && rank != made && rank < left_ends && rank <= right_ends) return false;
     const uint32_t left_made = rank_of_[static_cast<size_t>(left)];
     const uint32_t right_made = rank_of_[static_cast<size_t>(right)];
-    if (left_made == kNone && right_made == kNone) return true;
-    if (right_made == kNone || (left_made != kNone && left_made > right_made)) {
+    if (left_made == kNoMerge && right_made == kNoMerge) return true;
+    if (right_made == kNoMerge || (left_made != kNoMerge && left_made > right_made)) {
       left_ends = left_made;
       left = vocab_.merges[left_made].right;
     } else {

@@ -16,9 +16,10 @@
 namespace folio {
 namespace {
 
-constexpr int32_t kNone = ByteIndex::kNone;
+constexpr int32_t kNoToken = ByteIndex::kNone;
 
-[[noreturn]] void Refuse(const std::string& where, const std::string& what, std::string cause) {
+[[noreturn]] void RefuseVocab(const std::string& where, const std::string& what,
+                              std::string cause) {
   throw InputError(fmt::format("{}: {}", where, what), std::move(cause),
                    "take the files from where the tokenizer was published, or train it again");
 }
@@ -30,15 +31,15 @@ std::string Shown(const BpeVocab& vocab, int32_t id) {
 
 void CheckTokens(const BpeVocab& vocab, const ByteIndex& index, const std::string& where) {
   if (const auto& twins = index.twins()) {
-    Refuse(where, "two tokens are the same",
-           fmt::format("{} and {}", Shown(vocab, twins->first), Shown(vocab, twins->second)));
+    RefuseVocab(where, "two tokens are the same",
+                fmt::format("{} and {}", Shown(vocab, twins->first), Shown(vocab, twins->second)));
   }
   for (int byte = 0; byte < 256; ++byte) {
     const char c = static_cast<char>(byte);
-    if (index.Find({&c, 1}) != kNone) continue;
-    Refuse(where, "a byte has no token",
-           fmt::format("all 256 bytes must have one; 0x{:02X}, named '{}', has none", byte,
-                       ByteNames({&c, 1})));
+    if (index.Find({&c, 1}) != kNoToken) continue;
+    RefuseVocab(where, "a byte has no token",
+                fmt::format("all 256 bytes must have one; 0x{:02X}, named '{}', has none", byte,
+                            ByteNames({&c, 1})));
   }
 }
 
@@ -50,27 +51,29 @@ std::vector<bool> CheckSpecials(const BpeVocab& vocab, const ByteIndex& index,
   for (const SpecialToken& token : vocab.specials) {
     const std::string shown = fmt::format("the special token '{}' (id {})", token.text, token.id);
     if (FindInvalidUtf8(token.text) != std::string::npos) {
-      Refuse(where, fmt::format("the special token with the id {} is not UTF-8 text", token.id),
-             fmt::format("its bytes are '{}'", ByteNames(token.text)));
+      RefuseVocab(where,
+                  fmt::format("the special token with the id {} is not UTF-8 text", token.id),
+                  fmt::format("its bytes are '{}'", ByteNames(token.text)));
     }
     if (token.text.empty())
-      Refuse(where, shown + " is empty", "a special token is matched as text");
+      RefuseVocab(where, shown + " is empty", "a special token is matched as text");
     if (token.id < 0 || static_cast<size_t>(token.id) >= vocab.tokens.size() ||
         vocab.tokens[static_cast<size_t>(token.id)] != token.text) {
-      Refuse(where, shown + " is not the token of its id", "each id has one token");
+      RefuseVocab(where, shown + " is not the token of its id", "each id has one token");
     }
-    if (token.text.size() == 1) Refuse(where, shown + " is a single byte", "it must be longer");
+    if (token.text.size() == 1)
+      RefuseVocab(where, shown + " is a single byte", "it must be longer");
     if (token.id <= previous) {
-      Refuse(
+      RefuseVocab(
           where, shown + " is out of order",
           fmt::format("special tokens are listed by id, each once; {} stands before it", previous));
     }
     previous = token.id;
     std::string bytes;
-    const int32_t other = AppendNamedBytes(token.text, bytes) ? index.Find(bytes) : kNone;
-    if (other != kNone && other != token.id) {
-      Refuse(where, shown + " cannot be told from another token",
-             fmt::format("files would write {} the same way", Shown(vocab, other)));
+    const int32_t other = AppendNamedBytes(token.text, bytes) ? index.Find(bytes) : kNoToken;
+    if (other != kNoToken && other != token.id) {
+      RefuseVocab(where, shown + " cannot be told from another token",
+                  fmt::format("files would write {} the same way", Shown(vocab, other)));
     }
     special[static_cast<size_t>(token.id)] = true;
   }
@@ -86,13 +89,13 @@ void CheckMerges(const BpeVocab& vocab, const std::vector<bool>& special,
   };
   // Two merges of one pair have the same result. Hardly any token is made by two pairs, so only
   // those are compared.
-  std::vector<int32_t> left_of(ids, kNone);
+  std::vector<int32_t> left_of(ids, kNoToken);
   std::set<std::pair<int32_t, int32_t>> further;
   for (size_t rank = 0; rank < vocab.merges.size(); ++rank) {
     const auto [left, right, merged] = vocab.merges[rank];
     for (const int32_t id : {left, right, merged}) {
       if (usable(id)) continue;
-      Refuse(
+      RefuseVocab(
           where, fmt::format("merge {} cannot be", rank + 1),
           fmt::format("{} + {} = {}: id {} is no token or a special one", left, right, merged, id));
     }
@@ -101,16 +104,16 @@ void CheckMerges(const BpeVocab& vocab, const std::vector<bool>& special,
     const std::string_view whole = vocab.tokens[static_cast<size_t>(merged)];
     if (whole.size() != head.size() + tail.size() || !whole.starts_with(head) ||
         !whole.ends_with(tail)) {
-      Refuse(where, fmt::format("merge {} cannot be", rank + 1),
-             fmt::format("{} and {} put together are not {}", Shown(vocab, left),
-                         Shown(vocab, right), Shown(vocab, merged)));
+      RefuseVocab(where, fmt::format("merge {} cannot be", rank + 1),
+                  fmt::format("{} and {} put together are not {}", Shown(vocab, left),
+                              Shown(vocab, right), Shown(vocab, merged)));
     }
     int32_t& first = left_of[static_cast<size_t>(merged)];
-    if (first == kNone) {
+    if (first == kNoToken) {
       first = left;
     } else if (first == left || !further.emplace(left, right).second) {
-      Refuse(where, fmt::format("merge {} appears twice", rank + 1),
-             fmt::format("{} and {}", Shown(vocab, left), Shown(vocab, right)));
+      RefuseVocab(where, fmt::format("merge {} appears twice", rank + 1),
+                  fmt::format("{} and {}", Shown(vocab, left), Shown(vocab, right)));
     }
   }
 }
@@ -120,9 +123,9 @@ class RankSimulation {
  public:
   RankSimulation(const ByteStrings& tokens, const ByteIndex& index) : index_(index) {
     for (int a = 0; a < 256; ++a) {
-      for (int b = 0; b < 256; ++b) byte_pairs_.push_back(kNone);
+      for (int b = 0; b < 256; ++b) byte_pairs_.push_back(kNoToken);
       const char c = static_cast<char>(a);
-      FOLIO_CHECK(index.Find({&c, 1}) != kNone, "a byte has no rank");
+      FOLIO_CHECK(index.Find({&c, 1}) != kNoToken, "a byte has no rank");
     }
     for (size_t id = 0; id < tokens.size(); ++id) {
       const std::string_view bytes = tokens[id];
@@ -132,7 +135,7 @@ class RankSimulation {
 
   struct Scratch {
     std::vector<size_t> begins;  // of the symbols, and the end
-    std::vector<int32_t> ranks;  // of each symbol with the next; kNone if they do not merge
+    std::vector<int32_t> ranks;  // of each symbol with the next; kNoToken if they do not merge
   };
 
   // The last merge that makes `token`; nothing if its bytes do not lead there.
@@ -148,7 +151,7 @@ class RankSimulation {
     while (symbols > 2) {
       size_t best = symbols;
       for (size_t i = 0; i + 1 < symbols; ++i) {
-        if (ranks[i] != kNone && (best == symbols || ranks[i] < ranks[best])) best = i;
+        if (ranks[i] != kNoToken && (best == symbols || ranks[i] < ranks[best])) best = i;
       }
       if (best == symbols) return std::nullopt;
       begins.erase(begins.begin() + static_cast<std::ptrdiff_t>(best) + 1);
@@ -184,13 +187,13 @@ void CheckBpeVocab(const BpeVocab& vocab, const ByteIndex& index, const std::str
   const size_t ids = vocab.tokens.size();
   if (ids > static_cast<size_t>(kMaxVocabIds) ||
       vocab.merges.size() > static_cast<size_t>(kMaxMerges)) {
-    Refuse(where, "the vocabulary is too large",
-           fmt::format("{} ids and {} merges; folio takes {} and {}", ids, vocab.merges.size(),
-                       kMaxVocabIds, kMaxMerges));
+    RefuseVocab(where, "the vocabulary is too large",
+                fmt::format("{} ids and {} merges; folio takes {} and {}", ids, vocab.merges.size(),
+                            kMaxVocabIds, kMaxMerges));
   }
   CheckTokens(vocab, index, where);
   if (vocab.tokens[ids - 1].empty()) {
-    Refuse(where, "the last id has no token", fmt::format("id {}", ids - 1));
+    RefuseVocab(where, "the last id has no token", fmt::format("id {}", ids - 1));
   }
   CheckMerges(vocab, CheckSpecials(vocab, index, where), where);
 }

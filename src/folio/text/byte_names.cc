@@ -12,14 +12,14 @@ constexpr bool IsOwnName(int byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
-struct Tables {
+struct NameTables {
   std::array<uint8_t, 256> order = {};
   std::array<char32_t, 256> names = {};
   std::array<int16_t, kNames> bytes = {};  // of a name; -1 if it is none
 };
 
-constexpr Tables MakeTables() {
-  Tables tables;
+constexpr NameTables MakeTables() {
+  NameTables tables;
   for (int16_t& byte : tables.bytes) byte = -1;
   size_t id = 0;
   for (int byte = 0; byte < 256; ++byte) {
@@ -36,26 +36,26 @@ constexpr Tables MakeTables() {
   return tables;
 }
 
-constexpr Tables kTables = MakeTables();
+constexpr NameTables kNameTables = MakeTables();
 
 }  // namespace
 
 const std::array<uint8_t, 256>& Gpt2ByteOrder() {
-  return kTables.order;
+  return kNameTables.order;
 }
 
 char32_t ByteName(uint8_t byte) {
-  return kTables.names[byte];
+  return kNameTables.names[byte];
 }
 
 std::optional<uint8_t> NamedByte(char32_t name) {
-  if (name >= kNames || kTables.bytes[name] < 0) return std::nullopt;
-  return static_cast<uint8_t>(kTables.bytes[name]);
+  if (name >= kNames || kNameTables.bytes[name] < 0) return std::nullopt;
+  return static_cast<uint8_t>(kNameTables.bytes[name]);
 }
 
 void AppendByteNames(std::string_view bytes, std::string& out) {
   for (const char byte : bytes) {
-    const char32_t name = kTables.names[static_cast<uint8_t>(byte)];
+    const char32_t name = kNameTables.names[static_cast<uint8_t>(byte)];
     if (name < 0x80) {
       out += static_cast<char>(name);
     } else {
@@ -84,8 +84,8 @@ bool AppendNamedBytes(std::string_view names, std::string& bytes) {
       good = first >= 0xC2 && first <= 0xC5 && (second & 0xC0) == 0x80;
       name = (first & 0x1F) << 6 | (second & 0x3F);
     }
-    good = good && name < kNames && kTables.bytes[name] >= 0;
-    if (good) *out++ = static_cast<char>(kTables.bytes[name]);
+    good = good && name < kNames && kNameTables.bytes[name] >= 0;
+    if (good) *out++ = static_cast<char>(kNameTables.bytes[name]);
   }
   bytes.resize(good ? static_cast<size_t>(out - bytes.data()) : before);
   return good;

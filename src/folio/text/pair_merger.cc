@@ -8,7 +8,7 @@
 namespace folio {
 namespace {
 
-constexpr size_t kBytes = 256;
+constexpr size_t kByteValues = 256;
 constexpr size_t kNowhere = static_cast<size_t>(-1);
 // How far ahead of their use memory is fetched: positions of symbols, and pairs in the hash table.
 constexpr size_t kSymbolsAhead = 24;
@@ -31,18 +31,18 @@ void PairMerger::Side::Clear() {
 PairMerger::PairMerger(TrainingText text, size_t max_symbols, int64_t min_count)
     : text_(std::move(text)), min_count_(min_count), queue_(min_count) {
   lengths_.reserve(max_symbols);
-  lengths_.assign(kBytes, 1);
+  lengths_.assign(kByteValues, 1);
   left_.of.resize(max_symbols);
   right_.of.resize(max_symbols);
   CountBytePairs();
 }
 
 void PairMerger::CountBytePairs() {
-  std::vector<Neighbour> pairs(kBytes * kBytes);
+  std::vector<Neighbour> pairs(kByteValues * kByteValues);
   const std::span<const int32_t> row = text_.row();
   const auto pair_at = [&](size_t i) -> Neighbour* {
     if (row[i] < 0 || row[i + 1] < 0) return nullptr;
-    return &pairs[static_cast<size_t>(row[i]) * kBytes + static_cast<size_t>(row[i + 1])];
+    return &pairs[static_cast<size_t>(row[i]) * kByteValues + static_cast<size_t>(row[i + 1])];
   };
   for (size_t i = 0; i + 1 < row.size(); ++i) {
     Neighbour* pair = pair_at(i);
@@ -53,8 +53,8 @@ void PairMerger::CountBytePairs() {
   counts_.Reserve(pairs.size());
   for (size_t i = 0; i < pairs.size(); ++i) {
     if (pairs[i].events == 0) continue;
-    Offer(pairs[i], pairs[i].weight, static_cast<int32_t>(i / kBytes),
-          static_cast<int32_t>(i % kBytes));
+    Offer(pairs[i], pairs[i].weight, static_cast<int32_t>(i / kByteValues),
+          static_cast<int32_t>(i % kByteValues));
   }
   for (size_t i = 0; i + 1 < row.size(); ++i) {
     Neighbour* pair = pair_at(i);

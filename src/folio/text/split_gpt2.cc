@@ -9,7 +9,7 @@ using scan::Char;
 using scan::Window;
 
 // \s+(?!\S)|\s+
-size_t SpacePiece(const Window& window) {
+size_t Gpt2SpacePiece(const Window& window) {
   const scan::SpaceRun run = scan::ReadSpaces(window.at, window.end);
   if (run.end == window.end) return window.RunEnd(run.end);
   return window.Offset(run.last > window.at ? run.last : run.end);
@@ -34,7 +34,7 @@ size_t NextPieceGpt2(std::string_view text, size_t begin, bool at_end) {
     if (++at == window.end) return window.RunEnd(at);
   }
   const Char c = scan::Read(at, window.end);
-  if (c.set == scan::kSpaces) return SpacePiece(window);
+  if (c.set == scan::kSpaces) return Gpt2SpacePiece(window);
   at += c.length;
   if ((c.set & scan::kLetters) != 0) {
     return window.RunEnd(scan::SkipRun<scan::kLetters>(at, window.end));

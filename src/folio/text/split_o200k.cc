@@ -51,14 +51,14 @@ size_t WordPiece(const Window& window, const unsigned char* at) {
 }
 
 // [^\s\p{L}\p{N}]+[\r\n/]*, of which the first ends at `at`.
-size_t OtherPiece(const Window& window, const unsigned char* at) {
+size_t O200kOtherPiece(const Window& window, const unsigned char* at) {
   at = scan::SkipRun<scan::kOthers>(at, window.end);
   while (at < window.end && (*at == '\r' || *at == '\n' || *at == '/')) ++at;
   return window.RunEnd(at);
 }
 
 // \s*[\r\n]+|\s+(?!\S)|\s+
-size_t SpacePiece(const Window& window) {
+size_t O200kSpacePiece(const Window& window) {
   const scan::SpaceRun run = scan::ReadSpaces(window.at, window.end);
   if (run.end == window.end && !window.at_end) return kUndecided;
   if (run.past_newline != nullptr) return window.Offset(run.past_newline);
@@ -74,7 +74,7 @@ size_t NextPieceO200k(std::string_view text, size_t begin, bool at_end) {
   if (window.at >= window.end) return kUndecided;
   const Char c = scan::Read(window.at, window.end);
   if (c.set == scan::kNumbers) return scan::NumberPiece(window, window.at + c.length);
-  if (*window.at == '\r' || *window.at == '\n') return SpacePiece(window);
+  if (*window.at == '\r' || *window.at == '\n') return O200kSpacePiece(window);
 
   const bool is_letter = (c.set & scan::kLetters) != 0;
   const unsigned char* const next = window.at + c.length;
@@ -84,12 +84,12 @@ size_t NextPieceO200k(std::string_view text, size_t begin, bool at_end) {
   if (c.set == scan::kMarks && !word.has_lower) return WordPiece(window, next);
   if (is_letter || word.end > next) return WordPiece(window, word.end);
 
-  if (c.set != scan::kSpaces) return OtherPiece(window, next);
+  if (c.set != scan::kSpaces) return O200kOtherPiece(window, next);
   if (*window.at == ' ' && next < window.end) {
     const Char other = scan::Read(next, window.end);
-    if ((other.set & scan::kOthers) != 0) return OtherPiece(window, next + other.length);
+    if ((other.set & scan::kOthers) != 0) return O200kOtherPiece(window, next + other.length);
   }
-  return SpacePiece(window);
+  return O200kSpacePiece(window);
 }
 
 }  // namespace folio

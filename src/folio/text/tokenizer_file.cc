@@ -83,26 +83,26 @@ std::string Printed(const Json& json) {
 }
 
 // What may be left out of a file, or be added by a newer writer of the format.
-bool IsDefault(const Json& value) {
+bool IsDefaultMember(const Json& value) {
   return value.is_null() || value == Json(false) || value == Json("");
 }
 
 // True if `found` means the same as `expected`: members in any order, default ones also missing.
 bool Same(const Json& found, const Json& expected) {
   if (!found.is_object() || !expected.is_object()) {
-    return found == expected || (IsDefault(found) && IsDefault(expected));
+    return found == expected || (IsDefaultMember(found) && IsDefaultMember(expected));
   }
   for (const auto& [key, value] : expected.items()) {
     const auto other = found.find(key);
-    if (other == found.end() ? !IsDefault(value) : !Same(*other, value)) return false;
+    if (other == found.end() ? !IsDefaultMember(value) : !Same(*other, value)) return false;
   }
   for (const auto& [key, value] : found.items()) {
-    if (!expected.contains(key) && !IsDefault(value)) return false;
+    if (!expected.contains(key) && !IsDefaultMember(value)) return false;
   }
   return true;
 }
 
-std::string TypeOf(const Json& section) {
+std::string SectionType(const Json& section) {
   if (section.is_object() && section.contains("type") && section["type"].is_string()) {
     return section["type"].get<std::string>();
   }
@@ -113,15 +113,15 @@ std::string TypeOf(const Json& section) {
 void CheckSections(const Json& file, const Json& expected, const std::string& where) {
   for (const auto& [key, value] : expected.items()) {
     const auto found = file.find(key);
-    if (found == file.end() ? IsDefault(value) : Same(*found, value)) continue;
-    const std::string type = found == file.end() ? "" : TypeOf(*found);
+    if (found == file.end() ? IsDefaultMember(value) : Same(*found, value)) continue;
+    const std::string type = found == file.end() ? "" : SectionType(*found);
     if (found == file.end()) Refuse(where, fmt::format("\"{}\" is missing", key));
-    Refuse(where, type.empty() || type == TypeOf(value)
+    Refuse(where, type.empty() || type == SectionType(value)
                       ? fmt::format("this \"{}\" is not supported", key)
                       : fmt::format("{} type '{}' is not supported", key, type));
   }
   for (const auto& [key, value] : file.items()) {
-    if (!expected.contains(key) && !IsDefault(value)) {
+    if (!expected.contains(key) && !IsDefaultMember(value)) {
       Refuse(where, fmt::format("\"{}\" is not supported", key));
     }
   }
@@ -159,7 +159,7 @@ std::vector<char32_t> Characters(const Json& vocab, const std::string& where) {
 bool IsByteTokenizer(const Json& rest, const TokenizerJsonParts& parts) {
   if (parts.any_merges || !rest.contains("pre_tokenizer")) return false;
   const Json& pre_tokenizer = rest["pre_tokenizer"];
-  return TypeOf(pre_tokenizer) == "ByteLevel" && pre_tokenizer.contains("use_regex") &&
+  return SectionType(pre_tokenizer) == "ByteLevel" && pre_tokenizer.contains("use_regex") &&
          pre_tokenizer["use_regex"] == Json(false);
 }
 
@@ -168,7 +168,7 @@ std::unique_ptr<Tokenizer> FromContents(const std::string& contents, const std::
   const Json rest = ParseJson(parts.rest, where);
   if (!rest.contains("model")) Refuse(where, "not a tokenizer: it has no \"model\"");
   // The first writers of the format did not say that a model is BPE.
-  const std::string type = TypeOf(rest["model"]);
+  const std::string type = SectionType(rest["model"]);
   if (type == "BPE" || (type.empty() && parts.merges != parts.kNowhere)) {
     if (!IsByteTokenizer(rest, parts)) {
       return std::make_unique<BpeTokenizer>(ReadBpeParts(parts, contents, where));

@@ -39,8 +39,11 @@ size_t Size(int64_t n) {
 
 template <class T>
 T Rounded(double x) {
-  if constexpr (std::is_same_v<T, BF16>) return ToBF16(static_cast<float>(x));
-  return static_cast<T>(x);
+  if constexpr (std::is_same_v<T, BF16>) {
+    return ToBF16(static_cast<float>(x));
+  } else {
+    return static_cast<T>(x);
+  }
 }
 double Wide(BF16 x) {
   return ToFloat(x);

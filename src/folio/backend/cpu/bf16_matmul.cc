@@ -5,10 +5,6 @@
 namespace folio::cpu {
 namespace {
 
-int64_t CeilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 // Rows of a panel that is `depth` deep: of at most 8 Mi elements.
 int64_t PanelRows(int64_t rows, int64_t depth) {
   constexpr int64_t kElements = int64_t{1} << 23, kStep = 4 * kTileRows;
@@ -20,12 +16,12 @@ int64_t PanelRows(int64_t rows, int64_t depth) {
 // A block's part of right and its sums fit in a second-level cache, and there are enough blocks to
 // share out evenly.
 Bf16Work::Bf16Work(int64_t M, int64_t N, int64_t K, Scratch& scratch) : M_(M), N_(N), K_(K) {
-  constexpr int64_t kPanelDepth = 8192, kBlock = 16, kFewBlocks = 16, kFewTiles = 4;
+  constexpr int64_t kPanelDepth = 8192, kBlockTiles = 16, kFewBlocks = 16, kFewTiles = 4;
   panel_depth_ = std::min(kPanelDepth, DepthTiles(K) * kTileDepth);
   panel_rows_ = PanelRows(M, panel_depth_);
   panel_columns_ = PanelRows(N, panel_depth_);
-  block_rows_ = std::min(kBlock, RowTiles(M));
-  block_columns_ = std::min(kBlock, RowTiles(N));
+  block_rows_ = std::min(kBlockTiles, RowTiles(M));
+  block_columns_ = std::min(kBlockTiles, RowTiles(N));
   const auto few = [&] { return Blocks({0, panel_rows_}, {0, panel_columns_}) < kFewBlocks; };
   while (few() && std::max(block_rows_, block_columns_) > kFewTiles) {
     int64_t& longer = block_columns_ >= block_rows_ ? block_columns_ : block_rows_;

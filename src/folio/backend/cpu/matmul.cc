@@ -9,10 +9,6 @@
 namespace folio::cpu {
 namespace {
 
-int64_t CeilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 // Cost of a cut in multiply-adds. A tile pays for packing its operands and writing its result
 // (about 40 multiply-adds an element) and for the call itself; tiles run in rounds of kRound, a
 // multiple of the number of cores on most machines.

@@ -12,15 +12,15 @@
 namespace folio {
 namespace {
 
-constexpr size_t kPiece = 1 << 20;
+constexpr size_t kStoryBytes = 1 << 20;
 
-// Hands text on in pieces of at least kPiece bytes.
+// Hands text on in pieces of at least kStoryBytes bytes.
 template <class Write>
 void TellStories(uint64_t seed, int64_t bytes, const Write& write) {
   std::string piece;
   GenerateStories(seed, bytes, [&](std::string_view story) {
     piece += story;
-    if (piece.size() < kPiece) return;
+    if (piece.size() < kStoryBytes) return;
     write(piece);
     piece.clear();
   });

@@ -33,7 +33,7 @@ struct TextCount {
   }
 };
 
-nlohmann::ordered_json Json(const TextCount& count) {
+nlohmann::ordered_json CountJson(const TextCount& count) {
   return {{"tokens", count.tokens},
           {"bytes", count.bytes},
           {"characters", count.characters},
@@ -88,10 +88,10 @@ class TokenizerCountCommand final : public Command {
     nlohmann::ordered_json json = {{"schema", 1}};
     for (const TextCount& count : counts) {
       nlohmann::ordered_json one = {{"file", count.name}};
-      one.update(Json(count));
+      one.update(CountJson(count));
       json["files"].push_back(std::move(one));
     }
-    json["total"] = Json(total);
+    json["total"] = CountJson(total);
     return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   }
 

@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Bytes of text in memory at once, as long as it can be cut.
-constexpr size_t kWindow = size_t{1} << 25;
+constexpr size_t kTrainingWindow = size_t{1} << 25;
 
 // Shows how far one kind of work is, and ends it by Stopped on request.
 class Phase {
@@ -91,7 +91,7 @@ int64_t CountFiles(const std::vector<std::string>& files, BpeTrainer& trainer,
   std::string text;
   for (const std::string& file : files) {
     ByteInput input(file);
-    size_t window = kWindow;
+    size_t window = kTrainingWindow;
     for (bool at_end = false; !at_end;) {
       while (text.size() < window && !at_end) {
         const size_t got = input.Read(text, window - text.size());
@@ -101,7 +101,7 @@ int64_t CountFiles(const std::vector<std::string>& files, BpeTrainer& trainer,
       const size_t cut = at_end ? text.size() : LastCut(text);
       trainer.AddText(std::string_view(text).substr(0, cut));
       text.erase(0, cut);
-      window = std::max(kWindow, 2 * text.size());
+      window = std::max(kTrainingWindow, 2 * text.size());
       progress(bytes);
     }
   }
