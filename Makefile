@@ -4,10 +4,11 @@
 WERROR ?= 0
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
-configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF)
+configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build bench test-asan docs fuzz format format-check lint clean bootstrap bootstrap-lint
+.PHONY: help demo test build bench test-asan docs fuzz format format-check lint lint-changed clean \
+  bootstrap bootstrap-checks configure configure-asan configure-lint
 
 help:
 	@echo 'make demo    build, train a small GPT for about a minute, show what it writes'
@@ -18,51 +19,61 @@ help:
 	@echo 'make fuzz    look for inputs that break the tokenizers, FUZZ_SECONDS=60 with each target'
 	@echo 'make docs    put the numbers and figures of the program into docs/'
 	@echo 'make format  format the sources (format-check: only look)'
-	@echo 'make lint    run clang-tidy'
+	@echo 'make lint    run clang-tidy (lint-changed: not on what it passed before)'
 	@echo 'make clean   remove build/'
 	@echo 'Variables: WERROR=1 makes warnings errors, JOBS=N sets the compilations at a time.'
 
 bootstrap:
 	@scripts/bootstrap.sh build
 
-bootstrap-lint:
-	@scripts/bootstrap.sh lint
+bootstrap-checks:
+	@scripts/bootstrap.sh checks
 
-build: bootstrap
-	@cmake --preset release $(configure_flags) --log-level=WARNING
-	@cmake --build --preset release -j $(JOBS)
+configure: bootstrap
+	@cmake --preset release $(configure_flags)
+
+configure-asan: bootstrap-checks
+	@cmake --preset asan $(configure_flags)
+
+configure-lint: bootstrap-checks
+	@cmake --preset lint $(configure_flags)
+
+build: configure
+	@cmake --build --preset program -j $(JOBS)
 
 demo: build
 	@scripts/demo.sh
 
-test: build
-	@ctest --preset release
+test: configure
+	@cmake --build --preset release -j $(JOBS)
+	@scripts/test.sh release
 
 bench: build
 	@scripts/bench.sh
 
-test-asan: bootstrap
-	@cmake --preset asan $(configure_flags) --log-level=WARNING
+test-asan: configure-asan
 	@cmake --build --preset asan -j $(JOBS)
-	@ctest --preset asan
+	@scripts/test.sh asan
 
-docs: build
+docs: configure
+	@cmake --build --preset docs -j $(JOBS)
 	@cp -r build/release/docs/attention.md build/release/docs/figures docs/
 
-fuzz:
-	@scripts/bootstrap.sh fuzz
-	@cmake --preset fuzz $(configure_flags) --log-level=WARNING
+fuzz: configure-asan
 	@cmake --build --preset fuzz -j $(JOBS)
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
-format: bootstrap-lint
+format: bootstrap-checks
 	@scripts/format.sh
 
-format-check: bootstrap-lint
+format-check: bootstrap-checks
 	@scripts/format.sh --check
 
-lint: bootstrap-lint build
+lint: configure-lint
 	@scripts/lint.sh
+
+lint-changed: configure-lint
+	@scripts/lint.sh --changed
 
 clean:
 	@rm -rf build

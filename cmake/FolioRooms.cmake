@@ -25,10 +25,7 @@ function(folio_compile_options target)
   if(FOLIO_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
-  if(FOLIO_FUZZ)
-    target_compile_options(${target} PUBLIC -fsanitize=fuzzer-no-link)
-  endif()
-  if(FOLIO_SANITIZE OR FOLIO_FUZZ)
+  if(FOLIO_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=address,undefined -fno-omit-frame-pointer
                                             -fno-sanitize-recover=undefined)
     target_link_options(${target} PUBLIC -fsanitize=address,undefined)
@@ -37,6 +34,18 @@ endfunction()
 
 # Rooms that go through large arrays: tests under the sanitizers would wait for them.
 set(folio_hot_rooms base tensor io backend text data infer)
+# Rooms whose branches libFuzzer counts: those of the fuzz targets.
+set(folio_fuzzed_rooms base io text)
+
+# Highway compiles these once for each instruction set, by including them again: alone.
+function(folio_alone sources)
+  foreach(source ${sources})
+    file(STRINGS ${source} lines REGEX "hwy/foreach_target.h" LIMIT_COUNT 1)
+    if(lines)
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
+endfunction()
 
 # Sets `out` to the room's sources, or with `tests` to those of its tests.
 function(folio_sources out tests)
@@ -62,13 +71,49 @@ function(folio_room room)
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(${target} PUBLIC cxx_std_20)
   folio_compile_options(${target})
+  folio_alone("${ARG_SOURCES}")
   if(FOLIO_SANITIZE AND room IN_LIST folio_hot_rooms)
     target_compile_options(${target} PRIVATE -O1)
+  endif()
+  if(FOLIO_SANITIZE AND room IN_LIST folio_fuzzed_rooms)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
   foreach(dep ${ARG_DEPS})
     target_link_libraries(${target} PUBLIC folio::${dep})
   endforeach()
   target_link_libraries(${target} PRIVATE ${ARG_LIBS})
+endfunction()
+
+# What most tests include is compiled once for all test programs, with the options of a program, whose
+# code is independent of its position in another way than that of a library.
+if(FOLIO_TESTS)
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cc CONTENT "")
+  add_library(folio_test_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cc)
+  set_target_properties(folio_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  folio_compile_options(folio_test_headers)
+  target_compile_options(folio_test_headers PRIVATE ${FOLIO_TEST_OPTIONS})
+  target_link_libraries(folio_test_headers PRIVATE GTest::gtest fmt::fmt)
+  target_precompile_headers(folio_test_headers PRIVATE
+    <gtest/gtest.h> <fmt/format.h> <algorithm> <cmath> <filesystem> <fstream> <limits> <map> <memory>
+    <set> <string> <vector>)
+endif()
+
+# A test program: folio_test_program(NAME TARGET SOURCES ... LIBS ...). ctest runs it as four processes, each
+# with its share of the tests, so that no program keeps one core busy alone at the end; each leaves its
+# results in tests.xml/, where scripts/test.sh counts them.
+function(folio_test_program name target)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${target} ${ARG_SOURCES})
+  folio_compile_options(${target})
+  target_compile_options(${target} PRIVATE ${FOLIO_TEST_OPTIONS})
+  target_link_libraries(${target} PRIVATE ${ARG_LIBS} GTest::gtest_main fmt::fmt)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF POSITION_INDEPENDENT_CODE OFF)
+  target_precompile_headers(${target} REUSE_FROM folio_test_headers)
+  foreach(shard RANGE 3)
+    add_test(NAME ${name}/${shard} COMMAND ${target} --gtest_brief=1)
+    set_tests_properties(${name}/${shard} PROPERTIES TIMEOUT 1200 ENVIRONMENT
+      "GTEST_TOTAL_SHARDS=4;GTEST_SHARD_INDEX=${shard};GTEST_OUTPUT=xml:${PROJECT_BINARY_DIR}/tests.xml/${name}.${shard}.xml")
+  endforeach()
 endfunction()
 
 # Tests of one room, in one program: folio_tests(base DEPS rooms LIBS libs).
@@ -80,16 +125,7 @@ function(folio_tests room)
   if(NOT ARG_SOURCES)
     folio_sources(ARG_SOURCES TRUE)
   endif()
-  set(target folio_${room}_test)
-  add_executable(${target} ${ARG_SOURCES})
-  folio_compile_options(${target})
-  target_compile_options(${target} PRIVATE ${FOLIO_TEST_OPTIONS})
-  target_link_libraries(${target} PRIVATE folio::${room} folio_test_kit GTest::gtest_main fmt::fmt
-                                          ${ARG_LIBS})
-  foreach(dep ${ARG_DEPS})
-    target_link_libraries(${target} PRIVATE folio::${dep})
-  endforeach()
-  include(GoogleTest)
-  gtest_discover_tests(${target} TEST_PREFIX "${room}/" NO_PRETTY_TYPES NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT 600)
+  list(TRANSFORM ARG_DEPS PREPEND folio::)
+  folio_test_program(${room} folio_${room}_test SOURCES ${ARG_SOURCES}
+                     LIBS folio::${room} folio_test_kit ${ARG_DEPS} ${ARG_LIBS})
 endfunction()

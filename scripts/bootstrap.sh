@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Sees to it that what folio is built from is installed.
 #   scripts/bootstrap.sh build   compiler, CMake and libraries: enough for make build, test and demo
-#   scripts/bootstrap.sh lint    the same and clang-format, clang-tidy and clang's OpenMP header
-#   scripts/bootstrap.sh fuzz    the same as build and clang with libFuzzer and its OpenMP
+#   scripts/bootstrap.sh checks  the same, clang with its sanitizers and OpenMP, clang-format, clang-tidy
 # On Debian and its descendants it installs what is missing, as root or through sudo, or prints the
 # command that would and exits 1. Elsewhere it says what is needed.
 set -euo pipefail
@@ -12,10 +11,9 @@ packages=(g++ cmake ninja-build ccache libdnnl-dev libhwy-dev libfmt-dev nlohman
   libpugixml-dev librsvg2-bin fonts-dejavu-core protobuf-compiler)
 case "${1:-build}" in
   build) ;;
-  lint) packages+=(clang-format clang-tidy libomp-dev) ;;
-  fuzz) packages+=(clang libclang-rt-dev libomp-dev) ;;
+  checks) packages+=(clang clang-format clang-tidy libclang-rt-dev libomp-dev) ;;
   *)
-    echo "usage: scripts/bootstrap.sh build|lint|fuzz" >&2
+    echo "usage: scripts/bootstrap.sh build|checks" >&2
     exit 2
     ;;
 esac

@@ -1,25 +1,74 @@
 #!/usr/bin/env bash
-# Runs clang-tidy with the checks of .clang-tidy over the sources (not the tests), as build/release
-# was configured to compile them. Arguments: files to check instead of all.
+# Runs clang-tidy with the checks of .clang-tidy over the sources (not the tests), each as the preset
+# `lint` would compile it by itself.
+#   scripts/lint.sh            every source
+#   scripts/lint.sh --changed  without those that passed before: in the commit LINT_BASE (if it is not
+#                              set, where this branch left origin/main) or in a run of this script,
+#                              with the same text, headers, checks, build files and packages
+#   scripts/lint.sh FILE...    these
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if [[ ! -f build/release/compile_commands.json ]]; then
-  echo "lint: run 'make build' first: clang-tidy reads build/release/compile_commands.json" >&2
-  exit 1
-fi
-if [[ $# -gt 0 ]]; then
-  files=("$@")
-else
-  mapfile -d '' -t files < <(git ls-files -z --cached --others --exclude-standard -- \
-    'src/*.cc' ':!:src/*_test.cc')
-fi
-if [[ ${#files[@]} -eq 0 ]]; then
-  echo "lint: git lists no sources here" >&2
-  exit 1
-fi
-printf '%s\0' "${files[@]}" |
-  xargs -0 -n 1 -P "$(nproc)" clang-tidy -p build/release --quiet \
-    --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wreserved-identifier 2> >(
-      grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header-filter' >&2
-    )
+passed="${XDG_CACHE_HOME:-$HOME/.cache}/folio/lint"  # a file named KEY for each source that passed
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+mkdir -p "$passed"
+find "$passed" -type f -mtime +60 -delete
+
+# keys DIR: "KEY SOURCE" for each source under DIR/src. A key stands for all that clang-tidy looks at:
+# the source and the headers of the project that it includes, directly or not, and what decides how
+# it looks.
+keys() (
+  cd "$1"
+  common="$(cat .clang-tidy CMakeLists.txt CMakePresets.json cmake/* src/folio/*/CMakeLists.txt 2>/dev/null; clang-tidy --version
+            dpkg-query -W 2>/dev/null || true)"
+  common="$(sha256sum <<<"$common" | cut -c1-64)"
+  grep -rHo '^#include "folio/[^"]*"' src | sed 's|:#include "| src/|; s|"$||' >"$scratch/includes"
+  find src -name '*.h' -o -name '*.cc' | LC_ALL=C sort | xargs sha256sum >"$scratch/sums"
+  awk 'function Visit(file,  next_files, count, i) {
+         if (file in seen) return
+         seen[file]
+         all = all sum[file]
+         count = split(includes[file], next_files)
+         for (i = 1; i <= count; ++i) Visit(next_files[i])
+       }
+       NR == FNR { includes[$1] = includes[$1] " " $2; next }
+       { sum[$2] = $1; if ($2 ~ /\.cc$/ && $2 !~ /_test\.cc$/) sources[++found] = $2 }
+       END {
+         for (s = 1; s <= found; ++s) { split("", seen); all = ""; Visit(sources[s]); print sources[s], all }
+       }' "$scratch/includes" "$scratch/sums" |
+    while read -r source all; do
+      key="$(sha256sum <<<"$common$all")"
+      echo "${key:0:64} $source"
+    done
+)
+
+# The sources that need a look, of "KEY SOURCE" lines.
+unknown() {
+  local base key source
+  base="${LINT_BASE:-$(git merge-base HEAD origin/main 2>/dev/null || true)}"
+  if [[ -n "$base" && ("$base" != "$(git rev-parse HEAD)" || -n "${LINT_BASE:-}") ]]; then
+    mkdir "$scratch/base"
+    git archive "$base" | tar -x -C "$scratch/base"
+    keys "$scratch/base" | cut -d ' ' -f 1 >"$scratch/landed"
+  fi
+  while read -r key source; do
+    [[ -e "$passed/$key" ]] || grep -qxF "$key" "$scratch/landed" 2>/dev/null || echo "$key $source"
+  done
+}
+
+keys . >"$scratch/keys"
+case "${1:-}" in
+  "") cp "$scratch/keys" "$scratch/todo" ;;
+  --changed) unknown <"$scratch/keys" >"$scratch/todo" ;;
+  *) grep -F "$(printf ' %s\n' "$@")" "$scratch/keys" >"$scratch/todo" ;;
+esac
+echo "lint: $(wc -l <"$scratch/todo") of $(wc -l <"$scratch/keys") sources"
+
+export passed
+# shellcheck disable=SC2016
+xargs -r -n 2 -P "$(nproc)" sh -c '
+  clang-tidy -p build/lint --quiet --extra-arg=-Wreserved-identifier "$2" && : >"$passed/$1"
+' lint <"$scratch/todo" 2> >(
+  grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header-filter' >&2
+)

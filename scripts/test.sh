@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Runs the tests of a preset, names those that were skipped and counts all: scripts/test.sh PRESET
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset="${1:?usage: scripts/test.sh PRESET}"
+results="$PWD/build/$preset/tests.xml"  # a file of GoogleTest's for each process, and ctest's own
+rm -rf "$results"
+mkdir "$results"
+status=0
+ctest --preset "$preset" --output-junit "$results/ctest.junit" || status=$?
+
+# An entry of ctest's without a file is one test; with one, its file counts. A process that fails
+# though all of its tests passed counts as a failed test.
+awk '
+  function Value(name) { return match($0, name "=\"[^\"]*\"") ? substr($0, RSTART + length(name) + 2, RLENGTH - length(name) - 3) : "" }
+  /<testcase/ && FILENAME ~ /\.junit$/ {
+    program = Value(" name")
+    gsub("/", ".", program)
+    if (!(program in failures)) ++count[Value(" status") == "run" ? "passed" : "failed"]
+    else if (Value(" status") != "run" && failures[program] == 0) ++count["failed"]
+  }
+  /<testsuites/ && FILENAME ~ /\.xml$/ {
+    program = FILENAME
+    gsub(/.*\/|\.xml$/, "", program)
+    failures[program] = Value(" failures")
+  }
+  /<testcase/ && FILENAME ~ /\.xml$/ {
+    result = Value(" result")
+    if (result == "skipped") { ++count["skipped"]; print "skipped: " Value(" classname") "." Value(" name") }
+    if (result == "completed") ++count[/\/>$/ ? "passed" : "failed"]
+  }
+  END { printf "%d passed, %d failed, %d skipped\n", count["passed"], count["failed"], count["skipped"] }
+' $(find "$results" -name '*.xml') "$results/ctest.junit"
+exit "$status"
