@@ -11,7 +11,7 @@ namespace folio {
 
 // What shell text printed and how it ended.
 struct ProgramRun {
-  int status = -1;  // -1: by a signal
+  int status = -1;  // 128 + n: by signal n
   std::string out, err;
 };
 

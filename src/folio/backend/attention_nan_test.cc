@@ -90,13 +90,22 @@ void ExpectNaNKept(Backend& backend, Dtype half) {
   const auto view = [](const Tensor& x) { return SequenceView(x, 1, 3, 0, 4); };
   m.Set(q, 4, std::numeric_limits<double>::quiet_NaN());
   AttentionForward forward;
-  forward.q = view(q), forward.k = view(k), forward.v = view(v);
-  forward.out = view(out), forward.lse = lse;
+  forward.q = view(q);
+  forward.k = view(k);
+  forward.v = view(v);
+  forward.out = view(out);
+  forward.lse = lse;
   backend.Run(forward);
   AttentionBackward backward;
-  backward.q = view(q), backward.k = view(k), backward.v = view(v);
-  backward.out = view(out), backward.lse = lse, backward.d_out = view(m.RandomLow({3, 4}));
-  backward.d_q = view(d_q), backward.d_k = view(d_k), backward.d_v = view(d_v);
+  backward.q = view(q);
+  backward.k = view(k);
+  backward.v = view(v);
+  backward.out = view(out);
+  backward.lse = lse;
+  backward.d_out = view(m.RandomLow({3, 4}));
+  backward.d_q = view(d_q);
+  backward.d_k = view(d_k);
+  backward.d_v = view(d_v);
   backend.Run(backward);
   for (int64_t i = 0; i < 4; ++i) {
     for (const Tensor& x : {out, d_q}) {

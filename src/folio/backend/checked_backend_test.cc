@@ -150,7 +150,8 @@ TEST(CheckedBackend, SeesBfloat16ThatIsNotTheNearest) {
 TEST(CheckedBackend, SeesAWeightThatWasNotRounded) {
   OpMemory memory(Dtype::kF32, Dtype::kBF16, false);
   LinearForward op;
-  op.x = memory.RandomLow({70, 65}), op.weight = memory.Random({65, 33});
+  op.x = memory.RandomLow({70, 65});
+  op.weight = memory.Random({65, 33});
   op.out = memory.Unset({70, 33});
   EXPECT_EQ(ComplaintAbout(op, Fault::kResult, 0), "");
   EXPECT_NE(ComplaintAbout(op, Fault::kWeightAsItIs, 0).find("linear_forward of backend faulty"),
@@ -198,8 +199,10 @@ TEST(CheckedBackend, ChecksBfloat16InPlace) {
   OpMemory memory(Dtype::kF32, Dtype::kBF16, true);
   ActivationBackward op;
   op.kind = Activation::kRelu;
-  op.x = memory.RandomLow({3, 7}), op.d_out = op.d_x = memory.RandomLow({3, 7});
-  memory.Set(op.x, 4, 2), memory.Set(op.x, 5, -2);
+  op.x = memory.RandomLow({3, 7});
+  op.d_out = op.d_x = memory.RandomLow({3, 7});
+  memory.Set(op.x, 4, 2);
+  memory.Set(op.x, 5, -2);
   const BF16 expected = op.d_out.data<BF16>()[4];
   MakeCheckedBackend(MakeReferenceBackend(), MakeReferenceBackend())->Run(op);
   EXPECT_EQ(op.d_x.data<BF16>()[4], expected);

@@ -40,13 +40,17 @@ TEST(Ops, EveryCasePassesItsOwnCheckAndCountsFlops) {
 TEST(Ops, FlopsOfMatrixProductsAndAttention) {
   OpMemory m(Dtype::kF32, false);
   LinearBackward linear;
-  linear.x = m.Random({3, 5}), linear.weight = m.Random({7, 5}), linear.d_out = m.Random({3, 7});
-  linear.d_weight = m.Random({7, 5}), linear.transposed = true;
+  linear.x = m.Random({3, 5});
+  linear.weight = m.Random({7, 5});
+  linear.d_out = m.Random({3, 7});
+  linear.d_weight = m.Random({7, 5});
+  linear.transposed = true;
   linear.Check();
   EXPECT_EQ(linear.Flops(), 2 * 3 * 5 * 7);
   linear.d_x = m.Unset({3, 5});
   EXPECT_EQ(linear.Flops(), 2 * 2 * 3 * 5 * 7);
-  linear.d_weight = linear.x = {}, linear.d_bias = m.Random({7});
+  linear.d_weight = linear.x = {};
+  linear.d_bias = m.Random({7});
   linear.Check();
   EXPECT_EQ(linear.Flops(), 2 * 3 * 5 * 7 + 3 * 7);
 
@@ -63,9 +67,12 @@ TEST(Ops, FlopsOfMatrixProductsAndAttention) {
 class OpsDeathTest : public testing::Test {
  protected:
   OpsDeathTest() {
-    op_.x = memory_.Random({3, 5}), op_.weight = memory_.Random({5});
-    op_.mean = memory_.Unset({3}), op_.rstd = memory_.Unset({3});
-    op_.d_out = memory_.Random({3, 5}), op_.d_x = memory_.Unset({3, 5});
+    op_.x = memory_.Random({3, 5});
+    op_.weight = memory_.Random({5});
+    op_.mean = memory_.Unset({3});
+    op_.rstd = memory_.Unset({3});
+    op_.d_out = memory_.Random({3, 5});
+    op_.d_x = memory_.Unset({3, 5});
     op_.d_weight = memory_.Random({5});
   }
 
@@ -99,7 +106,8 @@ TEST_F(OpsDeathTest, RefuseSharedMemoryThatIsNotAllowed) {
   EXPECT_DEATH(op_.Check(), "layernorm_backward: d_x and x share memory");
   // Half over it is not in place.
   const Tensor both = memory_.Random({4, 5});
-  op_.d_out = both.Slice(0, 3), op_.d_x = both.Slice(1, 4);
+  op_.d_out = both.Slice(0, 3);
+  op_.d_x = both.Slice(1, 4);
   EXPECT_DEATH(op_.Check(), "share memory");
 }
 
@@ -130,7 +138,9 @@ TEST_F(OpsDeathTest, RefuseSomeHalvesWithoutTheOthers) {
                "activation_backward: d_x is F32, expected BF16");
 
   LinearBackward linear;
-  linear.x = half, linear.weight = memory_.Random({5, 7}), linear.d_weight = memory_.Random({5, 7});
+  linear.x = half;
+  linear.weight = memory_.Random({5, 7});
+  linear.d_weight = memory_.Random({5, 7});
   linear.d_out = memory_.Random(Dtype::kBF16, {3, 7});
   for (const Dtype own : {Dtype::kF32, Dtype::kBF16}) {
     linear.d_x = memory_.Unset(own, {3, 5});
@@ -139,7 +149,8 @@ TEST_F(OpsDeathTest, RefuseSomeHalvesWithoutTheOthers) {
     linear.Check();
     linear.accumulate_d_x = true;
     EXPECT_DEATH(linear.Check(), "linear_backward: pre goes with a d_x that is overwritten");
-    linear.accumulate_d_x = false, linear.pre = {};
+    linear.accumulate_d_x = false;
+    linear.pre = {};
   }
   EXPECT_DEATH(
       (LinearForward{
@@ -157,7 +168,8 @@ TEST_F(OpsDeathTest, RefuseSomeHalvesWithoutTheOthers) {
 
   AttentionForward attention;
   attention.q = attention.k = attention.out = memory_.Wide(Dtype::kBF16, 1, 2, 6, 0, 0);
-  attention.v = memory_.Wide(1, 2, 6, 0, 0), attention.lse = memory_.Unset({1, 1, 2});
+  attention.v = memory_.Wide(1, 2, 6, 0, 0);
+  attention.lse = memory_.Unset({1, 1, 2});
   EXPECT_DEATH(attention.Check(), "attention_forward: v is F32, expected BF16");
 }
 
@@ -165,7 +177,8 @@ TEST_F(OpsDeathTest, RefuseSomeHalvesWithoutTheOthers) {
 TEST_F(OpsDeathTest, RefuseWorkInPlaceBetweenDtypes) {
   const Tensor plain = memory_.Random({3, 5});
   const Tensor half(plain.raw(), Dtype::kBF16, {3, 5});
-  op_.d_x = plain, op_.d_out = half;
+  op_.d_x = plain;
+  op_.d_out = half;
   EXPECT_DEATH(op_.Check(), "layernorm_backward: d_x and d_out share memory");
   EXPECT_DEATH((ResidualForward{.x = half, .out = plain}.Check()), "out and x share memory");
   EXPECT_DEATH((ResidualBackward{.d_out = plain, .d_x = half}.Check()), "d_x and d_out share");
@@ -176,8 +189,10 @@ TEST_F(OpsDeathTest, RefuseWorkInPlaceBetweenDtypes) {
 
 TEST_F(OpsDeathTest, RefusePositionsBeyondTheTable) {
   EmbeddingForward op;
-  op.ids = memory_.Integers({1, 3}, 4), op.wte = memory_.Random({4, 2});
-  op.wpe = memory_.Random({5, 2}), op.out = memory_.Unset({3, 2});
+  op.ids = memory_.Integers({1, 3}, 4);
+  op.wte = memory_.Random({4, 2});
+  op.wpe = memory_.Random({5, 2});
+  op.out = memory_.Unset({3, 2});
   op.first_position = 2;
   op.Check();
   op.first_position = 3;
@@ -197,7 +212,8 @@ TEST_F(OpsDeathTest, RefuseHeadsOfKeysThatCannotBeSharedEvenly) {
   op.q = op.out = memory_.Wide(1, 2, 12, 0, 0);
   op.k = op.v = memory_.Wide(1, 2, 6, 0, 0);
   op.lse = memory_.Unset({1, 4, 2});
-  op.H = 4, op.G = 2;
+  op.H = 4;
+  op.G = 2;
   op.Check();
   op.G = 3;
   EXPECT_DEATH(op.Check(), "4 heads of queries cannot share 3 heads of keys evenly");

@@ -61,8 +61,10 @@ LayerNormBackward MakeLayerNormBackward(OpMemory& m, Rows s, bool bias, Into d_x
   const LayerNormForward forward = MakeLayerNorm(m, s, bias);
   RunReference(forward);
   LayerNormBackward op;
-  op.x = forward.x, op.weight = forward.weight;
-  op.mean = forward.mean, op.rstd = forward.rstd;
+  op.x = forward.x;
+  op.weight = forward.weight;
+  op.mean = forward.mean;
+  op.rstd = forward.rstd;
   op.d_out = m.RandomLow({s.N, s.C});
   op.d_x = d_x == Into::kUnset    ? m.Unset({s.N, s.C})
            : d_x == Into::kRandom ? m.Random({s.N, s.C})
@@ -173,7 +175,9 @@ void AddCrossEntropy(Cases cases) {
         const CrossEntropyForward forward = MakeCrossEntropy(m, s, scale);
         RunReference(forward);
         CrossEntropyBackward op;
-        op.logits = forward.logits, op.targets = forward.targets, op.lse = forward.lse;
+        op.logits = forward.logits;
+        op.targets = forward.targets;
+        op.lse = forward.lse;
         op.d_logits = in_place ? op.logits : m.UnsetLow({s.N, s.C});
         op.scale = 0.125;
         return op;
@@ -189,12 +193,17 @@ void AddOptimizer(Cases cases) {
     for (const int64_t step : {1, 7}) {
       cases.Add(fmt::format("n{} step {}", n, step), [=](OpMemory& m) {
         AdamWUpdate op;
-        op.param = m.Random({n}), op.grad = m.Random({n}), op.m = m.Random({n}, 0.1);
+        op.param = m.Random({n});
+        op.grad = m.Random({n});
+        op.m = m.Random({n}, 0.1);
         op.v = m.Random({n});
         for (int64_t i = 0; i < n; ++i) {
           m.Set(op.v, i, 1e-3 * static_cast<double>(i % 11));  // also 0, never negative
         }
-        op.lr = 1e-2, op.weight_decay = 0.1, op.step = step, op.grad_scale = 0.5;
+        op.lr = 1e-2;
+        op.weight_decay = 0.1;
+        op.step = step;
+        op.grad_scale = 0.5;
         return op;
       });
     }

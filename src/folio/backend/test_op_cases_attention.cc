@@ -30,13 +30,15 @@ AttentionForward MakeAttention(OpMemory& m, AttentionSizes s, bool probs) {
     op.q = SequenceView(m.RandomLow({s.B * s.T, C}), s.B, s.T, 0, C);
     op.k = m.WideLow(s.B, s.S, K, 0, 3);
     op.v = m.WideLow(s.B, s.S, K, 0, 3);
-    m.Randomize(op.k), m.Randomize(op.v);
+    m.Randomize(op.k);
+    m.Randomize(op.v);
   }
   if (s.mask) op.key_mask = m.Mask({s.B, s.S});
   op.out = m.WideLow(s.B, s.T, C, 1, 0);
   op.lse = m.Unset({s.B, s.H, s.T});
   if (probs) op.probs = m.Unset({s.B, s.H, s.T, s.S});
-  op.H = s.H, op.G = s.G;
+  op.H = s.H;
+  op.G = s.G;
   op.causal = s.causal;
   if (s.dropout) op.dropout = {.p = 0.3, .seed = 8, .stream = 9, .first_row = 5};
   return op;
@@ -47,8 +49,12 @@ AttentionBackward MakeAttentionBackward(OpMemory& m, AttentionSizes s) {
   RunReference(forward);
   const int64_t C = s.C(), K = s.key_channels();
   AttentionBackward op;
-  op.q = forward.q, op.k = forward.k, op.v = forward.v;
-  op.key_mask = forward.key_mask, op.out = forward.out, op.lse = forward.lse;
+  op.q = forward.q;
+  op.k = forward.k;
+  op.v = forward.v;
+  op.key_mask = forward.key_mask;
+  op.out = forward.out;
+  op.lse = forward.lse;
   op.d_out = SequenceView(m.RandomLow({s.B * s.T, C}), s.B, s.T, 0, C);
   if (s.T == s.S) {
     const Tensor d_qkv = m.UnsetLow({s.B * s.T, C + 2 * K});
@@ -60,7 +66,10 @@ AttentionBackward MakeAttentionBackward(OpMemory& m, AttentionSizes s) {
     op.d_k = m.WideLow(s.B, s.S, K, 0, 1);
     op.d_v = m.WideLow(s.B, s.S, K, 3, 0);
   }
-  op.H = s.H, op.G = s.G, op.causal = s.causal, op.dropout = forward.dropout;
+  op.H = s.H;
+  op.G = s.G;
+  op.causal = s.causal;
+  op.dropout = forward.dropout;
   return op;
 }
 
@@ -78,7 +87,9 @@ void AddAttention(Cases cases) {
                            {1, 67, 67, 4, 2, 5},
                            {1, 130, 130, 2, 0, 16}}) {
     for (int options = 0; options < 8; ++options) {
-      s.causal = options & 1, s.mask = options & 2, s.dropout = options & 4;
+      s.causal = options & 1;
+      s.mask = options & 2;
+      s.dropout = options & 4;
       const std::string name =
           fmt::format("{} causal {} mask {} dropout {}", s.ToString(), s.causal, s.mask, s.dropout);
       for (const bool probs : {false, true}) {

@@ -44,7 +44,8 @@ TEST(TimedBackend, CountsEachOperandOfAFusedArrayOnce) {
   TimedBackend backend(MakeReferenceBackend());
   const Tensor qkv = memory.Random({4, 3 * 8});
   AttentionForward op;
-  op.q = SequenceView(qkv, 2, 2, 0, 8), op.k = SequenceView(qkv, 2, 2, 8, 8);
+  op.q = SequenceView(qkv, 2, 2, 0, 8);
+  op.k = SequenceView(qkv, 2, 2, 8, 8);
   op.v = SequenceView(qkv, 2, 2, 16, 8);
   op.out = SequenceView(memory.Unset({4, 8}), 2, 2, 0, 8);
   op.lse = memory.Unset({2, 1, 2});

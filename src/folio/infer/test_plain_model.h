@@ -113,7 +113,8 @@ class PlainModel {
         }
       }
     }
-    scores_.push_back(std::move(scores)), weights_.push_back(std::move(weights));
+    scores_.push_back(std::move(scores));
+    weights_.push_back(std::move(weights));
     return out;
   }
 

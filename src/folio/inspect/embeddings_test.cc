@@ -31,7 +31,9 @@ std::vector<int64_t> AllRows(int64_t V) {
 double SlowCosine(std::span<const float> a, std::span<const float> b) {
   double product = 0, aa = 0, bb = 0;
   for (size_t i = 0; i < a.size(); ++i) {
-    product += double(a[i]) * b[i], aa += double(a[i]) * a[i], bb += double(b[i]) * b[i];
+    product += double(a[i]) * b[i];
+    aa += double(a[i]) * a[i];
+    bb += double(b[i]) * b[i];
   }
   return aa > 0 && bb > 0 ? product / std::sqrt(aa * bb) : 0;
 }
@@ -158,7 +160,9 @@ TEST_F(Projections, FindTheDirectionsOfMostVariance) {
   for (size_t v = 0; v < static_cast<size_t>(V); ++v) {
     EXPECT_NEAR(p.x[v], values[v * 70 + 41] - 41, 1.5);
     EXPECT_NEAR(p.y[v], values[v * 70 + 7] - 7, 1.5);
-    xx += p.x[v] * p.x[v], yy += p.y[v] * p.y[v], xy += p.x[v] * p.y[v];
+    xx += p.x[v] * p.x[v];
+    yy += p.y[v] * p.y[v];
+    xy += p.x[v] * p.y[v];
   }
   EXPECT_NEAR(xy / std::sqrt(xx * yy), 0, kFloat32Chain);  // components are at right angles
 }

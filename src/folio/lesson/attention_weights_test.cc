@@ -126,7 +126,8 @@ TEST(DrawAttention, GivesEveryLayerHeadAndSeedNumbersOfItsOwn) {
       AttentionWeights weights({.d_in = 4, .d_out = 4, .H = 2, .bias = true, .out_proj = true});
       DrawAttention(weights, AttentionDraws::kLinear, seed, head);
       for (const auto& [name, x] : Named(weights.params())) {
-        firsts.insert(Values(x)[0]), ++count;
+        firsts.insert(Values(x)[0]);
+        ++count;
       }
     }
   }

@@ -64,7 +64,10 @@ TEST_P(MultiHead, IsGptsSublayerWithMappedWeights) {
   const AttentionMask mask = AttentionMask::Combined(key_mask, T, true);
 
   GptConfig config;
-  config.n_embd = C, config.n_head = H, config.n_layer = 1, config.attn_pdrop = 0.3;
+  config.n_embd = C;
+  config.n_head = H;
+  config.n_layer = 1;
+  config.attn_pdrop = 0.3;
   const PassContext pass{.backend = *backend_,
                          .config = config,
                          .B = B,
@@ -83,14 +86,19 @@ TEST_P(MultiHead, IsGptsSublayerWithMappedWeights) {
   const Array d_c_attn({C, 3 * C}, dtype()), d_c_attn_bias({3 * C}, dtype());
   const Array d_c_proj({C, C}, dtype()), d_c_proj_bias({C}, dtype());
   BlockParams params, d_params;
-  params.c_attn = {c_attn, c_attn_bias}, params.attn_c_proj = {c_proj, c_proj_bias};
-  d_params.c_attn = {d_c_attn, d_c_attn_bias}, d_params.attn_c_proj = {d_c_proj, d_c_proj_bias};
+  params.c_attn = {c_attn, c_attn_bias};
+  params.attn_c_proj = {c_proj, c_proj_bias};
+  d_params.c_attn = {d_c_attn, d_c_attn_bias};
+  d_params.attn_c_proj = {d_c_proj, d_c_proj_bias};
   const Array qkv({B * T, 3 * C}, dtype()), lse({B, H, T}, dtype()), attn({B * T, C}, dtype());
   BlockActivations acts;
-  acts.qkv = qkv, acts.lse = lse, acts.attn = attn;
+  acts.qkv = qkv;
+  acts.lse = lse;
+  acts.attn = attn;
   const Array d_wide({B * T, 3 * C}, dtype()), d_attn({B * T, C}, dtype());
   GptGradients grads;
-  grads.d_wide = d_wide, grads.d_attn = d_attn;
+  grads.d_wide = d_wide;
+  grads.d_attn = d_attn;
   const Array x({B * T, C}, dtype(), operands.at("query"));
   const Array d_out({B * T, C}, dtype(), operands.at("d_out"));
   const Array out({B * T, C}, dtype()), d_x({B * T, C}, dtype());
@@ -110,7 +118,8 @@ TEST_P(MultiHead, IsGptsSublayerWithMappedWeights) {
     expected[layer + ".bias"] = Columns(d_c_attn_bias.values(), 3 * C, column * C, C);
   }
   // A sum that cancels.
-  found.erase("d_k.bias"), expected.erase("d_k.bias");
+  found.erase("d_k.bias");
+  expected.erase("d_k.bias");
   ExpectClose(found, expected, bound());
 }
 
@@ -153,7 +162,8 @@ TEST_P(MultiHead, GroupsShareKeysAndValues) {
       }
       all = sums;
     }
-    found.erase("d_k.bias"), expected.erase("d_k.bias");
+    found.erase("d_k.bias");
+    expected.erase("d_k.bias");
     ExpectClose(found, expected, bound());
   }
 }
@@ -170,7 +180,8 @@ TEST_P(MultiHead, CrossAttentionToACopyIsSelfAttention) {
   }
   found.erase("d_key_value");
   Results without = expected;
-  found.erase("d_k.bias"), without.erase("d_k.bias");
+  found.erase("d_k.bias");
+  without.erase("d_k.bias");
   ExpectClose(found, without, bound());
 }
 

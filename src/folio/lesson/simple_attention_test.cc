@@ -56,7 +56,9 @@ TEST_P(SimpleAttentionNumbers, OfEachWeighting) {
       double score = 0;
       for (size_t d = 0; d < 3; ++d) score += kJourney[t * 3 + d] * kJourney[s * 3 + d];
       EXPECT_NEAR(scores[t * 6 + s], score, 1e-6);
-      score_sum += score, share_sum += shares[t * 6 + s], softmax_sum += softmax[t * 6 + s];
+      score_sum += score;
+      share_sum += shares[t * 6 + s];
+      softmax_sum += softmax[t * 6 + s];
     }
     EXPECT_NEAR(share_sum, 1, 1e-6);
     EXPECT_NEAR(softmax_sum, 1, 1e-6);

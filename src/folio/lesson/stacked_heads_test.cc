@@ -10,7 +10,8 @@ namespace {
 struct Stack {
   Stack(const AttentionSizes& sizes, int64_t heads, Dtype dtype) {
     for (int64_t h = 0; h < heads; ++h) {
-      weights.emplace_back(sizes, dtype), gradients.emplace_back(sizes, dtype);
+      weights.emplace_back(sizes, dtype);
+      gradients.emplace_back(sizes, dtype);
       Scatter(weights.back(), static_cast<uint64_t>(h));
     }
   }
@@ -84,10 +85,12 @@ TEST_P(StackedHeadsAre, OneSplitLayer) {
       for (const auto& [name, d] : Named(d_stacked.params())) found[name] = Values(d);
       for (const auto& [name, d] : Named(d_joined.params())) expected[name] = Values(d);
       // Gradients of biases of keys are sums that cancel.
-      found.erase("k.bias"), expected.erase("k.bias");
+      found.erase("k.bias");
+      expected.erase("k.bias");
       if (T == 1) {  // where no score has a gradient
         for (const char* name : {"q.weight", "q.bias", "k.weight"}) {
-          found.erase(name), expected.erase(name);
+          found.erase(name);
+          expected.erase(name);
         }
       }
       ExpectClose(found, expected, dtype == Dtype::kF64 ? 1e-13 : 4e-6);

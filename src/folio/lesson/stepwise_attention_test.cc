@@ -118,8 +118,11 @@ Results PlainSteps(const Operands& o, const AttentionOptions& options, double sc
         const auto add = [&](const char* name, const std::vector<double>& values) {
           steps[name].insert(steps[name].end(), values.begin(), values.end());
         };
-        add("scores", row.scores), add("masked", row.masked), add("softmax", row.softmax);
-        add("weights", row.weights), add("kept", row.weights);
+        add("scores", row.scores);
+        add("masked", row.masked);
+        add("softmax", row.softmax);
+        add("weights", row.weights);
+        add("kept", row.weights);
       }
     }
   }

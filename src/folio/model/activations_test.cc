@@ -283,7 +283,8 @@ double BytesPerTokenAndLayer(GptConfig config, const PassOptions& options) {
 
 TEST(PassPlan, KeepsWhatTheBackwardNeedsOfEachLayerAndNoMore) {
   GptConfig config;
-  config.n_embd = 256, config.n_head = 4;
+  config.n_embd = 256;
+  config.n_head = 4;
   const double C = 256, small = 5 * 4.0 + 4 * 4.0;  // statistics of two norms, lse of four heads
   const auto expect = [&](const PassOptions& options, double low_channels) {
     const double low = options.dtype == Dtype::kBF16 ? 2 : 4;
@@ -299,7 +300,10 @@ TEST(PassPlan, KeepsWhatTheBackwardNeedsOfEachLayerAndNoMore) {
 
 TEST(PassPlan, MemoryGrowsWithBatchAndContextAsALine) {
   GptConfig config;
-  config.n_layer = 3, config.n_embd = 64, config.n_head = 4, config.vocab_size = 100;
+  config.n_layer = 3;
+  config.n_embd = 64;
+  config.n_head = 4;
+  config.vocab_size = 100;
   for (const PassOptions& options : {PassOptions{}, PassOptions{Dtype::kBF16, true}}) {
     const auto bytes = [&](int64_t B, int64_t T) {
       return static_cast<double>(

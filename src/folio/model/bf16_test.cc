@@ -47,7 +47,10 @@ class Bf16Pass : public testing::TestWithParam<Case> {
   static constexpr int64_t B = 3, T = 29;
 
   Bf16Pass() {
-    config_.vocab_size = 61, config_.n_positions = T, config_.n_embd = 36, config_.n_head = 3;
+    config_.vocab_size = 61;
+    config_.n_positions = T;
+    config_.n_embd = 36;
+    config_.n_head = 3;
     config_.norm_position = GetParam().norm;
     config_.embd_pdrop = config_.attn_pdrop = config_.resid_pdrop = GetParam().dropout;
     config_.tie_word_embeddings = GetParam().tied;
@@ -116,7 +119,9 @@ TEST_P(Bf16Pass, EachParametersGradientPointsTheSameWay) {
     for (int64_t i = info.offset; i < info.offset + info.shape.count(); ++i) {
       const double w = wide.gradient[static_cast<size_t>(i)];
       const double h = half.gradient[static_cast<size_t>(i)];
-      together += w * h, w2 += w * w, h2 += h * h;
+      together += w * h;
+      w2 += w * w;
+      h2 += h * h;
     }
     if (w2 < 1e-8 * whole) continue;  // nothing but rounding: the gradient of a key's bias
     EXPECT_GT(together, 0.99 * std::sqrt(w2 * h2)) << info.name;

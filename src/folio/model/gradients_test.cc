@@ -55,8 +55,12 @@ std::vector<Case> Cases() {
     add("attention_dropout", [](C& c) { c.attn_pdrop = 0.4; });
     add("residual_dropout", [](C& c) { c.resid_pdrop = 0.4; });
     Case& all = add("everything", [](C& c) {
-      c.embd_pdrop = 0.2, c.attn_pdrop = 0.3, c.resid_pdrop = 0.25;
-      c.tie_word_embeddings = false, c.lm_head_bias = true, c.n_inner = 13;
+      c.embd_pdrop = 0.2;
+      c.attn_pdrop = 0.3;
+      c.resid_pdrop = 0.25;
+      c.tie_word_embeddings = false;
+      c.lm_head_bias = true;
+      c.n_inner = 13;
     });
     all.key_mask = all.ignore_targets = true;
   }

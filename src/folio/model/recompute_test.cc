@@ -45,7 +45,10 @@ class Recomputation : public testing::TestWithParam<Case> {
   static constexpr int64_t B = 3, T = 13;
 
   Recomputation() {
-    config_.vocab_size = 37, config_.n_positions = T, config_.n_embd = 20, config_.n_inner = 51;
+    config_.vocab_size = 37;
+    config_.n_positions = T;
+    config_.n_embd = 20;
+    config_.n_inner = 51;
     config_.norm_position = GetParam().norm;
     config_.embd_pdrop = config_.attn_pdrop = config_.resid_pdrop = GetParam().dropout;
   }

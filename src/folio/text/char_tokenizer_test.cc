@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "folio/io/file.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"

@@ -62,8 +62,11 @@ class Sequences {
     std::memset(static_cast<void*>(memory_.data()), 0xFF, memory_.size() * sizeof(T));
     view_.data = reinterpret_cast<std::byte*>(memory_.data() + gap);
     view_.dtype = DtypeOf<T>();
-    view_.B = B, view_.T = rows, view_.C = C;
-    view_.row_stride = stride_, view_.batch_stride = rows * stride_;
+    view_.B = B;
+    view_.T = rows;
+    view_.C = C;
+    view_.row_stride = stride_;
+    view_.batch_stride = rows * stride_;
   }
   void Randomize(uint64_t seed) {
     const CounterRng rng(seed, 7);
@@ -108,26 +111,47 @@ struct Attention {
         d_q(s.B, s.T, s.H * s.D, 3),
         d_k(s.B, s.S, s.heads() * s.D, 3),
         d_v(s.B, s.S, s.heads() * s.D, 1) {
-    lse.reserve(1), probs.reserve(1);  // there even if empty
+    lse.reserve(1);
+    probs.reserve(1);  // there even if empty
     lse.assign(Size(s.B * s.H * s.T), std::numeric_limits<Number>::quiet_NaN());
     probs.assign(Size(s.B * s.H * s.T * s.S), std::numeric_limits<Number>::quiet_NaN());
-    q.Randomize(1), k.Randomize(2), v.Randomize(3), d_out.Randomize(4);
+    q.Randomize(1);
+    k.Randomize(2);
+    v.Randomize(3);
+    d_out.Randomize(4);
     // The first of two sequences sees nothing, the last not all.
     for (int64_t i = 0; i < s.B * s.S; ++i) mask.push_back(i / s.S + 1 == s.B && i % 3 != 0);
   }
 
   void Run(Backend& backend) {
     AttentionForward f;
-    f.q = q.view(), f.k = k.view(), f.v = v.view(), f.out = out.view();
+    f.q = q.view();
+    f.k = k.view();
+    f.v = v.view();
+    f.out = out.view();
     if (s.masked) f.key_mask = Tensor(mask.data(), Shape{s.B, s.S});
     f.lse = Tensor(lse.data(), Shape{s.B, s.H, s.T});
     if (with_probs) f.probs = Tensor(probs.data(), Shape{s.B, s.H, s.T, s.S});
-    f.H = s.H, f.G = s.G, f.causal = s.causal, f.dropout = s.Drop();
+    f.H = s.H;
+    f.G = s.G;
+    f.causal = s.causal;
+    f.dropout = s.Drop();
     backend.Run(f);
     AttentionBackward b;
-    b.q = f.q, b.k = f.k, b.v = f.v, b.key_mask = f.key_mask, b.out = f.out, b.lse = f.lse;
-    b.d_out = d_out.view(), b.d_q = d_q.view(), b.d_k = d_k.view(), b.d_v = d_v.view();
-    b.H = s.H, b.G = s.G, b.causal = s.causal, b.dropout = f.dropout;
+    b.q = f.q;
+    b.k = f.k;
+    b.v = f.v;
+    b.key_mask = f.key_mask;
+    b.out = f.out;
+    b.lse = f.lse;
+    b.d_out = d_out.view();
+    b.d_q = d_q.view();
+    b.d_k = d_k.view();
+    b.d_v = d_v.view();
+    b.H = s.H;
+    b.G = s.G;
+    b.causal = s.causal;
+    b.dropout = f.dropout;
     backend.Run(b);
   }
 
@@ -155,7 +179,10 @@ struct Bounds {
         bounds[i] += (unit + sums) * std::abs(x.at(static_cast<int64_t>(i)));
       }
     };
-    stored(out, e.out), stored(d_q, e.d_q), stored(d_k, e.d_k), stored(d_v, e.d_v);
+    stored(out, e.out);
+    stored(d_q, e.d_q);
+    stored(d_k, e.d_k);
+    stored(d_v, e.d_v);
   }
 
   void Add(Expected& e, int64_t row, double unit, double sums) {
@@ -262,7 +289,9 @@ TEST_P(AttentionTiles, AgreeWithTheReferenceOnEverySimdTarget) {
   Spoil<BF16>(*cpu);
   for (int options = 0; options < 8; ++options) {
     Sizes s = GetParam();
-    s.causal = options & 1, s.masked = options & 2, s.dropout = options & 4;
+    s.causal = options & 1;
+    s.masked = options & 2;
+    s.dropout = options & 4;
     Expected expected(s);
     expected.Run(*reference);
     const Bounds float_bounds(expected, 0, SumError(s));

@@ -223,7 +223,10 @@ TEST_P(HalfKernels, Activation) {
     for (const auto kind : {Activation::kGeluNew, Activation::kGelu, Activation::kRelu}) {
       SCOPED_TRACE(static_cast<int>(kind));
       const Tensor x = RandomLow(memory, {N, C}, 4), d_out = RandomLow(memory, {N, C});
-      if (C > 60) AddSpecials(x), AddSpecials(d_out);
+      if (C > 60) {
+        AddSpecials(x);
+        AddSpecials(d_out);
+      }
       ExpectRounded(ActivationForward{.kind = kind, .x = x, .out = memory.Unset({N, C})},
                     {"x", "out"}, memory);
       ActivationBackward op{.kind = kind, .x = x, .d_out = d_out, .d_x = memory.Unset({N, C})};
@@ -252,7 +255,8 @@ TEST_P(HalfKernels, ActivationInsideLinear) {
             .x = Converted(memory, x, half), .weight = weight, .bias = bias, .out = out};
         backend->Run(forward);
         backend->Run(ActivationForward{.kind = kind, .x = out, .out = act});
-        forward.out = memory.Unset(own, {N, O}), forward.act = memory.Unset(own, {N, O});
+        forward.out = memory.Unset(own, {N, O});
+        forward.act = memory.Unset(own, {N, O});
         forward.activation = kind;
         backend->Run(forward);
         EXPECT_EQ(std::memcmp(out.raw(), forward.out.raw(), out.bytes()), 0);
@@ -264,7 +268,8 @@ TEST_P(HalfKernels, ActivationInsideLinear) {
           .weight = weight, .d_out = Converted(memory, d_out, half), .d_x = wide};
       backend->Run(backward);
       backend->Run(ActivationBackward{.kind = kind, .x = pre, .d_out = wide, .d_x = wide});
-      backward.pre = Converted(memory, pre, half), backward.d_x = memory.Unset(half, {N, I});
+      backward.pre = Converted(memory, pre, half);
+      backward.d_x = memory.Unset(half, {N, I});
       backward.activation = kind;
       backend->Run(backward);
       ExpectTwin("d_x", wide, backward.d_x);
@@ -295,7 +300,10 @@ TEST_P(HalfKernels, Residual) {
       SCOPED_TRACE(p);
       const Dropout dropout{.p = p, .seed = 1, .stream = 2, .first_row = 3};
       const Tensor x = RandomLow(memory, {N, C}), d_out = memory.Random({N, C});
-      if (C > 60) AddSpecials(x), AddSpecials(d_out);
+      if (C > 60) {
+        AddSpecials(x);
+        AddSpecials(d_out);
+      }
       for (const Tensor& residual : {Tensor(), memory.Random({N, C})}) {
         ExpectRounded(
             ResidualForward{

@@ -129,7 +129,10 @@ TEST_P(CpuMath, ExpIsWithinTwoUnitsInTheLastPlace) {
   float where = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     const double ulps = Ulps(y[i], std::exp(static_cast<double>(x[i])));
-    if (ulps > worst) worst = ulps, where = x[i];
+    if (ulps > worst) {
+      worst = ulps;
+      where = x[i];
+    }
   }
   EXPECT_LE(worst, 2.0) << "at " << where;
 }

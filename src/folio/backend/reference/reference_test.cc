@@ -150,7 +150,11 @@ TEST(Reference, CrossEntropyOfEqualLogitsIsLogV) {
 // By hand: with m = v = 0, step 1 moves by lr * sign(g), whatever the size of g.
 TEST(Reference, AdamWFirstAndSecondStep) {
   AdamWUpdate op;
-  op.lr = 0.1, op.beta2 = 0.99, op.eps = 0, op.weight_decay = 0.5, op.grad_scale = 0.5;
+  op.lr = 0.1;
+  op.beta2 = 0.99;
+  op.eps = 0;
+  op.weight_decay = 0.5;
+  op.grad_scale = 0.5;
   Real param = {2}, m = {0}, v = {0};
   const Real grad = {8}, next = {-4};
   AdamW(op, param.data(), grad.data(), m.data(), v.data(), 1);
