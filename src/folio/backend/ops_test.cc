@@ -104,7 +104,7 @@ TEST_F(OpsDeathTest, RefuseSharedMemoryThatIsNotAllowed) {
   op_.accumulate_d_x = false;
   op_.d_x = op_.x;
   EXPECT_DEATH(op_.Check(), "layernorm_backward: d_x and x share memory");
-  // Half over it is not in place.
+  // A Low operand over it is not in place.
   const Tensor both = memory_.Random({4, 5});
   op_.d_out = both.Slice(0, 3);
   op_.d_x = both.Slice(1, 4);

@@ -26,7 +26,7 @@ using AnyOp = decltype(internal::VariantOf(Operations()));
 class OpMemory {
  public:
   // Arrays start at a 64-byte boundary, or one element past it if misaligned. `half` is the dtype
-  // of operands marked Half.
+  // of operands marked Low.
   OpMemory(Dtype number, Dtype half, bool misaligned)
       : number_(number), half_(half), misaligned_(misaligned) {}
   OpMemory(Dtype number, bool misaligned) : OpMemory(number, number, misaligned) {}

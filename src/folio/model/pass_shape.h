@@ -17,7 +17,7 @@ enum class PassKind {
 
 // How a pass computes.
 struct PassOptions {
-  // F32, F64, or BF16: then what ops.h marks "low precision" is bfloat16, and all else float32.
+  // F32, F64, or BF16: then what ops.h marks Low is bfloat16, and all else float32.
   Dtype dtype = Dtype::kF32;
   // kTraining: the backward recomputes the cheap activations instead of keeping them, to the same
   // bits: results of activation functions, and of pre-norm blocks' LayerNorms.

@@ -5,7 +5,7 @@
 
 namespace folio::cpu {
 
-// Every operation, on float32, and BF16 where ops.h says Half; the struct has been checked. The
+// Every operation, on float32, and BF16 where ops.h says Low; the struct has been checked. The
 // work is cut by the sizes of the operands alone, so that results do not depend on Threads().
 // Attention takes memory beyond its operands: a few copies of one head of queries, keys and values
 // a thread.
