@@ -5,7 +5,6 @@
 
 #include "folio/inspect/head_scores.h"
 #include "folio/inspect/trace.h"
-#include "folio/lesson/attention_steps.h"
 #include "folio/lesson/model_text.h"
 #include "folio/lesson/step_ops.h"
 
@@ -16,7 +15,7 @@ namespace {
 class HeadWalk {
  public:
   HeadWalk(const Trace& trace, const ModelTokens& tokens, int64_t layer, int64_t head)
-      : tokens_(tokens), head_(trace.Head(layer, head)) {
+      : backend_(trace.backend()), tokens_(tokens), head_(trace.Head(layer, head)) {
     walk_.topic = "attention";
     walk_.title = fmt::format("Attention: layer {}, head {}", layer, head);
     walk_.intro = fmt::format(
@@ -83,7 +82,9 @@ class HeadWalk {
   void Scores() {
     std::vector<float> scores(head_.scores.size());
     StepTensor q({head_.T, head_.D}, head_.q), k({head_.T, head_.D}, head_.k);
-    AttentionScores(q.tensor(), k.tensor(), 1, Tensor(scores.data(), {1, 1, head_.T, head_.T}));
+    const Tensor out(scores.data(), {head_.T, head_.T});
+    backend_.Run(
+        LinearForward{.x = q.tensor(), .weight = k.tensor(), .out = out, .transposed = true});
     Add("scores", "scores = q kᵀ", ByTokens(scores),
         "Each query with each key: large where what is looked for meets what is offered.");
     Add("scaled", fmt::format("scores / √{}", head_.D), ByTokens(head_.scores),
@@ -141,6 +142,7 @@ class HeadWalk {
                        strongest->says);
   }
 
+  Backend& backend_;
   const ModelTokens& tokens_;
   const HeadTrace head_;
   Walk walk_ = {};

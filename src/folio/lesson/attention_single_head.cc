@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "folio/lesson/attention_forms.h"
-#include "folio/lesson/attention_steps.h"
 #include "folio/lesson/step_ops.h"
 #include "folio/lesson/stepwise_attention.h"
 
@@ -14,10 +13,10 @@ constexpr int64_t kWide = 512;     // d_k of the experiment
 constexpr int64_t kVectors = 256;  // queries, and keys
 
 // scale * q k^T, one head.
-StepTensor Scores(const Tensor& q, const Tensor& k, double scale) {
-  StepTensor scores({1, 1, q.dim(0), k.dim(0)});
-  AttentionScores(q, k, scale, scores.tensor());
-  return scores;
+StepTensor Scores(Backend& backend, const Tensor& q, const Tensor& k, double scale) {
+  const StepTensor products({q.dim(0), k.dim(0)});
+  backend.Run(LinearForward{.x = q, .weight = k, .out = products.tensor(), .transposed = true});
+  return Scaled(products.tensor(), scale);
 }
 
 // Products of random vectors of 512 elements, and what softmax makes of large numbers.
@@ -29,7 +28,7 @@ void ShowWhyRoot(FormWalk& form) {
   form.DrawNormal({k.data(), elements});
   std::vector<std::vector<double>> rows;
   for (const double scale : {1.0, root}) {
-    const StepTensor scores = Scores(q.tensor(), k.tensor(), scale);
+    const StepTensor scores = Scores(form.backend(), q.tensor(), k.tensor(), scale);
     const NormalizedRow row =
         Normalized(form.backend(), scores.tensor().Reshape({1, kVectors * kVectors}));
     rows.push_back({row.mean, row.variance});
@@ -50,7 +49,7 @@ void ShowWhyRoot(FormWalk& form) {
   const StepTensor one({1, 1}, {1}), large({3, 1}, {10, 20, 30});
   rows.clear();
   for (const double scale : {1.0, root}) {
-    const StepTensor scores = Scores(one.tensor(), large.tensor(), scale);
+    const StepTensor scores = Scores(form.backend(), one.tensor(), large.tensor(), scale);
     rows.push_back(Doubles(Softmax(scores.tensor().Reshape({1, 3})).tensor()));
   }
   Step softmax{
@@ -93,7 +92,7 @@ void WalkSingleHead(const AttentionTopic& topic, Backend& backend, Walk& walk) {
 
   form.Section("One head with trainable weights");
   ShowProjections(form, weights.params(), head);
-  const StepTensor products = Scores(head.q(), head.k(), 1);
+  const StepTensor products = Scores(backend, head.q(), head.k(), 1);
   form.Add({.name = "products of queries and keys",
             .formula = "q kᵀ",
             .values = MatrixValues(products.tensor(), FormWalk::ByTokens()),
