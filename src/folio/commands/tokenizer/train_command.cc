@@ -1,35 +1,21 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "folio/base/clock.h"
-#include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
-#include "folio/io/file.h"
-#include "folio/io/output_directory.h"
-#include "folio/term/byte_streams.h"
+#include "folio/corpus/train_tokenizer.h"
 #include "folio/term/rate.h"
 #include "folio/term/signals.h"
-#include "folio/text/bpe_tokenizer.h"
-#include "folio/text/bpe_trainer.h"
-#include "folio/text/tokenizer_file.h"
-#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {
-
-namespace fs = std::filesystem;
-
-// Bytes of text in memory at once, as long as it can be cut.
-constexpr size_t kTrainingWindow = size_t{1} << 25;
 
 // Shows how far one kind of work is, and ends it by Stopped on request.
 class Phase {
@@ -62,80 +48,14 @@ class Phase {
   double seconds_ = SteadySeconds();
 };
 
-// A place near the end of the beginning of a text where it can be cut; 0 if there is none.
-size_t LastCut(std::string_view text) {
-  text = text.substr(0, CompleteUtf8Prefix(text));
-  for (size_t back = 4096;; back *= 8) {
-    const size_t at = text.size() > back ? text.size() - back : 1;
-    const size_t cut = at < text.size() ? FindCut(text, at) : text.size();
-    if (cut < text.size()) return cut;
-    if (at == 1) return 0;
-  }
-}
-
-// Bytes of all files, 0 where one of them is no file on disk.
-int64_t TotalBytes(const std::vector<std::string>& files) {
-  int64_t total = 0;
-  for (const std::string& file : files) {
-    std::error_code error;
-    if (!fs::is_regular_file(file, error)) return 0;
-    total += static_cast<int64_t>(fs::file_size(file, error));
-  }
-  return total;
-}
-
-// Gives all files to the trainer, each a document, and returns how many bytes they have.
-int64_t CountFiles(const std::vector<std::string>& files, BpeTrainer& trainer,
-                   const std::function<void(int64_t done)>& progress) {
-  int64_t bytes = 0;
-  std::string text;
-  for (const std::string& file : files) {
-    ByteInput input(file);
-    size_t window = kTrainingWindow;
-    for (bool at_end = false; !at_end;) {
-      while (text.size() < window && !at_end) {
-        const size_t got = input.Read(text, window - text.size());
-        bytes += static_cast<int64_t>(got);
-        at_end = got == 0;
-      }
-      const size_t cut = at_end ? text.size() : LastCut(text);
-      trainer.AddText(std::string_view(text).substr(0, cut));
-      text.erase(0, cut);
-      window = std::max(kTrainingWindow, 2 * text.size());
-      progress(bytes);
-    }
-  }
-  return bytes;
-}
-
-bool IsTokenizerFile(const std::string& name) {
-  return std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end();
-}
-
-// What was made, and of what.
-struct Summary {
-  std::string out;
-  std::string pattern;
-  std::string hash;
-  int64_t vocab_size = 0;
-  int64_t merges = 0;
-  int64_t bytes = 0;
-  int64_t pieces = 0;
-  int64_t distinct_pieces = 0;
-  int64_t tokens = 0;
-  double count_seconds = 0;
-  double merge_seconds = 0;
-
-  double BytesPerToken() const {
-    return tokens == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(tokens);
-  }
-};
-
-std::string Describe(const Summary& made, bool json) {
+std::string Describe(const TrainTokenizerOptions& options, const std::string& pattern,
+                     const TrainedTokenizer& made, bool json) {
+  const double bytes_per_token =
+      made.tokens == 0 ? 0 : static_cast<double>(made.bytes) / static_cast<double>(made.tokens);
   if (json) {
     const nlohmann::ordered_json values = {{"schema", 1},
-                                           {"dir", made.out},
-                                           {"pattern", made.pattern},
+                                           {"dir", options.out},
+                                           {"pattern", pattern},
                                            {"tokenizer_hash", made.hash},
                                            {"vocab_size", made.vocab_size},
                                            {"merges", made.merges},
@@ -143,7 +63,7 @@ std::string Describe(const Summary& made, bool json) {
                                            {"pieces", made.pieces},
                                            {"distinct_pieces", made.distinct_pieces},
                                            {"tokens", made.tokens},
-                                           {"bytes_per_token", made.BytesPerToken()},
+                                           {"bytes_per_token", bytes_per_token},
                                            {"count_s", made.count_seconds},
                                            {"merge_s", made.merge_seconds}};
     return values.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -155,9 +75,9 @@ std::string Describe(const Summary& made, bool json) {
       "text         {}, {} pieces, {} of them distinct\n"
       "tokens       {}, {:.3f} bytes per token\n"
       "time         {:.2f} s to count, {:.2f} s to merge\n",
-      made.out, WithCommas(made.vocab_size), WithCommas(made.merges), made.pattern,
+      options.out, WithCommas(made.vocab_size), WithCommas(made.merges), pattern,
       HumanBytes(static_cast<double>(made.bytes)), WithCommas(made.pieces),
-      WithCommas(made.distinct_pieces), WithCommas(made.tokens), made.BytesPerToken(),
+      WithCommas(made.distinct_pieces), WithCommas(made.tokens), bytes_per_token,
       made.count_seconds, made.merge_seconds);
 }
 
@@ -179,88 +99,56 @@ class TokenizerTrainCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    flags.Positionals("FILE", &files_, "texts to learn from; - for standard input",
+    flags.Positionals("FILE", &options_.files, "texts to learn from; - for standard input",
                       {.required = true});
-    flags.Value(Field{"out", &out_, "directory to write"},
+    flags.Value(Field{"out", &options_.out, "directory to write"},
                 {.placeholder = "DIR", .required = true});
-    flags.Value(Field{"vocab-size", &options_.vocab_size, "tokens, with bytes and special tokens",
-                      256, 1 << 21});
+    flags.Value(Field{"vocab-size", &options_.trainer.vocab_size,
+                      "tokens, with bytes and special tokens", 256, 1 << 21});
     flags.Value(
         Field{"pattern", &pattern_, "how text is cut into pieces before it is merged"}.Choices(
             {"gpt2", "cl100k", "o200k"}));
     flags.Value(Field{"specials", &specials_, "special tokens, with commas between"});
-    flags.Switch("--specials-first", &options_.specials_first,
+    flags.Switch("--specials-first", &options_.trainer.specials_first,
                  "give special tokens the first ids, not the last");
-    flags.Value(Field{"min-count", &options_.min_count, "least count of a pair that is merged", 1});
+    flags.Value(
+        Field{"min-count", &options_.trainer.min_count, "least count of a pair that is merged", 1});
     compute_.Add(flags);
-    flags.Switch("--overwrite", &overwrite_, "replace the tokenizer that is there");
+    flags.Switch("--overwrite", &options_.overwrite, "replace the tokenizer that is there");
   }
 
   int Run(const Context& context) override {
     CatchSignals();
     compute_.Use();
-    options_.pattern = *FindSplitPattern(pattern_);
-    options_.specials = specials_.empty() ? std::vector<std::string>{} : Split(specials_, ',');
-    CheckReplaceable(out_, "tokenizer", overwrite_, IsTokenizerFile);
-    CreateParentOf(out_);
-    AtomicDirectory directory(out_);
-    BpeTrainer trainer(options_);
-
-    Summary made;
-    made.out = out_;
-    made.pattern = pattern_;
-    const double begin = SteadySeconds();
-    made.bytes = Count(trainer, context);
-    const double counted = SteadySeconds();
-    BpeVocab vocab = Merge(trainer, context);
-    made.count_seconds = counted - begin;
-    made.merge_seconds = SteadySeconds() - counted;
-    const BpeTokenizer tokenizer(std::move(vocab));
-    tokenizer.Save(directory.path().string());
-    ThrowIfStopRequested();
-    directory.Commit();
-
-    made.hash = tokenizer.hash();
-    made.vocab_size = tokenizer.vocab_size();
-    made.merges = std::ssize(tokenizer.vocab().merges);
-    made.pieces = trainer.pieces();
-    made.distinct_pieces = trainer.distinct_pieces();
-    made.tokens = trainer.tokens();
-    if (made.vocab_size < options_.vocab_size) {
+    BpeTrainerOptions& trainer = options_.trainer;
+    trainer.pattern = *FindSplitPattern(pattern_);
+    trainer.specials = specials_.empty() ? std::vector<std::string>{} : Split(specials_, ',');
+    std::optional<Phase> phase;
+    const auto show = [&](const char* unit) {
+      return [&phase, &context, unit, begun = false](int64_t done, int64_t total) mutable {
+        if (!std::exchange(begun, true)) phase.emplace(context, unit);
+        phase->Show(done, total);
+      };
+    };
+    const TrainedTokenizer made =
+        TrainTokenizer(options_, {.counting = show("bytes"), .merging = show("merge")});
+    phase.reset();
+    if (made.vocab_size < trainer.vocab_size) {
       context.console.Note(fmt::format("the texts have no more pairs to merge: {} tokens, not {}",
                                        WithCommas(made.vocab_size),
-                                       WithCommas(options_.vocab_size)));
+                                       WithCommas(trainer.vocab_size)));
     }
-    context.console.Result(Describe(made, context.console.json()));
-    const std::string text = files_.front() == "-" ? "FILE" : files_.front();
+    context.console.Result(Describe(options_, pattern_, made, context.console.json()));
+    const std::string text = options_.files.front() == "-" ? "FILE" : options_.files.front();
     context.console.Note(
-        fmt::format("next: folio data prepare {} --tokenizer {} --out DATA", text, out_));
+        fmt::format("next: folio data prepare {} --tokenizer {} --out DATA", text, options_.out));
     return 0;
   }
 
  private:
-  int64_t Count(BpeTrainer& trainer, const Context& context) const {
-    Phase phase(context, "bytes");
-    const int64_t total = TotalBytes(files_);
-    const int64_t bytes =
-        CountFiles(files_, trainer, [&](int64_t done) { phase.Show(done, total); });
-    if (bytes == 0) {
-      throw InputError(fmt::format("{}: empty", files_.front()), "there is nothing to learn from",
-                       "name a text file");
-    }
-    return bytes;
-  }
-
-  static BpeVocab Merge(BpeTrainer& trainer, const Context& context) {
-    Phase phase(context, "merge");
-    return trainer.Train([&](int64_t done, int64_t total) { phase.Show(done, total); });
-  }
-
-  std::vector<std::string> files_;
-  std::string out_, pattern_ = "gpt2", specials_ = "<|endoftext|>";
-  BpeTrainerOptions options_;
+  TrainTokenizerOptions options_;
+  std::string pattern_ = "gpt2", specials_ = "<|endoftext|>";
   ComputeFlags compute_;
-  bool overwrite_ = false;
 };
 
 }  // namespace

@@ -1,0 +1,110 @@
+#include "folio/corpus/train_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "folio/base/clock.h"
+#include "folio/base/error.h"
+#include "folio/io/file.h"
+#include "folio/io/output_directory.h"
+#include "folio/term/byte_streams.h"
+#include "folio/term/signals.h"
+#include "folio/text/bpe_tokenizer.h"
+#include "folio/text/tokenizer_file.h"
+#include "folio/text/utf8.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Bytes of text in memory at once, as long as it can be cut.
+constexpr size_t kTrainingWindow = size_t{1} << 25;
+
+// A place near the end of the beginning of a text where it can be cut; 0 if there is none.
+size_t LastCut(std::string_view text) {
+  text = text.substr(0, CompleteUtf8Prefix(text));
+  for (size_t back = 4096;; back *= 8) {
+    const size_t at = text.size() > back ? text.size() - back : 1;
+    const size_t cut = at < text.size() ? FindCut(text, at) : text.size();
+    if (cut < text.size()) return cut;
+    if (at == 1) return 0;
+  }
+}
+
+// Bytes of all files, 0 where one of them is no file on disk.
+int64_t TotalBytes(const std::vector<std::string>& files) {
+  int64_t total = 0;
+  for (const std::string& file : files) {
+    std::error_code error;
+    if (!fs::is_regular_file(file, error)) return 0;
+    total += static_cast<int64_t>(fs::file_size(file, error));
+  }
+  return total;
+}
+
+// Gives all files to the trainer, each a document, and returns how many bytes they have.
+int64_t CountFiles(const std::vector<std::string>& files, BpeTrainer& trainer,
+                   const std::function<void(int64_t done, int64_t total)>& progress) {
+  const int64_t total = TotalBytes(files);
+  int64_t bytes = 0;
+  std::string text;
+  for (const std::string& file : files) {
+    ByteInput input(file);
+    size_t window = kTrainingWindow;
+    for (bool at_end = false; !at_end;) {
+      while (text.size() < window && !at_end) {
+        const size_t got = input.Read(text, window - text.size());
+        bytes += static_cast<int64_t>(got);
+        at_end = got == 0;
+      }
+      const size_t cut = at_end ? text.size() : LastCut(text);
+      trainer.AddText(std::string_view(text).substr(0, cut));
+      text.erase(0, cut);
+      window = std::max(kTrainingWindow, 2 * text.size());
+      if (progress) progress(bytes, total);
+    }
+  }
+  return bytes;
+}
+
+bool IsTokenizerFile(const std::string& name) {
+  return std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end();
+}
+
+}  // namespace
+
+TrainedTokenizer TrainTokenizer(const TrainTokenizerOptions& options,
+                                const TrainTokenizerHooks& hooks) {
+  CheckReplaceable(options.out, "tokenizer", options.overwrite, IsTokenizerFile);
+  CreateParentOf(options.out);
+  AtomicDirectory directory(options.out);
+  BpeTrainer trainer(options.trainer);
+  const double begin = SteadySeconds();
+  const int64_t bytes = CountFiles(options.files, trainer, hooks.counting);
+  if (bytes == 0) {
+    throw InputError(fmt::format("{}: empty", options.files.front()),
+                     "there is nothing to learn from", "name a text file");
+  }
+  const double counted = SteadySeconds();
+  BpeVocab vocab = trainer.Train(hooks.merging);
+  const double merged = SteadySeconds();
+  const BpeTokenizer tokenizer(std::move(vocab));
+  tokenizer.Save(directory.path().string());
+  ThrowIfStopRequested();
+  directory.Commit();
+  return {.hash = tokenizer.hash(),
+          .vocab_size = tokenizer.vocab_size(),
+          .merges = std::ssize(tokenizer.vocab().merges),
+          .bytes = bytes,
+          .pieces = trainer.pieces(),
+          .distinct_pieces = trainer.distinct_pieces(),
+          .tokens = trainer.tokens(),
+          .count_seconds = counted - begin,
+          .merge_seconds = merged - counted};
+}
+
+}  // namespace folio

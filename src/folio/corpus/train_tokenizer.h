@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "folio/text/bpe_trainer.h"
+
+namespace folio {
+
+struct TrainTokenizerOptions {
+  std::vector<std::string> files = {};  // each a text of its own; "-" is standard input
+  std::string out = {};                 // directory
+  bool overwrite = false;               // replace a tokenizer that is already there
+  BpeTrainerOptions trainer = {};
+};
+
+// Called now and then with how far it is, in bytes of text and in merges; `total` is 0 where nobody
+// knows. May throw to stop.
+struct TrainTokenizerHooks {
+  std::function<void(int64_t done, int64_t total)> counting = {};
+  BpeTrainer::Progress merging = {};
+};
+
+// What was made, and of what.
+struct TrainedTokenizer {
+  std::string hash;
+  int64_t vocab_size = 0;
+  int64_t merges = 0;
+  int64_t bytes = 0;
+  int64_t pieces = 0;
+  int64_t distinct_pieces = 0;
+  int64_t tokens = 0;
+  double count_seconds = 0;
+  double merge_seconds = 0;
+};
+
+// Makes a byte-level BPE tokenizer of text files in a directory that appears when it is whole, with
+// memory bounded by the distinct pieces (bpe_trainer.h). A request to stop (term/signals.h) ends it
+// by throwing Stopped. Throws a kUsage Error for the options and where the directory may not be
+// replaced, a kInput Error for files that cannot be read or are all empty, a kRuntime Error where
+// it cannot be written.
+TrainedTokenizer TrainTokenizer(const TrainTokenizerOptions& options,
+                                const TrainTokenizerHooks& hooks = {});
+
+}  // namespace folio
