@@ -21,8 +21,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 float SoftmaxKernel(float* scores, int64_t n) {
   const hn::ScalableTag<float> d;
   const auto max = [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); };
-  const float largest = hn::GetLane(hn::MaxOfLanes(
-      d, Fold(d, n, hn::Set(d, -kInfinity), max, max, static_cast<const float*>(scores))));
+  const float largest =
+      MaxLane(d, Fold(d, n, hn::Set(d, -kInfinity), max, max, static_cast<const float*>(scores)));
   if (largest == -kInfinity) {
     // Max may lose a NaN, and what stood beside it; the row must not lose it.
     const bool none = std::all_of(scores, scores + n, [](float x) { return x == -kInfinity; });

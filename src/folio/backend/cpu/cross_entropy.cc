@@ -22,7 +22,7 @@ void CrossEntropyRow(const float* logits, int64_t n, float* largest, float* sum)
   const auto join_max = [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); };
   const auto max =
       Fold(d, n, hn::Set(d, -std::numeric_limits<float>::infinity()), join_max, join_max, logits);
-  *largest = hn::GetLane(hn::MaxOfLanes(d, max));
+  *largest = MaxLane(d, max);
   const auto shift = hn::Set(d, *largest);
   const auto total = Fold(
       d, n, hn::Zero(d),

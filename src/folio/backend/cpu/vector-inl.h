@@ -9,6 +9,7 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "folio/backend/cpu/bf16-inl.h"
@@ -86,6 +87,19 @@ HWY_INLINE hn::Vec<D> Fold(D d, int64_t n, hn::Vec<D> start, const F& f, const J
 template <class D>
 HWY_INLINE float SumLanes(D d, hn::Vec<D> v) {
   return hn::GetLane(hn::SumOfLanes(d, v));
+}
+
+// The largest lane.
+template <class D>
+HWY_INLINE float MaxLane(D d, hn::Vec<D> v) {
+#if HWY_TARGET == HWY_EMU128
+  // Highway begins at the lowest finite number here, which is more than minus infinity.
+  HWY_ALIGN float lanes[hn::MaxLanes(d)];
+  hn::Store(v, d, lanes);
+  return *std::max_element(lanes, lanes + hn::Lanes(d));
+#else
+  return hn::GetLane(hn::MaxOfLanes(d, v));
+#endif
 }
 
 template <class D, class T>
