@@ -3,24 +3,184 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/partial_dataset.h"
-#include "folio/corpus/piece_encoder.h"
 #include "folio/corpus/piece_window.h"
-#include "folio/corpus/prepare_options.h"
 #include "folio/corpus/prepare_plan.h"
 #include "folio/io/file.h"
+#include "folio/io/output_directory.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/encodings.h"
+#include "folio/text/special_tokens.h"
+#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 namespace {
+
+// A file that PrepareDataset writes: the tokenizer's and dataset.json, or one of tokens.
+bool IsOurs(const std::string& name) {
+  if (name == kDatasetFile || std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end()) {
+    return true;
+  }
+  for (const std::string_view part : {"train", "val"}) {
+    if (!name.starts_with(part) || !name.ends_with(".bin")) continue;
+    const std::string between = name.substr(part.size(), name.size() - part.size() - 4);
+    if (between.empty() || (between[0] == '_' && between.size() > 1 &&
+                            between.find_first_not_of("0123456789", 1) == std::string::npos)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Throws a kUsage Error if the options cannot be used, or if the target may not be replaced.
+void CheckOptions(const PrepareOptions& options) {
+  if (options.files.empty()) throw UsageError("no files to prepare", "", "name a text file");
+  if (options.out.empty()) throw UsageError("no directory to write to", "", "name it with --out");
+  if (!(options.val_fraction >= 0 && options.val_fraction < 1)) {
+    throw UsageError(fmt::format("--val-fraction: {} is out of range", options.val_fraction),
+                     "expected a number from 0 to below 1", "use --val-fraction 0.1");
+  }
+  if (options.shard_tokens < 0) {
+    throw UsageError(fmt::format("--shard-tokens: {} is out of range", options.shard_tokens),
+                     "expected a number of tokens, or 0", "use --shard-tokens 100000000");
+  }
+  if (!FindTokenFormat(options.format)) {
+    throw UsageError(fmt::format("--format: unknown format '{}'", options.format),
+                     "expected folio or llmc", "use --format folio");
+  }
+  if (options.special != "allow" && options.special != "raise" && options.special != "ordinary") {
+    throw UsageError(fmt::format("--special: unknown rule '{}'", options.special),
+                     "expected allow, raise or ordinary", "use --special ordinary");
+  }
+  CheckReplaceable(options.out, "data set", options.overwrite, IsOurs);
+}
+
+// All that decides what a data set will be, as JSON. `tokenizer` is null where the text decides.
+std::string IdentityOf(const PrepareOptions& options, std::span<const PrepareSource> sources,
+                       const Tokenizer* tokenizer) {
+  using Json = nlohmann::ordered_json;
+  Json files = Json::array();
+  for (const PrepareSource& source : sources) {
+    files.push_back({source.path(), source.bytes(), source.modified()});
+  }
+  const Json json = {{"version", 1},
+                     {"text", std::move(files)},
+                     {"tokenizer", tokenizer == nullptr ? "char" : tokenizer->hash()},
+                     {"val-fraction", options.val_fraction},
+                     {"special", options.special},
+                     {"format", options.format},
+                     {"shard-tokens", options.shard_tokens}};
+  // Names need not be UTF-8; what differs in such bytes alone differs in length or time too.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// What a long piece has made longer is given back.
+constexpr size_t kKeptBytes = size_t{1} << 20;
+
+template <class Container>
+void ClearAndShrink(Container& container) {
+  container.clear();
+  if (container.capacity() * sizeof(container[0]) > 4 * kKeptBytes) container.shrink_to_fit();
+}
+
+// Names the document for messages, and where its text begins there.
+struct Whereabouts {
+  std::string where;
+  TextPosition position;
+};
+
+Whereabouts Locate(const PrepareSource& source, const PrepareDocument& document) {
+  const TextPosition position = source.PositionOf(document.offset);
+  if (!source.json_lines()) return {source.path(), position};
+  Whereabouts inside{fmt::format("{}:{}: \"text\"", source.path(), position.line), {}};
+  inside.position.Advance(document.before);
+  return inside;
+}
+
+// Turns pieces into tokens; several threads, each with its number, may use one.
+class PieceEncoder {
+ public:
+  // `first` is the place of the first document, before which there is no end-of-text. All must
+  // outlive it.
+  PieceEncoder(const Tokenizer& tokenizer, std::span<const PrepareSource> sources,
+               const PreparePlace& first, const SpecialRule& rule, TokenWidth width)
+      : tokenizer_(tokenizer),
+        sources_(sources),
+        first_(first),
+        specials_(tokenizer.special_tokens(), rule),
+        width_(width),
+        scratch_(static_cast<size_t>(Threads())) {}
+
+  // Replaces what is in `out` by the tokens of the piece as a file holds them, each document but
+  // the first behind an end-of-text. Throws a kInput Error that names file, line and column where
+  // the tokenizer has no token, or where a special token is that is not allowed.
+  void Encode(const PreparePiece& piece, std::vector<std::byte>& out, int thread) {
+    const PrepareSource& source = sources_[piece.begin.source];
+    Scratch& scratch = scratch_[static_cast<size_t>(thread)];
+    ClearAndShrink(scratch.bytes);
+    ClearAndShrink(scratch.ids);
+    ClearAndShrink(out);
+    source.Read(piece.begin.offset, piece.end, scratch.bytes);
+    const std::optional<int32_t> end_of_text = tokenizer_.end_of_text();
+    ForDocuments(source, piece, scratch.bytes, [&](const PrepareDocument& document) {
+      const bool is_first = piece.begin.source == first_.source && document.offset == first_.offset;
+      if (document.begins && !is_first && end_of_text) scratch.ids.push_back(*end_of_text);
+      EncodeText(source, document, scratch.ids);
+    });
+    AppendTokenBytes(scratch.ids, width_, out);
+  }
+
+ private:
+  struct Scratch {
+    std::string bytes;
+    std::vector<int32_t> ids;
+  };
+
+  void EncodeText(const PrepareSource& source, const PrepareDocument& document,
+                  std::vector<int32_t>& ids) const {
+    const std::string_view text = document.text;
+    const SpecialFinder::Match refused = specials_.NextDisallowed(text, 0);
+    if (refused.token != nullptr) {
+      const Whereabouts at = Locate(source, document);
+      throw SpecialNotAllowed(*refused.token, text, refused.begin, at.position, at.where);
+    }
+    size_t at = 0;
+    for (SpecialFinder::Match match = specials_.Next(text, at); match.token != nullptr;
+         match = specials_.Next(text, at)) {
+      EncodeOrdinary(source, document, at, match.begin, ids);
+      ids.push_back(match.token->id);
+      at = match.end();
+    }
+    EncodeOrdinary(source, document, at, text.size(), ids);
+  }
+
+  void EncodeOrdinary(const PrepareSource& source, const PrepareDocument& document, size_t begin,
+                      size_t end, std::vector<int32_t>& ids) const {
+    const std::string_view text = document.text.substr(begin, end - begin);
+    const size_t done = tokenizer_.EncodePrefix(text, ids);
+    if (done == text.size()) return;
+    const Whereabouts at = Locate(source, document);
+    throw CannotEncode(tokenizer_, document.text, begin + done, at.position, at.where);
+  }
+
+  const Tokenizer& tokenizer_;
+  std::span<const PrepareSource> sources_;
+  PreparePlace first_;
+  SpecialFinder specials_;
+  TokenWidth width_;
+  std::vector<Scratch> scratch_;  // of each thread
+};
 
 // Progress over both readings.
 class Meter {
@@ -64,7 +224,7 @@ class Preparing {
         meter_(sources_, hooks),
         sizes_(Threads()),
         tokenizer_(FixedTokenizer(options.tokenizer)),
-        partial_(options.out, PrepareIdentity(options, sources_, tokenizer_.get())) {
+        partial_(options.out, IdentityOf(options, sources_, tokenizer_.get())) {
     if (options.piece_bytes > 0) {
       sizes_.piece_bytes = options.piece_bytes;
       sizes_.window_bytes = 4 * options.piece_bytes;
@@ -263,7 +423,7 @@ class Preparing {
 }  // namespace
 
 DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareHooks& hooks) {
-  CheckPrepareOptions(options);
+  CheckOptions(options);
   return Preparing(options, hooks).Run();
 }
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/corpus/documents.h"
 #include "folio/text/utf8.h"
 
 namespace folio {

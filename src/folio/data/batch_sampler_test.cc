@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "folio/data/test_tokens.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 
@@ -17,9 +18,7 @@ class Samplers : public InTemporaryDirectory {
   TokenFile Counting(int64_t tokens) {
     std::vector<int32_t> ids(static_cast<size_t>(tokens));
     std::iota(ids.begin(), ids.end(), 0);
-    TokenWriter writer(At("t.bin").string(), TokenWidth::k16);
-    writer.Append(ids);
-    writer.Finish();
+    WriteTokens(At("t.bin"), TokenWidth::k16, ids);
     return TokenFile(At("t.bin").string(), TokenWidth::k16, tokens);
   }
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "folio/base/hash.h"
-#include "folio/io/file.h"
+#include "folio/data/test_tokens.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 
@@ -13,9 +13,7 @@ namespace {
 class Datasets : public InTemporaryDirectory {
  protected:
   void Write(const char* name, const std::vector<int32_t>& ids) {
-    TokenWriter writer(At(name).string(), TokenWidth::k16);
-    writer.Append(ids);
-    writer.Finish();
+    WriteTokens(At(name), TokenWidth::k16, ids);
   }
   void WriteBoth() {
     Write(kTrainFile, {1, 2, 3});

@@ -1,18 +1,18 @@
 #include "folio/data/stories.h"
 
 #include <array>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/rng.h"
-#include "folio/data/story_tables.h"
+#include "folio/data/story_words.h"
 
 namespace folio {
 namespace {
 
-using internal::AnimalNamed;
-using internal::Named;
+using namespace internal;  // the words
 
 char Upper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
@@ -36,7 +36,7 @@ class Teller {
     CastPeople();
     CastThings();
     CastEvents();
-    for (std::string_view line : Pick(internal::Plots())) {
+    for (std::string_view line : Pick(Plots())) {
       if (line[0] == '?') {
         if (Below(2) == 0) continue;
         line.remove_prefix(1);
@@ -54,12 +54,17 @@ class Teller {
  private:
   size_t Below(size_t n) { return static_cast<size_t>(rng_.Below(draws_++, n)); }
 
-  template <class T>
-  const T& Pick(std::span<const T> from) {
-    return from[Below(from.size())];
+  template <class List>
+  auto Pick(const List& from) -> decltype(from[0]) {
+    return from[Below(std::size(from))];
   }
 
   void Set(std::string_view part, std::string_view value) { cast_.emplace_back(part, value); }
+
+  template <size_t N>
+  void SetAll(const Row<N>& values, const Row<N>& parts) {
+    for (size_t i = 0; i < N; ++i) Set(parts[i], values[i]);
+  }
 
   std::string_view Part(std::string_view part) const {
     for (const auto& [name, value] : cast_) {
@@ -86,14 +91,14 @@ class Teller {
 };
 
 void Teller::CastPeople() {
-  const std::span<const Named> children = internal::Children();
-  const size_t hero = Below(children.size());
-  const size_t other = (hero + 1 + Below(children.size() - 1)) % children.size();
-  bool she = children[hero].she;
-  std::string hero_name(children[hero].name);
+  constexpr size_t kCount = std::size(kChildren);
+  const size_t hero = Below(kCount);
+  const size_t other = (hero + 1 + Below(kCount - 1)) % kCount;
+  bool she = kChildren[hero].she;
+  std::string hero_name(kChildren[hero].name);
   std::string kind = she ? "[little|young|small] girl" : "[little|young|small] boy";
   if (Below(5) == 0) {
-    const AnimalNamed& animal = Pick(internal::Animals());
+    const Named& animal = Pick(kAnimals);
     she = animal.she;
     hero_name = animal.name;
     kind = "[little|young|small] " + std::string(animal.kind);
@@ -107,10 +112,10 @@ void Teller::CastPeople() {
   Set("his", she ? "her" : "his");
   Set("His", she ? "Her" : "His");
 
-  std::string friend_name(children[other].name);
+  std::string friend_name(kChildren[other].name);
   std::string intro = Expand("[{his} friend|{his} friend|{his} neighbor] ") + friend_name;
   if (Below(4) == 0) {
-    const AnimalNamed& animal = Pick(internal::Animals());
+    const Named& animal = Pick(kAnimals);
     if (animal.name != hero_name) {
       friend_name = animal.name;
       intro = friend_name + " the " + std::string(animal.kind);
@@ -128,80 +133,58 @@ void Teller::CastPeople() {
   Set("ahe", adult.she ? "she" : "he");
   Set("AHe", adult.she ? "She" : "He");
   Set("ahim", adult.she ? "her" : "him");
-  Set("trait", Pick(internal::Traits()));
+  Set("trait", Pick(kTraits));
 }
 
 void Teller::CastThings() {
   const auto coloured = [this](std::string_view part, std::string_view noun_part,
                                std::span<const std::string_view> from) {
     const std::string_view noun = Pick(from);
-    Set(part, std::string(Pick(internal::Colours())) + " " + std::string(noun));
+    Set(part, std::string(Pick(kColours)) + " " + std::string(noun));
     Set(noun_part, noun);
   };
-  coloured("thing", "noun", internal::Things());
-  coloured("light", "lnoun", internal::LightThings());
-  coloured("fragile", "fnoun", internal::FragileThings());
-  Set("colour", Pick(internal::Colours()));
+  coloured("thing", "noun", kThings);
+  coloured("light", "lnoun", kLightThings);
+  coloured("fragile", "fnoun", kFragileThings);
+  Set("colour", Pick(kColours));
 
-  const internal::Place& place = Pick(internal::Places());
-  Set("at", place.at);
-  Set("place", place.place);
-  Set("to", "to " + std::string(place.place));
-  const std::span<const std::string_view> spots = internal::Spots();
-  const size_t first = Below(spots.size());
-  const size_t step = 1 + Below((spots.size() - 1) / 2);  // twice the step is never a full turn
-  Set("spot1", spots[first]);
-  Set("Spot1", Capital(std::string(spots[first])));
-  Set("spot2", spots[(first + step) % spots.size()]);
-  Set("spot3", spots[(first + 2 * step) % spots.size()]);
-  Set("weather", Pick(internal::Weathers()));
-  Set("food", Pick(internal::Foods()));
-  Set("snack", Pick(internal::Snacks()));
+  const Row<2>& place = Pick(kPlaces);
+  SetAll(place, {"at", "place"});
+  Set("to", "to " + std::string(place[1]));
+  constexpr size_t kCount = std::size(kSpots);
+  const size_t first = Below(kCount);
+  const size_t step = 1 + Below((kCount - 1) / 2);  // twice the step is never a full turn
+  Set("spot1", kSpots[first]);
+  Set("Spot1", Capital(std::string(kSpots[first])));
+  Set("spot2", kSpots[(first + step) % kCount]);
+  Set("spot3", kSpots[(first + 2 * step) % kCount]);
+  Set("weather", Pick(kWeathers));
+  Set("food", Pick(kFoods));
+  Set("snack", Pick(kSnacks));
 
-  const internal::Pet& pet = Pick(internal::Pets());
+  const Row<3>& pet = Pick(kPets);
   constexpr std::array<std::string_view, 4> kFur = {"gray", "brown", "white", "black"};
-  Set("petnoun", pet.noun);
+  SetAll(pet, {"petnoun", "petcried", "petfood"});
   Set("pet", Expand("[small|little|tiny] ") + std::string(kFur[Below(kFur.size())]) + " " +
-                 std::string(pet.noun));
-  Set("petcried", pet.cried);
-  Set("petfood", pet.food);
+                 std::string(pet[0]));
 }
 
 void Teller::CastEvents() {
-  const internal::Skill& skill = Pick(internal::Skills());
-  Set("skill", skill.base);
-  Set("skilling", skill.gerund);
-  Set("failed", skill.failed);
-  Set("did", skill.did);
-  const internal::Fear& fear = Pick(internal::Fears());
-  Set("fear", fear.of);
-  Set("scene", fear.scene);
-  Set("truth", fear.truth);
-  Set("end", fear.end);
-  const internal::Gift& gift = Pick(internal::Gifts());
-  Set("gift", gift.gift);
-  Set("madeof", gift.made_of);
-  Set("use", gift.use);
-  const internal::Plant& plant = Pick(internal::Plants());
-  Set("plant", plant.plant);
-  Set("grew", plant.grew);
-  Set("plantend", plant.end);
-  const internal::Noise& noise = Pick(internal::Noises());
-  Set("noise", noise.noise);
-  Set("source", noise.source);
-  const internal::Goods& goods = Pick(internal::FoundGoods());
-  Set("box", goods.box);
-  Set("inside", goods.inside);
-  Set("owner", Pick(internal::Owners()));
+  SetAll(Pick(kSkills), {"skill", "skilling", "failed", "did"});
+  SetAll(Pick(kFears), {"fear", "scene", "truth", "end"});
+  SetAll(Pick(kGifts), {"gift", "madeof", "use"});
+  SetAll(Pick(kPlants), {"plant", "grew", "plantend"});
+  SetAll(Pick(kNoises), {"noise", "source"});
+  SetAll(Pick(kFoundGoods), {"box", "inside"});
+  Set("owner", Pick(kOwners));
 
   // Some are given away and some are left, and there is never just one.
-  const std::span<const std::string_view> numbers = internal::Numbers();
-  const size_t n = 5 + Below(numbers.size() - 5);
+  const size_t n = 5 + Below(std::size(kNumbers) - 5);
   const size_t given = 2 + Below(n - 3);
-  Set("n", numbers[n]);
-  Set("m", numbers[given]);
-  Set("rest", numbers[n - given]);
-  Set("many", Pick(internal::Countables()));
+  Set("n", kNumbers[n]);
+  Set("m", kNumbers[given]);
+  Set("rest", kNumbers[n - given]);
+  Set("many", Pick(kCountables));
 }
 
 std::string_view Teller::Choose(std::string_view inside) {
@@ -216,7 +199,7 @@ std::string_view Teller::Choose(std::string_view inside) {
       depth += inside[i] == '[' ? 1 : inside[i] == ']' ? -1 : 0;
     }
   }
-  return Pick(std::span<const std::string_view>(alternatives));
+  return Pick(alternatives);
 }
 
 std::string Teller::Expand(std::string_view line) {

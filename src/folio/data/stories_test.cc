@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "folio/data/story_tables.h"
+#include "folio/data/story_words.h"
 
 namespace folio {
 namespace {
@@ -116,10 +116,10 @@ TEST(Stories, PronounsFitTheNames) {
     const std::vector<std::string> words = Words(story);
     bool she = Has(words, {"mom", "grandma"});
     bool he = Has(words, {"dad", "grandpa"});
-    for (const internal::Named& child : internal::Children()) {
+    for (const internal::Named& child : internal::kChildren) {
       if (Has(words, {std::string(child.name).c_str()})) (child.she ? she : he) = true;
     }
-    for (const internal::AnimalNamed& animal : internal::Animals()) {
+    for (const internal::Named& animal : internal::kAnimals) {
       if (Has(words, {std::string(animal.name).c_str()})) (animal.she ? she : he) = true;
     }
     ASSERT_TRUE(she || he) << story;
@@ -140,7 +140,7 @@ TEST(Stories, WhatIsLostIsFoundInItsColour) {
     const size_t begin = story.rfind(" The ", gone) + 5;
     const std::string thing = story.substr(begin, gone - begin);
     EXPECT_NE(story.find("found the " + thing, gone), std::string::npos) << story;
-    for (const std::string_view colour : internal::Colours()) {
+    for (const std::string_view colour : internal::kColours) {
       if (thing.starts_with(colour)) continue;
       EXPECT_FALSE(Has(Words(story), {std::string(colour).c_str()})) << story;
     }
@@ -149,7 +149,7 @@ TEST(Stories, WhatIsLostIsFoundInItsColour) {
 }
 
 TEST(Stories, WhatIsGivenAwayIsMissingFromTheCount) {
-  const std::span<const std::string_view> numbers = internal::Numbers();
+  const std::span<const std::string_view> numbers = internal::kNumbers;
   const auto value = [&](const std::string& word) {
     return std::find(numbers.begin(), numbers.end(), word) - numbers.begin();
   };

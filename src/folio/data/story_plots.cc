@@ -1,4 +1,4 @@
-#include "folio/data/story_tables.h"
+#include "folio/data/story_words.h"
 
 namespace folio::internal {
 namespace {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -14,7 +15,8 @@
 namespace folio {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{1} << 20;
+constexpr int32_t kMagic = 20240520;
+constexpr int32_t kVersion = 1;
 
 int64_t Bytes(TokenWidth width) {
   return static_cast<int64_t>(width);
@@ -38,6 +40,27 @@ uint32_t WidenWords(const std::byte* bytes, std::span<int32_t> out) {
 uint32_t Widen(const std::byte* bytes, TokenWidth width, std::span<int32_t> out) {
   return width == TokenWidth::k16 ? WidenWords<uint16_t>(bytes, out)
                                   : WidenWords<uint32_t>(bytes, out);
+}
+
+// Whether `file` begins with a header. Throws a kInput Error naming `path` if it is right and the
+// length is not.
+bool HasTokenHeader(std::span<const std::byte> file, const std::string& path) {
+  if (file.size() < kTokenHeaderBytes) return false;
+  std::array<int32_t, kTokenHeaderBytes / 4> words;
+  WidenWords<uint32_t>(file.data(), words);
+  if (words[0] != kMagic || words[1] != kVersion ||
+      std::any_of(words.begin() + 3, words.end(), [](int32_t word) { return word != 0; })) {
+    return false;
+  }
+  const auto tokens = static_cast<uint32_t>(words[2]);
+  const uint64_t held = file.size() - kTokenHeaderBytes;
+  if (tokens > kMaxHeaderTokens || held != uint64_t{2} * tokens) {
+    throw InputError(
+        fmt::format("{}: wrong length", path),
+        fmt::format("its header tells of {} tokens of 2 bytes, {} bytes follow it", tokens, held),
+        "the file was cut short; make it again");
+  }
+  return true;
 }
 
 // Writes little-endian words; one plain loop, so that compilers turn it into vector code.
@@ -65,6 +88,17 @@ uint32_t Limit(int64_t vocab_size) {
 
 }  // namespace
 
+std::string_view TokenFormatName(TokenFormat format) {
+  return format == TokenFormat::kFolio ? "folio" : "llmc";
+}
+
+std::optional<TokenFormat> FindTokenFormat(std::string_view name) {
+  for (const TokenFormat format : {TokenFormat::kFolio, TokenFormat::kLlmC}) {
+    if (name == TokenFormatName(format)) return format;
+  }
+  return std::nullopt;
+}
+
 TokenWidth WidthForVocab(int64_t vocab_size) {
   return vocab_size <= 65536 ? TokenWidth::k16 : TokenWidth::k32;
 }
@@ -87,29 +121,14 @@ void AppendTokenBytes(std::span<const int32_t> ids, TokenWidth width, std::vecto
   }
 }
 
-TokenWriter::TokenWriter(const std::string& path, TokenWidth width) : file_(path), width_(width) {
-  buffer_.reserve(kBufferBytes);
-}
-
-void TokenWriter::Append(std::span<const int32_t> ids) {
-  tokens_ += static_cast<int64_t>(ids.size());
-  while (!ids.empty()) {
-    const size_t room = (kBufferBytes - buffer_.size()) / static_cast<size_t>(width_);
-    const size_t count = std::min(room, ids.size());
-    AppendTokenBytes(ids.first(count), width_, buffer_);
-    ids = ids.subspan(count);
-    if (buffer_.size() == kBufferBytes) Flush();
-  }
-}
-
-void TokenWriter::Flush() {
-  file_.Write(std::span<const std::byte>(buffer_));
-  buffer_.clear();
-}
-
-void TokenWriter::Finish() {
-  Flush();
-  file_.Commit();
+std::string TokenHeader(int64_t tokens) {
+  FOLIO_CHECK(tokens >= 0 && tokens <= kMaxHeaderTokens, "more tokens than the header can tell of");
+  std::vector<std::byte> words;
+  AppendTokenBytes(std::array{kMagic, kVersion, static_cast<int32_t>(tokens)}, TokenWidth::k32,
+                   words);
+  std::string header(reinterpret_cast<const char*>(words.data()), words.size());
+  header.resize(kTokenHeaderBytes);
+  return header;
 }
 
 TokenFile::TokenFile(const std::string& path, TokenWidth width, int64_t vocab_size)
@@ -130,7 +149,7 @@ void TokenFile::Add(const std::string& path) {
   shard.file = MappedFile(path);
   shard.bytes = shard.file.bytes();
   shard.begin = tokens_;
-  if (width_ == TokenWidth::k16 && ReadTokenHeader(shard.bytes, path)) {
+  if (width_ == TokenWidth::k16 && HasTokenHeader(shard.bytes, path)) {
     shard.bytes = shard.bytes.subspan(kTokenHeaderBytes);
   }
   const size_t width = static_cast<size_t>(width_);

@@ -2,16 +2,23 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "folio/data/token_header.h"
 #include "folio/io/file.h"
 
 namespace folio {
+
+// How a token file begins. kFolio: with the first token. kLlmC: with the header of llm.c, 256
+// little-endian int32, which are 20240520, 1, the number of tokens and zeros; its tokens are
+// uint16.
+enum class TokenFormat { kFolio, kLlmC };
+
+std::string_view TokenFormatName(TokenFormat format);  // "folio", "llmc"
+std::optional<TokenFormat> FindTokenFormat(std::string_view name);
 
 // Bytes of one token in a file: little-endian uint16 or uint32.
 enum class TokenWidth { k16 = 2, k32 = 4 };
@@ -23,25 +30,12 @@ std::string_view TokenWidthName(TokenWidth width);  // "uint16", "uint32"
 // Appends the ids as a file holds them. REQUIRES: every id is at least 0 and fits the width.
 void AppendTokenBytes(std::span<const int32_t> ids, TokenWidth width, std::vector<std::byte>& out);
 
-// Writes a token file without a header piece by piece with bounded memory. The file appears under
-// its name only when Finish is called.
-class TokenWriter {
- public:
-  TokenWriter(const std::string& path, TokenWidth width);
+inline constexpr size_t kTokenHeaderBytes = 1024;
+// The most tokens that the header can tell of.
+inline constexpr int64_t kMaxHeaderTokens = INT32_MAX;
 
-  // REQUIRES: every id is at least 0 and fits the width.
-  void Append(std::span<const int32_t> ids);
-  int64_t tokens() const { return tokens_; }
-  void Finish();
-
- private:
-  void Flush();
-
-  AtomicFile file_;
-  TokenWidth width_;
-  int64_t tokens_ = 0;
-  std::vector<std::byte> buffer_;
-};
+// REQUIRES: 0 <= tokens <= kMaxHeaderTokens.
+std::string TokenHeader(int64_t tokens);
 
 // The tokens of one memory-mapped file, or of several, one after the other; with or without llm.c's
 // header. Positions are 64-bit.

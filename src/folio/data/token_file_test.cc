@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "folio/base/hash.h"
-#include "folio/io/file.h"
+#include "folio/data/test_tokens.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 
@@ -13,10 +13,7 @@ namespace {
 class TokenFiles : public InTemporaryDirectory {
  protected:
   std::string Write(TokenWidth width, const std::vector<int32_t>& ids) {
-    TokenWriter writer(At("t.bin").string(), width);
-    writer.Append(ids);
-    EXPECT_EQ(writer.tokens(), static_cast<int64_t>(ids.size()));
-    writer.Finish();
+    WriteTokens(At("t.bin"), width, ids);
     return At("t.bin").string();
   }
 };
@@ -26,7 +23,6 @@ TEST_F(TokenFiles, BytesAreLittleEndian) {
   EXPECT_EQ(ReadFile(Write(TokenWidth::k32, {0x1ABCD})), std::string("\xCD\xAB\x01\x00", 4));
 }
 
-// More than the writer's buffer, in pieces that do not divide it.
 TEST_F(TokenFiles, LongFilesReadBackInEveryWidth) {
   for (const TokenWidth width : {TokenWidth::k16, TokenWidth::k32}) {
     const int32_t vocab = width == TokenWidth::k16 ? 65536 : 100003;
@@ -34,12 +30,7 @@ TEST_F(TokenFiles, LongFilesReadBackInEveryWidth) {
     for (size_t i = 0; i < ids.size(); ++i) {
       ids[i] = static_cast<int32_t>(i * 7919 % static_cast<size_t>(vocab));
     }
-    TokenWriter writer(At("t.bin").string(), width);
-    for (size_t at = 0; at < ids.size(); at += 1009) {
-      writer.Append(std::span(ids).subspan(at, std::min<size_t>(1009, ids.size() - at)));
-    }
-    writer.Finish();
-    const TokenFile file(At("t.bin").string(), width, vocab);
+    const TokenFile file(Write(width, ids), width, vocab);
     ASSERT_EQ(file.size(), 700001);
     std::vector<int32_t> all(ids.size());
     file.Read(0, all);
@@ -90,9 +81,7 @@ TEST_F(TokenFiles, SeveralFilesReadAsOne) {
   std::vector<std::string> paths;
   for (const std::vector<int32_t>& part : parts) {
     paths.push_back(At(std::to_string(paths.size())).string());
-    TokenWriter writer(paths.back(), TokenWidth::k32);
-    writer.Append(part);
-    writer.Finish();
+    WriteTokens(paths.back(), TokenWidth::k32, part);
   }
   const TokenFile file(paths, "all of it", TokenWidth::k32, 7);
   ASSERT_EQ(file.size(), 8);

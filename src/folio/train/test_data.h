@@ -6,7 +6,7 @@
 #include <span>
 
 #include "folio/data/dataset.h"
-#include "folio/io/file.h"
+#include "folio/data/test_tokens.h"
 
 // Data sets for the tests of this room.
 
@@ -18,9 +18,7 @@ inline std::unique_ptr<Dataset> MakeDataset(const std::filesystem::path& dir,
                                             std::span<const int32_t> val, int64_t vocab_size) {
   CreateDirectories(dir);
   for (const auto& [name, tokens] : {std::pair{kTrainFile, train}, std::pair{kValFile, val}}) {
-    TokenWriter writer((dir / name).string(), TokenWidth::k16);
-    writer.Append(tokens);
-    writer.Finish();
+    WriteTokens(dir / name, TokenWidth::k16, tokens);
   }
   return std::make_unique<Dataset>(dir.string(), vocab_size);
 }

@@ -1,9 +1,30 @@
-#include "folio/data/story_tables.h"
+#pragma once
 
+#include <array>
+#include <span>
+#include <string_view>
+
+// What stories are told from. Templates: {x} is a part that the cast of the story plays, [a|b|c]
+// one of the alternatives, `a~` the article that fits the next word. See stories.cc.
 namespace folio::internal {
-namespace {
 
-constexpr Named kChildren[] = {
+// Each line of a plot is a template; one that begins with '?' is told half the time, and "/" begins
+// a new line of text.
+using Plot = std::span<const std::string_view>;
+
+std::span<const Plot> Plots();
+
+struct Named {
+  std::string_view name;
+  bool she;
+  std::string_view kind = {};  // of animal
+};
+
+// What parts that belong together are played by.
+template <size_t N>
+using Row = std::array<std::string_view, N>;
+
+inline constexpr Named kChildren[] = {
     {"Lily", true},   {"Mia", true},   {"Anna", true},  {"Sara", true},  {"Emma", true},
     {"Rosie", true},  {"Zoe", true},   {"Nora", true},  {"Lucy", true},  {"Ivy", true},
     {"Ella", true},   {"Ruby", true},  {"Tom", false},  {"Ben", false},  {"Max", false},
@@ -11,14 +32,14 @@ constexpr Named kChildren[] = {
     {"Oscar", false}, {"Adam", false}, {"Theo", false}, {"Eli", false},
 };
 
-constexpr AnimalNamed kAnimals[] = {
+inline constexpr Named kAnimals[] = {
     {"Pip", false, "rabbit"},     {"Dot", true, "mouse"},      {"Bruno", false, "bear"},
     {"Pearl", true, "duck"},      {"Hops", false, "frog"},     {"Olga", true, "owl"},
     {"Rusty", false, "fox"},      {"Hazel", true, "squirrel"}, {"Shelly", true, "turtle"},
     {"Spike", false, "hedgehog"},
 };
 
-constexpr Place kPlaces[] = {
+inline constexpr Row<2> kPlaces[] = {
     {"at the park", "the park"},     {"in the garden", "the garden"},
     {"in the forest", "the forest"}, {"by the river", "the river"},
     {"on the hill", "the hill"},     {"in the field", "the field"},
@@ -26,13 +47,13 @@ constexpr Place kPlaces[] = {
     {"in the meadow", "the meadow"}, {"by the old mill", "the old mill"},
 };
 
-constexpr Pet kPets[] = {
+inline constexpr Row<3> kPets[] = {
     {"kitten", "meowed", "warm milk"},  {"puppy", "whined", "a small bone"},
     {"bird", "chirped", "some seeds"},  {"duckling", "quacked", "some bread crumbs"},
     {"lamb", "bleated", "fresh grass"}, {"mouse", "squeaked", "a piece of cheese"},
 };
 
-constexpr Skill kSkills[] = {
+inline constexpr Row<4> kSkills[] = {
     {"swim", "swimming", "swallowed some water and coughed", "swam all the way across the lake"},
     {"ride a bike", "riding a bike", "fell into a bush", "rode the bike all the way down the road"},
     {"skate", "skating", "slipped and sat down hard", "skated in a big circle"},
@@ -47,7 +68,7 @@ constexpr Skill kSkills[] = {
      "rowed straight to the other side of the lake"},
 };
 
-constexpr Fear kFears[] = {
+inline constexpr Row<4> kFears[] = {
     {"the dark", "[One night|One evening], the lamp in {his} room went out.",
      "The dark is only the day with its eyes closed",
      "That night, {H} [slept without a lamp|counted the stars and fell asleep]."},
@@ -70,7 +91,7 @@ constexpr Fear kFears[] = {
      "{H} carried the spider to the garden in a cup and [said goodbye|let it go]."},
 };
 
-constexpr Gift kGifts[] = {
+inline constexpr Row<3> kGifts[] = {
     {"card", "paper and paint", "put it on the wall"},
     {"necklace", "shells and string", "wore it all day"},
     {"crown", "leaves and flowers", "wore it to bed"},
@@ -81,7 +102,7 @@ constexpr Gift kGifts[] = {
     {"little boat", "wood and a piece of cloth", "sailed it on the pond"},
 };
 
-constexpr Plant kPlants[] = {
+inline constexpr Row<3> kPlants[] = {
     {"sunflower", "taller than the fence", "The birds came to eat the seeds."},
     {"pumpkin", "bigger than a chair", "They made a big pot of pumpkin soup."},
     {"bean", "all the way up to the roof", "They picked a full basket of beans."},
@@ -90,7 +111,7 @@ constexpr Plant kPlants[] = {
     {"melon", "so heavy that nobody could lift it", "They cut it and gave a piece to everyone."},
 };
 
-constexpr Noise kNoises[] = {
+inline constexpr Row<2> kNoises[] = {
     {"tap, tap, tap", "a branch that touched the window in the wind"},
     {"scratch, scratch", "a little mouse that was making a nest"},
     {"hoo, hoo", "an owl that sat on the roof"},
@@ -99,103 +120,38 @@ constexpr Noise kNoises[] = {
     {"creak, creak", "the garden gate that nobody had closed"},
 };
 
-constexpr Goods kFoundGoods[] = {
+inline constexpr Row<2> kFoundGoods[] = {
     {"box", "old letters"},    {"bag", "silver coins"}, {"basket", "warm bread"},
     {"purse", "golden rings"}, {"box", "tiny tools"},
 };
 
-constexpr std::string_view kThings[] = {"ball",    "book",   "doll", "drum", "bell",  "umbrella",
-                                        "whistle", "puzzle", "boat", "car",  "train", "ring"};
-constexpr std::string_view kLightThings[] = {"kite",  "ball",    "hat",
-                                             "scarf", "balloon", "paper plane"};
-constexpr std::string_view kFragileThings[] = {"cup", "plate", "bowl", "lamp", "vase", "clock"};
-constexpr std::string_view kColours[] = {"red",    "blue",  "green", "yellow", "orange",
-                                         "purple", "white", "pink",  "black"};
-constexpr std::string_view kSpots[] = {
+inline constexpr std::string_view kThings[] = {"ball", "book",     "doll",    "drum",
+                                               "bell", "umbrella", "whistle", "puzzle",
+                                               "boat", "car",      "train",   "ring"};
+inline constexpr std::string_view kLightThings[] = {"kite",  "ball",    "hat",
+                                                    "scarf", "balloon", "paper plane"};
+inline constexpr std::string_view kFragileThings[] = {"cup",  "plate", "bowl",
+                                                      "lamp", "vase",  "clock"};
+inline constexpr std::string_view kColours[] = {"red",    "blue",  "green", "yellow", "orange",
+                                                "purple", "white", "pink",  "black"};
+inline constexpr std::string_view kSpots[] = {
     "under a bush",       "behind a tree",    "in the tall grass",
     "behind a big rock",  "under an old log", "next to the fence",
     "between two stones", "under a bench",    "in a small hole"};
-constexpr std::string_view kCountables[] = {"apples", "shells", "berries", "cookies", "flowers",
-                                            "nuts",   "stones", "plums",   "eggs",    "stickers"};
-constexpr std::string_view kTraits[] = {"kind",     "brave",  "curious", "happy", "quiet",
-                                        "cheerful", "gentle", "clever",  "honest"};
-constexpr std::string_view kWeathers[] = {"sunny", "warm", "bright", "windy", "cool", "lovely"};
-constexpr std::string_view kFoods[] = {"soup",     "apple pie", "bread with honey",
-                                       "pancakes", "cookies",   "hot chocolate"};
-constexpr std::string_view kSnacks[] = {"apple pie", "bread with honey", "pancakes", "sandwiches",
-                                        "cookies"};
-constexpr std::string_view kOwners[] = {"baker",         "farmer",  "teacher",
-                                        "old fisherman", "painter", "old neighbor"};
-constexpr std::string_view kNumbers[] = {"zero", "one",   "two",   "three", "four", "five",
-                                         "six",  "seven", "eight", "nine",  "ten"};
-
-}  // namespace
-
-std::span<const Named> Children() {
-  return kChildren;
-}
-std::span<const AnimalNamed> Animals() {
-  return kAnimals;
-}
-std::span<const Place> Places() {
-  return kPlaces;
-}
-std::span<const Pet> Pets() {
-  return kPets;
-}
-std::span<const Skill> Skills() {
-  return kSkills;
-}
-std::span<const Fear> Fears() {
-  return kFears;
-}
-std::span<const Gift> Gifts() {
-  return kGifts;
-}
-std::span<const Plant> Plants() {
-  return kPlants;
-}
-std::span<const Noise> Noises() {
-  return kNoises;
-}
-std::span<const Goods> FoundGoods() {
-  return kFoundGoods;
-}
-std::span<const std::string_view> Things() {
-  return kThings;
-}
-std::span<const std::string_view> LightThings() {
-  return kLightThings;
-}
-std::span<const std::string_view> FragileThings() {
-  return kFragileThings;
-}
-std::span<const std::string_view> Colours() {
-  return kColours;
-}
-std::span<const std::string_view> Spots() {
-  return kSpots;
-}
-std::span<const std::string_view> Countables() {
-  return kCountables;
-}
-std::span<const std::string_view> Traits() {
-  return kTraits;
-}
-std::span<const std::string_view> Weathers() {
-  return kWeathers;
-}
-std::span<const std::string_view> Foods() {
-  return kFoods;
-}
-std::span<const std::string_view> Snacks() {
-  return kSnacks;
-}
-std::span<const std::string_view> Owners() {
-  return kOwners;
-}
-std::span<const std::string_view> Numbers() {
-  return kNumbers;
-}
+inline constexpr std::string_view kCountables[] = {"apples",  "shells",  "berries", "cookies",
+                                                   "flowers", "nuts",    "stones",  "plums",
+                                                   "eggs",    "stickers"};
+inline constexpr std::string_view kTraits[] = {"kind",     "brave",  "curious", "happy", "quiet",
+                                               "cheerful", "gentle", "clever",  "honest"};
+inline constexpr std::string_view kWeathers[] = {"sunny", "warm", "bright",
+                                                 "windy", "cool", "lovely"};
+inline constexpr std::string_view kFoods[] = {"soup",     "apple pie", "bread with honey",
+                                              "pancakes", "cookies",   "hot chocolate"};
+inline constexpr std::string_view kSnacks[] = {"apple pie", "bread with honey", "pancakes",
+                                               "sandwiches", "cookies"};
+inline constexpr std::string_view kOwners[] = {"baker",         "farmer",  "teacher",
+                                               "old fisherman", "painter", "old neighbor"};
+inline constexpr std::string_view kNumbers[] = {"zero", "one",   "two",   "three", "four", "five",
+                                                "six",  "seven", "eight", "nine",  "ten"};
 
 }  // namespace folio::internal
