@@ -27,6 +27,8 @@
 namespace folio {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 // A file that PrepareDataset writes: the tokenizer's and dataset.json, or one of tokens.
 bool IsOurs(const std::string& name) {
   if (name == kDatasetFile || std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end()) {
@@ -69,7 +71,6 @@ void CheckOptions(const PrepareOptions& options) {
 // All that decides what a data set will be, as JSON. `tokenizer` is null where the text decides.
 std::string IdentityOf(const PrepareOptions& options, std::span<const PrepareSource> sources,
                        const Tokenizer* tokenizer) {
-  using Json = nlohmann::ordered_json;
   Json files = Json::array();
   for (const PrepareSource& source : sources) {
     files.push_back({source.path(), source.bytes(), source.modified()});
