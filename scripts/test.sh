@@ -31,5 +31,5 @@ awk '
     if (result == "completed") ++count[/\/>$/ ? "passed" : "failed"]
   }
   END { printf "%d passed, %d failed, %d skipped\n", count["passed"], count["failed"], count["skipped"] }
-' $(find "$results" -name '*.xml') "$results/ctest.junit"
+' $(find "$results" -type f -name '*.xml') "$results/ctest.junit"
 exit "$status"
