@@ -67,6 +67,8 @@ std::vector<double> Columns(const StepValues& values, int64_t first, int64_t cou
 
 TEST_F(ExplainAttentionTest, WithoutWeightsTheNumbersOfTheSixVectors) {
   const Walk walk = Form("no-weights");
+  ExpectNear(Row(ValuesOf(walk, "scores"), 1), {0.9544, 1.4950, 1.4754, 0.8434, 0.7070, 1.0865},
+             QuotedTo(4));
   ExpectNear(Row(ValuesOf(walk, "weights"), 1), {0.1385, 0.2379, 0.2333, 0.1240, 0.1082, 0.1581},
              QuotedTo(4));
   ExpectNear(ValuesOf(walk, "context of “journey”").values, {0.4419, 0.6515, 0.5683}, QuotedTo(4));

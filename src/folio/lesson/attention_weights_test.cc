@@ -63,6 +63,25 @@ TEST(AttentionWeights, StayInPlaceWhenMoved) {
   EXPECT_EQ(Values(moved.params().v.weight), before);
 }
 
+TEST(JoinHeads, PutsColumnsSideBySide) {
+  const AttentionSizes sizes = {.d_in = 2, .d_out = 2, .bias = true};
+  std::vector<AttentionWeights> heads;
+  for (const double h : {1, 2, 3}) {
+    heads.emplace_back(sizes);
+    const AttentionParams& p = heads.back().params();
+    Assign(p.q.weight, std::vector{h, h + 0.1, h + 0.2, h + 0.3});
+    Assign(p.v.bias, std::vector{10 * h, 10 * h + 1});
+  }
+  const AttentionWeights joined = JoinHeads(heads);
+  EXPECT_EQ(joined.sizes().H, 3);
+  EXPECT_EQ(joined.sizes().d_out, 6);
+  EXPECT_EQ(joined.sizes().head_size(), 2);
+  EXPECT_FALSE(joined.sizes().out_proj);
+  const std::vector<double> expected = {1, 1.1, 2, 2.1, 3, 3.1, 1.2, 1.3, 2.2, 2.3, 3.2, 3.3};
+  EXPECT_LE(Difference(Values(joined.params().q.weight), expected), 1e-6);
+  EXPECT_EQ(Values(joined.params().v.bias), (std::vector<double>{10, 11, 20, 21, 30, 31}));
+}
+
 // The bits that Philox gives, shifted to 24, at streams that no other draw uses.
 TEST(DrawAttention, FromFoliosNumbersNeverChanges) {
   AttentionWeights weights({.d_in = 3, .d_out = 2, .bias = true, .out_proj = true});

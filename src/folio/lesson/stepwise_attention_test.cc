@@ -1,5 +1,5 @@
-// The steps against loops that compute each of them as it is defined, and against the operation
-// that computes all of them in one.
+// Every form of attention against loops that compute each step as it is defined, its gradients
+// against central differences, and all of it against the operation that is the steps in one.
 
 #include "folio/lesson/stepwise_attention.h"
 
@@ -16,47 +16,158 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-struct Sizes {
-  int64_t B, T, S, H, G, D;
+constexpr std::pair<Weighting, const char*> kWeightings[] = {{Weighting::kSoftmax, "softmax"},
+                                                             {Weighting::kNaiveSoftmax, "naive"},
+                                                             {Weighting::kSum, "sum"},
+                                                             {Weighting::kNone, "scores"}};
+constexpr std::pair<MaskOrder, const char*> kOrders[] = {{MaskOrder::kBeforeSoftmax, "before"},
+                                                         {MaskOrder::kAfterSoftmax, "after"}};
 
-  Shape square() const { return {B, H, T, S}; }
-};
+std::string NameOf(const testing::TestParamInfo<Form>& at) {
+  return at.param.name;
+}
 
-// Operands of the sizes, and gradients of them.
-struct Operands {
-  Operands(const Sizes& z, Dtype dtype, bool positive = false)
-      : sizes(z),
-        q({z.B * z.T, z.H * z.D}, dtype, RandomValues(z.B * z.T * z.H * z.D, 1, positive)),
-        k({z.B * z.S, z.G * z.D}, dtype, RandomValues(z.B * z.S * z.G * z.D, 2, positive)),
-        v({z.B * z.S, z.G * z.D}, dtype, RandomValues(z.B * z.S * z.G * z.D, 3)),
-        d_context({z.B * z.T, z.H * z.D}, dtype, RandomValues(z.B * z.T * z.H * z.D, 4)),
-        d_q({z.B * z.T, z.H * z.D}, dtype),
-        d_k({z.B * z.S, z.G * z.D}, dtype),
-        d_v({z.B * z.S, z.G * z.D}, dtype) {}
+// The first sequence's first key is padding, so that its first query may see nothing.
+std::vector<uint8_t> Keys(int64_t B, int64_t S) {
+  std::vector<uint8_t> keys(static_cast<size_t>(B * S), 1);
+  keys.front() = 0;
+  return keys;
+}
 
-  StepwiseAttention Attention(Backend& backend, const AttentionOptions& options = {}) const {
-    const auto& [B, T, S, H, G, D] = sizes;
-    return DotProductAttention(backend, H, G, D, B, T, S, options, dtype());
+// ---- The table ----------------------------------------------------------------------------------
+
+std::vector<Form> SmallForms() {
+  const Form layouts[] = {
+      {"one_head", {.d_in = 3, .d_out = 2}, 2, 3, 3},
+      {"grouped_bias_out",
+       {.d_in = 3, .d_out = 4, .H = 4, .G = 2, .bias = true, .out_proj = true},
+       2,
+       3,
+       3},
+      {"cross_out",
+       {.d_in = 3, .d_kv_in = 2, .d_out = 4, .H = 2, .G = 1, .out_proj = true},
+       2,
+       3,
+       4,
+       {},
+       2},
+      {"one_token_bias", {.d_in = 2, .d_out = 6, .H = 3, .bias = true}, 1, 1, 1},
+  };
+  std::vector<Form> forms;
+  for (const Form& layout : layouts) {
+    std::vector<uint8_t> keys = Keys(layout.B, layout.S);
+    keys.back() = 0;
+    const Tensor key_mask(keys.data(), {layout.B, layout.S});
+    const AttentionMask causal = AttentionMask::Causal(layout.T, layout.S);
+    const AttentionMask padded = AttentionMask::Combined(key_mask, layout.T, false);
+    const AttentionMask both = AttentionMask::Combined(key_mask, layout.T, true);
+    for (const auto& [mask, mask_name] :
+         {std::pair{std::optional<AttentionMask>(), "unmasked"},
+          std::pair{std::optional(causal), "causal"}, std::pair{std::optional(padded), "padded"},
+          std::pair{std::optional(both), "causal_padded"}}) {
+      for (const auto& [order, order_name] : kOrders) {
+        if (!mask && order == MaskOrder::kAfterSoftmax) continue;
+        for (const auto& [weighting, weighting_name] : kWeightings) {
+          Form form = layout;
+          const double p = forms.size() % 3 == 2 ? 0.4 : 0;
+          form.name = layout.name + "_" + mask_name + "_" + order_name + "_" + weighting_name +
+                      (p > 0 ? "_dropout" : "");
+          form.options = {.mask = mask,
+                          .mask_order = order,
+                          .weighting = weighting,
+                          .dropout = {.p = p, .seed = 3, .first_row = 5}};
+          forms.push_back(form);
+        }
+      }
+    }
   }
-  Dtype dtype() const { return static_cast<const Tensor&>(d_q).dtype(); }
-  SequenceView Q(const Tensor& x) const { return {x, sizes.B, sizes.T, 0, x.dim(1)}; }
-  SequenceView K(const Tensor& x) const { return {x, sizes.B, sizes.S, 0, x.dim(1)}; }
-  void Forward(StepwiseAttention& attention) const { attention.Forward({}, q, k, v); }
-  void Backward(StepwiseAttention& attention) const {
-    attention.Backward({}, q, k, v, d_context, {}, d_q, d_k, d_v);
-  }
-  Results Gradients() const {
-    return {{"d_q", d_q.values()}, {"d_k", d_k.values()}, {"d_v", d_v.values()}};
-  }
+  return forms;
+}
 
-  Sizes sizes;
-  Array q, k, v, d_context, d_q, d_k, d_v;
-};
+std::vector<Form> NamedForms() {
+  std::vector<Form> forms;
+  for (const auto& [weighting, name] : kWeightings) {
+    forms.push_back({std::string("Simple_") + name, {.d_in = 4, .d_out = 4}, 2, 3, 3});
+    forms.back().options = {.scale = 1.0, .weighting = weighting};
+    forms.back().projected = false;
+    forms.back().named = [w = weighting](Backend& backend, Dtype dtype) {
+      return SimpleAttention(backend, 2, 3, 4, w, dtype);
+    };
+  }
+  const AttentionSizes head = {.d_in = 3, .d_out = 2, .bias = true};
+  forms.push_back({"Self", head, 2, 3, 3});
+  forms.back().named = [=](Backend& backend, Dtype dtype) {
+    return SelfAttention(backend, head, 2, 3, {}, dtype);
+  };
+  for (const auto& [order, name] : kOrders) {
+    forms.push_back({std::string("Causal_") + name, head, 2, 3, 3});
+    forms.back().options = {.mask = AttentionMask::Causal(3, 3), .mask_order = order};
+    forms.back().named = [=, o = order](Backend& backend, Dtype dtype) {
+      return CausalAttention(backend, head, 2, 3, o, dtype);
+    };
+  }
+  return forms;
+}
 
-Results StepValues(const AttentionSteps& steps) {
-  return {{"scores", Values(steps.scores)},   {"masked", Values(steps.masked)},
-          {"softmax", Values(steps.softmax)}, {"weights", Values(steps.weights)},
-          {"kept", Values(steps.kept)},       {"context", Values(steps.context)}};
+// Queries, keys and values as they are.
+Form DotProduct(int64_t B, int64_t T, int64_t S, int64_t H, int64_t G, int64_t D,
+                const AttentionOptions& options = {}) {
+  return {"DotProduct_T" + std::to_string(T) + "_S" + std::to_string(S),
+          {.d_in = H * D, .d_kv_in = G * D, .d_out = H * D, .H = H, .G = G},
+          B,
+          T,
+          S,
+          options,
+          3,
+          false};
+}
+
+std::vector<Form> DotProducts() {
+  return {DotProduct(1, 1, 1, 1, 1, 1),  DotProduct(2, 5, 5, 3, 3, 7),
+          DotProduct(1, 3, 11, 4, 2, 5), DotProduct(3, 4, 2, 6, 1, 1),
+          DotProduct(2, 5, 11, 6, 3, 3), DotProduct(1, 6, 4, 2, 1, 3),
+          DotProduct(1, 67, 67, 2, 1, 8)};
+}
+
+// Too large for differences.
+std::vector<Form> LargeForms() {
+  std::vector<Form> forms = {
+      {"wide", {.d_in = 2, .d_out = 7}, 3, 5, 5},
+      {"long_bias", {.d_in = 13, .d_out = 11, .bias = true}, 2, 17, 17},
+  };
+  for (Form form : DotProducts()) {
+    const std::string size = form.name;
+    std::vector<uint8_t> keys = Keys(form.B, form.S);
+    form.options.mask =
+        AttentionMask::Combined(Tensor(keys.data(), {form.B, form.S}), form.T, true);
+    for (const auto& [weighting, weighting_name] : kWeightings) {
+      form.options.weighting = weighting;
+      form.options.scale =
+          form.T == 5 && weighting != Weighting::kNone ? std::optional(0.3) : std::nullopt;
+      for (const auto& [order, order_name] : kOrders) {
+        form.options.mask_order = order;
+        form.name = size + "_" + order_name + "_" + weighting_name;
+        forms.push_back(form);
+      }
+    }
+  }
+  return forms;
+}
+
+// ---- Steps as they are defined ------------------------------------------------------------------
+
+// x (N,in), or x times the parameters of this name if there are any.
+std::vector<double> Projected(const std::vector<double>& x, const Results& operands,
+                              const std::string& name, int64_t in) {
+  if (!operands.contains(name + ".weight")) return x;
+  const std::vector<double>& weight = operands.at(name + ".weight");
+  const size_t I = static_cast<size_t>(in), O = weight.size() / I, N = x.size() / I;
+  std::vector<double> out(N * O);
+  for (size_t i = 0; i < N * O; ++i) {
+    if (operands.contains(name + ".bias")) out[i] = operands.at(name + ".bias")[i % O];
+    for (size_t c = 0; c < I; ++c) out[i] += x[i / O * I + c] * weight[c * O + i % O];
+  }
+  return out;
 }
 
 // One row of each step by its definition. `sees` has one flag per key.
@@ -92,40 +203,48 @@ PlainRow Plain(std::vector<double> scores, const std::vector<bool>& sees, MaskOr
   return row;
 }
 
-// All steps but dropout, in loops.
-Results PlainSteps(const Operands& o, const AttentionOptions& options, double scale) {
-  const auto [B, T, S, H, G, D] = o.sizes;
-  const std::vector<double> q = o.q.values(), k = o.k.values(), v = o.v.values();
+// All steps, in loops.
+Results PlainSteps(const Form& form, const Results& operands) {
+  const AttentionSizes& sizes = form.sizes;
+  const AttentionOptions& options = form.options;
+  const int64_t B = form.B, T = form.T, S = form.S, H = sizes.H, G = sizes.kv_heads();
+  const int64_t D = sizes.head_size();
+  const std::vector<double>& query = operands.at("query");
+  const std::vector<double>& key = operands.contains("key") ? operands.at("key") : query;
+  const std::vector<double>& value = operands.contains("value") ? operands.at("value") : key;
   Results steps;
-  for (int64_t b = 0; b < B; ++b) {
-    for (int64_t h = 0; h < H; ++h) {
-      const int64_t g = h / (H / G);
-      for (int64_t t = 0; t < T; ++t) {
-        std::vector<double> scores(static_cast<size_t>(S), 0);
-        std::vector<bool> sees(static_cast<size_t>(S), true);
-        for (int64_t s = 0; s < S; ++s) {
-          for (int64_t d = 0; d < D; ++d) {
-            scores[size_t(s)] += scale * q[size_t((b * T + t) * H * D + h * D + d)] *
-                                 k[size_t((b * S + s) * G * D + g * D + d)];
-          }
-          if (!options.mask) continue;
-          const Tensor mask = options.mask->tensor();
-          const int64_t mask_b = mask.dim(0) == 1 ? 0 : b, mask_h = mask.dim(1) == 1 ? 0 : h;
-          sees[size_t(s)] =
-              mask.data<uint8_t>()[((mask_b * mask.dim(1) + mask_h) * T + t) * S + s] != 0;
-        }
-        const PlainRow row = Plain(scores, sees, options.mask_order, options.weighting);
-        const auto add = [&](const char* name, const std::vector<double>& values) {
-          steps[name].insert(steps[name].end(), values.begin(), values.end());
-        };
-        add("scores", row.scores);
-        add("masked", row.masked);
-        add("softmax", row.softmax);
-        add("weights", row.weights);
-        add("kept", row.weights);
+  const std::vector<double>& q = steps["q"] = Projected(query, operands, "q", sizes.d_in);
+  const std::vector<double>& k = steps["k"] = Projected(key, operands, "k", sizes.kv_in());
+  const std::vector<double>& v = steps["v"] = Projected(value, operands, "v", sizes.kv_in());
+  const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(D)));
+  for (int64_t row = 0; row < B * H * T; ++row) {
+    const int64_t b = row / (H * T), h = row / T % H, t = row % T, g = h / (H / G);
+    std::vector<double> scores(static_cast<size_t>(S), 0);
+    std::vector<bool> sees(static_cast<size_t>(S), true);
+    for (int64_t s = 0; s < S; ++s) {
+      for (int64_t d = 0; d < D; ++d) {
+        scores[size_t(s)] += scale * q[size_t((b * T + t) * H * D + h * D + d)] *
+                             k[size_t((b * S + s) * G * D + g * D + d)];
       }
+      if (!options.mask) continue;
+      const Tensor mask = options.mask->tensor();
+      const int64_t mask_b = mask.dim(0) == 1 ? 0 : b;
+      sees[size_t(s)] = mask.data<uint8_t>()[(mask_b * T + t) * S + s] != 0;
     }
+    const PlainRow plain = Plain(scores, sees, options.mask_order, options.weighting);
+    const auto add = [&](const char* name, const std::vector<double>& values) {
+      steps[name].insert(steps[name].end(), values.begin(), values.end());
+    };
+    add("scores", plain.scores);
+    add("masked", plain.masked);
+    add("softmax", plain.softmax);
+    add("weights", plain.weights);
   }
+  const Array weights({B * H * T, S}, Dtype::kF64, steps["weights"]);
+  const Array kept({B * H * T, S});
+  MakeReferenceBackend()->Run(
+      ResidualForward{.x = weights, .out = kept, .dropout = options.dropout});
+  steps["kept"] = kept.values();
   steps["context"].resize(size_t(B * T * H * D));
   for (int64_t i = 0; i < B * T * H * D; ++i) {
     const int64_t b = i / (T * H * D), t = i / (H * D) % T, h = i / D % H, d = i % D;
@@ -134,6 +253,7 @@ Results PlainSteps(const Operands& o, const AttentionOptions& options, double sc
                                      v[size_t((b * S + s) * G * D + h / (H / G) * D + d)];
     }
   }
+  steps["out"] = Projected(steps["context"], operands, "out", sizes.d_out);
   return steps;
 }
 
@@ -143,184 +263,191 @@ Results Finite(Results steps) {
   return steps;
 }
 
-constexpr Sizes kSizes[] = {{1, 1, 1, 1, 1, 1},  {2, 5, 5, 3, 3, 7},  {1, 3, 11, 4, 2, 5},
-                            {3, 4, 2, 6, 1, 1},  {2, 5, 11, 6, 3, 3}, {1, 6, 4, 2, 1, 3},
-                            {1, 67, 67, 2, 1, 8}};
-constexpr Weighting kWeightings[] = {Weighting::kSoftmax, Weighting::kNaiveSoftmax, Weighting::kSum,
-                                     Weighting::kNone};
+class AttentionForm : public testing::TestWithParam<Form> {};
 
-class Steps : public testing::TestWithParam<std::string> {
- protected:
-  std::unique_ptr<Backend> backend_ = MakeBackend(GetParam());
-};
+TEST_P(AttentionForm, StepsAreWhatTheirDefinitionsSay) {
+  const Form& form = GetParam();
+  const AttentionSizes& sizes = form.sizes;
+  const Shape queries = {form.B * form.T, sizes.d_out}, keys = {form.B * form.S, sizes.kv_out()};
+  const Results operands = form.Operands(), expected = PlainSteps(form, operands);
+  for (const auto& [name, dtype, bound] : kMachines) {
+    SCOPED_TRACE(testing::Message() << name << (dtype == Dtype::kF64 ? " f64" : " f32"));
+    const auto backend = MakeBackend(name);
+    FormRun run(form, *backend, dtype, operands);
+    const Tensor& out = run.Forward();
+    const AttentionSteps& steps = run.steps();
+    const StepwiseAttention& left = run.attention();
+    EXPECT_EQ(out.raw(), left.out().raw());
+    EXPECT_EQ(out.shape(), queries);
+    EXPECT_EQ(left.q().shape(), queries);
+    EXPECT_EQ(left.k().shape(), keys);
+    EXPECT_EQ(left.v().shape(), keys);
+    EXPECT_EQ(steps.scores.shape(), (Shape{form.B, sizes.H, form.T, form.S}));
+    EXPECT_EQ(steps.weights.shape(), steps.scores.shape());
+    EXPECT_EQ(steps.context.shape(), queries);
+    EXPECT_EQ(out.raw() == steps.context.raw(), !sizes.out_proj);
+    const Results found = {{"q", Values(left.q())},
+                           {"k", Values(left.k())},
+                           {"v", Values(left.v())},
+                           {"scores", Values(steps.scores)},
+                           {"masked", Values(steps.masked)},
+                           {"softmax", Values(steps.softmax)},
+                           {"weights", Values(steps.weights)},
+                           {"kept", Values(steps.kept)},
+                           {"context", Values(steps.context)},
+                           {"out", Values(out)}};
+    ExpectClose(Finite(found), Finite(expected), bound);
+    // What is hidden has no weight at all, and all else has one.
+    for (size_t i = 0; i < found.at("weights").size(); ++i) {
+      EXPECT_EQ(found.at("weights")[i] == 0, expected.at("weights")[i] == 0) << i;
+    }
+  }
+}
 
-// In float32 on both backends, and in float64 where there is such.
-TEST_P(Steps, AreWhatTheirDefinitionsSay) {
-  for (const Dtype dtype : {Dtype::kF32, Dtype::kF64}) {
-    if (!backend_->Supports(dtype)) continue;
-    const double bound = dtype == Dtype::kF64 ? 1e-13 : 4e-6;
-    for (const Sizes& z : kSizes) {
-      // The first sequence has a padded first key, so that its first queries may see nothing.
-      std::vector<uint8_t> keys(size_t(z.B * z.S), 1);
-      keys[0] = 0;
-      const AttentionMask mask =
-          AttentionMask::Combined(Tensor(keys.data(), {z.B, z.S}), z.T, true);
-      for (const Weighting weighting : kWeightings) {
-        for (const MaskOrder order : {MaskOrder::kBeforeSoftmax, MaskOrder::kAfterSoftmax}) {
-          // Sums of positive scores, which do not cancel.
-          const Operands o(z, dtype, weighting == Weighting::kSum || weighting == Weighting::kNone);
-          AttentionOptions options{.mask = mask, .mask_order = order, .weighting = weighting};
-          if (z.T == 5) options.scale = 0.3;
-          const double scale = z.T == 5 ? 0.3 : 1 / std::sqrt(static_cast<double>(z.D));
-          StepwiseAttention attention = o.Attention(*backend_, options);
-          o.Forward(attention);
-          SCOPED_TRACE(testing::Message() << "T " << z.T << ", weighting " << int(weighting)
-                                          << ", order " << int(order));
-          EXPECT_EQ(attention.steps().scores.shape(), z.square());
-          EXPECT_EQ(attention.steps().context.shape(), (Shape{z.B * z.T, z.H * z.D}));
-          ExpectClose(Finite(StepValues(attention.steps())), Finite(PlainSteps(o, options, scale)),
-                      bound);
-        }
+INSTANTIATE_TEST_SUITE_P(Small, AttentionForm, testing::ValuesIn(SmallForms()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Named, AttentionForm, testing::ValuesIn(NamedForms()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Large, AttentionForm, testing::ValuesIn(LargeForms()), NameOf);
+
+class AttentionFormGradients : public testing::TestWithParam<Form> {};
+
+TEST_P(AttentionFormGradients, AreCentralDifferencesAndAgreeInFloat32) {
+  constexpr int64_t kLongestSum = 16;
+  const Results operands = GetParam().Operands();
+  ExpectGradients(GetParam(), operands);
+  ExpectFloat32Agrees(GetParam(), operands, kLongestSum);
+}
+
+INSTANTIATE_TEST_SUITE_P(Small, AttentionFormGradients, testing::ValuesIn(SmallForms()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Named, AttentionFormGradients, testing::ValuesIn(NamedForms()), NameOf);
+
+// ---- The operation that is all steps in one -----------------------------------------------------
+
+// Masks that it can express: causal, and padded keys. So both orders of masking agree too.
+TEST(StepwiseAttention, GivesWhatTheFusedOperationGives) {
+  for (const auto& [name, dtype, bound] : kMachines) {
+    const auto backend = MakeBackend(name);
+    for (Form form : DotProducts()) {
+      const int64_t B = form.B, T = form.T, S = form.S, H = form.sizes.H, G = form.sizes.G;
+      const int64_t d_out = form.sizes.d_out, kv_out = form.sizes.kv_out();
+      std::vector<uint8_t> keys = Keys(B, S);
+      const Tensor key_mask(keys.data(), {B, S});
+      for (const bool causal : {true, false}) {
+        form.options = {.mask = AttentionMask::Combined(key_mask, T, causal),
+                        .dropout = {.p = 0.4, .seed = 3, .stream = 9, .first_row = 7}};
+        const Results o = form.Operands();
+        const auto array = [dt = dtype](int64_t rows, int64_t columns,
+                                        const std::vector<double>& values) {
+          return Array({rows, columns}, dt, values);
+        };
+        const Array q = array(B * T, d_out, o.at("query")), k = array(B * S, kv_out, o.at("key"));
+        const Array v = array(B * S, kv_out, o.at("value"));
+        const Array d = array(B * T, d_out, o.at("d_out"));
+        const Array d_q({B * T, d_out}, dtype), d_k({B * S, kv_out}, dtype);
+        const Array d_v({B * S, kv_out}, dtype), out({B * T, d_out}, dtype);
+        const Array lse({B, H, T}, dtype), probs({B, H, T, S}, dtype);
+        const auto queries = [&](const Tensor& x) { return SequenceView{x, B, T, 0, d_out}; };
+        const auto rows = [&](const Tensor& x) { return SequenceView{x, B, S, 0, kv_out}; };
+        backend->Run(AttentionForward{.q = queries(q),
+                                      .k = rows(k),
+                                      .v = rows(v),
+                                      .key_mask = key_mask,
+                                      .out = queries(out),
+                                      .lse = lse,
+                                      .probs = probs,
+                                      .H = H,
+                                      .G = G,
+                                      .causal = causal,
+                                      .dropout = form.options.dropout});
+        backend->Run(AttentionBackward{.q = queries(q),
+                                       .k = rows(k),
+                                       .v = rows(v),
+                                       .key_mask = key_mask,
+                                       .out = queries(out),
+                                       .lse = lse,
+                                       .d_out = queries(d),
+                                       .d_q = queries(d_q),
+                                       .d_k = rows(d_k),
+                                       .d_v = rows(d_v),
+                                       .H = H,
+                                       .G = G,
+                                       .causal = causal,
+                                       .dropout = form.options.dropout});
+        const Results expected = {{"out", out.values()},
+                                  {"weights", probs.values()},
+                                  {"d_query", d_q.values()},
+                                  {"d_key", d_k.values()},
+                                  {"d_value", d_v.values()}};
+        SCOPED_TRACE(testing::Message() << name << " " << form.name << ", causal " << causal);
+        ExpectClose(FormRun(form, *backend, dtype, o).All(), expected, bound);
+        form.options.mask_order = MaskOrder::kAfterSoftmax;
+        // With one key that counts, the gradients of scores cancel whole.
+        ExpectClose(FormRun(form, *backend, dtype, o).All(), expected, bound / 2,
+                    Largest(o.at("d_out")));
       }
     }
   }
 }
 
-TEST_P(Steps, ThatAreLeftOutAreTheStepBefore) {
-  const Sizes z = kSizes[1];
-  const Operands o(z, Dtype::kF32);
-  const AttentionMask mask = AttentionMask::Causal(z.T, z.S);
-  StepwiseAttention attention = o.Attention(*backend_);
-  const AttentionSteps& steps = attention.steps();
-  o.Forward(attention);
+// ---- Single properties --------------------------------------------------------------------------
+
+class OneForm : public testing::Test {
+ protected:
+  FormRun Run(const Form& form, Dtype dtype = Dtype::kF32) const {
+    return FormRun(form, *backend_, dtype, form.Operands());
+  }
+  const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
+};
+
+TEST_F(OneForm, StepsThatAreLeftOutAreTheStepBefore) {
+  FormRun run = Run(DotProduct(2, 5, 5, 3, 3, 7));
+  const AttentionSteps& steps = run.steps();
+  AttentionOptions& options = run.attention().options();
+  run.Forward();
   EXPECT_EQ(steps.masked.raw(), steps.scores.raw());
   EXPECT_NE(steps.softmax.raw(), steps.masked.raw());
   EXPECT_EQ(steps.weights.raw(), steps.softmax.raw());
   EXPECT_EQ(steps.kept.raw(), steps.weights.raw());
-  attention.options().mask = mask;
-  attention.options().weighting = Weighting::kNone;
-  attention.options().dropout = {.p = 0.5, .seed = 1};
-  o.Forward(attention);
+  options.mask = AttentionMask::Causal(5, 5);
+  options.weighting = Weighting::kNone;
+  options.dropout = {.p = 0.5, .seed = 1};
+  run.Forward();
   EXPECT_NE(steps.masked.raw(), steps.scores.raw());
   EXPECT_EQ(steps.softmax.raw(), steps.masked.raw());
   EXPECT_NE(steps.kept.raw(), steps.weights.raw());
-  attention.options().mask_order = MaskOrder::kAfterSoftmax;
-  o.Forward(attention);
+  options.mask_order = MaskOrder::kAfterSoftmax;
+  run.Forward();
   EXPECT_EQ(steps.softmax.raw(), steps.scores.raw());
   EXPECT_NE(steps.weights.raw(), steps.softmax.raw());
 }
 
-TEST_P(Steps, MaskBeforeAndAfterTheSoftmaxAgree) {
-  for (const Sizes& z : kSizes) {
-    std::vector<uint8_t> keys(size_t(z.B * z.S), 1);
-    keys.front() = keys.back() = 0;
-    const AttentionMask mask = AttentionMask::Combined(Tensor(keys.data(), {z.B, z.S}), z.T, true);
-    Results found[2];
-    for (const MaskOrder order : {MaskOrder::kBeforeSoftmax, MaskOrder::kAfterSoftmax}) {
-      const Operands o(z, Dtype::kF32);
-      StepwiseAttention attention = o.Attention(
-          *backend_, {.mask = mask, .mask_order = order, .dropout = {.p = 0.3, .seed = 5}});
-      o.Forward(attention);
-      o.Backward(attention);
-      Results& all = found[order == MaskOrder::kAfterSoftmax];
-      all = o.Gradients();
-      all["weights"] = Values(attention.steps().weights);
-      all["context"] = Values(attention.steps().context);
-    }
-    // With one key that counts, the gradients of scores cancel whole.
-    ExpectClose(found[1], found[0], 2e-6, Largest(Operands(z, Dtype::kF32).d_context.values()));
-  }
-}
-
-// Masks that the fused operation can express: causal, and padded keys.
-TEST_P(Steps, GiveWhatTheFusedOperationGives) {
-  for (const Dtype dtype : {Dtype::kF32, Dtype::kF64}) {
-    if (!backend_->Supports(dtype)) continue;
-    for (const Sizes& z : kSizes) {
-      std::vector<uint8_t> keys(size_t(z.B * z.S), 1);
-      keys.front() = 0;
-      const Tensor key_mask(keys.data(), {z.B, z.S});
-      for (const bool causal : {true, false}) {
-        const AttentionMask mask = AttentionMask::Combined(key_mask, z.T, causal);
-        const Dropout dropout = {.p = 0.4, .seed = 3, .stream = 9, .first_row = 7};
-        const Operands o(z, dtype), fused(z, dtype);
-        StepwiseAttention attention = o.Attention(*backend_, {.mask = mask, .dropout = dropout});
-        o.Forward(attention);
-        o.Backward(attention);
-        const Array out({z.B * z.T, z.H * z.D}, dtype), lse({z.B, z.H, z.T}, dtype);
-        const Array probs(z.square(), dtype);
-        backend_->Run(AttentionForward{.q = o.Q(o.q),
-                                       .k = o.K(o.k),
-                                       .v = o.K(o.v),
-                                       .key_mask = key_mask,
-                                       .out = o.Q(out),
-                                       .lse = lse,
-                                       .probs = probs,
-                                       .H = z.H,
-                                       .G = z.G,
-                                       .causal = causal,
-                                       .dropout = dropout});
-        backend_->Run(AttentionBackward{.q = o.Q(o.q),
-                                        .k = o.K(o.k),
-                                        .v = o.K(o.v),
-                                        .key_mask = key_mask,
-                                        .out = o.Q(out),
-                                        .lse = lse,
-                                        .d_out = o.Q(o.d_context),
-                                        .d_q = o.Q(fused.d_q),
-                                        .d_k = o.K(fused.d_k),
-                                        .d_v = o.K(fused.d_v),
-                                        .H = z.H,
-                                        .G = z.G,
-                                        .causal = causal,
-                                        .dropout = dropout});
-        Results expected = fused.Gradients(), found = o.Gradients();
-        expected["context"] = out.values(), expected["weights"] = probs.values();
-        found["context"] = Values(attention.steps().context);
-        found["weights"] = Values(attention.steps().weights);
-        SCOPED_TRACE(testing::Message() << "T " << z.T << ", causal " << causal);
-        ExpectClose(found, expected, dtype == Dtype::kF64 ? 1e-13 : 4e-6);
-      }
-    }
-  }
-}
-
-TEST_P(Steps, QueriesThatSeeNothingGiveZerosAndNoGradient) {
-  const Sizes z{2, 3, 3, 2, 2, 4};
+TEST_F(OneForm, QueriesThatSeeNothingGiveZerosAndNoGradient) {
   std::vector<uint8_t> keys = {0, 0, 0, /**/ 0, 1, 1};
-  const AttentionMask mask = AttentionMask::Combined(Tensor(keys.data(), {2, 3}), z.T, true);
-  for (const MaskOrder order : {MaskOrder::kBeforeSoftmax, MaskOrder::kAfterSoftmax}) {
-    const Operands o(z, Dtype::kF32);
-    StepwiseAttention attention = o.Attention(*backend_, {.mask = mask, .mask_order = order});
-    o.Forward(attention);
-    o.Backward(attention);
-    const std::vector<double> context = Values(attention.steps().context);
-    const Results gradients = o.Gradients();
-    for (size_t i = 0; i < context.size(); ++i) {
+  const AttentionMask mask = AttentionMask::Combined(Tensor(keys.data(), {2, 3}), 3, true);
+  for (const auto& [order, order_name] : kOrders) {
+    Results found = Run(DotProduct(2, 3, 3, 2, 2, 4, {.mask = mask, .mask_order = order})).All();
+    found.erase("weights");
+    for (size_t i = 0; i < 48; ++i) {
       // Rows of sequence 0 and the first of sequence 1: queries that see nothing, keys unseen.
-      const bool none = i / size_t(z.H * z.D) <= 3;
-      EXPECT_EQ(context[i] == 0, none) << i;
-      for (const auto& [name, values] : gradients) {
+      const bool none = i / 8 <= 3;
+      EXPECT_EQ(found.at("out")[i] == 0, none) << i;
+      for (const auto& [name, values] : found) {
         EXPECT_TRUE(std::isfinite(values[i])) << name;
         // After the softmax, the gradient of a hidden key's score is a sum that cancels.
         if (none) {
-          EXPECT_NEAR(values[i], 0, name == "d_k" ? 1e-6 : 0) << name << "[" << i << "]";
+          EXPECT_NEAR(values[i], 0, name == "d_key" ? 1e-6 : 0) << name << "[" << i << "]";
         }
       }
     }
   }
 }
 
-TEST_P(Steps, DropoutScalesWhatItKeeps) {
-  const Sizes z{2, 64, 64, 4, 4, 3};
-  const Operands o(z, Dtype::kF32);
-  const AttentionMask mask = AttentionMask::Causal(z.T, z.S);
+TEST_F(OneForm, DropoutScalesWhatItKeeps) {
   constexpr double p = 0.3;
-  StepwiseAttention attention =
-      o.Attention(*backend_, {.mask = mask, .dropout = {.p = p, .seed = 11}});
-  o.Forward(attention);
-  const std::vector<double> weights = Values(attention.steps().weights);
-  const std::vector<double> kept = Values(attention.steps().kept);
+  FormRun run =
+      Run(DotProduct(2, 64, 64, 4, 4, 3,
+                     {.mask = AttentionMask::Causal(64, 64), .dropout = {.p = p, .seed = 11}}));
+  run.Forward();
+  const std::vector<double> weights = Values(run.steps().weights), kept = Values(run.steps().kept);
   double sum = 0, variance = 0;
   for (size_t i = 0; i < kept.size(); ++i) {
     if (kept[i] != 0) {
@@ -330,28 +457,31 @@ TEST_P(Steps, DropoutScalesWhatItKeeps) {
     variance += weights[i] * weights[i] * p / (1 - p);
   }
   // Each row adds up to 1 before dropout, and so on average after it.
-  EXPECT_NEAR(sum, z.B * z.H * z.T, 5 * std::sqrt(variance));
-  EXPECT_NE(sum, z.B * z.H * z.T);
+  EXPECT_NEAR(sum, 2 * 4 * 64, 5 * std::sqrt(variance));
+  EXPECT_NE(sum, 2 * 4 * 64);
 }
 
-TEST_P(Steps, NaiveSoftmaxOverflowsAndTheOtherDoesNot) {
-  Array q({1, 1}, Dtype::kF32, std::vector{1.0}), k({2, 1}, Dtype::kF32, std::vector{100.0, 0.0});
-  StepwiseAttention attention = DotProductAttention(*backend_, 1, 1, 1, 1, 1, 2);
-  attention.Forward({}, q, k, k);
-  EXPECT_EQ(Values(attention.steps().softmax)[0], 1);
-  attention.options().weighting = Weighting::kNaiveSoftmax;
-  attention.Forward({}, q, k, k);
-  EXPECT_TRUE(std::isnan(Values(attention.steps().softmax)[0]));
+TEST_F(OneForm, NaiveSoftmaxOverflowsAndTheOtherDoesNot) {
+  Form form = DotProduct(1, 1, 2, 1, 1, 1);
+  const Results operands = {{"query", {1}}, {"key", {100, 0}}, {"d_out", {0}}};
+  FormRun run(form, *backend_, Dtype::kF32, operands);
+  run.Forward();
+  EXPECT_EQ(Values(run.steps().softmax)[0], 1);
+  run.attention().options().weighting = Weighting::kNaiveSoftmax;
+  run.Forward();
+  EXPECT_TRUE(std::isnan(Values(run.steps().softmax)[0]));
 }
 
-TEST_P(Steps, HeadsOfKeysMustDivideThoseOfQueries) {
+TEST_F(OneForm, RefusesSizesThatDoNotFit) {
   for (const auto& [H, G] : {std::pair{6, 4}, std::pair{2, 4}, std::pair{0, 0}, std::pair{2, -1}}) {
     EXPECT_THROW(DotProductAttention(*backend_, H, G, 1, 1, 1, 1), Error) << H;
   }
+  const AttentionSizes head = {.d_in = 3, .d_out = 2};
+  EXPECT_THROW(SelfAttention(*backend_, {.d_in = 3, .d_out = 0}, 1, 4), Error);
+  EXPECT_THROW(MultiHeadAttention(*backend_, {.d_in = 3, .d_out = 10, .H = 4}, 1, 1, 1), Error);
+  EXPECT_THROW(StackedHeads(*backend_, head, 0, 1, 1), Error);
+  EXPECT_THROW(StackedHeads(*backend_, head, -1, 1, 1), Error);
 }
-
-INSTANTIATE_TEST_SUITE_P(Backends, Steps, testing::Values("reference", "cpu"),
-                         [](const auto& at) { return at.param; });
 
 }  // namespace
 }  // namespace folio

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -13,8 +14,10 @@
 
 #include "folio/base/rng.h"
 #include "folio/lesson/attention_weights.h"
+#include "folio/lesson/stepwise_attention.h"
+#include "tests/kit/near.h"
 
-// Operands and comparisons for the tests of attention.
+// Operands, forms of attention and comparisons for its tests.
 
 namespace folio {
 
@@ -57,13 +60,13 @@ class Array {
   Tensor tensor_;
 };
 
-// Standard normal numbers; positive ones if so wished.
+// Standard normal numbers that float32 holds; positive ones if so wished.
 inline std::vector<double> RandomValues(int64_t count, uint64_t seed, bool positive = false) {
   std::vector<double> values(static_cast<size_t>(count));
   const CounterRng rng(seed, 17);
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = rng.Normal(i);
-    if (positive) values[i] = 0.2 + std::abs(values[i]);
+    const double normal = rng.Normal(i);
+    values[i] = static_cast<float>(positive ? 0.2 + std::abs(normal) : normal);
   }
   return values;
 }
@@ -93,25 +96,25 @@ inline void Scatter(const AttentionWeights& weights, uint64_t seed, bool positiv
   }
 }
 
-inline double Largest(std::span<const double> values) {
-  double largest = 0;
-  for (const double value : values) largest = std::max(largest, std::abs(value));
-  return largest;
-}
-
-// The largest difference; NaN if there is one.
-inline double Difference(std::span<const double> a, std::span<const double> b) {
+inline double Dot(std::span<const double> a, std::span<const double> b) {
   FOLIO_CHECK(a.size() == b.size(), "arrays of different sizes");
-  double worst = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const double difference = std::abs(a[i] - b[i]);
-    worst = std::isnan(difference) || std::isnan(worst) ? NAN : std::max(worst, difference);
-  }
-  return worst;
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
 }
 
-// What a form leaves behind, by name.
+// What an attention takes, or leaves behind, by name.
 using Results = std::map<std::string, std::vector<double>>;
+
+// Where the forms run, and within what part of the largest magnitude their results are exact.
+struct Machine {
+  const char* backend;
+  Dtype dtype;
+  double bound;
+};
+inline constexpr Machine kMachines[] = {{"reference", Dtype::kF64, 1e-13},
+                                        {"reference", Dtype::kF32, 4e-6},
+                                        {"cpu", Dtype::kF32, 4e-6}};
 
 // Each result within `bound` times its largest magnitude, or times `terms`: how large the terms
 // are that may cancel in it.
@@ -124,42 +127,175 @@ inline void ExpectClose(const Results& found, const Results& expected, double bo
   }
 }
 
-// Float32 results are those of float64 within what rounding may do. `disturbed` came of operands
-// each off by one rounding unit of float32; every one of the few operations in a row rounds its own
-// operands as much and adds up at most n terms (the rule of backend/comparison.h). Where terms
-// cancel whatever the operands are, as in the gradient of the keys' bias, they may be as large as
-// the largest result of all.
-inline void ExpectFloat32(const Results& found, const Results& exact, const Results& disturbed,
-                          int64_t n) {
-  constexpr double kOperations = 8, kUnit = 0x1p-24;
-  ASSERT_EQ(found.size(), exact.size());
-  double largest = 0;
-  for (const auto& [name, values] : exact) largest = std::max(largest, Largest(values));
-  for (const auto& [name, values] : exact) {
-    const double magnified = Difference(values, disturbed.at(name));
-    const double tolerance =
-        kOperations * (8 + std::sqrt(static_cast<double>(n))) * magnified + 4 * kUnit * largest;
-    EXPECT_LE(Difference(found.at(name), values), tolerance) << name;
-    EXPECT_LE(tolerance, 1e-3 * std::max(1.0, largest)) << name << " says nothing";
+// ---- Forms --------------------------------------------------------------------------------------
+
+// A form of attention, and what it must be.
+struct Form {
+  std::string name;
+  AttentionSizes sizes;
+  int64_t B, T, S;
+  AttentionOptions options = {};
+  int sequences = 1;      // query, key and value are one; 2: key and value are one; 3: each its own
+  bool projected = true;  // with trainable weights
+  std::function<StepwiseAttention(Backend&, Dtype)> named = {};  // if it has a name
+
+  StepwiseAttention Make(Backend& backend, Dtype dtype) const {
+    if (named) return named(backend, dtype);
+    if (projected) return MultiHeadAttention(backend, sizes, B, T, S, options, dtype);
+    return DotProductAttention(backend, sizes.H, sizes.kv_heads(), sizes.head_size(), B, T, S,
+                               options, dtype);
   }
+  // Random "query", "key", "value" as many as there are sequences, parameters and "d_out". Sums of
+  // scores that are divided by must not come near 0.
+  Results Operands() const {
+    const bool positive =
+        options.weighting == Weighting::kSum || options.weighting == Weighting::kNone;
+    Results operands = {{"query", RandomValues(B * T * sizes.d_in, 1, positive)},
+                        {"d_out", RandomValues(B * T * sizes.d_out, 4)}};
+    const int64_t keys = B * S * sizes.kv_in();
+    if (sequences > 1) operands["key"] = RandomValues(keys, 2, positive);
+    if (sequences > 2) operands["value"] = RandomValues(keys, 3);
+    if (!projected) return operands;
+    const AttentionWeights weights(sizes, Dtype::kF64);
+    Scatter(weights, 5, positive);
+    for (const auto& [layer, x] : Named(weights.params())) operands[layer] = Values(x);
+    return operands;
+  }
+};
+
+inline void PrintTo(const Form& form, std::ostream* out) {
+  *out << form.name;
 }
 
-// Each value one rounding unit of float32 up or down at random.
-inline Results Disturbed(Results operands, uint64_t seed) {
-  for (auto& [name, values] : operands) {
-    const CounterRng rng(++seed, 23);
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] *= 1 + (rng.Bits(i) % 2 == 0 ? 0x1p-24 : -0x1p-24);
+// A form on its operands: from what Form::Operands names to "out", "weights" and "d_" and the name
+// of each operand.
+class FormRun {
+ public:
+  FormRun(const Form& form, Backend& backend, Dtype dtype, const Results& operands)
+      : weights_(form.sizes, dtype),
+        d_weights_(form.sizes, dtype),
+        attention_(form.Make(backend, dtype)),
+        d_out_({form.B * form.T, form.sizes.d_out}, dtype, operands.at("d_out")) {
+    for (size_t i = 0; i < 3; ++i) {
+      if (operands.contains(kNames[i])) {
+        const Shape shape = i == 0 ? Shape{form.B * form.T, form.sizes.d_in}
+                                   : Shape{form.B * form.S, form.sizes.kv_in()};
+        inputs_.emplace_back(shape, dtype, operands.at(kNames[i]));
+        // To be overwritten.
+        d_inputs_.emplace_back(shape, dtype, std::vector<double>(size_t(shape.count()), NAN));
+      }
+      at_[i] = inputs_.size() - 1;
+    }
+    if (!form.projected) return;
+    params_ = weights_.params();
+    d_params_ = d_weights_.params();
+    for (const auto& [name, x] : Named(params_)) Assign(x, operands.at(name));
+    // What is there already is added to.
+    for (const auto& [name, x] : Named(d_params_)) {
+      Assign(x, std::vector<double>(size_t(x.count()), kBefore));
     }
   }
-  return operands;
+
+  StepwiseAttention& attention() { return attention_; }
+  const AttentionSteps& steps() const { return attention_.steps(); }
+
+  const Tensor& Forward() {
+    return attention_.Forward(params_, inputs_[at_[0]], inputs_[at_[1]], inputs_[at_[2]]);
+  }
+  // After Forward.
+  Results Gradients() {
+    attention_.Backward(params_, inputs_[at_[0]], inputs_[at_[1]], inputs_[at_[2]], d_out_,
+                        d_params_, d_inputs_[at_[0]], d_inputs_[at_[1]], d_inputs_[at_[2]]);
+    Results results;
+    for (size_t i = 0; i < 3; ++i) {
+      const bool own = i == 0 || at_[i] != at_[i - 1];
+      if (own) results[std::string("d_") + kNames[i]] = d_inputs_[at_[i]].values();
+    }
+    for (const auto& [name, x] : Named(d_params_)) {
+      std::vector<double>& values = results["d_" + name] = Values(x);
+      for (double& value : values) value -= kBefore;
+    }
+    return results;
+  }
+  Results All() {
+    Results results = {{"out", Values(Forward())}};
+    results["weights"] = Values(steps().weights);
+    results.merge(Gradients());
+    return results;
+  }
+
+ private:
+  static constexpr const char* kNames[] = {"query", "key", "value"};
+  static constexpr double kBefore = 0.5;
+  AttentionWeights weights_, d_weights_;
+  AttentionParams params_, d_params_;
+  StepwiseAttention attention_;
+  std::vector<Array> inputs_, d_inputs_;
+  size_t at_[3];  // of query, key and value among these
+  Array d_out_;
+};
+
+// Every gradient of sum(out * d_out), in float64 on the reference against central differences.
+inline void ExpectGradients(const Form& form, const Results& operands) {
+  constexpr double kStep = 1e-5;
+  const auto backend = MakeReferenceBackend();
+  const Results results = FormRun(form, *backend, Dtype::kF64, operands).All();
+  Results changed = operands;
+  const auto loss = [&] {
+    return Dot(Values(FormRun(form, *backend, Dtype::kF64, changed).Forward()),
+               operands.at("d_out"));
+  };
+  for (auto& [name, values] : changed) {
+    if (name == "d_out") continue;
+    const std::vector<double>& gradient = results.at("d_" + name);
+    ASSERT_EQ(gradient.size(), values.size()) << name;
+    const double scale = std::max(1.0, Largest(gradient));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double before = values[i];
+      values[i] = before + kStep;
+      const double above = loss();
+      values[i] = before - kStep;
+      const double below = loss();
+      values[i] = before;
+      // The quotient loses eps / kStep of the sum to rounding and kStep^2 of a third derivative.
+      ASSERT_NEAR(gradient[i], (above - below) / (2 * kStep), 1e-8 * scale)
+          << name << "[" << i << "]";
+    }
+  }
 }
 
-inline double Dot(std::span<const double> a, std::span<const double> b) {
-  FOLIO_CHECK(a.size() == b.size(), "arrays of different sizes");
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
+// Float32 on both backends is float64 on the reference within what rounding may do. `disturbed` is
+// of operands each off by one rounding unit of float32; every one of the few operations in a row
+// rounds its own operands as much and adds up at most n terms (the rule of backend/comparison.h).
+// Where terms cancel whatever the operands are, as in the gradient of the keys' bias, they may be
+// as large as the largest result of all.
+inline void ExpectFloat32Agrees(const Form& form, const Results& operands, int64_t n) {
+  constexpr double kOperations = 8, kUnit = 0x1p-24;
+  const auto reference = MakeReferenceBackend();
+  const Results exact = FormRun(form, *reference, Dtype::kF64, operands).All();
+  Results moved = operands;
+  uint64_t seed = 7;
+  for (auto& [name, values] : moved) {
+    const CounterRng rng(++seed, 23);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] *= 1 + (rng.Bits(i) % 2 == 0 ? kUnit : -kUnit);
+    }
+  }
+  const Results disturbed = FormRun(form, *reference, Dtype::kF64, moved).All();
+  double largest = 0;
+  for (const auto& [name, values] : exact) largest = std::max(largest, Largest(values));
+  for (const char* backend : {"reference", "cpu"}) {
+    SCOPED_TRACE(backend);
+    const Results found = FormRun(form, *MakeBackend(backend), Dtype::kF32, operands).All();
+    ASSERT_EQ(found.size(), exact.size());
+    for (const auto& [name, values] : exact) {
+      const double magnified = Difference(values, disturbed.at(name));
+      const double tolerance =
+          kOperations * (8 + std::sqrt(static_cast<double>(n))) * magnified + 4 * kUnit * largest;
+      EXPECT_LE(Difference(found.at(name), values), tolerance) << name;
+      EXPECT_LE(tolerance, 1e-3 * std::max(1.0, largest)) << name << " says nothing";
+    }
+  }
 }
 
 }  // namespace folio
