@@ -17,6 +17,7 @@ namespace {
 // Calls f with a number of x's type.
 template <class F>
 void InNumbersOf(const Tensor& x, F&& f) {
+  // NOLINTNEXTLINE(bugprone-branch-clone): of different types
   x.dtype() == Dtype::kF64 ? f(double()) : f(float());
 }
 
