@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "folio/base/rng.h"
-#include "folio/text/utf8.h"
+#include "folio/base/utf8.h"
 
 namespace folio {
 namespace {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "folio/base/rng.h"
+#include "folio/base/utf8.h"
 #include "folio/text/split.h"
 #include "folio/text/unicode.h"
-#include "folio/text/utf8.h"
 #include "tests/kit/paths.h"
 
 namespace folio {

@@ -13,7 +13,6 @@
 #include "folio/text/encode_parallel.h"
 #include "folio/text/encodings.h"
 #include "folio/text/tokenizer.h"
-#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {

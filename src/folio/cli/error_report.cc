@@ -1,10 +1,10 @@
 #include "folio/cli/error_report.h"
 
 #include <new>
-#include <nlohmann/json.hpp>
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/io/json.h"
 
 namespace folio {
 namespace {
@@ -55,15 +55,14 @@ std::string RenderError(const ErrorReport& report, const Terminal& terminal) {
 }
 
 std::string RenderErrorJson(const ErrorReport& report) {
-  const nlohmann::json json = {{"error",
-                                {{"code", report.status},
-                                 {"kind", report.kind},
-                                 {"message", report.what},
-                                 {"cause", report.cause},
-                                 {"hint", report.help}}},
-                               {"schema", 1}};
-  // What is wrong may be an input that is not UTF-8: its bytes are replaced, never thrown over.
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const Json json = {{"error",
+                      {{"cause", report.cause},
+                       {"code", report.status},
+                       {"hint", report.help},
+                       {"kind", report.kind},
+                       {"message", report.what}}},
+                     {"schema", 1}};
+  return json.dump();
 }
 
 int ReportError(Console& console, const std::exception& error) {

@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "folio/base/strings.h"
+#include "folio/io/json.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // 0 if not known.
 double TokensPerByte(const DatasetInfo& info) {
@@ -48,7 +46,7 @@ std::string DescribeJson(const std::string& dir, const DatasetInfo& info) {
                      {"train_shards", ToJson(info.train_shards)},
                      {"val_shards", ToJson(info.val_shards)},
                      {"sources", sources}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 std::string DescribeShards(const std::vector<TokenShard>& shards) {

@@ -11,14 +11,13 @@
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
-#include "folio/io/json_parse.h"
+#include "folio/io/json.h"
 #include "folio/io/posix.h"
 
 namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr char kJournalFile[] = "progress.json";
 
@@ -98,7 +97,7 @@ PartialDataset::PartialDataset(const std::string& target, std::string identity)
     Read();
   } catch (const Error&) {
     useless_ = "what was begun cannot be read";
-  } catch (const Json::exception&) {
+  } catch (const JsonError&) {
     useless_ = "what was begun cannot be read";
   }
 }

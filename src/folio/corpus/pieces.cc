@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "folio/io/json.h"
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/io/json_parse.h"
-#include "folio/text/utf8.h"
+#include "folio/base/utf8.h"
 
 namespace folio {
 namespace {
@@ -28,16 +28,17 @@ Error BadLine(const PrepareSource& source, int64_t offset, const char* what, std
 }
 
 std::string TextOfLine(const PrepareSource& source, int64_t offset, std::string_view line) {
-  nlohmann::ordered_json json;
+  Json json;
   try {
     json = ParseJson(line, "line");
   } catch (const Error& error) {
     throw BadLine(source, offset, "not valid JSON", error.cause());
   }
-  if (!json.is_object() || !json.contains("text") || !json["text"].is_string()) {
+  const Json* text = json.find("text");
+  if (text == nullptr || !text->is_string()) {
     throw BadLine(source, offset, "no document", "there is no \"text\" that is a string");
   }
-  return std::move(json["text"].get_ref<std::string&>());
+  return text->text();
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/byte_tokenizer.h"
-#include "folio/text/utf8.h"
+#include "folio/base/utf8.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 
+#include "folio/io/json.h"
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/partial_dataset.h"
@@ -26,8 +26,6 @@
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // A file that PrepareDataset writes: the tokenizer's and dataset.json, or one of tokens.
 bool IsOurs(const std::string& name) {
@@ -83,7 +81,7 @@ std::string IdentityOf(const PrepareOptions& options, std::span<const PrepareSou
                      {"format", options.format},
                      {"shard-tokens", options.shard_tokens}};
   // Names need not be UTF-8; what differs in such bytes alone differs in length or time too.
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump();
 }
 
 // What a long piece has made longer is given back.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/text/utf8.h"
+#include "folio/base/utf8.h"
 
 namespace folio {
 namespace {

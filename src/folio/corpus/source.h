@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/text/utf8.h"
+#include "folio/base/utf8.h"
 
 namespace folio {
 

@@ -8,13 +8,13 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/base/utf8.h"
 #include "folio/io/file.h"
 #include "folio/io/output_directory.h"
 #include "folio/term/byte_streams.h"
 #include "folio/term/signals.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/tokenizer_file.h"
-#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {

@@ -9,13 +9,12 @@
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
-#include "folio/io/json_parse.h"
+#include "folio/io/json.h"
 
 namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr char kPrepareHelp[] = "make it with `folio data prepare FILE... --out DIR`";
 
@@ -26,8 +25,8 @@ bool IsText(const Json& object, const char* key) {
 // Small enough that a few of them can be added and multiplied by a width.
 bool IsCount(const Json& object, const char* key) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 1024;
-  return object.contains(key) && object[key].is_number_integer() && object[key] >= 0 &&
-         object[key] <= kMost;
+  const Json* count = object.find(key);
+  return count != nullptr && count->is_number_unsigned() && count->get<uint64_t>() <= kMost;
 }
 
 // A file in the directory itself.
@@ -99,8 +98,8 @@ class Reader {
 
  private:
   const Json& Member(const char* key) const {
-    const auto found = json_.find(key);
-    if (found == json_.end()) Fail(fmt::format("a \"{}\"", key), nullptr);
+    const Json* found = json_.find(key);
+    if (found == nullptr) Fail(fmt::format("a \"{}\"", key), nullptr);
     return *found;
   }
 
@@ -235,8 +234,7 @@ void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
                      {"val", ToJson(info.val_shards)},
                      {"sources", std::move(sources)}};
   // A path that is not UTF-8 is still written: its bad bytes become U+FFFD.
-  WriteFileAtomically(fs::path(dir) / kDatasetFile,
-                      json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  WriteFileAtomically(fs::path(dir) / kDatasetFile, json.dump(2) + "\n");
 }
 
 bool IsDataset(const std::string& dir) {

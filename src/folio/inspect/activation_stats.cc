@@ -4,18 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "folio/base/percentile.h"
+#include "folio/io/json.h"
 #include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
 #include "folio/term/table.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr double kOutlierDeviations = 6;
 constexpr size_t kOutliersShown = 8;
@@ -199,7 +197,7 @@ std::string ActivationsJson(const std::vector<ActivationStats>& stats, const Mod
                             const TokenNames& names) {
   Json json = {{"schema", 1},
                {"left_out", text.left_out},
-               {"tokens", Json::parse(names.Json(text.ids))},
+               {"tokens", names.AsJson(text.ids)},
                {"points", Json::array()}};
   for (const ActivationStats& one : stats) {
     Json outliers = Json::array();

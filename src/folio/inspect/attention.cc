@@ -5,19 +5,17 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "folio/base/check.h"
 #include "folio/inspect/trace.h"
+#include "folio/io/json.h"
 #include "folio/plot/shades.h"
 #include "folio/term/table.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Rows of a map among many; more cells than that are not seen.
 constexpr int64_t kSmallMap = 96;
@@ -358,7 +356,7 @@ std::string AttentionJson(std::span<const AttentionText> texts, const AttentionV
   for (const AttentionText& text : texts) {
     Json one = {{"name", text.text.name},
                 {"left_out", text.text.left_out},
-                {"tokens", Json::parse(names.Json(text.text.ids))},
+                {"tokens", names.AsJson(text.text.ids)},
                 {"heads", Json::array()}};
     for (const size_t i : order) {
       const AttentionHead& head = text.heads[i];

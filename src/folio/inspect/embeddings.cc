@@ -6,13 +6,14 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
+#include "folio/base/utf8.h"
 #include "folio/inspect/eigen.h"
 #include "folio/inspect/trace.h"
+#include "folio/io/json.h"
 #include "folio/model/positions.h"
 #include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
@@ -21,7 +22,6 @@
 #include "folio/term/table.h"
 #include "folio/term/terminal_text.h"
 #include "folio/text/unicode.h"
-#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {
@@ -125,8 +125,6 @@ std::vector<double> RowNorms(const Tensor& table) {
   }
   return norms;
 }
-
-using Json = nlohmann::ordered_json;
 
 // In the order of TokenKind.
 constexpr std::array<const char*, 5> kKinds = {"letter", "space and letter", "digit", "punctuation",
@@ -331,10 +329,10 @@ std::string EmbeddingsJson(const EmbeddingsView& view, const TokenNames& names) 
                {"norms", NormsJson(view.norms)},
                {"position_norms", NormsJson(view.position_norms)}};
   if (view.token) {
-    json["token"] = Json::parse(names.Json(view.token->id));
+    json["token"] = names.AsJson(view.token->id);
     json["nearest"] = Json::array();
     for (const Neighbour& one : view.token->nearest) {
-      Json entry = Json::parse(names.Json(static_cast<int32_t>(one.row)));
+      Json entry = names.AsJson(static_cast<int32_t>(one.row));
       entry["cosine"] = one.cosine;
       entry["norm"] = view.norms[static_cast<size_t>(one.row)];
       json["nearest"].push_back(std::move(entry));
@@ -343,7 +341,7 @@ std::string EmbeddingsJson(const EmbeddingsView& view, const TokenNames& names) 
   for (const bool longest : {true, false}) {
     Json& list = json[longest ? "longest" : "shortest"] = Json::array();
     for (const size_t id : Extremes(view.norms, view.top, longest)) {
-      Json entry = Json::parse(names.Json(static_cast<int32_t>(id)));
+      Json entry = names.AsJson(static_cast<int32_t>(id));
       entry["norm"] = view.norms[id];
       list.push_back(std::move(entry));
     }
@@ -351,7 +349,7 @@ std::string EmbeddingsJson(const EmbeddingsView& view, const TokenNames& names) 
   Json points = Json::array();
   for (size_t i = 0; i < view.drawn.size(); ++i) {
     const auto id = static_cast<int32_t>(view.drawn[i]);
-    Json entry = Json::parse(names.Json(id));
+    Json entry = names.AsJson(id);
     entry["kind"] = KindName(KindOf(names.Bytes(id)));
     entry["x"] = view.projection.x[i];
     entry["y"] = view.projection.y[i];

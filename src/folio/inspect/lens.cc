@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "folio/base/thread_pool.h"
+#include "folio/io/json.h"
 #include "folio/plot/shades.h"
 #include "folio/plot/svg.h"
 #include "folio/term/table.h"
@@ -15,8 +15,6 @@
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // A row of the last layer's logits, which the others are compared with.
 struct FinalPrediction {
@@ -289,7 +287,7 @@ std::string LensTerminalText(const LensView& view, const TokenNames& names,
 std::string LensJson(const LensView& view, const TokenNames& names) {
   Json json = {{"schema", 1},
                {"left_out", view.text.left_out},
-               {"tokens", Json::parse(names.Json(view.text.ids))},
+               {"tokens", names.AsJson(view.text.ids)},
                {"positions", Json::array()}};
   for (size_t i = 0; i < view.positions.size(); ++i) {
     Json layers = Json::array();
@@ -297,7 +295,7 @@ std::string LensJson(const LensView& view, const TokenNames& names) {
       const LensCell& cell = view.Cell(i, layer);
       Json top = Json::array();
       for (const TokenProbability& one : cell.top) {
-        Json entry = Json::parse(names.Json(one.id));
+        Json entry = names.AsJson(one.id);
         entry["probability"] = one.probability;
         top.push_back(std::move(entry));
       }

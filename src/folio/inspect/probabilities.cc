@@ -5,19 +5,17 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numbers>
 #include <utility>
 
 #include "folio/inspect/trace.h"
+#include "folio/io/json.h"
 #include "folio/plot/token_strip.h"
 #include "folio/term/table.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::array<int64_t, kRankClasses - 1> kClassEnds = {1, 10, 100, 1000};
 
@@ -180,7 +178,7 @@ std::string ForeseenTerminalText(const ForeseenText& seen, const std::string& by
 std::string ForeseenJson(const ForeseenText& seen, const TokenNames& names) {
   Json json = {{"schema", 1},
                {"left_out", seen.text.left_out},
-               {"first", Json::parse(names.Json(seen.text.ids[0]))},
+               {"first", names.AsJson(seen.text.ids[0])},
                {"tokens", seen.text.ids.size()},
                {"perplexity", std::exp(seen.surprise)},
                {"surprise", seen.surprise},
@@ -196,14 +194,14 @@ std::string ForeseenJson(const ForeseenText& seen, const TokenNames& names) {
   for (size_t i = 0; i < seen.scores.size(); ++i) {
     const TokenScore& score = seen.scores[i];
     Json entry = {{"position", i + 1}};
-    entry.update(Json::parse(names.Json(score.id)));
+    entry.update(names.AsJson(score.id));
     entry["probability"] = score.probability;
     entry["surprise"] = score.surprise;
     entry["rank"] = score.rank + 1;
     entry["entropy"] = score.entropy;
     entry["top"] = Json::array();
     for (const TokenProbability& one : score.top) {
-      Json other = Json::parse(names.Json(one.id));
+      Json other = names.AsJson(one.id);
       other["probability"] = one.probability;
       entry["top"].push_back(std::move(other));
     }

@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "folio/base/error.h"
+#include "folio/base/utf8.h"
+#include "folio/io/json.h"
 #include "folio/plot/token_strip.h"
-#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {
@@ -42,23 +41,23 @@ std::vector<std::string> TokenNames::Shown(std::span<const int32_t> ids) const {
   return shown;
 }
 
-std::string TokenNames::Json(int32_t id) const {
-  nlohmann::ordered_json json = {{"id", id}, {"text", nullptr}};
+Json TokenNames::AsJson(int32_t id) const {
+  Json json = {{"id", id}, {"text", nullptr}};
   if (Has(id)) {
     const std::string_view bytes = Bytes(id);
     json["text"] = ReplaceInvalidUtf8(bytes);
     if (FindInvalidUtf8(bytes) != std::string_view::npos) {
-      auto& list = json["bytes"] = nlohmann::ordered_json::array();
+      Json& list = json["bytes"] = Json::array();
       for (const char byte : bytes) list.push_back(static_cast<unsigned char>(byte));
     }
   }
-  return json.dump();
+  return json;
 }
 
-std::string TokenNames::Json(std::span<const int32_t> ids) const {
-  std::string json = "[";
-  for (const int32_t id : ids) json += (json.size() > 1 ? "," : "") + Json(id);
-  return json + "]";
+Json TokenNames::AsJson(std::span<const int32_t> ids) const {
+  Json json = Json::array();
+  for (const int32_t id : ids) json.push_back(AsJson(id));
+  return json;
 }
 
 }  // namespace folio

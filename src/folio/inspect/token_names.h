@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "folio/infer/opened_model.h"
+#include "folio/io/json.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
@@ -35,10 +36,10 @@ class TokenNames {
   std::vector<std::string> Shown(std::span<const int32_t> ids) const;
   // The token's bytes; none for an id without a token.
   std::string_view Bytes(int32_t id) const;
-  // JSON texts: {"id":17,"text":" the"}, where "text" is null for an id without a token and
+  // {"id":17,"text":" the"}, where "text" is null for an id without a token and
   // has U+FFFD for what is not UTF-8, whose "bytes" are listed then; and an array of them.
-  std::string Json(int32_t id) const;
-  std::string Json(std::span<const int32_t> ids) const;
+  Json AsJson(int32_t id) const;
+  Json AsJson(std::span<const int32_t> ids) const;
 
  private:
   bool Has(int32_t id) const;

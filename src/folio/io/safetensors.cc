@@ -14,13 +14,11 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/io/convert.h"
-#include "folio/io/json_parse.h"
+#include "folio/io/json.h"
 #include "folio/io/safetensors_format.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 class Malformed {
  public:
@@ -48,7 +46,7 @@ bool IsForeignDtype(std::string_view name) {
 
 Dtype ParseDtype(const Json& value, const std::string& name, const Malformed& malformed) {
   if (!value.is_string()) malformed.ThrowTensor(name, "dtype is not a string");
-  const std::string& text = value.get_ref<const std::string&>();
+  const std::string& text = value.text();
   if (const std::optional<Dtype> dtype = DtypeFromName(text)) return *dtype;
   malformed.ThrowTensor(name, fmt::format("dtype {} is {}", text,
                                           IsForeignDtype(text) ? "not supported" : "unknown"));

@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/io/file.h"
+#include "folio/io/json.h"
 #include "folio/io/safetensors.h"
 #include "folio/io/safetensors_format.h"
 
@@ -20,7 +20,7 @@ namespace {
 constexpr uint64_t kAlignment = 64;
 
 std::string Quoted(const std::string& text) {
-  return nlohmann::json(text).dump();
+  return Json(text).dump();
 }
 
 // The order of the data: large elements first, so that every tensor starts at a multiple of its

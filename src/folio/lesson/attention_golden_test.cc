@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "folio/io/file.h"
-#include "folio/io/json_parse.h"
+#include "folio/io/json.h"
 #include "folio/io/safetensors.h"
 #include "folio/lesson/attention_steps.h"
 #include "folio/lesson/test_attention.h"
@@ -13,8 +13,6 @@
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr double kBound = 1e-6;
 

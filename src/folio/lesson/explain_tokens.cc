@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "folio/base/utf8.h"
+#include "folio/io/json.h"
 #include "folio/lesson/text_pieces.h"
 #include "folio/term/encode_input.h"
 #include "folio/term/terminal_text.h"
-#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {
@@ -117,12 +117,12 @@ std::string RenderPiece(const Tokenizer& tokenizer, const ExplainedPiece& piece,
 }
 
 std::string PieceJson(const ExplainedPiece& piece) {
-  nlohmann::ordered_json json = {{"text", ReplaceInvalidUtf8(piece.bytes)}};
-  auto& bytes = json["bytes"] = nlohmann::ordered_json::array();
+  Json json = {{"text", ReplaceInvalidUtf8(piece.bytes)}};
+  auto& bytes = json["bytes"] = Json::array();
   for (const char byte : piece.bytes) bytes.push_back(static_cast<unsigned char>(byte));
   if (piece.special) json["special"] = true;
   if (piece.too_long) json["too_long"] = true;
-  auto& merges = json["merges"] = nlohmann::ordered_json::array();
+  auto& merges = json["merges"] = Json::array();
   for (const auto& step : piece.merges) {
     merges.push_back({{"left", step.before[step.at]},
                       {"right", step.before[step.at + 1]},

@@ -2,14 +2,12 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
+#include "folio/io/json.h"
 #include "folio/lesson/render.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // A number that came from float32 in as few digits as give that float32 back.
 Json Number(double value, bool masks) {
@@ -30,7 +28,7 @@ Json Nested(const StepValues& values) {
     }
     rows.push_back(std::move(row));
   }
-  return values.shape.size() == 2 ? rows : rows[0];
+  return values.shape.size() == 2 ? rows : rows.at(0);
 }
 
 Json StepJson(const Step& step) {
@@ -55,7 +53,7 @@ std::string WalkJson(const Walk& walk) {
                      {"title", walk.title},
                      {"intro", walk.intro},
                      {"steps", std::move(steps)}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump() + "\n";
 }
 
 }  // namespace folio

@@ -5,12 +5,10 @@
 #include <array>
 
 #include "folio/base/error.h"
-#include "folio/io/json_parse.h"
+#include "folio/io/json.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Keys that decide how the model computes and that only this one value is implemented of.
 struct OnlyValue {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
+#include "folio/io/json.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/html.h"
 #include "folio/plot/smooth.h"
@@ -23,7 +23,6 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 // All keys of config.toml with their values as TOML writes them. Whatever folio wrote it, so
 // nothing is checked but that it is TOML.
@@ -482,7 +481,7 @@ std::string RunsJson(std::span<const PlottedRun> runs, std::span<const Metric> m
     for (const auto& value : difference.values) values.push_back(value ? Json(*value) : Json());
     json["differences"].push_back({{"key", difference.key}, {"values", values}});
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 }  // namespace folio

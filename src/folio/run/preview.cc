@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "folio/base/log.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/bench/dtypes.h"
+#include "folio/io/json.h"
 #include "folio/model/params.h"
 #include "folio/train/learner.h"
 #include "folio/train/plan_totals.h"
@@ -60,34 +59,33 @@ std::string TrainPreview::Estimate() const {
 
 std::string TrainPreview::Event() const {
   const PlanTotals totals(Learner::Plan(shape_.model, shape_.B, shape_.T, shape_.options));
-  const nlohmann::ordered_json json = {
-      {"event", "plan"},
-      {"schema", 1},
-      {"parameters", ParamTable(shape_.model).parameters()},
-      {"batch", shape_.B},
-      {"context", shape_.T},
-      {"grad_accumulation", shape_.grad_accumulation},
-      {"tokens_per_step", TokensPerStep(shape_)},
-      {"dtype", TrainDtypeName(shape_.options.dtype)},
-      {"product_unit", backend_.ProductUnit(shape_.options.dtype)},
-      {"recompute", shape_.options.recompute},
-      {"simd", SimdTarget()},
-      {"backend", backend_.name()},
-      {"backend_description", backend_.description()},
-      {"threads", Threads()},
-      {"weights_bytes", totals.weights},
-      {"gradients_bytes", totals.gradients},
-      {"optimizer_bytes", totals.optimizer},
-      {"activations_bytes", totals.activations},
-      {"logits_bytes", totals.logits},
-      {"peak_bytes", totals.peak},
-      {"memory_total_bytes", memory_.total},
-      {"memory_available_bytes", memory_.available},
-      {"steps", work_.steps},
-      {"evaluations", work_.evaluations},
-      {"flops", work_.flops},
-      {"product_flops_per_second", speed_.product_flops_per_second},
-      {"estimated_seconds", EstimatedSeconds(work_, speed_)}};
+  const Json json = {{"event", "plan"},
+                     {"schema", 1},
+                     {"parameters", ParamTable(shape_.model).parameters()},
+                     {"batch", shape_.B},
+                     {"context", shape_.T},
+                     {"grad_accumulation", shape_.grad_accumulation},
+                     {"tokens_per_step", TokensPerStep(shape_)},
+                     {"dtype", TrainDtypeName(shape_.options.dtype)},
+                     {"product_unit", backend_.ProductUnit(shape_.options.dtype)},
+                     {"recompute", shape_.options.recompute},
+                     {"simd", SimdTarget()},
+                     {"backend", backend_.name()},
+                     {"backend_description", backend_.description()},
+                     {"threads", Threads()},
+                     {"weights_bytes", totals.weights},
+                     {"gradients_bytes", totals.gradients},
+                     {"optimizer_bytes", totals.optimizer},
+                     {"activations_bytes", totals.activations},
+                     {"logits_bytes", totals.logits},
+                     {"peak_bytes", totals.peak},
+                     {"memory_total_bytes", memory_.total},
+                     {"memory_available_bytes", memory_.available},
+                     {"steps", work_.steps},
+                     {"evaluations", work_.evaluations},
+                     {"flops", work_.flops},
+                     {"product_flops_per_second", speed_.product_flops_per_second},
+                     {"estimated_seconds", EstimatedSeconds(work_, speed_)}};
   return json.dump();
 }
 

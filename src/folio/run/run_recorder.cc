@@ -1,12 +1,12 @@
 #include "folio/run/run_recorder.h"
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "folio/base/clock.h"
 #include "folio/base/strings.h"
 #include "folio/infer/text_writer.h"
+#include "folio/io/json.h"
 #include "folio/run/run_directory.h"
 
 namespace folio {
@@ -50,7 +50,7 @@ std::string RunRecorder::Sample(int64_t step, const GptWeights& weights) {
   const WrittenText written =
       WriteText(generator, *tokenizer_, PromptTokens(*tokenizer_, begin), options,
                 static_cast<uint64_t>(step), [](auto) { return true; });
-  const nlohmann::ordered_json line = {
+  const Json line = {
       {"event", "sample"}, {"step", step}, {"prompt", begin}, {"text", written.text}};
   std::ofstream(run_ / kSamplesFile, std::ios::app) << line.dump() << "\n";
   if (tensorboard_) {

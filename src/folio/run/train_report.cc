@@ -3,21 +3,17 @@
 #include <fmt/format.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/infer/text_writer.h"
+#include "folio/io/json.h"
 #include "folio/run/run_directory.h"
 #include "folio/term/signals.h"
 
 namespace folio {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-}  // namespace
+namespace {}  // namespace
 
 TrainReport::TrainReport(Console& console, ProgressMode mode, const RunConfig& config,
                          std::filesystem::path run, const TrainPreview& preview)

@@ -4,19 +4,16 @@
 
 #include <algorithm>
 #include <exception>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
-#include "folio/io/json_parse.h"
+#include "folio/base/utf8.h"
+#include "folio/io/json.h"
 #include "folio/term/encode_input.h"
-#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kLinesBytes = size_t{1} << 22;
 constexpr size_t kGrain = size_t{1} << 16;  // bytes of lines that are one task
@@ -102,15 +99,15 @@ constexpr char kTextLine[] = "{\"text\":\"...\"} or {\"hex\":\"...\"}";
 constexpr char kIdsLine[] = "{\"ids\":[1,2]}";
 
 std::string TextOfLine(const Json& json, const std::string& where) {
-  const auto text = json.find("text"), hex = json.find("hex");
-  const bool has_text = text != json.end(), has_hex = hex != json.end();
+  const Json *text = json.find("text"), *hex = json.find("hex");
+  const bool has_text = text != nullptr, has_hex = hex != nullptr;
   if (has_text == has_hex || !(has_text ? *text : *hex).is_string()) {
     throw InputError(fmt::format("{}: not a line to encode", where),
                      has_text && has_hex ? "it has both \"text\" and \"hex\""
                                          : "there is no string \"text\" or \"hex\"",
                      std::string("each line must be ") + kTextLine);
   }
-  return has_text ? text->get<std::string>() : FromHex(hex->get<std::string>(), where);
+  return has_text ? text->text() : FromHex(hex->text(), where);
 }
 
 std::vector<int32_t> IdsOfLine(const Json& json, const std::string& where) {
@@ -118,8 +115,8 @@ std::vector<int32_t> IdsOfLine(const Json& json, const std::string& where) {
     return InputError(fmt::format("{}: not a line to decode", where), cause,
                       std::string("each line must be ") + kIdsLine);
   };
-  const auto found = json.find("ids");
-  if (found == json.end() || !found->is_array()) throw wrong("there is no array \"ids\"");
+  const Json* found = json.find("ids");
+  if (found == nullptr || !found->is_array()) throw wrong("there is no array \"ids\"");
   std::vector<int32_t> ids;
   ids.reserve(found->size());
   for (const Json& id : *found) {

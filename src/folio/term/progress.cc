@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <string_view>
 
+#include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/io/json.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
@@ -43,6 +45,15 @@ std::string DoneOfTotal(const ProgressState& state) {
   if (state.total <= 0) return fmt::format("{} {}", state.unit, WithCommas(state.done));
   const std::string total = WithCommas(state.total);
   return fmt::format("{:>{}}/{}", WithCommas(state.done), total.size(), total);
+}
+
+Json NumberOrText(const std::string& text) {
+  try {
+    if (Json number = ParseJson(text, "a field"); number.is_number()) return number;
+  } catch (const Error&) {
+    // It is no JSON, so it is a text.
+  }
+  return text;
 }
 
 }  // namespace
@@ -84,13 +95,13 @@ std::string RenderProgressPlain(const ProgressState& state) {
 }
 
 std::string RenderProgressJson(const ProgressState& state) {
-  nlohmann::json json = {{"event", "progress"}, {"schema", 1}, {state.unit, state.done}};
-  if (state.total > 0) json["total"] = state.total;
-  for (const ProgressField& field : state.fields) {
-    const nlohmann::json number = nlohmann::json::parse(field.text, nullptr, false);
-    json[field.key] = number.is_number() ? number : nlohmann::json(field.text);
-  }
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::map<std::string, Json> members = {
+      {"event", "progress"}, {"schema", 1}, {state.unit, state.done}};
+  if (state.total > 0) members["total"] = state.total;
+  for (const ProgressField& field : state.fields) members[field.key] = NumberOrText(field.text);
+  Json json = Json::object();
+  for (auto& [key, value] : members) json.Add(key, std::move(value));
+  return json.dump();
 }
 
 Progress::Progress(Console& console, ProgressMode mode, Clock clock)

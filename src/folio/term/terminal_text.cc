@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "folio/base/strings.h"
+#include "folio/base/utf8.h"
 #include "folio/text/unicode.h"
-#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {

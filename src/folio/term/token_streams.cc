@@ -9,13 +9,13 @@
 #include <cstring>
 #include <istream>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <streambuf>
 #include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/text/utf8.h"
+#include "folio/base/utf8.h"
+#include "folio/io/json_reader.h"
 
 namespace folio {
 namespace {
@@ -94,111 +94,51 @@ void ReadNumbers(ByteInput& input, std::string held, const OnIds& on_ids) {
   }
 }
 
-// What was read already, and then the rest of an input, for nlohmann's reader.
-class InputBuffer final : public std::streambuf {
- public:
-  InputBuffer(ByteInput& input, std::string held) : input_(input), held_(std::move(held)) {
-    Show();
-  }
-
- private:
-  int_type underflow() override {
-    held_.clear();
-    if (input_.Read(held_, kPiece) == 0) return traits_type::eof();
-    Show();
-    return traits_type::to_int_type(held_.front());
-  }
-  // To the reader a zero byte is the end of the text; any other control character is a mistake.
-  void Show() {
-    std::ranges::replace(held_, '\0', '\x01');
-    setg(held_.data(), held_.data(), held_.data() + held_.size());
-  }
-
-  ByteInput& input_;
-  std::string held_;
-};
-
 // Takes the numbers of the array that is the whole value or its member "ids".
-class IdsHandler : public nlohmann::json_sax<nlohmann::json> {
+class IdsReader {
  public:
-  IdsHandler(const std::string& name, const OnIds& on_ids) : name_(name), on_ids_(on_ids) {}
+  IdsReader(std::string_view text, const std::string& name, const OnIds& on_ids)
+      : reader_(text, {.name = name, .help = kHowIdsLook}), name_(name), on_ids_(on_ids) {}
 
-  void Finish() {
-    if (!found_) Throw("there is no \"ids\" with an array");
+  void Read() {
+    bool found = false;
+    if (reader_.Peek() == '[') {
+      found = true;
+      ReadArray();
+    } else {
+      reader_.Object([&](const std::string& key) {
+        if (key != "ids") return void(reader_.Value());
+        if (reader_.Peek() != '[') Throw("\"ids\" is no array");
+        found = true;
+        ReadArray();
+      });
+    }
+    reader_.ExpectEnd();
+    if (!found) Throw("there is no \"ids\" with an array");
     on_ids_(ids_);
   }
 
-  bool null() override { return Other("null"); }
-  bool boolean(bool /*value*/) override { return Other("true or false"); }
-  bool number_float(number_float_t value, const string_t& /*text*/) override {
-    return Other(fmt::format("{}", value));
-  }
-  bool string(string_t& value) override { return Other(fmt::format("\"{}\"", Shown(value))); }
-  bool binary(binary_t& /*value*/) override { return Other("bytes"); }
-  bool number_integer(number_integer_t value) override { return Other(fmt::format("{}", value)); }
-  bool number_unsigned(number_unsigned_t value) override {
-    if (depth_ != ids_depth_) return Other("a number");
-    if (value > static_cast<number_unsigned_t>(kLargestId)) return Other(fmt::format("{}", value));
-    ids_.push_back(static_cast<int32_t>(value));
-    if (ids_.size() == kIdsAtOnce) {
+ private:
+  void ReadArray() {
+    reader_.Array([&] {
+      const Json id = reader_.Value();
+      if (!id.is_number_unsigned() || id.get<uint64_t>() > static_cast<uint64_t>(kLargestId)) {
+        Throw(fmt::format("{} is no number from 0 to {}", Shown(id.dump()), kLargestId));
+      }
+      ids_.push_back(id.get<int32_t>());
+      if (ids_.size() < kIdsAtOnce) return;
       on_ids_(ids_);
       ids_.clear();
-    }
-    return true;
-  }
-  bool start_array(std::size_t /*size*/) override {
-    if (InIds()) return Other("an array");
-    ++depth_;
-    if (depth_ == 1 || (depth_ == 2 && key_is_ids_)) {
-      if (found_) Throw("\"ids\" appears twice");
-      found_ = true;
-      ids_depth_ = depth_;
-    }
-    return true;
-  }
-  bool end_array() override {
-    if (depth_ == ids_depth_) ids_depth_ = -1;
-    --depth_;
-    return true;
-  }
-  bool start_object(std::size_t /*size*/) override {
-    if (InIds()) return Other("an object");
-    ++depth_;
-    return true;
-  }
-  bool end_object() override {
-    --depth_;
-    return true;
-  }
-  bool key(string_t& key) override {
-    key_is_ids_ = depth_ == 1 && key == "ids";
-    return true;
-  }
-  bool parse_error(std::size_t position, const std::string& /*token*/,
-                   const nlohmann::detail::exception& /*error*/) override {
-    throw InputError(fmt::format("{}: not valid JSON", name_),
-                     fmt::format("the mistake is at byte {}", position), kHowIdsLook);
-  }
-
- private:
-  bool InIds() const { return depth_ == ids_depth_; }
-  // A value that is none of the ids: of no interest outside of them.
-  bool Other(const std::string& what) {
-    if (InIds()) Throw(fmt::format("{} is no number from 0 to {}", what, kLargestId));
-    if (depth_ == 1 && key_is_ids_) Throw("\"ids\" is no array");
-    return true;
+    });
   }
   [[noreturn]] void Throw(const std::string& cause) const {
     throw InputError(fmt::format("{}: not a list of token ids", name_), cause, kHowIdsLook);
   }
 
+  JsonReader reader_;
   const std::string& name_;
   const OnIds& on_ids_;
   std::vector<int32_t> ids_;
-  bool found_ = false;
-  bool key_is_ids_ = false;
-  int64_t depth_ = 0;
-  int64_t ids_depth_ = -1;  // of the array, while inside it
 };
 
 template <class Number>
@@ -288,11 +228,9 @@ void ReadIds(ByteInput& input, IdFormat format, const OnIds& on_ids) {
     ReadNumbers(input, std::move(held), on_ids);
     return;
   }
-  IdsHandler handler(input.name(), on_ids);
-  InputBuffer buffer(input, std::move(held));
-  std::istream stream(&buffer);
-  nlohmann::json::sax_parse(stream, &handler);
-  handler.Finish();
+  while (input.Read(held, std::max(kPiece, held.size())) > 0) {
+  }
+  IdsReader(held, input.name(), on_ids).Read();
 }
 
 }  // namespace folio

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "folio/base/check.h"
-#include "folio/text/utf8.h"
+#include "folio/base/utf8.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/text/bpe_merger.cc"

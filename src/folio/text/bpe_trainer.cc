@@ -10,11 +10,11 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/utf8.h"
 #include "folio/text/byte_names.h"
 #include "folio/text/pair_merger.h"
 #include "folio/text/piece_counter.h"
 #include "folio/text/training_text.h"
-#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {

@@ -6,10 +6,10 @@
 #include <map>
 #include <set>
 
+#include "folio/base/utf8.h"
 #include "folio/text/byte_index.h"
 #include "folio/text/byte_names.h"
 #include "folio/text/test_vocab.h"
-#include "folio/text/utf8.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 

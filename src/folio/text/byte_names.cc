@@ -1,6 +1,6 @@
 #include "folio/text/byte_names.h"
 
-#include "folio/text/utf8.h"
+#include "folio/base/utf8.h"
 
 namespace folio {
 namespace {

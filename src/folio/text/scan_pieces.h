@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <string_view>
 
+#include "folio/base/utf8.h"
 #include "folio/text/scan.h"
 #include "folio/text/split.h"
-#include "folio/text/utf8.h"
 
 // The parts that several split patterns have. Pointers as in scan.h.
 namespace folio::scan {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "folio/base/check.h"
+#include "folio/base/utf8.h"
 #include "folio/text/unicode.h"
 #include "folio/text/unicode_ranges.h"
-#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "folio/base/rng.h"
+#include "folio/base/utf8.h"
 #include "folio/text/split_oracle.h"
 #include "folio/text/unicode.h"
-#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "folio/text/utf8.h"
+#include "folio/base/utf8.h"
 
 namespace folio {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "folio/text/utf8.h"
+#include "folio/base/utf8.h"
 
 namespace folio {
 namespace {

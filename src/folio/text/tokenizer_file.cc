@@ -6,19 +6,19 @@
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
-#include "folio/io/json_parse.h"
+#include "folio/io/json_reader.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_names.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/encodings.h"
 #include "folio/text/tokenizer_json_parts.h"
+#include "folio/text/vocab_builder.h"
 #include "folio/text/vocab_files.h"
 
 namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr char kAnyChar[] = R"([\s\S])";
 constexpr char kUnknown[] = "<unk>";
@@ -82,46 +82,34 @@ std::string Printed(const Json& json) {
                    "prepare the data with --tokenizer char, bytes or a published encoding");
 }
 
-// What may be left out of a file, or be added by a newer writer of the format.
-bool IsDefaultMember(const Json& value) {
-  return value.is_null() || value == Json(false) || value == Json("");
-}
-
 // True if `found` means the same as `expected`: members in any order, default ones also missing.
 bool Same(const Json& found, const Json& expected) {
   if (!found.is_object() || !expected.is_object()) {
-    return found == expected || (IsDefaultMember(found) && IsDefaultMember(expected));
+    return found == expected || (IsDefault(found) && IsDefault(expected));
   }
   for (const auto& [key, value] : expected.items()) {
-    const auto other = found.find(key);
-    if (other == found.end() ? !IsDefaultMember(value) : !Same(*other, value)) return false;
+    const Json* other = found.find(key);
+    if (other == nullptr ? !IsDefault(value) : !Same(*other, value)) return false;
   }
   for (const auto& [key, value] : found.items()) {
-    if (!expected.contains(key) && !IsDefaultMember(value)) return false;
+    if (!expected.contains(key) && !IsDefault(value)) return false;
   }
   return true;
-}
-
-std::string SectionType(const Json& section) {
-  if (section.is_object() && section.contains("type") && section["type"].is_string()) {
-    return section["type"].get<std::string>();
-  }
-  return {};
 }
 
 // Refuses by name the first section that is not as `expected`.
 void CheckSections(const Json& file, const Json& expected, const std::string& where) {
   for (const auto& [key, value] : expected.items()) {
-    const auto found = file.find(key);
-    if (found == file.end() ? IsDefaultMember(value) : Same(*found, value)) continue;
-    const std::string type = found == file.end() ? "" : SectionType(*found);
-    if (found == file.end()) Refuse(where, fmt::format("\"{}\" is missing", key));
-    Refuse(where, type.empty() || type == SectionType(value)
+    const Json* found = file.find(key);
+    if (found == nullptr ? IsDefault(value) : Same(*found, value)) continue;
+    if (found == nullptr) Refuse(where, fmt::format("\"{}\" is missing", key));
+    const std::string type = TypeOf(*found);
+    Refuse(where, type.empty() || type == TypeOf(value)
                       ? fmt::format("this \"{}\" is not supported", key)
                       : fmt::format("{} type '{}' is not supported", key, type));
   }
   for (const auto& [key, value] : file.items()) {
-    if (!expected.contains(key) && !IsDefaultMember(value)) {
+    if (!expected.contains(key) && !IsDefault(value)) {
       Refuse(where, fmt::format("\"{}\" is not supported", key));
     }
   }
@@ -137,11 +125,11 @@ std::vector<char32_t> Characters(const Json& vocab, const std::string& where) {
     if (c.status != Utf8Status::kValid || c.length != text.size()) {
       Refuse(where, fmt::format("the token \"{}\" is not one character", text));
     }
-    if (!id.is_number_integer() || id < 0 || id >= vocab.size()) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= vocab.size()) {
       Refuse(where, fmt::format("the id {} of {} is not one of 0 to {}", id.dump(),
                                 QuoteChar(c.code), vocab.size() - 1));
     }
-    const size_t place = id.get<size_t>();
+    const size_t place = id.get<uint64_t>();
     if (taken[place]) Refuse(where, fmt::format("two tokens have the id {}", place));
     taken[place] = true;
     characters[place] = c.code;
@@ -156,35 +144,34 @@ std::vector<char32_t> Characters(const Json& vocab, const std::string& where) {
 }
 
 // The byte tokenizer is the BPE that neither splits nor merges.
-bool IsByteTokenizer(const Json& rest, const TokenizerJsonParts& parts) {
-  if (parts.any_merges || !rest.contains("pre_tokenizer")) return false;
-  const Json& pre_tokenizer = rest["pre_tokenizer"];
-  return SectionType(pre_tokenizer) == "ByteLevel" && pre_tokenizer.contains("use_regex") &&
-         pre_tokenizer["use_regex"] == Json(false);
+bool IsByteTokenizer(const TokenizerJsonParts& parts) {
+  const Json* pre_tokenizer = parts.rest.find("pre_tokenizer");
+  if (parts.any_merges || pre_tokenizer == nullptr) return false;
+  const Json* use_regex = pre_tokenizer->find("use_regex");
+  return TypeOf(*pre_tokenizer) == "ByteLevel" && use_regex != nullptr && *use_regex == Json(false);
 }
 
 std::unique_ptr<Tokenizer> FromContents(const std::string& contents, const std::string& where) {
   const TokenizerJsonParts parts = SplitTokenizerJson(contents, where);
-  const Json rest = ParseJson(parts.rest, where);
-  if (!rest.contains("model")) Refuse(where, "not a tokenizer: it has no \"model\"");
+  const Json* model = parts.rest.find("model");
+  if (model == nullptr) Refuse(where, "not a tokenizer: it has no \"model\"");
   // The first writers of the format did not say that a model is BPE.
-  const std::string type = SectionType(rest["model"]);
+  const std::string type = TypeOf(*model);
   if (type == "BPE" || (type.empty() && parts.merges != parts.kNowhere)) {
-    if (!IsByteTokenizer(rest, parts)) {
+    if (!IsByteTokenizer(parts)) {
       return std::make_unique<BpeTokenizer>(ReadBpeParts(parts, contents, where));
     }
     CheckSections(ParseJson(contents, where), ByteFile(), where);
     return std::make_unique<ByteTokenizer>();
   }
   if (type == "WordLevel") {
-    Json file = ParseJson(contents, where);
-    Json& model = file["model"];
-    if (!model.contains("vocab") || !model["vocab"].is_object() || model["vocab"].empty()) {
-      Refuse(where, "the model has no vocabulary");
+    Json vocab;
+    if (parts.vocab != parts.kNowhere) {
+      vocab = JsonReader(contents, TokenizerSource(where), parts.vocab).Value();
     }
-    auto tokenizer = std::make_unique<CharTokenizer>(Characters(model["vocab"], where));
-    model["vocab"] = Json::object();  // all of it was checked
-    CheckSections(file, CharFile(Json::object()), where);
+    if (vocab.empty()) Refuse(where, "the model has no vocabulary");
+    auto tokenizer = std::make_unique<CharTokenizer>(Characters(vocab, where));
+    CheckSections(parts.rest, CharFile(Json::object()), where);  // all of the vocabulary was
     return tokenizer;
   }
   Refuse(where, fmt::format("model type '{}' is not supported", type));
@@ -260,10 +247,8 @@ std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
 
 std::string CharTokenizerFile(const CharTokenizer& tokenizer) {
   Json vocab = Json::object();
-  // The object is a list of pairs: going around its search for equal keys keeps this linear.
-  auto& members = vocab.get_ref<Json::object_t&>();
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
-    members.emplace_back(std::string(tokenizer.TokenBytes(id)), id);
+    vocab.Add(std::string(tokenizer.TokenBytes(id)), id);
   }
   return Printed(CharFile(std::move(vocab)));
 }

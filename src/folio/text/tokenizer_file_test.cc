@@ -4,10 +4,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "folio/base/rng.h"
 #include "folio/io/file.h"
-#include "folio/io/json_parse.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/test_vocab.h"
@@ -56,7 +56,7 @@ TEST_F(TokenizerFile, ADirectoryWithoutOneSaysSo) {
 }
 
 TEST_F(TokenizerFile, TheByteAlphabetIsGpt2s) {
-  const Json vocab = ParseJson(ByteTokenizerFile(), "bytes")["model"]["vocab"];
+  const Json vocab = Json::parse(ByteTokenizerFile())["model"]["vocab"];
   EXPECT_EQ(vocab.size(), 257u);
   EXPECT_EQ(vocab["!"], 33);
   EXPECT_EQ(vocab["~"], 126);
@@ -71,7 +71,7 @@ TEST_F(TokenizerFile, TheByteAlphabetIsGpt2s) {
 }
 
 TEST_F(TokenizerFile, WhatAnotherToolSavedAgainStillLoads) {
-  Json json = ParseJson(ByteTokenizerFile(), "bytes");
+  Json json = Json::parse(ByteTokenizerFile());
   json["model"].erase("ignore_merges");
   json["model"]["end_of_word_suffix"] = "";
   json["something_new"] = nullptr;
@@ -87,8 +87,8 @@ TEST_F(TokenizerFile, WhatAnotherToolSavedAgainStillLoads) {
 }
 
 TEST_F(TokenizerFile, NamesWhatItDoesNotSupport) {
-  const Json chars = ParseJson(CharTokenizerFile(Letters()), "chars");
-  const Json bytes = ParseJson(ByteTokenizerFile(), "bytes");
+  const Json chars = Json::parse(CharTokenizerFile(Letters()));
+  const Json bytes = Json::parse(ByteTokenizerFile());
   const auto has = [](const std::string& text, const char* part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
@@ -121,7 +121,7 @@ TEST_F(TokenizerFile, NamesWhatItDoesNotSupport) {
 }
 
 TEST_F(TokenizerFile, RefusesACharacterVocabularyWithHolesOrDoubles) {
-  const Json chars = ParseJson(CharTokenizerFile(Letters()), "chars");
+  const Json chars = Json::parse(CharTokenizerFile(Letters()));
   const auto with = [&](Json vocab) {
     Json json = chars;
     json["model"]["vocab"] = std::move(vocab);
@@ -151,8 +151,7 @@ TEST_F(TokenizerFile, ABpeTokenizerIsTheSameFromWhateverFiles) {
   tokenizer.Save(At("").string());
   EXPECT_EQ(Names(), (std::vector<std::string>{"merges.txt", "tokenizer.json",
                                                "tokenizer_config.json", "vocab.json"}));
-  EXPECT_EQ(ParseJson(ReadFile(At("tokenizer_config.json")), "config")["eos_token"],
-            "<|endoftext|>");
+  EXPECT_EQ(Json::parse(ReadFile(At("tokenizer_config.json")))["eos_token"], "<|endoftext|>");
   WritePair(At("hf"), "vocab.json", "merges.txt");
   WritePair(At("gpt2"), "encoder.json", "vocab.bpe");
   for (const char* name : {"", "tokenizer.json", "vocab.json", "merges.txt", "hf", "hf/", "gpt2",

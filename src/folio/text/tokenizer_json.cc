@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/io/json_parse.h"
 #include "folio/text/tokenizer_json_parts.h"
 #include "folio/text/vocab_builder.h"
 #include "folio/text/vocab_files.h"
@@ -14,29 +13,17 @@
 namespace folio {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 [[noreturn]] void Refuse(const std::string& path, const std::string& what, std::string cause) {
   throw InputError(fmt::format("{}: {}", path, what), std::move(cause),
                    "folio reads byte-level BPE tokenizers as GPT-2's: ByteLevel, with the split "
                    "pattern of gpt2, cl100k or o200k");
 }
 
-// What a member has where a newer writer of the format added it and nobody uses it.
-bool IsDefault(const Json& value) {
-  return value.is_null() || value == Json(false) || value == Json("");
-}
-
-std::string TypeOf(const Json& section) {
-  const auto type = section.is_object() ? section.find("type") : section.end();
-  return type != section.end() && type->is_string() ? type->get<std::string>() : std::string();
-}
-
 // The member, null if there is none.
 const Json& Member(const Json& object, const char* key) {
   static const Json null;
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return found == object.end() ? null : *found;
+  const Json* found = object.find(key);
+  return found == nullptr ? null : *found;
 }
 
 bool IsTrue(const Json& object, const char* key) {
@@ -94,7 +81,7 @@ Spelling ReadSplit(const Json& split, const std::string& path) {
     Refuse(path, "this \"pre_tokenizer\" is not supported",
            fmt::format("its Split has the behavior '{}'; expected 'Isolated'", behavior));
   }
-  const std::string& text = regex.get_ref<const std::string&>();
+  const std::string& text = regex.text();
   if (const auto spelling = FindSpelling(text)) return *spelling;
   Refuse(path, "this split pattern is not supported", fmt::format("found {}", text));
 }
@@ -172,8 +159,8 @@ void AddSpecials(const Json& added, const std::string& path, VocabBuilder& build
   for (const Json& token : added) {
     const Json& content = Member(token, "content");
     const Json& id = Member(token, "id");
-    if (!content.is_string() || content.get_ref<const std::string&>().empty() ||
-        !id.is_number_unsigned() || id >= kMaxVocabIds) {
+    if (!content.is_string() || content.text().empty() || !id.is_number_unsigned() ||
+        id.get<uint64_t>() >= kMaxVocabIds) {
       Refuse(path, "this added token is not supported",
              fmt::format("expected \"content\" and an \"id\" below {}, found {}", kMaxVocabIds,
                          token.dump()));
@@ -188,36 +175,36 @@ void AddSpecials(const Json& added, const std::string& path, VocabBuilder& build
       Refuse(path, fmt::format("the added token {} is not supported", content.dump()),
              "it is not \"special\", and folio matches only special tokens as text");
     }
-    builder.AddSpecial({content.get<std::string>(), id.get<int32_t>()});
+    builder.AddSpecial({content.text(), id.get<int32_t>()});
   }
 }
 
 // "a b", or ["a", "b"] since tokens may have spaces in them.
-void AddMerges(JsonScanner& scanner, VocabBuilder& builder) {
-  const auto buffer = std::make_unique_for_overwrite<char[]>(scanner.left());
-  scanner.Expect('[');
-  if (scanner.Take(']')) return;
+void AddMerges(JsonReader& reader, VocabBuilder& builder) {
+  const auto buffer = std::make_unique_for_overwrite<char[]>(reader.left());
+  reader.Expect('[');
+  if (reader.Take(']')) return;
   do {
-    const bool pair = scanner.Take('[');
-    scanner.Peek();
-    const size_t at = scanner.at();
-    const std::string_view left(buffer.get(), scanner.String(buffer.get()));
-    const auto where = [&] { return scanner.Place(at); };
+    const bool pair = reader.Take('[');
+    reader.Peek();
+    const size_t at = reader.at();
+    const std::string_view left(buffer.get(), reader.String(buffer.get()));
+    const auto where = [&] { return reader.Place(at); };
     if (pair) {
-      scanner.Expect(',');
+      reader.Expect(',');
       char* behind = buffer.get() + left.size();
-      const std::string_view right(behind, scanner.String(behind));
-      scanner.Expect(']');
+      const std::string_view right(behind, reader.String(behind));
+      reader.Expect(']');
       builder.AddMerge(left, right, where);
       continue;
     }
     const size_t space = left.find(' ');
     if (space == left.npos || left.find(' ', space + 1) != left.npos) {
-      scanner.Fail(at, "expected a merge: two tokens with a space between");
+      reader.Fail(at, "expected a merge: two tokens with a space between");
     }
     builder.AddMerge(left.substr(0, space), left.substr(space + 1), where);
-  } while (scanner.Take(','));
-  scanner.Expect(']');
+  } while (reader.Take(','));
+  reader.Expect(']');
 }
 
 // Where the text ends in white space that holds a line break, a spelling that cuts behind the last
@@ -238,41 +225,52 @@ void CheckLastLines(const BpeVocab& vocab, const std::string& path) {
 
 }  // namespace
 
+bool IsDefault(const Json& value) {
+  return value.is_null() || value == Json(false) || value == Json("");
+}
+
+std::string TypeOf(const Json& section) {
+  const Json* type = section.find("type");
+  return type != nullptr && type->is_string() ? type->text() : std::string();
+}
+
 TokenizerJsonParts SplitTokenizerJson(std::string_view contents, const std::string& path) {
   TokenizerJsonParts parts;
-  JsonScanner scanner(contents, path);
-  size_t copied = 0;
-  const auto cut = [&](size_t begin) {
-    scanner.SkipValue();
-    const std::string_view value = contents.substr(begin, scanner.at() - begin);
-    parts.rest.append(contents.substr(copied, begin + 1 - copied));
-    parts.rest.append(static_cast<size_t>(std::count(value.begin(), value.end(), '\n')), '\n');
-    parts.rest += value.back();
-    copied = scanner.at();
+  parts.rest = Json::object();
+  JsonReader reader(contents, TokenizerSource(path));
+  const auto skip = [&] {
+    const size_t begin = reader.at();
+    reader.SkipValue();
     return begin;
   };
-  scanner.Object([&](const std::string& key) {
-    if (key != "model" || scanner.Peek() != '{') return scanner.SkipValue();
-    scanner.Object([&](const std::string& member) {
-      const char first = scanner.Peek();
+  reader.Object([&](const std::string& key) {
+    Json& value = parts.rest.Add(key, nullptr);
+    if (key != "model" || reader.Peek() != '{') {
+      value = reader.Value();
+      return;
+    }
+    value = Json::object();
+    reader.Object([&](const std::string& member) {
+      const char first = reader.Peek();
       if (member == "vocab" && first == '{') {
-        parts.vocab = cut(scanner.at());
+        parts.vocab = skip();
+        value.Add(member, Json::object());
       } else if (member == "merges" && first == '[') {
-        parts.merges = cut(scanner.at());
-        JsonScanner inside(contents, path, parts.merges + 1);
-        parts.any_merges = inside.Peek() != ']';
+        parts.merges = skip();
+        parts.any_merges = JsonReader(contents, {}, parts.merges + 1).Peek() != ']';
+        value.Add(member, Json::array());
       } else {
-        scanner.SkipValue();
+        value.Add(member, reader.Value());
       }
     });
   });
-  parts.rest.append(contents.substr(copied));
+  reader.ExpectEnd();
   return parts;
 }
 
 BpeVocab ReadBpeParts(const TokenizerJsonParts& parts, std::string_view contents,
                       const std::string& path) {
-  const Json file = ParseJson(parts.rest, path);
+  const Json& file = parts.rest;
   CheckSections(file, path);
   const Spelling spelling = ReadPreTokenizer(Member(file, "pre_tokenizer"), path);
   const Json& model = Member(file, "model");
@@ -280,12 +278,12 @@ BpeVocab ReadBpeParts(const TokenizerJsonParts& parts, std::string_view contents
   if (parts.merges == parts.kNowhere) Refuse(path, "the model has no merges", "expected BPE");
   const bool whole_pieces = ReadModel(model, path);
 
-  JsonScanner vocab_scanner(contents, path, parts.vocab);
-  const NamedIds ids = ScanNamedIds(vocab_scanner);
+  JsonReader vocab_reader(contents, TokenizerSource(path), parts.vocab);
+  const NamedIds ids = ReadNamedIds(vocab_reader);
   VocabBuilder builder(ids, path, VocabBuilder::Specials::kDeclared);
   AddSpecials(Member(file, "added_tokens"), path, builder);
-  JsonScanner merges_scanner(contents, path, parts.merges);
-  AddMerges(merges_scanner, builder);
+  JsonReader merges_reader(contents, TokenizerSource(path), parts.merges);
+  AddMerges(merges_reader, builder);
   BpeVocab vocab = builder.Finish();
   vocab.pattern = spelling.pattern;
   vocab.whole_pieces = whole_pieces;

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "folio/io/json_parse.h"
+#include <nlohmann/json.hpp>
+
 #include "folio/text/test_vocab.h"
 #include "folio/text/vocab_files.h"
 #include "tests/kit/expect.h"
@@ -19,7 +20,7 @@ std::string Refusal(const std::string& contents) {
 }
 
 Json SmallJson() {
-  return ParseJson(TokenizerJson(SmallVocab()), "small");
+  return Json::parse(TokenizerJson(SmallVocab()));
 }
 
 TEST(TokenizerJson, IsReadAsWritten) {
@@ -32,7 +33,7 @@ TEST(TokenizerJson, IsReadAsWritten) {
       const BpeVocab read = ReadTokenizerJson(json, "file");
       EXPECT_TRUE(read == vocab);
       EXPECT_EQ(TokenizerJson(read), json);
-      EXPECT_TRUE(Read(ParseJson(json, "again")) == vocab);
+      EXPECT_TRUE(Read(Json::parse(json)) == vocab);
     }
   }
   const BpeVocab bytes = MakeTestVocab({}, {});
@@ -83,7 +84,7 @@ TEST(TokenizerJson, ReadsOtherWritersFiles) {
 TEST(TokenizerJson, KnowsThePublishedSpellingsOfPatterns) {
   BpeVocab vocab = SmallVocab();
   vocab.pattern = SplitPattern::kCl100k;
-  Json json = ParseJson(TokenizerJson(vocab), "small");
+  Json json = Json::parse(TokenizerJson(vocab));
   Json& split = json["pre_tokenizer"]["pretokenizers"][0];
   Json& regex = split["pattern"]["Regex"];
   const auto reads = [&](SplitPattern pattern, const char* text) {
@@ -169,7 +170,7 @@ TEST(TokenizerJson, RefusesByNameWhatWouldChangeIds) {
 TEST(TokenizerJson, RefusesSplitsThatItDoesNotKnow) {
   BpeVocab vocab = SmallVocab();
   vocab.pattern = SplitPattern::kO200k;
-  const Json good = ParseJson(TokenizerJson(vocab), "small");
+  const Json good = Json::parse(TokenizerJson(vocab));
   const auto with = [&](auto change) {
     Json json = good;
     change(json["pre_tokenizer"]["pretokenizers"]);

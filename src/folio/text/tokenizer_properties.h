@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "folio/base/rng.h"
+#include "folio/base/utf8.h"
 #include "folio/text/encode_parallel.h"
 #include "folio/text/streaming_encoder.h"
 #include "folio/text/tokenizer.h"
-#include "folio/text/utf8.h"
 
 namespace folio {
 

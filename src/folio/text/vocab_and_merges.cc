@@ -45,9 +45,9 @@ void AddMerges(std::string_view text, const std::string& path, VocabBuilder& bui
 BpeVocab ReadVocabAndMerges(const std::string& vocab_json, const std::string& merges_txt,
                             const std::string& name) {
   const std::string json = ReadFile(vocab_json, kMaxVocabFileBytes);
-  JsonScanner scanner(json, vocab_json);
-  const NamedIds ids = ScanNamedIds(scanner);
-  scanner.ExpectEnd();
+  JsonReader reader(json, TokenizerSource(vocab_json));
+  const NamedIds ids = ReadNamedIds(reader);
+  reader.ExpectEnd();
   VocabBuilder builder(ids, vocab_json, VocabBuilder::Specials::kUnmade);
   AddMerges(ReadFile(merges_txt, kMaxVocabFileBytes), merges_txt, builder);
   BpeVocab vocab = builder.Finish();

@@ -3,12 +3,42 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "folio/base/error.h"
 #include "folio/text/byte_names.h"
 
 namespace folio {
+
+JsonSource TokenizerSource(const std::string& path) {
+  return {path, 1, "not a tokenizer's file", "copy the file again from where it was published"};
+}
+
+NamedIds ReadNamedIds(JsonReader& reader) {
+  NamedIds result;
+  const size_t room = reader.left();
+  if (room > std::numeric_limits<uint32_t>::max()) reader.Fail(reader.at(), "longer than 4 GB");
+  result.names = std::make_unique_for_overwrite<char[]>(room);
+  result.entries.reserve(room / 16);
+  uint32_t used = 0;
+  reader.Expect('{');
+  if (reader.Take('}')) return result;
+  do {
+    const auto length = static_cast<uint32_t>(reader.String(result.names.get() + used));
+    reader.Expect(':');
+    reader.Peek();
+    const size_t at = reader.at();
+    const int64_t id = reader.Integer();
+    if (id < 0 || id > std::numeric_limits<int32_t>::max()) {
+      reader.Fail(at, fmt::format("the id {} is out of range", id));
+    }
+    result.entries.push_back({used, length, static_cast<int32_t>(id)});
+    used += length;
+  } while (reader.Take(','));
+  reader.Expect('}');
+  return result;
+}
 
 VocabBuilder::VocabBuilder(const NamedIds& ids, std::string file, Specials specials)
     : file_(std::move(file)), specials_(specials) {

@@ -4,16 +4,39 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "folio/io/json_reader.h"
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/byte_index.h"
-#include "folio/text/json_scanner.h"
 
 namespace folio {
+
+// The members of a JSON object from name to id.
+struct NamedIds {
+  struct Entry {
+    uint32_t begin = 0;
+    uint32_t length = 0;
+    int32_t id = 0;
+  };
+  std::unique_ptr<char[]> names;
+  std::vector<Entry> entries;  // in the order of the text
+
+  std::string_view name(const Entry& entry) const {
+    return {names.get() + entry.begin, entry.length};
+  }
+};
+
+// A tokenizer's file in the reader's errors.
+JsonSource TokenizerSource(const std::string& path);
+
+// Reads the object that is next. Names and ids may repeat, names be empty; ids are not negative.
+// Throws a kInput Error also where the text is longer than 4 GB or an id does not fit.
+NamedIds ReadNamedIds(JsonReader& reader);
 
 // Makes a vocabulary of what files write: the ids of names, and merges of names; a name is those of
 // bytes (byte_names.h), or the text of a special token. What does not fit together is a kInput

@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "folio/io/file.h"
-#include "folio/io/json_parse.h"
 #include "folio/text/encodings.h"
 #include "folio/text/test_vocab.h"
 #include "tests/kit/directory.h"
@@ -34,7 +35,7 @@ class VocabFiles : public InTemporaryDirectory {
 // VocabJson of `vocab` with its members changed by f(object).
 template <class F>
 std::string ChangedJson(const BpeVocab& vocab, F&& f) {
-  Json json = ParseJson(VocabJson(vocab), "vocab");
+  Json json = Json::parse(VocabJson(vocab));
   f(json);
   return json.dump();
 }
@@ -58,7 +59,7 @@ TEST_F(VocabFiles, AVocabularyAndItsMergesAreReadAsWritten) {
     const auto& members = json.get_ref<const Json::object_t&>();
     json = Json::object_t(members.rbegin(), members.rend());
   });
-  EXPECT_TRUE(ReadPair(ParseJson(escaped, "vocab").dump(3, ' ', true), MergesTxt(vocab)) == vocab);
+  EXPECT_TRUE(ReadPair(Json::parse(escaped).dump(3, ' ', true), MergesTxt(vocab)) == vocab);
 }
 
 TEST_F(VocabFiles, MergesMayHaveNoHeaderAndAnyLineEnds) {
@@ -276,7 +277,7 @@ TEST_F(VocabFiles, ThePublishedFilesAreReadAndWrittenBack) {
   EXPECT_EQ(gpt2.tokens[262], " the");
   EXPECT_EQ(gpt2.tokens[50255], " gazed");
   EXPECT_EQ(MergesTxt(gpt2), ReadFile(merges));
-  EXPECT_EQ(ParseJson(VocabJson(gpt2), "ours"), ParseJson(ReadFile(json), json));
+  EXPECT_EQ(Json::parse(VocabJson(gpt2)), Json::parse(ReadFile(json)));
   const BpeVocab r50k = ReadTiktoken(ranks, "gpt2");
   EXPECT_TRUE(r50k.tokens == gpt2.tokens);
   EXPECT_TRUE(r50k.merges == gpt2.merges);

@@ -8,12 +8,10 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
-#include "folio/io/json_parse.h"
+#include "folio/io/json.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // A number as JSON writes it; NaN and infinities, which JSON lacks, as strings.
 Json Number(double value) {

@@ -6,13 +6,11 @@
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
-#include "folio/io/json_parse.h"
+#include "folio/io/json.h"
 #include "folio/io/safetensors.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr char kStateFile[] = "state.json";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
@@ -27,7 +25,9 @@ Json ToJson(const TorchRng::State& state) {
 
 TorchRng::State TorchFromJson(const Json& json, const std::string& where) {
   TorchRng::State state;
-  state.words = json.at("words").get<std::array<uint32_t, TorchRng::kState>>();
+  for (size_t i = 0; i < state.words.size(); ++i) {
+    state.words[i] = json.at("words").at(i).get<uint32_t>();
+  }
   state.position = json.at("position").get<uint32_t>();
   state.has_normal = json.at("has_normal").get<bool>();
   state.normal = json.at("normal").get<double>();
@@ -61,7 +61,7 @@ TrainState FromJson(const Json& json, const std::string& where) {
     }
     if (state.step < 0 || state.tokens < 0) throw InputError(where + ": negative step or tokens");
     return state;
-  } catch (const Json::exception& error) {
+  } catch (const JsonError& error) {
     throw InputError(fmt::format("{}: not a training state", where), error.what(),
                      "the run cannot go on from here; its model can still be used");
   }

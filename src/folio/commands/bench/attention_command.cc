@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "folio/base/machine.h"
 #include "folio/base/percentile.h"
 #include "folio/base/simd_targets.h"
@@ -11,13 +9,12 @@
 #include "folio/bench/dtypes.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
+#include "folio/io/json.h"
 #include "folio/term/table.h"
 #include "folio/train/precision.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 double FlopsPerSecond(const AttentionTiming& timing) {
   return timing.flops / Median(timing.seconds);

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "folio/base/simd_targets.h"
 #include "folio/base/thread_pool.h"
@@ -9,13 +8,12 @@
 #include "folio/bench/matmul_rate.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
+#include "folio/io/json.h"
 #include "folio/term/table.h"
 #include "folio/train/precision.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 class BenchMatmulCommand final : public Command {
  public:

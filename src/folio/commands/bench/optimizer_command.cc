@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "folio/base/machine.h"
 #include "folio/base/percentile.h"
 #include "folio/base/simd_targets.h"
@@ -11,13 +9,12 @@
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
+#include "folio/io/json.h"
 #include "folio/model/params.h"
 #include "folio/term/table.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // A part of the optimizer, and the pass of the machine that is like it.
 struct Comparison {

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "folio/base/error.h"
 #include "folio/base/percentile.h"
@@ -12,13 +11,12 @@
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/io/json.h"
 #include "folio/term/table.h"
 #include "folio/text/encodings.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr TokenizerMeasure kMeasures[] = {TokenizerMeasure::kLoad, TokenizerMeasure::kFirst,
                                           TokenizerMeasure::kEncode, TokenizerMeasure::kDecode,
@@ -152,7 +150,7 @@ class BenchTokenizerCommand final : public Command {
       }
       json["rows"].push_back(row);
     }
-    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    return json.dump(2) + "\n";
   }
 
   BenchTokenizerOptions options_;

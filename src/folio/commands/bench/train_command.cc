@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "folio/base/percentile.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
@@ -11,14 +9,13 @@
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
+#include "folio/io/json.h"
 #include "folio/term/table.h"
 #include "folio/train/flops.h"
 #include "folio/train/precision.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string Bytes(uint64_t bytes) {
   return HumanBytes(static_cast<double>(bytes));
@@ -270,7 +267,7 @@ class BenchTrainCommand final : public Command {
         json["batches"].push_back(std::move(each));
       }
     }
-    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    return json.dump(2) + "\n";
   }
 
   ModelSettings settings_{std::vector<std::string>{"--batch", "--context", "--dtype", "--recompute",

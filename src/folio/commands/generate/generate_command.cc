@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <string>
@@ -9,6 +8,7 @@
 #include "folio/commands/commands.h"
 #include "folio/infer/opened_model.h"
 #include "folio/infer/text_writer.h"
+#include "folio/io/json.h"
 #include "folio/term/signals.h"
 
 namespace folio {
@@ -110,14 +110,14 @@ class GenerateCommand final : public Command {
       console.Result("\n");
       return;
     }
-    console.Result(nlohmann::ordered_json{{"schema", 1},
-                                          {"index", i},
-                                          {"prompt", prompt_},
-                                          {"text", written.text},
-                                          {"prompt_ids", prompt},
-                                          {"ids", written.ids},
-                                          {"finish_reason", ReasonName(written.reason)},
-                                          {"seed", *seed_}}
+    console.Result(Json{{"schema", 1},
+                        {"index", i},
+                        {"prompt", prompt_},
+                        {"text", written.text},
+                        {"prompt_ids", prompt},
+                        {"ids", written.ids},
+                        {"finish_reason", ReasonName(written.reason)},
+                        {"seed", *seed_}}
                        .dump() +
                    "\n");
   }

@@ -1,9 +1,8 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
+#include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/run/dump.h"
 
@@ -71,13 +70,13 @@ class InspectDumpCommand final : public Command {
   }
 
   std::string AsJson(const DumpResult& result) const {
-    const nlohmann::ordered_json json = {{"schema", 1},
-                                         {"out", out_},
-                                         {"tensors", result.tensors},
-                                         {"loss", result.loss},
-                                         {"losses", result.losses},
-                                         {"grad_norms", result.grad_norms}};
-    return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const Json json = {{"schema", 1},
+                       {"out", out_},
+                       {"tensors", result.tensors},
+                       {"loss", result.loss},
+                       {"losses", result.losses},
+                       {"grad_norms", result.grad_norms}};
+    return json.dump(2) + "\n";
   }
 
   std::string model_, batch_, out_;

@@ -1,19 +1,17 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "folio/base/strings.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
+#include "folio/io/json.h"
 #include "folio/model/config_json.h"
 #include "folio/model/params.h"
 #include "folio/term/table.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int64_t kBytesOfFloat = 4;
 
@@ -102,7 +100,7 @@ class InspectModelCommand final : public Command {
                        {"bytes", table.parameters() * kBytesOfFloat},
                        {"decayed", total(true)},
                        {"not_decayed", total(false)},
-                       {"config", Json::parse(GptConfigToJson(config))},
+                       {"config", ParseJson(GptConfigToJson(config), "config.json")},
                        {"tensors", tensors}};
     return json.dump(2) + "\n";
   }

@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "folio/base/strings.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
+#include "folio/io/json.h"
 #include "folio/term/table.h"
 #include "folio/train/learner.h"
 #include "folio/train/plan_totals.h"
@@ -12,8 +11,6 @@
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 class InspectPlanCommand final : public Command {
  public:

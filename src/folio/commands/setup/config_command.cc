@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "folio/base/strings.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/preset_flag.h"
+#include "folio/io/json.h"
 #include "folio/run/run_config.h"
 
 namespace folio {
@@ -37,25 +37,25 @@ class ConfigShowCommand final : public Command {
     settings_.layers.ReadSources(context.sources);
     settings_.layers.Resolve();
     Console& console = context.console;
-    console.Result(console.json() ? Json()
+    console.Result(console.json() ? AsJson()
                    : origin_      ? WithOrigins(console.out())
                                   : settings_.layers.ToToml());
     return 0;
   }
 
  private:
-  std::string Json() const {
-    nlohmann::ordered_json all = nlohmann::ordered_json::object();
+  std::string AsJson() const {
+    Json all = Json::object();
     for (const Field& field : settings_.layers.fields()) {
       all[field.key] = {{"value", Value(field)}, {"origin", settings_.layers.origin(field.key)}};
     }
-    return nlohmann::ordered_json{{"schema", 1}, {"settings", all}}.dump(2) + "\n";
+    return Json{{"schema", 1}, {"settings", all}}.dump(2) + "\n";
   }
 
-  static nlohmann::ordered_json Value(const Field& field) {
+  static Json Value(const Field& field) {
     const std::string text = FieldText(field);
     if (std::holds_alternative<std::string*>(field.value)) return text;
-    return nlohmann::ordered_json::parse(text);
+    return ParseJson(text, field.key);
   }
 
   std::string WithOrigins(const Terminal& terminal) const {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "folio/bench/matmul_rate.h"
 #include "folio/cli/version.h"
 #include "folio/commands/commands.h"
+#include "folio/io/json.h"
 #include "folio/train/precision.h"
 
 namespace folio {
@@ -111,32 +111,32 @@ class DoctorCommand final : public Command {
   int Run(const Context& context) override {
     const Machine machine;
     const std::vector<Product> products = MeasureProducts();
-    context.console.Result(context.console.json() ? Json(machine, products)
+    context.console.Result(context.console.json() ? AsJson(machine, products)
                                                   : Text(machine, products));
     return 0;
   }
 
  private:
-  static std::string Json(const Machine& m, const std::vector<Product>& products) {
-    nlohmann::ordered_json rates = nlohmann::ordered_json::array();
+  static std::string AsJson(const Machine& m, const std::vector<Product>& products) {
+    Json rates = Json::array();
     for (const Product& product : products) {
       rates.push_back({{"dtype", TrainDtypeName(product.dtype)},
                        {"unit", product.unit},
                        {"flops_per_second", product.flops_per_second}});
     }
-    const nlohmann::ordered_json json = {{"schema", 1},
-                                         {"version", Version()},
-                                         {"compiler", Compiler()},
-                                         {"cpu", m.cpu},
-                                         {"simd", m.simd},
-                                         {"simd_targets", SimdTargets()},
-                                         {"products", rates},
-                                         {"processors", m.processors},
-                                         {"threads", m.threads},
-                                         {"memory_total_bytes", m.memory.total},
-                                         {"memory_available_bytes", m.memory.available},
-                                         {"disk_available_bytes", m.disk_available},
-                                         {"warnings", m.Warnings()}};
+    const Json json = {{"schema", 1},
+                       {"version", Version()},
+                       {"compiler", Compiler()},
+                       {"cpu", m.cpu},
+                       {"simd", m.simd},
+                       {"simd_targets", SimdTargets()},
+                       {"products", rates},
+                       {"processors", m.processors},
+                       {"threads", m.threads},
+                       {"memory_total_bytes", m.memory.total},
+                       {"memory_available_bytes", m.memory.available},
+                       {"disk_available_bytes", m.disk_available},
+                       {"warnings", m.Warnings()}};
     return json.dump(2) + "\n";
   }
 

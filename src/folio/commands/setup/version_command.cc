@@ -1,9 +1,8 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "folio/cli/version.h"
 #include "folio/commands/commands.h"
+#include "folio/io/json.h"
 
 namespace folio {
 
@@ -17,10 +16,10 @@ class VersionCommand final : public Command {
   void AddFlags(Flags&) override {}
   int Run(const Context& context) override {
     if (context.console.json()) {
-      const nlohmann::json json = {{"schema", 1},
-                                   {"version", Version()},
-                                   {"compiler", Compiler()},
-                                   {"build_type", BuildType()}};
+      const Json json = {{"build_type", BuildType()},
+                         {"compiler", Compiler()},
+                         {"schema", 1},
+                         {"version", Version()}};
       context.console.Result(json.dump() + "\n");
     } else {
       context.console.Result(fmt::format("folio {}\n", Version()));

@@ -1,18 +1,18 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "folio/base/strings.h"
+#include "folio/base/utf8.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/io/json.h"
 #include "folio/term/encode_input.h"
 #include "folio/term/signals.h"
 #include "folio/term/table.h"
 #include "folio/text/encodings.h"
-#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {
@@ -33,7 +33,7 @@ struct TextCount {
   }
 };
 
-nlohmann::ordered_json CountJson(const TextCount& count) {
+Json CountJson(const TextCount& count) {
   return {{"tokens", count.tokens},
           {"bytes", count.bytes},
           {"characters", count.characters},
@@ -85,14 +85,14 @@ class TokenizerCountCommand final : public Command {
 
  private:
   static std::string JsonText(const std::vector<TextCount>& counts, const TextCount& total) {
-    nlohmann::ordered_json json = {{"schema", 1}};
+    Json json = {{"schema", 1}};
     for (const TextCount& count : counts) {
-      nlohmann::ordered_json one = {{"file", count.name}};
+      Json one = {{"file", count.name}};
       one.update(CountJson(count));
       json["files"].push_back(std::move(one));
     }
     json["total"] = CountJson(total);
-    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    return json.dump() + "\n";
   }
 
   static std::string Table(std::vector<TextCount> counts, const TextCount& total) {

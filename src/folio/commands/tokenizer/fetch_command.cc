@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "folio/commands/commands.h"
 #include "folio/io/fetch.h"
 #include "folio/io/file.h"
+#include "folio/io/json.h"
 #include "folio/term/signals.h"
 #include "folio/term/table.h"
 #include "folio/text/encodings.h"
@@ -91,11 +91,10 @@ class TokenizerFetchCommand final : public Command {
     for (const PublishedEncoding* encoding : encodings) {
       Get(*encoding, context);
       if (!context.console.json()) continue;
-      context.console.Result(nlohmann::ordered_json{{"schema", 1},
-                                                    {"name", encoding->name},
-                                                    {"dir", EncodingDir(*encoding).string()}}
-                                 .dump() +
-                             "\n");
+      context.console.Result(
+          Json{{"schema", 1}, {"name", encoding->name}, {"dir", EncodingDir(*encoding).string()}}
+              .dump() +
+          "\n");
     }
     return 0;
   }
@@ -103,7 +102,7 @@ class TokenizerFetchCommand final : public Command {
  private:
   static void List(Console& console) {
     if (console.json()) {
-      nlohmann::ordered_json json = {{"schema", 1}};
+      Json json = {{"schema", 1}};
       for (const PublishedEncoding& encoding : PublishedEncodings()) {
         json["encodings"].push_back({{"name", encoding.name},
                                      {"vocab_size", encoding.vocab_size},

@@ -1,23 +1,21 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "folio/base/fields.h"
 #include "folio/base/strings.h"
+#include "folio/base/utf8.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/io/json.h"
 #include "folio/lesson/explain_tokens.h"
 #include "folio/term/json_lines.h"
 #include "folio/term/terminal_text.h"
 #include "folio/text/encodings.h"
-#include "folio/text/utf8.h"
 
 namespace folio {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // The id of the longest token that is not special; the lowest of several.
 int32_t LongestToken(const Tokenizer& tokenizer) {
@@ -115,7 +113,7 @@ class TokenizerInfoCommand final : public Command {
     json["longest_token"] = TokenJson(tokenizer, LongestToken(tokenizer));
     json["hash"] = tokenizer.hash();
     json["files"] = TokenizerFiles(tokenizer_);
-    return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    return json.dump(2) + "\n";
   }
 
   std::string InfoText(const Tokenizer& tokenizer, bool ascii) const {

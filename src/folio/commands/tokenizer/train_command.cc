@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -8,9 +7,11 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/strings.h"
+#include "folio/base/utf8.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/corpus/train_tokenizer.h"
+#include "folio/io/json.h"
 #include "folio/term/rate.h"
 #include "folio/term/signals.h"
 
@@ -53,20 +54,20 @@ std::string Describe(const TrainTokenizerOptions& options, const std::string& pa
   const double bytes_per_token =
       made.tokens == 0 ? 0 : static_cast<double>(made.bytes) / static_cast<double>(made.tokens);
   if (json) {
-    const nlohmann::ordered_json values = {{"schema", 1},
-                                           {"dir", options.out},
-                                           {"pattern", pattern},
-                                           {"tokenizer_hash", made.hash},
-                                           {"vocab_size", made.vocab_size},
-                                           {"merges", made.merges},
-                                           {"bytes", made.bytes},
-                                           {"pieces", made.pieces},
-                                           {"distinct_pieces", made.distinct_pieces},
-                                           {"tokens", made.tokens},
-                                           {"bytes_per_token", bytes_per_token},
-                                           {"count_s", made.count_seconds},
-                                           {"merge_s", made.merge_seconds}};
-    return values.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const Json values = {{"schema", 1},
+                         {"dir", options.out},
+                         {"pattern", pattern},
+                         {"tokenizer_hash", made.hash},
+                         {"vocab_size", made.vocab_size},
+                         {"merges", made.merges},
+                         {"bytes", made.bytes},
+                         {"pieces", made.pieces},
+                         {"distinct_pieces", made.distinct_pieces},
+                         {"tokens", made.tokens},
+                         {"bytes_per_token", bytes_per_token},
+                         {"count_s", made.count_seconds},
+                         {"merge_s", made.merge_seconds}};
+    return values.dump(2) + "\n";
   }
   return fmt::format(
       "directory    {}\n"

@@ -1,13 +1,16 @@
-#include "folio/text/json_scanner.h"
+#include "folio/io/json_reader.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <charconv>
+#include <locale>
+#include <sstream>
+#include <unordered_set>
 
 #include "folio/base/error.h"
-#include "folio/text/utf8.h"
+#include "folio/base/utf8.h"
 
 namespace folio {
 namespace {
@@ -25,41 +28,41 @@ constexpr std::array<bool, 256> kPlain = [] {
 
 }  // namespace
 
-std::string JsonScanner::Place(size_t at) const {
+std::string JsonReader::Place(size_t at) const {
   const std::string_view before = text_.substr(0, std::min(at, text_.size()));
   const auto lines = std::count(before.begin(), before.end(), '\n');
   const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0: the first line
-  return fmt::format("{}:{}:{}", where_, lines + 1, before.size() - line_begin + 1);
+  return fmt::format("{}:{}:{}", source_.name, source_.line + lines,
+                     before.size() - line_begin + 1);
 }
 
-void JsonScanner::Fail(size_t at, const std::string& cause) const {
-  throw InputError(fmt::format("{}: not a tokenizer's file", Place(at)), cause,
-                   "copy the file again from where it was published");
+void JsonReader::Fail(size_t at, const std::string& cause) const {
+  throw InputError(fmt::format("{}: {}", Place(at), source_.mistake), cause, source_.help);
 }
 
-char JsonScanner::Peek() {
+char JsonReader::Peek() {
   while (at_ < text_.size() && IsSpace(text_[at_])) ++at_;
   return at_ < text_.size() ? text_[at_] : '\0';
 }
 
-bool JsonScanner::Take(char c) {
+bool JsonReader::Take(char c) {
   if (Peek() != c || at_ == text_.size()) return false;
   ++at_;
   return true;
 }
 
-void JsonScanner::Expect(char c) {
+void JsonReader::Expect(char c) {
   if (Take(c)) return;
   Fail(at_, at_ == text_.size() ? fmt::format("expected '{}', found the end of the file", c)
                                 : fmt::format("expected '{}'", c));
 }
 
-void JsonScanner::ExpectEnd() {
+void JsonReader::ExpectEnd() {
   Peek();
   if (at_ < text_.size()) Fail(at_, "expected the end of the file");
 }
 
-size_t JsonScanner::String(char* out) {
+size_t JsonReader::String(char* out) {
   Expect('"');
   const size_t begin = at_ - 1;
   char* to = out;
@@ -84,7 +87,7 @@ size_t JsonScanner::String(char* out) {
 }
 
 // Takes a backslash and what belongs to it; writes at most four bytes, and no more than were taken.
-size_t JsonScanner::Escape(char* out) {
+size_t JsonReader::Escape(char* out) {
   const size_t begin = at_++;
   const char kind = at_ < text_.size() ? text_[at_++] : '\0';
   constexpr std::string_view kKinds = "\"\\/bfnrt";
@@ -114,7 +117,7 @@ size_t JsonScanner::Escape(char* out) {
   return character.size();
 }
 
-uint32_t JsonScanner::FourHexDigits() {
+uint32_t JsonReader::FourHexDigits() {
   uint32_t value = 0;
   for (int i = 0; i < 4; ++i, ++at_) {
     const char c = at_ < text_.size() ? text_[at_] : '\0';
@@ -125,7 +128,7 @@ uint32_t JsonScanner::FourHexDigits() {
   return value;
 }
 
-int64_t JsonScanner::Integer() {
+int64_t JsonReader::Integer() {
   const bool negative = Take('-');
   const size_t begin = at_;
   int64_t value = 0;
@@ -140,20 +143,24 @@ int64_t JsonScanner::Integer() {
   return negative ? -value : value;
 }
 
-void JsonScanner::SkipValue() {
+void JsonReader::SkipString() {
+  const size_t begin = at_++;
+  const char* from = text_.data() + at_;
+  const char* const end = text_.data() + text_.size();
+  for (; from < end && *from != '"'; ++from) {
+    if (*from == '\\' && from + 1 < end) ++from;
+  }
+  if (from >= end) Fail(begin, "this string does not end");
+  at_ = static_cast<size_t>(from - text_.data()) + 1;
+}
+
+void JsonReader::SkipValue() {
   int64_t depth = 0;
   do {
     const char c = Peek();
     if (at_ == text_.size()) Fail(at_, "the file ends inside a value");
     if (c == '"') {
-      const size_t begin = at_++;
-      const char* from = text_.data() + at_;
-      const char* const end = text_.data() + text_.size();
-      for (; from < end && *from != '"'; ++from) {
-        if (*from == '\\' && from + 1 < end) ++from;
-      }
-      if (from >= end) Fail(begin, "this string does not end");
-      at_ = static_cast<size_t>(from - text_.data()) + 1;
+      SkipString();
     } else if (c == '{' || c == '[') {
       ++depth;
       ++at_;
@@ -173,46 +180,130 @@ void JsonScanner::SkipValue() {
   } while (depth > 0);
 }
 
-void JsonScanner::Object(const std::function<void(const std::string& key)>& member) {
-  Expect('{');
-  if (Take('}')) return;
-  do {
-    Peek();
-    const size_t begin = at_;
-    if (Peek() != '"') Fail(at_, "expected the name of a member");
-    SkipValue();
-    std::string key(at_ - begin, '\0');
-    at_ = begin;
-    key.resize(String(key.data()));
-    Expect(':');
-    member(key);
-  } while (Take(','));
-  Expect('}');
+std::string JsonReader::Text() {
+  if (Peek() != '"') Expect('"');
+  const size_t begin = at_;
+  SkipString();
+  const std::string_view raw = text_.substr(begin, at_ - begin);
+  if (const size_t bad = FindInvalidUtf8(raw); bad != raw.npos) {
+    Fail(begin + bad, "this string is not UTF-8");
+  }
+  std::string text(raw.size(), '\0');
+  at_ = begin;
+  text.resize(String(text.data()));
+  return text;
 }
 
-NamedIds ScanNamedIds(JsonScanner& scanner) {
-  NamedIds result;
-  const size_t room = scanner.left();
-  if (room > std::numeric_limits<uint32_t>::max()) scanner.Fail(scanner.at(), "longer than 4 GB");
-  result.names = std::make_unique_for_overwrite<char[]>(room);
-  result.entries.reserve(room / 16);
-  uint32_t used = 0;
-  scanner.Expect('{');
-  if (scanner.Take('}')) return result;
-  do {
-    const auto length = static_cast<uint32_t>(scanner.String(result.names.get() + used));
-    scanner.Expect(':');
-    scanner.Peek();
-    const size_t at = scanner.at();
-    const int64_t id = scanner.Integer();
-    if (id < 0 || id > std::numeric_limits<int32_t>::max()) {
-      scanner.Fail(at, fmt::format("the id {} is out of range", id));
-    }
-    result.entries.push_back({used, length, static_cast<int32_t>(id)});
-    used += length;
-  } while (scanner.Take(','));
-  scanner.Expect('}');
-  return result;
+void JsonReader::Deeper() {
+  if (++depth_ <= kMaxJsonDepth) return;
+  Fail(at_, fmt::format("nested deeper than {} levels", kMaxJsonDepth));
+}
+
+void JsonReader::Object(const std::function<void(const std::string& key)>& member) {
+  Expect('{');
+  Deeper();
+  std::unordered_set<std::string> keys;
+  if (Peek() != '}') {
+    do {
+      const auto [key, is_new] = keys.insert(Text());
+      if (!is_new) Fail(at_, fmt::format("the key \"{}\" appears twice", *key));
+      Expect(':');
+      member(*key);
+    } while (Take(','));
+  }
+  Expect('}');
+  --depth_;
+}
+
+void JsonReader::Array(const std::function<void()>& element) {
+  Expect('[');
+  Deeper();
+  if (Peek() != ']') {
+    do {
+      element();
+    } while (Take(','));
+  }
+  Expect(']');
+  --depth_;
+}
+
+Json JsonReader::Value() {
+  Json value;
+  switch (Peek()) {
+    case '{':
+      value = Json::object();
+      Object([&](const std::string& key) { value.Add(key, Value()); });
+      return value;
+    case '[':
+      value = Json::array();
+      Array([&] { value.push_back(Value()); });
+      return value;
+    case '"':
+      return Text();
+    default:
+      break;
+  }
+  const auto take = [&](std::string_view word) {
+    if (!text_.substr(at_).starts_with(word)) return false;
+    at_ += word.size();
+    return true;
+  };
+  if (take("null")) return nullptr;
+  if (take("true")) return true;
+  if (take("false")) return false;
+  return Number();
+}
+
+// Goes over digits; false if there are none.
+bool JsonReader::Digits() {
+  const size_t begin = at_;
+  while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
+  return at_ > begin;
+}
+
+Json JsonReader::Number() {
+  const size_t begin = at_;
+  const auto next = [&] { return at_ < text_.size() ? text_[at_] : '\0'; };
+  if (next() == '-') ++at_;
+  const bool zero = next() == '0';
+  if (zero) ++at_;
+  bool sound = zero || Digits();
+  bool integer = !(zero && text_[begin] == '-');  // -0 is none
+  if (sound && next() == '.') {
+    ++at_;
+    integer = false;
+    sound = Digits();
+  }
+  if (sound && (next() == 'e' || next() == 'E')) {
+    ++at_;
+    integer = false;
+    if (next() == '+' || next() == '-') ++at_;
+    sound = Digits();
+  }
+  if (!sound) Fail(at_, at_ == begin ? "expected a value" : "this number does not end");
+  const char* const first = text_.data() + begin;
+  const char* const end = text_.data() + at_;
+  if (int64_t value = 0; integer && std::from_chars(first, end, value).ec == std::errc()) {
+    return value;
+  }
+  if (uint64_t value = 0; integer && std::from_chars(first, end, value).ec == std::errc()) {
+    return value;
+  }
+  double value = 0;
+  if (std::from_chars(first, end, value).ec == std::errc()) return value;
+  // Too large, or so small that it is 0.
+  std::istringstream stream{std::string(first, end)};
+  stream.imbue(std::locale::classic());
+  if (!(stream >> value)) Fail(begin, "no double is as large as this number");
+  return value;
+}
+
+Json ParseJson(std::string_view text, const std::string& where, int64_t line) {
+  const bool mark = text.starts_with("\xEF\xBB\xBF");  // of the order of bytes: means nothing
+  JsonReader reader(text, {where, line}, mark ? 3 : 0);
+  Json value = reader.Value();
+  reader.ExpectEnd();
+  return value;
 }
 
 }  // namespace folio

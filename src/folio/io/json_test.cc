@@ -1,8 +1,9 @@
-#include "folio/io/json_parse.h"
+#include "folio/io/json.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tests/kit/expect.h"
@@ -20,7 +21,7 @@ TEST(ParseJson, KeepsValuesAndTheOrderOfKeys) {
       R"("s":"é\n\u00e9\ud83d\ude00"})";
   const auto value = ParseJson(text, "x");
   EXPECT_EQ(value.dump(), nlohmann::ordered_json::parse(text).dump());
-  EXPECT_EQ(value.begin().key(), "z");
+  EXPECT_EQ(value.items().front().key, "z");
   EXPECT_EQ(value["z"][2].get<uint64_t>(), UINT64_MAX);
 }
 

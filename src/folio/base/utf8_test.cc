@@ -1,4 +1,4 @@
-#include "folio/text/utf8.h"
+#include "folio/base/utf8.h"
 
 #include <gtest/gtest.h>
 
