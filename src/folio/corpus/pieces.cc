@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "folio/io/json.h"
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
+#include "folio/io/json.h"
 
 namespace folio {
 namespace {

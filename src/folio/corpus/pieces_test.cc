@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "folio/base/rng.h"
+#include "folio/base/utf8.h"
 #include "folio/io/file.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/byte_tokenizer.h"
-#include "folio/base/utf8.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 

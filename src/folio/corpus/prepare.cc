@@ -10,13 +10,13 @@
 #include <string_view>
 #include <utility>
 
-#include "folio/io/json.h"
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/partial_dataset.h"
 #include "folio/corpus/piece_window.h"
 #include "folio/corpus/prepare_plan.h"
 #include "folio/io/file.h"
+#include "folio/io/json.h"
 #include "folio/io/output_directory.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
