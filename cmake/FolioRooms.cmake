@@ -18,9 +18,11 @@ function(folio_compile_options target)
     target_compile_definitions(
       ${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
   endif()
-  # GCC 12 sees overlaps in std::string's operator+ that are not there (its bug 105651).
+  # GCC 12 sees overlaps in std::string's operator+ that are not there (its bug 105651), and with a
+  # precompiled header places outside of strings, as it forgets which code is a system header's.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    target_compile_options(${target} PRIVATE -Wno-restrict)
+    target_compile_options(${target} PRIVATE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow
+                                             -Wno-stringop-overread)
   endif()
   if(FOLIO_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
@@ -36,6 +38,25 @@ endfunction()
 set(folio_hot_rooms base tensor io backend text data infer)
 # Rooms whose branches libFuzzer counts: those of the fuzz targets.
 set(folio_fuzzed_rooms base io text)
+
+# Rooms that no one waits for: optimising them more than a little takes longer than they ever run.
+set(folio_cold_rooms plot lesson run cli commands)
+
+# What nearly every source includes, compiled once for all rooms. Clang wants an own one for each set of
+# options; rooms with OpenMP's option do without.
+set(folio_headers <fmt/format.h> <algorithm> <cmath> <filesystem> <functional> <limits> <map> <memory>
+                  <optional> <span> <string> <string_view> <utility> <variant> <vector>)
+function(folio_precompile target position_independent)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/headers.cc CONTENT "")
+  add_library(${target} OBJECT ${CMAKE_BINARY_DIR}/headers.cc)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ${position_independent})
+  folio_compile_options(${target})
+  target_link_libraries(${target} PRIVATE fmt::fmt)
+  target_precompile_headers(${target} PRIVATE ${folio_headers} ${ARGN})
+endfunction()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  folio_precompile(folio_room_headers ON)
+endif()
 
 # Highway compiles these once for each instruction set, by including them again: alone.
 function(folio_alone sources)
@@ -72,6 +93,12 @@ function(folio_room room)
   target_compile_features(${target} PUBLIC cxx_std_20)
   folio_compile_options(${target})
   folio_alone("${ARG_SOURCES}")
+  if(room IN_LIST folio_cold_rooms)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
+  if(TARGET folio_room_headers AND NOT OpenMP::OpenMP_CXX IN_LIST ARG_LIBS)
+    target_precompile_headers(${target} REUSE_FROM folio_room_headers)
+  endif()
   if(FOLIO_SANITIZE AND room IN_LIST folio_hot_rooms)
     target_compile_options(${target} PRIVATE -O1)
   endif()
@@ -84,18 +111,11 @@ function(folio_room room)
   target_link_libraries(${target} PRIVATE ${ARG_LIBS})
 endfunction()
 
-# What most tests include is compiled once for all test programs, with the options of a program, whose
-# code is independent of its position in another way than that of a library.
+# The same for all test programs, whose code depends on its position as that of a program does.
 if(FOLIO_TESTS)
-  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cc CONTENT "")
-  add_library(folio_test_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cc)
-  set_target_properties(folio_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  folio_compile_options(folio_test_headers)
+  folio_precompile(folio_test_headers OFF <gtest/gtest.h> <fstream> <set>)
   target_compile_options(folio_test_headers PRIVATE ${FOLIO_TEST_OPTIONS})
-  target_link_libraries(folio_test_headers PRIVATE GTest::gtest fmt::fmt)
-  target_precompile_headers(folio_test_headers PRIVATE
-    <gtest/gtest.h> <fmt/format.h> <algorithm> <cmath> <filesystem> <fstream> <limits> <map> <memory>
-    <set> <string> <vector>)
+  target_link_libraries(folio_test_headers PRIVATE GTest::gtest)
 endif()
 
 # A test program: folio_test_program(NAME TARGET SOURCES ... LIBS ...). ctest runs it as four processes, each
@@ -106,11 +126,6 @@ function(folio_test_program name target)
   add_executable(${target} ${ARG_SOURCES})
   folio_compile_options(${target})
   target_compile_options(${target} PRIVATE ${FOLIO_TEST_OPTIONS})
-  # With a precompiled header GCC 12 forgets which code is a system header's, and at -O1 it sees places
-  # outside of strings there.
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
-  endif()
   target_link_libraries(${target} PRIVATE ${ARG_LIBS} GTest::gtest_main fmt::fmt)
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF POSITION_INDEPENDENT_CODE OFF)
   target_precompile_headers(${target} REUSE_FROM folio_test_headers)
