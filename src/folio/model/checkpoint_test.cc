@@ -114,39 +114,30 @@ TEST_F(Checkpoints, ReadsHalfPrecision) {
   }
 }
 
-TEST_F(Checkpoints, RefusesATensorThatTheConfigurationDoesNotKnow) {
-  Tensors tensors = Parts(weights_);
-  tensors["transformer.h.2.ln_1.weight"] = weights_.params().ln_f.weight;
-  Write(tensors);
+TEST_F(Checkpoints, RefusesTensorsThatAreNotThoseOfTheConfiguration) {
+  const auto refusal = [&](auto&& edit) {
+    Tensors tensors = Parts(weights_);
+    edit(tensors);
+    Write(tensors);
+    return Refusal();
+  };
+  const GptParams& p = weights_.params();
   EXPECT_TRUE(
-      Contains(Refusal(), kWeightsFile, "'transformer.h.2.ln_1.weight'", "not part of the model"));
-  tensors.erase("transformer.h.2.ln_1.weight");
-  tensors["lm_head.weight"] = weights_.params().wpe;  // not the shape of a tied head
-  Write(tensors);
-  EXPECT_TRUE(Contains(Refusal(), "'lm_head.weight'", "not part of the model"));
-}
-
-TEST_F(Checkpoints, RefusesAMissingTensor) {
-  Tensors tensors = Parts(weights_);
-  tensors.erase("transformer.h.1.mlp.c_fc.bias");
-  Write(tensors);
-  EXPECT_TRUE(Contains(Refusal(), kWeightsFile, "transformer.h.1.mlp.c_fc.bias"));
-}
-
-TEST_F(Checkpoints, RefusesAMisshapenTensor) {
-  Tensors tensors = Parts(weights_);
-  Tensor& x = tensors["transformer.h.0.mlp.c_fc.weight"];
-  x = x.Reshape({24, 6});
-  Write(tensors);
-  EXPECT_TRUE(Contains(Refusal(), "transformer.h.0.mlp.c_fc.weight", "(24, 6)", "(6, 24)"));
-}
-
-TEST_F(Checkpoints, RefusesIntegers) {
-  Tensors tensors = Parts(weights_);
+      Contains(refusal([&](Tensors& t) { t["transformer.h.2.ln_1.weight"] = p.ln_f.weight; }),
+               kWeightsFile, "'transformer.h.2.ln_1.weight'", "not part of the model"));
+  // Not the shape of a tied head.
+  EXPECT_TRUE(Contains(refusal([&](Tensors& t) { t["lm_head.weight"] = p.wpe; }),
+                       "'lm_head.weight'", "not part of the model"));
+  const std::string bias = "transformer.h.1.mlp.c_fc.bias";
+  EXPECT_TRUE(Contains(refusal([&](Tensors& t) { t.erase(bias); }), kWeightsFile, bias));
+  const std::string weight = "transformer.h.0.mlp.c_fc.weight";
+  EXPECT_TRUE(Contains(refusal([&](Tensors& t) {
+                         t[weight] = t[weight].Reshape({24, 6});
+                       }),
+                       weight, "(24, 6)", "(6, 24)"));
   std::vector<int32_t> integers(6);
-  tensors["transformer.ln_f.weight"] = Tensor(integers.data(), {6});
-  Write(tensors);
-  EXPECT_TRUE(Contains(Refusal(), "transformer.ln_f.weight"));
+  const std::string norm = "transformer.ln_f.weight";
+  EXPECT_TRUE(Contains(refusal([&](Tensors& t) { t[norm] = Tensor(integers.data(), {6}); }), norm));
 }
 
 TEST_F(Checkpoints, RefusesTruncatedWeights) {

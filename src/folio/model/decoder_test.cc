@@ -2,12 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "folio/backend/test_values.h"
 #include "folio/model/gpt.h"
 #include "folio/model/test_models.h"
+#include "tests/kit/near.h"
 
 namespace folio {
 namespace {
@@ -40,40 +41,21 @@ class Decoding : public testing::TestWithParam<Case> {
     std::vector<double> memory(static_cast<size_t>(T * V));
     const Tensor logits(memory.data(), GetParam().dtype, {T, V});
     pass.Logits(weights_->params(), 0, T, logits);
-    expected_ = ToDouble(logits);
-  }
-
-  static std::vector<double> ToDouble(const Tensor& x) {
-    std::vector<double> out(static_cast<size_t>(x.count()));
-    for (size_t i = 0; i < out.size(); ++i) {
-      out[i] = x.dtype() == Dtype::kF64 ? x.data<double>()[i] : x.data<float>()[i];
-    }
-    return out;
+    expected_ = Values(logits);
   }
 
   // Rounding of sums of up to F = 4C terms, through two sums a sublayer and 2L sublayers.
   double Tolerance() const {
     const double unit = GetParam().dtype == Dtype::kF64 ? std::numeric_limits<double>::epsilon()
                                                         : std::numeric_limits<float>::epsilon();
-    double largest = 0;
-    for (double x : expected_) largest = std::max(largest, std::abs(x));
-    return unit * largest * std::sqrt(static_cast<double>(config_.inner())) * 4 *
+    return unit * Largest(expected_) * std::sqrt(static_cast<double>(config_.inner())) * 4 *
            static_cast<double>(config_.n_layer);
   }
 
   void ExpectRow(const Tensor& logits, int64_t row) const {
-    const std::vector<double> found = ToDouble(logits);
-    const int64_t V = config_.vocab_size;
-    ASSERT_EQ(found.size(), static_cast<size_t>(V));
-    for (int64_t v = 0; v < V; ++v) {
-      ASSERT_NEAR(found[static_cast<size_t>(v)], expected_[static_cast<size_t>(row * V + v)],
-                  Tolerance())
-          << "row " << row << ", token " << v;
-    }
-  }
-
-  std::span<const int32_t> Tokens(size_t begin, size_t count) const {
-    return std::span(ids_).subspan(begin, count);
+    const auto expected = expected_.begin() + row * config_.vocab_size;
+    SCOPED_TRACE(row);
+    ExpectNear(Values(logits), {expected, expected + config_.vocab_size}, Tolerance());
   }
 
   GptConfig config_ = TinyConfig();
@@ -86,7 +68,7 @@ class Decoding : public testing::TestWithParam<Case> {
 TEST_P(Decoding, TokenByTokenEqualsOneForwardPass) {
   Decoder decoder(*backend_, config_, weights_->params(), GetParam().dtype);
   for (size_t t = 0; t < ids_.size(); ++t) {
-    ExpectRow(decoder.Append(Tokens(t, 1)), static_cast<int64_t>(t));
+    ExpectRow(decoder.Append(std::span(ids_).subspan(t, 1)), static_cast<int64_t>(t));
     EXPECT_EQ(decoder.size(), static_cast<int64_t>(t) + 1);
   }
 }
@@ -97,7 +79,7 @@ TEST_P(Decoding, PiecesOfAnyLengthEqualOneForwardPass) {
     SCOPED_TRACE(repeat);
     size_t done = 0;
     for (size_t piece : {5, 1, 7, 2, 4}) {
-      const Tensor& logits = decoder.Append(Tokens(done, piece));
+      const Tensor& logits = decoder.Append(std::span(ids_).subspan(done, piece));
       done += piece;
       ExpectRow(logits, static_cast<int64_t>(done) - 1);
     }

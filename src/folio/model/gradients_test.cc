@@ -16,8 +16,8 @@ namespace folio {
 namespace {
 
 struct Case {
-  std::string name;
-  std::function<void(GptConfig&)> edit = [](GptConfig&) {};
+  std::string norm, name;
+  std::function<void(GptConfig&)> edit;
   bool key_mask = false;
   bool ignore_targets = false;
 };
@@ -26,10 +26,8 @@ std::vector<Case> Cases() {
   using C = GptConfig;
   std::vector<Case> cases;
   for (const char* norm : {"pre", "post"}) {
-    const std::string at = norm;
     const auto add = [&](const std::string& name, const std::function<void(C&)>& edit) -> Case& {
-      cases.push_back({at + "_" + name, [at, edit](C& c) { c.norm_position = at, edit(c); }});
-      return cases.back();
+      return cases.emplace_back(Case{norm, name, edit});
     };
     add("plain", [](C&) {});
     add("sinusoidal_untied_head_bias", [](C& c) {
@@ -68,7 +66,7 @@ std::vector<Case> Cases() {
 }
 
 std::string Name(const testing::TestParamInfo<Case>& info) {
-  return info.param.name;
+  return info.param.norm + "_" + info.param.name;
 }
 
 class ModelGradients : public testing::TestWithParam<Case> {};
@@ -78,9 +76,9 @@ void ExpectWrittenOver(GptPass& pass, const GptWeights& weights, std::span<const
                        std::span<const int32_t> targets, DropoutContext dropout, double scale,
                        const GptWeights& added) {
   const GptWeights written(weights.config(), Dtype::kF64);
-  for (const ParamInfo& info : written.table().params()) {
-    for (double& g : Elements<double>(written.table().View(info, written.flat()))) g = NAN;
-  }
+  VisitParams(weights.config(), written.params(), [](const ParamRow&, const Tensor& view) {
+    for (double& g : Elements<double>(view)) g = NAN;
+  });
   pass.Forward(weights.params(), ids, dropout);
   pass.LossAndBackward(weights.params(), targets, scale, written.params(), /*accumulate=*/false);
   const auto expected = Elements<double>(added.flat()), found = Elements<double>(written.flat());
@@ -91,6 +89,7 @@ TEST_P(ModelGradients, AreCentralDifferences) {
   constexpr int64_t B = 2, T = 4;
   constexpr double kScale = 0.37, kStep = 1e-5;
   GptConfig config = TinyConfig();
+  config.norm_position = GetParam().norm;
   GetParam().edit(config);
   const GptWeights weights(config, Dtype::kF64), grads(config, Dtype::kF64);
   Scatter(weights, 1);

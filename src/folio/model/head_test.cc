@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "folio/model/test_models.h"
+#include "tests/kit/near.h"
 
 namespace folio {
 namespace {
@@ -62,10 +63,7 @@ TEST_P(HeadInChunks, EqualsTheHeadInOnePiece) {
     const Result whole = RunHead(7, tied), parts = RunHead(GetParam(), tied);
     EXPECT_EQ(parts.losses, whole.losses);
     EXPECT_EQ(parts.d_norm_f, whole.d_norm_f);
-    ASSERT_EQ(parts.d_params.size(), whole.d_params.size());
-    for (size_t i = 0; i < whole.d_params.size(); ++i) {
-      ASSERT_NEAR(parts.d_params[i], whole.d_params[i], 1e-13) << i;
-    }
+    ExpectNear(parts.d_params, whole.d_params, 1e-13);
     EXPECT_EQ(whole.losses[1], 0);
     EXPECT_GT(whole.losses[0], 0);
   }

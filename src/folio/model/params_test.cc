@@ -68,7 +68,11 @@ TEST(ParamTable, EachOptionAddsOrTakesItsOwnParameters) {
   EXPECT_EQ(change([](GptConfig& c) { c.mlp_bias = false; }), -mlp);
   EXPECT_EQ(change([](GptConfig& c) { c.layer_norm_bias = false; }), -norms);
   EXPECT_EQ(change([](GptConfig& c) { c.bias = false; }), -attention - mlp - norms);
-  EXPECT_EQ(change([](GptConfig& c) { c.bias = false, c.mlp_bias = true; }), -attention - norms);
+  const auto only_mlp_bias = [](GptConfig& c) {
+    c.bias = false;
+    c.mlp_bias = true;
+  };
+  EXPECT_EQ(change(only_mlp_bias), -attention - norms);
   EXPECT_EQ(change([](GptConfig& c) { c.lm_head_bias = true; }), V);
   EXPECT_EQ(change([](GptConfig& c) { c.tie_word_embeddings = false; }), V * C);
   EXPECT_EQ(change([](GptConfig& c) { c.position_embedding = "sinusoidal"; }),

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cmath>
 #include <cstring>
+#include <optional>
+#include <vector>
 
 #include "folio/base/thread_pool.h"
 #include "folio/model/test_models.h"
+#include "tests/kit/near.h"
 
 namespace folio {
 namespace {
@@ -83,10 +85,8 @@ TEST(InitWeights, XavierFillsItsBounds) {
     if (info.shape.rank() != 2) continue;
     const double bound = std::sqrt(6.0 / static_cast<double>(info.shape[0] + info.shape[1]));
     const std::span<const float> x = Param(weights, info);
-    double largest = 0;
-    for (float value : x) largest = std::max(largest, std::abs(static_cast<double>(value)));
-    EXPECT_LE(largest, bound * (1 + 1e-6)) << info.name;
-    EXPECT_GE(largest, bound * 0.99) << info.name;
+    EXPECT_LE(Largest(x), bound * (1 + 1e-6)) << info.name;
+    EXPECT_GE(Largest(x), bound * 0.99) << info.name;
     const double n = static_cast<double>(x.size()), deviation = bound / std::sqrt(3.0);
     EXPECT_NEAR(Mean(x), 0, 5 * deviation / std::sqrt(n)) << info.name;
     EXPECT_NEAR(Deviation(x), deviation, 5 * deviation / std::sqrt(n)) << info.name;
@@ -115,8 +115,9 @@ TEST(InitWeights, Float64IsTheSameBeforeRounding) {
   for (size_t i = 0; i < exact.size(); ++i) ASSERT_EQ(static_cast<float>(exact[i]), rounded[i]);
 }
 
-// The first numbers of nanoGPT's character-level model under torch.manual_seed(1337). Linear
-// weights are [out,in] there and [in,out] here.
+// nanoGPT's character-level run (4 layers, 4 heads, 128 channels, 65 symbols, T = 64) under
+// torch.manual_seed(1337), with PyTorch 1.13: the first numbers of its parameters, then of its
+// first batch. Linear weights are [out,in] there and [in,out] here.
 TEST(InitWeightsLikeTorch, DrawsWhatNanoGptDraws) {
   GptConfig config;
   config.vocab_size = 65;
@@ -129,52 +130,75 @@ TEST(InitWeightsLikeTorch, DrawsWhatNanoGptDraws) {
   InitWeightsLikeTorch(weights, rng);
   struct Expected {
     Tensor x;
-    bool transposed;
-    std::array<double, 4> first;
+    int64_t step;  // from one number that PyTorch draws to the next
     double sum_of_squares;
+    std::optional<double> sum;
+    std::vector<float> first;
   };
   const GptParams& p = weights.params();
-  for (const Expected& e : {
-           Expected{p.wte,
-                    false,
-                    {0.00025585145340301096, 0.010895807296037674, -0.03345748782157898,
-                     0.01934850960969925},
-                    3.268457280806388},
-           Expected{p.wpe,
-                    false,
-                    {0.012806390412151814, -0.01703101210296154, -0.014931118115782738,
-                     -0.018009353429079056},
-                    3.270394561576892},
-           Expected{p.h[0].c_attn.weight,
-                    true,
-                    {0.000764419324696064, -0.029279107227921486, 0.003945759031921625,
-                     -0.00033145691850222647},
-                    19.597348217165855},
-           Expected{p.h[1].attn_c_proj.weight,
-                    true,
-                    {0.004990449640899897, 0.001366102835163474, -0.0033936400432139635,
-                     0.002176049165427685},
-                    0.8094682137975022},
-           Expected{p.h[2].c_fc.weight,
-                    true,
-                    {0.0009097569854930043, -0.02702200412750244, 0.004762579686939716,
-                     0.0019482026109471917},
-                    26.190015476010494},
-           Expected{p.h[3].mlp_c_proj.weight,
-                    true,
-                    {-0.002134107518941164, 0.006184703670442104, -0.00028715451480820775,
-                     -0.011834598146378994},
-                    3.2957086309342385},
-       }) {
-    double sum = 0;
-    for (float value : Elements<float>(e.x)) sum += static_cast<double>(value) * value;
-    EXPECT_NEAR(sum, e.sum_of_squares, 1e-9);
-    for (int64_t i = 0; i < 4; ++i) {
-      const int64_t at = e.transposed ? i * e.x.dim(1) : i;
-      EXPECT_EQ(e.x.data<float>()[at], static_cast<float>(e.first[static_cast<size_t>(i)]));
+  const Expected all[] = {
+      {p.wte,
+       1,
+       3.268457280806388,
+       2.518700145764342,
+       {0.00025585145340301096f, 0.010895807296037674f, -0.03345748782157898f, 0.01934850960969925f,
+        -0.004427093081176281f, 0.008136718533933163f, 0.043697260320186615f,
+        -0.01037060096859932f}},
+      {p.wpe,
+       1,
+       3.270394561576892,
+       -0.4392910441379172,
+       {0.012806390412151814f, -0.01703101210296154f, -0.014931118115782738f,
+        -0.018009353429079056f, 0.011699833907186985f, -0.015265545807778835f,
+        0.012685329653322697f, 0.0026640628930181265f}},
+      {p.h[0].c_attn.weight,
+       384,
+       19.597348217165855,
+       {},
+       {0.000764419324696064f, -0.029279107227921486f, 0.003945759031921625f,
+        -0.00033145691850222647f}},
+      {p.h[1].attn_c_proj.weight,
+       128,
+       0.8094682137975022,
+       {},
+       {0.004990449640899897f, 0.001366102835163474f, -0.0033936400432139635f,
+        0.002176049165427685f}},
+      {p.h[2].c_fc.weight,
+       512,
+       26.190015476010494,
+       -5.495217132736741,
+       {0.0009097569854930043f, -0.02702200412750244f, 0.004762579686939716f,
+        0.0019482026109471917f, -0.015961403027176857f, -0.034441545605659485f,
+        -0.011418420821428299f, -0.008569289930164814f}},
+      {p.h[3].mlp_c_proj.weight,
+       128,
+       3.2957086309342385,
+       0.0122832145273577,
+       {-0.002134107518941164f, 0.006184703670442104f, -0.00028715451480820775f,
+        -0.011834598146378994f, -0.001820979407057166f, -0.004707323852926493f,
+        0.009659482166171074f, 0.004802483133971691f}},
+  };
+  for (const Expected& e : all) {
+    double sum = 0, squares = 0;
+    for (double value : Elements<float>(e.x)) {
+      sum += value;
+      squares += value * value;
+    }
+    EXPECT_NEAR(squares, e.sum_of_squares, 1e-9);
+    if (e.sum) {
+      EXPECT_NEAR(sum, *e.sum, 1e-9);
+    }
+    const float* next = e.x.data<float>();
+    for (const float value : e.first) {
+      EXPECT_EQ(*next, value);
+      next += e.step;
     }
   }
   for (float value : Elements<float>(p.h[3].ln_2.weight)) ASSERT_EQ(value, 1.0f);
+  std::vector<int64_t> starts(12);
+  rng.RandInt(starts, 0, 1003854 - 64);
+  EXPECT_EQ(starts, (std::vector<int64_t>{485778, 573436, 991809, 730911, 545111, 732960, 656043,
+                                          328484, 116521, 817434, 510961, 595837}));
 }
 
 TEST(InitWeightsLikeTorch, DrawsForBiasesAndForgetsThem) {

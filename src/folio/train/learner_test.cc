@@ -2,26 +2,29 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "folio/backend/test_values.h"
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"
+#include "tests/kit/near.h"
 
 namespace folio {
 namespace {
 
-struct Lesson {
+struct Case {
   std::string backend;
   Dtype dtype;
+  double dropout = 0;
 };
 
-std::string LessonName(const testing::TestParamInfo<Lesson>& info) {
-  return info.param.backend + "_" + std::string(DtypeName(info.param.dtype));
+std::string Name(const testing::TestParamInfo<Case>& info) {
+  return info.param.backend + "_" + std::string(DtypeName(info.param.dtype)) +
+         (info.param.dropout > 0 ? "_dropout" : "");
 }
 
-class Overfitting : public testing::TestWithParam<Lesson> {};
+class Overfitting : public testing::TestWithParam<Case> {};
 
 // The losses of 200 steps on one batch.
 std::vector<double> LearnByHeart(const std::string& backend_name, const PassOptions& options) {
@@ -52,7 +55,7 @@ TEST_P(Overfitting, OneBatchIsLearntByHeart) {
 }
 
 TEST_P(Overfitting, AsFastAsTheReferenceInFloat32) {
-  if (LessonName({GetParam(), 0}) == "reference_F32") GTEST_SKIP() << "is the reference";
+  if (Name({GetParam(), 0}) == "reference_F32") GTEST_SKIP() << "is the reference";
   const std::vector<double> losses = LearnByHeart(GetParam().backend, {.dtype = GetParam().dtype});
   const std::vector<double> expected = LearnByHeart("reference", {});
   for (size_t i = 0; i < losses.size(); ++i) {
@@ -61,21 +64,10 @@ TEST_P(Overfitting, AsFastAsTheReferenceInFloat32) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Overfitting,
-                         testing::Values(Lesson{"cpu", Dtype::kF32}, Lesson{"cpu", Dtype::kBF16},
-                                         Lesson{"reference", Dtype::kF32},
-                                         Lesson{"reference", Dtype::kBF16}),
-                         LessonName);
-
-struct Case {
-  std::string backend;
-  Dtype dtype;
-  double dropout;
-};
-
-std::string Name(const testing::TestParamInfo<Case>& info) {
-  return info.param.backend + (info.param.dtype == Dtype::kF64 ? "_f64" : "_f32") +
-         (info.param.dropout > 0 ? "_dropout" : "");
-}
+                         testing::Values(Case{"cpu", Dtype::kF32}, Case{"cpu", Dtype::kBF16},
+                                         Case{"reference", Dtype::kF32},
+                                         Case{"reference", Dtype::kBF16}),
+                         Name);
 
 class Accumulation : public testing::TestWithParam<Case> {
  protected:
@@ -100,10 +92,8 @@ class Accumulation : public testing::TestWithParam<Case> {
       result[0] += learner.Accumulate(piece(inputs), piece(targets), 1.0 / (B * T),
                                       {.on = true, .seed = 4, .step = 5, .first_sequence = first});
     }
-    for (int64_t i = 0; i < learner.grads().count(); ++i) {
-      result.push_back(GetParam().dtype == Dtype::kF64 ? learner.grads().data<double>()[i]
-                                                       : learner.grads().data<float>()[i]);
-    }
+    const std::vector<double> gradient = Values(learner.grads());
+    result.insert(result.end(), gradient.begin(), gradient.end());
     return result;
   }
 };
@@ -112,8 +102,7 @@ TEST_P(Accumulation, HasTheLossAndGradientOfTheOneBigBatch) {
   const std::vector<double> whole = Run(B);
   const double unit = GetParam().dtype == Dtype::kF64 ? std::numeric_limits<double>::epsilon()
                                                       : std::numeric_limits<float>::epsilon();
-  double largest = 0;
-  for (size_t i = 1; i < whole.size(); ++i) largest = std::max(largest, std::abs(whole[i]));
+  const double largest = Largest(std::span(whole).subspan(1));
   ASSERT_GT(largest, 0.01);
   for (const int64_t part : {1, 2, 3}) {
     const std::vector<double> parts = Run(part);

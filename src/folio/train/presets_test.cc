@@ -6,7 +6,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/fields.h"
-#include "folio/model/config.h"
+#include "folio/model/params.h"
 #include "folio/train/config.h"
 #include "tests/kit/expect.h"
 
@@ -32,13 +32,6 @@ Configured Apply(const Preset& preset) {
   return c;
 }
 
-// Of a GPT-2 with biases and a tied head.
-int64_t Parameters(const GptConfig& m) {
-  const int64_t C = m.n_embd, F = m.inner();
-  const int64_t block = 4 * C + (3 * C * C + 3 * C) + (C * C + C) + 2 * C * F + F + C;
-  return m.vocab_size * C + m.n_positions * C + m.n_layer * block + 2 * C;
-}
-
 TEST(Presets, EachIsValid) {
   for (const Preset& preset : Presets()) EXPECT_NO_THROW(Apply(preset)) << preset.name;
 }
@@ -50,7 +43,7 @@ TEST(Presets, Gpt2SizesHaveThePublishedParameterCounts) {
                                                  {"gpt2-xl", 1'557'611'200}};
   for (const auto& [name, count] : counts) {
     const GptConfig model = Apply(FindPreset(name)).model;
-    EXPECT_EQ(Parameters(model), count) << name;
+    EXPECT_EQ(ParamTable(model).parameters(), count) << name;
     EXPECT_EQ(model.head_size(), 64) << name;
     EXPECT_EQ(model.eos_token_id, 50256) << name;
   }

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "folio/train/event_reader.h"
+#include "folio/train/test_event_reader.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 

@@ -20,23 +20,16 @@
 
 namespace folio {
 
-// Bit by bit, from the polynomial as it is printed: highest power first, bits mirrored in and out.
+// Bit by bit; the polynomial is 0x1EDC6F41 with its bits mirrored.
 inline uint32_t SlowMaskedCrc(std::string_view bytes) {
-  const auto mirrored = [](uint32_t value, int bits) {
-    uint32_t result = 0;
-    for (int i = 0; i < bits; ++i) result |= (value >> i & 1u) << (bits - 1 - i);
-    return result;
-  };
   uint32_t remainder = 0xFFFFFFFFu;
   for (const char c : bytes) {
-    remainder ^= mirrored(static_cast<unsigned char>(c), 8) << 24;
+    remainder ^= static_cast<unsigned char>(c);
     for (int bit = 0; bit < 8; ++bit) {
-      const bool carry = (remainder >> 31) != 0;
-      remainder <<= 1;
-      if (carry) remainder ^= 0x1EDC6F41u;
+      remainder = remainder >> 1 ^ (remainder % 2 != 0 ? 0x82F63B78u : 0);
     }
   }
-  const uint32_t crc = ~mirrored(remainder, 32);
+  const uint32_t crc = ~remainder;
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
