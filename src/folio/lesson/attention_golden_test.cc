@@ -30,17 +30,6 @@ std::vector<double> Numbers(const Json& json) {
   return numbers;
 }
 
-// (rows, columns) from (columns, rows).
-std::vector<double> Transposed(const std::vector<double>& x, int64_t rows, int64_t columns) {
-  std::vector<double> result(x.size());
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) {
-      result[static_cast<size_t>(r * columns + c)] = x[static_cast<size_t>(c * rows + r)];
-    }
-  }
-  return result;
-}
-
 class Golden : public InTemporaryDirectory {
  protected:
   void SetUp() override {
@@ -55,20 +44,15 @@ class Golden : public InTemporaryDirectory {
   Json golden_;
 };
 
-// Bit by bit; what the forms make of them, attention_test.cc compares.
-TEST_F(Golden, DrawsAreThoseOfPyTorch) {
+// Bit by bit; the unit draws, and what the forms make of both, attention_test.cc compares.
+TEST_F(Golden, LinearDrawsAreThoseOfPyTorch) {
   AttentionWeights weights({.d_in = 3, .d_out = 2});
   const AttentionParams& p = weights.params();
-  const std::pair<const char*, Tensor> layers[] = {
-      {"W_query", p.q.weight}, {"W_key", p.k.weight}, {"W_value", p.v.weight}};
-  TorchRng unit(123), linear(789);
-  DrawAttention(weights, AttentionDraws::kUnit, unit);
-  for (const auto& [name, weight] : layers) {
-    EXPECT_EQ(Values(weight), Numbers(golden_["single_head_rand_seed_123"][name]));
-  }
-  DrawAttention(weights, AttentionDraws::kLinear, linear);
-  for (const auto& [name, weight] : layers) {
-    EXPECT_EQ(Values(weight),
+  TorchRng rng(789);
+  DrawAttention(weights, AttentionDraws::kLinear, rng);
+  for (const auto& [name, layer] :
+       {std::pair{"W_query", p.q}, std::pair{"W_key", p.k}, std::pair{"W_value", p.v}}) {
+    EXPECT_EQ(Values(layer.weight),
               Transposed(Numbers(golden_["single_head_linear_seed_789"][name]), 3, 2));
   }
 }

@@ -4,17 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <cstdint>
 #include <limits>
 
-#include "folio/backend/reference/number.h"
 #include "folio/backend/reference/rows.h"
 
 namespace folio::steps {
 
 using reference::HeadSizes;
-using reference::Wide;
 
 // The three products of attention, between queries' rows (B,T,H,D), keys' rows (B,S,G,D) and what
 // they have in common, (B,H,T,S): scores and their gradients, contexts and theirs.
@@ -36,13 +33,13 @@ void Products(const HeadSizes& a, const Number* x, const Number* y, double scale
 template <class Number>
 void SumOverKeys(const HeadSizes& a, const Number* weights, const Number* y, double scale,
                  Number* out) {
-  using W = Wide<Number>;
   for (int64_t i = 0; i < a.B * a.T * a.H * a.D; ++i) {
     const int64_t b = i / (a.T * a.H * a.D), t = i / (a.H * a.D) % a.T, h = i / a.D % a.H;
     const Number* row = weights + ((b * a.H + h) * a.T + t) * a.S;
-    W sum = 0;
+    double sum = 0;
     for (int64_t s = 0; s < a.S; ++s) {
-      sum += W(row[s]) * W(y[((b * a.S + s) * a.key_heads() + a.KeyHead(h)) * a.D + i % a.D]);
+      sum += double(row[s]) *
+             double(y[((b * a.S + s) * a.key_heads() + a.KeyHead(h)) * a.D + i % a.D]);
     }
     out[i] = Number(sum * scale);
   }
@@ -53,15 +50,14 @@ void SumOverKeys(const HeadSizes& a, const Number* weights, const Number* y, dou
 template <class Number>
 void SumOverQueries(const HeadSizes& a, const Number* weights, const Number* x, double scale,
                     Number* out) {
-  using W = Wide<Number>;
   const int64_t G = a.key_heads();
   for (int64_t i = 0; i < a.B * a.S * G * a.D; ++i) {
     const int64_t b = i / (a.S * G * a.D), s = i / (G * a.D) % a.S, g = i / a.D % G;
-    W sum = 0;
+    double sum = 0;
     for (int64_t h = a.FirstHead(g); h < a.FirstHead(g + 1); ++h) {
       for (int64_t t = 0; t < a.T; ++t) {
-        sum += W(weights[((b * a.H + h) * a.T + t) * a.S + s]) *
-               W(x[((b * a.T + t) * a.H + h) * a.D + i % a.D]);
+        sum += double(weights[((b * a.H + h) * a.T + t) * a.S + s]) *
+               double(x[((b * a.T + t) * a.H + h) * a.D + i % a.D]);
       }
     }
     out[i] = Number(sum * scale);
@@ -86,19 +82,17 @@ void Mask(const Number* x, const uint8_t* mask, Number* out, int64_t B, int64_t 
 // the same function, and no exp exceeds 1. A row of -infinity gives zeros.
 template <class Number>
 void Softmax(const Number* x, Number* out, int64_t N, int64_t S) {
-  using std::exp;
-  using W = Wide<Number>;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (int64_t row = 0; row < N; ++row, x += S, out += S) {
     double max = -kInfinity;
-    for (int64_t s = 0; s < S; ++s) max = std::max(max, static_cast<double>(std::real(x[s])));
+    for (int64_t s = 0; s < S; ++s) max = std::max(max, double(x[s]));
     const auto weight = [&](Number score) {
-      return std::real(score) == -kInfinity ? W(0) : exp(W(score) - max);
+      return score == -kInfinity ? 0 : std::exp(double(score) - max);
     };
-    W total = 0;
+    double total = 0;
     for (int64_t s = 0; s < S; ++s) total += weight(x[s]);
     for (int64_t s = 0; s < S; ++s) {
-      out[s] = total == W(0) ? Number(0) : Number(weight(x[s]) / total);
+      out[s] = total == 0 ? Number(0) : Number(weight(x[s]) / total);
     }
   }
 }
@@ -106,37 +100,34 @@ void Softmax(const Number* x, Number* out, int64_t N, int64_t S) {
 // The formula as it stands. exp is Number's own, so that it overflows where Number does.
 template <class Number>
 void NaiveSoftmax(const Number* x, Number* out, int64_t N, int64_t S) {
-  using std::exp;
-  using W = Wide<Number>;
   for (int64_t row = 0; row < N; ++row, x += S, out += S) {
-    W total = 0;
+    double total = 0;
     for (int64_t s = 0; s < S; ++s) {
-      out[s] = exp(x[s]);
-      total += W(out[s]);
+      out[s] = std::exp(x[s]);
+      total += double(out[s]);
     }
-    for (int64_t s = 0; s < S; ++s) out[s] = total == W(0) ? Number(0) : Number(W(out[s]) / total);
+    for (int64_t s = 0; s < S; ++s)
+      out[s] = total == 0 ? Number(0) : Number(double(out[s]) / total);
   }
 }
 
 // d_x = out * (d_out - sum over the row of out * d_out); d_x may be d_out.
 template <class Number>
 void SoftmaxBackward(const Number* out, const Number* d_out, Number* d_x, int64_t N, int64_t S) {
-  using W = Wide<Number>;
   for (int64_t row = 0; row < N; ++row, out += S, d_out += S, d_x += S) {
-    W total = 0;
-    for (int64_t s = 0; s < S; ++s) total += W(out[s]) * W(d_out[s]);
-    for (int64_t s = 0; s < S; ++s) d_x[s] = Number(W(out[s]) * (W(d_out[s]) - total));
+    double total = 0;
+    for (int64_t s = 0; s < S; ++s) total += double(out[s]) * double(d_out[s]);
+    for (int64_t s = 0; s < S; ++s) d_x[s] = Number(double(out[s]) * (double(d_out[s]) - total));
   }
 }
 
 // out = x / sum of x, zeros where the sum is 0; out may be x. sums (N).
 template <class Number>
 void Normalize(const Number* x, Number* out, Number* sums, int64_t N, int64_t S) {
-  using W = Wide<Number>;
   for (int64_t row = 0; row < N; ++row, x += S, out += S) {
-    W total = 0;
-    for (int64_t s = 0; s < S; ++s) total += W(x[s]);
-    for (int64_t s = 0; s < S; ++s) out[s] = total == W(0) ? Number(0) : Number(W(x[s]) / total);
+    double total = 0;
+    for (int64_t s = 0; s < S; ++s) total += double(x[s]);
+    for (int64_t s = 0; s < S; ++s) out[s] = total == 0 ? Number(0) : Number(double(x[s]) / total);
     sums[row] = Number(total);
   }
 }
@@ -146,12 +137,11 @@ void Normalize(const Number* x, Number* out, Number* sums, int64_t N, int64_t S)
 template <class Number>
 void NormalizeBackward(const Number* out, const Number* sums, const Number* d_out, Number* d_x,
                        int64_t N, int64_t S) {
-  using W = Wide<Number>;
   for (int64_t row = 0; row < N; ++row, out += S, d_out += S, d_x += S) {
-    W total = 0;
-    for (int64_t s = 0; s < S; ++s) total += W(out[s]) * W(d_out[s]);
+    double total = 0;
+    for (int64_t s = 0; s < S; ++s) total += double(out[s]) * double(d_out[s]);
     for (int64_t s = 0; s < S; ++s) {
-      d_x[s] = sums[row] == Number(0) ? Number(0) : Number((W(d_out[s]) - total) / W(sums[row]));
+      d_x[s] = sums[row] == 0 ? Number(0) : Number((double(d_out[s]) - total) / double(sums[row]));
     }
   }
 }

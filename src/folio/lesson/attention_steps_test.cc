@@ -120,7 +120,7 @@ TEST(AttentionStep, SoftmaxKeepsNaN) {
 // ---- Operands -----------------------------------------------------------------------------------
 
 Array Of(const Shape& shape, Dtype dtype = Dtype::kF32) {
-  return RandomArray(shape, 1, dtype);
+  return Array(shape, dtype, RandomValues(shape.count(), 1));
 }
 
 TEST(AttentionStepDeathTest, RefuseScoresOfOtherSizes) {

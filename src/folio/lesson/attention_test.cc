@@ -7,8 +7,8 @@
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
+#include "folio/lesson/test_walks.h"
 #include "folio/lesson/topics.h"
-#include "folio/lesson/walk_lookup.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/near.h"
 #include "tests/kit/paths.h"
@@ -26,15 +26,6 @@ class ExplainAttentionTest : public testing::Test {
 
   std::unique_ptr<Backend> backend_ = MakeCpuBackend();
 };
-
-StepValues ValuesOf(const Walk& walk, const std::string& name) {
-  return StepOf(walk, name).values;
-}
-
-std::vector<double> Row(const StepValues& values, int64_t row) {
-  const auto begin = values.values.begin() + row * values.columns();
-  return {begin, begin + values.columns()};
-}
 
 // Rows of numbers, or one row; a batch's first sequence where there is one too many.
 std::vector<double> Flat(const Json& json) {
@@ -59,7 +50,7 @@ std::vector<double> Unmasked(const StepValues& values) {
 std::vector<double> Columns(const StepValues& values, int64_t first, int64_t count) {
   std::vector<double> part;
   for (int64_t r = 0; r < values.rows(); ++r) {
-    const std::vector<double> row = Row(values, r);
+    const std::vector<double> row = RowOf(values, r);
     part.insert(part.end(), row.begin() + first, row.begin() + first + count);
   }
   return part;
@@ -67,19 +58,19 @@ std::vector<double> Columns(const StepValues& values, int64_t first, int64_t cou
 
 TEST_F(ExplainAttentionTest, WithoutWeightsTheNumbersOfTheSixVectors) {
   const Walk walk = Form("no-weights");
-  ExpectNear(Row(ValuesOf(walk, "scores"), 1), {0.9544, 1.4950, 1.4754, 0.8434, 0.7070, 1.0865},
+  ExpectNear(RowOf(walk, "scores", 1), {0.9544, 1.4950, 1.4754, 0.8434, 0.7070, 1.0865},
              QuotedTo(4));
-  ExpectNear(Row(ValuesOf(walk, "weights"), 1), {0.1385, 0.2379, 0.2333, 0.1240, 0.1082, 0.1581},
+  ExpectNear(RowOf(walk, "weights", 1), {0.1385, 0.2379, 0.2333, 0.1240, 0.1082, 0.1581},
              QuotedTo(4));
-  ExpectNear(ValuesOf(walk, "context of “journey”").values, {0.4419, 0.6515, 0.5683}, QuotedTo(4));
-  ExpectNear(ValuesOf(walk, "what both answer").values, {0.1, 0.9, 0.2, 0.8}, kFloat32Row);
+  ExpectNear(NumbersOf(walk, "context of “journey”"), {0.4419, 0.6515, 0.5683}, QuotedTo(4));
+  ExpectNear(NumbersOf(walk, "what both answer"), {0.1, 0.9, 0.2, 0.8}, kFloat32Row);
 }
 
 TEST_F(ExplainAttentionTest, FourWeightingsDifferInTheirSums) {
   const StepValues ways = ValuesOf(Form("no-weights"), "weights of “journey”, made in four ways");
   ASSERT_EQ(ways.rows(), 4);
   for (int64_t way = 0; way < 4; ++way) {
-    const std::vector<double> row = Row(ways, way);
+    const std::vector<double> row = RowOf(ways, way);
     double sum = 0;
     for (size_t i = 0; i + 1 < row.size(); ++i) sum += row[i];
     EXPECT_NEAR(row.back(), sum, kFloat32Chain);
@@ -87,29 +78,29 @@ TEST_F(ExplainAttentionTest, FourWeightingsDifferInTheirSums) {
       EXPECT_NEAR(sum, 1, kFloat32Row);
     }
   }
-  EXPECT_GT(Row(ways, 0).back(), 6);
-  ExpectNear(Row(ways, 2), Row(ways, 3), kFloat32Row);
-  EXPECT_GT(std::abs(Row(ways, 1)[0] - Row(ways, 3)[0]), 1e-3);
+  EXPECT_GT(RowOf(ways, 0).back(), 6);
+  ExpectNear(RowOf(ways, 2), RowOf(ways, 3), kFloat32Row);
+  EXPECT_GT(std::abs(RowOf(ways, 1)[0] - RowOf(ways, 3)[0]), 1e-3);
 }
 
 TEST_F(ExplainAttentionTest, TheNaiveSoftmaxReallyOverflows) {
   const StepValues rows = ValuesOf(Form("no-weights"), "why the naive softmax overflows");
   EXPECT_FALSE(rows.masks);
-  EXPECT_TRUE(std::isnan(Row(rows, 1)[0]));
-  ExpectNear(Row(rows, 2), {1, 0, 0}, kFloat64Chain);
+  EXPECT_TRUE(std::isnan(RowOf(rows, 1)[0]));
+  ExpectNear(RowOf(rows, 2), {1, 0, 0}, kFloat64Chain);
 }
 
 TEST_F(ExplainAttentionTest, ScalingBringsTheVarianceBackToOne) {
   for (const bool torch : {false, true}) {
     const Walk walk = Form("single-head", torch);
     const StepValues moments = ValuesOf(walk, "products of random vectors of 512 elements");
-    EXPECT_NEAR(Row(moments, 0)[1], 512, 15);
-    EXPECT_NEAR(Row(moments, 1)[1], 1, 0.03);
-    EXPECT_NEAR(Row(moments, 1)[1], Row(moments, 0)[1] / 512, 1e-4);
+    EXPECT_NEAR(RowOf(moments, 0)[1], 512, 15);
+    EXPECT_NEAR(RowOf(moments, 1)[1], 1, 0.03);
+    EXPECT_NEAR(RowOf(moments, 1)[1], RowOf(moments, 0)[1] / 512, 1e-4);
     const StepValues softmax = ValuesOf(walk, "softmax of large scores");
-    ExpectNear(Row(softmax, 0), {2.0611e-9, 4.5398e-5, 0.999955}, 5e-7);
-    EXPECT_NEAR(Row(softmax, 0)[0], 2.0611e-9, 1e-13);
-    ExpectNear(Row(softmax, 1), {0.2010, 0.3126, 0.4864}, QuotedTo(4));
+    ExpectNear(RowOf(softmax, 0), {2.0611e-9, 4.5398e-5, 0.999955}, 5e-7);
+    EXPECT_NEAR(RowOf(softmax, 0)[0], 2.0611e-9, 1e-13);
+    ExpectNear(RowOf(softmax, 1), {0.2010, 0.3126, 0.4864}, QuotedTo(4));
   }
 }
 
@@ -123,9 +114,9 @@ TEST_F(ExplainAttentionTest, BothMaskOrdersAgreeAndSeeNoFuture) {
     for (int64_t s = 0; s < 6; ++s) {
       const auto at = static_cast<size_t>(t * 6 + s);
       EXPECT_EQ(std::isnan(before.values[at]), s > t);
-      EXPECT_EQ(std::isinf(ValuesOf(walk, "masked scores").values[at]), s > t);
+      EXPECT_EQ(std::isinf(NumbersOf(walk, "masked scores")[at]), s > t);
       sum += s > t ? 0 : before.values[at];
-      struck += s > t ? 0 : ValuesOf(walk, "weights with the future struck out").values[at];
+      struck += s > t ? 0 : NumbersOf(walk, "weights with the future struck out")[at];
     }
     EXPECT_NEAR(sum, 1, kFloat32Row);
     if (t < 5) {
@@ -155,32 +146,31 @@ TEST_F(ExplainAttentionTest, DropoutScalesWhatItKeeps) {
 TEST_F(ExplainAttentionTest, StackAndSplitLayerAgree) {
   const StepValues both =
       ValuesOf(Form("split", /*torch=*/false), "“step” by the stack and by the split layer");
-  ExpectNear(Row(both, 0), Row(both, 1), kFloat32Row);
-  EXPECT_NE(Row(both, 0)[0], 0);
+  ExpectNear(RowOf(both, 0), RowOf(both, 1), kFloat32Row);
+  EXPECT_NE(RowOf(both, 0)[0], 0);
 }
 
 TEST_F(ExplainAttentionTest, PaddingGetsAndGivesNothing) {
   const Walk walk = Form("cross");
   for (int64_t t = 0; t < 6; ++t) {
-    const std::vector<double> row = Row(ValuesOf(walk, "weights"), t);
+    const std::vector<double> row = RowOf(walk, "weights", t);
     EXPECT_NEAR(row[0] + row[1] + row[2], 1, kFloat32Row);
     EXPECT_TRUE(std::isnan(row[3]) && std::isnan(row[4]));
   }
   const StepValues weights = ValuesOf(walk, "weights under both masks");
-  ExpectNear(Row(weights, 0), {0, 0, 0, 0, 0, 0}, 0);
-  ExpectNear(Row(weights, 1), {0, 0, 0, 0, 0, 0}, 0);
-  ExpectNear(Row(weights, 2), {0, 0, 1, 0, 0, 0}, 0);
-  ExpectNear(Row(ValuesOf(walk, "context under both masks"), 1), {0, 0}, 0);
+  ExpectNear(RowOf(weights, 0), {0, 0, 0, 0, 0, 0}, 0);
+  ExpectNear(RowOf(weights, 1), {0, 0, 0, 0, 0, 0}, 0);
+  ExpectNear(RowOf(weights, 2), {0, 0, 1, 0, 0, 0}, 0);
+  ExpectNear(RowOf(walk, "context under both masks", 1), {0, 0}, 0);
 }
 
 TEST_F(ExplainAttentionTest, SharedKeysMeanFewerNumbers) {
   const Walk walk = Form("grouped");
   EXPECT_EQ(ValuesOf(walk, "queries of 4 heads").shape, (std::vector<int64_t>{6, 8}));
   EXPECT_EQ(ValuesOf(walk, "keys and values of 2 groups").shape, (std::vector<int64_t>{6, 8}));
-  EXPECT_EQ(ValuesOf(walk, "numbers to keep for each token").values,
-            (std::vector<double>{16, 8, 4}));
+  EXPECT_EQ(NumbersOf(walk, "numbers to keep for each token"), (std::vector<double>{16, 8, 4}));
   const StepValues weights = ValuesOf(walk, "weights of “step” in each head");
-  EXPECT_NE(Row(weights, 0), Row(weights, 1));
+  EXPECT_NE(RowOf(weights, 0), RowOf(weights, 1));
 }
 
 TEST_F(ExplainAttentionTest, DrawsAreThoseOfPyTorch) {
@@ -189,9 +179,9 @@ TEST_F(ExplainAttentionTest, DrawsAreThoseOfPyTorch) {
   const Json golden = Json::parse(ReadFile(path));
 
   Walk walk = Form("no-weights");
-  ExpectNear(ValuesOf(walk, "scores").values, Flat(golden["no_weights"]["scores"]), kFloat32Row);
-  ExpectNear(ValuesOf(walk, "weights").values, Flat(golden["no_weights"]["weights"]), kFloat32Row);
-  ExpectNear(ValuesOf(walk, "context").values, Flat(golden["no_weights"]["context"]), kFloat32Row);
+  ExpectNear(NumbersOf(walk, "scores"), Flat(golden["no_weights"]["scores"]), kFloat32Row);
+  ExpectNear(NumbersOf(walk, "weights"), Flat(golden["no_weights"]["weights"]), kFloat32Row);
+  ExpectNear(NumbersOf(walk, "context"), Flat(golden["no_weights"]["context"]), kFloat32Row);
 
   walk = Form("single-head");
   const Json& single = golden["single_head_rand_seed_123"];
@@ -199,27 +189,27 @@ TEST_F(ExplainAttentionTest, DrawsAreThoseOfPyTorch) {
   ExpectNear(Columns(drawn, 0, 2), Flat(single["W_query"]), 0);
   ExpectNear(Columns(drawn, 2, 2), Flat(single["W_key"]), 0);
   ExpectNear(Columns(drawn, 4, 2), Flat(single["W_value"]), 0);
-  ExpectNear(ValuesOf(walk, "weights").values, Flat(single["weights"]), kFloat32Row);
-  ExpectNear(ValuesOf(walk, "context").values, Flat(single["context"]), kFloat32Row);
+  ExpectNear(NumbersOf(walk, "weights"), Flat(single["weights"]), kFloat32Row);
+  ExpectNear(NumbersOf(walk, "context"), Flat(single["context"]), kFloat32Row);
 
   walk = Form("causal");
   const Json& causal = golden["causal"];
-  ExpectNear(ValuesOf(walk, "weights of all on all").values,
+  ExpectNear(NumbersOf(walk, "weights of all on all"),
              Flat(golden["single_head_linear_seed_789"]["weights"]), kFloat32Row);
   ExpectNear(Unmasked(ValuesOf(walk, "renormalised weights")),
              Flat(causal["mask_after_softmax_renormalised"]), kFloat32Row);
   ExpectNear(Unmasked(ValuesOf(walk, "weights")), Flat(causal["mask_before_softmax"]), kFloat32Row);
-  ExpectNear(ValuesOf(walk, "context").values, Flat(causal["context"]), kFloat32Row);
+  ExpectNear(NumbersOf(walk, "context"), Flat(causal["context"]), kFloat32Row);
 
-  ExpectNear(ValuesOf(Form("stacked"), "contexts of both, side by side").values,
+  ExpectNear(NumbersOf(Form("stacked"), "contexts of both, side by side"),
              Flat(golden["stacked_heads_seed_123"]["context"]), kFloat32Row);
-  ExpectNear(ValuesOf(Form("split"), "output").values,
-             Flat(golden["split_heads_seed_123"]["context"]), kFloat32Row);
+  ExpectNear(NumbersOf(Form("split"), "output"), Flat(golden["split_heads_seed_123"]["context"]),
+             kFloat32Row);
 }
 
 TEST_F(ExplainAttentionTest, SeedAndGeneratorChangeTheDraws) {
   const auto drawn = [&](const AttentionTopic& topic) {
-    return ValuesOf(ExplainAttention(*backend_, topic), "weights W_q, W_k and W_v").values;
+    return NumbersOf(ExplainAttention(*backend_, topic), "weights W_q, W_k and W_v");
   };
   const auto usual = drawn({.form = "single-head"});
   EXPECT_EQ(usual, drawn({.form = "single-head", .seed = 123}));

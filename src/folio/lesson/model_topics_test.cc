@@ -9,8 +9,8 @@
 #include "folio/infer/generator.h"
 #include "folio/inspect/head_scores.h"
 #include "folio/inspect/trace.h"
+#include "folio/lesson/test_walks.h"
 #include "folio/lesson/topics.h"
-#include "folio/lesson/walk_lookup.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/gpt.h"
 #include "folio/text/byte_tokenizer.h"
@@ -69,59 +69,61 @@ Numbers Added(const Numbers& a, const Numbers& b) {
   return sum;
 }
 
+double Length(const Numbers& x) {
+  return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0));
+}
+
 // ---- block ---------------------------------------------------------------------------------
 
 TEST_P(ModelTopics, OneHotTimesTheEmbeddingIsTheLookUpExactly) {
   const Walk walk = ExplainBlock(*backend_, model(), kText, {});
   const Step& look_up = StepOf(walk, "look-up");
-  EXPECT_EQ(RowOfStep(look_up, 0), RowOfStep(look_up, 1));
-  EXPECT_EQ(RowOfStep(look_up, 2), Numbers(static_cast<size_t>(config().n_embd), 0.0));
+  EXPECT_EQ(RowOf(look_up.values, 0), RowOf(look_up.values, 1));
+  EXPECT_EQ(RowOf(look_up.values, 2), Numbers(static_cast<size_t>(config().n_embd), 0.0));
   const float* row = weights_->params().wte.data<float>() + ids().back() * config().n_embd;
-  EXPECT_EQ(RowOfStep(look_up, 1), Numbers(row, row + config().n_embd));
+  EXPECT_EQ(RowOf(look_up.values, 1), Numbers(row, row + config().n_embd));
   const Step& position = StepOf(walk, "position");
-  ExpectNear(RowOfStep(position, 2), Added(RowOfStep(position, 0), RowOfStep(position, 1)),
+  ExpectNear(RowOf(position.values, 2), Added(RowOf(position.values, 0), RowOf(position.values, 1)),
              kFloat32Row);
-  EXPECT_NE(RowOfStep(position, 0), RowOfStep(position, 2));
+  EXPECT_NE(RowOf(position.values, 0), RowOf(position.values, 2));
 }
 
 TEST_P(ModelTopics, TheStreamAddsUpFromLayerToLayer) {
   const Walk walk = ExplainBlock(*backend_, model(), kText, {});
-  Numbers stream = RowOfStep(StepOf(walk, "position"), 2);
+  Numbers stream = RowOf(walk, "position", 2);
   const Step& all = StepOf(walk, "stream");
-  EXPECT_EQ(RowOfStep(all, 0), stream);
+  EXPECT_EQ(RowOf(all.values, 0), stream);
   for (int64_t l = 0; l < L(); ++l) {
     const std::string layer = "layer " + std::to_string(l) + ": ";
     const Step& attention = StepOf(walk, layer + "attention joins the stream");
-    EXPECT_EQ(RowOfStep(attention, 0), stream);
-    const Numbers middle = RowOfStep(attention, 2);
-    ExpectNear(middle, Added(stream, RowOfStep(attention, 1)), kFloat32Chain);
-    EXPECT_EQ(RowOfStep(all, 2 * l + 1), middle);
+    EXPECT_EQ(RowOf(attention.values, 0), stream);
+    const Numbers middle = RowOf(attention.values, 2);
+    ExpectNear(middle, Added(stream, RowOf(attention.values, 1)), kFloat32Chain);
+    EXPECT_EQ(RowOf(all.values, 2 * l + 1), middle);
     const Step& mlp = StepOf(walk, layer + "feed-forward joins the stream");
-    EXPECT_EQ(RowOfStep(mlp, 0), pre() ? middle : RowOfStep(StepOf(walk, layer + "ln_1"), 1));
-    ExpectNear(RowOfStep(mlp, 2), Added(RowOfStep(mlp, 0), RowOfStep(mlp, 1)), kFloat32Chain);
-    stream = pre() ? RowOfStep(mlp, 2) : RowOfStep(StepOf(walk, layer + "ln_2"), 1);
-    EXPECT_EQ(RowOfStep(all, 2 * l + 2), stream);
+    EXPECT_EQ(RowOf(mlp.values, 0), pre() ? middle : RowOf(walk, layer + "ln_1", 1));
+    ExpectNear(RowOf(mlp.values, 2), Added(RowOf(mlp.values, 0), RowOf(mlp.values, 1)),
+               kFloat32Chain);
+    stream = pre() ? RowOf(mlp.values, 2) : RowOf(walk, layer + "ln_2", 1);
+    EXPECT_EQ(RowOf(all.values, 2 * l + 2), stream);
     if (!pre()) {
-      EXPECT_EQ(RowOfStep(StepOf(walk, layer + "ln_1"), 0), middle);
-      EXPECT_EQ(RowOfStep(StepOf(walk, layer + "ln_2"), 0), RowOfStep(mlp, 2));
+      EXPECT_EQ(RowOf(walk, layer + "ln_1", 0), middle);
+      EXPECT_EQ(RowOf(walk, layer + "ln_2", 0), RowOf(mlp.values, 2));
     }
   }
-  EXPECT_EQ(RowOfStep(StepOf(walk, "ln_f"), 0), stream);
+  EXPECT_EQ(RowOf(walk, "ln_f", 0), stream);
 }
 
 TEST_P(ModelTopics, LengthsAreOfTheSameStream) {
   const Walk walk = ExplainBlock(*backend_, model(), kText, {});
-  const auto length = [](const Numbers& x) {
-    return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0));
-  };
   for (int64_t l = 0; l < L(); ++l) {
     const std::string layer = "layer " + std::to_string(l) + ": ";
     for (int64_t half = 0; half < 2; ++half) {
       const Step& step =
           StepOf(walk, layer + (half == 0 ? "attention" : "feed-forward") + " joins the stream");
-      const Numbers lengths = RowOfStep(StepOf(walk, "lengths"), 2 * l + half);
+      const Numbers lengths = RowOf(walk, "lengths", 2 * l + half);
       for (int64_t i = 0; i < 3; ++i) {
-        EXPECT_NEAR(lengths[static_cast<size_t>(i)], length(RowOfStep(step, i)), kFloat32Chain);
+        EXPECT_NEAR(lengths[static_cast<size_t>(i)], Length(RowOf(step.values, i)), kFloat32Chain);
       }
     }
   }
@@ -176,7 +178,7 @@ TEST_P(ModelTopics, TheWalkEndsInTheModelsOwnPrediction) {
   // The draw is the token with which the generator goes on.
   Generator generator(*backend_, *weights_);
   generator.Generate(ids(), {.sampling = sampling, .max_tokens = 1}, 0, [&](int32_t id) {
-    EXPECT_EQ(StepOf(walk, "ten draws").values.values[0], id);
+    EXPECT_EQ(NumbersOf(walk, "ten draws")[0], id);
     return true;
   });
 }
@@ -191,8 +193,7 @@ TEST_P(ModelTopics, SectionsLeadThroughTheBlock) {
   EXPECT_EQ(std::ssize(sections), L() + 3);
   EXPECT_EQ(sections[1], "Layer 0");
   EXPECT_EQ(sections.back(), "The prediction");
-  EXPECT_EQ(StepOf(walk, "layer 0: heads").values.values,
-            Numbers(static_cast<size_t>(config().n_head), 1.0));
+  EXPECT_EQ(NumbersOf(walk, "layer 0: heads"), Numbers(static_cast<size_t>(config().n_head), 1.0));
 }
 
 // ---- one head, one LayerNorm, positions, sampling ------------------------------------------
@@ -219,9 +220,9 @@ TEST_P(ModelTopics, AHeadIsTheTracedOne) {
     EXPECT_NEAR(sum, 1, kFloat32Chain);
   }
   const Numbers context(expected.context.begin(), expected.context.end());
-  EXPECT_EQ(StepOf(walk, "context").values.values, context);
+  EXPECT_EQ(NumbersOf(walk, "context"), context);
   const HeadScores habits = ScoreHead(expected.weights, ids());
-  EXPECT_EQ(StepOf(walk, "where it looks").values.values[1], habits.previous);
+  EXPECT_EQ(NumbersOf(walk, "where it looks")[1], habits.previous);
 }
 
 TEST_P(ModelTopics, LayerNormIsTheModelsLn1) {
@@ -230,8 +231,7 @@ TEST_P(ModelTopics, LayerNormIsTheModelsLn1) {
     const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());
     const float* row =
         trace.At(TracePoint::kNorm1, layer).data<float>() + (trace.T() - 1) * config().n_embd;
-    ExpectNear(StepOf(walk, "result").values.values, Numbers(row, row + config().n_embd),
-               kFloat32Chain);
+    ExpectNear(NumbersOf(walk, "result"), Numbers(row, row + config().n_embd), kFloat32Chain);
   }
 }
 
@@ -249,10 +249,8 @@ TEST_P(ModelTopics, PositionsAreTheModels) {
       EXPECT_NEAR(table.values[i], std::sin(p), kFloat32Row);
     }
   }
-  const Numbers first = RowOfStep(StepOf(walk, learned ? "wpe" : "sinusoids"), 0);
-  const double length =
-      std::sqrt(std::inner_product(first.begin(), first.end(), first.begin(), 0.0));
-  EXPECT_NEAR(StepOf(walk, "lengths").values.values[0], length, kFloat32Chain);
+  const Numbers first = RowOf(walk, learned ? "wpe" : "sinusoids", 0);
+  EXPECT_NEAR(NumbersOf(walk, "lengths")[0], Length(first), kFloat32Chain);
   EXPECT_EQ(ExplainPositions(*backend_, model(), 3).steps[0].values.rows(), 3);
 }
 
@@ -261,7 +259,7 @@ TEST_P(ModelTopics, SamplingOfATextIsTheBlocksLastPart) {
   const Walk walk = ExplainSampling(*backend_, model(), kText, sampling);
   const Walk block = ExplainBlock(*backend_, model(), kText, sampling);
   for (const Step& step : walk.steps) {
-    const Numbers& other = StepOf(block, step.name).values.values;
+    const Numbers other = NumbersOf(block, step.name);
     ASSERT_EQ(other.size(), step.values.values.size());
     for (size_t i = 0; i < other.size(); ++i) {
       EXPECT_TRUE(other[i] == step.values.values[i] ||

@@ -171,36 +171,32 @@ std::vector<double> Projected(const std::vector<double>& x, const Results& opera
 }
 
 // One row of each step by its definition. `sees` has one flag per key.
-struct PlainRow {
-  std::vector<double> scores, masked, softmax, weights;
-};
-
-PlainRow Plain(std::vector<double> scores, const std::vector<bool>& sees, MaskOrder order,
-               Weighting weighting) {
-  PlainRow row{scores, scores, {}, {}};
+Results PlainRow(const std::vector<double>& scores, const std::vector<bool>& sees, MaskOrder order,
+                 Weighting weighting) {
   const bool exponential =
       weighting == Weighting::kSoftmax || weighting == Weighting::kNaiveSoftmax;
+  std::vector<double> masked = scores;
   for (size_t s = 0; s < sees.size(); ++s) {
-    if (order == MaskOrder::kBeforeSoftmax && !sees[s])
-      row.masked[s] = exponential ? -kInfinity : 0;
+    if (order == MaskOrder::kBeforeSoftmax && !sees[s]) masked[s] = exponential ? -kInfinity : 0;
   }
-  row.softmax = row.masked;
+  std::vector<double> softmax = masked;
   double sum = 0;
-  for (double& x : row.softmax) {
+  for (double& x : softmax) {
     if (exponential) x = std::exp(x);
     sum += x;
   }
   if (weighting != Weighting::kNone) {
-    for (double& x : row.softmax) x = sum == 0 ? 0 : x / sum;
+    for (double& x : softmax) x = sum == 0 ? 0 : x / sum;
   }
-  row.weights = row.softmax;
-  if (order == MaskOrder::kBeforeSoftmax) return row;
-  sum = 0;
-  for (size_t s = 0; s < sees.size(); ++s) sum += sees[s] ? row.weights[s] : 0;
-  for (size_t s = 0; s < sees.size(); ++s) {
-    row.weights[s] = sees[s] && sum != 0 ? row.weights[s] / sum : 0;
+  std::vector<double> weights = softmax;
+  if (order == MaskOrder::kAfterSoftmax) {
+    sum = 0;
+    for (size_t s = 0; s < sees.size(); ++s) sum += sees[s] ? softmax[s] : 0;
+    for (size_t s = 0; s < sees.size(); ++s) {
+      weights[s] = sees[s] && sum != 0 ? softmax[s] / sum : 0;
+    }
   }
-  return row;
+  return {{"scores", scores}, {"masked", masked}, {"softmax", softmax}, {"weights", weights}};
 }
 
 // All steps, in loops.
@@ -231,14 +227,10 @@ Results PlainSteps(const Form& form, const Results& operands) {
       const int64_t mask_b = mask.dim(0) == 1 ? 0 : b;
       sees[size_t(s)] = mask.data<uint8_t>()[(mask_b * T + t) * S + s] != 0;
     }
-    const PlainRow plain = Plain(scores, sees, options.mask_order, options.weighting);
-    const auto add = [&](const char* name, const std::vector<double>& values) {
+    for (const auto& [name, values] :
+         PlainRow(scores, sees, options.mask_order, options.weighting)) {
       steps[name].insert(steps[name].end(), values.begin(), values.end());
-    };
-    add("scores", plain.scores);
-    add("masked", plain.masked);
-    add("softmax", plain.softmax);
-    add("weights", plain.weights);
+    }
   }
   const Array weights({B * H * T, S}, Dtype::kF64, steps["weights"]);
   const Array kept({B * H * T, S});
@@ -335,43 +327,31 @@ TEST(StepwiseAttention, GivesWhatTheFusedOperationGives) {
         form.options = {.mask = AttentionMask::Combined(key_mask, T, causal),
                         .dropout = {.p = 0.4, .seed = 3, .stream = 9, .first_row = 7}};
         const Results o = form.Operands();
-        const auto array = [dt = dtype](int64_t rows, int64_t columns,
-                                        const std::vector<double>& values) {
-          return Array({rows, columns}, dt, values);
-        };
-        const Array q = array(B * T, d_out, o.at("query")), k = array(B * S, kv_out, o.at("key"));
-        const Array v = array(B * S, kv_out, o.at("value"));
-        const Array d = array(B * T, d_out, o.at("d_out"));
-        const Array d_q({B * T, d_out}, dtype), d_k({B * S, kv_out}, dtype);
-        const Array d_v({B * S, kv_out}, dtype), out({B * T, d_out}, dtype);
-        const Array lse({B, H, T}, dtype), probs({B, H, T, S}, dtype);
+        const Shape query_rows = {B * T, d_out}, key_rows = {B * S, kv_out};
+        const Array q(query_rows, dtype, o.at("query")), k(key_rows, dtype, o.at("key"));
+        const Array v(key_rows, dtype, o.at("value")), d(query_rows, dtype, o.at("d_out"));
+        const Array d_q(query_rows, dtype), d_k(key_rows, dtype), d_v(key_rows, dtype);
+        const Array out(query_rows, dtype), lse({B, H, T}, dtype), probs({B, H, T, S}, dtype);
         const auto queries = [&](const Tensor& x) { return SequenceView{x, B, T, 0, d_out}; };
         const auto rows = [&](const Tensor& x) { return SequenceView{x, B, S, 0, kv_out}; };
-        backend->Run(AttentionForward{.q = queries(q),
-                                      .k = rows(k),
-                                      .v = rows(v),
-                                      .key_mask = key_mask,
-                                      .out = queries(out),
-                                      .lse = lse,
-                                      .probs = probs,
-                                      .H = H,
-                                      .G = G,
-                                      .causal = causal,
-                                      .dropout = form.options.dropout});
-        backend->Run(AttentionBackward{.q = queries(q),
+        const AttentionForward forward{.q = queries(q),
                                        .k = rows(k),
                                        .v = rows(v),
                                        .key_mask = key_mask,
                                        .out = queries(out),
                                        .lse = lse,
-                                       .d_out = queries(d),
-                                       .d_q = queries(d_q),
-                                       .d_k = rows(d_k),
-                                       .d_v = rows(d_v),
+                                       .probs = probs,
                                        .H = H,
                                        .G = G,
                                        .causal = causal,
-                                       .dropout = form.options.dropout});
+                                       .dropout = form.options.dropout};
+        backend->Run(forward);
+        AttentionBackward backward = BackwardOf(forward);
+        backward.d_out = queries(d);
+        backward.d_q = queries(d_q);
+        backward.d_k = rows(d_k);
+        backward.d_v = rows(d_v);
+        backend->Run(backward);
         const Results expected = {{"out", out.values()},
                                   {"weights", probs.values()},
                                   {"d_query", d_q.values()},

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "folio/backend/test_values.h"
 #include "folio/base/rng.h"
 #include "folio/lesson/attention_weights.h"
 #include "folio/lesson/stepwise_attention.h"
@@ -20,15 +22,6 @@
 // Operands, forms of attention and comparisons for its tests.
 
 namespace folio {
-
-// The elements, whatever the dtype.
-inline std::vector<double> Values(const Tensor& x) {
-  std::vector<double> values(static_cast<size_t>(x.count()));
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = x.dtype() == Dtype::kF64 ? x.data<double>()[i] : x.data<float>()[i];
-  }
-  return values;
-}
 
 inline void Assign(const Tensor& x, std::span<const double> values) {
   FOLIO_CHECK(static_cast<int64_t>(values.size()) == x.count(), "values of another tensor");
@@ -60,6 +53,17 @@ class Array {
   Tensor tensor_;
 };
 
+// (rows, columns) from (columns, rows).
+inline std::vector<double> Transposed(const std::vector<double>& x, int64_t rows, int64_t columns) {
+  std::vector<double> result(x.size());
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      result[static_cast<size_t>(r * columns + c)] = x[static_cast<size_t>(c * rows + r)];
+    }
+  }
+  return result;
+}
+
 // Standard normal numbers that float32 holds; positive ones if so wished.
 inline std::vector<double> RandomValues(int64_t count, uint64_t seed, bool positive = false) {
   std::vector<double> values(static_cast<size_t>(count));
@@ -69,10 +73,6 @@ inline std::vector<double> RandomValues(int64_t count, uint64_t seed, bool posit
     values[i] = static_cast<float>(positive ? 0.2 + std::abs(normal) : normal);
   }
   return values;
-}
-
-inline Array RandomArray(const Shape& shape, uint64_t seed, Dtype dtype = Dtype::kF64) {
-  return Array(shape, dtype, RandomValues(shape.count(), seed));
 }
 
 // The parameters that there are, by name.
@@ -94,13 +94,6 @@ inline void Scatter(const AttentionWeights& weights, uint64_t seed, bool positiv
     for (double& value : values) value *= 0.5;
     Assign(x, values);
   }
-}
-
-inline double Dot(std::span<const double> a, std::span<const double> b) {
-  FOLIO_CHECK(a.size() == b.size(), "arrays of different sizes");
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
 }
 
 // What an attention takes, or leaves behind, by name.
@@ -242,8 +235,8 @@ inline void ExpectGradients(const Form& form, const Results& operands) {
   const Results results = FormRun(form, *backend, Dtype::kF64, operands).All();
   Results changed = operands;
   const auto loss = [&] {
-    return Dot(Values(FormRun(form, *backend, Dtype::kF64, changed).Forward()),
-               operands.at("d_out"));
+    const std::vector<double> out = Values(FormRun(form, *backend, Dtype::kF64, changed).Forward());
+    return std::inner_product(out.begin(), out.end(), operands.at("d_out").begin(), 0.0);
   };
   for (auto& [name, values] : changed) {
     if (name == "d_out") continue;

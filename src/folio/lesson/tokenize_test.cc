@@ -5,8 +5,8 @@
 
 #include "folio/base/error.h"
 #include "folio/lesson/render.h"
+#include "folio/lesson/test_walks.h"
 #include "folio/lesson/topics.h"
-#include "folio/lesson/walk_lookup.h"
 #include "folio/text/bpe_test_vocab.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
@@ -34,9 +34,9 @@ TEST(Tokenize, IdsAreTheTokenizers) {
                                       "\xFF\xE6\x97 \xC3", "abab-ab'sab 中文"}) {
     for (const Tokenizer* tokenizer : std::initializer_list<const Tokenizer*>{&Small(), &learnt}) {
       const Walk walk = ExplainTokenize(*tokenizer, text);
-      EXPECT_EQ(StepOf(walk, "ids").values.values, Encoded(*tokenizer, text)) << text;
+      EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(*tokenizer, text)) << text;
       EXPECT_EQ(StepOf(walk, "bytes").values.columns(), std::ssize(text));
-      EXPECT_EQ(StepOf(walk, "sizes").values.values[0], static_cast<double>(text.size()));
+      EXPECT_EQ(NumbersOf(walk, "sizes")[0], static_cast<double>(text.size()));
     }
   }
 }
@@ -74,7 +74,7 @@ TEST(Tokenize, IdsAreDrawnBelowTheirTokens) {
 TEST(Tokenize, SpecialTokensAreTakenWhole) {
   const std::string text = "hello<|endoftext|>hello";
   const Walk walk = ExplainTokenize(Small(), text);
-  EXPECT_EQ(StepOf(walk, "ids").values.values, Encoded(Small(), text));
+  EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(Small(), text));
   const Step& pieces = StepOf(walk, "pieces");
   EXPECT_EQ(pieces.values.column_labels,
             (std::vector<std::string>{"hello", "<|endoftext|>", "hello"}));
@@ -90,7 +90,7 @@ TEST(Tokenize, WholePiecesAreNotMadeOfMerges) {
   // Of the first no pair merges, of the second many do.
   for (const std::string piece : {"acb", "abcabcabcabcabcabcab"}) {
     const Walk walk = ExplainTokenize(tokenizer, piece);
-    EXPECT_EQ(StepOf(walk, "ids").values.values, Encoded(tokenizer, piece));
+    EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(tokenizer, piece));
     EXPECT_EQ(StepOf(walk, "ids").values.columns(), 1);
     const Step& merges = StepOf(walk, "merges of “" + piece + "”");
     EXPECT_EQ(merges.values.values, Encoded(tokenizer, piece));
@@ -115,13 +115,13 @@ TEST(Tokenize, LongPiecesAreNotWalkedThrough) {
 TEST(Tokenize, CharactersAndBytes) {
   const CharTokenizer chars({'a', 'b', 0xE9});
   const Walk walk = ExplainTokenize(chars, "b\xC3\xA9");
-  EXPECT_EQ(StepOf(walk, "characters").values.values, (Numbers{'b', 0xE9}));
-  EXPECT_EQ(StepOf(walk, "ids").values.values, (Numbers{1, 2}));
+  EXPECT_EQ(NumbersOf(walk, "characters"), (Numbers{'b', 0xE9}));
+  EXPECT_EQ(NumbersOf(walk, "ids"), (Numbers{1, 2}));
   EXPECT_EQ(StepOf(walk, "ids").values.column_labels[1], "é");
   EXPECT_THROW(ExplainTokenize(chars, "abc"), Error);
   const ByteTokenizer bytes;
   const Walk raw = ExplainTokenize(bytes, "a\xFF");
-  EXPECT_EQ(StepOf(raw, "ids").values.values, (Numbers{'a', 255}));
+  EXPECT_EQ(NumbersOf(raw, "ids"), (Numbers{'a', 255}));
   EXPECT_EQ(StepOf(raw, "bytes").values.column_labels[1], "<FF>");
 }
 

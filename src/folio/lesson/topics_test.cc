@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "folio/base/error.h"
-#include "folio/lesson/walk_lookup.h"
+#include "folio/lesson/test_walks.h"
 #include "tests/kit/near.h"
 #include "tests/kit/paths.h"
 
@@ -36,21 +36,19 @@ const std::vector<float> kTenTwentyThirty = {10, 20, 30};
 TEST_P(Topics, SoftmaxGivesTheQuotedNumbers) {
   const Walk walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
   const Numbers plain = {2.0611e-9, 4.5398e-5, 0.99995};
-  ExpectNear(StepOf(walk, "naive softmax").values.values, plain, kFloat32Chain);
-  EXPECT_NEAR(StepOf(walk, "softmax").values.values[0] / plain[0], 1, 1e-4);
-  ExpectNear(StepOf(walk, "softmax of the scaled").values.values, {0.2010, 0.3126, 0.4864},
-             QuotedTo(4));
-  ExpectNear(StepOf(walk, "sum").values.values, {1}, kFloat32Row);
-  ExpectNear(StepOf(walk, "shifted").values.values, {-20, -10, 0}, 0);
+  ExpectNear(NumbersOf(walk, "naive softmax"), plain, kFloat32Chain);
+  EXPECT_NEAR(NumbersOf(walk, "softmax")[0] / plain[0], 1, 1e-4);
+  ExpectNear(NumbersOf(walk, "softmax of the scaled"), {0.2010, 0.3126, 0.4864}, QuotedTo(4));
+  ExpectNear(NumbersOf(walk, "sum"), {1}, kFloat32Row);
+  ExpectNear(NumbersOf(walk, "shifted"), {-20, -10, 0}, 0);
 }
 
 TEST_P(Topics, SoftmaxEqualsGolden) {
   const nlohmann::json golden = Golden();
   if (golden.is_null()) GTEST_SKIP() << "no golden numbers here";
   const Walk walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
-  ExpectNear(StepOf(walk, "softmax").values.values, golden["softmax_10_20_30"]["plain"],
-             kFloat32Once);
-  ExpectNear(StepOf(walk, "softmax of the scaled").values.values,
+  ExpectNear(NumbersOf(walk, "softmax"), golden["softmax_10_20_30"]["plain"], kFloat32Once);
+  ExpectNear(NumbersOf(walk, "softmax of the scaled"),
              golden["softmax_10_20_30"]["divided_by_sqrt_512"], kFloat32Row);
 }
 
@@ -59,24 +57,24 @@ TEST_P(Topics, OnlyTheNaiveSoftmaxOverflows) {
   const Step& step = StepOf(walk, "overflow");
   EXPECT_FALSE(step.values.masks);
   EXPECT_TRUE(std::isnan(step.values.values[2]));
-  ExpectNear({step.values.values.begin() + 3, step.values.values.end()},
-             StepOf(walk, "softmax").values.values, kFloat32Once);
+  ExpectNear({step.values.values.begin() + 3, step.values.values.end()}, NumbersOf(walk, "softmax"),
+             kFloat32Once);
   // So does it where the logits are far below 0.
   const Walk low = ExplainSoftmax(*backend_, std::vector<float>{-1000, -990});
-  EXPECT_TRUE(std::isnan(StepOf(low, "overflow").values.values[1]));
-  ExpectNear(StepOf(low, "softmax").values.values, {4.5398e-5, 0.99995}, kFloat32Chain);
+  EXPECT_TRUE(std::isnan(NumbersOf(low, "overflow")[1]));
+  ExpectNear(NumbersOf(low, "softmax"), {4.5398e-5, 0.99995}, kFloat32Chain);
 }
 
 TEST_P(Topics, SlopesAreThoseOfSoftmax) {
   const Walk walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
-  const Numbers p = StepOf(walk, "softmax of the scaled").values.values;
+  const Numbers p = NumbersOf(walk, "softmax of the scaled");
   const StepValues& slopes = StepOf(walk, "slopes").values;
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(slopes.values[3 + i], p[i] * (1 - p[i]), kFloat32Row);
 }
 
 TEST_P(Topics, TheVarianceOfProductsIsTheirWidth) {
   const Walk walk = ExplainSoftmax(*backend_, std::vector<float>{1});
-  const Numbers variances = StepOf(walk, "why the root of the width").values.values;
+  const Numbers variances = NumbersOf(walk, "why the root of the width");
   EXPECT_NEAR(variances[0], 512, 25);
   EXPECT_NEAR(variances[1], 1, 0.05);
 }
@@ -96,26 +94,25 @@ TEST_P(Topics, LayerNormHasPopulationVarianceAndGoesThroughWeightAndBias) {
   const double mean = std::accumulate(x.begin(), x.end(), 0.0) / 7;
   double variance = 0;
   for (const float v : x) variance += (v - mean) * (v - mean) / 7;
-  ExpectNear(StepOf(walk, "mean").values.values, {mean}, kFloat32Row);
-  ExpectNear(StepOf(walk, "variance").values.values, {variance}, kFloat32Chain);
-  ExpectNear(StepOf(walk, "factor").values.values, {1 / std::sqrt(variance + 1e-5)}, kFloat32Row);
-  ExpectNear(StepOf(walk, "check").values.values, {0, 1}, kFloat32Chain);
-  const Numbers weight = StepOf(walk, "weight").values.values;
-  const Numbers bias = StepOf(walk, "bias").values.values;
+  ExpectNear(NumbersOf(walk, "mean"), {mean}, kFloat32Row);
+  ExpectNear(NumbersOf(walk, "variance"), {variance}, kFloat32Chain);
+  ExpectNear(NumbersOf(walk, "factor"), {1 / std::sqrt(variance + 1e-5)}, kFloat32Row);
+  ExpectNear(NumbersOf(walk, "check"), {0, 1}, kFloat32Chain);
+  const Numbers weight = NumbersOf(walk, "weight");
+  const Numbers bias = NumbersOf(walk, "bias");
   EXPECT_NE(weight[0], weight[1]);
   for (size_t i = 0; i < x.size(); ++i) {
     const double normalised = (x[i] - mean) / std::sqrt(variance + 1e-5);
-    EXPECT_NEAR(StepOf(walk, "centred").values.values[i], x[i] - mean, kFloat32Row);
-    EXPECT_NEAR(StepOf(walk, "normalised").values.values[i], normalised, kFloat32Chain);
-    EXPECT_NEAR(StepOf(walk, "result").values.values[i], normalised * weight[i] + bias[i],
-                kFloat32Chain);
+    EXPECT_NEAR(NumbersOf(walk, "centred")[i], x[i] - mean, kFloat32Row);
+    EXPECT_NEAR(NumbersOf(walk, "normalised")[i], normalised, kFloat32Chain);
+    EXPECT_NEAR(NumbersOf(walk, "result")[i], normalised * weight[i] + bias[i], kFloat32Chain);
   }
 }
 
 TEST_P(Topics, LayerNormOfASingleNumberIsZero) {
   const Walk walk = ExplainLayerNorm(*backend_, std::vector<float>{5});
-  ExpectNear(StepOf(walk, "normalised").values.values, {0}, 0);
-  ExpectNear(StepOf(walk, "variance").values.values, {0}, kFloat32Row);
+  ExpectNear(NumbersOf(walk, "normalised"), {0}, 0);
+  ExpectNear(NumbersOf(walk, "variance"), {0}, kFloat32Row);
 }
 
 TEST_P(Topics, GeluIsItsFormulasAndTheirDifferenceIsKnown) {
@@ -135,7 +132,7 @@ TEST_P(Topics, GeluIsItsFormulasAndTheirDifferenceIsKnown) {
               StepOf(walk, "slopes").values.values.begin() + 6},
              {0, 0.5, 0.5}, kFloat32Row);
   // 4.73e-4 is the known distance of the two formulas.
-  EXPECT_NEAR(std::abs(StepOf(walk, "largest difference").values.values[1]), 4.73e-4, 5e-6);
+  EXPECT_NEAR(std::abs(NumbersOf(walk, "largest difference")[1]), 4.73e-4, 5e-6);
 }
 
 // ---- positions -----------------------------------------------------------------------------
@@ -167,7 +164,7 @@ TEST_P(Topics, PositionsAreAnglesWhoseLikenessDependsOnDistance) {
   const StepValues& distances = StepOf(walk, "by distance").values;
   for (size_t d = 0; d < 7; ++d) {
     EXPECT_NEAR(distances.values[2 * d], distances.values[2 * d + 1], kFloat32Row);
-    EXPECT_NEAR(distances.values[2 * d], StepOf(walk, "similarity").values.values[d], kFloat32Row);
+    EXPECT_NEAR(distances.values[2 * d], NumbersOf(walk, "similarity")[d], kFloat32Row);
   }
   EXPECT_LT(distances.values[2], 0.99);
   const StepValues& added = StepOf(walk, "added to a token").values;
@@ -194,17 +191,17 @@ TEST_P(Topics, CutsAreTheSamplers) {
   const Walk walk = ExplainSampling(*backend_, kLogits,
                                     std::vector<std::string>{"a", "b", "c", "d", "e"}, options);
   double total = 0;
-  for (const double p : StepOf(walk, "probabilities").values.values) total += p;
+  for (const double p : NumbersOf(walk, "probabilities")) total += p;
   EXPECT_NEAR(total, 1, kFloat32Row);
   Sampler all({.temperature = 0.7});
   for (const Candidate& c : all.Candidates(kLogits)) {
-    EXPECT_NEAR(StepOf(walk, "probabilities").values.values[static_cast<size_t>(c.id)],
-                c.probability, kFloat32Row);
+    EXPECT_NEAR(NumbersOf(walk, "probabilities")[static_cast<size_t>(c.id)], c.probability,
+                kFloat32Row);
   }
   Sampler sampler(options);
   const auto kept = sampler.Candidates(kLogits);
   ASSERT_EQ(kept.size(), 2u);
-  const Numbers& shown = StepOf(walk, "candidates").values.values;
+  const Numbers shown = NumbersOf(walk, "candidates");
   EXPECT_EQ(std::ranges::count_if(shown, [](double p) { return !std::isnan(p); }), 2);
   for (const Candidate& c : kept) {
     EXPECT_EQ(shown[static_cast<size_t>(c.id)], c.probability);
@@ -213,7 +210,7 @@ TEST_P(Topics, CutsAreTheSamplers) {
   ASSERT_EQ(draw.rows(), 2);
   EXPECT_EQ(draw.values[1], kept[0].probability);
   EXPECT_NEAR(draw.values[3 + 1], 1, kFloat64Chain);
-  const Numbers& top_k = StepOf(walk, "top-k").values.values;
+  const Numbers top_k = NumbersOf(walk, "top-k");
   EXPECT_TRUE(std::isnan(top_k[2]) && !std::isnan(top_k[0]));
   const StepValues& top_p = StepOf(walk, "top-p").values;
   EXPECT_EQ(top_p.rows(), 4);
@@ -237,7 +234,7 @@ TEST_P(Topics, TheDrawIsTheSamplers) {
       EXPECT_GT(draw.values[at + 1], draw.values[at + 2]);
     }
     for (uint64_t i = 0; i < 10; ++i) {
-      EXPECT_EQ(StepOf(walk, "ten draws").values.values[i], sampler.Sample(kLogits, 0, i));
+      EXPECT_EQ(NumbersOf(walk, "ten draws")[i], sampler.Sample(kLogits, 0, i));
     }
   }
 }
@@ -245,8 +242,8 @@ TEST_P(Topics, TheDrawIsTheSamplers) {
 TEST_P(Topics, GreedyTakesTheLikeliestAndOfManyTokensTheLikeliestAreShown) {
   const Walk greedy = ExplainSampling(*backend_, kLogits, {}, {.temperature = 0});
   EXPECT_EQ(greedy.steps.size(), 2u);
-  EXPECT_EQ(StepOf(greedy, "greedy").values.values[1], 1);
-  EXPECT_TRUE(std::isnan(StepOf(greedy, "greedy").values.values[3]));
+  EXPECT_EQ(NumbersOf(greedy, "greedy")[1], 1);
+  EXPECT_TRUE(std::isnan(NumbersOf(greedy, "greedy")[3]));
   std::vector<float> many(101);
   for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<float>(i % 37);
   // A temperature so low that all others are infinitely unlikely.

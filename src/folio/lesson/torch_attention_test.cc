@@ -56,18 +56,11 @@ class TorchAttention : public InTemporaryDirectory {
   // Rows [begin, begin + out) of a stored (out,in) matrix, transposed.
   std::vector<double> Transposed(const std::string& name, int64_t begin, int64_t out) const {
     const Tensor& x = arrays_.at(name);
-    const std::vector<double> values = Values(x);
-    std::vector<double> result;
-    for (int64_t i = 0; i < x.dim(1); ++i) {
-      for (int64_t o = begin; o < begin + out; ++o) {
-        result.push_back(values[size_t(o * x.dim(1) + i)]);
-      }
-    }
-    return result;
+    return folio::Transposed(Values(x.Slice(begin, begin + out)), x.dim(1), out);
   }
   std::vector<double> Part(const std::string& name, int64_t begin) const {
-    const std::vector<double> values = arrays_.at(name).values();
-    return {values.begin() + begin, values.begin() + begin + C};
+    const Tensor& x = arrays_.at(name);
+    return Values(x.Slice(begin, begin + C));
   }
 
   std::map<std::string, Array> arrays_;

@@ -23,11 +23,19 @@ inline const Step& StepOf(const Walk& walk, const std::string& name) {
 
 const Step& StepOf(Walk&& walk, const std::string& name) = delete;  // the step would be gone
 
-// A row of a step's numbers.
-inline std::vector<double> RowOfStep(const Step& step, int64_t row) {
-  const int64_t C = step.values.columns();
-  const auto begin = step.values.values.begin() + row * C;
-  return {begin, begin + C};
+// What it shows, and the numbers of that: all, or those of a row.
+inline StepValues ValuesOf(const Walk& walk, const std::string& name) {
+  return StepOf(walk, name).values;
+}
+inline std::vector<double> NumbersOf(const Walk& walk, const std::string& name) {
+  return StepOf(walk, name).values.values;
+}
+inline std::vector<double> RowOf(const StepValues& values, int64_t row) {
+  const auto begin = values.values.begin() + row * values.columns();
+  return {begin, begin + values.columns()};
+}
+inline std::vector<double> RowOf(const Walk& walk, const std::string& name, int64_t row) {
+  return RowOf(StepOf(walk, name).values, row);
 }
 
 }  // namespace folio
