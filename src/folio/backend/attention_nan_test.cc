@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -12,6 +13,7 @@
 
 #include "folio/backend/backend.h"
 #include "folio/backend/test_op_cases.h"
+#include "folio/backend/test_values.h"
 #include "folio/base/simd_targets.h"
 
 namespace folio {
@@ -19,9 +21,8 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-double At(const Tensor& x, int64_t i) {
-  if (x.dtype() == Dtype::kBF16) return static_cast<double>(ToFloat(x.data<BF16>()[i]));
-  return static_cast<double>(x.data<float>()[i]);
+std::vector<std::string> TargetsOf(const std::string& backend) {
+  return backend == "cpu" ? SimdTargets() : std::vector<std::string>{""};
 }
 
 // The weights of a query that is 1 on keys of one number, which are its scores: in float32, on a
@@ -43,16 +44,12 @@ class SoftmaxRows : public testing::TestWithParam<std::string> {
     return weights;
   }
 
-  std::vector<std::string> Targets() const {
-    return GetParam() == "cpu" ? SimdTargets() : std::vector<std::string>{""};
-  }
-
  private:
   std::unique_ptr<Backend> backend_ = MakeBackend(GetParam());
 };
 
 TEST_P(SoftmaxRows, DoNotOverflow) {
-  for (const std::string& target : Targets()) {
+  for (const std::string& target : TargetsOf(GetParam())) {
     SCOPED_TRACE(target);
     ForceSimdTarget(target);
     EXPECT_EQ(Softmax({89, 89, -kInfinity}), std::vector<float>({0.5, 0.5, 0}));
@@ -63,7 +60,7 @@ TEST_P(SoftmaxRows, DoNotOverflow) {
 // A broken model must look broken.
 TEST_P(SoftmaxRows, KeepNaN) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-  for (const std::string& target : Targets()) {
+  for (const std::string& target : TargetsOf(GetParam())) {
     SCOPED_TRACE(target);
     ForceSimdTarget(target);
     for (const size_t S : {1, 2, 5, 64, 67}) {
@@ -81,48 +78,57 @@ TEST_P(SoftmaxRows, KeepNaN) {
 INSTANTIATE_TEST_SUITE_P(, SoftmaxRows, testing::Values("reference", "cpu"),
                          [](const auto& name) { return name.param; });
 
-// One query that is NaN spoils its own row, and the gradients of what it saw.
-void ExpectNaNKept(Backend& backend, Dtype half) {
-  OpMemory m(Dtype::kF32, half, false);
-  const Tensor q = m.RandomLow({3, 4}), k = m.RandomLow({3, 4}), v = m.RandomLow({3, 4});
-  const Tensor out = m.UnsetLow({3, 4}), d_q = m.UnsetLow({3, 4}), d_k = m.UnsetLow({3, 4});
-  const Tensor d_v = m.UnsetLow({3, 4}), lse = m.Unset({1, 1, 3});
-  const auto view = [](const Tensor& x) { return SequenceView(x, 1, 3, 0, 4); };
-  m.Set(q, 4, std::numeric_limits<double>::quiet_NaN());
+// One query that is NaN, whatever its bits, spoils its own row, and the gradients of what it saw.
+void ExpectNaNKept(Backend& backend, Dtype low, uint32_t bits) {
+  constexpr int64_t kT = 20, kC = 4;
+  OpMemory m(Dtype::kF32, low, false);
+  const auto random = [&] { return SequenceView(m.RandomLow({kT, kC}), 1, kT, 0, kC); };
+  const auto unset = [&] { return SequenceView(m.UnsetLow({kT, kC}), 1, kT, 0, kC); };
   AttentionForward forward;
-  forward.q = view(q);
-  forward.k = view(k);
-  forward.v = view(v);
-  forward.out = view(out);
-  forward.lse = lse;
-  backend.Run(forward);
-  AttentionBackward backward;
-  backward.q = view(q);
-  backward.k = view(k);
-  backward.v = view(v);
-  backward.out = view(out);
-  backward.lse = lse;
-  backward.d_out = view(m.RandomLow({3, 4}));
-  backward.d_q = view(d_q);
-  backward.d_k = view(d_k);
-  backward.d_v = view(d_v);
-  backend.Run(backward);
-  for (int64_t i = 0; i < 4; ++i) {
-    for (const Tensor& x : {out, d_q}) {
-      EXPECT_FALSE(std::isnan(At(x, i)));
-      EXPECT_TRUE(std::isnan(At(x, 4 + i)));
-      EXPECT_FALSE(std::isnan(At(x, 8 + i)));
-    }
-    EXPECT_TRUE(std::isnan(At(d_k, i))) << "key 0, which the NaN saw";
-    EXPECT_TRUE(std::isnan(At(d_v, i)));
+  forward.q = random();
+  forward.k = random();
+  forward.v = random();
+  forward.out = unset();
+  forward.lse = m.Unset({1, 1, kT});
+  if (low == Dtype::kBF16) {
+    *forward.q.row<BF16>(0, 1) = BF16{static_cast<uint16_t>(bits >> 16)};
+  } else {
+    *forward.q.row<float>(0, 1) = std::bit_cast<float>(bits);
   }
+  backend.Run(forward);
+  AttentionBackward backward = BackwardOf(forward);
+  backward.d_out = random();
+  backward.d_q = unset();
+  backward.d_k = unset();
+  backward.d_v = unset();
+  backend.Run(backward);
+  for (size_t i = 0; i < kC; ++i) {
+    for (const std::vector<double>& x : {Values(forward.out), Values(backward.d_q)}) {
+      EXPECT_FALSE(std::isnan(x[i]));
+      EXPECT_TRUE(std::isnan(x[kC + i]));
+      EXPECT_FALSE(std::isnan(x[2 * kC + i]));
+    }
+    EXPECT_TRUE(std::isnan(Values(backward.d_k)[i])) << "key 0, which the NaN saw";
+    EXPECT_TRUE(std::isnan(Values(backward.d_v)[i]));
+  }
+  EXPECT_TRUE(std::isnan(Values(forward.lse)[1]));
 }
 
-class AttentionOfNaN : public testing::TestWithParam<std::tuple<std::string, Dtype>> {};
+class AttentionOfNaN : public testing::TestWithParam<std::tuple<std::string, Dtype>> {
+ protected:
+  ~AttentionOfNaN() override { ForceSimdTarget(""); }
+};
 
 TEST_P(AttentionOfNaN, KeepsIt) {
-  const auto& [name, half] = GetParam();
-  ExpectNaNKept(*MakeBackend(name), half);
+  const auto& [name, low] = GetParam();
+  const auto backend = MakeBackend(name);
+  for (const std::string& target : TargetsOf(name)) {
+    ForceSimdTarget(target);
+    for (const uint32_t bits : {0x7FC00000U, 0x7FFF0000U, 0xFFFF0000U, 0x7F810000U}) {
+      SCOPED_TRACE(target + " bits " + std::to_string(bits));
+      ExpectNaNKept(*backend, low, bits);
+    }
+  }
 }
 
 std::string NameOf(const testing::TestParamInfo<AttentionOfNaN::ParamType>& info) {

@@ -66,18 +66,14 @@ TEST(Ops, FlopsOfMatrixProductsAndAttention) {
 
 class OpsDeathTest : public testing::Test {
  protected:
-  OpsDeathTest() {
-    op_.x = memory_.Random({3, 5});
-    op_.weight = memory_.Random({5});
-    op_.mean = memory_.Unset({3});
-    op_.rstd = memory_.Unset({3});
-    op_.d_out = memory_.Random({3, 5});
-    op_.d_x = memory_.Unset({3, 5});
-    op_.d_weight = memory_.Random({5});
-  }
-
   OpMemory memory_{Dtype::kF32, false};
-  LayerNormBackward op_;
+  LayerNormBackward op_{.x = memory_.Random({3, 5}),
+                        .weight = memory_.Random({5}),
+                        .mean = memory_.Unset({3}),
+                        .rstd = memory_.Unset({3}),
+                        .d_out = memory_.Random({3, 5}),
+                        .d_x = memory_.Unset({3, 5}),
+                        .d_weight = memory_.Random({5})};
 };
 
 TEST_F(OpsDeathTest, NameTheOperandOfTheWrongShape) {

@@ -23,36 +23,30 @@ void AddEmbedding(Cases cases) {
       const std::string name = fmt::format("B{} T{} C{} V{} first {} positions {}", s.B, s.T, s.C,
                                            s.V, s.first, positions);
       cases.Add(name, [=](OpMemory& m) {
-        EmbeddingForward op;
-        op.ids = m.Integers({s.B, s.T}, s.V);
-        op.wte = m.Random({s.V, s.C});
-        if (positions) op.wpe = m.Random({s.P, s.C});
-        op.out = m.Unset({s.B * s.T, s.C});
-        op.first_position = s.first;
-        return op;
+        return EmbeddingForward{.ids = m.Integers({s.B, s.T}, s.V),
+                                .wte = m.Random({s.V, s.C}),
+                                .wpe = positions ? m.Random({s.P, s.C}) : Tensor(),
+                                .out = m.Unset({s.B * s.T, s.C}),
+                                .first_position = s.first};
       });
       cases.Add(name, [=](OpMemory& m) {
-        EmbeddingBackward op;
-        op.ids = m.Integers({s.B, s.T}, s.V);
-        op.d_out = m.Random({s.B * s.T, s.C});
-        op.d_wte = m.Random({s.V, s.C});
-        if (positions) op.d_wpe = m.Random({s.P, s.C});
-        op.first_position = s.first;
-        return op;
+        return EmbeddingBackward{.ids = m.Integers({s.B, s.T}, s.V),
+                                 .d_out = m.Random({s.B * s.T, s.C}),
+                                 .d_wte = m.Random({s.V, s.C}),
+                                 .d_wpe = positions ? m.Random({s.P, s.C}) : Tensor(),
+                                 .first_position = s.first};
       });
     }
   }
 }
 
 LayerNormForward MakeLayerNorm(OpMemory& m, Rows s, bool bias) {
-  LayerNormForward op;
-  op.x = m.Random({s.N, s.C});
-  op.weight = m.Random({s.C});
-  if (bias) op.bias = m.Random({s.C});
-  op.out = m.UnsetLow({s.N, s.C});
-  op.mean = m.Unset({s.N});
-  op.rstd = m.Unset({s.N});
-  return op;
+  return {.x = m.Random({s.N, s.C}),
+          .weight = m.Random({s.C}),
+          .bias = bias ? m.Random({s.C}) : Tensor(),
+          .out = m.UnsetLow({s.N, s.C}),
+          .mean = m.Unset({s.N}),
+          .rstd = m.Unset({s.N})};
 }
 
 enum class Into { kUnset, kRandom, kDOut };
@@ -60,19 +54,18 @@ enum class Into { kUnset, kRandom, kDOut };
 LayerNormBackward MakeLayerNormBackward(OpMemory& m, Rows s, bool bias, Into d_x) {
   const LayerNormForward forward = MakeLayerNorm(m, s, bias);
   RunReference(forward);
-  LayerNormBackward op;
-  op.x = forward.x;
-  op.weight = forward.weight;
-  op.mean = forward.mean;
-  op.rstd = forward.rstd;
-  op.d_out = m.RandomLow({s.N, s.C});
-  op.d_x = d_x == Into::kUnset    ? m.Unset({s.N, s.C})
-           : d_x == Into::kRandom ? m.Random({s.N, s.C})
-                                  : op.d_out;
-  op.d_weight = m.Random({s.C});
-  if (bias) op.d_bias = m.Random({s.C});
-  op.accumulate_d_x = d_x == Into::kRandom;
-  return op;
+  const Tensor d_out = m.RandomLow({s.N, s.C});
+  return {.x = forward.x,
+          .weight = forward.weight,
+          .mean = forward.mean,
+          .rstd = forward.rstd,
+          .d_out = d_out,
+          .d_x = d_x == Into::kUnset    ? m.Unset({s.N, s.C})
+                 : d_x == Into::kRandom ? m.Random({s.N, s.C})
+                                        : d_out,
+          .d_weight = m.Random({s.C}),
+          .d_bias = bias ? m.Random({s.C}) : Tensor(),
+          .accumulate_d_x = d_x == Into::kRandom};
 }
 
 void AddLayerNorm(Cases cases) {
@@ -106,20 +99,14 @@ void AddActivation(Cases cases) {
     for (const Activation kind : {Activation::kGeluNew, Activation::kGelu, Activation::kRelu}) {
       const std::string name = fmt::format("N{} C{} kind {}", s.N, s.C, static_cast<int>(kind));
       cases.Add(name, [=](OpMemory& m) {
-        ActivationForward op;
-        op.kind = kind;
-        op.x = ActivationInput(m, s);
-        op.out = m.UnsetLow({s.N, s.C});
-        return op;
+        return ActivationForward{
+            .kind = kind, .x = ActivationInput(m, s), .out = m.UnsetLow({s.N, s.C})};
       });
       for (const bool in_place : {false, true}) {
         cases.Add(fmt::format("{} in place {}", name, in_place), [=](OpMemory& m) {
-          ActivationBackward op;
-          op.kind = kind;
-          op.x = ActivationInput(m, s);
-          op.d_out = m.RandomLow({s.N, s.C});
-          op.d_x = in_place ? op.d_out : m.UnsetLow({s.N, s.C});
-          return op;
+          const Tensor x = ActivationInput(m, s), d_out = m.RandomLow({s.N, s.C});
+          const Tensor d_x = in_place ? d_out : m.UnsetLow({s.N, s.C});
+          return ActivationBackward{.kind = kind, .x = x, .d_out = d_out, .d_x = d_x};
         });
       }
     }
@@ -145,11 +132,9 @@ void AddResidual(Cases cases) {
       cases.Add(name + " without residual",
                 [=](OpMemory& m) { return forward(m, false, false, false); });
       const auto backward = [=](OpMemory& m, bool in_place) {
-        ResidualBackward op;
-        op.d_out = m.Random({s.N, s.C});
-        op.d_x = in_place ? op.d_out : m.UnsetLow({s.N, s.C});
-        op.dropout = dropout;
-        return op;
+        const Tensor d_out = m.Random({s.N, s.C});
+        const Tensor d_x = in_place ? d_out : m.UnsetLow({s.N, s.C});
+        return ResidualBackward{.d_out = d_out, .d_x = d_x, .dropout = dropout};
       };
       cases.Add(name + " apart", [=](OpMemory& m) { return backward(m, false); });
       cases.AddPlain(name + " in place", [=](OpMemory& m) { return backward(m, true); });
@@ -158,12 +143,10 @@ void AddResidual(Cases cases) {
 }
 
 CrossEntropyForward MakeCrossEntropy(OpMemory& m, Rows s, double scale) {
-  CrossEntropyForward op;
-  op.logits = m.Random({s.N, s.C}, scale);
-  op.targets = m.Integers({s.N}, s.C, /*ignore=*/true);
-  op.losses = m.Unset({s.N});
-  op.lse = m.Unset({s.N});
-  return op;
+  return {.logits = m.Random({s.N, s.C}, scale),
+          .targets = m.Integers({s.N}, s.C, /*ignore=*/true),
+          .losses = m.Unset({s.N}),
+          .lse = m.Unset({s.N})};
 }
 
 void AddCrossEntropy(Cases cases) {
@@ -174,13 +157,11 @@ void AddCrossEntropy(Cases cases) {
       const auto backward = [=](OpMemory& m, bool in_place) {
         const CrossEntropyForward forward = MakeCrossEntropy(m, s, scale);
         RunReference(forward);
-        CrossEntropyBackward op;
-        op.logits = forward.logits;
-        op.targets = forward.targets;
-        op.lse = forward.lse;
-        op.d_logits = in_place ? op.logits : m.UnsetLow({s.N, s.C});
-        op.scale = 0.125;
-        return op;
+        return CrossEntropyBackward{.logits = forward.logits,
+                                    .targets = forward.targets,
+                                    .lse = forward.lse,
+                                    .d_logits = in_place ? forward.logits : m.UnsetLow({s.N, s.C}),
+                                    .scale = 0.125};
       };
       cases.Add(name + " apart", [=](OpMemory& m) { return backward(m, false); });
       cases.AddPlain(name + " in place", [=](OpMemory& m) { return backward(m, true); });
@@ -208,17 +189,10 @@ void AddOptimizer(Cases cases) {
       });
     }
     cases.Add(fmt::format("n{}", n), [=](OpMemory& m) {
-      SumOfSquares op;
-      op.x = m.Random({n});
-      op.out = m.Unset(Dtype::kF64, {1});
-      return op;
+      return SumOfSquares{.x = m.Random({n}), .out = m.Unset(Dtype::kF64, {1})};
     });
-    cases.Add(fmt::format("n{}", n), [=](OpMemory& m) {
-      Fill op;
-      op.out = m.Unset({n});
-      op.value = 0.1;
-      return op;
-    });
+    cases.Add(fmt::format("n{}", n),
+              [=](OpMemory& m) { return Fill{.out = m.Unset({n}), .value = 0.1}; });
   }
 }
 

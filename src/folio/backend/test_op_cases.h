@@ -54,7 +54,9 @@ class OpMemory {
     return Wide(half_, B, T, C, gap, spare);
   }
 
+  // Element i, in row-major order.
   void Set(const Tensor& x, int64_t i, double value);
+  void Set(const SequenceView& x, int64_t i, double value);
   void Randomize(const SequenceView& x);
 
   // Whether nothing was written outside the arrays.

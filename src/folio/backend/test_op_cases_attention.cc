@@ -4,6 +4,7 @@
 #include <string>
 
 #include "folio/backend/test_op_case_list.h"
+#include "folio/backend/test_values.h"
 
 namespace folio::op_cases {
 namespace {
@@ -48,13 +49,7 @@ AttentionBackward MakeAttentionBackward(OpMemory& m, AttentionSizes s) {
   const AttentionForward forward = MakeAttention(m, s, false);
   RunReference(forward);
   const int64_t C = s.C(), K = s.key_channels();
-  AttentionBackward op;
-  op.q = forward.q;
-  op.k = forward.k;
-  op.v = forward.v;
-  op.key_mask = forward.key_mask;
-  op.out = forward.out;
-  op.lse = forward.lse;
+  AttentionBackward op = BackwardOf(forward);
   op.d_out = SequenceView(m.RandomLow({s.B * s.T, C}), s.B, s.T, 0, C);
   if (s.T == s.S) {
     const Tensor d_qkv = m.UnsetLow({s.B * s.T, C + 2 * K});
@@ -66,26 +61,17 @@ AttentionBackward MakeAttentionBackward(OpMemory& m, AttentionSizes s) {
     op.d_k = m.WideLow(s.B, s.S, K, 0, 1);
     op.d_v = m.WideLow(s.B, s.S, K, 3, 0);
   }
-  op.H = s.H;
-  op.G = s.G;
-  op.causal = s.causal;
-  op.dropout = forward.dropout;
   return op;
 }
 
 }  // namespace
 
 void AddAttention(Cases cases) {
-  for (AttentionSizes s : {AttentionSizes{1, 1, 1, 1, 0, 1},
-                           {2, 3, 3, 1, 0, 5},
-                           {2, 5, 9, 2, 0, 7},
-                           {1, 4, 2, 1, 0, 3},
-                           {2, 1, 40, 3, 1, 16},
-                           {2, 17, 17, 2, 2, 8},
-                           {1, 70, 70, 1, 0, 33},
-                           {1, 3, 131, 1, 0, 64},
-                           {1, 67, 67, 4, 2, 5},
-                           {1, 130, 130, 2, 0, 16}}) {
+  const AttentionSizes sizes[] = {
+      {1, 1, 1, 1, 0, 1},   {2, 3, 3, 1, 0, 5},     {2, 5, 9, 2, 0, 7},    {1, 4, 2, 1, 0, 3},
+      {2, 1, 40, 3, 1, 16}, {2, 17, 17, 2, 2, 8},   {1, 70, 70, 1, 0, 33}, {1, 3, 131, 1, 0, 64},
+      {1, 67, 67, 4, 2, 5}, {1, 130, 130, 2, 0, 16}};
+  for (AttentionSizes s : sizes) {
     for (int options = 0; options < 8; ++options) {
       s.causal = options & 1;
       s.mask = options & 2;

@@ -36,15 +36,13 @@ Activation ActivationFor(const LinearSizes& s) {
 }
 
 LinearForward MakeLinear(OpMemory& m, const LinearSizes& s, bool bias, bool act, Dtype out) {
-  LinearForward op;
-  op.x = m.RandomLow({s.N, s.I});
-  op.weight = m.Random(s.weight());
-  if (bias) op.bias = m.Random({s.O});
-  op.out = m.Unset(out, {s.N, s.O});
-  if (act) op.act = m.Unset(out, {s.N, s.O});
-  op.transposed = s.transposed;
-  op.activation = ActivationFor(s);
-  return op;
+  return {.x = m.RandomLow({s.N, s.I}),
+          .weight = m.Random(s.weight()),
+          .bias = bias ? m.Random({s.O}) : Tensor(),
+          .out = m.Unset(out, {s.N, s.O}),
+          .act = act ? m.Unset(out, {s.N, s.O}) : Tensor(),
+          .transposed = s.transposed,
+          .activation = ActivationFor(s)};
 }
 
 LinearBackward MakeLinearBackward(OpMemory& m, const LinearSizes& s, const Gradients& g,
@@ -82,14 +80,9 @@ void AddBackward(Cases cases, const LinearSizes& s, const Gradients& g) {
 }  // namespace
 
 void AddLinear(Cases cases) {
-  for (LinearSizes s : {LinearSizes{1, 1, 1},
-                        {1, 7, 5},
-                        {3, 16, 33},
-                        {17, 31, 13},
-                        {65, 64, 96},
-                        {70, 100, 130},
-                        {300, 33, 70},
-                        {2, 257, 67}}) {
+  const LinearSizes sizes[] = {{1, 1, 1},    {1, 7, 5},      {3, 16, 33},   {17, 31, 13},
+                               {65, 64, 96}, {70, 100, 130}, {300, 33, 70}, {2, 257, 67}};
+  for (LinearSizes s : sizes) {
     for (const bool transposed : {false, true}) {
       s.transposed = transposed;
       for (const bool bias : {false, true}) {

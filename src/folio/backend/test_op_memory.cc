@@ -82,13 +82,14 @@ SequenceView OpMemory::Wide(Dtype dtype, int64_t B, int64_t T, int64_t C, int64_
   return view;
 }
 
+void OpMemory::Set(const SequenceView& x, int64_t i, double value) {
+  const int64_t row = i / x.C;
+  const int64_t at = row / x.T * x.batch_stride + row % x.T * x.row_stride + i % x.C;
+  Set(Tensor(x.data + static_cast<size_t>(at) * DtypeSize(x.dtype), x.dtype, {1}), 0, value);
+}
+
 void OpMemory::Randomize(const SequenceView& x) {
-  for (int64_t row = 0; row < x.B * x.T; ++row) {
-    const int64_t offset = row / x.T * x.batch_stride + row % x.T * x.row_stride;
-    const Tensor elements(x.data + static_cast<size_t>(offset) * DtypeSize(x.dtype), x.dtype,
-                          {x.C});
-    for (int64_t c = 0; c < x.C; ++c) Set(elements, c, Normal());
-  }
+  for (int64_t i = 0; i < x.B * x.T * x.C; ++i) Set(x, i, Normal());
 }
 
 bool OpMemory::GuardsIntact() const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "folio/backend/test_op_cases.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -64,14 +65,9 @@ TEST(TimedBackend, ResetForgets) {
 TEST(TimesTable, HasRatesAndATotal) {
   const std::string table =
       TimesTable({{"linear_forward", 4, 0.003, 6e9, 3e8}, {"fill", 1, 0.001, 0, 0}});
-  EXPECT_NE(
-      table.find("linear_forward                      4       3.000   75.0%    2000.0    100.0"),
-      std::string::npos)
-      << table;
-  EXPECT_NE(
-      table.find("total                               5       4.000  100.0%    1500.0     75.0"),
-      std::string::npos)
-      << table;
+  EXPECT_TRUE(Contains(
+      table, "linear_forward                      4       3.000   75.0%    2000.0    100.0",
+      "total                               5       4.000  100.0%    1500.0     75.0"));
 }
 
 }  // namespace

@@ -5,16 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "folio/base/simd_targets.h"
+#include "folio/base/test_simd_targets.h"
 
 namespace folio::cpu {
 namespace {
 
-class AttentionMoves : public testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { ForceSimdTarget(GetParam()); }
-  void TearDown() override { ForceSimdTarget(""); }
-};
+class AttentionMoves : public OnSimdTarget {};
 
 // Both orders of blocks, as either stride may be the larger, and what is left of them at each edge.
 TEST_P(AttentionMoves, TransposeMovesEveryNumberAndNoOther) {
@@ -38,8 +34,7 @@ TEST_P(AttentionMoves, TransposeMovesEveryNumberAndNoOther) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, AttentionMoves, testing::ValuesIn(SimdTargets()),
-                         [](const auto& target) { return target.param; });
+INSTANTIATE_TEST_SUITE_P(, AttentionMoves, EverySimdTarget(), SimdTargetName);
 
 }  // namespace
 }  // namespace folio::cpu

@@ -1,6 +1,4 @@
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,34 +8,12 @@
 #include <vector>
 
 #include "folio/backend/cpu/bf16_product.h"
+#include "folio/backend/cpu/test_guarded_memory.h"
 #include "folio/base/rng.h"
-#include "folio/base/simd_targets.h"
+#include "folio/base/test_simd_targets.h"
 
 namespace folio::cpu {
 namespace {
-
-// Memory that ends where the process may read no further.
-class GuardedMemory {
- public:
-  explicit GuardedMemory(size_t bytes) : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
-    size_ = (bytes + page_ - 1) / page_ * page_;
-    void* memory =
-        mmap(nullptr, size_ + page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    begin_ = memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
-    if (begin_ != nullptr && mprotect(begin_ + size_, page_, PROT_NONE) != 0) begin_ = nullptr;
-  }
-  ~GuardedMemory() {
-    if (begin_ != nullptr) munmap(begin_, size_ + page_);
-  }
-  GuardedMemory(const GuardedMemory&) = delete;
-
-  bool ok() const { return begin_ != nullptr; }
-  std::byte* end() const { return begin_ + size_; }
-
- private:
-  size_t page_, size_;
-  std::byte* begin_;
-};
 
 BF16 Rounded(BF16 x) {
   return x;
@@ -48,14 +24,9 @@ BF16 Rounded(float x) {
 
 // Normal numbers of every size, ties between two bfloat16 numbers, zeros and infinities.
 float NumberAt(uint64_t i) {
-  static const float kOdd[] = {0.0f,
-                               -0.0f,
-                               0x1.01p0f,
-                               0x1.03p0f,
-                               -0x1.01p5f,
-                               0x1.fffffep127f,
-                               -std::numeric_limits<float>::infinity(),
-                               0x1p-126f};
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  static constexpr float kOdd[] = {0.0f,       -0.0f,           0x1.01p0f,  0x1.03p0f,
+                                   -0x1.01p5f, 0x1.fffffep127f, -kInfinity, 0x1p-126f};
   if (i % 11 == 0) return kOdd[i / 11 % std::size(kOdd)];
   const CounterRng rng(5, 1);
   return std::ldexp(static_cast<float>(rng.Normal(i)), static_cast<int>(i % 200) - 100);
@@ -134,11 +105,7 @@ void ExpectPacks(int64_t rows, int64_t depth, bool left, bool along_rows, int64_
   });
 }
 
-class Bf16Pack : public testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { ForceSimdTarget(GetParam()); }
-  void TearDown() override { ForceSimdTarget(""); }
-};
+class Bf16Pack : public OnSimdTarget {};
 
 // Whole tiles, strips of tiles, and every edge of both; rows that no vector is aligned with.
 TEST_P(Bf16Pack, HoldsEveryNumberInItsPlaceAndZerosBeyond) {
@@ -184,8 +151,7 @@ TEST_P(Bf16Pack, NotANumberStaysOne) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Bf16Pack, testing::ValuesIn(SimdTargets()),
-                         [](const auto& target) { return target.param; });
+INSTANTIATE_TEST_SUITE_P(, Bf16Pack, EverySimdTarget(), SimdTargetName);
 
 }  // namespace
 }  // namespace folio::cpu

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "folio/base/rng.h"
-#include "folio/base/simd_targets.h"
+#include "folio/base/test_simd_targets.h"
 
 namespace folio::cpu {
 namespace {
@@ -22,14 +22,6 @@ struct AlignedMemory {
   std::vector<BF16> memory;
 };
 
-template <class T>
-T Number(double value) {
-  if constexpr (std::is_same_v<T, BF16>) {
-    return ToBF16(static_cast<float>(value));
-  } else {
-    return static_cast<float>(value);
-  }
-}
 double Value(BF16 x) {
   return ToFloat(x);
 }
@@ -44,14 +36,21 @@ struct Matrix {
   Matrix(int64_t rows, int64_t columns, bool transposed, uint64_t seed)
       : stride((transposed ? rows : columns) + 3),
         memory(static_cast<size_t>(stride * (transposed ? columns : rows)) + 1,
-               Number<T>(std::numeric_limits<double>::quiet_NaN())),
+               Number(std::numeric_limits<float>::quiet_NaN())),
         view{memory.data() + 1, stride, transposed} {
     const CounterRng rng(seed, 1);
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < columns; ++c) {
         memory[static_cast<size_t>(Index(r, c)) + 1] =
-            Number<T>(rng.Normal(static_cast<uint64_t>(r * columns + c)));
+            Number(static_cast<float>(rng.Normal(static_cast<uint64_t>(r * columns + c))));
       }
+    }
+  }
+  static T Number(float value) {
+    if constexpr (std::is_same_v<T, BF16>) {
+      return ToBF16(value);
+    } else {
+      return value;
     }
   }
   int64_t Index(int64_t r, int64_t c) const {
@@ -68,25 +67,40 @@ struct Sizes {
   int64_t M, N, K;
 };
 
+// Both sides of a product, packed.
+struct PackedSides {
+  template <class T>
+  PackedSides(const Sizes& s, const MatrixView<T>& left, const MatrixView<T>& right)
+      : sizes(s), a(PackedElements(s.M, s.K)), b(PackedElements(s.N, s.K)) {
+    PackLeft(left, s.M, s.K, a.data());
+    PackRight(right, s.K, s.N, b.data());
+  }
+  // The whole product, into rows of c that are `stride` apart.
+  PackedProduct Into(std::vector<float>& c, int64_t stride) {
+    return {.left = a.data(),
+            .right = b.data(),
+            .left_stride = DepthTiles(sizes.K) * kTileElements,
+            .right_stride = DepthTiles(sizes.K) * kTileElements,
+            .row_tiles = RowTiles(sizes.M),
+            .column_tiles = RowTiles(sizes.N),
+            .depth_tiles = DepthTiles(sizes.K),
+            .c = c.data(),
+            .c_stride = stride};
+  }
+
+  Sizes sizes;
+  AlignedMemory a, b;
+};
+
 template <class T>
 void ExpectProduct(const Sizes& s, bool left_transposed, bool right_transposed, bool accumulate) {
   const Matrix<T> left(s.M, s.K, left_transposed, 1), right(s.K, s.N, right_transposed, 2);
-  AlignedMemory a(PackedElements(s.M, s.K)), b(PackedElements(s.N, s.K));
-  PackLeft(left.view, s.M, s.K, a.data());
-  PackRight(right.view, s.K, s.N, b.data());
+  PackedSides sides(s, left.view, right.view);
   const int64_t rows = RowTiles(s.M) * 16, columns = RowTiles(s.N) * 16, stride = columns + 5;
   std::vector<float> c(static_cast<size_t>(rows * stride), 0.5f);
-  const PackedMultiplier multiplier;
-  multiplier.Run({.left = a.data(),
-                  .right = b.data(),
-                  .left_stride = DepthTiles(s.K) * kTileElements,
-                  .right_stride = DepthTiles(s.K) * kTileElements,
-                  .row_tiles = RowTiles(s.M),
-                  .column_tiles = RowTiles(s.N),
-                  .depth_tiles = DepthTiles(s.K),
-                  .c = c.data(),
-                  .c_stride = stride,
-                  .accumulate = accumulate});
+  PackedProduct product = sides.Into(c, stride);
+  product.accumulate = accumulate;
+  PackedMultiplier().Run(product);
   for (int64_t m = 0; m < rows; ++m) {
     for (int64_t n = 0; n < stride; ++n) {
       const float found = c[static_cast<size_t>(m * stride + n)];
@@ -105,11 +119,7 @@ void ExpectProduct(const Sizes& s, bool left_transposed, bool right_transposed, 
   }
 }
 
-class Bf16Product : public testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { ForceSimdTarget(GetParam()); }
-  void TearDown() override { ForceSimdTarget(""); }
-};
+class Bf16Product : public OnSimdTarget {};
 
 TEST_P(Bf16Product, IsTheSumOfProductsForAnySizeAndLayout) {
   for (const Sizes s : {Sizes{1, 1, 1}, {16, 16, 32}, {17, 31, 33}, {33, 49, 65}, {5, 70, 100}}) {
@@ -124,22 +134,15 @@ TEST_P(Bf16Product, IsTheSumOfProductsForAnySizeAndLayout) {
 TEST_P(Bf16Product, PartsOfTheDepthAddUp) {
   const Sizes s{40, 50, 96};
   const Matrix<BF16> left(s.M, s.K, false, 1), right(s.K, s.N, false, 2);
-  AlignedMemory a(PackedElements(s.M, s.K)), b(PackedElements(s.N, s.K));
-  PackLeft(left.view, s.M, s.K, a.data());
-  PackRight(right.view, s.K, s.N, b.data());
+  PackedSides sides(s, left.view, right.view);
   std::vector<float> c(48 * 64, -1);
-  const PackedMultiplier multiplier;
+  PackedProduct part = sides.Into(c, 64);
+  part.depth_tiles = 1;
   for (int64_t k = 0; k < 3; ++k) {
-    multiplier.Run({.left = a.data() + k * kTileElements,
-                    .right = b.data() + k * kTileElements,
-                    .left_stride = 3 * kTileElements,
-                    .right_stride = 3 * kTileElements,
-                    .row_tiles = 3,
-                    .column_tiles = 4,
-                    .depth_tiles = 1,
-                    .c = c.data(),
-                    .c_stride = 64,
-                    .accumulate = k > 0});
+    PackedMultiplier().Run(part);
+    part.left += kTileElements;
+    part.right += kTileElements;
+    part.accumulate = true;
   }
   for (int64_t m = 0; m < s.M; ++m) {
     for (int64_t n = 0; n < s.N; ++n) {
@@ -151,23 +154,11 @@ TEST_P(Bf16Product, PartsOfTheDepthAddUp) {
 }
 
 TEST_P(Bf16Product, NotANumberStaysInItsRowsAndColumns) {
-  std::vector<float> x(20 * 40, 1.0f);
+  std::vector<float> x(20 * 40, 1.0f), ones(40 * 20, 1.0f), c(32 * 32);
   x[3 * 40 + 39] = std::numeric_limits<float>::quiet_NaN();
-  AlignedMemory a(PackedElements(20, 40)), b(PackedElements(20, 40));
-  PackLeft(MatrixView<float>{x.data(), 40, false}, 20, 40, a.data());
-  std::vector<float> ones(40 * 20, 1.0f);
-  PackRight(MatrixView<float>{ones.data(), 20, false}, 40, 20, b.data());
-  std::vector<float> c(32 * 32);
-  const PackedMultiplier multiplier;
-  multiplier.Run({.left = a.data(),
-                  .right = b.data(),
-                  .left_stride = 2 * kTileElements,
-                  .right_stride = 2 * kTileElements,
-                  .row_tiles = 2,
-                  .column_tiles = 2,
-                  .depth_tiles = 2,
-                  .c = c.data(),
-                  .c_stride = 32});
+  PackedSides sides({20, 20, 40}, MatrixView<float>{x.data(), 40, false},
+                    MatrixView<float>{ones.data(), 20, false});
+  PackedMultiplier().Run(sides.Into(c, 32));
   for (int64_t m = 0; m < 20; ++m) {
     for (int64_t n = 0; n < 20; ++n) {
       const float value = c[static_cast<size_t>(m * 32 + n)];
@@ -176,8 +167,7 @@ TEST_P(Bf16Product, NotANumberStaysInItsRowsAndColumns) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Bf16Product, testing::ValuesIn(SimdTargets()),
-                         [](const auto& target) { return target.param; });
+INSTANTIATE_TEST_SUITE_P(, Bf16Product, EverySimdTarget(), SimdTargetName);
 
 }  // namespace
 }  // namespace folio::cpu

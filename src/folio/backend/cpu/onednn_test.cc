@@ -8,7 +8,7 @@
 #include <iostream>
 #include <vector>
 
-#include "folio/base/simd_targets.h"
+#include "folio/base/test_simd_targets.h"
 #include "folio/base/thread_pool.h"
 
 namespace folio::cpu {
@@ -114,8 +114,7 @@ TEST(OneDnnProduct, IsMadeWithSignalsHeld) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, OneDnn, testing::ValuesIn(SimdTargets()),
-                         [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(, OneDnn, EverySimdTarget(), SimdTargetName);
 
 }  // namespace
 }  // namespace folio::cpu

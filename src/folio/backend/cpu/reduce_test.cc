@@ -5,16 +5,12 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/base/simd_targets.h"
+#include "folio/base/test_simd_targets.h"
 
 namespace folio {
 namespace {
 
-class LargeFill : public testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { ForceSimdTarget(GetParam()); }
-  void TearDown() override { ForceSimdTarget(""); }
-};
+class LargeFill : public OnSimdTarget {};
 
 // Large enough that it goes past the caches, in vectors that begin at a boundary of their own.
 TEST_P(LargeFill, WritesEveryElementAndNothingElse) {
@@ -30,8 +26,7 @@ TEST_P(LargeFill, WritesEveryElementAndNothingElse) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, LargeFill, testing::ValuesIn(SimdTargets()),
-                         [](const auto& target) { return target.param; });
+INSTANTIATE_TEST_SUITE_P(, LargeFill, EverySimdTarget(), SimdTargetName);
 
 }  // namespace
 }  // namespace folio

@@ -1,15 +1,14 @@
 #include "folio/backend/cpu/small_product.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "folio/base/simd_targets.h"
+#include "folio/backend/cpu/test_guarded_memory.h"
+#include "folio/base/test_simd_targets.h"
 
 namespace folio {
 namespace {
@@ -21,15 +20,13 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 class Operand {
  public:
   Operand(int64_t rows, int64_t columns, int64_t gap, uint64_t stream)
-      : rows_(rows), columns_(columns), stride_(columns + gap) {
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+      : rows_(rows),
+        columns_(columns),
+        stride_(columns + gap),
+        memory_(static_cast<size_t>((rows - 1) * stride_ + columns) * sizeof(float)) {
+    EXPECT_TRUE(memory_.ok());
     const size_t elements = static_cast<size_t>((rows - 1) * stride_ + columns);
-    bytes_ = (elements * sizeof(float) + page - 1) / page * page + page;
-    memory_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    EXPECT_NE(memory_, MAP_FAILED);
-    char* const end = static_cast<char*>(memory_) + bytes_ - page;
-    EXPECT_EQ(mprotect(end, page, PROT_NONE), 0);
-    data_ = reinterpret_cast<float*>(end) - elements;
+    data_ = reinterpret_cast<float*>(memory_.end()) - elements;
     for (size_t i = 0; i < elements; ++i) data_[i] = kNaN;
     uint64_t state = stream;
     for (int64_t i = 0; i < rows * columns; ++i) {
@@ -37,8 +34,6 @@ class Operand {
       at(i / columns, i % columns) = std::ldexp(static_cast<float>(state >> 40), -23) - 1;
     }
   }
-  ~Operand() { munmap(memory_, bytes_); }
-  Operand(const Operand&) = delete;
 
   float* data() const { return data_; }
   int64_t stride() const { return stride_; }
@@ -58,8 +53,7 @@ class Operand {
 
  private:
   const int64_t rows_, columns_, stride_;
-  void* memory_;
-  size_t bytes_;
+  cpu::GuardedMemory memory_;
   float* data_;
 };
 
@@ -137,100 +131,77 @@ void ExpectProduct(const Case& x) {
   ASSERT_TRUE(product.b.Equals(before.b));
 }
 
-template <class F>
-void OnEachTarget(F&& f) {
-  for (const std::string& target : SimdTargets()) {
-    SCOPED_TRACE(target);
-    ForceSimdTarget(target);
-    f();
-    if (testing::Test::HasFatalFailure()) break;
-  }
-  ForceSimdTarget("");
-}
+class SmallProducts : public OnSimdTarget {};
 
-TEST(SmallProduct, EveryTranspositionAndOddSize) {
-  OnEachTarget([] {
-    int64_t gap = 0;
-    for (const bool transpose_a : {false, true}) {
-      for (const bool transpose_b : {false, true}) {
-        for (const int64_t M : {1, 5, 13, 15, 29}) {
-          for (const int64_t N : {1, 3, 17, 32, 37}) {
-            for (const int64_t K : {1, 7, 20}) {
-              gap = (gap + 3) % 7;
-              ExpectProduct({M, N, K, transpose_a, transpose_b, 1, 0, gap});
-              if (testing::Test::HasFatalFailure()) return;
-            }
+TEST_P(SmallProducts, EveryTranspositionAndOddSize) {
+  int64_t gap = 0;
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      for (const int64_t M : {1, 5, 13, 15, 29}) {
+        for (const int64_t N : {1, 3, 17, 32, 37}) {
+          for (const int64_t K : {1, 7, 20}) {
+            gap = (gap + 3) % 7;
+            ExpectProduct({M, N, K, transpose_a, transpose_b, 1, 0, gap});
           }
         }
       }
     }
-  });
+  }
 }
 
-TEST(SmallProduct, EveryHeightOfABlock) {
-  OnEachTarget([] {
-    for (int64_t M = 1; M <= 30; ++M) {
-      for (const bool transpose_a : {false, true}) {
-        ExpectProduct({M, 33, 5, transpose_a, false, 1, 1, 2});
-        if (testing::Test::HasFatalFailure()) return;
-      }
+TEST_P(SmallProducts, EveryHeightOfABlock) {
+  for (int64_t M = 1; M <= 30; ++M) {
+    for (const bool transpose_a : {false, true}) {
+      ExpectProduct({M, 33, 5, transpose_a, false, 1, 1, 2});
     }
-  });
+  }
 }
 
 // More rows than are read in place, more depth than is multiplied at a time, and both ends odd.
-TEST(SmallProduct, LongSumsAndManyRows) {
-  OnEachTarget([] {
-    for (const bool transpose_a : {false, true}) {
-      for (const bool transpose_b : {false, true}) {
-        ExpectProduct({17, 35, 515, transpose_a, transpose_b, 1, 0, 1});
-        ExpectProduct({101, 35, 67, transpose_a, transpose_b, 0.5f, 1, 0});
-        if (testing::Test::HasFatalFailure()) return;
-      }
+TEST_P(SmallProducts, LongSumsAndManyRows) {
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      ExpectProduct({17, 35, 515, transpose_a, transpose_b, 1, 0, 1});
+      ExpectProduct({101, 35, 67, transpose_a, transpose_b, 0.5f, 1, 0});
     }
-  });
+  }
 }
 
-TEST(SmallProduct, AlphaAndBeta) {
-  OnEachTarget([] {
-    for (const float alpha : {1.0f, -0.25f, 0.0f}) {
-      for (const float beta : {0.0f, 1.0f, -2.0f}) {
-        for (const int64_t K : {3, 260}) {
-          ExpectProduct({7, 33, K, false, true, alpha, beta, 1});
-          if (testing::Test::HasFatalFailure()) return;
-        }
+TEST_P(SmallProducts, AlphaAndBeta) {
+  for (const float alpha : {1.0f, -0.25f, 0.0f}) {
+    for (const float beta : {0.0f, 1.0f, -2.0f}) {
+      for (const int64_t K : {3, 260}) {
+        ExpectProduct({7, 33, K, false, true, alpha, beta, 1});
       }
     }
-  });
+  }
 }
 
 // The bits of an element do not depend on which part of C it is computed with.
-TEST(SmallProduct, PartsAreThePartsOfTheWhole) {
-  OnEachTarget([] {
-    for (const bool transpose_a : {false, true}) {
-      for (const bool transpose_b : {false, true}) {
-        const Case x{131, 70, 260, transpose_a, transpose_b, 0.3f, 1, 0};
-        const Product whole(x), parts(x);
-        cpu::SmallProduct(whole.args);
-        for (const int64_t m : {0, 11, 60}) {
-          for (const int64_t n : {0, 1, 40}) {
-            cpu::MatMulArgs part = parts.args;
-            part.M = m == 0 ? 11 : m == 11 ? 49 : 71;
-            part.N = n == 0 ? 1 : n == 1 ? 39 : 30;
-            part.a += transpose_a ? m : m * part.lda;
-            part.b += transpose_b ? n * part.ldb : n;
-            part.c += m * part.ldc + n;
-            cpu::SmallProduct(part);
-          }
+TEST_P(SmallProducts, PartsAreThePartsOfTheWhole) {
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      const Case x{131, 70, 260, transpose_a, transpose_b, 0.3f, 1, 0};
+      const Product whole(x), parts(x);
+      cpu::SmallProduct(whole.args);
+      for (const int64_t m : {0, 11, 60}) {
+        for (const int64_t n : {0, 1, 40}) {
+          cpu::MatMulArgs part = parts.args;
+          part.M = m == 0 ? 11 : m == 11 ? 49 : 71;
+          part.N = n == 0 ? 1 : n == 1 ? 39 : 30;
+          part.a += transpose_a ? m : m * part.lda;
+          part.b += transpose_b ? n * part.ldb : n;
+          part.c += m * part.ldc + n;
+          cpu::SmallProduct(part);
         }
-        ASSERT_TRUE(parts.c.Equals(whole.c)) << transpose_a << transpose_b;
       }
+      ASSERT_TRUE(parts.c.Equals(whole.c)) << transpose_a << transpose_b;
     }
-  });
+  }
 }
 
 // One bad element of B spoils its own column alone.
-TEST(SmallProduct, InfinitiesStayInTheirColumn) {
+TEST_P(SmallProducts, InfinitiesStayInTheirColumn) {
   const Case x{9, 33, 4, false, true, 1, 0, 0};
   const Product product(x);
   product.b.at(32, 1) = std::numeric_limits<float>::infinity();
@@ -240,6 +211,8 @@ TEST(SmallProduct, InfinitiesStayInTheirColumn) {
     ASSERT_FALSE(std::isfinite(product.c.at(m, 32)));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(, SmallProducts, EverySimdTarget(), SimdTargetName);
 
 }  // namespace
 }  // namespace folio

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "folio/base/rng.h"
+#include "tests/kit/near.h"
 
 namespace folio::reference {
 
@@ -58,9 +59,7 @@ std::vector<double> ComplexStep(std::vector<Complex>& x, F&& loss) {
 inline void ExpectGradient(const std::vector<double>& found, const std::vector<double>& gradient,
                            const std::vector<double>& before, const std::string& what) {
   ASSERT_EQ(found.size(), gradient.size()) << what;
-  double largest = 1e-3;
-  for (double g : gradient) largest = std::max(largest, std::abs(g));
-  for (double b : before) largest = std::max(largest, std::abs(b));
+  const double largest = std::max({1e-3, Largest(gradient), Largest(before)});
   for (size_t i = 0; i < found.size(); ++i) {
     const double expected = gradient[i] + (before.empty() ? 0 : before[i]);
     ASSERT_TRUE(std::abs(found[i] - expected) <= 1e-12 * largest)

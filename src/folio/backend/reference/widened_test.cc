@@ -4,11 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdint>
 #include <memory>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/test_op_cases.h"
+#include "folio/backend/test_twins.h"
 
 namespace folio {
 namespace {
@@ -17,30 +16,7 @@ constexpr Dtype kF32 = Dtype::kF32, kBF16 = Dtype::kBF16;
 
 class ReferenceInBfloat16 : public testing::Test {
  protected:
-  Tensor AsFloats(const Tensor& x) {
-    const Tensor floats = m_.Unset(x.shape());
-    for (int64_t i = 0; i < x.count(); ++i) {
-      floats.data<float>()[i] = ToFloat(x.data<BF16>()[i]);
-    }
-    return floats;
-  }
-  Tensor Rounded(const Tensor& x) {
-    const Tensor rounded = m_.Unset(x.shape());
-    for (int64_t i = 0; i < x.count(); ++i) {
-      rounded.data<float>()[i] = ToFloat(ToBF16(x.data<float>()[i]));
-    }
-    return rounded;
-  }
-  static void ExpectRounded(const Tensor& half, const Tensor& floats) {
-    for (int64_t i = 0; i < floats.count(); ++i) {
-      ASSERT_EQ(half.data<BF16>()[i], ToBF16(floats.data<float>()[i])) << i;
-    }
-  }
-  static void ExpectSame(const Tensor& x, const Tensor& y) {
-    for (int64_t i = 0; i < y.count(); ++i) {
-      ASSERT_EQ(x.data<float>()[i], y.data<float>()[i]) << i;
-    }
-  }
+  Tensor AsFloats(const Tensor& x) { return Converted(m_, x, kF32); }
 
   OpMemory m_{kF32, kBF16, true};
   std::unique_ptr<Backend> reference_ = MakeReferenceBackend();
@@ -54,17 +30,17 @@ TEST_F(ReferenceInBfloat16, LinearRoundsItsWeightButNotTheCallers) {
   op.out = m_.Unset({3, 5});
   LinearForward plain = op;
   plain.x = AsFloats(op.x);
-  plain.weight = Rounded(op.weight);
+  plain.weight = AsFloats(Converted(m_, op.weight, kBF16));
   plain.out = m_.Unset({3, 5});
   const float weight = op.weight.data<float>()[4];
   ASSERT_NE(plain.weight.data<float>()[4], weight);
   reference_->Run(op);
   reference_->Run(plain);
-  ExpectSame(op.out, plain.out);
+  ExpectTwin("out", plain.out, op.out);
   EXPECT_EQ(op.weight.data<float>()[4], weight);
   op.out = m_.UnsetLow({3, 5});
   reference_->Run(op);
-  ExpectRounded(op.out, plain.out);
+  ExpectTwin("out", plain.out, op.out);
 }
 
 TEST_F(ReferenceInBfloat16, LinearBackwardAddsBeforeItRounds) {
@@ -76,10 +52,10 @@ TEST_F(ReferenceInBfloat16, LinearBackwardAddsBeforeItRounds) {
   LinearBackward plain = op;
   plain.d_out = AsFloats(op.d_out);
   plain.d_x = AsFloats(op.d_x);
-  plain.weight = Rounded(op.weight);
+  plain.weight = AsFloats(Converted(m_, op.weight, kBF16));
   reference_->Run(op);
   reference_->Run(plain);
-  ExpectRounded(op.d_x, plain.d_x);
+  ExpectTwin("d_x", plain.d_x, op.d_x);
 }
 
 // q, k and v lie between each other, and what is written between guards.
@@ -90,8 +66,7 @@ TEST_F(ReferenceInBfloat16, AttentionReadsAndWritesStridedRows) {
   op.lse = m_.Unset({2, 2, 5});
   op.H = 2;
   AttentionForward plain = op;
-  const Tensor out = m_.Unset({2 * 5, 6});
-  plain.out = SequenceView(out, 2, 5, 0, 6);
+  plain.out = SequenceView(m_.Unset({2 * 5, 6}), 2, 5, 0, 6);
   plain.lse = m_.Unset({2, 2, 5});
   const auto part = [](const Tensor& x, int64_t i) { return SequenceView(x, 2, 5, 6 * i, 6); };
   op.q = part(qkv, 0);
@@ -102,12 +77,8 @@ TEST_F(ReferenceInBfloat16, AttentionReadsAndWritesStridedRows) {
   plain.v = part(floats, 2);
   reference_->Run(op);
   reference_->Run(plain);
-  ExpectSame(op.lse, plain.lse);
-  for (int64_t row = 0; row < 10; ++row) {
-    for (int64_t c = 0; c < 6; ++c) {
-      EXPECT_EQ(op.out.row<BF16>(row / 5, row % 5)[c], ToBF16(out.data<float>()[row * 6 + c]));
-    }
-  }
+  ExpectTwin("lse", plain.lse, op.lse);
+  ExpectTwin("out", plain.out, op.out);
   EXPECT_TRUE(m_.GuardsIntact());
 }
 
@@ -121,7 +92,7 @@ TEST_F(ReferenceInBfloat16, WorkInPlaceAndWhatIsOnlyRead) {
   plain.d_out = plain.d_x = AsFloats(op.d_out);
   reference_->Run(op);
   reference_->Run(plain);
-  ExpectRounded(op.d_x, plain.d_x);
+  ExpectTwin("d_x", plain.d_x, op.d_x);
   EXPECT_EQ(op.x.data<BF16>()[20].bits, 0x7F81);
 }
 

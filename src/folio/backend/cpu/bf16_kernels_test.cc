@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -13,9 +14,8 @@
 
 #include "folio/backend/backend.h"
 #include "folio/backend/cpu/rows.h"
-#include "folio/backend/operands.h"
-#include "folio/backend/test_op_cases.h"
-#include "folio/base/simd_targets.h"
+#include "folio/backend/test_twins.h"
+#include "folio/base/test_simd_targets.h"
 #include "folio/base/thread_pool.h"
 
 namespace folio {
@@ -24,72 +24,32 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-float FromBits(uint32_t bits) {
-  float value = 0;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
-uint32_t BitsOf(float value) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
 // Random numbers that BF16 holds exactly.
 Tensor RandomLow(OpMemory& memory, Shape shape, double scale = 1) {
-  const Tensor x = memory.Random(shape, scale);
-  float* data = x.data<float>();
-  std::transform(data, data + x.count(), data, [](float v) { return ToFloat(ToBF16(v)); });
-  return x;
+  return Converted(memory, memory.Random(Dtype::kBF16, shape, scale), Dtype::kF32);
 }
 
 // Puts numbers in which something could go wrong in every third place.
 void AddSpecials(const Tensor& x) {
-  const float specials[] = {kInf,  -kInf, kNan,  -0.0f,   0.0f,   FromBits(0x00010000),
-                            10.0f, -11.f, 88.0f, -10.25f, 1e-30f, FromBits(0x7F7F0000)};
+  const float specials[] = {kInf,  -kInf, kNan,  -0.0f,   0.0f,   0x1p-133f,
+                            10.0f, -11.f, 88.0f, -10.25f, 1e-30f, 0x1.fep127f};
   for (int64_t i = 0; i < x.count(); i += 3) {
     x.data<float>()[i] = ToFloat(ToBF16(specials[static_cast<size_t>(i / 3) % 12]));
   }
 }
 
-// x in another array of `dtype`; what x has not set stays NaN.
-Tensor Converted(OpMemory& memory, const Tensor& x, Dtype dtype) {
-  const Tensor copy = memory.Unset(dtype, x.shape());
-  const float* from = x.data<float>();
-  if (dtype == Dtype::kBF16) {
-    std::transform(from, from + x.count(), copy.data<BF16>(), ToBF16);
-  } else {
-    std::copy_n(from, x.count(), copy.data<float>());
-  }
-  return copy;
-}
-
-// What a float32 array holds against what its twin holds, bit for bit but for the kind of NaN.
-void ExpectTwin(std::string_view name, const Tensor& expected, const Tensor& actual) {
-  const bool half = actual.dtype() == Dtype::kBF16;
-  for (int64_t i = 0; i < expected.count(); ++i) {
-    const float exact = expected.data<float>()[i];
-    const float want = half ? ToFloat(ToBF16(exact)) : exact;
-    const float got = half ? ToFloat(actual.data<BF16>()[i]) : actual.data<float>()[i];
-    if (std::isnan(want) && std::isnan(got)) continue;
-    ASSERT_EQ(BitsOf(want), BitsOf(got))
-        << name << "[" << i << "]: " << got << " instead of " << want << ", from " << exact;
-  }
-}
-
 // Runs an operation on float32, and again with the operands of these names as BF16.
 template <class Op>
-void ExpectRounded(const Op& op, std::vector<std::string_view> halves, OpMemory& memory) {
+void ExpectRounded(const Op& op, std::vector<std::string_view> low, OpMemory& memory) {
   Op twin = op;
   std::map<std::byte*, Tensor> made;
   std::vector<std::pair<Operand, Tensor>> written;
   VisitMutable(twin, [&](std::string_view name, Tensor& x, Access access) {
-    const bool half = std::count(halves.begin(), halves.end(), name) > 0;
-    if (!x || (access == Access::kRead && !half)) return;
+    const bool rounded = std::count(low.begin(), low.end(), name) > 0;
+    if (!x || (access == Access::kRead && !rounded)) return;
     Tensor& copy = made[x.raw()];
     if (!copy) {
-      copy = Converted(memory, x, half ? Dtype::kBF16 : x.dtype());
+      copy = Converted(memory, x, rounded ? Dtype::kBF16 : x.dtype());
       // Another number than the NaN of the original: what is not written would show.
       if (access == Access::kWrite) std::fill_n(copy.raw(), copy.bytes(), std::byte{0x42});
     }
@@ -105,11 +65,8 @@ void ExpectRounded(const Op& op, std::vector<std::string_view> halves, OpMemory&
   EXPECT_TRUE(memory.GuardsIntact());
 }
 
-class HalfKernels : public testing::TestWithParam<std::string> {
+class Bf16Kernels : public OnSimdTarget {
  protected:
-  void SetUp() override { ForceSimdTarget(GetParam()); }
-  void TearDown() override { ForceSimdTarget(""); }
-
   // Calls f(N, C, memory) for awkward sizes, aligned and not.
   template <class F>
   void ForSizes(F f) {
@@ -125,53 +82,54 @@ class HalfKernels : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(HalfKernels, StoresRoundEveryKindOfNumberAsToBF16Does) {
+TEST_P(Bf16Kernels, StoresRoundEveryKindOfNumberAsToBF16Does) {
   OpMemory memory(Dtype::kF32, true);
   const uint32_t low[] = {0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF};
   const Tensor d_out = memory.Unset({6, 65536}), d_x = memory.Unset(Dtype::kBF16, {6, 65536});
   for (uint32_t i = 0; i < 6 * 65536; ++i) {
-    const uint32_t bits = (i % 65536) << 16 | low[i / 65536];
-    std::memcpy(d_out.data<float>() + i, &bits, sizeof(bits));
+    d_out.data<float>()[i] = std::bit_cast<float>((i % 65536) << 16 | low[i / 65536]);
   }
   MakeCpuBackend()->Run(ResidualBackward{.d_out = d_out, .d_x = d_x});
   for (uint32_t i = 0; i < 6 * 65536; ++i) {
     ASSERT_EQ(d_x.data<BF16>()[i].bits, ToBF16(d_out.data<float>()[i]).bits)
-        << std::hex << BitsOf(d_out.data<float>()[i]);
+        << std::hex << std::bit_cast<uint32_t>(d_out.data<float>()[i]);
   }
 }
 
-TEST_P(HalfKernels, LoadsWidenEveryNumber) {
+TEST_P(Bf16Kernels, LoadsWidenEveryNumber) {
   OpMemory memory(Dtype::kF32, true);
   const Tensor x = memory.Unset(Dtype::kBF16, {1, 65536}), out = memory.Unset({1, 65536});
   for (uint32_t i = 0; i < 65536; ++i) x.data<BF16>()[i].bits = static_cast<uint16_t>(i);
   MakeCpuBackend()->Run(ResidualForward{.x = x, .out = out});
-  for (uint32_t i = 0; i < 65536; ++i) ASSERT_EQ(BitsOf(out.data<float>()[i]), i << 16);
+  for (uint32_t i = 0; i < 65536; ++i) {
+    ASSERT_EQ(std::bit_cast<uint32_t>(out.data<float>()[i]), i << 16);
+  }
 }
 
-TEST_P(HalfKernels, TailsOfEveryLengthStayWithinTheArray) {
+TEST_P(Bf16Kernels, TailsOfEveryLengthStayWithinTheArray) {
   const uint32_t specials[] = {0x7F800001, 0xFFFFFFFF, 0x3F808000, 0x3F818000,
                                0x7F7FFFFF, 0x00008001, 0x80000000};
   for (int64_t n = 1; n <= 40; ++n) {
     OpMemory memory(Dtype::kF32, n % 2 == 1);
     const Tensor d_out = memory.Unset({1, n}), d_x = memory.Unset(Dtype::kBF16, {1, n});
-    for (int64_t i = 0; i < n; ++i) {
-      std::memcpy(d_out.data<float>() + i, &specials[i % 7], sizeof(float));
-    }
+    for (int64_t i = 0; i < n; ++i) d_out.data<float>()[i] = std::bit_cast<float>(specials[i % 7]);
     const auto backend = MakeCpuBackend();
     backend->Run(ResidualBackward{.d_out = d_out, .d_x = d_x});
     for (int64_t i = 0; i < n; ++i) {
-      ASSERT_EQ(d_x.data<BF16>()[i].bits, ToBF16(FromBits(specials[i % 7])).bits) << i;
+      ASSERT_EQ(d_x.data<BF16>()[i].bits, ToBF16(std::bit_cast<float>(specials[i % 7])).bits) << i;
     }
     const Tensor out = memory.Unset({1, n});
     backend->Run(ResidualForward{.x = d_x, .out = out});
     for (int64_t i = 0; i < n; ++i) {
-      ASSERT_EQ(BitsOf(out.data<float>()[i]), uint32_t{d_x.data<BF16>()[i].bits} << 16) << i;
+      ASSERT_EQ(std::bit_cast<uint32_t>(out.data<float>()[i]),
+                uint32_t{d_x.data<BF16>()[i].bits} << 16)
+          << i;
     }
     EXPECT_TRUE(memory.GuardsIntact()) << n;
   }
 }
 
-TEST_P(HalfKernels, LayerNormForward) {
+TEST_P(Bf16Kernels, LayerNormForward) {
   ForSizes([](int64_t N, int64_t C, OpMemory& memory) {
     for (const bool bias : {false, true}) {
       ExpectRounded(LayerNormForward{.x = memory.Random({N, C}, 3),
@@ -185,7 +143,7 @@ TEST_P(HalfKernels, LayerNormForward) {
   });
 }
 
-TEST_P(HalfKernels, LayerNormForwardOfARowWithNan) {
+TEST_P(Bf16Kernels, LayerNormForwardOfARowWithNan) {
   OpMemory memory(Dtype::kF32, false);
   const Tensor x = memory.Random({3, 19}), out = memory.Unset(Dtype::kBF16, {3, 19});
   x.data<float>()[19 + 18] = kNan;
@@ -199,7 +157,7 @@ TEST_P(HalfKernels, LayerNormForwardOfARowWithNan) {
   }
 }
 
-TEST_P(HalfKernels, LayerNormBackward) {
+TEST_P(Bf16Kernels, LayerNormBackward) {
   ForSizes([](int64_t N, int64_t C, OpMemory& memory) {
     for (const bool accumulate : {false, true}) {
       const Tensor d_out = RandomLow(memory, {N, C});
@@ -218,7 +176,7 @@ TEST_P(HalfKernels, LayerNormBackward) {
   });
 }
 
-TEST_P(HalfKernels, Activation) {
+TEST_P(Bf16Kernels, Activation) {
   ForSizes([](int64_t N, int64_t C, OpMemory& memory) {
     for (const auto kind : {Activation::kGeluNew, Activation::kGelu, Activation::kRelu}) {
       SCOPED_TRACE(static_cast<int>(kind));
@@ -239,7 +197,7 @@ TEST_P(HalfKernels, Activation) {
 
 // What a linear operation does to its result while it is near is what the activation's own
 // operations do, bit by bit.
-TEST_P(HalfKernels, ActivationInsideLinear) {
+TEST_P(Bf16Kernels, ActivationInsideLinear) {
   const auto backend = MakeCpuBackend();
   OpMemory memory(Dtype::kF32, false);
   const int64_t N = 35, I = 41, O = 77;
@@ -247,12 +205,12 @@ TEST_P(HalfKernels, ActivationInsideLinear) {
   const Tensor x = RandomLow(memory, {N, I}), pre = RandomLow(memory, {N, I}, 4);
   const Tensor d_out = RandomLow(memory, {N, O});
   for (const auto kind : {Activation::kGeluNew, Activation::kGelu, Activation::kRelu}) {
-    for (const Dtype half : {Dtype::kF32, Dtype::kBF16}) {
-      SCOPED_TRACE(std::string(DtypeName(half)) + std::to_string(static_cast<int>(kind)));
-      for (const Dtype own : {Dtype::kF32, half}) {
+    for (const Dtype low : {Dtype::kF32, Dtype::kBF16}) {
+      SCOPED_TRACE(std::string(DtypeName(low)) + std::to_string(static_cast<int>(kind)));
+      for (const Dtype own : {Dtype::kF32, low}) {
         const Tensor out = memory.Unset(own, {N, O}), act = memory.Unset(own, {N, O});
         LinearForward forward{
-            .x = Converted(memory, x, half), .weight = weight, .bias = bias, .out = out};
+            .x = Converted(memory, x, low), .weight = weight, .bias = bias, .out = out};
         backend->Run(forward);
         backend->Run(ActivationForward{.kind = kind, .x = out, .out = act});
         forward.out = memory.Unset(own, {N, O});
@@ -265,11 +223,11 @@ TEST_P(HalfKernels, ActivationInsideLinear) {
       // d_x is rounded once: as the gradient of pre, not before.
       const Tensor wide = memory.Unset({N, I});
       LinearBackward backward{
-          .weight = weight, .d_out = Converted(memory, d_out, half), .d_x = wide};
+          .weight = weight, .d_out = Converted(memory, d_out, low), .d_x = wide};
       backend->Run(backward);
       backend->Run(ActivationBackward{.kind = kind, .x = pre, .d_out = wide, .d_x = wide});
-      backward.pre = Converted(memory, pre, half);
-      backward.d_x = memory.Unset(half, {N, I});
+      backward.pre = Converted(memory, pre, low);
+      backward.d_x = memory.Unset(low, {N, I});
       backward.activation = kind;
       backend->Run(backward);
       ExpectTwin("d_x", wide, backward.d_x);
@@ -277,7 +235,7 @@ TEST_P(HalfKernels, ActivationInsideLinear) {
   }
 }
 
-TEST_P(HalfKernels, ActivationKeepsNanToItsOwnPlace) {
+TEST_P(Bf16Kernels, ActivationKeepsNanToItsOwnPlace) {
   OpMemory memory(Dtype::kF32, false);
   const int64_t n = 37;
   const Tensor x = Converted(memory, RandomLow(memory, {1, n}), Dtype::kBF16);
@@ -294,7 +252,7 @@ TEST_P(HalfKernels, ActivationKeepsNanToItsOwnPlace) {
   }
 }
 
-TEST_P(HalfKernels, Residual) {
+TEST_P(Bf16Kernels, Residual) {
   ForSizes([](int64_t N, int64_t C, OpMemory& memory) {
     for (const double p : {0.0, 0.3}) {
       SCOPED_TRACE(p);
@@ -317,7 +275,7 @@ TEST_P(HalfKernels, Residual) {
   });
 }
 
-TEST_P(HalfKernels, CrossEntropyBackward) {
+TEST_P(Bf16Kernels, CrossEntropyBackward) {
   ForSizes([](int64_t N, int64_t V, OpMemory& memory) {
     const Tensor targets = memory.Integers({N}, V, true);
     targets.data<int32_t>()[0] = static_cast<int32_t>(V - 1);
@@ -333,7 +291,7 @@ TEST_P(HalfKernels, CrossEntropyBackward) {
   });
 }
 
-TEST_P(HalfKernels, ColumnSums) {
+TEST_P(Bf16Kernels, ColumnSums) {
   for (const int64_t rows : {1, 7, 8, 9, 100}) {
     for (const int64_t columns : {1, 5, 17, 127, 128, 129, 300}) {
       SCOPED_TRACE(testing::Message() << rows << " x " << columns);
@@ -347,9 +305,9 @@ TEST_P(HalfKernels, ColumnSums) {
         for (int64_t r = 0; r < rows; ++r) sum += x.data<float>()[r * columns + c];
         expected.data<float>()[c] = sums.data<float>()[c] + sum;
       }
-      const Tensor half = Converted(memory, x, Dtype::kBF16);
+      const Tensor low = Converted(memory, x, Dtype::kBF16);
       cpu::AddColumnSums(x.data<float>(), rows, columns, sums.data<float>());
-      cpu::AddColumnSums(half.data<BF16>(), rows, columns, twin.data<float>());
+      cpu::AddColumnSums(low.data<BF16>(), rows, columns, twin.data<float>());
       ExpectTwin("of float32", expected, sums);
       ExpectTwin("of BF16", expected, twin);
       EXPECT_TRUE(memory.GuardsIntact());
@@ -357,7 +315,7 @@ TEST_P(HalfKernels, ColumnSums) {
   }
 }
 
-TEST(HalfKernelThreads, ColumnSumsDoNotDependOnThreads) {
+TEST(Bf16KernelThreads, ColumnSumsDoNotDependOnThreads) {
   OpMemory memory(Dtype::kF32, false);
   const int64_t rows = 61, columns = 1000;
   const Tensor x = Converted(memory, memory.Random({rows, columns}), Dtype::kBF16);
@@ -375,8 +333,7 @@ TEST(HalfKernelThreads, ColumnSumsDoNotDependOnThreads) {
   EXPECT_EQ(results[0], results[2]);
 }
 
-INSTANTIATE_TEST_SUITE_P(, HalfKernels, testing::ValuesIn(SimdTargets()),
-                         [](const auto& target) { return target.param; });
+INSTANTIATE_TEST_SUITE_P(, Bf16Kernels, EverySimdTarget(), SimdTargetName);
 
 }  // namespace
 }  // namespace folio
