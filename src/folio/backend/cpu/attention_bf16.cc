@@ -6,7 +6,7 @@ namespace folio::cpu {
 namespace {
 
 // One head's rows from the first on; their transpose if `transposed`.
-MatrixView<BF16> HalfRows(const SequenceView& x, int64_t b, int64_t t, int64_t h, int64_t D,
+MatrixView<BF16> Bf16Rows(const SequenceView& x, int64_t b, int64_t t, int64_t h, int64_t D,
                           bool transposed) {
   return {x.row<BF16>(b, t) + h * D, x.row_stride, transposed};
 }
@@ -51,12 +51,12 @@ void Bf16Forward::SetHead(int64_t b, int64_t h) {
   b_ = b, h_ = h;
   const int64_t g = sizes_.KeyHead(h), S = sizes_.S, D = sizes_.D;
   if (S == 0) return;
-  PackLeft(HalfRows(op_.k, b, 0, g, D, false), S, D, keys_);
-  PackLeft(HalfRows(op_.v, b, 0, g, D, true), D, S, values_);
+  PackLeft(Bf16Rows(op_.k, b, 0, g, D, false), S, D, keys_);
+  PackLeft(Bf16Rows(op_.v, b, 0, g, D, true), D, S, values_);
 }
 
 void Bf16Forward::SetQueries(int64_t t, int64_t queries) {
-  PackRight(HalfRows(op_.q, b_, t, h_, sizes_.D, true), sizes_.D, queries, queries_);
+  PackRight(Bf16Rows(op_.q, b_, t, h_, sizes_.D, true), sizes_.D, queries, queries_);
 }
 
 void Bf16Forward::Scores(const TilePlace& at, float* scores) {
@@ -99,9 +99,9 @@ void Bf16Backward::SetKeys(int64_t b, int64_t g) {
   b_ = b;
   const int64_t S = sizes_.S, D = sizes_.D;
   if (S == 0) return;
-  PackLeft(HalfRows(op_.k, b, 0, g, D, false), S, D, keys_);
-  PackLeft(HalfRows(op_.k, b, 0, g, D, true), D, S, keys_turned_);
-  PackLeft(HalfRows(op_.v, b, 0, g, D, false), S, D, values_);
+  PackLeft(Bf16Rows(op_.k, b, 0, g, D, false), S, D, keys_);
+  PackLeft(Bf16Rows(op_.k, b, 0, g, D, true), D, S, keys_turned_);
+  PackLeft(Bf16Rows(op_.v, b, 0, g, D, false), S, D, values_);
 }
 
 void Bf16Backward::SetQueries(int64_t h) {
@@ -109,8 +109,8 @@ void Bf16Backward::SetQueries(int64_t h) {
   if (T == 0) return;
   PackFolded(op_.q.row<BF16>(b_, 0) + h * D, op_.q.row_stride, T, D, queries_);
   PackFolded(op_.d_out.row<BF16>(b_, 0) + h * D, op_.d_out.row_stride, T, D, d_outs_);
-  PackRight(HalfRows(op_.q, b_, 0, h, D, true), D, T, queries_turned_);
-  PackRight(HalfRows(op_.d_out, b_, 0, h, D, true), D, T, d_outs_turned_);
+  PackRight(Bf16Rows(op_.q, b_, 0, h, D, true), D, T, queries_turned_);
+  PackRight(Bf16Rows(op_.d_out, b_, 0, h, D, true), D, T, d_outs_turned_);
 }
 
 void Bf16Backward::Scores(const TilePlace& at, float* scores) {

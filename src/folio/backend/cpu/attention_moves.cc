@@ -53,8 +53,8 @@ void DotFloats(const float* x, int64_t x_stride, const float* y, int64_t y_strid
                int64_t columns, float* dots) {
   Dots(x, x_stride, y, y_stride, rows, columns, dots);
 }
-void DotHalves(const BF16* x, int64_t x_stride, const BF16* y, int64_t y_stride, int64_t rows,
-               int64_t columns, float* dots) {
+void DotBf16(const BF16* x, int64_t x_stride, const BF16* y, int64_t y_stride, int64_t rows,
+             int64_t columns, float* dots) {
   Dots(x, x_stride, y, y_stride, rows, columns, dots);
 }
 
@@ -69,7 +69,7 @@ HWY_EXPORT(TransposeKernel);
 HWY_EXPORT(CopyFloats);
 HWY_EXPORT(CopyRounded);
 HWY_EXPORT(DotFloats);
-HWY_EXPORT(DotHalves);
+HWY_EXPORT(DotBf16);
 
 void ScaleColumns(const float* factors, int64_t rows, int64_t columns, float* x) {
   HWY_DYNAMIC_DISPATCH(ScaleKernel)(factors, rows, columns, x);
@@ -100,7 +100,7 @@ void DotRows(const float* x, int64_t x_stride, const float* y, int64_t y_stride,
 }
 void DotRows(const BF16* x, int64_t x_stride, const BF16* y, int64_t y_stride, int64_t rows,
              int64_t columns, float* dots) {
-  HWY_DYNAMIC_DISPATCH(DotHalves)(x, x_stride, y, y_stride, rows, columns, dots);
+  HWY_DYNAMIC_DISPATCH(DotBf16)(x, x_stride, y, y_stride, rows, columns, dots);
 }
 
 }  // namespace folio::cpu

@@ -21,10 +21,10 @@ static_assert(sizeof(BF16) == sizeof(uint16_t));
 
 // As many 16-bit numbers as D has floats.
 template <class D>
-using HalfTag = hn::Rebind<uint16_t, D>;
+using Bf16Tag = hn::Rebind<uint16_t, D>;
 
 template <class D>
-HWY_INLINE hn::Vec<D> Widen(D d, hn::Vec<HalfTag<D>> bits) {
+HWY_INLINE hn::Vec<D> Widen(D d, hn::Vec<Bf16Tag<D>> bits) {
   const hn::RebindToUnsigned<D> du;
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
 }
@@ -42,19 +42,19 @@ HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> RoundedBits(D, hn::Vec<D> v) {
 }
 
 template <class D>
-HWY_INLINE hn::Vec<HalfTag<D>> Round(D d, hn::Vec<D> v) {
-  return hn::TruncateTo(HalfTag<D>(), hn::ShiftRight<16>(RoundedBits(d, v)));
+HWY_INLINE hn::Vec<Bf16Tag<D>> Round(D d, hn::Vec<D> v) {
+  return hn::TruncateTo(Bf16Tag<D>(), hn::ShiftRight<16>(RoundedBits(d, v)));
 }
 
 // Called without hn::, these two and Highway's of the same names take BF16 and float alike.
 template <class D>
 HWY_INLINE hn::Vec<D> LoadU(D d, const BF16* p) {
-  return Widen(d, hn::LoadU(HalfTag<D>(), reinterpret_cast<const uint16_t*>(p)));
+  return Widen(d, hn::LoadU(Bf16Tag<D>(), reinterpret_cast<const uint16_t*>(p)));
 }
 
 template <class D>
 HWY_INLINE void StoreU(hn::Vec<D> v, D d, BF16* p) {
-  hn::StoreU(Round(d, v), HalfTag<D>(), reinterpret_cast<uint16_t*>(p));
+  hn::StoreU(Round(d, v), Bf16Tag<D>(), reinterpret_cast<uint16_t*>(p));
 }
 
 // The first n numbers at p, zeros in the other lanes; touches no memory beyond them.
@@ -71,13 +71,13 @@ HWY_INLINE hn::Vec<D> LoadPart(D d, const uint16_t* p, int64_t n) {
 }
 template <class D>
 HWY_INLINE hn::Vec<D> LoadPart(D d, const BF16* p, int64_t n) {
-  return Widen(d, LoadPart(HalfTag<D>(), reinterpret_cast<const uint16_t*>(p), n));
+  return Widen(d, LoadPart(Bf16Tag<D>(), reinterpret_cast<const uint16_t*>(p), n));
 }
 
 // Writes the first n lanes to p and nothing beyond them. REQUIRES: n < Lanes(d).
 template <class D>
 HWY_INLINE void StorePart(hn::Vec<D> v, D d, BF16* p, int64_t n) {
-  const HalfTag<D> dh;
+  const Bf16Tag<D> dh;
 #if HWY_MEM_OPS_MIGHT_FAULT
   HWY_ALIGN uint16_t part[HWY_MAX_BYTES / sizeof(float)];
   hn::Store(Round(d, v), dh, part);

@@ -75,13 +75,13 @@ struct ByInstruction {
 
 // Kinds of rows of memory. Pair: pairs[i] = (a[i], b[i]) for i in [0, kTileRows). Copy: to[i] =
 // x[i] for i in [0, kTileDepth). The first numbers of each row are there, the others are zero.
-struct HalfRows {
+struct Bf16Rows {
   using Number = BF16;
   static constexpr bool kFar = false;  // written not long ago
 
   static HWY_INLINE void Pair(const BF16* a, int64_t a_there, const BF16* b, int64_t b_there,
                               uint32_t* pairs) {
-    const HalfTag<Floats> d;
+    const Bf16Tag<Floats> d;
     const uint16_t* low = reinterpret_cast<const uint16_t*>(a);
     const uint16_t* high = reinterpret_cast<const uint16_t*>(b);
     for (int64_t i = 0; i < kTileRows; i += static_cast<int64_t>(hn::Lanes(d))) {
@@ -266,14 +266,14 @@ HWY_INLINE void PackRightT(const MatrixView<typename Rows::Number>& x, int64_t K
   }
 }
 
-void PackLeftHalf(const MatrixView<BF16>& x, int64_t M, int64_t K, BF16* packed) {
-  PackLeftT<HalfRows>(x, M, K, packed);
+void PackLeftBf16(const MatrixView<BF16>& x, int64_t M, int64_t K, BF16* packed) {
+  PackLeftT<Bf16Rows>(x, M, K, packed);
 }
-void PackRightHalf(const MatrixView<BF16>& x, int64_t K, int64_t N, BF16* packed) {
-  PackRightT<HalfRows>(x, K, N, packed);
+void PackRightBf16(const MatrixView<BF16>& x, int64_t K, int64_t N, BF16* packed) {
+  PackRightT<Bf16Rows>(x, K, N, packed);
 }
-void PackFoldedHalf(const BF16* x, int64_t stride, int64_t rows, int64_t columns, BF16* packed) {
-  PackAcross<HalfRows, false>(x, stride, kFolded, columns, rows, packed);
+void PackFoldedBf16(const BF16* x, int64_t stride, int64_t rows, int64_t columns, BF16* packed) {
+  PackAcross<Bf16Rows, false>(x, stride, kFolded, columns, rows, packed);
 }
 
 void PackLeftFloat(const MatrixView<float>& x, int64_t M, int64_t K, [[maybe_unused]] Bf16Unit unit,
@@ -297,26 +297,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace folio::cpu {
 
-HWY_EXPORT(PackLeftHalf);
+HWY_EXPORT(PackLeftBf16);
 HWY_EXPORT(PackLeftFloat);
-HWY_EXPORT(PackRightHalf);
+HWY_EXPORT(PackRightBf16);
 HWY_EXPORT(PackRightFloat);
-HWY_EXPORT(PackFoldedHalf);
+HWY_EXPORT(PackFoldedBf16);
 
 void PackLeft(const MatrixView<BF16>& x, int64_t M, int64_t K, BF16* packed) {
-  HWY_DYNAMIC_DISPATCH(PackLeftHalf)(x, M, K, packed);
+  HWY_DYNAMIC_DISPATCH(PackLeftBf16)(x, M, K, packed);
 }
 void PackLeft(const MatrixView<float>& x, int64_t M, int64_t K, BF16* packed) {
   HWY_DYNAMIC_DISPATCH(PackLeftFloat)(x, M, K, Bf16UnitInUse(), packed);
 }
 void PackRight(const MatrixView<BF16>& x, int64_t K, int64_t N, BF16* packed) {
-  HWY_DYNAMIC_DISPATCH(PackRightHalf)(x, K, N, packed);
+  HWY_DYNAMIC_DISPATCH(PackRightBf16)(x, K, N, packed);
 }
 void PackRight(const MatrixView<float>& x, int64_t K, int64_t N, BF16* packed) {
   HWY_DYNAMIC_DISPATCH(PackRightFloat)(x, K, N, Bf16UnitInUse(), packed);
 }
 void PackFolded(const BF16* x, int64_t stride, int64_t rows, int64_t columns, BF16* packed) {
-  HWY_DYNAMIC_DISPATCH(PackFoldedHalf)(x, stride, rows, columns, packed);
+  HWY_DYNAMIC_DISPATCH(PackFoldedBf16)(x, stride, rows, columns, packed);
 }
 
 }  // namespace folio::cpu

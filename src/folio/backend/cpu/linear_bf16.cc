@@ -52,8 +52,8 @@ void RunLinearBf16(const LinearBackward& op, Scratch& scratch) {
   const BF16* d_out = op.d_out.data<BF16>();
   // forward: out = x weight + bias
   if (op.d_x) {
-    const bool half = op.d_x.dtype() == Dtype::kBF16;
-    const auto store = half ? StoreInputGradient<BF16> : StoreInputGradient<float>;
+    const bool bf16 = op.d_x.dtype() == Dtype::kBF16;
+    const auto store = bf16 ? StoreInputGradient<BF16> : StoreInputGradient<float>;
     Bf16MatMul(MatrixView<BF16>{d_out, O},
                MatrixView<float>{op.weight.data<float>(), op.transposed ? I : O, !op.transposed}, N,
                I, O, scratch, [&](const Bf16Block& block) { store(block, op); });

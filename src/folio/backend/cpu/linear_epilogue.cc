@@ -98,21 +98,21 @@ HWY_INLINE void StoreGradientOf(const ResultBlock<T>& block, Activation activati
 void StoreSumsFloat(const ResultBlock<float>& block, bool add) {
   StoreSumsOf(block, add);
 }
-void StoreSumsHalf(const ResultBlock<BF16>& block, bool add) {
+void StoreSumsBf16(const ResultBlock<BF16>& block, bool add) {
   StoreSumsOf(block, add);
 }
 void StoreBiasedFloat(const ResultBlock<float>& block, const float* bias, Activation activation,
                       float* act) {
   StoreBiasedOf(block, bias, activation, act);
 }
-void StoreBiasedHalf(const ResultBlock<BF16>& block, const float* bias, Activation activation,
+void StoreBiasedBf16(const ResultBlock<BF16>& block, const float* bias, Activation activation,
                      BF16* act) {
   StoreBiasedOf(block, bias, activation, act);
 }
 void StoreGradientFloat(const ResultBlock<float>& block, Activation activation, const float* pre) {
   StoreGradientOf(block, activation, pre);
 }
-void StoreGradientHalf(const ResultBlock<BF16>& block, Activation activation, const BF16* pre) {
+void StoreGradientBf16(const ResultBlock<BF16>& block, Activation activation, const BF16* pre) {
   StoreGradientOf(block, activation, pre);
 }
 
@@ -123,17 +123,17 @@ HWY_AFTER_NAMESPACE();
 namespace folio::cpu {
 
 HWY_EXPORT(StoreSumsFloat);
-HWY_EXPORT(StoreSumsHalf);
+HWY_EXPORT(StoreSumsBf16);
 HWY_EXPORT(StoreBiasedFloat);
-HWY_EXPORT(StoreBiasedHalf);
+HWY_EXPORT(StoreBiasedBf16);
 HWY_EXPORT(StoreGradientFloat);
-HWY_EXPORT(StoreGradientHalf);
+HWY_EXPORT(StoreGradientBf16);
 
 void StoreSums(const ResultBlock<float>& block, bool add) {
   HWY_DYNAMIC_DISPATCH(StoreSumsFloat)(block, add);
 }
 void StoreSums(const ResultBlock<BF16>& block, bool add) {
-  HWY_DYNAMIC_DISPATCH(StoreSumsHalf)(block, add);
+  HWY_DYNAMIC_DISPATCH(StoreSumsBf16)(block, add);
 }
 
 void StoreBiased(const ResultBlock<float>& block, const float* bias, Activation activation,
@@ -142,14 +142,14 @@ void StoreBiased(const ResultBlock<float>& block, const float* bias, Activation 
 }
 void StoreBiased(const ResultBlock<BF16>& block, const float* bias, Activation activation,
                  BF16* act) {
-  HWY_DYNAMIC_DISPATCH(StoreBiasedHalf)(block, bias, activation, act);
+  HWY_DYNAMIC_DISPATCH(StoreBiasedBf16)(block, bias, activation, act);
 }
 
 void StoreGradient(const ResultBlock<float>& block, Activation activation, const float* pre) {
   HWY_DYNAMIC_DISPATCH(StoreGradientFloat)(block, activation, pre);
 }
 void StoreGradient(const ResultBlock<BF16>& block, Activation activation, const BF16* pre) {
-  HWY_DYNAMIC_DISPATCH(StoreGradientHalf)(block, activation, pre);
+  HWY_DYNAMIC_DISPATCH(StoreGradientBf16)(block, activation, pre);
 }
 
 }  // namespace folio::cpu
