@@ -230,7 +230,6 @@ class FormRun {
 
 // Every gradient of sum(out * d_out), in float64 on the reference against central differences.
 inline void ExpectGradients(const Form& form, const Results& operands) {
-  constexpr double kStep = 1e-5;
   const auto backend = MakeReferenceBackend();
   const Results results = FormRun(form, *backend, Dtype::kF64, operands).All();
   Results changed = operands;
@@ -244,14 +243,7 @@ inline void ExpectGradients(const Form& form, const Results& operands) {
     ASSERT_EQ(gradient.size(), values.size()) << name;
     const double scale = std::max(1.0, Largest(gradient));
     for (size_t i = 0; i < values.size(); ++i) {
-      const double before = values[i];
-      values[i] = before + kStep;
-      const double above = loss();
-      values[i] = before - kStep;
-      const double below = loss();
-      values[i] = before;
-      // The quotient loses eps / kStep of the sum to rounding and kStep^2 of a third derivative.
-      ASSERT_NEAR(gradient[i], (above - below) / (2 * kStep), 1e-8 * scale)
+      ASSERT_NEAR(gradient[i], CentralDifference(values[i], loss), 1e-8 * scale)
           << name << "[" << i << "]";
     }
   }
