@@ -104,10 +104,9 @@ void NaiveSoftmax(const Number* x, Number* out, int64_t N, int64_t S) {
     double total = 0;
     for (int64_t s = 0; s < S; ++s) {
       out[s] = std::exp(x[s]);
-      total += double(out[s]);
+      total += out[s];
     }
-    for (int64_t s = 0; s < S; ++s)
-      out[s] = total == 0 ? Number(0) : Number(double(out[s]) / total);
+    for (int64_t s = 0; s < S; ++s) out[s] = total == 0 ? Number(0) : Number(out[s] / total);
   }
 }
 
@@ -117,7 +116,7 @@ void SoftmaxBackward(const Number* out, const Number* d_out, Number* d_x, int64_
   for (int64_t row = 0; row < N; ++row, out += S, d_out += S, d_x += S) {
     double total = 0;
     for (int64_t s = 0; s < S; ++s) total += double(out[s]) * double(d_out[s]);
-    for (int64_t s = 0; s < S; ++s) d_x[s] = Number(double(out[s]) * (double(d_out[s]) - total));
+    for (int64_t s = 0; s < S; ++s) d_x[s] = Number(out[s] * (d_out[s] - total));
   }
 }
 
@@ -126,8 +125,8 @@ template <class Number>
 void Normalize(const Number* x, Number* out, Number* sums, int64_t N, int64_t S) {
   for (int64_t row = 0; row < N; ++row, x += S, out += S) {
     double total = 0;
-    for (int64_t s = 0; s < S; ++s) total += double(x[s]);
-    for (int64_t s = 0; s < S; ++s) out[s] = total == 0 ? Number(0) : Number(double(x[s]) / total);
+    for (int64_t s = 0; s < S; ++s) total += x[s];
+    for (int64_t s = 0; s < S; ++s) out[s] = total == 0 ? Number(0) : Number(x[s] / total);
     sums[row] = Number(total);
   }
 }
@@ -141,7 +140,7 @@ void NormalizeBackward(const Number* out, const Number* sums, const Number* d_ou
     double total = 0;
     for (int64_t s = 0; s < S; ++s) total += double(out[s]) * double(d_out[s]);
     for (int64_t s = 0; s < S; ++s) {
-      d_x[s] = sums[row] == 0 ? Number(0) : Number((double(d_out[s]) - total) / double(sums[row]));
+      d_x[s] = sums[row] == 0 ? Number(0) : Number((d_out[s] - total) / sums[row]);
     }
   }
 }

@@ -6,8 +6,8 @@
 
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
-#include "folio/train/test_event_reader.h"
 #include "folio/train/run_log.h"
+#include "folio/train/test_event_reader.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/program.h"
 
