@@ -31,6 +31,7 @@ function(folio_compile_options target)
     target_compile_options(${target} PUBLIC -fsanitize=address,undefined -fno-omit-frame-pointer
                                             -fno-sanitize-recover=undefined)
     target_link_options(${target} PUBLIC -fsanitize=address,undefined)
+    target_compile_definitions(${target} PRIVATE FOLIO_SANITIZE)
   endif()
 endfunction()
 

@@ -13,7 +13,7 @@
 #include "folio/model/test_models.h"
 #include "folio/train/learner.h"
 
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(FOLIO_SANITIZE)
 
 namespace {
 
