@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "folio/text/tokenizer_properties.h"
+#include "folio/text/test_tokenizer_properties.h"
 #include "tokenizer_body.h"
 #include "tokenizer_file_body.h"
 

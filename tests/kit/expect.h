@@ -27,9 +27,16 @@ inline size_t Count(std::string_view text, std::string_view part) {
   return count;
 }
 
+// The text with its only or first `from` replaced, which must be there.
+inline std::string Replaced(std::string text, std::string_view from, std::string_view to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, text.npos) << from;
+  return at == text.npos ? text : text.replace(at, from.size(), to);
+}
+
 // The Error that f throws; fails the test if it throws none or one of another kind.
 template <class F>
-Error Refused(F&& f, ErrorKind kind) {
+Error Refused(F&& f, ErrorKind kind = ErrorKind::kInput) {
   try {
     f();
   } catch (const Error& error) {
@@ -42,12 +49,12 @@ Error Refused(F&& f, ErrorKind kind) {
 
 // The same in words: "what | cause", and "what | cause | help".
 template <class F>
-std::string ErrorOf(F&& f, ErrorKind kind) {
+std::string ErrorOf(F&& f, ErrorKind kind = ErrorKind::kInput) {
   const Error error = Refused(f, kind);
   return std::string(error.what()) + " | " + error.cause();
 }
 template <class F>
-std::string ErrorAndHelp(F&& f, ErrorKind kind) {
+std::string ErrorAndHelp(F&& f, ErrorKind kind = ErrorKind::kInput) {
   const Error error = Refused(f, kind);
   return std::string(error.what()) + " | " + error.cause() + " | " + error.help();
 }

@@ -17,6 +17,7 @@
 #include "folio/base/utf8.h"
 #include "folio/text/split.h"
 #include "folio/text/unicode.h"
+#include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
 
 namespace folio {
@@ -157,7 +158,7 @@ TEST(InventedText, IsOfItsScript) {
 TEST(InventedText, CodeIsIndented) {
   const std::string text = InventedText(BenchLanguage::kCode, 100'000, 1);
   for (const char* part : {"\n    ", "\n        ", "_", "(", " = ", "[\""}) {
-    EXPECT_NE(text.find(part), std::string::npos) << part;
+    EXPECT_TRUE(Contains(text, part)) << part;
   }
 }
 

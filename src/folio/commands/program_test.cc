@@ -49,7 +49,7 @@ TEST_F(ProgramTest, HelpOfACommandIsTheSameByAllItsNames) {
   EXPECT_EQ(help.err, "");
   EXPECT_EQ(help.out, Shell("$F config show --help").out);
   EXPECT_EQ(help.out, Shell("$F --help config show").out);
-  EXPECT_NE(help.out.find("--preset NAME"), std::string::npos);
+  EXPECT_TRUE(Contains(help.out, "--preset NAME"));
   const ProgramRun brief = Shell("$F config show -h");
   EXPECT_LT(brief.out.size(), help.out.size());
   EXPECT_EQ(Shell("$F help nothing").status, 2);
@@ -97,7 +97,7 @@ TEST_F(ProgramTest, AnOutputThatCannotBeWrittenIsAnError) {
   EXPECT_TRUE(closed.err.starts_with("error: cannot write to standard output\n")) << closed.err;
   const ProgramRun full = Shell("$F version >/dev/full");
   EXPECT_EQ(full.status, 1);
-  EXPECT_NE(full.err.find("No space left"), std::string::npos) << full.err;
+  EXPECT_TRUE(Contains(full.err, "No space left"));
   EXPECT_EQ(Shell("$F version 2>&-").status, 0);
 }
 
@@ -122,7 +122,7 @@ TEST_F(ProgramTest, OnATerminalThereIsColorUnlessItIsRefused) {
   const auto on_terminal = [&](const std::string& env) {
     return Shell(env + " script -qec \"$F bad\" /dev/null </dev/null").out;
   };
-  EXPECT_NE(on_terminal("TERM=xterm").find("\x1b[1;31merror:"), std::string::npos);
+  EXPECT_TRUE(Contains(on_terminal("TERM=xterm"), "\x1b[1;31merror:"));
   EXPECT_EQ(on_terminal("TERM=xterm NO_COLOR=1").find('\x1b'), std::string::npos);
   EXPECT_EQ(on_terminal("TERM=dumb").find('\x1b'), std::string::npos);
 }
@@ -158,7 +158,7 @@ TEST_F(ProgramTest, SettingsShowTheirOrigin) {
   is("model.n_layer", 3, "--set");
   is("model.n_embd", 128, "preset char-cpu");
   is("model.n_inner", nullptr, "built-in");
-  EXPECT_NE(Shell("$F config show --origin").out.find("folio.toml:2:8\n"), std::string::npos);
+  EXPECT_TRUE(Contains(Shell("$F config show --origin").out, "folio.toml:2:8\n"));
 }
 
 TEST_F(ProgramTest, ShownSettingsCanBeReadBack) {
@@ -190,7 +190,7 @@ TEST_F(ProgramTest, TheSameSeedTellsTheSameStories) {
 }
 
 TEST_F(ProgramTest, DoctorAnswersInBothForms) {
-  EXPECT_NE(Shell("$F doctor").out.find("memory"), std::string::npos);
+  EXPECT_TRUE(Contains(Shell("$F doctor").out, "memory"));
   const auto json = nlohmann::json::parse(Shell("$F doctor --json").out);
   EXPECT_GE(json.at("threads").get<int>(), 1);
   EXPECT_GT(json.at("disk_available_bytes").get<int64_t>(), 0);
@@ -200,7 +200,7 @@ TEST_F(ProgramTest, TheCompletionScriptAsksTheProgram) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const ProgramRun run = Shell(std::string("$F completion ") + shell);
     EXPECT_EQ(run.status, 0);
-    EXPECT_NE(run.out.find("folio __complete"), std::string::npos);
+    EXPECT_TRUE(Contains(run.out, "folio __complete"));
   }
   EXPECT_EQ(Shell("$F completion tcsh").status, 2);
   EXPECT_EQ(Shell("$F __complete -- conf").out, "config\tmore commands\n");

@@ -167,8 +167,8 @@ TEST_F(Pieces, ASourceThatChangesIsNoticed) {
   source.CheckUnchanged();
   WriteFileAtomically(At("a"), "abc");
   std::string bytes;
-  EXPECT_TRUE(Contains(ErrorOf([&] { source.Read(0, 6, bytes); }, ErrorKind::kInput), "changed"));
-  EXPECT_TRUE(Contains(ErrorOf([&] { source.CheckUnchanged(); }, ErrorKind::kInput), "changed"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { source.Read(0, 6, bytes); }), "changed"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { source.CheckUnchanged(); }), "changed"));
 }
 
 class Documents : public InTemporaryDirectory {
@@ -191,7 +191,7 @@ class Documents : public InTemporaryDirectory {
     return documents;
   }
   std::string Refusal(const std::string& text) {
-    return ErrorOf([&] { Of("bad.jsonl", text); }, ErrorKind::kInput);
+    return ErrorOf([&] { Of("bad.jsonl", text); });
   }
 };
 

@@ -157,14 +157,13 @@ TEST_F(Samplers, SequentialWindowsPredictEveryTokenOnce) {
 TEST_F(Samplers, DataShorterThanAWindowIsExplained) {
   const TokenFile file = Counting(8);
   TorchRng rng(1);
-  const std::string error = ErrorOf([&] { RandomWindows(file, {1, 8, 1}, 1); }, ErrorKind::kInput);
-  EXPECT_NE(error.find("a context of 8 needs 9 tokens, the file has 8"), std::string::npos)
-      << error;
-  ErrorOf([&] { ShuffledEpochs(file, {1, 8, 1}, 1); }, ErrorKind::kInput);
-  ErrorOf([&] { TorchWindows(file, {1, 8, 1}, rng); }, ErrorKind::kInput);
+  const std::string error = ErrorOf([&] { RandomWindows(file, {1, 8, 1}, 1); });
+  EXPECT_TRUE(Contains(error, "a context of 8 needs 9 tokens, the file has 8"));
+  ErrorOf([&] { ShuffledEpochs(file, {1, 8, 1}, 1); });
+  ErrorOf([&] { TorchWindows(file, {1, 8, 1}, rng); });
   RandomWindows(file, {1, 7, 1}, 1);
   const TokenFile one = Counting(1);
-  ErrorOf([&] { SequentialWindows(one, {1, 8, 1}); }, ErrorKind::kInput);
+  ErrorOf([&] { SequentialWindows(one, {1, 8, 1}); });
 }
 
 TEST_F(Samplers, ABatchIsReusedWithoutAllocation) {

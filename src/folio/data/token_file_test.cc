@@ -46,27 +46,27 @@ TEST_F(TokenFiles, TokensOutsideTheVocabularyAreNamed) {
   const TokenFile file(path, TokenWidth::k16, 65);
   std::vector<int32_t> out(2);
   file.Read(0, out);
-  const std::string error = ErrorOf([&] { file.Read(1, out); }, ErrorKind::kInput);
-  EXPECT_NE(error.find("token 65 is outside"), std::string::npos) << error;
-  EXPECT_NE(error.find("position 2"), std::string::npos) << error;
+  const std::string error = ErrorOf([&] { file.Read(1, out); });
+  EXPECT_TRUE(Contains(error, "token 65 is outside"));
+  EXPECT_TRUE(Contains(error, "position 2"));
   const TokenFile free(path, TokenWidth::k16, 0);
   free.Read(1, out);
   free.Validate(66);
-  ErrorOf([&] { free.Validate(65); }, ErrorKind::kInput);
+  ErrorOf([&] { free.Validate(65); });
 }
 
 TEST_F(TokenFiles, IdsAboveInt32AreRefusedEvenWithoutAVocabulary) {
   WriteFileAtomically(At("t.bin"), std::string_view("\x00\x00\x00\x80", 4));
   const TokenFile file(At("t.bin").string(), TokenWidth::k32, 0);
   std::vector<int32_t> out(1);
-  ErrorOf([&] { file.Read(0, out); }, ErrorKind::kInput);
+  ErrorOf([&] { file.Read(0, out); });
 }
 
 TEST_F(TokenFiles, ATornFileIsRefused) {
   WriteFileAtomically(At("t.bin"), "abc");
-  ErrorOf([&] { TokenFile(At("t.bin").string(), TokenWidth::k16, 0); }, ErrorKind::kInput);
+  ErrorOf([&] { TokenFile(At("t.bin").string(), TokenWidth::k16, 0); });
   WriteFileAtomically(At("t.bin"), "abcdef");
-  ErrorOf([&] { TokenFile(At("t.bin").string(), TokenWidth::k32, 0); }, ErrorKind::kInput);
+  ErrorOf([&] { TokenFile(At("t.bin").string(), TokenWidth::k32, 0); });
 }
 
 TEST_F(TokenFiles, ReadingPastTheEndIsAProgrammersMistake) {
@@ -95,8 +95,8 @@ TEST_F(TokenFiles, SeveralFilesReadAsOne) {
     }
   }
   std::vector<int32_t> out(5);
-  EXPECT_TRUE(Contains(ErrorOf([&] { file.Read(3, out); }, ErrorKind::kInput),
-                       "all of it: token 7 is outside", "position 7"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { file.Read(3, out); }), "all of it: token 7 is outside", "position 7"));
   EXPECT_DEATH(file.Read(4, out), "outside the file");
 }
 
@@ -115,8 +115,8 @@ TEST_F(TokenFiles, TheHeaderOfLlmCIsNoToken) {
   EXPECT_EQ(file.ShardHash(0), HashHex(tokens));
   for (const std::string& bad : {header + tokens.substr(2), header + tokens + "xy", header}) {
     WriteFileAtomically(path, bad);
-    EXPECT_TRUE(Contains(ErrorOf([&] { TokenFile(path, TokenWidth::k16, 0); }, ErrorKind::kInput),
-                         "wrong length", "3 tokens"));
+    EXPECT_TRUE(Contains(ErrorOf([&] { TokenFile(path, TokenWidth::k16, 0); }), "wrong length",
+                         "3 tokens"));
   }
   // Tokens that begin like a header and go on otherwise are tokens.
   std::string other = header + tokens;

@@ -12,7 +12,7 @@ namespace folio {
 namespace {
 
 std::string Refusal(const std::string& text) {
-  return ErrorOf([&] { ParseJson(text, "x.json"); }, ErrorKind::kInput);
+  return ErrorOf([&] { ParseJson(text, "x.json"); });
 }
 
 TEST(ParseJson, KeepsValuesAndTheOrderOfKeys) {

@@ -7,10 +7,10 @@
 #include "folio/lesson/render.h"
 #include "folio/lesson/test_walks.h"
 #include "folio/lesson/topics.h"
-#include "folio/text/bpe_test_vocab.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
+#include "folio/text/test_bpe_vocabs.h"
 #include "folio/text/test_vocab.h"
 
 namespace folio {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <string>
 
+#include "tests/kit/expect.h"
+
 namespace folio {
 namespace {
 
@@ -46,10 +48,10 @@ TEST(SvgWriter, NestsAndEscapes) {
   svg.Text("<t>", {{"x", 1.25}});
   svg.Close();
   const std::string text = std::move(svg).Finish();
-  EXPECT_NE(text.find("viewBox=\"0 0 300 150.5\""), std::string::npos);
-  EXPECT_NE(text.find("<title>a &amp; b</title>"), std::string::npos);
-  EXPECT_NE(text.find("<g class=\"x&quot;y\">\n<text x=\"1.25\">&lt;t&gt;</text>\n</g>\n</svg>\n"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(text, "viewBox=\"0 0 300 150.5\""));
+  EXPECT_TRUE(Contains(text, "<title>a &amp; b</title>"));
+  EXPECT_TRUE(
+      Contains(text, "<g class=\"x&quot;y\">\n<text x=\"1.25\">&lt;t&gt;</text>\n</g>\n</svg>\n"));
 }
 
 TEST(SvgWriter, UnbalancedUseIsRefused) {

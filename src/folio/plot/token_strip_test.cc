@@ -6,6 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "tests/kit/expect.h"
+
 namespace folio {
 namespace {
 
@@ -87,8 +89,8 @@ TEST(TokenStripSvg, LongTokensAreCutAndNoneIsAFigure) {
   const std::vector<StripToken> tokens = {{.text = std::string(1000, 'w')}, {.text = ""}};
   const std::string svg = TokenStripSvg(tokens, {.width = 300});
   for (const Drawn& box : BoxesOf(svg)) EXPECT_LE(box.x + box.width, 300);
-  EXPECT_NE(svg.find("w\xE2\x80\xA6</text>"), std::string::npos);
-  EXPECT_NE(TokenStripSvg({}, {}).find("no tokens"), std::string::npos);
+  EXPECT_TRUE(Contains(svg, "w\xE2\x80\xA6</text>"));
+  EXPECT_TRUE(Contains(TokenStripSvg({}, {}), "no tokens"));
 }
 
 }  // namespace

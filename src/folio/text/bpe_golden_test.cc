@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "folio/io/file.h"
-#include "folio/text/bpe_oracle.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/tokenizer_properties.h"
+#include "folio/text/test_bpe_oracle.h"
+#include "folio/text/test_tokenizer_properties.h"
 #include "folio/text/vocab_files.h"
 #include "tests/kit/paths.h"
 

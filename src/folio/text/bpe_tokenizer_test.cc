@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "folio/base/simd_targets.h"
-#include "folio/text/bpe_oracle.h"
-#include "folio/text/bpe_test_vocab.h"
+#include "folio/text/test_bpe_oracle.h"
+#include "folio/text/test_bpe_vocabs.h"
 #include "tests/kit/directory.h"
 
 namespace folio {

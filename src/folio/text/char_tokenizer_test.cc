@@ -27,7 +27,7 @@ std::string CauseOf(std::string_view text, size_t piece) {
     for (size_t at = 0; at < text.size(); at += piece) builder.Add(text.substr(at, piece));
     builder.EndText();
   };
-  const Error error = Refused(add, ErrorKind::kInput);
+  const Error error = Refused(add);
   EXPECT_TRUE(Contains(error.what(), "bad.txt"));
   EXPECT_TRUE(Contains(error.help(), "--tokenizer bytes"));
   return error.cause();
@@ -46,7 +46,7 @@ TEST(CharTokenizer, NumbersCharactersByCodePoint) {
 TEST(CharTokenizer, NamesTheUnknownCharacterAndItsPlace) {
   const auto tokenizer = FromText("abc\n");
   const auto refused = [&](std::string_view text) {
-    return Refused([&] { tokenizer->Encode(text, "prompt"); }, ErrorKind::kInput);
+    return Refused([&] { tokenizer->Encode(text, "prompt"); });
   };
   EXPECT_STREQ(refused("abc\na\u00E9").what(),
                "prompt:2:2: no token for the character '\u00E9' (U+00E9)");
@@ -73,9 +73,9 @@ TEST(CharTokenizer, PiecesCutInsideCharactersGiveTheSameSet) {
 
 TEST(CharTokenizer, SaysWhereATextIsNotUtf8) {
   for (const size_t piece : {1u, 2u, 3u, 100u}) {
-    EXPECT_NE(CauseOf("ab\u20AC\xC3(", piece).find("offset 5 "), std::string::npos) << piece;
-    EXPECT_NE(CauseOf("ab\u20AC\xE2\x82", piece).find("offset 5 "), std::string::npos) << piece;
-    EXPECT_NE(CauseOf("\xFFzz", piece).find("offset 0 "), std::string::npos) << piece;
+    EXPECT_TRUE(Contains(CauseOf("ab\u20AC\xC3(", piece), "offset 5 ")) << piece;
+    EXPECT_TRUE(Contains(CauseOf("ab\u20AC\xE2\x82", piece), "offset 5 ")) << piece;
+    EXPECT_TRUE(Contains(CauseOf("\xFFzz", piece), "offset 0 ")) << piece;
   }
 }
 

@@ -80,16 +80,16 @@ TEST_F(Encodings, HomeIsTheFirstThatIsSet) {
 
 TEST_F(Encodings, WhatIsNotThereSaysWhereItBelongs) {
   const auto open = [](const std::string& spec) { return [=] { OpenTokenizer(spec); }; };
-  const std::string error = ErrorOf(open("gpt2"), ErrorKind::kInput);
+  const std::string error = ErrorOf(open("gpt2"));
   EXPECT_TRUE(Contains(error, "gpt2 is not on this machine", "vocab.bpe", "encoder.json",
                        At("home/tokenizers/gpt2").string()));
-  EXPECT_TRUE(Contains(ErrorOf(open("o200k"), ErrorKind::kInput), "o200k_base.tiktoken"));
+  EXPECT_TRUE(Contains(ErrorOf(open("o200k")), "o200k_base.tiktoken"));
   unsetenv("FOLIO_HOME");
-  EXPECT_TRUE(Contains(ErrorOf(open("gpt2"), ErrorKind::kInput), "set HOME"));
+  EXPECT_TRUE(Contains(ErrorOf(open("gpt2")), "set HOME"));
   EXPECT_TRUE(Contains(ErrorOf(open("gtp2"), ErrorKind::kUsage), "no tokenizer 'gtp2'", "p50k_edit",
                        "cl100k_base"));
   EXPECT_EQ(Refused(open("gtp2"), ErrorKind::kUsage).help(), "did you mean gpt2?");
-  EXPECT_TRUE(Contains(ErrorOf(open("./gpt2"), ErrorKind::kInput), "./gpt2"));
+  EXPECT_TRUE(Contains(ErrorOf(open("./gpt2")), "./gpt2"));
 }
 
 TEST_F(Encodings, OpensPathsAndBytes) {
@@ -97,8 +97,7 @@ TEST_F(Encodings, OpensPathsAndBytes) {
   WriteFileAtomically(At("small.json"), TokenizerJson(SmallVocab()));
   EXPECT_EQ(OpenTokenizer(At("small.json").string())->vocab_size(), 272);
   std::filesystem::create_directories(At("home"));
-  EXPECT_TRUE(Contains(ErrorOf([&] { OpenTokenizer(At("home").string()); }, ErrorKind::kInput),
-                       "no tokenizer here"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { OpenTokenizer(At("home").string()); }), "no tokenizer here"));
 }
 
 class Published : public Encodings, public testing::WithParamInterface<const char*> {};

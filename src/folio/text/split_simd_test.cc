@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "folio/base/simd_targets.h"
-#include "folio/text/split_test_pieces.h"
-#include "folio/text/tokenizer_properties.h"
+#include "folio/text/test_split_pieces.h"
+#include "folio/text/test_tokenizer_properties.h"
 
 namespace folio {
 namespace {

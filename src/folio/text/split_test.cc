@@ -9,7 +9,7 @@
 
 #include "folio/base/rng.h"
 #include "folio/base/utf8.h"
-#include "folio/text/split_oracle.h"
+#include "folio/text/test_split_oracle.h"
 #include "folio/text/unicode.h"
 
 namespace folio {

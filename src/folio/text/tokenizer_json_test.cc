@@ -16,7 +16,7 @@ BpeVocab Read(const Json& json) {
 }
 
 std::string Refusal(const std::string& contents) {
-  return ErrorOf([&] { ReadTokenizerJson(contents, "file"); }, ErrorKind::kInput);
+  return ErrorOf([&] { ReadTokenizerJson(contents, "file"); });
 }
 
 Json SmallJson() {

@@ -4,8 +4,8 @@
 
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
-#include "folio/text/pair_tokenizer.h"
-#include "folio/text/tokenizer_properties.h"
+#include "folio/text/test_pair_tokenizer.h"
+#include "folio/text/test_tokenizer_properties.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
@@ -44,7 +44,7 @@ TEST(Tokenizer, ADisallowedSpecialTokenIsAnErrorBeforeAnythingIsEncoded) {
 
 TEST(Tokenizer, SaysWhereItHasNoTokenAlsoBehindASpecialToken) {
   const CharTokenizer letters({U'\n', U'a', U'b'});
-  const auto error = [&](auto&& f) { return ErrorOf(f, ErrorKind::kInput); };
+  const auto error = [&](auto&& f) { return ErrorOf(f); };
   const std::string text = "ab\nb\u00E9";
   EXPECT_TRUE(Contains(error([&] { letters.Encode(text, "x.txt"); }), "x.txt:2:2: ", "U+00E9"));
   EXPECT_TRUE(Contains(error([&] { letters.EncodeOrdinary(text, "x.txt"); }), "x.txt:2:2: "));

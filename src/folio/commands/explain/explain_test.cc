@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "folio/commands/inspect/inspect_test_models.h"
+#include "folio/commands/inspect/test_inspect.h"
 #include "tests/kit/near.h"
 #include "tests/kit/paths.h"
 

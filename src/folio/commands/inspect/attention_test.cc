@@ -4,7 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "folio/commands/inspect/inspect_test_models.h"
+#include "folio/commands/inspect/test_inspect.h"
 #include "folio/plot/heatmap.h"
 #include "folio/term/terminal_text.h"
 #include "tests/kit/near.h"

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "folio/commands/inspect/inspect_input.h"
-#include "folio/commands/inspect/inspect_test_models.h"
+#include "folio/commands/inspect/test_inspect.h"
 #include "folio/inspect/embeddings.h"
 #include "folio/inspect/probabilities.h"
 #include "tests/kit/near.h"

@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "folio/base/rng.h"
-#include "folio/commands/tokenizer/tokenizer_test_shell.h"
+#include "folio/commands/tokenizer/test_tokenizer_shell.h"
 #include "folio/io/file.h"
 #include "folio/term/encode_input.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -53,12 +54,12 @@ TEST_F(TokenizerCommandTest, RawIdsAreLittleEndianAndAsWideAsTheVocabularyNeeds)
   EXPECT_EQ(Out("$T encode --text hello --format bin --tokenizer bpe"),
             std::string("\x03\x01\0\0", 4));
   const std::string error = Wrong("$T encode --text a --format u16 --out o --tokenizer bpe", 2);
-  EXPECT_NE(error.find("--format u32"), std::string::npos) << error;
+  EXPECT_TRUE(Contains(error, "--format u32"));
   EXPECT_FALSE(fs::exists(At("o")));
   if (Shell("command -v script").status != 0) GTEST_SKIP() << "needs the program script";
-  EXPECT_NE(Shell("script -qec \"$T encode --text a --format u16 --tokenizer bytes\" /dev/null")
-                .out.find("--out FILE"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(
+      Shell("script -qec \"$T encode --text a --format u16 --tokenizer bytes\" /dev/null").out,
+      "--out FILE"));
 }
 
 TEST_F(TokenizerCommandTest, SpecialTokensAreWhatTheFlagSays) {
@@ -71,8 +72,8 @@ TEST_F(TokenizerCommandTest, SpecialTokensAreWhatTheFlagSays) {
   for (const char* command :
        {"$T encode t", "cat t | $T encode", "$T count t", "$T encode --explain t"}) {
     const std::string error = Wrong(std::string(command) + " --tokenizer bpe", 3);
-    EXPECT_NE(error.find(":1:2: "), std::string::npos) << error;
-    EXPECT_NE(error.find("--special allow"), std::string::npos) << error;
+    EXPECT_TRUE(Contains(error, ":1:2: "));
+    EXPECT_TRUE(Contains(error, "--special allow"));
   }
 }
 
@@ -81,7 +82,7 @@ TEST_F(TokenizerCommandTest, ADisallowedTokenFarBackIsSeenBeforeAnythingIsWritte
   text += "nd|>";
   Write("t", text);
   const std::string error = Wrong("$T encode t --tokenizer bpe", 3);
-  EXPECT_NE(error.find("t:2:37748738: "), std::string::npos) << error;
+  EXPECT_TRUE(Contains(error, "t:2:37748738: "));
 }
 
 TEST_F(TokenizerCommandTest, LongInputsGiveTheIdsOfTheWhole) {
@@ -126,9 +127,8 @@ TEST_F(TokenizerCommandTest, TextCutAnywhereGivesTheIdsOfTheWhole) {
 
 TEST_F(TokenizerCommandTest, AnUnknownCharacterIsNamedWithItsPlace) {
   Write("t", "a b\na?");
-  EXPECT_NE(Wrong("$T encode t --tokenizer char", 3).find("t:2:2: no token"), std::string::npos);
-  EXPECT_NE(Wrong("cat t | $T encode --tokenizer char", 3).find(":2:2: no token"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(Wrong("$T encode t --tokenizer char", 3), "t:2:2: no token"));
+  EXPECT_TRUE(Contains(Wrong("cat t | $T encode --tokenizer char", 3), ":2:2: no token"));
 }
 
 TEST_F(TokenizerCommandTest, JsonLinesMapToJsonLines) {
@@ -225,8 +225,7 @@ TEST_F(TokenizerCommandTest, DecodingTakesIdsInManyForms) {
 }
 
 TEST_F(TokenizerCommandTest, WhatIsNoIdIsNamed) {
-  EXPECT_NE(Wrong("printf '1 2\\n3 4x 5' | $T decode --tokenizer bpe", 3).find(":2:3: "),
-            std::string::npos);
+  EXPECT_TRUE(Contains(Wrong("printf '1 2\\n3 4x 5' | $T decode --tokenizer bpe", 3), ":2:3: "));
   for (const char* ids :
        {"-1", "1.5", "2147483648", "99999999999999999999", "70001", "x", "{\"ids\":[1",
         "{\"ids\":[1]} 2", "{\"ids\":{\"a\":1}}", "{\"ids\":3}", "{}", "[1,[2]]", "[true]", "[-1]",
@@ -245,7 +244,7 @@ TEST_F(TokenizerCommandTest, WhatIsNoIdIsNamed) {
 }
 
 TEST_F(TokenizerCommandTest, WrongUseIsToldBeforeAnythingIsRead) {
-  EXPECT_NE(Wrong("$T encode --text a", 2).find("--tokenizer"), std::string::npos);
+  EXPECT_TRUE(Contains(Wrong("$T encode --text a", 2), "--tokenizer"));
   Wrong("$T encode --text a t --tokenizer bytes", 2);
   Wrong("$T encode --jsonl --explain --tokenizer bytes", 2);
   Wrong("$T encode --jsonl --format u16 --tokenizer bytes", 2);
@@ -258,8 +257,8 @@ TEST_F(TokenizerCommandTest, WrongUseIsToldBeforeAnythingIsRead) {
   Wrong("$T encode --text a --tokenizer ./nothing", 3);
   Wrong("$T encode --text a --tokenizer .", 3);
   Wrong("$T encode --text a --tokenizer bytes --out no/such/dir", 1);
-  EXPECT_NE(Wrong("$T encode --text a --tokenizer gpt2", 3).find("folio tokenizer fetch gpt2"),
-            std::string::npos);
+  EXPECT_TRUE(
+      Contains(Wrong("$T encode --text a --tokenizer gpt2", 3), "folio tokenizer fetch gpt2"));
 }
 
 TEST_F(TokenizerCommandTest, AReaderThatLeavesEarlyIsNoError) {

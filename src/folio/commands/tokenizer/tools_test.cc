@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "folio/commands/tokenizer/tokenizer_test_shell.h"
+#include "folio/commands/tokenizer/test_tokenizer_shell.h"
 #include "folio/io/file.h"
 #include "folio/text/encodings.h"
+#include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
 
 namespace folio {
@@ -31,7 +32,7 @@ TEST_F(TokenizerCommandTest, CountsAddUp) {
   EXPECT_EQ(json.at("total").at("bytes"), 9);
   EXPECT_EQ(json.at("total").at("characters"), 8);
   const std::string table = Out("$T count a b --tokenizer bpe");
-  EXPECT_NE(table.find("5      9           8        1.800  total\n"), std::string::npos) << table;
+  EXPECT_TRUE(Contains(table, "5      9           8        1.800  total\n"));
   EXPECT_EQ(Out("cat a | $T count --tokenizer bpe").find("total"), std::string::npos);
   EXPECT_EQ(Json::parse(Out("$T count --tokenizer bpe --json")).at("total").at("bytes_per_token"),
             0.0);
@@ -49,8 +50,8 @@ TEST_F(TokenizerCommandTest, InfoTellsWhatTheTokenizerIs) {
             Json::parse("{\"id\":259,\"text\":\"hello\",\"hex\":\"68656c6c6f\"}"));
   EXPECT_EQ(json.at("hash").get<std::string>().size(), 32u);
   EXPECT_FALSE(json.at("files").empty());
-  EXPECT_NE(Out("$T info --tokenizer bpe").find("70000 \"<|end|>\""), std::string::npos);
-  EXPECT_NE(Out("$T info --tokenizer char").find("vocabulary    5\n"), std::string::npos);
+  EXPECT_TRUE(Contains(Out("$T info --tokenizer bpe"), "70000 \"<|end|>\""));
+  EXPECT_TRUE(Contains(Out("$T info --tokenizer char"), "vocabulary    5\n"));
   EXPECT_EQ(Out("$T info --tokenizer bpe --token 10 --token 259"),
             "10 \"\\n\" (1 bytes: 0A)\n259 \"hello\" (5 bytes: 68 65 6C 6C 6F)\n");
   Wrong("$T info --tokenizer bpe --token 70001", 3);
@@ -104,10 +105,10 @@ TEST_F(TokenizerCommandTest, AnExplanationCanBeRead) {
 }
 
 TEST_F(TokenizerCommandTest, FetchSaysWhatIsWrong) {
-  EXPECT_NE(Wrong("$T fetch gpt3", 2).find("gpt2"), std::string::npos);
+  EXPECT_TRUE(Contains(Wrong("$T fetch gpt3", 2), "gpt2"));
   Wrong("$T fetch", 2);
   Wrong("$T fetch gpt2 --from missing", 3);
-  EXPECT_NE(Out("$T fetch --list").find("gpt2"), std::string::npos);
+  EXPECT_TRUE(Contains(Out("$T fetch --list"), "gpt2"));
   const Json json = Json::parse(Out("FOLIO_HOME=h $T fetch --list --json"));
   EXPECT_EQ(json.at("encodings").size(), PublishedEncodings().size());
   for (const Json& encoding : json.at("encodings")) EXPECT_EQ(encoding.at("here"), false);
@@ -118,8 +119,8 @@ TEST_F(TokenizerCommandTest, WithoutANetworkFetchTellsTheOtherWay) {
   const std::string error =
       Wrong("https_proxy=http://127.0.0.1:1 FOLIO_HOME=h $T fetch gpt2 -q", 1);
   for (const PublishedFile& file : FindPublishedEncoding("gpt2")->files) {
-    EXPECT_NE(error.find(file.url), std::string::npos) << error;
-    EXPECT_NE(error.find("h/tokenizers/gpt2/" + std::string(file.name)), std::string::npos);
+    EXPECT_TRUE(Contains(error, file.url));
+    EXPECT_TRUE(Contains(error, "h/tokenizers/gpt2/" + std::string(file.name)));
   }
   EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 3) << error;
 }
@@ -139,7 +140,7 @@ TEST_F(TokenizerCommandTest, FilesFromADirectoryAreCheckedAndKept) {
   // Nothing is asked of the network any more.
   const ProgramRun again = Shell("https_proxy=http://127.0.0.1:1 FOLIO_HOME=h $T fetch gpt2");
   EXPECT_EQ(again.status, 0) << again.err;
-  EXPECT_NE(again.err.find("already"), std::string::npos);
+  EXPECT_TRUE(Contains(again.err, "already"));
   EXPECT_EQ(Out("FOLIO_HOME=h $T encode --text 'Hello, world' --tokenizer gpt2"), "15496 11 995\n");
 }
 

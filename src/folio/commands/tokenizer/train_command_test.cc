@@ -6,8 +6,9 @@
 #include <string>
 
 #include "folio/base/rng.h"
-#include "folio/commands/tokenizer/tokenizer_test_shell.h"
+#include "folio/commands/tokenizer/test_tokenizer_shell.h"
 #include "folio/text/bpe_trainer.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -75,19 +76,18 @@ TEST_F(TokenizerTrainTest, EachFileIsATextOfItsOwn) {
 TEST_F(TokenizerTrainTest, ReplacesOnlyATokenizerAndOnlyWhenTold) {
   Write("t", "abab");
   Out("$T train t --vocab-size 258 --out made");
-  EXPECT_NE(Wrong("$T train t --vocab-size 259 --out made", 2).find("--overwrite"),
-            std::string::npos);
+  EXPECT_TRUE(Contains(Wrong("$T train t --vocab-size 259 --out made", 2), "--overwrite"));
   Out("$T train t --vocab-size 259 --out made --overwrite");
   EXPECT_EQ(Out("$T encode --text abab --tokenizer ./made"), "257\n");
   Write("made/notes.txt", "mine");
-  EXPECT_NE(Wrong("$T train t --out made --overwrite", 2).find("notes.txt"), std::string::npos);
+  EXPECT_TRUE(Contains(Wrong("$T train t --out made --overwrite", 2), "notes.txt"));
   EXPECT_EQ(Read("made/notes.txt"), "mine");
 }
 
 TEST_F(TokenizerTrainTest, RefusesWhatItCannotLearnFrom) {
   Write("empty", "");
   Write("t", "abab");
-  EXPECT_NE(Wrong("$T train empty --out made", 3).find("empty: empty"), std::string::npos);
+  EXPECT_TRUE(Contains(Wrong("$T train empty --out made", 3), "empty: empty"));
   Wrong("$T train nosuch --out made", 3);
   Wrong("$T train t --vocab-size 256 --out made", 2);
   Wrong("$T train t --specials '<a>,<a>' --out made", 2);

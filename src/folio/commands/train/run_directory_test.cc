@@ -49,7 +49,7 @@ TEST_F(RunDirectory, ARunIsNotOverwrittenUnlessAsked) {
   const std::string before = ReadFile(At("run/metrics.jsonl"));
   const ProgramRun refused = Train("run");
   EXPECT_EQ(refused.status, 2);
-  EXPECT_NE(refused.err.find("already holds a run"), std::string::npos) << refused.err;
+  EXPECT_TRUE(Contains(refused.err, "already holds a run"));
   EXPECT_EQ(ReadFile(At("run/metrics.jsonl")), before);
   EXPECT_EQ(Train("run", "--overwrite --seed 5").status, 0);
   EXPECT_NE(ReadFile(At("run/metrics.jsonl")), before);

@@ -8,7 +8,7 @@
 #include "folio/base/rng.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/bpe_vocab.h"
-#include "folio/text/tokenizer_properties.h"
+#include "folio/text/test_tokenizer_properties.h"
 
 namespace folio {
 

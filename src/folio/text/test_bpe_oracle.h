@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/split_oracle.h"
+#include "folio/text/test_split_oracle.h"
 
 namespace folio {
 
