@@ -2,9 +2,8 @@
 
 #include <string>
 
-#include "folio/text/test_tokenizer_properties.h"
-#include "tokenizer_body.h"
-#include "tokenizer_file_body.h"
+#include "bodies.h"
+#include "folio/text/test_texts.h"
 
 namespace folio {
 namespace {

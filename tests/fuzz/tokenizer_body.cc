@@ -1,5 +1,3 @@
-#include "tokenizer_body.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -8,12 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include "bodies.h"
 #include "folio/base/error.h"
 #include "folio/base/simd_targets.h"
 #include "folio/text/bpe_merger.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/test_bpe_vocabs.h"
 #include "folio/text/test_split_pieces.h"
+#include "folio/text/test_tokenizer_properties.h"
 #include "folio/text/vocab_files.h"
 #include "input.h"
 #include "tests/kit/paths.h"
@@ -41,28 +41,13 @@ struct Subject {
 
 // Learnt, with many words that no merge makes.
 BpeVocab WithWords(BpeVocab vocab) {
-  vocab.whole_pieces = true;
-  TestRng rng(1);
-  std::vector<std::string> words;
-  for (int i = 0; i < 1000; ++i) {
-    std::string word = i % 2 == 0 ? "" : " ";
-    for (size_t letters = 4 + rng.Below(18); letters > 0; --letters) {
-      word += static_cast<char>('h' + rng.Below(18));
-    }
-    words.push_back(std::move(word));
-  }
-  std::ranges::sort(words);
-  words.erase(std::unique(words.begin(), words.end()), words.end());
-  for (const std::string& word : words) vocab.tokens.Add(word);
+  AddWords(vocab, 1000, 1);
   return vocab;
 }
 
 // Learnt, with special tokens of which one begins another and one looks like a word.
 BpeVocab WithSpecials(BpeVocab vocab) {
-  for (const std::string_view special : {"<|endoftext|><|", "cab", "\n\n"}) {
-    vocab.specials.push_back({std::string(special), static_cast<int32_t>(vocab.tokens.size())});
-    vocab.tokens.Add(special);
-  }
+  for (const char* special : {"<|endoftext|><|", "cab", "\n\n"}) AddSpecial(vocab, special);
   return vocab;
 }
 
@@ -105,10 +90,8 @@ void AppendPiece(const Subject& subject, std::string_view piece, MergeScratch& s
 Ids Expected(const Subject& subject, std::string_view text) {
   Ids ids;
   MergeScratch scratch;
-  size_t begin = 0;
-  for (const size_t end : OneByOne(subject.model.vocab().pattern, text, true)) {
-    AppendPiece(subject, text.substr(begin, end - begin), scratch, ids);
-    begin = end;
+  for (const std::string_view piece : PiecesOf(subject.model.vocab().pattern, text)) {
+    AppendPiece(subject, piece, scratch, ids);
   }
   return ids;
 }
@@ -151,9 +134,7 @@ std::string Text(const Subject& subject, FuzzInput& input) {
     case 1: {
       const size_t times = 1 + size_t{input.Byte()} * 8;
       const std::string_view part = input.Rest();
-      std::string text;
-      for (size_t i = 0; i < times && text.size() < kLongestText; ++i) text += part;
-      return text;
+      return part.empty() ? "" : Repeated(part, std::min(times * part.size(), kLongestText));
     }
     case 2: {
       static const std::string word = ChainVocab().first;

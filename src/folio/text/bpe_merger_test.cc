@@ -18,29 +18,6 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// The definition: look for the lowest rank among all pairs, merge the leftmost, again and again.
-Ids Plain(const BpeVocab& vocab, std::string_view piece) {
-  Ids ids;
-  for (const char byte : piece) {
-    for (size_t id = 0; id < vocab.tokens.size(); ++id) {
-      if (vocab.tokens[id] == std::string_view(&byte, 1)) ids.push_back(static_cast<int32_t>(id));
-    }
-  }
-  for (bool merged = true; merged;) {
-    merged = false;
-    for (const BpeMerge& merge : vocab.merges) {
-      for (size_t i = 0; i + 1 < ids.size() && !merged; ++i) {
-        if (ids[i] != merge.left || ids[i + 1] != merge.right) continue;
-        ids[i] = merge.merged;
-        ids.erase(ids.begin() + static_cast<ptrdiff_t>(i) + 1);
-        merged = true;
-      }
-      if (merged) break;
-    }
-  }
-  return ids;
-}
-
 Ids ByScan(const BpeModel& model, std::string_view piece) {
   Ids ids(piece.size());
   ids.resize(MergeByScan(model, piece, ids.data()));
@@ -51,6 +28,20 @@ Ids ByHeap(const BpeModel& model, std::string_view piece) {
   MergeScratch scratch;
   Ids ids;
   MergeByHeap(model, piece, scratch, ids);
+  return ids;
+}
+
+Ids ByWindows(const BpeModel& model, std::string_view piece, size_t window) {
+  MergeScratch scratch;
+  Ids ids;
+  EXPECT_EQ(MergeByWindows(model, piece, window, true, scratch, ids), piece.size());
+  return ids;
+}
+
+Ids ByAnyWay(const BpeModel& model, std::string_view piece) {
+  MergeScratch scratch;
+  Ids ids;
+  MergePiece(model, piece, scratch, ids);
   return ids;
 }
 
@@ -74,7 +65,7 @@ TEST_P(BpeMerger, ScanAndHeapMergeAsDefined) {
     TestRng rng(3);
     for (int i = 0; i < 600; ++i) {
       const std::string piece = RandomPiece(rng, 1 + rng.Below(kScanBytes));
-      const Ids expected = Plain(vocab, piece);
+      const Ids expected = MergedAsDefined(vocab, piece);
       ASSERT_EQ(ByScan(model, piece), expected) << piece;
       ASSERT_EQ(ByHeap(model, piece), expected) << piece;
     }
@@ -95,11 +86,8 @@ TEST(BpeMergerWindows, WindowsAreOneEncoding) {
     TestRng rng(seed);
     for (int i = 0; i < 300; ++i) {
       const std::string piece = RandomPiece(rng, 1 + rng.Below(3000));
-      MergeScratch scratch;
-      Ids ids;
       const size_t window = 2 * longest + rng.Below(200);
-      EXPECT_EQ(MergeByWindows(model, piece, window, true, scratch, ids), piece.size());
-      ASSERT_EQ(ids, ByHeap(model, piece));
+      ASSERT_EQ(ByWindows(model, piece, window), ByHeap(model, piece));
     }
   }
 }
@@ -110,17 +98,13 @@ TEST(BpeMergerWindows, TheEndMayDecideTheBeginning) {
   ASSERT_TRUE(model.proper());
   for (const size_t length : {2400, 2401, 2498, 2499, 2500, 2501, 2702, 2703}) {
     const std::string_view piece = std::string_view(word).substr(0, length);
-    MergeScratch scratch;
-    Ids ids;
-    MergePiece(model, piece, scratch, ids);
-    ASSERT_EQ(ids, ByHeap(model, piece)) << length;
+    ASSERT_EQ(ByAnyWay(model, piece), ByHeap(model, piece)) << length;
     for (const size_t window : {4, 5, 64}) {
-      ids.clear();
-      MergeByWindows(model, piece, window, true, scratch, ids);
-      ASSERT_EQ(ids, ByHeap(model, piece)) << length;
+      ASSERT_EQ(ByWindows(model, piece, window), ByHeap(model, piece)) << length;
     }
     for (const size_t known : {length - 1, length - 2, length - 100}) {
-      ids.clear();
+      MergeScratch scratch;
+      Ids ids;
       const size_t decided = MergeDecided(model, piece.substr(0, known), scratch, ids);
       const Ids rest = ByHeap(model, piece.substr(decided));
       ids.insert(ids.end(), rest.begin(), rest.end());
@@ -135,10 +119,7 @@ TEST(BpeMergerWindows, NotWhereTokensAreNotTheirOwnEncoding) {
     TestRng rng(6);
     for (int i = 0; i < 30; ++i) {
       const std::string piece = RandomPiece(rng, 1 + rng.Below(9000));
-      MergeScratch scratch;
-      Ids ids;
-      MergePiece(model, piece, scratch, ids);
-      ASSERT_EQ(ids, ByHeap(model, piece));
+      ASSERT_EQ(ByAnyWay(model, piece), ByHeap(model, piece));
     }
   }
 }
@@ -147,19 +128,12 @@ TEST(BpeModelProper, OnlyWhereEveryTokenIsItsOwnEncoding) {
   EXPECT_TRUE(BpeModel(LearntVocab(4, 900)).proper());
   EXPECT_FALSE(BpeModel(ImproperVocab(false)).proper());
   // "bc" is merged before "abc" could come about from "ab" and "c".
-  BpeVocab vocab = LearntVocab(5, 257);
-  const auto byte = [&](char b) {
-    for (size_t id = 0;; ++id) {
-      if (vocab.tokens[id] == std::string_view(&b, 1)) return static_cast<int32_t>(id);
-    }
-  };
-  const auto first = static_cast<int32_t>(vocab.tokens.size());
-  for (const char* token : {"ab", "bc", "abc"}) vocab.tokens.Add(token);
-  vocab.merges = {{byte('a'), byte('b'), first}, {byte('b'), byte('c'), first + 1}};
+  BpeVocab vocab = ByteVocab();
+  const int32_t ab = AddToken(vocab, "ab"), bc = AddToken(vocab, "bc"),
+                abc = AddToken(vocab, "abc");
+  vocab.merges = {{'a', 'b', ab}, {'b', 'c', bc}};
   EXPECT_TRUE(BpeModel(vocab).proper());
-  vocab.merges = {{byte('b'), byte('c'), first + 1},
-                  {byte('a'), byte('b'), first},
-                  {first, byte('c'), first + 2}};
+  vocab.merges = {{'b', 'c', bc}, {'a', 'b', ab}, {ab, 'c', abc}};
   EXPECT_FALSE(BpeModel(vocab).proper());
 }
 
@@ -218,10 +192,7 @@ TEST(BpeModelProper, OfRandomMergesThoseThatAre) {
     for (size_t length = 100 + rng.Below(100); length > 0; --length) {
       piece += rng.Below(2) == 0 ? 'a' : 'b';
     }
-    MergeScratch scratch;
-    Ids ids;
-    MergeByWindows(model, piece, 2 * model.longest_token(), true, scratch, ids);
-    ASSERT_EQ(ids, ByHeap(model, piece)) << piece;
+    ASSERT_EQ(ByWindows(model, piece, 2 * model.longest_token()), ByHeap(model, piece)) << piece;
   }
   EXPECT_GT(proper, 500);
   EXPECT_LT(proper, 2500);

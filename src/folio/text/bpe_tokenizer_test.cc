@@ -9,6 +9,7 @@
 #include "folio/base/simd_targets.h"
 #include "folio/text/test_bpe_oracle.h"
 #include "folio/text/test_bpe_vocabs.h"
+#include "folio/text/test_tokenizer_properties.h"
 #include "tests/kit/directory.h"
 
 namespace folio {
@@ -16,48 +17,16 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
+// What the vocabularies here merge, and what is awkward in any.
 const std::vector<std::string>& Parts() {
-  static const std::vector<std::string> parts = {"a",
-                                                 "b",
-                                                 "c",
-                                                 "ab",
-                                                 "abc",
-                                                 "abcabc",
-                                                 "e",
-                                                 "the",
-                                                 "Word",
-                                                 " ",
-                                                 " ",
-                                                 "  ",
-                                                 "\n",
-                                                 "\t",
-                                                 "'s",
-                                                 "'ll",
-                                                 "'",
-                                                 "12",
-                                                 "7",
-                                                 "...",
-                                                 "é",
-                                                 "жжж",
-                                                 "中文",
-                                                 "中",
-                                                 "かな",
-                                                 "\u00a0",
-                                                 "½",
-                                                 "👍🏽",
-                                                 "’",
-                                                 "\xff",
-                                                 "\xe4",
-                                                 "\xe4\xb8",
-                                                 "acb",
-                                                 "bca",
-                                                 "abcabcabcabcabcabcab",
-                                                 "<|endoftext|>",
-                                                 "\u0301",
-                                                 "\0x",
-                                                 "----------------",
-                                                 "                    ",
-                                                 "zzzzzzzzz"};
+  static const std::vector<std::string> parts = [] {
+    std::vector<std::string> all = AwkwardParts();
+    for (const char* part : {"b", "c", "ab", "abc", "abcabc", "acb", "bca", "abcabcabcabcabcabcab",
+                             "zzzzzzzzz", "----------------"}) {
+      all.insert(all.end(), 3, part);
+    }
+    return all;
+  }();
   return parts;
 }
 
@@ -73,16 +42,14 @@ std::vector<BpeVocab> Vocabs() {
   // Tokens that no merge makes, and that a text becomes only where whole pieces are looked up.
   for (const bool whole_pieces : {false, true}) {
     BpeVocab unmade = LearntVocab(6, 300);
-    for (const char* token : {"acb", " acb", "zzzzzzzzz"}) unmade.tokens.Add(token);
-    unmade.specials.push_back({"the", static_cast<int32_t>(unmade.tokens.size())});
-    unmade.tokens.Add("the");
+    for (const char* token : {"acb", " acb", "zzzzzzzzz"}) AddToken(unmade, token);
+    AddSpecial(unmade, "the");
     unmade.whole_pieces = whole_pieces;
     vocabs.push_back(std::move(unmade));
   }
   // A special token that is a word; in ordinary text it is nothing but that.
   BpeVocab word = LearntVocab(9, 300);
-  word.specials.push_back({"abc", static_cast<int32_t>(word.tokens.size())});
-  word.tokens.Add("abc");
+  AddSpecial(word, "abc");
   vocabs.push_back(std::move(word));
   return vocabs;
 }
@@ -123,18 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, BpeOnTarget, testing::ValuesIn(SimdTargets()),
 // are and whatever else the caches see.
 TEST(BpeTokenizer, WholePiecesThatNoMergeMakes) {
   BpeVocab vocab = LearntVocab(15, 300);
-  vocab.whole_pieces = true;
-  TestRng rng(6);
-  std::vector<std::string> words;
-  for (int i = 0; i < 3000; ++i) {
-    std::string word = i % 2 == 0 ? "" : " ";
-    for (size_t letters = 4 + rng.Below(20); letters > 0; --letters) {
-      word += static_cast<char>('h' + rng.Below(18));
-    }
-    if (std::ranges::find(words, word) != words.end()) continue;
-    vocab.tokens.Add(word);
-    words.push_back(std::move(word));
-  }
+  const std::vector<std::string> words = AddWords(vocab, 3000, 6);
   const BpeTokenizer tokenizer(vocab);
   const BpeOracle oracle(tokenizer);
   for (int again = 0; again < 3; ++again) {
@@ -173,19 +129,11 @@ TEST(BpeTokenizer, AsManyIdsAsBytes) {
 // As many parts as are handled at a time, each of as many ids as it can have: neighbours that are
 // in some token, so that nothing is cut there, but do not merge by themselves.
 TEST(BpeTokenizer, AsManyIdsAsBytesInPartsOfLongPieces) {
-  BpeVocab vocab;
-  for (int byte = 0; byte < 256; ++byte) vocab.tokens.Add(std::string(1, static_cast<char>(byte)));
-  const auto merge = [&](int32_t left, int32_t right) {
-    const auto made = static_cast<int32_t>(vocab.tokens.size());
-    vocab.tokens.Add(std::string(vocab.tokens[static_cast<size_t>(left)]) +
-                     std::string(vocab.tokens[static_cast<size_t>(right)]));
-    vocab.merges.push_back({left, right, made});
-    return made;
-  };
+  BpeVocab vocab = ByteVocab();
   int32_t other = 'A';
   const auto keep_together = [&](int32_t left, int32_t right) {
-    const int32_t before = merge(other++, left);
-    merge(before, merge(right, other++));
+    const int32_t before = AddMerge(vocab, other++, left);
+    AddMerge(vocab, before, AddMerge(vocab, right, other++));
   };
   const std::string letters[] = {"а", "с"};
   for (const std::string& letter : letters) {
@@ -199,9 +147,7 @@ TEST(BpeTokenizer, AsManyIdsAsBytesInPartsOfLongPieces) {
   const BpeTokenizer tokenizer(vocab);
   std::string text;
   for (int piece = 0; piece < 3000; ++piece) {
-    for (const std::string& letter : letters) {
-      for (int i = 0; i < 7; ++i) text += letter;
-    }
+    for (const std::string& letter : letters) text += Repeated(letter, 7 * letter.size());
     text += std::string(15, '\x80') + std::string(15, '\x90');
   }
   const Ids ids = tokenizer.EncodeOrdinary(text);
@@ -258,8 +204,7 @@ TEST(BpeTokenizer, EveryStringOfTwoBytesComesBack) {
 TEST(BpeTokenizer, LongRunsAreLinearAndExact) {
   const BpeTokenizer tokenizer(LearntVocab(10, 600));
   for (const std::string part : {"a", "ab", " ", "\n", "-", "7", "ж", "中文", "👍", "\xff"}) {
-    std::string text;
-    while (text.size() < 2'000'000) text += part;
+    const std::string text = Repeated(part, 2'000'000);
     const Ids ids = tokenizer.EncodeOrdinary(text);
     ASSERT_EQ(tokenizer.Decode(ids), text);
     // The beginning of a long run is encoded as that of a short one.
@@ -272,8 +217,7 @@ TEST(BpeTokenizer, LongRunsAreLinearAndExact) {
 TEST(BpeTokenizer, HugePiecesOfAnyVocabulary) {
   for (const bool whole_pieces : {false, true}) {
     const BpeTokenizer tokenizer(ImproperVocab(whole_pieces));
-    std::string text;
-    while (text.size() < 200'000) text += "abcaab";
+    const std::string text = Repeated("abcaab", 200'000);
     const Ids ids = tokenizer.EncodeOrdinary(text);
     ASSERT_EQ(tokenizer.Decode(ids), text);
     const Ids once = tokenizer.EncodeOrdinary("abcaab");
@@ -291,9 +235,8 @@ TEST(BpeTokenizer, StreamsOfOnePieceAreNotHeld) {
     const BpeTokenizer tokenizer(LearntVocab(15, 600, pattern));
     for (const std::string part :
          {"a", "ab", "A", " ", "\n", "-", "-'", "ж", "中文", "👍", "\xff"}) {
-      std::string text = leads[rng.Below(leads.size())];
-      while (text.size() < 1'000'000) text += part;
-      text += tails[rng.Below(tails.size())];
+      const std::string text = leads[rng.Below(leads.size())] + Repeated(part, 1'000'000) +
+                               tails[rng.Below(tails.size())];
       StreamingEncoder encoder(tokenizer);
       Ids ids;
       size_t held = 0;

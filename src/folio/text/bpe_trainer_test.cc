@@ -10,11 +10,12 @@
 
 #include "folio/base/error.h"
 #include "folio/base/rng.h"
-#include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
 #include "folio/text/pair_merger.h"
+#include "folio/text/test_split_pieces.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
+#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
@@ -43,10 +44,9 @@ Pairs NaiveMerges(const std::vector<std::string>& texts, int64_t merges, int64_t
                   SplitPattern pattern = SplitPattern::kGpt2) {
   std::vector<std::vector<int64_t>> pieces;
   for (const std::string& text : texts) {
-    for (size_t begin = 0; begin < text.size();) {
-      const size_t end = NextPiece(pattern, text, begin);
+    for (const std::string_view piece : PiecesOf(pattern, text)) {
       pieces.emplace_back();
-      for (; begin < end; ++begin) pieces.back().push_back(static_cast<uint8_t>(text[begin]));
+      for (const char byte : piece) pieces.back().push_back(static_cast<uint8_t>(byte));
     }
   }
   Pairs made;
@@ -144,16 +144,10 @@ TEST(BpeTrainer, DoesNotDependOnThreadsOrOnTheOrderOfTexts) {
     words += " " + RandomText(i % 30'011, 1 + i % 23, "etaoin");
   }
   std::vector<std::string> texts = {words, RandomText(1, 50'000, "abc \n"), "x"};
-  const int threads = Threads();
-  Pairs first;
-  for (const int n : {1, 2, 5}) {
-    SetThreads(n);
-    const Pairs pairs = PairsOf(TrainOn(texts, Raw(2000)));
-    if (first.empty()) first = pairs;
-    EXPECT_EQ(pairs, first) << n << " threads";
+  ExpectSameOnThreads([&] {
     std::rotate(texts.begin(), texts.begin() + 1, texts.end());
-  }
-  SetThreads(threads);
+    return PairsOf(TrainOn(texts, Raw(2000)));
+  });
 }
 
 TEST(BpeTrainer, PiecesDoNotReachFromOneTextIntoTheNext) {

@@ -9,6 +9,7 @@
 #include "folio/base/utf8.h"
 #include "folio/text/byte_index.h"
 #include "folio/text/byte_names.h"
+#include "folio/text/test_texts.h"
 #include "folio/text/test_vocab.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -33,18 +34,10 @@ BpeVocab With(const BpeVocab& vocab, int32_t id, std::string_view bytes) {
 }
 
 TEST(ByteNames, AreThoseOfGpt2) {
-  EXPECT_EQ(ByteName('!'), U'!');
-  EXPECT_EQ(ByteName('~'), U'~');
-  EXPECT_EQ(ByteName(0), char32_t{0x100});
-  EXPECT_EQ(ByteName('\n'), char32_t{0x10A});
-  EXPECT_EQ(ByteName(' '), char32_t{0x120});
-  EXPECT_EQ(ByteName(0x7F), char32_t{0x121});
-  EXPECT_EQ(ByteName(0xA0), char32_t{0x142});
-  EXPECT_EQ(ByteName(0xA1), char32_t{0xA1});
-  EXPECT_EQ(ByteName(0xAC), char32_t{0xAC});
-  EXPECT_EQ(ByteName(0xAD), char32_t{0x143});
-  EXPECT_EQ(ByteName(0xAE), char32_t{0xAE});
-  EXPECT_EQ(ByteName(0xFF), char32_t{0xFF});
+  const std::pair<uint8_t, uint32_t> known[] = {
+      {'!', '!'},    {'~', '~'},   {0, 0x100},   {'\n', 0x10A}, {' ', 0x120}, {0x7F, 0x121},
+      {0xA0, 0x142}, {0xA1, 0xA1}, {0xAC, 0xAC}, {0xAD, 0x143}, {0xAE, 0xAE}, {0xFF, 0xFF}};
+  for (const auto& [byte, name] : known) EXPECT_EQ(ByteName(byte), char32_t{name}) << int{byte};
   std::set<char32_t> names;
   for (int byte = 0; byte < 256; ++byte) {
     const auto b = static_cast<uint8_t>(byte);
@@ -58,19 +51,10 @@ TEST(ByteNames, AreThoseOfGpt2) {
 }
 
 TEST(ByteNames, TheOrderOfIdsIsGpt2s) {
-  const auto& order = Gpt2ByteOrder();
-  EXPECT_EQ(order[0], '!');
-  EXPECT_EQ(order[93], '~');
-  EXPECT_EQ(order[94], 0xA1);
-  EXPECT_EQ(order[105], 0xAC);
-  EXPECT_EQ(order[106], 0xAE);
-  EXPECT_EQ(order[187], 0xFF);
-  EXPECT_EQ(order[188], 0x00);
-  EXPECT_EQ(order[198], '\n');
-  EXPECT_EQ(order[220], ' ');
-  EXPECT_EQ(order[221], 0x7F);
-  EXPECT_EQ(order[254], 0xA0);
-  EXPECT_EQ(order[255], 0xAD);
+  const std::pair<size_t, uint8_t> known[] = {{0, '!'},    {93, '~'},   {94, 0xA1},  {105, 0xAC},
+                                              {106, 0xAE}, {187, 0xFF}, {188, 0x00}, {198, '\n'},
+                                              {220, ' '},  {221, 0x7F}, {254, 0xA0}, {255, 0xAD}};
+  for (const auto& [id, byte] : known) EXPECT_EQ(Gpt2ByteOrder()[id], byte) << id;
 }
 
 TEST(ByteNames, StringsGoThereAndBack) {
@@ -218,60 +202,27 @@ std::vector<int32_t> EncodeByRanks(const std::map<std::string, int32_t>& ranks,
   return ids;
 }
 
-// The same by a list of pairs.
-std::vector<int32_t> EncodeByMerges(const std::map<std::string, int32_t>& ranks,
-                                    const std::vector<BpeMerge>& merges, const std::string& piece) {
-  std::vector<int32_t> ids;
-  for (const char c : piece) ids.push_back(ranks.at(std::string(1, c)));
-  while (true) {
-    size_t best = merges.size();
-    size_t at = 0;
-    for (size_t i = 0; i + 1 < ids.size(); ++i) {
-      for (size_t rank = 0; rank < best; ++rank) {
-        if (merges[rank].left != ids[i] || merges[rank].right != ids[i + 1]) continue;
-        best = rank;
-        at = i;
-      }
-    }
-    if (best == merges.size()) return ids;
-    ids[at] = merges[best].merged;
-    ids.erase(ids.begin() + static_cast<ptrdiff_t>(at) + 1);
-  }
-}
-
 // Every vocabulary of up to five tokens over two letters in random order, parts missing or late:
 // pairs give what ranks give, on every string of up to nine letters.
 TEST(MergesFromRanks, PairsDoWhatRanksDo) {
-  uint64_t state = 1;
-  const auto random = [&](uint64_t below) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (state >> 33) % below;
-  };
+  TestRng rng(1);
   for (int round = 0; round < 60; ++round) {
-    ByteStrings tokens;
-    for (int byte = 0; byte < 256; ++byte) {
-      const char c = static_cast<char>(byte);
-      tokens.Add({&c, 1});
-    }
-    std::map<std::string, int32_t> ranks;
+    BpeVocab vocab = ByteVocab();
+    std::map<std::string, int32_t> ranks = {{"a", 'a'}, {"b", 'b'}};
     for (int i = 0; i < 6; ++i) {
       std::string token;
-      for (uint64_t length = 2 + random(5); length > 0; --length) token += random(2) ? 'a' : 'b';
-      if (i == 3) tokens.Add("");  // an id that is not used
-      const auto id = static_cast<int32_t>(tokens.size());
-      if (ranks.emplace(token, id).second) tokens.Add(token);
+      for (size_t length = 2 + rng.Below(5); length > 0; --length)
+        token += rng.Below(2) ? 'a' : 'b';
+      if (i == 3) AddToken(vocab, "");  // an id that is not used
+      if (!ranks.contains(token)) ranks[token] = AddToken(vocab, token);
     }
-    for (int32_t byte = 0; byte < 256; ++byte) {
-      ranks.emplace(std::string(1, static_cast<char>(byte)), byte);
-    }
-    const auto merges = MergesFromRanks(tokens, static_cast<int32_t>(tokens.size()));
-    EXPECT_TRUE(std::is_sorted(merges.begin(), merges.end(),
-                               [](const auto& a, const auto& b) { return a.merged < b.merged; }));
+    vocab.merges = MergesFromRanks(vocab.tokens, static_cast<int32_t>(vocab.tokens.size()));
+    EXPECT_TRUE(std::ranges::is_sorted(vocab.merges, {}, &BpeMerge::merged));
     for (uint32_t length = 1; length <= 9; ++length) {
       for (uint32_t bits = 0; bits < 1u << length; ++bits) {
         std::string piece;
         for (uint32_t i = 0; i < length; ++i) piece += (bits >> i & 1u) ? 'a' : 'b';
-        ASSERT_EQ(EncodeByMerges(ranks, merges, piece), EncodeByRanks(ranks, piece)) << piece;
+        ASSERT_EQ(MergedAsDefined(vocab, piece), EncodeByRanks(ranks, piece)) << piece;
       }
     }
   }

@@ -9,24 +9,23 @@
 namespace folio {
 namespace {
 
+void AddText(CharSetBuilder& builder, const std::string& name, std::string_view text,
+             size_t piece) {
+  builder.BeginText(name);
+  for (size_t at = 0; at < text.size(); at += piece) builder.Add(text.substr(at, piece));
+  builder.EndText();
+}
+
 std::unique_ptr<CharTokenizer> FromText(std::string_view text) {
   CharSetBuilder builder;
-  builder.BeginText("text");
-  builder.Add(text);
-  builder.EndText();
+  AddText(builder, "text", text, text.size());
   return builder.Build();
 }
 
 std::string CauseOf(std::string_view text, size_t piece) {
   CharSetBuilder builder;
-  builder.BeginText("good.txt");
-  builder.Add("\u20AC");
-  builder.EndText();
-  const auto add = [&] {
-    builder.BeginText("bad.txt");
-    for (size_t at = 0; at < text.size(); at += piece) builder.Add(text.substr(at, piece));
-    builder.EndText();
-  };
+  AddText(builder, "good.txt", "\u20AC", 3);
+  const auto add = [&] { AddText(builder, "bad.txt", text, piece); };
   const Error error = Refused(add);
   EXPECT_TRUE(Contains(error.what(), "bad.txt"));
   EXPECT_TRUE(Contains(error.help(), "--tokenizer bytes"));
@@ -61,11 +60,7 @@ TEST(CharTokenizer, PiecesCutInsideCharactersGiveTheSameSet) {
   const auto whole = FromText(text);
   for (size_t piece = 1; piece <= text.size(); ++piece) {
     CharSetBuilder builder;
-    builder.BeginText("text");
-    for (size_t at = 0; at < text.size(); at += piece) {
-      builder.Add(std::string_view(text).substr(at, piece));
-    }
-    builder.EndText();
+    AddText(builder, "text", text, piece);
     EXPECT_EQ(builder.characters(), 6) << piece;
     EXPECT_EQ(builder.Build()->hash(), whole->hash()) << piece;
   }

@@ -2,22 +2,18 @@
 
 #include <gtest/gtest.h>
 
-#include "folio/base/thread_pool.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/test_pair_tokenizer.h"
 #include "folio/text/test_tokenizer_properties.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
 
-// The number of threads is as before when the test ends.
 class EncodeParallelTest : public testing::Test {
- protected:
-  ~EncodeParallelTest() override { SetThreads(before_); }
-
  private:
-  const int before_ = Threads();
+  const KeptThreads kept_;
 };
 
 std::string Words(size_t parts, uint64_t seed) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "folio/text/long_piece_cache.h"
-#include "folio/text/test_tokenizer_properties.h"
+#include "folio/text/test_texts.h"
 
 namespace folio {
 namespace {

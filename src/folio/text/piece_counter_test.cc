@@ -6,8 +6,9 @@
 #include <string>
 
 #include "folio/base/rng.h"
-#include "folio/base/thread_pool.h"
 #include "folio/text/piece_table.h"
+#include "folio/text/test_split_pieces.h"
+#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
@@ -28,10 +29,8 @@ Counts Gather(PieceCounter& counter) {
 
 Counts Naive(std::string_view text) {
   Counts counts;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = NextPiece(SplitPattern::kGpt2, text, begin);
-    ++counts[std::string(text.substr(begin, end - begin))];
-    begin = end;
+  for (const std::string_view piece : PiecesOf(SplitPattern::kGpt2, text)) {
+    ++counts[std::string(piece)];
   }
   return counts;
 }
@@ -56,15 +55,13 @@ TEST(PieceCounter, CountsEveryPieceOnceOnAnyThreads) {
   const Counts expected = Naive(text);
   int64_t pieces = 0;
   for (const auto& [piece, count] : expected) pieces += count;
-  const int threads = Threads();
-  for (const int n : {1, 3}) {
-    SetThreads(n);
+  ExpectSameOnThreads([&] {
     PieceCounter counter(SplitPattern::kGpt2);
     counter.AddText(text);
     EXPECT_EQ(counter.pieces(), pieces);
-    EXPECT_EQ(Gather(counter), expected) << n << " threads";
-  }
-  SetThreads(threads);
+    EXPECT_EQ(Gather(counter), expected);
+    return true;
+  });
 }
 
 TEST(PieceCounter, AddsUpTexts) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "folio/text/test_pair_tokenizer.h"
-#include "folio/text/test_tokenizer_properties.h"
+#include "folio/text/test_texts.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
@@ -97,8 +97,7 @@ TEST(SpecialFinder, FindsOneBehindALongTextOfNearlySpecialTokens) {
   const auto specials = Specials({"<|end|>", "<|endofprompt|>"});
   const SpecialFinder finder(specials, SpecialRule::Allow());
   for (const std::string part : {"<", "|", "<|", "<|endofprompt|"}) {
-    std::string text;
-    while (text.size() < 4'000'000) text += part;
+    const std::string text = Repeated(part, 4'000'000);
     EXPECT_EQ(finder.Next(text, 0).token, nullptr) << part;
     EXPECT_EQ(Found(finder, text + "<|end|>"), std::to_string(text.size()) + ":<|end|> ") << part;
   }
@@ -135,25 +134,21 @@ TEST(SpecialFinder, RuleSaysWhichAreLookedFor) {
 }
 
 TEST(SpecialFinder, NamesThatAreNoSpecialTokensAreRefused) {
-  const auto specials = Specials({"<a>", "<b>"});
-  const std::string error = ErrorOf(
-      [&] {
-        SpecialFinder(specials, {.allow = {"<a>", "<x>"}});
-      },
-      ErrorKind::kUsage);
-  EXPECT_TRUE(Contains(error, "'<x>' is no special token", "<a>, <b>"));
-  ErrorOf([&] { SpecialFinder(specials, {.disallow = {""}}); }, ErrorKind::kUsage);
-  EXPECT_TRUE(Contains(ErrorOf([] { SpecialFinder({}, {.disallow = {"<a>"}}); }, ErrorKind::kUsage),
-                       "no special tokens"));
+  const auto refusal = [](const std::vector<std::string>& texts, const SpecialRule& rule) {
+    return ErrorOf([&] { SpecialFinder(Specials(texts), rule); }, ErrorKind::kUsage);
+  };
+  EXPECT_TRUE(Contains(refusal({"<a>", "<b>"}, {.allow = {"<a>", "<x>"}}),
+                       "'<x>' is no special token", "<a>, <b>"));
+  refusal({"<a>", "<b>"}, {.disallow = {""}});
+  EXPECT_TRUE(Contains(refusal({}, {.disallow = {"<a>"}}), "no special tokens"));
 }
 
 TEST(SpecialFinder, SaysWhereADisallowedOneIs) {
   const auto specials = Specials({"<a>", "<b>"});
   const SpecialFinder finder(specials, {.allow = {"<a>"}});
   EXPECT_NO_THROW(finder.CheckDisallowed("<a> <b <a>", "prompt"));
-  const std::string error =
-      ErrorOf([&] { finder.CheckDisallowed("<a>\n\u00E9\u00E9<b>", "prompt"); });
-  EXPECT_TRUE(Contains(error, "prompt:2:3: ", "<b>", "token 1001")) << error;
+  EXPECT_TRUE(Contains(ErrorOf([&] { finder.CheckDisallowed("<a>\n\u00E9\u00E9<b>", "prompt"); }),
+                       "prompt:2:3: ", "<b>", "token 1001"));
 }
 
 TEST(SpecialFinder, ADisallowedOneInsideAnAllowedOneCounts) {

@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "folio/base/rng.h"
 #include "folio/base/utf8.h"
 #include "folio/text/test_split_oracle.h"
+#include "folio/text/test_split_pieces.h"
+#include "folio/text/test_texts.h"
 #include "folio/text/unicode.h"
 
 namespace folio {
@@ -17,6 +18,7 @@ namespace {
 
 using Ends = std::vector<size_t>;
 using Strings = std::vector<std::string>;
+using Pieces = std::vector<std::string_view>;
 
 constexpr SplitPattern kAll[] = {SplitPattern::kGpt2, SplitPattern::kCl100k, SplitPattern::kO200k};
 
@@ -33,49 +35,11 @@ const SplitOracle& OracleOf(SplitPattern pattern) {
       R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
       R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
       R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)");
-  switch (pattern) {
-    case SplitPattern::kGpt2:
-      return gpt2;
-    case SplitPattern::kCl100k:
-      return cl100k;
-    case SplitPattern::kO200k:
-      return o200k;
-  }
-  return gpt2;
+  if (pattern == SplitPattern::kGpt2) return gpt2;
+  return pattern == SplitPattern::kCl100k ? cl100k : o200k;
 }
 
-Ends EndsOf(SplitPattern pattern, std::string_view text) {
-  Ends ends;
-  for (size_t at = 0; at < text.size(); ends.push_back(at)) at = NextPiece(pattern, text, at);
-  return ends;
-}
-
-Strings PiecesOf(SplitPattern pattern, std::string_view text) {
-  Strings pieces;
-  size_t begin = 0;
-  for (const size_t end : EndsOf(pattern, text)) {
-    pieces.emplace_back(text.substr(begin, end - begin));
-    begin = end;
-  }
-  return pieces;
-}
-
-std::string Escaped(std::string_view text) {
-  static constexpr char kDigits[] = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte > ' ' && byte < 0x7F) {
-      out.push_back(c);
-    } else {
-      out += std::string("\\x") + kDigits[byte >> 4] + kDigits[byte & 15];
-    }
-  }
-  return out;
-}
-
-// Everything that the patterns tell apart, and what only looks like it.
-Strings Alphabet() {
+Strings MakeAlphabet() {
   Strings all = {"'", "'", "'", " ", " ", "\n", "\r", "/", "!", "-", "\"", "a", "B", "1", "23"};
   for (const char* s : {"s", "t", "d", "m", "l", "v", "r",   "e",   "S",   "T",     "D",
                         "M", "L", "V", "R", "E", "k", "'ll", "'Re", "'vE", "don't", "HELLO"}) {
@@ -104,28 +68,11 @@ Strings Alphabet() {
   return all;
 }
 
-// Texts of the alphabet: half of them of a few of its members only, so that runs come about.
-class Texts {
- public:
-  std::string Next(size_t most) {
-    const size_t length = 1 + Below(most);
-    Strings few;
-    if (Below(2) == 0) {
-      for (size_t i = 2 + Below(4); i > 0; --i) few.push_back(alphabet_[Below(alphabet_.size())]);
-    }
-    const Strings& from = few.empty() ? alphabet_ : few;
-    std::string text;
-    for (size_t i = 0; i < length; ++i) text += from[Below(from.size())];
-    return text;
-  }
-
-  size_t Below(size_t n) { return rng_.Below(index_++, n); }
-
- private:
-  const Strings alphabet_ = Alphabet();
-  const CounterRng rng_{16, 0};
-  uint64_t index_ = 0;
-};
+// Everything that the patterns tell apart, and what only looks like it.
+const Strings& Alphabet() {
+  static const Strings alphabet = MakeAlphabet();
+  return alphabet;
+}
 
 TEST(Split, NamesAndPatterns) {
   for (const SplitPattern pattern : kAll) {
@@ -139,43 +86,43 @@ TEST(Split, NamesAndPatterns) {
 TEST(Split, Gpt2Examples) {
   const auto split = [](std::string_view text) { return PiecesOf(SplitPattern::kGpt2, text); };
   EXPECT_EQ(split("don't  's''s 'sup1's"),
-            (Strings{"don", "'t", " ", " '", "s", "''", "s", " '", "sup", "1", "'s"}));
-  EXPECT_EQ(split("a  b\n\nc \n"), (Strings{"a", " ", " b", "\n", "\n", "c", " \n"}));
-  EXPECT_EQ(split("x² 12345 e\u0301"), (Strings{"x", "²", " 12345", " e", "\u0301"}));
-  EXPECT_EQ(split("a\u3000\u3000b I'LL"), (Strings{"a", "\u3000", "\u3000", "b", " I", "'", "LL"}));
+            (Pieces{"don", "'t", " ", " '", "s", "''", "s", " '", "sup", "1", "'s"}));
+  EXPECT_EQ(split("a  b\n\nc \n"), (Pieces{"a", " ", " b", "\n", "\n", "c", " \n"}));
+  EXPECT_EQ(split("x² 12345 e\u0301"), (Pieces{"x", "²", " 12345", " e", "\u0301"}));
+  EXPECT_EQ(split("a\u3000\u3000b I'LL"), (Pieces{"a", "\u3000", "\u3000", "b", " I", "'", "LL"}));
 }
 
 TEST(Split, Cl100kExamples) {
   const auto split = [](std::string_view text) { return PiecesOf(SplitPattern::kCl100k, text); };
   EXPECT_EQ(split("I'LL 'hello x'\u017Fab"),
-            (Strings{"I", "'LL", " '", "hello", " x", "'\u017F", "ab"}));
-  EXPECT_EQ(split("a \n \n  b"), (Strings{"a", " \n \n", " ", " b"}));
+            (Pieces{"I", "'LL", " '", "hello", " x", "'\u017F", "ab"}));
+  EXPECT_EQ(split("a \n \n  b"), (Pieces{"a", " \n \n", " ", " b"}));
   EXPECT_EQ(split("1234567\tfoo!!\n\n  1 \n "),
-            (Strings{"123", "456", "7", "\tfoo", "!!\n\n", " ", " ", "1", " \n "}));
-  EXPECT_EQ(split("'hello e\u0301a"), (Strings{"'hello", " e", "\u0301a"}));
+            (Pieces{"123", "456", "7", "\tfoo", "!!\n\n", " ", " ", "1", " \n "}));
+  EXPECT_EQ(split("'hello e\u0301a"), (Pieces{"'hello", " e", "\u0301a"}));
 }
 
 TEST(Split, O200kExamples) {
   const auto split = [](std::string_view text) { return PiecesOf(SplitPattern::kO200k, text); };
   EXPECT_EQ(split("I'LL can't x'\u017Fab CamelCASEWord"),
-            (Strings{"I'LL", " can't", " x'\u017F", "ab", " Camel", "CASEWord"}));
+            (Pieces{"I'LL", " can't", " x'\u017F", "ab", " Camel", "CASEWord"}));
   EXPECT_EQ(split("e\u0301a \u0301's //\n/x \n "),
-            (Strings{"e\u0301a", " \u0301's", " //\n/", "x", " \n", " "}));
+            (Pieces{"e\u0301a", " \u0301's", " //\n/", "x", " \n", " "}));
   // A caseless letter takes the part of the lower case, and a mark before capitals stands alone.
-  EXPECT_EQ(split("AB\u02B0CD"), (Strings{"AB\u02B0", "CD"}));
-  EXPECT_EQ(split("1\u0301AB"), (Strings{"1", "\u0301", "AB"}));
+  EXPECT_EQ(split("AB\u02B0CD"), (Pieces{"AB\u02B0", "CD"}));
+  EXPECT_EQ(split("1\u0301AB"), (Pieces{"1", "\u0301", "AB"}));
 }
 
 TEST(Split, PiecesAreThoseOfTheRegularExpressions) {
-  Texts texts;
+  TestRng rng(16);
   for (int round = 0; round < 50000; ++round) {
-    const std::string text = texts.Next(14);
+    const std::string text = RandomRuns(Alphabet(), 14, rng);
     // What lies behind the text must not be looked at.
     const std::string longer = text + (round % 2 == 0 ? "\x80\xBFs\n" : "s\u0301\n");
     for (const SplitPattern pattern : kAll) {
       const std::string_view view(longer.data(), text.size());
-      ASSERT_EQ(EndsOf(pattern, view), OracleOf(pattern).Split(text))
-          << SplitPatternName(pattern) << " " << Escaped(text);
+      ASSERT_EQ(OneByOne(pattern, view), OracleOf(pattern).Split(text))
+          << SplitPatternName(pattern) << " " << testing::PrintToString(text);
     }
   }
 }
@@ -183,9 +130,9 @@ TEST(Split, PiecesAreThoseOfTheRegularExpressions) {
 TEST(Split, OpenEndIsUndecidedExactlyWhereMoreTextCouldMatter) {
   const Strings followers = {"a", "A",  "s",      "e",      "l",       "1",    "!",  "'", "\n",
                              " ", " x", "\u0301", "\u4E2D", "\u02B0a", "\xFF", "a1", "",  "\n!"};
-  Texts texts;
+  TestRng rng(16);
   for (int round = 0; round < 10000; ++round) {
-    const std::string text = texts.Next(10);
+    const std::string text = RandomRuns(Alphabet(), 10, rng);
     for (const SplitPattern pattern : kAll) {
       for (size_t begin = 0; begin < text.size(); begin = NextPiece(pattern, text, begin)) {
         const size_t end = NextPiece(pattern, text, begin, false);
@@ -197,7 +144,8 @@ TEST(Split, OpenEndIsUndecidedExactlyWhereMoreTextCouldMatter) {
                                                std::not_equal_to<>()) != possible.end();
         if (end != kUndecided || CompleteUtf8Prefix(text) == text.size()) {
           ASSERT_EQ(end, differ ? kUndecided : possible[0])
-              << SplitPatternName(pattern) << " " << Escaped(text) << " at " << begin;
+              << SplitPatternName(pattern) << " " << testing::PrintToString(text) << " at "
+              << begin;
         }
       }
     }
@@ -205,17 +153,17 @@ TEST(Split, OpenEndIsUndecidedExactlyWhereMoreTextCouldMatter) {
 }
 
 TEST(Split, DecidedPiecesOfEveryPrefixAreThoseOfTheWhole) {
-  Texts texts;
+  TestRng rng(16);
   for (int round = 0; round < 10000; ++round) {
-    const std::string text = texts.Next(12);
+    const std::string text = RandomRuns(Alphabet(), 12, rng);
     for (const SplitPattern pattern : kAll) {
       size_t begin = 0;
-      for (const size_t end : EndsOf(pattern, text)) {
+      for (const size_t end : OneByOne(pattern, text)) {
         for (size_t cut = begin + 1; cut <= text.size(); ++cut) {
           const size_t early = NextPiece(pattern, text.substr(0, cut), begin, false);
           ASSERT_TRUE(early == kUndecided || early == end)
-              << SplitPatternName(pattern) << " " << Escaped(text) << " at " << begin << " of "
-              << cut;
+              << SplitPatternName(pattern) << " " << testing::PrintToString(text) << " at " << begin
+              << " of " << cut;
         }
         begin = end;
       }
@@ -243,10 +191,10 @@ bool MayCut(char32_t before, char32_t after) {
 }
 
 TEST(Split, CutsAreTheFirstThatTheRuleAllowsAndHoldInEveryPattern) {
-  Texts texts;
+  TestRng rng(16);
   size_t cuts = 0;
   for (int round = 0; round < 10000; ++round) {
-    const std::string text = texts.Next(14);
+    const std::string text = RandomRuns(Alphabet(), 14, rng);
     std::vector<size_t> allowed;
     char32_t before = 0;
     for (size_t at = 0; at < text.size();) {
@@ -260,15 +208,16 @@ TEST(Split, CutsAreTheFirstThatTheRuleAllowsAndHoldInEveryPattern) {
     allowed.push_back(text.size());
     for (size_t at = 0; at <= text.size(); ++at) {
       ASSERT_EQ(FindCut(text, at), *std::lower_bound(allowed.begin(), allowed.end(), at))
-          << Escaped(text) << " from " << at;
+          << testing::PrintToString(text) << " from " << at;
     }
     for (const size_t cut : allowed) {
       cuts += cut < text.size();
       for (const SplitPattern pattern : kAll) {
-        Ends ends = EndsOf(pattern, text.substr(0, cut));
-        for (const size_t end : EndsOf(pattern, text.substr(cut))) ends.push_back(cut + end);
-        ASSERT_EQ(ends, EndsOf(pattern, text))
-            << SplitPatternName(pattern) << " " << Escaped(text) << " cut at " << cut;
+        Ends ends = OneByOne(pattern, text.substr(0, cut));
+        for (const size_t end : OneByOne(pattern, text.substr(cut))) ends.push_back(cut + end);
+        ASSERT_EQ(ends, OneByOne(pattern, text))
+            << SplitPatternName(pattern) << " " << testing::PrintToString(text) << " cut at "
+            << cut;
       }
     }
   }
@@ -282,13 +231,6 @@ TEST(Split, FindCutBeyondTheTextIsItsEnd) {
   EXPECT_EQ(FindCut(" a", 0), 2u);
 }
 
-std::string Repeated(const std::string& unit, size_t times) {
-  std::string text;
-  text.reserve(unit.size() * times);
-  for (size_t i = 0; i < times; ++i) text += unit;
-  return text;
-}
-
 // Hangs where a scanner or FindCut is quadratic, and overflows the stack where one recurses.
 TEST(Split, MillionsOfTheSameAreLinear) {
   constexpr size_t kTimes = 2'000'000;
@@ -296,7 +238,7 @@ TEST(Split, MillionsOfTheSameAreLinear) {
        {"a",   "A",      "\u4E2D", "\u02B0", "\u01C5",  "\u0301",     "1",    " ",
         "\n",  "\u00A0", "!",      "'",      "/",       "\U0001F44D", "\x80", "\xF0\x9F",
         "\n ", " !",     "'s",     "a'",     "\u0301A", "!\u0301",    "aA"}) {
-    const std::string run = Repeated(unit, kTimes);
+    const std::string run = Repeated(unit, kTimes * unit.size());
     for (const std::string& text : {run, "\u02B0" + run, "1\u0301" + run + "a", run + "\u0301"}) {
       for (const SplitPattern pattern : kAll) {
         size_t at = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,9 +9,16 @@
 #include "folio/base/rng.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/bpe_vocab.h"
-#include "folio/text/test_tokenizer_properties.h"
+#include "folio/text/test_texts.h"
+#include "folio/text/test_vocab.h"
 
 namespace folio {
+
+inline BpeVocab TrainedOn(std::string_view text, const BpeTrainerOptions& options) {
+  BpeTrainer trainer(options);
+  trainer.AddText(text);
+  return trainer.Train();
+}
 
 // A vocabulary learnt from random words over few letters, so that merges compete; for tests.
 inline BpeVocab LearntVocab(uint64_t seed, int64_t tokens,
@@ -23,12 +31,22 @@ inline BpeVocab LearntVocab(uint64_t seed, int64_t tokens,
     text += RandomText(kLetters, 1 + rng.Below(9), rng);
     text += i % 7 == 0 ? "\n" : i % 5 == 0 ? "  " : " ";
   }
-  BpeTrainerOptions options;
-  options.vocab_size = tokens;
-  options.pattern = pattern;
-  BpeTrainer trainer(options);
-  trainer.AddText(text);
-  return trainer.Train();
+  return TrainedOn(text, {.vocab_size = tokens, .pattern = pattern});
+}
+
+// Adds random words, each once, which no merge makes and which are whole pieces; returns them.
+inline std::vector<std::string> AddWords(BpeVocab& vocab, int count, uint64_t seed) {
+  vocab.whole_pieces = true;
+  TestRng rng(seed);
+  std::set<std::string> words;
+  for (int i = 0; i < count; ++i) {
+    std::string word = i % 2 == 0 ? "" : " ";
+    for (size_t letters = 4 + rng.Below(20); letters > 0; --letters) {
+      word += static_cast<char>('h' + rng.Below(18));
+    }
+    if (words.insert(word).second) AddToken(vocab, word);
+  }
+  return {words.begin(), words.end()};
 }
 
 // The same with unused ids between the bytes and the rest, so that sixteen bits do not count them.
@@ -67,12 +85,8 @@ inline std::pair<std::string, BpeVocab> ChainVocab() {
       path.pop_back();
     }
   }
-  BpeVocab vocab;
-  for (int byte = 0; byte < 256; ++byte) vocab.tokens.Add(std::string(1, static_cast<char>(byte)));
-  for (size_t i = word.size() - 1; i > 0; --i) {
-    vocab.merges.push_back({word[i - 1], word[i], static_cast<int32_t>(vocab.tokens.size())});
-    vocab.tokens.Add(word.substr(i - 1, 2));
-  }
+  BpeVocab vocab = ByteVocab();
+  for (size_t i = word.size() - 1; i > 0; --i) AddMerge(vocab, word[i - 1], word[i]);
   return {word, vocab};
 }
 
@@ -80,12 +94,8 @@ inline std::pair<std::string, BpeVocab> ChainVocab() {
 // tokens that no merge makes or that their own bytes do not become. As no trainer makes it, but a
 // file may have it.
 inline BpeVocab ImproperVocab(bool whole_pieces) {
-  BpeVocab vocab;
-  for (int byte = 0; byte < 256; ++byte) vocab.tokens.Add(std::string(1, static_cast<char>(byte)));
-  const auto add = [&](std::string_view bytes) {
-    vocab.tokens.Add(bytes);
-    return static_cast<int32_t>(vocab.tokens.size()) - 1;
-  };
+  BpeVocab vocab = ByteVocab();
+  const auto add = [&](std::string_view bytes) { return AddToken(vocab, bytes); };
   const int32_t ab = add("ab"), bc = add("bc"), abc = add("abc"), cab = add("cab"), aa = add("aa"),
                 ca = add("ca"), bca = add("bca");
   add("abcabcabcabcabcabcab");
@@ -93,7 +103,7 @@ inline BpeVocab ImproperVocab(bool whole_pieces) {
   vocab.merges = {{'b', 'c', bc}, {ab, 'c', abc}, {'a', 'b', ab}, {'a', bc, abc},
                   {'c', ab, cab}, {'a', 'a', aa}, {'c', 'a', ca}, {'b', ca, bca}};
   vocab.whole_pieces = whole_pieces;
-  vocab.specials = {{"<|endoftext|>", add("<|endoftext|>")}};
+  AddSpecial(vocab, "<|endoftext|>");
   return vocab;
 }
 

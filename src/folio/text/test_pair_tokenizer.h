@@ -89,4 +89,10 @@ class PairTokenizer final : public Tokenizer {
   std::string pairs_;
 };
 
+// The tokens of two letters, and the first special one.
+inline int32_t Pair(char a, char b) {
+  return PairTokenizer::kPairs + a * 256 + b;
+}
+inline constexpr int32_t kEnd = PairTokenizer::kSpecials;
+
 }  // namespace folio

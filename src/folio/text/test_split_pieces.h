@@ -10,7 +10,8 @@
 namespace folio {
 
 // The ends of the pieces that are decided, by the scanner: what SplitPieces must give. For tests.
-inline std::vector<size_t> OneByOne(SplitPattern pattern, std::string_view text, bool at_end) {
+inline std::vector<size_t> OneByOne(SplitPattern pattern, std::string_view text,
+                                    bool at_end = true) {
   std::vector<size_t> ends;
   for (size_t begin = 0; begin < text.size();) {
     begin = NextPiece(pattern, text, begin, at_end);
@@ -18,6 +19,16 @@ inline std::vector<size_t> OneByOne(SplitPattern pattern, std::string_view text,
     ends.push_back(begin);
   }
   return ends;
+}
+
+inline std::vector<std::string_view> PiecesOf(SplitPattern pattern, std::string_view text) {
+  std::vector<std::string_view> pieces;
+  size_t begin = 0;
+  for (const size_t end : OneByOne(pattern, text)) {
+    pieces.push_back(text.substr(begin, end - begin));
+    begin = end;
+  }
+  return pieces;
 }
 
 // By SplitPieces, with room for `capacity` at a time.

@@ -8,34 +8,16 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/base/rng.h"
 #include "folio/base/utf8.h"
 #include "folio/text/encode_parallel.h"
 #include "folio/text/streaming_encoder.h"
+#include "folio/text/test_texts.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
 
 // What must hold of every tokenizer, for tests. Texts are such that the tokenizer has tokens for
 // all of it.
-
-// Random draws one after the other.
-class TestRng {
- public:
-  explicit TestRng(uint64_t seed) : rng_(seed, 0) {}
-  size_t Below(size_t n) { return static_cast<size_t>(rng_.Below(next_++, n)); }
-
- private:
-  CounterRng rng_;
-  uint64_t next_ = 0;
-};
-
-// As many of `parts`, one after the other.
-inline std::string RandomText(const std::vector<std::string>& parts, size_t count, TestRng& rng) {
-  std::string text;
-  for (size_t i = 0; i < count; ++i) text += parts[rng.Below(parts.size())];
-  return text;
-}
 
 namespace properties {
 

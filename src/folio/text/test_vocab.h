@@ -13,6 +13,32 @@
 
 namespace folio {
 
+// Adds a token, an ordinary or a special one, and returns its id.
+inline int32_t AddToken(BpeVocab& vocab, std::string_view bytes) {
+  vocab.tokens.Add(bytes);
+  return static_cast<int32_t>(vocab.tokens.size()) - 1;
+}
+inline int32_t AddSpecial(BpeVocab& vocab, std::string_view text) {
+  const int32_t id = AddToken(vocab, text);
+  vocab.specials.push_back({std::string(text), id});
+  return id;
+}
+
+// Adds the merge of two tokens with what it makes, whose id it returns.
+inline int32_t AddMerge(BpeVocab& vocab, int32_t left, int32_t right) {
+  const auto bytes = [&](int32_t id) { return std::string(vocab.tokens[static_cast<size_t>(id)]); };
+  const int32_t merged = AddToken(vocab, bytes(left) + bytes(right));
+  vocab.merges.push_back({left, right, merged});
+  return merged;
+}
+
+// The bytes, each its own id.
+inline BpeVocab ByteVocab() {
+  BpeVocab vocab;
+  for (int byte = 0; byte < 256; ++byte) AddToken(vocab, std::string(1, static_cast<char>(byte)));
+  return vocab;
+}
+
 // A vocabulary for tests: the bytes in GPT-2's order, then what each pair of tokens makes. Special
 // tokens are last or, as trainers put them, first.
 inline BpeVocab MakeTestVocab(
@@ -20,10 +46,7 @@ inline BpeVocab MakeTestVocab(
     std::initializer_list<std::string_view> specials, bool specials_first = false) {
   BpeVocab vocab;
   const auto add_specials = [&] {
-    for (const std::string_view text : specials) {
-      vocab.specials.push_back({std::string(text), static_cast<int32_t>(vocab.tokens.size())});
-      vocab.tokens.Add(text);
-    }
+    for (const std::string_view text : specials) AddSpecial(vocab, text);
   };
   const auto find = [&](std::string_view bytes) {
     for (size_t id = 0; id < vocab.tokens.size(); ++id) {
@@ -33,12 +56,10 @@ inline BpeVocab MakeTestVocab(
   };
   if (specials_first) add_specials();
   for (const uint8_t byte : Gpt2ByteOrder()) {
-    const char c = static_cast<char>(byte);
-    vocab.tokens.Add({&c, 1});
+    AddToken(vocab, std::string(1, static_cast<char>(byte)));
   }
   for (const auto& [left, right] : pairs) {
-    vocab.merges.push_back({find(left), find(right), static_cast<int32_t>(vocab.tokens.size())});
-    vocab.tokens.Add(std::string(left).append(right));
+    AddMerge(vocab, find(left), find(right));
   }
   if (!specials_first) add_specials();
   return vocab;
@@ -61,6 +82,57 @@ inline BpeVocab SmallVocab(bool specials_first = false) {
                         {"\xE6\x97", "\xA5"},
                         {std::string_view("\0", 1), "\xAD"}},
                        {"<|endoftext|>", "<|\"caf\xC3\xA9\" \n|>"}, specials_first);
+}
+
+// The definition: the lowest rank among all pairs, the leftmost of it, merged again and again.
+inline std::vector<int32_t> MergedAsDefined(const BpeVocab& vocab, std::string_view piece) {
+  std::vector<int32_t> ids;
+  for (const char& byte : piece) {
+    int32_t id = 0;
+    while (vocab.tokens[static_cast<size_t>(id)] != std::string_view(&byte, 1)) ++id;
+    ids.push_back(id);
+  }
+  for (size_t rank = 0; rank < vocab.merges.size();) {
+    const auto& [left, right, merged] = vocab.merges[rank++];
+    size_t at = 0;
+    while (at + 1 < ids.size() && (ids[at] != left || ids[at + 1] != right)) ++at;
+    if (at + 1 >= ids.size()) continue;
+    ids[at] = merged;
+    ids.erase(ids.begin() + static_cast<ptrdiff_t>(at) + 1);
+    rank = 0;
+  }
+  return ids;
+}
+
+inline std::string Base64(std::string_view bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t bits = 0;
+    for (size_t k = 0; k < 3; ++k) {
+      bits = bits << 8 | (i + k < bytes.size() ? static_cast<uint8_t>(bytes[i + k]) : 0u);
+    }
+    for (size_t k = 0; k < 4; ++k) {
+      text += i + k > bytes.size() ? '=' : kDigits[bits >> (18 - 6 * k) & 63u];
+    }
+  }
+  return text;
+}
+
+// A tiktoken file of the size of r50k_base: the bytes, the last one first, and 50,000 pairs of two.
+inline const std::string& TiktokenFile() {
+  static const std::string text = [] {
+    std::string lines;
+    for (int rank = 0; rank < 50256; ++rank) {
+      const int pair = rank - 256;
+      const char bytes[2] = {static_cast<char>(pair >> 8), static_cast<char>(pair & 0xFF)};
+      const char one = static_cast<char>(255 - rank);
+      lines += Base64(rank < 256 ? std::string_view(&one, 1) : std::string_view(bytes, 2));
+      lines += " " + std::to_string(rank) + "\n";
+    }
+    return lines;
+  }();
+  return text;
 }
 
 }  // namespace folio

@@ -13,12 +13,6 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-constexpr int32_t kEnd = PairTokenizer::kSpecials;
-
-int32_t Pair(char a, char b) {
-  return PairTokenizer::kPairs + a * 256 + b;
-}
-
 TEST(Tokenizer, TextOnEitherSideOfASpecialTokenIsEncodedByItself) {
   const PairTokenizer tokenizer;
   const SpecialRule allow = SpecialRule::Allow();
@@ -44,13 +38,12 @@ TEST(Tokenizer, ADisallowedSpecialTokenIsAnErrorBeforeAnythingIsEncoded) {
 
 TEST(Tokenizer, SaysWhereItHasNoTokenAlsoBehindASpecialToken) {
   const CharTokenizer letters({U'\n', U'a', U'b'});
-  const auto error = [&](auto&& f) { return ErrorOf(f); };
   const std::string text = "ab\nb\u00E9";
-  EXPECT_TRUE(Contains(error([&] { letters.Encode(text, "x.txt"); }), "x.txt:2:2: ", "U+00E9"));
-  EXPECT_TRUE(Contains(error([&] { letters.EncodeOrdinary(text, "x.txt"); }), "x.txt:2:2: "));
+  EXPECT_TRUE(Contains(ErrorOf([&] { letters.Encode(text, "x.txt"); }), "x.txt:2:2: ", "U+00E9"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { letters.EncodeOrdinary(text, "x.txt"); }), "x.txt:2:2: "));
   const std::string longer = std::string(300'000, 'a') + "\n" + std::string(300'000, 'b');
   EXPECT_EQ(letters.Count(longer), 600'001);
-  EXPECT_TRUE(Contains(error([&] { letters.Count(longer + "c", "x.txt"); }), "x.txt:2:300001: "));
+  EXPECT_TRUE(Contains(ErrorOf([&] { letters.Count(longer + "c", "x.txt"); }), "x.txt:2:300001: "));
 }
 
 TEST(Tokenizer, CountsALongTextPieceByPieceAlsoWithoutACut) {
@@ -91,32 +84,18 @@ TEST(Tokenizer, OffsetsAgreeWithCountingForAnyTokens) {
   }
 }
 
-TEST(Tokenizer, CharactersHoldTheProperties) {
-  const std::vector<std::string> parts = {"a", "b", " ", "\n", "\u00E9", "\u20AC", "\U0001F600"};
-  const CharTokenizer letters({U'\n', U' ', U'a', U'b', U'\u00E9', U'\u20AC', U'\U0001F600'});
-  TestRng rng(1);
-  for (int trial = 0; trial < 300; ++trial) {
-    ASSERT_TRUE(TokenizerHolds(letters, RandomText(parts, rng.Below(60), rng), rng));
-  }
-}
-
-TEST(Tokenizer, BytesHoldTheProperties) {
-  const std::vector<std::string> parts = {
-      "a", " ", "\xFF", "\xE2\x82", "\u00E9", "<|endoftext|>", "<|endof"};
-  TestRng rng(2);
-  for (int trial = 0; trial < 300; ++trial) {
-    ASSERT_TRUE(TokenizerHolds(ByteTokenizer(), RandomText(parts, rng.Below(40), rng), rng));
-  }
-}
-
-TEST(Tokenizer, PiecesThatDependOnTheirNeighboursHoldTheProperties) {
-  const std::vector<std::string> parts = {"a",  "bc",   " ",       " ", "   ",
-                                          "\n", "\xE2", "<|end|>", "<|"};
-  const PairTokenizer pairs;
-  TestRng rng(4);
-  for (int trial = 0; trial < 500; ++trial) {
-    ASSERT_TRUE(TokenizerHolds(pairs, RandomText(parts, rng.Below(80), rng), rng));
-  }
+TEST(Tokenizer, HoldsItsProperties) {
+  const auto expect_held = [](const Tokenizer& tokenizer, const std::vector<std::string>& parts) {
+    TestRng rng(1);
+    for (int trial = 0; trial < 500; ++trial) {
+      ASSERT_TRUE(TokenizerHolds(tokenizer, RandomText(parts, rng.Below(80), rng), rng));
+    }
+  };
+  expect_held(CharTokenizer({U'\n', U' ', U'a', U'b', U'\u00E9', U'\u20AC', U'\U0001F600'}),
+              {"a", "b", " ", "\n", "\u00E9", "\u20AC", "\U0001F600"});
+  expect_held(ByteTokenizer(),
+              {"a", " ", "\xFF", "\xE2\x82", "\u00E9", "<|endoftext|>", "<|endof"});
+  expect_held(PairTokenizer(), {"a", "bc", " ", " ", "   ", "\n", "\xE2", "<|end|>", "<|"});
 }
 
 }  // namespace

@@ -64,31 +64,22 @@ TEST(Unicode, WhiteSpaceIsExactlyTheTwentyFive) {
 }
 
 TEST(Unicode, OneOfEachClass) {
-  for (const char32_t code : {0x00, 0x1C, 0x21, 0x7F, 0xAD, 0x0378, 0x180E, 0x200B, 0x200D, 0x2019,
-                              0x2060, 0xD800, 0xE000, 0xFEFF, 0xFFFE, 0x1F44D, 0x10FFFF}) {
-    EXPECT_EQ(ClassOf(code), CharClass::kOther) << static_cast<uint32_t>(code);
-  }
-  for (const char32_t code : {0x30, 0xB2, 0xBD, 0x0663, 0x2163, 0x2460, 0x3007, 0x1D7FF}) {
-    EXPECT_EQ(ClassOf(code), CharClass::kNumber) << static_cast<uint32_t>(code);
-  }
-  for (const char32_t code : {0x0301, 0x0903, 0x20DD, 0xFE0F, 0xE0100}) {
-    EXPECT_EQ(ClassOf(code), CharClass::kMark) << static_cast<uint32_t>(code);
-  }
-  for (const char32_t code : {0x41, 0xC9, 0x0416, 0x1C89, 0x1E921}) {
-    EXPECT_EQ(ClassOf(code), CharClass::kUpper) << static_cast<uint32_t>(code);
-  }
-  for (const char32_t code : {0x01C5, 0x1FFC}) {
-    EXPECT_EQ(ClassOf(code), CharClass::kTitle) << static_cast<uint32_t>(code);
-  }
-  for (const char32_t code : {0x7A, 0xB5, 0xDF, 0x017F, 0x0436, 0x1E943}) {
-    EXPECT_EQ(ClassOf(code), CharClass::kLower) << static_cast<uint32_t>(code);
-  }
-  for (const char32_t code : {0x02B0, 0x3005, 0x30FC, 0xFF9E}) {
-    EXPECT_EQ(ClassOf(code), CharClass::kModifier) << static_cast<uint32_t>(code);
-  }
-  for (const char32_t code : {0xAA, 0xBA, 0x05D0, 0x0E01, 0x3042, 0x3400, 0x4E00, 0x9FFF, 0xAC00,
-                              0xD7A3, 0x20000, 0x323AF}) {
-    EXPECT_EQ(ClassOf(code), CharClass::kOtherLetter) << static_cast<uint32_t>(code);
+  using enum CharClass;
+  const std::pair<CharClass, std::vector<uint32_t>> known[] = {
+      {kOther,
+       {0x00, 0x1C, 0x21, 0x7F, 0xAD, 0x0378, 0x180E, 0x200B, 0x200D, 0x2019, 0x2060, 0xD800,
+        0xE000, 0xFEFF, 0xFFFE, 0x1F44D, 0x10FFFF}},
+      {kNumber, {0x30, 0xB2, 0xBD, 0x0663, 0x2163, 0x2460, 0x3007, 0x1D7FF}},
+      {kMark, {0x0301, 0x0903, 0x20DD, 0xFE0F, 0xE0100}},
+      {kUpper, {0x41, 0xC9, 0x0416, 0x1C89, 0x1E921}},
+      {kTitle, {0x01C5, 0x1FFC}},
+      {kLower, {0x7A, 0xB5, 0xDF, 0x017F, 0x0436, 0x1E943}},
+      {kModifier, {0x02B0, 0x3005, 0x30FC, 0xFF9E}},
+      {kOtherLetter,
+       {0xAA, 0xBA, 0x05D0, 0x0E01, 0x3042, 0x3400, 0x4E00, 0x9FFF, 0xAC00, 0xD7A3, 0x20000,
+        0x323AF}}};
+  for (const auto& [expected, codes] : known) {
+    for (const uint32_t code : codes) EXPECT_EQ(ClassOf(code), expected) << code;
   }
 }
 

@@ -6,6 +6,11 @@
 
 namespace folio {
 
+// Takes `input` for a vocabulary, an instruction set, places to cut at and a text, and compares
+// what every way to encode that text makes of it with the plainest: piece after piece, each merged
+// by itself. The tokenizers live as long as the process: their caches fill up from call to call.
+testing::AssertionResult TokenizerAgrees(std::string_view input);
+
 // Takes `input` for the contents of a tokenizer's files, or for changes to files that are right,
 // and loads them. They must be refused with a kInput Error, or make a tokenizer that encodes,
 // decodes, and comes back as itself from the files that it writes.

@@ -1,6 +1,0 @@
-#include "target.h"
-#include "tokenizer_file_body.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  return folio::RunFuzzTarget(folio::TokenizerFileIsReadOrRefused, data, size);
-}
