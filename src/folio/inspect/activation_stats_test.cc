@@ -51,7 +51,9 @@ TEST(ActivationStats, OutliersAreFoundWhereTheyAre) {
   const int64_t T = 20, width = 50;
   std::vector<float> values;
   for (uint64_t i = 0; i < 1000; ++i) values.push_back(i % 2 == 0 ? 3.0f : 1.0f);
-  values[3 * 50 + 7] = 100, values[11 * 50 + 49] = -200, values[0] = 90;
+  values[3 * 50 + 7] = 100;
+  values[11 * 50 + 49] = -200;
+  values[0] = 90;
   const ActivationStats stats = Of(values, T, width);
   EXPECT_EQ(stats.outlier_count, 3);
   ASSERT_EQ(stats.outliers.size(), 3u);
@@ -127,18 +129,8 @@ TEST(ActivationStats, OfATrace) {
     EXPECT_EQ(all[i].max, *std::max_element(x.data<float>(), x.data<float>() + x.count()));
     EXPECT_TRUE(all[i].point == TracePoint::kActivated || all[i].dead == 0);
   }
-  const auto units = [&](int64_t layer) {
-    int64_t dead = 0;
-    const Tensor x = trace.At(TracePoint::kActivated, layer);
-    for (int64_t c = 0; c < x.dim(1); ++c) {
-      bool alive = false;
-      for (int64_t t = 0; t < 5; ++t) alive = alive || x.data<float>()[t * x.dim(1) + c] != 0;
-      dead += !alive;
-    }
-    return dead;
-  };
-  EXPECT_EQ(all[8].dead, units(0));
-  EXPECT_EQ(all[18].dead, units(1));
+  EXPECT_EQ(all[8].dead, DeadUnits(trace.At(TracePoint::kActivated, 0)));
+  EXPECT_EQ(all[18].dead, DeadUnits(trace.At(TracePoint::kActivated, 1)));
   EXPECT_GE(all[18].dead, 1);
   const Trace some(*backend, weights, ids, std::vector{TracePoint::kFinal, TracePoint::kUp});
   ASSERT_EQ(ActivationStatistics(some).size(), 3u);

@@ -6,10 +6,11 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
-#include "folio/base/thread_pool.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/near.h"
+#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
@@ -121,13 +122,10 @@ TEST(PositionTables, AreLearnedOrSinusoids) {
 
 class Projections : public testing::Test {
  protected:
-  ~Projections() override { SetThreads(threads_); }
-
   Projection Project(std::vector<float>& values, int64_t V, int64_t C) {
     return ProjectRows(*backend_, Tensor(values.data(), {V, C}), AllRows(V));
   }
 
-  int threads_ = Threads();
   std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
 };
 
@@ -198,19 +196,13 @@ TEST_F(Projections, OfTablesWithNothingToSee) {
 
 TEST_F(Projections, DoNotDependOnThreads) {
   std::vector<float> values = RandomTable(301, 67);
-  SetThreads(1);
-  const Projection one = Project(values, 301, 67);
-  const std::vector<float> similar = CosineSimilarity(Tensor(values.data(), {301, 67}), 300);
+  const Tensor table(values.data(), {301, 67});
   const auto row = std::span<const float>(values).first(67);
-  for (const int threads : {2, 3}) {
-    SetThreads(threads);
-    const Projection other = Project(values, 301, 67);
-    EXPECT_EQ(other.x, one.x);
-    EXPECT_EQ(other.y, one.y);
-    EXPECT_EQ(CosineSimilarity(Tensor(values.data(), {301, 67}), 300), similar);
-    EXPECT_EQ(NearestRows(Tensor(values.data(), {301, 67}), row, 2)[1].cosine,
-              NearestRows(Tensor(values.data(), {301, 67}), row, 1, 0)[0].cosine);
-  }
+  ExpectSameOnThreads([&] {
+    const Projection projection = Project(values, 301, 67);
+    EXPECT_EQ(NearestRows(table, row, 2)[1].cosine, NearestRows(table, row, 1, 0)[0].cosine);
+    return std::tuple(projection.x, projection.y, CosineSimilarity(table, 300));
+  });
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "folio/base/thread_pool.h"
 #include "folio/model/test_models.h"
+#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
@@ -24,7 +24,6 @@ class Lens : public testing::TestWithParam<std::string> {
     weights_ = std::make_unique<GptWeights>(config_);
     Scatter(*weights_, 1);
   }
-  ~Lens() override { SetThreads(threads_); }
 
   Trace Run(int64_t T) {
     return Trace(*backend_, *weights_, RandomTokens(T, config_.vocab_size, 5),
@@ -42,7 +41,6 @@ class Lens : public testing::TestWithParam<std::string> {
     return p;
   }
 
-  int threads_ = Threads();
   GptConfig config_ = TinyConfig();
   std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
   std::unique_ptr<GptWeights> weights_;
@@ -103,16 +101,13 @@ TEST_P(Lens, EachCellIsWhatItsDefinitionSays) {
 TEST_P(Lens, ThreadsDoNotMatter) {
   const Trace trace = Run(33);
   const std::vector<int64_t> positions = {0, 32, 31, 7, 7, 15, 4};
-  std::vector<double> first;
-  for (const int threads : {1, 2, 3}) {
-    SetThreads(threads);
+  ExpectSameOnThreads([&] {
     std::vector<double> seen;
     for (const LensCell& cell : LogitLens(trace, positions, 1)) {
       seen.insert(seen.end(), {cell.kl, cell.entropy, cell.top[0].probability});
     }
-    if (threads == 1) first = seen;
-    EXPECT_EQ(seen, first) << threads;
-  }
+    return seen;
+  });
 }
 
 TEST(LensChunks, EveryPositionIsThere) {

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "folio/base/thread_pool.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/near.h"
+#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
@@ -97,13 +97,11 @@ class TokenScores : public testing::Test {
     weights_ = std::make_unique<GptWeights>(config_);
     Scatter(*weights_, 1);
   }
-  ~TokenScores() override { SetThreads(threads_); }
 
   Trace Run(std::span<const int32_t> ids) {
     return Trace(*backend_, *weights_, ids, std::vector{TracePoint::kOutput});
   }
 
-  int threads_ = Threads();
   GptConfig config_ = TinyConfig();
   std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
   std::unique_ptr<GptWeights> weights_;
@@ -153,16 +151,13 @@ TEST_F(TokenScores, RankIsThePlaceInTheList) {
 
 TEST_F(TokenScores, DoNotDependOnThreads) {
   const std::vector<int32_t> ids = RandomTokens(33, config_.vocab_size, 5);
-  std::vector<double> first;
-  for (const int threads : {1, 2, 3}) {
-    SetThreads(threads);
+  ExpectSameOnThreads([&] {
     std::vector<double> seen;
     for (const TokenScore& score : ScoreTokens(Run(ids), 1)) {
       seen.insert(seen.end(), {score.surprise, score.entropy, score.top[0].probability});
     }
-    if (threads == 1) first = seen;
-    EXPECT_EQ(seen, first) << threads;
-  }
+    return seen;
+  });
 }
 
 TEST_F(TokenScores, ATextOfOneTokenHasNone) {

@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <string>
 
-#include "folio/base/thread_pool.h"
 #include "folio/infer/test_plain_model.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/near.h"
 #include "tests/kit/paths.h"
+#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
@@ -28,7 +28,6 @@ class Tracing : public testing::TestWithParam<std::tuple<std::string, std::strin
     backend_ = MakeBackend(std::get<1>(GetParam()));
     weights_ = LoadModel(dir_);
   }
-  void TearDown() override { SetThreads(threads_); }
 
   const GptConfig& config() const { return weights_->config(); }
   Trace All(std::span<const int32_t> ids) const {
@@ -43,7 +42,6 @@ class Tracing : public testing::TestWithParam<std::tuple<std::string, std::strin
   }
 
   std::filesystem::path dir_ = Fixture(std::get<0>(GetParam()));
-  int threads_ = Threads();
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<GptWeights> weights_;
 };
@@ -169,17 +167,13 @@ TEST_P(Tracing, KeepsWhatWasAskedForAndNothingElse) {
 
 TEST_P(Tracing, DoesNotDependOnThreads) {
   const std::vector<int32_t> ids = Tokens(config().n_positions);
-  std::vector<std::vector<float>> first;
-  for (const int threads : {1, 2, 3}) {
-    SetThreads(threads);
+  ExpectSameOnThreads([&] {
     const Trace trace = All(ids);
-    std::vector<std::vector<float>> seen;
-    for (const TracePoint point : Trace::AllPoints()) seen.push_back(Copy(trace.At(point)));
     const HeadTrace head = trace.Head(config().n_layer - 1, 0);
-    for (const auto& part : {head.scores, head.weights, head.context}) seen.push_back(part);
-    if (threads == 1) first = seen;
-    EXPECT_EQ(seen, first) << threads;
-  }
+    std::vector<std::vector<float>> seen = {head.scores, head.weights, head.context};
+    for (const TracePoint point : Trace::AllPoints()) seen.push_back(Copy(trace.At(point)));
+    return seen;
+  });
 }
 
 TEST_P(Tracing, RefusesWhatIsNoTextOfTheModel) {
@@ -195,10 +189,10 @@ INSTANTIATE_TEST_SUITE_P(Models, Tracing,
                          testing::Combine(testing::Values("gpt2-tiny", "gpt2-untied-postnorm",
                                                           "gpt2-sinusoid-relu"),
                                           testing::Values("reference", "cpu")),
-                         [](const auto& model) {
+                         [](const auto& test) {
                            std::string name =
-                               std::get<0>(model.param) + "_" + std::get<1>(model.param);
-                           std::replace(name.begin(), name.end(), '-', '_');
+                               std::get<0>(test.param) + "_" + std::get<1>(test.param);
+                           std::ranges::replace(name, '-', '_');
                            return name;
                          });
 
