@@ -155,20 +155,16 @@ TEST_F(AtomicTest, DirectoryReplacesWithoutExchange) {
   EXPECT_EQ(Names(), (Strings{"d"}));
 }
 
-TEST_F(AtomicTest, AnInterruptedReplacementPutsTheOldDirectoryBack) {
-  MakeDirectory(".d.old-77", "old");
-  MakeDirectory(".d.tmp-77", "new");
-  { AtomicDirectory directory(At("d")); }
-  EXPECT_EQ(TextIn("d"), "old");
-  EXPECT_EQ(Names(), (Strings{"d"}));
-}
-
-TEST_F(AtomicTest, AFinishedReplacementLosesItsOldDirectory) {
-  MakeDirectory(".d.old-77", "old");
-  MakeDirectory("d", "new");
-  { AtomicDirectory directory(At("d")); }
-  EXPECT_EQ(TextIn("d"), "new");
-  EXPECT_EQ(Names(), (Strings{"d"}));
+TEST_F(AtomicTest, AnInterruptedReplacementPutsTheOldDirectoryBackAndAFinishedOneLosesIt) {
+  for (const char* other : {".d.tmp-77", "d"}) {
+    const bool finished = other == std::string("d");
+    MakeDirectory(".d.old-77", "old");
+    MakeDirectory(other, "new");
+    { AtomicDirectory directory(At("d")); }
+    EXPECT_EQ(TextIn("d"), finished ? "new" : "old");
+    EXPECT_EQ(Names(), (Strings{"d"}));
+    fs::remove_all(At("d"));
+  }
 }
 
 }  // namespace

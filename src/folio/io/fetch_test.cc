@@ -107,22 +107,21 @@ class FetchTest : public InTemporaryDirectory {
   WantedFile Wanted() const { return {At("wanted"), kAbc, 3, "look elsewhere"}; }
   FetchLimits Loopback() const { return {.schemes = "http,file", .redirect_schemes = "http"}; }
 
+  static void Ignore(int64_t) {}
+  void Fetch(const std::string& url, const FetchLimits& limits,
+             const OnFetched& on = Ignore) const {
+    FetchFile(url, Wanted(), on, limits);
+  }
   // Fetches, expects it to fail so, and nothing to have changed in the directory.
-  Error Failure(const std::string& url, const FetchLimits& limits, ErrorKind kind,
-                const WantedFile& wanted) {
+  Error Failure(const std::string& url, const FetchLimits& limits, ErrorKind kind) const {
     const std::string before = Listing();
-    const Error error = Refused(
-        [&] {
-          FetchFile(
-              url, wanted, [](int64_t) {}, limits);
-        },
-        kind);
+    const Error error = Refused([&] { Fetch(url, limits); }, kind);
     EXPECT_EQ(error.help(), "look elsewhere");
     EXPECT_EQ(Listing(), before);
     return error;
   }
-  Error Failure(const std::string& url, ErrorKind kind) {
-    return Failure(url, Loopback(), kind, Wanted());
+  Error Failure(const std::string& url, ErrorKind kind) const {
+    return Failure(url, Loopback(), kind);
   }
 
   std::string Listing() const {
@@ -137,8 +136,7 @@ TEST_F(FetchTest, TheRightBytesArriveAndReplaceWrongOnes) {
   EXPECT_FALSE(IsThere(Wanted()));
   const Server server({Ok("abc")});
   int64_t last = -1;
-  FetchFile(
-      server.url(), Wanted(), [&](int64_t bytes) { last = bytes; }, Loopback());
+  Fetch(server.url(), Loopback(), [&](int64_t bytes) { last = bytes; });
   EXPECT_EQ(Listing(), "wanted=abc;");
   EXPECT_TRUE(IsThere(Wanted()));
   EXPECT_EQ(last, 3);
@@ -147,14 +145,12 @@ TEST_F(FetchTest, TheRightBytesArriveAndReplaceWrongOnes) {
 TEST_F(FetchTest, BytesWithAnotherHashAreNotKept) {
   WriteFileAtomically(At("wanted"), "old");
   const Server server({Ok("abd")});
-  const Error error = Failure(server.url(), ErrorKind::kInput);
-  EXPECT_TRUE(Contains(error.cause(), kAbc));
+  EXPECT_TRUE(Contains(Failure(server.url(), ErrorKind::kInput).cause(), kAbc));
 }
 
 TEST_F(FetchTest, TooManyBytesAreNotReadToTheirEnd) {
   const Server server({Ok(std::string(1 << 22, 'a'))});
-  const Error error = Failure(server.url(), ErrorKind::kInput);
-  EXPECT_TRUE(Contains(error.cause(), "longer"));
+  EXPECT_TRUE(Contains(Failure(server.url(), ErrorKind::kInput).cause(), "longer"));
 }
 
 TEST_F(FetchTest, TooFewBytesAreNotTheFile) {
@@ -165,8 +161,7 @@ TEST_F(FetchTest, TooFewBytesAreNotTheFile) {
 
 TEST_F(FetchTest, AnAnswerThatIsAnErrorIsNotTheFile) {
   const Server server({"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabc"});
-  const Error error = Failure(server.url(), ErrorKind::kRuntime);
-  EXPECT_TRUE(Contains(error.cause(), "404"));
+  EXPECT_TRUE(Contains(Failure(server.url(), ErrorKind::kRuntime).cause(), "404"));
 }
 
 TEST_F(FetchTest, NobodyToAskIsOneLine) {
@@ -185,18 +180,17 @@ TEST_F(FetchTest, AServerThatSaysNothingIsGivenUp) {
   const Server server({"wait"});
   FetchLimits limits = Loopback();
   limits.stall_seconds = 1;
-  Failure(server.url(), limits, ErrorKind::kRuntime, Wanted());
+  Failure(server.url(), limits, ErrorKind::kRuntime);
 }
 
 TEST_F(FetchTest, OnlyTheSchemesOfTheLimitsAreSpoken) {
   const Server server({Ok("abc")});
-  Failure(server.url(), {}, ErrorKind::kRuntime, Wanted());
+  Failure(server.url(), {}, ErrorKind::kRuntime);
   EXPECT_EQ(server.asked(), 0);
   WriteFileAtomically(At("source"), "abc");
   const std::string file = "file://" + At("source").string();
-  Failure(file, {}, ErrorKind::kRuntime, Wanted());
-  FetchFile(
-      file, Wanted(), [](int64_t) {}, Loopback());
+  Failure(file, {}, ErrorKind::kRuntime);
+  Fetch(file, Loopback());
   EXPECT_TRUE(IsThere(Wanted()));
 }
 
@@ -208,10 +202,9 @@ TEST_F(FetchTest, RedirectsGoNowhereElse) {
   const Server first({redirect(), redirect()});
   FetchLimits limits = Loopback();
   limits.redirect_schemes = FetchLimits().redirect_schemes;
-  Failure(first.url(), limits, ErrorKind::kRuntime, Wanted());
+  Failure(first.url(), limits, ErrorKind::kRuntime);
   EXPECT_EQ(second.asked(), 0);
-  FetchFile(
-      first.url(), Wanted(), [](int64_t) {}, Loopback());
+  Fetch(first.url(), Loopback());
   EXPECT_TRUE(IsThere(Wanted()));
 }
 
@@ -219,9 +212,7 @@ struct Enough {};
 
 TEST_F(FetchTest, WhatProgressThrowsEndsTheWork) {
   const Server server({Ok("abc")});
-  EXPECT_THROW(FetchFile(
-                   server.url(), Wanted(), [](int64_t) { throw Enough(); }, Loopback()),
-               Enough);
+  EXPECT_THROW(Fetch(server.url(), Loopback(), [](int64_t) { throw Enough(); }), Enough);
   EXPECT_EQ(Listing(), "");
 }
 
@@ -229,9 +220,9 @@ TEST_F(FetchTest, ACopyIsCheckedToo) {
   WriteFileAtomically(At("source"), "abc");
   WriteFileAtomically(At("other"), "abd");
   WriteFileAtomically(At("longer"), "abcd");
-  EXPECT_THROW(CopyFile(At("other"), Wanted()), Error);
-  EXPECT_THROW(CopyFile(At("longer"), Wanted()), Error);
-  EXPECT_THROW(CopyFile(At("missing"), Wanted()), Error);
+  for (const char* wrong : {"other", "longer", "missing"}) {
+    EXPECT_THROW(CopyFile(At(wrong), Wanted()), Error) << wrong;
+  }
   EXPECT_FALSE(fs::exists(At("wanted")));
   CopyFile(At("source"), Wanted());
   EXPECT_EQ(ReadFile(At("wanted")), "abc");

@@ -15,6 +15,10 @@ namespace {
 
 class SafetensorsTest : public InTemporaryDirectory {
  protected:
+  SafetensorsFile Written(const std::vector<NamedTensor>& tensors) {
+    WriteSafetensors(At("x"), tensors);
+    return SafetensorsFile(At("x"));
+  }
   SafetensorsFile Opened(std::string_view header, std::string_view data) {
     WriteFileAtomically(At("x"), SafetensorsBytes(header, data));
     return SafetensorsFile(At("x"));
@@ -58,47 +62,37 @@ TEST_F(SafetensorsTest, DataIsAlignedContiguousAndInOrder) {
   std::vector<float> f(5);
   std::vector<double> d(1);
   std::vector<uint8_t> u(3);
-  std::vector<NamedTensor> tensors;
-  tensors.push_back({"u", Tensor(u.data(), Shape{3})});
-  tensors.push_back({"b", Tensor(f.data(), Shape{5})});
-  tensors.push_back({"a", Tensor(f.data(), Shape{5})});
-  tensors.push_back({"d", Tensor(d.data(), Shape{1})});
-  WriteSafetensors(At("x"), tensors);
+  const SafetensorsFile file = Written({{"u", Tensor(u.data(), Shape{3})},
+                                        {"b", Tensor(f.data(), Shape{5})},
+                                        {"a", Tensor(f.data(), Shape{5})},
+                                        {"d", Tensor(d.data(), Shape{1})}});
   const std::string bytes = ReadFile(At("x"));
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), 8);
   EXPECT_EQ((length + 8) % 64, 0u);
   EXPECT_EQ(bytes.size(), 8 + length + 8 + 20 + 20 + 3);
   EXPECT_EQ(bytes[8], '{');
-  const SafetensorsFile file(At("x"));
-  std::vector<std::string> names;
+  Strings names;
   for (const TensorInfo& info : file.tensors()) names.push_back(info.name);
   EXPECT_EQ(names, (Strings{"d", "a", "b", "u"}));
 }
 
 TEST_F(SafetensorsTest, ScalarsAndEmptyTensorsAndNoTensors) {
   float scalar = 2.5f;
-  std::vector<NamedTensor> tensors;
-  tensors.push_back({"scalar", Tensor(&scalar, Shape{})});
-  tensors.push_back({"empty", Tensor(&scalar, Shape{3, 0, 5})});
-  tensors.push_back({"also empty", Tensor(&scalar, Shape{0})});
-  WriteSafetensors(At("x"), tensors);
-  SafetensorsFile file(At("x"));
+  SafetensorsFile file = Written({{"scalar", Tensor(&scalar, Shape{})},
+                                  {"empty", Tensor(&scalar, Shape{3, 0, 5})},
+                                  {"also empty", Tensor(&scalar, Shape{0})}});
   EXPECT_EQ(file.ReadAs<float>("scalar"), (std::vector<float>{2.5f}));
   EXPECT_EQ(file.Require("scalar").shape.rank(), 0);
   EXPECT_TRUE(file.ReadAs<float>("empty").empty());
   EXPECT_EQ(file.Get("empty").shape(), (Shape{3, 0, 5}));
-
-  WriteSafetensors(At("none"), {});
-  EXPECT_TRUE(SafetensorsFile(At("none")).tensors().empty());
+  EXPECT_TRUE(Written({}).tensors().empty());
 }
 
 TEST_F(SafetensorsTest, NanAndInfinityAreKept) {
   std::vector<float> values = {std::numeric_limits<float>::quiet_NaN(),
                                -std::numeric_limits<float>::infinity(), -0.0f, 1e-45f};
-  const std::vector<NamedTensor> tensors = {{"v", Tensor(values.data(), Shape{4})}};
-  WriteSafetensors(At("x"), tensors);
-  const auto read = SafetensorsFile(At("x")).ReadAs<float>("v");
+  const auto read = Written({{"v", Tensor(values.data(), Shape{4})}}).ReadAs<float>("v");
   EXPECT_EQ(std::memcmp(read.data(), values.data(), 16), 0);
 }
 
@@ -124,10 +118,8 @@ TEST_F(SafetensorsTest, ForeignOrderPaddingAndMisalignedDataAreRead) {
 TEST_F(SafetensorsTest, ReadRefusesTheWrongKindAndNumbersThatDoNotFit) {
   int64_t wide[2] = {1, int64_t{1} << 40};
   float f = 1;
-  const std::vector<NamedTensor> tensors = {{"wide", Tensor(wide, Shape{2})},
-                                            {"f", Tensor(&f, Shape{1})}};
-  WriteSafetensors(At("x"), tensors);
-  const SafetensorsFile file(At("x"));
+  const SafetensorsFile file =
+      Written({{"wide", Tensor(wide, Shape{2})}, {"f", Tensor(&f, Shape{1})}});
   EXPECT_EQ(file.ReadAs<int64_t>("wide"), (std::vector<int64_t>{1, int64_t{1} << 40}));
   EXPECT_TRUE(Contains(ErrorOf([&] { file.ReadAs<int32_t>("wide"); }), "\"wide\"", "element 1"));
   EXPECT_TRUE(Contains(ErrorOf([&] { file.ReadAs<float>("wide"); }), "I64"));
@@ -136,14 +128,11 @@ TEST_F(SafetensorsTest, ReadRefusesTheWrongKindAndNumbersThatDoNotFit) {
 
 TEST_F(SafetensorsTest, RequireNamesWhatIsMissingOrMisshapen) {
   float f[6] = {};
-  const std::vector<NamedTensor> tensors = {{"wte.weight", Tensor(f, Shape{2, 3})}};
-  WriteSafetensors(At("x"), tensors);
-  const SafetensorsFile file(At("x"));
+  const SafetensorsFile file = Written({{"wte.weight", Tensor(f, Shape{2, 3})}});
   EXPECT_EQ(file.Find("wpe.weigh"), nullptr);
   EXPECT_EQ(&file.Require("wte.weight", Shape{2, 3}), file.Find("wte.weight"));
-  EXPECT_TRUE(Contains(ErrorOf([&] {
-                         file.Require("wte.weight", Shape{3, 2});
-                       }),
+  const Shape turned{3, 2};
+  EXPECT_TRUE(Contains(ErrorOf([&] { file.Require("wte.weight", turned); }),
                        "expected (3, 2), found (2, 3)"));
   const Error error = Refused([&] { file.Require("wpe.weight"); });
   EXPECT_TRUE(Contains(error.what(), "wpe.weight"));
@@ -152,9 +141,7 @@ TEST_F(SafetensorsTest, RequireNamesWhatIsMissingOrMisshapen) {
 
 TEST_F(SafetensorsTest, BoolsAreCheckedWhenViewed) {
   bool flags[2] = {true, false};
-  const std::vector<NamedTensor> tensors = {{"flags", Tensor(flags, Shape{2})}};
-  WriteSafetensors(At("y"), tensors);
-  SafetensorsFile good(At("y"));
+  SafetensorsFile good = Written({{"flags", Tensor(flags, Shape{2})}});
   EXPECT_TRUE(good.Get("flags").data<bool>()[0]);
 
   SafetensorsFile bad =
@@ -165,13 +152,10 @@ TEST_F(SafetensorsTest, BoolsAreCheckedWhenViewed) {
 
 TEST_F(SafetensorsTest, AnOpenFileSurvivesItsReplacement) {
   float one = 1, two = 2;
-  const std::vector<NamedTensor> first = {{"v", Tensor(&one, Shape{1})}};
-  const std::vector<NamedTensor> second = {{"v", Tensor(&two, Shape{1})}};
-  WriteSafetensors(At("x"), first);
-  SafetensorsFile open(At("x"));
-  WriteSafetensors(At("x"), second);
+  SafetensorsFile open = Written({{"v", Tensor(&one, Shape{1})}});
+  SafetensorsFile replaced = Written({{"v", Tensor(&two, Shape{1})}});
   EXPECT_EQ(open.Get("v").data<float>()[0], 1.0f);
-  EXPECT_EQ(SafetensorsFile(At("x")).Get("v").data<float>()[0], 2.0f);
+  EXPECT_EQ(replaced.Get("v").data<float>()[0], 2.0f);
 }
 
 }  // namespace
