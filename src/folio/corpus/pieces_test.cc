@@ -2,12 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "folio/base/rng.h"
 #include "folio/base/utf8.h"
 #include "folio/io/file.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/bpe_trainer.h"
 #include "folio/text/byte_tokenizer.h"
+#include "folio/text/test_bpe_vocabs.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 
@@ -40,25 +39,12 @@ class Pieces : public InTemporaryDirectory {
   }
 };
 
-// Words, numbers, white space, characters of every length, and bytes that are none.
-std::string AwkwardText(size_t bytes, uint64_t seed) {
-  const std::vector<std::string> parts = {
-      "the",      " house",        "'s",      "  ",   "\n\n", "12",
-      "\u00E9",   "\u20AC",        "\xFF",    "\x80", ".",    "\U0001F600",
-      "\xE2\x82", "<|endoftext|>", "<|endof", "\t a"};
-  const CounterRng rng(seed, 1);
-  std::string text;
-  for (uint64_t i = 0; text.size() < bytes; ++i) text += parts[rng.Bits(i) % parts.size()];
-  return text;
-}
-
 TEST_F(Pieces, CoverAllBytesOnceAndEndWhereTheyMay) {
-  const std::vector<PrepareSource> sources = {Source("a", AwkwardText(5000, 1)), Source("b", ""),
-                                              Source("c", AwkwardText(777, 2)),
-                                              Source("d.jsonl", "{}\n\n{}\n{}")};
-  BpeTrainer trainer({.vocab_size = 280});
-  trainer.AddText("the the house is the house");
-  const BpeTokenizer bpe(trainer.Train());
+  TestRng rng(1);
+  const std::vector<PrepareSource> sources = {
+      Source("a", RandomText(AwkwardParts(), 1000, rng)), Source("b", ""),
+      Source("c", RandomText(AwkwardParts(), 300, rng)), Source("d.jsonl", "{}\n\n{}\n{}")};
+  const BpeTokenizer bpe(TrainedOn("the the house is the house", {.vocab_size = 280}));
   const CutRule rule(bpe, true);
   const PrepareSplit split{.source = 2, .offset = 301};
   for (const int64_t piece_bytes : {1, 2, 100, 4000, 100000}) {
@@ -87,8 +73,7 @@ TEST_F(Pieces, CoverAllBytesOnceAndEndWhereTheyMay) {
 TEST_F(Pieces, WhatCannotBeCutStaysWhole) {
   const std::string run(100003, 'a');
   const std::vector<PrepareSource> sources = {Source("a", "b b b" + run + " " + run)};
-  BpeTrainer trainer({.vocab_size = 257});
-  const BpeTokenizer bpe(trainer.Train());
+  const BpeTokenizer bpe(TrainedOn("", {.vocab_size = 257}));
   const auto pieces = Cut(sources, CutRule(bpe, false), 5, {.source = 1});
   ASSERT_EQ(pieces.size(), 2u);
   EXPECT_EQ(pieces[1].begin.offset, 5 + 100003);
@@ -96,8 +81,7 @@ TEST_F(Pieces, WhatCannotBeCutStaysWhole) {
 
 // However the characters lie at the ends of what is looked at in one go.
 TEST_F(Pieces, HalfACharacterIsNoReasonToCut) {
-  BpeTrainer trainer({.vocab_size = 257});
-  const BpeTokenizer bpe(trainer.Train());
+  const BpeTokenizer bpe(TrainedOn("", {.vocab_size = 257}));
   for (const std::string character : {"\u00E9", "\u4F60", "\U00010400"}) {
     for (size_t shift = 0; shift < character.size(); ++shift) {
       std::string text(shift, 'a');

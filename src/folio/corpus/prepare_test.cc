@@ -4,17 +4,16 @@
 
 #include <filesystem>
 
-#include "folio/base/rng.h"
-#include "folio/base/thread_pool.h"
-#include "folio/io/file.h"
+#include "folio/data/test_tokens.h"
 #include "folio/io/sha256.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/bpe_trainer.h"
 #include "folio/text/char_tokenizer.h"
+#include "folio/text/test_bpe_vocabs.h"
 #include "folio/text/tokenizer.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
+#include "tests/kit/threads.h"
 
 namespace folio {
 namespace {
@@ -32,10 +31,12 @@ class Prepare : public InTemporaryDirectory {
     return options;
   }
 
-  static std::vector<int32_t> All(const TokenFile& file) {
-    std::vector<int32_t> ids(static_cast<size_t>(file.size()));
-    file.Read(0, ids);
-    return ids;
+  static Dataset Prepared(const PrepareOptions& options) {
+    PrepareDataset(options);
+    return Dataset(options.out);
+  }
+  static std::string Refusal(const PrepareOptions& options, ErrorKind kind = ErrorKind::kInput) {
+    return ErrorOf([&] { PrepareDataset(options); }, kind);
   }
 };
 
@@ -48,17 +49,16 @@ TEST_F(Prepare, CharactersAreSplitLikeNanoGpt) {
   const Dataset dataset(options.out);
   const auto tokenizer = LoadTokenizer(dataset.TokenizerDir());
   EXPECT_EQ(tokenizer->hash(), dataset.info().tokenizer_hash);
-  EXPECT_EQ(tokenizer->Decode(All(dataset.train())), "a\u00E9b\u20ACab\U0001F600aa");
-  EXPECT_EQ(tokenizer->Decode(All(dataset.val())), "b\n");
+  EXPECT_EQ(tokenizer->Decode(ReadTokens(dataset.train())), "a\u00E9b\u20ACab\U0001F600aa");
+  EXPECT_EQ(tokenizer->Decode(ReadTokens(dataset.val())), "b\n");
 }
 
 TEST_F(Prepare, BytesHaveEndOfTextBetweenFilesAndTakeAnything) {
   PrepareOptions options = Options("bytes", {"ab\xFF", "", "cd"});
   options.val_fraction = 0.5;
-  PrepareDataset(options);
-  const Dataset dataset(options.out);
-  EXPECT_EQ(All(dataset.train()), (std::vector<int32_t>{'a', 'b'}));
-  EXPECT_EQ(All(dataset.val()), (std::vector<int32_t>{0xFF, 256, 256, 'c', 'd'}));
+  const Dataset dataset = Prepared(options);
+  EXPECT_EQ(ReadTokens(dataset.train()), (std::vector<int32_t>{'a', 'b'}));
+  EXPECT_EQ(ReadTokens(dataset.val()), (std::vector<int32_t>{0xFF, 256, 256, 'c', 'd'}));
   EXPECT_EQ(dataset.info().vocab_size, 257);
 }
 
@@ -79,7 +79,7 @@ TEST_F(Prepare, LongTextsComeThroughWhole) {
   EXPECT_EQ(last, static_cast<int64_t>(2 * text.size()));
   const Dataset dataset(options.out);
   EXPECT_EQ(dataset.val().size(), 0);
-  EXPECT_EQ(LoadTokenizer(options.out)->Decode(All(dataset.train())), text);
+  EXPECT_EQ(LoadTokenizer(options.out)->Decode(ReadTokens(dataset.train())), text);
 }
 
 TEST_F(Prepare, ManyCharactersNeedUint32) {
@@ -91,57 +91,46 @@ TEST_F(Prepare, ManyCharactersNeedUint32) {
   EXPECT_EQ(info.width, TokenWidth::k32);
   const Dataset dataset(options.out);
   EXPECT_EQ(dataset.val().size(), 6600);
-  EXPECT_EQ(All(dataset.val()).back(), 65999);
+  EXPECT_EQ(ReadTokens(dataset.val()).back(), 65999);
   EXPECT_EQ(LoadTokenizer(options.out)->vocab_size(), 66000);
 }
 
 TEST_F(Prepare, FailuresLeaveNothingBehind) {
   PrepareOptions options = Options("char", {"good", "ab\xFFz"});
-  const std::string error = ErrorOf([&] { PrepareDataset(options); });
-  EXPECT_TRUE(Contains(error, "file1: not UTF-8"));
-  EXPECT_TRUE(Contains(error, "offset 2 "));
+  EXPECT_TRUE(Contains(Refusal(options), "file1: not UTF-8", "offset 2 "));
   options = Options("char", {"", ""});
-  ErrorOf([&] { PrepareDataset(options); });
+  Refusal(options);
   options = Options("bytes", {"a"});
-  ErrorOf([&] { PrepareDataset(options); });
+  Refusal(options);
   options.files.push_back(At("nothing").string());
-  ErrorOf([&] { PrepareDataset(options); });
+  Refusal(options);
   options.files = {At("").string()};
-  ErrorOf([&] { PrepareDataset(options); });
+  Refusal(options);
   options = Options("bytes", {"abcdef"});
   PrepareHooks stop;
   stop.progress = [](int64_t, int64_t) { throw 1; };
   EXPECT_THROW(PrepareDataset(options, stop), int);
-  EXPECT_EQ(Names(), (std::vector<std::string>{"file0", "file1"}));
+  EXPECT_EQ(Names(), (Strings{"file0", "file1"}));
 }
 
 TEST_F(Prepare, WrongOptionsAreUsageErrors) {
-  const PrepareOptions good = Options("char", {"abc"});
-  PrepareOptions options = good;
-  options.files.clear();
-  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
-  options = good;
-  options.out.clear();
-  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
-  options = good;
-  options.val_fraction = 1;
-  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
-  options = good;
-  options.special = "some";
-  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
-  options = good;
-  options.format = "npy";
-  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
-  options = good;
-  options.shard_tokens = -1;
-  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
+  const auto refuses = [&](auto&& change) {
+    PrepareOptions options = Options("char", {"abc"});
+    change(options);
+    Refusal(options, ErrorKind::kUsage);
+  };
+  refuses([](PrepareOptions& options) { options.files.clear(); });
+  refuses([](PrepareOptions& options) { options.out.clear(); });
+  refuses([](PrepareOptions& options) { options.val_fraction = 1; });
+  refuses([](PrepareOptions& options) { options.special = "some"; });
+  refuses([](PrepareOptions& options) { options.format = "npy"; });
+  refuses([](PrepareOptions& options) { options.shard_tokens = -1; });
 }
 
 TEST_F(Prepare, AnUnknownTokenizerIsNamedAndLeavesNothing) {
   const PrepareOptions options = Options("no-such-words", {"abc"});
-  EXPECT_TRUE(
-      Contains(ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage), "no-such-words"));
-  EXPECT_EQ(Names(), (std::vector<std::string>{"file0"}));
+  EXPECT_TRUE(Contains(Refusal(options, ErrorKind::kUsage), "no-such-words"));
+  EXPECT_EQ(Names(), (Strings{"file0"}));
 }
 
 TEST_F(Prepare, DirectoriesAboveAreMade) {
@@ -156,16 +145,15 @@ TEST_F(Prepare, OnlyADataSetIsReplacedAndOnlyWhenAsked) {
   std::filesystem::create_directory(options.out);
   PrepareDataset(options);
   const std::string before = ReadFile(At("out/train.bin"));
-  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
+  Refusal(options, ErrorKind::kUsage);
   options.tokenizer = "bytes";
   options.overwrite = true;
   PrepareDataset(options);
   EXPECT_NE(ReadFile(At("out/train.bin")), before);
   WriteFileAtomically(At("out/notes.txt"), "mine");
-  const std::string error = ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
-  EXPECT_TRUE(Contains(error, "notes.txt"));
+  EXPECT_TRUE(Contains(Refusal(options, ErrorKind::kUsage), "notes.txt"));
   options.out = options.files[0];
-  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
+  Refusal(options, ErrorKind::kUsage);
 }
 
 // The text is cut at the same character whatever its bytes, between files and inside one.
@@ -181,7 +169,9 @@ TEST_F(Prepare, TheSplitFollowsTheCharactersOfAllDocuments) {
     const DatasetInfo info = PrepareDataset(options);
     EXPECT_EQ(info.train_tokens, train);
     const Dataset dataset(options.out);
-    EXPECT_EQ(tokenizer.Decode(All(dataset.train())) + tokenizer.Decode(All(dataset.val())), all);
+    EXPECT_EQ(
+        tokenizer.Decode(ReadTokens(dataset.train())) + tokenizer.Decode(ReadTokens(dataset.val())),
+        all);
   }
 }
 
@@ -200,7 +190,7 @@ TEST_F(Prepare, LinesOfJsonAreDocuments) {
   EXPECT_EQ(info.documents, 4);
   EXPECT_EQ(info.text_bytes, 7);
   const std::vector<int32_t> all = {'a', '\n', 256, 256, 'b', 'c', 'd', 256, 'e', 'f'};
-  EXPECT_EQ(All(Dataset(options.out).train()), all);
+  EXPECT_EQ(ReadTokens(Dataset(options.out).train()), all);
   EXPECT_EQ(Dataset(options.out).val().size(), 0);
   // Wherever it is cut, both parts in a row are the same; end-of-text goes to the later part.
   const std::vector<size_t> train_tokens = {1, 2, 5, 6, 7, 9};
@@ -209,9 +199,9 @@ TEST_F(Prepare, LinesOfJsonAreDocuments) {
       options.piece_bytes = piece_bytes;
       prepare(1 - (static_cast<double>(units) + 0.5) / 7);
       const Dataset dataset(options.out);
-      std::vector<int32_t> both = All(dataset.train());
+      std::vector<int32_t> both = ReadTokens(dataset.train());
       EXPECT_EQ(both.size(), train_tokens[static_cast<size_t>(units) - 1]) << units;
-      const std::vector<int32_t> val = All(dataset.val());
+      const std::vector<int32_t> val = ReadTokens(dataset.val());
       both.insert(both.end(), val.begin(), val.end());
       EXPECT_EQ(both, all) << units;
     }
@@ -224,20 +214,18 @@ TEST_F(Prepare, SpecialTokensAreWhatTheRuleSays) {
   PrepareOptions options = Options("bytes", {"ab\nx<|endoftext|>c<|endof"});
   options.val_fraction = 0;
   options.overwrite = true;
-  PrepareDataset(options);
-  EXPECT_EQ(Dataset(options.out).train().size(), 25);
+  EXPECT_EQ(Prepared(options).train().size(), 25);
   options.special = "allow";
   for (const int64_t piece_bytes : {1, 2, 7, 1000}) {
     options.piece_bytes = piece_bytes;
-    PrepareDataset(options);
-    const Dataset dataset(options.out);
-    EXPECT_EQ(All(dataset.train()), (std::vector<int32_t>{'a', 'b', '\n', 'x', 256, 'c', '<', '|',
-                                                          'e', 'n', 'd', 'o', 'f'}));
+    const Dataset dataset = Prepared(options);
+    EXPECT_EQ(ReadTokens(dataset.train()), (std::vector<int32_t>{'a', 'b', '\n', 'x', 256, 'c', '<',
+                                                                 '|', 'e', 'n', 'd', 'o', 'f'}));
     EXPECT_EQ(dataset.info().special, "allow");
   }
   options.special = "raise";
-  EXPECT_TRUE(Contains(ErrorOf([&] { PrepareDataset(options); }), "file0:2:2:", "<|endoftext|>"));
-  EXPECT_EQ(Names(), (std::vector<std::string>{"file0", "out"}));
+  EXPECT_TRUE(Contains(Refusal(options), "file0:2:2:", "<|endoftext|>"));
+  EXPECT_EQ(Names(), (Strings{"file0", "out"}));
 }
 
 TEST_F(Prepare, ShardsAndFormatsHoldTheSameTokens) {
@@ -245,17 +233,16 @@ TEST_F(Prepare, ShardsAndFormatsHoldTheSameTokens) {
   for (int i = 0; i < 4000; ++i) text += std::to_string(i);
   PrepareOptions options = Options("bytes", {text});
   PrepareDataset(options);
-  const std::vector<int32_t> train = All(Dataset(options.out).train());
-  const std::vector<int32_t> val = All(Dataset(options.out).val());
+  const std::vector<int32_t> train = ReadTokens(Dataset(options.out).train());
+  const std::vector<int32_t> val = ReadTokens(Dataset(options.out).val());
   options.overwrite = true;
   for (const char* format : {"folio", "llmc"}) {
     for (const int64_t shard_tokens : {0, 1000, 999}) {
       options.format = format;
       options.shard_tokens = shard_tokens;
-      PrepareDataset(options);
-      const Dataset dataset(options.out);
-      EXPECT_EQ(All(dataset.train()), train);
-      EXPECT_EQ(All(dataset.val()), val);
+      const Dataset dataset = Prepared(options);
+      EXPECT_EQ(ReadTokens(dataset.train()), train);
+      EXPECT_EQ(ReadTokens(dataset.val()), val);
       EXPECT_TRUE(dataset.Verify());
       EXPECT_EQ(dataset.train().shards(),
                 shard_tokens == 0 ? 1 : (train.size() + shard_tokens - 1) / shard_tokens);
@@ -266,14 +253,11 @@ TEST_F(Prepare, ShardsAndFormatsHoldTheSameTokens) {
 
 // A BPE whose tokens reach over many places where the text might be cut.
 TEST_F(Prepare, NeitherPiecesNorThreadsChangeTheTokens) {
-  const CounterRng rng(1, 2);
-  const std::vector<std::string> words = {"the", " the", " House", "'s",   "\n",      "  ", "12",
-                                          "345", "?!",   "\u4F60", "\xFF", "\u00E9a", " \t"};
-  std::string text;
-  for (uint64_t i = 0; i < 8000; ++i) text += words[rng.Bits(i) % words.size()];
-  BpeTrainer trainer({.vocab_size = 600});
-  trainer.AddText(text);
-  const BpeTokenizer bpe(trainer.Train());
+  TestRng rng(1);
+  const std::string text = RandomText({"the", " the", " House", "'s", "\n", "  ", "12", "345", "?!",
+                                       "\u4F60", "\xFF", "\u00E9a", " \t"},
+                                      8000, rng);
+  const BpeTokenizer bpe(TrainedOn(text, {.vocab_size = 600}));
   std::filesystem::create_directory(At("bpe"));
   bpe.Save(At("bpe").string());
   PrepareOptions options = Options(At("bpe").string(), {text, "", text.substr(0, 999)});
@@ -283,16 +267,14 @@ TEST_F(Prepare, NeitherPiecesNorThreadsChangeTheTokens) {
   const std::vector<int32_t> last = bpe.EncodeOrdinary(text.substr(0, 999));
   expected.insert(expected.end(), 2, *bpe.end_of_text());
   expected.insert(expected.end(), last.begin(), last.end());
-  const int threads = Threads();
-  for (const int use : {1, 3}) {
-    SetThreads(use);
+  const KeptThreads kept;
+  for (const int threads : {1, 3}) {
+    SetThreads(threads);
     for (const int64_t piece_bytes : {0, 1, 13, 4096}) {
       options.piece_bytes = piece_bytes;
-      PrepareDataset(options);
-      ASSERT_EQ(All(Dataset(options.out).train()), expected) << use << " " << piece_bytes;
+      ASSERT_EQ(ReadTokens(Prepared(options).train()), expected) << threads << " " << piece_bytes;
     }
   }
-  SetThreads(threads);
   EXPECT_EQ(Dataset(options.out).info().tokenizer_hash, LoadTokenizer(options.out)->hash());
 }
 
@@ -301,12 +283,11 @@ TEST_F(Prepare, CharactersThatATokenizerLacksAreNamedWithTheirPlace) {
   PrepareOptions options = Options(At("out").string(), {"a\nb\nabcab", "ab\ncax"});
   options.out = At("other").string();
   options.piece_bytes = 1;
-  EXPECT_TRUE(Contains(ErrorOf([&] { PrepareDataset(options); }),
-                       "file1:2:3: no token for the character 'x'"));
+  EXPECT_TRUE(Contains(Refusal(options), "file1:2:3: no token for the character 'x'"));
   options.files[1] = At("c.jsonl").string();
   WriteFileAtomically(At("c.jsonl"), "{\"text\": \"ab\"}\n{\"text\": \"ab\\ncx\"}\n");
-  EXPECT_TRUE(Contains(ErrorOf([&] { PrepareDataset(options); }),
-                       "c.jsonl:2: \"text\":2:2: no token for the character 'x'"));
+  EXPECT_TRUE(
+      Contains(Refusal(options), "c.jsonl:2: \"text\":2:2: no token for the character 'x'"));
 }
 
 TEST_F(Prepare, AVocabularyTooLargeForLlmCIsRefusedBeforeAnythingIsWritten) {
@@ -314,8 +295,8 @@ TEST_F(Prepare, AVocabularyTooLargeForLlmCIsRefusedBeforeAnythingIsWritten) {
   for (char32_t code = 0x10000; code < 0x10000 + 65537; ++code) AppendUtf8(code, text);
   PrepareOptions options = Options("char", {text});
   options.format = "llmc";
-  EXPECT_TRUE(Contains(ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage), "llmc"));
-  EXPECT_EQ(Names(), (std::vector<std::string>{"file0"}));
+  EXPECT_TRUE(Contains(Refusal(options, ErrorKind::kUsage), "llmc"));
+  EXPECT_EQ(Names(), (Strings{"file0"}));
 }
 
 TEST_F(Prepare, TinyShakespeareIsNanoGpts) {
@@ -339,10 +320,7 @@ TEST_F(Prepare, TinyShakespeareInGpt2sTokensIsNanoGpts) {
   const DatasetInfo info = PrepareDataset(options);
   EXPECT_EQ(info.train_tokens, 301966);
   EXPECT_EQ(info.val_tokens, 36059);
-  const auto hash = [&](const char* name) {
-    const std::string bytes = ReadFile(At(name));
-    return Sha256Hex(bytes);
-  };
+  const auto hash = [&](const char* name) { return Sha256Hex(ReadFile(At(name))); };
   EXPECT_EQ(hash("out/train.bin"),
             "502a2bdc8210d1ac5d5674867cb74467dd31db575d25cf6dbb08c8bdbea8680f");
   EXPECT_EQ(hash("out/val.bin"),

@@ -76,10 +76,7 @@ TEST_F(Datasets, ADescriptionWithWrongMembersIsRefused) {
   WriteDatasetInfo(At("").string(), Info());
   const std::string good = ReadFile(At(kDatasetFile));
   const auto with = [&](const std::string& from, const std::string& to) {
-    std::string bad = good;
-    const size_t at = bad.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    WriteFileAtomically(At(kDatasetFile), bad.replace(at, from.size(), to));
+    WriteFileAtomically(At(kDatasetFile), Replaced(good, from, to));
     return Refusal();
   };
   EXPECT_TRUE(Contains(with("\"format_version\": 2", "\"format_version\": 3"), "version 3"));
@@ -115,13 +112,11 @@ TEST_F(Datasets, SeveralFilesAreOnePart) {
   info.train_shards = {{"x.bin", 2, HashOf("x.bin")}, {"y.bin", 1, HashOf("y.bin")}};
   WriteDatasetInfo(At("").string(), info);
   const Dataset dataset(At("").string());
-  std::vector<int32_t> out(3);
-  dataset.train().Read(0, out);
-  EXPECT_EQ(out, (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_EQ(ReadTokens(dataset.train()), (std::vector<int32_t>{1, 2, 3}));
   EXPECT_TRUE(dataset.Verify());
   Write("y.bin", {2});
-  const std::string error = ErrorOf([&] { Dataset(At("").string()).Verify(); });
-  EXPECT_TRUE(Contains(error, "y.bin: not the tokens"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { Dataset(At("").string()).Verify(); }), "y.bin: not the tokens"));
 }
 
 TEST_F(Datasets, TheFilesOfLlmCAreADataSet) {
@@ -131,10 +126,7 @@ TEST_F(Datasets, TheFilesOfLlmCAreADataSet) {
   WriteFileAtomically(At("corpus_val_000000.bin"), TokenHeader(1) + std::string("\4\0", 2));
   Write("retrain.bin", {9});
   const Dataset dataset(At("").string());
-  std::vector<int32_t> out(3);
-  ASSERT_EQ(dataset.train().size(), 3);
-  dataset.train().Read(0, out);
-  EXPECT_EQ(out, (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_EQ(ReadTokens(dataset.train()), (std::vector<int32_t>{1, 2, 3}));
   EXPECT_EQ(dataset.info().val_tokens, 1);
 }
 
@@ -145,8 +137,7 @@ TEST_F(Datasets, ABareNanoGptDirectoryOpensButHasNoTokenizer) {
   EXPECT_EQ(dataset.info().train_tokens, 3);
   EXPECT_EQ(dataset.info().vocab_size, 5);
   EXPECT_TRUE(Contains(ErrorOf([&] { dataset.TokenizerDir(); }), "nanoGPT"));
-  std::vector<int32_t> out(2);
-  ErrorOf([&] { dataset.val().Read(0, out); });
+  ErrorOf([&] { ReadTokens(dataset.val()); });
   WriteFileAtomically(At("tokenizer.json"), "{}");
   EXPECT_EQ(dataset.TokenizerDir(), At("").string());
 }

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "folio/io/file.h"
+#include "folio/data/test_tokens.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 
@@ -75,8 +75,7 @@ TEST_F(Shards, AnotherWriterGoesOnFromACheckpoint) {
       for (const TokenShard& shard : shards) paths.push_back(At(shard.file).string());
       const TokenFile file(paths, "all", TokenWidth::k16, 11);
       ASSERT_EQ(file.size(), 11);
-      std::vector<int32_t> ids(11);
-      file.Read(0, ids);
+      const std::vector<int32_t> ids = ReadTokens(file);
       for (int32_t i = 0; i < 11; ++i) EXPECT_EQ(ids[static_cast<size_t>(i)], i);
       for (size_t i = 0; i < shards.size(); ++i) EXPECT_EQ(file.ShardHash(i), shards[i].hash);
     }

@@ -17,4 +17,12 @@ inline void WriteTokens(const std::filesystem::path& path, TokenWidth width,
   WriteFileAtomically(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
+// Tokens of a file from `begin` on; without a count all that are left.
+inline std::vector<int32_t> ReadTokens(const TokenFile& file, int64_t begin = 0,
+                                       int64_t count = -1) {
+  std::vector<int32_t> ids(static_cast<size_t>(count < 0 ? file.size() - begin : count));
+  file.Read(begin, ids);
+  return ids;
+}
+
 }  // namespace folio

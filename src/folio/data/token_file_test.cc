@@ -32,25 +32,19 @@ TEST_F(TokenFiles, LongFilesReadBackInEveryWidth) {
     }
     const TokenFile file(Write(width, ids), width, vocab);
     ASSERT_EQ(file.size(), 700001);
-    std::vector<int32_t> all(ids.size());
-    file.Read(0, all);
-    EXPECT_EQ(all, ids);
-    std::vector<int32_t> some(5);
-    file.Read(699996, some);
-    EXPECT_EQ(some, std::vector<int32_t>(ids.end() - 5, ids.end()));
+    EXPECT_EQ(ReadTokens(file), ids);
+    EXPECT_EQ(ReadTokens(file, 699996, 5), std::vector<int32_t>(ids.end() - 5, ids.end()));
   }
 }
 
 TEST_F(TokenFiles, TokensOutsideTheVocabularyAreNamed) {
   const std::string path = Write(TokenWidth::k16, {1, 2, 65, 3});
   const TokenFile file(path, TokenWidth::k16, 65);
-  std::vector<int32_t> out(2);
-  file.Read(0, out);
-  const std::string error = ErrorOf([&] { file.Read(1, out); });
-  EXPECT_TRUE(Contains(error, "token 65 is outside"));
-  EXPECT_TRUE(Contains(error, "position 2"));
+  ReadTokens(file, 0, 2);
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { ReadTokens(file, 1, 2); }), "token 65 is outside", "position 2"));
   const TokenFile free(path, TokenWidth::k16, 0);
-  free.Read(1, out);
+  ReadTokens(free, 1, 2);
   free.Validate(66);
   ErrorOf([&] { free.Validate(65); });
 }
@@ -58,8 +52,7 @@ TEST_F(TokenFiles, TokensOutsideTheVocabularyAreNamed) {
 TEST_F(TokenFiles, IdsAboveInt32AreRefusedEvenWithoutAVocabulary) {
   WriteFileAtomically(At("t.bin"), std::string_view("\x00\x00\x00\x80", 4));
   const TokenFile file(At("t.bin").string(), TokenWidth::k32, 0);
-  std::vector<int32_t> out(1);
-  ErrorOf([&] { file.Read(0, out); });
+  ErrorOf([&] { ReadTokens(file); });
 }
 
 TEST_F(TokenFiles, ATornFileIsRefused) {
@@ -71,9 +64,8 @@ TEST_F(TokenFiles, ATornFileIsRefused) {
 
 TEST_F(TokenFiles, ReadingPastTheEndIsAProgrammersMistake) {
   const TokenFile file(Write(TokenWidth::k16, {1, 2, 3}), TokenWidth::k16, 0);
-  std::vector<int32_t> out(2);
-  EXPECT_DEATH(file.Read(2, out), "outside the file");
-  EXPECT_DEATH(file.Read(-1, out), "outside the file");
+  EXPECT_DEATH(ReadTokens(file, 2, 2), "outside the file");
+  EXPECT_DEATH(ReadTokens(file, -1, 2), "outside the file");
 }
 
 TEST_F(TokenFiles, SeveralFilesReadAsOne) {
@@ -89,15 +81,13 @@ TEST_F(TokenFiles, SeveralFilesReadAsOne) {
   EXPECT_EQ(file.shard_tokens(4), 4);
   for (int64_t begin = 0; begin <= 7; ++begin) {
     for (int64_t count = 0; begin + count <= 7; ++count) {
-      std::vector<int32_t> out(static_cast<size_t>(count), -1);
-      file.Read(begin, out);
+      const std::vector<int32_t> out = ReadTokens(file, begin, count);
       for (int64_t i = 0; i < count; ++i) EXPECT_EQ(out[static_cast<size_t>(i)], begin + i);
     }
   }
-  std::vector<int32_t> out(5);
-  EXPECT_TRUE(
-      Contains(ErrorOf([&] { file.Read(3, out); }), "all of it: token 7 is outside", "position 7"));
-  EXPECT_DEATH(file.Read(4, out), "outside the file");
+  EXPECT_TRUE(Contains(ErrorOf([&] { ReadTokens(file, 3, 5); }), "all of it: token 7 is outside",
+                       "position 7"));
+  EXPECT_DEATH(ReadTokens(file, 4, 5), "outside the file");
 }
 
 TEST_F(TokenFiles, TheHeaderOfLlmCIsNoToken) {
@@ -109,9 +99,7 @@ TEST_F(TokenFiles, TheHeaderOfLlmCIsNoToken) {
   WriteFileAtomically(path, header + tokens);
   const TokenFile file(path, TokenWidth::k16, 50257);
   ASSERT_EQ(file.size(), 3);
-  std::vector<int32_t> out(3);
-  file.Read(0, out);
-  EXPECT_EQ(out, (std::vector<int32_t>{7, 50256, 9}));
+  EXPECT_EQ(ReadTokens(file), (std::vector<int32_t>{7, 50256, 9}));
   EXPECT_EQ(file.ShardHash(0), HashHex(tokens));
   for (const std::string& bad : {header + tokens.substr(2), header + tokens + "xy", header}) {
     WriteFileAtomically(path, bad);
@@ -150,9 +138,7 @@ TEST_F(TokenFiles, PositionsBeyond4GiBWork) {
   if (error) GTEST_SKIP() << "no room for a sparse file: " << error.message();
   const TokenFile file(path, TokenWidth::k16, 0);
   ASSERT_EQ(file.size(), static_cast<int64_t>(bytes / 2));
-  std::vector<int32_t> out(5, -1);
-  file.Read(file.size() - 5, out);
-  EXPECT_EQ(out, std::vector<int32_t>(5, 0));
+  EXPECT_EQ(ReadTokens(file, file.size() - 5), std::vector<int32_t>(5, 0));
 }
 
 }  // namespace
