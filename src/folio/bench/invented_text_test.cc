@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -15,7 +16,7 @@
 
 #include "folio/base/rng.h"
 #include "folio/base/utf8.h"
-#include "folio/text/split.h"
+#include "folio/text/test_split_pieces.h"
 #include "folio/text/unicode.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
@@ -35,12 +36,10 @@ struct Pieces {
 Pieces Measure(const std::string& text) {
   std::unordered_map<std::string_view, int64_t> counts;
   Pieces pieces;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = NextPiece(SplitPattern::kGpt2, text, at);
-    ++counts[std::string_view(text).substr(at, end - at)];
+  for (const std::string_view piece : PiecesOf(SplitPattern::kGpt2, text)) {
+    ++counts[piece];
     ++pieces.count;
-    pieces.short_ones += end - at <= 15;
-    at = end;
+    pieces.short_ones += piece.size() <= 15;
   }
   std::vector<int64_t> sorted;
   for (const auto& [piece, count] : counts) {
@@ -99,20 +98,13 @@ TEST(InventedText, SeedsShareTheVocabularyAndNotTheText) {
     EXPECT_NE(one.substr(0, 300), other.substr(0, 300));
     EXPECT_EQ(FindInvalidUtf8(one), std::string::npos);
     EXPECT_EQ(FindInvalidUtf8(other), std::string::npos);
-    std::unordered_map<std::string_view, int> seen;
-    for (size_t at = 0; at < one.size();) {
-      const size_t end = NextPiece(SplitPattern::kGpt2, one, at);
-      seen[std::string_view(one).substr(at, end - at)] = 1;
-      at = end;
-    }
-    double shared = 0, all = 0;
-    for (size_t at = 0; at < other.size(); ++all) {
-      const size_t end = NextPiece(SplitPattern::kGpt2, other, at);
-      shared += static_cast<double>(seen.count(std::string_view(other).substr(at, end - at)));
-      at = end;
-    }
-    EXPECT_GT(shared / all, 0.5);
-    EXPECT_LT(shared / all, 0.98);
+    const auto pieces = PiecesOf(SplitPattern::kGpt2, one);
+    const std::set<std::string_view> seen(pieces.begin(), pieces.end());
+    const auto others = PiecesOf(SplitPattern::kGpt2, other);
+    const auto shared = static_cast<double>(std::ranges::count_if(
+        others, [&](std::string_view piece) { return seen.contains(piece); }));
+    EXPECT_GT(shared / static_cast<double>(others.size()), 0.5);
+    EXPECT_LT(shared / static_cast<double>(others.size()), 0.98);
   }
 }
 

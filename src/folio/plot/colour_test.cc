@@ -109,22 +109,26 @@ TEST(RangeOf, HoldsEveryFiniteValue) {
   EXPECT_EQ(RangeOf({}, {}).full, 1);
 }
 
+// Of every scale, signed and not.
+std::vector<HeatRange> RangesOf(double full) {
+  std::vector<HeatRange> ranges;
+  for (const HeatScale scale : {HeatScale::kLinear, HeatScale::kSqrt, HeatScale::kLog}) {
+    for (const bool is_signed : {false, true}) ranges.push_back({scale, is_signed, full});
+  }
+  return ranges;
+}
+
 TEST(KeyTicks, RiseAndStayInTheRange) {
   for (const double full : {1.0, 0.83, 3e-7, 1e-45, 3.4e38, 17.0}) {
-    for (const HeatScale scale : {HeatScale::kLinear, HeatScale::kSqrt, HeatScale::kLog}) {
-      for (const bool is_signed : {false, true}) {
-        const HeatRange range{scale, is_signed, full};
-        const std::vector<Tick> ticks = KeyTicks(range);
-        ASSERT_GE(ticks.size(), 2U) << full;
-        for (size_t i = 0; i < ticks.size(); ++i) {
-          EXPECT_LE(std::abs(ticks[i].value), full * 1.000001);
-          EXPECT_TRUE(i == 0 || ticks[i - 1].value < ticks[i].value);
-        }
-        const bool log = scale == HeatScale::kLog && !is_signed;
-        EXPECT_EQ(
-            std::any_of(ticks.begin(), ticks.end(), [](const Tick& t) { return t.label == "0"; }),
-            !log);
+    for (const HeatRange& range : RangesOf(full)) {
+      const std::vector<Tick> ticks = KeyTicks(range);
+      ASSERT_GE(ticks.size(), 2U) << full;
+      for (size_t i = 0; i < ticks.size(); ++i) {
+        EXPECT_LE(std::abs(ticks[i].value), full * 1.000001);
+        EXPECT_TRUE(i == 0 || ticks[i - 1].value < ticks[i].value);
       }
+      const bool log = range.scale == HeatScale::kLog && !range.is_signed;
+      EXPECT_EQ(std::ranges::any_of(ticks, [](const Tick& t) { return t.label == "0"; }), !log);
     }
   }
 }
@@ -132,18 +136,15 @@ TEST(KeyTicks, RiseAndStayInTheRange) {
 TEST(KeyTicks, LabelsDoNotTouch) {
   int ticks_seen = 0;
   for (double full = 1e-6; full < 1e7; full *= 1.37) {
-    for (const HeatScale scale : {HeatScale::kLinear, HeatScale::kSqrt, HeatScale::kLog}) {
-      for (const bool is_signed : {false, true}) {
-        const HeatRange range{scale, is_signed, full};
-        double end = -100;
-        for (const Tick& tick : KeyTicks(range)) {
-          const double shade = Shade(tick.value, range);
-          const double middle = 240 * (is_signed ? (shade + 1) / 2 : shade);
-          const double half = TextWidth(tick.label, 10) / 2;
-          EXPECT_LT(end, middle - half) << full << " " << tick.label;
-          end = middle + half;
-          ++ticks_seen;
-        }
+    for (const HeatRange& range : RangesOf(full)) {
+      double end = -100;
+      for (const Tick& tick : KeyTicks(range)) {
+        const double shade = Shade(tick.value, range);
+        const double middle = 240 * (range.is_signed ? (shade + 1) / 2 : shade);
+        const double half = TextWidth(tick.label, 10) / 2;
+        EXPECT_LT(end, middle - half) << full << " " << tick.label;
+        end = middle + half;
+        ++ticks_seen;
       }
     }
   }

@@ -28,7 +28,12 @@ class SettingsTest : public InTemporaryDirectory {
 
   std::string Write(const std::string& name, const std::string& text) {
     std::ofstream(At(name)) << text;
-    return (At(name)).string();
+    return At(name).string();
+  }
+
+  void Read(Settings& settings) {
+    settings.ReadSources(sources_);
+    settings.Resolve();
   }
 
   ConfigSources sources_;
@@ -62,8 +67,7 @@ TEST_F(SettingsTest, EachLayerBeatsTheOnesBelow) {
   for (size_t strongest = 0; strongest < layers.size(); ++strongest) {
     layers[strongest].first();
     Settings settings = settings_;  // with the presets and flags given so far
-    settings.ReadSources(sources_);
-    settings.Resolve();
+    Read(settings);
     EXPECT_EQ(settings.origin("train.seed"), layers[strongest].second);
     EXPECT_EQ(settings.layer("train.seed"), static_cast<Layer>(strongest));
     EXPECT_EQ(config_.train.seed, strongest == 0 ? 1337 : static_cast<int64_t>(strongest));
@@ -76,8 +80,7 @@ TEST_F(SettingsTest, ConfigFileReplacesDiscoveryAndNoConfigTurnsItOff) {
   Write("project/folio.toml", "[train]\nbatch_size = 3\n");
   {
     Settings settings = settings_;
-    settings.ReadSources(sources_);
-    settings.Resolve();
+    Read(settings);
     EXPECT_EQ(config_.train.max_steps, 2);
     EXPECT_EQ(config_.train.batch_size, 3);
   }
@@ -85,8 +88,7 @@ TEST_F(SettingsTest, ConfigFileReplacesDiscoveryAndNoConfigTurnsItOff) {
     Settings settings = settings_;
     sources_.file = with_file ? Write("file.toml", "[train]\nseed = 4\n") : "";
     sources_.discover = with_file;
-    settings.ReadSources(sources_);
-    settings.Resolve();
+    Read(settings);
     EXPECT_EQ(config_.train.max_steps, 2000);
     EXPECT_EQ(config_.train.batch_size, 12);
     EXPECT_EQ(config_.train.seed, with_file ? 4 : 1337);
@@ -96,8 +98,7 @@ TEST_F(SettingsTest, ConfigFileReplacesDiscoveryAndNoConfigTurnsItOff) {
 TEST_F(SettingsTest, TheNearestParentHasTheOnlyProjectFile) {
   Write("project/folio.toml", "[train]\nseed = 1\neps = 0.5\n");
   Write("project/deep/folio.toml", "[train]\nseed = 2\n");
-  settings_.ReadSources(sources_);
-  settings_.Resolve();
+  Read(settings_);
   EXPECT_EQ(config_.train.seed, 2);
   EXPECT_EQ(config_.train.eps, 1e-8);
 }
@@ -106,8 +107,7 @@ TEST_F(SettingsTest, HomeIsUsedWithoutXdg) {
   fs::create_directories(At(".config/folio"));
   Write(".config/folio/config.toml", "[train]\nseed = 9\n");
   sources_.environment = {"XDG_CONFIG_HOME=", "HOME=" + At("").string()};
-  settings_.ReadSources(sources_);
-  settings_.Resolve();
+  Read(settings_);
   EXPECT_EQ(config_.train.seed, 9);
 }
 
