@@ -190,10 +190,16 @@ TEST_F(ProgramTest, TheSameSeedTellsTheSameStories) {
 }
 
 TEST_F(ProgramTest, DoctorAnswersInBothForms) {
-  EXPECT_TRUE(Contains(Shell("$F doctor").out, "memory"));
+  EXPECT_TRUE(Contains(Shell("$F doctor").out, "memory", "products of matrices at"));
   const auto json = nlohmann::json::parse(Shell("$F doctor --json").out);
   EXPECT_GE(json.at("threads").get<int>(), 1);
   EXPECT_GT(json.at("disk_available_bytes").get<int64_t>(), 0);
+  ASSERT_GE(json.at("products").size(), 1);
+  for (const auto& product : json.at("products")) {
+    EXPECT_GT(product.at("flops_per_second").get<double>(), 0);
+    EXPECT_FALSE(product.at("unit").get<std::string>().empty());
+  }
+  EXPECT_EQ(json.at("products")[0].at("dtype"), "fp32");
 }
 
 TEST_F(ProgramTest, TheCompletionScriptAsksTheProgram) {

@@ -111,8 +111,12 @@ TEST_F(PrepareRestart, WhatWasWrittenAfterTheCheckpointIsCutOff) {
 TEST_F(PrepareRestart, WhatIsNotTheSameBeginsAgain) {
   const PrepareOptions good = Options("bytes", "out");
   PrepareDataset(Options("bytes", "whole"));
-  const auto begins_again = [&](const PrepareOptions& first, const std::string& because,
+  // Begun with other options, or with files that changed since.
+  const auto begins_again = [&](const std::string& because,
+                                const std::function<void(PrepareOptions&)>& change,
                                 const std::function<void()>& between = {}) {
+    PrepareOptions first = good;
+    if (change) change(first);
     ASSERT_FALSE(RunUntil(first, 100000));
     if (between) between();
     notes_.clear();
@@ -122,30 +126,19 @@ TEST_F(PrepareRestart, WhatIsNotTheSameBeginsAgain) {
     EXPECT_EQ(FilesBelow(At("out")), FilesBelow(At("whole"))) << because;
     std::filesystem::remove_all(At("out"));
   };
-  PrepareOptions other = good;
-  other.tokenizer = "char";
-  begins_again(other, "another tokenizer");
-  other = good;
-  other.val_fraction = 0.04;
-  begins_again(other, "another val-fraction");
-  other = good;
-  other.special = "allow";
-  begins_again(other, "another special");
-  other = good;
-  other.shard_tokens = 10000;
-  begins_again(other, "another shard-tokens");
-  other = good;
-  std::swap(other.files[0], other.files[1]);
-  begins_again(other, "another text");
-  begins_again(good, "another text", [&] {
+  begins_again("another tokenizer", [](auto& other) { other.tokenizer = "char"; });
+  begins_again("another val-fraction", [](auto& other) { other.val_fraction = 0.04; });
+  begins_again("another special", [](auto& other) { other.special = "allow"; });
+  begins_again("another shard-tokens", [](auto& other) { other.shard_tokens = 10000; });
+  begins_again("another text", [](auto& other) { std::swap(other.files[0], other.files[1]); });
+  begins_again("another text", {}, [&] {
     const auto time = std::filesystem::last_write_time(At("a.txt"));
     std::filesystem::last_write_time(At("a.txt"), time + std::chrono::seconds(1));
   });
-  begins_again(good, "cannot be read",
-               [&] { std::filesystem::remove(At(".out.partial/progress.json")); });
-  begins_again(good, "cannot be read",
-               [&] { WriteFileAtomically(At(".out.partial/progress.json"), "{}"); });
-  begins_again(good, "train.bin", [&] { WriteFileAtomically(At(".out.partial/train.bin"), ""); });
+  const auto progress = At(".out.partial/progress.json");
+  begins_again("cannot be read", {}, [&] { std::filesystem::remove(progress); });
+  begins_again("cannot be read", {}, [&] { WriteFileAtomically(progress, "{}"); });
+  begins_again("train.bin", {}, [&] { WriteFileAtomically(At(".out.partial/train.bin"), ""); });
 }
 
 TEST_F(PrepareRestart, ACharacterSetThatWasTamperedWithIsNotTrusted) {

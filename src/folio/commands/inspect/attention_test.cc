@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/commands/inspect/test_inspect.h"
+#include "folio/inspect/head_scores.h"
 #include "folio/plot/heatmap.h"
 #include "folio/term/terminal_text.h"
 #include "tests/kit/near.h"
@@ -30,6 +31,16 @@ Json HeadOf(const Json& json, int64_t layer, int64_t head, size_t text = 0) {
   return {};
 }
 
+// The rows of its weights, one behind the other.
+template <class T>
+std::vector<T> WeightsOf(const Json& head) {
+  std::vector<T> weights;
+  for (const Json& row : head.at("weights")) {
+    for (const Json& weight : row) weights.push_back(weight.get<T>());
+  }
+  return weights;
+}
+
 TEST_F(InspectAttention, WeightsAreThoseOfAnIndependentImplementation) {
   for (const char* name : {"gpt2-tiny", "gpt2-untied-postnorm", "gpt2-sinusoid-relu"}) {
     const GoldenModel golden(name);
@@ -39,51 +50,27 @@ TEST_F(InspectAttention, WeightsAreThoseOfAnIndependentImplementation) {
     const std::vector<double> expected =
         golden.expected.ReadAs<double>("trace.attn." + std::to_string(layer));
     for (int64_t head = 0; head < golden.config.n_head; ++head) {
-      const Json weights = HeadOf(json, layer, head).at("weights");
-      ASSERT_EQ(weights.size(), T);
-      for (int64_t query = 0; query < T; ++query) {
-        const auto row = weights.at(static_cast<size_t>(query)).get<std::vector<double>>();
-        ASSERT_EQ(row.size(), T);
-        double sum = 0;
-        for (int64_t key = 0; key < T; ++key) {
-          const double weight = row[static_cast<size_t>(key)];
-          EXPECT_NEAR(weight, expected[static_cast<size_t>((head * T + query) * T + key)],
-                      kFloat32Model);
-          if (key > query) {
-            EXPECT_EQ(weight, 0);
-          }
-          sum += weight;
-        }
-        EXPECT_NEAR(sum, 1, kFloat32Chain) << name << " query " << query;
-      }
+      ExpectNear(WeightsOf<double>(HeadOf(json, layer, head)),
+                 {expected.begin() + head * T * T, expected.begin() + (head + 1) * T * T},
+                 kFloat32Model);
     }
   }
 }
 
-TEST_F(InspectAttention, ScoresAreOfAllHeadsAndMeansOverTheWeights) {
+TEST_F(InspectAttention, ScoresAreOfAllHeadsAndThoseOfTheWeights) {
   const Json json = Answer("--text 'abcab' --layer 1");
   EXPECT_EQ(json.at("texts").at(0).at("heads").size(), 2 * 3);
   EXPECT_FALSE(HeadOf(json, 0, 0).contains("weights"));
   for (int64_t h = 0; h < 3; ++h) {
     const Json head = HeadOf(json, 1, h);
-    const auto w = head.at("weights").get<std::vector<std::vector<double>>>();
-    double first = 0, previous = 0, self = 0, entropy = 0, distance = 0;
-    for (size_t q = 1; q < 5; ++q) {
-      first += w[q][0] / 4;
-      previous += w[q][q - 1] / 4;
-      self += w[q][q] / 4;
-      for (size_t k = 0; k <= q; ++k) {
-        entropy -= w[q][k] * std::log(w[q][k]) / 4;
-        distance += w[q][k] * static_cast<double>(q - k) / 4;
-      }
-    }
-    EXPECT_NEAR(head.at("first"), first, kFloat32Chain);
-    EXPECT_NEAR(head.at("previous"), previous, kFloat32Chain);
-    EXPECT_NEAR(head.at("self"), self, kFloat32Chain);
-    EXPECT_NEAR(head.at("entropy"), entropy, kFloat32Chain);
-    EXPECT_NEAR(head.at("distance"), distance, kFloat32Chain);
-    EXPECT_NEAR(head.at("duplicate"), (w[3][0] + w[4][1]) / 2, kFloat32Chain);
-    EXPECT_NEAR(head.at("induction"), (w[3][1] + w[4][2]) / 2, kFloat32Chain);
+    const HeadScores scores =
+        ScoreHead(WeightsOf<float>(head), std::vector<int32_t>{'a', 'b', 'c', 'a', 'b'});
+    const std::pair<const char*, double> expected[] = {
+        {"first", scores.first},        {"previous", scores.previous},
+        {"self", scores.self},          {"entropy", scores.entropy},
+        {"distance", scores.distance},  {"duplicate", scores.duplicate},
+        {"induction", scores.induction}};
+    for (const auto& [name, score] : expected) EXPECT_NEAR(head.at(name), score, kFloat32Chain);
   }
 }
 
@@ -147,22 +134,18 @@ TEST_F(InspectAttention, PiecesOfCharactersAreShownAsBytes) {
 }
 
 TEST_F(InspectAttention, FiguresOfAllHeadsOfALayerAndOfOne) {
-  const std::string to = " --svg " + At("deep/a.svg").string();
-  ASSERT_EQ(RunFolio(Inspect("attention", "--text 'hello word'" + to)).status, 0);
-  ExpectFigure("deep/a.svg", {"L0 H0", "L0 H2", "L1 H1", "10 tokens", "masked", "w"});
-  ASSERT_EQ(RunFolio(Inspect("attention", "--text 'hello' --layer 1 --sort self" + to)).status, 0);
-  ExpectFigure("deep/a.svg", {"L1 H0", "L1 H2", "layer 1", "largest self first"});
-  ASSERT_EQ(
-      RunFolio(Inspect("attention", "--text 'hex é' --layer 1 --head 0 --scale log" + to)).status,
-      0);
-  ExpectFigure("deep/a.svg", {"layer 1, head 0", "h", "x", "<C3>", "query", "key"});
+  ExpectDrawn("attention", "--text 'hello word'", "deep/a.svg",
+              {"L0 H0", "L0 H2", "L1 H1", "10 tokens", "masked", "w"});
+  ExpectDrawn("attention", "--text 'hello' --layer 1 --sort self", "deep/a.svg",
+              {"L1 H0", "L1 H2", "layer 1", "largest self first"});
+  ExpectDrawn("attention", "--text 'hex é' --layer 1 --head 0 --scale log", "deep/a.svg",
+              {"layer 1, head 0", "h", "x", "<C3>", "query", "key"});
 }
 
 TEST_F(InspectAttention, SeveralTextsAreRowsOfOneFigureOrFilesOfADirectory) {
   const std::string texts = "--text abc --text 'defgh' ";
-  ASSERT_EQ(
-      RunFolio(Inspect("attention", texts + "--layer 0 --svg " + At("b.svg").string())).status, 0);
-  ExpectFigure("b.svg", {"text 1 H0", "text 1 H2", "text 2 H0", "text 2 H2"});
+  ExpectDrawn("attention", texts + "--layer 0", "b.svg",
+              {"text 1 H0", "text 1 H2", "text 2 H0", "text 2 H2"});
   const std::string dir = "--layer 0 --head 1 --svg " + At("both").string();
   ASSERT_EQ(RunFolio(Inspect("attention", texts + dir)).status, 0);
   ExpectFigure("both/text-1.svg", {"layer 0, head 1", "a", "c"});

@@ -75,10 +75,9 @@ TEST_F(InspectInside, LensShowsATableAndOfOnePositionTheDetails) {
 }
 
 TEST_F(InspectInside, LensFigureHasTokensLayersAndProbabilities) {
-  ASSERT_EQ(RunFolio(Inspect("lens", "--text 'ab é'" + Svg("lens.svg"))).status, 0);
-  ExpectFigure("lens.svg", {"Logit lens", "embedding", "block 1", "position", "<A9>"});
-  ASSERT_EQ(RunFolio(Inspect("lens", "--text a" + Svg("one.svg"))).status, 0);
-  ExpectFigure("one.svg", {"block 0"});
+  ExpectDrawn("lens", "--text 'ab é'", "lens.svg",
+              {"Logit lens", "embedding", "block 1", "position", "<A9>"});
+  ExpectDrawn("lens", "--text a", "one.svg", {"block 0"});
 }
 
 TEST(ParsePositions, TakesNumbersFromBothEndsAndAll) {
@@ -156,6 +155,8 @@ TEST_F(InspectInside, ActivationsAreOfEveryPointAndAgreeWithThemselves) {
   ASSERT_EQ(json.at("points").size(), 1 + 2 * 10 + 1);
   EXPECT_EQ(json.at("points").at(0).at("point"), "embedded");
   EXPECT_TRUE(json.at("points").at(0).at("layer").is_null());
+  EXPECT_EQ(json.at("points").at(10).at("point"), "output");
+  EXPECT_EQ(json.at("points").at(10).at("layer"), 0);
   EXPECT_EQ(json.at("points").back().at("point"), "final");
   for (const Json& point : json.at("points")) {
     const double mean = point.at("mean"), std = point.at("std"), rms = point.at("rms");
@@ -172,51 +173,28 @@ TEST_F(InspectInside, ActivationsAreOfEveryPointAndAgreeWithThemselves) {
   EXPECT_EQ(one.at("points").at(0), json.at("points").at(11));
 }
 
-TEST_F(InspectInside, ActivationsFindTheStreamOfAnIndependentImplementation) {
-  const GoldenModel golden("gpt2-tiny");
-  const Json json = Json::parse(JsonText("inspect activations" + golden.Flags()));
-  const int64_t C = golden.config.n_embd;
-  const std::vector<double> hidden = golden.expected.ReadAs<double>("trace.hidden.0");
-  double squares = 0;
-  for (int64_t i = 0; i < golden.T * C; ++i) {
-    squares += hidden[static_cast<size_t>(i)] * hidden[static_cast<size_t>(i)];
-  }
-  const double rms = std::sqrt(squares / static_cast<double>(golden.T * C));
-  const Json& output = json.at("points").at(10);
-  EXPECT_EQ(output.at("point"), "output");
-  EXPECT_EQ(output.at("layer"), 0);
-  EXPECT_NEAR(output.at("rms"), rms, 1e-5 * rms);
-}
-
 TEST_F(InspectInside, ActivationsAsTableAndFigures) {
   const std::string text = RunFolio(Inspect("activations", "--text 'abc def'")).out;
   EXPECT_TRUE(Contains(text, "layer  point", "rms", "kurt", "dead", "embedded", "activated"));
-  ASSERT_EQ(RunFolio(Inspect("activations", "--text abc" + Svg("n.svg"))).status, 0);
-  ExpectFigure("n.svg", {"layer", "stream after the block", "L2 norm"});
-  ASSERT_EQ(RunFolio(Inspect("activations", "--text a --layer 0" + Svg("b.svg"))).status, 0);
-  ExpectFigure("b.svg", {"layer 0", "ln_1", "mlp", "output"});
+  ExpectDrawn("activations", "--text abc", "n.svg", {"layer", "stream after the block", "L2 norm"});
+  ExpectDrawn("activations", "--text a --layer 0", "b.svg", {"layer 0", "ln_1", "mlp", "output"});
 }
 
 TEST_F(InspectInside, NearestTokensAreThoseOfAllCosines) {
-  const SafetensorsFile file(At("model/model.safetensors"));
-  const auto wte = file.ReadAs<double>("transformer.wte.weight");
-  const auto row = [&](size_t id) { return std::span(wte).subspan(id * 12, 12); };
-  const auto dot = [](auto a, auto b) {
-    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-  };
-  std::vector<std::pair<double, size_t>> all;
-  for (size_t id = 0; id < 260; ++id) {
-    const double norms = std::sqrt(dot(row(id), row(id)) * dot(row('e'), row('e')));
-    if (id != 'e') all.emplace_back(-dot(row(id), row('e')) / norms, id);
-  }
-  std::ranges::sort(all);
+  const auto weights = LoadModel(At("model"));
+  const Tensor& wte = weights->params().wte;
+  const auto row = [&](int64_t id) { return Elements<float>(wte).subspan(size_t(id * 12), 12); };
+  const std::vector<Neighbour> expected = NearestRows(wte, row('e'), 5, 'e');
   const Json json = Answer("embeddings", "--token e --top 5");
   ASSERT_EQ(json.at("nearest").size(), 5);
   for (size_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(json.at("nearest").at(i).at("id"), all[i].second);
-    EXPECT_NEAR(json.at("nearest").at(i).at("cosine"), -all[i].first, kFloat32Row);
-    EXPECT_NEAR(json.at("nearest").at(i).at("norm"),
-                std::sqrt(dot(row(all[i].second), row(all[i].second))), kFloat32Chain);
+    const Json& found = json.at("nearest").at(i);
+    const auto values = row(expected[i].row);
+    EXPECT_EQ(found.at("id"), expected[i].row);
+    EXPECT_NEAR(found.at("cosine"), expected[i].cosine, kFloat32Row);
+    EXPECT_NEAR(found.at("norm"),
+                std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0)),
+                kFloat32Chain);
   }
   EXPECT_EQ(Answer("embeddings", "--id 101 --top 5"), json);
   EXPECT_EQ(json.at("vocab_size"), 260);
@@ -282,8 +260,8 @@ TEST_F(InspectInside, FiguresThatCannotBeWrittenAreErrors) {
 }
 
 TEST_F(InspectInside, AWideLensGoesOnBelow) {
-  ASSERT_EQ(RunFolio(Inspect("lens", "--text abcdefghijklm" + Svg("lens.svg"))).status, 0);
-  ExpectFigure("lens.svg", {"embedding", "block 1", "0", "11", "12", "a", "m"});
+  ExpectDrawn("lens", "--text abcdefghijklm", "lens.svg",
+              {"embedding", "block 1", "0", "11", "12", "a", "m"});
   const std::string svg = ReadFile(At("lens.svg"));
   const std::string label = "in the text";
   EXPECT_NE(svg.find(label), svg.rfind(label));

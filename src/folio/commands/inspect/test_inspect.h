@@ -88,6 +88,13 @@ class InspectTest : public InTemporaryDirectory {
     EXPECT_EQ(run.status, 0) << arguments;
     return run.out;
   }
+  // The same with a figure, which must come out well.
+  void ExpectDrawn(const std::string& what, const std::string& flags, const std::string& name,
+                   const std::vector<std::string>& labels) const {
+    const ProgramRun run = RunFolio(Inspect(what, flags + " --svg " + At(name).string()));
+    EXPECT_EQ(run.status, 0) << run.err;
+    ExpectFigure(name, labels);
+  }
   // The figure was written, is sound and has the labels.
   void ExpectFigure(const std::string& name, const std::vector<std::string>& labels) const {
     const std::string svg = ReadFile(At(name));

@@ -128,14 +128,10 @@ TEST_F(Plot, ARunHasOneColourInEveryPanel) {
   MakeRun("b", 100, 3);
   const std::string svg = Drawn("--smooth 0.5 " + Path("a") + " " + Path("b"), {});
   // Three of five panels have a line behind each mean; each label is there once.
-  size_t first = 0, second = 0, third = 0;
-  for (size_t at = svg.find("class=\"line s"); at != std::string::npos;
-       at = svg.find("class=\"line s", at + 1)) {
-    (svg[at + 13] == '0' ? first : svg[at + 13] == '1' ? second : third) += 1;
-  }
-  EXPECT_EQ(first, second);
-  EXPECT_EQ(first, 1u + 5 + 3 + 1);  // the legend, lines, raw lines, dots of the evaluations
-  EXPECT_EQ(third, 0u);
+  const size_t each = 1 + 5 + 3 + 1;  // the legend, lines, raw lines, dots of the evaluations
+  EXPECT_EQ(Count(svg, "class=\"line s0"), each);
+  EXPECT_EQ(Count(svg, "class=\"line s1"), each);
+  EXPECT_EQ(Count(svg, "class=\"line s"), 2 * each);
 }
 
 TEST_F(Plot, TwentyLongRunsStaySmall) {

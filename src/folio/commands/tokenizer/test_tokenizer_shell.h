@@ -8,6 +8,7 @@
 #include "folio/io/file.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
+#include "folio/text/test_vocab.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/program.h"
 
@@ -17,39 +18,25 @@ inline constexpr int32_t kSmallEnd = 70'000;  // more than 16 bits
 
 // For tests: bytes, a few merges ("hello" is 259, " wo" 261, the last one begins a character) and
 // two special tokens; one can be cut inside.
-inline BpeVocab SmallVocab() {
-  BpeVocab vocab;
-  for (int byte = 0; byte < 256; ++byte) {
-    vocab.tokens.Add(std::string(1, static_cast<char>(byte)));
-  }
-  const auto merge = [&](int32_t left, int32_t right) {
-    const std::string bytes(std::string(vocab.tokens[static_cast<size_t>(left)]) +
-                            std::string(vocab.tokens[static_cast<size_t>(right)]));
-    const auto merged = static_cast<int32_t>(vocab.tokens.size());
-    vocab.tokens.Add(bytes);
-    vocab.merges.push_back({left, right, merged});
-    return merged;
-  };
-  const int32_t ll = merge('l', 'l');
-  const int32_t he = merge('h', 'e');
-  merge(merge(he, ll), 'o');
-  merge(merge(' ', 'w'), 'o');
-  merge('x', 0xC3);
-  while (vocab.tokens.size() < kSmallEnd - 1) vocab.tokens.Add("");
-  for (const char* special : {"<|a_longer_one|>", "<|end|>"}) {
-    vocab.specials.push_back({special, static_cast<int32_t>(vocab.tokens.size())});
-    vocab.tokens.Add(special);
-  }
+inline BpeVocab HelloVocab() {
+  BpeVocab vocab = ByteVocab();
+  const int32_t ll = AddMerge(vocab, 'l', 'l');
+  const int32_t he = AddMerge(vocab, 'h', 'e');
+  AddMerge(vocab, AddMerge(vocab, he, ll), 'o');
+  AddMerge(vocab, AddMerge(vocab, ' ', 'w'), 'o');
+  AddMerge(vocab, 'x', 0xC3);
+  while (vocab.tokens.size() < kSmallEnd - 1) AddToken(vocab, "");
+  for (const char* special : {"<|a_longer_one|>", "<|end|>"}) AddSpecial(vocab, special);
   return vocab;
 }
 
-// Runs `folio tokenizer` in a directory that holds the tokenizers bpe/ (SmallVocab) and char/ (line
+// Runs `folio tokenizer` in a directory that holds the tokenizers bpe/ (HelloVocab) and char/ (line
 // break, space, a, b, é).
 class TokenizerCommandTest : public InTemporaryDirectory {
  protected:
   TokenizerCommandTest() {
     for (const char* name : {"bpe", "char"}) std::filesystem::create_directories(At(name));
-    BpeTokenizer(SmallVocab()).Save(At("bpe").string());
+    BpeTokenizer(HelloVocab()).Save(At("bpe").string());
     CharTokenizer({'\n', ' ', 'a', 'b', U'é'}).Save(At("char").string());
   }
 

@@ -1,7 +1,6 @@
 // What `folio train` tells before and while it trains, through the real program.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -9,35 +8,20 @@
 #include "folio/base/strings.h"
 #include "folio/cli/command_line.h"
 #include "folio/commands/commands.h"
-#include "folio/io/file.h"
-#include "tests/kit/directory.h"
-#include "tests/kit/expect.h"
-#include "tests/kit/program.h"
+#include "folio/commands/train/test_train.h"
 
 namespace folio {
 namespace {
 
 using Json = nlohmann::json;
 
-class TrainOutput : public InTemporaryDirectory {
+class TrainOutput : public TrainTest {
  protected:
-  void SetUp() override {
-    std::string text;
-    for (int i = 0; i < 200; ++i) text += "a text to learn from, number " + std::to_string(i % 10);
-    WriteFileAtomically(At("text.txt"), text);
-    ASSERT_EQ(RunFolio("data prepare " + At("text.txt").string() + " --tokenizer char --out " +
-                       At("data").string())
-                  .status,
-              0);
-  }
-
-  // `folio train` on a model that takes a moment.
-  ProgramRun Train(const std::string& flags) const { return RunFolio(Words(flags)); }
-  std::string Words(const std::string& flags) const {
-    return "train --data " + At("data").string() + " --out " + At("run").string() +
-           " --batch 2 --max-steps 4 --set model.n_layer=1 model.n_head=1 model.n_embd=8"
-           " model.n_positions=16 train.eval_batches=2 " +
-           flags;
+  // On prepared data: a dry run prepares none.
+  TrainOutput() {
+    const std::string out = At("data").string();
+    EXPECT_EQ(RunFolio("data prepare " + data_ + " --tokenizer char --out " + out).status, 0);
+    data_ = out;
   }
 
   static std::vector<Json> Lines(const std::string& text) {
@@ -105,8 +89,7 @@ TEST_F(TrainOutput, ARunRemembersTheDtypeItBeganWith) {
   std::filesystem::remove_all(At("run"));
   ASSERT_EQ(Train("--dtype bf16 --max-steps 1").status, 0);
   EXPECT_TRUE(Contains(ReadFile(At("run/config.toml")), "dtype = \"bf16\""));
-  const ProgramRun resumed =
-      RunFolio("train --resume --json --max-steps 2 --out " + At("run").string());
+  const ProgramRun resumed = RunFolio(Resumed("--json --max-steps 2"));
   ASSERT_EQ(resumed.status, 0);
   EXPECT_EQ(Lines(resumed.out).front().at("dtype"), "bf16");
   EXPECT_EQ(Lines(resumed.out).front().at("steps"), 1);
@@ -115,7 +98,7 @@ TEST_F(TrainOutput, ARunRemembersTheDtypeItBeganWith) {
 TEST_F(TrainOutput, ARefusedResumeLeavesTheRunAsItWas) {
   ASSERT_EQ(Train("--max-steps 1").status, 0);
   const std::string settings = ReadFile(At("run/config.toml"));
-  const std::string resume = "train --resume --json --max-steps 3 --out " + At("run").string();
+  const std::string resume = Resumed("--json --max-steps 3");
   const ProgramRun refused = RunFolio(resume + " --set model.n_embd=16");
   EXPECT_TRUE(refused.status != 0 && Contains(refused.err, "another model")) << refused.err;
   EXPECT_EQ(ReadFile(At("run/config.toml")), settings);
@@ -166,17 +149,6 @@ TEST(SimdFlag, IsWhereThreadsAre) {
     EXPECT_EQ(has("--threads"), has("--simd")) << entry.info.name;
   }
   EXPECT_GE(with_threads, 15);
-}
-
-TEST(Doctor, TellsHowFastProductsAre) {
-  const Json json = Json::parse(RunFolio("doctor --json").out);
-  ASSERT_GE(json.at("products").size(), 1);
-  for (const Json& product : json.at("products")) {
-    EXPECT_GT(product.at("flops_per_second").get<double>(), 0);
-    EXPECT_FALSE(product.at("unit").get<std::string>().empty());
-  }
-  EXPECT_EQ(json.at("products")[0].at("dtype"), "fp32");
-  EXPECT_TRUE(Contains(RunFolio("doctor").out, "products of matrices at"));
 }
 
 }  // namespace

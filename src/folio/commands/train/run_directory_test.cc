@@ -2,37 +2,19 @@
 
 #include <gtest/gtest.h>
 
-#include "folio/io/file.h"
+#include "folio/commands/train/test_train.h"
 #include "folio/io/model_dir.h"
 #include "folio/train/run_log.h"
-#include "tests/kit/directory.h"
-#include "tests/kit/program.h"
 
 namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
 
-class RunDirectory : public InTemporaryDirectory {
- protected:
-  void SetUp() override {
-    std::string text;
-    for (int i = 0; i < 400; ++i)
-      text += "a small text to learn from, number " + std::to_string(i % 10);
-    WriteFileAtomically(At("text.txt"), text);
-  }
-
-  // A run that takes a moment.
-  ProgramRun Train(const std::string& out, const std::string& more = "") const {
-    return RunFolio("train --data " + At("text.txt").string() + " --out " + At(out).string() +
-                    " --batch 2 --max-steps 4 --set model.n_layer=1 model.n_head=1"
-                    " model.n_embd=8 model.n_positions=16 train.eval_batches=2 " +
-                    more);
-  }
-};
+using RunDirectory = TrainTest;
 
 TEST_F(RunDirectory, ARunLeavesWhatIsPromised) {
-  ASSERT_EQ(Train("run").status, 0);
+  ASSERT_EQ(Train().status, 0);
   for (const char* part :
        {"config.toml", "metrics.jsonl", "loss.svg", "last/config.json", "last/model.safetensors",
         "last/tokenizer.json", "last/train_state/state.json", "best/model.safetensors"}) {
@@ -45,42 +27,42 @@ TEST_F(RunDirectory, ARunLeavesWhatIsPromised) {
 }
 
 TEST_F(RunDirectory, ARunIsNotOverwrittenUnlessAsked) {
-  ASSERT_EQ(Train("run").status, 0);
+  ASSERT_EQ(Train().status, 0);
   const std::string before = ReadFile(At("run/metrics.jsonl"));
-  const ProgramRun refused = Train("run");
+  const ProgramRun refused = Train();
   EXPECT_EQ(refused.status, 2);
   EXPECT_TRUE(Contains(refused.err, "already holds a run"));
   EXPECT_EQ(ReadFile(At("run/metrics.jsonl")), before);
-  EXPECT_EQ(Train("run", "--overwrite --seed 5").status, 0);
+  EXPECT_EQ(Train("--overwrite --seed 5").status, 0);
   EXPECT_NE(ReadFile(At("run/metrics.jsonl")), before);
 }
 
 TEST_F(RunDirectory, WhatDoesNotBeginLeavesNothingBehind) {
   WriteFileAtomically(At("short.txt"), "abc");
-  EXPECT_EQ(Train("run", "--data " + At("short.txt").string()).status, 3);
+  EXPECT_EQ(Train("--data " + At("short.txt").string()).status, 3);
   EXPECT_FALSE(fs::exists(At("run")));
-  EXPECT_EQ(Train("run", "--data " + At("none.txt").string()).status, 3);
+  EXPECT_EQ(Train("--data " + At("none.txt").string()).status, 3);
   EXPECT_FALSE(fs::exists(At("run")));
 }
 
 TEST_F(RunDirectory, AReplacementThatDoesNotBeginLeavesTheOldRun) {
-  ASSERT_EQ(Train("run").status, 0);
+  ASSERT_EQ(Train().status, 0);
   const std::string before = ReadFile(At("run/metrics.jsonl"));
-  EXPECT_EQ(Train("run", "--overwrite --data " + At("none.txt").string()).status, 3);
+  EXPECT_EQ(Train("--overwrite --data " + At("none.txt").string()).status, 3);
   EXPECT_EQ(ReadFile(At("run/metrics.jsonl")), before);
   EXPECT_TRUE(fs::exists(At("run/last/model.safetensors")));
   EXPECT_FALSE(fs::exists(At("run/.replaced")));
 }
 
 TEST_F(RunDirectory, ResumeGoesOnWithTheRunsOwnSettings) {
-  ASSERT_EQ(Train("run").status, 0);
-  const ProgramRun resumed = RunFolio("train --resume --max-steps 6 --out " + At("run").string());
+  ASSERT_EQ(Train().status, 0);
+  const ProgramRun resumed = RunFolio(Resumed("--max-steps 6"));
   EXPECT_EQ(resumed.status, 0) << resumed.err;
   EXPECT_EQ(ReadRunLog(At("run")).size(), 7u);
 }
 
 TEST_F(RunDirectory, GenerateTakesTheBestCheckpointOfARun) {
-  ASSERT_EQ(Train("run").status, 0);
+  ASSERT_EQ(Train().status, 0);
   EXPECT_EQ(FindModelDir(At("run")), At("run/best"));
   const std::string words =
       "generate --prompt 'a small' --max-tokens 30 --seed 3 --model " + At("run").string();
@@ -91,7 +73,7 @@ TEST_F(RunDirectory, GenerateTakesTheBestCheckpointOfARun) {
 }
 
 TEST_F(RunDirectory, APromptOfUnknownCharactersNamesTheFirst) {
-  ASSERT_EQ(Train("run").status, 0);
+  ASSERT_EQ(Train().status, 0);
   ExpectError(3, "generate --prompt 'a Ж' --model " + At("run").string(), "'Ж' (U+0416)");
 }
 

@@ -5,11 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "folio/base/strings.h"
-#include "folio/io/file.h"
+#include "folio/commands/train/test_train.h"
 #include "folio/train/run_log.h"
 #include "folio/train/test_event_reader.h"
-#include "tests/kit/directory.h"
-#include "tests/kit/program.h"
 
 namespace folio {
 namespace {
@@ -18,22 +16,10 @@ namespace fs = std::filesystem;
 
 using Place = std::pair<std::string, int64_t>;  // tag and step
 
-class TensorBoardFlag : public InTemporaryDirectory {
+class TensorBoardFlag : public TrainTest {
  protected:
-  void SetUp() override {
-    std::string text;
-    for (int i = 0; i < 300; ++i) text += "a text to learn from, number " + std::to_string(i % 10);
-    WriteFileAtomically(At("text.txt"), text);
-  }
-
-  ProgramRun Train(const std::string& more) const {
-    return RunFolio("train --out " + At("run").string() + " " + more);
-  }
   ProgramRun Begin(const std::string& more = "--tensorboard") const {
-    return Train("--data " + At("text.txt").string() +
-                 " --batch 2 --max-steps 5 --set model.n_layer=1 model.n_head=1 model.n_embd=8"
-                 " model.n_positions=16 train.eval_batches=1 train.eval_every=2"
-                 " log.sample_every=2 log.sample_tokens=20 " +
+    return Train("train.eval_every=2 log.sample_every=2 log.sample_tokens=20 --max-steps 5 " +
                  more);
   }
 
@@ -136,7 +122,7 @@ TEST_F(TensorBoardFlag, AResumedRunAppendsAFileAndRepeatsNothing) {
   if (!HasProtoc()) GTEST_SKIP() << "protoc is not installed";
   ASSERT_EQ(Begin().status, 0);
   const std::string before = ReadFile(Files().at(0));
-  ASSERT_EQ(Train("--resume --max-steps 9").status, 0);  // the setting is the run's own
+  ASSERT_EQ(RunFolio(Resumed("--max-steps 9")).status, 0);  // the setting is the run's own
   ASSERT_EQ(Files().size(), 2u);
   EXPECT_EQ(ReadFile(Files()[0]), before);
   for (const DecodedEvent& event : Events(Files()[1])) {

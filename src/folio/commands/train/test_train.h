@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+
+#include "folio/io/file.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/program.h"
+
+namespace folio {
+
+// For the tests of `folio train`: a text, and runs on it that take a moment.
+class TrainTest : public InTemporaryDirectory {
+ protected:
+  TrainTest() {
+    std::string text;
+    for (int i = 0; i < 400; ++i) {
+      text += "a small text to learn from, number " + std::to_string(i % 10);
+    }
+    WriteFileAtomically(data_, text);
+  }
+
+  // In `run`, with more settings or flags.
+  std::string Words(const std::string& more) const {
+    return "train --data " + data_ + " --out " + At("run").string() +
+           " --batch 2 --max-steps 4 --set model.n_layer=1 model.n_head=1 model.n_embd=8"
+           " model.n_positions=16 train.eval_batches=2 " +
+           more;
+  }
+  ProgramRun Train(const std::string& more = "") const { return RunFolio(Words(more)); }
+  std::string Resumed(const std::string& more) const {
+    return "train --resume --out " + At("run").string() + " " + more;
+  }
+
+  std::string data_ = At("text.txt").string();
+};
+
+}  // namespace folio
