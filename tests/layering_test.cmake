@@ -3,6 +3,7 @@
 #   cmake -DSCRATCH=DIR -P layering_test.cmake
 
 cmake_minimum_required(VERSION 3.25)
+include(${CMAKE_CURRENT_LIST_DIR}/mistakes.cmake)
 
 # Runs the check on a house of one file, or of two with the second's name and text behind; `expected`
 # is a piece of its message, or "" for silence.
@@ -12,16 +13,7 @@ function(check file text expected)
   if(ARGC GREATER 3)
     file(WRITE ${SCRATCH}/folio/${ARGV3} "${ARGV4}")
   endif()
-  execute_process(COMMAND ${CMAKE_COMMAND} -DSOURCE=${SCRATCH}
-                          -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/layering.cmake
-                  RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
-  if(expected STREQUAL "")
-    if(NOT status EQUAL 0)
-      message(SEND_ERROR "a sound ${file} was refused: ${output}")
-    endif()
-  elseif(status EQUAL 0 OR NOT output MATCHES "${expected}")
-    message(SEND_ERROR "${file} was not refused for '${expected}': ${output}")
-  endif()
+  expect_mistake(layering ${file} "${expected}" -DSOURCE=${SCRATCH})
 endfunction()
 
 check(model/a.cc "#include <fmt/format.h>\n#include \"folio/backend/ops.h\"\n" "")
