@@ -35,12 +35,11 @@ function(folio_compile_options target)
   endif()
 endfunction()
 
-# Rooms that go through large arrays: tests under the sanitizers would wait for them.
-set(folio_hot_rooms base tensor io backend text data infer)
 # Rooms whose branches libFuzzer counts: those of the fuzz targets.
 set(folio_fuzzed_rooms base io text)
 
-# Rooms that no one waits for: optimising them more than a little takes longer than they ever run.
+# Rooms that no one waits for: optimising them more than a little takes longer than they ever run. Under
+# the sanitizers the others are optimised a little, since they go through large arrays.
 set(folio_cold_rooms plot lesson run cli commands)
 
 # What nearly every source includes, compiled once for all rooms. Clang wants an own one for each set of
@@ -98,7 +97,7 @@ function(folio_room room)
   if(TARGET folio_room_headers AND NOT OpenMP::OpenMP_CXX IN_LIST ARG_LIBS)
     target_precompile_headers(${target} REUSE_FROM folio_room_headers)
   endif()
-  if(FOLIO_SANITIZE AND room IN_LIST folio_hot_rooms)
+  if(FOLIO_SANITIZE AND NOT room IN_LIST folio_cold_rooms)
     target_compile_options(${target} PRIVATE -O1)
   endif()
   if(FOLIO_SANITIZE AND room IN_LIST folio_fuzzed_rooms)
