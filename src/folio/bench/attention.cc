@@ -1,6 +1,7 @@
 #include "folio/bench/attention.h"
 
 #include "folio/base/clock.h"
+#include "folio/base/percentile.h"
 #include "folio/base/rng.h"
 #include "folio/tensor/plan.h"
 
@@ -89,6 +90,15 @@ double Seconds(Backend& backend, const Op& op) {
 }
 
 }  // namespace
+
+double AttentionTiming::flops_per_second() const {
+  return flops / Median(seconds);
+}
+
+double AttentionRate::tokens_per_second() const {
+  return static_cast<double>(shape.B * shape.T) /
+         (Median(forward.seconds) + Median(backward.seconds));
+}
 
 uint64_t AttentionBytes(const AttentionShape& shape) {
   return AttentionBench(shape).bytes();

@@ -18,6 +18,8 @@ struct AttentionShape {
 struct AttentionTiming {
   std::vector<double> seconds = {};  // of each run
   double flops = 0;                  // as the operation defines them: unmasked pairs only
+
+  double flops_per_second() const;  // at the median
 };
 
 struct AttentionRate {
@@ -25,6 +27,8 @@ struct AttentionRate {
   AttentionTiming forward, backward;
   // What a model plans for it: qkv, out, lse and, for the backward, the gradients of the first two.
   uint64_t planned_bytes = 0;
+
+  double tokens_per_second() const;  // both directions, at their medians
 };
 
 // Bytes of those arrays.

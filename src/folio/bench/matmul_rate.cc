@@ -175,6 +175,14 @@ std::vector<MatmulRate> MeasureMatmuls(Backend& backend, std::span<const MatmulS
   return rates;
 }
 
+double PeakOf(Dtype dtype, std::span<const MatmulRate> rates) {
+  double peak = 0;
+  for (const MatmulRate& rate : rates) {
+    if (rate.product.dtype == dtype) peak = std::max(peak, rate.flops_per_second());
+  }
+  return peak;
+}
+
 double MeasureMatmulPeak(Backend& backend, Dtype dtype, double seconds) {
   constexpr double kRuns = 5;
   const double begin = SteadySeconds();

@@ -52,6 +52,9 @@ std::span<const MatmulShape> SmallMatmuls();
 std::vector<MatmulRate> MeasureMatmuls(Backend& backend, std::span<const MatmulShape> shapes,
                                        std::span<const Dtype> dtypes, double seconds);
 
+// The highest rate among those of this dtype.
+double PeakOf(Dtype dtype, std::span<const MatmulRate> rates);
+
 // The product peak of the machine as share and estimates mean it: the highest rate (median of its
 // runs) over forward products that grow as long as they fit into `seconds`; the first,
 // a small one, always does.

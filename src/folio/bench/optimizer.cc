@@ -96,6 +96,10 @@ double MemoryPass::bytes_per_second() const {
   return bytes / Median(seconds);
 }
 
+double OptimizerRates::seconds_per_step() const {
+  return Median(norm.seconds) + Median(adamw.seconds);
+}
+
 uint64_t OptimizerBytes(int64_t parameters) {
   return PlanOf(parameters).arena_bytes();
 }

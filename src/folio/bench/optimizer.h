@@ -22,6 +22,9 @@ struct OptimizerRates {
   MemoryPass norm, adamw;
   // What the machine's memory does at best: reading one such array, copying one to another.
   MemoryPass read, copy;
+
+  double seconds_per_step() const;  // at the medians
+  double bytes_per_step() const { return norm.bytes + adamw.bytes; }
 };
 
 // Takes turns over arrays of `parameters` float32 each: at least three rounds, and for `seconds`

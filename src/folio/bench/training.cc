@@ -10,6 +10,7 @@
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/machine.h"
+#include "folio/base/percentile.h"
 #include "folio/base/rng.h"
 #include "folio/base/strings.h"
 #include "folio/bench/matmul_rate.h"
@@ -104,6 +105,19 @@ double Sum(const std::vector<double>& values) {
 
 }  // namespace
 
+double BenchTrainResult::seconds_per_step() const {
+  return Median(step_seconds);
+}
+
+// Fastest against fastest, as other programs only ever make a step longer.
+double BenchTrainResult::time_paid() const {
+  return Percentile(step_seconds, 0) / Percentile(plain->step_seconds, 0) - 1;
+}
+
+int64_t BenchTrainResult::saved_bytes() const {
+  return static_cast<int64_t>(plain->planned_bytes) - static_cast<int64_t>(planned_bytes);
+}
+
 BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
                             TimedBackend* timed) {
   const int64_t B = options.train.batch_size;
@@ -118,7 +132,8 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
   ResetPeakMemory();
   TrainingBench bench(backend, options, options.pass);
   result.parameters = bench.table().parameters();
-  result.flops_per_step = TrainFlops(options.model, options.T).per_step(B * options.T);
+  result.tokens_per_step = B * options.T;
+  result.flops_per_step = TrainFlops(options.model, options.T).per_step(result.tokens_per_step);
   bench.WarmUp();
   result.peak_memory_bytes = PeakMemoryBytes();
   WithoutRecompute plain;

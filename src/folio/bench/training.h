@@ -30,6 +30,7 @@ struct WithoutRecompute {
 
 struct BenchTrainResult {
   int64_t parameters = 0;
+  int64_t tokens_per_step = 0;
   std::vector<double> step_seconds = {};
   double last_loss = 0;
   double flops_per_step = 0;           // as TrainFlops counts
@@ -39,6 +40,18 @@ struct BenchTrainResult {
   std::vector<OpTime> ops = {};        // over all steps, if they were timed
   double seconds_outside_ops = 0;      // likewise: of the steps, in no operation
   std::optional<WithoutRecompute> plain = {};  // with recompute, where memory has room for both
+
+  double seconds_per_step() const;  // the median
+  double seconds_per_token() const {
+    return seconds_per_step() / static_cast<double>(tokens_per_step);
+  }
+  double tokens_per_second() const { return 1 / seconds_per_token(); }
+  double flops_per_second() const { return flops_per_step / seconds_per_step(); }
+  // Of the rate of matrix products.
+  double peak_share() const { return flops_per_second() / matmul_flops_per_second; }
+  // What recomputation costs, as a share of a step without, and what it saves: REQUIRES plain.
+  double time_paid() const;
+  int64_t saved_bytes() const;
 };
 
 // Takes whole training steps (zero gradients, forward, backward, norm, AdamW) on random tokens and

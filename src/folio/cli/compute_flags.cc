@@ -6,9 +6,8 @@
 namespace folio {
 
 void SimdFlag::Add(Flags& flags) {
-  flags.Value(Field{"simd", &name_, "instruction set to use instead of the best"}
-                  .Suggestions(SimdTargets())
-                  .WithFlag("--simd"),
+  flags.Value(Field{"simd", &name_, "instruction set to use instead of the best"}.Suggestions(
+                  SimdTargets()),
               {.placeholder = "NAME"});
 }
 
@@ -17,14 +16,23 @@ void SimdFlag::Use() const {
 }
 
 void ComputeFlags::Add(Flags& flags) {
-  flags.Value(Field{"threads", &threads_, "threads to use; 0 for one on each core", 0, kMaxThreads}
-                  .WithFlag("--threads"));
+  flags.Value(
+      Field{"threads", &threads_, "threads to use; 0 for one on each core", 0, kMaxThreads});
   simd_.Add(flags);
 }
 
 void ComputeFlags::Use() const {
   UseThreads(threads_);
   simd_.Use();
+}
+
+void AddModelFlag(Flags& flags, std::string* model, bool required) {
+  flags.Value(Field{"model", model, "directory of a checkpoint or of a run"}.WithFlag("-m,--model"),
+              {.placeholder = "DIR", .required = required});
+}
+
+void AddBackendFlag(Flags& flags, std::string* backend) {
+  flags.Value(Field{"backend", backend, "what computes"}.Choices({"cpu", "reference"}));
 }
 
 void UseThreads(int64_t threads) {

@@ -30,6 +30,10 @@ class ComputeFlags {
   SimdFlag simd_;
 };
 
+// --model: a directory that holds one. --backend: what computes.
+void AddModelFlag(Flags& flags, std::string* model, bool required);
+void AddBackendFlag(Flags& flags, std::string* backend);
+
 // Sets the number of threads; 0 leaves it as the machine has it.
 void UseThreads(int64_t threads);
 

@@ -1,45 +1,29 @@
 #include "folio/commands/commands.h"
 
-#include <utility>
+#include "folio/lesson/lessons.h"
 
 namespace folio {
 
 std::vector<std::unique_ptr<Command>> AllCommands() {
+  using New = std::unique_ptr<Command> (*)();
   std::vector<std::unique_ptr<Command>> commands;
-  commands.push_back(NewTrainCommand());
-  commands.push_back(NewGenerateCommand());
-  commands.push_back(NewPlotCommand());
-  commands.push_back(NewDataPrepareCommand());
-  commands.push_back(NewDataInfoCommand());
-  commands.push_back(NewStoriesCommand());
-  commands.push_back(NewTokenizerEncodeCommand());
-  commands.push_back(NewTokenizerDecodeCommand());
-  commands.push_back(NewTokenizerCountCommand());
-  commands.push_back(NewTokenizerInfoCommand());
-  commands.push_back(NewTokenizerTrainCommand());
-  commands.push_back(NewTokenizerFetchCommand());
-  for (std::unique_ptr<Command>& topic : NewExplainCommands()) {
-    commands.push_back(std::move(topic));
+  for (const New make :
+       {NewTrainCommand, NewGenerateCommand, NewPlotCommand, NewDataPrepareCommand,
+        NewDataInfoCommand, NewStoriesCommand, NewTokenizerEncodeCommand, NewTokenizerDecodeCommand,
+        NewTokenizerCountCommand, NewTokenizerInfoCommand, NewTokenizerTrainCommand,
+        NewTokenizerFetchCommand}) {
+    commands.push_back(make());
   }
-  commands.push_back(NewInspectAttentionCommand());
-  commands.push_back(NewInspectLensCommand());
-  commands.push_back(NewInspectEmbeddingsCommand());
-  commands.push_back(NewInspectActivationsCommand());
-  commands.push_back(NewInspectProbabilitiesCommand());
-  commands.push_back(NewInspectModelCommand());
-  commands.push_back(NewInspectPlanCommand());
-  commands.push_back(NewInspectDumpCommand());
-  commands.push_back(NewBenchTrainCommand());
-  commands.push_back(NewBenchMatmulCommand());
-  commands.push_back(NewBenchAttentionCommand());
-  commands.push_back(NewBenchOptimizerCommand());
-  commands.push_back(NewBenchTokenizerCommand());
-  commands.push_back(NewConfigShowCommand());
-  commands.push_back(NewDoctorCommand());
-  commands.push_back(NewCompletionCommand());
-  commands.push_back(NewHelpCommand());
-  commands.push_back(NewVersionCommand());
-  commands.push_back(NewCompleteCommand());
+  for (const Lesson& lesson : Lessons()) commands.push_back(NewExplainCommand(lesson));
+  for (const New make :
+       {NewInspectAttentionCommand, NewInspectLensCommand, NewInspectEmbeddingsCommand,
+        NewInspectActivationsCommand, NewInspectProbabilitiesCommand, NewInspectModelCommand,
+        NewInspectPlanCommand, NewInspectDumpCommand, NewBenchTrainCommand, NewBenchMatmulCommand,
+        NewBenchAttentionCommand, NewBenchOptimizerCommand, NewBenchTokenizerCommand,
+        NewConfigShowCommand, NewDoctorCommand, NewCompletionCommand, NewHelpCommand,
+        NewVersionCommand, NewCompleteCommand}) {
+    commands.push_back(make());
+  }
   return commands;
 }
 

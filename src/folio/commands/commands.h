@@ -7,6 +7,8 @@
 
 namespace folio {
 
+struct Lesson;
+
 std::unique_ptr<Command> NewBenchAttentionCommand();
 std::unique_ptr<Command> NewBenchMatmulCommand();
 std::unique_ptr<Command> NewBenchOptimizerCommand();
@@ -16,8 +18,7 @@ std::unique_ptr<Command> NewCompleteCommand();
 std::unique_ptr<Command> NewCompletionCommand();
 std::unique_ptr<Command> NewConfigShowCommand();
 std::unique_ptr<Command> NewDoctorCommand();
-// One for each topic: "explain attention".
-std::vector<std::unique_ptr<Command>> NewExplainCommands();
+std::unique_ptr<Command> NewExplainCommand(const Lesson& lesson);
 std::unique_ptr<Command> NewGenerateCommand();
 std::unique_ptr<Command> NewHelpCommand();
 std::unique_ptr<Command> NewDataPrepareCommand();

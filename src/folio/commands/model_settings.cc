@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "folio/base/error.h"
-#include "folio/commands/preset_flag.h"
+#include "folio/cli/compute_flags.h"
 #include "folio/model/checkpoint.h"
 #include "folio/train/presets.h"
 #include "folio/train/trainer.h"
@@ -22,14 +22,20 @@ std::vector<Field> WithFlagsOf(std::vector<Field> fields, const std::vector<std:
 
 }  // namespace
 
+void AddPresetFlag(Flags& flags, std::string* preset) {
+  std::vector<std::string> names;
+  for (const Preset& known : Presets()) names.push_back(known.name);
+  flags.Value(
+      Field{"preset", preset, "a named model with its training settings"}.Choices(std::move(names)),
+      {.placeholder = "NAME"});
+}
+
 ModelSettings::ModelSettings(const std::vector<std::string>& flags)
     : settings_(WithFlagsOf(config_.Fields(), flags)) {}
 
 void ModelSettings::AddFlags(Flags& flags) {
   AddPresetFlag(flags, &preset_);
-  flags.Value(
-      Field{"model", &model_, "directory of a checkpoint or of a run"}.WithFlag("-m,--model"),
-      {.placeholder = "DIR"});
+  AddModelFlag(flags, &model_, /*required=*/false);
   flags.Settings(&settings_, {"train"});
 }
 

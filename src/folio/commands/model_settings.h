@@ -10,12 +10,15 @@
 
 namespace folio {
 
+// --preset NAME; *preset is the name, or "" for none.
+void AddPresetFlag(Flags& flags, std::string* preset);
+
 // The model that a command looks at without a run: a preset's, that of a model directory, or the
 // one that the settings of all layers describe.
 class ModelSettings {
  public:
   // `flags` names the settings that get a flag of their own: "--batch".
-  explicit ModelSettings(const std::vector<std::string>& flags);
+  explicit ModelSettings(const std::vector<std::string>& flags = {});
   ModelSettings(const ModelSettings&) = delete;
 
   // --preset, --model and the flags of the constructor.

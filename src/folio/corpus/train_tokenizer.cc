@@ -8,8 +8,11 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/base/utf8.h"
+#include "folio/data/stories.h"
 #include "folio/io/file.h"
+#include "folio/io/json.h"
 #include "folio/io/output_directory.h"
 #include "folio/term/byte_streams.h"
 #include "folio/term/signals.h"
@@ -105,6 +108,47 @@ TrainedTokenizer TrainTokenizer(const TrainTokenizerOptions& options,
           .tokens = trainer.tokens(),
           .count_seconds = counted - begin,
           .merge_seconds = merged - counted};
+}
+
+std::string DescribeTrained(const TrainTokenizerOptions& options, const TrainedTokenizer& made,
+                            bool json) {
+  const std::string_view pattern = SplitPatternName(options.trainer.pattern);
+  const double bytes_per_token =
+      made.tokens == 0 ? 0 : static_cast<double>(made.bytes) / static_cast<double>(made.tokens);
+  if (json) {
+    const Json values = {{"schema", 1},
+                         {"dir", options.out},
+                         {"pattern", pattern},
+                         {"tokenizer_hash", made.hash},
+                         {"vocab_size", made.vocab_size},
+                         {"merges", made.merges},
+                         {"bytes", made.bytes},
+                         {"pieces", made.pieces},
+                         {"distinct_pieces", made.distinct_pieces},
+                         {"tokens", made.tokens},
+                         {"bytes_per_token", bytes_per_token},
+                         {"count_s", made.count_seconds},
+                         {"merge_s", made.merge_seconds}};
+    return values.dump(2) + "\n";
+  }
+  return fmt::format(
+      "directory    {}\n"
+      "vocabulary   {} tokens, {} merges\n"
+      "pattern      {}\n"
+      "text         {}, {} pieces, {} of them distinct\n"
+      "tokens       {}, {:.3f} bytes per token\n"
+      "time         {:.2f} s to count, {:.2f} s to merge\n",
+      options.out, WithCommas(made.vocab_size), WithCommas(made.merges), pattern,
+      HumanBytes(static_cast<double>(made.bytes)), WithCommas(made.pieces),
+      WithCommas(made.distinct_pieces), WithCommas(made.tokens), bytes_per_token,
+      made.count_seconds, made.merge_seconds);
+}
+
+std::unique_ptr<Tokenizer> StoriesTokenizer() {
+  BpeTrainer trainer({.vocab_size = 400});
+  GenerateStories(/*seed=*/0, /*bytes=*/50'000,
+                  [&](std::string_view story) { trainer.AddText(story); });
+  return std::make_unique<BpeTokenizer>(trainer.Train());
 }
 
 }  // namespace folio

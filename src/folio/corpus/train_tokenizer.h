@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "folio/text/bpe_trainer.h"
+#include "folio/text/tokenizer.h"
 
 namespace folio {
 
@@ -43,5 +45,12 @@ struct TrainedTokenizer {
 // it cannot be written.
 TrainedTokenizer TrainTokenizer(const TrainTokenizerOptions& options,
                                 const TrainTokenizerHooks& hooks = {});
+
+// What came out: a line for each fact, or one JSON object (`json`).
+std::string DescribeTrained(const TrainTokenizerOptions& options, const TrainedTokenizer& made,
+                            bool json);
+
+// A byte-level BPE of 400 tokens, learned from the built-in stories (data/stories.h).
+std::unique_ptr<Tokenizer> StoriesTokenizer();
 
 }  // namespace folio

@@ -92,8 +92,7 @@ std::string Short(double value) {
 // One value of a point over the layers.
 Series SeriesOf(const std::vector<ActivationStats>& stats, TracePoint point, const char* label,
                 double ActivationStats::*value) {
-  Series series;
-  series.label = label;
+  Series series{.label = label};
   for (const ActivationStats& one : stats) {
     if (one.point != point) continue;
     series.x.push_back(static_cast<double>(one.layer));
@@ -234,12 +233,10 @@ std::string ActivationCurvesSvg(const std::vector<ActivationStats>& stats) {
       SeriesOf(stats, TracePoint::kMlp, "feed-forward's part", median),
       SeriesOf(stats, TracePoint::kOutput, "stream, longest row", &ActivationStats::norm_max)};
   series.back().dashed = true;
-  CurvesOptions options;
-  options.title = "Lengths of the rows (median over positions)";
-  options.x_label = "layer";
-  options.y_label = "L2 norm";
-  options.log_y = true;
-  return CurvesSvg(series, options);
+  return CurvesSvg(series, {.title = "Lengths of the rows (median over positions)",
+                            .x_label = "layer",
+                            .y_label = "L2 norm",
+                            .log_y = true});
 }
 
 std::string LayerActivationsSvg(const std::vector<ActivationStats>& stats) {
@@ -247,10 +244,8 @@ std::string LayerActivationsSvg(const std::vector<ActivationStats>& stats) {
   for (const ActivationStats& one : stats) {
     bars.push_back({.label = PointName(one.point), .value = one.rms, .note = Short(one.rms)});
   }
-  BarsOptions options;
-  options.title =
-      fmt::format("Root mean square of the activations of layer {}", stats.front().layer);
-  return BarsSvg(bars, options);
+  return BarsSvg(bars, {.title = fmt::format("Root mean square of the activations of layer {}",
+                                             stats.front().layer)});
 }
 
 }  // namespace folio

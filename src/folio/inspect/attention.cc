@@ -33,11 +33,8 @@ constexpr NamedScore kScores[] = {
 
 // (T,T) weights as a map without the keys that a query cannot see.
 Heatmap MapOf(const std::vector<float>& weights, int64_t T) {
-  Heatmap map;
-  map.rows = map.columns = T;
-  map.values = weights;
-  map.row_axis = "query";
-  map.column_axis = "key";
+  Heatmap map{
+      .rows = T, .columns = T, .values = weights, .row_axis = "query", .column_axis = "key"};
   for (int64_t query = 0; query < T; ++query) {
     const auto row = map.values.begin() + query * T;
     std::fill(row + query + 1, row + T, std::numeric_limits<float>::quiet_NaN());
@@ -300,8 +297,7 @@ std::string OneHeadSvg(const AttentionText& text, const AttentionHead& head,
 AttentionText LookAtHeads(const OpenedModel& model, const ModelText& text,
                           const AttentionView& view, const std::function<void()>& on_head) {
   const GptConfig& config = model.weights->config();
-  const TracePoint points[] = {TracePoint::kQkv};
-  const Trace trace(*model.backend, *model.weights, text.ids, points);
+  const Trace trace(*model.backend, *model.weights, text.ids, {TracePoint::kQkv});
   const auto T = static_cast<int64_t>(text.ids.size());
   std::vector<float> weights(static_cast<size_t>(T * T));
   AttentionText seen{.text = text};

@@ -361,39 +361,34 @@ std::string EmbeddingsJson(const EmbeddingsView& view, const TokenNames& names) 
 }
 
 std::string ProjectionSvg(const EmbeddingsView& view, const TokenNames& names) {
+  const auto& [x, y, explained_x, explained_y] = view.projection;
   std::vector<ScatterPoint> points;
   for (size_t i = 0; i < view.drawn.size(); ++i) {
     const auto id = static_cast<int32_t>(view.drawn[i]);
-    points.push_back({.x = view.projection.x[i],
-                      .y = view.projection.y[i],
+    points.push_back({.x = x[i],
+                      .y = y[i],
                       .label = names.Shown(id),
                       .colour = static_cast<int>(KindOf(names.Bytes(id)))});
   }
-  ScatterOptions options;
-  options.title = "Token embeddings";
-  options.groups.assign(kKinds.begin(), kKinds.end());
-  options.x_label =
-      fmt::format("first component, {:.1f} % of the variance", 100 * view.projection.explained_x);
-  options.y_label = fmt::format("second component, {:.1f} %", 100 * view.projection.explained_y);
-  return ScatterSvg(points, options);
+  return ScatterSvg(
+      points,
+      {.title = "Token embeddings",
+       .x_label = fmt::format("first component, {:.1f} % of the variance", 100 * explained_x),
+       .y_label = fmt::format("second component, {:.1f} %", 100 * explained_y),
+       .groups = {kKinds.begin(), kKinds.end()}});
 }
 
 std::string NormsSvg(const EmbeddingsView& view) {
   const auto series = [](const std::string& label, const std::vector<double>& norms) {
-    Series one;
-    one.label = label;
-    one.y = norms;
-    one.x.resize(norms.size());
+    Series one{.label = label, .x = std::vector<double>(norms.size()), .y = norms};
     std::iota(one.x.begin(), one.x.end(), 0.0);
     return one;
   };
   const Series both[] = {series("tokens, by id", view.norms),
                          series("positions", view.position_norms)};
-  CurvesOptions options;
-  options.title = "Lengths of the embeddings";
-  options.x_label = "row of the table";
-  options.y_label = "L2 norm";
-  return CurvesSvg(both, options);
+  return CurvesSvg(
+      both,
+      {.title = "Lengths of the embeddings", .x_label = "row of the table", .y_label = "L2 norm"});
 }
 
 std::string NeighboursSvg(const TokenNeighbours& token, const TokenNames& names) {
@@ -403,28 +398,26 @@ std::string NeighboursSvg(const TokenNeighbours& token, const TokenNames& names)
                     .value = one.cosine,
                     .note = fmt::format("{:.3f}", one.cosine)});
   }
-  BarsOptions options;
-  options.title = fmt::format("Nearest to {} by cosine", names.Shown(token.id));
-  options.full = 1;
-  return BarsSvg(bars, options);
+  return BarsSvg(
+      bars, {.title = fmt::format("Nearest to {} by cosine", names.Shown(token.id)), .full = 1});
 }
 
 std::string PositionsSvg(const GptWeights& weights) {
   const int64_t P = weights.config().n_positions;
   std::vector<float> positions = PositionTable(weights);
-  Heatmap map;
-  map.title = "Similarity of the position embeddings";
-  map.caption = "cosine of each pair";
-  map.rows = map.columns = P;
-  map.values = CosineSimilarity(Tensor(positions.data(), {P, weights.config().n_embd}), P);
-  map.row_axis = map.column_axis = "position";
-  for (int64_t p = 0; p < P; ++p) map.row_labels.push_back(fmt::format("{}", p));
-  map.column_labels = map.row_labels;
-  HeatmapOptions options;
-  options.scale = HeatScale::kLinear;
-  options.full = 1.0;
-  options.numbers = false;
-  return HeatmapSvg(map, options);
+  std::vector<std::string> labels;
+  for (int64_t p = 0; p < P; ++p) labels.push_back(fmt::format("{}", p));
+  const Heatmap map{
+      .title = "Similarity of the position embeddings",
+      .caption = "cosine of each pair",
+      .rows = P,
+      .columns = P,
+      .values = CosineSimilarity(Tensor(positions.data(), {P, weights.config().n_embd}), P),
+      .row_labels = labels,
+      .column_labels = labels,
+      .row_axis = "position",
+      .column_axis = "position"};
+  return HeatmapSvg(map, {.scale = HeatScale::kLinear, .full = 1.0, .numbers = false});
 }
 
 }  // namespace folio

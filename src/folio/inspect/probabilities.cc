@@ -125,8 +125,7 @@ std::string Summary(const ForeseenText& seen) {
 }  // namespace
 
 ForeseenText Foresee(const OpenedModel& model, ModelText text, int64_t top) {
-  const TracePoint points[] = {TracePoint::kOutput};
-  const Trace trace(*model.backend, *model.weights, text.ids, points);
+  const Trace trace(*model.backend, *model.weights, text.ids, {TracePoint::kOutput});
   ForeseenText seen{.text = std::move(text), .scores = ScoreTokens(trace, top)};
   seen.vocab_size = model.weights->config().vocab_size;
   const TokenNames names(model.tokenizer.get());

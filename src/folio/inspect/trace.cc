@@ -58,7 +58,7 @@ class Trace::Keeper : public TraceSink {
 };
 
 Trace::Trace(Backend& backend, const GptWeights& weights, std::span<const int32_t> ids,
-             std::span<const TracePoint> points)
+             const std::vector<TracePoint>& points)
     : backend_(backend), weights_(weights), ids_(ids.begin(), ids.end()) {
   FOLIO_CHECK(weights.flat().dtype() == Dtype::kF32, "a trace is float32");
   std::array<std::vector<MemoryPlan::Id>, kTracePoints> buffers;

@@ -33,7 +33,7 @@ class Trace {
   // needed for Head, kEmbedded and kOutput for the logit lens, kOutput for token scores. `backend`
   // and `weights` (float32) must outlive it. Throws a kResource Error if memory does not suffice.
   Trace(Backend& backend, const GptWeights& weights, std::span<const int32_t> ids,
-        std::span<const TracePoint> points);
+        const std::vector<TracePoint>& points);
   Trace(const Trace&) = delete;
 
   static std::vector<TracePoint> AllPoints();

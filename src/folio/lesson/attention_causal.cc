@@ -10,40 +10,32 @@ namespace {
 
 // The weights that are masked after the softmax: whole, struck out, renormalised.
 void ShowMaskAfter(FormWalk& form, const AttentionSteps& steps, const Tensor& mask) {
-  form.Add({.name = "weights of all on all",
-            .formula = "softmax(q kᵀ / √d_k)",
-            .values = MatrixValues(steps.softmax, FormWalk::ByTokens()),
-            .why = "As before; the upper right half is knowledge of the future."});
+  form.Add("weights of all on all", "softmax(q kᵀ / √d_k)",
+           MatrixValues(steps.softmax, FormWalk::ByTokens()),
+           "As before; the upper right half is knowledge of the future.");
   const StepTensor struck(steps.softmax.shape());
   ApplyMask(steps.softmax, mask, 0, struck.tensor());
-  form.Add({.name = "weights with the future struck out",
-            .formula = "weights · mask",
-            .values = Hidden(struck.tensor(), mask, FormWalk::ByTokens()),
-            .why = "Zeros where the mask is: but now the rows add up to less than 1."});
-  form.Add({.name = "renormalised weights",
-            .formula = "weights / Σ weights, row by row",
-            .values = Hidden(steps.weights, mask, FormWalk::ByTokens()),
-            .why = "Divided by its sum each row adds up to 1 again; nothing of the future is left, "
-                   "since the sum of the softmax that knew it cancels."});
+  form.Add("weights with the future struck out", "weights · mask",
+           Hidden(struck.tensor(), mask, FormWalk::ByTokens()),
+           "Zeros where the mask is: but now the rows add up to less than 1.");
+  form.Add("renormalised weights", "weights / Σ weights, row by row",
+           Hidden(steps.weights, mask, FormWalk::ByTokens()),
+           "Divided by its sum each row adds up to 1 again; nothing of the future is left, since "
+           "the sum of the softmax that knew it cancels.");
 }
 
 void ShowMaskBefore(FormWalk& form, const AttentionSteps& steps, const AttentionSteps& after,
                     const Tensor& mask) {
-  form.Add({.name = "masked scores",
-            .formula = "scores = q kᵀ / √d_k, −∞ where masked",
-            .values = MatrixValues(steps.masked, FormWalk::ByTokens()),
-            .why = "The shorter way: exp(−∞) = 0, so that softmax itself leaves the future out."});
-  form.Add({.name = "weights",
-            .formula = "weights = softmax(masked scores)",
-            .values = Hidden(steps.weights, mask, FormWalk::ByTokens()),
-            .why = "One pass less and no division by a small sum: this is how models do it."});
-  form.Add({.name = "both ways for “one”",
-            .formula = "exp(s) / Σ seen exp(s), either way",
-            .values = StackedValues(
-                std::vector<std::vector<double>>{RowOf(after.weights, 4), RowOf(steps.weights, 4)},
-                {.rows = {"mask after", "mask before"}, .columns = FormWalk::Tokens()}),
-            .why = "The two agree to the last digits that float32 has.",
-            .figure = FigureKind::kNone});
+  form.Add("masked scores", "scores = q kᵀ / √d_k, −∞ where masked",
+           MatrixValues(steps.masked, FormWalk::ByTokens()),
+           "The shorter way: exp(−∞) = 0, so that softmax itself leaves the future out.");
+  form.Add("weights", "weights = softmax(masked scores)",
+           Hidden(steps.weights, mask, FormWalk::ByTokens()),
+           "One pass less and no division by a small sum: this is how models do it.");
+  form.Add("both ways for “one”", "exp(s) / Σ seen exp(s), either way",
+           StackedValues({RowOf(after.weights, 4), RowOf(steps.weights, 4)},
+                         {.rows = {"mask after", "mask before"}, .columns = FormWalk::Tokens()}),
+           "The two agree to the last digits that float32 has.", FigureKind::kNone);
 }
 
 void ShowDropout(FormWalk& form, StepwiseAttention& attention, const AttentionParams& params,
@@ -52,18 +44,15 @@ void ShowDropout(FormWalk& form, StepwiseAttention& attention, const AttentionPa
   attention.options().dropout = {
       .p = p, .seed = form.seed(), .stream = RngStream(RngPurpose::kDropout)};
   attention.Forward(params, form.x());
-  form.Add({.name = "weights after dropout",
-            .formula =
-                fmt::format("kept weights · 1 / (1 − p),  p = {:g}: times {:.4g}", p, 1 / (1 - p)),
-            .values = Hidden(attention.steps().kept, mask, FormWalk::ByTokens()),
-            .why = "While it learns, a model forgets each weight with probability p, lest it rely "
-                   "on one; the others grow so that the sum stays the same in the mean."});
-  form.Add(
-      {.name = "context after dropout",
-       .formula = "context = kept weights v",
-       .values = MatrixValues(attention.steps().context, FormWalk::ByToken(Numbered(kOut, "c"))),
-       .why = "Other tokens are left out in every step of training; when the model writes, "
-              "nothing is dropped."});
+  form.Add("weights after dropout",
+           fmt::format("kept weights · 1 / (1 − p),  p = {:g}: times {:.4g}", p, 1 / (1 - p)),
+           Hidden(attention.steps().kept, mask, FormWalk::ByTokens()),
+           "While it learns, a model forgets each weight with probability p, lest it rely on one; "
+           "the others grow so that the sum stays the same in the mean.");
+  form.Add("context after dropout", "context = kept weights v",
+           MatrixValues(attention.steps().context, FormWalk::ByToken(Numbered(kOut, "c"))),
+           "Other tokens are left out in every step of training; when the model writes, nothing is "
+           "dropped.");
 }
 
 }  // namespace
@@ -71,8 +60,7 @@ void ShowDropout(FormWalk& form, StepwiseAttention& attention, const AttentionPa
 void WalkCausal(const AttentionTopic& topic, Backend& backend, Walk& walk) {
   FormWalk form(backend, topic, 789, walk);
   const AttentionSizes sizes{.d_in = kC, .d_out = kOut};
-  AttentionWeights weights(sizes);
-  form.Draw(weights, AttentionDraws::kLinear);
+  const AttentionWeights weights = form.Drawn(sizes);
   StepwiseAttention after = CausalAttention(backend, sizes, 1, kT, MaskOrder::kAfterSoftmax);
   after.Forward(weights.params(), form.x());
   StepwiseAttention before = CausalAttention(backend, sizes, 1, kT, MaskOrder::kBeforeSoftmax);
@@ -80,17 +68,15 @@ void WalkCausal(const AttentionTopic& topic, Backend& backend, Walk& walk) {
   const AttentionMask mask = AttentionMask::Causal(kT, kT);
 
   form.Section("Causal attention: no look ahead");
-  form.Add({.name = "causal mask",
-            .formula = "mask[t, s] = 1 where s ≤ t",
-            .values = MaskValues(mask.tensor(), FormWalk::ByTokens()),
-            .why = "A model that learns to say the next token must not see it: each token may "
-                   "attend to itself and to what came before."});
+  form.Add("causal mask", "mask[t, s] = 1 where s ≤ t",
+           MaskValues(mask.tensor(), FormWalk::ByTokens()),
+           "A model that learns to say the next token must not see it: each token may attend to "
+           "itself and to what came before.");
   ShowMaskAfter(form, after.steps(), mask.tensor());
   ShowMaskBefore(form, before.steps(), after.steps(), mask.tensor());
-  form.Add({.name = "context",
-            .formula = "context = weights v",
-            .values = MatrixValues(before.steps().context, FormWalk::ByToken(Numbered(kOut, "c"))),
-            .why = "The first token has only itself to look at: its context is its own value."});
+  form.Add("context", "context = weights v",
+           MatrixValues(before.steps().context, FormWalk::ByToken(Numbered(kOut, "c"))),
+           "The first token has only itself to look at: its context is its own value.");
   ShowDropout(form, before, weights.params(), mask.tensor());
 }
 

@@ -19,8 +19,7 @@ void ShowCross(FormWalk& form) {
   const AttentionMask mask = AttentionMask::Combined(key_mask, kT, /*causal=*/false);
   const AttentionSizes sizes{
       .d_in = kC, .d_kv_in = kOther, .d_out = 2, .bias = true, .out_proj = true};
-  AttentionWeights weights(sizes);
-  form.Draw(weights, AttentionDraws::kLinear);
+  const AttentionWeights weights = form.Drawn(sizes);
   StepwiseAttention cross = MultiHeadAttention(form.backend(), sizes, 1, kT, kS, {.mask = mask});
   const Tensor& out = cross.Forward(weights.params(), form.x(), other.tensor(), other.tensor());
   const StepLabels by_other{.rows = FormWalk::Tokens(),
@@ -29,27 +28,23 @@ void ShowCross(FormWalk& form) {
                             .column_axis = "key"};
 
   form.Section("Cross-attention: queries here, keys and values there");
-  form.Add({.name = "the other sequence",
-            .formula = "y: a vector of 2 numbers for each of 5 tokens",
-            .values = MatrixValues(
-                other.tensor(),
-                {.rows = OtherTokens(), .columns = Numbered(kOther, "y"), .row_axis = "token"}),
-            .why = "A translator looks from its own words at the sentence that it translates; "
-                   "shorter sentences are filled up with padding, which must not count."});
-  form.Add({.name = "scores",
-            .formula = "scores = (x W_q)(y W_k)ᵀ / √d_k, −∞ at padding",
-            .values = MatrixValues(cross.steps().masked, by_other),
-            .why = "6 queries meet 5 keys, so that the table need not be square; the padding mask "
-                   "strikes out whole columns."});
-  form.Add({.name = "weights",
-            .formula = "weights = softmax(scores)",
-            .values = Hidden(cross.steps().weights, mask.tensor(), by_other),
-            .why = "Every token of ours shares its attention among the three real words of the "
-                   "other sequence."});
-  form.Add({.name = "output",
-            .formula = "out = weights (y W_v) W_o + b_o",
-            .values = MatrixValues(out, FormWalk::ByToken(Numbered(2, "out "))),
-            .why = "A vector for each token of ours, made of nothing but the other sequence."});
+  form.Add(
+      "the other sequence", "y: a vector of 2 numbers for each of 5 tokens",
+      MatrixValues(other.tensor(),
+                   {.rows = OtherTokens(), .columns = Numbered(kOther, "y"), .row_axis = "token"}),
+      "A translator looks from its own words at the sentence that it translates; shorter sentences "
+      "are filled up with padding, which must not count.");
+  form.Add("scores", "scores = (x W_q)(y W_k)ᵀ / √d_k, −∞ at padding",
+           MatrixValues(cross.steps().masked, by_other),
+           "6 queries meet 5 keys, so that the table need not be square; the padding mask strikes "
+           "out whole columns.");
+  form.Add(
+      "weights", "weights = softmax(scores)",
+      Hidden(cross.steps().weights, mask.tensor(), by_other),
+      "Every token of ours shares its attention among the three real words of the other sequence.");
+  form.Add("output", "out = weights (y W_v) W_o + b_o",
+           MatrixValues(out, FormWalk::ByToken(Numbered(2, "out "))),
+           "A vector for each token of ours, made of nothing but the other sequence.");
 }
 
 // Self-attention of a sequence with padding in front, under both masks.
@@ -63,8 +58,7 @@ void ShowPaddedCausal(FormWalk& form) {
   const AttentionMask mask =
       AttentionMask::Combined(Tensor(real.data(), {1, kT}), kT, /*causal=*/true);
   const AttentionSizes sizes{.d_in = kC, .d_out = 2};
-  AttentionWeights weights(sizes);
-  form.Draw(weights, AttentionDraws::kLinear);
+  const AttentionWeights weights = form.Drawn(sizes);
   StepwiseAttention layer = MultiHeadAttention(form.backend(), sizes, 1, kT, kT, {.mask = mask});
   layer.Forward(weights.params(), x.tensor());
   const std::vector<std::string> tokens = {"<pad>", "<pad>", "Your", "journey", "starts", "with"};
@@ -72,22 +66,19 @@ void ShowPaddedCausal(FormWalk& form) {
       .rows = tokens, .columns = tokens, .row_axis = "query", .column_axis = "key"};
 
   form.Section("Both masks at once");
-  form.Add({.name = "causal and padding mask",
-            .formula = "mask[b, 0, t, s] = s ≤ t and key s of sequence b is no padding",
-            .values = MaskValues(mask.tensor(), by_tokens),
-            .why = "Texts of one batch that end together are filled up in front; the first rows "
-                   "are then left with nothing that they may see."});
-  form.Add({.name = "weights under both masks",
-            .formula = "softmax(scores), a row of −∞ gives zeros",
-            .values = MatrixValues(layer.steps().weights, by_tokens),
-            .why = "As the formula stands, a row of −∞ would be 0 / 0; it is defined as zeros, or "
-                   "else one nan would spread through the whole model."});
-  form.Add(
-      {.name = "context under both masks",
-       .formula = "context = weights v",
-       .values = MatrixValues(layer.steps().context,
-                              {.rows = tokens, .columns = Numbered(2, "c"), .row_axis = "token"}),
-       .why = "Padding gets zeros, and no real token ever sees it."});
+  form.Add("causal and padding mask",
+           "mask[b, 0, t, s] = s ≤ t and key s of sequence b is no padding",
+           MaskValues(mask.tensor(), by_tokens),
+           "Texts of one batch that end together are filled up in front; the first rows are then "
+           "left with nothing that they may see.");
+  form.Add("weights under both masks", "softmax(scores), a row of −∞ gives zeros",
+           MatrixValues(layer.steps().weights, by_tokens),
+           "As the formula stands, a row of −∞ would be 0 / 0; it is defined as zeros, or else one "
+           "nan would spread through the whole model.");
+  form.Add("context under both masks", "context = weights v",
+           MatrixValues(layer.steps().context,
+                        {.rows = tokens, .columns = Numbered(2, "c"), .row_axis = "token"}),
+           "Padding gets zeros, and no real token ever sees it.");
 }
 
 }  // namespace

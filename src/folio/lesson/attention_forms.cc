@@ -1,15 +1,29 @@
 #include "folio/lesson/attention_forms.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "folio/base/check.h"
+#include "folio/base/error.h"
 #include "folio/base/rng.h"
+#include "folio/base/strings.h"
 
 namespace folio {
 namespace {
 
 constexpr float kInputs[] = {0.43F, 0.15F, 0.89F, 0.55F, 0.87F, 0.66F, 0.57F, 0.85F, 0.64F,
                              0.22F, 0.58F, 0.33F, 0.77F, 0.25F, 0.10F, 0.05F, 0.80F, 0.55F};
+
+struct Form {
+  const char* name;
+  void (*walk)(const AttentionTopic& topic, Backend& backend, Walk& walk);
+};
+
+constexpr Form kForms[] = {
+    {"no-weights", WalkNoWeights}, {"single-head", WalkSingleHead},
+    {"causal", WalkCausal},        {"stacked", WalkStacked},
+    {"split", WalkSplit},          {"cross", WalkCross},
+    {"grouped", WalkGrouped},
+};
 
 }  // namespace
 
@@ -37,12 +51,14 @@ StepLabels FormWalk::ByTokens() {
   return {.rows = Tokens(), .columns = Tokens(), .row_axis = "query", .column_axis = "key"};
 }
 
-void FormWalk::Draw(AttentionWeights& weights, AttentionDraws draws) {
+AttentionWeights FormWalk::Drawn(const AttentionSizes& sizes, AttentionDraws draws) {
+  AttentionWeights weights(sizes);
   if (torch_) {
     DrawAttention(weights, draws, *torch_);
   } else {
     DrawAttention(weights, draws, seed_, drawn_++);
   }
+  return weights;
 }
 
 void FormWalk::DrawNormal(std::span<float> out) {
@@ -54,11 +70,6 @@ void FormWalk::DrawNormal(std::span<float> out) {
   for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(rng.Normal(i));
 }
 
-void FormWalk::Add(Step step) {
-  step.section = std::exchange(section_, "");
-  walk_.steps.push_back(std::move(step));
-}
-
 Tensor RowsOf(const Tensor& x, int64_t first, int64_t rows) {
   const int64_t columns = x.shape().back();
   return x.Reshape({x.count() / columns, columns}).Slice(first, first + rows);
@@ -68,8 +79,8 @@ std::vector<double> RowOf(const Tensor& x, int64_t row) {
   return Doubles(RowsOf(x, row));
 }
 
-StepValues SideBySide(std::span<const Tensor> parts, StepLabels labels) {
-  std::vector<std::vector<double>> rows(static_cast<size_t>(parts[0].dim(0)));
+StepValues SideBySide(std::initializer_list<Tensor> parts, StepLabels labels) {
+  std::vector<std::vector<double>> rows(static_cast<size_t>(parts.begin()->dim(0)));
   for (const Tensor& part : parts) {
     for (size_t r = 0; r < rows.size(); ++r) {
       const std::vector<double> more = RowOf(part, static_cast<int64_t>(r));
@@ -100,6 +111,31 @@ StepValues Hidden(const Tensor& x, const Tensor& mask, StepLabels labels) {
   StepValues values = MatrixValues(x, std::move(labels));
   MarkMasked(values, {mask.data<uint8_t>(), static_cast<size_t>(mask.count())});
   return values;
+}
+
+std::vector<std::string> AttentionForms() {
+  std::vector<std::string> names;
+  for (const Form& form : kForms) names.emplace_back(form.name);
+  return names;
+}
+
+Walk ExplainAttention(Backend& backend, const AttentionTopic& topic) {
+  const std::vector<std::string> names = AttentionForms();
+  if (topic.form && std::ranges::find(names, *topic.form) == names.end()) {
+    throw UsageError("unknown form of attention '" + *topic.form + "'", {},
+                     "one of " + Join(names, ", "));
+  }
+  Walk walk{.topic = "attention",
+            .title = "Attention, step by step",
+            .intro =
+                "Six tokens, “Your journey starts with one step”, each a vector of three "
+                "numbers. Attention makes a new vector for each token out of all of them. "
+                "Each form below adds one idea to the one before it; every number was "
+                "computed just now by the code that models run on."};
+  for (const Form& form : kForms) {
+    if (!topic.form || *topic.form == form.name) form.walk(topic, backend, walk);
+  }
+  return walk;
 }
 
 }  // namespace folio

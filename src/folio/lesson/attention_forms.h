@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/backend/backend.h"
@@ -35,13 +36,16 @@ class FormWalk {
   // Queries down, keys across.
   static StepLabels ByTokens();
 
-  // The next draws of the walk's generator.
-  void Draw(AttentionWeights& weights, AttentionDraws draws);
+  // Weights of these sizes, the next draws of the walk's generator.
+  AttentionWeights Drawn(const AttentionSizes& sizes,
+                         AttentionDraws draws = AttentionDraws::kLinear);
   void DrawNormal(std::span<float> out);
 
-  // The next step added gets this heading.
-  void Section(std::string title) { section_ = std::move(title); }
-  void Add(Step step);
+  void Section(std::string heading) { walk_.Section(std::move(heading)); }
+  void Add(std::string name, std::string formula, StepValues values, std::string why,
+           FigureKind figure = FigureKind::kHeatmap) {
+    walk_.Add(std::move(name), std::move(formula), std::move(values), std::move(why), figure);
+  }
 
  private:
   Backend& backend_;
@@ -50,7 +54,6 @@ class FormWalk {
   std::optional<TorchRng> torch_;
   uint64_t drawn_ = 0;
   StepTensor x_;
-  std::string section_;
   Walk& walk_;
 };
 
@@ -62,7 +65,7 @@ Tensor RowsOf(const Tensor& x, int64_t first, int64_t rows = 1);
 // A row of x.
 std::vector<double> RowOf(const Tensor& x, int64_t row);
 // Matrices of equally many rows, side by side.
-StepValues SideBySide(std::span<const Tensor> parts, StepLabels labels);
+StepValues SideBySide(std::initializer_list<Tensor> parts, StepLabels labels);
 // 1 where a u8 mask allows, else masked.
 StepValues MaskValues(const Tensor& mask, StepLabels labels);
 // "q 0", "q 1", "k 0", ...

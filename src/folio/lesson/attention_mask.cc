@@ -1,25 +1,13 @@
 #include "folio/lesson/attention_mask.h"
 
 namespace folio {
-namespace {
-
-// Whether query t of T comes no earlier than key s of S, the last query standing at the last key.
-bool NotInTheFuture(int64_t t, int64_t T, int64_t s, int64_t S) {
-  return s <= t + (S - T);
-}
-
-}  // namespace
 
 AttentionMask::AttentionMask(const Shape& shape)
     : memory_(static_cast<size_t>(shape.count())), shape_(shape) {}
 
 AttentionMask AttentionMask::Causal(int64_t T, int64_t S) {
-  AttentionMask mask({1, 1, T, S});
-  auto at = mask.memory_.begin();
-  for (int64_t t = 0; t < T; ++t) {
-    for (int64_t s = 0; s < S; ++s) *at++ = NotInTheFuture(t, T, s, S);
-  }
-  return mask;
+  std::vector<uint8_t> all(static_cast<size_t>(S), 1);
+  return Combined(Tensor(all.data(), {1, S}), T, /*causal=*/true);
 }
 
 AttentionMask AttentionMask::Combined(const Tensor& key_mask, int64_t T, bool causal) {
@@ -30,9 +18,9 @@ AttentionMask AttentionMask::Combined(const Tensor& key_mask, int64_t T, bool ca
   auto at = mask.memory_.begin();
   for (int64_t b = 0; b < B; ++b) {
     for (int64_t t = 0; t < T; ++t) {
-      for (int64_t s = 0; s < S; ++s) {
-        *at++ = keys[b * S + s] != 0 && (!causal || NotInTheFuture(t, T, s, S));
-      }
+      // The last query stands at the last key.
+      const int64_t seen = causal ? t + (S - T) + 1 : S;
+      for (int64_t s = 0; s < S; ++s) *at++ = s < seen && keys[b * S + s] != 0;
     }
   }
   return mask;

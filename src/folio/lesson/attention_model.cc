@@ -54,29 +54,17 @@ class HeadWalk {
     MarkMasked(values, allowed);
     return values;
   }
-  void Add(std::string name, std::string formula, StepValues values, std::string why,
-           FigureKind figure = FigureKind::kHeatmap) {
-    walk_.steps.push_back({.name = std::move(name),
-                           .formula = std::move(formula),
-                           .values = std::move(values),
-                           .why = std::move(why),
-                           .figure = figure});
-  }
-
   void Tokens() {
-    StepValues ids = RowValues(std::vector<double>(tokens_.ids.begin(), tokens_.ids.end()),
-                               {.columns = tokens_.labels});
-    ids.heat = false;
-    ids.digits = 0;
-    Add("tokens", "ids", std::move(ids), "The text as the model sees it.", FigureKind::kNone);
+    walk_.Add("tokens", "ids", IdValues(tokens_), "The text as the model sees it.",
+              FigureKind::kNone);
   }
 
   void Projections() {
-    Add("queries", "q = x W_q", ByToken(head_.q, head_.D),
-        "What each token looks for, in this head's own D numbers.");
-    Add("keys", "k = x W_k", ByToken(head_.k, head_.D), "What each token can be found by.");
-    Add("values", "v = x W_v", ByToken(head_.v, head_.D),
-        "What each token hands over when it is found.");
+    walk_.Add("queries", "q = x W_q", ByToken(head_.q, head_.D),
+              "What each token looks for, in this head's own D numbers.");
+    walk_.Add("keys", "k = x W_k", ByToken(head_.k, head_.D), "What each token can be found by.");
+    walk_.Add("values", "v = x W_v", ByToken(head_.v, head_.D),
+              "What each token hands over when it is found.");
   }
 
   void Scores() {
@@ -85,38 +73,38 @@ class HeadWalk {
     const Tensor out(scores.data(), {head_.T, head_.T});
     backend_.Run(
         LinearForward{.x = q.tensor(), .weight = k.tensor(), .out = out, .transposed = true});
-    Add("scores", "scores = q kᵀ", ByTokens(scores),
-        "Each query with each key: large where what is looked for meets what is offered.");
-    Add("scaled", fmt::format("scores / √{}", head_.D), ByTokens(head_.scores),
+    walk_.Add("scores", "scores = q kᵀ", ByTokens(scores),
+              "Each query with each key: large where what is looked for meets what is offered.");
+    walk_.Add(
+        "scaled", fmt::format("scores / √{}", head_.D), ByTokens(head_.scores),
         "Divided by the root of the width, so that softmax is given numbers of a moderate size.");
-    Add("masked", "scores of later tokens are taken out", Causal(head_.scores),
+    walk_.Add(
+        "masked", "scores of later tokens are taken out", Causal(head_.scores),
         "A token may look back but not ahead: what comes next is what the model has to foretell.");
   }
 
   void Weights() {
-    Add("weights", "weights = softmax over the keys", Causal(head_.weights),
-        "Shares of each query's attention: every row adds up to 1, and the first token can only "
-        "look at itself.");
-    Add("context", "context = weights v", ByToken(head_.context, head_.D),
-        "Each token gets the mean of the values it attends to; the heads' contexts side by side "
-        "go through c_proj into the stream.");
+    walk_.Add("weights", "weights = softmax over the keys", Causal(head_.weights),
+              "Shares of each query's attention: every row adds up to 1, and the first token can "
+              "only look at itself.");
+    walk_.Add("context", "context = weights v", ByToken(head_.context, head_.D),
+              "Each token gets the mean of the values it attends to; the heads' contexts side by "
+              "side go through c_proj into the stream.");
   }
 
   void Habits() {
     const HeadScores scores = ScoreHead(head_.weights, tokens_.ids);
-    StepValues values = RowValues(
-        std::vector{scores.first, scores.previous, scores.self, scores.duplicate, scores.induction},
-        {.columns = {"first", "previous", "itself", "same token", "after same"}});
-    Add("where it looks", "mean weight over the queries", std::move(values),
+    walk_.Add(
+        "where it looks", "mean weight over the queries",
+        RowValues({scores.first, scores.previous, scores.self, scores.duplicate, scores.induction},
+                  {.columns = {"first", "previous", "itself", "same token", "after same"}}),
         head_.T > 1 ? Verdict(scores) : "A single token can only look at itself.",
         FigureKind::kBars);
-    StepValues spread = RowValues(std::vector{scores.entropy, scores.distance},
-                                  {.columns = {"entropy", "distance"}});
-    spread.heat = false;
-    Add("how widely", "−Σ w ln w,  Σ w (query − key)", std::move(spread),
+    walk_.Add(
+        "how widely", "−Σ w ln w,  Σ w (query − key)",
+        Plain(RowValues({scores.entropy, scores.distance}, {.columns = {"entropy", "distance"}})),
         "Entropy is in nats: 0 is one token only, ln n is n tokens alike; the distance is how far "
-        "back it "
-        "looks on the average.",
+        "back it looks on the average.",
         FigureKind::kNone);
   }
 
@@ -155,8 +143,7 @@ Walk ExplainAttention(Backend& backend, const ExplainModel& model, std::string_v
   RequireLayer(model.weights->config(), layer);
   RequireHead(model.weights->config(), head);
   const ModelTokens tokens = TokensOf(model, text);
-  const TracePoint points[] = {TracePoint::kQkv};
-  const Trace trace(backend, *model.weights, tokens.ids, points);
+  const Trace trace(backend, *model.weights, tokens.ids, {TracePoint::kQkv});
   return HeadWalk(trace, tokens, layer, head).Make();
 }
 

@@ -6,19 +6,18 @@
 namespace folio {
 namespace {
 
-Step HeadWeights(const AttentionSteps& steps, int64_t head, const Tensor& mask, std::string why) {
-  return {.name = fmt::format("weights of head {}", head),
-          .formula = "softmax(q kᵀ / √D), −∞ where masked",
-          .values = Hidden(RowsOf(steps.weights, head * kT, kT), mask, FormWalk::ByTokens()),
-          .why = std::move(why)};
+// `weights` are those of the head `number`, (T,T), before the mask hides them.
+void AddWeights(FormWalk& form, int number, const Tensor& weights, const Tensor& mask,
+                std::string why) {
+  form.Add(fmt::format("weights of head {}", number), "softmax(q kᵀ / √D), −∞ where masked",
+           Hidden(weights, mask, FormWalk::ByTokens()), std::move(why));
 }
 
 // Two causal heads of 2 elements, drawn one after the other.
 std::vector<AttentionWeights> DrawHeads(FormWalk& form) {
   std::vector<AttentionWeights> heads;
   for (int h = 0; h < 2; ++h) {
-    heads.emplace_back(AttentionSizes{.d_in = kC, .d_out = 2});
-    form.Draw(heads.back(), AttentionDraws::kLinear);
+    heads.push_back(form.Drawn({.d_in = kC, .d_out = 2}));
   }
   return heads;
 }
@@ -43,22 +42,18 @@ void ShowJoined(FormWalk& form) {
   StepwiseAttention split =
       MultiHeadAttention(form.backend(), joined.sizes(), 1, kT, kT, {.mask = mask});
   const Tensor& out = split.Forward(joined.params(), form.x());
-  const Tensor matrices[] = {joined.params().q.weight, joined.params().k.weight,
-                             joined.params().v.weight};
-  form.Add({.name = "the stack's weights side by side",
-            .formula = "W_q = [W_q of head 0 | W_q of head 1], W_k and W_v likewise",
-            .values = SideBySide(matrices, {.rows = Numbered(kC, "x"),
-                                            .columns = ColumnsOf({"W_q", "W_k", "W_v"}, 4)}),
-            .why = "One large product is faster than many small ones: the heads of the stack are "
-                   "the columns of one matrix, which is split afterwards."});
+  const AttentionParams& params = joined.params();
+  form.Add("the stack's weights side by side",
+           "W_q = [W_q of head 0 | W_q of head 1], W_k and W_v likewise",
+           SideBySide({params.q.weight, params.k.weight, params.v.weight},
+                      {.rows = Numbered(kC, "x"), .columns = ColumnsOf({"W_q", "W_k", "W_v"}, 4)}),
+           "One large product is faster than many small ones: the heads of the stack are the "
+           "columns of one matrix, which is split afterwards.");
   form.Add(
-      {.name = "“step” by the stack and by the split layer",
-       .formula = "concat(head 0(x), head 1(x)) = split(x)",
-       .values = StackedValues(
-           std::vector<std::vector<double>>{RowOf(stacked.tensor(), kT - 1), RowOf(out, kT - 1)},
-           {.rows = {"stack", "split"}, .columns = ColumnsOf({"head 0:", "head 1:"}, 2)}),
-       .why = "The same numbers by both ways: splitting is nothing but book-keeping.",
-       .figure = FigureKind::kNone});
+      "“step” by the stack and by the split layer", "concat(head 0(x), head 1(x)) = split(x)",
+      StackedValues({RowOf(stacked.tensor(), kT - 1), RowOf(out, kT - 1)},
+                    {.rows = {"stack", "split"}, .columns = ColumnsOf({"head 0:", "head 1:"}, 2)}),
+      "The same numbers by both ways: splitting is nothing but book-keeping.", FigureKind::kNone);
 }
 
 }  // namespace
@@ -71,17 +66,14 @@ void WalkStacked(const AttentionTopic& topic, Backend& backend, Walk& walk) {
   const AttentionMask mask = AttentionMask::Causal(kT, kT);
 
   form.Section("Several heads, stacked");
-  form.Add(HeadWeights(stack[0].steps(), 0, mask.tensor(),
-                       "The first head has W_q, W_k and W_v of its own."));
-  Step second = HeadWeights(stack[1].steps(), 0, mask.tensor(),
-                            "The second head was drawn with other numbers and looks elsewhere: "
-                            "each head can learn a question of its own.");
-  second.name = "weights of head 1";
-  form.Add(std::move(second));
-  form.Add({.name = "contexts of both, side by side",
-            .formula = "out = concat(head 0(x), head 1(x))",
-            .values = MatrixValues(out.tensor(), ByHeadElement(2)),
-            .why = "What the heads found is put side by side: 2 heads of 2 elements give 4."});
+  AddWeights(form, 0, stack[0].steps().weights, mask.tensor(),
+             "The first head has W_q, W_k and W_v of its own.");
+  AddWeights(form, 1, stack[1].steps().weights, mask.tensor(),
+             "The second head was drawn with other numbers and looks elsewhere: each head can "
+             "learn a question of its own.");
+  form.Add("contexts of both, side by side", "out = concat(head 0(x), head 1(x))",
+           MatrixValues(out.tensor(), ByHeadElement(2)),
+           "What the heads found is put side by side: 2 heads of 2 elements give 4.");
 }
 
 void WalkSplit(const AttentionTopic& topic, Backend& backend, Walk& walk) {
@@ -91,25 +83,23 @@ void WalkSplit(const AttentionTopic& topic, Backend& backend, Walk& walk) {
 
   FormWalk form(backend, topic, 123, walk);
   const AttentionSizes sizes{.d_in = kC, .d_out = 2, .H = 2, .out_proj = true};
-  AttentionWeights weights(sizes);
-  form.Draw(weights, AttentionDraws::kLinear);
+  const AttentionWeights weights = form.Drawn(sizes);
   const AttentionMask mask = AttentionMask::Causal(kT, kT);
   StepwiseAttention layer = MultiHeadAttention(backend, sizes, 1, kT, kT, {.mask = mask});
   const Tensor& out = layer.Forward(weights.params(), form.x());
-  form.Add(HeadWeights(layer.steps(), 0, mask.tensor(),
-                       "A layer of d_out = 2 with 2 heads has D = d_out / H = 1 element for each; "
-                       "d_out must be a multiple of the heads."));
-  form.Add(HeadWeights(layer.steps(), 1, mask.tensor(),
-                       "Again the second head weighs the tokens in its own way."));
-  form.Add({.name = "contexts of both heads",
-            .formula = "concat(head 0, head 1)",
-            .values = MatrixValues(layer.steps().context, ByHeadElement(1)),
-            .why = "Side by side again; so far no head knows what the other found."});
-  form.Add({.name = "output",
-            .formula = "out = concat(head 0, head 1) W_o + b_o",
-            .values = MatrixValues(out, FormWalk::ByToken(Numbered(2, "out "))),
-            .why = "The output projection mixes what the heads found into one vector: this is the "
-                   "layer that GPT-2 has in each block."});
+  const Tensor& all = layer.steps().weights;
+  AddWeights(form, 0, RowsOf(all, 0, kT), mask.tensor(),
+             "A layer of d_out = 2 with 2 heads has D = d_out / H = 1 element for each; d_out must "
+             "be a multiple of the heads.");
+  AddWeights(form, 1, RowsOf(all, kT, kT), mask.tensor(),
+             "Again the second head weighs the tokens in its own way.");
+  form.Add("contexts of both heads", "concat(head 0, head 1)",
+           MatrixValues(layer.steps().context, ByHeadElement(1)),
+           "Side by side again; so far no head knows what the other found.");
+  form.Add("output", "out = concat(head 0, head 1) W_o + b_o",
+           MatrixValues(out, FormWalk::ByToken(Numbered(2, "out "))),
+           "The output projection mixes what the heads found into one vector: this is the layer "
+           "that GPT-2 has in each block.");
 }
 
 }  // namespace folio

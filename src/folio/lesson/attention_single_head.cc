@@ -33,18 +33,15 @@ void ShowWhyRoot(FormWalk& form) {
         Normalized(form.backend(), scores.tensor().Reshape({1, kVectors * kVectors}));
     rows.push_back({row.mean, row.variance});
   }
-  Step products{.name = "products of random vectors of 512 elements",
-                .formula = "q, k ~ normal(0, 1),  d_k = 512:  var(q · k) = d_k",
-                .values = StackedValues(
-                    rows, {.rows = {"q · k", "q · k / √512"}, .columns = {"mean", "variance"}}),
-                .why = fmt::format(
-                    "A sum of 512 independent products has the variance 512 (of these {} it is "
-                    "{:.0f}); divided by √512 it has variance 1, whatever the size of the head.",
-                    kVectors * kVectors, rows[0][1]),
-                .figure = FigureKind::kNone};
-  products.values.heat = false;
   form.Section("Why the scores are divided by √d_k");
-  form.Add(std::move(products));
+  form.Add("products of random vectors of 512 elements",
+           "q, k ~ normal(0, 1),  d_k = 512:  var(q · k) = d_k",
+           Plain(StackedValues(
+               rows, {.rows = {"q · k", "q · k / √512"}, .columns = {"mean", "variance"}})),
+           fmt::format("A sum of 512 independent products has the variance 512 (of these {} it is "
+                       "{:.0f}); divided by √512 it has variance 1, whatever the size of the head.",
+                       kVectors * kVectors, rows[0][1]),
+           FigureKind::kNone);
 
   const StepTensor one({1, 1}, {1}), large({3, 1}, {10, 20, 30});
   rows.clear();
@@ -52,32 +49,26 @@ void ShowWhyRoot(FormWalk& form) {
     const StepTensor scores = Scores(form.backend(), one.tensor(), large.tensor(), scale);
     rows.push_back(Doubles(Softmax(scores.tensor().Reshape({1, 3})).tensor()));
   }
-  Step softmax{
-      .name = "softmax of large scores",
-      .formula = "softmax(10, 20, 30)  and  softmax((10, 20, 30) / √512)",
-      .values = StackedValues(rows, {.rows = {"plain", "divided"}, .columns = {"10", "20", "30"}}),
-      .why =
-          "Large scores give everything to the largest one, and the gradient of a "
-          "softmax that has made up its mind is almost zero: nothing would be learnt.",
-      .figure = FigureKind::kNone};
-  softmax.values.scientific = true;
-  form.Add(std::move(softmax));
+  form.Add("softmax of large scores", "softmax(10, 20, 30)  and  softmax((10, 20, 30) / √512)",
+           Scientific(
+               StackedValues(rows, {.rows = {"plain", "divided"}, .columns = {"10", "20", "30"}})),
+           "Large scores give everything to the largest one, and the gradient of a softmax that "
+           "has made up its mind is almost zero: nothing would be learnt.",
+           FigureKind::kNone);
 }
 
 void ShowProjections(FormWalk& form, const AttentionParams& params, const StepwiseAttention& head) {
-  const Tensor weights[] = {params.q.weight, params.k.weight, params.v.weight};
-  form.Add({.name = "weights W_q, W_k and W_v",
-            .formula = "W_q, W_k, W_v: from 3 elements to 2, random before training",
-            .values = SideBySide(weights, {.rows = Numbered(kC, "x"),
-                                           .columns = ColumnsOf({"W_q", "W_k", "W_v"}, kOut)}),
-            .why = "Training changes these matrices; they let a token ask for something else (W_q) "
-                   "than what it is found by (W_k) and what it gives (W_v)."});
-  const Tensor projected[] = {head.q(), head.k(), head.v()};
-  form.Add({.name = "queries, keys and values",
-            .formula = "q = x W_q,  k = x W_k,  v = x W_v",
-            .values = SideBySide(projected, FormWalk::ByToken(ColumnsOf({"q", "k", "v"}, kOut))),
-            .why = "As in the look-up: the query is what a token looks for, the key what others "
-                   "find it by, the value what they get."});
+  form.Add(
+      "weights W_q, W_k and W_v", "W_q, W_k, W_v: from 3 elements to 2, random before training",
+      SideBySide({params.q.weight, params.k.weight, params.v.weight},
+                 {.rows = Numbered(kC, "x"), .columns = ColumnsOf({"W_q", "W_k", "W_v"}, kOut)}),
+      "Training changes these matrices; they let a token ask for something else (W_q) than what it "
+      "is found by (W_k) and what it gives (W_v).");
+  form.Add("queries, keys and values", "q = x W_q,  k = x W_k,  v = x W_v",
+           SideBySide({head.q(), head.k(), head.v()},
+                      FormWalk::ByToken(ColumnsOf({"q", "k", "v"}, kOut))),
+           "As in the look-up: the query is what a token looks for, the key what others find it "
+           "by, the value what they get.");
 }
 
 }  // namespace
@@ -85,34 +76,28 @@ void ShowProjections(FormWalk& form, const AttentionParams& params, const Stepwi
 void WalkSingleHead(const AttentionTopic& topic, Backend& backend, Walk& walk) {
   FormWalk form(backend, topic, 123, walk);
   const AttentionSizes sizes{.d_in = kC, .d_out = kOut};
-  AttentionWeights weights(sizes);
-  form.Draw(weights, AttentionDraws::kUnit);
+  const AttentionWeights weights = form.Drawn(sizes, AttentionDraws::kUnit);
   StepwiseAttention head = SelfAttention(backend, sizes, 1, kT);
   head.Forward(weights.params(), form.x());
 
   form.Section("One head with trainable weights");
   ShowProjections(form, weights.params(), head);
   const StepTensor products = Scores(backend, head.q(), head.k(), 1);
-  form.Add({.name = "products of queries and keys",
-            .formula = "q kᵀ",
-            .values = MatrixValues(products.tensor(), FormWalk::ByTokens()),
-            .why = "How well each query fits each key; asking and being asked are two things now, "
-                   "and the table is no longer symmetric."});
+  form.Add("products of queries and keys", "q kᵀ",
+           MatrixValues(products.tensor(), FormWalk::ByTokens()),
+           "How well each query fits each key; asking and being asked are two things now, and the "
+           "table is no longer symmetric.");
   ShowWhyRoot(form);
   form.Section("One head, to its end");
-  form.Add({.name = "scores",
-            .formula = "scores = q kᵀ / √d_k,  d_k = 2",
-            .values = MatrixValues(head.steps().scores, FormWalk::ByTokens()),
-            .why = "The products, brought back to a size that softmax can tell apart."});
-  form.Add({.name = "weights",
-            .formula = "weights = softmax(scores), row by row",
-            .values = MatrixValues(head.steps().weights, FormWalk::ByTokens()),
-            .why = "Each row says how much of every token's value the row's token takes."});
-  form.Add(
-      {.name = "context",
-       .formula = "context = weights v",
-       .values = MatrixValues(head.steps().context, FormWalk::ByToken(Numbered(kOut, "c"))),
-       .why = "What the head hands on: 2 numbers for each token, made from the values of all."});
+  form.Add("scores", "scores = q kᵀ / √d_k,  d_k = 2",
+           MatrixValues(head.steps().scores, FormWalk::ByTokens()),
+           "The products, brought back to a size that softmax can tell apart.");
+  form.Add("weights", "weights = softmax(scores), row by row",
+           MatrixValues(head.steps().weights, FormWalk::ByTokens()),
+           "Each row says how much of every token's value the row's token takes.");
+  form.Add("context", "context = weights v",
+           MatrixValues(head.steps().context, FormWalk::ByToken(Numbered(kOut, "c"))),
+           "What the head hands on: 2 numbers for each token, made from the values of all.");
 }
 
 }  // namespace folio

@@ -2,76 +2,91 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "folio/inspect/embeddings.h"
 #include "folio/inspect/token_scores.h"
-#include "folio/lesson/block_layer.h"
-#include "folio/lesson/sampling_steps.h"
+#include "folio/inspect/trace.h"
+#include "folio/lesson/model_text.h"
+#include "folio/lesson/sampling.h"
 #include "folio/lesson/step_ops.h"
-#include "folio/model/positions.h"
 
 namespace folio {
 namespace {
 
 constexpr int64_t kForetold = 6;  // tokens whose probability is followed through the layers
 
+constexpr size_t kUnitsShown = 12;
+constexpr size_t kHeadsNamed = 6;
+
+// Columns as rows.
+std::vector<std::vector<double>> Across(const std::vector<std::vector<double>>& columns) {
+  std::vector<std::vector<double>> rows(columns.front().size());
+  for (const std::vector<double>& column : columns) {
+    for (size_t i = 0; i < rows.size(); ++i) rows[i].push_back(column[i]);
+  }
+  return rows;
+}
+
+// Rows of channels, one below the other.
+StepValues ChannelRows(std::initializer_list<Tensor> rows, std::vector<std::string> labels) {
+  std::vector<std::vector<double>> numbers;
+  for (const Tensor& row : rows) numbers.push_back(Doubles(row));
+  return StackedValues(numbers, {.rows = std::move(labels), .column_axis = "channel"});
+}
+
 class BlockWalk {
  public:
-  BlockWalk(const TokenPath& path, const ExplainModel& model)
-      : path_(path),
-        trace_(path.trace),
-        backend_(path.trace.backend()),
-        params_(path.trace.weights().params()),
-        config_(path.trace.config()),
-        tokenizer_(*model.tokenizer) {}
+  BlockWalk(const Trace& trace, const ModelTokens& tokens, const Tokenizer& tokenizer)
+      : trace_(trace),
+        tokens_(tokens),
+        tokenizer_(tokenizer),
+        backend_(trace.backend()),
+        params_(trace.weights().params()),
+        config_(trace.config()),
+        t_(tokens.last()) {}
 
-  void Make(const SamplingOptions& sampling) {
-    const std::string& token = path_.tokens.labels.back();
-    path_.walk.topic = "block";
-    path_.walk.title = fmt::format("One token’s way: from “{}” to what comes next", token);
-    path_.walk.intro = fmt::format(
+  Walk Make(const SamplingOptions& sampling) {
+    const std::string& token = tokens_.labels.back();
+    walk_.topic = "block";
+    walk_.title = fmt::format("One token’s way: from “{}” to what comes next", token);
+    walk_.intro = fmt::format(
         "This follows “{}”, the last of {} tokens, through a model of {} layers with {} heads "
-        "each. "
-        "Its vector of {} numbers, the stream, is read by every layer, and every layer adds to it; "
-        "at the end it says what comes next.",
+        "each. Its vector of {} numbers, the stream, is read by every layer, and every layer adds "
+        "to it; at the end it says what comes next.",
         token, trace_.T(), config_.n_layer, config_.n_head, config_.n_embd);
     Ids();
     LookUp();
     Position();
-    for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
-      // Where the LayerNorms stand in front of the sublayers, those of one layer show it.
-      AddLayerSteps(path_, layer, config_.pre_norm() && layer > 0);
-    }
+    for (int64_t layer = 0; layer < config_.n_layer; ++layer) Layer(layer);
     Stream();
     Lengths();
     const std::vector<float> logits = LogitsAfter(config_.n_layer);
     Foretold(logits);
     FinalNorm();
     AddSamplingSteps(backend_, {logits, [this](int32_t id) { return IdLabel(tokenizer_, id); }},
-                     sampling, path_.walk);
+                     sampling, walk_);
+    return std::move(walk_);
   }
 
  private:
-  void Add(std::string name, std::string formula, StepValues values, std::string why,
-           FigureKind figure, std::string section = {}) {
-    path_.walk.steps.push_back({.name = std::move(name),
-                                .formula = std::move(formula),
-                                .values = std::move(values),
-                                .why = std::move(why),
-                                .figure = figure,
-                                .section = std::move(section)});
+  // The token's row of a point: (1,C) or as wide as the point.
+  Tensor Row(TracePoint point, int64_t layer = 0) const {
+    return RowAt(trace_.At(point, layer), t_);
+  }
+  // What the feed-forward sublayer of a layer is added to.
+  Tensor BeforeMlp(int64_t layer) const {
+    return Row(config_.pre_norm() ? TracePoint::kMiddle : TracePoint::kNorm1, layer);
   }
 
   void Ids() {
-    StepValues ids = RowValues(std::vector<double>(trace_.ids().begin(), trace_.ids().end()),
-                               {.columns = path_.tokens.labels});
-    ids.heat = false;
-    ids.digits = 0;
-    Add("ids", "text → ids", std::move(ids),
-        fmt::format("The model is given numbers of a vocabulary of {}; “{}” is {}.",
-                    config_.vocab_size, path_.tokens.labels.back(), trace_.ids().back()),
-        FigureKind::kNone, "From id to vector");
+    walk_.Section("From id to vector");
+    walk_.Add("ids", "text → ids", IdValues(tokens_),
+              fmt::format("The model is given numbers of a vocabulary of {}; “{}” is {}.",
+                          config_.vocab_size, tokens_.labels.back(), trace_.ids().back()),
+              FigureKind::kNone);
   }
 
   void LookUp() {
@@ -85,50 +100,152 @@ class BlockWalk {
     for (int64_t c = 0; c < config_.n_embd; ++c) {
       difference.data()[c] = product.data()[c] - row.data<float>()[c];
     }
-    Add("look-up", fmt::format("onehot({}) wte = wte[{}]", id, id),
-        ChannelRows({product.tensor(), row, difference.tensor()},
-                    {"one-hot times wte", "row of wte", "difference"}),
-        fmt::format("A row of {} zeros with a single 1 at place {}, times the embedding matrix, is "
-                    "row {} of that matrix: the embedding is a linear layer, and a look-up is the "
-                    "cheap way to compute it.",
-                    config_.vocab_size, id, id),
-        FigureKind::kNone);
+    walk_.Add("look-up", fmt::format("onehot({}) wte = wte[{}]", id, id),
+              ChannelRows({product.tensor(), row, difference.tensor()},
+                          {"one-hot times wte", "row of wte", "difference"}),
+              fmt::format("A row of {} zeros with a single 1 at place {}, times the embedding "
+                          "matrix, is row {} of that matrix: the embedding is a linear layer, and "
+                          "a look-up is the cheap way to compute it.",
+                          config_.vocab_size, id, id),
+              FigureKind::kNone);
   }
 
   void Position() {
-    const bool learned = config_.learned_positions();
-    StepTensor sinusoids(learned ? Shape{1, 1} : Shape{trace_.T(), config_.n_embd});
-    if (!learned) FillSinusoids(sinusoids.tensor());
-    const Tensor position = RowAt(learned ? params_.wpe : sinusoids.tensor(), path_.t());
-    const std::string name = learned ? "wpe" : "sinusoids";
-    Add("position", fmt::format("wte[{}] + {}[{}]", trace_.ids().back(), name, path_.t()),
-        ChannelRows(
-            {RowAt(params_.wte, trace_.ids().back()), position, path_.Row(TracePoint::kEmbedded)},
-            {"token", "position", "sum"}),
-        fmt::format("The vector of place {} is added, for attention by itself does not know the "
-                    "order of the tokens; the sum is the beginning of the stream.",
-                    path_.t()),
-        FigureKind::kNone);
+    std::vector<float> table = PositionTable(trace_.weights());
+    const Tensor positions(table.data(), {config_.n_positions, config_.n_embd});
+    walk_.Add("position",
+              fmt::format("wte[{}] + {}[{}]", trace_.ids().back(),
+                          config_.learned_positions() ? "wpe" : "sinusoids", t_),
+              ChannelRows({RowAt(params_.wte, trace_.ids().back()), RowAt(positions, t_),
+                           Row(TracePoint::kEmbedded)},
+                          {"token", "position", "sum"}),
+              fmt::format("The vector of place {} is added, for attention by itself does not know "
+                          "the order of the tokens; the sum is the beginning of the stream.",
+                          t_),
+              FigureKind::kNone);
+  }
+
+  // Where the LayerNorms stand in front of the sublayers, those of one layer show it.
+  void Layer(int64_t layer) {
+    walk_.Section(fmt::format("Layer {}", layer));
+    const bool pre = config_.pre_norm(), shown = pre && layer == 0;
+    const Tensor middle = Row(TracePoint::kMiddle, layer), norm_1 = Row(TracePoint::kNorm1, layer);
+    if (shown) Norm(layer, "ln_1", RowAt(trace_.Stream(layer), t_), norm_1);
+    Heads(layer);
+    Attention(layer);
+    if (!pre) Norm(layer, "ln_1", middle, norm_1);
+    if (shown) Norm(layer, "ln_2", middle, Row(TracePoint::kNorm2, layer));
+    Units(layer);
+    const StepTensor sum = FeedForward(layer);
+    if (!pre) Norm(layer, "ln_2", sum.tensor(), Row(TracePoint::kOutput, layer));
+  }
+
+  void AddStep(int64_t layer, const std::string& name, std::string formula, StepValues values,
+               std::string why, FigureKind figure = FigureKind::kNone) {
+    walk_.Add(fmt::format("layer {}: {}", layer, name), std::move(formula), std::move(values),
+              std::move(why), figure);
+  }
+
+  void Norm(int64_t layer, const std::string& name, const Tensor& before, const Tensor& after) {
+    AddStep(layer, name, fmt::format("{} = LayerNorm(stream)", name),
+            ChannelRows({before, after}, {"stream", name}),
+            "Mean 0, variance 1, times learnt weights: so every sublayer finds numbers of the same "
+            "size, however large the stream has grown.");
+  }
+
+  void Heads(int64_t layer) {
+    const int64_t H = config_.n_head, T = trace_.T();
+    std::vector<std::vector<double>> heads;
+    std::vector<float> weights(static_cast<size_t>(T * T));
+    std::vector<std::string> looks;
+    for (int64_t head = 0; head < H; ++head) {
+      trace_.HeadWeights(layer, head, weights);
+      heads.emplace_back(weights.end() - T, weights.end());
+      const auto strongest = std::ranges::max_element(heads.back());
+      if (looks.size() == kHeadsNamed) continue;
+      looks.push_back(fmt::format(
+          "head {} at “{}” ({:.2f})", head,
+          tokens_.labels[static_cast<size_t>(strongest - heads.back().begin())], *strongest));
+    }
+    StepValues values =
+        StackedValues(Across(heads),
+                      {.rows = tokens_.labels, .columns = Numbered(H, "head "), .row_axis = "key"});
+    values.digits = 3;
+    AddStep(layer, "heads",
+            fmt::format("weights = softmax(q kᵀ / √{}), the row of this token in each head",
+                        config_.head_size()),
+            std::move(values),
+            fmt::format("Where this token looks for what it needs: {}{}.", fmt::join(looks, ", "),
+                        looks.size() < heads.size() ? ", …" : ""),
+            FigureKind::kHeatmap);
+  }
+
+  void Attention(int64_t layer) {
+    AddStep(layer, "attention joins the stream", "stream + c_proj(contexts of all heads)",
+            ChannelRows({RowAt(trace_.Stream(layer), t_), Row(TracePoint::kAttention, layer),
+                         Row(TracePoint::kMiddle, layer)},
+                        {"stream", "attention", "sum"}),
+            "What the heads brought is added: nothing is overwritten, and later layers still find "
+            "what was there before.");
+  }
+
+  void Units(int64_t layer) {
+    const std::vector<double> up = Doubles(Row(TracePoint::kUp, layer));
+    const std::vector<double> active = Doubles(Row(TracePoint::kActivated, layer));
+    std::vector<size_t> order(up.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    const size_t shown = std::min(kUnitsShown, order.size());
+    std::ranges::partial_sort(
+        order, order.begin() + static_cast<ptrdiff_t>(shown), [&](size_t a, size_t b) {
+          return std::pair(-std::abs(active[a]), a) < std::pair(-std::abs(active[b]), b);
+        });
+    order.resize(shown);
+    std::vector<std::vector<double>> rows;
+    std::vector<std::string> labels;
+    for (const size_t unit : order) {
+      rows.push_back({up[unit], active[unit]});
+      labels.push_back(fmt::format("unit {}", unit));
+    }
+    const auto on = std::ranges::count_if(up, [](double x) { return x > 0; });
+    AddStep(layer, "units",
+            fmt::format("{}(c_fc({})), the strongest", config_.activation_function,
+                        config_.pre_norm() ? "ln_2" : "ln_1"),
+            StackedValues(rows, {.rows = std::move(labels),
+                                 .columns = {"c_fc", config_.activation_function}}),
+            fmt::format("Each unit of the feed-forward part looks for one pattern in the stream: "
+                        "{} of {} are on for this token (their input is above 0).",
+                        on, up.size()));
+  }
+
+  StepTensor FeedForward(int64_t layer) {
+    const Tensor before = BeforeMlp(layer), added = Row(TracePoint::kMlp, layer);
+    StepTensor sum = Sum(backend_, before, added);
+    AddStep(layer, "feed-forward joins the stream", "stream + c_proj(units)",
+            ChannelRows({before, added, sum.tensor()}, {"stream", "feed-forward", "sum"}),
+            "What the units know about such a token is added: this part looks at no other token.");
+    return sum;
   }
 
   // The token's stream at its beginning and behind each sublayer.
   void Stream() {
-    std::vector<std::vector<double>> rows = {Doubles(path_.Row(TracePoint::kEmbedded))};
+    std::vector<std::vector<double>> rows = {Doubles(Row(TracePoint::kEmbedded))};
     std::vector<std::string> labels = {"embedding"};
     for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
-      rows.push_back(Doubles(path_.Row(TracePoint::kMiddle, layer)));
+      rows.push_back(Doubles(Row(TracePoint::kMiddle, layer)));
       labels.push_back(fmt::format("{} attention", layer));
-      rows.push_back(Doubles(path_.Row(TracePoint::kOutput, layer)));
+      rows.push_back(Doubles(Row(TracePoint::kOutput, layer)));
       labels.push_back(fmt::format("{} feed-forward", layer));
     }
-    Add("stream", "the stream after each sublayer",
+    walk_.Section("The residual stream");
+    walk_.Add(
+        "stream", "the stream after each sublayer",
         StackedValues(rows, {.rows = std::move(labels), .column_axis = "channel"}),
         config_.pre_norm()
-            ? "The same row of numbers from top to bottom, written on by every layer: columns that "
-              "keep their colour carry something through the whole model."
-            : "In this model the sum itself is normalised after each sublayer, so that the stream "
-              "keeps its size.",
-        FigureKind::kHeatmap, "The residual stream");
+            ? "The same row of numbers from top to bottom, written on by every layer: columns "
+              "that keep their colour carry something through the whole model."
+            : "In this model the sum itself is normalised after each sublayer, so that the "
+              "stream keeps its size.",
+        FigureKind::kHeatmap);
   }
 
   void Lengths() {
@@ -141,24 +258,24 @@ class BlockWalk {
       labels.push_back(std::move(label));
     };
     for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
-      add(fmt::format("{} attention", layer), RowAt(trace_.Stream(layer), path_.t()),
-          path_.Row(TracePoint::kAttention, layer));
-      add(fmt::format("{} feed-forward", layer), path_.BeforeMlp(layer),
-          path_.Row(TracePoint::kMlp, layer));
+      add(fmt::format("{} attention", layer), RowAt(trace_.Stream(layer), t_),
+          Row(TracePoint::kAttention, layer));
+      add(fmt::format("{} feed-forward", layer), BeforeMlp(layer), Row(TracePoint::kMlp, layer));
     }
     StepValues values =
         StackedValues(rows, {.rows = std::move(labels), .columns = {"stream", "added", "sum"}});
     values.digits = 3;
-    Add("lengths", "√Σ x² of the stream, of what is added, and of their sum", std::move(values),
-        "How loud each sublayer is for this token: one that adds a vector as long as the stream "
-        "changes its direction, one that adds a short vector only corrects it.",
-        FigureKind::kNone);
+    walk_.Add("lengths", "√Σ x² of the stream, of what is added, and of their sum",
+              std::move(values),
+              "How loud each sublayer is for this token: one that adds a vector as long as the "
+              "stream changes its direction, one that adds a short vector only corrects it.",
+              FigureKind::kNone);
   }
 
   // What the model would say if it ended after `layers` blocks.
   std::vector<float> LogitsAfter(int64_t layers) const {
     std::vector<float> logits(static_cast<size_t>(config_.vocab_size));
-    trace_.Logits(trace_.Stream(layers), path_.t(), path_.t() + 1,
+    trace_.Logits(trace_.Stream(layers), t_, t_ + 1,
                   Tensor(logits.data(), {1, config_.vocab_size}));
     return logits;
   }
@@ -181,32 +298,35 @@ class BlockWalk {
                                    layers == 0 ? "embedding" : fmt::format("layer {}", layers - 1),
                                    IdLabel(tokenizer_, static_cast<int32_t>(first))));
     }
-    Add("what it would say", "softmax(head(ln_f(stream))) after each layer",
-        StackedValues(rows, {.rows = std::move(labels), .columns = std::move(columns)}),
-        "The stream can be read at any height as if the model ended there: this is how the final "
-        "prediction comes about; beside each layer stands what would be likeliest.",
-        FigureKind::kHeatmap);
+    walk_.Add("what it would say", "softmax(head(ln_f(stream))) after each layer",
+              StackedValues(rows, {.rows = std::move(labels), .columns = std::move(columns)}),
+              "The stream can be read at any height as if the model ended there: this is how the "
+              "final prediction comes about; beside each layer stands what would be likeliest.",
+              FigureKind::kHeatmap);
   }
 
   void FinalNorm() {
-    Add("ln_f", "ln_f = LayerNorm(stream)",
-        ChannelRows(
-            {RowAt(trace_.Stream(config_.n_layer), path_.t()), path_.Row(TracePoint::kFinal)},
-            {"stream", "ln_f"}),
+    walk_.Section("The prediction");
+    walk_.Add(
+        "ln_f", "ln_f = LayerNorm(stream)",
+        ChannelRows({RowAt(trace_.Stream(config_.n_layer), t_), Row(TracePoint::kFinal)},
+                    {"stream", "ln_f"}),
         fmt::format(
-            "For the last time at a common size; then its products with the vectors of all "
-            "{} tokens ({}) are the logits.",
+            "For the last time at a common size; then its products with the vectors of all {} "
+            "tokens ({}) are the logits.",
             config_.vocab_size,
             config_.tie_word_embeddings ? "the rows of wte once more" : "the rows of lm_head"),
-        FigureKind::kNone, "The prediction");
+        FigureKind::kNone);
   }
 
-  const TokenPath& path_;
   const Trace& trace_;
+  const ModelTokens& tokens_;
+  const Tokenizer& tokenizer_;
   Backend& backend_;
   const GptParams& params_;
   const GptConfig& config_;
-  const Tokenizer& tokenizer_;
+  const int64_t t_;  // the last token
+  Walk walk_ = {};
 };
 
 }  // namespace
@@ -215,10 +335,7 @@ Walk ExplainBlock(Backend& backend, const ExplainModel& model, std::string_view 
                   const SamplingOptions& sampling) {
   const ModelTokens tokens = TokensOf(model, text);
   const Trace trace(backend, *model.weights, tokens.ids, Trace::AllPoints());
-  Walk walk{.topic = {}, .title = {}, .intro = {}, .steps = {}};
-  const TokenPath path{trace, tokens, walk};
-  BlockWalk(path, model).Make(sampling);
-  return walk;
+  return BlockWalk(trace, tokens, *model.tokenizer).Make(sampling);
 }
 
 }  // namespace folio

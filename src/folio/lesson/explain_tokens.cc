@@ -4,11 +4,14 @@
 
 #include <algorithm>
 
+#include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
-#include "folio/lesson/text_pieces.h"
 #include "folio/term/encode_input.h"
+#include "folio/term/json_lines.h"
 #include "folio/term/terminal_text.h"
+#include "folio/text/encodings.h"
+#include "folio/text/split.h"
 
 namespace folio {
 namespace {
@@ -77,7 +80,116 @@ std::string SymbolsAfter(const Tokenizer& tokenizer, const BpeTokenizer::MergeSt
   return line;
 }
 
+// The id of the longest token that is not special; the lowest of several.
+int32_t LongestToken(const Tokenizer& tokenizer) {
+  std::vector<bool> special(static_cast<size_t>(tokenizer.vocab_size()));
+  for (const SpecialToken& token : tokenizer.special_tokens()) {
+    special[static_cast<size_t>(token.id)] = true;
+  }
+  int32_t longest = 0;
+  size_t length = 0;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    if (special[static_cast<size_t>(id)] || tokenizer.TokenBytes(id).size() <= length) continue;
+    longest = id;
+    length = tokenizer.TokenBytes(id).size();
+  }
+  return longest;
+}
+
+Json TokenJson(const Tokenizer& tokenizer, int32_t id) {
+  const std::string_view bytes = tokenizer.TokenBytes(id);
+  return {{"id", id}, {"text", ReplaceInvalidUtf8(bytes)}, {"hex", HexDigits(bytes)}};
+}
+
+std::string TokenLine(const Tokenizer& tokenizer, int32_t id, bool ascii) {
+  const std::string_view bytes = tokenizer.TokenBytes(id);
+  return fmt::format("{} {} ({} bytes: {})", id, QuoteBytes(bytes, ascii), bytes.size(),
+                     HexBytes(bytes));
+}
+
+std::string TokensJson(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  Json json = {{"schema", 1}, {"tokens", Json::array()}};
+  for (const int32_t id : ids) json["tokens"].push_back(TokenJson(tokenizer, id));
+  return json.dump() + "\n";
+}
+
+std::string TokenLines(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool ascii) {
+  std::string text;
+  for (const int32_t id : ids) text += TokenLine(tokenizer, id, ascii) + "\n";
+  return text;
+}
+
+std::string InfoJson(const Tokenizer& tokenizer, const std::string& spec) {
+  Json json = {{"schema", 1},
+               {"tokenizer", spec},
+               {"kind", tokenizer.kind()},
+               {"vocab_size", tokenizer.vocab_size()}};
+  if (const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer)) {
+    json["name"] = bpe->vocab().name;
+    json["merges"] = bpe->vocab().merges.size();
+    json["pattern"] = SplitPatternName(bpe->vocab().pattern);
+    json["pattern_regex"] = SplitPatternRegex(bpe->vocab().pattern);
+  }
+  json["end_of_text"] = tokenizer.end_of_text() ? Json(*tokenizer.end_of_text()) : Json(nullptr);
+  json["special_tokens"] = Json::array();
+  for (const SpecialToken& token : tokenizer.special_tokens()) {
+    json["special_tokens"].push_back({{"text", token.text}, {"id", token.id}});
+  }
+  json["longest_token"] = TokenJson(tokenizer, LongestToken(tokenizer));
+  json["hash"] = tokenizer.hash();
+  json["files"] = TokenizerFiles(spec);
+  return json.dump(2) + "\n";
+}
+
+std::string InfoText(const Tokenizer& tokenizer, const std::string& spec, bool ascii) {
+  std::string text;
+  const auto add = [&](std::string_view name, const std::string& value) {
+    text += fmt::format("{:<14}{}\n", name, value);
+  };
+  const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer);
+  if (bpe != nullptr && !bpe->vocab().name.empty()) add("name", bpe->vocab().name);
+  add("kind", std::string(tokenizer.kind()));
+  add("vocabulary", WithCommas(tokenizer.vocab_size()));
+  if (bpe != nullptr) {
+    add("merges", WithCommas(static_cast<int64_t>(bpe->vocab().merges.size())));
+    add("pattern", fmt::format("{}: {}", SplitPatternName(bpe->vocab().pattern),
+                               SplitPatternRegex(bpe->vocab().pattern)));
+  }
+  for (const SpecialToken& token : tokenizer.special_tokens()) {
+    add("special", fmt::format("{} {}", token.id, QuoteBytes(token.text, ascii)));
+  }
+  if (tokenizer.end_of_text()) add("end of text", fmt::format("{}", *tokenizer.end_of_text()));
+  const int32_t longest = LongestToken(tokenizer);
+  const std::string_view bytes = tokenizer.TokenBytes(longest);
+  add("longest token",
+      fmt::format("{} {} ({} bytes)", longest, QuoteBytes(bytes, ascii), bytes.size()));
+  add("hash", tokenizer.hash());
+  for (const std::string& file : TokenizerFiles(spec)) add("file", file);
+  return text;
+}
+
 }  // namespace
+
+void ForEachPiece(
+    const Tokenizer& tokenizer, std::string_view text, const SpecialRule& rule,
+    const std::function<void(std::string_view bytes, const SpecialToken* special)>& on_piece) {
+  const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer);
+  const SpecialFinder specials(tokenizer.special_tokens(), rule);
+  for (size_t at = 0; at < text.size();) {
+    const SpecialFinder::Match special = specials.Next(text, at);
+    const std::string_view before =
+        text.substr(0, special.token == nullptr ? text.size() : special.begin);
+    while (at < before.size()) {
+      const size_t end =
+          bpe == nullptr ? before.size() : NextPiece(bpe->vocab().pattern, before, at);
+      on_piece(text.substr(at, end - at), nullptr);
+      at = end;
+    }
+    if (special.token == nullptr) return;
+    at = special.end();
+    on_piece(text.substr(special.begin, at - special.begin), special.token);
+  }
+}
 
 void ExplainText(const Tokenizer& tokenizer, std::string_view text, const SpecialRule& rule,
                  std::string_view where, const OnPiece& on_piece) {
@@ -150,6 +262,16 @@ std::string HexBytes(std::string_view bytes) {
     text += fmt::format("{:02X}", static_cast<unsigned char>(byte));
   }
   return text;
+}
+
+std::string DescribeTokenizer(const Tokenizer& tokenizer, const std::string& spec, bool json,
+                              bool ascii) {
+  return json ? InfoJson(tokenizer, spec) : InfoText(tokenizer, spec, ascii);
+}
+
+std::string DescribeTokens(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool json,
+                           bool ascii) {
+  return json ? TokensJson(tokenizer, ids) : TokenLines(tokenizer, ids, ascii);
 }
 
 }  // namespace folio

@@ -8,9 +8,18 @@
 
 #include "folio/term/console.h"
 #include "folio/text/bpe_tokenizer.h"
+#include "folio/text/special_tokens.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
+
+// Calls on_piece(bytes, special) for what `text` is cut into before it is encoded, in order: the
+// special tokens that `rule` allows, each with itself; between them, with null, the pieces of the
+// split pattern of a byte-level BPE, for other tokenizers all that lies there. The bytes live in
+// `text`.
+void ForEachPiece(
+    const Tokenizer& tokenizer, std::string_view text, const SpecialRule& rule,
+    const std::function<void(std::string_view bytes, const SpecialToken* special)>& on_piece);
 
 // The merges of longer pieces are not shown: each would be a line as long as the piece.
 inline constexpr size_t kLongestShown = 1024;
@@ -43,5 +52,13 @@ std::string QuoteBytes(std::string_view bytes, bool ascii = false);
 
 // "48 65 6C"
 std::string HexBytes(std::string_view bytes);
+
+// What a tokenizer is, opened as `spec`: a line for each fact, or one JSON object (`json`). Without
+// `json`, `ascii` keeps all else out of the text.
+std::string DescribeTokenizer(const Tokenizer& tokenizer, const std::string& spec, bool json,
+                              bool ascii);
+// The same of single tokens. Throws as Tokenizer::TokenBytes.
+std::string DescribeTokens(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool json,
+                           bool ascii);
 
 }  // namespace folio

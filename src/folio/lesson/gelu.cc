@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string_view>
@@ -68,22 +69,12 @@ std::vector<double> Differences(Backend& backend, const StepTensor& x) {
 
 constexpr int kCurvePoints = 161;
 
-Step DifferenceStep(const std::vector<float>& points, const std::vector<double>& differences) {
-  size_t worst = 0;
-  for (size_t i = 0; i < differences.size(); ++i) {
-    if (std::abs(differences[i]) > std::abs(differences[worst])) worst = i;
-  }
-  StepValues values = RowValues(std::vector<double>{points[worst], differences[worst]},
-                                {.columns = {"x", "difference"}});
-  values.heat = false;
-  values.digits = 6;
-  return {.name = "largest difference",
-          .formula = "where |gelu_new(x) − gelu(x)| is largest",
-          .values = std::move(values),
-          .why =
-              "No reader of a plot could tell the two apart; but a model computes with the one "
-              "that it was trained with, and differences of this size add up over its layers.",
-          .figure = FigureKind::kNone};
+// The input at which the two formulas differ most, and by how much.
+std::vector<double> LargestOf(const std::vector<float>& points,
+                              const std::vector<double>& differences) {
+  const auto worst =
+      std::ranges::max_element(differences, {}, [](double x) { return std::abs(x); });
+  return {points[static_cast<size_t>(worst - differences.begin())], *worst};
 }
 
 }  // namespace
@@ -94,50 +85,43 @@ Walk ExplainGelu(Backend& backend, std::span<const float> inputs) {
   Walk walk{.topic = "gelu",
             .title = "GELU: the bend between two matrices",
             .intro =
-                "The feed-forward part of a block is a matrix, a bend, and a matrix again. "
-                "Without the bend both matrices would be one. GPT-2 bends with GELU, which "
-                "lets through large numbers and holds back negative ones, without ReLU's "
-                "corner.",
-            .steps = {}};
-  const auto add = [&](std::string name, std::string formula, StepValues values, std::string why,
-                       FigureKind figure) {
-    walk.steps.push_back({.name = std::move(name),
-                          .formula = std::move(formula),
-                          .values = std::move(values),
-                          .why = std::move(why),
-                          .figure = figure});
-  };
+                "The feed-forward part of a block is a matrix, a bend, and a matrix again. Without "
+                "the bend both matrices would be one. GPT-2 bends with GELU, which lets through "
+                "large numbers and holds back negative ones, without ReLU's corner."};
   const auto apply = [&](Activation kind, const auto& at) { return Apply(backend, kind, at); };
   const auto slope = [&](Activation kind, const auto& at) { return Slope(backend, kind, at); };
-  add("activations",
-      "relu = max(x, 0);  gelu = x Φ(x);  gelu_new = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))",
-      Table(x, Labels(inputs), apply),
-      "GELU multiplies x by Φ(x), the share of a normal distribution that lies below x: far to the "
-      "right it is x itself, far to the left 0, and in between it bends smoothly, a little below "
-      "0.",
-      FigureKind::kNone);
-  add("slopes", "d activation / d x", Table(x, Labels(inputs), slope),
-      "A unit learns by its slope: ReLU's is 0 for every negative input, so that a unit that is "
-      "never on cannot come back; GELU's is small there, but not 0.",
-      FigureKind::kNone);
+  walk.Add("activations",
+           "relu = max(x, 0);  gelu = x Φ(x);  gelu_new = x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))",
+           Table(x, Labels(inputs), apply),
+           "GELU multiplies x by Φ(x), the share of a normal distribution that lies below x: far "
+           "to the right it is x itself, far to the left 0, and in between it bends smoothly, a "
+           "little below 0.",
+           FigureKind::kNone);
+  walk.Add("slopes", "d activation / d x", Table(x, Labels(inputs), slope),
+           "A unit learns by its slope: ReLU's is 0 for every negative input, so that a unit that "
+           "is never on cannot come back; GELU's is small there, but not 0.",
+           FigureKind::kNone);
 
   const std::vector<float> points = Evenly(-4, 4, kCurvePoints);
   const StepTensor curve({1, kCurvePoints}, points);
-  add("curves", "from -4 to 4 in steps of 0.05", Table(curve, Labels(points), apply),
-      "All three agree where x is large; they differ in how they treat what is near 0.",
-      FigureKind::kCurves);
-  add("curves of the slopes", "d activation / d x", Table(curve, Labels(points), slope),
-      "ReLU's slope jumps at 0; GELU's rises smoothly, even beyond 1.", FigureKind::kCurves);
+  walk.Add("curves", "from -4 to 4 in steps of 0.05", Table(curve, Labels(points), apply),
+           "All three agree where x is large; they differ in how they treat what is near 0.",
+           FigureKind::kCurves);
+  walk.Add("curves of the slopes", "d activation / d x", Table(curve, Labels(points), slope),
+           "ReLU's slope jumps at 0; GELU's rises smoothly, even beyond 1.", FigureKind::kCurves);
   std::vector<double> differences = Differences(backend, curve);
-  StepValues between =
-      MatrixValues(Tensor(differences.data(), {kCurvePoints, 1}),
-                   {.rows = Labels(points), .columns = {"difference"}, .row_axis = "x"});
-  between.scientific = true;
-  add("two formulas", "gelu_new(x) − gelu(x)", std::move(between),
-      "GPT-2's formula replaces Φ, which needs the error function, by a tanh: that is what is left "
-      "between the two.",
-      FigureKind::kCurves);
-  walk.steps.push_back(DifferenceStep(points, differences));
+  walk.Add("two formulas", "gelu_new(x) − gelu(x)",
+           Scientific(
+               MatrixValues(Tensor(differences.data(), {kCurvePoints, 1}),
+                            {.rows = Labels(points), .columns = {"difference"}, .row_axis = "x"})),
+           "GPT-2's formula replaces Φ, which needs the error function, by a tanh: that is what is "
+           "left between the two.",
+           FigureKind::kCurves);
+  walk.Add("largest difference", "where |gelu_new(x) − gelu(x)| is largest",
+           Plain(RowValues(LargestOf(points, differences), {.columns = {"x", "difference"}}), 6),
+           "No reader of a plot could tell the two apart; but a model computes with the one that "
+           "it was trained with, and differences of this size add up over its layers.",
+           FigureKind::kNone);
   return walk;
 }
 

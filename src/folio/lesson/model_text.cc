@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "folio/base/error.h"
-#include "folio/lesson/step_values.h"
 #include "folio/plot/token_strip.h"
 
 namespace folio {
@@ -38,6 +37,10 @@ ModelTokens TokensOf(const ExplainModel& model, std::string_view text) {
     tokens.labels.push_back(IdLabel(*model.tokenizer, id));
   }
   return tokens;
+}
+
+StepValues IdValues(const ModelTokens& tokens) {
+  return Plain(RowValues({tokens.ids.begin(), tokens.ids.end()}, {.columns = tokens.labels}), 0);
 }
 
 std::string IdLabel(const Tokenizer& tokenizer, int32_t id) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/lesson/step_values.h"
 #include "folio/lesson/topics.h"
 
 namespace folio {
@@ -20,6 +21,9 @@ struct ModelTokens {
 // Special tokens in the text become their tokens. Throws a kInput Error for a text without tokens,
 // one that is longer than the model's context, or one with tokens that the model has not.
 ModelTokens TokensOf(const ExplainModel& model, std::string_view text);
+
+// The ids, each below its label.
+StepValues IdValues(const ModelTokens& tokens);
 
 // How a token is shown: "#50300" where the tokenizer has no such token.
 std::string IdLabel(const Tokenizer& tokenizer, int32_t id);

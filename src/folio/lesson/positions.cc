@@ -39,11 +39,6 @@ std::vector<std::string> Labels(const std::vector<int64_t>& positions) {
   return labels;
 }
 
-// The sine and the cosine of a pair of channels are a point on a circle: its angle.
-double AngleOf(const double* pair) {
-  return std::atan2(pair[0], pair[1]);
-}
-
 // Some of `count` indices, from the first to the last.
 std::vector<int64_t> Spread(int64_t count) {
   std::vector<int64_t> picked = {0, count / 8, count / 4, count / 2};
@@ -72,14 +67,10 @@ void AddSimilarity(const Tensor& table, const std::vector<int64_t>& positions,
   const int64_t P = table.dim(0);
   const std::vector<float> cosines = CosineSimilarity(table, P);
   const std::vector<std::string> labels = Labels(positions);
-  walk.steps.push_back(
-      {.name = "similarity",
-       .formula = "cos(p, q) = p · q / (|p| |q|)",
-       .values =
+  walk.Add("similarity", "cos(p, q) = p · q / (|p| |q|)",
            MatrixValues(StepTensor({P, P}, cosines).tensor(),
                         {.rows = labels, .columns = labels, .row_axis = "p", .column_axis = "q"}),
-       .why = why,
-       .figure = FigureKind::kHeatmap});
+           why);
   std::vector<std::vector<double>> rows;
   for (int64_t distance = 0; distance < P; ++distance) {
     std::vector<double> row = {1, -1};
@@ -89,119 +80,104 @@ void AddSimilarity(const Tensor& table, const std::vector<int64_t>& positions,
     }
     rows.push_back(std::move(row));
   }
-  walk.steps.push_back(
-      {.name = "by distance",
-       .formula = "smallest and largest cos(p, p + distance)",
-       .values = StackedValues(
-           rows, {.rows = labels, .columns = {"smallest", "largest"}, .row_axis = "distance"}),
-       .why = "Where both are the same, how like two positions are depends on how far apart they "
-              "are, and not on where they are: then “three words back” looks the same everywhere.",
-       .figure = FigureKind::kCurves});
+  walk.Add("by distance", "smallest and largest cos(p, p + distance)",
+           StackedValues(
+               rows, {.rows = labels, .columns = {"smallest", "largest"}, .row_axis = "distance"}),
+           "Where both are the same, how like two positions are depends on how far apart they are, "
+           "and not on where they are: then “three words back” looks the same everywhere.",
+           FigureKind::kCurves);
 }
 
 class Sinusoids {
  public:
   Sinusoids(int64_t positions, int64_t channels)
       : shown_(PositionsShown(positions)),
-        P_(std::ssize(shown_)),
         C_(channels),
         table_(static_cast<size_t>(std::max<int64_t>(positions, 2) * C_)) {
     FillSinusoids(Tensor(table_.data(), {std::max<int64_t>(positions, 2), C_}));
+    for (const int64_t p : shown_) {
+      const auto begin = table_.begin() + p * C_;
+      rows_.insert(rows_.end(), begin, begin + C_);
+    }
+  }
+
+  void AddSteps(Walk& walk) const {
+    Frequencies(walk);
+    Angles(walk);
+    Waves(walk);
+    std::vector<int64_t> channels = Spread(C_ / 2);
+    for (int64_t& channel : channels) channel *= 2;
+    walk.Add("a few channels", "out(p, 2i) for some i", Columns(rows_, shown_, channels),
+             "The first channels tell neighbours apart, the last ones beginning from end.",
+             FigureKind::kCurves);
   }
 
   const std::vector<int64_t>& shown() const { return shown_; }
+  // Of the positions shown, one row for each.
+  StepTensor Table() const {
+    return {{std::ssize(shown_), C_}, std::vector<float>(rows_.begin(), rows_.end())};
+  }
 
-  Step Frequencies() const {
+ private:
+  void Frequencies(Walk& walk) const {
     std::vector<double> angles, turns;
     for (int64_t pair = 0; pair < C_ / 2; ++pair) {
       angles.push_back(Frequency(pair));
       turns.push_back(2 * std::numbers::pi / angles.back());
     }
-    StepValues values =
-        StackedValues(std::vector{angles, turns}, {.rows = {"angle per step", "steps per turn"},
-                                                   .columns = Numbered(C_ / 2, "pair "),
-                                                   .row_axis = {},
-                                                   .column_axis = {}});
-    values.heat = false;
-    return {.name = "frequencies",
-            .formula = "ω(i) = 1 / 10000^(2i/C),  2π / ω(i)",
-            .values = std::move(values),
-            .why =
-                "Each pair of channels is the hand of a clock; the first turns by one radian "
-                "with every position and each next one more slowly, as seconds, minutes and "
-                "hours do.",
-            .figure = FigureKind::kNone};
+    walk.Add("frequencies", "ω(i) = 1 / 10000^(2i/C),  2π / ω(i)",
+             Plain(StackedValues({angles, turns}, {.rows = {"angle per step", "steps per turn"},
+                                                   .columns = Numbered(C_ / 2, "pair ")})),
+             "Each pair of channels is the hand of a clock; the first turns by one radian with "
+             "every position and each next one more slowly, as seconds, minutes and hours do.",
+             FigureKind::kNone);
   }
 
-  Step Angles() const {
-    std::vector<std::vector<double>> rows(static_cast<size_t>(P_));
-    for (size_t i = 0; i < rows.size(); ++i) {
+  void Angles(Walk& walk) const {
+    std::vector<std::vector<double>> rows;
+    for (const int64_t p : shown_) {
+      rows.emplace_back();
       for (int64_t pair = 0; pair < C_ / 2; ++pair) {
-        rows[i].push_back(static_cast<double>(shown_[i]) * Frequency(pair));
+        rows.back().push_back(static_cast<double>(p) * Frequency(pair));
       }
     }
-    return {.name = "angles",
-            .formula = "angle(p, i) = p ω(i)",
-            .values = StackedValues(rows, {.rows = Labels(shown_),
-                                           .columns = Numbered(C_ / 2, "pair "),
-                                           .row_axis = "position"}),
-            .why = "Where the hand of each clock points at each position.",
-            .figure = FigureKind::kNone};
+    walk.Add("angles", "angle(p, i) = p ω(i)",
+             StackedValues(rows, {.rows = Labels(shown_),
+                                  .columns = Numbered(C_ / 2, "pair "),
+                                  .row_axis = "position"}),
+             "Where the hand of each clock points at each position.", FigureKind::kNone);
   }
 
-  Step Table() const {
-    const std::vector<double> rows = Rows();
+  void Waves(Walk& walk) const {
     std::vector<std::string> columns;
     for (int64_t c = 0; c < C_; ++c) {
       columns.push_back(fmt::format("{} {}", c % 2 == 0 ? "sin" : "cos", c / 2));
     }
-    StepValues values = RowValues(rows);
-    values.shape = {P_, C_};
-    values.row_labels = Labels(shown_);
-    values.column_labels = std::move(columns);
-    values.row_axis = "position";
-    return {.name = "sinusoids",
-            .formula = "out(p, 2i) = sin angle(p, i),  out(p, 2i+1) = cos angle(p, i)",
-            .values = std::move(values),
-            .why =
-                "Sine and cosine say where the hand points without a jump where it has come "
-                "round, and are never larger than 1.",
-            .figure = FigureKind::kHeatmap};
+    std::vector<double> rows = rows_;
+    walk.Add("sinusoids", "out(p, 2i) = sin angle(p, i),  out(p, 2i+1) = cos angle(p, i)",
+             MatrixValues(
+                 Tensor(rows.data(), {std::ssize(shown_), C_}),
+                 {.rows = Labels(shown_), .columns = std::move(columns), .row_axis = "position"}),
+             "Sine and cosine say where the hand points without a jump where it has come round, "
+             "and are never larger than 1.");
   }
 
-  Step Curves() const {
-    std::vector<int64_t> channels = Spread(C_ / 2);
-    for (int64_t& channel : channels) channel *= 2;
-    return {.name = "a few channels",
-            .formula = "out(p, 2i) for some i",
-            .values = Columns(Rows(), shown_, channels),
-            .why = "The first channels tell neighbours apart, the last ones beginning from end.",
-            .figure = FigureKind::kCurves};
+  // How far the hand of a pair turns with each position: its sine and cosine at position 1 are a
+  // point on a circle.
+  double Frequency(int64_t pair) const {
+    const double* point = table_.data() + C_ + 2 * pair;
+    return std::atan2(point[0], point[1]);
   }
-
-  std::vector<float> Floats() const {
-    const std::vector<double> rows = Rows();
-    return {rows.begin(), rows.end()};
-  }
-
- private:
-  std::vector<double> Rows() const {
-    std::vector<double> rows;
-    for (const int64_t p : shown_) {
-      const auto begin = table_.begin() + p * C_;
-      rows.insert(rows.end(), begin, begin + C_);
-    }
-    return rows;
-  }
-  double Frequency(int64_t pair) const { return AngleOf(table_.data() + C_ + 2 * pair); }
 
   std::vector<int64_t> shown_;
-  int64_t P_, C_;              // P_: how many of them
+  int64_t C_;
   std::vector<double> table_;  // of all positions, at least two
+  std::vector<double> rows_;   // of those shown
 };
 
 // The same token at every position.
-Step AddedStep(Backend& backend, const Tensor& table, const std::vector<int64_t>& positions) {
+void AddToToken(Backend& backend, const Tensor& table, const std::vector<int64_t>& positions,
+                Walk& walk) {
   const int64_t P = table.dim(0), C = table.dim(1);
   StepTensor token({1, C});
   for (int64_t c = 0; c < C; ++c) {
@@ -211,15 +187,12 @@ Step AddedStep(Backend& backend, const Tensor& table, const std::vector<int64_t>
   const StepTensor out({P, C});
   backend.Run(EmbeddingForward{
       .ids = Tensor(ids.data(), {1, P}), .wte = token.tensor(), .wpe = table, .out = out.tensor()});
-  return {.name = "added to a token",
-          .formula = "x(p) = wte[id] + out(p),  wte[id] = (1, 2, …, C) / C",
-          .values = MatrixValues(
-              out.tensor(),
-              {.rows = Labels(positions), .row_axis = "position", .column_axis = "channel"}),
-          .why =
-              "Attention by itself sees a bag of tokens: only because the position is added, "
-              "the same token is another vector at each place.",
-          .figure = FigureKind::kHeatmap};
+  walk.Add(
+      "added to a token", "x(p) = wte[id] + out(p),  wte[id] = (1, 2, …, C) / C",
+      MatrixValues(out.tensor(),
+                   {.rows = Labels(positions), .row_axis = "position", .column_axis = "channel"}),
+      "Attention by itself sees a bag of tokens: only because the position is added, the same "
+      "token is another vector at each place.");
 }
 
 double MedianLength(Backend& backend, const Tensor& table) {
@@ -251,15 +224,11 @@ std::vector<int64_t> Widest(const std::vector<double>& x, int64_t C) {
 
 // What a model adds at these positions: (positions, C).
 StepTensor ModelTable(const GptWeights& weights, const std::vector<int64_t>& positions) {
-  const GptConfig& config = weights.config();
-  const int64_t C = config.n_embd;
-  StepTensor sinusoids(config.learned_positions() ? Shape{1, 1} : Shape{config.n_positions, C});
-  if (!config.learned_positions()) FillSinusoids(sinusoids.tensor());
-  const float* all =
-      config.learned_positions() ? weights.params().wpe.data<float>() : sinusoids.data();
+  const int64_t C = weights.config().n_embd;
+  const std::vector<float> all = PositionTable(weights);
   StepTensor table({std::ssize(positions), C});
   for (size_t i = 0; i < positions.size(); ++i) {
-    std::copy_n(all + positions[i] * C, C, table.data() + static_cast<int64_t>(i) * C);
+    std::copy_n(all.data() + positions[i] * C, C, table.data() + static_cast<int64_t>(i) * C);
   }
   return table;
 }
@@ -269,32 +238,26 @@ void AddModelTable(Backend& backend, const GptWeights& weights, const Tensor& ta
   const std::string name = weights.config().learned_positions() ? "wpe" : "sinusoids";
   const std::vector<std::string> labels = Labels(positions);
   const std::vector<double> numbers = Doubles(table);
-  walk.steps.push_back(
-      {.name = name,
-       .formula = fmt::format("{}[p], positions 0 to {}", name, positions.back()),
-       .values =
+  walk.Add(name, fmt::format("{}[p], positions 0 to {}", name, positions.back()),
            MatrixValues(table, {.rows = labels, .row_axis = "position", .column_axis = "channel"}),
-       .why = "One row for each position, as long as a token's vector.",
-       .figure = FigureKind::kHeatmap});
-  walk.steps.push_back({.name = "a few channels",
-                        .formula = fmt::format("{}[p, c] of the channels that vary most", name),
-                        .values = Columns(numbers, positions, Widest(numbers, table.dim(1))),
-                        .why = "Smooth curves mean that neighbours are alike; where training has "
-                               "seen no order there is only noise.",
-                        .figure = FigureKind::kCurves});
+           "One row for each position, as long as a token's vector.");
+  walk.Add("a few channels", fmt::format("{}[p, c] of the channels that vary most", name),
+           Columns(numbers, positions, Widest(numbers, table.dim(1))),
+           "Smooth curves mean that neighbours are alike; where training has seen no order there "
+           "is only noise.",
+           FigureKind::kCurves);
   const double tokens = MedianLength(backend, weights.params().wte);
   std::vector<std::vector<double>> lengths;
   for (int64_t row = 0; row < table.dim(0); ++row) {
     lengths.push_back({Length(backend, RowAt(table, row)), tokens});
   }
-  walk.steps.push_back(
-      {.name = "lengths",
-       .formula = "√Σ x²",
-       .values = StackedValues(
-           lengths, {.rows = labels, .columns = {name, "wte (median)"}, .row_axis = "position"}),
-       .why = "Position and token share the same channels: how long their vectors are says how "
-              "loud each is in the sum.",
-       .figure = FigureKind::kCurves});
+  walk.Add(
+      "lengths", "√Σ x²",
+      StackedValues(lengths,
+                    {.rows = labels, .columns = {name, "wte (median)"}, .row_axis = "position"}),
+      "Position and token share the same channels: how long their vectors are says how loud each "
+      "is in the sum.",
+      FigureKind::kCurves);
 }
 
 }  // namespace
@@ -312,15 +275,14 @@ Walk ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
             .intro =
                 "Attention compares tokens whatever their order. To know the order, a model "
                 "adds to each token's vector one that stands for its position. The first "
-                "transformer took sines and cosines of many wavelengths for it.",
-            .steps = {}};
-  walk.steps = {sinusoids.Frequencies(), sinusoids.Angles(), sinusoids.Table(), sinusoids.Curves()};
-  const StepTensor table({std::ssize(sinusoids.shown()), channels}, sinusoids.Floats());
+                "transformer took sines and cosines of many wavelengths for it."};
+  sinusoids.AddSteps(walk);
+  const StepTensor table = sinusoids.Table();
   AddSimilarity(table.tensor(), sinusoids.shown(),
                 "Neighbours are like each other, and the band along the diagonal is the same "
                 "everywhere: the product of two positions adds up cos(ω distance) of all clocks.",
                 walk);
-  walk.steps.push_back(AddedStep(backend, table.tensor(), sinusoids.shown()));
+  AddToToken(backend, table.tensor(), sinusoids.shown(), walk);
   return walk;
 }
 
@@ -335,8 +297,7 @@ Walk ExplainPositions(Backend& backend, const ExplainModel& model, int64_t posit
       .title = learned ? "Positions: what the model has learnt" : "Positions: fixed sinusoids",
       .intro = learned ? "This model has a vector for each position, wpe, that was learnt "
                          "like any other weight. Nobody told it that 3 comes after 2."
-                       : "This model adds fixed sines and cosines to its tokens.",
-      .steps = {}};
+                       : "This model adds fixed sines and cosines to its tokens."};
   AddModelTable(backend, *model.weights, table.tensor(), shown, walk);
   AddSimilarity(table.tensor(), shown,
                 learned ? "A bright band along the diagonal means that neighbouring positions are "

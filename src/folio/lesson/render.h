@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,8 +25,13 @@ std::string WalkText(const Walk& walk, const TextStyle& style);
 // infinities the strings "inf" and "-inf".
 std::string WalkJson(const Walk& walk);
 
+// The figure of a step as an SVG document, or "".
+std::string StepFigure(const Step& step);
 // A figure for each step that has one: file name ("attention-03-weights.svg") and document.
 std::vector<std::pair<std::string, std::string>> WalkFigures(const Walk& walk);
+
+// Writes them into a directory, which is made, and returns how many there are.
+size_t WriteWalkFigures(const Walk& walk, const std::filesystem::path& dir);
 
 // One self-contained page with the same walk and figures.
 std::string WalkHtml(const Walk& walk);

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <optional>
 
+#include "folio/io/file.h"
 #include "folio/lesson/render.h"
 #include "folio/lesson/select_steps.h"
-#include "folio/lesson/step_figure.h"
 #include "folio/lesson/step_table.h"
 #include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
@@ -18,17 +18,15 @@ namespace {
 
 Heatmap MapOf(const Step& step) {
   const StepValues& values = step.values;
-  Heatmap map;
-  map.title = step.name;
-  map.caption = step.formula;
-  map.rows = values.rows();
-  map.columns = values.columns();
-  map.values.assign(values.values.begin(), values.values.end());
-  map.row_labels = values.row_labels;
-  map.column_labels = values.column_labels;
-  map.row_axis = values.row_axis;
-  map.column_axis = values.column_axis;
-  return map;
+  return {.title = step.name,
+          .caption = step.formula,
+          .rows = values.rows(),
+          .columns = values.columns(),
+          .values = {values.values.begin(), values.values.end()},
+          .row_labels = values.row_labels,
+          .column_labels = values.column_labels,
+          .row_axis = values.row_axis,
+          .column_axis = values.column_axis};
 }
 
 std::string BarsOf(const Step& step) {
@@ -123,6 +121,13 @@ std::vector<std::pair<std::string, std::string>> WalkFigures(const Walk& walk) {
                          std::move(figure));
   }
   return figures;
+}
+
+size_t WriteWalkFigures(const Walk& walk, const std::filesystem::path& dir) {
+  const auto figures = WalkFigures(walk);
+  CreateDirectories(dir);
+  for (const auto& [name, svg] : figures) WriteFileAtomically(dir / name, svg);
+  return figures.size();
 }
 
 }  // namespace folio

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "folio/lesson/render.h"
-#include "folio/lesson/step_figure.h"
 #include "folio/lesson/step_table.h"
 #include "folio/plot/html.h"
 

@@ -48,82 +48,54 @@ class SoftmaxWalk {
   }
 
   void Definition() {
-    StepValues logits = Row(x_);
-    walk_.steps.push_back({.name = "logits",
-                           .formula = "x",
-                           .values = std::move(logits),
-                           .why = "Any numbers will do: only how far they are apart counts.",
-                           .figure = FigureKind::kNone});
-    StepValues naive = Row(NaiveSoftmax(x_.tensor()));
+    walk_.Add("logits", "x", Row(x_), "Any numbers will do: only how far they are apart counts.",
+              FigureKind::kNone);
+    StepValues naive = Scientific(Row(NaiveSoftmax(x_.tensor())));
     naive.masks = false;
-    naive.scientific = true;
-    walk_.steps.push_back(
-        {.name = "naive softmax",
-         .formula = "exp(x) / Σ exp(x)",
-         .values = std::move(naive),
-         .why = "The exponential makes every number positive and a lead of 10 a ratio of 22026; "
-                "dividing by the sum makes shares of them.",
-         .figure = FigureKind::kNone});
+    walk_.Add("naive softmax", "exp(x) / Σ exp(x)", std::move(naive),
+              "The exponential makes every number positive and a lead of 10 a ratio of 22026; "
+              "dividing by the sum makes shares of them.",
+              FigureKind::kNone);
   }
 
   void Overflow() {
     // As far as it takes for the largest to be 100.
     const double shift = 100.0 - static_cast<double>(largest_);
     const StepTensor moved = Shifted(backend_, x_.tensor(), shift);
-    StepValues naive = StackedValues(std::vector{Doubles(NaiveSoftmax(moved.tensor()).tensor()),
-                                                 Doubles(Softmax(moved.tensor()).tensor())},
-                                     {.rows = {"naive", "safe"}, .columns = labels_});
+    StepValues naive = Scientific(StackedValues(
+        {Doubles(NaiveSoftmax(moved.tensor()).tensor()), Doubles(Softmax(moved.tensor()).tensor())},
+        {.rows = {"naive", "safe"}, .columns = labels_}));
     naive.masks = false;
-    naive.scientific = true;
-    walk_.steps.push_back(
-        {.name = "overflow",
-         .formula = fmt::format("softmax(x {} {:g})", shift < 0 ? "−" : "+", std::abs(shift)),
-         .values = std::move(naive),
-         .why = "Adding the same number to all must change nothing, but exp(89) is more than a "
-                "float32 can hold: the naive formula divides infinity by infinity, and one such "
-                "row ruins a whole model.",
-         .figure = FigureKind::kNone});
+    walk_.Add("overflow", fmt::format("softmax(x {} {:g})", shift < 0 ? "−" : "+", std::abs(shift)),
+              std::move(naive),
+              "Adding the same number to all must change nothing, but exp(89) is more than a "
+              "float32 can hold: the naive formula divides infinity by infinity, and one such row "
+              "ruins a whole model.",
+              FigureKind::kNone);
   }
 
   void Shift() {
-    walk_.steps.push_back(
-        {.name = "shifted",
-         .formula = "x − max(x)",
-         .values = Row(Shifted(backend_, x_.tensor(), -largest_)),
-         .why = "So the largest is taken off first: it becomes 0 and its exponential 1, and the "
-                "others can only be smaller.",
-         .figure = FigureKind::kNone});
-    StepValues safe = Row(safe_);
-    safe.scientific = true;
-    walk_.steps.push_back(
-        {.name = "softmax",
-         .formula = "exp(x − max(x)) / Σ exp(x − max(x))",
-         .values = std::move(safe),
-         .why = "The same shares as by the naive formula, for numbers of any size.",
-         .figure = FigureKind::kBars});
-    StepValues total = RowValues(std::vector{Total(safe_.tensor())});
-    total.heat = false;
-    walk_.steps.push_back({.name = "sum",
-                           .formula = "Σ softmax(x)",
-                           .values = std::move(total),
-                           .why = "Shares of a whole add up to 1.",
-                           .figure = FigureKind::kNone});
+    walk_.Add("shifted", "x − max(x)", Row(Shifted(backend_, x_.tensor(), -largest_)),
+              "So the largest is taken off first: it becomes 0 and its exponential 1, and the "
+              "others can only be smaller.",
+              FigureKind::kNone);
+    walk_.Add("softmax", "exp(x − max(x)) / Σ exp(x − max(x))", Scientific(Row(safe_)),
+              "The same shares as by the naive formula, for numbers of any size.",
+              FigureKind::kBars);
+    walk_.Add("sum", "Σ softmax(x)", Plain(RowValues({Total(safe_.tensor())})),
+              "Shares of a whole add up to 1.", FigureKind::kNone);
   }
 
   void Scale() {
     const StepTensor scaled = Scaled(x_.tensor(), 1 / std::sqrt(double{kWidth}));
-    walk_.steps.push_back({.name = "scaled",
-                           .formula = "x / √512",
-                           .values = Row(scaled),
-                           .why = "Attention divides its scores by the root of the width of the "
-                                  "queries and keys, here 512, before it takes their softmax.",
-                           .figure = FigureKind::kNone});
-    walk_.steps.push_back({.name = "softmax of the scaled",
-                           .formula = "softmax(x / √512)",
-                           .values = Row(Softmax(scaled.tensor())),
-                           .why = "What was nearly all for one becomes a mixture: every token is "
-                                  "heard, and the largest still counts most.",
-                           .figure = FigureKind::kBars});
+    walk_.Add("scaled", "x / √512", Row(scaled),
+              "Attention divides its scores by the root of the width of the queries and keys, here "
+              "512, before it takes their softmax.",
+              FigureKind::kNone);
+    walk_.Add("softmax of the scaled", "softmax(x / √512)", Row(Softmax(scaled.tensor())),
+              "What was nearly all for one becomes a mixture: every token is heard, and the "
+              "largest still counts most.",
+              FigureKind::kBars);
     constexpr std::array<double, 6> kTemperatures = {0.5, 1, 2, 5, 10, 100};
     std::vector<std::vector<double>> rows;
     std::vector<std::string> labels;
@@ -132,14 +104,10 @@ class SoftmaxWalk {
       rows.push_back(Doubles(Softmax(divided.tensor()).tensor()));
       labels.push_back(fmt::format("{:g}", temperature));
     }
-    walk_.steps.push_back(
-        {.name = "temperatures",
-         .formula = "softmax(x / temperature)",
-         .values =
-             StackedValues(rows, {.rows = labels, .columns = labels_, .row_axis = "temperature"}),
-         .why = "The same division under another name: a low temperature gives all to the "
-                "largest, a high one makes all equal.",
-         .figure = FigureKind::kHeatmap});
+    walk_.Add("temperatures", "softmax(x / temperature)",
+              StackedValues(rows, {.rows = labels, .columns = labels_, .row_axis = "temperature"}),
+              "The same division under another name: a low temperature gives all to the largest, a "
+              "high one makes all equal.");
   }
 
   // What a share changes where its own logit does.
@@ -157,14 +125,12 @@ class SoftmaxWalk {
 
   void Slopes() {
     const StepTensor scaled = Scaled(x_.tensor(), 1 / std::sqrt(double{kWidth}));
-    walk_.steps.push_back(
-        {.name = "slopes",
-         .formula = "d softmax(x)_i / d x_i",
-         .values = StackedValues(std::vector{OwnSlopes(safe_), OwnSlopes(Softmax(scaled.tensor()))},
-                                 {.rows = {"softmax(x)", "softmax(x/√512)"}, .columns = labels_}),
-         .why = "Where one share is nearly 1 all slopes are nearly 0 and nothing can be learnt; "
-                "scaled scores keep slopes that learning can use.",
-         .figure = FigureKind::kNone});
+    walk_.Add("slopes", "d softmax(x)_i / d x_i",
+              StackedValues({OwnSlopes(safe_), OwnSlopes(Softmax(scaled.tensor()))},
+                            {.rows = {"softmax(x)", "softmax(x/√512)"}, .columns = labels_}),
+              "Where one share is nearly 1 all slopes are nearly 0 and nothing can be learnt; "
+              "scaled scores keep slopes that learning can use.",
+              FigureKind::kNone);
   }
 
   // The spread of q · k for queries and keys of independent normal entries.
@@ -183,15 +149,12 @@ class SoftmaxWalk {
       variances.push_back(
           Normalized(backend_, products.tensor().Reshape({1, kRows * kRows}), {}, {}, 0).variance);
     }
-    StepValues values = RowValues(variances, {.columns = {"q · k", "q · k / √512"}});
-    values.heat = false;
-    walk_.steps.push_back(
-        {.name = "why the root of the width",
-         .formula = "variance over 64 × 64 products of vectors of 512 standard normal numbers",
-         .values = std::move(values),
-         .why = "A sum of 512 products of variance 1 has variance 512: dividing by √512 brings it "
-                "back to 1, whatever the width, and softmax does not begin as a hard choice.",
-         .figure = FigureKind::kNone});
+    walk_.Add("why the root of the width",
+              "variance over 64 × 64 products of vectors of 512 standard normal numbers",
+              Plain(RowValues(std::move(variances), {.columns = {"q · k", "q · k / √512"}})),
+              "A sum of 512 products of variance 1 has variance 512: dividing by √512 brings it "
+              "back to 1, whatever the width, and softmax does not begin as a hard choice.",
+              FigureKind::kNone);
   }
 
   Backend& backend_;

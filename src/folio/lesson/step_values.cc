@@ -36,14 +36,9 @@ StepTensor::StepTensor(const Shape& shape, std::span<const float> values) : Step
   std::ranges::copy(values, data());
 }
 
-StepValues RowValues(std::span<const float> values, StepLabels labels) {
-  return Labelled({static_cast<int64_t>(values.size())},
-                  std::vector<double>(values.begin(), values.end()), std::move(labels));
-}
-
-StepValues RowValues(std::span<const double> values, StepLabels labels) {
-  return Labelled({static_cast<int64_t>(values.size())},
-                  std::vector<double>(values.begin(), values.end()), std::move(labels));
+StepValues RowValues(std::vector<double> values, StepLabels labels) {
+  const int64_t columns = std::ssize(values);
+  return Labelled({columns}, std::move(values), std::move(labels));
 }
 
 StepValues MatrixValues(const Tensor& x, StepLabels labels) {
@@ -51,7 +46,7 @@ StepValues MatrixValues(const Tensor& x, StepLabels labels) {
   return Labelled({columns == 0 ? 0 : x.count() / columns, columns}, Doubles(x), std::move(labels));
 }
 
-StepValues StackedValues(std::span<const std::vector<double>> rows, StepLabels labels) {
+StepValues StackedValues(const std::vector<std::vector<double>>& rows, StepLabels labels) {
   std::vector<double> all;
   for (const std::vector<double>& row : rows) {
     FOLIO_CHECK(row.size() == rows.front().size(), "rows of equal length");
@@ -60,6 +55,17 @@ StepValues StackedValues(std::span<const std::vector<double>> rows, StepLabels l
   const size_t columns = rows.empty() ? 0 : rows.front().size();
   return Labelled({static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)},
                   std::move(all), std::move(labels));
+}
+
+StepValues Plain(StepValues values, int digits) {
+  values.heat = false;
+  values.digits = digits;
+  return values;
+}
+
+StepValues Scientific(StepValues values) {
+  values.scientific = true;
+  return values;
 }
 
 void MarkMasked(StepValues& values, std::span<const uint8_t> mask) {

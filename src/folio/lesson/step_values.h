@@ -4,7 +4,6 @@
 #include <initializer_list>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "folio/lesson/walk.h"
@@ -37,12 +36,16 @@ struct StepLabels {
 };
 
 // A row of numbers.
-StepValues RowValues(std::span<const float> values, StepLabels labels = {});
-StepValues RowValues(std::span<const double> values, StepLabels labels = {});
+StepValues RowValues(std::vector<double> values, StepLabels labels = {});
 // A float32 or float64 tensor as a matrix: its last dimension across, all others down.
 StepValues MatrixValues(const Tensor& x, StepLabels labels = {});
 // `rows` stacked, all equally long: the same thing done in several ways.
-StepValues StackedValues(std::span<const std::vector<double>> rows, StepLabels labels = {});
+StepValues StackedValues(const std::vector<std::vector<double>>& rows, StepLabels labels = {});
+
+// The same without colours, for numbers that are no sizes, such as ids.
+StepValues Plain(StepValues values, int digits = 4);
+// The same with exponents, for numbers that are far apart.
+StepValues Scientific(StepValues values);
 
 // What may not be seen becomes NaN. REQUIRES: as many marks as values, 0 for "masked".
 void MarkMasked(StepValues& values, std::span<const uint8_t> mask);

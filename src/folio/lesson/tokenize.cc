@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/lesson/explain_tokens.h"
 #include "folio/lesson/model_text.h"
 #include "folio/lesson/step_values.h"
-#include "folio/lesson/text_pieces.h"
 #include "folio/plot/token_strip.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/split.h"
@@ -18,22 +18,11 @@ namespace {
 
 // How much is shown merge by merge.
 constexpr size_t kPiecesShown = 8;
-constexpr size_t kLongestShown = 64;  // bytes
+constexpr size_t kLongestFollowed = 64;  // bytes
 
 // Whole numbers with what they stand for.
-StepValues Integers(const std::vector<double>& numbers, std::vector<std::string> labels) {
-  StepValues values = RowValues(numbers, {.columns = std::move(labels)});
-  values.heat = false;
-  values.digits = 0;
-  return values;
-}
-
-Step ListStep(std::string name, std::string formula, StepValues values, std::string why) {
-  return {.name = std::move(name),
-          .formula = std::move(formula),
-          .values = std::move(values),
-          .why = std::move(why),
-          .figure = FigureKind::kNone};
+StepValues Integers(std::vector<double> numbers, std::vector<std::string> labels) {
+  return Plain(RowValues(std::move(numbers), {.columns = std::move(labels)}), 0);
 }
 
 std::string Plural(int64_t count, const std::string& noun) {
@@ -70,10 +59,10 @@ class TokenizeWalk {
       numbers.push_back(static_cast<unsigned char>(text_[i]));
       labels.push_back(VisibleToken(text_.substr(i, 1)));
     }
-    walk_.steps.push_back(ListStep(
-        "bytes", "UTF-8", Integers(numbers, std::move(labels)),
-        "What a text is to a computer: bytes from 0 to 255. A letter of English is one byte, other "
-        "characters are two to four."));
+    walk_.Add("bytes", "UTF-8", Integers(numbers, std::move(labels)),
+              "What a text is to a computer: bytes from 0 to 255. A letter of English is one byte, "
+              "other characters are two to four.",
+              FigureKind::kNone);
   }
 
   void Characters() {
@@ -85,10 +74,10 @@ class TokenizeWalk {
       labels.push_back(VisibleToken(text_.substr(at, c.length)));
       at += c.length;
     }
-    walk_.steps.push_back(ListStep(
-        "characters", "bytes → code points", Integers(numbers, std::move(labels)),
-        "This tokenizer has one token for each character that it met in training: code points are "
-        "the numbers that Unicode gives them."));
+    walk_.Add("characters", "bytes → code points", Integers(numbers, std::move(labels)),
+              "This tokenizer has one token for each character that it met in training: code "
+              "points are the numbers that Unicode gives them.",
+              FigureKind::kNone);
   }
 
   bool IsSpecial(std::string_view piece) const {
@@ -115,13 +104,12 @@ class TokenizeWalk {
       why += fmt::format(" {} in it: such a token is taken whole and never made of others.",
                          specials_.size() == 1 ? "There is a special token" : "Special tokens are");
     }
-    walk_.steps.push_back(ListStep(
-        "pieces", fmt::format("the pattern of {}", SplitPatternName(bpe_->vocab().pattern)),
-        Integers(sizes, std::move(labels)), std::move(why)));
+    walk_.Add("pieces", fmt::format("the pattern of {}", SplitPatternName(bpe_->vocab().pattern)),
+              Integers(sizes, std::move(labels)), std::move(why), FigureKind::kNone);
     std::vector<std::string_view> shown;
     for (const std::string_view piece : pieces) {
       const bool known = std::ranges::find(shown, piece) != shown.end() || IsSpecial(piece);
-      if (known || piece.size() < 2 || piece.size() > kLongestShown) continue;
+      if (known || piece.size() < 2 || piece.size() > kLongestFollowed) continue;
       shown.push_back(piece);
       Merges(piece);
       if (shown.size() == kPiecesShown) break;
@@ -152,11 +140,12 @@ class TokenizeWalk {
     if (merges.empty() || whole) {
       std::vector<std::string> labels;
       for (const int32_t id : ids) labels.push_back(IdLabel(tokenizer_, id));
-      walk_.steps.push_back(
-          ListStep(name, "no merge", Integers({ids.begin(), ids.end()}, std::move(labels)),
-                   whole ? "The whole piece is in the vocabulary, and is looked up there."
-                         : "No two neighbours are in the list of merges: every byte stays a "
-                           "token of its own."));
+      walk_.Add(
+          name, "no merge", Integers({ids.begin(), ids.end()}, std::move(labels)),
+          whole
+              ? "The whole piece is in the vocabulary, and is looked up there."
+              : "No two neighbours are in the list of merges: every byte stays a token of its own.",
+          FigureKind::kNone);
       return;
     }
     std::vector<std::vector<double>> rows;
@@ -166,45 +155,41 @@ class TokenizeWalk {
                       static_cast<double>(before[at + 1]), static_cast<double>(merged)});
       labels.push_back(Symbols(before, at, merged));
     }
-    StepValues values = StackedValues(
-        rows, {.rows = std::move(labels), .columns = {"rank", "left", "right", "new"}});
-    values.heat = false;
-    values.digits = 0;
-    walk_.steps.push_back(
-        ListStep(name,
-                 fmt::format("{} → {}", Symbols(merges.front().before, piece.size(), 0),
-                             Plural(std::ssize(ids), "token")),
-                 std::move(values),
-                 "Of all neighbours the pair that training merged first, the one of the lowest "
-                 "rank, becomes "
-                 "one symbol, again and again, until no pair is in the list."));
+    walk_.Add(name,
+              fmt::format("{} → {}", Symbols(merges.front().before, piece.size(), 0),
+                          Plural(std::ssize(ids), "token")),
+              Plain(StackedValues(rows, {.rows = std::move(labels),
+                                         .columns = {"rank", "left", "right", "new"}}),
+                    0),
+              "Of all neighbours the pair that training merged first, the one of the lowest rank, "
+              "becomes one symbol, again and again, until no pair is in the list.",
+              FigureKind::kNone);
   }
 
   void Ids() {
     std::vector<std::string> labels;
     for (const int32_t id : ids_) labels.push_back(IdLabel(tokenizer_, id));
-    walk_.steps.push_back(ListStep(
-        "ids", fmt::format("0 to {}", tokenizer_.vocab_size() - 1),
-        Integers({ids_.begin(), ids_.end()}, std::move(labels)),
-        tokenizer_.kind() == "bytes"
-            ? "Every byte is the token of its own number: nothing to learn and no text that cannot "
-              "be written, but many tokens."
-            : "The place of each token in the vocabulary: all that the model gets to see."));
-    walk_.steps.back().figure = FigureKind::kTokens;
+    walk_.Add("ids", fmt::format("0 to {}", tokenizer_.vocab_size() - 1),
+              Integers({ids_.begin(), ids_.end()}, std::move(labels)),
+              tokenizer_.kind() == "bytes"
+                  ? "Every byte is the token of its own number: nothing to learn and no text that "
+                    "cannot be written, but many tokens."
+                  : "The place of each token in the vocabulary: all that the model gets to see.",
+              FigureKind::kTokens);
   }
 
   void Sizes() {
     const std::string back = tokenizer_.Decode(ids_);
     FOLIO_CHECK(back == text_, "the tokens are another text");
-    walk_.steps.push_back(ListStep(
+    walk_.Add(
         "sizes", "text = the bytes of all tokens, one after the other",
         Integers({static_cast<double>(text_.size()), static_cast<double>(CountCharacters(text_)),
                   static_cast<double>(ids_.size())},
                  {"bytes", "characters", "tokens"}),
-        fmt::format("Put together, the bytes of the tokens are the text again; fewer "
-                    "tokens mean that more text fits into the model's context: {:.1f} "
-                    "bytes a token here.",
-                    static_cast<double>(text_.size()) / static_cast<double>(ids_.size()))));
+        fmt::format("Put together, the bytes of the tokens are the text again; fewer tokens mean "
+                    "that more text fits into the model's context: {:.1f} bytes a token here.",
+                    static_cast<double>(text_.size()) / static_cast<double>(ids_.size())),
+        FigureKind::kNone);
   }
 
   const Tokenizer& tokenizer_;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace folio {
@@ -47,6 +48,19 @@ struct Walk {
   std::string title = {};
   std::string intro = {};  // a paragraph
   std::vector<Step> steps = {};
+
+  std::string next_section = {};  // of the step that is added next
+
+  void Section(std::string heading) { next_section = std::move(heading); }
+  void Add(std::string name, std::string formula, StepValues values, std::string why,
+           FigureKind figure = FigureKind::kHeatmap) {
+    steps.push_back({.name = std::move(name),
+                     .formula = std::move(formula),
+                     .values = std::move(values),
+                     .why = std::move(why),
+                     .figure = figure,
+                     .section = std::exchange(next_section, {})});
+  }
 };
 
 }  // namespace folio

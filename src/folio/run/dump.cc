@@ -5,9 +5,9 @@
 #include <cstring>
 #include <memory>
 #include <span>
-#include <utility>
 
 #include "folio/base/error.h"
+#include "folio/io/json.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/attention.h"
 #include "folio/model/checkpoint.h"
@@ -199,6 +199,21 @@ DumpResult WriteDump(const DumpOptions& options) {
   WriteSafetensors(options.out, tensors, Metadata(options));
   result.tensors = tensors.size();
   return result;
+}
+
+std::string DescribeDump(const DumpOptions& options, const DumpResult& result, bool json) {
+  if (json) {
+    const Json values = {
+        {"schema", 1},         {"out", options.out.string()}, {"tensors", result.tensors},
+        {"loss", result.loss}, {"losses", result.losses},     {"grad_norms", result.grad_norms}};
+    return values.dump(2) + "\n";
+  }
+  std::string text = fmt::format("loss  {:.9f}\n", result.loss);
+  for (size_t k = 0; k < result.losses.size(); ++k) {
+    text += fmt::format("step {}  loss {:.9f}  grad_norm {:.9f}\n", k + 1, result.losses[k],
+                        result.grad_norms[k]);
+  }
+  return text;
 }
 
 }  // namespace folio

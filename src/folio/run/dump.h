@@ -34,4 +34,7 @@ struct DumpResult {
 // steps than batches, a kRuntime Error where `out` cannot be written.
 DumpResult WriteDump(const DumpOptions& options);
 
+// The losses, a line for each, or one JSON object (`json`).
+std::string DescribeDump(const DumpOptions& options, const DumpResult& result, bool json);
+
 }  // namespace folio

@@ -8,10 +8,9 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/run/estimate.h"
+#include "folio/run/preview.h"
 #include "folio/train/flops.h"
 #include "folio/train/learner.h"
-#include "folio/train/plan_totals.h"
 #include "tests/kit/expect.h"
 
 namespace folio {

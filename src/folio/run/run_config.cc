@@ -1,8 +1,5 @@
 #include "folio/run/run_config.h"
 
-#include <iterator>
-#include <utility>
-
 #include "folio/train/presets.h"
 
 namespace folio {

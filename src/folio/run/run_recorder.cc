@@ -3,7 +3,6 @@
 #include <fstream>
 #include <utility>
 
-#include "folio/base/clock.h"
 #include "folio/base/strings.h"
 #include "folio/infer/text_writer.h"
 #include "folio/io/json.h"

@@ -2,15 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <utility>
 
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
-#include "folio/infer/text_writer.h"
 #include "folio/io/json.h"
-#include "folio/run/run_directory.h"
-#include "folio/term/signals.h"
 
 namespace folio {
 namespace {}  // namespace

@@ -25,62 +25,43 @@ namespace fs = std::filesystem;
 
 }  // namespace
 
-struct TrainingRun::State {
-  State(RunSettings& run_settings, TrainingRunOptions run_options);
-
-  void ReadSettings();
-  std::string DataDir();
-  void FitModelToData();
-  std::string Plan(bool json);
-  TrainResult Train(const RunHooks& hooks);
-
-  RunSettings& settings;
-  RunConfig& config;
-  TrainingRunOptions options;
-  std::unique_ptr<Backend> backend;
-  std::optional<NewRun> new_run;
-  std::optional<Dataset> data;
-  std::unique_ptr<Tokenizer> tokenizer;  // null where nobody knows the data's
-  std::optional<TrainPreview> preview;
-};
-
-TrainingRun::State::State(RunSettings& run_settings, TrainingRunOptions run_options)
-    : settings(run_settings), config(run_settings.config), options(std::move(run_options)) {
+TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
+    : settings_(settings), config_(settings.config), options_(std::move(options)) {
   ReadSettings();
-  if (config.train.threads > 0) SetThreads(static_cast<int>(config.train.threads));
-  backend = MakeBackend(config.train.backend);
+  if (config_.train.threads > 0) SetThreads(static_cast<int>(config_.train.threads));
+  backend_ = MakeBackend(config_.train.backend);
   // A run goes on in the format it began with, wherever that is.
-  config.train.dtype = TrainDtypeName(TrainDtype(config.train, config.model, *backend));
-  if (!options.resume && !options.dry_run) new_run.emplace(options.out, options.overwrite);
-  data.emplace(DataDir(), config.model.vocab_size);
+  config_.train.dtype = TrainDtypeName(TrainDtype(config_.train, config_.model, *backend_));
+  if (!options_.resume && !options_.dry_run) new_run_.emplace(options_.out, options_.overwrite);
+  data_.emplace(DataDir(), config_.model.vocab_size);
   FitModelToData();
-  preview.emplace(config, *backend, ThisMachinesMemory());
+  preview_.emplace(config_, *backend_, ThisMachinesMemory());
 }
 
-void TrainingRun::State::ReadSettings() {
-  if (options.resume) {
-    if (!fs::exists(options.out / kLastDir)) {
-      throw InputError(fmt::format("'{}' holds no run to resume", options.out.string()),
-                       fmt::format("there is no {}", (options.out / kLastDir).string()),
+void TrainingRun::ReadSettings() {
+  if (options_.resume) {
+    if (!fs::exists(options_.out / kLastDir)) {
+      throw InputError(fmt::format("'{}' holds no run to resume", options_.out.string()),
+                       fmt::format("there is no {}", (options_.out / kLastDir).string()),
                        "leave out --resume to begin one");
     }
-    if (fs::exists(options.out / kRunConfigFile)) {
-      settings.layers.ReadTomlFile(Layer::kProjectFile, options.out / kRunConfigFile);
+    if (fs::exists(options_.out / kRunConfigFile)) {
+      settings_.layers.ReadTomlFile(Layer::kProjectFile, options_.out / kRunConfigFile);
     }
-    options.sources.discover = false;  // the run's own settings stand for the files' ones
+    options_.sources.discover = false;  // the run's own settings stand for the files' ones
   }
-  settings.layers.ReadSources(options.sources);
-  settings.layers.Resolve();
-  config.train.context = ContextOf(config.model, config.train);
-  config.train.Validate("settings");
+  settings_.layers.ReadSources(options_.sources);
+  settings_.layers.Resolve();
+  config_.train.context = ContextOf(config_.model, config_.train);
+  config_.train.Validate("settings");
 }
 
 // Where the tokens are; makes them from a text file. Remembers the place for resuming.
-std::string TrainingRun::State::DataDir() {
-  const fs::path own = options.out / kRunDataDir, source = options.out / kRunSourceFile;
-  const std::string& from = options.data;
+std::string TrainingRun::DataDir() {
+  const fs::path own = options_.out / kRunDataDir, source = options_.out / kRunSourceFile;
+  const std::string& from = options_.data;
   // The run's own tokens, made from the text it began with, are not made again.
-  if (options.resume && !fs::is_directory(from)) {
+  if (options_.resume && !fs::is_directory(from)) {
     if (fs::exists(own)) return own.string();
     if (from.empty()) return ReadFile(source, 1 << 16);
   }
@@ -91,61 +72,61 @@ std::string TrainingRun::State::DataDir() {
   }
   if (fs::is_directory(from)) {
     std::string dir = fs::absolute(from).string();
-    if (!options.dry_run) WriteFileAtomically(source, dir);
+    if (!options_.dry_run) WriteFileAtomically(source, dir);
     return dir;
   }
-  if (options.dry_run) {
+  if (options_.dry_run) {
     throw UsageError("--dry-run needs prepared data", fmt::format("'{}' is a file", from),
                      fmt::format("folio data prepare {} --out DIR", from));
   }
   const PrepareOptions prepare = {.files = {from},
-                                  .tokenizer = config.data.tokenizer,
+                                  .tokenizer = config_.data.tokenizer,
                                   .out = own.string(),
-                                  .val_fraction = config.data.val_fraction,
+                                  .val_fraction = config_.data.val_fraction,
                                   .overwrite = true,
                                   .keep_partial = false};
-  if (options.console == nullptr) {
+  if (options_.console == nullptr) {
     PrepareDataset(prepare);
   } else {
-    PrepareWithProgress(prepare, *options.console, options.progress);
+    PrepareWithProgress(prepare, *options_.console, options_.progress);
   }
   return own.string();
 }
 
 // Vocabulary and special tokens are the data's, and so is the tokenizer, if it has one.
-void TrainingRun::State::FitModelToData() {
-  GptConfig& model = config.model;
-  const int64_t V = data->info().vocab_size;
+void TrainingRun::FitModelToData() {
+  GptConfig& model = config_.model;
+  const int64_t V = data_->info().vocab_size;
   if (V > 0) {
-    const bool asked = settings.layers.layer("model.vocab_size") > Layer::kPreset;
+    const bool asked = settings_.layers.layer("model.vocab_size") > Layer::kPreset;
     if (asked && model.vocab_size < V) {
       throw UsageError(fmt::format("{}: model.vocab_size is too small",
-                                   settings.layers.origin("model.vocab_size")),
+                                   settings_.layers.origin("model.vocab_size")),
                        fmt::format("it is {}, the data has {} tokens", model.vocab_size, V),
                        fmt::format("set it to {} or more, or leave it out", V));
     }
     if (!asked) model.vocab_size = V;
   }
-  tokenizer = LoadDataTokenizer(*data);
-  if (tokenizer != nullptr) {
-    if (options.resume) RequireSameTokenizer(options.out / kLastDir, *data, *tokenizer);
-    model.bos_token_id = model.eos_token_id = tokenizer->end_of_text();
+  tokenizer_ = LoadDataTokenizer(*data_);
+  if (tokenizer_ != nullptr) {
+    if (options_.resume) RequireSameTokenizer(options_.out / kLastDir, *data_, *tokenizer_);
+    model.bos_token_id = model.eos_token_id = tokenizer_->end_of_text();
   }
   model.Validate("settings");
 }
 
-std::string TrainingRun::State::Plan(bool json) {
-  preview->Probe(data->val().size(), options.resume ? SavedStep(options.out / kLastDir) : 0);
-  if (json) return preview->Event() + "\n";
-  return preview->Plan() + preview->Estimate() + "\n";
+std::string TrainingRun::Plan(bool json) {
+  preview_->Probe(data_->val().size(), options_.resume ? SavedStep(options_.out / kLastDir) : 0);
+  if (json) return preview_->Event() + "\n";
+  return preview_->Plan() + preview_->Estimate() + "\n";
 }
 
-TrainResult TrainingRun::State::Train(const RunHooks& hooks) {
-  const fs::path& run = options.out;
+TrainResult TrainingRun::Train(const RunHooks& hooks) {
+  const fs::path& run = options_.out;
   std::optional<RunRecorder> recorder;
   std::optional<TrainReport> report;
-  if (options.console != nullptr) {
-    report.emplace(*options.console, options.progress, config, run, *preview);
+  if (options_.console != nullptr) {
+    report.emplace(*options_.console, options_.progress, config_, run, *preview_);
   }
   TrainerHooks all;
   all.on_step = [&](const StepMetrics& metrics) {
@@ -163,8 +144,8 @@ TrainResult TrainingRun::State::Train(const RunHooks& hooks) {
     };
     all.on_checkpoint = [&](int64_t step, const fs::path& path) { report->Saved(step, path); };
   }
-  if (tokenizer != nullptr) {
-    all.sample_every = config.log.sample_every;
+  if (tokenizer_ != nullptr) {
+    all.sample_every = config_.log.sample_every;
     all.on_sample = [&](int64_t step, const GptWeights& weights) {
       const std::string text = recorder->Sample(step, weights);
       if (report) report->Sampled(step, text);
@@ -176,32 +157,19 @@ TrainResult TrainingRun::State::Train(const RunHooks& hooks) {
   };
   all.checkpoint_requested = [] { return TakeCheckpointRequest(); };
 
-  Trainer trainer(*backend, config.model, config.train, *data, run, all, tokenizer.get());
-  if (options.resume) trainer.Resume();
+  Trainer trainer(*backend_, config_.model, config_.train, *data_, run, all, tokenizer_.get());
+  if (options_.resume) trainer.Resume();
   // Not before: settings that the run refuses may not take the place of its own.
-  WriteFileAtomically(run / kRunConfigFile, settings.layers.ToToml());
-  preview->Probe(data->val().size(), trainer.step());
-  if (new_run) new_run->Begun();
+  WriteFileAtomically(run / kRunConfigFile, settings_.layers.ToToml());
+  preview_->Probe(data_->val().size(), trainer.step());
+  if (new_run_) new_run_->Begun();
   if (report) report->Begin(trainer.step());
-  recorder.emplace(config, run, *backend, tokenizer.get(), trainer.step());
+  recorder.emplace(config_, run, *backend_, tokenizer_.get(), trainer.step());
   const TrainResult result = trainer.Run();
   DrawLossFigure(run);
   recorder->End(result);
   if (report) report->End(result);
   return result;
-}
-
-TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
-    : state_(std::make_unique<State>(settings, std::move(options))) {}
-
-TrainingRun::~TrainingRun() = default;
-
-std::string TrainingRun::Plan(bool json) {
-  return state_->Plan(json);
-}
-
-TrainResult TrainingRun::Train(const RunHooks& hooks) {
-  return state_->Train(hooks);
 }
 
 }  // namespace folio

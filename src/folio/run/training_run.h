@@ -3,10 +3,15 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "folio/data/dataset.h"
+#include "folio/run/preview.h"
 #include "folio/run/run_config.h"
+#include "folio/run/run_directory.h"
 #include "folio/term/progress.h"
+#include "folio/text/tokenizer.h"
 #include "folio/train/result.h"
 #include "folio/train/run_log.h"
 
@@ -43,7 +48,6 @@ class TrainingRun {
   // Throws a kUsage Error where settings or options do not fit, a kInput Error for the data, a
   // kResource Error where memory does not suffice.
   TrainingRun(RunSettings& settings, TrainingRunOptions options);
-  ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;
 
   // What is going to happen and about how long it will take, for people or as a line of JSON.
@@ -54,8 +58,18 @@ class TrainingRun {
   TrainResult Train(const RunHooks& hooks = {});
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  void ReadSettings();
+  std::string DataDir();
+  void FitModelToData();
+
+  RunSettings& settings_;
+  RunConfig& config_;
+  TrainingRunOptions options_;
+  std::unique_ptr<Backend> backend_;
+  std::optional<NewRun> new_run_;
+  std::optional<Dataset> data_;
+  std::unique_ptr<Tokenizer> tokenizer_;  // null where nobody knows the data's
+  std::optional<TrainPreview> preview_;
 };
 
 }  // namespace folio

@@ -9,7 +9,6 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/train/learner.h"
-#include "folio/train/plan_totals.h"
 
 namespace folio {
 namespace {
@@ -76,6 +75,22 @@ std::string WaysOut(const TrainShape& shape, uint64_t limit) {
 }
 
 }  // namespace
+
+PlanTotals::PlanTotals(const MemoryPlan& plan) : peak(plan.arena_bytes()) {
+  for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
+    if (buffer.name == "weights") {
+      weights += buffer.bytes;
+    } else if (buffer.name == "gradients") {
+      gradients += buffer.bytes;
+    } else if (buffer.name.starts_with("adamw.")) {
+      optimizer += buffer.bytes;
+    } else {
+      activations_unshared += buffer.bytes;
+      if (buffer.name == "logits" || buffer.name == "d_logits") logits += buffer.bytes;
+    }
+  }
+  activations = peak - weights - gradients - optimizer;
+}
 
 uint64_t PlannedBytes(const TrainShape& shape) {
   try {

@@ -7,6 +7,7 @@
 #include "folio/base/machine.h"
 #include "folio/model/activations.h"
 #include "folio/model/config.h"
+#include "folio/tensor/plan.h"
 
 namespace folio {
 
@@ -16,6 +17,18 @@ struct TrainShape {
   int64_t B = 1, T = 1;
   int64_t grad_accumulation = 1;  // 0: whoever asks knows no such thing
   PassOptions options = {};
+};
+
+// What training keeps in memory by kind, in bytes: weights, gradients and moments from step to
+// step, activations beside them.
+struct PlanTotals {
+  explicit PlanTotals(const MemoryPlan& plan);  // one of Learner::Plan
+
+  size_t weights = 0, gradients = 0, optimizer = 0;
+  size_t activations = 0;           // of the arena: buffers whose lives do not meet share memory
+  size_t activations_unshared = 0;  // all of them side by side
+  size_t logits = 0;                // of the activations: the loss head's chunk of rows
+  size_t peak = 0;
 };
 
 // Bytes that training in this shape keeps; UINT64_MAX where they cannot be counted.

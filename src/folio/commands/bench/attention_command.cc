@@ -16,20 +16,11 @@
 namespace folio {
 namespace {
 
-double FlopsPerSecond(const AttentionTiming& timing) {
-  return timing.flops / Median(timing.seconds);
-}
-
-double TokensPerSecond(const AttentionRate& rate) {
-  return static_cast<double>(rate.shape.B * rate.shape.T) /
-         (Median(rate.forward.seconds) + Median(rate.backward.seconds));
-}
-
 Json ToJson(const AttentionTiming& timing) {
   return {{"seconds", Median(timing.seconds)},
           {"seconds_min", Percentile(timing.seconds, 0)},
           {"flops", timing.flops},
-          {"flops_per_second", FlopsPerSecond(timing)}};
+          {"flops_per_second", timing.flops_per_second()}};
 }
 
 class BenchAttentionCommand final : public Command {
@@ -56,7 +47,7 @@ class BenchAttentionCommand final : public Command {
     flags.Value(Field{"dtype", &dtype_, "number format; both: all that the backend has"}.Choices(
         {"fp32", "bf16", "both"}));
     flags.Value(Field{"seconds", &seconds_, "measure each at least so long", 0, 1e6});
-    flags.Value(Field{"backend", &backend_, "what computes"}.Choices({"cpu", "reference"}));
+    AddBackendFlag(flags, &backend_);
     compute_.Add(flags);
   }
 
@@ -87,10 +78,10 @@ class BenchAttentionCommand final : public Command {
       const double tokens = static_cast<double>(rate.shape.B * rate.shape.T);
       rows.push_back({TrainDtypeName(rate.shape.dtype), fmt::format("{}", rate.shape.T),
                       fmt::format("{:.3f}", Median(rate.forward.seconds) * 1e3),
-                      fmt::format("{:.1f}", FlopsPerSecond(rate.forward) / 1e9),
+                      fmt::format("{:.1f}", rate.forward.flops_per_second() / 1e9),
                       fmt::format("{:.3f}", Median(rate.backward.seconds) * 1e3),
-                      fmt::format("{:.1f}", FlopsPerSecond(rate.backward) / 1e9),
-                      WithCommas(static_cast<int64_t>(TokensPerSecond(rate))),
+                      fmt::format("{:.1f}", rate.backward.flops_per_second() / 1e9),
+                      WithCommas(static_cast<int64_t>(rate.tokens_per_second())),
                       HumanBytes(static_cast<double>(rate.planned_bytes)),
                       fmt::format("{:.0f}", static_cast<double>(rate.planned_bytes) / tokens)});
     }
@@ -113,7 +104,7 @@ class BenchAttentionCommand final : public Command {
                       {"dropout", rate.shape.dropout},
                       {"forward", ToJson(rate.forward)},
                       {"backward", ToJson(rate.backward)},
-                      {"tokens_per_second", TokensPerSecond(rate)},
+                      {"tokens_per_second", rate.tokens_per_second()},
                       {"planned_bytes", rate.planned_bytes}});
     }
     const Json json = {{"schema", 1},

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "folio/base/simd_targets.h"
 #include "folio/base/thread_pool.h"
 #include "folio/bench/dtypes.h"
@@ -37,7 +35,7 @@ class BenchMatmulCommand final : public Command {
         Field{"products", &products_, "sizes of GPT-2, of a small model, or of both"}.Choices(
             {"gpt2", "small", "all"}));
     flags.Value(Field{"seconds", &seconds_, "measure each product at least so long", 0, 1e6});
-    flags.Value(Field{"backend", &backend_, "what computes"}.Choices({"cpu", "reference"}));
+    AddBackendFlag(flags, &backend_);
     compute_.Add(flags);
   }
 
@@ -57,14 +55,6 @@ class BenchMatmulCommand final : public Command {
   }
 
  private:
-  static double PeakOf(Dtype dtype, const std::vector<MatmulRate>& rates) {
-    double peak = 0;
-    for (const MatmulRate& rate : rates) {
-      if (rate.product.dtype == dtype) peak = std::max(peak, rate.flops_per_second());
-    }
-    return peak;
-  }
-
   static std::string AsText(const Backend& backend, const std::vector<Dtype>& dtypes,
                             const std::vector<MatmulRate>& rates) {
     std::vector<std::vector<std::string>> rows;

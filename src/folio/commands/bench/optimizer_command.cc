@@ -26,14 +26,6 @@ std::vector<Comparison> Comparisons(const OptimizerRates& rates) {
   return {{rates.norm, rates.read}, {rates.adamw, rates.copy}};
 }
 
-double StepSeconds(const OptimizerRates& rates) {
-  return Median(rates.norm.seconds) + Median(rates.adamw.seconds);
-}
-
-double StepBytes(const OptimizerRates& rates) {
-  return rates.norm.bytes + rates.adamw.bytes;
-}
-
 class BenchOptimizerCommand final : public Command {
  public:
   CommandInfo info() const override {
@@ -86,7 +78,7 @@ class BenchOptimizerCommand final : public Command {
           fmt::format("{:.0f}% of {}", 100 * part.bytes_per_second() / machine.bytes_per_second(),
                       machine.name));
     }
-    row("together", StepSeconds(rates), StepBytes(rates), "");
+    row("together", rates.seconds_per_step(), rates.bytes_per_step(), "");
     row("read", Median(rates.read.seconds), rates.read.bytes, "what memory does");
     row("copy", Median(rates.copy.seconds), rates.copy.bytes, "what memory does");
     return fmt::format("{} parameters\n{}, {} threads\n\n", WithCommas(parameters),
@@ -117,9 +109,9 @@ class BenchOptimizerCommand final : public Command {
                        {"backend_description", backend.description()},
                        {"simd", SimdTarget()},
                        {"threads", Threads()},
-                       {"seconds_per_step", StepSeconds(rates)},
-                       {"bytes_per_step", StepBytes(rates)},
-                       {"bytes_per_second", StepBytes(rates) / StepSeconds(rates)},
+                       {"seconds_per_step", rates.seconds_per_step()},
+                       {"bytes_per_step", rates.bytes_per_step()},
+                       {"bytes_per_second", rates.bytes_per_step() / rates.seconds_per_step()},
                        {"passes", passes},
                        {"machine", Json::array({ToJson(rates.read), ToJson(rates.copy)})}};
     return json.dump(2) + "\n";

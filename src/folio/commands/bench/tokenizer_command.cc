@@ -13,7 +13,6 @@
 #include "folio/commands/tokenizer/tokenizer_input.h"
 #include "folio/io/json.h"
 #include "folio/term/table.h"
-#include "folio/text/encodings.h"
 
 namespace folio {
 namespace {

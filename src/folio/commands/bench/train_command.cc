@@ -4,7 +4,6 @@
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/bench/dtypes.h"
 #include "folio/bench/training.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
@@ -21,59 +20,29 @@ std::string Bytes(uint64_t bytes) {
   return HumanBytes(static_cast<double>(bytes));
 }
 
-// A result as it is told.
-struct Figures {
-  Figures(const BenchTrainOptions& options, const BenchTrainResult& result)
-      : B(options.train.batch_size),
-        median(Median(result.step_seconds)),
-        fastest(Percentile(result.step_seconds, 0)),
-        p90(Percentile(result.step_seconds, 0.9)),
-        seconds_per_token(median / static_cast<double>(B * options.T)),
-        flops_per_second(result.flops_per_step / median),
-        peak_share(flops_per_second / result.matmul_flops_per_second) {}
-
-  double tokens_per_second() const { return 1 / seconds_per_token; }
-
-  int64_t B;
-  double median, fastest, p90;  // seconds of a step
-  double seconds_per_token, flops_per_second;
-  double peak_share;  // of the measured matrix-product rate
-};
-
-// Fastest against fastest, as other programs only ever make a step longer.
-double TimePaid(const BenchTrainResult& result) {
-  return Percentile(result.step_seconds, 0) / Percentile(result.plain->step_seconds, 0) - 1;
-}
-
-int64_t SavedBytes(const BenchTrainResult& result) {
-  return static_cast<int64_t>(result.plain->planned_bytes) -
-         static_cast<int64_t>(result.planned_bytes);
-}
-
 Json ToJson(const BenchTrainOptions& options, const BenchTrainResult& result) {
-  const Figures f(options, result);
-  Json json = {{"batch", f.B},
+  Json json = {{"batch", options.train.batch_size},
                {"context", options.T},
                {"steps", result.step_seconds.size()},
-               {"tokens_per_second", f.tokens_per_second()},
-               {"seconds_per_token", f.seconds_per_token},
-               {"seconds_per_step", f.median},
-               {"seconds_per_step_min", f.fastest},
-               {"seconds_per_step_p90", f.p90},
+               {"tokens_per_second", result.tokens_per_second()},
+               {"seconds_per_token", result.seconds_per_token()},
+               {"seconds_per_step", result.seconds_per_step()},
+               {"seconds_per_step_min", Percentile(result.step_seconds, 0)},
+               {"seconds_per_step_p90", Percentile(result.step_seconds, 0.9)},
                {"flops_per_step", result.flops_per_step},
-               {"flops_per_second", f.flops_per_second},
+               {"flops_per_second", result.flops_per_second()},
                {"matmul_flops_per_second", result.matmul_flops_per_second},
-               {"peak_share", f.peak_share},
+               {"peak_share", result.peak_share()},
                {"planned_bytes", result.planned_bytes},
                {"peak_memory_bytes", result.peak_memory_bytes},
                {"last_loss", result.last_loss}};
   if (result.plain) {
     const WithoutRecompute& plain = *result.plain;
     json["without_recompute"] = {{"planned_bytes", plain.planned_bytes},
-                                 {"saved_bytes", SavedBytes(result)},
+                                 {"saved_bytes", result.saved_bytes()},
                                  {"seconds_per_step", Median(plain.step_seconds)},
                                  {"seconds_per_step_min", Percentile(plain.step_seconds, 0)},
-                                 {"time_paid", TimePaid(result)}};
+                                 {"time_paid", result.time_paid()}};
   }
   if (!result.ops.empty()) {
     json["ops"] = Json::array();
@@ -94,13 +63,12 @@ std::string RecomputeLine(const BenchTrainResult& result) {
   return fmt::format(
       "recompute   saves {} of {} planned, steps take {:+.1f}% (without: {:.3f} ms, fastest "
       "{:.3f})\n",
-      HumanBytes(static_cast<double>(SavedBytes(result))), Bytes(result.plain->planned_bytes),
-      TimePaid(result) * 100, Median(result.plain->step_seconds) * 1e3,
+      HumanBytes(static_cast<double>(result.saved_bytes())), Bytes(result.plain->planned_bytes),
+      result.time_paid() * 100, Median(result.plain->step_seconds) * 1e3,
       Percentile(result.plain->step_seconds, 0) * 1e3);
 }
 
 std::string ToText(const BenchTrainOptions& options, const BenchTrainResult& result) {
-  const Figures f(options, result);
   std::string text = fmt::format(
       "batch       {} x {} tokens\n"
       "steps       {}\n"
@@ -108,10 +76,13 @@ std::string ToText(const BenchTrainOptions& options, const BenchTrainResult& res
       "speed       {} tokens/s\n"
       "arithmetic  {:.1f} GFLOP/s, {:.0f}% of the {:.1f} of {} matrix products\n"
       "memory      {} resident at most, {} planned\n",
-      f.B, options.T, result.step_seconds.size(), f.median * 1e3, f.fastest * 1e3, f.p90 * 1e3,
-      WithCommas(static_cast<int64_t>(f.tokens_per_second())), f.flops_per_second / 1e9,
-      f.peak_share * 100, result.matmul_flops_per_second / 1e9, TrainDtypeName(options.pass.dtype),
-      Bytes(result.peak_memory_bytes), Bytes(result.planned_bytes));
+      options.train.batch_size, options.T, result.step_seconds.size(),
+      result.seconds_per_step() * 1e3, Percentile(result.step_seconds, 0) * 1e3,
+      Percentile(result.step_seconds, 0.9) * 1e3,
+      WithCommas(static_cast<int64_t>(result.tokens_per_second())), result.flops_per_second() / 1e9,
+      result.peak_share() * 100, result.matmul_flops_per_second / 1e9,
+      TrainDtypeName(options.pass.dtype), Bytes(result.peak_memory_bytes),
+      Bytes(result.planned_bytes));
   if (options.pass.recompute) text += RecomputeLine(result);
   if (!result.ops.empty()) {
     text += "\n" + TimesTable(result.ops);
@@ -124,18 +95,20 @@ std::string ToText(const BenchTrainOptions& options, const BenchTrainResult& res
 std::string GrowthTable(const std::vector<BenchTrainOptions>& options,
                         const std::vector<BenchTrainResult>& results) {
   std::vector<std::vector<std::string>> rows;
-  const double first = Figures(options[0], results[0]).seconds_per_token;
+  const double first = results[0].seconds_per_token();
   for (size_t i = 0; i < results.size(); ++i) {
-    const Figures f(options[i], results[i]);
+    const BenchTrainResult& result = results[i];
     const double more_than_first = static_cast<double>(results[i].planned_bytes) -
                                    static_cast<double>(results[0].planned_bytes);
-    rows.push_back({fmt::format("{}", f.B), fmt::format("{:.3f}", f.median * 1e3),
-                    fmt::format("{:.1f}", f.seconds_per_token * 1e6),
-                    fmt::format("{:.2f}", f.seconds_per_token / first),
-                    WithCommas(static_cast<int64_t>(f.tokens_per_second())),
-                    fmt::format("{:.1f}", f.flops_per_second / 1e9),
-                    fmt::format("{:.0f}%", f.peak_share * 100), Bytes(results[i].planned_bytes),
-                    HumanBytes(more_than_first), Bytes(results[i].peak_memory_bytes)});
+    rows.push_back({fmt::format("{}", options[i].train.batch_size),
+                    fmt::format("{:.3f}", result.seconds_per_step() * 1e3),
+                    fmt::format("{:.1f}", result.seconds_per_token() * 1e6),
+                    fmt::format("{:.2f}", result.seconds_per_token() / first),
+                    WithCommas(static_cast<int64_t>(result.tokens_per_second())),
+                    fmt::format("{:.1f}", result.flops_per_second() / 1e9),
+                    fmt::format("{:.0f}%", result.peak_share() * 100),
+                    Bytes(results[i].planned_bytes), HumanBytes(more_than_first),
+                    Bytes(results[i].peak_memory_bytes)});
   }
   return RenderTable({">batch", ">ms/step", ">us/token", ">relative", ">tokens/s", ">GFLOP/s",
                       ">of peak", ">planned", ">more", ">resident"},
@@ -258,12 +231,11 @@ class BenchTrainCommand final : public Command {
     if (batches_.empty()) {
       json.update(ToJson(first, results[0]));
     } else {
-      const double seconds = Figures(first, results[0]).seconds_per_token;
+      const double seconds = results[0].seconds_per_token();
       json["batches"] = Json::array();
       for (size_t i = 0; i < results.size(); ++i) {
         Json each = ToJson(options[i], results[i]);
-        each["relative_seconds_per_token"] =
-            Figures(options[i], results[i]).seconds_per_token / seconds;
+        each["relative_seconds_per_token"] = results[i].seconds_per_token() / seconds;
         json["batches"].push_back(std::move(each));
       }
     }

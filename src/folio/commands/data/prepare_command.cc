@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <string>
-#include <vector>
 
 #include "folio/commands/commands.h"
 #include "folio/corpus/describe_dataset.h"
@@ -40,9 +39,8 @@ class DataPrepareCommand final : public Command {
                       "what the text of a special token in a document is: that token, an error, or "
                       "ordinary text"}
                     .Choices({"allow", "raise", "ordinary"}));
-    flags.Value(Field{"shard_tokens", &options_.shard_tokens,
-                      "cut the data into files of so many tokens; 0 for one file", 0, 1e15}
-                    .WithFlag("--shard-tokens"));
+    flags.Value(Field{"shard-tokens", &options_.shard_tokens,
+                      "cut the data into files of so many tokens; 0 for one file", 0, 1e15});
     flags.Value(
         Field{"format", &options_.format, "folio: plain tokens; llmc: with llm.c's header"}.Choices(
             {"folio", "llmc"}));

@@ -41,33 +41,22 @@ class GenerateCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    flags.Value(
-        Field{"model", &model_, "directory of a checkpoint or of a run"}.WithFlag("-m,--model"),
-        {.placeholder = "DIR", .required = true});
+    AddModelFlag(flags, &model_, /*required=*/true);
     flags.Value(
         Field{"prompt", &prompt_, "how the text begins; nothing lets the model begin"}.WithFlag(
             "-p,--prompt"),
         {.placeholder = "TEXT"});
-    flags.Value(Field{"max_tokens", &max_tokens_, "tokens to add at most", 0, 1e12}.WithFlag(
-        "--max-tokens"));
+    flags.Value(Field{"max-tokens", &max_tokens_, "tokens to add at most", 0, 1e12});
     flags.Value(Field{"n", &n_, "texts to write", 1, 1e6}.WithFlag("-n,--n"));
     flags.Value(Field{"temperature", &temperature_,
-                      "below 1 plays safe, above 1 dares; 0 is --greedy", 0, 1e6}
-                    .WithFlag("--temperature"));
+                      "below 1 plays safe, above 1 dares; 0 is --greedy", 0, 1e6});
     flags.Switch("--greedy", &greedy_, "always take the likeliest token");
+    flags.Value(Field{"top-k", &top_k_, "choose among the k likeliest tokens; 0 for all", 0, 1e9});
     flags.Value(
-        Field{"top_k", &top_k_, "choose among the k likeliest tokens; 0 for all", 0, 1e9}.WithFlag(
-            "--top-k"));
-    flags.Value(
-        Field{"top_p", &top_p_, "choose among the likeliest that reach probability p", 1e-9, 1}
-            .WithFlag("--top-p"));
-    flags.Value(
-        Field{"seed", &seed_, "of the choices; a random one if not given", 0, 9e15}.WithFlag(
-            "--seed"));
+        Field{"top-p", &top_p_, "choose among the likeliest that reach probability p", 1e-9, 1});
+    flags.Value(Field{"seed", &seed_, "of the choices; a random one if not given", 0, 9e15});
     compute_.Add(flags);
-    flags.Value(Field{"backend", &backend_, "what computes"}
-                    .Choices({"cpu", "reference"})
-                    .WithFlag("--backend"));
+    AddBackendFlag(flags, &backend_);
   }
 
   int Run(const Context& context) override {

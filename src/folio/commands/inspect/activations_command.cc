@@ -1,10 +1,7 @@
-#include <fmt/format.h>
-
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "folio/base/error.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/inspect/inspect_input.h"
 #include "folio/inspect/activation_stats.h"
@@ -49,11 +46,7 @@ class InspectActivationsCommand final : public Command {
     CatchSignals();
     CheckFigureFile(svg_);
     const OpenedModel model = OpenModel(model_);
-    const int64_t L = model.weights->config().n_layer;
-    if (layer_ && *layer_ >= L) {
-      throw UsageError(fmt::format("--layer {}: there is no such layer", *layer_),
-                       fmt::format("the model has {} of them, 0 to {}", L, L - 1));
-    }
+    CheckIndex("layer", layer_, model.weights->config().n_layer);
     const ModelText text = ReadOneText(model, text_, "inspect activations");
     const Trace trace(*model.backend, *model.weights, text.ids, Trace::AllPoints());
     ThrowIfStopRequested();

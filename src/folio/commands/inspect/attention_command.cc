@@ -12,12 +12,6 @@
 namespace folio {
 namespace {
 
-void CheckIndex(const char* flag, std::optional<int64_t> index, int64_t count, const char* what) {
-  if (!index || *index < count) return;
-  throw UsageError(fmt::format("{} {}: there is no such {}", flag, *index, what),
-                   fmt::format("the model has {} of them, 0 to {}", count, count - 1));
-}
-
 class InspectAttentionCommand final : public Command {
  public:
   CommandInfo info() const override {
@@ -77,8 +71,8 @@ class InspectAttentionCommand final : public Command {
                                      : HeatScale::kSqrt;
     const OpenedModel model = OpenModel(model_);
     const GptConfig& config = model.weights->config();
-    CheckIndex("--layer", view_.layer, config.n_layer, "layer");
-    CheckIndex("--head", view_.head, config.n_head, "head");
+    CheckIndex("layer", view_.layer, config.n_layer);
+    CheckIndex("head", view_.head, config.n_head);
     const std::vector<AttentionText> texts = Look(context, model);
     const TokenNames shown(model, context.console.out());
     // Before stdout: its reader may go away.

@@ -2,7 +2,6 @@
 
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
-#include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/run/dump.h"
 
@@ -27,14 +26,12 @@ class InspectDumpCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    flags.Value(
-        Field{"model", &model_, "directory of a checkpoint or of a run"}.WithFlag("-m,--model"),
-        {.placeholder = "DIR", .required = true});
+    AddModelFlag(flags, &model_, /*required=*/true);
     flags.Value(Field{"batch", &batch_, "safetensors file with the tokens"},
                 {.placeholder = "FILE", .required = true});
     flags.Value(Field{"out", &out_, "safetensors file to write"}.WithFlag("-o,--out"),
                 {.placeholder = "OUT", .required = true});
-    flags.Value(Field{"backend", &options_.backend, "what computes"}.Choices({"cpu", "reference"}));
+    AddBackendFlag(flags, &options_.backend);
     compute_.Add(flags);
     flags.Group("AdamW");
     flags.Value(Field{"adamw-steps", &options_.adamw_steps, "steps, one on each batch", 0, 1e9});
@@ -54,31 +51,12 @@ class InspectDumpCommand final : public Command {
     options_.batch = batch_;
     options_.out = out_;
     const DumpResult result = WriteDump(options_);
-    context.console.Result(context.console.json() ? AsJson(result) : AsText(result));
+    context.console.Result(DescribeDump(options_, result, context.console.json()));
     context.console.Note(fmt::format("wrote {} ({} tensors)", out_, result.tensors));
     return 0;
   }
 
  private:
-  static std::string AsText(const DumpResult& result) {
-    std::string text = fmt::format("loss  {:.9f}\n", result.loss);
-    for (size_t k = 0; k < result.losses.size(); ++k) {
-      text += fmt::format("step {}  loss {:.9f}  grad_norm {:.9f}\n", k + 1, result.losses[k],
-                          result.grad_norms[k]);
-    }
-    return text;
-  }
-
-  std::string AsJson(const DumpResult& result) const {
-    const Json json = {{"schema", 1},
-                       {"out", out_},
-                       {"tensors", result.tensors},
-                       {"loss", result.loss},
-                       {"losses", result.losses},
-                       {"grad_norms", result.grad_norms}};
-    return json.dump(2) + "\n";
-  }
-
   std::string model_, batch_, out_;
   ComputeFlags compute_;
   DumpOptions options_;

@@ -76,13 +76,9 @@ std::string Numbered(const std::string& flag, size_t i, size_t count) {
 }  // namespace
 
 void ModelFlags::Add(Flags& flags, bool required) {
-  flags.Value(
-      Field{"model", &model, "directory of a checkpoint or of a run"}.WithFlag("-m,--model"),
-      {.placeholder = "DIR", .required = required});
+  AddModelFlag(flags, &model, required);
   compute.Add(flags);
-  flags.Value(Field{"backend", &backend, "what computes"}
-                  .Choices({"cpu", "reference"})
-                  .WithFlag("--backend"));
+  AddBackendFlag(flags, &backend);
 }
 
 OpenedModel OpenModel(const ModelFlags& flags) {
@@ -101,22 +97,21 @@ void TextFlags::Add(Flags& flags) {
 
 std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flags) {
   std::vector<ModelText> read;
+  const auto add = [&](const std::string& name, std::vector<int32_t> ids) {
+    read.push_back(Checked(model, name, std::move(ids), flags.tail));
+  };
   for (size_t i = 0; i < flags.texts.size(); ++i) {
-    std::string name = Numbered("--text", i, flags.texts.size());
-    std::vector<int32_t> ids = Encode(model, flags.texts[i], name, flags.special);
-    read.push_back(Checked(model, std::move(name), std::move(ids), flags.tail));
+    const std::string name = Numbered("--text", i, flags.texts.size());
+    add(name, Encode(model, flags.texts[i], name, flags.special));
   }
   for (const std::string& file : flags.files) {
     ByteInput input(file);
-    std::string name = input.name();
-    const std::string text = ReadAll(std::move(input));
-    std::vector<int32_t> ids = Encode(model, text, name, flags.special);
-    read.push_back(Checked(model, std::move(name), std::move(ids), flags.tail));
+    const std::string name = input.name();
+    add(name, Encode(model, ReadAll(std::move(input)), name, flags.special));
   }
   for (size_t i = 0; i < flags.ids.size(); ++i) {
-    std::string name = Numbered("--ids", i, flags.ids.size());
-    std::vector<int32_t> ids = ParseIds(flags.ids[i], name, model.weights->config().vocab_size);
-    read.push_back(Checked(model, std::move(name), std::move(ids), flags.tail));
+    const std::string name = Numbered("--ids", i, flags.ids.size());
+    add(name, ParseIds(flags.ids[i], name, model.weights->config().vocab_size));
   }
   if (read.empty()) {
     throw UsageError("no text to look at", {},
@@ -161,6 +156,12 @@ void CheckFigureDirectory(const std::string& path) {
     throw UsageError(fmt::format("--svg {}: exists and is not a directory", path), {},
                      "name a directory: there is a figure for each part");
   }
+}
+
+void CheckIndex(const std::string& what, std::optional<int64_t> index, int64_t count) {
+  if (!index || *index < count) return;
+  throw UsageError(fmt::format("--{0} {1}: there is no such {0}", what, *index),
+                   fmt::format("the model has {} of them, 0 to {}", count, count - 1));
 }
 
 std::vector<int64_t> ParsePositions(const std::string& list, int64_t T) {

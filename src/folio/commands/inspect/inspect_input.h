@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,9 @@ void WriteFigure(Console& console, const std::filesystem::path& path, std::strin
 // cannot be: to be called before the work. "" asks for none.
 void CheckFigureFile(const std::string& path);
 void CheckFigureDirectory(const std::string& path);
+
+// Throws a kUsage Error where the model has no `what` ("layer") of this index, if one is given.
+void CheckIndex(const std::string& what, std::optional<int64_t> index, int64_t count);
 
 // "3,7", "-1" (the last), "all", or "" for the last kDefaultPositions of T. Throws a kUsage Error.
 inline constexpr int64_t kDefaultPositions = 32;

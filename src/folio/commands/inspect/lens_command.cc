@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "folio/commands/commands.h"
 #include "folio/commands/inspect/inspect_input.h"
@@ -62,8 +61,8 @@ class InspectLensCommand final : public Command {
  private:
   void Look(const Context& context, const OpenedModel& model, LensView& view) const {
     constexpr size_t kAtOnce = 64;
-    const TracePoint points[] = {TracePoint::kEmbedded, TracePoint::kOutput};
-    const Trace trace(*model.backend, *model.weights, view.text.ids, points);
+    const Trace trace(*model.backend, *model.weights, view.text.ids,
+                      {TracePoint::kEmbedded, TracePoint::kOutput});
     Progress progress(context.console, context.progress_mode);
     ProgressState state;
     state.unit = "position";

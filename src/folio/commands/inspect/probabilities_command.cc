@@ -1,5 +1,4 @@
 #include <string>
-#include <vector>
 
 #include "folio/commands/commands.h"
 #include "folio/commands/inspect/inspect_input.h"

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "folio/base/strings.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/preset_flag.h"
+#include "folio/commands/model_settings.h"
 #include "folio/io/json.h"
 #include "folio/run/run_config.h"
 

@@ -1,7 +1,6 @@
 #include <string>
 #include <vector>
 
-#include "folio/base/error.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
 #include "folio/term/json_lines.h"

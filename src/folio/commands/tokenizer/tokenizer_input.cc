@@ -6,11 +6,11 @@
 
 namespace folio {
 
-void AddTokenizerFlag(Flags& flags, std::string* spec) {
+void AddTokenizerFlag(Flags& flags, std::string* spec, bool required) {
   flags.Value(Field{"tokenizer", spec,
                     "a published encoding (gpt2, cl100k_base), bytes, or the path of a tokenizer's "
                     "directory or file"},
-              {.placeholder = "NAME|DIR|FILE", .required = true});
+              {.placeholder = "NAME|DIR|FILE", .required = required});
 }
 
 void AddSpecialFlag(Flags& flags, std::string* name) {

@@ -8,7 +8,7 @@
 namespace folio {
 
 // The flags --tokenizer and --special, alike in all commands that have them.
-void AddTokenizerFlag(Flags& flags, std::string* spec);
+void AddTokenizerFlag(Flags& flags, std::string* spec, bool required = true);
 void AddSpecialFlag(Flags& flags, std::string* name);
 
 // "text", "u16", "u32", or "bin": nanoGPT's files, u16 where all ids of the tokenizer fit and else

@@ -7,11 +7,9 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/strings.h"
-#include "folio/base/utf8.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/corpus/train_tokenizer.h"
-#include "folio/io/json.h"
 #include "folio/term/rate.h"
 #include "folio/term/signals.h"
 
@@ -48,39 +46,6 @@ class Phase {
   int64_t done_ = 0;
   double seconds_ = SteadySeconds();
 };
-
-std::string Describe(const TrainTokenizerOptions& options, const std::string& pattern,
-                     const TrainedTokenizer& made, bool json) {
-  const double bytes_per_token =
-      made.tokens == 0 ? 0 : static_cast<double>(made.bytes) / static_cast<double>(made.tokens);
-  if (json) {
-    const Json values = {{"schema", 1},
-                         {"dir", options.out},
-                         {"pattern", pattern},
-                         {"tokenizer_hash", made.hash},
-                         {"vocab_size", made.vocab_size},
-                         {"merges", made.merges},
-                         {"bytes", made.bytes},
-                         {"pieces", made.pieces},
-                         {"distinct_pieces", made.distinct_pieces},
-                         {"tokens", made.tokens},
-                         {"bytes_per_token", bytes_per_token},
-                         {"count_s", made.count_seconds},
-                         {"merge_s", made.merge_seconds}};
-    return values.dump(2) + "\n";
-  }
-  return fmt::format(
-      "directory    {}\n"
-      "vocabulary   {} tokens, {} merges\n"
-      "pattern      {}\n"
-      "text         {}, {} pieces, {} of them distinct\n"
-      "tokens       {}, {:.3f} bytes per token\n"
-      "time         {:.2f} s to count, {:.2f} s to merge\n",
-      options.out, WithCommas(made.vocab_size), WithCommas(made.merges), pattern,
-      HumanBytes(static_cast<double>(made.bytes)), WithCommas(made.pieces),
-      WithCommas(made.distinct_pieces), WithCommas(made.tokens), bytes_per_token,
-      made.count_seconds, made.merge_seconds);
-}
 
 class TokenizerTrainCommand final : public Command {
  public:
@@ -139,7 +104,7 @@ class TokenizerTrainCommand final : public Command {
                                        WithCommas(made.vocab_size),
                                        WithCommas(trainer.vocab_size)));
     }
-    context.console.Result(Describe(options_, pattern_, made, context.console.json()));
+    context.console.Result(DescribeTrained(options_, made, context.console.json()));
     const std::string text = options_.files.front() == "-" ? "FILE" : options_.files.front();
     context.console.Note(
         fmt::format("next: folio data prepare {} --tokenizer {} --out DATA", text, options_.out));

@@ -2,7 +2,7 @@
 
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
-#include "folio/commands/preset_flag.h"
+#include "folio/commands/model_settings.h"
 #include "folio/run/training_run.h"
 #include "folio/term/signals.h"
 

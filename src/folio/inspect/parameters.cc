@@ -1,0 +1,94 @@
+#include "folio/inspect/parameters.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <vector>
+
+#include "folio/base/strings.h"
+#include "folio/io/json.h"
+#include "folio/model/config_json.h"
+#include "folio/model/params.h"
+#include "folio/term/table.h"
+
+namespace folio {
+namespace {
+
+constexpr int64_t kBytesOfFloat = 4;
+
+struct Total {
+  int64_t tensors = 0, parameters = 0;
+};
+
+Total TotalOf(const ParamTable& table, bool decay) {
+  Total total;
+  for (const ParamInfo& info : table.params()) {
+    if (info.decay != decay) continue;
+    ++total.tensors;
+    total.parameters += info.shape.count();
+  }
+  return total;
+}
+
+// "normal(0, 0.02)", "xavier_uniform", "zero", "one".
+std::string InitText(InitKind init, const GptConfig& config) {
+  if (init == InitKind::kZero) return "zero";
+  if (init == InitKind::kOne) return "one";
+  const bool residual = init == InitKind::kResidualWeight;
+  const double scale = residual ? 1 / std::sqrt(2.0 * static_cast<double>(config.n_layer)) : 1;
+  if (config.init == "normal") {
+    return fmt::format("normal(0, {:.4g})", config.initializer_range * scale);
+  }
+  return residual ? fmt::format("xavier_uniform * {:.4g}", scale) : "xavier_uniform";
+}
+
+std::string ParametersText(const GptConfig& config, const ParamTable& table) {
+  std::vector<std::vector<std::string>> rows;
+  for (const ParamInfo& info : table.params()) {
+    rows.push_back({info.name, info.shape.ToString(), WithCommas(info.shape.count()),
+                    InitText(info.init, config), info.decay ? "yes" : "no"});
+  }
+  const Total decayed = TotalOf(table, true), rest = TotalOf(table, false);
+  const int64_t N = table.parameters();
+  return RenderTable({"name", "shape", ">count", "init", "decay"}, rows) +
+         fmt::format(
+             "\nparameters   {} in {} tensors\n"
+             "decayed      {} in {} tensors\n"
+             "not decayed  {} in {} tensors\n"
+             "as float32   {}\n",
+             WithCommas(N), table.params().size(), WithCommas(decayed.parameters), decayed.tensors,
+             WithCommas(rest.parameters), rest.tensors,
+             HumanBytes(static_cast<double>(N * kBytesOfFloat)));
+}
+
+std::string ParametersJson(const GptConfig& config, const ParamTable& table) {
+  Json tensors = Json::array();
+  for (const ParamInfo& info : table.params()) {
+    tensors.push_back({{"name", info.name},
+                       {"shape", info.shape.dims()},
+                       {"count", info.shape.count()},
+                       {"init", InitText(info.init, config)},
+                       {"decay", info.decay}});
+  }
+  const auto total = [&](bool decay) {
+    const Total sum = TotalOf(table, decay);
+    return Json{{"tensors", sum.tensors}, {"parameters", sum.parameters}};
+  };
+  const Json json = {{"schema", 1},
+                     {"parameters", table.parameters()},
+                     {"bytes", table.parameters() * kBytesOfFloat},
+                     {"decayed", total(true)},
+                     {"not_decayed", total(false)},
+                     {"config", ParseJson(GptConfigToJson(config), "config.json")},
+                     {"tensors", tensors}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace
+
+std::string DescribeParameters(const GptConfig& config, bool json) {
+  const ParamTable table(config);
+  return json ? ParametersJson(config, table) : ParametersText(config, table);
+}
+
+}  // namespace folio

@@ -1,0 +1,148 @@
+#include "folio/lesson/lessons.h"
+
+#include <fmt/format.h>
+
+#include "folio/base/error.h"
+#include "folio/lesson/step_values.h"
+
+namespace folio {
+namespace {
+
+constexpr char kText[] = "Your journey starts with one step";
+
+ExplainModel ModelOf(const LessonInput& in) {
+  return {.weights = in.model->weights.get(), .tokenizer = &in.model->RequireTokenizer()};
+}
+
+Walk Attention(const LessonInput& in) {
+  if (in.model == nullptr) return ExplainAttention(in.backend, in.attention);
+  return ExplainAttention(in.backend, ModelOf(in), in.text, in.layer.value_or(0),
+                          in.head.value_or(0));
+}
+
+Walk Positions(const LessonInput& in) {
+  if (in.model == nullptr) {
+    return ExplainPositions(in.backend, in.positions.value_or(24), in.channels.value_or(8));
+  }
+  const int64_t P = in.model->weights->config().n_positions;
+  if (in.positions.value_or(P) > P) {
+    throw UsageError(fmt::format("--positions {}: the model has {}", *in.positions, P), {},
+                     fmt::format("give at most {}", P));
+  }
+  // Positions are looked at without a text: no tokenizer is needed.
+  const ExplainModel model{.weights = in.model->weights.get(), .tokenizer = nullptr};
+  return ExplainPositions(in.backend, model, in.positions.value_or(P));
+}
+
+Walk LayerNorm(const LessonInput& in) {
+  if (in.model == nullptr) return ExplainLayerNorm(in.backend, in.values);
+  return ExplainLayerNorm(in.backend, ModelOf(in), in.text, in.layer.value_or(0));
+}
+
+Walk Gelu(const LessonInput& in) {
+  return ExplainGelu(in.backend, in.values);
+}
+
+Walk Softmax(const LessonInput& in) {
+  return ExplainSoftmax(in.backend, in.values);
+}
+
+Walk Tokenize(const LessonInput& in) {
+  return ExplainTokenize(in.model == nullptr ? *in.tokenizer : in.model->RequireTokenizer(),
+                         in.text);
+}
+
+Walk Block(const LessonInput& in) {
+  return ExplainBlock(in.backend, ModelOf(in), in.text, in.sampling);
+}
+
+Walk Sampling(const LessonInput& in) {
+  if (in.model != nullptr) return ExplainSampling(in.backend, ModelOf(in), in.text, in.sampling);
+  std::vector<std::string> labels = {"forest", "village", "king", "queen", "cat",
+                                     "shoe",   "of",      "moon", "the"};
+  if (in.values.size() != labels.size()) labels = Numbered(std::ssize(in.values));
+  return ExplainSampling(in.backend, in.values, labels, in.sampling);
+}
+
+}  // namespace
+
+const std::vector<Lesson>& Lessons() {
+  static const std::vector<Lesson> lessons = {
+      {.name = "attention",
+       .summary = "every form of attention, or one head of a model, step by step",
+       .details =
+           "Without a model: six vectors of three numbers go through attention without weights,\n"
+           "one head, causal attention, several heads, cross-attention and grouped heads.\n"
+           "--rng torch draws what PyTorch draws with the same seed.",
+       .examples = {"folio explain attention", "folio explain attention --step context-of-journey",
+                    "folio explain attention --form causal --svg figures",
+                    "folio explain attention --model runs/demo --text \"Once upon a time\" "
+                    "--layer 1 --head 2"},
+       .parts = kLessonForm | kLessonModel | kLessonText | kLessonLayer | kLessonHead,
+       .text = kText,
+       .walk = Attention},
+      {.name = "positions",
+       .summary = "how a model knows the order of tokens",
+       .details = "Sinusoids, or the positions that a model has learned.",
+       .examples = {"folio explain positions --channels 4 --positions 6",
+                    "folio explain positions --model runs/demo"},
+       .parts = kLessonPositions | kLessonModel,
+       .walk = Positions},
+      {.name = "layernorm",
+       .summary = "what layer normalisation does to a vector",
+       .details = "To numbers of your own, or to the last token of a text in a model's layer.",
+       .examples = {"folio explain layernorm --values 2,-1,0.5,3",
+                    "folio explain layernorm --model runs/demo --text \"Once\" --layer 1"},
+       .parts = kLessonValues | kLessonModel | kLessonText | kLessonLayer,
+       .values = "2,-1,0.5,3,-0.5,1",
+       .text = kText,
+       .walk = LayerNorm},
+      {.name = "gelu",
+       .summary = "the activation between the two layers of the feed-forward part",
+       .details = "Beside ReLU, and with its slope.",
+       .examples = {"folio explain gelu --values -2,-1,0,1,2 --svg figures"},
+       .parts = kLessonValues,
+       .values = "-4,-3.5,-3,-2.5,-2,-1.5,-1,-0.5,0,0.5,1,1.5,2,2.5,3,3.5,4",
+       .walk = Gelu},
+      {.name = "softmax",
+       .summary = "from any numbers to shares of a whole",
+       .details = "With why it overflows as it is written, and why attention scales its scores.",
+       .examples = {"folio explain softmax --values 10,20,30",
+                    "folio explain softmax --step naive-softmax --step overflow"},
+       .parts = kLessonValues,
+       .values = "10,20,30",
+       .walk = Softmax},
+      {.name = "tokenize",
+       .summary = "from text to token ids, merge by merge",
+       .details = "Without a tokenizer: with one of 400 tokens that learns from the built-in\n"
+                  "stories first.",
+       .examples = {"folio explain tokenize --text \"Once upon a time\"",
+                    "folio explain tokenize --model runs/demo --text \"Once upon a time\""},
+       .parts = kLessonText | kLessonTokenizer | kLessonModel,
+       .text = "The little journey began",
+       .walk = Tokenize},
+      {.name = "block",
+       .summary = "one token from its id to the probabilities of the next, through a model",
+       .details =
+           "Look-up, every layer's heads and feed-forward part, the residual stream, logits\n"
+           "and the choice of the next token.",
+       .examples = {"folio explain block --model runs/demo --text \"Once upon a time\"",
+                    "folio explain block --model runs/demo --html block.html"},
+       .parts = kLessonModel | kLessonText | kLessonSampling,
+       .text = kText,
+       .model_required = true,
+       .walk = Block},
+      {.name = "sampling",
+       .summary = "temperature, top-k and top-p on the scores of the next token",
+       .details = "On a few words' scores, on --values, or on a model's after a text.",
+       .examples = {"folio explain sampling --temperature 0.5 --top-k 3",
+                    "folio explain sampling --model runs/demo --text \"Once upon a\" --top-p 0.9"},
+       .parts = kLessonValues | kLessonModel | kLessonText | kLessonSampling,
+       .values = "4.5,3.9,3.2,2.8,1.9,0.6,-0.4,-1.7,-3",
+       .text = kText,
+       .walk = Sampling},
+  };
+  return lessons;
+}
+
+}  // namespace folio
