@@ -1,5 +1,3 @@
-#include "folio/backend/checked_backend.h"
-
 #include <fmt/format.h>
 
 #include <utility>

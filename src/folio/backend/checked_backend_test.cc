@@ -1,5 +1,3 @@
-#include "folio/backend/checked_backend.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,8 +1,20 @@
 #pragma once
 
+#include <chrono>
+
 namespace folio {
 
 // Seconds from anywhere, never backwards: for measuring how long something takes.
-double SteadySeconds();
+inline double SteadySeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// How long run() takes.
+template <class F>
+double SecondsOf(F&& run) {
+  const double begin = SteadySeconds();
+  run();
+  return SteadySeconds() - begin;
+}
 
 }  // namespace folio

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace folio {
 
@@ -18,7 +19,8 @@ enum class ErrorKind {
 // was found; `help` what to do or type. A programmer's mistake is FOLIO_CHECK's business instead.
 class Error : public std::runtime_error {
  public:
-  Error(ErrorKind kind, const std::string& what, std::string cause = {}, std::string help = {});
+  Error(ErrorKind kind, const std::string& what, std::string cause = {}, std::string help = {})
+      : std::runtime_error(what), kind_(kind), cause_(std::move(cause)), help_(std::move(help)) {}
 
   ErrorKind kind() const { return kind_; }
   const std::string& cause() const { return cause_; }

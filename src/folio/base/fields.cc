@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <type_traits>
 
 #include "folio/base/error.h"
@@ -18,6 +19,17 @@ inline constexpr bool kIsOptional = false;
 template <class T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
 
+// What values are, by the index of Field::value: as types, and as errors expect them.
+constexpr struct {
+  const char *type, *expected;
+} kKinds[] = {{"true|false", "true or false"},
+              {"integer", "an integer"},
+              {"number", "a finite number"},
+              {"text", "text"},
+              {"true|false|null", "true, false or null"},
+              {"integer|null", "null or an integer"}};
+static_assert(std::size(kKinds) == std::variant_size_v<Field::Value>);
+
 std::string NumberText(double value) {
   return std::abs(value) < 1e15 && value == std::trunc(value)
              ? fmt::format("{}", static_cast<int64_t>(value))
@@ -27,17 +39,7 @@ std::string NumberText(double value) {
 // "an integer from 1 to 8", "true or false", "one of a, b": what an error says was expected.
 std::string Allowed(const Field& field) {
   if (!field.choices.empty()) return "one of " + Join(field.choices, ", ");
-  std::string allowed = std::visit(
-      [](auto* value) -> std::string {
-        using T = std::remove_pointer_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, bool>) return "true or false";
-        if constexpr (std::is_same_v<T, std::optional<bool>>) return "true, false or null";
-        if constexpr (std::is_same_v<T, int64_t>) return "an integer";
-        if constexpr (std::is_same_v<T, std::optional<int64_t>>) return "null or an integer";
-        if constexpr (std::is_same_v<T, double>) return "a finite number";
-        return "text";
-      },
-      field.value);
+  std::string allowed = kKinds[field.value.index()].expected;
   const bool has_min = std::isfinite(field.min), has_max = std::isfinite(field.max);
   if (has_min && has_max) {
     allowed += fmt::format(" from {} to {}", NumberText(field.min), NumberText(field.max));
@@ -99,17 +101,7 @@ bool Assign(const Field& field, const std::string& text, T* value) {
 
 std::string FieldType(const Field& field) {
   if (!field.choices.empty()) return Join(field.choices, "|");
-  return std::visit(
-      [](auto* value) -> std::string {
-        using T = std::remove_pointer_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, bool>) return "true|false";
-        if constexpr (std::is_same_v<T, std::optional<bool>>) return "true|false|null";
-        if constexpr (std::is_same_v<T, int64_t>) return "integer";
-        if constexpr (std::is_same_v<T, std::optional<int64_t>>) return "integer|null";
-        if constexpr (std::is_same_v<T, double>) return "number";
-        return "text";
-      },
-      field.value);
+  return kKinds[field.value.index()].type;
 }
 
 std::string FieldText(const Field& field) {
@@ -134,19 +126,6 @@ void SetField(const Field& field, const std::string& text, const std::string& wh
   throw UsageError(fmt::format("{}: '{}' is not a value of {}", where, text, field.key),
                    "expected " + Allowed(field),
                    nearest.empty() ? fmt::format("{}: {}", field.key, field.help)
-                                   : fmt::format("did you mean '{}'?", nearest));
-}
-
-const Field& FindField(const std::vector<Field>& fields, const std::string& key,
-                       const std::string& where) {
-  std::vector<std::string> keys;
-  for (const Field& field : fields) {
-    if (field.key == key) return field;
-    keys.push_back(field.key);
-  }
-  const std::string nearest = Nearest(key, keys);
-  throw UsageError(fmt::format("{}: there is no '{}'", where, key), "unknown configuration key",
-                   nearest.empty() ? "the keys are " + Join(keys, ", ")
                                    : fmt::format("did you mean '{}'?", nearest));
 }
 

@@ -53,10 +53,6 @@ std::string FieldText(const Field& field);
 // says the allowed values, if it does not parse, is out of range or is not among the choices.
 void SetField(const Field& field, const std::string& text, const std::string& where);
 
-// The field named `key`; if there is none, throws a kUsage Error that names the nearest key.
-const Field& FindField(const std::vector<Field>& fields, const std::string& key,
-                       const std::string& where);
-
 // The same fields with `prefix` before their keys ("train." + "batch_size").
 std::vector<Field> WithPrefix(const std::string& prefix, std::vector<Field> fields);
 

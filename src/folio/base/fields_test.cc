@@ -9,6 +9,7 @@
 #include "folio/base/error.h"
 #include "folio/base/rng.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/fields.h"
 
 namespace folio {
 namespace {
@@ -35,7 +36,7 @@ struct Config {
 
 class Fields : public testing::Test {
  protected:
-  const Field& Get(const std::string& key) { return FindField(fields_, key, "test"); }
+  const Field& Get(const std::string& key) { return FindField(fields_, key); }
   void Set(const std::string& key, const std::string& text) { SetField(Get(key), text, "test"); }
   std::string Text(const std::string& key) { return FieldText(Get(key)); }
 
@@ -165,10 +166,10 @@ TEST_F(Fields, NumbersAreWrittenShortly) {
 
 TEST_F(Fields, PrefixedFieldsReachTheSameValues) {
   const std::vector<Field> prefixed = WithPrefix("model.", fields_);
-  SetField(FindField(prefixed, "model.count", "test"), "5", "test");
+  SetField(FindField(prefixed, "model.count"), "5", "test");
   EXPECT_EQ(config_.count, 5);
   EXPECT_EQ(prefixed[4].choices, fields_[4].choices);
-  EXPECT_THROW(FindField(prefixed, "count", "test"), Error);
+  EXPECT_THROW(FindField(prefixed, "count"), std::out_of_range);
 }
 
 }  // namespace

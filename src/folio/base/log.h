@@ -16,14 +16,8 @@ void SetLogLevel(LogLevel level);
 void SetLogSink(LogSink sink);
 
 void Log(LogLevel level, std::string_view message);
-inline void LogInfo(std::string_view message) {
-  Log(LogLevel::kInfo, message);
-}
 inline void LogWarning(std::string_view message) {
   Log(LogLevel::kWarning, message);
-}
-inline void LogDebug(std::string_view message) {
-  Log(LogLevel::kDebug, message);
 }
 
 }  // namespace folio

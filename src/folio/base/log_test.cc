@@ -22,14 +22,14 @@ TEST(Log, FirstSinkWritesWholeLinesToStderr) {
 TEST(Log, MessagesBelowTheLevelAreDropped) {
   std::vector<std::string> seen;
   SetLogSink([&](LogLevel, std::string_view message) { seen.emplace_back(message); });
-  LogDebug("a");
-  LogInfo("b");
+  Log(LogLevel::kDebug, "a");
+  Log(LogLevel::kInfo, "b");
   SetLogLevel(LogLevel::kWarning);
-  LogInfo("c");
+  Log(LogLevel::kInfo, "c");
   LogWarning("d");
   Log(LogLevel::kError, "e");
   SetLogLevel(LogLevel::kDebug);
-  LogDebug("f");
+  Log(LogLevel::kDebug, "f");
   EXPECT_EQ(seen, (std::vector<std::string>{"b", "d", "e", "f"}));
 }
 

@@ -1,10 +1,10 @@
-#include "folio/base/memory.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "folio/base/machine.h"
 
 namespace folio {
 namespace {

@@ -82,13 +82,6 @@ class AttentionBench {
   Arena arena_;
 };
 
-template <class Op>
-double Seconds(Backend& backend, const Op& op) {
-  const double begin = SteadySeconds();
-  backend.Run(op);
-  return SteadySeconds() - begin;
-}
-
 }  // namespace
 
 double AttentionTiming::flops_per_second() const {
@@ -117,8 +110,8 @@ AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, do
   backend.Run(forward);
   backend.Run(backward);
   for (double sum = 0; sum < seconds || rate.forward.seconds.size() < kFewestRuns;) {
-    rate.forward.seconds.push_back(Seconds(backend, forward));
-    rate.backward.seconds.push_back(Seconds(backend, backward));
+    rate.forward.seconds.push_back(SecondsOf([&] { backend.Run(forward); }));
+    rate.backward.seconds.push_back(SecondsOf([&] { backend.Run(backward); }));
     sum += rate.forward.seconds.back() + rate.backward.seconds.back();
   }
   return rate;

@@ -141,15 +141,8 @@ void MeasureShape(Backend& backend, MatmulShape shape, std::span<const Dtype> dt
 }  // namespace
 
 std::string_view MatmulKindName(MatmulKind kind) {
-  switch (kind) {
-    case MatmulKind::kForward:
-      return "x W";
-    case MatmulKind::kInputGradient:
-      return "d_out W^T";
-    case MatmulKind::kWeightGradient:
-      return "x^T d_out";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"x W", "d_out W^T", "x^T d_out"};
+  return kNames[static_cast<int>(kind)];
 }
 
 double Matmul::flops() const {

@@ -45,9 +45,7 @@ MemoryPlan PlanOf(int64_t parameters) {
 
 template <class F>
 void Time(MemoryPass& pass, F&& run) {
-  const double begin = SteadySeconds();
-  run();
-  pass.seconds.push_back(SteadySeconds() - begin);
+  pass.seconds.push_back(SecondsOf(run));
 }
 
 // The arrays and their treatment.

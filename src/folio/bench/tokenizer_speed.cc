@@ -41,13 +41,6 @@ std::vector<std::string_view> CutCalls(std::string_view text, size_t call) {
   return calls;
 }
 
-template <class F>
-double Seconds(F&& run) {
-  const double begin = SteadySeconds();
-  run();
-  return SteadySeconds() - begin;
-}
-
 // Seconds of each run; `run` returns them.
 template <class F>
 std::vector<double> Repeat(double seconds, F&& run) {
@@ -71,7 +64,7 @@ double CopySeconds(const std::vector<std::string_view>& calls, bool threads, dou
   std::vector<char> to(threads ? place.back() : longest);
   const volatile char* seen = to.data();  // what is read is copied indeed
   return Median(Repeat(seconds, [&] {
-    return Seconds([&] {
+    return SecondsOf([&] {
       if (threads) {
         ParallelFor(std::ssize(calls), [&](int64_t i, int) {
           const std::string_view call = calls[static_cast<size_t>(i)];
@@ -96,7 +89,7 @@ class TokenizerBench {
   void Load(std::string_view name, std::string_view text) {
     if (Wants(TokenizerMeasure::kLoad)) {
       done_({.measure = TokenizerMeasure::kLoad, .seconds = Repeat(options_.seconds, [&] {
-                                                   return Seconds(
+                                                   return SecondsOf(
                                                        [&] { OpenTokenizer(options_.tokenizer); });
                                                  })});
     }
@@ -107,7 +100,7 @@ class TokenizerBench {
                            .cold = true,
                            .bytes = first.size()};
     timing.seconds = Repeat(options_.seconds, [&] {
-      return Seconds([&] {
+      return SecondsOf([&] {
         const std::unique_ptr<Tokenizer> fresh = OpenTokenizer(options_.tokenizer);
         timing.tokens = std::ssize(fresh->EncodeOrdinary(first, name));
       });
@@ -162,14 +155,14 @@ class TokenizerBench {
     timing.seconds = Repeat(0, [&] {
       const std::unique_ptr<Tokenizer> fresh = OpenTokenizer(options_.tokenizer);
       std::vector<int32_t> ids;
-      return Seconds([&] { encode(*fresh, ids); });
+      return SecondsOf([&] { encode(*fresh, ids); });
     });
     done_(timing);
     std::vector<int32_t> ids;
     encode(*tokenizer_, ids);
     timing.cold = false;
     timing.seconds =
-        Repeat(options_.seconds, [&] { return Seconds([&] { encode(*tokenizer_, ids); }); });
+        Repeat(options_.seconds, [&] { return SecondsOf([&] { encode(*tokenizer_, ids); }); });
     done_(timing);
   }
 
@@ -186,7 +179,7 @@ class TokenizerBench {
         CopySeconds(CutCalls(text, kLargeCall), /*threads=*/true, options_.seconds / 4);
     const auto encode = [&](const Tokenizer& tokenizer) {
       std::vector<int32_t> result;
-      const double seconds = Seconds([&] { result = EncodeParallel(tokenizer, text, name); });
+      const double seconds = SecondsOf([&] { result = EncodeParallel(tokenizer, text, name); });
       FOLIO_CHECK(result == ids, "threads changed the tokens");
       return seconds;
     };
@@ -204,7 +197,7 @@ class TokenizerBench {
     timing.copy_seconds = CopySeconds(calls, /*threads=*/true, options_.seconds / 4);
     timing.seconds = Repeat(options_.seconds, [&] {
       std::vector<std::vector<int32_t>> results;
-      const double seconds = Seconds([&] { results = EncodeBatch(*tokenizer_, calls); });
+      const double seconds = SecondsOf([&] { results = EncodeBatch(*tokenizer_, calls); });
       timing.tokens = 0;
       for (const std::vector<int32_t>& result : results) timing.tokens += std::ssize(result);
       return seconds;
@@ -220,7 +213,7 @@ class TokenizerBench {
     timing.copy_seconds = CopySeconds({text}, /*threads=*/false, options_.seconds / 4);
     timing.seconds = Repeat(options_.seconds, [&] {
       std::string decoded;
-      const double seconds = Seconds([&] { decoded = tokenizer_->Decode(ids); });
+      const double seconds = SecondsOf([&] { decoded = tokenizer_->Decode(ids); });
       FOLIO_CHECK(decoded == text, "decoding gave another text");
       return seconds;
     });
@@ -239,7 +232,7 @@ class TokenizerBench {
                            .bytes = text.size()};
     timing.copy_seconds =
         CopySeconds(CutCalls(text, kLargeCall), /*threads=*/true, options_.seconds / 4);
-    timing.seconds.push_back(Seconds([&] {
+    timing.seconds.push_back(SecondsOf([&] {
       trainer.AddText(text);
       trainer.Train();
     }));
@@ -256,19 +249,8 @@ class TokenizerBench {
 }  // namespace
 
 std::string_view TokenizerMeasureName(TokenizerMeasure measure) {
-  switch (measure) {
-    case TokenizerMeasure::kLoad:
-      return "load";
-    case TokenizerMeasure::kFirst:
-      return "first";
-    case TokenizerMeasure::kEncode:
-      return "encode";
-    case TokenizerMeasure::kDecode:
-      return "decode";
-    case TokenizerMeasure::kTrain:
-      return "train";
-  }
-  FOLIO_CHECK(false, "no such measure");
+  static constexpr std::string_view kNames[] = {"load", "first", "encode", "decode", "train"};
+  return kNames[static_cast<int>(measure)];
 }
 
 double TokenizerTiming::median() const {

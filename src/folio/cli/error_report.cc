@@ -9,38 +9,23 @@
 namespace folio {
 namespace {
 
-std::string KindName(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kUsage:
-      return "usage";
-    case ErrorKind::kInput:
-      return "input";
-    case ErrorKind::kResource:
-      return "resource";
-    case ErrorKind::kDiverged:
-      return "diverged";
-    case ErrorKind::kRuntime:
-      break;
-  }
-  return "runtime";
-}
-
-ErrorReport Make(ErrorKind kind, std::string what, std::string cause, std::string help) {
-  return {static_cast<int>(kind), KindName(kind), std::move(what), std::move(cause),
-          std::move(help)};
+ErrorReport Make(const Error& error) {
+  static constexpr const char* kKinds[] = {"runtime", "usage", "input", "resource", "diverged"};
+  return {error.exit_status(), kKinds[error.exit_status() - 1], error.what(), error.cause(),
+          error.help()};
 }
 
 }  // namespace
 
 ErrorReport DescribeError(const std::exception& error) {
   if (const auto* known = dynamic_cast<const Error*>(&error)) {
-    return Make(known->kind(), known->what(), known->cause(), known->help());
+    return Make(*known);
   }
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return Make(ErrorKind::kResource, "out of memory", "the system refused to give more",
-                "use a smaller batch, context or model");
+    return Make({ErrorKind::kResource, "out of memory", "the system refused to give more",
+                 "use a smaller batch, context or model"});
   }
-  return Make(ErrorKind::kRuntime, error.what(), {}, {});
+  return Make(RuntimeError(error.what()));
 }
 
 std::string RenderError(const ErrorReport& report, const Terminal& terminal) {

@@ -52,6 +52,13 @@ std::string KeyAlias(const Field& field) {
   return "--" + name == field.flag ? "" : ",--" + name;
 }
 
+// Sets the field to what was given last; errors are those of the flag `name`.
+std::function<void(const std::vector<std::string>&)> Setter(Field field, const std::string& name) {
+  field.key = name;
+  return
+      [field](const std::vector<std::string>& given) { SetField(field, given.back(), field.key); };
+}
+
 // Accepts any number of results, and leaves them to Flags::Take.
 bool Keep(const CLI::results_t&) {
   return true;
@@ -92,37 +99,33 @@ Flag& Flags::Add(const std::string& names, bool takes_value, const std::string& 
   return flags_.emplace_back(std::move(flag));
 }
 
-void Flags::Value(Field field, FlagShape shape) {
-  std::string names = field.flag.empty() ? "--" + field.key : field.flag;
-  if (!IsBool(field)) {
+// The flag of a field, a switch with its opposite for a bool; `aliases` begin with commas.
+Flag& Flags::AddField(const Field& field, const std::string& aliases, FlagShape shape) {
+  std::string names = field.flag + aliases;
+  const bool is_switch = IsBool(field);
+  if (is_switch) {
+    const size_t dashes = field.flag.find("--");
+    FOLIO_CHECK(dashes != std::string::npos, "a switch has a long name");
+    names += ",!--no-" + field.flag.substr(dashes + 2);
+  } else {
     shape.placeholder = Placeholder(field, shape);
-    Flag& flag = Add(names, true, field.help, shape);
-    const std::string initial = FieldText(field);
-    if (!shape.required && initial != "null") flag.initial = initial;
-    flag.choices = ShownChoices(field);
-    field.key = flag.name;
-    flag.take = [field](const std::vector<std::string>& given) {
-      SetField(field, given.back(), field.key);
-    };
-    return;
   }
-  const std::string name = Split(names, ',').back();
-  FOLIO_CHECK(name.starts_with("--"), "a switch has a long name");
-  Flag& flag = Add(names + ",!--no-" + name.substr(2), false, field.help, shape);
-  flag.name = name;
+  Flag& flag = Add(names, !is_switch, field.help, shape);
   flag.initial = FieldText(field);
-  field.key = name;
-  flag.take = [field](const std::vector<std::string>& given) {
-    SetField(field, given.back(), field.key);
-  };
+  flag.choices = ShownChoices(field);
+  return flag;
+}
+
+void Flags::Value(Field field, const FlagShape& shape) {
+  if (field.flag.empty()) field.flag = "--" + field.key;
+  Flag& flag = AddField(field, "", shape);
+  if (shape.required || flag.initial == "null") flag.initial.clear();
+  flag.take = Setter(field, flag.name);
 }
 
 void Flags::Switch(const std::string& names, bool* target, const std::string& help) {
   Flag& flag = Add(names, false, help, {});
-  const Field field{flag.name, target, help};
-  flag.take = [field](const std::vector<std::string>& given) {
-    SetField(field, given.back(), field.key);
-  };
+  flag.take = Setter({flag.name, target, help}, flag.name);
 }
 
 void Flags::Count(const std::string& names, int64_t* target, const std::string& help) {
@@ -141,9 +144,7 @@ void Flags::List(const std::string& names, std::vector<std::string>* target,
 void Flags::Positional(const Field& field, const FlagShape& shape) {
   Flag& flag = Add(field.key, true, field.help, shape);
   flag.choices = ShownChoices(field);
-  flag.take = [field](const std::vector<std::string>& given) {
-    SetField(field, given.back(), field.key);
-  };
+  flag.take = Setter(field, field.key);
 }
 
 void Flags::Positionals(const std::string& name, std::vector<std::string>* target,
@@ -158,15 +159,8 @@ void Flags::Settings(folio::Settings* settings, const std::vector<std::string>& 
   for (const Field& field : settings->fields()) {
     const std::string section = field.key.substr(0, field.key.find('.'));
     if (field.flag.empty() || std::ranges::find(sections, section) == sections.end()) continue;
-    FlagShape shape;
-    const bool is_switch = IsBool(field);
-    if (!is_switch) shape.placeholder = Placeholder(field, shape);
     group_ = section;
-    std::string names = field.flag + KeyAlias(field);
-    if (is_switch) names += ",!--no-" + field.flag.substr(2);
-    Flag& flag = Add(names, !is_switch, field.help, shape);
-    flag.initial = FieldText(field);
-    flag.choices = ShownChoices(field);
+    Flag& flag = AddField(field, KeyAlias(field), {});
     flag.setting = true;
     flag.take = [settings, key = field.key,
                  name = flag.name](const std::vector<std::string>& given) {

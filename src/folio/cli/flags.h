@@ -54,7 +54,7 @@ class Flags {
   // One value, named field.flag or else "--" + field.key. A bool becomes a switch "--x" with the
   // opposite "--no-x" unless it is given as `--x=false`. Type, range and choices are checked as
   // SetField does; help shows them and the value the target has now.
-  void Value(Field field, FlagShape shape = {});
+  void Value(Field field, const FlagShape& shape = {});
   // A switch that sets *target.
   void Switch(const std::string& names, bool* target, const std::string& help);
   // Sets *target to how often the switch was given.
@@ -85,6 +85,7 @@ class Flags {
  private:
   Flag& Add(const std::string& names, bool takes_value, const std::string& help,
             const FlagShape& shape);
+  Flag& AddField(const Field& field, const std::string& aliases, FlagShape shape);
 
   CLI::App* app_;
   std::string group_;

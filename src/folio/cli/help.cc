@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "folio/base/strings.h"
+#include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
@@ -23,24 +24,6 @@ std::vector<std::string> GroupTitles(const CommandLine& line) {
   return titles;
 }
 
-// `text` in lines of at most `width` bytes where spaces allow, later ones indented by `indent`.
-std::string Wrap(const std::string& text, size_t indent, size_t width) {
-  std::string wrapped;
-  size_t column = indent;
-  for (const std::string& word : Split(text, ' ')) {
-    if (column > indent && column + 1 + word.size() > width) {
-      wrapped += '\n' + std::string(indent, ' ');
-      column = indent;
-    } else if (column > indent) {
-      wrapped += ' ';
-      ++column;
-    }
-    wrapped += word;
-    column += word.size();
-  }
-  return wrapped;
-}
-
 // Two columns; a first column that is too wide has its line alone.
 std::string Table(const Rows& rows, const Terminal& terminal) {
   constexpr size_t kWidest = 30;
@@ -49,11 +32,13 @@ std::string Table(const Rows& rows, const Terminal& terminal) {
   for (const auto& [name, help] : rows) {
     if (name.size() <= kWidest) left = std::max(left, name.size());
   }
+  const std::string indent = "\n" + std::string(left + 4, ' ');
   std::string text;
   for (const auto& [name, help] : rows) {
     const bool alone = name.size() > left;
     text += fmt::format("  {}{:{}}{}\n", name, alone ? "\n" : "",
-                        alone ? left + 5 : left + 2 - name.size(), Wrap(help, left + 4, width));
+                        alone ? left + 5 : left + 2 - name.size(),
+                        Join(WrapLines(help, static_cast<int64_t>(width - left - 4)), indent));
   }
   return text;
 }

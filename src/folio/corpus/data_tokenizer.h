@@ -2,11 +2,22 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "folio/base/fields.h"
 #include "folio/data/dataset.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
+
+// How text becomes tokens (keys `data.*`).
+struct DataConfig {
+  std::string tokenizer = "char";  // char | bytes | what OpenTokenizer takes
+  double val_fraction = 0.1;
+
+  std::vector<Field> Fields();
+};
 
 // The tokenizer that came with the data, or null if nobody knows which one that is. Throws a kInput
 // Error if it is not there, or not the one that made the tokens.

@@ -17,19 +17,7 @@ double TokensPerByte(const DatasetInfo& info) {
          static_cast<double>(info.text_bytes);
 }
 
-Json ToJson(const std::vector<TokenShard>& shards) {
-  Json json = Json::array();
-  for (const TokenShard& shard : shards) {
-    json.push_back({{"file", shard.file}, {"tokens", shard.tokens}, {"hash", shard.hash}});
-  }
-  return json;
-}
-
 std::string DescribeJson(const std::string& dir, const DatasetInfo& info) {
-  Json sources = Json::array();
-  for (const auto& source : info.sources) {
-    sources.push_back({{"path", source.path}, {"bytes", source.bytes}});
-  }
   const Json json = {{"schema", 1},
                      {"dir", dir},
                      {"tokenizer", info.tokenizer_kind},
@@ -45,7 +33,7 @@ std::string DescribeJson(const std::string& dir, const DatasetInfo& info) {
                      {"tokens_per_byte", TokensPerByte(info)},
                      {"train_shards", ToJson(info.train_shards)},
                      {"val_shards", ToJson(info.val_shards)},
-                     {"sources", sources}};
+                     {"sources", ToJson(info.sources)}};
   return json.dump(2) + "\n";
 }
 

@@ -109,10 +109,7 @@ PartialDataset::~PartialDataset() {
 void PartialDataset::Lock() {
   fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd_ < 0) internal::ThrowCannotWrite(path_, errno);
-  if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    throw RuntimeError(fmt::format("cannot write {}", path_.string()),
-                       "somebody else is writing it now", "wait for the other process to end");
-  }
+  if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) internal::ThrowBusy(path_);
 }
 
 void PartialDataset::Read() {

@@ -10,14 +10,16 @@
 #include <string_view>
 #include <utility>
 
+#include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/partial_dataset.h"
 #include "folio/corpus/piece_window.h"
 #include "folio/corpus/prepare_plan.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
-#include "folio/io/output_directory.h"
+#include "folio/term/signals.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/encodings.h"
@@ -424,6 +426,34 @@ class Preparing {
 DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareHooks& hooks) {
   CheckOptions(options);
   return Preparing(options, hooks).Run();
+}
+
+DatasetInfo PrepareWithProgress(const PrepareOptions& options, Console& console,
+                                ProgressMode mode) {
+  Progress progress(console, mode);
+  RateMeter rate(/*warm_up=*/0);
+  double last_seconds = SteadySeconds();
+  int64_t last_done = 0;
+  PrepareHooks hooks;
+  hooks.note = [&](const std::string& text) { console.Note(text); };
+  hooks.progress = [&](int64_t done, int64_t total) {
+    ThrowIfStopRequested();
+    const double now = SteadySeconds();
+    rate.Add(static_cast<double>(done - last_done), now - last_seconds);
+    last_seconds = now;
+    last_done = done;
+    if (!progress.Due()) return;
+    const double eta = rate.Eta(static_cast<double>(total - done));
+    progress.Show(
+        {"bytes",
+         done,
+         total,
+         {{"bytes_s", fmt::format("{:.0f}", rate.rate()),
+           fmt::format("{}/s", HumanBytes(rate.rate()))},
+          {"eta_s", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))}}});
+  };
+  hooks.going_on = [&](int64_t done) { last_done = done; };
+  return PrepareDataset(options, hooks);
 }
 
 }  // namespace folio

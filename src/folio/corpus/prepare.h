@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "folio/data/dataset.h"
+#include "folio/term/progress.h"
 
 namespace folio {
 
@@ -51,5 +52,10 @@ struct PrepareHooks {
 // while they were read; no token for a character; a special token where none may be) and for a
 // tokenizer that cannot be opened, a kRuntime Error where `out` cannot be written.
 DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareHooks& hooks = {});
+
+// PrepareDataset with a progress line and notes; a request to stop (term/signals.h) ends it by
+// throwing Stopped.
+DatasetInfo PrepareWithProgress(const PrepareOptions& options, Console& console,
+                                ProgressMode mode = ProgressMode::kAuto);
 
 }  // namespace folio

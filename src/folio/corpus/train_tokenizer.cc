@@ -13,7 +13,6 @@
 #include "folio/data/stories.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
-#include "folio/io/output_directory.h"
 #include "folio/term/byte_streams.h"
 #include "folio/term/signals.h"
 #include "folio/text/bpe_tokenizer.h"

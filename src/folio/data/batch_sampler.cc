@@ -20,18 +20,9 @@ void CheckShape(const BatchShape& shape) {
   FOLIO_CHECK(shape.B >= 1 && shape.T >= 1 && shape.micro_batches >= 1, "a batch holds something");
 }
 
-void CheckLength(const TokenFile& tokens, const BatchShape& shape) {
-  CheckShape(shape);
-  if (tokens.size() > shape.T) return;
-  throw InputError(fmt::format("{}: shorter than one window", tokens.path()),
-                   fmt::format("a context of {} needs {} tokens, the file has {}", shape.T,
-                               shape.T + 1, tokens.size()),
-                   tokens.size() >= 2
-                       ? fmt::format("use --context {} or less, or more text", tokens.size() - 1)
-                       : "use more text");
-}
-
-void Resize(const BatchShape& shape, Batch& batch) {
+// Makes `batch` one of this shape for micro-batch `micro`.
+void Prepare(const BatchShape& shape, int64_t micro, Batch& batch) {
+  FOLIO_CHECK(micro >= 0 && micro < shape.micro_batches, "no such micro-batch");
   batch.B = shape.B;
   batch.T = shape.T;
   batch.inputs.resize(static_cast<size_t>(shape.B * shape.T));
@@ -71,28 +62,36 @@ uint64_t Permute(uint64_t index, uint64_t n, uint64_t seed, uint64_t number) {
   return index;
 }
 
-RandomWindows::RandomWindows(const TokenFile& tokens, BatchShape shape, uint64_t seed,
-                             RngPurpose purpose)
-    : tokens_(tokens), shape_(shape), seed_(seed), purpose_(purpose) {
-  CheckLength(tokens, shape);
+WindowSampler::WindowSampler(const TokenFile& tokens, BatchShape shape)
+    : tokens_(tokens), shape_(shape) {
+  CheckShape(shape);
+  if (tokens.size() > shape.T) return;
+  throw InputError(fmt::format("{}: shorter than one window", tokens.path()),
+                   fmt::format("a context of {} needs {} tokens, the file has {}", shape.T,
+                               shape.T + 1, tokens.size()),
+                   tokens.size() >= 2
+                       ? fmt::format("use --context {} or less, or more text", tokens.size() - 1)
+                       : "use more text");
 }
 
-void RandomWindows::Fill(uint64_t step, int64_t micro, Batch& batch) {
-  FOLIO_CHECK(micro >= 0 && micro < shape_.micro_batches, "no such micro-batch");
-  Resize(shape_, batch);
-  const CounterRng rng(seed_, RngStream(purpose_, step, kWindowStream));
-  const auto starts = static_cast<uint64_t>(tokens_.size() - shape_.T);
+void WindowSampler::Fill(uint64_t step, int64_t micro, Batch& batch) {
+  Prepare(shape_, micro, batch);
   for (int64_t b = 0; b < shape_.B; ++b) {
-    const uint64_t start = rng.Below(static_cast<uint64_t>(micro * shape_.B + b), starts);
-    FillRow(tokens_, static_cast<int64_t>(start), shape_.T, b, batch);
+    FillRow(tokens_, Start(step, micro * shape_.B + b), shape_.T, b, batch);
   }
 }
 
-ShuffledEpochs::ShuffledEpochs(const TokenFile& tokens, BatchShape shape, uint64_t seed)
-    : tokens_(tokens), shape_(shape), seed_(seed), windows_(0) {
-  CheckLength(tokens, shape);
-  windows_ = std::max<int64_t>(1, (tokens.size() - shape.T) / shape.T);
+int64_t RandomWindows::Start(uint64_t step, int64_t sequence) {
+  const CounterRng rng(seed_, RngStream(purpose_, step, kWindowStream));
+  const uint64_t start =
+      rng.Below(static_cast<uint64_t>(sequence), static_cast<uint64_t>(starts()));
+  return static_cast<int64_t>(start);
 }
+
+ShuffledEpochs::ShuffledEpochs(const TokenFile& tokens, BatchShape shape, uint64_t seed)
+    : WindowSampler(tokens, shape),
+      seed_(seed),
+      windows_(std::max<int64_t>(1, starts() / shape.T)) {}
 
 int64_t ShuffledEpochs::StartAt(uint64_t position) const {
   const auto windows = static_cast<uint64_t>(windows_);
@@ -105,27 +104,15 @@ int64_t ShuffledEpochs::StartAt(uint64_t position) const {
   return static_cast<int64_t>(offset + window * static_cast<uint64_t>(shape_.T));
 }
 
-void ShuffledEpochs::Fill(uint64_t step, int64_t micro, Batch& batch) {
-  FOLIO_CHECK(micro >= 0 && micro < shape_.micro_batches, "no such micro-batch");
-  Resize(shape_, batch);
-  const uint64_t first = step * static_cast<uint64_t>(shape_.sequences());
-  for (int64_t b = 0; b < shape_.B; ++b) {
-    const int64_t start = StartAt(first + static_cast<uint64_t>(micro * shape_.B + b));
-    FillRow(tokens_, start, shape_.T, b, batch);
-  }
+int64_t ShuffledEpochs::Start(uint64_t step, int64_t sequence) {
+  return StartAt(step * static_cast<uint64_t>(shape_.sequences()) +
+                 static_cast<uint64_t>(sequence));
 }
 
-TorchWindows::TorchWindows(const TokenFile& tokens, BatchShape shape, TorchRng& rng)
-    : tokens_(tokens), shape_(shape), rng_(rng), starts_(static_cast<size_t>(shape.B)) {
-  CheckLength(tokens, shape);
-}
-
-void TorchWindows::Fill(uint64_t /*step*/, int64_t /*micro*/, Batch& batch) {
-  Resize(shape_, batch);
-  rng_.RandInt(starts_, 0, tokens_.size() - shape_.T);
-  for (int64_t b = 0; b < shape_.B; ++b) {
-    FillRow(tokens_, starts_[static_cast<size_t>(b)], shape_.T, b, batch);
-  }
+int64_t TorchWindows::Start(uint64_t /*step*/, int64_t /*sequence*/) {
+  int64_t start = 0;
+  rng_.RandInt({&start, 1}, 0, starts());
+  return start;
 }
 
 SequentialWindows::SequentialWindows(const TokenFile& tokens, BatchShape shape)
@@ -144,8 +131,7 @@ int64_t SequentialWindows::steps() const {
 
 void SequentialWindows::Fill(uint64_t step, int64_t micro, Batch& batch) {
   FOLIO_CHECK(step < static_cast<uint64_t>(steps()), "the file is through");
-  FOLIO_CHECK(micro >= 0 && micro < shape_.micro_batches, "no such micro-batch");
-  Resize(shape_, batch);
+  Prepare(shape_, micro, batch);
   std::fill(batch.inputs.begin(), batch.inputs.end(), 0);
   std::fill(batch.targets.begin(), batch.targets.end(), Batch::kNoTarget);
   const int64_t first = static_cast<int64_t>(step) * shape_.sequences() + micro * shape_.B;

@@ -42,19 +42,33 @@ class BatchSampler {
   virtual void Fill(uint64_t step, int64_t micro, Batch& batch) = 0;
 };
 
-// All samplers keep a reference to `tokens`. All but SequentialWindows throw a kInput Error if it
-// is shorter than one window, T + 1 tokens.
-
-// Starts uniform in [0, size - T).
-class RandomWindows final : public BatchSampler {
+// A sampler of windows of T tokens, that keeps a reference to `tokens`. Throws a kInput Error if
+// they are fewer than one window and its last target, T + 1 tokens.
+class WindowSampler : public BatchSampler {
  public:
-  RandomWindows(const TokenFile& tokens, BatchShape shape, uint64_t seed,
-                RngPurpose purpose = RngPurpose::kData);
-  void Fill(uint64_t step, int64_t micro, Batch& batch) override;
+  void Fill(uint64_t step, int64_t micro, Batch& batch) final;
 
- private:
+ protected:
+  WindowSampler(const TokenFile& tokens, BatchShape shape);
+  // Where the window of a sequence begins; asked for in the order of the sequences.
+  virtual int64_t Start(uint64_t step, int64_t sequence) = 0;
+  // So many places have a window behind them.
+  int64_t starts() const { return tokens_.size() - shape_.T; }
+
   const TokenFile& tokens_;
   BatchShape shape_;
+};
+
+// Starts uniform in [0, size - T).
+class RandomWindows final : public WindowSampler {
+ public:
+  RandomWindows(const TokenFile& tokens, BatchShape shape, uint64_t seed,
+                RngPurpose purpose = RngPurpose::kData)
+      : WindowSampler(tokens, shape), seed_(seed), purpose_(purpose) {}
+
+ private:
+  int64_t Start(uint64_t step, int64_t sequence) override;
+
   uint64_t seed_;
   RngPurpose purpose_;
 };
@@ -62,18 +76,17 @@ class RandomWindows final : public BatchSampler {
 // Each epoch cuts the data into consecutive windows that do not overlap, from a random offset below
 // T, and gives every one of them once in a random order. An epoch has (size - T) / T windows, at
 // least one; epochs follow each other inside a batch.
-class ShuffledEpochs final : public BatchSampler {
+class ShuffledEpochs final : public WindowSampler {
  public:
   ShuffledEpochs(const TokenFile& tokens, BatchShape shape, uint64_t seed);
-  void Fill(uint64_t step, int64_t micro, Batch& batch) override;
 
   int64_t windows() const { return windows_; }
   // Where the window begins that is given at `position`, counted over all epochs.
   int64_t StartAt(uint64_t position) const;
 
  private:
-  const TokenFile& tokens_;
-  BatchShape shape_;
+  int64_t Start(uint64_t step, int64_t sequence) override;
+
   uint64_t seed_;
   int64_t windows_;
 };
@@ -81,24 +94,24 @@ class ShuffledEpochs final : public BatchSampler {
 // Starts drawn by torch.randint(size - T, (B,)) from a generator that others share, in the order of
 // the calls, whatever step and micro-batch they name: the batches of nanoGPT. The generator must
 // outlive the sampler.
-class TorchWindows final : public BatchSampler {
+class TorchWindows final : public WindowSampler {
  public:
-  TorchWindows(const TokenFile& tokens, BatchShape shape, TorchRng& rng);
-  void Fill(uint64_t step, int64_t micro, Batch& batch) override;
+  TorchWindows(const TokenFile& tokens, BatchShape shape, TorchRng& rng)
+      : WindowSampler(tokens, shape), rng_(rng) {}
 
  private:
-  const TokenFile& tokens_;
-  BatchShape shape_;
+  int64_t Start(uint64_t step, int64_t sequence) override;
+
   TorchRng& rng_;
-  std::vector<int64_t> starts_;
 };
 
 // The whole file in order: every token but the first is the target of exactly one position. What is
 // left over at the end, in the last row and in the rows after it, has inputs 0 and targets
-// kNoTarget. Throws a kInput Error if there are fewer than two tokens.
+// kNoTarget. Keeps a reference to `tokens`. Throws a kInput Error if there are fewer than two.
 class SequentialWindows final : public BatchSampler {
  public:
   SequentialWindows(const TokenFile& tokens, BatchShape shape);
+
   // REQUIRES: step < steps().
   void Fill(uint64_t step, int64_t micro, Batch& batch) override;
 

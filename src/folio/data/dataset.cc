@@ -204,6 +204,8 @@ void VerifyPart(const TokenFile& file, const std::vector<TokenShard>& shards) {
   }
 }
 
+}  // namespace
+
 Json ToJson(const std::vector<TokenShard>& shards) {
   Json json = Json::array();
   for (const TokenShard& shard : shards) {
@@ -212,13 +214,15 @@ Json ToJson(const std::vector<TokenShard>& shards) {
   return json;
 }
 
-}  // namespace
+Json ToJson(const std::vector<DatasetInfo::Source>& sources) {
+  Json json = Json::array();
+  for (const DatasetInfo::Source& source : sources) {
+    json.push_back({{"path", source.path}, {"bytes", source.bytes}});
+  }
+  return json;
+}
 
 void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
-  Json sources = Json::array();
-  for (const DatasetInfo::Source& source : info.sources) {
-    sources.push_back({{"path", source.path}, {"bytes", source.bytes}});
-  }
   const Json json = {{"format_version", DatasetInfo::kFormatVersion},
                      {"format", TokenFormatName(info.format)},
                      {"dtype", TokenWidthName(info.width)},
@@ -232,7 +236,7 @@ void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
                      {"text_bytes", info.text_bytes},
                      {"train", ToJson(info.train_shards)},
                      {"val", ToJson(info.val_shards)},
-                     {"sources", std::move(sources)}};
+                     {"sources", ToJson(info.sources)}};
   // A path that is not UTF-8 is still written: its bad bytes become U+FFFD.
   WriteFileAtomically(fs::path(dir) / kDatasetFile, json.dump(2) + "\n");
 }

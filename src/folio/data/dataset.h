@@ -10,6 +10,8 @@
 
 namespace folio {
 
+class Json;
+
 inline constexpr char kTrainFile[] = "train.bin";
 inline constexpr char kValFile[] = "val.bin";
 inline constexpr char kDatasetFile[] = "dataset.json";
@@ -37,6 +39,10 @@ struct DatasetInfo {
   std::vector<TokenShard> train_shards;  // hashes empty if not known
   std::vector<TokenShard> val_shards;
 };
+
+// As dataset.json lists them.
+Json ToJson(const std::vector<TokenShard>& shards);
+Json ToJson(const std::vector<DatasetInfo::Source>& sources);
 
 // Writes `dir`/dataset.json.
 void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info);

@@ -38,6 +38,10 @@ float FromF16(uint16_t bits) {
 
 template <class Out>
 void DecodeFloatsTo(const std::byte* data, Dtype from, std::span<Out> out) {
+  if (from == DtypeOf<Out>()) {
+    if (!out.empty()) std::memcpy(out.data(), data, out.size_bytes());
+    return;
+  }
   switch (from) {
     case Dtype::kF64:
       for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<Out>(Load<double>(data + 8 * i));
@@ -100,18 +104,10 @@ bool IsFloating(Dtype dtype) {
 }
 
 void DecodeFloats(const std::byte* data, Dtype from, std::span<float> out) {
-  if (from == Dtype::kF32) {
-    if (!out.empty()) std::memcpy(out.data(), data, out.size_bytes());
-    return;
-  }
   DecodeFloatsTo(data, from, out);
 }
 
 void DecodeFloats(const std::byte* data, Dtype from, std::span<double> out) {
-  if (from == Dtype::kF64) {
-    if (!out.empty()) std::memcpy(out.data(), data, out.size_bytes());
-    return;
-  }
   DecodeFloatsTo(data, from, out);
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,12 @@ void RequireDirectory(const std::filesystem::path& path, std::string_view what =
 void CreateDirectories(const std::filesystem::path& path);
 // The same for the directory that `path` will be in.
 void CreateParentOf(const std::filesystem::path& path);
+
+// Throws a kUsage Error unless `out` may become a directory of some kind, a "data set" or a
+// "tokenizer": it is not there, or empty, or an earlier one of the kind and `overwrite`. One that
+// holds a file for which `is_part` (of its name) is false is something else and never replaced.
+void CheckReplaceable(const std::string& out, const std::string& kind, bool overwrite,
+                      const std::function<bool(const std::string& name)>& is_part);
 
 // A regular file seen as read-only memory. The bytes stay valid as long as the object, also when
 // the name is unlinked or replaced; somebody who shortens the file in place kills the reader, which

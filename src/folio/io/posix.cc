@@ -78,6 +78,11 @@ void ThrowCannotWrite(const fs::path& path, int error) {
   throw RuntimeError(fmt::format("cannot write {}", path.string()), ErrnoText(error), help);
 }
 
+void ThrowBusy(const fs::path& path) {
+  throw RuntimeError(fmt::format("cannot write {}", path.string()),
+                     "somebody else is writing it now", "wait for the other process to end");
+}
+
 fs::path ResolveTarget(const fs::path& target) {
   std::error_code error;
   fs::path resolved = target.empty() ? target : fs::weakly_canonical(fs::absolute(target), error);

@@ -27,6 +27,9 @@ std::string ErrnoText(int error);
 // Throws the kRuntime Error of an output that cannot be written; explains a full disk.
 [[noreturn]] void ThrowCannotWrite(const std::filesystem::path& path, int error);
 
+// Throws the kRuntime Error of an output that another process is writing.
+[[noreturn]] void ThrowBusy(const std::filesystem::path& path);
+
 // The place a write to `target` goes to: absolute, symbolic links followed, no slash at its end.
 // Throws a kRuntime Error if its directory does not exist or it names no file.
 std::filesystem::path ResolveTarget(const std::filesystem::path& target);

@@ -1,6 +1,7 @@
 #include "folio/io/safetensors.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -8,17 +9,22 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
+#include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/io/convert.h"
 #include "folio/io/json.h"
-#include "folio/io/safetensors_format.h"
 
 namespace folio {
 namespace {
+
+// A file begins with the length of its header; longer headers than the format allows are refused.
+constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kMaxHeader = 100'000'000;
 
 class Malformed {
  public:
@@ -126,20 +132,68 @@ SafetensorsMetadata ParseMetadata(const Json& value, const Malformed& malformed)
 
 // The length of the header, checked against the length of the file.
 uint64_t HeaderLength(std::span<const std::byte> bytes, const Malformed& malformed) {
-  if (bytes.size() < kSafetensorsLengthBytes) {
+  if (bytes.size() < kLengthBytes) {
     malformed.Throw(fmt::format("{} bytes, shorter than any safetensors file", bytes.size()));
   }
   uint64_t length;
   std::memcpy(&length, bytes.data(), sizeof length);
   static_assert(std::endian::native == std::endian::little);
-  if (length > kSafetensorsMaxHeader) {
-    malformed.Throw(
-        fmt::format("header of {} bytes, at most {} are allowed", length, kSafetensorsMaxHeader));
+  if (length > kMaxHeader) {
+    malformed.Throw(fmt::format("header of {} bytes, at most {} are allowed", length, kMaxHeader));
   }
-  if (length > bytes.size() - kSafetensorsLengthBytes) {
+  if (length > bytes.size() - kLengthBytes) {
     malformed.Throw(fmt::format("header of {} bytes in a file of {}", length, bytes.size()));
   }
   return length;
+}
+
+constexpr uint64_t kAlignment = 64;
+
+std::string Quoted(const std::string& text) {
+  return Json(text).dump();
+}
+
+// The order of the data: large elements first, so that every tensor starts at a multiple of its
+// element's size.
+std::vector<const NamedTensor*> InFileOrder(std::span<const NamedTensor> tensors) {
+  std::vector<const NamedTensor*> order;
+  std::set<std::string_view> names = {"__metadata__"};
+  for (const NamedTensor& named : tensors) {
+    FOLIO_CHECK(names.insert(named.name).second, "tensor name used twice, or reserved");
+    FOLIO_CHECK(named.tensor || named.tensor.count() == 0, "absent tensor");
+    order.push_back(&named);
+  }
+  std::sort(order.begin(), order.end(), [](const NamedTensor* a, const NamedTensor* b) {
+    const size_t size_a = DtypeSize(a->tensor.dtype()), size_b = DtypeSize(b->tensor.dtype());
+    return std::tie(size_b, a->name) < std::tie(size_a, b->name);
+  });
+  return order;
+}
+
+// Length and header, padded so that the data behind it is aligned.
+std::string Header(std::span<const NamedTensor* const> order, const SafetensorsMetadata& metadata) {
+  std::string header(kLengthBytes, '\0');
+  header += "{\"__metadata__\":{";
+  for (const char* separator = ""; const auto& [key, value] : metadata) {
+    header += fmt::format("{}{}:{}", std::exchange(separator, ","), Quoted(key), Quoted(value));
+  }
+  header += '}';
+  uint64_t offset = 0;
+  for (const NamedTensor* named : order) {
+    const Tensor& tensor = named->tensor;
+    const uint64_t end = offset + tensor.bytes();
+    header += fmt::format(R"(,{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                          Quoted(named->name), DtypeName(tensor.dtype()),
+                          fmt::join(tensor.shape().dims(), ","), offset, end);
+    offset = end;
+  }
+  header += '}';
+  header.resize((header.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  const uint64_t length = header.size() - kLengthBytes;
+  for (size_t i = 0; i < kLengthBytes; ++i) {
+    header[i] = static_cast<char>(length >> (8 * i) & 255u);
+  }
+  return header;
 }
 
 }  // namespace
@@ -148,9 +202,9 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
   const Malformed malformed(path);
   const std::span<const std::byte> bytes = file_.bytes();
   const uint64_t header_length = HeaderLength(bytes, malformed);
-  const uint64_t data_begin = kSafetensorsLengthBytes + header_length;
+  const uint64_t data_begin = kLengthBytes + header_length;
   const uint64_t data_bytes = bytes.size() - data_begin;
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kSafetensorsLengthBytes,
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes,
                               header_length);
   if (!text.starts_with('{')) malformed.Throw("its header does not begin with {");
 
@@ -264,6 +318,24 @@ void SafetensorsFile::Read(std::string_view name, std::span<int64_t> out) const 
 }
 void SafetensorsFile::Read(std::string_view name, std::span<int32_t> out) const {
   ReadIntegers(name, out);
+}
+
+void WriteSafetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
+                      SafetensorsMetadata metadata) {
+  metadata.try_emplace("format", "pt");
+  const std::vector<const NamedTensor*> order = InFileOrder(tensors);
+  const std::string header = Header(order, metadata);
+  if (header.size() > kMaxHeader) {
+    throw RuntimeError(fmt::format("cannot write {}", path.string()),
+                       fmt::format("its header would take {} bytes, the format allows {}",
+                                   header.size(), kMaxHeader));
+  }
+  AtomicFile file(path);
+  file.Write(header);
+  for (const NamedTensor* named : order) {
+    file.Write({named->tensor.raw(), named->tensor.bytes()});
+  }
+  file.Commit();
 }
 
 }  // namespace folio

@@ -50,20 +50,6 @@ std::string FieldTextOf(const Json& value, const Field& field, const std::string
   return value.dump();
 }
 
-Json JsonOf(const Field& field) {
-  struct Visitor {
-    Json operator()(const bool* v) const { return *v; }
-    Json operator()(const int64_t* v) const { return *v; }
-    Json operator()(const double* v) const { return *v; }
-    Json operator()(const std::string* v) const { return *v; }
-    Json operator()(const std::optional<bool>* v) const { return *v ? Json(**v) : Json(nullptr); }
-    Json operator()(const std::optional<int64_t>* v) const {
-      return *v ? Json(**v) : Json(nullptr);
-    }
-  };
-  return std::visit(Visitor{}, field.value);
-}
-
 }  // namespace
 
 GptConfig GptConfigFromJson(std::string_view text, const std::string& where) {
@@ -96,7 +82,9 @@ std::string GptConfigToJson(const GptConfig& config) {
   json["model_type"] = "gpt2";
   json["architectures"] = {"GPT2LMHeadModel"};
   GptConfig copy = config;
-  for (const Field& field : copy.Fields()) json[field.key] = JsonOf(field);
+  for (const Field& field : copy.Fields()) {
+    json[field.key] = std::visit([](const auto* value) { return Json(*value); }, field.value);
+  }
   json["n_ctx"] = config.n_positions;
   json["torch_dtype"] = "float32";
   return json.dump(2) + "\n";

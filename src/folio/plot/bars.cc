@@ -6,7 +6,6 @@
 #include <cmath>
 #include <vector>
 
-#include "folio/plot/heading.h"
 #include "folio/plot/svg.h"
 
 namespace folio {
@@ -68,20 +67,12 @@ void DrawBar(SvgWriter& svg, const Bar& bar, const BarLayout& at, double y) {
   const double end = at.Pixel(value);
   const bool left = value < 0;
   const char* area = left ? "minus" : "plus";
-  svg.Text(FitText(bar.label, kBarFont, at.label_width), {{"class", bar.muted ? "muted" : "ink"},
-                                                          {"x", kFigureMargin + at.label_width},
-                                                          {"y", base},
-                                                          {"text-anchor", "end"}});
-  svg.Element("rect", {{"class", bar.muted ? "off" : area},
-                       {"x", std::min(at.zero, end)},
-                       {"y", y + (kBarRow - kBar) / 2},
-                       {"width", std::abs(end - at.zero)},
-                       {"height", kBar}});
-  svg.Text(FitText(NoteOf(bar), kBarFont, at.note_width),
-           {{"class", "muted"},
-            {"x", end + (left ? -kBarGap : kBarGap)},
-            {"y", base},
-            {"text-anchor", left ? "end" : "start"}});
+  svg.Text(FitText(bar.label, kBarFont, at.label_width), kFigureMargin + at.label_width, base,
+           {.style = bar.muted ? "muted" : "ink", .anchor = "end"});
+  svg.Rect(bar.muted ? "off" : area,
+           {std::min(at.zero, end), y + (kBarRow - kBar) / 2, std::abs(end - at.zero), kBar});
+  svg.Text(FitText(NoteOf(bar), kBarFont, at.note_width), end + (left ? -kBarGap : kBarGap), base,
+           {.style = "muted", .anchor = left ? "end" : "start"});
 }
 
 }  // namespace
@@ -98,7 +89,7 @@ std::string BarsSvg(std::span<const Bar> bars, const BarsOptions& options) {
                 options.title.empty() ? "bars" : options.title);
   heading.Draw(svg, kFigureMargin, kFigureMargin);
   if (bars.empty()) {
-    svg.Text("no data", {{"class", "muted"}, {"x", kFigureMargin}, {"y", top + kBarRow * 0.7}});
+    svg.Text("no data", kFigureMargin, top + kBarRow * 0.7, {.style = "muted"});
     return std::move(svg).Finish();
   }
   for (size_t i = 0; i < bars.size(); ++i) {

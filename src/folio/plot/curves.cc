@@ -8,8 +8,7 @@
 #include <set>
 
 #include "folio/base/check.h"
-#include "folio/plot/heading.h"
-#include "folio/plot/reduce.h"
+#include "folio/plot/lines.h"
 #include "folio/plot/svg.h"
 #include "folio/plot/ticks.h"
 
@@ -104,6 +103,7 @@ class Chart {
     double Scaled(double value) const;
     bool Shows(double value) const;
     double Pixel(double value) const;
+    double Middle() const { return (pixel_low + pixel_high) / 2; }
     std::vector<Tick> Ticks(double pixels_each) const;
   };
   struct Line {
@@ -226,20 +226,16 @@ void Chart::DrawAxes(SvgWriter& svg) const {
     const double at = y_.Pixel(tick.value);
     grid +=
         fmt::format("M{} {}H{}", SvgNumber(x_.pixel_low), SvgNumber(at), SvgNumber(x_.pixel_high));
-    svg.Text(tick.label, {{"class", "muted"},
-                          {"x", x_.pixel_low - kTickGap},
-                          {"y", at + kTickFont * 0.35},
-                          {"text-anchor", "end"}});
+    svg.Text(tick.label, x_.pixel_low - kTickGap, at + kTickFont * 0.35,
+             {.style = "muted", .anchor = "end"});
   }
   for (const Tick& tick : x_ticks_) {
     const double at = x_.Pixel(tick.value);
     grid +=
         fmt::format("M{} {}V{}", SvgNumber(at), SvgNumber(y_.pixel_low), SvgNumber(y_.pixel_high));
     const double half = TextWidth(tick.label, kTickFont) / 2;
-    svg.Text(tick.label, {{"class", "muted"},
-                          {"x", std::clamp(at, box_.left + half, box_.right + kTickGap - half)},
-                          {"y", y_.pixel_low + kTickGap + kTickFont * 0.8},
-                          {"text-anchor", "middle"}});
+    svg.Text(tick.label, std::clamp(at, box_.left + half, box_.right + kTickGap - half),
+             y_.pixel_low + kTickGap + kTickFont * 0.8, {.style = "muted", .anchor = "middle"});
   }
   svg.Element("path", {{"class", "grid"}, {"fill", "none"}, {"d", grid}});
   svg.Element("path",
@@ -248,14 +244,10 @@ void Chart::DrawAxes(SvgWriter& svg) const {
                {"d", fmt::format("M{} {}V{}H{}", SvgNumber(x_.pixel_low), SvgNumber(y_.pixel_high),
                                  SvgNumber(y_.pixel_low), SvgNumber(x_.pixel_high))}});
   const double x_length = x_.pixel_high - x_.pixel_low, y_length = y_.pixel_low - y_.pixel_high;
-  svg.Text(FitText(x_label_, kTickFont, x_length), {{"class", "ink"},
-                                                    {"x", (x_.pixel_low + x_.pixel_high) / 2},
-                                                    {"y", box_.bottom + 2},
-                                                    {"text-anchor", "middle"}});
-  svg.Text(FitText(y_label_, kTickFont, y_length),
-           {{"class", "ink"},
-            {"transform", Turned(box_.left + 4, (y_.pixel_low + y_.pixel_high) / 2)},
-            {"text-anchor", "middle"}});
+  svg.Text(FitText(x_label_, kTickFont, x_length), x_.Middle(), box_.bottom + 2,
+           {.anchor = "middle"});
+  svg.Text(FitText(y_label_, kTickFont, y_length), box_.left + 4, y_.Middle(),
+           {.anchor = "middle", .turned = true});
 }
 
 void Chart::DrawLine(SvgWriter& svg, const Line& line) const {
@@ -294,10 +286,8 @@ void Chart::DrawLine(SvgWriter& svg, const Line& line) const {
 void Chart::Draw(SvgWriter& svg) const {
   DrawAxes(svg);
   if (!any_) {
-    svg.Text("no data", {{"class", "muted"},
-                         {"x", (x_.pixel_low + x_.pixel_high) / 2},
-                         {"y", (y_.pixel_low + y_.pixel_high) / 2 - kTickGap},
-                         {"text-anchor", "middle"}});
+    svg.Text("no data", x_.Middle(), y_.Middle() - kTickGap,
+             {.style = "muted", .anchor = "middle"});
   }
   for (const bool faint : {true, false}) {
     for (const Line& line : lines_) {
@@ -393,7 +383,7 @@ void Legend::Draw(SvgWriter& svg, double x, double y) const {
                                              SvgNumber(kLegendLine))}});
       text_x += kSwatch;
     }
-    svg.Text(entry.label, {{"class", "ink"}, {"x", text_x}, {"y", middle + kTickFont * 0.35}});
+    svg.Text(entry.label, text_x, middle + kTickFont * 0.35);
   }
 }
 
@@ -438,12 +428,8 @@ std::string CurvesSvg(std::span<const Series> series, const CurvesOptions& optio
 
   SvgWriter svg(options.width, options.height, options.title);
   if (!options.title.empty()) {
-    svg.Text(FitText(options.title, kCurvesTitleFont * kBoldWidth, width),
-             {{"class", "ink"},
-              {"x", kFigureMargin},
-              {"y", kFigureMargin + kCurvesTitleFont * 0.8},
-              {"font-size", kCurvesTitleFont},
-              {"font-weight", "600"}});
+    svg.Text(FitText(options.title, kCurvesTitleFont * kBoldWidth, width), kFigureMargin,
+             kFigureMargin + kCurvesTitleFont * 0.8, {.font = kCurvesTitleFont, .bold = true});
   }
   legend.Draw(svg, kFigureMargin, legend_top);
   DrawCharts(svg, {&chart, 1});
@@ -473,12 +459,8 @@ std::string PanelsSvg(std::span<const Panel> panels, const PanelsOptions& option
     const int row = static_cast<int>(i) / columns, column = static_cast<int>(i) % columns;
     const double left = kFigureMargin + column * (options.panel_width + kBetweenPanels);
     const double panel_top = top + row * (options.panel_height + kBetweenPanels);
-    svg.Text(FitText(panels[i].options.title, kPanelFont * kBoldWidth, options.panel_width),
-             {{"class", "ink"},
-              {"x", left},
-              {"y", panel_top + kPanelFont},
-              {"font-size", kPanelFont},
-              {"font-weight", "600"}});
+    svg.Text(FitText(panels[i].options.title, kPanelFont * kBoldWidth, options.panel_width), left,
+             panel_top + kPanelFont, {.font = kPanelFont, .bold = true});
     charts.emplace_back(panels[i].series, panels[i].options,
                         Box{.left = left,
                             .top = panel_top + kPanelTitle,

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "folio/base/check.h"
-#include "folio/plot/heading.h"
 #include "folio/plot/shades.h"
 #include "folio/plot/svg.h"
 
@@ -83,41 +82,32 @@ CellLabels ColumnLabels(const std::vector<std::string>& labels, double cell) {
   return result;
 }
 
-void DrawRowLabels(SvgWriter& svg, const CellLabels& labels, const MapBox& map) {
+void DrawRowLabels(SvgWriter& svg, const CellLabels& labels, const PlotBox& map) {
   const double cell = map.height / static_cast<double>(labels.texts.size());
   for (size_t i = 0; i < labels.texts.size(); ++i) {
     if (labels.texts[i].empty()) continue;
-    svg.Text(labels.texts[i],
-             {{"class", "ink"},
-              {"x", map.x - kCellGap},
-              {"y", map.y + (static_cast<double>(i) + 0.5) * cell + kMiddle * kCellFont},
-              {"font-size", kCellFont},
-              {"text-anchor", "end"}});
+    svg.Text(labels.texts[i], map.x - kCellGap,
+             map.y + (static_cast<double>(i) + 0.5) * cell + kMiddle * kCellFont,
+             {.font = kCellFont, .anchor = "end"});
   }
 }
 
-void DrawColumnLabels(SvgWriter& svg, const CellLabels& labels, const MapBox& map) {
+void DrawColumnLabels(SvgWriter& svg, const CellLabels& labels, const PlotBox& map) {
   const double cell = map.width / static_cast<double>(labels.texts.size());
   for (size_t i = 0; i < labels.texts.size(); ++i) {
     const std::string& text = labels.texts[i];
     if (text.empty()) continue;
     const double x = map.x + (static_cast<double>(i) + 0.5) * cell, y = map.y - kCellGap;
     if (labels.turned) {
-      svg.Text(text, {{"class", "ink"},
-                      {"transform", Turned(x + kMiddle * kCellFont, y)},
-                      {"font-size", kCellFont}});
+      svg.Text(text, x + kMiddle * kCellFont, y, {.font = kCellFont, .turned = true});
     } else {
-      svg.Text(text, {{"class", "ink"},
-                      {"x", x},
-                      {"y", y},
-                      {"font-size", kCellFont},
-                      {"text-anchor", "middle"}});
+      svg.Text(text, x, y, {.font = kCellFont, .anchor = "middle"});
     }
   }
 }
 
 // The values in the cells of a map, where all fit.
-void DrawNumbers(SvgWriter& svg, const Heatmap& map, const Shades& shades, const MapBox& box) {
+void DrawNumbers(SvgWriter& svg, const Heatmap& map, const Shades& shades, const PlotBox& box) {
   const double width = box.width / static_cast<double>(map.columns);
   const double height = box.height / static_cast<double>(map.rows);
   double largest = 0;
@@ -139,9 +129,9 @@ void DrawNumbers(SvgWriter& svg, const Heatmap& map, const Shades& shades, const
     if (texts[i].empty()) continue;
     const size_t row = i / static_cast<size_t>(map.columns);
     const size_t column = i % static_cast<size_t>(map.columns);
-    svg.Text(texts[i], {{"class", std::string(TextOnClass(shades.values[i]))},
-                        {"x", box.x + (static_cast<double>(column) + 0.5) * width},
-                        {"y", box.y + (static_cast<double>(row) + 0.5) * height + kMiddle * font}});
+    svg.Text(texts[i], box.x + (static_cast<double>(column) + 0.5) * width,
+             box.y + (static_cast<double>(row) + 0.5) * height + kMiddle * font,
+             {.style = TextOnClass(shades.values[i])});
   }
   svg.Close();
 }
@@ -161,7 +151,7 @@ double CellSide(int64_t cells) {
 }
 
 // Square cells, but in maps of very unequal sides, which would have too thin ones.
-MapBox ChooseCells(const Shades& shades) {
+PlotBox ChooseCells(const Shades& shades) {
   const int64_t longer = std::max(shades.rows, shades.columns);
   const bool square = longer <= 4 * std::min(shades.rows, shades.columns);
   return {.width = CellSide(square ? longer : shades.columns) * static_cast<double>(shades.columns),
@@ -188,27 +178,24 @@ std::vector<std::string> Tooltips(const Heatmap& map) {
   return tooltips;
 }
 
-void DrawAxisNames(SvgWriter& svg, const Heatmap& map, const MapBox& box, double left, double top,
+void DrawAxisNames(SvgWriter& svg, const Heatmap& map, const PlotBox& box, double left, double top,
                    double right) {
   // A name longer than its side may use the empty corner beside it.
   const double width = TextWidth(map.column_axis, kAxisFont);
   if (!map.column_axis.empty()) {
     const bool inside = width <= box.width;
     svg.Text(FitText(map.column_axis, kAxisFont, right - box.x),
-             {{"class", "muted"},
-              {"x", inside ? box.x + box.width / 2 : box.x},
-              {"y", top + kAxisFont},
-              {"font-size", kAxisFont},
-              {"text-anchor", inside ? "middle" : "start"}});
+             inside ? box.x + box.width / 2 : box.x, top + kAxisFont,
+             {.style = "muted", .font = kAxisFont, .anchor = inside ? "middle" : "start"});
   }
   if (!map.row_axis.empty()) {
     const bool inside = TextWidth(map.row_axis, kAxisFont) <= box.height;
     const double y = inside ? box.y + box.height / 2 : box.y + box.height;
-    svg.Text(FitText(map.row_axis, kAxisFont, box.y + box.height - top),
-             {{"class", "muted"},
-              {"transform", Turned(left + kAxisFont, y)},
-              {"font-size", kAxisFont},
-              {"text-anchor", inside ? "middle" : "start"}});
+    svg.Text(FitText(map.row_axis, kAxisFont, box.y + box.height - top), left + kAxisFont, y,
+             {.style = "muted",
+              .font = kAxisFont,
+              .anchor = inside ? "middle" : "start",
+              .turned = true});
   }
 }
 
@@ -217,7 +204,7 @@ std::string NoCells(const Heatmap& map, const std::vector<std::string>& notes) {
   const double width = std::max(heading.Width() + 2 * kFigureMargin, 200.0);
   SvgWriter svg(width, heading.Height() + 60, map.title);
   heading.Draw(svg, kFigureMargin, kFigureMargin);
-  svg.Text("no data", {{"class", "muted"}, {"x", kFigureMargin}, {"y", heading.Height() + 40}});
+  svg.Text("no data", kFigureMargin, heading.Height() + 40, {.style = "muted"});
   return std::move(svg).Finish();
 }
 
@@ -225,7 +212,7 @@ std::string NoCells(const Heatmap& map, const std::vector<std::string>& notes) {
 struct HeatmapLayout {
   Heading heading;
   CellLabels rows, columns;
-  MapBox map;
+  PlotBox map;
   double axis_top;  // of the columns' name
   double key_top;
   double width, height;
@@ -233,7 +220,7 @@ struct HeatmapLayout {
 
 HeatmapLayout LayOut(const Heatmap& map, const Shades& shades, const ColourKey& key,
                      const std::vector<std::string>& notes) {
-  MapBox box = ChooseCells(shades);
+  PlotBox box = ChooseCells(shades);
   const CellLabels rows = RowLabels(map.row_labels, box.height / static_cast<double>(map.rows));
   const CellLabels columns =
       ColumnLabels(map.column_labels, box.width / static_cast<double>(map.columns));
@@ -359,8 +346,7 @@ double SideOf(std::span<const Heatmap> maps, int64_t columns) {
 void DrawName(SvgWriter& svg, const std::string& text, const char* style, double x, double y,
               double font, double width) {
   if (text.empty()) return;
-  svg.Text(FitText(text, font, width),
-           {{"class", style}, {"x", x}, {"y", y + font}, {"font-size", font}});
+  svg.Text(FitText(text, font, width), x, y + font, {.style = style, .font = font});
 }
 
 void DrawMaps(SvgWriter& svg, std::span<const Heatmap> maps, const Grid& grid, int64_t columns,
@@ -376,14 +362,10 @@ void DrawMaps(SvgWriter& svg, std::span<const Heatmap> maps, const Grid& grid, i
     DrawName(svg, maps[i].caption, "muted", x, map_top + grid.height + 1, kCaptionFont, grid.width);
     if (map.shades.values.empty()) continue;
     pictures->Add(map.shades, x, map_top, map.cell_width, map.cell_height);
-    const MapBox box{x, map_top, map.Width(), map.Height()};
+    const PlotBox box{x, map_top, map.Width(), map.Height()};
     DrawRowLabels(svg, map.left, box);
     DrawColumnLabels(svg, map.above, box);
-    svg.Element("rect", {{"class", "frame"},
-                         {"x", x},
-                         {"y", map_top},
-                         {"width", map.Width()},
-                         {"height", map.Height()}});
+    svg.Rect("frame", box);
   }
 }
 
@@ -446,11 +428,7 @@ std::string HeatmapSvg(const Heatmap& map, const HeatmapOptions& options) {
     DrawCells(svg, shades, at.map, Tooltips(map));
     if (options.numbers) DrawNumbers(svg, map, shades, at.map);
   }
-  svg.Element("rect", {{"class", "frame"},
-                       {"x", at.map.x},
-                       {"y", at.map.y},
-                       {"width", at.map.width},
-                       {"height", at.map.height}});
+  svg.Rect("frame", at.map);
   DrawRowLabels(svg, at.rows, at.map);
   DrawColumnLabels(svg, at.columns, at.map);
   DrawAxisNames(svg, map, at.map, kFigureMargin, at.axis_top, at.width - kFigureMargin);

@@ -1,5 +1,3 @@
-#include "folio/plot/reduce.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +5,7 @@
 #include <string>
 
 #include "folio/base/rng.h"
+#include "folio/plot/lines.h"
 
 namespace folio {
 namespace {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "folio/base/check.h"
-#include "folio/plot/heading.h"
 #include "folio/plot/svg.h"
 #include "folio/plot/ticks.h"
 
@@ -29,6 +28,7 @@ struct Axis {
   double Pixel(double value) const {
     return pixel_low + (value - low) / (high - low) * (pixel_high - pixel_low);
   }
+  double Middle() const { return (pixel_low + pixel_high) / 2; }
 };
 
 bool Shows(const ScatterPoint& point) {
@@ -87,43 +87,27 @@ void DrawAxes(SvgWriter& svg, const Axis& x, const Axis& y, const ScatterOptions
     const double at = x.Pixel(tick.value);
     lines +=
         fmt::format("M{} {}V{}", SvgNumber(at), SvgNumber(y.pixel_low), SvgNumber(y.pixel_high));
-    svg.Text(tick.label, {{"class", "muted"},
-                          {"x", at},
-                          {"y", y.pixel_low + kDotGap + kDotFont},
-                          {"font-size", kDotFont},
-                          {"text-anchor", "middle"}});
+    svg.Text(tick.label, at, y.pixel_low + kDotGap + kDotFont,
+             {.style = "muted", .font = kDotFont, .anchor = "middle"});
   }
   for (const Tick& tick : LinearTicks(y.low, y.high, 8)) {
     const double at = y.Pixel(tick.value);
     lines +=
         fmt::format("M{} {}H{}", SvgNumber(x.pixel_low), SvgNumber(at), SvgNumber(x.pixel_high));
-    svg.Text(tick.label, {{"class", "muted"},
-                          {"x", x.pixel_low - kDotGap},
-                          {"y", at + kDotFont * 0.35},
-                          {"font-size", kDotFont},
-                          {"text-anchor", "end"}});
+    svg.Text(tick.label, x.pixel_low - kDotGap, at + kDotFont * 0.35,
+             {.style = "muted", .font = kDotFont, .anchor = "end"});
   }
   svg.Element("path", {{"class", "grid"}, {"d", lines}});
-  svg.Element("rect", {{"class", "frame"},
-                       {"x", x.pixel_low},
-                       {"y", y.pixel_high},
-                       {"width", x.pixel_high - x.pixel_low},
-                       {"height", y.pixel_low - y.pixel_high}});
+  svg.Rect("frame",
+           {x.pixel_low, y.pixel_high, x.pixel_high - x.pixel_low, y.pixel_low - y.pixel_high});
   if (!options.x_label.empty()) {
-    svg.Text(FitText(options.x_label, kDotAxisFont, x.pixel_high - x.pixel_low),
-             {{"class", "ink"},
-              {"x", (x.pixel_low + x.pixel_high) / 2},
-              {"y", options.height - kFigureMargin},
-              {"font-size", kDotAxisFont},
-              {"text-anchor", "middle"}});
+    svg.Text(FitText(options.x_label, kDotAxisFont, x.pixel_high - x.pixel_low), x.Middle(),
+             options.height - kFigureMargin, {.font = kDotAxisFont, .anchor = "middle"});
   }
   if (!options.y_label.empty()) {
     svg.Text(FitText(options.y_label, kDotAxisFont, y.pixel_low - y.pixel_high),
-             {{"class", "ink"},
-              {"transform",
-               Turned(kFigureMargin + kDotAxisFont * 0.8, (y.pixel_low + y.pixel_high) / 2)},
-              {"font-size", kDotAxisFont},
-              {"text-anchor", "middle"}});
+             kFigureMargin + kDotAxisFont * 0.8, y.Middle(),
+             {.font = kDotAxisFont, .anchor = "middle", .turned = true});
   }
 }
 
@@ -153,9 +137,7 @@ class GroupLegend {
       svg.Element("path", {{"class", fmt::format("line s{}", i % kSeriesColours)},
                            {"stroke-width", kDot + 2},
                            {"d", fmt::format("M{:.1f} {:.1f}h0", x + kDot, y + kDotFont * 0.65)}});
-      svg.Text(
-          names_[i],
-          {{"class", "ink"}, {"x", x + kSwatch}, {"y", y + kDotFont}, {"font-size", kDotFont}});
+      svg.Text(names_[i], x + kSwatch, y + kDotFont, {.font = kDotFont});
     }
   }
 
@@ -208,15 +190,9 @@ void DrawLabels(SvgWriter& svg, std::span<const ScatterPoint> points, const Axis
       if (!inside || !occupancy.Free(left, top, width, height)) continue;
       occupancy.Take(left, top, width, height);
       const bool before = left + width<px, beside = left> px;
-      svg.Text(label, {{"class", "ink"},
-                       {"x", before   ? left + width
-                             : beside ? left
-                                      : px},
-                       {"y", top + kDotFont},
-                       {"font-size", kDotFont},
-                       {"text-anchor", before   ? "end"
-                                       : beside ? "start"
-                                                : "middle"}});
+      const double at = before ? left + width : beside ? left : px;
+      const char* anchor = before ? "end" : beside ? "start" : "middle";
+      svg.Text(label, at, top + kDotFont, {.font = kDotFont, .anchor = anchor});
       break;
     }
   }
@@ -246,10 +222,7 @@ std::string ScatterSvg(std::span<const ScatterPoint> points, const ScatterOption
   legend.Draw(svg, kFigureMargin, kFigureMargin + heading.Height());
   DrawAxes(svg, x, y, options);
   if (std::none_of(points.begin(), points.end(), Shows)) {
-    svg.Text("no data", {{"class", "muted"},
-                         {"x", (x.pixel_low + x.pixel_high) / 2},
-                         {"y", (y.pixel_low + y.pixel_high) / 2},
-                         {"text-anchor", "middle"}});
+    svg.Text("no data", x.Middle(), y.Middle(), {.style = "muted", .anchor = "middle"});
     return std::move(svg).Finish();
   }
   const double diameter = points.size() > kMany ? kSmallDot : kDot;

@@ -151,23 +151,14 @@ void ColourKey::Draw(SvgWriter& svg, double x, double y) const {
   svg.Open("g", {{"font-size", kKeyFont}, {"shape-rendering", "crispEdges"}});
   for (int i = 0; i < kKeySteps; ++i) {
     const double shade = low + (1 - low) * (i + 0.5) / kKeySteps;
-    svg.Element("rect", {{"class", std::string(AreaClass(shade))},
-                         {"x", x + i * step},
-                         {"y", y},
-                         {"width", step},
-                         {"height", kKeyBar},
-                         {"fill-opacity", std::abs(shade)}});
+    svg.Rect(AreaClass(shade), {x + i * step, y, step, kKeyBar}, std::abs(shade));
   }
-  svg.Element("rect",
-              {{"class", "frame"}, {"x", x}, {"y", y}, {"width", kKeyWidth}, {"height", kKeyBar}});
+  svg.Rect("frame", {x, y, kKeyWidth, kKeyBar});
   std::string marks;
   for (const Tick& tick : KeyTicks(range)) {
     const double at = x + (Shade(tick.value, range) - low) / (1 - low) * kKeyWidth;
     marks += fmt::format("M{} {}v4", SvgNumber(at), SvgNumber(y + kKeyBar));
-    svg.Text(tick.label, {{"class", "muted"},
-                          {"x", at},
-                          {"y", y + kKeyBar + 5 + kKeyFont},
-                          {"text-anchor", "middle"}});
+    svg.Text(tick.label, at, y + kKeyBar + 5 + kKeyFont, {.style = "muted", .anchor = "middle"});
   }
   svg.Element("path", {{"class", "axis"}, {"d", marks}});
   if (masked) {
@@ -177,11 +168,9 @@ void ColourKey::Draw(SvgWriter& svg, double x, double y) const {
                          {"width", kKeyFont},
                          {"height", kKeyFont},
                          {"fill", "url(#hatch)"}});
-    svg.Text(kMasked, {{"class", "muted"}, {"x", left + 1.5 * kKeyFont}, {"y", y + kKeyFont - 1}});
+    svg.Text(kMasked, left + 1.5 * kKeyFont, y + kKeyFont - 1, {.style = "muted"});
   }
-  if (!meaning.empty()) {
-    svg.Text(meaning, {{"class", "muted"}, {"x", x}, {"y", y + kHeight - 6}});
-  }
+  if (!meaning.empty()) svg.Text(meaning, x, y + kHeight - 6, {.style = "muted"});
   svg.Close();
 }
 
@@ -238,7 +227,7 @@ Shades Pooled(Shades shades, int64_t max_side) {
   return shades;
 }
 
-void DrawCells(SvgWriter& svg, const Shades& shades, const MapBox& box,
+void DrawCells(SvgWriter& svg, const Shades& shades, const PlotBox& box,
                const std::vector<std::string>& tooltips) {
   const double width = box.width / static_cast<double>(shades.columns);
   const double height = box.height / static_cast<double>(shades.rows);
@@ -277,8 +266,8 @@ void DrawCells(SvgWriter& svg, const Shades& shades, const MapBox& box,
 void ShadePictures::Add(const Shades& shades, double x, double y, int64_t cell_width,
                         int64_t cell_height) {
   FOLIO_CHECK(cell_width >= 1 && cell_height >= 1, "a cell has no pixel");
-  const MapBox box{x, y, static_cast<double>(shades.columns * cell_width),
-                   static_cast<double>(shades.rows * cell_height)};
+  const PlotBox box{x, y, static_cast<double>(shades.columns * cell_width),
+                    static_cast<double>(shades.rows * cell_height)};
   const auto add = [&](std::vector<Picture>& pictures, auto level) {
     std::string png = PictureOf(shades, cell_width, cell_height, level);
     if (!png.empty()) pictures.push_back({box, std::move(png)});

@@ -73,13 +73,9 @@ Shades ShadesOf(const Heatmap& map, const HeatRange& range, bool per_row);
 // stays; masked only if all are.
 Shades Pooled(Shades shades, int64_t max_side);
 
-struct MapBox {
-  double x = 0, y = 0, width = 0, height = 0;
-};
-
 // A rectangle for each cell that has colour, with `tooltips` (none, or one for each cell).
 // REQUIRES: DefineHatch if any is masked.
-void DrawCells(SvgWriter& svg, const Shades& shades, const MapBox& box,
+void DrawCells(SvgWriter& svg, const Shades& shades, const PlotBox& box,
                const std::vector<std::string>& tooltips);
 
 // Maps drawn as pictures, for those of many cells. A picture is the mask through which an area of
@@ -96,7 +92,7 @@ class ShadePictures {
 
  private:
   struct Picture {
-    MapBox box;
+    PlotBox box;
     std::string png;
   };
   std::vector<Picture> plus_, minus_, masked_;

@@ -1,9 +1,9 @@
-#include "folio/plot/smooth.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "folio/plot/lines.h"
 
 namespace folio {
 namespace {

@@ -2,16 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "folio/base/check.h"
-#include "folio/plot/characters.h"
 
 namespace folio {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 constexpr std::string_view kEllipsis = "\xE2\x80\xA6";     // U+2026
+
+constexpr double kHeadingFont = 16, kHeadingLine = 21, kNoteFont = 12, kNoteLine = 16,
+                 kHeadingSpace = 8;
+constexpr size_t kTitleLines = 2, kNoteLines = 4;
 
 constexpr std::string_view kSvgStyle = R"(
 .folio-plot{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",
@@ -36,6 +40,24 @@ constexpr std::string_view kSvgStyle = R"(
 }
 )";
 
+// The transform of text that is read upward from (x, y).
+std::string Turned(double x, double y) {
+  return fmt::format("translate({} {}) rotate(-90)", SvgNumber(x), SvgNumber(y));
+}
+
+// In units of the font size, as in the wider ones of the system fonts.
+double CharacterWidth(const Utf8Char& character) {
+  if (!Printable(character)) return 1.05;  // drawn as U+FFFD
+  if (character.code >= 0x1F000) return 1.3;
+  if (character.code >= 0x1100) return 1.0;  // ideographs and symbols
+  if (character.code >= 0x400) return 0.95;  // scripts that have wide letters
+  const char ascii = character.code < 0x80 ? static_cast<char>(character.code) : 'n';
+  if (std::string_view("mwMW@%").find(ascii) != std::string_view::npos) return 1.0;
+  if (std::string_view("#+<=>^~&").find(ascii) != std::string_view::npos) return 0.84;
+  if (std::string_view(" .,:;'!|()[]ijlftrI-").find(ascii) != std::string_view::npos) return 0.42;
+  return ascii >= 'A' && ascii <= 'Z' ? 0.78 : 0.64;
+}
+
 }  // namespace
 
 std::string SvgNumber(double value) {
@@ -47,14 +69,22 @@ std::string SvgNumber(double value) {
   return text;
 }
 
-std::string Turned(double x, double y) {
-  return fmt::format("translate({} {}) rotate(-90)", SvgNumber(x), SvgNumber(y));
+Utf8Char FirstCharacter(std::string_view text) {
+  const Utf8Char c = DecodeUtf8(text);
+  return c.status == Utf8Status::kValid ? c : Utf8Char{.length = 1};
+}
+
+bool Printable(const Utf8Char& character) {
+  const char32_t code = character.code;
+  if (character.status != Utf8Status::kValid || code == 0xFFFE || code == 0xFFFF) return false;
+  if (code < 0x20) return code == '\t' || code == '\n' || code == '\r';
+  return code < 0x7F || code >= 0xA0;
 }
 
 std::string XmlEscape(std::string_view text) {
   std::string escaped;
   while (!text.empty()) {
-    const Character character = FirstCharacter(text);
+    const Utf8Char character = FirstCharacter(text);
     if (!Printable(character)) {
       escaped += kReplacement;
     } else if (character.code == '&') {
@@ -66,9 +96,9 @@ std::string XmlEscape(std::string_view text) {
     } else if (character.code == '"') {
       escaped += "&quot;";
     } else {
-      escaped += text.substr(0, character.bytes);
+      escaped += text.substr(0, character.length);
     }
-    text.remove_prefix(character.bytes);
+    text.remove_prefix(character.length);
   }
   return escaped;
 }
@@ -85,7 +115,8 @@ SvgWriter::SvgWriter(double width, double height, std::string_view title) {
   Element("rect", {{"class", "page"}, {"width", width}, {"height", height}});
 }
 
-void SvgWriter::Tag(std::string_view tag, SvgAttributes attributes, std::string_view end) {
+void SvgWriter::Tag(std::string_view tag, std::span<const SvgAttribute> attributes,
+                    std::string_view end) {
   out_ += '<';
   out_ += tag;
   for (const SvgAttribute& attribute : attributes) {
@@ -109,10 +140,38 @@ void SvgWriter::Element(std::string_view tag, SvgAttributes attributes) {
   Tag(tag, attributes, "/>\n");
 }
 
-void SvgWriter::Text(std::string_view text, SvgAttributes attributes) {
+void SvgWriter::TextTag(std::string_view text, std::span<const SvgAttribute> attributes) {
   Tag("text", attributes, ">");
   out_ += XmlEscape(text);
   out_ += "</text>\n";
+}
+
+void SvgWriter::Text(std::string_view text, SvgAttributes attributes) {
+  TextTag(text, attributes);
+}
+
+void SvgWriter::Text(std::string_view text, double x, double y, const TextLook& look) {
+  std::vector<SvgAttribute> attributes = {{"class", std::string(look.style)}};
+  if (look.turned) {
+    attributes.emplace_back("transform", Turned(x, y));
+  } else {
+    attributes.emplace_back("x", x);
+    attributes.emplace_back("y", y);
+  }
+  if (look.font > 0) attributes.emplace_back("font-size", look.font);
+  if (look.bold) attributes.emplace_back("font-weight", "600");
+  if (!look.anchor.empty()) attributes.emplace_back("text-anchor", std::string(look.anchor));
+  TextTag(text, attributes);
+}
+
+void SvgWriter::Rect(std::string_view style, const PlotBox& box, std::optional<double> opacity) {
+  std::vector<SvgAttribute> attributes = {{"class", std::string(style)},
+                                          {"x", box.x},
+                                          {"y", box.y},
+                                          {"width", box.width},
+                                          {"height", box.height}};
+  if (opacity) attributes.emplace_back("fill-opacity", *opacity);
+  Tag("rect", attributes, "/>\n");
 }
 
 void SvgWriter::Tooltip(std::string_view text) {
@@ -128,9 +187,9 @@ std::string SvgWriter::Finish() && {
 double TextWidth(std::string_view text, double font_size) {
   double width = 0;
   while (!text.empty()) {
-    const Character character = FirstCharacter(text);
+    const Utf8Char character = FirstCharacter(text);
     width += CharacterWidth(character) * font_size;
-    text.remove_prefix(character.bytes);
+    text.remove_prefix(character.length);
   }
   return width;
 }
@@ -141,10 +200,10 @@ std::string FitText(std::string_view text, double font_size, double width) {
   double left = width - TextWidth(kEllipsis, font_size);
   size_t end = 0;
   while (end < text.size()) {
-    const Character character = FirstCharacter(text.substr(end));
+    const Utf8Char character = FirstCharacter(text.substr(end));
     left -= CharacterWidth(character) * font_size;
     if (left < 0) break;
-    end += character.bytes;
+    end += character.length;
   }
   return std::string(text.substr(0, end)) + std::string(kEllipsis);
 }
@@ -171,6 +230,35 @@ std::vector<std::string> WrapText(std::string_view text, double font_size, doubl
   }
   for (std::string& line : lines) line = FitText(line, font_size, width);
   return lines;
+}
+
+Heading::Heading(std::string_view title, const std::vector<std::string>& notes, double width)
+    : title_(WrapText(title, kHeadingFont * kBoldWidth, width, kTitleLines)) {
+  for (const std::string& note : notes) {
+    const std::vector<std::string> lines = WrapText(note, kNoteFont, width, kNoteLines);
+    notes_.insert(notes_.end(), lines.begin(), lines.end());
+  }
+  for (const std::string& line : title_) {
+    width_ = std::max(width_, TextWidth(line, kHeadingFont * kBoldWidth));
+  }
+  for (const std::string& line : notes_) width_ = std::max(width_, TextWidth(line, kNoteFont));
+}
+
+double Heading::Height() const {
+  if (title_.empty() && notes_.empty()) return 0;
+  return kHeadingLine * static_cast<double>(title_.size()) +
+         kNoteLine * static_cast<double>(notes_.size()) + kHeadingSpace;
+}
+
+void Heading::Draw(SvgWriter& svg, double x, double y) const {
+  for (const std::string& line : title_) {
+    svg.Text(line, x, y + kHeadingFont * 0.9, {.font = kHeadingFont, .bold = true});
+    y += kHeadingLine;
+  }
+  for (const std::string& line : notes_) {
+    svg.Text(line, x, y + kNoteFont, {.style = "muted", .font = kNoteFont});
+    y += kNoteLine;
+  }
 }
 
 }  // namespace folio

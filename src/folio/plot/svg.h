@@ -1,18 +1,25 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "folio/base/utf8.h"
 
 namespace folio {
 
 // At most two decimals, no trailing zeros: "12.5", "-3", "0". REQUIRES: finite.
 std::string SvgNumber(double value);
 
-// The transform of text that is read upward from (x, y).
-std::string Turned(double x, double y);
+// The character at the front of `text`; one byte where that is not UTF-8. REQUIRES: not empty.
+Utf8Char FirstCharacter(std::string_view text);
+
+// Neither a control character, but for tab and line ends, nor one that XML forbids.
+bool Printable(const Utf8Char& character);
 
 // `text` as XML character data or attribute value: markup escaped, control characters and bytes
 // that are not UTF-8 replaced by U+FFFD.
@@ -28,6 +35,20 @@ struct SvgAttribute {
   std::string value;
 };
 using SvgAttributes = std::initializer_list<SvgAttribute>;
+
+// A part of a figure.
+struct PlotBox {
+  double x = 0, y = 0, width = 0, height = 0;
+};
+
+// How a text looks, and how it lies to its point.
+struct TextLook {
+  std::string_view style = "ink";  // a class
+  double font = 0;                 // size; the figure's if 0
+  std::string_view anchor = "";    // what is at the point: "middle", "end", or else the beginning
+  bool turned = false;             // read upward
+  bool bold = false;
+};
 
 // Colours that every figure may use, as classes "s0" to "s6": Okabe and Ito's palette without its
 // yellow (M. Okabe, K. Ito, "Color Universal Design", 2008), lightened where the page is dark.
@@ -46,6 +67,8 @@ class SvgWriter {
   void Close();  // the innermost open element
   void Element(std::string_view tag, SvgAttributes attributes);
   void Text(std::string_view text, SvgAttributes attributes);
+  void Text(std::string_view text, double x, double y, const TextLook& look = {});
+  void Rect(std::string_view style, const PlotBox& box, std::optional<double> opacity = {});
 
   // What a reader sees when the pointer rests on the open element.
   void Tooltip(std::string_view text);
@@ -54,7 +77,8 @@ class SvgWriter {
   std::string Finish() &&;
 
  private:
-  void Tag(std::string_view tag, SvgAttributes attributes, std::string_view end);
+  void Tag(std::string_view tag, std::span<const SvgAttribute> attributes, std::string_view end);
+  void TextTag(std::string_view text, std::span<const SvgAttribute> attributes);
 
   std::string out_;
   std::vector<std::string> open_;
@@ -70,5 +94,24 @@ std::string FitText(std::string_view text, double font_size, double width);
 // wider than a line, are cut. REQUIRES: max_lines >= 1.
 std::vector<std::string> WrapText(std::string_view text, double font_size, double width,
                                   size_t max_lines);
+
+// The margin of the figures of this room.
+inline constexpr double kFigureMargin = 16;
+// How much wider bold letters are.
+inline constexpr double kBoldWidth = 1.15;
+
+// Title and smaller lines of text at the top of a figure, in lines of at most `width`.
+class Heading {
+ public:
+  Heading(std::string_view title, const std::vector<std::string>& notes, double width);
+
+  double Width() const { return width_; }
+  double Height() const;  // with the space below; 0 if there is no text
+  void Draw(SvgWriter& svg, double x, double y) const;  // its top left corner
+
+ private:
+  std::vector<std::string> title_, notes_;
+  double width_ = 0;
+};
 
 }  // namespace folio

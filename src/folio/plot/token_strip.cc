@@ -6,8 +6,6 @@
 #include <cmath>
 #include <vector>
 
-#include "folio/plot/characters.h"
-#include "folio/plot/heading.h"
 #include "folio/plot/shades.h"
 #include "folio/plot/svg.h"
 
@@ -62,11 +60,8 @@ void DrawToken(SvgWriter& svg, const StripToken& token, double x, double y, doub
                        {"height", kBox},
                        {"rx", 3},
                        {"fill-opacity", heat}});
-  svg.Text(FitText(token.text, kTokenFont, inner), {{"class", std::string(TextOnClass(heat))},
-                                                    {"x", x + width / 2},
-                                                    {"y", y + kBox / 2 + kTokenFont * 0.35},
-                                                    {"font-size", kTokenFont},
-                                                    {"text-anchor", "middle"}});
+  svg.Text(FitText(token.text, kTokenFont, inner), x + width / 2, y + kBox / 2 + kTokenFont * 0.35,
+           {.style = TextOnClass(heat), .font = kTokenFont, .anchor = "middle"});
   y += kBox + 2.5;
   std::string lines;
   const int count = std::clamp(token.underline, 0, kMaxUnderlines);
@@ -82,23 +77,13 @@ void DrawToken(SvgWriter& svg, const StripToken& token, double x, double y, doub
 void DrawKey(SvgWriter& svg, const std::string& key, double y, double width) {
   if (key.empty()) return;
   for (int i = 0; i < kTokenKeySteps; ++i) {
-    svg.Element("rect", {{"class", "plus"},
-                         {"x", kFigureMargin + i * kKeyStep},
-                         {"y", y},
-                         {"width", kKeyStep},
-                         {"height", kTokenKeyFont},
-                         {"fill-opacity", (i + 0.5) / kTokenKeySteps}});
+    svg.Rect("plus", {kFigureMargin + i * kKeyStep, y, kKeyStep, kTokenKeyFont},
+             (i + 0.5) / kTokenKeySteps);
   }
   const double ramp = kTokenKeySteps * kKeyStep;
-  svg.Element("rect", {{"class", "frame"},
-                       {"x", kFigureMargin},
-                       {"y", y},
-                       {"width", ramp},
-                       {"height", kTokenKeyFont}});
-  svg.Text(FitText(key, kTokenKeyFont, width - ramp - 8), {{"class", "muted"},
-                                                           {"x", kFigureMargin + ramp + 8},
-                                                           {"y", y + kTokenKeyFont * 0.85},
-                                                           {"font-size", kTokenKeyFont}});
+  svg.Rect("frame", {kFigureMargin, y, ramp, kTokenKeyFont});
+  svg.Text(FitText(key, kTokenKeyFont, width - ramp - 8), kFigureMargin + ramp + 8,
+           y + kTokenKeyFont * 0.85, {.style = "muted", .font = kTokenKeyFont});
 }
 
 }  // namespace
@@ -108,20 +93,20 @@ std::string VisibleToken(std::string_view bytes) {
   const size_t last = bytes.find_last_not_of(' ');
   std::string text;
   for (size_t at = 0; at < bytes.size();) {
-    const Character character = FirstCharacter(bytes.substr(at));
+    const Utf8Char character = FirstCharacter(bytes.substr(at));
     const auto byte = static_cast<unsigned char>(bytes[at]);
     if (byte == ' ' && (at < first || at > last)) {
       text += "\xC2\xB7";
     } else if (byte == '\n') {
       text += "\xE2\x86\xB5";
     } else if (byte == '\t' || byte == '\r' || !Printable(character)) {
-      for (size_t i = 0; i < character.bytes; ++i) {
+      for (size_t i = 0; i < character.length; ++i) {
         text += fmt::format("<{:02X}>", static_cast<unsigned char>(bytes[at + i]));
       }
     } else {
-      text += bytes.substr(at, character.bytes);
+      text += bytes.substr(at, character.length);
     }
-    at += character.bytes;
+    at += character.length;
   }
   return text;
 }
@@ -145,7 +130,7 @@ std::string TokenStripSvg(std::span<const StripToken> tokens, const StripOptions
                 options.title.empty() ? "tokens" : options.title);
   heading.Draw(svg, kFigureMargin, kFigureMargin);
   if (tokens.empty()) {
-    svg.Text("no tokens", {{"class", "muted"}, {"x", kFigureMargin}, {"y", top + kTokenFont}});
+    svg.Text("no tokens", kFigureMargin, top + kTokenFont, {.style = "muted"});
   }
   for (size_t i = 0; i < tokens.size(); ++i) {
     const double x = kFigureMargin + places[i].x;
@@ -153,11 +138,8 @@ std::string TokenStripSvg(std::span<const StripToken> tokens, const StripOptions
     DrawToken(svg, tokens[i], x, y, places[i].width);
     if (tokens[i].note.empty()) continue;
     const double note_width = places[i].width - 2 * kPadding;
-    svg.Text(FitText(tokens[i].note, kTokenNoteFont, note_width), {{"class", "muted"},
-                                                                   {"x", x + places[i].width / 2},
-                                                                   {"y", y + kBox + below - 3},
-                                                                   {"font-size", kTokenNoteFont},
-                                                                   {"text-anchor", "middle"}});
+    svg.Text(FitText(tokens[i].note, kTokenNoteFont, note_width), x + places[i].width / 2,
+             y + kBox + below - 3, {.style = "muted", .font = kTokenNoteFont, .anchor = "middle"});
   }
   DrawKey(svg, options.key, key_top, inner);
   return std::move(svg).Finish();

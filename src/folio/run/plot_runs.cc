@@ -15,7 +15,7 @@
 #include "folio/io/json.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/html.h"
-#include "folio/plot/smooth.h"
+#include "folio/plot/lines.h"
 #include "folio/run/run_directory.h"
 #include "folio/term/table.h"
 

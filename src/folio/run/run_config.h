@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "folio/base/fields.h"
-#include "folio/corpus/data_config.h"
+#include "folio/corpus/data_tokenizer.h"
 #include "folio/io/settings.h"
 #include "folio/model/config.h"
 #include "folio/train/config.h"

@@ -10,7 +10,7 @@
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/plot/curves.h"
-#include "folio/plot/smooth.h"
+#include "folio/plot/lines.h"
 #include "folio/train/trainer.h"
 
 namespace folio {

@@ -7,7 +7,6 @@
 #include "folio/run/preview.h"
 #include "folio/run/run_config.h"
 #include "folio/term/progress.h"
-#include "folio/term/rate.h"
 #include "folio/train/trainer.h"
 
 namespace folio {

@@ -8,7 +8,7 @@
 #include "folio/base/machine.h"
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/data_tokenizer.h"
-#include "folio/corpus/prepare_progress.h"
+#include "folio/corpus/prepare.h"
 #include "folio/io/file.h"
 #include "folio/run/preview.h"
 #include "folio/run/run_directory.h"

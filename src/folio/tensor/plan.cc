@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "folio/base/error.h"
-#include "folio/base/memory.h"
+#include "folio/base/machine.h"
 #include "folio/base/strings.h"
 
 namespace folio {

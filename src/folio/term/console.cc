@@ -87,25 +87,8 @@ Terminal DescribeTerminal(bool is_a_tty, int columns, ColorMode mode, const Envi
 
 std::string Styled(const Terminal& terminal, Style style, std::string_view text) {
   if (!terminal.color) return std::string(text);
-  const char* code = "";
-  switch (style) {
-    case Style::kBold:
-      code = "1";
-      break;
-    case Style::kDim:
-      code = "2";
-      break;
-    case Style::kError:
-      code = "1;31";
-      break;
-    case Style::kWarning:
-      code = "1;33";
-      break;
-    case Style::kHelp:
-      code = "1;36";
-      break;
-  }
-  return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
+  static constexpr const char* kCodes[] = {"1", "2", "1;31", "1;33", "1;36"};  // by style
+  return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<int>(style)], text);
 }
 
 Console::Console() {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string_view>
 
@@ -126,6 +127,19 @@ void Progress::Show(const ProgressState& state, bool milestone) {
   } else {
     console_.Message(RenderProgressPlain(state));
   }
+}
+
+void RateMeter::Add(double units, double seconds) {
+  if (warm_up_ > 0) {
+    --warm_up_;
+    return;
+  }
+  units_ = decay_ * units_ + (1 - decay_) * units;
+  seconds_ = decay_ * seconds_ + (1 - decay_) * seconds;
+}
+
+double RateMeter::Eta(double units) const {
+  return rate() > 0 ? units / rate() : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace folio

@@ -4,8 +4,6 @@
 
 #include <cmath>
 
-#include "folio/term/rate.h"
-
 namespace folio {
 namespace {
 

@@ -201,19 +201,12 @@ void BytesWriter::Write(std::span<const int32_t> ids) {
   for (size_t i = 0; i < ids.size(); i += kIdsAtOnce) {
     const std::string bytes =
         tokenizer_.Decode(ids.subspan(i, std::min(kIdsAtOnce, ids.size() - i)));
-    if (!replace_) {
-      out_.Write(bytes);
-      continue;
-    }
-    held_ += bytes;
-    const size_t complete = CompleteUtf8Prefix(held_);
-    out_.Write(ReplaceInvalidUtf8(std::string_view(held_).substr(0, complete)));
-    held_.erase(0, complete);
+    replace_ ? out_.Write(text_.Add(bytes)) : out_.Write(bytes);
   }
 }
 
 void BytesWriter::Finish() {
-  out_.Write(ReplaceInvalidUtf8(std::exchange(held_, {})));
+  out_.Write(text_.Flush());
 }
 
 void ReadIds(ByteInput& input, IdFormat format, const OnIds& on_ids) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "folio/term/byte_streams.h"
+#include "folio/text/streaming_decoder.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -47,7 +48,7 @@ void ReadIds(ByteInput& input, IdFormat format, const OnIds& on_ids);
 class BytesWriter {
  public:
   BytesWriter(ByteOutput& out, const Tokenizer& tokenizer, bool replace)
-      : out_(out), tokenizer_(tokenizer), replace_(replace) {}
+      : out_(out), tokenizer_(tokenizer), replace_(replace), text_(tokenizer) {}
 
   void Write(std::span<const int32_t> ids);
   void Finish();
@@ -56,7 +57,7 @@ class BytesWriter {
   ByteOutput& out_;
   const Tokenizer& tokenizer_;
   bool replace_;
-  std::string held_;  // an incomplete character
+  StreamingDecoder text_;
 };
 
 }  // namespace folio

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "folio/base/memory.h"
+#include "folio/base/machine.h"
 #include "folio/text/split_simd.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "folio/text/bpe_merger.h"
-#include "folio/text/long_piece_cache.h"
 #include "folio/text/piece_cache.h"
 
 namespace folio {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "folio/base/memory.h"
+#include "folio/base/machine.h"
 #include "folio/io/file.h"
 #include "folio/text/bpe_encoder.h"
 #include "folio/text/bpe_model.h"

@@ -20,7 +20,6 @@ namespace folio {
 namespace {
 
 constexpr int64_t kBytes = 256;
-constexpr int64_t kMaxVocab = int64_t{1} << 21;  // CheckBpeVocab's limit
 
 void CheckSpecials(const std::vector<std::string>& specials) {
   std::set<std::string_view> seen;
@@ -43,10 +42,10 @@ void CheckSpecials(const std::vector<std::string>& specials) {
 void CheckOptions(const BpeTrainerOptions& options) {
   CheckSpecials(options.specials);
   const int64_t least = kBytes + static_cast<int64_t>(options.specials.size());
-  if (options.vocab_size < least || options.vocab_size > kMaxVocab) {
+  if (options.vocab_size < least || options.vocab_size > kMaxVocabIds) {
     throw UsageError(fmt::format("a vocabulary of {} tokens cannot be made", options.vocab_size),
                      fmt::format("expected {} (256 bytes and {} special tokens) to {}", least,
-                                 options.specials.size(), kMaxVocab),
+                                 options.specials.size(), kMaxVocabIds),
                      "choose another vocabulary size");
   }
   if (options.min_count < 1) {

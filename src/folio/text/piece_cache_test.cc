@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "folio/text/long_piece_cache.h"
 #include "folio/text/test_texts.h"
 
 namespace folio {

@@ -10,31 +10,27 @@ namespace folio {
 namespace {
 
 struct PatternInfo {
-  SplitPattern pattern;
   std::string_view name;
   std::string_view regex;
 };
 
+// By SplitPattern.
 constexpr std::array<PatternInfo, 3> kPatterns = {{
-    {SplitPattern::kGpt2, "gpt2",
-     R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
-    {SplitPattern::kCl100k, "cl100k",
+    {"gpt2", R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
+    {"cl100k",
      R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
      R"(\s+\z|\s*[\r\n]|\s+(?!\S)|\s+)"},
-    {SplitPattern::kO200k, "o200k",
-     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
-     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
-     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
-     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
-     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+    {"o200k", R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+              R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+              R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+              R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+              R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
 }};
 
 const PatternInfo& InfoOf(SplitPattern pattern) {
-  const auto* const info =
-      std::find_if(kPatterns.begin(), kPatterns.end(),
-                   [&](const PatternInfo& candidate) { return candidate.pattern == pattern; });
-  FOLIO_CHECK(info != kPatterns.end(), "not a split pattern");
-  return *info;
+  const auto place = static_cast<size_t>(pattern);
+  FOLIO_CHECK(place < kPatterns.size(), "not a split pattern");
+  return kPatterns[place];
 }
 
 // Whether every pattern begins a piece between `before` and what begins with `after`, a character
@@ -67,8 +63,8 @@ std::string_view SplitPatternName(SplitPattern pattern) {
 }
 
 std::optional<SplitPattern> FindSplitPattern(std::string_view name) {
-  for (const PatternInfo& info : kPatterns) {
-    if (info.name == name) return info.pattern;
+  for (size_t i = 0; i < kPatterns.size(); ++i) {
+    if (kPatterns[i].name == name) return static_cast<SplitPattern>(i);
   }
   return std::nullopt;
 }
@@ -87,6 +83,38 @@ size_t NextPiece(SplitPattern pattern, std::string_view text, size_t begin, bool
       return NextPieceO200k(text, begin, at_end);
   }
   FOLIO_CHECK(false, "not a split pattern");
+}
+
+// A run of one class from the second character on belongs to the piece that the first one leads.
+// GPT-2's pattern knows no kinds of letters. In the others there are two exceptions: what white
+// space becomes depends on line breaks behind it, so all of it has to be line breaks, or the same
+// character; and o200k gives capitals back if what came before them can end a word.
+size_t CertainRun(SplitPattern pattern, std::string_view text) {
+  if (text.empty()) return 0;
+  const auto* begin = reinterpret_cast<const unsigned char*>(text.data());
+  const auto* end = begin + text.size();
+  const scan::Char first = scan::Read(begin, end);
+  const unsigned char* at = begin + first.length;
+  if (at == end) return 0;
+  scan::ClassSet run = scan::Read(at, end).set;
+  if (run == scan::kSpaces && pattern != SplitPattern::kGpt2) {
+    const size_t from = *at == '\n' ? first.length : 0;
+    return text.find_first_not_of(static_cast<char>(*at), from) == text.npos ? text.size() : 0;
+  }
+  if (pattern == SplitPattern::kGpt2) {
+    for (const scan::ClassSet one : {scan::kLetters, scan::kOthers}) {
+      if ((run & one) != 0) run = one;
+    }
+  }
+  const bool capitals = (run & scan::kUppers & ~scan::kCaseless) != 0;
+  if (pattern == SplitPattern::kO200k && capitals && (first.set & scan::kCaseless) != 0) return 0;
+  // What the end cuts off may belong to the run or not: it is not counted.
+  while (end - at >= 4) {
+    const scan::Char c = scan::Read(at, end);
+    if ((c.set & run) == 0) return 0;
+    at += c.length;
+  }
+  return static_cast<size_t>(at - begin);
 }
 
 size_t FindCut(std::string_view text, size_t at) {

@@ -41,7 +41,7 @@ inline constexpr size_t kUndecided = static_cast<size_t>(-1);
 // length. REQUIRES: begin < text.size().
 size_t NextPiece(SplitPattern pattern, std::string_view text, size_t begin, bool at_end = true);
 
-// The same, one file each.
+// The same of one pattern.
 size_t NextPieceGpt2(std::string_view text, size_t begin, bool at_end);
 size_t NextPieceCl100k(std::string_view text, size_t begin, bool at_end);
 size_t NextPieceO200k(std::string_view text, size_t begin, bool at_end);

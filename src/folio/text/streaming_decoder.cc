@@ -6,8 +6,8 @@
 
 namespace folio {
 
-std::string StreamingDecoder::Add(int32_t id) {
-  held_ += tokenizer_.TokenBytes(id);
+std::string StreamingDecoder::Add(std::string_view bytes) {
+  held_ += bytes;
   const size_t complete = CompleteUtf8Prefix(held_);
   std::string text = ReplaceInvalidUtf8(std::string_view(held_).substr(0, complete));
   held_.erase(0, complete);

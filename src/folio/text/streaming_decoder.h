@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "folio/text/tokenizer.h"
 
@@ -14,8 +15,9 @@ class StreamingDecoder {
  public:
   explicit StreamingDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // What can be shown now that `id` has come; may be empty.
-  std::string Add(int32_t id);
+  // What can be shown now that `id`, or tokens of these bytes, have come; may be empty.
+  std::string Add(int32_t id) { return Add(tokenizer_.TokenBytes(id)); }
+  std::string Add(std::string_view bytes);
   // What was held back; the decoder can then begin another text.
   std::string Flush();
 

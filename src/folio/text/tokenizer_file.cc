@@ -11,7 +11,6 @@
 #include "folio/text/byte_names.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/encodings.h"
-#include "folio/text/tokenizer_json_parts.h"
 #include "folio/text/vocab_builder.h"
 #include "folio/text/vocab_files.h"
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/text/tokenizer_json_parts.h"
 #include "folio/text/vocab_builder.h"
 #include "folio/text/vocab_files.h"
 
@@ -30,7 +29,8 @@ bool IsTrue(const Json& object, const char* key) {
   return Member(object, key) == Json(true);
 }
 
-// A spelling of one of our patterns, as tokenizers are published with it.
+// A spelling of one of our patterns, other than SplitPatternRegex, as tokenizers are published with
+// it.
 struct Spelling {
   SplitPattern pattern;
   // Leaves out `\s+$`: white space at the end of a text is cut behind its last line break.
@@ -42,8 +42,6 @@ constexpr Spelling kSpellings[] = {
     {SplitPattern::kGpt2, false,
      R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
     {SplitPattern::kGpt2, false,
-     R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
-    {SplitPattern::kGpt2, false,
      R"('(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s)"},
     {SplitPattern::kCl100k, true,
      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
@@ -51,12 +49,6 @@ constexpr Spelling kSpellings[] = {
     {SplitPattern::kCl100k, true,
      R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}|)"
      R"( ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
-    {SplitPattern::kO200k, false,
-     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
-     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
-     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
-     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
-     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
 };
 
 std::optional<Spelling> FindSpelling(std::string_view regex) {

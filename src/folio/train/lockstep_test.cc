@@ -11,6 +11,7 @@
 #include "folio/train/test_data.h"
 #include "folio/train/trainer.h"
 #include "tests/kit/directory.h"
+#include "tests/kit/fields.h"
 #include "tests/kit/paths.h"
 
 namespace folio {
@@ -41,7 +42,7 @@ class Lockstep : public InTemporaryDirectory {
     std::vector<Field> fields = WithPrefix("model.", model_.Fields());
     for (Field& field : WithPrefix("train.", config_.Fields())) fields.push_back(field);
     for (const auto& [key, value] : FindPreset("char-cpu").settings) {
-      if (!key.starts_with("data.")) SetField(FindField(fields, key, "preset"), value, "preset");
+      if (!key.starts_with("data.")) SetField(FindField(fields, key), value, "preset");
     }
     model_.vocab_size = 65;
     config_.rng = "torch";

@@ -9,6 +9,7 @@
 #include "folio/model/params.h"
 #include "folio/train/config.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/fields.h"
 
 namespace folio {
 namespace {
@@ -25,7 +26,7 @@ Configured Apply(const Preset& preset) {
   for (Field& field : WithPrefix("train.", c.train.Fields())) fields.push_back(field);
   for (const auto& [key, value] : preset.settings) {
     if (key.starts_with("data.")) continue;
-    SetField(FindField(fields, key, preset.name), value, preset.name);
+    SetField(FindField(fields, key), value, preset.name);
   }
   c.model.Validate(preset.name);
   c.train.Validate(preset.name);

@@ -6,14 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <charconv>
 #include <chrono>
 #include <cstring>
 
-#include "folio/base/crc32c.h"
 #include "folio/base/error.h"
 #include "folio/io/file.h"
-#include "folio/train/protobuf.h"
 
 namespace folio {
 namespace {
@@ -33,11 +32,74 @@ enum PluginDataField { kPluginName = 1 };
 enum TensorField { kDtype = 1, kTensorShape = 2, kStringValue = 8 };
 enum Numbers { kStart = 1, kDataClassTensor = 2, kDtString = 7 };
 
+constexpr uint32_t kPolynomial = 0x82F63B78;  // 0x1EDC6F41 with its bits in reverse order
+
+constexpr std::array<uint32_t, 256> MakeTable() {
+  std::array<uint32_t, 256> table{};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? kPolynomial : 0);
+    table[byte] = crc;
+  }
+  return table;
+}
+
+constexpr std::array<uint32_t, 256> kTable = MakeTable();
+
 // Against zeros that check themselves (TensorFlow's crc32c.h).
 uint32_t MaskedCrc(std::string_view bytes) {
   const uint32_t crc = Crc32c(bytes);
   return (crc >> 15 | crc << 17) + 0xA282EAD8u;
 }
+
+constexpr uint32_t kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5;
+
+// Appends the lowest `bytes` bytes of `value`, lowest first.
+void AppendLittleEndian(std::string& out, uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
+}
+
+// One message in the encoding of protocol buffers, field by field in the order of the calls.
+class ProtobufMessage {
+ public:
+  ProtobufMessage& Varint(int field, uint64_t value) {
+    Tag(field, kVarint);
+    PutVarint(value);
+    return *this;
+  }
+  ProtobufMessage& Float(int field, float value) {
+    Tag(field, kFixed32);
+    AppendLittleEndian(bytes_, std::bit_cast<uint32_t>(value), 4);
+    return *this;
+  }
+  ProtobufMessage& Double(int field, double value) {
+    Tag(field, kFixed64);
+    AppendLittleEndian(bytes_, std::bit_cast<uint64_t>(value), 8);
+    return *this;
+  }
+  ProtobufMessage& Bytes(int field, std::string_view bytes) {
+    Tag(field, kLengthDelimited);
+    PutVarint(bytes.size());
+    bytes_ += bytes;
+    return *this;
+  }
+  ProtobufMessage& Message(int field, const ProtobufMessage& message) {
+    return Bytes(field, message.bytes());
+  }
+
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void Tag(int field, uint32_t wire_type) {
+    PutVarint(static_cast<uint64_t>(field) << 3 | wire_type);
+  }
+  void PutVarint(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>((value & 0x7F) | 0x80);
+    bytes_ += static_cast<char>(value);
+  }
+
+  std::string bytes_;
+};
 
 ProtobufMessage Event(double wall_time, int64_t step) {
   ProtobufMessage event;
@@ -66,6 +128,12 @@ fs::path NextName(const fs::path& dir) {
 }
 
 }  // namespace
+
+uint32_t Crc32c(std::string_view bytes) {
+  uint32_t crc = ~uint32_t{0};
+  for (const char c : bytes) crc = crc >> 8 ^ kTable[(crc ^ static_cast<unsigned char>(c)) & 0xFF];
+  return ~crc;
+}
 
 double WallSeconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();

@@ -4,7 +4,7 @@
 
 #include "folio/commands/commands.h"
 #include "folio/corpus/describe_dataset.h"
-#include "folio/corpus/prepare_progress.h"
+#include "folio/corpus/prepare.h"
 #include "folio/run/run_config.h"
 #include "folio/term/signals.h"
 

@@ -10,7 +10,7 @@
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/corpus/train_tokenizer.h"
-#include "folio/term/rate.h"
+#include "folio/term/progress.h"
 #include "folio/term/signals.h"
 
 namespace folio {

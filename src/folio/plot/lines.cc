@@ -1,4 +1,4 @@
-#include "folio/plot/reduce.h"
+#include "folio/plot/lines.h"
 
 #include <algorithm>
 #include <cmath>
@@ -45,6 +45,19 @@ void AppendGroup(std::span<const PlotPoint> group, std::vector<PlotPoint>& out) 
 }
 
 }  // namespace
+
+std::vector<double> Smooth(std::span<const double> y, double weight) {
+  FOLIO_CHECK(0 <= weight && weight < 1, "the weight of the past is in [0,1)");
+  std::vector<double> smooth(y.begin(), y.end());
+  double sum = 0, total = 0;  // of values and of their weights
+  for (double& value : smooth) {
+    if (!std::isfinite(value)) continue;
+    sum = weight * sum + (1 - weight) * value;
+    total = weight * total + (1 - weight);
+    value = sum / total;
+  }
+  return smooth;
+}
 
 bool IsFinite(const PlotPoint& point) {
   return std::isfinite(point.x) && std::isfinite(point.y);

@@ -1,19 +1,36 @@
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "folio/base/check.h"
-#include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/posix.h"
 
 namespace folio {
+namespace {
 
+namespace fs = std::filesystem;
 using internal::ThrowCannotWrite;
+
+// Makes everything below `directory` and itself durable.
+void SyncTree(const fs::path& directory) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+    if (entry.is_symlink()) continue;
+    if (entry.is_directory()) {
+      SyncTree(entry.path());
+    } else if (entry.is_regular_file()) {
+      const internal::FileDescriptor fd(open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+      if (fd.get() < 0 || fsync(fd.get()) != 0) ThrowCannotWrite(entry.path(), errno);
+    }
+  }
+  internal::SyncDirectory(directory);
+}
+
+}  // namespace
 
 AtomicFile::AtomicFile(const std::filesystem::path& target)
     : name_(target),
@@ -25,10 +42,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& target)
   }
   internal::CleanLeftovers(target_);
   fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd_ < 0 && errno == EEXIST) {
-    throw RuntimeError(fmt::format("cannot write {}", name_.string()),
-                       "somebody else is writing it now", "wait for the other process to end");
-  }
+  if (fd_ < 0 && errno == EEXIST) internal::ThrowBusy(name_);
   if (fd_ < 0) ThrowCannotWrite(name_, errno);
   internal::LockTemporary(fd_);
 }
@@ -62,6 +76,42 @@ void WriteFileAtomically(const std::filesystem::path& path, std::string_view byt
   AtomicFile file(path);
   file.Write(bytes);
   file.Commit();
+}
+
+AtomicDirectory::AtomicDirectory(const fs::path& target)
+    : name_(target),
+      target_(internal::ResolveTarget(target)),
+      temporary_(internal::TemporaryFor(target_)) {
+  struct stat info;
+  if (stat(target_.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
+    ThrowCannotWrite(name_, ENOTDIR);
+  }
+  internal::CleanLeftovers(target_);
+  if (mkdir(temporary_.c_str(), 0777) != 0) {
+    if (errno == EEXIST) internal::ThrowBusy(name_);
+    ThrowCannotWrite(name_, errno);
+  }
+  fd_ = open(temporary_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd_ < 0) ThrowCannotWrite(name_, errno);
+  internal::LockTemporary(fd_);
+}
+
+AtomicDirectory::~AtomicDirectory() {
+  if (fd_ < 0) return;
+  std::error_code ignored;
+  fs::remove_all(temporary_, ignored);
+  close(fd_);
+}
+
+void AtomicDirectory::Commit() {
+  FOLIO_CHECK(fd_ >= 0, "second Commit");
+  try {
+    SyncTree(temporary_);
+  } catch (const fs::filesystem_error& error) {
+    ThrowCannotWrite(name_, error.code().value());
+  }
+  internal::ReplaceDirectory(temporary_, target_);
+  close(std::exchange(fd_, -1));
 }
 
 }  // namespace folio
