@@ -119,13 +119,6 @@ TEST_F(Fields, ErrorsNameTheChoicesAndTheNearest) {
   EXPECT_EQ(error.help(), "did you mean 'post'?");
 }
 
-TEST_F(Fields, UnknownKeyNamesTheNearest) {
-  const Error error = Refused([&] { Get("mayb_cuont"); }, ErrorKind::kUsage);
-  EXPECT_STREQ(error.what(), "test: there is no 'mayb_cuont'");
-  EXPECT_EQ(error.help(), "did you mean 'maybe_count'?");
-  EXPECT_TRUE(Contains(Refused([&] { Get("zzzzzz"); }, ErrorKind::kUsage).help(), "count, rate"));
-}
-
 TEST_F(Fields, TypesAreSpelledOut) {
   const std::vector<std::string> types = {"true|false", "integer",         "number",      "text",
                                           "pre|post",   "true|false|null", "integer|null"};

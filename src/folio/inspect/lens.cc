@@ -195,31 +195,22 @@ void DrawCell(SvgWriter& svg, const CellPlace& at, const LensCell& cell, const T
   if (cell.top.empty()) return;
   const TokenProbability& best = cell.top.front();
   const double heat = std::isfinite(best.probability) ? std::clamp(best.probability, 0.0, 1.0) : 0;
-  svg.Element("rect", {{"class", std::string(AreaClass(heat))},
-                       {"fill-opacity", heat},
-                       {"x", at.x},
-                       {"y", at.y},
-                       {"width", kCellWidth - 2},
-                       {"height", kCellHeight - 2}});
-  const std::string ink(TextOnClass(heat));
+  svg.Rect(AreaClass(heat), {at.x, at.y, kCellWidth - 2, kCellHeight - 2}, heat);
+  const std::string_view ink = TextOnClass(heat);
   const double middle = at.x + (kCellWidth - 2) / 2;
-  svg.Text(FitText(names.Shown(best.id), 12, kCellWidth - 8),
-           {{"class", ink}, {"x", middle}, {"y", at.y + 14}, {"text-anchor", "middle"}});
-  svg.Text(fmt::format("{:.2f}", best.probability), {{"class", ink},
-                                                     {"x", middle},
-                                                     {"y", at.y + 27},
-                                                     {"text-anchor", "middle"},
-                                                     {"font-size", "10"}});
+  svg.Text(FitText(names.Shown(best.id), 12, kCellWidth - 8), middle, at.y + 14,
+           {.style = ink, .anchor = "middle"});
+  svg.Text(fmt::format("{:.2f}", best.probability), middle, at.y + 27,
+           {.style = ink, .font = 10, .anchor = "middle"});
 }
 
 // A row of text centred above or below the columns.
 void DrawTokens(SvgWriter& svg, const std::string& label, double y,
                 const std::vector<std::string>& texts) {
-  svg.Text(label, {{"class", "muted"}, {"x", kMargin}, {"y", y}});
+  svg.Text(label, kMargin, y, {.style = "muted"});
   for (size_t i = 0; i < texts.size(); ++i) {
     const double x = kMargin + kLabelWidth + (static_cast<double>(i) + 0.5) * kCellWidth - 1;
-    svg.Text(FitText(texts[i], 12, kCellWidth - 6),
-             {{"class", "ink"}, {"x", x}, {"y", y}, {"text-anchor", "middle"}});
+    svg.Text(FitText(texts[i], 12, kCellWidth - 6), x, y, {.anchor = "middle"});
   }
 }
 
@@ -237,8 +228,7 @@ void DrawBand(SvgWriter& svg, const LensView& view, size_t begin, size_t end, do
   top += kBandHead;
   for (int64_t layer = 0; layer < view.layers; ++layer) {
     const double y = top + static_cast<double>(layer) * kCellHeight;
-    svg.Text(LensLayerName(layer),
-             {{"class", "muted"}, {"x", kMargin}, {"y", y + kCellHeight / 2 + 3}});
+    svg.Text(LensLayerName(layer), kMargin, y + kCellHeight / 2 + 3, {.style = "muted"});
     for (size_t i = begin; i < end; ++i) {
       const double x = kMargin + kLabelWidth + static_cast<double>(i - begin) * kCellWidth;
       DrawCell(svg, {x, y}, view.Cell(i, layer), names);
@@ -316,9 +306,8 @@ std::string LensSvg(const LensView& view, const TokenNames& names) {
   const double band = kBandHead + static_cast<double>(view.layers) * kCellHeight + kBandFoot;
   const double width = std::max(kMargin * 2 + kLabelWidth + columns * kCellWidth, 420.0);
   SvgWriter svg(width, kTop + static_cast<double>(bands) * band, "Logit lens");
-  svg.Text("Logit lens: the likeliest next token after each block",
-           {{"class", "ink"}, {"x", kMargin}, {"y", 26.0}, {"font-size", "15"}});
-  svg.Text("colour and number: its probability", {{"class", "muted"}, {"x", kMargin}, {"y", 44.0}});
+  svg.Text("Logit lens: the likeliest next token after each block", kMargin, 26, {.font = 15});
+  svg.Text("colour and number: its probability", kMargin, 44, {.style = "muted"});
   for (size_t i = 0; i < bands; ++i) {
     DrawBand(svg, view, i * kBand, std::min((i + 1) * kBand, count),
              kTop + static_cast<double>(i) * band, names);

@@ -8,6 +8,7 @@
 #include "folio/lesson/render.h"
 #include "folio/lesson/step_table.h"
 #include "folio/plot/html.h"
+#include "folio/plot/svg.h"
 
 namespace folio {
 namespace {
@@ -21,7 +22,7 @@ std::string Cell(const StepValues& values, int64_t row, int64_t column) {
 
 std::string Label(const std::vector<std::string>& labels, int64_t index) {
   if (index < 0) return "…";
-  return labels.empty() ? "" : HtmlEscape(labels[static_cast<size_t>(index)]);
+  return labels.empty() ? "" : XmlEscape(labels[static_cast<size_t>(index)]);
 }
 
 std::string Table(const StepValues& values) {
@@ -70,7 +71,7 @@ std::string WalkHtml(const Walk& walk) {
     const std::string summary = fmt::format("the numbers ({})", ShapeText(step.values));
     if (!figure.empty()) page.Figure(figure);
     page.Html(fmt::format("<details{}><summary>{}</summary>\n{}</details>\n",
-                          figure.empty() ? " open" : "", HtmlEscape(summary), Table(step.values)));
+                          figure.empty() ? " open" : "", XmlEscape(summary), Table(step.values)));
   }
   return std::move(page).Finish();
 }

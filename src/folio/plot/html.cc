@@ -71,10 +71,6 @@ std::string WithPrefixedIds(std::string_view svg, std::string_view prefix) {
 
 }  // namespace
 
-std::string HtmlEscape(std::string_view text) {
-  return XmlEscape(text);
-}
-
 void HtmlPage::Heading(int level, std::string_view text) {
   FOLIO_CHECK(level >= 1 && level <= 4, "no such level of headings");
   const std::string slug = Slug(text);
@@ -83,16 +79,16 @@ void HtmlPage::Heading(int level, std::string_view text) {
     anchor = fmt::format("{}-{}", slug, i);
   }
   anchors_.push_back(anchor);
-  body_ += fmt::format("<h{0} id=\"{1}\">{2}</h{0}>\n", level, anchor, HtmlEscape(text));
+  body_ += fmt::format("<h{0} id=\"{1}\">{2}</h{0}>\n", level, anchor, XmlEscape(text));
 }
 
 void HtmlPage::Paragraph(std::string_view text) {
-  body_ += fmt::format("<p>{}</p>\n", HtmlEscape(text));
+  body_ += fmt::format("<p>{}</p>\n", XmlEscape(text));
 }
 
 void HtmlPage::Code(std::string_view text) {
   // A browser drops one line break after the tag.
-  body_ += fmt::format("<pre>\n{}</pre>\n", HtmlEscape(text));
+  body_ += fmt::format("<pre>\n{}</pre>\n", XmlEscape(text));
 }
 
 void HtmlPage::Html(std::string_view markup) {
@@ -106,7 +102,7 @@ void HtmlPage::Figure(std::string_view svg, std::string_view caption) {
   ++figures_;
   // No heading's anchor has a point.
   body_ += "<figure>\n" + WithPrefixedIds(svg.substr(begin), fmt::format("figure{}.", figures_));
-  if (!caption.empty()) body_ += fmt::format("<figcaption>{}</figcaption>\n", HtmlEscape(caption));
+  if (!caption.empty()) body_ += fmt::format("<figcaption>{}</figcaption>\n", XmlEscape(caption));
   body_ += "</figure>\n";
 }
 
@@ -115,7 +111,7 @@ std::string HtmlPage::Finish() && {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
       "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n{}</body>\n</html>\n",
-      HtmlEscape(title_), kPageStyle, body_);
+      XmlEscape(title_), kPageStyle, body_);
 }
 
 }  // namespace folio

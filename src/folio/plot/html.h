@@ -6,9 +6,6 @@
 
 namespace folio {
 
-// Markup escaped, control characters and bytes that are not UTF-8 replaced.
-std::string HtmlEscape(std::string_view text);
-
 // One self-contained page that follows the reader's light or dark mode: no script, no font, no file
 // from anywhere. Sections come in the order of the calls.
 class HtmlPage {

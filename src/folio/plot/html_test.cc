@@ -8,11 +8,6 @@
 namespace folio {
 namespace {
 
-TEST(HtmlEscape, LeavesNoMarkup) {
-  EXPECT_EQ(HtmlEscape("<a href=\"b\">&\n"), "&lt;a href=&quot;b&quot;&gt;&amp;\n");
-  EXPECT_EQ(HtmlEscape(std::string_view("\0\x1b\xff", 3)), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
-}
-
 TEST(HtmlPage, HoldsItsSectionsInOrder) {
   HtmlPage page("A & B");
   page.Heading(1, "First <part>");

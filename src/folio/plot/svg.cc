@@ -140,16 +140,6 @@ void SvgWriter::Element(std::string_view tag, SvgAttributes attributes) {
   Tag(tag, attributes, "/>\n");
 }
 
-void SvgWriter::TextTag(std::string_view text, std::span<const SvgAttribute> attributes) {
-  Tag("text", attributes, ">");
-  out_ += XmlEscape(text);
-  out_ += "</text>\n";
-}
-
-void SvgWriter::Text(std::string_view text, SvgAttributes attributes) {
-  TextTag(text, attributes);
-}
-
 void SvgWriter::Text(std::string_view text, double x, double y, const TextLook& look) {
   std::vector<SvgAttribute> attributes = {{"class", std::string(look.style)}};
   if (look.turned) {
@@ -161,7 +151,9 @@ void SvgWriter::Text(std::string_view text, double x, double y, const TextLook& 
   if (look.font > 0) attributes.emplace_back("font-size", look.font);
   if (look.bold) attributes.emplace_back("font-weight", "600");
   if (!look.anchor.empty()) attributes.emplace_back("text-anchor", std::string(look.anchor));
-  TextTag(text, attributes);
+  Tag("text", attributes, ">");
+  out_ += XmlEscape(text);
+  out_ += "</text>\n";
 }
 
 void SvgWriter::Rect(std::string_view style, const PlotBox& box, std::optional<double> opacity) {

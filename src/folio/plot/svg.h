@@ -66,7 +66,6 @@ class SvgWriter {
   void Open(std::string_view tag, SvgAttributes attributes = {});
   void Close();  // the innermost open element
   void Element(std::string_view tag, SvgAttributes attributes);
-  void Text(std::string_view text, SvgAttributes attributes);
   void Text(std::string_view text, double x, double y, const TextLook& look = {});
   void Rect(std::string_view style, const PlotBox& box, std::optional<double> opacity = {});
 
@@ -78,7 +77,6 @@ class SvgWriter {
 
  private:
   void Tag(std::string_view tag, std::span<const SvgAttribute> attributes, std::string_view end);
-  void TextTag(std::string_view text, std::span<const SvgAttribute> attributes);
 
   std::string out_;
   std::vector<std::string> open_;

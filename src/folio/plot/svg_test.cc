@@ -45,12 +45,12 @@ TEST(XmlEscape, ReplacesWhatXmlForbids) {
 TEST(SvgWriter, NestsAndEscapes) {
   SvgWriter svg(300, 150.5, "a & b");
   svg.Open("g", {{"class", "x\"y"}});
-  svg.Text("<t>", {{"x", 1.25}});
+  svg.Text("<t>", 1.25, 2);
   svg.Close();
   const std::string text = std::move(svg).Finish();
-  EXPECT_TRUE(
-      Contains(text, "viewBox=\"0 0 300 150.5\"", "<title>a &amp; b</title>",
-               "<g class=\"x&quot;y\">\n<text x=\"1.25\">&lt;t&gt;</text>\n</g>\n</svg>\n"));
+  EXPECT_TRUE(Contains(text, "viewBox=\"0 0 300 150.5\"", "<title>a &amp; b</title>",
+                       "<g class=\"x&quot;y\">\n<text class=\"ink\" x=\"1.25\" "
+                       "y=\"2\">&lt;t&gt;</text>\n</g>\n</svg>\n"));
 }
 
 TEST(SvgWriter, UnbalancedUseIsRefused) {

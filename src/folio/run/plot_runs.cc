@@ -16,6 +16,7 @@
 #include "folio/plot/curves.h"
 #include "folio/plot/html.h"
 #include "folio/plot/lines.h"
+#include "folio/plot/svg.h"
 #include "folio/run/run_directory.h"
 #include "folio/term/table.h"
 
@@ -192,13 +193,13 @@ std::string HtmlTable(const Table& table) {
     const bool number = &column != table.columns.data() && column.starts_with('>');
     classes.push_back(number ? " class=\"number\"" : "");
     html += fmt::format("<th scope=\"col\"{}>{}</th>", classes.back(),
-                        HtmlEscape(column.substr(number ? 1 : 0)));
+                        XmlEscape(column.substr(number ? 1 : 0)));
   }
   html += "</tr></thead>\n<tbody>\n";
   for (const std::vector<std::string>& row : table.rows) {
-    html += fmt::format("<tr><th scope=\"row\">{}</th>", HtmlEscape(row[0]));
+    html += fmt::format("<tr><th scope=\"row\">{}</th>", XmlEscape(row[0]));
     for (size_t c = 1; c < row.size(); ++c) {
-      html += fmt::format("<td{}>{}</td>", classes[c], HtmlEscape(row[c]));
+      html += fmt::format("<td{}>{}</td>", classes[c], XmlEscape(row[c]));
     }
     html += "</tr>\n";
   }

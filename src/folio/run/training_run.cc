@@ -32,11 +32,15 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
   backend_ = MakeBackend(config_.train.backend);
   // A run goes on in the format it began with, wherever that is.
   config_.train.dtype = TrainDtypeName(TrainDtype(config_.train, config_.model, *backend_));
-  if (!options_.resume && !options_.dry_run) new_run_.emplace(options_.out, options_.overwrite);
+  if (!options_.resume && !options_.dry_run) {
+    new_run_ = std::make_unique<NewRun>(options_.out, options_.overwrite);
+  }
   data_.emplace(DataDir(), config_.model.vocab_size);
   FitModelToData();
-  preview_.emplace(config_, *backend_, ThisMachinesMemory());
+  preview_ = std::make_unique<TrainPreview>(config_, *backend_, ThisMachinesMemory());
 }
+
+TrainingRun::~TrainingRun() = default;
 
 void TrainingRun::ReadSettings() {
   if (options_.resume) {

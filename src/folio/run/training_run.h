@@ -6,16 +6,18 @@
 #include <optional>
 #include <string>
 
+#include "folio/backend/backend.h"
 #include "folio/data/dataset.h"
-#include "folio/run/preview.h"
 #include "folio/run/run_config.h"
-#include "folio/run/run_directory.h"
 #include "folio/term/progress.h"
 #include "folio/text/tokenizer.h"
 #include "folio/train/result.h"
 #include "folio/train/run_log.h"
 
 namespace folio {
+
+class NewRun;
+class TrainPreview;
 
 // Called while a run trains; any of them may be empty.
 struct RunHooks {
@@ -49,6 +51,7 @@ class TrainingRun {
   // kResource Error where memory does not suffice.
   TrainingRun(RunSettings& settings, TrainingRunOptions options);
   TrainingRun(const TrainingRun&) = delete;
+  ~TrainingRun();
 
   // What is going to happen and about how long it will take, for people or as a line of JSON.
   std::string Plan(bool json);
@@ -66,10 +69,10 @@ class TrainingRun {
   RunConfig& config_;
   TrainingRunOptions options_;
   std::unique_ptr<Backend> backend_;
-  std::optional<NewRun> new_run_;
+  std::unique_ptr<NewRun> new_run_;
   std::optional<Dataset> data_;
   std::unique_ptr<Tokenizer> tokenizer_;  // null where nobody knows the data's
-  std::optional<TrainPreview> preview_;
+  std::unique_ptr<TrainPreview> preview_;
 };
 
 }  // namespace folio
