@@ -32,6 +32,13 @@ void AppendQuoted(std::string_view text, std::string& out) {
 }  // namespace
 
 Json::Json(std::nullptr_t) {}
+void Json::SetInteger(uint64_t bits, bool is_signed) {
+  if (is_signed) {
+    value_ = static_cast<int64_t>(bits);
+  } else {
+    value_ = bits;
+  }
+}
 Json::Json(double value) : value_(value) {}
 Json::Json(const char* text) : value_(std::string(text)) {}
 Json::Json(std::string_view text) : value_(std::string(text)) {}
@@ -175,7 +182,9 @@ Json& Json::operator[](std::string_view key) {
 
 Json& Json::Add(std::string key, Json value) {
   if (is_null()) *this = object();
-  return std::get<Object>(value_).emplace_back(std::move(key), std::move(value)).value;
+  Object& members = std::get<Object>(value_);
+  members.push_back({std::move(key), std::move(value)});
+  return members.back().value;
 }
 
 void Json::update(const Json& other) {

@@ -34,11 +34,7 @@ class Json {
   Json(T value) : value_(value) {}
   template <std::integral T>
   requires(!std::same_as<T, bool>) Json(T value) {
-    if (std::in_range<int64_t>(value)) {
-      value_ = static_cast<int64_t>(value);
-    } else {
-      value_ = static_cast<uint64_t>(value);
-    }
+    SetInteger(static_cast<uint64_t>(value), std::in_range<int64_t>(value));
   }
   Json(double value);
   Json(const char* text);
@@ -115,6 +111,7 @@ class Json {
   std::string dump(int indent = -1) const;
 
  private:
+  void SetInteger(uint64_t bits, bool is_signed);
   template <class T>
   T Integer() const;
   void AppendTo(std::string& out, int indent, int depth) const;
