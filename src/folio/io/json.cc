@@ -200,7 +200,7 @@ void Json::AppendTo(std::string& out, int indent, int depth) const {
   const auto new_line = [&](int levels) {
     if (indent < 0) return;
     out += '\n';
-    out.append(static_cast<size_t>(indent * levels), ' ');
+    out.append(static_cast<size_t>(indent) * static_cast<size_t>(levels), ' ');
   };
   if (is_null()) out += "null";
   if (const bool* value = std::get_if<bool>(&value_)) out += *value ? "true" : "false";
