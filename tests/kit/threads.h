@@ -9,10 +9,11 @@ namespace folio {
 // The number of threads is as before when it goes.
 class KeptThreads {
  public:
+  KeptThreads() : before_(Threads()) {}
   ~KeptThreads() { SetThreads(before_); }
 
  private:
-  const int before_ = Threads();
+  const int before_;
 };
 
 // f() gives the same on any number of threads.

@@ -13,7 +13,7 @@ namespace {
 
 class EncodeParallelTest : public testing::Test {
  private:
-  const KeptThreads kept_;
+  KeptThreads kept_;
 };
 
 std::string Words(size_t parts, uint64_t seed) {
