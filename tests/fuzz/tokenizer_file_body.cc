@@ -57,9 +57,10 @@ class Scratch {
 const std::vector<std::string_view>& Fragments() {
   static const std::vector<std::string_view> fragments = [] {
     std::vector<std::string_view> all = {
-        "18446744073709551616", "\"\\ud800\"",     "\"\\u0000\"",       "\"added_tokens\":[],",
-        "\"merges\":[],",       "\"vocab\":{},",   "\"type\":\"BPE\",", "\"special\":false",
-        "<|endoftext|>",        "#version: 0.2\n", "[[[[[[[[[[[[[[[[[["};
+        "18446744073709551616", "\"\\ud800\"",       "\"\\u0000\"",
+        "\"added_tokens\":[],", "\"a\":0,",          "\"merges\":[],",
+        "\"vocab\":{},",        "\"type\":\"BPE\",", "\"special\":false",
+        "<|endoftext|>",        "#version: 0.2\n",   "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["};
     for (const char* part : {"\"",   "{",    "}",    "[",        "]",       ",",        ":",
                              "null", "true", "-1",   "0",        "1e9",     "2097151",  "2097152",
                              "\\",   "\xff", "\xc4", "\xc4\xa0", " ",       "\n",       "\r\n",

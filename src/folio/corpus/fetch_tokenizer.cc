@@ -16,6 +16,7 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
+
 // Where the files of an encoding lie.
 fs::path EncodingDir(const PublishedEncoding& encoding) {
   const std::string home = TokenizerHome();

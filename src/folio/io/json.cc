@@ -32,13 +32,6 @@ void AppendQuoted(std::string_view text, std::string& out) {
 }  // namespace
 
 Json::Json(std::nullptr_t) {}
-void Json::SetInteger(uint64_t bits, bool is_signed) {
-  if (is_signed) {
-    value_ = static_cast<int64_t>(bits);
-  } else {
-    value_ = bits;
-  }
-}
 Json::Json(double value) : value_(value) {}
 Json::Json(const char* text) : value_(std::string(text)) {}
 Json::Json(std::string_view text) : value_(std::string(text)) {}
@@ -73,6 +66,14 @@ Json Json::object() {
   return json;
 }
 
+void Json::SetInteger(uint64_t bits, bool is_signed) {
+  if (is_signed) {
+    value_ = static_cast<int64_t>(bits);
+  } else {
+    value_ = bits;
+  }
+}
+
 Json::Json(const Json&) = default;
 Json::Json(Json&&) noexcept = default;
 Json& Json::operator=(const Json&) = default;
@@ -88,53 +89,38 @@ bool Json::is_number_unsigned() const {
   return small != nullptr ? *small >= 0 : std::holds_alternative<uint64_t>(value_);
 }
 
-template <class T>
-T Json::Integer() const {
-  const int64_t* small = std::get_if<int64_t>(&value_);
-  const uint64_t* large = std::get_if<uint64_t>(&value_);
-  if (small != nullptr && std::in_range<T>(*small)) return static_cast<T>(*small);
-  if (large != nullptr && std::in_range<T>(*large)) return static_cast<T>(*large);
-  throw JsonError(fmt::format("expected an integer of {} bits, found {}", 8 * sizeof(T), dump()));
-}
-template <>
-int32_t Json::get<int32_t>() const {
-  return Integer<int32_t>();
-}
-template <>
-uint32_t Json::get<uint32_t>() const {
-  return Integer<uint32_t>();
-}
-template <>
-int64_t Json::get<int64_t>() const {
-  return Integer<int64_t>();
-}
-template <>
-uint64_t Json::get<uint64_t>() const {
-  return Integer<uint64_t>();
-}
-
-template <>
-bool Json::get<bool>() const {
-  if (const bool* value = std::get_if<bool>(&value_)) return *value;
-  throw JsonError(fmt::format("expected true or false, found {}", dump()));
-}
-
-template <>
-double Json::get<double>() const {
-  if (const double* value = std::get_if<double>(&value_)) return *value;
-  if (const int64_t* small = std::get_if<int64_t>(&value_)) return static_cast<double>(*small);
-  if (const uint64_t* large = std::get_if<uint64_t>(&value_)) return static_cast<double>(*large);
-  throw JsonError(fmt::format("expected a number, found {}", dump()));
-}
-
 const std::string& Json::text() const {
   if (const std::string* value = std::get_if<std::string>(&value_)) return *value;
   throw JsonError(fmt::format("expected a string, found {}", dump()));
 }
-template <>
-std::string Json::get<std::string>() const {
-  return text();
+
+template <class T>
+T Json::get() const {
+  const int64_t* small = std::get_if<int64_t>(&value_);
+  const uint64_t* large = std::get_if<uint64_t>(&value_);
+  if constexpr (std::same_as<T, std::string>) {
+    return text();
+  } else if constexpr (std::same_as<T, bool>) {
+    if (const bool* value = std::get_if<bool>(&value_)) return *value;
+    throw JsonError(fmt::format("expected true or false, found {}", dump()));
+  } else if constexpr (std::same_as<T, double>) {
+    if (const double* value = std::get_if<double>(&value_)) return *value;
+    if (small != nullptr) return static_cast<double>(*small);
+    if (large != nullptr) return static_cast<double>(*large);
+    throw JsonError(fmt::format("expected a number, found {}", dump()));
+  } else {
+    if (small != nullptr && std::in_range<T>(*small)) return static_cast<T>(*small);
+    if (large != nullptr && std::in_range<T>(*large)) return static_cast<T>(*large);
+    throw JsonError(fmt::format("expected an integer of {} bits, found {}", 8 * sizeof(T), dump()));
+  }
 }
+template bool Json::get() const;
+template int32_t Json::get() const;
+template uint32_t Json::get() const;
+template int64_t Json::get() const;
+template uint64_t Json::get() const;
+template double Json::get() const;
+template std::string Json::get() const;
 
 size_t Json::size() const {
   return is_array() ? std::get<Array>(value_).size() : is_object() ? items().size() : 0;

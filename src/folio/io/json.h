@@ -71,8 +71,8 @@ class Json {
   bool is_array() const { return std::holds_alternative<Array>(value_); }
   bool is_object() const { return std::holds_alternative<Object>(value_); }
 
-  // bool, std::string, an arithmetic type or an array of such. Throws JsonError unless the value is
-  // of that type, and an integer one that T holds.
+  // A bool, an integer of 32 or 64 bits, a double or a std::string. Throws JsonError unless the
+  // value is of that type, and an integer one that T holds.
   template <class T>
   T get() const;
   const std::string& text() const;  // throws JsonError
@@ -112,8 +112,6 @@ class Json {
 
  private:
   void SetInteger(uint64_t bits, bool is_signed);
-  template <class T>
-  T Integer() const;
   void AppendTo(std::string& out, int indent, int depth) const;
 
   std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string, Array, Object> value_;
@@ -124,21 +122,6 @@ struct Json::Member {
   Json value;
   bool operator==(const Member&) const = default;
 };
-
-template <>
-bool Json::get<bool>() const;
-template <>
-int32_t Json::get<int32_t>() const;
-template <>
-uint32_t Json::get<uint32_t>() const;
-template <>
-int64_t Json::get<int64_t>() const;
-template <>
-uint64_t Json::get<uint64_t>() const;
-template <>
-double Json::get<double>() const;
-template <>
-std::string Json::get<std::string>() const;
 
 // Parses one JSON text (RFC 8259, UTF-8) from an untrusted source. Throws a kInput Error with
 // `where`, line and column if the text is not JSON, repeats a key of an object, nests deeper than

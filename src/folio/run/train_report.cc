@@ -9,8 +9,6 @@
 #include "folio/io/json.h"
 
 namespace folio {
-namespace {}  // namespace
-
 TrainReport::TrainReport(Console& console, ProgressMode mode, const RunConfig& config,
                          std::filesystem::path run, const TrainPreview& preview)
     : console_(console),

@@ -201,7 +201,11 @@ void BytesWriter::Write(std::span<const int32_t> ids) {
   for (size_t i = 0; i < ids.size(); i += kIdsAtOnce) {
     const std::string bytes =
         tokenizer_.Decode(ids.subspan(i, std::min(kIdsAtOnce, ids.size() - i)));
-    replace_ ? out_.Write(text_.Add(bytes)) : out_.Write(bytes);
+    if (replace_) {
+      out_.Write(text_.Add(bytes));
+    } else {
+      out_.Write(bytes);
+    }
   }
 }
 

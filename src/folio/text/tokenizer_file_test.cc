@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "folio/base/rng.h"
 #include "folio/io/file.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_names.h"
@@ -180,6 +182,84 @@ TEST_F(TokenizerFile, ATiktokenFileNeedsTheNameOfItsEncoding) {
   EXPECT_TRUE(Contains(Refusal(""), "o200k_base.tiktoken: rank 1 is missing"));
   WriteFileAtomically(At("r50k_base.tiktoken"), "IQ== 0\n");
   EXPECT_TRUE(Contains(Refusal(""), "several tokenizers here", "r50k_base.tiktoken"));
+}
+
+// Without waiting for the disk.
+void Put(const std::filesystem::path& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// A byte changed, taken out, put in; a part taken out, doubled; the end missing.
+std::string Mutated(std::string text, uint64_t index) {
+  const CounterRng rng(7, 0);
+  uint64_t draw = index * 64 * 16;
+  const auto below = [&](uint64_t n) { return static_cast<size_t>(rng.Below(draw++, n)); };
+  for (size_t times = 1 + below(3); times > 0; --times) {
+    if (text.empty()) break;
+    const size_t at = below(text.size());
+    const size_t length = 1 + below(12);
+    switch (below(6)) {
+      case 0:
+        text[at] = static_cast<char>(below(256));
+        break;
+      case 1:
+        text.insert(at, 1, "\"\\{}[],: \n0-"[below(13)]);
+        break;
+      case 2:
+        text.erase(at, length);
+        break;
+      case 3:
+        text.insert(at, text.substr(at, length));
+        break;
+      case 4:
+        text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
+        break;
+      default:
+        text.resize(at);
+    }
+  }
+  return text;
+}
+
+TEST_F(TokenizerFile, ChangedFilesLoadOrAreRefused) {
+  const BpeVocab vocab = SmallVocab();
+  BpeVocab other = SmallVocab(true);
+  other.pattern = SplitPattern::kCl100k;
+  const auto load = [&](const std::filesystem::path& path) {
+    try {
+      const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(path.string());
+      const std::string text = "hello world\n\n caf\u00E9";
+      if (tokenizer->kind() == "bpe") {
+        EXPECT_EQ(tokenizer->Decode(tokenizer->EncodeOrdinary(text)), text);
+      }
+      EXPECT_FALSE(tokenizer->FileContents().empty());
+      return 1;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInput) << error.what();
+      return 0;
+    }
+  };
+  const std::string json = TokenizerJson(vocab);
+  const std::string members = json.substr(0, json.find("\"vocab\"") + 300);
+  int loaded = 0;
+  int files = 0;
+  for (uint64_t i = 0; i < 250; ++i, files += 3) {
+    // Half of the changes fall into the part before the vocabulary.
+    Put(At("tokenizer.json"), i % 4 == 0   ? Mutated(TokenizerJson(other), i)
+                              : i % 4 == 1 ? Mutated(CharTokenizerFile(Letters()), i)
+                              : i % 4 == 2 ? Mutated(json, i)
+                                           : Mutated(members, i) + json.substr(members.size()));
+    loaded += load(At("tokenizer.json"));
+    std::filesystem::remove(At("tokenizer.json"));
+    Put(At("vocab.json"), Mutated(VocabJson(vocab), 2 * i));
+    Put(At("merges.txt"), MergesTxt(vocab));
+    loaded += load(At(""));
+    Put(At("vocab.json"), VocabJson(vocab));
+    Put(At("merges.txt"), Mutated(MergesTxt(vocab), i));
+    loaded += load(At(""));
+  }
+  EXPECT_GT(loaded, files / 50);
+  EXPECT_LT(loaded, files / 2);
 }
 
 TEST_F(TokenizerFile, MissingOrBrokenFilesAreInputErrors) {
