@@ -13,7 +13,7 @@ int main(int, char** argv) {  // TEXT RUN
     settings.UsePreset("char-cpu");
     settings.Set("train.max_steps", resume ? "30" : "20");
     TrainingRun run(settings,
-                    {.data = argv[1], .out = argv[2], .resume = resume, .console = &console});
+                    {.data = {argv[1]}, .out = argv[2], .resume = resume, .console = &console});
     run.Train();
   }
   const OpenedModel model = OpenModel(argv[2]);

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <span>
+
+#include "folio/base/error.h"
 
 namespace folio {
 namespace {
@@ -113,6 +116,28 @@ std::string WithCommas(int64_t value) {
     text += digits[i];
   }
   return text;
+}
+
+double ParseSeconds(std::string_view text, std::string_view flag) {
+  std::string_view rest = text;
+  double seconds = 0;
+  while (!rest.empty()) {
+    double count = 0;
+    const auto [end, problem] = std::from_chars(rest.data(), rest.data() + rest.size(), count);
+    rest.remove_prefix(static_cast<size_t>(end - rest.data()));
+    const size_t unit = rest.empty() ? 0 : std::string_view("smhd").find(rest[0]);
+    if (problem != std::errc() || unit == rest.npos || !std::isfinite(count)) {
+      seconds = 0;
+      break;
+    }
+    constexpr std::array kUnits = {1.0, 60.0, 3600.0, 86400.0};
+    seconds += count * kUnits[unit];
+    rest.remove_prefix(std::min<size_t>(1, rest.size()));
+  }
+  if (seconds >= 1 && seconds < 1e9) return seconds;
+  throw UsageError(fmt::format("{}: '{}' is no time", flag, text),
+                   "expected seconds, or numbers with s, m, h or d behind them",
+                   fmt::format("for example {} 90s, {} 1h30m", flag, flag));
 }
 
 }  // namespace folio

@@ -23,4 +23,8 @@ std::string HumanCount(double count);      // "124.4M"
 std::string HumanSeconds(double seconds);  // "58m04s"
 std::string WithCommas(int64_t value);     // "124,439,808"
 
+// Seconds of "90s", "10m", "1h30m" or "2d"; a bare number is seconds. Throws a kUsage Error that
+// names `flag` for anything else, and for less than a second.
+double ParseSeconds(std::string_view text, std::string_view flag);
+
 }  // namespace folio

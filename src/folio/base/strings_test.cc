@@ -5,6 +5,9 @@
 #include <limits>
 #include <vector>
 
+#include "folio/base/error.h"
+#include "tests/kit/expect.h"
+
 namespace folio {
 namespace {
 
@@ -92,6 +95,17 @@ TEST(HumanSeconds, CarriesIntoTheNextUnit) {
   EXPECT_EQ(HumanSeconds(86400 + 3600 * 5 + 59), "1d05h");
   EXPECT_EQ(HumanSeconds(-61), "-1m01s");
   EXPECT_EQ(HumanSeconds(std::numeric_limits<double>::infinity()), "?");
+}
+
+TEST(ParseSeconds, TakesUnits) {
+  EXPECT_EQ(ParseSeconds("90", "--x"), 90);
+  EXPECT_EQ(ParseSeconds("90s", "--x"), 90);
+  EXPECT_EQ(ParseSeconds("1h30m", "--x"), 5400);
+  EXPECT_EQ(ParseSeconds("0.5d", "--x"), 43200);
+  for (const char* wrong : {"", "m", "10x", "0s", "-5m", "10m 5s", "nan", "1e300d"}) {
+    EXPECT_TRUE(Contains(ErrorOf([&] { ParseSeconds(wrong, "--x"); }, ErrorKind::kUsage),
+                         "--x: '" + std::string(wrong) + "' is no time"));
+  }
 }
 
 TEST(WithCommas, GroupsFromTheRight) {

@@ -42,11 +42,10 @@ class TrainingBench {
   }
 
   // Steps until caches, threads and prepared kernels are as they stay.
-  void WarmUp() {
-    constexpr int kSteps = 3;
+  void WarmUp(int steps = 3) {
     constexpr double kLongest = 2;
     double seconds = 0;
-    for (int i = 0; i < kSteps && seconds < kLongest; ++i) seconds += Step();
+    for (int i = 0; i < steps && seconds < kLongest; ++i) seconds += Step();
   }
 
   // Takes a step; returns its seconds.
@@ -97,6 +96,19 @@ std::unique_ptr<Rival> MakeRival(const BenchTrainOptions& options, WithoutRecomp
   const MachineMemory memory = ThisMachinesMemory();
   if (memory.available != 0 && plain.planned_bytes > memory.available / 10 * 9) return nullptr;
   return std::make_unique<Rival>(options, pass);
+}
+
+double FlopsPerStep(const BenchTrainOptions& options) {
+  return TrainFlops(options.model, options.T).per_step(options.train.batch_size * options.T);
+}
+
+// Operations a second of the fastest step after the first.
+double StepRate(Backend& backend, const BenchTrainOptions& options, int steps) {
+  TrainingBench bench(backend, options, options.pass);
+  bench.WarmUp(1);
+  double fastest = bench.Step();
+  for (int i = 1; i < steps; ++i) fastest = std::min(fastest, bench.Step());
+  return FlopsPerStep(options) / fastest;
 }
 
 double Sum(const std::vector<double>& values) {
@@ -159,6 +171,22 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
   result.matmul_flops_per_second =
       std::max(peak_before, MeasureMatmulPeak(backend, options.pass.dtype, peak_seconds));
   return result;
+}
+
+double MeasureTrainRate(Backend& backend, const BenchTrainOptions& options, double flops) {
+  constexpr double kLongest = 2;
+  constexpr int kSteps = 3;
+  const int64_t B = options.train.batch_size, L = options.model.n_layer;
+  BenchTrainOptions part = options;
+  part.train.batch_size = part.model.n_layer = 1;
+  const double first = StepRate(backend, part, 1);
+  const double most = std::min(flops, kLongest * first) / (kSteps + 1);
+  part.model.n_layer = L;
+  part.train.batch_size =
+      std::clamp<int64_t>(static_cast<int64_t>(most / FlopsPerStep(part)), 1, B);
+  while (part.model.n_layer > 1 && FlopsPerStep(part) > most) --part.model.n_layer;
+  if (part.train.batch_size == 1 && part.model.n_layer == 1 && (B > 1 || L > 1)) return first;
+  return StepRate(backend, part, kSteps);
 }
 
 std::vector<int64_t> ParseBatches(const std::string& text, const std::string& flag) {

@@ -60,6 +60,12 @@ struct BenchTrainResult {
 BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
                             TimedBackend* timed = nullptr);
 
+// Floating-point operations a second, as TrainFlops counts them, of training steps of this model on
+// random tokens, whatever steps and seconds of `options` say. Measured for about as long as `flops`
+// operations take, 2 s at most: where whole steps would take longer, with fewer sequences and then
+// with fewer layers. What is allocated for it is given back.
+double MeasureTrainRate(Backend& backend, const BenchTrainOptions& options, double flops);
+
 // "1,2,4" as batch sizes. Throws a kUsage Error that names `flag` unless they are integers above 0.
 std::vector<int64_t> ParseBatches(const std::string& text, const std::string& flag);
 

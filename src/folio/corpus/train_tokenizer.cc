@@ -10,6 +10,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
+#include "folio/corpus/text_files.h"
 #include "folio/data/stories.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
@@ -35,17 +36,6 @@ size_t LastCut(std::string_view text) {
     if (cut < text.size()) return cut;
     if (at == 1) return 0;
   }
-}
-
-// Bytes of all files, 0 where one of them is no file on disk.
-int64_t TotalBytes(const std::vector<std::string>& files) {
-  int64_t total = 0;
-  for (const std::string& file : files) {
-    std::error_code error;
-    if (!fs::is_regular_file(file, error)) return 0;
-    total += static_cast<int64_t>(fs::file_size(file, error));
-  }
-  return total;
 }
 
 // Gives all files to the trainer, each a document, and returns how many bytes they have.

@@ -152,16 +152,21 @@ TEST(TrainEstimate, WorkIsStepsAndEvaluations) {
   train.eval_batches = 0;  // all that is held out, and as much or 20 batches of the rest
   EXPECT_DOUBLE_EQ(WorkAhead(kModel, train, 1000, 7).flops, token * (1000 + 200) / 3);
   EXPECT_DOUBLE_EQ(WorkAhead(kModel, train, 60, 7).flops, token * (60 + 60) / 3);
-  EXPECT_DOUBLE_EQ(EstimatedSeconds({.flops = 6.5e9}, {.product_flops_per_second = 1e9}), 10);
 }
 
-TEST(TrainEstimate, TakesNarrowModelsToReachLessOfFastProducts) {
-  const auto seconds = [](int64_t channels) {
-    return EstimatedSeconds({.flops = 1e9, .channels = channels},
-                            {.dtype = Dtype::kBF16, .product_flops_per_second = 1e9});
+TEST(TrainEstimate, TheFirstEvaluationIsShort) {
+  TrainConfig train{.batch_size = 2, .context = 5, .max_steps = 7};
+  train.eval_every = 5;
+  train.eval_batches = 40;
+  const double token = TrainFlops(kModel, 5).per_token();
+  const auto batches = [&](int64_t done) {
+    const TrainWork work = WorkAhead(kModel, train, 1000, done);
+    return (work.flops / token - static_cast<double>(work.steps) * 10) * 3 / 10;
   };
-  EXPECT_GT(seconds(128), seconds(384));
-  EXPECT_GT(seconds(384), seconds(768));
+  EXPECT_NEAR(batches(0), 2 * (4 + 40 + 40), 1e-6);  // before steps 0 and 5, at the end
+  EXPECT_NEAR(batches(1), 2 * (40 + 40), 1e-6);
+  train.first_eval_batches = 0;
+  EXPECT_NEAR(batches(0), 2 * (40 + 40 + 40), 1e-6);
 }
 
 }  // namespace

@@ -9,13 +9,14 @@
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/bench/matmul_rate.h"
+#include "folio/bench/training.h"
 #include "folio/io/json.h"
 #include "folio/model/params.h"
 #include "folio/term/table.h"
 #include "folio/train/flops.h"
 #include "folio/train/learner.h"
 #include "folio/train/precision.h"
+#include "folio/train/schedule.h"
 
 namespace folio {
 namespace {
@@ -110,50 +111,35 @@ TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t he
                     int64_t done) {
   const TrainFlops flops(model, train.context);
   const int64_t end = std::max(done, train.max_steps);
-  TrainWork work{.steps = end - done,
-                 .evaluations = 1,
-                 .flops_per_token = flops.per_token(),
-                 .channels = model.n_embd};
+  TrainWork work{.steps = end - done, .evaluations = 1, .flops_per_token = flops.per_token()};
   // Those due from `done` on, before the last step; the one at the end is counted already.
   if (const int64_t every = train.eval_every; every > 0 && work.steps > 0) {
     const int64_t first = (done + every - 1) / every, last = (end - 1) / every;
     work.evaluations += last - first + 1;
   }
   const int64_t tokens = train.batch_size * train.grad_accumulation * train.context;
-  work.flops = static_cast<double>(work.steps) * flops.per_step(tokens) +
-               static_cast<double>(work.evaluations) * EvaluationTokens(train, held_out_tokens) *
-                   flops.per_token() / 3;
+  double evaluated =
+      static_cast<double>(work.evaluations) * EvaluationTokens(train, held_out_tokens);
+  if (done == 0 && work.evaluations > 1 && train.first_eval_is_short()) {
+    TrainConfig first = train;
+    if (first.eval_batches == 0 || first.eval_batches > first.first_eval_batches) {
+      first.eval_batches = first.first_eval_batches;
+    }
+    evaluated +=
+        EvaluationTokens(first, held_out_tokens) - EvaluationTokens(train, held_out_tokens);
+  }
+  work.flops =
+      static_cast<double>(work.steps) * flops.per_step(tokens) + evaluated * flops.per_token() / 3;
   return work;
 }
 
-TrainSpeed ProbeSpeed(Backend& backend, Dtype dtype, const TrainWork& work) {
-  constexpr double kShortest = 0.02, kLongest = 0.25, kPartOfRun = 0.02;
-  const double little = MeasureMatmulPeak(backend, dtype, kShortest);
-  const double seconds = std::min(kLongest, kPartOfRun * work.flops / little);
-  const double more = seconds > kShortest ? MeasureMatmulPeak(backend, dtype, seconds) : 0;
-  return {dtype, std::max(little, more)};
-}
-
-double UsualShare(const TrainWork& work, Dtype dtype) {
-  if (dtype != Dtype::kBF16) return 0.65;
-  return work.channels < 256 ? 0.3 : work.channels < 768 ? 0.45 : 0.6;
-}
-
-double EstimatedSeconds(const TrainWork& work, const TrainSpeed& speed) {
-  return work.flops / (UsualShare(work, speed.dtype) * speed.product_flops_per_second);
-}
-
-std::string DescribeEstimate(const TrainWork& work, const TrainSpeed& speed) {
-  return fmt::format(
-      "about {}: {} steps and {} evaluations are {}; this machine just multiplied {} matrices "
-      "at {:.0f} GFLOP/s, and training is taken to reach {:.0f}% of that",
-      HumanSeconds(EstimatedSeconds(work, speed)), WithCommas(work.steps), work.evaluations,
-      HumanFlops(work.flops), TrainDtypeName(speed.dtype), speed.product_flops_per_second / 1e9,
-      UsualShare(work, speed.dtype) * 100);
-}
-
-TrainPreview::TrainPreview(const RunConfig& config, Backend& backend, const MachineMemory& memory)
-    : config_(config), backend_(backend), memory_(memory), shape_(ShapeOf(config, backend)) {
+TrainPreview::TrainPreview(const RunConfig& config, const Dataset& data, Backend& backend,
+                           const MachineMemory& memory)
+    : config_(config),
+      data_(data),
+      backend_(backend),
+      memory_(memory),
+      shape_(ShapeOf(config, backend)) {
   RequireTrainingFits(shape_, memory_);
   const std::string warning = MemoryWarning(PlannedBytes(shape_), memory_);
   if (!warning.empty()) LogWarning(warning);
@@ -161,21 +147,35 @@ TrainPreview::TrainPreview(const RunConfig& config, Backend& backend, const Mach
 
 std::string TrainPreview::Plan() const {
   const int64_t parameters = ParamTable(shape_.model).parameters();
-  return fmt::format("{} parameters, {} tokens a step\n{} on {}, {} threads ({})\n",
-                     HumanCount(static_cast<double>(parameters)), WithCommas(TokensPerStep(shape_)),
-                     TrainDtypeName(shape_.options.dtype),
-                     backend_.ProductUnit(shape_.options.dtype), Threads(),
-                     backend_.description()) +
-         DescribePlan(shape_);
+  const int64_t tokens = data_.train().size();
+  const double epochs = static_cast<double>(config_.train.max_steps * TokensPerStep(shape_)) /
+                        static_cast<double>(tokens);
+  std::string text =
+      fmt::format("{} parameters, {} tokens a step\n{} on {}, {} threads ({})\n",
+                  HumanCount(static_cast<double>(parameters)), WithCommas(TokensPerStep(shape_)),
+                  TrainDtypeName(shape_.options.dtype), backend_.ProductUnit(shape_.options.dtype),
+                  Threads(), backend_.description());
+  text +=
+      fmt::format("{} tokens to learn from, each about {:.2g} times; {} held out; vocabulary {}\n",
+                  WithCommas(tokens), epochs, WithCommas(data_.val().size()),
+                  WithCommas(config_.model.vocab_size));
+  text += fmt::format("learning rate {}\n", DescribeSchedule(config_.train));
+  return text + DescribePlan(shape_);
 }
 
-void TrainPreview::Probe(int64_t held_out_tokens, int64_t done) {
-  work_ = WorkAhead(config_.model, config_.train, held_out_tokens, done);
-  speed_ = ProbeSpeed(backend_, shape_.options.dtype, work_);
+void TrainPreview::Probe(int64_t done) {
+  work_ = WorkAhead(config_.model, config_.train, data_.val().size(), done);
+  constexpr double kPartOfRun = 0.02;
+  flops_per_second_ = MeasureTrainRate(
+      backend_,
+      {.model = config_.model, .train = config_.train, .T = shape_.T, .pass = shape_.options},
+      kPartOfRun * work_.flops);
 }
 
 std::string TrainPreview::Estimate() const {
-  return DescribeEstimate(work_, speed_);
+  return fmt::format("about {}: {} steps and {} evaluations, at the {:.3g} GFLOP/s of a few steps",
+                     HumanSeconds(EstimatedSeconds()), WithCommas(work_.steps), work_.evaluations,
+                     flops_per_second_ / 1e9);
 }
 
 std::string TrainPreview::Event() const {
@@ -187,6 +187,9 @@ std::string TrainPreview::Event() const {
                      {"context", shape_.T},
                      {"grad_accumulation", shape_.grad_accumulation},
                      {"tokens_per_step", TokensPerStep(shape_)},
+                     {"train_tokens", data_.train().size()},
+                     {"val_tokens", data_.val().size()},
+                     {"vocab_size", config_.model.vocab_size},
                      {"dtype", TrainDtypeName(shape_.options.dtype)},
                      {"product_unit", backend_.ProductUnit(shape_.options.dtype)},
                      {"recompute", shape_.options.recompute},
@@ -205,8 +208,8 @@ std::string TrainPreview::Event() const {
                      {"steps", work_.steps},
                      {"evaluations", work_.evaluations},
                      {"flops", work_.flops},
-                     {"product_flops_per_second", speed_.product_flops_per_second},
-                     {"estimated_seconds", EstimatedSeconds(work_, speed_)}};
+                     {"model_flops_per_second", flops_per_second_},
+                     {"estimated_seconds", EstimatedSeconds()}};
   return json.dump();
 }
 

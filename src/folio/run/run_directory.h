@@ -7,6 +7,7 @@ namespace folio {
 // A run directory:
 //   config.toml     every setting, as `folio train --config` reads it
 //   data/           the tokens, if training began from text
+//   tokenizer/      the vocabulary, if it was learned from that text
 //   metrics.jsonl   a line for each step (train/run_log.h)
 //   samples.jsonl   what the model wrote on the way
 //   loss.svg        the loss curves, at the end
@@ -14,6 +15,7 @@ namespace folio {
 //   last/, best/    checkpoints (train/trainer.h)
 inline constexpr char kRunConfigFile[] = "config.toml";
 inline constexpr char kRunDataDir[] = "data";
+inline constexpr char kRunTokenizerDir[] = "tokenizer";
 inline constexpr char kRunSourceFile[] = "data.path";  // where the tokens are, if not in data/
 inline constexpr char kSamplesFile[] = "samples.jsonl";
 inline constexpr char kLossFigureFile[] = "loss.svg";

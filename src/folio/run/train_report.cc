@@ -9,6 +9,7 @@
 #include "folio/io/json.h"
 
 namespace folio {
+
 TrainReport::TrainReport(Console& console, ProgressMode mode, const RunConfig& config,
                          std::filesystem::path run, const TrainPreview& preview)
     : console_(console),
@@ -24,6 +25,12 @@ void TrainReport::Begin(int64_t first_step) {
   console_.Note(preview_.Estimate());
   Event(preview_.Event());
   if (first_step > 0) console_.Note(fmt::format("going on after step {}", first_step));
+}
+
+void TrainReport::NothingToDo(int64_t step) {
+  console_.Note(fmt::format("the run has made its {} steps; --max-steps {} goes on",
+                            WithCommas(step), 2 * step));
+  Event(Json{{"event", "done"}, {"schema", 1}, {"step", step}, {"run", run_.string()}}.dump());
 }
 
 void TrainReport::Evaluating(int64_t done, int64_t total) {
@@ -57,9 +64,6 @@ void TrainReport::Step(const StepMetrics& m) {
   }
   state.fields.push_back({"tok_s", fmt::format("{:.0f}", *m.tokens_per_second),
                           fmt::format("{} tok/s", HumanCount(*m.tokens_per_second))});
-  const double share = ShareOfPeak(*m.tokens_per_second);
-  state.fields.push_back(
-      {"peak_share", fmt::format("{:.3f}", share), fmt::format("{:.0f}% of peak", share * 100)});
   if (rate_.known()) {
     state.fields.push_back(
         {"eta_s", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))});
@@ -115,7 +119,6 @@ void TrainReport::End(const TrainResult& result) {
       const double speed = trained_tokens_ / trained_seconds_;
       done["tokens_per_second"] = speed;
       done["model_flops_per_second"] = speed * preview_.work().flops_per_token;
-      done["peak_share"] = ShareOfPeak(speed);
     }
     if (result.evaluation) {
       done["train_eval_loss"] = result.evaluation->train_loss;
@@ -133,8 +136,8 @@ void TrainReport::End(const TrainResult& result) {
                   result.step, WithCommas(result.tokens), HumanSeconds(result.seconds));
   if (trained_seconds_ > 0) {
     const double speed = trained_tokens_ / trained_seconds_;
-    text += fmt::format("{} tokens/s in training, {:.0f}% of the product rate; peak memory {}\n",
-                        WithCommas(static_cast<int64_t>(speed)), ShareOfPeak(speed) * 100,
+    text += fmt::format("{} tokens/s in training; peak memory {}\n",
+                        WithCommas(static_cast<int64_t>(speed)),
                         HumanBytes(static_cast<double>(PeakMemoryBytes())));
   }
   if (result.evaluation) {

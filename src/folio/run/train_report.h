@@ -21,6 +21,8 @@ class TrainReport {
 
   // The run has trained `first_step` steps before; the preview has probed the machine.
   void Begin(int64_t first_step);
+  // A run that was to go on has all its steps behind it.
+  void NothingToDo(int64_t step);
   void Step(const StepMetrics& metrics);
   void Evaluating(int64_t done, int64_t total);
   void Evaluated(int64_t step, const Evaluation& evaluation);
@@ -30,11 +32,6 @@ class TrainReport {
 
  private:
   void Event(const std::string& json_line);
-  // Of the model's arithmetic at this speed, by the measured product rate.
-  double ShareOfPeak(double tokens_per_second) const {
-    return tokens_per_second * preview_.work().flops_per_token /
-           preview_.speed().product_flops_per_second;
-  }
 
   Console& console_;
   const RunConfig& config_;

@@ -2,19 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <optional>
 #include <utility>
 
+#include "folio/base/error.h"
 #include "folio/base/machine.h"
+#include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/data_tokenizer.h"
 #include "folio/corpus/prepare.h"
+#include "folio/corpus/text_files.h"
+#include "folio/corpus/train_tokenizer.h"
 #include "folio/io/file.h"
+#include "folio/run/automatic.h"
 #include "folio/run/preview.h"
 #include "folio/run/run_directory.h"
 #include "folio/run/run_recorder.h"
 #include "folio/run/train_report.h"
 #include "folio/term/signals.h"
+#include "folio/text/encodings.h"
 #include "folio/train/precision.h"
 #include "folio/train/trainer.h"
 
@@ -22,6 +29,18 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
+using std::string_literals::operator""s;
+
+// A run that is replaced takes what is in it along.
+void RequireDataOutsideOf(const fs::path& run, const std::vector<std::string>& data) {
+  const fs::path inside = fs::weakly_canonical(run);
+  for (const std::string& path : data) {
+    const fs::path from = fs::weakly_canonical(path).lexically_relative(inside);
+    if (from.empty() || *from.begin() != kRunDataDir) continue;
+    throw UsageError(fmt::format("--data: '{}' belongs to the run that is to be replaced", path),
+                     "", "choose another --out, or move the data out of it");
+  }
+}
 
 }  // namespace
 
@@ -30,19 +49,28 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
   ReadSettings();
   if (config_.train.threads > 0) SetThreads(static_cast<int>(config_.train.threads));
   backend_ = MakeBackend(config_.train.backend);
-  // A run goes on in the format it began with, wherever that is.
-  config_.train.dtype = TrainDtypeName(TrainDtype(config_.train, config_.model, *backend_));
   if (!options_.resume && !options_.dry_run) {
+    if (options_.overwrite) RequireDataOutsideOf(options_.out, GivenData());
     new_run_ = std::make_unique<NewRun>(options_.out, options_.overwrite);
   }
   data_.emplace(DataDir(), config_.model.vocab_size);
+  if (automatic_) Note(ChooseSize(settings_, *data_, *backend_, options_.budget_seconds));
+  config_.train.context = ContextOf(config_.model, config_.train);
+  config_.train.Validate("settings");
+  // A run goes on in the format it began with, wherever that is.
+  config_.train.dtype = TrainDtypeName(TrainDtype(config_.train, config_.model, *backend_));
   FitModelToData();
-  preview_ = std::make_unique<TrainPreview>(config_, *backend_, ThisMachinesMemory());
+  preview_ = std::make_unique<TrainPreview>(config_, *data_, *backend_, ThisMachinesMemory());
 }
 
 TrainingRun::~TrainingRun() = default;
 
+void TrainingRun::Note(const std::string& text) const {
+  if (options_.console != nullptr) options_.console->Note(text);
+}
+
 void TrainingRun::ReadSettings() {
+  Settings& layers = settings_.layers;
   if (options_.resume) {
     if (!fs::exists(options_.out / kLastDir)) {
       throw InputError(fmt::format("'{}' holds no run to resume", options_.out.string()),
@@ -50,42 +78,79 @@ void TrainingRun::ReadSettings() {
                        "leave out --resume to begin one");
     }
     if (fs::exists(options_.out / kRunConfigFile)) {
-      settings_.layers.ReadTomlFile(Layer::kProjectFile, options_.out / kRunConfigFile);
+      layers.ReadTomlFile(Layer::kProjectFile, options_.out / kRunConfigFile);
     }
     options_.sources.discover = false;  // the run's own settings stand for the files' ones
   }
-  settings_.layers.ReadSources(options_.sources);
-  settings_.layers.Resolve();
-  config_.train.context = ContextOf(config_.model, config_.train);
-  config_.train.Validate("settings");
+  layers.ReadSources(options_.sources);
+  layers.Resolve();
+  automatic_ = options_.budget_seconds > 0 && !options_.resume && SizeIsOpen(layers);
+  // The decay follows the steps, unless somebody said where it ends, or another run is repeated.
+  if (layers.layer("train.decay_steps") <= Layer::kPreset && config_.train.rng != "torch") {
+    layers.UsePreset("", std::array{std::pair("train.decay_steps"s, "0"s)});
+    layers.Resolve();
+  }
 }
 
-// Where the tokens are; makes them from a text file. Remembers the place for resuming.
+// What the caller named, or what the run was made of whose settings are read.
+std::vector<std::string> TrainingRun::GivenData() const {
+  const std::string& file = options_.sources.file;
+  if (!options_.data.empty() || options_.resume || file.empty()) return options_.data;
+  const fs::path run = fs::absolute(file).parent_path();
+  if (fs::exists(run / kRunDataDir)) return {(run / kRunDataDir).string()};
+  if (fs::exists(run / kRunSourceFile)) return {ReadFile(run / kRunSourceFile, 1 << 16)};
+  return {};
+}
+
+// Where the tokens are; makes them from text. Remembers the place for resuming.
 std::string TrainingRun::DataDir() {
   const fs::path own = options_.out / kRunDataDir, source = options_.out / kRunSourceFile;
-  const std::string& from = options_.data;
+  const std::vector<std::string> given = GivenData();
+  const bool is_dataset = given.size() == 1 && IsDataset(given[0]);
   // The run's own tokens, made from the text it began with, are not made again.
-  if (options_.resume && !fs::is_directory(from)) {
+  if (options_.resume && !is_dataset) {
     if (fs::exists(own)) return own.string();
-    if (from.empty()) return ReadFile(source, 1 << 16);
+    if (given.empty()) return ReadFile(source, 1 << 16);
   }
-  if (from.empty()) {
+  if (given.empty()) {
     throw UsageError("train needs --data DIR|FILE", "",
                      "give a text file, or a directory made by folio data prepare; folio data "
                      "stories makes a text to try");
   }
-  if (fs::is_directory(from)) {
-    std::string dir = fs::absolute(from).string();
+  if (is_dataset) {
+    std::string dir = fs::absolute(given[0]).string();
     if (!options_.dry_run) WriteFileAtomically(source, dir);
     return dir;
   }
-  if (options_.dry_run) {
-    throw UsageError("--dry-run needs prepared data", fmt::format("'{}' is a file", from),
-                     fmt::format("folio data prepare {} --out DIR", from));
+  for (const std::string& path : given) {
+    if (!IsDataset(path)) continue;
+    throw UsageError(fmt::format("--data: '{}' is a data set, and not the only one", path),
+                     "tokens that were made before cannot be joined with more",
+                     "name one data set, or texts only");
   }
-  const PrepareOptions prepare = {.files = {from},
+  fs::path run = options_.out;
+  if (options_.dry_run) {
+    run += ".dry-run";
+    new_run_ = std::make_unique<NewRun>(run, /*overwrite=*/true);
+  }
+  return Prepare(TextFiles(given), run);
+}
+
+// Makes the data in `run` and returns its directory.
+std::string TrainingRun::Prepare(const std::vector<std::string>& files, const fs::path& run) {
+  const fs::path tokenizer = run / kRunTokenizerDir;
+  if (automatic_ && settings_.layers.layer("data.tokenizer") == Layer::kBuiltIn) {
+    std::string name = ChooseTokens(TotalBytes(files));
+    if (name.empty()) {
+      LearnTokenizer(files, tokenizer);
+      name = tokenizer.string();
+    }
+    settings_.layers.UsePreset("automatic", std::array{std::pair("data.tokenizer"s, name)});
+    settings_.layers.Resolve();
+  }
+  const PrepareOptions prepare = {.files = files,
                                   .tokenizer = config_.data.tokenizer,
-                                  .out = own.string(),
+                                  .out = (run / kRunDataDir).string(),
                                   .val_fraction = config_.data.val_fraction,
                                   .overwrite = true,
                                   .keep_partial = false};
@@ -94,7 +159,15 @@ std::string TrainingRun::DataDir() {
   } else {
     PrepareWithProgress(prepare, *options_.console, options_.progress);
   }
-  return own.string();
+  return prepare.out;
+}
+
+void TrainingRun::LearnTokenizer(const std::vector<std::string>& files, const fs::path& dir) const {
+  Note(fmt::format("learning a vocabulary of {} tokens from the text",
+                   WithCommas(kChosenVocabulary)));
+  TrainTokenizerOptions options{.files = files, .out = dir.string(), .overwrite = true};
+  options.trainer.vocab_size = kChosenVocabulary;
+  TrainTokenizer(options);
 }
 
 // Vocabulary and special tokens are the data's, and so is the tokenizer, if it has one.
@@ -112,6 +185,7 @@ void TrainingRun::FitModelToData() {
     if (!asked) model.vocab_size = V;
   }
   tokenizer_ = LoadDataTokenizer(*data_);
+  RequireTokenizer();
   if (tokenizer_ != nullptr) {
     if (options_.resume) RequireSameTokenizer(options_.out / kLastDir, *data_, *tokenizer_);
     model.bos_token_id = model.eos_token_id = tokenizer_->end_of_text();
@@ -119,8 +193,22 @@ void TrainingRun::FitModelToData() {
   model.Validate("settings");
 }
 
+// A tokenizer that was asked for is the one that made the data.
+void TrainingRun::RequireTokenizer() const {
+  const std::string& asked = config_.data.tokenizer;
+  if (settings_.layers.layer("data.tokenizer") < Layer::kSet || tokenizer_ == nullptr) return;
+  const bool same = asked == "char" || asked == "bytes"
+                        ? tokenizer_->kind() == asked
+                        : OpenTokenizer(asked)->hash() == tokenizer_->hash();
+  if (same) return;
+  throw UsageError(fmt::format("--tokenizer {}: the data has another", asked),
+                   fmt::format("{} was made with a tokenizer of kind {}, hash {}", data_->dir(),
+                               tokenizer_->kind(), tokenizer_->hash()),
+                   "leave it out, or prepare the text again with it");
+}
+
 std::string TrainingRun::Plan(bool json) {
-  preview_->Probe(data_->val().size(), options_.resume ? SavedStep(options_.out / kLastDir) : 0);
+  preview_->Probe(options_.resume ? SavedStep(options_.out / kLastDir) : 0);
   if (json) return preview_->Event() + "\n";
   return preview_->Plan() + preview_->Estimate() + "\n";
 }
@@ -162,10 +250,16 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   all.checkpoint_requested = [] { return TakeCheckpointRequest(); };
 
   Trainer trainer(*backend_, config_.model, config_.train, *data_, run, all, tokenizer_.get());
-  if (options_.resume) trainer.Resume();
+  if (options_.resume) {
+    trainer.Resume();
+    if (trainer.step() >= config_.train.max_steps) {
+      if (report) report->NothingToDo(trainer.step());
+      return {.step = trainer.step()};
+    }
+  }
   // Not before: settings that the run refuses may not take the place of its own.
   WriteFileAtomically(run / kRunConfigFile, settings_.layers.ToToml());
-  preview_->Probe(data_->val().size(), trainer.step());
+  preview_->Probe(trainer.step());
   if (new_run_) new_run_->Begun();
   if (report) report->Begin(trainer.step());
   recorder.emplace(config_, run, *backend_, tokenizer_.get(), trainer.step());

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "folio/backend/backend.h"
 #include "folio/data/dataset.h"
@@ -28,12 +29,16 @@ struct RunHooks {
 };
 
 struct TrainingRunOptions {
-  std::string data =
-      {};  // a text file, or a data set; with `resume` the run's own may be meant by ""
+  // Texts, or directories of such (corpus/text_files.h), or one data set. Empty: the run's own with
+  // `resume`, and those of the run whose config.toml is sources.file.
+  std::vector<std::string> data = {};
   std::filesystem::path out = {};  // the run directory (run_directory.h)
   bool resume = false;             // go on from the last checkpoint
   bool overwrite = false;          // replace the run that is there
-  bool dry_run = false;            // make nothing: for Plan only. REQUIRES: prepared data
+  bool dry_run = false;            // leave nothing behind: for Plan only
+  // Where no setting says how large the model is: choose size and steps so that training takes so
+  // long (automatic.h). 0: the settings as they are.
+  double budget_seconds = 0;
   ConfigSources sources = {.discover = false};
   // Where progress and notes go, with --json's events as its result; null for nowhere.
   Console* console = nullptr;
@@ -62,14 +67,21 @@ class TrainingRun {
 
  private:
   void ReadSettings();
+  std::vector<std::string> GivenData() const;
   std::string DataDir();
+  std::string Prepare(const std::vector<std::string>& files, const std::filesystem::path& run);
+  void LearnTokenizer(const std::vector<std::string>& files,
+                      const std::filesystem::path& dir) const;
   void FitModelToData();
+  void RequireTokenizer() const;
+  void Note(const std::string& text) const;
 
   RunSettings& settings_;
   RunConfig& config_;
   TrainingRunOptions options_;
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<NewRun> new_run_;
+  bool automatic_ = false;           // size and steps are chosen here
+  std::unique_ptr<NewRun> new_run_;  // with dry_run a directory beside `out`, if data is made
   std::optional<Dataset> data_;
   std::unique_ptr<Tokenizer> tokenizer_;  // null where nobody knows the data's
   std::unique_ptr<TrainPreview> preview_;

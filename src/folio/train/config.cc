@@ -44,6 +44,10 @@ std::vector<Field> TrainConfig::Fields() {
           .WithFlag("--eval-every"),
       Field{"eval_batches", &eval_batches, "batches of an evaluation; 0 for the whole held-out set",
             0, kMany},
+      Field{"first_eval_batches", &first_eval_batches,
+            "batches of the evaluation before the first step, if that is fewer; 0 for as many as "
+            "always, as in runs with PyTorch's random numbers",
+            0, kMany},
       Field{"checkpoint_every", &checkpoint_every,
             "steps between checkpoints; 0: at each evaluation", 0, kMany},
       Field{"seed", &seed, "of every random number in the run", 0, 9e15}.WithFlag("--seed"),

@@ -30,10 +30,11 @@ struct TrainConfig {
   double beta2 = 0.95;
   double eps = 1e-8;
 
-  std::string order = "random";  // random windows | epochs
-  int64_t eval_every = 250;      // 0: only at the end
-  int64_t eval_batches = 20;     // 0: the whole held-out set
-  int64_t checkpoint_every = 0;  // 0: with each evaluation
+  std::string order = "random";    // random windows | epochs
+  int64_t eval_every = 250;        // 0: only at the end
+  int64_t eval_batches = 20;       // 0: the whole held-out set
+  int64_t first_eval_batches = 4;  // at most, before the first step; 0: as always
+  int64_t checkpoint_every = 0;    // 0: with each evaluation
 
   int64_t seed = 1337;
   std::string rng = "folio";   // folio | torch
@@ -45,6 +46,10 @@ struct TrainConfig {
   std::vector<Field> Fields();
   void Validate(const std::string& where) const;
   int64_t decay_end() const { return decay_steps > 0 ? decay_steps : max_steps; }
+  // Whether the evaluation before the first step has first_eval_batches at most.
+  bool first_eval_is_short() const {
+    return first_eval_batches > 0 && max_steps > 0 && rng != "torch";
+  }
 };
 
 // What a run tells while it goes (keys `log.*`).

@@ -88,13 +88,17 @@ std::vector<StepMetrics> ReadRunLog(const std::filesystem::path& run) {
 }
 
 RunLog::RunLog(const std::filesystem::path& run, int64_t first_step) : path_(run / kMetricsFile) {
-  std::string kept;
-  if (first_step > 0 && std::filesystem::exists(path_)) {
+  if (first_step == 0 || !std::filesystem::exists(path_)) {
+    WriteFileAtomically(path_, "");
+  } else {
+    const std::string text = ReadFile(path_);
+    size_t kept = 0;
     for (const StepMetrics& m : ReadRunLog(run)) {
-      if (m.step < first_step) kept += ToLine(m);
+      if (m.step >= first_step) break;
+      kept = text.find('\n', kept) + 1;
     }
+    if (kept < text.size()) std::filesystem::resize_file(path_, kept);
   }
-  WriteFileAtomically(path_, kept);
   file_.open(path_, std::ios::app | std::ios::binary);
   if (!file_) throw RuntimeError(fmt::format("cannot write '{}'", path_.string()));
 }

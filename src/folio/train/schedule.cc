@@ -1,8 +1,12 @@
 #include "folio/train/schedule.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+
+#include "folio/base/strings.h"
 
 namespace folio {
 
@@ -22,6 +26,26 @@ double LearningRate(const TrainConfig& config, int64_t step) {
   const double left =
       config.schedule == "cosine" ? 0.5 * (1 + std::cos(std::numbers::pi * done)) : 1 - done;
   return low + left * (high - low);
+}
+
+std::string DescribeSchedule(const TrainConfig& config) {
+  if (config.warmup_steps >= config.max_steps) {
+    return fmt::format("rising to {:.3g}: the warm-up of {} steps is as long as the run",
+                       LearningRate(config, std::max<int64_t>(0, config.max_steps - 1)),
+                       WithCommas(config.warmup_steps));
+  }
+  std::string text =
+      fmt::format("to {} in {} steps", config.learning_rate, WithCommas(config.warmup_steps));
+  if (config.schedule == "constant") return text + ", where it stays";
+  if (config.schedule == "wsd") {
+    const double stable = config.stable_fraction * static_cast<double>(config.decay_end());
+    text += fmt::format(", from step {} on", WithCommas(static_cast<int64_t>(stable)));
+  } else {
+    text += ", then";
+  }
+  return fmt::format("{} {} down to {} at step {}", text,
+                     config.schedule == "cosine" ? "a cosine" : "a straight line", config.min_lr,
+                     WithCommas(config.decay_end()));
 }
 
 }  // namespace folio

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "folio/train/config.h"
 
@@ -13,5 +14,8 @@ namespace folio {
 //   wsd       learning_rate for the first stable_fraction of decay_end(), then a straight line
 //   constant  learning_rate for ever
 double LearningRate(const TrainConfig& config, int64_t step);
+
+// "to 0.001 in 100 steps, then a cosine down to 0.0001 at step 2,000", for people.
+std::string DescribeSchedule(const TrainConfig& config);
 
 }  // namespace folio

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/kit/expect.h"
+
 namespace folio {
 namespace {
 
@@ -80,6 +82,26 @@ TEST(LearningRate, NeedsNoWarmUp) {
   config.warmup_steps = 20;
   EXPECT_DOUBLE_EQ(LearningRate(config, 19), 0.5 * 20 / 21);
   EXPECT_EQ(LearningRate(config, 20), 0.1);
+}
+
+TEST(LearningRate, IsDescribed) {
+  TrainConfig config = Config("cosine");
+  config.learning_rate = 1e-3;
+  config.min_lr = 1e-4;
+  config.warmup_steps = 100;
+  config.decay_steps = 0;
+  config.max_steps = 2000;
+  EXPECT_EQ(DescribeSchedule(config),
+            "to 0.001 in 100 steps, then a cosine down to 0.0001 at step 2,000");
+  config.schedule = "wsd";
+  config.stable_fraction = 0.8;
+  EXPECT_EQ(
+      DescribeSchedule(config),
+      "to 0.001 in 100 steps, from step 1,600 on a straight line down to 0.0001 at step 2,000");
+  config.schedule = "constant";
+  EXPECT_EQ(DescribeSchedule(config), "to 0.001 in 100 steps, where it stays");
+  config.max_steps = 50;
+  EXPECT_TRUE(Contains(DescribeSchedule(config), "rising to 0.000495", "warm-up of 100 steps"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "folio/base/clock.h"
@@ -191,12 +192,18 @@ bool Trainer::EvaluationDue() const {
   return regular || state_.step >= config_.max_steps;
 }
 
+int64_t Trainer::EvaluationBatches(int64_t usual) const {
+  return config_.first_eval_is_short() && state_.step == 0
+             ? std::min(usual, config_.first_eval_batches)
+             : usual;
+}
+
 bool Trainer::Evaluate() {
   const std::optional<TorchRng> before = torch_;
-  state_.evaluation =
-      folio::Evaluate(learner_.pass(), weights_.params(), {*train_eval_, train_eval_batches_},
-                      {*val_eval_, val_eval_batches_}, eval_batch_,
-                      {hooks_.stop_requested, hooks_.on_evaluation_progress});
+  state_.evaluation = folio::Evaluate(
+      learner_.pass(), weights_.params(), {*train_eval_, EvaluationBatches(train_eval_batches_)},
+      {*val_eval_, EvaluationBatches(val_eval_batches_)}, eval_batch_,
+      {hooks_.stop_requested, hooks_.on_evaluation_progress});
   if (!state_.evaluation) {
     torch_ = before;  // as if the evaluation had not begun
     return false;

@@ -65,6 +65,7 @@ class Trainer {
   void FetchBatch(int64_t micro);
   StepMetrics TakeStep();
   bool EvaluationDue() const;
+  int64_t EvaluationBatches(int64_t usual) const;
   bool Evaluate();  // false if asked to stop before it was through: it then leaves no trace
   void SaveLast();
   void SaveInto(const std::filesystem::path& dir) const;

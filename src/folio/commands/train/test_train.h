@@ -21,7 +21,8 @@ class TrainTest : public InTemporaryDirectory {
 
   // In `run`, with more settings or flags.
   std::string Words(const std::string& more) const {
-    return "train --data " + data_ + " --out " + At("run").string() +
+    return "train " + (more.find("--data ") == more.npos ? "--data " + data_ : "") + " --out " +
+           At("run").string() +
            " --batch 2 --max-steps 4 --set model.n_layer=1 model.n_head=1 model.n_embd=8"
            " model.n_positions=16 train.eval_batches=2 " +
            more;

@@ -1,5 +1,6 @@
 #include <string>
 
+#include "folio/base/strings.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
@@ -19,19 +20,25 @@ class TrainCommand final : public Command {
                 "A text file is turned into tokens first. The run directory gets the settings,\n"
                 "metrics.jsonl, loss.svg and two checkpoints: last/ to go on from, best/ with the\n"
                 "lowest held-out loss. Ctrl-C stops after the current step and saves.",
-            .examples = {"folio train --data input.txt --preset char-cpu --out runs/first",
+            .examples = {"folio train --data book.txt --out runs/book",
+                         "folio train --data input.txt --preset char-cpu --out runs/first",
                          "folio train --data input.txt --out runs/tiny --set model.n_layer=2 "
                          "--max-steps 500",
                          "folio train --resume --out runs/first --max-steps 4000"}};
   }
 
   void AddFlags(Flags& flags) override {
-    flags.Value(
-        Field{"data", &options_.data, "a text file, or a directory made by folio data prepare"},
-        {.placeholder = "DIR|FILE"});
+    flags.List("--data", &options_.data,
+               "a text, a directory of texts, or one made by folio data prepare; texts may be "
+               "given again and again",
+               {.placeholder = "DIR|FILE"});
     flags.Value(Field{"out", &out_, "the run directory"}.WithFlag("-o,--out"),
                 {.placeholder = "RUN", .required = true});
     AddPresetFlag(flags, &preset_);
+    flags.Value(Field{"budget", &budget_,
+                      "without a preset or a size of the model: choose tokens, size and steps by "
+                      "the text, so that training takes so long on this machine; 10m if not said"},
+                {.placeholder = "30s|10m|8h"});
     flags.Switch("--resume", &options_.resume, "go on from the last checkpoint of the run");
     flags.Switch("--overwrite", &options_.overwrite, "replace the run that is there");
     flags.Switch("--dry-run", &options_.dry_run,
@@ -48,11 +55,11 @@ class TrainCommand final : public Command {
     options_.sources = context.sources;
     options_.console = &context.console;
     options_.progress = context.progress_mode;
-    TrainingRun run(settings_, options_);
-    if (settings_.layers.layer("model.n_embd") == Layer::kBuiltIn) {
-      context.console.Note(
-          "this is GPT-2's size; --preset char-cpu is one that trains in a minute");
+    RefuseTogether(!preset_.empty() && !budget_.empty(), "--preset", "--budget");
+    if (preset_.empty()) {
+      options_.budget_seconds = ParseSeconds(budget_.empty() ? "10m" : budget_, "--budget");
     }
+    TrainingRun run(settings_, options_);
     if (options_.dry_run) {
       context.console.Result(run.Plan(context.console.json()));
       return 0;
@@ -63,7 +70,7 @@ class TrainCommand final : public Command {
 
  private:
   TrainingRunOptions options_;
-  std::string out_, preset_;
+  std::string out_, preset_, budget_;
   RunSettings settings_;
   SimdFlag simd_;
 };

@@ -1,0 +1,123 @@
+// What somebody meets who has a text and types `folio train`, through the real program.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "folio/commands/train/test_train.h"
+#include "folio/train/run_log.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FirstRun : public TrainTest {
+ protected:
+  std::string Out() const { return " --out " + At("run").string() + " "; }
+  std::string Setting(const std::string& key) const {
+    const std::string text = ReadFile(At("run/config.toml"));
+    const size_t at = text.find("\n" + key + " = ");
+    if (at == text.npos) return "";
+    const size_t begin = at + key.size() + 4;
+    return text.substr(begin, text.find('\n', begin) - begin);
+  }
+};
+
+TEST_F(FirstRun, ATextAloneIsEnough) {
+  const ProgramRun run = RunFolio("train --budget 1s --data " + data_ + Out());
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(Contains(run.err, "chosen: characters, 2 layers of 64 channels",
+                       "because: ", "--budget 1h takes longer", "--- sample after step",
+                       "learning rate to", "tokens to learn from"));
+  EXPECT_EQ(Setting("n_embd"), "64");
+  EXPECT_EQ(Setting("tokenizer"), "\"char\"");
+  EXPECT_EQ(RunFolio("generate --max-tokens 5 --model " + At("run").string()).status, 0);
+}
+
+TEST_F(FirstRun, WhatIsSaidBesideTheTextStays) {
+  const ProgramRun run =
+      RunFolio("train --max-steps 3 --batch 2 --tokenizer bytes --data " + data_ + Out());
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(Contains(run.err, "chosen: tokens", "3 steps of 2 sequences"));
+  EXPECT_EQ(Setting("max_steps"), "3");
+  EXPECT_EQ(ReadRunLog(At("run")).back().step, 3);
+  ExpectError(2, "train --preset char-cpu --budget 5m --data " + data_ + Out(), "--budget");
+  ExpectError(2, "train --budget soon --data " + data_ + Out(), "'soon' is no time");
+}
+
+TEST_F(FirstRun, TheDecayFollowsTheSteps) {
+  const std::string preset = "train --preset char-cpu --max-steps 2 --data " + data_ + Out() +
+                             "--set train.warmup_steps=0 train.eval_every=0 ";
+  const ProgramRun run = RunFolio(preset);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(Contains(run.err, "a cosine down to 0.0001 at step 2\n"));
+  EXPECT_NEAR(*ReadRunLog(At("run")).at(1).lr, (1e-3 + 1e-4) / 2, 1e-12);
+  EXPECT_TRUE(Contains(RunFolio(preset + "--overwrite --set train.decay_steps=7").err,
+                       "down to 0.0001 at step 7\n"));
+  // Another program's run keeps its schedule.
+  EXPECT_TRUE(
+      Contains(RunFolio(preset + "--overwrite --rng torch").err, "down to 0.0001 at step 2,000\n"));
+}
+
+TEST_F(FirstRun, SeveralTextsAreOneData) {
+  WriteFileAtomically(At("more.txt"), std::string(1000, 'Z'));
+  ASSERT_EQ(Train("--data " + data_ + " --data " + At("more.txt").string()).status, 0);
+  EXPECT_TRUE(Contains(ReadFile(At("run/data/dataset.json")), "text.txt", "more.txt"));
+  fs::copy(At("run/data"), At("data"));
+  ExpectError(2, Words("--overwrite --data " + data_ + " --data " + At("data").string()),
+              "is a data set, and not the only one");
+  ExpectError(2, Words("--overwrite --data " + At("run/data").string()),
+              "belongs to the run that is to be replaced");
+}
+
+TEST_F(FirstRun, ADryRunTakesATextAndLeavesNothing) {
+  const Strings before = Names();
+  const ProgramRun run = Train("--dry-run");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(Contains(run.out, "parameters", "about "));
+  EXPECT_EQ(Names(), before);
+}
+
+TEST_F(FirstRun, ATokenizerBesideDataOfAnotherIsRefused) {
+  ASSERT_EQ(Train().status, 0);
+  fs::copy(At("run/data"), At("data"));
+  const std::string on_data = "--overwrite --data " + At("data").string();
+  ExpectError(2, Words(on_data + " --tokenizer bytes"), "--tokenizer bytes: the data has another");
+  EXPECT_EQ(Train(on_data + " --tokenizer char").status, 0);
+}
+
+TEST_F(FirstRun, ItsSettingsRepeatARun) {
+  ASSERT_EQ(Train().status, 0);
+  const ProgramRun again =
+      RunShell(".", "unset HOME; $F train --config " + At("run/config.toml").string() + " --out " +
+                        At("again").string());
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(ReadFile(At("again/last/model.safetensors")),
+            ReadFile(At("run/last/model.safetensors")));
+  // The second has its data from elsewhere, and can be repeated and resumed all the same.
+  EXPECT_EQ(RunFolio("train --resume --max-steps 5 --out " + At("again").string()).status, 0);
+}
+
+TEST_F(FirstRun, AFinishedRunSaysSo) {
+  ASSERT_EQ(Train().status, 0);
+  const auto files = FilesBelow(At("run"));
+  const ProgramRun resumed = RunFolio(Resumed(""));
+  EXPECT_EQ(resumed.status, 0);
+  EXPECT_TRUE(Contains(resumed.err, "the run has made its 4 steps; --max-steps 8 goes on"));
+  EXPECT_EQ(FilesBelow(At("run")), files);
+}
+
+TEST_F(FirstRun, TheFirstEvaluationIsShort) {
+  const std::string whole = " --set train.eval_batches=50 --json --max-steps 1";
+  const auto first = [&](const std::string& more) {
+    EXPECT_EQ(Train("--overwrite" + whole + more).status, 0);
+    return *ReadRunLog(At("run")).front().val_loss;
+  };
+  const double of_four = first(""), of_all = first(" --set train.first_eval_batches=0");
+  EXPECT_NE(of_four, of_all);
+  EXPECT_EQ(first(" --set train.first_eval_batches=60"), of_all);
+  EXPECT_EQ(first(" --set train.eval_batches=4"), of_four);
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,148 @@
+#include "folio/run/automatic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "folio/base/strings.h"
+#include "folio/bench/training.h"
+#include "folio/train/flops.h"
+#include "folio/train/precision.h"
+
+namespace folio {
+namespace {
+
+struct Size {
+  int64_t layers, heads, channels, context;
+};
+constexpr Size kSizes[] = {{2, 2, 64, 64},   {3, 3, 96, 128},   {4, 4, 128, 128},
+                           {4, 6, 192, 128}, {6, 4, 256, 256},  {6, 6, 384, 256},
+                           {8, 8, 512, 256}, {12, 12, 768, 512}};
+
+// A model is worth its size if it sees so many tokens for each of its parameters; one twice as
+// large would learn less in the same time. J. Hoffmann et al., arXiv:2203.15556, find about 20 for
+// models that see no token twice; small ones on small texts gain from being a little larger.
+constexpr double kTokensPerParameter = 10;
+// Parameters for each token of a text, beyond which it is learned by heart.
+constexpr double kParametersPerToken = 2;
+// A text that was read so often teaches nothing more.
+constexpr double kMostEpochs = 40;
+
+// What is worth measuring: how long it takes, a moment.
+constexpr double kMeasureSeconds = 0.2;
+
+// The text decides how long a sequence can be: the held-out part has to hold one.
+int64_t LongestContext(const Dataset& data) {
+  const int64_t shortest = std::min(data.train().size(), data.val().size());
+  const auto room = static_cast<uint64_t>(std::max<int64_t>(2, shortest - 1));
+  return static_cast<int64_t>(std::bit_floor(room));
+}
+
+struct Choice {
+  Size size = kSizes[0];
+  double tokens = 0;  // that training can see in the time
+};
+
+// The largest size that is worth it.
+Choice LargestWorthy(const RunConfig& config, const Dataset& data, Backend& backend,
+                     double seconds) {
+  std::optional<Choice> best;
+  double rate = 1e10;
+  for (Size size : kSizes) {
+    size.context = std::min(size.context, LongestContext(data));
+    RunConfig tried = config;
+    tried.model.n_layer = size.layers;
+    tried.model.n_head = size.heads;
+    tried.model.n_embd = size.channels;
+    tried.model.n_positions = size.context;
+    if (data.info().vocab_size > 0) tried.model.vocab_size = data.info().vocab_size;
+    const TrainFlops flops(tried.model, size.context);
+    const auto parameters = static_cast<double>(flops.matrix_parameters);
+    const bool by_heart =
+        parameters > kParametersPerToken * static_cast<double>(data.train().size());
+    if (best && by_heart) break;
+    rate = MeasureTrainRate(backend,
+                            {.model = tried.model,
+                             .train = tried.train,
+                             .T = size.context,
+                             .pass = PassOptionsOf(tried.train, tried.model, backend)},
+                            kMeasureSeconds * rate);
+    const double tokens = seconds * rate / flops.per_token();
+    if (best && tokens < kTokensPerParameter * parameters) break;
+    best = Choice{size, tokens};
+  }
+  return *best;
+}
+
+}  // namespace
+
+bool SizeIsOpen(const Settings& layers) {
+  return std::ranges::all_of(
+      std::array{"n_layer", "n_head", "n_embd", "n_positions"},
+      [&](const std::string& key) { return layers.layer("model." + key) == Layer::kBuiltIn; });
+}
+
+std::string ChooseTokens(int64_t text_bytes) {
+  constexpr int64_t kMuch = 20'000'000;
+  return text_bytes < kMuch ? "char" : "";
+}
+
+std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& backend,
+                       double seconds) {
+  constexpr double kTraining = 0.9;  // of the time; the rest is evaluations and files
+  constexpr int64_t kSteps = 4000, kParts = 8;
+  RunConfig& config = settings.config;
+  const auto [size, affordable] = LargestWorthy(config, data, backend, kTraining * seconds);
+  const double epoch = static_cast<double>(data.train().size());
+  const double tokens = std::min(affordable, kMostEpochs * epoch);
+  const auto given = [&](const char* key) { return settings.layers.layer(key) > Layer::kPreset; };
+  const int64_t T =
+      given("train.context") ? std::min(config.train.context, size.context) : size.context;
+  const int64_t B =
+      given("train.batch_size")
+          ? config.train.batch_size
+          : std::clamp<int64_t>(static_cast<int64_t>(tokens / static_cast<double>(kSteps * T)), 4,
+                                64);
+  int64_t steps = static_cast<int64_t>(tokens / static_cast<double>(B * T));
+  steps =
+      given("train.max_steps") ? config.train.max_steps : std::max(kParts, steps / kParts * kParts);
+  const double epochs = tokens / epoch;
+  const double dropout = epochs < 5 ? 0 : epochs < 15 ? 0.1 : 0.2;
+  const double rate = std::clamp(3e-3 * 128 / static_cast<double>(size.channels), 6e-4, 4e-3);
+  const auto text = [](auto value) { return fmt::format("{}", value); };
+  const std::vector<std::pair<std::string, std::string>> values = {
+      {"model.n_layer", text(size.layers)},
+      {"model.n_head", text(size.heads)},
+      {"model.n_embd", text(size.channels)},
+      {"model.n_positions", text(size.context)},
+      {"model.bias", "false"},
+      {"model.embd_pdrop", text(dropout)},
+      {"model.attn_pdrop", text(dropout)},
+      {"model.resid_pdrop", text(dropout)},
+      {"train.batch_size", text(B)},
+      {"train.max_steps", text(steps)},
+      {"train.learning_rate", text(rate)},
+      {"train.min_lr", text(rate / 10)},
+      {"train.warmup_steps", text(std::min<int64_t>(100, steps / 10))},
+      {"train.beta2", "0.99"},
+      {"train.eval_every", text(std::max<int64_t>(1, steps / kParts))},
+      {"log.sample_every", text(std::max<int64_t>(1, 2 * (steps / kParts)))},
+      {"log.sample_tokens", "200"},
+  };
+  settings.layers.UsePreset("automatic", values);
+  settings.layers.Resolve();
+  return fmt::format(
+      "chosen: {}, {} layers of {} channels, sequences of {}, {} steps of {} sequences\n"
+      "because: {} tokens of text and {} on this machine{}; --budget 1h takes longer, --preset "
+      "NAME "
+      "or --set model.n_embd=N choose otherwise",
+      data.info().tokenizer_kind == "char" ? "characters" : "tokens", size.layers, size.channels, T,
+      WithCommas(steps), B, WithCommas(data.train().size() + data.val().size()),
+      HumanSeconds(seconds),
+      tokens < affordable ? fmt::format(" (no more than {:.0f} times through it)", kMostEpochs)
+                          : "");
+}
+
+}  // namespace folio

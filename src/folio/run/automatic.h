@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "folio/backend/backend.h"
+#include "folio/data/dataset.h"
+#include "folio/io/settings.h"
+#include "folio/run/run_config.h"
+
+namespace folio {
+
+// Settings for whoever gives a text and nothing else. They take the place of a preset: whatever
+// else is set stays as it is.
+
+// Whether nothing says how large the model is. After Settings::Resolve.
+bool SizeIsOpen(const Settings& layers);
+
+// The tokenizer for so many bytes of text: "char", or "" where a byte-level BPE learned from the
+// text is worth it.
+std::string ChooseTokens(int64_t text_bytes);
+inline constexpr int64_t kChosenVocabulary = 4096;  // of that BPE
+
+// Sets, as a preset would, size, steps and the rates that go with them, so that training takes
+// about `seconds` on this machine, of which some go into measuring it; and says in two lines what
+// it chose and why. Text that would be read too often makes the run shorter. REQUIRES: resolved
+// settings, which it resolves again.
+std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& backend,
+                       double seconds);
+
+}  // namespace folio
