@@ -16,7 +16,7 @@ class Resuming : public Training, public testing::WithParamInterface<std::string
  protected:
   void SetUp() override {
     Training::SetUp();
-    if (GetParam() == "epochs") config_.order = "epochs";
+    if (GetParam() == "epochs" || GetParam() == "windows") config_.order = GetParam();
     if (GetParam() == "bf16") config_.dtype = "bf16";
     if (GetParam() == "torch") {
       config_.rng = "torch";
@@ -92,7 +92,8 @@ TEST_P(Resuming, ACrashAfterTheLastCheckpointIsNotSeen) {
   EXPECT_EQ(LoggedSteps("crashed"), UpTo(20));
 }
 
-INSTANTIATE_TEST_SUITE_P(Numbers, Resuming, testing::Values("folio", "epochs", "torch", "bf16"));
+INSTANTIATE_TEST_SUITE_P(Numbers, Resuming,
+                         testing::Values("folio", "epochs", "windows", "torch", "bf16"));
 
 TEST_F(Training, RefusesToResumeAnotherModelOrNothing) {
   EXPECT_TRUE(Contains(ErrorOf([&] { Resume("empty"); }, ErrorKind::kInput), "last"));
