@@ -6,10 +6,9 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/io/fetch.h"
+#include "folio/corpus/fetch_published.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
-#include "folio/term/signals.h"
 #include "folio/term/table.h"
 
 namespace folio {
@@ -29,7 +28,8 @@ fs::path EncodingDir(const PublishedEncoding& encoding) {
 }
 
 WantedFile Wanted(const PublishedEncoding& encoding, const PublishedFile& file) {
-  return {EncodingDir(encoding) / file.name, std::string(file.sha256), file.bytes};
+  EncodingDir(encoding);  // where there is none, that is the mistake
+  return {EncodingFile(encoding, file), std::string(file.sha256), file.bytes};
 }
 
 bool AllThere(const PublishedEncoding& encoding) {
@@ -68,25 +68,16 @@ const PublishedEncoding& EncodingNamed(const std::string& name) {
 
 fs::path FetchEncoding(const PublishedEncoding& encoding, const fs::path& from, Console& console,
                        ProgressMode mode) {
-  fs::path dir = EncodingDir(encoding);
   bool any = false;
   for (const PublishedFile& file : encoding.files) {
     WantedFile wanted = Wanted(encoding, file);
     if (IsThere(wanted)) continue;
     any = true;
-    CreateDirectories(dir);
-    const std::string name(file.name);
-    if (!from.empty()) {
-      CopyFile(from / name, wanted);
-      continue;
-    }
-    wanted.otherwise = Elsewhere(encoding);
-    Progress progress(console, mode);
-    FetchFile(std::string(file.url), wanted, [&](int64_t bytes) {
-      ThrowIfStopRequested();
-      progress.Show({"bytes", bytes, wanted.bytes, {{"file", name, name}}});
-    });
+    CreateParentOf(wanted.path);
+    if (from.empty()) wanted.otherwise = Elsewhere(encoding);
+    FetchPublished(file, wanted, from.empty() ? from : from / file.name, console, mode);
   }
+  const fs::path dir = Wanted(encoding, encoding.files.front()).path.parent_path();
   console.Note(any ? fmt::format("{} is now in {}", encoding.name, dir.string())
                    : fmt::format("{} is in {} already", encoding.name, dir.string()));
   return dir;
