@@ -95,6 +95,21 @@ TEST_P(Resuming, ACrashAfterTheLastCheckpointIsNotSeen) {
 INSTANTIATE_TEST_SUITE_P(Numbers, Resuming,
                          testing::Values("folio", "epochs", "windows", "torch", "bf16"));
 
+// Lines that were written before have their own times, also those of a folio that kept none.
+TEST_F(Training, AResumedLogKeepsItsTimes) {
+  RunUntil("run", 2);
+  std::vector<StepMetrics> before = ReadRunLog(At("run"));
+  before.at(1).time.reset();
+  RunLog rewritten(At("run"), 0);
+  for (const StepMetrics& m : before) rewritten.Write(m);
+  config_.max_steps = 3;
+  Resume("run");
+  const std::vector<StepMetrics> after = ReadRunLog(At("run"));
+  EXPECT_EQ(after.at(0).time, before.at(0).time);
+  EXPECT_FALSE(after.at(1).time);
+  EXPECT_GT(after.at(2).time, before.at(0).time);
+}
+
 TEST_F(Training, RefusesToResumeAnotherModelOrNothing) {
   EXPECT_TRUE(Contains(ErrorOf([&] { Resume("empty"); }, ErrorKind::kInput), "last"));
   config_.max_steps = 1;

@@ -31,6 +31,10 @@ void CheckTorchRng(const GptConfig& model, const TrainConfig& config) {
   }
 }
 
+double ToMilliseconds(double seconds) {
+  return std::round(seconds * 1e3) / 1e3;
+}
+
 bool Asked(const std::function<bool()>& hook) {
   return hook && hook();
 }
@@ -185,6 +189,7 @@ StepMetrics Trainer::TakeStep() {
   metrics.tokens = state_.tokens;
   metrics.tokens_per_second = static_cast<double>(tokens) / (SteadySeconds() - begin);
   metrics.seconds = Seconds();
+  metrics.time = ToMilliseconds(WallSeconds());
   if (state_.evaluation) {
     metrics.train_eval_loss = state_.evaluation->train_loss;
     metrics.val_loss = state_.evaluation->val_loss;
@@ -272,6 +277,7 @@ TrainResult Trainer::Run() {
     log.Write({.step = state_.step,
                .tokens = state_.tokens,
                .seconds = Seconds(),
+               .time = ToMilliseconds(WallSeconds()),
                .train_eval_loss = state_.evaluation->train_loss,
                .val_loss = state_.evaluation->val_loss});
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "folio/base/clock.h"
 #include "folio/model/checkpoint.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/train/test_training.h"
@@ -47,6 +48,13 @@ TEST_F(Training, MetricsTellEveryStepOnce) {
     EXPECT_EQ(m.tokens, std::min<int64_t>(m.step + 1, 20) * 20) << m.step;
   }
   EXPECT_EQ(result.evaluation->val_loss, log.back().val_loss);
+  double time = WallSeconds() - 600;
+  for (const StepMetrics& m : log) {
+    ASSERT_TRUE(m.time) << m.step;
+    EXPECT_GE(*m.time, time) << m.step;
+    time = *m.time;
+  }
+  EXPECT_LE(time, WallSeconds() + 1e-3);
 }
 
 TEST_F(Training, Bf16ComputesOtherwiseAndKeepsTheSameKindOfFiles) {
