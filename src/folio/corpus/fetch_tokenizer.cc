@@ -16,20 +16,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where the files of an encoding lie.
+// Where a file of an encoding lies, or is to lie.
+fs::path PathOf(const PublishedEncoding& encoding, const PublishedFile& file) {
+  const std::string path = EncodingFile(encoding, file);
+  if (!path.empty()) return path;
+  throw UsageError("there is no place for tokenizers",
+                   "none of FOLIO_HOME, XDG_CACHE_HOME and HOME is set",
+                   "set FOLIO_HOME to a directory for them");
+}
+
 fs::path EncodingDir(const PublishedEncoding& encoding) {
-  const std::string home = TokenizerHome();
-  if (home.empty()) {
-    throw UsageError("there is no place for tokenizers",
-                     "none of FOLIO_HOME, XDG_CACHE_HOME and HOME is set",
-                     "set FOLIO_HOME to a directory for them");
-  }
-  return fs::path(home) / encoding.name;
+  return PathOf(encoding, encoding.files.front()).parent_path();
 }
 
 WantedFile Wanted(const PublishedEncoding& encoding, const PublishedFile& file) {
-  EncodingDir(encoding);  // where there is none, that is the mistake
-  return {EncodingFile(encoding, file), std::string(file.sha256), file.bytes};
+  return {PathOf(encoding, file), std::string(file.sha256), file.bytes};
 }
 
 bool AllThere(const PublishedEncoding& encoding) {
@@ -77,7 +78,7 @@ fs::path FetchEncoding(const PublishedEncoding& encoding, const fs::path& from, 
     if (from.empty()) wanted.otherwise = Elsewhere(encoding);
     FetchPublished(file, wanted, from.empty() ? from : from / file.name, console, mode);
   }
-  const fs::path dir = Wanted(encoding, encoding.files.front()).path.parent_path();
+  const fs::path dir = EncodingDir(encoding);
   console.Note(any ? fmt::format("{} is now in {}", encoding.name, dir.string())
                    : fmt::format("{} is in {} already", encoding.name, dir.string()));
   return dir;
