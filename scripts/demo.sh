@@ -8,7 +8,7 @@ folio=build/release/folio
 stories=build/demo/stories.txt
 mkdir -p build/demo
 
-"$folio" data stories --out "$stories" --bytes 4000000
+"$folio" data stories --out "$stories" --bytes 4000000 --overwrite
 "$folio" train --data "$stories" --preset stories --out runs/demo --overwrite
 echo
 echo 'What it writes after "Once upon a time":'

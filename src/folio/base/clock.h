@@ -9,6 +9,11 @@ inline double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Seconds since 1970, by the machine's clock: for saying when something was.
+inline double WallSeconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 // How long run() takes.
 template <class F>
 double SecondsOf(F&& run) {

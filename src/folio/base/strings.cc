@@ -80,6 +80,15 @@ std::string Join(std::span<const std::string> parts, std::string_view separator)
   return joined;
 }
 
+std::string ShellWord(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:+=@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return std::string(text);
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
 std::string HumanBytes(double bytes) {
   static constexpr std::array kUnits = {"B", "KB", "MB", "GB", "TB", "PB"};
   const Scaled scaled = Scale(bytes, kUnits.size(), 2);

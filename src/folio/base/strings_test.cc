@@ -108,6 +108,13 @@ TEST(ParseSeconds, TakesUnits) {
   }
 }
 
+TEST(ShellWord, IsQuotedWhereItMustBe) {
+  EXPECT_EQ(ShellWord("runs/a-1_b.2"), "runs/a-1_b.2");
+  EXPECT_EQ(ShellWord(""), "''");
+  EXPECT_EQ(ShellWord("my run"), "'my run'");
+  EXPECT_EQ(ShellWord("it's $HOME"), "'it'\\''s $HOME'");
+}
+
 TEST(WithCommas, GroupsFromTheRight) {
   EXPECT_EQ(WithCommas(0), "0");
   EXPECT_EQ(WithCommas(999), "999");

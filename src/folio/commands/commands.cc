@@ -9,9 +9,9 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   std::vector<std::unique_ptr<Command>> commands;
   for (const New make :
        {NewTrainCommand, NewGenerateCommand, NewPlotCommand, NewDataPrepareCommand,
-        NewDataInfoCommand, NewStoriesCommand, NewTokenizerEncodeCommand, NewTokenizerDecodeCommand,
-        NewTokenizerCountCommand, NewTokenizerInfoCommand, NewTokenizerTrainCommand,
-        NewTokenizerFetchCommand}) {
+        NewDataInfoCommand, NewStoriesCommand, NewDataFetchCommand, NewTokenizerEncodeCommand,
+        NewTokenizerDecodeCommand, NewTokenizerCountCommand, NewTokenizerInfoCommand,
+        NewTokenizerTrainCommand, NewTokenizerFetchCommand}) {
     commands.push_back(make());
   }
   for (const Lesson& lesson : Lessons()) commands.push_back(NewExplainCommand(lesson));

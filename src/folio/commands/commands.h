@@ -33,6 +33,7 @@ std::unique_ptr<Command> NewInspectPlanCommand();
 std::unique_ptr<Command> NewInspectProbabilitiesCommand();
 std::unique_ptr<Command> NewPlotCommand();
 std::unique_ptr<Command> NewStoriesCommand();
+std::unique_ptr<Command> NewDataFetchCommand();
 std::unique_ptr<Command> NewTokenizerCountCommand();
 std::unique_ptr<Command> NewTokenizerDecodeCommand();
 std::unique_ptr<Command> NewTokenizerEncodeCommand();

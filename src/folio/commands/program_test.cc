@@ -187,6 +187,12 @@ TEST_F(ProgramTest, TheSameSeedTellsTheSameStories) {
   EXPECT_EQ(first, Shell("$F data stories --bytes 500 --out f.txt -q; cat f.txt").out);
   EXPECT_NE(first, Shell("$F data stories --bytes 500 --seed 2 --out -").out);
   EXPECT_EQ(Shell("$F data stories --out no/such/dir/f.txt").status, 1);
+  const ProgramRun refused = Shell("$F data stories --bytes 600 --out f.txt");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_TRUE(Contains(refused.err, "f.txt: is there already", "--overwrite"));
+  EXPECT_EQ(Shell("cat f.txt").out, first);
+  EXPECT_EQ(Shell("$F data stories --bytes 500 --seed 2 --out f.txt --overwrite").status, 0);
+  EXPECT_NE(Shell("cat f.txt").out, first);
 }
 
 TEST_F(ProgramTest, DoctorAnswersInBothForms) {

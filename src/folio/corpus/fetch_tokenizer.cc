@@ -6,10 +6,9 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/io/fetch.h"
+#include "folio/corpus/fetch_published.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
-#include "folio/term/signals.h"
 #include "folio/term/table.h"
 
 namespace folio {
@@ -17,19 +16,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where the files of an encoding lie.
+// Where a file of an encoding lies, or is to lie.
+fs::path PathOf(const PublishedEncoding& encoding, const PublishedFile& file) {
+  const std::string path = EncodingFile(encoding, file);
+  if (!path.empty()) return path;
+  throw UsageError("there is no place for tokenizers",
+                   "none of FOLIO_HOME, XDG_CACHE_HOME and HOME is set",
+                   "set FOLIO_HOME to a directory for them");
+}
+
 fs::path EncodingDir(const PublishedEncoding& encoding) {
-  const std::string home = TokenizerHome();
-  if (home.empty()) {
-    throw UsageError("there is no place for tokenizers",
-                     "none of FOLIO_HOME, XDG_CACHE_HOME and HOME is set",
-                     "set FOLIO_HOME to a directory for them");
-  }
-  return fs::path(home) / encoding.name;
+  return PathOf(encoding, encoding.files.front()).parent_path();
 }
 
 WantedFile Wanted(const PublishedEncoding& encoding, const PublishedFile& file) {
-  return {EncodingDir(encoding) / file.name, std::string(file.sha256), file.bytes};
+  return {PathOf(encoding, file), std::string(file.sha256), file.bytes};
 }
 
 bool AllThere(const PublishedEncoding& encoding) {
@@ -68,25 +69,16 @@ const PublishedEncoding& EncodingNamed(const std::string& name) {
 
 fs::path FetchEncoding(const PublishedEncoding& encoding, const fs::path& from, Console& console,
                        ProgressMode mode) {
-  fs::path dir = EncodingDir(encoding);
   bool any = false;
   for (const PublishedFile& file : encoding.files) {
     WantedFile wanted = Wanted(encoding, file);
     if (IsThere(wanted)) continue;
     any = true;
-    CreateDirectories(dir);
-    const std::string name(file.name);
-    if (!from.empty()) {
-      CopyFile(from / name, wanted);
-      continue;
-    }
-    wanted.otherwise = Elsewhere(encoding);
-    Progress progress(console, mode);
-    FetchFile(std::string(file.url), wanted, [&](int64_t bytes) {
-      ThrowIfStopRequested();
-      progress.Show({"bytes", bytes, wanted.bytes, {{"file", name, name}}});
-    });
+    CreateParentOf(wanted.path);
+    if (from.empty()) wanted.otherwise = Elsewhere(encoding);
+    FetchPublished(file, wanted, from.empty() ? from : from / file.name, console, mode);
   }
+  const fs::path dir = EncodingDir(encoding);
   console.Note(any ? fmt::format("{} is now in {}", encoding.name, dir.string())
                    : fmt::format("{} is in {} already", encoding.name, dir.string()));
   return dir;

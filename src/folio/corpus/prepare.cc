@@ -233,6 +233,10 @@ class Preparing {
   }
 
   DatasetInfo Run() {
+    for (const PrepareSource& source : sources_) {
+      if (!source.marked()) continue;
+      Note(fmt::format("{}: left out the byte order mark at its beginning", source.path()));
+    }
     if (!partial_.useless().empty()) {
       NoteNewBeginning(partial_.useless());
     }

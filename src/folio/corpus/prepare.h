@@ -29,7 +29,7 @@ struct PrepareHooks {
   std::function<void(int64_t done, int64_t total)> progress = {};
   // Called once before `progress` where earlier work is gone on with: what is dealt with already.
   std::function<void(int64_t done)> going_on = {};
-  // Says that earlier work is gone on with, or cannot be.
+  // Says that earlier work is gone on with, or cannot be, and what is left out.
   std::function<void(const std::string& text)> note = {};
 };
 

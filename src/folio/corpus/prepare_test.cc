@@ -82,6 +82,37 @@ TEST_F(Prepare, LongTextsComeThroughWhole) {
   EXPECT_EQ(LoadTokenizer(options.out)->Decode(ReadTokens(dataset.train())), text);
 }
 
+// Also where pieces are a few bytes, and the split is counted from the beginning.
+TEST_F(Prepare, AByteOrderMarkIsNoPartOfTheText) {
+  const std::string mark = "\xEF\xBB\xBF", text = "abcdefghij";
+  for (const char* tokenizer : {"char", "bytes"}) {
+    PrepareOptions options = Options(tokenizer, {mark + text, text, mark, text + mark});
+    options.overwrite = true;
+    options.piece_bytes = 4;
+    options.val_fraction = 0.9;
+    std::vector<std::string> notes;
+    PrepareHooks hooks;
+    hooks.note = [&](const std::string& note) { notes.push_back(note); };
+    const DatasetInfo info = PrepareDataset(options, hooks);
+    ASSERT_EQ(notes.size(), 2u);
+    EXPECT_TRUE(Contains(notes[0], "file0", "byte order mark"));
+    EXPECT_TRUE(Contains(notes[1], "file2"));
+    EXPECT_EQ(info.text_bytes, 33);
+    const Dataset dataset(options.out);
+    const auto made = LoadTokenizer(options.out);
+    EXPECT_EQ(made->Decode(ReadTokens(dataset.train())), "abc");
+    const std::string end = made->end_of_text() ? "<|endoftext|>" : "";
+    EXPECT_EQ(made->Decode(ReadTokens(dataset.val())),
+              "defghij" + end + text + end + end + text + mark);
+  }
+  PrepareOptions options = Options("bytes", {"", ""});
+  options.files = {At("a.jsonl").string()};
+  options.overwrite = true;
+  options.val_fraction = 0;
+  WriteFileAtomically(options.files[0], mark + "{\"text\":\"ab\"}\n{\"text\":\"c\"}\n");
+  EXPECT_EQ(ReadTokens(Prepared(options).train()), (std::vector<int32_t>{'a', 'b', 256, 'c'}));
+}
+
 TEST_F(Prepare, ManyCharactersNeedUint32) {
   std::string text;
   for (char32_t code = 0x4E00; code < 0x4E00 + 20000; ++code) AppendUtf8(code, text);

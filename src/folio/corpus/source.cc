@@ -18,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 Error Changed(const std::string& path) {
   return InputError(fmt::format("{}: changed while it was read", path), "",
                     "try again when nothing writes to it");
@@ -44,6 +46,11 @@ PrepareSource::PrepareSource(const std::string& path) : path_(path) {
   bytes_ = static_cast<int64_t>(fs::file_size(path));
   modified_ = ModifiedTime(path);
   json_lines_ = fs::path(path).extension() == ".jsonl";
+  std::string begin;
+  Read(0, std::min(bytes_, std::ssize(kByteOrderMark)), begin);
+  if (begin != kByteOrderMark) return;
+  mark_ = std::ssize(kByteOrderMark);
+  bytes_ -= mark_;
 }
 
 void PrepareSource::Read(int64_t begin, int64_t end, std::string& out) const {
@@ -54,8 +61,8 @@ void PrepareSource::Read(int64_t begin, int64_t end, std::string& out) const {
   }
   out.resize(static_cast<size_t>(end - begin));
   for (size_t done = 0; done < out.size();) {
-    const ssize_t got =
-        pread(fd.get(), out.data() + done, out.size() - done, begin + static_cast<int64_t>(done));
+    const ssize_t got = pread(fd.get(), out.data() + done, out.size() - done,
+                              mark_ + begin + static_cast<int64_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) internal::ThrowCannotRead(path_, errno);
     if (got == 0) throw Changed(path_);

@@ -9,14 +9,16 @@
 namespace folio {
 
 // A file that data is made from: its text is one document, or, if its name ends in .jsonl, the
-// "text" of each of its lines is one. Opened anew for each piece, so that there may be any number.
+// "text" of each of its lines is one. A byte order mark at its beginning is no part of it, here and
+// in all counts. Opened anew for each piece, so that there may be any number.
 class PrepareSource {
  public:
-  // Throws a kInput Error if there is no such regular file.
+  // Throws a kInput Error if there is no such regular file, or if it cannot be read.
   explicit PrepareSource(const std::string& path);
 
   const std::string& path() const { return path_; }
   int64_t bytes() const { return bytes_; }
+  bool marked() const { return mark_ > 0; }       // had a byte order mark
   int64_t modified() const { return modified_; }  // time of the last change, in the system's units
   bool json_lines() const { return json_lines_; }
 
@@ -30,7 +32,8 @@ class PrepareSource {
 
  private:
   std::string path_;
-  int64_t bytes_ = 0;
+  int64_t mark_ = 0;   // bytes before those that count
+  int64_t bytes_ = 0;  // behind the mark
   int64_t modified_ = 0;
   bool json_lines_ = false;
 };

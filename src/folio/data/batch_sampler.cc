@@ -12,7 +12,7 @@ namespace {
 
 // Which numbers of kData's streams: random windows and epochs never share one.
 constexpr uint64_t kWindowStream = 0;
-constexpr uint64_t kOffsetStream = 1;
+constexpr uint64_t kPhaseStream = 1;
 constexpr uint64_t kFirstRoundStream = 2;
 constexpr int kRounds = 6;
 
@@ -29,15 +29,19 @@ void Prepare(const BatchShape& shape, int64_t micro, Batch& batch) {
   batch.targets.resize(static_cast<size_t>(shape.B * shape.T));
 }
 
+// Row b of a (B,T) array.
+std::span<int32_t> RowOf(std::vector<int32_t>& array, int64_t b, int64_t T) {
+  return std::span(array).subspan(static_cast<size_t>(b * T), static_cast<size_t>(T));
+}
+
 // `count` positions of row b, the inputs being tokens [start, start + count).
 void FillRow(const TokenFile& tokens, int64_t start, int64_t count, int64_t b, Batch& batch) {
-  const size_t row = static_cast<size_t>(b * batch.T);
-  const size_t length = static_cast<size_t>(count);
-  const std::span<int32_t> targets = std::span(batch.targets).subspan(row, length);
+  const std::span<int32_t> inputs = RowOf(batch.inputs, b, batch.T);
+  const std::span<int32_t> targets =
+      RowOf(batch.targets, b, batch.T).first(static_cast<size_t>(count));
   tokens.Read(start + 1, targets);
-  tokens.Read(start, std::span(batch.inputs).subspan(row, 1));
-  std::copy(targets.begin(), targets.end() - 1,
-            batch.inputs.begin() + static_cast<std::ptrdiff_t>(row) + 1);
+  tokens.Read(start, inputs.first(1));
+  std::copy(targets.begin(), targets.end() - 1, inputs.begin() + 1);
 }
 
 }  // namespace
@@ -62,6 +66,10 @@ uint64_t Permute(uint64_t index, uint64_t n, uint64_t seed, uint64_t number) {
   return index;
 }
 
+int64_t Batch::CountTargets() const {
+  return std::ranges::count_if(targets, [](int32_t target) { return target != kNoTarget; });
+}
+
 WindowSampler::WindowSampler(const TokenFile& tokens, BatchShape shape)
     : tokens_(tokens), shape_(shape) {
   CheckShape(shape);
@@ -77,56 +85,81 @@ WindowSampler::WindowSampler(const TokenFile& tokens, BatchShape shape)
 void WindowSampler::Fill(uint64_t step, int64_t micro, Batch& batch) {
   Prepare(shape_, micro, batch);
   for (int64_t b = 0; b < shape_.B; ++b) {
-    FillRow(tokens_, Start(step, micro * shape_.B + b), shape_.T, b, batch);
+    const Window window = At(step, micro * shape_.B + b);
+    FillRow(tokens_, window.start, shape_.T, b, batch);
+    const std::span<int32_t> targets = RowOf(batch.targets, b, batch.T);
+    const auto before = static_cast<size_t>(window.first - window.start);
+    const auto after = static_cast<size_t>(window.end - window.start);
+    std::ranges::fill(targets.first(before), Batch::kNoTarget);
+    std::ranges::fill(targets.subspan(after), Batch::kNoTarget);
   }
 }
 
-int64_t RandomWindows::Start(uint64_t step, int64_t sequence) {
+WindowSampler::Window RandomWindows::At(uint64_t step, int64_t sequence) {
   const CounterRng rng(seed_, RngStream(purpose_, step, kWindowStream));
   const uint64_t start =
       rng.Below(static_cast<uint64_t>(sequence), static_cast<uint64_t>(starts()));
-  return static_cast<int64_t>(start);
+  return Whole(static_cast<int64_t>(start));
 }
 
+// M targets are a first window with `phase` of them, full ones, and a last one with the rest. Where
+// one window holds all, or one target fills a window, there is nothing to choose.
 ShuffledEpochs::ShuffledEpochs(const TokenFile& tokens, BatchShape shape, uint64_t seed)
-    : WindowSampler(tokens, shape),
-      seed_(seed),
-      windows_(std::max<int64_t>(1, starts() / shape.T)) {}
+    : WindowSampler(tokens, shape), seed_(seed) {
+  const int64_t M = tokens.size() - 1, T = shape.T;
+  windows_ = M / T + (M > T && T > 1 ? 1 : 0);
+}
 
-int64_t ShuffledEpochs::StartAt(uint64_t position) const {
+int64_t ShuffledEpochs::Phase(uint64_t epoch) const {
+  const int64_t M = tokens_.size() - 1, T = shape_.T;
+  if (windows_ * T == M) return T;
+  // Both ends have at least one target and at most T; together they have T + rest.
+  const int64_t rest = M % T;
+  const int64_t least = std::max<int64_t>(1, rest), most = std::min(T, T + rest - 1);
+  const CounterRng rng(seed_, RngStream(RngPurpose::kData, epoch, kPhaseStream));
+  return least + static_cast<int64_t>(rng.Below(0, static_cast<uint64_t>(most - least + 1)));
+}
+
+WindowSampler::Window ShuffledEpochs::At(uint64_t step, int64_t sequence) {
   const auto windows = static_cast<uint64_t>(windows_);
-  const uint64_t epoch = position / windows;
-  // With any offset below this the last window and its last target still lie in the file.
-  const int64_t offsets = std::min(shape_.T, tokens_.size() - windows_ * shape_.T);
-  const CounterRng rng(seed_, RngStream(RngPurpose::kData, epoch, kOffsetStream));
-  const uint64_t offset = rng.Below(0, static_cast<uint64_t>(offsets));
-  const uint64_t window = Permute(position % windows, windows, seed_, epoch);
-  return static_cast<int64_t>(offset + window * static_cast<uint64_t>(shape_.T));
+  const uint64_t position = Position(step, sequence), epoch = position / windows;
+  const auto window = static_cast<int64_t>(Permute(position % windows, windows, seed_, epoch));
+  const int64_t end = Phase(epoch) + window * shape_.T;  // of its targets, if it is not the last
+  const int64_t first = std::max<int64_t>(0, end - shape_.T);
+  const int64_t last_start = starts() - 1;
+  return {std::min(first, last_start), first, std::min(end, last_start + shape_.T)};
 }
 
-int64_t ShuffledEpochs::Start(uint64_t step, int64_t sequence) {
-  return StartAt(step * static_cast<uint64_t>(shape_.sequences()) +
-                 static_cast<uint64_t>(sequence));
+WindowSampler::Window ShuffledWindows::At(uint64_t step, int64_t sequence) {
+  const auto windows = static_cast<uint64_t>(starts());
+  const uint64_t position = Position(step, sequence);
+  const uint64_t start = Permute(position % windows, windows, seed_, position / windows);
+  return Whole(static_cast<int64_t>(start));
 }
 
-int64_t TorchWindows::Start(uint64_t /*step*/, int64_t /*sequence*/) {
+WindowSampler::Window TorchWindows::At(uint64_t /*step*/, int64_t /*sequence*/) {
   int64_t start = 0;
   rng_.RandInt({&start, 1}, 0, starts());
-  return start;
+  return Whole(start);
 }
 
-SequentialWindows::SequentialWindows(const TokenFile& tokens, BatchShape shape)
-    : tokens_(tokens), shape_(shape) {
+SequentialWindows::SequentialWindows(const TokenFile& tokens, BatchShape shape, int64_t stride)
+    : tokens_(tokens), shape_(shape), stride_(stride) {
   CheckShape(shape);
+  FOLIO_CHECK(stride >= 1 && stride <= shape.T, "windows leave no token out");
   if (tokens.size() >= 2) return;
   throw InputError(fmt::format("{}: nothing to predict", tokens.path()),
                    fmt::format("at least 2 tokens are needed, the file has {}", tokens.size()),
                    "use more text");
 }
 
+int64_t SequentialWindows::windows() const {
+  const int64_t behind_first = std::max<int64_t>(0, targets() - shape_.T);
+  return 1 + (behind_first + stride_ - 1) / stride_;
+}
+
 int64_t SequentialWindows::steps() const {
-  const int64_t rows = (targets() + shape_.T - 1) / shape_.T;
-  return (rows + shape_.sequences() - 1) / shape_.sequences();
+  return (windows() + shape_.sequences() - 1) / shape_.sequences();
 }
 
 void SequentialWindows::Fill(uint64_t step, int64_t micro, Batch& batch) {
@@ -135,10 +168,10 @@ void SequentialWindows::Fill(uint64_t step, int64_t micro, Batch& batch) {
   std::fill(batch.inputs.begin(), batch.inputs.end(), 0);
   std::fill(batch.targets.begin(), batch.targets.end(), Batch::kNoTarget);
   const int64_t first = static_cast<int64_t>(step) * shape_.sequences() + micro * shape_.B;
-  for (int64_t b = 0; b < shape_.B; ++b) {
-    const int64_t start = (first + b) * shape_.T;
-    const int64_t count = std::min(shape_.T, targets() - start);
-    if (count > 0) FillRow(tokens_, start, count, b, batch);
+  const int64_t rows = std::min(shape_.B, windows() - first);
+  for (int64_t b = 0; b < rows; ++b) {
+    const int64_t start = (first + b) * stride_;
+    FillRow(tokens_, start, std::min(shape_.T, targets() - start), b, batch);
   }
 }
 

@@ -20,6 +20,8 @@ struct Batch {
   int64_t T = 0;
   std::vector<int32_t> inputs;   // (B,T)
   std::vector<int32_t> targets;  // (B,T), inputs shifted by one
+
+  int64_t CountTargets() const;  // that predict something
 };
 
 // How the data of a run is cut into batches. A step's sequences are numbered 0 .. sequences - 1
@@ -49,9 +51,23 @@ class WindowSampler : public BatchSampler {
   void Fill(uint64_t step, int64_t micro, Batch& batch) final;
 
  protected:
+  // The inputs are tokens [start, start + T). Those of [first, end) predict their successors, the
+  // others are context alone: their targets are kNoTarget.
+  struct Window {
+    int64_t start = 0;
+    int64_t first = 0;
+    int64_t end = 0;
+  };
+
   WindowSampler(const TokenFile& tokens, BatchShape shape);
-  // Where the window of a sequence begins; asked for in the order of the sequences.
-  virtual int64_t Start(uint64_t step, int64_t sequence) = 0;
+  // The window of a sequence; asked for in the order of the sequences.
+  virtual Window At(uint64_t step, int64_t sequence) = 0;
+  // The window from `start` on, all of it predicting.
+  Window Whole(int64_t start) const { return {start, start, start + shape_.T}; }
+  // Which sequence of the run it is, over all steps.
+  uint64_t Position(uint64_t step, int64_t sequence) const {
+    return step * static_cast<uint64_t>(shape_.sequences()) + static_cast<uint64_t>(sequence);
+  }
   // So many places have a window behind them.
   int64_t starts() const { return tokens_.size() - shape_.T; }
 
@@ -67,28 +83,42 @@ class RandomWindows final : public WindowSampler {
       : WindowSampler(tokens, shape), seed_(seed), purpose_(purpose) {}
 
  private:
-  int64_t Start(uint64_t step, int64_t sequence) override;
+  Window At(uint64_t step, int64_t sequence) override;
 
   uint64_t seed_;
   RngPurpose purpose_;
 };
 
-// Each epoch cuts the data into consecutive windows that do not overlap, from a random offset below
-// T, and gives every one of them once in a random order. An epoch has (size - T) / T windows, at
-// least one; epochs follow each other inside a batch.
+// In each epoch every token but the first is a target exactly once. An epoch cuts the targets where
+// a random phase says, anew each time, and gives the windows in a random order. The first and the
+// last window are as long as the others: what another window predicts is context in them. Epochs
+// have equally many windows and follow each other inside a batch.
 class ShuffledEpochs final : public WindowSampler {
  public:
   ShuffledEpochs(const TokenFile& tokens, BatchShape shape, uint64_t seed);
 
-  int64_t windows() const { return windows_; }
-  // Where the window begins that is given at `position`, counted over all epochs.
-  int64_t StartAt(uint64_t position) const;
+  int64_t windows() const { return windows_; }  // of an epoch
 
  private:
-  int64_t Start(uint64_t step, int64_t sequence) override;
+  Window At(uint64_t step, int64_t sequence) override;
+  // How many targets the first window of an epoch has, 1 .. T.
+  int64_t Phase(uint64_t epoch) const;
 
   uint64_t seed_;
   int64_t windows_;
+};
+
+// In each epoch all size - T windows, overlapping as they do, in a random order: every place of the
+// data is a start exactly once. Epochs follow each other inside a batch.
+class ShuffledWindows final : public WindowSampler {
+ public:
+  ShuffledWindows(const TokenFile& tokens, BatchShape shape, uint64_t seed)
+      : WindowSampler(tokens, shape), seed_(seed) {}
+
+ private:
+  Window At(uint64_t step, int64_t sequence) override;
+
+  uint64_t seed_;
 };
 
 // Starts drawn by torch.randint(size - T, (B,)) from a generator that others share, in the order of
@@ -100,27 +130,33 @@ class TorchWindows final : public WindowSampler {
       : WindowSampler(tokens, shape), rng_(rng) {}
 
  private:
-  int64_t Start(uint64_t step, int64_t sequence) override;
+  Window At(uint64_t step, int64_t sequence) override;
 
   TorchRng& rng_;
 };
 
-// The whole file in order: every token but the first is the target of exactly one position. What is
-// left over at the end, in the last row and in the rows after it, has inputs 0 and targets
+// The whole file in order, in windows of T positions that begin every `stride` tokens, up to the
+// first that reaches the end. With a stride of T every token but the first is a target exactly
+// once; with a shorter one windows overlap, and a token is a target once in each window that holds
+// it. What is left over, in the last window and in the rows after it, has inputs 0 and targets
 // kNoTarget. Keeps a reference to `tokens`. Throws a kInput Error if there are fewer than two.
 class SequentialWindows final : public BatchSampler {
  public:
-  SequentialWindows(const TokenFile& tokens, BatchShape shape);
+  // REQUIRES: 1 <= stride <= T.
+  SequentialWindows(const TokenFile& tokens, BatchShape shape, int64_t stride);
 
   // REQUIRES: step < steps().
   void Fill(uint64_t step, int64_t micro, Batch& batch) override;
 
   int64_t steps() const;  // after which the file is through
-  int64_t targets() const { return tokens_.size() - 1; }
 
  private:
+  int64_t targets() const { return tokens_.size() - 1; }
+  int64_t windows() const;
+
   const TokenFile& tokens_;
   BatchShape shape_;
+  int64_t stride_;
 };
 
 // The place of `index` in a pseudo-random permutation of 0 .. n - 1 that `seed` and `number`

@@ -167,6 +167,12 @@ std::vector<TokenShard> FindShards(const std::string& dir, const char* file,
   return shards;
 }
 
+// Held-out tokens are called val, or where there are none of that name valid.
+std::vector<TokenShard> FindValShards(const std::string& dir) {
+  std::vector<TokenShard> shards = FindShards(dir, kValFile, "val");
+  return shards.empty() ? FindShards(dir, kValidFile, "valid") : shards;
+}
+
 void CheckCount(const std::string& path, int64_t said, int64_t found) {
   if (found == said) return;
   throw InputError(fmt::format("{}: wrong length", path),
@@ -244,15 +250,15 @@ void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
 bool IsDataset(const std::string& dir) {
   std::error_code ignored;
   return fs::is_regular_file(fs::path(dir) / kDatasetFile, ignored) ||
-         (!FindShards(dir, kTrainFile, "train").empty() &&
-          !FindShards(dir, kValFile, "val").empty());
+         (!FindShards(dir, kTrainFile, "train").empty() && !FindValShards(dir).empty());
 }
 
 Dataset::Dataset(const std::string& dir, int64_t vocab_size) : dir_(dir) {
   RequireDirectory(dir, "the data directory");
   if (!IsDataset(dir)) {
     throw InputError(fmt::format("{}: no data set here", dir),
-                     fmt::format("expected {}, {} and {}", kTrainFile, kValFile, kDatasetFile),
+                     fmt::format("expected {}, {} (or {}) and {}", kTrainFile, kValFile, kValidFile,
+                                 kDatasetFile),
                      kPrepareHelp);
   }
   const fs::path path(dir);
@@ -260,7 +266,7 @@ Dataset::Dataset(const std::string& dir, int64_t vocab_size) : dir_(dir) {
   if (bare_) {
     info_.vocab_size = vocab_size;
     info_.train_shards = FindShards(dir, kTrainFile, "train");
-    info_.val_shards = FindShards(dir, kValFile, "val");
+    info_.val_shards = FindValShards(dir);
   } else {
     info_ = ReadDatasetInfo((path / kDatasetFile).string());
   }
@@ -273,6 +279,23 @@ bool Dataset::Verify() const {
   VerifyPart(*train_, info_.train_shards);
   VerifyPart(*val_, info_.val_shards);
   return true;
+}
+
+std::string Dataset::BareNote() const {
+  if (!bare_) return "";
+  std::error_code ignored;
+  if (fs::exists(fs::path(dir_) / "meta.pkl", ignored)) {
+    return fmt::format(
+        "{}: nanoGPT's meta.pkl is a Python pickle, which folio does not read: a run on this data "
+        "has no tokenizer. Prepare the text itself instead, which gives the same tokens: folio "
+        "data prepare input.txt --tokenizer char --out DIR",
+        dir_);
+  }
+  return fmt::format(
+      "{}: token files without a tokenizer: a run on them has none either; it generates from "
+      "--ids, "
+      "or from text with --tokenizer NAME|DIR",
+      dir_);
 }
 
 const std::string& Dataset::TokenizerDir() const {

@@ -14,6 +14,7 @@ class Json;
 
 inline constexpr char kTrainFile[] = "train.bin";
 inline constexpr char kValFile[] = "val.bin";
+inline constexpr char kValidFile[] = "valid.bin";  // what others call it
 inline constexpr char kDatasetFile[] = "dataset.json";
 
 // What dataset.json says.
@@ -52,8 +53,8 @@ bool IsDataset(const std::string& dir);
 
 // A directory with dataset.json, the files of tokens that it lists (train.bin and val.bin, or
 // several of each) and the files of the tokenizer. A directory with nothing but uint16 token files
-// is one too, with an unknown vocabulary: nanoGPT's train.bin and val.bin, or llm.c's
-// NAME_train_000001.bin ... and NAME_val_000000.bin.
+// is one too, with an unknown vocabulary: nanoGPT's train.bin and val.bin (or valid.bin), or
+// llm.c's NAME_train_000001.bin ... and NAME_val_000000.bin.
 class Dataset {
  public:
   // Throws a kInput Error if something is missing, or if counts and file sizes disagree. Where the
@@ -68,6 +69,10 @@ class Dataset {
   // Reads all tokens and throws a kInput Error if they are not those whose hashes dataset.json has.
   // Returns false if it has none.
   bool Verify() const;
+
+  // What a directory of nothing but token files means for a run, and what can be done, for people;
+  // "" where there is a dataset.json.
+  std::string BareNote() const;
 
   // The directory to load the tokenizer from; throws a kInput Error if the data came without one.
   const std::string& TokenizerDir() const;

@@ -142,6 +142,26 @@ TEST_F(Datasets, ABareNanoGptDirectoryOpensButHasNoTokenizer) {
   EXPECT_EQ(dataset.TokenizerDir(), At("").string());
 }
 
+TEST_F(Datasets, HeldOutTokensMayBeCalledValid) {
+  Write(kTrainFile, {1, 2, 3});
+  Write("valid.bin", {4, 5});
+  EXPECT_TRUE(IsDataset(At("").string()));
+  EXPECT_EQ(ReadTokens(Dataset(At("").string()).val()), (std::vector<int32_t>{4, 5}));
+  Write(kValFile, {1});
+  EXPECT_EQ(ReadTokens(Dataset(At("").string()).val()), (std::vector<int32_t>{1}));
+}
+
+TEST_F(Datasets, ABareDirectorySaysWhatItLacks) {
+  WriteBoth();
+  EXPECT_TRUE(
+      Contains(Dataset(At("").string()).BareNote(), "without a tokenizer", "--ids", "--tokenizer"));
+  WriteFileAtomically(At("meta.pkl"), "\x80\x04");
+  EXPECT_TRUE(Contains(Dataset(At("").string()).BareNote(), "meta.pkl", "Python pickle",
+                       "folio data prepare input.txt --tokenizer char"));
+  WriteDatasetInfo(At("").string(), Info());
+  EXPECT_EQ(Dataset(At("").string()).BareNote(), "");
+}
+
 TEST_F(Datasets, AMissingDirectoryIsAnInputError) {
   ErrorOf([&] { Dataset(At("nothing").string()); });
 }

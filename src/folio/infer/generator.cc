@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "folio/base/check.h"
+#include "folio/base/clock.h"
 
 namespace folio {
 
@@ -12,6 +13,7 @@ Generator::Generator(Backend& backend, const GptWeights& weights)
 std::span<const float> Generator::Next(std::span<const int32_t> tokens, size_t fresh) {
   const size_t P = static_cast<size_t>(decoder_.capacity());
   if (tokens.size() > P) {
+    stats_.slid = true;
     decoder_.Clear();
     fresh = P;
   }
@@ -27,8 +29,14 @@ FinishReason Generator::Generate(std::span<const int32_t> prompt, const Generate
   decoder_.Clear();
   tokens_.assign(prompt.begin(), prompt.end());
   size_t fresh = tokens_.size();
+  stats_ = {.prompt_tokens = std::min(std::ssize(tokens_), decoder_.capacity())};
+  const double begin = SteadySeconds();
   for (int64_t n = 0; n < options.max_tokens; ++n) {
     const std::span<const float> logits = Next(tokens_, fresh);
+    const double seconds = SteadySeconds() - begin;
+    if (n == 0) stats_.prompt_seconds = seconds;
+    stats_.tokens = n;
+    stats_.seconds = seconds - stats_.prompt_seconds;
     const int32_t id = sampler.Sample(logits, sequence, static_cast<uint64_t>(n));
     if (std::find(options.stop_tokens.begin(), options.stop_tokens.end(), id) !=
         options.stop_tokens.end()) {

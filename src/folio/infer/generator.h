@@ -17,6 +17,15 @@ struct GenerateOptions {
   std::vector<int32_t> stop_tokens = {};  // one of these ends the text and is not given out
 };
 
+// How the last text went.
+struct GenerateStats {
+  int64_t prompt_tokens = 0;  // that the model saw, n_positions at most
+  double prompt_seconds = 0;  // until the first token could be chosen
+  int64_t tokens = 0;         // that the model saw after it
+  double seconds = 0;         // for these, with choosing and handing out
+  bool slid = false;          // the text was longer than the context
+};
+
 enum class FinishReason { kLength, kStop, kCancelled };
 
 // Continues texts with one model. While text and prompt fit the context each token costs one row of
@@ -33,12 +42,15 @@ class Generator {
   FinishReason Generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                         uint64_t sequence, const std::function<bool(int32_t id)>& on_token);
 
+  const GenerateStats& stats() const { return stats_; }
+
  private:
   // The logits after `tokens`, of which all but the last `fresh` have been appended before.
   std::span<const float> Next(std::span<const int32_t> tokens, size_t fresh);
 
   Decoder decoder_;
   std::vector<int32_t> tokens_;
+  GenerateStats stats_;
 };
 
 }  // namespace folio

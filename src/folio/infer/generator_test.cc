@@ -141,6 +141,21 @@ TEST_P(Generating, EndsWhenAsked) {
   EXPECT_EQ(calls, 4);
 }
 
+TEST_P(Generating, CountsWhatTheModelSaw) {
+  Generator generator(*backend_, *weights_);
+  GenerateOptions options = kGreedy;
+  options.max_tokens = 7;  // the last of them is chosen and not read
+  Generate(generator, {3, 1, 4}, options);
+  EXPECT_EQ(generator.stats().prompt_tokens, 3);
+  EXPECT_EQ(generator.stats().tokens, 6);
+  EXPECT_FALSE(generator.stats().slid);
+  options.max_tokens = 8;
+  Generate(generator, {3, 1, 4}, options);
+  EXPECT_TRUE(generator.stats().slid);
+  Generate(generator, RandomTokens(30, config_.vocab_size, 3), options);
+  EXPECT_EQ(generator.stats().prompt_tokens, 9);
+}
+
 TEST_P(Generating, RefusesAnEmptyPrompt) {
   EXPECT_DEATH(Generate({}, kGreedy), "at least one token");
 }

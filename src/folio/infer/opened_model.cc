@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "folio/base/error.h"
 #include "folio/model/checkpoint.h"
 #include "folio/text/encodings.h"
@@ -17,19 +19,40 @@ const Tokenizer& OpenedModel::RequireTokenizer(const std::string& or_else) const
   return *tokenizer;
 }
 
-OpenedModel OpenModel(const std::filesystem::path& dir, const std::string& backend) {
+namespace {
+
+void RequireFit(const OpenedModel& model) {
+  const int64_t V = model.weights->config().vocab_size;
+  if (model.tokenizer->vocab_size() <= V) return;
+  throw InputError(
+      fmt::format("{}: tokenizer and model do not fit", model.dir.string()),
+      fmt::format("the tokenizer has {} tokens, the model {}", model.tokenizer->vocab_size(), V));
+}
+
+// Nothing else than the model's own, if it has one, would make sense of its tokens.
+void TakeTokenizer(OpenedModel& model, std::unique_ptr<Tokenizer> tokenizer) {
+  if (model.tokenizer != nullptr && model.tokenizer->hash() != tokenizer->hash()) {
+    throw UsageError(fmt::format("{}: the model has another tokenizer", model.dir.string()),
+                     fmt::format("its own has hash {}, the one given {}", model.tokenizer->hash(),
+                                 tokenizer->hash()),
+                     "leave out --tokenizer");
+  }
+  model.tokenizer = std::move(tokenizer);
+  RequireFit(model);
+}
+
+}  // namespace
+
+OpenedModel OpenModel(const std::filesystem::path& dir, const std::string& backend,
+                      const std::string& tokenizer) {
   OpenedModel model;
   model.dir = FindModelDir(dir);
   model.weights = LoadModel(model.dir);
   if (!TokenizerFiles(model.dir.string()).empty()) {
     model.tokenizer = LoadTokenizer(model.dir.string());
-    const int64_t V = model.weights->config().vocab_size;
-    if (model.tokenizer->vocab_size() > V) {
-      throw InputError(fmt::format("{}: tokenizer and model do not fit", model.dir.string()),
-                       fmt::format("the tokenizer has {} tokens, the model {}",
-                                   model.tokenizer->vocab_size(), V));
-    }
+    RequireFit(model);
   }
+  if (!tokenizer.empty()) TakeTokenizer(model, OpenTokenizer(tokenizer));
   model.backend = MakeBackend(backend);
   return model;
 }

@@ -22,7 +22,9 @@ struct OpenedModel {
 };
 
 // Loads what `dir` names: a model directory, or of a run directory the best checkpoint, else the
-// last. Throws a kInput Error where there is none, or where model and tokenizer do not fit.
-OpenedModel OpenModel(const std::filesystem::path& dir, const std::string& backend = "cpu");
+// last. A `tokenizer` (text/encodings.h) is for a model that came without its own. Throws a kInput
+// Error where there is none, or where model and tokenizer do not fit.
+OpenedModel OpenModel(const std::filesystem::path& dir, const std::string& backend = "cpu",
+                      const std::string& tokenizer = "");
 
 }  // namespace folio

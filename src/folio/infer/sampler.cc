@@ -29,9 +29,12 @@ std::span<const Candidate> Sampler::Candidates(std::span<const float> logits) {
   }
   const size_t k = static_cast<size_t>(options_.top_k);
   if (k > 0 && k < candidates_.size()) {
-    std::nth_element(candidates_.begin(), candidates_.begin() + options_.top_k - 1,
-                     candidates_.end(), Likelier);
-    candidates_.resize(k);
+    const auto rest = candidates_.begin() + options_.top_k;
+    std::nth_element(candidates_.begin(), rest - 1, candidates_.end(), Likelier);
+    const float least = (rest - 1)->logit;
+    const auto end = std::partition(rest, candidates_.end(),
+                                    [&](const Candidate& c) { return c.logit == least; });
+    candidates_.erase(end, candidates_.end());
   }
   std::sort(candidates_.begin(), candidates_.end(), Likelier);
   const double largest = candidates_.front().logit;

@@ -8,7 +8,7 @@ namespace folio {
 
 // How the next token is chosen. The cuts come in this order:
 //   temperature  logits / temperature; 0 takes the likeliest token (of equals the lowest id)
-//   top_k        only the k likeliest (and equals of the k-th by lower id) stay; 0 for all
+//   top_k        only the k likeliest, and equals of the k-th, stay; 0 for all
 //   top_p        of these the likeliest whose probabilities reach p stay, at least one; 1 for all
 //                (A. Holtzman et al., arXiv:1904.09751)
 struct SamplingOptions {

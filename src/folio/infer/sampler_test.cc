@@ -97,9 +97,17 @@ TEST(Candidates, CutsComeInTheirOrder) {
 TEST(Candidates, EqualsGoByLowestId) {
   const std::vector<float> logits = {1, 2, 2, 1, 2, 0};
   EXPECT_EQ(Ids({}, logits), (Order{1, 2, 4, 0, 3, 5}));
-  EXPECT_EQ(Ids({.top_k = 2}, logits), (Order{1, 2}));
-  EXPECT_EQ(Ids({.top_k = 4}, logits), (Order{1, 2, 4, 0}));
+  EXPECT_EQ(Ids({.top_k = 3}, logits), (Order{1, 2, 4}));
   EXPECT_EQ(Ids({.temperature = 0}, logits), (Order{1}));
+}
+
+TEST(Candidates, TopKKeepsEqualsOfTheLastOne) {
+  const std::vector<float> logits = {1, 2, 2, 1, 2, 0};
+  EXPECT_EQ(Ids({.top_k = 1}, logits), (Order{1, 2, 4}));
+  EXPECT_EQ(Ids({.top_k = 2}, logits), (Order{1, 2, 4}));
+  EXPECT_EQ(Ids({.top_k = 4}, logits), (Order{1, 2, 4, 0, 3}));
+  EXPECT_EQ(Ids({.temperature = 0, .top_k = 2}, logits), (Order{1}));
+  EXPECT_NEAR(Kept({.top_k = 2}, logits).at(4), 1.0 / 3, kFloat64Chain);
 }
 
 TEST(Candidates, ImpossibleTokensAreNeverKept) {

@@ -4,12 +4,29 @@
 
 namespace folio {
 
-std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, std::string_view prompt) {
-  if (!prompt.empty()) return tokenizer.Encode(prompt, "prompt", SpecialRule::Allow());
+namespace {
+
+std::string Shown(const Tokenizer& tokenizer, int32_t id, StreamingDecoder& decoder) {
+  constexpr char kUnknown[] = "\xEF\xBF\xBD";
+  return id < tokenizer.vocab_size() ? decoder.Add(id) : decoder.Add(kUnknown);
+}
+
+}  // namespace
+
+std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, std::string_view prompt,
+                                  std::string_view where) {
+  if (!prompt.empty()) return tokenizer.Encode(prompt, where, SpecialRule::Allow());
   if (tokenizer.end_of_text()) return {*tokenizer.end_of_text()};
   std::vector<int32_t> line_break;
   tokenizer.EncodePrefix("\n", line_break);
   return line_break.empty() ? std::vector<int32_t>{0} : line_break;
+}
+
+std::string TextOf(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
+  StreamingDecoder decoder(tokenizer);
+  std::string text;
+  for (const int32_t id : ids) text += Shown(tokenizer, id, decoder);
+  return text + decoder.Flush();
 }
 
 WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
@@ -25,7 +42,7 @@ WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
   bool wanted = true;
   written.reason = generator.Generate(prompt, options, sequence, [&](int32_t id) {
     written.ids.push_back(id);
-    return wanted = show(decoder.Add(id));
+    return wanted = show(Shown(tokenizer, id, decoder));
   });
   if (wanted) show(decoder.Flush());
   return written;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,8 +13,13 @@
 namespace folio {
 
 // The tokens that a text begins with: those of `prompt`, or for an empty prompt the end-of-text
-// token or, where the tokenizer has none, a line break (else token 0).
-std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, std::string_view prompt);
+// token or, where the tokenizer has none, a line break (else token 0). `where` is for errors.
+std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, std::string_view prompt,
+                                  std::string_view where = "prompt");
+
+// What tokens of a model look like: UTF-8, with U+FFFD for what is none and for a token that the
+// tokenizer lacks (a model may have more).
+std::string TextOf(const Tokenizer& tokenizer, std::span<const int32_t> ids);
 
 struct WrittenText {
   std::string text;  // without the prompt

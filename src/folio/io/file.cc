@@ -107,6 +107,13 @@ void CheckReplaceable(const std::string& out, const std::string& kind, bool over
   }
 }
 
+void CheckNewFile(const std::string& path, bool overwrite) {
+  std::error_code ignored;
+  if (overwrite || !fs::is_regular_file(path, ignored)) return;
+  throw UsageError(fmt::format("{}: is there already", path), "",
+                   "name another file with --out, or replace it with --overwrite");
+}
+
 MappedFile::MappedFile(const fs::path& path) : path_(path) {
   const FileDescriptor fd(OpenForReading(path));
   struct stat info;

@@ -29,6 +29,9 @@ void CreateParentOf(const std::filesystem::path& path);
 void CheckReplaceable(const std::string& out, const std::string& kind, bool overwrite,
                       const std::function<bool(const std::string& name)>& is_part);
 
+// Throws a kUsage Error where the regular file `path` is there already, unless `overwrite`.
+void CheckNewFile(const std::string& path, bool overwrite);
+
 // A regular file seen as read-only memory. The bytes stay valid as long as the object, also when
 // the name is unlinked or replaced; somebody who shortens the file in place kills the reader, which
 // is why folio only ever replaces files by rename.

@@ -152,6 +152,8 @@ TEST(TrainEstimate, WorkIsStepsAndEvaluations) {
   train.eval_batches = 0;  // all that is held out, and as much or 20 batches of the rest
   EXPECT_DOUBLE_EQ(WorkAhead(kModel, train, 1000, 7).flops, token * (1000 + 200) / 3);
   EXPECT_DOUBLE_EQ(WorkAhead(kModel, train, 60, 7).flops, token * (60 + 60) / 3);
+  train.eval_stride = 1;  // every window of 5
+  EXPECT_DOUBLE_EQ(WorkAhead(kModel, train, 1000, 7).flops, token * (5000 + 200) / 3);
 }
 
 TEST(TrainEstimate, TheFirstEvaluationIsShort) {

@@ -83,7 +83,10 @@ double EvaluationTokens(const TrainConfig& train, int64_t held_out_tokens) {
   constexpr double kTrainingBatches = 20;  // of an evaluation on the whole held-out set
   const double batch = static_cast<double>(train.batch_size * train.context);
   if (train.eval_batches > 0) return 2 * static_cast<double>(train.eval_batches) * batch;
-  const double held_out = static_cast<double>(held_out_tokens);
+  double held_out = static_cast<double>(held_out_tokens);
+  if (train.eval_stride > 0) {
+    held_out *= static_cast<double>(train.context) / static_cast<double>(train.eval_stride);
+  }
   return held_out + std::min(held_out, kTrainingBatches * batch);
 }
 

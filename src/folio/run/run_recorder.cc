@@ -3,6 +3,7 @@
 #include <fstream>
 #include <utility>
 
+#include "folio/base/clock.h"
 #include "folio/base/strings.h"
 #include "folio/infer/text_writer.h"
 #include "folio/io/json.h"

@@ -11,11 +11,12 @@
 namespace folio {
 
 TrainReport::TrainReport(Console& console, ProgressMode mode, const RunConfig& config,
-                         std::filesystem::path run, const TrainPreview& preview)
+                         std::filesystem::path run, const TrainPreview& preview, bool has_tokenizer)
     : console_(console),
       config_(config),
       run_(std::move(run)),
       preview_(preview),
+      has_tokenizer_(has_tokenizer),
       progress_(console, mode) {
   const std::string plan = preview_.Plan();
   console_.Note(plan.substr(0, plan.size() - 1));
@@ -150,8 +151,13 @@ void TrainReport::End(const TrainResult& result) {
   }
   text += fmt::format("run: {}\n", model);
   console_.Result(text);
-  console_.Note(result.stopped ? fmt::format("go on: folio train --resume --out {}", model)
-                               : fmt::format("next: folio generate --model {}", model));
+  console_.Note(NextCommand(result));
+}
+
+std::string TrainReport::NextCommand(const TrainResult& result) const {
+  const std::string run = ShellWord(run_.string());
+  if (result.stopped) return fmt::format("go on: folio train --resume --out {}", run);
+  return fmt::format("next: folio generate --model {}{}", run, has_tokenizer_ ? "" : " --ids 0");
 }
 
 }  // namespace folio

@@ -15,9 +15,9 @@ namespace folio {
 // sample, and with --json an event a line as the result.
 class TrainReport {
  public:
-  // All must outlive the report.
+  // All must outlive the report. `has_tokenizer` says whether the run's checkpoints will have one.
   TrainReport(Console& console, ProgressMode mode, const RunConfig& config,
-              std::filesystem::path run, const TrainPreview& preview);
+              std::filesystem::path run, const TrainPreview& preview, bool has_tokenizer);
 
   // The run has trained `first_step` steps before; the preview has probed the machine.
   void Begin(int64_t first_step);
@@ -32,11 +32,13 @@ class TrainReport {
 
  private:
   void Event(const std::string& json_line);
+  std::string NextCommand(const TrainResult& result) const;
 
   Console& console_;
   const RunConfig& config_;
   std::filesystem::path run_;
   const TrainPreview& preview_;
+  bool has_tokenizer_;
   Progress progress_;
   RateMeter rate_;
   double trained_tokens_ = 0, trained_seconds_ = 0;  // in this process, without evaluations

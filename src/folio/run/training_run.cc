@@ -189,6 +189,8 @@ void TrainingRun::FitModelToData() {
   if (tokenizer_ != nullptr) {
     if (options_.resume) RequireSameTokenizer(options_.out / kLastDir, *data_, *tokenizer_);
     model.bos_token_id = model.eos_token_id = tokenizer_->end_of_text();
+  } else if (options_.console != nullptr && !data_->BareNote().empty()) {
+    options_.console->Note(data_->BareNote());
   }
   model.Validate("settings");
 }
@@ -218,7 +220,8 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   std::optional<RunRecorder> recorder;
   std::optional<TrainReport> report;
   if (options_.console != nullptr) {
-    report.emplace(*options_.console, options_.progress, config_, run, *preview_);
+    report.emplace(*options_.console, options_.progress, config_, run, *preview_,
+                   tokenizer_ != nullptr);
   }
   TrainerHooks all;
   all.on_step = [&](const StepMetrics& metrics) {

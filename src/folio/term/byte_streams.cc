@@ -94,6 +94,11 @@ size_t ByteInput::PieceToRead() const {
   return static_cast<size_t>(std::max(info.st_size - at, kLeast));
 }
 
+bool InputIsPiped() {
+  struct stat info;
+  return fstat(STDIN_FILENO, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISREG(info.st_mode));
+}
+
 ByteOutput::ByteOutput(Console& console, const std::string& path) : console_(console) {
   if (!path.empty() && path != "-") file_ = std::make_unique<AtomicFile>(path);
 }

@@ -46,6 +46,9 @@ class ByteInput {
   size_t at_ = 0;  // in text_
 };
 
+// Whether standard input is a pipe or a file that somebody put there, and no terminal or nothing.
+bool InputIsPiped();
+
 // Where a command's result goes: to standard output, or into a file that appears when it is whole.
 // Collects small pieces.
 class ByteOutput {

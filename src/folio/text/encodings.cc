@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -112,7 +113,7 @@ std::unique_ptr<Tokenizer> OpenPublished(const PublishedEncoding& encoding) {
   std::vector<std::string> missing;
   for (const PublishedFile& file : encoding.files) {
     std::error_code ignored;
-    if (home.empty() || !fs::exists(dir / file.name, ignored)) missing.emplace_back(file.name);
+    if (!fs::exists(EncodingFile(encoding, file), ignored)) missing.emplace_back(file.name);
   }
   if (!missing.empty()) {
     throw InputError(fmt::format("the tokenizer {} is not on this machine", encoding.name),
@@ -121,7 +122,7 @@ std::unique_ptr<Tokenizer> OpenPublished(const PublishedEncoding& encoding) {
                      fmt::format("type: folio tokenizer fetch {}; without a network, put {} there",
                                  encoding.name, missing.size() == 1 ? "the file" : "the files"));
   }
-  const auto path = [&](size_t i) { return (dir / encoding.files[i].name).string(); };
+  const auto path = [&](size_t i) { return EncodingFile(encoding, encoding.files[i]); };
   const std::string name(encoding.name);
   return std::make_unique<BpeTokenizer>(encoding.files.size() == 1
                                             ? ReadTiktoken(path(0), name)
@@ -172,6 +173,21 @@ std::string TokenizerHome() {
   return "";
 }
 
+std::string EncodingFile(const PublishedEncoding& encoding, const PublishedFile& file) {
+  const fs::path home = TokenizerHome();
+  if (home.empty()) return "";
+  const fs::path own = home / encoding.name / file.name;
+  std::error_code ignored;
+  if (fs::exists(own, ignored)) return own;
+  for (const PublishedEncoding& other : Table()) {
+    const fs::path path = home / other.name / file.name;
+    const bool same = std::ranges::any_of(
+        other.files, [&](const PublishedFile& theirs) { return theirs.sha256 == file.sha256; });
+    if (same && fs::exists(path, ignored)) return path;
+  }
+  return own;
+}
+
 std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& spec) {
   if (spec == "bytes") return std::make_unique<ByteTokenizer>();
   if (const PublishedEncoding* encoding = FindPublishedEncoding(spec)) {
@@ -195,7 +211,7 @@ std::vector<std::string> TokenizerFiles(const std::string& spec) {
   if (spec == "bytes") return files;
   if (const PublishedEncoding* encoding = FindPublishedEncoding(spec)) {
     for (const PublishedFile& file : encoding->files) {
-      files.push_back((fs::path(TokenizerHome()) / encoding->name / file.name).string());
+      files.push_back(EncodingFile(*encoding, file));
     }
     return files;
   }

@@ -42,12 +42,16 @@ const PublishedEncoding* FindPublishedEncoding(std::string_view name);
 // $XDG_CACHE_HOME/folio/tokenizers, else ~/.cache/folio/tokenizers; "" where none of them is set.
 std::string TokenizerHome();
 
-// The tokenizer that `spec` names: a published encoding, whose files lie in TokenizerHome(), in a
-// directory of its name; "bytes"; a path for LoadTokenizer; or a run directory, for its
-// checkpoint's tokenizer. A name whose files are not there is a kInput Error that says where they
-// were looked for and how to get them (`folio tokenizer fetch NAME`); one that is neither a name
-// nor a path is a kUsage Error. A file or directory of the same name as an encoding is meant only
-// when spelt as a path ("./gpt2").
+// Where a file of an encoding lies in TokenizerHome(), or is to lie: in the directory of the
+// encoding's name, or if it is only there in that of another encoding with the same file
+// (p50k_edit has that of p50k_base). "" where TokenizerHome() is.
+std::string EncodingFile(const PublishedEncoding& encoding, const PublishedFile& file);
+
+// The tokenizer that `spec` names: a published encoding, for its EncodingFiles; "bytes"; a path for
+// LoadTokenizer; or a run directory, for its checkpoint's tokenizer. A name whose files are not
+// there is a kInput Error that says where they were looked for and how to get them (`folio
+// tokenizer fetch NAME`); one that is neither a name nor a path is a kUsage Error. A file or
+// directory of the same name as an encoding is meant only when spelt as a path ("./gpt2").
 std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& spec);
 
 // The files that OpenTokenizer(spec) reads, or could have.

@@ -127,6 +127,26 @@ TEST_P(Published, OpensByNameAndSavesTheSame) {
   EXPECT_EQ(LoadTokenizer(At("saved").string())->hash(), tokenizer->hash());
 }
 
+TEST_F(Encodings, WithOneFileForTwoFindIt) {
+  const PublishedEncoding& base = *FindPublishedEncoding("p50k_base");
+  const PublishedEncoding& edit = *FindPublishedEncoding("p50k_edit");
+  const std::string base_path = At("home/tokenizers/p50k_base/p50k_base.tiktoken").string();
+  const std::string edit_path = At("home/tokenizers/p50k_edit/p50k_base.tiktoken").string();
+  EXPECT_EQ(EncodingFile(base, base.files[0]), base_path);
+  EXPECT_EQ(EncodingFile(edit, edit.files[0]), edit_path);  // where it is to lie
+  const std::string path = TestData("tiktoken/p50k_base.tiktoken");
+  if (path.empty()) GTEST_SKIP() << "vocabulary not here";
+  std::filesystem::create_directories(At("home/tokenizers/p50k_base"));
+  std::filesystem::create_symlink(path, base_path);
+  EXPECT_EQ(EncodingFile(edit, edit.files[0]), base_path);
+  EXPECT_EQ(OpenTokenizer("p50k_edit")->vocab_size(), edit.vocab_size);
+  EXPECT_EQ(TokenizerFiles("p50k_edit"), (std::vector<std::string>{base_path}));
+  std::filesystem::create_directories(At("home/tokenizers/p50k_edit"));
+  std::filesystem::rename(base_path, edit_path);
+  EXPECT_EQ(EncodingFile(base, base.files[0]), edit_path);
+  EXPECT_EQ(OpenTokenizer("p50k_base")->vocab_size(), base.vocab_size);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Published,
                          testing::Values("gpt2", "r50k_base", "p50k_base", "p50k_edit",
                                          "cl100k_base", "o200k_base"),

@@ -37,8 +37,10 @@ std::vector<Field> TrainConfig::Fields() {
       Field{"beta1", &beta1, "AdamW's memory of the gradient", 0, 0.999999},
       Field{"beta2", &beta2, "AdamW's memory of the squared gradient", 0, 0.99999999},
       Field{"eps", &eps, "AdamW's epsilon", 0, 1},
-      Field{"order", &order, "windows drawn at random, or each once in a shuffled epoch"}.Choices(
-          {"random", "epochs"}),
+      Field{"order", &order,
+            "windows drawn at random; epochs that predict each token once; or epochs of all "
+            "overlapping windows"}
+          .Choices({"random", "epochs", "windows"}),
       Field{"eval_every", &eval_every, "steps between evaluations; 0 for one at the end only", 0,
             kMany}
           .WithFlag("--eval-every"),
@@ -48,6 +50,11 @@ std::vector<Field> TrainConfig::Fields() {
             "batches of the evaluation before the first step, if that is fewer; 0 for as many as "
             "always, as in runs with PyTorch's random numbers",
             0, kMany},
+      Field{
+          "eval_stride", &eval_stride,
+          "tokens from one window of the whole held-out set to the next; 0 means the context. With "
+          "fewer the windows overlap and the loss is the mean over every position of every window",
+          0, 1 << 24},
       Field{"checkpoint_every", &checkpoint_every,
             "steps between checkpoints; 0: at each evaluation", 0, kMany},
       Field{"seed", &seed, "of every random number in the run", 0, 9e15}.WithFlag("--seed"),
@@ -76,6 +83,17 @@ void TrainConfig::Validate(const std::string& where) const {
     throw UsageError(fmt::format("{}: train.min_lr is above train.learning_rate", where),
                      fmt::format("min_lr is {}, learning_rate is {}", min_lr, learning_rate),
                      "lower train.min_lr, or set train.schedule = \"constant\"");
+  }
+  if (eval_stride > 0 && eval_batches > 0) {
+    throw UsageError(
+        fmt::format("{}: train.eval_stride needs the whole held-out set", where),
+        fmt::format("train.eval_batches is {}: so many batches are drawn at random", eval_batches),
+        "set train.eval_batches = 0, or leave train.eval_stride out");
+  }
+  if (context > 0 && eval_stride > context) {
+    throw UsageError(fmt::format("{}: train.eval_stride leaves tokens out", where),
+                     fmt::format("it is {}, windows have {} tokens", eval_stride, context),
+                     fmt::format("set it to {} or less", context));
   }
 }
 

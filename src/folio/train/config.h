@@ -30,9 +30,10 @@ struct TrainConfig {
   double beta2 = 0.95;
   double eps = 1e-8;
 
-  std::string order = "random";    // random windows | epochs
+  std::string order = "random";    // random windows | epochs | windows: all of them
   int64_t eval_every = 250;        // 0: only at the end
   int64_t eval_batches = 20;       // 0: the whole held-out set
+  int64_t eval_stride = 0;         // tokens between its windows' starts; 0: T
   int64_t first_eval_batches = 4;  // at most, before the first step; 0: as always
   int64_t checkpoint_every = 0;    // 0: with each evaluation
 
@@ -44,6 +45,7 @@ struct TrainConfig {
   int64_t threads = 0;  // 0: one on each core
 
   std::vector<Field> Fields();
+  // Throws a kUsage Error where settings do not fit each other.
   void Validate(const std::string& where) const;
   int64_t decay_end() const { return decay_steps > 0 ? decay_steps : max_steps; }
   // Whether the evaluation before the first step has first_eval_batches at most.

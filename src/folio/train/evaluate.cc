@@ -25,7 +25,7 @@ std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
       data->sampler.Fill(static_cast<uint64_t>(b), 0, batch);
       pass.Forward(params, batch.inputs);
       loss->sum += pass.Loss(params, batch.targets);
-      for (int32_t target : batch.targets) loss->targets += target != Batch::kNoTarget;
+      loss->targets += batch.CountTargets();
       if (hooks.on_progress) hooks.on_progress(++done, total);
     }
   }

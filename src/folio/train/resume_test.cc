@@ -16,7 +16,7 @@ class Resuming : public Training, public testing::WithParamInterface<std::string
  protected:
   void SetUp() override {
     Training::SetUp();
-    if (GetParam() == "epochs") config_.order = "epochs";
+    if (GetParam() == "epochs" || GetParam() == "windows") config_.order = GetParam();
     if (GetParam() == "bf16") config_.dtype = "bf16";
     if (GetParam() == "torch") {
       config_.rng = "torch";
@@ -92,7 +92,23 @@ TEST_P(Resuming, ACrashAfterTheLastCheckpointIsNotSeen) {
   EXPECT_EQ(LoggedSteps("crashed"), UpTo(20));
 }
 
-INSTANTIATE_TEST_SUITE_P(Numbers, Resuming, testing::Values("folio", "epochs", "torch", "bf16"));
+INSTANTIATE_TEST_SUITE_P(Numbers, Resuming,
+                         testing::Values("folio", "epochs", "windows", "torch", "bf16"));
+
+// Lines that were written before have their own times, also those of a folio that kept none.
+TEST_F(Training, AResumedLogKeepsItsTimes) {
+  RunUntil("run", 2);
+  std::vector<StepMetrics> before = ReadRunLog(At("run"));
+  before.at(1).time.reset();
+  RunLog rewritten(At("run"), 0);
+  for (const StepMetrics& m : before) rewritten.Write(m);
+  config_.max_steps = 3;
+  Resume("run");
+  const std::vector<StepMetrics> after = ReadRunLog(At("run"));
+  EXPECT_EQ(after.at(0).time, before.at(0).time);
+  EXPECT_FALSE(after.at(1).time);
+  EXPECT_GT(after.at(2).time, before.at(0).time);
+}
 
 TEST_F(Training, RefusesToResumeAnotherModelOrNothing) {
   EXPECT_TRUE(Contains(ErrorOf([&] { Resume("empty"); }, ErrorKind::kInput), "last"));

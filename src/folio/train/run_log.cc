@@ -41,6 +41,7 @@ std::string ToLine(const StepMetrics& m) {
   json["tokens"] = m.tokens;
   put("tokens_per_second", m.tokens_per_second);
   json["seconds"] = m.seconds;
+  put("time", m.time);
   put("train_eval_loss", m.train_eval_loss);
   put("val_loss", m.val_loss);
   return json.dump() + "\n";
@@ -65,6 +66,7 @@ StepMetrics FromLine(const std::string& line, const std::string& where) {
                  : 0;
   m.tokens_per_second = get("tokens_per_second");
   m.seconds = get("seconds").value_or(0);
+  m.time = get("time");
   m.train_eval_loss = get("train_eval_loss");
   m.val_loss = get("val_loss");
   return m;

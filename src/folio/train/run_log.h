@@ -19,6 +19,8 @@ struct StepMetrics {
   int64_t tokens = 0;  // trained on so far, this step included
   std::optional<double> tokens_per_second = {};
   double seconds = 0;  // of training and evaluating so far, over all parts of a resumed run
+  // Unix time in seconds, to the millisecond, when this was measured: of no concern to equal runs.
+  std::optional<double> time = {};
   std::optional<double> train_eval_loss = {}, val_loss = {};
 };
 

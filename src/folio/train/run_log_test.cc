@@ -40,6 +40,7 @@ TEST_F(RunLogs, EveryFieldReadsBack) {
                            .tokens = 4000,
                            .tokens_per_second = 123.5,
                            .seconds = 1.25,
+                           .time = 1795362208.125,
                            .train_eval_loss = 2.5,
                            .val_loss = 2.75});
   const StepMetrics m = ReadRunLog(At("")).at(0);
@@ -50,6 +51,7 @@ TEST_F(RunLogs, EveryFieldReadsBack) {
   EXPECT_EQ(m.tokens, 4000);
   EXPECT_EQ(m.tokens_per_second, 123.5);
   EXPECT_EQ(m.seconds, 1.25);
+  EXPECT_EQ(m.time, 1795362208.125);
   EXPECT_EQ(m.train_eval_loss, 2.5);
   EXPECT_EQ(m.val_loss, 2.75);
 }

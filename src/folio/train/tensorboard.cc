@@ -8,9 +8,9 @@
 #include <atomic>
 #include <bit>
 #include <charconv>
-#include <chrono>
 #include <cstring>
 
+#include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 
@@ -133,11 +133,6 @@ uint32_t Crc32c(std::string_view bytes) {
   uint32_t crc = ~uint32_t{0};
   for (const char c : bytes) crc = crc >> 8 ^ kTable[(crc ^ static_cast<unsigned char>(c)) & 0xFF];
   return ~crc;
-}
-
-double WallSeconds() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
 }
 
 TensorBoardWriter::TensorBoardWriter(const fs::path& dir) {

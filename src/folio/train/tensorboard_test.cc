@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "folio/base/clock.h"
 #include "folio/train/test_event_reader.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"

@@ -32,6 +32,10 @@ void CheckTorchRng(const GptConfig& model, const TrainConfig& config) {
   }
 }
 
+double ToMilliseconds(double seconds) {
+  return std::round(seconds * 1e3) / 1e3;
+}
+
 bool Asked(const std::function<bool()>& hook) {
   return hook && hook();
 }
@@ -78,6 +82,8 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       learner_(backend, weights_, config.batch_size, ContextOf(model, config),
                PassOptionsOf(config, model, backend)) {
   CheckTorchRng(model, config);
+  config_.context = learner_.pass().T();
+  config_.Validate("settings");
   MakeSamplers(data);
   state_.seed = config.seed;
   if (torch_) {
@@ -99,6 +105,8 @@ void Trainer::MakeSamplers(const Dataset& data) {
   } else {
     if (config_.order == "epochs") {
       sampler_ = std::make_unique<ShuffledEpochs>(data.train(), shape, seed);
+    } else if (config_.order == "windows") {
+      sampler_ = std::make_unique<ShuffledWindows>(data.train(), shape, seed);
     } else {
       sampler_ = std::make_unique<RandomWindows>(data.train(), shape, seed);
     }
@@ -110,7 +118,8 @@ void Trainer::MakeSamplers(const Dataset& data) {
   }
   train_eval_batches_ = val_eval_batches_ = config_.eval_batches;
   if (config_.eval_batches == 0) {
-    auto whole = std::make_unique<SequentialWindows>(data.val(), eval_shape);
+    const int64_t stride = config_.eval_stride > 0 ? config_.eval_stride : shape.T;
+    auto whole = std::make_unique<SequentialWindows>(data.val(), eval_shape, stride);
     val_eval_batches_ = whole->steps();
     train_eval_batches_ = std::min<int64_t>(val_eval_batches_, 20);
     val_eval_ = std::move(whole);
@@ -151,9 +160,11 @@ StepMetrics Trainer::TakeStep() {
   const double begin = SteadySeconds();
   const int64_t micro_batches = config_.grad_accumulation;
   const int64_t tokens = config_.batch_size * learner_.pass().T() * micro_batches;
+  // Of every target's gradient, in this step and in others, however many it has.
   const double scale = 1.0 / static_cast<double>(tokens);
   StepMetrics metrics{.step = state_.step};
   double loss = 0;
+  int64_t targets = 0;
   learner_.Begin();
   for (int64_t micro = 0; micro < micro_batches; ++micro) {
     loss += learner_.Accumulate(batch_.inputs, batch_.targets, scale,
@@ -161,9 +172,10 @@ StepMetrics Trainer::TakeStep() {
                                  .seed = static_cast<uint64_t>(config_.seed),
                                  .step = static_cast<uint64_t>(state_.step),
                                  .first_sequence = micro * config_.batch_size});
+    targets += batch_.CountTargets();
     if (micro + 1 < micro_batches) FetchBatch(micro + 1);
   }
-  loss *= scale;
+  loss *= 1.0 / static_cast<double>(targets);
   if (!std::isfinite(loss)) Diverged(loss, std::nan(""));
   const double lr = LearningRate(config_, state_.step);
   const double norm =
@@ -178,6 +190,7 @@ StepMetrics Trainer::TakeStep() {
   metrics.tokens = state_.tokens;
   metrics.tokens_per_second = static_cast<double>(tokens) / (SteadySeconds() - begin);
   metrics.seconds = Seconds();
+  metrics.time = ToMilliseconds(WallSeconds());
   if (state_.evaluation) {
     metrics.train_eval_loss = state_.evaluation->train_loss;
     metrics.val_loss = state_.evaluation->val_loss;
@@ -271,6 +284,7 @@ TrainResult Trainer::Run() {
     log.Write({.step = state_.step,
                .tokens = state_.tokens,
                .seconds = Seconds(),
+               .time = ToMilliseconds(WallSeconds()),
                .train_eval_loss = state_.evaluation->train_loss,
                .val_loss = state_.evaluation->val_loss});
   }

@@ -4,7 +4,9 @@
 
 #include <cstring>
 #include <map>
+#include <numeric>
 
+#include "folio/base/clock.h"
 #include "folio/model/checkpoint.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/train/test_training.h"
@@ -46,6 +48,13 @@ TEST_F(Training, MetricsTellEveryStepOnce) {
     EXPECT_EQ(m.tokens, std::min<int64_t>(m.step + 1, 20) * 20) << m.step;
   }
   EXPECT_EQ(result.evaluation->val_loss, log.back().val_loss);
+  double time = WallSeconds() - 600;
+  for (const StepMetrics& m : log) {
+    ASSERT_TRUE(m.time) << m.step;
+    EXPECT_GE(*m.time, time) << m.step;
+    time = *m.time;
+  }
+  EXPECT_LE(time, WallSeconds() + 1e-3);
 }
 
 TEST_F(Training, Bf16ComputesOtherwiseAndKeepsTheSameKindOfFiles) {
@@ -198,6 +207,64 @@ TEST_F(Training, AWholeSetEvaluationCountsEveryHeldOutTokenOnce) {
     sum += pass.Loss(trainer.weights().params(), all.subspan(1));
   }
   EXPECT_NEAR(found, sum / static_cast<double>(targets), 1e-6 * found);
+}
+
+// Mean loss of the windows of T held-out tokens at these starts.
+double MeanLoss(Backend& backend, const GptWeights& weights, const Dataset& data,
+                const std::vector<int64_t>& starts) {
+  const int64_t T = weights.config().n_positions;
+  double sum = 0;
+  for (const int64_t start : starts) {
+    std::vector<int32_t> tokens(static_cast<size_t>(T) + 1);
+    data.val().Read(start, tokens);
+    GptPass pass(backend, weights.config(), 1, T, PassKind::kForward);
+    const std::span<const int32_t> all = tokens;
+    pass.Forward(weights.params(), all.first(static_cast<size_t>(T)));
+    sum += pass.Loss(weights.params(), all.subspan(1));
+  }
+  return sum / static_cast<double>(T * static_cast<int64_t>(starts.size()));
+}
+
+TEST_F(Training, AStrideOfOneEvaluatesEveryWindow) {
+  config_.eval_batches = 0;
+  config_.eval_stride = 1;
+  config_.max_steps = 0;
+  Trainer trainer = Make("run");
+  const double found = trainer.Run().evaluation->val_loss;
+  std::vector<int64_t> starts(static_cast<size_t>(data_->val().size() - model_.n_positions));
+  std::iota(starts.begin(), starts.end(), 0);
+  EXPECT_NEAR(found, MeanLoss(*backend_, trainer.weights(), *data_, starts), 1e-6 * found);
+}
+
+TEST_F(Training, RefusesAStrideThatMeansNothing) {
+  config_.eval_stride = 1;
+  EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kUsage), "train.eval_stride",
+                       "train.eval_batches is 2"));
+  config_.eval_batches = 0;
+  config_.eval_stride = 6;
+  EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kUsage), "leaves tokens out",
+                       "it is 6, windows have 5"));
+}
+
+// 7 targets in windows of 5: an epoch is two windows that share them, 3 positions idle.
+TEST_F(Training, ALossIsTheMeanOverTheTargetsOfAStep) {
+  data_ = MakeData("few", 8, 93);
+  config_.order = "epochs";
+  config_.batch_size = 2;
+  config_.grad_accumulation = 1;
+  config_.max_steps = 1;
+  config_.eval_every = 0;
+  model_.embd_pdrop = model_.attn_pdrop = model_.resid_pdrop = 0;
+  Trainer first = Make("first");
+  GptPass pass(*backend_, model_, 2, 5, PassKind::kForward);
+  ShuffledEpochs sampler(data_->train(), {2, 5, 1}, static_cast<uint64_t>(config_.seed));
+  Batch batch;
+  sampler.Fill(0, 0, batch);
+  EXPECT_EQ(batch.CountTargets(), 7);
+  pass.Forward(first.weights().params(), batch.inputs);
+  const double mean = pass.Loss(first.weights().params(), batch.targets) / 7;
+  first.Run();
+  EXPECT_NEAR(*ReadRunLog(At("first")).at(0).loss, mean, 1e-6 * mean);
 }
 
 TEST_F(Training, EvaluationsDoNotDisturbTheRun) {

@@ -34,6 +34,7 @@ class DataInfoCommand final : public Command {
                        "the data came without hashes", "prepare it again with this folio");
     }
     if (verify_) context.console.Note("all tokens are those that were prepared");
+    if (const std::string note = data.BareNote(); !note.empty()) context.console.Note(note);
     context.console.Result(DescribeDataset(dir_, data.info(), context.console.json()));
     return 0;
   }

@@ -41,6 +41,7 @@ class StoriesCommand final : public Command {
   void AddFlags(Flags& flags) override {
     flags.Value(Field{"out", &out_, "file to write; - for standard output"},
                 {.placeholder = "FILE", .required = true});
+    flags.Switch("--overwrite", &overwrite_, "replace the file that is there");
     flags.Value(
         Field{"bytes", &bytes_, "length of the text; the last story is told to its end", 1, 1e12});
     flags.Value(Field{"seed", &seed_, "which stories", 0, 9e15});
@@ -52,6 +53,7 @@ class StoriesCommand final : public Command {
       TellStories(seed, bytes_, [&](const std::string& text) { context.console.Result(text); });
       return 0;
     }
+    CheckNewFile(out_, overwrite_);
     AtomicFile file(out_);
     TellStories(seed, bytes_, [&](const std::string& text) { file.Write(text); });
     file.Commit();
@@ -64,6 +66,7 @@ class StoriesCommand final : public Command {
   std::string out_;
   int64_t bytes_ = 4'000'000;
   int64_t seed_ = 1;
+  bool overwrite_ = false;
 };
 
 }  // namespace

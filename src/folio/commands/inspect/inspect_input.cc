@@ -9,28 +9,13 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/commands/text_input.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
 #include "folio/io/file.h"
-#include "folio/term/byte_streams.h"
 #include "folio/term/encode_input.h"
-#include "folio/term/token_streams.h"
 
 namespace folio {
 namespace {
-
-// Nobody looks at a text of this length token by token.
-constexpr size_t kLongestText = size_t{1} << 26;
-
-std::string ReadAll(ByteInput input) {
-  std::string text;
-  while (input.Read(text, size_t{1} << 20) > 0) {
-    if (text.size() > kLongestText) {
-      throw InputError(fmt::format("{}: longer than {} bytes", input.name(), kLongestText), {},
-                       "give the part that the model is to see");
-    }
-  }
-  return text;
-}
 
 std::vector<int32_t> Encode(const OpenedModel& model, const std::string& text,
                             const std::string& where, const std::string& special) {
@@ -38,20 +23,6 @@ std::vector<int32_t> Encode(const OpenedModel& model, const std::string& text,
   const SpecialRule rule = SpecialRule::Named(special);
   CheckSpecials(SpecialFinder(tokenizer.special_tokens(), rule), text, where);
   return tokenizer.Encode(text, where, rule);
-}
-
-std::vector<int32_t> ParseIds(const std::string& list, const std::string& where, int64_t V) {
-  std::vector<int32_t> ids;
-  ByteInput input = ByteInput::FromText(list, where);
-  ReadIds(input, IdFormat::kText,
-          [&](std::span<const int32_t> some) { ids.insert(ids.end(), some.begin(), some.end()); });
-  for (const int32_t id : ids) {
-    if (id >= V) {
-      throw InputError(fmt::format("{}: the model has no token {}", where, id),
-                       fmt::format("its tokens are 0 to {}", V - 1));
-    }
-  }
-  return ids;
 }
 
 ModelText Checked(const OpenedModel& model, std::string name, std::vector<int32_t> ids, bool tail) {

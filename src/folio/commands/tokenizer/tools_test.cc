@@ -143,5 +143,18 @@ TEST_F(TokenizerCommandTest, FilesFromADirectoryAreCheckedAndKept) {
   EXPECT_EQ(Out("FOLIO_HOME=h $T encode --text 'Hello, world' --tokenizer gpt2"), "15496 11 995\n");
 }
 
+TEST_F(TokenizerCommandTest, AFileOfTwoEncodingsIsFetchedOnce) {
+  const std::string source = TestData("tiktoken/p50k_base.tiktoken");
+  if (source.empty()) GTEST_SKIP() << "vocabulary not here";
+  const std::string from = "'" + fs::path(source).parent_path().string() + "'";
+  EXPECT_EQ(Shell("FOLIO_HOME=h $T fetch p50k_base --from " + from).status, 0);
+  const ProgramRun edit = Shell("https_proxy=http://127.0.0.1:1 FOLIO_HOME=h $T fetch p50k_edit");
+  EXPECT_EQ(edit.status, 0) << edit.err;
+  EXPECT_TRUE(Contains(edit.err, "p50k_edit is in h/tokenizers/p50k_base already"));
+  EXPECT_EQ(
+      Out("FOLIO_HOME=h $T encode --text '<|fim_middle|>' --special allow --tokenizer p50k_edit"),
+      "50282\n");
+}
+
 }  // namespace
 }  // namespace folio

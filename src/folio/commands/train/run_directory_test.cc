@@ -72,6 +72,33 @@ TEST_F(RunDirectory, GenerateTakesTheBestCheckpointOfARun) {
   EXPECT_EQ(one.out.substr(0, 7), "a small");
 }
 
+// What a run without a tokenizer, and one with spaces in its name, say to type next.
+TEST_F(RunDirectory, TheCommandThatARunNamesWorks) {
+  ASSERT_EQ(Train().status, 0);
+  const fs::path data = At("run/data"), bare = At("bare");
+  fs::create_directory(bare);
+  fs::copy_file(data / "train.bin", bare / "train.bin");
+  fs::copy_file(data / "val.bin", bare / "valid.bin");
+  WriteFileAtomically(bare / "meta.pkl", "pickled");
+  const std::string flags =
+      " --batch 2 --max-steps 1 --no-config --set model.n_layer=1 model.n_head=1 model.n_embd=8"
+      " model.n_positions=16 model.vocab_size=30 train.eval_batches=1";
+  for (const char* from : {"bare", "text.txt"}) {
+    const ProgramRun run =
+        RunShell(At(""), std::string("$F train --overwrite --out 'a run' --data ") + from + flags);
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(Count(run.err, "meta.pkl is a Python pickle"), Count(from, "bare"));
+    const size_t at = run.err.find("next: folio ");
+    ASSERT_NE(at, run.err.npos) << run.err;
+    const std::string next = run.err.substr(at + 12, run.err.find('\n', at) - at - 12);
+    const ProgramRun written = RunShell(At(""), "$F " + next + " --no-config");
+    EXPECT_EQ(written.status, 0) << next << "\n" << written.err;
+    EXPECT_NE(written.out, "");
+  }
+  const ProgramRun info = RunFolio("data info " + bare.string());
+  EXPECT_TRUE(Contains(info.err, "meta.pkl is a Python pickle"));
+}
+
 TEST_F(RunDirectory, APromptOfUnknownCharactersNamesTheFirst) {
   ASSERT_EQ(Train().status, 0);
   ExpectError(3, "generate --prompt 'a Ж' --model " + At("run").string(), "'Ж' (U+0416)");

@@ -1,0 +1,114 @@
+#include "folio/commands/generate/prompts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string_view>
+#include <utility>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/commands/text_input.h"
+#include "folio/infer/text_writer.h"
+#include "folio/io/json.h"
+
+namespace folio {
+namespace {
+
+Prompt OfText(const OpenedModel& model, std::string text, const std::string& where) {
+  const Tokenizer& tokenizer = model.RequireTokenizer(
+      ", name it with --tokenizer NAME|DIR, or give tokens by number: --ids 5,0,12");
+  std::vector<int32_t> ids = PromptTokens(tokenizer, text, where);
+  return {std::move(text), std::move(ids)};
+}
+
+// A file's last line ends, and the text goes on.
+std::string WithoutLastBreak(std::string text) {
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
+Prompt OfFile(const OpenedModel& model, const std::string& file) {
+  ByteInput input(file);
+  const std::string name = input.name();
+  return OfText(model, WithoutLastBreak(ReadAll(std::move(input))), name);
+}
+
+Prompt OfIds(const OpenedModel& model, const std::string& list) {
+  std::vector<int32_t> ids = ParseIds(list, "--ids", model.weights->config().vocab_size);
+  if (ids.empty()) {
+    throw InputError("--ids: no tokens", {}, "write numbers with commas between them: 464,2068");
+  }
+  std::string text = model.tokenizer != nullptr ? TextOf(*model.tokenizer, ids)
+                                                : fmt::format("{}", fmt::join(ids, " "));
+  return {std::move(text), std::move(ids)};
+}
+
+// The prompt in a line of JSON.
+std::string OfJsonLine(std::string_view line, int64_t number, const std::string& name) {
+  const Json json = ParseJson(line, name, number);
+  const Json* prompt = json.is_object() ? json.find("prompt") : nullptr;
+  if (prompt == nullptr || !prompt->is_string()) {
+    throw InputError(fmt::format("{}:{}: no prompt", name, number), "there is no string \"prompt\"",
+                     "each line must be {\"prompt\":\"...\"}");
+  }
+  return prompt->text();
+}
+
+// A prompt for each line that is not empty.
+std::vector<Prompt> OfList(const OpenedModel& model, const std::string& file) {
+  ByteInput input(file);
+  const std::string name = input.name();
+  const std::string text = ReadAll(std::move(input));
+  const bool json = file.ends_with(".jsonl") || text.starts_with("{\"prompt\"");
+  std::vector<Prompt> prompts;
+  int64_t number = 0;
+  for (const std::string& whole : Split(text, '\n')) {
+    ++number;
+    const std::string line = WithoutLastBreak(whole);
+    if (line.empty()) continue;
+    prompts.push_back(OfText(model, json ? OfJsonLine(line, number, name) : line,
+                             fmt::format("{}:{}", name, number)));
+  }
+  if (prompts.empty()) {
+    throw InputError(fmt::format("{}: no prompts", name), {},
+                     "write one a line, or {\"prompt\":\"...\"} in each line");
+  }
+  return prompts;
+}
+
+}  // namespace
+
+void PromptFlags::Add(Flags& flags) {
+  flags.Positional(Field{"TEXT", &positional, "how the text begins; - for standard input"});
+  flags.List("-p,--prompt", &texts, "how the text begins; nothing lets the model begin",
+             {.placeholder = "TEXT"});
+  flags.List("--file", &files, "a file with the prompt; - for standard input",
+             {.placeholder = "FILE"});
+  flags.List("--ids", &ids, "the prompt as token ids: 464,2068", {.placeholder = "IDS"});
+  flags.List("--prompts", &lists,
+             "a file with a prompt in each line, or {\"prompt\":...}, each continued by itself",
+             {.placeholder = "FILE"});
+}
+
+std::vector<Prompt> ReadPrompts(const OpenedModel& model, const PromptFlags& flags) {
+  std::vector<Prompt> prompts;
+  for (const std::string& text : flags.texts) prompts.push_back(OfText(model, text, "prompt"));
+  if (flags.positional == "-") {
+    prompts.push_back(OfFile(model, "-"));
+  } else if (!flags.positional.empty()) {
+    prompts.push_back(OfText(model, flags.positional, "prompt"));
+  }
+  for (const std::string& file : flags.files) prompts.push_back(OfFile(model, file));
+  for (const std::string& list : flags.ids) prompts.push_back(OfIds(model, list));
+  for (const std::string& file : flags.lists) {
+    for (Prompt& prompt : OfList(model, file)) prompts.push_back(std::move(prompt));
+  }
+  if (prompts.empty()) {
+    prompts.push_back(InputIsPiped() ? OfFile(model, "-") : OfText(model, "", "prompt"));
+  }
+  return prompts;
+}
+
+}  // namespace folio
