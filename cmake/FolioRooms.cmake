@@ -28,8 +28,10 @@ function(folio_compile_options target)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
   if(FOLIO_SANITIZE)
-    target_compile_options(${target} PUBLIC -fsanitize=address,undefined -fno-omit-frame-pointer
-                                            -fno-sanitize-recover=undefined)
+    # Pointer arithmetic that overflows is seen by AddressSanitizer as soon as the pointer is used;
+    # looking at each addition took half the time of compiling the kernels.
+    target_compile_options(${target} PUBLIC -fsanitize=address,undefined -fno-sanitize=pointer-overflow
+                                            -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
     target_link_options(${target} PUBLIC -fsanitize=address,undefined)
     target_compile_definitions(${target} PRIVATE FOLIO_SANITIZE)
   endif()

@@ -452,9 +452,9 @@ DatasetInfo PrepareWithProgress(const PrepareOptions& options, Console& console,
         {"bytes",
          done,
          total,
-         {{"bytes_s", fmt::format("{:.0f}", rate.rate()),
+         {{"bytes_per_second", fmt::format("{:.0f}", rate.rate()),
            fmt::format("{}/s", HumanBytes(rate.rate()))},
-          {"eta_s", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))}}});
+          {"eta_seconds", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))}}});
   };
   hooks.going_on = [&](int64_t done) { last_done = done; };
   return PrepareDataset(options, hooks);

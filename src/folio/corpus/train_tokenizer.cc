@@ -116,8 +116,8 @@ std::string DescribeTrained(const TrainTokenizerOptions& options, const TrainedT
                          {"distinct_pieces", made.distinct_pieces},
                          {"tokens", made.tokens},
                          {"bytes_per_token", bytes_per_token},
-                         {"count_s", made.count_seconds},
-                         {"merge_s", made.merge_seconds}};
+                         {"count_seconds", made.count_seconds},
+                         {"merge_seconds", made.merge_seconds}};
     return values.dump(2) + "\n";
   }
   return fmt::format(

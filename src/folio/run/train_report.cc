@@ -63,11 +63,11 @@ void TrainReport::Step(const StepMetrics& m) {
     state.fields.push_back({"val_loss", fmt::format("{:.4f}", *val_loss_),
                             fmt::format("val {:.4f}@{}", *val_loss_, val_step_)});
   }
-  state.fields.push_back({"tok_s", fmt::format("{:.0f}", *m.tokens_per_second),
+  state.fields.push_back({"tokens_per_second", fmt::format("{:.0f}", *m.tokens_per_second),
                           fmt::format("{} tok/s", HumanCount(*m.tokens_per_second))});
   if (rate_.known()) {
     state.fields.push_back(
-        {"eta_s", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))});
+        {"eta_seconds", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))});
   }
   state.fields.push_back({"lr", fmt::format("{:.3e}", *m.lr), fmt::format("lr {:.2e}", *m.lr)});
   state.fields.push_back(

@@ -13,8 +13,8 @@ ProgressState Training() {
           10000,
           {{"loss", "4.2130", "loss 4.213"},
            {"ema", "4.1980", ""},
-           {"tok_s", "41200", "41.2k tok/s"},
-           {"eta_s", "3484", "eta 58m04s"}}};
+           {"tokens_per_second", "41200", "41.2k tok/s"},
+           {"eta_seconds", "3484", "eta 58m04s"}}};
 }
 
 TEST(ProgressBar, ShowsEverythingWhereThereIsRoom) {
@@ -55,13 +55,14 @@ TEST(ProgressBar, EndsAndUnknownTotals) {
 
 TEST(ProgressPlain, IsKeysAndValues) {
   EXPECT_EQ(RenderProgressPlain(Training()),
-            "step=1240/10000 loss=4.2130 ema=4.1980 tok_s=41200 eta_s=3484");
+            "step=1240/10000 loss=4.2130 ema=4.1980 tokens_per_second=41200 eta_seconds=3484");
   EXPECT_EQ(RenderProgressPlain({"bytes", 7, 0, {}}), "bytes=7");
 }
 
 TEST(ProgressJson, NumbersAreNumbersAndTheRestText) {
-  EXPECT_EQ(RenderProgressJson({"step", 3, 9, {{"loss", "4.25", ""}, {"eta_s", "nan", ""}}}),
-            R"({"eta_s":"nan","event":"progress","loss":4.25,"schema":1,"step":3,"total":9})");
+  EXPECT_EQ(
+      RenderProgressJson({"step", 3, 9, {{"loss", "4.25", ""}, {"eta_seconds", "nan", ""}}}),
+      R"({"eta_seconds":"nan","event":"progress","loss":4.25,"schema":1,"step":3,"total":9})");
 }
 
 TEST(Progress, PlainLinesComeAtMilestonesAndEveryTenSeconds) {

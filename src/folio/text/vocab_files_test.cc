@@ -10,6 +10,7 @@
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
+#include "tests/kit/sanitized.h"
 
 namespace folio {
 namespace {
@@ -236,7 +237,9 @@ TEST_F(VocabFiles, ThePublishedFilesAreReadAndWrittenBack) {
   EXPECT_EQ(gpt2.tokens[50255], " gazed");
   EXPECT_EQ(MergesTxt(gpt2), ReadFile(merges));
   // Not in the order of the files: looking for 50,000 keys one after the other takes seconds.
-  EXPECT_EQ(nlohmann::json::parse(VocabJson(gpt2)), nlohmann::json::parse(ReadFile(json)));
+  if (!kSanitized) {
+    EXPECT_EQ(nlohmann::json::parse(VocabJson(gpt2)), nlohmann::json::parse(ReadFile(json)));
+  }
   const BpeVocab r50k = ReadTiktoken(ranks, "gpt2");
   EXPECT_TRUE(r50k.tokens == gpt2.tokens);
   EXPECT_TRUE(r50k.merges == gpt2.merges);

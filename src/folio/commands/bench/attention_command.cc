@@ -105,7 +105,7 @@ class BenchAttentionCommand final : public Command {
                       {"forward", ToJson(rate.forward)},
                       {"backward", ToJson(rate.backward)},
                       {"tokens_per_second", rate.tokens_per_second()},
-                      {"planned_bytes", rate.planned_bytes}});
+                      {"peak_bytes", rate.planned_bytes}});
     }
     const Json json = {{"schema", 1},
                        {"backend", backend.name()},

@@ -39,7 +39,7 @@ TEST(BenchTrain, JsonHasAllFigures) {
   const Json json = Json::parse(run.out);
   for (const char* key :
        {"tokens_per_second", "seconds_per_step", "seconds_per_step_min", "seconds_per_step_p90",
-        "flops_per_second", "matmul_flops_per_second", "peak_share", "peak_memory_bytes"}) {
+        "model_flops_per_second", "matmul_flops_per_second", "peak_share", "peak_memory_bytes"}) {
     EXPECT_GT(json.at(key).get<double>(), 0) << key;
   }
   EXPECT_EQ(json.at("steps"), 5);
@@ -51,12 +51,13 @@ TEST(BenchTrain, JsonHasAllFigures) {
   EXPECT_EQ(json.at("parameters"), 97 * 32 + 24 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 64);
   EXPECT_EQ(json.at("matrix_parameters"), 97 * 32 + 2 * 12 * 32 * 32);
   EXPECT_EQ(json.at("attention_flops_per_token"), 12 * 2 * 7 * 32);
-  EXPECT_EQ(json.at("planned_bytes"), PlannedTiny(" --batch 3 --context 7"));
+  EXPECT_EQ(json.at("peak_bytes"), PlannedTiny(" --batch 3 --context 7"));
   const double seconds = json.at("seconds_per_step");
   EXPECT_LE(json.at("seconds_per_step_min").get<double>(), seconds);
   EXPECT_GE(json.at("seconds_per_step_p90").get<double>(), seconds);
   EXPECT_NEAR(json.at("tokens_per_second").get<double>() * seconds, 21, 1e-9);
-  EXPECT_NEAR(json.at("flops_per_second").get<double>() * seconds, json.at("flops_per_step"), 1);
+  EXPECT_NEAR(json.at("model_flops_per_second").get<double>() * seconds, json.at("flops_per_step"),
+              1);
   EXPECT_EQ(json.at("flops_per_step"), 21 * json.at("flops_per_token").get<double>());
   EXPECT_LT(json.at("last_loss").get<double>(), 7);
 }
@@ -87,11 +88,11 @@ TEST(BenchTrain, RecomputationIsMeasuredAgainstDoingWithout) {
   const std::string shape = " --batch 5 --context 23";
   const Json json = Json::parse(BenchTiny(shape + " --steps 3 --recompute --json").out);
   const Json& without = json.at("without_recompute");
-  EXPECT_EQ(without.at("planned_bytes"), PlannedTiny(shape));
-  EXPECT_EQ(json.at("planned_bytes"), PlannedTiny(shape + " --recompute"));
+  EXPECT_EQ(without.at("peak_bytes"), PlannedTiny(shape));
+  EXPECT_EQ(json.at("peak_bytes"), PlannedTiny(shape + " --recompute"));
   EXPECT_GT(without.at("saved_bytes"), 0);
-  EXPECT_EQ(without.at("saved_bytes").get<int64_t>() + json.at("planned_bytes").get<int64_t>(),
-            without.at("planned_bytes"));
+  EXPECT_EQ(without.at("saved_bytes").get<int64_t>() + json.at("peak_bytes").get<int64_t>(),
+            without.at("peak_bytes"));
   EXPECT_NEAR((1 + without.at("time_paid").get<double>()) *
                   without.at("seconds_per_step_min").get<double>(),
               json.at("seconds_per_step_min"), 1e-9);
@@ -107,7 +108,7 @@ TEST(BenchTrain, GrowthIsRelativeToTheFirstBatch) {
     const Json& each = json.at("batches")[i];
     const int64_t B = std::vector<int64_t>{2, 1, 5}[i];
     EXPECT_EQ(each.at("batch"), B);
-    EXPECT_EQ(each.at("planned_bytes"), PlannedTiny(" --context 3 --batch " + std::to_string(B)));
+    EXPECT_EQ(each.at("peak_bytes"), PlannedTiny(" --context 3 --batch " + std::to_string(B)));
     EXPECT_NEAR(each.at("relative_seconds_per_token").get<double>() * first,
                 each.at("seconds_per_token"), 1e-12);
   }
@@ -193,7 +194,7 @@ TEST(BenchAttention, CountsWhatTheMaskLetsThrough) {
   const double seconds = run.at("forward").at("seconds").get<double>() +
                          run.at("backward").at("seconds").get<double>();
   EXPECT_NEAR(run.at("tokens_per_second").get<double>() * seconds, 10, 1e-9);
-  EXPECT_EQ(run.at("planned_bytes"), AttentionBytes({.B = 2, .T = 5, .H = 3, .D = 7}));
+  EXPECT_EQ(run.at("peak_bytes"), AttentionBytes({.B = 2, .T = 5, .H = 3, .D = 7}));
   EXPECT_TRUE(Contains(RunFolio(command).out, "forward ms", "bytes/token"));
 }
 

@@ -30,15 +30,15 @@ Json ToJson(const BenchTrainOptions& options, const BenchTrainResult& result) {
                {"seconds_per_step_min", Percentile(result.step_seconds, 0)},
                {"seconds_per_step_p90", Percentile(result.step_seconds, 0.9)},
                {"flops_per_step", result.flops_per_step},
-               {"flops_per_second", result.flops_per_second()},
+               {"model_flops_per_second", result.flops_per_second()},
                {"matmul_flops_per_second", result.matmul_flops_per_second},
                {"peak_share", result.peak_share()},
-               {"planned_bytes", result.planned_bytes},
+               {"peak_bytes", result.planned_bytes},
                {"peak_memory_bytes", result.peak_memory_bytes},
                {"last_loss", result.last_loss}};
   if (result.plain) {
     const WithoutRecompute& plain = *result.plain;
-    json["without_recompute"] = {{"planned_bytes", plain.planned_bytes},
+    json["without_recompute"] = {{"peak_bytes", plain.planned_bytes},
                                  {"saved_bytes", result.saved_bytes()},
                                  {"seconds_per_step", Median(plain.step_seconds)},
                                  {"seconds_per_step_min", Percentile(plain.step_seconds, 0)},

@@ -34,7 +34,7 @@ class Phase {
     if (total > 0) {
       const double eta = rate_.Eta(static_cast<double>(total - done));
       fields.push_back(
-          {"eta_s", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))});
+          {"eta_seconds", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))});
     }
     progress_.Show({unit_, done, total, fields});
   }

@@ -74,8 +74,8 @@ TEST_F(TrainOutput, EventsCarrySpeed) {
 TEST_F(TrainOutput, ProgressShowsTheSpeedAndTheLogStaysAsItWas) {
   const ProgramRun run = Train("--log-every 2 --progress plain");
   ASSERT_EQ(run.status, 0);
-  EXPECT_TRUE(Contains(run.out + run.err, "step=2/4",
-                       "tok_s=", "model_flops_per_second=", "tokens/s in training", "about "));
+  EXPECT_TRUE(Contains(run.out + run.err, "step=2/4", "tokens_per_second=",
+                       "model_flops_per_second=", "tokens/s in training", "about "));
   for (const Json& line : Lines(ReadFile(At("run/metrics.jsonl")))) {
     EXPECT_FALSE(line.contains("model_flops_per_second")) << line;
   }
