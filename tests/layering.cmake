@@ -19,7 +19,7 @@ set(uses_train base tensor io backend text data model)
 set(uses_infer base tensor io backend model text)
 set(uses_inspect base tensor io backend text model infer plot term)
 set(uses_lesson base tensor io backend text model infer inspect plot term)
-set(uses_bench base tensor io backend text data model train)
+set(uses_bench base tensor io backend text data model term train)
 set(uses_run base tensor io backend text data model train infer inspect plot term corpus bench)
 set(uses_cli base io text term)
 set(uses_commands base tensor io backend text plot data model term corpus train infer inspect lesson

@@ -1,14 +1,8 @@
-#include <fmt/format.h>
-
-#include "folio/base/simd_targets.h"
-#include "folio/base/thread_pool.h"
+#include "folio/bench/describe.h"
 #include "folio/bench/dtypes.h"
 #include "folio/bench/matmul_rate.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
-#include "folio/io/json.h"
-#include "folio/term/table.h"
-#include "folio/train/precision.h"
 
 namespace folio {
 namespace {
@@ -49,64 +43,11 @@ class BenchMatmulCommand final : public Command {
       shapes.insert(shapes.end(), SmallMatmuls().begin(), SmallMatmuls().end());
     }
     const std::vector<MatmulRate> rates = MeasureMatmuls(*backend, shapes, dtypes, seconds_);
-    context.console.Result(context.console.json() ? AsJson(*backend, dtypes, rates)
-                                                  : AsText(*backend, dtypes, rates));
+    context.console.Result(DescribeMatmuls(*backend, dtypes, rates, context.console.json()));
     return 0;
   }
 
  private:
-  static std::string AsText(const Backend& backend, const std::vector<Dtype>& dtypes,
-                            const std::vector<MatmulRate>& rates) {
-    std::vector<std::vector<std::string>> rows;
-    for (const MatmulRate& rate : rates) {
-      const auto& [shape, kind, dtype] = rate.product;
-      rows.push_back({TrainDtypeName(dtype), std::string(MatmulKindName(kind)),
-                      fmt::format("{}", shape.N), fmt::format("{}", shape.I),
-                      fmt::format("{}", shape.O), fmt::format("{:.3f}", rate.seconds * 1e3),
-                      fmt::format("{:.1f}", rate.flops_per_second() / 1e9),
-                      fmt::format("{:.1f}", rate.product.flops() / rate.seconds_min / 1e9)});
-    }
-    std::string text = fmt::format("{}, {} threads\n\n", backend.description(), Threads());
-    text += RenderTable({"dtype", "product", ">N", ">I", ">O", ">ms", ">GFLOP/s", ">best"}, rows);
-    text += "\n";
-    for (const Dtype dtype : dtypes) {
-      text += fmt::format("peak {}  {:.1f} GFLOP/s ({})\n", TrainDtypeName(dtype),
-                          PeakOf(dtype, rates) / 1e9, backend.ProductUnit(dtype));
-    }
-    return text;
-  }
-
-  static std::string AsJson(const Backend& backend, const std::vector<Dtype>& dtypes,
-                            const std::vector<MatmulRate>& rates) {
-    Json products = Json::array();
-    for (const MatmulRate& rate : rates) {
-      const MatmulShape& shape = rate.product.shape;
-      products.push_back({{"dtype", TrainDtypeName(rate.product.dtype)},
-                          {"product", MatmulKindName(rate.product.kind)},
-                          {"N", shape.N},
-                          {"I", shape.I},
-                          {"O", shape.O},
-                          {"seconds", rate.seconds},
-                          {"seconds_min", rate.seconds_min},
-                          {"flops_per_second", rate.flops_per_second()},
-                          {"flops_per_second_max", rate.product.flops() / rate.seconds_min}});
-    }
-    Json peaks = Json::object(), units = Json::object();
-    for (const Dtype dtype : dtypes) {
-      peaks[TrainDtypeName(dtype)] = PeakOf(dtype, rates);
-      units[TrainDtypeName(dtype)] = backend.ProductUnit(dtype);
-    }
-    const Json json = {{"schema", 1},
-                       {"backend", backend.name()},
-                       {"backend_description", backend.description()},
-                       {"simd", SimdTarget()},
-                       {"threads", Threads()},
-                       {"peak_flops_per_second", peaks},
-                       {"units", units},
-                       {"products", products}};
-    return json.dump(2) + "\n";
-  }
-
   std::string backend_ = "cpu", dtype_ = "both", products_ = "all";
   double seconds_ = 0.1;
   ComputeFlags compute_;

@@ -3,16 +3,12 @@
 #include <algorithm>
 
 #include "folio/base/error.h"
-#include "folio/base/percentile.h"
-#include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
-#include "folio/base/thread_pool.h"
+#include "folio/bench/describe.h"
 #include "folio/bench/tokenizer_speed.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
-#include "folio/io/json.h"
-#include "folio/term/table.h"
 
 namespace folio {
 namespace {
@@ -89,69 +85,11 @@ class BenchTokenizerCommand final : public Command {
       }
       timings.push_back(timing);
     });
-    context.console.Result(context.console.json() ? AsJson(timings) : AsText(timings));
+    context.console.Result(DescribeTokenizerSpeed(options_, timings, context.console.json()));
     return 0;
   }
 
  private:
-  static std::string AsText(const std::vector<TokenizerTiming>& timings) {
-    std::vector<std::vector<std::string>> rows;
-    for (const TokenizerTiming& timing : timings) {
-      const double seconds = timing.median();
-      const double bytes = static_cast<double>(timing.bytes);
-      const double tokens = static_cast<double>(timing.tokens);
-      const double calls = static_cast<double>(timing.calls);
-      const bool text = timing.bytes > 0;
-      rows.push_back(
-          {std::string(TokenizerMeasureName(timing.measure)), timing.text,
-           timing.cold ? "cold" : "warm", text ? HumanBytes(bytes / calls) : "",
-           fmt::format("{}", timing.threads), fmt::format("{:.4g}", seconds / calls * 1e6),
-           text ? fmt::format("{:.1f}", bytes / seconds / 1e6) : "",
-           text ? fmt::format("{:.1f}", bytes / Percentile(timing.seconds, 0) / 1e6) : "",
-           text ? fmt::format("{:.2f}", seconds / tokens * 1e9) : "",
-           text ? fmt::format("{:.2f}", bytes / tokens) : "",
-           timing.copy_seconds > 0 ? fmt::format("{:.2f}%", timing.copy_seconds / seconds * 100)
-                                   : ""});
-    }
-    return RenderTable({"what", "text", "state", ">call", ">threads", ">us/call", ">MB/s", ">best",
-                        ">ns/token", ">bytes/token", ">of memcpy"},
-                       rows);
-  }
-
-  std::string AsJson(const std::vector<TokenizerTiming>& timings) const {
-    Json json = {
-        {"schema", 1},          {"tokenizer", options_.tokenizer}, {"threads", Threads()},
-        {"simd", SimdTarget()}, {"merges", options_.merges},       {"rows", Json::array()}};
-    for (const TokenizerTiming& timing : timings) {
-      const double seconds = timing.median();
-      Json row = {{"what", TokenizerMeasureName(timing.measure)},
-                  {"text", timing.text},
-                  {"state", timing.cold ? "cold" : "warm"},
-                  {"threads", timing.threads},
-                  {"calls", timing.calls},
-                  {"bytes", timing.bytes},
-                  {"tokens", timing.tokens},
-                  {"runs", timing.seconds.size()},
-                  {"seconds", seconds},
-                  {"seconds_min", Percentile(timing.seconds, 0)},
-                  {"seconds_max", Percentile(timing.seconds, 1)},
-                  {"ns_per_call", seconds / static_cast<double>(timing.calls) * 1e9}};
-      if (timing.bytes > 0) {
-        const double bytes = static_cast<double>(timing.bytes);
-        const double tokens = static_cast<double>(timing.tokens);
-        row["bytes_per_second"] = bytes / seconds;
-        row["ns_per_token"] = seconds / tokens * 1e9;
-        row["bytes_per_token"] = bytes / tokens;
-      }
-      if (timing.copy_seconds > 0) {
-        row["memcpy_bytes_per_second"] = static_cast<double>(timing.bytes) / timing.copy_seconds;
-        row["memcpy_share"] = timing.copy_seconds / seconds;
-      }
-      json["rows"].push_back(row);
-    }
-    return json.dump(2) + "\n";
-  }
-
   BenchTokenizerOptions options_;
   std::vector<std::string> languages_;
   std::vector<std::string> measures_;
