@@ -10,6 +10,7 @@
 #include "folio/base/check.h"
 #include "folio/inspect/trace.h"
 #include "folio/io/json.h"
+#include "folio/plot/html.h"
 #include "folio/plot/shades.h"
 #include "folio/term/table.h"
 #include "folio/term/terminal_text.h"
@@ -92,11 +93,10 @@ std::string ShortShare(double value) {
   return text.starts_with("0.") ? text.substr(1) : text.substr(0, 3);
 }
 
-std::string ScoreTable(const AttentionText& text, std::span<const size_t> order,
-                       const Terminal& terminal) {
-  std::vector<std::string> columns = {">layer", ">head"};
-  for (const std::string& name : ScoreNames()) columns.push_back(">" + name);
-  std::vector<std::vector<std::string>> rows;
+TextTable ScoreTable(const AttentionText& text, std::span<const size_t> order,
+                     const Terminal& terminal) {
+  TextTable table{.columns = {">layer", ">head"}};
+  for (const std::string& name : ScoreNames()) table.columns.push_back(">" + name);
   for (const size_t i : order) {
     const AttentionHead& head = text.heads[i];
     std::vector<std::string> row = {fmt::format("{}", head.layer), fmt::format("{}", head.head)};
@@ -106,9 +106,9 @@ std::string ScoreTable(const AttentionText& text, std::span<const size_t> order,
       const std::string number = fmt::format("{:.3f}", score);
       row.push_back(share ? Heated(terminal, score, number) : number);
     }
-    rows.push_back(std::move(row));
+    table.rows.push_back(std::move(row));
   }
-  return RenderTable(columns, rows);
+  return table;
 }
 
 // How a map is laid out in the columns of a terminal.
@@ -331,7 +331,8 @@ std::string AttentionTerminalText(std::span<const AttentionText> texts, const At
       result += (result.empty() ? "" : "\n") + Styled(terminal, Style::kBold, text.text.name) +
                 fmt::format(", {} tokens\n", text.text.ids.size());
     }
-    result += ScoreTable(text, order, terminal);
+    const TextTable scores = ScoreTable(text, order, terminal);
+    result += RenderTable(scores.columns, scores.rows);
     if (!view.head) continue;
     const AttentionHead& head = text.heads[order.front()];
     result +=
@@ -396,6 +397,25 @@ std::string AttentionBatchSvg(std::span<const AttentionText> texts, const Attent
   const std::string title = fmt::format("Attention of layer {}, a row for each of {} texts{}",
                                         view.layer.value_or(0), texts.size(), Sorting(view));
   return HeatmapGridSvg(maps, static_cast<int64_t>(order.size()), title, Options(view));
+}
+
+std::string AttentionHtml(std::span<const AttentionText> texts, const AttentionView& view,
+                          const TokenNames& names, int64_t columns) {
+  HtmlPage page("Attention");
+  page.Heading(1, "Attention");
+  page.Paragraph(
+      "How much of each key a query takes in, queries downward and keys across, and what each head "
+      "does: the entropy of its weights in nats, the mean distance in tokens from query to key, "
+      "and the mean weight on the first token, the token before, the query itself, earlier "
+      "occurrences of its token (duplicate) and the tokens that followed those (induction).");
+  const std::vector<size_t> order = SortedHeads(texts, view);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (texts.size() > 1) page.Heading(2, fmt::format("Text {}: {}", i + 1, texts[i].text.name));
+    page.Figure(AttentionSvg(texts[i], view, names, columns));
+    const TextTable scores = ScoreTable(texts[i], order, {});
+    page.Table(scores.columns, scores.rows);
+  }
+  return std::move(page).Finish();
 }
 
 }  // namespace folio

@@ -79,5 +79,8 @@ std::string ProjectionSvg(const EmbeddingsView& view, const TokenNames& names);
 std::string NormsSvg(const EmbeddingsView& view);
 std::string NeighboursSvg(const TokenNeighbours& token, const TokenNames& names);
 std::string PositionsSvg(const GptWeights& weights);
+// A page with all of these, and the list of the neighbours or of the longest and shortest tokens.
+std::string EmbeddingsHtml(const EmbeddingsView& view, const GptWeights& weights,
+                           const TokenNames& names);
 
 }  // namespace folio

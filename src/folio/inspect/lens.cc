@@ -8,6 +8,7 @@
 
 #include "folio/base/thread_pool.h"
 #include "folio/io/json.h"
+#include "folio/plot/html.h"
 #include "folio/plot/shades.h"
 #include "folio/plot/svg.h"
 #include "folio/term/table.h"
@@ -166,20 +167,25 @@ std::string Likeliest(const LensCell& cell, const TokenNames& names, const Termi
   return list;
 }
 
-std::string Detail(const LensView& view, const TokenNames& names, const Terminal& terminal) {
-  std::vector<std::vector<std::string>> rows;
+// All that is known of a position of the view, and in words which it is.
+TextTable DetailTable(const LensView& view, size_t index, const TokenNames& names,
+                      const Terminal& terminal) {
+  TextTable table{.columns = {"after", ">KL to final", ">rank", ">entropy", "likeliest"}};
   for (int64_t layer = 0; layer < view.layers; ++layer) {
-    const LensCell& cell = view.Cell(0, layer);
-    rows.push_back({LensLayerName(layer), fmt::format("{:.3f}", cell.kl),
-                    fmt::format("{}", cell.final_rank + 1), fmt::format("{:.3f}", cell.entropy),
-                    Likeliest(cell, names, terminal)});
+    const LensCell& cell = view.Cell(index, layer);
+    table.rows.push_back({LensLayerName(layer), fmt::format("{:.3f}", cell.kl),
+                          fmt::format("{}", cell.final_rank + 1),
+                          fmt::format("{:.3f}", cell.entropy), Likeliest(cell, names, terminal)});
   }
-  const int64_t position = view.positions.front();
-  const std::string next = view.Next(0, names);
-  return fmt::format("position {}, token {}{}\n\n", position,
+  return table;
+}
+
+std::string PositionText(const LensView& view, size_t index, const TokenNames& names) {
+  const int64_t position = view.positions[index];
+  const std::string next = view.Next(index, names);
+  return fmt::format("position {}, token {}{}", position,
                      names.Shown(view.text.ids[static_cast<size_t>(position)]),
-                     next.empty() ? "" : ", in the text comes " + next) +
-         RenderTable({"after", ">KL to final", ">rank", ">entropy", "likeliest"}, rows);
+                     next.empty() ? "" : ", in the text comes " + next);
 }
 
 // Of the figure, in pixels.
@@ -264,7 +270,10 @@ std::string LensView::Next(size_t position, const TokenNames& names) const {
 
 std::string LensTerminalText(const LensView& view, const TokenNames& names,
                              const Terminal& terminal) {
-  if (view.positions.size() == 1) return Detail(view, names, terminal);
+  if (view.positions.size() == 1) {
+    const TextTable detail = DetailTable(view, 0, names, terminal);
+    return PositionText(view, 0, names) + "\n\n" + RenderTable(detail.columns, detail.rows);
+  }
   const auto fit = static_cast<size_t>(std::max((terminal.width - kLabel) / kColumn, 1));
   std::string text;
   for (size_t begin = 0; begin < view.positions.size(); begin += fit) {
@@ -313,6 +322,23 @@ std::string LensSvg(const LensView& view, const TokenNames& names) {
              kTop + static_cast<double>(i) * band, names);
   }
   return std::move(svg).Finish();
+}
+
+std::string LensHtml(const LensView& view, const TokenNames& names) {
+  HtmlPage page("Logit lens");
+  page.Heading(1, "Logit lens");
+  page.Paragraph(
+      "What the model would predict after the embedding and after each block, as if it ended "
+      "there: the stream goes through the last norm and the head. KL is the divergence of the "
+      "final prediction from this one, in nats; rank the place here of the token that is first at "
+      "the end; entropy that of the prediction, in nats.");
+  page.Figure(LensSvg(view, names));
+  for (size_t i = 0; i < view.positions.size(); ++i) {
+    page.Heading(3, PositionText(view, i, names));
+    const TextTable detail = DetailTable(view, i, names, {});
+    page.Table(detail.columns, detail.rows);
+  }
+  return std::move(page).Finish();
 }
 
 }  // namespace folio

@@ -25,7 +25,7 @@ std::string Label(const std::vector<std::string>& labels, int64_t index) {
   return labels.empty() ? "" : XmlEscape(labels[static_cast<size_t>(index)]);
 }
 
-std::string Table(const StepValues& values) {
+std::string TableOf(const StepValues& values) {
   const std::vector<int64_t> rows = CutMiddle(values.rows(), kMaxRows);
   const std::vector<int64_t> columns = CutMiddle(values.columns(), kMaxColumns);
   std::string html = "<table>";
@@ -71,7 +71,7 @@ std::string WalkHtml(const Walk& walk) {
     const std::string summary = fmt::format("the numbers ({})", ShapeText(step.values));
     if (!figure.empty()) page.Figure(figure);
     page.Html(fmt::format("<details{}><summary>{}</summary>\n{}</details>\n",
-                          figure.empty() ? " open" : "", XmlEscape(summary), Table(step.values)));
+                          figure.empty() ? " open" : "", XmlEscape(summary), TableOf(step.values)));
   }
   return std::move(page).Finish();
 }

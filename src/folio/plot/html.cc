@@ -96,6 +96,28 @@ void HtmlPage::Html(std::string_view markup) {
   body_ += '\n';
 }
 
+void HtmlPage::Table(std::span<const std::string> columns,
+                     std::span<const std::vector<std::string>> rows) {
+  std::vector<const char*> classes;
+  body_ += "<table><thead><tr>";
+  for (const std::string& column : columns) {
+    const bool number = column.starts_with('>');
+    classes.push_back(number ? " class=\"number\"" : "");
+    body_ += fmt::format("<th scope=\"col\"{}>{}</th>", classes.back(),
+                         XmlEscape(column.substr(number ? 1 : 0)));
+  }
+  body_ += "</tr></thead>\n<tbody>\n";
+  for (const std::vector<std::string>& row : rows) {
+    FOLIO_CHECK(row.size() == columns.size(), "a row has a cell for each column");
+    body_ += fmt::format("<tr><th scope=\"row\"{}>{}</th>", classes[0], XmlEscape(row[0]));
+    for (size_t c = 1; c < row.size(); ++c) {
+      body_ += fmt::format("<td{}>{}</td>", classes[c], XmlEscape(row[c]));
+    }
+    body_ += "</tr>\n";
+  }
+  body_ += "</tbody></table>\n";
+}
+
 void HtmlPage::Figure(std::string_view svg, std::string_view caption) {
   const size_t begin = svg.find("<svg");
   FOLIO_CHECK(begin != std::string_view::npos, "a figure is no SVG document");

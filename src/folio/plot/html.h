@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,10 @@ class HtmlPage {
   void Heading(int level, std::string_view text);  // 1 to 4; gets an anchor
   void Paragraph(std::string_view text);
   void Code(std::string_view text);    // preformatted
-  void Html(std::string_view markup);  // as it is: tables
+  void Html(std::string_view markup);  // as it is
+  // The first column names the rows. The names of columns that are aligned to the right begin with
+  // ">"; every row has a cell for each column.
+  void Table(std::span<const std::string> columns, std::span<const std::vector<std::string>> rows);
   // An SVG document of this room, inline, with the ids of its parts made unique.
   void Figure(std::string_view svg, std::string_view caption = {});
 

@@ -5,6 +5,12 @@
 
 namespace folio {
 
+// What tables are made of, here and on pages: see RenderTable.
+struct TextTable {
+  std::vector<std::string> columns = {};
+  std::vector<std::vector<std::string>> rows = {};
+};
+
 // A table for people. Columns are as wide as their widest cell and two spaces apart; the names of
 // those that are aligned to the right begin with ">". Every row has a cell for each column; cells
 // are UTF-8 and may be coloured.

@@ -44,11 +44,13 @@ class InspectEmbeddingsCommand final : public Command {
     flags.Value(Field{"top", &top_, "length of the lists", 1, 1e6});
     flags.Value(Field{"points", &points_, "tokens in the projection, from id 0", 1, 1e6});
     flags.Value(Field{"svg", &svg_, "draw the figures into a directory"}, {.placeholder = "DIR"});
+    page_.Add(flags);
   }
 
   int Run(const Context& context) override {
     CatchSignals();
     CheckFigureDirectory(svg_);
+    page_.Check(context.console);
     RefuseTogether(!tokens_.empty() && id_.has_value(), "--token", "--id");
     const OpenedModel model = OpenModel(model_);
     const std::optional<int32_t> token = ChosenToken(model);
@@ -62,8 +64,14 @@ class InspectEmbeddingsCommand final : public Command {
     const TokenNames names(model, out);
     // Before stdout: its reader may go away.
     if (!svg_.empty()) Draw(context.console, model, view);
-    context.console.Result(context.console.json() ? EmbeddingsJson(view, names)
-                                                  : EmbeddingsTerminalText(view, names, out));
+    if (page_.given())
+      page_.Write(context.console,
+                  EmbeddingsHtml(view, *model.weights, TokenNames(model.tokenizer.get())));
+    if (context.console.json()) {
+      context.console.Result(EmbeddingsJson(view, names));
+    } else if (!page_.given()) {
+      context.console.Result(EmbeddingsTerminalText(view, names, out));
+    }
     return 0;
   }
 
@@ -105,6 +113,7 @@ class InspectEmbeddingsCommand final : public Command {
   std::optional<int64_t> id_;
   int64_t top_ = 10, points_ = 300;
   std::string svg_;
+  PageFlag page_;
 };
 
 }  // namespace

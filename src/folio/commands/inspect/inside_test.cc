@@ -1,5 +1,6 @@
 // `folio inspect lens, embeddings, activations, probabilities`, through the real program.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -283,6 +284,41 @@ TEST_F(InspectInside, FiguresAreWrittenAlsoWhereNobodyReadsTheResult) {
   }
   EXPECT_EQ(RunFolio(Inspect("embeddings", Svg("e") + " >/dev/full")).status, 1);
   EXPECT_TRUE(std::filesystem::exists(At("e/tokens.svg")));
+}
+
+TEST_F(InspectInside, PagesHaveTheFigureAndItsNumbers) {
+  const std::vector<std::array<std::string, 4>> pages = {
+      {"lens", "--ids 5,0,7", "<h1 id=\"logit-lens\">", "KL to final"},
+      {"probabilities", "--ids 5,0,7", "foresaw each token</h1>", "surprise"},
+      {"attention", "--ids 5,0,7", "<h1 id=\"attention\">", "induction"},
+      {"attention", "--ids 5,0,7 --layer 1 --head 2", "Attention of layer 1, head 2", "induction"},
+      {"attention", "--ids 5,0 --ids 5,1,2", "Text 2: --ids 2", "induction"},
+      {"activations", "--ids 5,0,7", "<h1 id=\"activations\">", "kurt"},
+      {"activations", "--ids 5,0,7 --layer 1", "activations of layer 1", "kurt"},
+      {"embeddings", "--id 5", "nearest to", "cosine"},
+      {"embeddings", "", "Longest and shortest tokens", "shortest"}};
+  for (const auto& [what, flags, heading, column] : pages) {
+    const std::string path = At("pages/" + what + ".html").string();
+    const ProgramRun run = RunFolio(Inspect(what, flags + " --html " + path));
+    EXPECT_EQ(run.status, 0) << what;
+    EXPECT_EQ(run.out, "") << what;
+    EXPECT_EQ(run.err, "wrote " + path + "\n");
+    const std::string html = ReadFile(path);
+    EXPECT_TRUE(Contains(html, "<!DOCTYPE html>", "<figure>", "<table>", heading, column)) << what;
+    EXPECT_EQ(RunFolio(Inspect(what, flags + " --html -")).out, html) << what;
+    EXPECT_TRUE(RunFolio(Inspect(what, flags + " --json --html " + path)).out.starts_with("{"));
+  }
+}
+
+TEST_F(InspectInside, NamesOfOtherKindsOfFilesAreRefused) {
+  for (const char* what : {"lens", "probabilities", "attention", "activations"}) {
+    ExpectError(2, Inspect(what, "--ids 5,0 --svg " + At("x.PNG").string()), "SVG, not png",
+                "rsvg-convert");
+    ExpectError(2, Inspect(what, "--ids 5,0 --html " + At("x.svg").string()), "HTML, not svg",
+                "--svg");
+  }
+  ExpectError(2, Inspect("embeddings", "--svg " + At("x.png").string()), "directory is expected");
+  EXPECT_EQ(Names(), (Strings{"model"}));
 }
 
 TEST_F(InspectInside, PlacesThatAreNoFigureAreRefusedBeforeTheWork) {
