@@ -20,6 +20,8 @@ namespace {
 
 // Rows of a map among many; more cells than that are not seen.
 constexpr int64_t kSmallMap = 96;
+// A head whose largest score is below does nothing that has a name here.
+constexpr double kTellingShare = 0.3;
 
 struct NamedScore {
   const char* name;
@@ -242,7 +244,8 @@ std::string HeadName(const AttentionHead& head) {
   return fmt::format("L{} H{}", head.layer, head.head);
 }
 
-// What the head does most, for a small map: the score it was sorted by, or its largest share.
+// What the head does most, for a small map: the score it was sorted by, or its largest share where
+// that says something, else its entropy.
 std::string ShortCaption(const AttentionHead& head, const std::string& sort) {
   std::string name = sort;
   if (sort == "layer") {
@@ -250,9 +253,20 @@ std::string ShortCaption(const AttentionHead& head, const std::string& sort) {
     for (const char* other : {"previous", "self", "duplicate", "induction"}) {
       if (ScoreNamed(head.scores, other) > ScoreNamed(head.scores, name)) name = other;
     }
+    if (!(ScoreNamed(head.scores, name) >= kTellingShare)) name = "entropy";
   }
   return fmt::format("{} {:.2f}", name, ScoreNamed(head.scores, name));
 }
+
+// The text itself, once for a figure of many maps.
+std::string TextNote(const AttentionText& text, const TokenNames& names) {
+  std::string whole;
+  for (const int32_t id : text.text.ids) whole += names.Bytes(id);
+  return whole.empty() ? "" : fmt::format("\xE2\x80\x9C{}\xE2\x80\x9D", whole);
+}
+
+constexpr char kMapNote[] =
+    "Queries downward, keys across; below each map the score that says most of its head.";
 
 std::string AsideText(const AttentionHead& head) {
   return fmt::format("first token's {:.0f} % set aside", 100 * head.aside);
@@ -284,7 +298,8 @@ std::string OneHeadSvg(const AttentionText& text, const AttentionHead& head,
   Heatmap map = head.map;
   map.title = fmt::format("Attention of layer {}, head {}", head.layer, head.head);
   for (const std::string& name : ScoreNames()) {
-    map.caption += fmt::format("{}{} {:.2f}", map.caption.empty() ? "" : " · ", name,
+    // Held together by a space that breaks no line.
+    map.caption += fmt::format("{}{}\xC2\xA0{:.2f}", map.caption.empty() ? "" : " · ", name,
                                ScoreNamed(head.scores, name));
   }
   if (view.first_aside) map.caption += " · " + AsideText(head);
@@ -380,7 +395,7 @@ std::string AttentionSvg(const AttentionText& text, const AttentionView& view,
   if (!view.layer && view.sort != "layer") title = "Attention of all heads";
   title += fmt::format(": {} tokens{}", text.text.ids.size(), Sorting(view));
   return HeatmapGridSvg(maps, std::min(columns, static_cast<int64_t>(maps.size())), title,
-                        Options(view));
+                        {TextNote(text, names), kMapNote}, Options(view));
 }
 
 std::string AttentionBatchSvg(std::span<const AttentionText> texts, const AttentionView& view,
@@ -396,7 +411,7 @@ std::string AttentionBatchSvg(std::span<const AttentionText> texts, const Attent
   }
   const std::string title = fmt::format("Attention of layer {}, a row for each of {} texts{}",
                                         view.layer.value_or(0), texts.size(), Sorting(view));
-  return HeatmapGridSvg(maps, static_cast<int64_t>(order.size()), title, Options(view));
+  return HeatmapGridSvg(maps, static_cast<int64_t>(order.size()), title, {kMapNote}, Options(view));
 }
 
 std::string AttentionHtml(std::span<const AttentionText> texts, const AttentionView& view,

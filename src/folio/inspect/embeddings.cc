@@ -322,10 +322,18 @@ EmbeddingsView LookAtEmbeddings(const OpenedModel& model, std::optional<int32_t>
   std::vector<float> positions = PositionTable(*model.weights);
   view.position_norms = RowNorms(Tensor(positions.data(), {view.P, view.C}));
   if (token) view.token = TokenNeighbours{*token, NearestRows(wte, Row(wte, *token), top, *token)};
-  view.drawn.resize(static_cast<size_t>(std::min(points, view.V)));
-  std::iota(view.drawn.begin(), view.drawn.end(), 0);
+  const int64_t count = std::min(points, view.V);
+  for (int64_t i = 0; i < count; ++i) view.drawn.push_back(i * view.V / count);
   before();
-  view.projection = ProjectRows(*model.backend, wte, view.drawn);
+  std::vector<int64_t> every(static_cast<size_t>(view.V));
+  std::iota(every.begin(), every.end(), 0);
+  view.all = ProjectRows(*model.backend, wte, every);
+  view.projection.explained_x = view.all.explained_x;
+  view.projection.explained_y = view.all.explained_y;
+  for (const int64_t id : view.drawn) {
+    view.projection.x.push_back(view.all.x[static_cast<size_t>(id)]);
+    view.projection.y.push_back(view.all.y[static_cast<size_t>(id)]);
+  }
   return view;
 }
 
@@ -386,12 +394,21 @@ std::string ProjectionSvg(const EmbeddingsView& view, const TokenNames& names) {
                       .label = names.Shown(id),
                       .colour = static_cast<int>(KindOf(names.Bytes(id)))});
   }
+  std::vector<ScatterPoint> cloud;
+  std::string title = "Token embeddings";
+  if (points.size() < view.all.x.size()) {
+    for (size_t i = 0; i < view.all.x.size(); ++i) {
+      cloud.push_back({.x = view.all.x[i], .y = view.all.y[i]});
+    }
+    title += fmt::format(": {} of {}, and the density of all", points.size(), WithCommas(view.V));
+  }
   return ScatterSvg(
       points,
-      {.title = "Token embeddings",
+      {.title = title,
        .x_label = fmt::format("first component, {:.1f} % of the variance", 100 * explained_x),
        .y_label = fmt::format("second component, {:.1f} %", 100 * explained_y),
-       .groups = {kKinds.begin(), kKinds.end()}});
+       .groups = {kKinds.begin(), kKinds.end()},
+       .cloud = cloud});
 }
 
 std::string NormsSvg(const EmbeddingsView& view) {

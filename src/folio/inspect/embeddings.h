@@ -60,14 +60,15 @@ struct EmbeddingsView {
   std::vector<double> norms = {};           // of the tokens
   std::vector<double> position_norms = {};  // of the positions
   std::optional<TokenNeighbours> token = {};
-  std::vector<int64_t> drawn = {};  // tokens of the projection
+  Projection all = {};              // of every token
+  std::vector<int64_t> drawn = {};  // those with names in the projection
   Projection projection = {};       // of these
   int64_t top = 10;                 // rows of the lists
 };
 
-// Of the model, with lists of `top` rows, the neighbours of `token` if there is one, and the first
-// `points` tokens to be drawn. `before` is called before the principal components, the longest
-// part.
+// Of the model, with lists of `top` rows, the neighbours of `token` if there is one, and `points`
+// tokens to be drawn with their names, evenly over the ids. `before` is called before the principal
+// components, the longest part.
 EmbeddingsView LookAtEmbeddings(const OpenedModel& model, std::optional<int32_t> token, int64_t top,
                                 int64_t points, const std::function<void()>& before);
 

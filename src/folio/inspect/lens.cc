@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "folio/base/thread_pool.h"
 #include "folio/io/json.h"
@@ -107,15 +108,13 @@ std::string LensLayerName(int64_t layer) {
 constexpr int kToken = 5, kColumn = kToken + 6;  // "token  83% "
 constexpr int kLabel = 12;
 
-std::string Percent(double probability) {
-  return fmt::format("{:>3.0f}%", 100 * probability);
-}
-
 std::string CellText(const LensCell& cell, const TokenNames& names, const Terminal& terminal) {
   if (cell.top.empty()) return std::string(kColumn, ' ');
   const TokenProbability& best = cell.top.front();
   const std::string token = FitColumns(terminal, names.Shown(best.id), kToken);
-  return Heated(terminal, best.probability, token + " " + Percent(best.probability)) + ' ';
+  return Heated(terminal, best.probability,
+                token + " " + PadLeft(PercentText(best.probability), 4)) +
+         ' ';
 }
 
 std::string TableRow(const std::string& label, const std::vector<std::string>& cells) {
@@ -190,7 +189,7 @@ std::string PositionText(const LensView& view, size_t index, const TokenNames& n
 
 // Of the figure, in pixels.
 constexpr double kCellWidth = 74, kCellHeight = 34, kLabelWidth = 84;
-constexpr double kMargin = 16, kTop = 52, kBandHead = 40, kBandFoot = 36;
+constexpr double kBandHead = 40, kBandFoot = 36;
 constexpr size_t kBand = 12;  // positions beside each other
 
 struct CellPlace {
@@ -206,16 +205,16 @@ void DrawCell(SvgWriter& svg, const CellPlace& at, const LensCell& cell, const T
   const double middle = at.x + (kCellWidth - 2) / 2;
   svg.Text(FitText(names.Shown(best.id), 12, kCellWidth - 8), middle, at.y + 14,
            {.style = ink, .anchor = "middle"});
-  svg.Text(fmt::format("{:.2f}", best.probability), middle, at.y + 27,
+  svg.Text(PercentText(best.probability), middle, at.y + 27,
            {.style = ink, .font = 10, .anchor = "middle"});
 }
 
 // A row of text centred above or below the columns.
 void DrawTokens(SvgWriter& svg, const std::string& label, double y,
                 const std::vector<std::string>& texts) {
-  svg.Text(label, kMargin, y, {.style = "muted"});
+  svg.Text(label, kFigureMargin, y, {.style = "muted"});
   for (size_t i = 0; i < texts.size(); ++i) {
-    const double x = kMargin + kLabelWidth + (static_cast<double>(i) + 0.5) * kCellWidth - 1;
+    const double x = kFigureMargin + kLabelWidth + (static_cast<double>(i) + 0.5) * kCellWidth - 1;
     svg.Text(FitText(texts[i], 12, kCellWidth - 6), x, y, {.anchor = "middle"});
   }
 }
@@ -234,13 +233,24 @@ void DrawBand(SvgWriter& svg, const LensView& view, size_t begin, size_t end, do
   top += kBandHead;
   for (int64_t layer = 0; layer < view.layers; ++layer) {
     const double y = top + static_cast<double>(layer) * kCellHeight;
-    svg.Text(LensLayerName(layer), kMargin, y + kCellHeight / 2 + 3, {.style = "muted"});
+    svg.Text(LensLayerName(layer), kFigureMargin, y + kCellHeight / 2 + 3, {.style = "muted"});
     for (size_t i = begin; i < end; ++i) {
-      const double x = kMargin + kLabelWidth + static_cast<double>(i - begin) * kCellWidth;
+      const double x = kFigureMargin + kLabelWidth + static_cast<double>(i - begin) * kCellWidth;
       DrawCell(svg, {x, y}, view.Cell(i, layer), names);
     }
   }
   DrawTokens(svg, "in the text", top + static_cast<double>(view.layers) * kCellHeight + 16, next);
+}
+
+// Which positions of the text the view has, and where the others are.
+std::string PositionsShown(const LensView& view) {
+  const size_t T = view.text.ids.size(), count = view.positions.size();
+  if (count == T) return fmt::format("All {} positions of the text.", T);
+  const int64_t first = view.positions.front(), last = view.positions.back();
+  const bool in_a_row =
+      std::ranges::is_sorted(view.positions) && std::cmp_equal(last - first + 1, count);
+  return fmt::format("{} of the text's {} positions{}; --positions all, or a list, shows others.",
+                     count, T, in_a_row && count > 1 ? fmt::format(", {} to {}", first, last) : "");
 }
 
 }  // namespace
@@ -313,13 +323,16 @@ std::string LensSvg(const LensView& view, const TokenNames& names) {
   const size_t count = view.positions.size(), bands = (count + kBand - 1) / kBand;
   const auto columns = static_cast<double>(std::min(count, kBand));
   const double band = kBandHead + static_cast<double>(view.layers) * kCellHeight + kBandFoot;
-  const double width = std::max(kMargin * 2 + kLabelWidth + columns * kCellWidth, 420.0);
-  SvgWriter svg(width, kTop + static_cast<double>(bands) * band, "Logit lens");
-  svg.Text("Logit lens: the likeliest next token after each block", kMargin, 26, {.font = 15});
-  svg.Text("colour and number: its probability", kMargin, 44, {.style = "muted"});
+  const double width = std::max(kFigureMargin * 2 + kLabelWidth + columns * kCellWidth, 640.0);
+  const std::string title = "Logit lens: the likeliest next token after each block";
+  const Heading heading(title, {"Colour and number: its probability.", PositionsShown(view)},
+                        width - 2 * kFigureMargin);
+  const double top = kFigureMargin + heading.Height();
+  SvgWriter svg(width, top + static_cast<double>(bands) * band, title);
+  heading.Draw(svg, kFigureMargin, kFigureMargin);
   for (size_t i = 0; i < bands; ++i) {
     DrawBand(svg, view, i * kBand, std::min((i + 1) * kBand, count),
-             kTop + static_cast<double>(i) * band, names);
+             top + static_cast<double>(i) * band, names);
   }
   return std::move(svg).Finish();
 }

@@ -221,7 +221,7 @@ std::string ForeseenSvg(const ForeseenText& seen, const std::string& by, const T
       const TokenScore& score = seen.scores[i - 1];
       token.heat = TokenHeat(seen, score, by);
       token.underline = std::min(RankClass(score.rank), 3);
-      token.note = fmt::format("{:.0f}%", 100 * score.probability);
+      token.note = PercentText(score.probability);
     }
     tokens.push_back(std::move(token));
   }

@@ -19,6 +19,7 @@
 #include "folio/plot/svg.h"
 #include "folio/run/run_directory.h"
 #include "folio/term/table.h"
+#include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
@@ -168,6 +169,27 @@ TextTable DifferencesTable(std::span<const PlottedRun> runs) {
     table.rows.push_back(std::move(row));
   }
   return table;
+}
+
+// Rows [begin, end) of a table as columns. The names of runs, in the first column, are cut to what
+// leaves room for values.
+std::string Turned(const TextTable& table, size_t begin, size_t end, int width) {
+  const int64_t longest = std::max(12, width / 2);
+  std::vector<std::string> columns = {table.columns[0]};
+  for (size_t r = begin; r < end; ++r) {
+    columns.push_back(">" + TerminalLabel(table.rows[r][0], longest, /*utf8=*/true));
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (size_t c = 1; c < table.columns.size(); ++c) {
+    const std::string& name = table.columns[c];
+    rows.push_back({name.substr(name.starts_with('>') ? 1 : 0)});
+    for (size_t r = begin; r < end; ++r) rows.back().push_back(table.rows[r][c]);
+  }
+  return RenderTable(columns, rows);
+}
+
+std::string TitleOf(std::span<const PlottedRun> runs) {
+  return runs.size() == 1 ? "Training of " + runs[0].label : "Training runs";
 }
 
 // Why there may be no table of differences.
@@ -404,8 +426,7 @@ std::string RunsSvg(std::span<const PlottedRun> runs, std::span<const Metric> me
     }
     (any ? panels : empty).push_back(std::move(panel));
   }
-  PanelsOptions figure{.title =
-                           runs.size() == 1 ? "Training of " + runs[0].label : "Training runs"};
+  PanelsOptions figure{.title = options.titled ? TitleOf(runs) : ""};
   if (options.smooth > 0) {
     figure.note = fmt::format(
         "Faint: every step. Strong: exponential mean with weight {:g}, corrected for its start.",
@@ -421,9 +442,11 @@ std::string RunsSvg(std::span<const PlottedRun> runs, std::span<const Metric> me
 
 std::string RunsHtml(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
                      const PlotOptions& options) {
-  HtmlPage page(runs.size() == 1 ? "Training of " + runs[0].label : "Training runs");
-  page.Heading(1, "Training runs");
-  page.Figure(RunsSvg(runs, metrics, options));
+  HtmlPage page(TitleOf(runs));
+  page.Heading(1, TitleOf(runs));
+  PlotOptions untitled = options;
+  untitled.titled = false;
+  page.Figure(RunsSvg(runs, metrics, untitled));
   page.Heading(2, "Values");
   page.Paragraph("The last value of each run, as it was measured, and the lowest loss.");
   const TextTable values = ValuesTable(runs, metrics);
@@ -438,9 +461,26 @@ std::string RunsHtml(std::span<const PlottedRun> runs, std::span<const Metric> m
   return std::move(page).Finish();
 }
 
-std::string RunsText(std::span<const PlottedRun> runs, std::span<const Metric> metrics) {
+std::string RunsText(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
+                     const Terminal& terminal) {
   const TextTable table = ValuesTable(runs, metrics);
-  return RenderTable(table.columns, table.rows);
+  const std::string text = RenderTable(table.columns, table.rows);
+  if (!terminal.is_terminal || DisplayWidth(Split(text, '\n').front()) <= terminal.width) {
+    return text;
+  }
+  std::string blocks;
+  for (size_t begin = 0; begin < table.rows.size();) {
+    size_t end = begin + 1;
+    std::string block = Turned(table, begin, end, terminal.width);
+    for (; end < table.rows.size(); ++end) {
+      std::string wider = Turned(table, begin, end + 1, terminal.width);
+      if (DisplayWidth(Split(wider, '\n').front()) > terminal.width) break;
+      block = std::move(wider);
+    }
+    blocks += (begin > 0 ? "\n" : "") + block;
+    begin = end;
+  }
+  return blocks;
 }
 
 std::string DifferencesText(std::span<const PlottedRun> runs) {

@@ -26,9 +26,9 @@ class InspectEmbeddingsCommand final : public Command {
             "Prints how long the embeddings of tokens and positions are, and how much of the\n"
             "tokens' variance lies in its first two principal components. With --token or --id\n"
             "the tokens nearest to that one by cosine, else the longest and the shortest.\n\n"
-            "--svg makes a directory with tokens.svg (the first --points tokens in these two\n"
-            "components, coloured by what they look like; in a trained byte-level BPE low ids\n"
-            "are the frequent ones), positions.svg (the cosine of each pair of positions),\n"
+            "--svg makes a directory with tokens.svg (--points tokens, evenly over the ids, in\n"
+            "these two components, coloured by what they look like, and the density of all), "
+            "positions.svg (the cosine of each pair of positions),\n"
             "norms.svg, and with a token neighbours.svg.",
         .examples = {"folio inspect embeddings --model runs/demo",
                      "folio inspect embeddings -m runs/demo --token \" the\" --top 20",
@@ -42,7 +42,7 @@ class InspectEmbeddingsCommand final : public Command {
                {.placeholder = "TEXT"});
     flags.Value(Field{"id", &id_, "the same, by its number", 0, 2147483647.0});
     flags.Value(Field{"top", &top_, "length of the lists", 1, 1e6});
-    flags.Value(Field{"points", &points_, "tokens in the projection, from id 0", 1, 1e6});
+    flags.Value(Field{"points", &points_, "tokens with names in the projection", 1, 1e6});
     flags.Value(Field{"svg", &svg_, "draw the figures into a directory"}, {.placeholder = "DIR"});
     page_.Add(flags);
   }

@@ -78,7 +78,11 @@ TEST_F(InspectInside, LensShowsATableAndOfOnePositionTheDetails) {
 TEST_F(InspectInside, LensFigureHasTokensLayersAndProbabilities) {
   ExpectDrawn("lens", "--text 'ab é'", "lens.svg",
               {"Logit lens", "embedding", "block 1", "position", "<A9>"});
-  ExpectDrawn("lens", "--text a", "one.svg", {"block 0"});
+  ExpectDrawn("lens", "--text a", "one.svg", {"block 0", "All 1 positions of the text."});
+  ExpectDrawn("lens", "--text abcdefg --positions 2,3,4", "some.svg",
+              {"3 of the text's 7 positions, 2 to 4; --positions all, or a list, shows others."});
+  ExpectDrawn("lens", "--text abcdefg --positions 2,6", "two.svg",
+              {"2 of the text's 7 positions; --positions all, or a list, shows others."});
 }
 
 TEST(ParsePositions, TakesNumbersFromBothEndsAndAll) {
@@ -200,14 +204,20 @@ TEST_F(InspectInside, NearestTokensAreThoseOfAllCosines) {
   EXPECT_EQ(Answer("embeddings", "--id 101 --top 5"), json);
   EXPECT_EQ(json.at("vocab_size"), 260);
   EXPECT_EQ(json.at("projection").at("points").size(), 260);
-  EXPECT_EQ(Answer("embeddings", "--points 7").at("projection").at("points").size(), 7);
+  const Json some = Answer("embeddings", "--points 5").at("projection").at("points");
+  ASSERT_EQ(some.size(), 5);
+  for (size_t i = 0; i < 5; ++i)
+    EXPECT_EQ(some.at(i), json.at("projection").at("points").at(52 * i));
 }
 
 TEST_F(InspectInside, EmbeddingsAsTextAndFigures) {
   const std::string run = RunFolio(Inspect("embeddings", "--top 3" + Svg("all"))).out;
   EXPECT_TRUE(Contains(run, "260, 12 channels", "13, learned", "of the variance", "longest"));
   EXPECT_FALSE(std::filesystem::exists(At("all/neighbours.svg")));
-  ExpectFigure("all/tokens.svg", {"first component", "letter", "space and letter", "punctuation"});
+  ExpectFigure("all/tokens.svg", {"first component", "letter", "digit", "punctuation"});
+  EXPECT_FALSE(Contains(ReadFile(At("all/tokens.svg")), "space and letter"));  // of bytes none is
+  ASSERT_EQ(RunFolio(Inspect("embeddings", "--points 5" + Svg("some"))).status, 0);
+  ExpectFigure("some/tokens.svg", {"Token embeddings: 5 of 260, and the density of all", "4", "h"});
   ExpectFigure("all/positions.svg", {"position", "cosine"});
   ExpectFigure("all/norms.svg", {"tokens", "positions"});
   const std::string near = RunFolio(Inspect("embeddings", "--token ' '" + Svg("near"))).out;
