@@ -19,7 +19,7 @@ help:
 	@echo 'make bench   build and run the benchmarks'
 	@echo 'make test-asan  the tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make fuzz    look for inputs that break the tokenizers, FUZZ_SECONDS=60 with each target'
-	@echo 'make docs    put the numbers and figures of the program into docs/'
+	@echo 'make docs    put the numbers and figures of the program into docs/ (needs the demo: trains it)'
 	@echo 'make format  format the sources (format-check: only look)'
 	@echo 'make lint    run clang-tidy (lint-changed: not on what it passed before)'
 	@echo 'make clean   remove build/'
@@ -63,6 +63,7 @@ test-asan: configure-asan
 docs: configure
 	@cmake --build --preset docs -j $(JOBS)
 	@cp -r build/release/docs/attention.md build/release/docs/figures docs/
+	@scripts/demo_figures.sh
 
 fuzz: configure-asan
 	@cmake --build --preset fuzz -j $(JOBS)
