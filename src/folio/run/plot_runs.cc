@@ -19,7 +19,6 @@
 #include "folio/plot/svg.h"
 #include "folio/run/run_directory.h"
 #include "folio/term/table.h"
-#include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
@@ -169,23 +168,6 @@ TextTable DifferencesTable(std::span<const PlottedRun> runs) {
     table.rows.push_back(std::move(row));
   }
   return table;
-}
-
-// Rows [begin, end) of a table as columns. The names of runs, in the first column, are cut to what
-// leaves room for values.
-std::string Turned(const TextTable& table, size_t begin, size_t end, int width) {
-  const int64_t longest = std::max(12, width / 2);
-  std::vector<std::string> columns = {table.columns[0]};
-  for (size_t r = begin; r < end; ++r) {
-    columns.push_back(">" + TerminalLabel(table.rows[r][0], longest, /*utf8=*/true));
-  }
-  std::vector<std::vector<std::string>> rows;
-  for (size_t c = 1; c < table.columns.size(); ++c) {
-    const std::string& name = table.columns[c];
-    rows.push_back({name.substr(name.starts_with('>') ? 1 : 0)});
-    for (size_t r = begin; r < end; ++r) rows.back().push_back(table.rows[r][c]);
-  }
-  return RenderTable(columns, rows);
 }
 
 std::string TitleOf(std::span<const PlottedRun> runs) {
@@ -464,23 +446,8 @@ std::string RunsHtml(std::span<const PlottedRun> runs, std::span<const Metric> m
 std::string RunsText(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
                      const Terminal& terminal) {
   const TextTable table = ValuesTable(runs, metrics);
-  const std::string text = RenderTable(table.columns, table.rows);
-  if (!terminal.is_terminal || DisplayWidth(Split(text, '\n').front()) <= terminal.width) {
-    return text;
-  }
-  std::string blocks;
-  for (size_t begin = 0; begin < table.rows.size();) {
-    size_t end = begin + 1;
-    std::string block = Turned(table, begin, end, terminal.width);
-    for (; end < table.rows.size(); ++end) {
-      std::string wider = Turned(table, begin, end + 1, terminal.width);
-      if (DisplayWidth(Split(wider, '\n').front()) > terminal.width) break;
-      block = std::move(wider);
-    }
-    blocks += (begin > 0 ? "\n" : "") + block;
-    begin = end;
-  }
-  return blocks;
+  return terminal.is_terminal ? RenderTableWithin(table, terminal.width)
+                              : RenderTable(table.columns, table.rows);
 }
 
 std::string DifferencesText(std::span<const PlottedRun> runs) {

@@ -17,4 +17,8 @@ struct TextTable {
 std::string RenderTable(const std::vector<std::string>& columns,
                         const std::vector<std::vector<std::string>>& rows);
 
+// The same where `width` columns hold it, else turned: a row for each column, with as many of the
+// rows beside each other as fit, named by their first cell.
+std::string RenderTableWithin(const TextTable& table, int width);
+
 }  // namespace folio
