@@ -4,20 +4,22 @@
 WERROR ?= 0
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+PREFIX ?= /usr/local
 configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build bench test-asan docs fuzz format format-check lint lint-changed clean \
+.PHONY: help demo test build install bench test-asan docs fuzz format format-check lint lint-changed clean \
   bootstrap bootstrap-checks configure configure-asan configure-lint
 
 help:
 	@echo 'make demo    build, train a small GPT for about a minute, show what it writes'
 	@echo 'make test    build and run every test'
 	@echo 'make build   leave the program at build/release/folio'
+	@echo 'make install  put program, library and documents below PREFIX=/usr/local'
 	@echo 'make bench   build and run the benchmarks'
 	@echo 'make test-asan  the tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make fuzz    look for inputs that break the tokenizers, FUZZ_SECONDS=60 with each target'
-	@echo 'make docs    put the numbers and figures of the program into docs/'
+	@echo 'make docs    put the numbers and figures of the program into docs/ (needs the demo: trains it)'
 	@echo 'make format  format the sources (format-check: only look)'
 	@echo 'make lint    run clang-tidy (lint-changed: not on what it passed before)'
 	@echo 'make clean   remove build/'
@@ -48,6 +50,9 @@ test: configure
 	@cmake --build --preset release -j $(JOBS)
 	@scripts/test.sh release
 
+install: build
+	@cmake --install build/release --prefix $(PREFIX)
+
 bench: build
 	@scripts/bench.sh
 
@@ -58,6 +63,7 @@ test-asan: configure-asan
 docs: configure
 	@cmake --build --preset docs -j $(JOBS)
 	@cp -r build/release/docs/attention.md build/release/docs/figures docs/
+	@scripts/demo_figures.sh
 
 fuzz: configure-asan
 	@cmake --build --preset fuzz -j $(JOBS)

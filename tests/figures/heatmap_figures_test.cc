@@ -109,12 +109,12 @@ TEST_F(HeatmapFigures, GridsAreSound) {
        {std::pair<int64_t, int64_t>{1, 1}, {6, 4}, {24, 4}, {64, 12}, {200, 3}}) {
     std::vector<Heatmap> maps(static_cast<size_t>(across * across), Attention(size, 0.5F));
     for (size_t i = 0; i < maps.size(); ++i) maps[i].title = fmt::format("L{}", i);
-    const std::string svg = HeatmapGridSvg(maps, across, "All heads", {});
+    const std::string svg = HeatmapGridSvg(maps, across, "All heads", {}, {});
     EXPECT_LT(svg.size(), 600000U);
     EXPECT_EQ(CheckFigure(svg, {"All heads", "L0", fmt::format("L{}", maps.size() - 1)}), "")
         << size << " in " << across;
   }
-  EXPECT_EQ(CheckFigure(HeatmapGridSvg({}, 3, "None", {}), {"None"}), "");
+  EXPECT_EQ(CheckFigure(HeatmapGridSvg({}, 3, "None", {}, {}), {"None"}), "");
 }
 
 // The colour in the middle of the cell (0, `column`) of a row of `columns` cells, which fills the

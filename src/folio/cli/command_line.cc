@@ -201,6 +201,35 @@ void CommandLine::ThrowUnknownFlag(const std::string& flag, const CommandEntry* 
   throw UsageError(fmt::format("unknown flag '{}'", flag), {}, help);
 }
 
+std::string CommandLine::CommandAbout(const std::string& name) const {
+  const size_t space = name.rfind(' ');
+  const std::string group = space == std::string::npos ? "" : name.substr(0, space + 1);
+  std::string word = name.substr(group.size());
+  if (word.ends_with('s')) word.pop_back();
+  constexpr size_t kShortest = 4;  // shorter ones are part of many
+  std::string about;
+  for (const CommandEntry& entry : commands_) {
+    if (entry.info.group.empty() || !entry.info.name.starts_with(group)) continue;
+    for (const std::string& said : Split(entry.info.summary, ' ')) {
+      if (word.size() < kShortest || (said != word && said != word + "s")) continue;
+      if (!about.empty() && about != entry.info.name) return "";  // of several none is meant
+      about = entry.info.name;
+    }
+  }
+  return about;
+}
+
+std::vector<std::string> CommandLine::WordsAfter(const std::string& group) const {
+  std::vector<std::string> words;
+  for (const CommandEntry& entry : commands_) {
+    if (entry.info.group.empty() || !entry.info.name.starts_with(group)) continue;
+    const std::string rest = entry.info.name.substr(group.size());
+    const std::string word = rest.substr(0, rest.find(' '));
+    if (std::ranges::find(words, word) == words.end()) words.push_back(word);
+  }
+  return words;
+}
+
 void CommandLine::ThrowUnknownCommand(const std::string& name) const {
   std::vector<std::string> names;
   for (const CommandEntry& entry : commands_) {
@@ -209,10 +238,20 @@ void CommandLine::ThrowUnknownCommand(const std::string& name) const {
     const std::string first = entry.info.name.substr(0, entry.info.name.find(' '));
     if (first != entry.info.name) names.push_back(first);
   }
-  const std::string nearest = Nearest(name, names);
-  throw UsageError(fmt::format("unknown command '{}'", name), {},
-                   nearest.empty() ? "folio --help lists the commands"
-                                   : fmt::format("did you mean 'folio {}'?", nearest));
+  std::string nearest = Nearest(name, names);
+  // Of a short word every other is near.
+  if (std::cmp_greater_equal(2 * EditDistance(name, nearest), name.size())) nearest.clear();
+  if (nearest.empty()) nearest = CommandAbout(name);
+  if (!nearest.empty()) {
+    throw UsageError(fmt::format("unknown command '{}'", name), {},
+                     fmt::format("did you mean 'folio {}'?", nearest));
+  }
+  const size_t space = name.find(' ');
+  const std::string group = space == std::string::npos ? "" : name.substr(0, space + 1);
+  throw UsageError(fmt::format("unknown command '{}'", name),
+                   fmt::format("folio {}has {}", group, Join(WordsAfter(group), ", ")),
+                   fmt::format("folio {}--help says what each does",
+                               HasGroup(name.substr(0, space)) ? group : ""));
 }
 
 }  // namespace folio

@@ -54,10 +54,14 @@ class CommandLine {
   const CommandEntry* Find(const std::string& name) const;
   // Whether commands begin with the word `group` ("data").
   bool HasGroup(const std::string& group) const;
-  // Throws a kUsage Error that names the nearest command.
+  // Throws a kUsage Error that names the nearest command, or all that there are.
   [[noreturn]] void ThrowUnknownCommand(const std::string& name) const;
 
  private:
+  // The one command whose summary has the last word of `name`, or "".
+  std::string CommandAbout(const std::string& name) const;
+  // The words that may follow "" or "data ".
+  std::vector<std::string> WordsAfter(const std::string& group) const;
   void AddGlobalFlags();
   void AddCommand(std::unique_ptr<Command> command);
   std::ptrdiff_t PositionalMark(const std::vector<std::string>& arguments) const;

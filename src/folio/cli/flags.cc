@@ -96,6 +96,7 @@ Flag& Flags::Add(const std::string& names, bool takes_value, const std::string& 
   flag.placeholder = shape.placeholder;
   flag.required = shape.required;
   flag.hidden = shape.hidden;
+  flag.choices = shape.suggestions;
   return flags_.emplace_back(std::move(flag));
 }
 

@@ -19,7 +19,8 @@ namespace folio {
 struct FlagShape {
   std::string placeholder = {};  // "DIR"; the field's type if empty
   bool required = false;
-  bool hidden = false;  // neither in help nor in completion
+  bool hidden = false;                        // neither in help nor in completion
+  std::vector<std::string> suggestions = {};  // for completion, where any text is allowed
 };
 
 // One declared flag or positional, for help, completion and for taking its value.

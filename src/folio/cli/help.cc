@@ -24,10 +24,88 @@ std::vector<std::string> GroupTitles(const CommandLine& line) {
   return titles;
 }
 
-// Two columns; a first column that is too wide has its line alone.
+// Of help, in columns: not wider than is read well.
+int64_t WidthOf(const Terminal& terminal) {
+  return std::clamp(terminal.width, 20, 100);
+}
+
+// `text` with the lines that are too long broken at spaces, what follows farther right.
+std::string Fitted(const std::string& text, int64_t width) {
+  std::vector<std::string> fitted;
+  for (const std::string& line : Split(text, '\n')) {
+    const auto indent = static_cast<int64_t>(std::min(line.find_first_not_of(' '), line.size()));
+    const std::string first(static_cast<size_t>(indent), ' '), next = "\n" + first + "    ";
+    fitted.push_back(DisplayWidth(line) <= width
+                         ? line
+                         : first + Join(WrapLines(line, width - indent - 4), next));
+  }
+  return Join(fitted, "\n");
+}
+
+// Paragraphs as they were written where that fits, else filled anew.
+std::string Paragraphs(const std::string& text, int64_t width) {
+  std::vector<std::string> fitted;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find("\n\n", at), text.size());
+    std::string paragraph = text.substr(at, end - at);
+    const std::vector<std::string> lines = Split(paragraph, '\n');
+    if (std::ranges::any_of(lines, [&](const auto& line) { return DisplayWidth(line) > width; })) {
+      paragraph = Join(WrapLines(Join(lines, " "), width), "\n");
+    }
+    fitted.push_back(std::move(paragraph));
+    at = end + 2;
+  }
+  return Join(fitted, "\n\n");
+}
+
+// A command line, in several that the shell takes for one if it is too long: never cut between
+// quotation marks. A remark behind it comes first then.
+std::string Example(const std::string& example, int64_t width) {
+  constexpr size_t kIndent = 2, kNext = 6;
+  if (std::cmp_less_equal(example.size() + kIndent, width)) return "  " + example + "\n";
+  const size_t remark = example.find(" # ");
+  std::string text, line = std::string(kIndent, ' '), word;
+  if (remark != std::string::npos) text = "  " + example.substr(remark + 1) + "\n";
+  const auto add_word = [&] {
+    if (word.empty()) return;
+    if (line.back() != ' ' && std::cmp_greater(line.size() + 1 + word.size() + 2, width)) {
+      text += line + " \\\n";
+      line = std::string(kNext, ' ');
+    }
+    line += (line.back() == ' ' ? "" : " ") + std::exchange(word, "");
+  };
+  char quote = 0;
+  for (const char c : example.substr(0, remark)) {
+    if (c == quote) {
+      quote = 0;
+    } else if (quote == 0 && (c == '"' || c == '\'')) {
+      quote = c;
+    }
+    if (c == ' ' && quote == 0) {
+      add_word();
+    } else {
+      word += c;
+    }
+  }
+  add_word();
+  return text + line + "\n";
+}
+
+// Two columns; a first column that is too wide has its line alone, as all have on narrow terminals.
 std::string Table(const Rows& rows, const Terminal& terminal) {
-  constexpr size_t kWidest = 30;
-  const size_t width = static_cast<size_t>(std::clamp(terminal.width, 60, 100));
+  constexpr size_t kWidest = 30, kNarrow = 60, kNarrowIndent = 6;
+  const auto width = static_cast<size_t>(WidthOf(terminal));
+  if (width < kNarrow) {
+    std::string text;
+    const std::string indent(kNarrowIndent, ' ');
+    for (const auto& [name, help] : rows) {
+      text += Fitted("  " + name, WidthOf(terminal)) + "\n";
+      for (const std::string& line : WrapLines(help, WidthOf(terminal) - std::ssize(indent))) {
+        text += indent + line + "\n";
+      }
+    }
+    return text;
+  }
   size_t left = 0;
   for (const auto& [name, help] : rows) {
     if (name.size() <= kWidest) left = std::max(left, name.size());
@@ -116,7 +194,9 @@ Rows CommandRows(const CommandLine& line, const std::string& title) {
 
 }  // namespace
 
-std::string ProgramHelp(const CommandLine& line) {
+std::string ProgramHelp(const CommandLine& line, const Terminal& terminal) {
+  constexpr int kNames = 11;  // where the names of commands begin
+  const int width = std::max(terminal.width, 20);
   std::string text =
       "folio trains GPT models and writes with them: folio COMMAND [FLAGS]\n"
       "  folio train --data input.txt --preset char-cpu --out runs/first\n"
@@ -133,23 +213,30 @@ std::string ProgramHelp(const CommandLine& line) {
       names.push_back(again ? name.substr(space + 1) : name);
       shared = first;
     }
-    text += fmt::format("{:<9}  {}\n", title, Join(names, ", "));
+    const std::vector<std::string> lines = WrapLines(Join(names, ", "), width - kNames);
+    text += fmt::format("{:<{}}{}\n", title, kNames, Join(lines, "\n" + std::string(kNames, ' ')));
   }
-  return text + "folio COMMAND --help explains a command, folio --help lists them all.\n";
+  text += "folio COMMAND --help explains a command, folio --help lists them all.\n";
+  return Fitted(text, width);
 }
 
 std::string FullProgramHelp(const CommandLine& line, const Terminal& terminal) {
   std::string text =
-      "folio trains GPT models and writes with them.\n\nusage: folio COMMAND [FLAGS]\n";
+      Fitted("folio trains GPT models and writes with them.\n\nusage: folio COMMAND [FLAGS]\n",
+             WidthOf(terminal));
   for (const std::string& title : GroupTitles(line)) {
     text += Heading(terminal, title) + Table(CommandRows(line, title), terminal);
   }
   text += Heading(terminal, "flags of every command") +
           Table(FlagRows(line.global_flags(), "global", false, true), terminal);
-  return text +
-         "\nexit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 missing or corrupt\n"
-         "input, 4 out of memory or no such device, 5 training diverged, 130 and 143 stopped by\n"
-         "SIGINT and SIGTERM\n";
+  return text + "\n" +
+         Paragraphs(
+             "exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 missing or corrupt\n"
+             "input, 4 out of memory or no such device, 5 training diverged, 130 and 143 stopped "
+             "by\n"
+             "SIGINT and SIGTERM",
+             WidthOf(terminal)) +
+         "\n";
 }
 
 std::string GroupHelp(const CommandLine& line, const std::string& group, const Terminal& terminal) {
@@ -159,13 +246,18 @@ std::string GroupHelp(const CommandLine& line, const std::string& group, const T
       rows.emplace_back("folio " + entry.info.name, entry.info.summary);
     }
   }
-  return fmt::format("usage: folio {} COMMAND [FLAGS]\n\n", group) + Table(rows, terminal);
+  return Fitted(fmt::format("usage: folio {} COMMAND [FLAGS]\n\n", group), WidthOf(terminal)) +
+         Table(rows, terminal);
 }
 
 std::string CommandHelp(const CommandLine& line, const CommandEntry& entry, bool full,
                         const Terminal& terminal) {
-  std::string text = fmt::format("{}\n\nusage: {}\n", entry.info.summary, Usage(entry));
-  if (full && !entry.info.details.empty()) text += "\n" + entry.info.details + "\n";
+  const int64_t width = WidthOf(terminal);
+  std::string text = fmt::format("{}\n\n{}\n", Paragraphs(entry.info.summary, width),
+                                 Fitted("usage: " + Usage(entry), width));
+  if (full && !entry.info.details.empty()) {
+    text += "\n" + Paragraphs(entry.info.details, width) + "\n";
+  }
   bool has_settings = false;
   for (const auto& [group, setting] : FlagGroups(*entry.flags)) {
     has_settings = has_settings || setting;
@@ -177,18 +269,21 @@ std::string CommandHelp(const CommandLine& line, const CommandEntry& entry, bool
   }
   if (full) {
     if (has_settings) {
-      text +=
-          "\nEvery key that folio config show lists can be set: --set train.eps=1e-7, the\n"
-          "environment (FOLIO_TRAIN_EPS), or a TOML file ([train] eps = 1e-7).\n";
+      text += "\n" +
+              Paragraphs(
+                  "Every key that folio config show lists can be set: --set train.eps=1e-7, the\n"
+                  "environment (FOLIO_TRAIN_EPS), or a TOML file ([train] eps = 1e-7).",
+                  width) +
+              "\n";
     }
     text += Heading(terminal, "flags of every command") +
             Table(FlagRows(line.global_flags(), "global", false, true), terminal);
     if (!entry.info.examples.empty()) {
       text += Heading(terminal, "examples");
-      for (const std::string& example : entry.info.examples) text += fmt::format("  {}\n", example);
+      for (const std::string& example : entry.info.examples) text += Example(example, width);
     }
   } else {
-    text += fmt::format("\nfolio {} --help tells more\n", entry.info.name);
+    text += Fitted(fmt::format("\nfolio {} --help tells more\n", entry.info.name), width);
   }
   return text;
 }

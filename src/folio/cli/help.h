@@ -7,7 +7,7 @@
 namespace folio {
 
 // What `folio` alone prints: twelve lines.
-std::string ProgramHelp(const CommandLine& line);
+std::string ProgramHelp(const CommandLine& line, const Terminal& terminal);
 // What `folio --help` prints: all commands by group, then the global flags.
 std::string FullProgramHelp(const CommandLine& line, const Terminal& terminal);
 // The commands that begin with the word `group` ("data").

@@ -41,7 +41,7 @@ void PrintHelp(const CommandLine& line, const CommandEntry* entry, Console& cons
   } else if (!line.group().empty()) {
     console.Result(GroupHelp(line, line.group(), console.out()));
   } else {
-    console.Result(full ? FullProgramHelp(line, console.out()) : ProgramHelp(line));
+    console.Result(full ? FullProgramHelp(line, console.out()) : ProgramHelp(line, console.out()));
   }
 }
 

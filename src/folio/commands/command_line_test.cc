@@ -165,7 +165,12 @@ TEST_F(CommandLineTest, UnknownCommandsNameTheNearest) {
             "unknown command 'plian' |  | did you mean 'folio plain'?");
   EXPECT_EQ(Failure({"text", "wirte"}),
             "unknown command 'text wirte' |  | did you mean 'folio text write'?");
-  EXPECT_EQ(Failure({"zzzzzz"}), "unknown command 'zzzzzz' |  | folio --help lists the commands");
+  EXPECT_EQ(Failure({"zzzzzz"}),
+            "unknown command 'zzzzzz' | folio has text, plain | folio --help says what each does");
+  EXPECT_EQ(
+      Failure({"text", "zzzzzz"}),
+      "unknown command 'text zzzzzz' | folio text has write | folio text --help says what each "
+      "does");
 }
 
 TEST_F(CommandLineTest, BadValuesListWhatIsAllowed) {
@@ -223,6 +228,27 @@ TEST_F(CommandLineTest, CompletesCommandsFlagsAndChoices) {
   EXPECT_EQ(Completed({"plain", "--js"}), Words{"--json"});
   EXPECT_EQ(Completed({"text", "write", "--out", ""}), Words{});  // a file name
   EXPECT_EQ(Completed({"text", "write", "some"}), Words{});
+}
+
+TEST_F(CommandLineTest, CompletesWhatFollowsAnEqualsSign) {
+  EXPECT_EQ(Completed({"text", "write", "--mode=s"}), Words{"--mode=slow"});
+  EXPECT_EQ(Completed({"--color=n"}), Words{"--color=never"});
+  EXPECT_EQ(Completed({"text", "write", "--out="}), Words{});
+  EXPECT_EQ(Completed({"text", "write", "--bogus=x"}), Words{});
+}
+
+TEST_F(CommandLineTest, CompletesSettingsAndTheirChoices) {
+  const Words keys = Completed({"text", "write", "--set", "train.learn"});
+  ASSERT_EQ(keys, Words{"train.learning_rate="});
+  EXPECT_EQ(Completed({"plain", "--set", "model.norm_position="}),
+            (Words{"model.norm_position=pre", "model.norm_position=post"}));
+  EXPECT_EQ(Completed({"plain", "--set=model.norm_position=po"}),
+            Words{"--set=model.norm_position=post"});
+  EXPECT_EQ(Completed({"plain", "--set", "model.bias=t"}), Words{"model.bias=true"});
+  EXPECT_EQ(Completed({"plain", "--set", "a.b=1", "model.norm_position=po"}),
+            Words{"model.norm_position=post"});
+  EXPECT_EQ(Completed({"plain", "--set", "train.eps="}), Words{});
+  EXPECT_EQ(Completed({"plain", "model.norm"}), Words{});
 }
 
 TEST_F(CommandLineTest, EveryFlagOfACommandIsCompleted) {

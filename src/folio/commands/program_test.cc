@@ -8,7 +8,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
+#include "folio/base/strings.h"
 #include "tests/kit/directory.h"
 
 namespace folio {
@@ -24,7 +26,7 @@ class ProgramTest : public InTemporaryDirectory {
 };
 
 TEST_F(ProgramTest, AloneItPrintsTwelveLinesWithThreeExamples) {
-  const ProgramRun run = Shell("$F");
+  const ProgramRun run = Shell("COLUMNS=120 $F");
   EXPECT_EQ(run.status, 0);
   EXPECT_EQ(run.err, "");
   EXPECT_LE(std::ranges::count(run.out, '\n'), 12);
@@ -223,6 +225,95 @@ TEST_F(ProgramTest, TheCompletionScriptAsksTheProgram) {
       "PATH=\"$(dirname $F):$PATH\" bash -c 'source <(folio completion bash); "
       "COMP_WORDS=(folio data pre); COMP_CWORD=2; _folio; echo \"${COMPREPLY[*]}\"'");
   EXPECT_EQ(bash.out, "prepare\n") << bash.err;
+}
+
+// Completes with the shell's own script; `line` as the shell cuts it into words.
+TEST_F(ProgramTest, BashCompletesBehindAnEqualsSign) {
+  if (Shell("command -v bash").status != 0) GTEST_SKIP() << "there is no bash";
+  const auto completed = [this](const std::string& words) {
+    return Shell(
+               "PATH=\"$(dirname $F):$PATH\" bash -c 'source <(folio completion bash); "
+               "COMP_WORDS=(" +
+               words +
+               "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _folio; echo \"${COMPREPLY[*]}\"'")
+        .out;
+  };
+  EXPECT_EQ(completed("folio train --preset = char-c"), "char-cpu\n");
+  EXPECT_EQ(completed("folio train --preset = gpt2-l"), "gpt2-large\n");
+  EXPECT_EQ(completed("folio train --preset gpt2-l"), "gpt2-large\n");
+  EXPECT_EQ(completed("folio train --set train.learn"), "train.learning_rate=\n");
+  EXPECT_EQ(completed("folio train --set model.norm_position ="), "pre post\n");
+  EXPECT_EQ(completed("folio train --set model.norm_position = po"), "post\n");
+  EXPECT_EQ(completed("folio tokenizer encode --tokenizer cl"), "cl100k_base\n");
+  EXPECT_EQ(completed("folio tokenizer fetch r5"), "r50k_base\n");
+}
+
+TEST_F(ProgramTest, FishCompletesSettings) {
+  if (Shell("command -v fish").status != 0) GTEST_SKIP() << "there is no fish";
+  const auto completed = [this](const std::string& line) {
+    return Shell(
+               "PATH=\"$(dirname $F):$PATH\" fish --no-config -c 'folio completion fish | source; "
+               "complete -C \"" +
+               line + "\"' | cut -f1")
+        .out;
+  };
+  EXPECT_EQ(completed("folio train --preset=gpt2-l"), "--preset=gpt2-large\n");
+  EXPECT_EQ(completed("folio train --set train.learn"), "train.learning_rate=\n");
+  EXPECT_EQ(completed("folio train --set model.norm_position=po"), "model.norm_position=post\n");
+}
+
+TEST_F(ProgramTest, UnknownCommandsNameWhatThereIs) {
+  ProgramRun run = Shell("$F repl");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_TRUE(Contains(run.err, "folio has train, generate, ", "folio --help says")) << run.err;
+  run = Shell("$F inspect heads");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_TRUE(Contains(run.err, "did you mean 'folio inspect attention'?")) << run.err;
+  run = Shell("$F inspect zebras");
+  EXPECT_TRUE(Contains(run.err, "folio inspect has attention, lens, ", "folio inspect --help says"))
+      << run.err;
+}
+
+TEST_F(ProgramTest, HelpBreaksNoWordOnNarrowTerminals) {
+  std::vector<std::string> commands = {"", "-h", "--help"};
+  for (const char* command : {"train", "generate", "plot", "data prepare", "tokenizer encode",
+                              "explain attention", "inspect attention", "inspect lens",
+                              "bench train", "config show", "completion", "data", "inspect"}) {
+    commands.push_back(std::string(command) + " -h");
+    commands.push_back(std::string(command) + " --help");
+  }
+  for (const std::string& command : commands) {
+    for (const int width : {40, 80}) {
+      const ProgramRun run = Shell("COLUMNS=" + std::to_string(width) + " $F " + command);
+      EXPECT_EQ(run.status, 0) << command;
+      for (const std::string& line : Split(run.out, '\n')) {
+        const bool one_word = line.find(' ', line.find_first_not_of(' ')) == std::string::npos ||
+                              line.ends_with(" \\");
+        EXPECT_TRUE(one_word || std::cmp_less_equal(line.size(), width))
+            << command << " at " << width << ": " << line;
+      }
+    }
+  }
+  // An example that is broken is still a command.
+  const std::string out = Shell("COLUMNS=40 $F plot --help").out;
+  EXPECT_TRUE(Contains(out, "  folio plot runs/* --out compare.html \\\n      --smooth 0.9\n"))
+      << out;
+}
+
+TEST_F(ProgramTest, SpellingIsAdvisedOnlyOfPathsThatWereTyped) {
+  for (const char* typed :
+       {"tokenizer count --tokenizer bytes nowhere.txt", "config show --config nowhere.toml",
+        "tokenizer info --tokenizer no/where.json"}) {
+    const ProgramRun run = Shell(std::string("$F ") + typed);
+    EXPECT_EQ(run.status, 3) << typed;
+    EXPECT_TRUE(Contains(run.err, "check the spelling of the path")) << run.err;
+  }
+  const ProgramRun run = Shell(
+      "$F data stories --bytes 30000 --out s.txt -q; $F data prepare s.txt --out d -q; "
+      "rm d/val.bin; $F train --data d --preset stories --max-steps 1 --out r -q");
+  EXPECT_EQ(run.status, 3) << run.err;
+  EXPECT_TRUE(Contains(run.err, "val.bin")) << run.err;
+  EXPECT_FALSE(Contains(run.err, "spelling")) << run.err;
 }
 
 TEST_F(ProgramTest, BeingStoppedHasItsOwnStatus) {

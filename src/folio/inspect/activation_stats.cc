@@ -10,6 +10,7 @@
 #include "folio/io/json.h"
 #include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
+#include "folio/plot/html.h"
 #include "folio/term/table.h"
 
 namespace folio {
@@ -102,8 +103,8 @@ Series SeriesOf(const std::vector<ActivationStats>& stats, TracePoint point, con
 }
 
 // The values that stand out most, in deviations.
-std::string Farthest(const std::vector<ActivationStats>& stats, const ModelText& text,
-                     const TokenNames& names) {
+TextTable Farthest(const std::vector<ActivationStats>& stats, const ModelText& text,
+                   const TokenNames& names) {
   constexpr size_t kMost = 8;
   struct Far {
     const ActivationStats* stats;
@@ -116,20 +117,34 @@ std::string Farthest(const std::vector<ActivationStats>& stats, const ModelText&
       all.push_back({&one, &outlier, std::abs(outlier.value - one.mean) / one.std});
     }
   }
-  if (all.empty()) return "";
   std::ranges::stable_sort(all, std::greater<>(), &Far::deviations);
   if (all.size() > kMost) all.resize(kMost);
-  std::vector<std::vector<std::string>> rows;
+  TextTable table{
+      .columns = {">layer", "point", ">position", "token", ">channel", ">value", ">deviations"}};
   for (const Far& far : all) {
     const auto position = static_cast<size_t>(far.outlier->position);
-    rows.push_back({far.stats->outside() ? "" : fmt::format("{}", far.stats->layer),
-                    PointName(far.stats->point), fmt::format("{}", position),
-                    names.Shown(text.ids[position]), fmt::format("{}", far.outlier->channel),
-                    Short(far.outlier->value), fmt::format("{:.1f}", far.deviations)});
+    table.rows.push_back({far.stats->outside() ? "" : fmt::format("{}", far.stats->layer),
+                          PointName(far.stats->point), fmt::format("{}", position),
+                          names.Shown(text.ids[position]), fmt::format("{}", far.outlier->channel),
+                          Short(far.outlier->value), fmt::format("{:.1f}", far.deviations)});
   }
-  return "\nfarthest from the mean\n" +
-         RenderTable({">layer", "point", ">position", "token", ">channel", ">value", ">deviations"},
-                     rows);
+  return table;
+}
+
+TextTable StatisticsTable(const std::vector<ActivationStats>& stats, const Terminal& terminal) {
+  TextTable table{.columns = {">layer", "point", ">rms", ">mean", ">std", ">max", ">norm",
+                              ">longest", ">kurt", ">>6sd", ">dead"}};
+  for (const ActivationStats& one : stats) {
+    const auto count = [&](int64_t n) {
+      return n == 0 ? "0" : Styled(terminal, Style::kWarning, fmt::format("{}", n));
+    };
+    table.rows.push_back(
+        {one.outside() ? "" : fmt::format("{}", one.layer), PointName(one.point), Short(one.rms),
+         Short(one.mean), Short(one.std), Short(one.max), Short(one.norm_median),
+         fmt::format("{}@{}", Short(one.norm_max), one.norm_max_position), Short(one.kurtosis),
+         count(one.outlier_count), one.point == TracePoint::kActivated ? count(one.dead) : ""});
+  }
+  return table;
 }
 
 }  // namespace
@@ -175,21 +190,11 @@ std::vector<ActivationStats> ActivationStatistics(const Trace& trace) {
 
 std::string ActivationsText(const std::vector<ActivationStats>& stats, const ModelText& text,
                             const TokenNames& names, const Terminal& terminal) {
-  std::vector<std::vector<std::string>> rows;
-  for (const ActivationStats& one : stats) {
-    const auto count = [&](int64_t n) {
-      return n == 0 ? "0" : Styled(terminal, Style::kWarning, fmt::format("{}", n));
-    };
-    rows.push_back(
-        {one.outside() ? "" : fmt::format("{}", one.layer), PointName(one.point), Short(one.rms),
-         Short(one.mean), Short(one.std), Short(one.max), Short(one.norm_median),
-         fmt::format("{}@{}", Short(one.norm_max), one.norm_max_position), Short(one.kurtosis),
-         count(one.outlier_count), one.point == TracePoint::kActivated ? count(one.dead) : ""});
-  }
-  return RenderTable({">layer", "point", ">rms", ">mean", ">std", ">max", ">norm", ">longest",
-                      ">kurt", ">>6sd", ">dead"},
-                     rows) +
-         Farthest(stats, text, names);
+  const TextTable statistics = StatisticsTable(stats, terminal),
+                  farthest = Farthest(stats, text, names);
+  const std::string result = RenderTable(statistics.columns, statistics.rows);
+  if (farthest.rows.empty()) return result;
+  return result + "\nfarthest from the mean\n" + RenderTable(farthest.columns, farthest.rows);
 }
 
 std::string ActivationsJson(const std::vector<ActivationStats>& stats, const ModelText& text,
@@ -246,6 +251,26 @@ std::string LayerActivationsSvg(const std::vector<ActivationStats>& stats) {
   }
   return BarsSvg(bars, {.title = fmt::format("Root mean square of the activations of layer {}",
                                              stats.front().layer)});
+}
+
+std::string ActivationsHtml(const std::vector<ActivationStats>& stats, const ModelText& text,
+                            const TokenNames& names, bool one_layer) {
+  HtmlPage page("Activations");
+  page.Heading(1, "Activations");
+  page.Paragraph(
+      "For each point of each block, over all positions of the text: root mean square, mean, "
+      "deviation and largest value; the median length of the rows, and the longest with its "
+      "position; kurtosis (3 for a normal distribution), how many values are more than 6 "
+      "deviations from the mean, and the units of the feed-forward layer that are off at every "
+      "position.");
+  page.Figure(one_layer ? LayerActivationsSvg(stats) : ActivationCurvesSvg(stats));
+  const TextTable statistics = StatisticsTable(stats, {}), farthest = Farthest(stats, text, names);
+  page.Table(statistics.columns, statistics.rows);
+  if (!farthest.rows.empty()) {
+    page.Heading(2, "Farthest from the mean");
+    page.Table(farthest.columns, farthest.rows);
+  }
+  return std::move(page).Finish();
 }
 
 }  // namespace folio

@@ -51,5 +51,8 @@ std::string ActivationsJson(const std::vector<ActivationStats>& stats, const Mod
 std::string ActivationCurvesSvg(const std::vector<ActivationStats>& stats);
 // The root mean squares of the points of one layer, whose statistics alone are given.
 std::string LayerActivationsSvg(const std::vector<ActivationStats>& stats);
+// A page with one of these figures, that of the layer if they are `one_layer`'s, and the tables.
+std::string ActivationsHtml(const std::vector<ActivationStats>& stats, const ModelText& text,
+                            const TokenNames& names, bool one_layer);
 
 }  // namespace folio

@@ -10,6 +10,7 @@
 #include "folio/base/check.h"
 #include "folio/inspect/trace.h"
 #include "folio/io/json.h"
+#include "folio/plot/html.h"
 #include "folio/plot/shades.h"
 #include "folio/term/table.h"
 #include "folio/term/terminal_text.h"
@@ -19,6 +20,8 @@ namespace {
 
 // Rows of a map among many; more cells than that are not seen.
 constexpr int64_t kSmallMap = 96;
+// A head whose largest score is below does nothing that has a name here.
+constexpr double kTellingShare = 0.3;
 
 struct NamedScore {
   const char* name;
@@ -92,11 +95,10 @@ std::string ShortShare(double value) {
   return text.starts_with("0.") ? text.substr(1) : text.substr(0, 3);
 }
 
-std::string ScoreTable(const AttentionText& text, std::span<const size_t> order,
-                       const Terminal& terminal) {
-  std::vector<std::string> columns = {">layer", ">head"};
-  for (const std::string& name : ScoreNames()) columns.push_back(">" + name);
-  std::vector<std::vector<std::string>> rows;
+TextTable ScoreTable(const AttentionText& text, std::span<const size_t> order,
+                     const Terminal& terminal) {
+  TextTable table{.columns = {">layer", ">head"}};
+  for (const std::string& name : ScoreNames()) table.columns.push_back(">" + name);
   for (const size_t i : order) {
     const AttentionHead& head = text.heads[i];
     std::vector<std::string> row = {fmt::format("{}", head.layer), fmt::format("{}", head.head)};
@@ -106,9 +108,9 @@ std::string ScoreTable(const AttentionText& text, std::span<const size_t> order,
       const std::string number = fmt::format("{:.3f}", score);
       row.push_back(share ? Heated(terminal, score, number) : number);
     }
-    rows.push_back(std::move(row));
+    table.rows.push_back(std::move(row));
   }
-  return RenderTable(columns, rows);
+  return table;
 }
 
 // How a map is laid out in the columns of a terminal.
@@ -242,7 +244,8 @@ std::string HeadName(const AttentionHead& head) {
   return fmt::format("L{} H{}", head.layer, head.head);
 }
 
-// What the head does most, for a small map: the score it was sorted by, or its largest share.
+// What the head does most, for a small map: the score it was sorted by, or its largest share where
+// that says something, else its entropy.
 std::string ShortCaption(const AttentionHead& head, const std::string& sort) {
   std::string name = sort;
   if (sort == "layer") {
@@ -250,9 +253,20 @@ std::string ShortCaption(const AttentionHead& head, const std::string& sort) {
     for (const char* other : {"previous", "self", "duplicate", "induction"}) {
       if (ScoreNamed(head.scores, other) > ScoreNamed(head.scores, name)) name = other;
     }
+    if (!(ScoreNamed(head.scores, name) >= kTellingShare)) name = "entropy";
   }
   return fmt::format("{} {:.2f}", name, ScoreNamed(head.scores, name));
 }
+
+// The text itself, once for a figure of many maps.
+std::string TextNote(const AttentionText& text, const TokenNames& names) {
+  std::string whole;
+  for (const int32_t id : text.text.ids) whole += names.Bytes(id);
+  return whole.empty() ? "" : fmt::format("\xE2\x80\x9C{}\xE2\x80\x9D", whole);
+}
+
+constexpr char kMapNote[] =
+    "Queries downward, keys across; below each map the score that says most of its head.";
 
 std::string AsideText(const AttentionHead& head) {
   return fmt::format("first token's {:.0f} % set aside", 100 * head.aside);
@@ -284,7 +298,8 @@ std::string OneHeadSvg(const AttentionText& text, const AttentionHead& head,
   Heatmap map = head.map;
   map.title = fmt::format("Attention of layer {}, head {}", head.layer, head.head);
   for (const std::string& name : ScoreNames()) {
-    map.caption += fmt::format("{}{} {:.2f}", map.caption.empty() ? "" : " · ", name,
+    // Held together by a space that breaks no line.
+    map.caption += fmt::format("{}{}\xC2\xA0{:.2f}", map.caption.empty() ? "" : " · ", name,
                                ScoreNamed(head.scores, name));
   }
   if (view.first_aside) map.caption += " · " + AsideText(head);
@@ -331,7 +346,8 @@ std::string AttentionTerminalText(std::span<const AttentionText> texts, const At
       result += (result.empty() ? "" : "\n") + Styled(terminal, Style::kBold, text.text.name) +
                 fmt::format(", {} tokens\n", text.text.ids.size());
     }
-    result += ScoreTable(text, order, terminal);
+    const TextTable scores = ScoreTable(text, order, terminal);
+    result += RenderTable(scores.columns, scores.rows);
     if (!view.head) continue;
     const AttentionHead& head = text.heads[order.front()];
     result +=
@@ -379,7 +395,7 @@ std::string AttentionSvg(const AttentionText& text, const AttentionView& view,
   if (!view.layer && view.sort != "layer") title = "Attention of all heads";
   title += fmt::format(": {} tokens{}", text.text.ids.size(), Sorting(view));
   return HeatmapGridSvg(maps, std::min(columns, static_cast<int64_t>(maps.size())), title,
-                        Options(view));
+                        {TextNote(text, names), kMapNote}, Options(view));
 }
 
 std::string AttentionBatchSvg(std::span<const AttentionText> texts, const AttentionView& view,
@@ -395,7 +411,26 @@ std::string AttentionBatchSvg(std::span<const AttentionText> texts, const Attent
   }
   const std::string title = fmt::format("Attention of layer {}, a row for each of {} texts{}",
                                         view.layer.value_or(0), texts.size(), Sorting(view));
-  return HeatmapGridSvg(maps, static_cast<int64_t>(order.size()), title, Options(view));
+  return HeatmapGridSvg(maps, static_cast<int64_t>(order.size()), title, {kMapNote}, Options(view));
+}
+
+std::string AttentionHtml(std::span<const AttentionText> texts, const AttentionView& view,
+                          const TokenNames& names, int64_t columns) {
+  HtmlPage page("Attention");
+  page.Heading(1, "Attention");
+  page.Paragraph(
+      "How much of each key a query takes in, queries downward and keys across, and what each head "
+      "does: the entropy of its weights in nats, the mean distance in tokens from query to key, "
+      "and the mean weight on the first token, the token before, the query itself, earlier "
+      "occurrences of its token (duplicate) and the tokens that followed those (induction).");
+  const std::vector<size_t> order = SortedHeads(texts, view);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (texts.size() > 1) page.Heading(2, fmt::format("Text {}: {}", i + 1, texts[i].text.name));
+    page.Figure(AttentionSvg(texts[i], view, names, columns));
+    const TextTable scores = ScoreTable(texts[i], order, {});
+    page.Table(scores.columns, scores.rows);
+  }
+  return std::move(page).Finish();
 }
 
 }  // namespace folio

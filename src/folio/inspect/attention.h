@@ -63,5 +63,8 @@ std::string AttentionSvg(const AttentionText& text, const AttentionView& view,
 // The heads of one layer, a row of them for each text.
 std::string AttentionBatchSvg(std::span<const AttentionText> texts, const AttentionView& view,
                               const TokenNames& names);
+// A page with the figure of each text and the scores of its heads.
+std::string AttentionHtml(std::span<const AttentionText> texts, const AttentionView& view,
+                          const TokenNames& names, int64_t columns);
 
 }  // namespace folio

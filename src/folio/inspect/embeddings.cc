@@ -18,6 +18,7 @@
 #include "folio/plot/bars.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/heatmap.h"
+#include "folio/plot/html.h"
 #include "folio/plot/scatter.h"
 #include "folio/term/table.h"
 #include "folio/term/terminal_text.h"
@@ -142,17 +143,16 @@ std::string NormText(const std::vector<double>& norms) {
                      std::ranges::max(norms), UpperMedian(norms));
 }
 
-std::string NeighbourTable(const EmbeddingsView& view, const TokenNames& names,
-                           const Terminal& terminal) {
-  std::vector<std::vector<std::string>> rows;
+TextTable NeighbourTable(const EmbeddingsView& view, const TokenNames& names,
+                         const Terminal& terminal) {
+  TextTable table{.columns = {">cosine", ">id", "token", ">norm"}};
   for (const Neighbour& one : view.token->nearest) {
     const auto id = static_cast<int32_t>(one.row);
-    rows.push_back({Heated(terminal, one.cosine, fmt::format("{:.4f}", one.cosine)),
-                    fmt::format("{}", id), names.Shown(id),
-                    fmt::format("{:.3f}", view.norms[static_cast<size_t>(id)])});
+    table.rows.push_back({Heated(terminal, one.cosine, fmt::format("{:.4f}", one.cosine)),
+                          fmt::format("{}", id), names.Shown(id),
+                          fmt::format("{:.3f}", view.norms[static_cast<size_t>(id)])});
   }
-  return fmt::format("nearest to {} (id {})\n", names.Shown(view.token->id), view.token->id) +
-         RenderTable({">cosine", ">id", "token", ">norm"}, rows);
+  return table;
 }
 
 // The rows' indices, the longest first or the shortest first; `count` of them.
@@ -167,10 +167,10 @@ std::vector<size_t> Extremes(const std::vector<double>& norms, int64_t count, bo
 }
 
 // Longest and shortest embeddings side by side.
-std::string ExtremesTable(const EmbeddingsView& view, const TokenNames& names) {
+TextTable ExtremesTable(const EmbeddingsView& view, const TokenNames& names) {
   const std::vector<size_t> longest = Extremes(view.norms, view.top, true);
   const std::vector<size_t> shortest = Extremes(view.norms, view.top, false);
-  std::vector<std::vector<std::string>> rows;
+  TextTable table{.columns = {">longest", ">id", "token", ">shortest", ">id", "token"}};
   for (size_t i = 0; i < longest.size(); ++i) {
     std::vector<std::string> row;
     for (const size_t id : {longest[i], shortest[i]}) {
@@ -178,9 +178,30 @@ std::string ExtremesTable(const EmbeddingsView& view, const TokenNames& names) {
       row.push_back(fmt::format("{}", id));
       row.push_back(names.Shown(static_cast<int32_t>(id)));
     }
-    rows.push_back(std::move(row));
+    table.rows.push_back(std::move(row));
   }
-  return RenderTable({">longest", ">id", "token", ">shortest", ">id", "token"}, rows);
+  return table;
+}
+
+std::string SizesText(const EmbeddingsView& view) {
+  std::string text = fmt::format("tokens      {}, {} channels, norms {}\n", WithCommas(view.V),
+                                 WithCommas(view.C), NormText(view.norms));
+  text +=
+      fmt::format("positions   {}, {}, norms {}\n", WithCommas(view.P),
+                  view.learned_positions ? "learned" : "sinusoidal", NormText(view.position_norms));
+  return text +
+         fmt::format("components  the first two hold {:.1f} % and {:.1f} % of the variance\n",
+                     100 * view.projection.explained_x, 100 * view.projection.explained_y);
+}
+
+// "nearest to ·cat (id 17)"
+std::string NearestTo(const EmbeddingsView& view, const TokenNames& names) {
+  return fmt::format("nearest to {} (id {})", names.Shown(view.token->id), view.token->id);
+}
+
+// The token's neighbours if there is one, else the extremes.
+TextTable ListOf(const EmbeddingsView& view, const TokenNames& names, const Terminal& terminal) {
+  return view.token ? NeighbourTable(view, names, terminal) : ExtremesTable(view, names);
 }
 
 Json NormsJson(const std::vector<double>& norms) {
@@ -301,23 +322,26 @@ EmbeddingsView LookAtEmbeddings(const OpenedModel& model, std::optional<int32_t>
   std::vector<float> positions = PositionTable(*model.weights);
   view.position_norms = RowNorms(Tensor(positions.data(), {view.P, view.C}));
   if (token) view.token = TokenNeighbours{*token, NearestRows(wte, Row(wte, *token), top, *token)};
-  view.drawn.resize(static_cast<size_t>(std::min(points, view.V)));
-  std::iota(view.drawn.begin(), view.drawn.end(), 0);
+  const int64_t count = std::min(points, view.V);
+  for (int64_t i = 0; i < count; ++i) view.drawn.push_back(i * view.V / count);
   before();
-  view.projection = ProjectRows(*model.backend, wte, view.drawn);
+  std::vector<int64_t> every(static_cast<size_t>(view.V));
+  std::iota(every.begin(), every.end(), 0);
+  view.all = ProjectRows(*model.backend, wte, every);
+  view.projection.explained_x = view.all.explained_x;
+  view.projection.explained_y = view.all.explained_y;
+  for (const int64_t id : view.drawn) {
+    view.projection.x.push_back(view.all.x[static_cast<size_t>(id)]);
+    view.projection.y.push_back(view.all.y[static_cast<size_t>(id)]);
+  }
   return view;
 }
 
 std::string EmbeddingsTerminalText(const EmbeddingsView& view, const TokenNames& names,
                                    const Terminal& terminal) {
-  std::string text = fmt::format("tokens      {}, {} channels, norms {}\n", WithCommas(view.V),
-                                 WithCommas(view.C), NormText(view.norms));
-  text +=
-      fmt::format("positions   {}, {}, norms {}\n", WithCommas(view.P),
-                  view.learned_positions ? "learned" : "sinusoidal", NormText(view.position_norms));
-  text += fmt::format("components  the first two hold {:.1f} % and {:.1f} % of the variance\n\n",
-                      100 * view.projection.explained_x, 100 * view.projection.explained_y);
-  return text + (view.token ? NeighbourTable(view, names, terminal) : ExtremesTable(view, names));
+  const TextTable table = ListOf(view, names, terminal);
+  return SizesText(view) + "\n" + (view.token ? NearestTo(view, names) + "\n" : "") +
+         RenderTable(table.columns, table.rows);
 }
 
 std::string EmbeddingsJson(const EmbeddingsView& view, const TokenNames& names) {
@@ -370,12 +394,21 @@ std::string ProjectionSvg(const EmbeddingsView& view, const TokenNames& names) {
                       .label = names.Shown(id),
                       .colour = static_cast<int>(KindOf(names.Bytes(id)))});
   }
+  std::vector<ScatterPoint> cloud;
+  std::string title = "Token embeddings";
+  if (points.size() < view.all.x.size()) {
+    for (size_t i = 0; i < view.all.x.size(); ++i) {
+      cloud.push_back({.x = view.all.x[i], .y = view.all.y[i]});
+    }
+    title += fmt::format(": {} of {}, and the density of all", points.size(), WithCommas(view.V));
+  }
   return ScatterSvg(
       points,
-      {.title = "Token embeddings",
+      {.title = title,
        .x_label = fmt::format("first component, {:.1f} % of the variance", 100 * explained_x),
        .y_label = fmt::format("second component, {:.1f} %", 100 * explained_y),
-       .groups = {kKinds.begin(), kKinds.end()}});
+       .groups = {kKinds.begin(), kKinds.end()},
+       .cloud = cloud});
 }
 
 std::string NormsSvg(const EmbeddingsView& view) {
@@ -418,6 +451,24 @@ std::string PositionsSvg(const GptWeights& weights) {
       .row_axis = "position",
       .column_axis = "position"};
   return HeatmapSvg(map, {.scale = HeatScale::kLinear, .full = 1.0, .numbers = false});
+}
+
+std::string EmbeddingsHtml(const EmbeddingsView& view, const GptWeights& weights,
+                           const TokenNames& names) {
+  HtmlPage page("Embeddings");
+  page.Heading(1, "Embeddings");
+  page.Code(SizesText(view));
+  if (view.token) page.Figure(NeighboursSvg(*view.token, names));
+  page.Heading(2, view.token ? NearestTo(view, names) : "Longest and shortest tokens");
+  const TextTable table = ListOf(view, names, {});
+  page.Table(table.columns, table.rows);
+  page.Heading(2, "Tokens");
+  page.Figure(ProjectionSvg(view, names));
+  page.Heading(2, "Positions");
+  page.Figure(PositionsSvg(weights));
+  page.Heading(2, "Lengths");
+  page.Figure(NormsSvg(view));
+  return std::move(page).Finish();
 }
 
 }  // namespace folio

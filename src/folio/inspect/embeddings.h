@@ -60,14 +60,15 @@ struct EmbeddingsView {
   std::vector<double> norms = {};           // of the tokens
   std::vector<double> position_norms = {};  // of the positions
   std::optional<TokenNeighbours> token = {};
-  std::vector<int64_t> drawn = {};  // tokens of the projection
+  Projection all = {};              // of every token
+  std::vector<int64_t> drawn = {};  // those with names in the projection
   Projection projection = {};       // of these
   int64_t top = 10;                 // rows of the lists
 };
 
-// Of the model, with lists of `top` rows, the neighbours of `token` if there is one, and the first
-// `points` tokens to be drawn. `before` is called before the principal components, the longest
-// part.
+// Of the model, with lists of `top` rows, the neighbours of `token` if there is one, and `points`
+// tokens to be drawn with their names, evenly over the ids. `before` is called before the principal
+// components, the longest part.
 EmbeddingsView LookAtEmbeddings(const OpenedModel& model, std::optional<int32_t> token, int64_t top,
                                 int64_t points, const std::function<void()>& before);
 
@@ -79,5 +80,8 @@ std::string ProjectionSvg(const EmbeddingsView& view, const TokenNames& names);
 std::string NormsSvg(const EmbeddingsView& view);
 std::string NeighboursSvg(const TokenNeighbours& token, const TokenNames& names);
 std::string PositionsSvg(const GptWeights& weights);
+// A page with all of these, and the list of the neighbours or of the longest and shortest tokens.
+std::string EmbeddingsHtml(const EmbeddingsView& view, const GptWeights& weights,
+                           const TokenNames& names);
 
 }  // namespace folio

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "folio/base/thread_pool.h"
 #include "folio/io/json.h"
+#include "folio/plot/html.h"
 #include "folio/plot/shades.h"
 #include "folio/plot/svg.h"
 #include "folio/term/table.h"
@@ -106,15 +108,13 @@ std::string LensLayerName(int64_t layer) {
 constexpr int kToken = 5, kColumn = kToken + 6;  // "token  83% "
 constexpr int kLabel = 12;
 
-std::string Percent(double probability) {
-  return fmt::format("{:>3.0f}%", 100 * probability);
-}
-
 std::string CellText(const LensCell& cell, const TokenNames& names, const Terminal& terminal) {
   if (cell.top.empty()) return std::string(kColumn, ' ');
   const TokenProbability& best = cell.top.front();
   const std::string token = FitColumns(terminal, names.Shown(best.id), kToken);
-  return Heated(terminal, best.probability, token + " " + Percent(best.probability)) + ' ';
+  return Heated(terminal, best.probability,
+                token + " " + PadLeft(PercentText(best.probability), 4)) +
+         ' ';
 }
 
 std::string TableRow(const std::string& label, const std::vector<std::string>& cells) {
@@ -166,25 +166,30 @@ std::string Likeliest(const LensCell& cell, const TokenNames& names, const Termi
   return list;
 }
 
-std::string Detail(const LensView& view, const TokenNames& names, const Terminal& terminal) {
-  std::vector<std::vector<std::string>> rows;
+// All that is known of a position of the view, and in words which it is.
+TextTable DetailTable(const LensView& view, size_t index, const TokenNames& names,
+                      const Terminal& terminal) {
+  TextTable table{.columns = {"after", ">KL to final", ">rank", ">entropy", "likeliest"}};
   for (int64_t layer = 0; layer < view.layers; ++layer) {
-    const LensCell& cell = view.Cell(0, layer);
-    rows.push_back({LensLayerName(layer), fmt::format("{:.3f}", cell.kl),
-                    fmt::format("{}", cell.final_rank + 1), fmt::format("{:.3f}", cell.entropy),
-                    Likeliest(cell, names, terminal)});
+    const LensCell& cell = view.Cell(index, layer);
+    table.rows.push_back({LensLayerName(layer), fmt::format("{:.3f}", cell.kl),
+                          fmt::format("{}", cell.final_rank + 1),
+                          fmt::format("{:.3f}", cell.entropy), Likeliest(cell, names, terminal)});
   }
-  const int64_t position = view.positions.front();
-  const std::string next = view.Next(0, names);
-  return fmt::format("position {}, token {}{}\n\n", position,
+  return table;
+}
+
+std::string PositionText(const LensView& view, size_t index, const TokenNames& names) {
+  const int64_t position = view.positions[index];
+  const std::string next = view.Next(index, names);
+  return fmt::format("position {}, token {}{}", position,
                      names.Shown(view.text.ids[static_cast<size_t>(position)]),
-                     next.empty() ? "" : ", in the text comes " + next) +
-         RenderTable({"after", ">KL to final", ">rank", ">entropy", "likeliest"}, rows);
+                     next.empty() ? "" : ", in the text comes " + next);
 }
 
 // Of the figure, in pixels.
 constexpr double kCellWidth = 74, kCellHeight = 34, kLabelWidth = 84;
-constexpr double kMargin = 16, kTop = 52, kBandHead = 40, kBandFoot = 36;
+constexpr double kBandHead = 40, kBandFoot = 36;
 constexpr size_t kBand = 12;  // positions beside each other
 
 struct CellPlace {
@@ -200,16 +205,16 @@ void DrawCell(SvgWriter& svg, const CellPlace& at, const LensCell& cell, const T
   const double middle = at.x + (kCellWidth - 2) / 2;
   svg.Text(FitText(names.Shown(best.id), 12, kCellWidth - 8), middle, at.y + 14,
            {.style = ink, .anchor = "middle"});
-  svg.Text(fmt::format("{:.2f}", best.probability), middle, at.y + 27,
+  svg.Text(PercentText(best.probability), middle, at.y + 27,
            {.style = ink, .font = 10, .anchor = "middle"});
 }
 
 // A row of text centred above or below the columns.
 void DrawTokens(SvgWriter& svg, const std::string& label, double y,
                 const std::vector<std::string>& texts) {
-  svg.Text(label, kMargin, y, {.style = "muted"});
+  svg.Text(label, kFigureMargin, y, {.style = "muted"});
   for (size_t i = 0; i < texts.size(); ++i) {
-    const double x = kMargin + kLabelWidth + (static_cast<double>(i) + 0.5) * kCellWidth - 1;
+    const double x = kFigureMargin + kLabelWidth + (static_cast<double>(i) + 0.5) * kCellWidth - 1;
     svg.Text(FitText(texts[i], 12, kCellWidth - 6), x, y, {.anchor = "middle"});
   }
 }
@@ -228,13 +233,24 @@ void DrawBand(SvgWriter& svg, const LensView& view, size_t begin, size_t end, do
   top += kBandHead;
   for (int64_t layer = 0; layer < view.layers; ++layer) {
     const double y = top + static_cast<double>(layer) * kCellHeight;
-    svg.Text(LensLayerName(layer), kMargin, y + kCellHeight / 2 + 3, {.style = "muted"});
+    svg.Text(LensLayerName(layer), kFigureMargin, y + kCellHeight / 2 + 3, {.style = "muted"});
     for (size_t i = begin; i < end; ++i) {
-      const double x = kMargin + kLabelWidth + static_cast<double>(i - begin) * kCellWidth;
+      const double x = kFigureMargin + kLabelWidth + static_cast<double>(i - begin) * kCellWidth;
       DrawCell(svg, {x, y}, view.Cell(i, layer), names);
     }
   }
   DrawTokens(svg, "in the text", top + static_cast<double>(view.layers) * kCellHeight + 16, next);
+}
+
+// Which positions of the text the view has, and where the others are.
+std::string PositionsShown(const LensView& view) {
+  const size_t T = view.text.ids.size(), count = view.positions.size();
+  if (count == T) return fmt::format("All {} positions of the text.", T);
+  const int64_t first = view.positions.front(), last = view.positions.back();
+  const bool in_a_row =
+      std::ranges::is_sorted(view.positions) && std::cmp_equal(last - first + 1, count);
+  return fmt::format("{} of the text's {} positions{}; --positions all, or a list, shows others.",
+                     count, T, in_a_row && count > 1 ? fmt::format(", {} to {}", first, last) : "");
 }
 
 }  // namespace
@@ -264,7 +280,10 @@ std::string LensView::Next(size_t position, const TokenNames& names) const {
 
 std::string LensTerminalText(const LensView& view, const TokenNames& names,
                              const Terminal& terminal) {
-  if (view.positions.size() == 1) return Detail(view, names, terminal);
+  if (view.positions.size() == 1) {
+    const TextTable detail = DetailTable(view, 0, names, terminal);
+    return PositionText(view, 0, names) + "\n\n" + RenderTable(detail.columns, detail.rows);
+  }
   const auto fit = static_cast<size_t>(std::max((terminal.width - kLabel) / kColumn, 1));
   std::string text;
   for (size_t begin = 0; begin < view.positions.size(); begin += fit) {
@@ -304,15 +323,35 @@ std::string LensSvg(const LensView& view, const TokenNames& names) {
   const size_t count = view.positions.size(), bands = (count + kBand - 1) / kBand;
   const auto columns = static_cast<double>(std::min(count, kBand));
   const double band = kBandHead + static_cast<double>(view.layers) * kCellHeight + kBandFoot;
-  const double width = std::max(kMargin * 2 + kLabelWidth + columns * kCellWidth, 420.0);
-  SvgWriter svg(width, kTop + static_cast<double>(bands) * band, "Logit lens");
-  svg.Text("Logit lens: the likeliest next token after each block", kMargin, 26, {.font = 15});
-  svg.Text("colour and number: its probability", kMargin, 44, {.style = "muted"});
+  const double width = std::max(kFigureMargin * 2 + kLabelWidth + columns * kCellWidth, 640.0);
+  const std::string title = "Logit lens: the likeliest next token after each block";
+  const Heading heading(title, {"Colour and number: its probability.", PositionsShown(view)},
+                        width - 2 * kFigureMargin);
+  const double top = kFigureMargin + heading.Height();
+  SvgWriter svg(width, top + static_cast<double>(bands) * band, title);
+  heading.Draw(svg, kFigureMargin, kFigureMargin);
   for (size_t i = 0; i < bands; ++i) {
     DrawBand(svg, view, i * kBand, std::min((i + 1) * kBand, count),
-             kTop + static_cast<double>(i) * band, names);
+             top + static_cast<double>(i) * band, names);
   }
   return std::move(svg).Finish();
+}
+
+std::string LensHtml(const LensView& view, const TokenNames& names) {
+  HtmlPage page("Logit lens");
+  page.Heading(1, "Logit lens");
+  page.Paragraph(
+      "What the model would predict after the embedding and after each block, as if it ended "
+      "there: the stream goes through the last norm and the head. KL is the divergence of the "
+      "final prediction from this one, in nats; rank the place here of the token that is first at "
+      "the end; entropy that of the prediction, in nats.");
+  page.Figure(LensSvg(view, names));
+  for (size_t i = 0; i < view.positions.size(); ++i) {
+    page.Heading(3, PositionText(view, i, names));
+    const TextTable detail = DetailTable(view, i, names, {});
+    page.Table(detail.columns, detail.rows);
+  }
+  return std::move(page).Finish();
 }
 
 }  // namespace folio

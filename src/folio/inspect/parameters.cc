@@ -42,6 +42,40 @@ std::string InitText(InitKind init, const GptConfig& config) {
   return residual ? fmt::format("xavier_uniform * {:.4g}", scale) : "xavier_uniform";
 }
 
+// What somebody asks first, of the model as a whole.
+std::string SummaryText(const GptConfig& config) {
+  const char* const norm =
+      config.pre_norm() ? "pre: before each sublayer" : "post: after each residual sum";
+  return fmt::format(
+      "layers       {}\n"
+      "heads        {} of {} channels\n"
+      "channels     {}, feed-forward {}\n"
+      "context      {} tokens, {} positions\n"
+      "vocabulary   {} tokens\n"
+      "head         {}\n"
+      "norm         {}\n"
+      "activation   {}\n\n",
+      config.n_layer, config.n_head, WithCommas(config.head_size()), WithCommas(config.n_embd),
+      WithCommas(config.inner()), WithCommas(config.n_positions), config.position_embedding,
+      WithCommas(config.vocab_size),
+      config.tie_word_embeddings ? "tied: wte is its matrix too" : "not tied: a matrix of its own",
+      norm, config.activation_function);
+}
+
+Json SummaryJson(const GptConfig& config) {
+  return {{"layers", config.n_layer},
+          {"heads", config.n_head},
+          {"head_size", config.head_size()},
+          {"channels", config.n_embd},
+          {"feed_forward", config.inner()},
+          {"context", config.n_positions},
+          {"positions", config.position_embedding},
+          {"vocabulary", config.vocab_size},
+          {"tied", config.tie_word_embeddings},
+          {"norm", config.norm_position},
+          {"activation", config.activation_function}};
+}
+
 std::string ParametersText(const GptConfig& config, const ParamTable& table) {
   std::vector<std::vector<std::string>> rows;
   for (const ParamInfo& info : table.params()) {
@@ -50,7 +84,7 @@ std::string ParametersText(const GptConfig& config, const ParamTable& table) {
   }
   const Total decayed = TotalOf(table, true), rest = TotalOf(table, false);
   const int64_t N = table.parameters();
-  return RenderTable({"name", "shape", ">count", "init", "decay"}, rows) +
+  return SummaryText(config) + RenderTable({"name", "shape", ">count", "init", "decay"}, rows) +
          fmt::format(
              "\nparameters   {} in {} tensors\n"
              "decayed      {} in {} tensors\n"
@@ -75,6 +109,7 @@ std::string ParametersJson(const GptConfig& config, const ParamTable& table) {
     return Json{{"tensors", sum.tensors}, {"parameters", sum.parameters}};
   };
   const Json json = {{"schema", 1},
+                     {"summary", SummaryJson(config)},
                      {"parameters", table.parameters()},
                      {"bytes", table.parameters() * kBytesOfFloat},
                      {"decayed", total(true)},

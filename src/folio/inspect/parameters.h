@@ -6,8 +6,8 @@
 
 namespace folio {
 
-// The parameters of a model of this configuration, one by one and together: a table for people, or
-// one JSON object (`json`). Nothing is allocated.
+// A model of this configuration as a whole, then its parameters, one by one and together: text for
+// people, or one JSON object (`json`). Nothing is allocated.
 std::string DescribeParameters(const GptConfig& config, bool json);
 
 }  // namespace folio

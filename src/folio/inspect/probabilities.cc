@@ -10,6 +10,7 @@
 
 #include "folio/inspect/trace.h"
 #include "folio/io/json.h"
+#include "folio/plot/html.h"
 #include "folio/plot/token_strip.h"
 #include "folio/term/table.h"
 #include "folio/term/terminal_text.h"
@@ -86,25 +87,26 @@ std::string Alternatives(const TokenScore& score, const TokenNames& names, int64
   return list;
 }
 
-std::string ScoreTable(const ForeseenText& seen, const TokenNames& names,
-                       const Terminal& terminal) {
+TextTable ScoreTable(const ForeseenText& seen, const TokenNames& names, const Terminal& terminal) {
   constexpr int64_t kOtherColumns = 42, kWide = 14;
   int64_t widest = 5;
   for (const int32_t id : seen.text.ids) {
     widest = std::max(widest, std::min(DisplayWidth(names.Shown(id)), kWide));
   }
   const int64_t room = terminal.is_terminal ? terminal.width - kOtherColumns - widest : 1000;
-  std::vector<std::vector<std::string>> rows = {
+  TextTable table{
+      .columns = {">pos", "token", ">prob", ">rank", ">surprise", ">entropy", "likeliest"}};
+  table.rows = {
       {"0", FitColumns(terminal, names.Shown(seen.text.ids[0]), widest), "-", "-", "-", "-", ""}};
   for (size_t i = 0; i < seen.scores.size(); ++i) {
     const TokenScore& score = seen.scores[i];
-    rows.push_back({fmt::format("{}", i + 1), FitColumns(terminal, names.Shown(score.id), widest),
-                    Heated(terminal, score.probability, fmt::format("{:.4f}", score.probability)),
-                    fmt::format("{}", score.rank + 1), fmt::format("{:.2f}", score.surprise),
-                    fmt::format("{:.2f}", score.entropy), Alternatives(score, names, room)});
+    table.rows.push_back(
+        {fmt::format("{}", i + 1), FitColumns(terminal, names.Shown(score.id), widest),
+         Heated(terminal, score.probability, fmt::format("{:.4f}", score.probability)),
+         fmt::format("{}", score.rank + 1), fmt::format("{:.2f}", score.surprise),
+         fmt::format("{:.2f}", score.entropy), Alternatives(score, names, room)});
   }
-  return RenderTable({">pos", "token", ">prob", ">rank", ">surprise", ">entropy", "likeliest"},
-                     rows);
+  return table;
 }
 
 std::string Summary(const ForeseenText& seen) {
@@ -169,7 +171,8 @@ double TokenHeat(const ForeseenText& seen, const TokenScore& score, const std::s
 
 std::string ForeseenTerminalText(const ForeseenText& seen, const std::string& by,
                                  const TokenNames& names, const Terminal& terminal) {
-  std::string text = ScoreTable(seen, names, terminal) + "\n";
+  const TextTable scores = ScoreTable(seen, names, terminal);
+  std::string text = RenderTable(scores.columns, scores.rows) + "\n";
   if (terminal.color) text += Strip(seen, by, names, terminal) + "\n";
   return text + Summary(seen);
 }
@@ -218,7 +221,7 @@ std::string ForeseenSvg(const ForeseenText& seen, const std::string& by, const T
       const TokenScore& score = seen.scores[i - 1];
       token.heat = TokenHeat(seen, score, by);
       token.underline = std::min(RankClass(score.rank), 3);
-      token.note = fmt::format("{:.0f}%", 100 * score.probability);
+      token.note = PercentText(score.probability);
     }
     tokens.push_back(std::move(token));
   }
@@ -231,6 +234,20 @@ std::string ForeseenSvg(const ForeseenText& seen, const std::string& by, const T
   options.key =
       fmt::format("colour: {}; lines: rank 2-10, 11-100, beyond; below: probability", meaning);
   return TokenStripSvg(tokens, options);
+}
+
+std::string ForeseenHtml(const ForeseenText& seen, const std::string& by, const TokenNames& names) {
+  HtmlPage page("Probabilities");
+  page.Heading(1, "How well the model foresaw each token");
+  page.Paragraph(
+      "For each token but the first: the probability that the model gave it after all before it, "
+      "its rank (1 is the likeliest), its surprise (-ln probability) and the entropy of the "
+      "prediction, in nats, and the likeliest tokens.");
+  page.Figure(ForeseenSvg(seen, by, names));
+  page.Code(Summary(seen));
+  const TextTable scores = ScoreTable(seen, names, {});
+  page.Table(scores.columns, scores.rows);
+  return std::move(page).Finish();
 }
 
 }  // namespace folio

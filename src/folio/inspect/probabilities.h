@@ -41,5 +41,7 @@ std::string ForeseenTerminalText(const ForeseenText& seen, const std::string& by
                                  const TokenNames& names, const Terminal& terminal);
 std::string ForeseenJson(const ForeseenText& seen, const TokenNames& names);
 std::string ForeseenSvg(const ForeseenText& seen, const std::string& by, const TokenNames& names);
+// A page with the figure and the table.
+std::string ForeseenHtml(const ForeseenText& seen, const std::string& by, const TokenNames& names);
 
 }  // namespace folio

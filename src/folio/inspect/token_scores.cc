@@ -1,5 +1,7 @@
 #include "folio/inspect/token_scores.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -56,6 +58,12 @@ std::vector<TokenScore> ScoreTokens(const Trace& trace, int64_t top) {
     });
   }
   return scores;
+}
+
+std::string PercentText(double probability) {
+  const double percent = 100 * probability;
+  if (percent >= 0.95 || percent == 0) return fmt::format("{:.0f}%", percent);
+  return percent >= 0.05 ? fmt::format("{:.1f}%", percent) : "<.1%";
 }
 
 LogitSummary Summarize(std::span<const float> logits) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "folio/inspect/trace.h"
@@ -25,6 +26,9 @@ struct TokenScore {
 
 // Scores of tokens 1 .. T-1, each from the prediction before it. REQUIRES: the trace has kOutput.
 std::vector<TokenScore> ScoreTokens(const Trace& trace, int64_t top);
+
+// "37%", and of less than one "0.4%", "<.1%": at most four characters.
+std::string PercentText(double probability);
 
 // Of a row of logits, in double. Logits that are not numbers come last in every order.
 

@@ -29,6 +29,15 @@ std::vector<float> RandomLogits(size_t count) {
   return logits;
 }
 
+TEST(PercentText, SmallSharesAreNotNothing) {
+  EXPECT_EQ(PercentText(1), "100%");
+  EXPECT_EQ(PercentText(0.374), "37%");
+  EXPECT_EQ(PercentText(0.0096), "1%");
+  EXPECT_EQ(PercentText(0.003), "0.3%");
+  EXPECT_EQ(PercentText(1e-9), "<.1%");
+  EXPECT_EQ(PercentText(0), "0%");
+}
+
 TEST(LogitSummaries, OfAFewNumbers) {
   const std::vector<float> logits = {0, std::log(2.0f), 0, -kInfinity};
   const LogitSummary summary = Summarize(logits);

@@ -21,6 +21,8 @@ namespace fs = std::filesystem;
 using internal::FileDescriptor;
 using internal::ThrowCannotRead;
 
+constexpr char kSpelling[] = "check the spelling of the path";
+
 int OpenForReading(const fs::path& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) ThrowCannotRead(path, errno);
@@ -61,14 +63,20 @@ std::string ReadFile(const fs::path& path, uint64_t max_bytes) {
   return bytes;
 }
 
+void RequireTyped(const fs::path& path) {
+  std::error_code error;
+  if (fs::status(path, error).type() != fs::file_type::not_found) return;
+  throw InputError(fmt::format("cannot read {}", path.string()), internal::ErrnoText(ENOENT),
+                   kSpelling);
+}
+
 void RequireDirectory(const fs::path& path, std::string_view what) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) return;
   std::string cause = internal::ErrnoText(error ? error.value() : ENOTDIR);
   throw InputError(fmt::format("{} {} is not there", what, path.string()), std::move(cause),
-                   fs::exists(status) ? "give the directory that holds the file"
-                                      : "check the spelling of the path");
+                   fs::exists(status) ? "give the directory that holds the file" : kSpelling);
 }
 
 void CreateDirectories(const fs::path& path) {

@@ -14,6 +14,9 @@ namespace folio {
 // unreadable or longer than max_bytes.
 std::string ReadFile(const std::filesystem::path& path, uint64_t max_bytes = uint64_t{1} << 32);
 
+// Throws a kInput Error if there is nothing at `path`, which somebody typed and may have misspelt.
+void RequireTyped(const std::filesystem::path& path);
+
 // Throws a kInput Error unless `path` is a directory. `what` names its purpose: "the model
 // directory".
 void RequireDirectory(const std::filesystem::path& path, std::string_view what = "the directory");

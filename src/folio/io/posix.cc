@@ -65,9 +65,7 @@ std::string ErrnoText(int error) {
 
 void ThrowCannotRead(const fs::path& path, int error) {
   throw InputError(fmt::format("cannot read {}", path.string()), ErrnoText(error),
-                   error == ENOENT   ? "check the spelling of the path"
-                   : error == EACCES ? "ask for permission to read it"
-                                     : "");
+                   error == EACCES ? "ask for permission to read it" : "");
 }
 
 void ThrowCannotWrite(const fs::path& path, int error) {

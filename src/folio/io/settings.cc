@@ -10,6 +10,7 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/io/file.h"
 
 namespace folio {
 namespace {
@@ -150,6 +151,7 @@ void Settings::ReadEnvironment(std::span<const std::string> environment) {
 
 void Settings::ReadSources(const ConfigSources& sources) {
   if (!sources.file.empty()) {
+    RequireTyped(sources.file);
     ReadTomlFile(Layer::kFile, sources.file);
   } else if (sources.discover) {
     if (const auto file = UserFile(sources.environment)) ReadTomlFile(Layer::kUserFile, *file);

@@ -25,10 +25,17 @@ std::string Label(const std::vector<std::string>& labels, int64_t index) {
   return labels.empty() ? "" : XmlEscape(labels[static_cast<size_t>(index)]);
 }
 
-std::string Table(const StepValues& values) {
+// The page has name and formula already.
+Step Untitled(Step step) {
+  step.name.clear();
+  step.formula.clear();
+  return step;
+}
+
+std::string TableOf(const StepValues& values) {
   const std::vector<int64_t> rows = CutMiddle(values.rows(), kMaxRows);
   const std::vector<int64_t> columns = CutMiddle(values.columns(), kMaxColumns);
-  std::string html = "<table>";
+  std::string html = "<div class=\"table\"><table>";
   if (!values.column_labels.empty()) {
     html += "<tr><th></th>";
     for (const int64_t c : columns) {
@@ -44,7 +51,7 @@ std::string Table(const StepValues& values) {
     }
     html += "</tr>\n";
   }
-  html += "</table>\n";
+  html += "</table></div>\n";
   const auto say_left_out = [&](const std::vector<int64_t>& shown, int64_t count,
                                 std::string_view what) {
     const int64_t missing = LeftOut(shown, count);
@@ -67,11 +74,11 @@ std::string WalkHtml(const Walk& walk) {
     page.Heading(3, fmt::format("{}. {}", ++number, step.name));
     if (!step.formula.empty()) page.Code(step.formula);
     page.Paragraph(step.why);
-    const std::string figure = StepFigure(step);
+    const std::string figure = StepFigure(Untitled(step));
     const std::string summary = fmt::format("the numbers ({})", ShapeText(step.values));
     if (!figure.empty()) page.Figure(figure);
     page.Html(fmt::format("<details{}><summary>{}</summary>\n{}</details>\n",
-                          figure.empty() ? " open" : "", XmlEscape(summary), Table(step.values)));
+                          figure.empty() ? " open" : "", XmlEscape(summary), TableOf(step.values)));
   }
   return std::move(page).Finish();
 }

@@ -239,6 +239,14 @@ TEST(WalkHtml, IsOnePageWithoutScriptsOrLinks) {
   EXPECT_FALSE(Contains(html, "url(http"));
 }
 
+TEST(WalkHtml, NamesAndFormulasStandOnce) {
+  for (const FigureKind figure : {FigureKind::kHeatmap, FigureKind::kNone}) {
+    const std::string html = WalkHtml(OneStep(Small(), figure));
+    EXPECT_EQ(Count(html, "scores &amp; more"), 1U) << "the heading";
+    EXPECT_EQ(Count(html, "scores = x xᵀ"), 1U);
+  }
+}
+
 TEST(WalkHtml, LabelsAreNoMarkup) {
   StepValues values = Small();
   values.row_labels[0] = "<script>";

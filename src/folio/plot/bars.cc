@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "folio/plot/svg.h"
+#include "folio/plot/ticks.h"
 
 namespace folio {
 namespace {
 
 constexpr double kBarFont = 12, kBarRow = 22, kBar = 14, kBarGap = 8;
-constexpr double kMaxBarLabel = 0.35, kMaxNote = 0.25;  // of the width
+constexpr double kMaxBarLabel = 0.35, kMaxNote = 0.25;                     // of the width
+constexpr double kBarTickFont = 11, kBarTickRow = 20, kBarTickApart = 80;  // of the axis
 constexpr double kLeastPlot = 60, kLeastWidth = 240;
 
 std::string NoteOf(const Bar& bar) {
@@ -26,6 +28,7 @@ std::string NoteOf(const Bar& bar) {
 struct BarLayout {
   double label_width = 0, note_width = 0;
   double left = 0, right = 0, zero = 0;
+  double least = 0, most = 0;
   double extent = 0;  // half of the values between left and right; 0 if there are none
 
   double Pixel(double value) const {
@@ -36,7 +39,9 @@ struct BarLayout {
 
 BarLayout LayOut(std::span<const Bar> bars, const BarsOptions& options) {
   BarLayout at;
-  double least = 0, most = 0, notes_left = 0;
+  double& least = at.least;
+  double& most = at.most;
+  double notes_left = 0;
   for (const Bar& bar : bars) {
     at.label_width = std::max(at.label_width, TextWidth(bar.label, kBarFont));
     at.note_width = std::max(at.note_width, TextWidth(NoteOf(bar), kBarFont));
@@ -59,6 +64,26 @@ BarLayout LayOut(std::span<const Bar> bars, const BarsOptions& options) {
   at.zero = at.left;
   if (at.extent > 0) at.zero -= least / 2 / at.extent * (at.right - at.left);
   return at;
+}
+
+// None where there are no values, or none that ticks could name.
+std::vector<Tick> TicksOf(const BarLayout& at) {
+  if (!(at.extent > 1e-300) || !(at.extent < 1e300)) return {};
+  const auto count = static_cast<int>((at.right - at.left) / kBarTickApart);
+  return LinearTicks(at.least, at.most, std::clamp(count, 1, 5));
+}
+
+// Lines behind the bars, from `top` down, and numbers below them.
+void DrawTicks(SvgWriter& svg, std::span<const Tick> ticks, const BarLayout& at, double top,
+               double rows) {
+  std::string grid;
+  for (const Tick& tick : ticks) {
+    const double x = at.Pixel(tick.value);
+    grid += fmt::format("M{} {}v{}", SvgNumber(x), SvgNumber(top), SvgNumber(rows));
+    svg.Text(tick.label, x, top + rows + kBarTickFont + 4,
+             {.style = "muted", .font = kBarTickFont, .anchor = "middle"});
+  }
+  svg.Element("path", {{"class", "grid"}, {"d", grid}});
 }
 
 void DrawBar(SvgWriter& svg, const Bar& bar, const BarLayout& at, double y) {
@@ -85,13 +110,15 @@ std::string BarsSvg(std::span<const Bar> bars, const BarsOptions& options) {
   const double width = std::max(sized.width, at.right + kBarGap + at.note_width + kFigureMargin);
   const double top = kFigureMargin + heading.Height();
   const double rows = static_cast<double>(std::max<size_t>(bars.size(), 1)) * kBarRow;
-  SvgWriter svg(std::ceil(width), top + rows + kFigureMargin,
+  const std::vector<Tick> ticks = TicksOf(at);
+  SvgWriter svg(std::ceil(width), top + rows + (ticks.empty() ? 0 : kBarTickRow) + kFigureMargin,
                 options.title.empty() ? "bars" : options.title);
   heading.Draw(svg, kFigureMargin, kFigureMargin);
   if (bars.empty()) {
     svg.Text("no data", kFigureMargin, top + kBarRow * 0.7, {.style = "muted"});
     return std::move(svg).Finish();
   }
+  if (!ticks.empty()) DrawTicks(svg, ticks, at, top, rows);
   for (size_t i = 0; i < bars.size(); ++i) {
     DrawBar(svg, bars[i], at, top + static_cast<double>(i) * kBarRow);
   }

@@ -18,7 +18,8 @@ struct BarsOptions {
   double full = 0;  // the value of the longest bar; the largest if 0
 };
 
-// Horizontal bars from 0, one below the other, as an SVG document. Negative ones go left.
+// Horizontal bars from 0, one below the other, over an axis with numbers, as an SVG document.
+// Negative ones go left.
 std::string BarsSvg(std::span<const Bar> bars, const BarsOptions& options);
 
 }  // namespace folio

@@ -66,6 +66,17 @@ TEST(BarsSvg, TheFullLengthMayBeGiven) {
   EXPECT_NEAR(drawn[1].width, 2 * drawn[0].width, 0.02);  // no longer than the full length
 }
 
+TEST(BarsSvg, TheAxisHasNumbers) {
+  const std::vector<Bar> bars = {{"a", 0.5, "x"}, {"b", -0.25, "y"}};
+  const std::string svg = BarsSvg(bars, {});
+  for (const char* tick : {"\xE2\x88\x92"
+                           "0.2",
+                           "0", "0.2", "0.4"}) {
+    EXPECT_TRUE(Has(svg, tick)) << tick;
+  }
+  EXPECT_TRUE(Has(BarsSvg(bars, {.full = 1}), "1.0"));
+}
+
 TEST(BarsSvg, NotesStandForDigits) {
   const std::vector<Bar> bars = {{"a", 0.123456}, {"b", 1, "certain"}, {"<c>", 1e-9}};
   const std::string svg = BarsSvg(bars, {.title = "t & u"});

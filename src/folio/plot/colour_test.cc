@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "folio/plot/shades.h"
 
@@ -94,19 +96,38 @@ TEST(Shade, SignedValuesAreLinear) {
   }
 }
 
+HeatRange RangeOfOne(const Heatmap& map, const HeatmapOptions& options) {
+  return RangeOf(std::span(&map, 1), options);
+}
+
 TEST(RangeOf, HoldsEveryFiniteValue) {
-  EXPECT_EQ(RangeOf({.values = {0.5F, kNan, INFINITY, 0.25F}}, {}).full, 0.5);
-  EXPECT_FALSE(RangeOf({.values = {0.5F, kNan}}, {}).is_signed);
-  EXPECT_TRUE(RangeOf({.values = {0.5F, -0.75F}}, {}).is_signed);
-  EXPECT_EQ(RangeOf({.values = {0.5F, -0.75F}}, {}).full, 0.75);
-  EXPECT_EQ(RangeOf({.values = {0.5F}}, {.full = 3}).full, 3);
-  EXPECT_EQ(RangeOf({.values = {0.5F}}, {.full = 0}).full, 0.5);
+  EXPECT_EQ(RangeOfOne({.values = {0.5F, kNan, INFINITY, 0.25F}}, {}).full, 0.5);
+  EXPECT_FALSE(RangeOfOne({.values = {0.5F, kNan}}, {}).is_signed);
+  EXPECT_TRUE(RangeOfOne({.values = {0.5F, -0.75F}}, {}).is_signed);
+  EXPECT_EQ(RangeOfOne({.values = {0.5F, -0.75F}}, {}).full, 0.75);
+  EXPECT_EQ(RangeOfOne({.values = {0.5F}}, {.full = 3}).full, 3);
+  EXPECT_EQ(RangeOfOne({.values = {0.5F}}, {.full = 0}).full, 0.5);
   for (const double full : {-1.0, 1e-320, 1e308, static_cast<double>(INFINITY), std::nan("")}) {
-    EXPECT_EQ(RangeOf({.values = {0.5F}}, {.full = full}).full, 0.5);
+    EXPECT_EQ(RangeOfOne({.values = {0.5F}}, {.full = full}).full, 0.5);
   }
-  EXPECT_EQ(RangeOf({.values = {0, 0}}, {}).full, 1);
-  EXPECT_EQ(RangeOf({.values = {kNan}}, {}).full, 1);
-  EXPECT_EQ(RangeOf({}, {}).full, 1);
+  EXPECT_EQ(RangeOfOne({.values = {0, 0}}, {}).full, 1);
+  EXPECT_EQ(RangeOfOne({.values = {kNan}}, {}).full, 1);
+  EXPECT_EQ(RangeOfOne({}, {}).full, 1);
+}
+
+TEST(RangeOf, ValuesThatAreAboutEqualAreNotFullColour) {
+  EXPECT_EQ(RangeOfOne({.values = {0.25F, 0.25F, kNan}}, {}).full, 0.5);
+  EXPECT_EQ(RangeOfOne({.values = {4, 3.5F}}, {}).full, 8);
+  EXPECT_EQ(RangeOfOne({.values = {4, 3}}, {}).full, 4);
+  EXPECT_EQ(RangeOfOne({.values = {1, -1}}, {}).full, 1);
+  EXPECT_EQ(RangeOfOne({.values = {1, 1}}, {.full = 1}).full, 1);
+}
+
+TEST(RangeOf, OfSeveralMapsIsOne) {
+  const std::vector<Heatmap> maps = {{.values = {0.125F}}, {.values = {0}}, {.values = {0.5F}}};
+  EXPECT_EQ(RangeOf(maps, {}).full, 0.5);
+  EXPECT_EQ(RangeOf(maps, {.per_row = true}).full, 1);
+  EXPECT_EQ(MeaningOf(RangeOf(maps, {}), false), "full colour is 0.5, square-root scale");
 }
 
 // Of every scale, signed and not.

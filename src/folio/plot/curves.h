@@ -23,7 +23,8 @@ struct CurvesOptions {
 };
 
 // Line chart as a complete SVG document below 200 KB whatever the number of points (for up to some
-// dozen series). Series differ in colour and, from the eighth on, in dashes. REQUIRES: x and y of a
+// dozen series). Series differ in colour and, from the eighth on, in dashes; one that lies
+// on another is dashed, so that both are seen. REQUIRES: x and y of a
 // series are equally long.
 std::string CurvesSvg(std::span<const Series> series, const CurvesOptions& options);
 
@@ -39,8 +40,8 @@ struct PanelsOptions {
   double panel_width = 520, panel_height = 300;
 };
 
-// Several line charts in one SVG document with one legend for all, below 200 KB whatever the number
-// of points.
+// Several line charts over one x axis' range in one SVG document with one legend for all, below 200
+// KB whatever the number of points.
 std::string PanelsSvg(std::span<const Panel> panels, const PanelsOptions& options);
 
 }  // namespace folio

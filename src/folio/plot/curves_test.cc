@@ -80,6 +80,18 @@ std::string Draw(std::vector<Series> series, CurvesOptions options = {}) {
   return svg;
 }
 
+TEST(CurvesSvg, ALineThatLiesOnAnotherIsDashed) {
+  const std::vector<double> x = {0, 1, 2, 3}, y = {4, 2, 1, 0.5};
+  const Series first{.label = "a", .x = x, .y = y}, other{.label = "b", .x = x, .y = {1, 1, 1, 1}};
+  Series longer{.label = "c", .x = {0, 1, 2, 3, 4}, .y = {4, 2, 1, 0.5, 0.25}};
+  EXPECT_EQ(Count(CurvesSvg(std::vector{first, other}, {}), "stroke-dasharray=\"8 8\""), 0U);
+  const std::string svg = CurvesSvg(std::vector{first, longer, other, first}, {});
+  EXPECT_EQ(Count(svg, "stroke-dasharray=\"8 8\""), 1U);
+  EXPECT_EQ(Count(svg, "stroke-dasharray=\"4 12\""), 1U);  // on both
+  longer.faint = true;
+  EXPECT_EQ(Count(CurvesSvg(std::vector{longer, first}, {}), "stroke-dasharray=\"8 8\""), 0U);
+}
+
 TEST(CurvesSvg, NothingToDrawIsStillAFigure) {
   const std::string nothing = "no data";
   EXPECT_EQ(Count(Draw({}), nothing), 1u);
@@ -186,6 +198,7 @@ TEST(CurvesSvg, LegendStaysAboveTheData) {
 
 TEST(CurvesSvg, SeriesDifferInColourThenInDashes) {
   std::vector<Series> series(9, {"", {1, 2}, {3, 4}});
+  for (size_t i = 0; i < series.size(); ++i) series[i].y[1] += static_cast<double>(i);
   series[1].dashed = true;
   series[2].faint = true;
   const std::string svg = Draw(series);

@@ -74,7 +74,9 @@ CellLabels ColumnLabels(const std::vector<std::string>& labels, double cell) {
   result.Keep(labels, 1);
   const double widest = result.Widest();
   if (widest == 0) return {};
-  const int64_t level = StepFor(widest + 8, cell), turned = StepFor(kCellLine, cell);
+  // Words lie farther apart than single characters, which stay upright.
+  const int64_t level = StepFor(widest + std::min(8.0, widest / 4), cell),
+                turned = StepFor(kCellLine, cell);
   result.turned = turned == 1 ? level > 1 : level > 2 * turned;
   result.Keep(labels, result.turned ? turned : level);
   result.depth = (result.turned ? result.Widest() : kCellFont) + kCellGap;
@@ -124,7 +126,8 @@ void DrawNumbers(SvgWriter& svg, const Heatmap& map, const Shades& shades, const
   double font = 11;
   while (font >= 9 && (widest * font + 4 > width || font + 4 > height)) --font;
   if (font < 9) return;
-  svg.Open("g", {{"font-size", font}, {"text-anchor", "middle"}});
+  // The pointer rests on the cells, which tell their values.
+  svg.Open("g", {{"font-size", font}, {"text-anchor", "middle"}, {"pointer-events", "none"}});
   for (size_t i = 0; i < texts.size(); ++i) {
     if (texts[i].empty()) continue;
     const size_t row = i / static_cast<size_t>(map.columns);
@@ -250,6 +253,7 @@ HeatmapLayout LayOut(const Heatmap& map, const Shades& shades, const ColourKey& 
 constexpr int64_t kMaxCells = 96;     // on each side of a map
 constexpr int64_t kMaxLabelled = 32;  // cells on a side that a map is made larger for
 constexpr double kWidth = 960;        // of the maps of a row together, about
+constexpr double kWidest = 1800;      // the same with labels
 constexpr double kSmallest = 80, kLargestMap = 200, kThinnest = 16;  // a map's side, about
 constexpr double kNarrowest = 48;                                    // a column
 constexpr double kBetween = 12;                                      // maps
@@ -287,23 +291,25 @@ struct Grid {
   bool masked = false;
   double width = kNarrowest, height = 0;  // of the largest map
   double title_height = 0, caption_height = 0;
-  double left = 0, above = 0;  // room for labels
+  double left = 0;                 // room for labels
+  std::vector<double> above = {};  // the same, above each row
 
-  double MapTop() const { return title_height + above; }
-  double Pitch() const { return MapTop() + height + caption_height + kBetween; }  // of rows
+  double RowHeight(size_t row) const {
+    return title_height + above[row] + height + caption_height + kBetween;
+  }
+  double AllRows() const {
+    double sum = 0;
+    for (size_t row = 0; row < above.size(); ++row) sum += RowHeight(row);
+    return sum;
+  }
 };
 
 Grid MakeGrid(std::span<const Heatmap> maps, double side, const HeatmapOptions& options) {
   Grid grid;
-  grid.range = {.scale = options.scale};
-  for (const Heatmap& map : maps) grid.range.is_signed |= RangeOf(map, options).is_signed;
-  grid.range.full = GivenFull(options).value_or(grid.range.full);
-  if (options.per_row) grid.range.full = 1;
+  grid.range = RangeOf(maps, options);
   for (const Heatmap& map : maps) {
-    HeatRange range = RangeOf(map, options);
-    range.is_signed = grid.range.is_signed;
     Thumbnail thumbnail =
-        MakeThumbnail(Pooled(ShadesOf(map, range, options.per_row), kMaxCells), side);
+        MakeThumbnail(Pooled(ShadesOf(map, grid.range, options.per_row), kMaxCells), side);
     grid.masked |= thumbnail.shades.AnyMasked();
     grid.width = std::max(grid.width, thumbnail.Width());
     grid.height = std::max(grid.height, thumbnail.Height());
@@ -314,30 +320,37 @@ Grid MakeGrid(std::span<const Heatmap> maps, double side, const HeatmapOptions& 
   return grid;
 }
 
-void AddLabels(std::span<const Heatmap> maps, int64_t columns, Grid* grid) {
+// At the first map of each row, unless the row above has the same.
+void AddLabels(std::span<const Heatmap> maps, size_t columns, Grid* grid) {
+  grid->above.resize((maps.size() + columns - 1) / columns);
   const bool room = std::ranges::all_of(grid->maps, [](const Thumbnail& map) {
     return static_cast<double>(std::min(map.cell_width, map.cell_height)) >= kCellLine;
   });
   if (!room) return;
-  for (size_t i = 0; i < maps.size(); ++i) {
+  for (size_t i = 0; i < maps.size(); i += columns) {
+    if (i > 0 && maps[i].row_labels == maps[i - columns].row_labels &&
+        maps[i].column_labels == maps[i - columns].column_labels) {
+      continue;
+    }
     Thumbnail& map = grid->maps[i];
     map.above = ColumnLabels(maps[i].column_labels, static_cast<double>(map.cell_width));
-    grid->above = std::max(grid->above, map.above.depth);
-    if (static_cast<int64_t>(i) % columns > 0) continue;
     map.left = RowLabels(maps[i].row_labels, static_cast<double>(map.cell_height));
+    grid->above[i / columns] = map.above.depth;
     grid->left = std::max(grid->left, map.left.depth);
   }
 }
 
-// The side of a map in a row of so many; more for labels of few cells.
-double SideOf(std::span<const Heatmap> maps, int64_t columns) {
+// The side of a map in a row of so many; more for labels of few cells in a row of few maps.
+double SideOf(std::span<const Heatmap> maps, size_t columns) {
+  const auto across = static_cast<double>(std::min(columns, maps.size()));
   double side =
       std::clamp(kWidth / static_cast<double>(columns) - kBetween, kSmallest, kLargestMap);
   for (const Heatmap& map : maps) {
     const int64_t cells = std::max(map.rows, map.columns);
     const bool labels = !map.row_labels.empty() || !map.column_labels.empty();
-    if (labels && cells <= kMaxLabelled) {
-      side = std::max(side, static_cast<double>(cells) * kCellLine);
+    const double labelled = static_cast<double>(cells) * kCellLine;
+    if (labels && cells <= kMaxLabelled && across * labelled <= kWidest) {
+      side = std::max(side, labelled);
     }
   }
   return side;
@@ -349,15 +362,14 @@ void DrawName(SvgWriter& svg, const std::string& text, const char* style, double
   svg.Text(FitText(text, font, width), x, y + font, {.style = style, .font = font});
 }
 
-void DrawMaps(SvgWriter& svg, std::span<const Heatmap> maps, const Grid& grid, int64_t columns,
-              double top, ShadePictures* pictures) {
+void DrawMaps(SvgWriter& svg, std::span<const Heatmap> maps, const Grid& grid, size_t columns,
+              double y, ShadePictures* pictures) {
   for (size_t i = 0; i < maps.size(); ++i) {
-    const int64_t below = static_cast<int64_t>(i) / columns;
-    const auto row = static_cast<double>(below);
-    const auto column = static_cast<double>(static_cast<int64_t>(i) % columns);
+    if (i > 0 && i % columns == 0) y += grid.RowHeight(i / columns - 1);
+    const auto column = static_cast<double>(i % columns);
     const Thumbnail& map = grid.maps[i];
     const double x = kFigureMargin + grid.left + column * (grid.width + kBetween);
-    const double y = top + row * grid.Pitch(), map_top = y + grid.MapTop();
+    const double map_top = y + grid.title_height + grid.above[i / columns];
     DrawName(svg, maps[i].title, "ink", x, y, kMapTitleFont, grid.width);
     DrawName(svg, maps[i].caption, "muted", x, map_top + grid.height + 1, kCaptionFont, grid.width);
     if (map.shades.values.empty()) continue;
@@ -407,12 +419,11 @@ std::string HeatmapSvg(const Heatmap& map, const HeatmapOptions& options) {
   std::vector<std::string> notes;
   if (!map.caption.empty()) notes.push_back(map.caption);
   if (map.values.empty()) return NoCells(map, notes);
-  HeatRange range = RangeOf(map, options);
-  if (options.per_row) range.full = 1;
+  const HeatRange range = RangeOf(std::span(&map, 1), options);
   Shades shades = ShadesOf(map, range, options.per_row);
   const bool picture = map.rows * map.columns > kMaxRects;
   if (picture) shades = Pooled(std::move(shades), kMaxPictureCells);
-  const ColourKey key{range, MeaningOf(range, options.per_row ? "row" : ""), shades.AnyMasked()};
+  const ColourKey key{range, MeaningOf(range, options.per_row), shades.AnyMasked()};
   const HeatmapLayout at = LayOut(map, shades, key, notes);
 
   SvgWriter svg(at.width, at.height, map.title.empty() ? "heat map" : map.title);
@@ -436,27 +447,23 @@ std::string HeatmapSvg(const Heatmap& map, const HeatmapOptions& options) {
   return std::move(svg).Finish();
 }
 
-std::string HeatmapGridSvg(std::span<const Heatmap> maps, int64_t columns, const std::string& title,
+std::string HeatmapGridSvg(std::span<const Heatmap> maps, int64_t maps_in_a_row,
+                           const std::string& title, const std::vector<std::string>& notes,
                            const HeatmapOptions& options) {
-  FOLIO_CHECK(columns >= 1, "a grid without columns");
-  const auto across = std::min<int64_t>(columns, static_cast<int64_t>(maps.size()));
+  FOLIO_CHECK(maps_in_a_row >= 1, "a grid without columns");
+  const auto columns = static_cast<size_t>(maps_in_a_row);
+  const size_t across = std::min(columns, maps.size());
   Grid grid = MakeGrid(maps, SideOf(maps, columns), options);
   AddLabels(maps, columns, &grid);
-  const bool each_map = !options.per_row && !GivenFull(options);
-  const ColourKey key{grid.range,
-                      MeaningOf(grid.range, options.per_row ? "row"
-                                            : each_map      ? "map"
-                                                            : ""),
-                      grid.masked};
+  const ColourKey key{grid.range, MeaningOf(grid.range, options.per_row), grid.masked};
 
   const double maps_width =
       grid.left + static_cast<double>(across) * (grid.width + kBetween) - kBetween;
   const double inner = std::max(maps_width, key.Width());
-  const Heading heading(title, {}, std::max(inner, kHeadingWidth));
+  const Heading heading(title, notes, std::max(inner, kHeadingWidth));
   const double width = std::ceil(std::max(inner, heading.Width()) + 2 * kFigureMargin);
   const double top = kFigureMargin + heading.Height();
-  const auto rows = (static_cast<int64_t>(maps.size()) + columns - 1) / columns;
-  const double key_top = top + static_cast<double>(rows) * grid.Pitch();
+  const double key_top = top + grid.AllRows();
   const double height = std::ceil(key_top + ColourKey::kHeight);
 
   SvgWriter svg(width, height, title.empty() ? "heat maps" : title);

@@ -25,8 +25,8 @@ struct HeatmapOptions {
   // linearly, from 0 in two colours.
   HeatScale scale = HeatScale::kSqrt;
   bool per_row = false;             // each row's largest value is full colour
-  std::optional<double> full = {};  // the value of full colour; the largest if not
-                                    // given, not positive or not finite
+  std::optional<double> full = {};  // the value of full colour; if not given, not positive or not
+                                    // finite the largest, or its double where all are about equal
   bool numbers = true;              // in the cells, where they fit
 };
 
@@ -47,13 +47,13 @@ Heatmap Pooled(const Heatmap& map, int64_t step);
 // looks like the page, in light and dark mode. No cells are "no data".
 std::string HeatmapSvg(const Heatmap& map, const HeatmapOptions& options);
 
-// Many small maps in rows of `columns`, each with its title and caption; one colour key. Where the
-// cells of all maps are large enough for a label each, which those of labelled maps of at most 32
-// rows and columns are made to be, columns have theirs, and rows left of the first map in a row,
-// whose labels are those of its neighbours too. All with the options' scale;
-// `full` as given or each map's largest. Maps of more than 96 rows or columns are pooled to at most
-// that many: of the cells that become one the largest shade stays.
+// Many small maps in rows of `columns`, each with its title and caption, below a title and notes;
+// one scale and one colour key for all, so that a weak map looks weak. Where the cells of all maps
+// are large enough for a label each, which those of labelled maps of at most 32 rows and columns
+// are made to be in a row of few, the first map of a row has them for all, unless the row above has
+// the same. Maps of more than 96 rows or columns are pooled to at most that many: of the cells that
+// become one the largest shade stays.
 std::string HeatmapGridSvg(std::span<const Heatmap> maps, int64_t columns, const std::string& title,
-                           const HeatmapOptions& options);
+                           const std::vector<std::string>& notes, const HeatmapOptions& options);
 
 }  // namespace folio

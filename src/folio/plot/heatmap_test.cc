@@ -121,6 +121,14 @@ TEST(HeatmapSvg, LabelsAreThinnedAndTurnedWhereTheyAreClose) {
   EXPECT_EQ(Count(svg, ">name"), 32U);
 }
 
+TEST(HeatmapSvg, SingleCharactersStandUpright) {
+  Heatmap map = Map(1, 44, std::vector<float>(44, 1));
+  for (int i = 0; i < 44; ++i) map.column_labels.emplace_back(1, static_cast<char>('A' + i % 20));
+  EXPECT_EQ(Count(HeatmapSvg(map, {.numbers = false}), "rotate(-90)"), 0U);
+  for (std::string& label : map.column_labels) label = "\xE6\x97\xA5";
+  EXPECT_EQ(Count(HeatmapSvg(map, {.numbers = false}), "rotate(-90)"), 0U);
+}
+
 TEST(HeatmapSvg, OddMapsAreFigures) {
   for (const bool aside : {false, true}) {
     for (const bool per_row : {false, true}) {
@@ -135,7 +143,7 @@ TEST(HeatmapSvg, OddMapsAreFigures) {
         const std::string svg = HeatmapSvg(map, options);
         EXPECT_TRUE(svg.ends_with("</svg>\n"));
         EXPECT_EQ(HeatmapSvg(map, options), svg);
-        const std::string grid = HeatmapGridSvg(std::span(&map, 1), 3, "", options);
+        const std::string grid = HeatmapGridSvg(std::span(&map, 1), 3, "", {}, options);
         EXPECT_TRUE(grid.ends_with("</svg>\n"));
       }
     }
@@ -152,17 +160,33 @@ TEST(HeatmapSvg, WrongSizesAreRefused) {
 
 TEST(HeatmapGridSvg, OneKeyForAll) {
   std::vector<Heatmap> maps = {Map(1, 1, {0.5F}), Map(2, 2, {0, 0.25F, kNan, 1})};
-  std::string svg = HeatmapGridSvg(maps, 2, "grid", {});
-  EXPECT_EQ(Count(svg, "share of each map&apos;s largest value") +
-                Count(svg, "share of each map's largest value"),
-            1U);
+  std::string svg = HeatmapGridSvg(maps, 2, "grid", {}, {});
+  EXPECT_EQ(Count(svg, "full colour is 1, square-root scale"), 1U);
   EXPECT_EQ(Count(svg, ">masked</text>"), 1U);
-  svg = HeatmapGridSvg(maps, 2, "grid", {.full = 2});
-  EXPECT_EQ(Count(svg, "largest value"), 0U);
+  svg = HeatmapGridSvg(maps, 2, "grid", {}, {.full = 2});
+  EXPECT_EQ(Count(svg, "full colour is 2"), 1U);
   EXPECT_EQ(Count(svg, ">2.0</text>"), 1U);
   EXPECT_EQ(Count(svg, "class=\"minus\""), 0U);
   maps[0].values[0] = -1;
-  EXPECT_GT(Count(HeatmapGridSvg(maps, 2, "grid", {}), "class=\"minus\""), 0U);
+  EXPECT_GT(Count(HeatmapGridSvg(maps, 2, "grid", {}, {}), "class=\"minus\""), 0U);
+}
+
+TEST(HeatmapGridSvg, AWeakMapLooksWeak) {
+  // The pictures of a weak map beside a strong one differ from those of the weak map by itself.
+  const Heatmap weak = Map(1, 2, {0.01F, 0.001F}), strong = Map(1, 2, {1, 0.1F});
+  const auto pictures = [](const std::vector<Heatmap>& maps) {
+    const std::string svg = HeatmapGridSvg(maps, 2, "", {}, {});
+    std::vector<std::string> found;
+    const std::string begin = "base64,";
+    for (size_t at = svg.find(begin); at != std::string::npos; at = svg.find(begin, at + 1)) {
+      found.push_back(svg.substr(at, svg.find('"', at) - at));
+    }
+    return found;
+  };
+  const auto alone = pictures({weak, weak}), beside = pictures({strong, weak});
+  ASSERT_EQ(beside.size(), 2U);
+  EXPECT_EQ(beside[0], alone[0]);
+  EXPECT_NE(beside[1], alone[1]);
 }
 
 TEST(HeatmapGridSvg, CellsWithRoomHaveLabels) {
@@ -171,14 +195,20 @@ TEST(HeatmapGridSvg, CellsWithRoomHaveLabels) {
   map.row_labels = {"upper", "lower"};
   map.column_labels = {"left", "middle", "right"};
   const std::vector<Heatmap> maps(5, map);
-  std::string svg = HeatmapGridSvg(maps, 2, "grid", {});
-  EXPECT_EQ(Count(svg, ">upper</text>"), 3U);   // one for each row of the grid
-  EXPECT_EQ(Count(svg, ">middle</text>"), 5U);  // one for each map
-  for (const int64_t T : {32, 33}) {            // made large enough, and not
+  std::string svg = HeatmapGridSvg(maps, 2, "grid", {}, {});
+  EXPECT_EQ(Count(svg, ">upper</text>"), 1U);  // once for all
+  EXPECT_EQ(Count(svg, ">middle</text>"), 1U);
+  std::vector<Heatmap> two = maps;
+  two[4].row_labels[0] = two[4].column_labels[0] = "other";  // the first of the last row
+  svg = HeatmapGridSvg(two, 2, "grid", {"a note"}, {});
+  EXPECT_EQ(Count(svg, ">lower</text>"), 2U);
+  EXPECT_EQ(Count(svg, ">other</text>"), 2U);
+  EXPECT_EQ(Count(svg, ">a note</text>"), 1U);
+  for (const int64_t T : {32, 33}) {  // made large enough, and not
     Heatmap small = Map(T, T, std::vector<float>(static_cast<size_t>(T * T), 1));
     small.row_labels = small.column_labels =
         std::vector<std::string>(static_cast<size_t>(T), "token");
-    svg = HeatmapGridSvg(std::vector{small, map}, 8, "", {});
+    svg = HeatmapGridSvg(std::vector{small, map}, 8, "", {}, {});
     EXPECT_EQ(Count(svg, ">token</text>"), T == 32 ? 64U : 0U);
   }
 }
@@ -186,9 +216,9 @@ TEST(HeatmapGridSvg, CellsWithRoomHaveLabels) {
 TEST(HeatmapGridSvg, LargeMapsArePooled) {
   // One bright cell of a map far larger than its place must still be seen.
   std::vector<float> values(1000 * 1000, 0);
-  const std::string dark = HeatmapGridSvg(std::vector{Map(1000, 1000, values)}, 12, "", {});
+  const std::string dark = HeatmapGridSvg(std::vector{Map(1000, 1000, values)}, 12, "", {}, {});
   values[777 * 1000 + 333] = 1;
-  const std::string bright = HeatmapGridSvg(std::vector{Map(1000, 1000, values)}, 12, "", {});
+  const std::string bright = HeatmapGridSvg(std::vector{Map(1000, 1000, values)}, 12, "", {}, {});
   EXPECT_EQ(Count(dark, "data:image"), 0U);
   EXPECT_EQ(Count(bright, "data:image"), 1U);
   EXPECT_LT(bright.size(), 20000U);

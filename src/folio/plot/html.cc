@@ -27,13 +27,19 @@ p{margin:0 0 1em;max-width:44rem}
 a{color:var(--link)}
 code,pre{font:.875rem/1.5 ui-monospace,"SF Mono",Consolas,"DejaVu Sans Mono",monospace}
 pre{margin:0 0 1.2em;padding:.8em 1em;background:var(--code);border-radius:6px;overflow-x:auto}
-figure{margin:1.6em 0;overflow-x:auto}
-figure svg{display:block;max-width:100%;height:auto}
+figure{margin:1.6em 0 1.6em 50%;width:max-content;min-width:100%;max-width:calc(100vw - 3.5rem);
+transform:translateX(-50%);overflow-x:auto}
+figure svg{display:block}
 figcaption{margin-top:.5em;color:var(--muted);font-size:.9rem;max-width:44rem}
-table{display:block;width:max-content;max-width:100%;overflow-x:auto;margin:0 0 1.2em;
-border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
-th,td{padding:.3em .8em;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
-th{font-weight:600}
+.table{width:max-content;max-width:100%;max-height:32rem;overflow:auto;margin:0 0 1.2em}
+table{border-collapse:separate;border-spacing:0;font-size:.9rem;font-variant-numeric:tabular-nums}
+th,td{padding:.3em .8em;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;
+white-space:nowrap}
+th{font-weight:600;background:var(--page)}
+th[scope=col]{position:sticky;top:0;z-index:1}th[scope=row]{position:sticky;left:0}
+nav{margin:0 0 1.6em;font-size:.9rem}nav ul{margin:0;padding:0;columns:16rem;list-style:none}
+nav li{break-inside:avoid;padding-left:1.5rem;text-indent:-1rem}
+nav .l2{padding-left:1rem;font-weight:600}
 td.number,th.number{text-align:right}
 )";
 
@@ -75,10 +81,12 @@ void HtmlPage::Heading(int level, std::string_view text) {
   FOLIO_CHECK(level >= 1 && level <= 4, "no such level of headings");
   const std::string slug = Slug(text);
   std::string anchor = slug;
-  for (int i = 2; std::find(anchors_.begin(), anchors_.end(), anchor) != anchors_.end(); ++i) {
+  const auto taken = [&](const Section& section) { return section.anchor == anchor; };
+  for (int i = 2; std::any_of(sections_.begin(), sections_.end(), taken); ++i) {
     anchor = fmt::format("{}-{}", slug, i);
   }
-  anchors_.push_back(anchor);
+  if (level > 1 && contents_at_ == 0) contents_at_ = body_.size();
+  sections_.push_back({level, anchor, std::string(text)});
   body_ += fmt::format("<h{0} id=\"{1}\">{2}</h{0}>\n", level, anchor, XmlEscape(text));
 }
 
@@ -96,6 +104,28 @@ void HtmlPage::Html(std::string_view markup) {
   body_ += '\n';
 }
 
+void HtmlPage::Table(std::span<const std::string> columns,
+                     std::span<const std::vector<std::string>> rows) {
+  std::vector<const char*> classes;
+  body_ += "<div class=\"table\"><table><thead><tr>";
+  for (const std::string& column : columns) {
+    const bool number = column.starts_with('>');
+    classes.push_back(number ? " class=\"number\"" : "");
+    body_ += fmt::format("<th scope=\"col\"{}>{}</th>", classes.back(),
+                         XmlEscape(column.substr(number ? 1 : 0)));
+  }
+  body_ += "</tr></thead>\n<tbody>\n";
+  for (const std::vector<std::string>& row : rows) {
+    FOLIO_CHECK(row.size() == columns.size(), "a row has a cell for each column");
+    body_ += fmt::format("<tr><th scope=\"row\"{}>{}</th>", classes[0], XmlEscape(row[0]));
+    for (size_t c = 1; c < row.size(); ++c) {
+      body_ += fmt::format("<td{}>{}</td>", classes[c], XmlEscape(row[c]));
+    }
+    body_ += "</tr>\n";
+  }
+  body_ += "</tbody></table></div>\n";
+}
+
 void HtmlPage::Figure(std::string_view svg, std::string_view caption) {
   const size_t begin = svg.find("<svg");
   FOLIO_CHECK(begin != std::string_view::npos, "a figure is no SVG document");
@@ -106,7 +136,22 @@ void HtmlPage::Figure(std::string_view svg, std::string_view caption) {
   body_ += "</figure>\n";
 }
 
+std::string HtmlPage::Contents() const {
+  constexpr int kFewest = 3;
+  int count = 0;
+  std::string list;
+  for (const Section& section : sections_) {
+    if (section.level != 2 && section.level != 3) continue;
+    list += fmt::format("<li class=\"l{}\"><a href=\"#{}\">{}</a></li>\n", section.level,
+                        section.anchor, XmlEscape(section.text));
+    ++count;
+  }
+  if (count < kFewest) return "";
+  return fmt::format("<nav aria-label=\"contents\"><ul>\n{}</ul></nav>\n", list);
+}
+
 std::string HtmlPage::Finish() && {
+  body_.insert(contents_at_, Contents());
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"

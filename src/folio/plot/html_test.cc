@@ -24,6 +24,37 @@ TEST(HtmlPage, HoldsItsSectionsInOrder) {
   EXPECT_EQ(Count(html, "prefers-color-scheme:dark"), 1U);
 }
 
+TEST(HtmlPage, ListsItsSectionsBeforeTheFirst) {
+  const auto page_of = [](int sections) {
+    HtmlPage page("t");
+    page.Heading(1, "Title");
+    page.Paragraph("what it is");
+    for (int i = 1; i <= sections; ++i) page.Heading(i == 1 ? 2 : 3, i < 3 ? "A & B" : "C");
+    return std::move(page).Finish();
+  };
+  EXPECT_EQ(Count(page_of(3),
+                  "<p>what it is</p>\n<nav aria-label=\"contents\"><ul>\n"
+                  "<li class=\"l2\"><a href=\"#a-b\">A &amp; B</a></li>\n"
+                  "<li class=\"l3\"><a href=\"#a-b-2\">A &amp; B</a></li>\n"
+                  "<li class=\"l3\"><a href=\"#c\">C</a></li>\n</ul></nav>\n<h2"),
+            1U);
+  EXPECT_EQ(Count(page_of(2), "<nav"), 0U);
+}
+
+TEST(HtmlPage, TablesHaveABoxOfTheirOwn) {
+  HtmlPage page("t");
+  const std::vector<std::string> columns = {">n", "a<b"};
+  page.Table(columns, std::vector<std::vector<std::string>>{{"1", "&"}});
+  EXPECT_EQ(Count(std::move(page).Finish(),
+                  "<div class=\"table\"><table><thead><tr><th scope=\"col\" class=\"number\">n</th>"
+                  "<th scope=\"col\">a&lt;b</th></tr></thead>\n<tbody>\n"
+                  "<tr><th scope=\"row\" class=\"number\">1</th><td>&amp;</td></tr>\n"
+                  "</tbody></table></div>\n"),
+            1U);
+  HtmlPage other("t");
+  EXPECT_DEATH(other.Table(columns, std::vector<std::vector<std::string>>{{"1"}}), "a cell for");
+}
+
 TEST(HtmlPage, NeedsNothingFromAnywhere) {
   HtmlPage page("t");
   page.Figure(HeatmapSvg({.rows = 1, .columns = 1, .values = {1}}, {}));

@@ -48,6 +48,14 @@ TEST(PanelsSvg, PanelsStandSideBySide) {
   EXPECT_EQ(Count(svg, "width=\"652\""), 2u);
 }
 
+TEST(PanelsSvg, TheXAxesAgree) {
+  const std::string svg = PanelsSvg(std::vector<Panel>{Named("a", {{"x", {0, 100}, {2, 3}}}),
+                                                       Named("b", {{"x", {0, 50}, {4, 6}}})},
+                                    {});
+  EXPECT_EQ(Count(svg, ">100</text>"), 2u);
+  EXPECT_EQ(Count(CurvesSvg(std::vector<Series>{{"x", {0, 50}, {4, 6}}}, {}), ">100</text>"), 0u);
+}
+
 TEST(PanelsSvg, ManyLongLinesStaySmall) {
   const CounterRng rng(1, 0);
   std::vector<Panel> panels;

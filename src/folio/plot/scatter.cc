@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,9 @@ namespace {
 constexpr double kDotFont = 11, kDotAxisFont = 12, kDotGap = 6, kMaxDotLabel = 140;
 constexpr double kDot = 5, kSmallDot = 3.2;  // diameters
 constexpr size_t kMany = 500;                // points
-constexpr double kLargestValue = 1e300;      // values beyond are not drawn
+constexpr double kSquare = 6;                // of the cloud
+constexpr double kFaintest = 0.25, kDensest = 0.8;
+constexpr double kLargestValue = 1e300;  // values beyond are not drawn
 
 // Values to pixels, with some room at both ends.
 struct Axis {
@@ -35,12 +38,15 @@ bool Shows(const ScatterPoint& point) {
   return std::abs(point.x) <= kLargestValue && std::abs(point.y) <= kLargestValue;
 }
 
-Axis FitAxis(std::span<const ScatterPoint> points, double ScatterPoint::*coordinate) {
+Axis FitAxis(std::span<const ScatterPoint> points, std::span<const ScatterPoint> cloud,
+             double ScatterPoint::*coordinate) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
-  for (const ScatterPoint& point : points) {
-    if (!Shows(point)) continue;
-    low = std::min(low, point.*coordinate);
-    high = std::max(high, point.*coordinate);
+  for (const std::span<const ScatterPoint> some : {points, cloud}) {
+    for (const ScatterPoint& point : some) {
+      if (!Shows(point)) continue;
+      low = std::min(low, point.*coordinate);
+      high = std::max(high, point.*coordinate);
+    }
   }
   if (low > high) return {};
   // Values that differ less than a double can tell apart from their neighbours are one.
@@ -111,41 +117,50 @@ void DrawAxes(SvgWriter& svg, const Axis& x, const Axis& y, const ScatterOptions
   }
 }
 
-// A dot and a name for each colour that has one, in lines of at most `width`.
+// A dot and a name for each colour that has one and is of some point, in lines of at most `width`.
 class GroupLegend {
  public:
-  GroupLegend(const std::vector<std::string>& groups, double width) : names_(groups) {
+  GroupLegend(std::span<const ScatterPoint> points, const std::vector<std::string>& groups,
+              double width) {
     double x = 0, line = 0;
-    for (std::string& name : names_) {
-      name = FitText(name, kDotFont, width - kSwatch);
+    for (size_t group = 0; group < groups.size(); ++group) {
+      const auto of_it = [&](const ScatterPoint& point) {
+        return std::cmp_equal(point.colour, group) && Shows(point);
+      };
+      if (std::none_of(points.begin(), points.end(), of_it)) continue;
+      const std::string name = FitText(groups[group], kDotFont, width - kSwatch);
       const double needed = kSwatch + TextWidth(name, kDotFont);
       if (x > 0 && x + needed > width) {
         x = 0;
         ++line;
       }
-      places_.emplace_back(x, line * kLine);
+      entries_.push_back({name, group, x, line * kLine});
       x += needed + kApart;
     }
-    height_ = names_.empty() ? 0 : (line + 1) * kLine + kDotGap;
+    height_ = entries_.empty() ? 0 : (line + 1) * kLine + kDotGap;
   }
 
   double Height() const { return height_; }  // with the space below
 
   void Draw(SvgWriter& svg, double left, double top) const {
-    for (size_t i = 0; i < names_.size(); ++i) {
-      const double x = left + places_[i].first, y = top + places_[i].second;
-      svg.Element("path", {{"class", fmt::format("line s{}", i % kSeriesColours)},
+    for (const Entry& entry : entries_) {
+      const double x = left + entry.x, y = top + entry.y;
+      svg.Element("path", {{"class", fmt::format("line s{}", entry.group % kSeriesColours)},
                            {"stroke-width", kDot + 2},
                            {"d", fmt::format("M{:.1f} {:.1f}h0", x + kDot, y + kDotFont * 0.65)}});
-      svg.Text(names_[i], x + kSwatch, y + kDotFont, {.font = kDotFont});
+      svg.Text(entry.name, x + kSwatch, y + kDotFont, {.font = kDotFont});
     }
   }
 
  private:
   static constexpr double kSwatch = 14, kApart = 18, kLine = kDotFont * 1.5;
 
-  std::vector<std::string> names_;
-  std::vector<std::pair<double, double>> places_;
+  struct Entry {
+    std::string name;
+    size_t group;
+    double x, y;
+  };
+  std::vector<Entry> entries_;
   double height_ = 0;
 };
 
@@ -164,6 +179,27 @@ void DrawPoints(SvgWriter& svg, std::span<const ScatterPoint> points, const Axis
                          {"stroke-opacity", diameter == kDot ? 0.9 : 0.6},
                          {"d", dots[i]}});
   }
+}
+
+// How many points of the cloud lie in each small square, as a shade by its square root.
+void DrawCloud(SvgWriter& svg, std::span<const ScatterPoint> cloud, const Axis& x, const Axis& y) {
+  std::map<std::pair<int64_t, int64_t>, int64_t> counts;
+  int64_t most = 1;
+  for (const ScatterPoint& point : cloud) {
+    if (!Shows(point)) continue;
+    const std::pair square = {static_cast<int64_t>(x.Pixel(point.x) / kSquare),
+                              static_cast<int64_t>(y.Pixel(point.y) / kSquare)};
+    most = std::max(most, ++counts[square]);
+  }
+  svg.Open("g", {{"shape-rendering", "crispEdges"}});
+  for (const auto& [square, count] : counts) {
+    const double share = static_cast<double>(count) / static_cast<double>(most);
+    svg.Rect("off",
+             {static_cast<double>(square.first) * kSquare,
+              static_cast<double>(square.second) * kSquare, kSquare, kSquare},
+             kFaintest + (kDensest - kFaintest) * std::sqrt(share));
+  }
+  svg.Close();
 }
 
 // Right of its point, left of it, above or below: wherever it covers no point and no label.
@@ -204,8 +240,9 @@ std::string ScatterSvg(std::span<const ScatterPoint> points, const ScatterOption
   FOLIO_CHECK(options.width >= 200 && options.height >= 150, "the figure is too small");
   for (const ScatterPoint& point : points) FOLIO_CHECK(point.colour >= 0, "no such colour");
   const Heading heading(options.title, {}, options.width - 2 * kFigureMargin);
-  const GroupLegend legend(options.groups, options.width - 2 * kFigureMargin);
-  Axis x = FitAxis(points, &ScatterPoint::x), y = FitAxis(points, &ScatterPoint::y);
+  const GroupLegend legend(points, options.groups, options.width - 2 * kFigureMargin);
+  Axis x = FitAxis(points, options.cloud, &ScatterPoint::x);
+  Axis y = FitAxis(points, options.cloud, &ScatterPoint::y);
   double label_width = 0;
   for (const Tick& tick : LinearTicks(y.low, y.high, 8)) {
     label_width = std::max(label_width, TextWidth(tick.label, kDotFont));
@@ -220,6 +257,7 @@ std::string ScatterSvg(std::span<const ScatterPoint> points, const ScatterOption
   SvgWriter svg(options.width, options.height, options.title.empty() ? "points" : options.title);
   heading.Draw(svg, kFigureMargin, kFigureMargin);
   legend.Draw(svg, kFigureMargin, kFigureMargin + heading.Height());
+  DrawCloud(svg, options.cloud, x, y);
   DrawAxes(svg, x, y, options);
   if (std::none_of(points.begin(), points.end(), Shows)) {
     svg.Text("no data", x.Middle(), y.Middle(), {.style = "muted", .anchor = "middle"});

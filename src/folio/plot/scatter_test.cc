@@ -26,15 +26,16 @@ TEST(ScatterSvg, EveryPointIsADotOfItsColour) {
 }
 
 TEST(ScatterSvg, ColoursWithNamesHaveALegend) {
-  const std::vector<ScatterPoint> points = {{1, 2, "", 0}, {2, 3, "", 1}};
+  std::vector<ScatterPoint> points = {{1, 2, "", 0}, {2, 3, "", 1}};
   ScatterOptions options{.title = "t", .width = 240};
   options.groups = {"letter", "digit"};
   std::string svg = ScatterSvg(points, options);
   EXPECT_EQ(Count(svg, "h0"), 4U);
   EXPECT_EQ(Count(svg, ">letter</text>") + Count(svg, ">digit</text>"), 2U);
   options.groups.assign(9, "name");
+  for (int colour = 2; colour < 9; ++colour) points.push_back({1, 2, "", colour});
   svg = ScatterSvg(points, options);
-  EXPECT_EQ(Count(svg, "h0"), 11U);
+  EXPECT_EQ(Count(svg, "h0"), 18U);
   EXPECT_EQ(Count(svg, "class=\"line s1\""), 3U);  // the ninth is colour 1 again
   std::set<std::string> lines;
   const std::regex name("y=\"([0-9.]+)\"[^>]*>name<");
@@ -43,6 +44,26 @@ TEST(ScatterSvg, ColoursWithNamesHaveALegend) {
   }
   EXPECT_GE(lines.size(), 2U);
   EXPECT_LT(lines.size(), 9U);
+}
+
+TEST(ScatterSvg, TheLegendNamesWhatIsThere) {
+  const std::vector<ScatterPoint> points = {{1, 2, "", 0}, {2, 3, "", 2}};
+  const std::string svg =
+      ScatterSvg(points, {.title = "t", .groups = {"letter", "digit", "other"}});
+  EXPECT_EQ(Count(svg, ">letter</text>") + Count(svg, ">other</text>"), 2U);
+  EXPECT_EQ(Count(svg, ">digit</text>"), 0U);
+  EXPECT_EQ(Count(svg, "class=\"line s2\""), 2U);  // in the colour of its points
+}
+
+TEST(ScatterSvg, ACloudIsAShadeAndWidensTheAxes) {
+  const std::vector<ScatterPoint> points = {{0, 0, "a", 0}, {1, 1, "b", 0}};
+  ScatterOptions options;
+  EXPECT_EQ(Count(ScatterSvg(points, options), "class=\"off\""), 0U);
+  for (int i = 0; i < 50000; ++i) options.cloud.push_back({.x = i % 2 * 9.0, .y = 1});
+  const std::string svg = ScatterSvg(points, options);
+  EXPECT_EQ(Count(svg, "class=\"off\""), 2U);
+  EXPECT_EQ(Count(svg, "h0"), 2U);
+  EXPECT_EQ(Count(svg, ">8</text>"), 1U);
 }
 
 TEST(ScatterSvg, LabelsOfCrowdedPointsAreLeftOut) {

@@ -14,6 +14,7 @@ namespace folio {
 namespace {
 
 constexpr double kDecades = 4;
+constexpr double kAboutEqual = 0.8;  // the least value by the largest
 constexpr double kKeyWidth = 240, kKeyBar = 10, kKeyFont = 10;
 constexpr int kKeySteps = 40;
 constexpr std::string_view kMasked = "masked";
@@ -97,15 +98,24 @@ std::optional<double> GivenFull(const HeatmapOptions& options) {
   return full >= 1e-300 && full <= 1e300 ? options.full : std::nullopt;
 }
 
-HeatRange RangeOf(const Heatmap& map, const HeatmapOptions& options) {
+HeatRange RangeOf(std::span<const Heatmap> maps, const HeatmapOptions& options) {
   HeatRange range{.scale = options.scale, .full = 0};
-  for (const float value : map.values) {
-    if (!std::isfinite(value)) continue;
-    range.is_signed |= value < 0;
-    range.full = std::max(range.full, std::abs(static_cast<double>(value)));
+  double least = std::numeric_limits<double>::infinity();
+  int64_t count = 0;
+  for (const Heatmap& map : maps) {
+    for (const float value : map.values) {
+      if (!std::isfinite(value)) continue;
+      range.is_signed |= value < 0;
+      const double size = std::abs(static_cast<double>(value));
+      range.full = std::max(range.full, size);
+      least = std::min(least, size);
+      ++count;
+    }
   }
+  // Full colour everywhere would look like many strong values.
+  if (!range.is_signed && count > 1 && least >= kAboutEqual * range.full) range.full *= 2;
   range.full = GivenFull(options).value_or(range.full);
-  if (range.full == 0) range.full = 1;
+  if (range.full == 0 || options.per_row) range.full = 1;
   return range;
 }
 
@@ -132,12 +142,12 @@ std::vector<Tick> KeyTicks(const HeatRange& range) {
   return WithoutCrowding(std::move(ticks), range);
 }
 
-std::string MeaningOf(const HeatRange& range, std::string_view of) {
+std::string MeaningOf(const HeatRange& range, bool per_row) {
   std::string scale;
-  if (!range.is_signed && range.scale == HeatScale::kSqrt) scale = "square-root scale";
-  if (!range.is_signed && range.scale == HeatScale::kLog) scale = "logarithmic scale";
-  if (of.empty()) return scale;
-  return fmt::format("share of each {}'s largest value{}{}", of, scale.empty() ? "" : ", ", scale);
+  if (!range.is_signed && range.scale == HeatScale::kSqrt) scale = ", square-root scale";
+  if (!range.is_signed && range.scale == HeatScale::kLog) scale = ", logarithmic scale";
+  if (per_row) return "share of each row's largest value" + scale;
+  return fmt::format("full colour is {:.3g}{}", range.full, scale);
 }
 
 double ColourKey::Width() const {

@@ -33,7 +33,7 @@ std::optional<double> GivenFull(const HeatmapOptions& options);
 
 // With the options' scale and `full`, else the largest of the map's values in size, or 1 if all are
 // 0. Signed if any value is negative.
-HeatRange RangeOf(const Heatmap& map, const HeatmapOptions& options);
+HeatRange RangeOf(std::span<const Heatmap> maps, const HeatmapOptions& options);
 
 // In [0,1], or [-1,1] for a signed range; NaN where `value` is not finite.
 double Shade(double value, const HeatRange& range);
@@ -41,8 +41,9 @@ double Shade(double value, const HeatRange& range);
 // The values where a key has marks, rising, none outside of the range.
 std::vector<Tick> KeyTicks(const HeatRange& range);
 
-// What a key says of a range; `of`: the colours are shares of the largest value of each such thing.
-std::string MeaningOf(const HeatRange& range, std::string_view of);
+// What a key says of a range: its scale, and the value of full colour; `per_row`: the colours are
+// shares of each row's largest value.
+std::string MeaningOf(const HeatRange& range, bool per_row);
 
 // The colours of a range from left to right with ticks below, and "masked" behind it.
 struct ColourKey {

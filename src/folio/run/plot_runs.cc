@@ -122,13 +122,8 @@ std::string ValueText(const Metric& metric, double value) {
   return fmt::format("{:.4f}", value);
 }
 
-struct Table {
-  std::vector<std::string> columns;  // as RenderTable takes them
-  std::vector<std::vector<std::string>> rows;
-};
-
-Table ValuesTable(std::span<const PlottedRun> runs, std::span<const Metric> metrics) {
-  Table table{{"run", ">steps", ">tokens", ">time"}, {}};
+TextTable ValuesTable(std::span<const PlottedRun> runs, std::span<const Metric> metrics) {
+  TextTable table{{"run", ">steps", ">tokens", ">time"}, {}};
   for (const Metric& metric : metrics) {
     table.columns.push_back(">" + metric.key);
     if (metric.lower_is_better) table.columns.insert(table.columns.end(), {">lowest", ">at step"});
@@ -152,10 +147,10 @@ Table ValuesTable(std::span<const PlottedRun> runs, std::span<const Metric> metr
 }
 
 // The shorter side across: of many runs a row for each.
-Table DifferencesTable(std::span<const PlottedRun> runs) {
+TextTable DifferencesTable(std::span<const PlottedRun> runs) {
   const std::vector<Difference> differences = DifferencesOf(runs);
   if (!differences.empty() && runs.size() > differences.size()) {
-    Table table{{"run"}, {}};
+    TextTable table{{"run"}, {}};
     for (const PlottedRun& run : runs) table.rows.push_back({run.label});
     for (const Difference& difference : differences) {
       table.columns.push_back(difference.key);
@@ -165,7 +160,7 @@ Table DifferencesTable(std::span<const PlottedRun> runs) {
     }
     return table;
   }
-  Table table{{"setting"}, {}};
+  TextTable table{{"setting"}, {}};
   for (const PlottedRun& run : runs) table.columns.push_back(run.label);
   for (const Difference& difference : differences) {
     std::vector<std::string> row = {difference.key};
@@ -173,6 +168,10 @@ Table DifferencesTable(std::span<const PlottedRun> runs) {
     table.rows.push_back(std::move(row));
   }
   return table;
+}
+
+std::string TitleOf(std::span<const PlottedRun> runs) {
+  return runs.size() == 1 ? "Training of " + runs[0].label : "Training runs";
 }
 
 // Why there may be no table of differences.
@@ -184,26 +183,6 @@ std::string NoDifferences(std::span<const PlottedRun> runs) {
     return "Fewer than two runs have a config.toml.";
   }
   return "The runs have the same settings.";
-}
-
-std::string HtmlTable(const Table& table) {
-  std::vector<const char*> classes;
-  std::string html = "<table><thead><tr>";
-  for (const std::string& column : table.columns) {
-    const bool number = &column != table.columns.data() && column.starts_with('>');
-    classes.push_back(number ? " class=\"number\"" : "");
-    html += fmt::format("<th scope=\"col\"{}>{}</th>", classes.back(),
-                        XmlEscape(column.substr(number ? 1 : 0)));
-  }
-  html += "</tr></thead>\n<tbody>\n";
-  for (const std::vector<std::string>& row : table.rows) {
-    html += fmt::format("<tr><th scope=\"row\">{}</th>", XmlEscape(row[0]));
-    for (size_t c = 1; c < row.size(); ++c) {
-      html += fmt::format("<td{}>{}</td>", classes[c], XmlEscape(row[c]));
-    }
-    html += "</tr>\n";
-  }
-  return html + "</tbody></table>\n";
 }
 
 // JSON has no NaN and no infinity: as metrics.jsonl writes them.
@@ -429,8 +408,7 @@ std::string RunsSvg(std::span<const PlottedRun> runs, std::span<const Metric> me
     }
     (any ? panels : empty).push_back(std::move(panel));
   }
-  PanelsOptions figure{.title =
-                           runs.size() == 1 ? "Training of " + runs[0].label : "Training runs"};
+  PanelsOptions figure{.title = options.titled ? TitleOf(runs) : ""};
   if (options.smooth > 0) {
     figure.note = fmt::format(
         "Faint: every step. Strong: exponential mean with weight {:g}, corrected for its start.",
@@ -446,29 +424,34 @@ std::string RunsSvg(std::span<const PlottedRun> runs, std::span<const Metric> me
 
 std::string RunsHtml(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
                      const PlotOptions& options) {
-  HtmlPage page(runs.size() == 1 ? "Training of " + runs[0].label : "Training runs");
-  page.Heading(1, "Training runs");
-  page.Figure(RunsSvg(runs, metrics, options));
+  HtmlPage page(TitleOf(runs));
+  page.Heading(1, TitleOf(runs));
+  PlotOptions untitled = options;
+  untitled.titled = false;
+  page.Figure(RunsSvg(runs, metrics, untitled));
   page.Heading(2, "Values");
   page.Paragraph("The last value of each run, as it was measured, and the lowest loss.");
-  page.Html(HtmlTable(ValuesTable(runs, metrics)));
+  const TextTable values = ValuesTable(runs, metrics);
+  page.Table(values.columns, values.rows);
   page.Heading(2, "Settings that differ");
-  const Table differences = DifferencesTable(runs);
+  const TextTable differences = DifferencesTable(runs);
   if (differences.rows.empty()) {
     page.Paragraph(NoDifferences(runs));
   } else {
-    page.Html(HtmlTable(differences));
+    page.Table(differences.columns, differences.rows);
   }
   return std::move(page).Finish();
 }
 
-std::string RunsText(std::span<const PlottedRun> runs, std::span<const Metric> metrics) {
-  const Table table = ValuesTable(runs, metrics);
-  return RenderTable(table.columns, table.rows);
+std::string RunsText(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
+                     const Terminal& terminal) {
+  const TextTable table = ValuesTable(runs, metrics);
+  return terminal.is_terminal ? RenderTableWithin(table, terminal.width)
+                              : RenderTable(table.columns, table.rows);
 }
 
 std::string DifferencesText(std::span<const PlottedRun> runs) {
-  const Table table = DifferencesTable(runs);
+  const TextTable table = DifferencesTable(runs);
   if (table.rows.empty()) return NoDifferences(runs) + "\n";
   return RenderTable(table.columns, table.rows);
 }

@@ -68,6 +68,7 @@ struct PlotOptions {
   std::string axis = "step";  // step | tokens | time
   double smooth = 0;          // weight of the past, in [0,1)
   bool log_x = false, log_y = false;
+  bool titled = true;  // false where the figure stands below a title
 };
 
 // A panel for each metric that any run has, or if there is none for each metric.
@@ -78,8 +79,10 @@ std::string RunsSvg(std::span<const PlottedRun> runs, std::span<const Metric> me
 std::string RunsHtml(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
                      const PlotOptions& options);
 
-// Final and lowest values, a row for each run.
-std::string RunsText(std::span<const PlottedRun> runs, std::span<const Metric> metrics);
+// Final and lowest values, a row for each run; on a terminal too narrow for that a row for each
+// value, with as many runs beside each other as fit.
+std::string RunsText(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
+                     const Terminal& terminal);
 // The settings that differ, a row for each.
 std::string DifferencesText(std::span<const PlottedRun> runs);
 

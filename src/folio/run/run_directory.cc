@@ -46,11 +46,14 @@ NewRun::NewRun(fs::path run, bool overwrite) : run_(std::move(run)) {
   }
   if (HoldsRun(run_)) {
     if (!overwrite) {
+      const bool resumable = fs::exists(run_ / kLastDir);
       throw UsageError(
-          fmt::format("'{}' already holds a run", run_.string()), "",
-          fmt::format("go on with it: folio train --resume --out {}; or choose another "
-                      "--out, or replace it with --overwrite",
-                      run_.string()));
+          fmt::format("'{}' already holds a run", run_.string()),
+          resumable ? "" : "it ended before its first checkpoint",
+          resumable ? fmt::format("go on with it: folio train --resume --out {}; or choose another "
+                                  "--out, or replace it with --overwrite",
+                                  run_.string())
+                    : "replace it with --overwrite, or choose another --out");
     }
     replaced_ = run_ / ".replaced";
     CreateDirectories(replaced_);

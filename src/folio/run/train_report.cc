@@ -52,23 +52,25 @@ void TrainReport::Step(const StepMetrics& m) {
   rate_.Add(1, tokens / *m.tokens_per_second);
   trained_tokens_ += tokens;
   trained_seconds_ += tokens / *m.tokens_per_second;
-  const bool milestone = done % config_.log.every == 0 || done == config_.train.max_steps;
+  const int64_t every = config_.log.every;
+  const bool milestone = (every > 0 && done % every == 0) || done == config_.train.max_steps;
   if (!progress_.Due(milestone)) return;
   const double eta = rate_.Eta(static_cast<double>(config_.train.max_steps - done));
   ProgressState state{"step", done, config_.train.max_steps, {}};
   const double mean = mean_loss_ / mean_weight_;
   state.fields.push_back(
       {"loss", fmt::format("{:.4f}", *m.loss), fmt::format("loss {:.4f}", mean)});
-  if (val_loss_) {
-    state.fields.push_back({"val_loss", fmt::format("{:.4f}", *val_loss_),
-                            fmt::format("val {:.4f}@{}", *val_loss_, val_step_)});
-  }
-  state.fields.push_back({"tokens_per_second", fmt::format("{:.0f}", *m.tokens_per_second),
-                          fmt::format("{} tok/s", HumanCount(*m.tokens_per_second))});
   if (rate_.known()) {
     state.fields.push_back(
         {"eta_seconds", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))});
   }
+  if (val_loss_) {
+    state.fields.push_back({"val_loss", fmt::format("{:.4f}", *val_loss_),
+                            fmt::format("val {:.4f}@{}", *val_loss_, val_step_)});
+    state.fields.push_back({"val_step", fmt::format("{}", val_step_), {}});
+  }
+  state.fields.push_back({"tokens_per_second", fmt::format("{:.0f}", *m.tokens_per_second),
+                          fmt::format("{} tok/s", HumanCount(*m.tokens_per_second))});
   state.fields.push_back({"lr", fmt::format("{:.3e}", *m.lr), fmt::format("lr {:.2e}", *m.lr)});
   state.fields.push_back(
       {"grad_norm", fmt::format("{:.4f}", *m.grad_norm), fmt::format("|g| {:.2f}", *m.grad_norm)});

@@ -75,7 +75,10 @@ void TrainingRun::ReadSettings() {
     if (!fs::exists(options_.out / kLastDir)) {
       throw InputError(fmt::format("'{}' holds no run to resume", options_.out.string()),
                        fmt::format("there is no {}", (options_.out / kLastDir).string()),
-                       "leave out --resume to begin one");
+                       fs::exists(options_.out / kRunConfigFile)
+                           ? "the run ended before its first checkpoint: begin it again with "
+                             "--overwrite in place of --resume"
+                           : "leave out --resume to begin one");
     }
     if (fs::exists(options_.out / kRunConfigFile)) {
       layers.ReadTomlFile(Layer::kProjectFile, options_.out / kRunConfigFile);

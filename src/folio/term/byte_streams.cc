@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "folio/base/check.h"
+#include "folio/io/file.h"
 #include "folio/term/signals.h"
 
 namespace folio {
@@ -35,6 +36,7 @@ ByteInput::ByteInput(const std::string& path) : name_(path == "-" ? "standard in
   if (path == "-") {
     fd_ = STDIN_FILENO;
   } else {
+    RequireTyped(path);
     file_ = std::make_unique<internal::FileDescriptor>(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     fd_ = file_->get();
   }

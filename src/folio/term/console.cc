@@ -16,6 +16,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
+#include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
@@ -162,12 +163,34 @@ void Console::SetStatus(std::string line) {
   DrawStatus();
 }
 
+int Console::MeasureWidth() {
+  const std::lock_guard lock(mutex_);
+  FollowWidth();
+  return err_.width;
+}
+
+void Console::FollowWidth() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) err_.width = size.ws_col;
+}
+
 void Console::EraseStatus() {
-  if (!status_.empty() && !result_mid_line_) WriteAll(STDERR_FILENO, "\r\x1b[K");
+  if (status_.empty() || result_mid_line_) return;
+  FollowWidth();
+  // A terminal that became narrower has broken the line into several.
+  const int64_t above = (std::max<int64_t>(drawn_, 1) - 1) / std::max(err_.width, 1);
+  WriteAll(STDERR_FILENO,
+           above > 0 ? fmt::format("\r\x1b[{}A\x1b[J", above) : std::string("\r\x1b[K"));
 }
 
 void Console::DrawStatus() {
-  if (!status_.empty() && !result_mid_line_) WriteAll(STDERR_FILENO, status_);
+  if (status_.empty() || result_mid_line_) return;
+  FollowWidth();
+  const std::string line = DisplayWidth(status_) < err_.width
+                               ? status_
+                               : TerminalLabel(status_, std::max(err_.width - 1, 1), err_.utf8);
+  WriteAll(STDERR_FILENO, line);
+  drawn_ = DisplayWidth(line);
 }
 
 }  // namespace folio

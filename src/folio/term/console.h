@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -59,11 +60,14 @@ class Console {
   // As Message, unless verbosity is below 0.
   void Note(std::string_view text);
 
-  // Shows `line`, at most err().width wide, at the bottom until the next call; "" takes it away.
-  // Only where err().is_terminal.
+  // Shows `line` at the bottom until the next call, cut to the width of the terminal; "" takes it
+  // away. Only where err().is_terminal.
   void SetStatus(std::string line);
+  // Columns of stderr as it is now: people resize their terminals.
+  int MeasureWidth();
 
  private:
+  void FollowWidth();
   void EraseStatus();
   void DrawStatus();
 
@@ -74,6 +78,7 @@ class Console {
   int verbosity_ = 0;
   bool result_mid_line_ = false;  // the last result on a terminal did not end its line
   std::string status_;
+  int64_t drawn_ = 0;  // columns of the status on the screen
 };
 
 }  // namespace folio

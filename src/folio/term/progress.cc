@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <span>
 #include <string_view>
 
 #include "folio/base/error.h"
@@ -17,7 +18,7 @@ namespace folio {
 namespace {
 
 constexpr double kBarSeconds = 0.1;
-constexpr double kLineSeconds = 10;
+constexpr double kLineSeconds = 5;
 constexpr int kBarCells = 20;
 
 double Fraction(const ProgressState& state) {
@@ -48,6 +49,24 @@ std::string DoneOfTotal(const ProgressState& state) {
   return fmt::format("{:>{}}/{}", WithCommas(state.done), total.size(), total);
 }
 
+std::string JoinParts(std::span<const std::string> parts) {
+  std::string line;
+  for (const std::string& part : parts) {
+    const int64_t used = DisplayWidth(line);
+    line += std::string(used == 0 ? 0 : used <= 4 ? 1 : 2, ' ') + part;
+  }
+  return line;
+}
+
+// How many of them, from the first on, lie beside each other in fewer than `width` columns: a
+// terminal may break the line after its last one.
+size_t PartsThatFit(std::vector<std::string> parts, std::span<const std::string> more, int width) {
+  parts.insert(parts.end(), more.begin(), more.end());
+  size_t count = parts.size();
+  while (count > 0 && DisplayWidth(JoinParts(std::span(parts).first(count))) >= width) --count;
+  return count;
+}
+
 Json NumberOrText(const std::string& text) {
   try {
     if (Json number = ParseJson(text, "a field"); number.is_number()) return number;
@@ -67,23 +86,23 @@ ProgressMode ChooseProgressMode(const std::string& name, const Console& console)
 }
 
 std::string RenderProgressBar(const ProgressState& state, int width, bool utf8) {
-  std::vector<std::string> parts;
+  constexpr size_t kKept = 2;  // fields that come before the bar and the numbers of steps
+  std::vector<std::string> begin, fields;
   if (state.total > 0) {
-    parts.push_back(fmt::format("{:3.0f}%", std::floor(100 * Fraction(state))));
-    parts.push_back(BarCells(Fraction(state), utf8));
+    begin.push_back(fmt::format("{:3.0f}%", std::floor(100 * Fraction(state))));
+    begin.push_back(BarCells(Fraction(state), utf8));
   }
-  parts.push_back(DoneOfTotal(state));
+  begin.push_back(DoneOfTotal(state));
   for (const ProgressField& field : state.fields) {
-    if (!field.bar.empty()) parts.push_back(field.bar);
+    if (!field.bar.empty()) fields.push_back(field.bar);
   }
-  std::string line;
-  for (const std::string& part : parts) {
-    const int64_t used = DisplayWidth(line), gap = used == 0 ? 0 : used <= 4 ? 1 : 2;
-    // The last column stays free: a terminal may break the line after it.
-    if (used + gap + DisplayWidth(part) >= width) break;
-    line += std::string(static_cast<size_t>(gap), ' ') + part;
+  const std::span<const std::string> all(fields);
+  while (begin.size() > 1 && PartsThatFit(begin, all.first(std::min(kKept, all.size())), width) <
+                                 begin.size() + std::min(kKept, all.size())) {
+    begin.erase(begin.begin() + 1);
   }
-  return line;
+  begin.insert(begin.end(), fields.begin(), fields.end());
+  return JoinParts(std::span(begin).first(PartsThatFit(begin, {}, width)));
 }
 
 std::string RenderProgressPlain(const ProgressState& state) {
@@ -121,7 +140,8 @@ void Progress::Show(const ProgressState& state, bool milestone) {
   if (!Due(milestone)) return;
   last_ = clock_();
   if (mode_ == ProgressMode::kBar) {
-    console_.SetStatus(RenderProgressBar(state, console_.err().width, console_.err().utf8));
+    const int width = console_.MeasureWidth();
+    console_.SetStatus(RenderProgressBar(state, width, console_.err().utf8));
   } else if (mode_ == ProgressMode::kJson) {
     console_.Message(RenderProgressJson(state));
   } else {

@@ -24,7 +24,8 @@ struct ProgressField {
   std::string bar;   // "loss 4.213": on a terminal; "" leaves it out there
 };
 
-// How far work is. Fields are listed by importance: a narrow terminal drops the last ones.
+// How far work is. Fields are listed by importance: a narrow terminal drops the last ones, and for
+// the first two the bar and the numbers of steps.
 struct ProgressState {
   std::string unit = "step";
   int64_t done = 0;
@@ -40,8 +41,9 @@ std::string RenderProgressPlain(const ProgressState& state);
 // becomes one.
 std::string RenderProgressJson(const ProgressState& state);
 
-// Shows progress on stderr: a line redrawn at most ten times a second on a terminal, else a line at
-// each milestone and at least every ten seconds. Log lines appear above the bar (see Console).
+// Shows progress on stderr: a line redrawn at most ten times a second on a terminal, as wide as
+// that is by then, else a line at each milestone and at least every five seconds. Log lines appear
+// above the bar (see Console).
 class Progress {
  public:
   using Clock = std::function<double()>;  // seconds from anywhere, never backwards

@@ -12,27 +12,32 @@ ProgressState Training() {
           1240,
           10000,
           {{"loss", "4.2130", "loss 4.213"},
+           {"eta_seconds", "3484", "eta 58m04s"},
            {"ema", "4.1980", ""},
-           {"tokens_per_second", "41200", "41.2k tok/s"},
-           {"eta_seconds", "3484", "eta 58m04s"}}};
+           {"tokens_per_second", "41200", "41.2k tok/s"}}};
 }
 
 TEST(ProgressBar, ShowsEverythingWhereThereIsRoom) {
   EXPECT_EQ(RenderProgressBar(Training(), 120, false),
-            " 12% ##------------------   1,240/10,000  loss 4.213  41.2k tok/s  eta 58m04s");
+            " 12% ##------------------   1,240/10,000  loss 4.213  eta 58m04s  41.2k tok/s");
   EXPECT_EQ(RenderProgressBar(Training(), 120, true),
-            " 12% ██▍                    1,240/10,000  loss 4.213  41.2k tok/s  eta 58m04s");
+            " 12% ██▍                    1,240/10,000  loss 4.213  eta 58m04s  41.2k tok/s");
 }
 
 TEST(ProgressBar, NarrowTerminalsDropFieldsFromTheRight) {
   // One column stays free, so 77 columns of text need a width of 78.
   EXPECT_EQ(RenderProgressBar(Training(), 78, false),
-            " 12% ##------------------   1,240/10,000  loss 4.213  41.2k tok/s  eta 58m04s");
+            " 12% ##------------------   1,240/10,000  loss 4.213  eta 58m04s  41.2k tok/s");
   EXPECT_EQ(RenderProgressBar(Training(), 77, false),
-            " 12% ##------------------   1,240/10,000  loss 4.213  41.2k tok/s");
-  EXPECT_EQ(RenderProgressBar(Training(), 53, false),
-            " 12% ##------------------   1,240/10,000  loss 4.213");
-  EXPECT_EQ(RenderProgressBar(Training(), 20, false), " 12%");
+            " 12% ##------------------   1,240/10,000  loss 4.213  eta 58m04s");
+}
+
+TEST(ProgressBar, NarrowTerminalsKeepLossAndTimeAndDropTheBar) {
+  EXPECT_EQ(RenderProgressBar(Training(), 60, false),
+            " 12%  1,240/10,000  loss 4.213  eta 58m04s  41.2k tok/s");
+  EXPECT_EQ(RenderProgressBar(Training(), 45, false), " 12%  1,240/10,000  loss 4.213  eta 58m04s");
+  EXPECT_EQ(RenderProgressBar(Training(), 40, false), " 12% loss 4.213  eta 58m04s");
+  EXPECT_EQ(RenderProgressBar(Training(), 20, false), " 12% loss 4.213");
   EXPECT_EQ(RenderProgressBar(Training(), 4, false), "");
 }
 
@@ -55,7 +60,7 @@ TEST(ProgressBar, EndsAndUnknownTotals) {
 
 TEST(ProgressPlain, IsKeysAndValues) {
   EXPECT_EQ(RenderProgressPlain(Training()),
-            "step=1240/10000 loss=4.2130 ema=4.1980 tokens_per_second=41200 eta_seconds=3484");
+            "step=1240/10000 loss=4.2130 eta_seconds=3484 ema=4.1980 tokens_per_second=41200");
   EXPECT_EQ(RenderProgressPlain({"bytes", 7, 0, {}}), "bytes=7");
 }
 
@@ -65,14 +70,14 @@ TEST(ProgressJson, NumbersAreNumbersAndTheRestText) {
       R"({"eta_seconds":"nan","event":"progress","loss":4.25,"schema":1,"step":3,"total":9})");
 }
 
-TEST(Progress, PlainLinesComeAtMilestonesAndEveryTenSeconds) {
+TEST(Progress, PlainLinesComeAtMilestonesAndEveryFewSeconds) {
   Console console;
   double now = 100;
   Progress progress(console, ProgressMode::kPlain, [&] { return now; });
   testing::internal::CaptureStderr();
   progress.Show({"step", 1, 9, {}});
   progress.Show({"step", 2, 9, {}}, /*milestone=*/true);
-  now += 9.9;
+  now += 4.9;
   progress.Show({"step", 3, 9, {}});
   now += 0.2;
   progress.Show({"step", 4, 9, {}});

@@ -5,10 +5,20 @@
 
 namespace folio {
 
+// What tables are made of, here and on pages: see RenderTable.
+struct TextTable {
+  std::vector<std::string> columns = {};
+  std::vector<std::vector<std::string>> rows = {};
+};
+
 // A table for people. Columns are as wide as their widest cell and two spaces apart; the names of
 // those that are aligned to the right begin with ">". Every row has a cell for each column; cells
 // are UTF-8 and may be coloured.
 std::string RenderTable(const std::vector<std::string>& columns,
                         const std::vector<std::vector<std::string>>& rows);
+
+// The same where `width` columns hold it, else turned: a row for each column, with as many of the
+// rows beside each other as fit, named by their first cell.
+std::string RenderTableWithin(const TextTable& table, int width);
 
 }  // namespace folio

@@ -8,6 +8,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/io/file.h"
 #include "folio/io/model_dir.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
@@ -195,6 +196,7 @@ std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& spec) {
   }
   std::error_code ignored;
   if (spec.find('/') != spec.npos || fs::exists(spec, ignored)) {
+    RequireTyped(spec);
     return LoadTokenizer(CheckpointOfRun(spec));
   }
   const std::string nearest = Nearest(spec, Names());

@@ -99,7 +99,8 @@ void TrainConfig::Validate(const std::string& where) const {
 
 std::vector<Field> LogConfig::Fields() {
   return {
-      Field{"every", &every, "steps between lines where progress is not a terminal", 1, 1e15}
+      Field{"every", &every,
+            "steps between lines where progress is not a terminal; 0: every few seconds", 0, 1e15}
           .WithFlag("--log-every"),
       Field{"sample_every", &sample_every,
             "steps between samples of what the model writes; 0 for none", 0, 1e15}

@@ -56,7 +56,7 @@ struct TrainConfig {
 
 // What a run tells while it goes (keys `log.*`).
 struct LogConfig {
-  int64_t every = 10;        // plain progress: a line each `every` steps
+  int64_t every = 0;         // plain progress: a line each `every` steps too; 0: by time alone
   int64_t sample_every = 0;  // steps between samples; 0 for none
   int64_t sample_tokens = 100;
   std::string sample_prompt = "";

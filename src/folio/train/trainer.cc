@@ -298,13 +298,15 @@ TrainResult Trainer::Run() {
 }
 
 void Trainer::Diverged(double loss, double grad_norm) const {
-  const std::string good = saved_step_ < 0 ? "no checkpoint was written yet"
-                                           : fmt::format("the last good checkpoint is {} (step {})",
-                                                         (run_ / kLastDir).string(), saved_step_);
+  const bool saved = saved_step_ >= 0;
+  const std::string good = saved ? fmt::format("the last good checkpoint is {} (step {})",
+                                               (run_ / kLastDir).string(), saved_step_)
+                                 : "no checkpoint was written yet";
   throw Error(ErrorKind::kDiverged, fmt::format("training diverged at step {}", state_.step),
               fmt::format("loss {}, gradient norm {}; {}", loss, grad_norm, good),
-              "lower train.learning_rate, raise train.warmup_steps or lower train.grad_clip; then "
-              "start again, or go on from the checkpoint with --resume");
+              fmt::format("lower train.learning_rate, raise train.warmup_steps or lower "
+                          "train.grad_clip; then start again{}",
+                          saved ? ", or go on from the checkpoint with --resume" : ""));
 }
 
 }  // namespace folio

@@ -153,7 +153,9 @@ TEST_F(Training, DivergenceBeforeAnyCheckpointSaysSo) {
   config_.learning_rate = 1e30;
   config_.warmup_steps = 0;
   config_.schedule = "constant";
-  EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kDiverged), "no checkpoint"));
+  const std::string error = ErrorAndHelp([&] { Run("run"); }, ErrorKind::kDiverged);
+  EXPECT_TRUE(Contains(error, "no checkpoint", "start again")) << error;
+  EXPECT_FALSE(Contains(error, "--resume")) << error;
   EXPECT_FALSE(fs::exists(At("run/last")));
 }
 

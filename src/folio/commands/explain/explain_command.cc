@@ -74,15 +74,14 @@ class ExplainCommand final : public Command {
                {.placeholder = "NAME"});
     flags.Value(Field{"svg", &svg_, "write the figures into this directory"},
                 {.placeholder = "DIR"});
-    flags.Value(Field{"html", &html_, "write a page with all of it; - for standard output"},
-                {.placeholder = "FILE"});
+    page_.Add(flags);
   }
 
   int Run(const Context& context) override {
     Console& console = context.console;
-    RefuseTogether(html_ == "-" && console.json(), "--html -", "--json");
+    page_.Check(console);
+    CheckFigureDirectory(svg_);
     CheckInput();
-    CheckOutputs();
     const Walk walk = SelectSteps(has_model() ? WalkOfModel() : WalkOfInput(), steps_);
     // Before stdout: its reader may go away.
     if (!svg_.empty()) {
@@ -90,16 +89,13 @@ class ExplainCommand final : public Command {
       console.Note(
           fmt::format("wrote {} {} to {}", count, count == 1 ? "figure" : "figures", svg_));
     }
-    if (html_ == "-") {
-      console.Result(WalkHtml(walk));
-      return 0;
-    }
-    if (!html_.empty()) WriteFigure(console, html_, WalkHtml(walk));
+    if (page_.given()) page_.Write(console, WalkHtml(walk));
     const Terminal& out = console.out();
-    console.Result(
-        console.json()
-            ? WalkJson(walk)
-            : WalkText(walk, {.colour = out.color, .utf8 = out.utf8, .width = out.width}));
+    if (console.json()) {
+      console.Result(WalkJson(walk));
+    } else if (svg_.empty() && !page_.given()) {
+      console.Result(WalkText(walk, {.colour = out.color, .utf8 = out.utf8, .width = out.width}));
+    }
     return 0;
   }
 
@@ -178,14 +174,6 @@ class ExplainCommand final : public Command {
     }
   }
 
-  void CheckOutputs() const {
-    std::error_code ignored;
-    CheckFigureDirectory(svg_);
-    if (!html_.empty() && std::filesystem::is_directory(html_, ignored)) {
-      throw UsageError(fmt::format("--html {}: is a directory", html_), {}, "name a file");
-    }
-  }
-
   LessonInput Input(Backend& backend) const {
     LessonInput input{.backend = backend,
                       .text = text_,
@@ -226,7 +214,8 @@ class ExplainCommand final : public Command {
   std::optional<int64_t> layer_, head_, seed_, positions_, channels_;
   double dropout_ = 0.5;
   SamplingOptions sampling_{.temperature = 0.8, .top_k = 5, .top_p = 0.9};
-  std::string svg_, html_;
+  std::string svg_;
+  PageFlag page_;
   std::vector<std::string> steps_;
 };
 

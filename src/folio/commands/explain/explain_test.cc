@@ -49,6 +49,7 @@ class Explain : public InspectTest {
     const ProgramRun run =
         Run(flags + " --svg " + At("figures/of it").string().insert(0, "'") + "'");
     EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(run.out, "") << "the figures were asked for, not the walk";
     int64_t figures = 0;
     for (const auto& entry : std::filesystem::directory_iterator(At("figures/of it"))) {
       EXPECT_TRUE(entry.path().filename().string().ends_with(".svg"));
@@ -112,7 +113,8 @@ TEST_P(ExplainTopicTest, FiguresAreSound) {
 TEST_P(ExplainTopicTest, ThePageNeedsNothingElse) {
   const ProgramRun run = Run(Flags() + " --html " + At("new/page.html").string());
   EXPECT_EQ(run.status, 0);
-  EXPECT_TRUE(Contains(run.err, "wrote " + At("new/page.html").string()));
+  EXPECT_EQ(run.err, "wrote " + At("new/page.html").string() + "\n");
+  EXPECT_EQ(run.out, "") << "the walk is in the page";
   const std::string html = ReadFile(At("new/page.html"));
   EXPECT_TRUE(Contains(html, "<!DOCTYPE html>", "</html>", "<table>"));
   EXPECT_FALSE(Contains(html, "<script"));
@@ -226,6 +228,9 @@ TEST_F(Explain, OutputsThatCannotBeAreRefusedBeforeAnythingIsWritten) {
               "not a directory");
   ExpectError(2, "explain gelu --html " + At("model").string(), "is a directory");
   EXPECT_EQ(RunFolio("explain gelu --html - --json").status, 2);
+  ExpectError(2, "explain gelu --html " + At("x.svg").string(), "HTML, not svg", ".html");
+  ExpectError(2, "explain gelu --svg " + At("x.png").string(), "a directory is expected");
+  ExpectError(2, "explain gelu --svg " + At("x.svg").string(), "a directory is expected");
   ExpectError(2, "explain gelu --svg -", "standard output");
   ExpectError(3, "explain layernorm --values 3e38,-3e38", "too far apart");
   ExpectError(2, "explain softmax --values x --svg " + At("new").string(), "no number");

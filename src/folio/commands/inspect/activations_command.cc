@@ -40,11 +40,13 @@ class InspectActivationsCommand final : public Command {
     text_.Add(flags);
     flags.Value(Field{"layer", &layer_, "only this layer, from 0", 0, 1e6});
     flags.Value(Field{"svg", &svg_, "draw a figure"}, {.placeholder = "FILE"});
+    page_.Add(flags);
   }
 
   int Run(const Context& context) override {
     CatchSignals();
     CheckFigureFile(svg_);
+    page_.Check(context.console);
     const OpenedModel model = OpenModel(model_);
     CheckIndex("layer", layer_, model.weights->config().n_layer);
     const ModelText text = ReadOneText(model, text_, "inspect activations");
@@ -60,9 +62,14 @@ class InspectActivationsCommand final : public Command {
     if (!svg_.empty())
       WriteFigure(context.console, svg_,
                   layer_ ? LayerActivationsSvg(stats) : ActivationCurvesSvg(stats));
-    context.console.Result(context.console.json()
-                               ? ActivationsJson(stats, text, names)
-                               : ActivationsText(stats, text, names, context.console.out()));
+    if (page_.given())
+      page_.Write(context.console, ActivationsHtml(stats, text, TokenNames(model.tokenizer.get()),
+                                                   layer_.has_value()));
+    if (context.console.json()) {
+      context.console.Result(ActivationsJson(stats, text, names));
+    } else if (!page_.given()) {
+      context.console.Result(ActivationsText(stats, text, names, context.console.out()));
+    }
     return 0;
   }
 
@@ -71,6 +78,7 @@ class InspectActivationsCommand final : public Command {
   TextFlags text_;
   std::optional<int64_t> layer_;
   std::string svg_;
+  PageFlag page_;
 };
 
 }  // namespace

@@ -49,6 +49,7 @@ class InspectAttentionCommand final : public Command {
     flags.Value(Field{"sort", &view_.sort, "order of the heads: the largest first"}.Choices(orders),
                 {.placeholder = "SCORE"});
     flags.Value(Field{"svg", &svg_, "draw a figure"}, {.placeholder = "FILE|DIR"});
+    page_.Add(flags);
     flags.Value(
         Field{"scale", &scale_, "how a weight becomes colour"}.Choices({"linear", "sqrt", "log"}));
     flags.Switch("--per-row", &view_.per_row, "the largest weight of each query is full colour");
@@ -61,6 +62,7 @@ class InspectAttentionCommand final : public Command {
     if (view_.head && !view_.layer) {
       throw UsageError("--head needs --layer", {}, "say whose head: --layer 0");
     }
+    page_.Check(context.console);
     if (FigurePerText()) {
       CheckFigureDirectory(svg_);
     } else {
@@ -77,9 +79,14 @@ class InspectAttentionCommand final : public Command {
     const TokenNames shown(model, context.console.out());
     // Before stdout: its reader may go away.
     if (!svg_.empty()) Draw(context.console, texts, model);
-    context.console.Result(context.console.json()
-                               ? AttentionJson(texts, view_, config, shown)
-                               : AttentionTerminalText(texts, view_, shown, context.console.out()));
+    if (page_.given())
+      page_.Write(context.console,
+                  AttentionHtml(texts, view_, TokenNames(model.tokenizer.get()), config.n_head));
+    if (context.console.json()) {
+      context.console.Result(AttentionJson(texts, view_, config, shown));
+    } else if (!page_.given()) {
+      context.console.Result(AttentionTerminalText(texts, view_, shown, context.console.out()));
+    }
     return 0;
   }
 
@@ -96,7 +103,7 @@ class InspectAttentionCommand final : public Command {
     if (view_.first_aside) {
       for (const ModelText& text : inputs) RequireTwoTokens(text, "--first-aside leaves nothing");
     }
-    view_.maps = view_.head || !svg_.empty();
+    view_.maps = view_.head || !svg_.empty() || page_.given();
     view_.weights = view_.layer && context.console.json();
     Progress progress(context.console, context.progress_mode);
     ProgressState state;
@@ -132,6 +139,7 @@ class InspectAttentionCommand final : public Command {
   TextFlags text_;
   AttentionView view_;
   std::string svg_, scale_ = "sqrt";
+  PageFlag page_;
 };
 
 }  // namespace

@@ -26,9 +26,9 @@ class InspectEmbeddingsCommand final : public Command {
             "Prints how long the embeddings of tokens and positions are, and how much of the\n"
             "tokens' variance lies in its first two principal components. With --token or --id\n"
             "the tokens nearest to that one by cosine, else the longest and the shortest.\n\n"
-            "--svg makes a directory with tokens.svg (the first --points tokens in these two\n"
-            "components, coloured by what they look like; in a trained byte-level BPE low ids\n"
-            "are the frequent ones), positions.svg (the cosine of each pair of positions),\n"
+            "--svg makes a directory with tokens.svg (--points tokens, evenly over the ids, in\n"
+            "these two components, coloured by what they look like, and the density of all), "
+            "positions.svg (the cosine of each pair of positions),\n"
             "norms.svg, and with a token neighbours.svg.",
         .examples = {"folio inspect embeddings --model runs/demo",
                      "folio inspect embeddings -m runs/demo --token \" the\" --top 20",
@@ -42,13 +42,15 @@ class InspectEmbeddingsCommand final : public Command {
                {.placeholder = "TEXT"});
     flags.Value(Field{"id", &id_, "the same, by its number", 0, 2147483647.0});
     flags.Value(Field{"top", &top_, "length of the lists", 1, 1e6});
-    flags.Value(Field{"points", &points_, "tokens in the projection, from id 0", 1, 1e6});
+    flags.Value(Field{"points", &points_, "tokens with names in the projection", 1, 1e6});
     flags.Value(Field{"svg", &svg_, "draw the figures into a directory"}, {.placeholder = "DIR"});
+    page_.Add(flags);
   }
 
   int Run(const Context& context) override {
     CatchSignals();
     CheckFigureDirectory(svg_);
+    page_.Check(context.console);
     RefuseTogether(!tokens_.empty() && id_.has_value(), "--token", "--id");
     const OpenedModel model = OpenModel(model_);
     const std::optional<int32_t> token = ChosenToken(model);
@@ -62,8 +64,14 @@ class InspectEmbeddingsCommand final : public Command {
     const TokenNames names(model, out);
     // Before stdout: its reader may go away.
     if (!svg_.empty()) Draw(context.console, model, view);
-    context.console.Result(context.console.json() ? EmbeddingsJson(view, names)
-                                                  : EmbeddingsTerminalText(view, names, out));
+    if (page_.given())
+      page_.Write(context.console,
+                  EmbeddingsHtml(view, *model.weights, TokenNames(model.tokenizer.get())));
+    if (context.console.json()) {
+      context.console.Result(EmbeddingsJson(view, names));
+    } else if (!page_.given()) {
+      context.console.Result(EmbeddingsTerminalText(view, names, out));
+    }
     return 0;
   }
 
@@ -105,6 +113,7 @@ class InspectEmbeddingsCommand final : public Command {
   std::optional<int64_t> id_;
   int64_t top_ = 10, points_ = 300;
   std::string svg_;
+  PageFlag page_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // `folio inspect lens, embeddings, activations, probabilities`, through the real program.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -77,7 +78,11 @@ TEST_F(InspectInside, LensShowsATableAndOfOnePositionTheDetails) {
 TEST_F(InspectInside, LensFigureHasTokensLayersAndProbabilities) {
   ExpectDrawn("lens", "--text 'ab é'", "lens.svg",
               {"Logit lens", "embedding", "block 1", "position", "<A9>"});
-  ExpectDrawn("lens", "--text a", "one.svg", {"block 0"});
+  ExpectDrawn("lens", "--text a", "one.svg", {"block 0", "All 1 positions of the text."});
+  ExpectDrawn("lens", "--text abcdefg --positions 2,3,4", "some.svg",
+              {"3 of the text's 7 positions, 2 to 4; --positions all, or a list, shows others."});
+  ExpectDrawn("lens", "--text abcdefg --positions 2,6", "two.svg",
+              {"2 of the text's 7 positions; --positions all, or a list, shows others."});
 }
 
 TEST(ParsePositions, TakesNumbersFromBothEndsAndAll) {
@@ -199,14 +204,20 @@ TEST_F(InspectInside, NearestTokensAreThoseOfAllCosines) {
   EXPECT_EQ(Answer("embeddings", "--id 101 --top 5"), json);
   EXPECT_EQ(json.at("vocab_size"), 260);
   EXPECT_EQ(json.at("projection").at("points").size(), 260);
-  EXPECT_EQ(Answer("embeddings", "--points 7").at("projection").at("points").size(), 7);
+  const Json some = Answer("embeddings", "--points 5").at("projection").at("points");
+  ASSERT_EQ(some.size(), 5);
+  for (size_t i = 0; i < 5; ++i)
+    EXPECT_EQ(some.at(i), json.at("projection").at("points").at(52 * i));
 }
 
 TEST_F(InspectInside, EmbeddingsAsTextAndFigures) {
   const std::string run = RunFolio(Inspect("embeddings", "--top 3" + Svg("all"))).out;
   EXPECT_TRUE(Contains(run, "260, 12 channels", "13, learned", "of the variance", "longest"));
   EXPECT_FALSE(std::filesystem::exists(At("all/neighbours.svg")));
-  ExpectFigure("all/tokens.svg", {"first component", "letter", "space and letter", "punctuation"});
+  ExpectFigure("all/tokens.svg", {"first component", "letter", "digit", "punctuation"});
+  EXPECT_FALSE(Contains(ReadFile(At("all/tokens.svg")), "space and letter"));  // of bytes none is
+  ASSERT_EQ(RunFolio(Inspect("embeddings", "--points 5" + Svg("some"))).status, 0);
+  ExpectFigure("some/tokens.svg", {"Token embeddings: 5 of 260, and the density of all", "4", "h"});
   ExpectFigure("all/positions.svg", {"position", "cosine"});
   ExpectFigure("all/norms.svg", {"tokens", "positions"});
   const std::string near = RunFolio(Inspect("embeddings", "--token ' '" + Svg("near"))).out;
@@ -283,6 +294,41 @@ TEST_F(InspectInside, FiguresAreWrittenAlsoWhereNobodyReadsTheResult) {
   }
   EXPECT_EQ(RunFolio(Inspect("embeddings", Svg("e") + " >/dev/full")).status, 1);
   EXPECT_TRUE(std::filesystem::exists(At("e/tokens.svg")));
+}
+
+TEST_F(InspectInside, PagesHaveTheFigureAndItsNumbers) {
+  const std::vector<std::array<std::string, 4>> pages = {
+      {"lens", "--ids 5,0,7", "<h1 id=\"logit-lens\">", "KL to final"},
+      {"probabilities", "--ids 5,0,7", "foresaw each token</h1>", "surprise"},
+      {"attention", "--ids 5,0,7", "<h1 id=\"attention\">", "induction"},
+      {"attention", "--ids 5,0,7 --layer 1 --head 2", "Attention of layer 1, head 2", "induction"},
+      {"attention", "--ids 5,0 --ids 5,1,2", "Text 2: --ids 2", "induction"},
+      {"activations", "--ids 5,0,7", "<h1 id=\"activations\">", "kurt"},
+      {"activations", "--ids 5,0,7 --layer 1", "activations of layer 1", "kurt"},
+      {"embeddings", "--id 5", "nearest to", "cosine"},
+      {"embeddings", "", "Longest and shortest tokens", "shortest"}};
+  for (const auto& [what, flags, heading, column] : pages) {
+    const std::string path = At("pages/" + what + ".html").string();
+    const ProgramRun run = RunFolio(Inspect(what, flags + " --html " + path));
+    EXPECT_EQ(run.status, 0) << what;
+    EXPECT_EQ(run.out, "") << what;
+    EXPECT_EQ(run.err, "wrote " + path + "\n");
+    const std::string html = ReadFile(path);
+    EXPECT_TRUE(Contains(html, "<!DOCTYPE html>", "<figure>", "<table>", heading, column)) << what;
+    EXPECT_EQ(RunFolio(Inspect(what, flags + " --html -")).out, html) << what;
+    EXPECT_TRUE(RunFolio(Inspect(what, flags + " --json --html " + path)).out.starts_with("{"));
+  }
+}
+
+TEST_F(InspectInside, NamesOfOtherKindsOfFilesAreRefused) {
+  for (const char* what : {"lens", "probabilities", "attention", "activations"}) {
+    ExpectError(2, Inspect(what, "--ids 5,0 --svg " + At("x.PNG").string()), "SVG, not png",
+                "rsvg-convert");
+    ExpectError(2, Inspect(what, "--ids 5,0 --html " + At("x.svg").string()), "HTML, not svg",
+                "--svg");
+  }
+  ExpectError(2, Inspect("embeddings", "--svg " + At("x.png").string()), "directory is expected");
+  EXPECT_EQ(Names(), (Strings{"model"}));
 }
 
 TEST_F(InspectInside, PlacesThatAreNoFigureAreRefusedBeforeTheWork) {

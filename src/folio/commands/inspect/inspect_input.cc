@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "folio/base/error.h"
@@ -37,6 +39,13 @@ ModelText Checked(const OpenedModel& model, std::string name, std::vector<int32_
   }
   ids.erase(ids.begin(), ids.end() - P);
   return {std::move(name), std::move(ids), T - P};
+}
+
+// ".png" of "a.PNG"; "" of a name without such an end.
+std::string KindOfFile(const std::string& path) {
+  std::string kind = std::filesystem::path(path).extension().string();
+  for (char& c : kind) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return kind;
 }
 
 // "--text", and where there are several "--text 2".
@@ -109,6 +118,11 @@ void WriteFigure(Console& console, const std::filesystem::path& path, std::strin
 
 void CheckFigureFile(const std::string& path) {
   std::error_code ignored;
+  const std::string kind = KindOfFile(path);
+  if (!kind.empty() && kind != ".svg") {
+    throw UsageError(fmt::format("--svg {}: a figure is SVG, not {}", path, kind.substr(1)), {},
+                     "end its name in .svg; rsvg-convert FILE.svg -o FILE.png makes pixels of it");
+  }
   if (path == "-") {
     throw UsageError("--svg -: a figure does not go to standard output", {}, "name a file");
   }
@@ -119,6 +133,11 @@ void CheckFigureFile(const std::string& path) {
 
 void CheckFigureDirectory(const std::string& path) {
   std::error_code ignored;
+  static const std::set<std::string> kFiles = {".svg", ".png", ".jpg", ".pdf", ".html", ".htm"};
+  if (kFiles.contains(KindOfFile(path)) && !std::filesystem::is_directory(path, ignored)) {
+    throw UsageError(fmt::format("--svg {}: a directory is expected, not a file", path), {},
+                     "name a directory: there is a figure for each part; --html FILE is one page");
+  }
   if (path == "-") {
     throw UsageError("--svg -: figures do not go to standard output", {}, "name a directory");
   }
@@ -126,6 +145,33 @@ void CheckFigureDirectory(const std::string& path) {
       !std::filesystem::is_directory(path, ignored)) {
     throw UsageError(fmt::format("--svg {}: exists and is not a directory", path), {},
                      "name a directory: there is a figure for each part");
+  }
+}
+
+void PageFlag::Add(Flags& flags) {
+  flags.Value(Field{"html", &path, "write a page with figures and numbers; - for standard output"},
+              {.placeholder = "FILE"});
+}
+
+void PageFlag::Check(const Console& console) const {
+  RefuseTogether(path == "-" && console.json(), "--html -", "--json");
+  std::error_code ignored;
+  const std::string kind = KindOfFile(path);
+  if (!kind.empty() && kind != ".html" && kind != ".htm") {
+    throw UsageError(fmt::format("--html {}: a page is HTML, not {}", path, kind.substr(1)), {},
+                     kind == ".svg" ? "end its name in .html, or take --svg for figures"
+                                    : "end its name in .html");
+  }
+  if (given() && std::filesystem::is_directory(path, ignored)) {
+    throw UsageError(fmt::format("--html {}: is a directory", path), {}, "name a file");
+  }
+}
+
+void PageFlag::Write(Console& console, const std::string& page) const {
+  if (path == "-") {
+    console.Result(page);
+  } else {
+    WriteFigure(console, path, page);
   }
 }
 

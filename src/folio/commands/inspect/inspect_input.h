@@ -48,9 +48,22 @@ ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags, const st
 void WriteFigure(Console& console, const std::filesystem::path& path, std::string_view svg);
 
 // Throws a kUsage Error where the figure, or the directory of figures, that --svg `path` asks for
-// cannot be: to be called before the work. "" asks for none.
+// cannot be, or `path` is named as something else: to be called before the work. "" asks for none.
 void CheckFigureFile(const std::string& path);
 void CheckFigureDirectory(const std::string& path);
+
+// The flag --html FILE: a page instead of text.
+struct PageFlag {
+  std::string path;
+
+  void Add(Flags& flags);
+  // Throws a kUsage Error where there can be no such page, which stdout holds instead of --json's
+  // object if it is "-": to be called before the work.
+  void Check(const Console& console) const;
+  bool given() const { return !path.empty(); }
+  // Writes the page, and says so on stderr. REQUIRES: given.
+  void Write(Console& console, const std::string& page) const;
+};
 
 // Throws a kUsage Error where the model has no `what` ("layer") of this index, if one is given.
 void CheckIndex(const std::string& what, std::optional<int64_t> index, int64_t count);

@@ -48,6 +48,28 @@ TEST(InspectModel, CountsOfThePresets) {
   }
 }
 
+TEST(InspectModel, BeginsWithTheModelAsAWhole) {
+  const std::string of =
+      "inspect model --preset gpt2 --set model.tie_word_embeddings=false "
+      "--set model.norm_position=post --set model.n_inner=1000";
+  const std::string text = RunFolio(of).out;
+  EXPECT_TRUE(
+      text.starts_with("layers       12\n"
+                       "heads        12 of 64 channels\n"
+                       "channels     768, feed-forward 1,000\n"
+                       "context      1,024 tokens, learned positions\n"
+                       "vocabulary   50,257 tokens\n"
+                       "head         not tied: a matrix of its own\n"
+                       "norm         post: after each residual sum\n"
+                       "activation   gelu_new\n\n"
+                       "name "))
+      << text;
+  const Json summary = Json::parse(RunFolio(of + " --json").out).at("summary");
+  EXPECT_EQ(summary, Json::parse(R"({"layers": 12, "heads": 12, "head_size": 64, "channels": 768,
+      "feed_forward": 1000, "context": 1024, "positions": "learned", "vocabulary": 50257,
+      "tied": false, "norm": "post", "activation": "gelu_new"})"));
+}
+
 TEST(InspectModel, ADirectoryIsWhatItsConfigurationSays) {
   const Json json = Json::parse(RunFolio("inspect model --json --model " + kTiny).out);
   EXPECT_EQ(json.at("config").at("vocab_size"), 97);

@@ -37,11 +37,13 @@ class InspectLensCommand final : public Command {
                 {.placeholder = "LIST|all"});
     flags.Value(Field{"top", &top_, "likeliest tokens to list", 1, 1e6});
     flags.Value(Field{"svg", &svg_, "draw the table"}, {.placeholder = "FILE"});
+    page_.Add(flags);
   }
 
   int Run(const Context& context) override {
     CatchSignals();
     CheckFigureFile(svg_);
+    page_.Check(context.console);
     const OpenedModel model = OpenModel(model_);
     LensView view{.text = ReadOneText(model, text_, "inspect lens"), .positions = {}, .cells = {}};
     view.positions = ParsePositions(positions_, static_cast<int64_t>(view.text.ids.size()));
@@ -52,9 +54,13 @@ class InspectLensCommand final : public Command {
     if (!svg_.empty()) {
       WriteFigure(context.console, svg_, LensSvg(view, TokenNames(model.tokenizer.get())));
     }
-    context.console.Result(context.console.json()
-                               ? LensJson(view, TokenNames(model, out))
-                               : LensTerminalText(view, TokenNames(model, out), out));
+    if (page_.given())
+      page_.Write(context.console, LensHtml(view, TokenNames(model.tokenizer.get())));
+    if (context.console.json()) {
+      context.console.Result(LensJson(view, TokenNames(model, out)));
+    } else if (!page_.given()) {
+      context.console.Result(LensTerminalText(view, TokenNames(model, out), out));
+    }
     return 0;
   }
 
@@ -81,6 +87,7 @@ class InspectLensCommand final : public Command {
   TextFlags text_;
   std::string positions_, svg_;
   int64_t top_ = 5;
+  PageFlag page_;
 };
 
 }  // namespace

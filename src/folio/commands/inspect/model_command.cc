@@ -9,9 +9,13 @@ class InspectModelCommand final : public Command {
  public:
   CommandInfo info() const override {
     return {.name = "inspect model",
-            .summary = "list the parameters of a model, and their number",
+            .summary = "say what a model is, and list its parameters",
             .group = "inspect",
-            .details = "Nothing is allocated, so models of any size can be looked at.",
+            .details =
+                "Layers, heads, channels, context, vocabulary, whether the head is tied, where the "
+                "norms\n"
+                "are and the activation; then each parameter with its shape and first values.\n"
+                "Nothing is allocated, so models of any size can be looked at.",
             .examples = {"folio inspect model --preset gpt2-xl",
                          "folio inspect model --model runs/demo --json",
                          "folio inspect model --set model.n_layer=3 --set model.n_inner=1000"}};

@@ -33,11 +33,13 @@ class InspectProbabilitiesCommand final : public Command {
     flags.Value(
         Field{"by", &by_, "what colours the text"}.Choices({"rank", "probability", "entropy"}));
     flags.Value(Field{"svg", &svg_, "draw the coloured text"}, {.placeholder = "FILE"});
+    page_.Add(flags);
   }
 
   int Run(const Context& context) override {
     CatchSignals();
     CheckFigureFile(svg_);
+    page_.Check(context.console);
     const OpenedModel model = OpenModel(model_);
     ModelText text = ReadOneText(model, text_, "inspect probabilities");
     RequireTwoTokens(text, "the first token is not foreseen by anything");
@@ -48,8 +50,13 @@ class InspectProbabilitiesCommand final : public Command {
     if (!svg_.empty()) {
       WriteFigure(context.console, svg_, ForeseenSvg(seen, by_, TokenNames(model.tokenizer.get())));
     }
-    context.console.Result(context.console.json() ? ForeseenJson(seen, names)
-                                                  : ForeseenTerminalText(seen, by_, names, out));
+    if (page_.given())
+      page_.Write(context.console, ForeseenHtml(seen, by_, TokenNames(model.tokenizer.get())));
+    if (context.console.json()) {
+      context.console.Result(ForeseenJson(seen, names));
+    } else if (!page_.given()) {
+      context.console.Result(ForeseenTerminalText(seen, by_, names, out));
+    }
     return 0;
   }
 
@@ -58,6 +65,7 @@ class InspectProbabilitiesCommand final : public Command {
   TextFlags text_;
   int64_t top_ = 5;
   std::string by_ = "rank", svg_;
+  PageFlag page_;
 };
 
 }  // namespace

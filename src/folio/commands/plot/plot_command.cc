@@ -71,7 +71,7 @@ class PlotCommand final : public Command {
     if (context.console.json()) {
       context.console.Result(RunsJson(runs, metrics, series_));
     } else {
-      context.console.Result(RunsText(runs, metrics));
+      context.console.Result(RunsText(runs, metrics, context.console.out()));
       if (diff_) context.console.Result("\n" + DifferencesText(runs));
     }
     return 0;

@@ -7,6 +7,7 @@
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/run/plot_runs.h"
+#include "folio/term/terminal_text.h"
 #include "tests/figures/figure_checks.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -78,6 +79,37 @@ TEST_F(Plot, TheTableSaysHowRunsEnded) {
   EXPECT_TRUE(Contains(lines[0], "steps", "lowest", "val_loss", "grad_norm"));
   EXPECT_TRUE(Contains(lines[1], "a", "41", "2,624", "1.4333", "40"));
   EXPECT_TRUE(Contains(lines[2], "b", "12", "768", "1.4333", "10"));
+}
+
+TEST_F(Plot, TheTableFitsATerminal) {
+  MakeRun("a", 41);
+  MakeRun("a-run-with-a-long-name-of-its-own", 12, 2);
+  Console console;
+  const std::vector<std::string> dirs = {Path("a"), Path("a-run-with-a-long-name-of-its-own")};
+  const std::vector<PlottedRun> runs = ReadRuns(dirs, {}, console);
+  const std::vector<Metric> metrics = MetricsNamed("loss,val_loss,lr,grad_norm,tokens_per_second");
+  for (const int width : {40, 60, 80, 400}) {
+    const std::string text =
+        RunsText(runs, metrics, {.is_terminal = true, .utf8 = true, .width = width});
+    for (const std::string& line : Split(text, '\n')) EXPECT_LE(DisplayWidth(line), width) << line;
+    EXPECT_TRUE(Contains(text, "1.4333", "2,624", "768")) << text;
+    EXPECT_EQ(text.starts_with("run "), true);
+  }
+}
+
+TEST_F(Plot, IdenticalRunsAreBothSeen) {
+  MakeRun("a", 30);
+  MakeRun("b", 30);
+  const std::string svg = Drawn(Path("a") + " " + Path("b"), {"a", "b"});
+  EXPECT_EQ(Count(svg, "stroke-dasharray=\"8 8\""), 5u);  // in every panel
+}
+
+TEST_F(Plot, APageHasOneTitle) {
+  MakeRun("a", 30);
+  ASSERT_EQ(Run(Path("a") + " --out " + Path("p.html")).status, 0);
+  const std::string html = ReadFile(At("p.html"));
+  EXPECT_EQ(Count(html, ">Training of a<"), 2u);  // of the page and at its top
+  EXPECT_EQ(Count(html, "Training runs"), 0u);
 }
 
 TEST_F(Plot, JsonHasFinalsBestsAndSeries) {

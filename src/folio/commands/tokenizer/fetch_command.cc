@@ -8,6 +8,7 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/term/signals.h"
+#include "folio/text/encodings.h"
 
 namespace folio {
 namespace {
@@ -27,7 +28,9 @@ class TokenizerFetchCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    flags.Positionals("NAME", &names_, "encodings to fetch");
+    std::vector<std::string> known;
+    for (const PublishedEncoding& one : PublishedEncodings()) known.emplace_back(one.name);
+    flags.Positionals("NAME", &names_, "encodings to fetch", {.suggestions = known});
     flags.Switch("--list", &list_, "show the encodings, and which of them are here");
     flags.Value(Field{"from", &from_, "take the files from this directory, not the network"},
                 {.placeholder = "DIR"});

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include "folio/base/error.h"
+#include "folio/text/encodings.h"
 
 namespace folio {
 
 void AddTokenizerFlag(Flags& flags, std::string* spec, bool required) {
+  std::vector<std::string> known = {"bytes"};
+  for (const PublishedEncoding& one : PublishedEncodings()) known.emplace_back(one.name);
   flags.Value(Field{"tokenizer", spec,
                     "a published encoding (gpt2, cl100k_base), bytes, or the path of a tokenizer's "
-                    "directory or file"},
+                    "directory or file"}
+                  .Suggestions(std::move(known)),
               {.placeholder = "NAME|DIR|FILE", .required = required});
 }
 

@@ -81,6 +81,18 @@ TEST_F(TrainOutput, ProgressShowsTheSpeedAndTheLogStaysAsItWas) {
   }
 }
 
+TEST_F(TrainOutput, PipedLinesComeWithTimeAndEvaluationsWithTheirStep) {
+  const ProgramRun run = Train("--eval-every 2 --progress plain");
+  ASSERT_EQ(run.status, 0);
+  EXPECT_EQ(Count(run.err, "\nstep="), 1u) << run.err;  // the last; the run takes no five seconds
+  EXPECT_TRUE(Contains(run.err, "step=4/4 loss=", " eta_s=", " val_loss=", " val_step=2 "))
+      << run.err;
+  for (const char* evaluated :
+       {"\nstep 0: training loss", "\nstep 2: training loss", "\nstep 4: training loss"}) {
+    EXPECT_EQ(Count(run.err, evaluated), 1u) << run.err;
+  }
+}
+
 TEST_F(TrainOutput, ARunRemembersTheDtypeItBeganWith) {
   ASSERT_EQ(Train("--dtype auto --max-steps 1").status, 0);
   EXPECT_TRUE(Contains(ReadFile(At("run/config.toml")), "dtype = \"fp32\""));

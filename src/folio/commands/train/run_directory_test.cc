@@ -37,6 +37,20 @@ TEST_F(RunDirectory, ARunIsNotOverwrittenUnlessAsked) {
   EXPECT_NE(ReadFile(At("run/metrics.jsonl")), before);
 }
 
+TEST_F(RunDirectory, OneThatEndedBeforeItsFirstCheckpointIsAdvisedOneWay) {
+  ASSERT_EQ(Train().status, 0);
+  fs::remove_all(At("run/last"));
+  fs::remove_all(At("run/best"));
+  const ProgramRun again = Train(), resumed = RunFolio(Resumed("--max-steps 6"));
+  EXPECT_EQ(again.status, 2);
+  EXPECT_TRUE(Contains(again.err, "before its first checkpoint", "--overwrite")) << again.err;
+  EXPECT_FALSE(Contains(again.err, "--resume")) << again.err;
+  EXPECT_EQ(resumed.status, 3);
+  EXPECT_TRUE(Contains(resumed.err, "before its first checkpoint", "--overwrite")) << resumed.err;
+  EXPECT_FALSE(Contains(resumed.err, "leave out")) << resumed.err;
+  EXPECT_EQ(Train("--overwrite").status, 0);
+}
+
 TEST_F(RunDirectory, WhatDoesNotBeginLeavesNothingBehind) {
   WriteFileAtomically(At("short.txt"), "abc");
   EXPECT_EQ(Train("--data " + At("short.txt").string()).status, 3);
