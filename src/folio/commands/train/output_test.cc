@@ -85,7 +85,7 @@ TEST_F(TrainOutput, PipedLinesComeWithTimeAndEvaluationsWithTheirStep) {
   const ProgramRun run = Train("--eval-every 2 --progress plain");
   ASSERT_EQ(run.status, 0);
   EXPECT_EQ(Count(run.err, "\nstep="), 1u) << run.err;  // the last; the run takes no five seconds
-  EXPECT_TRUE(Contains(run.err, "step=4/4 loss=", " eta_s=", " val_loss=", " val_step=2 "))
+  EXPECT_TRUE(Contains(run.err, "step=4/4 loss=", " eta_seconds=", " val_loss=", " val_step=2 "))
       << run.err;
   for (const char* evaluated :
        {"\nstep 0: training loss", "\nstep 2: training loss", "\nstep 4: training loss"}) {
