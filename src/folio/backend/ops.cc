@@ -270,12 +270,12 @@ double AttentionBackward::Flops() const {
 
 void ResidualForward::Check() const {
   CheckRank(kName, "x", x, 2);
-  const Dtype number = NumberDtype(kName, "out", out);
-  const bool half = LowDtype(kName, "x", x.dtype(), number) != number;
+  const Dtype number = residual ? NumberDtype(kName, "out", out) : FloatDtype(kName, "out", out);
+  const bool other = LowDtype(kName, "x", x.dtype(), number) != number;
   CheckOptional(kName, "residual", residual, number, x.shape());
   CheckOperand(kName, "out", out, number, x.shape());
   CheckDropout(kName, dropout);
-  CheckOverlap(*this, "out", {"residual", half ? "" : "x"});
+  CheckOverlap(*this, "out", {"residual", other ? "" : "x"});
 }
 
 double ResidualForward::Flops() const {

@@ -245,8 +245,8 @@ struct AttentionBackward {
 struct ResidualForward {
   static constexpr std::string_view kName = "residual_forward";
   Tensor residual = {};  // (N,C), optional (then out = dropout(x)); may be out itself
-  Tensor x;              // (N,C) Low; a Number x may be out itself
-  Tensor out;            // (N,C)
+  Tensor x;              // (N,C) Low; an x of out's dtype may be out itself
+  Tensor out;            // (N,C); without a residual it may be Low as x is
   Dropout dropout = {};
 
   void Check() const;

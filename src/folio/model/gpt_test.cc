@@ -1,11 +1,14 @@
 #include "folio/model/gpt.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <sstream>
 #include <string>
+#include <type_traits>
 
+#include "folio/backend/generic_backend.h"
 #include "folio/model/test_models.h"
 
 namespace folio {
@@ -30,7 +33,7 @@ class Gpt : public testing::Test {
 
   GptConfig config_ = [] {
     GptConfig config = TinyConfig();
-    config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = 0.3;
+    for (double GptConfig::*rate : GptConfig::DropoutRates()) config.*rate = 0.3;
     return config;
   }();
   std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
@@ -169,14 +172,57 @@ TEST_F(Gpt, EachDropoutRateActsOnItsOwn) {
   GptPass plain = Pass(PassKind::kForward);
   const std::vector<double> without = Losses(plain, ids_);
   std::vector<std::vector<double>> seen = {without};
-  for (double GptConfig::*rate :
-       {&GptConfig::embd_pdrop, &GptConfig::attn_pdrop, &GptConfig::resid_pdrop}) {
-    config_.embd_pdrop = config_.attn_pdrop = config_.resid_pdrop = 0;
+  for (double GptConfig::*rate : GptConfig::DropoutRates()) {
+    for (double GptConfig::*other : GptConfig::DropoutRates()) config_.*other = 0;
     config_.*rate = 0.5;
     GptPass pass = Pass(PassKind::kTraining);
     seen.push_back(Losses(pass, ids_, {.on = true, .seed = 1, .step = 2}));
     for (size_t i = 0; i + 1 < seen.size(); ++i) EXPECT_NE(seen[i], seen.back());
   }
+}
+
+// Notes, of the forward of a block, the widths of what goes through a linear operation and of what
+// is dropped from in between.
+class Places final : public GenericBackend<Places> {
+ public:
+  std::string name() const override { return "places"; }
+  std::string description() const override { return "places"; }
+  bool Supports(Dtype) const override { return true; }
+  Dtype PreferredDtype() const override { return Dtype::kF64; }
+  template <class Op>
+  void Apply(const Op& op) {
+    if constexpr (std::is_same_v<Op, LinearForward>) {
+      order += fmt::format(" {}>{}", op.x.dim(1), op.out.dim(1));
+    } else if constexpr (std::is_same_v<Op, ResidualForward>) {
+      order +=
+          op.residual ? op.dropout.active() ? " +drop" : " +" : fmt::format(" drop{}", op.x.dim(1));
+    } else if constexpr (std::is_same_v<Op, LayerNormForward>) {
+      order += " norm";
+    }
+  }
+  std::string order;
+};
+
+TEST_F(Gpt, DropsWhereTheConfigurationSays) {
+  config_.n_layer = 1;
+  const GptWeights weights(config_, Dtype::kF64);
+  const auto order = [&](const char* norm, double GptConfig::*rate) {
+    config_.norm_position = norm;
+    for (double GptConfig::*other : GptConfig::DropoutRates()) config_.*other = 0;
+    config_.*rate = 0.5;
+    Places places;
+    GptPass pass(places, config_, B, T, PassKind::kTraining, {.dtype = Dtype::kF64});
+    pass.Forward(weights.params(), ids_, {.on = true});
+    return places.order;
+  };
+  using C = GptConfig;
+  EXPECT_EQ(order("pre", &C::embd_pdrop), " drop6 norm 6>18 6>6 + norm 6>24 24>6 + norm");
+  EXPECT_EQ(order("pre", &C::attn_pdrop), " norm 6>18 6>6 + norm 6>24 24>6 + norm");
+  EXPECT_EQ(order("pre", &C::resid_pdrop), " norm 6>18 6>6 +drop norm 6>24 24>6 +drop norm");
+  EXPECT_EQ(order("pre", &C::mlp_pdrop), " norm 6>18 6>6 + norm 6>24 drop24 24>6 + norm");
+  EXPECT_EQ(order("pre", &C::sublayer_pdrop), " norm drop6 6>18 6>6 + norm drop6 6>24 24>6 + norm");
+  EXPECT_EQ(order("post", &C::resid_pdrop), " 6>18 6>6 +drop norm 6>24 24>6 +drop norm norm");
+  EXPECT_EQ(order("post", &C::mlp_pdrop), " 6>18 6>6 + norm 6>24 drop24 24>6 + norm norm");
 }
 
 TEST_F(Gpt, EachPlaceDropsOtherElements) {
@@ -186,6 +232,14 @@ TEST_F(Gpt, EachPlaceDropsOtherElements) {
   for (int64_t layer : {0, 1}) {
     for (DropoutPlace place :
          {DropoutPlace::kAttention, DropoutPlace::kAttentionResidual, DropoutPlace::kMlpResidual}) {
+      streams.push_back(pass.BlockDropout(layer, place).stream);
+      // Runs that were begun long ago go on with their own numbers.
+      EXPECT_EQ(streams.back(), RngStream(RngPurpose::kDropout, 2, streams.size() - 1));
+    }
+  }
+  for (int64_t layer : {0, 1}) {
+    for (DropoutPlace place :
+         {DropoutPlace::kActivation, DropoutPlace::kAttentionInput, DropoutPlace::kMlpInput}) {
       streams.push_back(pass.BlockDropout(layer, place).stream);
     }
   }

@@ -53,10 +53,14 @@ std::vector<Case> Cases() {
     add("embedding_dropout", [](C& c) { c.embd_pdrop = 0.4; });
     add("attention_dropout", [](C& c) { c.attn_pdrop = 0.4; });
     add("residual_dropout", [](C& c) { c.resid_pdrop = 0.4; });
+    add("activation_dropout", [](C& c) { c.mlp_pdrop = 0.4; });
+    add("sublayer_dropout", [](C& c) { c.sublayer_pdrop = 0.4; });
     Case& all = add("everything", [](C& c) {
       c.embd_pdrop = 0.2;
       c.attn_pdrop = 0.3;
       c.resid_pdrop = 0.25;
+      c.mlp_pdrop = 0.15;
+      c.sublayer_pdrop = 0.1;
       c.tie_word_embeddings = false;
       c.lm_head_bias = true;
       c.n_inner = 13;
