@@ -233,6 +233,11 @@ Dtype CheckAttention(const Op& op) {
   CheckSequence(kName, "v", op.v, half, B, S, key_channels);
   CheckSequence(kName, "out", op.out, half, B, T, C);
   CheckOptional(kName, "key_mask", op.key_mask, Dtype::kU8, {B, S});
+  if (op.mask) {
+    CheckRank(kName, "mask", op.mask, 4);
+    CheckOperand(kName, "mask", op.mask, op.mask.dtype() == Dtype::kU8 ? Dtype::kU8 : number,
+                 {op.mask.dim(0) == 1 ? 1 : B, 1, T, S});
+  }
   CheckOperand(kName, "lse", op.lse, number, {B, op.H, T});
   CheckDropout(kName, op.dropout);
   return half;

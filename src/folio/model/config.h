@@ -23,6 +23,7 @@ struct GptConfig {
   double layer_norm_epsilon = 1e-5;
   std::string position_embedding = "learned";  // learned | sinusoidal
   std::string norm_position = "pre";           // pre | post
+  bool causal = true;                          // false: each token attends to all
   bool bias = true;
   std::optional<bool> attention_bias = {};   // null means `bias`
   std::optional<bool> mlp_bias = {};         // null means `bias`
@@ -69,6 +70,10 @@ struct GptConfig {
         Field{"norm_position", &norm_position,
               "LayerNorm before each sublayer (GPT-2) or after each residual sum"}
             .Choices({"pre", "post"}),
+        Field{
+            "causal", &causal,
+            "a token attends to none that follows it; false: to all, as for reading both ways, and "
+            "such a model cannot write"},
         Field{"bias", &bias, "biases in Linear and LayerNorm layers"},
         Field{"attention_bias", &attention_bias,
               "biases of c_attn and its c_proj; null follows bias"},

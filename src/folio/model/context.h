@@ -33,6 +33,7 @@ struct PassContext {
   const GptConfig& config;
   int64_t B = 0, T = 0;
   Tensor key_mask = {};  // (B,T) u8, optional: keys that may be attended to
+  Tensor mask = {};      // (B or 1,1,T,T) u8 or Number, optional: see ops.h
   DropoutContext dropout = {};
   TraceSink* trace = nullptr;
   int64_t first_position = 0;  // of each sequence's first token

@@ -136,6 +136,40 @@ TEST_F(Gpt, NoTokenSeesWhatFollowsIt) {
   }
 }
 
+TEST_F(Gpt, EveryTokenSeesAllWhereItIsNotCausal) {
+  config_.causal = false;
+  GptPass pass = Pass(PassKind::kForward);
+  const std::vector<double> before = Losses(pass, ids_);
+  std::vector<int32_t> ids = ids_;
+  ids[3] = (ids[3] + 1) % 11;  // the last token of sequence 0
+  const std::vector<double> after = Losses(pass, ids);
+  for (size_t n = 0; n < before.size(); ++n) EXPECT_EQ(before[n] == after[n], n > 3) << n;
+}
+
+// The causal mask, given as one, of either kind, to a model that has none of its own.
+TEST_F(Gpt, AMaskOfPairsIsWhatItSays) {
+  GptPass causal = Pass(PassKind::kForward);
+  const std::vector<double> expected = Losses(causal, ids_);
+  config_.causal = false;
+  GptPass pass = Pass(PassKind::kForward);
+  std::vector<uint8_t> allowed;
+  std::vector<double> added;
+  for (int64_t i = 0; i < T * T; ++i) {
+    allowed.push_back(i % T <= i / T);
+    added.push_back(i % T <= i / T ? 0.0 : -INFINITY);
+  }
+  EXPECT_NE(Losses(pass, ids_), expected);
+  pass.set_mask(Tensor(allowed.data(), {1, 1, T, T}));
+  EXPECT_EQ(Losses(pass, ids_), expected);
+  pass.set_mask(Tensor(added.data(), {1, 1, T, T}));
+  EXPECT_EQ(Losses(pass, ids_), expected);
+  std::fill(allowed.begin(), allowed.end(), uint8_t{0});  // nothing is NaN
+  pass.set_mask(Tensor(allowed.data(), {1, 1, T, T}));
+  for (const double loss : Losses(pass, ids_)) EXPECT_TRUE(std::isfinite(loss));
+  pass.set_mask({});
+  EXPECT_NE(Losses(pass, ids_), expected);
+}
+
 TEST_F(Gpt, MaskedKeysAreSeenByNobody) {
   GptPass pass = Pass(PassKind::kForward);
   std::vector<uint8_t> mask = {1, 0, 1, 1, 1, 1, 1, 1};

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "folio/base/error.h"
 #include "folio/base/machine.h"
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/data_tokenizer.h"
@@ -58,6 +59,12 @@ void TrainingRun::ReadSettings() {
   settings_.layers.Resolve();
   config_.train.context = ContextOf(config_.model, config_.train);
   config_.train.Validate("settings");
+  if (!config_.model.causal && config_.log.sample_every > 0) {
+    throw UsageError(
+        "a model that is not causal cannot write samples",
+        fmt::format("model.causal is false, log.sample_every is {}", config_.log.sample_every),
+        "set log.sample_every to 0");
+  }
 }
 
 // Where the tokens are; makes them from a text file. Remembers the place for resuming.

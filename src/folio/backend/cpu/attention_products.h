@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "folio/backend/cpu/attention_moves.h"
 #include "folio/backend/cpu/attention_tiles.h"
@@ -22,6 +23,9 @@ struct AttentionSizes {
   bool causal;
   float scale;
   const uint8_t* key_mask;
+  const uint8_t* allowed;  // the mask, of either kind
+  const float* added;
+  int64_t mask_stride;  // from one sequence's (T,S) to the next, 0 if one is for all
 
   template <class Op>
   explicit AttentionSizes(const Op& op)
@@ -33,7 +37,10 @@ struct AttentionSizes {
         D(op.q.C / op.H),
         causal(op.causal),
         scale(static_cast<float>(1 / std::sqrt(static_cast<double>(D)))),
-        key_mask(op.key_mask.template data<uint8_t>()) {}
+        key_mask(op.key_mask.template data<uint8_t>()),
+        allowed(IsBytes(op.mask) ? op.mask.template data<uint8_t>() : nullptr),
+        added(op.mask && !allowed ? op.mask.template data<float>() : nullptr),
+        mask_stride(op.mask && op.mask.dim(0) > 1 ? T * S : 0) {}
 
   // Query t may attend to keys [0, Keys(t)).
   int64_t Keys(int64_t t) const { return causal ? std::clamp<int64_t>(t + S - T + 1, 0, S) : S; }
@@ -41,7 +48,18 @@ struct AttentionSizes {
   int64_t FirstHead(int64_t g) const { return g * (H / G); }
   // Number of a query among all, which is its row in lse and in dropout's array.
   int64_t Row(int64_t b, int64_t h, int64_t t) const { return (b * H + h) * T + t; }
-  const uint8_t* Mask(int64_t b) const { return key_mask == nullptr ? nullptr : key_mask + b * S; }
+  bool masked() const { return allowed != nullptr || added != nullptr; }
+  // A score, scaled already, with the mask.
+  float Masked(float score, int64_t b, int64_t t, int64_t s) const {
+    const int64_t at = b * mask_stride + t * S + s;
+    const bool hidden =
+        added != nullptr ? added[at] <= float(AttentionForward::kHidden) : allowed[at] == 0;
+    if (hidden) return -std::numeric_limits<float>::infinity();
+    return added != nullptr ? score + added[at] : score;
+  }
+  const uint8_t* KeyMask(int64_t b) const {
+    return key_mask == nullptr ? nullptr : key_mask + b * S;
+  }
 
   // The block of queries that begins at t; a key sees no query of a block before FirstBlock(s).
   int64_t Blocks() const { return (T + kScoreQueries - 1) / kScoreQueries; }
@@ -58,13 +76,16 @@ struct AttentionSizes {
     return {.keys = keys,
             .queries = Queries(t),
             .seen = causal ? t + S - T + 1 - s : keys,
-            .key_mask = key_mask == nullptr ? nullptr : Mask(b) + s,
-            .scale = scale,
+            .key_mask = key_mask == nullptr ? nullptr : KeyMask(b) + s,
+            .scale = masked() ? 1 : scale,  // with a mask, tiles are scaled before
             .dropout = dropout,
             .dropout_row = Row(b, h, t),
             .dropout_width = S,
             .dropout_column = s};
   }
+
+ private:
+  static bool IsBytes(const Tensor& mask) { return mask && mask.dtype() == Dtype::kU8; }
 };
 
 // A (rows, D) part of one head, as a matrix operand.
