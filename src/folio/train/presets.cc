@@ -93,6 +93,8 @@ Preset Debug() {
       Char("debug", "characters, trained in a second: 2 layers, 32 channels, to try out",
            {"2", "32", "32", "0", "4", "100", "5"});
   for (auto& [key, value] : preset.settings) {
+    if (key == "train.learning_rate") value = "1e-2";
+    if (key == "train.min_lr") value = "1e-3";
     if (key == "train.warmup_steps") value = "10";
     if (key == "train.eval_every") value = "50";
   }
