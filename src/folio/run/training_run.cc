@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "folio/base/error.h"
 #include "folio/base/machine.h"
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/data_tokenizer.h"
@@ -59,12 +58,6 @@ void TrainingRun::ReadSettings() {
   settings_.layers.Resolve();
   config_.train.context = ContextOf(config_.model, config_.train);
   config_.train.Validate("settings");
-  if (!config_.model.causal && config_.log.sample_every > 0) {
-    throw UsageError(
-        "a model that is not causal cannot write samples",
-        fmt::format("model.causal is false, log.sample_every is {}", config_.log.sample_every),
-        "set log.sample_every to 0");
-  }
 }
 
 // Where the tokens are; makes them from a text file. Remembers the place for resuming.
@@ -107,6 +100,12 @@ std::string TrainingRun::DataDir() {
 // Vocabulary and special tokens are the data's, and so is the tokenizer, if it has one.
 void TrainingRun::FitModelToData() {
   GptConfig& model = config_.model;
+  if (!model.causal && config_.log.sample_every > 0) {
+    throw UsageError(
+        "a model that is not causal cannot write samples",
+        fmt::format("model.causal is false, log.sample_every is {}", config_.log.sample_every),
+        "set log.sample_every to 0");
+  }
   const int64_t V = data_->info().vocab_size;
   if (V > 0) {
     const bool asked = settings_.layers.layer("model.vocab_size") > Layer::kPreset;

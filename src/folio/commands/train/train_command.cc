@@ -19,8 +19,7 @@ class TrainCommand final : public Command {
                 "A text file is turned into tokens first. The run directory gets the settings,\n"
                 "metrics.jsonl, loss.svg and two checkpoints: last/ to go on from, best/ with the\n"
                 "lowest held-out loss. Ctrl-C stops after the current step and saves.",
-            .examples = {"folio train --data input.txt --preset debug --out runs/try",
-                         "folio train --data input.txt --preset char-cpu --out runs/first",
+            .examples = {"folio train --data input.txt --preset char-cpu --out runs/first",
                          "folio train --data input.txt --out runs/tiny --set model.n_layer=2 "
                          "--max-steps 500",
                          "folio train --resume --out runs/first --max-steps 4000"}};
