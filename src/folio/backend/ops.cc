@@ -233,6 +233,11 @@ Dtype CheckAttention(const Op& op) {
   CheckSequence(kName, "v", op.v, half, B, S, key_channels);
   CheckSequence(kName, "out", op.out, half, B, T, C);
   CheckOptional(kName, "key_mask", op.key_mask, Dtype::kU8, {B, S});
+  if (op.mask) {
+    CheckRank(kName, "mask", op.mask, 4);
+    CheckOperand(kName, "mask", op.mask, op.mask.dtype() == Dtype::kU8 ? Dtype::kU8 : number,
+                 {op.mask.dim(0) == 1 ? 1 : B, 1, T, S});
+  }
   CheckOperand(kName, "lse", op.lse, number, {B, op.H, T});
   CheckDropout(kName, op.dropout);
   return half;
@@ -270,12 +275,12 @@ double AttentionBackward::Flops() const {
 
 void ResidualForward::Check() const {
   CheckRank(kName, "x", x, 2);
-  const Dtype number = NumberDtype(kName, "out", out);
-  const bool half = LowDtype(kName, "x", x.dtype(), number) != number;
+  const Dtype number = residual ? NumberDtype(kName, "out", out) : FloatDtype(kName, "out", out);
+  const bool other = LowDtype(kName, "x", x.dtype(), number) != number;
   CheckOptional(kName, "residual", residual, number, x.shape());
   CheckOperand(kName, "out", out, number, x.shape());
   CheckDropout(kName, dropout);
-  CheckOverlap(*this, "out", {"residual", half ? "" : "x"});
+  CheckOverlap(*this, "out", {"residual", other ? "" : "x"});
 }
 
 double ResidualForward::Flops() const {

@@ -190,19 +190,23 @@ struct ActivationBackward {
 
 // ---- Attention: per head, out = dropout(softmax(mask(q k^T / sqrt(D)))) v ---------------------
 //
-// Query row t may attend to key row s where s <= t + (S - T) if causal, and where key_mask[b,s] !=
-// 0. A query that may attend to nothing gives zeros and no gradient. No (T,S) array is kept: the
-// backward recomputes the weights from lse. Dropout rows are ((b * H + h) * T + t), of width S.
+// Query row t may attend to key row s where s <= t + (S - T) if causal, where key_mask[b,s] != 0,
+// and where a u8 mask[b,0,t,s] != 0. A mask of Numbers is added to the scores instead; kHidden or
+// less hides the key, as -infinity does. One with a single (T,S) is for all sequences. A query that
+// may attend to nothing gives zeros and no gradient. No (T,S) array is kept: the backward
+// recomputes the weights from lse. Dropout rows are ((b * H + h) * T + t), of width S.
 // Where q, k and v are bfloat16, what enters a product may be rounded to bfloat16: weights, and
 // gradients of scores.
 
 struct AttentionForward {
   static constexpr std::string_view kName = "attention_forward";
-  SequenceView q;        // (B,T,H*D) Low
-  SequenceView k;        // (B,S,G*D) Low
-  SequenceView v;        // (B,S,G*D) Low
-  Tensor key_mask = {};  // (B,S) u8, optional
-  SequenceView out;      // (B,T,H*D) Low
+  static constexpr double kHidden = -1e9;  // next to which float32 knows no other score
+  SequenceView q;                          // (B,T,H*D) Low
+  SequenceView k;                          // (B,S,G*D) Low
+  SequenceView v;                          // (B,S,G*D) Low
+  Tensor key_mask = {};                    // (B,S) u8, optional
+  Tensor mask = {};                        // (B or 1,1,T,S) u8 or Number, optional
+  SequenceView out;                        // (B,T,H*D) Low
   Tensor lse;  // (B,H,T), log of the sum of exp(score); -infinity where nothing is attended to
   Tensor probs = {};  // (B,H,T,S), optional: the weights after softmax, before dropout
   int64_t H = 1;
@@ -214,7 +218,8 @@ struct AttentionForward {
   double Flops() const;
   auto operands() const {
     return std::tuple(Reads("q", q), Reads("k", k), Reads("v", v), Reads("key_mask", key_mask),
-                      Writes("out", out), Writes("lse", lse), Writes("probs", probs));
+                      Reads("mask", mask), Writes("out", out), Writes("lse", lse),
+                      Writes("probs", probs));
   }
 };
 
@@ -222,6 +227,7 @@ struct AttentionBackward {
   static constexpr std::string_view kName = "attention_backward";
   SequenceView q, k, v;        // as in the forward
   Tensor key_mask = {};        // (B,S) u8, optional
+  Tensor mask = {};            // (B or 1,1,T,S) u8 or Number, optional
   SequenceView out;            // (B,T,H*D) Low, the forward's result
   Tensor lse;                  // (B,H,T)
   SequenceView d_out;          // (B,T,H*D) Low
@@ -235,8 +241,9 @@ struct AttentionBackward {
   double Flops() const;
   auto operands() const {
     return std::tuple(Reads("q", q), Reads("k", k), Reads("v", v), Reads("key_mask", key_mask),
-                      Reads("out", out), Reads("lse", lse), Reads("d_out", d_out),
-                      Writes("d_q", d_q), Writes("d_k", d_k), Writes("d_v", d_v));
+                      Reads("mask", mask), Reads("out", out), Reads("lse", lse),
+                      Reads("d_out", d_out), Writes("d_q", d_q), Writes("d_k", d_k),
+                      Writes("d_v", d_v));
   }
 };
 
@@ -245,8 +252,8 @@ struct AttentionBackward {
 struct ResidualForward {
   static constexpr std::string_view kName = "residual_forward";
   Tensor residual = {};  // (N,C), optional (then out = dropout(x)); may be out itself
-  Tensor x;              // (N,C) Low; a Number x may be out itself
-  Tensor out;            // (N,C)
+  Tensor x;              // (N,C) Low; an x of out's dtype may be out itself
+  Tensor out;            // (N,C); without a residual it may be Low as x is
   Dropout dropout = {};
 
   void Check() const;

@@ -131,6 +131,8 @@ void AddResidual(Cases cases) {
       cases.AddPlain(name + " in x", [=](OpMemory& m) { return forward(m, true, false, true); });
       cases.Add(name + " without residual",
                 [=](OpMemory& m) { return forward(m, false, false, false); });
+      cases.Add(name + " without residual in x",
+                [=](OpMemory& m) { return forward(m, false, false, true); });
       const auto backward = [=](OpMemory& m, bool in_place) {
         const Tensor d_out = m.Random({s.N, s.C});
         const Tensor d_x = in_place ? d_out : m.UnsetLow({s.N, s.C});

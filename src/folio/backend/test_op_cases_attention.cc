@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "folio/backend/test_op_case_list.h"
@@ -12,11 +13,24 @@ namespace {
 struct AttentionSizes {
   int64_t B, T, S, H, G, D;
   bool causal = false, mask = false, dropout = false;
+  enum { kNone, kAllowed, kAdded, kAddedToAll } pairs = kNone;  // the mask of queries and keys
 
   int64_t C() const { return H * D; }
   int64_t key_channels() const { return KeyHeads(H, G) * D; }
   std::string ToString() const { return fmt::format("B{} T{} S{} H{} G{} D{}", B, T, S, H, G, D); }
 };
+
+// (B,1,T,S), or one for all sequences: the first query may see nothing.
+Tensor PairMask(OpMemory& m, AttentionSizes s) {
+  const Shape shape = {s.pairs == AttentionSizes::kAddedToAll ? 1 : s.B, 1, s.T, s.S};
+  const bool bytes = s.pairs == AttentionSizes::kAllowed;
+  const Tensor mask = bytes ? m.Mask(shape) : m.Random(shape);
+  constexpr double kHidden = -std::numeric_limits<double>::infinity();
+  for (int64_t i = 0; i < mask.count(); ++i) {
+    if (i < s.S || (!bytes && i % 11 == 7)) m.Set(mask, i, bytes ? 0 : kHidden);
+  }
+  return mask;
+}
 
 // q, k and v are parts of one array where T = S; otherwise k and v are in a cache with spare rows.
 AttentionForward MakeAttention(OpMemory& m, AttentionSizes s, bool probs) {
@@ -35,6 +49,7 @@ AttentionForward MakeAttention(OpMemory& m, AttentionSizes s, bool probs) {
     m.Randomize(op.v);
   }
   if (s.mask) op.key_mask = m.Mask({s.B, s.S});
+  if (s.pairs != AttentionSizes::kNone) op.mask = PairMask(m, s);
   op.out = m.WideLow(s.B, s.T, C, 1, 0);
   op.lse = m.Unset({s.B, s.H, s.T});
   if (probs) op.probs = m.Unset({s.B, s.H, s.T, s.S});
@@ -84,6 +99,21 @@ void AddAttention(Cases cases) {
       }
       cases.Add(name, [=](OpMemory& m) { return MakeAttentionBackward(m, s); });
     }
+    for (const auto pairs :
+         {AttentionSizes::kAllowed, AttentionSizes::kAdded, AttentionSizes::kAddedToAll}) {
+      s.pairs = pairs;
+      for (const bool all : {false, true}) {
+        // Where queries are left with one key, gradients cancel but for the rounding of `out`,
+        // which the comparison cannot know of: the tests of tiles do.
+        if (all && s.S < 16) continue;
+        s.causal = s.mask = s.dropout = all;
+        const std::string name = fmt::format("{} pairs {} and {}", s.ToString(), int{s.pairs},
+                                             all ? "all else" : "nothing else");
+        cases.Add(name, [=](OpMemory& m) { return MakeAttention(m, s, true); });
+        cases.Add(name, [=](OpMemory& m) { return MakeAttentionBackward(m, s); });
+      }
+    }
+    s.pairs = AttentionSizes::kNone;
   }
 }
 

@@ -37,6 +37,8 @@ void OpMemory::Set(const Tensor& x, int64_t i, double value) {
     x.data<float>()[i] = static_cast<float>(value);
   } else if (x.dtype() == Dtype::kBF16) {
     x.data<BF16>()[i] = ToBF16(static_cast<float>(value));
+  } else if (x.dtype() == Dtype::kU8) {
+    x.data<uint8_t>()[i] = static_cast<uint8_t>(value);
   } else {
     x.data<double>()[i] = value;
   }

@@ -19,6 +19,7 @@ inline AttentionBackward BackwardOf(const AttentionForward& forward) {
   op.k = forward.k;
   op.v = forward.v;
   op.key_mask = forward.key_mask;
+  op.mask = forward.mask;
   op.out = forward.out;
   op.lse = forward.lse;
   op.H = forward.H;

@@ -42,7 +42,9 @@ std::string Allowed(const Field& field) {
   std::string allowed = kKinds[field.value.index()].expected;
   const bool has_min = std::isfinite(field.min), has_max = std::isfinite(field.max);
   if (has_min && has_max) {
-    allowed += fmt::format(" from {} to {}", NumberText(field.min), NumberText(field.max));
+    allowed +=
+        fmt::format(" from {} {} {}", NumberText(field.min),
+                    field.max_excluded ? "up to but not including" : "to", NumberText(field.max));
   } else if (has_min) {
     allowed += fmt::format(" of at least {}", NumberText(field.min));
   } else if (has_max) {
@@ -91,6 +93,7 @@ bool Assign(const Field& field, const std::string& text, T* value) {
     if constexpr (std::is_same_v<T, int64_t> || std::is_same_v<T, double>) {
       const double number = static_cast<double>(parsed);
       if (number < field.min || number > field.max) return false;
+      if (field.max_excluded && number == field.max) return false;
     }
     *value = parsed;
   }

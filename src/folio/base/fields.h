@@ -22,11 +22,12 @@ struct Field {
   Value value;
   std::string help;
   double min = -std::numeric_limits<double>::infinity();  // inclusive, numbers only
-  double max = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices = {};  // if any, the only strings allowed
-  std::string flag = {};                  // "--batch": a flag of its own beside --set
+  double max = std::numeric_limits<double>::infinity();   // inclusive unless max_excluded
+  std::vector<std::string> choices = {};                  // if any, the only strings allowed
+  std::string flag = {};  // "--batch": a flag of its own beside --set
   // Texts that help and completion show where any text is allowed.
   std::vector<std::string> suggestions = {};
+  bool max_excluded = false;
 
   Field Choices(std::vector<std::string> allowed) && {
     choices = std::move(allowed);
@@ -34,6 +35,10 @@ struct Field {
   }
   Field Suggestions(std::vector<std::string> known) && {
     suggestions = std::move(known);
+    return std::move(*this);
+  }
+  Field MaxExcluded() && {
+    max_excluded = true;
     return std::move(*this);
   }
   Field WithFlag(std::string name) && {

@@ -18,6 +18,7 @@ struct Config {
   bool flag = false;
   int64_t count = 3;
   double rate = 0.001;
+  double share = 0;
   std::string name = "gpt2";
   std::string kind = "post";
   std::optional<bool> maybe_flag;
@@ -30,7 +31,8 @@ struct Config {
             {"name", &name, "A name."},
             Field{"kind", &kind, "A kind."}.Choices({"pre", "post"}).WithFlag("--kind"),
             {"maybe_flag", &maybe_flag, "A flag or null."},
-            {"maybe_count", &maybe_count, "A count or null.", 1}};
+            {"maybe_count", &maybe_count, "A count or null.", 1},
+            Field{"share", &share, "A share.", 0, 1}.MaxExcluded()};
   }
 };
 
@@ -111,6 +113,14 @@ TEST_F(Fields, BoundsAreInclusive) {
     EXPECT_EQ(Refusal("rate", text).cause(), "expected a finite number from 0 to 1");
   }
   EXPECT_EQ(Refusal("maybe_count", "0").cause(), "expected null or an integer of at least 1");
+}
+
+TEST_F(Fields, AnExcludedBoundIsNot) {
+  for (const char* text : {"0", "0.5", "0.9999999999999999"}) Set("share", text);
+  for (const char* text : {"1", "1.5", "-0.1"}) {
+    EXPECT_EQ(Refusal("share", text).cause(),
+              "expected a finite number from 0 up to but not including 1");
+  }
 }
 
 TEST_F(Fields, ErrorsNameTheChoicesAndTheNearest) {

@@ -219,6 +219,7 @@ TEST_F(ProgramTest, TheCompletionScriptAsksTheProgram) {
   EXPECT_EQ(Shell("$F completion tcsh").status, 2);
   EXPECT_EQ(Shell("$F __complete -- conf").out, "config\tmore commands\n");
   EXPECT_EQ(Shell("$F __complete -- config show --preset char-").out, "char-cpu\nchar-gpu\n");
+  EXPECT_EQ(Shell("$F __complete -- train --preset d").out, "debug\n");
   EXPECT_EQ(Shell("$F __complete -- doctor --jso | cut -f1").out, "--json\n");
   if (Shell("command -v bash").status != 0) return;
   const ProgramRun bash = Shell(

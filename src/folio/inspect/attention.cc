@@ -35,10 +35,10 @@ constexpr NamedScore kScores[] = {
 };
 
 // (T,T) weights as a map without the keys that a query cannot see.
-Heatmap MapOf(const std::vector<float>& weights, int64_t T) {
+Heatmap MapOf(const std::vector<float>& weights, int64_t T, bool causal) {
   Heatmap map{
       .rows = T, .columns = T, .values = weights, .row_axis = "query", .column_axis = "key"};
-  for (int64_t query = 0; query < T; ++query) {
+  for (int64_t query = 0; causal && query < T; ++query) {
     const auto row = map.values.begin() + query * T;
     std::fill(row + query + 1, row + T, std::numeric_limits<float>::quiet_NaN());
   }
@@ -77,9 +77,9 @@ std::vector<size_t> SortedHeads(std::span<const AttentionText> texts, const Atte
   return order;
 }
 
-void KeepMap(const std::vector<float>& weights, int64_t T, const AttentionView& view,
+void KeepMap(const std::vector<float>& weights, int64_t T, bool causal, const AttentionView& view,
              AttentionHead& head) {
-  Heatmap map = MapOf(weights, T);
+  Heatmap map = MapOf(weights, T, causal);
   if (view.first_aside) map = WithoutFirstColumn(map, &head.aside);
   head.step = view.head ? 1 : PoolingStep(map, kSmallMap);
   head.map = Pooled(map, head.step);
@@ -321,7 +321,7 @@ AttentionText LookAtHeads(const OpenedModel& model, const ModelText& text,
       trace.HeadWeights(layer, h, weights);
       AttentionHead head{.layer = layer, .head = h, .scores = ScoreHead(weights, text.ids)};
       if (Chosen(view, layer, h)) {
-        if (view.maps) KeepMap(weights, T, view, head);
+        if (view.maps) KeepMap(weights, T, config.causal, view, head);
         if (view.weights) head.weights = weights;
       }
       seen.heads.push_back(std::move(head));

@@ -29,8 +29,8 @@ struct AttentionHead {
   int64_t layer = 0, head = 0;
   HeadScores scores = {};
   std::vector<float> weights = {};  // (T,T), if they are kept
-  // Queries by keys with the future masked, without the first key if that is set aside; if it is
-  // kept. `step` positions in one cell.
+  // Queries by keys with the future masked if the model is causal, without the first key if that is
+  // set aside; if it is kept. `step` positions in one cell.
   Heatmap map = {};
   int64_t step = 1;
   double aside = 0;  // mean share of the first key, if it is set aside

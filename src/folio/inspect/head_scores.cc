@@ -29,11 +29,11 @@ HeadScores ScoreHead(std::span<const float> weights, std::span<const int32_t> id
     const float* row = &weights[t * T];
     double uncertainty = 0, reach = 0, same = 0, after_same = 0;
     bool has_same = false, has_after_same = false;
-    for (size_t s = 0; s <= t; ++s) {
+    for (size_t s = 0; s < T; ++s) {
       const double w = row[s];
       if (w > 0) uncertainty -= w * std::log(w);
-      reach += w * static_cast<double>(t - s);
-      if (s == t) break;
+      reach += w * static_cast<double>(s < t ? t - s : s - t);
+      if (s >= t) continue;
       if (ids[s] == ids[t]) {
         same += w;
         has_same = true;

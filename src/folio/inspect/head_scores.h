@@ -5,11 +5,11 @@
 
 namespace folio {
 
-// What a head does, in numbers: means over its queries but the first, which sees only itself. All 0
-// where there is no query to ask.
+// What a head does, in numbers: means over its queries but the first, which in a causal model sees
+// only itself. All 0 where there is no query to ask.
 struct HeadScores {
   double entropy = 0;   // nats
-  double distance = 0;  // query - key
+  double distance = 0;  // between query and key
   double first = 0;     // weight on the first token
   double previous = 0;  // on the token before the query
   double self = 0;      // on the query itself
@@ -20,7 +20,7 @@ struct HeadScores {
   double induction = 0;
 };
 
-// weights (T,T), rows are queries; ids (T).
+// weights (T,T), rows are queries, 0 where one may not look; ids (T).
 HeadScores ScoreHead(std::span<const float> weights, std::span<const int32_t> ids);
 
 }  // namespace folio

@@ -35,6 +35,14 @@ TEST(HeadScores, OfAHeadThatLooksAtTheFirstToken) {
   EXPECT_EQ(scores.distance, 2);  // of 1, 2 and 3
 }
 
+TEST(HeadScores, OfAHeadThatLooksAhead) {
+  const HeadScores scores = ScoreHead(Pointing({3, 3, 3, 2}), Ids{5, 6, 5, 5});
+  EXPECT_EQ(scores.distance, (2 + 1 + 1) / 3.0);
+  EXPECT_EQ(scores.duplicate, 0.5);  // of queries 2 and 3, the last: what follows is not earlier
+  const HeadScores even = ScoreHead(std::vector<float>(9, 1.0F / 3), Ids{1, 2, 3});
+  EXPECT_NEAR(even.entropy, std::log(3.0), 1e-7);
+}
+
 TEST(HeadScores, OfAHeadThatLooksAtItself) {
   const HeadScores scores = ScoreHead(Pointing({0, 1, 2}), Ids{5, 5, 5});
   EXPECT_EQ(scores.self, 1);

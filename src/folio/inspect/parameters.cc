@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <vector>
 
 #include "folio/base/strings.h"
 #include "folio/io/json.h"
 #include "folio/model/config_json.h"
 #include "folio/model/params.h"
+#include "folio/model/weight_init.h"
 #include "folio/term/table.h"
 
 namespace folio {
@@ -31,15 +31,11 @@ Total TotalOf(const ParamTable& table, bool decay) {
 }
 
 // "normal(0, 0.02)", "xavier_uniform", "zero", "one".
-std::string InitText(InitKind init, const GptConfig& config) {
-  if (init == InitKind::kZero) return "zero";
-  if (init == InitKind::kOne) return "one";
-  const bool residual = init == InitKind::kResidualWeight;
-  const double scale = residual ? 1 / std::sqrt(2.0 * static_cast<double>(config.n_layer)) : 1;
-  if (config.init == "normal") {
-    return fmt::format("normal(0, {:.4g})", config.initializer_range * scale);
-  }
-  return residual ? fmt::format("xavier_uniform * {:.4g}", scale) : "xavier_uniform";
+std::string InitText(const ParamInfo& info, const GptConfig& config) {
+  if (info.init == InitKind::kZero) return "zero";
+  if (info.init == InitKind::kOne) return "one";
+  if (config.init == "normal") return fmt::format("normal(0, {:.4g})", InitSpread(config, info));
+  return info.init == InitKind::kQkvWeight ? config.init : "xavier_uniform";
 }
 
 // What somebody asks first, of the model as a whole.
@@ -80,7 +76,7 @@ std::string ParametersText(const GptConfig& config, const ParamTable& table) {
   std::vector<std::vector<std::string>> rows;
   for (const ParamInfo& info : table.params()) {
     rows.push_back({info.name, info.shape.ToString(), WithCommas(info.shape.count()),
-                    InitText(info.init, config), info.decay ? "yes" : "no"});
+                    InitText(info, config), info.decay ? "yes" : "no"});
   }
   const Total decayed = TotalOf(table, true), rest = TotalOf(table, false);
   const int64_t N = table.parameters();
@@ -101,7 +97,7 @@ std::string ParametersJson(const GptConfig& config, const ParamTable& table) {
     tensors.push_back({{"name", info.name},
                        {"shape", info.shape.dims()},
                        {"count", info.shape.count()},
-                       {"init", InitText(info.init, config)},
+                       {"init", InitText(info, config)},
                        {"decay", info.decay}});
   }
   const auto total = [&](bool decay) {

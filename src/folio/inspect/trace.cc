@@ -126,7 +126,7 @@ void Trace::HeadWeights(int64_t layer, int64_t head, std::span<float> weights) c
   FOLIO_CHECK(static_cast<int64_t>(weights.size()) == T() * T(), "weights are (T,T)");
   const Tensor qkv = At(TracePoint::kQkv, layer);
   AttentionProbabilities(backend_, SequenceView(qkv, 1, T(), head * D, D),
-                         SequenceView(qkv, 1, T(), C + head * D, D),
+                         SequenceView(qkv, 1, T(), C + head * D, D), config().causal,
                          Tensor(weights.data(), {1, 1, T(), T()}));
 }
 

@@ -20,7 +20,7 @@ struct HeadTrace {
   int64_t T = 0, D = 0;
   std::vector<float> q = {}, k = {}, v = {};  // (T,D)
   std::vector<float> scores = {};             // (T,T), divided by sqrt(D), before the mask
-  std::vector<float> weights = {};            // (T,T), 0 for keys after the query
+  std::vector<float> weights = {};            // (T,T), 0 for keys after the query if causal
   std::vector<float> context = {};            // (T,D)
 };
 

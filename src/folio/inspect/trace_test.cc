@@ -165,6 +165,26 @@ TEST_P(Tracing, KeepsWhatWasAskedForAndNothingElse) {
   EXPECT_DEATH(all.Head(0, config().n_head), "no such head");
 }
 
+TEST(TracingBothWays, HeadsAreWhatTheModelComputes) {
+  GptConfig tiny = TinyConfig();
+  tiny.causal = false;
+  const GptWeights weights(tiny);
+  Scatter(weights, 1);
+  const auto backend = MakeCpuBackend();
+  const std::vector<int32_t> ids = RandomTokens(5, tiny.vocab_size, 5);
+  const Trace trace(*backend, weights, ids, Trace::AllPoints());
+  const int64_t D = tiny.head_size();
+  for (int64_t h = 0; h < tiny.n_head; ++h) {
+    const HeadTrace head = trace.Head(1, h);
+    EXPECT_GT(head.weights[4], 0);  // of the last key, for the first query
+    for (int64_t i = 0; i < trace.T() * D; ++i) {
+      EXPECT_NEAR(head.context[static_cast<size_t>(i)],
+                  Row(trace.At(TracePoint::kHeads, 1), i / D)[static_cast<size_t>(h * D + i % D)],
+                  1e-5);
+    }
+  }
+}
+
 TEST_P(Tracing, DoesNotDependOnThreads) {
   const std::vector<int32_t> ids = Tokens(config().n_positions);
   ExpectSameOnThreads([&] {

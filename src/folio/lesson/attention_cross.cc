@@ -1,3 +1,7 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "folio/lesson/attention_forms.h"
 #include "folio/lesson/attention_mask.h"
 #include "folio/lesson/stepwise_attention.h"
@@ -11,21 +15,20 @@ std::vector<std::string> OtherTokens() {
   return {"Deine", "Reise", "beginnt", "<pad>", "<pad>"};
 }
 
-// Queries from the six tokens, keys and values from another sequence that ends in padding.
+// Queries from the walk's tokens, keys and values from another sequence that ends in padding.
 void ShowCross(FormWalk& form) {
   const StepTensor other({kS, kOther}, {0.31F, 0.92F, 0.84F, 0.27F, 0.56F, 0.68F, 0, 0, 0, 0});
   std::vector<uint8_t> real = {1, 1, 1, 0, 0};
   const Tensor key_mask(real.data(), {1, kS});
-  const AttentionMask mask = AttentionMask::Combined(key_mask, kT, /*causal=*/false);
+  const AttentionMask mask = AttentionMask::Combined(key_mask, form.T(), /*causal=*/false);
   const AttentionSizes sizes{
-      .d_in = kC, .d_kv_in = kOther, .d_out = 2, .bias = true, .out_proj = true};
+      .d_in = form.C(), .d_kv_in = kOther, .d_out = 2, .bias = true, .out_proj = true};
   const AttentionWeights weights = form.Drawn(sizes);
-  StepwiseAttention cross = MultiHeadAttention(form.backend(), sizes, 1, kT, kS, {.mask = mask});
+  StepwiseAttention cross =
+      MultiHeadAttention(form.backend(), sizes, 1, form.T(), kS, {.mask = mask});
   const Tensor& out = cross.Forward(weights.params(), form.x(), other.tensor(), other.tensor());
-  const StepLabels by_other{.rows = FormWalk::Tokens(),
-                            .columns = OtherTokens(),
-                            .row_axis = "query",
-                            .column_axis = "key"};
+  const StepLabels by_other{
+      .rows = form.Tokens(), .columns = OtherTokens(), .row_axis = "query", .column_axis = "key"};
 
   form.Section("Cross-attention: queries here, keys and values there");
   form.Add(
@@ -36,32 +39,36 @@ void ShowCross(FormWalk& form) {
       "are filled up with padding, which must not count.");
   form.Add("scores", "scores = (x W_q)(y W_k)ᵀ / √d_k, −∞ at padding",
            MatrixValues(cross.steps().masked, by_other),
-           "6 queries meet 5 keys, so that the table need not be square; the padding mask strikes "
-           "out whole columns.");
+           fmt::format("{} queries meet 5 keys, so that the table need not be square; the padding "
+                       "mask strikes out whole columns.",
+                       form.T()));
   form.Add(
       "weights", "weights = softmax(scores)",
       Hidden(cross.steps().weights, mask.tensor(), by_other),
       "Every token of ours shares its attention among the three real words of the other sequence.");
   form.Add("output", "out = weights (y W_v) W_o + b_o",
-           MatrixValues(out, FormWalk::ByToken(Numbered(2, "out "))),
+           MatrixValues(out, form.ByToken(Numbered(2, "out "))),
            "A vector for each token of ours, made of nothing but the other sequence.");
 }
 
 // Self-attention of a sequence with padding in front, under both masks.
 void ShowPaddedCausal(FormWalk& form) {
-  constexpr int64_t kPads = 2;
-  std::vector<float> padded(kPads * kC);
-  const std::vector<double> kept = Doubles(RowsOf(form.x(), 0, kT - kPads));
+  const int64_t pads = std::min<int64_t>(2, form.T() - 1), tokens_left = form.T() - pads;
+  std::vector<float> padded(static_cast<size_t>(pads * form.C()));
+  const std::vector<double> kept = Doubles(RowsOf(form.x(), 0, tokens_left));
   for (const double number : kept) padded.push_back(static_cast<float>(number));
-  const StepTensor x({kT, kC}, padded);
-  std::vector<uint8_t> real = {0, 0, 1, 1, 1, 1};
+  const StepTensor x({form.T(), form.C()}, padded);
+  std::vector<uint8_t> real(static_cast<size_t>(form.T()), 1);
+  std::fill_n(real.begin(), pads, uint8_t{0});
   const AttentionMask mask =
-      AttentionMask::Combined(Tensor(real.data(), {1, kT}), kT, /*causal=*/true);
-  const AttentionSizes sizes{.d_in = kC, .d_out = 2};
+      AttentionMask::Combined(Tensor(real.data(), {1, form.T()}), form.T(), /*causal=*/true);
+  const AttentionSizes sizes{.d_in = form.C(), .d_out = 2};
   const AttentionWeights weights = form.Drawn(sizes);
-  StepwiseAttention layer = MultiHeadAttention(form.backend(), sizes, 1, kT, kT, {.mask = mask});
+  StepwiseAttention layer =
+      MultiHeadAttention(form.backend(), sizes, 1, form.T(), form.T(), {.mask = mask});
   layer.Forward(weights.params(), x.tensor());
-  const std::vector<std::string> tokens = {"<pad>", "<pad>", "Your", "journey", "starts", "with"};
+  std::vector<std::string> tokens(static_cast<size_t>(pads), "<pad>");
+  for (int64_t t = 0; t < tokens_left; ++t) tokens.push_back(form.Token(t));
   const StepLabels by_tokens{
       .rows = tokens, .columns = tokens, .row_axis = "query", .column_axis = "key"};
 

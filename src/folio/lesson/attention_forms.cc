@@ -1,5 +1,7 @@
 #include "folio/lesson/attention_forms.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -10,8 +12,13 @@
 namespace folio {
 namespace {
 
-constexpr float kInputs[] = {0.43F, 0.15F, 0.89F, 0.55F, 0.87F, 0.66F, 0.57F, 0.85F, 0.64F,
-                             0.22F, 0.58F, 0.33F, 0.77F, 0.25F, 0.10F, 0.05F, 0.80F, 0.55F};
+const TokenVectors& Journey() {
+  static const TokenVectors journey = {
+      .labels = {"Your", "journey", "starts", "with", "one", "step"},
+      .numbers = {0.43F, 0.15F, 0.89F, 0.55F, 0.87F, 0.66F, 0.57F, 0.85F, 0.64F, 0.22F, 0.58F,
+                  0.33F, 0.77F, 0.25F, 0.10F, 0.05F, 0.80F, 0.55F}};
+  return journey;
+}
 
 struct Form {
   const char* name;
@@ -31,23 +38,21 @@ FormWalk::FormWalk(Backend& backend, const AttentionTopic& topic, uint64_t usual
     : backend_(backend),
       topic_(topic),
       seed_(topic.seed.value_or(usual_seed)),
-      x_({kTokens, kChannels}, kInputs),
+      tokens_(topic.vectors.value_or(Journey()).labels),
+      x_({topic.vectors.value_or(Journey()).T(), topic.vectors.value_or(Journey()).C()},
+         topic.vectors.value_or(Journey()).numbers),
       walk_(walk) {
   if (topic.torch_rng) torch_.emplace(seed_);
 }
 
-std::vector<std::string> FormWalk::Tokens() {
-  return {"Your", "journey", "starts", "with", "one", "step"};
-}
-
-StepLabels FormWalk::ByToken(std::vector<std::string> columns, std::string column_axis) {
+StepLabels FormWalk::ByToken(std::vector<std::string> columns, std::string column_axis) const {
   return {.rows = Tokens(),
           .columns = std::move(columns),
           .row_axis = "token",
           .column_axis = std::move(column_axis)};
 }
 
-StepLabels FormWalk::ByTokens() {
+StepLabels FormWalk::ByTokens() const {
   return {.rows = Tokens(), .columns = Tokens(), .row_axis = "query", .column_axis = "key"};
 }
 
@@ -127,11 +132,14 @@ Walk ExplainAttention(Backend& backend, const AttentionTopic& topic) {
   }
   Walk walk{.topic = "attention",
             .title = "Attention, step by step",
-            .intro =
-                "Six tokens, “Your journey starts with one step”, each a vector of three "
-                "numbers. Attention makes a new vector for each token out of all of them. "
-                "Each form below adds one idea to the one before it; every number was "
-                "computed just now by the code that models run on."};
+            .intro = std::string(topic.vectors
+                                     ? fmt::format("Your tokens: {}, each a vector of length {}.",
+                                                   topic.vectors->T(), topic.vectors->C())
+                                     : "Six tokens, “Your journey starts with one step”, each a "
+                                       "vector of three numbers.") +
+                     " Attention makes a new vector for each token out of all of them. "
+                     "Each form below adds one idea to the one before it; every number was "
+                     "computed just now by the code that models run on."};
   for (const Form& form : kForms) {
     if (!topic.form || *topic.form == form.name) form.walk(topic, backend, walk);
   }

@@ -16,8 +16,8 @@
 
 namespace folio {
 
-// What the forms of attention have in common: the six tokens, where random weights come from, the
-// walk that grows.
+// What the forms of attention have in common: the tokens, six where the topic has no vectors, where
+// random weights come from, the walk that grows.
 class FormWalk {
  public:
   // `usual_seed` where the topic gives none.
@@ -27,14 +27,19 @@ class FormWalk {
   const AttentionTopic& topic() const { return topic_; }
   uint64_t seed() const { return seed_; }
 
-  static constexpr int64_t kTokens = 6, kChannels = 3;
-  static constexpr int64_t kJourney = 1;  // the token that is followed
-  const Tensor& x() const { return x_.tensor(); }
-  static std::vector<std::string> Tokens();
+  const Tensor& x() const { return x_.tensor(); }  // (T,C)
+  int64_t T() const { return x().dim(0); }
+  int64_t C() const { return x().dim(1); }
+  bool own() const { return topic_.vectors.has_value(); }  // not the six tokens
+  const std::vector<std::string>& Tokens() const { return tokens_; }
+  const std::string& Token(int64_t t) const { return tokens_[static_cast<size_t>(t)]; }
+  // The token that is followed: the second, if there is one.
+  int64_t followed() const { return T() > 1 ? 1 : 0; }
+  const std::string& name() const { return Token(followed()); }
   // Tokens down, `columns` across.
-  static StepLabels ByToken(std::vector<std::string> columns = {}, std::string column_axis = {});
+  StepLabels ByToken(std::vector<std::string> columns = {}, std::string column_axis = {}) const;
   // Queries down, keys across.
-  static StepLabels ByTokens();
+  StepLabels ByTokens() const;
 
   // Weights of these sizes, the next draws of the walk's generator.
   AttentionWeights Drawn(const AttentionSizes& sizes,
@@ -53,12 +58,12 @@ class FormWalk {
   uint64_t seed_;
   std::optional<TorchRng> torch_;
   uint64_t drawn_ = 0;
+  std::vector<std::string> tokens_;
   StepTensor x_;
   Walk& walk_;
 };
 
-// Tokens, their elements, and the elements of a head's result.
-inline constexpr int64_t kT = FormWalk::kTokens, kC = FormWalk::kChannels, kOut = 2;
+inline constexpr int64_t kOut = 2;  // elements of a head's result
 
 // Rows [first, first + rows) of x as a matrix: its last dimension across, all others down.
 Tensor RowsOf(const Tensor& x, int64_t first, int64_t rows = 1);

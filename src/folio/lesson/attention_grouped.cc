@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "folio/lesson/attention_forms.h"
 #include "folio/lesson/attention_mask.h"
 #include "folio/lesson/stepwise_attention.h"
@@ -16,10 +18,10 @@ std::vector<std::string> HeadLabels() {
 }
 
 // What a model that writes keeps of each token: keys and values.
-std::vector<double> KeptNumbers() {
+std::vector<double> KeptNumbers(const FormWalk& form) {
   std::vector<double> counts;
   for (const int64_t G : {kH, kG, int64_t{1}}) {
-    const AttentionSizes sizes{.d_in = FormWalk::kChannels, .d_out = kH * kD, .H = kH, .G = G};
+    const AttentionSizes sizes{.d_in = form.C(), .d_out = kH * kD, .H = kH, .G = G};
     counts.push_back(static_cast<double>(2 * sizes.kv_out()));
   }
   return counts;
@@ -30,34 +32,38 @@ std::vector<double> KeptNumbers() {
 void WalkGrouped(const AttentionTopic& topic, Backend& backend, Walk& walk) {
   FormWalk form(backend, topic, 123, walk);
   const AttentionSizes sizes{
-      .d_in = FormWalk::kChannels, .d_out = kH * kD, .H = kH, .G = kG, .out_proj = true};
+      .d_in = form.C(), .d_out = kH * kD, .H = kH, .G = kG, .out_proj = true};
   const AttentionWeights weights = form.Drawn(sizes);
-  const AttentionMask mask = AttentionMask::Causal(kT, kT);
-  StepwiseAttention layer = MultiHeadAttention(backend, sizes, 1, kT, kT, {.mask = mask});
+  const AttentionMask mask = AttentionMask::Causal(form.T(), form.T());
+  StepwiseAttention layer =
+      MultiHeadAttention(backend, sizes, 1, form.T(), form.T(), {.mask = mask});
   const Tensor& out = layer.Forward(weights.params(), form.x());
 
   form.Section("Grouped-query heads");
-  form.Add("queries of 4 heads", "q = x W_q,  W_q: 3 × H·D = 3 × 8",
-           MatrixValues(layer.q(), FormWalk::ByToken(ColumnsOf({"q0", "q1", "q2", "q3"}, kD))),
+  form.Add("queries of 4 heads", fmt::format("q = x W_q,  W_q: {0} × H·D = {0} × 8", form.C()),
+           MatrixValues(layer.q(), form.ByToken(ColumnsOf({"q0", "q1", "q2", "q3"}, kD))),
            "Each of the 4 heads asks a question of its own.");
-  form.Add("keys and values of 2 groups", "k = x W_k,  v = x W_v,  W_k and W_v: 3 × G·D = 3 × 4",
-           SideBySide({layer.k(), layer.v()},
-                      FormWalk::ByToken(ColumnsOf({"k0", "k1", "v0", "v1"}, kD))),
-           "Heads 0 and 1 share the first keys and values, heads 2 and 3 the second.");
+  form.Add(
+      "keys and values of 2 groups",
+      fmt::format("k = x W_k,  v = x W_v,  W_k and W_v: {0} × G·D = {0} × 4", form.C()),
+      SideBySide({layer.k(), layer.v()}, form.ByToken(ColumnsOf({"k0", "k1", "v0", "v1"}, kD))),
+      "Heads 0 and 1 share the first keys and values, heads 2 and 3 the second.");
   std::vector<std::vector<double>> rows;
-  for (int64_t h = 0; h < kH; ++h) rows.push_back(RowOf(layer.steps().weights, h * kT + kT - 1));
-  form.Add("weights of “step” in each head", "softmax(q[h] k[h / (H/G)]ᵀ / √D)",
+  for (int64_t h = 0; h < kH; ++h)
+    rows.push_back(RowOf(layer.steps().weights, h * form.T() + form.T() - 1));
+  form.Add(fmt::format("weights of “{}” in each head", form.Token(form.T() - 1)),
+           "softmax(q[h] k[h / (H/G)]ᵀ / √D)",
            StackedValues(rows, {.rows = HeadLabels(),
-                                .columns = FormWalk::Tokens(),
+                                .columns = form.Tokens(),
                                 .row_axis = "head",
                                 .column_axis = "key"}),
            "The same keys, but different questions: heads of one group still weigh the tokens "
            "differently.");
   form.Add("output", "out = concat(heads) W_o + b_o",
-           MatrixValues(out, FormWalk::ByToken(Numbered(kH * kD, "out "))),
+           MatrixValues(out, form.ByToken(Numbered(kH * kD, "out "))),
            "To the rest of the model nothing has changed.");
   StepValues kept =
-      RowValues(KeptNumbers(), {.columns = {"G = 4: own", "G = 2: grouped", "G = 1: one"}});
+      RowValues(KeptNumbers(form), {.columns = {"G = 4: own", "G = 2: grouped", "G = 1: one"}});
   kept.digits = 0;
   form.Add("numbers to keep for each token", "keys and values: 2 · G · D,  D = 2", std::move(kept),
            "A model that writes keeps keys and values of all tokens so far; with shared ones the "

@@ -15,7 +15,10 @@ namespace {
 class HeadWalk {
  public:
   HeadWalk(const Trace& trace, const ModelTokens& tokens, int64_t layer, int64_t head)
-      : backend_(trace.backend()), tokens_(tokens), head_(trace.Head(layer, head)) {
+      : backend_(trace.backend()),
+        causal_(trace.config().causal),
+        tokens_(tokens),
+        head_(trace.Head(layer, head)) {
     walk_.topic = "attention";
     walk_.title = fmt::format("Attention: layer {}, head {}", layer, head);
     walk_.intro = fmt::format(
@@ -44,9 +47,10 @@ class HeadWalk {
     values.column_axis = "key";
     return values;
   }
-  // Without the keys that come after the query.
-  StepValues Causal(const std::vector<float>& x) const {
+  // Without the keys that come after the query, if it cannot see them.
+  StepValues Seen(const std::vector<float>& x) const {
     StepValues values = ByTokens(x);
+    if (!causal_) return values;
     std::vector<uint8_t> allowed;
     for (int64_t t = 0; t < head_.T; ++t) {
       for (int64_t s = 0; s < head_.T; ++s) allowed.push_back(s <= t ? 1 : 0);
@@ -78,15 +82,17 @@ class HeadWalk {
     walk_.Add(
         "scaled", fmt::format("scores / √{}", head_.D), ByTokens(head_.scores),
         "Divided by the root of the width, so that softmax is given numbers of a moderate size.");
+    if (!causal_) return;
     walk_.Add(
-        "masked", "scores of later tokens are taken out", Causal(head_.scores),
+        "masked", "scores of later tokens are taken out", Seen(head_.scores),
         "A token may look back but not ahead: what comes next is what the model has to foretell.");
   }
 
   void Weights() {
-    walk_.Add("weights", "weights = softmax over the keys", Causal(head_.weights),
-              "Shares of each query's attention: every row adds up to 1, and the first token can "
-              "only look at itself.");
+    walk_.Add("weights", "weights = softmax over the keys", Seen(head_.weights),
+              std::string("Shares of each query's attention: every row adds up to 1") +
+                  (causal_ ? ", and the first token can only look at itself."
+                           : "; this model may look ahead too."));
     walk_.Add("context", "context = weights v", ByToken(head_.context, head_.D),
               "Each token gets the mean of the values it attends to; the heads' contexts side by "
               "side go through c_proj into the stream.");
@@ -101,10 +107,11 @@ class HeadWalk {
         head_.T > 1 ? Verdict(scores) : "A single token can only look at itself.",
         FigureKind::kBars);
     walk_.Add(
-        "how widely", "−Σ w ln w,  Σ w (query − key)",
+        "how widely", causal_ ? "−Σ w ln w,  Σ w (query − key)" : "−Σ w ln w,  Σ w |query − key|",
         Plain(RowValues({scores.entropy, scores.distance}, {.columns = {"entropy", "distance"}})),
-        "Entropy is in nats: 0 is one token only, ln n is n tokens alike; the distance is how far "
-        "back it looks on the average.",
+        std::string("Entropy is in nats: 0 is one token only, ln n is n tokens alike; the distance "
+                    "is how far ") +
+            (causal_ ? "back it looks on the average." : "it looks on the average, either way."),
         FigureKind::kNone);
   }
 
@@ -131,6 +138,7 @@ class HeadWalk {
   }
 
   Backend& backend_;
+  const bool causal_;
   const ModelTokens& tokens_;
   const HeadTrace head_;
   Walk walk_ = {};

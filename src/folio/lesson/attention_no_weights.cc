@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "folio/lesson/attention_forms.h"
 #include "folio/lesson/attention_steps.h"
 #include "folio/lesson/step_ops.h"
@@ -8,39 +10,48 @@
 namespace folio {
 namespace {
 
-constexpr int64_t kJourney = FormWalk::kJourney;
-
 const std::vector<std::string> kWays = {"as they are", "by their sum", "naive softmax", "softmax"};
 
-std::vector<std::string> Elements() {
-  return Numbered(kC, "x");
+std::vector<std::string> Elements(const FormWalk& form) {
+  return Numbered(form.C(), "x");
 }
 
-// The attention of "journey" weighted in four ways, with the sum of each row of weights; and the
-// four contexts.
+// "0.55·0.55 + 0.87·0.87": the followed vector times itself.
+std::string Squares(const FormWalk& form) {
+  constexpr size_t kTerms = 6;
+  std::string sum;
+  const std::vector<double> x = RowOf(form.x(), form.followed());
+  for (size_t i = 0; i < std::min(x.size(), kTerms); ++i) {
+    sum += fmt::format("{0}{1:g}·{1:g}", i == 0 ? "" : " + ", x[i]);
+  }
+  return sum + (x.size() > kTerms ? " + …" : "");
+}
+
+// The attention of the followed token weighted in four ways, with the sum of each row of weights;
+// and the four contexts.
 void CompareWeightings(FormWalk& form) {
   std::vector<std::vector<double>> weights, contexts;
   for (const Weighting way :
        {Weighting::kNone, Weighting::kSum, Weighting::kNaiveSoftmax, Weighting::kSoftmax}) {
-    StepwiseAttention attention = SimpleAttention(form.backend(), 1, kT, kC, way);
+    StepwiseAttention attention = SimpleAttention(form.backend(), 1, form.T(), form.C(), way);
     attention.Forward({}, form.x());
     const AttentionSteps& steps = attention.steps();
-    const Tensor row = RowsOf(steps.weights, kJourney);
+    const Tensor row = RowsOf(steps.weights, form.followed());
     weights.push_back(Doubles(row));
     weights.back().push_back(Total(row));
-    contexts.push_back(RowOf(steps.context, kJourney));
+    contexts.push_back(RowOf(steps.context, form.followed()));
   }
-  std::vector<std::string> columns = FormWalk::Tokens();
+  std::vector<std::string> columns = form.Tokens();
   columns.emplace_back("sum");
-  form.Add("weights of “journey”, made in four ways",
+  form.Add(fmt::format("weights of “{}”, made in four ways", form.name()),
            "w = s,  s / Σ s,  exp(s) / Σ exp(s),  exp(s − max s) / Σ exp(s − max s)",
            Plain(StackedValues(weights, {.rows = kWays, .columns = columns})),
            "Scores as they are add up to anything; divided by their sum they add up to 1, but a "
            "negative score would be a negative share; softmax makes every share positive and "
            "favours the large ones.",
            FigureKind::kNone);
-  form.Add("context of “journey” from each of them", "context = Σ w[s] x[s]",
-           Plain(StackedValues(contexts, {.rows = kWays, .columns = Elements()})),
+  form.Add(fmt::format("context of “{}” from each of them", form.name()), "context = Σ w[s] x[s]",
+           Plain(StackedValues(contexts, {.rows = kWays, .columns = Elements(form)})),
            "Weights that do not add up to 1 blow the vector up (or shrink it); the others keep it "
            "inside the inputs that it is a mean of.",
            FigureKind::kNone);
@@ -64,17 +75,19 @@ void ShowOverflow(FormWalk& form) {
 
 void ShowAllTokens(FormWalk& form, const AttentionSteps& steps) {
   form.Add("weights", "weights = softmax(scores), row by row",
-           MatrixValues(steps.weights, FormWalk::ByTokens()),
+           MatrixValues(steps.weights, form.ByTokens()),
            "Each row adds up to 1: it says which share of every token goes into the new vector of "
            "the row's token.");
   form.Add(
-      "context of “journey”", "context[journey] = Σ weights[journey, s] x[s]",
-      RowValues(RowOf(steps.context, kJourney), {.columns = Elements()}),
-      "The new vector of “journey” is the mean of all inputs under its weights: the word together "
-      "with the company it keeps.",
+      fmt::format("context of “{}”", form.name()),
+      fmt::format("context[{0}] = Σ weights[{0}, s] x[s]", form.name()),
+      RowValues(RowOf(steps.context, form.followed()), {.columns = Elements(form)}),
+      fmt::format("The new vector of “{}” is the mean of all inputs under its weights: the word "
+                  "together with the company it keeps.",
+                  form.name()),
       FigureKind::kNone);
   form.Add("context", "context = weights x",
-           MatrixValues(steps.context, FormWalk::ByToken(Elements())),
+           MatrixValues(steps.context, form.ByToken(Elements(form))),
            "One product of matrices gives the context of every token at once.");
 }
 
@@ -113,22 +126,24 @@ void ShowLookup(FormWalk& form) {
 void WalkNoWeights(const AttentionTopic& topic, Backend& backend, Walk& walk) {
   FormWalk form(backend, topic, 123, walk);
   form.Section("Attention without weights");
-  form.Add("inputs", "x: a vector of 3 numbers for each of 6 tokens",
-           MatrixValues(form.x(), FormWalk::ByToken(Elements())),
-           "A model knows a token only as a vector; similar tokens have vectors that point in "
-           "similar directions, as “journey” and “starts” do here.");
-  StepwiseAttention attention = SimpleAttention(backend, 1, kT, kC);
+  form.Add("inputs",
+           fmt::format("x: a vector of {} numbers for each of {} tokens", form.C(), form.T()),
+           MatrixValues(form.x(), form.ByToken(Elements(form))),
+           std::string("A model knows a token only as a vector; similar tokens have vectors that "
+                       "point in similar directions") +
+               (form.own() ? "." : ", as “journey” and “starts” do here."));
+  StepwiseAttention attention = SimpleAttention(backend, 1, form.T(), form.C());
   attention.Forward({}, form.x());
   const AttentionSteps& steps = attention.steps();
-  const std::vector<double> row = RowOf(steps.scores, kJourney);
-  form.Add("scores of “journey”",
-           fmt::format("s[journey, journey] = 0.55·0.55 + 0.87·0.87 + 0.66·0.66 = {:.4f}",
-                       row[kJourney]),
-           RowValues(row, {.columns = FormWalk::Tokens(), .column_axis = "key"}),
+  const std::vector<double> row = RowOf(steps.scores, form.followed());
+  form.Add(fmt::format("scores of “{}”", form.name()),
+           fmt::format("s[{0}, {0}] = {1} = {2:.4f}", form.name(), Squares(form),
+                       row[static_cast<size_t>(form.followed())]),
+           RowValues(row, {.columns = form.Tokens(), .column_axis = "key"}),
            "The dot product of two vectors is large where both are large in the same places: it "
            "measures how much two tokens have to do with each other.",
            FigureKind::kBars);
-  form.Add("scores", "scores = x xᵀ", MatrixValues(steps.scores, FormWalk::ByTokens()),
+  form.Add("scores", "scores = x xᵀ", MatrixValues(steps.scores, form.ByTokens()),
            "Each token asks (its row) and is asked (its column); without weights both are the "
            "same, and the table is symmetric.");
   CompareWeightings(form);

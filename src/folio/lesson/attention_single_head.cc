@@ -59,44 +59,45 @@ void ShowWhyRoot(FormWalk& form) {
 
 void ShowProjections(FormWalk& form, const AttentionParams& params, const StepwiseAttention& head) {
   form.Add(
-      "weights W_q, W_k and W_v", "W_q, W_k, W_v: from 3 elements to 2, random before training",
-      SideBySide({params.q.weight, params.k.weight, params.v.weight},
-                 {.rows = Numbered(kC, "x"), .columns = ColumnsOf({"W_q", "W_k", "W_v"}, kOut)}),
+      "weights W_q, W_k and W_v",
+      fmt::format("W_q, W_k, W_v: from {} elements to 2, random before training", form.C()),
+      SideBySide(
+          {params.q.weight, params.k.weight, params.v.weight},
+          {.rows = Numbered(form.C(), "x"), .columns = ColumnsOf({"W_q", "W_k", "W_v"}, kOut)}),
       "Training changes these matrices; they let a token ask for something else (W_q) than what it "
       "is found by (W_k) and what it gives (W_v).");
-  form.Add("queries, keys and values", "q = x W_q,  k = x W_k,  v = x W_v",
-           SideBySide({head.q(), head.k(), head.v()},
-                      FormWalk::ByToken(ColumnsOf({"q", "k", "v"}, kOut))),
-           "As in the look-up: the query is what a token looks for, the key what others find it "
-           "by, the value what they get.");
+  form.Add(
+      "queries, keys and values", "q = x W_q,  k = x W_k,  v = x W_v",
+      SideBySide({head.q(), head.k(), head.v()}, form.ByToken(ColumnsOf({"q", "k", "v"}, kOut))),
+      "As in the look-up: the query is what a token looks for, the key what others find it "
+      "by, the value what they get.");
 }
 
 }  // namespace
 
 void WalkSingleHead(const AttentionTopic& topic, Backend& backend, Walk& walk) {
   FormWalk form(backend, topic, 123, walk);
-  const AttentionSizes sizes{.d_in = kC, .d_out = kOut};
+  const AttentionSizes sizes{.d_in = form.C(), .d_out = kOut};
   const AttentionWeights weights = form.Drawn(sizes, AttentionDraws::kUnit);
-  StepwiseAttention head = SelfAttention(backend, sizes, 1, kT);
+  StepwiseAttention head = SelfAttention(backend, sizes, 1, form.T());
   head.Forward(weights.params(), form.x());
 
   form.Section("One head with trainable weights");
   ShowProjections(form, weights.params(), head);
   const StepTensor products = Scores(backend, head.q(), head.k(), 1);
-  form.Add("products of queries and keys", "q kᵀ",
-           MatrixValues(products.tensor(), FormWalk::ByTokens()),
+  form.Add("products of queries and keys", "q kᵀ", MatrixValues(products.tensor(), form.ByTokens()),
            "How well each query fits each key; asking and being asked are two things now, and the "
            "table is no longer symmetric.");
   ShowWhyRoot(form);
   form.Section("One head, to its end");
   form.Add("scores", "scores = q kᵀ / √d_k,  d_k = 2",
-           MatrixValues(head.steps().scores, FormWalk::ByTokens()),
+           MatrixValues(head.steps().scores, form.ByTokens()),
            "The products, brought back to a size that softmax can tell apart.");
   form.Add("weights", "weights = softmax(scores), row by row",
-           MatrixValues(head.steps().weights, FormWalk::ByTokens()),
+           MatrixValues(head.steps().weights, form.ByTokens()),
            "Each row says how much of every token's value the row's token takes.");
   form.Add("context", "context = weights v",
-           MatrixValues(head.steps().context, FormWalk::ByToken(Numbered(kOut, "c"))),
+           MatrixValues(head.steps().context, form.ByToken(Numbered(kOut, "c"))),
            "What the head hands on: 2 numbers for each token, made from the values of all.");
 }
 

@@ -61,7 +61,7 @@ AttentionWeights::AttentionWeights(const AttentionSizes& sizes, Dtype dtype) : s
   }
   if (sizes.out_proj) {
     add(params_.out.weight, {d_out, d_out});
-    add(params_.out.bias, {d_out});
+    if (sizes.out_bias) add(params_.out.bias, {d_out});
   }
 }
 

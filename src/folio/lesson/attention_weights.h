@@ -21,7 +21,8 @@ struct AttentionSizes {
   int64_t H = 1;
   int64_t G = 0;          // heads of keys and values; 0 for H
   bool bias = false;      // of q, k and v
-  bool out_proj = false;  // with an output projection (d_out,d_out), which has a bias
+  bool out_proj = false;  // with an output projection (d_out,d_out)
+  bool out_bias = true;   // of the output projection
 
   int64_t head_size() const { return d_out / H; }
   int64_t kv_heads() const { return G == 0 ? H : G; }
@@ -78,9 +79,9 @@ void CopyColumns(const Tensor& x, int64_t from, const Tensor& out, int64_t to, i
 
 // The state of a torch.nn.MultiheadAttention in a safetensors file: in_proj_weight (3C,C) or
 // {q,k,v}_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias, all behind `prefix`. The
-// biases may both be absent. Throws a kInput Error for what is missing, misshapen or unknown
-// (bias_k, bias_v) and for keys and values of different sizes, a kUsage Error if H does not divide
-// C.
+// biases may both be absent: then the layer has none. Throws a kInput Error for what is missing,
+// misshapen or unknown (bias_k, bias_v) and for keys and values of different sizes, a kUsage Error
+// if H does not divide C.
 AttentionWeights LoadTorchAttention(const std::filesystem::path& file, const std::string& prefix,
                                     int64_t H, Dtype dtype = Dtype::kF32);
 

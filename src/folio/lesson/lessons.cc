@@ -73,9 +73,11 @@ const std::vector<Lesson>& Lessons() {
        .details =
            "Without a model: six vectors of three numbers go through attention without weights,\n"
            "one head, causal attention, several heads, cross-attention and grouped heads.\n"
-           "--rng torch draws what PyTorch draws with the same seed.",
+           "--vectors FILE takes your tokens instead. --rng torch draws what PyTorch draws with\n"
+           "the same seed.",
        .examples = {"folio explain attention", "folio explain attention --step context-of-journey",
                     "folio explain attention --form causal --svg figures",
+                    "folio explain attention --vectors tokens.txt --form no-weights",
                     "folio explain attention --model runs/demo --text \"Once upon a time\" "
                     "--layer 1 --head 2"},
        .parts = kLessonForm | kLessonModel | kLessonText | kLessonLayer | kLessonHead,

@@ -111,7 +111,8 @@ TEST(MultiHeadAttention, IsStackedHeadsOfTheJoinedWeights) {
       const Array d_out({B * T, heads * sizes.d_out}, m.dtype, operands.at("d_out"));
       const Array d_x({B * T, sizes.d_in}, m.dtype), d_head({B * T, sizes.d_out}, m.dtype);
       const Array all({B, heads * T * T}, m.dtype);
-      std::vector<StepwiseAttention> stack = StackedHeads(*backend, sizes, heads, B, T, m.dtype);
+      std::vector<StepwiseAttention> stack =
+          StackedHeads(*backend, sizes, heads, B, T, {}, m.dtype);
       ASSERT_EQ(std::ssize(stack), heads);
       std::vector<double> d_query(expected.at("d_query").size());
       for (size_t h = 0; h < stack.size(); ++h) {
@@ -140,6 +141,32 @@ TEST(MultiHeadAttention, IsStackedHeadsOfTheJoinedWeights) {
       ExpectClose(found, expected, m.bound);
     }
   }
+}
+
+// Heads that are stacked drop what the split layer drops.
+TEST(StackedHeadsWithDropout, AreTheSplitLayer) {
+  constexpr int64_t T = 5, kHeads = 3;
+  const AttentionSizes sizes = {.d_in = 4, .d_out = 2};
+  const auto backend = MakeReferenceBackend();
+  const Dropout dropout = {.p = 0.4, .seed = 3, .stream = 4, .first_row = 2};
+  std::vector<AttentionWeights> weights;
+  for (uint64_t h = 0; h < kHeads; ++h) {
+    weights.emplace_back(sizes, Dtype::kF64);
+    Scatter(weights.back(), h);
+  }
+  const AttentionWeights joined = JoinHeads(weights);
+  std::vector<double> numbers;
+  for (int i = 0; i < T * 4; ++i) numbers.push_back(std::sin(i));
+  const Array x({T, sizes.d_in}, Dtype::kF64, numbers);
+  std::vector<StepwiseAttention> stack =
+      StackedHeads(*backend, sizes, kHeads, 1, T, {.scale = 0.7, .dropout = dropout}, Dtype::kF64);
+  for (size_t h = 0; h < stack.size(); ++h) stack[h].Forward(weights[h].params(), x);
+  StepwiseAttention split = MultiHeadAttention(
+      *backend, joined.sizes(), 1, T, T,
+      {.scale = 0.7, .mask = AttentionMask::Causal(T, T), .dropout = dropout}, Dtype::kF64);
+  const std::vector<double> expected = Values(split.Forward(joined.params(), x));
+  EXPECT_EQ(Values(SideBySide(stack).tensor()), expected);
+  EXPECT_NE(Values(stack[0].steps().kept), Values(stack[0].steps().weights));
 }
 
 }  // namespace

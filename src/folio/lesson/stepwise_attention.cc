@@ -168,17 +168,22 @@ StepwiseAttention SelfAttention(Backend& backend, const AttentionSizes& sizes, i
 }
 
 StepwiseAttention CausalAttention(Backend& backend, const AttentionSizes& sizes, int64_t B,
-                                  int64_t T, MaskOrder order, Dtype dtype) {
-  return SelfAttention(backend, sizes, B, T,
-                       {.mask = AttentionMask::Causal(T, T), .mask_order = order}, dtype);
+                                  int64_t T, const AttentionOptions& options, Dtype dtype) {
+  FOLIO_CHECK(!options.mask, "causal attention has a mask of its own");
+  AttentionOptions causal = options;
+  causal.mask = AttentionMask::Causal(T, T);
+  return SelfAttention(backend, sizes, B, T, causal, dtype);
 }
 
 std::vector<StepwiseAttention> StackedHeads(Backend& backend, const AttentionSizes& sizes,
-                                            int64_t heads, int64_t B, int64_t T, Dtype dtype) {
+                                            int64_t heads, int64_t B, int64_t T,
+                                            const AttentionOptions& options, Dtype dtype) {
   CheckSize("attention", {"the number of heads", heads});
   std::vector<StepwiseAttention> stack;
+  AttentionOptions of_head = options;
   for (int64_t h = 0; h < heads; ++h) {
-    stack.push_back(CausalAttention(backend, sizes, B, T, MaskOrder::kBeforeSoftmax, dtype));
+    stack.push_back(CausalAttention(backend, sizes, B, T, of_head, dtype));
+    of_head.dropout.first_row += B * T;  // each head drops weights of its own
   }
   return stack;
 }

@@ -122,22 +122,24 @@ StepwiseAttention SimpleAttention(Backend& backend, int64_t B, int64_t T, int64_
                                   Dtype dtype = Dtype::kF32);
 
 // Single-head self-attention: queries, keys and values are x W_q, x W_k and x W_v, of d_out
-// elements; scores are divided by sqrt(d_out). Every token sees every token. REQUIRES: sizes.H = 1,
-// no out_proj.
+// elements; scores are divided by sqrt(d_out), or as the options say. Every token sees every token.
+// REQUIRES: sizes.H = 1, no out_proj.
 StepwiseAttention SelfAttention(Backend& backend, const AttentionSizes& sizes, int64_t B, int64_t T,
                                 const AttentionOptions& options = {}, Dtype dtype = Dtype::kF32);
 
 // Single-head self-attention in which no token sees a later one, the mask applied before or after
-// the softmax (which agree).
+// the softmax (which agree). REQUIRES: no other mask in the options.
 StepwiseAttention CausalAttention(Backend& backend, const AttentionSizes& sizes, int64_t B,
-                                  int64_t T, MaskOrder order = MaskOrder::kBeforeSoftmax,
+                                  int64_t T, const AttentionOptions& options = {},
                                   Dtype dtype = Dtype::kF32);
 
 // Several heads the plain way: single causal heads, each as `sizes` says, whose contexts stand side
 // by side. What MultiHeadAttention without an output projection computes in one of the weights that
-// JoinHeads makes.
+// JoinHeads makes. Each head drops weights of its own: its B*T rows of dropout come after those of
+// the head before, which for B = 1 is what the layer in one drops.
 std::vector<StepwiseAttention> StackedHeads(Backend& backend, const AttentionSizes& sizes,
                                             int64_t heads, int64_t B, int64_t T,
+                                            const AttentionOptions& options = {},
                                             Dtype dtype = Dtype::kF32);
 // What the heads left in their last Forward: (B*T, heads * d_out).
 StepTensor SideBySide(const std::vector<StepwiseAttention>& heads);

@@ -99,11 +99,24 @@ std::vector<Form> NamedForms() {
   forms.back().named = [=](Backend& backend, Dtype dtype) {
     return SelfAttention(backend, head, 2, 3, {}, dtype);
   };
+  AttentionSizes no_bias = {.d_in = 3, .d_out = 4, .H = 2, .bias = true, .out_proj = true};
+  no_bias.out_bias = false;
+  forms.push_back({"OutputWithoutBias", no_bias, 2, 3, 3});
+  forms.push_back({"Self_scaled", head, 2, 3, 3});
+  forms.back().options = {.scale = 0.3};
+  forms.back().named = [=](Backend& backend, Dtype dtype) {
+    return SelfAttention(backend, head, 2, 3, {.scale = 0.3}, dtype);
+  };
+  forms.push_back({"Causal_scaled", head, 2, 3, 3});
+  forms.back().options = {.scale = 0.3, .mask = AttentionMask::Causal(3, 3)};
+  forms.back().named = [=](Backend& backend, Dtype dtype) {
+    return CausalAttention(backend, head, 2, 3, {.scale = 0.3}, dtype);
+  };
   for (const auto& [order, name] : kOrders) {
     forms.push_back({std::string("Causal_") + name, head, 2, 3, 3});
     forms.back().options = {.mask = AttentionMask::Causal(3, 3), .mask_order = order};
     forms.back().named = [=, o = order](Backend& backend, Dtype dtype) {
-      return CausalAttention(backend, head, 2, 3, o, dtype);
+      return CausalAttention(backend, head, 2, 3, {.mask_order = o}, dtype);
     };
   }
   return forms;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,15 +29,29 @@ struct ExplainModel {
   const Tokenizer* tokenizer = nullptr;
 };
 
+// Tokens as vectors: T labels, and T rows of C numbers.
+struct TokenVectors {
+  std::vector<std::string> labels;
+  std::vector<float> numbers;
+
+  int64_t T() const { return std::ssize(labels); }
+  int64_t C() const { return std::ssize(numbers) / T(); }
+};
+// Those of a file: a JSON array of arrays of numbers, or a line of numbers for each token with
+// spaces, tabs or commas between them, before which a label may stand. Throws a kInput Error that
+// names the line for anything else, for rows of different lengths, and for more than 64 tokens or
+// 256 numbers each.
+TokenVectors ReadTokenVectors(const std::filesystem::path& file);
+
 struct AttentionTopic {
   // none: all forms in the order no-weights, single-head, causal, stacked, split, cross, grouped
   std::optional<std::string> form = {};
   std::optional<uint64_t> seed = {};  // none: 789 for causal, else 123
   bool torch_rng = false;
-  double dropout = 0.5;  // of the causal form's last step
+  double dropout = 0.5;                      // of the causal form's last step
+  std::optional<TokenVectors> vectors = {};  // none: those of "Your journey starts with one step"
 };
 std::vector<std::string> AttentionForms();
-// The six vectors of "Your journey starts with one step".
 Walk ExplainAttention(Backend& backend, const AttentionTopic& topic);
 // One head of a model on a text.
 Walk ExplainAttention(Backend& backend, const ExplainModel& model, std::string_view text,

@@ -93,7 +93,7 @@ AttentionSizes CheckedSizes(TorchState& state, int64_t H) {
     state.Require(kWeights[1], {C, kdim});
     state.Require(kWeights[2], {C, kdim});
   }
-  sizes.bias = state.Has(kPackedBias) || state.Has(kOutBias);
+  sizes.bias = sizes.out_bias = state.Has(kPackedBias) || state.Has(kOutBias);
   if (sizes.bias) {
     state.Require(kPackedBias, {3 * C});
     state.Require(kOutBias, {C});

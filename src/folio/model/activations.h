@@ -143,9 +143,10 @@ void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
   row("d_branch", grads.d_branch, low, {N, C}, {head, backward.last});
   row("d_wide", grads.d_wide, low, {N, std::max(3 * C, F)}, backward);
   row("d_attn", grads.d_attn, low, {N, C}, backward);
-  // Pre-norm blocks recompute their LayerNorms here; a post-norm block rounds its stream.
+  // Pre-norm blocks recompute their LayerNorms here; a post-norm block rounds its stream, or drops
+  // from it.
   const bool pre = pass.config.pre_norm();
-  if (pre ? pass.options.recompute : low != number) {
+  if (pre ? pass.options.recompute : low != number || pass.config.sublayer_pdrop > 0) {
     row("input", grads.input, low, {N, C}, backward);
   }
   if (pass.options.recompute) row("act", grads.act, low, {N, F}, backward);

@@ -109,7 +109,7 @@ class PlannedPass : public testing::TestWithParam<Case> {
     config_.norm_position = GetParam().norm;
     config_.n_layer = GetParam().layers;
     config_.n_inner = GetParam().inner;
-    if (training()) config_.embd_pdrop = config_.attn_pdrop = config_.resid_pdrop = 0.3;
+    for (double GptConfig::*rate : GptConfig::DropoutRates()) config_.*rate = training() ? 0.3 : 0;
     weights_ = std::make_unique<GptWeights>(config_, options().number());
     grads_ = std::make_unique<GptWeights>(config_, options().number());
     Scatter(*weights_, 1);

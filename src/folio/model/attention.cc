@@ -16,9 +16,11 @@ void AttentionSublayerForward(const PassContext& pass, int64_t layer, const Bloc
                                     .k = SequenceView(keys, B, S, C, C),
                                     .v = SequenceView(keys, B, S, 2 * C, C),
                                     .key_mask = pass.key_mask,
+                                    .mask = pass.mask,
                                     .out = SequenceView(acts.attn, B, T, 0, C),
                                     .lse = acts.lse,
                                     .H = pass.config.n_head,
+                                    .causal = pass.config.causal,
                                     .dropout = pass.BlockDropout(layer, DropoutPlace::kAttention)});
   pass.Show(TracePoint::kHeads, layer, acts.attn);
   pass.backend.Run(LinearForward{.x = acts.attn,
@@ -29,7 +31,7 @@ void AttentionSublayerForward(const PassContext& pass, int64_t layer, const Bloc
 }
 
 void AttentionProbabilities(Backend& backend, const SequenceView& q, const SequenceView& k,
-                            const Tensor& probs) {
+                            bool causal, const Tensor& probs) {
   const int64_t H = probs.dim(1);
   MemoryPlan plan;
   const MemoryPlan::Id out = plan.Add("out", q.dtype, {q.B * q.T, q.C});
@@ -43,7 +45,8 @@ void AttentionProbabilities(Backend& backend, const SequenceView& q, const Seque
                                .out = SequenceView(arena.Get(plan, out), q.B, q.T, 0, q.C),
                                .lse = arena.Get(plan, lse),
                                .probs = probs,
-                               .H = H});
+                               .H = H,
+                               .causal = causal});
 }
 
 void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const BlockParams& params,
@@ -64,6 +67,7 @@ void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const Blo
                         .k = SequenceView(acts.qkv, B, T, C, C),
                         .v = SequenceView(acts.qkv, B, T, 2 * C, C),
                         .key_mask = pass.key_mask,
+                        .mask = pass.mask,
                         .out = SequenceView(acts.attn, B, T, 0, C),
                         .lse = acts.lse,
                         .d_out = SequenceView(grads.d_attn, B, T, 0, C),
@@ -71,6 +75,7 @@ void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const Blo
                         .d_k = SequenceView(d_qkv, B, T, C, C),
                         .d_v = SequenceView(d_qkv, B, T, 2 * C, C),
                         .H = pass.config.n_head,
+                        .causal = pass.config.causal,
                         .dropout = pass.BlockDropout(layer, DropoutPlace::kAttention)});
   pass.backend.Run(LinearBackward{.x = x,
                                   .weight = params.c_attn.weight,

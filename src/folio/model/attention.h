@@ -6,8 +6,9 @@
 
 namespace folio {
 
-// Causal multi-head self-attention: A. Vaswani et al., arXiv:1706.03762, with GPT-2's fused c_attn.
-// x is the sublayer's input (N,C), out its result (N,C), before dropout.
+// Multi-head self-attention: A. Vaswani et al., arXiv:1706.03762, with GPT-2's fused c_attn; causal
+// if the configuration says so. x is the sublayer's input (N,C), out its result (N,C), before
+// dropout.
 void AttentionSublayerForward(const PassContext& pass, int64_t layer, const BlockParams& params,
                               const BlockActivations& acts, const Tensor& x, const Tensor& out);
 
@@ -18,9 +19,9 @@ void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const Blo
                                const BlockParams& d_params, const GptGradients& grads,
                                const Tensor& d_x, bool accumulate);
 
-// The weights (B,H,T,S) that causal attention over these queries (B,T,H*D) and keys (B,S,H*D)
-// uses, recomputed: no pass keeps them.
+// The weights (B,H,T,S) that attention over these queries (B,T,H*D) and keys (B,S,H*D) uses,
+// recomputed: no pass keeps them.
 void AttentionProbabilities(Backend& backend, const SequenceView& q, const SequenceView& k,
-                            const Tensor& probs);
+                            bool causal, const Tensor& probs);
 
 }  // namespace folio

@@ -17,21 +17,24 @@ namespace {
 struct Case {
   std::string backend;
   std::string norm;
-  double dropout;
+  double dropout;      // in the places that GPT-2 has
+  double new_dropout;  // in the others
   bool tied;
 };
 
 std::string Name(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
-  return c.backend + "_" + c.norm + (c.dropout > 0 ? "_dropout" : "") + (c.tied ? "" : "_untied");
+  return c.backend + "_" + c.norm + (c.dropout > 0 ? "_dropout" : "") +
+         (c.new_dropout > 0 ? "_new_dropout" : "") + (c.tied ? "" : "_untied");
 }
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const char* backend : {"reference", "cpu"}) {
     for (const char* norm : {"pre", "post"}) {
-      cases.push_back({backend, norm, 0, true});
-      cases.push_back({backend, norm, 0.2, false});
+      cases.push_back({backend, norm, 0, 0, true});
+      cases.push_back({backend, norm, 0.2, 0, false});
+      cases.push_back({backend, norm, 0, 0.1, true});
     }
   }
   return cases;
@@ -53,6 +56,7 @@ class Bf16Pass : public testing::TestWithParam<Case> {
     config_.n_head = 3;
     config_.norm_position = GetParam().norm;
     config_.embd_pdrop = config_.attn_pdrop = config_.resid_pdrop = GetParam().dropout;
+    config_.mlp_pdrop = config_.sublayer_pdrop = GetParam().new_dropout;
     config_.tie_word_embeddings = GetParam().tied;
     config_.lm_head_bias = !GetParam().tied;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct GptConfig {
   double layer_norm_epsilon = 1e-5;
   std::string position_embedding = "learned";  // learned | sinusoidal
   std::string norm_position = "pre";           // pre | post
+  bool causal = true;                          // false: each token attends to all
   bool bias = true;
   std::optional<bool> attention_bias = {};   // null means `bias`
   std::optional<bool> mlp_bias = {};         // null means `bias`
@@ -31,8 +33,12 @@ struct GptConfig {
   double embd_pdrop = 0;
   double attn_pdrop = 0;
   double resid_pdrop = 0;
-  std::string init = "normal";  // normal | xavier_uniform
+  double mlp_pdrop = 0;
+  double sublayer_pdrop = 0;
+  std::string init = "normal";  // normal | xavier_uniform | xavier_uniform_split
   double initializer_range = 0.02;
+  bool init_zero_positions = false;
+  bool init_scaled_residuals = true;
   std::optional<int64_t> bos_token_id = {};
   std::optional<int64_t> eos_token_id = {};
 
@@ -64,6 +70,10 @@ struct GptConfig {
         Field{"norm_position", &norm_position,
               "LayerNorm before each sublayer (GPT-2) or after each residual sum"}
             .Choices({"pre", "post"}),
+        Field{
+            "causal", &causal,
+            "a token attends to none that follows it; false: to all, as for reading both ways, and "
+            "such a model cannot write"},
         Field{"bias", &bias, "biases in Linear and LayerNorm layers"},
         Field{"attention_bias", &attention_bias,
               "biases of c_attn and its c_proj; null follows bias"},
@@ -71,15 +81,35 @@ struct GptConfig {
         Field{"layer_norm_bias", &layer_norm_bias, "biases of the LayerNorms; null follows bias"},
         Field{"lm_head_bias", &lm_head_bias, "a bias for each logit"},
         Field{"tie_word_embeddings", &tie_word_embeddings, "use wte as the head's matrix too"},
-        Field{"embd_pdrop", &embd_pdrop, "dropout after the embeddings", 0, 0.999},
-        Field{"attn_pdrop", &attn_pdrop, "dropout of attention weights", 0, 0.999},
-        Field{"resid_pdrop", &resid_pdrop, "dropout of what joins the residual stream", 0, 0.999},
-        Field{"init", &init, "how weights start"}.Choices({"normal", "xavier_uniform"}),
+        Field{"embd_pdrop", &embd_pdrop, "dropout after the embeddings", 0, 1}.MaxExcluded(),
+        Field{"attn_pdrop", &attn_pdrop, "dropout of attention weights", 0, 1}.MaxExcluded(),
+        Field{"resid_pdrop", &resid_pdrop,
+              "dropout of each sublayer's result, before the sublayer's input is added to it", 0, 1}
+            .MaxExcluded(),
+        Field{"mlp_pdrop", &mlp_pdrop,
+              "dropout inside the feed-forward layer, after the activation", 0, 1}
+            .MaxExcluded(),
+        Field{"sublayer_pdrop", &sublayer_pdrop,
+              "dropout of what each sublayer reads, after the LayerNorm of a pre-norm block", 0, 1}
+            .MaxExcluded(),
+        Field{"init", &init,
+              "how matrices start; Xavier takes c_attn as one matrix, or split into q, k and v"}
+            .Choices({"normal", "xavier_uniform", "xavier_uniform_split"}),
         Field{"initializer_range", &initializer_range, "standard deviation for init = normal", 0,
               100},
+        Field{"init_zero_positions", &init_zero_positions, "learned positions start at zero"},
+        Field{"init_scaled_residuals", &init_scaled_residuals,
+              "for init = normal: divide the deviation of what adds to the residual by "
+              "sqrt(2 n_layer)"},
         Field{"bos_token_id", &bos_token_id, "token that begins a text, if any", 0, kMaxSize},
         Field{"eos_token_id", &eos_token_id, "token that ends a text, if any", 0, kMaxSize},
     };
+  }
+
+  // Every place of dropout.
+  static constexpr std::array<double GptConfig::*, 5> DropoutRates() {
+    return {&GptConfig::embd_pdrop, &GptConfig::attn_pdrop, &GptConfig::resid_pdrop,
+            &GptConfig::mlp_pdrop, &GptConfig::sublayer_pdrop};
   }
 
   // Throws a kUsage Error whose `what` begins with `where` if the fields contradict each other.

@@ -1,5 +1,6 @@
 #include "folio/model/context.h"
 
+#include "folio/base/check.h"
 #include "folio/base/rng.h"
 
 namespace folio {
@@ -12,12 +13,39 @@ Dropout PassContext::DropoutAt(double p, uint64_t place, int64_t rows_per_sequen
           .first_row = dropout.first_sequence * rows_per_sequence};
 }
 
+namespace {
+
+double RateAt(const GptConfig& config, DropoutPlace place) {
+  switch (place) {
+    case DropoutPlace::kAttention:
+      return config.attn_pdrop;
+    case DropoutPlace::kAttentionResidual:
+    case DropoutPlace::kMlpResidual:
+      return config.resid_pdrop;
+    case DropoutPlace::kActivation:
+      return config.mlp_pdrop;
+    case DropoutPlace::kAttentionInput:
+    case DropoutPlace::kMlpInput:
+      return config.sublayer_pdrop;
+  }
+  FOLIO_CHECK(false, "no such place");
+}
+
+}  // namespace
+
+// Places of GPT-2 are numbered block by block and the others behind them, so that the former draw
+// what they always drew.
 Dropout PassContext::BlockDropout(int64_t layer, DropoutPlace place) const {
-  const bool attention = place == DropoutPlace::kAttention;
-  constexpr uint64_t kPlaces = 3;
-  return DropoutAt(attention ? config.attn_pdrop : config.resid_pdrop,
-                   1 + static_cast<uint64_t>(layer) * kPlaces + static_cast<uint64_t>(place),
-                   attention ? config.n_head * T : T);
+  constexpr uint64_t kOfABlock = 3;
+  const uint64_t kind = static_cast<uint64_t>(place);
+  const uint64_t block =
+      kind / kOfABlock * static_cast<uint64_t>(config.n_layer) + static_cast<uint64_t>(layer);
+  return DropoutAt(RateAt(config, place), 1 + block * kOfABlock + kind % kOfABlock,
+                   place == DropoutPlace::kAttention ? config.n_head * T : T);
+}
+
+void PassContext::Drop(const Tensor& x, const Dropout& at) const {
+  if (at.active()) backend.Run(ResidualForward{.x = x, .out = x, .dropout = at});
 }
 
 }  // namespace folio

@@ -18,7 +18,14 @@ struct DropoutContext {
 };
 
 // Where a dropout sits in the model.
-enum class DropoutPlace : uint64_t { kAttention = 0, kAttentionResidual = 1, kMlpResidual = 2 };
+enum class DropoutPlace : uint64_t {
+  kAttention = 0,
+  kAttentionResidual = 1,
+  kMlpResidual = 2,
+  kActivation = 3,
+  kAttentionInput = 4,
+  kMlpInput = 5,
+};
 
 // What the sublayers of a pass share.
 struct PassContext {
@@ -26,6 +33,7 @@ struct PassContext {
   const GptConfig& config;
   int64_t B = 0, T = 0;
   Tensor key_mask = {};  // (B,T) u8, optional: keys that may be attended to
+  Tensor mask = {};      // (B or 1,1,T,T) u8 or Number, optional: see ops.h
   DropoutContext dropout = {};
   TraceSink* trace = nullptr;
   int64_t first_position = 0;  // of each sequence's first token
@@ -41,6 +49,9 @@ struct PassContext {
   Dropout DropoutAt(double p, uint64_t place, int64_t rows_per_sequence) const;
   Dropout EmbeddingDropout() const { return DropoutAt(config.embd_pdrop, 0, T); }
   Dropout BlockDropout(int64_t layer, DropoutPlace place) const;
+  // Drops elements of x (N,...) in place, if `at` is active: of a value, or, which is the same, of
+  // its gradient.
+  void Drop(const Tensor& x, const Dropout& at) const;
 };
 
 }  // namespace folio

@@ -1,13 +1,29 @@
 #include "folio/model/decoder.h"
 
+#include "folio/base/error.h"
 #include "folio/model/head.h"
 #include "folio/model/positions.h"
 #include "folio/model/transformer.h"
 
 namespace folio {
+namespace {
+
+const GptConfig& Causal(const GptConfig& config) {
+  if (config.causal) return config;
+  throw UsageError("this model cannot write, token by token",
+                   "it has causal = false: what it makes of a token depends on those that follow",
+                   "look into it with folio inspect and folio explain, or train one with "
+                   "model.causal = true");
+}
+
+}  // namespace
 
 Decoder::Decoder(Backend& backend, const GptConfig& config, const GptParams& params, Dtype dtype)
-    : backend_(backend), config_(config), params_(params), dtype_(dtype), cache_(config_, dtype) {
+    : backend_(backend),
+      config_(Causal(config)),
+      params_(params),
+      dtype_(dtype),
+      cache_(config_, dtype) {
   FOLIO_CHECK(backend.Supports(dtype) && dtype != Dtype::kBF16, "decoding is in float32 or 64");
   plan_ = PlanBuffers(Pass(capacity()));
   arena_ = Arena(plan_);

@@ -14,7 +14,8 @@ namespace folio {
 // new token costs one row of work. After construction a step of one token allocates nothing.
 class Decoder {
  public:
-  // `backend` and the weights behind `params` must outlive it. REQUIRES: dtype is theirs.
+  // `backend` and the weights behind `params` must outlive it. Throws a kUsage Error for a model
+  // that is not causal. REQUIRES: dtype is theirs.
   Decoder(Backend& backend, const GptConfig& config, const GptParams& params,
           Dtype dtype = Dtype::kF32);
   Decoder(const Decoder&) = delete;

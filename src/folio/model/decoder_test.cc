@@ -8,6 +8,7 @@
 #include "folio/backend/test_values.h"
 #include "folio/model/gpt.h"
 #include "folio/model/test_models.h"
+#include "tests/kit/expect.h"
 #include "tests/kit/near.h"
 
 namespace folio {
@@ -85,6 +86,16 @@ TEST_P(Decoding, PiecesOfAnyLengthEqualOneForwardPass) {
     }
     decoder.Clear();
   }
+}
+
+TEST(DecoderOfAModelThatReadsBothWays, IsRefused) {
+  GptConfig config = TinyConfig();
+  config.causal = false;
+  const GptWeights weights(config);
+  const auto backend = MakeReferenceBackend();
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { Decoder(*backend, config, weights.params()); }, ErrorKind::kUsage),
+               "cannot write", "causal = false"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Decoding,

@@ -31,6 +31,10 @@ class GptPass {
 
   // Keys that may be attended to, (B,T) u8, for the passes to come; empty for all.
   void set_key_mask(Tensor key_mask) { pass_.key_mask = key_mask; }
+  // Which key each query may attend to beside what the configuration says, for the passes to come:
+  // u8, 0 to hide it, or a number() that is added to its score, for each of B sequences or one for
+  // all, (B or 1,1,T,T); empty for none. Must outlive those passes. ops.h says more.
+  void set_mask(Tensor mask) { pass_.mask = mask; }
   // Who is shown the insides of the passes to come; null for nobody. REQUIRES: not BF16.
   void set_trace(TraceSink* trace);
 

@@ -1,11 +1,14 @@
 #include "folio/model/gpt.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <sstream>
 #include <string>
+#include <type_traits>
 
+#include "folio/backend/generic_backend.h"
 #include "folio/model/test_models.h"
 
 namespace folio {
@@ -30,7 +33,7 @@ class Gpt : public testing::Test {
 
   GptConfig config_ = [] {
     GptConfig config = TinyConfig();
-    config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = 0.3;
+    for (double GptConfig::*rate : GptConfig::DropoutRates()) config.*rate = 0.3;
     return config;
   }();
   std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
@@ -133,6 +136,40 @@ TEST_F(Gpt, NoTokenSeesWhatFollowsIt) {
   }
 }
 
+TEST_F(Gpt, EveryTokenSeesAllWhereItIsNotCausal) {
+  config_.causal = false;
+  GptPass pass = Pass(PassKind::kForward);
+  const std::vector<double> before = Losses(pass, ids_);
+  std::vector<int32_t> ids = ids_;
+  ids[3] = (ids[3] + 1) % 11;  // the last token of sequence 0
+  const std::vector<double> after = Losses(pass, ids);
+  for (size_t n = 0; n < before.size(); ++n) EXPECT_EQ(before[n] == after[n], n > 3) << n;
+}
+
+// The causal mask, given as one, of either kind, to a model that has none of its own.
+TEST_F(Gpt, AMaskOfPairsIsWhatItSays) {
+  GptPass causal = Pass(PassKind::kForward);
+  const std::vector<double> expected = Losses(causal, ids_);
+  config_.causal = false;
+  GptPass pass = Pass(PassKind::kForward);
+  std::vector<uint8_t> allowed;
+  std::vector<double> added;
+  for (int64_t i = 0; i < T * T; ++i) {
+    allowed.push_back(i % T <= i / T);
+    added.push_back(i % T <= i / T ? 0.0 : -INFINITY);
+  }
+  EXPECT_NE(Losses(pass, ids_), expected);
+  pass.set_mask(Tensor(allowed.data(), {1, 1, T, T}));
+  EXPECT_EQ(Losses(pass, ids_), expected);
+  pass.set_mask(Tensor(added.data(), {1, 1, T, T}));
+  EXPECT_EQ(Losses(pass, ids_), expected);
+  std::fill(allowed.begin(), allowed.end(), uint8_t{0});  // nothing is NaN
+  pass.set_mask(Tensor(allowed.data(), {1, 1, T, T}));
+  for (const double loss : Losses(pass, ids_)) EXPECT_TRUE(std::isfinite(loss));
+  pass.set_mask({});
+  EXPECT_NE(Losses(pass, ids_), expected);
+}
+
 TEST_F(Gpt, MaskedKeysAreSeenByNobody) {
   GptPass pass = Pass(PassKind::kForward);
   std::vector<uint8_t> mask = {1, 0, 1, 1, 1, 1, 1, 1};
@@ -169,14 +206,57 @@ TEST_F(Gpt, EachDropoutRateActsOnItsOwn) {
   GptPass plain = Pass(PassKind::kForward);
   const std::vector<double> without = Losses(plain, ids_);
   std::vector<std::vector<double>> seen = {without};
-  for (double GptConfig::*rate :
-       {&GptConfig::embd_pdrop, &GptConfig::attn_pdrop, &GptConfig::resid_pdrop}) {
-    config_.embd_pdrop = config_.attn_pdrop = config_.resid_pdrop = 0;
+  for (double GptConfig::*rate : GptConfig::DropoutRates()) {
+    for (double GptConfig::*other : GptConfig::DropoutRates()) config_.*other = 0;
     config_.*rate = 0.5;
     GptPass pass = Pass(PassKind::kTraining);
     seen.push_back(Losses(pass, ids_, {.on = true, .seed = 1, .step = 2}));
     for (size_t i = 0; i + 1 < seen.size(); ++i) EXPECT_NE(seen[i], seen.back());
   }
+}
+
+// Notes, of the forward of a block, the widths of what goes through a linear operation and of what
+// is dropped from in between.
+class Places final : public GenericBackend<Places> {
+ public:
+  std::string name() const override { return "places"; }
+  std::string description() const override { return "places"; }
+  bool Supports(Dtype) const override { return true; }
+  Dtype PreferredDtype() const override { return Dtype::kF64; }
+  template <class Op>
+  void Apply(const Op& op) {
+    if constexpr (std::is_same_v<Op, LinearForward>) {
+      order += fmt::format(" {}>{}", op.x.dim(1), op.out.dim(1));
+    } else if constexpr (std::is_same_v<Op, ResidualForward>) {
+      order +=
+          op.residual ? op.dropout.active() ? " +drop" : " +" : fmt::format(" drop{}", op.x.dim(1));
+    } else if constexpr (std::is_same_v<Op, LayerNormForward>) {
+      order += " norm";
+    }
+  }
+  std::string order;
+};
+
+TEST_F(Gpt, DropsWhereTheConfigurationSays) {
+  config_.n_layer = 1;
+  const GptWeights weights(config_, Dtype::kF64);
+  const auto order = [&](const char* norm, double GptConfig::*rate) {
+    config_.norm_position = norm;
+    for (double GptConfig::*other : GptConfig::DropoutRates()) config_.*other = 0;
+    config_.*rate = 0.5;
+    Places places;
+    GptPass pass(places, config_, B, T, PassKind::kTraining, {.dtype = Dtype::kF64});
+    pass.Forward(weights.params(), ids_, {.on = true});
+    return places.order;
+  };
+  using C = GptConfig;
+  EXPECT_EQ(order("pre", &C::embd_pdrop), " drop6 norm 6>18 6>6 + norm 6>24 24>6 + norm");
+  EXPECT_EQ(order("pre", &C::attn_pdrop), " norm 6>18 6>6 + norm 6>24 24>6 + norm");
+  EXPECT_EQ(order("pre", &C::resid_pdrop), " norm 6>18 6>6 +drop norm 6>24 24>6 +drop norm");
+  EXPECT_EQ(order("pre", &C::mlp_pdrop), " norm 6>18 6>6 + norm 6>24 drop24 24>6 + norm");
+  EXPECT_EQ(order("pre", &C::sublayer_pdrop), " norm drop6 6>18 6>6 + norm drop6 6>24 24>6 + norm");
+  EXPECT_EQ(order("post", &C::resid_pdrop), " 6>18 6>6 +drop norm 6>24 24>6 +drop norm norm");
+  EXPECT_EQ(order("post", &C::mlp_pdrop), " 6>18 6>6 + norm 6>24 drop24 24>6 + norm norm");
 }
 
 TEST_F(Gpt, EachPlaceDropsOtherElements) {
@@ -186,6 +266,14 @@ TEST_F(Gpt, EachPlaceDropsOtherElements) {
   for (int64_t layer : {0, 1}) {
     for (DropoutPlace place :
          {DropoutPlace::kAttention, DropoutPlace::kAttentionResidual, DropoutPlace::kMlpResidual}) {
+      streams.push_back(pass.BlockDropout(layer, place).stream);
+      // Runs that were begun long ago go on with their own numbers.
+      EXPECT_EQ(streams.back(), RngStream(RngPurpose::kDropout, 2, streams.size() - 1));
+    }
+  }
+  for (int64_t layer : {0, 1}) {
+    for (DropoutPlace place :
+         {DropoutPlace::kActivation, DropoutPlace::kAttentionInput, DropoutPlace::kMlpInput}) {
       streams.push_back(pass.BlockDropout(layer, place).stream);
     }
   }

@@ -20,6 +20,7 @@ struct Case {
   std::string norm, name;
   std::function<void(GptConfig&)> edit;
   bool key_mask = false;
+  enum { kNoMask, kAllowed, kAdded } mask = kNoMask;  // of queries and keys
   bool ignore_targets = false;
 };
 
@@ -49,19 +50,29 @@ std::vector<Case> Cases() {
     add("one_layer", [](C& c) { c.n_layer = 1; });
     add("four_layers", [](C& c) { c.n_layer = 4; });
     add("key_mask", [](C&) {}).key_mask = true;
+    add("both_ways", [](C& c) { c.causal = false; });
+    add("allowed", [](C&) {}).mask = Case::kAllowed;
+    add("allowed_both_ways", [](C& c) { c.causal = false; }).mask = Case::kAllowed;
+    add("added", [](C&) {}).mask = Case::kAdded;
+    add("added_both_ways", [](C& c) { c.causal = false; }).mask = Case::kAdded;
     add("ignored_targets", [](C&) {}).ignore_targets = true;
     add("embedding_dropout", [](C& c) { c.embd_pdrop = 0.4; });
     add("attention_dropout", [](C& c) { c.attn_pdrop = 0.4; });
     add("residual_dropout", [](C& c) { c.resid_pdrop = 0.4; });
+    add("activation_dropout", [](C& c) { c.mlp_pdrop = 0.4; });
+    add("sublayer_dropout", [](C& c) { c.sublayer_pdrop = 0.4; });
     Case& all = add("everything", [](C& c) {
       c.embd_pdrop = 0.2;
       c.attn_pdrop = 0.3;
       c.resid_pdrop = 0.25;
+      c.mlp_pdrop = 0.15;
+      c.sublayer_pdrop = 0.1;
       c.tie_word_embeddings = false;
       c.lm_head_bias = true;
       c.n_inner = 13;
     });
     all.key_mask = all.ignore_targets = true;
+    all.mask = Case::kAdded;
   }
   return cases;
 }
@@ -98,6 +109,14 @@ TEST_P(ModelGradients, AreCentralDifferences) {
   GptPass pass(*backend, config, B, T, PassKind::kTraining, {.dtype = Dtype::kF64});
   std::vector<uint8_t> mask = {1, 0, 1, 1, /**/ 0, 1, 1, 0};  // the first row sees nothing at first
   if (GetParam().key_mask) pass.set_key_mask(Tensor(mask.data(), {B, T}));
+  // One for both sequences, and the second query sees nothing; one for each.
+  std::vector<uint8_t> allowed = {1, 0, 1, 1, /**/ 0, 0, 0, 0, /**/ 1, 1, 0, 1, /**/ 1, 0, 1, 1};
+  std::vector<double> added(B * T * T);
+  for (size_t i = 0; i < added.size(); ++i) {
+    added[i] = i % 5 == 4 ? -INFINITY : std::sin(static_cast<double>(i));
+  }
+  if (GetParam().mask == Case::kAllowed) pass.set_mask(Tensor(allowed.data(), {1, 1, T, T}));
+  if (GetParam().mask == Case::kAdded) pass.set_mask(Tensor(added.data(), {B, 1, T, T}));
   const std::vector<int32_t> ids = RandomTokens(B * T, config.vocab_size, 2);
   std::vector<int32_t> targets = RandomTokens(B * T, config.vocab_size, 3);
   if (GetParam().ignore_targets) targets[1] = targets[7] = CrossEntropyForward::kIgnore;

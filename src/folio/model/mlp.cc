@@ -12,6 +12,7 @@ void MlpSublayerForward(const PassContext& pass, int64_t layer, const BlockParam
                                  .activation = pass.config.activation()});
   pass.Show(TracePoint::kUp, layer, acts.fc);
   pass.Show(TracePoint::kActivated, layer, acts.act);
+  pass.Drop(acts.act, pass.BlockDropout(layer, DropoutPlace::kActivation));
   pass.backend.Run(LinearForward{.x = acts.act,
                                  .weight = params.mlp_c_proj.weight,
                                  .bias = params.mlp_c_proj.bias,
@@ -19,10 +20,11 @@ void MlpSublayerForward(const PassContext& pass, int64_t layer, const BlockParam
   pass.Show(TracePoint::kMlp, layer, out);
 }
 
-void MlpSublayerBackward(const PassContext& pass, const BlockParams& params,
+void MlpSublayerBackward(const PassContext& pass, int64_t layer, const BlockParams& params,
                          const BlockActivations& acts, const Tensor& x, const Tensor& d_out,
                          const BlockParams& d_params, const GptGradients& grads, const Tensor& d_x,
                          bool accumulate) {
+  const Dropout dropout = pass.BlockDropout(layer, DropoutPlace::kActivation);
   const Tensor d_fc =
       Tensor(grads.d_wide.raw(), grads.d_wide.dtype(), {pass.N(), pass.config.inner()});
   LinearBackward down{.x = acts.act,
@@ -37,8 +39,10 @@ void MlpSublayerBackward(const PassContext& pass, const BlockParams& params,
   if (grads.act) {
     down.x = grads.act;
     pass.backend.Run(ActivationForward{.kind = down.activation, .x = acts.fc, .out = grads.act});
+    pass.Drop(grads.act, dropout);
   }
   pass.backend.Run(down);
+  pass.Drop(d_fc, dropout);  // a factor of each element, as the activation's slope is
   pass.backend.Run(LinearBackward{.x = x,
                                   .weight = params.c_fc.weight,
                                   .d_out = d_fc,

@@ -38,7 +38,8 @@ struct GptParams {
 
 enum class InitKind {
   kWeight,          // normal(0, initializer_range) or Xavier-uniform
-  kResidualWeight,  // the same, with the deviation divided by sqrt(2L): what adds to the residual
+  kQkvWeight,       // the same; (C,3C), which may count as three matrices
+  kResidualWeight,  // the same; the deviation may be divided by sqrt(2L): what adds to the residual
   kZero,
   kOne,
 };
@@ -101,11 +102,14 @@ void VisitParams(const GptConfig& config, Params& params, Visit&& visit) {
   };
 
   row("wte", "weight", params.wte, {V, C}, tied ? kTiedEmbedding : kEmbedding, kWeight);
-  if (config.learned_positions()) row("wpe", "weight", params.wpe, {P, C}, kEmbedding, kWeight);
+  if (config.learned_positions()) {
+    row("wpe", "weight", params.wpe, {P, C}, kEmbedding,
+        config.init_zero_positions ? kZero : kWeight);
+  }
   for (auto& h : params.h) {
     ++layer;
     norm("ln_1", h.ln_1);
-    linear("attn.c_attn", h.c_attn, {C, 3 * C}, kWeight, attention_bias);
+    linear("attn.c_attn", h.c_attn, {C, 3 * C}, kQkvWeight, attention_bias);
     linear("attn.c_proj", h.attn_c_proj, {C, C}, kResidualWeight, attention_bias);
     norm("ln_2", h.ln_2);
     linear("mlp.c_fc", h.c_fc, {C, F}, kWeight, mlp_bias);

@@ -50,7 +50,9 @@ class Recomputation : public testing::TestWithParam<Case> {
     config_.n_embd = 20;
     config_.n_inner = 51;
     config_.norm_position = GetParam().norm;
-    config_.embd_pdrop = config_.attn_pdrop = config_.resid_pdrop = GetParam().dropout;
+    for (double GptConfig::*rate : GptConfig::DropoutRates()) {
+      config_.*rate = GetParam().dropout;
+    }
   }
 
   // Bytes of the losses and of the gradient.

@@ -21,9 +21,7 @@ void TransformerForward(const PassContext& pass, const GptParams& params,
                                     .wpe = buffers.sinusoids ? buffers.sinusoids : params.wpe,
                                     .out = acts.embedded,
                                     .first_position = pass.first_position});
-  if (const Dropout drop = pass.EmbeddingDropout(); drop.active()) {
-    pass.backend.Run(ResidualForward{.x = acts.embedded, .out = acts.embedded, .dropout = drop});
-  }
+  pass.Drop(acts.embedded, pass.EmbeddingDropout());
   pass.Show(TracePoint::kEmbedded, 0, acts.embedded);
   const size_t L = acts.h.size();
   for (size_t l = 0; l < L; ++l) {
@@ -45,10 +43,7 @@ void TransformerBackward(const PassContext& pass, const GptParams& params,
     BlockBackward(pass, static_cast<int64_t>(l), params.h[l], acts.h[l],
                   StreamBefore(pass.config, acts, l), d_params.h[l], grads);
   }
-  if (const Dropout drop = pass.EmbeddingDropout(); drop.active()) {
-    pass.backend.Run(
-        ResidualBackward{.d_out = grads.d_stream, .d_x = grads.d_stream, .dropout = drop});
-  }
+  pass.Drop(grads.d_stream, pass.EmbeddingDropout());
   pass.backend.Run(EmbeddingBackward{.ids = buffers.ids,
                                      .d_out = grads.d_stream,
                                      .d_wte = d_params.wte,

@@ -28,23 +28,31 @@ void FillWith(const Tensor& x, Value&& value) {
 
 }  // namespace
 
+double InitSpread(const GptConfig& config, const ParamInfo& info) {
+  if (config.init == "normal") {
+    const bool scaled = info.init == InitKind::kResidualWeight && config.init_scaled_residuals;
+    return config.initializer_range * (scaled ? ResidualScale(config) : 1);
+  }
+  const bool split = info.init == InitKind::kQkvWeight && config.init == "xavier_uniform_split";
+  return std::sqrt(6.0 / static_cast<double>(info.shape[0] + info.shape[1] / (split ? 3 : 1)));
+}
+
 void InitWeights(GptWeights& weights, uint64_t seed) {
   const GptConfig& config = weights.config();
   uint64_t place = 0;
   for (const ParamInfo& info : weights.table().params()) {
     const Tensor x = weights.table().View(info, weights.flat());
     const CounterRng rng(seed, RngStream(RngPurpose::kInit, place++));
-    const double scale = info.init == InitKind::kResidualWeight ? ResidualScale(config) : 1.0;
     if (info.init == InitKind::kZero || info.init == InitKind::kOne) {
       FillWith(x, [&](int64_t) { return info.init == InitKind::kOne ? 1.0 : 0.0; });
-    } else if (config.init == "normal") {
-      FillWith(x, [&](int64_t i) {
-        return rng.Normal(static_cast<uint64_t>(i)) * config.initializer_range * scale;
-      });
+      continue;
+    }
+    const double spread = InitSpread(config, info);
+    if (config.init == "normal") {
+      FillWith(x, [&](int64_t i) { return rng.Normal(static_cast<uint64_t>(i)) * spread; });
     } else {
-      const double bound = std::sqrt(6.0 / static_cast<double>(info.shape[0] + info.shape[1]));
       FillWith(x,
-               [&](int64_t i) { return (2 * rng.Uniform(static_cast<uint64_t>(i)) - 1) * bound; });
+               [&](int64_t i) { return (2 * rng.Uniform(static_cast<uint64_t>(i)) - 1) * spread; });
     }
   }
 }
@@ -79,6 +87,7 @@ void InitWeightsLikeTorch(GptWeights& weights, TorchRng& rng) {
     rng.Uniform(drawn, -bound, bound);
   };
   for (const ParamInfo& info : params) {
+    if (info.kind == ParamKind::kEmbedding && info.init == InitKind::kZero) continue;
     draw(info);
     switch (info.kind) {
       case ParamKind::kEmbedding:
@@ -119,9 +128,9 @@ void InitWeightsLikeTorch(GptWeights& weights, TorchRng& rng) {
     keep(wte);
   }
   for (const ParamInfo& info : params) {
-    if (info.init != InitKind::kResidualWeight) continue;
+    if (info.init != InitKind::kResidualWeight || !config.init_scaled_residuals) continue;
     draw(info);
-    rng.Normal(drawn, 0, config.initializer_range * ResidualScale(config));
+    rng.Normal(drawn, 0, InitSpread(config, info));
     keep(info);
   }
 }

@@ -12,9 +12,14 @@ namespace folio {
 // Xavier-uniform: X. Glorot, Y. Bengio, AISTATS 2010.
 void InitWeights(GptWeights& weights, uint64_t seed);
 
+// How wide the first numbers of a matrix are: the standard deviation of normal ones, the bound of
+// Xavier-uniform ones. REQUIRES: info.init is neither kZero nor kOne.
+double InitSpread(const GptConfig& config, const ParamInfo& info);
+
 // The same distribution with the draws, and in the order of draws, of nanoGPT's constructor under
 // torch.manual_seed: default layer initialisation in module order, then normal draws in module
-// order, then the residual projections. REQUIRES: float32 weights, init = normal.
+// order, then, where they are scaled, the residual projections. For positions from zero nothing is
+// drawn. REQUIRES: float32 weights, init = normal.
 void InitWeightsLikeTorch(GptWeights& weights, TorchRng& rng);
 
 }  // namespace folio

@@ -93,6 +93,46 @@ TEST(InitWeights, XavierFillsItsBounds) {
   }
 }
 
+TEST(InitWeights, XavierTakesQkvAsThreeMatricesIfAsked) {
+  GptConfig config = MiddleConfig();
+  config.n_embd = 96;
+  config.init = "xavier_uniform_split";
+  GptWeights weights(config);
+  InitWeights(weights, 3);
+  const std::span<const float> packed = Elements<float>(weights.params().h[1].c_attn.weight);
+  EXPECT_NEAR(Largest(packed), 0.1768, 2e-4);  // sqrt(6 / (96 + 96))
+  config.init = "xavier_uniform";
+  GptWeights whole(config);
+  InitWeights(whole, 3);
+  EXPECT_NEAR(Largest(Elements<float>(whole.params().h[1].c_attn.weight)), 0.125, 2e-4);
+  // All else is the same.
+  for (const ParamInfo& info : weights.table().params()) {
+    if (info.module == "attn.c_attn") continue;
+    const std::span<const float> x = Param(weights, info), y = Param(whole, info);
+    EXPECT_TRUE(std::equal(x.begin(), x.end(), y.begin())) << info.name;
+  }
+}
+
+TEST(InitWeights, LeavesResidualProjectionsAndPositionsAsAsked) {
+  GptConfig config = MiddleConfig();
+  GptWeights usual(config);
+  InitWeights(usual, 3);
+  config.init_scaled_residuals = false;
+  config.init_zero_positions = true;
+  GptWeights weights(config);
+  InitWeights(weights, 3);
+  for (const ParamInfo& info : weights.table().params()) {
+    const std::span<const float> x = Param(weights, info), y = Param(usual, info);
+    if (info.name.ends_with("c_proj.weight")) {
+      ExpectNormal(x, config.initializer_range, info.name);
+    } else if (info.module == "wpe") {
+      EXPECT_EQ(Largest(x), 0);
+    } else {
+      EXPECT_TRUE(std::equal(x.begin(), x.end(), y.begin())) << info.name;
+    }
+  }
+}
+
 TEST(InitWeights, DependsOnTheSeedAndNotOnThreads) {
   const int threads = Threads();
   GptWeights one(MiddleConfig()), two(MiddleConfig()), other(MiddleConfig());
@@ -199,6 +239,29 @@ TEST(InitWeightsLikeTorch, DrawsWhatNanoGptDraws) {
   rng.RandInt(starts, 0, 1003854 - 64);
   EXPECT_EQ(starts, (std::vector<int64_t>{485778, 573436, 991809, 730911, 545111, 732960, 656043,
                                           328484, 116521, 817434, 510961, 595837}));
+}
+
+// A module without the last loop of its constructor, and one whose positions are a parameter of
+// zeros, draw that many numbers less.
+TEST(InitWeightsLikeTorch, DrawsNothingForWhatItDoesNotScaleOrSet) {
+  GptConfig config = TinyConfig();
+  GptWeights usual(config);
+  TorchRng rng(7), unscaled_rng(7), zero_rng(7);
+  InitWeightsLikeTorch(usual, rng);
+  config.init_scaled_residuals = false;
+  GptWeights unscaled(config);
+  InitWeightsLikeTorch(unscaled, unscaled_rng);
+  const auto c_fc = [](const GptWeights& weights) { return weights.params().h[1].c_fc.weight; };
+  EXPECT_EQ(c_fc(unscaled).data<float>()[0], c_fc(usual).data<float>()[0]);
+  const std::span<const float> projection =
+      Elements<float>(unscaled.params().h[1].mlp_c_proj.weight);
+  ExpectNormal(projection, config.initializer_range, "c_proj");
+  EXPECT_NE(rng.Random32(), unscaled_rng.Random32());
+  config.init_zero_positions = true;
+  GptWeights zero(config);
+  InitWeightsLikeTorch(zero, zero_rng);
+  EXPECT_EQ(Largest(Elements<float>(zero.params().wpe)), 0);
+  EXPECT_NE(c_fc(zero).data<float>()[0], c_fc(usual).data<float>()[0]);
 }
 
 TEST(InitWeightsLikeTorch, DrawsForBiasesAndForgetsThem) {

@@ -83,7 +83,7 @@ class FirstBatch : public TraceSink {
  public:
   FirstBatch(Backend& backend, const GptConfig& config, const ParamTable& table, int64_t B,
              int64_t T)
-      : backend_(backend) {
+      : backend_(backend), causal_(config.causal) {
     const MemoryPlan::Id logits = plan_.Add("logits", Dtype::kF32, {B, T, config.vocab_size});
     const MemoryPlan::Id grads = plan_.Add("grads", Dtype::kF32, {table.flat_size()});
     std::vector<MemoryPlan::Id> attn, hidden;
@@ -118,7 +118,7 @@ class FirstBatch : public TraceSink {
     if (point != TracePoint::kQkv) return;
     const int64_t B = attn_[l].dim(0), T = attn_[l].dim(2), C = x.dim(1) / 3;
     AttentionProbabilities(backend_, SequenceView(x, B, T, 0, C), SequenceView(x, B, T, C, C),
-                           attn_[l]);
+                           causal_, attn_[l]);
   }
 
   void AddTo(const ParamTable& table, std::vector<NamedTensor>& tensors) const {
@@ -134,6 +134,7 @@ class FirstBatch : public TraceSink {
 
  private:
   Backend& backend_;
+  bool causal_;
   MemoryPlan plan_;
   Arena arena_;
   Tensor logits_, grads_;

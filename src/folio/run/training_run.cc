@@ -176,6 +176,12 @@ void TrainingRun::LearnTokenizer(const std::vector<std::string>& files, const fs
 // Vocabulary and special tokens are the data's, and so is the tokenizer, if it has one.
 void TrainingRun::FitModelToData() {
   GptConfig& model = config_.model;
+  if (!model.causal && config_.log.sample_every > 0) {
+    throw UsageError(
+        "a model that is not causal cannot write samples",
+        fmt::format("model.causal is false, log.sample_every is {}", config_.log.sample_every),
+        "set log.sample_every to 0");
+  }
   const int64_t V = data_->info().vocab_size;
   if (V > 0) {
     const bool asked = settings_.layers.layer("model.vocab_size") > Layer::kPreset;

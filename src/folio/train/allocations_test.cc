@@ -92,7 +92,7 @@ int64_t AllocationsOfTraining(Backend& backend, const PassOptions& options) {
   GptConfig config = TinyConfig();
   config.n_positions = 40;
   config.n_embd = 48;
-  config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = 0.1;
+  for (double GptConfig::*rate : GptConfig::DropoutRates()) config.*rate = 0.1;
   GptWeights weights(config);
   Scatter(weights, 1);
   Learner learner(backend, weights, 2, 40, options);

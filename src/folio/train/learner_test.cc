@@ -77,7 +77,9 @@ class Accumulation : public testing::TestWithParam<Case> {
   std::vector<double> Run(int64_t part) {
     const auto backend = MakeBackend(GetParam().backend);
     GptConfig config = TinyConfig();
-    config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = GetParam().dropout;
+    for (double GptConfig::*rate : GptConfig::DropoutRates()) {
+      config.*rate = GetParam().dropout;
+    }
     GptWeights weights(config, GetParam().dtype);
     Scatter(weights, 1);
     const std::vector<int32_t> inputs = RandomTokens(B * T, config.vocab_size, 2);

@@ -87,6 +87,20 @@ Preset Stories() {
   return preset;
 }
 
+// To see that data and settings are right, before a run that takes longer.
+Preset Debug() {
+  Preset preset =
+      Char("debug", "characters, trained in a second: 2 layers, 32 channels, to try out",
+           {"2", "32", "32", "0", "4", "100", "5"});
+  for (auto& [key, value] : preset.settings) {
+    if (key == "train.learning_rate") value = "1e-2";
+    if (key == "train.min_lr") value = "1e-3";
+    if (key == "train.warmup_steps") value = "10";
+    if (key == "train.eval_every") value = "50";
+  }
+  return preset;
+}
+
 }  // namespace
 
 std::span<const Preset> Presets() {
@@ -100,6 +114,7 @@ std::span<const Preset> Presets() {
       Char("char-gpu", "characters, a larger model: 6 layers, 384 channels, dropout 0.2",
            {"6", "384", "256", "0.2", "64", "5000", "200"}),
       Stories(),
+      Debug(),
   };
   return presets;
 }

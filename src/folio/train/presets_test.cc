@@ -82,6 +82,18 @@ TEST(Presets, CharGpuDropsOutEverywhere) {
   EXPECT_EQ(train.eval_batches, 200);
 }
 
+TEST(Presets, DebugIsDoneInAMoment) {
+  const auto [model, train] = Apply(FindPreset("debug"));
+  EXPECT_EQ(model.n_layer, 2);
+  EXPECT_EQ(model.n_head, 2);
+  EXPECT_EQ(model.n_embd, 32);
+  EXPECT_EQ(model.n_positions, 32);
+  EXPECT_EQ(train.batch_size, 4);
+  EXPECT_EQ(train.max_steps, 100);
+  EXPECT_EQ(train.eval_every, 50);
+  EXPECT_LT(train.warmup_steps, train.max_steps);
+}
+
 TEST(Presets, AMisspeltNameIsAnsweredWithTheNearest) {
   const Error error = Refused([] { FindPreset("char-cup"); }, ErrorKind::kUsage);
   EXPECT_STREQ(error.what(), "there is no preset 'char-cup'");

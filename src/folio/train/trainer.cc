@@ -18,11 +18,14 @@ namespace {
 
 void CheckTorchRng(const GptConfig& model, const TrainConfig& config) {
   if (config.rng != "torch") return;
-  if (model.embd_pdrop != 0 || model.attn_pdrop != 0 || model.resid_pdrop != 0) {
+  GptConfig rates = model;
+  for (const Field& field : rates.Fields()) {
+    if (!field.key.ends_with("_pdrop") || *std::get<double*>(field.value) == 0) continue;
     throw UsageError("--rng torch reproduces runs without dropout only",
-                     fmt::format("embd_pdrop, attn_pdrop and resid_pdrop are {}, {} and {}",
-                                 model.embd_pdrop, model.attn_pdrop, model.resid_pdrop),
-                     "set them to 0, or use --rng folio");
+                     fmt::format("{} is {}; which elements PyTorch drops depends on the processor: "
+                                 "on Intel's, MKL draws them from a generator of its own",
+                                 field.key, FieldText(field)),
+                     "set every model.*_pdrop to 0, or use --rng folio");
   }
   if (model.init != "normal" || !model.learned_positions() || config.order != "random") {
     throw UsageError("--rng torch reproduces nanoGPT's runs only",
@@ -43,11 +46,11 @@ bool Asked(const std::function<bool()>& hook) {
 // Throws unless a run of `saved` can go on as `wanted`: all but dropout and the first weights must
 // be the same.
 void RequireSameModel(GptConfig saved, GptConfig wanted, const std::string& where) {
-  saved.embd_pdrop = wanted.embd_pdrop;
-  saved.attn_pdrop = wanted.attn_pdrop;
-  saved.resid_pdrop = wanted.resid_pdrop;
+  for (double GptConfig::*rate : GptConfig::DropoutRates()) saved.*rate = wanted.*rate;
   saved.init = wanted.init;
   saved.initializer_range = wanted.initializer_range;
+  saved.init_zero_positions = wanted.init_zero_positions;
+  saved.init_scaled_residuals = wanted.init_scaled_residuals;
   const std::vector<Field> had = saved.Fields(), has = wanted.Fields();
   for (size_t i = 0; i < had.size(); ++i) {
     if (FieldText(had[i]) == FieldText(has[i])) continue;

@@ -293,7 +293,11 @@ TEST_F(Training, RefusesAContextThatTheModelDoesNotHave) {
 TEST_F(Training, RefusesTorchNumbersForWhatTorchWouldDrawOtherwise) {
   config_.rng = "torch";
   EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kUsage), "without dropout"));
-  model_.embd_pdrop = model_.attn_pdrop = model_.resid_pdrop = 0;
+  for (double GptConfig::*rate : GptConfig::DropoutRates()) model_.*rate = 0;
+  model_.mlp_pdrop = 0.25;
+  EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kUsage), "mlp_pdrop is 0.25",
+                       "on Intel's, MKL draws them"));
+  model_.mlp_pdrop = 0;
   config_.order = "epochs";
   EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kUsage), "--rng torch"));
 }

@@ -28,6 +28,17 @@ int64_t BytesOf(const Op& op, const AttentionSizes& sizes) {
   return parts.bytes();
 }
 
+// Scales a tile of q . k, or of d_out . v without the mask, where that is not left to the softmax.
+void ScaleTile(const AttentionSizes& a, int64_t b, const TilePlace& at, bool with_mask, float* x) {
+  for (int64_t row = 0; row < at.keys; ++row) {
+    for (int64_t c = at.FirstQuery(row); c < at.queries; ++c) {
+      float& score = x[row * kScoreQueries + c];
+      score *= a.scale;
+      if (with_mask) score = a.Masked(score, b, at.t + c, at.s + row);
+    }
+  }
+}
+
 // ---- Forward -----------------------------------------------------------------------------------
 
 // Blocks of queries of one head after the other, with one thread's memory.
@@ -61,6 +72,7 @@ class ForwardHead {
       const ScoreTile tile = a_.Tile(op_.dropout, b, h, s, t);
       const TilePlace at = {s, tile.keys, t, queries, tile.seen};
       products_.Scores(at, scores_);
+      if (a_.masked()) ScaleTile(a_, b, at, /*with_mask=*/true, scores_);
       products_.Softmax(tile, scores_, state_);
       if (s > 0 && state_.rescaled) {
         ScaleColumns(state_.rescale, a_.D, kScoreQueries, context_);
@@ -101,7 +113,9 @@ class ForwardHead {
     float* probs = op_.probs.data<float>() + a_.Row(b, h, t) * a_.S;
     for (int64_t s = 0; s < keys; s += kScoreKeys) {
       const ScoreTile tile = a_.Tile(op_.dropout, b, h, s, t);
-      products_.Scores({s, tile.keys, t, queries, tile.seen}, scores_);
+      const TilePlace at = {s, tile.keys, t, queries, tile.seen};
+      products_.Scores(at, scores_);
+      if (a_.masked()) ScaleTile(a_, b, at, /*with_mask=*/true, scores_);
       WeightsTile(tile, shift, scores_);
       Transpose(scores_, kScoreQueries, tile.keys, queries, probs + s, a_.S);
     }
@@ -179,7 +193,8 @@ void RunFewQueries(const AttentionForward& op, const AttentionSizes& a, Scratch&
     for (int64_t t = 0; t < a.T; ++t) {
       float* row = scores + t * stride;
       const int64_t place = a.Row(b, h, t);
-      op.lse.data<float>()[place] = SoftmaxRow(row, a.Keys(t), keys, a.Mask(b));
+      for (int64_t s = 0; a.masked() && s < a.Keys(t); ++s) row[s] = a.Masked(row[s], b, t, s);
+      op.lse.data<float>()[place] = SoftmaxRow(row, a.Keys(t), keys, a.KeyMask(b));
       if (op.probs) {
         float* probs = op.probs.data<float>() + place * a.S;
         std::copy_n(row, keys, probs);
@@ -250,6 +265,8 @@ class BackwardGroup {
     }
     DotRows(op_.out.row<Number>(b, 0) + h * a_.D, op_.out.row_stride,
             op_.d_out.row<Number>(b, 0) + h * a_.D, op_.d_out.row_stride, a_.T, a_.D, delta_);
+    // What the gradients of scores are multiplied with is in both of their terms already.
+    for (int64_t t = 0; a_.masked() && t < a_.T; ++t) delta_[t] *= a_.scale;
   }
 
   void RunTile(int64_t b, int64_t h, int64_t s, int64_t t) {
@@ -258,6 +275,10 @@ class BackwardGroup {
     const TilePlace at = {s, tile.keys, t, tile.queries, tile.seen};
     products_.Scores(at, scores_);
     products_.Grads(at, grads_);
+    if (a_.masked()) {
+      ScaleTile(a_, b, at, /*with_mask=*/true, scores_);
+      ScaleTile(a_, b, at, /*with_mask=*/false, grads_);
+    }
     products_.Gradient(tile, lse_ + t, delta_ + t, scores_, grads_);
     products_.Collect(at, scores_, grads_, sums_);
   }

@@ -26,6 +26,7 @@ constexpr Dtype kF32 = Dtype::kF32, kBF16 = Dtype::kBF16, kF64 = Dtype::kF64;
 struct Sizes {
   int64_t B, T, S, H, G, D;
   bool causal = true, masked = false, dropout = false;
+  enum { kNone, kAllowed, kAdded } pairs = kNone;  // the mask of queries and keys
 
   int64_t heads() const { return KeyHeads(H, G); }
   int64_t share() const { return H / heads(); }
@@ -53,6 +54,7 @@ struct Attention {
     // The first of two sequences sees nothing, the last not all.
     for (int64_t i = 0; i < s.B * s.S; ++i) mask.push_back(i / s.S + 1 == s.B && i % 3 != 0);
     if (s.masked) forward.key_mask = Tensor(mask.data(), Shape{s.B, s.S});
+    if (s.pairs != Sizes::kNone) forward.mask = PairMask();
     forward.H = s.H;
     forward.G = s.G;
     forward.causal = s.causal;
@@ -72,6 +74,18 @@ struct Attention {
       return ToFloat(ToBF16(static_cast<float>(rng.Normal(static_cast<uint64_t>(i)))));
     });
     return x;
+  }
+  // A third of the pairs are hidden, and all of some query.
+  Tensor PairMask() {
+    const Dtype dtype = s.pairs == Sizes::kAllowed ? Dtype::kU8 : memory.number();
+    const Tensor pairs = memory.Unset(dtype, {s.B, 1, s.T, s.S});
+    const CounterRng rng(5, 7);
+    for (int64_t i = 0; i < pairs.count(); ++i) {
+      const bool hidden = i % 3 == 1 || i / s.S == s.T / 2;
+      const double number = ToFloat(ToBF16(static_cast<float>(rng.Normal(uint64_t(i)))));
+      memory.Set(pairs, i, dtype == Dtype::kU8 ? !hidden : hidden ? -kInfinity : number);
+    }
+    return pairs;
   }
   template <class F>
   void Fill(const SequenceView& x, F&& number_at) {
@@ -221,11 +235,14 @@ class AttentionTiles : public testing::TestWithParam<Sizes> {
 TEST_P(AttentionTiles, AgreeWithTheReferenceOnEverySimdTarget) {
   const auto reference = MakeReferenceBackend(), cpu = MakeCpuBackend();
   Spoil(*cpu);
-  for (int options = 0; options < 8; ++options) {
+  for (int options = 0; options < 24; ++options) {
     Sizes s = GetParam();
     s.causal = options & 1;
     s.masked = options & 2;
     s.dropout = options & 4;
+    if (options >= 8) s.pairs = options >= 16 ? Sizes::kAdded : Sizes::kAllowed;
+    // Masks of pairs meet all else together, or nothing.
+    if (s.pairs != Sizes::kNone && options % 8 != 0 && options % 8 != 7) continue;
     Attention exact(s, kF64, kF64, /*probs=*/true);
     exact.Run(*reference);
     const Numbers expected(exact);
@@ -289,6 +306,32 @@ TEST(AttentionInTiles, RescaleWhereLaterKeysMatterMore) {
     }
     for (size_t i = 0; i < found.lse.size(); ++i) {
       EXPECT_NEAR(found.lse[i], expected.lse[i], 1e-6 * expected.lse[i]);
+    }
+  }
+}
+
+// Numbers that are usual in place of -infinity hide keys as that does, from all of a query too.
+TEST(AttentionInTiles, TakeLargeNegativeNumbersForMasks) {
+  constexpr int64_t kT = 20;
+  for (const char* backend : {"cpu", "reference"}) {
+    for (const Dtype low : {kF32, kBF16}) {
+      for (const float number : {std::numeric_limits<float>::lowest(), -1e9F}) {
+        SCOPED_TRACE(testing::Message() << backend << DtypeName(low) << number);
+        Attention a({.B = 1, .T = kT, .S = kT, .H = 1, .G = 0, .D = 64, .causal = false}, low, kF32,
+                    /*probs=*/true);
+        std::vector<float> added(kT * kT, number);
+        for (int64_t t = 1; t < kT; ++t) added[Size(t * kT + t)] = 0;
+        a.forward.mask = a.backward.mask = Tensor(added.data(), {1, 1, kT, kT});
+        a.Run(*MakeBackend(backend));
+        const Numbers found(a);
+        for (int64_t i = 0; i < kT * kT; ++i) {
+          EXPECT_EQ(found.probs[Size(i)], i > 0 && i / kT == i % kT) << i;
+        }
+        for (int64_t i = 0; i < 64; ++i) EXPECT_EQ(found.out[Size(i)], 0);
+        for (const auto* x : {&found.d_q, &found.d_k, &found.d_v}) {
+          for (const double gradient : *x) EXPECT_TRUE(std::isfinite(gradient));
+        }
+      }
     }
   }
 }

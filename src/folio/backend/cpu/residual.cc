@@ -61,12 +61,15 @@ void ResidualOf(const Dropout& dropout, const float* residual, const Tensor& x, 
   ResidualSum(residual, from + at, (end - begin) * C, to + at);
 }
 
-// out = residual + dropout(x) for rows [begin, end), one of x and out being BF16 or none.
+// out = residual + dropout(x) for rows [begin, end); with a residual out is not BF16.
 void ResidualRows(const Dropout& dropout, const float* residual, const Tensor& x, const Tensor& out,
                   int64_t begin, int64_t end) {
-  if (x.dtype() == Dtype::kBF16) {
+  const bool half_x = x.dtype() == Dtype::kBF16, half_out = out.dtype() == Dtype::kBF16;
+  if (half_x && half_out) {
+    ResidualOf<BF16, BF16>(dropout, residual, x, out, begin, end);
+  } else if (half_x) {
     ResidualOf<BF16, float>(dropout, residual, x, out, begin, end);
-  } else if (out.dtype() == Dtype::kBF16) {
+  } else if (half_out) {
     ResidualOf<float, BF16>(dropout, residual, x, out, begin, end);
   } else {
     ResidualOf<float, float>(dropout, residual, x, out, begin, end);

@@ -19,10 +19,24 @@ struct AttentionShape : HeadSizes {
   bool causal = true;
   const uint8_t* key_mask = nullptr;  // (B,S) or null
   Dropout dropout = {};
+  // A (T,S) for each sequence, or one for all: where it is 0, and what is added to scores.
+  const uint8_t* allowed = nullptr;
+  std::vector<double> added = {};
+  bool one_mask = false;
 
   // Keys [0, Keys(t)) are not in the future of query t.
   int64_t Keys(int64_t t) const { return causal ? std::clamp<int64_t>(t + S - T + 1, 0, S) : S; }
-  bool Masked(int64_t b, int64_t s) const { return key_mask && key_mask[b * S + s] == 0; }
+  size_t MaskPlace(int64_t b, int64_t t, int64_t s) const {
+    return static_cast<size_t>(((one_mask ? 0 : b) * T + t) * S + s);
+  }
+  bool Masked(int64_t b, int64_t t, int64_t s) const {
+    return (key_mask && key_mask[b * S + s] == 0) ||
+           (allowed && allowed[MaskPlace(b, t, s)] == 0) ||
+           Added(b, t, s) <= folio::AttentionForward::kHidden;
+  }
+  double Added(int64_t b, int64_t t, int64_t s) const {
+    return added.empty() ? 0 : added[MaskPlace(b, t, s)];
+  }
   double Factor(int64_t b, int64_t h, int64_t t, int64_t s) const {
     return DropoutFactor(dropout, (b * H + h) * T + t, s, S);
   }
@@ -43,8 +57,9 @@ void AttentionForward(const AttentionShape& a, Rows<const Number> q, Rows<const 
     double max = -kInfinity;
     bool any = false;
     for (int64_t s = 0; s < a.Keys(t); ++s) {
-      if (a.Masked(b, s)) continue;
-      const W score = Dot(q.row(b, t) + column, k.row(b, s) + key_column, a.D) * scale;
+      if (a.Masked(b, t, s)) continue;
+      const W score =
+          Dot(q.row(b, t) + column, k.row(b, s) + key_column, a.D) * scale + a.Added(b, t, s);
       weights[static_cast<size_t>(s)] = score;
       max = std::max(max, std::real(score));
       any = any || std::real(score) != -kInfinity;  // NaN counts, and comes out again
@@ -52,7 +67,7 @@ void AttentionForward(const AttentionShape& a, Rows<const Number> q, Rows<const 
     W total = 0;
     for (int64_t s = 0; s < a.S; ++s) {
       W& weight = weights[static_cast<size_t>(s)];
-      weight = s < a.Keys(t) && !a.Masked(b, s) ? exp(weight - max) : W(0);
+      weight = s < a.Keys(t) && !a.Masked(b, t, s) ? exp(weight - max) : W(0);
       total += weight;
     }
     std::fill(sums.begin(), sums.end(), W(0));
@@ -100,8 +115,10 @@ void AttentionBackward(const AttentionShape& a, Rows<const Number> q, Rows<const
       const bool any = std::real(row_lse) != -std::numeric_limits<double>::infinity();
       W total = 0;
       for (int64_t s = 0; s < a.Keys(t); ++s) {
-        const bool seen = any && !a.Masked(b, s);
-        p[size(s)] = seen ? exp(Dot(query, k.row(b, s) + key_column, a.D) * scale - row_lse) : W(0);
+        const bool seen = any && !a.Masked(b, t, s);
+        p[size(s)] = seen ? exp(Dot(query, k.row(b, s) + key_column, a.D) * scale +
+                                a.Added(b, t, s) - row_lse)
+                          : W(0);
         if (!seen) continue;
         const double factor = a.Factor(b, h, t, s);
         g[size(s)] = factor * Dot(d, v.row(b, s) + key_column, a.D);

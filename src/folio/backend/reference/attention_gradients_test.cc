@@ -3,6 +3,7 @@
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -69,16 +70,28 @@ TEST(ReferenceGradients, Attention) {
     // The first key of the second sequence is hidden: with T = S its first query sees nothing.
     std::vector<uint8_t> mask(Size(2 * S), 1);
     mask[Size(S)] = 0;
+    // One for both sequences: a number for each pair but the first.
+    Real added = RandomNumbers(T * S, 9);
+    added[0] = -std::numeric_limits<double>::infinity();
+    std::vector<uint8_t> allowed(Size(2 * T * S), 1);
+    for (size_t i = 0; i < allowed.size(); i += 3) allowed[i] = 0;
     for (int options = 0; options < 8; ++options) {
       for (const auto& [H, G] : kHeads) {
         SCOPED_TRACE("T " + std::to_string(T) + " S " + std::to_string(S) + " H " +
                      std::to_string(H) + " G " + std::to_string(G) + " options " +
                      std::to_string(options));
         const Dropout dropout = {.p = 0.4, .seed = 5, .stream = 9, .first_row = 11};
-        CheckAttention({{.B = 2, .T = T, .S = S, .H = H, .G = G, .D = 3},
-                        (options & 1) != 0,
-                        options & 2 ? mask.data() : nullptr,
-                        options & 4 ? dropout : Dropout()});
+        AttentionShape shape = {{.B = 2, .T = T, .S = S, .H = H, .G = G, .D = 3},
+                                (options & 1) != 0,
+                                options & 2 ? mask.data() : nullptr,
+                                options & 4 ? dropout : Dropout()};
+        CheckAttention(shape);
+        shape.allowed = allowed.data();
+        CheckAttention(shape);
+        shape.allowed = nullptr;
+        shape.added = added;
+        shape.one_mask = true;
+        CheckAttention(shape);
       }
     }
   }

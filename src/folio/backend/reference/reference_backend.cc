@@ -29,10 +29,19 @@ struct Reference {
   }
   template <class Op>
   static reference::AttentionShape ShapeOf(const Op& op) {
-    return {{.B = op.q.B, .T = op.q.T, .S = op.k.T, .H = op.H, .G = op.G, .D = op.q.C / op.H},
-            op.causal,
-            op.key_mask.template data<uint8_t>(),
-            op.dropout};
+    reference::AttentionShape shape = {
+        {.B = op.q.B, .T = op.q.T, .S = op.k.T, .H = op.H, .G = op.G, .D = op.q.C / op.H},
+        op.causal,
+        op.key_mask.template data<uint8_t>(),
+        op.dropout};
+    if (!op.mask) return shape;
+    shape.one_mask = op.mask.dim(0) == 1;
+    if (op.mask.dtype() == Dtype::kU8) {
+      shape.allowed = op.mask.template data<uint8_t>();
+    } else {
+      shape.added.assign(In(op.mask), In(op.mask) + op.mask.count());
+    }
+    return shape;
   }
 
   static void Run(const EmbeddingForward& op) {

@@ -116,6 +116,11 @@ class ExplainCommand final : public Command {
       forms.insert(forms.begin(), "all");
       flags.Value(Field{"form", &form_, "the form of attention to show"}.Choices(forms),
                   {.placeholder = "FORM"});
+      flags.Value(
+          Field{"vectors", &vectors_,
+                "tokens of yours: a line of numbers for each, a label in front if you like, "
+                "or a JSON array of arrays"},
+          {.placeholder = "FILE"});
       flags.Value(Field{"rng", &rng_, "whose numbers random weights are drawn from"}.Choices(
           {"folio", "torch"}));
       flags.Value(Field{"dropout", &dropout_, "share of the weights that are dropped", 0, 0.99});
@@ -158,7 +163,10 @@ class ExplainCommand final : public Command {
       refuse(layer_.has_value(), "--layer", cause, help);
       refuse(head_.has_value(), "--head", cause, help);
       const bool models_text = Takes(kLessonModel) && !Takes(kLessonTokenizer);
-      refuse(models_text && text_ != lesson_.text, "--text", cause, help);
+      refuse(models_text && text_ != lesson_.text, "--text", "only a model makes vectors of a text",
+             Takes(kLessonForm)
+                 ? "name one with --model DIR, or give the vectors with --vectors FILE"
+                 : help);
       return;
     }
     const char* const cause = "--model has numbers of its own";
@@ -168,6 +176,7 @@ class ExplainCommand final : public Command {
     refuse(channels_.has_value(), "--channels", cause, help);
     refuse(!tokenizer_.empty(), "--tokenizer", "--model has one", help);
     if (Takes(kLessonForm)) {
+      refuse(!vectors_.empty(), "--vectors", cause, help);
       refuse(seed_.has_value(), "--seed", cause, help);
       refuse(rng_ != "folio", "--rng", cause, help);
       refuse(dropout_ != 0.5, "--dropout", cause, help);
@@ -184,6 +193,7 @@ class ExplainCommand final : public Command {
                       .positions = positions_,
                       .channels = channels_};
     if (form_ != "all") input.attention.form = form_;
+    if (!vectors_.empty()) input.attention.vectors = ReadTokenVectors(vectors_);
     if (seed_) input.attention.seed = input.sampling.seed = static_cast<uint64_t>(*seed_);
     return input;
   }
@@ -210,7 +220,7 @@ class ExplainCommand final : public Command {
 
   const Lesson& lesson_;
   ModelFlags model_;
-  std::string text_, values_, tokenizer_, form_ = "all", rng_ = "folio";
+  std::string text_, values_, vectors_, tokenizer_, form_ = "all", rng_ = "folio";
   std::optional<int64_t> layer_, head_, seed_, positions_, channels_;
   double dropout_ = 0.5;
   SamplingOptions sampling_{.temperature = 0.8, .top_k = 5, .top_p = 0.9};

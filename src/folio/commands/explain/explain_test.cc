@@ -151,6 +151,25 @@ void ExpectNear(const Json& a, const Json& b, double tolerance) {
   EXPECT_NEAR(a.get<double>(), b.get<double>(), tolerance);
 }
 
+TEST_F(Explain, AttentionTakesTokensOfOnesOwn) {
+  WriteFileAtomically(At("tokens.txt"), "cold 1 0\nwarm 1 1\nhot 0.5 2\n");
+  const Json walk = WalkOf("attention --vectors " + At("tokens.txt").string());
+  const Json& first = walk.at("steps").at(0);
+  EXPECT_EQ(first.at("shape"), Json({3, 2}));
+  EXPECT_EQ(first.at("row_labels"), Json({"cold", "warm", "hot"}));
+  const Json one = WalkOf("attention --step context-of-warm --form no-weights --vectors " +
+                          At("tokens.txt").string());
+  const double cold = std::exp(1), warm = std::exp(2), hot = std::exp(2.5);
+  EXPECT_NEAR(one.at("steps").at(0).at("values").at(0).get<double>(),
+              (cold + warm + 0.5 * hot) / (cold + warm + hot), kFloat32Chain);
+  WriteFileAtomically(At("bad.txt"), "cold 1 0\nwarm 1\n");
+  ExpectError(3, "explain attention --vectors " + At("bad.txt").string(), "bad.txt:2",
+              "expected 2 numbers");
+  ExpectError(2, "explain attention --text abc", "only a model makes vectors of a text",
+              "--model DIR", "--vectors FILE");
+  ExpectError(2, "explain attention --vectors x" + Model(), "--vectors has no meaning here");
+}
+
 TEST_F(Explain, TorchDrawsGiveTheNumbersOfPyTorch) {
   const std::string path = GoldenFile("attention/expected.json");
   if (path.empty()) GTEST_SKIP() << "no golden numbers here";

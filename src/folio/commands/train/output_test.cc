@@ -33,6 +33,22 @@ class TrainOutput : public TrainTest {
   }
 };
 
+TEST_F(TrainOutput, AModelThatReadsBothWaysIsLookedIntoButCannotWrite) {
+  ASSERT_EQ(Train("model.causal=false model.mlp_pdrop=0.1 model.sublayer_pdrop=0.1").status, 0);
+  const std::string model = " --model " + At("run").string();
+  ExpectError(2, "generate --prompt a" + model, "cannot write", "causal = false");
+  ExpectError(2, Words("--overwrite --set model.causal=false log.sample_every=2"),
+              "log.sample_every is 2");
+  const ProgramRun heads = RunFolio("inspect attention --layer 0 --json --text tex" + model);
+  ASSERT_EQ(heads.status, 0) << heads.err;
+  const Json weights = Json::parse(heads.out).at("texts").at(0).at("heads").at(0).at("weights");
+  EXPECT_GT(weights.at(0).at(2).get<double>(), 0);  // ahead
+  const ProgramRun walk = RunFolio("explain attention --text tex" + model);
+  ASSERT_EQ(walk.status, 0) << walk.err;
+  EXPECT_EQ(walk.out.find("scores of later tokens"), std::string::npos);
+  EXPECT_TRUE(Contains(walk.out, "ahead too."));
+}
+
 TEST_F(TrainOutput, DryRunTellsMemoryAndTime) {
   const ProgramRun text = Train("--dry-run");
   ASSERT_EQ(text.status, 0);
