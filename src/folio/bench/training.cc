@@ -102,13 +102,13 @@ double FlopsPerStep(const BenchTrainOptions& options) {
   return TrainFlops(options.model, options.T).per_step(options.train.batch_size * options.T);
 }
 
-// Operations a second of the fastest step after the first.
+// Operations a second, at the median of the steps after the first.
 double StepRate(Backend& backend, const BenchTrainOptions& options, int steps) {
   TrainingBench bench(backend, options, options.pass);
   bench.WarmUp(1);
-  double fastest = bench.Step();
-  for (int i = 1; i < steps; ++i) fastest = std::min(fastest, bench.Step());
-  return FlopsPerStep(options) / fastest;
+  std::vector<double> seconds(static_cast<size_t>(steps));
+  for (double& step : seconds) step = bench.Step();
+  return FlopsPerStep(options) / Median(seconds);
 }
 
 double Sum(const std::vector<double>& values) {
@@ -175,7 +175,7 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
 
 double MeasureTrainRate(Backend& backend, const BenchTrainOptions& options, double flops) {
   constexpr double kLongest = 2;
-  constexpr int kSteps = 3;
+  constexpr int kSteps = 5;
   const int64_t B = options.train.batch_size, L = options.model.n_layer;
   BenchTrainOptions part = options;
   part.train.batch_size = part.model.n_layer = 1;
