@@ -65,7 +65,10 @@ void BlockForward(const PassContext& pass, int64_t layer, const BlockParams& par
     pass.Show(TracePoint::kNorm2, layer, acts.norm_2.out);
   };
   // Until a sublayer has its result, `branch` holds its input, if that is not in place elsewhere.
-  if (pre) norm_1(x), pass.Drop(acts.norm_1.out, attn_input);
+  if (pre) {
+    norm_1(x);
+    pass.Drop(acts.norm_1.out, attn_input);
+  }
   AttentionSublayerForward(pass, layer, params, acts,
                            pre ? acts.norm_1.out : ReadStream(pass, attn_input, x, branch), branch);
   pass.backend.Run(

@@ -158,10 +158,10 @@ std::string TrainPreview::Plan() const {
                   HumanCount(static_cast<double>(parameters)), WithCommas(TokensPerStep(shape_)),
                   TrainDtypeName(shape_.options.dtype), backend_.ProductUnit(shape_.options.dtype),
                   Threads(), backend_.description());
-  text +=
-      fmt::format("{} tokens to learn from, each about {:.2g} times; {} held out; vocabulary {}\n",
-                  WithCommas(tokens), epochs, WithCommas(data_.val().size()),
-                  WithCommas(config_.model.vocab_size));
+  text += fmt::format("{} tokens to learn from, each {} times; {} held out; vocabulary {}\n",
+                      WithCommas(tokens),
+                      epochs < 0.01 ? "fewer than 0.01" : fmt::format("about {:.2g}", epochs),
+                      WithCommas(data_.val().size()), WithCommas(config_.model.vocab_size));
   text += fmt::format("learning rate {}\n", DescribeSchedule(config_.train));
   return text + DescribePlan(shape_);
 }
