@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs clang-tidy with the checks of .clang-tidy over the sources (not the tests), each as the preset
 # `lint` would compile it by itself.
-#   scripts/lint.sh            every source
-#   scripts/lint.sh --changed  without those that passed before: in the commit LINT_BASE (if it is not
-#                              set, where this branch left origin/main) or in a run of this script,
-#                              with the same text, headers, checks, build files and packages
+#   scripts/lint.sh            every source; if all pass, .ci/linted is this commit
+#   scripts/lint.sh --changed  without those that passed before, in the commit of .ci/linted or in a run
+#                              of this script, with the same text, headers, checks, build files and
+#                              packages
 #   scripts/lint.sh FILE...    these
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -46,8 +46,8 @@ keys() (
 # The sources that need a look, of "KEY SOURCE" lines.
 unknown() {
   local base key source
-  base="${LINT_BASE:-$(git merge-base HEAD origin/main 2>/dev/null || true)}"
-  if [[ -n "$base" && ("$base" != "$(git rev-parse HEAD)" || -n "${LINT_BASE:-}") ]]; then
+  base="$(cat .ci/linted 2>/dev/null || true)"
+  if git cat-file -e "$base^{commit}" 2>/dev/null; then
     mkdir "$scratch/base"
     git archive "$base" | tar -x -C "$scratch/base"
     keys "$scratch/base" | cut -d ' ' -f 1 >"$scratch/landed"
@@ -72,3 +72,6 @@ xargs -r -n 2 -P "$(nproc)" sh -c '
 ' lint <"$scratch/todo" 2> >(
   grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header-filter' >&2
 )
+if [[ -z "${1:-}" && -z "$(git status --porcelain -- src cmake CMakeLists.txt CMakePresets.json .clang-tidy)" ]]; then
+  git rev-parse HEAD >.ci/linted
+fi

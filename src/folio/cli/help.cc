@@ -199,7 +199,7 @@ std::string ProgramHelp(const CommandLine& line, const Terminal& terminal) {
   const int width = std::max(terminal.width, 20);
   std::string text =
       "folio trains GPT models and writes with them: folio COMMAND [FLAGS]\n"
-      "  folio train --data input.txt --preset char-cpu --out runs/first\n"
+      "  folio train --data input.txt --out runs/first\n"
       "  folio generate --model runs/first --prompt \"Once upon a time\"\n"
       "  folio data stories --out stories.txt\n\n";
   for (const std::string& title : GroupTitles(line)) {

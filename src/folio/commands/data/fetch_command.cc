@@ -43,8 +43,7 @@ class DataFetchCommand final : public Command {
       context.console.Result(Json{{"schema", 1}, {"name", name_}, {"path", out}}.dump() + "\n");
       return 0;
     }
-    context.console.Note(
-        fmt::format("next: folio train --data {} --preset char-cpu --out RUN", ShellWord(out)));
+    context.console.Note(fmt::format("next: folio train --data {} --out RUN", ShellWord(out)));
     return 0;
   }
 

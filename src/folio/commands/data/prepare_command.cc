@@ -62,8 +62,7 @@ class DataPrepareCommand final : public Command {
     }
     const std::string& out = options_.out;
     context.console.Result(DescribeDataset(out, made, context.console.json()));
-    context.console.Note(
-        fmt::format("next: folio train --data {} --preset char-cpu --out RUN", out));
+    context.console.Note(fmt::format("next: folio train --data {} --out RUN", out));
     return 0;
   }
 
