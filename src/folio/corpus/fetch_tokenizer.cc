@@ -78,7 +78,7 @@ fs::path FetchEncoding(const PublishedEncoding& encoding, const fs::path& from, 
     if (from.empty()) wanted.otherwise = Elsewhere(encoding);
     FetchPublished(file, wanted, from.empty() ? from : from / file.name, console, mode);
   }
-  const fs::path dir = EncodingDir(encoding);
+  fs::path dir = EncodingDir(encoding);
   console.Note(any ? fmt::format("{} is now in {}", encoding.name, dir.string())
                    : fmt::format("{} is in {} already", encoding.name, dir.string()));
   return dir;

@@ -22,8 +22,6 @@
 namespace folio {
 namespace {
 
-namespace fs = std::filesystem;
-
 // Bytes of text in memory at once, as long as it can be cut.
 constexpr size_t kTrainingWindow = size_t{1} << 25;
 

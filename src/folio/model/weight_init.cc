@@ -34,7 +34,8 @@ double InitSpread(const GptConfig& config, const ParamInfo& info) {
     return config.initializer_range * (scaled ? ResidualScale(config) : 1);
   }
   const bool split = info.init == InitKind::kQkvWeight && config.init == "xavier_uniform_split";
-  return std::sqrt(6.0 / static_cast<double>(info.shape[0] + info.shape[1] / (split ? 3 : 1)));
+  const int64_t columns = info.shape[1] / (split ? 3 : 1);
+  return std::sqrt(6.0 / static_cast<double>(info.shape[0] + columns));
 }
 
 void InitWeights(GptWeights& weights, uint64_t seed) {

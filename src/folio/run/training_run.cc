@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <optional>
 #include <utility>
 
@@ -29,7 +28,6 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-using std::string_literals::operator""s;
 
 // A run that is replaced takes what is in it along.
 void RequireDataOutsideOf(const fs::path& run, const std::vector<std::string>& data) {
@@ -90,7 +88,8 @@ void TrainingRun::ReadSettings() {
   automatic_ = options_.budget_seconds > 0 && !options_.resume && SizeIsOpen(layers);
   // The decay follows the steps, unless somebody said where it ends, or another run is repeated.
   if (layers.layer("train.decay_steps") <= Layer::kPreset && config_.train.rng != "torch") {
-    layers.UsePreset("", std::array{std::pair("train.decay_steps"s, "0"s)});
+    const std::pair<std::string, std::string> followed("train.decay_steps", "0");
+    layers.UsePreset("", {&followed, 1});
     layers.Resolve();
   }
 }
@@ -148,7 +147,8 @@ std::string TrainingRun::Prepare(const std::vector<std::string>& files, const fs
       LearnTokenizer(files, tokenizer);
       name = tokenizer.string();
     }
-    settings_.layers.UsePreset("automatic", std::array{std::pair("data.tokenizer"s, name)});
+    const std::pair<std::string, std::string> chosen("data.tokenizer", name);
+    settings_.layers.UsePreset("automatic", {&chosen, 1});
     settings_.layers.Resolve();
   }
   const PrepareOptions prepare = {.files = files,
