@@ -312,7 +312,7 @@ std::string OneHeadSvg(const AttentionText& text, const AttentionHead& head,
 AttentionText LookAtHeads(const OpenedModel& model, const ModelText& text,
                           const AttentionView& view, const std::function<void()>& on_head) {
   const GptConfig& config = model.weights->config();
-  const Trace trace(*model.backend, *model.weights, text.ids, {TracePoint::kQkv});
+  const Trace trace(*model.backend, *model.weights, text.ids, {TracePoint::kQkv}, text.mask);
   const auto T = static_cast<int64_t>(text.ids.size());
   std::vector<float> weights(static_cast<size_t>(T * T));
   AttentionText seen{.text = text};

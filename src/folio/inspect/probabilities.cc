@@ -127,7 +127,7 @@ std::string Summary(const ForeseenText& seen) {
 }  // namespace
 
 ForeseenText Foresee(const OpenedModel& model, ModelText text, int64_t top) {
-  const Trace trace(*model.backend, *model.weights, text.ids, {TracePoint::kOutput});
+  const Trace trace(*model.backend, *model.weights, text.ids, {TracePoint::kOutput}, text.mask);
   ForeseenText seen{.text = std::move(text), .scores = ScoreTokens(trace, top)};
   seen.vocab_size = model.weights->config().vocab_size;
   const TokenNames names(model.tokenizer.get());

@@ -16,7 +16,8 @@ namespace folio {
 struct ModelText {
   std::string name;  // "--text", "--ids 2", a file's name
   std::vector<int32_t> ids;
-  int64_t left_out = 0;  // tokens before these that --tail took away
+  int64_t left_out = 0;          // tokens before these that --tail took away
+  std::vector<float> mask = {};  // (T,T), added to the scores of queries and keys; empty for none
 };
 
 // Throws a kInput Error unless there are at least two tokens; `why` says what for.

@@ -58,9 +58,16 @@ class Trace::Keeper : public TraceSink {
 };
 
 Trace::Trace(Backend& backend, const GptWeights& weights, std::span<const int32_t> ids,
-             const std::vector<TracePoint>& points)
-    : backend_(backend), weights_(weights), ids_(ids.begin(), ids.end()) {
+             const std::vector<TracePoint>& points, std::span<const float> mask)
+    : backend_(backend),
+      weights_(weights),
+      ids_(ids.begin(), ids.end()),
+      mask_values_(mask.begin(), mask.end()) {
   FOLIO_CHECK(weights.flat().dtype() == Dtype::kF32, "a trace is float32");
+  if (!mask.empty()) {
+    FOLIO_CHECK(std::ssize(mask) == T() * T(), "a mask is (T,T)");
+    mask_ = Tensor(mask_values_.data(), {1, 1, T(), T()});
+  }
   std::array<std::vector<MemoryPlan::Id>, kTracePoints> buffers;
   MemoryPlan plan;
   for (const TracePoint point : points) {
@@ -79,6 +86,7 @@ Trace::Trace(Backend& backend, const GptWeights& weights, std::span<const int32_
   GptPass pass(backend, config(), 1, T(), PassKind::kForward);
   Keeper keeper(*this);
   pass.set_trace(&keeper);
+  pass.set_mask(mask_);
   pass.Forward(weights.params(), ids);
 }
 
@@ -127,7 +135,7 @@ void Trace::HeadWeights(int64_t layer, int64_t head, std::span<float> weights) c
   const Tensor qkv = At(TracePoint::kQkv, layer);
   AttentionProbabilities(backend_, SequenceView(qkv, 1, T(), head * D, D),
                          SequenceView(qkv, 1, T(), C + head * D, D), config().causal,
-                         Tensor(weights.data(), {1, 1, T(), T()}));
+                         Tensor(weights.data(), {1, 1, T(), T()}), mask_);
 }
 
 void Trace::Logits(const Tensor& stream, int64_t begin, int64_t end, const Tensor& out) const {

@@ -31,9 +31,11 @@ class Trace {
  public:
   // Runs the model on ids (1 to n_positions of them, each in [0,V)) and keeps `points`. kQkv is
   // needed for Head, kEmbedded and kOutput for the logit lens, kOutput for token scores. `backend`
-  // and `weights` (float32) must outlive it. Throws a kResource Error if memory does not suffice.
+  // and `weights` (float32) must outlive it. `mask` (T,T) is added to the scores of each query
+  // beside what the configuration hides (ops.h says how), or empty. Throws a kResource Error if
+  // memory does not suffice.
   Trace(Backend& backend, const GptWeights& weights, std::span<const int32_t> ids,
-        const std::vector<TracePoint>& points);
+        const std::vector<TracePoint>& points, std::span<const float> mask = {});
   Trace(const Trace&) = delete;
 
   static std::vector<TracePoint> AllPoints();
@@ -67,6 +69,8 @@ class Trace {
   Backend& backend_;
   const GptWeights& weights_;
   std::vector<int32_t> ids_;
+  std::vector<float> mask_values_;
+  Tensor mask_;  // (1,1,T,T), empty for none
   Arena arena_;
   std::array<std::vector<Tensor>, kTracePoints> kept_;  // by layer; empty if not asked for
 };

@@ -185,6 +185,32 @@ TEST(TracingBothWays, HeadsAreWhatTheModelComputes) {
   }
 }
 
+TEST(TracingWithAMask, HeadsAreWhatTheModelComputes) {
+  const GptConfig tiny = TinyConfig();
+  const GptWeights weights(tiny);
+  Scatter(weights, 1);
+  const auto backend = MakeCpuBackend();
+  const std::vector<int32_t> ids = RandomTokens(5, tiny.vocab_size, 5);
+  std::vector<float> mask(25, 0);
+  mask[3 * 5 + 1] = -1e9F;  // query 3 does not see key 1, and sees key 2 more
+  mask[3 * 5 + 2] = 2;
+  const Trace plain(*backend, weights, ids, Trace::AllPoints());
+  const Trace trace(*backend, weights, ids, Trace::AllPoints(), mask);
+  const int64_t D = tiny.head_size();
+  for (int64_t h = 0; h < tiny.n_head; ++h) {
+    const HeadTrace head = trace.Head(0, h), other = plain.Head(0, h);
+    EXPECT_EQ(head.weights[3 * 5 + 1], 0);
+    EXPECT_GT(head.weights[3 * 5 + 2], other.weights[3 * 5 + 2]);
+    EXPECT_EQ(head.weights[2 * 5 + 1], other.weights[2 * 5 + 1]);
+    for (int64_t i = 0; i < trace.T() * D; ++i) {
+      EXPECT_NEAR(head.context[static_cast<size_t>(i)],
+                  Row(trace.At(TracePoint::kHeads, 0), i / D)[static_cast<size_t>(h * D + i % D)],
+                  1e-5);
+    }
+  }
+  EXPECT_DEATH(Trace(*backend, weights, ids, {}, std::span(mask).first(24)), "a mask is");
+}
+
 TEST_P(Tracing, DoesNotDependOnThreads) {
   const std::vector<int32_t> ids = Tokens(config().n_positions);
   ExpectSameOnThreads([&] {

@@ -31,7 +31,7 @@ void AttentionSublayerForward(const PassContext& pass, int64_t layer, const Bloc
 }
 
 void AttentionProbabilities(Backend& backend, const SequenceView& q, const SequenceView& k,
-                            bool causal, const Tensor& probs) {
+                            bool causal, const Tensor& probs, const Tensor& mask) {
   const int64_t H = probs.dim(1);
   MemoryPlan plan;
   const MemoryPlan::Id out = plan.Add("out", q.dtype, {q.B * q.T, q.C});
@@ -42,6 +42,7 @@ void AttentionProbabilities(Backend& backend, const SequenceView& q, const Seque
   backend.Run(AttentionForward{.q = q,
                                .k = k,
                                .v = k,
+                               .mask = mask,
                                .out = SequenceView(arena.Get(plan, out), q.B, q.T, 0, q.C),
                                .lse = arena.Get(plan, lse),
                                .probs = probs,

@@ -20,8 +20,8 @@ void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const Blo
                                const Tensor& d_x, bool accumulate);
 
 // The weights (B,H,T,S) that attention over these queries (B,T,H*D) and keys (B,S,H*D) uses,
-// recomputed: no pass keeps them.
+// recomputed: no pass keeps them. `mask` is as in ops.h, or empty.
 void AttentionProbabilities(Backend& backend, const SequenceView& q, const SequenceView& k,
-                            bool causal, const Tensor& probs);
+                            bool causal, const Tensor& probs, const Tensor& mask = {});
 
 }  // namespace folio

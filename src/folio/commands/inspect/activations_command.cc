@@ -50,7 +50,7 @@ class InspectActivationsCommand final : public Command {
     const OpenedModel model = OpenModel(model_);
     CheckIndex("layer", layer_, model.weights->config().n_layer);
     const ModelText text = ReadOneText(model, text_, "inspect activations");
-    const Trace trace(*model.backend, *model.weights, text.ids, Trace::AllPoints());
+    const Trace trace(*model.backend, *model.weights, text.ids, Trace::AllPoints(), text.mask);
     ThrowIfStopRequested();
     std::vector<ActivationStats> stats = ActivationStatistics(trace);
     if (layer_) {

@@ -320,6 +320,31 @@ TEST_F(InspectInside, PagesHaveTheFigureAndItsNumbers) {
   }
 }
 
+TEST_F(InspectInside, AMaskHidesKeysFromQueries) {
+  const std::string mask = At("mask.json").string();
+  const auto weights = [&](const std::string& more) {
+    return Answer("attention", "--text abc --layer 0 --head 0" + more).dump();
+  };
+  const std::string plain = weights("");
+  WriteFileAtomically(mask, "[[0,0,0],[0,0,0],[0,0,0]]");
+  EXPECT_EQ(weights(" --mask " + mask), plain);
+  WriteFileAtomically(mask, "[[true,true,true],[false,true,true],[true,true,true]]");
+  const Json masked = Answer("attention", "--text abc --layer 0 --head 0 --mask " + mask);
+  const std::string all = masked.dump();
+  EXPECT_TRUE(Contains(all, "[1.0,0.0,0.0],[0.0,1.0,0.0],")) << all;
+  EXPECT_NE(Answer("probabilities", "--text abc --mask " + mask),
+            Answer("probabilities", "--text abc"));
+  EXPECT_NE(Answer("lens", "--text abc --mask " + mask), Answer("lens", "--text abc"));
+  EXPECT_NE(Answer("activations", "--text abc --mask " + mask),
+            Answer("activations", "--text abc"));
+  ExpectError(3, Inspect("lens", "--text ab --mask " + mask), "expected an array of 2 rows");
+  ExpectError(2, Inspect("attention", "--text abc --text abc --mask " + mask), "is for one text");
+  WriteFileAtomically(mask, "[[0,0],[0,\"x\"]]");
+  ExpectError(3, Inspect("lens", "--text ab --mask " + mask), "row 1: \"x\" is neither");
+  WriteFileAtomically(mask, "[[0,0],[0]]");
+  ExpectError(3, Inspect("lens", "--text ab --mask " + mask), "row 1: expected an array of 2");
+}
+
 TEST_F(InspectInside, NamesOfOtherKindsOfFilesAreRefused) {
   for (const char* what : {"lens", "probabilities", "attention", "activations"}) {
     ExpectError(2, Inspect(what, "--ids 5,0 --svg " + At("x.PNG").string()), "SVG, not png",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "folio/commands/text_input.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
 #include "folio/io/file.h"
+#include "folio/io/json.h"
 #include "folio/term/encode_input.h"
 
 namespace folio {
@@ -48,6 +50,35 @@ std::string KindOfFile(const std::string& path) {
   return kind;
 }
 
+// (T,T): a number is added to the score of its query and key, false hides the key.
+std::vector<float> ReadMask(const std::string& path, int64_t T) {
+  const auto refuse = [&](const std::string& found) {
+    throw InputError(fmt::format("--mask {}: no mask of this text", path), found,
+                     fmt::format("write {0} arrays of {0} numbers, or of true and false", T));
+  };
+  const Json rows = ParseJson(ReadFile(path), path);
+  if (!rows.is_array() || std::ssize(rows) != T) {
+    refuse(fmt::format("expected an array of {} rows, one for each token", T));
+  }
+  std::vector<float> mask;
+  for (const Json& row : rows) {
+    if (!row.is_array() || std::ssize(row) != T) {
+      refuse(fmt::format("row {}: expected an array of {}", std::ssize(mask) / T, T));
+    }
+    for (const Json& key : row) {
+      if (key.is_boolean()) {
+        mask.push_back(key.get<bool>() ? 0 : -std::numeric_limits<float>::infinity());
+      } else if (key.is_number()) {
+        mask.push_back(static_cast<float>(key.get<double>()));
+      } else {
+        refuse(fmt::format("row {}: {} is neither a number nor true or false", std::ssize(mask) / T,
+                           key.dump()));
+      }
+    }
+  }
+  return mask;
+}
+
 // "--text", and where there are several "--text 2".
 std::string Numbered(const std::string& flag, size_t i, size_t count) {
   return count == 1 ? flag : fmt::format("{} {}", flag, i + 1);
@@ -73,6 +104,11 @@ void TextFlags::Add(Flags& flags) {
   flags.List("--ids", &ids, "the text as token ids: 5,0,12", {.placeholder = "IDS"});
   AddSpecialFlag(flags, &special);
   flags.Switch("--tail", &tail, "of a text too long for the model take the last tokens");
+  flags.Value(
+      Field{"mask", &mask,
+            "what each token may attend to besides what the model hides: JSON, a row for each "
+            "query, of true and false for its keys, or of numbers added to the scores"},
+      {.placeholder = "FILE"});
 }
 
 std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flags) {
@@ -96,6 +132,13 @@ std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flag
   if (read.empty()) {
     throw UsageError("no text to look at", {},
                      "give it with --text TEXT, --file FILE (- for standard input) or --ids 5,0");
+  }
+  if (!flags.mask.empty()) {
+    if (read.size() > 1) {
+      throw UsageError(fmt::format("--mask is for one text, {} are given", read.size()), {},
+                       "leave one of --text, --file and --ids");
+    }
+    read[0].mask = ReadMask(flags.mask, std::ssize(read[0].ids));
   }
   return read;
 }

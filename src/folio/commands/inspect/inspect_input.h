@@ -28,10 +28,10 @@ struct ModelFlags {
 // effect. Throws a kInput Error also where model and tokenizer do not fit.
 OpenedModel OpenModel(const ModelFlags& flags);
 
-// The flags --text, --file and --ids (each may be repeated), --special and --tail.
+// The flags --text, --file and --ids (each may be repeated), --special, --tail and --mask.
 struct TextFlags {
   std::vector<std::string> texts, files, ids;
-  std::string special = "raise";
+  std::string special = "raise", mask;
   bool tail = false;
 
   void Add(Flags& flags);
@@ -39,7 +39,7 @@ struct TextFlags {
 
 // All texts of the flags: those of --text, then --file, then --ids. Throws a kUsage Error if there
 // is none; a kInput Error for one without tokens, with more than n_positions of them (but --tail
-// keeps the last ones), or that the tokenizer cannot encode.
+// keeps the last ones), or that the tokenizer cannot encode. A mask is one text's.
 std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flags);
 // The same for a command, `command`, that takes exactly one.
 ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags, const std::string& command);

@@ -68,7 +68,7 @@ class InspectLensCommand final : public Command {
   void Look(const Context& context, const OpenedModel& model, LensView& view) const {
     constexpr size_t kAtOnce = 64;
     const Trace trace(*model.backend, *model.weights, view.text.ids,
-                      {TracePoint::kEmbedded, TracePoint::kOutput});
+                      {TracePoint::kEmbedded, TracePoint::kOutput}, view.text.mask);
     Progress progress(context.console, context.progress_mode);
     ProgressState state;
     state.unit = "position";
