@@ -145,7 +145,7 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
   TrainingBench bench(backend, options, options.pass);
   result.parameters = bench.table().parameters();
   result.tokens_per_step = B * options.T;
-  result.flops_per_step = TrainFlops(options.model, options.T).per_step(result.tokens_per_step);
+  result.flops_per_step = FlopsPerStep(options);
   bench.WarmUp();
   result.peak_memory_bytes = PeakMemoryBytes();
   WithoutRecompute plain;

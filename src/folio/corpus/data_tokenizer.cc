@@ -2,26 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "folio/base/error.h"
 #include "folio/text/encodings.h"
 #include "folio/text/tokenizer_file.h"
 
 namespace folio {
-namespace {
-
-std::vector<std::string> TokenizerNames() {
-  std::vector<std::string> names = {"char", "bytes"};
-  for (const PublishedEncoding& encoding : PublishedEncodings()) names.emplace_back(encoding.name);
-  return names;
-}
-
-}  // namespace
 
 std::vector<Field> DataConfig::Fields() {
+  std::vector<std::string> known = PublishedEncodingNames();
+  known.insert(known.begin(), {"char", "bytes"});
   return {
       Field{"tokenizer", &tokenizer,
             "how text is cut into tokens: a name, a tokenizer's directory, or one of its files"}
-          .Suggestions(TokenizerNames())
+          .Suggestions(std::move(known))
           .WithFlag("--tokenizer"),
       Field{"val_fraction", &val_fraction, "part at the end of the text held out for evaluation", 0,
             0.9}

@@ -56,10 +56,7 @@ std::string Elsewhere(const PublishedEncoding& encoding) {
 
 const PublishedEncoding& EncodingNamed(const std::string& name) {
   if (const PublishedEncoding* encoding = FindPublishedEncoding(name)) return *encoding;
-  std::vector<std::string> names;
-  for (const PublishedEncoding& encoding : PublishedEncodings()) {
-    names.emplace_back(encoding.name);
-  }
+  const std::vector<std::string> names = PublishedEncodingNames();
   const std::string nearest = Nearest(name, names);
   throw UsageError(fmt::format("there is no published encoding '{}'", name),
                    "the encodings are " + Join(names, ", "),

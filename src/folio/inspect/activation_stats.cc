@@ -192,9 +192,9 @@ std::string ActivationsText(const std::vector<ActivationStats>& stats, const Mod
                             const TokenNames& names, const Terminal& terminal) {
   const TextTable statistics = StatisticsTable(stats, terminal),
                   farthest = Farthest(stats, text, names);
-  std::string result = RenderTable(statistics.columns, statistics.rows);
+  std::string result = RenderTable(statistics);
   if (farthest.rows.empty()) return result;
-  return result + "\nfarthest from the mean\n" + RenderTable(farthest.columns, farthest.rows);
+  return result + "\nfarthest from the mean\n" + RenderTable(farthest);
 }
 
 std::string ActivationsJson(const std::vector<ActivationStats>& stats, const ModelText& text,

@@ -347,7 +347,7 @@ std::string AttentionTerminalText(std::span<const AttentionText> texts, const At
                 fmt::format(", {} tokens\n", text.text.ids.size());
     }
     const TextTable scores = ScoreTable(text, order, terminal);
-    result += RenderTable(scores.columns, scores.rows);
+    result += RenderTable(scores);
     if (!view.head) continue;
     const AttentionHead& head = text.heads[order.front()];
     result +=

@@ -341,7 +341,7 @@ std::string EmbeddingsTerminalText(const EmbeddingsView& view, const TokenNames&
                                    const Terminal& terminal) {
   const TextTable table = ListOf(view, names, terminal);
   return SizesText(view) + "\n" + (view.token ? NearestTo(view, names) + "\n" : "") +
-         RenderTable(table.columns, table.rows);
+         RenderTable(table);
 }
 
 std::string EmbeddingsJson(const EmbeddingsView& view, const TokenNames& names) {

@@ -282,7 +282,7 @@ std::string LensTerminalText(const LensView& view, const TokenNames& names,
                              const Terminal& terminal) {
   if (view.positions.size() == 1) {
     const TextTable detail = DetailTable(view, 0, names, terminal);
-    return PositionText(view, 0, names) + "\n\n" + RenderTable(detail.columns, detail.rows);
+    return PositionText(view, 0, names) + "\n\n" + RenderTable(detail);
   }
   const auto fit = static_cast<size_t>(std::max((terminal.width - kLabel) / kColumn, 1));
   std::string text;

@@ -172,7 +172,7 @@ double TokenHeat(const ForeseenText& seen, const TokenScore& score, const std::s
 std::string ForeseenTerminalText(const ForeseenText& seen, const std::string& by,
                                  const TokenNames& names, const Terminal& terminal) {
   const TextTable scores = ScoreTable(seen, names, terminal);
-  std::string text = RenderTable(scores.columns, scores.rows) + "\n";
+  std::string text = RenderTable(scores) + "\n";
   if (terminal.color) text += Strip(seen, by, names, terminal) + "\n";
   return text + Summary(seen);
 }

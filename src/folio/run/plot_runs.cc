@@ -446,14 +446,13 @@ std::string RunsHtml(std::span<const PlottedRun> runs, std::span<const Metric> m
 std::string RunsText(std::span<const PlottedRun> runs, std::span<const Metric> metrics,
                      const Terminal& terminal) {
   const TextTable table = ValuesTable(runs, metrics);
-  return terminal.is_terminal ? RenderTableWithin(table, terminal.width)
-                              : RenderTable(table.columns, table.rows);
+  return terminal.is_terminal ? RenderTableWithin(table, terminal.width) : RenderTable(table);
 }
 
 std::string DifferencesText(std::span<const PlottedRun> runs) {
   const TextTable table = DifferencesTable(runs);
   if (table.rows.empty()) return NoDifferences(runs) + "\n";
-  return RenderTable(table.columns, table.rows);
+  return RenderTable(table);
 }
 
 std::string RunsJson(std::span<const PlottedRun> runs, std::span<const Metric> metrics,

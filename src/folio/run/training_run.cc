@@ -198,8 +198,8 @@ void TrainingRun::FitModelToData() {
   if (tokenizer_ != nullptr) {
     if (options_.resume) RequireSameTokenizer(options_.out / kLastDir, *data_, *tokenizer_);
     model.bos_token_id = model.eos_token_id = tokenizer_->end_of_text();
-  } else if (options_.console != nullptr && !data_->BareNote().empty()) {
-    options_.console->Note(data_->BareNote());
+  } else if (const std::string note = data_->BareNote(); !note.empty()) {
+    Note(note);
   }
   model.Validate("settings");
 }

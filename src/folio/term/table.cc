@@ -65,7 +65,7 @@ std::string RenderTable(const std::vector<std::string>& columns,
 }
 
 std::string RenderTableWithin(const TextTable& table, int width) {
-  std::string text = RenderTable(table.columns, table.rows);
+  std::string text = RenderTable(table);
   if (FirstLineWidth(text) <= width) return text;
   std::string blocks;
   for (size_t begin = 0; begin < table.rows.size();) {

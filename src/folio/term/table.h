@@ -16,6 +16,9 @@ struct TextTable {
 // are UTF-8 and may be coloured.
 std::string RenderTable(const std::vector<std::string>& columns,
                         const std::vector<std::vector<std::string>>& rows);
+inline std::string RenderTable(const TextTable& table) {
+  return RenderTable(table.columns, table.rows);
+}
 
 // The same where `width` columns hold it, else turned: a row for each column, with as many of the
 // rows beside each other as fit, named by their first cell.

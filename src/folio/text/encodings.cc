@@ -97,12 +97,6 @@ const std::vector<PublishedEncoding>& Table() {
   return table;
 }
 
-std::vector<std::string> Names() {
-  std::vector<std::string> names;
-  for (const PublishedEncoding& encoding : Table()) names.emplace_back(encoding.name);
-  return names;
-}
-
 std::string Variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -148,8 +142,10 @@ std::span<const PublishedEncoding> PublishedEncodings() {
   return Table();
 }
 
-std::string PublishedEncodingNames() {
-  return Join(Names(), ", ");
+std::vector<std::string> PublishedEncodingNames() {
+  std::vector<std::string> names;
+  for (const PublishedEncoding& encoding : Table()) names.emplace_back(encoding.name);
+  return names;
 }
 
 const PublishedEncoding* FindPublishedEncoding(std::string_view name) {
@@ -199,10 +195,10 @@ std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& spec) {
     RequireTyped(spec);
     return LoadTokenizer(CheckpointOfRun(spec));
   }
-  const std::string nearest = Nearest(spec, Names());
+  const std::string nearest = Nearest(spec, PublishedEncodingNames());
   throw UsageError(fmt::format("no tokenizer '{}'", spec),
                    fmt::format("there is no such file or directory, and it is none of {}, bytes",
-                               PublishedEncodingNames()),
+                               Join(PublishedEncodingNames(), ", ")),
                    nearest.empty()
                        ? "give one of these names, or the path of a tokenizer's directory or file"
                        : fmt::format("did you mean {}?", nearest));

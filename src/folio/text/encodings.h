@@ -32,8 +32,7 @@ struct PublishedEncoding {
 };
 
 std::span<const PublishedEncoding> PublishedEncodings();
-// "gpt2, r50k_base, ...", for messages.
-std::string PublishedEncodingNames();
+std::vector<std::string> PublishedEncodingNames();
 // nullptr if there is none of that name. "r50k", "p50k", "cl100k" and "o200k" are the ones that end
 // in _base.
 const PublishedEncoding* FindPublishedEncoding(std::string_view name);

@@ -143,10 +143,11 @@ class TiktokenReader {
 BpeVocab ReadTiktoken(const std::string& path, const std::string& name) {
   const PublishedEncoding* encoding = FindPublishedEncoding(name);
   if (encoding == nullptr) {
-    throw InputError(fmt::format("{}: the encoding is not known", path),
-                     fmt::format("'{}' is not one of {}", name, PublishedEncodingNames()),
-                     "a .tiktoken file says neither pattern nor special tokens: name it for its "
-                     "encoding, as cl100k_base.tiktoken");
+    throw InputError(
+        fmt::format("{}: the encoding is not known", path),
+        fmt::format("'{}' is not one of {}", name, Join(PublishedEncodingNames(), ", ")),
+        "a .tiktoken file says neither pattern nor special tokens: name it for its "
+        "encoding, as cl100k_base.tiktoken");
   }
   const ByteStrings ranked =
       TiktokenReader(path, *encoding).Read(ReadFile(path, kMaxVocabFileBytes));

@@ -72,20 +72,29 @@ StepMetrics FromLine(const std::string& line, const std::string& where) {
   return m;
 }
 
+// Calls visit(metrics, end) for each whole line of the log, `end` being the offset behind it, until
+// it returns false. What a crash tore is no line.
+template <class Visit>
+void ForLines(const std::filesystem::path& path, const std::string& text, const Visit& visit) {
+  size_t begin = 0;
+  for (int64_t line = 1; begin < text.size(); ++line) {
+    const size_t end = text.find('\n', begin);
+    if (end == std::string::npos) return;
+    const std::string where = fmt::format("{}:{}", path.string(), line);
+    if (!visit(FromLine(text.substr(begin, end - begin), where), end + 1)) return;
+    begin = end + 1;
+  }
+}
+
 }  // namespace
 
 std::vector<StepMetrics> ReadRunLog(const std::filesystem::path& run) {
   const std::filesystem::path path = run / kMetricsFile;
-  const std::string text = ReadFile(path);
   std::vector<StepMetrics> all;
-  size_t begin = 0;
-  for (int64_t line = 1; begin < text.size(); ++line) {
-    const size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;  // torn by a crash
-    all.push_back(
-        FromLine(text.substr(begin, end - begin), fmt::format("{}:{}", path.string(), line)));
-    begin = end + 1;
-  }
+  ForLines(path, ReadFile(path), [&](const StepMetrics& metrics, size_t /*end*/) {
+    all.push_back(metrics);
+    return true;
+  });
   return all;
 }
 
@@ -95,10 +104,11 @@ RunLog::RunLog(const std::filesystem::path& run, int64_t first_step) : path_(run
   } else {
     const std::string text = ReadFile(path_);
     size_t kept = 0;
-    for (const StepMetrics& m : ReadRunLog(run)) {
-      if (m.step >= first_step) break;
-      kept = text.find('\n', kept) + 1;
-    }
+    ForLines(path_, text, [&](const StepMetrics& metrics, size_t end) {
+      const bool before = metrics.step < first_step;
+      if (before) kept = end;
+      return before;
+    });
     if (kept < text.size()) std::filesystem::resize_file(path_, kept);
   }
   file_.open(path_, std::ios::app | std::ios::binary);

@@ -18,9 +18,12 @@ namespace {
 
 void CheckTorchRng(const GptConfig& model, const TrainConfig& config) {
   if (config.rng != "torch") return;
-  GptConfig rates = model;
-  for (const Field& field : rates.Fields()) {
-    if (!field.key.ends_with("_pdrop") || *std::get<double*>(field.value) == 0) continue;
+  GptConfig named = model;
+  for (const Field& field : named.Fields()) {
+    const bool drops = std::ranges::any_of(GptConfig::DropoutRates(), [&](auto rate) {
+      return model.*rate != 0 && field.value == Field::Value(&(named.*rate));
+    });
+    if (!drops) continue;
     throw UsageError("--rng torch reproduces runs without dropout only",
                      fmt::format("{} is {}; which elements PyTorch drops depends on the processor: "
                                  "on Intel's, MKL draws them from a generator of its own",

@@ -28,9 +28,8 @@ class TokenizerFetchCommand final : public Command {
   }
 
   void AddFlags(Flags& flags) override {
-    std::vector<std::string> known;
-    for (const PublishedEncoding& one : PublishedEncodings()) known.emplace_back(one.name);
-    flags.Positionals("NAME", &names_, "encodings to fetch", {.suggestions = known});
+    flags.Positionals("NAME", &names_, "encodings to fetch",
+                      {.suggestions = PublishedEncodingNames()});
     flags.Switch("--list", &list_, "show the encodings, and which of them are here");
     flags.Value(Field{"from", &from_, "take the files from this directory, not the network"},
                 {.placeholder = "DIR"});

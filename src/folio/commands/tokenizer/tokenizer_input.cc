@@ -8,8 +8,8 @@
 namespace folio {
 
 void AddTokenizerFlag(Flags& flags, std::string* spec, bool required) {
-  std::vector<std::string> known = {"bytes"};
-  for (const PublishedEncoding& one : PublishedEncodings()) known.emplace_back(one.name);
+  std::vector<std::string> known = PublishedEncodingNames();
+  known.insert(known.begin(), "bytes");
   flags.Value(Field{"tokenizer", spec,
                     "a published encoding (gpt2, cl100k_base), bytes, or the path of a tokenizer's "
                     "directory or file"}
