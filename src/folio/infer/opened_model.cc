@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "folio/base/error.h"
-#include "folio/model/checkpoint.h"
+#include "folio/formats/model_formats.h"
 #include "folio/text/encodings.h"
 
 namespace folio {
 
 const Tokenizer& OpenedModel::RequireTokenizer(const std::string& or_else) const {
   if (tokenizer == nullptr) {
-    throw InputError(fmt::format("{}: no tokenizer", dir.string()),
+    throw InputError(fmt::format("{}: no tokenizer", path.string()),
                      "text becomes tokens by the tokenizer.json that lies beside a model",
                      "put the model's tokenizer there" + or_else);
   }
@@ -25,14 +25,14 @@ void RequireFit(const OpenedModel& model) {
   const int64_t V = model.weights->config().vocab_size;
   if (model.tokenizer->vocab_size() <= V) return;
   throw InputError(
-      fmt::format("{}: tokenizer and model do not fit", model.dir.string()),
+      fmt::format("{}: tokenizer and model do not fit", model.path.string()),
       fmt::format("the tokenizer has {} tokens, the model {}", model.tokenizer->vocab_size(), V));
 }
 
 // Nothing else than the model's own, if it has one, would make sense of its tokens.
 void TakeTokenizer(OpenedModel& model, std::unique_ptr<Tokenizer> tokenizer) {
   if (model.tokenizer != nullptr && model.tokenizer->hash() != tokenizer->hash()) {
-    throw UsageError(fmt::format("{}: the model has another tokenizer", model.dir.string()),
+    throw UsageError(fmt::format("{}: the model has another tokenizer", model.path.string()),
                      fmt::format("its own has hash {}, the one given {}", model.tokenizer->hash(),
                                  tokenizer->hash()),
                      "leave out --tokenizer");
@@ -43,15 +43,12 @@ void TakeTokenizer(OpenedModel& model, std::unique_ptr<Tokenizer> tokenizer) {
 
 }  // namespace
 
-OpenedModel OpenModel(const std::filesystem::path& dir, const std::string& backend,
+OpenedModel OpenModel(const std::filesystem::path& path, const std::string& backend,
                       const std::string& tokenizer) {
-  OpenedModel model;
-  model.dir = FindModelDir(dir);
-  model.weights = LoadModel(model.dir);
-  if (!TokenizerFiles(model.dir.string()).empty()) {
-    model.tokenizer = LoadTokenizer(model.dir.string());
-    RequireFit(model);
-  }
+  FoundModel found = FindModel(path);
+  OpenedModel model{.path = found.path, .weights = MapWeights(found.model)};
+  model.tokenizer = std::move(found.tokenizer);
+  if (model.tokenizer != nullptr) RequireFit(model);
   if (!tokenizer.empty()) TakeTokenizer(model, OpenTokenizer(tokenizer));
   model.backend = MakeBackend(backend);
   return model;

@@ -12,19 +12,19 @@ namespace folio {
 
 // A model ready to be run.
 struct OpenedModel {
-  std::filesystem::path dir;
-  std::unique_ptr<Backend> backend;
-  std::unique_ptr<GptWeights> weights;
-  std::unique_ptr<Tokenizer> tokenizer;  // null where the directory holds none
+  std::filesystem::path path = {};           // the file or directory that it was read from
+  std::unique_ptr<GptWeights> weights = {};  // only to be read
+  std::unique_ptr<Backend> backend = {};
+  std::unique_ptr<Tokenizer> tokenizer = {};  // null where it came without one
 
   // Throws a kInput Error where there is none; `or_else` says what could be done without.
   const Tokenizer& RequireTokenizer(const std::string& or_else = "") const;
 };
 
-// Loads what `dir` names: a model directory, or of a run directory the best checkpoint, else the
-// last. A `tokenizer` (text/encodings.h) is for a model that came without its own. Throws a kInput
-// Error where there is none, or where model and tokenizer do not fit.
-OpenedModel OpenModel(const std::filesystem::path& dir, const std::string& backend = "cpu",
+// Opens what `path` names, in any format (formats/model_formats.h). A `tokenizer`
+// (text/encodings.h) is for a model that came without its own. Throws a kInput Error where there is
+// none, or where model and tokenizer do not fit.
+OpenedModel OpenModel(const std::filesystem::path& path, const std::string& backend = "cpu",
                       const std::string& tokenizer = "");
 
 }  // namespace folio

@@ -63,7 +63,7 @@ Trace::Trace(Backend& backend, const GptWeights& weights, std::span<const int32_
       weights_(weights),
       ids_(ids.begin(), ids.end()),
       mask_values_(mask.begin(), mask.end()) {
-  FOLIO_CHECK(weights.flat().dtype() == Dtype::kF32, "a trace is float32");
+  FOLIO_CHECK(weights.dtype() == Dtype::kF32, "a trace is float32");
   if (!mask.empty()) {
     FOLIO_CHECK(std::ssize(mask) == T() * T(), "a mask is (T,T)");
     mask_ = Tensor(mask_values_.data(), {1, 1, T(), T()});

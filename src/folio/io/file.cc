@@ -21,12 +21,28 @@ namespace fs = std::filesystem;
 using internal::FileDescriptor;
 using internal::ThrowCannotRead;
 
+// Readable bytes behind those of a mapped file.
+constexpr size_t kPast = 64;
 constexpr char kSpelling[] = "check the spelling of the path";
 
 int OpenForReading(const fs::path& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) ThrowCannotRead(path, errno);
   return fd;
+}
+
+// Throws a kInput Error if the file has become shorter than `to`.
+void ReadAll(int fd, const fs::path& path, std::span<std::byte> to) {
+  while (!to.empty()) {
+    const ssize_t got = read(fd, to.data(), to.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) ThrowCannotRead(path, errno);
+    if (got == 0) {
+      throw InputError(fmt::format("cannot read {}", path.string()),
+                       fmt::format("it ended {} bytes early", to.size()), "copy it again");
+    }
+    to = to.subspan(static_cast<size_t>(got));
+  }
 }
 
 }  // namespace
@@ -122,7 +138,8 @@ void CheckNewFile(const std::string& path, bool overwrite) {
                    "name another file with --out, or replace it with --overwrite");
 }
 
-MappedFile::MappedFile(const fs::path& path) : path_(path) {
+MappedFile::MappedFile(const fs::path& path, Loading loading) : MappedFile() {
+  path_ = path;
   const FileDescriptor fd(OpenForReading(path));
   struct stat info;
   if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
@@ -133,14 +150,20 @@ MappedFile::MappedFile(const fs::path& path) : path_(path) {
   }
   if (info.st_size == 0) return;
   const size_t size = static_cast<size_t>(info.st_size);
-  void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  void* memory =
+      mmap(nullptr, size + kPast, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) ThrowCannotRead(path, errno);
   data_ = static_cast<const std::byte*>(memory);
   size_ = size;
+  if (loading == Loading::kRead) {
+    ReadAll(fd.get(), path, {static_cast<std::byte*>(memory), size});
+  } else if (mmap(memory, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd.get(), 0) == MAP_FAILED) {
+    ThrowCannotRead(path, errno);
+  }
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
+  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_ + kPast);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept

@@ -35,6 +35,10 @@ void CheckReplaceable(const std::string& out, const std::string& kind, bool over
 // Throws a kUsage Error where the regular file `path` is there already, unless `overwrite`.
 void CheckNewFile(const std::string& path, bool overwrite);
 
+// How the bytes of a file come to memory: as pages that the system reads when they are looked at,
+// or at once, which is what network disks want.
+enum class Loading { kMap, kRead };
+
 // A regular file seen as read-only memory. The bytes stay valid as long as the object, also when
 // the name is unlinked or replaced; somebody who shortens the file in place kills the reader, which
 // is why folio only ever replaces files by rename.
@@ -44,13 +48,14 @@ class MappedFile {
 
   MappedFile() = default;  // no file, no bytes
   // Throws a kInput Error if the path is missing, not a regular file or not readable.
-  explicit MappedFile(const std::filesystem::path& path);
+  explicit MappedFile(const std::filesystem::path& path, Loading loading = Loading::kMap);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
-  // Page-aligned at its start; empty for an empty file. Never to be written to.
+  // Page-aligned at its start; empty for an empty file. Never to be written to. 64 bytes behind the
+  // end can be read too, as vectors may.
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   // Tells the system how the bytes will be read. Only a hint: never fails.
   void Advise(Access access) const;

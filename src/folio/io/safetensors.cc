@@ -15,8 +15,6 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/base/strings.h"
-#include "folio/io/convert.h"
 #include "folio/io/json.h"
 
 namespace folio {
@@ -85,8 +83,8 @@ std::pair<Shape, uint64_t> ParseShape(const Json& value, Dtype dtype, const std:
   return {Shape(std::span<const int64_t>(dims.data(), rank)), bytes};
 }
 
-// The entry of one tensor; `data_bytes` is the length of the data behind the header.
-TensorInfo ParseEntry(const std::string& name, const Json& entry, uint64_t data_bytes,
+// The entry of one tensor; `data` lies behind the header.
+TensorInfo ParseEntry(const std::string& name, const Json& entry, std::span<const std::byte> data,
                       const Malformed& malformed) {
   if (!entry.is_object()) malformed.ThrowTensor(name, "its entry is not an object");
   for (const char* key : {"dtype", "shape", "data_offsets"}) {
@@ -107,16 +105,16 @@ TensorInfo ParseEntry(const std::string& name, const Json& entry, uint64_t data_
   }
   const uint64_t begin = offsets[0].get<uint64_t>();
   const uint64_t end = offsets[1].get<uint64_t>();
-  if (begin > end || end > data_bytes) {
+  if (begin > end || end > data.size()) {
     malformed.ThrowTensor(name, fmt::format("bytes {} to {} do not lie in the {} bytes of data",
-                                            begin, end, data_bytes));
+                                            begin, end, data.size()));
   }
   if (end - begin != info.bytes) {
     malformed.ThrowTensor(
         name, fmt::format("{} {} takes {} bytes, its data_offsets span {}", DtypeName(info.dtype),
                           info.shape.ToString(), info.bytes, end - begin));
   }
-  info.offset = begin;  // the caller adds the start of the data
+  info.data = data.data() + begin;
   return info;
 }
 
@@ -198,126 +196,42 @@ std::string Header(std::span<const NamedTensor* const> order, const SafetensorsM
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path, Loading loading)
+    : TensorFile(path) {
   const Malformed malformed(path);
-  const std::span<const std::byte> bytes = file_.bytes();
+  const std::span<const std::byte> bytes = Open(path, loading);
   const uint64_t header_length = HeaderLength(bytes, malformed);
-  const uint64_t data_begin = kLengthBytes + header_length;
-  const uint64_t data_bytes = bytes.size() - data_begin;
+  const std::span<const std::byte> data = bytes.subspan(kLengthBytes + header_length);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes,
                               header_length);
   if (!text.starts_with('{')) malformed.Throw("its header does not begin with {");
 
   const Json header = ParseJson(text, path.string() + " (header)");
+  std::vector<TensorInfo> tensors;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
       metadata_ = ParseMetadata(entry, malformed);
     } else {
-      tensors_.push_back(ParseEntry(name, entry, data_bytes, malformed));
+      tensors.push_back(ParseEntry(name, entry, data, malformed));
     }
   }
-  std::sort(tensors_.begin(), tensors_.end(), [](const TensorInfo& a, const TensorInfo& b) {
-    return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
+  std::sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
+    return std::tie(a.data, a.bytes, a.name) < std::tie(b.data, b.bytes, b.name);
   });
-  uint64_t end = 0;
-  for (TensorInfo& info : tensors_) {
-    if (info.offset != end) {
-      malformed.ThrowTensor(
-          info.name,
-          fmt::format("begins at {}, but the data before it ends at {}", info.offset, end));
+  const std::byte* end = data.data();
+  for (TensorInfo& info : tensors) {
+    if (info.data != end) {
+      malformed.ThrowTensor(info.name,
+                            fmt::format("begins at {}, but the data before it ends at {}",
+                                        info.data - data.data(), end - data.data()));
     }
     end += info.bytes;
-    info.offset += data_begin;
+    Add(std::move(info));
   }
-  if (end != data_bytes) {
-    malformed.Throw(fmt::format("{} bytes of data, its tensors take {}", data_bytes, end));
+  if (end != data.data() + data.size()) {
+    malformed.Throw(
+        fmt::format("{} bytes of data, its tensors take {}", data.size(), end - data.data()));
   }
-  for (size_t i = 0; i < tensors_.size(); ++i) index_.emplace(tensors_[i].name, i);
-}
-
-const TensorInfo* SafetensorsFile::Find(std::string_view name) const {
-  const auto it = index_.find(name);
-  return it == index_.end() ? nullptr : &tensors_[it->second];
-}
-
-const TensorInfo& SafetensorsFile::Require(std::string_view name) const {
-  if (const TensorInfo* info = Find(name)) return *info;
-  std::vector<std::string> names;
-  for (const TensorInfo& info : tensors_) names.push_back(info.name);
-  const std::string nearest = Nearest(name, names);
-  throw InputError(fmt::format("{} has no tensor \"{}\"", path().string(), name),
-                   fmt::format("it holds {} tensors", tensors_.size()),
-                   nearest.empty() ? "" : fmt::format("the nearest name is \"{}\"", nearest));
-}
-
-const TensorInfo& SafetensorsFile::Require(std::string_view name, const Shape& shape) const {
-  const TensorInfo& info = Require(name);
-  if (info.shape == shape) return info;
-  throw InputError(fmt::format("{}: tensor \"{}\" has the wrong shape", path().string(), name),
-                   fmt::format("expected {}, found {}", shape.ToString(), info.shape.ToString()));
-}
-
-const std::byte* SafetensorsFile::DataOf(const TensorInfo& info) const {
-  return file_.bytes().data() + info.offset;
-}
-
-Tensor SafetensorsFile::Get(std::string_view name) {
-  const TensorInfo& info = Require(name);
-  const std::byte* data = DataOf(info);
-  if (info.dtype == Dtype::kBool &&
-      std::any_of(data, data + info.bytes, [](std::byte b) { return b > std::byte{1}; })) {
-    Malformed(path()).ThrowTensor(info.name, "a BOOL is neither 0 nor 1");
-  }
-  // The map begins at a page, so the offset alone decides.
-  if (info.offset % DtypeSize(info.dtype) != 0) {
-    std::unique_ptr<std::byte[]>& copy = aligned_copies_[info.name];
-    if (copy == nullptr) {
-      copy = std::make_unique_for_overwrite<std::byte[]>(info.bytes);
-      std::copy_n(data, info.bytes, copy.get());
-    }
-    data = copy.get();
-  }
-  return {const_cast<std::byte*>(data), info.dtype, info.shape};
-}
-
-template <class T>
-void SafetensorsFile::ReadFloats(std::string_view name, std::span<T> out) const {
-  const TensorInfo& info = Require(name);
-  FOLIO_CHECK(out.size() == static_cast<size_t>(info.shape.count()), "read into another size");
-  if (!IsFloating(info.dtype)) {
-    throw InputError(
-        fmt::format("{}: tensor \"{}\" has the wrong dtype", path().string(), name),
-        fmt::format("expected F32, F64, F16 or BF16, found {}", DtypeName(info.dtype)));
-  }
-  DecodeFloats(DataOf(info), info.dtype, out);
-}
-
-template <class T>
-void SafetensorsFile::ReadIntegers(std::string_view name, std::span<T> out) const {
-  const TensorInfo& info = Require(name);
-  FOLIO_CHECK(out.size() == static_cast<size_t>(info.shape.count()), "read into another size");
-  if (IsFloating(info.dtype)) {
-    throw InputError(fmt::format("{}: tensor \"{}\" has the wrong dtype", path().string(), name),
-                     fmt::format("expected integers, found {}", DtypeName(info.dtype)));
-  }
-  if (const std::optional<size_t> bad = DecodeIntegers(DataOf(info), info.dtype, out)) {
-    throw InputError(
-        fmt::format("{}: tensor \"{}\" holds too large a number", path().string(), name),
-        fmt::format("element {} does not fit {} bits", *bad, 8 * sizeof(T)));
-  }
-}
-
-void SafetensorsFile::Read(std::string_view name, std::span<float> out) const {
-  ReadFloats(name, out);
-}
-void SafetensorsFile::Read(std::string_view name, std::span<double> out) const {
-  ReadFloats(name, out);
-}
-void SafetensorsFile::Read(std::string_view name, std::span<int64_t> out) const {
-  ReadIntegers(name, out);
-}
-void SafetensorsFile::Read(std::string_view name, std::span<int32_t> out) const {
-  ReadIntegers(name, out);
 }
 
 void WriteSafetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,

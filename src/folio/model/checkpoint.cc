@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -49,7 +50,7 @@ void RefuseOthers(const SafetensorsFile& file, const GptConfig& config,
 void SaveModel(const std::filesystem::path& dir, const GptWeights& weights) {
   std::vector<NamedTensor> tensors;
   for (const ParamInfo& info : weights.table().params()) {
-    tensors.push_back({info.name, weights.table().View(info, weights.flat())});
+    tensors.push_back({info.name, weights.tensors()[tensors.size()]});
   }
   WriteSafetensors(dir / kWeightsFile, tensors);
   WriteFileAtomically(dir / kConfigFile, GptConfigToJson(weights.config()));
@@ -70,30 +71,23 @@ GptConfig LoadModelConfig(const std::filesystem::path& dir) {
   return GptConfigFromJson(ReadFile(path, kMaxConfig), path.string());
 }
 
-std::unique_ptr<GptWeights> LoadModel(const std::filesystem::path& dir, Dtype dtype) {
-  const GptConfig config = LoadModelConfig(dir);
-  const SafetensorsFile file(dir / kWeightsFile);
-  // Everything is checked against the table before memory of the configured size is taken.
-  const ParamTable table(config);
+StoredModel OpenModelDir(const std::filesystem::path& dir, Loading loading) {
+  StoredModel model{.config = LoadModelConfig(dir)};
+  const auto file = std::make_shared<const SafetensorsFile>(dir / kWeightsFile, loading);
+  model.file = file;
   std::set<std::string> used;
+  const ParamTable table(model.config);
   for (const ParamInfo& info : table.params()) {
-    const std::string name = NameInFile(file, info.name);
-    file.Require(name, info.shape);
+    const std::string name = NameInFile(*file, info.name);
+    model.params.push_back({file->Require(name, info.shape)});
     used.insert(name);
   }
-  RefuseOthers(file, config, used);
-  auto weights = std::make_unique<GptWeights>(config, dtype);
-  for (const ParamInfo& info : table.params()) {
-    const Tensor to = table.View(info, weights->flat());
-    const std::string name = NameInFile(file, info.name);
-    const size_t count = static_cast<size_t>(to.count());
-    if (dtype == Dtype::kF64) {
-      file.Read(name, std::span(to.data<double>(), count));
-    } else {
-      file.Read(name, std::span(to.data<float>(), count));
-    }
-  }
-  return weights;
+  RefuseOthers(*file, model.config, used);
+  return model;
+}
+
+std::unique_ptr<GptWeights> LoadModel(const std::filesystem::path& dir, Dtype dtype) {
+  return ReadWeights(OpenModelDir(dir), dtype);
 }
 
 }  // namespace folio

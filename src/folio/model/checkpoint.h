@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "folio/io/model_dir.h"
-#include "folio/model/params.h"
+#include "folio/model/stored_model.h"
 
 namespace folio {
 
@@ -18,10 +18,13 @@ void SaveModel(const std::filesystem::path& dir, const GptWeights& weights);
 // Throws a kInput Error if `dir` is no directory or holds no model, naming what is missing.
 GptConfig LoadModelConfig(const std::filesystem::path& dir);
 
-// Reads the weights of `dir` (F32, F16, BF16 or F64 in the file) after all of them have been
-// checked against its configuration: every parameter there, of the right shape, and nothing else.
-// Names may lack the prefix "transformer.", as in the original release; its attention masks are
-// passed over, and so is an lm_head.weight that repeats a tied wte.
+// The weights of `dir` (F32, F16, BF16 or F64 in the file), checked against its configuration:
+// every parameter there, of the right shape, and nothing else. Names may lack the prefix
+// "transformer.", as in the original release; its attention masks are passed over, and so is an
+// lm_head.weight that repeats a tied wte.
+StoredModel OpenModelDir(const std::filesystem::path& dir, Loading loading = Loading::kMap);
+
+// ReadWeights of that.
 std::unique_ptr<GptWeights> LoadModel(const std::filesystem::path& dir, Dtype dtype = Dtype::kF32);
 
 }  // namespace folio

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "folio/base/check.h"
+
 namespace folio {
 
 std::string ParamRow::Name() const {
@@ -38,21 +42,40 @@ Tensor ParamTable::View(const ParamInfo& info, const Tensor& flat) const {
   return flat.Slice(info.offset, info.offset + info.shape.count()).Reshape(info.shape);
 }
 
-GptParams ParamTable::Views(const GptConfig& config, const Tensor& flat) const {
-  GptParams views;
-  views.h.resize(static_cast<size_t>(config.n_layer));
+namespace {
+
+GptParams InPlace(const GptConfig& config, std::span<const Tensor> tensors) {
+  GptParams params;
+  params.h.resize(static_cast<size_t>(config.n_layer));
   size_t next = 0;
-  VisitParams(config, views,
-              [&](const ParamRow&, Tensor& slot) { slot = View(params_[next++], flat); });
-  return views;
+  VisitParams(config, params, [&](const ParamRow&, Tensor& slot) { slot = tensors[next++]; });
+  return params;
 }
+
+}  // namespace
 
 GptWeights::GptWeights(const GptConfig& config, Dtype dtype) : config_(config), table_(config) {
   const MemoryPlan::Id id = plan_.Add("weights", dtype, {table_.flat_size()});
   plan_.Place();
   arena_ = Arena(plan_);
   flat_ = arena_.Get(plan_, id);
-  params_ = table_.Views(config_, flat_);
+  for (const ParamInfo& info : table_.params()) tensors_.push_back(table_.View(info, flat_));
+  params_ = InPlace(config_, tensors_);
+}
+
+GptWeights::GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
+                       std::shared_ptr<const void> owner)
+    : config_(config), table_(config), tensors_(std::move(tensors)), owner_(std::move(owner)) {
+  FOLIO_CHECK(tensors_.size() == table_.params().size(), "parameters of another model");
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    FOLIO_CHECK(tensors_[i].shape() == table_.params()[i].shape, "parameter of another model");
+  }
+  params_ = InPlace(config_, tensors_);
+}
+
+const Tensor& GptWeights::flat() const {
+  FOLIO_CHECK(flat_, "the parameters are not in one array");
+  return flat_;
 }
 
 }  // namespace folio

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -144,23 +145,29 @@ class ParamTable {
 
   // The view of one parameter in a flat array of flat_size() elements.
   Tensor View(const ParamInfo& info, const Tensor& flat) const;
-  // All of them.
-  GptParams Views(const GptConfig& config, const Tensor& flat) const;
 
  private:
   std::vector<ParamInfo> params_;
   int64_t parameters_ = 0, flat_size_ = 0, decay_size_ = 0;
 };
 
-// A model's parameters in memory of their own.
+// A model's parameters: in one flat array of their own, or views of memory elsewhere.
 class GptWeights {
  public:
   explicit GptWeights(const GptConfig& config, Dtype dtype = Dtype::kF32);
+  // `tensors` are those of ParamTable(config), in its order, only ever read, and live as long as
+  // `owner`.
+  GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
+             std::shared_ptr<const void> owner);
 
   const GptConfig& config() const { return config_; }
   const ParamTable& table() const { return table_; }
-  const Tensor& flat() const { return flat_; }
+  Dtype dtype() const { return tensors_.front().dtype(); }
+  // Those of table().params(), in its order.
+  std::span<const Tensor> tensors() const { return tensors_; }
   const GptParams& params() const { return params_; }
+  // REQUIRES: the parameters are not views of memory elsewhere.
+  const Tensor& flat() const;
 
  private:
   GptConfig config_;
@@ -168,6 +175,8 @@ class GptWeights {
   MemoryPlan plan_;
   Arena arena_;
   Tensor flat_;
+  std::vector<Tensor> tensors_;
+  std::shared_ptr<const void> owner_;
   GptParams params_;
 };
 

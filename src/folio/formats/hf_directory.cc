@@ -1,0 +1,20 @@
+#include "folio/formats/hf_directory.h"
+
+#include "folio/io/model_dir.h"
+#include "folio/model/checkpoint.h"
+#include "folio/text/encodings.h"
+
+namespace folio {
+
+// Whatever else lies there: what is missing is said when it is opened.
+bool IsHfDirectory(const std::filesystem::path& path) {
+  return std::filesystem::is_directory(path);
+}
+
+FoundModel OpenHfDirectory(const std::filesystem::path& path, Loading loading) {
+  FoundModel found{.model = OpenModelDir(path, loading)};
+  if (!TokenizerFiles(path.string()).empty()) found.tokenizer = LoadTokenizer(path.string());
+  return found;
+}
+
+}  // namespace folio

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <filesystem>
+
+#include "folio/formats/model_formats.h"
+
+namespace folio {
+
+// Hugging Face's model directory, which is folio's own too: model/checkpoint.h with the tokenizer.
+bool IsHfDirectory(const std::filesystem::path& path);
+FoundModel OpenHfDirectory(const std::filesystem::path& path, Loading loading);
+
+}  // namespace folio

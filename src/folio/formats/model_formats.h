@@ -1,0 +1,49 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "folio/model/stored_model.h"
+#include "folio/text/tokenizer.h"
+
+namespace folio {
+
+// A model as it was found, with the tokenizer that came with it.
+struct FoundModel {
+  std::filesystem::path path = {};  // the file or directory that it was read from
+  std::string_view format = {};     // the name of a ModelFormat
+  StoredModel model = {};
+  std::unique_ptr<Tokenizer> tokenizer = {};  // null where it came without one
+};
+
+// What is to be written.
+struct ModelToSave {
+  const GptWeights& weights;
+  const Tokenizer* tokenizer = nullptr;  // null: none
+  Dtype dtype = Dtype::kF32;             // of the matrices
+};
+
+// A way in which programs save models.
+struct ModelFormat {
+  std::string_view name;   // "hf"
+  std::string_view title;  // "Hugging Face directory"
+  // Whether `path`, which is there, looks like such a model: by what is in it, not by its name.
+  bool (*recognises)(const std::filesystem::path& path);
+  // Checks everything but the numbers. Throws a kInput Error that names what is wrong, or what
+  // folio cannot do.
+  FoundModel (*open)(const std::filesystem::path& path, Loading loading);
+  // Writes a model that appears as a whole. Throws a kInput Error where the format cannot express
+  // it, and a kRuntime Error where it cannot be written. Null where folio only reads.
+  void (*save)(const std::filesystem::path& path, const ModelToSave& model) = nullptr;
+};
+
+// All of them.
+std::span<const ModelFormat> ModelFormats();
+
+// Opens what `path` names, in whatever format: a file, a model directory, or of a run directory the
+// best checkpoint, else the last. Throws a kInput Error where there is no model.
+FoundModel FindModel(const std::filesystem::path& path, Loading loading = Loading::kMap);
+
+}  // namespace folio

@@ -1,0 +1,117 @@
+#include "folio/io/tensor_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "folio/base/check.h"
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/io/convert.h"
+
+namespace folio {
+
+bool IsAligned(const TensorInfo& info) {
+  return reinterpret_cast<uintptr_t>(info.data) % DtypeSize(info.dtype) == 0;
+}
+
+std::span<const std::byte> TensorFile::Open(const std::filesystem::path& path, Loading loading) {
+  return files_.emplace_back(path, loading).bytes();
+}
+
+std::span<std::byte> TensorFile::Allocate(size_t bytes) {
+  memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+  return {memory_.back().get(), bytes};
+}
+
+bool TensorFile::Add(TensorInfo info) {
+  if (!index_.emplace(info.name, tensors_.size()).second) return false;
+  tensors_.push_back(std::move(info));
+  return true;
+}
+
+const TensorInfo* TensorFile::Find(std::string_view name) const {
+  const auto it = index_.find(name);
+  return it == index_.end() ? nullptr : &tensors_[it->second];
+}
+
+const TensorInfo& TensorFile::Require(std::string_view name) const {
+  if (const TensorInfo* info = Find(name)) return *info;
+  std::vector<std::string> names;
+  for (const TensorInfo& info : tensors_) names.push_back(info.name);
+  const std::string nearest = Nearest(name, names);
+  throw InputError(fmt::format("{} has no tensor \"{}\"", path().string(), name),
+                   fmt::format("it holds {} tensors", tensors_.size()),
+                   nearest.empty() ? "" : fmt::format("the nearest name is \"{}\"", nearest));
+}
+
+const TensorInfo& TensorFile::Require(std::string_view name, const Shape& shape) const {
+  const TensorInfo& info = Require(name);
+  if (info.shape == shape) return info;
+  throw InputError(fmt::format("{}: tensor \"{}\" has the wrong shape", path().string(), name),
+                   fmt::format("expected {}, found {}", shape.ToString(), info.shape.ToString()));
+}
+
+Tensor TensorFile::Get(std::string_view name) {
+  const TensorInfo& info = Require(name);
+  const std::byte* data = info.data;
+  if (info.dtype == Dtype::kBool &&
+      std::any_of(data, data + info.bytes, [](std::byte b) { return b > std::byte{1}; })) {
+    throw InputError(fmt::format("{}: tensor \"{}\" is damaged", path().string(), name),
+                     "a BOOL is neither 0 nor 1");
+  }
+  if (!IsAligned(info)) {
+    const std::byte*& copy = aligned_copies_[info.name];
+    if (copy == nullptr) {
+      const std::span<std::byte> memory = Allocate(info.bytes);
+      std::copy_n(data, info.bytes, memory.data());
+      copy = memory.data();
+    }
+    data = copy;
+  }
+  return {const_cast<std::byte*>(data), info.dtype, info.shape};
+}
+
+template <class T>
+void TensorFile::ReadFloats(std::string_view name, std::span<T> out) const {
+  const TensorInfo& info = Require(name);
+  FOLIO_CHECK(out.size() == static_cast<size_t>(info.shape.count()), "read into another size");
+  if (!IsFloating(info.dtype)) {
+    throw InputError(
+        fmt::format("{}: tensor \"{}\" has the wrong dtype", path().string(), name),
+        fmt::format("expected F32, F64, F16 or BF16, found {}", DtypeName(info.dtype)));
+  }
+  DecodeFloats(info.data, info.dtype, out);
+}
+
+template <class T>
+void TensorFile::ReadIntegers(std::string_view name, std::span<T> out) const {
+  const TensorInfo& info = Require(name);
+  FOLIO_CHECK(out.size() == static_cast<size_t>(info.shape.count()), "read into another size");
+  if (IsFloating(info.dtype)) {
+    throw InputError(fmt::format("{}: tensor \"{}\" has the wrong dtype", path().string(), name),
+                     fmt::format("expected integers, found {}", DtypeName(info.dtype)));
+  }
+  if (const std::optional<size_t> bad = DecodeIntegers(info.data, info.dtype, out)) {
+    throw InputError(
+        fmt::format("{}: tensor \"{}\" holds too large a number", path().string(), name),
+        fmt::format("element {} does not fit {} bits", *bad, 8 * sizeof(T)));
+  }
+}
+
+void TensorFile::Read(std::string_view name, std::span<float> out) const {
+  ReadFloats(name, out);
+}
+void TensorFile::Read(std::string_view name, std::span<double> out) const {
+  ReadFloats(name, out);
+}
+void TensorFile::Read(std::string_view name, std::span<int64_t> out) const {
+  ReadIntegers(name, out);
+}
+void TensorFile::Read(std::string_view name, std::span<int32_t> out) const {
+  ReadIntegers(name, out);
+}
+
+}  // namespace folio

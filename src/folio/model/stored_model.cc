@@ -1,0 +1,120 @@
+#include "folio/model/stored_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "folio/base/check.h"
+#include "folio/base/error.h"
+#include "folio/base/thread_pool.h"
+#include "folio/io/convert.h"
+
+namespace folio {
+namespace {
+
+template <class T>
+void Decode(const TensorInfo& from, std::span<T> to) {
+  constexpr int64_t kGrain = 1 << 16;
+  const size_t size = DtypeSize(from.dtype);
+  ParallelRange(std::ssize(to), kGrain, [&](int64_t begin, int64_t end, int) {
+    const auto first = static_cast<size_t>(begin);
+    DecodeFloats(from.data + first * size, from.dtype,
+                 to.subspan(first, static_cast<size_t>(end) - first));
+  });
+}
+
+// `to` has the columns of `from` as its rows.
+template <class T>
+void DecodeTransposed(const TensorInfo& from, std::span<T> to) {
+  constexpr size_t kRows = 16;  // a cache line of `to` at a time
+  const auto rows = static_cast<size_t>(from.shape[0]);
+  const auto columns = static_cast<size_t>(from.shape[1]);
+  const size_t row_bytes = columns * DtypeSize(from.dtype);
+  std::vector<T> scratch(static_cast<size_t>(Threads()) * kRows * columns);
+  ParallelRange(from.shape[0], kRows, [&](int64_t begin, int64_t end, int thread) {
+    const auto first = static_cast<size_t>(begin), count = static_cast<size_t>(end - begin);
+    const std::span<T> block =
+        std::span(scratch).subspan(static_cast<size_t>(thread) * kRows * columns, count * columns);
+    DecodeFloats(from.data + first * row_bytes, from.dtype, block);
+    for (size_t c = 0; c < columns; ++c) {
+      for (size_t r = 0; r < count; ++r) to[c * rows + first + r] = block[r * columns + c];
+    }
+  });
+}
+
+template <class T>
+void DecodeInto(const StoredParam& param, const Tensor& to) {
+  const std::span<T> out(to.data<T>(), static_cast<size_t>(to.count()));
+  if (param.transposed) {
+    DecodeTransposed(param.from, out);
+  } else {
+    Decode(param.from, out);
+  }
+}
+
+// Before memory of the configured size is taken.
+void Check(const StoredModel& model) {
+  const ParamTable table(model.config);
+  FOLIO_CHECK(model.params.size() == table.params().size(), "parameters of another model");
+  for (size_t i = 0; i < model.params.size(); ++i) {
+    const TensorInfo& from = model.params[i].from;
+    const Shape& shape = table.params()[i].shape;
+    FOLIO_CHECK(from.shape == (model.params[i].transposed ? Shape{shape[1], shape[0]} : shape),
+                "parameter of another shape");
+    if (IsFloating(from.dtype)) continue;
+    throw InputError(
+        fmt::format("{}: tensor \"{}\" has the wrong dtype", model.file->path().string(),
+                    from.name),
+        fmt::format("expected F32, F64, F16 or BF16, found {}", DtypeName(from.dtype)));
+  }
+}
+
+// Keeps what the views of a mapped model point into.
+struct Mapped {
+  std::shared_ptr<const TensorFile> file;
+  std::vector<std::unique_ptr<float[]>> copies;
+};
+
+}  // namespace
+
+std::unique_ptr<GptWeights> ReadWeights(const StoredModel& model, Dtype dtype) {
+  Check(model);
+  auto weights = std::make_unique<GptWeights>(model.config, dtype);
+  for (size_t i = 0; i < model.params.size(); ++i) {
+    const Tensor& to = weights->tensors()[i];
+    if (dtype == Dtype::kF64) {
+      DecodeInto<double>(model.params[i], to);
+    } else {
+      DecodeInto<float>(model.params[i], to);
+    }
+  }
+  return weights;
+}
+
+std::unique_ptr<GptWeights> MapWeights(const StoredModel& model) {
+  Check(model);
+  const ParamTable table(model.config);
+  auto owner = std::make_shared<Mapped>();
+  owner->file = model.file;
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < model.params.size(); ++i) {
+    const auto& [from, transposed] = model.params[i];
+    const Shape& shape = table.params()[i].shape;
+    if (from.dtype == Dtype::kF32 && !transposed && IsAligned(from)) {
+      tensors.emplace_back(const_cast<std::byte*>(from.data), Dtype::kF32, shape);
+      continue;
+    }
+    // A vector more, which kernels may read.
+    constexpr size_t kPast = MemoryPlan::kAlignment / sizeof(float);
+    const size_t count = static_cast<size_t>(shape.count()) + kPast;
+    owner->copies.push_back(std::make_unique<float[]>(count));
+    tensors.emplace_back(owner->copies.back().get(), shape);
+    DecodeInto<float>(model.params[i], tensors.back());
+  }
+  return std::make_unique<GptWeights>(model.config, std::move(tensors), std::move(owner));
+}
+
+}  // namespace folio
