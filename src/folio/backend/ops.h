@@ -41,11 +41,13 @@ struct EmbeddingForward {
   Tensor wpe = {};             // (P,C), optional
   Tensor out;                  // (B*T,C)
   int64_t first_position = 0;  // first_position + T <= P
+  Tensor positions = {};       // (B,T) i32, each in [0,P), optional: instead of first_position + t
 
   void Check() const;
   double Flops() const;
   auto operands() const {
-    return std::tuple(Reads("ids", ids), Reads("wte", wte), Reads("wpe", wpe), Writes("out", out));
+    return std::tuple(Reads("ids", ids), Reads("wte", wte), Reads("wpe", wpe),
+                      Reads("positions", positions), Writes("out", out));
   }
 };
 
@@ -56,12 +58,13 @@ struct EmbeddingBackward {
   Tensor d_wte;       // (V,C) +=
   Tensor d_wpe = {};  // (P,C) +=, optional
   int64_t first_position = 0;
+  Tensor positions = {};  // (B,T) i32, optional
 
   void Check() const;
   double Flops() const;
   auto operands() const {
-    return std::tuple(Reads("ids", ids), Reads("d_out", d_out), Updates("d_wte", d_wte),
-                      Updates("d_wpe", d_wpe));
+    return std::tuple(Reads("ids", ids), Reads("d_out", d_out), Reads("positions", positions),
+                      Updates("d_wte", d_wte), Updates("d_wpe", d_wpe));
   }
 };
 

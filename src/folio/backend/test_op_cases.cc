@@ -19,22 +19,25 @@ void AddEmbedding(Cases cases) {
                         {2, 3, 5, 7, 6, 2},
                         {3, 17, 33, 11, 20, 3},
                         {5, 64, 65, 13, 64, 0}}) {
-    for (const bool positions : {true, false}) {
-      const std::string name = fmt::format("B{} T{} C{} V{} first {} positions {}", s.B, s.T, s.C,
-                                           s.V, s.first, positions);
+    for (const std::string_view places : {"none", "in a row", "packed"}) {
+      const bool positions = places != "none", packed = places == "packed";
+      const std::string name =
+          fmt::format("B{} T{} C{} V{} first {} positions {}", s.B, s.T, s.C, s.V, s.first, places);
       cases.Add(name, [=](OpMemory& m) {
         return EmbeddingForward{.ids = m.Integers({s.B, s.T}, s.V),
                                 .wte = m.Random({s.V, s.C}),
                                 .wpe = positions ? m.Random({s.P, s.C}) : Tensor(),
                                 .out = m.Unset({s.B * s.T, s.C}),
-                                .first_position = s.first};
+                                .first_position = s.first,
+                                .positions = packed ? m.Integers({s.B, s.T}, s.P) : Tensor()};
       });
       cases.Add(name, [=](OpMemory& m) {
         return EmbeddingBackward{.ids = m.Integers({s.B, s.T}, s.V),
                                  .d_out = m.Random({s.B * s.T, s.C}),
                                  .d_wte = m.Random({s.V, s.C}),
                                  .d_wpe = positions ? m.Random({s.P, s.C}) : Tensor(),
-                                 .first_position = s.first};
+                                 .first_position = s.first,
+                                 .positions = packed ? m.Integers({s.B, s.T}, s.P) : Tensor()};
       });
     }
   }

@@ -53,6 +53,8 @@ struct PassBuffers {
   Tensor ids;        // (B,T) i32
   Tensor targets;    // (N) i32
   Tensor sinusoids;  // (P,C), empty for learned positions
+  Tensor positions;  // (B,T) i32, in the text of each token; empty unless packed
+  Tensor same_text;  // (B,1,T,T) u8, whether query and key are of one text; empty unless packed
   GptActivations acts;
   GptGradients grads;  // empty unless kTraining
 };
@@ -116,6 +118,10 @@ void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
 
   row("ids", buffers.ids, Dtype::kI32, {pass.B, pass.T}, {});
   row("targets", buffers.targets, Dtype::kI32, {N}, {});
+  if (pass.options.packed) {
+    row("positions", buffers.positions, Dtype::kI32, {pass.B, pass.T}, {});
+    row("same_text", buffers.same_text, Dtype::kU8, {pass.B, 1, pass.T, pass.T}, {});
+  }
   if (!pass.config.learned_positions()) {
     row("sinusoids", buffers.sinusoids, number, {pass.config.n_positions, C}, {});
   }

@@ -37,6 +37,7 @@ struct PassContext {
   DropoutContext dropout = {};
   TraceSink* trace = nullptr;
   int64_t first_position = 0;  // of each sequence's first token
+  Tensor positions = {};       // (B,T) i32, optional: of each token, instead
   bool accumulate = true;      // backward: gradients of matrices are added to what is there
 
   int64_t N() const { return B * T; }

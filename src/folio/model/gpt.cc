@@ -24,6 +24,23 @@ GptPass::GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T
   if (buffers_.sinusoids) FillSinusoids(buffers_.sinusoids);
 }
 
+void GptPass::set_begins(std::span<const int32_t> begins) {
+  pass_.mask = begins.empty() ? Tensor() : buffers_.same_text;
+  pass_.positions = begins.empty() ? Tensor() : buffers_.positions;
+  if (begins.empty()) return;
+  FOLIO_CHECK(shape_.options.packed && std::ssize(begins) == B() * T(), "not planned for texts");
+  uint8_t* same = buffers_.same_text.data<uint8_t>();
+  for (int64_t n = 0; n < B() * T(); ++n) {
+    const int64_t first = n / T() * T();  // of the sequence
+    const int64_t begin = begins[static_cast<size_t>(n)], position = n - first - begin;
+    FOLIO_CHECK(begin >= 0 && position >= 0, "a text begins behind its token");
+    buffers_.positions.data<int32_t>()[n] = static_cast<int32_t>(position);
+    for (int64_t s = 0; s < T(); ++s) {
+      same[n * T() + s] = begins[static_cast<size_t>(first + s)] == begin;
+    }
+  }
+}
+
 void GptPass::set_trace(TraceSink* trace) {
   FOLIO_CHECK(trace == nullptr || shape_.options.dtype != Dtype::kBF16,
               "a trace is not of bfloat16");

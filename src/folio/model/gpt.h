@@ -27,6 +27,7 @@ class GptPass {
 
   int64_t B() const { return pass_.B; }
   int64_t T() const { return pass_.T; }
+  bool packed() const { return shape_.options.packed; }
   const MemoryPlan& plan() const { return plan_; }
 
   // Keys that may be attended to, (B,T) u8, for the passes to come; empty for all.
@@ -35,6 +36,11 @@ class GptPass {
   // u8, 0 to hide it, or a number() that is added to its score, for each of B sequences or one for
   // all, (B or 1,1,T,T); empty for none. Must outlive those passes. ops.h says more.
   void set_mask(Tensor mask) { pass_.mask = mask; }
+  // For the passes to come, texts that lie side by side in a sequence, none of which knows of the
+  // others: a token attends only to those of its text and has its position in it. (B*T): where, in
+  // its sequence, the text of each token begins; empty where each sequence is one text. REQUIRES:
+  // options.packed, and no set_mask.
+  void set_begins(std::span<const int32_t> begins);
   // Who is shown the insides of the passes to come; null for nobody. REQUIRES: not BF16.
   void set_trace(TraceSink* trace);
 

@@ -170,6 +170,32 @@ TEST_F(Gpt, AMaskOfPairsIsWhatItSays) {
   EXPECT_NE(Losses(pass, ids_), expected);
 }
 
+// Two texts of 1 and 3 tokens, and two of 2 and 2, each beside the same texts by themselves.
+TEST_F(Gpt, PackedTextsDoNotKnowOfEachOther) {
+  for (const char* positions : {"learned", "sinusoidal"}) {
+    config_.position_embedding = positions;
+    const GptWeights weights(config_, Dtype::kF64);
+    Scatter(weights, 1);
+    GptPass packed(*backend_, config_, B, T, PassKind::kForward,
+                   {.dtype = Dtype::kF64, .packed = true});
+    packed.set_begins(std::vector<int32_t>{0, 1, 1, 1, /**/ 0, 0, 2, 2});
+    packed.Forward(weights.params(), ids_);
+    packed.Loss(weights.params(), targets_);
+    for (const auto& [begin, length] : {std::pair<size_t, int64_t>{0, 1}, {1, 3}, {4, 2}, {6, 2}}) {
+      GptPass alone(*backend_, config_, 1, length, PassKind::kForward, {.dtype = Dtype::kF64});
+      const auto part = [&, at = begin, n = static_cast<size_t>(length)](const auto& all) {
+        return std::span(all).subspan(at, n);
+      };
+      alone.Forward(weights.params(), part(ids_));
+      alone.Loss(weights.params(), part(targets_));
+      for (int64_t i = 0; i < length; ++i) {
+        EXPECT_NEAR(packed.losses().data<double>()[static_cast<int64_t>(begin) + i],
+                    alone.losses().data<double>()[i], 1e-13);
+      }
+    }
+  }
+}
+
 TEST_F(Gpt, MaskedKeysAreSeenByNobody) {
   GptPass pass = Pass(PassKind::kForward);
   std::vector<uint8_t> mask = {1, 0, 1, 1, 1, 1, 1, 1};

@@ -22,6 +22,7 @@ struct Case {
   bool key_mask = false;
   enum { kNoMask, kAllowed, kAdded } mask = kNoMask;  // of queries and keys
   bool ignore_targets = false;
+  bool packed = false;
 };
 
 std::vector<Case> Cases() {
@@ -56,6 +57,8 @@ std::vector<Case> Cases() {
     add("added", [](C&) {}).mask = Case::kAdded;
     add("added_both_ways", [](C& c) { c.causal = false; }).mask = Case::kAdded;
     add("ignored_targets", [](C&) {}).ignore_targets = true;
+    add("packed", [](C&) {}).packed = true;
+    add("packed_sinusoidal", [](C& c) { c.position_embedding = "sinusoidal"; }).packed = true;
     add("embedding_dropout", [](C& c) { c.embd_pdrop = 0.4; });
     add("attention_dropout", [](C& c) { c.attn_pdrop = 0.4; });
     add("residual_dropout", [](C& c) { c.resid_pdrop = 0.4; });
@@ -106,7 +109,10 @@ TEST_P(ModelGradients, AreCentralDifferences) {
   const GptWeights weights(config, Dtype::kF64), grads(config, Dtype::kF64);
   Scatter(weights, 1);
   const auto backend = MakeReferenceBackend();
-  GptPass pass(*backend, config, B, T, PassKind::kTraining, {.dtype = Dtype::kF64});
+  GptPass pass(*backend, config, B, T, PassKind::kTraining,
+               {.dtype = Dtype::kF64, .packed = GetParam().packed});
+  const std::vector<int32_t> begins = {0, 0, 2, 2, /**/ 0, 1, 1, 1};
+  if (GetParam().packed) pass.set_begins(begins);
   std::vector<uint8_t> mask = {1, 0, 1, 1, /**/ 0, 1, 1, 0};  // the first row sees nothing at first
   if (GetParam().key_mask) pass.set_key_mask(Tensor(mask.data(), {B, T}));
   // One for both sequences, and the second query sees nothing; one for each.

@@ -22,6 +22,8 @@ struct PassOptions {
   // kTraining: the backward recomputes the cheap activations instead of keeping them, to the same
   // bits: results of activation functions, and of pre-norm blocks' LayerNorms.
   bool recompute = false;
+  // A sequence may be of several texts (GptPass::set_begins).
+  bool packed = false;
 
   // The dtype of weights, of the stream and of the losses.
   Dtype number() const { return dtype == Dtype::kBF16 ? Dtype::kF32 : dtype; }

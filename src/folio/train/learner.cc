@@ -43,7 +43,8 @@ void Learner::Begin() {
 }
 
 double Learner::Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                           double scale, DropoutContext dropout) {
+                           double scale, DropoutContext dropout, std::span<const int32_t> begins) {
+  if (pass_.packed()) pass_.set_begins(begins);
   pass_.Forward(weights_.params(), inputs, dropout);
   const bool accumulate = !std::exchange(empty_, false);
   return pass_.LossAndBackward(weights_.params(), targets, scale, grads_.params(), accumulate);

@@ -26,9 +26,10 @@ class Learner {
   void Begin();
 
   // Adds the gradient of scale * (sum of the losses of these targets); returns that sum, in nats.
-  // inputs and targets are (B*T); dropout.on applies the configuration's rates.
+  // inputs and targets are (B*T); dropout.on applies the configuration's rates; `begins` is of
+  // GptPass::set_begins.
   double Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets, double scale,
-                    DropoutContext dropout);
+                    DropoutContext dropout, std::span<const int32_t> begins = {});
 
   // Returns the gradient's norm, and makes one AdamW step with it clipped. `step` counts from 1.
   double Finish(const AdamWSettings& settings, double lr, double clip, int64_t step);

@@ -27,12 +27,14 @@ void EmbeddingScatter(const EmbeddingBackward& op, int64_t begin, int64_t end) {
   const auto add = [](auto x, auto y) HWY_ATTR { return hn::Add(x, y); };
   const int64_t T = op.ids.dim(1), C = op.d_wte.dim(1), N = op.ids.count(), n = end - begin;
   const int32_t* ids = op.ids.data<int32_t>();
+  const int32_t* at = op.positions.data<int32_t>();
   for (int64_t row = 0; row < N; ++row) {
     const float* from = op.d_out.data<float>() + row * C + begin;
     float* token = op.d_wte.data<float>() + ids[row] * C + begin;
     Map(d, n, token, add, token, from);
     if (op.d_wpe) {
-      float* position = op.d_wpe.data<float>() + (op.first_position + row % T) * C + begin;
+      float* position = op.d_wpe.data<float>() +
+                        (at != nullptr ? at[row] : op.first_position + row % T) * C + begin;
       Map(d, n, position, add, position, from);
     }
   }
@@ -49,19 +51,25 @@ HWY_EXPORT(EmbeddingScatter);
 
 namespace {
 
-void CheckIds(const Tensor& ids, int64_t V) {
+void CheckIds(const Tensor& ids, int64_t rows, const char* what) {
   const int32_t* id = ids.data<int32_t>();
-  for (int64_t i = 0; i < ids.count(); ++i) {
-    FOLIO_CHECK(id[i] >= 0 && id[i] < V, "token outside the vocabulary");
-  }
+  for (int64_t i = 0; i < ids.count(); ++i) FOLIO_CHECK(id[i] >= 0 && id[i] < rows, what);
+}
+
+// Before anything is read by them.
+template <class Op>
+void CheckRows(const Op& op, const Tensor& wte, const Tensor& wpe) {
+  CheckIds(op.ids, wte.dim(0), "token outside the vocabulary");
+  if (wpe && op.positions) CheckIds(op.positions, wpe.dim(0), "position outside the context");
 }
 
 }  // namespace
 
 void Run(const EmbeddingForward& op, Scratch&) {
-  CheckIds(op.ids, op.wte.dim(0));
+  CheckRows(op, op.wte, op.wpe);
   const int64_t T = op.ids.dim(1), C = op.wte.dim(1);
   const int32_t* ids = op.ids.data<int32_t>();
+  const int32_t* at = op.positions.data<int32_t>();
   const float* wte = op.wte.data<float>();
   const float* wpe = op.wpe.data<float>();
   float* out = op.out.data<float>();
@@ -71,7 +79,7 @@ void Run(const EmbeddingForward& op, Scratch&) {
       if (wpe == nullptr) {
         std::copy_n(token, C, out + row * C);
       } else {
-        const float* position = wpe + (op.first_position + row % T) * C;
+        const float* position = wpe + (at != nullptr ? at[row] : op.first_position + row % T) * C;
         HWY_DYNAMIC_DISPATCH(EmbeddingSum)(token, position, C, out + row * C);
       }
     }
@@ -80,7 +88,7 @@ void Run(const EmbeddingForward& op, Scratch&) {
 
 // Tokens repeat, so threads share columns out rather than rows.
 void Run(const EmbeddingBackward& op, Scratch&) {
-  CheckIds(op.ids, op.d_wte.dim(0));
+  CheckRows(op, op.d_wte, op.d_wpe);
   constexpr int64_t kColumns = 64;
   ParallelRange(op.d_wte.dim(1), kColumns, [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(EmbeddingScatter)(op, begin, end);

@@ -23,19 +23,22 @@ using Numbers = std::vector<Complex>;
 TEST(ReferenceGradients, Embedding) {
   constexpr int64_t kB = 2, kT = 3, kC = 5, kV = 7, kP = 6, kFirst = 2;
   const std::vector<int32_t> ids = {3, 6, 3, 0, 3, 1};  // one token three times
-  for (const bool positions : {true, false}) {
+  const std::vector<int32_t> packed = {0, 1, 0, 5, 0, 5};
+  for (const int places : {0, 1, 2}) {  // none, in a row, of one's own
+    const bool positions = places > 0;
+    const RowPositions at{kFirst, places == 2 ? packed.data() : nullptr};
     Numbers wte = ToComplex(RandomNumbers(kV * kC, 1)), wpe = ToComplex(RandomNumbers(kP * kC, 2));
     const Real d_out = RandomNumbers(kB * kT * kC, 3);
     const auto loss = [&] {
       Numbers out(d_out.size());
       EmbeddingForward<Complex>(ids.data(), wte.data(), positions ? wpe.data() : nullptr,
-                                out.data(), kB, kT, kC, kV, kFirst);
+                                out.data(), kB, kT, kC, kV, at);
       return Loss(out, d_out);
     };
     const Real wte_before = RandomNumbers(kV * kC, 4), wpe_before = RandomNumbers(kP * kC, 5);
     Real d_wte = wte_before, d_wpe = wpe_before;
     EmbeddingBackward<double>(ids.data(), d_out.data(), d_wte.data(),
-                              positions ? d_wpe.data() : nullptr, kB, kT, kC, kV, kFirst);
+                              positions ? d_wpe.data() : nullptr, kB, kT, kC, kV, at);
     ExpectGradient(d_wte, ComplexStep(wte, loss), wte_before, "d_wte");
     ExpectGradient(d_wpe, ComplexStep(wpe, loss), wpe_before, "d_wpe");
   }
