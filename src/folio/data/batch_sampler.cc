@@ -20,15 +20,6 @@ void CheckShape(const BatchShape& shape) {
   FOLIO_CHECK(shape.B >= 1 && shape.T >= 1 && shape.micro_batches >= 1, "a batch holds something");
 }
 
-// Makes `batch` one of this shape for micro-batch `micro`.
-void Prepare(const BatchShape& shape, int64_t micro, Batch& batch) {
-  FOLIO_CHECK(micro >= 0 && micro < shape.micro_batches, "no such micro-batch");
-  batch.B = shape.B;
-  batch.T = shape.T;
-  batch.inputs.resize(static_cast<size_t>(shape.B * shape.T));
-  batch.targets.resize(static_cast<size_t>(shape.B * shape.T));
-}
-
 // Row b of a (B,T) array.
 std::span<int32_t> RowOf(std::vector<int32_t>& array, int64_t b, int64_t T) {
   return std::span(array).subspan(static_cast<size_t>(b * T), static_cast<size_t>(T));
@@ -66,6 +57,15 @@ uint64_t Permute(uint64_t index, uint64_t n, uint64_t seed, uint64_t number) {
   return index;
 }
 
+void Batch::Clear(const BatchShape& shape, int64_t micro) {
+  FOLIO_CHECK(micro >= 0 && micro < shape.micro_batches, "no such micro-batch");
+  B = shape.B;
+  T = shape.T;
+  inputs.assign(static_cast<size_t>(B * T), 0);
+  targets.assign(static_cast<size_t>(B * T), kNoTarget);
+  begins.clear();
+}
+
 int64_t Batch::CountTargets() const {
   return std::ranges::count_if(targets, [](int32_t target) { return target != kNoTarget; });
 }
@@ -83,7 +83,7 @@ WindowSampler::WindowSampler(const TokenFile& tokens, BatchShape shape)
 }
 
 void WindowSampler::Fill(uint64_t step, int64_t micro, Batch& batch) {
-  Prepare(shape_, micro, batch);
+  batch.Clear(shape_, micro);
   for (int64_t b = 0; b < shape_.B; ++b) {
     const Window window = At(step, micro * shape_.B + b);
     FillRow(tokens_, window.start, shape_.T, b, batch);
@@ -164,9 +164,7 @@ int64_t SequentialWindows::steps() const {
 
 void SequentialWindows::Fill(uint64_t step, int64_t micro, Batch& batch) {
   FOLIO_CHECK(step < static_cast<uint64_t>(steps()), "the file is through");
-  Prepare(shape_, micro, batch);
-  std::fill(batch.inputs.begin(), batch.inputs.end(), 0);
-  std::fill(batch.targets.begin(), batch.targets.end(), Batch::kNoTarget);
+  batch.Clear(shape_, micro);
   const int64_t first = static_cast<int64_t>(step) * shape_.sequences() + micro * shape_.B;
   const int64_t rows = std::min(shape_.B, windows() - first);
   for (int64_t b = 0; b < rows; ++b) {

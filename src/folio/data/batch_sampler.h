@@ -10,6 +10,8 @@
 
 namespace folio {
 
+struct BatchShape;
+
 // One micro-batch. The caller owns it and hands it in again: after the first Fill nothing is
 // allocated.
 struct Batch {
@@ -20,7 +22,12 @@ struct Batch {
   int64_t T = 0;
   std::vector<int32_t> inputs;   // (B,T)
   std::vector<int32_t> targets;  // (B,T), inputs shifted by one
+  // (B,T): where, in its sequence, the text of each token begins; texts side by side know nothing
+  // of each other. Empty: each sequence is one text.
+  std::vector<int32_t> begins;
 
+  // Makes it one of this shape, for micro-batch `micro`, with inputs 0 and no targets.
+  void Clear(const BatchShape& shape, int64_t micro);
   int64_t CountTargets() const;  // that predict something
 };
 
@@ -42,6 +49,9 @@ class BatchSampler {
 
   // Micro-batch `micro` of step `step`, both from 0.
   virtual void Fill(uint64_t step, int64_t micro, Batch& batch) = 0;
+
+  // By how many targets the sum of a step's gradients is divided.
+  virtual int64_t Targets(uint64_t step) const = 0;
 };
 
 // A sampler of windows of T tokens, that keeps a reference to `tokens`. Throws a kInput Error if
@@ -49,6 +59,9 @@ class BatchSampler {
 class WindowSampler : public BatchSampler {
  public:
   void Fill(uint64_t step, int64_t micro, Batch& batch) final;
+  // As many as there are positions, however few predict something: a target counts the same in
+  // every step.
+  int64_t Targets(uint64_t /*step*/) const final { return shape_.sequences() * shape_.T; }
 
  protected:
   // The inputs are tokens [start, start + T). Those of [first, end) predict their successors, the
@@ -147,6 +160,7 @@ class SequentialWindows final : public BatchSampler {
 
   // REQUIRES: step < steps().
   void Fill(uint64_t step, int64_t micro, Batch& batch) override;
+  int64_t Targets(uint64_t /*step*/) const override { return shape_.sequences() * shape_.T; }
 
   int64_t steps() const;  // after which the file is through
 

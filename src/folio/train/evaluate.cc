@@ -23,6 +23,7 @@ std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
     for (int64_t b = 0; b < data->batches; ++b) {
       if (hooks.stop_requested && hooks.stop_requested()) return {};
       data->sampler.Fill(static_cast<uint64_t>(b), 0, batch);
+      if (pass.packed()) pass.set_begins(batch.begins);
       pass.Forward(params, batch.inputs);
       loss->sum += pass.Loss(params, batch.targets);
       loss->targets += batch.CountTargets();

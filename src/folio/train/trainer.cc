@@ -166,8 +166,8 @@ StepMetrics Trainer::TakeStep() {
   const double begin = SteadySeconds();
   const int64_t micro_batches = config_.grad_accumulation;
   const int64_t tokens = config_.batch_size * learner_.pass().T() * micro_batches;
-  // Of every target's gradient, in this step and in others, however many it has.
-  const double scale = 1.0 / static_cast<double>(tokens);
+  const double scale =
+      1.0 / static_cast<double>(sampler_->Targets(static_cast<uint64_t>(state_.step)));
   StepMetrics metrics{.step = state_.step};
   double loss = 0;
   int64_t targets = 0;
@@ -177,7 +177,8 @@ StepMetrics Trainer::TakeStep() {
                                 {.on = true,
                                  .seed = static_cast<uint64_t>(config_.seed),
                                  .step = static_cast<uint64_t>(state_.step),
-                                 .first_sequence = micro * config_.batch_size});
+                                 .first_sequence = micro * config_.batch_size},
+                                batch_.begins);
     targets += batch_.CountTargets();
     if (micro + 1 < micro_batches) FetchBatch(micro + 1);
   }

@@ -1,0 +1,149 @@
+#include "folio/data/conversations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "folio/base/check.h"
+#include "folio/base/error.h"
+
+namespace folio {
+namespace {
+
+// Whether the token behind the ones seen so far belongs to an answer.
+class AnswerState {
+ public:
+  explicit AnswerState(const ChatTokens& chat) : chat_(chat) {}
+
+  bool inside() const { return inside_; }
+  void See(int32_t token) {
+    if (token == chat_.answer) inside_ = true;
+    if (token == chat_.end) inside_ = false;
+  }
+
+ private:
+  ChatTokens chat_;
+  bool inside_ = false;
+};
+
+}  // namespace
+
+PackedConversations::PackedConversations(const TokenFile& tokens, const ChatTokens& chat,
+                                         BatchShape shape, uint64_t seed, Order order)
+    : tokens_(tokens), chat_(chat), shape_(shape), seed_(seed), order_(order) {
+  FOLIO_CHECK(shape.B >= 1 && shape.T >= 1 && shape.micro_batches >= 1, "a batch holds something");
+  Pack(FindConversations());
+  if (!windows_.empty()) return;
+  throw InputError(fmt::format("{}: no answers to learn", tokens.path()),
+                   fmt::format("none of its conversations has one in its first {} tokens", shape.T),
+                   "raise --context, or prepare conversations that have answers, in this part too");
+}
+
+std::vector<PackedConversations::Conversation> PackedConversations::FindConversations() {
+  constexpr int64_t kPiece = 1 << 16;
+  std::vector<Conversation> found;
+  std::vector<int32_t> piece;
+  Conversation now;
+  int64_t length = 0;
+  AnswerState answer(chat_);
+  for (int64_t begin = 0; begin < tokens_.size(); begin += kPiece) {
+    piece.resize(static_cast<size_t>(std::min(kPiece, tokens_.size() - begin)));
+    tokens_.Read(begin, piece);
+    for (size_t i = 0; i < piece.size(); ++i) {
+      const int64_t place = begin + static_cast<int64_t>(i);
+      if (piece[i] != chat_.border) {
+        if (length > 0 && length <= shape_.T) now.targets += answer.inside();
+        answer.See(piece[i]);
+        ++length;
+      }
+      if (piece[i] != chat_.border && place + 1 < tokens_.size()) continue;
+      now.inputs = std::min(length - 1, shape_.T);
+      if (now.targets > 0) {
+        found.push_back(now);
+        cut_ += length - 1 > shape_.T;
+      }
+      now = {.begin = place + 1};
+      length = 0;
+      answer = AnswerState(chat_);
+    }
+  }
+  conversations_ = std::ssize(found);
+  return found;
+}
+
+// The longest first, each into the fullest window that has room: best fit decreasing, D. Johnson et
+// al., SIAM J. Comput. 3 (1974).
+void PackedConversations::Pack(std::vector<Conversation> conversations) {
+  std::ranges::stable_sort(conversations, std::greater(), &Conversation::inputs);
+  std::map<int64_t, std::vector<size_t>> with_room;  // windows by the positions that are left
+  for (const Conversation& conversation : conversations) {
+    auto place = with_room.lower_bound(conversation.inputs);
+    size_t window = windows_.size();
+    int64_t room = shape_.T;
+    if (place == with_room.end()) {
+      windows_.emplace_back();
+    } else {
+      room = place->first;
+      window = place->second.back();
+      place->second.pop_back();
+      if (place->second.empty()) with_room.erase(place);
+    }
+    windows_[window].conversations.push_back(conversation);
+    windows_[window].targets += conversation.targets;
+    with_room[room - conversation.inputs].push_back(window);
+  }
+}
+
+int64_t PackedConversations::steps() const {
+  return (windows() + shape_.sequences() - 1) / shape_.sequences();
+}
+
+const PackedConversations::Window* PackedConversations::At(uint64_t step, int64_t sequence) const {
+  const uint64_t count = windows_.size();
+  const uint64_t position =
+      step * static_cast<uint64_t>(shape_.sequences()) + static_cast<uint64_t>(sequence);
+  if (order_ == Order::kOnce) return position < count ? &windows_[position] : nullptr;
+  return &windows_[Permute(position % count, count, seed_, position / count)];
+}
+
+int64_t PackedConversations::Targets(uint64_t step) const {
+  int64_t targets = 0;
+  for (int64_t sequence = 0; sequence < shape_.sequences(); ++sequence) {
+    const Window* window = At(step, sequence);
+    if (window != nullptr) targets += window->targets;
+  }
+  return targets;
+}
+
+void PackedConversations::Fill(uint64_t step, int64_t micro, Batch& batch) {
+  batch.Clear(shape_, micro);
+  batch.begins.assign(batch.inputs.size(), 0);
+  std::vector<int32_t>& inputs = batch.inputs;
+  for (int64_t b = 0; b < shape_.B; ++b) {
+    auto at = static_cast<size_t>(b * shape_.T);  // in the batch
+    const size_t row = at, row_end = at + static_cast<size_t>(shape_.T);
+    const Window* window = At(step, micro * shape_.B + b);
+    const std::span<const Conversation> conversations =
+        window == nullptr ? std::span<const Conversation>() : window->conversations;
+    for (const Conversation& conversation : conversations) {
+      const auto count = static_cast<size_t>(conversation.inputs);
+      tokens_.Read(conversation.begin, std::span(inputs).subspan(at, count));
+      int32_t next = 0;
+      tokens_.Read(conversation.begin + conversation.inputs, {&next, 1});
+      AnswerState answer(chat_);
+      for (size_t i = at; i < at + count; ++i) {
+        batch.begins[i] = static_cast<int32_t>(at - row);
+        answer.See(inputs[i]);
+        if (answer.inside()) batch.targets[i] = i + 1 < at + count ? inputs[i + 1] : next;
+      }
+      at += count;
+    }
+    std::fill(batch.begins.begin() + static_cast<std::ptrdiff_t>(at),
+              batch.begins.begin() + static_cast<std::ptrdiff_t>(row_end),
+              static_cast<int32_t>(at - row));
+  }
+}
+
+}  // namespace folio

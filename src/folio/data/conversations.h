@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "folio/data/batch_sampler.h"
+
+namespace folio {
+
+// The tokens that mark turns in a data set of conversations: each is a row of turns, which begin
+// with a role's token and end with `end`, and is followed by `border`.
+struct ChatTokens {
+  int32_t border = 0;
+  int32_t answer = 0;  // begins the turns that are learnt, up to their `end` and including it
+  int32_t end = 0;
+
+  bool operator==(const ChatTokens&) const = default;
+};
+
+// Conversations, packed into windows of T positions; only answers are targets. A window holds as
+// many whole conversations as have room, and Batch::begins tells them apart. One that is longer
+// than a window is cut at its end. Keeps a reference to `tokens`. Throws a kInput Error if there is
+// no answer.
+class PackedConversations final : public BatchSampler {
+ public:
+  enum class Order {
+    kShuffled,  // all windows in each epoch, in an order of its own; epochs follow each other
+    kOnce,      // in a fixed order; behind the last there are no targets
+  };
+  PackedConversations(const TokenFile& tokens, const ChatTokens& chat, BatchShape shape,
+                      uint64_t seed, Order order);
+
+  void Fill(uint64_t step, int64_t micro, Batch& batch) override;
+  int64_t Targets(uint64_t step) const override;
+
+  int64_t conversations() const { return conversations_; }  // that have an answer
+  int64_t cut() const { return cut_; }                      // of them, longer than a window
+  int64_t windows() const { return static_cast<int64_t>(windows_.size()); }
+  int64_t steps() const;  // after which all windows have been seen once
+
+ private:
+  struct Conversation {
+    int64_t begin = 0;    // its first token's place
+    int64_t inputs = 0;   // 1 .. T
+    int64_t targets = 0;  // of them that predict a token of an answer
+  };
+  struct Window {
+    std::vector<Conversation> conversations;
+    int64_t targets = 0;
+  };
+
+  std::vector<Conversation> FindConversations();
+  void Pack(std::vector<Conversation> conversations);
+  // Of a sequence of the run; null where there is none.
+  const Window* At(uint64_t step, int64_t sequence) const;
+
+  const TokenFile& tokens_;
+  ChatTokens chat_;
+  BatchShape shape_;
+  uint64_t seed_;
+  Order order_;
+  int64_t conversations_ = 0, cut_ = 0;
+  std::vector<Window> windows_;
+};
+
+}  // namespace folio
