@@ -104,7 +104,7 @@ const PackedConversations::Window* PackedConversations::At(uint64_t step, int64_
   const uint64_t count = windows_.size();
   const uint64_t position =
       step * static_cast<uint64_t>(shape_.sequences()) + static_cast<uint64_t>(sequence);
-  if (order_ == Order::kOnce) return position < count ? &windows_[position] : nullptr;
+  if (order_ == Order::kOnce && position >= count) return nullptr;
   return &windows_[Permute(position % count, count, seed_, position / count)];
 }
 

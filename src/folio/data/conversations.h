@@ -4,18 +4,9 @@
 #include <vector>
 
 #include "folio/data/batch_sampler.h"
+#include "folio/data/dataset.h"
 
 namespace folio {
-
-// The tokens that mark turns in a data set of conversations: each is a row of turns, which begin
-// with a role's token and end with `end`, and is followed by `border`.
-struct ChatTokens {
-  int32_t border = 0;
-  int32_t answer = 0;  // begins the turns that are learnt, up to their `end` and including it
-  int32_t end = 0;
-
-  bool operator==(const ChatTokens&) const = default;
-};
 
 // Conversations, packed into windows of T positions; only answers are targets. A window holds as
 // many whole conversations as have room, and Batch::begins tells them apart. One that is longer
@@ -25,7 +16,7 @@ class PackedConversations final : public BatchSampler {
  public:
   enum class Order {
     kShuffled,  // all windows in each epoch, in an order of its own; epochs follow each other
-    kOnce,      // in a fixed order; behind the last there are no targets
+    kOnce,      // in an order that is always the same; behind the last there are no targets
   };
   PackedConversations(const TokenFile& tokens, const ChatTokens& chat, BatchShape shape,
                       uint64_t seed, Order order);

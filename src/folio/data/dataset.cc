@@ -75,6 +75,21 @@ class Reader {
     return shards;
   }
 
+  std::optional<ChatTokens> Chat(int64_t vocab_size) const {
+    const Json* chat = json_.find("chat");
+    if (chat == nullptr) return {};
+    ChatTokens tokens;
+    for (const auto& [key, id] :
+         {std::pair{"border", &tokens.border}, std::pair{"answer", &tokens.answer},
+          std::pair{"end", &tokens.end}}) {
+      if (!chat->is_object() || !IsCount(*chat, key) || (*chat)[key].get<int64_t>() >= vocab_size) {
+        Fail(fmt::format("\"chat\" to have a token \"{}\"", key), *chat);
+      }
+      *id = (*chat)[key].get<int32_t>();
+    }
+    return tokens;
+  }
+
   TokenWidth Width() const {
     const std::string name = Text("dtype");
     for (const TokenWidth width : {TokenWidth::k16, TokenWidth::k32}) {
@@ -136,6 +151,7 @@ DatasetInfo ReadDatasetInfo(const std::string& path) {
   }
   info.format = reader.Format();
   info.special = reader.Text("special");
+  info.chat = reader.Chat(info.vocab_size);
   info.documents = reader.Count("documents");
   info.text_bytes = reader.Count("text_bytes");
   info.train_shards = reader.Shards("train");
@@ -229,20 +245,24 @@ Json ToJson(const std::vector<DatasetInfo::Source>& sources) {
 }
 
 void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
-  const Json json = {{"format_version", DatasetInfo::kFormatVersion},
-                     {"format", TokenFormatName(info.format)},
-                     {"dtype", TokenWidthName(info.width)},
-                     {"vocab_size", info.vocab_size},
-                     {"tokenizer", info.tokenizer_kind},
-                     {"tokenizer_hash", info.tokenizer_hash},
-                     {"special", info.special},
-                     {"train_tokens", info.train_tokens},
-                     {"val_tokens", info.val_tokens},
-                     {"documents", info.documents},
-                     {"text_bytes", info.text_bytes},
-                     {"train", ToJson(info.train_shards)},
-                     {"val", ToJson(info.val_shards)},
-                     {"sources", ToJson(info.sources)}};
+  Json json = {{"format_version", DatasetInfo::kFormatVersion},
+               {"format", TokenFormatName(info.format)},
+               {"dtype", TokenWidthName(info.width)},
+               {"vocab_size", info.vocab_size},
+               {"tokenizer", info.tokenizer_kind},
+               {"tokenizer_hash", info.tokenizer_hash},
+               {"special", info.special},
+               {"train_tokens", info.train_tokens},
+               {"val_tokens", info.val_tokens},
+               {"documents", info.documents},
+               {"text_bytes", info.text_bytes},
+               {"train", ToJson(info.train_shards)},
+               {"val", ToJson(info.val_shards)},
+               {"sources", ToJson(info.sources)}};
+  if (info.chat) {
+    json["chat"] = {
+        {"border", info.chat->border}, {"answer", info.chat->answer}, {"end", info.chat->end}};
+  }
   // A path that is not UTF-8 is still written: its bad bytes become U+FFFD.
   WriteFileAtomically(fs::path(dir) / kDatasetFile, json.dump(2) + "\n");
 }

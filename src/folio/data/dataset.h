@@ -17,6 +17,16 @@ inline constexpr char kValFile[] = "val.bin";
 inline constexpr char kValidFile[] = "valid.bin";  // what others call it
 inline constexpr char kDatasetFile[] = "dataset.json";
 
+// The tokens that mark turns in a data set of conversations: each is a row of turns, which begin
+// with a role's token and end with `end`, and is followed by `border`.
+struct ChatTokens {
+  int32_t border = 0;
+  int32_t answer = 0;  // begins the turns that are learnt, up to their `end` and including it
+  int32_t end = 0;
+
+  bool operator==(const ChatTokens&) const = default;
+};
+
 // What dataset.json says.
 struct DatasetInfo {
   // Version 1 had one file for each part and knew neither documents nor hashes.
@@ -30,8 +40,9 @@ struct DatasetInfo {
   std::string special;  // what became of special tokens in the text; empty if not known
   int64_t train_tokens = 0;
   int64_t val_tokens = 0;
-  int64_t documents = 0;   // 0: not known
-  int64_t text_bytes = 0;  // of the documents; 0: not known
+  std::optional<ChatTokens> chat = {};  // of conversations
+  int64_t documents = 0;                // 0: not known
+  int64_t text_bytes = 0;               // of the documents; 0: not known
   struct Source {
     std::string path;
     int64_t bytes = 0;

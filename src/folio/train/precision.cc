@@ -31,9 +31,10 @@ Dtype TrainDtype(const TrainConfig& train, const GptConfig& model, const Backend
   return backend.PreferredDtype();
 }
 
-PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model,
-                          const Backend& backend) {
-  return {.dtype = TrainDtype(train, model, backend), .recompute = train.recompute};
+PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, const Backend& backend,
+                          bool packed) {
+  return {
+      .dtype = TrainDtype(train, model, backend), .recompute = train.recompute, .packed = packed};
 }
 
 std::string TrainDtypeName(Dtype dtype) {

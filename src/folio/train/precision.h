@@ -12,8 +12,9 @@ namespace folio {
 // where it is "auto". Throws a kUsage Error where the backend has no BF16.
 Dtype TrainDtype(const TrainConfig& train, const GptConfig& model, const Backend& backend);
 
-// How a run's passes compute: TrainDtype and train.recompute.
-PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, const Backend& backend);
+// How a run's passes compute: TrainDtype and train.recompute; `packed` for conversations.
+PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, const Backend& backend,
+                          bool packed = false);
 
 // train.dtype for a dtype: "fp32" or "bf16". A run remembers it so, that it may go on bit for bit
 // where "auto" would mean another.

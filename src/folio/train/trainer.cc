@@ -7,6 +7,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/data/conversations.h"
 #include "folio/io/file.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/weight_init.h"
@@ -86,7 +87,7 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       tokenizer_(tokenizer),
       weights_(model),
       learner_(backend, weights_, config.batch_size, ContextOf(model, config),
-               PassOptionsOf(config, model, backend)) {
+               PassOptionsOf(config, model, backend, data.info().chat.has_value())) {
   CheckTorchRng(model, config);
   config_.context = learner_.pass().T();
   config_.Validate("settings");
@@ -103,6 +104,7 @@ void Trainer::MakeSamplers(const Dataset& data) {
   const BatchShape shape{config_.batch_size, learner_.pass().T(), config_.grad_accumulation};
   const BatchShape eval_shape{shape.B, shape.T, 1};
   const uint64_t seed = static_cast<uint64_t>(config_.seed);
+  if (data.info().chat) return MakeConversationSamplers(data);
   if (config_.rng == "torch") {
     torch_.emplace(seed);
     sampler_ = std::make_unique<TorchWindows>(data.train(), shape, *torch_);
@@ -130,6 +132,28 @@ void Trainer::MakeSamplers(const Dataset& data) {
     train_eval_batches_ = std::min<int64_t>(val_eval_batches_, 20);
     val_eval_ = std::move(whole);
   }
+}
+
+void Trainer::MakeConversationSamplers(const Dataset& data) {
+  if (config_.rng == "torch") {
+    throw UsageError("--rng torch reproduces nanoGPT's runs only",
+                     fmt::format("{} holds conversations", data.dir()), "use --rng folio");
+  }
+  using Order = PackedConversations::Order;
+  const BatchShape shape{config_.batch_size, learner_.pass().T(), config_.grad_accumulation};
+  const uint64_t seed = static_cast<uint64_t>(config_.seed);
+  const auto sampler = [&](const TokenFile& tokens, Order order) {
+    const int64_t micro_batches = order == Order::kOnce ? 1 : shape.micro_batches;
+    return std::make_unique<PackedConversations>(
+        tokens, *data.info().chat, BatchShape{shape.B, shape.T, micro_batches}, seed, order);
+  };
+  sampler_ = sampler(data.train(), Order::kShuffled);
+  auto train = sampler(data.train(), Order::kOnce), val = sampler(data.val(), Order::kOnce);
+  const int64_t most = config_.eval_batches > 0 ? config_.eval_batches : val->steps();
+  val_eval_batches_ = std::min(most, val->steps());
+  train_eval_batches_ = std::min(most, std::min<int64_t>(train->steps(), 20));
+  train_eval_ = std::move(train);
+  val_eval_ = std::move(val);
 }
 
 void Trainer::Resume() {

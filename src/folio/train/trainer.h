@@ -62,6 +62,7 @@ class Trainer {
 
  private:
   void MakeSamplers(const Dataset& data);
+  void MakeConversationSamplers(const Dataset& data);
   void FetchBatch(int64_t micro);
   StepMetrics TakeStep();
   bool EvaluationDue() const;

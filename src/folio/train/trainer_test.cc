@@ -76,6 +76,54 @@ TEST_F(Training, Bf16ComputesOtherwiseAndKeepsTheSameKindOfFiles) {
   }
 }
 
+// Conversations of up to two turns; their answers repeat the question's word, which has ids 5
+// to 10.
+std::unique_ptr<Dataset> MakeConversations(const std::filesystem::path& dir) {
+  constexpr int32_t border = 0, user = 1, answer = 2, end = 3;
+  const auto part = [&](int count) {
+    std::vector<int32_t> ids;
+    for (int i = 0; i < count; ++i) {
+      for (int turn = 0; turn <= i % 2; ++turn) {
+        const int32_t word = 5 + (i * 5 + turn * 2 + i / 6) % 6;
+        ids.insert(ids.end(), {user, word, answer, word, end});
+      }
+      ids.push_back(border);
+    }
+    return ids;
+  };
+  MakeDataset(dir, part(60), part(12), 11);
+  DatasetInfo info = Dataset(dir.string(), 11).info();
+  info.chat = ChatTokens{.border = border, .answer = answer, .end = end};
+  WriteDatasetInfo(dir.string(), info);
+  return std::make_unique<Dataset>(dir.string());
+}
+
+TEST_F(Training, ConversationsAreLearntByTheirAnswersAlone) {
+  model_.n_positions = 19;
+  model_.n_embd = 24;
+  model_.embd_pdrop = model_.attn_pdrop = model_.resid_pdrop = 0;
+  config_.max_steps = 400;
+  config_.decay_steps = 400;
+  config_.eval_every = 0;
+  config_.eval_batches = 0;
+  data_ = MakeConversations(At("chats"));
+  const TrainResult result = Run("run");
+  // The word and the end of the turn can be known; what comes in a question cannot.
+  EXPECT_LT(result.evaluation->val_loss, 0.1);
+}
+
+TEST_F(Training, ConversationsGoOnBitForBit) {
+  model_.n_positions = 9;
+  data_ = MakeConversations(At("chats"));
+  Run("whole");
+  RunUntil("parts", 7);
+  Resume("parts");
+  ExpectSameFiles("whole/last", "parts/last");
+  SetThreads(3);
+  Run("threads");
+  ExpectSameFiles("whole/last", "threads/last");
+}
+
 TEST_F(Training, RecomputationLeavesTheSameFiles) {
   for (const char* dtype : {"fp32", "bf16"}) {
     config_.dtype = dtype;
