@@ -8,6 +8,7 @@
 #include "folio/io/file.h"
 #include "folio/text/bpe_encoder.h"
 #include "folio/text/bpe_model.h"
+#include "folio/text/special_tokens.h"
 #include "folio/text/split.h"
 #include "folio/text/tokenizer_file.h"
 #include "folio/text/vocab_files.h"
@@ -89,14 +90,21 @@ std::string BpeTokenizer::Decode(std::span<const int32_t> ids) const {
 }
 
 std::optional<int32_t> BpeTokenizer::end_of_text() const {
-  for (const SpecialToken& token : vocab().specials) {
-    if (token.text == kEndOfTextToken) return token.id;
-  }
-  return std::nullopt;
+  return FindEndOfText(vocab().specials);
 }
 
 std::span<const SpecialToken> BpeTokenizer::special_tokens() const {
   return vocab().specials;
+}
+
+std::unique_ptr<Tokenizer> BpeTokenizer::WithSpecials(std::span<const std::string> texts) const {
+  BpeVocab more = vocab();
+  more.name = "";  // no longer the published one
+  for (SpecialToken& special : NumberSpecials(texts, vocab_size())) {
+    more.tokens.Add(special.text);
+    more.specials.push_back(std::move(special));
+  }
+  return std::make_unique<BpeTokenizer>(std::move(more));
 }
 
 std::string BpeTokenizer::FileContents() const {

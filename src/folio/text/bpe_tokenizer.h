@@ -42,6 +42,7 @@ class BpeTokenizer final : public Tokenizer {
   std::string Decode(std::span<const int32_t> ids) const override;
   std::optional<int32_t> end_of_text() const override;
   std::span<const SpecialToken> special_tokens() const override;
+  std::unique_ptr<Tokenizer> WithSpecials(std::span<const std::string> texts) const override;
   std::string FileContents() const override;
   void Save(const std::string& dir) const override;
 

@@ -3,19 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "folio/base/check.h"
 #include "folio/text/tokenizer_file.h"
 
 namespace folio {
 
-CharTokenizer::CharTokenizer(const std::vector<char32_t>& characters)
-    : page_of_(0x110000 / kPage, -1) {
-  FOLIO_CHECK(!characters.empty(), "a tokenizer needs a character");
+CharTokenizer::CharTokenizer(std::vector<char32_t> characters,
+                             std::span<const std::string> specials)
+    : characters_(std::move(characters)),
+      specials_(NumberSpecials(specials, this->characters())),
+      page_of_(0x110000 / kPage, -1) {
+  FOLIO_CHECK(!characters_.empty(), "a tokenizer needs a character");
   starts_.push_back(0);
-  for (size_t id = 0; id < characters.size(); ++id) {
-    const char32_t code = characters[id];
-    FOLIO_CHECK(id == 0 || characters[id - 1] < code, "characters must ascend");
+  for (size_t id = 0; id < characters_.size(); ++id) {
+    const char32_t code = characters_[id];
+    FOLIO_CHECK(id == 0 || characters_[id - 1] < code, "characters must ascend");
     AppendUtf8(code, bytes_);
     starts_.push_back(static_cast<uint32_t>(bytes_.size()));
     int32_t& page = page_of_[code / kPage];
@@ -52,7 +56,12 @@ size_t CharTokenizer::FindCut(std::string_view text, size_t at) const {
 std::string_view CharTokenizer::TokenBytes(int32_t id) const {
   CheckId(id);
   const size_t i = static_cast<size_t>(id);
+  if (i >= characters_.size()) return specials_[i - characters_.size()].text;
   return std::string_view(bytes_).substr(starts_[i], starts_[i + 1] - starts_[i]);
+}
+
+std::unique_ptr<Tokenizer> CharTokenizer::WithSpecials(std::span<const std::string> texts) const {
+  return std::make_unique<CharTokenizer>(characters_, Texts(specials_, texts));
 }
 
 std::string CharTokenizer::FileContents() const {
@@ -108,7 +117,7 @@ std::unique_ptr<CharTokenizer> CharSetBuilder::Build() const {
         where_.empty() ? "there is no text" : fmt::format("{}: there is no text", where_),
         "a character tokenizer needs at least one character", "name a file that is not empty");
   }
-  return std::make_unique<CharTokenizer>(characters);
+  return std::make_unique<CharTokenizer>(std::move(characters));
 }
 
 }  // namespace folio

@@ -6,31 +6,39 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/text/special_tokens.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
 
-// One token for each Unicode character of a known set, numbered by code point.
+// One token for each Unicode character of a known set, numbered by code point; special tokens
+// follow.
 class CharTokenizer final : public Tokenizer {
  public:
   // `characters` ascending, distinct, Unicode scalar values, at least one.
-  explicit CharTokenizer(const std::vector<char32_t>& characters);
+  explicit CharTokenizer(std::vector<char32_t> characters,
+                         std::span<const std::string> specials = {});
 
   std::string_view kind() const override { return "char"; }
-  int64_t vocab_size() const override { return static_cast<int64_t>(starts_.size()) - 1; }
+  int64_t vocab_size() const override { return characters() + std::ssize(specials_); }
+  int64_t characters() const { return std::ssize(characters_); }
   size_t EncodePrefix(std::string_view text, std::vector<int32_t>& ids) const override;
   size_t EncodeDecided(std::string_view text, std::vector<int32_t>& ids) const override {
     return EncodePrefix(text, ids);
   }
   size_t FindCut(std::string_view text, size_t at) const override;
   std::string_view TokenBytes(int32_t id) const override;
-  std::optional<int32_t> end_of_text() const override { return std::nullopt; }
+  std::optional<int32_t> end_of_text() const override { return FindEndOfText(specials_); }
+  std::span<const SpecialToken> special_tokens() const override { return specials_; }
+  std::unique_ptr<Tokenizer> WithSpecials(std::span<const std::string> texts) const override;
   std::string FileContents() const override;
 
  private:
   int32_t IdOf(char32_t code) const;  // -1 if it has none
 
   static constexpr int kPage = 256;
+  std::vector<char32_t> characters_;
+  std::vector<SpecialToken> specials_;
   std::string bytes_;                              // all characters, one after the other
   std::vector<uint32_t> starts_;                   // where each begins in bytes_, and the end
   std::vector<int32_t> page_of_;                   // code / kPage -> page, or -1

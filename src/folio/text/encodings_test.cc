@@ -7,6 +7,7 @@
 #include <set>
 
 #include "folio/io/file.h"
+#include "folio/text/special_tokens.h"
 #include "folio/text/test_vocab.h"
 #include "folio/text/tokenizer_file.h"
 #include "folio/text/vocab_files.h"

@@ -50,6 +50,27 @@ void Mark(std::span<const SpecialToken> specials, const std::vector<std::string>
 
 }  // namespace
 
+std::optional<int32_t> FindEndOfText(std::span<const SpecialToken> specials) {
+  const auto found = std::ranges::find(specials, kEndOfTextToken, &SpecialToken::text);
+  return found == specials.end() ? std::nullopt : std::optional(found->id);
+}
+
+std::vector<SpecialToken> NumberSpecials(std::span<const std::string> texts, int64_t first) {
+  std::vector<SpecialToken> specials;
+  for (const std::string& text : texts) {
+    specials.push_back({text, static_cast<int32_t>(first + std::ssize(specials))});
+  }
+  return specials;
+}
+
+std::vector<std::string> Texts(std::span<const SpecialToken> specials,
+                               std::span<const std::string> more) {
+  std::vector<std::string> texts;
+  for (const SpecialToken& special : specials) texts.push_back(special.text);
+  texts.insert(texts.end(), more.begin(), more.end());
+  return texts;
+}
+
 SpecialFinder::SpecialFinder(std::span<const SpecialToken> specials, const SpecialRule& rule) {
   std::vector<bool> allowed(specials.size(), rule.allow_all);
   std::vector<bool> disallowed(specials.size());

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,17 @@
 #include "folio/text/tokenizer.h"
 
 namespace folio {
+
+inline constexpr std::string_view kEndOfTextToken = "<|endoftext|>";
+
+// The id of that one, if it is among them.
+std::optional<int32_t> FindEndOfText(std::span<const SpecialToken> specials);
+
+// Tokens with these texts and the ids from `first` on.
+std::vector<SpecialToken> NumberSpecials(std::span<const std::string> texts, int64_t first);
+// Their texts, and more.
+std::vector<std::string> Texts(std::span<const SpecialToken> specials,
+                               std::span<const std::string> more);
 
 // Finds special tokens in text, apart those that a rule allows and those that it disallows: the
 // leftmost, of several that begin there the longest. Linear in the text.

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "folio/text/special_tokens.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -55,6 +57,9 @@ class PairTokenizer final : public Tokenizer {
   }
   std::optional<int32_t> end_of_text() const override { return kSpecials; }
   std::span<const SpecialToken> special_tokens() const override { return specials_; }
+  std::unique_ptr<Tokenizer> WithSpecials(std::span<const std::string> texts) const override {
+    return std::make_unique<PairTokenizer>(Texts(specials_, texts));
+  }
   std::string FileContents() const override { return "pair"; }
 
   // Bytes that EncodePrefix and EncodeDecided were given, all calls together: the work.

@@ -73,6 +73,10 @@ class Tokenizer {
   // Distinct, none of them empty. end_of_text() is among them.
   virtual std::span<const SpecialToken> special_tokens() const { return {}; }
 
+  // The same with more special tokens, whose ids follow its own. REQUIRES: each has a text, which
+  // is no token's yet.
+  virtual std::unique_ptr<Tokenizer> WithSpecials(std::span<const std::string> texts) const = 0;
+
   // The contents of tokenizer.json: the same for the same tokenizer, so that its hash is its
   // identity.
   virtual std::string FileContents() const = 0;

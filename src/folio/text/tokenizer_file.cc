@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "folio/base/error.h"
@@ -10,7 +11,9 @@
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_names.h"
 #include "folio/text/byte_tokenizer.h"
+#include "folio/text/chat.h"
 #include "folio/text/encodings.h"
+#include "folio/text/special_tokens.h"
 #include "folio/text/vocab_builder.h"
 #include "folio/text/vocab_files.h"
 
@@ -30,7 +33,21 @@ Json File(Json added_tokens, Json pre_tokenizer, Json decoder, Json model) {
           {"model", std::move(model)}};
 }
 
-Json ByteFile() {
+Json AddedTokens(std::span<const SpecialToken> specials) {
+  Json added = Json::array();
+  for (const SpecialToken& special : specials) {
+    added.push_back({{"id", special.id},
+                     {"content", special.text},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
+  }
+  return added;
+}
+
+Json ByteFile(std::span<const SpecialToken> specials) {
   Json vocab = Json::object();
   for (int byte = 0; byte < 256; ++byte) {
     const char c = static_cast<char>(byte);
@@ -41,14 +58,7 @@ Json ByteFile() {
                            {"add_prefix_space", false},
                            {"trim_offsets", false},
                            {"use_regex", false}};
-  const Json end_of_text = {{"id", ByteTokenizer::kEndOfText},
-                            {"content", kEndOfTextToken},
-                            {"single_word", false},
-                            {"lstrip", false},
-                            {"rstrip", false},
-                            {"normalized", false},
-                            {"special", true}};
-  return File(Json::array({end_of_text}), byte_level, byte_level,
+  return File(AddedTokens(specials), byte_level, byte_level,
               {{"type", "BPE"},
                {"dropout", nullptr},
                {"unk_token", nullptr},
@@ -61,8 +71,8 @@ Json ByteFile() {
                {"merges", Json::array()}});
 }
 
-Json CharFile(Json vocab) {
-  return File(Json::array(),
+Json CharFile(Json vocab, std::span<const SpecialToken> specials) {
+  return File(AddedTokens(specials),
               {{"type", "Split"},
                {"pattern", {{"Regex", kAnyChar}}},
                {"behavior", "Isolated"},
@@ -142,6 +152,29 @@ std::vector<char32_t> Characters(const Json& vocab, const std::string& where) {
   return characters;
 }
 
+// The texts of the added tokens, whose ids must be first, first + 1, ...; what else they say is
+// checked with the other sections.
+std::vector<std::string> AddedTexts(const Json& file, int64_t first, const std::string& where) {
+  std::vector<std::string> texts;
+  const Json* added = file.find("added_tokens");
+  if (added == nullptr || !added->is_array()) return texts;
+  for (const Json& token : *added) {
+    const Json* content = token.is_object() ? token.find("content") : nullptr;
+    const Json* id = token.is_object() ? token.find("id") : nullptr;
+    const int64_t expected = first + std::ssize(texts);
+    if (content == nullptr || !content->is_string() || content->text().empty() || id == nullptr ||
+        *id != Json(expected)) {
+      Refuse(where, fmt::format("the added token {} is not one with a text and the id {}",
+                                token.dump().substr(0, 80), expected));
+    }
+    if (std::ranges::find(texts, content->text()) != texts.end()) {
+      Refuse(where, fmt::format("two added tokens are \"{}\"", content->text()));
+    }
+    texts.push_back(content->text());
+  }
+  return texts;
+}
+
 // The byte tokenizer is the BPE that neither splits nor merges.
 bool IsByteTokenizer(const TokenizerJsonParts& parts) {
   const Json* pre_tokenizer = parts.rest.find("pre_tokenizer");
@@ -160,8 +193,11 @@ std::unique_ptr<Tokenizer> FromContents(const std::string& contents, const std::
     if (!IsByteTokenizer(parts)) {
       return std::make_unique<BpeTokenizer>(ReadBpeParts(parts, contents, where));
     }
-    CheckSections(ParseJson(contents, where), ByteFile(), where);
-    return std::make_unique<ByteTokenizer>();
+    std::vector<std::string> specials = AddedTexts(parts.rest, ByteTokenizer::kEndOfText, where);
+    if (!specials.empty()) specials.erase(specials.begin());  // the end of a text
+    auto tokenizer = std::make_unique<ByteTokenizer>(specials);
+    CheckSections(ParseJson(contents, where), ByteFile(tokenizer->special_tokens()), where);
+    return tokenizer;
   }
   if (type == "WordLevel") {
     Json vocab;
@@ -169,8 +205,10 @@ std::unique_ptr<Tokenizer> FromContents(const std::string& contents, const std::
       vocab = JsonReader(contents, TokenizerSource(where), parts.vocab).Value();
     }
     if (vocab.empty()) Refuse(where, "the model has no vocabulary");
-    auto tokenizer = std::make_unique<CharTokenizer>(Characters(vocab, where));
-    CheckSections(parts.rest, CharFile(Json::object()), where);  // all of the vocabulary was
+    auto tokenizer = std::make_unique<CharTokenizer>(
+        Characters(vocab, where), AddedTexts(parts.rest, std::ssize(vocab), where));
+    // All of the vocabulary was.
+    CheckSections(parts.rest, CharFile(Json::object(), tokenizer->special_tokens()), where);
     return tokenizer;
   }
   Refuse(where, fmt::format("model type '{}' is not supported", type));
@@ -246,14 +284,14 @@ std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
 
 std::string CharTokenizerFile(const CharTokenizer& tokenizer) {
   Json vocab = Json::object();
-  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+  for (int32_t id = 0; id < tokenizer.characters(); ++id) {
     vocab.Add(std::string(tokenizer.TokenBytes(id)), id);
   }
-  return Printed(CharFile(std::move(vocab)));
+  return Printed(CharFile(std::move(vocab), tokenizer.special_tokens()));
 }
 
-std::string ByteTokenizerFile() {
-  return Printed(ByteFile());
+std::string ByteTokenizerFile(std::span<const SpecialToken> specials) {
+  return Printed(ByteFile(specials));
 }
 
 void Tokenizer::Save(const std::string& dir) const {
@@ -261,6 +299,10 @@ void Tokenizer::Save(const std::string& dir) const {
                  {"clean_up_tokenization_spaces", false}};
   if (const std::optional<int32_t> end = end_of_text()) {
     config["bos_token"] = config["eos_token"] = std::string(TokenBytes(*end));
+  }
+  if (const std::optional<ChatFormat> chat = FindChatFormat(*this)) {
+    config["eos_token"] = std::string(TokenBytes(chat->end));
+    config["chat_template"] = std::string(ChatTemplate());
   }
   WriteFileAtomically(fs::path(dir) / kTokenizerFile, FileContents());
   WriteFileAtomically(fs::path(dir) / kTokenizerConfigFile, Printed(config));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,17 +16,16 @@ inline constexpr std::string_view kMergesFile = "merges.txt";
 // What Tokenizer::Save may write.
 inline constexpr std::array<std::string_view, 4> kTokenizerFiles = {
     kTokenizerFile, kTokenizerConfigFile, kVocabFile, kMergesFile};
-inline constexpr std::string_view kEndOfTextToken = "<|endoftext|>";
 
 // tokenizer.json in the format of Hugging Face's `tokenizers` library.
 //
 // A character tokenizer is a WordLevel model over single characters, behind a Split that isolates
 // every character. `unk_token` is not in the vocabulary, so that an unknown character is an error
-// there too.
+// there too. Special tokens are added tokens.
 std::string CharTokenizerFile(const CharTokenizer& tokenizer);
 
 // A byte tokenizer is a BPE model without merges over GPT-2's printable names of the 256 bytes,
-// behind ByteLevel, with the added special token <|endoftext|>.
-std::string ByteTokenizerFile();
+// behind ByteLevel, with the added special tokens, of which <|endoftext|> is the first.
+std::string ByteTokenizerFile(std::span<const SpecialToken> specials);
 
 }  // namespace folio

@@ -54,12 +54,63 @@ TEST_F(TokenizerFile, WhatIsSavedLoadsAsTheSame) {
   EXPECT_NE(letters.hash(), CharTokenizer({U'a'}).hash());
 }
 
+// Of every kind: behind its own tokens, in the file, and among special tokens of its own.
+TEST_F(TokenizerFile, SpecialTokensCanBeAddedToAnyTokenizer) {
+  const CharTokenizer letters = Letters();
+  const ByteTokenizer bytes;
+  const BpeTokenizer bpe(SmallVocab());
+  const std::vector<std::string> first = {"<|a|>", "<|b|>"}, second = {"<|c|>"};
+  for (const Tokenizer* tokenizer :
+       {static_cast<const Tokenizer*>(&letters), static_cast<const Tokenizer*>(&bytes),
+        static_cast<const Tokenizer*>(&bpe)}) {
+    const auto V = static_cast<int32_t>(tokenizer->vocab_size());
+    const std::unique_ptr<Tokenizer> more = tokenizer->WithSpecials(first)->WithSpecials(second);
+    ASSERT_EQ(more->vocab_size(), V + 3);
+    EXPECT_EQ(more->end_of_text(), tokenizer->end_of_text());
+    more->Save(At("").string());
+    for (const Tokenizer* other : {more.get(), LoadTokenizer(At("").string()).release()}) {
+      EXPECT_EQ(other->hash(), more->hash());
+      EXPECT_EQ(other->TokenBytes(V), "<|a|>");
+      EXPECT_EQ(other->TokenBytes(V + 2), "<|c|>");
+      EXPECT_EQ(other->Encode("<|c|>a<|a|>", "text", SpecialRule::Allow()),
+                (std::vector<int32_t>{V + 2, tokenizer->Encode("a")[0], V}));
+      EXPECT_EQ(other->EncodeOrdinary("ab"), tokenizer->EncodeOrdinary("ab"));
+      if (other != more.get()) delete other;
+    }
+    EXPECT_NE(more->hash(), tokenizer->hash());
+  }
+}
+
+TEST_F(TokenizerFile, AddedTokensThatDoNotFollowTheOthersAreRefused) {
+  const std::vector<std::string> specials = {"<|a|>"};
+  for (const auto& tokenizer :
+       {Letters().WithSpecials(specials), ByteTokenizer().WithSpecials(specials)}) {
+    const Json file = Json::parse(tokenizer->FileContents());
+    const size_t last = file["added_tokens"].size() - 1;
+    const auto with = [&](const char* key, const Json& value) {
+      Json changed = file;
+      changed["added_tokens"][last][key] = value;
+      return changed;
+    };
+    ExpectRefused(with("id", 3), "added token");
+    ExpectRefused(with("id", -1), "added token");
+    ExpectRefused(with("id", "7"), "added token");
+    ExpectRefused(with("content", ""), "added token");
+    ExpectRefused(with("content", 7), "added token");
+    ExpectRefused(with("lstrip", true), "added_tokens");
+    Json twice = file;
+    twice["added_tokens"].push_back(file["added_tokens"][last]);
+    twice["added_tokens"].back()["id"] = tokenizer->vocab_size();
+    ExpectRefused(twice, "two added tokens");
+  }
+}
+
 TEST_F(TokenizerFile, ADirectoryWithoutOneSaysSo) {
   EXPECT_TRUE(Contains(Refusal(""), "no tokenizer here"));
 }
 
 TEST_F(TokenizerFile, TheByteAlphabetIsGpt2s) {
-  const Json vocab = Json::parse(ByteTokenizerFile())["model"]["vocab"];
+  const Json vocab = Json::parse(ByteTokenizer().FileContents())["model"]["vocab"];
   EXPECT_EQ(vocab.size(), 257u);
   for (int byte = 0; byte < 256; ++byte) {
     EXPECT_EQ(vocab[ByteNames(std::string(1, static_cast<char>(byte)))], byte);
@@ -68,7 +119,7 @@ TEST_F(TokenizerFile, TheByteAlphabetIsGpt2s) {
 }
 
 TEST_F(TokenizerFile, WhatAnotherToolSavedAgainStillLoads) {
-  Json json = Json::parse(ByteTokenizerFile());
+  Json json = Json::parse(ByteTokenizer().FileContents());
   json["model"].erase("ignore_merges");
   json["model"]["end_of_word_suffix"] = "";
   json["something_new"] = nullptr;
@@ -85,7 +136,7 @@ TEST_F(TokenizerFile, WhatAnotherToolSavedAgainStillLoads) {
 
 TEST_F(TokenizerFile, NamesWhatItDoesNotSupport) {
   const Json chars = Json::parse(CharTokenizerFile(Letters()));
-  const Json bytes = Json::parse(ByteTokenizerFile());
+  const Json bytes = Json::parse(ByteTokenizer().FileContents());
   Json json = chars;
   json["model"]["type"] = "Unigram";
   ExpectRefused(json, "model type 'Unigram' is not supported");

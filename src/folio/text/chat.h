@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/text/tokenizer.h"
+
+namespace folio {
+
+// Conversations as tokens. A turn is the special token of its role, its text, and <|end|>:
+//   <|user|>Who are you?<|end|><|assistant|>A model.<|end|>
+
+enum class ChatRole { kSystem, kUser, kAssistant };
+
+std::string_view ChatRoleName(ChatRole role);  // "system", "user", "assistant"
+std::optional<ChatRole> FindChatRole(std::string_view name);
+
+struct ChatMessage {
+  ChatRole role = ChatRole::kUser;
+  std::string content;
+
+  bool operator==(const ChatMessage&) const = default;
+};
+
+// The ids of the special tokens that make a tokenizer one for conversations.
+struct ChatFormat {
+  int32_t system = 0, user = 0, assistant = 0, end = 0;
+
+  int32_t RoleToken(ChatRole role) const;
+};
+
+// Null unless the tokenizer has all of them.
+std::optional<ChatFormat> FindChatFormat(const Tokenizer& tokenizer);
+
+// The tokenizer with those that it lacks, and with an end-of-text, which comes between
+// conversations.
+std::unique_ptr<Tokenizer> WithChatTokens(const Tokenizer& tokenizer);
+
+// Appends the turns; what looks like a special token in a message is ordinary text. With `ask` the
+// token that begins the assistant's answer follows. `where` is for errors, as in
+// Tokenizer::Encode.
+void EncodeChat(const Tokenizer& tokenizer, const ChatFormat& format,
+                std::span<const ChatMessage> messages, bool ask, std::string_view where,
+                std::vector<int32_t>& ids);
+
+// The same as a template of Jinja, for the "chat_template" of tokenizer_config.json.
+std::string_view ChatTemplate();
+
+}  // namespace folio
