@@ -36,7 +36,8 @@ class Teller {
     CastPeople();
     CastThings();
     CastEvents();
-    for (std::string_view line : Pick(Plots())) {
+    plot_ = Pick(Plots());
+    for (std::string_view line : plot_.lines) {
       if (line[0] == '?') {
         if (Below(2) == 0) continue;
         line.remove_prefix(1);
@@ -49,6 +50,15 @@ class Teller {
       text_ += Capital(FixArticles(Expand(line)));
     }
     return std::move(text_) + '\n';
+  }
+
+  // About the story that was told.
+  StoryQuestion Ask(std::string_view story) {
+    const Question& asked = Pick(plot_.questions);
+    for (size_t line = 0; line < asked.line; ++line) story.remove_prefix(story.find('\n') + 1);
+    return {.passage = std::string(story.substr(0, story.find('\n'))),
+            .question = FixArticles(Expand(asked.question)),
+            .answer = Capital(FixArticles(Expand(asked.answer)))};
   }
 
  private:
@@ -87,6 +97,7 @@ class Teller {
   CounterRng rng_;
   uint64_t draws_ = 0;
   std::vector<std::pair<std::string_view, std::string>> cast_;
+  Plot plot_;
   std::string text_;
 };
 
@@ -243,6 +254,11 @@ std::string Teller::FixArticles(std::string_view text) {
 
 std::string TellStory(uint64_t seed, uint64_t index) {
   return Teller(seed, index).Tell();
+}
+
+StoryQuestion AskAboutStory(uint64_t seed, uint64_t index) {
+  Teller teller(seed, index);
+  return teller.Ask(teller.Tell());
 }
 
 void GenerateStories(uint64_t seed, int64_t bytes,

@@ -15,6 +15,12 @@ namespace folio {
 // same bytes on every machine.
 std::string TellStory(uint64_t seed, uint64_t index);
 
+// One line of that story, a question about it, and the answer, which stands in the line.
+struct StoryQuestion {
+  std::string passage, question, answer;
+};
+StoryQuestion AskAboutStory(uint64_t seed, uint64_t index);
+
 // Whole stories 0, 1, 2, ... with an empty line between each two, until there are at least `bytes`
 // of them, handed to `sink` one by one.
 void GenerateStories(uint64_t seed, int64_t bytes,

@@ -167,6 +167,29 @@ TEST(Stories, WhatIsGivenAwayIsMissingFromTheCount) {
   EXPECT_GT(checked, 100);
 }
 
+TEST(Stories, AnswersStandInTheLineThatIsAskedAbout) {
+  constexpr uint64_t kStories = 600;
+  std::set<std::string> questions;
+  for (uint64_t index = 0; index < kStories; ++index) {
+    const StoryQuestion asked = AskAboutStory(1, index);
+    EXPECT_NE(TellStory(1, index).find(asked.passage + "\n"), std::string::npos);
+    EXPECT_TRUE(asked.question.ends_with('?')) << asked.question;
+    EXPECT_TRUE(asked.answer.ends_with('.')) << asked.answer;
+    for (const std::string& text : {asked.question, asked.answer}) {
+      EXPECT_EQ(text.find_first_of("{}[]~"), std::string::npos) << text;
+    }
+    const std::vector<std::string> question = Words(asked.question), line = Words(asked.passage);
+    bool told = false;  // something that the question does not say
+    for (const std::string& word : Words(asked.answer)) {
+      told = told || (Has(line, {word.c_str()}) && !Has(question, {word.c_str()}));
+    }
+    EXPECT_TRUE(told) << asked.passage << "\n" << asked.question << "\n" << asked.answer;
+    questions.insert(asked.question);
+    EXPECT_EQ(AskAboutStory(1, index).answer, asked.answer);
+  }
+  EXPECT_GT(questions.size(), kStories / 3);
+}
+
 TEST(Stories, TheVocabularyIsSmall) {
   std::set<std::string> vocabulary;
   for (const std::string& story : Stories()) {

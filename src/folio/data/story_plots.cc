@@ -375,8 +375,101 @@ constexpr std::string_view kFound[] = {
     "them every day after that.]",
 };
 
-constexpr Plot kPlots[] = {kLost,   kStuck, kPet,  kShare, kSkill, kFear,  kGift,
-                           kBroken, kSeed,  kRain, kRace,  kCount, kNoise, kFound};
+constexpr Question kLostQuestions[] = {
+    {0, "What did {H} have?", "{H} had a~ {thing}."},
+    {1, "What did {H} lose?", "{H} lost the {thing}."},
+    {1, "Where did {H} take the {noun}?", "{H} took it {to}."},
+    {2, "Who found the {thing}?", "{F} found it."},
+    {2, "Where was the {thing}?", "It was {spot3}."},
+};
+constexpr Question kStuckQuestions[] = {
+    {0, "What did the wind take?", "The wind took the {lnoun}."},
+    {0, "Where did {H} go?", "{H} went {to}."},
+    {2, "Who helped {H}?", "{F} helped {him}."},
+    {2, "What did they get down?", "They got the {light} down."},
+};
+constexpr Question kPetQuestions[] = {
+    {0, "What did {H} find?", "{H} found a~ {pet}."},
+    {0, "Where was the {petnoun}?", "It was {spot1}."},
+    {1, "What did the {petnoun} get?", "It got {petfood}."},
+    {1, "Who gave the {petnoun} {petfood}?", "{Hs} {adult} did."},
+};
+constexpr Question kShareQuestions[] = {
+    {0, "What did {H} and {F} find?", "They found a~ {thing}."},
+    {0, "Where did they find the {noun}?", "They found it {spot1}."},
+    {1, "Who came?", "{Hs} {adult} came."},
+    {1, "Who can have the {noun} first?", "{F} can have it first."},
+    {2, "Who played with the {noun} first?", "{F} played with it first."},
+};
+constexpr Question kSkillQuestions[] = {
+    {0, "What did {H} want to learn?", "{H} wanted to learn to {skill}."},
+    {1, "What happened when {H} tried it?", "{He} {failed}."},
+    {2, "Who sat down next to {H}?", "{F} sat down next to {him}."},
+    {2, "What did {H} do in the end?", "{He} {did}."},
+};
+constexpr Question kFearQuestions[] = {
+    {0, "What was {H} afraid of?", "{H} was afraid of {fear}."},
+    {1, "Who came to {H}?", "{Hs} {adult} came."},
+    {1, "What was {H} afraid of?", "{H} was afraid of {fear}."},
+};
+constexpr Question kGiftQuestions[] = {
+    {0, "Who had a birthday?", "{F} had a birthday."},
+    {1, "What did {H} make?", "{H} made a~ {gift}."},
+    {1, "What was the {gift} made of?", "It was made of {madeof}."},
+    {2, "What did {F} get from {H}?", "{F} got a~ {gift}."},
+};
+constexpr Question kBrokenQuestions[] = {
+    {0, "What did {Hs} {adult} have?", "{AHe} had a~ {fragile}."},
+    {1, "What broke?", "The {fragile} broke."},
+    {1, "Who broke the {fnoun}?", "{H} broke it."},
+    {2, "What did {H} tell?", "{H} told the truth."},
+};
+constexpr Question kSeedQuestions[] = {
+    {0, "What did {H} get?", "{H} got a~ {plant} seed."},
+    {0, "Where did {H} put the seed?", "{H} put it in a hole {at}."},
+    {2, "What had grown?", "A~ {plant} had grown."},
+    {2, "How had the {plant} grown?", "It had grown {grew}."},
+};
+constexpr Question kRainQuestions[] = {
+    {0, "Where did they want to have a picnic?", "They wanted to have it {at}."},
+    {0, "What did they put in the basket?", "They put {snack} in it."},
+    {0, "What colour was the basket?", "It was {colour}."},
+    {2, "What did {H} and {F} eat?", "They ate {snack}."},
+    {2, "Who opened the door?", "{Hs} {adult} opened the door."},
+};
+constexpr Question kRaceQuestions[] = {
+    {0, "What did the winner get?", "The winner got a~ {colour} ribbon."},
+    {0, "Where was the race?", "The race was {at}."},
+    {1, "Who fell down?", "{F} fell down."},
+    {2, "Who was hurt?", "{F} was hurt."},
+    {2, "Who stopped?", "{H} stopped."},
+};
+constexpr Question kCountQuestions[] = {
+    {0, "How many {many} did {H} have?", "{H} had {n} {many}."},
+    {0, "Where did {H} go?", "{H} went {to}."},
+    {1, "How many {many} did {H} give to {F}?", "{H} gave {m} {many} to {F}."},
+    {1, "How many {many} did {H} have left?", "{H} had {rest} {many} left."},
+};
+constexpr Question kNoiseQuestions[] = {
+    {0, "What did {H} hear?", "{H} heard {noise}."},
+    {1, "What did {Hs} {adult} take?", "{AHe} took a lamp."},
+    {2, "What was it?", "It was {source}."},
+};
+constexpr Question kFoundQuestions[] = {
+    {0, "What did they find?", "They found a~ {colour} {box}."},
+    {0, "What was in the {box}?", "It was full of {inside}."},
+    {0, "Where was the {box}?", "It was {spot1}."},
+    {1, "Who lost the {box}?", "The {owner} lost it."},
+    {2, "What did they eat?", "They ate {food}."},
+};
+
+constexpr Plot kPlots[] = {
+    {kLost, kLostQuestions},   {kStuck, kStuckQuestions},   {kPet, kPetQuestions},
+    {kShare, kShareQuestions}, {kSkill, kSkillQuestions},   {kFear, kFearQuestions},
+    {kGift, kGiftQuestions},   {kBroken, kBrokenQuestions}, {kSeed, kSeedQuestions},
+    {kRain, kRainQuestions},   {kRace, kRaceQuestions},     {kCount, kCountQuestions},
+    {kNoise, kNoiseQuestions}, {kFound, kFoundQuestions},
+};
 
 }  // namespace
 

@@ -8,9 +8,18 @@
 // one of the alternatives, `a~` the article that fits the next word. See stories.cc.
 namespace folio::internal {
 
-// Each line of a plot is a template; one that begins with '?' is told half the time, and "/" begins
-// a new line of text.
-using Plot = std::span<const std::string_view>;
+// What can be asked about one of the lines of text that a plot is told in, counted from 0.
+struct Question {
+  size_t line;
+  std::string_view question, answer;  // templates
+};
+
+// Each of `lines` is a template; one that begins with '?' is told half the time, and "/" begins a
+// new line of text.
+struct Plot {
+  std::span<const std::string_view> lines;
+  std::span<const Question> questions;
+};
 
 std::span<const Plot> Plots();
 
