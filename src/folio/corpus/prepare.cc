@@ -273,15 +273,7 @@ class Preparing {
   TokenWidth Width() const { return WidthForVocab(tokenizer_->vocab_size()); }
 
   ShardLayout Layout(const char* part) const {
-    const TokenFormat format = *FindTokenFormat(options_.format);
-    if (format == TokenFormat::kLlmC && Width() != TokenWidth::k16) {
-      throw UsageError(
-          "--format llmc: the vocabulary is too large",
-          fmt::format("llm.c's files hold ids below 65536, the tokenizer has {} tokens",
-                      tokenizer_->vocab_size()),
-          "use --format folio");
-    }
-    return {part, Width(), format, options_.shard_tokens};
+    return {part, Width(), *FindTokenFormat(options_.format), options_.shard_tokens};
   }
 
   void OpenWriters(const PrepareState& state) {
@@ -320,7 +312,6 @@ class Preparing {
   void Begin() {
     CharSetBuilder characters;
     const bool collect = tokenizer_ == nullptr;
-    if (!collect) Layout("train");  // complains early
     const bool bytes = !collect && tokenizer_->kind() == "bytes";
     state_ = {};
     state_.plan = MakePreparePlan(sources_, options_.val_fraction,
@@ -329,7 +320,6 @@ class Preparing {
                                   [&](const PreparePlace& place) { meter_.Show(0, place); });
     if (collect) tokenizer_ = characters.Build();
     state_.tokenizer_hash = tokenizer_->hash();
-    Layout("train");
     partial_.Begin();
     tokenizer_->Save(partial_.path().string());
     OpenWriters(state_);
