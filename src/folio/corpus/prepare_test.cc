@@ -286,9 +286,10 @@ TEST_F(Prepare, ShardsAndFormatsHoldTheSameTokens) {
 // A BPE whose tokens reach over many places where the text might be cut.
 TEST_F(Prepare, NeitherPiecesNorThreadsChangeTheTokens) {
   TestRng rng(1);
-  const std::string text = RandomText({"the", " the", " House", "'s", "\n", "  ", "12", "345", "?!",
-                                       "\u4F60", "\xFF", "\u00E9a", " \t"},
-                                      8000, rng);
+  std::string text = RandomText(
+      {"the", " the", " House", "'s", "\n", "  ", "12", "345", "?!", "\u4F60", "\u00E9a", " \t"},
+      8000, rng);
+  for (const size_t at : {9, 999, 5000, 10001}) text.insert(at, "\xFF");
   const BpeTokenizer bpe(TrainedOn(text, {.vocab_size = 600}));
   std::filesystem::create_directory(At("bpe"));
   bpe.Save(At("bpe").string());
