@@ -27,7 +27,7 @@ set(uses_commands base tensor io backend text plot data model formats term corpu
                   bench run cli)
 
 # An outside header, and the only files that may include it.
-set(outside hwy dnnl omp json toml cli curl openssl png)
+set(outside hwy dnnl omp json toml cli curl openssl png zlib archive)
 set(hwy_header "^hwy/")
 set(hwy_place "^backend/cpu/|^text/|^base/simd_targets\\.cc$")
 set(dnnl_header "dnnl")
@@ -46,6 +46,10 @@ set(openssl_header "^openssl/")
 set(openssl_place "^io/sha256\\.cc$")
 set(png_header "^png\\.h$")
 set(png_place "^plot/png(_test)?\\.cc$")
+set(zlib_header "^zlib\\.h$")
+set(zlib_place "^io/gunzip\\.cc$")
+set(archive_header "^archive(_entry)?\\.h$")
+set(archive_place "^io/decompress\\.cc$")
 
 set(max_lines_cc 500)  # so that a file is one thought, about 400 as a rule
 set(max_lines_h 200)

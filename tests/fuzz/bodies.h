@@ -16,4 +16,10 @@ testing::AssertionResult TokenizerAgrees(std::string_view input);
 // decodes, and comes back as itself from the files that it writes.
 testing::AssertionResult TokenizerFileIsReadOrRefused(std::string_view input);
 
+// Takes `input` for a text of some kind and reads it: all of it must come, or a kInput Error.
+testing::AssertionResult TextIsReadOrRefused(std::string_view input);
+
+// Takes `input` for files of tokens and reads them, or gets a kInput Error.
+testing::AssertionResult TokensAreReadOrRefused(std::string_view input);
+
 }  // namespace folio

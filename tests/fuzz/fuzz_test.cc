@@ -30,5 +30,13 @@ TEST(Fuzz, RandomTokenizerFilesAreReadOrRefused) {
   }
 }
 
+TEST(Fuzz, RandomTextsAndTokensAreReadOrRefused) {
+  TestRng rng(3);
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(TextIsReadOrRefused(RandomBytes(rng, 100))) << i;
+    ASSERT_TRUE(TokensAreReadOrRefused(RandomBytes(rng, 100))) << i;
+  }
+}
+
 }  // namespace
 }  // namespace folio

@@ -4,6 +4,7 @@
 
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
+#include "folio/corpus/json_documents.h"
 #include "folio/io/json.h"
 #include "folio/term/encode_input.h"
 #include "folio/term/table.h"
@@ -20,14 +21,25 @@ Json ToJson(const TextCount& count) {
 
 }  // namespace
 
-TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const SpecialRule& rule) {
-  ByteInput input(file);
+TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const SpecialRule& rule,
+                    const TextOptions& options) {
+  TextStream stream(file, options);
   TextCount count{.name = file};
-  EncodeInput(tokenizer, input, rule, [&](std::string_view text, std::span<const int32_t> ids) {
+  const OnEncoded add = [&](std::string_view text, std::span<const int32_t> ids) {
     count.tokens += std::ssize(ids);
     count.bytes += std::ssize(text);
     count.characters += CountCharacters(text);
-  });
+  };
+  if (stream.form().json_lines) {
+    ForJsonDocuments(stream, file, options.field,
+                     [&](const std::string& text, const std::string& where) {
+                       ByteInput input = ByteInput::FromText(text, where);
+                       EncodeInput(tokenizer, input, rule, add);
+                     });
+  } else {
+    ByteInput input = stream.AsInput();
+    EncodeInput(tokenizer, input, rule, add);
+  }
   return count;
 }
 

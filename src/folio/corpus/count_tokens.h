@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "folio/corpus/text_stream.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/tokenizer.h"
 
@@ -20,8 +21,10 @@ struct TextCount {
   }
 };
 
-// Of all of a file, "-" for standard input; tokens and errors as EncodeInput (term/encode_input.h).
-TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const SpecialRule& rule);
+// Of all documents of a text (text_stream.h), "-" for standard input; tokens and errors as
+// EncodeInput (term/encode_input.h).
+TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const SpecialRule& rule,
+                    const TextOptions& options);
 
 // The texts and what they have together: a table, or one JSON object (`json`).
 std::string DescribeCounts(std::vector<TextCount> counts, bool json);

@@ -21,6 +21,11 @@ std::vector<Field> DataConfig::Fields() {
       Field{"val_fraction", &val_fraction, "part at the end of the text held out for evaluation", 0,
             0.9}
           .WithFlag("--val-fraction"),
+      Field{"field", &field, "of JSON lines: the member that holds the text"}.WithFlag("--field"),
+      Field{"raw", &raw,
+            "with --tokenizer bytes: take files as bytes, whatever they are, also if they are no "
+            "text"}
+          .WithFlag("--raw"),
   };
 }
 

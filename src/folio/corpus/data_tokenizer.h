@@ -15,6 +15,8 @@ namespace folio {
 struct DataConfig {
   std::string tokenizer = "char";  // char | bytes | what OpenTokenizer takes
   double val_fraction = 0.1;
+  std::string field = "text";  // of JSON lines: the member that is the document
+  bool raw = false;            // files are bytes, whatever they look like
 
   std::vector<Field> Fields();
 };

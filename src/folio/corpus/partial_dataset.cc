@@ -40,6 +40,7 @@ Json ToJson(const PrepareState& state) {
           {"text_bytes", plan.text_bytes},
           {"first", ToJson(plan.first)},
           {"split", {plan.split.source, plan.split.offset, plan.split.line_end, plan.split.inside}},
+          {"converted", state.converted},
           {"tokenizer_hash", state.tokenizer_hash},
           {"next", ToJson(state.next)},
           {"train", ToJson(state.train)},
@@ -69,6 +70,9 @@ PrepareState StateFrom(const Json& json) {
   const Json& split = json.at("split");
   state.plan.split = {split.at(0).get<size_t>(), split.at(1).get<int64_t>(),
                       split.at(2).get<int64_t>(), split.at(3).get<int64_t>()};
+  for (const Json& bytes : json.at("converted")) {
+    state.converted.push_back(bytes.get<int64_t>());
+  }
   state.tokenizer_hash = json.at("tokenizer_hash").get<std::string>();
   state.next = PlaceFrom(json.at("next"));
   state.train = ProgressFrom(json.at("train"));

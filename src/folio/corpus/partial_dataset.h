@@ -12,6 +12,7 @@ namespace folio {
 // How far the making of a data set is.
 struct PrepareState {
   PreparePlan plan;
+  std::vector<int64_t> converted;  // bytes of the texts that inputs were converted to
   std::string tokenizer_hash;
   PreparePlace next;  // the tokens of all before it are in the files
   ShardProgress train;

@@ -5,9 +5,8 @@
 #include <algorithm>
 
 #include "folio/base/check.h"
-#include "folio/base/error.h"
 #include "folio/base/utf8.h"
-#include "folio/io/json.h"
+#include "folio/corpus/json_documents.h"
 
 namespace folio {
 namespace {
@@ -15,31 +14,6 @@ namespace {
 // The longest character: what stands on both sides of a cut is whole within so many bytes.
 constexpr size_t kCharBytes = 4;
 constexpr int64_t kViewBytes = 1 << 14;
-
-constexpr char kLineHelp[] = "each line must be a JSON object such as {\"text\": \"...\"}";
-
-bool IsBlank(std::string_view line) {
-  return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
-}
-
-Error BadLine(const PrepareSource& source, int64_t offset, const char* what, std::string cause) {
-  return InputError(fmt::format("{}:{}: {}", source.path(), source.PositionOf(offset).line, what),
-                    std::move(cause), kLineHelp);
-}
-
-std::string TextOfLine(const PrepareSource& source, int64_t offset, std::string_view line) {
-  Json json;
-  try {
-    json = ParseJson(line, "line");
-  } catch (const Error& error) {
-    throw BadLine(source, offset, "not valid JSON", error.cause());
-  }
-  const Json* text = json.find("text");
-  if (text == nullptr || !text->is_string()) {
-    throw BadLine(source, offset, "no document", "there is no \"text\" that is a string");
-  }
-  return text->text();
-}
 
 }  // namespace
 
@@ -60,8 +34,9 @@ void ForDocuments(const PrepareSource& source, const PreparePiece& piece, std::s
     const size_t end = std::min(bytes.find('\n', at), bytes.size() - 1) + 1;
     const std::string_view line = bytes.substr(at, end - at);
     const int64_t offset = piece.begin.offset + static_cast<int64_t>(at);
-    if (!IsBlank(line)) {
-      const std::string whole = TextOfLine(source, offset, line);
+    if (!IsBlankLine(line)) {
+      const std::string whole =
+          TextOfJsonLine(line, source.field(), [&] { return source.NameLine(offset); });
       const std::string_view text =
           std::string_view(whole).substr(0, static_cast<size_t>(piece.text_end));  // -1: all
       const size_t begin = std::min(text.size(), static_cast<size_t>(piece.text_begin));

@@ -17,7 +17,8 @@ class Pieces : public InTemporaryDirectory {
  protected:
   PrepareSource Source(const std::string& name, const std::string& text) {
     WriteFileAtomically(At(name), text);
-    return PrepareSource(At(name).string());
+    const bool lines = name.ends_with(".jsonl");
+    return PrepareSource(At(name).string(), {.raw = !lines});
   }
 
   // All pieces, of which each but the last must be at least `piece_bytes` long where nothing else
@@ -180,7 +181,7 @@ class Documents : public InTemporaryDirectory {
 };
 
 TEST_F(Documents, APlainFileIsOne) {
-  EXPECT_EQ(Of("a.txt", "{\"text\":1}\n\n"), (Strings{"0[{\"text\":1}\n\n]"}));
+  EXPECT_EQ(Of("a.txt", "text: 1\n\n"), (Strings{"0[text: 1\n\n]"}));
   EXPECT_EQ(Of("a.txt", ""), (Strings{"0[]"}));
   EXPECT_EQ(Of("a.txt", "abc", {.begin = {0, 1}, .end = 3}), (Strings{"1bc"}));
 }

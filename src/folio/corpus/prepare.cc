@@ -15,6 +15,7 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/partial_dataset.h"
+#include "folio/corpus/piece_encoder.h"
 #include "folio/corpus/piece_window.h"
 #include "folio/corpus/prepare_plan.h"
 #include "folio/io/file.h"
@@ -65,18 +66,28 @@ void CheckOptions(const PrepareOptions& options) {
     throw UsageError(fmt::format("--special: unknown rule '{}'", options.special),
                      "expected allow, raise or ordinary", "use --special ordinary");
   }
+  if (std::ranges::count(options.files, "-") > 1) {
+    throw UsageError("standard input is read once", "- is named more than once");
+  }
+  if (options.raw && options.tokenizer != "bytes") {
+    throw UsageError("--raw: only bytes can be taken as they are",
+                     fmt::format("the tokenizer is {}", options.tokenizer),
+                     "use --tokenizer bytes, or leave --raw out");
+  }
   CheckReplaceable(options.out, "data set", options.overwrite, IsOurs);
 }
 
 // All that decides what a data set will be, as JSON. `tokenizer` is null where the text decides.
-std::string IdentityOf(const PrepareOptions& options, std::span<const PrepareSource> sources,
+std::string IdentityOf(const PrepareOptions& options, std::span<const TextInput> inputs,
                        const Tokenizer* tokenizer) {
   Json files = Json::array();
-  for (const PrepareSource& source : sources) {
-    files.push_back({source.path(), source.bytes(), source.modified()});
+  for (const TextInput& input : inputs) {
+    files.push_back({input.path, input.bytes, input.modified});
   }
-  const Json json = {{"version", 1},
+  const Json json = {{"version", 2},
                      {"text", std::move(files)},
+                     {"field", options.field},
+                     {"raw", options.raw},
                      {"tokenizer", tokenizer == nullptr ? "char" : tokenizer->hash()},
                      {"val-fraction", options.val_fraction},
                      {"special", options.special},
@@ -85,103 +96,6 @@ std::string IdentityOf(const PrepareOptions& options, std::span<const PrepareSou
   // Names need not be UTF-8; what differs in such bytes alone differs in length or time too.
   return json.dump();
 }
-
-// What a long piece has made longer is given back.
-constexpr size_t kKeptBytes = size_t{1} << 20;
-
-template <class Container>
-void ClearAndShrink(Container& container) {
-  container.clear();
-  if (container.capacity() * sizeof(container[0]) > 4 * kKeptBytes) container.shrink_to_fit();
-}
-
-// Names the document for messages, and where its text begins there.
-struct Whereabouts {
-  std::string where;
-  TextPosition position;
-};
-
-Whereabouts Locate(const PrepareSource& source, const PrepareDocument& document) {
-  const TextPosition position = source.PositionOf(document.offset);
-  if (!source.json_lines()) return {source.path(), position};
-  Whereabouts inside{fmt::format("{}:{}: \"text\"", source.path(), position.line), {}};
-  inside.position.Advance(document.before);
-  return inside;
-}
-
-// Turns pieces into tokens; several threads, each with its number, may use one.
-class PieceEncoder {
- public:
-  // `first` is the place of the first document, before which there is no end-of-text. All must
-  // outlive it.
-  PieceEncoder(const Tokenizer& tokenizer, std::span<const PrepareSource> sources,
-               const PreparePlace& first, const SpecialRule& rule, TokenWidth width)
-      : tokenizer_(tokenizer),
-        sources_(sources),
-        first_(first),
-        specials_(tokenizer.special_tokens(), rule),
-        width_(width),
-        scratch_(static_cast<size_t>(Threads())) {}
-
-  // Replaces what is in `out` by the tokens of the piece as a file holds them, each document but
-  // the first behind an end-of-text. Throws a kInput Error that names file, line and column where
-  // the tokenizer has no token, or where a special token is that is not allowed.
-  void Encode(const PreparePiece& piece, std::vector<std::byte>& out, int thread) {
-    const PrepareSource& source = sources_[piece.begin.source];
-    Scratch& scratch = scratch_[static_cast<size_t>(thread)];
-    ClearAndShrink(scratch.bytes);
-    ClearAndShrink(scratch.ids);
-    ClearAndShrink(out);
-    source.Read(piece.begin.offset, piece.end, scratch.bytes);
-    const std::optional<int32_t> end_of_text = tokenizer_.end_of_text();
-    ForDocuments(source, piece, scratch.bytes, [&](const PrepareDocument& document) {
-      const bool is_first = piece.begin.source == first_.source && document.offset == first_.offset;
-      if (document.begins && !is_first && end_of_text) scratch.ids.push_back(*end_of_text);
-      EncodeText(source, document, scratch.ids);
-    });
-    AppendTokenBytes(scratch.ids, width_, out);
-  }
-
- private:
-  struct Scratch {
-    std::string bytes;
-    std::vector<int32_t> ids;
-  };
-
-  void EncodeText(const PrepareSource& source, const PrepareDocument& document,
-                  std::vector<int32_t>& ids) const {
-    const std::string_view text = document.text;
-    const SpecialFinder::Match refused = specials_.NextDisallowed(text, 0);
-    if (refused.token != nullptr) {
-      const Whereabouts at = Locate(source, document);
-      throw SpecialNotAllowed(*refused.token, text, refused.begin, at.position, at.where);
-    }
-    size_t at = 0;
-    for (SpecialFinder::Match match = specials_.Next(text, at); match.token != nullptr;
-         match = specials_.Next(text, at)) {
-      EncodeOrdinary(source, document, at, match.begin, ids);
-      ids.push_back(match.token->id);
-      at = match.end();
-    }
-    EncodeOrdinary(source, document, at, text.size(), ids);
-  }
-
-  void EncodeOrdinary(const PrepareSource& source, const PrepareDocument& document, size_t begin,
-                      size_t end, std::vector<int32_t>& ids) const {
-    const std::string_view text = document.text.substr(begin, end - begin);
-    const size_t done = tokenizer_.EncodePrefix(text, ids);
-    if (done == text.size()) return;
-    const Whereabouts at = Locate(source, document);
-    throw CannotEncode(tokenizer_, document.text, begin + done, at.position, at.where);
-  }
-
-  const Tokenizer& tokenizer_;
-  std::span<const PrepareSource> sources_;
-  PreparePlace first_;
-  SpecialFinder specials_;
-  TokenWidth width_;
-  std::vector<Scratch> scratch_;  // of each thread
-};
 
 // Progress over both readings.
 class Meter {
@@ -221,11 +135,10 @@ class Preparing {
   Preparing(const PrepareOptions& options, const PrepareHooks& hooks)
       : options_(options),
         hooks_(hooks),
-        sources_(options.files.begin(), options.files.end()),
-        meter_(sources_, hooks),
+        inputs_(FindTextInputs(options)),
         sizes_(Threads()),
         tokenizer_(FixedTokenizer(options.tokenizer)),
-        partial_(options.out, IdentityOf(options, sources_, tokenizer_.get())) {
+        partial_(options.out, IdentityOf(options, inputs_, tokenizer_.get())) {
     if (options.piece_bytes > 0) {
       sizes_.piece_bytes = options.piece_bytes;
       sizes_.window_bytes = 4 * options.piece_bytes;
@@ -233,28 +146,34 @@ class Preparing {
   }
 
   DatasetInfo Run() {
-    for (const PrepareSource& source : sources_) {
-      if (!source.marked()) continue;
-      Note(fmt::format("{}: left out the byte order mark at its beginning", source.path()));
-    }
-    if (!partial_.useless().empty()) {
-      NoteNewBeginning(partial_.useless());
-    }
-    if (!TakeUp()) Begin();
+    if (!partial_.useless().empty()) NoteNewBeginning(partial_.useless());
     try {
+      if (!TakeUp()) Begin();
       EncodeAll();
       return Complete();
     } catch (const Error& error) {
       // The files must change, and what was made of them is then of no use.
-      if (error.kind() == ErrorKind::kInput || !options_.keep_partial) Abandon();
+      if (error.kind() == ErrorKind::kInput || !GoesOn()) Abandon();
       throw;
     } catch (...) {
-      if (!options_.keep_partial) Abandon();
+      if (!GoesOn()) Abandon();
       throw;
     }
   }
 
  private:
+  static TextOptions TextOptionsOf(const PrepareOptions& options) {
+    return {.field = options.field, .raw = options.raw};
+  }
+
+  static std::vector<TextInput> FindTextInputs(const PrepareOptions& options) {
+    std::vector<TextInput> inputs;
+    for (const std::string& file : options.files) {
+      inputs.push_back(FindTextInput(file, TextOptionsOf(options), options.standard_input));
+    }
+    return inputs;
+  }
+
   // Any but `char`, which depends on the text.
   static std::unique_ptr<Tokenizer> FixedTokenizer(const std::string& name) {
     if (name == "char") return nullptr;
@@ -273,20 +192,72 @@ class Preparing {
   TokenWidth Width() const { return WidthForVocab(tokenizer_->vocab_size()); }
 
   ShardLayout Layout(const char* part) const {
-    const TokenFormat format = *FindTokenFormat(options_.format);
-    if (format == TokenFormat::kLlmC && Width() != TokenWidth::k16) {
-      throw UsageError(
-          "--format llmc: the vocabulary is too large",
-          fmt::format("llm.c's files hold ids below 65536, the tokenizer has {} tokens",
-                      tokenizer_->vocab_size()),
-          "use --format folio");
-    }
-    return {part, Width(), format, options_.shard_tokens};
+    return {part, Width(), *FindTokenFormat(options_.format), options_.shard_tokens};
   }
 
   void OpenWriters(const PrepareState& state) {
     train_.emplace(partial_.path(), Layout("train"), state.train);
     val_.emplace(partial_.path(), Layout("val"), state.val);
+  }
+
+  // Whether a later process can go on with what is there.
+  bool GoesOn() const {
+    return saved_ && options_.keep_partial &&
+           std::ranges::none_of(inputs_, [](const TextInput& input) { return input.once; });
+  }
+
+  // Where the text of an input is that had to be converted.
+  std::string ConvertedPath(size_t input) const {
+    return (partial_.path() / fmt::format("text_{:06}", input)).string();
+  }
+
+  // source(i): the i-th input's, which must be converted.
+  void OpenSources(const std::function<PrepareSource(size_t i)>& source) {
+    sources_.clear();
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const TextInput& input = inputs_[i];
+      sources_.push_back(input.form.converted
+                             ? source(i)
+                             : PrepareSource(input, TextOptionsOf(options_), input.file));
+      if (!sources_.back().marked()) continue;
+      Note(fmt::format("{}: left out the byte order mark at its beginning", input.path));
+    }
+    meter_.emplace(sources_, hooks_);
+  }
+
+  // Those that an earlier process has converted.
+  void OpenConverted(const PrepareState& state) {
+    size_t used = 0;
+    OpenSources([&](size_t i) {
+      const std::string text = ConvertedPath(i);
+      std::error_code error;
+      const auto bytes = static_cast<int64_t>(std::filesystem::file_size(text, error));
+      if (error || used == state.converted.size() || bytes != state.converted[used++]) {
+        throw InputError(fmt::format("{}: not as it was left", text));
+      }
+      return PrepareSource(inputs_[i], TextOptionsOf(options_), text);
+    });
+  }
+
+  void ConvertAll() {
+    int64_t before = 0;
+    OpenSources([&](size_t i) {
+      const auto progress = [&](int64_t bytes) {
+        if (hooks_.converting) hooks_.converting(inputs_[i].path, before + bytes);
+      };
+      PrepareSource source =
+          ConvertSource(inputs_[i], TextOptionsOf(options_), ConvertedPath(i), progress);
+      const auto bytes = static_cast<int64_t>(std::filesystem::file_size(ConvertedPath(i)));
+      before += bytes;
+      state_.converted.push_back(bytes);
+      return source;
+    });
+  }
+
+  // Whatever is begun anew belongs to this process.
+  void BeginPartial() {
+    partial_.Begin();
+    owned_ = true;
   }
 
   bool IsPlace(const PreparePlace& place) const {
@@ -300,6 +271,7 @@ class Preparing {
     if (!partial_.found()) return false;
     try {
       PrepareState state = *partial_.found();
+      OpenConverted(state);
       if (tokenizer_ == nullptr) tokenizer_ = LoadTokenizer(partial_.path().string());
       if (tokenizer_->hash() != state.tokenizer_hash || !IsPlace(state.next)) {
         throw InputError("it was changed");
@@ -312,28 +284,32 @@ class Preparing {
       if (options_.tokenizer == "char") tokenizer_.reset();
       return false;
     }
+    owned_ = saved_ = true;
     Note("going on where an earlier run stopped");
-    meter_.BeginAt(state_.next);
+    meter_->BeginAt(state_.next);
     return true;
   }
 
   void Begin() {
     CharSetBuilder characters;
     const bool collect = tokenizer_ == nullptr;
-    if (!collect) Layout("train");  // complains early
     const bool bytes = !collect && tokenizer_->kind() == "bytes";
     state_ = {};
+    const bool convert =
+        std::ranges::any_of(inputs_, [](const TextInput& input) { return input.form.converted; });
+    if (convert) BeginPartial();
+    ConvertAll();
     state_.plan = MakePreparePlan(sources_, options_.val_fraction,
                                   bytes ? PrepareUnit::kByte : PrepareUnit::kCharacter,
                                   collect ? &characters : nullptr, sizes_,
-                                  [&](const PreparePlace& place) { meter_.Show(0, place); });
+                                  [&](const PreparePlace& place) { meter_->Show(0, place); });
     if (collect) tokenizer_ = characters.Build();
     state_.tokenizer_hash = tokenizer_->hash();
-    Layout("train");
-    partial_.Begin();
+    if (!convert) BeginPartial();
     tokenizer_->Save(partial_.path().string());
     OpenWriters(state_);
     partial_.Save(state_);
+    saved_ = true;
   }
 
   void EncodeAll() {
@@ -372,7 +348,7 @@ class Preparing {
   // Whoever is told of the progress may stop here.
   void ShowOrCheckpoint() {
     try {
-      meter_.Show(1, state_.next);
+      meter_->Show(1, state_.next);
     } catch (...) {
       if (options_.keep_partial) Checkpoint();
       throw;
@@ -390,7 +366,7 @@ class Preparing {
     info.documents = state_.plan.documents;
     info.text_bytes = state_.plan.text_bytes;
     for (const PrepareSource& source : sources_) {
-      info.sources.push_back({source.path(), source.bytes()});
+      info.sources.push_back({source.path(), source.given_bytes()});
     }
     info.train_shards = train_->Finish();
     info.val_shards = val_->Finish();
@@ -410,16 +386,19 @@ class Preparing {
   void Abandon() {
     train_.reset();
     val_.reset();
-    partial_.Remove();
+    if (owned_) partial_.Remove();
   }
 
   const PrepareOptions& options_;
   const PrepareHooks& hooks_;
+  std::vector<TextInput> inputs_;
   std::vector<PrepareSource> sources_;
-  Meter meter_;
+  std::optional<Meter> meter_;
   WindowSizes sizes_;
   std::unique_ptr<Tokenizer> tokenizer_;
   PartialDataset partial_;
+  bool owned_ = false;  // partial_ was begun here, or gone on with
+  bool saved_ = false;  // and says how far it is
   PrepareState state_;
   std::optional<ShardWriter> train_;
   std::optional<ShardWriter> val_;
@@ -455,6 +434,11 @@ DatasetInfo PrepareWithProgress(const PrepareOptions& options, Console& console,
          {{"bytes_per_second", fmt::format("{:.0f}", rate.rate()),
            fmt::format("{}/s", HumanBytes(rate.rate()))},
           {"eta_seconds", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))}}});
+  };
+  hooks.converting = [&](const std::string& path, int64_t bytes) {
+    ThrowIfStopRequested();
+    if (!progress.Due()) return;
+    progress.Show({"unpacked_bytes", bytes, 0, {{"file", path, path}}});
   };
   hooks.going_on = [&](int64_t done) { last_done = done; };
   return PrepareDataset(options, hooks);

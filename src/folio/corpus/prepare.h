@@ -11,15 +11,18 @@
 namespace folio {
 
 struct PrepareOptions {
-  std::vector<std::string> files;      // read in this order
-  std::string tokenizer = "char";      // char | bytes | what OpenTokenizer takes
-  std::string out;                     // directory
-  double val_fraction = 0.1;           // in [0, 1): the end of the text that becomes val.bin
-  bool overwrite = false;              // replace a data set that is already there
-  std::string special = "ordinary";    // what special tokens in the text are: allow|raise|ordinary
-  std::string format = "folio";        // folio | llmc
-  int64_t shard_tokens = 0;            // of each file; 0: one file for each part
-  bool keep_partial = true;            // what was begun stays when it ends early, to go on with
+  std::vector<std::string> files;    // read in this order; "-" is standard input
+  std::string tokenizer = "char";    // char | bytes | what OpenTokenizer takes
+  std::string out;                   // directory
+  double val_fraction = 0.1;         // in [0, 1): the end of the text that becomes val.bin
+  bool overwrite = false;            // replace a data set that is already there
+  std::string special = "ordinary";  // what special tokens in the text are: allow|raise|ordinary
+  std::string format = "folio";      // folio | llmc
+  int64_t shard_tokens = 0;          // of each file; 0: one file for each part
+  std::string field = "text";        // of JSON lines: the member that is the document
+  bool raw = false;                  // files are bytes, whatever they look like: for `bytes` alone
+  std::string standard_input = {};   // a file with what standard input gave; "" to read it here
+  bool keep_partial = true;          // what was begun stays when it ends early, to go on with
   int64_t checkpoint_bytes = 1 << 26;  // of tokens, after which progress is made durable
   int64_t piece_bytes = 0;             // of text that a thread takes at a time; 0: by the threads
 };
@@ -27,6 +30,8 @@ struct PrepareOptions {
 struct PrepareHooks {
   // How many bytes are dealt with of how many; everything is read twice. May throw to stop.
   std::function<void(int64_t done, int64_t total)> progress = {};
+  // How many bytes of text came out of files that are unpacked or converted first, so far.
+  std::function<void(const std::string& path, int64_t bytes)> converting = {};
   // Called once before `progress` where earlier work is gone on with: what is dealt with already.
   std::function<void(int64_t done)> going_on = {};
   // Says that earlier work is gone on with, or cannot be, and what is left out.
@@ -36,7 +41,10 @@ struct PrepareHooks {
 // Turns text files into a data set directory, on all threads, with memory that does not grow with
 // the files. Neither threads nor sizes of pieces change what is written.
 //
-// A file is a document, and each line of a .jsonl file is one: its "text". The text is all
+// A file is a document, and each object of JSON lines is one: its `field`. What a file is follows
+// from its contents (text_stream.h): gzip, bzip2, xz and zstd, UTF-16, other layouts of JSON and
+// whatever can be read only once are unpacked and converted into a file beside the data set first,
+// which goes when that is whole. What is no text is refused. The text is all
 // documents in a row; the first int((1 - val_fraction) * n) of its n characters (for `bytes`: of
 // its bytes) are the train part, the rest is val. A document that is cut there is encoded as two
 // texts. Where bytes are not UTF-8, each that does not go on with a character counts as one. A

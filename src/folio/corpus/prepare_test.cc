@@ -279,15 +279,17 @@ TEST_F(Prepare, ShardsAndFormatsHoldTheSameTokens) {
                 shard_tokens == 0 ? 1 : (train.size() + shard_tokens - 1) / shard_tokens);
     }
   }
-  EXPECT_EQ(ReadFile(At("out/train_000000.bin")).substr(0, 1024), TokenHeader(999));
+  EXPECT_EQ(ReadFile(At("out/train_000000.bin")).substr(0, 1024),
+            TokenHeader(999, TokenWidth::k16));
 }
 
 // A BPE whose tokens reach over many places where the text might be cut.
 TEST_F(Prepare, NeitherPiecesNorThreadsChangeTheTokens) {
   TestRng rng(1);
-  const std::string text = RandomText({"the", " the", " House", "'s", "\n", "  ", "12", "345", "?!",
-                                       "\u4F60", "\xFF", "\u00E9a", " \t"},
-                                      8000, rng);
+  std::string text = RandomText(
+      {"the", " the", " House", "'s", "\n", "  ", "12", "345", "?!", "\u4F60", "\u00E9a", " \t"},
+      8000, rng);
+  for (const size_t at : {9, 999, 5000, 10001}) text.insert(at, "\xFF");
   const BpeTokenizer bpe(TrainedOn(text, {.vocab_size = 600}));
   std::filesystem::create_directory(At("bpe"));
   bpe.Save(At("bpe").string());
@@ -321,13 +323,31 @@ TEST_F(Prepare, CharactersThatATokenizerLacksAreNamedWithTheirPlace) {
       Contains(Refusal(options), "c.jsonl:2: \"text\":2:2: no token for the character 'x'"));
 }
 
-TEST_F(Prepare, AVocabularyTooLargeForLlmCIsRefusedBeforeAnythingIsWritten) {
+// Read back without what dataset.json says.
+TEST_F(Prepare, AVocabularyBeyond65536IsLlmCsVersion7) {
   std::string text;
   for (char32_t code = 0x10000; code < 0x10000 + 65537; ++code) AppendUtf8(code, text);
   PrepareOptions options = Options("char", {text});
   options.format = "llmc";
-  EXPECT_TRUE(Contains(Refusal(options, ErrorKind::kUsage), "llmc"));
-  EXPECT_EQ(Names(), (Strings{"file0"}));
+  const std::vector<int32_t> train = ReadTokens(Prepared(options).train());
+  EXPECT_EQ(train.size(), 58983u);
+  EXPECT_EQ(ReadFile(At("out/train.bin")).substr(0, 1024), TokenHeader(58983, TokenWidth::k32));
+  std::filesystem::remove(At("out/dataset.json"));
+  const Dataset bare(options.out);
+  EXPECT_EQ(bare.info().width, TokenWidth::k32);
+  EXPECT_EQ(ReadTokens(bare.train()), train);
+  EXPECT_EQ(ReadTokens(bare.val()).back(), 65536);
+}
+
+// nanoGPT maps both files as uint16 and takes their length for the number of tokens.
+TEST_F(Prepare, TheFilesAreNanoGptsBytes) {
+  PrepareOptions options = Options("char", {"cab\ncabbb\n"});
+  options.val_fraction = 0.4;
+  PrepareDataset(options);
+  EXPECT_EQ(ReadFile(At("out/train.bin")), std::string("\3\0\1\0\2\0\0\0\3\0\1\0", 12));
+  EXPECT_EQ(ReadFile(At("out/val.bin")), std::string("\2\0\2\0\2\0\0\0", 8));
+  std::filesystem::remove(At("out/dataset.json"));
+  EXPECT_EQ(Dataset(options.out).train().size(), 6);
 }
 
 TEST_F(Prepare, TinyShakespeareIsNanoGpts) {

@@ -1,41 +1,74 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "folio/base/utf8.h"
+#include "folio/corpus/text_stream.h"
 
 namespace folio {
 
-// A file that data is made from: its text is one document, or, if its name ends in .jsonl, the
-// "text" of each of its lines is one. A byte order mark at its beginning is no part of it, here and
-// in all counts. Opened anew for each piece, so that there may be any number.
+// A file that data is made from, as it was found.
+struct TextInput {
+  std::string path;    // as it was named; "-" is standard input
+  std::string file;    // where its bytes are
+  bool once = false;   // it can be read only once: standard input, a pipe
+  TextForm form = {};  // of what can be read once only from the reading on
+  int64_t bytes = 0;
+  int64_t modified = 0;  // time of the last change, in the system's units
+};
+
+// Throws NotText, and a kInput Error if there is no such file, or if it cannot be read.
+TextInput FindTextInput(const std::string& path, const TextOptions& options,
+                        const std::string& standard_input = "");
+
+// The text of a file that data is made from: one document, or one in each line of JSON. A byte
+// order mark at its beginning is no part of it, here and in all counts. Opened anew for each piece,
+// so that there may be any number.
 class PrepareSource {
  public:
-  // Throws a kInput Error if there is no such regular file, or if it cannot be read.
-  explicit PrepareSource(const std::string& path);
+  // Its bytes are the text.
+  explicit PrepareSource(const std::string& path, const TextOptions& options = {});
+  // `text` is the file that holds what the input was converted to.
+  PrepareSource(TextInput input, const TextOptions& options, std::string text);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return input_.path; }
   int64_t bytes() const { return bytes_; }
-  bool marked() const { return mark_ > 0; }       // had a byte order mark
-  int64_t modified() const { return modified_; }  // time of the last change, in the system's units
-  bool json_lines() const { return json_lines_; }
+  bool marked() const { return mark_ > 0; }  // had a byte order mark
+  bool json_lines() const { return input_.form.json_lines; }
+  const std::string& field() const { return field_; }  // of JSON lines
+  // Of the file as it was named.
+  int64_t given_bytes() const { return input_.form.converted ? input_.bytes : bytes_; }
 
   // Bytes [begin, end), which replace what is in `out`. Throws a kInput Error if they cannot be
   // read or are no longer there.
   void Read(int64_t begin, int64_t end, std::string& out) const;
   // Line and column of a byte; reads all before it.
   TextPosition PositionOf(int64_t byte) const;
+  // The line of JSON at a byte, for messages.
+  std::string NameLine(int64_t byte) const;
   // Throws a kInput Error if length or time of the file are not what they were.
   void CheckUnchanged() const;
 
  private:
-  std::string path_;
+  TextInput input_;
+  std::string field_;
+  std::string text_;   // the file to read
   int64_t mark_ = 0;   // bytes before those that count
   int64_t bytes_ = 0;  // behind the mark
-  int64_t modified_ = 0;
-  bool json_lines_ = false;
 };
+
+// Writes the text of an input that is converted into the new file `to`; progress(bytes) says how
+// long that is so far, and may throw. Throws what TextStream throws, and a kRuntime Error where
+// there is no room: before the disk is full to the last byte.
+PrepareSource ConvertSource(TextInput input, const TextOptions& options,
+                            const std::filesystem::path& to,
+                            const std::function<void(int64_t bytes)>& progress);
+
+// Writes what standard input gives, as it is, into a new file.
+void SaveStandardInput(const std::string& to);
 
 }  // namespace folio

@@ -2,28 +2,83 @@
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
+#include "tests/kit/compressed.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
 
-using TextFilesTest = InTemporaryDirectory;
+class TextFilesTest : public InTemporaryDirectory {
+ protected:
+  std::string Path(const std::string& name) { return At(name).string(); }
+  void Write(const std::string& name, const std::string& bytes) {
+    std::filesystem::create_directories(At(name).parent_path());
+    WriteFileAtomically(At(name), bytes);
+  }
+};
 
 TEST_F(TextFilesTest, ADirectoryStandsForTheTextsBelowIt) {
-  std::filesystem::create_directories(At("texts/deep"));
+  const std::string png("\x89PNG\r\n\x1A\n\0\0", 10);
+  Write("texts/b.txt", "12345");
+  Write("texts/a.jsonl", "{\"text\": \"a\"}\n");
+  Write("texts/deep/c.of-no-kind", "12345");
+  Write("texts/deep/d.gz", Compressed("12345", "gzip"));
+  Write("texts/deep/e.gz", Compressed(png, "gzip"));
+  Write("texts/f.png", png);
+  Write("texts/settings.json", "{\n  \"n\": 1\n}\n");
+  Write("texts/array.json", "[\n  {\"text\": \"1\"}\n]\n");
+  Write("texts/model.bin", std::string(100, '\0'));
+  Write("texts/.hidden", "12345");
+  Write("texts/.git/config", "12345");
+  Write("texts/data/train.bin", "12");
+  Write("texts/data/val.bin", "12");
+  Write("texts/data/merges.txt", "a b");
+  Write("e", "12345");
+  const TextFiles texts = FindTextFiles({Path("e"), Path("texts"), "-"}, {});
+  EXPECT_EQ(texts.files, (Strings{Path("e"), Path("texts/a.jsonl"), Path("texts/array.json"),
+                                  Path("texts/b.txt"), Path("texts/deep/c.of-no-kind"),
+                                  Path("texts/deep/d.gz"), "-"}));
+  EXPECT_EQ(texts.left_out,
+            "left out 4 files that are no texts: e.gz (a PNG image), f.png (a PNG image), "
+            "model.bin (binary data), ...");
+}
+
+TEST_F(TextFilesTest, WhereThereAreNoneItSaysWhatThereIs) {
   std::filesystem::create_directories(At("empty"));
-  for (const char* name : {"texts/b.txt", "texts/a.jsonl", "texts/deep/c.md", "texts/d.png", "e"}) {
-    WriteFileAtomically(At(name), "12345");
-  }
-  const auto path = [&](const char* name) { return At(name).string(); };
-  const std::vector<std::string> files = TextFiles({path("e"), path("texts")});
-  EXPECT_EQ(files, (Strings{path("e"), path("texts/a.jsonl"), path("texts/b.txt"),
-                            path("texts/deep/c.md")}));
-  EXPECT_EQ(TotalBytes(files), 20);
-  EXPECT_EQ(TotalBytes({path("e"), path("none")}), 0);
-  EXPECT_TRUE(
-      Contains(ErrorOf([&] { TextFiles({path("empty")}); }), "holds neither a data set nor texts"));
+  const auto refusal = [&](const char* name) {
+    return ErrorAndHelp([&] { FindTextFiles({Path(name)}, {}); });
+  };
+  EXPECT_TRUE(Contains(refusal("empty"), "holds neither a data set nor texts", "no file"));
+  Write("others/a.json", "[{\"content\": \"a\"}]");
+  EXPECT_TRUE(Contains(refusal("others"), "a.json (JSON without a \"text\")", "--field"));
+  EXPECT_EQ(FindTextFiles({Path("others")}, {.field = "content"}).files.size(), 1u);
+  // Lines of JSON are data, whose mistakes are told where they are read; damage always is.
+  Write("lines/a.ndjson", "{\"content\": \"a\"}\n");
+  EXPECT_EQ(FindTextFiles({Path("lines")}, {}).files.size(), 1u);
+  Write("damaged/a.txt", "a");
+  Write("damaged/b.xz", Compressed("text", "xz").substr(0, 40));
+  EXPECT_TRUE(Contains(refusal("damaged"), "b.xz: not a whole xz stream"));
+}
+
+TEST_F(TextFilesTest, RawTakesEveryFile) {
+  Write("dir/a.bin", std::string(10, '\0'));
+  Write("dir/b.gz", Compressed("text", "gzip"));
+  Write("dir/.c", "hidden");
+  EXPECT_EQ(FindTextFiles({Path("dir")}, {.raw = true}).files,
+            (Strings{Path("dir/a.bin"), Path("dir/b.gz")}));
+}
+
+TEST_F(TextFilesTest, BytesAreThoseOfTheTexts) {
+  const std::string text(5000000, 'a');
+  Write("a", "12345");
+  Write("b.xz", Compressed(text, "xz"));
+  EXPECT_EQ(TextBytes({Path("a"), Path("b.xz")}, {}, 1 << 30), 5000005);
+  const int64_t some = TextBytes({Path("a"), Path("b.xz")}, {}, 1 << 21);
+  EXPECT_GE(some, 1 << 21);
+  EXPECT_LT(some, 5000000);
+  EXPECT_EQ(TextBytes({Path("a"), "-"}, {}, 100), -1);
+  ErrorOf([&] { TextBytes({Path("none")}, {}, 1); });
 }
 
 }  // namespace

@@ -10,11 +10,11 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
-#include "folio/corpus/text_files.h"
+#include "folio/corpus/json_documents.h"
+#include "folio/corpus/source.h"
 #include "folio/data/stories.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
-#include "folio/term/byte_streams.h"
 #include "folio/term/signals.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/tokenizer_file.h"
@@ -36,27 +36,62 @@ size_t LastCut(std::string_view text) {
   }
 }
 
-// Gives all files to the trainer, each a document, and returns how many bytes they have.
-int64_t CountFiles(const std::vector<std::string>& files, BpeTrainer& trainer,
-                   const std::function<void(int64_t done, int64_t total)>& progress) {
-  const int64_t total = TotalBytes(files);
+// Gives a text that is one document to the trainer in pieces, and returns how many bytes it has.
+int64_t CountDocument(TextStream& stream, BpeTrainer& trainer,
+                      const std::function<void(int64_t bytes)>& progress) {
   int64_t bytes = 0;
   std::string text;
-  for (const std::string& file : files) {
-    ByteInput input(file);
-    size_t window = kTrainingWindow;
-    for (bool at_end = false; !at_end;) {
-      while (text.size() < window && !at_end) {
-        const size_t got = input.Read(text, window - text.size());
-        bytes += static_cast<int64_t>(got);
-        at_end = got == 0;
-      }
-      const size_t cut = at_end ? text.size() : LastCut(text);
-      trainer.AddText(std::string_view(text).substr(0, cut));
-      text.erase(0, cut);
-      window = std::max(kTrainingWindow, 2 * text.size());
-      if (progress) progress(bytes, total);
+  size_t window = kTrainingWindow;
+  for (bool at_end = false; !at_end;) {
+    while (text.size() < window && !at_end) {
+      const size_t got = stream.Read(text, window - text.size());
+      bytes += static_cast<int64_t>(got);
+      at_end = got == 0;
     }
+    const size_t cut = at_end ? text.size() : LastCut(text);
+    trainer.AddText(std::string_view(text).substr(0, cut));
+    text.erase(0, cut);
+    window = std::max(kTrainingWindow, 2 * text.size());
+    progress(bytes);
+  }
+  return bytes;
+}
+
+int64_t CountJsonLines(TextStream& stream, const std::string& file, const std::string& field,
+                       BpeTrainer& trainer, const std::function<void(int64_t bytes)>& progress) {
+  int64_t bytes = 0;
+  ForJsonDocuments(stream, file, field, [&](const std::string& text, const std::string&) {
+    trainer.AddText(text);
+    bytes += std::ssize(text);
+    progress(bytes);
+  });
+  return bytes;
+}
+
+// The bytes of the files, which are those of their documents; 0 where that is not so.
+int64_t TotalBytes(const std::vector<std::string>& files, const TextOptions& options) {
+  int64_t total = 0;
+  for (const std::string& file : files) {
+    const TextInput input = FindTextInput(file, options);
+    if (input.form.converted || input.form.json_lines) return 0;
+    total += input.bytes;
+  }
+  return total;
+}
+
+// Gives all documents to the trainer, and returns how many bytes they have.
+int64_t CountFiles(const std::vector<std::string>& files, const TextOptions& options,
+                   BpeTrainer& trainer,
+                   const std::function<void(int64_t done, int64_t total)>& progress) {
+  const int64_t total = TotalBytes(files, options);
+  int64_t bytes = 0;
+  for (const std::string& file : files) {
+    const auto show = [&](int64_t of_file) {
+      if (progress) progress(bytes + of_file, total);
+    };
+    TextStream stream(file, options);
+    bytes += stream.form().json_lines ? CountJsonLines(stream, file, options.field, trainer, show)
+                                      : CountDocument(stream, trainer, show);
   }
   return bytes;
 }
@@ -74,7 +109,7 @@ TrainedTokenizer TrainTokenizer(const TrainTokenizerOptions& options,
   AtomicDirectory directory(options.out);
   BpeTrainer trainer(options.trainer);
   const double begin = SteadySeconds();
-  const int64_t bytes = CountFiles(options.files, trainer, hooks.counting);
+  const int64_t bytes = CountFiles(options.files, options.texts, trainer, hooks.counting);
   if (bytes == 0) {
     throw InputError(fmt::format("{}: empty", options.files.front()),
                      "there is nothing to learn from", "name a text file");

@@ -6,16 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "folio/corpus/text_stream.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
 
 struct TrainTokenizerOptions {
-  std::vector<std::string> files = {};  // each a text of its own; "-" is standard input
+  std::vector<std::string> files = {};  // "-" is standard input
   std::string out = {};                 // directory
   bool overwrite = false;               // replace a tokenizer that is already there
   BpeTrainerOptions trainer = {};
+  TextOptions texts = {};
 };
 
 // Called now and then with how far it is, in bytes of text and in merges; `total` is 0 where nobody
@@ -38,11 +40,11 @@ struct TrainedTokenizer {
   double merge_seconds = 0;
 };
 
-// Makes a byte-level BPE tokenizer of text files in a directory that appears when it is whole, with
-// memory bounded by the distinct pieces (bpe_trainer.h). A request to stop (term/signals.h) ends it
-// by throwing Stopped. Throws a kUsage Error for the options and where the directory may not be
-// replaced, a kInput Error for files that cannot be read or are all empty, a kRuntime Error where
-// it cannot be written.
+// Makes a byte-level BPE tokenizer of the documents of texts (text_stream.h) in a directory that
+// appears when it is whole, with memory bounded by the distinct pieces (bpe_trainer.h). A request
+// to stop (term/signals.h) ends it by throwing Stopped. Throws a kUsage Error for the options and
+// where the directory may not be replaced, a kInput Error for files that cannot be read or are all
+// empty, a kRuntime Error where it cannot be written.
 TrainedTokenizer TrainTokenizer(const TrainTokenizerOptions& options,
                                 const TrainTokenizerHooks& hooks = {});
 

@@ -189,6 +189,32 @@ std::vector<TokenShard> FindValShards(const std::string& dir) {
   return shards.empty() ? FindShards(dir, kValidFile, "valid") : shards;
 }
 
+// What token files of others hold: what llm.c's headers say, or where there are none what the bytes
+// look like. Throws a kInput Error for files that are no tokens.
+void FindEncoding(const fs::path& dir, DatasetInfo& info) {
+  constexpr std::string_view kNumPy = "\x93NUMPY";
+  std::optional<TokenWidth> said;
+  TokenWidthGuess guess;
+  for (const auto* shards : {&info.train_shards, &info.val_shards}) {
+    for (const TokenShard& shard : *shards) {
+      const std::string path = (dir / shard.file).string();
+      const MappedFile file(path);
+      const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                                  file.bytes().size());
+      if (text.starts_with(kNumPy)) {
+        throw InputError(fmt::format("{}: not a file of tokens", path),
+                         "it is an array that NumPy saved (.npy)",
+                         "write its bytes alone, as array.astype(numpy.uint16).tofile does");
+      }
+      const std::optional<TokenWidth> header = ReadTokenHeader(file.bytes(), path);
+      if (!header) guess.Add(file.bytes());
+      if (header && !said) said = header;
+    }
+  }
+  info.format = said ? TokenFormat::kLlmC : TokenFormat::kFolio;
+  info.width = said ? *said : guess.width();
+}
+
 void CheckCount(const std::string& path, int64_t said, int64_t found) {
   if (found == said) return;
   throw InputError(fmt::format("{}: wrong length", path),
@@ -287,6 +313,7 @@ Dataset::Dataset(const std::string& dir, int64_t vocab_size) : dir_(dir) {
     info_.vocab_size = vocab_size;
     info_.train_shards = FindShards(dir, kTrainFile, "train");
     info_.val_shards = FindValShards(dir);
+    FindEncoding(path, info_);
   } else {
     info_ = ReadDatasetInfo((path / kDatasetFile).string());
   }
@@ -303,19 +330,21 @@ bool Dataset::Verify() const {
 
 std::string Dataset::BareNote() const {
   if (!bare_) return "";
+  const std::string taken = fmt::format(
+      "The tokens are {}, {}", TokenWidthName(info_.width),
+      info_.format == TokenFormat::kLlmC ? "by llm.c's header" : "as far as their bytes tell");
   std::error_code ignored;
   if (fs::exists(fs::path(dir_) / "meta.pkl", ignored)) {
     return fmt::format(
         "{}: nanoGPT's meta.pkl is a Python pickle, which folio does not read: a run on this data "
         "has no tokenizer. Prepare the text itself instead, which gives the same tokens: folio "
-        "data prepare input.txt --tokenizer char --out DIR",
-        dir_);
+        "data prepare input.txt --tokenizer char --out DIR. {}",
+        dir_, taken);
   }
   return fmt::format(
       "{}: token files without a tokenizer: a run on them has none either; it generates from "
-      "--ids, "
-      "or from text with --tokenizer NAME|DIR",
-      dir_);
+      "--ids, or from text with --tokenizer NAME|DIR. {}",
+      dir_, taken);
 }
 
 const std::string& Dataset::TokenizerDir() const {

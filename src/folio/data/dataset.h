@@ -63,9 +63,10 @@ void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info);
 bool IsDataset(const std::string& dir);
 
 // A directory with dataset.json, the files of tokens that it lists (train.bin and val.bin, or
-// several of each) and the files of the tokenizer. A directory with nothing but uint16 token files
-// is one too, with an unknown vocabulary: nanoGPT's train.bin and val.bin (or valid.bin), or
-// llm.c's NAME_train_000001.bin ... and NAME_val_000000.bin.
+// several of each) and the files of the tokenizer. A directory with nothing but token files is one
+// too, with an unknown vocabulary: nanoGPT's train.bin and val.bin (or valid.bin), or llm.c's
+// NAME_train_000001.bin ... and NAME_val_000000.bin. Their type is what llm.c's header says, or
+// without one uint16, uint32 or int64 as TokenWidthGuess takes their bytes for.
 class Dataset {
  public:
   // Throws a kInput Error if something is missing, or if counts and file sizes disagree. Where the
@@ -81,8 +82,8 @@ class Dataset {
   // Returns false if it has none.
   bool Verify() const;
 
-  // What a directory of nothing but token files means for a run, and what can be done, for people;
-  // "" where there is a dataset.json.
+  // What a directory of nothing but token files means for a run, what type they were taken for, and
+  // what can be done, for people; "" where there is a dataset.json.
   std::string BareNote() const;
 
   // The directory to load the tokenizer from; throws a kInput Error if the data came without one.

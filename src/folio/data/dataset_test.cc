@@ -123,7 +123,8 @@ TEST_F(Datasets, TheFilesOfLlmCAreADataSet) {
   Write("corpus_train_000002.bin", {3});
   Write("corpus_train_000001.bin", {1, 2});
   EXPECT_FALSE(IsDataset(At("").string()));
-  WriteFileAtomically(At("corpus_val_000000.bin"), TokenHeader(1) + std::string("\4\0", 2));
+  WriteFileAtomically(At("corpus_val_000000.bin"),
+                      TokenHeader(1, TokenWidth::k16) + std::string("\4\0", 2));
   Write("retrain.bin", {9});
   const Dataset dataset(At("").string());
   EXPECT_EQ(ReadTokens(dataset.train()), (std::vector<int32_t>{1, 2, 3}));

@@ -39,8 +39,6 @@ int64_t ShardProgress::total() const {
 ShardWriter::ShardWriter(fs::path dir, ShardLayout layout, ShardProgress progress)
     : dir_(std::move(dir)), layout_(std::move(layout)), progress_(std::move(progress)) {
   FOLIO_CHECK(layout_.shard_tokens >= 0, "a file has no negative length");
-  FOLIO_CHECK(layout_.format == TokenFormat::kFolio || layout_.width == TokenWidth::k16,
-              "llm.c's header is one of uint16");
   CheckFinished();
   durable_ = progress_.finished.size();
   if (progress_.tokens > 0) Reopen();
@@ -97,7 +95,7 @@ void ShardWriter::Open() {
 }
 
 void ShardWriter::WriteHeader(int64_t tokens) {
-  const std::string header = TokenHeader(tokens);
+  const std::string header = TokenHeader(tokens, layout_.width);
   Write(std::as_bytes(std::span(header)), 0);
 }
 

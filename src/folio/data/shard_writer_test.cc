@@ -54,7 +54,7 @@ TEST_F(Shards, WithoutTokensThereIsAFileStill) {
   ShardWriter many(At(""), Layout(3, TokenFormat::kLlmC));
   many.Finish();
   EXPECT_EQ(ReadFile(At("part.bin")), "");
-  EXPECT_EQ(ReadFile(At("part_000000.bin")), TokenHeader(0));
+  EXPECT_EQ(ReadFile(At("part_000000.bin")), TokenHeader(0, TokenWidth::k16));
 }
 
 TEST_F(Shards, AnotherWriterGoesOnFromACheckpoint) {

@@ -92,7 +92,7 @@ TEST_F(TokenFiles, SeveralFilesReadAsOne) {
 
 TEST_F(TokenFiles, TheHeaderOfLlmCIsNoToken) {
   const std::string tokens = ReadFile(Write(TokenWidth::k16, {7, 50256, 9}));
-  const std::string header = TokenHeader(3);
+  const std::string header = TokenHeader(3, TokenWidth::k16);
   ASSERT_EQ(header.size(), 1024u);
   EXPECT_EQ(header.substr(0, 16), std::string("\x88\xD8\x34\x01\x01\0\0\0\x03\0\0\0\0\0\0\0", 16));
   const std::string path = At("t.bin").string();

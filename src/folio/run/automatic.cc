@@ -85,8 +85,7 @@ bool SizeIsOpen(const Settings& layers) {
 }
 
 std::string ChooseTokens(int64_t text_bytes) {
-  constexpr int64_t kMuch = 20'000'000;
-  return text_bytes < kMuch ? "char" : "";
+  return text_bytes < kMuchText ? "char" : "";
 }
 
 std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& backend,

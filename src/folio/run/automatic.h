@@ -21,6 +21,7 @@ bool SizeIsOpen(const Settings& layers);
 // text is worth it.
 std::string ChooseTokens(int64_t text_bytes);
 inline constexpr int64_t kChosenVocabulary = 4096;  // of that BPE
+inline constexpr int64_t kMuchText = 20'000'000;    // bytes of text from which it is
 
 // Sets, as a preset would, size, steps and the rates that go with them, so that training takes
 // about `seconds` on this machine, of which some go into measuring it; and says in two lines what

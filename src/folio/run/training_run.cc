@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/data_tokenizer.h"
 #include "folio/corpus/prepare.h"
+#include "folio/corpus/source.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/train_tokenizer.h"
 #include "folio/io/file.h"
@@ -28,6 +30,9 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
+
+// What standard input gave, while the data is made.
+constexpr char kStandardInputFile[] = ".input";
 
 // A run that is replaced takes what is in it along.
 void RequireDataOutsideOf(const fs::path& run, const std::vector<std::string>& data) {
@@ -135,16 +140,24 @@ std::string TrainingRun::DataDir() {
     run += ".dry-run";
     new_run_ = std::make_unique<NewRun>(run, /*overwrite=*/true);
   }
-  return Prepare(TextFiles(given), run);
+  const TextFiles texts = FindTextFiles(given, Texts());
+  if (!texts.left_out.empty()) Note(texts.left_out);
+  return Prepare(texts.files, run);
 }
 
 // Makes the data in `run` and returns its directory.
 std::string TrainingRun::Prepare(const std::vector<std::string>& files, const fs::path& run) {
-  const fs::path tokenizer = run / kRunTokenizerDir;
+  const fs::path tokenizer = run / kRunTokenizerDir, input = run / kStandardInputFile;
   if (automatic_ && settings_.layers.layer("data.tokenizer") == Layer::kBuiltIn) {
-    std::string name = ChooseTokens(TotalBytes(files));
+    // What is looked at before it is prepared is read more than once.
+    std::vector<std::string> from = files;
+    if (std::ranges::count(files, "-") > 0) {
+      SaveStandardInput(input.string());
+      std::ranges::replace(from, "-", input.string());
+    }
+    std::string name = ChooseTokens(TextBytes(from, Texts(), kMuchText));
     if (name.empty()) {
-      LearnTokenizer(files, tokenizer);
+      LearnTokenizer(from, tokenizer);
       name = tokenizer.string();
     }
     const std::pair<std::string, std::string> chosen("data.tokenizer", name);
@@ -156,19 +169,28 @@ std::string TrainingRun::Prepare(const std::vector<std::string>& files, const fs
                                   .out = (run / kRunDataDir).string(),
                                   .val_fraction = config_.data.val_fraction,
                                   .overwrite = true,
+                                  .field = config_.data.field,
+                                  .raw = config_.data.raw,
+                                  .standard_input = fs::exists(input) ? input.string() : "",
                                   .keep_partial = false};
   if (options_.console == nullptr) {
     PrepareDataset(prepare);
   } else {
     PrepareWithProgress(prepare, *options_.console, options_.progress);
   }
+  fs::remove(input);
   return prepare.out;
+}
+
+TextOptions TrainingRun::Texts() const {
+  return {.field = config_.data.field, .raw = config_.data.raw};
 }
 
 void TrainingRun::LearnTokenizer(const std::vector<std::string>& files, const fs::path& dir) const {
   Note(fmt::format("learning a vocabulary of {} tokens from the text",
                    WithCommas(kChosenVocabulary)));
-  TrainTokenizerOptions options{.files = files, .out = dir.string(), .overwrite = true};
+  TrainTokenizerOptions options{
+      .files = files, .out = dir.string(), .overwrite = true, .texts = Texts()};
   options.trainer.vocab_size = kChosenVocabulary;
   TrainTokenizer(options);
 }

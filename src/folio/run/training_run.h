@@ -19,6 +19,7 @@ namespace folio {
 
 class NewRun;
 class TrainPreview;
+struct TextOptions;
 
 // Called while a run trains; any of them may be empty.
 struct RunHooks {
@@ -29,8 +30,8 @@ struct RunHooks {
 };
 
 struct TrainingRunOptions {
-  // Texts, or directories of such (corpus/text_files.h), or one data set. Empty: the run's own with
-  // `resume`, and those of the run whose config.toml is sources.file.
+  // Texts, "-" for standard input, or directories of such (corpus/text_files.h), or one data set.
+  // Empty: the run's own with `resume`, and those of the run whose config.toml is sources.file.
   std::vector<std::string> data = {};
   std::filesystem::path out = {};  // the run directory (run_directory.h)
   bool resume = false;             // go on from the last checkpoint
@@ -68,6 +69,7 @@ class TrainingRun {
  private:
   void ReadSettings();
   std::vector<std::string> GivenData() const;
+  TextOptions Texts() const;
   std::string DataDir();
   std::string Prepare(const std::vector<std::string>& files, const std::filesystem::path& run);
   void LearnTokenizer(const std::vector<std::string>& files,

@@ -54,6 +54,14 @@ ByteInput ByteInput::FromText(std::string text, std::string name) {
   return input;
 }
 
+ByteInput ByteInput::FromReader(ReadBytes read, std::string name) {
+  ByteInput input;
+  input.reader_ = std::move(read);
+  input.name_ = std::move(name);
+  input.again_ = false;
+  return input;
+}
+
 void ByteInput::Rewind() {
   FOLIO_CHECK(again_, "a pipe is read once");
   at_ = 0;
@@ -61,6 +69,7 @@ void ByteInput::Rewind() {
 }
 
 size_t ByteInput::Read(std::string& out, size_t wanted) {
+  if (reader_) return reader_(out, wanted);
   if (fd_ < 0) {
     const size_t n = std::min(wanted, text_.size() - at_);
     out.append(text_, at_, n);

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "folio/io/decompress.h"
 #include "folio/io/file.h"
 #include "folio/io/posix.h"
 #include "folio/term/console.h"
@@ -19,6 +20,8 @@ class ByteInput {
   explicit ByteInput(const std::string& path);
   // The bytes of `text`, called `name` in messages.
   static ByteInput FromText(std::string text, std::string name);
+  // What `read` gives, as of a pipe.
+  static ByteInput FromReader(ReadBytes read, std::string name);
   ByteInput(ByteInput&&) = default;
 
   const std::string& name() const { return name_; }
@@ -42,6 +45,7 @@ class ByteInput {
   int fd_ = -1;
   bool again_ = true;
   long long begin_ = 0;  // offset in the file where reading began
+  ReadBytes reader_;
   std::string text_;
   size_t at_ = 0;  // in text_
 };

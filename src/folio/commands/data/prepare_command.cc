@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 
 #include "folio/commands/commands.h"
 #include "folio/corpus/describe_dataset.h"
 #include "folio/corpus/prepare.h"
+#include "folio/corpus/text_files.h"
 #include "folio/run/run_config.h"
 #include "folio/term/signals.h"
 
@@ -14,23 +16,35 @@ namespace {
 class DataPrepareCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {.name = "data prepare",
-            .summary = "turn text files into the tokens that training reads",
-            .group = "data",
-            .details =
-                "Writes train.bin, val.bin, dataset.json and the tokenizer. Files are read\n"
-                "in order, as one text, of which the end is held out for evaluation. Each file\n"
-                "is a document, and so is the \"text\" of each line of a .jsonl file; a tokenizer\n"
-                "that has an end-of-text puts it between them. Stopped, or killed, the same\n"
-                "command goes on where it was.",
-            .examples = {"folio data prepare input.txt --tokenizer char --out data/input",
-                         "folio data prepare a.txt b.jsonl --tokenizer gpt2 --out data/both",
-                         "folio data prepare big.txt --tokenizer gpt2 --special allow "
-                         "--shard-tokens 100000000 --out data/big"}};
+    return {
+        .name = "data prepare",
+        .summary = "turn text files into the tokens that training reads",
+        .group = "data",
+        .details =
+            "Writes train.bin, val.bin, dataset.json and the tokenizer. Files are read\n"
+            "in order, as one text, of which the end is held out for evaluation; of\n"
+            "directories all texts below them; - is standard input. Each file is a document,\n"
+            "and so is each object of JSON lines, or of a JSON array: its \"text\", or the\n"
+            "member that --field names. A tokenizer that has an end-of-text puts it between\n"
+            "documents.\n"
+            "\n"
+            "What a file is follows from its contents: gzip, bzip2, xz and zstd streams and\n"
+            "UTF-16 with a byte order mark are unpacked beside --out for as long as it takes.\n"
+            "What is no text (archives, Parquet, PDF, images, models) is an error that says\n"
+            "what to do, and is left out of directories; --tokenizer bytes --raw takes any\n"
+            "bytes as they are.\n"
+            "\n"
+            "Stopped, or killed, the same command goes on where it was.",
+        .examples = {"folio data prepare input.txt --tokenizer char --out data/input",
+                     "folio data prepare a.txt b.jsonl.zst --tokenizer gpt2 --out data/both",
+                     "folio data prepare crawl/ --field content --tokenizer gpt2 --out data/web",
+                     "folio data prepare big.txt --tokenizer gpt2 --special allow "
+                     "--shard-tokens 100000000 --out data/big"}};
   }
 
   void AddFlags(Flags& flags) override {
-    flags.Positionals("FILE", &options_.files, "text, or .jsonl with a \"text\" in each line",
+    flags.Positionals("FILE", &options_.files,
+                      "texts, JSON lines, or directories of such; - for standard input",
                       {.required = true});
     flags.Value(Field{"out", &options_.out, "directory to write"},
                 {.placeholder = "DIR", .required = true});
@@ -42,8 +56,10 @@ class DataPrepareCommand final : public Command {
     flags.Value(Field{"shard-tokens", &options_.shard_tokens,
                       "cut the data into files of so many tokens; 0 for one file", 0, 1e15});
     flags.Value(
-        Field{"format", &options_.format, "folio: plain tokens; llmc: with llm.c's header"}.Choices(
-            {"folio", "llmc"}));
+        Field{"format", &options_.format,
+              "folio: plain tokens, as nanoGPT reads them; llmc: with llm.c's header, version 1, "
+              "or 7 where the vocabulary needs uint32"}
+            .Choices({"folio", "llmc"}));
     flags.Settings(&settings_.layers, {"data"});
   }
 
@@ -53,6 +69,11 @@ class DataPrepareCommand final : public Command {
     CatchSignals();
     options_.tokenizer = settings_.config.data.tokenizer;
     options_.val_fraction = settings_.config.data.val_fraction;
+    options_.field = settings_.config.data.field;
+    options_.raw = settings_.config.data.raw;
+    TextFiles found = FindTextFiles(options_.files, {.field = options_.field, .raw = options_.raw});
+    if (!found.left_out.empty()) context.console.Note(found.left_out);
+    options_.files = std::move(found.files);
     DatasetInfo made;
     try {
       made = PrepareWithProgress(options_, context.console, context.progress_mode);

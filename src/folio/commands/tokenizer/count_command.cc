@@ -5,6 +5,7 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
 #include "folio/corpus/count_tokens.h"
+#include "folio/corpus/text_files.h"
 #include "folio/term/signals.h"
 #include "folio/text/encodings.h"
 
@@ -19,15 +20,17 @@ class TokenizerCountCommand final : public Command {
             .group = "tokenizer",
             .details =
                 "For each file, or for standard input: tokens, bytes, characters and bytes per\n"
-                "token. Each text is counted by itself.",
+                "token. Each text is counted by itself. What is a text is what folio data prepare\n"
+                "takes for one: of JSON lines, the documents.",
             .examples = {"folio tokenizer count chapters/*.txt --tokenizer o200k_base",
                          "folio data stories --out - | folio tokenizer count --tokenizer gpt2"}};
   }
 
   void AddFlags(Flags& flags) override {
-    flags.Positionals("TEXT-FILE", &files_, "texts to count; - for standard input");
+    flags.Positionals("TEXT-FILE", &files_, "texts, or directories of such; - for standard input");
     AddTokenizerFlag(flags, &tokenizer_);
     AddSpecialFlag(flags, &special_);
+    flags.Value(Field{"field", &texts_.field, "of JSON lines: the member that holds the text"});
     compute_.Add(flags);
   }
 
@@ -37,8 +40,10 @@ class TokenizerCountCommand final : public Command {
     const auto tokenizer = OpenTokenizer(tokenizer_);
     if (files_.empty()) files_ = {"-"};
     std::vector<TextCount> counts;
-    for (const std::string& file : files_) {
-      counts.push_back(CountText(*tokenizer, file, SpecialRule::Named(special_)));
+    const TextFiles found = FindTextFiles(files_, texts_);
+    if (!found.left_out.empty()) context.console.Note(found.left_out);
+    for (const std::string& file : found.files) {
+      counts.push_back(CountText(*tokenizer, file, SpecialRule::Named(special_), texts_));
     }
     context.console.Result(DescribeCounts(std::move(counts), context.console.json()));
     return 0;
@@ -47,6 +52,7 @@ class TokenizerCountCommand final : public Command {
  private:
   std::vector<std::string> files_;
   std::string tokenizer_, special_ = "raise";
+  TextOptions texts_;
   ComputeFlags compute_;
 };
 

@@ -9,6 +9,7 @@
 #include "folio/base/strings.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
+#include "folio/corpus/text_files.h"
 #include "folio/corpus/train_tokenizer.h"
 #include "folio/term/progress.h"
 #include "folio/term/signals.h"
@@ -59,13 +60,15 @@ class TokenizerTrainCommand final : public Command {
             "neighbours, of equally frequent ones that with the smallest ids, until there are\n"
             "--vocab-size tokens. Writes tokenizer.json, tokenizer_config.json, vocab.json and\n"
             "merges.txt, which Hugging Face's libraries read too. Each file is a text of its\n"
-            "own; bytes that are not UTF-8 are learned like all others.",
+            "own, and so is each document of JSON lines; what is compressed is unpacked, as\n"
+            "by folio data prepare. Bytes that are not UTF-8 are learned like all others.",
         .examples = {"folio tokenizer train books/*.txt --vocab-size 32000 --out tokenizers/b",
                      "folio tokenizer train - --vocab-size 1024 --pattern o200k --out t1k"}};
   }
 
   void AddFlags(Flags& flags) override {
-    flags.Positionals("FILE", &options_.files, "texts to learn from; - for standard input",
+    flags.Positionals("FILE", &options_.files,
+                      "texts to learn from, or directories of such; - for standard input",
                       {.required = true});
     flags.Value(Field{"out", &options_.out, "directory to write"},
                 {.placeholder = "DIR", .required = true});
@@ -79,6 +82,8 @@ class TokenizerTrainCommand final : public Command {
                  "give special tokens the first ids, not the last");
     flags.Value(
         Field{"min-count", &options_.trainer.min_count, "least count of a pair that is merged", 1});
+    flags.Value(
+        Field{"field", &options_.texts.field, "of JSON lines: the member that holds the text"});
     compute_.Add(flags);
     flags.Switch("--overwrite", &options_.overwrite, "replace the tokenizer that is there");
   }
@@ -96,6 +101,10 @@ class TokenizerTrainCommand final : public Command {
         phase->Show(done, total);
       };
     };
+    const std::string text = options_.files.front() == "-" ? "FILE" : options_.files.front();
+    TextFiles found = FindTextFiles(options_.files, options_.texts);
+    if (!found.left_out.empty()) context.console.Note(found.left_out);
+    options_.files = std::move(found.files);
     const TrainedTokenizer made =
         TrainTokenizer(options_, {.counting = show("bytes"), .merging = show("merge")});
     phase.reset();
@@ -105,7 +114,6 @@ class TokenizerTrainCommand final : public Command {
                                        WithCommas(trainer.vocab_size)));
     }
     context.console.Result(DescribeTrained(options_, made, context.console.json()));
-    const std::string text = options_.files.front() == "-" ? "FILE" : options_.files.front();
     context.console.Note(
         fmt::format("next: folio data prepare {} --tokenizer {} --out DATA", text, options_.out));
     return 0;

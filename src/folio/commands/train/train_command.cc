@@ -13,25 +13,29 @@ namespace {
 class TrainCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {.name = "train",
-            .summary = "train a model on text, or on prepared tokens",
-            .group = "model",
-            .details =
-                "A text file is turned into tokens first. The run directory gets the settings,\n"
-                "metrics.jsonl, loss.svg and two checkpoints: last/ to go on from, best/ with the\n"
-                "lowest held-out loss. Ctrl-C stops after the current step and saves.",
-            .examples = {"folio train --data book.txt --out runs/book",
-                         "folio train --data input.txt --preset char-cpu --out runs/first",
-                         "folio train --data input.txt --out runs/tiny --set model.n_layer=2 "
-                         "--max-steps 500",
-                         "folio train --resume --out runs/first --max-steps 4000"}};
+    return {
+        .name = "train",
+        .summary = "train a model on text, or on prepared tokens",
+        .group = "model",
+        .details =
+            "A text is turned into tokens first: a file, a directory of them, JSON lines, what is\n"
+            "compressed, or - for standard input (folio data prepare --help says more). The run\n"
+            "directory gets the settings, metrics.jsonl, loss.svg and two checkpoints: last/ to\n"
+            "go on from, best/ with the lowest held-out loss. Ctrl-C stops after the current\n"
+            "step and saves.",
+        .examples = {"folio train --data book.txt --out runs/book",
+                     "folio train --data input.txt --preset char-cpu --out runs/first",
+                     "folio train --data input.txt --out runs/tiny --set model.n_layer=2 "
+                     "--max-steps 500",
+                     "folio train --resume --out runs/first --max-steps 4000"}};
   }
 
   void AddFlags(Flags& flags) override {
-    flags.List("--data", &options_.data,
-               "a text, a directory of texts, or one made by folio data prepare; texts may be "
-               "given again and again",
-               {.placeholder = "DIR|FILE"});
+    flags.List(
+        "--data", &options_.data,
+        "a text, a directory of texts, - for standard input, or a directory of tokens; texts may "
+        "be given again and again",
+        {.placeholder = "DIR|FILE"});
     flags.Value(Field{"out", &out_, "the run directory"}.WithFlag("-o,--out"),
                 {.placeholder = "RUN", .required = true});
     AddPresetFlag(flags, &preset_);

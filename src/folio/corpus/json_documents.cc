@@ -1,0 +1,79 @@
+#include "folio/corpus/json_documents.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "folio/base/error.h"
+#include "folio/io/json.h"
+
+namespace folio {
+namespace {
+
+Error BadLine(const std::string& where, const char* what, std::string cause,
+              const std::string& field) {
+  return InputError(fmt::format("{}: {}", where, what), std::move(cause),
+                    fmt::format("each must be a JSON object such as {{{}: \"...\"}}; --field NAME "
+                                "takes another member",
+                                Json(field).dump()));
+}
+
+}  // namespace
+
+std::string TextOfJsonLine(std::string_view line, const std::string& field,
+                           const std::function<std::string()>& where) {
+  Json json;
+  try {
+    json = ParseJson(line, "line");
+  } catch (const Error& error) {
+    throw BadLine(where(), "not valid JSON", error.cause(), field);
+  }
+  const Json* text = json.find(field);
+  if (text == nullptr || !text->is_string()) {
+    throw BadLine(where(), "no document",
+                  fmt::format("there is no {} that is a string", Json(field).dump()), field);
+  }
+  return text->text();
+}
+
+bool HoldsDocument(std::string_view line, const std::string& field) {
+  try {
+    TextOfJsonLine(line, field, [] { return ""; });
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool IsBlankLine(std::string_view line) {
+  return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
+std::string NameJsonLine(const std::string& path, int64_t number, bool json_values) {
+  return fmt::format("{}:{}{}", path, json_values ? " value " : "", number);
+}
+
+void ForJsonDocuments(
+    TextStream& stream, const std::string& path, const std::string& field,
+    const std::function<void(const std::string& text, const std::string& where)>& f) {
+  constexpr size_t kPiece = size_t{1} << 18;
+  std::string held;
+  int64_t number = 0;
+  size_t seen = 0;  // of held, without a line break
+  for (bool at_end = false; !at_end;) {
+    at_end = stream.Read(held, std::max(kPiece, held.size())) == 0;
+    if (at_end && !held.empty()) held += '\n';
+    size_t begin = 0;
+    for (size_t end = held.find('\n', seen); end != held.npos; end = held.find('\n', begin)) {
+      const std::string_view line = std::string_view(held).substr(begin, end - begin);
+      ++number;
+      const auto where = [&] { return NameJsonLine(path, number, stream.form().json_values); };
+      if (!IsBlankLine(line)) f(TextOfJsonLine(line, field, where), where());
+      begin = end + 1;
+    }
+    held.erase(0, begin);
+    seen = held.size();
+  }
+}
+
+}  // namespace folio

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "folio/corpus/text_stream.h"
+
+namespace folio {
+
+// The document in a line of JSON: the string `field` of its object. Throws a kInput Error where
+// there is none; `where` names the line, and is called for errors alone.
+std::string TextOfJsonLine(std::string_view line, const std::string& field,
+                           const std::function<std::string()>& where);
+
+// Whether the line holds a document.
+bool HoldsDocument(std::string_view line, const std::string& field);
+
+// Blank lines are no documents.
+bool IsBlankLine(std::string_view line);
+
+// "a.jsonl:7", or for values that had other lines "a.json: value 7".
+std::string NameJsonLine(const std::string& path, int64_t number, bool json_values);
+
+// Calls f with the text of each line of `stream`, which has JSON lines, and the line's name.
+void ForJsonDocuments(
+    TextStream& stream, const std::string& path, const std::string& field,
+    const std::function<void(const std::string& text, const std::string& where)>& f);
+
+}  // namespace folio

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "folio/base/error.h"
+#include "folio/corpus/text_kind.h"
+#include "folio/io/decompress.h"
+#include "folio/term/byte_streams.h"
+
+namespace folio {
+
+// How texts that data is made from are read.
+struct TextOptions {
+  std::string field = "text";  // of JSON lines: the member that holds the document
+  bool raw = false;            // every file is a document of bytes, whatever it looks like
+};
+
+// What a file is instead of a text.
+class NotText : public Error {
+ public:
+  NotText(const std::string& name, const TextKind& kind);
+  const std::string& looks_like() const { return looks_like_; }
+
+ private:
+  std::string looks_like_;
+};
+
+// What came of recognising a file.
+struct TextForm {
+  bool converted = false;    // its text is not to be found in its bytes
+  bool json_lines = false;   // the text is a JSON object in each line
+  bool json_values = false;  // and lines are the values of a file that had other ones
+};
+
+// A file, or standard input ("-"), as UTF-8: recognised by its first bytes, unpacked and converted
+// as it comes, without a byte order mark. JSON of any layout comes as JSON lines.
+class TextStream {
+ public:
+  // `name` stands for it in messages, if it is not empty. Throws NotText, and a kInput Error where
+  // it cannot be read.
+  TextStream(const std::string& path, const TextOptions& options, std::string name = "");
+
+  const TextForm& form() const { return form_; }
+  // Whether the first document is there as far as can be seen; true where it cannot be.
+  bool begins_with_document() const;
+
+  // As ReadBytes. Throws NotText where bytes show that this is none, and a kInput Error for
+  // compressed streams and UTF-16 that are damaged.
+  size_t Read(std::string& out, size_t wanted);
+
+  // The input from its beginning, where it is text, or bytes, as it is and can be read again; else
+  // this stream, which must outlive it.
+  ByteInput AsInput();
+
+ private:
+  void Open();
+  void Convert(const TextKind& kind);
+  void Peek();
+
+  std::string name_;
+  TextOptions options_;
+  bool lines_by_name_;
+  std::shared_ptr<ByteInput> input_;
+  ReadBytes read_;
+  std::string head_;   // read already
+  size_t given_ = 0;   // of head_
+  bool mark_ = false;  // it had a byte order mark
+  TextForm form_;
+};
+
+// Throws NotText where bytes at some places of a text file show that it is none. It must be one by
+// its first bytes. `name` is what the error calls it.
+void CheckPlaces(const std::string& path, const std::string& name);
+
+}  // namespace folio

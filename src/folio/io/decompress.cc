@@ -1,0 +1,212 @@
+#include "folio/io/decompress.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "folio/base/error.h"
+#include "folio/io/gunzip.h"
+
+namespace folio {
+namespace {
+
+struct Known {
+  Compression compression;
+  std::string_view name;
+  std::string_view begins;
+};
+
+constexpr std::array kKnown = {
+    Known{Compression::kGzip, "gzip", "\x1F\x8B\x08"},
+    Known{Compression::kBzip2, "bzip2", "BZh"},
+    Known{Compression::kXz, "xz", std::string_view("\xFD\x37zXZ\0", 6)},
+    Known{Compression::kZstd, "zstd", "\x28\xB5\x2F\xFD"},
+};
+
+// Behind BZh and a digit there is the mark of a block, or of the end.
+bool IsBzip2(std::string_view head) {
+  const std::string_view mark = head.substr(0, 10).substr(std::min<size_t>(4, head.size()));
+  return head.starts_with("BZh") && head.size() > 3 && head[3] >= '1' && head[3] <= '9' &&
+         (mark == "1AY&SY" || mark == "\x17\x72\x45\x38\x50\x90");
+}
+
+// The functions of libarchive that folio calls. It is opened when something is to be unpacked and
+// not with the program: it brings a dozen more libraries, which nearly double the time in which a
+// program starts.
+struct Libarchive {
+  decltype(&archive_read_new) create;
+  decltype(&archive_read_free) free;
+  decltype(&archive_read_support_filter_bzip2) bzip2;
+  decltype(&archive_read_support_filter_xz) xz;
+  decltype(&archive_read_support_filter_zstd) zstd;
+  decltype(&archive_read_support_format_raw) raw;
+  decltype(&archive_read_support_format_empty) empty;
+  decltype(&archive_read_open) open;
+  decltype(&archive_read_next_header) next;
+  decltype(&archive_read_data) read;
+  decltype(&archive_filter_count) filters;
+  decltype(&archive_filter_bytes) bytes;
+  decltype(&archive_error_string) error;
+};
+
+Error NoLibarchive(const char* cause) {
+  return RuntimeError("cannot unpack what is compressed", cause,
+                      "install libarchive (on Debian: apt install libarchive13), or unpack the "
+                      "file before");
+}
+
+template <class Function>
+void Find(void* library, const char* name, Function& function) {
+  void* symbol = dlsym(library, name);
+  if (symbol == nullptr) throw NoLibarchive(dlerror());
+  function = reinterpret_cast<Function>(symbol);
+}
+
+Libarchive OpenLibarchive() {
+  void* library = nullptr;
+  for (const char* name : {"libarchive.so.13", "libarchive.13.dylib"}) {
+    if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  }
+  if (library == nullptr) throw NoLibarchive(dlerror());
+  Libarchive found = {};
+  Find(library, "archive_read_new", found.create);
+  Find(library, "archive_read_free", found.free);
+  Find(library, "archive_read_support_filter_bzip2", found.bzip2);
+  Find(library, "archive_read_support_filter_xz", found.xz);
+  Find(library, "archive_read_support_filter_zstd", found.zstd);
+  Find(library, "archive_read_support_format_raw", found.raw);
+  Find(library, "archive_read_support_format_empty", found.empty);
+  Find(library, "archive_read_open", found.open);
+  Find(library, "archive_read_next_header", found.next);
+  Find(library, "archive_read_data", found.read);
+  Find(library, "archive_filter_count", found.filters);
+  Find(library, "archive_filter_bytes", found.bytes);
+  Find(library, "archive_error_string", found.error);
+  return found;
+}
+
+const Libarchive& TheLibarchive() {
+  static const Libarchive library = OpenLibarchive();
+  return library;
+}
+
+// One stream on its way through libarchive.
+class Unpacker {
+ public:
+  Unpacker(ReadBytes from, Compression compression, std::string name)
+      : from_(std::move(from)),
+        compression_(compression),
+        name_(std::move(name)),
+        archive_(TheLibarchive().create()) {
+    const Libarchive& library = TheLibarchive();
+    if (archive_ == nullptr) throw NoLibarchive("libarchive does not start");
+    (compression == Compression::kBzip2 ? library.bzip2
+     : compression == Compression::kXz  ? library.xz
+                                        : library.zstd)(archive_.get());
+    library.raw(archive_.get());
+    library.empty(archive_.get());
+  }
+
+  size_t Read(std::string& out, size_t wanted) {
+    const Libarchive& library = TheLibarchive();
+    if (!opened_) {
+      opened_ = true;
+      Check(library.open(archive_.get(), this, nullptr, &Unpacker::OnRead, nullptr));
+      // What is too short for its own header goes through libarchive as it is.
+      if (library.filters(archive_.get()) < 2) throw Damaged("it is cut short");
+      archive_entry* entry = nullptr;
+      const int next = library.next(archive_.get(), &entry);
+      at_end_ = next == ARCHIVE_EOF;
+      if (!at_end_) Check(next);
+    }
+    const size_t before = out.size();
+    if (!at_end_) {
+      out.resize(before + wanted);
+      const la_ssize_t got = library.read(archive_.get(), out.data() + before, wanted);
+      out.resize(before + static_cast<size_t>(std::max<la_ssize_t>(got, 0)));
+      Check(got < 0 ? ARCHIVE_FATAL : ARCHIVE_OK);
+      at_end_ = got == 0;
+    }
+    if (at_end_) CheckAllRead();
+    return out.size() - before;
+  }
+
+ private:
+  struct Free {
+    void operator()(archive* one) const { TheLibarchive().free(one); }
+  };
+
+  // Exceptions do not pass through C: they wait in problem_.
+  static la_ssize_t OnRead(archive* /*from*/, void* context, const void** bytes) {
+    auto& unpacker = *static_cast<Unpacker*>(context);
+    try {
+      unpacker.piece_.clear();
+      unpacker.taken_ += unpacker.from_(unpacker.piece_, kPiece);
+    } catch (...) {
+      unpacker.problem_ = std::current_exception();
+      return ARCHIVE_FATAL;
+    }
+    *bytes = unpacker.piece_.data();
+    return static_cast<la_ssize_t>(unpacker.piece_.size());
+  }
+
+  void Check(int result) {
+    if (problem_ != nullptr) std::rethrow_exception(problem_);
+    if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return;
+    const char* said = TheLibarchive().error(archive_.get());
+    throw Damaged(said == nullptr ? "it is damaged or cut short" : said);
+  }
+
+  void CheckAllRead() {
+    // The empty format takes what cannot be unpacked for nothing, and bzip2 ends at other bytes.
+    std::string more;
+    const auto used = static_cast<size_t>(TheLibarchive().bytes(archive_.get(), -1));
+    if (used < taken_ || from_(more, 1) > 0) throw Damaged("other bytes follow it");
+  }
+
+  Error Damaged(const std::string& cause) const {
+    return InputError(
+        fmt::format("{}: not a whole {} stream", name_, CompressionName(compression_)), cause,
+        "copy the file again");
+  }
+
+  static constexpr size_t kPiece = size_t{1} << 16;
+
+  ReadBytes from_;
+  Compression compression_;
+  std::string name_;
+  std::unique_ptr<archive, Free> archive_;
+  bool opened_ = false, at_end_ = false;
+  std::string piece_;
+  size_t taken_ = 0;  // bytes that libarchive was given
+  std::exception_ptr problem_;
+};
+
+}  // namespace
+
+std::optional<Compression> FindCompression(std::string_view head) {
+  for (const Known& known : kKnown) {
+    if (!head.starts_with(known.begins)) continue;
+    if (known.compression == Compression::kBzip2 && !IsBzip2(head)) continue;
+    return known.compression;
+  }
+  return std::nullopt;
+}
+
+std::string_view CompressionName(Compression compression) {
+  return kKnown[static_cast<size_t>(compression)].name;
+}
+
+ReadBytes Decompress(ReadBytes from, Compression compression, std::string name) {
+  if (compression == Compression::kGzip) return Gunzip(std::move(from), std::move(name));
+  auto unpacker = std::make_shared<Unpacker>(std::move(from), compression, std::move(name));
+  return [unpacker](std::string& out, size_t wanted) { return unpacker->Read(out, wanted); };
+}
+
+}  // namespace folio
