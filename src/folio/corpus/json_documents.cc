@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/corpus/conversation.h"
 #include "folio/io/json.h"
 
 namespace folio {
@@ -45,6 +46,16 @@ bool HoldsDocument(std::string_view line, const std::string& field) {
   }
 }
 
+bool HoldsConversation(std::string_view line, const std::string& field) {
+  if (line.empty()) return false;
+  try {
+    const Json json = ParseJson(line, "line");
+    return IsConversation(json) && !json.contains(field);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 bool IsBlankLine(std::string_view line) {
   return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
@@ -53,9 +64,9 @@ std::string NameJsonLine(const std::string& path, int64_t number, bool json_valu
   return fmt::format("{}:{}{}", path, json_values ? " value " : "", number);
 }
 
-void ForJsonDocuments(
-    TextStream& stream, const std::string& path, const std::string& field,
-    const std::function<void(const std::string& text, const std::string& where)>& f) {
+void ForJsonLines(TextStream& stream, const std::string& path,
+                  const std::function<void(std::string_view line,
+                                           const std::function<std::string()>& where)>& f) {
   constexpr size_t kPiece = size_t{1} << 18;
   std::string held;
   int64_t number = 0;
@@ -68,12 +79,20 @@ void ForJsonDocuments(
       const std::string_view line = std::string_view(held).substr(begin, end - begin);
       ++number;
       const auto where = [&] { return NameJsonLine(path, number, stream.form().json_values); };
-      if (!IsBlankLine(line)) f(TextOfJsonLine(line, field, where), where());
+      if (!IsBlankLine(line)) f(line, where);
       begin = end + 1;
     }
     held.erase(0, begin);
     seen = held.size();
   }
+}
+
+void ForJsonDocuments(
+    TextStream& stream, const std::string& path, const std::string& field,
+    const std::function<void(const std::string& text, const std::string& where)>& f) {
+  ForJsonLines(stream, path, [&](std::string_view line, const auto& where) {
+    f(TextOfJsonLine(line, field, where), where());
+  });
 }
 
 }  // namespace folio

@@ -15,12 +15,19 @@ std::string TextOfJsonLine(std::string_view line, const std::string& field,
 
 // Whether the line holds a document.
 bool HoldsDocument(std::string_view line, const std::string& field);
+// Whether it holds a conversation and no document.
+bool HoldsConversation(std::string_view line, const std::string& field);
 
 // Blank lines are no documents.
 bool IsBlankLine(std::string_view line);
 
 // "a.jsonl:7", or for values that had other lines "a.json: value 7".
 std::string NameJsonLine(const std::string& path, int64_t number, bool json_values);
+
+// Calls f with each line of `stream`, which has JSON lines, that is not blank, and what names it.
+void ForJsonLines(
+    TextStream& stream, const std::string& path,
+    const std::function<void(std::string_view line, const std::function<std::string()>& where)>& f);
 
 // Calls f with the text of each line of `stream`, which has JSON lines, and the line's name.
 void ForJsonDocuments(

@@ -17,6 +17,7 @@
 #include "folio/corpus/partial_dataset.h"
 #include "folio/corpus/piece_encoder.h"
 #include "folio/corpus/piece_window.h"
+#include "folio/corpus/prepare_conversations.h"
 #include "folio/corpus/prepare_plan.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
@@ -97,6 +98,18 @@ std::string IdentityOf(const PrepareOptions& options, std::span<const TextInput>
   return json.dump();
 }
 
+TextOptions TextOptionsOf(const PrepareOptions& options) {
+  return {.field = options.field, .raw = options.raw};
+}
+
+std::vector<TextInput> FindTextInputs(const PrepareOptions& options) {
+  std::vector<TextInput> inputs;
+  for (const std::string& file : options.files) {
+    inputs.push_back(FindTextInput(file, TextOptionsOf(options), options.standard_input));
+  }
+  return inputs;
+}
+
 // Progress over both readings.
 class Meter {
  public:
@@ -132,10 +145,10 @@ class Meter {
 // One making of a data set.
 class Preparing {
  public:
-  Preparing(const PrepareOptions& options, const PrepareHooks& hooks)
+  Preparing(const PrepareOptions& options, std::vector<TextInput> inputs, const PrepareHooks& hooks)
       : options_(options),
         hooks_(hooks),
-        inputs_(FindTextInputs(options)),
+        inputs_(std::move(inputs)),
         sizes_(Threads()),
         tokenizer_(FixedTokenizer(options.tokenizer)),
         partial_(options.out, IdentityOf(options, inputs_, tokenizer_.get())) {
@@ -162,18 +175,6 @@ class Preparing {
   }
 
  private:
-  static TextOptions TextOptionsOf(const PrepareOptions& options) {
-    return {.field = options.field, .raw = options.raw};
-  }
-
-  static std::vector<TextInput> FindTextInputs(const PrepareOptions& options) {
-    std::vector<TextInput> inputs;
-    for (const std::string& file : options.files) {
-      inputs.push_back(FindTextInput(file, TextOptionsOf(options), options.standard_input));
-    }
-    return inputs;
-  }
-
   // Any but `char`, which depends on the text.
   static std::unique_ptr<Tokenizer> FixedTokenizer(const std::string& name) {
     if (name == "char") return nullptr;
@@ -408,7 +409,9 @@ class Preparing {
 
 DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareHooks& hooks) {
   CheckOptions(options);
-  return Preparing(options, hooks).Run();
+  std::vector<TextInput> inputs = FindTextInputs(options);
+  if (AreConversations(inputs)) return PrepareConversations(options, inputs, hooks);
+  return Preparing(options, std::move(inputs), hooks).Run();
 }
 
 DatasetInfo PrepareWithProgress(const PrepareOptions& options, Console& console,

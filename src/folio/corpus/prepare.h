@@ -11,18 +11,18 @@
 namespace folio {
 
 struct PrepareOptions {
-  std::vector<std::string> files;    // read in this order; "-" is standard input
-  std::string tokenizer = "char";    // char | bytes | what OpenTokenizer takes
-  std::string out;                   // directory
-  double val_fraction = 0.1;         // in [0, 1): the end of the text that becomes val.bin
-  bool overwrite = false;            // replace a data set that is already there
-  std::string special = "ordinary";  // what special tokens in the text are: allow|raise|ordinary
-  std::string format = "folio";      // folio | llmc
-  int64_t shard_tokens = 0;          // of each file; 0: one file for each part
-  std::string field = "text";        // of JSON lines: the member that is the document
-  bool raw = false;                  // files are bytes, whatever they look like: for `bytes` alone
-  std::string standard_input = {};   // a file with what standard input gave; "" to read it here
-  bool keep_partial = true;          // what was begun stays when it ends early, to go on with
+  std::vector<std::string> files = {};  // read in this order; "-" is standard input
+  std::string tokenizer = "char";       // char | bytes | what OpenTokenizer takes
+  std::string out = {};                 // directory
+  double val_fraction = 0.1;            // in [0, 1): the end of the text that becomes val.bin
+  bool overwrite = false;               // replace a data set that is already there
+  std::string special = "ordinary";     // what special tokens in the text are: allow|raise|ordinary
+  std::string format = "folio";         // folio | llmc
+  int64_t shard_tokens = 0;             // of each file; 0: one file for each part
+  std::string field = "text";           // of JSON lines: the member that is the document
+  bool raw = false;                 // files are bytes, whatever they look like: for `bytes` alone
+  std::string standard_input = {};  // a file with what standard input gave; "" to read it here
+  bool keep_partial = true;         // what was begun stays when it ends early, to go on with
   int64_t checkpoint_bytes = 1 << 26;  // of tokens, after which progress is made durable
   int64_t piece_bytes = 0;             // of text that a thread takes at a time; 0: by the threads
 };
@@ -40,6 +40,11 @@ struct PrepareHooks {
 
 // Turns text files into a data set directory, on all threads, with memory that does not grow with
 // the files. Neither threads nor sizes of pieces change what is written.
+//
+// Lines of JSON that are conversations (corpus/conversation.h) become a data set of conversations
+// (DatasetInfo::chat): the tokenizer gets the tokens of text/chat.h, and of n conversations the
+// first int((1 - val_fraction) * n) are the train part. What is said of texts below does not hold
+// for them: they are begun again where that ended early.
 //
 // A file is a document, and each object of JSON lines is one: its `field`. What a file is follows
 // from its contents (text_stream.h): gzip, bzip2, xz and zstd, UTF-16, other layouts of JSON and

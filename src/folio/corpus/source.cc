@@ -141,6 +141,11 @@ PrepareSource ConvertSource(TextInput input, const TextOptions& options, const f
   TextStream stream(input.file, options, input.path == "-" ? "" : input.path);
   input.form = stream.form();
   input.form.converted = true;
+  if (input.form.conversations) {
+    throw InputError(
+        fmt::format("{}: conversations are read twice, and this can be read once", input.path),
+        "it is a pipe", "save it as a file first");
+  }
   AtomicFile file(to);
   std::string piece;
   int64_t bytes = 0;

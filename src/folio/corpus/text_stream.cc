@@ -35,9 +35,13 @@ TextStream::TextStream(const std::string& path, const TextOptions& options, std:
   Open();
 }
 
-// Peels one layer after the other off.
 void TextStream::Open() {
   if (options_.raw) return;
+  Peel();
+  form_.conversations = form_.json_lines && HoldsConversation(FirstLine(), options_.field);
+}
+
+void TextStream::Peel() {
   for (int layer = 0; layer < kMostLayers; ++layer) {
     Peek();
     const TextKind kind = RecogniseText(head_, lines_by_name_);
@@ -88,17 +92,22 @@ void TextStream::Convert(const TextKind& kind) {
   }
 }
 
-bool TextStream::begins_with_document() const {
-  if (!form_.json_lines) return true;
+std::string_view TextStream::FirstLine() const {
   std::string_view rest = std::string_view(head_).substr(given_);
   while (!rest.empty()) {
     const size_t end = rest.find('\n');
-    if (end == rest.npos && head_.size() >= kTextHead) return true;
+    if (end == rest.npos && head_.size() >= kTextHead) break;
     const std::string_view line = rest.substr(0, end);
-    if (!IsBlankLine(line)) return HoldsDocument(line, options_.field);
+    if (!IsBlankLine(line)) return line;
     rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
   }
-  return true;
+  return {};
+}
+
+bool TextStream::begins_with_document() const {
+  if (!form_.json_lines || form_.conversations) return true;
+  const std::string_view line = FirstLine();
+  return line.empty() || HoldsDocument(line, options_.field);
 }
 
 size_t TextStream::Read(std::string& out, size_t wanted) {

@@ -29,9 +29,10 @@ class NotText : public Error {
 
 // What came of recognising a file.
 struct TextForm {
-  bool converted = false;    // its text is not to be found in its bytes
-  bool json_lines = false;   // the text is a JSON object in each line
-  bool json_values = false;  // and lines are the values of a file that had other ones
+  bool converted = false;      // its text is not to be found in its bytes
+  bool json_lines = false;     // the text is a JSON object in each line
+  bool json_values = false;    // and lines are the values of a file that had other ones
+  bool conversations = false;  // and they are conversations, by the first (corpus/conversation.h)
 };
 
 // A file, or standard input ("-"), as UTF-8: recognised by its first bytes, unpacked and converted
@@ -43,7 +44,8 @@ class TextStream {
   TextStream(const std::string& path, const TextOptions& options, std::string name = "");
 
   const TextForm& form() const { return form_; }
-  // Whether the first document is there as far as can be seen; true where it cannot be.
+  // Whether the first document, or conversation, is there as far as can be seen; true where it
+  // cannot be.
   bool begins_with_document() const;
 
   // As ReadBytes. Throws NotText where bytes show that this is none, and a kInput Error for
@@ -56,8 +58,12 @@ class TextStream {
 
  private:
   void Open();
+  // Takes one layer after the other off.
+  void Peel();
   void Convert(const TextKind& kind);
   void Peek();
+  // Of JSON lines the first that is not blank; empty where its end cannot be seen.
+  std::string_view FirstLine() const;
 
   std::string name_;
   TextOptions options_;

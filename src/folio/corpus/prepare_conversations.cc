@@ -1,0 +1,167 @@
+#include "folio/corpus/prepare_conversations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/corpus/conversation.h"
+#include "folio/corpus/json_documents.h"
+#include "folio/io/file.h"
+#include "folio/io/json.h"
+#include "folio/text/byte_tokenizer.h"
+#include "folio/text/char_tokenizer.h"
+#include "folio/text/encodings.h"
+
+namespace folio {
+namespace {
+
+using Messages = std::vector<ChatMessage>;
+
+// Calls f(messages, where) with each conversation, in order.
+template <class F>
+void ForConversations(std::span<const TextInput> inputs, F&& f) {
+  for (const TextInput& input : inputs) {
+    TextStream stream(input.file, {}, input.path);
+    ForJsonLines(stream, input.path, [&](std::string_view line, const auto& where) {
+      const std::string name = where();
+      f(ReadConversation(ParseJson(line, name), name), name);
+    });
+  }
+}
+
+int64_t TextBytes(const Messages& messages) {
+  int64_t bytes = 0;
+  for (const ChatMessage& message : messages) bytes += std::ssize(message.content);
+  return bytes;
+}
+
+// What the first reading finds.
+struct Found {
+  int64_t conversations = 0;
+  int64_t text_bytes = 0;  // of the messages
+  std::unique_ptr<Tokenizer> tokenizer;
+};
+
+Found ReadAll(const PrepareOptions& options, std::span<const TextInput> inputs,
+              const PrepareHooks& hooks) {
+  Found found;
+  CharSetBuilder characters;
+  const bool collect = options.tokenizer == "char";
+  ForConversations(inputs, [&](const Messages& messages, const std::string& where) {
+    found.text_bytes += TextBytes(messages);
+    ++found.conversations;
+    if (hooks.converting) hooks.converting(inputs[0].path, found.text_bytes);
+    if (!collect) return;
+    characters.BeginText(where);
+    for (const ChatMessage& message : messages) characters.Add(message.content);
+    characters.EndText();
+  });
+  std::unique_ptr<Tokenizer> plain;
+  if (collect) {
+    plain = characters.Build();
+  } else if (options.tokenizer == "bytes") {
+    plain = std::make_unique<ByteTokenizer>();
+  } else {
+    plain = OpenTokenizer(options.tokenizer);
+  }
+  found.tokenizer = WithChatTokens(*plain);
+  return found;
+}
+
+// The two parts of a data set in the making.
+class Writers {
+ public:
+  Writers(const std::filesystem::path& dir, const PrepareOptions& options, TokenWidth width)
+      : width_(width),
+        train_(dir, Layout("train", options, width)),
+        val_(dir, Layout("val", options, width)) {}
+
+  void Append(bool val, std::span<const int32_t> ids) {
+    bytes_.clear();
+    AppendTokenBytes(ids, width_, bytes_);
+    (val ? val_ : train_).Append(bytes_);
+  }
+  void FinishInto(DatasetInfo& info) {
+    info.train_shards = train_.Finish();
+    info.val_shards = val_.Finish();
+    for (const TokenShard& shard : info.train_shards) info.train_tokens += shard.tokens;
+    for (const TokenShard& shard : info.val_shards) info.val_tokens += shard.tokens;
+  }
+
+ private:
+  static ShardLayout Layout(const char* part, const PrepareOptions& options, TokenWidth width) {
+    return {part, width, *FindTokenFormat(options.format), options.shard_tokens};
+  }
+
+  TokenWidth width_;
+  ShardWriter train_, val_;
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace
+
+bool AreConversations(std::span<const TextInput> inputs) {
+  const auto conversations = [](const TextInput& input) { return input.form.conversations; };
+  const auto some = std::ranges::find_if(inputs, conversations);
+  const auto text = std::ranges::find_if_not(inputs, conversations);
+  if (some == inputs.end() || text == inputs.end()) return some != inputs.end();
+  throw InputError("conversations and texts do not go together",
+                   fmt::format("{} holds conversations, {} does not", some->path, text->path),
+                   "prepare them as two data sets");
+}
+
+DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const TextInput> inputs,
+                                 const PrepareHooks& hooks) {
+  if (options.special != "ordinary") {
+    throw UsageError(fmt::format("--special {} is not for conversations", options.special),
+                     "what messages say is ordinary text", "leave --special out");
+  }
+  const Found found = ReadAll(options, inputs, hooks);
+  const Tokenizer& tokenizer = *found.tokenizer;
+  const ChatFormat format = FindChatFormat(tokenizer).value();
+  const int32_t border = tokenizer.end_of_text().value();
+  const auto train_conversations =
+      static_cast<int64_t>((1 - options.val_fraction) * static_cast<double>(found.conversations));
+
+  DatasetInfo info;
+  info.width = WidthForVocab(tokenizer.vocab_size());
+  info.format = *FindTokenFormat(options.format);
+  info.vocab_size = tokenizer.vocab_size();
+  info.tokenizer_kind = tokenizer.kind();
+  info.tokenizer_hash = tokenizer.hash();
+  info.special = options.special;
+  info.chat = ChatTokens{.border = border, .answer = format.assistant, .end = format.end};
+  info.documents = found.conversations;
+  info.text_bytes = found.text_bytes;
+  for (const TextInput& input : inputs) info.sources.push_back({input.path, input.bytes});
+
+  AtomicDirectory directory(options.out);
+  Writers writers(directory.path(), options, info.width);
+  int64_t conversation = 0, done = 0;
+  std::vector<int32_t> ids;
+  ForConversations(inputs, [&](const Messages& messages, const std::string& where) {
+    ids.clear();
+    EncodeChat(tokenizer, format, messages, /*ask=*/false, where, ids);
+    ids.push_back(border);
+    writers.Append(conversation++ >= train_conversations, ids);
+    done += TextBytes(messages);
+    if (hooks.progress) hooks.progress(done, found.text_bytes);
+  });
+  if (conversation != found.conversations) {
+    throw InputError(fmt::format("{}: changed while it was read", inputs[0].path), "",
+                     "try again when nothing writes to it");
+  }
+  writers.FinishInto(info);
+  tokenizer.Save(directory.path().string());
+  WriteDatasetInfo(directory.path().string(), info);
+  directory.Commit();
+  return info;
+}
+
+}  // namespace folio

@@ -1,0 +1,104 @@
+#include "folio/corpus/prepare_conversations.h"
+
+#include <gtest/gtest.h>
+
+#include "folio/data/conversations.h"
+#include "folio/data/test_tokens.h"
+#include "folio/io/file.h"
+#include "folio/text/chat.h"
+#include "tests/kit/compressed.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+
+namespace folio {
+namespace {
+
+constexpr char kLines[] =
+    "{\"prompt\": \"ab\", \"completion\": \"ba\"}\n"
+    "\n"
+    "{\"instruction\": \"b\", \"output\": \"<|end|>\"}\n"
+    "{\"messages\": [{\"role\": \"system\", \"content\": \"a\"}, {\"role\": \"user\", \"content\": "
+    "\"\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}\n";
+
+class PrepareConversations : public InTemporaryDirectory {
+ protected:
+  DatasetInfo Prepare(PrepareOptions options = {}) {
+    if (options.files.empty()) options.files = {At("chats.jsonl").string()};
+    options.out = At("data").string();
+    options.overwrite = true;
+    return PrepareDataset(options);
+  }
+  // The text of one part, special tokens among it.
+  std::string TextOf(const Dataset& data, const TokenFile& part) const {
+    return LoadTokenizer(data.dir())->Decode(ReadTokens(part));
+  }
+  void WriteChats(std::string_view text) { WriteFileAtomically(At("chats.jsonl"), text); }
+};
+
+TEST_F(PrepareConversations, EachIsARowOfMarkedTurnsAndABorder) {
+  WriteChats(kLines);
+  for (const char* tokenizer : {"char", "bytes"}) {
+    const DatasetInfo info = Prepare({.tokenizer = tokenizer, .val_fraction = 0.4});
+    EXPECT_EQ(info.documents, 3);
+    EXPECT_EQ(info.text_bytes, 4 + 8 + 2);
+    const Dataset data(At("data").string());
+    EXPECT_TRUE(data.Verify());
+    EXPECT_EQ(TextOf(data, data.train()), "<|user|>ab<|end|><|assistant|>ba<|end|><|endoftext|>");
+    EXPECT_EQ(TextOf(data, data.val()),
+              "<|user|>b<|end|><|assistant|><|end|><|end|><|endoftext|>"
+              "<|system|>a<|end|><|user|><|end|><|assistant|>b<|end|><|endoftext|>");
+    ASSERT_TRUE(data.info().chat);
+    EXPECT_EQ(data.info().chat, info.chat);
+    PackedConversations sampler(data.val(), *data.info().chat, {1, 64, 1}, 0,
+                                PackedConversations::Order::kOnce);
+    EXPECT_EQ(sampler.conversations(), 2);
+    // What the first answer says looks like its end, and is text: 7 characters and the real end.
+    EXPECT_EQ(sampler.Targets(0), 7 + 1 + 1 + 1);
+  }
+}
+
+TEST_F(PrepareConversations, ATokenizerOfOnesOwnGetsTheTokensBehindItsOwn) {
+  WriteChats(kLines);
+  Prepare();
+  const std::string own = LoadTokenizer(At("data").string())->hash();
+  std::filesystem::rename(At("data"), At("tokenizer"));
+  EXPECT_EQ(Prepare({.tokenizer = At("tokenizer").string()}).tokenizer_hash, own);
+}
+
+TEST_F(PrepareConversations, AreRecognisedCompressedAndUnderAnyName) {
+  WriteChats(kLines);
+  Prepare();
+  const std::string train = ReadFile(At("data/train.bin"));
+  WriteFileAtomically(At("chats.txt"), Compressed(kLines, "gzip"));
+  EXPECT_EQ(Prepare({.files = {At("chats.txt").string()}}).documents, 3);
+  EXPECT_EQ(ReadFile(At("data/train.bin")), train);
+}
+
+TEST_F(PrepareConversations, AMemberThatIsAskedForIsText) {
+  WriteChats("{\"prompt\": \"ab\", \"completion\": \"ba\"}\n");
+  EXPECT_FALSE(Prepare({.field = "prompt"}).chat);
+  WriteChats("{\"prompt\": \"ab\", \"completion\": \"ba\", \"text\": \"abba\"}\n");
+  EXPECT_FALSE(Prepare().chat);
+}
+
+TEST_F(PrepareConversations, WhatIsWrongIsSaidAndNothingIsLeft) {
+  const auto expect = [&](const std::string& line, const char* what, const char* cause) {
+    WriteChats(std::string(kLines) + line + "\n");
+    EXPECT_TRUE(Contains(ErrorOf([&] { Prepare(); }), what, cause));
+    EXPECT_FALSE(std::filesystem::exists(At("data")));
+  };
+  expect("{\"text\": \"a\"}", "chats.jsonl:5", "none of the members");
+  expect("{", "chats.jsonl:5", "");
+  WriteChats(kLines);
+  WriteFileAtomically(At("text.txt"), "a text");
+  EXPECT_TRUE(Contains(ErrorOf([&] {
+                         Prepare({.files = {At("chats.jsonl").string(), At("text.txt").string()}});
+                       }),
+                       "do not go together", "text.txt does not"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { Prepare({.special = "allow"}); }, ErrorKind::kUsage),
+                       "not for conversations"));
+  EXPECT_EQ(Names(), (Strings{"chats.jsonl", "text.txt"}));
+}
+
+}  // namespace
+}  // namespace folio
