@@ -1,5 +1,6 @@
 #include "folio/infer/text_writer.h"
 
+#include "folio/text/chat.h"
 #include "folio/text/streaming_decoder.h"
 
 namespace folio {
@@ -33,6 +34,7 @@ WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
                       const std::vector<int32_t>& prompt, GenerateOptions options,
                       uint64_t sequence, const std::function<bool(std::string_view)>& on_text) {
   if (tokenizer.end_of_text()) options.stop_tokens.push_back(*tokenizer.end_of_text());
+  if (const auto chat = FindChatFormat(tokenizer)) options.stop_tokens.push_back(chat->end);
   WrittenText written;
   StreamingDecoder decoder(tokenizer);
   const auto show = [&](const std::string& text) {

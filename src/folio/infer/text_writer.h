@@ -28,7 +28,8 @@ struct WrittenText {
 };
 
 // Continues a text and hands out what can be shown, as it comes: whole UTF-8 characters only.
-// `on_text` returns false to stop. The end-of-text token ends it.
+// `on_text` returns false to stop. The end-of-text token ends it, and so does the end of a turn
+// (text/chat.h).
 WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
                       const std::vector<int32_t>& prompt, GenerateOptions options,
                       uint64_t sequence, const std::function<bool(std::string_view)>& on_text);

@@ -220,6 +220,7 @@ void TrainingRun::FitModelToData() {
   if (tokenizer_ != nullptr) {
     if (options_.resume) RequireSameTokenizer(options_.out / kLastDir, *data_, *tokenizer_);
     model.bos_token_id = model.eos_token_id = tokenizer_->end_of_text();
+    if (data_->info().chat) model.eos_token_id = data_->info().chat->end;
   } else if (const std::string note = data_->BareNote(); !note.empty()) {
     Note(note);
   }

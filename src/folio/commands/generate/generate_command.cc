@@ -41,12 +41,14 @@ class GenerateCommand final : public Command {
                 "among others. A prompt may be given with or without --prompt, in a file (its\n"
                 "last line break is left out) or on standard input. Several prompts are\n"
                 "continued one after the other. A model without a tokenizer takes --ids and\n"
-                "prints ids, or the text of --tokenizer.",
+                "prints ids, or the text of --tokenizer. With --chat a model that was trained on\n"
+                "conversations answers.",
             .examples = {"folio generate --model runs/demo --prompt \"Once upon a time\"",
                          "folio generate --model runs/demo --greedy --max-tokens 50",
                          "folio generate --model runs/demo --n 3 --seed 7 --json",
                          "echo \"Once upon a time\" | folio generate --model runs/demo",
                          "folio generate --model runs/demo --prompts prompts.txt --json",
+                         "folio generate --model runs/answers --chat \"Who are you?\"",
                          "folio generate --model runs/bare --ids 464,2068"}};
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -11,11 +12,28 @@
 #include "folio/commands/text_input.h"
 #include "folio/infer/text_writer.h"
 #include "folio/io/json.h"
+#include "folio/text/chat.h"
 
 namespace folio {
 namespace {
 
-Prompt OfText(const OpenedModel& model, std::string text, const std::string& where) {
+Prompt OfMessage(const OpenedModel& model, std::string text, const std::string& where) {
+  const Tokenizer& tokenizer = model.RequireTokenizer();
+  const std::optional<ChatFormat> format = FindChatFormat(tokenizer);
+  if (!format) {
+    throw InputError(fmt::format("{}: the model does not know conversations", model.path.string()),
+                     "its tokenizer has no <|user|>, <|assistant|>, <|system|> and <|end|>",
+                     "leave out --chat, or teach it: folio train --init MODEL --data CHATS.jsonl");
+  }
+  const ChatMessage message{ChatRole::kUser, std::move(text)};
+  Prompt prompt{message.content + "\n", {}};
+  EncodeChat(tokenizer, *format, {&message, 1}, /*ask=*/true, where, prompt.ids);
+  return prompt;
+}
+
+Prompt OfText(const OpenedModel& model, const PromptFlags& flags, std::string text,
+              const std::string& where) {
+  if (flags.chat) return OfMessage(model, std::move(text), where);
   const Tokenizer& tokenizer = model.RequireTokenizer(
       ", name it with --tokenizer NAME|DIR, or give tokens by number: --ids 5,0,12");
   std::vector<int32_t> ids = PromptTokens(tokenizer, text, where);
@@ -29,10 +47,10 @@ std::string WithoutLastBreak(std::string text) {
   return text;
 }
 
-Prompt OfFile(const OpenedModel& model, const std::string& file) {
+Prompt OfFile(const OpenedModel& model, const PromptFlags& flags, const std::string& file) {
   ByteInput input(file);
   const std::string name = input.name();
-  return OfText(model, WithoutLastBreak(ReadAll(std::move(input))), name);
+  return OfText(model, flags, WithoutLastBreak(ReadAll(std::move(input))), name);
 }
 
 Prompt OfIds(const OpenedModel& model, const std::string& list) {
@@ -57,7 +75,8 @@ std::string OfJsonLine(std::string_view line, int64_t number, const std::string&
 }
 
 // A prompt for each line that is not empty.
-std::vector<Prompt> OfList(const OpenedModel& model, const std::string& file) {
+std::vector<Prompt> OfList(const OpenedModel& model, const PromptFlags& flags,
+                           const std::string& file) {
   ByteInput input(file);
   const std::string name = input.name();
   const std::string text = ReadAll(std::move(input));
@@ -68,7 +87,7 @@ std::vector<Prompt> OfList(const OpenedModel& model, const std::string& file) {
     ++number;
     const std::string line = WithoutLastBreak(whole);
     if (line.empty()) continue;
-    prompts.push_back(OfText(model, json ? OfJsonLine(line, number, name) : line,
+    prompts.push_back(OfText(model, flags, json ? OfJsonLine(line, number, name) : line,
                              fmt::format("{}:{}", name, number)));
   }
   if (prompts.empty()) {
@@ -90,23 +109,26 @@ void PromptFlags::Add(Flags& flags) {
   flags.List("--prompts", &lists,
              "a file with a prompt in each line, or {\"prompt\":...}, each continued by itself",
              {.placeholder = "FILE"});
+  flags.Switch("--chat", &chat, "texts are messages that a model taught to answer answers");
 }
 
 std::vector<Prompt> ReadPrompts(const OpenedModel& model, const PromptFlags& flags) {
   std::vector<Prompt> prompts;
-  for (const std::string& text : flags.texts) prompts.push_back(OfText(model, text, "prompt"));
+  for (const std::string& text : flags.texts)
+    prompts.push_back(OfText(model, flags, text, "prompt"));
   if (flags.positional == "-") {
-    prompts.push_back(OfFile(model, "-"));
+    prompts.push_back(OfFile(model, flags, "-"));
   } else if (!flags.positional.empty()) {
-    prompts.push_back(OfText(model, flags.positional, "prompt"));
+    prompts.push_back(OfText(model, flags, flags.positional, "prompt"));
   }
-  for (const std::string& file : flags.files) prompts.push_back(OfFile(model, file));
+  for (const std::string& file : flags.files) prompts.push_back(OfFile(model, flags, file));
   for (const std::string& list : flags.ids) prompts.push_back(OfIds(model, list));
   for (const std::string& file : flags.lists) {
-    for (Prompt& prompt : OfList(model, file)) prompts.push_back(std::move(prompt));
+    for (Prompt& prompt : OfList(model, flags, file)) prompts.push_back(std::move(prompt));
   }
   if (prompts.empty()) {
-    prompts.push_back(InputIsPiped() ? OfFile(model, "-") : OfText(model, "", "prompt"));
+    prompts.push_back(InputIsPiped() ? OfFile(model, flags, "-")
+                                     : OfText(model, flags, "", "prompt"));
   }
   return prompts;
 }

@@ -9,7 +9,7 @@
 
 namespace folio {
 
-// How a text to continue begins.
+// How a text to continue begins, or with --chat what is asked.
 struct Prompt {
   std::string text;          // as it is shown: without a tokenizer the ids
   std::vector<int32_t> ids;  // at least one
@@ -20,6 +20,7 @@ struct Prompt {
 struct PromptFlags {
   std::vector<std::string> texts, files, ids, lists;
   std::string positional;
+  bool chat = false;  // texts are messages to answer
 
   void Add(Flags& flags);
 };
