@@ -47,7 +47,7 @@ std::string Words(size_t bytes) {
 TEST(Decompressing, GivesBackWhatWasPacked) {
   for (const char* how : kAll) {
     EXPECT_EQ(CompressionName(*FindCompression(Compressed("a", how))), how);
-    for (const size_t size : {0, 1, 1000, 65536, 700001}) {
+    for (const size_t size : {0, 1, 1000, 65536, 150001}) {
       const std::string text = Words(size);
       const std::string packed = Compressed(text, how);
       EXPECT_EQ(Unpacked(packed), text) << how << " " << size;
@@ -106,7 +106,7 @@ TEST(Decompressing, ChangedBytesNeverGiveAnotherText) {
 
 TEST(Decompressing, WhatTheInputThrowsComesThrough) {
   for (const char* how : kAll) {
-    const std::string packed = Compressed(Words(300000), how);
+    const std::string packed = Compressed(Words(60000), how);
     const ReadBytes broken = [&, first = true](std::string& out, size_t) mutable {
       if (!std::exchange(first, false)) throw 7;
       out += packed.substr(0, 1000);

@@ -78,7 +78,7 @@ class DataPrepareCommand final : public Command {
     try {
       made = PrepareWithProgress(options_, context.console, context.progress_mode);
     } catch (const Stopped&) {
-      context.console.Note("stopped; the same command goes on with it");
+      context.console.Note("stopped; the same command goes on from what was kept");
       throw;
     }
     const std::string& out = options_.out;
