@@ -17,14 +17,18 @@ ParamTable::ParamTable(const GptConfig& config) {
     params_.push_back({row, row.Name(), row.shape.rank() >= 2, 0});
     parameters_ += row.shape.count();
   });
-  for (const bool decay : {true, false}) {
+  const auto place = [&](bool trained, bool decay) {
     for (ParamInfo& info : params_) {
-      if (info.decay != decay) continue;
+      if (info.trained != trained || info.decay != decay) continue;
       info.offset = flat_size_;
       flat_size_ += (info.shape.count() + kAlign - 1) / kAlign * kAlign;
     }
-    if (decay) decay_size_ = flat_size_;
-  }
+    return flat_size_;
+  };
+  decay_size_ = place(true, true);
+  trained_size_ = place(true, false);
+  place(false, true);
+  place(false, false);
 }
 
 int64_t ParamTable::matrix_parameters() const {
@@ -33,8 +37,17 @@ int64_t ParamTable::matrix_parameters() const {
   return sum;
 }
 
+int64_t ParamTable::trained_matrix_parameters() const {
+  int64_t sum = 0;
+  for (const ParamInfo& info : params_) {
+    if (info.trained && IsLinearWeight(info.kind)) sum += info.shape.count();
+  }
+  return sum;
+}
+
 Tensor ParamTable::View(const ParamInfo& info, const Tensor& flat) const {
-  FOLIO_CHECK(flat.count() == flat_size_, "flat array of another model");
+  FOLIO_CHECK(flat.count() == flat_size_ || (info.trained && flat.count() == trained_size_),
+              "flat array of another model");
   return flat.Slice(info.offset, info.offset + info.shape.count()).Reshape(info.shape);
 }
 
@@ -42,13 +55,17 @@ GptParams ParamTable::Views(const GptConfig& config, const Tensor& flat) const {
   GptParams views;
   views.h.resize(static_cast<size_t>(config.n_layer));
   size_t next = 0;
-  VisitParams(config, views,
-              [&](const ParamRow&, Tensor& slot) { slot = View(params_[next++], flat); });
+  VisitParams(config, views, [&](const ParamRow& row, Tensor& slot) {
+    const ParamInfo& info = params_[next++];
+    if (row.trained || flat.count() == flat_size_) slot = View(info, flat);
+  });
   return views;
 }
 
-GptWeights::GptWeights(const GptConfig& config, Dtype dtype) : config_(config), table_(config) {
-  const MemoryPlan::Id id = plan_.Add("weights", dtype, {table_.flat_size()});
+GptWeights::GptWeights(const GptConfig& config, Dtype dtype, ParamPart part)
+    : config_(config), table_(config) {
+  const int64_t size = part == ParamPart::kAll ? table_.flat_size() : table_.trained_size();
+  const MemoryPlan::Id id = plan_.Add("weights", dtype, {size});
   plan_.Place();
   arena_ = Arena(plan_);
   flat_ = arena_.Get(plan_, id);
