@@ -24,10 +24,24 @@ constexpr std::string_view kAdapterPrefix = "base_model.model.";
 
 // Kinds of adapters that PEFT has and this is not, by the key that says so: it may be missing,
 // null, false or empty.
-constexpr std::array kOtherKinds = {
-    "use_dora",          "use_rslora",          "rank_pattern",      "alpha_pattern",
-    "modules_to_save",   "layers_to_transform", "layer_replication", "trainable_token_indices",
-    "target_parameters", "lora_bias",           "exclude_modules"};
+constexpr std::array kOtherKinds = {"alora_invocation_tokens",
+                                    "alpha_pattern",
+                                    "arrow_config",
+                                    "exclude_modules",
+                                    "kasa_config",
+                                    "layer_replication",
+                                    "layers_to_transform",
+                                    "lora_bias",
+                                    "modules_to_save",
+                                    "monteclora_config",
+                                    "rank_pattern",
+                                    "target_parameters",
+                                    "trainable_token_indices",
+                                    "use_bdlora",
+                                    "use_dora",
+                                    "use_qalora",
+                                    "use_rslora",
+                                    "velora_config"};
 
 bool SaysNo(const Json& value) {
   return value.is_null() || (value.is_boolean() && !value.get<bool>()) ||

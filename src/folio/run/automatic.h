@@ -29,4 +29,8 @@ inline constexpr int64_t kChosenVocabulary = 4096;  // of that BPE
 std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& backend,
                        double seconds);
 
+// Likewise for a model that is there already, of which the size is set.
+std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& backend,
+                        double seconds);
+
 }  // namespace folio

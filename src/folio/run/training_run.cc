@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -14,7 +15,9 @@
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/train_tokenizer.h"
 #include "folio/io/file.h"
+#include "folio/model/checkpoint.h"
 #include "folio/run/automatic.h"
+#include "folio/run/fine_tuning.h"
 #include "folio/run/preview.h"
 #include "folio/run/run_directory.h"
 #include "folio/run/run_recorder.h"
@@ -52,7 +55,11 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
     new_run_ = std::make_unique<NewRun>(options_.out, options_.overwrite);
   }
   data_.emplace(DataDir(), config_.model.vocab_size);
-  if (automatic_) Note(ChooseSize(settings_, *data_, *backend_, options_.budget_seconds));
+  if (automatic_) {
+    Note(ChooseSize(settings_, *data_, *backend_, options_.budget_seconds));
+  } else if (options_.budget_seconds > 0 && !options_.resume && !config_.train.init.empty()) {
+    Note(ChooseSteps(settings_, *data_, *backend_, options_.budget_seconds));
+  }
   config_.train.context = ContextOf(config_.model, config_.train);
   config_.train.Validate("settings");
   // A run goes on in the format it began with, wherever that is.
@@ -85,6 +92,7 @@ void TrainingRun::ReadSettings() {
   }
   layers.ReadSources(options_.sources);
   layers.Resolve();
+  ReadInitialModel();
   automatic_ = options_.budget_seconds > 0 && !options_.resume && SizeIsOpen(layers);
   // The decay follows the steps, unless somebody said where it ends, or another run is repeated.
   if (layers.layer("train.decay_steps") <= Layer::kPreset && config_.train.rng != "torch") {
@@ -92,6 +100,19 @@ void TrainingRun::ReadSettings() {
     layers.UsePreset("", {&followed, 1});
     layers.Resolve();
   }
+}
+
+void TrainingRun::ReadInitialModel() {
+  const bool given = !config_.train.init.empty();
+  if (options_.resume && settings_.layers.layer("train.init") >= Layer::kSet) {
+    throw UsageError("--init does not go with --resume", "a run goes on from its own checkpoint",
+                     "leave --init out, or choose another --out to begin from that model");
+  }
+  if (config_.model.lora.on() && !given) {
+    throw UsageError("--lora needs --init", "adapters are trained beside a model that is there",
+                     "give the model: --init MODEL_DIR");
+  }
+  if (given && !options_.resume) UseInitialModel(settings_);
 }
 
 // What the caller named, or what the run was made of whose settings are read.
@@ -191,10 +212,14 @@ void TrainingRun::FitModelToData() {
                        fmt::format("it is {}, the data has {} tokens", model.vocab_size, V),
                        fmt::format("set it to {} or more, or leave it out", V));
     }
-    if (!asked) model.vocab_size = V;
+    const bool given = !config_.train.init.empty();  // and may have more rows than tokens
+    if (!asked) model.vocab_size = given ? std::max(V, model.vocab_size) : V;
   }
   tokenizer_ = LoadDataTokenizer(*data_);
   RequireTokenizer();
+  if (!options_.resume && !config_.train.init.empty()) {
+    RequireTokenizerOf(config_.train.init, *data_, tokenizer_.get());
+  }
   if (tokenizer_ != nullptr) {
     if (options_.resume) RequireSameTokenizer(options_.out / kLastDir, *data_, *tokenizer_);
     model.bos_token_id = model.eos_token_id = tokenizer_->end_of_text();
@@ -261,7 +286,13 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   };
   all.checkpoint_requested = [] { return TakeCheckpointRequest(); };
 
-  Trainer trainer(*backend_, config_.model, config_.train, *data_, run, all, tokenizer_.get());
+  std::unique_ptr<GptWeights> from;
+  if (!config_.train.init.empty() && !options_.resume) {
+    from = LoadModel(FindModelDir(config_.train.init));
+  }
+  Trainer trainer(*backend_, config_.model, config_.train, *data_, run, all, tokenizer_.get(),
+                  from.get());
+  from.reset();
   if (options_.resume) {
     trainer.Resume();
     if (trainer.step() >= config_.train.max_steps) {

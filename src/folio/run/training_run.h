@@ -67,6 +67,7 @@ class TrainingRun {
 
  private:
   void ReadSettings();
+  void ReadInitialModel();
   std::vector<std::string> GivenData() const;
   std::string DataDir();
   std::string Prepare(const std::vector<std::string>& files, const std::filesystem::path& run);
