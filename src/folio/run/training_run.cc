@@ -55,9 +55,10 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
     new_run_ = std::make_unique<NewRun>(options_.out, options_.overwrite);
   }
   data_.emplace(DataDir(), config_.model.vocab_size);
-  if (automatic_) {
-    Note(ChooseSize(settings_, *data_, *backend_, options_.budget_seconds));
-  } else if (options_.budget_seconds > 0 && !options_.resume && !config_.train.init.empty()) {
+  tokenizer_ = LoadDataTokenizer(*data_);
+  RequireTokenizer();
+  if (automatic_) Note(ChooseSize(settings_, *data_, *backend_, options_.budget_seconds));
+  if (options_.budget_seconds > 0 && !options_.resume && !config_.train.init.empty()) {
     Note(ChooseSteps(settings_, *data_, *backend_, options_.budget_seconds));
   }
   config_.train.context = ContextOf(config_.model, config_.train);
@@ -112,6 +113,7 @@ void TrainingRun::ReadInitialModel() {
     throw UsageError("--lora needs --init", "adapters are trained beside a model that is there",
                      "give the model: --init MODEL_DIR");
   }
+  config_.model.lora.Validate("settings");
   if (given && !options_.resume) UseInitialModel(settings_);
 }
 
@@ -194,7 +196,7 @@ void TrainingRun::LearnTokenizer(const std::vector<std::string>& files, const fs
   TrainTokenizer(options);
 }
 
-// Vocabulary and special tokens are the data's, and so is the tokenizer, if it has one.
+// Vocabulary and special tokens are the data's.
 void TrainingRun::FitModelToData() {
   GptConfig& model = config_.model;
   if (!model.causal && config_.log.sample_every > 0) {
@@ -215,11 +217,6 @@ void TrainingRun::FitModelToData() {
     const bool given = !config_.train.init.empty();  // and may have more rows than tokens
     if (!asked) model.vocab_size = given ? std::max(V, model.vocab_size) : V;
   }
-  tokenizer_ = LoadDataTokenizer(*data_);
-  RequireTokenizer();
-  if (!options_.resume && !config_.train.init.empty()) {
-    RequireTokenizerOf(config_.train.init, *data_, tokenizer_.get());
-  }
   if (tokenizer_ != nullptr) {
     if (options_.resume) RequireSameTokenizer(options_.out / kLastDir, *data_, *tokenizer_);
     model.bos_token_id = model.eos_token_id = tokenizer_->end_of_text();
@@ -229,8 +226,11 @@ void TrainingRun::FitModelToData() {
   model.Validate("settings");
 }
 
-// A tokenizer that was asked for is the one that made the data.
+// A tokenizer that was asked for is the one that made the data, and so is a model's.
 void TrainingRun::RequireTokenizer() const {
+  if (!options_.resume && !config_.train.init.empty()) {
+    RequireTokenizerOf(config_.train.init, *data_, tokenizer_.get());
+  }
   const std::string& asked = config_.data.tokenizer;
   if (settings_.layers.layer("data.tokenizer") < Layer::kSet || tokenizer_ == nullptr) return;
   const bool same = asked == "char" || asked == "bytes"
