@@ -24,6 +24,7 @@
 #include "folio/run/train_report.h"
 #include "folio/term/signals.h"
 #include "folio/text/encodings.h"
+#include "folio/text/extend_tokenizer.h"
 #include "folio/train/precision.h"
 #include "folio/train/trainer.h"
 
@@ -174,18 +175,37 @@ std::string TrainingRun::Prepare(const std::vector<std::string>& files, const fs
     settings_.layers.UsePreset("automatic", {&chosen, 1});
     settings_.layers.Resolve();
   }
-  const PrepareOptions prepare = {.files = files,
-                                  .tokenizer = config_.data.tokenizer,
-                                  .out = (run / kRunDataDir).string(),
-                                  .val_fraction = config_.data.val_fraction,
-                                  .overwrite = true,
-                                  .keep_partial = false};
+  PrepareOptions prepare = {.files = files,
+                            .tokenizer = config_.data.tokenizer,
+                            .out = (run / kRunDataDir).string(),
+                            .val_fraction = config_.data.val_fraction,
+                            .overwrite = true,
+                            .keep_partial = false};
+  if (!config_.data.add_tokens.empty()) {
+    const std::unique_ptr<Tokenizer> extended = AskedTokenizer();
+    CreateDirectories(tokenizer);
+    extended->Save(tokenizer.string());
+    prepare.tokenizer = tokenizer.string();
+    prepare.special = "allow";
+  }
   if (options_.console == nullptr) {
     PrepareDataset(prepare);
   } else {
     PrepareWithProgress(prepare, *options_.console, options_.progress);
   }
   return prepare.out;
+}
+
+// data.tokenizer with data.add_tokens. REQUIRES: it is not `char`, or there are such tokens.
+std::unique_ptr<Tokenizer> TrainingRun::AskedTokenizer() const {
+  const DataConfig& data = config_.data;
+  if (data.tokenizer == "char") {
+    throw UsageError("--add-tokens: a tokenizer of kind char takes no special tokens", "",
+                     "use --tokenizer bytes, or a byte-level BPE");
+  }
+  std::unique_ptr<Tokenizer> tokenizer = OpenTokenizer(data.tokenizer);
+  if (data.add_tokens.empty()) return tokenizer;
+  return WithSpecialTokens(*tokenizer, Split(data.add_tokens, ','));
 }
 
 void TrainingRun::LearnTokenizer(const std::vector<std::string>& files, const fs::path& dir) const {
@@ -215,6 +235,10 @@ void TrainingRun::FitModelToData() {
                        fmt::format("set it to {} or more, or leave it out", V));
     }
     const bool given = !config_.train.init.empty();  // and may have more rows than tokens
+    if (given && !options_.resume && model.lora.on() && !asked && V > model.vocab_size) {
+      Note(fmt::format("the rows of {} new tokens stay as they begin: adapters alone are trained",
+                       V - model.vocab_size));
+    }
     if (!asked) model.vocab_size = given ? std::max(V, model.vocab_size) : V;
   }
   if (tokenizer_ != nullptr) {
@@ -232,12 +256,15 @@ void TrainingRun::RequireTokenizer() const {
     RequireTokenizerOf(config_.train.init, *data_, tokenizer_.get());
   }
   const std::string& asked = config_.data.tokenizer;
-  if (settings_.layers.layer("data.tokenizer") < Layer::kSet || tokenizer_ == nullptr) return;
-  const bool same = asked == "char" || asked == "bytes"
+  const bool added = !config_.data.add_tokens.empty();
+  const auto given = [&](const char* key) { return settings_.layers.layer(key) >= Layer::kSet; };
+  if ((!given("data.tokenizer") && !given("data.add_tokens")) || tokenizer_ == nullptr) return;
+  const bool same = !added && (asked == "char" || asked == "bytes")
                         ? tokenizer_->kind() == asked
-                        : OpenTokenizer(asked)->hash() == tokenizer_->hash();
+                        : AskedTokenizer()->hash() == tokenizer_->hash();
   if (same) return;
-  throw UsageError(fmt::format("--tokenizer {}: the data has another", asked),
+  throw UsageError(fmt::format("--tokenizer {}{}: the data has another", asked,
+                               added ? " --add-tokens " + config_.data.add_tokens : ""),
                    fmt::format("{} was made with a tokenizer of kind {}, hash {}", data_->dir(),
                                tokenizer_->kind(), tokenizer_->hash()),
                    "leave it out, or prepare the text again with it");

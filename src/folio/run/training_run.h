@@ -71,6 +71,7 @@ class TrainingRun {
   std::vector<std::string> GivenData() const;
   std::string DataDir();
   std::string Prepare(const std::vector<std::string>& files, const std::filesystem::path& run);
+  std::unique_ptr<Tokenizer> AskedTokenizer() const;
   void LearnTokenizer(const std::vector<std::string>& files,
                       const std::filesystem::path& dir) const;
   void FitModelToData();

@@ -96,6 +96,31 @@ TEST_F(FineTuningProgram, TheContextIsCutAndTheVocabularyExtended) {
   EXPECT_EQ(RunFolio("generate --max-tokens 5 --model " + At("tuned").string()).status, 0);
 }
 
+TEST_F(FineTuningProgram, SpecialTokensAreAddedWithTheirRows) {
+  ASSERT_EQ(Train("--tokenizer bytes").status, 0);
+  fs::remove_all(At("model"));
+  fs::rename(At("run"), At("model"));
+  WriteFileAtomically(At("said.txt"), "<|user|>Hello<|end|>" + ReadFile(data_) + "<|user|>");
+  const std::string said = " --data " + At("said.txt").string();
+  const std::string init = "train --init " + At("model").string() + " --out " +
+                           At("tuned").string() +
+                           " --batch 2 --max-steps 1 --set train.eval_batches=2";
+  const ProgramRun run = RunFolio(init + said + " --add-tokens '<|user|>,<|end|>'");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(LoadModelConfig(At("tuned/last")).vocab_size, 259);
+  const ProgramRun ids = RunFolio("tokenizer encode --special allow --tokenizer " +
+                                  At("tuned/last").string() + " --text 'a<|end|><|user|>'");
+  EXPECT_TRUE(Contains(ids.out, "97", "258", "257")) << ids.out << ids.err;
+  // Data that was prepared with it goes with the model too.
+  EXPECT_EQ(RunFolio(init + " --overwrite --data " + At("tuned/data").string()).status, 2);
+  fs::copy(At("tuned/data"), At("data"));
+  EXPECT_EQ(RunFolio(init + " --overwrite --data " + At("data").string()).status, 0);
+  ExpectError(2, init + said + " --overwrite --add-tokens a",
+              "choose texts that are no tokens yet");
+  ExpectError(2, "train --tokenizer char --out " + At("new").string() + said + " --add-tokens b",
+              "kind char takes no special tokens");
+}
+
 TEST_F(FineTuningProgram, WhatWouldMakeItAnotherModelIsRefused) {
   ExpectError(2, Init("--set model.n_embd=16"), "model.n_embd does not go with --init",
               "that of the model 8");
