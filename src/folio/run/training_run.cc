@@ -66,6 +66,9 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
   config_.train.Validate("settings");
   // A run goes on in the format it began with, wherever that is.
   config_.train.dtype = TrainDtypeName(TrainDtype(config_.train, config_.model, *backend_));
+  // As other programs find the model that an adapter names.
+  std::string& init = config_.train.init;
+  if (!options_.resume && !init.empty()) init = FindModelDir(init).string();
   FitModelToData();
   preview_ = std::make_unique<TrainPreview>(config_, *data_, *backend_, ThisMachinesMemory());
 }
