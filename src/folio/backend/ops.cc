@@ -83,7 +83,7 @@ void LayerNormBackward::Check() const {
   CheckOperand(kName, "rstd", rstd, number, {N});
   CheckOperand(kName, "d_out", d_out, LowDtype(kName, "d_out", d_out.dtype(), number), {N, C});
   CheckOperand(kName, "d_x", d_x, number, {N, C});
-  CheckOperand(kName, "d_weight", d_weight, number, {C});
+  CheckOptional(kName, "d_weight", d_weight, number, {C});
   CheckOptional(kName, "d_bias", d_bias, number, {C});
   if (accumulate_d_x || d_out.dtype() != number) {
     CheckOverlap(*this);
@@ -94,7 +94,7 @@ void LayerNormBackward::Check() const {
 
 // Normalised x 2, g = d_out * weight 1, its two sums 3, d_x 4, d_weight 2, d_bias 1.
 double LayerNormBackward::Flops() const {
-  return Count(x) * (12 + (d_bias ? 1 : 0) + (accumulate_d_x ? 1 : 0));
+  return Count(x) * (10 + (d_weight ? 2 : 0) + (d_bias ? 1 : 0) + (accumulate_d_x ? 1 : 0));
 }
 
 // ---- Linear ------------------------------------------------------------------------------------
@@ -127,12 +127,14 @@ void LinearForward::Check() const {
   CheckOperand(kName, "out", out, half ? LowDtype(kName, "out", out.dtype(), number) : number,
                {N, O});
   CheckOptional(kName, "act", act, out.dtype(), {N, O});
+  FOLIO_CHECK(!accumulate || (!bias && !act),
+              fmt::format("{}: a sum takes neither bias nor activation", kName));
   CheckOverlap(*this);
 }
 
 double LinearForward::Flops() const {
   const double N = static_cast<double>(x.dim(0)), count = Count(out);
-  return 2 * N * Count(weight) + (bias ? count : 0) +
+  return 2 * N * Count(weight) + (bias || accumulate ? count : 0) +
          (act ? count * ActivationFlops(activation) : 0);
 }
 
@@ -357,6 +359,15 @@ void SumOfSquares::Check() const {
 
 double SumOfSquares::Flops() const {
   return Count(x) * 2;
+}
+
+void Scale::Check() const {
+  CheckRank(kName, "x", x, 2);
+  CheckOperand(kName, "x", x, FloatDtype(kName, "x", x), x.shape());
+}
+
+double Scale::Flops() const {
+  return Count(x);
 }
 
 void Fill::Check() const {

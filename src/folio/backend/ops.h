@@ -90,14 +90,14 @@ struct LayerNormForward {
 
 struct LayerNormBackward {
   static constexpr std::string_view kName = "layernorm_backward";
-  Tensor x;            // (N,C)
-  Tensor weight;       // (C)
-  Tensor mean;         // (N)
-  Tensor rstd;         // (N)
-  Tensor d_out;        // (N,C) Low
-  Tensor d_x;          // (N,C), overwritten unless accumulate_d_x; may be a Number d_out itself
-  Tensor d_weight;     // (C) +=
-  Tensor d_bias = {};  // (C) +=, optional
+  Tensor x;              // (N,C)
+  Tensor weight;         // (C)
+  Tensor mean;           // (N)
+  Tensor rstd;           // (N)
+  Tensor d_out;          // (N,C) Low
+  Tensor d_x;            // (N,C), overwritten unless accumulate_d_x; may be a Number d_out itself
+  Tensor d_weight = {};  // (C) +=, optional
+  Tensor d_bias = {};    // (C) +=, optional
   bool accumulate_d_x = false;
 
   void Check() const;
@@ -118,7 +118,7 @@ enum class Activation {
   kRelu,     // max(x, 0); its derivative at 0 is 0
 };
 
-// ---- Linear: out = x weight + bias; act = activation(out) ---------------------------------------
+// ---- Linear: out = x weight + bias, or += that; act = activation(out) ---------------------------
 // Where x and d_out are bfloat16, the weight too enters its products rounded to bfloat16.
 
 struct LinearForward {
@@ -126,16 +126,17 @@ struct LinearForward {
   Tensor x;          // (N,I) Low
   Tensor weight;     // (I,O), or (O,I) if transposed (an embedding table used as the head)
   Tensor bias = {};  // (O), optional
-  Tensor out;        // (N,O) own Low
+  Tensor out;        // (N,O) own Low, overwritten unless accumulate
   Tensor act = {};   // (N,O) as out, optional: made of out as that was written
   bool transposed = false;
+  bool accumulate = false;  // only without bias and act
   Activation activation = Activation::kGeluNew;
 
   void Check() const;
   double Flops() const;
   auto operands() const {
     return std::tuple(Reads("x", x), Reads("weight", weight), Reads("bias", bias),
-                      Writes("out", out), Writes("act", act));
+                      Writes("out", out, accumulate), Writes("act", act));
   }
 };
 
@@ -314,7 +315,8 @@ struct CrossEntropyBackward {
   }
 };
 
-// ---- Optimizer ---------------------------------------------------------------------------------
+// ---- Optimizer, and what else goes through an array
+// ---------------------------------------------------------------------------------
 
 // One step of AdamW: I. Loshchilov, F. Hutter, arXiv:1711.05101, with g = grad * grad_scale:
 //   param *= 1 - lr * weight_decay
@@ -349,6 +351,17 @@ struct SumOfSquares {
   auto operands() const { return std::tuple(Reads("x", x), Writes("out", out)); }
 };
 
+// x *= factor.
+struct Scale {
+  static constexpr std::string_view kName = "scale";
+  Tensor x;  // (N,C) Low
+  double factor = 1;
+
+  void Check() const;
+  double Flops() const;
+  auto operands() const { return std::tuple(Updates("x", x)); }
+};
+
 struct Fill {
   static constexpr std::string_view kName = "fill";
   Tensor out;  // any shape
@@ -370,6 +383,7 @@ using Operations =
     OperationList<EmbeddingForward, EmbeddingBackward, LayerNormForward, LayerNormBackward,
                   LinearForward, LinearBackward, ActivationForward, ActivationBackward,
                   AttentionForward, AttentionBackward, ResidualForward, ResidualBackward,
-                  CrossEntropyForward, CrossEntropyBackward, AdamWUpdate, SumOfSquares, Fill>;
+                  CrossEntropyForward, CrossEntropyBackward, AdamWUpdate, SumOfSquares, Scale,
+                  Fill>;
 
 }  // namespace folio

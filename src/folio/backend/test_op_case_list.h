@@ -24,7 +24,7 @@ template <class Op>
 inline constexpr bool kHasHalves =
     kIsOneOf<Op, LayerNormForward, LayerNormBackward, LinearForward, LinearBackward,
              ActivationForward, ActivationBackward, AttentionForward, AttentionBackward,
-             ResidualForward, ResidualBackward, CrossEntropyBackward>;
+             ResidualForward, ResidualBackward, CrossEntropyBackward, Scale>;
 
 // Appends cases of one operation.
 class Cases {

@@ -71,6 +71,11 @@ LayerNormBackward MakeLayerNormBackward(OpMemory& m, Rows s, bool bias, Into d_x
           .accumulate_d_x = d_x == Into::kRandom};
 }
 
+LayerNormBackward WithoutParameters(LayerNormBackward op) {
+  op.d_weight = op.d_bias = {};
+  return op;
+}
+
 void AddLayerNorm(Cases cases) {
   for (const Rows s :
        {Rows{1, 1}, {1, 2}, {3, 5}, {7, 16}, {5, 33}, {130, 65}, {2, 257}, {300, 64}}) {
@@ -81,6 +86,9 @@ void AddLayerNorm(Cases cases) {
                 [=](OpMemory& m) { return MakeLayerNormBackward(m, s, bias, Into::kUnset); });
       cases.Add(name + " d_x accumulated",
                 [=](OpMemory& m) { return MakeLayerNormBackward(m, s, bias, Into::kRandom); });
+      cases.Add(name + " frozen", [=](OpMemory& m) {
+        return WithoutParameters(MakeLayerNormBackward(m, s, bias, Into::kUnset));
+      });
       cases.AddPlain(name + " d_x in place",
                      [=](OpMemory& m) { return MakeLayerNormBackward(m, s, bias, Into::kDOut); });
     }
@@ -195,6 +203,9 @@ void AddOptimizer(Cases cases) {
     }
     cases.Add(fmt::format("n{}", n), [=](OpMemory& m) {
       return SumOfSquares{.x = m.Random({n}), .out = m.Unset(Dtype::kF64, {1})};
+    });
+    cases.Add(fmt::format("n{}", n), [=](OpMemory& m) {
+      return Scale{.x = m.RandomLow({1, n}), .factor = 1.7};
     });
     cases.Add(fmt::format("n{}", n),
               [=](OpMemory& m) { return Fill{.out = m.Unset({n}), .value = 0.1}; });

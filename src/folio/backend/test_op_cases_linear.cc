@@ -45,6 +45,14 @@ LinearForward MakeLinear(OpMemory& m, const LinearSizes& s, bool bias, bool act,
           .activation = ActivationFor(s)};
 }
 
+LinearForward MakeLinearSum(OpMemory& m, const LinearSizes& s, Dtype out) {
+  return {.x = m.RandomLow({s.N, s.I}),
+          .weight = m.Random(s.weight()),
+          .out = m.Random(out, {s.N, s.O}),
+          .transposed = s.transposed,
+          .accumulate = true};
+}
+
 LinearBackward MakeLinearBackward(OpMemory& m, const LinearSizes& s, const Gradients& g,
                                   Dtype d_x) {
   LinearBackward op;
@@ -69,6 +77,12 @@ void AddForward(Cases cases, const LinearSizes& s, bool bias, bool act = false) 
                  [=](OpMemory& m) { return MakeLinear(m, s, bias, act, m.number()); });
 }
 
+void AddSum(Cases cases, const LinearSizes& s) {
+  const std::string name = s.ToString() + " added";
+  cases.Add(name, [=](OpMemory& m) { return MakeLinearSum(m, s, m.half()); });
+  cases.AddMixed(name + " out plain", [=](OpMemory& m) { return MakeLinearSum(m, s, m.number()); });
+}
+
 void AddBackward(Cases cases, const LinearSizes& s, const Gradients& g) {
   const std::string name = fmt::format("{} {}", s.ToString(), g.ToString());
   cases.Add(name, [=](OpMemory& m) { return MakeLinearBackward(m, s, g, m.half()); });
@@ -90,6 +104,7 @@ void AddLinear(Cases cases) {
         AddForward(cases, s, bias, true);
         AddBackward(cases, s, {.accumulate = bias, .bias = bias});
       }
+      AddSum(cases, s);
       AddBackward(cases, s, {});
       AddBackward(cases, s, {.d_x = false, .bias = false});
       AddBackward(cases, s, {.d_weight = false, .x = false});
@@ -103,6 +118,7 @@ void AddLinear(Cases cases) {
   // Many tiles in every direction, of whatever size.
   AddForward(cases, {300, 200, 150, false}, true);
   AddForward(cases, {150, 300, 200, true}, false);
+  AddSum(cases, {200, 5, 300, true});
   AddBackward(cases, {200, 150, 300, false}, {.accumulate = true});
   AddBackward(cases, {300, 200, 150, true}, {});
   AddForward(cases, {300, 200, 150, false}, true, true);

@@ -199,12 +199,13 @@ Json ToJson(const BenchTrainOptions& options, const BenchTrainResult& result) {
                {"peak_memory_bytes", result.peak_memory_bytes},
                {"last_loss", result.last_loss}};
   if (result.plain) {
-    const WithoutRecompute& plain = *result.plain;
-    json["without_recompute"] = {{"peak_bytes", plain.planned_bytes},
-                                 {"saved_bytes", result.saved_bytes()},
-                                 {"seconds_per_step", Median(plain.step_seconds)},
-                                 {"seconds_per_step_min", Percentile(plain.step_seconds, 0)},
-                                 {"time_paid", result.time_paid()}};
+    const PlainTraining& plain = *result.plain;
+    json[options.model.lora.on() ? "full_fine_tuning" : "without_recompute"] = {
+        {"peak_bytes", plain.planned_bytes},
+        {"saved_bytes", result.saved_bytes()},
+        {"seconds_per_step", Median(plain.step_seconds)},
+        {"seconds_per_step_min", Percentile(plain.step_seconds, 0)},
+        {"time_paid", result.time_paid()}};
   }
   if (!result.ops.empty()) {
     json["ops"] = Json::array();
@@ -220,14 +221,17 @@ Json ToJson(const BenchTrainOptions& options, const BenchTrainResult& result) {
   return json;
 }
 
-std::string RecomputeLine(const BenchTrainResult& result) {
-  if (!result.plain) return "recompute   on; memory has no room to compare with a run without\n";
+// Beside the same training without adapters, or without recomputation.
+std::string PlainLine(const char* name, const BenchTrainResult& result) {
+  if (!result.plain) {
+    return fmt::format("{:<11} on; memory has no room to compare with a run without\n", name);
+  }
   return fmt::format(
-      "recompute   saves {} of {} planned, steps take {:+.1f}% (without: {:.3f} ms, fastest "
+      "{:<11} saves {} of {} planned, steps take {:+.1f}% (without: {:.3f} ms, fastest "
       "{:.3f})\n",
-      HumanBytes(static_cast<double>(result.saved_bytes())), Bytes(result.plain->planned_bytes),
-      result.time_paid() * 100, Median(result.plain->step_seconds) * 1e3,
-      Percentile(result.plain->step_seconds, 0) * 1e3);
+      name, HumanBytes(static_cast<double>(result.saved_bytes())),
+      Bytes(result.plain->planned_bytes), result.time_paid() * 100,
+      Median(result.plain->step_seconds) * 1e3, Percentile(result.plain->step_seconds, 0) * 1e3);
 }
 
 std::string ToText(const BenchTrainOptions& options, const BenchTrainResult& result) {
@@ -245,7 +249,11 @@ std::string ToText(const BenchTrainOptions& options, const BenchTrainResult& res
       result.peak_share() * 100, result.matmul_flops_per_second / 1e9,
       TrainDtypeName(options.pass.dtype), Bytes(result.peak_memory_bytes),
       Bytes(result.planned_bytes));
-  if (options.pass.recompute) text += RecomputeLine(result);
+  if (options.model.lora.on()) {
+    text += PlainLine("adapters", result);
+  } else if (options.pass.recompute) {
+    text += PlainLine("recompute", result);
+  }
   if (!result.ops.empty()) {
     text += "\n" + TimesTable(result.ops);
     text += fmt::format("outside of operations: {:.3f} ms\n", result.seconds_outside_ops * 1e3);
@@ -307,12 +315,14 @@ std::string TrainingJson(const std::string& model, const Backend& backend,
                {"dtype", TrainDtypeName(first.pass.dtype)},
                {"product_unit", backend.ProductUnit(first.pass.dtype)},
                {"recompute", first.pass.recompute},
+               {"lora_rank", first.model.lora.rank},
                {"backend", first.train.backend},
                {"backend_description", backend.description()},
                {"simd", SimdTarget()},
                {"threads", Threads()},
                {"flops_formula", kFlopsFormula},
                {"matrix_parameters", flops.matrix_parameters},
+               {"trained_matrix_parameters", flops.trained_parameters},
                {"flops_per_token", flops.per_token()},
                {"attention_flops_per_token", flops.attention_per_token}};
   if (!growth) {

@@ -27,10 +27,10 @@ constexpr uint64_t kTokenStream = 1;
 // A model in training on the same batch of random tokens.
 class TrainingBench {
  public:
-  TrainingBench(Backend& backend, const BenchTrainOptions& options, const PassOptions& pass)
+  TrainingBench(Backend& backend, const BenchTrainOptions& options)
       : train_(options.train),
         weights_(options.model),
-        learner_(backend, weights_, options.train.batch_size, options.T, pass) {
+        learner_(backend, weights_, options.train.batch_size, options.T, options.pass) {
     const uint64_t seed = static_cast<uint64_t>(train_.seed);
     InitWeights(weights_, seed);
     const CounterRng rng(seed, kTokenStream);
@@ -67,7 +67,7 @@ class TrainingBench {
   const ParamTable& table() const { return weights_.table(); }
 
  private:
-  const TrainConfig& train_;
+  const TrainConfig train_;
   GptWeights weights_;
   Learner learner_;
   std::vector<int32_t> tokens_;
@@ -77,8 +77,8 @@ class TrainingBench {
 
 // A second model beside the first, on a backend of its own so that nobody's times are mixed up.
 struct Rival {
-  Rival(const BenchTrainOptions& options, const PassOptions& pass)
-      : backend(MakeBackend(options.train.backend)), bench(*backend, options, pass) {
+  explicit Rival(const BenchTrainOptions& options)
+      : backend(MakeBackend(options.train.backend)), bench(*backend, options) {
     bench.WarmUp();
   }
 
@@ -86,16 +86,20 @@ struct Rival {
   TrainingBench bench;
 };
 
-// The rival without recomputation; null where there is nothing to compare or no room for both.
-std::unique_ptr<Rival> MakeRival(const BenchTrainOptions& options, WithoutRecompute& plain) {
-  if (!options.pass.recompute) return nullptr;
-  PassOptions pass = options.pass;
-  pass.recompute = false;
+// What PlainTraining says; null where there is nothing to compare or no room for both.
+std::unique_ptr<Rival> MakeRival(BenchTrainOptions options, PlainTraining& plain) {
+  if (options.model.lora.on()) {
+    options.model.lora = {};
+  } else if (options.pass.recompute) {
+    options.pass.recompute = false;
+  } else {
+    return nullptr;
+  }
   plain.planned_bytes =
-      Learner::Plan(options.model, options.train.batch_size, options.T, pass).arena_bytes();
+      Learner::Plan(options.model, options.train.batch_size, options.T, options.pass).arena_bytes();
   const MachineMemory memory = ThisMachinesMemory();
   if (memory.available != 0 && plain.planned_bytes > memory.available / 10 * 9) return nullptr;
-  return std::make_unique<Rival>(options, pass);
+  return std::make_unique<Rival>(options);
 }
 
 double FlopsPerStep(const BenchTrainOptions& options) {
@@ -104,7 +108,7 @@ double FlopsPerStep(const BenchTrainOptions& options) {
 
 // Operations a second, at the median of the steps after the first.
 double StepRate(Backend& backend, const BenchTrainOptions& options, int steps) {
-  TrainingBench bench(backend, options, options.pass);
+  TrainingBench bench(backend, options);
   bench.WarmUp(1);
   std::vector<double> seconds(static_cast<size_t>(steps));
   for (double& step : seconds) step = bench.Step();
@@ -142,13 +146,13 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
   BenchTrainResult result;
   result.planned_bytes = Learner::Plan(options.model, B, options.T, options.pass).arena_bytes();
   ResetPeakMemory();
-  TrainingBench bench(backend, options, options.pass);
+  TrainingBench bench(backend, options);
   result.parameters = bench.table().parameters();
   result.tokens_per_step = B * options.T;
   result.flops_per_step = FlopsPerStep(options);
   bench.WarmUp();
   result.peak_memory_bytes = PeakMemoryBytes();
-  WithoutRecompute plain;
+  PlainTraining plain;
   const std::unique_ptr<Rival> rival = MakeRival(options, plain);
   const double peak_seconds = std::clamp(options.seconds / 10, 0.03, 0.5);
   const double peak_before = MeasureMatmulPeak(backend, options.pass.dtype, peak_seconds);

@@ -22,8 +22,9 @@ struct BenchTrainOptions {
   double seconds = 5;  // and at least so long
 };
 
-// The same training without recomputation, its steps taken in turns with the others.
-struct WithoutRecompute {
+// What the training is measured beside, with steps in turns: of a model with adapters that of all
+// parameters, else, with recomputation, that without.
+struct PlainTraining {
   uint64_t planned_bytes = 0;
   std::vector<double> step_seconds = {};
 };
@@ -33,13 +34,13 @@ struct BenchTrainResult {
   int64_t tokens_per_step = 0;
   std::vector<double> step_seconds = {};
   double last_loss = 0;
-  double flops_per_step = 0;           // as TrainFlops counts
-  double matmul_flops_per_second = 0;  // the larger of the rates before and after the steps
-  uint64_t planned_bytes = 0;          // of Learner::Plan
-  uint64_t peak_memory_bytes = 0;      // of the process, without what is only measured beside
-  std::vector<OpTime> ops = {};        // over all steps, if they were timed
-  double seconds_outside_ops = 0;      // likewise: of the steps, in no operation
-  std::optional<WithoutRecompute> plain = {};  // with recompute, where memory has room for both
+  double flops_per_step = 0;                // as TrainFlops counts
+  double matmul_flops_per_second = 0;       // the larger of the rates before and after the steps
+  uint64_t planned_bytes = 0;               // of Learner::Plan
+  uint64_t peak_memory_bytes = 0;           // of the process, without what is only measured beside
+  std::vector<OpTime> ops = {};             // over all steps, if they were timed
+  double seconds_outside_ops = 0;           // likewise: of the steps, in no operation
+  std::optional<PlainTraining> plain = {};  // where memory has room for both
 
   double seconds_per_step() const;  // the median
   double seconds_per_token() const {
@@ -49,7 +50,7 @@ struct BenchTrainResult {
   double flops_per_second() const { return flops_per_step / seconds_per_step(); }
   // Of the rate of matrix products.
   double peak_share() const { return flops_per_second() / matmul_flops_per_second; }
-  // What recomputation costs, as a share of a step without, and what it saves: REQUIRES plain.
+  // The time that a step takes more, as a share of a plain one, and what is saved: REQUIRES plain.
   double time_paid() const;
   int64_t saved_bytes() const;
 };

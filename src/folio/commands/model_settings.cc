@@ -36,7 +36,7 @@ ModelSettings::ModelSettings(const std::vector<std::string>& flags)
 void ModelSettings::AddFlags(Flags& flags) {
   AddPresetFlag(flags, &preset_);
   AddModelFlag(flags, &model_, /*required=*/false);
-  flags.Settings(&settings_, {"train"});
+  flags.Settings(&settings_, {"train", "lora"});
 }
 
 void ModelSettings::Read(const ConfigSources& sources) {
@@ -57,7 +57,9 @@ void ModelSettings::Read(const ConfigSources& sources) {
                        fmt::format("'{}' says what the model is", model_), "leave one of them out");
     }
   }
+  const LoraConfig lora = config_.model.lora;
   config_.model = LoadModelConfig(FindModelDir(model_));
+  config_.model.lora = lora;
 }
 
 std::string ModelSettings::name() const {

@@ -18,6 +18,11 @@ std::vector<Field> DataConfig::Fields() {
             "how text is cut into tokens: a name, a tokenizer's directory, or one of its files"}
           .Suggestions(std::move(known))
           .WithFlag("--tokenizer"),
+      Field{
+          "add_tokens", &add_tokens,
+          "special tokens to add to that tokenizer, between commas; where the text has one, it is "
+          "that token"}
+          .WithFlag("--add-tokens"),
       Field{"val_fraction", &val_fraction, "part at the end of the text held out for evaluation", 0,
             0.9}
           .WithFlag("--val-fraction"),

@@ -14,6 +14,7 @@ namespace folio {
 // How text becomes tokens (keys `data.*`).
 struct DataConfig {
   std::string tokenizer = "char";  // char | bytes | what OpenTokenizer takes
+  std::string add_tokens = "";     // special tokens beside its own, between commas
   double val_fraction = 0.1;
   std::string field = "text";  // of JSON lines: the member that is the document
   bool raw = false;            // files are bytes, whatever they look like

@@ -14,6 +14,13 @@ struct NormActivations {
   Tensor out, mean, rstd;  // (N,C), (N), (N)
 };
 
+// What the adapters of a block's linear layers give before their second matrix, (N,rank), times
+// LoraConfig::scale().
+struct AdapterActivations {
+  Tensor c_attn, attn_c_proj, c_fc, mlp_c_proj;
+  Tensor input;  // (N,max(C,F)), elements: what one of them reads, dropped from
+};
+
 // Buffers of one block, all (N,...) with N = B*T. The list below says which are of low precision.
 struct BlockActivations {
   NormActivations norm_1;  // in a post-norm block out is the stream itself
@@ -26,6 +33,7 @@ struct BlockActivations {
   Tensor fc;     // (N,F), before the activation
   Tensor act;    // (N,F)
   Tensor sum_2;  // (N,C), + feed-forward sublayer
+  AdapterActivations lora;
 };
 
 struct GptActivations {
@@ -39,13 +47,15 @@ struct GptActivations {
 
 // Gradients that flow backward, and what the backward recomputes; one set serves all blocks.
 struct GptGradients {
-  Tensor d_stream = {};  // (N,C), of the residual stream
-  Tensor d_branch = {};  // (N,C), of a sublayer's result, or of its input
-  Tensor d_wide = {};    // (N,max(3C,F)), elements, of qkv and of fc
-  Tensor d_attn = {};    // (N,C)
-  Tensor d_logits = {};  // (R,V): the logits' own memory unless their dtypes differ
-  Tensor input = {};     // (N,C), a sublayer's input; empty where the forward's is there
-  Tensor act = {};       // (N,F); empty where the forward's is there
+  Tensor d_stream = {};    // (N,C), of the residual stream
+  Tensor d_branch = {};    // (N,C), of a sublayer's result, or of its input
+  Tensor d_wide = {};      // (N,max(3C,F)), elements, of qkv and of fc
+  Tensor d_attn = {};      // (N,C)
+  Tensor d_logits = {};    // (R,V): the logits' own memory unless their dtypes differ
+  Tensor input = {};       // (N,C), a sublayer's input; empty where the forward's is there
+  Tensor act = {};         // (N,F); empty where the forward's is there
+  Tensor d_lora = {};      // (N,rank), of AdapterActivations
+  Tensor lora_input = {};  // (N,max(C,F)), elements, as AdapterActivations::input
 };
 
 // All that a pass over (B,T) tokens reads and writes, but parameters.
@@ -81,27 +91,45 @@ void VisitBlockBuffers(const PassShape& pass, int64_t layer, BlockActivations& h
   // Written at tick `written` of the block, read up to tick `read`, and read by the backward of
   // what is at tick `reader`.
   const auto row = [&](std::string_view name, Tensor& slot, Dtype dtype, const Shape& shape,
-                       int64_t written, int64_t read, int64_t reader, bool recomputable = false) {
+                       int64_t written, int64_t read, int64_t reader, bool dispensable = false) {
     visit(BufferRow{layer, name, dtype, shape,
-                    pass.Kept(t + written, t + read, t + reader, recomputable)},
+                    pass.Kept(t + written, t + read, t + reader, dispensable)},
           slot);
+  };
+  // What only the gradient of this layer's weights, or its adapter, asks for again.
+  const LoraConfig& lora = pass.config.lora;
+  const auto dispensable = [&](std::string_view reader) {
+    return pass.options.recompute || !lora.Trains(reader);
+  };
+  const auto adapter = [&](std::string_view name, std::string_view module, Tensor& slot,
+                           int64_t tick) {
+    if (lora.Adapts(module)) row(name, slot, low, {N, lora.rank}, tick, tick, tick);
   };
   // Ticks of a pre-norm block: 0 ln_1, 1 c_attn, 2 attention, 3 c_proj + residual, 4 ln_2, 5 c_fc +
   // activation, 6 c_proj, 7 residual. A post-norm block needs the same buffers no longer than
   // this, except its norms, which are the stream itself.
-  row("norm_1", h.norm_1.out, pre ? low : number, {N, C}, 0, pre ? 1 : 7, 0, pre);
+  row("norm_1", h.norm_1.out, pre ? low : number, {N, C}, 0, pre ? 1 : 7, 0,
+      pre && dispensable("attn.c_attn"));
   row("norm_1.mean", h.norm_1.mean, number, {N}, 0, 4, 0);
   row("norm_1.rstd", h.norm_1.rstd, number, {N}, 0, 4, 0);
   if (pass.kind != PassKind::kDecode) row("qkv", h.qkv, low, {N, 3 * C}, 1, 2, 1);
   row("lse", h.lse, number, {pass.B, pass.config.n_head, pass.T}, 2, 2, 2);
   row("attn", h.attn, low, {N, C}, 2, 3, 2);
   row("sum_1", h.sum_1, number, {N, C}, 3, 7, 3);
-  row("norm_2", h.norm_2.out, pre ? low : number, {N, C}, 4, pre ? 5 : 7 + next, 4, pre);
+  row("norm_2", h.norm_2.out, pre ? low : number, {N, C}, 4, pre ? 5 : 7 + next, 4,
+      pre && dispensable("mlp.c_fc"));
   row("norm_2.mean", h.norm_2.mean, number, {N}, 4, 7, 4);
   row("norm_2.rstd", h.norm_2.rstd, number, {N}, 4, 7, 4);
   row("fc", h.fc, low, {N, F}, 5, 5, 6);
-  row("act", h.act, low, {N, F}, 5, 6, 6, true);
+  row("act", h.act, low, {N, F}, 5, 6, 6, dispensable("mlp.c_proj"));
   row("sum_2", h.sum_2, number, {N, C}, 7, 7 + next, 7);
+  adapter("lora.c_attn", "attn.c_attn", h.lora.c_attn, 1);
+  adapter("lora.attn_c_proj", "attn.c_proj", h.lora.attn_c_proj, 3);
+  adapter("lora.c_fc", "mlp.c_fc", h.lora.c_fc, 5);
+  adapter("lora.mlp_c_proj", "mlp.c_proj", h.lora.mlp_c_proj, 6);
+  if (pass.training() && lora.on() && lora.dropout > 0) {
+    visit(BufferRow{layer, "lora.input", low, {N, std::max(C, F)}, {t + 1, t + 6}}, h.lora.input);
+  }
 }
 
 // The list of buffers, from which a pass is planned and bound: calls visit(row, slot) for each that
@@ -155,7 +183,13 @@ void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
   if (pre ? pass.options.recompute : low != number || pass.config.sublayer_pdrop > 0) {
     row("input", grads.input, low, {N, C}, backward);
   }
-  if (pass.options.recompute) row("act", grads.act, low, {N, F}, backward);
+  const LoraConfig& lora = pass.config.lora;
+  if (pass.options.recompute && lora.Trains("mlp.c_proj")) {
+    row("act", grads.act, low, {N, F}, backward);
+  }
+  if (!lora.on()) return;
+  row("d_lora", grads.d_lora, low, {N, lora.rank}, backward);
+  if (lora.dropout > 0) row("lora_input", grads.lora_input, low, {N, std::max(C, F)}, backward);
 }
 
 // The buffers of a pass, placed. Throws a kResource Error on overflow.

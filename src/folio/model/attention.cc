@@ -1,14 +1,29 @@
 #include "folio/model/attention.h"
 
+#include "folio/model/linear_layer.h"
 #include "folio/tensor/plan.h"
 
 namespace folio {
+namespace {
+
+LinearLayer CAttn(const PassContext& pass, int64_t layer, const BlockParams& params,
+                  const BlockActivations& acts) {
+  return {params.c_attn, acts.lora.c_attn, pass.BlockDropout(layer, DropoutPlace::kAttnAdapter)};
+}
+
+LinearLayer CProj(const PassContext& pass, int64_t layer, const BlockParams& params,
+                  const BlockActivations& acts) {
+  return {params.attn_c_proj, acts.lora.attn_c_proj,
+          pass.BlockDropout(layer, DropoutPlace::kAttnProjAdapter)};
+}
+
+}  // namespace
 
 void AttentionSublayerForward(const PassContext& pass, int64_t layer, const BlockParams& params,
                               const BlockActivations& acts, const Tensor& x, const Tensor& out) {
   const int64_t B = pass.B, T = pass.T, C = pass.config.n_embd;
-  pass.backend.Run(LinearForward{
-      .x = x, .weight = params.c_attn.weight, .bias = params.c_attn.bias, .out = acts.qkv});
+  LinearLayerForward(pass, CAttn(pass, layer, params, acts), acts.lora.input,
+                     {.x = x, .weight = {}, .out = acts.qkv});
   pass.Show(TracePoint::kQkv, layer, acts.qkv);
   const Tensor& keys = acts.past ? acts.past : acts.qkv;
   const int64_t S = acts.past ? acts.past.dim(0) : T;
@@ -23,10 +38,8 @@ void AttentionSublayerForward(const PassContext& pass, int64_t layer, const Bloc
                                     .causal = pass.config.causal,
                                     .dropout = pass.BlockDropout(layer, DropoutPlace::kAttention)});
   pass.Show(TracePoint::kHeads, layer, acts.attn);
-  pass.backend.Run(LinearForward{.x = acts.attn,
-                                 .weight = params.attn_c_proj.weight,
-                                 .bias = params.attn_c_proj.bias,
-                                 .out = out});
+  LinearLayerForward(pass, CProj(pass, layer, params, acts), acts.lora.input,
+                     {.x = acts.attn, .weight = {}, .out = out});
   pass.Show(TracePoint::kAttention, layer, out);
 }
 
@@ -56,13 +69,8 @@ void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const Blo
                                const Tensor& d_x, bool accumulate) {
   const int64_t B = pass.B, T = pass.T, C = pass.config.n_embd;
   const Tensor d_qkv = Tensor(grads.d_wide.raw(), grads.d_wide.dtype(), {B * T, 3 * C});
-  pass.backend.Run(LinearBackward{.x = acts.attn,
-                                  .weight = params.attn_c_proj.weight,
-                                  .d_out = d_out,
-                                  .d_x = grads.d_attn,
-                                  .d_weight = d_params.attn_c_proj.weight,
-                                  .d_bias = d_params.attn_c_proj.bias,
-                                  .accumulate_d_weight = pass.accumulate});
+  LinearLayerBackward(pass, CProj(pass, layer, params, acts), d_params.attn_c_proj, grads,
+                      {.x = acts.attn, .weight = {}, .d_out = d_out, .d_x = grads.d_attn});
   pass.backend.Run(
       AttentionBackward{.q = SequenceView(acts.qkv, B, T, 0, C),
                         .k = SequenceView(acts.qkv, B, T, C, C),
@@ -78,14 +86,9 @@ void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const Blo
                         .H = pass.config.n_head,
                         .causal = pass.config.causal,
                         .dropout = pass.BlockDropout(layer, DropoutPlace::kAttention)});
-  pass.backend.Run(LinearBackward{.x = x,
-                                  .weight = params.c_attn.weight,
-                                  .d_out = d_qkv,
-                                  .d_x = d_x,
-                                  .d_weight = d_params.c_attn.weight,
-                                  .d_bias = d_params.c_attn.bias,
-                                  .accumulate_d_x = accumulate,
-                                  .accumulate_d_weight = pass.accumulate});
+  LinearLayerBackward(
+      pass, CAttn(pass, layer, params, acts), d_params.c_attn, grads,
+      {.x = x, .weight = {}, .d_out = d_qkv, .d_x = d_x, .accumulate_d_x = accumulate});
 }
 
 }  // namespace folio

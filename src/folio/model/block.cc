@@ -26,20 +26,22 @@ Tensor ReadStream(const PassContext& pass, const Dropout& dropout, const Tensor&
 }
 
 // Calls sublayer_backward(d_x, accumulate) so that the gradient of the stream gets that of
-// ReadStream.
+// ReadStream. Where an adapter drops, it wants a d_x of its own.
 template <class Backward>
 void AddToStream(const PassContext& pass, const Dropout& dropout, const GptGradients& grads,
                  const Backward& sublayer_backward) {
-  if (!dropout.active()) return sublayer_backward(grads.d_stream, true);
+  if (!dropout.active() && !grads.lora_input) return sublayer_backward(grads.d_stream, true);
   sublayer_backward(grads.d_branch, false);
   pass.backend.Run(ResidualForward{
       .residual = grads.d_stream, .x = grads.d_branch, .out = grads.d_stream, .dropout = dropout});
 }
 
-// What a pre-norm block's sublayer read of x: the forward's, or recomputed.
+// What a pre-norm block's sublayer read of x: the forward's, or recomputed. Where the linear layer
+// behind it trains nothing, nobody reads it again.
 Tensor ReadNorm(const PassContext& pass, const Dropout& dropout, const NormParams& params,
-                const Tensor& x, const NormActivations& acts, const GptGradients& grads) {
-  if (!grads.input) return acts.out;
+                const Tensor& x, const NormActivations& acts, const GptGradients& grads,
+                bool trains) {
+  if (!grads.input || !trains) return acts.out;
   NormForward(pass, params, x, {.out = grads.input, .mean = acts.mean, .rstd = acts.rstd});
   pass.Drop(grads.input, dropout);
   return grads.input;
@@ -102,7 +104,8 @@ void BlockBackward(const PassContext& pass, int64_t layer, const BlockParams& pa
   if (pass.config.pre_norm()) {
     // forward: sum_2 = sum_1 + mlp(ln_2(sum_1))
     Tensor d_branch = BranchGradient(pass, mlp_dropout, grads);
-    Tensor input = ReadNorm(pass, mlp_input, params.ln_2, acts.sum_1, acts.norm_2, grads);
+    Tensor input = ReadNorm(pass, mlp_input, params.ln_2, acts.sum_1, acts.norm_2, grads,
+                            pass.config.lora.Trains("mlp.c_fc"));
     MlpSublayerBackward(pass, layer, params, acts, input, d_branch, d_params, grads, grads.d_branch,
                         false);
     pass.Drop(grads.d_branch, mlp_input);
@@ -110,7 +113,8 @@ void BlockBackward(const PassContext& pass, int64_t layer, const BlockParams& pa
                  true);
     // forward: sum_1 = x + attention(ln_1(x))
     d_branch = BranchGradient(pass, attn_dropout, grads);
-    input = ReadNorm(pass, attn_input, params.ln_1, x, acts.norm_1, grads);
+    input = ReadNorm(pass, attn_input, params.ln_1, x, acts.norm_1, grads,
+                     pass.config.lora.Trains("attn.c_attn"));
     AttentionSublayerBackward(pass, layer, params, acts, input, d_branch, d_params, grads,
                               grads.d_branch, false);
     pass.Drop(grads.d_branch, attn_input);

@@ -50,7 +50,8 @@ void RefuseOthers(const SafetensorsFile& file, const GptConfig& config,
 void SaveModel(const std::filesystem::path& dir, const GptWeights& weights) {
   std::vector<NamedTensor> tensors;
   for (const ParamInfo& info : weights.table().params()) {
-    tensors.push_back({info.name, weights.tensors()[tensors.size()]});
+    if (info.kind == ParamKind::kAdapter) continue;
+    tensors.push_back({info.name, weights.table().View(info, weights.flat())});
   }
   WriteSafetensors(dir / kWeightsFile, tensors);
   WriteFileAtomically(dir / kConfigFile, GptConfigToJson(weights.config()));

@@ -12,7 +12,8 @@ namespace folio {
 // model.safetensors. The tokenizer's files and train_state/ lie beside them and are others'
 // business.
 
-// Writes both files into the existing directory. Float32 weights only.
+// Writes both files into the existing directory. Float32 weights only; adapters are left out
+// (adapter.h).
 void SaveModel(const std::filesystem::path& dir, const GptWeights& weights);
 
 // Throws a kInput Error if `dir` is no directory or holds no model, naming what is missing.

@@ -8,6 +8,7 @@
 
 #include "folio/backend/ops.h"
 #include "folio/base/fields.h"
+#include "folio/model/lora.h"
 
 namespace folio {
 
@@ -41,6 +42,9 @@ struct GptConfig {
   bool init_scaled_residuals = true;
   std::optional<int64_t> bos_token_id = {};
   std::optional<int64_t> eos_token_id = {};
+
+  // Of a model in training: no part of what a file says, and so no field.
+  LoraConfig lora = {};
 
   int64_t head_size() const { return n_embd / n_head; }           // D
   int64_t inner() const { return n_inner.value_or(4 * n_embd); }  // F

@@ -27,6 +27,11 @@ double RateAt(const GptConfig& config, DropoutPlace place) {
     case DropoutPlace::kAttentionInput:
     case DropoutPlace::kMlpInput:
       return config.sublayer_pdrop;
+    case DropoutPlace::kAttnAdapter:
+    case DropoutPlace::kAttnProjAdapter:
+    case DropoutPlace::kFcAdapter:
+    case DropoutPlace::kMlpProjAdapter:
+      return config.lora.dropout;
   }
   FOLIO_CHECK(false, "no such place");
 }

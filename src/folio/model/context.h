@@ -25,6 +25,10 @@ enum class DropoutPlace : uint64_t {
   kActivation = 3,
   kAttentionInput = 4,
   kMlpInput = 5,
+  kAttnAdapter = 6,
+  kAttnProjAdapter = 7,
+  kFcAdapter = 8,
+  kMlpProjAdapter = 9,
 };
 
 // What the sublayers of a pass share.

@@ -79,7 +79,7 @@ double GptPass::LossAndBackward(const GptParams& params, std::span<const int32_t
 
 void GptPass::ZeroWhatIsAddedTo(const GptParams& d_params) {
   VisitParams(config_, d_params, [&](const ParamRow& row, const Tensor& d) {
-    if (!IsLinearWeight(row.kind)) pass_.backend.Run(Fill{.out = d, .value = 0});
+    if (row.trained && !IsLinearWeight(row.kind)) pass_.backend.Run(Fill{.out = d, .value = 0});
   });
 }
 

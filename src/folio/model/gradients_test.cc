@@ -64,6 +64,22 @@ std::vector<Case> Cases() {
     add("residual_dropout", [](C& c) { c.resid_pdrop = 0.4; });
     add("activation_dropout", [](C& c) { c.mlp_pdrop = 0.4; });
     add("sublayer_dropout", [](C& c) { c.sublayer_pdrop = 0.4; });
+    add("adapters", [](C& c) { c.lora = {.rank = 2, .alpha = 3}; });
+    add("adapters_attn_c_proj", [](C& c) { c.lora = {.rank = 1, .targets = "attn.c_proj"}; });
+    add("adapters_c_fc", [](C& c) { c.lora = {.rank = 1, .targets = "c_fc"}; });
+    add("adapters_mlp_c_proj", [](C& c) { c.lora = {.rank = 1, .targets = "mlp.c_proj"}; });
+    add("adapters_everywhere", [](C& c) {
+      c.lora = {.rank = 3, .alpha = 7, .targets = "c_attn,c_proj,c_fc"};
+      c.tie_word_embeddings = false;
+    });
+    add("adapters_dropout", [](C& c) {
+      c.lora = {.rank = 3, .alpha = 2, .targets = "c_attn,c_proj,c_fc", .dropout = 0.3};
+    });
+    add("adapters_and_everything", [](C& c) {
+      for (double C::*rate : C::DropoutRates()) c.*rate = 0.2;
+      c.lora = {.rank = 2, .alpha = 1, .targets = "c_proj", .dropout = 0.4};
+      c.bias = false;
+    });
     Case& all = add("everything", [](C& c) {
       c.embd_pdrop = 0.2;
       c.attn_pdrop = 0.3;
@@ -90,8 +106,10 @@ class ModelGradients : public testing::TestWithParam<Case> {};
 void ExpectWrittenOver(GptPass& pass, const GptWeights& weights, std::span<const int32_t> ids,
                        std::span<const int32_t> targets, DropoutContext dropout, double scale,
                        const GptWeights& added) {
-  const GptWeights written(weights.config(), Dtype::kF64);
-  VisitParams(weights.config(), written.params(), [](const ParamRow&, const Tensor& view) {
+  const GptWeights written(weights.config(), Dtype::kF64, ParamPart::kTrained);
+  VisitParams(weights.config(), written.params(), [](const ParamRow& row, const Tensor& view) {
+    ASSERT_EQ(static_cast<bool>(view), row.trained) << row.Name();
+    if (!row.trained) return;
     for (double& g : Elements<double>(view)) g = NAN;
   });
   pass.Forward(weights.params(), ids, dropout);
@@ -106,7 +124,8 @@ TEST_P(ModelGradients, AreCentralDifferences) {
   GptConfig config = TinyConfig();
   config.norm_position = GetParam().norm;
   GetParam().edit(config);
-  const GptWeights weights(config, Dtype::kF64), grads(config, Dtype::kF64);
+  const GptWeights weights(config, Dtype::kF64);
+  const GptWeights grads(config, Dtype::kF64, ParamPart::kTrained);
   Scatter(weights, 1);
   const auto backend = MakeReferenceBackend();
   GptPass pass(*backend, config, B, T, PassKind::kTraining,
@@ -141,6 +160,7 @@ TEST_P(ModelGradients, AreCentralDifferences) {
   };
   EXPECT_NEAR(loss_now(), kScale * loss, 1e-12 * loss);
   for (const ParamInfo& info : weights.table().params()) {
+    if (!info.trained) continue;
     const auto w = Elements<double>(weights.table().View(info, weights.flat()));
     const auto g = Elements<double>(weights.table().View(info, grads.flat()));
     for (size_t i = 0; i < w.size(); ++i) {

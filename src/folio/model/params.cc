@@ -21,14 +21,18 @@ ParamTable::ParamTable(const GptConfig& config) {
     params_.push_back({row, row.Name(), row.shape.rank() >= 2, 0});
     parameters_ += row.shape.count();
   });
-  for (const bool decay : {true, false}) {
+  const auto place = [&](bool trained, bool decay) {
     for (ParamInfo& info : params_) {
-      if (info.decay != decay) continue;
+      if (info.trained != trained || info.decay != decay) continue;
       info.offset = flat_size_;
       flat_size_ += (info.shape.count() + kAlign - 1) / kAlign * kAlign;
     }
-    if (decay) decay_size_ = flat_size_;
-  }
+    return flat_size_;
+  };
+  decay_size_ = place(true, true);
+  trained_size_ = place(true, false);
+  place(false, true);
+  place(false, false);
 }
 
 int64_t ParamTable::matrix_parameters() const {
@@ -37,8 +41,17 @@ int64_t ParamTable::matrix_parameters() const {
   return sum;
 }
 
+int64_t ParamTable::trained_matrix_parameters() const {
+  int64_t sum = 0;
+  for (const ParamInfo& info : params_) {
+    if (info.trained && IsLinearWeight(info.kind)) sum += info.shape.count();
+  }
+  return sum;
+}
+
 Tensor ParamTable::View(const ParamInfo& info, const Tensor& flat) const {
-  FOLIO_CHECK(flat.count() == flat_size_, "flat array of another model");
+  FOLIO_CHECK(flat.count() == flat_size_ || (info.trained && flat.count() == trained_size_),
+              "flat array of another model");
   return flat.Slice(info.offset, info.offset + info.shape.count()).Reshape(info.shape);
 }
 
@@ -54,18 +67,24 @@ GptParams InPlace(const GptConfig& config, std::span<const Tensor> tensors) {
 
 }  // namespace
 
-GptWeights::GptWeights(const GptConfig& config, Dtype dtype) : config_(config), table_(config) {
-  const MemoryPlan::Id id = plan_.Add("weights", dtype, {table_.flat_size()});
+GptWeights::GptWeights(const GptConfig& config, Dtype dtype, ParamPart part)
+    : config_(config), table_(config), dtype_(dtype) {
+  const int64_t size = part == ParamPart::kAll ? table_.flat_size() : table_.trained_size();
+  const MemoryPlan::Id id = plan_.Add("weights", dtype, {size});
   plan_.Place();
   arena_ = Arena(plan_);
   flat_ = arena_.Get(plan_, id);
-  for (const ParamInfo& info : table_.params()) tensors_.push_back(table_.View(info, flat_));
+  for (const ParamInfo& info : table_.params()) {
+    const bool there = part == ParamPart::kAll || info.trained;
+    tensors_.push_back(there ? table_.View(info, flat_) : Tensor());
+  }
   params_ = InPlace(config_, tensors_);
 }
 
 GptWeights::GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
                        std::shared_ptr<const void> owner)
     : config_(config), table_(config), tensors_(std::move(tensors)), owner_(std::move(owner)) {
+  dtype_ = tensors_.front().dtype();
   FOLIO_CHECK(tensors_.size() == table_.params().size(), "parameters of another model");
   for (size_t i = 0; i < tensors_.size(); ++i) {
     FOLIO_CHECK(tensors_[i].shape() == table_.params()[i].shape, "parameter of another model");

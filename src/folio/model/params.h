@@ -18,7 +18,8 @@ struct NormParams {
   Tensor weight, bias;  // (C), (C)
 };
 struct LinearParams {
-  Tensor weight, bias;  // (in,out), (out)
+  Tensor weight, bias;    // (in,out), (out)
+  Tensor lora_a, lora_b;  // (rank,in), (out,rank): of the adapter
 };
 struct BlockParams {
   NormParams ln_1;
@@ -41,6 +42,7 @@ enum class InitKind {
   kWeight,          // normal(0, initializer_range) or Xavier-uniform
   kQkvWeight,       // the same; (C,3C), which may count as three matrices
   kResidualWeight,  // the same; the deviation may be divided by sqrt(2L): what adds to the residual
+  kFanIn,           // uniform up to 1 / sqrt(in), as PyTorch's linear layers
   kZero,
   kOne,
 };
@@ -51,6 +53,7 @@ enum class ParamKind {
   kTiedEmbedding,  // (V,C), looked up, and the weight of the head
   kLinear,         // (in,out), the weight of a linear operation
   kHead,           // (out,in), the same
+  kAdapter,        // (out,in), the same
   kBias,           // of the linear operation whose weight comes before it
   kElementwise,    // what a LayerNorm multiplies with and adds
 };
@@ -59,7 +62,7 @@ enum class ParamKind {
 // gradient is only added to, and is zeroed before.
 constexpr bool IsLinearWeight(ParamKind kind) {
   return kind == ParamKind::kTiedEmbedding || kind == ParamKind::kLinear ||
-         kind == ParamKind::kHead;
+         kind == ParamKind::kHead || kind == ParamKind::kAdapter;
 }
 
 // What Hugging Face's names of all but the head begin with, and what the head is called.
@@ -72,6 +75,7 @@ struct ParamRow {
   Shape shape;
   ParamKind kind;
   InitKind init;
+  bool trained;  // beside adapters nothing else is
 
   std::string Name() const;  // Hugging Face's, "transformer.h.0.attn.c_attn.weight"
 };
@@ -90,7 +94,8 @@ void VisitParams(const GptConfig& config, Params& params, Visit&& visit) {
   int64_t layer = -1;
   const auto row = [&](std::string_view module, std::string_view part, auto& slot,
                        const Shape& shape, ParamKind kind, InitKind init) {
-    visit(ParamRow{layer, module, part, shape, kind, init}, slot);
+    const bool trained = !config.lora.on() || kind == kAdapter;
+    visit(ParamRow{layer, module, part, shape, kind, init, trained}, slot);
   };
   const auto norm = [&](std::string_view module, auto& to) {
     row(module, "weight", to.weight, {C}, kElementwise, kOne);
@@ -100,6 +105,10 @@ void VisitParams(const GptConfig& config, Params& params, Visit&& visit) {
                           bool has_bias) {
     row(module, "weight", to.weight, shape, kLinear, init);
     if (has_bias) row(module, "bias", to.bias, {shape[1]}, kBias, kZero);
+    if (!config.lora.Adapts(module)) return;
+    const int64_t rank = config.lora.rank;
+    row(module, "lora_A.weight", to.lora_a, {rank, shape[0]}, kAdapter, kFanIn);
+    row(module, "lora_B.weight", to.lora_b, {shape[1], rank}, kAdapter, kZero);
   };
 
   row("wte", "weight", params.wte, {V, C}, tied ? kTiedEmbedding : kEmbedding, kWeight);
@@ -130,8 +139,8 @@ struct ParamInfo : ParamRow {
 };
 
 // Every parameter of a model, in Hugging Face's order, and its place in one flat array: those that
-// decay first, so that AdamW takes the array in two strokes. Each starts on a 64-byte boundary; the
-// gaps hold zeros and stay zero.
+// are trained first, and of these those that decay first, so that AdamW takes two strokes through
+// the beginning of the array. Each starts on a 64-byte boundary; the gaps hold zeros and stay zero.
 class ParamTable {
  public:
   explicit ParamTable(const GptConfig& config);
@@ -139,22 +148,30 @@ class ParamTable {
   std::span<const ParamInfo> params() const { return params_; }
   int64_t parameters() const { return parameters_; }  // without the gaps
   int64_t flat_size() const { return flat_size_; }    // elements, with the gaps
-  int64_t decay_size() const { return decay_size_; }  // the first part of the flat array
-  // Those of linear operations: all but wpe, biases and LayerNorms.
+  // The beginning of the flat array, with what is trained; gradients and moments end there.
+  int64_t trained_size() const { return trained_size_; }
+  int64_t decay_size() const { return decay_size_; }  // the first part of that
+  // Those of linear operations: all but wpe, biases and LayerNorms; of those that are trained.
   int64_t matrix_parameters() const;
+  int64_t trained_matrix_parameters() const;
 
-  // The view of one parameter in a flat array of flat_size() elements.
+  // The view of one parameter in a flat array of flat_size() elements, or, if it is trained, of
+  // trained_size().
   Tensor View(const ParamInfo& info, const Tensor& flat) const;
 
  private:
   std::vector<ParamInfo> params_;
-  int64_t parameters_ = 0, flat_size_ = 0, decay_size_ = 0;
+  int64_t parameters_ = 0, flat_size_ = 0, trained_size_ = 0, decay_size_ = 0;
 };
 
-// A model's parameters: in one flat array of their own, or views of memory elsewhere.
+enum class ParamPart { kAll, kTrained };
+
+// A model's parameters: in one flat array of their own, or only as much of it as is trained (for
+// gradients), or views of memory elsewhere.
 class GptWeights {
  public:
-  explicit GptWeights(const GptConfig& config, Dtype dtype = Dtype::kF32);
+  explicit GptWeights(const GptConfig& config, Dtype dtype = Dtype::kF32,
+                      ParamPart part = ParamPart::kAll);
   // `tensors` are those of ParamTable(config), in its order, only ever read, and live as long as
   // `owner`.
   GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
@@ -162,8 +179,8 @@ class GptWeights {
 
   const GptConfig& config() const { return config_; }
   const ParamTable& table() const { return table_; }
-  Dtype dtype() const { return tensors_.front().dtype(); }
-  // Those of table().params(), in its order.
+  Dtype dtype() const { return dtype_; }
+  // Those of table().params(), in its order; empty where they are not here.
   std::span<const Tensor> tensors() const { return tensors_; }
   const GptParams& params() const { return params_; }
   // REQUIRES: the parameters are not views of memory elsewhere.
@@ -172,6 +189,7 @@ class GptWeights {
  private:
   GptConfig config_;
   ParamTable table_;
+  Dtype dtype_ = Dtype::kF32;
   MemoryPlan plan_;
   Arena arena_;
   Tensor flat_;

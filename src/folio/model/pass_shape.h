@@ -54,10 +54,9 @@ struct PassShape {
   int64_t Mirrored(int64_t tick) const { return 2 * HeadTick() + 1 - tick; }
 
   // What the forward writes at tick `written` and reads up to `read`, and, in training, the
-  // backward of the operation at tick `reader` reads too: unless it recomputes it.
-  Lifetime Kept(int64_t written, int64_t read, int64_t reader, bool recomputable = false) const {
-    const bool kept = training() && !(options.recompute && recomputable);
-    return {written, kept ? std::max(read, Mirrored(reader)) : read};
+  // backward of the operation at tick `reader` reads too: unless it recomputes or does not need it.
+  Lifetime Kept(int64_t written, int64_t read, int64_t reader, bool dispensable = false) const {
+    return {written, training() && !dispensable ? std::max(read, Mirrored(reader)) : read};
   }
   // What serves the backward of all blocks and of the embedding.
   Lifetime InBackward() const { return {Mirrored(HeadTick()), Mirrored(0)}; }

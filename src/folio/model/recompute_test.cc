@@ -17,12 +17,14 @@ struct Case {
   Dtype dtype;
   std::string norm;
   double dropout;
+  std::string adapters = "";  // their targets
 };
 
 std::string Name(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
   return c.backend + "_" + std::string(DtypeName(c.dtype)) + "_" + c.norm +
-         (c.dropout > 0 ? "_dropout" : "");
+         (c.dropout > 0 ? "_dropout" : "") +
+         (c.adapters.empty() ? "" : "_adapters_" + c.adapters.substr(c.adapters.size() - 4));
 }
 
 std::vector<Case> Cases() {
@@ -35,6 +37,8 @@ std::vector<Case> Cases() {
         }
       }
       cases.push_back({"reference", Dtype::kF64, norm, dropout});
+      cases.push_back({"cpu", Dtype::kBF16, norm, dropout, "c_attn,mlp.c_proj"});
+      cases.push_back({"cpu", Dtype::kF32, norm, dropout, "attn.c_proj,c_fc"});
     }
   }
   return cases;
@@ -53,12 +57,15 @@ class Recomputation : public testing::TestWithParam<Case> {
     for (double GptConfig::*rate : GptConfig::DropoutRates()) {
       config_.*rate = GetParam().dropout;
     }
+    if (GetParam().adapters.empty()) return;
+    config_.lora = {.rank = 3, .targets = GetParam().adapters, .dropout = GetParam().dropout};
   }
 
   // Bytes of the losses and of the gradient.
   std::string Pass(Backend& backend, bool recompute) const {
     const PassOptions options{.dtype = GetParam().dtype, .recompute = recompute};
-    const GptWeights weights(config_, options.number()), grads(config_, options.number());
+    const GptWeights weights(config_, options.number());
+    const GptWeights grads(config_, options.number(), ParamPart::kTrained);
     Scatter(weights, 1);
     GptPass pass(backend, config_, B, T, PassKind::kTraining, options);
     const std::vector<int32_t> ids = RandomTokens(B * T, config_.vocab_size, 2);

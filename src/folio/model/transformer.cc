@@ -44,6 +44,7 @@ void TransformerBackward(const PassContext& pass, const GptParams& params,
     BlockBackward(pass, static_cast<int64_t>(l), params.h[l], acts.h[l],
                   StreamBefore(pass.config, acts, l), d_params.h[l], grads);
   }
+  if (!d_params.wte) return;
   pass.Drop(grads.d_stream, pass.EmbeddingDropout());
   pass.backend.Run(EmbeddingBackward{.ids = buffers.ids,
                                      .d_out = grads.d_stream,

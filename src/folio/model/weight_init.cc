@@ -1,6 +1,8 @@
 #include "folio/model/weight_init.h"
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "folio/base/rng.h"
@@ -29,6 +31,7 @@ void FillWith(const Tensor& x, Value&& value) {
 }  // namespace
 
 double InitSpread(const GptConfig& config, const ParamInfo& info) {
+  if (info.init == InitKind::kFanIn) return 1 / std::sqrt(static_cast<double>(info.shape[1]));
   if (config.init == "normal") {
     const bool scaled = info.init == InitKind::kResidualWeight && config.init_scaled_residuals;
     return config.initializer_range * (scaled ? ResidualScale(config) : 1);
@@ -38,18 +41,19 @@ double InitSpread(const GptConfig& config, const ParamInfo& info) {
   return std::sqrt(6.0 / static_cast<double>(info.shape[0] + columns));
 }
 
-void InitWeights(GptWeights& weights, uint64_t seed) {
+void InitWeights(GptWeights& weights, uint64_t seed, ParamPart part) {
   const GptConfig& config = weights.config();
   uint64_t place = 0;
   for (const ParamInfo& info : weights.table().params()) {
-    const Tensor x = weights.table().View(info, weights.flat());
     const CounterRng rng(seed, RngStream(RngPurpose::kInit, place++));
+    if (part == ParamPart::kTrained && !info.trained) continue;
+    const Tensor x = weights.table().View(info, weights.flat());
     if (info.init == InitKind::kZero || info.init == InitKind::kOne) {
       FillWith(x, [&](int64_t) { return info.init == InitKind::kOne ? 1.0 : 0.0; });
       continue;
     }
     const double spread = InitSpread(config, info);
-    if (config.init == "normal") {
+    if (info.init != InitKind::kFanIn && config.init == "normal") {
       FillWith(x, [&](int64_t i) { return rng.Normal(static_cast<uint64_t>(i)) * spread; });
     } else {
       FillWith(x,
@@ -58,9 +62,50 @@ void InitWeights(GptWeights& weights, uint64_t seed) {
   }
 }
 
+namespace {
+
+template <class T>
+void CopyRows(const Tensor& from, const Tensor& to) {
+  const int64_t had = from.dim(0), rows = to.dim(0);
+  const int64_t width = from.count() / had;
+  FOLIO_CHECK(to.count() == rows * width, "parameters of another model");
+  const T* source = from.data<T>();
+  T* target = std::copy_n(source, std::min(had, rows) * width, to.data<T>());
+  if (rows <= had) return;
+  std::vector<double> mean(static_cast<size_t>(width));
+  for (int64_t row = 0; row < had; ++row) {
+    for (int64_t c = 0; c < width; ++c) {
+      mean[static_cast<size_t>(c)] += static_cast<double>(source[row * width + c]);
+    }
+  }
+  for (double& value : mean) value /= static_cast<double>(had);
+  for (int64_t row = had; row < rows; ++row) {
+    target = std::ranges::transform(mean, target, [](double v) { return static_cast<T>(v); }).out;
+  }
+}
+
+}  // namespace
+
+void InitWeightsFrom(const GptWeights& from, const GptWeights& to) {
+  size_t next = 0;
+  const auto is_adapter = [](const ParamInfo& info) { return info.kind == ParamKind::kAdapter; };
+  const std::span<const ParamInfo> sources = from.table().params();
+  for (const ParamInfo& info : to.table().params()) {
+    if (is_adapter(info)) continue;
+    while (next < sources.size() && is_adapter(sources[next])) ++next;
+    FOLIO_CHECK(next < sources.size() && sources[next].name == info.name,
+                "parameters of another model");
+    const Tensor source = from.table().View(sources[next++], from.flat());
+    const Tensor target = to.table().View(info, to.flat());
+    target.dtype() == Dtype::kF64 ? CopyRows<double>(source, target)
+                                  : CopyRows<float>(source, target);
+  }
+}
+
 void InitWeightsLikeTorch(GptWeights& weights, TorchRng& rng) {
   FOLIO_CHECK(weights.flat().dtype() == Dtype::kF32 && weights.config().init == "normal",
               "PyTorch's draws are for float32 and normal initialisation");
+  FOLIO_CHECK(!weights.config().lora.on(), "PyTorch's draws know no adapters");
   const GptConfig& config = weights.config();
   const std::span<const ParamInfo> params = weights.table().params();
   std::vector<float> drawn;
@@ -99,6 +144,7 @@ void InitWeightsLikeTorch(GptWeights& weights, TorchRng& rng) {
         draw_linear(info.shape[0]);
         break;
       case ParamKind::kHead:
+      case ParamKind::kAdapter:
         draw_linear(info.shape[1]);
         break;
       case ParamKind::kBias:

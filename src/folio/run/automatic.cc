@@ -10,6 +10,7 @@
 #include "folio/bench/training.h"
 #include "folio/train/flops.h"
 #include "folio/train/precision.h"
+#include "folio/train/trainer.h"
 
 namespace folio {
 namespace {
@@ -29,6 +30,8 @@ constexpr double kTokensPerParameter = 10;
 constexpr double kParametersPerToken = 2;
 // A text that was read so often teaches nothing more.
 constexpr double kMostEpochs = 40;
+
+constexpr double kTraining = 0.9;  // of the time; the rest is evaluations and files
 
 // What is worth measuring: how long it takes, a moment.
 constexpr double kMeasureSeconds = 0.2;
@@ -88,9 +91,51 @@ std::string ChooseTokens(int64_t text_bytes) {
   return text_bytes < kMuchText ? "char" : "";
 }
 
+std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& backend,
+                        double seconds) {
+  constexpr double kEpochs = 3;  // a model that has read much learns a text by heart soon after
+  constexpr int64_t kTokensPerStep = 4096, kParts = 8;
+  RunConfig& config = settings.config;
+  const auto given = [&](const char* key) { return settings.layers.layer(key) > Layer::kPreset; };
+  const int64_t T = given("train.context")
+                        ? ContextOf(config.model, config.train)
+                        : std::min(config.model.n_positions, LongestContext(data));
+  if (!given("train.batch_size")) {
+    config.train.batch_size = std::clamp<int64_t>(kTokensPerStep / T, 1, 32);
+  }
+  const double rate = MeasureTrainRate(backend,
+                                       {.model = config.model,
+                                        .train = config.train,
+                                        .T = T,
+                                        .pass = PassOptionsOf(config.train, config.model, backend)},
+                                       kMeasureSeconds * 1e10);
+  const double step =
+      static_cast<double>(config.train.batch_size * config.train.grad_accumulation * T);
+  const double affordable =
+      kTraining * seconds * rate / TrainFlops(config.model, T).per_token() / step;
+  const double enough = kEpochs * static_cast<double>(data.train().size()) / step;
+  const int64_t steps = given("train.max_steps")
+                            ? config.train.max_steps
+                            : std::max(kParts, static_cast<int64_t>(std::min(affordable, enough)));
+  const auto text = [](auto value) { return fmt::format("{}", value); };
+  const std::vector<std::pair<std::string, std::string>> values = {
+      {"train.context", text(T)},
+      {"train.batch_size", text(config.train.batch_size)},
+      {"train.max_steps", text(steps)},
+      {"train.warmup_steps", text(std::min<int64_t>(100, steps / 10))},
+      {"train.eval_every", text(std::max<int64_t>(1, steps / kParts))},
+  };
+  settings.layers.UsePreset("automatic", values);
+  settings.layers.Resolve();
+  return fmt::format(
+      "chosen: {} steps of {} sequences of {}, {}", WithCommas(steps), config.train.batch_size, T,
+      enough < affordable ? fmt::format("{:.0f} times through the text", kEpochs)
+                          : fmt::format("about {} on this machine; --budget 1h takes longer",
+                                        HumanSeconds(seconds)));
+}
+
 std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& backend,
                        double seconds) {
-  constexpr double kTraining = 0.9;  // of the time; the rest is evaluations and files
   constexpr int64_t kSteps = 4000, kParts = 8;
   RunConfig& config = settings.config;
   const auto [size, affordable] = LargestWorthy(config, data, backend, kTraining * seconds);

@@ -30,4 +30,8 @@ inline constexpr int64_t kMuchText = 20'000'000;    // bytes of text from which 
 std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& backend,
                        double seconds);
 
+// Likewise for a model that is there already, of which the size is set.
+std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& backend,
+                        double seconds);
+
 }  // namespace folio

@@ -153,11 +153,17 @@ std::string TrainPreview::Plan() const {
   const int64_t tokens = data_.train().size();
   const double epochs = static_cast<double>(config_.train.max_steps * TokensPerStep(shape_)) /
                         static_cast<double>(tokens);
+  const std::string trained =
+      shape_.model.lora.on()
+          ? fmt::format(", {} of them trained",
+                        HumanCount(static_cast<double>(
+                            TrainFlops(shape_.model, shape_.T).trained_parameters)))
+          : "";
   std::string text =
-      fmt::format("{} parameters, {} tokens a step\n{} on {}, {} threads ({})\n",
-                  HumanCount(static_cast<double>(parameters)), WithCommas(TokensPerStep(shape_)),
-                  TrainDtypeName(shape_.options.dtype), backend_.ProductUnit(shape_.options.dtype),
-                  Threads(), backend_.description());
+      fmt::format("{} parameters{}, {} tokens a step\n{} on {}, {} threads ({})\n",
+                  HumanCount(static_cast<double>(parameters)), trained,
+                  WithCommas(TokensPerStep(shape_)), TrainDtypeName(shape_.options.dtype),
+                  backend_.ProductUnit(shape_.options.dtype), Threads(), backend_.description());
   text += fmt::format("{} tokens to learn from, each {} times; {} held out; vocabulary {}\n",
                       WithCommas(tokens),
                       epochs < 0.01 ? "fewer than 0.01" : fmt::format("about {:.2g}", epochs),

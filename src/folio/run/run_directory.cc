@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kParts = {kRunConfigFile, kRunDataDir,    kRunSourceFile, kRunTokenizerDir,
-                               kMetricsFile,   kSamplesFile,   kLastDir,       kLossFigureFile,
-                               kBestDir,       kTensorBoardDir};
+constexpr std::array kParts = {kRunConfigFile, kRunDataDir,     kRunSourceFile, kRunTokenizerDir,
+                               kMetricsFile,   kSamplesFile,    kLastDir,       kLossFigureFile,
+                               kBestDir,       kTensorBoardDir, kBaseDir};
 
 bool HoldsRun(const fs::path& run) {
   return std::ranges::any_of(kParts, [&](const char* part) { return fs::exists(run / part); });

@@ -12,6 +12,7 @@ namespace folio {
 //   samples.jsonl   what the model wrote on the way
 //   loss.svg        the loss curves, at the end
 //   tensorboard/    event files (train/tensorboard.h), with log.tensorboard
+//   base/           the model that training of adapters began with
 //   last/, best/    checkpoints (train/trainer.h)
 inline constexpr char kRunConfigFile[] = "config.toml";
 inline constexpr char kRunDataDir[] = "data";

@@ -16,13 +16,16 @@
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/train_tokenizer.h"
 #include "folio/io/file.h"
+#include "folio/model/checkpoint.h"
 #include "folio/run/automatic.h"
+#include "folio/run/fine_tuning.h"
 #include "folio/run/preview.h"
 #include "folio/run/run_directory.h"
 #include "folio/run/run_recorder.h"
 #include "folio/run/train_report.h"
 #include "folio/term/signals.h"
 #include "folio/text/encodings.h"
+#include "folio/text/extend_tokenizer.h"
 #include "folio/train/precision.h"
 #include "folio/train/trainer.h"
 
@@ -57,11 +60,19 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
     new_run_ = std::make_unique<NewRun>(options_.out, options_.overwrite);
   }
   data_.emplace(DataDir(), config_.model.vocab_size);
+  tokenizer_ = LoadDataTokenizer(*data_);
+  RequireTokenizer();
   if (automatic_) Note(ChooseSize(settings_, *data_, *backend_, options_.budget_seconds));
+  if (options_.budget_seconds > 0 && !options_.resume && !config_.train.init.empty()) {
+    Note(ChooseSteps(settings_, *data_, *backend_, options_.budget_seconds));
+  }
   config_.train.context = ContextOf(config_.model, config_.train);
   config_.train.Validate("settings");
   // A run goes on in the format it began with, wherever that is.
   config_.train.dtype = TrainDtypeName(TrainDtype(config_.train, config_.model, *backend_));
+  // As other programs find the model that an adapter names.
+  std::string& init = config_.train.init;
+  if (!options_.resume && !init.empty()) init = FindModelDir(init).string();
   FitModelToData();
   preview_ = std::make_unique<TrainPreview>(config_, *data_, *backend_, ThisMachinesMemory());
 }
@@ -90,6 +101,7 @@ void TrainingRun::ReadSettings() {
   }
   layers.ReadSources(options_.sources);
   layers.Resolve();
+  ReadInitialModel();
   automatic_ = options_.budget_seconds > 0 && !options_.resume && SizeIsOpen(layers);
   // The decay follows the steps, unless somebody said where it ends, or another run is repeated.
   if (layers.layer("train.decay_steps") <= Layer::kPreset && config_.train.rng != "torch") {
@@ -97,6 +109,20 @@ void TrainingRun::ReadSettings() {
     layers.UsePreset("", {&followed, 1});
     layers.Resolve();
   }
+}
+
+void TrainingRun::ReadInitialModel() {
+  const bool given = !config_.train.init.empty();
+  if (options_.resume && settings_.layers.layer("train.init") >= Layer::kSet) {
+    throw UsageError("--init does not go with --resume", "a run goes on from its own checkpoint",
+                     "leave --init out, or choose another --out to begin from that model");
+  }
+  if (config_.model.lora.on() && !given) {
+    throw UsageError("--lora needs --init", "adapters are trained beside a model that is there",
+                     "give the model: --init MODEL_DIR");
+  }
+  config_.model.lora.Validate("settings");
+  if (given && !options_.resume) UseInitialModel(settings_);
 }
 
 // What the caller named, or what the run was made of whose settings are read.
@@ -164,15 +190,22 @@ std::string TrainingRun::Prepare(const std::vector<std::string>& files, const fs
     settings_.layers.UsePreset("automatic", {&chosen, 1});
     settings_.layers.Resolve();
   }
-  const PrepareOptions prepare = {.files = files,
-                                  .tokenizer = config_.data.tokenizer,
-                                  .out = (run / kRunDataDir).string(),
-                                  .val_fraction = config_.data.val_fraction,
-                                  .overwrite = true,
-                                  .field = config_.data.field,
-                                  .raw = config_.data.raw,
-                                  .standard_input = fs::exists(input) ? input.string() : "",
-                                  .keep_partial = false};
+  PrepareOptions prepare = {.files = files,
+                            .tokenizer = config_.data.tokenizer,
+                            .out = (run / kRunDataDir).string(),
+                            .val_fraction = config_.data.val_fraction,
+                            .overwrite = true,
+                            .field = config_.data.field,
+                            .raw = config_.data.raw,
+                            .standard_input = fs::exists(input) ? input.string() : "",
+                            .keep_partial = false};
+  if (!config_.data.add_tokens.empty()) {
+    const std::unique_ptr<Tokenizer> extended = AskedTokenizer();
+    CreateDirectories(tokenizer);
+    extended->Save(tokenizer.string());
+    prepare.tokenizer = tokenizer.string();
+    prepare.special = "allow";
+  }
   if (options_.console == nullptr) {
     PrepareDataset(prepare);
   } else {
@@ -186,6 +219,18 @@ TextOptions TrainingRun::Texts() const {
   return {.field = config_.data.field, .raw = config_.data.raw};
 }
 
+// data.tokenizer with data.add_tokens. REQUIRES: it is not `char`, or there are such tokens.
+std::unique_ptr<Tokenizer> TrainingRun::AskedTokenizer() const {
+  const DataConfig& data = config_.data;
+  if (data.tokenizer == "char") {
+    throw UsageError("--add-tokens: a tokenizer of kind char takes no special tokens", "",
+                     "use --tokenizer bytes, or a byte-level BPE");
+  }
+  std::unique_ptr<Tokenizer> tokenizer = OpenTokenizer(data.tokenizer);
+  if (data.add_tokens.empty()) return tokenizer;
+  return WithSpecialTokens(*tokenizer, Split(data.add_tokens, ','));
+}
+
 void TrainingRun::LearnTokenizer(const std::vector<std::string>& files, const fs::path& dir) const {
   Note(fmt::format("learning a vocabulary of {} tokens from the text",
                    WithCommas(kChosenVocabulary)));
@@ -195,7 +240,7 @@ void TrainingRun::LearnTokenizer(const std::vector<std::string>& files, const fs
   TrainTokenizer(options);
 }
 
-// Vocabulary and special tokens are the data's, and so is the tokenizer, if it has one.
+// Vocabulary and special tokens are the data's.
 void TrainingRun::FitModelToData() {
   GptConfig& model = config_.model;
   if (!model.causal && config_.log.sample_every > 0) {
@@ -213,10 +258,20 @@ void TrainingRun::FitModelToData() {
                        fmt::format("it is {}, the data has {} tokens", model.vocab_size, V),
                        fmt::format("set it to {} or more, or leave it out", V));
     }
-    if (!asked) model.vocab_size = V;
+    const bool given = !config_.train.init.empty();  // and may have more rows than tokens
+    const bool more_rows = given && !options_.resume && V > model.vocab_size;
+    if (more_rows && model.lora.on() && data_->info().chat) {
+      throw UsageError(
+          "adapters alone cannot learn the tokens that mark turns",
+          "the model does not have them yet, and --lora trains no rows of the vocabulary",
+          "leave --lora out, or start from a model that was trained on conversations");
+    }
+    if (more_rows && model.lora.on() && !asked) {
+      Note(fmt::format("the rows of {} new tokens stay as they begin: adapters alone are trained",
+                       V - model.vocab_size));
+    }
+    if (!asked) model.vocab_size = given ? std::max(V, model.vocab_size) : V;
   }
-  tokenizer_ = LoadDataTokenizer(*data_);
-  RequireTokenizer();
   if (tokenizer_ != nullptr) {
     if (options_.resume) RequireSameTokenizer(options_.out / kLastDir, *data_, *tokenizer_);
     model.bos_token_id = model.eos_token_id = tokenizer_->end_of_text();
@@ -227,15 +282,21 @@ void TrainingRun::FitModelToData() {
   model.Validate("settings");
 }
 
-// A tokenizer that was asked for is the one that made the data.
+// A tokenizer that was asked for is the one that made the data, and so is a model's.
 void TrainingRun::RequireTokenizer() const {
+  if (!options_.resume && !config_.train.init.empty()) {
+    RequireTokenizerOf(config_.train.init, *data_, tokenizer_.get());
+  }
   const std::string& asked = config_.data.tokenizer;
-  if (settings_.layers.layer("data.tokenizer") < Layer::kSet || tokenizer_ == nullptr) return;
-  const bool same = asked == "char" || asked == "bytes"
+  const bool added = !config_.data.add_tokens.empty();
+  const auto given = [&](const char* key) { return settings_.layers.layer(key) >= Layer::kSet; };
+  if ((!given("data.tokenizer") && !given("data.add_tokens")) || tokenizer_ == nullptr) return;
+  const bool same = !added && (asked == "char" || asked == "bytes")
                         ? tokenizer_->kind() == asked
-                        : OpenTokenizer(asked)->hash() == tokenizer_->hash();
+                        : AskedTokenizer()->hash() == tokenizer_->hash();
   if (same) return;
-  throw UsageError(fmt::format("--tokenizer {}: the data has another", asked),
+  throw UsageError(fmt::format("--tokenizer {}{}: the data has another", asked,
+                               added ? " --add-tokens " + config_.data.add_tokens : ""),
                    fmt::format("{} was made with a tokenizer of kind {}, hash {}", data_->dir(),
                                tokenizer_->kind(), tokenizer_->hash()),
                    "leave it out, or prepare the text again with it");
@@ -284,7 +345,13 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   };
   all.checkpoint_requested = [] { return TakeCheckpointRequest(); };
 
-  Trainer trainer(*backend_, config_.model, config_.train, *data_, run, all, tokenizer_.get());
+  std::unique_ptr<GptWeights> from;
+  if (!config_.train.init.empty() && !options_.resume) {
+    from = LoadModel(FindModelDir(config_.train.init));
+  }
+  Trainer trainer(*backend_, config_.model, config_.train, *data_, run, all, tokenizer_.get(),
+                  from.get());
+  from.reset();
   if (options_.resume) {
     trainer.Resume();
     if (trainer.step() >= config_.train.max_steps) {

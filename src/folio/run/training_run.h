@@ -68,10 +68,12 @@ class TrainingRun {
 
  private:
   void ReadSettings();
+  void ReadInitialModel();
   std::vector<std::string> GivenData() const;
   TextOptions Texts() const;
   std::string DataDir();
   std::string Prepare(const std::vector<std::string>& files, const std::filesystem::path& run);
+  std::unique_ptr<Tokenizer> AskedTokenizer() const;
   void LearnTokenizer(const std::vector<std::string>& files,
                       const std::filesystem::path& dir) const;
   void FitModelToData();

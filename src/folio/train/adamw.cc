@@ -11,8 +11,8 @@ AdamWSettings AdamWSettingsOf(const TrainConfig& config) {
 
 AdamW::AdamW(Backend& backend, const ParamTable& table, Dtype dtype)
     : backend_(backend), decay_size_(table.decay_size()) {
-  const MemoryPlan::Id m = plan_.Add("adamw.m", dtype, {table.flat_size()});
-  const MemoryPlan::Id v = plan_.Add("adamw.v", dtype, {table.flat_size()});
+  const MemoryPlan::Id m = plan_.Add("adamw.m", dtype, {table.trained_size()});
+  const MemoryPlan::Id v = plan_.Add("adamw.v", dtype, {table.trained_size()});
   plan_.Place();
   arena_ = Arena(plan_);
   m_ = arena_.Get(plan_, m);
@@ -36,7 +36,7 @@ void AdamW::Step(const AdamWSettings& settings, double lr, int64_t step, double 
                              .grad_scale = grad_scale});
   };
   update(0, decay_size_, settings.weight_decay);
-  update(decay_size_, params.count(), 0);
+  update(decay_size_, grads.count(), 0);
 }
 
 }  // namespace folio

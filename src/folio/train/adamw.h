@@ -13,16 +13,17 @@ struct AdamWSettings {
 
 AdamWSettings AdamWSettingsOf(const TrainConfig& config);
 
-// AdamW over the flat array of a model's parameters, with its two moments.
+// AdamW over what is trained of the flat array of a model's parameters, with its two moments.
 class AdamW {
  public:
   AdamW(Backend& backend, const ParamTable& table, Dtype dtype);
 
-  // Step number `step`, counted from 1, with gradients multiplied by grad_scale.
+  // Step number `step`, counted from 1, with gradients multiplied by grad_scale. `params` is the
+  // whole array, grads the trained part.
   void Step(const AdamWSettings& settings, double lr, int64_t step, double grad_scale,
             const Tensor& params, const Tensor& grads);
 
-  // First and second moments, laid out as the parameters.
+  // First and second moments, laid out as the gradients.
   const Tensor& m() const { return m_; }
   const Tensor& v() const { return v_; }
 

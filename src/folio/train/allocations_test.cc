@@ -88,11 +88,13 @@ TEST(Allocations, AreSeenByThisTest) {
 class Steady : public testing::TestWithParam<std::string> {};
 
 // Allocations of training steps after the first.
-int64_t AllocationsOfTraining(Backend& backend, const PassOptions& options) {
+int64_t AllocationsOfTraining(Backend& backend, const PassOptions& options,
+                              const LoraConfig& lora = {}) {
   GptConfig config = TinyConfig();
   config.n_positions = 40;
   config.n_embd = 48;
   for (double GptConfig::*rate : GptConfig::DropoutRates()) config.*rate = 0.1;
+  config.lora = lora;
   GptWeights weights(config);
   Scatter(weights, 1);
   Learner learner(backend, weights, 2, 40, options);
@@ -119,6 +121,9 @@ TEST_P(Steady, TrainingStepsAllocateNothing) {
   EXPECT_EQ(AllocationsOfTraining(*backend, {.recompute = true}), 0);
   EXPECT_EQ(AllocationsOfTraining(*backend, {.dtype = Dtype::kBF16}), 0);
   EXPECT_EQ(AllocationsOfTraining(*backend, {.dtype = Dtype::kBF16, .recompute = true}), 0);
+  EXPECT_EQ(AllocationsOfTraining(*backend, {},
+                                  {.rank = 3, .targets = "c_attn,c_proj,c_fc", .dropout = 0.1}),
+            0);
 }
 
 TEST_P(Steady, DecodingATokenAllocatesNothing) {

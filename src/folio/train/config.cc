@@ -10,6 +10,10 @@ namespace folio {
 std::vector<Field> TrainConfig::Fields() {
   constexpr double kMany = 1e15;
   return {
+      Field{"init", &init,
+            "a model directory or a run to start from, with its parameters, sizes and tokenizer; "
+            "empty: new parameters"}
+          .WithFlag("--init"),
       Field{"batch_size", &batch_size, "sequences in a micro-batch", 1, 1 << 24}.WithFlag(
           "--batch"),
       Field{"context", &context, "tokens in a sequence; 0 means the model's n_positions", 0,

@@ -12,6 +12,7 @@ namespace folio {
 inline constexpr int64_t kMaxMicroBatches = int64_t{1} << 24;
 
 struct TrainConfig {
+  std::string init = "";    // the model to start from; empty: new parameters
   int64_t batch_size = 12;  // B, sequences of one micro-batch
   int64_t context = 0;      // T; 0 means the model's n_positions
   int64_t grad_accumulation = 1;

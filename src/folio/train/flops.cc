@@ -11,7 +11,9 @@ namespace folio {
 
 TrainFlops::TrainFlops(const GptConfig& config, int64_t T)
     : matrix_parameters(ParamTable(config).matrix_parameters()),
-      products_per_token(6.0 * static_cast<double>(matrix_parameters)),
+      trained_parameters(ParamTable(config).trained_matrix_parameters()),
+      products_per_token(4.0 * static_cast<double>(matrix_parameters) +
+                         2.0 * static_cast<double>(trained_parameters)),
       attention_per_token(12.0 * static_cast<double>(config.n_layer) * static_cast<double>(T) *
                           static_cast<double>(config.n_embd)),
       n_layer_(config.n_layer),
@@ -19,10 +21,15 @@ TrainFlops::TrainFlops(const GptConfig& config, int64_t T)
       n_embd_(config.n_embd) {}
 
 std::string TrainFlops::Explanation() const {
+  const std::string products =
+      trained_parameters == matrix_parameters
+          ? fmt::format("6 x {} parameters in matrix products", WithCommas(matrix_parameters))
+          : fmt::format("4 x {} parameters in matrix products + 2 x {} of adapters",
+                        WithCommas(matrix_parameters), WithCommas(trained_parameters));
   return fmt::format(
-      "{} a token = 6 x {} parameters in matrix products + 12 x {} layers x {} positions x {} "
-      "channels of attention, its masked half too",
-      HumanFlops(per_token()), WithCommas(matrix_parameters), n_layer_, T_, n_embd_);
+      "{} a token = {} + 12 x {} layers x {} positions x {} channels of attention, its masked half "
+      "too",
+      HumanFlops(per_token()), products, n_layer_, T_, n_embd_);
 }
 
 std::string HumanFlops(double flops) {

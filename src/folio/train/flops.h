@@ -13,7 +13,8 @@ struct TrainFlops {
   TrainFlops(const GptConfig& config, int64_t T);
 
   int64_t matrix_parameters = 0;   // in matrix products: the head too, no look-ups, biases or norms
-  double products_per_token = 0;   // 6 for each: 2 forward, 4 backward
+  int64_t trained_parameters = 0;  // of these; all, unless the model has adapters
+  double products_per_token = 0;   // for each 2 forward, 2 backward, and 2 more if it is trained
   double attention_per_token = 0;  // 12 n_layer T n_embd: scores and sums, the masked half too
 
   double per_token() const { return products_per_token + attention_per_token; }
@@ -27,7 +28,8 @@ struct TrainFlops {
 
 // How flops_per_token is made, for programs.
 inline constexpr char kFlopsFormula[] =
-    "flops_per_token = 6 * matrix_parameters + 12 * n_layer * context * n_embd; matrix_parameters "
+    "flops_per_token = 4 * matrix_parameters + 2 * trained_matrix_parameters + 12 * n_layer * "
+    "context * n_embd; without adapters both are the same; matrix_parameters "
     "are the weights of all matrix products, the loss head's among them, without embedding "
     "look-ups, biases and norms; attention is counted in full (the causal half is not taken off)";
 

@@ -11,7 +11,7 @@ Learner::Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
     : backend_(backend),
       weights_(weights),
       pass_(backend, weights.config(), B, T, PassKind::kTraining, options),
-      grads_(weights.config(), weights.flat().dtype()),
+      grads_(weights.config(), weights.flat().dtype(), ParamPart::kTrained),
       optimizer_(backend, weights.table(), weights.flat().dtype()) {
   FOLIO_CHECK(weights.flat().dtype() == options.number(), "weights are of another dtype");
 }
@@ -19,9 +19,10 @@ Learner::Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
 MemoryPlan Learner::Plan(const GptConfig& config, int64_t B, int64_t T,
                          const PassOptions& options) {
   MemoryPlan plan;
-  const int64_t flat = ParamTable(config).flat_size();
-  for (const char* name : {"weights", "gradients", "adamw.m", "adamw.v"}) {
-    plan.Add(name, options.number(), {flat});
+  const ParamTable table(config);
+  plan.Add("weights", options.number(), {table.flat_size()});
+  for (const char* name : {"gradients", "adamw.m", "adamw.v"}) {
+    plan.Add(name, options.number(), {table.trained_size()});
   }
   const MemoryPlan pass = GptPass::Plan(config, B, T, PassKind::kTraining, options);
   for (const MemoryPlan::Buffer& buffer : pass.buffers()) {

@@ -13,8 +13,9 @@ namespace folio {
 // The gradient is that of the one big batch that the micro-batches make up.
 class Learner {
  public:
-  // `backend` and `weights` must outlive it. Every micro-batch has B sequences of T tokens.
-  // Gradients and moments are of the weights' dtype. REQUIRES: that is options.number().
+  // `backend` and `weights` must outlive it. Every micro-batch has B sequences of T tokens. What is
+  // trained (ParamRow::trained) has gradients and moments, and changes. Gradients and moments are
+  // of the weights' dtype. REQUIRES: that is options.number().
   Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
           const PassOptions& options = {});
 

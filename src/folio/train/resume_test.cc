@@ -18,6 +18,9 @@ class Resuming : public Training, public testing::WithParamInterface<std::string
     Training::SetUp();
     if (GetParam() == "epochs" || GetParam() == "windows") config_.order = GetParam();
     if (GetParam() == "bf16") config_.dtype = "bf16";
+    if (GetParam() == "adapters") {
+      model_.lora = {.rank = 2, .targets = "c_attn,c_proj,c_fc", .dropout = 0.3};
+    }
     if (GetParam() == "torch") {
       config_.rng = "torch";
       model_.embd_pdrop = model_.attn_pdrop = model_.resid_pdrop = 0;
@@ -93,7 +96,8 @@ TEST_P(Resuming, ACrashAfterTheLastCheckpointIsNotSeen) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Numbers, Resuming,
-                         testing::Values("folio", "epochs", "windows", "torch", "bf16"));
+                         testing::Values("folio", "epochs", "windows", "torch", "bf16",
+                                         "adapters"));
 
 // Lines that were written before have their own times, also those of a folio that kept none.
 TEST_F(Training, AResumedLogKeepsItsTimes) {
@@ -108,6 +112,19 @@ TEST_F(Training, AResumedLogKeepsItsTimes) {
   EXPECT_EQ(after.at(0).time, before.at(0).time);
   EXPECT_FALSE(after.at(1).time);
   EXPECT_GT(after.at(2).time, before.at(0).time);
+}
+
+TEST_F(Training, AResumedRunHasTheAdaptersThatItBeganWith) {
+  config_.max_steps = 1;
+  model_.lora = {.rank = 2};
+  Run("run");
+  model_.lora.rank = 3;
+  EXPECT_TRUE(Contains(ErrorOf([&] { Resume("run"); }, ErrorKind::kInput), "other adapters"));
+  model_.lora = {};
+  EXPECT_TRUE(Contains(ErrorOf([&] { Resume("run"); }, ErrorKind::kInput), "m.transformer.wte"));
+  Run("whole");
+  model_.lora.rank = 2;
+  EXPECT_TRUE(Contains(ErrorOf([&] { Resume("whole"); }, ErrorKind::kInput), "base"));
 }
 
 TEST_F(Training, RefusesToResumeAnotherModelOrNothing) {

@@ -81,6 +81,7 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
   CreateDirectories(at);
   std::vector<NamedTensor> moments;
   for (const ParamInfo& info : table.params()) {
+    if (!info.trained) continue;
     moments.push_back({"m." + info.name, table.View(info, optimizer.m())});
     moments.push_back({"v." + info.name, table.View(info, optimizer.v())});
   }
@@ -113,10 +114,12 @@ TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& ta
   const TrainState state = ReadState(dir);
   const SafetensorsFile file(dir / kTrainStateDir / kOptimizerFile);
   for (const ParamInfo& info : table.params()) {
+    if (!info.trained) continue;
     file.Require("m." + info.name, info.shape);
     file.Require("v." + info.name, info.shape);
   }
   for (const ParamInfo& info : table.params()) {
+    if (!info.trained) continue;
     const size_t count = static_cast<size_t>(info.shape.count());
     file.Read("m." + info.name, std::span(table.View(info, optimizer.m()).data<float>(), count));
     file.Read("v." + info.name, std::span(table.View(info, optimizer.v()).data<float>(), count));

@@ -9,6 +9,7 @@
 #include "folio/base/error.h"
 #include "folio/data/conversations.h"
 #include "folio/io/file.h"
+#include "folio/model/adapter.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/precision.h"
@@ -17,8 +18,12 @@
 namespace folio {
 namespace {
 
-void CheckTorchRng(const GptConfig& model, const TrainConfig& config) {
+void CheckTorchRng(const GptConfig& model, const TrainConfig& config, bool from_model) {
   if (config.rng != "torch") return;
+  if (from_model || model.lora.on()) {
+    throw UsageError("--rng torch reproduces runs from new parameters only", "",
+                     "use --rng folio with --init");
+  }
   GptConfig named = model;
   for (const Field& field : named.Fields()) {
     const bool drops = std::ranges::any_of(GptConfig::DropoutRates(), [&](auto rate) {
@@ -80,7 +85,7 @@ int64_t ContextOf(const GptConfig& model, const TrainConfig& config) {
 
 Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& config,
                  const Dataset& data, std::filesystem::path run, TrainerHooks hooks,
-                 const Tokenizer* tokenizer)
+                 const Tokenizer* tokenizer, const GptWeights* from)
     : config_(config),
       run_(std::move(run)),
       hooks_(std::move(hooks)),
@@ -88,16 +93,20 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       weights_(model),
       learner_(backend, weights_, config.batch_size, ContextOf(model, config),
                PassOptionsOf(config, model, backend, data.info().chat.has_value())) {
-  CheckTorchRng(model, config);
+  CheckTorchRng(model, config, from != nullptr);
   config_.context = learner_.pass().T();
   config_.Validate("settings");
   MakeSamplers(data);
   state_.seed = config.seed;
   if (torch_) {
     InitWeightsLikeTorch(weights_, *torch_);
-  } else {
-    InitWeights(weights_, static_cast<uint64_t>(config.seed));
+    return;
   }
+  if (from == nullptr || model.lora.on()) {
+    InitWeights(weights_, static_cast<uint64_t>(config.seed),
+                from == nullptr ? ParamPart::kAll : ParamPart::kTrained);
+  }
+  if (from != nullptr) InitWeightsFrom(*from, weights_);
 }
 
 void Trainer::MakeSamplers(const Dataset& data) {
@@ -158,9 +167,12 @@ void Trainer::MakeConversationSamplers(const Dataset& data) {
 
 void Trainer::Resume() {
   const std::filesystem::path last = run_ / kLastDir;
-  const auto saved = LoadModel(last);
-  RequireSameModel(saved->config(), weights_.config(), last.string());
-  std::copy_n(saved->flat().raw(), saved->flat().bytes(), weights_.flat().raw());
+  const bool adapters = weights_.config().lora.on();
+  const std::filesystem::path model = adapters ? run_ / kBaseDir : last;
+  const auto saved = LoadModel(model);
+  RequireSameModel(saved->config(), weights_.config(), model.string());
+  InitWeightsFrom(*saved, weights_);
+  if (adapters) LoadAdapter(last / kAdapterDir, weights_);
   state_ = LoadTrainState(last, weights_.table(), learner_.optimizer());
   saved_step_ = state_.step;
   if (torch_) {
@@ -265,8 +277,21 @@ bool Trainer::Evaluate() {
   return true;
 }
 
+void Trainer::SaveBase() const {
+  AtomicDirectory dir(run_ / kBaseDir);
+  SaveModel(dir.path(), weights_);
+  if (tokenizer_ != nullptr) tokenizer_->Save(dir.path().string());
+  dir.Commit();
+}
+
 void Trainer::SaveInto(const std::filesystem::path& dir) const {
-  SaveModel(dir, weights_);
+  if (weights_.config().lora.on()) {
+    SaveModel(dir, *MergeAdapter(weights_));
+    CreateDirectories(dir / kAdapterDir);
+    SaveAdapter(dir / kAdapterDir, weights_, config_.init);
+  } else {
+    SaveModel(dir, weights_);
+  }
   if (tokenizer_ != nullptr) tokenizer_->Save(dir.string());
 }
 
@@ -290,6 +315,7 @@ void Trainer::SaveLast() {
 TrainResult Trainer::Run() {
   started_ = SteadySeconds();
   RunLog log(run_, state_.step);
+  if (weights_.config().lora.on() && saved_step_ < 0) SaveBase();
   FetchBatch(0);
   // A resumed generator has drawn the batch again; what it drew after it comes next.
   if (torch_ && state_.torch) torch_->set_state(*state_.torch);

@@ -36,18 +36,21 @@ struct TrainerHooks {
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
 };
 
-// Trains a model on a data set and keeps the run directory: metrics.jsonl, last/, best/. Results
+// Trains a model on a data set and keeps the run directory: metrics.jsonl, last/, best/, and base/
+// for a model with adapters, which are merged in the others. Results
 // depend on the configurations and on the instruction set in use, not on threads. A resumed run
 // goes on bit for bit if both are its first part's; train.dtype "auto" may mean another on another
 // machine (precision.h).
 class Trainer {
  public:
-  // Allocates everything and gives the weights their first values. `backend`, `data` and the
+  // Allocates everything and gives the weights their first values: those of `from`, if that is not
+  // null (InitWeightsFrom says which models it may be). `backend`, `data` and the
   // tokenizer, whose files go into the checkpoints, must outlive it; the run directory exists.
   // Throws a kUsage Error where the configurations do not fit each other and a kInput Error where
   // the data does not fit them.
   Trainer(Backend& backend, const GptConfig& model, const TrainConfig& config, const Dataset& data,
-          std::filesystem::path run, TrainerHooks hooks = {}, const Tokenizer* tokenizer = nullptr);
+          std::filesystem::path run, TrainerHooks hooks = {}, const Tokenizer* tokenizer = nullptr,
+          const GptWeights* from = nullptr);
   Trainer(const Trainer&) = delete;
 
   // Goes back to RUN/last. Throws a kInput Error if there is none or if it is another model's.
@@ -69,6 +72,7 @@ class Trainer {
   int64_t EvaluationBatches(int64_t usual) const;
   bool Evaluate();  // false if asked to stop before it was through: it then leaves no trace
   void SaveLast();
+  void SaveBase() const;
   void SaveInto(const std::filesystem::path& dir) const;
   void SaveBest();
   double Seconds() const;

@@ -7,7 +7,9 @@
 #include <numeric>
 
 #include "folio/base/clock.h"
+#include "folio/model/adapter.h"
 #include "folio/model/checkpoint.h"
+#include "folio/model/weight_init.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
@@ -23,16 +25,37 @@ TEST_F(Training, CheckpointsDoNotDependOnThreads) {
   model_.n_positions = 70;
   config_.batch_size = 3;
   config_.eval_every = 10;
-  for (const std::string dtype : {"fp32", "bf16"}) {
-    config_.dtype = dtype;
+  for (const std::string kind : {"fp32", "bf16", "adapters"}) {
+    if (kind == "adapters") {
+      model_.lora = {.rank = 5, .targets = "c_attn,c_proj,c_fc", .dropout = 0.1};
+    } else {
+      config_.dtype = kind;
+    }
     for (const int threads : {1, 2, 3}) {
       SetThreads(threads);
-      Run(dtype + std::to_string(threads));
+      Run(kind + std::to_string(threads));
     }
-    EXPECT_EQ(Files(dtype + "1/last").size(), 4u);  // config, weights, state, moments
-    ExpectSameFiles(dtype + "1/last", dtype + "2/last");
-    ExpectSameFiles(dtype + "1/last", dtype + "3/last");
+    // config, weights, state, moments; config and weights of adapters
+    EXPECT_EQ(Files(kind + "1/last").size(), kind == "adapters" ? 6u : 4u);
+    ExpectSameFiles(kind + "1/last", kind + "2/last");
+    ExpectSameFiles(kind + "1/last", kind + "3/last");
   }
+}
+
+TEST_F(Training, AdaptersLeaveTheModelAsItWas) {
+  const GptWeights from(model_);
+  Scatter(from, 5);
+  model_.lora = {.rank = 2};
+  std::filesystem::create_directories(At("run"));
+  Trainer(*backend_, model_, config_, *data_, At("run"), {}, nullptr, &from).Run();
+  SaveModel(At(""), from);
+  EXPECT_EQ(ReadFile(At("run/base") / kWeightsFile), ReadFile(At(kWeightsFile)));
+  const GptWeights adapted(model_);
+  InitWeightsFrom(from, adapted);
+  LoadAdapter(At("run/last") / kAdapterDir, adapted);
+  SaveModel(At(""), *MergeAdapter(adapted));
+  EXPECT_EQ(ReadFile(At("run/last") / kWeightsFile), ReadFile(At(kWeightsFile)));
+  EXPECT_NE(ReadFile(At("run/base") / kWeightsFile), ReadFile(At(kWeightsFile)));
 }
 
 TEST_F(Training, MetricsTellEveryStepOnce) {
@@ -146,15 +169,21 @@ TEST_F(Training, AnotherSeedIsAnotherRun) {
 
 TEST_F(Training, AccumulationIsTheOneBigBatchWithDropoutToo) {
   config_.max_steps = 4;
-  Run("parts");
-  config_.batch_size = 4;
-  config_.grad_accumulation = 1;
-  Run("whole");
-  const std::vector<StepMetrics> parts = ReadRunLog(At("parts")), whole = ReadRunLog(At("whole"));
-  for (size_t i = 0; i < 4; ++i) {
-    EXPECT_NEAR(*parts[i].loss, *whole[i].loss, kFloat32Chain) << i;
-    EXPECT_NEAR(*parts[i].grad_norm, *whole[i].grad_norm, kFloat32Chain) << i;
-    EXPECT_EQ(parts[i].tokens, whole[i].tokens) << i;
+  for (const std::string adapters : {"", " of adapters"}) {
+    if (!adapters.empty()) model_.lora = {.rank = 2, .dropout = 0.3};
+    config_.batch_size = 2;
+    config_.grad_accumulation = 2;
+    Run("parts" + adapters);
+    config_.batch_size = 4;
+    config_.grad_accumulation = 1;
+    Run("whole" + adapters);
+    const std::vector<StepMetrics> parts = ReadRunLog(At("parts" + adapters));
+    const std::vector<StepMetrics> whole = ReadRunLog(At("whole" + adapters));
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_NEAR(*parts[i].loss, *whole[i].loss, kFloat32Chain) << i;
+      EXPECT_NEAR(*parts[i].grad_norm, *whole[i].grad_norm, kFloat32Chain) << i;
+      EXPECT_EQ(parts[i].tokens, whole[i].tokens) << i;
+    }
   }
 }
 

@@ -25,6 +25,7 @@ void Run(const CrossEntropyForward& op, Scratch& scratch);
 void Run(const CrossEntropyBackward& op, Scratch& scratch);
 void Run(const AdamWUpdate& op, Scratch& scratch);
 void Run(const SumOfSquares& op, Scratch& scratch);
+void Run(const Scale& op, Scratch& scratch);
 void Run(const Fill& op, Scratch& scratch);
 
 // Elements of one task: enough work that handing it to a thread costs little beside it, few enough

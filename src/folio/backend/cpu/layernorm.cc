@@ -186,12 +186,15 @@ void Run(const LayerNormBackward& op, Scratch& scratch) {
     float* part = parts + begin / rows * 2 * C;
     HWY_DYNAMIC_DISPATCH(LayerNormGradientRows)(op, begin, end, part, part + C);
   });
+  if (!op.d_weight && !op.d_bias) return;
   const int64_t columns = std::max<int64_t>(64, TaskRows(chunks));
   ParallelRange(C, columns, [&](int64_t begin, int64_t end, int) {
     const auto add = HWY_DYNAMIC_DISPATCH(LayerNormAddParts);
-    add(parts + begin, chunks, 2 * C, end - begin, op.d_weight.data<float>() + begin);
-    if (!op.d_bias) return;
-    add(parts + C + begin, chunks, 2 * C, end - begin, op.d_bias.data<float>() + begin);
+    const auto add_to = [&](const Tensor& sums, int64_t first) {
+      if (sums) add(parts + first + begin, chunks, 2 * C, end - begin, sums.data<float>() + begin);
+    };
+    add_to(op.d_weight, 0);
+    add_to(op.d_bias, C);
   });
 }
 

@@ -33,7 +33,8 @@ void RunLinear(const LinearForward& op) {
                            .ldb = op.transposed ? I : O,
                            .transpose_b = op.transposed,
                            .c = op.out.data<float>(),
-                           .ldc = O};
+                           .ldc = O,
+                           .beta = op.accumulate ? 1.0f : 0.0f};
   if (!op.bias && !op.act) return MatMul(product);
   MatMul(product, [&](const MatMulTile& tile) {
     const float* bias = op.bias ? op.bias.data<float>() + tile.column : nullptr;

@@ -24,6 +24,7 @@ ResultBlock<T> BlockOf(const Bf16Block& block, const Tensor& out) {
 
 template <class T>
 void Store(const Bf16Block& block, const LinearForward& op) {
+  if (op.accumulate) return StoreSums(BlockOf<T>(block, op.out), true);
   const float* bias = op.bias ? op.bias.data<float>() + block.columns.begin : nullptr;
   StoreBiased(BlockOf<T>(block, op.out), bias, op.activation, At<T>(block, op.act));
 }

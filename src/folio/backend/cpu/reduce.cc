@@ -37,6 +37,18 @@ double SumOfSquaresRange(const float* x, int64_t n) {
   return sum;
 }
 
+// Elements [begin, end) of x, times `factor`.
+void ScaleRange(const Tensor& x, float factor, int64_t begin, int64_t end) {
+  const hn::ScalableTag<float> d;
+  const auto f = hn::Set(d, factor);
+  const auto scale = [&](auto* at) HWY_ATTR {
+    Map(
+        d, end - begin, at, [&](auto v) HWY_ATTR { return hn::Mul(v, f); },
+        static_cast<const std::remove_pointer_t<decltype(at)>*>(at));
+  };
+  x.dtype() == Dtype::kBF16 ? scale(x.data<BF16>() + begin) : scale(x.data<float>() + begin);
+}
+
 // Past the caches, which a large array would only empty.
 void FillStream(float value, int64_t n, float* out) {
   const hn::ScalableTag<float> d;
@@ -57,6 +69,7 @@ HWY_AFTER_NAMESPACE();
 namespace folio::cpu {
 
 HWY_EXPORT(SumOfSquaresRange);
+HWY_EXPORT(ScaleRange);
 HWY_EXPORT(FillStream);
 
 void Run(const SumOfSquares& op, Scratch& scratch) {
@@ -69,6 +82,12 @@ void Run(const SumOfSquares& op, Scratch& scratch) {
   double total = 0;
   for (int64_t i = 0; i < chunks; ++i) total += sums[i];
   *op.out.data<double>() = total;
+}
+
+void Run(const Scale& op, Scratch&) {
+  ParallelRange(op.x.count(), kTaskElements, [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(ScaleRange)(op.x, static_cast<float>(op.factor), begin, end);
+  });
 }
 
 void Run(const Fill& op, Scratch&) {

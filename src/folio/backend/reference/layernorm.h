@@ -33,7 +33,7 @@ void LayerNormForward(const Number* x, const Number* weight, const Number* bias,
 
 // With y = (x - mean) * rstd and g = d_out * weight, row by row:
 //   d_x = rstd * (g - average(g) - y * average(g * y))
-// d_weight += sum over rows of d_out * y, d_bias (may be null) += sum over rows of d_out.
+// d_weight += sum over rows of d_out * y, d_bias += sum over rows of d_out; both may be null.
 template <class Number>
 void LayerNormBackward(const Number* x, const Number* weight, const Number* mean,
                        const Number* rstd, const Number* d_out, Number* d_x, Number* d_weight,
@@ -59,7 +59,7 @@ void LayerNormBackward(const Number* x, const Number* weight, const Number* mean
     }
   }
   for (int64_t c = 0; c < C; ++c) {
-    d_weight[c] = Number(W(d_weight[c]) + weight_sum[static_cast<size_t>(c)]);
+    if (d_weight) d_weight[c] = Number(W(d_weight[c]) + weight_sum[static_cast<size_t>(c)]);
     if (d_bias) d_bias[c] = Number(W(d_bias[c]) + bias_sum[static_cast<size_t>(c)]);
   }
 }

@@ -44,16 +44,17 @@ void AddOuterProducts(const Number* a, const Number* b, Number* out, int64_t N, 
   }
 }
 
-// out = x weight + bias: x (N,I), out (N,O), bias (O) or null.
+// out = x weight + bias, added to what is there if accumulate: x (N,I), out (N,O), bias (O) or
+// null.
 template <class Number>
 void LinearForward(const Number* x, const Number* weight, const Number* bias, Number* out,
-                   int64_t N, int64_t I, int64_t O, bool transposed) {
+                   int64_t N, int64_t I, int64_t O, bool transposed, bool accumulate = false) {
   using W = Wide<Number>;
   std::vector<W> sums(static_cast<size_t>(O));
   for (int64_t n = 0; n < N; ++n) {
     RowProduct(x + n * I, weight, sums.data(), I, O, transposed);
     for (int64_t o = 0; o < O; ++o) {
-      const W sum = sums[static_cast<size_t>(o)];
+      const W sum = sums[static_cast<size_t>(o)] + (accumulate ? W(out[n * O + o]) : W(0));
       out[n * O + o] = Number(bias ? sum + W(bias[o]) : sum);
     }
   }

@@ -15,6 +15,11 @@ Wide<Number> SumOfSquares(const Number* x, int64_t count) {
 }
 
 template <class Number>
+void Scale(Number* x, int64_t count, double factor) {
+  for (int64_t i = 0; i < count; ++i) x[i] = Number(Wide<Number>(x[i]) * factor);
+}
+
+template <class Number>
 void Fill(Number* out, int64_t count, double value) {
   std::fill(out, out + count, Number(value));
 }

@@ -65,7 +65,7 @@ struct Reference {
   }
   static void Run(const LinearForward& op) {
     reference::LinearForward(In(op.x), In(op.weight), In(op.bias), Out(op.out), op.x.dim(0),
-                             op.x.dim(1), op.out.dim(1), op.transposed);
+                             op.x.dim(1), op.out.dim(1), op.transposed, op.accumulate);
     if (!op.act) return;
     reference::ActivationForward(op.activation, In(op.out), Out(op.act), op.out.count());
   }
@@ -114,6 +114,7 @@ struct Reference {
   static void Run(const SumOfSquares& op) {
     *op.out.data<double>() = reference::SumOfSquares(In(op.x), op.x.count());
   }
+  static void Run(const Scale& op) { reference::Scale(Out(op.x), op.x.count(), op.factor); }
   static void Run(const Fill& op) { reference::Fill(Out(op.out), op.out.count(), op.value); }
 };
 

@@ -100,6 +100,25 @@ TEST(BenchTrain, RecomputationIsMeasuredAgainstDoingWithout) {
       Json::parse(BenchTiny(shape + " --steps 1 --json").out).contains("without_recompute"));
 }
 
+TEST(BenchTrain, AdaptersAreMeasuredBesideFullFineTuning) {
+  const std::string shape = " --batch 5 --context 23", lora = " --set lora.targets=c_attn,c_fc";
+  const Json json = Json::parse(BenchTiny(shape + " --steps 3 --lora 2 --json" + lora).out);
+  const Json& full = json.at("full_fine_tuning");
+  EXPECT_EQ(full.at("peak_bytes"), PlannedTiny(shape));
+  EXPECT_EQ(json.at("peak_bytes"), PlannedTiny(shape + " --lora 2" + lora));
+  EXPECT_EQ(full.at("saved_bytes").get<int64_t>() + json.at("peak_bytes").get<int64_t>(),
+            full.at("peak_bytes"));
+  const int64_t adapters = 2 * 2 * ((32 + 96) + (32 + 128)),
+                matrices = json.at("matrix_parameters");
+  EXPECT_EQ(json.at("trained_matrix_parameters"), adapters);
+  EXPECT_EQ(matrices, 97 * 32 + 2 * 12 * 32 * 32 + adapters);
+  EXPECT_EQ(json.at("flops_per_token"), 4 * matrices + 2 * adapters + 12 * 2 * 23 * 32);
+  EXPECT_TRUE(Contains(BenchTiny(shape + " --steps 1 --lora 2").out, "adapters    saves ",
+                       "of adapters + 12 x"));
+  EXPECT_FALSE(
+      Json::parse(BenchTiny(shape + " --steps 1 --json").out).contains("full_fine_tuning"));
+}
+
 TEST(BenchTrain, GrowthIsRelativeToTheFirstBatch) {
   const Json json = Json::parse(BenchTiny(" --batches 2,1,5 --context 3 --steps 2 --json").out);
   ASSERT_EQ(json.at("batches").size(), 3);

@@ -19,13 +19,16 @@ class BenchTrainCommand final : public Command {
             .details =
                 "Takes whole training steps on random tokens and compares their arithmetic with\n"
                 "the fastest matrix products of this machine in the same dtype. With --recompute\n"
-                "its steps take turns with those of the same model without, if both fit into\n"
+                "its steps take turns with those of the same model without, and with --lora with "
+                "those\n"
+                "of full fine-tuning, if both fit into\n"
                 "memory. With --batches one size follows the other, and \"more\" is what each "
                 "plans above\n"
                 "the first.",
             .examples = {"folio bench train --preset char-cpu --batch 12 --context 64",
                          "folio bench train --preset gpt2 --batch 4 --dtype bf16 --json",
                          "folio bench train --preset gpt2 --batches 1,2,4,8 --steps 3",
+                         "folio bench train --preset gpt2 --batch 2 --context 256 --lora 8",
                          "folio bench train --preset char-cpu --ops"}};
   }
 
@@ -87,7 +90,7 @@ class BenchTrainCommand final : public Command {
   }
 
   ModelSettings settings_{std::vector<std::string>{"--batch", "--context", "--dtype", "--recompute",
-                                                   "--threads", "--backend"}};
+                                                   "--threads", "--backend", "--lora"}};
   std::string batches_;
   int64_t steps_ = 10;
   double seconds_ = 5;

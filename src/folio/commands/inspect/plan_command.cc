@@ -35,8 +35,8 @@ class InspectPlanCommand final : public Command {
   }
 
  private:
-  ModelSettings settings_{
-      std::vector<std::string>{"--batch", "--context", "--dtype", "--recompute", "--backend"}};
+  ModelSettings settings_{std::vector<std::string>{"--batch", "--context", "--dtype", "--recompute",
+                                                   "--backend", "--lora"}};
 };
 
 }  // namespace

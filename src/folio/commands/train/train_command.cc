@@ -27,6 +27,7 @@ class TrainCommand final : public Command {
                      "folio train --data input.txt --preset char-cpu --out runs/first",
                      "folio train --data input.txt --out runs/tiny --set model.n_layer=2 "
                      "--max-steps 500",
+                     "folio train --init runs/first --lora 8 --data more.txt --out runs/more",
                      "folio train --resume --out runs/first --max-steps 4000"}};
   }
 
@@ -48,7 +49,7 @@ class TrainCommand final : public Command {
     flags.Switch("--dry-run", &options_.dry_run,
                  "check the settings and the data, print the plan, and train nothing");
     simd_.Add(flags);
-    flags.Settings(&settings_.layers, {"train", "data", "log"});
+    flags.Settings(&settings_.layers, {"train", "lora", "data", "log"});
   }
 
   int Run(const Context& context) override {

@@ -1,0 +1,140 @@
+// Training that starts from a model, through the real program.
+#include <gtest/gtest.h>
+
+#include "folio/commands/train/test_train.h"
+#include "folio/io/model_dir.h"
+#include "folio/model/adapter.h"
+#include "folio/model/checkpoint.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FineTuningProgram : public TrainTest {
+ protected:
+  FineTuningProgram() {
+    EXPECT_EQ(Train("model.bias=false model.attn_pdrop=0.1").status, 0);
+    fs::rename(At("run"), At("model"));
+  }
+  std::string Init(const std::string& more, const std::string& out = "tuned") const {
+    return "train --init " + At("model").string() + " --data " + data_ + " --out " +
+           At(out).string() + " --batch 2 --max-steps 3 --set train.eval_batches=2 " + more;
+  }
+  std::string Setting(const std::string& key) const {
+    const std::string text = "\n" + ReadFile(At("tuned/config.toml"));
+    const size_t at = text.find("\n" + key + " = ");
+    return at == text.npos ? "" : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+  }
+  std::string Bytes(const std::string& dir) const { return ReadFile(At(dir) / kWeightsFile); }
+};
+
+TEST_F(FineTuningProgram, GoesOnFromTheModelsParametersSizesAndTokenizer) {
+  const ProgramRun run = RunFolio(Init("--max-steps 0"));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(Bytes("tuned/last"), Bytes("model/best"));
+  EXPECT_EQ(ReadFile(At("tuned/last/tokenizer.json")), ReadFile(At("model/best/tokenizer.json")));
+  EXPECT_EQ(Setting("n_embd"), "n_embd = 8");
+  EXPECT_EQ(Setting("bias"), "bias = false");
+  EXPECT_EQ(Setting("attn_pdrop"), "attn_pdrop = 0.1");
+  EXPECT_EQ(Setting("context"), "context = 16");
+  // A text with a character that the model has no token for.
+  WriteFileAtomically(At("other.txt"), ReadFile(data_) + "\xC3\xA4");
+  ExpectError(3, Init("--overwrite --data " + At("other.txt").string()), "no token");
+}
+
+TEST_F(FineTuningProgram, ARunGoesOnByItselfWhenTheModelIsGone) {
+  for (const std::string lora :
+       {"", "--lora 2 --set lora.targets=c_attn,c_proj lora.dropout=0.1"}) {
+    ASSERT_EQ(RunFolio(Init(lora)).status, 0);
+    ASSERT_EQ(RunFolio(Init("--max-steps 1 " + lora, "parts")).status, 0);
+    fs::rename(At("model"), At("gone"));
+    const std::string resume = "train --resume --max-steps 3 --set train.decay_steps=3 --out ";
+    ASSERT_EQ(RunFolio(resume + At("parts").string()).status, 0);
+    fs::rename(At("gone"), At("model"));
+    EXPECT_EQ(FilesBelow(At("parts/last")), FilesBelow(At("tuned/last"))) << lora;
+    EXPECT_NE(Bytes("tuned/last"), Bytes("model/best"));
+    ExpectError(2, resume + At("parts").string() + " --init " + At("model").string(),
+                "--init does not go with --resume");
+    fs::remove_all(At("tuned"));
+    fs::remove_all(At("parts"));
+  }
+}
+
+TEST_F(FineTuningProgram, AdaptersAreSavedBesideTheMergedModel) {
+  const ProgramRun run = RunFolio(Init("--lora 3 --set lora.alpha=6"));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(Contains(run.err, "of them trained"));
+  EXPECT_EQ(Bytes("tuned/base"), Bytes("model/best"));
+  EXPECT_EQ(LoadAdapterConfig(At("tuned/last/adapter")), (LoraConfig{.rank = 3, .alpha = 6}));
+  EXPECT_TRUE(Contains(ReadFile(At("tuned/last/adapter/adapter_config.json")),
+                       "\"base_model_name_or_path\": \"" + At("model/best").string() + "\""));
+  const ProgramRun text = RunFolio("generate --max-tokens 5 --model " + At("tuned").string());
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_EQ(RunFolio("inspect model --model " + At("tuned").string()).status, 0);
+  ExpectError(2, Words("--lora 2 --overwrite"), "--lora needs --init");
+  ExpectError(2, Init("--lora 2 --overwrite --set lora.targets=q_proj"), "no layer 'q_proj'");
+}
+
+TEST_F(FineTuningProgram, TheContextIsCutAndTheVocabularyExtended) {
+  ASSERT_EQ(RunFolio(Init("--max-steps 0 --set model.n_positions=7 model.vocab_size=60")).status,
+            0);
+  const auto before = LoadModel(At("model/best")), after = LoadModel(At("tuned/last"));
+  const int64_t V = before->config().vocab_size, C = 8;
+  EXPECT_EQ(after->config().n_positions, 7);
+  EXPECT_EQ(after->config().vocab_size, 60);
+  const float *wpe = before->params().wpe.data<float>(), *cut = after->params().wpe.data<float>();
+  EXPECT_TRUE(std::equal(cut, cut + 7 * C, wpe));
+  const float *wte = before->params().wte.data<float>(), *more = after->params().wte.data<float>();
+  EXPECT_TRUE(std::equal(wte, wte + V * C, more));
+  for (int64_t c = 0; c < C; ++c) {
+    double mean = 0;
+    for (int64_t v = 0; v < V; ++v) mean += wte[v * C + c] / static_cast<double>(V);
+    EXPECT_NEAR(more[V * C + c], mean, 1e-7);
+    EXPECT_EQ(more[59 * C + c], more[V * C + c]);
+  }
+  EXPECT_EQ(RunFolio("generate --max-tokens 5 --model " + At("tuned").string()).status, 0);
+}
+
+TEST_F(FineTuningProgram, SpecialTokensAreAddedWithTheirRows) {
+  ASSERT_EQ(Train("--tokenizer bytes").status, 0);
+  fs::remove_all(At("model"));
+  fs::rename(At("run"), At("model"));
+  WriteFileAtomically(At("said.txt"), "<|user|>Hello<|end|>" + ReadFile(data_) + "<|user|>");
+  const std::string said = " --data " + At("said.txt").string();
+  const std::string init = "train --init " + At("model").string() + " --out " +
+                           At("tuned").string() +
+                           " --batch 2 --max-steps 1 --set train.eval_batches=2";
+  const ProgramRun run = RunFolio(init + said + " --add-tokens '<|user|>,<|end|>'");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(LoadModelConfig(At("tuned/last")).vocab_size, 259);
+  const ProgramRun ids = RunFolio("tokenizer encode --special allow --tokenizer " +
+                                  At("tuned/last").string() + " --text 'a<|end|><|user|>'");
+  EXPECT_TRUE(Contains(ids.out, "97", "258", "257")) << ids.out << ids.err;
+  // Data that was prepared with it goes with the model too.
+  EXPECT_EQ(RunFolio(init + " --overwrite --data " + At("tuned/data").string()).status, 2);
+  fs::copy(At("tuned/data"), At("data"));
+  EXPECT_EQ(RunFolio(init + " --overwrite --data " + At("data").string()).status, 0);
+  ExpectError(2, init + said + " --overwrite --add-tokens a",
+              "choose texts that are no tokens yet");
+  ExpectError(2, "train --tokenizer char --out " + At("new").string() + said + " --add-tokens b",
+              "kind char takes no special tokens");
+}
+
+TEST_F(FineTuningProgram, WhatWouldMakeItAnotherModelIsRefused) {
+  ExpectError(2, Init("--set model.n_embd=16"), "model.n_embd does not go with --init",
+              "that of the model 8");
+  ExpectError(2, Init("--set model.n_positions=17"), "no new ones be added");
+  ExpectError(2, Init("--set model.vocab_size=9"), "none be taken off");
+  ExpectError(2, Init("--preset debug"), "--preset and --init do not go together");
+  EXPECT_TRUE(Contains(RunFolio(Init("--rng torch")).err, "use --rng folio with --init"));
+  ExpectError(2, Init("--tokenizer bytes"), "another tokenizer than the model");
+  ExpectError(3,
+              "train --init " + At("nowhere").string() + " --data " + data_ + " --out " +
+                  At("tuned").string(),
+              "nowhere");
+  EXPECT_FALSE(fs::exists(At("tuned")));
+}
+
+}  // namespace
+}  // namespace folio

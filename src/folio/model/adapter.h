@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "folio/model/params.h"
+
+namespace folio {
+
+// Adapters (lora.h) in files, as Hugging Face's PEFT lays them out: adapter_config.json and
+// adapter_model.safetensors, whose names are those of the model behind "base_model.model.".
+
+inline constexpr char kAdapterDir[] = "adapter";  // in a checkpoint of a model with adapters
+inline constexpr char kAdapterConfigFile[] = "adapter_config.json";
+inline constexpr char kAdapterWeightsFile[] = "adapter_model.safetensors";
+
+// Writes both files into the existing directory; `base` says where the model without adapters is.
+// REQUIRES: float32 weights with adapters.
+void SaveAdapter(const std::filesystem::path& dir, const GptWeights& weights,
+                 const std::string& base);
+
+// What the configuration file of `dir` describes. Throws a kInput Error if it is missing or broken
+// and for adapters of a kind that folio does not have, naming it.
+LoraConfig LoadAdapterConfig(const std::filesystem::path& dir);
+
+// Reads the adapters of `dir` into weights that have such. Throws a kInput Error unless the files
+// hold just these: of the same rank, factor, layers and shapes.
+void LoadAdapter(const std::filesystem::path& dir, const GptWeights& weights);
+
+// The model without adapters that gives what `weights` with theirs give: what they add to a layer's
+// result is added to its weight.
+std::unique_ptr<GptWeights> MergeAdapter(const GptWeights& weights);
+
+}  // namespace folio
