@@ -48,13 +48,14 @@ struct Choice {
   double tokens = 0;  // that training can see in the time
 };
 
-// The largest size that is worth it.
-Choice LargestWorthy(const RunConfig& config, const Dataset& data, Backend& backend,
-                     double seconds) {
+// The largest size that is worth it, for sequences of `context`, or as long as suits the size if
+// that is 0.
+Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& data,
+                     Backend& backend, double seconds) {
   std::optional<Choice> best;
   double rate = 1e10;
   for (Size size : kSizes) {
-    size.context = std::min(size.context, LongestContext(data));
+    size.context = context > 0 ? context : std::min(size.context, LongestContext(data));
     RunConfig tried = config;
     tried.model.n_layer = size.layers;
     tried.model.n_head = size.heads;
@@ -138,12 +139,13 @@ std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& back
                        double seconds) {
   constexpr int64_t kSteps = 4000, kParts = 8;
   RunConfig& config = settings.config;
-  const auto [size, affordable] = LargestWorthy(config, data, backend, kTraining * seconds);
+  const auto given = [&](const char* key) { return settings.layers.layer(key) > Layer::kPreset; };
+  const auto [size, affordable] =
+      LargestWorthy(config, given("train.context") ? config.train.context : 0, data, backend,
+                    kTraining * seconds);
   const double epoch = static_cast<double>(data.train().size());
   const double tokens = std::min(affordable, kMostEpochs * epoch);
-  const auto given = [&](const char* key) { return settings.layers.layer(key) > Layer::kPreset; };
-  const int64_t T =
-      given("train.context") ? std::min(config.train.context, size.context) : size.context;
+  const int64_t T = size.context;
   const int64_t B =
       given("train.batch_size")
           ? config.train.batch_size

@@ -103,6 +103,11 @@ void TrainingRun::ReadSettings() {
   layers.Resolve();
   ReadInitialModel();
   automatic_ = options_.budget_seconds > 0 && !options_.resume && SizeIsOpen(layers);
+  if (options_.budget_asked && !automatic_ && (options_.resume || config_.train.init.empty())) {
+    throw UsageError("--budget chooses how large the model is, which is said already",
+                     options_.resume ? "the run goes on with its own size" : "the settings say it",
+                     "leave --budget out, and say with --max-steps how long to train");
+  }
   // The decay follows the steps, unless somebody said where it ends, or another run is repeated.
   if (layers.layer("train.decay_steps") <= Layer::kPreset && config_.train.rng != "torch") {
     const std::pair<std::string, std::string> followed("train.decay_steps", "0");

@@ -39,6 +39,7 @@ struct TrainingRunOptions {
   bool dry_run = false;            // leave nothing behind: for Plan only
   // Where no setting says how large the model is: choose size and steps so that training takes so
   // long (automatic.h). 0: the settings as they are.
+  bool budget_asked = false;  // by the user, and not only by default
   double budget_seconds = 0;
   ConfigSources sources = {.discover = false};
   // Where progress and notes go, with --json's events as its result; null for nowhere.

@@ -45,6 +45,17 @@ TEST_F(FirstRun, WhatIsSaidBesideTheTextStays) {
   ExpectError(2, "train --budget soon --data " + data_ + Out(), "'soon' is no time");
 }
 
+TEST_F(FirstRun, ALongerSequenceIsWhatTheSizeIsChosenFor) {
+  const ProgramRun run =
+      RunFolio("train --dry-run --budget 1s --context 96 --data " + data_ + Out());
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(Contains(run.err, "sequences of 96"));
+}
+
+TEST_F(FirstRun, ABudgetForASizeThatIsSetIsRefused) {
+  ExpectError(2, Words("--budget 5m --set model.n_layer=1"), "--budget chooses how large");
+}
+
 TEST_F(FirstRun, TheDecayFollowsTheSteps) {
   const std::string preset = "train --preset char-cpu --max-steps 2 --data " + data_ + Out() +
                              "--set train.warmup_steps=0 train.eval_every=0 ";

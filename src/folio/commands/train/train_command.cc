@@ -63,6 +63,7 @@ class TrainCommand final : public Command {
     RefuseTogether(!preset_.empty() && !budget_.empty(), "--preset", "--budget");
     if (preset_.empty()) {
       options_.budget_seconds = ParseSeconds(budget_.empty() ? "10m" : budget_, "--budget");
+      options_.budget_asked = !budget_.empty();
     }
     TrainingRun run(settings_, options_);
     if (options_.dry_run) {
