@@ -128,14 +128,13 @@ bool EncodeQ40(Block block, std::byte* out) {
     if (std::abs(x) > std::abs(largest)) largest = x;
   }
   const float scale = largest / -8;
-  const double inverse = InverseOf(scale);
+  const float inverse = InverseOf(scale);
   if (!StoreScale(block, scale, out)) {
     std::fill_n(out + kScale, kBlock / 2, std::byte{0});
     return false;
   }
   const auto quantised = [&](float x) {
-    const auto shifted = static_cast<float>(x * inverse + 8.5);
-    return std::min(15u, static_cast<unsigned>(shifted));
+    return std::min(15u, static_cast<unsigned>(x * inverse + 8.5f));
   };
   for (size_t j = 0; j < kBlock / 2; ++j) {
     out[kScale + j] =
