@@ -16,4 +16,8 @@ testing::AssertionResult TokenizerAgrees(std::string_view input);
 // decodes, and comes back as itself from the files that it writes.
 testing::AssertionResult TokenizerFileIsReadOrRefused(std::string_view input);
 
+// Takes `input` for a GGUF file, or for changes to one that is right. It must be refused with a
+// kInput Error, or be a model whose numbers and tokenizer are there.
+testing::AssertionResult GgufIsReadOrRefused(std::string_view input);
+
 }  // namespace folio

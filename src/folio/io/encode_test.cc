@@ -97,7 +97,7 @@ TEST(Encode, WhatIsTooLargeIsFound) {
   EXPECT_EQ(Hex(Encoded({NAN}, Dtype::kF32)), "0000c07f");
 }
 
-// Bytes that the Python package gguf 0.17 makes of these numbers (quants.quantize).
+// Bytes that the Python package gguf 0.19 makes of these numbers (quants.quantize).
 TEST(Encode, BlocksAreThoseOfGgml) {
   const std::vector<float> block = {0x1.4e605ap-2f,  0.0f,
                                     0x1.15640ap-5f,  0x1.fbc73ep-3f,

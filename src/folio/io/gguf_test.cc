@@ -121,14 +121,17 @@ TEST_F(Gguf, ValuesOfAnotherTypeAreRefusedByTheirKey) {
 }
 
 TEST_F(Gguf, BlocksOfAnyNumberOfRowsComeBack) {
-  // Rows of one and of several blocks, more than are written at a time.
+  // Rows of one and of several blocks; more than are written at a time.
   std::vector<GgufTensor> tensors;
+  const auto add = [&](Dtype dtype, const Shape& shape) {
+    tensors.push_back(Counting(fmt::format("{}{}", DtypeName(dtype), shape.ToString()), dtype,
+                               shape, 1.0f / static_cast<float>(shape.count())));
+  };
   for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
-    for (const Shape& shape : {Shape{1, 32}, Shape{7, 96}, Shape{2053, 1024}}) {
-      tensors.push_back(Counting(fmt::format("{}{}", DtypeName(dtype), shape.ToString()), dtype,
-                                 shape, 1.0f / static_cast<float>(shape.count())));
-    }
+    add(dtype, {1, 32});
+    add(dtype, {7, 96});
   }
+  add(Dtype::kQ8_0, {1031, 1024});
   WriteGguf(At("x"), {}, tensors);
   const GgufFile file(At("x"), Loading::kRead);
   EXPECT_EQ(file.tensors().size(), tensors.size());
