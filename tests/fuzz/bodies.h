@@ -22,4 +22,8 @@ testing::AssertionResult TextIsReadOrRefused(std::string_view input);
 // Takes `input` for files of tokens and reads them, or gets a kInput Error.
 testing::AssertionResult TokensAreReadOrRefused(std::string_view input);
 
+// Takes `input` for a GGUF file, or for changes to one that is right. It must be refused with a
+// kInput Error, or be a model whose numbers and tokenizer are there.
+testing::AssertionResult GgufIsReadOrRefused(std::string_view input);
+
 }  // namespace folio

@@ -38,5 +38,12 @@ TEST(Fuzz, RandomTextsAndTokensAreReadOrRefused) {
   }
 }
 
+TEST(Fuzz, RandomGgufFilesAreReadOrRefused) {
+  TestRng rng(3);
+  for (int i = 0; i < 1500; ++i) {
+    ASSERT_TRUE(GgufIsReadOrRefused(RandomBytes(rng, i % 2 == 0 ? 12 : 60))) << i;
+  }
+}
+
 }  // namespace
 }  // namespace folio

@@ -27,8 +27,9 @@ void ComputeFlags::Use() const {
 }
 
 void AddModelFlag(Flags& flags, std::string* model, bool required) {
-  flags.Value(Field{"model", model, "directory of a checkpoint or of a run"}.WithFlag("-m,--model"),
-              {.placeholder = "DIR", .required = required});
+  flags.Value(
+      Field{"model", model, "a run, a model directory or a model file"}.WithFlag("-m,--model"),
+      {.placeholder = "DIR", .required = required});
 }
 
 void AddBackendFlag(Flags& flags, std::string* backend) {

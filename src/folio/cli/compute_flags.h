@@ -30,7 +30,7 @@ class ComputeFlags {
   SimdFlag simd_;
 };
 
-// --model: a directory that holds one. --backend: what computes.
+// --model: where one lies. --backend: what computes.
 void AddModelFlag(Flags& flags, std::string* model, bool required);
 void AddBackendFlag(Flags& flags, std::string* backend);
 

@@ -8,10 +8,10 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   using New = std::unique_ptr<Command> (*)();
   std::vector<std::unique_ptr<Command>> commands;
   for (const New make :
-       {NewTrainCommand, NewGenerateCommand, NewPlotCommand, NewDataPrepareCommand,
-        NewDataInfoCommand, NewStoriesCommand, NewDataFetchCommand, NewTokenizerEncodeCommand,
-        NewTokenizerDecodeCommand, NewTokenizerCountCommand, NewTokenizerInfoCommand,
-        NewTokenizerTrainCommand, NewTokenizerFetchCommand}) {
+       {NewTrainCommand, NewGenerateCommand, NewConvertCommand, NewPlotCommand,
+        NewDataPrepareCommand, NewDataInfoCommand, NewStoriesCommand, NewDataFetchCommand,
+        NewTokenizerEncodeCommand, NewTokenizerDecodeCommand, NewTokenizerCountCommand,
+        NewTokenizerInfoCommand, NewTokenizerTrainCommand, NewTokenizerFetchCommand}) {
     commands.push_back(make());
   }
   for (const Lesson& lesson : Lessons()) commands.push_back(NewExplainCommand(lesson));

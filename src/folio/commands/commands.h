@@ -17,6 +17,7 @@ std::unique_ptr<Command> NewBenchTrainCommand();
 std::unique_ptr<Command> NewCompleteCommand();
 std::unique_ptr<Command> NewCompletionCommand();
 std::unique_ptr<Command> NewConfigShowCommand();
+std::unique_ptr<Command> NewConvertCommand();
 std::unique_ptr<Command> NewDoctorCommand();
 std::unique_ptr<Command> NewExplainCommand(const Lesson& lesson);
 std::unique_ptr<Command> NewGenerateCommand();

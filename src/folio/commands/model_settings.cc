@@ -6,7 +6,7 @@
 
 #include "folio/base/error.h"
 #include "folio/cli/compute_flags.h"
-#include "folio/model/checkpoint.h"
+#include "folio/formats/model_formats.h"
 #include "folio/train/presets.h"
 #include "folio/train/trainer.h"
 
@@ -39,7 +39,12 @@ void ModelSettings::AddFlags(Flags& flags) {
   flags.Settings(&settings_, {"train", "lora"});
 }
 
-void ModelSettings::Read(const ConfigSources& sources) {
+void ModelSettings::SetPath(const std::string& path) {
+  RefuseTogether(!path.empty() && !model_.empty(), path, "--model");
+  if (!path.empty()) model_ = path;
+}
+
+void ModelSettings::Resolve(const ConfigSources& sources) {
   if (!preset_.empty() && !model_.empty()) {
     throw UsageError("--preset and --model do not go together", "both say which model is meant",
                      "leave one of them out");
@@ -57,8 +62,13 @@ void ModelSettings::Read(const ConfigSources& sources) {
                        fmt::format("'{}' says what the model is", model_), "leave one of them out");
     }
   }
+}
+
+void ModelSettings::Read(const ConfigSources& sources) {
+  Resolve(sources);
+  if (model_.empty()) return;
   const LoraConfig lora = config_.model.lora;
-  config_.model = LoadModelConfig(FindModelDir(model_));
+  config_.model = FindModel(model_).model.config;
   config_.model.lora = lora;
 }
 

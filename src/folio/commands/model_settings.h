@@ -13,7 +13,7 @@ namespace folio {
 // --preset NAME; *preset is the name, or "" for none.
 void AddPresetFlag(Flags& flags, std::string* preset);
 
-// The model that a command looks at without a run: a preset's, that of a model directory, or the
+// The model that a command looks at without a run: a preset's, one that lies somewhere, or the
 // one that the settings of all layers describe.
 class ModelSettings {
  public:
@@ -24,14 +24,20 @@ class ModelSettings {
   // --preset, --model and the flags of the constructor.
   void AddFlags(Flags& flags);
 
-  // Gathers the settings. With --model the model section is the directory's. Throws a kUsage Error
-  // if the settings contradict each other, a kInput Error if the directory holds no model.
+  // Gathers the settings. Throws a kUsage Error if they contradict each other.
+  void Resolve(const ConfigSources& sources);
+  // The same; with --model the model section is what lies there. Throws a kInput Error if that is
+  // no model.
   void Read(const ConfigSources& sources);
 
   const RunConfig& config() const { return config_; }
-  // The preset or the directory, or "settings".
+  // Where the model lies, or "".
+  const std::string& path() const { return model_; }
+  // Another way to say so. Throws a kUsage Error if both were used.
+  void SetPath(const std::string& path);
+  // The preset or the path, or "settings".
   std::string name() const;
-  // Whether a preset or a directory says which model it is.
+  // Whether a preset or a path says which model it is.
   bool named() const { return !preset_.empty() || !model_.empty(); }
   // Whether that setting has a flag of its own on the command line.
   bool flagged(const std::string& setting) const {

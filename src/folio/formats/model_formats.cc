@@ -7,32 +7,57 @@
 #include <string>
 
 #include "folio/base/error.h"
+#include "folio/formats/gguf_model.h"
 #include "folio/formats/hf_directory.h"
+#include "folio/io/gguf.h"
 #include "folio/io/model_dir.h"
 
 namespace folio {
 
 std::span<const ModelFormat> ModelFormats() {
+  // Directories are not looked into before they are opened, so their format comes last.
   static constexpr std::array kFormats = {
-      ModelFormat{"hf", "Hugging Face directory", IsHfDirectory, OpenHfDirectory},
+      ModelFormat{.name = "gguf",
+                  .title = "GGUF file",
+                  .recognises = IsGguf,
+                  .open = OpenGgufModel,
+                  .save = SaveGgufModel,
+                  .list = ListGgufTensors},
+      ModelFormat{.name = "hf",
+                  .title = "Hugging Face directory",
+                  .recognises = IsHfDirectory,
+                  .open = OpenHfDirectory,
+                  .save = SaveHfDirectory,
+                  .list = ListHfTensors},
   };
   return kFormats;
+}
+
+std::vector<ListedTensor> ListTensors(const TensorFile& file) {
+  std::vector<ListedTensor> listed;
+  for (const TensorInfo& info : file.tensors()) {
+    listed.push_back({info.name, std::string(DtypeName(info.dtype)), info.shape, info.bytes});
+  }
+  return listed;
+}
+
+const ModelFormat& FormatOf(const std::filesystem::path& path) {
+  const auto formats = ModelFormats();
+  const auto format = std::ranges::find_if(
+      formats, [&](const ModelFormat& candidate) { return candidate.recognises(path); });
+  if (format != formats.end()) return *format;
+  throw InputError(fmt::format("{}: no model here", path.string()),
+                   "expected config.json and model.safetensors, or another program's model",
+                   "give a run, or the directory of a checkpoint, such as RUN/last or RUN/best");
 }
 
 FoundModel FindModel(const std::filesystem::path& path, Loading loading) {
   RequireTyped(path);
   const std::filesystem::path at = FindModelDir(path);
-  const auto formats = ModelFormats();
-  const auto format = std::ranges::find_if(
-      formats, [&](const ModelFormat& candidate) { return candidate.recognises(at); });
-  if (format == formats.end()) {
-    throw InputError(fmt::format("{}: no model here", path.string()),
-                     "expected config.json and model.safetensors, or another program's model",
-                     "give a run, or the directory of a checkpoint, such as RUN/last or RUN/best");
-  }
-  FoundModel found = format->open(at, loading);
+  const ModelFormat& format = FormatOf(at);
+  FoundModel found = format.open(at, loading);
   found.path = at;
-  found.format = format->name;
+  found.format = format.name;
   return found;
 }
 

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "folio/model/stored_model.h"
 #include "folio/text/tokenizer.h"
@@ -25,6 +28,15 @@ struct ModelToSave {
   Dtype dtype = Dtype::kF32;             // of the matrices
 };
 
+// A tensor as it lies in a file, whether folio can use it or not.
+struct ListedTensor {
+  std::string name = {};
+  std::string dtype = {};  // as the format spells it
+  Shape shape = {};
+  uint64_t bytes = 0;
+};
+std::vector<ListedTensor> ListTensors(const TensorFile& file);
+
 // A way in which programs save models.
 struct ModelFormat {
   std::string_view name;   // "hf"
@@ -37,10 +49,17 @@ struct ModelFormat {
   // Writes a model that appears as a whole. Throws a kInput Error where the format cannot express
   // it, and a kRuntime Error where it cannot be written. Null where folio only reads.
   void (*save)(const std::filesystem::path& path, const ModelToSave& model) = nullptr;
+  // What is there, also of a model that `open` refuses. Throws a kInput Error where that cannot be
+  // read either. Null where folio cannot tell.
+  std::vector<ListedTensor> (*list)(const std::filesystem::path& path) = nullptr;
 };
 
 // All of them.
 std::span<const ModelFormat> ModelFormats();
+
+// The format that `path`, a file or a model directory, is of. Throws a kInput Error where there is
+// no model.
+const ModelFormat& FormatOf(const std::filesystem::path& path);
 
 // Opens what `path` names, in whatever format: a file, a model directory, or of a run directory the
 // best checkpoint, else the last. Throws a kInput Error where there is no model.

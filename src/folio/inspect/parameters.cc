@@ -38,26 +38,6 @@ std::string InitText(const ParamInfo& info, const GptConfig& config) {
   return info.init == InitKind::kQkvWeight ? config.init : "xavier_uniform";
 }
 
-// What somebody asks first, of the model as a whole.
-std::string SummaryText(const GptConfig& config) {
-  const char* const norm =
-      config.pre_norm() ? "pre: before each sublayer" : "post: after each residual sum";
-  return fmt::format(
-      "layers       {}\n"
-      "heads        {} of {} channels\n"
-      "channels     {}, feed-forward {}\n"
-      "context      {} tokens, {} positions\n"
-      "vocabulary   {} tokens\n"
-      "head         {}\n"
-      "norm         {}\n"
-      "activation   {}\n\n",
-      config.n_layer, config.n_head, WithCommas(config.head_size()), WithCommas(config.n_embd),
-      WithCommas(config.inner()), WithCommas(config.n_positions), config.position_embedding,
-      WithCommas(config.vocab_size),
-      config.tie_word_embeddings ? "tied: wte is its matrix too" : "not tied: a matrix of its own",
-      norm, config.activation_function);
-}
-
 Json SummaryJson(const GptConfig& config) {
   return {{"layers", config.n_layer},
           {"heads", config.n_head},
@@ -91,7 +71,29 @@ std::string ParametersText(const GptConfig& config, const ParamTable& table) {
              HumanBytes(static_cast<double>(N * kBytesOfFloat)));
 }
 
-std::string ParametersJson(const GptConfig& config, const ParamTable& table) {
+}  // namespace
+
+std::string SummaryText(const GptConfig& config) {
+  const char* const norm =
+      config.pre_norm() ? "pre: before each sublayer" : "post: after each residual sum";
+  return fmt::format(
+      "layers       {}\n"
+      "heads        {} of {} channels\n"
+      "channels     {}, feed-forward {}\n"
+      "context      {} tokens, {} positions\n"
+      "vocabulary   {} tokens\n"
+      "head         {}\n"
+      "norm         {}\n"
+      "activation   {}\n\n",
+      config.n_layer, config.n_head, WithCommas(config.head_size()), WithCommas(config.n_embd),
+      WithCommas(config.inner()), WithCommas(config.n_positions), config.position_embedding,
+      WithCommas(config.vocab_size),
+      config.tie_word_embeddings ? "tied: wte is its matrix too" : "not tied: a matrix of its own",
+      norm, config.activation_function);
+}
+
+Json ParametersJson(const GptConfig& config) {
+  const ParamTable table(config);
   Json tensors = Json::array();
   for (const ParamInfo& info : table.params()) {
     tensors.push_back({{"name", info.name},
@@ -104,22 +106,18 @@ std::string ParametersJson(const GptConfig& config, const ParamTable& table) {
     const Total sum = TotalOf(table, decay);
     return Json{{"tensors", sum.tensors}, {"parameters", sum.parameters}};
   };
-  const Json json = {{"schema", 1},
-                     {"summary", SummaryJson(config)},
-                     {"parameters", table.parameters()},
-                     {"bytes", table.parameters() * kBytesOfFloat},
-                     {"decayed", total(true)},
-                     {"not_decayed", total(false)},
-                     {"config", ParseJson(GptConfigToJson(config), "config.json")},
-                     {"tensors", tensors}};
-  return json.dump(2) + "\n";
+  return {{"schema", 1},
+          {"summary", SummaryJson(config)},
+          {"parameters", table.parameters()},
+          {"bytes", table.parameters() * kBytesOfFloat},
+          {"decayed", total(true)},
+          {"not_decayed", total(false)},
+          {"config", ParseJson(GptConfigToJson(config), "config.json")},
+          {"tensors", tensors}};
 }
 
-}  // namespace
-
 std::string DescribeParameters(const GptConfig& config, bool json) {
-  const ParamTable table(config);
-  return json ? ParametersJson(config, table) : ParametersText(config, table);
+  return json ? ParametersJson(config).dump(2) + "\n" : ParametersText(config, ParamTable(config));
 }
 
 }  // namespace folio

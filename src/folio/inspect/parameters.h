@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "folio/io/json.h"
 #include "folio/model/config.h"
 
 namespace folio {
@@ -9,5 +10,9 @@ namespace folio {
 // A model of this configuration as a whole, then its parameters, one by one and together: text for
 // people, or one JSON object (`json`). Nothing is allocated.
 std::string DescribeParameters(const GptConfig& config, bool json);
+
+// Of that, the model as a whole, a line for each thing and an empty one; and the JSON object.
+std::string SummaryText(const GptConfig& config);
+Json ParametersJson(const GptConfig& config);
 
 }  // namespace folio

@@ -1,7 +1,11 @@
 #include "folio/io/convert.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -36,6 +40,132 @@ float FromF16(uint16_t bits) {
   return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
+// The nearest binary16, of two that are equally near the even one.
+uint16_t ToF16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+  constexpr uint32_t kInfinity = 0x7f800000, kTooLarge = 0x477ff000;  // 65520
+  constexpr uint32_t kNormal = 0x38800000;                            // 2^-14
+  uint32_t half = 0;
+  if (magnitude > kInfinity) {
+    half = 0x7e00u | (magnitude >> 13 & 0x1ffu);
+  } else if (magnitude >= kTooLarge) {
+    half = 0x7c00;
+  } else if (magnitude >= kNormal) {
+    half = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - (112u << 23)) >> 13;
+  } else {
+    // The sum is rounded to multiples of 2^-24, as binary16 has them here.
+    const float sum = std::bit_cast<float>(magnitude) + 0.5f;
+    half = std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5f);
+  }
+  return static_cast<uint16_t>(sign | half);
+}
+
+template <class T>
+void Store(T value, std::byte* at) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+constexpr size_t kBlock = 32, kScale = 2;  // numbers, bytes
+constexpr size_t kQ80Bytes = kScale + kBlock, kQ40Bytes = kScale + kBlock / 2;
+
+template <class Out>
+void DecodeQ80(const std::byte* data, std::span<Out> out) {
+  for (size_t i = 0; i < out.size(); i += kBlock, data += kQ80Bytes) {
+    const float scale = FromF16(Load<uint16_t>(data));
+    for (size_t j = 0; j < kBlock; ++j) {
+      out[i + j] = scale * static_cast<float>(Load<int8_t>(data + kScale + j));
+    }
+  }
+}
+
+template <class Out>
+void DecodeQ40(const std::byte* data, std::span<Out> out) {
+  for (size_t i = 0; i < out.size(); i += kBlock, data += kQ40Bytes) {
+    const float scale = FromF16(Load<uint16_t>(data));
+    for (size_t j = 0; j < kBlock / 2; ++j) {
+      const int pair = std::to_integer<int>(data[kScale + j]);
+      out[i + j] = scale * static_cast<float>((pair & 15) - 8);
+      out[i + j + kBlock / 2] = scale * static_cast<float>((pair >> 4) - 8);
+    }
+  }
+}
+
+// What numbers are multiplied with before they are rounded: 0 where they all vanish.
+float InverseOf(float scale) {
+  const float inverse = 1.0f / scale;
+  return std::isfinite(inverse) ? inverse : 0.0f;
+}
+
+using Block = std::span<const float, kBlock>;
+
+// Writes the scale; false if the block cannot be quantised, with NaN for it.
+bool StoreScale(Block block, float scale, std::byte* out) {
+  const bool fits = std::ranges::all_of(block, [](float x) { return std::isfinite(x); }) &&
+                    std::isfinite(FromF16(ToF16(scale)));
+  Store(fits ? ToF16(scale) : ToF16(std::numeric_limits<float>::quiet_NaN()), out);
+  return fits;
+}
+
+bool EncodeQ80(Block block, std::byte* out) {
+  float largest = 0;
+  for (const float x : block) largest = std::max(largest, std::abs(x));
+  const float scale = largest / 127;
+  const float inverse = InverseOf(scale);
+  if (!StoreScale(block, scale, out)) {
+    std::fill_n(out + kScale, kBlock, std::byte{0});
+    return false;
+  }
+  for (size_t j = 0; j < kBlock; ++j) {
+    Store(static_cast<int8_t>(std::round(block[j] * inverse)), out + kScale + j);
+  }
+  return true;
+}
+
+bool EncodeQ40(Block block, std::byte* out) {
+  float largest = 0;
+  for (const float x : block) {
+    if (std::abs(x) > std::abs(largest)) largest = x;
+  }
+  const float scale = largest / -8;
+  const float inverse = InverseOf(scale);
+  if (!StoreScale(block, scale, out)) {
+    std::fill_n(out + kScale, kBlock / 2, std::byte{0});
+    return false;
+  }
+  const auto quantised = [&](float x) {
+    return std::min(15u, static_cast<unsigned>(x * inverse + 8.5f));
+  };
+  for (size_t j = 0; j < kBlock / 2; ++j) {
+    out[kScale + j] =
+        static_cast<std::byte>(quantised(block[j]) | quantised(block[j + kBlock / 2]) << 4);
+  }
+  return true;
+}
+
+std::optional<size_t> EncodeBlocks(std::span<const float> from, bool (*encode)(Block, std::byte*),
+                                   size_t block_bytes, std::byte* out) {
+  FOLIO_CHECK(from.size() % kBlock == 0, "part of a block");
+  std::optional<size_t> bad;
+  for (size_t i = 0; i < from.size(); i += kBlock, out += block_bytes) {
+    if (!encode(from.subspan(i).first<kBlock>(), out) && !bad) bad = i;
+  }
+  return bad;
+}
+
+// Numbers of two bytes, whose bits `encode` makes and of which these mean infinity.
+template <class Encode>
+std::optional<size_t> EncodeHalves(std::span<const float> from, uint16_t infinity, std::byte* out,
+                                   Encode encode) {
+  std::optional<size_t> bad;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const uint16_t bits = encode(from[i]);
+    if ((bits & 0x7fff) == infinity && !std::isinf(from[i]) && !bad) bad = i;
+    Store(bits, out + 2 * i);
+  }
+  return bad;
+}
+
 template <class Out>
 void DecodeFloatsTo(const std::byte* data, Dtype from, std::span<Out> out) {
   if (from == DtypeOf<Out>()) {
@@ -55,6 +185,12 @@ void DecodeFloatsTo(const std::byte* data, Dtype from, std::span<Out> out) {
     case Dtype::kBF16:
       for (size_t i = 0; i < out.size(); ++i) out[i] = FromBF16(Load<uint16_t>(data + 2 * i));
       return;
+    case Dtype::kQ8_0:
+      FOLIO_CHECK(out.size() % kBlock == 0, "part of a block");
+      return DecodeQ80(data, out);
+    case Dtype::kQ4_0:
+      FOLIO_CHECK(out.size() % kBlock == 0, "part of a block");
+      return DecodeQ40(data, out);
     default:
       FOLIO_CHECK(false, "not a floating dtype");
   }
@@ -99,8 +235,9 @@ std::optional<size_t> DecodeIntegersTo(const std::byte* data, Dtype from, std::s
 }  // namespace
 
 bool IsFloating(Dtype dtype) {
-  return dtype == Dtype::kF64 || dtype == Dtype::kF32 || dtype == Dtype::kF16 ||
-         dtype == Dtype::kBF16;
+  constexpr std::array kFloating = {Dtype::kF64,  Dtype::kF32,  Dtype::kF16,
+                                    Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0};
+  return std::ranges::find(kFloating, dtype) != kFloating.end();
 }
 
 void DecodeFloats(const std::byte* data, Dtype from, std::span<float> out) {
@@ -109,6 +246,25 @@ void DecodeFloats(const std::byte* data, Dtype from, std::span<float> out) {
 
 void DecodeFloats(const std::byte* data, Dtype from, std::span<double> out) {
   DecodeFloatsTo(data, from, out);
+}
+
+std::optional<size_t> EncodeFloats(std::span<const float> from, Dtype to, std::byte* out) {
+  switch (to) {
+    case Dtype::kF32:
+      if (!from.empty()) std::memcpy(out, from.data(), from.size_bytes());
+      return std::nullopt;
+    case Dtype::kF16:
+      return EncodeHalves(from, 0x7c00, out, ToF16);
+    case Dtype::kBF16:
+      return EncodeHalves(from, 0x7f80, out, [](float x) { return ToBF16(x).bits; });
+    case Dtype::kQ8_0:
+      return EncodeBlocks(from, EncodeQ80, kQ80Bytes, out);
+    case Dtype::kQ4_0:
+      return EncodeBlocks(from, EncodeQ40, kQ40Bytes, out);
+    default:
+      FOLIO_CHECK(false, "not a dtype to encode to");
+  }
+  return std::nullopt;
 }
 
 std::optional<size_t> DecodeIntegers(const std::byte* data, Dtype from, std::span<int64_t> out) {

@@ -115,7 +115,7 @@ void CheckReplaceable(const std::string& out, const std::string& kind, bool over
   if (!fs::exists(out, ignored) || (fs::is_directory(out, ignored) && fs::is_empty(out, ignored))) {
     return;
   }
-  const std::string help = "name another directory with --out";
+  const std::string help = "name another directory";
   if (!fs::is_directory(out, ignored)) {
     throw UsageError(fmt::format("{}: exists and is not a directory", out), "", help);
   }
@@ -135,7 +135,7 @@ void CheckNewFile(const std::string& path, bool overwrite) {
   std::error_code ignored;
   if (overwrite || !fs::is_regular_file(path, ignored)) return;
   throw UsageError(fmt::format("{}: is there already", path), "",
-                   "name another file with --out, or replace it with --overwrite");
+                   "name another file, or replace it with --overwrite");
 }
 
 MappedFile::MappedFile(const fs::path& path, Loading loading) : MappedFile() {

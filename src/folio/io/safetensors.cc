@@ -51,7 +51,8 @@ bool IsForeignDtype(std::string_view name) {
 Dtype ParseDtype(const Json& value, const std::string& name, const Malformed& malformed) {
   if (!value.is_string()) malformed.ThrowTensor(name, "dtype is not a string");
   const std::string& text = value.text();
-  if (const std::optional<Dtype> dtype = DtypeFromName(text)) return *dtype;
+  const std::optional<Dtype> dtype = DtypeFromName(text);
+  if (dtype && DtypeBlock(*dtype) == 1) return *dtype;
   malformed.ThrowTensor(name, fmt::format("dtype {} is {}", text,
                                           IsForeignDtype(text) ? "not supported" : "unknown"));
 }

@@ -14,7 +14,7 @@
 namespace folio {
 
 bool IsAligned(const TensorInfo& info) {
-  return reinterpret_cast<uintptr_t>(info.data) % DtypeSize(info.dtype) == 0;
+  return reinterpret_cast<uintptr_t>(info.data) % DtypeAlignment(info.dtype) == 0;
 }
 
 std::span<const std::byte> TensorFile::Open(const std::filesystem::path& path, Loading loading) {
@@ -81,7 +81,7 @@ void TensorFile::ReadFloats(std::string_view name, std::span<T> out) const {
   if (!IsFloating(info.dtype)) {
     throw InputError(
         fmt::format("{}: tensor \"{}\" has the wrong dtype", path().string(), name),
-        fmt::format("expected F32, F64, F16 or BF16, found {}", DtypeName(info.dtype)));
+        fmt::format("expected floating-point numbers, found {}", DtypeName(info.dtype)));
   }
   DecodeFloats(info.data, info.dtype, out);
 }

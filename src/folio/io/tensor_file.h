@@ -49,7 +49,7 @@ class TensorFile {
   // thread at a time may call it. Throws if a BOOL is neither 0 nor 1.
   Tensor Get(std::string_view name);
 
-  // Converts the whole tensor, from any alignment. Floats come from F64, F32, F16 and BF16 (see
+  // Converts the whole tensor, from any alignment. Floats come from floating dtypes (see
   // DecodeFloats), integers from all integer dtypes and BOOL. Throws a kInput Error if the dtype is
   // of the other kind or a number does not fit. REQUIRES: out.size() is the tensor's count.
   void Read(std::string_view name, std::span<float> out) const;

@@ -17,11 +17,10 @@ namespace {
 
 template <class T>
 void Decode(const TensorInfo& from, std::span<T> to) {
-  constexpr int64_t kGrain = 1 << 16;
-  const size_t size = DtypeSize(from.dtype);
+  constexpr int64_t kGrain = 1 << 16;  // whole blocks
   ParallelRange(std::ssize(to), kGrain, [&](int64_t begin, int64_t end, int) {
     const auto first = static_cast<size_t>(begin);
-    DecodeFloats(from.data + first * size, from.dtype,
+    DecodeFloats(from.data + DtypeBytes(from.dtype, begin), from.dtype,
                  to.subspan(first, static_cast<size_t>(end) - first));
   });
 }
@@ -32,7 +31,7 @@ void DecodeTransposed(const TensorInfo& from, std::span<T> to) {
   constexpr size_t kRows = 16;  // a cache line of `to` at a time
   const auto rows = static_cast<size_t>(from.shape[0]);
   const auto columns = static_cast<size_t>(from.shape[1]);
-  const size_t row_bytes = columns * DtypeSize(from.dtype);
+  const size_t row_bytes = DtypeBytes(from.dtype, from.shape[1]);
   std::vector<T> scratch(static_cast<size_t>(Threads()) * kRows * columns);
   ParallelRange(from.shape[0], kRows, [&](int64_t begin, int64_t end, int thread) {
     const auto first = static_cast<size_t>(begin), count = static_cast<size_t>(end - begin);
@@ -68,7 +67,7 @@ void Check(const StoredModel& model) {
     throw InputError(
         fmt::format("{}: tensor \"{}\" has the wrong dtype", model.file->path().string(),
                     from.name),
-        fmt::format("expected F32, F64, F16 or BF16, found {}", DtypeName(from.dtype)));
+        fmt::format("expected floating-point numbers, found {}", DtypeName(from.dtype)));
   }
 }
 

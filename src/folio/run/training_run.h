@@ -38,9 +38,10 @@ struct TrainingRunOptions {
   bool overwrite = false;          // replace the run that is there
   bool dry_run = false;            // leave nothing behind: for Plan only
   // Where no setting says how large the model is: choose size and steps so that training takes so
+  // Where no setting says how large the model is: choose size and steps so that training takes so
   // long (automatic.h). 0: the settings as they are.
-  bool budget_asked = false;  // by the user, and not only by default
   double budget_seconds = 0;
+  bool budget_asked = false;  // by the user, and not only by default
   ConfigSources sources = {.discover = false};
   // Where progress and notes go, with --json's events as its result; null for nowhere.
   Console* console = nullptr;

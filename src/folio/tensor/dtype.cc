@@ -9,17 +9,19 @@ namespace {
 
 struct DtypeInfo {
   Dtype dtype;
-  size_t size;
+  size_t block;  // numbers
+  size_t bytes;  // of a block
   std::string_view name;
 };
 
 constexpr std::array kInfos = {
-    DtypeInfo{Dtype::kF32, 4, "F32"}, DtypeInfo{Dtype::kF64, 8, "F64"},
-    DtypeInfo{Dtype::kF16, 2, "F16"}, DtypeInfo{Dtype::kBF16, 2, "BF16"},
-    DtypeInfo{Dtype::kI64, 8, "I64"}, DtypeInfo{Dtype::kI32, 4, "I32"},
-    DtypeInfo{Dtype::kU32, 4, "U32"}, DtypeInfo{Dtype::kI16, 2, "I16"},
-    DtypeInfo{Dtype::kU16, 2, "U16"}, DtypeInfo{Dtype::kI8, 1, "I8"},
-    DtypeInfo{Dtype::kU8, 1, "U8"},   DtypeInfo{Dtype::kBool, 1, "BOOL"},
+    DtypeInfo{Dtype::kF32, 1, 4, "F32"},     DtypeInfo{Dtype::kF64, 1, 8, "F64"},
+    DtypeInfo{Dtype::kF16, 1, 2, "F16"},     DtypeInfo{Dtype::kBF16, 1, 2, "BF16"},
+    DtypeInfo{Dtype::kI64, 1, 8, "I64"},     DtypeInfo{Dtype::kI32, 1, 4, "I32"},
+    DtypeInfo{Dtype::kU32, 1, 4, "U32"},     DtypeInfo{Dtype::kI16, 1, 2, "I16"},
+    DtypeInfo{Dtype::kU16, 1, 2, "U16"},     DtypeInfo{Dtype::kI8, 1, 1, "I8"},
+    DtypeInfo{Dtype::kU8, 1, 1, "U8"},       DtypeInfo{Dtype::kBool, 1, 1, "BOOL"},
+    DtypeInfo{Dtype::kQ8_0, 32, 34, "Q8_0"}, DtypeInfo{Dtype::kQ4_0, 32, 18, "Q4_0"},
 };
 
 const DtypeInfo& InfoOf(Dtype dtype) {
@@ -30,8 +32,25 @@ const DtypeInfo& InfoOf(Dtype dtype) {
 
 }  // namespace
 
+size_t DtypeBlock(Dtype dtype) {
+  return InfoOf(dtype).block;
+}
+
+size_t DtypeBytes(Dtype dtype, int64_t count) {
+  const DtypeInfo& info = InfoOf(dtype);
+  const auto numbers = static_cast<size_t>(count);
+  FOLIO_CHECK(numbers % info.block == 0, "part of a block");
+  return numbers / info.block * info.bytes;
+}
+
 size_t DtypeSize(Dtype dtype) {
-  return InfoOf(dtype).size;
+  FOLIO_CHECK(DtypeBlock(dtype) == 1, "a number of a block has no size of its own");
+  return InfoOf(dtype).bytes;
+}
+
+size_t DtypeAlignment(Dtype dtype) {
+  constexpr size_t kScale = 2;
+  return DtypeBlock(dtype) == 1 ? DtypeSize(dtype) : kScale;
 }
 
 std::string_view DtypeName(Dtype dtype) {

@@ -22,11 +22,21 @@ enum class Dtype : uint8_t {
   kU16,
   kI8,
   kU8,
-  kBool
+  kBool,
+  kQ8_0,
+  kQ4_0
 };
 
-size_t DtypeSize(Dtype dtype);            // bytes of one element
-std::string_view DtypeName(Dtype dtype);  // as safetensors spells it: "F32"
+// Most dtypes store numbers one by one. Q8_0 and Q4_0, ggml's, store each 32 consecutive numbers of
+// a row in a block: a binary16 scale d, then integers q that stand for d * q. In Q8_0 these are 32
+// signed bytes; in Q4_0 16 bytes, whose lower halves are the first 16 numbers, each as q + 8, and
+// whose upper halves are the other 16.
+size_t DtypeBlock(Dtype dtype);  // numbers in one block: 1 where each stands by itself
+// Bytes of `count` numbers. REQUIRES: whole blocks, no overflow.
+size_t DtypeBytes(Dtype dtype, int64_t count);
+size_t DtypeSize(Dtype dtype);            // bytes of one number. REQUIRES: no blocks
+size_t DtypeAlignment(Dtype dtype);       // that reading numbers where they lie asks for
+std::string_view DtypeName(Dtype dtype);  // as safetensors or ggml spells it: "F32"
 std::optional<Dtype> DtypeFromName(std::string_view name);
 
 // The Dtype of a C++ number type.

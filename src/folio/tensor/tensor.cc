@@ -34,7 +34,7 @@ Tensor Tensor::Slice(int64_t begin, int64_t end) const {
   std::copy(shape_.dims().begin(), shape_.dims().end(), dims.begin());
   const int64_t row = dim(0) == 0 ? 0 : count() / dim(0);
   dims[0] = end - begin;
-  return {data_ + static_cast<size_t>(begin * row) * DtypeSize(dtype_), dtype_,
+  return {data_ + DtypeBytes(dtype_, begin * row), dtype_,
           Shape(std::span<const int64_t>(dims.data(), static_cast<size_t>(shape_.rank())))};
 }
 

@@ -49,7 +49,7 @@ class Tensor {
   const Shape& shape() const { return shape_; }
   int64_t dim(int i) const { return shape_[i]; }
   int64_t count() const { return shape_.count(); }
-  size_t bytes() const { return static_cast<size_t>(count()) * DtypeSize(dtype_); }
+  size_t bytes() const { return DtypeBytes(dtype_, count()); }
   std::byte* raw() const { return data_; }
 
   // The elements. REQUIRES: T is the dtype's C++ type. Null for an absent operand.
@@ -61,7 +61,7 @@ class Tensor {
 
   // The same elements under another shape of equal count.
   Tensor Reshape(Shape shape) const;
-  // Rows [begin, end) of the outermost dimension.
+  // Rows [begin, end) of the outermost dimension. REQUIRES: whole blocks.
   Tensor Slice(int64_t begin, int64_t end) const;
 
  private:

@@ -28,6 +28,15 @@ TEST(Dtype, NamesAndSizesAgreeWithTheTypes) {
     EXPECT_EQ(DtypeSize(half), 2u);
     EXPECT_EQ(DtypeFromName(DtypeName(half)), half);
   }
+  for (Dtype blocks : {Dtype::kQ8_0, Dtype::kQ4_0}) {
+    EXPECT_EQ(DtypeBlock(blocks), 32u);
+    EXPECT_EQ(DtypeFromName(DtypeName(blocks)), blocks);
+    EXPECT_DEATH(DtypeSize(blocks), "no size of its own");
+    EXPECT_DEATH(DtypeBytes(blocks, 31), "part of a block");
+  }
+  EXPECT_EQ(DtypeBytes(Dtype::kQ8_0, 96), 3 * 34u);
+  EXPECT_EQ(DtypeBytes(Dtype::kQ4_0, 96), 3 * 18u);
+  EXPECT_EQ(DtypeBytes(Dtype::kF16, 3), 6u);
   for (const char* unknown : {"", "f32", "F8", "F32 "}) EXPECT_FALSE(DtypeFromName(unknown));
 }
 

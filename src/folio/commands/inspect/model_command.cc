@@ -1,5 +1,8 @@
+#include <string>
+
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
+#include "folio/inspect/describe_model.h"
 #include "folio/inspect/parameters.h"
 
 namespace folio {
@@ -14,22 +17,33 @@ class InspectModelCommand final : public Command {
             .details =
                 "Layers, heads, channels, context, vocabulary, whether the head is tied, where the "
                 "norms\n"
-                "are and the activation; then each parameter with its shape and first values.\n"
-                "Nothing is allocated, so models of any size can be looked at.",
-            .examples = {"folio inspect model --preset gpt2-xl",
-                         "folio inspect model --model runs/demo --json",
+                "are and the activation; then each parameter with its shape. Of a model that lies\n"
+                "somewhere, in whatever format, also the tokenizer and how each tensor is stored;\n"
+                "what folio cannot run is listed with the reason. Of a preset or of settings, how\n"
+                "each parameter begins. Nothing is allocated, so models of any size can be looked "
+                "at.",
+            .examples = {"folio inspect model runs/demo", "folio inspect model gpt2.gguf --json",
+                         "folio inspect model --preset gpt2-xl",
                          "folio inspect model --set model.n_layer=3 --set model.n_inner=1000"}};
   }
 
-  void AddFlags(Flags& flags) override { settings_.AddFlags(flags); }
+  void AddFlags(Flags& flags) override {
+    flags.Positional(Field{"MODEL", &path_, "a run, a model directory or a model file"});
+    settings_.AddFlags(flags);
+  }
 
   int Run(const Context& context) override {
-    settings_.Read(context.sources);
-    context.console.Result(DescribeParameters(settings_.config().model, context.console.json()));
+    settings_.SetPath(path_);
+    settings_.Resolve(context.sources);
+    const bool json = context.console.json();
+    context.console.Result(settings_.path().empty()
+                               ? DescribeParameters(settings_.config().model, json)
+                               : DescribeModel(settings_.path(), json));
     return 0;
   }
 
  private:
+  std::string path_;
   ModelSettings settings_;
 };
 

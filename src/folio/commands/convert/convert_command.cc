@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "folio/base/strings.h"
+#include "folio/cli/compute_flags.h"
+#include "folio/commands/commands.h"
+#include "folio/formats/convert_model.h"
+#include "folio/io/json.h"
+#include "folio/term/signals.h"
+
+namespace folio {
+namespace {
+
+struct NamedDtype {
+  std::string_view name;
+  Dtype dtype;
+};
+constexpr NamedDtype kDtypes[] = {{"f32", Dtype::kF32},
+                                  {"f16", Dtype::kF16},
+                                  {"bf16", Dtype::kBF16},
+                                  {"q8_0", Dtype::kQ8_0},
+                                  {"q4_0", Dtype::kQ4_0}};
+
+std::vector<std::string> DtypeNames() {
+  std::vector<std::string> names;
+  for (const NamedDtype& named : kDtypes) names.emplace_back(named.name);
+  return names;
+}
+
+std::vector<std::string> FormatNames() {
+  std::vector<std::string> names;
+  for (const ModelFormat& format : ModelFormats()) {
+    if (format.save != nullptr) names.emplace_back(format.name);
+  }
+  return names;
+}
+
+class ConvertCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {.name = "convert",
+            .summary = "write a model in another format",
+            .group = "model",
+            .details =
+                "Reads a model in any format that folio knows, with its tokenizer, and writes it\n"
+                "for other programs: hf is a directory that Hugging Face's libraries open, gguf a\n"
+                "file for llama.cpp and what is built on it. Matrices become --dtype; norms,\n"
+                "biases and what else is small stay f32. The result is read back and compared:\n"
+                "every tensor, the tokenizer, and the logits of a prompt. If they differ it is\n"
+                "removed.",
+            .examples = {"folio convert runs/demo demo.gguf --to gguf",
+                         "folio convert runs/demo demo-q8.gguf --to gguf --dtype q8_0",
+                         "folio convert gpt2.gguf gpt2 --to hf"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    flags.Positional(Field{"SRC", &from_, "a run, a model directory or a model file"},
+                     {.required = true});
+    flags.Positional(Field{"DST", &to_, "file or directory to write"}, {.required = true});
+    flags.Value(Field{"to", &format_, "format to write"}.Choices(FormatNames()),
+                {.required = true});
+    flags.Value(Field{"dtype", &dtype_, "of the matrices"}.Choices(DtypeNames()));
+    flags.Switch("--overwrite", &overwrite_, "replace what is there");
+    compute_.Add(flags);
+  }
+
+  int Run(const Context& context) override {
+    CatchSignals();
+    compute_.Use();
+    Conversion conversion{.from = from_, .to = to_, .format = format_, .overwrite = overwrite_};
+    for (const NamedDtype& named : kDtypes) {
+      if (named.name == dtype_) conversion.dtype = named.dtype;
+    }
+    Progress progress(context.console, context.progress_mode);
+    const Converted made = ConvertModel(conversion, [&](int step, std::string_view doing) {
+      ThrowIfStopRequested();
+      progress.Show({.done = step,
+                     .total = kConversionSteps,
+                     .fields = {{"doing", std::string(doing), std::string(doing)}}},
+                    /*milestone=*/true);
+    });
+    progress.Finish();
+    context.console.Result(context.console.json() ? ResultJson(made) : ResultText(made));
+    return 0;
+  }
+
+ private:
+  std::string ResultText(const Converted& made) const {
+    return fmt::format(
+        "read         {}, {}\n"
+        "wrote        {}, {}, {} in {}\n"
+        "parameters   {}\n"
+        "compared     {} tensors: each is the source's in its dtype\n"
+        "logits       of {} tokens differ by at most {:.2g}, the largest is {:.3g}\n",
+        made.from.string(), made.from_format, to_, format_,
+        HumanBytes(static_cast<double>(made.bytes)), dtype_, WithCommas(made.parameters),
+        made.tensors, made.prompt, made.logit_difference, made.largest_logit);
+  }
+
+  std::string ResultJson(const Converted& made) const {
+    const Json json = {{"schema", 1},
+                       {"from", made.from.string()},
+                       {"from_format", made.from_format},
+                       {"to", to_},
+                       {"format", format_},
+                       {"dtype", dtype_},
+                       {"bytes", made.bytes},
+                       {"parameters", made.parameters},
+                       {"tensors_compared", made.tensors},
+                       {"prompt_tokens", made.prompt},
+                       {"logit_difference", made.logit_difference},
+                       {"largest_logit", made.largest_logit}};
+    return json.dump(2) + "\n";
+  }
+
+  std::string from_, to_, format_, dtype_ = "f32";
+  bool overwrite_ = false;
+  ComputeFlags compute_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> NewConvertCommand() {
+  return std::make_unique<ConvertCommand>();
+}
+
+}  // namespace folio

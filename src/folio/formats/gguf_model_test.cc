@@ -1,0 +1,333 @@
+#include "folio/formats/gguf_model.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "folio/backend/backend.h"
+#include "folio/io/file.h"
+#include "folio/io/gguf.h"
+#include "folio/io/model_dir.h"
+#include "folio/io/safetensors.h"
+#include "folio/model/checkpoint.h"
+#include "folio/model/gpt.h"
+#include "folio/model/test_models.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/gguf_bytes.h"
+#include "tests/kit/paths.h"
+
+namespace folio {
+namespace {
+
+std::vector<float> LogitsOf(const GptWeights& weights, std::span<const int32_t> ids) {
+  const auto backend = MakeBackend("reference");
+  const auto T = std::ssize(ids);
+  const int64_t V = weights.config().vocab_size;
+  GptPass pass(*backend, weights.config(), 1, T, PassKind::kForward);
+  pass.Forward(weights.params(), ids);
+  std::vector<float> logits(static_cast<size_t>(T * V));
+  pass.Logits(weights.params(), 0, T, Tensor(logits.data(), {T, V}));
+  return logits;
+}
+
+bool SameNumbers(const GptWeights& a, const GptWeights& b) {
+  return std::ranges::equal(a.tensors(), b.tensors(), [](const Tensor& x, const Tensor& y) {
+    return std::ranges::equal(Elements<float>(x), Elements<float>(y));
+  });
+}
+
+class GgufModel : public InTemporaryDirectory {
+ protected:
+  // A model of this configuration in a file, and as it is found there.
+  FoundModel Saved(const GptConfig& config, Dtype dtype = Dtype::kF32) {
+    weights_ = std::make_unique<GptWeights>(config);
+    Scatter(*weights_, 3);
+    SaveGgufModel(At("m.gguf"), {.weights = *weights_, .dtype = dtype});
+    return FindModel(At("m.gguf"));
+  }
+  std::string SaveRefused(const GptConfig& config, Dtype dtype = Dtype::kF32) {
+    return ErrorAndHelp([&] { Saved(config, dtype); });
+  }
+
+  std::unique_ptr<GptWeights> weights_;
+};
+
+TEST_F(GgufModel, OfAnotherProgramGivesItsNumbersLogitsAndIds) {
+  const std::filesystem::path dir = Fixture("gguf-tiny");
+  SafetensorsFile expected(dir / "expected.safetensors");
+  const FoundModel found = FindModel(dir / "model.gguf");
+  EXPECT_EQ(found.format, "gguf");
+  EXPECT_TRUE(found.model.config.tie_word_embeddings);
+  EXPECT_EQ(found.model.config.eos_token_id, 0);
+  EXPECT_EQ(found.model.config.layer_norm_epsilon, 1e-5);
+  const auto weights = MapWeights(found.model);
+  const auto floats = [](const Tensor& x) {
+    return std::vector<float>(x.data<float>(), x.data<float>() + x.count());
+  };
+  EXPECT_EQ(floats(weights->params().wte), expected.ReadAs<float>("wte"));
+  EXPECT_EQ(floats(weights->params().h[1].c_attn.weight), expected.ReadAs<float>("c_attn"));
+
+  const std::vector<float> logits = LogitsOf(*weights, expected.ReadAs<int32_t>("ids"));
+  const std::vector<double> theirs = expected.ReadAs<double>("logits");
+  ASSERT_EQ(logits.size(), theirs.size());
+  for (size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits[i], theirs[i], 2e-5) << i;
+
+  std::string text;
+  for (const int32_t byte : expected.ReadAs<int32_t>("text")) text += static_cast<char>(byte);
+  const auto ids = expected.ReadAs<int32_t>("text_ids");
+  EXPECT_EQ(found.tokenizer->Encode(text, "text", SpecialRule::Allow()), ids);
+  EXPECT_EQ(found.tokenizer->Decode(ids), text);
+}
+
+TEST_F(GgufModel, EveryShapeOfGpt2ComesBackBitForBit) {
+  GptConfig other = TinyConfig();
+  other.tie_word_embeddings = false;
+  other.n_inner = 10;
+  other.layer_norm_epsilon = 1e-6;
+  other.bos_token_id = 3;
+  other.eos_token_id = 10;
+  for (const GptConfig& config : {TinyConfig(), other}) {
+    const FoundModel found = Saved(config);
+    EXPECT_EQ(found.model.config, config);
+    EXPECT_TRUE(SameNumbers(*ReadWeights(found.model), *weights_));
+    EXPECT_TRUE(SameNumbers(*MapWeights(found.model), *weights_));
+    // To a directory and back: the bytes of one that never was anything else.
+    std::filesystem::create_directories(At("direct"));
+    std::filesystem::create_directories(At("through"));
+    SaveModel(At("direct"), *weights_);
+    SaveModel(At("through"), *MapWeights(found.model));
+    EXPECT_EQ(FilesBelow(At("direct")), FilesBelow(At("through")));
+  }
+}
+
+TEST_F(GgufModel, HasTheNamesShapesAndTypesThatOtherProgramsAskFor) {
+  GptConfig config = TinyConfig();
+  config.n_embd = 64;
+  config.n_inner = 96;
+  config.n_layer = 1;
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
+    Saved(config, dtype);
+    const GgufFile file(At("m.gguf"));
+    const std::map<std::string, Shape> vectors = {
+        {"position_embd.weight", {5, 64}}, {"blk.0.attn_norm.weight", {64}},
+        {"blk.0.attn_norm.bias", {64}},    {"blk.0.attn_qkv.bias", {192}},
+        {"blk.0.attn_output.bias", {64}},  {"blk.0.ffn_norm.weight", {64}},
+        {"blk.0.ffn_norm.bias", {64}},     {"blk.0.ffn_up.bias", {96}},
+        {"blk.0.ffn_down.bias", {64}},     {"output_norm.weight", {64}},
+        {"output_norm.bias", {64}}};
+    const std::map<std::string, Shape> matrices = {
+        {"token_embd.weight", {11, 64}},        {"blk.0.attn_qkv.weight", {192, 64}},
+        {"blk.0.attn_output.weight", {64, 64}}, {"blk.0.ffn_up.weight", {96, 64}},
+        {"blk.0.ffn_down.weight", {64, 96}},    {"output.weight", {11, 64}}};
+    EXPECT_EQ(file.tensors().size(), vectors.size() + matrices.size());
+    for (const auto& [name, shape] : vectors) {
+      EXPECT_EQ(file.Require(name, shape).dtype, Dtype::kF32) << name;
+    }
+    for (const auto& [name, shape] : matrices) {
+      EXPECT_EQ(file.Require(name, shape).dtype, dtype) << name;
+    }
+  }
+  const std::vector<float> qkv = [&] {
+    Saved(config);
+    return GgufFile(At("m.gguf")).ReadAs<float>("blk.0.attn_qkv.weight");
+  }();
+  const float* ours = weights_->params().h[0].c_attn.weight.data<float>();
+  for (size_t in = 0; in < 64; ++in) {
+    for (size_t out = 0; out < 192; ++out) EXPECT_EQ(qkv[out * 64 + in], ours[in * 192 + out]);
+  }
+}
+
+TEST_F(GgufModel, SaysWhatOtherProgramsAskForInUnsigned32Bits) {
+  Saved(TinyConfig(), Dtype::kF16);
+  const std::string bytes = FilesBelow(At("")).at("m.gguf");
+  GgufBytes expected;
+  expected.String("general.architecture", "gpt2")
+      .String("general.type", "model")
+      .String("general.name", "m")
+      .U32("general.file_type", 1)
+      .U32("gpt2.context_length", 5)
+      .U32("gpt2.embedding_length", 6)
+      .U32("gpt2.block_count", 2)
+      .U32("gpt2.feed_forward_length", 24)
+      .U32("gpt2.attention.head_count", 2)
+      .U32("gpt2.vocab_size", 11)
+      .Key("gpt2.attention.layer_norm_epsilon", 6, GgufBytes::Raw(std::bit_cast<uint32_t>(1e-5f)))
+      .String("tokenizer.ggml.model", "no_vocab")
+      .Key("tokenizer.ggml.add_bos_token", 7, "\0");
+  EXPECT_NE(bytes.find(expected.keys), bytes.npos);
+}
+
+TEST_F(GgufModel, WithoutBiasesComputesTheSame) {
+  GptConfig config = TinyConfig();
+  config.bias = false;
+  const FoundModel found = Saved(config);
+  EXPECT_TRUE(found.model.config.bias);
+  const std::vector<int32_t> ids = {1, 10, 0, 7};
+  EXPECT_EQ(LogitsOf(*MapWeights(found.model), ids), LogitsOf(*weights_, ids));
+}
+
+TEST_F(GgufModel, WhatGpt2CannotExpressIsNotWritten) {
+  const auto with = [](auto change) {
+    GptConfig config = TinyConfig();
+    change(config);
+    return config;
+  };
+  using C = GptConfig;
+  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.norm_position = "post"; })),
+                       "norm_position is post", "convert to hf"));
+  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.position_embedding = "sinusoidal"; })),
+                       "position_embedding is sinusoidal"));
+  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.activation_function = "relu"; })),
+                       "activation_function is relu"));
+  EXPECT_TRUE(
+      Contains(SaveRefused(with([](C& c) { c.lm_head_bias = true; })), "lm_head_bias is true"));
+  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.causal = false; })), "causal is false"));
+  EXPECT_TRUE(Contains(SaveRefused(TinyConfig(), Dtype::kQ8_0), "blocks of 32", "n_embd is 6",
+                       "choose f16"));
+  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) {
+                                     c.n_embd = 32;
+                                     c.n_inner = 48;
+                                   }),
+                                   Dtype::kQ4_0),
+                       "n_inner is 48"));
+  EXPECT_TRUE(Names().empty());
+}
+
+// --- files of other programs, put together by hand
+
+// V 3, P 2, C 2, H 1, L 1, F 3.
+GgufBytes Small(const std::string& leave_out = "") {
+  GgufBytes bytes;
+  bytes.String("general.architecture", "gpt2");
+  const std::pair<const char*, uint32_t> sizes[] = {{"gpt2.context_length", 2},
+                                                    {"gpt2.embedding_length", 2},
+                                                    {"gpt2.block_count", 1},
+                                                    {"gpt2.feed_forward_length", 3},
+                                                    {"gpt2.attention.head_count", 1}};
+  for (const auto& [key, value] : sizes) {
+    if (key != leave_out) bytes.U32(key, value);
+  }
+  const std::pair<const char*, std::vector<uint64_t>> tensors[] = {
+      {"token_embd.weight", {2, 3}},        {"position_embd.weight", {2, 2}},
+      {"blk.0.attn_norm.weight", {2}},      {"blk.0.attn_norm.bias", {2}},
+      {"blk.0.attn_qkv.weight", {2, 6}},    {"blk.0.attn_qkv.bias", {6}},
+      {"blk.0.attn_output.weight", {2, 2}}, {"blk.0.attn_output.bias", {2}},
+      {"blk.0.ffn_norm.weight", {2}},       {"blk.0.ffn_norm.bias", {2}},
+      {"blk.0.ffn_up.weight", {2, 3}},      {"blk.0.ffn_up.bias", {3}},
+      {"blk.0.ffn_down.weight", {3, 2}},    {"blk.0.ffn_down.bias", {2}},
+      {"output_norm.weight", {2}},          {"output_norm.bias", {2}}};
+  for (const auto& [name, dims] : tensors) {
+    if (name == leave_out || (leave_out == "bias" && std::string(name).ends_with(".bias")))
+      continue;
+    uint64_t count = 1;
+    for (const uint64_t dim : dims) count *= dim;
+    bytes.Tensor(name, dims, 0, std::string(4 * count, '\x3C'));
+  }
+  return bytes;
+}
+
+class GgufModelByHand : public InTemporaryDirectory {
+ protected:
+  void Put(std::string_view bytes) {
+    std::filesystem::remove(At("x"));
+    std::ofstream(At("x"), std::ios::binary) << bytes;
+  }
+  FoundModel Open(const GgufBytes& bytes) {
+    Put(bytes.File());
+    return FindModel(At("x"));
+  }
+  std::string Refusal(const GgufBytes& bytes) {
+    Put(bytes.File());
+    return ErrorAndHelp([&] { FindModel(At("x")); });
+  }
+};
+
+TEST_F(GgufModelByHand, IsTiedWithoutAHeadOrWithTheEmbeddingsOnceMore) {
+  EXPECT_TRUE(Open(Small()).model.config.tie_word_embeddings);
+  GgufBytes again = Small();
+  again.Tensor("output.weight", {2, 3}, 0, std::string(24, '\x3C'));
+  EXPECT_TRUE(Open(again).model.config.tie_word_embeddings);
+  GgufBytes other = Small();
+  other.Tensor("output.weight", {2, 3}, 0, std::string(24, '\x3D'));
+  EXPECT_FALSE(Open(other).model.config.tie_word_embeddings);
+  GgufBytes halves = Small();
+  halves.Tensor("output.weight", {2, 3}, 1, std::string(12, '\x3C'));
+  EXPECT_FALSE(Open(halves).model.config.tie_word_embeddings);
+}
+
+TEST_F(GgufModelByHand, BiasesMayBeMissing) {
+  EXPECT_TRUE(Open(Small()).model.config.bias);
+  const GptConfig config = Open(Small("bias")).model.config;
+  EXPECT_FALSE(config.has_attention_bias() || config.has_mlp_bias() ||
+               config.has_layer_norm_bias());
+  EXPECT_TRUE(Contains(Refusal(Small("blk.0.attn_output.bias")), "no tensor", "attn_output.bias"));
+}
+
+TEST_F(GgufModelByHand, WhatIsNotGpt2IsRefusedByName) {
+  GgufBytes llama;
+  llama.String("general.architecture", "llama");
+  EXPECT_TRUE(Contains(Refusal(llama), "\"llama\"", "folio runs \"gpt2\""));
+  EXPECT_TRUE(Contains(Refusal({}), "architecture \"\""));
+  for (const char* key :
+       {"gpt2.context_length", "gpt2.block_count", "gpt2.attention.head_count",
+        "gpt2.feed_forward_length", "token_embd.weight", "blk.0.ffn_down.weight"}) {
+    EXPECT_TRUE(Contains(Refusal(Small(key)), key)) << key;
+  }
+  for (const uint32_t count : {0u, 2u, 65535u, 1u << 31}) {
+    EXPECT_TRUE(Contains(Refusal(Small("gpt2.block_count").U32("gpt2.block_count", count)), "x"));
+  }
+  EXPECT_TRUE(Contains(Refusal(Small("gpt2.context_length").U32("gpt2.context_length", 3)),
+                       "position_embd.weight", "wrong shape"));
+  EXPECT_TRUE(
+      Contains(Refusal(Small("gpt2.attention.head_count").U32("gpt2.attention.head_count", 3)),
+               "n_head must divide n_embd"));
+  EXPECT_TRUE(Contains(Refusal(Small().U32("gpt2.attention.head_count_kv", 4)), "head_count_kv"));
+  EXPECT_TRUE(Contains(Refusal(Small().Tensor("rope_freqs.weight", {1}, 0, "1234")),
+                       "rope_freqs.weight", "not part of the model"));
+  EXPECT_TRUE(Contains(
+      Refusal(Small("token_embd.weight").Tensor("token_embd.weight", {6}, 0, std::string(24, 'x'))),
+      "no matrix"));
+  EXPECT_TRUE(Contains(Refusal(Small().Tensor("k", {256}, 14, std::string(210, 'k'))),
+                       "\"k\" is of type Q6_K", "Q8_0 and Q4_0"));
+  EXPECT_TRUE(
+      Contains(Refusal(Small().String("tokenizer.ggml.model", "llama")), "tokenizer \"llama\""));
+}
+
+TEST_F(GgufModelByHand, CutShortOrFlippedItIsReadOrRefused) {
+  const std::string whole = Small().File();
+  const auto open = [&](const std::string& bytes) {
+    Put(bytes);
+    try {
+      MapWeights(FindModel(At("x")).model);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInput) << error.what();
+    }
+  };
+  for (size_t at = 0; at < whole.size(); at += 3) {
+    open(whole.substr(0, at));
+    std::string bytes = whole;
+    bytes[at] = static_cast<char>(bytes[at] ^ (at % 2 == 0 ? 0xFF : 0x04));
+    open(bytes);
+  }
+}
+
+TEST_F(GgufModelByHand, WhatCannotBeRunIsStillListed) {
+  Put(Small().Tensor("k", {256}, 14, std::string(210, 'k')).File());
+  const std::vector<ListedTensor> listed = ListGgufTensors(At("x"));
+  ASSERT_EQ(listed.size(), 17u);
+  EXPECT_EQ(listed[0].name, "token_embd.weight");
+  EXPECT_EQ(listed[0].dtype, "F32");
+  EXPECT_EQ(listed[0].bytes, 24u);
+  EXPECT_EQ(listed[16].dtype, "Q6_K");
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace folio {
+
+// What lies at `path`, a model in any format (formats/model_formats.h): text for people, or one
+// JSON object (`json`). Its configuration as parameters.h describes it, the tokenizer, and how each
+// tensor is stored; of a model that folio refuses the tensors that are there, and why. Throws a
+// kInput Error where there is no model, or nothing of it can be read.
+std::string DescribeModel(const std::filesystem::path& path, bool json);
+
+}  // namespace folio

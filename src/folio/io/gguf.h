@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/io/tensor_file.h"
+
+namespace folio {
+
+// The GGUF format, of versions 2 and 3: keys with values, descriptions of tensors, then the data of
+// each tensor at a multiple of "general.alignment" (32 unless it is there). All little-endian.
+// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+
+inline constexpr std::string_view kGgufMagic = "GGUF";
+inline constexpr uint64_t kGgufAlignment = 32;
+inline constexpr uint64_t kGgufMaxName = 63;  // bytes
+inline constexpr int kGgufMaxDims = 4;
+
+// What a value is, by its number in files.
+enum class GgufType : uint32_t {
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kF32,
+  kBool,
+  kText,
+  kArray,
+  kU64,
+  kI64,
+  kF64
+};
+
+// A value as it lies in the file: `count` items of a type one after the other, which were seen to
+// lie there.
+struct GgufValue {
+  GgufType type = GgufType::kU8;  // of an item, never kArray
+  bool array = false;             // else `count` is 1
+  uint64_t count = 1;
+  std::span<const std::byte> bytes = {};
+};
+
+// A GGUF file. Once opened it is sound from end to end (see TensorFile): keys and names are unique
+// printable texts, and every tensor lies where the one before it ends. Shapes are row-major, so the
+// other way round than ggml writes them. Arrays of arrays and tensors without elements are refused.
+class GgufFile : public TensorFile {
+ public:
+  // A tensor of a type that folio does not have, which is not among tensors().
+  struct Foreign {
+    std::string name;
+    std::string_view type;  // "Q4_K"
+    Shape shape;
+    uint64_t bytes = 0;
+  };
+
+  explicit GgufFile(const std::filesystem::path& path, Loading loading = Loading::kMap);
+
+  std::span<const Foreign> foreign() const { return foreign_; }
+
+  // The value of a key, empty where there is none. Throws a kInput Error if it is of another type
+  // than the name says: integers and numbers of any size do, texts are as valid as this object.
+  std::optional<int64_t> Integer(std::string_view key) const;
+  std::optional<double> Number(std::string_view key) const;
+  std::optional<std::string_view> Text(std::string_view key) const;
+  // The items of an array, in order; false where there is no such key.
+  bool Texts(std::string_view key,
+             const std::function<void(size_t index, std::string_view text)>& visit) const;
+  bool Integers(std::string_view key,
+                const std::function<void(size_t index, int64_t value)>& visit) const;
+  // How many items an array has, or 0 where there is no such key.
+  uint64_t Count(std::string_view key) const;
+
+ private:
+  const GgufValue* FindValue(std::string_view key) const;
+  [[noreturn]] void RefuseType(std::string_view key, std::string_view expected) const;
+
+  std::map<std::string_view, GgufValue> values_;
+  std::vector<Foreign> foreign_;
+};
+
+// Whether a file begins as one.
+bool IsGguf(const std::filesystem::path& path);
+
+// Keys and values to write, in the order in which they are added. REQUIRES of all: a key that was
+// not added before; texts are UTF-8.
+class GgufHeader {
+ public:
+  void AddU32(std::string_view key, uint32_t value);
+  void AddF32(std::string_view key, float value);
+  void AddBool(std::string_view key, bool value);
+  void AddText(std::string_view key, std::string_view value);
+  void AddTexts(std::string_view key, std::span<const std::string> values);
+  void AddI32s(std::string_view key, std::span<const int32_t> values);
+
+  uint64_t count() const { return count_; }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void Key(std::string_view key, GgufType type);
+  void Array(std::string_view key, GgufType type, size_t count);
+
+  std::string bytes_;
+  uint64_t count_ = 0;
+};
+
+// A tensor to write. Its numbers are asked for row by row, by several threads at once: `read` fills
+// whole rows from `row` on.
+struct GgufTensor {
+  std::string name;  // shorter than 64 bytes
+  Dtype dtype = Dtype::kF32;
+  Shape shape;  // of one to four sizes, row-major; the last in whole blocks
+  std::function<void(int64_t row, std::span<float> rows)> read;
+};
+
+// Writes a file of version 3, which appears whole or not at all. Throws a kInput Error where a
+// number cannot be written as its tensor's dtype, a kRuntime Error if it cannot be written.
+void WriteGguf(const std::filesystem::path& path, const GgufHeader& header,
+               std::span<const GgufTensor> tensors);
+
+}  // namespace folio

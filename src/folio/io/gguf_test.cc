@@ -1,0 +1,277 @@
+#include "folio/io/gguf.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "folio/base/rng.h"
+#include "folio/io/convert.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/gguf_bytes.h"
+
+namespace folio {
+namespace {
+
+constexpr auto kRaw = [](auto value) { return GgufBytes::Raw(value); };
+
+class Gguf : public InTemporaryDirectory {
+ protected:
+  std::filesystem::path Put(std::string_view bytes) {
+    std::filesystem::remove(At("x"));
+    std::ofstream(At("x"), std::ios::binary) << bytes;
+    return At("x");
+  }
+  std::string Refusal(const GgufBytes& bytes) {
+    Put(bytes.File());
+    return ErrorAndHelp([&] { GgufFile(At("x")); });
+  }
+};
+
+// Numbers 0, 1, 2 ... times `scale`.
+GgufTensor Counting(std::string name, Dtype dtype, Shape shape, float scale = 1) {
+  return {std::move(name), dtype, shape, [shape, scale](int64_t row, std::span<float> out) {
+            for (size_t i = 0; i < out.size(); ++i) {
+              out[i] = scale * static_cast<float>(row * shape.back() + static_cast<int64_t>(i));
+            }
+          }};
+}
+
+GgufBytes SmallFile() {
+  GgufBytes bytes;
+  bytes.String("general.architecture", "none")
+      .U32("a.u32", 7)
+      .Key("a.f32", 6, kRaw(std::bit_cast<uint32_t>(1e-5f)))
+      .Key("a.bool", 7, kRaw(uint8_t{1}))
+      .Strings("a.texts", {"x", "", "\xC4\xA0the"})
+      .I32s("a.i32s", {1, -1});
+  std::string floats;
+  for (int i = 0; i < 6; ++i) floats += kRaw(std::bit_cast<uint32_t>(static_cast<float>(i)));
+  bytes.Tensor("matrix", {3, 2}, 0, floats);
+  bytes.Tensor("halves", {5}, 1, std::string("\0\0\0\x3C\0\x40\0\x42\0\x44", 10));
+  return bytes;
+}
+
+TEST_F(Gguf, IsWrittenAsTheFormatIsDescribed) {
+  GgufHeader header;
+  header.AddText("general.architecture", "none");
+  header.AddU32("a.u32", 7);
+  header.AddF32("a.f32", 1e-5f);
+  header.AddBool("a.bool", true);
+  header.AddTexts("a.texts", std::vector<std::string>{"x", "", "\xC4\xA0the"});
+  header.AddI32s("a.i32s", std::vector<int32_t>{1, -1});
+  const std::vector<GgufTensor> tensors = {Counting("matrix", Dtype::kF32, {2, 3}),
+                                           Counting("halves", Dtype::kF16, {5})};
+  WriteGguf(At("written"), header, tensors);
+  EXPECT_EQ(FilesBelow(At("")).at("written"), SmallFile().File());
+}
+
+TEST_F(Gguf, IsReadAsTheFormatIsDescribed) {
+  for (const uint32_t version : {2u, 3u}) {
+    for (const size_t alignment : {size_t{32}, size_t{64}, size_t{8}}) {
+      GgufBytes bytes;
+      bytes.alignment = alignment;
+      bytes.version = version;
+      bytes.U32("general.alignment", static_cast<uint32_t>(alignment));
+      bytes.keys += SmallFile().keys;
+      bytes.key_count += SmallFile().key_count;
+      bytes.Tensor("one", {}, 24, "\x05").Tensor("cube", {2, 1, 1, 3}, 24, "abcdef");
+      const GgufFile file(Put(bytes.File()));
+      EXPECT_EQ(file.Text("general.architecture"), "none");
+      EXPECT_EQ(file.Integer("a.u32"), 7);
+      EXPECT_EQ(file.Number("a.f32"), 1e-5) << "the decimal number, not the float's exact value";
+      EXPECT_EQ(file.Integer("nothing"), std::nullopt);
+      Strings texts;
+      EXPECT_TRUE(file.Texts("a.texts", [&](size_t i, std::string_view text) {
+        EXPECT_EQ(i, texts.size());
+        texts.emplace_back(text);
+      }));
+      EXPECT_EQ(texts, (Strings{"x", "", "\xC4\xA0the"}));
+      std::vector<int64_t> numbers;
+      EXPECT_TRUE(file.Integers("a.i32s", [&](size_t, int64_t x) { numbers.push_back(x); }));
+      EXPECT_EQ(numbers, (std::vector<int64_t>{1, -1}));
+      EXPECT_FALSE(file.Texts("nothing", [](size_t, std::string_view) { FAIL(); }));
+      EXPECT_EQ(file.Require("one").shape, Shape());
+      EXPECT_EQ(file.Require("cube").shape, (Shape{3, 1, 1, 2}));
+      EXPECT_EQ(file.ReadAs<int32_t>("cube").back(), 'f');
+    }
+  }
+}
+
+TEST_F(Gguf, ValuesOfAnotherTypeAreRefusedByTheirKey) {
+  GgufBytes bytes = SmallFile();
+  bytes.Key("big", 10, kRaw(UINT64_MAX)).Key("f64", 12, kRaw(std::bit_cast<uint64_t>(0.1)));
+  const GgufFile file(Put(bytes.File()));
+  EXPECT_EQ(file.Number("f64"), 0.1);
+  EXPECT_EQ(file.Number("a.u32"), 7);
+  for (const char* key : {"a.f32", "a.bool", "a.texts", "a.i32s", "big", "general.architecture"}) {
+    EXPECT_TRUE(Contains(ErrorOf([&] { file.Integer(key); }), key, "is not an integer"));
+  }
+  EXPECT_TRUE(Contains(ErrorOf([&] { file.Text("a.u32"); }), "a.u32", "is not a text"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { file.Text("a.texts"); }), "is not a text"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { file.Number("a.bool"); }), "is not a number"));
+  const auto none = [](size_t, auto) { FAIL(); };
+  EXPECT_TRUE(Contains(ErrorOf([&] { file.Texts("a.i32s", none); }), "an array of texts"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { file.Integers("a.u32", none); }), "an array of integers"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { file.Integers("a.texts", none); }), "an array of integers"));
+}
+
+TEST_F(Gguf, BlocksOfAnyNumberOfRowsComeBack) {
+  // Rows of one and of several blocks; more than are written at a time.
+  std::vector<GgufTensor> tensors;
+  const auto add = [&](Dtype dtype, const Shape& shape) {
+    tensors.push_back(Counting(fmt::format("{}{}", DtypeName(dtype), shape.ToString()), dtype,
+                               shape, 1.0f / static_cast<float>(shape.count())));
+  };
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
+    add(dtype, {1, 32});
+    add(dtype, {7, 96});
+  }
+  add(Dtype::kQ8_0, {1031, 1024});
+  WriteGguf(At("x"), {}, tensors);
+  const GgufFile file(At("x"), Loading::kRead);
+  EXPECT_EQ(file.tensors().size(), tensors.size());
+  for (const GgufTensor& tensor : tensors) {
+    const TensorInfo& info = file.Require(tensor.name, tensor.shape);
+    EXPECT_EQ(info.dtype, tensor.dtype);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(info.data) % 32, 0u);
+    std::vector<float> whole(static_cast<size_t>(tensor.shape.count()));
+    tensor.read(0, whole);
+    std::vector<std::byte> expected(info.bytes);
+    EXPECT_EQ(EncodeFloats(whole, tensor.dtype, expected.data()), std::nullopt);
+    EXPECT_TRUE(std::ranges::equal(expected, std::span(info.data, info.bytes))) << tensor.name;
+  }
+}
+
+TEST_F(Gguf, ANumberThatDoesNotFitIsNamedAndNothingIsLeft) {
+  const std::vector<GgufTensor> tensors = {Counting("small", Dtype::kF16, {3}),
+                                           Counting("large", Dtype::kF16, {9, 7}, 2000)};
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { WriteGguf(At("x"), {}, tensors); }),
+                       "large cannot be written as F16", "row 4 ", "bf16"));
+  EXPECT_TRUE(Names().empty());
+}
+
+TEST_F(Gguf, TypesThatFolioDoesNotHaveAreListed) {
+  GgufBytes bytes;
+  bytes.Tensor("k", {512, 3}, 12, std::string(3 * 2 * 144, 'k')).Tensor("a", {2}, 24, "ab");
+  const GgufFile file(Put(bytes.File()));
+  ASSERT_EQ(file.foreign().size(), 1u);
+  EXPECT_EQ(file.foreign()[0].type, "Q4_K");
+  EXPECT_EQ(file.foreign()[0].shape, (Shape{3, 512}));
+  EXPECT_EQ(file.foreign()[0].bytes, 864u);
+  EXPECT_EQ(file.ReadAs<int32_t>("a"), (std::vector<int32_t>{'a', 'b'}));
+}
+
+// --- hostile files
+
+TEST_F(Gguf, CutShortAtEveryByte) {
+  std::string whole = SmallFile().File();
+  whole.resize(whole.find_last_not_of('\0') + 1);  // padding behind the last tensor may be missing
+  EXPECT_NO_THROW(GgufFile(Put(whole)));
+  for (size_t size = 0; size < whole.size(); ++size) {
+    Put(std::string_view(whole).substr(0, size));
+    EXPECT_TRUE(Contains(ErrorOf([&] { GgufFile(At("x")); }), "x is not a sound GGUF file"))
+        << size;
+  }
+}
+
+TEST_F(Gguf, FlippedBytesAreReadOrRefused) {
+  const std::string whole = SmallFile().File();
+  for (size_t at = 0; at < whole.size(); ++at) {
+    for (const int flip : {1, 0x80, 0xFF}) {
+      std::string bytes = whole;
+      bytes[at] = static_cast<char>(bytes[at] ^ flip);
+      Put(bytes);
+      try {
+        const GgufFile file(At("x"));
+        for (const TensorInfo& info : file.tensors()) {
+          const auto count = static_cast<size_t>(info.shape.count());
+          if (IsFloating(info.dtype)) {
+            EXPECT_EQ(file.ReadAs<float>(info.name).size(), count);
+          }
+        }
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kInput);
+      }
+    }
+  }
+}
+
+TEST_F(Gguf, HostileCountsAreRefusedBeforeAnythingIsMadeOfThem) {
+  const uint64_t huge[] = {uint64_t{1} << 60, UINT64_MAX, UINT64_MAX / 8 + 1, 1'000'000'000};
+  for (const uint64_t count : huge) {
+    GgufBytes bytes = SmallFile();
+    bytes.tensor_count = count;
+    EXPECT_TRUE(Contains(Refusal(bytes), "tensors, at most")) << count;
+    bytes = SmallFile();
+    bytes.key_count = count;
+    EXPECT_TRUE(Contains(Refusal(bytes), "keys, at most")) << count;
+    for (const uint32_t type : {0u, 8u, 10u, 12u}) {
+      EXPECT_TRUE(Contains(Refusal(GgufBytes().Key("a", 9, kRaw(type) + kRaw(count))),
+                           "is not a sound GGUF file"))
+          << type;
+    }
+    EXPECT_TRUE(Contains(Refusal(GgufBytes().Key("a", 8, kRaw(count))), "bytes at"));
+    EXPECT_TRUE(Contains(Refusal(GgufBytes().Describe("t", {count, 2}, 0, 0)), "\"t\""));
+    EXPECT_TRUE(Contains(Refusal(GgufBytes().Describe("t", {2, count}, 24, 0)), "\"t\""));
+    EXPECT_TRUE(Contains(Refusal(GgufBytes().Describe("t", {1, 0, count}, 24, 0)), "size of 0"));
+    EXPECT_TRUE(Contains(Refusal(GgufBytes().Describe("t", {4}, 24, count)), "begins at"));
+  }
+  GgufBytes key;
+  key.keys = kRaw(UINT64_MAX) + "key";
+  key.key_count = 1;
+  EXPECT_TRUE(Contains(Refusal(key), "bytes at"));
+}
+
+TEST_F(Gguf, EveryMistakeIsRefusedForItsReason) {
+  const std::string byte = "b";
+  GgufBytes two;
+  two.Tensor("t", {1}, 24, byte).Tensor("t", {1}, 24, byte);
+  EXPECT_TRUE(Contains(Refusal(two), "\"t\": is there twice"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().U32("a", 1).U32("a", 1)), "\"a\" is there twice"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().U32("", 1)), "no printable text"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().U32("a\nb", 1)), "no printable text"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().U32("\xff", 1)), "no printable text"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor(std::string(64, 'n'), {1}, 24, byte)),
+                       "64 bytes, at most 63"));
+  EXPECT_NO_THROW(GgufFile(Put(GgufBytes().Tensor(std::string(63, 'n'), {1}, 24, byte).File())));
+  EXPECT_TRUE(
+      Contains(Refusal(GgufBytes().Tensor("t", {1, 1, 1, 1, 1}, 24, byte)), "5 dimensions"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor("t", {33}, 8, byte)), "blocks of 32"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor("t", {16, 2}, 2, byte)), "blocks of 32"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor("t", {1}, 99, byte)), "unknown type 99", "F16"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().Tensor("t", {1}, 4, byte)), "unknown type 4"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().Key("k", 13, byte)), "\"k\"", "unknown type 13"));
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().Key("k", 9, kRaw(uint32_t{9}))), "array of arrays"));
+  for (const uint32_t alignment : {0u, 3u, 48u, 1u << 30}) {
+    EXPECT_TRUE(Contains(Refusal(GgufBytes().U32("general.alignment", alignment)), "no alignment"));
+  }
+  EXPECT_TRUE(Contains(Refusal(GgufBytes().String("general.alignment", "32")), "not an integer"));
+  // Tensors that overlap, leave a gap, or lie beyond the end.
+  for (const uint64_t second : {0u, 1u, 31u, 64u}) {
+    GgufBytes bytes;
+    bytes.Tensor("a", {1}, 24, byte).Describe("b", {1}, 24, second).data += byte;
+    EXPECT_TRUE(Contains(Refusal(bytes), "\"b\": begins at", "expected 32"));
+  }
+  GgufBytes beyond;
+  beyond.Tensor("a", {1}, 24, byte).Describe("b", {33}, 24, 32).data += std::string(32, 'b');
+  EXPECT_TRUE(Contains(Refusal(beyond), "\"b\": 33 bytes from 32 are not in the 64 of data"));
+}
+
+TEST_F(Gguf, OtherVersionsAreRefused) {
+  for (const uint32_t version : {0u, 1u, 4u}) {
+    GgufBytes bytes = SmallFile();
+    bytes.version = version;
+    EXPECT_TRUE(Contains(Refusal(bytes), fmt::format("of version {}", version), "convert"));
+  }
+  GgufBytes bytes = SmallFile();
+  bytes.version = 3u << 24;
+  EXPECT_TRUE(Contains(Refusal(bytes), "big-endian"));
+}
+
+}  // namespace
+}  // namespace folio
