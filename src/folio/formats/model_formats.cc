@@ -8,12 +8,14 @@
 
 #include "folio/base/error.h"
 #include "folio/formats/hf_directory.h"
+#include "folio/formats/nanogpt.h"
 #include "folio/io/model_dir.h"
 
 namespace folio {
 
 std::span<const ModelFormat> ModelFormats() {
   static constexpr std::array kFormats = {
+      ModelFormat{"nanogpt", "nanoGPT checkpoint", IsNanoGpt, OpenNanoGpt},
       ModelFormat{"hf", "Hugging Face directory", IsHfDirectory, OpenHfDirectory},
   };
   return kFormats;

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "folio/model/stored_model.h"
@@ -16,6 +17,7 @@ struct FoundModel {
   std::string_view format = {};     // the name of a ModelFormat
   StoredModel model = {};
   std::unique_ptr<Tokenizer> tokenizer = {};  // null where it came without one
+  std::string tokenizer_help = {};            // then: how to get it, where more is known
 };
 
 // What is to be written.
