@@ -8,6 +8,7 @@
 
 #include "folio/base/error.h"
 #include "folio/formats/hf_directory.h"
+#include "folio/formats/llmc.h"
 #include "folio/formats/nanogpt.h"
 #include "folio/io/model_dir.h"
 
@@ -15,6 +16,7 @@ namespace folio {
 
 std::span<const ModelFormat> ModelFormats() {
   static constexpr std::array kFormats = {
+      ModelFormat{"llmc", "llm.c model file", IsLlmc, OpenLlmc, SaveLlmc},
       ModelFormat{"nanogpt", "nanoGPT checkpoint", IsNanoGpt, OpenNanoGpt},
       ModelFormat{"hf", "Hugging Face directory", IsHfDirectory, OpenHfDirectory},
   };

@@ -9,12 +9,12 @@
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
+#include "folio/formats/gpt2_encoding.h"
 #include "folio/formats/out_in_model.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/pickle_json.h"
 #include "folio/io/torch_file.h"
 #include "folio/text/char_tokenizer.h"
-#include "folio/text/encodings.h"
 
 namespace folio {
 namespace {
@@ -112,18 +112,10 @@ fs::path FindMeta(const fs::path& checkpoint, const Json& values) {
 }
 
 void FindTokenizer(const TorchFile& file, FoundModel& found) {
-  constexpr int64_t kGpt2 = 50257, kGpt2Padded = 50304;
-  const int64_t V = found.model.config.vocab_size;
   if (const fs::path meta = FindMeta(file.path(), file.values()); !meta.empty()) {
     found.tokenizer = ReadMeta(meta);
-  } else if (V == kGpt2 || V == kGpt2Padded) {
-    const std::vector<std::string> files = TokenizerFiles("gpt2");
-    if (std::ranges::all_of(files, [](const std::string& name) { return fs::exists(name); })) {
-      found.tokenizer = OpenTokenizer("gpt2");
-    }
-    found.tokenizer_help = "a vocabulary of this size is GPT-2's: folio tokenizer fetch gpt2";
   } else {
-    found.tokenizer_help = "put the meta.pkl of nanoGPT's data set beside the checkpoint";
+    UseGpt2Encoding(found, "put the meta.pkl of nanoGPT's data set beside the checkpoint");
   }
 }
 
