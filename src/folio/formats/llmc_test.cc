@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "folio/formats/llmc_tokenizer.h"
+#include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
 #include "folio/io/test_zip_bytes.h"
 #include "folio/model/checkpoint.h"
@@ -19,6 +20,7 @@
 #include "folio/text/test_bpe_vocabs.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
@@ -111,6 +113,14 @@ TEST_F(Llmc, EveryArrayLiesWhereLlmcPutsIt) {
   }
   EXPECT_EQ(first(p.ln_f.weight), 15000);
   EXPECT_EQ(first(p.ln_f.bias), 16000);
+}
+
+TEST_F(Llmc, AFileGivesTheLogitsThatLlmcGives) {
+  const std::filesystem::path dir = Fixture("llmc-tiny");
+  for (const Loading loading : {Loading::kMap, Loading::kRead}) {
+    // Theirs are of float32.
+    EXPECT_TRUE(GivesExpected(FindModel(dir / "model.bin", loading).model, dir, 2e-6));
+  }
 }
 
 TEST_F(Llmc, WhatIsWrittenIsTheSameFile) {

@@ -28,14 +28,15 @@ inline std::vector<double> Logits64(const StoredModel& model, const std::vector<
 
 // Whether the model gives the logits that the expected.safetensors in `dir` has for its ids.
 inline testing::AssertionResult GivesExpected(const StoredModel& model,
-                                              const std::filesystem::path& dir) {
+                                              const std::filesystem::path& dir,
+                                              double tolerance = 1e-10) {
   const SafetensorsFile expected(dir / "expected.safetensors");
   const TensorInfo& ids = expected.Require("ids");
   const auto logits = Logits64(model, expected.ReadAs<int32_t>("ids"), ids.shape[0], ids.shape[1]);
   const auto theirs = expected.ReadAs<double>("logits");
   if (logits.size() != theirs.size()) return testing::AssertionFailure() << "another shape";
   for (size_t i = 0; i < logits.size(); ++i) {
-    if (std::abs(logits[i] - theirs[i]) <= 1e-10 * (1 + std::abs(theirs[i]))) continue;
+    if (std::abs(logits[i] - theirs[i]) <= tolerance * (1 + std::abs(theirs[i]))) continue;
     return testing::AssertionFailure()
            << "logit " << i << " is " << logits[i] << ", not " << theirs[i];
   }
