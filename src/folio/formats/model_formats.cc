@@ -10,6 +10,7 @@
 #include "folio/formats/hf_directory.h"
 #include "folio/formats/llmc.h"
 #include "folio/formats/nanogpt.h"
+#include "folio/formats/published_models.h"
 #include "folio/io/model_dir.h"
 
 namespace folio {
@@ -23,9 +24,24 @@ std::span<const ModelFormat> ModelFormats() {
   return kFormats;
 }
 
-FoundModel FindModel(const std::filesystem::path& path, Loading loading) {
+namespace {
+
+std::filesystem::path Located(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const PublishedModel* published = FindPublishedModel(path.string());
+  if (published != nullptr && !std::filesystem::exists(path, ignored)) {
+    return FetchedModelDir(*published);
+  }
   RequireTyped(path);
-  const std::filesystem::path at = FindModelDir(path);
+  // Not to be taken for a tokenizer of that name.
+  const bool name = path == "bytes" || FindPublishedEncoding(path.string()) != nullptr;
+  return name ? "." / path : path;
+}
+
+}  // namespace
+
+FoundModel FindModel(const std::filesystem::path& path, Loading loading) {
+  const std::filesystem::path at = FindModelDir(Located(path));
   const auto formats = ModelFormats();
   const auto format = std::ranges::find_if(
       formats, [&](const ModelFormat& candidate) { return candidate.recognises(at); });

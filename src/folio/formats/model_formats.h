@@ -44,8 +44,9 @@ struct ModelFormat {
 // All of them.
 std::span<const ModelFormat> ModelFormats();
 
-// Opens what `path` names, in whatever format: a file, a model directory, or of a run directory the
-// best checkpoint, else the last. Throws a kInput Error where there is no model.
+// Opens what `path` names, in whatever format: a file, a model directory, of a run directory the
+// best checkpoint, else the last, or, where nothing is at that path, a published model that was
+// fetched (published_models.h). Throws a kInput Error where there is no model.
 FoundModel FindModel(const std::filesystem::path& path, Loading loading = Loading::kMap);
 
 }  // namespace folio
