@@ -10,6 +10,7 @@
 #include "folio/formats/hf_directory.h"
 #include "folio/formats/llmc.h"
 #include "folio/formats/nanogpt.h"
+#include "folio/formats/openai_checkpoint.h"
 #include "folio/formats/published_models.h"
 #include "folio/io/model_dir.h"
 
@@ -18,6 +19,8 @@ namespace folio {
 std::span<const ModelFormat> ModelFormats() {
   static constexpr std::array kFormats = {
       ModelFormat{"llmc", "llm.c model file", IsLlmc, OpenLlmc, SaveLlmc},
+      ModelFormat{"openai", "OpenAI's TensorFlow checkpoint", IsOpenAiCheckpoint,
+                  OpenOpenAiCheckpoint},
       ModelFormat{"nanogpt", "nanoGPT checkpoint", IsNanoGpt, OpenNanoGpt},
       ModelFormat{"hf", "Hugging Face directory", IsHfDirectory, OpenHfDirectory},
   };

@@ -21,11 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kCheckpoint[] = "ckpt.pt", kMeta[] = "meta.pkl";
+constexpr char kCheckpointFile[] = "ckpt.pt", kMeta[] = "meta.pkl";
 constexpr char kModel[] = "model/", kCompiled[] = "model/_orig_mod.";
 
 fs::path FileOf(const fs::path& path) {
-  return fs::is_directory(path) ? path / kCheckpoint : path;
+  return fs::is_directory(path) ? path / kCheckpointFile : path;
 }
 
 // model_args under the names of config.json.

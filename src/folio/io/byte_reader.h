@@ -23,6 +23,9 @@ class ByteReader {
   // Goes on at byte `at`; throws unless that is in the file or its end.
   void Seek(uint64_t at);
 
+  // A reader of a part, with the same errors.
+  ByteReader Within(std::span<const std::byte> part) const { return {part, mistake_}; }
+
   // A little-endian number; throws if the file ends before.
   template <class T>
   T Number() {

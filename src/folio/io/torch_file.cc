@@ -22,25 +22,25 @@ struct Storage {
   std::string_view global;
   Dtype dtype;
 };
-constexpr std::array kStorages = {
+constexpr std::array kTorchStorages = {
     Storage{"torch.FloatStorage", Dtype::kF32}, Storage{"torch.DoubleStorage", Dtype::kF64},
     Storage{"torch.HalfStorage", Dtype::kF16},  Storage{"torch.BFloat16Storage", Dtype::kBF16},
     Storage{"torch.LongStorage", Dtype::kI64},  Storage{"torch.IntStorage", Dtype::kI32},
     Storage{"torch.ShortStorage", Dtype::kI16}, Storage{"torch.CharStorage", Dtype::kI8},
     Storage{"torch.ByteStorage", Dtype::kU8},   Storage{"torch.BoolStorage", Dtype::kBool},
 };
-constexpr std::string_view kTensor = "torch._utils._rebuild_tensor_v2";
-constexpr std::string_view kParameter = "torch._utils._rebuild_parameter";
-constexpr std::string_view kSize = "torch.Size";
+constexpr std::string_view kRebuiltTensor = "torch._utils._rebuild_tensor_v2";
+constexpr std::string_view kRebuiltParameter = "torch._utils._rebuild_parameter";
+constexpr std::string_view kTorchSize = "torch.Size";
 // What a pickle of PyTorch may name.
-constexpr std::array kGlobals = [] {
+constexpr std::array kTorchGlobals = [] {
   constexpr std::array<std::string_view, 12> kOthers = {
-      kTensor,         kParameter,      kSize,           "collections.OrderedDict",
-      "torch.float32", "torch.float64", "torch.float16", "torch.bfloat16",
-      "torch.int64",   "torch.int32",   "torch.uint8",   "torch.bool"};
-  std::array<std::string_view, kOthers.size() + kStorages.size()> all;
+      kRebuiltTensor,  kRebuiltParameter, kTorchSize,      "collections.OrderedDict",
+      "torch.float32", "torch.float64",   "torch.float16", "torch.bfloat16",
+      "torch.int64",   "torch.int32",     "torch.uint8",   "torch.bool"};
+  std::array<std::string_view, kOthers.size() + kTorchStorages.size()> all;
   std::ranges::copy(kOthers, all.begin());
-  std::ranges::transform(kStorages, all.begin() + kOthers.size(), &Storage::global);
+  std::ranges::transform(kTorchStorages, all.begin() + kOthers.size(), &Storage::global);
   return all;
 }();
 
@@ -123,11 +123,11 @@ void TorchReader::Read() {
 // False if it is none.
 bool TorchReader::TakeTensor(const PickleValue& value, const std::string& name) {
   const PickleValue* tensor = &value;
-  if (const PickleValue* arguments = CallOf(value, kParameter)) {
+  if (const PickleValue* arguments = CallOf(value, kRebuiltParameter)) {
     if (arguments->items.empty()) Refuse(name, "an empty parameter");
     tensor = &pickle_[arguments->items[0]];
   }
-  const PickleValue* arguments = CallOf(*tensor, kTensor);
+  const PickleValue* arguments = CallOf(*tensor, kRebuiltTensor);
   if (arguments == nullptr) return false;
   AddTensor(*arguments, name);
   return true;
@@ -142,8 +142,8 @@ std::span<const std::byte> TorchReader::FindStorage(const PickleValue& stored,
   const PickleValue& type = pickle_[id[1]];
   const PickleValue& key = pickle_[id[2]];
   const PickleValue& count = pickle_[id[4]];
-  const auto* const known = std::ranges::find(kStorages, type.text, &Storage::global);
-  if (type.kind != Kind::kGlobal || known == kStorages.end() || key.kind != Kind::kText ||
+  const auto* const known = std::ranges::find(kTorchStorages, type.text, &Storage::global);
+  if (type.kind != Kind::kGlobal || known == kTorchStorages.end() || key.kind != Kind::kText ||
       count.kind != Kind::kInt || pickle_[id[0]].text != "storage") {
     Refuse(name, "its storage is not described");
   }
@@ -165,7 +165,7 @@ std::span<const std::byte> TorchReader::FindStorage(const PickleValue& stored,
 std::vector<int64_t> TorchReader::Integers(const PickleValue& value,
                                            const std::string& name) const {
   const PickleValue* tuple = &value;
-  if (const PickleValue* arguments = CallOf(value, kSize)) {
+  if (const PickleValue* arguments = CallOf(value, kTorchSize)) {
     if (arguments->items.size() == 1) tuple = &pickle_[arguments->items[0]];
   }
   if (tuple->kind != Kind::kTuple || tuple->items.size() > static_cast<size_t>(Shape::kMaxRank)) {
@@ -307,7 +307,7 @@ TorchFile::TorchFile(const std::filesystem::path& path, Loading loading) : Tenso
   }
   const ZipEntry& values = *FindEntry(entries, prefix + "data.pkl");
   RequirePlain(values, path);
-  const Pickle pickle(values.bytes, path.string(), kGlobals);
+  const Pickle pickle(values.bytes, path.string(), kTorchGlobals);
   TorchReader(*this, pickle, fmt::format("{} is not a sound PyTorch file", path.string()), entries,
               prefix, bytes.size())
       .Read();

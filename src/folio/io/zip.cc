@@ -12,9 +12,9 @@ namespace {
 
 constexpr uint32_t kLocalMark = 0x04034b50, kEntryMark = 0x02014b50, kEndMark = 0x06054b50;
 constexpr uint32_t kEnd64Mark = 0x06064b50, kLocator64Mark = 0x07064b50;
-constexpr size_t kLocalSize = 30, kEntrySize = 46, kEndSize = 22, kLocator64Size = 20;
+constexpr size_t kLocalSize = 30, kZipEntrySize = 46, kZipEndSize = 22, kLocator64Size = 20;
 constexpr size_t kMaxComment = 0xFFFF;
-constexpr uint64_t kMaxEntries = 1 << 17;
+constexpr uint64_t kMaxZipEntries = 1 << 17;
 constexpr uint16_t kEncrypted = 1, kStored = 0, kZip64Extra = 1;
 // Where a number of 32 bits says that the one of 64 bits is to be read.
 constexpr uint32_t kSee64 = 0xFFFFFFFF;
@@ -55,11 +55,11 @@ Contents ReadEnd64(ByteReader& reader, uint64_t locator) {
 
 Contents ReadEnd(ByteReader& reader) {
   const size_t size = reader.all().size();
-  const size_t last = size - std::min(size, kEndSize);
+  const size_t last = size - std::min(size, kZipEndSize);
   const size_t first = last - std::min(last, kMaxComment);
   for (size_t at = last + 1; at-- > first;) {
     reader.Seek(at);
-    if (reader.left() < kEndSize || reader.Number<uint32_t>() != kEndMark) continue;
+    if (reader.left() < kZipEndSize || reader.Number<uint32_t>() != kEndMark) continue;
     const auto disks = reader.Number<uint32_t>();
     const auto here = reader.Number<uint16_t>();
     Contents contents;
@@ -169,7 +169,7 @@ std::vector<ZipEntry> ReadZip(std::span<const std::byte> file, const std::filesy
   if (contents.offset > contents.end || contents.bytes > contents.end - contents.offset) {
     reader.Fail("its list of contents lies behind the end");
   }
-  if (contents.entries > contents.bytes / kEntrySize || contents.entries > kMaxEntries) {
+  if (contents.entries > contents.bytes / kZipEntrySize || contents.entries > kMaxZipEntries) {
     reader.Fail(fmt::format("{} entries in a list of {} bytes", contents.entries, contents.bytes));
   }
   std::vector<ZipEntry> entries;
