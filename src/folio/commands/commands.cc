@@ -8,7 +8,7 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   using New = std::unique_ptr<Command> (*)();
   std::vector<std::unique_ptr<Command>> commands;
   for (const New make :
-       {NewTrainCommand, NewGenerateCommand, NewConvertCommand, NewPlotCommand,
+       {NewTrainCommand, NewGenerateCommand, NewConvertCommand, NewFetchCommand, NewPlotCommand,
         NewDataPrepareCommand, NewDataInfoCommand, NewStoriesCommand, NewDataFetchCommand,
         NewTokenizerEncodeCommand, NewTokenizerDecodeCommand, NewTokenizerCountCommand,
         NewTokenizerInfoCommand, NewTokenizerTrainCommand, NewTokenizerFetchCommand}) {

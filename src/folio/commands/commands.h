@@ -20,6 +20,7 @@ std::unique_ptr<Command> NewConfigShowCommand();
 std::unique_ptr<Command> NewConvertCommand();
 std::unique_ptr<Command> NewDoctorCommand();
 std::unique_ptr<Command> NewExplainCommand(const Lesson& lesson);
+std::unique_ptr<Command> NewFetchCommand();
 std::unique_ptr<Command> NewGenerateCommand();
 std::unique_ptr<Command> NewHelpCommand();
 std::unique_ptr<Command> NewDataPrepareCommand();

@@ -9,6 +9,10 @@
 #include "folio/base/error.h"
 #include "folio/formats/gguf_model.h"
 #include "folio/formats/hf_directory.h"
+#include "folio/formats/llmc.h"
+#include "folio/formats/nanogpt.h"
+#include "folio/formats/openai_checkpoint.h"
+#include "folio/formats/published_models.h"
 #include "folio/io/gguf.h"
 #include "folio/io/model_dir.h"
 
@@ -23,6 +27,19 @@ std::span<const ModelFormat> ModelFormats() {
                   .open = OpenGgufModel,
                   .save = SaveGgufModel,
                   .list = ListGgufTensors},
+      ModelFormat{.name = "llmc",
+                  .title = "llm.c model file",
+                  .recognises = IsLlmc,
+                  .open = OpenLlmc,
+                  .save = SaveLlmc},
+      ModelFormat{.name = "openai",
+                  .title = "OpenAI's TensorFlow checkpoint",
+                  .recognises = IsOpenAiCheckpoint,
+                  .open = OpenOpenAiCheckpoint},
+      ModelFormat{.name = "nanogpt",
+                  .title = "nanoGPT checkpoint",
+                  .recognises = IsNanoGpt,
+                  .open = OpenNanoGpt},
       ModelFormat{.name = "hf",
                   .title = "Hugging Face directory",
                   .recognises = IsHfDirectory,
@@ -51,9 +68,24 @@ const ModelFormat& FormatOf(const std::filesystem::path& path) {
                    "give a run, or the directory of a checkpoint, such as RUN/last or RUN/best");
 }
 
-FoundModel FindModel(const std::filesystem::path& path, Loading loading) {
+namespace {
+
+std::filesystem::path Located(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const PublishedModel* published = FindPublishedModel(path.string());
+  if (published != nullptr && !std::filesystem::exists(path, ignored)) {
+    return FetchedModelDir(*published);
+  }
   RequireTyped(path);
-  const std::filesystem::path at = FindModelDir(path);
+  // Not to be taken for a tokenizer of that name.
+  const bool name = path == "bytes" || FindPublishedEncoding(path.string()) != nullptr;
+  return name ? "." / path : path;
+}
+
+}  // namespace
+
+FoundModel FindModel(const std::filesystem::path& path, Loading loading) {
+  const std::filesystem::path at = FindModelDir(Located(path));
   const ModelFormat& format = FormatOf(at);
   FoundModel found = format.open(at, loading);
   found.path = at;

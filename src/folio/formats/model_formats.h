@@ -19,6 +19,7 @@ struct FoundModel {
   std::string_view format = {};     // the name of a ModelFormat
   StoredModel model = {};
   std::unique_ptr<Tokenizer> tokenizer = {};  // null where it came without one
+  std::string tokenizer_help = {};            // then: how to get it, where more is known
 };
 
 // What is to be written.
@@ -61,8 +62,9 @@ std::span<const ModelFormat> ModelFormats();
 // no model.
 const ModelFormat& FormatOf(const std::filesystem::path& path);
 
-// Opens what `path` names, in whatever format: a file, a model directory, or of a run directory the
-// best checkpoint, else the last. Throws a kInput Error where there is no model.
+// Opens what `path` names, in whatever format: a file, a model directory, of a run directory the
+// best checkpoint, else the last, or, where nothing is at that path, a published model that was
+// fetched (published_models.h). Throws a kInput Error where there is no model.
 FoundModel FindModel(const std::filesystem::path& path, Loading loading = Loading::kMap);
 
 }  // namespace folio

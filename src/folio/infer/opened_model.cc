@@ -12,9 +12,10 @@ namespace folio {
 
 const Tokenizer& OpenedModel::RequireTokenizer(const std::string& or_else) const {
   if (tokenizer == nullptr) {
-    throw InputError(fmt::format("{}: no tokenizer", path.string()),
-                     "text becomes tokens by the tokenizer.json that lies beside a model",
-                     "put the model's tokenizer there" + or_else);
+    throw InputError(
+        fmt::format("{}: no tokenizer", path.string()),
+        "text becomes tokens by the tokenizer.json that lies beside a model",
+        (tokenizer_help.empty() ? "put the model's tokenizer there" : tokenizer_help) + or_else);
   }
   return *tokenizer;
 }
@@ -48,6 +49,7 @@ OpenedModel OpenModel(const std::filesystem::path& path, const std::string& back
   FoundModel found = FindModel(path);
   OpenedModel model{.path = found.path, .weights = MapWeights(found.model)};
   model.tokenizer = std::move(found.tokenizer);
+  model.tokenizer_help = std::move(found.tokenizer_help);
   if (model.tokenizer != nullptr) RequireFit(model);
   if (!tokenizer.empty()) TakeTokenizer(model, OpenTokenizer(tokenizer));
   model.backend = MakeBackend(backend);

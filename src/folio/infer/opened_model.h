@@ -16,6 +16,7 @@ struct OpenedModel {
   std::unique_ptr<GptWeights> weights = {};  // only to be read
   std::unique_ptr<Backend> backend = {};
   std::unique_ptr<Tokenizer> tokenizer = {};  // null where it came without one
+  std::string tokenizer_help = {};            // then: how to get it, where more is known
 
   // Throws a kInput Error where there is none; `or_else` says what could be done without.
   const Tokenizer& RequireTokenizer(const std::string& or_else = "") const;

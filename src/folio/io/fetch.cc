@@ -7,10 +7,13 @@
 #include <array>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
+#include "folio/io/partial_file.h"
 #include "folio/io/sha256.h"
 
 namespace folio {
@@ -19,6 +22,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr long kMaxRedirects = 5;
+
+std::string_view BytesAsText(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 // The functions of libcurl that folio calls. The library is opened when something is fetched and
 // not with the program: it brings thirty more libraries, which take a tenth of the time in which
@@ -29,6 +36,7 @@ struct Libcurl {
   decltype(&curl_easy_setopt) setopt;
   decltype(&curl_easy_perform) perform;
   decltype(&curl_easy_strerror) strerror;
+  decltype(&curl_easy_getinfo) getinfo;
 };
 
 Error NoLibcurl(const char* cause) {
@@ -55,7 +63,8 @@ Libcurl OpenLibcurl() {
           .cleanup = Symbol<decltype(&curl_easy_cleanup)>(library, "curl_easy_cleanup"),
           .setopt = Symbol<decltype(&curl_easy_setopt)>(library, "curl_easy_setopt"),
           .perform = Symbol<decltype(&curl_easy_perform)>(library, "curl_easy_perform"),
-          .strerror = Symbol<decltype(&curl_easy_strerror)>(library, "curl_easy_strerror")};
+          .strerror = Symbol<decltype(&curl_easy_strerror)>(library, "curl_easy_strerror"),
+          .getinfo = Symbol<decltype(&curl_easy_getinfo)>(library, "curl_easy_getinfo")};
 }
 
 // Opened and initialised once. Throws a kRuntime Error if it is not installed.
@@ -64,44 +73,61 @@ const Libcurl& TheLibcurl() {
   return library;
 }
 
-// The bytes of a wanted file as they come: hashed, counted, written to a temporary.
+[[noreturn]] void ThrowOther(const std::string& source, const WantedFile& wanted,
+                             const std::string& cause) {
+  throw InputError(fmt::format("{} is not the published file", source), cause, wanted.otherwise);
+}
+
+void CheckHash(const std::string& source, const WantedFile& wanted, int64_t bytes,
+               const std::string& found) {
+  if (found == wanted.sha256) return;
+  ThrowOther(source, wanted,
+             fmt::format("{} bytes have the sha256 {}, and {} with {} were published", bytes, found,
+                         wanted.bytes, wanted.sha256));
+}
+
+// The bytes of a wanted file as they come: hashed, counted, written.
 class Arrival {
  public:
-  // `source` is where they come from, for errors.
+  // Begins with what an earlier one has left. `source` is where they come from, for errors.
   Arrival(const WantedFile& wanted, std::string source)
-      : wanted_(wanted), source_(std::move(source)), file_(wanted.path) {}
+      : wanted_(wanted),
+        source_(std::move(source)),
+        file_(wanted.path, std::string_view(wanted.sha256).substr(0, kKey)) {
+    if (file_.bytes() > wanted.bytes) StartAnew();
+    if (file_.bytes() > 0) hash_->Add(BytesAsText(MappedFile(file_.path()).bytes()));
+  }
 
-  int64_t bytes() const { return static_cast<int64_t>(file_.written()); }
+  int64_t bytes() const { return file_.bytes(); }
 
   void Add(std::string_view piece) {
     if (piece.size() > static_cast<uint64_t>(wanted_.bytes - bytes())) {
-      ThrowOther(fmt::format("it is longer than the {} bytes that were published", wanted_.bytes));
+      file_.Clear();
+      ThrowOther(source_, wanted_,
+                 fmt::format("it is longer than the {} bytes that were published", wanted_.bytes));
     }
-    file_.Write(piece);
-    hash_.Add(piece);
+    hash_->Add(piece);
+    file_.Add(piece);
   }
-
+  void StartAnew() {
+    file_.Clear();
+    hash_ = std::make_unique<Sha256>();
+  }
   void Commit() {
-    if (bytes() != wanted_.bytes) {
-      ThrowOther(fmt::format("{} bytes came, and {} were published", bytes(), wanted_.bytes));
-    }
-    const std::string found = hash_.Hex();
-    if (found != wanted_.sha256) {
-      ThrowOther(fmt::format("its sha256 is {}, and {} was published", found, wanted_.sha256));
-    }
+    const int64_t bytes = file_.bytes();
+    const std::string found = hash_->Hex();
+    if (found != wanted_.sha256) file_.Clear();
+    CheckHash(source_, wanted_, bytes, found);
     file_.Commit();
   }
 
  private:
-  [[noreturn]] void ThrowOther(const std::string& cause) const {
-    throw InputError(fmt::format("{} is not the published file", source_), cause,
-                     wanted_.otherwise);
-  }
+  static constexpr size_t kKey = 16;
 
   const WantedFile& wanted_;
   std::string source_;
-  AtomicFile file_;
-  Sha256 hash_;
+  PartialFile file_;
+  std::unique_ptr<Sha256> hash_ = std::make_unique<Sha256>();
 };
 
 // What libcurl's callbacks see. Exceptions do not pass through C: they wait in `problem`.
@@ -162,20 +188,13 @@ void SetUp(CURL* curl, const std::string& url, const WantedFile& wanted, const F
   set(curl, CURLOPT_NOPROGRESS, 0L);
   set(curl, CURLOPT_XFERINFOFUNCTION, OnProgress);
   set(curl, CURLOPT_XFERINFODATA, &transfer);
+  set(curl, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(transfer.arrival.bytes()));
 }
 
-}  // namespace
-
-bool IsThere(const WantedFile& wanted) {
-  std::error_code error;
-  if (!fs::is_regular_file(wanted.path, error)) return false;
-  if (fs::file_size(wanted.path, error) != static_cast<uintmax_t>(wanted.bytes)) return false;
-  return Sha256Hex(ReadFile(wanted.path)) == wanted.sha256;
-}
-
-void FetchFile(const std::string& url, const WantedFile& wanted, const OnFetched& on_fetched,
-               const FetchLimits& limits) {
-  Arrival arrival(wanted, url);
+// One request for what is still to come. False where the server cannot begin in the middle.
+bool Transferred(const std::string& url, const WantedFile& wanted, Arrival& arrival,
+                 const OnFetched& on_fetched, const FetchLimits& limits) {
+  const bool resumed = arrival.bytes() > 0;
   Transfer transfer{arrival, on_fetched, nullptr};
   std::array<char, CURL_ERROR_SIZE> reason = {};
   const Libcurl& library = TheLibcurl();
@@ -184,18 +203,40 @@ void FetchFile(const std::string& url, const WantedFile& wanted, const OnFetched
   SetUp(curl.get(), url, wanted, limits, transfer, reason.data());
   const CURLcode result = library.perform(curl.get());
   if (transfer.problem != nullptr) std::rethrow_exception(transfer.problem);
-  if (result != CURLE_OK) {
-    throw RuntimeError(fmt::format("cannot fetch {}", url),
-                       reason[0] != '\0' ? reason.data() : library.strerror(result),
-                       wanted.otherwise);
+  constexpr long kNothingThere = 416;  // which libcurl may take for success
+  long status = 0;
+  library.getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
+  if (resumed && (result == CURLE_RANGE_ERROR || status == kNothingThere)) return false;
+  if (result == CURLE_OK) return true;
+  std::string cause = reason[0] != '\0' ? reason.data() : library.strerror(result);
+  if (arrival.bytes() > 0) cause += fmt::format("; {} bytes have come", arrival.bytes());
+  throw RuntimeError(fmt::format("cannot fetch {}", url), cause, wanted.otherwise);
+}
+
+}  // namespace
+
+bool IsThere(const WantedFile& wanted) {
+  std::error_code error;
+  if (!fs::is_regular_file(wanted.path, error)) return false;
+  if (fs::file_size(wanted.path, error) > static_cast<uintmax_t>(wanted.bytes)) return false;
+  return Sha256Hex(BytesAsText(MappedFile(wanted.path).bytes())) == wanted.sha256;
+}
+
+void FetchFile(const std::string& url, const WantedFile& wanted, const OnFetched& on_fetched,
+               const FetchLimits& limits) {
+  Arrival arrival(wanted, url);
+  if (arrival.bytes() < wanted.bytes && !Transferred(url, wanted, arrival, on_fetched, limits)) {
+    arrival.StartAnew();
+    Transferred(url, wanted, arrival, on_fetched, limits);
   }
   arrival.Commit();
 }
 
 void CopyFile(const fs::path& from, const WantedFile& wanted) {
-  Arrival arrival(wanted, from.string());
-  arrival.Add(ReadFile(from, static_cast<uint64_t>(wanted.bytes) + 1));
-  arrival.Commit();
+  const MappedFile file(from);
+  const std::string_view bytes = BytesAsText(file.bytes());
+  CheckHash(from.string(), wanted, static_cast<int64_t>(bytes.size()), Sha256Hex(bytes));
+  WriteFileAtomically(wanted.path, bytes);
 }
 
 }  // namespace folio

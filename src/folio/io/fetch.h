@@ -11,11 +11,11 @@ namespace folio {
 struct WantedFile {
   std::filesystem::path path;  // where it is to lie; its directory exists
   std::string sha256;          // 64 hexadecimal digits
-  int64_t bytes = 0;
+  int64_t bytes = 0;           // no more are taken
   std::string otherwise = {};  // what to do where it cannot be got, for errors
 };
 
-// Whether there is a regular file at wanted.path with these bytes. Throws a kInput Error if it
+// Whether there is a regular file at wanted.path with this hash. Throws a kInput Error if it
 // cannot be read.
 bool IsThere(const WantedFile& wanted);
 
@@ -33,9 +33,10 @@ struct FetchLimits {
 using OnFetched = std::function<void(int64_t bytes)>;
 
 // Downloads `url` to wanted.path with libcurl. The file appears only when all its bytes have come
-// and have the hash; what lay there is untouched until then, and nothing is left otherwise. No more
-// than wanted.bytes are taken. Throws a kRuntime Error where the network fails and a kInput Error
-// where the bytes are others.
+// and have the hash; what lay there is untouched until then. Where it ends early a large part is
+// kept beside it (io/partial_file.h), and the next call goes on behind that, if the server can. Of
+// bytes with another hash nothing is kept. Throws a kRuntime Error where the network fails and a
+// kInput Error where the bytes are others.
 void FetchFile(const std::string& url, const WantedFile& wanted, const OnFetched& on_fetched,
                const FetchLimits& limits = {});
 

@@ -4,13 +4,16 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -66,6 +69,11 @@ class Server {
 
   std::string url() const { return fmt::format("http://127.0.0.1:{}/file", port_); }
   int asked() const { return asked_; }
+  // What was asked so far, request after request.
+  std::string requests() const {
+    const std::scoped_lock lock(mutex_);
+    return requests_;
+  }
 
  private:
   void Answer(const std::string& answer) {
@@ -78,6 +86,10 @@ class Server {
       const ssize_t n = read(fd, piece, sizeof(piece));
       if (n <= 0) break;
       request.append(piece, static_cast<size_t>(n));
+    }
+    {
+      const std::scoped_lock lock(mutex_);
+      requests_ += request;
     }
     if (answer == "wait") {
       while (read(fd, piece, sizeof(piece)) > 0) {
@@ -93,6 +105,8 @@ class Server {
   int listener_ = -1;
   int port_ = 0;
   std::atomic<int> asked_ = 0;
+  mutable std::mutex mutex_;
+  std::string requests_;
   std::thread thread_;
 };
 
@@ -206,6 +220,167 @@ TEST_F(FetchTest, RedirectsGoNowhereElse) {
   EXPECT_EQ(second.asked(), 0);
   Fetch(first.url(), Loopback());
   EXPECT_TRUE(IsThere(Wanted()));
+}
+
+// A file that is large enough for its beginning to be kept.
+class LargeFetch : public FetchTest {
+ protected:
+  static constexpr size_t kSize = 3 << 20, kCut = 2 << 20;
+
+  LargeFetch() {
+    for (size_t i = 0; i < kSize; ++i) body_ += static_cast<char>(i * 2654435761u >> 13);
+    wanted_ = {At("large"), Sha256Hex(body_), kSize, "look elsewhere"};
+    part_ = ".large." + wanted_.sha256.substr(0, 16) + ".part";
+  }
+
+  void Fetch(const std::string& url) const { FetchFile(url, wanted_, Ignore, Loopback()); }
+  std::string Failure(const std::string& url, ErrorKind kind = ErrorKind::kRuntime) const {
+    return ErrorOf([&] { Fetch(url); }, kind);
+  }
+  // All of it is promised, and the connection ends after kCut bytes.
+  std::string Cut() const {
+    return fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", kSize) +
+           body_.substr(0, kCut);
+  }
+  std::string Rest(size_t from) const {
+    return fmt::format(
+               "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {}-{}/{}\r\n"
+               "Content-Length: {}\r\n\r\n",
+               from, kSize - 1, kSize, kSize - from) +
+           body_.substr(from);
+  }
+  void ExpectWhole() const {
+    EXPECT_EQ(Names(), Strings{"large"});
+    EXPECT_TRUE(ReadFile(At("large")) == body_);
+  }
+
+  std::string body_, part_;
+  WantedFile wanted_;
+};
+
+TEST_F(LargeFetch, ACutConnectionIsGoneOnFromWhereItWasCut) {
+  const Server server({Cut(), Rest(kCut)});
+  EXPECT_TRUE(Contains(Failure(server.url()), "2097152 bytes have come"));
+  EXPECT_EQ(Names(), Strings{part_});
+  Fetch(server.url());
+  ExpectWhole();
+  EXPECT_TRUE(Contains(server.requests(), "Range: bytes=2097152-\r\n"));
+}
+
+TEST_F(LargeFetch, ARedirectIsGoneOnFromToo) {
+  const Server second({Rest(kCut)});
+  const Server first({Cut(), "HTTP/1.1 302 Found\r\nLocation: " + second.url() +
+                                 "\r\nContent-Length: 5\r\n\r\nmoved"});
+  Failure(first.url());
+  Fetch(first.url());
+  ExpectWhole();
+}
+
+TEST_F(LargeFetch, AServerThatIgnoresRangesBeginsAnew) {
+  const Server server({Cut(), Ok(body_), Ok(body_)});
+  Failure(server.url());
+  Fetch(server.url());
+  ExpectWhole();
+}
+
+TEST_F(LargeFetch, ARangeOfAnotherPlaceIsNotTaken) {
+  const Server server({Cut(), Rest(kCut + 1), Ok(body_)});
+  Failure(server.url());
+  Fetch(server.url());
+  ExpectWhole();
+}
+
+TEST_F(LargeFetch, NothingMoreToComeBeginsAnew) {
+  const Server server(
+      {Cut(), "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\n\r\n", Ok(body_)});
+  Failure(server.url());
+  Fetch(server.url());
+  ExpectWhole();
+}
+
+TEST_F(LargeFetch, OfBytesWithAnotherHashNothingIsKept) {
+  std::string other = body_;
+  other[kSize - 1] = static_cast<char>(other[kSize - 1] ^ 1);
+  const Server server({Ok(other)});
+  EXPECT_TRUE(Contains(Failure(server.url(), ErrorKind::kInput), wanted_.sha256));
+  EXPECT_EQ(Names(), Strings{});
+  // Nor of a damaged beginning.
+  WriteFileAtomically(At(part_), other.substr(kSize - kCut));
+  const Server rest({Rest(kCut)});
+  EXPECT_TRUE(Contains(Failure(rest.url(), ErrorKind::kInput), wanted_.sha256));
+  EXPECT_EQ(Names(), Strings{});
+}
+
+TEST_F(LargeFetch, WhatHasComeWholeNeedsNoNetwork) {
+  WriteFileAtomically(At(part_), body_);
+  Fetch("http://127.0.0.1:1/");
+  ExpectWhole();
+}
+
+TEST_F(LargeFetch, ThePartOfAnotherDownloadIsNotGoneOnFrom) {
+  WriteFileAtomically(At(".large.0123456789abcdef.part"), body_.substr(0, kCut));
+  const Server server({Ok(body_)});
+  Fetch(server.url());
+  EXPECT_TRUE(ReadFile(At("large")) == body_);
+  EXPECT_EQ(server.requests().find("Range:"), std::string::npos);
+}
+
+TEST_F(LargeFetch, ALoopOfRedirectsEnds) {
+  std::vector<std::string> answers;
+  // A server that sends back to itself; it cannot know its port before it has one.
+  for (int i = 0; i < 20; ++i) {
+    answers.emplace_back(
+        "HTTP/1.1 302 Found\r\nLocation: /file\r\nContent-Length: 0\r\n"
+        "Connection: close\r\n\r\n");
+  }
+  const Server server(answers);
+  EXPECT_TRUE(Contains(Failure(server.url()), "redirect"));
+  EXPECT_LE(server.asked(), 6);
+  EXPECT_EQ(Names(), Strings{});
+}
+
+// Files of this process cannot grow beyond `bytes`, as on a disk that is full.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit = {bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_ = {};
+  void (*handler_)(int);
+};
+
+TEST_F(LargeFetch, AFullDiskKeepsWhatFitsAndGoesOnWhenThereIsRoom) {
+  const Server server({Ok(body_), Rest(kCut)});
+  {
+    const FullDisk full(kCut);
+    EXPECT_TRUE(Contains(Failure(server.url()), "cannot write", "large"));
+  }
+  EXPECT_EQ(Names(), Strings{part_});
+  Fetch(server.url());
+  ExpectWhole();
+}
+
+TEST_F(LargeFetch, TwoDownloadsOfOneFileDoNotMix) {
+  const Server server({Ok(body_)});
+  std::string refusal;
+  FetchFile(
+      server.url(), wanted_,
+      [&](int64_t bytes) {
+        if (bytes > 0 && refusal.empty()) refusal = Failure("http://127.0.0.1:1/");
+      },
+      Loopback());
+  EXPECT_TRUE(Contains(refusal, "somebody else is writing it now"));
+  ExpectWhole();
 }
 
 struct Enough {};

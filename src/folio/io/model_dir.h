@@ -1,13 +1,17 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
 
 namespace folio {
 
-// A model directory, as Hugging Face lays it out, holds these two files, the tokenizer's and, of a
-// run, train_state/.
+// A model directory, as Hugging Face lays it out, holds the configuration, the weights in one of
+// kWeightsFiles, the tokenizer's files and, of a run, train_state/.
 inline constexpr char kConfigFile[] = "config.json";
 inline constexpr char kWeightsFile[] = "model.safetensors";
+inline constexpr char kTorchWeightsFile[] = "pytorch_model.bin";
+// The first that is there is read.
+inline constexpr std::array kWeightsFiles = {kWeightsFile, kTorchWeightsFile};
 
 // Checkpoints of a run: both are whole model directories; `last` has train_state/ too. A run that
 // trains adapters has them merged there, and by themselves in adapter/.
@@ -15,6 +19,9 @@ inline constexpr char kLastDir[] = "last";
 inline constexpr char kBestDir[] = "best";
 // Of a run that trains adapters: the model that they are for, as it was when training began.
 inline constexpr char kBaseDir[] = "base";
+
+// The file of `dir` that the weights are read from; empty if there is none.
+std::filesystem::path FindWeightsFile(const std::filesystem::path& dir);
 
 // The model directory that `dir` means: itself if it holds a model, else, for a run directory,
 // best/ or last/. `dir` if it is neither: loading it says what is missing.

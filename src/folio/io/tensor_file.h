@@ -19,7 +19,7 @@ namespace folio {
 struct TensorInfo {
   std::string name;
   Dtype dtype = Dtype::kF32;
-  Shape shape;                      // row-major
+  Shape shape = {};                 // row-major
   const std::byte* data = nullptr;  // of no particular alignment; as long as the file is open
   uint64_t bytes = 0;
 };

@@ -10,17 +10,26 @@
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/safetensors.h"
+#include "folio/io/torch_file.h"
 #include "folio/model/config_json.h"
 
 namespace folio {
 namespace {
 
-std::string NameInFile(const SafetensorsFile& file, const std::string& name) {
+std::string NameInFile(const TensorFile& file, const std::string& name) {
   if (file.Find(name) == nullptr && name.starts_with(kNamePrefix)) {
     std::string bare = name.substr(kNamePrefix.size());
     if (file.Find(bare) != nullptr) return bare;
   }
   return name;
+}
+
+std::shared_ptr<const TensorFile> OpenWeights(const std::filesystem::path& dir, Loading loading) {
+  const std::filesystem::path path = FindWeightsFile(dir);
+  if (path.filename() == kTorchWeightsFile) {
+    return std::make_shared<const TorchFile>(path, loading);
+  }
+  return std::make_shared<const SafetensorsFile>(path, loading);
 }
 
 // Buffers of causal masks in old files: "h.0.attn.bias", "h.0.attn.masked_bias".
@@ -30,7 +39,7 @@ bool IsMaskBuffer(std::string_view name) {
 
 // Refuses a tensor that the model has no place for: the configuration would then be another
 // model's.
-void RefuseOthers(const SafetensorsFile& file, const GptConfig& config,
+void RefuseOthers(const TensorFile& file, const GptConfig& config,
                   const std::set<std::string>& used) {
   const std::string head = fmt::format("{}.weight", kHeadName);
   for (const TensorInfo& info : file.tensors()) {
@@ -60,13 +69,12 @@ void SaveModel(const std::filesystem::path& dir, const GptWeights& weights) {
 GptConfig LoadModelConfig(const std::filesystem::path& dir) {
   RequireDirectory(dir, "the model directory");
   const std::filesystem::path path = dir / kConfigFile;
-  for (const char* name : {kConfigFile, kWeightsFile}) {
-    if (!std::filesystem::exists(dir / name)) {
-      throw InputError(fmt::format("{}: no model here", dir.string()),
-                       fmt::format("{} is missing", name),
-                       "give the directory of a checkpoint: one that holds config.json and "
-                       "model.safetensors, such as RUN/last or RUN/best");
-    }
+  const bool config_there = std::filesystem::exists(path);
+  if (!config_there || FindWeightsFile(dir).empty()) {
+    throw InputError(fmt::format("{}: no model here", dir.string()),
+                     fmt::format("{} is missing", config_there ? kWeightsFile : kConfigFile),
+                     "give the directory of a checkpoint: one that holds config.json and "
+                     "model.safetensors, such as RUN/last or RUN/best");
   }
   constexpr uint64_t kMaxConfig = 1 << 20;
   return GptConfigFromJson(ReadFile(path, kMaxConfig), path.string());
@@ -74,16 +82,15 @@ GptConfig LoadModelConfig(const std::filesystem::path& dir) {
 
 StoredModel OpenModelDir(const std::filesystem::path& dir, Loading loading) {
   StoredModel model{.config = LoadModelConfig(dir)};
-  const auto file = std::make_shared<const SafetensorsFile>(dir / kWeightsFile, loading);
-  model.file = file;
+  model.file = OpenWeights(dir, loading);
   std::set<std::string> used;
   const ParamTable table(model.config);
   for (const ParamInfo& info : table.params()) {
-    const std::string name = NameInFile(*file, info.name);
-    model.params.push_back({file->Require(name, info.shape)});
+    const std::string name = NameInFile(*model.file, info.name);
+    model.params.push_back({model.file->Require(name, info.shape)});
     used.insert(name);
   }
-  RefuseOthers(*file, model.config, used);
+  RefuseOthers(*model.file, model.config, used);
   return model;
 }
 

@@ -158,16 +158,19 @@ const PublishedEncoding* FindPublishedEncoding(std::string_view name) {
   return nullptr;
 }
 
-std::string TokenizerHome() {
-  constexpr std::string_view kDir = "tokenizers";
-  if (const std::string own = Variable("FOLIO_HOME"); !own.empty()) return fs::path(own) / kDir;
+std::string FetchedHome(std::string_view kind) {
+  if (const std::string own = Variable("FOLIO_HOME"); !own.empty()) return fs::path(own) / kind;
   if (const std::string cache = Variable("XDG_CACHE_HOME"); !cache.empty()) {
-    return fs::path(cache) / "folio" / kDir;
+    return fs::path(cache) / "folio" / kind;
   }
   if (const std::string home = Variable("HOME"); !home.empty()) {
-    return fs::path(home) / ".cache" / "folio" / kDir;
+    return fs::path(home) / ".cache" / "folio" / kind;
   }
   return "";
+}
+
+std::string TokenizerHome() {
+  return FetchedHome("tokenizers");
 }
 
 std::string EncodingFile(const PublishedEncoding& encoding, const PublishedFile& file) {

@@ -37,8 +37,10 @@ std::vector<std::string> PublishedEncodingNames();
 // in _base.
 const PublishedEncoding* FindPublishedEncoding(std::string_view name);
 
-// The directory of fetched vocabularies: $FOLIO_HOME/tokenizers, else
-// $XDG_CACHE_HOME/folio/tokenizers, else ~/.cache/folio/tokenizers; "" where none of them is set.
+// The directory of what is fetched of a kind, "tokenizers" or "models": $FOLIO_HOME/KIND, else
+// $XDG_CACHE_HOME/folio/KIND, else ~/.cache/folio/KIND; "" where none of them is set.
+std::string FetchedHome(std::string_view kind);
+// That of vocabularies.
 std::string TokenizerHome();
 
 // Where a file of an encoding lies in TokenizerHome(), or is to lie: in the directory of the

@@ -12,6 +12,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/io/crc32c.h"
 #include "folio/io/file.h"
 
 namespace folio {
@@ -31,26 +32,6 @@ enum MetadataField { kPluginData = 1, kDataClass = 4 };
 enum PluginDataField { kPluginName = 1 };
 enum TensorField { kDtype = 1, kTensorShape = 2, kStringValue = 8 };
 enum Numbers { kStart = 1, kDataClassTensor = 2, kDtString = 7 };
-
-constexpr uint32_t kPolynomial = 0x82F63B78;  // 0x1EDC6F41 with its bits in reverse order
-
-constexpr std::array<uint32_t, 256> MakeTable() {
-  std::array<uint32_t, 256> table{};
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? kPolynomial : 0);
-    table[byte] = crc;
-  }
-  return table;
-}
-
-constexpr std::array<uint32_t, 256> kTable = MakeTable();
-
-// Against zeros that check themselves (TensorFlow's crc32c.h).
-uint32_t MaskedCrc(std::string_view bytes) {
-  const uint32_t crc = Crc32c(bytes);
-  return (crc >> 15 | crc << 17) + 0xA282EAD8u;
-}
 
 constexpr uint32_t kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5;
 
@@ -129,12 +110,6 @@ fs::path NextName(const fs::path& dir) {
 
 }  // namespace
 
-uint32_t Crc32c(std::string_view bytes) {
-  uint32_t crc = ~uint32_t{0};
-  for (const char c : bytes) crc = crc >> 8 ^ kTable[(crc ^ static_cast<unsigned char>(c)) & 0xFF];
-  return ~crc;
-}
-
 TensorBoardWriter::TensorBoardWriter(const fs::path& dir) {
   CreateDirectories(dir);
   path_ = NextName(dir);
@@ -178,9 +153,9 @@ void TensorBoardWriter::Flush() {
 void TensorBoardWriter::Record(std::string_view message) {
   std::string record;
   AppendLittleEndian(record, message.size(), 8);
-  AppendLittleEndian(record, MaskedCrc(record), 4);
+  AppendLittleEndian(record, MaskedCrc32c(record), 4);
   record += message;
-  AppendLittleEndian(record, MaskedCrc(message), 4);
+  AppendLittleEndian(record, MaskedCrc32c(message), 4);
   file_ << record;
   Check();
 }

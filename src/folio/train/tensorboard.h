@@ -36,7 +36,4 @@ class TensorBoardWriter {
   std::ofstream file_;
 };
 
-// CRC-32C: Castagnoli's polynomial 0x1EDC6F41, reflected, as in RFC 3720, appendix B.4.
-uint32_t Crc32c(std::string_view bytes);
-
 }  // namespace folio

@@ -22,7 +22,7 @@ class TokenizerFetchCommand final : public Command {
             .details =
                 "Puts them where --tokenizer NAME looks for them: in $FOLIO_HOME/tokenizers,\n"
                 "else ~/.cache/folio/tokenizers. A file is kept only if it is, byte for byte,\n"
-                "the published one. Nothing else in folio but data fetch uses the network.",
+                "the published one. Nothing in folio but the fetch commands uses the network.",
             .examples = {"folio tokenizer fetch gpt2", "folio tokenizer fetch --list",
                          "folio tokenizer fetch gpt2 --from ~/Downloads"}};
   }

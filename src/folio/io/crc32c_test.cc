@@ -1,9 +1,9 @@
+#include "folio/io/crc32c.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
-
-#include "folio/train/tensorboard.h"
 
 namespace folio {
 namespace {

@@ -1,0 +1,90 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "folio/formats/published_models.h"
+#include "folio/io/file.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
+#include "tests/kit/program.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Fetch : public InTemporaryDirectory {
+ protected:
+  // Without a network.
+  ProgramRun Shell(const std::string& text) const {
+    return RunShell(At(""), "export https_proxy=http://127.0.0.1:1 FOLIO_HOME=home; " + text);
+  }
+};
+
+TEST_F(Fetch, EveryFileIsPinned) {
+  for (const PublishedModel& model : PublishedModels()) {
+    const std::string site = "https://huggingface.co/openai-community/";
+    EXPECT_EQ(model.files.front().name, "config.json");
+    EXPECT_EQ(model.files.back().name, "model.safetensors");
+    for (const PublishedFile& file : model.files) {
+      EXPECT_TRUE(file.url.starts_with(site) && file.url.ends_with(file.name)) << file.url;
+      EXPECT_EQ(file.sha256.size(), 64u);
+      EXPECT_EQ(file.sha256.find_first_not_of("0123456789abcdef"), file.sha256.npos);
+      EXPECT_GT(file.bytes, 0);
+    }
+    EXPECT_TRUE(model.files.back().url.starts_with(site + std::string(model.name) + "/resolve/"));
+  }
+}
+
+TEST_F(Fetch, WithoutANetworkOneLineSaysWhatToPutWhere) {
+  const ProgramRun run = Shell("$F fetch gpt2-medium -q");
+  EXPECT_EQ(run.status, 1);
+  EXPECT_TRUE(
+      Contains(run.err,
+               "download config.json, generation_config.json, tokenizer.json, "
+               "tokenizer_config.json, vocab.json, merges.txt, model.safetensors from "
+               "https://huggingface.co/openai-community/gpt2-medium/tree/main elsewhere and "
+               "put them in home/models/gpt2-medium"));
+  EXPECT_TRUE(fs::is_empty(At("home/models/gpt2-medium")));
+}
+
+TEST_F(Fetch, OtherFilesAreNotTakenForThePublishedOnes) {
+  fs::create_directories(At("mine"));
+  WriteFileAtomically(At("mine/config.json"), "{}");
+  const ProgramRun run = Shell("$F fetch gpt2 --from mine");
+  EXPECT_EQ(run.status, 3);
+  EXPECT_TRUE(Contains(run.err, "mine/config.json is not the published file", "665"));
+  EXPECT_FALSE(fs::exists(At("home/models/gpt2/config.json")));
+}
+
+TEST_F(Fetch, KnowsItsModels) {
+  const ProgramRun wrong = Shell("$F fetch gpt2-medum");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_TRUE(Contains(wrong.err, "gpt2-large", "did you mean 'gpt2-medium'?"));
+  const ProgramRun list = Shell("$F fetch --list");
+  EXPECT_TRUE(Contains(list.out, "gpt2-xl", "1558M parameters"));
+  EXPECT_TRUE(Contains(Shell("$F fetch --list --json").out, R"("name":"gpt2-large")"));
+  EXPECT_EQ(Shell("$F fetch").status, 2);
+}
+
+TEST_F(Fetch, ANameIsAFetchedModelUnlessThereIsSuchAPath) {
+  const std::string generate = "$F generate --model gpt2 --ids 1,2 --max-tokens 1 --seed 1 -q";
+  const ProgramRun missing = Shell(generate);
+  EXPECT_EQ(missing.status, 3);
+  EXPECT_TRUE(Contains(missing.err, "the model gpt2 is not on this machine", "folio fetch gpt2"));
+  // What lies there is not hashed again.
+  const std::string fixture = Fixture("gpt2-tiny").string();
+  const std::string there =
+      "cp " + fixture + "/config.json " + fixture + "/model.safetensors home/models/gpt2; ";
+  const ProgramRun found = Shell(
+      "mkdir -p home/models/gpt2; cd home/models/gpt2; touch "
+      "generation_config.json vocab.json merges.txt; cd ../../..; " +
+      there + generate);
+  EXPECT_TRUE(Contains(found.err, "tokenizer.json, tokenizer_config.json not in"));
+  const ProgramRun path = Shell("cp -r " + fixture + " gpt2; " + generate);
+  EXPECT_EQ(path.status, 0) << path.err;
+}
+
+}  // namespace
+}  // namespace folio

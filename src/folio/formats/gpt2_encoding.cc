@@ -1,0 +1,27 @@
+#include "folio/formats/gpt2_encoding.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "folio/text/encodings.h"
+
+namespace folio {
+
+void UseGpt2Encoding(FoundModel& found, const char* otherwise) {
+  constexpr int64_t kTokens = 50257, kPadded = 50304;
+  const int64_t V = found.model.config.vocab_size;
+  if (V != kTokens && V != kPadded) {
+    found.tokenizer_help = otherwise;
+    return;
+  }
+  const std::vector<std::string> files = TokenizerFiles("gpt2");
+  if (std::ranges::all_of(files, [](const auto& file) { return std::filesystem::exists(file); })) {
+    found.tokenizer = OpenTokenizer("gpt2");
+  } else {
+    found.tokenizer_help = "a vocabulary of this size is GPT-2's: folio tokenizer fetch gpt2";
+  }
+}
+
+}  // namespace folio

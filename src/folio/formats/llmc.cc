@@ -1,0 +1,247 @@
+#include "folio/formats/llmc.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/formats/gpt2_encoding.h"
+#include "folio/formats/llmc_tokenizer.h"
+#include "folio/formats/out_in_model.h"
+#include "folio/io/byte_reader.h"
+#include "folio/tensor/bf16.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kHeaderInts = 256, kHeaderBytes = kHeaderInts * sizeof(int32_t);
+constexpr int32_t kMagic = 20240326, kFloat32 = 3, kBFloat16 = 5;
+constexpr int64_t kPadding = 128;
+constexpr int64_t kMaxLayers = 4096;  // so that a small file cannot ask for a large table
+
+int64_t PaddedTo(int64_t vocab_size) {
+  return (vocab_size + kPadding - 1) / kPadding * kPadding;
+}
+
+// The order of the parameters in the file: indices in the list of a model with all biases.
+std::vector<size_t> FileOrder(const ParamTable& table) {
+  constexpr size_t kBefore = 2, kAfter = 2, kOfBlock = 12;
+  const size_t count = table.params().size();
+  const size_t layers = (count - kBefore - kAfter) / kOfBlock;
+  std::vector<size_t> order = {0, 1};
+  for (size_t kind = 0; kind < kOfBlock; ++kind) {
+    for (size_t layer = 0; layer < layers; ++layer) {
+      order.push_back(kBefore + layer * kOfBlock + kind);
+    }
+  }
+  order.push_back(count - 2);
+  order.push_back(count - 1);
+  return order;
+}
+
+class LlmcFile : public TensorFile {
+ public:
+  LlmcFile(const fs::path& path, Loading loading);
+
+  const GptConfig& config() const { return config_; }
+
+ private:
+  int64_t ReadHeader(ByteReader& reader);
+
+  GptConfig config_;
+  Dtype dtype_ = Dtype::kF32;
+};
+
+// Returns the padded size of the vocabulary.
+int64_t LlmcFile::ReadHeader(ByteReader& reader) {
+  if (reader.Number<int32_t>() != kMagic) reader.Fail("it begins with another number");
+  const auto version = reader.Number<int32_t>();
+  if (version != kFloat32 && version != kBFloat16) {
+    throw InputError(fmt::format("{}: version {} of llm.c's model files", path().string(), version),
+                     fmt::format("folio reads {} (float32) and {} (bfloat16)", kFloat32, kBFloat16),
+                     "write it again with a newer llm.c: python train_gpt2.py");
+  }
+  dtype_ = version == kFloat32 ? Dtype::kF32 : Dtype::kBF16;
+  Json fields = {{"activation_function", "gelu_new"}};
+  for (const char* name : {"n_positions", "vocab_size", "n_layer", "n_head", "n_embd"}) {
+    fields[name] = reader.Number<int32_t>();
+  }
+  for (const char* name : {"embd_pdrop", "attn_pdrop", "resid_pdrop"}) fields[name] = 0;
+  config_ = ConfigOfFields(fields, path().string(), kMaxLayers);
+  const auto padded = reader.Number<int32_t>();
+  if (padded < config_.vocab_size) {
+    reader.Fail(fmt::format("a vocabulary of {}, padded to {}", config_.vocab_size, padded));
+  }
+  reader.Seek(kHeaderBytes);
+  return padded;
+}
+
+LlmcFile::LlmcFile(const fs::path& path, Loading loading) : TensorFile(path) {
+  ByteReader reader(Open(path, loading),
+                    fmt::format("{} is not a sound model file of llm.c", path.string()));
+  const int64_t padded = ReadHeader(reader);
+  const ParamTable table(config_);
+  const auto size = static_cast<int64_t>(DtypeSize(dtype_));
+  for (const size_t i : FileOrder(table)) {
+    const ParamInfo& param = table.params()[i];
+    TensorInfo info{.name = param.name, .dtype = dtype_, .shape = param.shape};
+    if (param.kind == ParamKind::kLinear) info.shape = {param.shape[1], param.shape[0]};
+    info.bytes = static_cast<uint64_t>(param.shape.count() * size);
+    info.data = reader.Bytes(info.bytes).data();
+    if (i == 0) {
+      reader.Bytes(static_cast<uint64_t>((padded - config_.vocab_size) * config_.n_embd * size));
+    }
+    Add(std::move(info));
+  }
+  if (reader.left() != 0) reader.Fail(fmt::format("{} bytes too many", reader.left()));
+}
+
+// What of a model llm.c's programs, which know one GPT-2 of several sizes, would compute otherwise.
+std::string WhyNot(const GptConfig& config) {
+  std::vector<std::string> reasons;
+  const auto need = [&](bool same, std::string other) {
+    if (!same) reasons.push_back(std::move(other));
+  };
+  need(config.learned_positions(), "position_embedding = " + config.position_embedding);
+  need(config.pre_norm(), "norm_position = " + config.norm_position);
+  need(config.causal, "causal = false");
+  need(config.has_attention_bias() && config.has_mlp_bias() && config.has_layer_norm_bias(),
+       "layers without bias");
+  need(!config.lm_head_bias, "lm_head_bias = true");
+  need(config.tie_word_embeddings, "tie_word_embeddings = false");
+  need(config.inner() == 4 * config.n_embd, fmt::format("n_inner = {}", config.inner()));
+  need(config.activation_function == "gelu_new",
+       "activation_function = " + config.activation_function);
+  need(config.layer_norm_epsilon == 1e-5,
+       fmt::format("layer_norm_epsilon = {}", config.layer_norm_epsilon));
+  return Join(reasons, ", ");
+}
+
+// Numbers on their way to a file, some rows at a time.
+class LlmcWriter {
+ public:
+  LlmcWriter(AtomicFile& file, Dtype dtype) : file_(file), dtype_(dtype) {}
+
+  void Add(float value) {
+    if (dtype_ == Dtype::kF32) {
+      Append(value);
+    } else {
+      Append(ToBF16(value).bits);
+    }
+  }
+  void Flush() {
+    file_.Write(std::string_view(bytes_.data(), used_));
+    used_ = 0;
+  }
+
+ private:
+  template <class T>
+  void Append(T value) {
+    if (used_ + sizeof(T) > bytes_.size()) Flush();
+    std::memcpy(bytes_.data() + used_, &value, sizeof(T));
+    used_ += sizeof(T);
+  }
+
+  AtomicFile& file_;
+  Dtype dtype_;
+  std::vector<char> bytes_ = std::vector<char>(size_t{1} << 20);
+  size_t used_ = 0;
+};
+
+void WriteParam(LlmcWriter& writer, const ParamInfo& info, const Tensor& x) {
+  const float* from = x.data<float>();
+  if (info.kind != ParamKind::kLinear) {
+    for (int64_t i = 0; i < x.count(); ++i) writer.Add(from[i]);
+    return;
+  }
+  const int64_t rows = x.dim(0), columns = x.dim(1);
+  for (int64_t c = 0; c < columns; ++c) {
+    for (int64_t r = 0; r < rows; ++r) writer.Add(from[r * columns + c]);
+  }
+}
+
+void WriteTokenizer(const fs::path& model, const Tokenizer& tokenizer) {
+  const std::string bytes = LlmcTokenizerBytes(tokenizer);
+  if (bytes.empty()) return;
+  const fs::path path = model.parent_path() / kLlmcTokenizerFile;
+  if (!fs::exists(path)) return WriteFileAtomically(path, bytes);
+  if (ReadFile(path) == bytes) return;
+  throw InputError(fmt::format("{}: not replaced", path.string()),
+                   "it is another tokenizer, and that of this model would have the same name",
+                   "write the model to another directory");
+}
+
+}  // namespace
+
+bool IsLlmc(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return false;
+  const MappedFile file(path);
+  int32_t magic = 0;
+  if (file.bytes().size() >= sizeof(magic)) {
+    std::memcpy(&magic, file.bytes().data(), sizeof(magic));
+  }
+  return magic == kMagic;
+}
+
+FoundModel OpenLlmc(const fs::path& path, Loading loading) {
+  const auto file = std::make_shared<const LlmcFile>(path, loading);
+  FoundModel found{.model = OutInModel(file->config(), file, "")};
+  const fs::path tokenizer = path.parent_path() / kLlmcTokenizerFile;
+  if (fs::exists(tokenizer)) found.tokenizer = ReadLlmcTokenizer(tokenizer);
+  if (found.tokenizer == nullptr) {
+    UseGpt2Encoding(found, "put llm.c's gpt2_tokenizer.bin beside the model");
+  } else if (found.tokenizer->vocab_size() > file->config().vocab_size) {
+    throw InputError(fmt::format("{}: the tokenizer of another model", tokenizer.string()),
+                     fmt::format("it has {} tokens, the model {}", found.tokenizer->vocab_size(),
+                                 file->config().vocab_size),
+                     "move one of them to a directory of its own");
+  }
+  if (found.tokenizer != nullptr) {
+    found.model.config.bos_token_id = found.model.config.eos_token_id =
+        found.tokenizer->end_of_text();
+  }
+  return found;
+}
+
+void SaveLlmc(const fs::path& path, const ModelToSave& model) {
+  const GptConfig& config = model.weights.config();
+  if (const std::string why = WhyNot(config); !why.empty()) {
+    throw InputError("llm.c cannot run this model", "it has " + why,
+                     "convert it to another format");
+  }
+  if (model.dtype != Dtype::kF32 && model.dtype != Dtype::kBF16) {
+    throw InputError("llm.c cannot run this model",
+                     fmt::format("its files hold F32 or BF16, not {}", DtypeName(model.dtype)),
+                     "choose --dtype f32 or --dtype bf16");
+  }
+  const int64_t padded = PaddedTo(config.vocab_size);
+  std::array<int32_t, kHeaderInts> header = {kMagic,
+                                             model.dtype == Dtype::kF32 ? kFloat32 : kBFloat16};
+  const std::array sizes = {config.n_positions, config.vocab_size, config.n_layer,
+                            config.n_head,      config.n_embd,     padded};
+  std::ranges::transform(sizes, header.begin() + 2,
+                         [](int64_t size) { return static_cast<int32_t>(size); });
+  AtomicFile file(path);
+  file.Write(std::as_bytes(std::span(header)));
+  LlmcWriter writer(file, model.dtype);
+  for (const size_t i : FileOrder(model.weights.table())) {
+    WriteParam(writer, model.weights.table().params()[i], model.weights.tensors()[i]);
+    for (int64_t pad = i == 0 ? (padded - config.vocab_size) * config.n_embd : 0; pad > 0; --pad) {
+      writer.Add(0);
+    }
+  }
+  writer.Flush();
+  if (model.tokenizer != nullptr) WriteTokenizer(fs::absolute(path), *model.tokenizer);
+  file.Commit();
+}
+
+}  // namespace folio

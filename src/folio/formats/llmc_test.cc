@@ -1,0 +1,263 @@
+#include "folio/formats/llmc.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "folio/formats/llmc_tokenizer.h"
+#include "folio/formats/test_expected.h"
+#include "folio/io/file.h"
+#include "folio/io/test_zip_bytes.h"
+#include "folio/model/checkpoint.h"
+#include "folio/model/test_models.h"
+#include "folio/tensor/bf16.h"
+#include "folio/text/bpe_tokenizer.h"
+#include "folio/text/byte_tokenizer.h"
+#include "folio/text/test_bpe_vocabs.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
+
+namespace folio {
+namespace {
+
+// Float32 numbers a, a + step ... as bytes.
+std::string Numbers(int64_t count, float from, float step = 1) {
+  std::string bytes;
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = from + step * static_cast<float>(i);
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  return bytes;
+}
+
+std::string Header(const std::vector<int64_t>& values) {
+  std::string header;
+  for (const int64_t value : values) header += Little(static_cast<uint64_t>(value), 4);
+  return header + std::string(1024 - header.size(), '\0');
+}
+
+constexpr int64_t V = 3, P = 2, C = 2, L = 2, kPadded = 128;
+
+// As llm.c's own script lays a model out, each array with numbers of its own: 1000 for wte, 2000
+// for wpe, then 3000 and more for the kinds of a block, all layers of one kind together.
+std::string WholeFile() {
+  std::string bytes = Header({20240326, 3, P, V, L, 1, C, kPadded});
+  bytes += Numbers(V * C, 1000) + Numbers((kPadded - V) * C, 0, 0) + Numbers(P * C, 2000);
+  float kind = 3000;
+  for (const int64_t count :
+       {C, C, 3 * C * C, 3 * C, C * C, C, C, C, 4 * C * C, 4 * C, 4 * C * C, C}) {
+    bytes += Numbers(L * count, kind);
+    kind += 1000;
+  }
+  return bytes + Numbers(C, kind) + Numbers(C, kind + 1000);
+}
+
+GptConfig Config() {
+  GptConfig config = TinyConfig();
+  config.vocab_size = V;
+  config.n_positions = P;
+  config.n_embd = C;
+  config.n_layer = L;
+  config.n_head = 1;
+  return config;
+}
+
+class Llmc : public InTemporaryDirectory {
+ protected:
+  void Put(const std::string& bytes) const {
+    std::filesystem::remove(At("m.bin"));
+    std::ofstream(At("m.bin"), std::ios::binary) << bytes;
+  }
+  std::string Refusal(const std::string& bytes) const {
+    Put(bytes);
+    return ErrorAndHelp([&] { OpenLlmc(At("m.bin"), Loading::kMap); });
+  }
+  std::string WithHeader(size_t index, int64_t value) const {
+    return Refusal(WholeFile().replace(4 * index, 4, Little(static_cast<uint64_t>(value), 4)));
+  }
+};
+
+TEST_F(Llmc, EveryArrayLiesWhereLlmcPutsIt) {
+  Put(WholeFile());
+  const FoundModel found = FindModel(At("m.bin"));
+  EXPECT_EQ(found.format, "llmc");
+  EXPECT_EQ(found.model.config, Config());
+  const auto weights = MapWeights(found.model);
+  const GptParams& p = weights->params();
+  const auto first = [](const Tensor& x) { return x.data<float>()[0]; };
+  EXPECT_EQ(first(p.wte), 1000);
+  EXPECT_EQ(p.wte.data<float>()[V * C - 1], 1000 + V * C - 1);
+  EXPECT_EQ(first(p.wpe), 2000);
+  for (int64_t l = 0; l < L; ++l) {
+    const BlockParams& h = p.h[static_cast<size_t>(l)];
+    const auto at = static_cast<float>(l);
+    EXPECT_EQ(first(h.ln_1.weight), 3000 + at * C);
+    EXPECT_EQ(first(h.ln_1.bias), 4000 + at * C);
+    EXPECT_EQ(first(h.c_attn.bias), 6000 + at * 3 * C);
+    EXPECT_EQ(first(h.attn_c_proj.weight), 7000 + at * C * C);
+    EXPECT_EQ(first(h.ln_2.weight), 9000 + at * C);
+    EXPECT_EQ(first(h.mlp_c_proj.bias), 14000 + at * C);
+    // (out,in) in the file: the next input is the next number, the next output C numbers on.
+    for (int64_t in = 0; in < C; ++in) {
+      for (int64_t out = 0; out < 3 * C; ++out) {
+        EXPECT_EQ(h.c_attn.weight.data<float>()[in * 3 * C + out],
+                  5000 + at * 3 * C * C + static_cast<float>(out * C + in));
+      }
+    }
+    EXPECT_EQ(h.mlp_c_proj.weight.data<float>()[C], 13000 + at * 4 * C * C + 1);
+  }
+  EXPECT_EQ(first(p.ln_f.weight), 15000);
+  EXPECT_EQ(first(p.ln_f.bias), 16000);
+}
+
+TEST_F(Llmc, AFileGivesTheLogitsThatLlmcGives) {
+  const std::filesystem::path dir = Fixture("llmc-tiny");
+  for (const Loading loading : {Loading::kMap, Loading::kRead}) {
+    // Theirs are of float32.
+    EXPECT_TRUE(GivesExpected(FindModel(dir / "model.bin", loading).model, dir, 2e-6));
+  }
+}
+
+TEST_F(Llmc, WhatIsWrittenIsTheSameFile) {
+  Put(WholeFile());
+  const auto weights = ReadWeights(FindModel(At("m.bin")).model);
+  SaveLlmc(At("again.bin"), {*weights});
+  EXPECT_EQ(ReadFile(At("again.bin")), WholeFile());
+  // And by way of folio's own format.
+  std::filesystem::create_directories(At("hf"));
+  SaveModel(At("hf"), *weights);
+  SaveLlmc(At("third.bin"), {*LoadModel(At("hf"))});
+  EXPECT_EQ(ReadFile(At("third.bin")), WholeFile());
+}
+
+TEST_F(Llmc, BFloat16IsTheNearestOfEachNumber) {
+  GptWeights weights(Config());
+  Scatter(weights, 4);
+  SaveLlmc(At("m.bin"), {.weights = weights, .dtype = Dtype::kBF16});
+  EXPECT_EQ(std::filesystem::file_size(At("m.bin")), 1024 + (WholeFile().size() - 1024) / 2);
+  EXPECT_EQ(ReadFile(At("m.bin")).substr(4, 1), "\5");
+  const auto read = ReadWeights(FindModel(At("m.bin")).model);
+  for (size_t i = 0; i < weights.tensors().size(); ++i) {
+    const auto from = Elements<float>(weights.tensors()[i]);
+    const auto to = Elements<float>(read->tensors()[i]);
+    for (size_t k = 0; k < from.size(); ++k) EXPECT_EQ(to[k], ToFloat(ToBF16(from[k])));
+  }
+}
+
+TEST_F(Llmc, WhatLlmcCannotComputeIsRefusedWithTheReason) {
+  const auto refusal = [&](auto change) {
+    GptConfig config = Config();
+    change(config);
+    const GptWeights weights(config);
+    return ErrorAndHelp([&] { SaveLlmc(At("no.bin"), {weights}); });
+  };
+  EXPECT_TRUE(Contains(refusal([](auto& c) { c.norm_position = "post"; }), "norm_position = post"));
+  EXPECT_TRUE(
+      Contains(refusal([](auto& c) { c.position_embedding = "sinusoidal"; }), "sinusoidal"));
+  EXPECT_TRUE(Contains(refusal([](auto& c) { c.bias = false; }), "layers without bias"));
+  EXPECT_TRUE(Contains(refusal([](auto& c) { c.mlp_bias = false; }), "layers without bias"));
+  EXPECT_TRUE(Contains(refusal([](auto& c) { c.lm_head_bias = true; }), "lm_head_bias"));
+  EXPECT_TRUE(Contains(refusal([](auto& c) { c.tie_word_embeddings = false; }), "tie_word"));
+  EXPECT_TRUE(Contains(refusal([](auto& c) { c.n_inner = 5; }), "n_inner = 5"));
+  EXPECT_TRUE(Contains(refusal([](auto& c) { c.causal = false; }), "causal"));
+  EXPECT_TRUE(Contains(refusal([](auto& c) {
+                         c.activation_function = "relu";
+                         c.layer_norm_epsilon = 1e-6;
+                       }),
+                       "activation_function = relu, layer_norm_epsilon = 1e-06"));
+  const GptWeights weights(Config());
+  EXPECT_TRUE(Contains(
+      ErrorAndHelp([&] { SaveLlmc(At("no.bin"), {.weights = weights, .dtype = Dtype::kF16}); }),
+      "not F16", "--dtype bf16"));
+  EXPECT_EQ(Names(), Strings{});
+}
+
+TEST_F(Llmc, CutShortAtEveryByteIsRefused) {
+  const std::string whole = WholeFile();
+  for (size_t size = 0; size < whole.size(); size += size < 40 ? 1 : 37) {
+    EXPECT_TRUE(Contains(Refusal(whole.substr(0, size)), "m.bin")) << size;
+  }
+  EXPECT_TRUE(Contains(Refusal(whole.substr(0, whole.size() - 1)), "8 bytes at byte"));
+  EXPECT_TRUE(Contains(Refusal(whole + "x"), "1 bytes too many"));
+}
+
+TEST_F(Llmc, SizesThatDoNotFitTheFileAreRefused) {
+  EXPECT_TRUE(Contains(WithHeader(1, 1), "version 1", "train_gpt2.py"));
+  EXPECT_TRUE(Contains(WithHeader(1, 2), "version 2"));
+  EXPECT_TRUE(Contains(WithHeader(1, 5), "bytes too many"));
+  EXPECT_TRUE(Contains(WithHeader(2, 3), "bytes at byte"));
+  EXPECT_TRUE(Contains(WithHeader(2, 1), "bytes too many"));
+  EXPECT_TRUE(Contains(WithHeader(2, -1), "n_positions"));
+  EXPECT_TRUE(Contains(WithHeader(3, 0), "vocab_size"));
+  EXPECT_TRUE(Contains(WithHeader(3, 129), "padded to 128"));
+  EXPECT_TRUE(Contains(WithHeader(4, 65535), "fewer tensors"));
+  EXPECT_TRUE(Contains(WithHeader(4, INT32_MAX), "n_layer"));
+  EXPECT_TRUE(Contains(WithHeader(5, 3), "n_head"));
+  EXPECT_TRUE(Contains(WithHeader(6, 1 << 30), "m.bin"));
+  EXPECT_TRUE(Contains(WithHeader(7, -1), "padded to -1"));
+  EXPECT_TRUE(Contains(WithHeader(7, INT32_MAX), "bytes at byte"));
+  Put(WholeFile().replace(0, 4, Little(20240327, 4)));
+  EXPECT_TRUE(Contains(ErrorOf([&] { FindModel(At("m.bin")); }), "no model here"));
+}
+
+BpeVocab Vocab() {
+  BpeVocab vocab = LearntVocab(1, 300);
+  return vocab;
+}
+
+TEST_F(Llmc, ATokenizerGoesAndComesBackAsItself) {
+  const BpeTokenizer tokenizer(Vocab());
+  GptConfig config = Config();
+  config.vocab_size = tokenizer.vocab_size();
+  const GptWeights weights(config);
+  SaveLlmc(At("m.bin"), {weights, &tokenizer});
+  ASSERT_EQ(Names(), (Strings{"gpt2_tokenizer.bin", "m.bin"}));
+  const FoundModel found = FindModel(At("m.bin"));
+  ASSERT_NE(found.tokenizer, nullptr);
+  EXPECT_EQ(found.tokenizer->hash(), tokenizer.hash());
+  EXPECT_EQ(found.model.config.eos_token_id, tokenizer.end_of_text());
+  // Again is fine; another one is not.
+  SaveLlmc(At("m.bin"), {weights, &tokenizer});
+  const BpeTokenizer other(LearntVocab(2, 300));
+  EXPECT_TRUE(Contains(ErrorOf([&] {
+                         SaveLlmc(At("n.bin"), {weights, &other});
+                       }),
+                       "gpt2_tokenizer.bin: not replaced"));
+  EXPECT_FALSE(std::filesystem::exists(At("n.bin")));
+  std::filesystem::remove(At("gpt2_tokenizer.bin"));
+  const ByteTokenizer bytes;
+  SaveLlmc(At("m.bin"), {weights, &bytes});
+  EXPECT_EQ(Names(), Strings{"m.bin"});
+  EXPECT_TRUE(Contains(FindModel(At("m.bin")).tokenizer_help, "gpt2_tokenizer.bin"));
+}
+
+TEST_F(Llmc, TokenizersThatAreNotSoundAreRefused) {
+  const std::string whole = LlmcTokenizerBytes(BpeTokenizer(Vocab()));
+  ASSERT_FALSE(whole.empty());
+  const auto refusal = [&](const std::string& bytes) {
+    std::filesystem::remove(At("t.bin"));
+    std::ofstream(At("t.bin"), std::ios::binary) << bytes;
+    return ErrorOf([&] { ReadLlmcTokenizer(At("t.bin")); });
+  };
+  const auto with = [&](size_t index, int64_t value) {
+    return refusal(
+        std::string(whole).replace(4 * index, 4, Little(static_cast<uint64_t>(value), 4)));
+  };
+  for (size_t size = 0; size < whole.size(); size += size < 16 ? 1 : 97)
+    refusal(whole.substr(0, size));
+  EXPECT_TRUE(Contains(refusal(whole + "x"), "1 bytes too many"));
+  EXPECT_TRUE(Contains(with(1, 3), "version 3"));
+  EXPECT_TRUE(Contains(with(2, -1), "tokens"));
+  EXPECT_TRUE(Contains(with(2, INT32_MAX), "tokens"));
+  EXPECT_TRUE(Contains(with(3, 300), "end of text is 300"));
+  EXPECT_TRUE(Contains(with(3, -1), "end of text is -1"));
+  EXPECT_TRUE(Contains(refusal(std::string(whole).replace(1024, 1, 1, '\0')), "token 0 is empty"));
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <filesystem>
+
+#include "folio/formats/model_formats.h"
+
+namespace folio {
+
+// nanoGPT's ckpt.pt, or the directory that it lies in: model_args and the weights; the optimizer's
+// moments are passed over. The tokenizer is that of the meta.pkl beside it or in nanoGPT's
+// data/NAME, and for a vocabulary of GPT-2's size GPT-2's, where that is on this machine. GELU is
+// the exact one, as nanoGPT has it since June 2023. https://github.com/karpathy/nanoGPT
+bool IsNanoGpt(const std::filesystem::path& path);
+FoundModel OpenNanoGpt(const std::filesystem::path& path, Loading loading);
+
+}  // namespace folio

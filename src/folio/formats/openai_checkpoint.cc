@@ -1,0 +1,109 @@
+#include "folio/formats/openai_checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "folio/base/error.h"
+#include "folio/formats/gpt2_encoding.h"
+#include "folio/formats/out_in_model.h"
+#include "folio/io/file.h"
+#include "folio/io/tf_bundle.h"
+#include "folio/text/encodings.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kHparams[] = "hparams.json", kCheckpointState[] = "checkpoint";
+constexpr uint64_t kMaxText = 1 << 20;
+
+// model_checkpoint_path: "NAME"; of a path, which is of another machine, the name.
+std::string PrefixName(const fs::path& dir) {
+  constexpr std::string_view kField = "model_checkpoint_path: \"";
+  std::error_code ignored;
+  if (!fs::exists(dir / kCheckpointState, ignored)) return "model.ckpt";
+  const std::string text = ReadFile(dir / kCheckpointState, kMaxText);
+  const size_t at = text.find(kField);
+  if (at == text.npos) return "model.ckpt";
+  const size_t begin = at + kField.size();
+  const std::string path = text.substr(begin, text.find('"', begin) - begin);
+  return fs::path(path).filename().string();
+}
+
+Json ConfigFields(const fs::path& path) {
+  const Json hparams = ParseJson(ReadFile(path, kMaxText), path.string());
+  Json fields = {{"activation_function", "gelu_new"}};
+  for (const auto& [name, as] : {std::pair{"n_vocab", "vocab_size"},
+                                 {"n_ctx", "n_positions"},
+                                 {"n_embd", "n_embd"},
+                                 {"n_head", "n_head"},
+                                 {"n_layer", "n_layer"}}) {
+    const Json* value = hparams.find(name);
+    if (value == nullptr) throw InputError(fmt::format("{}: no {}", path.string(), name));
+    fields[as] = *value;
+  }
+  return fields;
+}
+
+// "model/h0/attn/c_attn/w", "model/wte".
+std::string TfName(const ParamInfo& info) {
+  std::string name = "model/";
+  if (info.layer >= 0) name += fmt::format("h{}/", info.layer);
+  for (const char c : info.module) name += c == '.' ? '/' : c;
+  if (info.kind == ParamKind::kTiedEmbedding || info.kind == ParamKind::kEmbedding) return name;
+  if (info.part == "bias") return name + "/b";
+  return name + (info.kind == ParamKind::kLinear ? "/w" : "/g");
+}
+
+// A Linear weight is that of a convolution of width 1, (1,in,out).
+StoredParam FindParam(const TensorFile& file, const ParamInfo& info, const std::string& name) {
+  if (info.kind != ParamKind::kLinear) return {file.Require(name, info.shape)};
+  StoredParam param{file.Require(name, {1, info.shape[0], info.shape[1]})};
+  param.from.shape = info.shape;
+  return param;
+}
+
+}  // namespace
+
+bool IsOpenAiCheckpoint(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path / kHparams, ignored) &&
+         fs::exists(path / (PrefixName(path) + ".index"), ignored);
+}
+
+FoundModel OpenOpenAiCheckpoint(const fs::path& path, Loading loading) {
+  const auto file = std::make_shared<const TfBundle>(path / PrefixName(path), loading);
+  const fs::path hparams = path / kHparams;
+  FoundModel found;
+  StoredModel& model = found.model;
+  model.file = file;
+  model.config =
+      ConfigOfFields(ConfigFields(hparams), hparams.string(), std::ssize(file->tensors()));
+  std::set<std::string, std::less<>> used;
+  const ParamTable table(model.config);
+  for (const ParamInfo& info : table.params()) {
+    const std::string name = TfName(info);
+    model.params.push_back(FindParam(*file, info, name));
+    used.insert(name);
+  }
+  for (const TensorInfo& info : file->tensors()) {
+    const bool of_optimizer = info.name.ends_with("/Adam") || info.name.ends_with("/Adam_1");
+    if (!info.name.starts_with("model/") || used.contains(info.name) || of_optimizer) continue;
+    throw InputError(
+        fmt::format("{}: tensor '{}' is not part of the model", file->path().string(), info.name),
+        "hparams.json beside it describes a model without it");
+  }
+  if (!TokenizerFiles((path / "").string()).empty()) {
+    found.tokenizer = LoadTokenizer(path.string());
+    model.config.bos_token_id = model.config.eos_token_id = found.tokenizer->end_of_text();
+  } else {
+    UseGpt2Encoding(found, "put encoder.json and vocab.bpe beside the checkpoint");
+  }
+  return found;
+}
+
+}  // namespace folio

@@ -1,0 +1,127 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "folio/formats/model_formats.h"
+#include "folio/formats/test_expected.h"
+#include "folio/io/file.h"
+#include "folio/io/test_zip_bytes.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
+
+namespace folio {
+namespace {
+
+const std::filesystem::path kTorch = Fixture("torch-tiny"), kNano = Fixture("nanogpt-tiny");
+
+class TorchFormats : public InTemporaryDirectory {};
+
+TEST_F(TorchFormats, APytorchModelBinGivesItsLogits) {
+  for (const Loading loading : {Loading::kMap, Loading::kRead}) {
+    const FoundModel found = FindModel(kTorch, loading);
+    EXPECT_EQ(found.format, "hf");
+    EXPECT_TRUE(GivesExpected(found.model, kTorch));
+  }
+}
+
+TEST_F(TorchFormats, SafetensorsComeFirst) {
+  std::filesystem::copy(kTorch, At("model"));
+  WriteFileAtomically(At("model/model.safetensors"), "not this one");
+  EXPECT_TRUE(Contains(ErrorOf([&] { FindModel(At("model")); }), "safetensors"));
+}
+
+TEST_F(TorchFormats, ANanoGptCheckpointGivesItsLogitsAndItsCharacters) {
+  for (const auto& path : {kNano, kNano / "ckpt.pt"}) {
+    const FoundModel found = FindModel(path);
+    EXPECT_EQ(found.format, "nanogpt");
+    EXPECT_FALSE(found.model.config.bias);
+    EXPECT_EQ(found.model.config.attn_pdrop, 0.25);
+    EXPECT_TRUE(GivesExpected(found.model, kNano));
+    ASSERT_NE(found.tokenizer, nullptr);
+    EXPECT_EQ(found.tokenizer->vocab_size(), 11);
+    EXPECT_EQ(found.tokenizer->Decode(found.tokenizer->EncodeOrdinary("hello\n")), "hello\n");
+  }
+}
+
+TEST_F(TorchFormats, TheMetaOfANanoGptDataSetIsFoundWhereNanoGptKeepsIt) {
+  std::filesystem::create_directories(At("out"));
+  std::filesystem::create_directories(At("data/letters"));
+  std::filesystem::copy_file(kNano / "ckpt.pt", At("out/ckpt.pt"));
+  const FoundModel without = FindModel(At("out"));
+  EXPECT_EQ(without.tokenizer, nullptr);
+  EXPECT_TRUE(Contains(without.tokenizer_help, "meta.pkl"));
+  std::filesystem::copy_file(kNano / "meta.pkl", At("data/letters/meta.pkl"));
+  EXPECT_NE(FindModel(At("out")).tokenizer, nullptr);
+  WriteFileAtomically(At("out/meta.pkl"), WholePickle(PickleDict({{"itos", "}"}})));
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("out")); }), "meta.pkl", "--tokenizer"));
+}
+
+// A checkpoint of nanoGPT's shape with one block of one channel; `args` replace model_args.
+std::string NanoBytes(const std::string& args, const std::string& extra_name = "") {
+  const auto tensor = [](const std::vector<int64_t>& sizes) {
+    return PickleTensor(
+        "FloatStorage", "0", 4, 0, sizes,
+        sizes.size() == 2 ? std::vector<int64_t>{sizes[1], 1} : std::vector<int64_t>{1});
+  };
+  ZipFiles items = {{"transformer.wte.weight", tensor({2, 1})},
+                    {"transformer.wpe.weight", tensor({2, 1})},
+                    {"transformer.h.0.ln_1.weight", tensor({1})},
+                    {"transformer.h.0.attn.c_attn.weight", tensor({3, 1})},
+                    {"transformer.h.0.attn.c_proj.weight", tensor({1, 1})},
+                    {"transformer.h.0.attn.bias", tensor({1, 1})},
+                    {"transformer.h.0.ln_2.weight", tensor({1})},
+                    {"transformer.h.0.mlp.c_fc.weight", tensor({4, 1})},
+                    {"transformer.h.0.mlp.c_proj.weight", tensor({1, 4})},
+                    {"transformer.ln_f.weight", tensor({1})},
+                    {"lm_head.weight", tensor({2, 1})}};
+  if (!extra_name.empty()) items.emplace_back(extra_name, tensor({1}));
+  return TorchBytes(PickleDict({{"model", PickleDict(items)}, {"model_args", args}}),
+                    {std::string(16, '\1')});
+}
+
+ZipFiles Args() {
+  return {{"n_layer", PickleInt(1)},    {"n_head", PickleInt(1)},     {"n_embd", PickleInt(1)},
+          {"block_size", PickleInt(2)}, {"vocab_size", PickleInt(2)}, {"bias", "\x89"},
+          {"dropout", "K\x01"}};
+}
+
+TEST_F(TorchFormats, ModelArgsThatDoNotFitAreRefused) {
+  const auto refusal = [&](const std::string& key, const std::string& value) {
+    ZipFiles args = Args();
+    for (auto& [name, pickled] : args) {
+      if (name == key) pickled = value;
+    }
+    args.back().second = key == "dropout" ? value : "G" + std::string(8, '\0');
+    WriteFileAtomically(At("ckpt.pt"), NanoBytes(PickleDict(args)));
+    return ErrorOf([&] { FindModel(At("ckpt.pt")); });
+  };
+  EXPECT_TRUE(Contains(refusal("n_layer", PickleInt(2)), "fewer tensors"));
+  EXPECT_TRUE(Contains(refusal("n_layer", PickleInt(65535)), "fewer tensors"));
+  EXPECT_TRUE(Contains(refusal("n_layer", PickleInt(int64_t{1} << 60)), "n_layer"));
+  EXPECT_TRUE(Contains(refusal("n_embd", PickleInt(64)), "wrong shape"));
+  EXPECT_TRUE(Contains(refusal("n_embd", PickleInt(-1)), "n_embd"));
+  EXPECT_TRUE(Contains(refusal("n_head", PickleInt(0)), "n_head"));
+  EXPECT_TRUE(Contains(refusal("bias", "\x88"), "no tensor \"model/transformer.h.0.ln_1.bias\""));
+  EXPECT_TRUE(Contains(refusal("vocab_size", PickleText("2")), "wrong type"));
+  EXPECT_TRUE(Contains(refusal("dropout", PickleInt(7)), "embd_pdrop"));
+  EXPECT_TRUE(Contains(refusal("block_size", "]"), "wrong type"));
+}
+
+TEST_F(TorchFormats, WhatANanoGptCheckpointHasNoPlaceForIsRefused) {
+  ZipFiles args = Args();
+  args.back().second = "G" + std::string(8, '\0');
+  WriteFileAtomically(At("ckpt.pt"), NanoBytes(PickleDict(args)));
+  EXPECT_TRUE(FindModel(At("ckpt.pt")).model.config.tie_word_embeddings);
+  WriteFileAtomically(At("ckpt.pt"), NanoBytes(PickleDict(args), "transformer.h.0.moe.weight"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { FindModel(At("ckpt.pt")); }), "moe.weight", "not part"));
+  WriteFileAtomically(At("ckpt.pt"), NanoBytes("}"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { FindModel(At("ckpt.pt")); }), "model_args has no n_layer"));
+  WriteFileAtomically(At("ckpt.pt"), NanoBytes("N"));
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("ckpt.pt")); }), "no nanoGPT checkpoint",
+                       "config.json"));
+}
+
+}  // namespace
+}  // namespace folio

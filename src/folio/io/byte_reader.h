@@ -1,0 +1,51 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace folio {
+
+// Numbers and bytes of an untrusted file, from the front. Whatever is wrong is a kInput Error.
+class ByteReader {
+ public:
+  // `bytes` must outlive it. `mistake` is what errors say first: "x.pt is not a sound zip file".
+  ByteReader(std::span<const std::byte> bytes, std::string mistake)
+      : bytes_(bytes), mistake_(std::move(mistake)) {}
+
+  size_t at() const { return at_; }
+  size_t left() const { return bytes_.size() - at_; }
+  std::span<const std::byte> all() const { return bytes_; }
+  // Goes on at byte `at`; throws unless that is in the file or its end.
+  void Seek(uint64_t at);
+
+  // A reader of a part, with the same errors.
+  ByteReader Within(std::span<const std::byte> part) const { return {part, mistake_}; }
+
+  // A little-endian number; throws if the file ends before.
+  template <class T>
+  T Number() {
+    static_assert(std::endian::native == std::endian::little);
+    T value;
+    std::memcpy(&value, Bytes(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+  // A number of seven bits a byte, the lowest first; the eighth bit says that more follow.
+  uint64_t Varint();
+  std::span<const std::byte> Bytes(uint64_t count);
+  std::string_view Text(uint64_t count);
+
+  // Throws `mistake`, and what it is.
+  [[noreturn]] void Fail(std::string cause) const;
+
+ private:
+  std::span<const std::byte> bytes_;
+  std::string mistake_;
+  size_t at_ = 0;
+};
+
+}  // namespace folio

@@ -1,0 +1,69 @@
+#include "folio/io/partial_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "folio/base/check.h"
+#include "folio/io/posix.h"
+
+namespace folio {
+
+using internal::ThrowCannotWrite;
+
+PartialFile::PartialFile(const std::filesystem::path& target, std::string_view key)
+    : name_(target),
+      target_(internal::ResolveTarget(target)),
+      path_(target_.parent_path() / fmt::format(".{}.{}.part", target_.filename().string(), key)) {
+  fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (fd_ < 0) ThrowCannotWrite(name_, errno);
+  // A file system without locks is no reason not to download.
+  if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    close(std::exchange(fd_, -1));
+    internal::ThrowBusy(name_);
+  }
+  struct stat info = {};
+  if (fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(std::exchange(fd_, -1));
+    ThrowCannotWrite(name_, EINVAL);
+  }
+  bytes_ = info.st_size;
+}
+
+PartialFile::~PartialFile() {
+  if (fd_ < 0) return;
+  constexpr int64_t kWorthKeeping = 1 << 20;
+  if (bytes_ < kWorthKeeping) unlink(path_.c_str());
+  close(fd_);
+}
+
+void PartialFile::Add(std::string_view piece) {
+  FOLIO_CHECK(fd_ >= 0, "write after Commit");
+  while (!piece.empty()) {
+    const ssize_t put = write(fd_, piece.data(), piece.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) ThrowCannotWrite(name_, errno);
+    piece.remove_prefix(static_cast<size_t>(put));
+    bytes_ += put;
+  }
+}
+
+void PartialFile::Clear() {
+  if (ftruncate(fd_, 0) != 0) ThrowCannotWrite(name_, errno);
+  bytes_ = 0;
+}
+
+void PartialFile::Commit() {
+  FOLIO_CHECK(fd_ >= 0, "second Commit");
+  if (fsync(fd_) != 0) ThrowCannotWrite(name_, errno);
+  if (rename(path_.c_str(), target_.c_str()) != 0) ThrowCannotWrite(name_, errno);
+  if (close(std::exchange(fd_, -1)) != 0) ThrowCannotWrite(name_, errno);
+  internal::SyncDirectory(target_.parent_path());
+}
+
+}  // namespace folio

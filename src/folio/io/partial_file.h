@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace folio {
+
+// A file on its way here, which may take more than one try: its bytes are kept beside the target as
+// `.NAME.KEY.part`, and the target appears only at Commit. KEY says which contents are coming, so
+// that a later try goes on only with the beginning of the same. Constructor, Add and Commit throw a
+// kRuntime Error that names the target and the system's reason, also where another process is at
+// the same file.
+class PartialFile {
+ public:
+  PartialFile(const std::filesystem::path& target, std::string_view key);
+  // Keeps what has come where that is worth it: 1 MiB or more.
+  ~PartialFile();
+  PartialFile(const PartialFile&) = delete;
+  PartialFile& operator=(const PartialFile&) = delete;
+
+  int64_t bytes() const { return bytes_; }
+  // Where the bytes lie as long as it is not committed.
+  const std::filesystem::path& path() const { return path_; }
+  void Add(std::string_view piece);
+  // Begins anew.
+  void Clear();
+  void Commit();
+
+ private:
+  std::filesystem::path name_;  // as the caller spelt it
+  std::filesystem::path target_;
+  std::filesystem::path path_;
+  int fd_ = -1;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace folio

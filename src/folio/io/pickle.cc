@@ -1,0 +1,356 @@
+#include "folio/io/pickle.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <utility>
+
+#include "folio/base/error.h"
+#include "folio/io/byte_reader.h"
+
+namespace folio {
+
+using Kind = PickleValue::Kind;
+
+// Runs the opcodes, https://github.com/python/cpython/blob/main/Lib/pickletools.py
+class PickleReader {
+ public:
+  PickleReader(Pickle& pickle, std::span<const std::byte> bytes, const std::string& where,
+               std::span<const std::string_view> globals)
+      : values_(pickle.values_),
+        bytes_(bytes, where + " is not a sound pickle"),
+        where_(where),
+        globals_(globals) {}
+
+  uint32_t Read();
+
+ private:
+  static constexpr uint32_t kNothing = ~uint32_t{0};
+
+  bool Simple(uint8_t opcode);
+  bool Container(uint8_t opcode);
+  bool Memo(uint8_t opcode);
+  bool Object(uint8_t opcode);
+
+  uint32_t Push(PickleValue value);
+  void Text(uint64_t bytes) { Push({.kind = Kind::kText, .text = bytes_.Text(bytes)}); }
+  void Integer(int64_t value) { Push({.kind = Kind::kInt, .integer = value}); }
+  void LongInteger();
+  void Float();
+  void Tuple(size_t from) { Push({.kind = Kind::kTuple, .items = Above(from)}); }
+  void AppendTo(Kind kind, size_t from);
+  void Put(uint64_t index);
+  void Get(uint64_t index);
+  std::string_view Line();
+  void Global(std::string_view module, std::string_view name);
+  void StackGlobal();
+  void Call();
+
+  // What stands on the stack above the last mark, or all.
+  size_t Floor() const { return marks_.empty() ? 0 : marks_.back(); }
+  uint32_t Pop();
+  uint32_t Top() const;
+  size_t PopMark();
+  size_t Below(size_t count) const;
+  std::vector<uint32_t> Above(size_t from);
+
+  std::vector<PickleValue>& values_;
+  ByteReader bytes_;
+  std::string where_;
+  std::span<const std::string_view> globals_;
+  std::vector<uint32_t> stack_, marks_, memo_;
+};
+
+uint32_t PickleReader::Push(PickleValue value) {
+  if (values_.size() == Pickle::kMaxValues) {
+    bytes_.Fail(fmt::format("more than {} values", Pickle::kMaxValues));
+  }
+  values_.push_back(std::move(value));
+  stack_.push_back(static_cast<uint32_t>(values_.size() - 1));
+  return stack_.back();
+}
+
+uint32_t PickleReader::Top() const {
+  return stack_[Below(1)];
+}
+
+uint32_t PickleReader::Pop() {
+  const uint32_t top = Top();
+  stack_.pop_back();
+  return top;
+}
+
+size_t PickleReader::PopMark() {
+  if (marks_.empty()) bytes_.Fail(fmt::format("a mark is missing at byte {}", bytes_.at()));
+  const size_t mark = marks_.back();
+  marks_.pop_back();
+  return mark;
+}
+
+// The place of the last `count` values.
+size_t PickleReader::Below(size_t count) const {
+  if (stack_.size() - Floor() < count) {
+    bytes_.Fail(fmt::format("a value is missing at byte {}", bytes_.at()));
+  }
+  return stack_.size() - count;
+}
+
+// Takes them off the stack.
+std::vector<uint32_t> PickleReader::Above(size_t from) {
+  std::vector<uint32_t> items(stack_.begin() + static_cast<std::ptrdiff_t>(from), stack_.end());
+  stack_.resize(from);
+  return items;
+}
+
+// The opcodes of values that contain no others. False if it is none of them.
+bool PickleReader::Simple(uint8_t opcode) {
+  switch (opcode) {
+    case 'N':  // NONE
+      Push({});
+      break;
+    case 0x88:  // NEWTRUE
+    case 0x89:  // NEWFALSE
+      Push({.kind = Kind::kBool, .integer = opcode == 0x88});
+      break;
+    case 'J':  // BININT
+      Integer(bytes_.Number<int32_t>());
+      break;
+    case 'K':  // BININT1
+      Integer(bytes_.Number<uint8_t>());
+      break;
+    case 'M':  // BININT2
+      Integer(bytes_.Number<uint16_t>());
+      break;
+    case 0x8A:  // LONG1
+      LongInteger();
+      break;
+    case 'G':  // BINFLOAT
+      Float();
+      break;
+    case 'X':  // BINUNICODE
+    case 'T':  // BINSTRING
+    case 'B':  // BINBYTES
+      Text(bytes_.Number<uint32_t>());
+      break;
+    case 0x8C:  // SHORT_BINUNICODE
+    case 'U':   // SHORT_BINSTRING
+    case 'C':   // SHORT_BINBYTES
+      Text(bytes_.Number<uint8_t>());
+      break;
+    case 0x8D:  // BINUNICODE8
+      Text(bytes_.Number<uint64_t>());
+      break;
+    default:
+      return false;
+  }
+  return true;
+}
+
+void PickleReader::LongInteger() {
+  const auto digits = bytes_.Bytes(bytes_.Number<uint8_t>());
+  if (digits.size() > 8) bytes_.Fail(fmt::format("an integer of {} bytes", digits.size()));
+  uint64_t value = 0;
+  for (size_t i = 0; i < digits.size(); ++i) value |= std::to_integer<uint64_t>(digits[i]) << 8 * i;
+  const size_t unused = 64 - 8 * digits.size();
+  Integer(unused == 64 ? 0 : static_cast<int64_t>(value << unused) >> unused);
+}
+
+void PickleReader::Float() {
+  uint64_t bits = 0;
+  for (const std::byte byte : bytes_.Bytes(8)) bits = bits << 8 | std::to_integer<uint64_t>(byte);
+  Push({.kind = Kind::kFloat, .number = std::bit_cast<double>(bits)});
+}
+
+bool PickleReader::Container(uint8_t opcode) {
+  switch (opcode) {
+    case '(':  // MARK
+      marks_.push_back(static_cast<uint32_t>(stack_.size()));
+      break;
+    case ')':  // EMPTY_TUPLE
+      Push({.kind = Kind::kTuple});
+      break;
+    case ']':  // EMPTY_LIST
+      Push({.kind = Kind::kList});
+      break;
+    case '}':  // EMPTY_DICT
+      Push({.kind = Kind::kDict});
+      break;
+    case 0x85:  // TUPLE1, TUPLE2, TUPLE3
+    case 0x86:
+    case 0x87:
+      Tuple(Below(opcode - size_t{0x84}));
+      break;
+    case 't':  // TUPLE
+      Tuple(PopMark());
+      break;
+    case 'a':  // APPEND
+      AppendTo(Kind::kList, Below(1));
+      break;
+    case 's':  // SETITEM
+      AppendTo(Kind::kDict, Below(2));
+      break;
+    case 'e':  // APPENDS
+      AppendTo(Kind::kList, PopMark());
+      break;
+    case 'u':  // SETITEMS
+      AppendTo(Kind::kDict, PopMark());
+      break;
+    default:
+      return false;
+  }
+  return true;
+}
+
+// What stands above `from` goes into the list or dictionary below it.
+void PickleReader::AppendTo(Kind kind, size_t from) {
+  const std::vector<uint32_t> items = Above(from);
+  PickleValue& to = values_[Top()];
+  if (to.kind != kind || (kind == Kind::kDict && items.size() % 2 != 0)) {
+    bytes_.Fail(fmt::format("no container for the values before byte {}", bytes_.at()));
+  }
+  to.items.insert(to.items.end(), items.begin(), items.end());
+}
+
+bool PickleReader::Memo(uint8_t opcode) {
+  switch (opcode) {
+    case 'q':  // BINPUT
+      Put(bytes_.Number<uint8_t>());
+      break;
+    case 'r':  // LONG_BINPUT
+      Put(bytes_.Number<uint32_t>());
+      break;
+    case 0x94:  // MEMOIZE
+      Put(memo_.size());
+      break;
+    case 'h':  // BINGET
+      Get(bytes_.Number<uint8_t>());
+      break;
+    case 'j':  // LONG_BINGET
+      Get(bytes_.Number<uint32_t>());
+      break;
+    default:
+      return false;
+  }
+  return true;
+}
+
+// Numbers are given one after the other, so that there are no more of them than bytes.
+void PickleReader::Put(uint64_t index) {
+  const uint32_t value = Top();
+  if (index > bytes_.at()) bytes_.Fail(fmt::format("a memo numbered {}", index));
+  if (index >= memo_.size()) memo_.resize(static_cast<size_t>(index) + 1, kNothing);
+  memo_[static_cast<size_t>(index)] = value;
+}
+
+void PickleReader::Get(uint64_t index) {
+  if (index >= memo_.size() || memo_[static_cast<size_t>(index)] == kNothing) {
+    bytes_.Fail(fmt::format("no memo numbered {}", index));
+  }
+  stack_.push_back(memo_[static_cast<size_t>(index)]);
+}
+
+bool PickleReader::Object(uint8_t opcode) {
+  switch (opcode) {
+    case 'c': {  // GLOBAL
+      const std::string_view module = Line();
+      Global(module, Line());
+      break;
+    }
+    case 0x93:  // STACK_GLOBAL
+      StackGlobal();
+      break;
+    case 'R':  // REDUCE
+      Call();
+      break;
+    case 'b': {  // BUILD: what an OrderedDict knows beside its items
+      Pop();
+      if (values_[Top()].kind == Kind::kDict) break;
+      bytes_.Fail(fmt::format("an object with a state at byte {}", bytes_.at()));
+    }
+    case 'Q':  // BINPERSID
+      Push({.kind = Kind::kStored, .items = {Pop()}});
+      break;
+    default:
+      return false;
+  }
+  return true;
+}
+
+std::string_view PickleReader::Line() {
+  const size_t begin = bytes_.at();
+  while (bytes_.Number<char>() != '\n') {
+  }
+  const size_t end = bytes_.at();
+  bytes_.Seek(begin);
+  const std::string_view line = bytes_.Text(end - begin);
+  return line.substr(0, line.size() - 1);
+}
+
+// Its name is found among those expected, and kept as that.
+void PickleReader::Global(std::string_view module, std::string_view name) {
+  constexpr size_t kShown = 60;
+  for (const std::string_view known : globals_) {
+    if (known.size() == module.size() + 1 + name.size() && known.starts_with(module) &&
+        known[module.size()] == '.' && known.ends_with(name)) {
+      Push({.kind = Kind::kGlobal, .text = known});
+      return;
+    }
+  }
+  throw InputError(
+      fmt::format("{} is refused", where_),
+      fmt::format("it uses {}.{} of Python, which the weights of a model do not need",
+                  module.substr(0, kShown), name.substr(0, kShown)),
+      "nothing of it was executed; if you trust it, save its weights alone where it came from: "
+      "torch.save(model.state_dict(), FILE), or as safetensors");
+}
+
+void PickleReader::StackGlobal() {
+  const PickleValue& name = values_[Pop()];
+  const PickleValue& module = values_[Pop()];
+  if (name.kind != Kind::kText || module.kind != Kind::kText) {
+    bytes_.Fail(fmt::format("a global without a name at byte {}", bytes_.at()));
+  }
+  Global(std::string_view(module.text), std::string_view(name.text));
+}
+
+void PickleReader::Call() {
+  const uint32_t arguments = Pop(), function = Pop();
+  if (values_[function].kind != Kind::kGlobal || values_[arguments].kind != Kind::kTuple) {
+    bytes_.Fail(fmt::format("a call of nothing at byte {}", bytes_.at()));
+  }
+  if (values_[function].text == "collections.OrderedDict" && values_[arguments].items.empty()) {
+    Push({.kind = Kind::kDict});
+  } else {
+    Push({.kind = Kind::kCall, .items = {function, arguments}});
+  }
+}
+
+uint32_t PickleReader::Read() {
+  if (bytes_.left() > Pickle::kMaxBytes) {
+    bytes_.Fail(fmt::format("{} bytes, more than the weights of a model need", bytes_.left()));
+  }
+  constexpr uint8_t kProtocol = 0x80, kFrame = 0x95, kStop = '.';
+  if (bytes_.Number<uint8_t>() != kProtocol) bytes_.Fail("it does not begin with a protocol");
+  const auto protocol = bytes_.Number<uint8_t>();
+  if (protocol < 2 || protocol > 5) bytes_.Fail(fmt::format("its protocol is {}", protocol));
+  for (;;) {
+    const auto opcode = bytes_.Number<uint8_t>();
+    if (opcode == kStop) break;
+    if (opcode == kFrame) {
+      bytes_.Bytes(8);  // a length that nothing depends on
+    } else if (!Simple(opcode) && !Container(opcode) && !Memo(opcode) && !Object(opcode)) {
+      bytes_.Fail(fmt::format("opcode {:#04x} at byte {} is none that the weights of a model need",
+                              opcode, bytes_.at() - 1));
+    }
+  }
+  const uint32_t root = Pop();
+  if (!stack_.empty() || !marks_.empty()) bytes_.Fail("values are left over");
+  return root;
+}
+
+Pickle::Pickle(std::span<const std::byte> bytes, const std::string& where,
+               std::span<const std::string_view> globals) {
+  root_ = PickleReader(*this, bytes, where, globals).Read();
+}
+
+}  // namespace folio

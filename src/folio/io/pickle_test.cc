@@ -1,0 +1,198 @@
+#include "folio/io/pickle.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "folio/base/error.h"
+#include "folio/io/file.h"
+#include "folio/io/pickle_json.h"
+#include "folio/io/test_zip_bytes.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+
+namespace folio {
+namespace {
+
+using namespace std::string_literals;
+
+constexpr std::array<std::string_view, 3> kGlobals = {"collections.OrderedDict", "torch.Size",
+                                                      "torch.float32"};
+
+std::string JsonOf(const std::string& bytes) {
+  const Pickle pickle(std::as_bytes(std::span(bytes)), "x.pkl", kGlobals);
+  return PlainValues(pickle, "x.pkl").dump();
+}
+std::string Refusal(const std::string& bytes) {
+  return ErrorAndHelp([&] { JsonOf(bytes); });
+}
+
+TEST(Pickle, PlainValuesOfProtocolTwo) {
+  const std::string all = PickleDict({{"none", "N"},
+                                      {"yes", "\x88"},
+                                      {"no", "\x89"},
+                                      {"byte", "K\xff"},
+                                      {"two", "M\xff\xff"},
+                                      {"four", "J\xfe\xff\xff\xff"},
+                                      {"long", "\x8a\x05" + Little(uint64_t{1} << 38, 5)},
+                                      {"negative", "\x8a\x01\x80"},
+                                      {"zero", "\x8a\x00"s},
+                                      {"half", "G\x3f\xe0\x00\x00\x00\x00\x00\x00"s},
+                                      {"old",
+                                       "U\x02"
+                                       "ab"},
+                                      {"list",
+                                       "](K\x01K\x02"
+                                       "eK\x03"
+                                       "a"},
+                                      {"tuples", "))\x85K\x01K\x02\x86N\x86"},
+                                      {"ordered",
+                                       "ccollections\nOrderedDict\n)RX\x01\x00\x00\x00"
+                                       "kK\x01s}K\x05K\x06sb"s},
+                                      {"size", "ctorch\nSize\n(K\x02K\x03t\x85R"},
+                                      {"dtype", "ctorch\nfloat32\n"}});
+  const std::string two_values = PickleDict({{"tuples", ")\x85K\x01K\x02\x86\x86"}});
+  EXPECT_EQ(JsonOf(WholePickle(two_values)), R"({"tuples":[[[]],[1,2]]})");
+  EXPECT_EQ(JsonOf(WholePickle(Replaced(all, "))\x85K\x01K\x02\x86N\x86", ")\x85"))),
+            R"({"none":null,"yes":true,"no":false,"byte":255,"two":65535,"four":-2,)"
+            R"("long":274877906944,"negative":-128,"zero":0,"half":0.5,"old":"ab",)"
+            R"("list":[1,2,3],"tuples":[[]],"ordered":{"k":1},"size":[2,3],)"
+            R"("dtype":"torch.float32"})");
+}
+
+TEST(Pickle, OpcodesOfLaterProtocolsAndTheMemo) {
+  EXPECT_EQ(JsonOf("\x80\x04\x95" + Little(99, 8) +
+                   "}\x94(\x8c\x01"
+                   "a\x94\x8d\x01\x00\x00\x00\x00\x00\x00\x00"
+                   "b\x94"
+                   "C\x01"
+                   "ch\x01"
+                   "B\x00\x00\x00\x00j\x02\x00\x00\x00u."s),
+            R"({"a":"b","c":"a","":"b"})");
+}
+
+TEST(Pickle, WhatIsNeitherPlainNorKnownIsRefusedByName) {
+  // os.system("echo") as an attacker writes it, by both opcodes.
+  EXPECT_TRUE(Contains(Refusal("\x80\x02"
+                               "cos\nsystem\n" +
+                               PickleText("echo") + "\x85R."),
+                       "x.pkl is refused", "os.system", "state_dict"));
+  EXPECT_TRUE(Contains(Refusal("\x80\x04\x8c\x05"
+                               "posix\x8c\x06system\x93" +
+                               PickleText("echo") + "\x85R."),
+                       "posix.system"));
+  EXPECT_TRUE(Contains(Refusal("\x80\x02"
+                               "cbuiltins\neval\n."),
+                       "builtins.eval"));
+  // A name that is a known one with its dot elsewhere.
+  EXPECT_TRUE(Contains(Refusal("\x80\x02"
+                               "ccollections.OrderedDict\n\n."),
+                       "refused"));
+  EXPECT_TRUE(Contains(Refusal("\x80\x02"
+                               "c" +
+                               std::string(5000, 'm') + "\nf\n."),
+                       "mmm.f"));
+  for (const char opcode :
+       {'0', '2', 'F', 'I',    'L',    'S',    'V',    'P',    'p',    'g',    'i',   'o',
+        'l', 'd', '1', '\x81', '\x92', '\x82', '\x8b', '\x8e', '\x8f', '\x96', '\x97'}) {
+    EXPECT_TRUE(Contains(Refusal("\x80\x02N)"s + opcode + "N."), "opcode")) << int(opcode);
+  }
+  EXPECT_TRUE(Contains(Refusal("\x80\x02NQ."), "neither a tensor nor a plain value"));
+}
+
+TEST(Pickle, AValueThatIsMissingIsAnError) {
+  for (const std::string& bad : {""s,
+                                 "\x80"s,
+                                 "\x80\x02"s,
+                                 "\x80\x01N."s,
+                                 "\x80\x06N."s,
+                                 "N."s,
+                                 "\x80\x02."s,
+                                 "\x80\x02NN."s,
+                                 "\x80\x02(N."s,
+                                 "\x80\x02t."s,
+                                 "\x80\x02N\x86."s,
+                                 "\x80\x02N(\x85."s,
+                                 "\x80\x02a."s,
+                                 "\x80\x02Na."s,
+                                 "\x80\x02NNa."s,
+                                 "\x80\x02](a."s,
+                                 "\x80\x02](Na."s,
+                                 "\x80\x02}NNNu."s,
+                                 "\x80\x02}(Nu."s,
+                                 "\x80\x02]NNs."s,
+                                 "\x80\x02}(NNs."s,
+                                 "\x80\x02}e."s,
+                                 "\x80\x02h\x00."s,
+                                 "\x80\x02Nq\x05h\x04."s,
+                                 "\x80\x02q\x00N."s,
+                                 "\x80\x02Nr\xff\xff\xff\xff."s,
+                                 "\x80\x02Nj\xff\xff\xff\xff."s,
+                                 "\x80\x02R."s,
+                                 "\x80\x02N)R."s,
+                                 "\x80\x02"
+                                 "ccollections\nOrderedDict\nNR."s,
+                                 "\x80\x02Nb."s,
+                                 "\x80\x02NNb."s,
+                                 "\x80\x02Q."s,
+                                 "\x80\x02X\xff\xff\xff\xff"
+                                 "abc."s,
+                                 "\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xff"
+                                 "abc."s,
+                                 "\x80\x02\x8a\x09"
+                                 "123456789."s,
+                                 "\x80\x04NN\x93."s,
+                                 "\x80\x02"
+                                 "ctorch\nSize"s,
+                                 "\x80\x02"
+                                 "ctorch\nSize\n)R."s,
+                                 "\x80\x02}NK\x01s."s,
+                                 "\x80\x02}}K\x01s."s}) {
+    EXPECT_TRUE(Contains(Refusal(bad), "x.pkl")) << testing::PrintToString(bad);
+  }
+  EXPECT_TRUE(Contains(Refusal("\x80\x02}(K\x01NK\x01Nu."), "\"1\" twice"));
+}
+
+// Each level holds the level below twice: 2^40 values in 200 bytes.
+TEST(Pickle, SharedValuesAreNotMultiplied) {
+  std::string bomb = "\x80\x02)q\x00"s;
+  for (int i = 0; i < 40; ++i) bomb += "h"s + char(i) + "h" + char(i) + "\x86q" + char(i + 1);
+  // A tuple remains below for each.
+  std::string lists = "\x80\x02]q\x00"s;
+  for (int i = 1; i < 12; ++i) {
+    lists += "](";
+    for (int j = 0; j < 9; ++j) lists += "h"s + char(i - 1);
+    lists += "eq"s + char(i) + "\x86";
+  }
+  EXPECT_TRUE(Contains(Refusal(lists + "."), "more"));
+  EXPECT_TRUE(Contains(Refusal(bomb + "."), "x.pkl"));
+  std::string text = "\x80\x02](X" + Little(1 << 20, 4) + std::string(1 << 20, 'a') + "q\x00"s;
+  for (int i = 0; i < 1000; ++i) text += "h\x00"s;
+  EXPECT_TRUE(Contains(Refusal(text + "e."), "more text"));
+}
+
+TEST(Pickle, DepthAndCyclesEnd) {
+  EXPECT_TRUE(Contains(Refusal("\x80\x02]q\x00h\x00"
+                               "a."s),
+                       "deep"));
+  std::string deep = "\x80\x02)";
+  for (int i = 0; i < 100000; ++i) deep += '\x85';
+  EXPECT_TRUE(Contains(Refusal(deep + "."), "deep"));
+  EXPECT_TRUE(Contains(Refusal("\x80\x02" + std::string(300000, 'N') + "."), "more than"));
+  EXPECT_TRUE(Contains(Refusal("\x80\x02" + std::string(3000000, '(') + "."), "bytes"));
+}
+
+class PickleFile : public InTemporaryDirectory {};
+
+TEST_F(PickleFile, IsReadFromAFile) {
+  WriteFileAtomically(At("meta.pkl"), WholePickle(PickleDict({{"a", "K\x01"}})));
+  EXPECT_EQ(ReadPlainPickle(At("meta.pkl")).dump(), R"({"a":1})");
+  WriteFileAtomically(At("bad.pkl"),
+                      "\x80\x02"
+                      "ctorch\nSize\n)\x85R.");
+  EXPECT_TRUE(Contains(ErrorOf([&] { ReadPlainPickle(At("bad.pkl")); }), "bad.pkl", "torch.Size"));
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,249 @@
+#include "folio/io/tf_bundle.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "folio/base/error.h"
+#include "folio/io/crc32c.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kTableMagic = 0xDB4775248B80FB57;
+constexpr size_t kFooterSize = 48,
+                 kBlockTrailer = 5;  // of a file; of a block: its kind and its checksum
+constexpr uint64_t kMaxIndex = uint64_t{4} << 20;
+constexpr size_t kMaxTensors = 1 << 16, kMaxTensorName = 256;
+
+// Field numbers of TensorFlow's messages, and values of theirs.
+enum HeaderField { kNumShards = 1, kEndianness = 2 };
+enum EntryField { kType = 1, kShape = 2, kShardId = 3, kOffset = 4, kByteSize = 5, kSlices = 7 };
+enum ShapeField { kDim = 2, kUnknownRank = 3 };
+enum DimField { kDimSize = 1 };
+
+std::optional<Dtype> DtypeOfTf(uint64_t type) {
+  switch (type) {
+    case 1:
+      return Dtype::kF32;
+    case 2:
+      return Dtype::kF64;
+    case 3:
+      return Dtype::kI32;
+    case 4:
+      return Dtype::kU8;
+    case 5:
+      return Dtype::kI16;
+    case 6:
+      return Dtype::kI8;
+    case 9:
+      return Dtype::kI64;
+    case 10:
+      return Dtype::kBool;
+    case 14:
+      return Dtype::kBF16;
+    case 19:
+      return Dtype::kF16;
+    default:
+      return std::nullopt;
+  }
+}
+
+// A field of a message in the encoding of protocol buffers.
+struct ProtoField {
+  uint64_t number = 0;
+  uint64_t value = 0;                     // of a number
+  std::span<const std::byte> bytes = {};  // of anything longer
+};
+
+void ReadMessage(ByteReader& message, const std::function<void(const ProtoField&)>& take) {
+  while (message.left() > 0) {
+    const uint64_t tag = message.Varint();
+    ProtoField field{.number = tag >> 3};
+    switch (tag & 7) {
+      case 0:
+        field.value = message.Varint();
+        break;
+      case 1:
+        field.value = message.Number<uint64_t>();
+        break;
+      case 2:
+        field.bytes = message.Bytes(message.Varint());
+        break;
+      case 5:
+        field.value = message.Number<uint32_t>();
+        break;
+      default:
+        message.Fail(fmt::format("field {} of a message is of no known kind", field.number));
+    }
+    take(field);
+  }
+}
+
+// The table of an index file: calls entry(name, value) for each, in order.
+class TableReader {
+ public:
+  using OnEntry = std::function<void(std::string_view key, std::span<const std::byte> value)>;
+
+  TableReader(std::span<const std::byte> file, std::string mistake)
+      : file_(file, mistake), mistake_(std::move(mistake)) {}
+
+  void Read(const OnEntry& entry) {
+    const size_t size = file_.all().size();
+    if (size < kFooterSize || size > kMaxIndex) file_.Fail(fmt::format("it has {} bytes", size));
+    file_.Seek(size - sizeof(kTableMagic));
+    if (file_.Number<uint64_t>() != kTableMagic) file_.Fail("it does not end as such a table does");
+    ByteReader footer = file_.Within(file_.all().subspan(size - kFooterSize));
+    footer.Varint();  // where a list of other blocks is
+    footer.Varint();
+    const auto index = Block(footer);
+    uint64_t from = 0;  // blocks lie in order, so that each is read once
+    Entries(index, [&](std::string_view, std::span<const std::byte> handle) {
+      ByteReader place = file_.Within(handle);
+      const auto block = Block(place, from);
+      from =
+          static_cast<uint64_t>(block.data() - file_.all().data()) + block.size() + kBlockTrailer;
+      Entries(block, [&](std::string_view key, std::span<const std::byte> value) {
+        if (++count_ > kMaxTensors) file_.Fail("more entries than a model needs");
+        if (count_ > 1 && key <= last_) file_.Fail("its names are not in order");
+        last_ = key;
+        entry(key, value);
+      });
+    });
+  }
+
+ private:
+  // The block whose offset and size `place` says, at `from` or behind that.
+  std::span<const std::byte> Block(ByteReader& place, uint64_t from = 0) {
+    const uint64_t offset = place.Varint(), size = place.Varint();
+    const uint64_t end = file_.all().size() - kFooterSize;
+    if (offset < from || offset > end || size > end - offset ||
+        kBlockTrailer > end - offset - size) {
+      file_.Fail(fmt::format("a block of {} bytes at byte {}", size, offset));
+    }
+    file_.Seek(offset);
+    const std::string_view checked = file_.Text(size + 1);
+    if (file_.Number<uint32_t>() != MaskedCrc32c(checked)) {
+      file_.Fail(fmt::format("the checksum of the block at byte {} is wrong", offset));
+    }
+    if (checked.back() != '\0') {
+      throw InputError(mistake_, fmt::format("the block at byte {} is compressed", offset),
+                       "write the checkpoint without compression, as TensorFlow does by itself");
+    }
+    return file_.all().subspan(static_cast<size_t>(offset), static_cast<size_t>(size));
+  }
+
+  // A key begins with so many bytes of the key before it.
+  void Entries(std::span<const std::byte> block, const OnEntry& entry) {
+    ByteReader reader = file_.Within(block);
+    constexpr size_t kInt = sizeof(uint32_t);
+    if (block.size() < kInt) file_.Fail("a block without its end");
+    reader.Seek(block.size() - kInt);
+    const uint64_t restarts = reader.Number<uint32_t>();
+    if (restarts > block.size() / kInt - 1) file_.Fail(fmt::format("{} restarts", restarts));
+    const size_t end = block.size() - kInt - static_cast<size_t>(restarts) * kInt;
+    ByteReader entries = file_.Within(block.first(end));
+    std::string key;
+    while (entries.left() > 0) {
+      const uint64_t shared = entries.Varint(), more = entries.Varint(), size = entries.Varint();
+      if (shared > key.size() || more > kMaxTensorName || shared + more > kMaxTensorName) {
+        file_.Fail(fmt::format("a name of {} and {} bytes", shared, more));
+      }
+      key.resize(static_cast<size_t>(shared));
+      key += entries.Text(more);
+      entry(key, entries.Bytes(size));
+    }
+  }
+
+  ByteReader file_;
+  std::string mistake_;
+  size_t count_ = 0;
+  std::string last_;
+};
+
+void CheckHeader(ByteReader header) {
+  uint64_t shards = 0, endianness = 0;
+  ReadMessage(header, [&](const ProtoField& field) {
+    if (field.number == kNumShards) shards = field.value;
+    if (field.number == kEndianness) endianness = field.value;
+  });
+  if (shards != 1) header.Fail(fmt::format("it has {} shards; folio reads those of one", shards));
+  if (endianness != 0) header.Fail("its numbers are big-endian");
+}
+
+// Every product of leading sizes is checked.
+std::pair<Shape, uint64_t> ReadShape(ByteReader shape, uint64_t bytes, const std::string& what) {
+  std::array<int64_t, Shape::kMaxRank> dims{};
+  size_t rank = 0;
+  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
+  ReadMessage(shape, [&](const ProtoField& field) {
+    if (field.number == kUnknownRank && field.value != 0) shape.Fail(what + ": it has no shape");
+    if (field.number != kDim) return;
+    uint64_t size = 0;
+    ByteReader dim = shape.Within(field.bytes);
+    ReadMessage(dim, [&](const ProtoField& part) {
+      if (part.number == kDimSize) size = part.value;
+    });
+    if (rank == dims.size()) shape.Fail(what + fmt::format(": more than {} sizes", dims.size()));
+    if (size > kMax || (size != 0 && bytes > kMax / size))
+      shape.Fail(what + ": its sizes overflow");
+    bytes *= size;
+    dims[rank++] = static_cast<int64_t>(size);
+  });
+  return {Shape(std::span<const int64_t>(dims.data(), rank)), bytes};
+}
+
+}  // namespace
+
+void TfBundle::AddEntry(std::string_view name, ByteReader entry, std::span<const std::byte> data) {
+  const std::string what = fmt::format("tensor \"{}\"", name);
+  uint64_t type = 0, shard = 0, offset = 0, size = 0;
+  std::span<const std::byte> shape;
+  ReadMessage(entry, [&](const ProtoField& field) {
+    if (field.number == kType) type = field.value;
+    if (field.number == kShape) shape = field.bytes;
+    if (field.number == kShardId) shard = field.value;
+    if (field.number == kOffset) offset = field.value;
+    if (field.number == kByteSize) size = field.value;
+    if (field.number == kSlices) entry.Fail(what + " is partitioned, which folio does not read");
+  });
+  const std::optional<Dtype> dtype = DtypeOfTf(type);
+  if (!dtype) entry.Fail(fmt::format("{} has type {}, which folio does not read", what, type));
+  TensorInfo info{.name = std::string(name), .dtype = *dtype};
+  std::tie(info.shape, info.bytes) = ReadShape(entry.Within(shape), DtypeSize(*dtype), what);
+  if (shard != 0 || offset > data.size() || size > data.size() - offset) {
+    entry.Fail(fmt::format("{}: {} bytes at byte {} of shard {}, which has {}", what, size, offset,
+                           shard, data.size()));
+  }
+  if (size != info.bytes) {
+    entry.Fail(fmt::format("{}: {} {} takes {} bytes, not {}", what, DtypeName(info.dtype),
+                           info.shape.ToString(), info.bytes, size));
+  }
+  info.data = data.data() + offset;
+  if (!Add(std::move(info))) entry.Fail(what + " is there twice");
+}
+
+TfBundle::TfBundle(const fs::path& prefix, Loading loading) : TensorFile(prefix) {
+  const fs::path index = prefix.string() + ".index";
+  const std::string mistake =
+      fmt::format("{} is not the sound index of a TensorFlow checkpoint", index.string());
+  const auto table = Open(index, loading);
+  const auto data = Open(prefix.string() + ".data-00000-of-00001", loading);
+  bool any = false;
+  TableReader(table, mistake).Read([&](std::string_view key, std::span<const std::byte> value) {
+    ByteReader message(value, mistake);
+    if (any) return AddEntry(key, std::move(message), data);
+    if (!key.empty()) message.Fail("its first entry is not the header");
+    any = true;
+    CheckHeader(std::move(message));
+  });
+  if (!any) ByteReader(table, mistake).Fail("it has no entries");
+}
+
+}  // namespace folio

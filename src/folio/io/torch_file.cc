@@ -1,0 +1,316 @@
+#include "folio/io/torch_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "folio/base/error.h"
+#include "folio/io/pickle.h"
+#include "folio/io/pickle_json.h"
+#include "folio/io/zip.h"
+
+namespace folio {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+struct Storage {
+  std::string_view global;
+  Dtype dtype;
+};
+constexpr std::array kTorchStorages = {
+    Storage{"torch.FloatStorage", Dtype::kF32}, Storage{"torch.DoubleStorage", Dtype::kF64},
+    Storage{"torch.HalfStorage", Dtype::kF16},  Storage{"torch.BFloat16Storage", Dtype::kBF16},
+    Storage{"torch.LongStorage", Dtype::kI64},  Storage{"torch.IntStorage", Dtype::kI32},
+    Storage{"torch.ShortStorage", Dtype::kI16}, Storage{"torch.CharStorage", Dtype::kI8},
+    Storage{"torch.ByteStorage", Dtype::kU8},   Storage{"torch.BoolStorage", Dtype::kBool},
+};
+constexpr std::string_view kRebuiltTensor = "torch._utils._rebuild_tensor_v2";
+constexpr std::string_view kRebuiltParameter = "torch._utils._rebuild_parameter";
+constexpr std::string_view kTorchSize = "torch.Size";
+// What a pickle of PyTorch may name.
+constexpr std::array kTorchGlobals = [] {
+  constexpr std::array<std::string_view, 12> kOthers = {
+      kRebuiltTensor,  kRebuiltParameter, kTorchSize,      "collections.OrderedDict",
+      "torch.float32", "torch.float64",   "torch.float16", "torch.bfloat16",
+      "torch.int64",   "torch.int32",     "torch.uint8",   "torch.bool"};
+  std::array<std::string_view, kOthers.size() + kTorchStorages.size()> all;
+  std::ranges::copy(kOthers, all.begin());
+  std::ranges::transform(kTorchStorages, all.begin() + kOthers.size(), &Storage::global);
+  return all;
+}();
+
+constexpr std::string_view kZipMark = "PK\x03\x04";
+// A pickle of protocol 2 that begins with the integer 0x1950a86a20f9469cfc6c.
+constexpr std::string_view kOldMark("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14);
+
+std::string_view TextOf(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Null if there is none.
+const ZipEntry* FindEntry(const std::vector<ZipEntry>& entries, std::string_view name) {
+  const auto entry = std::ranges::lower_bound(entries, name, {}, &ZipEntry::name);
+  return entry == entries.end() || entry->name != name ? nullptr : &*entry;
+}
+
+void RequirePlain(const ZipEntry& entry, const std::filesystem::path& path) {
+  if (entry.plain) return;
+  throw InputError(fmt::format("{}: entry \"{}\" is compressed", path.string(), entry.name),
+                   "PyTorch stores them as they are, and so they can be read in place",
+                   "unpack it, and pack it again without compression: zip -0");
+}
+
+}  // namespace
+
+// Finds the tensors among a pickle's values.
+class TorchReader {
+ public:
+  TorchReader(TorchFile& file, const Pickle& pickle, std::string mistake,
+              const std::vector<ZipEntry>& entries, std::string_view prefix, uint64_t file_bytes)
+      : file_(file),
+        pickle_(pickle),
+        mistake_(std::move(mistake)),
+        entries_(entries),
+        prefix_(prefix),
+        left_(file_bytes) {}
+
+  void Read();
+
+ private:
+  bool TakeTensor(const PickleValue& value, const std::string& name);
+  const PickleValue* CallOf(const PickleValue& value, std::string_view global) const;
+  void AddTensor(const PickleValue& arguments, const std::string& name);
+  std::span<const std::byte> FindStorage(const PickleValue& stored, const std::string& name,
+                                         Dtype& dtype) const;
+  std::vector<int64_t> Integers(const PickleValue& value, const std::string& name) const;
+  const std::byte* InOrder(const TensorInfo& info, std::span<const int64_t> strides,
+                           const std::byte* first);
+  [[noreturn]] void Refuse(const std::string& name, const std::string& cause) const {
+    throw InputError(mistake_, fmt::format("tensor \"{}\": {}", name, cause),
+                     "copy or download it again: it may be cut short or damaged");
+  }
+
+  TorchFile& file_;
+  const Pickle& pickle_;
+  std::string mistake_;
+  const std::vector<ZipEntry>& entries_;
+  std::string_view prefix_;
+  uint64_t left_;  // bytes that may be put together
+};
+
+// The arguments if `value` is a call of `global`.
+const PickleValue* TorchReader::CallOf(const PickleValue& value, std::string_view global) const {
+  if (value.kind != Kind::kCall || pickle_[value.items[0]].text != global) return nullptr;
+  return &pickle_[value.items[1]];
+}
+
+void TorchReader::Read() {
+  if (pickle_.root().kind != Kind::kDict) {
+    throw InputError(mistake_, "what was saved is not a dictionary",
+                     "save a state_dict: torch.save(model.state_dict(), FILE)");
+  }
+  file_.values_ =
+      PlainValues(pickle_, mistake_, [this](const PickleValue& value, const std::string& name) {
+        return TakeTensor(value, name);
+      });
+}
+
+// False if it is none.
+bool TorchReader::TakeTensor(const PickleValue& value, const std::string& name) {
+  const PickleValue* tensor = &value;
+  if (const PickleValue* arguments = CallOf(value, kRebuiltParameter)) {
+    if (arguments->items.empty()) Refuse(name, "an empty parameter");
+    tensor = &pickle_[arguments->items[0]];
+  }
+  const PickleValue* arguments = CallOf(*tensor, kRebuiltTensor);
+  if (arguments == nullptr) return false;
+  AddTensor(*arguments, name);
+  return true;
+}
+
+// The bytes of a storage: ("storage", type, key, device, count).
+std::span<const std::byte> TorchReader::FindStorage(const PickleValue& stored,
+                                                    const std::string& name, Dtype& dtype) const {
+  if (stored.kind != Kind::kStored) Refuse(name, "it has no storage");
+  const std::vector<uint32_t>& id = pickle_[stored.items[0]].items;
+  if (id.size() != 5) Refuse(name, "its storage is not described");
+  const PickleValue& type = pickle_[id[1]];
+  const PickleValue& key = pickle_[id[2]];
+  const PickleValue& count = pickle_[id[4]];
+  const auto* const known = std::ranges::find(kTorchStorages, type.text, &Storage::global);
+  if (type.kind != Kind::kGlobal || known == kTorchStorages.end() || key.kind != Kind::kText ||
+      count.kind != Kind::kInt || pickle_[id[0]].text != "storage") {
+    Refuse(name, "its storage is not described");
+  }
+  dtype = known->dtype;
+  constexpr size_t kMaxKey = 64;
+  const std::string path = fmt::format("{}data/{}", prefix_, key.text.substr(0, kMaxKey));
+  const ZipEntry* const entry = FindEntry(entries_, path);
+  if (entry == nullptr) Refuse(name, fmt::format("there is no entry {}", path));
+  RequirePlain(*entry, file_.path());
+  const uint64_t size = DtypeSize(dtype);
+  if (count.integer < 0 || entry->bytes.size() % size != 0 ||
+      entry->bytes.size() / size != static_cast<uint64_t>(count.integer)) {
+    Refuse(name, fmt::format("entry {} has {} bytes, not {} elements of {}", path,
+                             entry->bytes.size(), count.integer, DtypeName(dtype)));
+  }
+  return entry->bytes;
+}
+
+std::vector<int64_t> TorchReader::Integers(const PickleValue& value,
+                                           const std::string& name) const {
+  const PickleValue* tuple = &value;
+  if (const PickleValue* arguments = CallOf(value, kTorchSize)) {
+    if (arguments->items.size() == 1) tuple = &pickle_[arguments->items[0]];
+  }
+  if (tuple->kind != Kind::kTuple || tuple->items.size() > static_cast<size_t>(Shape::kMaxRank)) {
+    Refuse(name, fmt::format("its shape is not up to {} sizes", Shape::kMaxRank));
+  }
+  std::vector<int64_t> integers;
+  for (const uint32_t item : tuple->items) {
+    const PickleValue& integer = pickle_[item];
+    if (integer.kind != Kind::kInt || integer.integer < 0) {
+      Refuse(name, "a size or stride is not a number from 0");
+    }
+    integers.push_back(integer.integer);
+  }
+  return integers;
+}
+
+// (storage, first element, sizes, strides, ...)
+void TorchReader::AddTensor(const PickleValue& arguments, const std::string& name) {
+  if (arguments.items.size() < 4) Refuse(name, "it is not described");
+  const auto argument = [&](size_t i) -> const PickleValue& { return pickle_[arguments.items[i]]; };
+  TensorInfo info{.name = name};
+  const auto bytes = FindStorage(argument(0), name, info.dtype);
+  const std::vector<int64_t> sizes = Integers(argument(2), name);
+  const std::vector<int64_t> strides = Integers(argument(3), name);
+  const PickleValue& offset = argument(1);
+  if (strides.size() != sizes.size() || offset.kind != Kind::kInt || offset.integer < 0) {
+    Refuse(name, "it is not described");
+  }
+  // Every product of leading sizes fits, so that nobody who multiplies them later overflows, not
+  // even where a later size is 0.
+  const uint64_t size = DtypeSize(info.dtype);
+  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
+  uint64_t last = static_cast<uint64_t>(offset.integer);
+  info.bytes = size;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const auto n = static_cast<uint64_t>(sizes[i]), stride = static_cast<uint64_t>(strides[i]);
+    if ((n != 0 && info.bytes > kMax / n) || (n > 1 && stride > (kMax - last) / (n - 1))) {
+      Refuse(name, "its sizes overflow");
+    }
+    info.bytes *= n;
+    if (n != 0) last += (n - 1) * stride;
+  }
+  info.shape = Shape(std::span(sizes));
+  if (info.bytes == 0) {
+    info.data = bytes.data();
+  } else if (last >= bytes.size() / size) {
+    Refuse(name, fmt::format("element {} of a storage of {}", last, bytes.size() / size));
+  } else {
+    const std::byte* first = bytes.data() + static_cast<uint64_t>(offset.integer) * size;
+    info.data = InOrder(info, strides, first);
+  }
+  if (!file_.Add(std::move(info))) Refuse(name, "there are two");
+}
+
+// Where the elements lie in their order, perhaps a copy.
+const std::byte* TorchReader::InOrder(const TensorInfo& info, std::span<const int64_t> strides,
+                                      const std::byte* first) {
+  const int rank = info.shape.rank();
+  const size_t size = DtypeSize(info.dtype);
+  int64_t expected = 1;
+  bool in_order = true;
+  for (int i = rank; i-- > 0;) {
+    in_order = in_order && (info.shape[i] == 1 || strides[static_cast<size_t>(i)] == expected);
+    expected *= info.shape[i];
+  }
+  if (in_order) return first;
+  if (info.bytes > left_) {
+    Refuse(info.name, "its elements lie out of order, and there are more of them than in the file");
+  }
+  left_ -= info.bytes;
+  const std::span<std::byte> copy = file_.Allocate(static_cast<size_t>(info.bytes));
+  std::array<int64_t, Shape::kMaxRank> at{};
+  const std::byte* from = first;
+  for (size_t to = 0; to < copy.size(); to += size) {
+    std::copy_n(from, size, copy.data() + to);
+    for (int i = rank; i-- > 0;) {
+      const auto dim = static_cast<size_t>(i);
+      const int64_t step = info.shape[i] == 1 ? 0 : strides[dim] * static_cast<int64_t>(size);
+      if (++at[dim] < info.shape[i]) {
+        from += step;
+        break;
+      }
+      from -= (at[dim] - 1) * step;
+      at[dim] = 0;
+    }
+  }
+  return copy.data();
+}
+
+namespace {
+
+// What the names of all entries begin with: "archive/".
+std::string PrefixOf(const std::vector<ZipEntry>& entries, const std::filesystem::path& path) {
+  constexpr std::string_view kPickle = "/data.pkl";
+  for (const ZipEntry& entry : entries) {
+    if (entry.name.find('/') != entry.name.size() - std::min(entry.name.size(), kPickle.size()) ||
+        !entry.name.ends_with(kPickle)) {
+      continue;
+    }
+    return std::string(entry.name.substr(0, entry.name.size() - kPickle.size() + 1));
+  }
+  throw InputError(fmt::format("{}: not written by torch.save", path.string()),
+                   "it is a zip file without a data.pkl in it");
+}
+
+void RefuseOldFile(std::span<const std::byte> bytes, const std::filesystem::path& path) {
+  if (!TextOf(bytes).starts_with(kOldMark)) return;
+  throw InputError(fmt::format("{}: the format of PyTorch before 1.6", path.string()),
+                   "expected a zip file, as torch.save writes since then",
+                   "write it again where it came from, with a newer PyTorch: "
+                   "torch.save(torch.load(FILE, weights_only=True), FILE)");
+}
+
+}  // namespace
+
+bool IsTorchFile(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  const MappedFile file(path);
+  const std::string_view text = TextOf(file.bytes());
+  return text.starts_with(kZipMark) || text.starts_with(kOldMark);
+}
+
+TorchFile::TorchFile(const std::filesystem::path& path, Loading loading) : TensorFile(path) {
+  const auto bytes = Open(path, loading);
+  RefuseOldFile(bytes, path);
+  const std::vector<ZipEntry> entries = ReadZip(bytes, path);
+  const std::string prefix = PrefixOf(entries, path);
+  if (FindEntry(entries, prefix + "constants.pkl") != nullptr) {
+    throw InputError(fmt::format("{}: a TorchScript program", path.string()),
+                     "folio reads weights and executes nothing",
+                     "save its weights alone: torch.save(torch.jit.load(FILE).state_dict(), FILE)");
+  }
+  const ZipEntry* const order = FindEntry(entries, prefix + "byteorder");
+  if (order != nullptr && TextOf(order->bytes) != "little") {
+    throw InputError(
+        fmt::format("{}: its byte order is {}", path.string(), TextOf(order->bytes).substr(0, 10)),
+        "folio reads files of little-endian machines", "write it again on such a machine");
+  }
+  const ZipEntry& values = *FindEntry(entries, prefix + "data.pkl");
+  RequirePlain(values, path);
+  const Pickle pickle(values.bytes, path.string(), kTorchGlobals);
+  TorchReader(*this, pickle, fmt::format("{} is not a sound PyTorch file", path.string()), entries,
+              prefix, bytes.size())
+      .Read();
+}
+
+}  // namespace folio

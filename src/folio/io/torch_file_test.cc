@@ -1,0 +1,176 @@
+#include "folio/io/torch_file.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "folio/base/rng.h"
+#include "folio/io/test_zip_bytes.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+
+namespace folio {
+namespace {
+
+using namespace std::string_literals;
+
+// Floats 0, 1, 2 ...
+std::string Floats(int count) {
+  std::vector<float> values;
+  for (int i = 0; i < count; ++i) values.push_back(static_cast<float>(i));
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+class Torch : public InTemporaryDirectory {
+ protected:
+  void Put(const std::string& bytes) const {
+    std::filesystem::remove(At("x.pt"));
+    std::ofstream(At("x.pt"), std::ios::binary) << bytes;
+  }
+  TorchFile Open(const std::string& bytes) const {
+    Put(bytes);
+    return TorchFile(At("x.pt"));
+  }
+  std::string Refusal(const std::string& bytes) const {
+    Put(bytes);
+    return ErrorAndHelp([&] { TorchFile(At("x.pt")); });
+  }
+  // Of one tensor over a storage of 6 floats.
+  std::string Refusal(int64_t offset, const std::vector<int64_t>& sizes,
+                      const std::vector<int64_t>& strides, int64_t count = 6) const {
+    return Refusal(TorchBytes(
+        PickleDict({{"t", PickleTensor("FloatStorage", "0", count, offset, sizes, strides)}}),
+        {Floats(6)}));
+  }
+};
+
+std::string SmallFile(bool big = false) {
+  return TorchBytes(
+      PickleDict({{"a", PickleTensor("FloatStorage", "0", 6, 0, {2, 3}, {3, 1})},
+                  {"turned", PickleTensor("FloatStorage", "0", 6, 0, {3, 2}, {1, 3})},
+                  {"inner", PickleDict({{"part", PickleTensor("FloatStorage", "0", 6, 2, {4}, {1})},
+                                        {"steps", PickleInt(5)}})},
+                  {"ids", PickleTensor("LongStorage", "1", 2, 1, {}, {})}}),
+      {Floats(6), Little(7, 8) + Little(8, 8)}, big);
+}
+
+TEST_F(Torch, TensorsAreViewsAndTheOthersArePutInOrder) {
+  for (const bool big : {false, true}) {
+    const TorchFile file = Open(SmallFile(big));
+    EXPECT_EQ(file.tensors().size(), 4u);
+    EXPECT_EQ(file.ReadAs<float>("a"), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+    EXPECT_EQ(file.ReadAs<float>("turned"), (std::vector<float>{0, 3, 1, 4, 2, 5}));
+    EXPECT_EQ(file.ReadAs<float>("inner/part"), (std::vector<float>{2, 3, 4, 5}));
+    EXPECT_EQ(file.ReadAs<int64_t>("ids"), (std::vector<int64_t>{8}));
+    EXPECT_EQ(file.Require("a").data + 8, file.Require("inner/part").data);
+    EXPECT_EQ(file.values().dump(), R"({"inner":{"steps":5}})");
+  }
+}
+
+TEST_F(Torch, ShapesThatDoNotLieInTheirStorage) {
+  constexpr int64_t kBig = int64_t{1} << 61;
+  EXPECT_TRUE(Contains(Refusal(1, {2, 3}, {3, 1}), "tensor \"t\": element 6 of a storage of 6"));
+  EXPECT_TRUE(Contains(Refusal(6, {}, {}), "element 6 of"));
+  EXPECT_TRUE(Contains(Refusal(0, {2}, {6}), "element 6 of"));
+  EXPECT_TRUE(Contains(Refusal(kBig, {1}, {1}), "element"));
+  EXPECT_TRUE(Contains(Refusal(INT64_MAX, {2}, {1}), "overflow"));
+  EXPECT_TRUE(Contains(Refusal(0, {kBig}, {1}), "overflow"));
+  EXPECT_TRUE(Contains(Refusal(0, {kBig, 0}, {1, 1}), "overflow"));
+  EXPECT_TRUE(Contains(Refusal(0, {int64_t{1} << 31, int64_t{1} << 31}, {0, 0}), "overflow"));
+  EXPECT_TRUE(Contains(Refusal(0, {2, 2}, {INT64_MAX, 1}), "overflow"));
+  EXPECT_TRUE(Contains(Refusal(-1, {1}, {1}), "not described"));
+  EXPECT_TRUE(Contains(Refusal(0, {-1}, {1}), "not a number from 0"));
+  EXPECT_TRUE(Contains(Refusal(0, {2}, {-1}), "not a number from 0"));
+  EXPECT_TRUE(Contains(Refusal(0, {2}, {}), "not described"));
+  EXPECT_TRUE(Contains(Refusal(0, {1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}), "up to 5"));
+  // One number seen often: more memory than the file has.
+  EXPECT_TRUE(Contains(Refusal(0, {1 << 28}, {0}), "out of order"));
+  EXPECT_TRUE(Contains(Refusal(0, {2, 3}, {3, 1}, 7), "24 bytes, not 7 elements"));
+  EXPECT_TRUE(Contains(Refusal(0, {2, 3}, {3, 1}, -1), "24 bytes"));
+}
+
+TEST_F(Torch, SizesOfOneHaveAnyStride) {
+  const TorchFile file = Open(TorchBytes(
+      PickleDict({{"t", PickleTensor("FloatStorage", "0", 6, 0, {1, 6}, {INT64_MAX, 1})},
+                  {"u", PickleTensor("FloatStorage", "0", 6, 0, {2, 1, 3}, {1, INT64_MAX, 2})},
+                  {"none", PickleTensor("FloatStorage", "0", 6, 99, {0, 3}, {1, 1})}}),
+      {Floats(6)}));
+  EXPECT_EQ(file.ReadAs<float>("t"), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(file.ReadAs<float>("u"), (std::vector<float>{0, 2, 4, 1, 3, 5}));
+  EXPECT_EQ(file.ReadAs<float>("none").size(), 0u);
+}
+
+TEST_F(Torch, WhatATensorIsMadeOfMustBeThere) {
+  const auto with = [&](const std::string& tensor) {
+    return Refusal(TorchBytes(PickleDict({{"t", tensor}}), {Floats(6)}));
+  };
+  EXPECT_TRUE(Contains(with(PickleTensor("FloatStorage", "1", 6, 0, {6}, {1})), "x/data/1"));
+  EXPECT_TRUE(Contains(with(PickleTensor("FloatStorage", "../../0", 6, 0, {6}, {1})),
+                       "there is no entry x/data/../../0"));
+  EXPECT_TRUE(Contains(with(PickleTensor("ComplexFloatStorage", "0", 3, 0, {3}, {1})),
+                       "torch.ComplexFloatStorage", "refused"));
+  EXPECT_TRUE(Contains(with("ctorch._utils\n_rebuild_tensor_v2\n)R"), "not described"));
+  EXPECT_TRUE(Contains(with("ctorch._utils\n_rebuild_tensor_v2\n(NNNNtR"), "no storage"));
+  EXPECT_TRUE(Contains(with("ctorch._utils\n_rebuild_tensor_v2\n(NQNNNtR"), "not described"));
+  EXPECT_TRUE(Contains(with("ctorch._utils\n_rebuild_parameter\n)R"), "empty parameter"));
+  EXPECT_TRUE(Contains(with("ctorch._utils\n_rebuild_parameter\nN\x85R"), "plain value"));
+}
+
+TEST_F(Torch, OtherFilesAreRefusedForWhatTheyAre) {
+  EXPECT_TRUE(Contains(Refusal("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02"s),
+                       "before 1.6", "torch.save(torch.load("));
+  EXPECT_TRUE(Contains(
+      Refusal(ZipBytes({{"x/data.pkl", WholePickle("}")}, {"x/constants.pkl", WholePickle(")")}})),
+      "TorchScript", "state_dict"));
+  EXPECT_TRUE(
+      Contains(Refusal(ZipBytes({{"x/data.pkl", WholePickle("}")}, {"x/byteorder", "big"}})),
+               "byte order is big"));
+  for (const char* name : {"x/data.pkl", "x/data/0"}) {
+    std::string compressed = SmallFile();
+    compressed.replace(compressed.find(name) - 22, 2, Little(8, 2));
+    compressed.replace(compressed.rfind(name) - 36, 2, Little(8, 2));
+    EXPECT_TRUE(Contains(Refusal(compressed), name, "is compressed", "zip -0"));
+  }
+  EXPECT_TRUE(Contains(Refusal(ZipBytes({{"arr_0.npy", "..."}})), "not written by torch.save"));
+  EXPECT_TRUE(Contains(Refusal(TorchBytes("]", {})), "not a dictionary"));
+  EXPECT_TRUE(
+      Contains(Refusal(TorchBytes("cos\nsystem\n" + PickleText("rm") + "\x85R", {})), "os.system"));
+  EXPECT_TRUE(Contains(Refusal("text"), "not a sound zip file"));
+  EXPECT_TRUE(Contains(Refusal(""), "not a sound zip file"));
+}
+
+TEST_F(Torch, NamesOfEntriesAreNeverPaths) {
+  const TorchFile file = [&] {
+    std::string bytes = ZipBytes({{"x/data.pkl", WholePickle("}")},
+                                  {"../../escaped", "data"},
+                                  {"/tmp/folio-escaped", "data"}});
+    return Open(bytes);
+  }();
+  EXPECT_EQ(Names(), Strings{"x.pt"});
+  EXPECT_FALSE(std::filesystem::exists("/tmp/folio-escaped"));
+}
+
+TEST_F(Torch, CutShortOrFlippedAnywhereNeverDoesMoreThanThrow) {
+  const std::string whole = SmallFile();
+  for (size_t size = 0; size < whole.size(); ++size) Refusal(whole.substr(0, size));
+  for (size_t at = 0; at < whole.size(); ++at) {
+    for (const int flip : {1, 0x80}) {
+      std::string bytes = whole;
+      bytes[at] = static_cast<char>(bytes[at] ^ flip);
+      Put(bytes);
+      try {
+        const TorchFile file(At("x.pt"));
+        for (const TensorInfo& info : file.tensors()) {
+          if (info.dtype == Dtype::kF32) file.ReadAs<float>(info.name);
+        }
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kInput);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace folio
