@@ -1,5 +1,6 @@
 #include "folio/formats/hf_directory.h"
 
+#include "folio/io/file.h"
 #include "folio/io/model_dir.h"
 #include "folio/model/checkpoint.h"
 #include "folio/text/encodings.h"
@@ -15,6 +16,14 @@ FoundModel OpenHfDirectory(const std::filesystem::path& path, Loading loading) {
   FoundModel found{.model = OpenModelDir(path, loading)};
   if (!TokenizerFiles(path.string()).empty()) found.tokenizer = LoadTokenizer(path.string());
   return found;
+}
+
+void SaveHfDirectory(const std::filesystem::path& path, const ModelToSave& model) {
+  CreateParentOf(path);
+  AtomicDirectory dir(path);
+  SaveModel(dir.path(), model.weights, {.dtype = model.dtype});
+  if (model.tokenizer != nullptr) model.tokenizer->Save(dir.path().string());
+  dir.Commit();
 }
 
 }  // namespace folio

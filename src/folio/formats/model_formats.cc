@@ -14,7 +14,7 @@ namespace folio {
 
 std::span<const ModelFormat> ModelFormats() {
   static constexpr std::array kFormats = {
-      ModelFormat{"hf", "Hugging Face directory", IsHfDirectory, OpenHfDirectory},
+      ModelFormat{"hf", "Hugging Face directory", IsHfDirectory, OpenHfDirectory, SaveHfDirectory},
   };
   return kFormats;
 }

@@ -36,6 +36,27 @@ float FromF16(uint16_t bits) {
   return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
+uint16_t ToF16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
+  const uint32_t a = bits & 0x7fffffffu;
+  const auto with_sign = [&](uint32_t magnitude) {
+    return static_cast<uint16_t>(sign | magnitude);
+  };
+  if (a > 0x7f800000u) return with_sign(0x7e00u | (a >> 13 & 0x3ffu));  // NaN
+  if (a >= std::bit_cast<uint32_t>(65520.0f)) return with_sign(0x7c00u);
+  if (a < std::bit_cast<uint32_t>(0x1p-14f)) {
+    // Subnormal: numbers from 0.5 on are as far apart as these, so that the sum is rounded for us.
+    const float sum = std::bit_cast<float>(a) + 0.5f;
+    return with_sign(std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5f));
+  }
+  return with_sign((a + 0xfffu + (a >> 13 & 1u) - (uint32_t{112} << 23)) >> 13);
+}
+
+void Store(uint16_t bits, std::byte* at) {
+  std::memcpy(at, &bits, sizeof bits);
+}
+
 template <class Out>
 void DecodeFloatsTo(const std::byte* data, Dtype from, std::span<Out> out) {
   if (from == DtypeOf<Out>()) {
@@ -109,6 +130,22 @@ void DecodeFloats(const std::byte* data, Dtype from, std::span<float> out) {
 
 void DecodeFloats(const std::byte* data, Dtype from, std::span<double> out) {
   DecodeFloatsTo(data, from, out);
+}
+
+void EncodeFloats(std::span<const float> numbers, Dtype to, std::byte* out) {
+  switch (to) {
+    case Dtype::kF32:
+      if (!numbers.empty()) std::memcpy(out, numbers.data(), numbers.size_bytes());
+      return;
+    case Dtype::kF16:
+      for (size_t i = 0; i < numbers.size(); ++i) Store(ToF16(numbers[i]), out + 2 * i);
+      return;
+    case Dtype::kBF16:
+      for (size_t i = 0; i < numbers.size(); ++i) Store(ToBF16(numbers[i]).bits, out + 2 * i);
+      return;
+    default:
+      FOLIO_CHECK(false, "floats are not written in this dtype");
+  }
 }
 
 std::optional<size_t> DecodeIntegers(const std::byte* data, Dtype from, std::span<int64_t> out) {

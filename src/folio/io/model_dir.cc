@@ -9,10 +9,18 @@ namespace fs = std::filesystem;
 
 bool HoldsModel(const fs::path& dir) {
   std::error_code ignored;
-  return fs::exists(dir / kConfigFile, ignored) && fs::exists(dir / kWeightsFile, ignored);
+  return fs::exists(dir / kConfigFile, ignored) && !FindWeightsFile(dir).empty();
 }
 
 }  // namespace
+
+fs::path FindWeightsFile(const fs::path& dir) {
+  std::error_code ignored;
+  for (const char* name : kWeightsFiles) {
+    if (fs::exists(dir / name, ignored)) return dir / name;
+  }
+  return {};
+}
 
 fs::path FindModelDir(const fs::path& dir) {
   if (!HoldsModel(dir)) {

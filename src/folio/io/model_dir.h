@@ -1,17 +1,25 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
 
 namespace folio {
 
-// A model directory, as Hugging Face lays it out, holds these two files, the tokenizer's and, of a
-// run, train_state/.
+// A model directory, as Hugging Face lays it out, holds the configuration, the weights in one of
+// kWeightsFiles, the tokenizer's files and, of a run, train_state/.
 inline constexpr char kConfigFile[] = "config.json";
+inline constexpr char kGenerationConfigFile[] = "generation_config.json";
 inline constexpr char kWeightsFile[] = "model.safetensors";
+inline constexpr char kWeightsIndexFile[] = "model.safetensors.index.json";  // of shards
+// The first that is there is read.
+inline constexpr std::array kWeightsFiles = {kWeightsFile, kWeightsIndexFile};
 
 // Checkpoints of a run: both are whole model directories; `last` has train_state/ too.
 inline constexpr char kLastDir[] = "last";
 inline constexpr char kBestDir[] = "best";
+
+// The file of `dir` that the weights are read from; empty if there is none.
+std::filesystem::path FindWeightsFile(const std::filesystem::path& dir);
 
 // The model directory that `dir` means: itself if it holds a model, else, for a run directory,
 // best/ or last/. `dir` if it is neither: loading it says what is missing.
