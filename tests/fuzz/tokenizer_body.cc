@@ -70,7 +70,7 @@ const std::vector<std::unique_ptr<Subject>>& Subjects() {
     add(WithSpecials(LearntVocab(5, 280)));
     add(WithWords(LearntVocab(4, 300)));
     if (const std::string merges = TestData("gpt2/vocab.bpe"); !merges.empty()) {
-      add(ReadVocabAndMerges(TestData("gpt2/encoder.json"), merges, "gpt2"));
+      add(ReadVocabAndMerges(TestData("gpt2/encoder.json"), merges, {.name = "gpt2"}));
     }
     return made;
   }();

@@ -109,7 +109,12 @@ double ActivationFlops(Activation kind) {
     case Activation::kGelu:
       return 5;
     case Activation::kRelu:
+    case Activation::kTanh:
       return 1;
+    case Activation::kSilu:
+      return 3;
+    case Activation::kQuickGelu:
+      return 4;
   }
   return 0;
 }

@@ -18,6 +18,7 @@
 // (multiplications and additions of the operation as defined, not as carried out) and operands,
 // which names each of them and says whether the operation writes it.
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <tuple>
@@ -113,10 +114,27 @@ struct LayerNormBackward {
 // ---- Activation functions -----------------------------------------------------------------------
 
 enum class Activation {
-  kGeluNew,  // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), GPT-2's
-  kGelu,     // 0.5 x (1 + erf(x / sqrt(2))): D. Hendrycks, K. Gimpel, arXiv:1606.08415
-  kRelu,     // max(x, 0); its derivative at 0 is 0
+  kGeluNew,    // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), GPT-2's
+  kGelu,       // 0.5 x (1 + erf(x / sqrt(2))): D. Hendrycks, K. Gimpel, arXiv:1606.08415
+  kRelu,       // max(x, 0); its derivative at 0 is 0
+  kSilu,       // x / (1 + exp(-x))
+  kQuickGelu,  // x / (1 + exp(-1.702 x)), the same paper's
+  kTanh,
 };
+
+// All of them.
+struct NamedActivation {
+  Activation kind;
+  std::string_view name;  // in config.json
+};
+inline constexpr auto kActivations = std::to_array<NamedActivation>({
+    {Activation::kGeluNew, "gelu_new"},
+    {Activation::kGelu, "gelu"},
+    {Activation::kRelu, "relu"},
+    {Activation::kSilu, "silu"},
+    {Activation::kQuickGelu, "quick_gelu"},
+    {Activation::kTanh, "tanh"},
+});
 
 // ---- Linear: out = x weight + bias, or += that; act = activation(out) ---------------------------
 // Where x and d_out are bfloat16, the weight too enters its products rounded to bfloat16.
@@ -192,7 +210,7 @@ struct ActivationBackward {
   }
 };
 
-// ---- Attention: per head, out = dropout(softmax(mask(q k^T / sqrt(D)))) v ---------------------
+// ---- Attention: per head, out = dropout(softmax(mask(scale q k^T))) v -------------------------
 //
 // Query row t may attend to key row s where s <= t + (S - T) if causal, where key_mask[b,s] != 0,
 // and where a u8 mask[b,0,t,s] != 0. A mask of Numbers is added to the scores instead; kHidden or
@@ -214,7 +232,8 @@ struct AttentionForward {
   Tensor lse;  // (B,H,T), log of the sum of exp(score); -infinity where nothing is attended to
   Tensor probs = {};  // (B,H,T,S), optional: the weights after softmax, before dropout
   int64_t H = 1;
-  int64_t G = 0;  // heads of keys and values, a divisor of H; 0 for H
+  int64_t G = 0;     // heads of keys and values, a divisor of H; 0 for H
+  double scale = 0;  // of the scores; 0 for 1/sqrt(D)
   bool causal = true;
   Dropout dropout = {};
 
@@ -237,7 +256,8 @@ struct AttentionBackward {
   SequenceView d_out;          // (B,T,H*D) Low
   SequenceView d_q, d_k, d_v;  // as q, k, v
   int64_t H = 1;
-  int64_t G = 0;  // heads of keys and values, a divisor of H; 0 for H
+  int64_t G = 0;     // heads of keys and values, a divisor of H; 0 for H
+  double scale = 0;  // of the scores; 0 for 1/sqrt(D)
   bool causal = true;
   Dropout dropout = {};
 

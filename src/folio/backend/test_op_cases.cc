@@ -107,14 +107,14 @@ Tensor ActivationInput(OpMemory& m, Rows s) {
 
 void AddActivation(Cases cases) {
   for (const Rows s : {Rows{1, 1}, {3, 7}, {5, 33}, {70, 257}}) {
-    for (const Activation kind : {Activation::kGeluNew, Activation::kGelu, Activation::kRelu}) {
-      const std::string name = fmt::format("N{} C{} kind {}", s.N, s.C, static_cast<int>(kind));
-      cases.Add(name, [=](OpMemory& m) {
+    for (const auto& [kind, activation] : kActivations) {
+      const std::string name = fmt::format("N{} C{} {}", s.N, s.C, activation);
+      cases.Add(name, [=, kind = kind](OpMemory& m) {
         return ActivationForward{
             .kind = kind, .x = ActivationInput(m, s), .out = m.UnsetLow({s.N, s.C})};
       });
       for (const bool in_place : {false, true}) {
-        cases.Add(fmt::format("{} in place {}", name, in_place), [=](OpMemory& m) {
+        cases.Add(fmt::format("{} in place {}", name, in_place), [=, kind = kind](OpMemory& m) {
           const Tensor x = ActivationInput(m, s), d_out = m.RandomLow({s.N, s.C});
           const Tensor d_x = in_place ? d_out : m.UnsetLow({s.N, s.C});
           return ActivationBackward{.kind = kind, .x = x, .d_out = d_out, .d_x = d_x};

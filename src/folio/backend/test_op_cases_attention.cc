@@ -12,12 +12,15 @@ namespace {
 
 struct AttentionSizes {
   int64_t B, T, S, H, G, D;
+  double scale = 0;
   bool causal = false, mask = false, dropout = false;
   enum { kNone, kAllowed, kAdded, kAddedToAll } pairs = kNone;  // the mask of queries and keys
 
   int64_t C() const { return H * D; }
   int64_t key_channels() const { return KeyHeads(H, G) * D; }
-  std::string ToString() const { return fmt::format("B{} T{} S{} H{} G{} D{}", B, T, S, H, G, D); }
+  std::string ToString() const {
+    return fmt::format("B{} T{} S{} H{} G{} D{} scale {}", B, T, S, H, G, D, scale);
+  }
 };
 
 // (B,1,T,S), or one for all sequences: the first query may see nothing.
@@ -55,6 +58,7 @@ AttentionForward MakeAttention(OpMemory& m, AttentionSizes s, bool probs) {
   if (probs) op.probs = m.Unset({s.B, s.H, s.T, s.S});
   op.H = s.H;
   op.G = s.G;
+  op.scale = s.scale;
   op.causal = s.causal;
   if (s.dropout) op.dropout = {.p = 0.3, .seed = 8, .stream = 9, .first_row = 5};
   return op;
@@ -83,9 +87,10 @@ AttentionBackward MakeAttentionBackward(OpMemory& m, AttentionSizes s) {
 
 void AddAttention(Cases cases) {
   const AttentionSizes sizes[] = {
-      {1, 1, 1, 1, 0, 1},   {2, 3, 3, 1, 0, 5},     {2, 5, 9, 2, 0, 7},    {1, 4, 2, 1, 0, 3},
-      {2, 1, 40, 3, 1, 16}, {2, 17, 17, 2, 2, 8},   {1, 70, 70, 1, 0, 33}, {1, 3, 131, 1, 0, 64},
-      {1, 67, 67, 4, 2, 5}, {1, 130, 130, 2, 0, 16}};
+      {1, 1, 1, 1, 0, 1},      {2, 3, 3, 1, 0, 5},        {2, 5, 9, 2, 0, 7},
+      {1, 4, 2, 1, 0, 3},      {2, 1, 40, 3, 1, 16},      {2, 17, 17, 2, 2, 8},
+      {1, 70, 70, 1, 0, 33},   {1, 3, 131, 1, 0, 64},     {1, 67, 67, 4, 2, 5},
+      {1, 130, 130, 2, 0, 16}, {1, 19, 19, 2, 0, 7, 1.0}, {1, 2, 35, 1, 0, 8, 0.1}};
   for (AttentionSizes s : sizes) {
     for (int options = 0; options < 8; ++options) {
       s.causal = options & 1;

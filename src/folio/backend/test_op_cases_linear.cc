@@ -31,8 +31,7 @@ struct Gradients {
 
 // Each of them with some sizes.
 Activation ActivationFor(const LinearSizes& s) {
-  constexpr Activation kKinds[] = {Activation::kGeluNew, Activation::kGelu, Activation::kRelu};
-  return kKinds[s.N % 3];
+  return kActivations[static_cast<size_t>(s.N) % kActivations.size()].kind;
 }
 
 LinearForward MakeLinear(OpMemory& m, const LinearSizes& s, bool bias, bool act, Dtype out) {

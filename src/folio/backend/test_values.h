@@ -24,6 +24,7 @@ inline AttentionBackward BackwardOf(const AttentionForward& forward) {
   op.lse = forward.lse;
   op.H = forward.H;
   op.G = forward.G;
+  op.scale = forward.scale;
   op.causal = forward.causal;
   op.dropout = forward.dropout;
   return op;

@@ -53,6 +53,26 @@ void AdviseLargePages([[maybe_unused]] void* memory, [[maybe_unused]] size_t byt
 #endif
 }
 
+std::byte* MapZeros(size_t bytes) {
+  const size_t whole = bytes + kLargePageBytes;
+  void* memory = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  // What stands before the first multiple and behind the end is given back.
+  auto* const begin = static_cast<std::byte*>(memory);
+  const size_t skip = (kLargePageBytes - reinterpret_cast<uintptr_t>(begin) % kLargePageBytes) %
+                      kLargePageBytes;
+  if (skip > 0) munmap(begin, skip);
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t used = (skip + bytes + page - 1) / page * page;
+  if (used < whole) munmap(begin + used, whole - used);
+  AdviseLargePages(begin + skip, bytes);
+  return begin + skip;
+}
+
+void UnmapZeros(std::byte* memory, size_t bytes) {
+  munmap(memory, bytes);
+}
+
 MachineMemory ThisMachinesMemory() {
   const uint64_t total = PhysicalMemoryBytes();
   const uint64_t available = ProcBytes("/proc/meminfo", "MemAvailable:");

@@ -19,6 +19,11 @@ inline constexpr size_t kLargePageBytes = size_t{2} << 20;
 // address translation where it is visited at random. Only a hint: never fails.
 void AdviseLargePages(void* memory, size_t bytes);
 
+// Zeros that begin at a multiple of kLargePageBytes and take memory, large pages where the system
+// likes, only where they are touched; null if it says no. To be given back with the same size.
+std::byte* MapZeros(size_t bytes);
+void UnmapZeros(std::byte* memory, size_t bytes);
+
 // Memory in bytes, 0 where the system does not tell.
 struct MachineMemory {
   uint64_t total = 0;

@@ -36,6 +36,13 @@ void AddBackendFlag(Flags& flags, std::string* backend) {
   flags.Value(Field{"backend", backend, "what computes"}.Choices({"cpu", "reference"}));
 }
 
+void LoadFlag::Add(Flags& flags) {
+  flags.Value(Field{"load", &name_,
+                    "map: weights are read from the file when they are looked at; read: at once, "
+                    "which is faster from network disks"}
+                  .Choices({"map", "read"}));
+}
+
 void UseThreads(int64_t threads) {
   if (threads > 0) SetThreads(static_cast<int>(threads));
 }

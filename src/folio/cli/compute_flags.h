@@ -4,6 +4,7 @@
 #include <string>
 
 #include "folio/cli/flags.h"
+#include "folio/io/file.h"
 
 namespace folio {
 
@@ -33,6 +34,16 @@ class ComputeFlags {
 // --model: where one lies. --backend: what computes.
 void AddModelFlag(Flags& flags, std::string* model, bool required);
 void AddBackendFlag(Flags& flags, std::string* backend);
+
+// --load: how the bytes of a model come to memory.
+class LoadFlag {
+ public:
+  void Add(Flags& flags);
+  Loading loading() const { return name_ == "read" ? Loading::kRead : Loading::kMap; }
+
+ private:
+  std::string name_ = "map";
+};
 
 // Sets the number of threads; 0 leaves it as the machine has it.
 void UseThreads(int64_t threads);

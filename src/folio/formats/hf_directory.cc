@@ -1,8 +1,5 @@
 #include "folio/formats/hf_directory.h"
 
-#include <fmt/format.h>
-
-#include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/safetensors.h"
@@ -23,18 +20,15 @@ FoundModel OpenHfDirectory(const std::filesystem::path& path, Loading loading) {
 }
 
 void SaveHfDirectory(const std::filesystem::path& path, const ModelToSave& model) {
-  if (model.dtype != Dtype::kF32) {
-    throw UsageError("a Hugging Face directory is written as F32",
-                     fmt::format("asked for {}", DtypeName(model.dtype)));
-  }
-  AtomicDirectory directory(path);
-  SaveModel(directory.path(), model.weights);
-  if (model.tokenizer != nullptr) model.tokenizer->Save(directory.path().string());
-  directory.Commit();
+  CreateParentOf(path);
+  AtomicDirectory dir(path);
+  SaveModel(dir.path(), model.weights, {.dtype = model.dtype});
+  if (model.tokenizer != nullptr) model.tokenizer->Save(dir.path().string());
+  dir.Commit();
 }
 
 std::vector<ListedTensor> ListHfTensors(const std::filesystem::path& path) {
-  return ListTensors(SafetensorsFile(path / kWeightsFile));
+  return ListTensors(*OpenWeights(path));
 }
 
 }  // namespace folio

@@ -26,7 +26,7 @@ struct FoundModel {
 struct ModelToSave {
   const GptWeights& weights;
   const Tokenizer* tokenizer = nullptr;  // null: none
-  Dtype dtype = Dtype::kF32;             // of the matrices
+  Dtype dtype = Dtype::kF32;             // of the matrices; in "hf" of all tensors
 };
 
 // A tensor as it lies in a file, whether folio can use it or not.

@@ -25,7 +25,7 @@ FinishReason Generator::Generate(std::span<const int32_t> prompt, const Generate
                                  uint64_t sequence,
                                  const std::function<bool(int32_t id)>& on_token) {
   FOLIO_CHECK(!prompt.empty(), "a text begins with at least one token");
-  Sampler sampler(options.sampling);
+  Sampler sampler(options.sampling, options.usable);
   decoder_.Clear();
   tokens_.assign(prompt.begin(), prompt.end());
   size_t fresh = tokens_.size();

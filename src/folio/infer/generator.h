@@ -15,6 +15,7 @@ struct GenerateOptions {
   SamplingOptions sampling;
   int64_t max_tokens = 256;
   std::vector<int32_t> stop_tokens = {};  // one of these ends the text and is not given out
+  std::vector<bool> usable = {};          // by id: what may be chosen; empty for all
 };
 
 // How the last text went.

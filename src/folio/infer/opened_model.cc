@@ -44,15 +44,14 @@ void TakeTokenizer(OpenedModel& model, std::unique_ptr<Tokenizer> tokenizer) {
 
 }  // namespace
 
-OpenedModel OpenModel(const std::filesystem::path& path, const std::string& backend,
-                      const std::string& tokenizer) {
-  FoundModel found = FindModel(path);
+OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& options) {
+  FoundModel found = FindModel(path, options.loading);
   OpenedModel model{.path = found.path, .weights = MapWeights(found.model)};
   model.tokenizer = std::move(found.tokenizer);
   model.tokenizer_help = std::move(found.tokenizer_help);
   if (model.tokenizer != nullptr) RequireFit(model);
-  if (!tokenizer.empty()) TakeTokenizer(model, OpenTokenizer(tokenizer));
-  model.backend = MakeBackend(backend);
+  if (!options.tokenizer.empty()) TakeTokenizer(model, OpenTokenizer(options.tokenizer));
+  model.backend = MakeBackend(options.backend);
   return model;
 }
 

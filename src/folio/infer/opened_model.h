@@ -5,6 +5,7 @@
 #include <string>
 
 #include "folio/backend/backend.h"
+#include "folio/io/file.h"
 #include "folio/model/params.h"
 #include "folio/text/tokenizer.h"
 
@@ -22,10 +23,14 @@ struct OpenedModel {
   const Tokenizer& RequireTokenizer(const std::string& or_else = "") const;
 };
 
-// Opens what `path` names, in any format (formats/model_formats.h). A `tokenizer`
-// (text/encodings.h) is for a model that came without its own. Throws a kInput Error where there is
-// none, or where model and tokenizer do not fit.
-OpenedModel OpenModel(const std::filesystem::path& path, const std::string& backend = "cpu",
-                      const std::string& tokenizer = "");
+struct OpenOptions {
+  std::string backend = "cpu";
+  std::string tokenizer = {};  // (text/encodings.h) for a model that came without its own
+  Loading loading = Loading::kMap;
+};
+
+// Opens what `path` names, in any format (formats/model_formats.h). Throws a kInput Error where
+// there is none, or where model and tokenizer do not fit.
+OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& options = {});
 
 }  // namespace folio

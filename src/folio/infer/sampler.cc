@@ -16,11 +16,13 @@ bool Likelier(const Candidate& a, const Candidate& b) {
 }  // namespace
 
 std::span<const Candidate> Sampler::Candidates(std::span<const float> logits) {
-  FOLIO_CHECK(!logits.empty(), "no logits");
-  candidates_.resize(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i) {
-    candidates_[i] = {static_cast<int32_t>(i), logits[i], 0};
+  candidates_.clear();
+  const size_t end = usable_.empty() ? logits.size() : std::min(usable_.size(), logits.size());
+  for (size_t i = 0; i < end; ++i) {
+    if (!usable_.empty() && !usable_[i]) continue;
+    candidates_.push_back({static_cast<int32_t>(i), logits[i], 0});
   }
+  FOLIO_CHECK(!candidates_.empty(), "no token to choose from");
   if (options_.temperature == 0) {
     const Candidate best = *std::min_element(candidates_.begin(), candidates_.end(), Likelier);
     candidates_.assign(1, best);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace folio {
@@ -28,9 +29,11 @@ struct Candidate {
 // Chooses tokens. A choice depends on the logits, the options, `sequence` and `position` alone.
 class Sampler {
  public:
-  explicit Sampler(const SamplingOptions& options) : options_(options) {}
+  // Of `usable`, unless it is empty, only tokens are chosen that are true there.
+  explicit Sampler(const SamplingOptions& options, std::vector<bool> usable = {})
+      : options_(options), usable_(std::move(usable)) {}
 
-  // One of logits.size() tokens. REQUIRES: logits are not empty and none is NaN.
+  // One of logits.size() tokens. REQUIRES: there is one that may be chosen, and none is NaN.
   int32_t Sample(std::span<const float> logits, uint64_t sequence, uint64_t position);
 
   // The tokens that the cuts leave, likeliest first, with probabilities that add up to 1; valid
@@ -39,6 +42,7 @@ class Sampler {
 
  private:
   SamplingOptions options_;
+  std::vector<bool> usable_;
   std::vector<Candidate> candidates_;
 };
 

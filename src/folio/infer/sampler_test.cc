@@ -174,5 +174,17 @@ TEST(Sampler, FrequenciesAreTheProbabilities) {
   EXPECT_LT(ChiSquare({.temperature = 1.5, .top_p = 0.6, .seed = 13}, logits), 16.3);  // at most 3
 }
 
+TEST(Candidates, AreAmongWhatMayBeChosen) {
+  const std::vector<float> logits = Logits({0.4, 0.1, 0.3, 0.1, 0.1});
+  const std::vector<bool> usable = {false, true, true, true};  // neither the first nor the last
+  Sampler all({}, usable);
+  const std::span<const Candidate> candidates = all.Candidates(logits);
+  ASSERT_EQ(candidates.size(), 3u);
+  EXPECT_EQ(candidates[0].id, 2);
+  EXPECT_NEAR(candidates[0].probability, 0.6, kFloat32Once);
+  EXPECT_EQ(Sampler({.temperature = 0}, usable).Sample(logits, 0, 0), 2);
+  EXPECT_EQ(Sampler({.top_k = 1}, usable).Sample(logits, 0, 0), 2);
+}
+
 }  // namespace
 }  // namespace folio

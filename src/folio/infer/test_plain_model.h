@@ -93,8 +93,10 @@ class PlainModel {
     return out;
   }
 
-  Matrix Heads(const Matrix& qkv) {
+  Matrix Heads(int64_t layer, const Matrix& qkv) {
     const size_t H = static_cast<size_t>(config_.n_head), D = C_ / H;
+    const double scale = (config_.scale_attn_weights ? 1 / std::sqrt(double(D)) : 1) /
+                         (config_.scale_attn_by_inverse_layer_idx ? double(layer + 1) : 1);
     Matrix scores(H * T_ * T_), weights(H * T_ * T_), out(T_ * C_);
     for (size_t i = 0; i < H * T_; ++i) {
       const size_t h = i / T_, t = i % T_;
@@ -102,7 +104,7 @@ class PlainModel {
       for (size_t s = 0; s < T_; ++s) {
         double& score = scores[i * T_ + s];
         for (size_t d = h * D; d < (h + 1) * D; ++d) {
-          score += qkv[t * 3 * C_ + d] * qkv[s * 3 * C_ + C_ + d] / std::sqrt(double(D));
+          score += qkv[t * 3 * C_ + d] * qkv[s * 3 * C_ + C_ + d] * scale;
         }
         if (s <= t) sum += weights[i * T_ + s] = std::exp(score);
       }
@@ -129,6 +131,15 @@ class PlainModel {
           break;
         case Activation::kRelu:
           v = std::max(v, 0.0);
+          break;
+        case Activation::kSilu:
+          v /= 1 + std::exp(-v);
+          break;
+        case Activation::kQuickGelu:
+          v /= 1 + std::exp(-1.702 * v);
+          break;
+        case Activation::kTanh:
+          v = std::tanh(v);
       }
     }
     return x;
@@ -145,7 +156,7 @@ class PlainModel {
     const bool pre = config_.pre_norm();
     const Matrix& qkv = Keep(kQkv, l, Linear(p.c_attn, pre ? Keep(kNorm1, l, Norm(p.ln_1, x)) : x));
     const Matrix& attention =
-        Keep(kAttention, l, Linear(p.attn_c_proj, Keep(kHeads, l, Heads(qkv))));
+        Keep(kAttention, l, Linear(p.attn_c_proj, Keep(kHeads, l, Heads(l, qkv))));
     const Matrix& middle = Keep(kMiddle, l, Sum(x, attention));
     const Matrix& normed =
         pre ? Keep(kNorm2, l, Norm(p.ln_2, middle)) : Keep(kNorm1, l, Norm(p.ln_1, middle));

@@ -30,11 +30,20 @@ std::string TextOf(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
   return text + decoder.Flush();
 }
 
+std::vector<bool> IdsWithTokens(const Tokenizer& tokenizer) {
+  std::vector<bool> with(static_cast<size_t>(tokenizer.vocab_size()));
+  for (size_t id = 0; id < with.size(); ++id) {
+    with[id] = !tokenizer.TokenBytes(static_cast<int32_t>(id)).empty();
+  }
+  return with;
+}
+
 WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
                       const std::vector<int32_t>& prompt, GenerateOptions options,
                       uint64_t sequence, const std::function<bool(std::string_view)>& on_text) {
   if (tokenizer.end_of_text()) options.stop_tokens.push_back(*tokenizer.end_of_text());
   if (const auto chat = FindChatFormat(tokenizer)) options.stop_tokens.push_back(chat->end);
+  options.usable = IdsWithTokens(tokenizer);
   WrittenText written;
   StreamingDecoder decoder(tokenizer);
   const auto show = [&](const std::string& text) {

@@ -21,6 +21,9 @@ std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, std::string_view p
 // tokenizer lacks (a model may have more).
 std::string TextOf(const Tokenizer& tokenizer, std::span<const int32_t> ids);
 
+// Which ids have a token: a model may have more, and a tokenizer has holes.
+std::vector<bool> IdsWithTokens(const Tokenizer& tokenizer);
+
 struct WrittenText {
   std::string text;  // without the prompt
   std::vector<int32_t> ids;
@@ -29,7 +32,7 @@ struct WrittenText {
 
 // Continues a text and hands out what can be shown, as it comes: whole UTF-8 characters only.
 // `on_text` returns false to stop. The end-of-text token ends it, and so does the end of a turn
-// (text/chat.h).
+// (text/chat.h); ids without a token are never chosen.
 WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
                       const std::vector<int32_t>& prompt, GenerateOptions options,
                       uint64_t sequence, const std::function<bool(std::string_view)>& on_text);

@@ -121,7 +121,7 @@ HeadTrace Trace::Head(int64_t layer, int64_t head) const {
       v(trace.v.data(), {T(), D});
   const Tensor scores(trace.scores.data(), {T(), T()}), weights(trace.weights.data(), {T(), T()});
   backend_.Run(LinearForward{.x = q, .weight = k, .out = scores, .transposed = true});
-  const float scale = static_cast<float>(1 / std::sqrt(static_cast<double>(D)));
+  const auto scale = static_cast<float>(config().attention_scale(layer));
   for (float& score : trace.scores) score *= scale;
   backend_.Run(
       LinearForward{.x = weights, .weight = v, .out = Tensor(trace.context.data(), {T(), D})});
@@ -133,8 +133,8 @@ void Trace::HeadWeights(int64_t layer, int64_t head, std::span<float> weights) c
   FOLIO_CHECK(0 <= head && head < config().n_head, "no such head");
   FOLIO_CHECK(static_cast<int64_t>(weights.size()) == T() * T(), "weights are (T,T)");
   const Tensor qkv = At(TracePoint::kQkv, layer);
-  AttentionProbabilities(backend_, SequenceView(qkv, 1, T(), head * D, D),
-                         SequenceView(qkv, 1, T(), C + head * D, D), config().causal,
+  AttentionProbabilities(backend_, config(), layer, SequenceView(qkv, 1, T(), head * D, D),
+                         SequenceView(qkv, 1, T(), C + head * D, D),
                          Tensor(weights.data(), {1, 1, T(), T()}), mask_);
 }
 

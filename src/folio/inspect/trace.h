@@ -19,7 +19,7 @@ inline std::span<const float> Row(const Tensor& x, int64_t row) {
 struct HeadTrace {
   int64_t T = 0, D = 0;
   std::vector<float> q = {}, k = {}, v = {};  // (T,D)
-  std::vector<float> scores = {};             // (T,T), divided by sqrt(D), before the mask
+  std::vector<float> scores = {};             // (T,T), scaled, before the mask
   std::vector<float> weights = {};            // (T,T), 0 for keys after the query if causal
   std::vector<float> context = {};            // (T,D)
 };

@@ -107,5 +107,31 @@ TEST(Convert, NumbersThatDoNotFitAreFound) {
   EXPECT_EQ(DecodeIntegers(bytes(high), Dtype::kU32, std::span(out).first(2)), 1u);
 }
 
+uint16_t Half(float x) {
+  uint16_t bits = 0;
+  EncodeFloats({&x, 1}, Dtype::kF16, reinterpret_cast<std::byte*>(&bits));
+  return bits;
+}
+
+// Every binary16 number comes back, and what lies between two goes to the nearer, in the middle to
+// the even one.
+TEST(Convert, EncodesTheNearestF16) {
+  for (uint32_t i = 0; i < 0x7c00; ++i) {
+    const double here = HalfValue(i);
+    ASSERT_EQ(Half(static_cast<float>(here)), i);
+    ASSERT_EQ(Half(-static_cast<float>(here)), i | 0x8000u);
+    // Beyond the largest number the next one would be 2^16.
+    const double next = i == 0x7bff ? 65536 : HalfValue(i + 1);
+    const auto middle = static_cast<float>((here + next) / 2);
+    ASSERT_EQ(Half(middle), i % 2 == 0 ? i : i + 1) << i;
+    ASSERT_EQ(Half(std::nextafter(middle, 0.0f)), i) << i;
+    ASSERT_EQ(Half(std::nextafter(middle, 1e9f)), i + 1) << i;
+  }
+  EXPECT_EQ(Half(std::numeric_limits<float>::infinity()), 0x7c00);
+  EXPECT_EQ(Half(-1e30f), 0xfc00);
+  EXPECT_EQ(Half(1e-30f), 0);
+  EXPECT_TRUE(std::isnan(HalfValue(Half(std::numeric_limits<float>::quiet_NaN()))));
+}
+
 }  // namespace
 }  // namespace folio

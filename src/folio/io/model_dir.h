@@ -8,10 +8,12 @@ namespace folio {
 // A model directory, as Hugging Face lays it out, holds the configuration, the weights in one of
 // kWeightsFiles, the tokenizer's files and, of a run, train_state/.
 inline constexpr char kConfigFile[] = "config.json";
+inline constexpr char kGenerationConfigFile[] = "generation_config.json";
 inline constexpr char kWeightsFile[] = "model.safetensors";
+inline constexpr char kWeightsIndexFile[] = "model.safetensors.index.json";  // of shards
 inline constexpr char kTorchWeightsFile[] = "pytorch_model.bin";
 // The first that is there is read.
-inline constexpr std::array kWeightsFiles = {kWeightsFile, kTorchWeightsFile};
+inline constexpr std::array kWeightsFiles = {kWeightsFile, kWeightsIndexFile, kTorchWeightsFile};
 
 // Checkpoints of a run: both are whole model directories; `last` has train_state/ too. A run that
 // trains adapters has them merged there, and by themselves in adapter/.

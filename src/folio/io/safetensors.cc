@@ -15,6 +15,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/io/convert.h"
 #include "folio/io/json.h"
 
 namespace folio {
@@ -163,7 +164,7 @@ std::vector<const NamedTensor*> InFileOrder(std::span<const NamedTensor> tensors
     order.push_back(&named);
   }
   std::sort(order.begin(), order.end(), [](const NamedTensor* a, const NamedTensor* b) {
-    const size_t size_a = DtypeSize(a->tensor.dtype()), size_b = DtypeSize(b->tensor.dtype());
+    const size_t size_a = DtypeSize(a->stored()), size_b = DtypeSize(b->stored());
     return std::tie(size_b, a->name) < std::tie(size_a, b->name);
   });
   return order;
@@ -180,9 +181,9 @@ std::string Header(std::span<const NamedTensor* const> order, const SafetensorsM
   uint64_t offset = 0;
   for (const NamedTensor* named : order) {
     const Tensor& tensor = named->tensor;
-    const uint64_t end = offset + tensor.bytes();
+    const uint64_t end = offset + named->stored_bytes();
     header += fmt::format(R"(,{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                          Quoted(named->name), DtypeName(tensor.dtype()),
+                          Quoted(named->name), DtypeName(named->stored()),
                           fmt::join(tensor.shape().dims(), ","), offset, end);
     offset = end;
   }
@@ -193,6 +194,20 @@ std::string Header(std::span<const NamedTensor* const> order, const SafetensorsM
     header[i] = static_cast<char>(length >> (8 * i) & 255u);
   }
   return header;
+}
+
+// In another dtype piece by piece.
+void WriteData(const NamedTensor& named, AtomicFile& file) {
+  const Tensor& tensor = named.tensor;
+  if (named.stored() == tensor.dtype()) return file.Write({tensor.raw(), tensor.bytes()});
+  constexpr size_t kPiece = size_t{1} << 20;
+  const std::span<const float> numbers(tensor.data<float>(), static_cast<size_t>(tensor.count()));
+  std::vector<std::byte> bytes(std::min(kPiece, numbers.size()) * DtypeSize(named.stored()));
+  for (size_t at = 0; at < numbers.size(); at += kPiece) {
+    const std::span<const float> piece = numbers.subspan(at, std::min(kPiece, numbers.size() - at));
+    EncodeFloats(piece, named.stored(), bytes.data());
+    file.Write(std::span<const std::byte>(bytes).first(piece.size() * DtypeSize(named.stored())));
+  }
 }
 
 }  // namespace
@@ -248,7 +263,7 @@ void WriteSafetensors(const std::filesystem::path& path, std::span<const NamedTe
   AtomicFile file(path);
   file.Write(header);
   for (const NamedTensor* named : order) {
-    file.Write({named->tensor.raw(), named->tensor.bytes()});
+    WriteData(*named, file);
   }
   file.Commit();
 }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -28,6 +29,12 @@ class SafetensorsFile : public TensorFile {
 struct NamedTensor {
   std::string name;
   Tensor tensor;
+  std::optional<Dtype> as = {};  // of a float32 tensor: the dtype in the file, F16 or BF16
+
+  Dtype stored() const { return as.value_or(tensor.dtype()); }
+  uint64_t stored_bytes() const {
+    return static_cast<uint64_t>(tensor.count()) * DtypeSize(stored());
+  }
 };
 
 // Writes the tensors, largest element first and then by name, so that each lies aligned; the data

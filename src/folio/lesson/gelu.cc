@@ -11,11 +11,7 @@
 namespace folio {
 namespace {
 
-struct NamedActivation {
-  Activation kind;
-  std::string_view name;
-};
-constexpr std::array<NamedActivation, 3> kActivations = {
+constexpr std::array<NamedActivation, 3> kCompared = {
     {{Activation::kRelu, "relu"}, {Activation::kGelu, "gelu"}, {Activation::kGeluNew, "gelu_new"}}};
 
 std::vector<float> Evenly(float from, float to, int count) {
@@ -51,7 +47,7 @@ template <class F>
 StepValues Table(const StepTensor& x, const std::vector<std::string>& inputs, const F& compute) {
   std::vector<std::vector<double>> rows(inputs.size());
   std::vector<std::string> names;
-  for (const NamedActivation& activation : kActivations) {
+  for (const NamedActivation& activation : kCompared) {
     names.emplace_back(activation.name);
     const std::vector<double> out = Doubles(compute(activation.kind, x).tensor());
     for (size_t i = 0; i < out.size(); ++i) rows[i].push_back(out[i]);

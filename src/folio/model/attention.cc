@@ -35,6 +35,7 @@ void AttentionSublayerForward(const PassContext& pass, int64_t layer, const Bloc
                                     .out = SequenceView(acts.attn, B, T, 0, C),
                                     .lse = acts.lse,
                                     .H = pass.config.n_head,
+                                    .scale = pass.config.attention_scale(layer),
                                     .causal = pass.config.causal,
                                     .dropout = pass.BlockDropout(layer, DropoutPlace::kAttention)});
   pass.Show(TracePoint::kHeads, layer, acts.attn);
@@ -43,8 +44,9 @@ void AttentionSublayerForward(const PassContext& pass, int64_t layer, const Bloc
   pass.Show(TracePoint::kAttention, layer, out);
 }
 
-void AttentionProbabilities(Backend& backend, const SequenceView& q, const SequenceView& k,
-                            bool causal, const Tensor& probs, const Tensor& mask) {
+void AttentionProbabilities(Backend& backend, const GptConfig& config, int64_t layer,
+                            const SequenceView& q, const SequenceView& k, const Tensor& probs,
+                            const Tensor& mask) {
   const int64_t H = probs.dim(1);
   MemoryPlan plan;
   const MemoryPlan::Id out = plan.Add("out", q.dtype, {q.B * q.T, q.C});
@@ -60,7 +62,8 @@ void AttentionProbabilities(Backend& backend, const SequenceView& q, const Seque
                                .lse = arena.Get(plan, lse),
                                .probs = probs,
                                .H = H,
-                               .causal = causal});
+                               .scale = config.attention_scale(layer),
+                               .causal = config.causal});
 }
 
 void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const BlockParams& params,
@@ -84,6 +87,7 @@ void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const Blo
                         .d_k = SequenceView(d_qkv, B, T, C, C),
                         .d_v = SequenceView(d_qkv, B, T, 2 * C, C),
                         .H = pass.config.n_head,
+                        .scale = pass.config.attention_scale(layer),
                         .causal = pass.config.causal,
                         .dropout = pass.BlockDropout(layer, DropoutPlace::kAttention)});
   LinearLayerBackward(

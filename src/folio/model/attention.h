@@ -19,9 +19,11 @@ void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const Blo
                                const BlockParams& d_params, const GptGradients& grads,
                                const Tensor& d_x, bool accumulate);
 
-// The weights (B,H,T,S) that attention over these queries (B,T,H*D) and keys (B,S,H*D) uses,
-// recomputed: no pass keeps them. `mask` is as in ops.h, or empty.
-void AttentionProbabilities(Backend& backend, const SequenceView& q, const SequenceView& k,
-                            bool causal, const Tensor& probs, const Tensor& mask = {});
+// The weights (B,H,T,S) that a block's attention over these queries (B,T,H*D) and keys (B,S,H*D)
+// uses, recomputed: no pass keeps them. H may be a part of the block's heads. `mask` is as in
+// ops.h, or empty.
+void AttentionProbabilities(Backend& backend, const GptConfig& config, int64_t layer,
+                            const SequenceView& q, const SequenceView& k, const Tensor& probs,
+                            const Tensor& mask = {});
 
 }  // namespace folio

@@ -2,19 +2,33 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/io/convert.h"
 #include "folio/io/file.h"
 #include "folio/io/safetensors.h"
+#include "folio/io/safetensors_shards.h"
 #include "folio/io/torch_file.h"
 #include "folio/model/config_json.h"
 
 namespace folio {
 namespace {
+
+constexpr uint64_t kMaxConfig = 1 << 20;  // bytes
+
+// The same with every bias that GPT-2 has.
+GptConfig WithBiases(GptConfig config) {
+  config.bias = true;
+  config.attention_bias = config.mlp_bias = config.layer_norm_bias = std::nullopt;
+  return config;
+}
 
 std::string NameInFile(const TensorFile& file, const std::string& name) {
   if (file.Find(name) == nullptr && name.starts_with(kNamePrefix)) {
@@ -24,46 +38,97 @@ std::string NameInFile(const TensorFile& file, const std::string& name) {
   return name;
 }
 
-std::shared_ptr<const TensorFile> OpenWeights(const std::filesystem::path& dir, Loading loading) {
-  const std::filesystem::path path = FindWeightsFile(dir);
-  if (path.filename() == kTorchWeightsFile) {
-    return std::make_shared<const TorchFile>(path, loading);
-  }
-  return std::make_shared<const SafetensorsFile>(path, loading);
-}
-
 // Buffers of causal masks in old files: "h.0.attn.bias", "h.0.attn.masked_bias".
 bool IsMaskBuffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
 }
 
-// Refuses a tensor that the model has no place for: the configuration would then be another
-// model's.
-void RefuseOthers(const TensorFile& file, const GptConfig& config,
-                  const std::set<std::string>& used) {
-  const std::string head = fmt::format("{}.weight", kHeadName);
-  for (const TensorInfo& info : file.tensors()) {
-    const bool tied_head = config.tie_word_embeddings && info.name == head &&
-                           info.shape == Shape{config.vocab_size, config.n_embd};
-    if (used.contains(info.name) || IsMaskBuffer(info.name) || tied_head) continue;
-    throw InputError(
-        fmt::format("{}: tensor '{}' is not part of the model", file.path().string(), info.name),
-        "config.json beside it describes a model without it",
-        "check bias, attention_bias, mlp_bias, layer_norm_bias, lm_head_bias, tie_word_embeddings, "
-        "position_embedding and n_layer in config.json");
-  }
+bool IsZero(const TensorInfo& info) {
+  if (!IsFloating(info.dtype)) return false;
+  std::vector<float> numbers(static_cast<size_t>(info.shape.count()));
+  DecodeFloats(info.data, info.dtype, numbers);
+  return std::ranges::all_of(numbers, [](float x) { return x == 0; });
 }
+
+bool SameNumbers(const TensorInfo& a, const TensorInfo& b) {
+  return a.dtype == b.dtype && a.shape == b.shape && std::memcmp(a.data, b.data, a.bytes) == 0;
+}
+
+// Before a table of all parameters is made: each block has six at least.
+void RequireBlocks(const TensorFile& file, const GptConfig& config) {
+  const int64_t tensors = std::ssize(file.tensors());
+  if (config.n_layer <= tensors / 6) return;
+  throw InputError(fmt::format("{}: fewer tensors than the model has", file.path().string()),
+                   fmt::format("it holds {}, and n_layer is {} in config.json beside it", tensors,
+                               config.n_layer),
+                   "check n_layer in config.json, or copy the model again");
+}
+
+// What else a file may hold: what the model does without changing nothing.
+class OtherTensors {
+ public:
+  OtherTensors(const TensorFile& file, const GptConfig& config) : file_(file) {
+    const ParamTable table(WithBiases(config));
+    for (const ParamInfo& info : table.params()) {
+      if (info.part == "bias") biases_.emplace(NameInFile(file, info.name), info.shape);
+    }
+    if (config.tie_word_embeddings) wte_ = file.Find(NameInFile(file, table.params()[0].name));
+  }
+
+  // Throws unless it may.
+  void Check(const TensorInfo& info) const {
+    if (IsMaskBuffer(info.name)) return;
+    const auto bias = biases_.find(info.name);
+    if (bias != biases_.end() && bias->second == info.shape) {
+      if (IsZero(info)) return;
+      throw InputError(
+          fmt::format("{}: tensor '{}' is not zero", file_.path().string(), info.name),
+          "config.json beside it says that the model has no such bias",
+          "set bias, attention_bias, mlp_bias or layer_norm_bias in config.json to true");
+    }
+    if (wte_ != nullptr && info.name == fmt::format("{}.weight", kHeadName)) {
+      if (SameNumbers(info, *wte_)) return;
+      throw InputError(fmt::format("{}: tensor '{}' differs from '{}'", file_.path().string(),
+                                   info.name, wte_->name),
+                       "config.json beside it says that the two are one",
+                       "set tie_word_embeddings in config.json to false to have both");
+    }
+    throw InputError(
+        fmt::format("{}: tensor '{}' is not part of the model", file_.path().string(), info.name),
+        "config.json beside it describes a model without it",
+        "check lm_head_bias, tie_word_embeddings, position_embedding and n_layer in config.json; "
+        "of other programs' models folio runs GPT2LMHeadModel, and no adapters");
+  }
+
+ private:
+  const TensorFile& file_;
+  std::map<std::string, Shape> biases_;
+  const TensorInfo* wte_ = nullptr;  // if it is the head's matrix too
+};
 
 }  // namespace
 
-void SaveModel(const std::filesystem::path& dir, const GptWeights& weights) {
-  std::vector<NamedTensor> tensors;
+void SaveModel(const std::filesystem::path& dir, const GptWeights& weights,
+               const SaveOptions& options) {
+  const GptConfig& config = weights.config();
+  std::map<std::string_view, Tensor> own;
   for (const ParamInfo& info : weights.table().params()) {
-    if (info.kind == ParamKind::kAdapter) continue;
-    tensors.push_back({info.name, weights.table().View(info, weights.flat())});
+    own.emplace(info.name, weights.tensors()[own.size()]);
   }
-  WriteSafetensors(dir / kWeightsFile, tensors);
-  WriteFileAtomically(dir / kConfigFile, GptConfigToJson(weights.config()));
+  std::vector<float> zeros(static_cast<size_t>(std::max(3 * config.n_embd, config.inner())));
+  GptConfig saved = WhyNotGpt2(config).empty() ? WithBiases(config) : config;
+  saved.lora = {};  // adapters are others' business
+  const ParamTable table(saved);
+  std::vector<NamedTensor> tensors;
+  for (const ParamInfo& info : table.params()) {
+    const auto found = own.find(info.name);
+    tensors.push_back({info.name,
+                       found != own.end() ? found->second : Tensor(zeros.data(), info.shape),
+                       options.dtype});
+  }
+  WriteSafetensorsShards(dir, tensors, options.max_shard_bytes);
+  WriteFileAtomically(dir / kGenerationConfigFile, GenerationConfigToJson(config));
+  WriteFileAtomically(dir / kConfigFile, GptConfigToJson(config, options.dtype));
 }
 
 GptConfig LoadModelConfig(const std::filesystem::path& dir) {
@@ -76,13 +141,29 @@ GptConfig LoadModelConfig(const std::filesystem::path& dir) {
                      "give the directory of a checkpoint: one that holds config.json and "
                      "model.safetensors, such as RUN/last or RUN/best");
   }
-  constexpr uint64_t kMaxConfig = 1 << 20;
-  return GptConfigFromJson(ReadFile(path, kMaxConfig), path.string());
+  GptConfig config = GptConfigFromJson(ReadFile(path, kMaxConfig), path.string());
+  const std::filesystem::path generation = dir / kGenerationConfigFile;
+  if (std::filesystem::exists(generation)) {
+    AddGenerationConfig(ReadFile(generation, kMaxConfig), generation.string(), config);
+  }
+  return config;
+}
+
+std::shared_ptr<const TensorFile> OpenWeights(const std::filesystem::path& dir, Loading loading) {
+  const std::filesystem::path path = FindWeightsFile(dir);
+  if (path.filename() == kWeightsIndexFile) {
+    return std::make_shared<const SafetensorsShards>(path, loading);
+  }
+  if (path.filename() == kTorchWeightsFile) {
+    return std::make_shared<const TorchFile>(path, loading);
+  }
+  return std::make_shared<const SafetensorsFile>(path, loading);
 }
 
 StoredModel OpenModelDir(const std::filesystem::path& dir, Loading loading) {
   StoredModel model{.config = LoadModelConfig(dir)};
   model.file = OpenWeights(dir, loading);
+  RequireBlocks(*model.file, model.config);
   std::set<std::string> used;
   const ParamTable table(model.config);
   for (const ParamInfo& info : table.params()) {
@@ -90,7 +171,10 @@ StoredModel OpenModelDir(const std::filesystem::path& dir, Loading loading) {
     model.params.push_back({model.file->Require(name, info.shape)});
     used.insert(name);
   }
-  RefuseOthers(*model.file, model.config, used);
+  const OtherTensors others(*model.file, model.config);
+  for (const TensorInfo& info : model.file->tensors()) {
+    if (!used.contains(info.name)) others.Check(info);
+  }
   return model;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 
@@ -8,21 +9,32 @@
 
 namespace folio {
 
-// The model part of a checkpoint directory, as Hugging Face lays it out: config.json and
-// model.safetensors. The tokenizer's files and train_state/ lie beside them and are others'
-// business.
+// The model part of a checkpoint directory, as Hugging Face lays it out: config.json,
+// generation_config.json and model.safetensors, or shards of it. The tokenizer's files and
+// train_state/ lie beside them and are others' business.
 
-// Writes both files into the existing directory. Float32 weights only; adapters are left out
-// (adapter.h).
-void SaveModel(const std::filesystem::path& dir, const GptWeights& weights);
+struct SaveOptions {
+  Dtype dtype = Dtype::kF32;                 // of every tensor: kF32, kF16 or kBF16
+  uint64_t max_shard_bytes = 5'000'000'000;  // a larger model is cut into shards
+};
+
+// Writes these files into the existing directory, which holds no model of other shards. Float32
+// weights only. A model that GPT-2 can express has all of GPT-2's parameters there: zeros for
+// biases that it lacks. Others (WhyNotGpt2) are marked so that no other program takes them for one.
+void SaveModel(const std::filesystem::path& dir, const GptWeights& weights,
+               const SaveOptions& options = {});
 
 // Throws a kInput Error if `dir` is no directory or holds no model, naming what is missing.
 GptConfig LoadModelConfig(const std::filesystem::path& dir);
 
+// The weights of `dir`, whichever of kWeightsFiles they are in.
+std::shared_ptr<const TensorFile> OpenWeights(const std::filesystem::path& dir,
+                                              Loading loading = Loading::kMap);
+
 // The weights of `dir` (F32, F16, BF16 or F64 in the file), checked against its configuration:
 // every parameter there, of the right shape, and nothing else. Names may lack the prefix
-// "transformer.", as in the original release; its attention masks are passed over, and so is an
-// lm_head.weight that repeats a tied wte.
+// "transformer.", as in the original release; its attention masks are passed over, and so are an
+// lm_head.weight that repeats a tied wte and biases of zeros that the model does without.
 StoredModel OpenModelDir(const std::filesystem::path& dir, Loading loading = Loading::kMap);
 
 // ReadWeights of that.

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 
 #include "folio/io/file.h"
@@ -48,7 +50,7 @@ class Checkpoints : public InTemporaryDirectory {
 
 TEST_F(Checkpoints, WhatIsSavedLoadsBitForBit) {
   SaveModel(At(""), weights_);
-  EXPECT_EQ(Names(), (Strings{kConfigFile, kWeightsFile}));
+  EXPECT_EQ(Names(), (Strings{kConfigFile, kGenerationConfigFile, kWeightsFile}));
   ExpectSame(*LoadModel(At("")));
   EXPECT_EQ(LoadModelConfig(At("")), weights_.config());
   const std::string bytes = ReadFile(At(kWeightsFile));
@@ -125,9 +127,9 @@ TEST_F(Checkpoints, RefusesTensorsThatAreNotThoseOfTheConfiguration) {
   EXPECT_TRUE(
       Contains(refusal([&](Tensors& t) { t["transformer.h.2.ln_1.weight"] = p.ln_f.weight; }),
                kWeightsFile, "'transformer.h.2.ln_1.weight'", "not part of the model"));
-  // Not the shape of a tied head.
+  // Not the matrix that a tied head repeats.
   EXPECT_TRUE(Contains(refusal([&](Tensors& t) { t["lm_head.weight"] = p.wpe; }),
-                       "'lm_head.weight'", "not part of the model"));
+                       "'lm_head.weight'", "differs from 'transformer.wte.weight'"));
   const std::string bias = "transformer.h.1.mlp.c_fc.bias";
   EXPECT_TRUE(Contains(refusal([&](Tensors& t) { t.erase(bias); }), kWeightsFile, bias));
   const std::string weight = "transformer.h.0.mlp.c_fc.weight";
@@ -138,6 +140,120 @@ TEST_F(Checkpoints, RefusesTensorsThatAreNotThoseOfTheConfiguration) {
   std::vector<int32_t> integers(6);
   const std::string norm = "transformer.ln_f.weight";
   EXPECT_TRUE(Contains(refusal([&](Tensors& t) { t[norm] = Tensor(integers.data(), {6}); }), norm));
+}
+
+TEST_F(Checkpoints, BiasesThatAModelLacksAreThereAsZeros) {
+  GptConfig config = TinyConfig();
+  config.bias = false;
+  config.mlp_bias = true;
+  GptWeights weights(config);
+  Scatter(weights, 3);
+  SaveModel(At(""), weights);
+  // GPT-2's 2 embeddings, 12 of each block and the last LayerNorm's 2.
+  EXPECT_EQ(SafetensorsFile(At(kWeightsFile)).tensors().size(), 2u + 12 * 2 + 2);
+  const SafetensorsFile file(At(kWeightsFile));
+  for (const float x : file.ReadAs<float>("transformer.h.1.attn.c_attn.bias")) EXPECT_EQ(x, 0);
+  EXPECT_NE(file.ReadAs<float>("transformer.h.1.mlp.c_fc.bias")[0], 0);
+  const auto loaded = LoadModel(At(""));
+  EXPECT_EQ(loaded->config(), config);
+  EXPECT_EQ(std::memcmp(loaded->flat().raw(), weights.flat().raw(), weights.flat().bytes()), 0);
+}
+
+TEST_F(Checkpoints, ABiasThatIsNotZeroIsNotPassedOver) {
+  Write(Parts(weights_));
+  GptConfig config = weights_.config();
+  config.layer_norm_bias = false;
+  WriteFileAtomically(At(kConfigFile), GptConfigToJson(config));
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { LoadModel(At("")); }), kWeightsFile, "ln_1.bias",
+                       "is not zero", "layer_norm_bias"));
+}
+
+TEST_F(Checkpoints, SavesInHalfPrecision) {
+  for (const Dtype dtype : {Dtype::kF16, Dtype::kBF16}) {
+    SaveModel(At(""), weights_, {.dtype = dtype});
+    const SafetensorsFile file(At(kWeightsFile));
+    const auto loaded = LoadModel(At(""));
+    for (size_t i = 0; i < loaded->tensors().size(); ++i) {
+      const ParamInfo& info = loaded->table().params()[i];
+      EXPECT_EQ(file.Require(info.name).dtype, dtype) << info.name;
+      const auto from = Elements<float>(weights_.tensors()[i]);
+      const auto to = Elements<float>(loaded->tensors()[i]);
+      // Half a unit in the last of 11 or 8 bits.
+      const float most = dtype == Dtype::kF16 ? 0x1p-11f : 0x1p-8f;
+      for (size_t k = 0; k < from.size(); ++k) {
+        ASSERT_LE(std::abs(to[k] - from[k]), most * std::abs(from[k]) + 0x1p-25f) << info.name;
+      }
+    }
+    EXPECT_TRUE(
+        Contains(ReadFile(At(kConfigFile)), dtype == Dtype::kF16 ? "\"float16\"" : "\"bfloat16\""));
+  }
+}
+
+TEST_F(Checkpoints, ALargeModelIsCutIntoShards) {
+  // The largest tensor takes 576 bytes.
+  SaveModel(At(""), weights_, {.max_shard_bytes = 1500});
+  EXPECT_FALSE(std::filesystem::exists(At(kWeightsFile)));
+  size_t shards = 0;
+  for (const std::string& name : Names()) {
+    if (!name.starts_with("model-")) continue;
+    ++shards;
+    EXPECT_TRUE(name.ends_with("-of-00004.safetensors")) << name;
+    uint64_t bytes = 0;
+    const SafetensorsFile shard(At(name));
+    for (const TensorInfo& info : shard.tensors()) bytes += info.bytes;
+    EXPECT_LE(bytes, 1500u);
+  }
+  EXPECT_EQ(shards, 4u);
+  ExpectSame(*LoadModel(At("")));
+}
+
+TEST_F(Checkpoints, WhatIsNoGpt2HasATypeOfItsOwn) {
+  const std::vector<std::function<void(GptConfig&)>> edits = {
+      [](GptConfig& c) { c.norm_position = "post"; },
+      [](GptConfig& c) { c.position_embedding = "sinusoidal"; },
+      [](GptConfig& c) { c.lm_head_bias = true; },
+      [](GptConfig& c) { c.causal = false; },
+  };
+  EXPECT_EQ(WhyNotGpt2(TinyConfig()), "");
+  for (const auto& edit : edits) {
+    GptConfig config = TinyConfig();
+    edit(config);
+    EXPECT_NE(WhyNotGpt2(config), "");
+    SaveModel(At(""), GptWeights(config));
+    const std::string json = ReadFile(At(kConfigFile));
+    EXPECT_TRUE(Contains(json, R"("model_type": "folio")", R"("FolioLMHeadModel")"));
+    EXPECT_EQ(json.find("GPT2"), json.npos);
+    // A program that passes over the type does not know the activation.
+    EXPECT_EQ(json.find("\"gelu_new\""), json.npos);
+    EXPECT_EQ(LoadModelConfig(At("")), config);
+    // As it was saved before.
+    WriteFileAtomically(At(kConfigFile),
+                        Replaced(Replaced(json, "\"folio\"", "\"gpt2\""), "folio:", ""));
+    EXPECT_EQ(LoadModelConfig(At("")), config);
+  }
+}
+
+TEST_F(Checkpoints, TheEndOfATextMayStandInTheGenerationConfig) {
+  SaveModel(At(""), weights_);
+  const auto end_of = [&](const std::string& text) {
+    WriteFileAtomically(At(kGenerationConfigFile), text);
+    return LoadModelConfig(At("")).eos_token_id;
+  };
+  EXPECT_EQ(end_of(R"({"eos_token_id": 3, "max_length": 7})"), 3);
+  EXPECT_EQ(end_of(R"({"eos_token_id": [4, 3]})"), 4);
+  EXPECT_EQ(end_of(R"({"eos_token_id": 50256})"), std::nullopt);  // beyond the vocabulary
+  EXPECT_EQ(end_of("{}"), std::nullopt);
+  EXPECT_TRUE(Contains(ErrorOf([&] { end_of("["); }), kGenerationConfigFile));
+}
+
+TEST_F(Checkpoints, MoreLayersThanTheFileHasTakeNoMemory) {
+  SaveModel(At(""), weights_);
+  const std::string json = ReadFile(At(kConfigFile));
+  WriteFileAtomically(At(kConfigFile), Replaced(json, "\"n_layer\": 2", "\"n_layer\": 65535"));
+  EXPECT_TRUE(Contains(Refusal(), "fewer tensors", "65535"));
+  WriteFileAtomically(At(kConfigFile),
+                      Replaced(json, "\"vocab_size\": 11", "\"vocab_size\": 1073741824"));
+  EXPECT_TRUE(Contains(Refusal(), "wte.weight", "wrong shape"));
 }
 
 TEST_F(Checkpoints, RefusesTruncatedWeights) {

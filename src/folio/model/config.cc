@@ -2,17 +2,31 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/model/divisors.h"
 
 namespace folio {
 
 Activation GptConfig::activation() const {
-  if (activation_function == "gelu_new") return Activation::kGeluNew;
-  if (activation_function == "gelu") return Activation::kGelu;
-  FOLIO_CHECK(activation_function == "relu", "activation_function was not validated");
-  return Activation::kRelu;
+  const auto found = std::ranges::find(kActivations, activation_function, &NamedActivation::name);
+  FOLIO_CHECK(found != kActivations.end(), "activation_function was not validated");
+  return found->kind;
+}
+
+std::vector<std::string> GptConfig::ActivationNames() {
+  std::vector<std::string> names;
+  for (const NamedActivation& activation : kActivations) names.emplace_back(activation.name);
+  return names;
+}
+
+double GptConfig::attention_scale(int64_t layer) const {
+  const double scale = scale_attn_weights ? 1 / std::sqrt(static_cast<double>(head_size())) : 1;
+  return scale_attn_by_inverse_layer_idx ? scale / static_cast<double>(layer + 1) : scale;
 }
 
 void GptConfig::Validate(const std::string& where) const {
@@ -45,6 +59,17 @@ void GptConfig::Validate(const std::string& where) const {
                        fmt::format("set {} below vocab_size, or null", name));
     }
   }
+}
+
+std::string WhyNotGpt2(const GptConfig& config) {
+  std::vector<std::string> reasons;
+  if (!config.pre_norm()) reasons.push_back("norm_position = " + config.norm_position);
+  if (!config.learned_positions()) {
+    reasons.push_back("position_embedding = " + config.position_embedding);
+  }
+  if (config.lm_head_bias) reasons.emplace_back("lm_head_bias");
+  if (!config.causal) reasons.emplace_back("causal = false");
+  return Join(reasons, ", ");
 }
 
 }  // namespace folio

@@ -20,11 +20,14 @@ struct GptConfig {
   int64_t n_layer = 12;                          // L
   int64_t n_head = 12;                           // H, divides C
   std::optional<int64_t> n_inner = {};           // F, null means 4C
-  std::string activation_function = "gelu_new";  // gelu_new | gelu | relu
+  std::string activation_function = "gelu_new";  // a name of kActivations (ops.h)
   double layer_norm_epsilon = 1e-5;
-  std::string position_embedding = "learned";  // learned | sinusoidal
-  std::string norm_position = "pre";           // pre | post
-  bool causal = true;                          // false: each token attends to all
+  bool scale_attn_weights = true;                // scores are divided by sqrt(D)
+  bool scale_attn_by_inverse_layer_idx = false;  // and by the number of the block, from 1
+  bool reorder_and_upcast_attn = false;          // attention in float32: it always is here
+  std::string position_embedding = "learned";    // learned | sinusoidal
+  std::string norm_position = "pre";             // pre | post
+  bool causal = true;                            // false: each token attends to all
   bool bias = true;
   std::optional<bool> attention_bias = {};   // null means `bias`
   std::optional<bool> mlp_bias = {};         // null means `bias`
@@ -54,6 +57,7 @@ struct GptConfig {
   bool learned_positions() const { return position_embedding == "learned"; }
   bool pre_norm() const { return norm_position == "pre"; }
   Activation activation() const;
+  double attention_scale(int64_t layer) const;  // that a block's scores are multiplied with
 
   std::vector<Field> Fields() {
     constexpr double kMaxSize = 1 << 30;
@@ -67,8 +71,14 @@ struct GptConfig {
         Field{"n_inner", &n_inner, "width of the feed-forward layer; null means 4 n_embd", 1,
               kMaxSize},
         Field{"activation_function", &activation_function, "of the feed-forward layer"}.Choices(
-            {"gelu_new", "gelu", "relu"}),
+            ActivationNames()),
         Field{"layer_norm_epsilon", &layer_norm_epsilon, "added to the variance", 0, 1},
+        Field{"scale_attn_weights", &scale_attn_weights,
+              "attention scores are divided by sqrt(n_embd / n_head)"},
+        Field{"scale_attn_by_inverse_layer_idx", &scale_attn_by_inverse_layer_idx,
+              "attention scores of block i are divided by i too, counted from 1"},
+        Field{"reorder_and_upcast_attn", &reorder_and_upcast_attn,
+              "for other programs: attention in float32 where the rest is not, as always here"},
         Field{"position_embedding", &position_embedding, "how positions enter"}.Choices(
             {"learned", "sinusoidal"}),
         Field{"norm_position", &norm_position,
@@ -120,6 +130,13 @@ struct GptConfig {
   void Validate(const std::string& where) const;
 
   bool operator==(const GptConfig&) const = default;
+
+ private:
+  static std::vector<std::string> ActivationNames();
 };
+
+// What of the configuration GPT-2 as other programs know it cannot express, "norm_position = post,
+// lm_head_bias"; empty for a GPT-2.
+std::string WhyNotGpt2(const GptConfig& config);
 
 }  // namespace folio

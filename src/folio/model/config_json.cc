@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <optional>
+#include <utility>
+#include <variant>
 
 #include "folio/base/error.h"
 #include "folio/io/json.h"
@@ -10,24 +14,69 @@
 namespace folio {
 namespace {
 
-// Keys that decide how the model computes and that only this one value is implemented of.
-struct OnlyValue {
-  const char* key;
-  Json value;
+// What a model that GPT-2 cannot express is called, so that no other program takes it for one.
+constexpr char kOwnType[] = "folio", kOwnArchitecture[] = "FolioLMHeadModel";
+// Before the name of the activation of such a model: programs that pass over its type stop there.
+constexpr std::string_view kOwnPrefix = "folio:";
+
+// Other names of our activations in transformers, which has several libraries' forms of them.
+struct Alias {
+  std::string_view theirs, ours;
 };
-std::array<OnlyValue, 5> OnlyValues() {
-  return {OnlyValue{"model_type", "gpt2"}, OnlyValue{"scale_attn_weights", true},
-          OnlyValue{"scale_attn_by_inverse_layer_idx", false},
-          OnlyValue{"add_cross_attention", false}, OnlyValue{"is_encoder_decoder", false}};
+constexpr auto kAliases = std::to_array<Alias>({
+    {"gelu_pytorch_tanh", "gelu_new"},
+    {"gelu_python_tanh", "gelu_new"},
+    {"gelu_fast", "gelu_new"},
+    {"gelu_accurate", "gelu_new"},
+    {"gelu_python", "gelu"},
+    {"swish", "silu"},
+});
+
+std::string OurActivation(std::string name) {
+  if (name.starts_with(kOwnPrefix)) name.erase(0, kOwnPrefix.size());
+  const auto alias = std::ranges::find(kAliases, name, &Alias::theirs);
+  return alias == kAliases.end() ? name : std::string(alias->ours);
 }
 
-void RefuseOtherValues(const Json& json, const std::string& where) {
-  for (const auto& [key, value] : OnlyValues()) {
-    if (json.contains(key) && json[key] != value) {
-      throw InputError(fmt::format("{}: {} is not supported", where, key),
-                       fmt::format("expected {}, found {}", value.dump(), json[key].dump()),
-                       "folio runs GPT-2 models only");
-    }
+// Keys of which folio knows but one value, and what the others would ask for.
+struct Refused {
+  const char* key;
+  Json only;
+  const char* feature;
+};
+
+[[noreturn]] void Refuse(const std::string& where, std::string_view feature, std::string cause) {
+  throw InputError(fmt::format("{}: {} is not supported", where, feature), std::move(cause),
+                   "folio runs GPT-2 models that write text, all of it in their own weights: "
+                   "convert or merge the model to a plain GPT2LMHeadModel first");
+}
+
+void RefuseOtherModels(const Json& json, const std::string& where) {
+  if (const Json* type = json.find("model_type");
+      type != nullptr && *type != Json(kOwnType) && *type != Json("gpt2")) {
+    Refuse(where, fmt::format("model_type {}", type->dump()), "expected \"gpt2\"");
+  }
+  const Json* names = json.find("architectures");
+  if (names != nullptr && names->is_array() && !names->empty() &&
+      std::ranges::none_of(*names, [](const Json& name) {
+        return name == Json("GPT2LMHeadModel") || name == Json("GPT2Model") ||
+               name == Json(kOwnArchitecture);
+      })) {
+    Refuse(where, fmt::format("the architecture {}", names->at(0).dump()),
+           "expected \"GPT2LMHeadModel\"");
+  }
+  const std::array refused = {
+      Refused{"add_cross_attention", false, "cross-attention"},
+      Refused{"is_encoder_decoder", false, "an encoder"},
+      Refused{"quantization_config", nullptr, "a quantised model"},
+      Refused{"pruned_heads", Json::object(), "a model with pruned heads"},
+  };
+  for (const auto& [key, only, feature] : refused) {
+    const Json* found = json.find(key);
+    if (found == nullptr || found->is_null() || *found == only) continue;
+    Refuse(where, feature,
+           found->is_object() ? fmt::format("it has {}", key)
+                              : fmt::format("{} is {}", key, found->dump()));
   }
   if (json.contains("n_ctx") && json.contains("n_positions") &&
       json["n_ctx"] != json["n_positions"]) {
@@ -50,25 +99,48 @@ std::string FieldTextOf(const Json& value, const Field& field, const std::string
   return value.dump();
 }
 
+// The token that ends (begins) a text: of several the first.
+const Json& TokenId(const Json& value) {
+  return value.is_array() && !value.empty() ? value[0] : value;
+}
+
+// transformers gives a configuration GPT-2's end-of-text token where it names none, in however
+// small a vocabulary.
+void DropForeignEnd(std::optional<int64_t>& id, int64_t vocab_size) {
+  constexpr int64_t kGpt2End = 50256;
+  if (id == kGpt2End && kGpt2End >= vocab_size) id.reset();
+}
+
+// SetField, whose mistakes are here those of a file.
+void SetFromFile(const Field& field, const std::string& value, const std::string& where) {
+  try {
+    SetField(field, value, where);
+  } catch (const Error& error) {
+    throw InputError(error.what(), error.cause(), error.help());
+  }
+}
+
+bool IsTokenId(const Field& field) {
+  return field.key == "bos_token_id" || field.key == "eos_token_id";
+}
+
 }  // namespace
 
 GptConfig GptConfigFromJson(std::string_view text, const std::string& where) {
   const Json json = ParseJson(text, where);
   if (!json.is_object()) throw InputError(where + ": not a JSON object");
-  RefuseOtherValues(json, where);
+  RefuseOtherModels(json, where);
   GptConfig config;
   config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = 0.1;
   for (const Field& field : config.Fields()) {
     if (!json.contains(field.key)) continue;
-    std::string value = FieldTextOf(json[field.key], field, where);
-    // The tanh form under the name of the library function that computes it.
-    if (field.key == "activation_function" && value == "gelu_pytorch_tanh") value = "gelu_new";
-    try {
-      SetField(field, value, where);
-    } catch (const Error& error) {
-      throw InputError(error.what(), error.cause(), error.help());
-    }
+    const Json& given = json[field.key];
+    std::string value = FieldTextOf(IsTokenId(field) ? TokenId(given) : given, field, where);
+    if (field.key == "activation_function") value = OurActivation(std::move(value));
+    SetFromFile(field, value, where);
   }
+  DropForeignEnd(config.bos_token_id, config.vocab_size);
+  DropForeignEnd(config.eos_token_id, config.vocab_size);
   try {
     config.Validate(where);
   } catch (const Error& error) {
@@ -77,16 +149,41 @@ GptConfig GptConfigFromJson(std::string_view text, const std::string& where) {
   return config;
 }
 
-std::string GptConfigToJson(const GptConfig& config) {
+void AddGenerationConfig(std::string_view text, const std::string& where, GptConfig& config) {
+  const Json json = ParseJson(text, where);
+  for (const Field& field : config.Fields()) {
+    const Json* found = IsTokenId(field) ? json.find(field.key) : nullptr;
+    auto* const id = std::get_if<std::optional<int64_t>*>(&field.value);
+    if (found == nullptr || id == nullptr || (*id)->has_value()) continue;
+    SetFromFile(field, FieldTextOf(TokenId(*found), field, where), where);
+    // Some programs leave another model's tokens there; nothing is lost without them.
+    if (**id >= config.vocab_size) (*id)->reset();
+  }
+}
+
+std::string GptConfigToJson(const GptConfig& config, Dtype dtype) {
   Json json;
-  json["model_type"] = "gpt2";
-  json["architectures"] = {"GPT2LMHeadModel"};
+  const bool gpt2 = WhyNotGpt2(config).empty();
+  json["model_type"] = gpt2 ? "gpt2" : kOwnType;
+  json["architectures"] = Json::array({gpt2 ? "GPT2LMHeadModel" : kOwnArchitecture});
   GptConfig copy = config;
   for (const Field& field : copy.Fields()) {
     json[field.key] = std::visit([](const auto* value) { return Json(*value); }, field.value);
   }
+  if (!gpt2) {
+    json["activation_function"] = fmt::format("{}{}", kOwnPrefix, config.activation_function);
+  }
   json["n_ctx"] = config.n_positions;
-  json["torch_dtype"] = "float32";
+  json["torch_dtype"] = dtype == Dtype::kF16    ? "float16"
+                        : dtype == Dtype::kBF16 ? "bfloat16"
+                                                : "float32";
+  return json.dump(2) + "\n";
+}
+
+std::string GenerationConfigToJson(const GptConfig& config) {
+  const Json json = {{"_from_model_config", true},
+                     {"bos_token_id", config.bos_token_id},
+                     {"eos_token_id", config.eos_token_id}};
   return json.dump(2) + "\n";
 }
 

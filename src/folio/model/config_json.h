@@ -8,12 +8,18 @@
 namespace folio {
 
 // Hugging Face's config.json for model_type "gpt2", with the fields of GptConfig that it lacks
-// beside its own. What it leaves out gets Hugging Face's default. Throws a kInput Error whose
-// `what` begins with `where` for a value of the wrong type or range, and for one that folio does
-// not implement.
+// beside its own, or for "folio", a model that GPT-2 cannot express. What it leaves out gets
+// Hugging Face's default. Throws a kInput Error whose `what` begins with `where` for a value of the
+// wrong type or range, and for one that folio does not implement.
 GptConfig GptConfigFromJson(std::string_view text, const std::string& where);
 
-// A config.json that Hugging Face's GPT2LMHeadModel reads, and that reads back as the same config.
-std::string GptConfigToJson(const GptConfig& config);
+// A config.json that Hugging Face's GPT2LMHeadModel reads, if it is a GPT-2 (WhyNotGpt2), and that
+// reads back as the same config. `dtype` is that of the weights beside it.
+std::string GptConfigToJson(const GptConfig& config, Dtype dtype = Dtype::kF32);
+
+// generation_config.json: how other programs begin and end a text. Of its fields only these are
+// read, where config.json has none.
+void AddGenerationConfig(std::string_view text, const std::string& where, GptConfig& config);
+std::string GenerationConfigToJson(const GptConfig& config);
 
 }  // namespace folio

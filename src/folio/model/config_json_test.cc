@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "folio/backend/ops.h"
 #include "folio/base/error.h"
 #include "tests/kit/expect.h"
 
@@ -78,25 +79,59 @@ TEST(ConfigJson, WhatIsAbsentHasHuggingFacesDefault) {
   EXPECT_EQ(Parse(R"({"resid_pdrop": 0})").resid_pdrop, 0);
 }
 
-TEST(ConfigJson, TakesTheOtherNameOfTheTanhForm) {
-  EXPECT_EQ(Parse(R"({"activation_function": "gelu_pytorch_tanh"})").activation_function,
-            "gelu_new");
+TEST(ConfigJson, TakesOtherNamesOfActivations) {
+  const auto activation = [](const std::string& name) {
+    return Parse(R"({"activation_function": ")" + name + "\"}").activation_function;
+  };
+  for (const char* name : {"gelu_pytorch_tanh", "gelu_fast", "gelu_accurate", "gelu_python_tanh"}) {
+    EXPECT_EQ(activation(name), "gelu_new") << name;
+  }
+  EXPECT_EQ(activation("gelu_python"), "gelu");
+  EXPECT_EQ(activation("swish"), "silu");
+  for (const NamedActivation& ours : kActivations) {
+    EXPECT_EQ(activation(std::string(ours.name)), ours.name);
+  }
+}
+
+TEST(ConfigJson, ScalesOfAttentionFollowTheLayer) {
+  GptConfig config = Parse(R"({"n_embd": 64, "n_head": 4})");
+  EXPECT_EQ(config.attention_scale(2), 0.25);
+  config.scale_attn_by_inverse_layer_idx = true;
+  EXPECT_EQ(config.attention_scale(0), 0.25);
+  EXPECT_EQ(config.attention_scale(2), 0.25 / 3);
+  config.scale_attn_weights = false;
+  EXPECT_EQ(config.attention_scale(1), 0.5);
+}
+
+// transformers writes its default where a small vocabulary has no such token.
+TEST(ConfigJson, Gpt2sEndBeyondTheVocabularyIsNone) {
+  const GptConfig config = Parse(R"({"vocab_size": 300, "bos_token_id": 50256,
+                                     "eos_token_id": 50256})");
+  EXPECT_EQ(config.bos_token_id, std::nullopt);
+  EXPECT_EQ(config.eos_token_id, std::nullopt);
+  EXPECT_EQ(Parse(R"({"eos_token_id": 50256})").eos_token_id, 50256);
+  EXPECT_EQ(Parse(R"({"eos_token_id": [7, 8]})").eos_token_id, 7);
 }
 
 TEST(ConfigJson, PassesOverKeysThatDoNotChangeTheModel) {
   EXPECT_EQ(Parse(R"({"summary_type": "cls_index", "task_specific_params": {"a": [1]},
-                      "use_cache": true, "n_ctx": 1024, "scale_attn_weights": true,
-                      "scale_attn_by_inverse_layer_idx": false})"),
+                      "use_cache": true, "n_ctx": 1024, "add_cross_attention": false,
+                      "architectures": ["GPT2LMHeadModel"], "dtype": "float16"})"),
             Parse("{}"));
 }
 
 TEST(ConfigJson, RefusesOtherModels) {
   EXPECT_TRUE(Contains(Refusal(R"({"model_type": "llama"})"), "dir/config.json", "model_type",
-                       "expected \"gpt2\", found \"llama\""));
-  EXPECT_TRUE(Contains(Refusal(R"({"scale_attn_by_inverse_layer_idx": true})"),
-                       "scale_attn_by_inverse_layer_idx"));
-  EXPECT_TRUE(Contains(Refusal(R"({"scale_attn_weights": false})"), "scale_attn_weights"));
-  EXPECT_TRUE(Contains(Refusal(R"({"add_cross_attention": true})"), "add_cross_attention"));
+                       "\"llama\" is not supported", "expected \"gpt2\""));
+  EXPECT_TRUE(Contains(Refusal(R"({"add_cross_attention": true})"), "dir/config.json",
+                       "cross-attention is not supported", "add_cross_attention is true"));
+  EXPECT_TRUE(Contains(Refusal(R"({"architectures": ["GPT2ForSequenceClassification"]})"),
+                       "GPT2ForSequenceClassification", "expected \"GPT2LMHeadModel\""));
+  EXPECT_TRUE(Contains(Refusal(R"({"is_encoder_decoder": true})"), "an encoder"));
+  EXPECT_TRUE(Contains(Refusal(R"({"quantization_config": {"bits": 4}})"), "a quantised model"));
+  EXPECT_TRUE(Contains(Refusal(R"({"pruned_heads": {"0": [1]}})"), "pruned heads"));
+  EXPECT_EQ(Parse(R"({"pruned_heads": {}, "architectures": null, "quantization_config": null})"),
+            Parse("{}"));
 }
 
 TEST(ConfigJson, RefusesTwoContextLengths) {
@@ -111,7 +146,8 @@ TEST(ConfigJson, RefusesWrongTypesAndValues) {
   }
   EXPECT_TRUE(Contains(Refusal(R"({"activation_function": 3})"), "activation_function"));
   EXPECT_TRUE(Contains(Refusal(R"({"activation_function": null})"), "activation_function"));
-  EXPECT_TRUE(Contains(Refusal(R"({"activation_function": "silu"})"), "activation_function"));
+  EXPECT_TRUE(Contains(Refusal(R"({"activation_function": "mish"})"), "activation_function", "mish",
+                       "quick_gelu"));
   EXPECT_TRUE(Contains(Refusal(R"({"bias": "yes"})"), "bias"));
   EXPECT_TRUE(Contains(Refusal(R"({"bias": 1})"), "bias"));
   EXPECT_TRUE(Contains(Refusal(R"({"attn_pdrop": 1})"), "attn_pdrop"));

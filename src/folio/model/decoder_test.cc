@@ -33,6 +33,7 @@ class Decoding : public testing::TestWithParam<Case> {
     config_.n_embd = 36;
     config_.n_layer = 3;
     config_.n_head = 3;
+    config_.scale_attn_by_inverse_layer_idx = true;
     weights_ = std::make_unique<GptWeights>(config_, GetParam().dtype);
     Scatter(*weights_, 1);
     ids_ = RandomTokens(config_.n_positions, config_.vocab_size, 2);

@@ -44,6 +44,11 @@ std::vector<Case> Cases() {
     add("no_layer_norm_bias", [](C& c) { c.layer_norm_bias = false; });
     add("gelu", [](C& c) { c.activation_function = "gelu"; });
     add("relu", [](C& c) { c.activation_function = "relu"; });
+    add("silu", [](C& c) { c.activation_function = "silu"; });
+    add("scaled_by_layer", [](C& c) {
+      c.scale_attn_weights = false;
+      c.scale_attn_by_inverse_layer_idx = true;
+    });
     add("narrow_inner", [](C& c) { c.n_inner = 3; });
     add("wide_inner", [](C& c) { c.n_inner = 37; });
     add("one_head", [](C& c) { c.n_head = 1; });

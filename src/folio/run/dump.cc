@@ -83,7 +83,7 @@ class FirstBatch : public TraceSink {
  public:
   FirstBatch(Backend& backend, const GptConfig& config, const ParamTable& table, int64_t B,
              int64_t T)
-      : backend_(backend), causal_(config.causal) {
+      : backend_(backend), config_(config) {
     const MemoryPlan::Id logits = plan_.Add("logits", Dtype::kF32, {B, T, config.vocab_size});
     const MemoryPlan::Id grads = plan_.Add("grads", Dtype::kF32, {table.flat_size()});
     std::vector<MemoryPlan::Id> attn, hidden;
@@ -117,8 +117,8 @@ class FirstBatch : public TraceSink {
     if (point == TracePoint::kOutput) std::memcpy(hidden_[l].raw(), x.raw(), x.bytes());
     if (point != TracePoint::kQkv) return;
     const int64_t B = attn_[l].dim(0), T = attn_[l].dim(2), C = x.dim(1) / 3;
-    AttentionProbabilities(backend_, SequenceView(x, B, T, 0, C), SequenceView(x, B, T, C, C),
-                           causal_, attn_[l]);
+    AttentionProbabilities(backend_, config_, layer, SequenceView(x, B, T, 0, C),
+                           SequenceView(x, B, T, C, C), attn_[l]);
   }
 
   void AddTo(const ParamTable& table, std::vector<NamedTensor>& tensors) const {
@@ -134,7 +134,7 @@ class FirstBatch : public TraceSink {
 
  private:
   Backend& backend_;
-  bool causal_;
+  const GptConfig& config_;
   MemoryPlan plan_;
   Arena arena_;
   Tensor logits_, grads_;

@@ -76,20 +76,22 @@ Arena::Arena(const MemoryPlan& plan) : bytes_(plan.arena_bytes()) {
   if (bytes_ == 0) return;
   // Asked for more than there is, the system may say yes and end the process when it is touched.
   const uint64_t there = PhysicalMemoryBytes();
-  if (there == 0 || bytes_ <= there) {
-    const bool large = bytes_ >= 4 * kLargePageBytes;
-    const size_t alignment = large ? kLargePageBytes : MemoryPlan::kAlignment;
-    const size_t whole = (bytes_ + alignment - 1) / alignment * alignment;
-    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, whole)));
-    // Rows that lie far apart, as columns of a matrix do, then share an entry of the address cache.
-    if (large && memory_ != nullptr) AdviseLargePages(memory_.get(), bytes_);
+  // Rows that lie far apart, as columns of a matrix do, share an entry of the address cache where
+  // pages are large; and what nobody touches, such as the end of a KV cache, costs nothing.
+  const bool large = bytes_ >= 4 * kLargePageBytes;
+  if ((there == 0 || bytes_ <= there) && large) {
+    memory_ = {MapZeros(bytes_), FreeArena{bytes_}};
+  } else if (there == 0 || bytes_ <= there) {
+    constexpr size_t kAlign = MemoryPlan::kAlignment;
+    const size_t whole = (bytes_ + kAlign - 1) / kAlign * kAlign;
+    memory_ = {static_cast<std::byte*>(std::aligned_alloc(kAlign, whole)), FreeArena{}};
   }
   if (memory_ == nullptr) {
     throw Error(ErrorKind::kResource, fmt::format("cannot allocate {}", HumanBytes(double(bytes_))),
                 "the system has not that much memory free",
                 "lower the batch size, the context or the model's size");
   }
-  std::memset(memory_.get(), 0, bytes_);
+  if (!large) std::memset(memory_.get(), 0, bytes_);
 }
 
 Tensor Arena::Get(const MemoryPlan& plan, MemoryPlan::Id id) const {
@@ -98,8 +100,12 @@ Tensor Arena::Get(const MemoryPlan& plan, MemoryPlan::Id id) const {
   return {memory_.get() + buffer.offset, buffer.dtype, buffer.shape};
 }
 
-void Arena::Free::operator()(std::byte* p) const {
-  std::free(p);
+void FreeArena::operator()(std::byte* p) const {
+  if (mapped > 0) {
+    UnmapZeros(p, mapped);
+  } else {
+    std::free(p);
+  }
 }
 
 }  // namespace folio

@@ -47,6 +47,11 @@ class MemoryPlan {
   size_t arena_bytes_ = 0;
 };
 
+struct FreeArena {
+  size_t mapped = 0;  // bytes of MapZeros; 0 where it was allocated
+  void operator()(std::byte* p) const;
+};
+
 // Memory for a placed plan, allocated once, zero at first. Throws a kResource Error that says how
 // many bytes were wanted if the system refuses.
 class Arena {
@@ -57,10 +62,7 @@ class Arena {
   Tensor Get(const MemoryPlan& plan, MemoryPlan::Id id) const;
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const;
-  };
-  std::unique_ptr<std::byte, Free> memory_;
+  std::unique_ptr<std::byte, FreeArena> memory_;
   size_t bytes_ = 0;
 };
 

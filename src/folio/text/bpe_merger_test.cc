@@ -201,7 +201,7 @@ TEST(BpeModelProper, OfRandomMergesThoseThatAre) {
 TEST(BpeModelProper, Gpt2IsAndEveryTokenEncodesToItself) {
   const std::string merges = TestData("gpt2/vocab.bpe");
   if (merges.empty()) GTEST_SKIP() << "vocabulary not here";
-  const BpeModel model(ReadVocabAndMerges(TestData("gpt2/encoder.json"), merges, "gpt2"));
+  const BpeModel model(ReadVocabAndMerges(TestData("gpt2/encoder.json"), merges, {.name = "gpt2"}));
   EXPECT_TRUE(model.proper());
   for (int32_t id = 0; id < 50256; ++id) {
     ASSERT_EQ(ByHeap(model, model.vocab().tokens[static_cast<size_t>(id)]), Ids{id});

@@ -121,7 +121,7 @@ std::unique_ptr<Tokenizer> OpenPublished(const PublishedEncoding& encoding) {
   const std::string name(encoding.name);
   return std::make_unique<BpeTokenizer>(encoding.files.size() == 1
                                             ? ReadTiktoken(path(0), name)
-                                            : ReadVocabAndMerges(path(1), path(0), name));
+                                            : ReadVocabAndMerges(path(1), path(0), {.name = name}));
 }
 
 constexpr std::string_view kFileNames[] = {kTokenizerFile, kTokenizerConfigFile, kVocabFile,

@@ -111,6 +111,7 @@ void CheckSections(const Json& file, const Json& expected, const std::string& wh
   for (const auto& [key, value] : expected.items()) {
     const Json* found = file.find(key);
     if (found == nullptr ? IsDefault(value) : Same(*found, value)) continue;
+    if (found != nullptr && key == "post_processor" && AddsNothing(*found)) continue;
     if (found == nullptr) Refuse(where, fmt::format("\"{}\" is missing", key));
     const std::string type = TypeOf(*found);
     Refuse(where, type.empty() || type == TypeOf(value)
@@ -221,6 +222,20 @@ struct FilePair {
 };
 constexpr FilePair kPairs[] = {{kVocabFile, kMergesFile}, {"encoder.json", "vocab.bpe"}};
 
+// What transformers keeps beside a vocabulary and its merges would change ids if it said so.
+void CheckTokenizerConfig(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return;
+  const Json config = ParseJson(ReadFile(path, kMaxVocabFileBytes), path.string());
+  for (const char* flag : {"add_prefix_space", "add_bos_token", "add_eos_token"}) {
+    const Json* found = config.find(flag);
+    if (found == nullptr || IsDefault(*found)) continue;
+    throw InputError(fmt::format("{}: \"{}\" is not supported", path.string(), flag),
+                     "it adds to every text, and folio adds nothing",
+                     "set it to false if the model was trained without it");
+  }
+}
+
 std::unique_ptr<Tokenizer> FromPair(const fs::path& dir, const FilePair& pair) {
   for (const std::string_view name : {pair.vocab, pair.merges}) {
     std::error_code ignored;
@@ -230,8 +245,12 @@ std::unique_ptr<Tokenizer> FromPair(const fs::path& dir, const FilePair& pair) {
                      fmt::format("{} is of no use without it", other),
                      fmt::format("put the {} there that was published with {}", name, other));
   }
+  CheckTokenizerConfig(dir / kTokenizerConfigFile);
+  std::error_code ignored;
+  const fs::path added = dir / kAddedTokensFile;
   return std::make_unique<BpeTokenizer>(
-      ReadVocabAndMerges((dir / pair.vocab).string(), (dir / pair.merges).string()));
+      ReadVocabAndMerges((dir / pair.vocab).string(), (dir / pair.merges).string(),
+                         {.added_tokens = fs::exists(added, ignored) ? added.string() : ""}));
 }
 
 std::unique_ptr<Tokenizer> FromTiktoken(const fs::path& path, const std::string& encoding) {

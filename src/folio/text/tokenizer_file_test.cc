@@ -205,6 +205,51 @@ TEST_F(TokenizerFile, ABpeTokenizerIsTheSameFromWhateverFiles) {
   }
 }
 
+// As GPT2Tokenizer of transformers 4 saves them.
+TEST_F(TokenizerFile, TokensAddedToAPairAreSpecial) {
+  WritePair(At(""), "vocab.json", "merges.txt");
+  const auto plain = LoadTokenizer(At("").string());
+  const auto V = static_cast<int32_t>(plain->vocab_size());
+  const Json added = {{"<pad>", V + 3}, {"<|user|>", V}};
+  WriteFileAtomically(At("added_tokens.json"), added.dump());
+  WriteFileAtomically(At("special_tokens_map.json"), R"({"pad_token": "<pad>"})");
+  WriteFileAtomically(At("tokenizer_config.json"),
+                      R"({"add_prefix_space": false, "tokenizer_class": "GPT2Tokenizer"})");
+  const auto tokenizer = LoadTokenizer(At("").string());
+  EXPECT_EQ(tokenizer->vocab_size(), V + 4);
+  EXPECT_EQ(tokenizer->TokenBytes(V + 1), "");  // an id without a token
+  EXPECT_EQ(tokenizer->special_tokens().size(), plain->special_tokens().size() + 2);
+  EXPECT_EQ(tokenizer->EncodeOrdinary("hello world"), plain->EncodeOrdinary("hello world"));
+  EXPECT_EQ(tokenizer->Encode("<|user|><pad>", "", SpecialRule::Allow()),
+            (std::vector<int32_t>{V, V + 3}));
+  WriteFileAtomically(At("added_tokens.json"), R"({"<pad>": 1})");
+  EXPECT_TRUE(Contains(Refusal(""), "two tokens have the id 1"));
+  WriteFileAtomically(At("added_tokens.json"), R"({"<pad>": "1"})");
+  EXPECT_TRUE(Contains(Refusal(""), "added_tokens.json"));
+  WriteFileAtomically(At("added_tokens.json"), "{}");
+  WriteFileAtomically(At("tokenizer_config.json"), R"({"add_prefix_space": true})");
+  EXPECT_TRUE(Contains(Refusal(""), "tokenizer_config.json", "add_prefix_space"));
+}
+
+// AutoTokenizer.from_pretrained(RUN).save_pretrained(X).
+TEST_F(TokenizerFile, AnIdentityTemplateIsNoPostProcessor) {
+  const Json template_of_none = {
+      {"type", "TemplateProcessing"},
+      {"single", Json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}})},
+      {"pair", Json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+                            {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}})},
+      {"special_tokens", Json::object()}};
+  for (const std::string& file :
+       {CharTokenizerFile(Letters()), ByteTokenizerFile(), TokenizerJson(SmallVocab())}) {
+    WriteFileAtomically(At("tokenizer.json"), file);
+    const std::string hash = LoadTokenizer(At("").string())->hash();
+    Json json = Json::parse(file);
+    json["post_processor"] = template_of_none;
+    WriteFileAtomically(At("tokenizer.json"), json.dump());
+    EXPECT_EQ(LoadTokenizer(At("").string())->hash(), hash);
+  }
+}
+
 TEST_F(TokenizerFile, TokenizerJsonComesFirst) {
   WritePair(At(""), "vocab.json", "merges.txt");
   ByteTokenizer().Save(At("").string());

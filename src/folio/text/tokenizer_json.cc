@@ -115,15 +115,16 @@ void CheckSections(const Json& file, const std::string& path) {
         IsDefault(value)) {
       continue;
     }
-    // ByteLevel as post processor moves offsets; as decoder its flags mean nothing.
+    if (key == "post_processor" && AddsNothing(value)) continue;
     const std::string type = TypeOf(value);
-    if ((key == "post_processor" || key == "decoder") && type == "ByteLevel") continue;
+    if (key == "decoder" && type == "ByteLevel") continue;  // its flags mean nothing
     Refuse(path,
            type.empty() ? fmt::format("\"{}\" is not supported", key)
                         : fmt::format("{} type '{}' is not supported", key, type),
-           key == "post_processor" ? "expected none or ByteLevel: folio adds nothing to a text"
-           : key == "decoder"      ? "expected ByteLevel"
-                                   : "expected none: it would change the ids");
+           key == "post_processor"
+               ? "expected one that adds no tokens: folio adds nothing to a text"
+           : key == "decoder" ? "expected ByteLevel"
+                              : "expected none: it would change the ids");
   }
   if (Member(file, "decoder").is_null())
     Refuse(path, "\"decoder\" is missing", "expected ByteLevel");
@@ -219,6 +220,14 @@ void CheckLastLines(const BpeVocab& vocab, const std::string& path) {
 
 bool IsDefault(const Json& value) {
   return value.is_null() || value == Json(false) || value == Json("");
+}
+
+bool AddsNothing(const Json& post_processor) {
+  const std::string type = TypeOf(post_processor);
+  if (type != "TemplateProcessing") return IsDefault(post_processor) || type == "ByteLevel";
+  const Json& single = Member(post_processor, "single");
+  return single.is_array() && single.size() == 1 &&
+         Member(Member(single[0], "Sequence"), "id") == Json("A");
 }
 
 std::string TypeOf(const Json& section) {

@@ -72,6 +72,15 @@ TEST(TokenizerJson, ReadsOtherWritersFiles) {
   json["something_new"] = nullptr;
   std::swap(json["added_tokens"][0], json["added_tokens"][1]);
   EXPECT_TRUE(Read(json) == vocab);
+  // What transformers makes of no post processor.
+  const auto sequence = [](const char* id, int type) {
+    return Json{{"Sequence", {{"id", id}, {"type_id", type}}}};
+  };
+  json["post_processor"] = {{"type", "TemplateProcessing"},
+                            {"single", Json::array({sequence("A", 0)})},
+                            {"pair", Json::array({sequence("A", 0), sequence("B", 1)})},
+                            {"special_tokens", Json::object()}};
+  EXPECT_TRUE(Read(json) == vocab);
   // Special tokens only there, merges as pairs.
   model["vocab"].erase("<|endoftext|>");
   for (Json& merge : model["merges"]) {
@@ -131,6 +140,14 @@ TEST(TokenizerJson, RefusesByNameWhatWouldChangeIds) {
   EXPECT_TRUE(Contains(section("normalizer", {{"type", "NFC"}}), "normalizer type 'NFC'"));
   EXPECT_TRUE(Contains(section("post_processor", {{"type", "TemplateProcessing"}}),
                        "post_processor type 'TemplateProcessing'"));
+  const auto single = [](const Json& step) {
+    return Json{{"type", "TemplateProcessing"}, {"single", Json::array({step})}};
+  };
+  for (const Json& step : {Json{{"SpecialToken", {{"id", "<|endoftext|>"}}}},
+                           Json{{"Sequence", {{"id", "B"}}}}, Json(5)}) {
+    EXPECT_TRUE(Contains(section("post_processor", single(step)), "'TemplateProcessing'",
+                         "folio adds nothing to a text"));
+  }
   EXPECT_TRUE(Contains(section("decoder", {{"type", "WordPiece"}}), "decoder type 'WordPiece'"));
   EXPECT_TRUE(Contains(section("decoder", nullptr), "\"decoder\" is missing"));
   EXPECT_TRUE(Contains(section("truncation", {{"max_length", 5}}), "\"truncation\""));

@@ -40,18 +40,30 @@ void AddMerges(std::string_view text, const std::string& path, VocabBuilder& bui
   }
 }
 
+void AddSpecials(const std::string& path, VocabBuilder& builder) {
+  const std::string json = ReadFile(path, kMaxVocabFileBytes);
+  JsonReader reader(json, TokenizerSource(path));
+  const NamedIds ids = ReadNamedIds(reader);
+  reader.ExpectEnd();
+  for (const NamedIds::Entry& entry : ids.entries) {
+    if (entry.length == 0) throw InputError(fmt::format("{}: a token is empty", path));
+    builder.AddSpecial({std::string(ids.name(entry)), entry.id});
+  }
+}
+
 }  // namespace
 
 BpeVocab ReadVocabAndMerges(const std::string& vocab_json, const std::string& merges_txt,
-                            const std::string& name) {
+                            const VocabBeside& beside) {
   const std::string json = ReadFile(vocab_json, kMaxVocabFileBytes);
   JsonReader reader(json, TokenizerSource(vocab_json));
   const NamedIds ids = ReadNamedIds(reader);
   reader.ExpectEnd();
   VocabBuilder builder(ids, vocab_json, VocabBuilder::Specials::kUnmade);
+  if (!beside.added_tokens.empty()) AddSpecials(beside.added_tokens, builder);
   AddMerges(ReadFile(merges_txt, kMaxVocabFileBytes), merges_txt, builder);
   BpeVocab vocab = builder.Finish();
-  const PublishedEncoding* encoding = FindPublishedEncoding(name);
+  const PublishedEncoding* encoding = FindPublishedEncoding(beside.name);
   if (encoding == nullptr) return vocab;
   if (static_cast<int64_t>(vocab.tokens.size()) != encoding->vocab_size ||
       vocab.specials != encoding->specials) {

@@ -148,12 +148,14 @@ BpeVocab VocabBuilder::Finish() {
   if (!index_) MakeTokens();
   if (specials_ == Specials::kUnmade) {
     bool as_they_are = true;
+    for (const SpecialToken& token : vocab_.specials) made_[static_cast<size_t>(token.id)] = true;
     for (size_t id = 0; id < names_.size(); ++id) {
       const std::string_view bytes = vocab_.tokens[id];
       if (made_[id] || bytes.size() == 1 || names_[id].empty()) continue;
       vocab_.specials.push_back({std::string(names_[id]), static_cast<int32_t>(id)});
       as_they_are = as_they_are && bytes == names_[id];
     }
+    std::ranges::sort(vocab_.specials, {}, &SpecialToken::id);
     if (!as_they_are) {
       ByteStrings tokens;
       auto special = vocab_.specials.begin();

@@ -46,7 +46,7 @@ class VocabBuilder {
   // Which tokens are special.
   enum class Specials {
     kDeclared,  // those that AddSpecial names
-    kUnmade,    // those of more than one byte that no merge makes
+    kUnmade,    // and those of more than one byte that no merge makes
   };
 
   // `file` is named in errors. `ids` must outlive the builder; they are from 0 to kMaxVocabIds - 1,

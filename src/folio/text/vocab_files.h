@@ -21,9 +21,12 @@ inline constexpr uint64_t kMaxVocabFileBytes = uint64_t{64} << 20;
 // a JSON object from token to id in GPT-2's printable names of bytes, and a line for each merge, by
 // rank, behind an optional first line `#version`. What is in the JSON and made by no merge and is
 // not a byte is a special token. The split pattern is GPT-2's, as neither file names one.
-// Where `name` is a published encoding, the counts must be its own.
+struct VocabBeside {
+  std::string name = {};          // of a published encoding, whose counts must be met
+  std::string added_tokens = {};  // a file: a JSON object from special token to id
+};
 BpeVocab ReadVocabAndMerges(const std::string& vocab_json, const std::string& merges_txt,
-                            const std::string& name = "");
+                            const VocabBeside& beside = {});
 
 // A line `base64 rank` for each token. `name` is one of the published encodings, which gives the
 // pattern and the special tokens; its count of ranks must be met.
@@ -49,6 +52,11 @@ struct TokenizerJsonParts {
 bool IsDefault(const Json& value);
 // The member "type", empty if there is none or it is no text.
 std::string TypeOf(const Json& section);
+
+// Whether a tokenizer.json's post processor leaves the ids alone: there is none, it only moves
+// offsets (ByteLevel), or it is a template of a single text and nothing else, as transformers
+// writes where there was none.
+bool AddsNothing(const Json& post_processor);
 
 // Throws a kInput Error where `contents` is no JSON object; not all of it has been looked at.
 TokenizerJsonParts SplitTokenizerJson(std::string_view contents, const std::string& path);

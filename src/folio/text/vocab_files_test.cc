@@ -169,7 +169,7 @@ TEST_F(VocabFiles, APublishedNameAsksForItsCounts) {
   WriteFileAtomically(At("vocab.json"), VocabJson(vocab));
   WriteFileAtomically(At("merges.txt"), MergesTxt(vocab));
   const auto read = [&] {
-    ReadVocabAndMerges(At("vocab.json").string(), At("merges.txt").string(), "gpt2");
+    ReadVocabAndMerges(At("vocab.json").string(), At("merges.txt").string(), {.name = "gpt2"});
   };
   EXPECT_TRUE(Contains(ErrorOf(read), "not the vocabulary of gpt2",
                        "expected 50,257 ids, 1 of them special", "give 272 and 2"));
@@ -228,7 +228,7 @@ TEST_F(VocabFiles, ThePublishedFilesAreReadAndWrittenBack) {
   const std::string merges = TestData("gpt2/vocab.bpe");
   const std::string ranks = TestData("tiktoken/r50k_base.tiktoken");
   if (json.empty() || merges.empty() || ranks.empty()) GTEST_SKIP() << "vocabulary not here";
-  const BpeVocab gpt2 = ReadVocabAndMerges(json, merges, "gpt2");
+  const BpeVocab gpt2 = ReadVocabAndMerges(json, merges, {.name = "gpt2"});
   ASSERT_EQ(gpt2.merges.size(), 50000u);
   for (size_t i = 0; i < 50000; ++i) {
     ASSERT_EQ(gpt2.merges[i].merged, static_cast<int32_t>(256 + i));

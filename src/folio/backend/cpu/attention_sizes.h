@@ -31,7 +31,7 @@ struct AttentionSizes {
         G(KeyHeads(op.H, op.G)),
         D(op.q.C / op.H),
         causal(op.causal),
-        scale(static_cast<float>(1 / std::sqrt(static_cast<double>(D)))),
+        scale(static_cast<float>(op.scale != 0 ? op.scale : 1 / std::sqrt(static_cast<double>(D)))),
         key_mask(op.key_mask.template data<uint8_t>()),
         allowed(IsBytes(op.mask) ? op.mask.template data<uint8_t>() : nullptr),
         added(op.mask && !allowed ? op.mask.template data<float>() : nullptr),

@@ -19,8 +19,14 @@ inline std::complex<double> Erf(std::complex<double> x) {
   return {std::erf(a), x.imag() * 2 * std::numbers::inv_sqrtpi * std::exp(-a * a)};
 }
 
-inline constexpr double kGeluCubic = 0.044715;
+inline constexpr double kGeluCubic = 0.044715, kQuickGeluSlope = 1.702;
 inline const double kSqrt2OverPi = std::sqrt(2 / std::numbers::pi);
+
+template <class W>
+W Logistic(W x) {
+  using std::exp;
+  return 1.0 / (1.0 + exp(-x));
+}
 
 template <class W>
 W Activate(Activation kind, W x) {
@@ -32,6 +38,12 @@ W Activate(Activation kind, W x) {
       return 0.5 * x * (1.0 + Erf(x / std::numbers::sqrt2));
     case Activation::kRelu:
       return std::real(x) > 0 ? x : W(0);
+    case Activation::kSilu:
+      return x * Logistic(x);
+    case Activation::kQuickGelu:
+      return x * Logistic(kQuickGeluSlope * x);
+    case Activation::kTanh:
+      return tanh(x);
   }
   return x;
 }
@@ -52,6 +64,16 @@ W ActivationSlope(Activation kind, W x) {
     }
     case Activation::kRelu:
       return std::real(x) > 0 ? W(1) : W(0);
+    case Activation::kSilu:
+    case Activation::kQuickGelu: {
+      const double a = kind == Activation::kSilu ? 1 : kQuickGeluSlope;
+      const W s = Logistic(a * x);
+      return s + a * x * s * (1.0 - s);
+    }
+    case Activation::kTanh: {
+      const W t = tanh(x);
+      return 1.0 - t * t;
+    }
   }
   return x;
 }

@@ -23,7 +23,9 @@ struct AttentionShape : HeadSizes {
   const uint8_t* allowed = nullptr;
   std::vector<double> added = {};
   bool one_mask = false;
+  double scale = 0;  // as in ops.h
 
+  double Scale() const { return scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(D)); }
   // Keys [0, Keys(t)) are not in the future of query t.
   int64_t Keys(int64_t t) const { return causal ? std::clamp<int64_t>(t + S - T + 1, 0, S) : S; }
   size_t MaskPlace(int64_t b, int64_t t, int64_t s) const {
@@ -49,7 +51,7 @@ void AttentionForward(const AttentionShape& a, Rows<const Number> q, Rows<const 
   using std::exp, std::log;
   using W = Wide<Number>;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const double scale = 1 / std::sqrt(static_cast<double>(a.D));
+  const double scale = a.Scale();
   std::vector<W> weights(static_cast<size_t>(a.S)), sums(static_cast<size_t>(a.D));
   for (int64_t row = 0; row < a.B * a.H * a.T; ++row) {
     const int64_t b = row / (a.H * a.T), h = row / a.T % a.H, t = row % a.T;
@@ -97,7 +99,7 @@ void AttentionBackward(const AttentionShape& a, Rows<const Number> q, Rows<const
                        Rows<Number> d_q, Rows<Number> d_k, Rows<Number> d_v) {
   using std::exp;
   using W = Wide<Number>;
-  const double scale = 1 / std::sqrt(static_cast<double>(a.D));
+  const double scale = a.Scale();
   const auto size = [](int64_t n) { return static_cast<size_t>(n); };
   std::vector<W> p(size(a.S)), g(size(a.S)), q_sum(size(a.D));
   std::vector<W> k_sum(size(a.S * a.D)), v_sum(size(a.S * a.D));

@@ -89,6 +89,7 @@ TEST(ReferenceGradients, Attention) {
         shape.allowed = allowed.data();
         CheckAttention(shape);
         shape.allowed = nullptr;
+        shape.scale = 0.3;
         shape.added = added;
         shape.one_mask = true;
         CheckAttention(shape);

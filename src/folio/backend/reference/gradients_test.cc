@@ -112,15 +112,15 @@ TEST(ReferenceGradients, Linear) {
 }
 
 TEST(ReferenceGradients, Activation) {
-  for (const Activation kind : {Activation::kGeluNew, Activation::kGelu, Activation::kRelu}) {
-    SCOPED_TRACE(static_cast<int>(kind));
+  for (const auto& [kind, name] : kActivations) {
+    SCOPED_TRACE(name);
     Real x0 = RandomNumbers(40, 1);
     for (double& v : x0) v *= 3;
     x0.insert(x0.end(), {0.0, 20.0, -20.0, 1e-9});
     Numbers x = ToComplex(x0);
     const auto count = static_cast<int64_t>(x0.size());
     const Real d_out = RandomNumbers(count, 2);
-    const auto loss = [&] {
+    const auto loss = [&, kind = kind] {
       Numbers out(x.size());
       ActivationForward<Complex>(kind, x.data(), out.data(), count);
       return Loss(out, d_out);

@@ -34,6 +34,7 @@ struct Reference {
         op.causal,
         op.key_mask.template data<uint8_t>(),
         op.dropout};
+    shape.scale = op.scale;
     if (!op.mask) return shape;
     shape.one_mask = op.mask.dim(0) == 1;
     if (op.mask.dtype() == Dtype::kU8) {

@@ -70,6 +70,15 @@ TEST(Reference, ActivationsAtKnownPoints) {
   EXPECT_NEAR(out[2], 0.841344746068543, 5e-4);
   EXPECT_GT(std::abs(out[2] - 0.841344746068543), 1e-5);
   EXPECT_EQ(out[1], 0);
+  // logistic(1) and logistic(1.702), from tables.
+  ActivationForward(Activation::kSilu, x.data(), out.data(), 3);
+  EXPECT_NEAR(out[2], 0.731058578630005, 1e-14);
+  EXPECT_NEAR(out[0], -1 + 0.731058578630005, 1e-14);
+  ActivationForward(Activation::kQuickGelu, x.data(), out.data(), 3);
+  EXPECT_NEAR(out[2], 0.845795765932821, 1e-12);
+  ActivationForward(Activation::kTanh, x.data(), out.data(), 3);
+  EXPECT_NEAR(out[0], -0.761594155955765, 1e-14);
+  EXPECT_EQ(out[1], 0);
 }
 
 TEST(Reference, AttentionOfEqualScoresAveragesWhatIsVisible) {

@@ -54,6 +54,7 @@ class GenerateCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     AddModelFlag(flags, &model_, /*required=*/true);
+    load_.Add(flags);
     prompts_.Add(flags);
     flags.Value(Field{"tokenizer", &tokenizer_,
                       "of a model that came without one: a published encoding, or the path of a "
@@ -77,7 +78,8 @@ class GenerateCommand final : public Command {
   int Run(const Context& context) override {
     CatchSignals();
     compute_.Use();
-    const OpenedModel model = OpenModel(model_, backend_, tokenizer_);
+    const OpenedModel model = OpenModel(
+        model_, {.backend = backend_, .tokenizer = tokenizer_, .loading = load_.loading()});
     const std::vector<Prompt> prompts = ReadPrompts(model, prompts_);
     Generator generator(*model.backend, *model.weights);
     GenerateOptions options{.sampling = {.temperature = greedy_ ? 0 : temperature_,
@@ -85,6 +87,9 @@ class GenerateCommand final : public Command {
                                          .top_p = top_p_,
                                          .seed = Seed(context.console)},
                             .max_tokens = max_tokens_};
+    if (const auto end = model.weights->config().eos_token_id) {
+      options.stop_tokens.push_back(static_cast<int32_t>(*end));
+    }
     for (size_t p = 0; p < prompts.size(); ++p) {
       for (int64_t i = 0; i < n_ && StopRequested() == 0; ++i) {
         const std::string before = p + static_cast<size_t>(i) > 0 ? "\n" : "";
@@ -120,12 +125,8 @@ class GenerateCommand final : public Command {
     if (model.tokenizer != nullptr) {
       return WriteText(generator, *model.tokenizer, prompt, options, sequence, show);
     }
-    GenerateOptions stopping = options;
-    if (const auto end = model.weights->config().eos_token_id) {
-      stopping.stop_tokens.push_back(static_cast<int32_t>(*end));
-    }
     WrittenText written;
-    written.reason = generator.Generate(prompt, stopping, sequence, [&](int32_t id) {
+    written.reason = generator.Generate(prompt, options, sequence, [&](int32_t id) {
       written.ids.push_back(id);
       return show(fmt::format(" {}", id));
     });
@@ -164,6 +165,7 @@ class GenerateCommand final : public Command {
   }
 
   std::string model_, tokenizer_, backend_ = "cpu";
+  LoadFlag load_;
   PromptFlags prompts_;
   int64_t max_tokens_ = 256, n_ = 1, top_k_ = 0;
   ComputeFlags compute_;

@@ -88,13 +88,14 @@ std::string Numbered(const std::string& flag, size_t i, size_t count) {
 
 void ModelFlags::Add(Flags& flags, bool required) {
   AddModelFlag(flags, &model, required);
+  load.Add(flags);
   compute.Add(flags);
   AddBackendFlag(flags, &backend);
 }
 
 OpenedModel OpenModel(const ModelFlags& flags) {
   flags.compute.Use();
-  return OpenModel(flags.model, flags.backend);
+  return OpenModel(flags.model, {.backend = flags.backend, .loading = flags.load.loading()});
 }
 
 void TextFlags::Add(Flags& flags) {

@@ -16,9 +16,10 @@ namespace folio {
 
 // What the commands that look into a trained model have in common.
 
-// The flags --model, --backend, --threads and --simd.
+// The flags --model, --load, --backend, --threads and --simd.
 struct ModelFlags {
   std::string model, backend = "cpu";
+  LoadFlag load;
   ComputeFlags compute;
 
   void Add(Flags& flags, bool required = true);
