@@ -59,8 +59,8 @@ std::byte* MapZeros(size_t bytes) {
   if (memory == MAP_FAILED) return nullptr;
   // What stands before the first multiple and behind the end is given back.
   auto* const begin = static_cast<std::byte*>(memory);
-  const size_t skip = (kLargePageBytes - reinterpret_cast<uintptr_t>(begin) % kLargePageBytes) %
-                      kLargePageBytes;
+  const size_t skip =
+      (kLargePageBytes - reinterpret_cast<uintptr_t>(begin) % kLargePageBytes) % kLargePageBytes;
   if (skip > 0) munmap(begin, skip);
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t used = (skip + bytes + page - 1) / page * page;
