@@ -29,7 +29,7 @@ TEST_F(Training, CheckpointsDoNotDependOnThreads) {
       SetThreads(threads);
       Run(dtype + std::to_string(threads));
     }
-    EXPECT_EQ(Files(dtype + "1/last").size(), 5u);  // config, weights, state, moments
+    EXPECT_EQ(Files(dtype + "1/last").size(), 5u);  // two configs, weights, state, moments
     ExpectSameFiles(dtype + "1/last", dtype + "2/last");
     ExpectSameFiles(dtype + "1/last", dtype + "3/last");
   }
