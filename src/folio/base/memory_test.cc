@@ -54,5 +54,18 @@ TEST_F(Memory, OfVersionOneToo) {
   EXPECT_EQ(Bytes(), 40000000u);
 }
 
+TEST(MapZeros, AreAlignedAndMayBeWritten) {
+  for (const size_t bytes : {size_t{1}, size_t{4097}, 3 * kLargePageBytes + 5}) {
+    std::byte* const zeros = MapZeros(bytes);
+    ASSERT_NE(zeros, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(zeros) % kLargePageBytes, 0u);
+    EXPECT_EQ(zeros[0], std::byte{0});
+    EXPECT_EQ(zeros[bytes - 1], std::byte{0});
+    zeros[0] = zeros[bytes - 1] = std::byte{7};
+    UnmapZeros(zeros, bytes);
+  }
+  EXPECT_EQ(MapZeros(size_t{1} << 60), nullptr);
+}
+
 }  // namespace
 }  // namespace folio

@@ -51,7 +51,7 @@ TEST_P(SavedByTransformers, GivesTheSameLogits) {
 
 INSTANTIATE_TEST_SUITE_P(HfDirectory, SavedByTransformers,
                          testing::Values("scaled", "sharded", "old"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 class HfDirectory : public InTemporaryDirectory {};
 

@@ -17,8 +17,8 @@ bool Likelier(const Candidate& a, const Candidate& b) {
 
 std::span<const Candidate> Sampler::Candidates(std::span<const float> logits) {
   candidates_.clear();
-  const size_t end = usable_.empty() ? logits.size() : std::min(usable_.size(), logits.size());
-  for (size_t i = 0; i < end; ++i) {
+  const size_t ids = usable_.empty() ? logits.size() : std::min(usable_.size(), logits.size());
+  for (size_t i = 0; i < ids; ++i) {
     if (!usable_.empty() && !usable_[i]) continue;
     candidates_.push_back({static_cast<int32_t>(i), logits[i], 0});
   }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/base/machine.h"
 #include "folio/io/posix.h"
 
 namespace folio {
@@ -156,6 +157,7 @@ MappedFile::MappedFile(const fs::path& path, Loading loading) : MappedFile() {
   data_ = static_cast<const std::byte*>(memory);
   size_ = size;
   if (loading == Loading::kRead) {
+    AdviseLargePages(memory, size);
     ReadAll(fd.get(), path, {static_cast<std::byte*>(memory), size});
   } else if (mmap(memory, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd.get(), 0) == MAP_FAILED) {
     ThrowCannotRead(path, errno);

@@ -47,8 +47,8 @@ struct Refused {
 
 [[noreturn]] void Refuse(const std::string& where, std::string_view feature, std::string cause) {
   throw InputError(fmt::format("{}: {} is not supported", where, feature), std::move(cause),
-                   "folio runs GPT-2 models that write text, all of it in their own weights: "
-                   "convert or merge the model to a plain GPT2LMHeadModel first");
+                   "folio runs GPT-2 models that continue text: save it as a GPT2LMHeadModel of "
+                   "plain weights first");
 }
 
 void RefuseOtherModels(const Json& json, const std::string& where) {

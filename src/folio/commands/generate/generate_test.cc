@@ -40,6 +40,10 @@ class Generate : public TrainTest {
   }
 };
 
+TEST_F(Generate, WeightsMayBeReadAtOnce) {
+  EXPECT_EQ(Text("--load read 'a small'"), Text("--load map 'a small'"));
+}
+
 TEST_F(Generate, APromptMayComeInAnyWay) {
   const std::string expected = Text("--prompt 'a small'");
   EXPECT_TRUE(expected.starts_with("a small")) << expected;
