@@ -13,6 +13,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/utf8.h"
 #include "folio/formats/gguf_tokenizer.h"
 #include "folio/io/gguf.h"
 
@@ -312,7 +313,7 @@ void SaveGgufModel(const std::filesystem::path& path, const ModelToSave& model) 
   const GptConfig& config = model.weights.config();
   RequireGpt2(config);
   RequireBlocks(config, model.dtype);
-  const GgufHeader header = MakeHeader(path.stem().string(), config, model);
+  const GgufHeader header = MakeHeader(ReplaceInvalidUtf8(path.stem().string()), config, model);
   WriteGguf(path, header, MakeTensors(model.weights, model.dtype));
 }
 

@@ -200,7 +200,7 @@ uint64_t Counted(Cursor& cursor, uint64_t most, std::string_view what,
   return count;
 }
 
-// A number of any type that In holds, as Out; none where it does not fit.
+// The integer of `type` at a place, as Out; none where it does not fit or is no integer.
 template <class Out>
 std::optional<Out> NumberAt(const std::byte* at, GgufType type) {
   const auto fit = [](auto value) -> std::optional<Out> {

@@ -7,10 +7,10 @@
 #include <span>
 
 #include "folio/base/error.h"
+#include "folio/formats/model_formats.h"
 #include "folio/io/json.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/attention.h"
-#include "folio/model/checkpoint.h"
 #include "folio/train/learner.h"
 
 namespace folio {
@@ -172,14 +172,15 @@ SafetensorsMetadata Metadata(const DumpOptions& options) {
 }  // namespace
 
 DumpResult WriteDump(const DumpOptions& options) {
-  const TokenBatches batches = ReadBatches(options.batch, LoadModelConfig(options.model));
+  const FoundModel found = FindModel(options.model);
+  const TokenBatches batches = ReadBatches(options.batch, found.model.config);
   if (options.adamw_steps > batches.K) {
     throw UsageError("--adamw-steps is more than there are batches",
                      fmt::format("{} steps, {} batches in {}", options.adamw_steps, batches.K,
                                  options.batch.string()),
                      fmt::format("use --adamw-steps {} or less", batches.K));
   }
-  const std::unique_ptr<GptWeights> weights = LoadModel(options.model);
+  const std::unique_ptr<GptWeights> weights = ReadWeights(found.model);
   const ParamTable& table = weights->table();
   const std::unique_ptr<Backend> backend = MakeBackend(options.backend);
   Learner learner(*backend, *weights, batches.B, batches.T);

@@ -10,7 +10,7 @@
 namespace folio {
 
 struct DumpOptions {
-  std::filesystem::path model;  // directory of a checkpoint
+  std::filesystem::path model;  // as FindModel takes it
   std::filesystem::path batch;  // safetensors with `batches` [K,B,T+1] or `tokens` [B,T+1]
   std::filesystem::path out;    // safetensors to write
   std::string backend = "cpu";

@@ -2,7 +2,6 @@
 
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
-#include "folio/io/model_dir.h"
 #include "folio/run/dump.h"
 
 namespace folio {
@@ -47,7 +46,7 @@ class InspectDumpCommand final : public Command {
 
   int Run(const Context& context) override {
     compute_.Use();
-    options_.model = FindModelDir(model_);
+    options_.model = model_;
     options_.batch = batch_;
     options_.out = out_;
     const DumpResult result = WriteDump(options_);
