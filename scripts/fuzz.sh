@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seconds="${1:?usage: scripts/fuzz.sh SECONDS}"
-for target in tokenizer_fuzz tokenizer_file_fuzz; do
+for target in tokenizer_fuzz tokenizer_file_fuzz torch_file_fuzz llmc_file_fuzz tf_bundle_fuzz; do
   corpus="build/fuzz/corpus/$target"
   mkdir -p "$corpus"
   echo "fuzz: $target for $seconds s, from $(find "$corpus" -type f | wc -l) inputs"

@@ -16,4 +16,10 @@ testing::AssertionResult TokenizerAgrees(std::string_view input);
 // decodes, and comes back as itself from the files that it writes.
 testing::AssertionResult TokenizerFileIsReadOrRefused(std::string_view input);
 
+// Take `input` for a file of a format, or for changes to one that is right. It must be refused with
+// a kInput Error, or be read with all its numbers.
+testing::AssertionResult TorchFileIsReadOrRefused(std::string_view input);
+testing::AssertionResult LlmcFileIsReadOrRefused(std::string_view input);
+testing::AssertionResult TfBundleIsReadOrRefused(std::string_view input);
+
 }  // namespace folio

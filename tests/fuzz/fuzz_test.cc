@@ -30,5 +30,14 @@ TEST(Fuzz, RandomTokenizerFilesAreReadOrRefused) {
   }
 }
 
+TEST(Fuzz, RandomModelFilesAreReadOrRefused) {
+  TestRng rng(4);
+  for (int i = 0; i < 600; ++i) {
+    ASSERT_TRUE(TorchFileIsReadOrRefused(RandomBytes(rng, 40))) << i;
+    ASSERT_TRUE(LlmcFileIsReadOrRefused(RandomBytes(rng, 20))) << i;
+    ASSERT_TRUE(TfBundleIsReadOrRefused(RandomBytes(rng, 40))) << i;
+  }
+}
+
 }  // namespace
 }  // namespace folio

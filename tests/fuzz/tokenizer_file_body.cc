@@ -1,10 +1,7 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,40 +15,11 @@
 #include "folio/text/test_bpe_vocabs.h"
 #include "folio/text/vocab_files.h"
 #include "input.h"
+#include "scratch.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
-
-// A directory that goes with the process, in memory where the system has such.
-class Scratch {
- public:
-  Scratch() {
-    std::error_code ignored;
-    const std::filesystem::path memory = "/dev/shm";
-    const bool usable = ::access(memory.c_str(), W_OK) == 0;
-    dir_ = (usable ? memory : std::filesystem::temp_directory_path(ignored)) /
-           fmt::format("folio-fuzz-{}", ::getpid());
-    Clear();
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(dir_, ignored);
-  }
-  void Clear() const {
-    std::filesystem::remove_all(dir_);
-    std::filesystem::create_directories(dir_);
-  }
-  std::string Write(const std::string& name, std::string_view contents) const {
-    const std::filesystem::path path = dir_ / name;
-    std::ofstream(path, std::ios::binary) << contents;
-    return path.string();
-  }
-  std::string dir() const { return dir_.string(); }
-
- private:
-  std::filesystem::path dir_;
-};
 
 // What a file's author may get wrong, put where it does not belong.
 const std::vector<std::string_view>& Fragments() {
