@@ -22,8 +22,11 @@ testing::AssertionResult TextIsReadOrRefused(std::string_view input);
 // Takes `input` for files of tokens and reads them, or gets a kInput Error.
 testing::AssertionResult TokensAreReadOrRefused(std::string_view input);
 
-// Takes `input` for a GGUF file, or for changes to one that is right. It must be refused with a
-// kInput Error, or be a model whose numbers and tokenizer are there.
+// Take `input` for a file of a format, or for changes to one that is right. It must be refused with
+// a kInput Error, or be read with all its numbers, and a GGUF file with its tokenizer.
 testing::AssertionResult GgufIsReadOrRefused(std::string_view input);
+testing::AssertionResult TorchFileIsReadOrRefused(std::string_view input);
+testing::AssertionResult LlmcFileIsReadOrRefused(std::string_view input);
+testing::AssertionResult TfBundleIsReadOrRefused(std::string_view input);
 
 }  // namespace folio

@@ -38,10 +38,13 @@ TEST(Fuzz, RandomTextsAndTokensAreReadOrRefused) {
   }
 }
 
-TEST(Fuzz, RandomGgufFilesAreReadOrRefused) {
-  TestRng rng(3);
-  for (int i = 0; i < 1500; ++i) {
+TEST(Fuzz, RandomModelFilesAreReadOrRefused) {
+  TestRng rng(4);
+  for (int i = 0; i < 600; ++i) {
     ASSERT_TRUE(GgufIsReadOrRefused(RandomBytes(rng, i % 2 == 0 ? 12 : 60))) << i;
+    ASSERT_TRUE(TorchFileIsReadOrRefused(RandomBytes(rng, 40))) << i;
+    ASSERT_TRUE(LlmcFileIsReadOrRefused(RandomBytes(rng, 20))) << i;
+    ASSERT_TRUE(TfBundleIsReadOrRefused(RandomBytes(rng, 40))) << i;
   }
 }
 

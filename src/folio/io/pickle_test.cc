@@ -167,6 +167,10 @@ TEST(Pickle, SharedValuesAreNotMultiplied) {
   }
   EXPECT_TRUE(Contains(Refusal(lists + "."), "more"));
   EXPECT_TRUE(Contains(Refusal(bomb + "."), "x.pkl"));
+  std::string many = "\x80\x02Nq\x00]("s;
+  for (int i = 0; i < 140000; ++i) many += "h\x00"s;
+  EXPECT_TRUE(Contains(Refusal(many + "e."), "values are left over"));
+  EXPECT_TRUE(Contains(Refusal("\x80\x02](Nq\x00"s + many.substr(7) + "e."), "more values"));
   std::string text = "\x80\x02](X" + Little(1 << 20, 4) + std::string(1 << 20, 'a') + "q\x00"s;
   for (int i = 0; i < 1000; ++i) text += "h\x00"s;
   EXPECT_TRUE(Contains(Refusal(text + "e."), "more text"));

@@ -68,8 +68,8 @@ TEST(Zip, CompressedAndEncryptedEntriesAreMarked) {
   EXPECT_FALSE(Read(Changed(bytes, list + 8, Little(1, 2)))[1].plain);
   const std::string compressed = Changed(bytes, list + 10, Little(8, 2));
   EXPECT_TRUE(Contains(Refusal(compressed), "\"b\" is compressed in another way"));
-  const auto entries =
-      Read(Changed(Changed(compressed, 8, Little(8, 2)), list + 24, Little(99, 4)));
+  const std::string both = Changed(Changed(compressed, 8, Little(8, 2)), list + 24, Little(99, 4));
+  const auto entries = Read(both);
   EXPECT_FALSE(entries[1].plain);
   EXPECT_EQ(Text(entries[1]), "second");
   EXPECT_TRUE(entries[0].plain);
