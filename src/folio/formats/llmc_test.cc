@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -234,6 +235,29 @@ TEST_F(Llmc, ATokenizerGoesAndComesBackAsItself) {
   SaveLlmc(At("m.bin"), {weights, &bytes});
   EXPECT_EQ(Names(), Strings{"m.bin"});
   EXPECT_TRUE(Contains(FindModel(At("m.bin")).tokenizer_help, "gpt2_tokenizer.bin"));
+}
+
+TEST_F(Llmc, AVocabularyOfGpt2sSizeIsGpt2s) {
+  setenv("FOLIO_HOME", At("home").c_str(), 1);
+  for (const int64_t tokens : {50257, 50304}) {
+    std::string bytes = Header({20240326, 3, 1, tokens, 1, 1, 1, 50304});
+    bytes.resize(bytes.size() + 4 * (50304 + 1 + 25 + 2), '\0');
+    Put(bytes);
+    const FoundModel without = FindModel(At("m.bin"));
+    EXPECT_EQ(without.tokenizer, nullptr);
+    EXPECT_TRUE(Contains(without.tokenizer_help, "folio tokenizer fetch gpt2"));
+  }
+  const std::string merges = TestData("gpt2/vocab.bpe"), ids = TestData("gpt2/encoder.json");
+  if (merges.empty() || ids.empty()) GTEST_SKIP() << "GPT-2's tokenizer is not here";
+  std::filesystem::create_directories(At("home/tokenizers/gpt2"));
+  std::filesystem::copy_file(merges, At("home/tokenizers/gpt2/vocab.bpe"));
+  std::filesystem::copy_file(ids, At("home/tokenizers/gpt2/encoder.json"));
+  const FoundModel with = FindModel(At("m.bin"));
+  ASSERT_NE(with.tokenizer, nullptr);
+  EXPECT_EQ(with.tokenizer->vocab_size(), 50257);
+  // llm.c's own file of these tokens comes back as the same tokenizer.
+  WriteFileAtomically(At("gpt2_tokenizer.bin"), LlmcTokenizerBytes(*with.tokenizer));
+  EXPECT_EQ(FindModel(At("m.bin")).tokenizer->hash(), with.tokenizer->hash());
 }
 
 TEST_F(Llmc, TokenizersThatAreNotSoundAreRefused) {
