@@ -187,6 +187,12 @@ void RequireGpt2(const GptConfig& config) {
   }
   if (config.lm_head_bias) RefuseModel("its head has a bias", "lm_head_bias is true");
   if (!config.causal) RefuseModel("it looks ahead", "causal is false");
+  if (!config.scale_attn_weights) {
+    RefuseModel("its scores are not scaled", "scale_attn_weights is false");
+  }
+  if (config.scale_attn_by_inverse_layer_idx) {
+    RefuseModel("its scores are scaled by layer", "scale_attn_by_inverse_layer_idx is true");
+  }
 }
 
 // The type of a whole file by its matrices, as llama.cpp numbers them.

@@ -190,6 +190,10 @@ TEST_F(GgufModel, WhatGpt2CannotExpressIsNotWritten) {
   EXPECT_TRUE(
       Contains(SaveRefused(with([](C& c) { c.lm_head_bias = true; })), "lm_head_bias is true"));
   EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.causal = false; })), "causal is false"));
+  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.scale_attn_weights = false; })),
+                       "scale_attn_weights is false"));
+  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.scale_attn_by_inverse_layer_idx = true; })),
+                       "scale_attn_by_inverse_layer_idx is true"));
   EXPECT_TRUE(Contains(SaveRefused(TinyConfig(), Dtype::kQ8_0), "blocks of 32", "n_embd is 6",
                        "choose f16"));
   EXPECT_TRUE(Contains(SaveRefused(with([](C& c) {

@@ -113,6 +113,8 @@ std::string WhyNot(const GptConfig& config) {
   need(config.learned_positions(), "position_embedding = " + config.position_embedding);
   need(config.pre_norm(), "norm_position = " + config.norm_position);
   need(config.causal, "causal = false");
+  need(config.scale_attn_weights, "scale_attn_weights = false");
+  need(!config.scale_attn_by_inverse_layer_idx, "scale_attn_by_inverse_layer_idx = true");
   need(config.has_attention_bias() && config.has_mlp_bias() && config.has_layer_norm_bias(),
        "layers without bias");
   need(!config.lm_head_bias, "lm_head_bias = true");

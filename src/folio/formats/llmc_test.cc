@@ -166,6 +166,10 @@ TEST_F(Llmc, WhatLlmcCannotComputeIsRefusedWithTheReason) {
   EXPECT_TRUE(Contains(refusal([](auto& c) { c.tie_word_embeddings = false; }), "tie_word"));
   EXPECT_TRUE(Contains(refusal([](auto& c) { c.n_inner = 5; }), "n_inner = 5"));
   EXPECT_TRUE(Contains(refusal([](auto& c) { c.causal = false; }), "causal"));
+  EXPECT_TRUE(
+      Contains(refusal([](auto& c) { c.scale_attn_weights = false; }), "scale_attn_weights"));
+  EXPECT_TRUE(Contains(refusal([](auto& c) { c.scale_attn_by_inverse_layer_idx = true; }),
+                       "scale_attn_by_inverse_layer_idx"));
   EXPECT_TRUE(Contains(refusal([](auto& c) {
                          c.activation_function = "relu";
                          c.layer_norm_epsilon = 1e-6;

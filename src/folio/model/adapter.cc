@@ -48,20 +48,21 @@ bool SaysNo(const Json& value) {
          ((value.is_array() || value.is_object()) && value.empty());
 }
 
-[[noreturn]] void Refuse(const std::string& where, std::string_view key, const Json& value) {
+[[noreturn]] void RefuseAdapter(const std::string& where, std::string_view key, const Json& value) {
   throw InputError(fmt::format("{}: {} is not supported", where, key),
                    fmt::format("it is {}", value.dump()),
                    "folio has plain LoRA adapters of the four linear layers of a block");
 }
 
 LoraConfig ConfigFromJson(const Json& json, const std::string& where) {
-  if (const Json& type = json.at("peft_type"); type != "LORA") Refuse(where, "peft_type", type);
+  if (const Json& type = json.at("peft_type"); type != "LORA")
+    RefuseAdapter(where, "peft_type", type);
   if (const Json* bias = json.find("bias"); bias != nullptr && *bias != "none") {
-    Refuse(where, "bias", *bias);
+    RefuseAdapter(where, "bias", *bias);
   }
   for (const char* key : kOtherKinds) {
     if (const Json* value = json.find(key); value != nullptr && !SaysNo(*value)) {
-      Refuse(where, key, *value);
+      RefuseAdapter(where, key, *value);
     }
   }
   LoraConfig config{.rank = json.at("r").get<int64_t>(),
@@ -69,7 +70,7 @@ LoraConfig ConfigFromJson(const Json& json, const std::string& where) {
                     .targets = ""};
   if (const Json* dropout = json.find("lora_dropout")) config.dropout = dropout->get<double>();
   const Json& targets = json.at("target_modules");
-  if (!targets.is_array() || targets.empty()) Refuse(where, "target_modules", targets);
+  if (!targets.is_array() || targets.empty()) RefuseAdapter(where, "target_modules", targets);
   for (const Json& target : targets) {
     config.targets += (config.targets.empty() ? "" : ",") + target.text();
   }

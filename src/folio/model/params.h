@@ -18,8 +18,8 @@ struct NormParams {
   Tensor weight, bias;  // (C), (C)
 };
 struct LinearParams {
-  Tensor weight, bias;    // (in,out), (out)
-  Tensor lora_a, lora_b;  // (rank,in), (out,rank): of the adapter
+  Tensor weight, bias;              // (in,out), (out)
+  Tensor lora_a = {}, lora_b = {};  // (rank,in), (out,rank): of the adapter
 };
 struct BlockParams {
   NormParams ln_1;

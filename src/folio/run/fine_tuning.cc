@@ -10,8 +10,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/io/model_dir.h"
-#include "folio/model/checkpoint.h"
+#include "folio/formats/model_formats.h"
 #include "folio/text/encodings.h"
 #include "folio/text/tokenizer_file.h"
 
@@ -69,8 +68,9 @@ void UseInitialModel(RunSettings& settings) {
     throw UsageError("--preset and --init do not go together", "both say which model is meant",
                      "leave one of them out");
   }
-  const fs::path dir = FindModelDir(settings.config.train.init);
-  GptConfig model = LoadModelConfig(dir);
+  const std::string& init = settings.config.train.init;
+  const FoundModel found = FindModel(init);
+  GptConfig model = found.model.config;
   std::vector<std::pair<std::string, std::string>> values;
   const std::vector<Field> fields = model.Fields(), asked = settings.config.model.Fields();
   for (size_t i = 0; i < fields.size(); ++i) {
@@ -82,7 +82,10 @@ void UseInitialModel(RunSettings& settings) {
     }
     values.emplace_back("model." + field.key, FieldText(field));
   }
-  if (fs::exists(dir / kTokenizerFile)) values.emplace_back("data.tokenizer", dir.string());
+  if (found.tokenizer != nullptr) {
+    const bool own_file = fs::exists(found.path / kTokenizerFile);
+    values.emplace_back("data.tokenizer", own_file ? found.path.string() : init);
+  }
   // A tenth of what models of this width begin with (automatic.cc), as A. Radford et al. (2018)
   // went on from GPT with 6.25e-5; adapters take several times as much (E. J. Hu et al., table 11).
   const double first = std::clamp(3e-3 * 128 / static_cast<double>(model.n_embd), 6e-4, 4e-3);
@@ -94,10 +97,10 @@ void UseInitialModel(RunSettings& settings) {
 }
 
 void RequireTokenizerOf(const fs::path& model, const Dataset& data, const Tokenizer* tokenizer) {
-  const fs::path dir = FindModelDir(model);
-  if (tokenizer == nullptr || !fs::exists(dir / kTokenizerFile)) return;
-  const std::unique_ptr<Tokenizer> own = LoadTokenizer(dir.string());
-  if (own->hash() == tokenizer->hash()) return;
+  if (tokenizer == nullptr) return;
+  const FoundModel found = FindModel(model);
+  const Tokenizer* own = found.tokenizer.get();
+  if (own == nullptr || own->hash() == tokenizer->hash()) return;
   bool same = own->vocab_size() <= tokenizer->vocab_size();
   for (int32_t id = 0; same && id < own->vocab_size(); ++id) {
     same = own->TokenBytes(id) == tokenizer->TokenBytes(id);
@@ -105,9 +108,9 @@ void RequireTokenizerOf(const fs::path& model, const Dataset& data, const Tokeni
   if (same && own->vocab_size() < tokenizer->vocab_size()) return;
   throw UsageError(
       fmt::format("{}: the data has another tokenizer than the model", data.dir()),
-      fmt::format("{}; {}", OfTokens(*own, dir), OfTokens(*tokenizer, data.dir())),
-      fmt::format("prepare the text again with --tokenizer {}, or with one that adds tokens to it",
-                  dir.string()));
+      fmt::format("{}; {}", OfTokens(*own, model), OfTokens(*tokenizer, data.dir())),
+      "train on the text itself, or prepare it again with the model's tokenizer or one that adds "
+      "tokens to it");
 }
 
 }  // namespace folio

@@ -15,8 +15,8 @@
 #include "folio/corpus/source.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/train_tokenizer.h"
+#include "folio/formats/model_formats.h"
 #include "folio/io/file.h"
-#include "folio/model/checkpoint.h"
 #include "folio/run/automatic.h"
 #include "folio/run/fine_tuning.h"
 #include "folio/run/preview.h"
@@ -204,12 +204,13 @@ std::string TrainingRun::Prepare(const std::vector<std::string>& files, const fs
                             .raw = config_.data.raw,
                             .standard_input = fs::exists(input) ? input.string() : "",
                             .keep_partial = false};
-  if (!config_.data.add_tokens.empty()) {
+  const bool of_model = !config_.train.init.empty() && config_.data.tokenizer == config_.train.init;
+  if (of_model || !config_.data.add_tokens.empty()) {
     const std::unique_ptr<Tokenizer> extended = AskedTokenizer();
     CreateDirectories(tokenizer);
     extended->Save(tokenizer.string());
     prepare.tokenizer = tokenizer.string();
-    prepare.special = "allow";
+    if (!config_.data.add_tokens.empty()) prepare.special = "allow";
   }
   if (options_.console == nullptr) {
     PrepareDataset(prepare);
@@ -224,14 +225,17 @@ TextOptions TrainingRun::Texts() const {
   return {.field = config_.data.field, .raw = config_.data.raw};
 }
 
-// data.tokenizer with data.add_tokens. REQUIRES: it is not `char`, or there are such tokens.
+// data.tokenizer, which may be that inside of the initial model's file, with data.add_tokens.
+// REQUIRES: it is not `char`, or there are such tokens.
 std::unique_ptr<Tokenizer> TrainingRun::AskedTokenizer() const {
   const DataConfig& data = config_.data;
   if (data.tokenizer == "char") {
     throw UsageError("--add-tokens: a tokenizer of kind char takes no special tokens", "",
                      "use --tokenizer bytes, or a byte-level BPE");
   }
-  std::unique_ptr<Tokenizer> tokenizer = OpenTokenizer(data.tokenizer);
+  std::unique_ptr<Tokenizer> tokenizer = data.tokenizer == config_.train.init
+                                             ? FindModel(data.tokenizer).tokenizer
+                                             : OpenTokenizer(data.tokenizer);
   if (data.add_tokens.empty()) return tokenizer;
   return WithSpecialTokens(*tokenizer, Split(data.add_tokens, ','));
 }
@@ -352,7 +356,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
 
   std::unique_ptr<GptWeights> from;
   if (!config_.train.init.empty() && !options_.resume) {
-    from = LoadModel(FindModelDir(config_.train.init));
+    from = ReadWeights(FindModel(config_.train.init).model);
   }
   Trainer trainer(*backend_, config_.model, config_.train, *data_, run, all, tokenizer_.get(),
                   from.get());

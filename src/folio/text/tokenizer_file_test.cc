@@ -239,8 +239,8 @@ TEST_F(TokenizerFile, AnIdentityTemplateIsNoPostProcessor) {
       {"pair", Json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
                             {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}})},
       {"special_tokens", Json::object()}};
-  for (const std::string& file :
-       {CharTokenizerFile(Letters()), ByteTokenizerFile(), TokenizerJson(SmallVocab())}) {
+  for (const std::string& file : {CharTokenizerFile(Letters()), ByteTokenizer().FileContents(),
+                                  TokenizerJson(SmallVocab())}) {
     WriteFileAtomically(At("tokenizer.json"), file);
     const std::string hash = LoadTokenizer(At("").string())->hash();
     Json json = Json::parse(file);
