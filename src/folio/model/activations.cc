@@ -36,10 +36,4 @@ void BindBuffers(const PassShape& pass, const MemoryPlan& plan, const Arena& are
   if (pass.training() && !buffers.grads.d_logits) buffers.grads.d_logits = buffers.acts.logits;
 }
 
-void CopyTokens(std::span<const int32_t> from, const Tensor& to, int32_t lowest, int64_t V) {
-  FOLIO_CHECK(static_cast<int64_t>(from.size()) == to.count(), "another number of tokens");
-  for (int32_t id : from) FOLIO_CHECK(lowest <= id && id < V, "token outside the vocabulary");
-  std::copy(from.begin(), from.end(), to.data<int32_t>());
-}
-
 }  // namespace folio

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -60,11 +59,9 @@ struct GptGradients {
 
 // All that a pass over (B,T) tokens reads and writes, but parameters.
 struct PassBuffers {
-  Tensor ids;        // (B,T) i32
-  Tensor targets;    // (N) i32
-  Tensor sinusoids;  // (P,C), empty for learned positions
-  Tensor positions;  // (B,T) i32, in the text of each token; empty unless packed
-  Tensor same_text;  // (B,1,T,T) u8, whether query and key are of one text; empty unless packed
+  Tensor ids, targets;          // (B,T) and (N) i32
+  Tensor sinusoids;             // (P,C), empty for learned positions
+  Tensor positions, same_text;  // (B,T) i32 and (B,1,T,T) u8 if packed: GptPass::set_begins
   GptActivations acts;
   GptGradients grads;  // empty unless kTraining
 };
@@ -199,8 +196,5 @@ MemoryPlan PlanBuffers(const PassShape& pass);
 // in its memory. REQUIRES: `buffers` is empty, or of such a pass.
 void BindBuffers(const PassShape& pass, const MemoryPlan& plan, const Arena& arena,
                  PassBuffers& buffers);
-
-// Copies tokens to a i32 tensor of as many elements. REQUIRES: each in [lowest, V).
-void CopyTokens(std::span<const int32_t> from, const Tensor& to, int32_t lowest, int64_t V);
 
 }  // namespace folio

@@ -1,5 +1,7 @@
 #include "folio/model/transformer.h"
 
+#include <algorithm>
+
 #include "folio/model/block.h"
 #include "folio/model/norm.h"
 
@@ -12,6 +14,12 @@ Tensor StreamBefore(const GptConfig& config, const GptActivations& acts, size_t 
 }
 
 }  // namespace
+
+void CopyTokens(std::span<const int32_t> from, const Tensor& to, int32_t lowest, int64_t V) {
+  FOLIO_CHECK(static_cast<int64_t>(from.size()) == to.count(), "another number of tokens");
+  for (int32_t id : from) FOLIO_CHECK(lowest <= id && id < V, "token outside the vocabulary");
+  std::copy(from.begin(), from.end(), to.data<int32_t>());
+}
 
 void TransformerForward(const PassContext& pass, const GptParams& params,
                         const PassBuffers& buffers) {

@@ -1,10 +1,16 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "folio/model/activations.h"
 #include "folio/model/context.h"
 #include "folio/model/params.h"
 
 namespace folio {
+
+// Copies tokens to a i32 tensor of as many elements. REQUIRES: each in [lowest, V).
+void CopyTokens(std::span<const int32_t> from, const Tensor& to, int32_t lowest, int64_t V);
 
 // A model up to its final LayerNorm, from the tokens in buffers.ids: embeddings, blocks, ln_f. The
 // step that training, evaluation and decoding share; logits and losses of acts.norm_f.out are
