@@ -6,6 +6,9 @@
 #include "folio/formats/model_formats.h"
 #include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
+#include "folio/io/json.h"
+#include "folio/io/model_dir.h"
+#include "folio/io/torch_file.h"
 #include "folio/io/test_zip_bytes.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -24,6 +27,20 @@ TEST_F(TorchFormats, APytorchModelBinGivesItsLogits) {
     EXPECT_EQ(found.format, "hf");
     EXPECT_TRUE(GivesExpected(found.model, kTorch));
   }
+}
+
+TEST_F(TorchFormats, ShardsOfAPytorchModelAreOneModel) {
+  std::filesystem::copy(kTorch, At("model"));
+  const std::string shard = "pytorch_model-00001-of-00001.bin";
+  Json map = Json::object();
+  const TorchFile whole(At("model") / kTorchWeightsFile);
+  for (const TensorInfo& info : whole.tensors()) map.Add(info.name, shard);
+  std::filesystem::rename(At("model") / kTorchWeightsFile, At("model") / shard);
+  const Json index = {{"weight_map", map}};
+  WriteFileAtomically(At("model") / kTorchIndexFile, index.dump());
+  EXPECT_TRUE(GivesExpected(FindModel(At("model")).model, kTorch));
+  std::filesystem::remove(At("model") / shard);
+  EXPECT_TRUE(Contains(ErrorOf([&] { FindModel(At("model")); }), shard, "is missing"));
 }
 
 TEST_F(TorchFormats, SafetensorsComeFirst) {

@@ -12,8 +12,10 @@ inline constexpr char kGenerationConfigFile[] = "generation_config.json";
 inline constexpr char kWeightsFile[] = "model.safetensors";
 inline constexpr char kWeightsIndexFile[] = "model.safetensors.index.json";  // of shards
 inline constexpr char kTorchWeightsFile[] = "pytorch_model.bin";
+inline constexpr char kTorchIndexFile[] = "pytorch_model.bin.index.json";  // of such shards
 // The first that is there is read.
-inline constexpr std::array kWeightsFiles = {kWeightsFile, kWeightsIndexFile, kTorchWeightsFile};
+inline constexpr std::array kWeightsFiles = {kWeightsFile, kWeightsIndexFile, kTorchWeightsFile,
+                                             kTorchIndexFile};
 
 // Checkpoints of a run: both are whole model directories; `last` has train_state/ too. A run that
 // trains adapters has them merged there, and by themselves in adapter/.

@@ -13,8 +13,8 @@
 #include "folio/base/error.h"
 #include "folio/io/convert.h"
 #include "folio/io/file.h"
+#include "folio/io/model_shards.h"
 #include "folio/io/safetensors.h"
-#include "folio/io/safetensors_shards.h"
 #include "folio/io/torch_file.h"
 #include "folio/model/config_json.h"
 
@@ -151,8 +151,8 @@ GptConfig LoadModelConfig(const std::filesystem::path& dir) {
 
 std::shared_ptr<const TensorFile> OpenWeights(const std::filesystem::path& dir, Loading loading) {
   const std::filesystem::path path = FindWeightsFile(dir);
-  if (path.filename() == kWeightsIndexFile) {
-    return std::make_shared<const SafetensorsShards>(path, loading);
+  if (path.filename() == kWeightsIndexFile || path.filename() == kTorchIndexFile) {
+    return std::make_shared<const ModelShards>(path, loading);
   }
   if (path.filename() == kTorchWeightsFile) {
     return std::make_shared<const TorchFile>(path, loading);

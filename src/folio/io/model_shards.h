@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -9,20 +10,20 @@
 
 namespace folio {
 
-// A model in several safetensors files, as Hugging Face lays it out: the JSON file
-// model.safetensors.index.json says in "weight_map" which tensor is in which of the files,
-// "shards", that lie beside it. Its "metadata" is not looked at: sizes are checked against the
-// shards themselves.
+// A model in several files, as Hugging Face lays it out: a JSON file, the index, says in
+// "weight_map" which tensor is in which of the files, "shards", that lie beside it. Its "metadata"
+// is not looked at: sizes are checked against the shards themselves.
 
-// All tensors of the shards. The index is not trusted: shards are named by plain file names, every
+// All tensors of the shards: PyTorch's files of an index called pytorch_model.bin.index.json, else
+// safetensors. The index is not trusted: shards are named by plain file names, every
 // tensor is in the shard that the index says and in no other, and no shard holds a tensor that the
 // index does not list.
-class SafetensorsShards : public TensorFile {
+class ModelShards : public TensorFile {
  public:
-  explicit SafetensorsShards(const std::filesystem::path& index, Loading loading = Loading::kMap);
+  explicit ModelShards(const std::filesystem::path& index, Loading loading = Loading::kMap);
 
  private:
-  std::vector<SafetensorsFile> shards_;
+  std::vector<std::shared_ptr<const TensorFile>> shards_;
 };
 
 // Writes the tensors (see WriteSafetensors) into the directory: as model.safetensors, or, where

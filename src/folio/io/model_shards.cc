@@ -1,4 +1,4 @@
-#include "folio/io/safetensors_shards.h"
+#include "folio/io/model_shards.h"
 
 #include <fmt/format.h>
 
@@ -13,6 +13,7 @@
 #include "folio/io/json.h"
 #include "folio/io/json_reader.h"
 #include "folio/io/model_dir.h"
+#include "folio/io/torch_file.h"
 
 namespace folio {
 namespace {
@@ -66,16 +67,21 @@ std::filesystem::path ShardPath(const std::filesystem::path& index, const std::s
   return path;
 }
 
+std::shared_ptr<const TensorFile> OpenShard(const std::filesystem::path& index,
+                                            const std::filesystem::path& shard, Loading loading) {
+  if (index.filename() == kTorchIndexFile) return std::make_shared<const TorchFile>(shard, loading);
+  return std::make_shared<const SafetensorsFile>(shard, loading);
+}
+
 }  // namespace
 
-SafetensorsShards::SafetensorsShards(const std::filesystem::path& index, Loading loading)
-    : TensorFile(index) {
+ModelShards::ModelShards(const std::filesystem::path& index, Loading loading) : TensorFile(index) {
   const WeightMap map = ReadWeightMap(index);
   std::set<std::string> names;
   for (const auto& [tensor, shard] : map) names.insert(shard);
   for (const std::string& name : names) {
-    const SafetensorsFile& shard = shards_.emplace_back(ShardPath(index, name), loading);
-    for (const TensorInfo& info : shard.tensors()) {
+    shards_.push_back(OpenShard(index, ShardPath(index, name), loading));
+    for (const TensorInfo& info : shards_.back()->tensors()) {
       const auto listed = map.find(info.name);
       if (listed == map.end()) {
         Refuse(index, fmt::format("tensor \"{}\" of {} is not in it", info.name, name));

@@ -1,4 +1,4 @@
-#include "folio/io/safetensors_shards.h"
+#include "folio/io/model_shards.h"
 
 #include <gtest/gtest.h>
 
@@ -40,14 +40,14 @@ class Shards : public InTemporaryDirectory {
     PutIndex(std::string(R"({"a": ")") + kOne + R"(", "b": ")" + kTwo + "\"}");
   }
   std::string Refusal() {
-    return ErrorOf([&] { SafetensorsShards(At(kWeightsIndexFile)); });
+    return ErrorOf([&] { ModelShards(At(kWeightsIndexFile)); });
   }
 };
 
 TEST_F(Shards, TensorsLieInSeveralFiles) {
   PutBoth();
   for (const Loading loading : {Loading::kMap, Loading::kRead}) {
-    const SafetensorsShards file(At(kWeightsIndexFile), loading);
+    const ModelShards file(At(kWeightsIndexFile), loading);
     EXPECT_EQ(file.tensors().size(), 2u);
     EXPECT_EQ(file.ReadAs<int32_t>("a"), (std::vector<int32_t>{'1', '2', '3'}));
     EXPECT_EQ(file.ReadAs<int32_t>("b"), (std::vector<int32_t>{'4', '5', '6', '7'}));
@@ -127,7 +127,7 @@ TEST_F(Shards, AreFilledInOrderAndNeverCutATensor) {
   EXPECT_TRUE(Contains(FilesBelow(At("")).at(kWeightsIndexFile), "\"total_size\": 72",
                        R"("b": "model-00002-of-00003.safetensors")",
                        R"("c": "model-00003-of-00003.safetensors")"));
-  const SafetensorsShards file(At(kWeightsIndexFile));
+  const ModelShards file(At(kWeightsIndexFile));
   EXPECT_EQ(file.ReadAs<float>("big"), numbers);
 }
 
