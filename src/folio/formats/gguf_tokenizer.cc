@@ -13,6 +13,7 @@
 #include "folio/text/byte_names.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
+#include "folio/text/chat.h"
 #include "folio/text/tokenizer_file.h"
 #include "folio/text/vocab_builder.h"
 #include "folio/text/vocab_files.h"
@@ -293,6 +294,14 @@ std::string Escaped(std::string_view character) {
 }
 
 void AddCharacters(const CharTokenizer& tokenizer, const GptConfig& config, GgufHeader& header) {
+  constexpr char kHelp[] =
+      "convert to hf, or train with --tokenizer bytes or one that folio trained";
+  if (!tokenizer.special_tokens().empty()) {
+    RefuseToWrite("this character tokenizer",
+                  fmt::format("its longest match would take {} for text",
+                              tokenizer.special_tokens().front().text),
+                  kHelp);
+  }
   Written written;
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     const std::string_view character = tokenizer.TokenBytes(id);
@@ -302,7 +311,7 @@ void AddCharacters(const CharTokenizer& tokenizer, const GptConfig& config, Gguf
                     fmt::format("{} is not ASCII: programs that read GGUF fail on other characters "
                                 "that begin with the same byte",
                                 QuoteChar(DecodeUtf8(character).code)),
-                    "convert to hf, or train with --tokenizer bytes or one that folio trained");
+                    kHelp);
     }
     written.Add(Escaped(character), kNormal);
   }
@@ -336,6 +345,9 @@ void AddGgufTokenizer(const Tokenizer* tokenizer, const GptConfig& config, GgufH
     AddCharacters(*characters, config, header);
   } else {
     RefuseToWrite(fmt::format("a tokenizer of the kind {}", tokenizer->kind()), "", "");
+  }
+  if (tokenizer != nullptr && FindChatFormat(*tokenizer)) {
+    header.AddText("tokenizer.chat_template", ChatTemplate());
   }
 }
 

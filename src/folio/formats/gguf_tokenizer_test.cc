@@ -14,6 +14,7 @@
 #include "folio/text/byte_names.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
+#include "folio/text/chat.h"
 #include "folio/text/test_bpe_vocabs.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -79,6 +80,24 @@ TEST_F(GgufTokenizer, EveryKindComesBackAsItself) {
       EXPECT_EQ(read->hash(), tokenizer->hash());
     }
   }
+}
+
+TEST_F(GgufTokenizer, ConversationsHaveTheirTokensAndTheirTemplate) {
+  EXPECT_FALSE(Written(ByteTokenizer()).Text("tokenizer.chat_template"));
+  const BpeTokenizer learnt(LearntVocab(1, 300));
+  const ByteTokenizer bytes;
+  for (const Tokenizer* plain : std::initializer_list<const Tokenizer*>{&learnt, &bytes}) {
+    const std::unique_ptr<Tokenizer> chat = WithChatTokens(*plain);
+    const GgufFile& file = Written(*chat);
+    EXPECT_EQ(file.Text("tokenizer.chat_template"), ChatTemplate());
+    const std::unique_ptr<Tokenizer> read = ReadGgufTokenizer(file);
+    const std::string text = "<|user|>a question<|end|>";
+    EXPECT_EQ(read->Encode(text, "text", SpecialRule::Allow()),
+              chat->Encode(text, "text", SpecialRule::Allow()));
+    EXPECT_TRUE(FindChatFormat(*read));
+  }
+  EXPECT_TRUE(Contains(WriteRefused(*WithChatTokens(CharTokenizer({U'a'}))), "longest match",
+                       "--tokenizer bytes"));
 }
 
 TEST_F(GgufTokenizer, NoneIsSaidToBeNone) {
