@@ -179,14 +179,12 @@ TextKind RecogniseText(std::string_view head, bool lines_by_name) {
       return Other(known.looks_like, known.help);
     }
   }
-  const auto begins = [&](const char* bytes, size_t n) {
-    return head.starts_with(std::string_view(bytes, n));
-  };
-  if (begins("\xFF\xFE\0\0", 4) || begins("\0\0\xFE\xFF", 4)) {
+  const std::string zeros(2, '\0'), little = "\xFF\xFE", big = "\xFE\xFF";
+  if (head.starts_with(little + zeros) || head.starts_with(zeros + big)) {
     return Other("UTF-32 text", "convert it: iconv -f UTF-32 -t UTF-8 FILE");
   }
-  if (begins("\xFF\xFE", 2)) return {.form = Form::kUtf16Little};
-  if (begins("\xFE\xFF", 2)) return {.form = Form::kUtf16Big};
+  if (head.starts_with(little)) return {.form = Form::kUtf16Little};
+  if (head.starts_with(big)) return {.form = Form::kUtf16Big};
   if (IsSafetensors(head)) return Other("a model (safetensors)", kNoTextIn);
   if (IsPickle(head)) return Other("a Python pickle", kNoTextIn);
   if (auto other = ByZeroBytes(head)) return *other;

@@ -179,12 +179,12 @@ void TokenWidthGuess::AddGroup(std::span<const std::byte> group) {
 }
 
 void TokenWidthGuess::Add(std::span<const std::byte> file) {
-  constexpr size_t kPlaces = 8, kPlaceBytes = size_t{1} << 13;
+  constexpr size_t kSamples = 8, kSampleBytes = size_t{1} << 13;
   odd_bytes_ |= file.size();
-  const bool all = file.size() <= kPlaces * kPlaceBytes;
-  for (size_t place = 0; place < (all ? 1 : kPlaces); ++place) {
-    const size_t begin = all ? 0 : (file.size() - kPlaceBytes) / (kPlaces - 1) * place / 8 * 8;
-    std::span<const std::byte> bytes = all ? file : file.subspan(begin, kPlaceBytes);
+  const bool all = file.size() <= kSamples * kSampleBytes;
+  for (size_t place = 0; place < (all ? 1 : kSamples); ++place) {
+    const size_t begin = all ? 0 : (file.size() - kSampleBytes) / (kSamples - 1) * place / 8 * 8;
+    std::span<const std::byte> bytes = all ? file : file.subspan(begin, kSampleBytes);
     for (; !bytes.empty(); bytes = bytes.subspan(std::min<size_t>(8, bytes.size()))) {
       AddGroup(bytes.first(std::min<size_t>(8, bytes.size())));
     }
