@@ -22,9 +22,10 @@ namespace folio {
 namespace {
 
 constexpr std::string_view kModel = "tokenizer.ggml.model", kPre = "tokenizer.ggml.pre";
-constexpr std::string_view kTokens = "tokenizer.ggml.tokens", kTypes = "tokenizer.ggml.token_type";
+constexpr std::string_view kTokensKey = "tokenizer.ggml.tokens",
+                           kTypesKey = "tokenizer.ggml.token_type";
 constexpr std::string_view kMerges = "tokenizer.ggml.merges";
-constexpr std::string_view kBpe = "gpt2", kLongest = "rwkv", kNone = "no_vocab";
+constexpr std::string_view kBpe = "gpt2", kLongestMatch = "rwkv", kNone = "no_vocab";
 constexpr std::string_view kGpt2Pattern = "gpt-2";
 
 enum TokenType : int32_t { kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5 };
@@ -51,7 +52,7 @@ struct Listed {
 std::vector<int32_t> ReadTypes(const GgufFile& file, size_t tokens) {
   std::vector<int32_t> types;
   types.reserve(std::min<size_t>(tokens, kMaxVocabIds));
-  file.Integers(kTypes, [&](size_t i, int64_t type) {
+  file.Integers(kTypesKey, [&](size_t i, int64_t type) {
     if (i < tokens) types.push_back(static_cast<int32_t>(std::clamp<int64_t>(type, 0, 99)));
   });
   if (!types.empty() && types.size() != tokens) {
@@ -62,7 +63,7 @@ std::vector<int32_t> ReadTypes(const GgufFile& file, size_t tokens) {
 }
 
 Listed ReadTokens(const GgufFile& file) {
-  const uint64_t count = file.Count(kTokens);
+  const uint64_t count = file.Count(kTokensKey);
   if (count == 0 || count > static_cast<uint64_t>(kMaxVocabIds)) {
     Refuse(file, "its tokenizer has no vocabulary",
            fmt::format("{} tokens, expected 1 to {}", count, kMaxVocabIds));
@@ -70,12 +71,12 @@ Listed ReadTokens(const GgufFile& file) {
   const std::vector<int32_t> types = ReadTypes(file, count);
   Listed listed{.typed = !types.empty()};
   size_t room = 0;
-  file.Texts(kTokens, [&](size_t, std::string_view text) { room += text.size(); });
+  file.Texts(kTokensKey, [&](size_t, std::string_view text) { room += text.size(); });
   if (room > kMaxVocabFileBytes) Refuse(file, "its vocabulary is too long", "");
   listed.ids.names = std::make_unique_for_overwrite<char[]>(room);
   listed.ids.entries.reserve(count);
   uint32_t used = 0;
-  file.Texts(kTokens, [&](size_t id, std::string_view text) {
+  file.Texts(kTokensKey, [&](size_t id, std::string_view text) {
     const int32_t type = types.empty() ? kNormal : types[id];
     if (FindInvalidUtf8(text) != text.npos) {
       Refuse(file, fmt::format("token {} of its tokenizer is not UTF-8", id), "");
@@ -161,7 +162,7 @@ std::unique_ptr<Tokenizer> ReadCharacters(const GgufFile& file) {
       Refuse(file, "its tokenizer is not supported",
              fmt::format("of \"{}\" vocabularies folio reads those of single characters in the "
                          "order of Unicode; token {} is '{}'",
-                         kLongest, entry.id, text));
+                         kLongestMatch, entry.id, text));
     }
     characters.push_back(c.code);
   }
@@ -224,8 +225,8 @@ void AddBpeEnds(const Tokenizer& tokenizer, const GptConfig& config, const Writt
 }
 
 void AddVocabulary(const Written& written, GgufHeader& header) {
-  header.AddTexts(kTokens, written.tokens);
-  header.AddI32s(kTypes, written.types);
+  header.AddTexts(kTokensKey, written.tokens);
+  header.AddI32s(kTypesKey, written.types);
 }
 
 // llama.cpp merges, and looks nothing up as a whole before.
@@ -317,7 +318,7 @@ void AddCharacters(const CharTokenizer& tokenizer, const GptConfig& config, Gguf
   }
   // 0xFF is in no text.
   AddPads(config.vocab_size, "\\xff", written);
-  header.AddText(kModel, kLongest);
+  header.AddText(kModel, kLongestMatch);
   AddVocabulary(written, header);
   AddEnds(config.bos_token_id, config.eos_token_id, header);
 }
@@ -328,7 +329,7 @@ std::unique_ptr<Tokenizer> ReadGgufTokenizer(const GgufFile& file) {
   const std::string_view model = file.Text(kModel).value_or(kNone);
   if (model == kNone || model == "none") return nullptr;
   if (model == kBpe) return ReadBpe(file);
-  if (model == kLongest) return ReadCharacters(file);
+  if (model == kLongestMatch) return ReadCharacters(file);
   Refuse(file, fmt::format("its tokenizer \"{}\" is not supported", model),
          fmt::format("expected \"{}\"", kBpe));
 }
