@@ -19,6 +19,7 @@
 #include "folio/base/simd_targets.h"
 #include "folio/base/thread_pool.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/sanitized.h"
 
 namespace folio {
 namespace {
@@ -127,7 +128,11 @@ class EveryBackend : public testing::TestWithParam<OpVariant> {};
 
 TEST_P(EveryBackend, AgreesWithTheReferenceInFloat64) {
   Backends backends;
-  for (const std::string& name : BackendNames()) backends.push_back(MakeBackend(name));
+  for (const std::string& name : BackendNames()) {
+    // The CPU's comes below, on every target, and the others pass operations on to these two.
+    if (kSanitized && name != "reference") continue;
+    backends.push_back(MakeBackend(name));
+  }
   ExpectAgreementOnAllCases(backends, GetParam(), {""});
 }
 
