@@ -10,7 +10,6 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/formats/model_formats.h"
 #include "folio/text/encodings.h"
 #include "folio/text/tokenizer_file.h"
 
@@ -62,14 +61,12 @@ std::string OfTokens(const Tokenizer& tokenizer, const fs::path& where) {
 
 }  // namespace
 
-void UseInitialModel(RunSettings& settings) {
+void UseInitialModel(RunSettings& settings, const FoundModel& found) {
   Settings& layers = settings.layers;
   if (layers.layer("model.n_embd") == Layer::kPreset) {
     throw UsageError("--preset and --init do not go together", "both say which model is meant",
                      "leave one of them out");
   }
-  const std::string& init = settings.config.train.init;
-  const FoundModel found = FindModel(init);
   GptConfig model = found.model.config;
   std::vector<std::pair<std::string, std::string>> values;
   const std::vector<Field> fields = model.Fields(), asked = settings.config.model.Fields();
@@ -84,7 +81,8 @@ void UseInitialModel(RunSettings& settings) {
   }
   if (found.tokenizer != nullptr) {
     const bool own_file = fs::exists(found.path / kTokenizerFile);
-    values.emplace_back("data.tokenizer", own_file ? found.path.string() : init);
+    values.emplace_back("data.tokenizer",
+                        own_file ? found.path.string() : settings.config.train.init);
   }
   // A tenth of what models of this width begin with (automatic.cc), as A. Radford et al. (2018)
   // went on from GPT with 6.25e-5; adapters take several times as much (E. J. Hu et al., table 11).
@@ -96,11 +94,9 @@ void UseInitialModel(RunSettings& settings) {
   layers.Resolve();
 }
 
-void RequireTokenizerOf(const fs::path& model, const Dataset& data, const Tokenizer* tokenizer) {
-  if (tokenizer == nullptr) return;
-  const FoundModel found = FindModel(model);
-  const Tokenizer* own = found.tokenizer.get();
-  if (own == nullptr || own->hash() == tokenizer->hash()) return;
+void RequireTokenizerOf(const FoundModel& model, const Dataset& data, const Tokenizer* tokenizer) {
+  const Tokenizer* own = model.tokenizer.get();
+  if (tokenizer == nullptr || own == nullptr || own->hash() == tokenizer->hash()) return;
   bool same = own->vocab_size() <= tokenizer->vocab_size();
   for (int32_t id = 0; same && id < own->vocab_size(); ++id) {
     same = own->TokenBytes(id) == tokenizer->TokenBytes(id);
@@ -108,7 +104,7 @@ void RequireTokenizerOf(const fs::path& model, const Dataset& data, const Tokeni
   if (same && own->vocab_size() < tokenizer->vocab_size()) return;
   throw UsageError(
       fmt::format("{}: the data has another tokenizer than the model", data.dir()),
-      fmt::format("{}; {}", OfTokens(*own, model), OfTokens(*tokenizer, data.dir())),
+      fmt::format("{}; {}", OfTokens(*own, model.path), OfTokens(*tokenizer, data.dir())),
       "train on the text itself, or prepare it again with the model's tokenizer or one that adds "
       "tokens to it");
 }

@@ -63,7 +63,7 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
   tokenizer_ = LoadDataTokenizer(*data_);
   RequireTokenizer();
   if (automatic_) Note(ChooseSize(settings_, *data_, *backend_, options_.budget_seconds));
-  if (options_.budget_seconds > 0 && !options_.resume && !config_.train.init.empty()) {
+  if (options_.budget_seconds > 0 && initial_) {
     Note(ChooseSteps(settings_, *data_, *backend_, options_.budget_seconds));
   }
   config_.train.context = ContextOf(config_.model, config_.train);
@@ -71,8 +71,7 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
   // A run goes on in the format it began with, wherever that is.
   config_.train.dtype = TrainDtypeName(TrainDtype(config_.train, config_.model, *backend_));
   // As other programs find the model that an adapter names.
-  std::string& init = config_.train.init;
-  if (!options_.resume && !init.empty()) init = FindModelDir(init).string();
+  if (initial_) config_.train.init = initial_->path.string();
   FitModelToData();
   preview_ = std::make_unique<TrainPreview>(config_, *data_, *backend_, ThisMachinesMemory());
 }
@@ -127,7 +126,9 @@ void TrainingRun::ReadInitialModel() {
                      "give the model: --init MODEL_DIR");
   }
   config_.model.lora.Validate("settings");
-  if (given && !options_.resume) UseInitialModel(settings_);
+  if (!given || options_.resume) return;
+  initial_.emplace(FindModel(config_.train.init));
+  UseInitialModel(settings_, *initial_);
 }
 
 // What the caller named, or what the run was made of whose settings are read.
@@ -293,9 +294,7 @@ void TrainingRun::FitModelToData() {
 
 // A tokenizer that was asked for is the one that made the data, and so is a model's.
 void TrainingRun::RequireTokenizer() const {
-  if (!options_.resume && !config_.train.init.empty()) {
-    RequireTokenizerOf(config_.train.init, *data_, tokenizer_.get());
-  }
+  if (initial_) RequireTokenizerOf(*initial_, *data_, tokenizer_.get());
   const std::string& asked = config_.data.tokenizer;
   const bool added = !config_.data.add_tokens.empty();
   const auto given = [&](const char* key) { return settings_.layers.layer(key) >= Layer::kSet; };
@@ -355,9 +354,8 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   all.checkpoint_requested = [] { return TakeCheckpointRequest(); };
 
   std::unique_ptr<GptWeights> from;
-  if (!config_.train.init.empty() && !options_.resume) {
-    from = ReadWeights(FindModel(config_.train.init).model);
-  }
+  if (initial_) from = ReadWeights(initial_->model);
+  initial_.reset();
   Trainer trainer(*backend_, config_.model, config_.train, *data_, run, all, tokenizer_.get(),
                   from.get());
   from.reset();

@@ -9,6 +9,7 @@
 
 #include "folio/backend/backend.h"
 #include "folio/data/dataset.h"
+#include "folio/formats/model_formats.h"
 #include "folio/run/run_config.h"
 #include "folio/term/progress.h"
 #include "folio/text/tokenizer.h"
@@ -37,7 +38,6 @@ struct TrainingRunOptions {
   bool resume = false;             // go on from the last checkpoint
   bool overwrite = false;          // replace the run that is there
   bool dry_run = false;            // leave nothing behind: for Plan only
-  // Where no setting says how large the model is: choose size and steps so that training takes so
   // Where no setting says how large the model is: choose size and steps so that training takes so
   // long (automatic.h). 0: the settings as they are.
   double budget_seconds = 0;
@@ -86,8 +86,9 @@ class TrainingRun {
   RunConfig& config_;
   TrainingRunOptions options_;
   std::unique_ptr<Backend> backend_;
-  bool automatic_ = false;           // size and steps are chosen here
-  std::unique_ptr<NewRun> new_run_;  // with dry_run a directory beside `out`, if data is made
+  bool automatic_ = false;             // size and steps are chosen here
+  std::optional<FoundModel> initial_;  // train.init, until its weights are read; none with `resume`
+  std::unique_ptr<NewRun> new_run_;    // with dry_run a directory beside `out`, if data is made
   std::optional<Dataset> data_;
   std::unique_ptr<Tokenizer> tokenizer_;  // null where nobody knows the data's
   std::unique_ptr<TrainPreview> preview_;
