@@ -22,7 +22,6 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/term/signals.h"
-#include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/encodings.h"
 #include "folio/text/special_tokens.h"
@@ -177,9 +176,7 @@ class Preparing {
  private:
   // Any but `char`, which depends on the text.
   static std::unique_ptr<Tokenizer> FixedTokenizer(const std::string& name) {
-    if (name == "char") return nullptr;
-    if (name == "bytes") return std::make_unique<ByteTokenizer>();
-    return OpenTokenizer(name);
+    return name == "char" ? nullptr : OpenTokenizer(name);
   }
 
   void Note(const std::string& text) const {

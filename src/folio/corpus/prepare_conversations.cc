@@ -14,7 +14,6 @@
 #include "folio/corpus/json_documents.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
-#include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/encodings.h"
 
@@ -62,14 +61,8 @@ Found ReadAll(const PrepareOptions& options, std::span<const TextInput> inputs,
     for (const ChatMessage& message : messages) characters.Add(message.content);
     characters.EndText();
   });
-  std::unique_ptr<Tokenizer> plain;
-  if (collect) {
-    plain = characters.Build();
-  } else if (options.tokenizer == "bytes") {
-    plain = std::make_unique<ByteTokenizer>();
-  } else {
-    plain = OpenTokenizer(options.tokenizer);
-  }
+  const std::unique_ptr<Tokenizer> plain =
+      collect ? characters.Build() : OpenTokenizer(options.tokenizer);
   found.tokenizer = WithChatTokens(*plain);
   return found;
 }
