@@ -55,23 +55,9 @@ uint64_t BytesAt(const fs::path& path) {
   return bytes;
 }
 
-// Rows of a parameter as `stored` has them, out of `source`, which has the parameter's own shape.
-void GatherRows(const StoredParam& stored, const float* source, int64_t row, std::span<float> out) {
-  const auto columns = static_cast<size_t>(stored.from.shape.back());
-  if (!stored.transposed) {
-    std::copy_n(source + static_cast<size_t>(row) * columns, out.size(), out.begin());
-    return;
-  }
-  const auto stride = static_cast<size_t>(stored.from.shape[0]), rows = out.size() / columns;
-  for (size_t c = 0; c < columns; ++c) {
-    const float* from = source + c * stride + row;
-    for (size_t r = 0; r < rows; ++r) out[r * columns + c] = from[r];
-  }
-}
-
 // Whether `stored` holds the source's numbers as its dtype encodes them; zeros where there is no
 // source.
-bool HoldsEncoded(const StoredParam& stored, const float* source) {
+bool HoldsEncoded(const StoredParam& stored, const Tensor* source) {
   constexpr int64_t kGrain = 1 << 15;
   const Shape& shape = stored.from.shape;
   const int64_t columns = shape.back(), rows = shape.count() / columns;
@@ -80,7 +66,7 @@ bool HoldsEncoded(const StoredParam& stored, const float* source) {
   ParallelRange(rows, std::max<int64_t>(1, kGrain / columns), [&](int64_t begin, int64_t end, int) {
     std::vector<float> numbers(static_cast<size_t>((end - begin) * columns));
     std::vector<std::byte> bytes(static_cast<size_t>(end - begin) * row_bytes);
-    if (source != nullptr) GatherRows(stored, source, begin, numbers);
+    if (source != nullptr) GatherRows(*source, stored.transposed, begin, numbers);
     EncodeFloats(numbers, stored.from.dtype, bytes.data());
     const std::byte* at = stored.from.data + static_cast<size_t>(begin) * row_bytes;
     if (std::memcmp(bytes.data(), at, bytes.size()) != 0) same = false;
@@ -106,7 +92,7 @@ int64_t CompareTensors(const GptWeights& source, const FoundModel& result, Dtype
     if (from != nullptr && from->shape() != table.params()[i].shape) {
       Differ(fmt::format("{} has another shape", name));
     }
-    if (!HoldsEncoded(stored, from == nullptr ? nullptr : from->data<float>())) {
+    if (!HoldsEncoded(stored, from)) {
       Differ(fmt::format("{} has other numbers", name));
     }
   }

@@ -47,10 +47,6 @@ bool IsTransposed(const ParamRow& row) {
   return row.kind == ParamKind::kLinear;
 }
 
-Shape StoredShape(const ParamRow& row) {
-  return IsTransposed(row) ? Shape{row.shape[1], row.shape[0]} : row.shape;
-}
-
 // --- reading
 
 [[noreturn]] void Refuse(const GgufFile& file, const std::string& what, std::string cause,
@@ -249,44 +245,29 @@ GgufHeader MakeHeader(const std::string& name, const GptConfig& config, const Mo
   return header;
 }
 
-// `source` is (rows,columns) of the parameter as it lies, or with `transposed` its columns become
-// rows; null stands for zeros.
-GgufTensor MakeTensor(std::string name, Dtype dtype, const Shape& shape, const float* source,
-                      bool transposed) {
-  const auto read = [source, transposed, shape](int64_t row, std::span<float> out) {
-    const auto columns = static_cast<size_t>(shape.back());
-    if (source == nullptr) {
-      std::ranges::fill(out, 0.0f);
-    } else if (!transposed) {
-      std::copy_n(source + static_cast<size_t>(row) * columns, out.size(), out.begin());
-    } else {
-      const auto stride = static_cast<size_t>(shape[0]), rows = out.size() / columns;
-      const float* from = source + row;
-      for (size_t c = 0; c < columns; ++c, from += stride) {
-        for (size_t r = 0; r < rows; ++r) out[r * columns + c] = from[r];
-      }
-    }
-  };
-  return {std::move(name), dtype, shape, read};
-}
-
 // All that GPT-2 has, from what this model has of it.
 std::vector<GgufTensor> MakeTensors(const GptWeights& weights, Dtype dtype) {
-  std::map<std::string_view, const float*> ours;
+  std::map<std::string_view, const Tensor*> ours;
   for (size_t i = 0; i < weights.tensors().size(); ++i) {
-    ours[weights.table().params()[i].name] = weights.tensors()[i].data<float>();
+    ours[weights.table().params()[i].name] = &weights.tensors()[i];
   }
-  GptConfig full = weights.config();
-  full.bias = true;
-  full.attention_bias = full.mlp_bias = full.layer_norm_bias = std::nullopt;
+  const GptConfig full = WithBiases(weights.config());
   std::vector<GgufTensor> tensors;
   const ParamTable table(full);
   for (const ParamInfo& info : table.params()) {
     const bool matrix = info.shape.rank() == 2 && info.module != "wpe";
-    const auto source = ours.find(info.name);
-    tensors.push_back(MakeTensor(GgufName(info), matrix ? dtype : Dtype::kF32, StoredShape(info),
-                                 source == ours.end() ? nullptr : source->second,
-                                 IsTransposed(info)));
+    const bool transposed = IsTransposed(info);
+    const auto found = ours.find(info.name);
+    const Tensor* source = found == ours.end() ? nullptr : found->second;
+    const auto read = [source, transposed](int64_t row, std::span<float> out) {
+      if (source == nullptr) {
+        std::ranges::fill(out, 0.0f);
+      } else {
+        GatherRows(*source, transposed, row, out);
+      }
+    };
+    tensors.push_back(
+        {GgufName(info), matrix ? dtype : Dtype::kF32, StoredShape(info.shape, transposed), read});
   }
   if (full.tie_word_embeddings) {
     GgufTensor head = tensors.front();
@@ -308,7 +289,9 @@ FoundModel OpenGgufModel(const std::filesystem::path& path, Loading loading) {
   const ParamTable table(found.model.config);
   for (const ParamInfo& info : table.params()) {
     const std::string name = GgufName(info);
-    found.model.params.push_back({file->Require(name, StoredShape(info)), IsTransposed(info)});
+    const bool transposed = IsTransposed(info);
+    found.model.params.push_back(
+        {file->Require(name, StoredShape(info.shape, transposed)), transposed});
     used.insert(name);
   }
   RefuseOthers(*file, used);

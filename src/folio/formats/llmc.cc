@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
@@ -15,7 +16,7 @@
 #include "folio/formats/llmc_tokenizer.h"
 #include "folio/formats/out_in_model.h"
 #include "folio/io/byte_reader.h"
-#include "folio/tensor/bf16.h"
+#include "folio/io/convert.h"
 
 namespace folio {
 namespace {
@@ -92,8 +93,9 @@ LlmcFile::LlmcFile(const fs::path& path, Loading loading) : TensorFile(path) {
   const auto size = static_cast<int64_t>(DtypeSize(dtype_));
   for (const size_t i : FileOrder(table)) {
     const ParamInfo& param = table.params()[i];
-    TensorInfo info{.name = param.name, .dtype = dtype_, .shape = param.shape};
-    if (param.kind == ParamKind::kLinear) info.shape = {param.shape[1], param.shape[0]};
+    TensorInfo info{.name = param.name,
+                    .dtype = dtype_,
+                    .shape = StoredShape(param.shape, param.kind == ParamKind::kLinear)};
     info.bytes = static_cast<uint64_t>(param.shape.count() * size);
     info.data = reader.Bytes(info.bytes).data();
     if (i == 0) {
@@ -107,17 +109,14 @@ LlmcFile::LlmcFile(const fs::path& path, Loading loading) : TensorFile(path) {
 // What of a model llm.c's programs, which know one GPT-2 of several sizes, would compute otherwise.
 std::string WhyNot(const GptConfig& config) {
   std::vector<std::string> reasons;
+  if (std::string other = WhyNotGpt2(config); !other.empty()) reasons.push_back(std::move(other));
   const auto need = [&](bool same, std::string other) {
     if (!same) reasons.push_back(std::move(other));
   };
-  need(config.learned_positions(), "position_embedding = " + config.position_embedding);
-  need(config.pre_norm(), "norm_position = " + config.norm_position);
-  need(config.causal, "causal = false");
   need(config.scale_attn_weights, "scale_attn_weights = false");
   need(!config.scale_attn_by_inverse_layer_idx, "scale_attn_by_inverse_layer_idx = true");
   need(config.has_attention_bias() && config.has_mlp_bias() && config.has_layer_norm_bias(),
        "layers without bias");
-  need(!config.lm_head_bias, "lm_head_bias = true");
   need(config.tie_word_embeddings, "tie_word_embeddings = false");
   need(config.inner() == 4 * config.n_embd, fmt::format("n_inner = {}", config.inner()));
   need(config.activation_function == "gelu_new",
@@ -127,46 +126,20 @@ std::string WhyNot(const GptConfig& config) {
   return Join(reasons, ", ");
 }
 
-// Numbers on their way to a file, some rows at a time.
-class LlmcWriter {
- public:
-  LlmcWriter(AtomicFile& file, Dtype dtype) : file_(file), dtype_(dtype) {}
-
-  void Add(float value) {
-    if (dtype_ == Dtype::kF32) {
-      Append(value);
-    } else {
-      Append(ToBF16(value).bits);
-    }
-  }
-  void Flush() {
-    file_.Write(std::string_view(bytes_.data(), used_));
-    used_ = 0;
-  }
-
- private:
-  template <class T>
-  void Append(T value) {
-    if (used_ + sizeof(T) > bytes_.size()) Flush();
-    std::memcpy(bytes_.data() + used_, &value, sizeof(T));
-    used_ += sizeof(T);
-  }
-
-  AtomicFile& file_;
-  Dtype dtype_;
-  std::vector<char> bytes_ = std::vector<char>(size_t{1} << 20);
-  size_t used_ = 0;
-};
-
-void WriteParam(LlmcWriter& writer, const ParamInfo& info, const Tensor& x) {
-  const float* from = x.data<float>();
-  if (info.kind != ParamKind::kLinear) {
-    for (int64_t i = 0; i < x.count(); ++i) writer.Add(from[i]);
-    return;
-  }
-  const int64_t rows = x.dim(0), columns = x.dim(1);
-  for (int64_t c = 0; c < columns; ++c) {
-    for (int64_t r = 0; r < rows; ++r) writer.Add(from[r * columns + c]);
+void WriteParam(AtomicFile& file, Dtype dtype, const Tensor& parameter, bool transposed) {
+  constexpr int64_t kNumbers = 1 << 20;
+  const int64_t columns = StoredShape(parameter.shape(), transposed).back();
+  const int64_t rows = parameter.count() / columns;
+  std::vector<float> numbers;
+  std::vector<std::byte> bytes;
+  for (int64_t row = 0; row < rows;) {
+    const int64_t count = std::min(rows - row, std::max<int64_t>(1, kNumbers / columns));
+    numbers.resize(static_cast<size_t>(count * columns));
+    bytes.resize(numbers.size() * DtypeSize(dtype));
+    GatherRows(parameter, transposed, row, numbers);
+    EncodeFloats(numbers, dtype, bytes.data());
+    file.Write(bytes);
+    row += count;
   }
 }
 
@@ -234,14 +207,13 @@ void SaveLlmc(const fs::path& path, const ModelToSave& model) {
                          [](int64_t size) { return static_cast<int32_t>(size); });
   AtomicFile file(path);
   file.Write(std::as_bytes(std::span(header)));
-  LlmcWriter writer(file, model.dtype);
   for (const size_t i : FileOrder(model.weights.table())) {
-    WriteParam(writer, model.weights.table().params()[i], model.weights.tensors()[i]);
-    for (int64_t pad = i == 0 ? (padded - config.vocab_size) * config.n_embd : 0; pad > 0; --pad) {
-      writer.Add(0);
-    }
+    WriteParam(file, model.dtype, model.weights.tensors()[i],
+               model.weights.table().params()[i].kind == ParamKind::kLinear);
+    if (i > 0) continue;
+    const auto pad = static_cast<size_t>((padded - config.vocab_size) * config.n_embd);
+    file.Write(std::string(pad * DtypeSize(model.dtype), '\0'));
   }
-  writer.Flush();
   if (model.tokenizer != nullptr) WriteTokenizer(fs::absolute(path), *model.tokenizer);
   file.Commit();
 }

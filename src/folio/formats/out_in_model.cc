@@ -9,13 +9,6 @@
 #include "folio/model/config_json.h"
 
 namespace folio {
-namespace {
-
-bool IsMask(std::string_view name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
-}
-
-}  // namespace
 
 GptConfig ConfigOfFields(const Json& fields, const std::string& where, int64_t tensors) {
   GptConfig config = GptConfigFromJson(fields.dump(), where);
@@ -34,12 +27,12 @@ StoredModel OutInModel(const GptConfig& config, std::shared_ptr<const TensorFile
   for (const ParamInfo& info : table.params()) {
     const std::string name = prefix + info.name;
     const bool turned = info.kind == ParamKind::kLinear;
-    const Shape shape = turned ? Shape{info.shape[1], info.shape[0]} : info.shape;
-    model.params.push_back({model.file->Require(name, shape), turned});
+    model.params.push_back({model.file->Require(name, StoredShape(info.shape, turned)), turned});
     used.insert(name);
   }
   for (const TensorInfo& info : model.file->tensors()) {
-    if (!info.name.starts_with(prefix) || used.contains(info.name) || IsMask(info.name)) continue;
+    if (!info.name.starts_with(prefix) || used.contains(info.name) || IsMaskBuffer(info.name))
+      continue;
     throw InputError(fmt::format("{}: tensor '{}' is not part of the model",
                                  model.file->path().string(), info.name),
                      "folio runs GPT-2 models only");

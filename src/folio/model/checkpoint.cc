@@ -23,24 +23,12 @@ namespace {
 
 constexpr uint64_t kMaxConfig = 1 << 20;  // bytes
 
-// The same with every bias that GPT-2 has.
-GptConfig WithBiases(GptConfig config) {
-  config.bias = true;
-  config.attention_bias = config.mlp_bias = config.layer_norm_bias = std::nullopt;
-  return config;
-}
-
 std::string NameInFile(const TensorFile& file, const std::string& name) {
   if (file.Find(name) == nullptr && name.starts_with(kNamePrefix)) {
     std::string bare = name.substr(kNamePrefix.size());
     if (file.Find(bare) != nullptr) return bare;
   }
   return name;
-}
-
-// Buffers of causal masks in old files: "h.0.attn.bias", "h.0.attn.masked_bias".
-bool IsMaskBuffer(std::string_view name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
 }
 
 bool IsZero(const TensorInfo& info) {

@@ -72,4 +72,10 @@ std::string WhyNotGpt2(const GptConfig& config) {
   return Join(reasons, ", ");
 }
 
+GptConfig WithBiases(GptConfig config) {
+  config.bias = true;
+  config.attention_bias = config.mlp_bias = config.layer_norm_bias = std::nullopt;
+  return config;
+}
+
 }  // namespace folio

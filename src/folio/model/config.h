@@ -139,4 +139,7 @@ struct GptConfig {
 // lm_head_bias"; empty for a GPT-2.
 std::string WhyNotGpt2(const GptConfig& config);
 
+// The same with every bias that GPT-2 has.
+GptConfig WithBiases(GptConfig config);
+
 }  // namespace folio

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "folio/base/check.h"
@@ -61,7 +62,7 @@ void Check(const StoredModel& model) {
   for (size_t i = 0; i < model.params.size(); ++i) {
     const TensorInfo& from = model.params[i].from;
     const Shape& shape = table.params()[i].shape;
-    FOLIO_CHECK(from.shape == (model.params[i].transposed ? Shape{shape[1], shape[0]} : shape),
+    FOLIO_CHECK(from.shape == StoredShape(shape, model.params[i].transposed),
                 "parameter of another shape");
     if (IsFloating(from.dtype)) continue;
     throw InputError(
@@ -78,6 +79,27 @@ struct Mapped {
 };
 
 }  // namespace
+
+Shape StoredShape(const Shape& shape, bool transposed) {
+  return transposed ? Shape{shape[1], shape[0]} : shape;
+}
+
+void GatherRows(const Tensor& parameter, bool transposed, int64_t row, std::span<float> out) {
+  const float* from = parameter.data<float>();
+  if (!transposed) {
+    std::copy_n(from + row * parameter.shape().back(), out.size(), out.begin());
+    return;
+  }
+  const auto columns = static_cast<size_t>(parameter.dim(0)), rows = out.size() / columns;
+  from += row;
+  for (size_t c = 0; c < columns; ++c, from += parameter.dim(1)) {
+    for (size_t r = 0; r < rows; ++r) out[r * columns + c] = from[r];
+  }
+}
+
+bool IsMaskBuffer(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+}
 
 std::unique_ptr<GptWeights> ReadWeights(const StoredModel& model, Dtype dtype) {
   Check(model);

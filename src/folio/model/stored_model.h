@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "folio/io/tensor_file.h"
@@ -16,6 +18,13 @@ struct StoredParam {
   bool transposed = false;
 };
 
+// `shape` of a parameter as it is stored.
+Shape StoredShape(const Shape& shape, bool transposed);
+
+// Rows of a float32 parameter as it is stored, from `row` on, as many as `out` holds: what decoding
+// turns back.
+void GatherRows(const Tensor& parameter, bool transposed, int64_t row, std::span<float> out);
+
 // A model as some program saved it, before its numbers are read: what every reader of a format
 // makes, and all that loading needs to know.
 struct StoredModel {
@@ -23,6 +32,10 @@ struct StoredModel {
   std::vector<StoredParam> params = {};         // one for each of ParamTable(config), in its order
   std::shared_ptr<const TensorFile> file = {};  // what `params` point into
 };
+
+// Whether a tensor of that name is a buffer of the causal mask, as old files hold them:
+// "h.0.attn.bias", "h.0.attn.masked_bias".
+bool IsMaskBuffer(std::string_view name);
 
 // Reads all parameters into memory of `dtype`, kF32 or kF64, which may be trained. Throws a kInput
 // Error if one is not stored as floating-point numbers.
