@@ -14,9 +14,9 @@
 
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
-#include "folio/io/convert.h"
 #include "folio/io/file.h"
 #include "folio/model/gpt.h"
+#include "folio/tensor/convert.h"
 
 namespace folio {
 namespace {

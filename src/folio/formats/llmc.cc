@@ -16,7 +16,7 @@
 #include "folio/formats/llmc_tokenizer.h"
 #include "folio/formats/out_in_model.h"
 #include "folio/io/byte_reader.h"
-#include "folio/io/convert.h"
+#include "folio/tensor/convert.h"
 
 namespace folio {
 namespace {

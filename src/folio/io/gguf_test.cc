@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "folio/base/rng.h"
-#include "folio/io/convert.h"
+#include "folio/tensor/convert.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/gguf_bytes.h"

@@ -10,9 +10,9 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
-#include "folio/io/convert.h"
 #include "folio/io/ggml_types.h"
 #include "folio/io/gguf.h"
+#include "folio/tensor/convert.h"
 
 namespace folio {
 namespace {

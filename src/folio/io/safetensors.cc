@@ -15,8 +15,8 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/io/convert.h"
 #include "folio/io/json.h"
+#include "folio/tensor/convert.h"
 
 namespace folio {
 namespace {

@@ -9,7 +9,7 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/io/convert.h"
+#include "folio/tensor/convert.h"
 
 namespace folio {
 

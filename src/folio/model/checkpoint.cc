@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/io/convert.h"
 #include "folio/io/file.h"
 #include "folio/io/model_shards.h"
 #include "folio/io/safetensors.h"
 #include "folio/io/torch_file.h"
 #include "folio/model/config_json.h"
+#include "folio/tensor/convert.h"
 
 namespace folio {
 namespace {

@@ -11,7 +11,7 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
-#include "folio/io/convert.h"
+#include "folio/tensor/convert.h"
 
 namespace folio {
 namespace {

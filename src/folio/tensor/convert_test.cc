@@ -1,4 +1,4 @@
-#include "folio/io/convert.h"
+#include "folio/tensor/convert.h"
 
 #include <gtest/gtest.h>
 

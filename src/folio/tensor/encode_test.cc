@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "folio/base/rng.h"
-#include "folio/io/convert.h"
+#include "folio/tensor/convert.h"
 
 namespace folio {
 namespace {
