@@ -13,6 +13,11 @@ Dtype NumberDtype(std::string_view op, std::string_view name, const Tensor& x) {
   return x.dtype();
 }
 
+Dtype StoredDtype(std::string_view op, std::string_view name, const Tensor& x) {
+  const bool stored = x.dtype() == Dtype::kBF16 || IsBlocked(x.dtype());
+  return stored ? Dtype::kF32 : NumberDtype(op, name, x);
+}
+
 Dtype LowDtype(std::string_view op, std::string_view name, Dtype dtype, Dtype number) {
   FOLIO_CHECK(dtype == number || (dtype == Dtype::kBF16 && number == Dtype::kF32),
               fmt::format("{}: {} is {}, expected {}{}", op, name, DtypeName(dtype),

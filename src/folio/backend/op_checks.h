@@ -17,6 +17,9 @@ namespace folio {
 // The dtype of the operand that decides it for the whole operation: F32 or F64.
 Dtype NumberDtype(std::string_view op, std::string_view name, const Tensor& x);
 
+// The same of a weight that is marked "stored".
+Dtype StoredDtype(std::string_view op, std::string_view name, const Tensor& x);
+
 // The dtype of an operand that is marked Low, in an operation on `number`s.
 Dtype LowDtype(std::string_view op, std::string_view name, Dtype dtype, Dtype number);
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "folio/base/rng.h"
+#include "folio/tensor/convert.h"
 
 namespace folio {
 namespace {
@@ -35,6 +36,10 @@ void AppendRow(const std::byte* row, Dtype dtype, int64_t C, std::vector<double>
       return AppendRow<double>(row, C, out);
     case Dtype::kI32:
       return AppendRow<int32_t>(row, C, out);
+    case Dtype::kQ8_0:
+    case Dtype::kQ4_0:
+      out.resize(out.size() + static_cast<size_t>(C));
+      return DecodeFloats(row, dtype, std::span(out).last(static_cast<size_t>(C)));
     default:
       FOLIO_CHECK(dtype == Dtype::kU8, "no operand has this dtype");
       return AppendRow<uint8_t>(row, C, out);
@@ -42,7 +47,7 @@ void AppendRow(const std::byte* row, Dtype dtype, int64_t C, std::vector<double>
 }
 
 bool IsNumber(Dtype dtype) {
-  return dtype == Dtype::kF32 || dtype == Dtype::kBF16 || dtype == Dtype::kF64;
+  return IsFloating(dtype);
 }
 
 }  // namespace
@@ -92,18 +97,28 @@ std::vector<double> Operand::Elements() const {
 void OperandCopies::CopyNumbers(const Operand& x, Entry& entry) const {
   const double relative = x.dtype() == Dtype::kBF16 ? disturbance_.halves : disturbance_.numbers;
   const CounterRng rng(0, entries_.size());
-  const std::vector<double> elements = x.Elements();
+  std::vector<double> elements = x.Elements();
+  if (entry.rounded != Dtype::kF32) {
+    std::vector<float> rounded(elements.begin(), elements.end());
+    RoundTo(entry.rounded, rounded);
+    elements.assign(rounded.begin(), rounded.end());
+  }
   uint32_t bits = 0;  // one for each of 32 numbers
   for (size_t i = 0; i < elements.size(); ++i) {
-    double value = elements[i];
-    if (entry.rounded) value = ToDouble(ToBF16(static_cast<float>(value)));
+    const double value = elements[i];
     if (i % 32 == 0 && relative > 0) bits = rng.Bits(i);
     const double sign = (bits >> (i % 32)) & 1 ? 1 : -1;
     entry.memory[i] = value * (1 + relative * sign);
   }
 }
 
-Tensor OperandCopies::Copy(const Operand& x, bool rounded) {
+void RoundTo(Dtype dtype, std::span<float> numbers) {
+  std::vector<std::byte> bytes(DtypeBytes(dtype, std::ssize(numbers)));
+  EncodeFloats(numbers, dtype, bytes.data());
+  DecodeFloats(bytes.data(), dtype, numbers);
+}
+
+Tensor OperandCopies::Copy(const Operand& x, Dtype rounded) {
   const bool number = IsNumber(x.dtype());
   const Dtype dtype = number ? Dtype::kF64 : x.dtype();
   const auto* tensor = std::get_if<Tensor>(&x.view);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <variant>
@@ -21,9 +22,9 @@ struct Operand {
   Dtype dtype() const;
   const std::byte* data() const;
   int64_t count() const;
-  size_t bytes() const { return static_cast<size_t>(count()) * DtypeSize(dtype()); }
+  size_t bytes() const { return DtypeBytes(dtype(), count()); }
   int64_t largest_dimension() const;
-  // In row-major order. REQUIRES: F32, BF16, F64, I32 or U8.
+  // In row-major order. REQUIRES: F32, BF16, Q8_0, Q4_0, F64, I32 or U8.
   std::vector<double> Elements() const;
 };
 
@@ -47,17 +48,21 @@ void VisitMutable(Op& op, F&& f) {
   });
 }
 
-// Whether the float32 operand of that name enters the operation rounded to bfloat16.
+// What the float32 operand of that name is rounded to as it enters the operation: F32 if it is not.
 template <class Op>
-bool EntersRounded(const Op&, std::string_view) {
-  return false;
+Dtype EntersAs(const Op&, std::string_view) {
+  return Dtype::kF32;
 }
-inline bool EntersRounded(const LinearForward& op, std::string_view name) {
-  return name == "weight" && op.x.dtype() == Dtype::kBF16;
+inline Dtype EntersAs(const LinearForward& op, std::string_view name) {
+  if (name == "weight" && op.x.dtype() == Dtype::kBF16) return Dtype::kBF16;
+  return name == "x" && IsBlocked(op.weight.dtype()) ? Dtype::kQ8_0 : Dtype::kF32;
 }
-inline bool EntersRounded(const LinearBackward& op, std::string_view name) {
-  return name == "weight" && op.d_out.dtype() == Dtype::kBF16;
+inline Dtype EntersAs(const LinearBackward& op, std::string_view name) {
+  return name == "weight" && op.d_out.dtype() == Dtype::kBF16 ? Dtype::kBF16 : Dtype::kF32;
 }
+
+// Rounds numbers to what `dtype` can hold. REQUIRES: whole blocks.
+void RoundTo(Dtype dtype, std::span<float> numbers);
 
 // What the numbers of a twin are off by: each is multiplied by 1 + its part or 1 - it, at random.
 struct Disturbance {
@@ -70,14 +75,14 @@ class OperandCopies {
  public:
   explicit OperandCopies(Disturbance disturbance) : disturbance_(disturbance) {}
 
-  // Dense, in the operand's row-major order; of its numbers rounded to bfloat16 if `rounded`.
-  Tensor Copy(const Operand& x, bool rounded = false);
+  // Dense, in the operand's row-major order; of its numbers as `rounded` can hold them.
+  Tensor Copy(const Operand& x, Dtype rounded = Dtype::kF32);
 
  private:
   struct Entry {
     const std::byte* source;
     int64_t count;
-    bool rounded;
+    Dtype rounded;
     std::vector<double> memory;  // of integers too
   };
   void CopyNumbers(const Operand& x, Entry& entry) const;
@@ -99,7 +104,8 @@ class Twin {
       const Tensor copy = copies_.Copy(operand);
       if constexpr (std::is_same_v<std::decay_t<decltype(x)>, Tensor>) {
         operands_.push_back({name, access, copy});
-        x = EntersRounded(original, name) ? copies_.Copy(operand, /*rounded=*/true) : copy;
+        const Dtype rounded = EntersAs(original, name);
+        x = rounded == Dtype::kF32 ? copy : copies_.Copy(operand, rounded);
       } else {
         x = SequenceView(copy.Reshape({x.B * x.T, x.C}), x.B, x.T, 0, x.C);
         operands_.push_back({name, access, x});

@@ -14,7 +14,7 @@ namespace folio {
 void EmbeddingForward::Check() const {
   CheckRank(kName, "ids", ids, 2);
   CheckRank(kName, "wte", wte, 2);
-  const Dtype number = NumberDtype(kName, "wte", wte);
+  const Dtype number = StoredDtype(kName, "wte", wte);
   const int64_t C = wte.dim(1);
   CheckOperand(kName, "ids", ids, Dtype::kI32, ids.shape());
   CheckOperand(kName, "out", out, number, {ids.count(), C});
@@ -124,10 +124,14 @@ double ActivationFlops(Activation kind) {
 void LinearForward::Check() const {
   CheckRank(kName, "x", x, 2);
   CheckRank(kName, "weight", weight, 2);
-  const Dtype number = NumberDtype(kName, "weight", weight);
+  const Dtype number = StoredDtype(kName, "weight", weight);
   const int64_t N = x.dim(0), I = x.dim(1), O = weight.dim(transposed ? 0 : 1);
   const bool half = LowDtype(kName, "x", x.dtype(), number) != number;
-  CheckOperand(kName, "weight", weight, number, transposed ? Shape{O, I} : Shape{I, O});
+  FOLIO_CHECK(!half || weight.dtype() == number,
+              fmt::format("{}: bfloat16 rows do not go with a stored weight", kName));
+  FOLIO_CHECK(transposed || !IsBlocked(weight.dtype()),
+              fmt::format("{}: a weight in blocks is (O,I)", kName));
+  CheckOperand(kName, "weight", weight, weight.dtype(), transposed ? Shape{O, I} : Shape{I, O});
   CheckOptional(kName, "bias", bias, number, {O});
   CheckOperand(kName, "out", out, half ? LowDtype(kName, "out", out.dtype(), number) : number,
                {N, O});

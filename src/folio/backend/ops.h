@@ -10,7 +10,8 @@
 // complex numbers in its tests. Operands marked "Low" may be bfloat16 where Number is float32: all
 // those of one operation together, but one marked "own Low" may then also stay Number. They are
 // rounded when they are written, to nearest even; what is computed from them is computed and summed
-// in float32, and nothing else is rounded to bfloat16 unless the operation says so. An operand
+// in float32, and nothing else is rounded to bfloat16 unless the operation says so. A weight marked
+// "stored" may, where Number is float32, also lie in memory as BF16, Q8_0 or Q4_0. An operand
 // marked "optional" may be an empty Tensor. Inputs are never written. Gradients marked "+=" are
 // added to what is there; the others are overwritten. Operands may not overlap unless said.
 //
@@ -38,7 +39,7 @@ inline int64_t KeyHeads(int64_t H, int64_t G) {
 struct EmbeddingForward {
   static constexpr std::string_view kName = "embedding_forward";
   Tensor ids;                  // (B,T) i32, each in [0,V)
-  Tensor wte;                  // (V,C)
+  Tensor wte;                  // (V,C) stored
   Tensor wpe = {};             // (P,C), optional
   Tensor out;                  // (B*T,C)
   int64_t first_position = 0;  // first_position + T <= P
@@ -137,12 +138,15 @@ inline constexpr auto kActivations = std::to_array<NamedActivation>({
 });
 
 // ---- Linear: out = x weight + bias, or += that; act = activation(out) ---------------------------
-// Where x and d_out are bfloat16, the weight too enters its products rounded to bfloat16.
+// Where x and d_out are bfloat16, the weight too enters its products rounded to bfloat16. Where the
+// weight is stored in blocks, as Q8_0 or Q4_0, each row of x enters rounded to Q8_0. Up to
+// kFewRows rows, each comes out the same, bit for bit, whatever other rows there are.
 
 struct LinearForward {
   static constexpr std::string_view kName = "linear_forward";
-  Tensor x;          // (N,I) Low
-  Tensor weight;     // (I,O), or (O,I) if transposed (an embedding table used as the head)
+  static constexpr int64_t kFewRows = 32;
+  Tensor x;          // (N,I) Low; Number where the weight is stored in another dtype
+  Tensor weight;     // (I,O), or (O,I) if transposed (the head; always in blocks); stored
   Tensor bias = {};  // (O), optional
   Tensor out;        // (N,O) own Low, overwritten unless accumulate
   Tensor act = {};   // (N,O) as out, optional: made of out as that was written

@@ -32,6 +32,9 @@ enum class Dtype : uint8_t {
 // signed bytes; in Q4_0 16 bytes, whose lower halves are the first 16 numbers, each as q + 8, and
 // whose upper halves are the other 16.
 size_t DtypeBlock(Dtype dtype);  // numbers in one block: 1 where each stands by itself
+inline bool IsBlocked(Dtype dtype) {
+  return DtypeBlock(dtype) > 1;
+}
 // Bytes of `count` numbers. REQUIRES: whole blocks, no overflow.
 size_t DtypeBytes(Dtype dtype, int64_t count);
 size_t DtypeSize(Dtype dtype);            // bytes of one number. REQUIRES: no blocks

@@ -1,7 +1,8 @@
-#include <algorithm>
+#include <span>
 
 #include "folio/backend/cpu/kernels.h"
 #include "folio/base/thread_pool.h"
+#include "folio/tensor/convert.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/embedding.cc"
@@ -70,18 +71,16 @@ void Run(const EmbeddingForward& op, Scratch&) {
   const int64_t T = op.ids.dim(1), C = op.wte.dim(1);
   const int32_t* ids = op.ids.data<int32_t>();
   const int32_t* at = op.positions.data<int32_t>();
-  const float* wte = op.wte.data<float>();
   const float* wpe = op.wpe.data<float>();
   float* out = op.out.data<float>();
   ParallelRange(op.ids.count(), TaskRows(C), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* token = wte + ids[row] * C;
-      if (wpe == nullptr) {
-        std::copy_n(token, C, out + row * C);
-      } else {
-        const float* position = wpe + (at != nullptr ? at[row] : op.first_position + row % T) * C;
-        HWY_DYNAMIC_DISPATCH(EmbeddingSum)(token, position, C, out + row * C);
-      }
+      float* to = out + row * C;
+      DecodeFloats(op.wte.raw() + DtypeBytes(op.wte.dtype(), ids[row] * C), op.wte.dtype(),
+                   std::span(to, static_cast<size_t>(C)));
+      if (wpe == nullptr) continue;
+      const float* position = wpe + (at != nullptr ? at[row] : op.first_position + row % T) * C;
+      HWY_DYNAMIC_DISPATCH(EmbeddingSum)(to, position, C, to);
     }
   });
 }

@@ -1,9 +1,15 @@
 #include "folio/backend/cpu/linear.h"
 
+#include <algorithm>
+#include <span>
+#include <vector>
+
 #include "folio/backend/cpu/kernels.h"
 #include "folio/backend/cpu/linear_epilogue.h"
+#include "folio/backend/cpu/linear_rows.h"
 #include "folio/backend/cpu/matmul.h"
 #include "folio/backend/cpu/rows.h"
+#include "folio/tensor/convert.h"
 
 namespace folio::cpu {
 namespace {
@@ -20,27 +26,70 @@ ResultBlock<float> BlockOf(const MatMulTile& tile, const Tensor& out) {
           .stride = stride};
 }
 
-}  // namespace
-
-void RunLinear(const LinearForward& op) {
+// Columns [begin, begin + columns) of the result: `weight` is (I,columns), or (columns,I).
+void RunColumns(const LinearForward& op, const float* x, const float* weight, int64_t begin,
+                int64_t columns) {
   const int64_t N = op.x.dim(0), I = op.x.dim(1), O = op.out.dim(1);
   const MatMulArgs product{.M = N,
-                           .N = O,
+                           .N = columns,
                            .K = I,
-                           .a = op.x.data<float>(),
+                           .a = x,
                            .lda = I,
-                           .b = op.weight.data<float>(),
-                           .ldb = op.transposed ? I : O,
+                           .b = weight,
+                           .ldb = op.transposed ? I : columns,
                            .transpose_b = op.transposed,
-                           .c = op.out.data<float>(),
+                           .c = op.out.data<float>() + begin,
                            .ldc = O,
                            .beta = op.accumulate ? 1.0f : 0.0f};
   if (!op.bias && !op.act) return MatMul(product);
-  MatMul(product, [&](const MatMulTile& tile) {
+  MatMul(product, [&](MatMulTile tile) {
+    tile.column += begin;
     const float* bias = op.bias ? op.bias.data<float>() + tile.column : nullptr;
     float* act = op.act ? op.act.data<float>() + tile.row * O + tile.column : nullptr;
     StoreBiased(BlockOf(tile, op.out), bias, op.activation, act);
   });
+}
+
+// Rows of x rounded to Q8_0.
+void RoundRows(const Tensor& x, float* to) {
+  const int64_t I = x.dim(1);
+  ParallelFor(x.dim(0), [&](int64_t n, int) {
+    const std::span<float> row(to + n * I, static_cast<size_t>(I));
+    std::vector<std::byte> blocks(DtypeBytes(Dtype::kQ8_0, I));
+    EncodeFloats({x.data<float>() + n * I, row.size()}, Dtype::kQ8_0, blocks.data());
+    DecodeFloats(blocks.data(), Dtype::kQ8_0, row);
+  });
+}
+
+// Many rows and a weight that is not float32: it is decoded some columns of the result at a time.
+void RunStored(const LinearForward& op, Scratch& scratch) {
+  constexpr int64_t kColumns = 512;
+  const Dtype dtype = op.weight.dtype();
+  const int64_t I = op.x.dim(1), O = op.out.dim(1), width = std::min(O, kColumns);
+  float* decoded = scratch.Get<float>(I * width + (IsBlocked(dtype) ? op.x.count() : 0));
+  const float* x = op.x.data<float>();
+  if (IsBlocked(dtype)) {
+    RoundRows(op.x, decoded + I * width);
+    x = decoded + I * width;
+  }
+  for (int64_t begin = 0; begin < O; begin += width) {
+    const int64_t columns = std::min(O - begin, width);
+    const int64_t rows = op.transposed ? columns : I, length = op.transposed ? I : columns;
+    ParallelRange(rows, TaskRows(length), [&](int64_t first, int64_t last, int) {
+      for (int64_t row = first; row < last; ++row) {
+        const int64_t from = op.transposed ? (begin + row) * I : row * O + begin;
+        DecodeFloats(op.weight.raw() + DtypeBytes(dtype, from), dtype,
+                     std::span(decoded + row * length, static_cast<size_t>(length)));
+      }
+    });
+    RunColumns(op, x, decoded, begin, columns);
+  }
+}
+
+}  // namespace
+
+void RunLinear(const LinearForward& op) {
+  RunColumns(op, op.x.data<float>(), op.weight.data<float>(), 0, op.out.dim(1));
 }
 
 void RunLinear(const LinearBackward& op) {
@@ -84,7 +133,9 @@ void RunLinear(const LinearBackward& op) {
 }
 
 void Run(const LinearForward& op, Scratch& scratch) {
-  op.x.dtype() == Dtype::kBF16 ? RunLinearBf16(op, scratch) : RunLinear(op);
+  if (op.x.dtype() == Dtype::kBF16) return RunLinearBf16(op, scratch);
+  if (HasFewRows(op)) return RunLinearRows(op, scratch);
+  op.weight.dtype() == Dtype::kF32 ? RunLinear(op) : RunStored(op, scratch);
 }
 
 void Run(const LinearBackward& op, Scratch& scratch) {

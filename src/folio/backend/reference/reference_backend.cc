@@ -119,12 +119,10 @@ struct Reference {
   static void Run(const Fill& op) { reference::Fill(Out(op.out), op.out.count(), op.value); }
 };
 
-// Whether some operand has this dtype.
+// Whether this holds for the dtype of some operand.
 template <class Op>
-bool Has(const Op& op, Dtype dtype) {
-  const std::vector<Operand> operands = Operands(op);
-  return std::any_of(operands.begin(), operands.end(),
-                     [&](const Operand& x) { return x.dtype() == dtype; });
+bool Has(const Op& op, bool (*holds)(Dtype)) {
+  return std::ranges::any_of(Operands(op), [&](const Operand& x) { return holds(x.dtype()); });
 }
 
 class ReferenceBackend final : public GenericBackend<ReferenceBackend> {
@@ -141,9 +139,9 @@ class ReferenceBackend final : public GenericBackend<ReferenceBackend> {
   template <class Op>
   void Apply(const Op& op) {
     op.Check();
-    if (Has(op, Dtype::kBF16)) {
+    if (Has(op, [](Dtype dtype) { return dtype == Dtype::kBF16 || IsBlocked(dtype); })) {
       RunWidened(op);
-    } else if (Has(op, Dtype::kF32)) {
+    } else if (Has(op, [](Dtype dtype) { return dtype == Dtype::kF32; })) {
       Reference<float>::Run(op);
     } else {
       Reference<double>::Run(op);

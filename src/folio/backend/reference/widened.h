@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "folio/backend/operands.h"
+#include "folio/tensor/convert.h"
 
 namespace folio::reference {
 
-// An operation with bfloat16 operands as one on float32: on dense copies of those operands, and of
-// what else enters rounded to bfloat16. Operands that are one array stay one array.
+// An operation with operands of bfloat16 or in blocks as one on float32: on dense copies of those
+// operands, and of what else enters rounded. Operands that are one array stay one array.
 template <class Op>
 class Widened {
  public:
@@ -20,7 +21,8 @@ class Widened {
     VisitMutable(op_, [&](std::string_view name, auto& x, Access access) {
       if (!x) return;
       if constexpr (std::is_same_v<std::decay_t<decltype(x)>, Tensor>) {
-        if (EntersRounded(original, name)) x = RoundedCopy(x);
+        if (const Dtype as = EntersAs(original, name); as != Dtype::kF32) x = RoundedCopy(x, as);
+        if (IsBlocked(x.dtype())) x = DecodedCopy(x);
         if (x.dtype() != Dtype::kBF16) return;
         const Tensor row = x.Reshape({1, x.count()});
         x = Tensor(Widen(SequenceView(row, 1, 1, 0, x.count()), access), x.shape());
@@ -77,15 +79,21 @@ class Widened {
     return copy.memory.data();
   }
 
-  Tensor RoundedCopy(const Tensor& x) {
+  Tensor RoundedCopy(const Tensor& x, Dtype dtype) {
     rounded_.assign(x.data<float>(), x.data<float>() + x.count());
-    for (float& value : rounded_) value = ToFloat(ToBF16(value));
+    RoundTo(dtype, rounded_);
     return {rounded_.data(), x.shape()};
+  }
+
+  Tensor DecodedCopy(const Tensor& x) {
+    decoded_.resize(static_cast<size_t>(x.count()));
+    DecodeFloats(x.raw(), x.dtype(), std::span(decoded_));
+    return {decoded_.data(), x.shape()};
   }
 
   Op op_;
   std::deque<Copy> copies_;  // a deque: op_ points into them
-  std::vector<float> rounded_;
+  std::vector<float> rounded_, decoded_;
 };
 
 }  // namespace folio::reference

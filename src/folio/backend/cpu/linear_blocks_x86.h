@@ -1,0 +1,15 @@
+#pragma once
+
+#include "folio/backend/cpu/linear_blocks.h"
+
+namespace folio::cpu {
+
+// out[n * stride + r] for `rows` rows of a weight in blocks, from `weight` on.
+using BlockKernel = void (*)(const BlockedRows& x, const std::byte* weight, int64_t rows,
+                             float* out, int64_t stride);
+
+// The fastest for a weight of that dtype among those of the instruction set in use; null if x86 has
+// none for it.
+BlockKernel X86BlockKernel(Dtype weight);
+
+}  // namespace folio::cpu

@@ -1,0 +1,213 @@
+// Products with weights that are stored in another dtype, and of a few rows.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "folio/backend/backend.h"
+#include "folio/backend/comparison.h"
+#include "folio/base/rng.h"
+#include "folio/base/simd_targets.h"
+#include "folio/base/thread_pool.h"
+#include "folio/tensor/convert.h"
+
+namespace folio {
+namespace {
+
+constexpr int64_t kFew = LinearForward::kFewRows;
+
+std::vector<float> Numbers(int64_t count, uint64_t seed) {
+  const CounterRng rng(seed, 0);
+  std::vector<float> numbers(static_cast<size_t>(count));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(rng.Normal(i));
+  return numbers;
+}
+
+struct Sizes {
+  int64_t I, O;
+};
+
+// One layer, with a weight of its own dtype.
+class Layer {
+ public:
+  Layer(Dtype dtype, bool transposed, Sizes sizes)
+      : transposed_(transposed),
+        sizes_(sizes),
+        weight_(DtypeBytes(dtype, sizes.I * sizes.O)),
+        bias_(Numbers(sizes.O, 2)),
+        view_(weight_.data(), dtype,
+              transposed ? Shape{sizes.O, sizes.I} : Shape{sizes.I, sizes.O}) {
+    EncodeFloats(Numbers(sizes.I * sizes.O, 1), dtype, weight_.data());
+  }
+
+  // out = x weight + bias (N,O), act of it.
+  LinearForward Op(std::vector<float>& x, std::vector<float>& out, std::vector<float>& act) {
+    const int64_t N = std::ssize(x) / sizes_.I;
+    out.assign(static_cast<size_t>(N * sizes_.O), NAN);
+    act = out;
+    return {.x = Tensor(x.data(), {N, sizes_.I}),
+            .weight = view_,
+            .bias = Tensor(bias_.data(), {sizes_.O}),
+            .out = Tensor(out.data(), {N, sizes_.O}),
+            .act = Tensor(act.data(), {N, sizes_.O}),
+            .transposed = transposed_};
+  }
+
+  std::vector<float> Run(Backend& backend, std::vector<float> x) {
+    std::vector<float> out, act;
+    backend.Run(Op(x, out, act));
+    out.insert(out.end(), act.begin(), act.end());
+    return out;
+  }
+
+ private:
+  bool transposed_;
+  Sizes sizes_;
+  std::vector<std::byte> weight_;
+  std::vector<float> bias_;
+  Tensor view_;
+};
+
+struct Storage {
+  Dtype dtype;
+  bool transposed;
+};
+
+std::string NameOf(const testing::TestParamInfo<Storage>& info) {
+  return std::string(DtypeName(info.param.dtype)) + (info.param.transposed ? "_transposed" : "");
+}
+
+class StoredWeights : public testing::TestWithParam<Storage> {
+ protected:
+  ~StoredWeights() override {
+    ForceSimdTarget("");
+    SetThreads(threads_);
+  }
+
+  static Layer Make(Sizes sizes) { return {GetParam().dtype, GetParam().transposed, sizes}; }
+  static std::vector<Sizes> AllSizes() {
+    if (IsBlocked(GetParam().dtype)) return {{32, 1}, {64, 5}, {96, 70}, {320, 515}};
+    return {{1, 1}, {7, 3}, {17, 70}, {96, 129}, {203, 517}};
+  }
+
+ private:
+  int threads_ = Threads();
+};
+
+TEST_P(StoredWeights, AgreeWithTheReferenceOnEverySimdTarget) {
+  const auto backend = MakeBackend("cpu"), reference = MakeBackend("reference");
+  for (const Sizes sizes : AllSizes()) {
+    Layer layer = Make(sizes);
+    for (const int64_t N : {int64_t{1}, int64_t{3}, kFew, kFew + 1}) {
+      std::vector<float> x = Numbers(N * sizes.I, 3), out, act;
+      const LinearForward op = layer.Op(x, out, act);
+      const Comparison<LinearForward> comparison(op, *reference);
+      for (const std::string& target : SimdTargets()) {
+        SCOPED_TRACE(target + " N=" + std::to_string(N) + " I=" + std::to_string(sizes.I));
+        ForceSimdTarget(target);
+        std::ranges::fill(out, NAN);
+        backend->Run(op);
+        const auto mismatch = comparison.Check(op);
+        EXPECT_FALSE(mismatch) << mismatch->ToString();
+      }
+      // What the reference makes of it in float32.
+      reference->Run(op);
+      const auto mismatch = comparison.Check(op);
+      EXPECT_FALSE(mismatch) << mismatch->ToString();
+    }
+  }
+}
+
+// So that a sequence comes out the same whoever shares its batch.
+TEST_P(StoredWeights, ARowComesOutTheSameBesideAnyOthers) {
+  const auto backend = MakeBackend("cpu");
+  for (const Sizes sizes : AllSizes()) {
+    Layer layer = Make(sizes);
+    const auto O = static_cast<size_t>(sizes.O);
+    const std::vector<float> x = Numbers(kFew * sizes.I, 3);
+    for (const std::string& target : SimdTargets()) {
+      ForceSimdTarget(target);
+      SetThreads(1);
+      const std::vector<float> all = layer.Run(*backend, x);
+      for (const int threads : {2, 3}) {
+        SetThreads(threads);
+        EXPECT_EQ(layer.Run(*backend, x), all) << target;
+      }
+      for (const size_t n : {size_t{0}, size_t{1}, size_t{13}, static_cast<size_t>(kFew) - 1}) {
+        const auto begin = x.begin() + static_cast<int64_t>(n) * sizes.I;
+        const std::vector<float> alone = layer.Run(*backend, {begin, begin + sizes.I});
+        EXPECT_TRUE(std::equal(alone.begin(), alone.begin() + sizes.O,
+                               all.begin() + static_cast<int64_t>(n * O)))
+            << target << " row " << n;
+      }
+    }
+  }
+}
+
+constexpr Storage kStorages[] = {{Dtype::kF32, false}, {Dtype::kF32, true},  {Dtype::kBF16, false},
+                                 {Dtype::kBF16, true}, {Dtype::kQ8_0, true}, {Dtype::kQ4_0, true}};
+INSTANTIATE_TEST_SUITE_P(, StoredWeights, testing::ValuesIn(kStorages), NameOf);
+
+// Sums of integers are exact, and what is rounded is so in one order.
+TEST(BlockedWeights, GiveTheSameBitsOnEverySimdTarget) {
+  const auto backend = MakeBackend("cpu");
+  for (const Dtype dtype : {Dtype::kQ8_0, Dtype::kQ4_0}) {
+    Layer layer(dtype, true, {416, 133});
+    std::vector<float> x = Numbers(5 * 416, 4), out, act;
+    std::vector<float> first;
+    for (const std::string& target : SimdTargets()) {
+      ForceSimdTarget(target);
+      backend->Run(layer.Op(x, out, act));
+      if (first.empty()) first = out;
+      EXPECT_EQ(out, first) << target;
+    }
+    ForceSimdTarget("");
+  }
+}
+
+// -128, which no encoder of folio's writes but other programs' files may hold.
+TEST(BlockedWeights, TakeEveryByte) {
+  constexpr int64_t kBlocks = 8, kI = 32 * kBlocks;
+  std::vector<std::byte> weight(DtypeBytes(Dtype::kQ8_0, kI));
+  for (size_t i = 0; i < weight.size(); ++i) {
+    weight[i] = i % 34 == 0 ? std::byte{0} : i % 34 == 1 ? std::byte{0x3C} : std::byte{0x80};
+  }
+  std::vector<float> x(kI, 127.0f);
+  float out = 0;
+  const LinearForward op{.x = Tensor(x.data(), {1, kI}),
+                         .weight = Tensor(weight.data(), Dtype::kQ8_0, {1, kI}),
+                         .out = Tensor(&out, {1, 1}),
+                         .transposed = true};
+  for (const std::string& target : SimdTargets()) {
+    ForceSimdTarget(target);
+    MakeBackend("cpu")->Run(op);
+    EXPECT_EQ(out, -128.0f * 127 * kI) << target;
+  }
+  ForceSimdTarget("");
+}
+
+TEST(StoredEmbeddings, AreDecoded) {
+  constexpr int64_t V = 5, C = 64;
+  const std::vector<float> numbers = Numbers(V * C, 5);
+  std::vector<int32_t> ids = {3, 0, 3};
+  for (const Dtype dtype : {Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
+    std::vector<std::byte> wte(DtypeBytes(dtype, V * C));
+    EncodeFloats(numbers, dtype, wte.data());
+    std::vector<float> decoded(V * C);
+    DecodeFloats(wte.data(), dtype, std::span(decoded));
+    for (const char* name : {"cpu", "reference", "checked"}) {
+      std::vector<float> out(3 * C);
+      MakeBackend(name)->Run(EmbeddingForward{.ids = Tensor(ids.data(), {1, 3}),
+                                              .wte = Tensor(wte.data(), dtype, {V, C}),
+                                              .out = Tensor(out.data(), {3, C})});
+      EXPECT_TRUE(std::equal(out.begin(), out.begin() + C, decoded.begin() + 3 * C)) << name;
+      EXPECT_TRUE(std::equal(out.begin() + C, out.begin() + 2 * C, decoded.begin())) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace folio
