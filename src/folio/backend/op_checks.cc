@@ -14,8 +14,7 @@ Dtype NumberDtype(std::string_view op, std::string_view name, const Tensor& x) {
 }
 
 Dtype StoredDtype(std::string_view op, std::string_view name, const Tensor& x) {
-  const bool stored = x.dtype() == Dtype::kBF16 || IsBlocked(x.dtype());
-  return stored ? Dtype::kF32 : NumberDtype(op, name, x);
+  return IsStored(x.dtype()) ? Dtype::kF32 : NumberDtype(op, name, x);
 }
 
 Dtype LowDtype(std::string_view op, std::string_view name, Dtype dtype, Dtype number) {

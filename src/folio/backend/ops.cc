@@ -129,8 +129,8 @@ void LinearForward::Check() const {
   const bool half = LowDtype(kName, "x", x.dtype(), number) != number;
   FOLIO_CHECK(!half || weight.dtype() == number,
               fmt::format("{}: bfloat16 rows do not go with a stored weight", kName));
-  FOLIO_CHECK(transposed || !IsBlocked(weight.dtype()),
-              fmt::format("{}: a weight in blocks is (O,I)", kName));
+  FOLIO_CHECK(transposed || weight.dtype() == number,
+              fmt::format("{}: a stored weight is (O,I)", kName));
   CheckOperand(kName, "weight", weight, weight.dtype(), transposed ? Shape{O, I} : Shape{I, O});
   CheckOptional(kName, "bias", bias, number, {O});
   CheckOperand(kName, "out", out, half ? LowDtype(kName, "out", out.dtype(), number) : number,

@@ -29,6 +29,11 @@
 
 namespace folio {
 
+// Whether a weight of that dtype is "stored".
+inline bool IsStored(Dtype weight) {
+  return weight == Dtype::kBF16 || IsBlocked(weight);
+}
+
 // Heads of keys and values: G, or as many as there are heads of queries.
 inline int64_t KeyHeads(int64_t H, int64_t G) {
   return G == 0 ? H : G;
@@ -146,7 +151,7 @@ struct LinearForward {
   static constexpr std::string_view kName = "linear_forward";
   static constexpr int64_t kFewRows = 32;
   Tensor x;          // (N,I) Low; Number where the weight is stored in another dtype
-  Tensor weight;     // (I,O), or (O,I) if transposed (the head; always in blocks); stored
+  Tensor weight;     // (I,O), or (O,I) if transposed (the head); stored, then always transposed
   Tensor bias = {};  // (O), optional
   Tensor out;        // (N,O) own Low, overwritten unless accumulate
   Tensor act = {};   // (N,O) as out, optional: made of out as that was written

@@ -255,7 +255,6 @@ std::vector<GgufTensor> MakeTensors(const GptWeights& weights, Dtype dtype) {
   std::vector<GgufTensor> tensors;
   const ParamTable table(full);
   for (const ParamInfo& info : table.params()) {
-    const bool matrix = info.shape.rank() == 2 && info.module != "wpe";
     const bool transposed = IsTransposed(info);
     const auto found = ours.find(info.name);
     const Tensor* source = found == ours.end() ? nullptr : found->second;
@@ -266,8 +265,8 @@ std::vector<GgufTensor> MakeTensors(const GptWeights& weights, Dtype dtype) {
         GatherRows(*source, transposed, row, out);
       }
     };
-    tensors.push_back(
-        {GgufName(info), matrix ? dtype : Dtype::kF32, StoredShape(info.shape, transposed), read});
+    tensors.push_back({GgufName(info), IsMatrix(info) ? dtype : Dtype::kF32,
+                       StoredShape(info.shape, transposed), read});
   }
   if (full.tie_word_embeddings) {
     GgufTensor head = tensors.front();

@@ -1,7 +1,10 @@
 #include "folio/infer/opened_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "folio/base/error.h"
@@ -21,6 +24,16 @@ const Tokenizer& OpenedModel::RequireTokenizer(const std::string& or_else) const
 }
 
 namespace {
+
+struct NamedMatrixDtype {
+  std::string_view name;
+  MatrixDtype matrices;
+};
+constexpr std::array kMatrixDtypes = {NamedMatrixDtype{"auto", {.as_stored = true}},
+                                      NamedMatrixDtype{"fp32", {}},
+                                      NamedMatrixDtype{"bf16", {.dtype = Dtype::kBF16}},
+                                      NamedMatrixDtype{"int8", {.dtype = Dtype::kQ8_0}},
+                                      NamedMatrixDtype{"int4", {.dtype = Dtype::kQ4_0}}};
 
 void RequireFit(const OpenedModel& model) {
   const int64_t V = model.weights->config().vocab_size;
@@ -44,9 +57,22 @@ void TakeTokenizer(OpenedModel& model, std::unique_ptr<Tokenizer> tokenizer) {
 
 }  // namespace
 
+MatrixDtype MatrixDtypeNamed(std::string_view name) {
+  const auto* const found = std::ranges::find(kMatrixDtypes, name, &NamedMatrixDtype::name);
+  if (found != kMatrixDtypes.end()) return found->matrices;
+  throw UsageError(fmt::format("unknown dtype '{}' of weights", name),
+                   fmt::format("expected one of {}", fmt::join(MatrixDtypeNames(), ", ")));
+}
+
+std::vector<std::string> MatrixDtypeNames() {
+  std::vector<std::string> names;
+  for (const NamedMatrixDtype& dtype : kMatrixDtypes) names.emplace_back(dtype.name);
+  return names;
+}
+
 OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& options) {
   FoundModel found = FindModel(path, options.loading);
-  OpenedModel model{.path = found.path, .weights = MapWeights(found.model)};
+  OpenedModel model{.path = found.path, .weights = MapWeights(found.model, options.matrices)};
   model.tokenizer = std::move(found.tokenizer);
   model.tokenizer_help = std::move(found.tokenizer_help);
   if (model.tokenizer != nullptr) RequireFit(model);

@@ -3,10 +3,12 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "folio/backend/backend.h"
 #include "folio/io/file.h"
-#include "folio/model/params.h"
+#include "folio/model/stored_model.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -27,7 +29,14 @@ struct OpenOptions {
   std::string backend = "cpu";
   std::string tokenizer = {};  // (text/encodings.h) for a model that came without its own
   Loading loading = Loading::kMap;
+  MatrixDtype matrices = {};  // what only decodes takes any, the rest of folio float32
 };
+
+// "auto" (as stored), "fp32", "bf16", "int8" (Q8_0) and "int4" (Q4_0). Throws a kUsage Error for
+// any other name.
+MatrixDtype MatrixDtypeNamed(std::string_view name);
+// Those names.
+std::vector<std::string> MatrixDtypeNames();
 
 // Opens what `path` names, in any format (formats/model_formats.h). Throws a kInput Error where
 // there is none, or where model and tokenizer do not fit.

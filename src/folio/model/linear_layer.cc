@@ -21,7 +21,7 @@ void LinearLayerForward(const PassContext& pass, const LinearLayer& layer, const
   const LinearParams& params = layer.params;
   op.weight = params.weight;
   op.bias = params.bias;
-  op.transposed = IsBlocked(op.weight.dtype());
+  op.transposed = IsStored(op.weight.dtype());
   if (!params.lora_a) return pass.backend.Run(op);
   const Tensor act = std::exchange(op.act, Tensor());
   pass.backend.Run(op);

@@ -84,10 +84,13 @@ GptWeights::GptWeights(const GptConfig& config, Dtype dtype, ParamPart part)
 GptWeights::GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
                        std::shared_ptr<const void> owner)
     : config_(config), table_(config), tensors_(std::move(tensors)), owner_(std::move(owner)) {
-  dtype_ = tensors_.front().dtype();
   FOLIO_CHECK(tensors_.size() == table_.params().size(), "parameters of another model");
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    FOLIO_CHECK(tensors_[i].shape() == table_.params()[i].shape, "parameter of another model");
+    const Shape& shape = table_.params()[i].shape;
+    const bool turned =
+        table_.params()[i].kind == ParamKind::kLinear && IsStored(tensors_[i].dtype());
+    FOLIO_CHECK(tensors_[i].shape() == (turned ? Shape{shape[1], shape[0]} : shape),
+                "parameter of another model");
   }
   params_ = InPlace(config_, tensors_);
 }

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -75,8 +77,79 @@ void Check(const StoredModel& model) {
 // Keeps what the views of a mapped model point into.
 struct Mapped {
   std::shared_ptr<const TensorFile> file;
-  std::vector<std::unique_ptr<float[]>> copies;
+  std::vector<std::unique_ptr<std::byte[]>> copies;
+
+  std::byte* Allocate(size_t bytes) {
+    // A vector more, which kernels may read.
+    copies.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes + MemoryPlan::kAlignment));
+    return copies.back().get();
+  }
 };
+
+// The dtype that a parameter gets.
+Dtype TargetOf(const StoredParam& stored, const ParamInfo& info, MatrixDtype matrices) {
+  if (!IsMatrix(info)) return Dtype::kF32;
+  if (!matrices.as_stored) return matrices.dtype;
+  return IsStored(stored.from.dtype) ? stored.from.dtype : Dtype::kF32;
+}
+
+// Encodes rows of float32, `read` some at a time; the first that `dtype` cannot hold, else -1.
+int64_t EncodeRows(Dtype dtype, const Shape& shape, std::byte* out,
+                   const std::function<void(int64_t row, std::span<float> to)>& read) {
+  constexpr int64_t kGrain = 1 << 14;
+  const int64_t columns = shape.back(), rows = shape.count() / columns;
+  const size_t row_bytes = DtypeBytes(dtype, columns);
+  std::atomic<int64_t> bad = -1;
+  ParallelRange(rows, std::max<int64_t>(1, kGrain / columns), [&](int64_t begin, int64_t end, int) {
+    std::vector<float> numbers(static_cast<size_t>((end - begin) * columns));
+    read(begin, numbers);
+    const auto at = EncodeFloats(numbers, dtype, out + static_cast<size_t>(begin) * row_bytes);
+    if (at) bad = begin + static_cast<int64_t>(*at) / columns;
+  });
+  return bad;
+}
+
+// A parameter as `dtype`: stored ones of linear layers lie (out,in).
+Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredParam& stored,
+                Dtype dtype, Mapped& owner) {
+  const TensorInfo& from = stored.from;
+  const bool turned = IsStored(dtype) && info.kind == ParamKind::kLinear;
+  const Shape shape = StoredShape(info.shape, turned);
+  if (from.dtype == dtype && stored.transposed == turned && IsAligned(from)) {
+    return {const_cast<std::byte*>(from.data), dtype, shape};
+  }
+  if (dtype == Dtype::kF32) {
+    const Tensor to(owner.Allocate(DtypeBytes(dtype, shape.count())), dtype, shape);
+    DecodeInto<float>(stored, to);
+    return to;
+  }
+  if (shape.back() % static_cast<int64_t>(DtypeBlock(dtype)) != 0) {
+    throw UsageError(fmt::format("{}: this model cannot run as {}", model.file->path().string(),
+                                 DtypeName(dtype)),
+                     fmt::format("{} stores blocks of {} numbers, and rows of {} have {}",
+                                 DtypeName(dtype), DtypeBlock(dtype), info.name, shape.back()),
+                     "use fp32 or bf16");
+  }
+  std::vector<float> whole;  // of one that has to be turned
+  if (stored.transposed || turned) {
+    whole.resize(static_cast<size_t>(info.shape.count()));
+    DecodeInto<float>(stored, Tensor(whole.data(), info.shape));
+  }
+  const Tensor to(owner.Allocate(DtypeBytes(dtype, shape.count())), dtype, shape);
+  const int64_t bad =
+      EncodeRows(dtype, shape, to.raw(), [&](int64_t row, std::span<float> numbers) {
+        if (whole.empty()) {
+          DecodeFloats(from.data + DtypeBytes(from.dtype, row * shape.back()), from.dtype, numbers);
+        } else {
+          GatherRows(Tensor(whole.data(), info.shape), turned, row, numbers);
+        }
+      });
+  if (bad < 0) return to;
+  throw InputError(fmt::format("{}: tensor \"{}\" does not fit into {}",
+                               model.file->path().string(), from.name, DtypeName(dtype)),
+                   fmt::format("row {} has a number that is too large for it, or is none", bad),
+                   "use fp32");
+}
 
 }  // namespace
 
@@ -115,25 +188,20 @@ std::unique_ptr<GptWeights> ReadWeights(const StoredModel& model, Dtype dtype) {
   return weights;
 }
 
-std::unique_ptr<GptWeights> MapWeights(const StoredModel& model) {
+bool IsMatrix(const ParamRow& param) {
+  return param.shape.rank() == 2 && param.module != "wpe" && param.kind != ParamKind::kAdapter;
+}
+
+std::unique_ptr<GptWeights> MapWeights(const StoredModel& model, MatrixDtype matrices) {
   Check(model);
   const ParamTable table(model.config);
   auto owner = std::make_shared<Mapped>();
   owner->file = model.file;
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < model.params.size(); ++i) {
-    const auto& [from, transposed] = model.params[i];
-    const Shape& shape = table.params()[i].shape;
-    if (from.dtype == Dtype::kF32 && !transposed && IsAligned(from)) {
-      tensors.emplace_back(const_cast<std::byte*>(from.data), Dtype::kF32, shape);
-      continue;
-    }
-    // A vector more, which kernels may read.
-    constexpr size_t kPast = MemoryPlan::kAlignment / sizeof(float);
-    const size_t count = static_cast<size_t>(shape.count()) + kPast;
-    owner->copies.push_back(std::make_unique<float[]>(count));
-    tensors.emplace_back(owner->copies.back().get(), shape);
-    DecodeInto<float>(model.params[i], tensors.back());
+    const ParamInfo& info = table.params()[i];
+    tensors.push_back(
+        MapParam(model, info, model.params[i], TargetOf(model.params[i], info, matrices), *owner));
   }
   return std::make_unique<GptWeights>(model.config, std::move(tensors), std::move(owner));
 }

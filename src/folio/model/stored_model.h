@@ -41,8 +41,19 @@ bool IsMaskBuffer(std::string_view name);
 // Error if one is not stored as floating-point numbers.
 std::unique_ptr<GptWeights> ReadWeights(const StoredModel& model, Dtype dtype = Dtype::kF32);
 
-// The same in float32 for those who only look: parameters that lie in the file just as they are
-// needed are not copied.
-std::unique_ptr<GptWeights> MapWeights(const StoredModel& model);
+// Whether a parameter is one of those that may be stored in another dtype than float32 where a
+// model runs: of a linear layer, the embeddings of tokens, the head.
+bool IsMatrix(const ParamRow& param);
+
+// What the matrices of a model are stored as where it runs; the rest is float32.
+struct MatrixDtype {
+  Dtype dtype = Dtype::kF32;  // or BF16, Q8_0, Q4_0
+  bool as_stored = false;     // instead: what each is in the file, if that is one of these
+};
+
+// The same for those who only look: parameters that lie in the file just as they are needed are not
+// copied. Throws a kUsage Error where rows of the model are not whole blocks of that dtype, and a
+// kInput Error where it cannot hold a number of the model.
+std::unique_ptr<GptWeights> MapWeights(const StoredModel& model, MatrixDtype matrices = {});
 
 }  // namespace folio

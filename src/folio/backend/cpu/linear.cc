@@ -74,13 +74,9 @@ void RunStored(const LinearForward& op, Scratch& scratch) {
   }
   for (int64_t begin = 0; begin < O; begin += width) {
     const int64_t columns = std::min(O - begin, width);
-    const int64_t rows = op.transposed ? columns : I, length = op.transposed ? I : columns;
-    ParallelRange(rows, TaskRows(length), [&](int64_t first, int64_t last, int) {
-      for (int64_t row = first; row < last; ++row) {
-        const int64_t from = op.transposed ? (begin + row) * I : row * O + begin;
-        DecodeFloats(op.weight.raw() + DtypeBytes(dtype, from), dtype,
-                     std::span(decoded + row * length, static_cast<size_t>(length)));
-      }
+    ParallelRange(columns, TaskRows(I), [&](int64_t first, int64_t last, int) {
+      DecodeFloats(op.weight.raw() + DtypeBytes(dtype, (begin + first) * I), dtype,
+                   std::span(decoded + first * I, static_cast<size_t>((last - first) * I)));
     });
     RunColumns(op, x, decoded, begin, columns);
   }

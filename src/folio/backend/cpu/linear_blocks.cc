@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "folio/backend/cpu/linear_blocks_x86.h"
+#include "folio/backend/ops.h"
 #include "folio/tensor/convert.h"
 
 namespace folio::cpu {
@@ -35,21 +36,25 @@ void Unpack(const std::byte* block, Dtype dtype, int32_t* out) {
 template <Dtype dtype>
 void PlainKernel(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,
                  int64_t stride) {
-  const auto block_bytes = static_cast<int64_t>(DtypeBytes(dtype, BlockedRows::kBlock));
-  int32_t w[BlockedRows::kBlock];
+  constexpr int64_t kBlock = BlockedRows::kBlock, kSums = BlockedRows::kSums;
+  const auto block_bytes = static_cast<int64_t>(DtypeBytes(dtype, kBlock));
+  int32_t w[kBlock];
   for (int64_t r = 0; r < rows; ++r, weight += x.blocks * block_bytes) {
-    for (int64_t n = 0; n < x.rows; ++n) out[n * stride + r] = 0;
+    float sums[LinearForward::kFewRows][kSums] = {};
     for (int64_t b = 0; b < x.blocks; ++b) {
       const std::byte* block = weight + b * block_bytes;
       const float scale = ScaleAt(block);
       Unpack(block, dtype, w);
       for (int64_t n = 0; n < x.rows; ++n) {
-        const int8_t* numbers = x.numbers + (n * x.blocks + b) * BlockedRows::kBlock;
+        const int8_t* numbers = x.numbers + (n * x.blocks + b) * kBlock;
         int32_t sum = 0;
-        for (int64_t i = 0; i < BlockedRows::kBlock; ++i) sum += w[i] * numbers[i];
-        float& to = out[n * stride + r];
-        to = std::fma(scale * x.scales[n * x.blocks + b], static_cast<float>(sum), to);
+        for (int64_t i = 0; i < kBlock; ++i) sum += w[i] * numbers[i];
+        float& to = sums[n][b % kSums];
+        to = std::fma(scale * x.scales[n * x.scale_stride + b], static_cast<float>(sum), to);
       }
+    }
+    for (int64_t n = 0; n < x.rows; ++n) {
+      out[n * stride + r] = (sums[n][0] + sums[n][1]) + (sums[n][2] + sums[n][3]);
     }
   }
 }
@@ -62,12 +67,14 @@ BlockKernel KernelFor(Dtype dtype) {
 }  // namespace
 
 BlockedRows::BlockedRows(const Tensor& x, Dtype weight, Scratch& scratch)
-    : rows(x.dim(0)), blocks(x.dim(1) / BlockedRows::kBlock) {
+    : rows(x.dim(0)),
+      blocks(x.dim(1) / BlockedRows::kBlock),
+      scale_stride((blocks + kSums - 1) / kSums * kSums) {
   constexpr int64_t kBytes = BlockedRows::kScaleBytes + BlockedRows::kBlock;
   const int64_t all = rows * blocks;
   const auto place = [&](ScratchParts parts) {
     int8_t* to = parts.Take<int8_t>(all * BlockedRows::kBlock);
-    float* scale = parts.Take<float>(all);
+    float* scale = parts.Take<float>(rows * scale_stride);
     int32_t* correction = parts.Take<int32_t>(all * BlockedRows::kBlock / 4);
     std::byte* encoded = parts.Take<std::byte>(all * kBytes);
     return std::tuple(to, scale, correction, encoded, parts.bytes());
@@ -76,10 +83,11 @@ BlockedRows::BlockedRows(const Tensor& x, Dtype weight, Scratch& scratch)
   const auto [to, scale, correction, encoded, unused] =
       place(ScratchParts(scratch.Get<std::byte>(bytes)));
   EncodeFloats({x.data<float>(), static_cast<size_t>(x.count())}, Dtype::kQ8_0, encoded);
+  std::fill_n(scale, rows * scale_stride, 0.0f);
   const int32_t offset = weight == Dtype::kQ8_0 ? -128 : -8;
   for (int64_t b = 0; b < all; ++b) {
     const std::byte* from = encoded + b * kBytes;
-    scale[b] = ScaleAt(from);
+    scale[b / blocks * scale_stride + b % blocks] = ScaleAt(from);
     std::memcpy(to + b * BlockedRows::kBlock, from + BlockedRows::kScaleBytes, BlockedRows::kBlock);
     for (int64_t i = 0; i < BlockedRows::kBlock; i += 4) {
       const int8_t* four = to + b * BlockedRows::kBlock + i;

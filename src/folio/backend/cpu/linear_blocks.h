@@ -15,6 +15,7 @@ class BlockedRows {
  public:
   static constexpr int64_t kBlock = 32;      // numbers
   static constexpr int64_t kScaleBytes = 2;  // with which each block begins
+  static constexpr int64_t kSums = 4;
 
   BlockedRows() = default;
   // x (N,I), for weights of that dtype. Lives in `scratch`. REQUIRES: I is whole blocks.
@@ -24,8 +25,8 @@ class BlockedRows {
   void Multiply(const Tensor& weight, int64_t begin, int64_t end, const Tensor& out) const;
 
   // As kernels see them. Block b of row n has its numbers at numbers + 32 (n blocks + b), its scale
-  // at scales[n blocks + b].
-  int64_t rows = 0, blocks = 0;
+  // at scales[n scale_stride + b], with zeros up to a multiple of four.
+  int64_t rows = 0, blocks = 0, scale_stride = 0;
   const int8_t* numbers = nullptr;
   const float* scales = nullptr;
   // What each four numbers add up to times the offset of the weight's integers, which kernels have

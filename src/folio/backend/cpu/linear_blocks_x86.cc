@@ -29,6 +29,7 @@ FOLIO_AVX2 FOLIO_INLINE __m256i Bytes(const std::byte* block) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + BlockedRows::kScaleBytes));
 }
 
+// The scales of four blocks.
 FOLIO_AVX2 FOLIO_INLINE __m128 Scales(const std::byte* const* blocks) {
   const auto at = [](const std::byte* block) {
     return *reinterpret_cast<const short*>(block);  // aligned, as blocks are
@@ -75,47 +76,49 @@ struct Avx2Q4 {
   }
 };
 
-// Four rows of the weight, the last ones perhaps the same, times all rows of x: results of `rows`.
-#define FOLIO_FOUR_ROWS(NAME, TARGET)                                                             \
-  template <class Set, int64_t block_bytes>                                                       \
-  TARGET void NAME(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,       \
-                   int64_t stride) {                                                              \
-    const int64_t row_bytes = x.blocks * block_bytes;                                             \
-    for (int64_t r = 0; r < rows; r += kRows) {                                                   \
-      const std::byte* at[kRows];                                                                 \
-      for (int64_t i = 0; i < kRows; ++i) at[i] = weight + std::min(r + i, rows - 1) * row_bytes; \
-      __m128 sums[LinearForward::kFewRows];                                                       \
-      for (int64_t n = 0; n < x.rows; ++n) sums[n] = _mm_setzero_ps();                            \
-      for (int64_t b = 0; b < x.blocks; ++b) {                                                    \
-        const __m256i w0 = Set::Load(at[0]), w1 = Set::Load(at[1]), w2 = Set::Load(at[2]),        \
-                      w3 = Set::Load(at[3]);                                                      \
-        const __m128 scales = Scales(at);                                                         \
-        for (int64_t n = 0; n < x.rows; ++n) {                                                    \
-          const int64_t block = n * x.blocks + b;                                                 \
-          const __m256i v = _mm256_load_si256(                                                    \
-              reinterpret_cast<const __m256i*>(x.numbers + block * BlockedRows::kBlock));         \
-          const __m256i c = _mm256_load_si256(                                                    \
-              reinterpret_cast<const __m256i*>(x.corrections + block * BlockedRows::kBlock / 4)); \
-          const __m128i dots = Sums(Set::Dot(w0, v, c), Set::Dot(w1, v, c), Set::Dot(w2, v, c),   \
-                                    Set::Dot(w3, v, c));                                          \
-          const __m128 scale = _mm_mul_ps(scales, _mm_set1_ps(x.scales[block]));                  \
-          sums[n] = _mm_fmadd_ps(scale, _mm_cvtepi32_ps(dots), sums[n]);                          \
-        }                                                                                         \
-        for (int64_t i = 0; i < kRows; ++i) {                                                     \
-          __builtin_prefetch(at[i] + kRows * row_bytes);                                          \
-          at[i] += block_bytes;                                                                   \
-        }                                                                                         \
-      }                                                                                           \
-      for (int64_t n = 0; n < x.rows; ++n) {                                                      \
-        alignas(16) float results[kRows];                                                         \
-        _mm_store_ps(results, sums[n]);                                                           \
-        std::copy_n(results, std::min(kRows, rows - r), out + n * stride + r);                    \
-      }                                                                                           \
-    }                                                                                             \
+// One row of the weight after the other, so that memory is read in its own order, times all rows of
+// x, four blocks at a time; where fewer are left, the last one stands for them, times nothing.
+#define FOLIO_BLOCK_KERNEL(NAME, TARGET)                                                        \
+  template <class Set, int64_t block_bytes>                                                     \
+  TARGET void NAME(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,     \
+                   int64_t stride) {                                                            \
+    constexpr int64_t kBlock = BlockedRows::kBlock, kSums = BlockedRows::kSums;                 \
+    for (int64_t r = 0; r < rows; ++r, weight += x.blocks * block_bytes) {                      \
+      __m128 sums[LinearForward::kFewRows];                                                     \
+      for (int64_t n = 0; n < x.rows; ++n) sums[n] = _mm_setzero_ps();                          \
+      for (int64_t b = 0; b < x.blocks; b += kSums) {                                           \
+        int64_t at[kSums];                                                                      \
+        const std::byte* w[kSums];                                                              \
+        for (int64_t i = 0; i < kSums; ++i) {                                                   \
+          at[i] = std::min(b + i, x.blocks - 1);                                                \
+          w[i] = weight + at[i] * block_bytes;                                                  \
+        }                                                                                       \
+        const __m256i w0 = Set::Load(w[0]), w1 = Set::Load(w[1]), w2 = Set::Load(w[2]),         \
+                      w3 = Set::Load(w[3]);                                                     \
+        const __m128 scales = Scales(w);                                                        \
+        const auto dot = [&x](__m256i v, int64_t block) __attribute__((always_inline)) TARGET { \
+          const auto* numbers = reinterpret_cast<const __m256i*>(x.numbers + block * kBlock);   \
+          const auto* correction =                                                              \
+              reinterpret_cast<const __m256i*>(x.corrections + block * kBlock / 4);             \
+          return Set::Dot(v, _mm256_load_si256(numbers), _mm256_load_si256(correction));        \
+        };                                                                                      \
+        for (int64_t n = 0; n < x.rows; ++n) {                                                  \
+          const int64_t first = n * x.blocks;                                                   \
+          const __m128i dots = Sums(dot(w0, first + at[0]), dot(w1, first + at[1]),             \
+                                    dot(w2, first + at[2]), dot(w3, first + at[3]));            \
+          const __m128 there = _mm_loadu_ps(x.scales + n * x.scale_stride + b);                 \
+          sums[n] = _mm_fmadd_ps(_mm_mul_ps(scales, there), _mm_cvtepi32_ps(dots), sums[n]);    \
+        }                                                                                       \
+      }                                                                                         \
+      for (int64_t n = 0; n < x.rows; ++n) {                                                    \
+        const __m128 pairs = _mm_hadd_ps(sums[n], sums[n]);                                     \
+        out[n * stride + r] = _mm_cvtss_f32(_mm_hadd_ps(pairs, pairs));                         \
+      }                                                                                         \
+    }                                                                                           \
   }
 
-FOLIO_FOUR_ROWS(VnniRows, FOLIO_VNNI)
-FOLIO_FOUR_ROWS(Avx2Rows, FOLIO_AVX2)
+FOLIO_BLOCK_KERNEL(VnniRows, FOLIO_VNNI)
+FOLIO_BLOCK_KERNEL(Avx2Rows, FOLIO_AVX2)
 
 bool HasVnni() {
   static const bool has =

@@ -24,15 +24,15 @@ inline constexpr int64_t kSteps = 8;
 
 // out (columns) += x[0] w[0, :] + ... + x[kSteps - 1] w[kSteps - 1, :], in this order. The rows
 // that follow are asked for on the way if there are any.
-template <bool fetch, class T>
-HWY_INLINE void AddSteps(const float* x, const T* w, int64_t ldw, int64_t columns, float* out) {
+template <bool fetch>
+HWY_INLINE void AddSteps(const float* x, const float* w, int64_t ldw, int64_t columns, float* out) {
   const Floats d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto x0 = hn::Set(d, x[0]), x1 = hn::Set(d, x[1]), x2 = hn::Set(d, x[2]),
              x3 = hn::Set(d, x[3]), x4 = hn::Set(d, x[4]), x5 = hn::Set(d, x[5]),
              x6 = hn::Set(d, x[6]), x7 = hn::Set(d, x[7]);
-  const T *w0 = w, *w1 = w0 + ldw, *w2 = w1 + ldw, *w3 = w2 + ldw, *w4 = w3 + ldw, *w5 = w4 + ldw,
-          *w6 = w5 + ldw, *w7 = w6 + ldw;
+  const float *w0 = w, *w1 = w0 + ldw, *w2 = w1 + ldw, *w3 = w2 + ldw, *w4 = w3 + ldw,
+              *w5 = w4 + ldw, *w6 = w5 + ldw, *w7 = w6 + ldw;
   const int64_t ahead = kSteps * ldw;
   int64_t c = 0;
   for (; c + lanes <= columns; c += lanes) {
@@ -67,14 +67,13 @@ HWY_INLINE void AddSteps(const float* x, const T* w, int64_t ldw, int64_t column
 }
 
 // out = x w, columns [0, columns) of it; w is (I,O) with rows ldw apart.
-template <class T>
-void ColumnsOf(const float* x, int64_t N, int64_t I, const T* w, int64_t ldw, int64_t columns,
+void ColumnsOf(const float* x, int64_t N, int64_t I, const float* w, int64_t ldw, int64_t columns,
                float* out, int64_t ldo) {
   const Floats d;
   for (int64_t n = 0; n < N; ++n) std::fill_n(out + n * ldo, columns, 0.0f);
   int64_t i = 0;
   for (; i + 2 * kSteps <= I; i += kSteps) {
-    const T* from = w + i * ldw;
+    const float* from = w + i * ldw;
     AddSteps<true>(x + i, from, ldw, columns, out);
     for (int64_t n = 1; n < N; ++n)
       AddSteps<false>(x + n * I + i, from, ldw, columns, out + n * ldo);
@@ -95,80 +94,28 @@ void ColumnsOf(const float* x, int64_t N, int64_t I, const T* w, int64_t ldw, in
   }
 }
 
-// out[n * ldo + r] = x[n] . w[r] for `rows` rows of I numbers, which follow each other.
+// out[n * ldo + r] = x[n] . w[r] for `rows` rows of I numbers, which follow each other: one after
+// the other, so that memory is read in its own order.
 template <class T>
 void RowsOf(const float* x, int64_t N, int64_t I, const T* w, int64_t rows, float* out,
             int64_t ldo) {
   const Floats d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), whole = I / lanes * lanes;
-  const int64_t left = I - whole;
-  int64_t r = 0;
-  for (; r + 4 <= rows; r += 4) {
-    const T *w0 = w + r * I, *w1 = w0 + I, *w2 = w1 + I, *w3 = w2 + I;
-    for (int64_t n = 0; n < N; ++n) {
-      const float* from = x + n * I;
-      auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
-      for (int64_t i = 0; i < whole; i += lanes) {
-        const auto v = LoadU(d, from + i);
-        s0 = hn::MulAdd(v, LoadU(d, w0 + i), s0);
-        s1 = hn::MulAdd(v, LoadU(d, w1 + i), s1);
-        s2 = hn::MulAdd(v, LoadU(d, w2 + i), s2);
-        s3 = hn::MulAdd(v, LoadU(d, w3 + i), s3);
-        if (n == 0) {
-          hwy::Prefetch(w0 + 4 * I + i);
-          hwy::Prefetch(w1 + 4 * I + i);
-          hwy::Prefetch(w2 + 4 * I + i);
-          hwy::Prefetch(w3 + 4 * I + i);
-        }
-      }
-      if (left > 0) {
-        const auto v = LoadPart(d, from + whole, left);
-        s0 = hn::MulAdd(v, LoadPart(d, w0 + whole, left), s0);
-        s1 = hn::MulAdd(v, LoadPart(d, w1 + whole, left), s1);
-        s2 = hn::MulAdd(v, LoadPart(d, w2 + whole, left), s2);
-        s3 = hn::MulAdd(v, LoadPart(d, w3 + whole, left), s3);
-      }
-      float* to = out + n * ldo + r;
-      to[0] = SumLanes(d, s0);
-      to[1] = SumLanes(d, s1);
-      to[2] = SumLanes(d, s2);
-      to[3] = SumLanes(d, s3);
-    }
-  }
-  for (; r < rows; ++r) {
-    const T* row = w + r * I;
-    for (int64_t n = 0; n < N; ++n) {
-      const float* from = x + n * I;
-      auto sum = hn::Zero(d);
-      for (int64_t i = 0; i < whole; i += lanes) {
-        sum = hn::MulAdd(LoadU(d, from + i), LoadU(d, row + i), sum);
-      }
-      if (left > 0) {
-        sum = hn::MulAdd(LoadPart(d, from + whole, left), LoadPart(d, row + whole, left), sum);
-      }
-      out[n * ldo + r] = SumLanes(d, sum);
-    }
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t n = 0; n < N; ++n) out[n * ldo + r] = Dot(d, x + n * I, w + r * I, I);
   }
 }
 
 // Columns [begin, end) of the product.
-template <class T>
-HWY_INLINE void SliceOf(const LinearForward& op, int64_t begin, int64_t end) {
+void LinearSlice(const LinearForward& op, int64_t begin, int64_t end) {
   const float* x = op.x.data<float>();
   const int64_t N = op.x.dim(0), I = op.x.dim(1), O = op.out.dim(1);
   float* out = op.out.data<float>() + begin;
-  if (op.transposed) {
-    RowsOf(x, N, I, op.weight.data<T>() + begin * I, end - begin, out, O);
+  if (!op.transposed) {
+    ColumnsOf(x, N, I, op.weight.data<float>() + begin, O, end - begin, out, O);
+  } else if (op.weight.dtype() == Dtype::kBF16) {
+    RowsOf(x, N, I, op.weight.data<BF16>() + begin * I, end - begin, out, O);
   } else {
-    ColumnsOf(x, N, I, op.weight.data<T>() + begin, O, end - begin, out, O);
-  }
-}
-
-void LinearSlice(const LinearForward& op, int64_t begin, int64_t end) {
-  if (op.weight.dtype() == Dtype::kBF16) {
-    SliceOf<BF16>(op, begin, end);
-  } else {
-    SliceOf<float>(op, begin, end);
+    RowsOf(x, N, I, op.weight.data<float>() + begin * I, end - begin, out, O);
   }
 }
 

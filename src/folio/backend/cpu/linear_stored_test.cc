@@ -147,8 +147,11 @@ TEST_P(StoredWeights, ARowComesOutTheSameBesideAnyOthers) {
   }
 }
 
-constexpr Storage kStorages[] = {{Dtype::kF32, false}, {Dtype::kF32, true},  {Dtype::kBF16, false},
-                                 {Dtype::kBF16, true}, {Dtype::kQ8_0, true}, {Dtype::kQ4_0, true}};
+constexpr Storage kStorages[] = {{Dtype::kF32, false},
+                                 {Dtype::kF32, true},
+                                 {Dtype::kBF16, true},
+                                 {Dtype::kQ8_0, true},
+                                 {Dtype::kQ4_0, true}};
 INSTANTIATE_TEST_SUITE_P(, StoredWeights, testing::ValuesIn(kStorages), NameOf);
 
 // Sums of integers are exact, and what is rounded is so in one order.

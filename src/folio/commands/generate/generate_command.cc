@@ -60,6 +60,9 @@ class GenerateCommand final : public Command {
                       "of a model that came without one: a published encoding, or the path of a "
                       "tokenizer's directory or file"},
                 {.placeholder = "NAME|DIR|FILE"});
+    flags.Value(Field{"dtype", &dtype_,
+                      "what the matrices are kept and multiplied as; auto: as they are stored"}
+                    .Choices(MatrixDtypeNames()));
     flags.Value(Field{"max-tokens", &max_tokens_, "tokens to add at most", 0, 1e12});
     flags.Value(Field{"n", &n_, "texts to write for each prompt", 1, 1e6}.WithFlag("-n,--n"));
     flags.Value(Field{"temperature", &temperature_,
@@ -78,8 +81,10 @@ class GenerateCommand final : public Command {
   int Run(const Context& context) override {
     CatchSignals();
     compute_.Use();
-    const OpenedModel model = OpenModel(
-        model_, {.backend = backend_, .tokenizer = tokenizer_, .loading = load_.loading()});
+    const OpenedModel model = OpenModel(model_, {.backend = backend_,
+                                                 .tokenizer = tokenizer_,
+                                                 .loading = load_.loading(),
+                                                 .matrices = MatrixDtypeNamed(dtype_)});
     const std::vector<Prompt> prompts = ReadPrompts(model, prompts_);
     Generator generator(*model.backend, *model.weights);
     GenerateOptions options{.sampling = {.temperature = greedy_ ? 0 : temperature_,
@@ -164,7 +169,7 @@ class GenerateCommand final : public Command {
     console.Note(note);
   }
 
-  std::string model_, tokenizer_, backend_ = "cpu";
+  std::string model_, tokenizer_, backend_ = "cpu", dtype_ = "auto";
   LoadFlag load_;
   PromptFlags prompts_;
   int64_t max_tokens_ = 256, n_ = 1, top_k_ = 0;
