@@ -143,42 +143,6 @@ void RunForward(const AttentionForward& op, const AttentionSizes& a, Scratch& sc
   });
 }
 
-// scores (queries, keys), rows `stride` apart, = alpha * x y^T over a head's D channels.
-void Products(const HeadRows& x, int64_t queries, const HeadRows& y, int64_t keys, int64_t D,
-              float alpha, float* scores, int64_t stride) {
-  if (queries == 0 || keys == 0) return;
-  MatMulOnThread({.M = queries,
-                  .N = keys,
-                  .K = D,
-                  .a = x.data,
-                  .lda = x.stride,
-                  .b = y.data,
-                  .ldb = y.stride,
-                  .transpose_b = true,
-                  .c = scores,
-                  .ldc = stride,
-                  .alpha = alpha});
-}
-
-// to (queries, D) = weights (queries, keys), rows `stride` apart, x (keys, D).
-void Combine(const float* weights, int64_t stride, int64_t queries, int64_t keys, const HeadRows& x,
-             int64_t D, const HeadRows& to) {
-  if (queries == 0) return;
-  if (keys == 0) {
-    for (int64_t t = 0; t < queries; ++t) std::fill_n(to.data + t * to.stride, D, 0.0f);
-    return;
-  }
-  MatMulOnThread({.M = queries,
-                  .N = D,
-                  .K = keys,
-                  .a = weights,
-                  .lda = stride,
-                  .b = x.data,
-                  .ldb = x.stride,
-                  .c = to.data,
-                  .ldc = to.stride});
-}
-
 // As many queries as a decoder has: a row of scores for each, and no lanes left empty.
 constexpr int64_t kFewQueries = 16;
 
@@ -188,8 +152,8 @@ void RunFewQueries(const AttentionForward& op, const AttentionSizes& a, Scratch&
   ParallelFor(a.B * a.H, [&](int64_t head, int thread) {
     const int64_t b = head / a.H, h = head % a.H, g = a.KeyHead(h), keys = a.Keys(a.T - 1);
     float* scores = memory + thread * slice;
-    Products(HeadOf(op.q, b, 0, h, a.D), a.T, HeadOf(op.k, b, 0, g, a.D), keys, a.D, a.scale,
-             scores, stride);
+    ScoreRows(HeadOf(op.q, b, 0, h, a.D), a.T, HeadOf(op.k, b, 0, g, a.D), keys, a.D, a.scale,
+              scores, stride);
     for (int64_t t = 0; t < a.T; ++t) {
       float* row = scores + t * stride;
       const int64_t place = a.Row(b, h, t);
@@ -201,9 +165,9 @@ void RunFewQueries(const AttentionForward& op, const AttentionSizes& a, Scratch&
         std::fill(probs + keys, probs + a.S, 0.0f);
       }
       if (op.dropout.active()) DropoutRow(op.dropout, place, a.S, a.Keys(t), row);
+      CombineRows(row, HeadOf(op.v, b, 0, g, a.D), a.Keys(t), a.D,
+                  HeadOf(op.out, b, t, h, a.D).data);
     }
-    Combine(scores, stride, a.T, keys, HeadOf(op.v, b, 0, g, a.D), a.D,
-            HeadOf(op.out, b, 0, h, a.D));
   });
 }
 
