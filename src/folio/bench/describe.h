@@ -6,6 +6,7 @@
 
 #include "folio/backend/backend.h"
 #include "folio/bench/attention.h"
+#include "folio/bench/generation.h"
 #include "folio/bench/matmul_rate.h"
 #include "folio/bench/optimizer.h"
 #include "folio/bench/tokenizer_speed.h"
@@ -21,6 +22,10 @@ std::string DescribeAttention(const Backend& backend, const std::vector<Attentio
                               bool json);
 std::string DescribeOptimizer(const Backend& backend, int64_t parameters,
                               const OptimizerRates& rates, bool json);
+// `model` is its name; load_seconds is 0 for one that was not read from a file.
+std::string DescribeGeneration(const std::string& model, const Backend& backend,
+                               const std::string& dtype, double load_seconds,
+                               const GenerationTimings& timings, bool json);
 // `model` is its name. With `growth` the results are those of several batch sizes, and how the cost
 // grows from the first to the others is told too; without it there is one.
 std::string DescribeTraining(const std::string& model, const Backend& backend,

@@ -1,8 +1,6 @@
 #include "folio/bench/optimizer.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cstring>
 
 #include "folio/base/clock.h"
 #include "folio/base/percentile.h"
@@ -12,29 +10,8 @@
 namespace folio {
 namespace {
 
-// Elements that one thread takes at a time: small beside any cache, large beside the taking.
+// Elements that one thread takes at a time.
 constexpr int64_t kGrain = 1 << 15;
-
-// Reads all of it; the result keeps the compiler from leaving that out.
-uint32_t ReadAll(const float* x, int64_t n) {
-  std::atomic<uint32_t> total = 0;
-  ParallelRange(n, kGrain, [&](int64_t begin, int64_t end, int) {
-    uint32_t sum = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      uint32_t bits = 0;
-      std::memcpy(&bits, x + i, sizeof(bits));
-      sum += bits;
-    }
-    total.fetch_add(sum, std::memory_order_relaxed);
-  });
-  return total;
-}
-
-void CopyAll(const float* from, float* to, int64_t n) {
-  ParallelRange(n, kGrain, [&](int64_t begin, int64_t end, int) {
-    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin) * sizeof(float));
-  });
-}
 
 MemoryPlan PlanOf(int64_t parameters) {
   MemoryPlan plan;
@@ -64,7 +41,7 @@ class OptimizerBench {
     const Tensor param = Array(0), grad = Array(1);
     double sum = 0;
     Time(rates.copy, [&] { CopyAll(param.data<float>(), grad.data<float>(), n_); });
-    Time(rates.read, [&] { sink_ = ReadAll(grad.data<float>(), n_); });
+    Time(rates.read, [&] { ReadAll(grad.data<float>(), n_); });
     Time(rates.norm, [&] { backend_.Run(SumOfSquares{.x = grad, .out = Tensor(&sum, {1})}); });
     Time(rates.adamw, [&] {
       backend_.Run(AdamWUpdate{.param = param,
@@ -85,14 +62,9 @@ class OptimizerBench {
   Arena arena_;
   int64_t n_;
   int64_t step_ = 0;
-  volatile uint32_t sink_ = 0;
 };
 
 }  // namespace
-
-double MemoryPass::bytes_per_second() const {
-  return bytes / Median(seconds);
-}
 
 double OptimizerRates::seconds_per_step() const {
   return Median(norm.seconds) + Median(adamw.seconds);

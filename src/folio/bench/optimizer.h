@@ -1,21 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "folio/backend/backend.h"
+#include "folio/bench/memory_pass.h"
 
 namespace folio {
-
-// One pass over memory.
-struct MemoryPass {
-  std::string name;
-  double bytes = 0;                  // read and written by one run
-  std::vector<double> seconds = {};  // of each run
-
-  double bytes_per_second() const;  // at the median
-};
 
 struct OptimizerRates {
   // What a step does to all parameters beside its products: the norm of their gradients, AdamW.

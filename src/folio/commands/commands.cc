@@ -15,13 +15,26 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
     commands.push_back(make());
   }
   for (const Lesson& lesson : Lessons()) commands.push_back(NewExplainCommand(lesson));
-  for (const New make :
-       {NewInspectAttentionCommand, NewInspectLensCommand, NewInspectEmbeddingsCommand,
-        NewInspectActivationsCommand, NewInspectProbabilitiesCommand, NewInspectModelCommand,
-        NewInspectPlanCommand, NewInspectDumpCommand, NewBenchTrainCommand, NewBenchMatmulCommand,
-        NewBenchAttentionCommand, NewBenchOptimizerCommand, NewBenchTokenizerCommand,
-        NewConfigShowCommand, NewDoctorCommand, NewCompletionCommand, NewHelpCommand,
-        NewVersionCommand, NewCompleteCommand}) {
+  for (const New make : {NewInspectAttentionCommand,
+                         NewInspectLensCommand,
+                         NewInspectEmbeddingsCommand,
+                         NewInspectActivationsCommand,
+                         NewInspectProbabilitiesCommand,
+                         NewInspectModelCommand,
+                         NewInspectPlanCommand,
+                         NewInspectDumpCommand,
+                         NewBenchTrainCommand,
+                         NewBenchMatmulCommand,
+                         NewBenchAttentionCommand,
+                         NewBenchGenerateCommand,
+                         NewBenchOptimizerCommand,
+                         NewBenchTokenizerCommand,
+                         NewConfigShowCommand,
+                         NewDoctorCommand,
+                         NewCompletionCommand,
+                         NewHelpCommand,
+                         NewVersionCommand,
+                         NewCompleteCommand}) {
     commands.push_back(make());
   }
   return commands;

@@ -11,6 +11,7 @@ struct Lesson;
 
 std::unique_ptr<Command> NewBenchAttentionCommand();
 std::unique_ptr<Command> NewBenchMatmulCommand();
+std::unique_ptr<Command> NewBenchGenerateCommand();
 std::unique_ptr<Command> NewBenchOptimizerCommand();
 std::unique_ptr<Command> NewBenchTokenizerCommand();
 std::unique_ptr<Command> NewBenchTrainCommand();

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -109,6 +110,10 @@ int64_t EncodeRows(Dtype dtype, const Shape& shape, std::byte* out,
   return bad;
 }
 
+std::string Where(const StoredModel& model) {
+  return model.file == nullptr ? "" : model.file->path().string() + ": ";
+}
+
 // A parameter as `dtype`: stored ones of linear layers lie (out,in).
 Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredParam& stored,
                 Dtype dtype, Mapped& owner) {
@@ -124,8 +129,7 @@ Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredPar
     return to;
   }
   if (shape.back() % static_cast<int64_t>(DtypeBlock(dtype)) != 0) {
-    throw UsageError(fmt::format("{}: this model cannot run as {}", model.file->path().string(),
-                                 DtypeName(dtype)),
+    throw UsageError(fmt::format("{}this model cannot run as {}", Where(model), DtypeName(dtype)),
                      fmt::format("{} stores blocks of {} numbers, and rows of {} have {}",
                                  DtypeName(dtype), DtypeBlock(dtype), info.name, shape.back()),
                      "use fp32 or bf16");
@@ -145,13 +149,26 @@ Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredPar
         }
       });
   if (bad < 0) return to;
-  throw InputError(fmt::format("{}: tensor \"{}\" does not fit into {}",
-                               model.file->path().string(), from.name, DtypeName(dtype)),
+  throw InputError(fmt::format("{}tensor \"{}\" does not fit into {}", Where(model), from.name,
+                               DtypeName(dtype)),
                    fmt::format("row {} has a number that is too large for it, or is none", bad),
                    "use fp32");
 }
 
 }  // namespace
+
+StoredModel AsStored(const GptWeights& weights) {
+  StoredModel model{.config = weights.config()};
+  for (size_t i = 0; i < weights.tensors().size(); ++i) {
+    const Tensor& x = weights.tensors()[i];
+    model.params.push_back({{.name = weights.table().params()[i].name,
+                             .dtype = x.dtype(),
+                             .shape = x.shape(),
+                             .data = x.raw(),
+                             .bytes = x.bytes()}});
+  }
+  return model;
+}
 
 Shape StoredShape(const Shape& shape, bool transposed) {
   return transposed ? Shape{shape[1], shape[0]} : shape;

@@ -29,9 +29,13 @@ void GatherRows(const Tensor& parameter, bool transposed, int64_t row, std::span
 // makes, and all that loading needs to know.
 struct StoredModel {
   GptConfig config = {};
-  std::vector<StoredParam> params = {};         // one for each of ParamTable(config), in its order
-  std::shared_ptr<const TensorFile> file = {};  // what `params` point into
+  std::vector<StoredParam> params = {};  // one for each of ParamTable(config), in its order
+  std::shared_ptr<const TensorFile> file =
+      {};  // what `params` point into; null if nothing in a file
 };
+
+// Weights in memory, which must live as long, as a model that is stored.
+StoredModel AsStored(const GptWeights& weights);
 
 // Whether a tensor of that name is a buffer of the causal mask, as old files hold them:
 // "h.0.attn.bias", "h.0.attn.masked_bias".

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "folio/backend/backend.h"
+#include "folio/bench/optimizer.h"
+#include "folio/model/params.h"
+
+namespace folio {
+
+struct BenchGenerateOptions {
+  int64_t prompt_tokens = 512;  // of the prompt that is timed, at most n_positions
+  std::vector<int64_t> positions = {
+      10};             // tokens before those that are timed, each below n_positions
+  double seconds = 2;  // measure at least so long
+};
+
+// Single tokens behind `position` others.
+struct TokenTiming {
+  int64_t position = 0;
+  double bytes = 0;                  // that one reads: matrices, and keys and values so far
+  std::vector<double> seconds = {};  // of each token
+
+  double bytes_per_second() const;  // at the median
+};
+
+struct GenerationTimings {
+  int64_t prompt_tokens = 0;
+  std::vector<double> prompt_seconds = {};
+  std::vector<TokenTiming> tokens = {};
+  double weight_bytes = 0;  // of the matrices that a token reads
+  MemoryPass read = {};     // reading so many bytes, in turns with the rest
+};
+
+// Times what a model does with tokens as they come: at least three rounds.
+GenerationTimings MeasureGeneration(Backend& backend, const GptWeights& weights,
+                                    const BenchGenerateOptions& options);
+
+}  // namespace folio

@@ -1,0 +1,98 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <memory>
+#include <string>
+
+#include "folio/base/clock.h"
+#include "folio/base/error.h"
+#include "folio/base/machine.h"
+#include "folio/base/strings.h"
+#include "folio/bench/describe.h"
+#include "folio/cli/compute_flags.h"
+#include "folio/commands/commands.h"
+#include "folio/commands/model_settings.h"
+#include "folio/infer/opened_model.h"
+#include "folio/model/weight_init.h"
+
+namespace folio {
+namespace {
+
+class BenchGenerateCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {
+        .name = "bench generate",
+        .summary = "measure how fast a model writes",
+        .group = "set-up",
+        .details =
+            "A prompt at once, and single tokens behind contexts of several lengths. A token\n"
+            "reads all weights: beside it, and in turns with it, as many bytes of plain\n"
+            "memory are read by all threads, which is what the machine can do at best.",
+        .examples = {"folio bench generate --preset gpt2 --dtype bf16",
+                     "folio bench generate --model gpt2 --dtype int8 --positions 10,1000 --json"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    settings_.AddFlags(flags);
+    flags.Value(Field{"dtype", &dtype_,
+                      "what the matrices are kept and multiplied as; auto: as they are stored"}
+                    .Choices(MatrixDtypeNames()));
+    flags.Value(Field{"prompt-tokens", &options_.prompt_tokens, "length of the prompt", 1, 1e9});
+    flags.Value(Field{"positions", &positions_, "contexts behind which tokens are timed"});
+    flags.Value(Field{"seconds", &options_.seconds, "measure at least so long", 0, 1e6});
+    simd_.Add(flags);
+  }
+
+  int Run(const Context& context) override {
+    settings_.Read(context.sources);
+    const TrainConfig& train = settings_.config().train;
+    UseThreads(train.threads);
+    simd_.Use();
+    const GptConfig& config = settings_.config().model;
+    options_.positions.clear();
+    for (const std::string& position : Split(positions_, ',')) {
+      options_.positions.push_back(PositionOf(position, config.n_positions));
+    }
+    const MatrixDtype matrices = MatrixDtypeNamed(dtype_);
+    double load_seconds = 0;
+    std::unique_ptr<GptWeights> random, weights;
+    if (settings_.path().empty()) {
+      random = std::make_unique<GptWeights>(config);
+      InitWeights(*random, /*seed=*/1);
+      weights = MapWeights(AsStored(*random), matrices);
+    } else {
+      load_seconds =
+          SecondsOf([&] { weights = OpenModel(settings_.path(), {.matrices = matrices}).weights; });
+    }
+    const std::unique_ptr<Backend> backend = MakeBackend(train.backend);
+    const GenerationTimings timings = MeasureGeneration(*backend, *weights, options_);
+    context.console.Result(DescribeGeneration(settings_.name(), *backend, dtype_, load_seconds,
+                                              timings, context.console.json()));
+    return 0;
+  }
+
+ private:
+  static int64_t PositionOf(const std::string& text, int64_t P) {
+    int64_t position = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), position);
+    const bool whole = error == std::errc() && end == text.data() + text.size();
+    if (whole && position >= 0 && position < P) return position;
+    throw UsageError(fmt::format("--positions: '{}' is none", text),
+                     fmt::format("the model has positions 0 to {}", P - 1),
+                     "name some of them: --positions 10,100");
+  }
+
+  ModelSettings settings_{std::vector<std::string>{"--threads", "--backend"}};
+  BenchGenerateOptions options_;
+  std::string dtype_ = "auto", positions_ = "10";
+  SimdFlag simd_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> NewBenchGenerateCommand() {
+  return std::make_unique<BenchGenerateCommand>();
+}
+
+}  // namespace folio
