@@ -2,9 +2,17 @@
 
 #if defined(__x86_64__)
 
+// GCC 12 takes the undefined vectors of its own header for mistakes (its bug 105593).
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
 #include <immintrin.h>
 
-#include <algorithm>
+#include <cstring>
+#include <string>
 
 #include "folio/backend/ops.h"
 #include "folio/base/simd_targets.h"
@@ -14,111 +22,172 @@ namespace {
 
 constexpr int64_t kRows = 4;  // of the weight that go together
 
+constexpr int64_t kBlock = BlockedRows::kBlock, kGroup = BlockedRows::kGroup;
+constexpr int64_t kScaleBytes = BlockedRows::kScaleBytes;
+
 #define FOLIO_AVX2 __attribute__((target("avx2,fma,f16c")))
-#define FOLIO_VNNI __attribute__((target("avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512vnni")))
+#define FOLIO_VNNI \
+  __attribute__((target("avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni")))
 #define FOLIO_INLINE __attribute__((always_inline)) inline
 
-// The integers of a block of Q4_0 as 0 to 15.
-FOLIO_AVX2 FOLIO_INLINE __m256i Nibbles(const std::byte* block) {
-  const __m128i pairs =
-      _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + BlockedRows::kScaleBytes));
-  const __m256i both = _mm256_set_m128i(_mm_srli_epi16(pairs, 4), pairs);
-  return _mm256_and_si256(both, _mm256_set1_epi8(15));
-}
-FOLIO_AVX2 FOLIO_INLINE __m256i Bytes(const std::byte* block) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + BlockedRows::kScaleBytes));
-}
+template <Dtype dtype>
+constexpr int64_t kBlockBytes = kScaleBytes + (dtype == Dtype::kQ8_0 ? kBlock : kBlock / 2);
 
-// The scales of four blocks.
-FOLIO_AVX2 FOLIO_INLINE __m128 Scales(const std::byte* const* blocks) {
-  const auto at = [](const std::byte* block) {
-    return *reinterpret_cast<const short*>(block);  // aligned, as blocks are
+// The scales of a group of blocks.
+template <int64_t block_bytes>
+FOLIO_AVX2 FOLIO_INLINE __m128 Scales(const std::byte* group) {
+  const auto at = [=](int64_t block) {
+    return *reinterpret_cast<const short*>(group + block * block_bytes);  // aligned, as blocks are
   };
-  return _mm_cvtph_ps(
-      _mm_setr_epi16(at(blocks[0]), at(blocks[1]), at(blocks[2]), at(blocks[3]), 0, 0, 0, 0));
+  return _mm_cvtph_ps(_mm_setr_epi16(at(0), at(1), at(2), at(3), 0, 0, 0, 0));
 }
 
-// The sums of four vectors.
-FOLIO_AVX2 FOLIO_INLINE __m128i Sums(__m256i a, __m256i b, __m256i c, __m256i e) {
-  const __m256i sums = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, e));
-  return _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+// The last blocks of a row, fewer than a group, with zeros behind them.
+template <int64_t block_bytes>
+struct LastGroup {
+  LastGroup(const std::byte* from, int64_t blocks) {
+    std::memcpy(bytes, from, static_cast<size_t>(blocks * block_bytes));
+  }
+  alignas(2) std::byte bytes[kGroup * block_bytes] = {};
+};
+
+// ---- AVX-512 with VNNI -------------------------------------------------------------------------
+
+// Two blocks as unsigned bytes: plus 128 or 8.
+template <Dtype dtype>
+FOLIO_VNNI FOLIO_INLINE __m512i TwoBlocks(const std::byte* block) {
+  constexpr int64_t bytes = kBlockBytes<dtype>;
+  if constexpr (dtype == Dtype::kQ8_0) {
+    const auto* first = reinterpret_cast<const __m256i*>(block + kScaleBytes);
+    const auto* second = reinterpret_cast<const __m256i*>(block + bytes + kScaleBytes);
+    const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256(first)),
+                                            _mm256_loadu_si256(second), 1);
+    return _mm512_xor_si512(both, _mm512_set1_epi8(-128));
+  } else {
+    const auto* first = reinterpret_cast<const __m128i*>(block + kScaleBytes);
+    const auto* second = reinterpret_cast<const __m128i*>(block + bytes + kScaleBytes);
+    const __m512i pairs = _mm512_mask_broadcast_i32x4(
+        _mm512_broadcast_i32x4(_mm_loadu_si128(first)), 0xFF00, _mm_loadu_si128(second));
+    const __m512i halves = _mm512_srlv_epi64(pairs, _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4));
+    return _mm512_and_si512(halves, _mm512_set1_epi8(15));
+  }
 }
 
-// What an instruction set has for a dtype: how a block becomes a vector, and what that and a block
-// of x make: eight partial sums.
-struct Vnni8 {
-  FOLIO_VNNI static FOLIO_INLINE __m256i Load(const std::byte* block) {
-    return _mm256_xor_si256(Bytes(block), _mm256_set1_epi8(-128));  // plus 128, unsigned
+template <Dtype dtype>
+FOLIO_VNNI FOLIO_INLINE void VnniGroup(const BlockedRows& x, int64_t N, const std::byte* group,
+                                       int64_t block, __m512* sums) {
+  constexpr int64_t bytes = kBlockBytes<dtype>;
+  const __m512i w0 = TwoBlocks<dtype>(group), w1 = TwoBlocks<dtype>(group + 2 * bytes);
+  const __m128 scales = Scales<bytes>(group);
+  const __m512i first = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+  const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(2));
+  for (int64_t n = 0; n < N; ++n) {
+    const int64_t at = n * x.stride + block;
+    const int8_t* numbers = x.numbers + at * kBlock;
+    const int32_t* corrections = x.corrections + at * kBlock / 4;
+    const __m512 scale = _mm512_castps128_ps512(_mm_mul_ps(scales, _mm_load_ps(x.scales + at)));
+    const __m512i dot0 =
+        _mm512_dpbusd_epi32(_mm512_load_si512(corrections), w0, _mm512_load_si512(numbers));
+    const __m512i dot1 = _mm512_dpbusd_epi32(_mm512_load_si512(corrections + 16), w1,
+                                             _mm512_load_si512(numbers + 2 * kBlock));
+    sums[n] =
+        _mm512_fmadd_ps(_mm512_permutexvar_ps(first, scale), _mm512_cvtepi32_ps(dot0), sums[n]);
+    sums[n] =
+        _mm512_fmadd_ps(_mm512_permutexvar_ps(second, scale), _mm512_cvtepi32_ps(dot1), sums[n]);
   }
-  FOLIO_VNNI static FOLIO_INLINE __m256i Dot(__m256i w, __m256i x, __m256i correction) {
-    return _mm256_dpbusd_epi32(correction, w, x);
+}
+
+// Joins eight sums.
+FOLIO_AVX2 FOLIO_INLINE float Total(__m256 sums) {
+  const __m128 fours = _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1));
+  const __m128 pairs = _mm_hadd_ps(fours, fours);
+  return _mm_cvtss_f32(_mm_hadd_ps(pairs, pairs));
+}
+
+template <Dtype dtype, bool one>
+FOLIO_VNNI void VnniRows(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,
+                         int64_t stride) {
+  constexpr int64_t bytes = kBlockBytes<dtype>;
+  const int64_t N = one ? 1 : x.rows, whole = x.blocks / kGroup * kGroup;
+  for (int64_t r = 0; r < rows; ++r, weight += x.blocks * bytes) {
+    __m512 sums[one ? 1 : LinearForward::kFewRows];
+    for (int64_t n = 0; n < N; ++n) sums[n] = _mm512_setzero_ps();
+    for (int64_t b = 0; b < whole; b += kGroup) VnniGroup<dtype>(x, N, weight + b * bytes, b, sums);
+    if (whole < x.blocks) {
+      const LastGroup<bytes> last(weight + whole * bytes, x.blocks - whole);
+      VnniGroup<dtype>(x, N, last.bytes, whole, sums);
+    }
+    for (int64_t n = 0; n < N; ++n) {
+      out[n * stride + r] =
+          Total(_mm256_add_ps(_mm512_castps512_ps256(sums[n]), _mm512_extractf32x8_ps(sums[n], 1)));
+    }
   }
-};
-struct Vnni4 {
-  FOLIO_VNNI static FOLIO_INLINE __m256i Load(const std::byte* block) { return Nibbles(block); }
-  FOLIO_VNNI static FOLIO_INLINE __m256i Dot(__m256i w, __m256i x, __m256i correction) {
-    return _mm256_dpbusd_epi32(correction, w, x);
+}
+
+// ---- AVX2 --------------------------------------------------------------------------------------
+
+// A block, and what it and 32 numbers of x make: eight sums of four products.
+template <Dtype dtype>
+FOLIO_AVX2 FOLIO_INLINE __m256i OneBlock(const std::byte* block) {
+  if constexpr (dtype == Dtype::kQ8_0) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + kScaleBytes));
+  } else {
+    const __m128i pairs = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + kScaleBytes));
+    const __m256i both = _mm256_set_m128i(_mm_srli_epi16(pairs, 4), pairs);
+    return _mm256_and_si256(both, _mm256_set1_epi8(15));
   }
-};
-// Two products add up to 2 * 128 * 127 at most, which 16 bits hold.
-struct Avx2Q8 {
-  FOLIO_AVX2 static FOLIO_INLINE __m256i Load(const std::byte* block) { return Bytes(block); }
-  FOLIO_AVX2 static FOLIO_INLINE __m256i Dot(__m256i w, __m256i x, __m256i) {
+}
+template <Dtype dtype>
+FOLIO_AVX2 FOLIO_INLINE __m256i Dots(__m256i w, __m256i x, const int32_t* corrections) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  if constexpr (dtype == Dtype::kQ8_0) {
+    // Two products add up to 2 * 128 * 127 at most, which 16 bits hold.
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
-    return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    return _mm256_madd_epi16(pairs, ones);
+  } else {
+    const __m256i correction = _mm256_load_si256(reinterpret_cast<const __m256i*>(corrections));
+    return _mm256_add_epi32(correction, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), ones));
   }
-};
-struct Avx2Q4 {
-  FOLIO_AVX2 static FOLIO_INLINE __m256i Load(const std::byte* block) { return Nibbles(block); }
-  FOLIO_AVX2 static FOLIO_INLINE __m256i Dot(__m256i w, __m256i x, __m256i correction) {
-    const __m256i pairs = _mm256_maddubs_epi16(w, x);
-    return _mm256_add_epi32(correction, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-  }
-};
+}
 
-// One row of the weight after the other, so that memory is read in its own order, times all rows of
-// x, four blocks at a time; where fewer are left, the last one stands for them, times nothing.
-#define FOLIO_BLOCK_KERNEL(NAME, TARGET)                                                        \
-  template <class Set, int64_t block_bytes>                                                     \
-  TARGET void NAME(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,     \
-                   int64_t stride) {                                                            \
-    constexpr int64_t kBlock = BlockedRows::kBlock, kSums = BlockedRows::kSums;                 \
-    for (int64_t r = 0; r < rows; ++r, weight += x.blocks * block_bytes) {                      \
-      __m128 sums[LinearForward::kFewRows];                                                     \
-      for (int64_t n = 0; n < x.rows; ++n) sums[n] = _mm_setzero_ps();                          \
-      for (int64_t b = 0; b < x.blocks; b += kSums) {                                           \
-        int64_t at[kSums];                                                                      \
-        const std::byte* w[kSums];                                                              \
-        for (int64_t i = 0; i < kSums; ++i) {                                                   \
-          at[i] = std::min(b + i, x.blocks - 1);                                                \
-          w[i] = weight + at[i] * block_bytes;                                                  \
-        }                                                                                       \
-        const __m256i w0 = Set::Load(w[0]), w1 = Set::Load(w[1]), w2 = Set::Load(w[2]),         \
-                      w3 = Set::Load(w[3]);                                                     \
-        const __m128 scales = Scales(w);                                                        \
-        const auto dot = [&x](__m256i v, int64_t block) __attribute__((always_inline)) TARGET { \
-          const auto* numbers = reinterpret_cast<const __m256i*>(x.numbers + block * kBlock);   \
-          const auto* correction =                                                              \
-              reinterpret_cast<const __m256i*>(x.corrections + block * kBlock / 4);             \
-          return Set::Dot(v, _mm256_load_si256(numbers), _mm256_load_si256(correction));        \
-        };                                                                                      \
-        for (int64_t n = 0; n < x.rows; ++n) {                                                  \
-          const int64_t first = n * x.blocks;                                                   \
-          const __m128i dots = Sums(dot(w0, first + at[0]), dot(w1, first + at[1]),             \
-                                    dot(w2, first + at[2]), dot(w3, first + at[3]));            \
-          const __m128 there = _mm_loadu_ps(x.scales + n * x.scale_stride + b);                 \
-          sums[n] = _mm_fmadd_ps(_mm_mul_ps(scales, there), _mm_cvtepi32_ps(dots), sums[n]);    \
-        }                                                                                       \
-      }                                                                                         \
-      for (int64_t n = 0; n < x.rows; ++n) {                                                    \
-        const __m128 pairs = _mm_hadd_ps(sums[n], sums[n]);                                     \
-        out[n * stride + r] = _mm_cvtss_f32(_mm_hadd_ps(pairs, pairs));                         \
-      }                                                                                         \
-    }                                                                                           \
+template <Dtype dtype>
+FOLIO_AVX2 FOLIO_INLINE void Avx2Group(const BlockedRows& x, int64_t N, const std::byte* group,
+                                       int64_t block, __m256 (*sums)[2]) {
+  constexpr int64_t bytes = kBlockBytes<dtype>;
+  const __m128 scales = Scales<bytes>(group);
+  for (int64_t i = 0; i < kGroup; ++i) {
+    const __m256i w = OneBlock<dtype>(group + i * bytes);
+    for (int64_t n = 0; n < N; ++n) {
+      const int64_t at = n * x.stride + block;
+      const __m128 products = _mm_mul_ps(scales, _mm_load_ps(x.scales + at));
+      const __m256 scale =
+          _mm256_permutevar8x32_ps(_mm256_castps128_ps256(products), _mm256_set1_epi32(int(i)));
+      const auto* numbers = reinterpret_cast<const __m256i*>(x.numbers + (at + i) * kBlock);
+      const __m256i dots =
+          Dots<dtype>(w, _mm256_load_si256(numbers), x.corrections + (at + i) * kBlock / 4);
+      sums[n][i % 2] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(dots), sums[n][i % 2]);
+    }
   }
+}
 
-FOLIO_BLOCK_KERNEL(VnniRows, FOLIO_VNNI)
-FOLIO_BLOCK_KERNEL(Avx2Rows, FOLIO_AVX2)
+template <Dtype dtype, bool one>
+FOLIO_AVX2 void Avx2Rows(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,
+                         int64_t stride) {
+  constexpr int64_t bytes = kBlockBytes<dtype>;
+  const int64_t N = one ? 1 : x.rows, whole = x.blocks / kGroup * kGroup;
+  for (int64_t r = 0; r < rows; ++r, weight += x.blocks * bytes) {
+    __m256 sums[one ? 1 : LinearForward::kFewRows][2];
+    for (int64_t n = 0; n < N; ++n) sums[n][0] = sums[n][1] = _mm256_setzero_ps();
+    for (int64_t b = 0; b < whole; b += kGroup) Avx2Group<dtype>(x, N, weight + b * bytes, b, sums);
+    if (whole < x.blocks) {
+      const LastGroup<bytes> last(weight + whole * bytes, x.blocks - whole);
+      Avx2Group<dtype>(x, N, last.bytes, whole, sums);
+    }
+    for (int64_t n = 0; n < N; ++n) {
+      out[n * stride + r] = Total(_mm256_add_ps(sums[n][0], sums[n][1]));
+    }
+  }
+}
 
 bool HasVnni() {
   static const bool has =
@@ -126,28 +195,33 @@ bool HasVnni() {
   return has;
 }
 
+template <Dtype dtype, bool one>
+BlockKernel KernelOf(const std::string& target) {
+  if (target == "AVX3" && HasVnni()) return VnniRows<dtype, one>;
+  return target == "AVX3" || target == "AVX2" ? Avx2Rows<dtype, one> : nullptr;
+}
+
 }  // namespace
 
-BlockKernel X86BlockKernel(Dtype weight) {
-  constexpr int64_t kQ8Bytes = BlockedRows::kScaleBytes + BlockedRows::kBlock,
-                    kQ4Bytes = BlockedRows::kScaleBytes + BlockedRows::kBlock / 2;
+BlockKernel X86BlockKernel(Dtype weight, bool one) {
   const std::string target = VectorTarget();
-  if (target == "AVX3" && HasVnni()) {
-    return weight == Dtype::kQ8_0 ? VnniRows<Vnni8, kQ8Bytes> : VnniRows<Vnni4, kQ4Bytes>;
+  if (weight == Dtype::kQ8_0) {
+    return one ? KernelOf<Dtype::kQ8_0, true>(target) : KernelOf<Dtype::kQ8_0, false>(target);
   }
-  if (target == "AVX3" || target == "AVX2") {
-    return weight == Dtype::kQ8_0 ? Avx2Rows<Avx2Q8, kQ8Bytes> : Avx2Rows<Avx2Q4, kQ4Bytes>;
-  }
-  return nullptr;
+  return one ? KernelOf<Dtype::kQ4_0, true>(target) : KernelOf<Dtype::kQ4_0, false>(target);
 }
 
 }  // namespace folio::cpu
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 #else
 
 namespace folio::cpu {
 
-BlockKernel X86BlockKernel(Dtype) {
+BlockKernel X86BlockKernel(Dtype, bool) {
   return nullptr;
 }
 

@@ -8,8 +8,8 @@ namespace folio::cpu {
 using BlockKernel = void (*)(const BlockedRows& x, const std::byte* weight, int64_t rows,
                              float* out, int64_t stride);
 
-// The fastest for a weight of that dtype among those of the instruction set in use; null if x86 has
-// none for it.
-BlockKernel X86BlockKernel(Dtype weight);
+// The fastest for a weight of that dtype, and for one row of x or for several, of the instruction
+// set in use; null if x86 has none for it.
+BlockKernel X86BlockKernel(Dtype weight, bool one);
 
 }  // namespace folio::cpu
