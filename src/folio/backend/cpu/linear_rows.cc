@@ -19,78 +19,42 @@ namespace folio::cpu::HWY_NAMESPACE {
 
 using Floats = hn::ScalableTag<float>;
 
-// Rows of a weight (I,O) that are added at a time: as many streams of memory.
-inline constexpr int64_t kSteps = 8;
-
-// out (columns) += x[0] w[0, :] + ... + x[kSteps - 1] w[kSteps - 1, :], in this order. The rows
-// that follow are asked for on the way if there are any.
-template <bool fetch>
-HWY_INLINE void AddSteps(const float* x, const float* w, int64_t ldw, int64_t columns, float* out) {
+// out (N,O) = x w for `rows` rows of a weight (I,O), which follow each other, and as many columns
+// of x, whose own rows are I apart: two rows at a time, so that memory is read in its own order.
+void ProductOfRows(const float* x, int64_t N, int64_t I, const float* w, int64_t rows, int64_t O,
+                   float* out) {
   const Floats d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto x0 = hn::Set(d, x[0]), x1 = hn::Set(d, x[1]), x2 = hn::Set(d, x[2]),
-             x3 = hn::Set(d, x[3]), x4 = hn::Set(d, x[4]), x5 = hn::Set(d, x[5]),
-             x6 = hn::Set(d, x[6]), x7 = hn::Set(d, x[7]);
-  const float *w0 = w, *w1 = w0 + ldw, *w2 = w1 + ldw, *w3 = w2 + ldw, *w4 = w3 + ldw,
-              *w5 = w4 + ldw, *w6 = w5 + ldw, *w7 = w6 + ldw;
-  const int64_t ahead = kSteps * ldw;
-  int64_t c = 0;
-  for (; c + lanes <= columns; c += lanes) {
-    auto sum = LoadU(d, out + c);
-    sum = hn::MulAdd(x0, LoadU(d, w0 + c), sum);
-    sum = hn::MulAdd(x1, LoadU(d, w1 + c), sum);
-    sum = hn::MulAdd(x2, LoadU(d, w2 + c), sum);
-    sum = hn::MulAdd(x3, LoadU(d, w3 + c), sum);
-    sum = hn::MulAdd(x4, LoadU(d, w4 + c), sum);
-    sum = hn::MulAdd(x5, LoadU(d, w5 + c), sum);
-    sum = hn::MulAdd(x6, LoadU(d, w6 + c), sum);
-    sum = hn::MulAdd(x7, LoadU(d, w7 + c), sum);
-    StoreU(sum, d, out + c);
-    if constexpr (fetch) {
-      hwy::Prefetch(w0 + ahead + c);
-      hwy::Prefetch(w1 + ahead + c);
-      hwy::Prefetch(w2 + ahead + c);
-      hwy::Prefetch(w3 + ahead + c);
-      hwy::Prefetch(w4 + ahead + c);
-      hwy::Prefetch(w5 + ahead + c);
-      hwy::Prefetch(w6 + ahead + c);
-      hwy::Prefetch(w7 + ahead + c);
+  std::fill_n(out, N * O, 0.0f);
+  int64_t r = 0;
+  for (; r + 2 <= rows; r += 2) {
+    for (int64_t n = 0; n < N; ++n) {
+      const auto a = hn::Set(d, x[n * I + r]), b = hn::Set(d, x[n * I + r + 1]);
+      float* to = out + n * O;
+      Map(
+          d, O, to,
+          [=](auto sum, auto u, auto v)
+              HWY_ATTR { return hn::MulAdd(b, v, hn::MulAdd(a, u, sum)); },
+          static_cast<const float*>(to), w + r * O, w + (r + 1) * O);
     }
   }
-  if (c == columns) return;
-  const int64_t n = columns - c;
-  auto sum = LoadPart(d, out + c, n);
-  for (int64_t k = 0; k < kSteps; ++k) {
-    sum = hn::MulAdd(hn::Set(d, x[k]), LoadPart(d, w + k * ldw + c, n), sum);
+  for (; r < rows; ++r) {
+    for (int64_t n = 0; n < N; ++n) {
+      const auto a = hn::Set(d, x[n * I + r]);
+      float* to = out + n * O;
+      Map(
+          d, O, to, [=](auto sum, auto u) HWY_ATTR { return hn::MulAdd(a, u, sum); },
+          static_cast<const float*>(to), w + r * O);
+    }
   }
-  StorePart(sum, d, out + c, n);
 }
 
-// out = x w, columns [0, columns) of it; w is (I,O) with rows ldw apart.
-void ColumnsOf(const float* x, int64_t N, int64_t I, const float* w, int64_t ldw, int64_t columns,
-               float* out, int64_t ldo) {
+// out (n) = the sum of `count` arrays, `stride` apart, in order.
+void SumArrays(const float* arrays, int64_t count, int64_t stride, int64_t n, float* out) {
   const Floats d;
-  for (int64_t n = 0; n < N; ++n) std::fill_n(out + n * ldo, columns, 0.0f);
-  int64_t i = 0;
-  for (; i + 2 * kSteps <= I; i += kSteps) {
-    const float* from = w + i * ldw;
-    AddSteps<true>(x + i, from, ldw, columns, out);
-    for (int64_t n = 1; n < N; ++n)
-      AddSteps<false>(x + n * I + i, from, ldw, columns, out + n * ldo);
-  }
-  for (; i + kSteps <= I; i += kSteps) {
-    for (int64_t n = 0; n < N; ++n) {
-      AddSteps<false>(x + n * I + i, w + i * ldw, ldw, columns, out + n * ldo);
-    }
-  }
-  for (; i < I; ++i) {
-    for (int64_t n = 0; n < N; ++n) {
-      const auto factor = hn::Set(d, x[n * I + i]);
-      float* to = out + n * ldo;
-      Map(
-          d, columns, to, [=](auto a, auto b) HWY_ATTR { return hn::MulAdd(factor, a, b); },
-          w + i * ldw, to);
-    }
+  const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
+  std::copy_n(arrays, n, out);
+  for (int64_t i = 1; i < count; ++i) {
+    Map(d, n, out, add, static_cast<const float*>(out), arrays + i * stride);
   }
 }
 
@@ -105,14 +69,27 @@ void RowsOf(const float* x, int64_t N, int64_t I, const T* w, int64_t rows, floa
   }
 }
 
-// Columns [begin, end) of the product.
-void LinearSlice(const LinearForward& op, int64_t begin, int64_t end) {
+// A row of x as BlockedRows wants it: blocks rounded as EncodeFloats does it. `inverse` is 127 over
+// the largest magnitude.
+void RoundBlock(const float* x, float inverse, int8_t* out) {
+  const hn::CappedTag<float, 16> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::Rebind<int8_t, decltype(d)> d8;
+  const auto factor = hn::Set(d, inverse), half = hn::Set(d, 0.5f), one = hn::Set(d, 1.0f);
+  for (size_t i = 0; i < 32; i += hn::Lanes(d)) {
+    const auto v = hn::Mul(hn::LoadU(d, x + i), factor), whole = hn::Trunc(v);
+    const auto away = hn::Ge(hn::Abs(hn::Sub(v, whole)), half);
+    const auto nearest = hn::Add(whole, hn::IfThenElseZero(away, hn::CopySign(one, v)));
+    hn::StoreU(hn::DemoteTo(d8, hn::ConvertTo(di, nearest)), d8, out + i);
+  }
+}
+
+// Columns [begin, end) of a product with a weight (O,I).
+void TransposedSlice(const LinearForward& op, int64_t begin, int64_t end) {
   const float* x = op.x.data<float>();
   const int64_t N = op.x.dim(0), I = op.x.dim(1), O = op.out.dim(1);
   float* out = op.out.data<float>() + begin;
-  if (!op.transposed) {
-    ColumnsOf(x, N, I, op.weight.data<float>() + begin, O, end - begin, out, O);
-  } else if (op.weight.dtype() == Dtype::kBF16) {
+  if (op.weight.dtype() == Dtype::kBF16) {
     RowsOf(x, N, I, op.weight.data<BF16>() + begin * I, end - begin, out, O);
   } else {
     RowsOf(x, N, I, op.weight.data<float>() + begin * I, end - begin, out, O);
@@ -125,36 +102,77 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace folio::cpu {
 
-HWY_EXPORT(LinearSlice);
+HWY_EXPORT(ProductOfRows);
+HWY_EXPORT(SumArrays);
+HWY_EXPORT(TransposedSlice);
+
+namespace {
+
+// Bias and activation of columns [begin, end), which hold the sums.
+void FinishColumns(const LinearForward& op, int64_t begin, int64_t end) {
+  if (!op.bias && !op.act) return;
+  const int64_t N = op.x.dim(0), O = op.out.dim(1);
+  float* out = op.out.data<float>() + begin;
+  StoreBiased(ResultBlock<float>{.rows = N,
+                                 .columns = end - begin,
+                                 .sums = out,
+                                 .sums_stride = O,
+                                 .out = out,
+                                 .stride = O},
+              op.bias ? op.bias.data<float>() + begin : nullptr, op.activation,
+              op.act ? op.act.data<float>() + begin : nullptr);
+}
+
+// Columns [begin, end) for each thread: with a weight (O,I) one stretch of it.
+template <class F>
+void ForSlices(int64_t O, F&& f) {
+  constexpr int64_t kColumns = 64;
+  const int64_t slice = CeilDiv(CeilDiv(O, Threads()), kColumns) * kColumns;
+  ParallelRange(O, slice, [&](int64_t begin, int64_t end, int) { f(begin, end); });
+}
+
+void RunTransposed(const LinearForward& op, Scratch& scratch) {
+  const bool blocks = IsBlocked(op.weight.dtype());
+  const BlockedRows rows = blocks ? BlockedRows(op.x, op.weight.dtype(), scratch) : BlockedRows();
+  ForSlices(op.out.dim(1), [&](int64_t begin, int64_t end) {
+    if (blocks) {
+      rows.Multiply(op.weight, begin, end, op.out);
+    } else {
+      HWY_DYNAMIC_DISPATCH(TransposedSlice)(op, begin, end);
+    }
+    FinishColumns(op, begin, end);
+  });
+}
+
+// A weight (I,O): stretches of its rows give products that are summed, so that memory is read in
+// its own order here too.
+void RunInOut(const LinearForward& op, Scratch& scratch) {
+  constexpr int64_t kRows = 64;
+  const int64_t N = op.x.dim(0), I = op.x.dim(1), O = op.out.dim(1);
+  float* products = scratch.Get<float>(CeilDiv(I, kRows) * N * O);
+  ParallelRange(I, kRows, [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(ProductOfRows)
+    (op.x.data<float>() + begin, N, I, op.weight.data<float>() + begin * O, end - begin, O,
+     products + begin / kRows * N * O);
+  });
+  ForSlices(O, [&](int64_t begin, int64_t end) {
+    for (int64_t n = 0; n < N; ++n) {
+      HWY_DYNAMIC_DISPATCH(SumArrays)
+      (products + n * O + begin, CeilDiv(I, kRows), N * O, end - begin,
+       op.out.data<float>() + n * O + begin);
+    }
+    FinishColumns(op, begin, end);
+  });
+}
+
+}  // namespace
 
 bool HasFewRows(const LinearForward& op) {
   return op.x.dtype() == Dtype::kF32 && op.x.dim(0) <= LinearForward::kFewRows && !op.accumulate;
 }
 
 void RunLinearRows(const LinearForward& op, Scratch& scratch) {
-  const int64_t N = op.x.dim(0), O = op.out.dim(1);
-  const bool blocks = IsBlocked(op.weight.dtype());
-  const BlockedRows rows = blocks ? BlockedRows(op.x, op.weight.dtype(), scratch) : BlockedRows();
-  // Each thread goes through one stretch of the weight.
-  constexpr int64_t kColumns = 64;
-  const int64_t slice = CeilDiv(CeilDiv(O, Threads()), kColumns) * kColumns;
-  ParallelRange(O, slice, [&](int64_t begin, int64_t end, int) {
-    if (blocks) {
-      rows.Multiply(op.weight, begin, end, op.out);
-    } else {
-      HWY_DYNAMIC_DISPATCH(LinearSlice)(op, begin, end);
-    }
-    if (!op.bias && !op.act) return;
-    float* out = op.out.data<float>() + begin;
-    StoreBiased(ResultBlock<float>{.rows = N,
-                                   .columns = end - begin,
-                                   .sums = out,
-                                   .sums_stride = O,
-                                   .out = out,
-                                   .stride = O},
-                op.bias ? op.bias.data<float>() + begin : nullptr, op.activation,
-                op.act ? op.act.data<float>() + begin : nullptr);
-  });
+  op.transposed ? RunTransposed(op, scratch) : RunInOut(op, scratch);
 }
 
 }  // namespace folio::cpu
