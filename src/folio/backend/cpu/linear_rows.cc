@@ -69,21 +69,6 @@ void RowsOf(const float* x, int64_t N, int64_t I, const T* w, int64_t rows, floa
   }
 }
 
-// A row of x as BlockedRows wants it: blocks rounded as EncodeFloats does it. `inverse` is 127 over
-// the largest magnitude.
-void RoundBlock(const float* x, float inverse, int8_t* out) {
-  const hn::CappedTag<float, 16> d;
-  const hn::RebindToSigned<decltype(d)> di;
-  const hn::Rebind<int8_t, decltype(d)> d8;
-  const auto factor = hn::Set(d, inverse), half = hn::Set(d, 0.5f), one = hn::Set(d, 1.0f);
-  for (size_t i = 0; i < 32; i += hn::Lanes(d)) {
-    const auto v = hn::Mul(hn::LoadU(d, x + i), factor), whole = hn::Trunc(v);
-    const auto away = hn::Ge(hn::Abs(hn::Sub(v, whole)), half);
-    const auto nearest = hn::Add(whole, hn::IfThenElseZero(away, hn::CopySign(one, v)));
-    hn::StoreU(hn::DemoteTo(d8, hn::ConvertTo(di, nearest)), d8, out + i);
-  }
-}
-
 // Columns [begin, end) of a product with a weight (O,I).
 void TransposedSlice(const LinearForward& op, int64_t begin, int64_t end) {
   const float* x = op.x.data<float>();

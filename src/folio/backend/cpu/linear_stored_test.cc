@@ -192,6 +192,41 @@ TEST(BlockedWeights, TakeEveryByte) {
   ForceSimdTarget("");
 }
 
+// Rows are rounded as RoundTo does it; what cannot be rounded is NaN, and nothing else is.
+TEST(BlockedWeights, MeetRowsRoundedAsAnyOthers) {
+  constexpr int64_t kI = 32 * 200;
+  std::vector<float> x = Numbers(kI, 6), identity(32 * 32);
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (i % 3 == 0) x[i] = std::round(x[i] * 8) / 16;  // ties
+    x[i] *= std::ldexp(1.0f, static_cast<int>(i / 32) % 60 - 45);
+  }
+  x[40] = NAN;
+  x[70] = 1e30f;
+  for (int64_t i = 0; i < 32; ++i) identity[static_cast<size_t>(33 * i)] = 127;
+  std::vector<std::byte> weight(DtypeBytes(Dtype::kQ8_0, 32 * 32));
+  EncodeFloats(identity, Dtype::kQ8_0, weight.data());
+  std::vector<float> expected = x, out(x.size());
+  RoundTo(Dtype::kQ8_0, expected);
+  for (float& value : expected) value *= 127;
+  for (const std::string& target : SimdTargets()) {
+    ForceSimdTarget(target);
+    for (size_t row = 0; row < 200; row += 25) {
+      MakeBackend("cpu")->Run(LinearForward{.x = Tensor(x.data() + 32 * row, {25, 32}),
+                                            .weight = Tensor(weight.data(), Dtype::kQ8_0, {32, 32}),
+                                            .out = Tensor(out.data() + 32 * row, {25, 32}),
+                                            .transposed = true});
+    }
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (std::isnan(expected[i])) {
+        EXPECT_TRUE(std::isnan(out[i])) << i;
+      } else {
+        EXPECT_EQ(out[i], expected[i]) << target << " " << i << " of " << x[i];
+      }
+    }
+  }
+  ForceSimdTarget("");
+}
+
 TEST(StoredEmbeddings, AreDecoded) {
   constexpr int64_t V = 5, C = 64;
   const std::vector<float> numbers = Numbers(V * C, 5);
