@@ -161,6 +161,8 @@ MappedFile::MappedFile(const fs::path& path, Loading loading) : MappedFile() {
     ReadAll(fd.get(), path, {static_cast<std::byte*>(memory), size});
   } else if (mmap(memory, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd.get(), 0) == MAP_FAILED) {
     ThrowCannotRead(path, errno);
+  } else {
+    mapped_ = true;
   }
 }
 
@@ -171,13 +173,24 @@ MappedFile::~MappedFile() {
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      mapped_(std::exchange(other.mapped_, false)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(mapped_, other.mapped_);
   return *this;
+}
+
+void MappedFile::Forget(std::span<const std::byte> part) const {
+  if (!mapped_ || part.empty()) return;
+  // Whole pages: what lies beside the part on its first and last one may be needed.
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = static_cast<size_t>(part.data() - data_);
+  const size_t first = (begin + page - 1) / page * page, last = (begin + part.size()) / page * page;
+  if (first < last) madvise(const_cast<std::byte*>(data_) + first, last - first, MADV_DONTNEED);
 }
 
 void MappedFile::Advise(Access access) const {

@@ -59,11 +59,15 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   // Tells the system how the bytes will be read. Only a hint: never fails.
   void Advise(Access access) const;
+  // Lets the memory of these bytes go, if they are a file's: it comes back from there if they are
+  // looked at again.
+  void Forget(std::span<const std::byte> part) const;
 
  private:
   std::filesystem::path path_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+  bool mapped_ = false;
 };
 
 // Writes a file that appears under its name only when it is whole: bytes go to `.NAME.tmp-PID` in

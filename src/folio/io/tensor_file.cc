@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -30,6 +31,15 @@ bool TensorFile::Add(TensorInfo info) {
   if (!index_.emplace(info.name, tensors_.size()).second) return false;
   tensors_.push_back(std::move(info));
   return true;
+}
+
+void TensorFile::Forget(const TensorInfo& info) const {
+  for (const MappedFile& file : files_) {
+    const std::span<const std::byte> all = file.bytes();
+    const bool inside = std::greater_equal<>()(info.data, all.data()) &&
+                        std::less<>()(info.data, all.data() + all.size());
+    if (inside) file.Forget({info.data, static_cast<size_t>(info.bytes)});
+  }
 }
 
 const TensorInfo* TensorFile::Find(std::string_view name) const {

@@ -44,6 +44,9 @@ class TensorFile {
   const TensorInfo& Require(std::string_view name) const;
   const TensorInfo& Require(std::string_view name, const Shape& shape) const;
 
+  // Lets the memory of a tensor go that was copied; it comes back if it is looked at again.
+  void Forget(const TensorInfo& info) const;
+
   // The tensor as it lies in the file: a read-only view, valid as long as this object. A tensor
   // whose place is not aligned for its dtype is copied once into memory that this object owns; one
   // thread at a time may call it. Throws if a BOOL is neither 0 nor 1.

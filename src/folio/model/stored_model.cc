@@ -217,8 +217,10 @@ std::unique_ptr<GptWeights> MapWeights(const StoredModel& model, MatrixDtype mat
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < model.params.size(); ++i) {
     const ParamInfo& info = table.params()[i];
-    tensors.push_back(
-        MapParam(model, info, model.params[i], TargetOf(model.params[i], info, matrices), *owner));
+    const StoredParam& stored = model.params[i];
+    tensors.push_back(MapParam(model, info, stored, TargetOf(stored, info, matrices), *owner));
+    const bool copied = tensors.back().raw() != stored.from.data;
+    if (copied && model.file != nullptr) model.file->Forget(stored.from);
   }
   return std::make_unique<GptWeights>(model.config, std::move(tensors), std::move(owner));
 }
