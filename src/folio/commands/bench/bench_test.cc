@@ -248,5 +248,30 @@ TEST(BenchOptimizer, TakesTheParametersOfAModel) {
   EXPECT_EQ(RunFolio("bench optimizer --parameters 10" + tiny).status, 2);
 }
 
+TEST(BenchGenerate, TellsOfEachPosition) {
+  for (const char* dtype : {"fp32", "bf16", "int8", "int4"}) {
+    const Json json =
+        Json::parse(RunFolio("bench generate --seconds 0 --positions 0,7 --json --dtype " +
+                             std::string(dtype) + " --model " + kTiny)
+                        .out);
+    EXPECT_EQ(json.at("dtype"), dtype);
+    ASSERT_EQ(json.at("tokens").size(), 2u);
+    const Json &first = json.at("tokens")[0], &second = json.at("tokens")[1];
+    EXPECT_EQ(first.at("bytes"), json.at("weight_bytes"));
+    // Keys and values of two layers of 32 channels, in float32.
+    EXPECT_EQ(second.at("bytes").get<double>() - first.at("bytes").get<double>(),
+              2 * 4 * 2 * 32 * 7);
+    for (const Json& token : json.at("tokens")) EXPECT_GT(token.at("read_share"), 0);
+    EXPECT_GT(json.at("load_seconds"), 0);
+  }
+  const Json preset = Json::parse(RunFolio("bench generate --seconds 0 --json --preset debug").out);
+  EXPECT_TRUE(preset.at("load_seconds").is_null());
+}
+
+TEST(BenchGenerate, PositionsAreThoseOfTheModel) {
+  ExpectError(2, "bench generate --positions 1,x --model " + kTiny, "--positions: 'x' is none");
+  ExpectError(2, "bench generate --positions 24 --model " + kTiny, "positions 0 to 23");
+}
+
 }  // namespace
 }  // namespace folio

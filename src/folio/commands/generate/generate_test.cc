@@ -44,6 +44,15 @@ TEST_F(Generate, WeightsMayBeReadAtOnce) {
   EXPECT_EQ(Text("--load read 'a small'"), Text("--load map 'a small'"));
 }
 
+TEST_F(Generate, MatricesMayBeKeptInAnotherDtype) {
+  EXPECT_EQ(Text("--dtype auto 'a small'"), Text("--dtype fp32 'a small'"));
+  EXPECT_TRUE(Text("--dtype bf16 'a small'").starts_with("a small"));
+  const ProgramRun blocks = RunFolio(Words("--dtype int8 x"));
+  EXPECT_EQ(blocks.status, 2);
+  EXPECT_TRUE(Contains(blocks.err, "Q8_0 stores blocks of 32 numbers")) << blocks.err;
+  EXPECT_EQ(RunFolio(Words("--dtype int3 x")).status, 2);
+}
+
 TEST_F(Generate, APromptMayComeInAnyWay) {
   const std::string expected = Text("--prompt 'a small'");
   EXPECT_TRUE(expected.starts_with("a small")) << expected;
