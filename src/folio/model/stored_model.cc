@@ -3,7 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -72,6 +77,57 @@ void Check(const StoredModel& model) {
   }
 }
 
+// Whether an exponent is all ones: NaN or infinity. A sum of integers, so that the loop becomes
+// vectors: one more in the place of the exponent carries into that of the sign.
+template <class T, class Bits>
+bool AnyNotFinite(std::span<const T> values) {
+  constexpr int kFraction = std::numeric_limits<T>::digits - 1;
+  constexpr Bits kOne = Bits{1} << kFraction;
+  constexpr Bits kExponent = (std::numeric_limits<Bits>::max() >> 1) & ~(kOne - 1);
+  Bits seen = 0;
+  for (const T value : values) seen |= (std::bit_cast<Bits>(value) & kExponent) + kOne;
+  return seen >> (std::numeric_limits<Bits>::digits - 1) != 0;
+}
+
+// The place of the first number that is not finite, or -1.
+template <class T, class Bits>
+int64_t FindNotFinite(std::span<const T> values) {
+  constexpr int64_t kGrain = 1 << 16;
+  const int64_t count = std::ssize(values);
+  std::atomic<int64_t> first = count;
+  ParallelRange(count, kGrain, [&](int64_t begin, int64_t end, int) {
+    const auto at = static_cast<size_t>(begin);
+    const std::span<const T> part = values.subspan(at, static_cast<size_t>(end) - at);
+    if (!AnyNotFinite<T, Bits>(part)) return;
+    const int64_t found =
+        begin + (std::ranges::find_if(part, [](T x) { return !std::isfinite(x); }) - part.begin());
+    int64_t before = first.load();
+    while (found < before && !first.compare_exchange_weak(before, found)) {
+    }
+  });
+  return first < count ? first.load() : -1;
+}
+
+// Such a number makes every logit NaN, and a model of those writes one token for ever.
+void RequireFinite(const StoredModel& model, const StoredParam& param, const Tensor& x) {
+  const auto count = static_cast<size_t>(x.count());
+  const bool wide = x.dtype() == Dtype::kF64;
+  const int64_t at = wide ? FindNotFinite<double, uint64_t>({x.data<double>(), count})
+                          : FindNotFinite<float, uint32_t>({x.data<float>(), count});
+  if (at < 0) return;
+  const double found = wide ? x.data<double>()[at] : x.data<float>()[at];
+  const int64_t width = x.shape().back();
+  std::string place = fmt::format("{}", at);
+  if (x.shape().rank() == 2) {
+    place = param.transposed ? fmt::format("{},{}", at % width, at / width)
+                             : fmt::format("{},{}", at / width, at % width);
+  }
+  throw InputError(fmt::format("{}: tensor \"{}\" has a number that is not finite",
+                               model.file->path().string(), param.from.name),
+                   fmt::format("[{}] is {}", place, found),
+                   "the file is damaged, or training diverged: take an earlier checkpoint");
+}
+
 // Keeps what the views of a mapped model point into.
 struct Mapped {
   std::shared_ptr<const TensorFile> file;
@@ -111,6 +167,7 @@ std::unique_ptr<GptWeights> ReadWeights(const StoredModel& model, Dtype dtype) {
     } else {
       DecodeInto<float>(model.params[i], to);
     }
+    RequireFinite(model, model.params[i], to);
   }
   return weights;
 }
@@ -126,6 +183,7 @@ std::unique_ptr<GptWeights> MapWeights(const StoredModel& model) {
     const Shape& shape = table.params()[i].shape;
     if (from.dtype == Dtype::kF32 && !transposed && IsAligned(from)) {
       tensors.emplace_back(const_cast<std::byte*>(from.data), Dtype::kF32, shape);
+      RequireFinite(model, model.params[i], tensors.back());
       continue;
     }
     // A vector more, which kernels may read.
@@ -134,6 +192,7 @@ std::unique_ptr<GptWeights> MapWeights(const StoredModel& model) {
     owner->copies.push_back(std::make_unique<float[]>(count));
     tensors.emplace_back(owner->copies.back().get(), shape);
     DecodeInto<float>(model.params[i], tensors.back());
+    RequireFinite(model, model.params[i], tensors.back());
   }
   return std::make_unique<GptWeights>(model.config, std::move(tensors), std::move(owner));
 }

@@ -38,7 +38,7 @@ struct StoredModel {
 bool IsMaskBuffer(std::string_view name);
 
 // Reads all parameters into memory of `dtype`, kF32 or kF64, which may be trained. Throws a kInput
-// Error if one is not stored as floating-point numbers.
+// Error if one is not stored as floating-point numbers, or if a number of it is not finite.
 std::unique_ptr<GptWeights> ReadWeights(const StoredModel& model, Dtype dtype = Dtype::kF32);
 
 // The same in float32 for those who only look: parameters that lie in the file just as they are
