@@ -11,7 +11,8 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
        {NewTrainCommand, NewGenerateCommand, NewConvertCommand, NewFetchCommand, NewPlotCommand,
         NewDataPrepareCommand, NewDataInfoCommand, NewStoriesCommand, NewDataFetchCommand,
         NewTokenizerEncodeCommand, NewTokenizerDecodeCommand, NewTokenizerCountCommand,
-        NewTokenizerInfoCommand, NewTokenizerTrainCommand, NewTokenizerFetchCommand}) {
+        NewTokenizerInfoCommand, NewTokenizerTrainCommand, NewTokenizerFetchCommand,
+        NewEvalPerplexityCommand, NewEvalClozeCommand, NewEvalCompareCommand}) {
     commands.push_back(make());
   }
   for (const Lesson& lesson : Lessons()) commands.push_back(NewExplainCommand(lesson));
