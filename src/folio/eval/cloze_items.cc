@@ -75,8 +75,10 @@ ClozeItem ParseClozeItem(std::string_view line, const std::function<std::string(
   ClozeItem item;
   item.where = where();
   if (text == ClozeText::kHellaSwag) {
-    item.context = CleanHellaSwag(string_of("activity_label") + ": " + string_of("ctx_a") + " " +
-                                  Capitalized(string_of("ctx_b")));
+    std::string whole = string_of("activity_label") + ": ";
+    whole += string_of("ctx_a") + " ";
+    whole += Capitalized(string_of("ctx_b"));
+    item.context = CleanHellaSwag(whole);
   } else {
     item.context = string_of(json.contains("ctx") ? "ctx" : "query");
   }

@@ -50,9 +50,10 @@ class Cloze : public MeasureTest {
 
 // Three ways of choosing that choose differently: ln p of a byte is its logit less ln Z.
 TEST_F(Cloze, AccuraciesByHand) {
-  model_ = KnownModel({{' ', 4}, {'a', 3}, {'b', -1}, {'\xC3', 4.5f}, {'\xA9', 4.5f}});
-  const double ln_z = std::log(252 + std::exp(4) + std::exp(3) + std::exp(-1) + 2 * std::exp(4.5));
-  const double space = 4 - ln_z, a = 3 - ln_z, b = -1 - ln_z, accent = 2 * (4.5 - ln_z);
+  model_ = KnownModel({{' ', 4.45f}, {'b', 3.45f}, {'a', 4.25f}, {'\xC3', 4.55f}, {'\xA9', 4.55f}});
+  const double ln_z =
+      std::log(252 + std::exp(4.45) + std::exp(3.45) + std::exp(4.25) + 2 * std::exp(4.55));
+  const double space = 4.45 - ln_z, b = 3.45 - ln_z, a = 4.25 - ln_z, accent = 2 * (4.55 - ln_z);
   // Sums, sums for each character, for each token (the space is a token, and no character).
   const double sums[] = {space + b, space + 3 * a, space + 2 * accent};
   const double norms[] = {sums[0] / 1, sums[1] / 3, sums[2] / 2};
@@ -61,12 +62,12 @@ TEST_F(Cloze, AccuraciesByHand) {
   ASSERT_EQ(best(sums), 0);
   ASSERT_EQ(best(norms), 1);
   ASSERT_EQ(best(tokens), 2);
-  const std::string file = Put(
-      "a.jsonl",
-      "{\"ctx\":\"So\",\"endings\":[\"b\",\"aaa\",\"éé\"],\"label\":0}\n"
-      "{\"query\":\"So\",\"choices\":[\"b\",\"aaa\",\"éé\"],\"gold\":1}\n\n"
-      "{\"ctx\":\"So \",\"endings\":[\"b\",\"aaa\",\"éé\"],\"label\":\"0\",\"ind\":7}\n"
-      "{\"ctx\":\"So\",\"endings\":[\"aaa\",\"aaa\"],\"label\":1}\n");
+  const std::string file =
+      Put("a.jsonl",
+          "{\"ctx\":\"So\",\"endings\":[\"b\",\"aaa\",\"éé\"],\"label\":0}\n"
+          "{\"query\":\"So\",\"choices\":[\"b\",\"aaa\",\"éé\"],\"gold\":1}\n\n"
+          "{\"ctx\":\"So \",\"endings\":[\"b\",\"aaa\",\"éé\"],\"label\":\"0\",\"ind\":7}\n"
+          "{\"ctx\":\"So\",\"endings\":[\"aaa\",\"aaa\"],\"label\":1}\n");
   const ClozeResult found = Measure(file, {.positions = 26, .out = At("out.jsonl")});
   const std::string out = ReadFile(At("out.jsonl"));
   const Json line = ParseJson(out.substr(0, out.find('\n')), "out");
@@ -101,8 +102,7 @@ TEST_F(Cloze, EndingsAreScoredAsAPlainLoopDoes) {
     const Json line = ParseJson(out.substr(at, out.find('\n', at) - at), "out");
     at = out.find('\n', at) + 1;
     for (size_t e = 0; e < 2; ++e) {
-      std::vector<int32_t> ids =
-          model_.tokenizer->Encode(context + (e == 0 ? " x" : " yes it is"));
+      std::vector<int32_t> ids = model_.tokenizer->Encode(context + (e == 0 ? " x" : " yes it is"));
       const size_t tokens = (e == 0 ? 2 : 10) + (context.ends_with(' ') ? 1 : 0);
       if (ids.size() > 14) ids.erase(ids.begin(), ids.end() - 14);
       double sum = 0;
@@ -169,7 +169,8 @@ TEST_F(Cloze, HellaSwagIsCleanedAsTheHarnessDoes) {
   EXPECT_EQ(CleanHellaSwag("[x]a   b"), "a  b");
   EXPECT_EQ(CleanHellaSwag(" \n "), "");
   const ClozeItem item = ParseClozeItem(
-      "{\"activity_label\":\"Roof\",\"ctx_a\":\"A man sits.\",\"ctx_b\":\"he LOOKS\",\"ctx\":\"A man "
+      "{\"activity_label\":\"Roof\",\"ctx_a\":\"A man sits.\",\"ctx_b\":\"he LOOKS\",\"ctx\":\"A "
+      "man "
       "sits. he LOOKS\",\"endings\":[\"up [x]\",\" down\"],\"label\":1}",
       [] { return std::string("a:1"); }, ClozeText::kHellaSwag);
   EXPECT_EQ(item.context, "Roof: A man sits. He looks");

@@ -53,8 +53,8 @@ class Perplexities : public MeasureTest {
 TEST_F(Perplexities, AreThoseOfAPlainLoop) {
   const std::string text = SomeText(60);
   const std::string path = Put("a.txt", text);
-  for (const auto& [context, stride] : {std::pair<int64_t, int64_t>{13, 13}, {13, 6}, {13, 1},
-                                        {5, 5}, {5, 2}, {1, 1}}) {
+  for (const auto& [context, stride] :
+       {std::pair<int64_t, int64_t>{13, 13}, {13, 6}, {13, 1}, {5, 5}, {5, 2}, {1, 1}}) {
     const TextPerplexity found = Measure({path}, Options(context, stride))[0];
     const double nats = Sum(PlainNats(text, context, stride));
     EXPECT_NEAR(found.nats / nats, 1, 1e-5) << context << " " << stride;
@@ -150,7 +150,7 @@ TEST_F(Perplexities, TheTableHasARowForEachPredictedToken) {
   EXPECT_EQ(lines[0], "document,index,byte,id,token,nats,rank");
   EXPECT_EQ(lines.size(), 1 + 9 + 1u);
   const std::vector<double> plain = PlainNats(text, 5, 2);
-  const char* kTokens[] = {"\"\"\"\"", "\"\\n\"", "\"\\\\\"", "\"\\x01\"", "\"\\xff\"",
+  const char* kTokens[] = {"\"\"\"\"", "\"\\n\"", "\"\\\\\"",  "\"\\x01\"", "\"\\xff\"",
                            "\"z\"",    "\" \"",   "\"\\xc3\"", "\"\\xa9\""};
   double sum = 0;
   for (size_t i = 0; i < 9; ++i) {
@@ -216,8 +216,8 @@ TEST_F(Perplexities, WhatDoesNotFitIsMeasuredAgainWithANote) {
   const std::string csv = ReadFile(At("t.csv"));
   MeasureHooks interrupted;
   interrupted.on_progress = [](const MeasureProgress&) { throw 1; };
-  EXPECT_THROW(
-      MeasurePerplexity(model_, FindMeasuredTexts(texts, {}).texts, options, interrupted), int);
+  EXPECT_THROW(MeasurePerplexity(model_, FindMeasuredTexts(texts, {}).texts, options, interrupted),
+               int);
   const std::string part = Names()[0];
   const std::string middle = csv.substr(csv.find("\n0,20,") + 1);
   for (const std::string& damaged :
@@ -244,7 +244,8 @@ TEST_F(Perplexities, WhatCannotBeMeasuredIsRefused) {
     return ErrorOf([&] { Measure({path}, Options(13, 6)); });
   };
   EXPECT_TRUE(Contains(refusal(Put("empty.txt", "")), "empty.txt: empty"));
-  EXPECT_TRUE(Contains(refusal(Put("one.txt", "x")), "one.txt: nothing to predict", "a single token"));
+  EXPECT_TRUE(
+      Contains(refusal(Put("one.txt", "x")), "one.txt: nothing to predict", "a single token"));
   EXPECT_TRUE(Contains(refusal(Put("ones.jsonl", "{\"text\":\"x\"}\n{\"text\":\"y\"}\n")),
                        "nothing to predict", "each document is a single token"));
   EXPECT_TRUE(Contains(refusal(At("none.txt").string()), "none.txt"));

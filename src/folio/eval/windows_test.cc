@@ -78,10 +78,19 @@ TEST(Windows, WhatCannotBeIsRefused) {
 
 // Python's len(re.split(r"\s+", text)), of which each number was asked there.
 TEST(Words, AreThoseOfPythonsSplit) {
-  const std::pair<std::string, int64_t> kTexts[] = {
-      {"", 1},          {"a", 1},           {" ", 2},         {"a b", 2},       {"  a \n b\t", 4},
-      {"a\u00A0b", 2},  {"a\u3000\u2003b", 2}, {"a\u200Bb", 1}, {"a\x1C\x1D"  "b", 2}, {"a\u0085b", 2},
-      {"a\xFF b", 2}};
+  const std::pair<std::string, int64_t> kTexts[] = {{"", 1},
+                                                    {"a", 1},
+                                                    {" ", 2},
+                                                    {"a b", 2},
+                                                    {"  a \n b\t", 4},
+                                                    {"a\u00A0b", 2},
+                                                    {"a\u3000\u2003b", 2},
+                                                    {"a\u200Bb", 1},
+                                                    {"a\x1C\x1D"
+                                                     "b",
+                                                     2},
+                                                    {"a\u0085b", 2},
+                                                    {"a\xFF b", 2}};
   for (const auto& [text, words] : kTexts) {
     for (size_t cut = 0; cut <= text.size(); ++cut) {
       WordCounter counter;
