@@ -14,7 +14,7 @@ class EvalClozeCommand final : public Command {
   CommandInfo info() const override {
     return {.name = "eval cloze",
             .summary = "measure how often a model chooses the right ending",
-            .group = "eval",
+            .group = "model",
             .details =
                 "Each line of FILE is a question of multiple choice, as HellaSwag has them:\n"
                 "{\"ctx\":\"...\",\"endings\":[\"...\",...],\"label\":0}, or with \"query\",\n"

@@ -16,7 +16,7 @@ class EvalCompareCommand final : public Command {
     return {
         .name = "eval compare",
         .summary = "measure how far one model's predictions are from another's",
-        .group = "eval",
+        .group = "model",
         .details =
             "Both models, of one vocabulary, read the same windows of the texts (see folio eval\n"
             "perplexity). Over all predicted tokens: mean, quantiles and largest of KL(A||B),\n"

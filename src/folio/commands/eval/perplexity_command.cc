@@ -15,7 +15,7 @@ class EvalPerplexityCommand final : public Command {
     return {
         .name = "eval perplexity",
         .summary = "measure how well a model predicts texts of any length",
-        .group = "eval",
+        .group = "model",
         .details =
             "Texts are what folio data prepare takes for such, and data directories, of which\n"
             "the held-out part is read. Every token but the first of a document is predicted\n"
