@@ -122,12 +122,7 @@ class ClozeMeter {
 
  private:
   void Damaged() {
-    if (hooks_.on_note) {
-      hooks_.on_note(
-          fmt::format("{}: what an earlier call left of it does not fit from some place "
-                      "on; that part is measured again",
-                      options_.out.string()));
-    }
+    if (hooks_.on_note) hooks_.on_note(DamagedNote(options_.out));
     out_->Stop();
   }
 

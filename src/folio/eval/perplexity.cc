@@ -107,12 +107,7 @@ class PerplexityMeter {
   }
 
   void Damaged() {
-    if (hooks_.on_note) {
-      hooks_.on_note(
-          fmt::format("{}: what an earlier call left of it does not fit from some place "
-                      "on; that part is measured again",
-                      csv_path_.string()));
-    }
+    if (hooks_.on_note) hooks_.on_note(DamagedNote(csv_path_));
     csv_->Stop();
   }
 

@@ -83,12 +83,14 @@ TEST_F(Perplexities, NoBitDependsOnBatchesOrThreads) {
   config.n_head = 4;
   model_ = ByteModel(3, config);
   const std::string path = Put("a.txt", SomeText(3000));
-  for (const auto& [context, stride] : {std::pair<int64_t, int64_t>{150, 75}, {70, 70}, {40, 7}}) {
-    const double first = Measure({path}, Options(context, stride, 1))[0].nats;
+  for (const WindowShape& shape : {WindowShape{150, 75}, {70, 70}, {40, 7}}) {
+    const double first = Measure({path}, Options(shape.context, shape.stride, 1))[0].nats;
     for (const int64_t batch : {2, 5, 100}) {
-      EXPECT_EQ(Measure({path}, Options(context, stride, batch))[0].nats, first) << batch;
+      EXPECT_EQ(Measure({path}, Options(shape.context, shape.stride, batch))[0].nats, first)
+          << batch;
     }
-    ExpectSameOnThreads([&] { return Measure({path}, Options(context, stride, 4))[0].nats; });
+    ExpectSameOnThreads(
+        [&] { return Measure({path}, Options(shape.context, shape.stride, 4))[0].nats; });
   }
 }
 

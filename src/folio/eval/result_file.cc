@@ -43,6 +43,12 @@ void ResultFile::Add(std::string_view lines) {
   file_.Add(lines);
 }
 
+std::string DamagedNote(const std::filesystem::path& path) {
+  return path.string() +
+         ": what an earlier call left of it does not fit from some place on; that part is measured "
+         "again";
+}
+
 std::string MeasuredIdentity(const OpenedModel& model) {
   Hasher hasher;
   for (const Tensor& x : model.weights->tensors()) {

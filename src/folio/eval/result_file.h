@@ -40,6 +40,9 @@ class ResultFile {
   int64_t accepted_ = 0;
 };
 
+// For people, where lines left from before are not what they should be.
+std::string DamagedNote(const std::filesystem::path& path);
+
 // What tells one model's numbers from another's: its configuration and every weight, the tokenizer,
 // and what computes. Reads all weights.
 std::string MeasuredIdentity(const OpenedModel& model);
