@@ -45,6 +45,7 @@ class EvalClozeCommand final : public Command {
   }
 
   int Run(const Context& context) override {
+    RequireFileName("--out", out_);
     CatchSignals();
     open_.Use();
     const OpenedModel model = open_.Open(model_);

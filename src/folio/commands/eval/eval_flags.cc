@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
+#include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
 
@@ -45,6 +47,14 @@ ReadingOptions WindowFlags::Options(int64_t n_positions) const {
 int64_t BatchPositions(int64_t batch, int64_t context) {
   constexpr int64_t kPositions = 2048;
   return batch > 0 ? batch * context : std::max(kPositions, context);
+}
+
+void RequireFileName(const std::string& flag, const std::string& path) {
+  std::error_code ignored;
+  if (path != "-" && !std::filesystem::is_directory(path, ignored)) return;
+  throw UsageError(fmt::format("{} {}: {}", flag, path,
+                               path == "-" ? "it does not go to standard output" : "is a directory"),
+                   {}, "name a file");
 }
 
 std::vector<MeasuredText> FindTexts(const std::vector<std::string>& paths,

@@ -41,6 +41,9 @@ class WindowFlags {
 // Tokens that run at once: `batch` windows of `context`, or with 0 about 2048.
 int64_t BatchPositions(int64_t batch, int64_t context);
 
+// Throws a kUsage Error where a file that grows while it is made cannot be: "-", a directory.
+void RequireFileName(const std::string& flag, const std::string& path);
+
 // The texts to measure on; says what was left out of directories. Throws a kInput Error where there
 // is a text and no `model` with a tokenizer.
 std::vector<MeasuredText> FindTexts(const std::vector<std::string>& paths,

@@ -176,6 +176,8 @@ TEST_F(Eval, WrongInputIsNamed) {
   ExpectError(3, Perplexity(Put("one.txt", "x")), "one.txt: nothing to predict");
   ExpectError(3, Perplexity(Path("none.txt")), "none.txt");
   ExpectError(2, Perplexity(""), "FILE");
+  ExpectError(2, Perplexity(text + " --csv -"), "--csv -");
+  ExpectError(2, Perplexity(text + " --csv " + Path("model")), "is a directory");
   ExpectError(2, Perplexity(text + " --context 14"), "--context 14", "13 tokens");
   ExpectError(2, Perplexity(text + " --context 5 --stride 6"), "--stride 6");
   fs::remove(At("model/tokenizer.json"));

@@ -44,6 +44,7 @@ class EvalPerplexityCommand final : public Command {
   }
 
   int Run(const Context& context) override {
+    RequireFileName("--csv", csv_);
     CatchSignals();
     open_.Use();
     const OpenedModel model = open_.Open(model_);
