@@ -140,7 +140,7 @@ TEST_F(Cloze, NothingDependsOnBatchesThreadsOrInterruptions) {
   const std::string part = Names()[0];
   ASSERT_TRUE(out.starts_with(ReadFile(At(part)))) << part;
   const ClozeResult whole = Measure(file);
-  for (size_t size = 0; size <= out.size(); size += 61) {
+  for (size_t size = 0; size <= out.size(); size += 397) {
     Put(part, out.substr(0, size));
     const ClozeResult again = Measure(file, {.positions = 26, .out = At("out.jsonl")});
     EXPECT_EQ(ReadFile(At("out.jsonl")), out);

@@ -52,9 +52,10 @@ int64_t BatchPositions(int64_t batch, int64_t context) {
 void RequireFileName(const std::string& flag, const std::string& path) {
   std::error_code ignored;
   if (path != "-" && !std::filesystem::is_directory(path, ignored)) return;
-  throw UsageError(fmt::format("{} {}: {}", flag, path,
-                               path == "-" ? "it does not go to standard output" : "is a directory"),
-                   {}, "name a file");
+  throw UsageError(
+      fmt::format("{} {}: {}", flag, path,
+                  path == "-" ? "it does not go to standard output" : "is a directory"),
+      {}, "name a file");
 }
 
 std::vector<MeasuredText> FindTexts(const std::vector<std::string>& paths,
