@@ -18,12 +18,13 @@ set(uses_corpus base io text data term)
 set(uses_train base tensor io backend text data model)
 set(uses_formats base tensor io backend model text)
 set(uses_infer base tensor io backend model text formats)
-set(uses_inspect base tensor io backend text model formats infer plot term)
-set(uses_lesson base tensor io backend text model formats infer inspect plot term)
+set(uses_eval base tensor io backend text data model formats term corpus infer)
+set(uses_inspect base tensor io backend text data model formats term corpus infer eval plot)
+set(uses_lesson base tensor io backend text data model formats term corpus infer eval plot inspect)
 set(uses_bench base tensor io backend text data model term train)
-set(uses_run base tensor io backend text data model formats train infer inspect plot term corpus bench)
+set(uses_run base tensor io backend text data model formats train infer eval inspect plot term corpus bench)
 set(uses_cli base io text term)
-set(uses_commands base tensor io backend text plot data model formats term corpus train infer inspect lesson
+set(uses_commands base tensor io backend text plot data model formats term corpus train infer eval inspect lesson
                   bench run cli)
 
 # An outside header, and the only files that may include it.

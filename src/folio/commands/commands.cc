@@ -9,9 +9,10 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   std::vector<std::unique_ptr<Command>> commands;
   for (const New make :
        {NewTrainCommand, NewGenerateCommand, NewConvertCommand, NewFetchCommand, NewPlotCommand,
-        NewDataPrepareCommand, NewDataInfoCommand, NewStoriesCommand, NewDataFetchCommand,
-        NewTokenizerEncodeCommand, NewTokenizerDecodeCommand, NewTokenizerCountCommand,
-        NewTokenizerInfoCommand, NewTokenizerTrainCommand, NewTokenizerFetchCommand}) {
+        NewEvalPerplexityCommand, NewEvalClozeCommand, NewEvalCompareCommand, NewDataPrepareCommand,
+        NewDataInfoCommand, NewStoriesCommand, NewDataFetchCommand, NewTokenizerEncodeCommand,
+        NewTokenizerDecodeCommand, NewTokenizerCountCommand, NewTokenizerInfoCommand,
+        NewTokenizerTrainCommand, NewTokenizerFetchCommand}) {
     commands.push_back(make());
   }
   for (const Lesson& lesson : Lessons()) commands.push_back(NewExplainCommand(lesson));

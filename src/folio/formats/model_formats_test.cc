@@ -77,6 +77,16 @@ TEST_F(Formats, AMatrixThatLiesTheOtherWayRoundIsTurned) {
   for (int64_t v = 0; v < V; ++v) {
     for (int64_t c = 0; c < C; ++c) EXPECT_EQ(to[v * C + c], from[c * V + v]);
   }
+  // Errors name the place in the file.
+  weights_.params().wte.data<float>()[2 * V + 1] = NAN;
+  SaveModel(At(""), weights_);
+  StoredModel damaged = FindModel(At("")).model;
+  damaged.params[0].from.shape = {C, V};
+  damaged.params[0].transposed = true;
+  for (const auto load : {+[](const StoredModel& m) { return ReadWeights(m); },
+                          +[](const StoredModel& m) { return MapWeights(m); }}) {
+    EXPECT_TRUE(Contains(ErrorOf([&] { load(damaged); }, ErrorKind::kInput), "[2,1] is nan"));
+  }
 }
 
 TEST_F(Formats, NoModelIsAnErrorThatSaysWhatToGive) {

@@ -8,6 +8,7 @@
 #include <numbers>
 #include <utility>
 
+#include "folio/eval/windows.h"
 #include "folio/inspect/trace.h"
 #include "folio/io/json.h"
 #include "folio/plot/html.h"
@@ -127,8 +128,15 @@ std::string Summary(const ForeseenText& seen) {
 }  // namespace
 
 ForeseenText Foresee(const OpenedModel& model, ModelText text, int64_t top) {
-  const Trace trace(*model.backend, *model.weights, text.ids, {TracePoint::kOutput}, text.mask);
-  ForeseenText seen{.text = std::move(text), .scores = ScoreTokens(trace, top)};
+  const WindowShape shape = ChooseWindows(0, 0, model.weights->config().n_positions);
+  FOLIO_CHECK(text.mask.empty() || std::ssize(text.ids) <= shape.context, "a mask of windows");
+  ForeseenText seen;
+  for (const TextWindow& window : CutWindows(text.ids, shape)) {
+    const Trace trace(*model.backend, *model.weights, window.ids, {TracePoint::kOutput}, text.mask);
+    std::ranges::move(ScoreTokens(trace, window.first, window.targets, top),
+                      std::back_inserter(seen.scores));
+  }
+  seen.text = std::move(text);
   seen.vocab_size = model.weights->config().vocab_size;
   const TokenNames names(model.tokenizer.get());
   double bytes = 0;

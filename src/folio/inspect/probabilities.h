@@ -21,6 +21,8 @@ struct ForeseenText {
 };
 
 // Runs the model on the text, of at least two tokens; `top` of the likeliest tokens at each place.
+// A text that is longer than the model's context is seen in windows (eval/windows.h) that begin
+// every half of it. REQUIRES: no mask for such a text.
 ForeseenText Foresee(const OpenedModel& model, ModelText text, int64_t top);
 
 // Ranks in the classes of GLTR (S. Gehrmann et al., arXiv:1906.04043): 0 for the likeliest token, 1

@@ -12,7 +12,7 @@
 
 namespace folio {
 
-// One text as the model sees it: 1 to n_positions tokens.
+// One text as a model sees it: 1 to n_positions tokens, and for who looks at it in windows more.
 struct ModelText {
   std::string name;  // "--text", "--ids 2", a file's name
   std::vector<int32_t> ids;

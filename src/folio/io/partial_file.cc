@@ -16,10 +16,12 @@ namespace folio {
 
 using internal::ThrowCannotWrite;
 
-PartialFile::PartialFile(const std::filesystem::path& target, std::string_view key)
+PartialFile::PartialFile(const std::filesystem::path& target, std::string_view key,
+                         int64_t worth_keeping)
     : name_(target),
       target_(internal::ResolveTarget(target)),
-      path_(target_.parent_path() / fmt::format(".{}.{}.part", target_.filename().string(), key)) {
+      path_(target_.parent_path() / fmt::format(".{}.{}.part", target_.filename().string(), key)),
+      worth_keeping_(worth_keeping) {
   fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (fd_ < 0) ThrowCannotWrite(name_, errno);
   // A file system without locks is no reason not to download.
@@ -37,8 +39,7 @@ PartialFile::PartialFile(const std::filesystem::path& target, std::string_view k
 
 PartialFile::~PartialFile() {
   if (fd_ < 0) return;
-  constexpr int64_t kWorthKeeping = 1 << 20;
-  if (bytes_ < kWorthKeeping) unlink(path_.c_str());
+  if (bytes_ < worth_keeping_) unlink(path_.c_str());
   close(fd_);
 }
 
@@ -53,9 +54,10 @@ void PartialFile::Add(std::string_view piece) {
   }
 }
 
-void PartialFile::Clear() {
-  if (ftruncate(fd_, 0) != 0) ThrowCannotWrite(name_, errno);
-  bytes_ = 0;
+void PartialFile::Clear(int64_t kept) {
+  FOLIO_CHECK(kept <= bytes_, "there are fewer bytes");
+  if (ftruncate(fd_, static_cast<off_t>(kept)) != 0) ThrowCannotWrite(name_, errno);
+  bytes_ = kept;
 }
 
 void PartialFile::Commit() {

@@ -14,8 +14,9 @@ namespace folio {
 // the same file.
 class PartialFile {
  public:
-  PartialFile(const std::filesystem::path& target, std::string_view key);
-  // Keeps what has come where that is worth it: 1 MiB or more.
+  PartialFile(const std::filesystem::path& target, std::string_view key,
+              int64_t worth_keeping = int64_t{1} << 20);
+  // Keeps what has come where that is worth it: so many bytes or more.
   ~PartialFile();
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
@@ -24,14 +25,15 @@ class PartialFile {
   // Where the bytes lie as long as it is not committed.
   const std::filesystem::path& path() const { return path_; }
   void Add(std::string_view piece);
-  // Begins anew.
-  void Clear();
+  // Goes on behind the first `kept` bytes, or begins anew. REQUIRES: there are so many.
+  void Clear(int64_t kept = 0);
   void Commit();
 
  private:
   std::filesystem::path name_;  // as the caller spelt it
   std::filesystem::path target_;
   std::filesystem::path path_;
+  int64_t worth_keeping_;
   int fd_ = -1;
   int64_t bytes_ = 0;
 };

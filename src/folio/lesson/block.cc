@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "folio/eval/row_scores.h"
 #include "folio/inspect/embeddings.h"
-#include "folio/inspect/token_scores.h"
 #include "folio/inspect/trace.h"
 #include "folio/lesson/model_text.h"
 #include "folio/lesson/sampling.h"

@@ -142,6 +142,56 @@ TEST_F(Checkpoints, RefusesTensorsThatAreNotThoseOfTheConfiguration) {
   EXPECT_TRUE(Contains(refusal([&](Tensors& t) { t[norm] = Tensor(integers.data(), {6}); }), norm));
 }
 
+// The first of them by its place, whichever thread meets it, in every dtype.
+TEST_F(Checkpoints, RefusesNumbersThatAreNotFinite) {
+  const Tensor wte = weights_.params().wte;
+  for (const float wrong : {NAN, -NAN, INFINITY, -INFINITY}) {
+    const float before = wte.data<float>()[3 * 6 + 4];
+    wte.data<float>()[3 * 6 + 4] = wte.data<float>()[10 * 6] = wrong;
+    for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBF16}) {
+      SaveModel(At(""), weights_, {.dtype = dtype});
+      for (const Dtype as : {Dtype::kF32, Dtype::kF64}) {
+        const Error error = Refused([&] { LoadModel(At(""), as); });
+        EXPECT_TRUE(
+            Contains(error.what(), At(kWeightsFile).string(), "\"transformer.wte.weight\""));
+        EXPECT_TRUE(Contains(error.cause(), "[3,4] is ", std::isnan(wrong) ? "nan" : "inf"));
+      }
+      EXPECT_TRUE(
+          Contains(ErrorOf([&] { MapWeights(OpenModelDir(At(""))); }, ErrorKind::kInput), "[3,4]"));
+    }
+    wte.data<float>()[3 * 6 + 4] = wte.data<float>()[10 * 6] = before;
+  }
+  weights_.params().ln_f.bias.data<float>()[5] = INFINITY;
+  SaveModel(At(""), weights_);
+  EXPECT_TRUE(Contains(Refusal(), "ln_f.bias", "[5] is inf"));
+  // What is finite may be as large as it likes, or as small.
+  for (const float x : {3.4028235e38f, -3.4028235e38f, 1e-45f, -0.0f}) {
+    weights_.params().ln_f.bias.data<float>()[5] = x;
+    SaveModel(At(""), weights_);
+    EXPECT_EQ(LoadModel(At(""))->params().ln_f.bias.data<float>()[5], x);
+  }
+}
+
+TEST_F(Checkpoints, OfManyNumbersThatAreNotFiniteTheFirstIsNamed) {
+  GptConfig config = TinyConfig();
+  config.vocab_size = 70001;
+  const GptWeights large(config);
+  Scatter(large, 2);
+  SaveModel(At(""), large);
+  EXPECT_NO_THROW(LoadModel(At("")));
+  float* wte = large.params().wte.data<float>();
+  for (const int64_t at : {420005, 300001, 131071, 400000}) {
+    wte[at] = NAN;
+    SaveModel(At(""), large);
+    for (int i = 0; i < 20; ++i) {
+      const std::string first = at == 420005   ? "[70000,5]"
+                                : at == 300001 ? "[50000,1]"
+                                               : "[21845,1]";
+      EXPECT_TRUE(Contains(Refusal(), first));
+    }
+  }
+}
+
 TEST_F(Checkpoints, BiasesThatAModelLacksAreThereAsZeros) {
   GptConfig config = TinyConfig();
   config.bias = false;

@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,6 +80,90 @@ void Check(const StoredModel& model) {
   }
 }
 
+// Whether the exponent of one of these bits is all ones: of a NaN or an infinity. Sums of integers,
+// so that the loop becomes vectors: one more in the place of the exponent carries into the sign's.
+template <class Bits>
+bool AnyNotFinite(const std::byte* data, size_t stride, int64_t count, int fraction_bits) {
+  const Bits one = static_cast<Bits>(Bits{1} << fraction_bits);
+  const auto exponent = static_cast<Bits>((std::numeric_limits<Bits>::max() >> 1) & ~(one - 1));
+  Bits seen = 0;
+  for (int64_t i = 0; i < count; ++i, data += stride) {
+    Bits bits = 0;
+    std::memcpy(&bits, data, sizeof(bits));
+    seen = static_cast<Bits>(seen | ((bits & exponent) + one));
+  }
+  return seen >> (std::numeric_limits<Bits>::digits - 1) != 0;
+}
+
+// The place of the first of `count` numbers, `stride` bytes apart, that is not finite, or -1.
+template <class Bits>
+int64_t FindNotFinite(const std::byte* data, size_t stride, int64_t count, int fraction_bits) {
+  constexpr int64_t kGrain = 1 << 16;
+  std::atomic<int64_t> first = count;
+  ParallelRange(count, kGrain, [&](int64_t begin, int64_t end, int) {
+    const std::byte* part = data + static_cast<size_t>(begin) * stride;
+    // Most often with a stride that the compiler knows.
+    const bool any = stride == sizeof(Bits)
+                         ? AnyNotFinite<Bits>(part, sizeof(Bits), end - begin, fraction_bits)
+                         : AnyNotFinite<Bits>(part, stride, end - begin, fraction_bits);
+    if (!any) return;
+    int64_t found = begin;
+    while (
+        !AnyNotFinite<Bits>(data + static_cast<size_t>(found) * stride, stride, 1, fraction_bits)) {
+      ++found;
+    }
+    int64_t before = first.load();
+    while (found < before && !first.compare_exchange_weak(before, found)) {
+    }
+  });
+  return first < count ? first.load() : -1;
+}
+
+// Of a block the place of its first number, if its scale is not finite.
+int64_t FindNotFinite(const Tensor& x) {
+  const int64_t count = x.count();
+  switch (x.dtype()) {
+    case Dtype::kF64:
+      return FindNotFinite<uint64_t>(x.raw(), sizeof(double), count, 52);
+    case Dtype::kF32:
+      return FindNotFinite<uint32_t>(x.raw(), sizeof(float), count, 23);
+    case Dtype::kBF16:
+      return FindNotFinite<uint16_t>(x.raw(), sizeof(uint16_t), count, 7);
+    default: {
+      const auto block = static_cast<int64_t>(DtypeBlock(x.dtype()));
+      const size_t bytes = DtypeBytes(x.dtype(), block);
+      const int64_t at = FindNotFinite<uint16_t>(x.raw(), bytes, count / block, 10);
+      return at < 0 ? at : at * block;
+    }
+  }
+}
+
+std::string Where(const StoredModel& model) {
+  return model.file == nullptr ? "" : model.file->path().string() + ": ";
+}
+
+// Such a number makes every logit NaN, and a model of those writes one token for ever.
+// `turned` says whether x lies the other way round than in the file.
+void RequireFinite(const StoredModel& model, const StoredParam& param, const Tensor& x,
+                   bool turned) {
+  const int64_t at = FindNotFinite(x);
+  if (at < 0) return;
+  float found = std::numeric_limits<float>::quiet_NaN();
+  if (!IsBlocked(x.dtype())) {
+    DecodeFloats(x.raw() + DtypeBytes(x.dtype(), at), x.dtype(), std::span(&found, 1));
+  }
+  const int64_t width = x.shape().back();
+  std::string place = fmt::format("{}", at);
+  if (x.shape().rank() == 2) {
+    place = turned ? fmt::format("{},{}", at % width, at / width)
+                   : fmt::format("{},{}", at / width, at % width);
+  }
+  throw InputError(
+      fmt::format("{}tensor \"{}\" has a number that is not finite", Where(model), param.from.name),
+      fmt::format("[{}] is {}", place, found),
+      "the file is damaged, or training diverged: take an earlier checkpoint");
+}
+
 // Keeps what the views of a mapped model point into.
 struct Mapped {
   std::shared_ptr<const TensorFile> file;
@@ -110,15 +199,16 @@ int64_t EncodeRows(Dtype dtype, const Shape& shape, std::byte* out,
   return bad;
 }
 
-std::string Where(const StoredModel& model) {
-  return model.file == nullptr ? "" : model.file->path().string() + ": ";
+// Whether a parameter lies the other way round: stored ones of linear layers are (out,in).
+bool IsTurned(const ParamInfo& info, Dtype dtype) {
+  return IsStored(dtype) && info.kind == ParamKind::kLinear;
 }
 
-// A parameter as `dtype`: stored ones of linear layers lie (out,in).
+// A parameter as `dtype`.
 Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredParam& stored,
                 Dtype dtype, Mapped& owner) {
   const TensorInfo& from = stored.from;
-  const bool turned = IsStored(dtype) && info.kind == ParamKind::kLinear;
+  const bool turned = IsTurned(info, dtype);
   const Shape shape = StoredShape(info.shape, turned);
   if (from.dtype == dtype && stored.transposed == turned && IsAligned(from)) {
     return {const_cast<std::byte*>(from.data), dtype, shape};
@@ -201,6 +291,7 @@ std::unique_ptr<GptWeights> ReadWeights(const StoredModel& model, Dtype dtype) {
     } else {
       DecodeInto<float>(model.params[i], to);
     }
+    RequireFinite(model, model.params[i], to, model.params[i].transposed);
   }
   return weights;
 }
@@ -218,7 +309,9 @@ std::unique_ptr<GptWeights> MapWeights(const StoredModel& model, MatrixDtype mat
   for (size_t i = 0; i < model.params.size(); ++i) {
     const ParamInfo& info = table.params()[i];
     const StoredParam& stored = model.params[i];
-    tensors.push_back(MapParam(model, info, stored, TargetOf(stored, info, matrices), *owner));
+    const Dtype dtype = TargetOf(stored, info, matrices);
+    tensors.push_back(MapParam(model, info, stored, dtype, *owner));
+    RequireFinite(model, stored, tensors.back(), IsTurned(info, dtype) != stored.transposed);
     const bool copied = tensors.back().raw() != stored.from.data;
     if (copied && model.file != nullptr) model.file->Forget(stored.from);
   }

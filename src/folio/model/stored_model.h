@@ -42,7 +42,7 @@ StoredModel AsStored(const GptWeights& weights);
 bool IsMaskBuffer(std::string_view name);
 
 // Reads all parameters into memory of `dtype`, kF32 or kF64, which may be trained. Throws a kInput
-// Error if one is not stored as floating-point numbers.
+// Error if one is not stored as floating-point numbers, or if a number of it is not finite.
 std::unique_ptr<GptWeights> ReadWeights(const StoredModel& model, Dtype dtype = Dtype::kF32);
 
 // Whether a parameter is one of those that may be stored in another dtype than float32 where a

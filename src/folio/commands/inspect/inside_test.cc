@@ -259,8 +259,37 @@ TEST_F(InspectInside, MistakesHaveTheirExitStatus) {
   for (const char* what : {"lens", "activations", "probabilities"}) {
     ExpectError(2, std::string("inspect ") + what + " --text x", "--model");
     ExpectError(2, Inspect(what, ""), "no text");
-    ExpectError(3, Inspect(what, "--text 'fourteen bytes'"), "14 tokens", "--tail");
+    const bool any_length = std::string(what) == "probabilities";
+    ExpectError(
+        3,
+        Inspect(what, std::string(any_length ? "--mask m.json " : "") + "--text 'fourteen bytes'"),
+        "14 tokens", "--tail");
   }
+}
+
+// Windows of 13 that begin every 6 tokens: what each adds is what it tells by itself.
+TEST_F(InspectInside, ProbabilitiesOfALongTextAreThoseOfItsWindows) {
+  const std::string text = "a text of forty bytes, or a little more";
+  const Json json = Answer("probabilities", "--text '" + text + "'");
+  ASSERT_EQ(json.at("scores").size(), text.size() - 1);
+  EXPECT_EQ(json.at("left_out"), 0);
+  size_t next = 1;
+  for (size_t begin = 0; next < text.size(); begin += 6) {
+    const Json part = Answer("probabilities", "--text '" + text.substr(begin, 13) + "'");
+    for (; next < std::min(begin + 13, text.size()); ++next) {
+      const Json& score = json.at("scores").at(next - 1);
+      EXPECT_EQ(score.at("position"), next);
+      EXPECT_EQ(score.at("text"), text.substr(next, 1));
+      if (next == begin + 13) continue;
+      EXPECT_NEAR(score.at("surprise"), part.at("scores").at(next - begin - 1).at("surprise"),
+                  1e-5);
+    }
+    // The window's last row predicts one more token, which a text of 13 does not have.
+    if (next < text.size()) ++next;
+  }
+  EXPECT_EQ(Answer("probabilities", "--tail --text '" + text + "'").at("left_out"),
+            text.size() - 13);
+  ExpectDrawn("probabilities", "--text '" + text + "'", "long.svg", {"39 tokens, perplexity"});
 }
 
 TEST_F(InspectInside, FiguresThatCannotBeWrittenAreErrors) {

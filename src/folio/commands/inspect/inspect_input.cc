@@ -29,11 +29,12 @@ std::vector<int32_t> Encode(const OpenedModel& model, const std::string& text,
   return tokenizer.Encode(text, where, rule);
 }
 
-ModelText Checked(const OpenedModel& model, std::string name, std::vector<int32_t> ids, bool tail) {
+ModelText Checked(const OpenedModel& model, std::string name, std::vector<int32_t> ids, bool tail,
+                  bool any_length) {
   const int64_t P = model.weights->config().n_positions;
   const auto T = static_cast<int64_t>(ids.size());
   if (T == 0) throw InputError(fmt::format("{}: no tokens", name), {}, "give it some text");
-  if (T <= P) return {std::move(name), std::move(ids)};
+  if (T <= P || (any_length && !tail)) return {std::move(name), std::move(ids)};
   if (!tail) {
     throw InputError(fmt::format("{}: {} tokens are too many", name, T),
                      fmt::format("the model sees {} at once (n_positions)", P),
@@ -112,10 +113,13 @@ void TextFlags::Add(Flags& flags) {
       {.placeholder = "FILE"});
 }
 
-std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flags) {
+std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flags,
+                                 TextLength length) {
+  // A mask has a row for each of the tokens that are seen together.
+  const bool any_length = length == TextLength::kAny && flags.mask.empty();
   std::vector<ModelText> read;
   const auto add = [&](const std::string& name, std::vector<int32_t> ids) {
-    read.push_back(Checked(model, name, std::move(ids), flags.tail));
+    read.push_back(Checked(model, name, std::move(ids), flags.tail, any_length));
   };
   for (size_t i = 0; i < flags.texts.size(); ++i) {
     const std::string name = Numbered("--text", i, flags.texts.size());
@@ -144,14 +148,14 @@ std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flag
   return read;
 }
 
-ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags,
-                      const std::string& command) {
+ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags, const std::string& command,
+                      TextLength length) {
   const size_t count = flags.texts.size() + flags.files.size() + flags.ids.size();
   if (count > 1) {
     throw UsageError(fmt::format("{} looks at one text, {} are given", command, count), {},
                      "leave one of --text, --file and --ids");
   }
-  return std::move(ReadTexts(model, flags).front());
+  return std::move(ReadTexts(model, flags, length).front());
 }
 
 void WriteFigure(Console& console, const std::filesystem::path& path, std::string_view svg) {

@@ -41,9 +41,12 @@ struct TextFlags {
 // All texts of the flags: those of --text, then --file, then --ids. Throws a kUsage Error if there
 // is none; a kInput Error for one without tokens, with more than n_positions of them (but --tail
 // keeps the last ones), or that the tokenizer cannot encode. A mask is one text's.
-std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flags);
+enum class TextLength { kContext, kAny };  // whether n_positions is the most
+std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flags,
+                                 TextLength length = TextLength::kContext);
 // The same for a command, `command`, that takes exactly one.
-ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags, const std::string& command);
+ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags, const std::string& command,
+                      TextLength length = TextLength::kContext);
 
 // Writes a figure where it was asked for, with the directories on the way, and says so on stderr.
 void WriteFigure(Console& console, const std::filesystem::path& path, std::string_view svg);

@@ -20,7 +20,11 @@ class InspectProbabilitiesCommand final : public Command {
                 "the entropy of the prediction, in nats, and the --top likeliest tokens. On a\n"
                 "terminal with colour the text itself is shown too, as GLTR does: coloured by\n"
                 "the rank up to 10, 100, 1000 and beyond, from 11 on underlined, from 101 on\n"
-                "bold too. Then perplexity, and bits for each byte of the tokens foreseen.",
+                "bold too. Then perplexity, and bits for each byte of the tokens foreseen.\n"
+                "\n"
+                "A text that is longer than the model's context is seen in windows that begin\n"
+                "every half of it, as folio eval perplexity does: each token has at least half a\n"
+                "context before it, where there is that much. --tail takes the end alone.",
             .examples = {"folio inspect probabilities --model runs/demo --text \"the cat sat\"",
                          "folio inspect probabilities -m runs/demo --file a.txt --tail --svg a.svg",
                          "folio inspect probabilities -m runs/demo --file - --json < a.txt"}};
@@ -41,7 +45,7 @@ class InspectProbabilitiesCommand final : public Command {
     CheckFigureFile(svg_);
     page_.Check(context.console);
     const OpenedModel model = OpenModel(model_);
-    ModelText text = ReadOneText(model, text_, "inspect probabilities");
+    ModelText text = ReadOneText(model, text_, "inspect probabilities", TextLength::kAny);
     RequireTwoTokens(text, "the first token is not foreseen by anything");
     const ForeseenText seen = Foresee(model, std::move(text), top_);
     const Terminal& out = context.console.out();

@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "folio/commands/commands.h"
+#include "folio/commands/eval/eval_flags.h"
+#include "folio/eval/compare.h"
+#include "folio/term/signals.h"
+
+namespace folio {
+namespace {
+
+class EvalCompareCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {
+        .name = "eval compare",
+        .summary = "measure how far one model's predictions are from another's",
+        .group = "model",
+        .details =
+            "Both models, of one vocabulary, read the same windows of the texts (see folio eval\n"
+            "perplexity). Over all predicted tokens: mean, quantiles and largest of KL(A||B),\n"
+            "which is what B's predictions miss of A's, in nats; how often their likeliest\n"
+            "token is the same; both perplexities and B's divided by A's; and by how much\n"
+            "ln p of the right token differs in the mean.",
+        .examples = {"folio eval compare runs/tour tour-q8.gguf stories.txt"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    flags.Positional(Field{"MODEL-A", &model_a_, "a run, a model directory or a model file"},
+                     {.required = true});
+    flags.Positional(Field{"MODEL-B", &model_b_, "what is compared with it"}, {.required = true});
+    flags.Positionals("FILE", &files_,
+                      "texts or data, or directories of such; - for standard input",
+                      {.required = true});
+    windows_.Add(flags);
+    open_.Add(flags);
+  }
+
+  int Run(const Context& context) override {
+    CatchSignals();
+    open_.Use();
+    const OpenedModel a = open_.Open(model_a_), b = open_.Open(model_b_);
+    RequireComparable(a, b);
+    const ReadingOptions reading = windows_.Options(
+        std::min(a.weights->config().n_positions, b.weights->config().n_positions));
+    const auto texts =
+        FindTexts(files_, windows_.texts(), a.tokenizer || !b.tokenizer ? a : b, context.console);
+    MeasureReport report(context);
+    const ModelComparison comparison = CompareModels(a, b, texts, reading, report.hooks());
+    report.Finish();
+    context.console.Result(
+        DescribeComparison(a, b, comparison, reading.shape, context.console.json()));
+    return 0;
+  }
+
+ private:
+  std::string model_a_, model_b_;
+  std::vector<std::string> files_;
+  WindowFlags windows_;
+  OpenFlags open_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> NewEvalCompareCommand() {
+  return std::make_unique<EvalCompareCommand>();
+}
+
+}  // namespace folio

@@ -1,0 +1,103 @@
+#include "folio/commands/eval/eval_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/commands/tokenizer/tokenizer_input.h"
+
+namespace folio {
+
+void OpenFlags::Add(Flags& flags) {
+  AddTokenizerFlag(flags, &tokenizer_, /*required=*/false);
+  load_.Add(flags);
+  compute_.Add(flags);
+  AddBackendFlag(flags, &backend_);
+}
+
+OpenedModel OpenFlags::Open(const std::string& model) const {
+  return OpenModel(model,
+                   {.backend = backend_, .tokenizer = tokenizer_, .loading = load_.loading()});
+}
+
+void WindowFlags::Add(Flags& flags) {
+  flags.Value(
+      Field{"context", &context_, "tokens of a window; 0 for as many as the model reads", 0, 1e9});
+  flags.Value(Field{"stride", &stride_,
+                    "tokens from one window to the next; 0 for half a window. With fewer, tokens "
+                    "have more before them, and it takes longer",
+                    0, 1e9});
+  flags.Value(Field{"batch", &batch_, "windows that run at once; 0 for about 2048 tokens", 0, 1e6});
+  AddSpecialFlag(flags, &special_);
+  flags.Value(Field{"field", &field_, "of JSON lines: the member that holds the text"});
+}
+
+ReadingOptions WindowFlags::Options(int64_t n_positions) const {
+  ReadingOptions options{.shape = ChooseWindows(context_, stride_, n_positions),
+                         .text = texts(),
+                         .special = SpecialRule::Named(special_)};
+  options.positions = BatchPositions(batch_, options.shape.context);
+  return options;
+}
+
+int64_t BatchPositions(int64_t batch, int64_t context) {
+  constexpr int64_t kPositions = 2048;
+  return batch > 0 ? batch * context : std::max(kPositions, context);
+}
+
+void RequireFileName(const std::string& flag, const std::string& path) {
+  std::error_code ignored;
+  if (path != "-" && !std::filesystem::is_directory(path, ignored)) return;
+  throw UsageError(
+      fmt::format("{} {}: {}", flag, path,
+                  path == "-" ? "it does not go to standard output" : "is a directory"),
+      {}, "name a file");
+}
+
+std::vector<MeasuredText> FindTexts(const std::vector<std::string>& paths,
+                                    const TextOptions& options, const OpenedModel& model,
+                                    Console& console) {
+  MeasuredTexts found = FindMeasuredTexts(paths, options);
+  if (!found.left_out.empty()) console.Note(found.left_out);
+  for (const MeasuredText& text : found.texts) {
+    if (!text.data_set) model.RequireTokenizer(", or name it with --tokenizer");
+  }
+  return std::move(found.texts);
+}
+
+MeasureReport::MeasureReport(const Context& context)
+    : progress_(context.console, context.progress_mode), last_seconds_(SteadySeconds()) {
+  hooks_.on_progress = [this](const MeasureProgress& progress) { Show(progress); };
+  hooks_.on_note = [&console = context.console](const std::string& note) { console.Note(note); };
+}
+
+void MeasureReport::Show(const MeasureProgress& progress) {
+  const double now = SteadySeconds(), seconds = now - last_seconds_;
+  rate_.Add(static_cast<double>(progress.done - last_done_), seconds);
+  if (seconds > 0) {
+    tokens_per_second_ = static_cast<double>(progress.tokens - last_tokens_) / seconds;
+  }
+  last_seconds_ = now;
+  last_done_ = progress.done;
+  last_tokens_ = progress.tokens;
+  if (!progress_.Due()) return;
+  ProgressState state{
+      .unit = progress.unit, .done = progress.done, .total = progress.total, .fields = {}};
+  if (progress.nats_per_token > 0) {
+    const std::string perplexity = fmt::format("{:.4f}", std::exp(progress.nats_per_token));
+    state.fields.push_back({"perplexity", perplexity, "perplexity " + perplexity});
+  }
+  const std::string speed = fmt::format("{:.0f}", tokens_per_second_);
+  state.fields.push_back({"tokens_per_second", speed, speed + " tok/s"});
+  if (progress.total > 0 && rate_.known()) {
+    const double eta = rate_.Eta(static_cast<double>(progress.total - progress.done));
+    state.fields.push_back({"eta_seconds", fmt::format("{:.0f}", eta), "eta " + HumanSeconds(eta)});
+  }
+  progress_.Show(state);
+}
+
+}  // namespace folio

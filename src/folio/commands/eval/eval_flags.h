@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "folio/cli/command.h"
+#include "folio/cli/compute_flags.h"
+#include "folio/eval/perplexity.h"
+
+namespace folio {
+
+// What the commands that measure models have in common.
+
+// The flags --tokenizer, --load, --backend, --threads and --simd.
+class OpenFlags {
+ public:
+  void Add(Flags& flags);
+  // Takes --threads and --simd into effect: before the first model.
+  void Use() const { compute_.Use(); }
+  OpenedModel Open(const std::string& model) const;
+
+ private:
+  std::string backend_ = "cpu", tokenizer_;
+  LoadFlag load_;
+  ComputeFlags compute_;
+};
+
+// The flags --context, --stride, --batch, --special and --field.
+class WindowFlags {
+ public:
+  void Add(Flags& flags);
+  // For a model of so many positions. Throws a kUsage Error where the flags do not fit it.
+  ReadingOptions Options(int64_t n_positions) const;
+  TextOptions texts() const { return {.field = field_}; }
+
+ private:
+  int64_t context_ = 0, stride_ = 0, batch_ = 0;
+  std::string special_ = "raise", field_ = "text";
+};
+
+// Tokens that run at once: `batch` windows of `context`, or with 0 about 2048.
+int64_t BatchPositions(int64_t batch, int64_t context);
+
+// Throws a kUsage Error where a file that grows while it is made cannot be: "-", a directory.
+void RequireFileName(const std::string& flag, const std::string& path);
+
+// The texts to measure on; says what was left out of directories. Throws a kInput Error where there
+// is a text and no `model` with a tokenizer.
+std::vector<MeasuredText> FindTexts(const std::vector<std::string>& paths,
+                                    const TextOptions& options, const OpenedModel& model,
+                                    Console& console);
+
+// A bar, and notes on standard error. Must outlive what it is given to.
+class MeasureReport {
+ public:
+  explicit MeasureReport(const Context& context);
+  const MeasureHooks& hooks() const { return hooks_; }
+  void Finish() { progress_.Finish(); }
+
+ private:
+  void Show(const MeasureProgress& progress);
+
+  Progress progress_;
+  RateMeter rate_;
+  double last_seconds_;
+  int64_t last_done_ = 0, last_tokens_ = 0;
+  double tokens_per_second_ = 0;
+  MeasureHooks hooks_;
+};
+
+}  // namespace folio

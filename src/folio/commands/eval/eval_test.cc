@@ -1,0 +1,206 @@
+// `folio eval perplexity, cloze, compare`, through the real program.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "folio/base/strings.h"
+#include "folio/commands/train/test_train.h"
+#include "folio/model/checkpoint.h"
+#include "folio/model/test_models.h"
+#include "folio/text/byte_tokenizer.h"
+#include "tests/kit/expect.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+class Eval : public TrainTest {
+ protected:
+  Eval() {
+    GptConfig config;
+    config.vocab_size = 257;
+    config.n_positions = 13;
+    config.n_embd = 12;
+    config.n_layer = 2;
+    config.n_head = 3;
+    Save("model", config, 7);
+    Save("other", config, 8);
+    config.vocab_size = 258;
+    Save("larger", config, 7);
+  }
+  void Save(const std::string& name, const GptConfig& config, uint64_t seed) const {
+    const GptWeights weights(config);
+    Scatter(weights, seed);
+    fs::create_directories(At(name));
+    SaveModel(At(name), weights);
+    ByteTokenizer().Save(At(name).string());
+  }
+  std::string Put(const std::string& name, const std::string& contents) const {
+    WriteFileAtomically(At(name), contents);
+    return At(name).string();
+  }
+  std::string Path(const std::string& name) const { return At(name).string(); }
+  std::string Perplexity(const std::string& more) const {
+    return "eval perplexity --model " + Path("model") + " " + more;
+  }
+  static Json Answer(const std::string& arguments) {
+    const ProgramRun run = RunFolio(arguments + " --json");
+    EXPECT_EQ(run.status, 0) << arguments << "\n" << run.err;
+    return Json::parse(run.out);
+  }
+};
+
+// The whole held-out set in windows of the context is what training measures after its last step.
+TEST_F(Eval, PerplexityIsThatOfTrainingWhereWindowsCoincide) {
+  ASSERT_EQ(Train("--set train.eval_batches=0 train.eval_stride=16").status, 0);
+  double val_loss = 0;
+  for (const std::string& line : Split(ReadFile(At("run/metrics.jsonl")), '\n')) {
+    if (line.empty()) continue;
+    const Json step = Json::parse(line);
+    if (step.contains("val_loss")) val_loss = step.at("val_loss");
+  }
+  const Json found = Answer("eval perplexity --model " + Path("run/last") + " " + Path("run/data") +
+                            " --stride 16");
+  ASSERT_GT(val_loss, 0);
+  EXPECT_NEAR(found.at("total").at("nats_per_token"), val_loss, 1e-6 * val_loss);
+  EXPECT_EQ(found.at("context"), 16);
+}
+
+TEST_F(Eval, PerplexityOfTextsHasATableAndAnObject) {
+  const std::string a = Put("a.txt", "some words to predict\n"), b = Put("b.txt", "more of them");
+  const Json json = Answer(Perplexity(a + " " + b));
+  EXPECT_EQ(json.at("schema"), 1);
+  EXPECT_EQ(json.at("context"), 13);
+  EXPECT_EQ(json.at("stride"), 6);
+  const Json& first = json.at("texts").at(0);
+  EXPECT_EQ(first.at("file"), a);
+  EXPECT_EQ(first.at("tokens"), 21);
+  EXPECT_EQ(first.at("bytes"), 21);
+  EXPECT_EQ(first.at("words"), 5);  // the last one, behind the line break, is empty
+  const double nats = first.at("nats_per_token");
+  EXPECT_NEAR(first.at("perplexity"), std::exp(nats), 1e-9 * std::exp(nats));
+  EXPECT_NEAR(first.at("bits_per_byte"), nats / std::log(2.0), 1e-9);
+  EXPECT_NEAR(first.at("word_perplexity").get<double>() / std::exp(nats * 21 / 5), 1, 1e-9);
+  EXPECT_EQ(json.at("total").at("tokens"), 32);
+  const ProgramRun run = RunFolio(Perplexity(a + " " + b));
+  EXPECT_TRUE(Contains(run.out, "nats/token", "bits/byte", "a.txt", "b.txt", "total"));
+  EXPECT_EQ(RunFolio(Perplexity("- < " + a)).status, 0);
+  // The same text in the window-by-window look.
+  const Json seen = Answer("inspect probabilities --model " + Path("model") + " --file " + a);
+  EXPECT_EQ(seen.at("tokens"), 22);
+  EXPECT_EQ(seen.at("left_out"), 0);
+  ASSERT_EQ(seen.at("scores").size(), 21);
+  EXPECT_NEAR(seen.at("perplexity").get<double>() / first.at("perplexity").get<double>(), 1, 1e-6);
+  EXPECT_NEAR(seen.at("bits_per_byte"), first.at("bits_per_byte"), 1e-6);
+  // And token by token.
+  ASSERT_EQ(RunFolio(Perplexity(a + " --csv " + Path("new/t.csv"))).status, 0);
+  const std::vector<std::string> rows = Split(ReadFile(At("new/t.csv")), '\n');
+  for (size_t i = 0; i < 21; ++i) {
+    const std::vector<std::string> cells = Split(rows[i + 1], ',');
+    const Json& score = seen.at("scores").at(i);
+    EXPECT_EQ(score.at("position"), std::stoi(cells[1]));
+    EXPECT_NEAR(score.at("surprise"), std::stod(cells[5]), 1e-5);
+    EXPECT_EQ(score.at("rank"), std::stoi(cells[6]));
+  }
+}
+
+// Killed at any time, the next call leaves what one without interruption does.
+TEST_F(Eval, AKilledCallIsGoneOnWith) {
+  std::string text;
+  for (int i = 0; i < 30000; ++i) text += std::to_string(i * i % 977) + ' ';
+  Put("a.txt", text);
+  const std::string call = "exec $F " + Perplexity("a.txt --stride 5 --batch 2 --csv t.csv --json");
+  const ProgramRun whole = RunShell(At(""), call);
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  const std::string csv = ReadFile(At("t.csv"));
+  fs::remove(At("t.csv"));
+  for (const char* signal : {"KILL", "INT", "KILL"}) {
+    const ProgramRun run =
+        RunShell(At(""), "n=$(cat .t.csv.*.part 2>/dev/null | wc -c); (" + call +
+                             ") >/dev/null & p=$!; for i in $(seq 1000); do "
+                             "s=$(cat .t.csv.*.part 2>/dev/null | wc -c); "
+                             "[ $s -gt $((n + 100000)) ] && break; sleep 0.01; done; kill -" +
+                             signal + " $p; wait $p");
+    EXPECT_EQ(run.status, std::string(signal) == "KILL" ? 137 : 130) << run.err;
+    EXPECT_FALSE(fs::exists(At("t.csv")));
+  }
+  const ProgramRun last = RunShell(At(""), call);
+  EXPECT_EQ(last.out, whole.out);
+  EXPECT_EQ(ReadFile(At("t.csv")), csv);
+  EXPECT_EQ(Count(last.err, "measured again"), 0u) << last.err;
+}
+
+TEST_F(Eval, ClozeTellsThreeAccuracies) {
+  const std::string file = Put("a.jsonl",
+                               "{\"ctx\":\"One\",\"endings\":[\"day\",\"fox\"],\"label\":0}\n"
+                               "{\"ctx\":\"One\",\"endings\":[\"day\",\"fox\"],\"label\":1}\n");
+  const std::string call = "eval cloze --model " + Path("model") + " " + file;
+  const Json json = Answer(call + " --out " + Path("items.jsonl"));
+  EXPECT_EQ(json.at("items"), 2);
+  for (const char* acc : {"acc", "acc_norm", "acc_token"}) {
+    EXPECT_EQ(json.at(acc), 0.5);
+    EXPECT_NEAR(json.at(std::string(acc) + "_stderr"), 0.5, 1e-12);
+  }
+  EXPECT_EQ(Count(ReadFile(At("items.jsonl")), "\n"), 2u);
+  EXPECT_TRUE(Contains(RunFolio(call).out, "acc_norm", "50.00%", "1 of 2"));
+  ExpectError(3,
+              "eval cloze --model " + Path("model") + " " +
+                  Put("b.jsonl", "{\"ctx\":\"One\",\"endings\":[\"day\",\"fox\"],\"label\":4}\n"),
+              "b.jsonl:1", "label");
+  ExpectError(3, call + " --text hellaswag", "activity_label");
+}
+
+TEST_F(Eval, CompareTellsHowFarModelsAre) {
+  const std::string a = Put("a.txt", "some words to predict\n");
+  const auto call = [&](const std::string& b) {
+    return "eval compare " + Path("model") + " " + Path(b) + " " + a;
+  };
+  const Json same = Answer(call("model"));
+  EXPECT_EQ(same.at("kl").at("max"), 0);
+  EXPECT_EQ(same.at("same_top"), 1);
+  EXPECT_EQ(same.at("perplexity_ratio"), 1);
+  const Json other = Answer(call("other"));
+  EXPECT_GT(other.at("kl").at("mean"), 0.1);
+  EXPECT_LT(other.at("same_top"), 1);
+  EXPECT_EQ(other.at("perplexity_a"), same.at("perplexity_a"));
+  EXPECT_TRUE(Contains(RunFolio(call("other")).out, "KL(A||B)", "ratio"));
+  ExpectError(3, call("larger"), "cannot be compared", "257 and 258 tokens");
+}
+
+TEST_F(Eval, WrongInputIsNamed) {
+  const std::string text = Put("a.txt", "some words");
+  ExpectError(3, Perplexity(Put("empty.txt", "")), "empty.txt: empty");
+  ExpectError(3, Perplexity(Put("one.txt", "x")), "one.txt: nothing to predict");
+  ExpectError(3, Perplexity(Path("none.txt")), "none.txt");
+  ExpectError(2, Perplexity(""), "FILE");
+  ExpectError(2, Perplexity(text + " --csv -"), "--csv -");
+  ExpectError(2, Perplexity(text + " --csv " + Path("model")), "is a directory");
+  ExpectError(2, Perplexity(text + " --context 14"), "--context 14", "13 tokens");
+  ExpectError(2, Perplexity(text + " --context 5 --stride 6"), "--stride 6");
+  fs::remove(At("model/tokenizer.json"));
+  for (const char* file : {"tokenizer_config.json", "vocab.json", "merges.txt"}) {
+    fs::remove(At("model") / file);
+  }
+  ExpectError(3, Perplexity(text), "no tokenizer", "--tokenizer");
+  ExpectError(3, "eval cloze --model " + Path("model") + " " + text, "no tokenizer");
+  EXPECT_EQ(RunFolio(Perplexity(text + " --tokenizer bytes")).status, 0);
+  ExpectError(2, "eval nothing", "eval");
+}
+
+TEST_F(Eval, AModelThatIsNotFiniteIsRefused) {
+  const GptWeights weights(LoadModelConfig(At("model")));
+  Scatter(weights, 7);
+  weights.params().h[1].c_attn.weight.data<float>()[36 * 2 + 5] = NAN;
+  SaveModel(At("model"), weights);
+  for (const std::string call :
+       {"generate --prompt a", "inspect probabilities --text abc", "eval perplexity a.txt"}) {
+    ExpectError(3, call + " --model " + Path("model"), "model.safetensors",
+                "h.1.attn.c_attn.weight", "[2,5] is nan");
+  }
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "folio/eval/measured_text.h"
+#include "folio/infer/opened_model.h"
+
+namespace folio {
+
+// How well a model predicts a text: every token of each document but its first, which nothing comes
+// before.
+struct TextPerplexity {
+  std::string name;
+  int64_t documents = 0;
+  int64_t tokens = 0;  // that were predicted
+  int64_t bytes = 0;   // of those; 0 where the tokens' bytes are not known
+  int64_t words = 0;   // of the whole text, as lm-eval counts them (word_counter.h); 0 likewise
+  double nats = 0;     // sum of -ln p
+
+  double nats_per_token() const { return nats / static_cast<double>(tokens); }
+  double perplexity() const;
+  // NaN where bytes, or words, are not known.
+  double bits_per_byte() const;
+  double word_perplexity() const;  // exp(nats / words)
+};
+
+// How far a measurement is; of `total` 0 nobody knows.
+struct MeasureProgress {
+  int64_t done = 0, total = 0;
+  std::string unit;    // "byte", or "token" where bytes are not known
+  int64_t tokens = 0;  // that were predicted in this call
+  double nats_per_token = 0;
+};
+
+// Of the texts together, before anything is done.
+MeasureProgress ProgressOver(std::span<const MeasuredText> texts);
+
+// What a measurement tells; any may be empty.
+struct MeasureHooks {
+  std::function<void(const MeasureProgress& progress)> on_progress = {};
+  std::function<void(const std::string& note)> on_note = {};
+};
+
+struct PerplexityOptions {
+  ReadingOptions reading = {};
+  // A row for each predicted token: document, index in it, byte offset, id, text, -ln p and rank
+  // from 1. Empty for none. With it a call that was interrupted goes on where it stopped.
+  std::filesystem::path csv = {};
+};
+
+// Throws as ReadWindows and Predictor do. The sums are made in the order of the text, in double: no
+// bit depends on batches, threads or interruptions.
+std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
+                                              std::span<const MeasuredText> texts,
+                                              const PerplexityOptions& options,
+                                              const MeasureHooks& hooks = {});
+
+// Of all texts together.
+TextPerplexity TotalPerplexity(std::span<const TextPerplexity> texts);
+
+// For people, or one JSON object (`json`).
+std::string DescribePerplexity(const OpenedModel& model, std::span<const TextPerplexity> texts,
+                               const WindowShape& shape, bool json);
+
+// The token's bytes in double quotes, as a field of CSV without line breaks: \n, \t, \r, \\, and
+// \x07 for other control characters and for what is not UTF-8.
+std::string CsvToken(std::string_view bytes);
+
+}  // namespace folio

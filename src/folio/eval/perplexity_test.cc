@@ -1,0 +1,261 @@
+#include "folio/eval/perplexity.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "folio/base/strings.h"
+#include "folio/data/dataset.h"
+#include "folio/data/shard_writer.h"
+#include "folio/eval/test_measured_model.h"
+#include "tests/kit/compressed.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/near.h"
+#include "tests/kit/threads.h"
+
+namespace folio {
+namespace {
+
+class Perplexities : public MeasureTest {
+ protected:
+  PerplexityOptions Options(int64_t context, int64_t stride, int64_t batch = 3) const {
+    return {.reading = {.shape = {context, stride}, .positions = batch * context}};
+  }
+  std::vector<TextPerplexity> Measure(const std::vector<std::string>& paths,
+                                      const PerplexityOptions& options) const {
+    return MeasurePerplexity(model_, FindMeasuredTexts(paths, options.reading.text).texts, options,
+                             hooks_);
+  }
+  // -ln p of each token but the first of a text of bytes, by a loop over places.
+  std::vector<double> PlainNats(const std::string& text, int64_t context, int64_t stride) const {
+    const std::vector<int32_t> ids = model_.tokenizer->Encode(text);
+    std::vector<double> nats;
+    for (int64_t t = 1; t < std::ssize(ids); ++t) {
+      const int64_t windows = t <= context ? 0 : (t - context + stride - 1) / stride;
+      const int64_t begin = windows * stride;
+      const auto seen = std::span(ids).subspan(static_cast<size_t>(begin), size_t(t - begin));
+      nats.push_back(-PlainLogProbabilities(*model_.weights, seen)[size_t(ids[size_t(t)])]);
+    }
+    return nats;
+  }
+  static double Sum(const std::vector<double>& values) {
+    double sum = 0;
+    for (const double value : values) sum += value;
+    return sum;
+  }
+
+  OpenedModel model_ = ByteModel(1);
+  std::vector<std::string> notes_;
+  MeasureHooks hooks_ = {.on_note = [this](const std::string& note) { notes_.push_back(note); }};
+};
+
+TEST_F(Perplexities, AreThoseOfAPlainLoop) {
+  const std::string text = SomeText(60);
+  const std::string path = Put("a.txt", text);
+  for (const auto& [context, stride] :
+       {std::pair<int64_t, int64_t>{13, 13}, {13, 6}, {13, 1}, {5, 5}, {5, 2}, {1, 1}}) {
+    const TextPerplexity found = Measure({path}, Options(context, stride))[0];
+    const double nats = Sum(PlainNats(text, context, stride));
+    EXPECT_NEAR(found.nats / nats, 1, 1e-5) << context << " " << stride;
+    EXPECT_EQ(found.tokens, 59);
+    EXPECT_EQ(found.bytes, 59);
+    EXPECT_EQ(found.documents, 1);
+    // By hand.
+    EXPECT_DOUBLE_EQ(found.perplexity(), std::exp(found.nats / 59));
+    EXPECT_DOUBLE_EQ(found.bits_per_byte(), found.nats / std::numbers::ln2 / 59);
+    EXPECT_DOUBLE_EQ(found.word_perplexity(), std::exp(found.nats / double(found.words)));
+  }
+}
+
+TEST_F(Perplexities, ShorterAndLongerTextsThanAWindow) {
+  for (const size_t bytes : {2u, 3u, 13u, 14u, 15u, 27u}) {
+    const std::string text = SomeText(bytes);
+    const TextPerplexity found = Measure({Put("a.txt", text)}, Options(13, 6))[0];
+    EXPECT_NEAR(found.nats / Sum(PlainNats(text, 13, 6)), 1, 1e-5) << bytes;
+  }
+}
+
+TEST_F(Perplexities, NoBitDependsOnBatchesOrThreads) {
+  GptConfig config = ByteModelConfig();
+  config.n_positions = 150;
+  config.n_embd = 96;
+  config.n_head = 4;
+  model_ = ByteModel(3, config);
+  const std::string path = Put("a.txt", SomeText(3000));
+  for (const WindowShape& shape : {WindowShape{150, 75}, {70, 70}, {40, 7}}) {
+    const double first = Measure({path}, Options(shape.context, shape.stride, 1))[0].nats;
+    for (const int64_t batch : {2, 5, 100}) {
+      EXPECT_EQ(Measure({path}, Options(shape.context, shape.stride, batch))[0].nats, first)
+          << batch;
+    }
+    ExpectSameOnThreads(
+        [&] { return Measure({path}, Options(shape.context, shape.stride, 4))[0].nats; });
+  }
+}
+
+TEST_F(Perplexities, DocumentsAreByThemselves) {
+  const std::string one = SomeText(40), other = "x y", single = "z";
+  std::string lines;
+  for (const std::string& text : {one, single, other}) {
+    lines += "{\"text\":" + std::string(text == one ? "\"" : "\"");
+    for (const char c : text) {
+      lines += c == '\n' ? "\\n" : c == '\t' ? "\\t" : std::string(1, c);
+    }
+    lines += "\"}\n";
+  }
+  const auto found = Measure({Put("a.jsonl", lines), Put("b.txt", other)}, Options(13, 6));
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].documents, 3);
+  EXPECT_EQ(found[0].tokens, 39 + 0 + 2);
+  const double b = Measure({At("b.txt").string()}, Options(13, 6))[0].nats;
+  EXPECT_EQ(found[1].nats, b);
+  const double a = Measure({Put("one.txt", one)}, Options(13, 6))[0].nats;
+  EXPECT_NEAR(found[0].nats, a + b, 1e-9);
+  const TextPerplexity total = TotalPerplexity(found);
+  EXPECT_EQ(total.tokens, 43);
+  EXPECT_EQ(total.nats, found[0].nats + found[1].nats);
+  // Compressed it is the same text.
+  EXPECT_EQ(Measure({Put("a.gz", Compressed(lines, "gzip"))}, Options(13, 6))[0].nats,
+            found[0].nats);
+}
+
+TEST_F(Perplexities, OfADataSetIsThatOfItsHeldOutPart) {
+  const std::string text = SomeText(50);
+  const std::string train = "other";
+  std::filesystem::create_directories(At("data"));
+  const auto put = [&](const char* name, const std::string& bytes) {
+    std::string ids;
+    for (const unsigned char byte : bytes) ids += {static_cast<char>(byte), '\0'};
+    WriteFileAtomically(At("data") / name, ids);
+  };
+  put(kTrainFile, train);
+  put(kValFile, text);
+  const double expected = Measure({Put("a.txt", text)}, Options(13, 4))[0].nats;
+  const TextPerplexity found = Measure({At("data").string()}, Options(13, 4))[0];
+  EXPECT_EQ(found.nats, expected);
+  EXPECT_EQ(found.bytes, 49);
+  model_.tokenizer.reset();  // its tokens are known, their bytes are not
+  const TextPerplexity bare = Measure({At("data").string()}, Options(13, 4))[0];
+  EXPECT_EQ(bare.nats, expected);
+  EXPECT_EQ(bare.bytes, 0);
+  EXPECT_TRUE(std::isnan(bare.bits_per_byte()));
+  EXPECT_TRUE(std::isnan(bare.word_perplexity()));
+}
+
+TEST_F(Perplexities, TheTableHasARowForEachPredictedToken) {
+  const std::string text = "a\"\n\\\x01\xFFz é";
+  PerplexityOptions options = Options(5, 2);
+  options.csv = At("t.csv");
+  const TextPerplexity found = Measure({Put("a.txt", text)}, options)[0];
+  const std::vector<std::string> lines = Split(ReadFile(At("t.csv")), '\n');
+  EXPECT_EQ(lines[0], "document,index,byte,id,token,nats,rank");
+  EXPECT_EQ(lines.size(), 1 + 9 + 1u);
+  const std::vector<double> plain = PlainNats(text, 5, 2);
+  const char* kTokens[] = {"\"\"\"\"", "\"\\n\"", "\"\\\\\"",  "\"\\x01\"", "\"\\xff\"",
+                           "\"z\"",    "\" \"",   "\"\\xc3\"", "\"\\xa9\""};
+  double sum = 0;
+  for (size_t i = 0; i < 9; ++i) {
+    const std::string head = "0," + std::to_string(i + 1) + "," + std::to_string(i + 1) + "," +
+                             std::to_string(static_cast<unsigned char>(text[i + 1])) + "," +
+                             kTokens[i] + ",";
+    ASSERT_TRUE(lines[i + 1].starts_with(head)) << lines[i + 1];
+    const std::vector<std::string> rest = Split(lines[i + 1].substr(head.size()), ',');
+    EXPECT_NEAR(std::stod(rest[0]), plain[i], 1e-4);
+    EXPECT_GE(std::stoi(rest[1]), 1);
+    sum += std::stod(rest[0]);
+  }
+  EXPECT_EQ(sum, found.nats);
+}
+
+// Wherever a call stopped, also in the middle of a line.
+TEST_F(Perplexities, GoOnWhereACallWasInterrupted) {
+  PerplexityOptions options = Options(13, 6, 2);
+  options.csv = At("t.csv");
+  const std::vector<std::string> texts = {Put("a.txt", SomeText(70)), Put("b.txt", SomeText(30))};
+  const auto whole = Measure(texts, options);
+  const std::string csv = ReadFile(At("t.csv"));
+  std::filesystem::remove(At("t.csv"));
+
+  int passes = 0;
+  struct Interrupted {};
+  MeasureHooks interrupted;
+  interrupted.on_progress = [&](const MeasureProgress&) {
+    if (++passes == 2) throw Interrupted();
+  };
+  const auto found = FindMeasuredTexts(texts, {}).texts;
+  EXPECT_THROW(MeasurePerplexity(model_, found, options, interrupted), Interrupted);
+  ASSERT_EQ(Names().size(), 3u);
+  const std::string part = Names()[0];
+  ASSERT_TRUE(part.starts_with(".t.csv.") && part.ends_with(".part")) << part;
+  const std::string left = ReadFile(At(part));
+  EXPECT_TRUE(csv.starts_with(left) && left.size() < csv.size());
+
+  for (size_t size = 0; size <= csv.size(); size += 53) {
+    std::filesystem::remove(At("t.csv"));
+    Put(part, csv.substr(0, size));
+    const auto again = Measure(texts, options);
+    EXPECT_EQ(ReadFile(At("t.csv")), csv) << size;
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(again[i].nats, whole[i].nats);
+    EXPECT_EQ(Names().size(), 3u);
+  }
+  EXPECT_EQ(notes_, std::vector<std::string>());
+
+  // All but what is missing is taken from there: one number that was changed stays changed.
+  const std::string first = csv.substr(0, csv.find('\n', csv.find('\n') + 1) + 1);
+  const std::string changed = first.substr(0, first.rfind(',') + 1) + "77\n";
+  Put(part, changed + left.substr(first.size()));
+  Measure(texts, options);
+  EXPECT_EQ(ReadFile(At("t.csv")), changed + csv.substr(first.size()));
+  EXPECT_EQ(notes_.size(), 0u);
+}
+
+TEST_F(Perplexities, WhatDoesNotFitIsMeasuredAgainWithANote) {
+  PerplexityOptions options = Options(13, 6, 2);
+  options.csv = At("t.csv");
+  const std::vector<std::string> texts = {Put("a.txt", SomeText(70))};
+  Measure(texts, options);
+  const std::string csv = ReadFile(At("t.csv"));
+  MeasureHooks interrupted;
+  interrupted.on_progress = [](const MeasureProgress&) { throw 1; };
+  EXPECT_THROW(MeasurePerplexity(model_, FindMeasuredTexts(texts, {}).texts, options, interrupted),
+               int);
+  const std::string part = Names()[0];
+  const std::string middle = csv.substr(csv.find("\n0,20,") + 1);
+  for (const std::string& damaged :
+       {"x" + csv, std::string("\n\n\n"), csv + "0,1,1,1,\"\",1,1\n",
+        csv.substr(0, csv.size() - middle.size()) + "0,21" + middle.substr(4),
+        Replaced(csv, "document", "index"), csv.substr(0, 200) + "\n" + csv.substr(200)}) {
+    notes_.clear();
+    Put(part, damaged);
+    Measure(texts, options);
+    EXPECT_EQ(ReadFile(At("t.csv")), csv);
+    EXPECT_EQ(notes_.size(), 1u) << damaged;
+  }
+  // Other windows are another measurement.
+  notes_.clear();
+  Put(part, csv);
+  options.reading.shape.stride = 5;
+  Measure(texts, options);
+  EXPECT_NE(ReadFile(At("t.csv")), csv);
+  EXPECT_EQ(notes_.size(), 0u);
+}
+
+TEST_F(Perplexities, WhatCannotBeMeasuredIsRefused) {
+  const auto refusal = [&](const std::string& path) {
+    return ErrorOf([&] { Measure({path}, Options(13, 6)); });
+  };
+  EXPECT_TRUE(Contains(refusal(Put("empty.txt", "")), "empty.txt: empty"));
+  EXPECT_TRUE(
+      Contains(refusal(Put("one.txt", "x")), "one.txt: nothing to predict", "a single token"));
+  EXPECT_TRUE(Contains(refusal(Put("ones.jsonl", "{\"text\":\"x\"}\n{\"text\":\"y\"}\n")),
+                       "nothing to predict", "each document is a single token"));
+  EXPECT_TRUE(Contains(refusal(At("none.txt").string()), "none.txt"));
+  GptConfig config = ByteModelConfig();
+  config.causal = false;
+  model_ = ByteModel(1, config);
+  EXPECT_TRUE(Contains(refusal(Put("a.txt", "some text")), "attends both ways"));
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace folio {
+
+// Of a row of logits, in double. Logits that are not numbers come last in every order.
+
+struct TokenProbability {
+  int32_t id = 0;
+  double probability = 0;
+};
+
+struct LogitSummary {
+  double log_sum = 0;  // ln of the sum of exp(logit)
+  double entropy = 0;  // nats
+};
+LogitSummary Summarize(std::span<const float> logits);
+
+// Only log_sum.
+double LogSum(std::span<const float> logits);
+
+// Places before `id`: tokens that are likelier, or as likely with a lower id.
+int64_t RankOf(std::span<const float> logits, int32_t id);
+
+// The likeliest token, of equals that of the lowest id.
+int32_t LikeliestToken(std::span<const float> logits);
+
+// The `k` likeliest tokens (all if there are fewer), likeliest first (of equals the lower id).
+std::vector<TokenProbability> TopTokens(std::span<const float> logits, int64_t k);
+// The same, with log_sum known.
+std::vector<TokenProbability> TopTokens(std::span<const float> logits, int64_t k, double log_sum);
+
+// How much the second row's distribution misses of the first one's: the sum of p (ln p - ln q), in
+// nats, never below 0 (S. Kullback, R. A. Leibler, 1951). With the rows' log_sums. REQUIRES: rows
+// of one length.
+double Divergence(std::span<const float> p, double p_log_sum, std::span<const float> q,
+                  double q_log_sum);
+
+}  // namespace folio
