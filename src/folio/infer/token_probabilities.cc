@@ -1,0 +1,77 @@
+#include "folio/infer/token_probabilities.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "folio/base/check.h"
+
+namespace folio {
+namespace {
+
+struct RankedToken {
+  float logit = 0;
+  int32_t id = 0;
+};
+
+float Ordered(float logit) {
+  return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
+}
+
+bool RanksBefore(const RankedToken& a, const RankedToken& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+}
+
+}  // namespace
+
+LogitSummary Summarize(std::span<const float> logits) {
+  FOLIO_CHECK(!logits.empty(), "no logits");
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0, products = 0;
+  for (const float logit : logits) {
+    const double x = logit - largest, e = std::exp(x);
+    sum += e;
+    if (e > 0) products += e * x;  // 0 * -infinity is 0 here
+  }
+  const double log = std::log(sum);
+  return {.log_sum = largest + log, .entropy = log - products / sum};
+}
+
+int64_t RankOf(std::span<const float> logits, int32_t id) {
+  const RankedToken self{Ordered(logits[static_cast<size_t>(id)]), id};
+  int64_t rank = 0;
+  for (size_t v = 0; v < logits.size(); ++v) {
+    rank += RanksBefore({Ordered(logits[v]), static_cast<int32_t>(v)}, self);
+  }
+  return rank;
+}
+
+std::vector<TokenProbability> TopTokens(std::span<const float> logits, int64_t k) {
+  return TopTokens(logits, k, Summarize(logits).log_sum);
+}
+
+std::vector<TokenProbability> TopTokens(std::span<const float> logits, int64_t k, double log_sum) {
+  const size_t count = std::min(static_cast<size_t>(std::max<int64_t>(k, 0)), logits.size());
+  std::vector<RankedToken> best;  // a heap, the least likely on top
+  best.reserve(count);
+  for (size_t v = 0; v < logits.size() && count > 0; ++v) {
+    const RankedToken next{Ordered(logits[v]), static_cast<int32_t>(v)};
+    if (best.size() == count) {
+      if (!RanksBefore(next, best.front())) continue;
+      std::pop_heap(best.begin(), best.end(), RanksBefore);
+      best.pop_back();
+    }
+    best.push_back(next);
+    std::push_heap(best.begin(), best.end(), RanksBefore);
+  }
+  std::sort_heap(best.begin(), best.end(), RanksBefore);
+  std::vector<TokenProbability> top;
+  top.reserve(count);
+  for (const RankedToken& c : best) {
+    const double log_probability = logits[static_cast<size_t>(c.id)] - log_sum;
+    top.push_back({c.id, std::exp(log_probability), log_probability});
+  }
+  return top;
+}
+
+}  // namespace folio
