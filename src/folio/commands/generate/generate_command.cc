@@ -23,6 +23,8 @@ std::string_view ReasonName(FinishReason reason) {
       return "length";
     case FinishReason::kStop:
       return "stop";
+    case FinishReason::kContext:
+      return "context";
     case FinishReason::kCancelled:
       return "cancelled";
   }
@@ -91,6 +93,10 @@ class GenerateCommand final : public Command {
       options.stop_tokens.push_back(static_cast<int32_t>(*end));
     }
     for (size_t p = 0; p < prompts.size(); ++p) {
+      generator.Check(prompts[p].ids, options,
+                      prompts.size() == 1 ? "the prompt" : fmt::format("prompt {}", p + 1));
+    }
+    for (size_t p = 0; p < prompts.size(); ++p) {
       for (int64_t i = 0; i < n_ && StopRequested() == 0; ++i) {
         const std::string before = p + static_cast<size_t>(i) > 0 ? "\n" : "";
         if (!context.console.json()) context.console.Result(before + prompts[p].text);
@@ -148,11 +154,13 @@ class GenerateCommand final : public Command {
   }
 
   void NoteStats(Console& console, const GenerateStats& stats, int64_t n_positions) {
-    if (stats.slid && !std::exchange(told_of_sliding_, true)) {
+    if (stats.slides > 0 && !std::exchange(told_of_sliding_, true)) {
+      const double slides = static_cast<double>(stats.slides);
       console.Note(fmt::format(
-          "the context is full: of a text longer than {0} tokens the model sees the last {0}, and "
-          "computes them anew for each token",
-          n_positions));
+          "the context of {} tokens is full: every {} tokens the model forgets the oldest {} and "
+          "reads the other {} again, {} each time",
+          WithCommas(n_positions), WithCommas(stats.stride), WithCommas(stats.stride),
+          WithCommas(n_positions - stats.stride), HumanSeconds(stats.slide_seconds / slides)));
     }
     if (console.verbosity() < 1 || stats.prompt_seconds == 0) return;
     const auto rate = [](int64_t tokens, double seconds) {
