@@ -55,12 +55,15 @@ TEST_F(ChatSessions, TheOldestTurnsAreForgottenWhereItGrowsTooLong) {
 }
 
 TEST_F(ChatSessions, NoMoreRoomIsLeftThanIsAskedFor) {
-  ChatSession session(*tokenizer_, format_, 39, 2);  // 37
-  session.Ask("Who?");
-  session.Answered(Bytes("Me."));
-  session.Ask("Who?");
-  session.Answered(Bytes("Me."));
-  EXPECT_EQ(session.Ask(std::string(12, 'x')).forgotten, 0) << "22 and 15";
+  for (const size_t length : {12u, 13u}) {
+    ChatSession session(*tokenizer_, format_, 39, 2);  // 37 for a question
+    for (int turn = 0; turn < 2; ++turn) {
+      session.Ask("Who?");
+      session.Answered(Bytes("Me."));
+    }
+    EXPECT_EQ(session.Ask(std::string(length, 'x')).forgotten, length == 12 ? 0 : 1)
+        << "22 and 3 more than the message";
+  }
 }
 
 }  // namespace

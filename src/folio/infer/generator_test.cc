@@ -190,6 +190,19 @@ TEST_P(Generating, SequencesOfOnePromptDiffer) {
   EXPECT_EQ(Generate({5}, kGreedy, 0), Generate({5}, kGreedy, 1));
 }
 
+TEST_P(Generating, TextsOfOneSeedDoNotDependOnTheirOrder) {
+  GenerateOptions options = kRandom;
+  options.sampling.typical = 0.9;
+  options.sampling.penalties = {.repetition = 1.2, .frequency = 0.3, .no_repeat_ngram = 2};
+  Generator generator(*backend_, *weights_);
+  std::vector<Tokens> texts;
+  for (uint64_t i = 0; i < 4; ++i) texts.push_back(Generate(generator, {5, 6}, options, i));
+  for (const uint64_t i : {2u, 0u, 3u, 1u}) {
+    EXPECT_EQ(Generate(generator, {5, 6}, options, i), texts[i]) << i;
+    for (uint64_t other = 0; other < i; ++other) EXPECT_NE(texts[i], texts[other]);
+  }
+}
+
 TEST_P(Generating, DoesNotDependOnThreads) {
   SetThreads(1);
   const Tokens one = Generate({5, 6}, kRandom);
