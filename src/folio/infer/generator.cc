@@ -8,6 +8,7 @@
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/infer/token_probabilities.h"
 
 namespace folio {
 namespace {

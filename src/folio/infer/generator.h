@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "folio/infer/sampler.h"
-#include "folio/infer/token_probabilities.h"
 #include "folio/model/decoder.h"
 
 namespace folio {

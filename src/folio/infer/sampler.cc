@@ -11,6 +11,7 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/rng.h"
+#include "folio/infer/penalties.h"
 
 namespace folio {
 namespace {
@@ -88,8 +89,10 @@ void CheckSampling(const SamplingOptions& options, int64_t V) {
 Sampler::Sampler(SamplingOptions options, const std::vector<bool>& usable,
                  std::vector<int32_t> ends)
     : options_(std::move(options)),
-      penalties_(options_.penalties, std::move(ends)),
+      penalties_(std::make_unique<Penalties>(options_.penalties, std::move(ends))),
       usable_(UsableRanges(usable, options_.banned)) {}
+
+Sampler::~Sampler() = default;
 
 void Sampler::Gather(std::span<const float> logits) {
   keys_.resize(logits.size());
@@ -203,7 +206,7 @@ void Sampler::CutTypical() {
 void Sampler::Cut(std::span<const float> logits, const TextSoFar& text) {
   keys_.clear();
   sorted_ = 0;
-  const std::span<const float> changed = penalties_.Apply(logits, text);
+  const std::span<const float> changed = penalties_->Apply(logits, text);
   const size_t n = text.written().size();
   if (n < options_.forced.size()) {
     const auto id = static_cast<size_t>(options_.forced[n]);

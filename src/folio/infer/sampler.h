@@ -2,15 +2,48 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "folio/infer/penalties.h"
-
 namespace folio {
 
-// How the next token is chosen. Biases and penalties come first (penalties.h), then what may not be
+class Penalties;
+
+// What stands before the next token.
+struct TextSoFar {
+  std::span<const int32_t> tokens = {};  // the prompt, and what was written after it
+  size_t prompt_tokens = 0;              // how many of them are the prompt's
+
+  std::span<const int32_t> written() const { return tokens.subspan(prompt_tokens); }
+};
+
+struct LogitBias {
+  int32_t id = 0;
+  double value = 0;
+};
+
+// What changes logits before a token is chosen by them, in this order:
+//   bias             is added to the logits of its tokens
+//   repetition       divides the logits above 0 of tokens in prompt or text and multiplies the
+//   others
+//                    (N. S. Keskar et al., arXiv:1909.05858, with the sign as in transformers)
+//   presence,        taken off the logits of tokens of the text alone: presence once, frequency as
+//   frequency        often as the token is there (as OpenAI's)
+//   no_repeat_ngram  tokens that would end a sequence of so many that prompt or text have already
+//   min_tokens       the ends of a text before so many tokens of it
+// The last two make a token impossible.
+struct PenaltyOptions {
+  std::vector<LogitBias> bias = {};
+  double repetition = 1;        // > 0; 1 for none
+  double presence = 0;          // 0 for none
+  double frequency = 0;         // 0 for none
+  int64_t no_repeat_ngram = 0;  // >= 0; 0 for none
+  int64_t min_tokens = 0;       // >= 0
+};
+
+// How the next token is chosen. Biases and penalties come first, then what may not be
 // chosen at all is left out, then come these, in transformers' order:
 //   temperature  logits / temperature; 0 takes the likeliest token (of equals the lowest id)
 //   top_k        only the k likeliest, and equals of the k-th, stay; 0 for all
@@ -43,6 +76,13 @@ struct Candidate {
   double probability = 0;
 };
 
+// A token, and how likely a model finds it.
+struct TokenProbability {
+  int32_t id = 0;
+  double probability = 0;
+  double log_probability = 0;  // ln of it, also where it is too small for a double
+};
+
 // Chooses tokens. A choice depends on the logits, the options, the text so far, `sequence` and
 // `position` alone. Sorts no more tokens than the cuts keep or the draw passes.
 class Sampler {
@@ -51,6 +91,7 @@ class Sampler {
   // that end a text.
   explicit Sampler(SamplingOptions options, const std::vector<bool>& usable = {},
                    std::vector<int32_t> ends = {});
+  ~Sampler();
 
   // One of logits.size() tokens. Throws a kUsage Error where bans leave none. REQUIRES: no logit is
   // NaN or infinity (-infinity is a token that cannot come).
@@ -78,7 +119,7 @@ class Sampler {
   double Total() const;
 
   SamplingOptions options_;
-  Penalties penalties_;
+  std::unique_ptr<Penalties> penalties_;
   std::vector<std::pair<size_t, size_t>> usable_;  // from, to: the ids that may be chosen
   // What is left: sorted, likeliest first, up to `sorted_`, behind that less likely; all is in the
   // order of ids or all sorted between the cuts, so that sums do not depend on how we sort.

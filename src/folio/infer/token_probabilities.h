@@ -4,13 +4,9 @@
 #include <span>
 #include <vector>
 
-namespace folio {
+#include "folio/infer/sampler.h"
 
-struct TokenProbability {
-  int32_t id = 0;
-  double probability = 0;
-  double log_probability = 0;  // ln of it, also where it is too small for a double
-};
+namespace folio {
 
 // Of a row of logits, in double. Logits that are not numbers come last in every order.
 
