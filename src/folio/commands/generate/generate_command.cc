@@ -147,7 +147,7 @@ class GenerateCommand final : public Command {
       for (int64_t i = 0; i < n_ && StopRequested() == 0; ++i) {
         const std::string before = p + static_cast<size_t>(i) > 0 ? "\n" : "";
         if (!console.json()) console.Result(before + prompts[p].text);
-        Tell(console, generator, model, prompts[p], options, p, i, i);
+        Tell(console, generator, model, prompts[p], options, p, i, static_cast<uint64_t>(i));
       }
     }
   }
@@ -161,7 +161,7 @@ class GenerateCommand final : public Command {
                       max_tokens_);
     }
     LineInput lines(console);
-    for (int64_t turn = 0; StopRequested() == 0; ++turn) {
+    for (uint64_t turn = 0; StopRequested() == 0; ++turn) {
       const std::optional<std::string> line = lines.Next();
       if (!line) return;
       Prompt prompt{*line, {}};
@@ -179,8 +179,8 @@ class GenerateCommand final : public Command {
         if (!console.json()) console.Result(prompt.text);
       }
       generator.Check(prompt.ids, options);
-      const WrittenText written = Tell(console, generator, model, prompt, options,
-                                       static_cast<size_t>(turn), 0, session ? turn : 0);
+      const WrittenText written =
+          Tell(console, generator, model, prompt, options, turn, 0, session ? turn : 0);
       if (session) session->Answered(written.ids);
     }
   }
@@ -188,7 +188,7 @@ class GenerateCommand final : public Command {
   // Continues prompt p for the i-th time.
   WrittenText Tell(Console& console, Generator& generator, const OpenedModel& model,
                    const Prompt& prompt, const GenerateOptions& options, size_t p, int64_t i,
-                   int64_t sequence) {
+                   uint64_t sequence) {
     WrittenText written = Write(console, generator, model, prompt.ids, options, sequence);
     const GenerateStats& stats = generator.stats();
     console.Result(console.json() ? Line(prompt, p, i, written, model, options, stats) : "\n");
@@ -201,12 +201,11 @@ class GenerateCommand final : public Command {
   // Continues a prompt, and shows the text, or without a tokenizer the ids, as they come.
   static WrittenText Write(Console& console, Generator& generator, const OpenedModel& model,
                            const std::vector<int32_t>& prompt, const GenerateOptions& options,
-                           int64_t sequence_number) {
+                           uint64_t sequence) {
     const auto show = [&](std::string_view text) {
       if (!console.json()) console.Result(text);
       return StopRequested() == 0;
     };
-    const auto sequence = static_cast<uint64_t>(sequence_number);
     if (model.tokenizer != nullptr) {
       return WriteText(generator, *model.tokenizer, prompt, options, sequence, show);
     }
