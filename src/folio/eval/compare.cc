@@ -10,7 +10,7 @@
 #include "folio/base/percentile.h"
 #include "folio/base/strings.h"
 #include "folio/eval/predictions.h"
-#include "folio/eval/row_scores.h"
+#include "folio/infer/token_probabilities.h"
 #include "folio/io/json.h"
 
 namespace folio {

@@ -13,7 +13,7 @@
 #include "folio/base/utf8.h"
 #include "folio/eval/predictions.h"
 #include "folio/eval/result_file.h"
-#include "folio/eval/row_scores.h"
+#include "folio/infer/token_probabilities.h"
 #include "folio/io/json.h"
 #include "folio/term/table.h"
 

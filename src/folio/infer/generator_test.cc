@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "folio/base/thread_pool.h"
-#include "folio/model/gpt.h"
+#include "folio/infer/test_plain_model.h"
 #include "folio/model/test_models.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -40,19 +42,21 @@ class Generating : public testing::TestWithParam<std::string> {
     return out;
   }
 
-  // The same without a cache: a whole forward pass over the last P tokens for each new one.
-  Tokens Slowly(Tokens tokens, const GenerateOptions& options, uint64_t sequence = 0) {
+  // The same by the definition, in double: for each new token the window of what the model sees is
+  // read from its first position on; the oldest `stride` of a full window are forgotten.
+  Tokens Slowly(const Tokens& prompt, const GenerateOptions& options, size_t stride,
+                uint64_t sequence = 0) {
     Sampler sampler(options.sampling);
-    Tokens out;
-    std::vector<float> logits(static_cast<size_t>(config_.vocab_size));
+    const size_t P = static_cast<size_t>(config_.n_positions);
+    const size_t V = static_cast<size_t>(config_.vocab_size);
+    Tokens out, window = prompt;
+    if (window.size() > P) window.erase(window.begin(), window.end() - ptrdiff_t(P - stride));
     while (static_cast<int64_t>(out.size()) < options.max_tokens) {
-      const size_t T = std::min<size_t>(tokens.size(), 9);
-      GptPass pass(*backend_, config_, 1, static_cast<int64_t>(T), PassKind::kForward);
-      pass.Forward(weights_->params(), std::span(tokens).last(T));
-      pass.Logits(weights_->params(), static_cast<int64_t>(T) - 1, static_cast<int64_t>(T),
-                  Tensor(logits.data(), {1, config_.vocab_size}));
+      const PlainModel plain(*weights_, window);
+      const std::vector<float> logits(plain.logits().end() - ptrdiff_t(V), plain.logits().end());
       out.push_back(sampler.Sample(logits, sequence, out.size()));
-      tokens.push_back(out.back());
+      if (window.size() == P) window.erase(window.begin(), window.begin() + ptrdiff_t(stride));
+      window.push_back(out.back());
     }
     return out;
   }
@@ -69,27 +73,112 @@ const GenerateOptions kRandom = {.sampling = {.temperature = 1.3, .seed = 5}, .m
 // 25 tokens after 3 go far beyond the 9 that the model sees.
 TEST_P(Generating, CacheAndSlidingWindowChangeNothing) {
   const Tokens prompt = {3, 1, 4};
-  EXPECT_EQ(Generate(prompt, kGreedy), Slowly(prompt, kGreedy));
-  EXPECT_EQ(Generate(prompt, kRandom, 2), Slowly(prompt, kRandom, 2));
+  for (const int64_t stride : {1, 2, 4, 7, 8}) {
+    GenerateOptions greedy = kGreedy, random = kRandom;
+    greedy.stride = random.stride = stride;
+    const auto by = static_cast<size_t>(stride);
+    EXPECT_EQ(Generate(prompt, greedy), Slowly(prompt, greedy, by)) << stride;
+    EXPECT_EQ(Generate(prompt, random, 2), Slowly(prompt, random, by, 2)) << stride;
+  }
+  EXPECT_EQ(Generate(prompt, kRandom), Slowly(prompt, kRandom, 4)) << "half the context";
 }
 
-TEST_P(Generating, OfALongPromptTheEndCounts) {
+TEST_P(Generating, OfALongPromptTheEndCountsWhereThatIsAskedFor) {
+  GenerateOptions cut = kGreedy;
+  cut.truncate = true;
+  cut.stride = 3;
+  Generator generator(*backend_, *weights_);
   for (const int64_t length : {8, 9, 10, 30}) {
     const Tokens prompt = RandomTokens(length, config_.vocab_size, 3);
-    const Tokens expected = Slowly(prompt, kGreedy);
-    EXPECT_EQ(Generate(prompt, kGreedy), expected) << length;
-    Tokens other = prompt;
-    other.insert(other.begin(), 7);
-    if (length >= 9) {
-      EXPECT_EQ(Generate(other, kGreedy), expected) << length;
+    EXPECT_EQ(Generate(generator, prompt, cut), Slowly(prompt, cut, 3)) << length;
+    EXPECT_EQ(generator.stats().prompt_tokens, length > 9 ? 6 : length);
+    EXPECT_EQ(generator.stats().dropped, length > 9 ? length - 6 : 0);
+    if (length > 9) {
+      EXPECT_TRUE(Contains(ErrorAndHelp([&] { Generate(prompt, kGreedy); }, ErrorKind::kUsage),
+                           std::to_string(length) + " tokens of at most 9",
+                           "--truncate keeps its last 5 tokens"));
     }
   }
+}
+
+TEST_P(Generating, AStrideLeavesAToken) {
+  GenerateOptions options = kGreedy;
+  for (const int64_t stride : {-1, 0, 9, 10}) {
+    options.stride = stride;
+    EXPECT_TRUE(Contains(ErrorOf([&] { Generate({1}, options); }, ErrorKind::kUsage),
+                         std::to_string(stride) + " is not between 1 and 8"));
+  }
+}
+
+TEST_P(Generating, AFullContextMayEndTheText) {
+  GenerateOptions options = kRandom;
+  options.when_full = WhenFull::kStop;
+  Generator generator(*backend_, *weights_);
+  Tokens out;
+  const auto keep = [&](int32_t id) {
+    out.push_back(id);
+    return true;
+  };
+  EXPECT_EQ(generator.Generate(Tokens{3, 1, 4}, options, 0, keep), FinishReason::kContext);
+  EXPECT_EQ(out.size(), 7u) << "what follows 3 to 9 tokens";
+  const Tokens whole = Generate({3, 1, 4}, kRandom);
+  EXPECT_EQ(out, Tokens(whole.begin(), whole.begin() + 7));
+  EXPECT_EQ(generator.stats().slides, 0);
+  options.max_tokens = 7;
+  EXPECT_EQ(generator.Generate(Tokens{3, 1, 4}, options, 0, keep), FinishReason::kLength);
+}
+
+TEST_P(Generating, ProbabilitiesAreTheModelsOwn) {
+  GenerateOptions options = kRandom;
+  options.likeliest = 3;
+  options.sampling.banned = {5};
+  options.sampling.penalties = {.bias = {{7, 9}}, .presence = 2};
+  options.max_tokens = 6;
+  Generator generator(*backend_, *weights_);
+  Tokens text = {3, 1, 4};
+  generator.Generate(Tokens(text), options, 0, [&](int32_t id) {
+    const PlainModel plain(*weights_, text);
+    const std::vector<double> logits(plain.logits().end() - config_.vocab_size,
+                                     plain.logits().end());
+    double sum = 0;
+    for (const double logit : logits) sum += std::exp(logit);
+    const ModelProbabilities& found = generator.probabilities();
+    EXPECT_NEAR(found.log_probability, logits[size_t(id)] - std::log(sum), 1e-4);
+    EXPECT_EQ(found.likeliest.size(), 3u);
+    EXPECT_NEAR(found.likeliest[0].log_probability,
+                *std::ranges::max_element(logits) - std::log(sum), 1e-4);
+    text.push_back(id);
+    return true;
+  });
+  EXPECT_EQ(text.size(), 9u);
+}
+
+TEST_P(Generating, PenaltiesSeePromptAndText) {
+  GenerateOptions options = kGreedy;
+  options.sampling.penalties.no_repeat_ngram = 1;
+  const Tokens prompt = {3, 1, 4};
+  Tokens out = Generate(prompt, options);
+  EXPECT_EQ(out.size(), 25u);
+  out.insert(out.end(), prompt.begin(), prompt.end());
+  std::ranges::sort(out);
+  EXPECT_EQ(std::ranges::adjacent_find(out), out.end()) << "no token comes twice";
+}
+
+TEST_P(Generating, NoEndBeforeTheLeastLength) {
+  GenerateOptions options = kGreedy;
+  const Tokens whole = Generate({3, 1, 4}, options);
+  options.stop_tokens = {whole[0]};
+  EXPECT_TRUE(Generate({3, 1, 4}, options).empty());
+  options.sampling.penalties.min_tokens = 5;
+  const Tokens longer = Generate({3, 1, 4}, options);
+  EXPECT_GE(longer.size(), 5u);
+  EXPECT_EQ(std::ranges::find(longer, whole[0]), longer.end());
 }
 
 TEST_P(Generating, AGeneratorForgetsItsLastText) {
   Generator generator(*backend_, *weights_);
   const Tokens first = Generate(generator, {3, 1, 4}, kRandom);
-  Generate(generator, RandomTokens(20, config_.vocab_size, 3), kGreedy);
+  Generate(generator, RandomTokens(9, config_.vocab_size, 3), kGreedy);
   EXPECT_EQ(Generate(generator, {3, 1, 4}, kRandom), first);
 }
 
@@ -99,6 +188,19 @@ TEST_P(Generating, SequencesOfOnePromptDiffer) {
   EXPECT_NE(one, two);
   EXPECT_EQ(Generate({5}, kRandom, 1), two);
   EXPECT_EQ(Generate({5}, kGreedy, 0), Generate({5}, kGreedy, 1));
+}
+
+TEST_P(Generating, TextsOfOneSeedDoNotDependOnTheirOrder) {
+  GenerateOptions options = kRandom;
+  options.sampling.typical = 0.9;
+  options.sampling.penalties = {.repetition = 1.2, .frequency = 0.3, .no_repeat_ngram = 2};
+  Generator generator(*backend_, *weights_);
+  std::vector<Tokens> texts;
+  for (uint64_t i = 0; i < 4; ++i) texts.push_back(Generate(generator, {5, 6}, options, i));
+  for (const uint64_t i : {2u, 0u, 3u, 1u}) {
+    EXPECT_EQ(Generate(generator, {5, 6}, options, i), texts[i]) << i;
+    for (uint64_t other = 0; other < i; ++other) EXPECT_NE(texts[i], texts[other]);
+  }
 }
 
 TEST_P(Generating, DoesNotDependOnThreads) {
@@ -148,12 +250,15 @@ TEST_P(Generating, CountsWhatTheModelSaw) {
   Generate(generator, {3, 1, 4}, options);
   EXPECT_EQ(generator.stats().prompt_tokens, 3);
   EXPECT_EQ(generator.stats().tokens, 6);
-  EXPECT_FALSE(generator.stats().slid);
+  EXPECT_EQ(generator.stats().slides, 0);
   options.max_tokens = 8;
   Generate(generator, {3, 1, 4}, options);
-  EXPECT_TRUE(generator.stats().slid);
-  Generate(generator, RandomTokens(30, config_.vocab_size, 3), options);
-  EXPECT_EQ(generator.stats().prompt_tokens, 9);
+  EXPECT_EQ(generator.stats().slides, 1);
+  EXPECT_EQ(generator.stats().reread, 5);
+  options.max_tokens = 12;  // 4 later it is full again
+  Generate(generator, {3, 1, 4}, options);
+  EXPECT_EQ(generator.stats().slides, 2);
+  EXPECT_EQ(generator.stats().tokens, 11);
 }
 
 TEST_P(Generating, RefusesAnEmptyPrompt) {

@@ -1,70 +1,265 @@
 #include "folio/infer/sampler.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
+#include <limits>
 
 #include "folio/base/check.h"
+#include "folio/base/error.h"
 #include "folio/base/rng.h"
+#include "folio/infer/penalties.h"
 
 namespace folio {
 namespace {
 
-bool Likelier(const Candidate& a, const Candidate& b) {
-  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+constexpr float kCannotCome = -std::numeric_limits<float>::infinity();
+
+uint64_t KeyOf(float logit, size_t id) {
+  const uint32_t bits = std::bit_cast<uint32_t>(logit + 0.0F);  // one zero
+  const uint32_t ordered = bits >> 31 != 0 ? ~bits : bits | 0x80000000U;
+  return uint64_t{ordered} << 32 | static_cast<uint32_t>(~id);
+}
+
+float LogitOf(uint64_t key) {
+  const auto ordered = static_cast<uint32_t>(key >> 32);
+  return std::bit_cast<float>(ordered >> 31 != 0 ? ordered & 0x7FFFFFFFU : ~ordered);
+}
+
+int32_t IdOf(uint64_t key) {
+  return static_cast<int32_t>(~static_cast<uint32_t>(key));
+}
+
+// Sorts so much of `all` that its first `count` are in order, `sorted` of them already: in steps
+// that grow, so that whoever goes on to the end has sorted as in one.
+template <class T, class Before>
+void SortMore(std::vector<T>& all, size_t& sorted, size_t count, Before before) {
+  constexpr size_t kFirstStep = 64, kGrowth = 8;
+  count = std::min(count, all.size());
+  if (count <= sorted) return;
+  count = std::min(std::max({count, kFirstStep, kGrowth * sorted}), all.size());
+  const auto begin = all.begin() + static_cast<ptrdiff_t>(sorted);
+  const auto end = all.begin() + static_cast<ptrdiff_t>(count);
+  if (end != all.end()) std::nth_element(begin, end, all.end(), before);
+  std::sort(begin, end, before);
+  sorted = count;
+}
+
+// The ids that may be chosen, as ranges.
+std::vector<std::pair<size_t, size_t>> UsableRanges(const std::vector<bool>& usable,
+                                                    std::vector<int32_t> banned) {
+  std::vector<std::pair<size_t, size_t>> ranges;
+  std::ranges::sort(banned);
+  const auto add = [&](size_t from, size_t to) {
+    for (const int32_t id : banned) {
+      const auto ban = static_cast<size_t>(id);
+      if (ban < from || ban >= to) continue;
+      if (ban > from) ranges.emplace_back(from, ban);
+      from = ban + 1;
+    }
+    if (from < to) ranges.emplace_back(from, to);
+  };
+  if (usable.empty()) add(0, std::numeric_limits<size_t>::max());
+  for (size_t from = 0; from < usable.size(); ++from) {
+    if (!usable[from]) continue;
+    size_t to = from;
+    while (to < usable.size() && usable[to]) ++to;
+    add(from, to);
+    from = to;
+  }
+  return ranges;
 }
 
 }  // namespace
 
-std::span<const Candidate> Sampler::Candidates(std::span<const float> logits) {
-  candidates_.clear();
-  const size_t ids = usable_.empty() ? logits.size() : std::min(usable_.size(), logits.size());
-  for (size_t i = 0; i < ids; ++i) {
-    if (!usable_.empty() && !usable_[i]) continue;
-    candidates_.push_back({static_cast<int32_t>(i), logits[i], 0});
+void CheckSampling(const SamplingOptions& options, int64_t V) {
+  const auto check = [&](int32_t id, const char* what) {
+    if (id >= 0 && id < V) return;
+    throw UsageError(fmt::format("{}: the model has no token {}", what, id),
+                     fmt::format("its tokens are 0 to {}", V - 1));
+  };
+  for (const LogitBias& bias : options.penalties.bias) check(bias.id, "logit bias");
+  for (const int32_t id : options.banned) check(id, "banned tokens");
+  for (const int32_t id : options.forced) check(id, "forced tokens");
+}
+
+Sampler::Sampler(SamplingOptions options, const std::vector<bool>& usable,
+                 std::vector<int32_t> ends)
+    : options_(std::move(options)),
+      penalties_(std::make_unique<Penalties>(options_.penalties, std::move(ends))),
+      usable_(UsableRanges(usable, options_.banned)) {}
+
+Sampler::~Sampler() = default;
+
+void Sampler::Gather(std::span<const float> logits) {
+  keys_.resize(logits.size());
+  size_t count = 0;
+  for (const auto& [from, to] : usable_) {
+    const size_t end = std::min(to, logits.size());
+    for (size_t id = from; id < end; ++id) {
+      keys_[count] = KeyOf(logits[id], id);
+      count += logits[id] != kCannotCome;
+    }
   }
-  FOLIO_CHECK(!candidates_.empty(), "no token to choose from");
-  if (options_.temperature == 0) {
-    const Candidate best = *std::min_element(candidates_.begin(), candidates_.end(), Likelier);
-    candidates_.assign(1, best);
-    candidates_[0].probability = 1;
-    return candidates_;
+  keys_.resize(count);
+}
+
+void Sampler::TakeLikeliest(std::span<const float> logits) {
+  float largest = kCannotCome;
+  size_t best = 0;
+  for (const auto& [from, to] : usable_) {
+    const size_t end = std::min(to, logits.size());
+    for (size_t id = from; id < end; ++id) {
+      if (logits[id] > largest) {
+        largest = logits[id];
+        best = id;
+      }
+    }
   }
-  const size_t k = static_cast<size_t>(options_.top_k);
-  if (k > 0 && k < candidates_.size()) {
-    const auto rest = candidates_.begin() + options_.top_k;
-    std::nth_element(candidates_.begin(), rest - 1, candidates_.end(), Likelier);
-    const float least = (rest - 1)->logit;
-    const auto end = std::partition(rest, candidates_.end(),
-                                    [&](const Candidate& c) { return c.logit == least; });
-    candidates_.erase(end, candidates_.end());
-  }
-  std::sort(candidates_.begin(), candidates_.end(), Likelier);
-  const double largest = candidates_.front().logit;
+  if (largest != kCannotCome) keys_.push_back(KeyOf(largest, best));
+}
+
+double Sampler::Exponent(Key key) const {
+  return (LogitOf(key) - largest_) / options_.temperature;
+}
+
+double Sampler::Weight(Key key) const {
+  return std::exp(Exponent(key));
+}
+
+double Sampler::Total() const {
   double total = 0;
-  for (Candidate& c : candidates_) {
-    c.probability = std::exp((c.logit - largest) / options_.temperature);
-    total += c.probability;
-  }
+  for (const Key key : keys_) total += Weight(key);
+  return total;
+}
+
+void Sampler::SortFirst(size_t count) {
+  SortMore(keys_, sorted_, count, std::greater<>());
+}
+
+void Sampler::CutTopK() {
+  const auto k = static_cast<size_t>(options_.top_k);
+  if (k == 0 || k >= keys_.size()) return;
+  SortFirst(k);
+  const auto rest = keys_.begin() + options_.top_k;
+  const float least = LogitOf(*(rest - 1));
+  const auto end =
+      std::partition(rest, keys_.end(), [&](Key key) { return LogitOf(key) == least; });
+  keys_.erase(end, keys_.end());
+  std::sort(keys_.begin() + options_.top_k, keys_.end(), std::greater<>());
+  sorted_ = keys_.size();
+}
+
+void Sampler::CutTopP() {
+  if (options_.top_p >= 1) return;
+  const double goal = options_.top_p * Total();
   double sum = 0;
   size_t kept = 0;
-  while (kept < candidates_.size() && sum < options_.top_p * total) {
-    sum += candidates_[kept++].probability;
+  while (kept < keys_.size() && (kept == 0 || sum < goal)) {
+    SortFirst(kept + 1);
+    sum += Weight(keys_[kept++]);
   }
-  candidates_.resize(std::max<size_t>(kept, 1));
-  if (kept == 0) sum = candidates_.front().probability;
-  for (Candidate& c : candidates_) c.probability /= sum;
+  keys_.resize(kept);
+  sorted_ = kept;
+}
+
+void Sampler::CutMinP() {
+  if (options_.min_p <= 0) return;
+  const double surely_less = std::log(options_.min_p) - 1e-9;  // no need of its exponential
+  std::erase_if(
+      keys_, [&](Key key) { return Exponent(key) < surely_less || Weight(key) < options_.min_p; });
+  sorted_ = std::min(sorted_, keys_.size());
+}
+
+void Sampler::CutTypical() {
+  if (options_.typical >= 1) return;
+  const double total = Total(), log_total = std::log(total);
+  double entropy = 0;
+  for (const Key key : keys_) {
+    const double weight = Weight(key);
+    if (weight > 0) entropy += weight / total * (log_total - Exponent(key));
+  }
+  distances_.clear();
+  for (const Key key : keys_) {
+    distances_.emplace_back(std::abs(log_total - Exponent(key) - entropy), key);
+  }
+  const auto nearer = [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : a.second > b.second;
+  };
+  size_t sorted = 0, kept = 0;
+  double sum = 0;
+  for (; kept < distances_.size(); ++kept) {
+    SortMore(distances_, sorted, kept + 1, nearer);
+    const bool reached = kept > 0 && sum >= options_.typical * total;
+    if (reached && distances_[kept].first != distances_[kept - 1].first) break;
+    sum += Weight(distances_[kept].second);
+  }
+  keys_.clear();
+  for (size_t i = 0; i < kept; ++i) keys_.push_back(distances_[i].second);
+  sorted_ = 0;
+  SortMore(keys_, sorted_, keys_.size(), std::greater<>());
+}
+
+void Sampler::Cut(std::span<const float> logits, const TextSoFar& text) {
+  keys_.clear();
+  sorted_ = 0;
+  const std::span<const float> changed = penalties_->Apply(logits, text);
+  const size_t n = text.written().size();
+  if (n < options_.forced.size()) {
+    const auto id = static_cast<size_t>(options_.forced[n]);
+    FOLIO_CHECK(id < logits.size(), "a forced token without a logit");
+    keys_.push_back(KeyOf(logits[id], id));
+  } else if (options_.temperature == 0) {
+    TakeLikeliest(changed);
+  } else {
+    Gather(changed);
+  }
+  if (keys_.empty()) {
+    throw UsageError("no token is left that may come next",
+                     "bans, n-grams that may not repeat and the least number of tokens leave none",
+                     "ban less, or end the text earlier");
+  }
+  largest_ = LogitOf(*std::ranges::max_element(keys_));
+  total_ = 1;
+  if (keys_.size() == 1) return;
+  CutTopK();
+  CutTopP();
+  CutMinP();
+  CutTypical();
+  total_ = Total();
+}
+
+std::span<const Candidate> Sampler::Candidates(std::span<const float> logits,
+                                               const TextSoFar& text) {
+  Cut(logits, text);
+  SortFirst(keys_.size());
+  candidates_.clear();
+  for (const Key key : keys_) {
+    const double weight = keys_.size() == 1 ? 1 : Weight(key);
+    candidates_.push_back({IdOf(key), LogitOf(key), weight / total_});
+  }
   return candidates_;
 }
 
-int32_t Sampler::Sample(std::span<const float> logits, uint64_t sequence, uint64_t position) {
-  const std::span<const Candidate> candidates = Candidates(logits);
+int32_t Sampler::Sample(std::span<const float> logits, uint64_t sequence, uint64_t position,
+                        const TextSoFar& text) {
+  Cut(logits, text);
+  if (keys_.size() == 1) return IdOf(keys_.front());
   const CounterRng rng(options_.seed, RngStream(RngPurpose::kSampling, sequence));
   double left = rng.Uniform(position);
-  for (const Candidate& c : candidates) {
-    left -= c.probability;
-    if (left < 0) return c.id;
+  int32_t last = 0;
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    SortFirst(i + 1);
+    const double weight = Weight(keys_[i]);
+    if (weight == 0) break;  // and those behind it
+    last = IdOf(keys_[i]);
+    left -= weight / total_;
+    if (left < 0) return last;
   }
-  return candidates.back().id;
+  return last;
 }
 
 }  // namespace folio

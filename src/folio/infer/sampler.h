@@ -1,48 +1,133 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 namespace folio {
 
-// How the next token is chosen. The cuts come in this order:
+class Penalties;
+
+// What stands before the next token.
+struct TextSoFar {
+  std::span<const int32_t> tokens = {};  // the prompt, and what was written after it
+  size_t prompt_tokens = 0;              // how many of them are the prompt's
+
+  std::span<const int32_t> written() const { return tokens.subspan(prompt_tokens); }
+};
+
+struct LogitBias {
+  int32_t id = 0;
+  double value = 0;
+};
+
+// What changes logits before a token is chosen by them, in this order:
+//   bias             is added to the logits of its tokens
+//   repetition       divides the logits above 0 of tokens in prompt or text and multiplies the
+//   others
+//                    (N. S. Keskar et al., arXiv:1909.05858, with the sign as in transformers)
+//   presence,        taken off the logits of tokens of the text alone: presence once, frequency as
+//   frequency        often as the token is there (as OpenAI's)
+//   no_repeat_ngram  tokens that would end a sequence of so many that prompt or text have already
+//   min_tokens       the ends of a text before so many tokens of it
+// The last two make a token impossible.
+struct PenaltyOptions {
+  std::vector<LogitBias> bias = {};
+  double repetition = 1;        // > 0; 1 for none
+  double presence = 0;          // 0 for none
+  double frequency = 0;         // 0 for none
+  int64_t no_repeat_ngram = 0;  // >= 0; 0 for none
+  int64_t min_tokens = 0;       // >= 0
+};
+
+// How the next token is chosen. Biases and penalties come first, then what may not be
+// chosen at all is left out, then come these, in transformers' order:
 //   temperature  logits / temperature; 0 takes the likeliest token (of equals the lowest id)
 //   top_k        only the k likeliest, and equals of the k-th, stay; 0 for all
 //   top_p        of these the likeliest whose probabilities reach p stay, at least one; 1 for all
 //                (A. Holtzman et al., arXiv:1904.09751)
+//   min_p        of these stay those with at least min_p times the probability of the likeliest; 0
+//                for all (M. N. Nguyen et al., arXiv:2407.01082)
+//   typical      of these those stay, at least one, that tell about as much as is expected: by the
+//                distance of -ln p from the entropy, nearest first, until their probabilities reach
+//                it, and equals of the last one; 1 for all (C. Meister et al., arXiv:2202.00666)
 struct SamplingOptions {
   double temperature = 1;  // >= 0
   int64_t top_k = 0;       // >= 0
   double top_p = 1;        // (0, 1]
+  double min_p = 0;        // [0, 1]
+  double typical = 1;      // (0, 1]
   uint64_t seed = 0;
+  PenaltyOptions penalties = {};
+  std::vector<int32_t> banned = {};  // never chosen
+  std::vector<int32_t> forced = {};  // every text begins with these, whatever else is said
 };
+
+// Throws a kUsage Error for a bias, ban or forced token that none of V tokens is.
+void CheckSampling(const SamplingOptions& options, int64_t V);
 
 // A token that may come next.
 struct Candidate {
   int32_t id = 0;
-  float logit = 0;
+  float logit = 0;  // after biases and penalties
   double probability = 0;
 };
 
-// Chooses tokens. A choice depends on the logits, the options, `sequence` and `position` alone.
+// A token, and how likely a model finds it.
+struct TokenProbability {
+  int32_t id = 0;
+  double probability = 0;
+  double log_probability = 0;  // ln of it, also where it is too small for a double
+};
+
+// Chooses tokens. A choice depends on the logits, the options, the text so far, `sequence` and
+// `position` alone. Sorts no more tokens than the cuts keep or the draw passes.
 class Sampler {
  public:
-  // Of `usable`, unless it is empty, only tokens are chosen that are true there.
-  explicit Sampler(const SamplingOptions& options, std::vector<bool> usable = {})
-      : options_(options), usable_(std::move(usable)) {}
+  // Of `usable`, unless it is empty, only tokens are chosen that are true there. `ends`: the tokens
+  // that end a text.
+  explicit Sampler(SamplingOptions options, const std::vector<bool>& usable = {},
+                   std::vector<int32_t> ends = {});
+  ~Sampler();
 
-  // One of logits.size() tokens. REQUIRES: there is one that may be chosen, and none is NaN.
-  int32_t Sample(std::span<const float> logits, uint64_t sequence, uint64_t position);
+  // One of logits.size() tokens. Throws a kUsage Error where bans leave none. REQUIRES: no logit is
+  // NaN or infinity (-infinity is a token that cannot come).
+  int32_t Sample(std::span<const float> logits, uint64_t sequence, uint64_t position,
+                 const TextSoFar& text = {});
 
   // The tokens that the cuts leave, likeliest first, with probabilities that add up to 1; valid
-  // until the next call. For temperature 0 that is one token.
-  std::span<const Candidate> Candidates(std::span<const float> logits);
+  // until the next call. For temperature 0 that is one token. Throws as Sample does.
+  std::span<const Candidate> Candidates(std::span<const float> logits, const TextSoFar& text = {});
 
  private:
+  // A token as a number, larger the likelier, and of equals the lower the id.
+  using Key = uint64_t;
+
+  void Cut(std::span<const float> logits, const TextSoFar& text);
+  void Gather(std::span<const float> logits);
+  void TakeLikeliest(std::span<const float> logits);
+  void CutTopK();
+  void CutTopP();
+  void CutMinP();
+  void CutTypical();
+  void SortFirst(size_t count);
+  double Exponent(Key key) const;  // ln of the weight
+  double Weight(Key key) const;    // 1 for the likeliest
+  double Total() const;
+
   SamplingOptions options_;
-  std::vector<bool> usable_;
+  std::unique_ptr<Penalties> penalties_;
+  std::vector<std::pair<size_t, size_t>> usable_;  // from, to: the ids that may be chosen
+  // What is left: sorted, likeliest first, up to `sorted_`, behind that less likely; all is in the
+  // order of ids or all sorted between the cuts, so that sums do not depend on how we sort.
+  std::vector<Key> keys_;
+  size_t sorted_ = 0;
+  double largest_ = 0;  // logit
+  double total_ = 0;    // of the weights
+  std::vector<std::pair<double, Key>> distances_;
   std::vector<Candidate> candidates_;
 };
 

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 
+#include "folio/base/rng.h"
+#include "tests/kit/expect.h"
 #include "tests/kit/near.h"
 
 namespace folio {
@@ -44,6 +48,61 @@ std::vector<int32_t> Ids(const SamplingOptions& options, const std::vector<float
 }
 
 using Order = std::vector<int32_t>;
+
+// Removes those for which `gone` holds, and lets the others' probabilities add up to 1.
+template <class Gone>
+void Remove(std::vector<Candidate>& all, const Gone& gone) {
+  std::erase_if(all, gone);
+  double sum = 0;
+  for (const Candidate& c : all) sum += c.probability;
+  for (Candidate& c : all) c.probability /= sum;
+}
+
+// The least number of `all`, from the front, whose probabilities reach `mass`.
+size_t Reaching(const std::vector<Candidate>& all, double mass) {
+  double sum = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    sum += all[i].probability;
+    if (sum >= mass) return i + 1;
+  }
+  return all.size();
+}
+
+// What the cuts leave as they are defined, with everything sorted: probabilities by id.
+std::map<int32_t, double> Defined(const SamplingOptions& options,
+                                  const std::vector<float>& logits) {
+  std::vector<Candidate> all;
+  const double largest = *std::ranges::max_element(logits);
+  for (size_t i = 0; i < logits.size(); ++i) {
+    all.push_back({static_cast<int32_t>(i), logits[i],
+                   std::exp((logits[i] - largest) / options.temperature)});
+  }
+  std::ranges::stable_sort(all, std::greater<>(), &Candidate::logit);
+  const size_t k = options.top_k == 0 ? all.size() : static_cast<size_t>(options.top_k);
+  const float least = all[std::min(k, all.size()) - 1].logit;
+  Remove(all, [&](const Candidate& c) { return c.logit < least; });
+  if (options.top_p < 1) {
+    all.resize(Reaching(all, options.top_p));
+    Remove(all, [](const Candidate&) { return false; });
+  }
+  const double most = all.front().probability;
+  Remove(all, [&](const Candidate& c) { return c.probability < options.min_p * most; });
+  if (options.typical < 1) {
+    double entropy = 0;
+    for (const Candidate& c : all) {
+      if (c.probability > 0) entropy -= c.probability * std::log(c.probability);
+    }
+    const auto distance = [&](const Candidate& c) {
+      return std::abs(-std::log(c.probability) - entropy);
+    };
+    std::ranges::stable_sort(all, std::less<>(), distance);
+    const double last = distance(all[Reaching(all, options.typical) - 1]);
+    Remove(all, [&](const Candidate& c) { return distance(c) > last; });
+  }
+  std::map<int32_t, double> kept;
+  for (const Candidate& c : all) kept[c.id] = c.probability;
+  return kept;
+}
 
 TEST(Candidates, AreSoftmaxLikeliestFirst) {
   const std::vector<float> logits = Logits({0.1, 0.4, 0.2, 0.3});
@@ -150,28 +209,168 @@ TEST(Sampler, DependsOnSeedSequenceAndPositionAlone) {
   }
 }
 
-// Pearson's chi-square over many draws, against its 99.9 % point; the seed is fixed.
-double ChiSquare(const SamplingOptions& options, const std::vector<float>& logits) {
+// Pearson's chi-square of many draws against what the definition of `defined` says, and infinity
+// where a token was drawn that it cuts.
+double ChiSquare(const SamplingOptions& options, const std::vector<float>& logits,
+                 const SamplingOptions& defined) {
   constexpr int kDraws = 40000;
   Sampler sampler(options);
   std::map<int32_t, int> counts;
   for (uint64_t i = 0; i < kDraws; ++i) ++counts[sampler.Sample(logits, i % 7, i / 7)];
-  const auto expected = Kept(options, logits);
   double sum = 0;
-  for (const auto& [id, probability] : expected) {
+  for (const auto& [id, probability] : Defined(defined, logits)) {
+    if (probability == 0) continue;
     const double e = probability * kDraws, difference = counts[id] - e;
     sum += difference * difference / e;
     counts.erase(id);
   }
-  EXPECT_TRUE(counts.empty()) << "a token that was cut was drawn";
+  for (const auto& [id, count] : counts) {
+    if (count > 0) return std::numeric_limits<double>::infinity();
+  }
   return sum;
 }
 
-TEST(Sampler, FrequenciesAreTheProbabilities) {
-  const std::vector<float> logits = Logits({0.02, 0.3, 0, 0.18, 0.25, 0.05, 0.2});
-  EXPECT_LT(ChiSquare({.seed = 11}, logits), 20.5);                                    // 5 degrees
-  EXPECT_LT(ChiSquare({.temperature = 0.7, .top_k = 4, .seed = 12}, logits), 16.3);    // 3
-  EXPECT_LT(ChiSquare({.temperature = 1.5, .top_p = 0.6, .seed = 13}, logits), 16.3);  // at most 3
+// The 99.9 % points of chi-square with 6 degrees of freedom, the most of seven tokens; the seeds
+// are fixed. A sampler with slightly other settings is far above it.
+constexpr double kChiSquare = 22.46;
+
+const std::vector<float> kSeven = Logits({0.02, 0.3, 0.06, 0.16, 0.25, 0.05, 0.16});
+
+TEST(Sampler, FrequenciesAreTheProbabilitiesThatEachCutDefines) {
+  const std::vector<std::pair<SamplingOptions, SamplingOptions>> pairs = {
+      {{.seed = 11}, {.temperature = 1.05}},
+      {{.temperature = 0.7, .seed = 12}, {.temperature = 0.66}},
+      {{.temperature = 0}, {.temperature = 0.001}},
+      {{.top_k = 3, .seed = 13}, {.top_k = 2}},  // and the equal of the third
+      {{.top_p = 0.6, .seed = 14}, {.top_p = 0.5}},
+      {{.min_p = 0.19, .seed = 15}, {.min_p = 0.21}},
+      {{.typical = 0.5, .seed = 16}, {.typical = 0.2}},
+      {{.temperature = 1.5, .top_k = 6, .top_p = 0.9, .min_p = 0.3, .typical = 0.8, .seed = 17},
+       {.temperature = 1.5, .top_k = 6, .top_p = 0.9, .min_p = 0.3}},
+  };
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const auto& [options, other] = pairs[i];
+    if (options.temperature == 0) {
+      EXPECT_LT(ChiSquare(options, kSeven, other), 1e-9);
+      continue;
+    }
+    EXPECT_LT(ChiSquare(options, kSeven, options), kChiSquare) << i;
+    EXPECT_GT(ChiSquare(options, kSeven, other), kChiSquare) << i;
+  }
+}
+
+TEST(Candidates, MinPKeepsWhatIsNotFarBelowTheLikeliest) {
+  const std::vector<float> logits = Logits({0.1, 0.4, 0.2, 0.3});
+  EXPECT_EQ(Ids({.min_p = 0.24}, logits), (Order{1, 3, 2, 0}));
+  EXPECT_EQ(Ids({.min_p = 0.26}, logits), (Order{1, 3, 2}));
+  EXPECT_EQ(Ids({.min_p = 0.74}, logits), (Order{1, 3}));
+  EXPECT_EQ(Ids({.min_p = 0.76}, logits), (Order{1}));
+  EXPECT_EQ(Ids({.min_p = 1}, {2, 3, 3}), (Order{1, 2}));
+  EXPECT_NEAR(Kept({.min_p = 0.6}, logits).at(1), 4.0 / 7, kFloat32Once);
+  // At temperature 2 the ratios are square roots: 0.1 of 0.4 has a half.
+  EXPECT_EQ(Ids({.temperature = 2, .min_p = 0.49}, logits).size(), 4u);
+}
+
+// H = -(0.5 ln 0.5 + 0.3 ln 0.3 + 0.15 ln 0.15 + 0.05 ln 0.05) = 1.142; -ln p =
+// 0.693, 1.204, 1.897, 2.996: distances 0.449, 0.062, 0.755, 1.854.
+TEST(Candidates, TypicalKeepsWhatTellsAsMuchAsExpected) {
+  const std::vector<float> logits = Logits({0.5, 0.3, 0.15, 0.05});
+  EXPECT_EQ(Ids({.typical = 0.29}, logits), (Order{1}));
+  EXPECT_EQ(Ids({.typical = 0.31}, logits), (Order{0, 1}));
+  EXPECT_EQ(Ids({.typical = 0.79}, logits), (Order{0, 1}));
+  EXPECT_EQ(Ids({.typical = 0.81}, logits), (Order{0, 1, 2}));
+  EXPECT_EQ(Ids({.typical = 0.96}, logits).size(), 4u);
+  EXPECT_NEAR(Kept({.typical = 0.31}, logits).at(1), 3.0 / 8, kFloat32Once);
+  EXPECT_EQ(Ids({.typical = 0.1}, {1, 1, 1}).size(), 3u) << "equals of the last one stay";
+}
+
+// Vocabularies beyond the first step of sorting, with equals.
+TEST(Candidates, AreWhatSortingAllOfThemGives) {
+  std::vector<float> logits;
+  const CounterRng rng(7, 1);
+  for (uint64_t i = 0; i < 3001; ++i) {
+    logits.push_back(static_cast<float>(std::round(30 * rng.Normal(i)) / 10));
+  }
+  for (const SamplingOptions& options :
+       std::vector<SamplingOptions>{{},
+                                    {.temperature = 0.8, .top_k = 40},
+                                    {.top_k = 65},
+                                    {.top_k = 3000},
+                                    {.temperature = 1.3, .top_p = 0.9},
+                                    {.temperature = 5, .top_p = 0.99},
+                                    {.min_p = 0.02},
+                                    {.top_k = 500, .min_p = 0.05},
+                                    {.top_p = 0.8, .min_p = 0.03},
+                                    {.typical = 0.9},
+                                    {.top_p = 0.95, .typical = 0.3},
+                                    {.top_k = 200, .top_p = 0.9, .min_p = 0.01, .typical = 0.7}}) {
+    const auto kept = Kept(options, logits), defined = Defined(options, logits);
+    ASSERT_EQ(kept.size(), defined.size());
+    for (const auto& [id, probability] : defined) {
+      ASSERT_TRUE(kept.contains(id));
+      EXPECT_NEAR(kept.at(id), probability, kFloat64Chain);
+    }
+    const Order order = Ids(options, logits);
+    EXPECT_TRUE(std::ranges::is_sorted(order, [&](int32_t a, int32_t b) {
+      const float of_a = logits[size_t(a)], of_b = logits[size_t(b)];
+      return of_a != of_b ? of_a > of_b : a < b;
+    }));
+    // A draw finds its token among the candidates laid side by side.
+    Sampler sampler(options);
+    for (uint64_t position = 0; position < 50; ++position) {
+      double left = CounterRng(0, RngStream(RngPurpose::kSampling, 3)).Uniform(position);
+      const int32_t drawn = sampler.Sample(logits, 3, position);
+      for (const int32_t id : order) {
+        left -= kept.at(id);
+        if (left >= 0) continue;
+        EXPECT_EQ(drawn, id);
+        break;
+      }
+    }
+  }
+}
+
+TEST(Sampler, BannedTokensAreNeverChosenAndForcedOnesAlways) {
+  const std::vector<float> logits = Logits({0.4, 0.1, 0.3, 0.2});
+  EXPECT_EQ(Ids({.banned = {0, 3, 0}}, logits), (Order{2, 1}));
+  EXPECT_EQ(Ids({.temperature = 0, .banned = {0}}, logits), (Order{2}));
+  Sampler usable({.banned = {2}}, {false, true, true, true});
+  EXPECT_EQ(usable.Candidates(logits).size(), 2u);
+  const SamplingOptions forcing{.top_k = 1, .banned = {3}, .forced = {1, 3}};
+  Sampler forced(forcing);
+  EXPECT_EQ(forced.Sample(logits, 0, 0), 1);
+  EXPECT_EQ(forced.Candidates(logits)[0].probability, 1);
+  const Order text = {2, 1, 3};
+  EXPECT_EQ(forced.Sample(logits, 0, 1, {.tokens = std::span(text).first(2), .prompt_tokens = 1}),
+            3);
+  EXPECT_EQ(forced.Sample(logits, 0, 2, {.tokens = text, .prompt_tokens = 1}), 0);
+}
+
+TEST(Sampler, SaysWhenNoTokenIsLeft) {
+  const auto sample = [](const SamplingOptions& options, const std::vector<float>& logits) {
+    return ErrorOf([&] { Sampler(options).Sample(logits, 0, 0); }, ErrorKind::kUsage);
+  };
+  EXPECT_TRUE(Contains(sample({.banned = {0, 1}}, Logits({0.5, 0.5})), "no token is left"));
+  EXPECT_TRUE(Contains(sample({.temperature = 0}, {kNever}), "no token is left"));
+}
+
+TEST(Sampler, PenaltiesComeBeforeTheCuts) {
+  const std::vector<float> logits = {2, 1, 0};
+  const SamplingOptions biased{.temperature = 0, .penalties = {.bias = {{2, 3}}}};
+  EXPECT_EQ(Ids(SamplingOptions{.top_k = 1, .penalties = biased.penalties}, {0, 1, -1}).at(0), 2);
+  EXPECT_EQ(Sampler(biased).Sample(logits, 0, 0), 2) << "greedy too";
+  const Order text = {0};
+  Sampler halved({.top_k = 1, .penalties = {.repetition = 3}});
+  EXPECT_EQ(halved.Sample(logits, 0, 0, {.tokens = text, .prompt_tokens = 1}), 1);
+}
+
+TEST(Sampling, IdsMustBeTheModels) {
+  CheckSampling({.penalties = {.bias = {{4, 1}}}, .banned = {0}, .forced = {4}}, 5);
+  for (const SamplingOptions& wrong : std::vector<SamplingOptions>{
+           {.penalties = {.bias = {{5, 1}}}}, {.banned = {-1}}, {.forced = {5}}}) {
+    EXPECT_TRUE(Contains(ErrorOf([&] { CheckSampling(wrong, 5); }, ErrorKind::kUsage),
+                         "the model has no token", "0 to 4"));
+  }
 }
 
 TEST(Candidates, AreAmongWhatMayBeChosen) {

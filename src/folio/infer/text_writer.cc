@@ -1,5 +1,8 @@
 #include "folio/infer/text_writer.h"
 
+#include <utility>
+
+#include "folio/infer/stop_strings.h"
 #include "folio/text/chat.h"
 #include "folio/text/streaming_decoder.h"
 
@@ -44,6 +47,7 @@ WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
   if (tokenizer.end_of_text()) options.stop_tokens.push_back(*tokenizer.end_of_text());
   if (const auto chat = FindChatFormat(tokenizer)) options.stop_tokens.push_back(chat->end);
   options.usable = IdsWithTokens(tokenizer);
+  StopStrings stops(std::exchange(options.stop_strings, {}));
   WrittenText written;
   StreamingDecoder decoder(tokenizer);
   const auto show = [&](const std::string& text) {
@@ -53,9 +57,15 @@ WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
   bool wanted = true;
   written.reason = generator.Generate(prompt, options, sequence, [&](int32_t id) {
     written.ids.push_back(id);
-    return wanted = show(Shown(tokenizer, id, decoder));
+    if (options.likeliest) written.probabilities.push_back(generator.probabilities());
+    const std::string text = Shown(tokenizer, id, decoder);
+    const bool early =
+        std::cmp_less_equal(written.ids.size(), options.sampling.penalties.min_tokens);
+    wanted = show(early ? text : stops.Add(text));
+    return wanted && !stops.found();
   });
-  if (wanted) show(decoder.Flush());
+  if (wanted) show(stops.Add(decoder.Flush()) + stops.Flush());
+  if (wanted && stops.found()) written.reason = FinishReason::kStop;
   return written;
 }
 

@@ -25,14 +25,16 @@ std::string TextOf(const Tokenizer& tokenizer, std::span<const int32_t> ids);
 std::vector<bool> IdsWithTokens(const Tokenizer& tokenizer);
 
 struct WrittenText {
-  std::string text;  // without the prompt
-  std::vector<int32_t> ids;
+  std::string text;          // without the prompt
+  std::vector<int32_t> ids;  // all that were chosen, those of a stop string too
+  std::vector<ModelProbabilities> probabilities;  // of each, with GenerateOptions::likeliest
   FinishReason reason = FinishReason::kLength;
 };
 
-// Continues a text and hands out what can be shown, as it comes: whole UTF-8 characters only.
-// `on_text` returns false to stop. The end-of-text token ends it, and so does the end of a turn
-// (text/chat.h); ids without a token are never chosen.
+// Continues a text and hands out what can be shown, as it comes: whole UTF-8 characters only, and
+// nothing that could still become a stop string. `on_text` returns false to stop. The end-of-text
+// token ends it, and so do the end of a turn (text/chat.h) and a stop string, which is not shown;
+// none of them before min_tokens, whose text is not searched. Ids without a token are never chosen.
 WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
                       const std::vector<int32_t>& prompt, GenerateOptions options,
                       uint64_t sequence, const std::function<bool(std::string_view)>& on_text);

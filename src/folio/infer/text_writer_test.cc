@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "folio/base/utf8.h"
 #include "folio/model/test_models.h"
 #include "folio/text/bpe_tokenizer.h"
+#include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/test_vocab.h"
 
@@ -59,6 +61,80 @@ TEST(TextWriter, IdsWithoutATokenAmongOthersAreNeverChosen) {
   vocab.specials.push_back({"<end>", static_cast<int32_t>(vocab.tokens.size()) - 1});
   CheckBpeVocab(vocab, "test");
   ExpectOnlyTokens(BpeTokenizer(vocab), static_cast<int64_t>(vocab.tokens.size()) + 11);
+}
+
+// A model of bytes that is made to write a text, and what is shown of it.
+class Written : public testing::Test {
+ protected:
+  Written() {
+    GptConfig config = TinyConfig();
+    config.vocab_size = tokenizer_.vocab_size();
+    config.n_positions = 64;
+    weights_ = std::make_unique<GptWeights>(config);
+    Scatter(*weights_, 1);
+  }
+
+  WrittenText Write(const std::string& text, std::vector<std::string> stops,
+                    int64_t min_tokens = 0) {
+    std::vector<int32_t> forced;
+    tokenizer_.EncodePrefix(text, forced);
+    Generator generator(*backend_, *weights_);
+    shown_.clear();
+    return WriteText(generator, tokenizer_, {1},
+                     {.sampling = {.penalties = {.min_tokens = min_tokens}, .forced = forced},
+                      .max_tokens = std::ssize(forced),
+                      .stop_strings = std::move(stops)},
+                     0, [&](std::string_view some) {
+                       EXPECT_EQ(ReplaceInvalidUtf8(some), some);
+                       shown_ += some;
+                       return true;
+                     });
+  }
+
+  ByteTokenizer tokenizer_;
+  std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
+  std::unique_ptr<GptWeights> weights_;
+  std::string shown_;
+};
+
+// Tokens are bytes: the characters of the stop string are cut too.
+TEST_F(Written, AStopStringEndsTheTextAndIsNeverShown) {
+  const WrittenText written = Write("ein Stück: Bär und Bären", {"ä€", "Bären"});
+  EXPECT_EQ(written.reason, FinishReason::kStop);
+  EXPECT_EQ(written.text, "ein Stück: Bär und ");
+  EXPECT_EQ(shown_, written.text);
+  EXPECT_EQ(written.ids.size(), std::string("ein Stück: Bär und Bären").size());
+  const WrittenText early = Write("ein Stück: Bär", {"ü"});
+  EXPECT_EQ(early.text, "ein St");
+  EXPECT_EQ(early.ids.size(), 8u) << "nothing is written after it";
+}
+
+TEST_F(Written, WhatBeganLikeAStopStringIsShownInTheEnd) {
+  const WrittenText written = Write("ein St", {"Stop"});
+  EXPECT_EQ(written.reason, FinishReason::kLength);
+  EXPECT_EQ(shown_, "ein St");
+  EXPECT_EQ(Write("a\xC3", {"Stop"}).text, "a\uFFFD");
+}
+
+TEST_F(Written, NoStopStringCountsBeforeTheLeastLength) {
+  EXPECT_EQ(Write("a.b.c.d", {"."}, 3).text, "a.b");
+  EXPECT_EQ(Write("a.b.c.d", {"."}, 4).text, "a.b.c");
+  EXPECT_EQ(Write("a.b.c.d", {"."}, 7).reason, FinishReason::kLength);
+}
+
+TEST_F(Written, ProbabilitiesComeWithEveryToken) {
+  Generator generator(*backend_, *weights_);
+  const WrittenText written = WriteText(
+      generator, tokenizer_, {1}, {.sampling = {.temperature = 0}, .max_tokens = 5, .likeliest = 2},
+      0, [](std::string_view) { return true; });
+  ASSERT_EQ(written.ids.size(), 5u);
+  ASSERT_EQ(written.probabilities.size(), 5u);
+  for (size_t i = 0; i < 5; ++i) {
+    const ModelProbabilities& one = written.probabilities[i];
+    EXPECT_EQ(one.likeliest.at(0).id, written.ids[i]) << "greedy";
+    EXPECT_EQ(one.likeliest[0].log_probability, one.log_probability);
+    EXPECT_LT(one.likeliest.at(1).log_probability, one.log_probability);
+  }
 }
 
 }  // namespace

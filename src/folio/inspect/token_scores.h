@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/eval/row_scores.h"
+#include "folio/infer/token_probabilities.h"
 #include "folio/inspect/trace.h"
 
 namespace folio {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "folio/model/test_models.h"
 #include "tests/kit/near.h"

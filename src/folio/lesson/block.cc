@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "folio/eval/row_scores.h"
+#include "folio/infer/token_probabilities.h"
 #include "folio/inspect/embeddings.h"
 #include "folio/inspect/trace.h"
 #include "folio/lesson/model_text.h"

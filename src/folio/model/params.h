@@ -172,8 +172,7 @@ class GptWeights {
   explicit GptWeights(const GptConfig& config, Dtype dtype = Dtype::kF32,
                       ParamPart part = ParamPart::kAll);
   // `tensors` are those of ParamTable(config), in its order, only ever read, and live as long as
-  // `owner`: float32, but that matrices may be stored otherwise (ops.h), those of linear layers
-  // then as (out,in).
+  // `owner`. Matrices may be stored otherwise (ops.h), linear layers' then as (out,in).
   GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
              std::shared_ptr<const void> owner);
 

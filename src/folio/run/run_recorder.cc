@@ -46,7 +46,8 @@ std::string RunRecorder::Sample(int64_t step, const GptWeights& weights) {
   const std::string& begin = config_.log.sample_prompt;
   Generator generator(backend_, weights);
   const GenerateOptions options{.sampling = {.seed = static_cast<uint64_t>(config_.train.seed)},
-                                .max_tokens = config_.log.sample_tokens};
+                                .max_tokens = config_.log.sample_tokens,
+                                .truncate = true};
   const WrittenText written =
       WriteText(generator, *tokenizer_, PromptTokens(*tokenizer_, begin), options,
                 static_cast<uint64_t>(step), [](auto) { return true; });

@@ -110,6 +110,10 @@ bool InputIsPiped() {
   return fstat(STDIN_FILENO, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISREG(info.st_mode));
 }
 
+bool InputIsTerminal() {
+  return isatty(STDIN_FILENO) == 1;
+}
+
 ByteOutput::ByteOutput(Console& console, const std::string& path) : console_(console) {
   if (!path.empty() && path != "-") file_ = std::make_unique<AtomicFile>(path);
 }

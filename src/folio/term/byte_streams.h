@@ -52,6 +52,8 @@ class ByteInput {
 
 // Whether standard input is a pipe or a file that somebody put there, and no terminal or nothing.
 bool InputIsPiped();
+// Whether somebody types it.
+bool InputIsTerminal();
 
 // Where a command's result goes: to standard output, or into a file that appears when it is whole.
 // Collects small pieces.

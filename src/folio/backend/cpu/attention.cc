@@ -146,28 +146,33 @@ void RunForward(const AttentionForward& op, const AttentionSizes& a, Scratch& sc
 // As many queries as a decoder has: a row of scores for each, and no lanes left empty.
 constexpr int64_t kFewQueries = 16;
 
+// Each thread takes heads that lie beside each other, so that it reads long rows.
 void RunFewQueries(const AttentionForward& op, const AttentionSizes& a, Scratch& scratch) {
-  const int64_t stride = RoundUp(a.S, 16), slice = a.T * stride;
+  const int64_t stride = RoundUp(a.S, 16), shared = a.H / a.G;
+  const int64_t key_heads = CeilDiv(a.G, Threads()), parts = CeilDiv(a.G, key_heads);
+  const int64_t slice = key_heads * shared * stride;
   float* memory = scratch.Get<float>(slice * Threads());
-  ParallelFor(a.B * a.H, [&](int64_t head, int thread) {
-    const int64_t b = head / a.H, h = head % a.H, g = a.KeyHead(h), keys = a.Keys(a.T - 1);
+  ParallelFor(a.B * a.T * parts, [&](int64_t task, int thread) {
+    const int64_t b = task / parts / a.T, t = task / parts % a.T, g = task % parts * key_heads;
+    const int64_t keys = a.Keys(t), h = a.FirstHead(g);
+    const HeadGroup group{.key_heads = std::min(key_heads, a.G - g), .shared = shared, .D = a.D};
     float* scores = memory + thread * slice;
-    ScoreRows(HeadOf(op.q, b, 0, h, a.D), a.T, HeadOf(op.k, b, 0, g, a.D), keys, a.D, a.scale,
+    ScoreRows(group, HeadOf(op.q, b, t, h, a.D).data, HeadOf(op.k, b, 0, g, a.D), keys, a.scale,
               scores, stride);
-    for (int64_t t = 0; t < a.T; ++t) {
-      float* row = scores + t * stride;
-      const int64_t place = a.Row(b, h, t);
-      for (int64_t s = 0; a.masked() && s < a.Keys(t); ++s) row[s] = a.Masked(row[s], b, t, s);
-      op.lse.data<float>()[place] = SoftmaxRow(row, a.Keys(t), keys, a.KeyMask(b));
+    for (int64_t i = 0; i < group.key_heads * shared; ++i) {
+      float* row = scores + i * stride;
+      const int64_t place = a.Row(b, h + i, t);
+      for (int64_t s = 0; a.masked() && s < keys; ++s) row[s] = a.Masked(row[s], b, t, s);
+      op.lse.data<float>()[place] = SoftmaxRow(row, keys, keys, a.KeyMask(b));
       if (op.probs) {
         float* probs = op.probs.data<float>() + place * a.S;
         std::copy_n(row, keys, probs);
         std::fill(probs + keys, probs + a.S, 0.0f);
       }
-      if (op.dropout.active()) DropoutRow(op.dropout, place, a.S, a.Keys(t), row);
-      CombineRows(row, HeadOf(op.v, b, 0, g, a.D), a.Keys(t), a.D,
-                  HeadOf(op.out, b, t, h, a.D).data);
+      if (op.dropout.active()) DropoutRow(op.dropout, place, a.S, keys, row);
     }
+    CombineRows(group, scores, stride, HeadOf(op.v, b, 0, g, a.D), keys,
+                HeadOf(op.out, b, t, h, a.D).data);
   });
 }
 

@@ -42,67 +42,45 @@ float SoftmaxKernel(float* scores, int64_t n) {
   return largest + std::log(sum);
 }
 
-// Rows that are asked for ahead: of one head, they lie far apart.
-constexpr int64_t kAhead = 8;
+// Rows that are asked for ahead: they lie far apart.
+constexpr int64_t kAhead = 4;
 
-HWY_INLINE void FetchRow(const float* row, int64_t D) {
-  for (int64_t i = 0; i < D; i += 16) hwy::Prefetch(row + i);
+HWY_INLINE void FetchRow(const HeadRows& x, int64_t row, int64_t rows, int64_t columns) {
+  constexpr int64_t kLine = 64 / sizeof(float);
+  if (row >= rows) return;
+  const float* at = x.data + row * x.stride;
+  for (int64_t i = 0; i < columns; i += kLine) hwy::Prefetch(at + i);
 }
 
-void ScoreKernel(const HeadRows& q, int64_t queries, const HeadRows& k, int64_t keys, int64_t D,
+void ScoreKernel(const HeadGroup& group, const float* q, const HeadRows& k, int64_t keys,
                  float scale, float* scores, int64_t stride) {
   const hn::ScalableTag<float> d;
+  const int64_t D = group.D;
   for (int64_t s = 0; s < keys; ++s) {
     const float* key = k.data + s * k.stride;
-    if (s + kAhead < keys) FetchRow(key + kAhead * k.stride, D);
-    for (int64_t t = 0; t < queries; ++t) {
-      const float* query = q.data + t * q.stride;
-      scores[t * stride + s] = scale * Dot(d, query, key, D);
+    FetchRow(k, s + kAhead, keys, group.key_heads * D);
+    for (int64_t h = 0; h < group.key_heads * group.shared; ++h) {
+      scores[h * stride + s] = scale * Dot(d, q + h * D, key + h / group.shared * D, D);
     }
   }
 }
 
-// out (columns) = sums over rows of v, `vectors` of them at a time in registers.
-template <int vectors>
-HWY_INLINE void CombineColumns(const float* weights, const HeadRows& v, int64_t keys, float* out) {
+void CombineKernel(const HeadGroup& group, const float* weights, int64_t stride, const HeadRows& v,
+                   int64_t keys, float* out) {
   const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto a = hn::Zero(d), b = a, c = a, e = a;
+  const int64_t D = group.D, heads = group.key_heads * group.shared;
+  std::fill_n(out, heads * D, 0.0f);
   for (int64_t s = 0; s < keys; ++s) {
-    const float* row = v.data + s * v.stride;
-    if (s + kAhead < keys) FetchRow(row + kAhead * v.stride, vectors * lanes);
-    const auto weight = hn::Set(d, weights[s]);
-    a = hn::MulAdd(weight, LoadU(d, row), a);
-    if constexpr (vectors == 4) {
-      b = hn::MulAdd(weight, LoadU(d, row + lanes), b);
-      c = hn::MulAdd(weight, LoadU(d, row + 2 * lanes), c);
-      e = hn::MulAdd(weight, LoadU(d, row + 3 * lanes), e);
+    const float* value = v.data + s * v.stride;
+    FetchRow(v, s + kAhead, keys, group.key_heads * D);
+    for (int64_t h = 0; h < heads; ++h) {
+      const auto weight = hn::Set(d, weights[h * stride + s]);
+      float* to = out + h * D;
+      Map(
+          d, D, to, [=](auto sum, auto x) HWY_ATTR { return hn::MulAdd(weight, x, sum); },
+          static_cast<const float*>(to), value + h / group.shared * D);
     }
   }
-  StoreU(a, d, out);
-  if constexpr (vectors == 4) {
-    StoreU(b, d, out + lanes);
-    StoreU(c, d, out + 2 * lanes);
-    StoreU(e, d, out + 3 * lanes);
-  }
-}
-
-void CombineKernel(const float* weights, const HeadRows& v, int64_t keys, int64_t D, float* out) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + 4 * lanes <= D; i += 4 * lanes) {
-    CombineColumns<4>(weights, {v.data + i, v.stride}, keys, out + i);
-  }
-  for (; i + lanes <= D; i += lanes) {
-    CombineColumns<1>(weights, {v.data + i, v.stride}, keys, out + i);
-  }
-  if (i == D) return;
-  auto sum = hn::Zero(d);
-  for (int64_t s = 0; s < keys; ++s) {
-    sum = hn::MulAdd(hn::Set(d, weights[s]), LoadPart(d, v.data + s * v.stride + i, D - i), sum);
-  }
-  StorePart(sum, d, out + i, D - i);
 }
 
 void DropoutKernel(const Dropout& dropout, int64_t row, int64_t width, int64_t n, float* x) {
@@ -145,13 +123,14 @@ float SoftmaxRow(float* scores, int64_t keys, int64_t columns, const uint8_t* ke
   return HWY_DYNAMIC_DISPATCH(SoftmaxKernel)(scores, keys);
 }
 
-void ScoreRows(const HeadRows& q, int64_t queries, const HeadRows& k, int64_t keys, int64_t D,
-               float scale, float* scores, int64_t stride) {
-  HWY_DYNAMIC_DISPATCH(ScoreKernel)(q, queries, k, keys, D, scale, scores, stride);
+void ScoreRows(const HeadGroup& group, const float* q, const HeadRows& k, int64_t keys, float scale,
+               float* scores, int64_t stride) {
+  HWY_DYNAMIC_DISPATCH(ScoreKernel)(group, q, k, keys, scale, scores, stride);
 }
 
-void CombineRows(const float* weights, const HeadRows& v, int64_t keys, int64_t D, float* out) {
-  HWY_DYNAMIC_DISPATCH(CombineKernel)(weights, v, keys, D, out);
+void CombineRows(const HeadGroup& group, const float* weights, int64_t stride, const HeadRows& v,
+                 int64_t keys, float* out) {
+  HWY_DYNAMIC_DISPATCH(CombineKernel)(group, weights, stride, v, keys, out);
 }
 
 void DropoutRow(const Dropout& dropout, int64_t dropout_row, int64_t width, int64_t keys,

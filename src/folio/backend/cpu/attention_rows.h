@@ -15,13 +15,19 @@ namespace folio::cpu {
 // counts (the weights are then zero).
 float SoftmaxRow(float* scores, int64_t keys, int64_t columns, const uint8_t* key_mask);
 
-// scores[t * stride + s] = scale * (q row t) . (k row s), rows being D long. A query's scores are
-// the same beside any others.
-void ScoreRows(const HeadRows& q, int64_t queries, const HeadRows& k, int64_t keys, int64_t D,
-               float scale, float* scores, int64_t stride);
+// Several heads of one query and their keys, which lie beside each other, D channels each: so many
+// heads of keys, each for `shared` heads of queries.
+struct HeadGroup {
+  int64_t key_heads = 1, shared = 1, D = 0;
+};
 
-// out (D) = the sum over s, in order, of weights[s] * (v row s).
-void CombineRows(const float* weights, const HeadRows& v, int64_t keys, int64_t D, float* out);
+// scores[h * stride + s] = scale * (head h of q) . (its head of k's row s).
+void ScoreRows(const HeadGroup& group, const float* q, const HeadRows& k, int64_t keys, float scale,
+               float* scores, int64_t stride);
+
+// Head h of out = the sum over s, in order, of weights[h * stride + s] * (its head of v's row s).
+void CombineRows(const HeadGroup& group, const float* weights, int64_t stride, const HeadRows& v,
+                 int64_t keys, float* out);
 
 // row *= dropout factors, over `keys` columns.
 void DropoutRow(const Dropout& dropout, int64_t dropout_row, int64_t width, int64_t keys,

@@ -20,29 +20,18 @@ namespace folio::cpu::HWY_NAMESPACE {
 using Floats = hn::ScalableTag<float>;
 
 // out (N,O) = x w for `rows` rows of a weight (I,O), which follow each other, and as many columns
-// of x, whose own rows are I apart: two rows at a time, so that memory is read in its own order.
+// of x, whose own rows are I apart: one row after the other, so that memory is read in its own
+// order.
 void ProductOfRows(const float* x, int64_t N, int64_t I, const float* w, int64_t rows, int64_t O,
                    float* out) {
   const Floats d;
   std::fill_n(out, N * O, 0.0f);
-  int64_t r = 0;
-  for (; r + 2 <= rows; r += 2) {
+  for (int64_t r = 0; r < rows; ++r) {
     for (int64_t n = 0; n < N; ++n) {
-      const auto a = hn::Set(d, x[n * I + r]), b = hn::Set(d, x[n * I + r + 1]);
+      const auto factor = hn::Set(d, x[n * I + r]);
       float* to = out + n * O;
       Map(
-          d, O, to,
-          [=](auto sum, auto u, auto v)
-              HWY_ATTR { return hn::MulAdd(b, v, hn::MulAdd(a, u, sum)); },
-          static_cast<const float*>(to), w + r * O, w + (r + 1) * O);
-    }
-  }
-  for (; r < rows; ++r) {
-    for (int64_t n = 0; n < N; ++n) {
-      const auto a = hn::Set(d, x[n * I + r]);
-      float* to = out + n * O;
-      Map(
-          d, O, to, [=](auto sum, auto u) HWY_ATTR { return hn::MulAdd(a, u, sum); },
+          d, O, to, [=](auto sum, auto u) HWY_ATTR { return hn::MulAdd(factor, u, sum); },
           static_cast<const float*>(to), w + r * O);
     }
   }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "folio/base/strings.h"
@@ -137,15 +138,210 @@ TEST_F(Generate, AFullContextIsToldOnce) {
   EXPECT_EQ(Count(fits.err, "context is full"), 0u) << fits.err;
   const ProgramRun slides = RunFolio(Words("--prompt 'a small' --max-tokens 12 --n 3"));
   EXPECT_EQ(Count(slides.err, "context is full"), 1u) << slides.err;
-  EXPECT_TRUE(Contains(slides.err, "16 tokens"));
-  const ProgramRun longer = RunFolio(Words("--prompt 'a small text to learn'"));
-  EXPECT_EQ(Count(longer.err, "context is full"), 1u) << longer.err;
+  EXPECT_TRUE(Contains(slides.err, "full at 16 tokens", "oldest 8 are forgotten",
+                       "every 8 tokens (--stride, --when-full stop)"));
+  const ProgramRun stride = RunFolio(Words("--prompt 'a small' --max-tokens 12 --stride 3"));
+  EXPECT_TRUE(Contains(stride.err, "oldest 3 are forgotten and the other 13 read again"));
 }
 
-TEST_F(Generate, SpeedIsToldWhereAsked) {
-  EXPECT_EQ(Count(RunFolio(Words("--prompt 'a small'")).err, "tokens/s"), 0u);
-  const ProgramRun run = RunFolio(Words("--prompt 'a small' -v"));
-  EXPECT_TRUE(Contains(run.err, "prompt: 7 tokens in ", "generation: 7 tokens in ", "tokens/s"));
+TEST_F(Generate, AFullContextMayEndTheText) {
+  const std::string words = "--json --prompt 'a small' --max-tokens 12 ";
+  const Json slid = Lines(Text(words)).at(0), ended = Lines(Text(words + "--when-full stop")).at(0);
+  EXPECT_EQ(slid.at("finish_reason"), "length");
+  EXPECT_EQ(slid.at("ids").size(), 12u);
+  EXPECT_EQ(ended.at("finish_reason"), "context");
+  EXPECT_EQ(ended.at("ids").size(), 10u) << "what follows 7 to 16 tokens";
+}
+
+TEST_F(Generate, APromptThatIsTooLongIsRefusedOrCut) {
+  const std::string words = Words("--prompt 'a small text to learn'");
+  ExpectError(2, words, "the prompt is longer than the context", "21 tokens of at most 16",
+              "--truncate keeps its last 8 tokens");
+  const ProgramRun cut = RunFolio(words + " --truncate --stride 6 --greedy");
+  EXPECT_EQ(cut.status, 0) << cut.err;
+  EXPECT_TRUE(Contains(cut.err, "the model sees the last 10 of its 21 tokens"));
+  EXPECT_EQ(cut.out, "a small tex" + Text("--prompt 't to learn' --greedy"))
+      << "as if the rest had never been there";
+  WriteFileAtomically(At("two.txt"), "a small\na small text to learn\n");
+  ExpectError(2, Words("--prompts " + At("two.txt").string()), "prompt 2 is longer");
+}
+
+TEST_F(Generate, SpeedIsToldAtTheEnd) {
+  const ProgramRun usual = RunFolio(Words("--prompt 'a small' --n 2"));
+  EXPECT_EQ(Count(usual.err, "14 tokens in "), 1u) << usual.err;
+  EXPECT_EQ(Count(usual.err, "tokens/s"), 1u) << usual.err;
+  EXPECT_EQ(RunFolio(Words("--prompt 'a small' --quiet")).err, "");
+  const ProgramRun json = RunFolio(Words("--prompt 'a small' --json"));
+  EXPECT_EQ(Count(json.err, "tokens/s"), 0u);
+  const Json line = Lines(json.out).at(0);
+  EXPECT_EQ(line.at("prompt_tokens"), 7);
+  EXPECT_EQ(line.at("tokens"), 7) << "the first of 8 is the prompt's";
+  EXPECT_GT(line.at("prompt_seconds").get<double>(), 0);
+  EXPECT_GT(line.at("seconds").get<double>(), 0);
+  const ProgramRun verbose = RunFolio(Words("--prompt 'a small' -v"));
+  EXPECT_TRUE(
+      Contains(verbose.err, "prompt: 7 tokens in ", "generation: 7 tokens in ", "tokens/s"));
+}
+
+// Every id but a few is made impossible, or one of them certain.
+TEST_F(Generate, FlagsSayWhatIsChosen) {
+  const auto ids = [&](const std::string& more) {
+    return Lines(Text("--json --ids 1,2 " + more)).at(0).at("ids").get<std::vector<int>>();
+  };
+  const auto in = [](const std::vector<int>& some, int id) {
+    return std::ranges::find(some, id) != some.end();
+  };
+  EXPECT_EQ(ids("--logit-bias 3=900"), std::vector<int>(8, 3));
+  EXPECT_EQ(ids("--logit-bias 3=900,4=950 --greedy"), std::vector<int>(8, 4));
+  EXPECT_EQ(ids("--force 5,6,5,7 --force 8 --max-tokens 5"), (std::vector<int>{5, 6, 5, 7, 8}));
+  const std::vector<int> usual = ids("--temperature 3");
+  EXPECT_FALSE(in(ids("--temperature 3 --ban " + std::to_string(usual[0])), usual[0]));
+  std::vector<int> once = ids("--no-repeat-ngram 1 --max-tokens 6");
+  std::ranges::sort(once);
+  EXPECT_EQ(std::ranges::adjacent_find(once), once.end());
+  EXPECT_FALSE(in(once, 1)) << "nor what is in the prompt";
+  const std::vector<int> greedy = ids("--greedy");
+  for (const char* cut : {"--top-k 1", "--top-p 1e-9", "--min-p 1", "--temperature 1e-9"}) {
+    EXPECT_EQ(ids(cut), greedy) << cut;
+  }
+  EXPECT_NE(ids("--typical 0.2 --temperature 3"), usual);
+  // 3 and 4 are far ahead: what they lose decides between them.
+  EXPECT_EQ(ids("--greedy --logit-bias 3=90,4=85 --presence-penalty 20"),
+            (std::vector<int>{3, 4, 3, 3, 3, 3, 3, 3}));
+  EXPECT_EQ(ids("--greedy --logit-bias 3=90,4=75 --frequency-penalty 20"),
+            (std::vector<int>{3, 4, 3, 4, 3, 4, 3, 4}));
+  EXPECT_EQ(ids("--greedy --logit-bias 3=90,4=80 --repetition-penalty 3 --max-tokens 2"),
+            (std::vector<int>{3, 4}));
+}
+
+TEST_F(Generate, StopTextsEndATextAndAreNotShown) {
+  const Json whole = Lines(Text("--json --greedy 'a small'")).at(0);
+  const std::string text = whole.at("text");
+  ASSERT_EQ(text.size(), 8u);
+  const std::string stop = text.substr(3, 2);
+  const size_t at = text.find(stop);
+  const Json ended =
+      Lines(Text("--json --greedy 'a small' --stop zzz --stop '" + stop + "'")).at(0);
+  EXPECT_EQ(ended.at("text"), text.substr(0, at));
+  EXPECT_EQ(ended.at("finish_reason"), "stop");
+  EXPECT_EQ(Text("--greedy 'a small' --stop '" + stop + "'"),
+            "a small" + text.substr(0, at) + "\n");
+  ExpectError(3, "generate --model " + At("bare").string() + " --ids 1 --stop a", "no tokenizer",
+              "leave out --stop");
+}
+
+TEST_F(Generate, ProbabilitiesAreInTheLines) {
+  const Json line = Lines(Text("--json --greedy 'a small' --probabilities 2")).at(0);
+  const Json& all = line.at("probabilities");
+  ASSERT_EQ(all.size(), 8u);
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(all[i].at("id"), line.at("ids")[i]);
+    EXPECT_EQ(all[i].at("likeliest").size(), 2u);
+    EXPECT_EQ(all[i].at("likeliest")[0].at("id"), all[i].at("id"));
+    EXPECT_EQ(all[i].at("likeliest")[0].at("log_probability"), all[i].at("log_probability"));
+    EXPECT_TRUE(all[i].at("text").is_string());
+  }
+  // The model's own, whatever is done to them.
+  const Json biased =
+      Lines(Text("--json 'a small' --probabilities 1 --logit-bias 3=900 --max-tokens 1")).at(0);
+  EXPECT_EQ(biased.at("probabilities")[0].at("likeliest")[0], all[0].at("likeliest")[0]);
+  EXPECT_LT(biased.at("probabilities")[0].at("log_probability").get<double>(), 0);
+  ExpectError(2, Words("a --probabilities 2"), "--probabilities needs --json");
+}
+
+TEST_F(Generate, WrongValuesAreNamed) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"--min-p 1.1", "--min-p"},
+      {"--min-p -1", "--min-p"},
+      {"--typical 0", "--typical"},
+      {"--typical 2", "--typical"},
+      {"--top-p 0", "--top-p"},
+      {"--top-k -1", "--top-k"},
+      {"--temperature -1", "--temperature"},
+      {"--repetition-penalty 0", "--repetition-penalty"},
+      {"--presence-penalty 101", "--presence-penalty"},
+      {"--frequency-penalty x", "--frequency-penalty"},
+      {"--no-repeat-ngram -1", "--no-repeat-ngram"},
+      {"--min-tokens -1", "--min-tokens"},
+      {"--logit-bias 3", "'3' is not ID=NUMBER"},
+      {"--logit-bias x=1", "--logit-bias"},
+      {"--logit-bias 3=1001", "--logit-bias"},
+      {"--logit-bias 999=1", "logit bias: the model has no token 999"},
+      {"--stop ''", "a stop string is empty"},
+      {"--stop \"$(printf '\\303')\"", "is not UTF-8"},
+      {"--when-full wait", "--when-full"},
+      {"--stride 0", "0 is not between 1 and 15"},
+      {"--stride 16", "16 is not between 1 and 15"},
+      {"--probabilities -1", "--probabilities"},
+      {"--interactive", "--interactive and a prompt do not go together"},
+  };
+  for (const auto& [flag, said] : wrong) ExpectError(2, Words(std::string("a ") + flag), said);
+  ExpectError(2, Words("--interactive -n 2"), "--interactive and --n do not go together");
+  ExpectError(3, Words("a --ban 999"), "--ban: the model has no token 999");
+  ExpectError(3, Words("a --force 1,x"), "--force", "'x'");
+}
+
+TEST_F(Generate, LinesOfInputAreContinuedOneByOne) {
+  const ProgramRun run =
+      RunShell(At(""), "printf 'a small\\n\\ntext' | $F " + Words("--interactive --no-config"));
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, Text("--prompt 'a small'") + Text("--prompt text"));
+  const ProgramRun nothing = RunFolio(Words("--interactive"));
+  EXPECT_EQ(nothing.status, 0) << nothing.err;
+  EXPECT_EQ(nothing.out, "");
+  ExpectError(3, Words("--interactive --chat"), "does not know conversations");
+}
+
+// A model that was taught to answer.
+class Conversations : public TrainTest {
+ protected:
+  void SetUp() override {
+    std::string chats;
+    for (int i = 0; i < 60; ++i) {
+      chats += "{\"prompt\":\"Who?\",\"completion\":\"I am number " + std::to_string(i) + ".\"}\n";
+    }
+    WriteFileAtomically(At("chats.jsonl"), chats);
+    const ProgramRun run = Train("model.n_positions=40 --tokenizer bytes --max-steps 2 --data " +
+                                 At("chats.jsonl").string());
+    ASSERT_EQ(run.status, 0) << run.err;
+  }
+  // One line of JSON for each answer.
+  std::vector<Json> Answers(const std::string& lines, const std::string& more, std::string* err) {
+    const ProgramRun run =
+        RunShell(At(""), "printf '" + lines +
+                             "' | $F generate --no-config --model run --greedy --chat "
+                             "--interactive --json --max-tokens 4 " +
+                             more);
+    EXPECT_EQ(run.status, 0) << run.err;
+    if (err != nullptr) *err = run.err;
+    std::vector<Json> answers;
+    for (const std::string& line : Split(run.out, '\n')) {
+      if (!line.empty()) answers.push_back(Json::parse(line));
+    }
+    return answers;
+  }
+};
+
+TEST_F(Conversations, EveryAnswerKnowsTheTurnsBefore) {
+  const std::vector<Json> answers = Answers("Who?\\nWhy?\\n", "", nullptr);
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(answers[0].at("prompt"), "Who?");
+  EXPECT_EQ(answers[1].at("prompt"), "Why?");
+  std::vector<int> ids = answers[0].at("prompt_ids");
+  for (const Json& id : answers[0].at("ids")) ids.push_back(id);
+  const std::vector<int> second = answers[1].at("prompt_ids");
+  ASSERT_GT(second.size(), ids.size());
+  EXPECT_EQ(std::vector<int>(second.begin(), second.begin() + std::ssize(ids)), ids);
+  const Json alone = Answers("Who?", "", nullptr).at(0);
+  EXPECT_EQ(alone.at("ids"), answers[0].at("ids"));
+}
+
+TEST_F(Conversations, TheOldestTurnsAreForgottenAndThatIsSaid) {
+  std::string err;  // a turn has 4 + 4 + 4 tokens at most, a question 7; 36 are for the question
+  const std::vector<Json> answers = Answers("1234\\n1234\\n1234\\n1234\\n", "--ban 256", &err);
+  ASSERT_EQ(answers.size(), 4u);
+  EXPECT_TRUE(Contains(err, "no longer fits the context", "forgotten at its beginning: 1"));
+  for (const Json& answer : answers) EXPECT_LE(answer.at("prompt_tokens"), 36);
 }
 
 }  // namespace

@@ -18,26 +18,17 @@ namespace folio {
 namespace {
 
 Prompt OfMessage(const OpenedModel& model, std::string text, const std::string& where) {
-  const Tokenizer& tokenizer = model.RequireTokenizer();
-  const std::optional<ChatFormat> format = FindChatFormat(tokenizer);
-  if (!format) {
-    throw InputError(fmt::format("{}: the model does not know conversations", model.path.string()),
-                     "its tokenizer has no <|user|>, <|assistant|>, <|system|> and <|end|>",
-                     "leave out --chat, or teach it: folio train --init MODEL --data CHATS.jsonl");
-  }
+  const ChatFormat format = RequireChat(model);
   const ChatMessage message{ChatRole::kUser, std::move(text)};
   Prompt prompt{message.content + "\n", {}};
-  EncodeChat(tokenizer, *format, {&message, 1}, /*ask=*/true, where, prompt.ids);
+  EncodeChat(*model.tokenizer, format, {&message, 1}, /*ask=*/true, where, prompt.ids);
   return prompt;
 }
 
 Prompt OfText(const OpenedModel& model, const PromptFlags& flags, std::string text,
               const std::string& where) {
-  if (flags.chat) return OfMessage(model, std::move(text), where);
-  const Tokenizer& tokenizer = model.RequireTokenizer(
-      ", name it with --tokenizer NAME|DIR, or give tokens by number: --ids 5,0,12");
-  std::vector<int32_t> ids = PromptTokens(tokenizer, text, where);
-  return {std::move(text), std::move(ids)};
+  return flags.chat ? OfMessage(model, std::move(text), where)
+                    : PromptOf(model, std::move(text), where);
 }
 
 // A file's last line ends, and the text goes on.
@@ -98,6 +89,21 @@ std::vector<Prompt> OfList(const OpenedModel& model, const PromptFlags& flags,
 }
 
 }  // namespace
+
+ChatFormat RequireChat(const OpenedModel& model) {
+  const std::optional<ChatFormat> format = FindChatFormat(model.RequireTokenizer());
+  if (format) return *format;
+  throw InputError(fmt::format("{}: the model does not know conversations", model.path.string()),
+                   "its tokenizer has no <|user|>, <|assistant|>, <|system|> and <|end|>",
+                   "leave out --chat, or teach it: folio train --init MODEL --data CHATS.jsonl");
+}
+
+Prompt PromptOf(const OpenedModel& model, std::string text, const std::string& where) {
+  const Tokenizer& tokenizer = model.RequireTokenizer(
+      ", name it with --tokenizer NAME|DIR, or give tokens by number: --ids 5,0,12");
+  std::vector<int32_t> ids = PromptTokens(tokenizer, text, where);
+  return {std::move(text), std::move(ids)};
+}
 
 void PromptFlags::Add(Flags& flags) {
   flags.Positional(Field{"TEXT", &positional, "how the text begins; - for standard input"});

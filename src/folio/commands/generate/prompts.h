@@ -6,6 +6,7 @@
 
 #include "folio/cli/flags.h"
 #include "folio/infer/opened_model.h"
+#include "folio/text/chat.h"
 
 namespace folio {
 
@@ -23,7 +24,17 @@ struct PromptFlags {
   bool chat = false;  // texts are messages to answer
 
   void Add(Flags& flags);
+  // Whether there is any but the one on standard input.
+  bool given() const {
+    return !(texts.empty() && files.empty() && ids.empty() && lists.empty() && positional.empty());
+  }
 };
+
+// What the model's conversations are made of. Throws a kInput Error where it knows none.
+ChatFormat RequireChat(const OpenedModel& model);
+
+// A text to continue. Throws as ReadPrompts does.
+Prompt PromptOf(const OpenedModel& model, std::string text, const std::string& where);
 
 // All prompts of the flags, in this order: --prompt, TEXT, --file, --ids, --prompts. Where there is
 // none, that of a pipe or file on standard input, else the one with which the model itself begins.

@@ -16,7 +16,7 @@ class ConfigShowCommand final : public Command {
     return {
         .name = "config show",
         .summary = "print all settings, and where each comes from",
-        .group = "set-up",
+        .group = "model",
         .details =
             "Settings come, strongest first, from flags, --set, FOLIO_* environment variables,\n"
             "--config FILE (else the nearest folio.toml above the current directory, then\n"

@@ -1,4 +1,4 @@
-#include "folio/eval/row_scores.h"
+#include "folio/infer/token_probabilities.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 namespace folio {
 namespace {
 
-struct Candidate {
+struct RankedToken {
   float logit = 0;
   int32_t id = 0;
 };
@@ -18,7 +18,7 @@ float Ordered(float logit) {
   return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
 }
 
-bool Likelier(const Candidate& a, const Candidate& b) {
+bool RanksBefore(const RankedToken& a, const RankedToken& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
 
@@ -38,10 +38,10 @@ LogitSummary Summarize(std::span<const float> logits) {
 }
 
 int64_t RankOf(std::span<const float> logits, int32_t id) {
-  const Candidate self{Ordered(logits[static_cast<size_t>(id)]), id};
+  const RankedToken self{Ordered(logits[static_cast<size_t>(id)]), id};
   int64_t rank = 0;
   for (size_t v = 0; v < logits.size(); ++v) {
-    rank += Likelier({Ordered(logits[v]), static_cast<int32_t>(v)}, self);
+    rank += RanksBefore({Ordered(logits[v]), static_cast<int32_t>(v)}, self);
   }
   return rank;
 }
@@ -52,23 +52,24 @@ std::vector<TokenProbability> TopTokens(std::span<const float> logits, int64_t k
 
 std::vector<TokenProbability> TopTokens(std::span<const float> logits, int64_t k, double log_sum) {
   const size_t count = std::min(static_cast<size_t>(std::max<int64_t>(k, 0)), logits.size());
-  std::vector<Candidate> best;  // a heap, the least likely on top
+  std::vector<RankedToken> best;  // a heap, the least likely on top
   best.reserve(count);
   for (size_t v = 0; v < logits.size() && count > 0; ++v) {
-    const Candidate next{Ordered(logits[v]), static_cast<int32_t>(v)};
+    const RankedToken next{Ordered(logits[v]), static_cast<int32_t>(v)};
     if (best.size() == count) {
-      if (!Likelier(next, best.front())) continue;
-      std::pop_heap(best.begin(), best.end(), Likelier);
+      if (!RanksBefore(next, best.front())) continue;
+      std::pop_heap(best.begin(), best.end(), RanksBefore);
       best.pop_back();
     }
     best.push_back(next);
-    std::push_heap(best.begin(), best.end(), Likelier);
+    std::push_heap(best.begin(), best.end(), RanksBefore);
   }
-  std::sort_heap(best.begin(), best.end(), Likelier);
+  std::sort_heap(best.begin(), best.end(), RanksBefore);
   std::vector<TokenProbability> top;
   top.reserve(count);
-  for (const Candidate& c : best) {
-    top.push_back({c.id, std::exp(logits[static_cast<size_t>(c.id)] - log_sum)});
+  for (const RankedToken& c : best) {
+    const double log_probability = logits[static_cast<size_t>(c.id)] - log_sum;
+    top.push_back({c.id, std::exp(log_probability), log_probability});
   }
   return top;
 }
@@ -83,9 +84,9 @@ double LogSum(std::span<const float> logits) {
 
 int32_t LikeliestToken(std::span<const float> logits) {
   FOLIO_CHECK(!logits.empty(), "no logits");
-  Candidate best{Ordered(logits[0]), 0};
+  RankedToken best{Ordered(logits[0]), 0};
   for (size_t v = 1; v < logits.size(); ++v) {
-    const Candidate next{Ordered(logits[v]), static_cast<int32_t>(v)};
+    const RankedToken next{Ordered(logits[v]), static_cast<int32_t>(v)};
     if (next.logit > best.logit) best = next;
   }
   return best.id;

@@ -1,4 +1,4 @@
-#include "folio/eval/row_scores.h"
+#include "folio/infer/token_probabilities.h"
 
 #include <gtest/gtest.h>
 
@@ -12,10 +12,10 @@
 namespace folio {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-std::vector<int32_t> Ids(const std::vector<TokenProbability>& top) {
+std::vector<int32_t> IdsOf(const std::vector<TokenProbability>& top) {
   std::vector<int32_t> ids;
   for (const TokenProbability& token : top) ids.push_back(token.id);
   return ids;
@@ -29,7 +29,7 @@ std::vector<float> RandomLogits(size_t count) {
 }
 
 TEST(LogitSummaries, OfAFewNumbers) {
-  const std::vector<float> logits = {0, std::log(2.0f), 0, -kInfinity};
+  const std::vector<float> logits = {0, std::log(2.0f), 0, -kInfinite};
   const LogitSummary summary = Summarize(logits);
   EXPECT_NEAR(summary.log_sum, std::log(4.0), kFloat32Once);
   EXPECT_NEAR(summary.entropy, 0.5 * std::log(2.0) + 2 * 0.25 * std::log(4.0), kFloat32Once);
@@ -46,10 +46,10 @@ TEST(LogitSummaries, DoNotOverflow) {
 
 TEST(TopTokens, AreTheLikeliestInOrder) {
   const std::vector<float> logits = {1, 3, 2, 3, -1, 2};
-  EXPECT_EQ(Ids(TopTokens(logits, 4)), (std::vector<int32_t>{1, 3, 2, 5}));
-  EXPECT_EQ(Ids(TopTokens(logits, 1)), (std::vector<int32_t>{1}));
-  EXPECT_EQ(Ids(TopTokens(logits, 3)), (std::vector<int32_t>{1, 3, 2}));
-  EXPECT_EQ(Ids(TopTokens(logits, 9)), (std::vector<int32_t>{1, 3, 2, 5, 0, 4}));
+  EXPECT_EQ(IdsOf(TopTokens(logits, 4)), (std::vector<int32_t>{1, 3, 2, 5}));
+  EXPECT_EQ(IdsOf(TopTokens(logits, 1)), (std::vector<int32_t>{1}));
+  EXPECT_EQ(IdsOf(TopTokens(logits, 3)), (std::vector<int32_t>{1, 3, 2}));
+  EXPECT_EQ(IdsOf(TopTokens(logits, 9)), (std::vector<int32_t>{1, 3, 2, 5, 0, 4}));
   EXPECT_TRUE(TopTokens(logits, 0).empty());
   EXPECT_TRUE(TopTokens(logits, -1).empty());
 }
@@ -64,17 +64,18 @@ TEST(TopTokens, AgreeWithSortingAllOfThem) {
   double sum = 0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
   const std::vector<TokenProbability> top = TopTokens(logits, 17);
-  EXPECT_EQ(Ids(top), std::vector<int32_t>(sorted.begin(), sorted.begin() + 17));
+  EXPECT_EQ(IdsOf(top), std::vector<int32_t>(sorted.begin(), sorted.begin() + 17));
   for (const TokenProbability& token : top) {
     const double logit = logits[static_cast<size_t>(token.id)];
     EXPECT_NEAR(token.probability, std::exp(logit) / sum, 1e-14);
+    EXPECT_NEAR(token.log_probability, logit - std::log(sum), 1e-14);
     EXPECT_EQ(RankOf(logits, token.id), &token - top.data());
   }
 }
 
 TEST(TopTokens, WhatIsNoNumberComesLast) {
-  const std::vector<float> logits = {kNan, 1, kNan, 2, -kInfinity};
-  EXPECT_EQ(Ids(TopTokens(logits, 5)), (std::vector<int32_t>{3, 1, 0, 2, 4}));
+  const std::vector<float> logits = {kNan, 1, kNan, 2, -kInfinite};
+  EXPECT_EQ(IdsOf(TopTokens(logits, 5)), (std::vector<int32_t>{3, 1, 0, 2, 4}));
   EXPECT_EQ(RankOf(logits, 3), 0);
   EXPECT_EQ(RankOf(logits, 2), 3);
 }
@@ -112,7 +113,7 @@ TEST(Divergences, OfDistributionsByHand) {
   for (float& x : shifted) x += 1024;
   EXPECT_NEAR(kl(logits, shifted), 0, 1e-4);
   EXPECT_GE(kl(logits, shifted), 0);
-  EXPECT_EQ(kl({0, -kInfinity}, {0, 3}),
+  EXPECT_EQ(kl({0, -kInfinite}, {0, 3}),
             std::log(1 + std::exp(3.0)));  // what never comes is not missed
 }
 

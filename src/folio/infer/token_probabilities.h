@@ -4,14 +4,11 @@
 #include <span>
 #include <vector>
 
+#include "folio/infer/sampler.h"
+
 namespace folio {
 
 // Of a row of logits, in double. Logits that are not numbers come last in every order.
-
-struct TokenProbability {
-  int32_t id = 0;
-  double probability = 0;
-};
 
 struct LogitSummary {
   double log_sum = 0;  // ln of the sum of exp(logit)

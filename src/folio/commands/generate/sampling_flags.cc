@@ -1,0 +1,97 @@
+#include "folio/commands/generate/sampling_flags.h"
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "folio/base/error.h"
+#include "folio/base/fields.h"
+#include "folio/base/strings.h"
+#include "folio/commands/text_input.h"
+
+namespace folio {
+namespace {
+
+std::vector<int32_t> AllIds(const std::vector<std::string>& lists, const std::string& flag,
+                            int64_t V) {
+  std::vector<int32_t> ids;
+  for (const std::string& list : lists) {
+    const std::vector<int32_t> some = ParseIds(list, flag, V);
+    ids.insert(ids.end(), some.begin(), some.end());
+  }
+  return ids;
+}
+
+}  // namespace
+
+void SamplingFlags::Add(Flags& flags) {
+  flags.Group("how a token is chosen, in this order");
+  flags.List("--logit-bias", &biases_, "added to a token's logit: 50256=-5,198=1",
+             {.placeholder = "ID=X"});
+  flags.Value(Field{"repetition-penalty", &repetition_, "above 1: less likely if in prompt or text",
+                    0.01, 100});
+  flags.Value(Field{"presence-penalty", &presence_,
+                    "taken off the logit of a token that was written", -100, 100});
+  flags.Value(Field{"frequency-penalty", &frequency_, "the same for each time that it was written",
+                    -100, 100});
+  flags.Value(Field{"no-repeat-ngram", &no_repeat_ngram_,
+                    "no n tokens in a row come twice; 0 for any", 0, 1e9});
+  flags.Value(
+      Field{"min-tokens", &min_tokens_, "the text does not end before so many tokens", 0, 1e12});
+  flags.List("--ban", &banned_, "tokens never to choose: 464,2068", {.placeholder = "IDS"});
+  flags.List("--force", &forced_, "tokens that the text begins with", {.placeholder = "IDS"});
+  flags.Value(Field{"temperature", &temperature_,
+                    "below 1 plays safe, above 1 dares; 0 is --greedy", 0, 1e6});
+  flags.Switch("--greedy", &greedy_, "always take the likeliest token");
+  flags.Value(
+      Field{"top-k", &top_k_, "of the k likeliest and equals of the last; 0 for all", 0, 1e9});
+  flags.Value(Field{"top-p", &top_p_, "of the likeliest that reach probability p", 1e-9, 1});
+  flags.Value(Field{"min-p", &min_p_, "of those with at least p times the likeliest's", 0, 1});
+  flags.Value(Field{"typical", &typical_, "of those near the expected surprise, up to p", 1e-9, 1});
+  flags.Value(Field{"seed", &seed_, "of the choices; a random one if not given", 0, 9e15});
+  flags.Group("");
+}
+
+std::vector<LogitBias> SamplingFlags::Biases() const {
+  std::vector<LogitBias> biases;
+  for (const std::string& list : biases_) {
+    for (const std::string& one : Split(list, ',')) {
+      const size_t equals = one.find('=');
+      if (equals == one.npos) {
+        throw UsageError(fmt::format("--logit-bias: '{}' is not ID=NUMBER", one), {},
+                         "write a token's id and what is added: 50256=-5");
+      }
+      int64_t id = 0;
+      double value = 0;
+      SetField(Field{"id", &id, "", 0, 2147483647}, one.substr(0, equals), "--logit-bias: id");
+      SetField(Field{"value", &value, "", -1000, 1000}, one.substr(equals + 1), "--logit-bias");
+      biases.push_back({static_cast<int32_t>(id), value});
+    }
+  }
+  return biases;
+}
+
+SamplingOptions SamplingFlags::Options(int64_t V, Console& console) {
+  if (!seed_) {
+    seed_ = std::random_device{}();
+    if (!greedy_ && temperature_ > 0) console.Note(fmt::format("seed {}", *seed_));
+  }
+  SamplingOptions options{.temperature = greedy_ ? 0 : temperature_,
+                          .top_k = top_k_,
+                          .top_p = top_p_,
+                          .min_p = min_p_,
+                          .typical = typical_,
+                          .seed = static_cast<uint64_t>(*seed_),
+                          .penalties = {.bias = Biases(),
+                                        .repetition = repetition_,
+                                        .presence = presence_,
+                                        .frequency = frequency_,
+                                        .no_repeat_ngram = no_repeat_ngram_,
+                                        .min_tokens = min_tokens_},
+                          .banned = AllIds(banned_, "--ban", V),
+                          .forced = AllIds(forced_, "--force", V)};
+  CheckSampling(options, V);
+  return options;
+}
+
+}  // namespace folio

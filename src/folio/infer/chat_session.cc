@@ -1,0 +1,37 @@
+#include "folio/infer/chat_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "folio/base/check.h"
+
+namespace folio {
+
+ChatSession::ChatSession(const Tokenizer& tokenizer, const ChatFormat& format, int64_t P,
+                         int64_t max_tokens)
+    : tokenizer_(tokenizer), format_(format), longest_(P - std::min(max_tokens, P / 4)) {}
+
+ChatSession::Question ChatSession::Ask(const std::string& message) {
+  const ChatMessage asked{ChatRole::kUser, message};
+  std::vector<int32_t> turn;
+  EncodeChat(tokenizer_, format_, {&asked, 1}, /*ask=*/true, "message", turn);
+  turns_.push_back(std::move(turn));
+  int64_t total = 0;
+  for (const auto& one : turns_) total += std::ssize(one);
+  Question question;
+  while (total > longest_ && turns_.size() > 1) {
+    total -= std::ssize(turns_.front());
+    turns_.pop_front();
+    ++question.forgotten;
+  }
+  for (const auto& one : turns_) question.ids.insert(question.ids.end(), one.begin(), one.end());
+  return question;
+}
+
+void ChatSession::Answered(std::span<const int32_t> ids) {
+  FOLIO_CHECK(!turns_.empty() && turns_.back().back() != format_.end, "nothing was asked");
+  turns_.back().insert(turns_.back().end(), ids.begin(), ids.end());
+  turns_.back().push_back(format_.end);
+}
+
+}  // namespace folio
