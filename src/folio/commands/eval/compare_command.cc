@@ -23,7 +23,8 @@ class EvalCompareCommand final : public Command {
             "which is what B's predictions miss of A's, in nats; how often their likeliest\n"
             "token is the same; both perplexities and B's divided by A's; and by how much\n"
             "ln p of the right token differs in the mean.",
-        .examples = {"folio eval compare runs/tour tour-q8.gguf stories.txt"}};
+        .examples = {"folio eval compare runs/tour tour-q8.gguf stories.txt",
+                     "folio eval compare runs/tour runs/tour --dtype-b int4 stories.txt"}};
   }
 
   void AddFlags(Flags& flags) override {
@@ -35,12 +36,13 @@ class EvalCompareCommand final : public Command {
                       {.required = true});
     windows_.Add(flags);
     open_.Add(flags);
+    flags.Value(Field{"dtype-b", &dtype_b_, "of MODEL-B, if not --dtype"}, {.placeholder = "NAME"});
   }
 
   int Run(const Context& context) override {
     CatchSignals();
     open_.Use();
-    const OpenedModel a = open_.Open(model_a_), b = open_.Open(model_b_);
+    const OpenedModel a = open_.Open(model_a_), b = open_.Open(model_b_, dtype_b_);
     RequireComparable(a, b);
     const ReadingOptions reading = windows_.Options(
         std::min(a.weights->config().n_positions, b.weights->config().n_positions));
@@ -55,7 +57,7 @@ class EvalCompareCommand final : public Command {
   }
 
  private:
-  std::string model_a_, model_b_;
+  std::string model_a_, model_b_, dtype_b_;
   std::vector<std::string> files_;
   WindowFlags windows_;
   OpenFlags open_;

@@ -13,15 +13,20 @@
 namespace folio {
 
 void OpenFlags::Add(Flags& flags) {
+  flags.Value(
+      Field{"dtype", &dtype_, "what matrices are kept and multiplied as; auto: as they are stored"}
+          .Choices(MatrixDtypeNames()));
   AddTokenizerFlag(flags, &tokenizer_, /*required=*/false);
   load_.Add(flags);
   compute_.Add(flags);
   AddBackendFlag(flags, &backend_);
 }
 
-OpenedModel OpenFlags::Open(const std::string& model) const {
-  return OpenModel(model,
-                   {.backend = backend_, .tokenizer = tokenizer_, .loading = load_.loading()});
+OpenedModel OpenFlags::Open(const std::string& model, const std::string& dtype) const {
+  return OpenModel(model, {.backend = backend_,
+                           .tokenizer = tokenizer_,
+                           .loading = load_.loading(),
+                           .matrices = MatrixDtypeNamed(dtype.empty() ? dtype_ : dtype)});
 }
 
 void WindowFlags::Add(Flags& flags) {

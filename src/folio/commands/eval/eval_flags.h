@@ -11,16 +11,17 @@ namespace folio {
 
 // What the commands that measure models have in common.
 
-// The flags --tokenizer, --load, --backend, --threads and --simd.
+// The flags --dtype, --tokenizer, --load, --backend, --threads and --simd.
 class OpenFlags {
  public:
   void Add(Flags& flags);
   // Takes --threads and --simd into effect: before the first model.
   void Use() const { compute_.Use(); }
-  OpenedModel Open(const std::string& model) const;
+  // With another dtype than --dtype says, unless that is "".
+  OpenedModel Open(const std::string& model, const std::string& dtype = "") const;
 
  private:
-  std::string backend_ = "cpu", tokenizer_;
+  std::string backend_ = "cpu", tokenizer_, dtype_ = "auto";
   LoadFlag load_;
   ComputeFlags compute_;
 };
