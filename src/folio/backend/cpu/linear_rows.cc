@@ -97,11 +97,12 @@ void FinishColumns(const LinearForward& op, int64_t begin, int64_t end) {
               op.act ? op.act.data<float>() + begin : nullptr);
 }
 
-// Columns [begin, end) for each thread: with a weight (O,I) one stretch of it.
+// Columns [begin, end), which with a weight (O,I) are a stretch of it: several for each thread, so
+// that one that is slower gives some away.
 template <class F>
 void ForSlices(int64_t O, F&& f) {
-  constexpr int64_t kColumns = 64;
-  const int64_t slice = CeilDiv(CeilDiv(O, Threads()), kColumns) * kColumns;
+  constexpr int64_t kColumns = 64, kEach = 4;
+  const int64_t slice = CeilDiv(CeilDiv(O, kEach * Threads()), kColumns) * kColumns;
   ParallelRange(O, slice, [&](int64_t begin, int64_t end, int) { f(begin, end); });
 }
 
