@@ -31,6 +31,9 @@ train gpt2-fp32-T64 --preset gpt2 --batch 4 --context 64 --dtype fp32
 train gpt2-fp32 --preset gpt2 --batch 4 --context 1024 --dtype fp32
 train gpt2-bf16 --preset gpt2 --batch 4 --context 1024 --dtype bf16
 train gpt2-bf16-recompute --preset gpt2 --batch 4 --context 1024 --dtype bf16 --recompute
+for dtype in fp32 bf16 int8 int4; do
+  row "generate-$dtype" bench generate --preset gpt2 --dtype "$dtype" --positions 10,1000
+done
 train char-cpu --preset char-cpu --batch 12 --context 64
 train char-gpu-bf16 --preset char-gpu --dtype bf16
 train growth --preset gpt2 --context 1024 --dtype bf16 --batches 1,2,4,8,16

@@ -20,8 +20,6 @@
 namespace folio::cpu {
 namespace {
 
-constexpr int64_t kRows = 4;  // of the weight that go together
-
 constexpr int64_t kBlock = BlockedRows::kBlock, kGroup = BlockedRows::kGroup;
 constexpr int64_t kScaleBytes = BlockedRows::kScaleBytes;
 
