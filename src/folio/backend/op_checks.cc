@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "folio/backend/ops.h"
 #include "folio/base/check.h"
 
 namespace folio {
