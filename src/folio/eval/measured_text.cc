@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/corpus/json_documents.h"
 #include "folio/corpus/source.h"

@@ -119,7 +119,7 @@ class GenerateCommand final : public Command {
   void CheckFlags(const Console& console) const {
     RefuseTogether(interactive_ && prompts_.given(), "--interactive", "a prompt");
     RefuseTogether(interactive_ && n_ > 1, "--interactive", "--n");
-    StopStrings{stops_};  // throws
+    [[maybe_unused]] const StopStrings throws{stops_};
     if (likeliest_ && !console.json()) {
       throw UsageError("--probabilities needs --json", "a text has no place for them",
                        "add --json, or see folio inspect probabilities");
