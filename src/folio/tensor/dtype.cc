@@ -49,8 +49,8 @@ size_t DtypeSize(Dtype dtype) {
 }
 
 size_t DtypeAlignment(Dtype dtype) {
-  constexpr size_t kScale = 2;
-  return DtypeBlock(dtype) == 1 ? DtypeSize(dtype) : kScale;
+  constexpr size_t kOfScale = 2;
+  return DtypeBlock(dtype) == 1 ? DtypeSize(dtype) : kOfScale;
 }
 
 std::string_view DtypeName(Dtype dtype) {
