@@ -26,8 +26,7 @@ struct LogitBias {
 
 // What changes logits before a token is chosen by them, in this order:
 //   bias             is added to the logits of its tokens
-//   repetition       divides the logits above 0 of tokens in prompt or text and multiplies the
-//   others
+//   repetition       divides logits above 0 of tokens in prompt or text, and multiplies others'
 //                    (N. S. Keskar et al., arXiv:1909.05858, with the sign as in transformers)
 //   presence,        taken off the logits of tokens of the text alone: presence once, frequency as
 //   frequency        often as the token is there (as OpenAI's)

@@ -168,6 +168,12 @@ TEST_F(Eval, CompareTellsHowFarModelsAre) {
   EXPECT_EQ(other.at("perplexity_a"), same.at("perplexity_a"));
   EXPECT_TRUE(Contains(RunFolio(call("other")).out, "KL(A||B)", "ratio"));
   ExpectError(3, call("larger"), "cannot be compared", "257 and 258 tokens");
+  // What a dtype costs.
+  const Json rounded = Answer(call("model") + " --dtype fp32 --dtype-b bf16");
+  EXPECT_EQ(rounded.at("perplexity_a"), same.at("perplexity_a"));
+  EXPECT_GT(rounded.at("kl").at("max"), 0);
+  EXPECT_LT(rounded.at("kl").at("max"), 1e-2);
+  ExpectError(2, call("model") + " --dtype-b int8", "cannot run as Q8_0", "bf16");
 }
 
 TEST_F(Eval, WrongInputIsNamed) {
