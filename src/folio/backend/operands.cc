@@ -112,12 +112,6 @@ void OperandCopies::CopyNumbers(const Operand& x, Entry& entry) const {
   }
 }
 
-void RoundTo(Dtype dtype, std::span<float> numbers) {
-  std::vector<std::byte> bytes(DtypeBytes(dtype, std::ssize(numbers)));
-  EncodeFloats(numbers, dtype, bytes.data());
-  DecodeFloats(bytes.data(), dtype, numbers);
-}
-
 Tensor OperandCopies::Copy(const Operand& x, Dtype rounded) {
   const bool number = IsNumber(x.dtype());
   const Dtype dtype = number ? Dtype::kF64 : x.dtype();

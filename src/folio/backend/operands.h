@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <span>
 #include <string_view>
 #include <type_traits>
 #include <variant>
@@ -60,9 +59,6 @@ inline Dtype EntersAs(const LinearForward& op, std::string_view name) {
 inline Dtype EntersAs(const LinearBackward& op, std::string_view name) {
   return name == "weight" && op.d_out.dtype() == Dtype::kBF16 ? Dtype::kBF16 : Dtype::kF32;
 }
-
-// Rounds numbers to what `dtype` can hold. REQUIRES: whole blocks.
-void RoundTo(Dtype dtype, std::span<float> numbers);
 
 // What the numbers of a twin are off by: each is multiplied by 1 + its part or 1 - it, at random.
 struct Disturbance {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/bench/optimizer.h"
+#include "folio/bench/memory_pass.h"
 #include "folio/model/params.h"
 
 namespace folio {

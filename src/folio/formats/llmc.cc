@@ -130,16 +130,15 @@ void WriteParam(AtomicFile& file, Dtype dtype, const Tensor& parameter, bool tra
   constexpr int64_t kNumbers = 1 << 20;
   const int64_t columns = StoredShape(parameter.shape(), transposed).back();
   const int64_t rows = parameter.count() / columns;
-  std::vector<float> numbers;
   std::vector<std::byte> bytes;
-  for (int64_t row = 0; row < rows;) {
-    const int64_t count = std::min(rows - row, std::max<int64_t>(1, kNumbers / columns));
-    numbers.resize(static_cast<size_t>(count * columns));
-    bytes.resize(numbers.size() * DtypeSize(dtype));
-    GatherRows(parameter, transposed, row, numbers);
-    EncodeFloats(numbers, dtype, bytes.data());
+  for (int64_t first = 0; first < rows;) {
+    const int64_t count = std::min(rows - first, std::max<int64_t>(1, kNumbers / columns));
+    bytes.resize(DtypeBytes(dtype, count * columns));
+    EncodeRows(dtype, count, columns, bytes.data(), [&](int64_t row, std::span<float> to) {
+      GatherRows(parameter, transposed, first + row, to);
+    });
     file.Write(bytes);
-    row += count;
+    first += count;
   }
 }
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <set>
 #include <utility>
@@ -9,7 +8,6 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/base/thread_pool.h"
 #include "folio/io/ggml_types.h"
 #include "folio/io/gguf.h"
 #include "folio/tensor/convert.h"
@@ -69,29 +67,17 @@ std::string Beginning(const GgufHeader& header, std::span<const GgufTensor> tens
 
 // Reads, encodes and writes a tensor some rows at a time.
 void WriteTensor(AtomicFile& file, const GgufTensor& tensor) {
-  constexpr int64_t kNumbers = 1 << 20, kGrain = 1 << 14;
+  constexpr int64_t kNumbers = 1 << 20;
   const int64_t columns = tensor.shape.back(), rows = tensor.shape.count() / columns;
   const int64_t step = std::max<int64_t>(1, kNumbers / columns);
-  const int64_t grain = std::max<int64_t>(1, kGrain / columns);
   const size_t row_bytes = DtypeBytes(tensor.dtype, columns);
-  std::vector<float> numbers(static_cast<size_t>(std::min(step, rows) * columns));
   std::vector<std::byte> bytes(static_cast<size_t>(std::min(step, rows)) * row_bytes);
   for (int64_t first = 0; first < rows; first += step) {
     const int64_t count = std::min(step, rows - first);
-    std::atomic<int64_t> bad = rows;
-    ParallelRange(count, grain, [&](int64_t begin, int64_t end, int) {
-      const auto from = std::span(numbers).subspan(static_cast<size_t>(begin * columns),
-                                                   static_cast<size_t>((end - begin) * columns));
-      tensor.read(first + begin, from);
-      const auto at =
-          EncodeFloats(from, tensor.dtype, bytes.data() + static_cast<size_t>(begin) * row_bytes);
-      if (!at) return;
-      const int64_t row = first + begin + static_cast<int64_t>(*at) / columns;
-      int64_t lowest = bad;
-      while (row < lowest && !bad.compare_exchange_weak(lowest, row)) {
-      }
-    });
-    if (bad < rows) RefuseNumber(tensor, bad);
+    const int64_t bad =
+        EncodeRows(tensor.dtype, count, columns, bytes.data(),
+                   [&](int64_t row, std::span<float> to) { tensor.read(first + row, to); });
+    if (bad >= 0) RefuseNumber(tensor, first + bad);
     file.Write(std::span(bytes).first(static_cast<size_t>(count) * row_bytes));
   }
   file.Write(std::string(Padding(static_cast<size_t>(rows) * row_bytes), '\0'));

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <span>
 #include <string>
@@ -183,22 +182,6 @@ Dtype TargetOf(const StoredParam& stored, const ParamInfo& info, MatrixDtype mat
   return IsStored(stored.from.dtype) ? stored.from.dtype : Dtype::kF32;
 }
 
-// Encodes rows of float32, `read` some at a time; the first that `dtype` cannot hold, else -1.
-int64_t EncodeRows(Dtype dtype, const Shape& shape, std::byte* out,
-                   const std::function<void(int64_t row, std::span<float> to)>& read) {
-  constexpr int64_t kGrain = 1 << 14;
-  const int64_t columns = shape.back(), rows = shape.count() / columns;
-  const size_t row_bytes = DtypeBytes(dtype, columns);
-  std::atomic<int64_t> bad = -1;
-  ParallelRange(rows, std::max<int64_t>(1, kGrain / columns), [&](int64_t begin, int64_t end, int) {
-    std::vector<float> numbers(static_cast<size_t>((end - begin) * columns));
-    read(begin, numbers);
-    const auto at = EncodeFloats(numbers, dtype, out + static_cast<size_t>(begin) * row_bytes);
-    if (at) bad = begin + static_cast<int64_t>(*at) / columns;
-  });
-  return bad;
-}
-
 // Whether a parameter lies the other way round: stored ones of linear layers are (out,in).
 bool IsTurned(const ParamInfo& info, Dtype dtype) {
   return IsStored(dtype) && info.kind == ParamKind::kLinear;
@@ -230,8 +213,9 @@ Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredPar
     DecodeInto<float>(stored, Tensor(whole.data(), info.shape));
   }
   const Tensor to(owner.Allocate(DtypeBytes(dtype, shape.count())), dtype, shape);
-  const int64_t bad =
-      EncodeRows(dtype, shape, to.raw(), [&](int64_t row, std::span<float> numbers) {
+  const int64_t bad = EncodeRows(
+      dtype, shape.count() / shape.back(), shape.back(), to.raw(),
+      [&](int64_t row, std::span<float> numbers) {
         if (whole.empty()) {
           DecodeFloats(from.data + DtypeBytes(from.dtype, row * shape.back()), from.dtype, numbers);
         } else {

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "folio/base/check.h"
+#include "folio/base/thread_pool.h"
 
 namespace folio {
 namespace {
@@ -265,6 +268,30 @@ std::optional<size_t> EncodeFloats(std::span<const float> from, Dtype to, std::b
       FOLIO_CHECK(false, "not a dtype to encode to");
   }
   return std::nullopt;
+}
+
+void RoundTo(Dtype dtype, std::span<float> numbers) {
+  std::vector<std::byte> bytes(DtypeBytes(dtype, std::ssize(numbers)));
+  EncodeFloats(numbers, dtype, bytes.data());
+  DecodeFloats(bytes.data(), dtype, numbers);
+}
+
+int64_t EncodeRows(Dtype dtype, int64_t rows, int64_t columns, std::byte* out,
+                   const std::function<void(int64_t row, std::span<float> to)>& read) {
+  constexpr int64_t kGrain = 1 << 14;
+  const size_t row_bytes = DtypeBytes(dtype, columns);
+  std::atomic<int64_t> bad = rows;
+  ParallelRange(rows, std::max<int64_t>(1, kGrain / columns), [&](int64_t begin, int64_t end, int) {
+    std::vector<float> numbers(static_cast<size_t>((end - begin) * columns));
+    read(begin, numbers);
+    const auto at = EncodeFloats(numbers, dtype, out + static_cast<size_t>(begin) * row_bytes);
+    if (!at) return;
+    const int64_t row = begin + static_cast<int64_t>(*at) / columns;
+    int64_t lowest = bad;
+    while (row < lowest && !bad.compare_exchange_weak(lowest, row)) {
+    }
+  });
+  return bad < rows ? bad.load() : -1;
 }
 
 std::optional<size_t> DecodeIntegers(const std::byte* data, Dtype from, std::span<int64_t> out) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -25,6 +26,15 @@ void DecodeFloats(const std::byte* data, Dtype from, std::span<double> out);
 // needs a scale beyond binary16, if any; what is written for it then decodes to infinity or NaN.
 // REQUIRES: whole blocks.
 std::optional<size_t> EncodeFloats(std::span<const float> from, Dtype to, std::byte* out);
+
+// Rounds numbers to what `dtype`, one that EncodeFloats takes, can hold. REQUIRES: whole blocks.
+void RoundTo(Dtype dtype, std::span<float> numbers);
+
+// Encodes `rows` rows of `columns` numbers, on Threads() threads, as EncodeFloats does:
+// read(row, to) gives as many rows from `row` on as `to` holds. Returns the first row with a number
+// for which EncodeFloats returns its index, or -1.
+int64_t EncodeRows(Dtype dtype, int64_t rows, int64_t columns, std::byte* out,
+                   const std::function<void(int64_t row, std::span<float> to)>& read);
 
 // Decodes integers and booleans (0 is 0, any other byte is 1). Returns the index of the first
 // number that does not fit, if any; `out` is then partly written. REQUIRES: !IsFloating(from).

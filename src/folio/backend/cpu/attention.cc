@@ -5,7 +5,6 @@
 #include "folio/backend/cpu/attention_products.h"
 #include "folio/backend/cpu/attention_rows.h"
 #include "folio/backend/cpu/kernels.h"
-#include "folio/backend/cpu/matmul.h"
 #include "folio/base/thread_pool.h"
 
 // T. Dao et al., "FlashAttention", arXiv:2205.14135: tiles of scores, of which a thread has one at

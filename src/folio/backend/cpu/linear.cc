@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <span>
-#include <vector>
 
 #include "folio/backend/cpu/kernels.h"
 #include "folio/backend/cpu/linear_epilogue.h"
@@ -55,9 +54,8 @@ void RoundRows(const Tensor& x, float* to) {
   const int64_t I = x.dim(1);
   ParallelFor(x.dim(0), [&](int64_t n, int) {
     const std::span<float> row(to + n * I, static_cast<size_t>(I));
-    std::vector<std::byte> blocks(DtypeBytes(Dtype::kQ8_0, I));
-    EncodeFloats({x.data<float>() + n * I, row.size()}, Dtype::kQ8_0, blocks.data());
-    DecodeFloats(blocks.data(), Dtype::kQ8_0, row);
+    std::copy_n(x.data<float>() + n * I, I, row.begin());
+    RoundTo(Dtype::kQ8_0, row);
   });
 }
 
