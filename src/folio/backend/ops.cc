@@ -284,6 +284,90 @@ double AttentionBackward::Flops() const {
          (10 * static_cast<double>(q.C) + 6 * static_cast<double>(H));
 }
 
+// ---- Keys and values kept in pages -------------------------------------------------------------
+
+namespace {
+
+void CheckPages(std::string_view op, const Tensor& pages, Dtype number) {
+  CheckRank(op, "pages", pages, 5);
+  FOLIO_CHECK(pages.dim(2) == 2 && pages.dim(3) >= 1 && pages.dim(4) >= 1,
+              fmt::format("{}: pages are (M,G,2,R,D)", op));
+  FOLIO_CHECK(number != Dtype::kBF16, fmt::format("{}: only pages may be BF16", op));
+  LowDtype(op, "pages", pages.dtype(), number);
+}
+
+int64_t KeyChannels(const Tensor& pages) {
+  return pages.dim(1) * pages.dim(4);
+}
+
+// Whether the first `count` pages of a row of a table are there.
+bool HasPages(const int32_t* table, int64_t count, const Tensor& pages) {
+  return std::all_of(table, table + count,
+                     [&](int32_t page) { return page >= 0 && page < pages.dim(0); });
+}
+
+// Each of N rows at a position of a sequence with all pages up to it.
+void CheckPlaces(std::string_view op, const Tensor& tables, const Tensor& positions,
+                 const Tensor& pages, int64_t N) {
+  CheckRank(op, "tables", tables, 2);
+  const int64_t W = tables.dim(1), R = pages.dim(3);
+  CheckOperand(op, "tables", tables, Dtype::kI32, {N, W});
+  CheckOperand(op, "positions", positions, Dtype::kI32, {N});
+  for (int64_t n = 0; n < N; ++n) {
+    const int64_t position = positions.data<int32_t>()[n];
+    FOLIO_CHECK(position >= 0 && position < W * R &&
+                    HasPages(tables.data<int32_t>() + n * W, position / R + 1, pages),
+                fmt::format("{}: row {} has no page", op, n));
+  }
+}
+
+}  // namespace
+
+void CacheWrite::Check() const {
+  CheckPages(kName, pages, k.dtype);
+  const int64_t N = k.T, C = KeyChannels(pages);
+  CheckSequence(kName, "k", k, k.dtype, 1, N, C);
+  CheckSequence(kName, "v", v, k.dtype, 1, N, C);
+  CheckPlaces(kName, tables, positions, pages, N);
+  CheckOverlap(*this);
+}
+
+double CacheWrite::Flops() const {
+  return 0;
+}
+
+void CacheRead::Check() const {
+  CheckPages(kName, pages, k.dtype);
+  const int64_t S = k.T, C = KeyChannels(pages), R = pages.dim(3);
+  CheckSequence(kName, "k", k, k.dtype, 1, S, C);
+  CheckSequence(kName, "v", v, k.dtype, 1, S, C);
+  CheckRank(kName, "table", table, 1);
+  CheckOperand(kName, "table", table, Dtype::kI32, table.shape());
+  FOLIO_CHECK(table.dim(0) * R >= S && HasPages(table.data<int32_t>(), (S + R - 1) / R, pages),
+              fmt::format("{}: positions without a page", kName));
+}
+
+double CacheRead::Flops() const {
+  return 0;
+}
+
+void CacheAttention::Check() const {
+  CheckPages(kName, pages, q.dtype);
+  const int64_t N = q.T, G = pages.dim(1), D = pages.dim(4);
+  FOLIO_CHECK(H >= G && G >= 1 && H % G == 0,
+              fmt::format("{}: {} heads cannot share {} of keys", kName, H, G));
+  CheckSequence(kName, "q", q, q.dtype, 1, N, H * D);
+  CheckSequence(kName, "out", out, q.dtype, 1, N, H * D);
+  CheckPlaces(kName, tables, positions, pages, N);
+}
+
+// As AttentionForward's.
+double CacheAttention::Flops() const {
+  double pairs = 0;
+  for (int64_t n = 0; n < q.T; ++n) pairs += positions.data<int32_t>()[n] + 1;
+  return pairs * (4 * static_cast<double>(q.C) + 5 * static_cast<double>(H));
+}
+
 // ---- Residual ----------------------------------------------------------------------------------
 
 void ResidualForward::Check() const {

@@ -280,6 +280,64 @@ struct AttentionBackward {
   }
 };
 
+// ---- Keys and values kept in pages --------------------------------------------------------------
+// A page keeps those of R positions of one sequence, for each head its keys and then its values. A
+// sequence's row of a table names its pages in order: position p is at place p % R of page
+// table[p / R] (W. Kwon et al., arXiv:2309.06180). Where Number is float32 pages may be BF16, as
+// which they are then rounded when they are written. Each row comes out the same, bit for bit,
+// whatever other rows there are.
+
+struct CacheWrite {
+  static constexpr std::string_view kName = "cache_write";
+  SequenceView k;    // (1,N,G*D)
+  SequenceView v;    // (1,N,G*D)
+  Tensor tables;     // (N,W) i32, of each row's sequence, in [0,M) where they are used
+  Tensor positions;  // (N) i32, of each row in its sequence, in [0,W*R); no two rows at one place
+  Tensor pages;      // (M,G,2,R,D) Number or BF16: the other places stay as they are
+
+  void Check() const;
+  double Flops() const;
+  auto operands() const {
+    return std::tuple(Reads("k", k), Reads("v", v), Reads("tables", tables),
+                      Reads("positions", positions), Updates("pages", pages));
+  }
+};
+
+// The keys and values of positions [0,S) of one sequence.
+struct CacheRead {
+  static constexpr std::string_view kName = "cache_read";
+  Tensor pages;    // (M,G,2,R,D) Number or BF16
+  Tensor table;    // (W) i32, W*R >= S
+  SequenceView k;  // (1,S,G*D)
+  SequenceView v;  // (1,S,G*D)
+
+  void Check() const;
+  double Flops() const;
+  auto operands() const {
+    return std::tuple(Reads("pages", pages), Reads("table", table), Writes("k", k), Writes("v", v));
+  }
+};
+
+// Per head, out = softmax(scale q k^T) v, where row n attends to positions [0, positions[n]] of its
+// sequence.
+struct CacheAttention {
+  static constexpr std::string_view kName = "cache_attention";
+  SequenceView q;    // (1,N,H*D)
+  Tensor pages;      // (M,G,2,R,D) Number or BF16
+  Tensor tables;     // (N,W) i32
+  Tensor positions;  // (N) i32, in [0,W*R)
+  SequenceView out;  // (1,N,H*D)
+  int64_t H = 1;
+  double scale = 0;  // of the scores; 0 for 1/sqrt(D)
+
+  void Check() const;
+  double Flops() const;
+  auto operands() const {
+    return std::tuple(Reads("q", q), Reads("pages", pages), Reads("tables", tables),
+                      Reads("positions", positions), Writes("out", out));
+  }
+};
+
 // ---- Residual: out = residual + dropout(x) ------------------------------------------------------
 
 struct ResidualForward {
@@ -411,8 +469,8 @@ struct OperationList {};
 using Operations =
     OperationList<EmbeddingForward, EmbeddingBackward, LayerNormForward, LayerNormBackward,
                   LinearForward, LinearBackward, ActivationForward, ActivationBackward,
-                  AttentionForward, AttentionBackward, ResidualForward, ResidualBackward,
-                  CrossEntropyForward, CrossEntropyBackward, AdamWUpdate, SumOfSquares, Scale,
-                  Fill>;
+                  AttentionForward, AttentionBackward, CacheWrite, CacheRead, CacheAttention,
+                  ResidualForward, ResidualBackward, CrossEntropyForward, CrossEntropyBackward,
+                  AdamWUpdate, SumOfSquares, Scale, Fill>;
 
 }  // namespace folio

@@ -23,8 +23,9 @@ inline constexpr bool kIsOneOf = (std::is_same_v<Op, Ops> || ...);
 template <class Op>
 inline constexpr bool kHasHalves =
     kIsOneOf<Op, LayerNormForward, LayerNormBackward, LinearForward, LinearBackward,
-             ActivationForward, ActivationBackward, AttentionForward, AttentionBackward,
-             ResidualForward, ResidualBackward, CrossEntropyBackward, Scale>;
+             ActivationForward, ActivationBackward, AttentionForward, AttentionBackward, CacheWrite,
+             CacheRead, CacheAttention, ResidualForward, ResidualBackward, CrossEntropyBackward,
+             Scale>;
 
 // Appends cases of one operation.
 class Cases {

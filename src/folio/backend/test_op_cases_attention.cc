@@ -83,9 +83,66 @@ AttentionBackward MakeAttentionBackward(OpMemory& m, AttentionSizes s) {
   return op;
 }
 
+struct CacheSizes {
+  int64_t N, W, R, H, G, D;
+
+  int64_t C() const { return G * D; }
+  std::string ToString() const { return fmt::format("N{} W{} R{} H{} G{} D{}", N, W, R, H, G, D); }
+};
+
+// Of N sequences with pages of their own, in any order; the last row has all its places.
+struct CachePlaces {
+  Tensor tables, positions;
+};
+CachePlaces MakePlaces(OpMemory& m, CacheSizes s) {
+  CachePlaces places{m.Integers({s.N, s.W}, 1), m.Integers({s.N}, s.W * s.R)};
+  for (int64_t i = 0; i < s.N * s.W; ++i) {
+    m.Set(places.tables, i, static_cast<double>((i * 7 + 3) % (s.N * s.W)));
+  }
+  m.Set(places.positions, s.N - 1, static_cast<double>(s.W * s.R - 1));
+  return places;
+}
+
+void AddCache(Cases cases) {
+  // Multiples of 7 are no numbers of pages: each is taken once.
+  const CacheSizes sizes[] = {{1, 1, 1, 1, 1, 1},  {1, 3, 4, 2, 2, 5},   {3, 2, 5, 4, 2, 8},
+                              {2, 1, 37, 3, 1, 7}, {1, 4, 16, 2, 2, 64}, {5, 2, 9, 6, 3, 33}};
+  for (const CacheSizes s : sizes) {
+    const Shape pages = {s.N * s.W, s.G, 2, s.R, s.D};
+    cases.Add(s.ToString(), [=](OpMemory& m) {
+      const CachePlaces places = MakePlaces(m, s);
+      const Tensor kv = m.Random({s.N, 2 * s.C()});
+      return CacheWrite{.k = SequenceView(kv, 1, s.N, 0, s.C()),
+                        .v = SequenceView(kv, 1, s.N, s.C(), s.C()),
+                        .tables = places.tables,
+                        .positions = places.positions,
+                        .pages = m.RandomLow(pages)};
+    });
+    cases.Add(s.ToString(), [=](OpMemory& m) {
+      return CacheRead{.pages = m.RandomLow(pages),
+                       .table = MakePlaces(m, s).tables.Slice(0, 1).Reshape({s.W}),
+                       .k = m.Wide(1, s.W * s.R - s.R / 2, s.C(), 0, 0),
+                       .v = m.Wide(1, s.W * s.R - s.R / 2, s.C(), 2, 0)};
+    });
+    for (const double scale : {0.0, 0.7}) {
+      cases.Add(fmt::format("{} scale {}", s.ToString(), scale), [=](OpMemory& m) {
+        const CachePlaces places = MakePlaces(m, s);
+        return CacheAttention{.q = SequenceView(m.Random({s.N, s.H * s.D}), 1, s.N, 0, s.H * s.D),
+                              .pages = m.RandomLow(pages),
+                              .tables = places.tables,
+                              .positions = places.positions,
+                              .out = m.Wide(1, s.N, s.H * s.D, 1, 0),
+                              .H = s.H,
+                              .scale = scale};
+      });
+    }
+  }
+}
+
 }  // namespace
 
 void AddAttention(Cases cases) {
+  AddCache(cases);
   const AttentionSizes sizes[] = {
       {1, 1, 1, 1, 0, 1},      {2, 3, 3, 1, 0, 5},        {2, 5, 9, 2, 0, 7},
       {1, 4, 2, 1, 0, 3},      {2, 1, 40, 3, 1, 16},      {2, 17, 17, 2, 2, 8},

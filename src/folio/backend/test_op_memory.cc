@@ -39,6 +39,8 @@ void OpMemory::Set(const Tensor& x, int64_t i, double value) {
     x.data<BF16>()[i] = ToBF16(static_cast<float>(value));
   } else if (x.dtype() == Dtype::kU8) {
     x.data<uint8_t>()[i] = static_cast<uint8_t>(value);
+  } else if (x.dtype() == Dtype::kI32) {
+    x.data<int32_t>()[i] = static_cast<int32_t>(value);
   } else {
     x.data<double>()[i] = value;
   }

@@ -142,23 +142,23 @@ void RunForward(const AttentionForward& op, const AttentionSizes& a, Scratch& sc
   });
 }
 
-// As many queries as a decoder has: a row of scores for each, and no lanes left empty.
+// Fewer queries have a row of scores each, and no lanes left empty.
 constexpr int64_t kFewQueries = 16;
 
-// Each thread takes heads that lie beside each other, so that it reads long rows.
 void RunFewQueries(const AttentionForward& op, const AttentionSizes& a, Scratch& scratch) {
   const int64_t stride = RoundUp(a.S, 16), shared = a.H / a.G;
-  const int64_t key_heads = CeilDiv(a.G, Threads()), parts = CeilDiv(a.G, key_heads);
-  const int64_t slice = key_heads * shared * stride;
-  float* memory = scratch.Get<float>(slice * Threads());
-  ParallelFor(a.B * a.T * parts, [&](int64_t task, int thread) {
-    const int64_t b = task / parts / a.T, t = task / parts % a.T, g = task % parts * key_heads;
+  float* memory = scratch.Get<float>(shared * stride * Threads());
+  ParallelFor(a.B * a.T * a.G, [&](int64_t task, int thread) {
+    const int64_t b = task / a.G / a.T, t = task / a.G % a.T, g = task % a.G;
     const int64_t keys = a.Keys(t), h = a.FirstHead(g);
-    const HeadGroup group{.key_heads = std::min(key_heads, a.G - g), .shared = shared, .D = a.D};
-    float* scores = memory + thread * slice;
-    ScoreRows(group, HeadOf(op.q, b, t, h, a.D).data, HeadOf(op.k, b, 0, g, a.D), keys, a.scale,
-              scores, stride);
-    for (int64_t i = 0; i < group.key_heads * shared; ++i) {
+    const auto rows = [&](const SequenceView& x) {
+      const HeadRows head = HeadOf(x, b, 0, g, a.D);
+      return KeyRows<float>{head.data, head.stride};
+    };
+    float* scores = memory + thread * shared * stride;
+    ScoreRows(HeadOf(op.q, b, t, h, a.D).data, shared, a.D, rows(op.k), keys, a.scale, scores,
+              stride);
+    for (int64_t i = 0; i < shared; ++i) {
       float* row = scores + i * stride;
       const int64_t place = a.Row(b, h + i, t);
       for (int64_t s = 0; a.masked() && s < keys; ++s) row[s] = a.Masked(row[s], b, t, s);
@@ -170,8 +170,9 @@ void RunFewQueries(const AttentionForward& op, const AttentionSizes& a, Scratch&
       }
       if (op.dropout.active()) DropoutRow(op.dropout, place, a.S, keys, row);
     }
-    CombineRows(group, scores, stride, HeadOf(op.v, b, 0, g, a.D), keys,
-                HeadOf(op.out, b, t, h, a.D).data);
+    float* out = HeadOf(op.out, b, t, h, a.D).data;
+    std::fill_n(out, shared * a.D, 0.0f);
+    CombineRows(scores, stride, shared, a.D, rows(op.v), keys, out);
   });
 }
 

@@ -6,7 +6,6 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/attention_rows.cc"
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -42,45 +41,71 @@ float SoftmaxKernel(float* scores, int64_t n) {
   return largest + std::log(sum);
 }
 
-// Rows that are asked for ahead: they lie far apart.
-constexpr int64_t kAhead = 4;
-
-HWY_INLINE void FetchRow(const HeadRows& x, int64_t row, int64_t rows, int64_t columns) {
-  constexpr int64_t kLine = 64 / sizeof(float);
-  if (row >= rows) return;
-  const float* at = x.data + row * x.stride;
-  for (int64_t i = 0; i < columns; i += kLine) hwy::Prefetch(at + i);
-}
-
-void ScoreKernel(const HeadGroup& group, const float* q, const HeadRows& k, int64_t keys,
-                 float scale, float* scores, int64_t stride) {
+template <class T>
+void Scores(const float* q, int64_t heads, int64_t D, KeyRows<T> k, int64_t keys, float scale,
+            float* scores, int64_t stride) {
   const hn::ScalableTag<float> d;
-  const int64_t D = group.D;
   for (int64_t s = 0; s < keys; ++s) {
-    const float* key = k.data + s * k.stride;
-    FetchRow(k, s + kAhead, keys, group.key_heads * D);
-    for (int64_t h = 0; h < group.key_heads * group.shared; ++h) {
-      scores[h * stride + s] = scale * Dot(d, q + h * D, key + h / group.shared * D, D);
-    }
-  }
-}
-
-void CombineKernel(const HeadGroup& group, const float* weights, int64_t stride, const HeadRows& v,
-                   int64_t keys, float* out) {
-  const hn::ScalableTag<float> d;
-  const int64_t D = group.D, heads = group.key_heads * group.shared;
-  std::fill_n(out, heads * D, 0.0f);
-  for (int64_t s = 0; s < keys; ++s) {
-    const float* value = v.data + s * v.stride;
-    FetchRow(v, s + kAhead, keys, group.key_heads * D);
     for (int64_t h = 0; h < heads; ++h) {
-      const auto weight = hn::Set(d, weights[h * stride + s]);
-      float* to = out + h * D;
-      Map(
-          d, D, to, [=](auto sum, auto x) HWY_ATTR { return hn::MulAdd(weight, x, sum); },
-          static_cast<const float*>(to), value + h / group.shared * D);
+      scores[h * stride + s] = scale * Dot(d, q + h * D, k.data + s * k.stride, D);
     }
   }
+}
+
+// Columns [begin, begin + kVectors * Lanes) of one head, or where `rest` is not 0 so many at most
+// one vector; the sums stay in registers.
+template <int kVectors, class T>
+HWY_INLINE void CombineColumns(const float* weights, KeyRows<T> v, int64_t keys, int64_t begin,
+                               int64_t rest, float* out) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto load = [=](const auto* at)
+                        HWY_ATTR { return rest == 0 ? LoadU(d, at) : LoadPart(d, at, rest); };
+  hn::Vec<decltype(d)> sums[kVectors];
+  for (int i = 0; i < kVectors; ++i) sums[i] = load(out + begin + i * lanes);
+  for (int64_t s = 0; s < keys; ++s) {
+    const auto weight = hn::Set(d, weights[s]);
+    const T* row = v.data + s * v.stride + begin;
+    for (int i = 0; i < kVectors; ++i) {
+      sums[i] = hn::MulAdd(weight, load(row + i * lanes), sums[i]);
+    }
+  }
+  for (int i = 0; i < kVectors; ++i) {
+    float* to = out + begin + i * lanes;
+    rest == 0 ? hn::StoreU(sums[i], d, to) : StorePart(sums[i], d, to, rest);
+  }
+}
+
+template <class T>
+void Combine(const float* weights, int64_t stride, int64_t heads, int64_t D, KeyRows<T> v,
+             int64_t keys, float* out) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t h = 0; h < heads; ++h) {
+    const float* row = weights + h * stride;
+    float* to = out + h * D;
+    int64_t c = 0;
+    for (; c + 4 * lanes <= D; c += 4 * lanes) CombineColumns<4>(row, v, keys, c, 0, to);
+    for (; c + lanes <= D; c += lanes) CombineColumns<1>(row, v, keys, c, 0, to);
+    if (c < D) CombineColumns<1>(row, v, keys, c, D - c, to);
+  }
+}
+
+void ScoresOfFloats(const float* q, int64_t heads, int64_t D, KeyRows<float> k, int64_t keys,
+                    float scale, float* scores, int64_t stride) {
+  Scores(q, heads, D, k, keys, scale, scores, stride);
+}
+void ScoresOfBf16(const float* q, int64_t heads, int64_t D, KeyRows<BF16> k, int64_t keys,
+                  float scale, float* scores, int64_t stride) {
+  Scores(q, heads, D, k, keys, scale, scores, stride);
+}
+void CombineFloats(const float* weights, int64_t stride, int64_t heads, int64_t D, KeyRows<float> v,
+                   int64_t keys, float* out) {
+  Combine(weights, stride, heads, D, v, keys, out);
+}
+void CombineBf16(const float* weights, int64_t stride, int64_t heads, int64_t D, KeyRows<BF16> v,
+                 int64_t keys, float* out) {
+  Combine(weights, stride, heads, D, v, keys, out);
 }
 
 void DropoutKernel(const Dropout& dropout, int64_t row, int64_t width, int64_t n, float* x) {
@@ -103,8 +128,10 @@ namespace folio::cpu {
 
 HWY_EXPORT(SoftmaxKernel);
 HWY_EXPORT(DropoutKernel);
-HWY_EXPORT(ScoreKernel);
-HWY_EXPORT(CombineKernel);
+HWY_EXPORT(ScoresOfFloats);
+HWY_EXPORT(ScoresOfBf16);
+HWY_EXPORT(CombineFloats);
+HWY_EXPORT(CombineBf16);
 
 namespace {
 
@@ -123,14 +150,22 @@ float SoftmaxRow(float* scores, int64_t keys, int64_t columns, const uint8_t* ke
   return HWY_DYNAMIC_DISPATCH(SoftmaxKernel)(scores, keys);
 }
 
-void ScoreRows(const HeadGroup& group, const float* q, const HeadRows& k, int64_t keys, float scale,
+void ScoreRows(const float* q, int64_t heads, int64_t D, KeyRows<float> k, int64_t keys,
+               float scale, float* scores, int64_t stride) {
+  HWY_DYNAMIC_DISPATCH(ScoresOfFloats)(q, heads, D, k, keys, scale, scores, stride);
+}
+void ScoreRows(const float* q, int64_t heads, int64_t D, KeyRows<BF16> k, int64_t keys, float scale,
                float* scores, int64_t stride) {
-  HWY_DYNAMIC_DISPATCH(ScoreKernel)(group, q, k, keys, scale, scores, stride);
+  HWY_DYNAMIC_DISPATCH(ScoresOfBf16)(q, heads, D, k, keys, scale, scores, stride);
 }
 
-void CombineRows(const HeadGroup& group, const float* weights, int64_t stride, const HeadRows& v,
+void CombineRows(const float* weights, int64_t stride, int64_t heads, int64_t D, KeyRows<float> v,
                  int64_t keys, float* out) {
-  HWY_DYNAMIC_DISPATCH(CombineKernel)(group, weights, stride, v, keys, out);
+  HWY_DYNAMIC_DISPATCH(CombineFloats)(weights, stride, heads, D, v, keys, out);
+}
+void CombineRows(const float* weights, int64_t stride, int64_t heads, int64_t D, KeyRows<BF16> v,
+                 int64_t keys, float* out) {
+  HWY_DYNAMIC_DISPATCH(CombineBf16)(weights, stride, heads, D, v, keys, out);
 }
 
 void DropoutRow(const Dropout& dropout, int64_t dropout_row, int64_t width, int64_t keys,

@@ -15,18 +15,24 @@ namespace folio::cpu {
 // counts (the weights are then zero).
 float SoftmaxRow(float* scores, int64_t keys, int64_t columns, const uint8_t* key_mask);
 
-// Several heads of one query and their keys, which lie beside each other, D channels each: so many
-// heads of keys, each for `shared` heads of queries.
-struct HeadGroup {
-  int64_t key_heads = 1, shared = 1, D = 0;
+// Keys or values of one head: rows of D floats or BF16, `stride` apart.
+template <class T>
+struct KeyRows {
+  const T* data;
+  int64_t stride;
 };
 
-// scores[h * stride + s] = scale * (head h of q) . (its head of k's row s).
-void ScoreRows(const HeadGroup& group, const float* q, const HeadRows& k, int64_t keys, float scale,
+// Of `heads` heads of queries (heads,D) that share keys:
+// scores[h * stride + s] = scale * q[h] . k[s]
+void ScoreRows(const float* q, int64_t heads, int64_t D, KeyRows<float> k, int64_t keys,
+               float scale, float* scores, int64_t stride);
+void ScoreRows(const float* q, int64_t heads, int64_t D, KeyRows<BF16> k, int64_t keys, float scale,
                float* scores, int64_t stride);
 
-// Head h of out = the sum over s, in order, of weights[h * stride + s] * (its head of v's row s).
-void CombineRows(const HeadGroup& group, const float* weights, int64_t stride, const HeadRows& v,
+// out[h] += the sum over s, in order, of weights[h * stride + s] * v[s]; out is (heads,D).
+void CombineRows(const float* weights, int64_t stride, int64_t heads, int64_t D, KeyRows<float> v,
+                 int64_t keys, float* out);
+void CombineRows(const float* weights, int64_t stride, int64_t heads, int64_t D, KeyRows<BF16> v,
                  int64_t keys, float* out);
 
 // row *= dropout factors, over `keys` columns.

@@ -7,6 +7,7 @@
 #include "folio/backend/reference/attention.h"
 #include "folio/backend/reference/cross_entropy.h"
 #include "folio/backend/reference/embedding.h"
+#include "folio/backend/reference/kv_pages.h"
 #include "folio/backend/reference/layernorm.h"
 #include "folio/backend/reference/linear.h"
 #include "folio/backend/reference/reduce.h"
@@ -92,6 +93,23 @@ struct Reference {
   static void Run(const AttentionBackward& op) {
     reference::AttentionBackward(ShapeOf(op), In(op.q), In(op.k), In(op.v), In(op.lse),
                                  In(op.d_out), Out(op.d_q), Out(op.d_k), Out(op.d_v));
+  }
+  template <class Op>
+  static reference::PageShape PagesOf(const Op& op) {
+    return {.G = op.pages.dim(1), .R = op.pages.dim(3), .D = op.pages.dim(4)};
+  }
+  static void Run(const CacheWrite& op) {
+    reference::CacheWrite(PagesOf(op), In(op.k), In(op.v), op.k.T, op.tables.data<int32_t>(),
+                          op.tables.dim(1), op.positions.data<int32_t>(), Out(op.pages));
+  }
+  static void Run(const CacheRead& op) {
+    reference::CacheRead(PagesOf(op), In(op.pages), op.table.data<int32_t>(), op.k.T, Out(op.k),
+                         Out(op.v));
+  }
+  static void Run(const CacheAttention& op) {
+    reference::CacheAttention(PagesOf(op), In(op.q), In(op.pages), op.q.T, op.H,
+                              op.tables.data<int32_t>(), op.tables.dim(1),
+                              op.positions.data<int32_t>(), op.scale, Out(op.out));
   }
   static void Run(const ResidualForward& op) {
     reference::ResidualForward(In(op.residual), In(op.x), Out(op.out), op.x.dim(0), op.x.dim(1),
