@@ -21,7 +21,7 @@ void EmbeddingForward::Check() const {
   if (wpe) {
     CheckRank(kName, "wpe", wpe, 2);
     CheckOperand(kName, "wpe", wpe, number, {wpe.dim(0), C});
-    FOLIO_CHECK(positions || (first_position >= 0 && first_position + ids.dim(1) <= wpe.dim(0)),
+    FOLIO_CHECK(positions || ids.dim(1) <= wpe.dim(0),
                 fmt::format("{}: positions beyond wpe", kName));
   }
   if (positions) CheckOperand(kName, "positions", positions, Dtype::kI32, ids.shape());
@@ -42,7 +42,7 @@ void EmbeddingBackward::Check() const {
   if (d_wpe) {
     CheckRank(kName, "d_wpe", d_wpe, 2);
     CheckOperand(kName, "d_wpe", d_wpe, number, {d_wpe.dim(0), C});
-    FOLIO_CHECK(positions || (first_position >= 0 && first_position + ids.dim(1) <= d_wpe.dim(0)),
+    FOLIO_CHECK(positions || ids.dim(1) <= d_wpe.dim(0),
                 fmt::format("{}: positions beyond d_wpe", kName));
   }
   if (positions) CheckOperand(kName, "positions", positions, Dtype::kI32, ids.shape());

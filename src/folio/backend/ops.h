@@ -39,16 +39,15 @@ inline int64_t KeyHeads(int64_t H, int64_t G) {
   return G == 0 ? H : G;
 }
 
-// ---- Embedding: out[b,t] = wte[ids[b,t]] + wpe[first_position + t] ------------------------------
+// ---- Embedding: out[b,t] = wte[ids[b,t]] + wpe[t] ---------------------------------------------
 
 struct EmbeddingForward {
   static constexpr std::string_view kName = "embedding_forward";
-  Tensor ids;                  // (B,T) i32, each in [0,V)
-  Tensor wte;                  // (V,C) stored
-  Tensor wpe = {};             // (P,C), optional
-  Tensor out;                  // (B*T,C)
-  int64_t first_position = 0;  // first_position + T <= P
-  Tensor positions = {};       // (B,T) i32, each in [0,P), optional: instead of first_position + t
+  Tensor ids;             // (B,T) i32, each in [0,V)
+  Tensor wte;             // (V,C) stored
+  Tensor wpe = {};        // (P,C), optional; without positions T <= P
+  Tensor out;             // (B*T,C)
+  Tensor positions = {};  // (B,T) i32, each in [0,P), optional: instead of t
 
   void Check() const;
   double Flops() const;
@@ -60,11 +59,10 @@ struct EmbeddingForward {
 
 struct EmbeddingBackward {
   static constexpr std::string_view kName = "embedding_backward";
-  Tensor ids;         // (B,T) i32
-  Tensor d_out;       // (B*T,C)
-  Tensor d_wte;       // (V,C) +=
-  Tensor d_wpe = {};  // (P,C) +=, optional
-  int64_t first_position = 0;
+  Tensor ids;             // (B,T) i32
+  Tensor d_out;           // (B*T,C)
+  Tensor d_wte;           // (V,C) +=
+  Tensor d_wpe = {};      // (P,C) +=, optional
   Tensor positions = {};  // (B,T) i32, optional
 
   void Check() const;

@@ -187,12 +187,29 @@ TEST_F(OpsDeathTest, RefusePositionsBeyondTheTable) {
   EmbeddingForward op;
   op.ids = memory_.Integers({1, 3}, 4);
   op.wte = memory_.Random({4, 2});
-  op.wpe = memory_.Random({5, 2});
+  op.wpe = memory_.Random({3, 2});
   op.out = memory_.Unset({3, 2});
-  op.first_position = 2;
   op.Check();
-  op.first_position = 3;
+  op.wpe = memory_.Random({2, 2});
   EXPECT_DEATH(op.Check(), "positions beyond wpe");
+}
+
+TEST_F(OpsDeathTest, RefuseRowsWithoutAPage) {
+  CacheAttention op;
+  op.pages = memory_.Random({3, 2, 2, 4, 5});
+  op.q = op.out = memory_.Wide(1, 1, 10, 0, 0);
+  op.tables = memory_.Integers({1, 2}, 1);
+  op.positions = memory_.Integers({1}, 1);
+  op.H = 2;
+  op.positions.data<int32_t>()[0] = 7;
+  op.Check();
+  op.positions.data<int32_t>()[0] = 8;
+  EXPECT_DEATH(op.Check(), "row 0 has no page");
+  op.positions.data<int32_t>()[0] = 4;
+  op.tables.data<int32_t>()[1] = 3;
+  EXPECT_DEATH(op.Check(), "row 0 has no page");
+  op.positions.data<int32_t>()[0] = 3;
+  op.Check();
 }
 
 TEST_F(OpsDeathTest, RefuseHeadsThatDoNotDivideTheChannels) {

@@ -13,22 +13,19 @@ using op_cases::RunReference;
 
 void AddEmbedding(Cases cases) {
   struct Sizes {
-    int64_t B, T, C, V, P, first;
+    int64_t B, T, C, V, P;
   };
-  for (const Sizes s : {Sizes{1, 1, 1, 1, 1, 0},
-                        {2, 3, 5, 7, 6, 2},
-                        {3, 17, 33, 11, 20, 3},
-                        {5, 64, 65, 13, 64, 0}}) {
+  for (const Sizes s :
+       {Sizes{1, 1, 1, 1, 1}, {2, 3, 5, 7, 6}, {3, 17, 33, 11, 20}, {5, 64, 65, 13, 64}}) {
     for (const std::string_view places : {"none", "in a row", "packed"}) {
       const bool positions = places != "none", packed = places == "packed";
       const std::string name =
-          fmt::format("B{} T{} C{} V{} first {} positions {}", s.B, s.T, s.C, s.V, s.first, places);
+          fmt::format("B{} T{} C{} V{} positions {}", s.B, s.T, s.C, s.V, places);
       cases.Add(name, [=](OpMemory& m) {
         return EmbeddingForward{.ids = m.Integers({s.B, s.T}, s.V),
                                 .wte = m.Random({s.V, s.C}),
                                 .wpe = positions ? m.Random({s.P, s.C}) : Tensor(),
                                 .out = m.Unset({s.B * s.T, s.C}),
-                                .first_position = s.first,
                                 .positions = packed ? m.Integers({s.B, s.T}, s.P) : Tensor()};
       });
       cases.Add(name, [=](OpMemory& m) {
@@ -36,7 +33,6 @@ void AddEmbedding(Cases cases) {
                                  .d_out = m.Random({s.B * s.T, s.C}),
                                  .d_wte = m.Random({s.V, s.C}),
                                  .d_wpe = positions ? m.Random({s.P, s.C}) : Tensor(),
-                                 .first_position = s.first,
                                  .positions = packed ? m.Integers({s.B, s.T}, s.P) : Tensor()};
       });
     }

@@ -179,62 +179,6 @@ std::string OptimizerJson(const Backend& backend, int64_t parameters, const Opti
   return json.dump(2) + "\n";
 }
 
-std::string GenerationText(const std::string& model, const Backend& backend,
-                           const std::string& dtype, double load_seconds,
-                           const GenerationTimings& timings) {
-  const double best = timings.read.bytes_per_second();
-  std::vector<std::vector<std::string>> rows;
-  for (const TokenTiming& timing : timings.tokens) {
-    const double seconds = Median(timing.seconds), rate = timing.bytes_per_second();
-    rows.push_back({fmt::format("{}", timing.position), fmt::format("{:.2f}", seconds * 1e3),
-                    HumanCount(1 / seconds), fmt::format("{:.1f}", rate / 1e9),
-                    fmt::format("{:.0f}%", 100 * rate / best)});
-  }
-  const double prompt = Median(timings.prompt_seconds);
-  std::string text =
-      fmt::format("{}, {}\n{}, {} threads\n\n", model, dtype, backend.description(), Threads());
-  text += RenderTable({">after", ">ms a token", ">tokens/s", ">GB/s", ">of reading"}, rows);
-  text += fmt::format(
-      "\nreading {} of plain memory: {:.1f} GB/s\nprompt of {} tokens: {}, {} tokens/s\n",
-      HumanBytes(timings.weight_bytes), best / 1e9, timings.prompt_tokens, HumanSeconds(prompt),
-      HumanCount(static_cast<double>(timings.prompt_tokens) / prompt));
-  if (load_seconds > 0) text += fmt::format("loaded in {}\n", HumanSeconds(load_seconds));
-  return text;
-}
-
-std::string GenerationJson(const std::string& model, const Backend& backend,
-                           const std::string& dtype, double load_seconds,
-                           const GenerationTimings& timings) {
-  const double best = timings.read.bytes_per_second();
-  Json tokens = Json::array();
-  for (const TokenTiming& timing : timings.tokens) {
-    tokens.push_back({{"position", timing.position},
-                      {"ms_per_token", 1e3 * Median(timing.seconds)},
-                      {"ms_per_token_min", 1e3 * Percentile(timing.seconds, 0)},
-                      {"bytes", timing.bytes},
-                      {"bytes_per_second", timing.bytes_per_second()},
-                      {"read_share", timing.bytes_per_second() / best}});
-  }
-  const double prompt = Median(timings.prompt_seconds);
-  const Json json = {
-      {"schema", 1},
-      {"model", model},
-      {"dtype", dtype},
-      {"backend", backend.name()},
-      {"backend_description", backend.description()},
-      {"simd", SimdTarget()},
-      {"threads", Threads()},
-      {"load_seconds", load_seconds > 0 ? Json(load_seconds) : Json()},
-      {"weight_bytes", timings.weight_bytes},
-      {"read_bytes_per_second", best},
-      {"prompt_tokens", timings.prompt_tokens},
-      {"prompt_seconds", prompt},
-      {"prompt_tokens_per_second", static_cast<double>(timings.prompt_tokens) / prompt},
-      {"tokens", tokens},
-      {"peak_memory_bytes", PeakMemoryBytes()}};
-  return json.dump(2) + "\n";
-}
-
 std::string Bytes(uint64_t bytes) {
   return HumanBytes(static_cast<double>(bytes));
 }
@@ -464,12 +408,6 @@ std::string DescribeMatmuls(const Backend& backend, const std::vector<Dtype>& dt
 std::string DescribeAttention(const Backend& backend, const std::vector<AttentionRate>& rates,
                               bool json) {
   return json ? AttentionJson(backend, rates) : AttentionText(backend, rates);
-}
-
-std::string DescribeGeneration(const std::string& model, const Backend& backend,
-                               const std::string& dtype, double load_seconds,
-                               const GenerationTimings& timings, bool json) {
-  return (json ? GenerationJson : GenerationText)(model, backend, dtype, load_seconds, timings);
 }
 
 std::string DescribeOptimizer(const Backend& backend, int64_t parameters,

@@ -24,8 +24,8 @@ double WeightBytes(const GptWeights& weights) {
   return bytes;
 }
 
-double CacheBytes(const GptConfig& config, int64_t position) {
-  return 2.0 * sizeof(float) * static_cast<double>(config.n_layer * config.n_embd * position);
+double CacheBytes(const GptConfig& config, Dtype dtype, int64_t position) {
+  return static_cast<double>(DtypeBytes(dtype, 2 * config.n_layer * config.n_embd * position));
 }
 
 // Any tokens do.
@@ -37,50 +37,105 @@ std::vector<int32_t> Tokens(const GptConfig& config, int64_t count) {
   return ids;
 }
 
+// Runs rounds of measurements.
+class Rounds {
+ public:
+  Rounds(Backend& backend, const GptWeights& weights, const BenchGenerateOptions& options)
+      : P_(weights.config().n_positions),
+        ids_(Tokens(weights.config(), P_)),
+        read_floats_(static_cast<int64_t>(WeightBytes(weights)) / int64_t{sizeof(float)} + 1),
+        memory_(std::make_unique<float[]>(static_cast<size_t>(read_floats_))),
+        decoder_(backend, weights.config(), weights.params(),
+                 {.cache = options.cache, .pages = Pages(weights.config(), options)}),
+        V_(weights.config().vocab_size) {}
+
+  void Run(GenerationTimings& to) {
+    to.read.seconds.push_back(SecondsOf([&] { ReadAll(memory_.get(), read_floats_); }));
+    // Pages are known by their tokens: this prompt must be another than the last.
+    ids_[0] = static_cast<int32_t>((ids_[0] + 1) % V_);
+    TimePrompt(to);
+    for (TokenTiming& timing : to.tokens) TimeTokens(timing);
+    for (BatchTiming& timing : to.batches) TimeBatch(timing);
+  }
+
+ private:
+  static int64_t Pages(const GptConfig& config, const BenchGenerateOptions& options) {
+    int64_t most = 1;
+    for (const int64_t sequences : options.batches) most = std::max(most, sequences);
+    return KvCache::PagesOf(config, config.n_positions) + most;
+  }
+
+  std::span<const int32_t> First(int64_t count) const {
+    return std::span(ids_).first(static_cast<size_t>(count));
+  }
+
+  void TimePrompt(GenerationTimings& to) {
+    CachedSequence text(decoder_.cache());
+    to.prompt_seconds.push_back(SecondsOf([&] { decoder_.Append(text, First(to.prompt_tokens)); }));
+  }
+
+  void TimeTokens(TokenTiming& timing) {
+    constexpr int64_t kTokens = 8;
+    CachedSequence text(decoder_.cache());
+    if (timing.position > 0) decoder_.Append(text, First(timing.position));
+    for (int64_t i = 0; i < kTokens && text.size() < P_; ++i) {
+      timing.seconds.push_back(SecondsOf([&] { decoder_.Append(text, First(1)); }));
+    }
+  }
+
+  void TimeBatch(BatchTiming& timing) {
+    constexpr int64_t kBehind = 10, kSteps = 4;
+    std::vector<CachedSequence> texts;
+    std::vector<SequencePiece> pieces;
+    for (int64_t i = 0; i < timing.sequences; ++i) {
+      texts.emplace_back(decoder_.cache());
+      decoder_.Append(texts.back(), First(std::min(kBehind, P_ - 1)));
+    }
+    for (CachedSequence& text : texts) pieces.push_back({&text, First(1)});
+    for (int64_t i = 0; i < kSteps && texts[0].size() < P_; ++i) {
+      timing.seconds.push_back(SecondsOf([&] { decoder_.Append(pieces); }));
+    }
+  }
+
+  int64_t P_;
+  std::vector<int32_t> ids_;
+  int64_t read_floats_;
+  std::unique_ptr<float[]> memory_;
+  Decoder decoder_;
+  int64_t V_;
+};
+
 }  // namespace
 
 double TokenTiming::bytes_per_second() const {
   return bytes / Median(seconds);
 }
 
+double BatchTiming::tokens_per_second() const {
+  return static_cast<double>(sequences) / Median(seconds);
+}
+
 GenerationTimings MeasureGeneration(Backend& backend, const GptWeights& weights,
                                     const BenchGenerateOptions& options) {
   constexpr size_t kFewestRounds = 3;
-  constexpr int64_t kTokens = 8;  // that are timed at a position
   const GptConfig& config = weights.config();
-  const int64_t P = config.n_positions;
-  GenerationTimings timings{.prompt_tokens = std::min(options.prompt_tokens, P),
+  GenerationTimings timings{.cache = options.cache.value_or(Dtype::kF32),
+                            .prompt_tokens = std::min(options.prompt_tokens, config.n_positions),
                             .weight_bytes = WeightBytes(weights)};
   for (const int64_t position : options.positions) {
-    FOLIO_CHECK(position >= 0 && position < P, "position outside of the context");
-    timings.tokens.push_back({position, timings.weight_bytes + CacheBytes(config, position)});
+    FOLIO_CHECK(position >= 0 && position < config.n_positions, "position outside of the context");
+    timings.tokens.push_back(
+        {position, timings.weight_bytes + CacheBytes(config, timings.cache, position)});
   }
+  for (const int64_t sequences : options.batches) timings.batches.push_back({sequences});
   timings.read = {"read", timings.weight_bytes};
-  const auto count = static_cast<int64_t>(timings.weight_bytes) / int64_t{sizeof(float)} + 1;
-  const auto memory = std::make_unique<float[]>(static_cast<size_t>(count));
-  const std::vector<int32_t> ids = Tokens(config, P);
-  const std::span<const int32_t> all(ids);
-  Decoder decoder(backend, config, weights.params());
-  const auto round = [&](GenerationTimings& to) {
-    to.read.seconds.push_back(SecondsOf([&] { ReadAll(memory.get(), count); }));
-    decoder.Clear();
-    to.prompt_seconds.push_back(
-        SecondsOf([&] { decoder.Append(all.first(static_cast<size_t>(timings.prompt_tokens))); }));
-    for (TokenTiming& timing : to.tokens) {
-      decoder.Clear();
-      if (timing.position > 0) decoder.Append(all.first(static_cast<size_t>(timing.position)));
-      for (int64_t i = 0; i < kTokens && decoder.size() < P; ++i) {
-        const auto next = all.subspan(static_cast<size_t>(decoder.size()), 1);
-        timing.seconds.push_back(SecondsOf([&] { decoder.Append(next); }));
-      }
-    }
-  };
+  Rounds rounds(backend, weights, options);
   GenerationTimings warm_up = timings;
-  round(warm_up);
+  rounds.Run(warm_up);
   const double begin = SteadySeconds();
   while (SteadySeconds() - begin < options.seconds ||
          timings.prompt_seconds.size() < kFewestRounds) {
-    round(timings);
+    rounds.Run(timings);
   }
   return timings;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "folio/backend/backend.h"
@@ -11,9 +12,11 @@ namespace folio {
 
 struct BenchGenerateOptions {
   int64_t prompt_tokens = 512;  // of the prompt that is timed, at most n_positions
-  std::vector<int64_t> positions = {
-      10};             // tokens before those that are timed, each below n_positions
-  double seconds = 2;  // measure at least so long
+  // Tokens before those that are timed, each below n_positions.
+  std::vector<int64_t> positions = {10};
+  std::vector<int64_t> batches = {};  // sequences that are written together, each 1 to 32
+  std::optional<Dtype> cache = {};    // of keys and values
+  double seconds = 2;                 // measure at least so long
 };
 
 // Single tokens behind `position` others.
@@ -25,10 +28,20 @@ struct TokenTiming {
   double bytes_per_second() const;  // at the median
 };
 
+// A step of so many sequences, a token each, behind ten others.
+struct BatchTiming {
+  int64_t sequences = 0;
+  std::vector<double> seconds = {};  // of each step
+
+  double tokens_per_second() const;  // at the median
+};
+
 struct GenerationTimings {
+  Dtype cache = Dtype::kF32;
   int64_t prompt_tokens = 0;
   std::vector<double> prompt_seconds = {};
   std::vector<TokenTiming> tokens = {};
+  std::vector<BatchTiming> batches = {};
   double weight_bytes = 0;  // of the matrices that a token reads
   MemoryPass read = {};     // reading so many bytes, in turns with the rest
 };

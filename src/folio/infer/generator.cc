@@ -58,18 +58,18 @@ void Generator::Begin(std::span<const int32_t> prompt, const GenerateOptions& op
   const int64_t seen = length <= P ? length : KeptOf(options, P);
   stats_ = {.prompt_tokens = seen, .dropped = length - seen, .stride = StrideOf(options, P)};
   tokens_.assign(prompt.begin(), prompt.end());
-  decoder_.Clear();
+  text_.Clear();
 }
 
 std::span<const float> Generator::Next(size_t fresh) {
-  const Tensor& logits = decoder_.Append(std::span<const int32_t>(tokens_).last(fresh));
+  const Tensor logits = decoder_.Append(text_, std::span<const int32_t>(tokens_).last(fresh));
   return {logits.data<float>(), static_cast<size_t>(logits.count())};
 }
 
 std::span<const float> Generator::Slide() {
   const double begin = SteadySeconds();
   const int64_t kept = decoder_.capacity() - stats_.stride;
-  decoder_.Clear();
+  text_.Clear();
   const std::span<const float> logits = Next(static_cast<size_t>(kept + 1));
   ++stats_.slides;
   stats_.reread += kept;
@@ -85,7 +85,7 @@ FinishReason Generator::Generate(std::span<const int32_t> prompt, const Generate
   Sampler sampler(options.sampling, options.usable, options.stop_tokens);
   const double begin = SteadySeconds();
   for (int64_t n = 0; n < options.max_tokens; ++n) {
-    const bool full = n > 0 && decoder_.size() == decoder_.capacity();
+    const bool full = n > 0 && text_.size() == decoder_.capacity();
     if (full && options.when_full == WhenFull::kStop) return FinishReason::kContext;
     const std::span<const float> logits =
         full ? Slide() : Next(n == 0 ? static_cast<size_t>(stats_.prompt_tokens) : 1);

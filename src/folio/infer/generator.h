@@ -85,6 +85,7 @@ class Generator {
   std::span<const float> Slide();
 
   Decoder decoder_;
+  CachedSequence text_{decoder_.cache()};
   int64_t V_;
   std::vector<int32_t> tokens_;  // prompt and text, all of it
   GenerateStats stats_;

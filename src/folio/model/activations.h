@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/backend/ops.h"
 #include "folio/model/pass_shape.h"
 
 namespace folio {
@@ -23,8 +24,7 @@ struct AdapterActivations {
 // Buffers of one block, all (N,...) with N = B*T. The list below says which are of low precision.
 struct BlockActivations {
   NormActivations norm_1;  // in a post-norm block out is the stream itself
-  Tensor qkv;              // (N,3C); when decoding, rows of the KvCache
-  Tensor past;             // (S,3C) when decoding: all rows so far, the last of them qkv
+  Tensor qkv;              // (N,3C)
   Tensor lse;              // (B,H,T)
   Tensor attn;             // (N,C), before c_proj
   Tensor sum_1;            // (N,C), input + attention sublayer
@@ -109,7 +109,7 @@ void VisitBlockBuffers(const PassShape& pass, int64_t layer, BlockActivations& h
       pre && dispensable("attn.c_attn"));
   row("norm_1.mean", h.norm_1.mean, number, {N}, 0, 4, 0);
   row("norm_1.rstd", h.norm_1.rstd, number, {N}, 0, 4, 0);
-  if (pass.kind != PassKind::kDecode) row("qkv", h.qkv, low, {N, 3 * C}, 1, 2, 1);
+  row("qkv", h.qkv, low, {N, 3 * C}, 1, 2, 1);
   row("lse", h.lse, number, {pass.B, pass.config.n_head, pass.T}, 2, 2, 2);
   row("attn", h.attn, low, {N, C}, 2, 3, 2);
   row("sum_1", h.sum_1, number, {N, C}, 3, 7, 3);
@@ -161,7 +161,8 @@ void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
   row("norm_f", acts.norm_f.out, low, {N, C}, {head});
   row("norm_f.mean", acts.norm_f.mean, number, {N}, pass.Kept(head, head, head));
   row("norm_f.rstd", acts.norm_f.rstd, number, {N}, pass.Kept(head, head, head));
-  const int64_t rows = pass.kind == PassKind::kDecode ? 1 : LossChunkRows(N, V, low);
+  const int64_t few = std::min(N, LinearForward::kFewRows);
+  const int64_t rows = pass.kind == PassKind::kDecode ? few : LossChunkRows(N, V, low);
   row("logits", acts.logits, number, {rows, V}, {head, head});
   row("losses", acts.losses, number, {N}, {head});
   row("losses.lse", acts.loss_lse, number, {N}, {head, head});

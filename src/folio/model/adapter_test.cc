@@ -55,10 +55,11 @@ TEST(Adapters, ADecoderRunsThem) {
   Scatter(weights, 1);
   const auto logits = LogitsOf<double>(weights);
   const auto backend = MakeReferenceBackend();
-  Decoder decoder(*backend, weights.config(), weights.params(), Dtype::kF64);
+  Decoder decoder(*backend, weights.config(), weights.params(), {.dtype = Dtype::kF64});
+  CachedSequence text(decoder.cache());
   const std::vector<int32_t> ids = RandomTokens(10, weights.config().vocab_size, 2);
   for (size_t t = 0; t < 5; ++t) {
-    const Tensor last = decoder.Append(std::span(ids).subspan(t, 1));
+    const Tensor last = decoder.Append(text, std::span(ids).subspan(t, 1));
     for (size_t v = 0; v < 11; ++v) ASSERT_NEAR(last.data<double>()[v], logits[t * 11 + v], 1e-12);
   }
 }

@@ -1,5 +1,6 @@
 #include "folio/model/attention.h"
 
+#include "folio/model/kv_cache.h"
 #include "folio/model/linear_layer.h"
 #include "folio/tensor/plan.h"
 
@@ -17,19 +18,12 @@ LinearLayer CProj(const PassContext& pass, int64_t layer, const BlockParams& par
           pass.BlockDropout(layer, DropoutPlace::kAttnProjAdapter)};
 }
 
-}  // namespace
-
-void AttentionSublayerForward(const PassContext& pass, int64_t layer, const BlockParams& params,
-                              const BlockActivations& acts, const Tensor& x, const Tensor& out) {
+void Attend(const PassContext& pass, int64_t layer, const BlockActivations& acts,
+            const SequenceView& k, const SequenceView& v) {
   const int64_t B = pass.B, T = pass.T, C = pass.config.n_embd;
-  LinearLayerForward(pass, CAttn(pass, layer, params, acts), acts.lora.input,
-                     {.x = x, .weight = {}, .out = acts.qkv});
-  pass.Show(TracePoint::kQkv, layer, acts.qkv);
-  const Tensor& keys = acts.past ? acts.past : acts.qkv;
-  const int64_t S = acts.past ? acts.past.dim(0) : T;
   pass.backend.Run(AttentionForward{.q = SequenceView(acts.qkv, B, T, 0, C),
-                                    .k = SequenceView(keys, B, S, C, C),
-                                    .v = SequenceView(keys, B, S, 2 * C, C),
+                                    .k = k,
+                                    .v = v,
                                     .key_mask = pass.key_mask,
                                     .mask = pass.mask,
                                     .out = SequenceView(acts.attn, B, T, 0, C),
@@ -38,6 +32,50 @@ void AttentionSublayerForward(const PassContext& pass, int64_t layer, const Bloc
                                     .scale = pass.config.attention_scale(layer),
                                     .causal = pass.config.causal,
                                     .dropout = pass.BlockDropout(layer, DropoutPlace::kAttention)});
+}
+
+// Everything attends to keys and values as the cache has them, which may be rounded.
+void AttendToCache(const PassContext& pass, int64_t layer, const BlockActivations& acts) {
+  const CachedRows& cached = *pass.cached;
+  const int64_t N = pass.N(), C = pass.config.n_embd;
+  const Tensor& pages = cached.cache->layer(static_cast<size_t>(layer));
+  const Tensor positions = pass.positions.Reshape({N});
+  pass.backend.Run(CacheWrite{.k = SequenceView(acts.qkv, 1, N, C, C),
+                              .v = SequenceView(acts.qkv, 1, N, 2 * C, C),
+                              .tables = cached.tables,
+                              .positions = positions,
+                              .pages = pages});
+  if (N <= LinearForward::kFewRows) {
+    return pass.backend.Run(CacheAttention{.q = SequenceView(acts.qkv, 1, N, 0, C),
+                                           .pages = pages,
+                                           .tables = cached.tables,
+                                           .positions = positions,
+                                           .out = SequenceView(acts.attn, 1, N, 0, C),
+                                           .H = pass.config.n_head,
+                                           .scale = pass.config.attention_scale(layer)});
+  }
+  const int64_t S = positions.data<int32_t>()[N - 1] + 1;
+  const SequenceView k(cached.keys.Slice(0, S), 1, S, 0, C);
+  const SequenceView v(cached.values.Slice(0, S), 1, S, 0, C);
+  const Tensor table = cached.tables.Slice(0, 1).Reshape({cached.tables.dim(1)});
+  pass.backend.Run(CacheRead{.pages = pages, .table = table, .k = k, .v = v});
+  Attend(pass, layer, acts, k, v);
+}
+
+}  // namespace
+
+void AttentionSublayerForward(const PassContext& pass, int64_t layer, const BlockParams& params,
+                              const BlockActivations& acts, const Tensor& x, const Tensor& out) {
+  const int64_t B = pass.B, T = pass.T, C = pass.config.n_embd;
+  LinearLayerForward(pass, CAttn(pass, layer, params, acts), acts.lora.input,
+                     {.x = x, .weight = {}, .out = acts.qkv});
+  pass.Show(TracePoint::kQkv, layer, acts.qkv);
+  if (pass.cached != nullptr) {
+    AttendToCache(pass, layer, acts);
+  } else {
+    Attend(pass, layer, acts, SequenceView(acts.qkv, B, T, C, C),
+           SequenceView(acts.qkv, B, T, 2 * C, C));
+  }
   pass.Show(TracePoint::kHeads, layer, acts.attn);
   LinearLayerForward(pass, CProj(pass, layer, params, acts), acts.lora.input,
                      {.x = acts.attn, .weight = {}, .out = out});

@@ -31,6 +31,16 @@ enum class DropoutPlace : uint64_t {
   kMlpProjAdapter = 9,
 };
 
+class KvCache;
+
+// Rows of a pass whose keys and values go to a KvCache, and which attend to what is there: those of
+// one sequence, or few rows of any.
+struct CachedRows {
+  const KvCache* cache = nullptr;
+  Tensor tables = {};        // (N,W) i32, as in ops.h
+  Tensor keys, values = {};  // (S,C), room for those of a sequence
+};
+
 // What the sublayers of a pass share.
 struct PassContext {
   Backend& backend;
@@ -40,9 +50,9 @@ struct PassContext {
   Tensor mask = {};      // (B or 1,1,T,T) u8 or Number, optional: see ops.h
   DropoutContext dropout = {};
   TraceSink* trace = nullptr;
-  int64_t first_position = 0;  // of each sequence's first token
-  Tensor positions = {};       // (B,T) i32, optional: of each token, instead
-  bool accumulate = true;      // backward: gradients of matrices are added to what is there
+  Tensor positions = {};               // (B,T) i32, optional: of each token, instead of 0 to T-1
+  const CachedRows* cached = nullptr;  // optional, with positions
+  bool accumulate = true;              // backward: gradients of matrices are added to what is there
 
   int64_t N() const { return B * T; }
   // Shows `x` to whoever looks.

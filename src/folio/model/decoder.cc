@@ -1,5 +1,10 @@
 #include "folio/model/decoder.h"
 
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
 #include "folio/base/error.h"
 #include "folio/model/head.h"
 #include "folio/model/positions.h"
@@ -16,41 +21,153 @@ const GptConfig& Causal(const GptConfig& config) {
                    "model.causal = true");
 }
 
+int64_t RowsOf(std::span<const SequencePiece> pieces) {
+  int64_t rows = 0;
+  for (const SequencePiece& piece : pieces) rows += std::ssize(piece.ids);
+  return rows;
+}
+
 }  // namespace
 
-Decoder::Decoder(Backend& backend, const GptConfig& config, const GptParams& params, Dtype dtype)
+Decoder::Decoder(Backend& backend, const GptConfig& config, const GptParams& params,
+                 const DecoderOptions& options)
     : backend_(backend),
       config_(Causal(config)),
       params_(params),
-      dtype_(dtype),
-      cache_(config_, dtype) {
-  FOLIO_CHECK(backend.Supports(dtype) && dtype != Dtype::kBF16, "decoding is in float32 or 64");
-  plan_ = PlanBuffers(Pass(capacity()));
+      options_(options),
+      cache_(config_, options.cache.value_or(options.dtype),
+             options.pages > 0 ? options.pages : KvCache::PagesOf(config_, config_.n_positions)) {
+  FOLIO_CHECK(backend.Supports(options.dtype) && options.dtype != Dtype::kBF16,
+              "decoding is in float32 or 64");
+  const PassShape longest = Pass(std::max(cache_.page_tokens(), kFewRows));
+  plan_ = PlanBuffers(longest);
   arena_ = Arena(plan_);
-  BindBuffers(Pass(capacity()), plan_, arena_, buffers_);
+  BindBuffers(longest, plan_, arena_, buffers_);
+  const int64_t N = longest.T, W = KvCache::PagesOf(config_, capacity());
+  const auto add = [&](std::string name, Dtype dtype, const Shape& shape) {
+    return cached_plan_.Add(std::move(name), dtype, shape);
+  };
+  const auto tables = add("tables", Dtype::kI32, {N, W}), places = add("places", Dtype::kI32, {N});
+  const auto keys = add("keys", options.dtype, {capacity(), config_.n_embd});
+  const auto values = add("values", options.dtype, {capacity(), config_.n_embd});
+  cached_plan_.Place();
+  cached_arena_ = Arena(cached_plan_);
+  const auto get = [&](MemoryPlan::Id id) { return cached_arena_.Get(cached_plan_, id); };
+  cached_ = {&cache_, get(tables), get(keys), get(values)};
+  positions_ = get(places);
   if (buffers_.sinusoids) FillSinusoids(buffers_.sinusoids);
 }
 
 PassShape Decoder::Pass(int64_t rows) const {
-  return {.config = config_, .B = 1, .T = rows, .kind = PassKind::kDecode, .options = {dtype_}};
+  return {
+      .config = config_, .B = 1, .T = rows, .kind = PassKind::kDecode, .options = {options_.dtype}};
 }
 
-const Tensor& Decoder::Append(std::span<const int32_t> ids) {
-  const int64_t rows = static_cast<int64_t>(ids.size());
-  FOLIO_CHECK(rows >= 1 && size() + rows <= capacity(), "the sequence is longer than the context");
-  BindBuffers(Pass(rows), plan_, arena_, buffers_);
-  GptActivations& acts = buffers_.acts;
-  for (size_t l = 0; l < acts.h.size(); ++l) {
-    acts.h[l].qkv = cache_.Next(l, rows);
-    acts.h[l].past = cache_.UpToNext(l, rows);
+void Decoder::CopyPage(int32_t from, int32_t to, int64_t rows) {
+  const int64_t C = config_.n_embd;
+  const Tensor tables = First(cached_.tables, {rows, 1}), positions = First(positions_, {rows});
+  const SequenceView k(First(cached_.keys, {rows, C}), 1, rows, 0, C);
+  const SequenceView v(First(cached_.values, {rows, C}), 1, rows, 0, C);
+  std::iota(positions.data<int32_t>(), positions.data<int32_t>() + rows, 0);
+  for (size_t l = 0; l < params_.h.size(); ++l) {
+    const Tensor& pages = cache_.layer(l);
+    std::fill_n(tables.data<int32_t>(), rows, from);
+    backend_.Run(
+        CacheRead{.pages = pages, .table = tables.Slice(0, 1).Reshape({1}), .k = k, .v = v});
+    std::fill_n(tables.data<int32_t>(), rows, to);
+    backend_.Run(
+        CacheWrite{.k = k, .v = v, .tables = tables, .positions = positions, .pages = pages});
   }
-  CopyTokens(ids, buffers_.ids, 0, config_.vocab_size);
-  const PassContext pass{
-      .backend = backend_, .config = config_, .B = 1, .T = rows, .first_position = size()};
-  TransformerForward(pass, params_, buffers_);
-  HeadLogits(pass, params_, acts.norm_f.out.Slice(rows - 1, rows), acts.logits);
-  cache_.Advance(rows);
-  return acts.logits;
+}
+
+void Decoder::Grow(CachedSequence& sequence, int64_t rows) {
+  const int64_t begun = sequence.size() % cache_.page_tokens();
+  if (begun > 0 && sequence.shares_last_page()) {
+    const int32_t page = sequence.pages().back();
+    CopyPage(page, sequence.RenewLastPage(), begun);
+  }
+  sequence.Grow(rows);
+}
+
+CachedSequence Decoder::Fork(const CachedSequence& sequence) {
+  CachedSequence fork = sequence.Copy();
+  Grow(fork, 0);
+  return fork;
+}
+
+void Decoder::Forward(std::span<const SequencePiece> pieces) {
+  for (const SequencePiece& piece : pieces) {
+    const int64_t rows = std::ssize(piece.ids);
+    FOLIO_CHECK(rows >= 1 && piece.sequence->size() + rows <= capacity(),
+                "the sequence is longer than the context");
+    Grow(*piece.sequence, rows);
+  }
+  const int64_t N = RowsOf(pieces);
+  BindBuffers(Pass(N), plan_, arena_, buffers_);
+  const int64_t W = cached_.tables.dim(1);
+  CachedRows rows = cached_;
+  rows.tables = First(cached_.tables, {N, W});
+  int64_t n = 0;
+  for (const SequencePiece& piece : pieces) {
+    const int64_t count = std::ssize(piece.ids), size = piece.sequence->size();
+    CopyTokens(piece.ids, buffers_.ids.Reshape({N}).Slice(n, n + count), 0, config_.vocab_size);
+    for (int64_t i = 0; i < count; ++i, ++n) {
+      positions_.data<int32_t>()[n] = static_cast<int32_t>(size + i);
+      std::ranges::copy(piece.sequence->pages(), rows.tables.data<int32_t>() + n * W);
+    }
+  }
+  TransformerForward({.backend = backend_,
+                      .config = config_,
+                      .B = 1,
+                      .T = N,
+                      .positions = First(positions_, {1, N}),
+                      .cached = &rows},
+                     params_, buffers_);
+  for (const SequencePiece& piece : pieces) piece.sequence->Advance(piece.ids);
+}
+
+Tensor Decoder::Logits(std::span<const SequencePiece> pieces) {
+  const PassContext pass{.backend = backend_, .config = config_};
+  const Tensor &x = buffers_.acts.norm_f.out, &logits = buffers_.acts.logits;
+  // Rows that follow each other go through the head together.
+  int64_t begin = 0, end = 0, made = 0, n = 0;
+  const auto flush = [&] {
+    if (begin == end) return;
+    HeadLogits(pass, params_, x.Slice(begin, end), logits.Slice(made, made + end - begin));
+    made += end - begin;
+  };
+  for (const SequencePiece& piece : pieces) {
+    const int64_t rows = std::ssize(piece.ids), first = piece.every_row ? n : n + rows - 1;
+    n += rows;
+    if (first != end) {
+      flush();
+      begin = first;
+    }
+    end = n;
+  }
+  flush();
+  return logits.Slice(0, made);
+}
+
+Tensor Decoder::Append(CachedSequence& sequence, std::span<const int32_t> ids) {
+  FOLIO_CHECK(!ids.empty(), "nothing is appended");
+  if (sequence.size() == 0) {
+    sequence.Recall(ids.first(ids.size() - 1));
+    ids = ids.subspan(static_cast<size_t>(sequence.size()));
+  }
+  SequencePiece piece{&sequence};
+  for (size_t done = 0; done < ids.size(); done += piece.ids.size()) {
+    const int64_t room = cache_.page_tokens() - sequence.size() % cache_.page_tokens();
+    piece.ids = ids.subspan(done, std::min(ids.size() - done, static_cast<size_t>(room)));
+    Forward({&piece, 1});
+  }
+  return Logits({&piece, 1});
+}
+
+Tensor Decoder::Append(std::span<const SequencePiece> pieces) {
+  FOLIO_CHECK(!pieces.empty() && RowsOf(pieces) <= kFewRows, "too many rows for one pass");
+  Forward(pieces);
+  return Logits(pieces);
 }
 
 }  // namespace folio

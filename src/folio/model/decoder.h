@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "folio/model/activations.h"
@@ -10,36 +11,73 @@
 
 namespace folio {
 
-// One sequence that grows token by token: keys and values of the tokens so far are kept, so that a
-// new token costs one row of work. After construction a step of one token allocates nothing.
+struct DecoderOptions {
+  Dtype dtype = Dtype::kF32;        // of the weights that are not stored: F32 or F64
+  std::optional<Dtype> cache = {};  // of keys and values: that, or BF16 for F32
+  int64_t pages = 0;                // of the cache; 0 for those of one sequence of P tokens
+};
+
+// What a pass appends to one sequence.
+struct SequencePiece {
+  CachedSequence* sequence = nullptr;
+  std::span<const int32_t> ids = {};  // each in [0,V)
+  bool every_row = false;  // whether logits are wanted behind each token, and not the last alone
+};
+
+// Sequences that grow: keys and values of the tokens so far are kept, so that a new token costs one
+// row of work. Up to kFewRows rows go through the model together, whosever they are, and each comes
+// out the same, bit for bit, whatever others there are. More go a page at a time, cut at its
+// borders, so that what comes of a sequence that was appended at once depends on its tokens alone,
+// also where it shares pages with others. After construction a step allocates no large memory.
 class Decoder {
  public:
+  static constexpr int64_t kFewRows = LinearForward::kFewRows;
+
   // `backend` and the weights behind `params` must outlive it. Throws a kUsage Error for a model
-  // that is not causal. REQUIRES: dtype is theirs.
+  // that is not causal, and a kResource Error where memory does not suffice.
   Decoder(Backend& backend, const GptConfig& config, const GptParams& params,
-          Dtype dtype = Dtype::kF32);
+          const DecoderOptions& options = {});
   Decoder(const Decoder&) = delete;
 
-  int64_t size() const { return cache_.size(); }          // tokens so far
-  int64_t capacity() const { return cache_.capacity(); }  // P
-  void Clear() { cache_.Clear(); }
+  KvCache& cache() { return cache_; }
+  int64_t capacity() const { return cache_.capacity(); }  // P, of each sequence
 
-  // Appends tokens, each in [0,V), and returns the logits (V) of what follows the last of them;
-  // they stay valid until the next call. REQUIRES: at least one token, size() + ids.size() <=
-  // capacity().
-  const Tensor& Append(std::span<const int32_t> ids);
+  // Appends tokens, each in [0,V), to a sequence of cache(), and returns the logits (1,V) of what
+  // follows the last of them; they stay valid until the next call. An empty sequence begins with
+  // pages of others that begin alike. REQUIRES: at least one token, sequence.size() + ids.size() <=
+  // capacity(), and free pages.
+  Tensor Append(CachedSequence& sequence, std::span<const int32_t> ids);
+
+  // Appends to several sequences in one pass, and returns the logits that are wanted, in the order
+  // of the pieces, one row for each. REQUIRES: as above, one piece for a sequence, and no more than
+  // kFewRows tokens together.
+  Tensor Append(std::span<const SequencePiece> pieces);
+
+  // Another sequence of the same tokens; pages that are full are shared.
+  CachedSequence Fork(const CachedSequence& sequence);
 
  private:
   PassShape Pass(int64_t rows) const;  // of as many new tokens
+  // Room for so many rows in a buffer of the longest pass.
+  static Tensor First(const Tensor& x, Shape shape) { return {x.raw(), x.dtype(), shape}; }
+  // One pass up to the final LayerNorm. REQUIRES: one piece within a page, or few rows.
+  void Forward(std::span<const SequencePiece> pieces);
+  // The logits that are wanted after it.
+  Tensor Logits(std::span<const SequencePiece> pieces);
+  // Gives a sequence pages for more rows, and one of its own for the next.
+  void Grow(CachedSequence& sequence, int64_t rows);
+  void CopyPage(int32_t from, int32_t to, int64_t rows);
 
   Backend& backend_;
   GptConfig config_;
   const GptParams& params_;
-  Dtype dtype_;
+  DecoderOptions options_;
   KvCache cache_;
-  MemoryPlan plan_;  // of a pass of P rows
-  Arena arena_;
+  MemoryPlan plan_, cached_plan_;  // of the longest pass
+  Arena arena_, cached_arena_;
   PassBuffers buffers_;
+  CachedRows cached_;
+  Tensor positions_;  // of the rows
 };
 
 }  // namespace folio

@@ -68,24 +68,26 @@ class Decoding : public testing::TestWithParam<Case> {
 };
 
 TEST_P(Decoding, TokenByTokenEqualsOneForwardPass) {
-  Decoder decoder(*backend_, config_, weights_->params(), GetParam().dtype);
+  Decoder decoder(*backend_, config_, weights_->params(), {.dtype = GetParam().dtype});
+  CachedSequence text(decoder.cache());
   for (size_t t = 0; t < ids_.size(); ++t) {
-    ExpectRow(decoder.Append(std::span(ids_).subspan(t, 1)), static_cast<int64_t>(t));
-    EXPECT_EQ(decoder.size(), static_cast<int64_t>(t) + 1);
+    ExpectRow(decoder.Append(text, std::span(ids_).subspan(t, 1)), static_cast<int64_t>(t));
+    EXPECT_EQ(text.size(), static_cast<int64_t>(t) + 1);
   }
 }
 
 TEST_P(Decoding, PiecesOfAnyLengthEqualOneForwardPass) {
-  Decoder decoder(*backend_, config_, weights_->params(), GetParam().dtype);
+  Decoder decoder(*backend_, config_, weights_->params(), {.dtype = GetParam().dtype});
+  CachedSequence text(decoder.cache());
   for (const int repeat : {0, 1}) {  // again after Clear: nothing is left of the first text
     SCOPED_TRACE(repeat);
     size_t done = 0;
     for (size_t piece : {5, 1, 7, 2, 4}) {
-      const Tensor& logits = decoder.Append(std::span(ids_).subspan(done, piece));
+      const Tensor logits = decoder.Append(text, std::span(ids_).subspan(done, piece));
       done += piece;
       ExpectRow(logits, static_cast<int64_t>(done) - 1);
     }
-    decoder.Clear();
+    text.Clear();
   }
 }
 
@@ -114,13 +116,17 @@ TEST(Decoder, RefusesMoreThanItsContextHolds) {
   Decoder decoder(*backend, weights.config(), weights.params());
   EXPECT_EQ(decoder.capacity(), 5);
   const std::vector<int32_t> ids(6, 1);
-  decoder.Append(std::span(ids).first(5));
-  EXPECT_DEATH(decoder.Append(std::span(ids).first(1)), "longer than the context");
-  EXPECT_DEATH(decoder.Append({}), "longer than the context");
-  decoder.Clear();
-  EXPECT_DEATH(decoder.Append(ids), "longer than the context");
+  CachedSequence text(decoder.cache());
+  decoder.Append(text, std::span(ids).first(5));
+  EXPECT_DEATH(decoder.Append(text, std::span(ids).first(1)), "longer than the context");
+  EXPECT_DEATH(decoder.Append(text, {}), "nothing is appended");
+  text.Clear();
+  EXPECT_DEATH(decoder.Append(text, ids), "longer than the context");
   const std::vector<int32_t> outside = {11};
-  EXPECT_DEATH(decoder.Append(outside), "outside the vocabulary");
+  EXPECT_DEATH(decoder.Append(text, outside), "outside the vocabulary");
+  CachedSequence other(decoder.cache());
+  decoder.Append(text, std::span(ids).first(1));
+  EXPECT_DEATH(decoder.Append(other, std::span(ids).first(1)), "the KV cache is full");
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "folio/model/config.h"
@@ -8,34 +11,98 @@
 
 namespace folio {
 
-// The KV cache: keys and values of one sequence that grows, by layer. They stay where c_attn wrote
-// them, in rows q | k | v of (P,3C): the queries' part is wasted, every copy is saved. After
-// construction it allocates nothing.
+// The KV cache: keys and values of the tokens of many sequences, in pages (ops.h). A sequence takes
+// page after page as it grows. Pages that were filled in one pass, as those of prompts are, stay
+// known by their tokens: sequences that begin alike share them, also when who made them is gone,
+// until their memory is needed. After construction only the books allocate.
 class KvCache {
  public:
-  KvCache(const GptConfig& config, Dtype dtype);
+  // `pages` is a hard limit. What nobody has written costs no memory.
+  KvCache(const GptConfig& config, Dtype dtype, int64_t pages);
+  KvCache(const KvCache&) = delete;
 
-  int64_t size() const { return size_; }          // tokens whose keys and values are kept
-  int64_t capacity() const { return capacity_; }  // P
-  void Clear() { size_ = 0; }
+  // Tokens of a page: R of ops.h, and what a prompt is read by.
+  static int64_t PageTokens(const GptConfig& config) {
+    return std::min<int64_t>(config.n_positions, 128);
+  }
+  // Pages of a sequence of so many tokens.
+  static int64_t PagesOf(const GptConfig& config, int64_t tokens) {
+    const int64_t R = PageTokens(config);
+    return (tokens + R - 1) / R;
+  }
 
-  // Where the next `rows` rows of a layer go, (rows,3C). REQUIRES: size() + rows <= capacity().
-  Tensor Next(size_t layer, int64_t rows) const {
-    return layers_[layer].Slice(size_, size_ + rows);
-  }
-  // Those and all before them, (size() + rows,3C).
-  Tensor UpToNext(size_t layer, int64_t rows) const {
-    return layers_[layer].Slice(0, size_ + rows);
-  }
-  // Keeps the next `rows` rows, which every layer has written.
-  void Advance(int64_t rows) { size_ += rows; }
+  int64_t page_tokens() const { return R_; }
+  int64_t capacity() const { return P_; }  // tokens of a sequence
+  int64_t pages() const { return static_cast<int64_t>(books_.size()); }
+  int64_t free_pages() const;                                 // that no sequence has
+  const Tensor& layer(size_t l) const { return layers_[l]; }  // (pages,H,2,R,D)
 
  private:
-  int64_t capacity_;
-  int64_t size_ = 0;
+  friend class CachedSequence;
+
+  // What is known of a page.
+  struct Entry {
+    int64_t users = 0;              // sequences that have it
+    std::vector<int32_t> ids = {};  // its tokens; empty for one that cannot be shared
+    int32_t before = -1;            // the page that stands before it, if it can be shared
+    int64_t children = 0;           // shared pages that stand behind it
+    int64_t used = 0;               // when it was let go
+  };
+
+  Entry& At(int32_t page) { return books_[static_cast<size_t>(page)]; }
+  int32_t Take();  // REQUIRES: free_pages() > 0
+  void Hold(int32_t page) { ++At(page).users; }
+  void LetGo(int32_t page);
+  // The page with these tokens behind that one (-1: at the beginning), or -1.
+  int32_t Find(int32_t before, std::span<const int32_t> ids) const;
+  bool exclusive(int32_t page) { return At(page).users == 1 && At(page).ids.empty(); }
+
+  int64_t P_, R_;
+  int64_t clock_ = 0;
   MemoryPlan plan_;
   Arena arena_;
-  std::vector<Tensor> layers_;  // (P,3C) each
+  std::vector<Tensor> layers_;
+  std::vector<Entry> books_;
+  std::vector<int32_t> free_;  // pages that are nothing, the next one last
+};
+
+// The keys and values of one sequence that grows (model/decoder.h), in pages that it gives back.
+class CachedSequence {
+ public:
+  // `cache` must outlive it.
+  explicit CachedSequence(KvCache& cache) : cache_(&cache) {
+    pages_.reserve(
+        static_cast<size_t>((cache.capacity() + cache.page_tokens() - 1) / cache.page_tokens()));
+  }
+  CachedSequence(CachedSequence&& other) noexcept;
+  CachedSequence& operator=(CachedSequence&& other) noexcept;
+  ~CachedSequence() { Clear(); }
+
+  int64_t size() const { return size_; }  // tokens
+  std::span<const int32_t> pages() const { return pages_; }
+  // Forgets all but the first `size` tokens. REQUIRES: size <= size().
+  void Truncate(int64_t size);
+  void Clear() { Truncate(0); }
+
+ private:
+  friend class Decoder;
+
+  // Takes over pages that begin with these tokens. REQUIRES: it is empty.
+  void Recall(std::span<const int32_t> ids);
+  // Has pages for `rows` more tokens.
+  void Grow(int64_t rows);
+  // Keeps the next tokens, which every layer has written, in one pass.
+  void Advance(std::span<const int32_t> ids);
+  // One with the same pages.
+  CachedSequence Copy() const;
+  bool shares_last_page() const { return !cache_->exclusive(pages_.back()); }
+  // Takes another page in place of the last, and returns it.
+  int32_t RenewLastPage();
+
+  KvCache* cache_;
+  int64_t size_ = 0;
+  std::vector<int32_t> pages_ = {};
+  int64_t shared_ = 0;  // of these, from the first: can be shared
 };
 
 }  // namespace folio

@@ -12,7 +12,7 @@ namespace folio {
 enum class PassKind {
   kForward,   // logits or loss only: a buffer lives until the next operations have read it
   kTraining,  // the backward follows: what it reads lives until then
-  kDecode,  // one sequence that grows: keys and values are a KvCache's, and logits are for one row
+  kDecode,    // T rows of sequences that grow, whose keys and values a KvCache has (B is 1)
 };
 
 // How a pass computes.

@@ -63,13 +63,14 @@ std::vector<float> Decoded(const GptWeights& weights, size_t prompt,
                            const std::string& backend_name = "cpu") {
   const auto backend = MakeBackend(backend_name);
   Decoder decoder(*backend, weights.config(), weights.params());
+  CachedSequence text(decoder.cache());
   const auto P = static_cast<size_t>(weights.config().n_positions);
   const std::vector<int32_t> ids =
       RandomTokens(weights.config().n_positions, weights.config().vocab_size, 5);
   std::vector<float> all;
   for (size_t at = 0; at < P;) {
     const size_t count = at == 0 ? prompt : 1;
-    const auto logits = Elements<float>(decoder.Append(std::span(ids).subspan(at, count)));
+    const auto logits = Elements<float>(decoder.Append(text, std::span(ids).subspan(at, count)));
     at += count;
     if (at + 3 > P) all.insert(all.end(), logits.begin(), logits.end());
   }

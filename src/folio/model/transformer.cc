@@ -28,7 +28,6 @@ void TransformerForward(const PassContext& pass, const GptParams& params,
                                     .wte = params.wte,
                                     .wpe = buffers.sinusoids ? buffers.sinusoids : params.wpe,
                                     .out = acts.embedded,
-                                    .first_position = pass.first_position,
                                     .positions = pass.positions});
   pass.Drop(acts.embedded, pass.EmbeddingDropout());
   pass.Show(TracePoint::kEmbedded, 0, acts.embedded);
@@ -58,7 +57,6 @@ void TransformerBackward(const PassContext& pass, const GptParams& params,
                                      .d_out = grads.d_stream,
                                      .d_wte = d_params.wte,
                                      .d_wpe = d_params.wpe,
-                                     .first_position = pass.first_position,
                                      .positions = pass.positions});
 }
 

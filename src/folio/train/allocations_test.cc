@@ -134,10 +134,13 @@ TEST_P(Steady, DecodingATokenAllocatesNothing) {
   Scatter(weights, 1);
   Decoder decoder(*backend, config, weights.params());
   const std::vector<int32_t> ids = RandomTokens(12, config.vocab_size, 2);
-  decoder.Append(ids);
-  decoder.Clear();
+  CachedSequence text(decoder.cache());
+  decoder.Append(text, ids);
+  text.Clear();
   EXPECT_EQ(AllocationsOf([&] {
-              for (size_t t = 0; t < ids.size(); ++t) decoder.Append(std::span(ids).subspan(t, 1));
+              for (size_t t = 0; t < ids.size(); ++t) {
+                decoder.Append(text, std::span(ids).subspan(t, 1));
+              }
             }),
             0);
 }

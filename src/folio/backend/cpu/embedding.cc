@@ -34,8 +34,7 @@ void EmbeddingScatter(const EmbeddingBackward& op, int64_t begin, int64_t end) {
     float* token = op.d_wte.data<float>() + ids[row] * C + begin;
     Map(d, n, token, add, token, from);
     if (op.d_wpe) {
-      float* position = op.d_wpe.data<float>() +
-                        (at != nullptr ? at[row] : op.first_position + row % T) * C + begin;
+      float* position = op.d_wpe.data<float>() + (at != nullptr ? at[row] : row % T) * C + begin;
       Map(d, n, position, add, position, from);
     }
   }
@@ -79,7 +78,7 @@ void Run(const EmbeddingForward& op, Scratch&) {
       DecodeFloats(op.wte.raw() + DtypeBytes(op.wte.dtype(), ids[row] * C), op.wte.dtype(),
                    std::span(to, static_cast<size_t>(C)));
       if (wpe == nullptr) continue;
-      const float* position = wpe + (at != nullptr ? at[row] : op.first_position + row % T) * C;
+      const float* position = wpe + (at != nullptr ? at[row] : row % T) * C;
       HWY_DYNAMIC_DISPATCH(EmbeddingSum)(to, position, C, to);
     }
   });

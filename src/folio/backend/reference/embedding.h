@@ -6,25 +6,20 @@
 
 namespace folio::reference {
 
-// Where the rows of a batch stand: at positions[n], or, where it is null, at first_position + t.
-struct RowPositions {
-  int64_t first_position = 0;
-  const int32_t* positions = nullptr;
-
-  int64_t Of(int64_t n, int64_t T) const {
-    return positions != nullptr ? positions[n] : first_position + n % T;
-  }
-};
+// Where row n stands: at positions[n], or, where they are null, at its place among the T.
+inline int64_t PositionOf(const int32_t* positions, int64_t n, int64_t T) {
+  return positions != nullptr ? positions[n] : n % T;
+}
 
 // out[b*T+t,:] = wte[ids[b,t],:] + wpe[position,:]; wpe may be null. V is wte's rows.
 template <class Number>
 void EmbeddingForward(const int32_t* ids, const Number* wte, const Number* wpe, Number* out,
-                      int64_t B, int64_t T, int64_t C, int64_t V, const RowPositions& at) {
+                      int64_t B, int64_t T, int64_t C, int64_t V, const int32_t* positions) {
   for (int64_t n = 0; n < B * T; ++n) {
     FOLIO_CHECK(ids[n] >= 0 && ids[n] < V, "token outside the vocabulary");
     const Number* token = wte + ids[n] * C;
     for (int64_t c = 0; c < C; ++c) {
-      out[n * C + c] = wpe ? token[c] + wpe[at.Of(n, T) * C + c] : token[c];
+      out[n * C + c] = wpe ? token[c] + wpe[PositionOf(positions, n, T) * C + c] : token[c];
     }
   }
 }
@@ -32,12 +27,12 @@ void EmbeddingForward(const int32_t* ids, const Number* wte, const Number* wpe, 
 // d_wte[ids[b,t],:] += d_out[b*T+t,:], d_wpe[position,:] += the same; d_wpe may be null.
 template <class Number>
 void EmbeddingBackward(const int32_t* ids, const Number* d_out, Number* d_wte, Number* d_wpe,
-                       int64_t B, int64_t T, int64_t C, int64_t V, const RowPositions& at) {
+                       int64_t B, int64_t T, int64_t C, int64_t V, const int32_t* positions) {
   for (int64_t n = 0; n < B * T; ++n) {
     FOLIO_CHECK(ids[n] >= 0 && ids[n] < V, "token outside the vocabulary");
     for (int64_t c = 0; c < C; ++c) {
       d_wte[ids[n] * C + c] += d_out[n * C + c];
-      if (d_wpe) d_wpe[at.Of(n, T) * C + c] += d_out[n * C + c];
+      if (d_wpe) d_wpe[PositionOf(positions, n, T) * C + c] += d_out[n * C + c];
     }
   }
 }

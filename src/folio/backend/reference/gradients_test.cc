@@ -21,12 +21,12 @@ using Real = std::vector<double>;
 using Numbers = std::vector<Complex>;
 
 TEST(ReferenceGradients, Embedding) {
-  constexpr int64_t kB = 2, kT = 3, kC = 5, kV = 7, kP = 6, kFirst = 2;
+  constexpr int64_t kB = 2, kT = 3, kC = 5, kV = 7, kP = 6;
   const std::vector<int32_t> ids = {3, 6, 3, 0, 3, 1};  // one token three times
   const std::vector<int32_t> packed = {0, 1, 0, 5, 0, 5};
   for (const int places : {0, 1, 2}) {  // none, in a row, of one's own
     const bool positions = places > 0;
-    const RowPositions at{kFirst, places == 2 ? packed.data() : nullptr};
+    const int32_t* at = places == 2 ? packed.data() : nullptr;
     Numbers wte = ToComplex(RandomNumbers(kV * kC, 1)), wpe = ToComplex(RandomNumbers(kP * kC, 2));
     const Real d_out = RandomNumbers(kB * kT * kC, 3);
     const auto loss = [&] {

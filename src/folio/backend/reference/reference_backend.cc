@@ -49,12 +49,12 @@ struct Reference {
   static void Run(const EmbeddingForward& op) {
     reference::EmbeddingForward(op.ids.data<int32_t>(), In(op.wte), In(op.wpe), Out(op.out),
                                 op.ids.dim(0), op.ids.dim(1), op.wte.dim(1), op.wte.dim(0),
-                                {op.first_position, op.positions.data<int32_t>()});
+                                op.positions.data<int32_t>());
   }
   static void Run(const EmbeddingBackward& op) {
     reference::EmbeddingBackward(op.ids.data<int32_t>(), In(op.d_out), Out(op.d_wte), Out(op.d_wpe),
                                  op.ids.dim(0), op.ids.dim(1), op.d_wte.dim(1), op.d_wte.dim(0),
-                                 {op.first_position, op.positions.data<int32_t>()});
+                                 op.positions.data<int32_t>());
   }
   static void Run(const LayerNormForward& op) {
     reference::LayerNormForward(In(op.x), In(op.weight), In(op.bias), Out(op.out), Out(op.mean),

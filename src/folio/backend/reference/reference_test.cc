@@ -22,16 +22,14 @@ namespace {
 
 using Real = std::vector<double>;
 
-TEST(Reference, EmbeddingAddsThePositionAfterTheFirst) {
+TEST(Reference, EmbeddingAddsThePosition) {
   const std::vector<int32_t> ids = {1, 0, 0, 1};  // B = T = 2
   const Real wte = {1, 2}, wpe = {10, 20, 30};
   Real out(4);
-  EmbeddingForward(ids.data(), wte.data(), wpe.data(), out.data(), 2, 2, 1, 2,
-                   {.first_position = 1});
-  EXPECT_EQ(out, Real({22, 31, 21, 32}));
+  EmbeddingForward(ids.data(), wte.data(), wpe.data(), out.data(), 2, 2, 1, 2, nullptr);
+  EXPECT_EQ(out, Real({12, 21, 11, 22}));
   const std::vector<int32_t> positions = {2, 0, 0, 1};
-  EmbeddingForward(ids.data(), wte.data(), wpe.data(), out.data(), 2, 2, 1, 2,
-                   {.positions = positions.data()});
+  EmbeddingForward(ids.data(), wte.data(), wpe.data(), out.data(), 2, 2, 1, 2, positions.data());
   EXPECT_EQ(out, Real({32, 11, 11, 22}));
 }
 

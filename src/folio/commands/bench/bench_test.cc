@@ -270,7 +270,7 @@ TEST(BenchGenerate, TellsOfEachPosition) {
 
 TEST(BenchGenerate, PositionsAreThoseOfTheModel) {
   ExpectError(2, "bench generate --positions 1,x --model " + kTiny, "--positions: 'x' is none");
-  ExpectError(2, "bench generate --positions 24 --model " + kTiny, "positions 0 to 23");
+  ExpectError(2, "bench generate --positions 24 --model " + kTiny, "may be 0 to 23");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
 #include "folio/infer/opened_model.h"
+#include "folio/model/decoder.h"
 #include "folio/model/weight_init.h"
 
 namespace folio {
@@ -26,9 +27,10 @@ class BenchGenerateCommand final : public Command {
         .summary = "measure how fast a model writes",
         .group = "set-up",
         .details =
-            "A prompt at once, and single tokens behind contexts of several lengths. A token\n"
-            "reads all weights: beside it, and in turns with it, as many bytes of plain\n"
-            "memory are read by all threads, which is what the machine can do at best.",
+            "A prompt at once, single tokens behind contexts of several lengths, and several\n"
+            "texts together, a token each. A token reads all weights: beside it, and in turns\n"
+            "with it, as many bytes of plain memory are read by all threads, which is what the\n"
+            "machine can do at best.",
         .examples = {"folio bench generate --preset gpt2 --dtype bf16",
                      "folio bench generate --model gpt2 --dtype int8 --positions 10,1000 --json"}};
   }
@@ -40,6 +42,8 @@ class BenchGenerateCommand final : public Command {
                     .Choices(MatrixDtypeNames()));
     flags.Value(Field{"prompt-tokens", &options_.prompt_tokens, "length of the prompt", 1, 1e9});
     flags.Value(Field{"positions", &positions_, "contexts behind which tokens are timed"});
+    flags.Value(Field{"batches", &batches_, "numbers of sequences that are written together"});
+    flags.Switch("--bf16-cache", &bf16_cache_, "keep keys and values in bfloat16");
     flags.Value(Field{"seconds", &options_.seconds, "measure at least so long", 0, 1e6});
     simd_.Add(flags);
   }
@@ -50,10 +54,9 @@ class BenchGenerateCommand final : public Command {
     UseThreads(train.threads);
     simd_.Use();
     const GptConfig& config = settings_.config().model;
-    options_.positions.clear();
-    for (const std::string& position : Split(positions_, ',')) {
-      options_.positions.push_back(PositionOf(position, config.n_positions));
-    }
+    options_.positions = Numbers("--positions", positions_, 0, config.n_positions - 1);
+    options_.batches = Numbers("--batches", batches_, 1, Decoder::kFewRows);
+    if (bf16_cache_) options_.cache = Dtype::kBF16;
     const MatrixDtype matrices = MatrixDtypeNamed(dtype_);
     double load_seconds = 0;
     std::unique_ptr<GptWeights> random, weights;
@@ -73,19 +76,27 @@ class BenchGenerateCommand final : public Command {
   }
 
  private:
-  static int64_t PositionOf(const std::string& text, int64_t P) {
-    int64_t position = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), position);
-    const bool whole = error == std::errc() && end == text.data() + text.size();
-    if (whole && position >= 0 && position < P) return position;
-    throw UsageError(fmt::format("--positions: '{}' is none", text),
-                     fmt::format("the model has positions 0 to {}", P - 1),
-                     "name some of them: --positions 10,100");
+  static std::vector<int64_t> Numbers(std::string_view flag, const std::string& list, int64_t least,
+                                      int64_t most) {
+    std::vector<int64_t> numbers;
+    for (const std::string& text : Split(list, ',')) {
+      int64_t number = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+      const bool whole = error == std::errc() && end == text.data() + text.size();
+      if (!whole || number < least || number > most) {
+        throw UsageError(fmt::format("{}: '{}' is none", flag, text),
+                         fmt::format("with this model it may be {} to {}", least, most),
+                         fmt::format("name some of them: {} {},{}", flag, least, most));
+      }
+      numbers.push_back(number);
+    }
+    return numbers;
   }
 
   ModelSettings settings_{std::vector<std::string>{"--threads", "--backend"}};
   BenchGenerateOptions options_;
-  std::string dtype_ = "auto", positions_ = "10";
+  std::string dtype_ = "auto", positions_ = "10", batches_ = "1,4,16";
+  bool bf16_cache_ = false;
   SimdFlag simd_;
 };
 
