@@ -46,13 +46,10 @@ class Rounds {
         read_floats_(static_cast<int64_t>(WeightBytes(weights)) / int64_t{sizeof(float)} + 1),
         memory_(std::make_unique<float[]>(static_cast<size_t>(read_floats_))),
         decoder_(backend, weights.config(), weights.params(),
-                 {.cache = options.cache, .pages = Pages(weights.config(), options)}),
-        V_(weights.config().vocab_size) {}
+                 {.cache = options.cache, .pages = Pages(weights.config(), options)}) {}
 
   void Run(GenerationTimings& to) {
     to.read.seconds.push_back(SecondsOf([&] { ReadAll(memory_.get(), read_floats_); }));
-    // Pages are known by their tokens: this prompt must be another than the last.
-    ids_[0] = static_cast<int32_t>((ids_[0] + 1) % V_);
     TimePrompt(to);
     for (TokenTiming& timing : to.tokens) TimeTokens(timing);
     for (BatchTiming& timing : to.batches) TimeBatch(timing);
@@ -77,7 +74,8 @@ class Rounds {
   void TimeTokens(TokenTiming& timing) {
     constexpr int64_t kTokens = 8;
     CachedSequence text(decoder_.cache());
-    if (timing.position > 0) decoder_.Append(text, First(timing.position));
+    text.Recall(First(timing.position));
+    decoder_.Read(text, First(timing.position).subspan(static_cast<size_t>(text.size())));
     for (int64_t i = 0; i < kTokens && text.size() < P_; ++i) {
       timing.seconds.push_back(SecondsOf([&] { decoder_.Append(text, First(1)); }));
     }
@@ -89,7 +87,7 @@ class Rounds {
     std::vector<SequencePiece> pieces;
     for (int64_t i = 0; i < timing.sequences; ++i) {
       texts.emplace_back(decoder_.cache());
-      decoder_.Append(texts.back(), First(std::min(kBehind, P_ - 1)));
+      decoder_.Read(texts.back(), First(std::min(kBehind, P_ - 1)));
     }
     for (CachedSequence& text : texts) pieces.push_back({&text, First(1)});
     for (int64_t i = 0; i < kSteps && texts[0].size() < P_; ++i) {
@@ -102,7 +100,6 @@ class Rounds {
   int64_t read_floats_;
   std::unique_ptr<float[]> memory_;
   Decoder decoder_;
-  int64_t V_;
 };
 
 }  // namespace

@@ -35,8 +35,8 @@ class Generating : public testing::TestWithParam<std::string> {
   static Tokens Generate(Generator& generator, const Tokens& prompt, const GenerateOptions& options,
                          uint64_t sequence = 0) {
     Tokens out;
-    generator.Generate(prompt, options, sequence, [&](int32_t id) {
-      out.push_back(id);
+    generator.Generate(prompt, options, sequence, [&](const NewToken& token) {
+      out.push_back(token.id);
       return true;
     });
     return out;
@@ -115,8 +115,8 @@ TEST_P(Generating, AFullContextMayEndTheText) {
   options.when_full = WhenFull::kStop;
   Generator generator(*backend_, *weights_);
   Tokens out;
-  const auto keep = [&](int32_t id) {
-    out.push_back(id);
+  const auto keep = [&](const NewToken& token) {
+    out.push_back(token.id);
     return true;
   };
   EXPECT_EQ(generator.Generate(Tokens{3, 1, 4}, options, 0, keep), FinishReason::kContext);
@@ -136,18 +136,18 @@ TEST_P(Generating, ProbabilitiesAreTheModelsOwn) {
   options.max_tokens = 6;
   Generator generator(*backend_, *weights_);
   Tokens text = {3, 1, 4};
-  generator.Generate(Tokens(text), options, 0, [&](int32_t id) {
+  generator.Generate(Tokens(text), options, 0, [&](const NewToken& token) {
     const PlainModel plain(*weights_, text);
     const std::vector<double> logits(plain.logits().end() - config_.vocab_size,
                                      plain.logits().end());
     double sum = 0;
     for (const double logit : logits) sum += std::exp(logit);
-    const ModelProbabilities& found = generator.probabilities();
-    EXPECT_NEAR(found.log_probability, logits[size_t(id)] - std::log(sum), 1e-4);
+    const ModelProbabilities& found = token.probabilities;
+    EXPECT_NEAR(found.log_probability, logits[size_t(token.id)] - std::log(sum), 1e-4);
     EXPECT_EQ(found.likeliest.size(), 3u);
     EXPECT_NEAR(found.likeliest[0].log_probability,
                 *std::ranges::max_element(logits) - std::log(sum), 1e-4);
-    text.push_back(id);
+    text.push_back(token.id);
     return true;
   });
   EXPECT_EQ(text.size(), 9u);
@@ -218,10 +218,11 @@ TEST_P(Generating, AStopTokenEndsTheTextAndIsNotGivenOut) {
   options.stop_tokens = {stop};
   Generator generator(*backend_, *weights_);
   Tokens out;
-  const FinishReason reason = generator.Generate(Tokens{3, 1, 4}, options, 0, [&](int32_t id) {
-    out.push_back(id);
-    return true;
-  });
+  const FinishReason reason =
+      generator.Generate(Tokens{3, 1, 4}, options, 0, [&](const NewToken& token) {
+        out.push_back(token.id);
+        return true;
+      });
   EXPECT_EQ(reason, FinishReason::kStop);
   EXPECT_EQ(out, Tokens(whole.begin(), first));
 }
@@ -229,13 +230,13 @@ TEST_P(Generating, AStopTokenEndsTheTextAndIsNotGivenOut) {
 TEST_P(Generating, EndsWhenAsked) {
   Generator generator(*backend_, *weights_);
   int calls = 0;
-  EXPECT_EQ(generator.Generate(Tokens{1}, kRandom, 0, [&](int32_t) { return ++calls < 3; }),
+  EXPECT_EQ(generator.Generate(Tokens{1}, kRandom, 0, [&](const NewToken&) { return ++calls < 3; }),
             FinishReason::kCancelled);
   EXPECT_EQ(calls, 3);
   calls = 0;
   GenerateOptions options = kRandom;
   options.max_tokens = 4;
-  const auto count = [&](int32_t) { return ++calls > 0; };
+  const auto count = [&](const NewToken&) { return ++calls > 0; };
   EXPECT_EQ(generator.Generate(Tokens{1}, options, 0, count), FinishReason::kLength);
   EXPECT_EQ(calls, 4);
   options.max_tokens = 0;

@@ -92,6 +92,8 @@ Sampler::Sampler(SamplingOptions options, const std::vector<bool>& usable,
       penalties_(std::make_unique<Penalties>(options_.penalties, std::move(ends))),
       usable_(UsableRanges(usable, options_.banned)) {}
 
+Sampler::Sampler(Sampler&&) noexcept = default;
+Sampler& Sampler::operator=(Sampler&&) noexcept = default;
 Sampler::~Sampler() = default;
 
 void Sampler::Gather(std::span<const float> logits) {

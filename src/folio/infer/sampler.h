@@ -90,6 +90,8 @@ class Sampler {
   // that end a text.
   explicit Sampler(SamplingOptions options, const std::vector<bool>& usable = {},
                    std::vector<int32_t> ends = {});
+  Sampler(Sampler&&) noexcept;
+  Sampler& operator=(Sampler&&) noexcept;
   ~Sampler();
 
   // One of logits.size() tokens. Throws a kUsage Error where bans leave none. REQUIRES: no logit is

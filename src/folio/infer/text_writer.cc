@@ -41,32 +41,54 @@ std::vector<bool> IdsWithTokens(const Tokenizer& tokenizer) {
   return with;
 }
 
-WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
-                      const std::vector<int32_t>& prompt, GenerateOptions options,
-                      uint64_t sequence, const std::function<bool(std::string_view)>& on_text) {
+TextWriter::TextWriter(const Tokenizer& tokenizer, const GenerateOptions& options,
+                       std::function<bool(std::string_view)> on_text)
+    : tokenizer_(tokenizer),
+      on_text_(std::move(on_text)),
+      min_tokens_(options.sampling.penalties.min_tokens),
+      keep_probabilities_(options.likeliest.has_value()),
+      stops_(options.stop_strings),
+      decoder_(std::make_unique<StreamingDecoder>(tokenizer)) {}
+
+TextWriter::~TextWriter() = default;
+
+GenerateOptions TextWriter::ForTokens(const Tokenizer& tokenizer, GenerateOptions options) {
   if (tokenizer.end_of_text()) options.stop_tokens.push_back(*tokenizer.end_of_text());
   if (const auto chat = FindChatFormat(tokenizer)) options.stop_tokens.push_back(chat->end);
   options.usable = IdsWithTokens(tokenizer);
-  StopStrings stops(std::exchange(options.stop_strings, {}));
-  WrittenText written;
-  StreamingDecoder decoder(tokenizer);
-  const auto show = [&](const std::string& text) {
-    written.text += text;
-    return text.empty() || on_text(text);
-  };
-  bool wanted = true;
-  written.reason = generator.Generate(prompt, options, sequence, [&](int32_t id) {
-    written.ids.push_back(id);
-    if (options.likeliest) written.probabilities.push_back(generator.probabilities());
-    const std::string text = Shown(tokenizer, id, decoder);
-    const bool early =
-        std::cmp_less_equal(written.ids.size(), options.sampling.penalties.min_tokens);
-    wanted = show(early ? text : stops.Add(text));
-    return wanted && !stops.found();
-  });
-  if (wanted) show(stops.Add(decoder.Flush()) + stops.Flush());
-  if (wanted && stops.found()) written.reason = FinishReason::kStop;
-  return written;
+  options.stop_strings.clear();
+  return options;
+}
+
+bool TextWriter::Show(const std::string& text) {
+  written_.text += text;
+  return text.empty() || on_text_(text);
+}
+
+bool TextWriter::Take(const NewToken& token) {
+  written_.ids.push_back(token.id);
+  if (keep_probabilities_) written_.probabilities.push_back(token.probabilities);
+  const std::string text = Shown(tokenizer_, token.id, *decoder_);
+  const bool early = std::cmp_less_equal(written_.ids.size(), min_tokens_);
+  wanted_ = Show(early ? text : stops_.Add(text));
+  return wanted_ && !stops_.found();
+}
+
+WrittenText TextWriter::Finish(FinishReason reason) {
+  written_.reason = reason;
+  if (wanted_) Show(stops_.Add(decoder_->Flush()) + stops_.Flush());
+  if (wanted_ && stops_.found()) written_.reason = FinishReason::kStop;
+  return std::move(written_);
+}
+
+WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
+                      const std::vector<int32_t>& prompt, const GenerateOptions& options,
+                      uint64_t sequence, const std::function<bool(std::string_view)>& on_text) {
+  TextWriter writer(tokenizer, options, on_text);
+  const FinishReason reason =
+      generator.Generate(prompt, TextWriter::ForTokens(tokenizer, options), sequence,
+                         [&](const NewToken& token) { return writer.Take(token); });
+  return writer.Finish(reason);
 }
 
 }  // namespace folio

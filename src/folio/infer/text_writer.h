@@ -2,15 +2,19 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "folio/infer/generator.h"
+#include "folio/infer/stop_strings.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
+
+class StreamingDecoder;
 
 // The tokens that a text begins with: those of `prompt`, or for an empty prompt the end-of-text
 // token or, where the tokenizer has none, a line break (else token 0). `where` is for errors.
@@ -31,12 +35,40 @@ struct WrittenText {
   FinishReason reason = FinishReason::kLength;
 };
 
-// Continues a text and hands out what can be shown, as it comes: whole UTF-8 characters only, and
-// nothing that could still become a stop string. `on_text` returns false to stop. The end-of-text
-// token ends it, and so do the end of a turn (text/chat.h) and a stop string, which is not shown;
-// none of them before min_tokens, whose text is not searched. Ids without a token are never chosen.
+// Makes text of a model's tokens, and hands out what can be shown, as it comes: whole UTF-8
+// characters only, and nothing that could still become a stop string. The end-of-text token ends a
+// text, and so do the end of a turn (text/chat.h) and a stop string, which is not shown; none of
+// them before min_tokens, whose text is not searched. Ids without a token are never chosen.
+class TextWriter {
+ public:
+  // `on_text` returns false to stop. The tokenizer must outlive it.
+  TextWriter(const Tokenizer& tokenizer, const GenerateOptions& options,
+             std::function<bool(std::string_view)> on_text);
+  ~TextWriter();
+
+  // `options` for tokens: what ends a text and may be chosen is the tokenizer's too.
+  static GenerateOptions ForTokens(const Tokenizer& tokenizer, GenerateOptions options);
+
+  // For TextRequest::on_token.
+  bool Take(const NewToken& token);
+  // For what follows on_end.
+  WrittenText Finish(FinishReason reason);
+
+ private:
+  bool Show(const std::string& text);
+
+  const Tokenizer& tokenizer_;
+  std::function<bool(std::string_view)> on_text_;
+  int64_t min_tokens_;
+  bool keep_probabilities_, wanted_ = true;
+  StopStrings stops_;
+  std::unique_ptr<StreamingDecoder> decoder_;
+  WrittenText written_;
+};
+
+// A text of a Generator by a TextWriter.
 WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
-                      const std::vector<int32_t>& prompt, GenerateOptions options,
+                      const std::vector<int32_t>& prompt, const GenerateOptions& options,
                       uint64_t sequence, const std::function<bool(std::string_view)>& on_text);
 
 }  // namespace folio

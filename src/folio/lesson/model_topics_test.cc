@@ -177,8 +177,8 @@ TEST_P(ModelTopics, TheWalkEndsInTheModelsOwnPrediction) {
   }
   // The draw is the token with which the generator goes on.
   Generator generator(*backend_, *weights_);
-  generator.Generate(ids(), {.sampling = sampling, .max_tokens = 1}, 0, [&](int32_t id) {
-    EXPECT_EQ(NumbersOf(walk, "ten draws")[0], id);
+  generator.Generate(ids(), {.sampling = sampling, .max_tokens = 1}, 0, [&](const NewToken& token) {
+    EXPECT_EQ(NumbersOf(walk, "ten draws")[0], token.id);
     return true;
   });
 }

@@ -149,19 +149,24 @@ Tensor Decoder::Logits(std::span<const SequencePiece> pieces) {
   return logits.Slice(0, made);
 }
 
-Tensor Decoder::Append(CachedSequence& sequence, std::span<const int32_t> ids) {
-  FOLIO_CHECK(!ids.empty(), "nothing is appended");
-  if (sequence.size() == 0) {
-    sequence.Recall(ids.first(ids.size() - 1));
-    ids = ids.subspan(static_cast<size_t>(sequence.size()));
-  }
+void Decoder::Read(CachedSequence& sequence, std::span<const int32_t> ids) {
   SequencePiece piece{&sequence};
-  for (size_t done = 0; done < ids.size(); done += piece.ids.size()) {
-    const int64_t room = cache_.page_tokens() - sequence.size() % cache_.page_tokens();
-    piece.ids = ids.subspan(done, std::min(ids.size() - done, static_cast<size_t>(room)));
+  for (; !ids.empty(); ids = ids.subspan(piece.ids.size())) {
+    const int64_t R = cache_.page_tokens(), room = R - sequence.size() % R;
+    piece.ids = ids.first(std::min(ids.size(), static_cast<size_t>(room)));
     Forward({&piece, 1});
   }
-  return Logits({&piece, 1});
+}
+
+Tensor Decoder::Append(CachedSequence& sequence, std::span<const int32_t> ids) {
+  FOLIO_CHECK(!ids.empty(), "nothing is appended");
+  Read(sequence, ids);
+  // Of the last pass the last row.
+  const int64_t last = buffers_.acts.norm_f.out.dim(0) - 1;
+  const Tensor logits = buffers_.acts.logits.Slice(0, 1);
+  HeadLogits({.backend = backend_, .config = config_}, params_,
+             buffers_.acts.norm_f.out.Slice(last, last + 1), logits);
+  return logits;
 }
 
 Tensor Decoder::Append(std::span<const SequencePiece> pieces) {

@@ -43,10 +43,11 @@ class Decoder {
   int64_t capacity() const { return cache_.capacity(); }  // P, of each sequence
 
   // Appends tokens, each in [0,V), to a sequence of cache(), and returns the logits (1,V) of what
-  // follows the last of them; they stay valid until the next call. An empty sequence begins with
-  // pages of others that begin alike. REQUIRES: at least one token, sequence.size() + ids.size() <=
-  // capacity(), and free pages.
+  // follows the last of them; they stay valid until the next call. REQUIRES: at least one token,
+  // sequence.size() + ids.size() <= capacity(), and free pages.
   Tensor Append(CachedSequence& sequence, std::span<const int32_t> ids);
+  // The same without logits. REQUIRES: as above, but there may be no token.
+  void Read(CachedSequence& sequence, std::span<const int32_t> ids);
 
   // Appends to several sequences in one pass, and returns the logits that are wanted, in the order
   // of the pieces, one row for each. REQUIRES: as above, one piece for a sequence, and no more than

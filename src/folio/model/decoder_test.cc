@@ -110,6 +110,139 @@ INSTANTIATE_TEST_SUITE_P(Models, Decoding,
                                          Case{"cpu", "post", "learned", Dtype::kF32}),
                          Name);
 
+// With contexts of several pages.
+class DecodingTogether : public testing::TestWithParam<bool> {
+ protected:
+  DecodingTogether() {
+    config_.n_positions = 300;
+    config_.n_embd = 64;
+    config_.n_head = 2;
+    weights_ = std::make_unique<GptWeights>(config_);
+    Scatter(*weights_, 1);
+    ids_ = RandomTokens(300, config_.vocab_size, 2);
+  }
+  DecoderOptions Options(int64_t pages) const {
+    DecoderOptions options{.pages = pages};
+    if (GetParam()) options.cache = Dtype::kBF16;
+    return options;
+  }
+  std::unique_ptr<Decoder> MakeDecoder(int64_t pages = 30) const {
+    return std::make_unique<Decoder>(*backend_, config_, weights_->params(), Options(pages));
+  }
+  std::span<const int32_t> Ids(size_t begin, size_t end) const {
+    return std::span(ids_).subspan(begin, end - begin);
+  }
+  // Logits behind so many tokens of a prompt, and behind each of the next three.
+  std::vector<std::vector<double>> Alone(size_t prompt) const {
+    const auto decoder = MakeDecoder();
+    CachedSequence text(decoder->cache());
+    std::vector<std::vector<double>> logits = {Values(decoder->Append(text, Ids(0, prompt)))};
+    for (size_t t = prompt; t < prompt + 3; ++t) {
+      logits.push_back(Values(decoder->Append(text, Ids(t, t + 1))));
+    }
+    return logits;
+  }
+
+  GptConfig config_ = TinyConfig();
+  std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
+  std::unique_ptr<GptWeights> weights_;
+  std::vector<int32_t> ids_;
+};
+
+std::vector<double> Row(const Tensor& logits, int64_t row) {
+  return Values(logits.Slice(row, row + 1));
+}
+
+TEST_P(DecodingTogether, EachRowComesOutAsAlone) {
+  const std::vector<size_t> prompts = {1, 5, 127, 128, 129, 200, 256, 290};
+  const auto decoder = MakeDecoder();
+  std::vector<CachedSequence> texts;
+  for (const size_t prompt : prompts) {
+    texts.emplace_back(decoder->cache());
+    EXPECT_EQ(Values(decoder->Append(texts.back(), Ids(0, prompt))), Alone(prompt)[0]) << prompt;
+  }
+  // All of them, one with three tokens at once.
+  std::vector<SequencePiece> pieces;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const size_t at = prompts[i];
+    pieces.push_back({&texts[i], Ids(at, at + (i == 2 ? 3 : 1)), i == 2});
+  }
+  const Tensor logits = decoder->Append(pieces);
+  ASSERT_EQ(logits.dim(0), 10);
+  for (size_t i = 0, row = 0; i < texts.size(); ++i) {
+    const auto expected = Alone(prompts[i]);
+    for (size_t t = 1; t < (i == 2 ? 4 : 2); ++t, ++row) {
+      EXPECT_EQ(Row(logits, static_cast<int64_t>(row)), expected[t]) << i << " " << t;
+    }
+  }
+}
+
+TEST_P(DecodingTogether, PagesOfAnotherGiveTheSame) {
+  const auto decoder = MakeDecoder(5);
+  CachedSequence first(decoder->cache());
+  decoder->Append(first, Ids(0, 280));
+  CachedSequence text(decoder->cache());
+  text.Recall(Ids(0, 270));
+  EXPECT_EQ(text.size(), 256);
+  EXPECT_EQ(decoder->cache().free_pages(), 2);
+  EXPECT_EQ(Values(decoder->Append(text, Ids(256, 270))), Alone(270)[0]);
+  first.Clear();
+  EXPECT_EQ(Values(decoder->Append(text, Ids(270, 271))), Alone(270)[1]) << "nor when it is gone";
+  text.Clear();
+  EXPECT_EQ(decoder->cache().free_pages(), 5);
+  text.Recall(Ids(0, 256));
+  EXPECT_EQ(text.size(), 256) << "pages outlive their texts";
+  text.Clear();
+  // Until their memory is needed, which here is all of it.
+  std::vector<int32_t> other = ids_;
+  other[0] = (other[0] + 1) % 11;
+  decoder->Append(first, std::span(other).first(300));
+  decoder->Append(text, std::span(other).subspan(1, 200));
+  CachedSequence again(decoder->cache());
+  again.Recall(Ids(0, 256));
+  EXPECT_EQ(again.size(), 0);
+}
+
+TEST_P(DecodingTogether, AForkGoesItsOwnWay) {
+  for (const size_t prompt : {3u, 128u, 150u, 256u}) {
+    const auto decoder = MakeDecoder();
+    CachedSequence text(decoder->cache());
+    decoder->Append(text, Ids(0, prompt));
+    CachedSequence fork = decoder->Fork(text);
+    std::vector<int32_t> other = {(ids_[prompt] + 1) % 11, 4, 5};
+    decoder->Append(fork, other);
+    const auto expected = Alone(prompt);
+    for (size_t t = prompt; t < prompt + 3; ++t) {
+      EXPECT_EQ(Values(decoder->Append(text, Ids(t, t + 1))), expected[t - prompt + 1]) << prompt;
+    }
+    fork.Truncate(static_cast<int64_t>(prompt));
+    EXPECT_EQ(Values(decoder->Append(fork, Ids(prompt, prompt + 1))), expected[1]) << prompt;
+  }
+}
+
+TEST_P(DecodingTogether, WhatIsCutOffIsForgotten) {
+  const auto decoder = MakeDecoder();
+  CachedSequence text(decoder->cache()), other(decoder->cache());
+  decoder->Append(text, Ids(0, 290));
+  other.Recall(Ids(0, 290));
+  // Into a page that the other has, too, and that the cache knows: it may not change.
+  text.Truncate(100);
+  const std::vector<int32_t> wrong = {1, 2, 3};
+  decoder->Append(text, wrong);
+  text.Truncate(100);
+  decoder->Append(text, Ids(100, 110));
+  const auto as_rows = Values(decoder->Append(text, Ids(110, 111)));
+  const auto fresh = MakeDecoder();
+  CachedSequence expected(fresh->cache());
+  fresh->Append(expected, Ids(0, 128));
+  expected.Truncate(100);
+  fresh->Append(expected, Ids(100, 110));
+  EXPECT_EQ(as_rows, Values(fresh->Append(expected, Ids(110, 111))));
+  EXPECT_EQ(Values(decoder->Append(other, Ids(256, 290))), Alone(290)[0]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Caches, DecodingTogether, testing::Bool());
+
 TEST(Decoder, RefusesMoreThanItsContextHolds) {
   const GptWeights weights(TinyConfig());
   const auto backend = MakeReferenceBackend();

@@ -77,7 +77,7 @@ CachedSequence& CachedSequence::operator=(CachedSequence&& other) noexcept {
 void CachedSequence::Truncate(int64_t size) {
   FOLIO_CHECK(size <= size_, "a sequence cannot be cut to more than it has");
   size_ = size;
-  const auto kept = static_cast<size_t>((size + cache_->R_ - 1) / cache_->R_);
+  const auto kept = static_cast<size_t>(cache_->PagesOf(size));
   for (; pages_.size() > kept; pages_.pop_back()) cache_->LetGo(pages_.back());
   shared_ = std::min(shared_, size / cache_->R_);
 }

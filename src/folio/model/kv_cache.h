@@ -31,6 +31,8 @@ class KvCache {
     return (tokens + R - 1) / R;
   }
 
+  int64_t PagesOf(int64_t tokens) const { return (tokens + R_ - 1) / R_; }
+
   int64_t page_tokens() const { return R_; }
   int64_t capacity() const { return P_; }  // tokens of a sequence
   int64_t pages() const { return static_cast<int64_t>(books_.size()); }
@@ -80,6 +82,9 @@ class CachedSequence {
 
   int64_t size() const { return size_; }  // tokens
   std::span<const int32_t> pages() const { return pages_; }
+  // Begins with pages that the cache has of a text that begins with these tokens: size() says with
+  // how many of them. REQUIRES: it is empty.
+  void Recall(std::span<const int32_t> ids);
   // Forgets all but the first `size` tokens. REQUIRES: size <= size().
   void Truncate(int64_t size);
   void Clear() { Truncate(0); }
@@ -87,8 +92,6 @@ class CachedSequence {
  private:
   friend class Decoder;
 
-  // Takes over pages that begin with these tokens. REQUIRES: it is empty.
-  void Recall(std::span<const int32_t> ids);
   // Has pages for `rows` more tokens.
   void Grow(int64_t rows);
   // Keeps the next tokens, which every layer has written, in one pass.

@@ -1,69 +1,56 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "folio/base/clock.h"
 #include "folio/base/error.h"
-#include "folio/base/strings.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/generate/line_input.h"
 #include "folio/commands/generate/prompts.h"
 #include "folio/commands/generate/sampling_flags.h"
+#include "folio/commands/generate/text_teller.h"
 #include "folio/infer/chat_session.h"
 #include "folio/infer/opened_model.h"
 #include "folio/infer/stop_strings.h"
-#include "folio/infer/text_writer.h"
-#include "folio/inspect/token_names.h"
-#include "folio/io/json.h"
+#include "folio/infer/text_batch.h"
 #include "folio/term/signals.h"
 
 namespace folio {
 namespace {
 
-std::string_view ReasonName(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kContext:
-      return "context";
-    case FinishReason::kCancelled:
-      return "cancelled";
-  }
-  return "";
-}
-
 class GenerateCommand final : public Command {
  public:
   CommandInfo info() const override {
-    return {.name = "generate",
-            .summary = "write text with a trained model",
-            .group = "model",
-            .details =
-                "Prints the prompt and what the model adds to it, as it comes. A run directory\n"
-                "stands for its best checkpoint. The same seed gives the same text, alone or\n"
-                "among others. A prompt may be given with or without --prompt, in a file (its\n"
-                "last line break is left out) or on standard input. Several prompts are\n"
-                "continued one after the other. A model without a tokenizer takes --ids and\n"
-                "prints ids, or the text of --tokenizer. With --chat a model that was trained on\n"
-                "conversations answers, with --interactive as well in a conversation.\n"
-                "\n"
-                "A token is chosen by the model's logits after a bias, penalties for what was\n"
-                "there before and bans; then come the temperature and the cuts top-k, top-p,\n"
-                "min-p and typical, each of what the one before it has left.",
-            .examples = {"folio generate --model runs/demo --prompt \"Once upon a time\"",
-                         "folio generate --model runs/demo --greedy --max-tokens 50",
-                         "folio generate --model runs/demo --n 3 --seed 7 --json",
-                         "echo \"Once upon a time\" | folio generate --model runs/demo",
-                         "folio generate --model runs/demo --prompts prompts.txt --json",
-                         "folio generate --model runs/demo --stop \"The end\" --min-p 0.1",
-                         "folio generate --model runs/answers --chat \"Who are you?\"",
-                         "folio generate --model runs/answers --chat --interactive",
-                         "folio generate --model runs/bare --ids 464,2068"}};
+    return {
+        .name = "generate",
+        .summary = "write text with a trained model",
+        .group = "model",
+        .details =
+            "Prints the prompt and what the model adds to it, as it comes. A run directory\n"
+            "stands for its best checkpoint. The same seed gives the same text, alone or\n"
+            "among others. A prompt may be given with or without --prompt, in a file (its\n"
+            "last line break is left out) or on standard input. Several texts are written\n"
+            "at once and shown one after the other. A model without a tokenizer takes --ids and\n"
+            "prints ids, or the text of --tokenizer. With --chat a model that was trained on\n"
+            "conversations answers, with --interactive as well in a conversation.\n"
+            "\n"
+            "A token is chosen by the model's logits after a bias, penalties for what was\n"
+            "there before and bans; then come the temperature and the cuts top-k, top-p,\n"
+            "min-p and typical, each of what the one before it has left.",
+        .examples = {"folio generate --model runs/demo --prompt \"Once upon a time\"",
+                     "folio generate --model runs/demo --greedy --max-tokens 50",
+                     "folio generate --model runs/demo --n 3 --seed 7 --json",
+                     "echo \"Once upon a time\" | folio generate --model runs/demo",
+                     "folio generate --model runs/demo --prompts prompts.txt --json",
+                     "folio generate --model runs/demo --stop \"The end\" --min-p 0.1",
+                     "folio generate --model runs/answers --chat \"Who are you?\"",
+                     "folio generate --model runs/answers --chat --interactive",
+                     "folio generate --model runs/bare --ids 464,2068"}};
   }
 
   void AddFlags(Flags& flags) override {
@@ -79,6 +66,8 @@ class GenerateCommand final : public Command {
                     .Choices(MatrixDtypeNames()));
     flags.Value(Field{"max-tokens", &max_tokens_, "tokens to add at most", 0, 1e12});
     flags.Value(Field{"n", &n_, "texts to write for each prompt", 1, 1e6}.WithFlag("-n,--n"));
+    flags.Value(Field{"batch", &batch_, "of these, texts to write at once", 1, 1e4});
+    flags.Switch("--bf16-cache", &bf16_cache_, "keep keys and values in bfloat16: half the memory");
     flags.List("--stop", &stops_, "a text that ends what is written, and is not shown",
                {.placeholder = "TEXT"});
     flags.Value(
@@ -104,14 +93,7 @@ class GenerateCommand final : public Command {
                                                  .tokenizer = tokenizer_,
                                                  .loading = load_.loading(),
                                                  .matrices = MatrixDtypeNamed(dtype_)});
-    Generator generator(*model.backend, *model.weights);
-    if (interactive_) {
-      Converse(console, generator, model, Options(model, console));
-    } else {
-      const std::vector<Prompt> prompts = ReadPrompts(model, prompts_);
-      ContinueAll(console, generator, model, prompts, Options(model, console));
-    }
-    NoteSpeed(console);
+    interactive_ ? Converse(console, model) : ContinueAll(console, model);
     return StopRequested() != 0 ? SignalExitStatus(StopRequested()) : 0;
   }
 
@@ -142,24 +124,54 @@ class GenerateCommand final : public Command {
     return options;
   }
 
-  void ContinueAll(Console& console, Generator& generator, const OpenedModel& model,
-                   const std::vector<Prompt>& prompts, const GenerateOptions& options) {
+  TextBatch MakeBatch(const OpenedModel& model, int64_t texts) const {
+    TextBatchOptions options{.texts = std::min(texts, batch_)};
+    if (bf16_cache_) options.cache = Dtype::kBF16;
+    return {*model.backend, *model.weights, options};
+  }
+
+  static void Check(const OpenedModel& model, const TextTeller& teller, const Prompt& prompt,
+                    const std::string& name) {
+    const GptConfig& config = model.weights->config();
+    CheckGeneration(prompt.ids, teller.for_tokens(), config.n_positions, config.vocab_size, name);
+  }
+
+  // All prompts, several texts at a time.
+  void ContinueAll(Console& console, const OpenedModel& model) {
+    const std::vector<Prompt> prompts = ReadPrompts(model, prompts_);
+    const int64_t total = std::ssize(prompts) * n_;
+    TextBatch batch = MakeBatch(model, total);
+    TextTeller teller(console, model, Options(model, console));
     for (size_t p = 0; p < prompts.size(); ++p) {
-      generator.Check(prompts[p].ids, options,
-                      prompts.size() == 1 ? "the prompt" : fmt::format("prompt {}", p + 1));
+      Check(model, teller, prompts[p],
+            prompts.size() == 1 ? "the prompt" : fmt::format("prompt {}", p + 1));
     }
-    for (size_t p = 0; p < prompts.size(); ++p) {
-      for (int64_t i = 0; i < n_ && StopRequested() == 0; ++i) {
-        const std::string before = p + static_cast<size_t>(i) > 0 ? "\n" : "";
-        if (!console.json()) console.Result(before + prompts[p].text);
-        Tell(console, generator, model, prompts[p], options, p, i, static_cast<uint64_t>(i));
+    std::vector<TextBatch::Id> ids;
+    const double begin = SteadySeconds();
+    for (bool more = true; more && StopRequested() == 0;) {
+      for (; std::ssize(ids) < total && batch.running() + batch.waiting() < batch_;) {
+        const int64_t next = std::ssize(ids), p = next / n_, i = next % n_;
+        const Prompt& prompt = prompts[static_cast<size_t>(p)];
+        ids.push_back(
+            batch.Add(teller.Begin(prompt, static_cast<size_t>(p), i, static_cast<uint64_t>(i),
+                                   (next > 0 ? "\n" : "") + prompt.text)));
       }
+      more = batch.Step() || std::ssize(ids) < total;
+    }
+    for (const TextBatch::Id id : ids) batch.Cancel(id);
+    if (console.json() || teller.tokens() == 0) return;
+    const GenerateStats& one = teller.stats();
+    if (total > 1) {
+      console.Note(Speed(teller.tokens(), SteadySeconds() - begin));
+    } else if (one.tokens > 0) {
+      console.Note(Speed(one.tokens, one.seconds));  // the first token is the prompt's
     }
   }
 
   // Line after line of standard input: each continued by itself, or all of them a conversation.
-  void Converse(Console& console, Generator& generator, const OpenedModel& model,
-                const GenerateOptions& options) {
+  void Converse(Console& console, const OpenedModel& model) {
+    TextBatch batch = MakeBatch(model, 1);
+    TextTeller teller(console, model, Options(model, console));
     std::optional<ChatSession> session;
     if (prompts_.chat) {
       session.emplace(*model.tokenizer, RequireChat(model), model.weights->config().n_positions,
@@ -181,125 +193,24 @@ class GenerateCommand final : public Command {
         prompt.ids = std::move(question.ids);
       } else {
         prompt = PromptOf(model, *line, "line");
-        if (!console.json()) console.Result(prompt.text);
       }
-      generator.Check(prompt.ids, options);
-      const WrittenText written =
-          Tell(console, generator, model, prompt, options, turn, 0, session ? turn : 0);
-      if (session) session->Answered(written.ids);
-    }
-  }
-
-  // Continues prompt p for the i-th time.
-  WrittenText Tell(Console& console, Generator& generator, const OpenedModel& model,
-                   const Prompt& prompt, const GenerateOptions& options, size_t p, int64_t i,
-                   uint64_t sequence) {
-    WrittenText written = Write(console, generator, model, prompt.ids, options, sequence);
-    const GenerateStats& stats = generator.stats();
-    console.Result(console.json() ? Line(prompt, p, i, written, model, options, stats) : "\n");
-    NoteStats(console, stats, model.weights->config().n_positions);
-    total_.tokens += stats.tokens;
-    total_.seconds += stats.seconds;
-    return written;
-  }
-
-  // Continues a prompt, and shows the text, or without a tokenizer the ids, as they come.
-  static WrittenText Write(Console& console, Generator& generator, const OpenedModel& model,
-                           const std::vector<int32_t>& prompt, const GenerateOptions& options,
-                           uint64_t sequence) {
-    const auto show = [&](std::string_view text) {
-      if (!console.json()) console.Result(text);
-      return StopRequested() == 0;
-    };
-    if (model.tokenizer != nullptr) {
-      return WriteText(generator, *model.tokenizer, prompt, options, sequence, show);
-    }
-    WrittenText written;
-    written.reason = generator.Generate(prompt, options, sequence, [&](int32_t id) {
-      written.ids.push_back(id);
-      if (options.likeliest) written.probabilities.push_back(generator.probabilities());
-      return show(fmt::format(" {}", id));
-    });
-    return written;
-  }
-
-  static std::string Line(const Prompt& prompt, size_t p, int64_t i, const WrittenText& written,
-                          const OpenedModel& model, const GenerateOptions& options,
-                          const GenerateStats& stats) {
-    Json json{{"schema", 1}, {"prompt_index", p}, {"index", i}};
-    if (model.tokenizer != nullptr) {
-      json["prompt"] = prompt.text;
-      json["text"] = written.text;
-    }
-    json["prompt_ids"] = prompt.ids;
-    json["ids"] = written.ids;
-    if (options.likeliest) json["probabilities"] = Probabilities(written, model);
-    json["finish_reason"] = ReasonName(written.reason);
-    json["seed"] = options.sampling.seed;
-    json["prompt_tokens"] = stats.prompt_tokens;
-    json["prompt_seconds"] = stats.prompt_seconds;
-    json["tokens"] = stats.tokens;
-    json["seconds"] = stats.seconds;
-    return json.dump() + "\n";
-  }
-
-  static Json Probabilities(const WrittenText& written, const OpenedModel& model) {
-    const TokenNames names(model.tokenizer.get());
-    Json all = Json::array();
-    for (size_t i = 0; i < written.ids.size(); ++i) {
-      Json token = names.AsJson(written.ids[i]);
-      token["log_probability"] = written.probabilities[i].log_probability;
-      token["likeliest"] = Json::array();
-      for (const TokenProbability& one : written.probabilities[i].likeliest) {
-        Json other = names.AsJson(one.id);
-        other["log_probability"] = one.log_probability;
-        token["likeliest"].push_back(std::move(other));
+      Check(model, teller, prompt, "the prompt");
+      batch.Add(teller.Begin(prompt, turn, 0, session ? turn : 0, session ? "" : prompt.text));
+      while (batch.Step()) {
       }
-      all.push_back(std::move(token));
+      if (session) session->Answered(teller.last().ids);
     }
-    return all;
-  }
-
-  static std::string Speed(int64_t tokens, double seconds) {
-    return fmt::format("{} tokens in {} ({} tokens/s)", WithCommas(tokens), HumanSeconds(seconds),
-                       HumanCount(static_cast<double>(tokens) / seconds));
-  }
-
-  // Of all texts, at the end: the first token of each is the prompt's.
-  void NoteSpeed(Console& console) const {
-    if (total_.tokens > 0 && !console.json()) console.Note(Speed(total_.tokens, total_.seconds));
-  }
-
-  void NoteStats(Console& console, const GenerateStats& stats, int64_t n_positions) {
-    if (stats.dropped > 0) {
-      console.Note(fmt::format("the prompt is cut: the model sees the last {} of its {} tokens",
-                               WithCommas(stats.prompt_tokens),
-                               WithCommas(stats.prompt_tokens + stats.dropped)));
-    }
-    if (stats.slides > 0 && !std::exchange(told_of_sliding_, true)) {
-      console.Note(fmt::format(
-          "the context is full at {} tokens: the oldest {} are forgotten and the other {} read "
-          "again, {} for every {} tokens (--stride, --when-full stop)",
-          WithCommas(n_positions), WithCommas(stats.stride), WithCommas(n_positions - stats.stride),
-          HumanSeconds(stats.slide_seconds / static_cast<double>(stats.slides)),
-          WithCommas(stats.stride)));
-    }
-    if (console.verbosity() < 1 || stats.prompt_seconds == 0) return;
-    std::string note = "prompt: " + Speed(stats.prompt_tokens, stats.prompt_seconds);
-    if (stats.tokens > 0) note += "; generation: " + Speed(stats.tokens, stats.seconds);
-    console.Note(note);
   }
 
   std::string model_, tokenizer_, backend_ = "cpu", dtype_ = "auto", when_full_ = "slide";
   LoadFlag load_;
   PromptFlags prompts_;
   SamplingFlags sampling_;
-  int64_t max_tokens_ = 256, n_ = 1;
+  int64_t max_tokens_ = 256, n_ = 1, batch_ = 8;
   std::vector<std::string> stops_;
   std::optional<int64_t> stride_, likeliest_;
   ComputeFlags compute_;
-  bool truncate_ = false, interactive_ = false, told_of_sliding_ = false;
-  GenerateStats total_;
+  bool truncate_ = false, interactive_ = false, bf16_cache_ = false;
 };
 
 }  // namespace

@@ -168,7 +168,7 @@ TEST_F(Generate, APromptThatIsTooLongIsRefusedOrCut) {
 
 TEST_F(Generate, SpeedIsToldAtTheEnd) {
   const ProgramRun usual = RunFolio(Words("--prompt 'a small' --n 2"));
-  EXPECT_EQ(Count(usual.err, "14 tokens in "), 1u) << usual.err;
+  EXPECT_EQ(Count(usual.err, "16 tokens in "), 1u) << usual.err;
   EXPECT_EQ(Count(usual.err, "tokens/s"), 1u) << usual.err;
   EXPECT_EQ(RunFolio(Words("--prompt 'a small' --quiet")).err, "");
   const ProgramRun json = RunFolio(Words("--prompt 'a small' --json"));

@@ -1,0 +1,157 @@
+#include "folio/commands/generate/text_teller.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <utility>
+
+#include "folio/base/strings.h"
+#include "folio/inspect/token_names.h"
+#include "folio/io/json.h"
+#include "folio/term/signals.h"
+
+namespace folio {
+namespace {
+
+std::string_view ReasonName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kContext:
+      return "context";
+    case FinishReason::kCancelled:
+      return "cancelled";
+  }
+  return "";
+}
+
+Json Probabilities(const WrittenText& written, const Tokenizer* tokenizer) {
+  const TokenNames names(tokenizer);
+  Json all = Json::array();
+  for (size_t i = 0; i < written.ids.size(); ++i) {
+    Json token = names.AsJson(written.ids[i]);
+    token["log_probability"] = written.probabilities[i].log_probability;
+    token["likeliest"] = Json::array();
+    for (const TokenProbability& one : written.probabilities[i].likeliest) {
+      Json other = names.AsJson(one.id);
+      other["log_probability"] = one.log_probability;
+      token["likeliest"].push_back(std::move(other));
+    }
+    all.push_back(std::move(token));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string Speed(int64_t tokens, double seconds) {
+  return fmt::format("{} tokens in {} ({} tokens/s)", WithCommas(tokens), HumanSeconds(seconds),
+                     HumanCount(static_cast<double>(tokens) / seconds));
+}
+
+TextTeller::TextTeller(Console& console, const OpenedModel& model, const GenerateOptions& options)
+    : console_(console),
+      model_(model),
+      options_(options),
+      for_tokens_(model.tokenizer == nullptr ? options
+                                             : TextWriter::ForTokens(*model.tokenizer, options)) {}
+
+TextRequest TextTeller::Begin(const Prompt& prompt, size_t p, int64_t i, uint64_t sequence,
+                              std::string_view shown) {
+  Text& text = texts_.emplace_back(Text{prompt, p, i});
+  if (!console_.json()) Show(text, shown);
+  if (model_.tokenizer != nullptr) {
+    text.writer = std::make_unique<TextWriter>(*model_.tokenizer, options_,
+                                               [this, &text](std::string_view more) {
+                                                 if (!console_.json()) Show(text, more);
+                                                 return StopRequested() == 0;
+                                               });
+  }
+  return {.prompt = prompt.ids,
+          .options = for_tokens_,
+          .sequence = sequence,
+          .on_token = [this, &text](const NewToken& token) { return Take(text, token); },
+          .on_end = [this, &text](FinishReason reason,
+                                  const GenerateStats& stats) { End(text, reason, stats); }};
+}
+
+void TextTeller::Show(Text& text, std::string_view more) {
+  if (&text == &texts_.front()) {
+    console_.Result(more);
+  } else {
+    text.held += more;
+  }
+}
+
+bool TextTeller::Take(Text& text, const NewToken& token) {
+  if (text.writer) return text.writer->Take(token);
+  text.written.ids.push_back(token.id);
+  if (options_.likeliest) text.written.probabilities.push_back(token.probabilities);
+  if (!console_.json()) Show(text, fmt::format(" {}", token.id));
+  return StopRequested() == 0;
+}
+
+void TextTeller::End(Text& text, FinishReason reason, const GenerateStats& stats) {
+  text.written.reason = reason;
+  if (text.writer) text.written = text.writer->Finish(reason);
+  stats_ = stats;
+  tokens_ += std::ssize(text.written.ids);
+  if (reason == FinishReason::kCancelled && &text != &texts_.front()) {
+    texts_.remove_if([&](const Text& other) { return &other == &text; });
+    return;
+  }
+  Show(text, console_.json() ? Line(text) : "\n");
+  NoteStats(stats);
+  last_ = text.written;
+  text.finished = true;
+  while (!texts_.empty() && texts_.front().finished) {
+    texts_.pop_front();
+    if (!texts_.empty()) console_.Result(std::exchange(texts_.front().held, {}));
+  }
+}
+
+std::string TextTeller::Line(const Text& text) const {
+  Json json{{"schema", 1}, {"prompt_index", text.p}, {"index", text.i}};
+  if (model_.tokenizer != nullptr) {
+    json["prompt"] = text.prompt.text;
+    json["text"] = text.written.text;
+  }
+  json["prompt_ids"] = text.prompt.ids;
+  json["ids"] = text.written.ids;
+  if (options_.likeliest) {
+    json["probabilities"] = Probabilities(text.written, model_.tokenizer.get());
+  }
+  json["finish_reason"] = ReasonName(text.written.reason);
+  json["seed"] = options_.sampling.seed;
+  json["prompt_tokens"] = stats_.prompt_tokens;
+  json["prompt_seconds"] = stats_.prompt_seconds;
+  json["tokens"] = stats_.tokens;
+  json["seconds"] = stats_.seconds;
+  return json.dump() + "\n";
+}
+
+void TextTeller::NoteStats(const GenerateStats& stats) {
+  const int64_t P = model_.weights->config().n_positions;
+  if (stats.dropped > 0) {
+    console_.Note(fmt::format("the prompt is cut: the model sees the last {} of its {} tokens",
+                              WithCommas(stats.prompt_tokens),
+                              WithCommas(stats.prompt_tokens + stats.dropped)));
+  }
+  if (stats.slides > 0 && !std::exchange(told_of_sliding_, true)) {
+    console_.Note(fmt::format(
+        "the context is full at {} tokens: the oldest {} are forgotten and the other {} read "
+        "again, {} for every {} tokens (--stride, --when-full stop)",
+        WithCommas(P), WithCommas(stats.stride), WithCommas(P - stats.stride),
+        HumanSeconds(stats.slide_seconds / static_cast<double>(stats.slides)),
+        WithCommas(stats.stride)));
+  }
+  if (console_.verbosity() < 1 || stats.prompt_seconds == 0) return;
+  std::string note = "prompt: " + Speed(stats.prompt_tokens, stats.prompt_seconds);
+  if (stats.shared > 0) note += fmt::format(", {} of them known", WithCommas(stats.shared));
+  if (stats.tokens > 0) note += "; generation: " + Speed(stats.tokens, stats.seconds);
+  console_.Note(note);
+}
+
+}  // namespace folio

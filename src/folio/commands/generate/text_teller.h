@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "folio/commands/generate/prompts.h"
+#include "folio/infer/opened_model.h"
+#include "folio/infer/text_batch.h"
+#include "folio/infer/text_writer.h"
+#include "folio/term/console.h"
+
+namespace folio {
+
+// Tells what a TextBatch writes, as text or as lines of JSON, in the order in which the texts were
+// begun: of the first that is not finished as it comes, of the others when it is their turn. Of
+// texts that are cancelled only the first is shown.
+class TextTeller {
+ public:
+  // `console` and `model` must outlive it.
+  TextTeller(Console& console, const OpenedModel& model, const GenerateOptions& options);
+
+  // What requests are made with.
+  const GenerateOptions& for_tokens() const { return for_tokens_; }
+
+  // A request that tells of itself; must not outlive this. `p` is the prompt's number, `i` that of
+  // the text among those of the prompt. `shown` is what stands before it, but not in JSON.
+  TextRequest Begin(const Prompt& prompt, size_t p, int64_t i, uint64_t sequence,
+                    std::string_view shown);
+
+  const WrittenText& last() const { return last_; }      // that has ended
+  int64_t tokens() const { return tokens_; }             // of all texts that have ended
+  const GenerateStats& stats() const { return stats_; }  // of the last
+
+ private:
+  struct Text {
+    Prompt prompt;
+    size_t p;
+    int64_t i;
+    std::unique_ptr<TextWriter> writer = {};  // null without a tokenizer
+    WrittenText written = {};                 // then
+    std::string held = {};
+    bool finished = false;
+  };
+
+  // More of a text.
+  void Show(Text& text, std::string_view more);
+  bool Take(Text& text, const NewToken& token);
+  void End(Text& text, FinishReason reason, const GenerateStats& stats);
+  std::string Line(const Text& text) const;
+  void NoteStats(const GenerateStats& stats);
+
+  Console& console_;
+  const OpenedModel& model_;
+  GenerateOptions options_, for_tokens_;
+  std::list<Text> texts_;  // that are not told to the end
+  bool told_of_sliding_ = false;
+  int64_t tokens_ = 0;
+  WrittenText last_;
+  GenerateStats stats_;
+};
+
+// "100 tokens in 1.2 s (83 tokens/s)"
+std::string Speed(int64_t tokens, double seconds);
+
+}  // namespace folio

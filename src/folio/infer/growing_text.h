@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "folio/infer/generate_options.h"
+#include "folio/model/decoder.h"
+
+namespace folio {
+
+// A text to be continued.
+struct TextRequest {
+  std::vector<int32_t> prompt;  // not empty, each in [0,V)
+  GenerateOptions options = {};
+  // Tells texts of one prompt and seed apart: each has random numbers of its own.
+  uint64_t sequence = 0;
+  // Called for each new token, in order; returns false to end the text.
+  std::function<bool(const NewToken&)> on_token = {};
+  // Called once, at the end.
+  std::function<void(FinishReason, const GenerateStats&)> on_end = {};
+};
+
+// A text of a TextBatch (text_batch.h), from pass to pass: it says what the model has to see, and
+// takes what the model makes of it.
+class GrowingText {
+ public:
+  // `decoder` must outlive it. Throws what CheckGeneration throws.
+  GrowingText(TextRequest request, Decoder& decoder);
+  GrowingText(GrowingText&&) = default;
+  GrowingText& operator=(GrowingText&&) = default;
+
+  CachedSequence& sequence() { return sequence_; }
+  int64_t most_pages() const { return most_pages_; }  // that it will ever have
+  // Begins, with what the cache knows of its prompt.
+  void Join();
+
+  // Whether it goes on. Where the context is full this is where it slides, or ends.
+  bool Prepare();
+  // What the model has to see before the next token, from sequence().size() on: at least one.
+  std::span<const int32_t> pending() const;
+  // Chooses what follows pending(), by logits (1,V). Of several texts each may do so on a thread of
+  // its own; what that throws is thrown by HandOut.
+  void Choose(const Tensor& logits);
+  // Gives out what was chosen. Returns whether the text goes on.
+  bool HandOut();
+  // Ends it.
+  void End(FinishReason reason);
+
+ private:
+  void Slide();
+  double seconds() const;  // since it began
+
+  TextRequest request_;
+  Sampler sampler_;
+  CachedSequence sequence_;
+  int64_t P_, most_pages_;
+  std::vector<int32_t> tokens_;  // prompt and text, all of it
+  size_t window_ = 0;            // the first that the model sees
+  int64_t written_ = 0;
+  std::optional<NewToken> chosen_ = {};
+  std::exception_ptr error_ = {};
+  double begin_ = 0;
+  std::optional<double> slide_begin_ = {};
+  GenerateStats stats_;
+};
+
+}  // namespace folio

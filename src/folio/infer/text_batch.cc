@@ -1,0 +1,132 @@
+#include "folio/infer/text_batch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "folio/base/check.h"
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
+
+namespace folio {
+
+TextBatch::TextBatch(Backend& backend, const GptWeights& weights, const TextBatchOptions& options)
+    : texts_(options.texts),
+      V_(weights.config().vocab_size),
+      decoder_(backend, weights.config(), weights.params(),
+               {.cache = options.cache,
+                .pages = options.pages > 0
+                             ? options.pages
+                             : options.texts * KvCache::PagesOf(weights.config(),
+                                                                weights.config().n_positions)}) {
+  FOLIO_CHECK(options.texts >= 1, "a batch has room for one text at least");
+}
+
+TextBatch::Id TextBatch::Add(TextRequest request) {
+  CheckGeneration(request.prompt, request.options, context(), V_);
+  Text text{next_id_, GrowingText(std::move(request), decoder_)};
+  const int64_t needed = text.text.most_pages(), R = decoder_.cache().page_tokens();
+  if (needed > decoder_.cache().pages()) {
+    throw UsageError(fmt::format("the text would need keys and values of {} tokens, and there is "
+                                 "room for {}",
+                                 WithCommas(needed * R), WithCommas(decoder_.cache().pages() * R)),
+                     "prompt and tokens to write together are more than the cache holds",
+                     "ask for fewer tokens, or for a larger cache");
+  }
+  waiting_.push_back(std::move(text));
+  return next_id_++;
+}
+
+void TextBatch::Cancel(Id id) {
+  const auto is_it = [&](const Text& text) { return text.id == id && !text.done; };
+  if (const auto found = std::ranges::find_if(running_, is_it); found != running_.end()) {
+    found->done = true;
+    found->text.End(FinishReason::kCancelled);
+  }
+  if (const auto found = std::ranges::find_if(waiting_, is_it); found != waiting_.end()) {
+    Text text = std::move(*found);
+    waiting_.erase(found);
+    text.text.End(FinishReason::kCancelled);
+  }
+}
+
+// Pages that texts have not taken yet.
+int64_t TextBatch::PromisedPages() {
+  int64_t pages = 0;
+  for (Text& text : running_) {
+    if (text.done) continue;
+    pages += text.text.most_pages() - std::ssize(text.text.sequence().pages());
+  }
+  return pages;
+}
+
+void TextBatch::Admit() {
+  while (!waiting_.empty() && running() < texts_) {
+    Text& text = waiting_.front();
+    text.text.Join();
+    const int64_t needed = text.text.most_pages() - std::ssize(text.text.sequence().pages());
+    if (needed > decoder_.cache().free_pages() - PromisedPages()) {
+      text.text.sequence().Clear();
+      return;
+    }
+    running_.push_back(std::move(text));
+    waiting_.pop_front();
+  }
+}
+
+void TextBatch::Take(std::span<Text* const> texts, const Tensor& logits) {
+  ParallelFor(std::ssize(texts), [&](int64_t i, int) {
+    texts[static_cast<size_t>(i)]->text.Choose(logits.Slice(i, i + 1));
+  });
+  for (Text* text : texts) {
+    if (!text->done) text->done = !text->text.HandOut() || text->done;
+  }
+}
+
+void TextBatch::ReadPages() {
+  for (Text& text : running_) {
+    const std::span<const int32_t> pending = text.text.pending();
+    if (text.done || std::ssize(pending) <= Decoder::kFewRows) continue;
+    CachedSequence& sequence = text.text.sequence();
+    const int64_t R = decoder_.cache().page_tokens(), room = R - sequence.size() % R;
+    if (std::ssize(pending) > room) {
+      decoder_.Read(sequence, pending.first(static_cast<size_t>(room)));
+    } else {
+      Text* const one = &text;
+      Take({&one, 1}, decoder_.Append(sequence, pending));
+    }
+    return;
+  }
+}
+
+void TextBatch::RunRows(std::span<Text* const> texts) {
+  if (texts.empty()) return;
+  std::vector<SequencePiece> pieces;
+  for (Text* text : texts) pieces.push_back({&text->text.sequence(), text->text.pending()});
+  Take(texts, decoder_.Append(pieces));
+}
+
+bool TextBatch::Step() {
+  Admit();
+  for (Text& text : running_) text.done = text.done || !text.text.Prepare();
+  std::vector<Text*> texts;
+  int64_t rows = 0;
+  for (Text& text : running_) {
+    const int64_t count = std::ssize(text.text.pending());
+    if (text.done || count > Decoder::kFewRows) continue;
+    if (rows + count > Decoder::kFewRows) {
+      RunRows(std::exchange(texts, {}));
+      rows = 0;
+    }
+    texts.push_back(&text);
+    rows += count;
+  }
+  RunRows(texts);
+  ReadPages();
+  std::erase_if(running_, [](const Text& text) { return text.done; });
+  return !running_.empty() || !waiting_.empty();
+}
+
+}  // namespace folio

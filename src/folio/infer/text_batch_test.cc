@@ -1,0 +1,234 @@
+#include "folio/infer/text_batch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "folio/base/thread_pool.h"
+#include "folio/infer/generator.h"
+#include "folio/model/stored_model.h"
+#include "folio/model/test_models.h"
+#include "tests/kit/expect.h"
+
+namespace folio {
+namespace {
+
+using Tokens = std::vector<int32_t>;
+
+// A model with pages of 128 tokens, three to a context.
+class Batching : public testing::TestWithParam<std::string> {
+ protected:
+  Batching() {
+    config_.n_positions = 330;
+    config_.n_embd = 64;
+    config_.n_head = 2;
+    config_.vocab_size = 37;
+    weights_ = std::make_unique<GptWeights>(config_);
+    Scatter(*weights_, 1);
+    const std::map<std::string, MatrixDtype> dtypes = {{"fp32", {}},
+                                                       {"bf16", {Dtype::kBF16, false}},
+                                                       {"int8", {Dtype::kQ8_0, false}},
+                                                       {"int4", {Dtype::kQ4_0, false}},
+                                                       {"bf16_cache", {Dtype::kBF16, false}}};
+    model_ = MapWeights(AsStored(*weights_), dtypes.at(GetParam()));
+    if (GetParam() == "bf16_cache") cache_ = Dtype::kBF16;
+  }
+  ~Batching() override { SetThreads(threads_); }
+
+  // Texts of many kinds: short and long, beyond the context, alike and not.
+  std::vector<TextRequest> Requests() const {
+    std::vector<TextRequest> requests;
+    const Tokens common = RandomTokens(290, config_.vocab_size, 7);
+    const int64_t lengths[] = {1, 3, 31, 32, 33, 127, 128, 129, 200, 257, 290, 290, 140, 12, 320};
+    for (const int64_t length : lengths) {
+      const auto i = static_cast<int64_t>(requests.size());
+      TextRequest request;
+      request.prompt = i % 3 == 1 || length > 290
+                           ? RandomTokens(length, config_.vocab_size, static_cast<uint64_t>(i))
+                           : Tokens(common.begin(), common.begin() + length);
+      request.options.max_tokens = 5 + 7 * (i % 4);
+      request.options.sampling = {.temperature = i % 2 == 0 ? 0 : 1.2,
+                                  .top_k = i % 5,
+                                  .seed = 11,
+                                  .penalties = {.repetition = i % 4 == 3 ? 1.3 : 1}};
+      request.sequence = static_cast<uint64_t>(i);
+      requests.push_back(request);
+    }
+    return requests;
+  }
+
+  // What each becomes, with so many at once.
+  std::vector<Tokens> Write(std::vector<TextRequest> requests, TextBatchOptions options) {
+    std::vector<Tokens> texts(requests.size());
+    options.cache = cache_;
+    TextBatch batch(*backend_, *model_, options);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i].on_token = [&texts, i](const NewToken& token) {
+        texts[i].push_back(token.id);
+        return true;
+      };
+      batch.Add(std::move(requests[i]));
+    }
+    while (batch.Step()) most_ = std::max(most_, batch.running());
+    return texts;
+  }
+
+  int threads_ = Threads();
+  GptConfig config_ = TinyConfig();
+  std::unique_ptr<GptWeights> weights_, model_;
+  std::optional<Dtype> cache_;
+  std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
+  int64_t most_ = 0;  // texts that ran at once
+};
+
+TEST_P(Batching, ATextDoesNotDependOnWhoIsBesideIt) {
+  const std::vector<TextRequest> requests = Requests();
+  std::vector<Tokens> alone;
+  for (const TextRequest& request : requests) alone.push_back(Write({request}, {})[0]);
+  for (const int64_t texts : {1, 2, 5, 40}) {
+    EXPECT_EQ(Write(requests, {.texts = texts}), alone) << texts;
+  }
+  EXPECT_EQ(most_, std::ssize(requests));
+  SetThreads(1);
+  EXPECT_EQ(Write(requests, {.texts = 40}), alone);
+}
+
+TEST_P(Batching, ATextDoesNotDependOnHowFullTheCacheIs) {
+  const std::vector<TextRequest> requests = Requests();
+  const std::vector<Tokens> plenty = Write(requests, {.texts = 40});
+  for (const int64_t pages : {3, 4, 7, 11}) {
+    most_ = 0;
+    EXPECT_EQ(Write(requests, {.texts = 40, .pages = pages}), plenty) << pages;
+    EXPECT_LE(most_, pages) << "each has a page at least";
+  }
+}
+
+TEST_P(Batching, TextsThatBeginAlikeShareTheirPages) {
+  TextRequest request;
+  request.prompt = RandomTokens(300, config_.vocab_size, 3);
+  request.options = {.sampling = {.temperature = 0}, .max_tokens = 4};
+  std::vector<GenerateStats> stats;
+  request.on_end = [&](FinishReason, const GenerateStats& one) { stats.push_back(one); };
+  TextRequest shorter = request;
+  shorter.prompt.resize(256);  // logits come of a token that is read
+  TextRequest other = request;
+  other.prompt[130] = (other.prompt[130] + 1) % 37;
+  const std::vector<Tokens> texts = Write({request, request, shorter, other}, {});
+  EXPECT_EQ(texts[0], texts[1]);
+  ASSERT_EQ(stats.size(), 4u);
+  EXPECT_EQ(stats[0].shared, 0);
+  EXPECT_EQ(stats[1].shared, 256);
+  EXPECT_EQ(stats[2].shared, 128);
+  EXPECT_EQ(stats[3].shared, 128);
+  EXPECT_EQ(Write({other}, {})[0], texts[3]);
+}
+
+TEST_P(Batching, EveryTextSlidesByItself) {
+  std::vector<TextRequest> requests = Requests();
+  for (TextRequest& request : requests) {
+    request.options.max_tokens = 60;
+    request.options.stride = 20;
+  }
+  requests.erase(requests.begin(), requests.begin() + 8);
+  std::vector<Tokens> alone;
+  for (const TextRequest& request : requests) alone.push_back(Write({request}, {})[0]);
+  EXPECT_EQ(Write(requests, {.texts = 5}), alone);
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, Batching,
+                         testing::Values("fp32", "bf16", "int8", "int4", "bf16_cache"));
+
+class TextBatches : public testing::Test {
+ protected:
+  TextBatches() {
+    config_.n_positions = 20;
+    Scatter(weights_, 1);
+  }
+  TextRequest Request(int64_t max_tokens) {
+    TextRequest request;
+    request.prompt = {1, 2};
+    request.options.max_tokens = max_tokens;
+    request.on_token = [](const NewToken&) { return true; };
+    request.on_end = [&](FinishReason reason, const GenerateStats&) { ends_.push_back(reason); };
+    return request;
+  }
+
+  GptConfig config_ = TinyConfig();
+  GptWeights weights_{config_};
+  std::unique_ptr<Backend> backend_ = MakeBackend("cpu");
+  std::vector<FinishReason> ends_;
+};
+
+TEST_F(TextBatches, TextsJoinAndLeaveBetweenSteps) {
+  TextBatch batch(*backend_, weights_, {.texts = 2});
+  batch.Add(Request(3));
+  batch.Add(Request(1));
+  batch.Add(Request(2));
+  EXPECT_TRUE(batch.Step());
+  EXPECT_EQ(batch.running(), 2);
+  EXPECT_EQ(batch.waiting(), 1);
+  EXPECT_TRUE(batch.Step()) << "the second has ended, the third joins";
+  EXPECT_EQ(ends_.size(), 1u);
+  while (batch.Step()) {
+  }
+  EXPECT_EQ(ends_, std::vector(3, FinishReason::kLength));
+  EXPECT_FALSE(batch.Step());
+}
+
+TEST_F(TextBatches, ATextMayAskForAnother) {
+  TextBatch batch(*backend_, weights_, {.texts = 1});
+  TextRequest first = Request(1);
+  first.on_end = [&](FinishReason, const GenerateStats&) { batch.Add(Request(2)); };
+  batch.Add(std::move(first));
+  while (batch.Step()) {
+  }
+  EXPECT_EQ(ends_.size(), 1u);
+}
+
+TEST_F(TextBatches, ATextCanBeCancelledWhereverItIs) {
+  TextBatch batch(*backend_, weights_, {.texts = 1});
+  const TextBatch::Id running = batch.Add(Request(9)), waiting = batch.Add(Request(9));
+  batch.Step();
+  batch.Cancel(waiting);
+  EXPECT_EQ(batch.waiting(), 0);
+  batch.Cancel(running);
+  batch.Cancel(running);
+  EXPECT_EQ(ends_, std::vector(2, FinishReason::kCancelled));
+  EXPECT_FALSE(batch.Step());
+  int calls = 0;
+  TextRequest other = Request(9);
+  TextBatch::Id id = 0;
+  other.on_token = [&](const NewToken&) {
+    batch.Cancel(id);
+    return ++calls < 9;
+  };
+  id = batch.Add(std::move(other));
+  while (batch.Step()) {
+  }
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(ends_.size(), 3u);
+}
+
+TEST_F(TextBatches, ATextThatCanNeverFitIsRefused) {
+  config_.n_positions = 300;
+  const GptWeights weights(config_);
+  TextBatch batch(*backend_, weights, {.texts = 4, .pages = 2});
+  TextRequest request = Request(255);
+  EXPECT_TRUE(Contains(ErrorOf([&] { batch.Add(request); }, ErrorKind::kUsage),
+                       "keys and values of 384 tokens, and there is room for 256"));
+  request.options.max_tokens = 254;
+  batch.Add(request);
+}
+
+TEST_F(TextBatches, ASamplerThatFindsNothingIsHeard) {
+  TextBatch batch(*backend_, weights_, {.texts = 2});
+  TextRequest request = Request(3);
+  for (int32_t id = 0; id < config_.vocab_size; ++id) request.options.sampling.banned.push_back(id);
+  batch.Add(Request(3));
+  batch.Add(request);
+  EXPECT_TRUE(Contains(ErrorOf([&] { batch.Step(); }, ErrorKind::kUsage), "no token is left"));
+}
+
+}  // namespace
+}  // namespace folio
