@@ -9,11 +9,11 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 
-#include <immintrin.h>
-
+#include <algorithm>
 #include <cstring>
 #include <string>
 
+#include "folio/backend/cpu/avx512_sums.h"
 #include "folio/backend/ops.h"
 #include "folio/base/simd_targets.h"
 
@@ -71,28 +71,30 @@ FOLIO_VNNI FOLIO_INLINE __m512i TwoBlocks(const std::byte* block) {
   }
 }
 
+// Where the scales of two blocks go, that come first and last of a group's.
+FOLIO_VNNI FOLIO_INLINE __m512i FirstScales() {
+  return _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+}
+FOLIO_VNNI FOLIO_INLINE __m512i LastScales() {
+  return _mm512_add_epi32(FirstScales(), _mm512_set1_epi32(2));
+}
+
+// One row of x.
 template <Dtype dtype>
-FOLIO_VNNI FOLIO_INLINE void VnniGroup(const BlockedRows& x, int64_t N, const std::byte* group,
-                                       int64_t block, __m512* sums) {
+FOLIO_VNNI FOLIO_INLINE __m512 VnniGroup(const BlockedRows& x, const std::byte* group,
+                                         int64_t block, __m512 sum) {
   constexpr int64_t bytes = kBlockBytes<dtype>;
   const __m512i w0 = TwoBlocks<dtype>(group), w1 = TwoBlocks<dtype>(group + 2 * bytes);
-  const __m128 scales = Scales<bytes>(group);
-  const __m512i first = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-  const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(2));
-  for (int64_t n = 0; n < N; ++n) {
-    const int64_t at = n * x.stride + block;
-    const int8_t* numbers = x.numbers + at * kBlock;
-    const int32_t* corrections = x.corrections + at * kBlock / 4;
-    const __m512 scale = _mm512_castps128_ps512(_mm_mul_ps(scales, _mm_load_ps(x.scales + at)));
-    const __m512i dot0 =
-        _mm512_dpbusd_epi32(_mm512_load_si512(corrections), w0, _mm512_load_si512(numbers));
-    const __m512i dot1 = _mm512_dpbusd_epi32(_mm512_load_si512(corrections + 16), w1,
-                                             _mm512_load_si512(numbers + 2 * kBlock));
-    sums[n] =
-        _mm512_fmadd_ps(_mm512_permutexvar_ps(first, scale), _mm512_cvtepi32_ps(dot0), sums[n]);
-    sums[n] =
-        _mm512_fmadd_ps(_mm512_permutexvar_ps(second, scale), _mm512_cvtepi32_ps(dot1), sums[n]);
-  }
+  const int8_t* numbers = x.numbers + block * kBlock;
+  const int32_t* corrections = x.corrections + block * kBlock / 4;
+  const __m512 scale =
+      _mm512_castps128_ps512(_mm_mul_ps(Scales<bytes>(group), _mm_load_ps(x.scales + block)));
+  const __m512i dot0 =
+      _mm512_dpbusd_epi32(_mm512_load_si512(corrections), w0, _mm512_load_si512(numbers));
+  const __m512i dot1 = _mm512_dpbusd_epi32(_mm512_load_si512(corrections + 16), w1,
+                                           _mm512_load_si512(numbers + 2 * kBlock));
+  sum = _mm512_fmadd_ps(_mm512_permutexvar_ps(FirstScales(), scale), _mm512_cvtepi32_ps(dot0), sum);
+  return _mm512_fmadd_ps(_mm512_permutexvar_ps(LastScales(), scale), _mm512_cvtepi32_ps(dot1), sum);
 }
 
 // Joins eight sums.
@@ -102,22 +104,143 @@ FOLIO_AVX2 FOLIO_INLINE float Total(__m256 sums) {
   return _mm_cvtss_f32(_mm_hadd_ps(pairs, pairs));
 }
 
-template <Dtype dtype, bool one>
-FOLIO_VNNI void VnniRows(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,
-                         int64_t stride) {
+template <Dtype dtype>
+FOLIO_VNNI void VnniRow(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,
+                        int64_t) {
   constexpr int64_t bytes = kBlockBytes<dtype>;
-  const int64_t N = one ? 1 : x.rows, whole = x.blocks / kGroup * kGroup;
+  const int64_t whole = x.blocks / kGroup * kGroup;
   for (int64_t r = 0; r < rows; ++r, weight += x.blocks * bytes) {
-    __m512 sums[one ? 1 : LinearForward::kFewRows];
-    for (int64_t n = 0; n < N; ++n) sums[n] = _mm512_setzero_ps();
-    for (int64_t b = 0; b < whole; b += kGroup) VnniGroup<dtype>(x, N, weight + b * bytes, b, sums);
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t b = 0; b < whole; b += kGroup) {
+      sum = VnniGroup<dtype>(x, weight + b * bytes, b, sum);
+    }
     if (whole < x.blocks) {
       const LastGroup<bytes> last(weight + whole * bytes, x.blocks - whole);
-      VnniGroup<dtype>(x, N, last.bytes, whole, sums);
+      sum = VnniGroup<dtype>(x, last.bytes, whole, sum);
     }
-    for (int64_t n = 0; n < N; ++n) {
-      out[n * stride + r] =
-          Total(_mm256_add_ps(_mm512_castps512_ps256(sums[n]), _mm512_extractf32x8_ps(sums[n], 1)));
+    out[r] = Total(_mm256_add_ps(_mm512_castps512_ps256(sum), _mm512_extractf32x8_ps(sum, 1)));
+  }
+}
+
+// Part of some rows of a weight, unpacked once for all rows of x: they are multiplied by three of
+// these at a time, so that the sums stay in registers.
+constexpr int64_t kTileWeight = 4, kTileX = 3, kTileGroups = 16;
+struct UnpackedTile {
+  alignas(64) uint8_t numbers[kTileWeight][kTileGroups * kGroup * kBlock];
+  alignas(64) float scales[kTileWeight][kTileGroups * kGroup];
+};
+
+template <Dtype dtype>
+FOLIO_VNNI FOLIO_INLINE void UnpackGroup(const std::byte* group, uint8_t* numbers, float* scales) {
+  constexpr int64_t bytes = kBlockBytes<dtype>;
+  _mm512_store_si512(numbers, TwoBlocks<dtype>(group));
+  _mm512_store_si512(numbers + 2 * kBlock, TwoBlocks<dtype>(group + 2 * bytes));
+  _mm_store_ps(scales, Scales<bytes>(group));
+}
+
+// `blocks` blocks of a row; what is missing of the last group is zero.
+template <Dtype dtype>
+FOLIO_VNNI void UnpackRow(const std::byte* row, int64_t blocks, uint8_t* numbers, float* scales) {
+  constexpr int64_t bytes = kBlockBytes<dtype>;
+  const int64_t whole = blocks / kGroup * kGroup;
+  for (int64_t b = 0; b < whole; b += kGroup) {
+    UnpackGroup<dtype>(row + b * bytes, numbers + b * kBlock, scales + b);
+  }
+  if (whole < blocks) {
+    const LastGroup<bytes> last(row + whole * bytes, blocks - whole);
+    UnpackGroup<dtype>(last.bytes, numbers + whole * kBlock, scales + whole);
+  }
+}
+
+// Memory that will be read soon, asked for while something is computed.
+struct Ahead {
+  const std::byte* at;
+  int64_t lines;  // each time
+
+  FOLIO_INLINE void Ask() {
+    for (int64_t i = 0; i < lines; ++i, at += 64) __builtin_prefetch(at, 0, 2);
+  }
+};
+
+// Rows n, n + 1... of x times a tile, from block `begin` of each row on; sums[kX][kTileWeight].
+template <int kX>
+FOLIO_VNNI void VnniTile(const BlockedRows& x, int64_t n, const UnpackedTile& w, int64_t begin,
+                         int64_t groups, Ahead& ahead, __m512* all_sums) {
+  const __m512i first = FirstScales(), last = LastScales();
+  __m512 sums[kX][kTileWeight];
+  for (int i = 0; i < kX; ++i) {
+    for (int r = 0; r < kTileWeight; ++r) sums[i][r] = all_sums[i * kTileWeight + r];
+  }
+  for (int64_t g = 0; g < groups; ++g) {
+    ahead.Ask();
+    __m512i w0[kTileWeight], w1[kTileWeight];
+    for (int r = 0; r < kTileWeight; ++r) {
+      w0[r] = _mm512_load_si512(w.numbers[r] + g * kGroup * kBlock);
+      w1[r] = _mm512_load_si512(w.numbers[r] + g * kGroup * kBlock + 2 * kBlock);
+    }
+    for (int i = 0; i < kX; ++i) {
+      const int64_t at = (n + i) * x.stride + begin + g * kGroup;
+      const __m512i x0 = _mm512_load_si512(x.numbers + at * kBlock);
+      const __m512i x1 = _mm512_load_si512(x.numbers + (at + 2) * kBlock);
+      const __m512i correction0 = _mm512_load_si512(x.corrections + at * kBlock / 4);
+      const __m512i correction1 = _mm512_load_si512(x.corrections + (at + 2) * kBlock / 4);
+      const __m128 x_scales = _mm_load_ps(x.scales + at);
+      for (int r = 0; r < kTileWeight; ++r) {
+        const __m512 scale =
+            _mm512_castps128_ps512(_mm_mul_ps(_mm_load_ps(w.scales[r] + g * kGroup), x_scales));
+        const __m512 dot0 = _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(correction0, w0[r], x0));
+        const __m512 dot1 = _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(correction1, w1[r], x1));
+        sums[i][r] = _mm512_fmadd_ps(_mm512_permutexvar_ps(first, scale), dot0, sums[i][r]);
+        sums[i][r] = _mm512_fmadd_ps(_mm512_permutexvar_ps(last, scale), dot1, sums[i][r]);
+      }
+    }
+  }
+  for (int i = 0; i < kX; ++i) {
+    for (int r = 0; r < kTileWeight; ++r) all_sums[i * kTileWeight + r] = sums[i][r];
+  }
+}
+
+// Rows [begin, end) of x, at most kSomeRows, times up to kTileWeight rows of the weight.
+constexpr int64_t kSomeRows = 64;
+template <Dtype dtype>
+FOLIO_VNNI void VnniTiles(const BlockedRows& x, int64_t begin, int64_t end, const std::byte* weight,
+                          int64_t rows, float* out, int64_t stride) {
+  constexpr int64_t bytes = kBlockBytes<dtype>, kBlocks = kTileGroups * kGroup;
+  constexpr decltype(&VnniTile<1>) kTiles[] = {VnniTile<1>, VnniTile<2>, VnniTile<3>};
+  const int64_t N = end - begin, tiles = (N + kTileX - 1) / kTileX;
+  const int64_t row_bytes = x.blocks * bytes, all_groups = x.stride / kGroup;
+  const int64_t lines = kTileWeight * row_bytes / 64;
+  Ahead ahead{weight + kTileWeight * row_bytes, begin > 0 ? 0 : lines / (tiles * all_groups) + 1};
+  __m512 sums[kSomeRows * kTileWeight];
+  for (int64_t i = 0; i < N * kTileWeight; ++i) sums[i] = _mm512_setzero_ps();
+  for (int64_t b = 0; b < x.blocks; b += kBlocks) {
+    const int64_t blocks = std::min(kBlocks, x.blocks - b);
+    UnpackedTile tile;
+    for (int64_t r = 0; r < kTileWeight; ++r) {
+      const std::byte* row = weight + std::min(r, rows - 1) * row_bytes;  // the last one again
+      UnpackRow<dtype>(row + b * bytes, blocks, tile.numbers[r], tile.scales[r]);
+    }
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t first = t * N / tiles, count = (t + 1) * N / tiles - first;
+      kTiles[count - 1](x, begin + first, tile, b, (blocks + kGroup - 1) / kGroup, ahead,
+                        sums + first * kTileWeight);
+    }
+  }
+  for (int64_t n = 0; n < N; ++n) {
+    alignas(16) float totals[kTileWeight];
+    _mm_store_ps(totals, JoinSums(sums + n * kTileWeight));
+    std::copy_n(totals, rows, out + (begin + n) * stride);
+  }
+}
+
+template <Dtype dtype>
+void VnniRows(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,
+              int64_t stride) {
+  const int64_t row_bytes = x.blocks * kBlockBytes<dtype>;
+  for (int64_t r = 0; r < rows; r += kTileWeight) {
+    for (int64_t n = 0; n < x.rows; n += kSomeRows) {
+      VnniTiles<dtype>(x, n, std::min(n + kSomeRows, x.rows), weight + r * row_bytes,
+                       std::min(kTileWeight, rows - r), out + r, stride);
     }
   }
 }
@@ -187,19 +310,23 @@ FOLIO_AVX2 void Avx2Rows(const BlockedRows& x, const std::byte* weight, int64_t 
   }
 }
 
-bool HasVnni() {
+bool HasVnni(const std::string& target) {
   static const bool has =
       __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl");
-  return has;
+  return has && target == "AVX3";
 }
 
 template <Dtype dtype, bool one>
 BlockKernel KernelOf(const std::string& target) {
-  if (target == "AVX3" && HasVnni()) return VnniRows<dtype, one>;
+  if (HasVnni(target)) return one ? VnniRow<dtype> : VnniRows<dtype>;
   return target == "AVX3" || target == "AVX2" ? Avx2Rows<dtype, one> : nullptr;
 }
 
 }  // namespace
+
+bool X86TakesAnyRows() {
+  return HasVnni(VectorTarget());
+}
 
 BlockKernel X86BlockKernel(Dtype weight, bool one) {
   const std::string target = VectorTarget();
@@ -218,6 +345,10 @@ BlockKernel X86BlockKernel(Dtype weight, bool one) {
 #else
 
 namespace folio::cpu {
+
+bool X86TakesAnyRows() {
+  return false;
+}
 
 BlockKernel X86BlockKernel(Dtype, bool) {
   return nullptr;
