@@ -88,7 +88,8 @@ BlockedRows::BlockedRows(const Tensor& x, Dtype weight, Scratch& scratch)
   const int64_t bytes = std::get<3>(place(ScratchParts(nullptr)));
   const auto [to, scale, correction, unused] = place(ScratchParts(scratch.Get<std::byte>(bytes)));
   const int32_t offset = weight == Dtype::kQ8_0 ? -128 : -8;
-  ParallelRange(rows, TaskRows(x.dim(1)), [&](int64_t begin, int64_t end, int) {
+  const auto round = [&, to = to, scale = scale, correction = correction](int64_t begin,
+                                                                          int64_t end, int) {
     for (int64_t n = begin; n < end; ++n) {
       RoundToBlocks(x.data<float>() + n * blocks * kBlock, blocks, to + n * stride * kBlock,
                     scale + n * stride);
@@ -99,7 +100,8 @@ BlockedRows::BlockedRows(const Tensor& x, Dtype weight, Scratch& scratch)
       const int8_t* four = to + i;
       correction[i / 4] = offset * (four[0] + four[1] + four[2] + four[3]);
     }
-  });
+  };
+  ParallelRange(rows, TaskRows(x.dim(1)), round);
   numbers = to;
   scales = scale;
   corrections = correction;
