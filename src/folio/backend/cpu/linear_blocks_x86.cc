@@ -9,11 +9,12 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 
+#include <immintrin.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
 
-#include "folio/backend/cpu/avx512_sums.h"
 #include "folio/backend/ops.h"
 #include "folio/base/simd_targets.h"
 
@@ -122,34 +123,64 @@ FOLIO_VNNI void VnniRow(const BlockedRows& x, const std::byte* weight, int64_t r
   }
 }
 
-// Part of some rows of a weight, unpacked once for all rows of x: they are multiplied by three of
-// these at a time, so that the sums stay in registers.
-constexpr int64_t kTileWeight = 4, kTileX = 3, kTileGroups = 16;
+// Part of sixteen rows of a weight, unpacked once for all rows of x: block by block, four numbers
+// of each row beside those of the others, so that a vector's sums belong to sixteen results and the
+// product of scales serves a whole block.
+constexpr int64_t kTileWeight = 16, kFours = kBlock / 4, kTileBlocks = 32;
 struct UnpackedTile {
-  alignas(64) uint8_t numbers[kTileWeight][kTileGroups * kGroup * kBlock];
-  alignas(64) float scales[kTileWeight][kTileGroups * kGroup];
+  alignas(64) uint8_t numbers[kTileBlocks][kFours][kTileWeight][4];
+  alignas(64) float scales[kTileBlocks][kTileWeight];
 };
 
-template <Dtype dtype>
-FOLIO_VNNI FOLIO_INLINE void UnpackGroup(const std::byte* group, uint8_t* numbers, float* scales) {
-  constexpr int64_t bytes = kBlockBytes<dtype>;
-  _mm512_store_si512(numbers, TwoBlocks<dtype>(group));
-  _mm512_store_si512(numbers + 2 * kBlock, TwoBlocks<dtype>(group + 2 * bytes));
-  _mm_store_ps(scales, Scales<bytes>(group));
+// Turns each half of eight vectors as a matrix of eight by eight.
+FOLIO_VNNI FOLIO_INLINE void TurnHalves(__m512i* v) {
+  __m512i t[8];
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+  }
+  __m512i u[8];
+  for (int i = 0; i < 8; i += 4) {
+    u[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    u[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    u[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    u[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+  const __m512i high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+  for (int i = 0; i < 4; ++i) {
+    v[i] = _mm512_permutex2var_epi64(u[i], low, u[i + 4]);
+    v[i + 4] = _mm512_permutex2var_epi64(u[i], high, u[i + 4]);
+  }
 }
 
-// `blocks` blocks of a row; what is missing of the last group is zero.
+// A block of each of the rows that begin there.
 template <Dtype dtype>
-FOLIO_VNNI void UnpackRow(const std::byte* row, int64_t blocks, uint8_t* numbers, float* scales) {
-  constexpr int64_t bytes = kBlockBytes<dtype>;
-  const int64_t whole = blocks / kGroup * kGroup;
-  for (int64_t b = 0; b < whole; b += kGroup) {
-    UnpackGroup<dtype>(row + b * bytes, numbers + b * kBlock, scales + b);
+FOLIO_VNNI FOLIO_INLINE void UnpackBlock(const std::byte* const* rows, int64_t offset,
+                                         uint8_t* numbers, float* scales) {
+  __m512i v[kFours];
+  alignas(32) uint16_t halves[kTileWeight];
+  for (int r = 0; r < kTileWeight; ++r) std::memcpy(halves + r, rows[r] + offset, kScaleBytes);
+  for (int r = 0; r < kFours; ++r) {
+    const std::byte *low = rows[r] + offset + kScaleBytes,
+                    *high = rows[r + 8] + offset + kScaleBytes;
+    if constexpr (dtype == Dtype::kQ8_0) {
+      const auto first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(low));
+      const auto second = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(high));
+      v[r] = _mm512_xor_si512(_mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1),
+                              _mm512_set1_epi8(-128));
+    } else {
+      const auto first = _mm_loadu_si128(reinterpret_cast<const __m128i*>(low));
+      const auto second = _mm_loadu_si128(reinterpret_cast<const __m128i*>(high));
+      const __m512i pairs =
+          _mm512_mask_broadcast_i32x4(_mm512_broadcast_i32x4(first), 0xFF00, second);
+      const __m512i shifts = _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4);
+      v[r] = _mm512_and_si512(_mm512_srlv_epi64(pairs, shifts), _mm512_set1_epi8(15));
+    }
   }
-  if (whole < blocks) {
-    const LastGroup<bytes> last(row + whole * bytes, blocks - whole);
-    UnpackGroup<dtype>(last.bytes, numbers + whole * kBlock, scales + whole);
-  }
+  TurnHalves(v);
+  for (int i = 0; i < kFours; ++i) _mm512_store_si512(numbers + i * 64, v[i]);
+  _mm512_store_ps(scales, _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<__m256i*>(halves))));
 }
 
 // Memory that will be read soon, asked for while something is computed.
@@ -162,74 +193,79 @@ struct Ahead {
   }
 };
 
-// Rows n, n + 1... of x times a tile, from block `begin` of each row on; sums[kX][kTileWeight].
+// Rows n, n + 1... of x times a tile, from block `begin` of each row on. Every second block has
+// sums of its own: all_sums[kX][2][kFours].
 template <int kX>
 FOLIO_VNNI void VnniTile(const BlockedRows& x, int64_t n, const UnpackedTile& w, int64_t begin,
-                         int64_t groups, Ahead& ahead, __m512* all_sums) {
-  const __m512i first = FirstScales(), last = LastScales();
-  __m512 sums[kX][kTileWeight];
-  for (int i = 0; i < kX; ++i) {
-    for (int r = 0; r < kTileWeight; ++r) sums[i][r] = all_sums[i * kTileWeight + r];
-  }
-  for (int64_t g = 0; g < groups; ++g) {
-    ahead.Ask();
-    __m512i w0[kTileWeight], w1[kTileWeight];
-    for (int r = 0; r < kTileWeight; ++r) {
-      w0[r] = _mm512_load_si512(w.numbers[r] + g * kGroup * kBlock);
-      w1[r] = _mm512_load_si512(w.numbers[r] + g * kGroup * kBlock + 2 * kBlock);
-    }
+                         int64_t blocks, Ahead& ahead, __m512* all_sums) {
+  for (int64_t parity = 0; parity < 2; ++parity) {
+    __m512 sums[kX][kFours];
     for (int i = 0; i < kX; ++i) {
-      const int64_t at = (n + i) * x.stride + begin + g * kGroup;
-      const __m512i x0 = _mm512_load_si512(x.numbers + at * kBlock);
-      const __m512i x1 = _mm512_load_si512(x.numbers + (at + 2) * kBlock);
-      const __m512i correction0 = _mm512_load_si512(x.corrections + at * kBlock / 4);
-      const __m512i correction1 = _mm512_load_si512(x.corrections + (at + 2) * kBlock / 4);
-      const __m128 x_scales = _mm_load_ps(x.scales + at);
-      for (int r = 0; r < kTileWeight; ++r) {
-        const __m512 scale =
-            _mm512_castps128_ps512(_mm_mul_ps(_mm_load_ps(w.scales[r] + g * kGroup), x_scales));
-        const __m512 dot0 = _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(correction0, w0[r], x0));
-        const __m512 dot1 = _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(correction1, w1[r], x1));
-        sums[i][r] = _mm512_fmadd_ps(_mm512_permutexvar_ps(first, scale), dot0, sums[i][r]);
-        sums[i][r] = _mm512_fmadd_ps(_mm512_permutexvar_ps(last, scale), dot1, sums[i][r]);
+      for (int j = 0; j < kFours; ++j) sums[i][j] = all_sums[(i * 2 + parity) * kFours + j];
+    }
+    for (int64_t b = parity; b < blocks; b += 2) {
+      ahead.Ask();
+      const __m512 w_scales = _mm512_load_ps(w.scales[b]);
+      for (int i = 0; i < kX; ++i) {
+        const int64_t at = (n + i) * x.stride + begin + b;
+        const __m512 scale = _mm512_mul_ps(w_scales, _mm512_set1_ps(x.scales[at]));
+        const int32_t* corrections = x.corrections + at * kFours;
+        const auto* fours = reinterpret_cast<const int32_t*>(x.numbers + at * kBlock);
+        for (int j = 0; j < kFours; ++j) {
+          const __m512i dot =
+              _mm512_dpbusd_epi32(_mm512_set1_epi32(corrections[j]),
+                                  _mm512_load_si512(w.numbers[b][j]), _mm512_set1_epi32(fours[j]));
+          sums[i][j] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(dot), sums[i][j]);
+        }
       }
     }
-  }
-  for (int i = 0; i < kX; ++i) {
-    for (int r = 0; r < kTileWeight; ++r) all_sums[i * kTileWeight + r] = sums[i][r];
+    for (int i = 0; i < kX; ++i) {
+      for (int j = 0; j < kFours; ++j) all_sums[(i * 2 + parity) * kFours + j] = sums[i][j];
+    }
   }
 }
 
+// Joins the sixteen sums of sixteen results, in the same order as Total.
+FOLIO_VNNI FOLIO_INLINE __m512 Totals(const __m512* sums) {
+  __m512 fours[4];
+  for (int i = 0; i < 4; ++i) {
+    fours[i] = _mm512_add_ps(_mm512_add_ps(sums[i], sums[kFours + i]),
+                             _mm512_add_ps(sums[i + 4], sums[kFours + i + 4]));
+  }
+  return _mm512_add_ps(_mm512_add_ps(fours[0], fours[1]), _mm512_add_ps(fours[2], fours[3]));
+}
+
 // Rows [begin, end) of x, at most kSomeRows, times up to kTileWeight rows of the weight.
-constexpr int64_t kSomeRows = 64;
+constexpr int64_t kSomeRows = 32, kSums = 2 * kFours;
 template <Dtype dtype>
 FOLIO_VNNI void VnniTiles(const BlockedRows& x, int64_t begin, int64_t end, const std::byte* weight,
                           int64_t rows, float* out, int64_t stride) {
-  constexpr int64_t bytes = kBlockBytes<dtype>, kBlocks = kTileGroups * kGroup;
-  constexpr decltype(&VnniTile<1>) kTiles[] = {VnniTile<1>, VnniTile<2>, VnniTile<3>};
-  const int64_t N = end - begin, tiles = (N + kTileX - 1) / kTileX;
-  const int64_t row_bytes = x.blocks * bytes, all_groups = x.stride / kGroup;
-  const int64_t lines = kTileWeight * row_bytes / 64;
-  Ahead ahead{weight + kTileWeight * row_bytes, begin > 0 ? 0 : lines / (tiles * all_groups) + 1};
-  __m512 sums[kSomeRows * kTileWeight];
-  for (int64_t i = 0; i < N * kTileWeight; ++i) sums[i] = _mm512_setzero_ps();
-  for (int64_t b = 0; b < x.blocks; b += kBlocks) {
-    const int64_t blocks = std::min(kBlocks, x.blocks - b);
-    UnpackedTile tile;
-    for (int64_t r = 0; r < kTileWeight; ++r) {
-      const std::byte* row = weight + std::min(r, rows - 1) * row_bytes;  // the last one again
-      UnpackRow<dtype>(row + b * bytes, blocks, tile.numbers[r], tile.scales[r]);
-    }
-    for (int64_t t = 0; t < tiles; ++t) {
-      const int64_t first = t * N / tiles, count = (t + 1) * N / tiles - first;
-      kTiles[count - 1](x, begin + first, tile, b, (blocks + kGroup - 1) / kGroup, ahead,
-                        sums + first * kTileWeight);
-    }
+  constexpr int64_t bytes = kBlockBytes<dtype>;
+  const int64_t N = end - begin, row_bytes = x.blocks * bytes;
+  const int64_t lines = kTileWeight * row_bytes / 64, times = (N + 1) / 2 * x.blocks;
+  Ahead ahead{weight + kTileWeight * row_bytes, begin > 0 ? 0 : lines / times + 1};
+  const std::byte* starts[kTileWeight];
+  for (int64_t r = 0; r < kTileWeight; ++r) {
+    starts[r] = weight + std::min(r, rows - 1) * row_bytes;  // the last one again
   }
-  for (int64_t n = 0; n < N; ++n) {
-    alignas(16) float totals[kTileWeight];
-    _mm_store_ps(totals, JoinSums(sums + n * kTileWeight));
-    std::copy_n(totals, rows, out + (begin + n) * stride);
+  const auto there = static_cast<__mmask16>((1u << rows) - 1);
+  __m512 all_sums[kSomeRows * kSums];  // beyond the first ones only where a row takes several tiles
+  for (int64_t b = 0; b < x.blocks; b += kTileBlocks) {
+    const int64_t blocks = std::min(kTileBlocks, x.blocks - b);
+    UnpackedTile tile;
+    for (int64_t i = 0; i < blocks; ++i) {
+      UnpackBlock<dtype>(starts, (b + i) * bytes, &tile.numbers[i][0][0][0], tile.scales[i]);
+    }
+    for (int64_t n = 0; n < N; n += 2) {
+      const int64_t count = std::min<int64_t>(2, N - n);
+      __m512* sums = all_sums + (blocks < x.blocks ? n * kSums : 0);
+      for (int64_t i = 0; b == 0 && i < count * kSums; ++i) sums[i] = _mm512_setzero_ps();
+      const auto multiply = count == 2 ? VnniTile<2> : VnniTile<1>;
+      multiply(x, begin + n, tile, b, blocks, ahead, sums);
+      for (int64_t i = 0; b + blocks == x.blocks && i < count; ++i) {
+        _mm512_mask_storeu_ps(out + (begin + n + i) * stride, there, Totals(sums + i * kSums));
+      }
+    }
   }
 }
 

@@ -11,9 +11,8 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 
-#include <algorithm>
+#include <immintrin.h>
 
-#include "folio/backend/cpu/avx512_sums.h"
 namespace folio::cpu {
 namespace {
 
@@ -32,6 +31,22 @@ FOLIO_HALVES_INLINE __m512bh LoadFirst(const BF16* p, int64_t count) {
   return reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi16(mask, p));
 }
 
+// The lower and upper halves of two vectors, added.
+FOLIO_HALVES_INLINE __m512 AddHalves(__m512 a, __m512 b) {
+  return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+}
+
+// The totals of four vectors of sixteen sums: those eight apart are added, then four, one and two.
+FOLIO_HALVES_INLINE __m128 JoinSums(const __m512* sums) {
+  const __m512 ab = AddHalves(sums[0], sums[1]), cd = AddHalves(sums[2], sums[3]);
+  __m512 all =
+      _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
+  all = _mm512_add_ps(all, _mm512_permute_ps(all, 0xB1));
+  all = _mm512_add_ps(all, _mm512_permute_ps(all, 0x4E));
+  const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
+  return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, all));
+}
+
 // Rows of the weight of a product, and where the memory lies that will be read soon.
 struct WeightTile {
   const BF16* weight;
@@ -42,8 +57,8 @@ struct WeightTile {
 // kX rows of x times kW of the weight. Asks for kLines cache lines each time that it reads a vector
 // of each of its rows, in the order in which they lie.
 template <int kX, int kW, int kLines>
-FOLIO_HALVES void Multiply(const BF16* x, int64_t stride, const WeightTile& tile, float* out,
-                           int64_t ldo) {
+FOLIO_HALVES void MultiplyGroup(const BF16* x, int64_t stride, const WeightTile& tile, float* out,
+                                int64_t ldo) {
   const int64_t I = tile.I, whole = I / kPairs * kPairs;
   __m512 sums[kX][kRowsOfWeight];
   for (int n = 0; n < kX; ++n) {
@@ -100,8 +115,9 @@ using TileKernel = void (*)(const BF16* x, int64_t stride, const WeightTile& til
 
 template <int kW, int kLines>
 TileKernel KernelFor(int64_t rows) {
-  constexpr TileKernel kKernels[kRowsOfX] = {Multiply<1, kW, kLines>, Multiply<2, kW, kLines>,
-                                             Multiply<3, kW, kLines>, Multiply<4, kW, kLines>};
+  constexpr TileKernel kKernels[kRowsOfX] = {
+      MultiplyGroup<1, kW, kLines>, MultiplyGroup<2, kW, kLines>, MultiplyGroup<3, kW, kLines>,
+      MultiplyGroup<4, kW, kLines>};
   return kKernels[rows - 1];
 }
 
