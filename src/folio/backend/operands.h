@@ -54,7 +54,8 @@ Dtype EntersAs(const Op&, std::string_view) {
 }
 inline Dtype EntersAs(const LinearForward& op, std::string_view name) {
   if (name == "weight" && op.x.dtype() == Dtype::kBF16) return Dtype::kBF16;
-  return name == "x" && IsBlocked(op.weight.dtype()) ? Dtype::kQ8_0 : Dtype::kF32;
+  if (name != "x" || !IsStored(op.weight.dtype())) return Dtype::kF32;
+  return IsBlocked(op.weight.dtype()) ? Dtype::kQ8_0 : Dtype::kBF16;
 }
 inline Dtype EntersAs(const LinearBackward& op, std::string_view name) {
   return name == "weight" && op.d_out.dtype() == Dtype::kBF16 ? Dtype::kBF16 : Dtype::kF32;

@@ -142,8 +142,8 @@ inline constexpr auto kActivations = std::to_array<NamedActivation>({
 
 // ---- Linear: out = x weight + bias, or += that; act = activation(out) ---------------------------
 // Where x and d_out are bfloat16, the weight too enters its products rounded to bfloat16. Where the
-// weight is stored in blocks, as Q8_0 or Q4_0, each row of x enters rounded to Q8_0. Up to
-// kFewRows rows, each comes out the same, bit for bit, whatever other rows there are.
+// weight is stored, x enters rounded: to bfloat16 with BF16, each row to Q8_0 with blocks, Q8_0 or
+// Q4_0. Up to kFewRows rows, each comes out the same, bit for bit, whatever other rows there are.
 
 struct LinearForward {
   static constexpr std::string_view kName = "linear_forward";

@@ -1,14 +1,15 @@
 #include "folio/backend/cpu/linear.h"
 
 #include <algorithm>
-#include <span>
 
 #include "folio/backend/cpu/kernels.h"
 #include "folio/backend/cpu/linear_epilogue.h"
 #include "folio/backend/cpu/linear_rows.h"
 #include "folio/backend/cpu/matmul.h"
 #include "folio/backend/cpu/rows.h"
-#include "folio/tensor/convert.h"
+#include "folio/backend/cpu/stored_numbers.h"
+#include "folio/backend/operands.h"
+#include "folio/base/simd_targets.h"
 
 namespace folio::cpu {
 namespace {
@@ -49,32 +50,18 @@ void RunColumns(const LinearForward& op, const float* x, const float* weight, in
   });
 }
 
-// Rows of x rounded to Q8_0.
-void RoundRows(const Tensor& x, float* to) {
-  const int64_t I = x.dim(1);
-  ParallelFor(x.dim(0), [&](int64_t n, int) {
-    const std::span<float> row(to + n * I, static_cast<size_t>(I));
-    std::copy_n(x.data<float>() + n * I, I, row.begin());
-    RoundTo(Dtype::kQ8_0, row);
-  });
-}
-
 // Many rows and a weight that is not float32: it is decoded some columns of the result at a time.
 void RunStored(const LinearForward& op, Scratch& scratch) {
   constexpr int64_t kColumns = 512;
   const Dtype dtype = op.weight.dtype();
   const int64_t I = op.x.dim(1), O = op.out.dim(1), width = std::min(O, kColumns);
-  float* decoded = scratch.Get<float>(I * width + (IsBlocked(dtype) ? op.x.count() : 0));
-  const float* x = op.x.data<float>();
-  if (IsBlocked(dtype)) {
-    RoundRows(op.x, decoded + I * width);
-    x = decoded + I * width;
-  }
+  float* decoded = scratch.Get<float>(I * width + op.x.count());
+  const float* x = RoundedRows(op.x, EntersAs(op, "x"), decoded + I * width);
   for (int64_t begin = 0; begin < O; begin += width) {
     const int64_t columns = std::min(O - begin, width);
     ParallelRange(columns, TaskRows(I), [&](int64_t first, int64_t last, int) {
-      DecodeFloats(op.weight.raw() + DtypeBytes(dtype, (begin + first) * I), dtype,
-                   std::span(decoded + first * I, static_cast<size_t>((last - first) * I)));
+      DecodeStored(dtype, op.weight.raw() + DtypeBytes(dtype, (begin + first) * I),
+                   (last - first) * I, decoded + first * I);
     });
     RunColumns(op, x, decoded, begin, columns);
   }
@@ -127,8 +114,9 @@ void RunLinear(const LinearBackward& op) {
 }
 
 void Run(const LinearForward& op, Scratch& scratch) {
-  if (op.x.dtype() == Dtype::kBF16) return RunLinearBf16(op, scratch);
-  if (HasFewRows(op)) return RunLinearRows(op, scratch);
+  if (RunsByRows(op)) return RunLinearRows(op, scratch);
+  const bool stored = op.weight.dtype() == Dtype::kBF16 && Bf16UnitIsFast();
+  if (stored || op.x.dtype() == Dtype::kBF16) return RunLinearBf16(op, scratch);
   op.weight.dtype() == Dtype::kF32 ? RunLinear(op) : RunStored(op, scratch);
 }
 

@@ -9,7 +9,7 @@ namespace folio::cpu {
 void RunLinear(const LinearForward& op);
 void RunLinear(const LinearBackward& op);
 
-// The same where x and d_out are BF16.
+// The same where x and d_out are BF16, or the weight is.
 void RunLinearBf16(const LinearForward& op, Scratch& scratch);
 void RunLinearBf16(const LinearBackward& op, Scratch& scratch);
 

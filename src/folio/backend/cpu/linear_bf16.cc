@@ -38,14 +38,20 @@ void StoreInputGradient(const Bf16Block& block, const LinearBackward& op) {
   }
 }
 
+template <class X, class Weight>
+void Multiply(const LinearForward& op, Scratch& scratch) {
+  const int64_t N = op.x.dim(0), I = op.x.dim(1), O = op.out.dim(1);
+  const auto store = op.out.dtype() == Dtype::kBF16 ? Store<BF16> : Store<float>;
+  Bf16MatMul(MatrixView<X>{op.x.data<X>(), I},
+             MatrixView<Weight>{op.weight.data<Weight>(), op.transposed ? I : O, op.transposed}, N,
+             O, I, scratch, [&](const Bf16Block& block) { store(block, op); });
+}
+
 }  // namespace
 
 void RunLinearBf16(const LinearForward& op, Scratch& scratch) {
-  const int64_t N = op.x.dim(0), I = op.x.dim(1), O = op.out.dim(1);
-  const auto store = op.out.dtype() == Dtype::kBF16 ? Store<BF16> : Store<float>;
-  Bf16MatMul(MatrixView<BF16>{op.x.data<BF16>(), I},
-             MatrixView<float>{op.weight.data<float>(), op.transposed ? I : O, op.transposed}, N, O,
-             I, scratch, [&](const Bf16Block& block) { store(block, op); });
+  const bool stored = op.weight.dtype() == Dtype::kBF16;
+  stored ? Multiply<float, BF16>(op, scratch) : Multiply<BF16, float>(op, scratch);
 }
 
 void RunLinearBf16(const LinearBackward& op, Scratch& scratch) {

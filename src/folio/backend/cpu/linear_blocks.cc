@@ -1,65 +1,18 @@
 #include "folio/backend/cpu/linear_blocks.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <span>
 #include <tuple>
-#include <vector>
 
+#include "folio/backend/cpu/kernels.h"
 #include "folio/backend/cpu/linear_blocks_x86.h"
+#include "folio/backend/cpu/stored_numbers.h"
 #include "folio/backend/ops.h"
 #include "folio/base/thread_pool.h"
 #include "folio/tensor/convert.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "folio/backend/cpu/linear_blocks.cc"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
-#include "folio/backend/cpu/vector-inl.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace folio::cpu::HWY_NAMESPACE {
-
-// Writes a block's integers and returns their scale, as EncodeFloats does it, but for rounding
-// that. NaN, and zeros, if a number is not finite.
-float RoundBlock(const float* x, int8_t* out) {
-  constexpr size_t kCount = BlockedRows::kBlock;
-  const hn::CappedTag<float, kCount> d;
-  const hn::RebindToSigned<decltype(d)> di;
-  const hn::Rebind<int8_t, decltype(d)> d8;
-  auto magnitude = hn::Zero(d);
-  bool finite = true;
-  for (size_t i = 0; i < kCount; i += hn::Lanes(d)) {
-    const auto v = hn::Abs(LoadU(d, x + i));
-    finite = finite && hn::AllTrue(d, hn::Le(v, hn::Set(d, std::numeric_limits<float>::max())));
-    magnitude = hn::Max(magnitude, v);
-  }
-  if (!finite) {
-    std::memset(out, 0, kCount);
-    return std::numeric_limits<float>::quiet_NaN();
-  }
-  const float scale = MaxLane(d, magnitude) / 127, inverse = 1.0f / scale;
-  const auto factor = hn::Set(d, inverse <= std::numeric_limits<float>::max() ? inverse : 0.0f);
-  const auto half = hn::Set(d, 0.5f), one = hn::Set(d, 1.0f);
-  for (size_t i = 0; i < kCount; i += hn::Lanes(d)) {
-    const auto v = hn::Mul(LoadU(d, x + i), factor), whole = hn::Trunc(v);
-    const auto away = hn::Ge(hn::Abs(hn::Sub(v, whole)), half);
-    const auto nearest = hn::Add(whole, hn::IfThenElseZero(away, hn::CopySign(one, v)));
-    hn::StoreU(hn::DemoteTo(d8, hn::ConvertTo(di, nearest)), d8, out + i);
-  }
-  return scale;
-}
-
-}  // namespace folio::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace folio::cpu {
-
-HWY_EXPORT(RoundBlock);
-
 namespace {
 
 float ScaleAt(const std::byte* block) {
@@ -135,32 +88,27 @@ BlockedRows::BlockedRows(const Tensor& x, Dtype weight, Scratch& scratch)
   const int64_t bytes = std::get<3>(place(ScratchParts(nullptr)));
   const auto [to, scale, correction, unused] = place(ScratchParts(scratch.Get<std::byte>(bytes)));
   const int32_t offset = weight == Dtype::kQ8_0 ? -128 : -8;
-  for (int64_t b = 0; b < all; ++b) {
-    const int64_t n = b / stride, block = b % stride;
-    int8_t* numbers_of = to + b * kBlock;
-    if (block < blocks) {
-      scale[b] = HWY_DYNAMIC_DISPATCH(RoundBlock)(x.data<float>() + (n * blocks + block) * kBlock,
-                                                  numbers_of);
-    } else {
-      scale[b] = 0;
-      std::memset(numbers_of, 0, kBlock);
+  const auto round = [&, to = to, scale = scale, correction = correction](int64_t begin,
+                                                                          int64_t end, int) {
+    for (int64_t n = begin; n < end; ++n) {
+      RoundToBlocks(x.data<float>() + n * blocks * kBlock, blocks, to + n * stride * kBlock,
+                    scale + n * stride);
+      std::fill_n(to + (n * stride + blocks) * kBlock, (stride - blocks) * kBlock, int8_t{0});
+      std::fill_n(scale + n * stride + blocks, stride - blocks, 0.0f);
     }
-    for (int64_t i = 0; i < kBlock; i += 4) {
-      const int8_t* four = numbers_of + i;
-      correction[(b * kBlock + i) / 4] = offset * (four[0] + four[1] + four[2] + four[3]);
+    for (int64_t i = begin * stride * kBlock; i < end * stride * kBlock; i += 4) {
+      const int8_t* four = to + i;
+      correction[i / 4] = offset * (four[0] + four[1] + four[2] + four[3]);
     }
-  }
-  // Scales are binary16 numbers; one beyond them makes what it is part of NaN.
-  std::vector<std::byte> halves(static_cast<size_t>(all) * sizeof(uint16_t));
-  const std::span<float> all_scales(scale, static_cast<size_t>(all));
-  EncodeFloats(all_scales, Dtype::kF16, halves.data());
-  DecodeFloats(halves.data(), Dtype::kF16, all_scales);
-  for (float& value : all_scales) {
-    if (std::isinf(value)) value = std::numeric_limits<float>::quiet_NaN();
-  }
+  };
+  ParallelRange(rows, TaskRows(x.dim(1)), round);
   numbers = to;
   scales = scale;
   corrections = correction;
+}
+
+bool BlockedRows::MayBeMany() {
+  return X86TakesAnyRows();
 }
 
 void BlockedRows::Multiply(const Tensor& weight, int64_t begin, int64_t end,
@@ -171,4 +119,3 @@ void BlockedRows::Multiply(const Tensor& weight, int64_t begin, int64_t end,
 }
 
 }  // namespace folio::cpu
-#endif  // HWY_ONCE

@@ -18,7 +18,10 @@ class BlockedRows {
   static constexpr int64_t kScaleBytes = 2;  // with which each block begins
   static constexpr int64_t kGroup = 4;       // blocks
 
-  BlockedRows() = default;
+  // Whether more than LinearForward::kFewRows rows are allowed: the kernel in use is faster with
+  // any number than products of decoded numbers are.
+  static bool MayBeMany();
+
   // x (N,I), for weights of that dtype. Lives in `scratch`. REQUIRES: I is whole blocks.
   BlockedRows(const Tensor& x, Dtype weight, Scratch& scratch);
 

@@ -11,6 +11,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -71,28 +72,30 @@ FOLIO_VNNI FOLIO_INLINE __m512i TwoBlocks(const std::byte* block) {
   }
 }
 
+// Where the scales of two blocks go, that come first and last of a group's.
+FOLIO_VNNI FOLIO_INLINE __m512i FirstScales() {
+  return _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+}
+FOLIO_VNNI FOLIO_INLINE __m512i LastScales() {
+  return _mm512_add_epi32(FirstScales(), _mm512_set1_epi32(2));
+}
+
+// One row of x.
 template <Dtype dtype>
-FOLIO_VNNI FOLIO_INLINE void VnniGroup(const BlockedRows& x, int64_t N, const std::byte* group,
-                                       int64_t block, __m512* sums) {
+FOLIO_VNNI FOLIO_INLINE __m512 VnniGroup(const BlockedRows& x, const std::byte* group,
+                                         int64_t block, __m512 sum) {
   constexpr int64_t bytes = kBlockBytes<dtype>;
   const __m512i w0 = TwoBlocks<dtype>(group), w1 = TwoBlocks<dtype>(group + 2 * bytes);
-  const __m128 scales = Scales<bytes>(group);
-  const __m512i first = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-  const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(2));
-  for (int64_t n = 0; n < N; ++n) {
-    const int64_t at = n * x.stride + block;
-    const int8_t* numbers = x.numbers + at * kBlock;
-    const int32_t* corrections = x.corrections + at * kBlock / 4;
-    const __m512 scale = _mm512_castps128_ps512(_mm_mul_ps(scales, _mm_load_ps(x.scales + at)));
-    const __m512i dot0 =
-        _mm512_dpbusd_epi32(_mm512_load_si512(corrections), w0, _mm512_load_si512(numbers));
-    const __m512i dot1 = _mm512_dpbusd_epi32(_mm512_load_si512(corrections + 16), w1,
-                                             _mm512_load_si512(numbers + 2 * kBlock));
-    sums[n] =
-        _mm512_fmadd_ps(_mm512_permutexvar_ps(first, scale), _mm512_cvtepi32_ps(dot0), sums[n]);
-    sums[n] =
-        _mm512_fmadd_ps(_mm512_permutexvar_ps(second, scale), _mm512_cvtepi32_ps(dot1), sums[n]);
-  }
+  const int8_t* numbers = x.numbers + block * kBlock;
+  const int32_t* corrections = x.corrections + block * kBlock / 4;
+  const __m512 scale =
+      _mm512_castps128_ps512(_mm_mul_ps(Scales<bytes>(group), _mm_load_ps(x.scales + block)));
+  const __m512i dot0 =
+      _mm512_dpbusd_epi32(_mm512_load_si512(corrections), w0, _mm512_load_si512(numbers));
+  const __m512i dot1 = _mm512_dpbusd_epi32(_mm512_load_si512(corrections + 16), w1,
+                                           _mm512_load_si512(numbers + 2 * kBlock));
+  sum = _mm512_fmadd_ps(_mm512_permutexvar_ps(FirstScales(), scale), _mm512_cvtepi32_ps(dot0), sum);
+  return _mm512_fmadd_ps(_mm512_permutexvar_ps(LastScales(), scale), _mm512_cvtepi32_ps(dot1), sum);
 }
 
 // Joins eight sums.
@@ -102,22 +105,178 @@ FOLIO_AVX2 FOLIO_INLINE float Total(__m256 sums) {
   return _mm_cvtss_f32(_mm_hadd_ps(pairs, pairs));
 }
 
-template <Dtype dtype, bool one>
-FOLIO_VNNI void VnniRows(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,
-                         int64_t stride) {
+template <Dtype dtype>
+FOLIO_VNNI void VnniRow(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,
+                        int64_t) {
   constexpr int64_t bytes = kBlockBytes<dtype>;
-  const int64_t N = one ? 1 : x.rows, whole = x.blocks / kGroup * kGroup;
+  const int64_t whole = x.blocks / kGroup * kGroup;
   for (int64_t r = 0; r < rows; ++r, weight += x.blocks * bytes) {
-    __m512 sums[one ? 1 : LinearForward::kFewRows];
-    for (int64_t n = 0; n < N; ++n) sums[n] = _mm512_setzero_ps();
-    for (int64_t b = 0; b < whole; b += kGroup) VnniGroup<dtype>(x, N, weight + b * bytes, b, sums);
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t b = 0; b < whole; b += kGroup) {
+      sum = VnniGroup<dtype>(x, weight + b * bytes, b, sum);
+    }
     if (whole < x.blocks) {
       const LastGroup<bytes> last(weight + whole * bytes, x.blocks - whole);
-      VnniGroup<dtype>(x, N, last.bytes, whole, sums);
+      sum = VnniGroup<dtype>(x, last.bytes, whole, sum);
     }
-    for (int64_t n = 0; n < N; ++n) {
-      out[n * stride + r] =
-          Total(_mm256_add_ps(_mm512_castps512_ps256(sums[n]), _mm512_extractf32x8_ps(sums[n], 1)));
+    out[r] = Total(_mm256_add_ps(_mm512_castps512_ps256(sum), _mm512_extractf32x8_ps(sum, 1)));
+  }
+}
+
+// Part of sixteen rows of a weight, unpacked once for all rows of x: block by block, four numbers
+// of each row beside those of the others, so that a vector's sums belong to sixteen results and the
+// product of scales serves a whole block.
+constexpr int64_t kTileWeight = 16, kFours = kBlock / 4, kTileBlocks = 32;
+struct UnpackedTile {
+  alignas(64) uint8_t numbers[kTileBlocks][kFours][kTileWeight][4];
+  alignas(64) float scales[kTileBlocks][kTileWeight];
+};
+
+// Turns each half of eight vectors as a matrix of eight by eight.
+FOLIO_VNNI FOLIO_INLINE void TurnHalves(__m512i* v) {
+  __m512i t[8];
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+  }
+  __m512i u[8];
+  for (int i = 0; i < 8; i += 4) {
+    u[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    u[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    u[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    u[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+  const __m512i high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+  for (int i = 0; i < 4; ++i) {
+    v[i] = _mm512_permutex2var_epi64(u[i], low, u[i + 4]);
+    v[i + 4] = _mm512_permutex2var_epi64(u[i], high, u[i + 4]);
+  }
+}
+
+// A block of each of the rows that begin there.
+template <Dtype dtype>
+FOLIO_VNNI FOLIO_INLINE void UnpackBlock(const std::byte* const* rows, int64_t offset,
+                                         uint8_t* numbers, float* scales) {
+  __m512i v[kFours];
+  alignas(32) uint16_t halves[kTileWeight];
+  for (int r = 0; r < kTileWeight; ++r) std::memcpy(halves + r, rows[r] + offset, kScaleBytes);
+  for (int r = 0; r < kFours; ++r) {
+    const std::byte *low = rows[r] + offset + kScaleBytes,
+                    *high = rows[r + 8] + offset + kScaleBytes;
+    if constexpr (dtype == Dtype::kQ8_0) {
+      const auto first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(low));
+      const auto second = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(high));
+      v[r] = _mm512_xor_si512(_mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1),
+                              _mm512_set1_epi8(-128));
+    } else {
+      const auto first = _mm_loadu_si128(reinterpret_cast<const __m128i*>(low));
+      const auto second = _mm_loadu_si128(reinterpret_cast<const __m128i*>(high));
+      const __m512i pairs =
+          _mm512_mask_broadcast_i32x4(_mm512_broadcast_i32x4(first), 0xFF00, second);
+      const __m512i shifts = _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4);
+      v[r] = _mm512_and_si512(_mm512_srlv_epi64(pairs, shifts), _mm512_set1_epi8(15));
+    }
+  }
+  TurnHalves(v);
+  for (int i = 0; i < kFours; ++i) _mm512_store_si512(numbers + i * 64, v[i]);
+  _mm512_store_ps(scales, _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<__m256i*>(halves))));
+}
+
+// Memory that will be read soon, asked for while something is computed.
+struct Ahead {
+  const std::byte* at;
+  int64_t lines;  // each time
+
+  FOLIO_INLINE void Ask() {
+    for (int64_t i = 0; i < lines; ++i, at += 64) __builtin_prefetch(at, 0, 2);
+  }
+};
+
+// Rows n, n + 1... of x times a tile, from block `begin` of each row on. Every second block has
+// sums of its own: all_sums[kX][2][kFours].
+template <int kX>
+FOLIO_VNNI void VnniTile(const BlockedRows& x, int64_t n, const UnpackedTile& w, int64_t begin,
+                         int64_t blocks, Ahead& ahead, __m512* all_sums) {
+  for (int64_t parity = 0; parity < 2; ++parity) {
+    __m512 sums[kX][kFours];
+    for (int i = 0; i < kX; ++i) {
+      for (int j = 0; j < kFours; ++j) sums[i][j] = all_sums[(i * 2 + parity) * kFours + j];
+    }
+    for (int64_t b = parity; b < blocks; b += 2) {
+      ahead.Ask();
+      const __m512 w_scales = _mm512_load_ps(w.scales[b]);
+      for (int i = 0; i < kX; ++i) {
+        const int64_t at = (n + i) * x.stride + begin + b;
+        const __m512 scale = _mm512_mul_ps(w_scales, _mm512_set1_ps(x.scales[at]));
+        const int32_t* corrections = x.corrections + at * kFours;
+        const auto* fours = reinterpret_cast<const int32_t*>(x.numbers + at * kBlock);
+        for (int j = 0; j < kFours; ++j) {
+          const __m512i dot =
+              _mm512_dpbusd_epi32(_mm512_set1_epi32(corrections[j]),
+                                  _mm512_load_si512(w.numbers[b][j]), _mm512_set1_epi32(fours[j]));
+          sums[i][j] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(dot), sums[i][j]);
+        }
+      }
+    }
+    for (int i = 0; i < kX; ++i) {
+      for (int j = 0; j < kFours; ++j) all_sums[(i * 2 + parity) * kFours + j] = sums[i][j];
+    }
+  }
+}
+
+// Joins the sixteen sums of sixteen results, in the same order as Total.
+FOLIO_VNNI FOLIO_INLINE __m512 Totals(const __m512* sums) {
+  __m512 fours[4];
+  for (int i = 0; i < 4; ++i) {
+    fours[i] = _mm512_add_ps(_mm512_add_ps(sums[i], sums[kFours + i]),
+                             _mm512_add_ps(sums[i + 4], sums[kFours + i + 4]));
+  }
+  return _mm512_add_ps(_mm512_add_ps(fours[0], fours[1]), _mm512_add_ps(fours[2], fours[3]));
+}
+
+// Rows [begin, end) of x, at most kSomeRows, times up to kTileWeight rows of the weight.
+constexpr int64_t kSomeRows = 32, kSums = 2 * kFours;
+template <Dtype dtype>
+FOLIO_VNNI void VnniTiles(const BlockedRows& x, int64_t begin, int64_t end, const std::byte* weight,
+                          int64_t rows, float* out, int64_t stride) {
+  constexpr int64_t bytes = kBlockBytes<dtype>;
+  const int64_t N = end - begin, row_bytes = x.blocks * bytes;
+  const int64_t lines = kTileWeight * row_bytes / 64, times = (N + 1) / 2 * x.blocks;
+  Ahead ahead{weight + kTileWeight * row_bytes, begin > 0 ? 0 : lines / times + 1};
+  const std::byte* starts[kTileWeight];
+  for (int64_t r = 0; r < kTileWeight; ++r) {
+    starts[r] = weight + std::min(r, rows - 1) * row_bytes;  // the last one again
+  }
+  const auto there = static_cast<__mmask16>((1u << rows) - 1);
+  __m512 all_sums[kSomeRows * kSums];  // beyond the first ones only where a row takes several tiles
+  for (int64_t b = 0; b < x.blocks; b += kTileBlocks) {
+    const int64_t blocks = std::min(kTileBlocks, x.blocks - b);
+    UnpackedTile tile;
+    for (int64_t i = 0; i < blocks; ++i) {
+      UnpackBlock<dtype>(starts, (b + i) * bytes, &tile.numbers[i][0][0][0], tile.scales[i]);
+    }
+    for (int64_t n = 0; n < N; n += 2) {
+      const int64_t count = std::min<int64_t>(2, N - n);
+      __m512* sums = all_sums + (blocks < x.blocks ? n * kSums : 0);
+      for (int64_t i = 0; b == 0 && i < count * kSums; ++i) sums[i] = _mm512_setzero_ps();
+      const auto multiply = count == 2 ? VnniTile<2> : VnniTile<1>;
+      multiply(x, begin + n, tile, b, blocks, ahead, sums);
+      for (int64_t i = 0; b + blocks == x.blocks && i < count; ++i) {
+        _mm512_mask_storeu_ps(out + (begin + n + i) * stride, there, Totals(sums + i * kSums));
+      }
+    }
+  }
+}
+
+template <Dtype dtype>
+void VnniRows(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,
+              int64_t stride) {
+  const int64_t row_bytes = x.blocks * kBlockBytes<dtype>;
+  for (int64_t r = 0; r < rows; r += kTileWeight) {
+    for (int64_t n = 0; n < x.rows; n += kSomeRows) {
+      VnniTiles<dtype>(x, n, std::min(n + kSomeRows, x.rows), weight + r * row_bytes,
+                       std::min(kTileWeight, rows - r), out + r, stride);
     }
   }
 }
@@ -187,19 +346,23 @@ FOLIO_AVX2 void Avx2Rows(const BlockedRows& x, const std::byte* weight, int64_t 
   }
 }
 
-bool HasVnni() {
+bool HasVnni(const std::string& target) {
   static const bool has =
       __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl");
-  return has;
+  return has && target == "AVX3";
 }
 
 template <Dtype dtype, bool one>
 BlockKernel KernelOf(const std::string& target) {
-  if (target == "AVX3" && HasVnni()) return VnniRows<dtype, one>;
+  if (HasVnni(target)) return one ? VnniRow<dtype> : VnniRows<dtype>;
   return target == "AVX3" || target == "AVX2" ? Avx2Rows<dtype, one> : nullptr;
 }
 
 }  // namespace
+
+bool X86TakesAnyRows() {
+  return HasVnni(VectorTarget());
+}
 
 BlockKernel X86BlockKernel(Dtype weight, bool one) {
   const std::string target = VectorTarget();
@@ -218,6 +381,10 @@ BlockKernel X86BlockKernel(Dtype weight, bool one) {
 #else
 
 namespace folio::cpu {
+
+bool X86TakesAnyRows() {
+  return false;
+}
 
 BlockKernel X86BlockKernel(Dtype, bool) {
   return nullptr;

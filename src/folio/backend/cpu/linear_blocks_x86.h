@@ -8,6 +8,9 @@ namespace folio::cpu {
 using BlockKernel = void (*)(const BlockedRows& x, const std::byte* weight, int64_t rows,
                              float* out, int64_t stride);
 
+// Whether the kernels in use take more than LinearForward::kFewRows rows.
+bool X86TakesAnyRows();
+
 // The fastest for a weight of that dtype, and for one row of x or for several, of the instruction
 // set in use; null if x86 has none for it.
 BlockKernel X86BlockKernel(Dtype weight, bool one);

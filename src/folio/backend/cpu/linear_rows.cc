@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "folio/backend/cpu/kernels.h"
 #include "folio/backend/cpu/linear_blocks.h"
 #include "folio/backend/cpu/linear_epilogue.h"
+#include "folio/backend/cpu/linear_rows_x86.h"
+#include "folio/backend/cpu/stored_numbers.h"
+#include "folio/base/simd_targets.h"
 #include "folio/base/thread_pool.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -57,9 +61,8 @@ void RowsOf(const float* x, int64_t N, int64_t I, const T* w, int64_t rows, floa
   }
 }
 
-// Columns [begin, end) of a product with a weight (O,I).
-void TransposedSlice(const LinearForward& op, int64_t begin, int64_t end) {
-  const float* x = op.x.data<float>();
+// Columns [begin, end) of a product of x with a weight (O,I).
+void TransposedSlice(const float* x, const LinearForward& op, int64_t begin, int64_t end) {
   const int64_t N = op.x.dim(0), I = op.x.dim(1), O = op.out.dim(1);
   float* out = op.out.data<float>() + begin;
   if (op.weight.dtype() == Dtype::kBF16) {
@@ -105,16 +108,58 @@ void ForSlices(int64_t O, F&& f) {
   ParallelRange(O, slice, [&](int64_t begin, int64_t end, int) { f(begin, end); });
 }
 
-void RunTransposed(const LinearForward& op, Scratch& scratch) {
-  const bool blocks = IsBlocked(op.weight.dtype());
-  const BlockedRows rows = blocks ? BlockedRows(op.x, op.weight.dtype(), scratch) : BlockedRows();
-  ForSlices(op.out.dim(1), [&](int64_t begin, int64_t end) {
-    if (blocks) {
-      rows.Multiply(op.weight, begin, end, op.out);
-    } else {
-      HWY_DYNAMIC_DISPATCH(TransposedSlice)(op, begin, end);
+// Rows of x rounded to bfloat16, for Bf16Unit's dot products.
+HalfRows RoundedHalves(const Tensor& x, Scratch& scratch) {
+  constexpr int64_t kVector = 32;
+  const int64_t N = x.dim(0), I = x.dim(1), whole = CeilDiv(I, kVector) * kVector;
+  const int64_t stride = whole + kVector;  // rows 2^n apart would get in each other's way in caches
+  BF16* to = scratch.Get<BF16>(N * stride);
+  ParallelRange(N, TaskRows(I), [&](int64_t begin, int64_t end, int) {
+    for (int64_t n = begin; n < end; ++n) {
+      RoundToHalves(x.data<float>() + n * I, I, to + n * stride);
+      std::fill_n(to + n * stride + I, whole - I, BF16{});
     }
+  });
+  return {.numbers = to, .rows = N, .stride = stride};
+}
+
+// Columns [begin, end), some rows of x at a time, so that these stay in a second-level cache.
+void MultiplyHalves(const HalfRows& x, const LinearForward& op, int64_t begin, int64_t end) {
+  constexpr int64_t kRows = 128;
+  const int64_t I = op.x.dim(1), O = op.out.dim(1);
+  for (int64_t n = 0; n < x.rows; n += kRows) {
+    const HalfRows some{x.numbers + n * x.stride, std::min(kRows, x.rows - n), x.stride};
+    MultiplyHalfRows(some, op.weight.data<BF16>() + begin * I, end - begin, I,
+                     op.out.data<float>() + n * O + begin, O);
+  }
+}
+
+// Sums columns with multiply(begin, end), and finishes them.
+template <class F>
+void ForFinishedSlices(const LinearForward& op, F&& multiply) {
+  ForSlices(op.out.dim(1), [&](int64_t begin, int64_t end) {
+    multiply(begin, end);
     FinishColumns(op, begin, end);
+  });
+}
+
+void RunTransposed(const LinearForward& op, Scratch& scratch) {
+  const Dtype dtype = op.weight.dtype();
+  if (IsBlocked(dtype)) {
+    const BlockedRows x(op.x, dtype, scratch);
+    return ForFinishedSlices(
+        op, [&](int64_t begin, int64_t end) { x.Multiply(op.weight, begin, end, op.out); });
+  }
+  if (dtype == Dtype::kBF16 && Bf16UnitInUse() != Bf16Unit::kPlain) {
+    const HalfRows x = RoundedHalves(op.x, scratch);
+    return ForFinishedSlices(
+        op, [&](int64_t begin, int64_t end) { MultiplyHalves(x, op, begin, end); });
+  }
+  const float* x = dtype == Dtype::kBF16
+                       ? RoundedRows(op.x, dtype, scratch.Get<float>(op.x.count()))
+                       : op.x.data<float>();
+  ForFinishedSlices(op, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(TransposedSlice)(x, op, begin, end);
   });
 }
 
@@ -141,8 +186,20 @@ void RunInOut(const LinearForward& op, Scratch& scratch) {
 
 }  // namespace
 
-bool HasFewRows(const LinearForward& op) {
-  return op.x.dtype() == Dtype::kF32 && op.x.dim(0) <= LinearForward::kFewRows && !op.accumulate;
+bool RunsByRows(const LinearForward& op) {
+  if (op.x.dtype() != Dtype::kF32 || op.accumulate) return false;
+  if (op.x.dim(0) <= LinearForward::kFewRows) return true;
+  if (IsBlocked(op.weight.dtype())) return BlockedRows::MayBeMany();
+  return op.weight.dtype() == Dtype::kBF16 && Bf16UnitIsFast() &&
+         Bf16UnitInUse() == Bf16Unit::kAvx512;
+}
+
+const float* RoundedRows(const Tensor& x, Dtype as, float* to) {
+  const int64_t I = x.dim(1);
+  ParallelRange(x.dim(0), TaskRows(I), [&](int64_t begin, int64_t end, int) {
+    RoundStored(as, x.data<float>() + begin * I, (end - begin) * I, to + begin * I);
+  });
+  return to;
 }
 
 void RunLinearRows(const LinearForward& op, Scratch& scratch) {

@@ -89,8 +89,8 @@ class StoredWeights : public testing::TestWithParam<Storage> {
 
   static Layer Make(Sizes sizes) { return {GetParam().dtype, GetParam().transposed, sizes}; }
   static std::vector<Sizes> AllSizes() {
-    if (IsBlocked(GetParam().dtype)) return {{32, 1}, {64, 5}, {96, 70}, {320, 515}};
-    return {{1, 1}, {7, 3}, {17, 70}, {96, 129}, {203, 517}};
+    if (IsBlocked(GetParam().dtype)) return {{32, 1}, {64, 5}, {96, 70}, {320, 515}, {2144, 6}};
+    return {{1, 1}, {7, 3}, {17, 70}, {96, 129}, {203, 517}, {2100, 6}};
   }
 
  private:
@@ -101,7 +101,7 @@ TEST_P(StoredWeights, AgreeWithTheReferenceOnEverySimdTarget) {
   const auto backend = MakeBackend("cpu"), reference = MakeBackend("reference");
   for (const Sizes sizes : AllSizes()) {
     Layer layer = Make(sizes);
-    for (const int64_t N : {int64_t{1}, int64_t{3}, kFew, kFew + 1}) {
+    for (const int64_t N : {int64_t{1}, int64_t{3}, kFew, kFew + 1, 4 * kFew + 3}) {
       std::vector<float> x = Numbers(N * sizes.I, 3), out, act;
       const LinearForward op = layer.Op(x, out, act);
       const Comparison<LinearForward> comparison(op, *reference);
@@ -143,6 +143,39 @@ TEST_P(StoredWeights, ARowComesOutTheSameBesideAnyOthers) {
                                all.begin() + static_cast<int64_t>(n * O)))
             << target << " row " << n;
       }
+      // Rows are multiplied some at a time: as many as there are, or fewer.
+      for (const size_t count : {2u, 3u, 5u, 6u, 7u, 10u, 13u, 19u}) {
+        const auto end = x.begin() + static_cast<int64_t>(count) * sizes.I;
+        const std::vector<float> some = layer.Run(*backend, {x.begin(), end});
+        EXPECT_TRUE(
+            std::equal(all.begin(), all.begin() + static_cast<int64_t>(count * O), some.begin()))
+            << target << " first " << count;
+      }
+    }
+  }
+}
+
+TEST_P(StoredWeights, ProductsAreAddedToWhatIsThere) {
+  const auto backend = MakeBackend("cpu"), reference = MakeBackend("reference");
+  for (const Sizes sizes : AllSizes()) {
+    Layer layer = Make(sizes);
+    for (const int64_t N : {int64_t{3}, kFew + 5}) {
+      std::vector<float> x = Numbers(N * sizes.I, 3), out, act;
+      LinearForward op = layer.Op(x, out, act);
+      op.bias = op.act = Tensor();
+      op.accumulate = true;
+      const std::vector<float> before = Numbers(N * sizes.O, 4);
+      out = before;
+      op.out = Tensor(out.data(), op.out.shape());
+      const Comparison<LinearForward> comparison(op, *reference);
+      for (const std::string& target : SimdTargets()) {
+        SCOPED_TRACE(target + " N=" + std::to_string(N) + " I=" + std::to_string(sizes.I));
+        ForceSimdTarget(target);
+        std::ranges::copy(before, out.begin());
+        backend->Run(op);
+        const auto mismatch = comparison.Check(op);
+        EXPECT_FALSE(mismatch) << mismatch->ToString();
+      }
     }
   }
 }
@@ -158,16 +191,20 @@ INSTANTIATE_TEST_SUITE_P(, StoredWeights, testing::ValuesIn(kStorages), NameOf);
 TEST(BlockedWeights, GiveTheSameBitsOnEverySimdTarget) {
   const auto backend = MakeBackend("cpu");
   for (const Dtype dtype : {Dtype::kQ8_0, Dtype::kQ4_0}) {
-    Layer layer(dtype, true, {416, 133});
-    std::vector<float> x = Numbers(5 * 416, 4), out, act;
-    std::vector<float> first;
-    for (const std::string& target : SimdTargets()) {
-      ForceSimdTarget(target);
-      backend->Run(layer.Op(x, out, act));
-      if (first.empty()) first = out;
-      EXPECT_EQ(out, first) << target;
+    for (const Sizes sizes : {Sizes{416, 133}, Sizes{2208, 18}}) {
+      Layer layer(dtype, true, sizes);
+      for (const int64_t N : {1, 5, 8}) {
+        std::vector<float> x = Numbers(N * sizes.I, 4), out, act;
+        std::vector<float> first;
+        for (const std::string& target : SimdTargets()) {
+          ForceSimdTarget(target);
+          backend->Run(layer.Op(x, out, act));
+          if (first.empty()) first = out;
+          EXPECT_EQ(out, first) << target << " N " << N;
+        }
+        ForceSimdTarget("");
+      }
     }
-    ForceSimdTarget("");
   }
 }
 
