@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -96,14 +97,40 @@ Sampler::Sampler(Sampler&&) noexcept = default;
 Sampler& Sampler::operator=(Sampler&&) noexcept = default;
 Sampler::~Sampler() = default;
 
+// A logit that top_k tokens reach: the least of as many maxima of groups, if there are so many.
+float Sampler::ReachedByTopK(std::span<const float> logits) {
+  constexpr size_t kLanes = 8, kGroup = 8 * kLanes;
+  const auto k = static_cast<size_t>(options_.top_k);
+  maxima_.clear();
+  for (const auto& [from, to] : usable_) {
+    const size_t end = std::min(to, logits.size());
+    for (size_t id = from; k > 0 && id + kGroup <= end; id += kGroup) {
+      std::array<float, kLanes> largest;
+      largest.fill(kCannotCome);
+      for (size_t i = 0; i < kGroup; i += kLanes) {
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+          const float logit = logits[id + i + lane];
+          largest[lane] = logit > largest[lane] ? logit : largest[lane];
+        }
+      }
+      maxima_.push_back(*std::ranges::max_element(largest));
+    }
+  }
+  if (k == 0 || maxima_.size() < k) return kCannotCome;
+  const auto kth = maxima_.begin() + options_.top_k - 1;
+  std::nth_element(maxima_.begin(), kth, maxima_.end(), std::greater<>());
+  return *kth;
+}
+
 void Sampler::Gather(std::span<const float> logits) {
+  const float least = ReachedByTopK(logits);
   keys_.resize(logits.size());
   size_t count = 0;
   for (const auto& [from, to] : usable_) {
     const size_t end = std::min(to, logits.size());
     for (size_t id = from; id < end; ++id) {
       keys_[count] = KeyOf(logits[id], id);
-      count += logits[id] != kCannotCome;
+      count += logits[id] >= least && logits[id] != kCannotCome;
     }
   }
   keys_.resize(count);

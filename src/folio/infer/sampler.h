@@ -108,6 +108,7 @@ class Sampler {
   using Key = uint64_t;
 
   void Cut(std::span<const float> logits, const TextSoFar& text);
+  float ReachedByTopK(std::span<const float> logits);
   void Gather(std::span<const float> logits);
   void TakeLikeliest(std::span<const float> logits);
   void CutTopK();
@@ -129,6 +130,7 @@ class Sampler {
   double largest_ = 0;  // logit
   double total_ = 0;    // of the weights
   std::vector<std::pair<double, Key>> distances_;
+  std::vector<float> maxima_;
   std::vector<Candidate> candidates_;
 };
 

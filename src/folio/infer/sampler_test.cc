@@ -140,6 +140,23 @@ TEST(Candidates, TopPKeepsWhatReachesIt) {
   EXPECT_EQ(Kept({.top_p = 1e-300}, logits).at(1), 1);
 }
 
+// Of so many tokens only those are looked at that can be among the k.
+TEST(Candidates, OfAWholeVocabularyTheSameStay) {
+  const CounterRng rng(3, 4);
+  std::vector<float> logits(7003);
+  for (size_t i = 0; i < logits.size(); ++i) {
+    logits[i] = std::round(static_cast<float>(rng.Normal(i)) * 40) / 8;  // many are equal
+  }
+  for (const int64_t k : {1, 2, 40, 109, 110, 500, 7000, 9000}) {
+    const SamplingOptions options{.top_k = k};
+    const auto kept = Kept(options, logits), defined = Defined(options, logits);
+    ASSERT_EQ(kept.size(), defined.size()) << k;
+    for (const auto& [id, probability] : defined) {
+      EXPECT_NEAR(kept.at(id), probability, kFloat64Chain) << k;
+    }
+  }
+}
+
 // top_p counts probabilities after the temperature and after top_k.
 TEST(Candidates, CutsComeInTheirOrder) {
   const std::vector<float> logits = Logits({0.5, 0.3, 0.2});
