@@ -7,8 +7,8 @@
 namespace folio {
 namespace {
 
-constexpr double kKept = 15.0 / 16;      // of what was counted, after each pass
-constexpr double kExpected = 0.25;       // tokens accepted and rejected before the first
+constexpr double kKept = 23.0 / 24;      // of what was counted, after each pass
+constexpr double kExpected = 0.5;        // tokens accepted and rejected before the first
 constexpr int64_t kCompareAfter = 64;    // passes with proposals, until one has none
 constexpr int64_t kForgetAfter = 256;    // passes after which a time counts no more
 constexpr int64_t kRest = 64;            // passes between tries
