@@ -9,6 +9,7 @@ namespace {
 
 constexpr double kKept = 23.0 / 24;      // of what was counted, after each pass
 constexpr double kExpected = 0.5;        // tokens accepted and rejected before the first
+constexpr int64_t kFirst = 2;            // proposals, where no passes with more are known
 constexpr int64_t kCompareAfter = 64;    // passes with proposals, until one has none
 constexpr int64_t kForgetAfter = 256;    // passes after which a time counts no more
 constexpr int64_t kRest = 64;            // passes between tries
@@ -51,7 +52,10 @@ int64_t Speculation::Best(int64_t least) const {
   const double a = Accepted();
   int64_t best = least;
   double most = 0, tokens = 0, power = 1;
-  for (int64_t k = 0; k <= kMost; ++k, power *= a) {
+  int64_t known = kMost;
+  while (!Known(known)) --known;
+  const int64_t end = std::clamp<int64_t>(2 * known, kFirst, kMost);
+  for (int64_t k = 0; k <= end; ++k, power *= a) {
     tokens += power;
     const double seconds = PassSeconds(k) + static_cast<double>(k) * proposal_.least();
     const double rate = tokens / std::max(seconds, kLeastSeconds);

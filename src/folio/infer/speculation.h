@@ -12,7 +12,8 @@ namespace folio {
 // arXiv:2211.17192, 3.1). It takes the k of the most tokens per second, or 0, by what it is told:
 //   a          the share that was accepted, of late more than long ago
 //   a pass     what one of k + 1 rows took; where none was told of late, between what its
-//              neighbours took, and no more than a smaller one if there is no larger one
+//              neighbours took, and no more than a smaller one if there is no larger one; k is at
+//              most twice the largest of which is known, so that it feels its way up
 //   a proposal what one took
 // Times are the least of the last few, as whatever disturbs them makes them longer. Now and then it
 // has a pass without proposals, to compare, and where they do not pay a try with some. When, hangs
