@@ -158,10 +158,10 @@ TEST(Speculation, FeelsItsWayUp) {
 
 TEST(Speculation, GoesOnWithATryWhileAllIsAccepted) {
   Speculation speculation;
-  World world = {.accepted = 0, .pass = Linear(0.3)};
+  World world = {.accepted = 0, .pass = Linear(0.6)};
   Go(speculation, world, 1000);
   world.accepted = 1;
-  Go(speculation, world, 200);
+  Go(speculation, world, 400);
   EXPECT_GT(Go(speculation, world, 200).proposals(), 180);
 }
 
