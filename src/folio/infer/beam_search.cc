@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
 #include "folio/infer/token_probabilities.h"
 
 namespace folio {
@@ -108,33 +110,42 @@ class BeamSearcher {
     }
   }
 
-  // All continuations that end, and the first `beams` of the others, in order.
-  std::vector<Continuation> Continuations(const Tensor& logits) const {
+  // All continuations of a beam that end, and the first `beams` of the others.
+  std::vector<Continuation> ContinuationsOf(size_t b, std::span<const float> row) const {
     const auto most = static_cast<size_t>(options_.beams);
-    std::vector<Continuation> found, first;  // `first` is a heap, the last of them on top
-    for (size_t b = 0; b < beams_.size(); ++b) {
-      const int64_t V = logits.dim(1);
-      const std::span<const float> row(logits.data<float>() + static_cast<int64_t>(b) * V,
-                                       static_cast<size_t>(V));
-      const double log_sum = LogSum(row);
-      const auto by = [&](int32_t id, bool ends) {
-        const double log_probability = row[static_cast<size_t>(id)] - log_sum;
-        return Continuation{beams_[b].log_probability + log_probability, b, id, ends};
-      };
-      for (const int32_t id : ends_) found.push_back(by(id, true));
-      for (const int32_t id : others_) {
-        const Continuation next = by(id, false);
-        if (first.size() == most) {
-          if (!ComesBefore(next, first.front())) continue;
-          std::ranges::pop_heap(first, ComesBefore);
-          first.pop_back();
-        }
-        first.push_back(next);
-        std::ranges::push_heap(first, ComesBefore);
+    const double log_sum = LogSum(row);
+    const auto by = [&](int32_t id, bool ends) {
+      const double log_probability = row[static_cast<size_t>(id)] - log_sum;
+      return Continuation{beams_[b].log_probability + log_probability, b, id, ends};
+    };
+    std::vector<Continuation> found;  // a heap, the last of them on top
+    for (const int32_t id : others_) {
+      const Continuation next = by(id, false);
+      if (found.size() == most) {
+        if (!ComesBefore(next, found.front())) continue;
+        std::ranges::pop_heap(found, ComesBefore);
+        found.pop_back();
       }
+      found.push_back(next);
+      std::ranges::push_heap(found, ComesBefore);
     }
-    found.insert(found.end(), first.begin(), first.end());
-    std::erase_if(found, [](const Continuation& c) { return !std::isfinite(c.log_probability); });
+    for (const int32_t id : ends_) found.push_back(by(id, true));
+    return found;
+  }
+
+  // The same of all beams, in order.
+  std::vector<Continuation> Continuations(const Tensor& logits) const {
+    const int64_t V = logits.dim(1);
+    std::vector<std::vector<Continuation>> of_beams(beams_.size());
+    ParallelFor(std::ssize(beams_), [&](int64_t b, int) {
+      of_beams[static_cast<size_t>(b)] = ContinuationsOf(
+          static_cast<size_t>(b), {logits.data<float>() + b * V, static_cast<size_t>(V)});
+    });
+    std::vector<Continuation> found;
+    for (const std::vector<Continuation>& of_beam : of_beams) {
+      std::ranges::copy_if(of_beam, std::back_inserter(found),
+                           [](const Continuation& c) { return std::isfinite(c.log_probability); });
+    }
     std::ranges::sort(found, ComesBefore);
     return found;
   }
