@@ -124,9 +124,8 @@ void VisitBlockBuffers(const PassShape& pass, int64_t layer, BlockActivations& h
   adapter("lora.attn_c_proj", "attn.c_proj", h.lora.attn_c_proj, 3);
   adapter("lora.c_fc", "mlp.c_fc", h.lora.c_fc, 5);
   adapter("lora.mlp_c_proj", "mlp.c_proj", h.lora.mlp_c_proj, 6);
-  if (pass.training() && lora.on() && lora.dropout > 0) {
-    visit(BufferRow{layer, "lora.input", low, {N, std::max(C, F)}, {t + 1, t + 6}}, h.lora.input);
-  }
+  if (!pass.training() || !lora.on() || lora.dropout == 0) return;
+  visit(BufferRow{layer, "lora.input", low, {N, std::max(C, F)}, {t + 1, t + 6}}, h.lora.input);
 }
 
 // The list of buffers, from which a pass is planned and bound: calls visit(row, slot) for each that
