@@ -38,6 +38,9 @@ struct GenerateStats {
   int64_t tokens = 0;         // that the model saw after the prompt
   double seconds = 0;         // for these, with sliding, choosing and handing out
   int64_t stride = 0;         // that was used
+  int64_t passes = 0;         // of the model for these: fewer, where guesses were right
+  int64_t proposed = 0;       // guesses
+  int64_t accepted = 0;       // of these, right ones
   int64_t slides = 0;         // how often the context was full
   int64_t reread = 0;         // tokens that were computed again for that
   double slide_seconds = 0;   // for these

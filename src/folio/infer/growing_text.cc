@@ -71,13 +71,15 @@ double GrowingText::seconds() const {
 
 void GrowingText::Join() {
   begin_ = SteadySeconds();
-  const std::span<const int32_t> ids = pending();
+  const std::span<const int32_t> ids = pending().ids;
   sequence_.Recall(ids.first(ids.size() - 1));  // logits come of the last
   stats_.shared = sequence_.size();
 }
 
-std::span<const int32_t> GrowingText::pending() const {
-  return std::span(tokens_).subspan(window_ + static_cast<size_t>(sequence_.size()));
+SequencePiece GrowingText::pending() {
+  if (!guesses_.empty()) return {&sequence_, guessed_, /*every_row=*/true};
+  const size_t seen = window_ + static_cast<size_t>(sequence_.size());
+  return {&sequence_, std::span(tokens_).subspan(seen)};
 }
 
 void GrowingText::Slide() {
@@ -89,54 +91,93 @@ void GrowingText::Slide() {
   stats_.reread += kept;
 }
 
-bool GrowingText::Prepare() {
+bool GrowingText::Prepare(bool alone) {
+  const bool begun = written_ > 0;
+  alone_ = alone;
   if (written_ == request_.options.max_tokens) {
     End(FinishReason::kLength);
     return false;
   }
-  if (written_ == 0 || sequence_.size() < P_) return true;
-  if (request_.options.when_full == WhenFull::kStop) {
-    End(FinishReason::kContext);
-    return false;
+  if (begun && sequence_.size() == P_) {
+    if (request_.options.when_full == WhenFull::kStop) {
+      End(FinishReason::kContext);
+      return false;
+    }
+    Slide();
+  } else if (begun && alone && !slide_begin_ && request_.draft != nullptr) {
+    Guess();
   }
-  Slide();
   return true;
 }
 
-void GrowingText::Choose(const Tensor& logits) {
-  const std::span<const float> row{logits.data<float>(), static_cast<size_t>(logits.count())};
-  if (slide_begin_) {
-    stats_.slide_seconds += SteadySeconds() - *std::exchange(slide_begin_, {});
-  }
-  if (written_ == 0) stats_.prompt_seconds = seconds();
-  stats_.tokens = written_;
-  stats_.seconds = seconds() - stats_.prompt_seconds;
-  const GenerateOptions& options = request_.options;
+void GrowingText::Guess() {
+  const int64_t room = std::min(P_ - sequence_.size(), request_.options.max_tokens - written_) - 1;
+  const int64_t count = std::min(speculation_.Next(), room);
+  guess_seconds_ = SecondsOf([&] {
+    guesses_.clear();
+    if (count > 0) request_.draft->Propose(tokens_, count, guesses_);
+  });
+  if (guesses_.empty()) return;
+  guessed_ = {tokens_.back()};
+  guessed_.insert(guessed_.end(), guesses_.begin(), guesses_.end());
+}
+
+void GrowingText::Choose(const Tensor& logits, double pass_seconds) {
+  const bool begun = written_ > 0, slid = slide_begin_.has_value();
+  if (slid) stats_.slide_seconds += SteadySeconds() - *std::exchange(slide_begin_, {});
+  if (!begun) stats_.prompt_seconds = seconds();
+  if (begun) ++stats_.passes;
+  const auto proposed = std::ssize(guesses_);
   try {
-    chosen_ =
-        NewToken{sampler_.Sample(row, request_.sequence, static_cast<uint64_t>(written_),
-                                 {.tokens = tokens_, .prompt_tokens = request_.prompt.size()})};
-    if (options.likeliest) {
-      chosen_->probabilities = ProbabilitiesOf(row, chosen_->id, *options.likeliest);
-    }
+    ChooseAll(logits);
   } catch (...) {
     error_ = std::current_exception();
+    return;
   }
+  const int64_t accepted = std::ssize(chosen_) - 1;
+  stats_.tokens = written_ + accepted;
+  stats_.seconds = seconds() - stats_.prompt_seconds;
+  if (request_.draft == nullptr || !alone_ || !begun || slid) return;
+  stats_.proposed += proposed;
+  stats_.accepted += accepted;
+  speculation_.Told(proposed, accepted, guess_seconds_, pass_seconds);
+}
+
+// A guess counts while it is what is chosen at its place anyway.
+void GrowingText::ChooseAll(const Tensor& logits) {
+  const GenerateOptions& options = request_.options;
+  const auto V = static_cast<size_t>(logits.dim(1));
+  const int64_t seen = sequence_.size() - std::ssize(guesses_);
+  chosen_.clear();
+  for (size_t i = 0;; ++i) {
+    const std::span<const float> row(logits.data<float>() + i * V, V);
+    NewToken token{sampler_.Sample(row, request_.sequence, static_cast<uint64_t>(written_) + i,
+                                   {.tokens = tokens_, .prompt_tokens = request_.prompt.size()})};
+    if (options.likeliest) {
+      token.probabilities = ProbabilitiesOf(row, token.id, *options.likeliest);
+    }
+    tokens_.push_back(token.id);
+    chosen_.push_back(std::move(token));
+    const bool ends = std::ranges::count(options.stop_tokens, tokens_.back()) > 0;
+    if (ends || i == guesses_.size() || guesses_[i] != tokens_.back()) break;
+  }
+  guesses_.clear();
+  sequence_.Truncate(seen + std::ssize(chosen_) - 1);
 }
 
 bool GrowingText::HandOut() {
   if (error_) std::rethrow_exception(error_);
-  const NewToken token = *std::exchange(chosen_, {});
-  if (std::ranges::find(request_.options.stop_tokens, token.id) !=
-      request_.options.stop_tokens.end()) {
-    End(FinishReason::kStop);
+  for (const NewToken& token : chosen_) {
+    if (std::ranges::count(request_.options.stop_tokens, token.id) > 0) {
+      End(FinishReason::kStop);
+      return false;
+    }
+    ++written_;
+    if (request_.on_token(token)) continue;
+    End(FinishReason::kCancelled);
     return false;
   }
-  tokens_.push_back(token.id);
-  ++written_;
-  if (request_.on_token(token)) return true;
-  End(FinishReason::kCancelled);
-  return false;
+  return true;
 }
 
 void GrowingText::End(FinishReason reason) {

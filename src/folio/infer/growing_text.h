@@ -4,10 +4,12 @@
 #include <exception>
 #include <functional>
 #include <optional>
-#include <span>
 #include <vector>
 
+#include "folio/infer/draft.h"
 #include "folio/infer/generate_options.h"
+#include "folio/infer/sampler.h"
+#include "folio/infer/speculation.h"
 #include "folio/model/decoder.h"
 
 namespace folio {
@@ -18,6 +20,9 @@ struct TextRequest {
   GenerateOptions options = {};
   // Tells texts of one prompt and seed apart: each has random numbers of its own.
   uint64_t sequence = 0;
+  // Optional: guesses how the text goes on, where it pays and no other text is beside it. What is
+  // written stays the same. One for a text at a time; must outlive it.
+  Draft* draft = nullptr;
   // Called for each new token, in order; returns false to end the text.
   std::function<bool(const NewToken&)> on_token = {};
   // Called once, at the end.
@@ -38,13 +43,15 @@ class GrowingText {
   // Begins, with what the cache knows of its prompt.
   void Join();
 
-  // Whether it goes on. Where the context is full this is where it slides, or ends.
-  bool Prepare();
-  // What the model has to see before the next token, from sequence().size() on: at least one.
-  std::span<const int32_t> pending() const;
-  // Chooses what follows pending(), by logits (1,V). Of several texts each may do so on a thread of
-  // its own; what that throws is thrown by HandOut.
-  void Choose(const Tensor& logits);
+  // Whether it goes on. Where the context is full this is where it slides, or ends. `alone`:
+  // whether the next pass is its own, so that it may guess.
+  bool Prepare(bool alone);
+  // What the model has to see before the next token: at least one token, behind which, if they are
+  // guesses, all logits are wanted.
+  SequencePiece pending();
+  // Chooses what follows pending(), by the logits that are wanted, of a pass that took so long. Of
+  // several texts each may do so on a thread of its own; what it throws is thrown by HandOut.
+  void Choose(const Tensor& logits, double pass_seconds);
   // Gives out what was chosen. Returns whether the text goes on.
   bool HandOut();
   // Ends it.
@@ -52,6 +59,8 @@ class GrowingText {
 
  private:
   void Slide();
+  void Guess();
+  void ChooseAll(const Tensor& logits);
   double seconds() const;  // since it began
 
   TextRequest request_;
@@ -61,7 +70,11 @@ class GrowingText {
   std::vector<int32_t> tokens_;  // prompt and text, all of it
   size_t window_ = 0;            // the first that the model sees
   int64_t written_ = 0;
-  std::optional<NewToken> chosen_ = {};
+  std::vector<int32_t> guesses_ = {}, guessed_ = {};  // and behind the last token
+  Speculation speculation_ = {};
+  double guess_seconds_ = 0;
+  bool alone_ = false;
+  std::vector<NewToken> chosen_ = {};
   std::exception_ptr error_ = {};
   double begin_ = 0;
   std::optional<double> slide_begin_ = {};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "folio/base/check.h"
+#include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
@@ -76,9 +77,17 @@ void TextBatch::Admit() {
   }
 }
 
-void TextBatch::Take(std::span<Text* const> texts, const Tensor& logits) {
+void TextBatch::Take(std::span<Text* const> texts, const Tensor& logits, double pass_seconds) {
+  std::vector<Tensor> rows;
+  int64_t begin = 0;
+  for (Text* text : texts) {
+    const SequencePiece piece = text->text.pending();
+    const int64_t count = piece.every_row ? std::ssize(piece.ids) : 1;
+    rows.push_back(logits.Slice(begin, begin + count));
+    begin += count;
+  }
   ParallelFor(std::ssize(texts), [&](int64_t i, int) {
-    texts[static_cast<size_t>(i)]->text.Choose(logits.Slice(i, i + 1));
+    texts[static_cast<size_t>(i)]->text.Choose(rows[static_cast<size_t>(i)], pass_seconds);
   });
   for (Text* text : texts) {
     if (!text->done) text->done = !text->text.HandOut() || text->done;
@@ -87,15 +96,15 @@ void TextBatch::Take(std::span<Text* const> texts, const Tensor& logits) {
 
 void TextBatch::ReadPages() {
   for (Text& text : running_) {
-    const std::span<const int32_t> pending = text.text.pending();
-    if (text.done || std::ssize(pending) <= Decoder::kFewRows) continue;
-    CachedSequence& sequence = text.text.sequence();
-    const int64_t R = decoder_.cache().page_tokens(), room = R - sequence.size() % R;
-    if (std::ssize(pending) > room) {
-      decoder_.Read(sequence, pending.first(static_cast<size_t>(room)));
+    if (text.done) continue;
+    const SequencePiece piece = text.text.pending();
+    if (std::ssize(piece.ids) <= Decoder::kFewRows) continue;
+    const int64_t R = decoder_.cache().page_tokens(), room = R - piece.sequence->size() % R;
+    if (std::ssize(piece.ids) > room) {
+      decoder_.Read(*piece.sequence, piece.ids.first(static_cast<size_t>(room)));
     } else {
       Text* const one = &text;
-      Take({&one, 1}, decoder_.Append(sequence, pending));
+      Take({&one, 1}, decoder_.Append(*piece.sequence, piece.ids), 0);
     }
     return;
   }
@@ -104,18 +113,22 @@ void TextBatch::ReadPages() {
 void TextBatch::RunRows(std::span<Text* const> texts) {
   if (texts.empty()) return;
   std::vector<SequencePiece> pieces;
-  for (Text* text : texts) pieces.push_back({&text->text.sequence(), text->text.pending()});
-  Take(texts, decoder_.Append(pieces));
+  for (Text* text : texts) pieces.push_back(text->text.pending());
+  Tensor logits;
+  const double seconds = SecondsOf([&] { logits = decoder_.Append(pieces); });
+  Take(texts, logits, seconds);
 }
 
 bool TextBatch::Step() {
   Admit();
-  for (Text& text : running_) text.done = text.done || !text.text.Prepare();
+  const bool alone = running_.size() == 1;
   std::vector<Text*> texts;
   int64_t rows = 0;
   for (Text& text : running_) {
-    const int64_t count = std::ssize(text.text.pending());
-    if (text.done || count > Decoder::kFewRows) continue;
+    text.done = text.done || !text.text.Prepare(alone);
+    if (text.done) continue;
+    const int64_t count = std::ssize(text.text.pending().ids);
+    if (count > Decoder::kFewRows) continue;
     if (rows + count > Decoder::kFewRows) {
       RunRows(std::exchange(texts, {}));
       rows = 0;

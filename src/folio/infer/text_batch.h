@@ -45,8 +45,9 @@ class TextBatch {
   // Ends a text as kCancelled, wherever it is; nothing for one that has ended.
   void Cancel(Id id);
   // Runs the model: over the next page of one long prompt, and over all other texts, which get a
-  // token each. Calls on_token and on_end, which may Add. Returns whether there is anything left.
-  // What it throws ends nothing: not to be called again then.
+  // token each (or more, where guesses of a draft were right). Calls on_token and on_end, which may
+  // Add. Returns whether there is anything left. What it throws ends nothing: not to be called
+  // again then.
   bool Step();
 
   int64_t running() const { return std::ssize(running_); }
@@ -64,7 +65,7 @@ class TextBatch {
   void ReadPages();
   // One pass over these texts' pending tokens, which are few.
   void RunRows(std::span<Text* const> texts);
-  void Take(std::span<Text* const> texts, const Tensor& logits);
+  void Take(std::span<Text* const> texts, const Tensor& logits, double pass_seconds);
 
   int64_t texts_, V_;
   Decoder decoder_;

@@ -136,6 +136,58 @@ TEST_P(Batching, EveryTextSlidesByItself) {
   EXPECT_EQ(Write(requests, {.texts = 5}), alone);
 }
 
+// Guesses from a list of texts, wrongly now and then.
+class Oracle final : public Draft {
+ public:
+  explicit Oracle(Tokens text) : text_(std::move(text)) {}
+  void Propose(std::span<const int32_t> text, int64_t count, std::vector<int32_t>& ids) override {
+    ids.clear();
+    for (size_t at = text.size(); at < text_.size() && std::ssize(ids) < count; ++at) {
+      ids.push_back(at % 5 == 3 ? (text_[at] + 1) % 37 : text_[at]);
+    }
+  }
+
+ private:
+  Tokens text_;
+};
+
+TEST_P(Batching, GuessesChangeNothingButTheNumberOfPasses) {
+  NgramDraft ngrams;
+  GptWeights other(config_);
+  Scatter(other, 2);
+  const std::unique_ptr<GptWeights> small = MapWeights(AsStored(other), {});
+  ModelDraft model(*backend_, *small, 37), itself(*backend_, *model_, 37);
+  GenerateStats stats;
+  int64_t right = 0;
+  for (TextRequest request : Requests()) {
+    request.options.max_tokens = 70;  // some slide
+    request.options.stride = 30;
+    if (request.sequence % 3 == 2) request.options.stop_tokens = {5};
+    if (request.sequence == 4) request.options.when_full = WhenFull::kStop;
+    const Tokens alone = Write({request}, {})[0];
+    Tokens whole = request.prompt;
+    whole.insert(whole.end(), alone.begin(), alone.end());
+    Oracle oracle(whole);
+    request.on_end = [&](FinishReason, const GenerateStats& one) { stats = one; };
+    for (Draft* draft : std::initializer_list<Draft*>{&ngrams, &model, &itself, &oracle}) {
+      request.draft = draft;
+      EXPECT_EQ(Write({request}, {})[0], alone) << request.sequence;
+      EXPECT_LE(stats.accepted, stats.proposed);
+      if (draft == &oracle) right += stats.accepted;
+    }
+  }
+  EXPECT_GT(right, 0);
+}
+
+TEST_P(Batching, ADraftRestsWhileOthersAreBeside) {
+  std::vector<TextRequest> requests = Requests();
+  std::vector<Tokens> alone;
+  for (const TextRequest& request : requests) alone.push_back(Write({request}, {})[0]);
+  NgramDraft ngrams;
+  for (TextRequest& request : requests) request.draft = &ngrams;
+  EXPECT_EQ(Write(requests, {.texts = 4}), alone);
+}
+
 INSTANTIATE_TEST_SUITE_P(Dtypes, Batching,
                          testing::Values("fp32", "bf16", "int8", "int4", "bf16_cache"));
 

@@ -10,6 +10,7 @@
 #include "folio/base/error.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
+#include "folio/commands/generate/beams.h"
 #include "folio/commands/generate/line_input.h"
 #include "folio/commands/generate/prompts.h"
 #include "folio/commands/generate/sampling_flags.h"
@@ -79,6 +80,16 @@ class GenerateCommand final : public Command {
                  "continue, or with --chat answer, each line of input");
     flags.Value(Field{"probabilities", &likeliest_,
                       "with --json: the model's, and of the n likeliest", 0, 1e6});
+    flags.Value(Field{"draft", &draft_,
+                      "guess tokens and check several at once, where that is faster: by what the "
+                      "text has already (ngram), or with a smaller model"},
+                {.placeholder = "ngram|MODEL"});
+    flags.Value(Field{"beams", &beams_,
+                      "beam search: the --n likeliest texts that so many beams find", 1,
+                      Decoder::kFewRows});
+    flags.Value(Field{"length-penalty", &length_penalty_,
+                      "of beam search: ln p of a text is divided by its length to this power", -10,
+                      10});
     compute_.Add(flags);
     AddBackendFlag(flags, &backend_);
     sampling_.Add(flags);
@@ -93,7 +104,15 @@ class GenerateCommand final : public Command {
                                                  .tokenizer = tokenizer_,
                                                  .loading = load_.loading(),
                                                  .matrices = MatrixDtypeNamed(dtype_)});
-    interactive_ ? Converse(console, model) : ContinueAll(console, model);
+    if (beams_) {
+      TellBeams(
+          console, model, ReadPrompts(model, prompts_),
+          {.beams = *beams_, .length_penalty = length_penalty_, .max_tokens = max_tokens_, .n = n_},
+          Cache());
+    } else {
+      OpenDraft(model);
+      interactive_ ? Converse(console, model) : ContinueAll(console, model);
+    }
     return StopRequested() != 0 ? SignalExitStatus(StopRequested()) : 0;
   }
 
@@ -101,6 +120,16 @@ class GenerateCommand final : public Command {
   void CheckFlags(const Console& console) const {
     RefuseTogether(interactive_ && prompts_.given(), "--interactive", "a prompt");
     RefuseTogether(interactive_ && n_ > 1, "--interactive", "--n");
+    RefuseTogether(beams_ && interactive_, "--beams", "--interactive");
+    RefuseTogether(beams_ && !draft_.empty(), "--beams", "--draft");
+    RefuseTogether(beams_ && !stops_.empty(), "--beams", "--stop");
+    RefuseTogether(beams_ && likeliest_, "--beams", "--probabilities");
+    RefuseTogether(beams_ && sampling_.given(), "--beams", "how a token is chosen");
+    if (beams_ && n_ > *beams_) {
+      throw UsageError(fmt::format("{} beams do not find {} texts", *beams_, n_),
+                       "--n is how many of the texts that they find are wanted",
+                       fmt::format("--beams {}, or fewer texts", n_));
+    }
     [[maybe_unused]] const StopStrings throws{stops_};
     if (likeliest_ && !console.json()) {
       throw UsageError("--probabilities needs --json", "a text has no place for them",
@@ -125,9 +154,33 @@ class GenerateCommand final : public Command {
   }
 
   TextBatch MakeBatch(const OpenedModel& model, int64_t texts) const {
-    TextBatchOptions options{.texts = std::min(texts, batch_)};
-    if (bf16_cache_) options.cache = Dtype::kBF16;
-    return {*model.backend, *model.weights, options};
+    return {*model.backend, *model.weights, {.texts = std::min(texts, AtOnce()), .cache = Cache()}};
+  }
+  // A draft guesses for one text at a time.
+  int64_t AtOnce() const { return draft_.empty() ? batch_ : 1; }
+
+  std::optional<Dtype> Cache() const {
+    return bf16_cache_ ? std::optional(Dtype::kBF16) : std::nullopt;
+  }
+
+  void OpenDraft(const OpenedModel& model) {
+    if (draft_.empty()) return;
+    if (draft_ == "ngram") {
+      guesser_ = std::make_unique<NgramDraft>();
+      return;
+    }
+    draft_model_ = OpenModel(
+        draft_,
+        {.backend = backend_, .loading = load_.loading(), .matrices = MatrixDtypeNamed(dtype_)});
+    guesser_ = std::make_unique<ModelDraft>(*draft_model_.backend, *draft_model_.weights,
+                                            model.weights->config().vocab_size);
+  }
+
+  TextRequest Request(TextTeller& teller, const Prompt& prompt, size_t p, int64_t i,
+                      uint64_t sequence, std::string_view shown) {
+    TextRequest request = teller.Begin(prompt, p, i, sequence, shown);
+    request.draft = guesser_.get();
+    return request;
   }
 
   static void Check(const OpenedModel& model, const TextTeller& teller, const Prompt& prompt,
@@ -149,12 +202,12 @@ class GenerateCommand final : public Command {
     std::vector<TextBatch::Id> ids;
     const double begin = SteadySeconds();
     for (bool more = true; more && StopRequested() == 0;) {
-      for (; std::ssize(ids) < total && batch.running() + batch.waiting() < batch_;) {
+      for (; std::ssize(ids) < total && batch.running() + batch.waiting() < AtOnce();) {
         const int64_t next = std::ssize(ids), p = next / n_, i = next % n_;
         const Prompt& prompt = prompts[static_cast<size_t>(p)];
         ids.push_back(
-            batch.Add(teller.Begin(prompt, static_cast<size_t>(p), i, static_cast<uint64_t>(i),
-                                   (next > 0 ? "\n" : "") + prompt.text)));
+            batch.Add(Request(teller, prompt, static_cast<size_t>(p), i, static_cast<uint64_t>(i),
+                              (next > 0 ? "\n" : "") + prompt.text)));
       }
       more = batch.Step() || std::ssize(ids) < total;
     }
@@ -195,13 +248,18 @@ class GenerateCommand final : public Command {
         prompt = PromptOf(model, *line, "line");
       }
       Check(model, teller, prompt, "the prompt");
-      batch.Add(teller.Begin(prompt, turn, 0, session ? turn : 0, session ? "" : prompt.text));
+      batch.Add(Request(teller, prompt, turn, 0, session ? turn : 0, session ? "" : prompt.text));
       while (batch.Step()) {
       }
       if (session) session->Answered(teller.last().ids);
     }
   }
 
+  std::string draft_;
+  OpenedModel draft_model_;
+  std::unique_ptr<Draft> guesser_;
+  std::optional<int64_t> beams_;
+  double length_penalty_ = 1;
   std::string model_, tokenizer_, backend_ = "cpu", dtype_ = "auto", when_full_ = "slide";
   LoadFlag load_;
   PromptFlags prompts_;

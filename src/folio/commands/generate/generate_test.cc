@@ -166,6 +166,57 @@ TEST_F(Generate, APromptThatIsTooLongIsRefusedOrCut) {
   ExpectError(2, Words("--prompts " + At("two.txt").string()), "prompt 2 is longer");
 }
 
+TEST_F(Generate, SeveralTextsAtOnceAreToldInTheirOrder) {
+  WriteFileAtomically(At("three.txt"), "a small\nto\na small text\n");
+  const std::string words = "--n 2 --prompts " + At("three.txt").string();
+  const std::string one = Text(words + " --batch 1");
+  for (const char* batch : {" --batch 2", " --batch 5", " --batch 6 --threads 1"}) {
+    EXPECT_EQ(Text(words + batch), one) << batch;
+  }
+  const auto ids = [&](const std::string& more) {
+    std::vector<Json> found;
+    for (const Json& line : Lines(RunFolio(Words(words + " --json" + more)).out)) {
+      found.push_back({line.at("prompt_index"), line.at("index"), line.at("ids")});
+    }
+    return found;
+  };
+  EXPECT_EQ(ids(" --batch 1"), ids(" --batch 4"));
+  EXPECT_EQ(ids("").size(), 6u);
+}
+
+TEST_F(Generate, ACacheMayBeRounded) {
+  EXPECT_TRUE(Text("--bf16-cache 'a small'").starts_with("a small"));
+}
+
+TEST_F(Generate, GuessesChangeNothing) {
+  const std::string words = "--max-tokens 30 'a small' ";
+  for (const char* how : {"", "--greedy "}) {
+    const std::string expected = Text(words + how);
+    EXPECT_EQ(Text(words + how + "--draft ngram"), expected);
+    EXPECT_EQ(Text(words + how + "--draft " + At("run").string()), expected);
+  }
+  const ProgramRun run = RunFolio(Words(words + "--greedy -v --draft " + At("run").string()));
+  EXPECT_TRUE(Contains(run.err, "guesses right", "passes")) << run.err;
+}
+
+TEST_F(Generate, BeamsFindTheLikeliestTexts) {
+  const std::string plain = "generate 'a small' --max-tokens 5 --model " + At("run").string() + " ";
+  const std::string words = plain + "--json ";
+  const auto beams = Lines(RunFolio(words + "--beams 4 --n 3").out);
+  ASSERT_EQ(beams.size(), 3u);
+  const Json greedy = Lines(RunFolio(words + "--greedy").out).at(0);
+  EXPECT_EQ(Lines(RunFolio(words + "--beams 1").out).at(0).at("text"), greedy.at("text"));
+  for (size_t i = 1; i < 3; ++i) EXPECT_LE(beams[i].at("score"), beams[i - 1].at("score"));
+  EXPECT_NEAR(beams[0].at("score").get<double>(), beams[0].at("log_probability").get<double>() / 5,
+              1e-12);
+  const ProgramRun shown = RunFolio(plain + "--beams 4 --n 2");
+  EXPECT_EQ(shown.out, "a small" + beams[0].at("text").get<std::string>() + "\n\na small" +
+                           beams[1].at("text").get<std::string>() + "\n");
+  ExpectError(2, plain + "--beams 2 --n 3", "2 beams do not find 3 texts");
+  ExpectError(2, plain + "--beams 2 --top-k 3", "--beams");
+  ExpectError(2, plain + "--beams 2 --draft ngram", "--beams", "--draft");
+}
+
 TEST_F(Generate, SpeedIsToldAtTheEnd) {
   const ProgramRun usual = RunFolio(Words("--prompt 'a small' --n 2"));
   EXPECT_EQ(Count(usual.err, "16 tokens in "), 1u) << usual.err;

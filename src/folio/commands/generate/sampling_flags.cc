@@ -71,6 +71,14 @@ std::vector<LogitBias> SamplingFlags::Biases() const {
   return biases;
 }
 
+bool SamplingFlags::given() const {
+  const bool lists = !biases_.empty() || !banned_.empty() || !forced_.empty();
+  const bool penalties = repetition_ != 1 || presence_ != 0 || frequency_ != 0 ||
+                         no_repeat_ngram_ != 0 || min_tokens_ != 0;
+  const bool cuts = top_k_ != 0 || top_p_ != 1 || min_p_ != 0 || typical_ != 1;
+  return lists || penalties || cuts || temperature_ != 1 || greedy_ || seed_;
+}
+
 SamplingOptions SamplingFlags::Options(int64_t V, Console& console) {
   if (!seed_) {
     seed_ = std::random_device{}();

@@ -18,6 +18,8 @@ class SamplingFlags {
   // Of a model of V tokens. Draws a seed where none is given, and says which. Throws a kUsage or
   // kInput Error for what does not fit the flag or the model.
   SamplingOptions Options(int64_t V, Console& console);
+  // Whether any of them says something.
+  bool given() const;
 
  private:
   std::vector<LogitBias> Biases() const;

@@ -151,6 +151,10 @@ void TextTeller::NoteStats(const GenerateStats& stats) {
   std::string note = "prompt: " + Speed(stats.prompt_tokens, stats.prompt_seconds);
   if (stats.shared > 0) note += fmt::format(", {} of them known", WithCommas(stats.shared));
   if (stats.tokens > 0) note += "; generation: " + Speed(stats.tokens, stats.seconds);
+  if (stats.proposed > 0) {
+    note += fmt::format("; {} of {} guesses right, {} passes", WithCommas(stats.accepted),
+                        WithCommas(stats.proposed), WithCommas(stats.passes));
+  }
   console_.Note(note);
 }
 
