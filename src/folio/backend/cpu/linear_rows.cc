@@ -12,6 +12,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/linear_rows.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -22,22 +23,67 @@ namespace folio::cpu::HWY_NAMESPACE {
 
 using Floats = hn::ScalableTag<float>;
 
+// From so many rows of x on what is computed takes longer than reading w.
+constexpr int64_t kManyRows = 8;
+// What registers hold of their results: kGroup rows, kVectors vectors of each.
+constexpr int64_t kGroup = 4;
+constexpr int kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+
+// Of rows [n, n + kGroup) of x: kVectors vectors of columns of x w, for as many rows of w as there
+// are columns of x. `ahead` lines of each row of w behind them are asked for.
+HWY_INLINE void ProductPanel(const float* x, int64_t I, const float* w, int64_t rows, int64_t O,
+                             int ahead, float* out) {
+  const Floats d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<Floats> sums[kGroup][kVectors];
+  for (auto& row : sums) {
+    for (auto& sum : row) sum = hn::Zero(d);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* at = w + r * O;
+    for (int line = 0; line < ahead; ++line) hwy::Prefetch(at + kVectors * lanes + 16 * line);
+    for (int v = 0; v < kVectors; ++v) {
+      const auto u = hn::LoadU(d, at + v * lanes);
+      for (int64_t n = 0; n < kGroup; ++n) {
+        sums[n][v] = hn::MulAdd(hn::Set(d, x[n * I + r]), u, sums[n][v]);
+      }
+    }
+  }
+  for (int64_t n = 0; n < kGroup; ++n) {
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[n][v], d, out + n * O + v * lanes);
+  }
+}
+
 // out (N,O) = x w for `rows` rows of a weight (I,O), which follow each other, and as many columns
-// of x, whose own rows are I apart: one row after the other, so that memory is read in its own
-// order.
+// of x, whose own rows are I apart. For few rows of x one row of w after the other, so that memory
+// is read in its own order; for more, panels that stay near. An element's sum is the same in both.
 void ProductOfRows(const float* x, int64_t N, int64_t I, const float* w, int64_t rows, int64_t O,
                    float* out) {
   const Floats d;
-  std::fill_n(out, N * O, 0.0f);
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t n = 0; n < N; ++n) {
-      const auto factor = hn::Set(d, x[n * I + r]);
-      float* to = out + n * O;
-      Map(
-          d, O, to, [=](auto sum, auto u) HWY_ATTR { return hn::MulAdd(factor, u, sum); },
-          static_cast<const float*>(to), w + r * O);
+  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(d));
+  const int64_t grouped = N < kManyRows ? 0 : N / kGroup * kGroup;
+  const int64_t panels = grouped == 0 ? 0 : O / width * width;
+  const int lines = static_cast<int>(std::max<int64_t>(width / 16, 1));
+  for (int64_t c = 0; c < panels; c += width) {
+    for (int64_t n = 0; n < grouped; n += kGroup) {
+      ProductPanel(x + n * I, I, w + c, rows, O, n == 0 && c + width < panels ? lines : 0,
+                   out + n * O + c);
     }
   }
+  const auto by_rows = [&](int64_t first, int64_t last, int64_t begin) HWY_ATTR {
+    for (int64_t n = first; n < last; ++n) std::fill_n(out + n * O + begin, O - begin, 0.0f);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t n = first; n < last; ++n) {
+        const auto factor = hn::Set(d, x[n * I + r]);
+        float* to = out + n * O + begin;
+        Map(
+            d, O - begin, to, [=](auto sum, auto u) HWY_ATTR { return hn::MulAdd(factor, u, sum); },
+            static_cast<const float*>(to), w + r * O + begin);
+      }
+    }
+  };
+  by_rows(0, grouped, panels);
+  by_rows(grouped, N, 0);
 }
 
 // out (n) = the sum of `count` arrays, `stride` apart, in order.
@@ -50,13 +96,60 @@ void SumArrays(const float* arrays, int64_t count, int64_t stride, int64_t n, fl
   }
 }
 
+// to[i][j] = x[i] . w[j], as Dot adds it up: two rows of each.
+template <class T>
+HWY_INLINE void DotTwoByTwo(const float* x, const T* w, int64_t I, float (&to)[2][2]) {
+  const Floats d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<Floats> sums[2][2][4];
+  for (auto& row : sums) {
+    for (auto& parts : row) {
+      for (auto& part : parts) part = hn::Zero(d);
+    }
+  }
+  const auto add = [&](int part, int64_t at, int64_t n) HWY_ATTR {
+    for (int64_t i = 0; i < 2; ++i) {
+      for (int64_t j = 0; j < 2; ++j) {
+        const float* left = x + i * I + at;
+        const T* right = w + j * I + at;
+        sums[i][j][part] =
+            n == 0 ? hn::MulAdd(LoadU(d, left), LoadU(d, right), sums[i][j][part])
+                   : hn::MulAdd(LoadPart(d, left, n), LoadPart(d, right, n), sums[i][j][part]);
+      }
+    }
+  };
+  int64_t at = 0;
+  for (; at + 4 * lanes <= I; at += 4 * lanes) {
+    for (int part = 0; part < 4; ++part) add(part, at + part * lanes, 0);
+  }
+  for (; at + lanes <= I; at += lanes) add(0, at, 0);
+  if (at < I) add(1, at, I - at);
+  for (int64_t i = 0; i < 2; ++i) {
+    for (int64_t j = 0; j < 2; ++j) {
+      const auto& part = sums[i][j];
+      to[i][j] = SumLanes(d, hn::Add(hn::Add(part[0], part[1]), hn::Add(part[2], part[3])));
+    }
+  }
+}
+
 // out[n * ldo + r] = x[n] . w[r] for `rows` rows of I numbers, which follow each other: one after
-// the other, so that memory is read in its own order.
+// the other, so that memory is read in its own order; for several rows of x by pairs.
 template <class T>
 void RowsOf(const float* x, int64_t N, int64_t I, const T* w, int64_t rows, float* out,
             int64_t ldo) {
   const Floats d;
-  for (int64_t r = 0; r < rows; ++r) {
+  const int64_t pairs = N < kManyRows ? 0 : rows / 2 * 2, paired = pairs == 0 ? 0 : N / 2 * 2;
+  for (int64_t r = 0; r < pairs; r += 2) {
+    for (int64_t n = 0; n < paired; n += 2) {
+      float sums[2][2];
+      DotTwoByTwo(x + n * I, w + r * I, I, sums);
+      for (int64_t i = 0; i < 2; ++i) std::copy_n(sums[i], 2, out + (n + i) * ldo + r);
+    }
+    for (int64_t j = r; j < r + 2 && paired < N; ++j) {
+      out[paired * ldo + j] = Dot(d, x + paired * I, w + j * I, I);
+    }
+  }
+  for (int64_t r = pairs; r < rows; ++r) {
     for (int64_t n = 0; n < N; ++n) out[n * ldo + r] = Dot(d, x + n * I, w + r * I, I);
   }
 }
