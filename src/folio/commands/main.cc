@@ -1,6 +1,8 @@
 #include "folio/cli/program.h"
 #include "folio/commands/commands.h"
+#include "folio/io/mapped_faults.h"
 
 int main(int argc, char** argv) {
+  folio::ReportMappedFaults();
   return folio::RunProgram({argv + (argc > 0 ? 1 : 0), argv + argc}, folio::AllCommands);
 }

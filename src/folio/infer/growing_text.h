@@ -2,32 +2,16 @@
 
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <optional>
 #include <vector>
 
 #include "folio/infer/draft.h"
-#include "folio/infer/generate_options.h"
 #include "folio/infer/sampler.h"
 #include "folio/infer/speculation.h"
+#include "folio/infer/text_batch.h"
 #include "folio/model/decoder.h"
 
 namespace folio {
-
-// A text to be continued.
-struct TextRequest {
-  std::vector<int32_t> prompt;  // not empty, each in [0,V)
-  GenerateOptions options = {};
-  // Tells texts of one prompt and seed apart: each has random numbers of its own.
-  uint64_t sequence = 0;
-  // Optional: guesses how the text goes on, where it pays and no other text is beside it. What is
-  // written stays the same. One for a text at a time; must outlive it.
-  Draft* draft = nullptr;
-  // Called for each new token, in order; returns false to end the text.
-  std::function<bool(const NewToken&)> on_token = {};
-  // Called once, at the end.
-  std::function<void(FinishReason, const GenerateStats&)> on_end = {};
-};
 
 // A text of a TextBatch (text_batch.h), from pass to pass: it says what the model has to see, and
 // takes what the model makes of it.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
+#include <span>
 #include <utility>
 
 #include "folio/base/check.h"
@@ -10,10 +12,43 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
+#include "folio/infer/growing_text.h"
 
 namespace folio {
 
-TextBatch::TextBatch(Backend& backend, const GptWeights& weights, const TextBatchOptions& options)
+class TextBatch::Impl {
+ public:
+  Impl(Backend& backend, const GptWeights& weights, const TextBatchOptions& options);
+
+  int64_t context() const { return decoder_.capacity(); }
+  int64_t vocab_size() const { return V_; }
+  Id Add(TextRequest request);
+  void Cancel(Id id);
+  bool Step();
+  int64_t running() const { return std::ssize(running_); }
+  int64_t waiting() const { return std::ssize(waiting_); }
+
+ private:
+  struct Text {
+    Id id;
+    GrowingText text;
+    bool done = false;
+  };
+
+  void Admit();
+  int64_t PromisedPages();
+  void ReadPages();
+  // One pass over these texts' pending tokens, which are few.
+  void RunRows(std::span<Text* const> texts);
+  void Take(std::span<Text* const> texts, const Tensor& logits, double pass_seconds);
+
+  int64_t texts_, V_;
+  Decoder decoder_;
+  Id next_id_ = 0;
+  std::deque<Text> waiting_, running_;
+};
+
+TextBatch::Impl::Impl(Backend& backend, const GptWeights& weights, const TextBatchOptions& options)
     : texts_(options.texts),
       V_(weights.config().vocab_size),
       decoder_(backend, weights.config(), weights.params(),
@@ -25,7 +60,7 @@ TextBatch::TextBatch(Backend& backend, const GptWeights& weights, const TextBatc
   FOLIO_CHECK(options.texts >= 1, "a batch has room for one text at least");
 }
 
-TextBatch::Id TextBatch::Add(TextRequest request) {
+TextBatch::Id TextBatch::Impl::Add(TextRequest request) {
   CheckGeneration(request.prompt, request.options, context(), V_);
   Text text{next_id_, GrowingText(std::move(request), decoder_)};
   const int64_t needed = text.text.most_pages(), R = decoder_.cache().page_tokens();
@@ -40,7 +75,7 @@ TextBatch::Id TextBatch::Add(TextRequest request) {
   return next_id_++;
 }
 
-void TextBatch::Cancel(Id id) {
+void TextBatch::Impl::Cancel(Id id) {
   const auto is_it = [&](const Text& text) { return text.id == id && !text.done; };
   if (const auto found = std::ranges::find_if(running_, is_it); found != running_.end()) {
     found->done = true;
@@ -54,7 +89,7 @@ void TextBatch::Cancel(Id id) {
 }
 
 // Pages that texts have not taken yet.
-int64_t TextBatch::PromisedPages() {
+int64_t TextBatch::Impl::PromisedPages() {
   int64_t pages = 0;
   for (Text& text : running_) {
     if (text.done) continue;
@@ -63,7 +98,7 @@ int64_t TextBatch::PromisedPages() {
   return pages;
 }
 
-void TextBatch::Admit() {
+void TextBatch::Impl::Admit() {
   while (!waiting_.empty() && running() < texts_) {
     Text& text = waiting_.front();
     text.text.Join();
@@ -77,7 +112,8 @@ void TextBatch::Admit() {
   }
 }
 
-void TextBatch::Take(std::span<Text* const> texts, const Tensor& logits, double pass_seconds) {
+void TextBatch::Impl::Take(std::span<Text* const> texts, const Tensor& logits,
+                           double pass_seconds) {
   std::vector<Tensor> rows;
   int64_t begin = 0;
   for (Text* text : texts) {
@@ -94,7 +130,7 @@ void TextBatch::Take(std::span<Text* const> texts, const Tensor& logits, double 
   }
 }
 
-void TextBatch::ReadPages() {
+void TextBatch::Impl::ReadPages() {
   for (Text& text : running_) {
     if (text.done) continue;
     const SequencePiece piece = text.text.pending();
@@ -110,7 +146,7 @@ void TextBatch::ReadPages() {
   }
 }
 
-void TextBatch::RunRows(std::span<Text* const> texts) {
+void TextBatch::Impl::RunRows(std::span<Text* const> texts) {
   if (texts.empty()) return;
   std::vector<SequencePiece> pieces;
   for (Text* text : texts) pieces.push_back(text->text.pending());
@@ -119,7 +155,7 @@ void TextBatch::RunRows(std::span<Text* const> texts) {
   Take(texts, logits, seconds);
 }
 
-bool TextBatch::Step() {
+bool TextBatch::Impl::Step() {
   Admit();
   const bool alone = running_.size() == 1;
   std::vector<Text*> texts;
@@ -140,6 +176,39 @@ bool TextBatch::Step() {
   ReadPages();
   std::erase_if(running_, [](const Text& text) { return text.done; });
   return !running_.empty() || !waiting_.empty();
+}
+
+TextBatch::TextBatch(Backend& backend, const GptWeights& weights, const TextBatchOptions& options)
+    : impl_(std::make_unique<Impl>(backend, weights, options)) {}
+
+TextBatch::~TextBatch() = default;
+
+int64_t TextBatch::context() const {
+  return impl_->context();
+}
+
+int64_t TextBatch::vocab_size() const {
+  return impl_->vocab_size();
+}
+
+TextBatch::Id TextBatch::Add(TextRequest request) {
+  return impl_->Add(std::move(request));
+}
+
+void TextBatch::Cancel(Id id) {
+  impl_->Cancel(id);
+}
+
+bool TextBatch::Step() {
+  return impl_->Step();
+}
+
+int64_t TextBatch::running() const {
+  return impl_->running();
+}
+
+int64_t TextBatch::waiting() const {
+  return impl_->waiting();
 }
 
 }  // namespace folio

@@ -1,14 +1,33 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
-#include "folio/infer/growing_text.h"
+#include "folio/backend/backend.h"
+#include "folio/infer/generate_options.h"
 #include "folio/model/params.h"
 
 namespace folio {
+
+class Draft;  // infer/draft.h
+
+// A text to be continued.
+struct TextRequest {
+  std::vector<int32_t> prompt;  // not empty, each in [0,V)
+  GenerateOptions options = {};
+  // Tells texts of one prompt and seed apart: each has random numbers of its own.
+  uint64_t sequence = 0;
+  // Optional: guesses how the text goes on, where it pays and no other text is beside it. What is
+  // written stays the same. One for a text at a time; must outlive it.
+  Draft* draft = nullptr;
+  // Called for each new token, in order; returns false to end the text.
+  std::function<bool(const NewToken&)> on_token = {};
+  // Called once, at the end.
+  std::function<void(FinishReason, const GenerateStats&)> on_end = {};
+};
 
 struct TextBatchOptions {
   int64_t texts = 1;                // at once, at most
@@ -34,9 +53,10 @@ class TextBatch {
   // `backend` and `weights` must outlive it. Throws a kUsage Error for a model that is not causal,
   // and a kResource Error where memory does not suffice.
   TextBatch(Backend& backend, const GptWeights& weights, const TextBatchOptions& options = {});
+  ~TextBatch();
 
-  int64_t context() const { return decoder_.capacity(); }  // P
-  int64_t vocab_size() const { return V_; }
+  int64_t context() const;  // P
+  int64_t vocab_size() const;
 
   // The text joins as soon as there is room: in the order of Add, none before all of its pages are
   // sure. Throws what CheckGeneration throws, and a kUsage Error for one that needs more pages than
@@ -50,27 +70,12 @@ class TextBatch {
   // again then.
   bool Step();
 
-  int64_t running() const { return std::ssize(running_); }
-  int64_t waiting() const { return std::ssize(waiting_); }
+  int64_t running() const;
+  int64_t waiting() const;
 
  private:
-  struct Text {
-    Id id;
-    GrowingText text;
-    bool done = false;
-  };
-
-  void Admit();
-  int64_t PromisedPages();
-  void ReadPages();
-  // One pass over these texts' pending tokens, which are few.
-  void RunRows(std::span<Text* const> texts);
-  void Take(std::span<Text* const> texts, const Tensor& logits, double pass_seconds);
-
-  int64_t texts_, V_;
-  Decoder decoder_;
-  Id next_id_ = 0;
-  std::deque<Text> waiting_, running_;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace folio

@@ -47,7 +47,7 @@ TextWriter::TextWriter(const Tokenizer& tokenizer, const GenerateOptions& option
       on_text_(std::move(on_text)),
       min_tokens_(options.sampling.penalties.min_tokens),
       keep_probabilities_(options.likeliest.has_value()),
-      stops_(options.stop_strings),
+      stops_(std::make_unique<StopStrings>(options.stop_strings)),
       decoder_(std::make_unique<StreamingDecoder>(tokenizer)) {}
 
 TextWriter::~TextWriter() = default;
@@ -70,14 +70,14 @@ bool TextWriter::Take(const NewToken& token) {
   if (keep_probabilities_) written_.probabilities.push_back(token.probabilities);
   const std::string text = Shown(tokenizer_, token.id, *decoder_);
   const bool early = std::cmp_less_equal(written_.ids.size(), min_tokens_);
-  wanted_ = Show(early ? text : stops_.Add(text));
-  return wanted_ && !stops_.found();
+  wanted_ = Show(early ? text : stops_->Add(text));
+  return wanted_ && !stops_->found();
 }
 
 WrittenText TextWriter::Finish(FinishReason reason) {
   written_.reason = reason;
-  if (wanted_) Show(stops_.Add(decoder_->Flush()) + stops_.Flush());
-  if (wanted_ && stops_.found()) written_.reason = FinishReason::kStop;
+  if (wanted_) Show(stops_->Add(decoder_->Flush()) + stops_->Flush());
+  if (wanted_ && stops_->found()) written_.reason = FinishReason::kStop;
   return std::move(written_);
 }
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "folio/infer/generator.h"
-#include "folio/infer/stop_strings.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
 
+class StopStrings;
 class StreamingDecoder;
 
 // The tokens that a text begins with: those of `prompt`, or for an empty prompt the end-of-text
@@ -61,7 +61,7 @@ class TextWriter {
   std::function<bool(std::string_view)> on_text_;
   int64_t min_tokens_;
   bool keep_probabilities_, wanted_ = true;
-  StopStrings stops_;
+  std::unique_ptr<StopStrings> stops_;
   std::unique_ptr<StreamingDecoder> decoder_;
   WrittenText written_;
 };

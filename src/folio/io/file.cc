@@ -13,6 +13,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/machine.h"
+#include "folio/io/mapped_faults.h"
 #include "folio/io/posix.h"
 
 namespace folio {
@@ -163,10 +164,12 @@ MappedFile::MappedFile(const fs::path& path, Loading loading) : MappedFile() {
     ThrowCannotRead(path, errno);
   } else {
     mapped_ = true;
+    AddMappedBytes(data_, size_, path_);
   }
 }
 
 MappedFile::~MappedFile() {
+  if (mapped_) RemoveMappedBytes(data_);
   if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_ + kPast);
 }
 

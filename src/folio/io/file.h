@@ -40,8 +40,8 @@ void CheckNewFile(const std::string& path, bool overwrite);
 enum class Loading { kMap, kRead };
 
 // A regular file seen as read-only memory. The bytes stay valid as long as the object, also when
-// the name is unlinked or replaced; somebody who shortens the file in place kills the reader, which
-// is why folio only ever replaces files by rename.
+// the name is unlinked or replaced; somebody who shortens the file in place kills the reader (see
+// io/mapped_faults.h), which is why folio only ever replaces files by rename.
 class MappedFile {
  public:
   enum class Access { kNormal, kSequential, kRandom };

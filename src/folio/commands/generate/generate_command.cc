@@ -16,6 +16,7 @@
 #include "folio/commands/generate/sampling_flags.h"
 #include "folio/commands/generate/text_teller.h"
 #include "folio/infer/chat_session.h"
+#include "folio/infer/draft.h"
 #include "folio/infer/opened_model.h"
 #include "folio/infer/stop_strings.h"
 #include "folio/infer/text_batch.h"
