@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "folio/backend/finite_backend.h"
 #include "folio/base/error.h"
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
@@ -55,6 +56,11 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
   ReadSettings();
   if (config_.train.threads > 0) SetThreads(static_cast<int>(config_.train.threads));
   backend_ = MakeBackend(config_.train.backend);
+  if (config_.train.check_numerics) {
+    auto finite = std::make_unique<FiniteBackend>(std::move(backend_));
+    finite_ = finite.get();
+    backend_ = std::move(finite);
+  }
   if (!options_.resume && !options_.dry_run) {
     if (options_.overwrite) RequireDataOutsideOf(options_.out, GivenData());
     new_run_ = std::make_unique<NewRun>(options_.out, options_.overwrite);
@@ -359,6 +365,10 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   Trainer trainer(*backend_, config_.model, config_.train, *data_, run, all, tokenizer_.get(),
                   from.get());
   from.reset();
+  if (finite_ != nullptr) {
+    finite_->set_context({.when = [&] { return fmt::format("step {}", trainer.step()); },
+                          .name_of = [&](const std::byte* at) { return trainer.NameOf(at); }});
+  }
   if (options_.resume) {
     trainer.Resume();
     if (trainer.step() >= config_.train.max_steps) {

@@ -44,6 +44,12 @@ std::string ToLine(const StepMetrics& m) {
   put("time", m.time);
   put("train_eval_loss", m.train_eval_loss);
   put("val_loss", m.val_loss);
+  const auto put_text = [&](const char* key, const std::string& text) {
+    if (!text.empty()) json[key] = text;
+  };
+  put_text("skipped", m.skipped);
+  put_text("skipped_parameter", m.skipped_parameter);
+  put_text("ended_by", m.ended_by);
   return json.dump() + "\n";
 }
 
@@ -69,6 +75,12 @@ StepMetrics FromLine(const std::string& line, const std::string& where) {
   m.time = get("time");
   m.train_eval_loss = get("train_eval_loss");
   m.val_loss = get("val_loss");
+  const auto text = [&](const char* key) {
+    return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
+  };
+  m.skipped = text("skipped");
+  m.skipped_parameter = text("skipped_parameter");
+  m.ended_by = text("ended_by");
   return m;
 }
 
