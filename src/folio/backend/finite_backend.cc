@@ -42,6 +42,10 @@ std::optional<NonFinite> Find(const Operand& x) {
   return {};
 }
 
+std::string ValueText(double value) {
+  return std::isnan(value) ? "nan" : fmt::format("{}", value);
+}
+
 std::string ShapeText(const Operand& x) {
   if (const auto* tensor = std::get_if<Tensor>(&x.view)) return tensor->shape().ToString();
   const auto& rows = std::get<SequenceView>(x.view);
@@ -68,9 +72,9 @@ std::string FiniteBackend::description() const {
 }
 
 void FiniteBackend::Remember(const std::vector<Operand>& operands) {
-  if (!context_.name_of) return;
+  if (!context_->name_of) return;
   for (const Operand& operand : operands) {
-    if (std::string name = context_.name_of(operand.data()); !name.empty()) {
+    if (std::string name = context_->name_of(operand.data()); !name.empty()) {
       near_ = std::move(name);
       return;
     }
@@ -88,18 +92,18 @@ void FiniteBackend::Look(std::string_view operation, const std::vector<Operand>&
       const auto bad = FindNonFinite(input);
       if (bad) {
         inputs = fmt::format("element {} of {}, which it read, is {} already", bad->element,
-                             input.name, bad->value);
+                             input.name, ValueText(bad->value));
         break;
       }
     }
-    const std::string when = context_.when ? context_.when() + ": " : "";
-    const std::string own = context_.name_of ? context_.name_of(found->at) : "";
+    const std::string when = context_->when ? context_->when() + ": " : "";
+    const std::string own = context_->name_of ? context_->name_of(found->at) : "";
     std::string place = near_.empty() ? "" : fmt::format(", at or after {}", near_);
     if (!own.empty()) place = fmt::format(", which is {}", own);
     throw Error(ErrorKind::kDiverged,
                 fmt::format("{}{} gives a number that is not finite", when, operation),
                 fmt::format("element {} of {} {} is {}{}; {}", found->element, result.name,
-                            ShapeText(result), found->value, place, inputs),
+                            ShapeText(result), ValueText(found->value), place, inputs),
                 "lower train.learning_rate or raise train.warmup_steps; if that does not help, try "
                 "--dtype fp32 or --backend checked");
   }

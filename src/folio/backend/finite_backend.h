@@ -22,7 +22,8 @@ struct OperationContext {
   std::function<std::string(const std::byte*)> name_of = {};
 };
 
-// Hands operations to another backend and looks at every number that they write. The first that is
+// Hands operations to another backend and, from Watch on, looks at every number that they write.
+// The first that is
 // not finite throws a kDiverged Error: when, the operation, operand, element and value, the
 // parameter that this or the last operation before it dealt with, and whether what it read was
 // finite.
@@ -30,8 +31,8 @@ class FiniteBackend final : public GenericBackend<FiniteBackend> {
  public:
   explicit FiniteBackend(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
 
-  // `context` outlives its use.
-  void set_context(OperationContext context) { context_ = std::move(context); }
+  // What the context refers to must outlive the operations that follow.
+  void Watch(OperationContext context) { context_ = std::move(context); }
 
   std::string name() const override { return backend_->name(); }
   std::string description() const override;
@@ -41,6 +42,7 @@ class FiniteBackend final : public GenericBackend<FiniteBackend> {
 
   template <class Op>
   void Apply(const Op& op) {
+    if (!context_) return backend_->Run(op);
     const std::vector<Operand> operands = Operands(op);
     Remember(operands);
     backend_->Run(op);
@@ -52,7 +54,7 @@ class FiniteBackend final : public GenericBackend<FiniteBackend> {
   void Look(std::string_view operation, const std::vector<Operand>& operands) const;
 
   std::unique_ptr<Backend> backend_;
-  OperationContext context_;
+  std::optional<OperationContext> context_;
   std::string near_;  // name_of an operand of the last operation that had such
 };
 

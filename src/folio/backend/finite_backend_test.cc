@@ -18,7 +18,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 class Finite : public testing::Test {
  protected:
   Finite() {
-    backend_.set_context(
+    backend_.Watch(
         {.when = [] { return "step 12"; },
          .name_of =
              [this](const std::byte* at) { return at == weight_.raw() ? "h.3.weight" : ""; }});
@@ -59,6 +59,14 @@ TEST_F(Finite, NamesTheOperationThatOverflows) {
   EXPECT_TRUE(Contains(error, "step 12: linear_forward gives", "element 11 of out (2, 7) is inf",
                        "h.3.weight", "what it read is finite"))
       << error;
+}
+
+TEST_F(Finite, LooksAtNothingBeforeItWatches) {
+  FiniteBackend backend(MakeReferenceBackend());
+  const LinearForward op = Linear();
+  weight_.data<float>()[8] = kInfinity;
+  backend.Run(op);
+  EXPECT_FALSE(std::isfinite(op.out.data<float>()[1]));
 }
 
 TEST_F(Finite, SaysWhetherWhatItReadWasBroken) {

@@ -346,6 +346,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
     };
     all.on_checkpoint = [&](int64_t step, const fs::path& path) { report->Saved(step, path); };
   }
+  all.layer_norms_every = config_.log.layer_norms;
   if (tokenizer_ != nullptr) {
     all.sample_every = config_.log.sample_every;
     all.on_sample = [&](int64_t step, const GptWeights& weights) {
@@ -365,10 +366,6 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   Trainer trainer(*backend_, config_.model, config_.train, *data_, run, all, tokenizer_.get(),
                   from.get());
   from.reset();
-  if (finite_ != nullptr) {
-    finite_->set_context({.when = [&] { return fmt::format("step {}", trainer.step()); },
-                          .name_of = [&](const std::byte* at) { return trainer.NameOf(at); }});
-  }
   if (options_.resume) {
     trainer.Resume();
     if (trainer.step() >= config_.train.max_steps) {
@@ -382,6 +379,10 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   if (new_run_) new_run_->Begun();
   if (report) report->Begin(trainer.step());
   recorder.emplace(config_, run, *backend_, tokenizer_.get(), trainer.step());
+  if (finite_ != nullptr) {
+    finite_->Watch({.when = [&] { return fmt::format("step {}", trainer.step()); },
+                    .name_of = [&](const std::byte* at) { return trainer.NameOf(at); }});
+  }
   const TrainResult result = trainer.Run();
   DrawLossFigure(run);
   recorder->End(result);

@@ -148,6 +148,10 @@ std::vector<Field> LogConfig::Fields() {
       Field{"tensorboard", &tensorboard,
             "write RUN/tensorboard/, event files that TensorBoard reads"}
           .WithFlag("--tensorboard"),
+      Field{"layer_norms", &layer_norms,
+            "steps between norms of each block's gradient, update and weights in metrics.jsonl; 0 "
+            "for none",
+            0, 1e15},
   };
 }
 

@@ -70,6 +70,7 @@ struct LogConfig {
   int64_t sample_tokens = 100;
   std::string sample_prompt = "";
   bool tensorboard = false;
+  int64_t layer_norms = 0;  // steps between them; 0 for none
 
   std::vector<Field> Fields();
 };

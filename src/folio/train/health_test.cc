@@ -213,7 +213,9 @@ TEST_F(Health, CheckedNumbersLeaveTheSameFiles) {
     if (kind == "adapters") model_.lora = {.rank = 2, .dropout = 0.1};
     backend_ = MakeBackend("cpu");
     Run("plain_" + kind);
-    backend_ = std::make_unique<FiniteBackend>(MakeBackend("cpu"));
+    auto finite = std::make_unique<FiniteBackend>(MakeBackend("cpu"));
+    finite->Watch({});
+    backend_ = std::move(finite);
     Run("checked_" + kind);
     ExpectSameFiles("plain_" + kind + "/last", "checked_" + kind + "/last");
   }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "folio/train/layer_norms.h"
+
 namespace folio {
 
 inline constexpr char kMetricsFile[] = "metrics.jsonl";
@@ -23,6 +25,7 @@ struct StepMetrics {
   // Unix time in seconds, to the millisecond, when this was measured: of no concern to equal runs.
   std::optional<double> time = {};
   std::optional<double> train_eval_loss = {}, val_loss = {};
+  std::optional<LayerNorms> layer_norms = {};
   // The step's update was left out: why, and whose gradient was at fault (health.h); else empty.
   std::string skipped = {}, skipped_parameter = {};
   // In the last line of a run that ended by itself before max_steps: TrainResult::ended_by.

@@ -93,7 +93,8 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       tokenizer_(tokenizer),
       weights_(model),
       learner_(backend, weights_, config.batch_size, ContextOf(model, config),
-               PassOptionsOf(config, model, backend, data.info().chat.has_value())) {
+               PassOptionsOf(config, model, backend, data.info().chat.has_value())),
+      layer_norms_(backend, weights_) {
   CheckTorchRng(model, config, from != nullptr);
   config_.context = learner_.pass().T();
   config_.Validate("settings");
@@ -239,6 +240,8 @@ StepMetrics Trainer::TakeStep() {
   const double loss = Accumulate();
   const double lr = LearningRate(config_, state_.step);
   const double norm = learner_.Norm();
+  const bool measure = hooks_.layer_norms_every > 0 && state_.step % hooks_.layer_norms_every == 0;
+  if (measure) layer_norms_.Begin();
   StepHealth& health = state_.health;
   const auto skipped =
       health.Judge(loss, norm, config_.spike_zscore, weights_.table(), learner_.grads());
@@ -254,6 +257,7 @@ StepMetrics Trainer::TakeStep() {
     learner_.Update(AdamWSettingsOf(config_), lr, config_.grad_clip,
                     state_.step + 1 - health.skipped, norm);
   }
+  if (measure) metrics.layer_norms = layer_norms_.End(learner_.grads());
   state_.step += 1;
   state_.tokens += tokens;
   FetchBatch(0);

@@ -34,6 +34,7 @@ struct TrainerHooks {
   std::function<void(int64_t step, const std::filesystem::path&)> on_checkpoint = {};
   std::function<void(int64_t step, const GptWeights&)> on_sample = {};  // every sample_every steps
   int64_t sample_every = 0;
+  int64_t layer_norms_every = 0;              // steps whose metrics have layer_norms; 0 for none
   std::function<bool()> stop_requested = {};  // asked after each step and batch of an evaluation
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
 };
@@ -97,6 +98,7 @@ class Trainer {
   const Tokenizer* tokenizer_;
   GptWeights weights_;
   Learner learner_;
+  LayerNormMeter layer_norms_;
   std::optional<TorchRng> torch_;
   std::unique_ptr<BatchSampler> sampler_, train_eval_, val_eval_;
   int64_t train_eval_batches_ = 0, val_eval_batches_ = 0;

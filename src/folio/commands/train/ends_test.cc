@@ -10,7 +10,8 @@ namespace {
 using TrainEnds = TrainTest;
 
 constexpr char kBlowsUp[] =
-    "--max-steps 30 --set train.learning_rate=1e30 train.warmup_steps=0 train.schedule=constant "
+    "--max-steps 30 --set train.learning_rate=1000 train.weight_decay=1000 train.warmup_steps=0 "
+    "train.schedule=constant "
     "train.eval_every=0 train.checkpoint_every=1 train.max_skipped_steps=2 ";
 
 TEST_F(TrainEnds, StepsAreSkippedAndThenItDiverges) {
