@@ -182,7 +182,7 @@ std::string TrainReport::WhyEnded(const TrainResult& result) const {
                        train.patience);
   }
   if (result.ended_by == "max_tokens") {
-    return fmt::format("because --max-tokens is {}\n", WithCommas(train.max_tokens));
+    return fmt::format("because train.max_tokens is {}\n", WithCommas(train.max_tokens));
   }
   if (result.ended_by == "max_time") {
     return fmt::format("because --max-time is {}\n", train.max_time);

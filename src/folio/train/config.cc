@@ -78,8 +78,7 @@ std::vector<Field> TrainConfig::Fields() {
             0, kMany}
           .WithFlag("--patience"),
       Field{"max_tokens", &max_tokens, "end the run after this many tokens; 0 for no limit", 0,
-            kMany}
-          .WithFlag("--max-tokens"),
+            kMany},
       Field{"max_time", &max_time,
             "save and end the run before it has trained so long since it was started (90s, 8h, "
             "1h30m); empty for no limit"}

@@ -50,7 +50,7 @@ TEST_F(TrainEnds, PatienceIsSaid) {
 }
 
 TEST_F(TrainEnds, TokensAndTimeAreSaid) {
-  const ProgramRun tokens = Train("--max-tokens 64 --json");
+  const ProgramRun tokens = Train("train.max_tokens=64 --json");
   EXPECT_EQ(tokens.status, 0) << tokens.err;
   EXPECT_TRUE(Contains(tokens.out, "\"ended_by\":\"max_tokens\"", "\"step\":2,\"tokens\":64"))
       << tokens.out;
