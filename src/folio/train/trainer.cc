@@ -250,8 +250,11 @@ StepMetrics Trainer::TakeStep() {
     metrics.skipped = skipped->reason;
     metrics.skipped_parameter = skipped->parameter;
     if (health.skipped_in_a_row > config_.max_skipped_steps) {
-      Diverged(fmt::format("{}: loss {}, gradient norm {}{}", skipped->reason, loss, norm,
-                           skipped->parameter.empty() ? "" : ", first in " + skipped->parameter));
+      const int64_t in_a_row = health.skipped_in_a_row;
+      Diverged(fmt::format(
+          "{}: loss {}, gradient norm {}{}{}", skipped->reason, loss, norm,
+          skipped->parameter.empty() ? "" : ", first in " + skipped->parameter,
+          in_a_row > 1 ? fmt::format(" (the last of {} skipped in a row)", in_a_row) : ""));
     }
   } else {
     learner_.Update(AdamWSettingsOf(config_), lr, config_.grad_clip,
@@ -442,15 +445,12 @@ TrainResult Trainer::Run() {
 }
 
 void Trainer::Diverged(const std::string& cause) const {
-  const int64_t in_a_row = state_.health.skipped_in_a_row;
-  const std::string steps =
-      in_a_row > 1 ? fmt::format(" (the last of {} skipped in a row)", in_a_row) : "";
   const bool saved = saved_step_ >= 0;
   const std::string good = saved ? fmt::format("the last good checkpoint is {} (step {})",
                                                (run_ / kLastDir).string(), saved_step_)
                                  : "no checkpoint was written yet";
   throw Error(ErrorKind::kDiverged, fmt::format("training diverged at step {}", state_.step),
-              fmt::format("{}{}; {}", cause, steps, good),
+              fmt::format("{}; {}", cause, good),
               fmt::format("lower train.learning_rate, raise train.warmup_steps or lower "
                           "train.grad_clip; then start again{}",
                           saved ? ", or go on from the checkpoint with --resume" : ""));
