@@ -44,6 +44,7 @@ void TrainReport::Saved(int64_t step, const std::filesystem::path& path) {
 
 void TrainReport::Step(const StepMetrics& m) {
   constexpr double kMemory = 0.95;
+  if (!m.skipped.empty()) return Skipped(m);
   mean_loss_ = kMemory * mean_loss_ + (1 - kMemory) * *m.loss;
   mean_weight_ = kMemory * mean_weight_ + (1 - kMemory);
   const int64_t done = m.step + 1;
@@ -81,6 +82,17 @@ void TrainReport::Step(const StepMetrics& m) {
   progress_.Show(state, milestone);
 }
 
+void TrainReport::Skipped(const StepMetrics& m) {
+  progress_.Finish();
+  console_.Note(fmt::format(
+      "step {} skipped: {}{}; loss {:.4g}, |g| {:.4g}", m.step, m.skipped,
+      m.skipped_parameter.empty() ? "" : fmt::format(", first in {}", m.skipped_parameter), *m.loss,
+      *m.grad_norm));
+  Json event{{"event", "skipped"}, {"step", m.step}, {"reason", m.skipped}};
+  if (!m.skipped_parameter.empty()) event["parameter"] = m.skipped_parameter;
+  Event(event.dump());
+}
+
 void TrainReport::Evaluated(int64_t step, const Evaluation& evaluation) {
   val_loss_ = evaluation.val_loss;
   val_step_ = step;
@@ -116,8 +128,10 @@ void TrainReport::End(const TrainResult& result) {
               {"tokens", result.tokens},
               {"seconds", result.seconds},
               {"stopped", result.stopped},
+              {"skipped_steps", result.skipped},
               {"peak_memory_bytes", PeakMemoryBytes()},
               {"run", model}};
+    if (!result.ended_by.empty()) done["ended_by"] = result.ended_by;
     if (trained_seconds_ > 0) {
       const double speed = trained_tokens_ / trained_seconds_;
       done["tokens_per_second"] = speed;
@@ -137,6 +151,11 @@ void TrainReport::End(const TrainResult& result) {
   std::string text =
       fmt::format("{} {} steps, {} tokens in {}\n", result.stopped ? "stopped after" : "trained",
                   result.step, WithCommas(result.tokens), HumanSeconds(result.seconds));
+  text += WhyEnded(result);
+  if (result.skipped > 0) {
+    text += fmt::format("{} of them skipped: loss or gradient was not finite, or a spike\n",
+                        WithCommas(result.skipped));
+  }
   if (trained_seconds_ > 0) {
     const double speed = trained_tokens_ / trained_seconds_;
     text += fmt::format("{} tokens/s in training; peak memory {}\n",
@@ -156,9 +175,25 @@ void TrainReport::End(const TrainResult& result) {
   console_.Note(NextCommand(result));
 }
 
+std::string TrainReport::WhyEnded(const TrainResult& result) const {
+  const TrainConfig& train = config_.train;
+  if (result.ended_by == "patience") {
+    return fmt::format("because {} evaluations in a row had no better held-out loss (patience)\n",
+                       train.patience);
+  }
+  if (result.ended_by == "max_tokens") {
+    return fmt::format("because train.max_tokens is {}\n", WithCommas(train.max_tokens));
+  }
+  if (result.ended_by == "max_time") {
+    return fmt::format("because --max-time is {}\n", train.max_time);
+  }
+  return "";
+}
+
 std::string TrainReport::NextCommand(const TrainResult& result) const {
   const std::string run = ShellWord(run_.string());
-  if (result.stopped) return fmt::format("go on: folio train --resume --out {}", run);
+  const bool complete = result.ended_by == "patience" || result.ended_by == "max_tokens";
+  if (result.stopped && !complete) return fmt::format("go on: folio train --resume --out {}", run);
   return fmt::format("next: folio generate --model {}{}", run, has_tokenizer_ ? "" : " --ids 0");
 }
 

@@ -31,7 +31,9 @@ class TrainReport {
   void End(const TrainResult& result);
 
  private:
+  void Skipped(const StepMetrics& metrics);
   void Event(const std::string& json_line);
+  std::string WhyEnded(const TrainResult& result) const;
   std::string NextCommand(const TrainResult& result) const;
 
   Console& console_;

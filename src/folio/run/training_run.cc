@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "folio/backend/finite_backend.h"
 #include "folio/base/error.h"
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
@@ -55,6 +56,11 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
   ReadSettings();
   if (config_.train.threads > 0) SetThreads(static_cast<int>(config_.train.threads));
   backend_ = MakeBackend(config_.train.backend);
+  if (config_.train.check_numerics) {
+    auto finite = std::make_unique<FiniteBackend>(std::move(backend_));
+    finite_ = finite.get();
+    backend_ = std::move(finite);
+  }
   if (!options_.resume && !options_.dry_run) {
     if (options_.overwrite) RequireDataOutsideOf(options_.out, GivenData());
     new_run_ = std::make_unique<NewRun>(options_.out, options_.overwrite);
@@ -340,6 +346,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
     };
     all.on_checkpoint = [&](int64_t step, const fs::path& path) { report->Saved(step, path); };
   }
+  all.layer_norms_every = config_.log.layer_norms;
   if (tokenizer_ != nullptr) {
     all.sample_every = config_.log.sample_every;
     all.on_sample = [&](int64_t step, const GptWeights& weights) {
@@ -372,6 +379,10 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   if (new_run_) new_run_->Begun();
   if (report) report->Begin(trainer.step());
   recorder.emplace(config_, run, *backend_, tokenizer_.get(), trainer.step());
+  if (finite_ != nullptr) {
+    finite_->Watch({.when = [&] { return fmt::format("step {}", trainer.step()); },
+                    .name_of = [&](const std::byte* at) { return trainer.NameOf(at); }});
+  }
   const TrainResult result = trainer.Run();
   DrawLossFigure(run);
   recorder->End(result);

@@ -18,13 +18,14 @@
 
 namespace folio {
 
+class FiniteBackend;
 class NewRun;
 class TrainPreview;
 struct TextOptions;
 
 // Called while a run trains; any of them may be empty.
 struct RunHooks {
-  std::function<void(const StepMetrics&)> on_step = {};  // after each update
+  std::function<void(const StepMetrics&)> on_step = {};  // after each step
   std::function<void(int64_t step, const Evaluation&)> on_evaluation = {};
   std::function<void(int64_t step, const std::string& text)> on_sample = {};
   std::function<bool()> stop_requested = {};  // asked after each step
@@ -86,6 +87,7 @@ class TrainingRun {
   RunConfig& config_;
   TrainingRunOptions options_;
   std::unique_ptr<Backend> backend_;
+  FiniteBackend* finite_ = nullptr;    // backend_, with train.check_numerics
   bool automatic_ = false;             // size and steps are chosen here
   std::optional<FoundModel> initial_;  // train.init, until its weights are read; none with `resume`
   std::unique_ptr<NewRun> new_run_;    // with dry_run a directory beside `out`, if data is made

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 
 namespace folio {
@@ -61,6 +64,25 @@ std::vector<Field> TrainConfig::Fields() {
           0, 1 << 24},
       Field{"checkpoint_every", &checkpoint_every,
             "steps between checkpoints; 0: at each evaluation", 0, kMany},
+      Field{"max_skipped_steps", &max_skipped_steps,
+            "steps in a row whose update may be left out because loss or gradient is not finite or "
+            "a spike; one more ends the run as diverged",
+            0, kMany},
+      Field{"spike_zscore", &spike_zscore,
+            "leave the update out where the loss, or the logarithm of the gradient's norm, is more "
+            "than so many running standard deviations above its running mean; 0 for never",
+            0, 1e6},
+      Field{"patience", &patience,
+            "end the run after so many evaluations in a row without a better held-out loss; 0 for "
+            "never",
+            0, kMany}
+          .WithFlag("--patience"),
+      Field{"max_tokens", &max_tokens, "end the run after this many tokens; 0 for no limit", 0,
+            kMany},
+      Field{"max_time", &max_time,
+            "save and end the run before it has trained so long since it was started (90s, 8h, "
+            "1h30m); empty for no limit"}
+          .WithFlag("--max-time"),
       Field{"seed", &seed, "of every random number in the run", 0, 9e15}.WithFlag("--seed"),
       Field{"rng", &rng, "folio's random numbers, or PyTorch's for a run in lockstep with it"}
           .Choices({"folio", "torch"})
@@ -77,12 +99,21 @@ std::vector<Field> TrainConfig::Fields() {
       Field{"backend", &backend, "what computes"}
           .Choices({"cpu", "reference", "checked", "timed"})
           .WithFlag("--backend"),
+      Field{"check_numerics", &check_numerics,
+            "look at every number that an operation writes, and end the run at the first that is "
+            "not finite, with the operation's name; slow"}
+          .WithFlag("--check-numerics"),
       Field{"threads", &threads, "processors to use; 0 for one on each core", 0, kMaxThreads}
           .WithFlag("--threads"),
   };
 }
 
+double TrainConfig::max_seconds() const {
+  return max_time.empty() ? HUGE_VAL : ParseSeconds(max_time, "train.max_time");
+}
+
 void TrainConfig::Validate(const std::string& where) const {
+  static_cast<void>(max_seconds());
   if (schedule != "constant" && min_lr > learning_rate) {
     throw UsageError(fmt::format("{}: train.min_lr is above train.learning_rate", where),
                      fmt::format("min_lr is {}, learning_rate is {}", min_lr, learning_rate),
@@ -116,6 +147,10 @@ std::vector<Field> LogConfig::Fields() {
       Field{"tensorboard", &tensorboard,
             "write RUN/tensorboard/, event files that TensorBoard reads"}
           .WithFlag("--tensorboard"),
+      Field{"layer_norms", &layer_norms,
+            "steps between norms of each block's gradient, update and weights in metrics.jsonl; 0 "
+            "for none",
+            0, 1e15},
   };
 }
 

@@ -38,16 +38,24 @@ struct TrainConfig {
   int64_t first_eval_batches = 4;  // at most, before the first step; 0: as always
   int64_t checkpoint_every = 0;    // 0: with each evaluation
 
+  int64_t max_skipped_steps = 10;  // in a row; one more is a divergence
+  double spike_zscore = 0;         // 0: no step is a spike
+  int64_t patience = 0;            // evaluations without a better loss; 0 for no limit
+  int64_t max_tokens = 0;          // 0 for no limit
+  std::string max_time = "";       // of this process, as ParseSeconds reads it; empty for no limit
+
   int64_t seed = 1337;
   std::string rng = "folio";   // folio | torch
   std::string dtype = "auto";  // auto | fp32 | bf16
   bool recompute = false;
   std::string backend = "cpu";
+  bool check_numerics = false;
   int64_t threads = 0;  // 0: one on each core
 
   std::vector<Field> Fields();
   // Throws a kUsage Error where settings do not fit each other.
   void Validate(const std::string& where) const;
+  double max_seconds() const;  // max_time; infinite for no limit
   int64_t decay_end() const { return decay_steps > 0 ? decay_steps : max_steps; }
   // Whether the evaluation before the first step has first_eval_batches at most.
   bool first_eval_is_short() const {
@@ -62,6 +70,7 @@ struct LogConfig {
   int64_t sample_tokens = 100;
   std::string sample_prompt = "";
   bool tensorboard = false;
+  int64_t layer_norms = 0;  // steps between them; 0 for none
 
   std::vector<Field> Fields();
 };

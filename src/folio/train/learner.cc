@@ -51,10 +51,19 @@ double Learner::Accumulate(std::span<const int32_t> inputs, std::span<const int3
   return pass_.LossAndBackward(weights_.params(), targets, scale, grads_.params(), accumulate);
 }
 
-double Learner::Finish(const AdamWSettings& settings, double lr, double clip, int64_t step) {
+double Learner::Norm() {
   if (empty_) backend_.Run(Fill{.out = grads_.flat(), .value = 0});
-  const double norm = GradientNorm(backend_, grads_.flat());
+  return GradientNorm(backend_, grads_.flat());
+}
+
+void Learner::Update(const AdamWSettings& settings, double lr, double clip, int64_t step,
+                     double norm) {
   optimizer_.Step(settings, lr, step, ClipScale(norm, clip), weights_.flat(), grads_.flat());
+}
+
+double Learner::Finish(const AdamWSettings& settings, double lr, double clip, int64_t step) {
+  const double norm = Norm();
+  Update(settings, lr, clip, step, norm);
   return norm;
 }
 

@@ -32,7 +32,11 @@ class Learner {
   double Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets, double scale,
                     DropoutContext dropout, std::span<const int32_t> begins = {});
 
-  // Returns the gradient's norm, and makes one AdamW step with it clipped. `step` counts from 1.
+  // The norm of the gradient that was accumulated.
+  double Norm();
+  // Makes one AdamW step with the gradient, of this norm, clipped. `step` counts from 1.
+  void Update(const AdamWSettings& settings, double lr, double clip, int64_t step, double norm);
+  // Both; returns the norm.
   double Finish(const AdamWSettings& settings, double lr, double clip, int64_t step);
 
   GptPass& pass() { return pass_; }

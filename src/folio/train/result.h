@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace folio {
 
@@ -16,7 +17,10 @@ struct TrainResult {
   int64_t step = 0;  // updates done
   int64_t tokens = 0;
   double seconds = 0;
-  bool stopped = false;                       // by request, before max_steps
+  bool stopped = false;  // before max_steps
+  // What ended it before max_steps: "patience", "max_tokens", "max_time"; "" by request.
+  std::string ended_by = {};
+  int64_t skipped = 0;                        // steps without an update, over all parts of the run
   std::optional<Evaluation> evaluation = {};  // the last one, at `step`
   std::optional<double> best_val_loss = {};
   int64_t best_step = 0;

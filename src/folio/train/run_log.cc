@@ -29,6 +29,19 @@ std::optional<double> NumberOf(const Json& json) {
   return std::nullopt;
 }
 
+Json Numbers(const std::vector<double>& values) {
+  Json json = Json::array();
+  for (const double value : values) json.push_back(Number(value));
+  return json;
+}
+
+std::vector<double> NumbersOf(const Json& line, const char* key) {
+  std::vector<double> values;
+  if (!line.contains(key) || !line[key].is_array()) return values;
+  for (const Json& value : line[key]) values.push_back(NumberOf(value).value_or(0));
+  return values;
+}
+
 std::string ToLine(const StepMetrics& m) {
   Json json;
   json["step"] = m.step;
@@ -44,6 +57,17 @@ std::string ToLine(const StepMetrics& m) {
   put("time", m.time);
   put("train_eval_loss", m.train_eval_loss);
   put("val_loss", m.val_loss);
+  if (m.layer_norms) {
+    json["grad_norms"] = Numbers(m.layer_norms->grad);
+    json["update_norms"] = Numbers(m.layer_norms->update);
+    json["weight_norms"] = Numbers(m.layer_norms->weight);
+  }
+  const auto put_text = [&](const char* key, const std::string& text) {
+    if (!text.empty()) json[key] = text;
+  };
+  put_text("skipped", m.skipped);
+  put_text("skipped_parameter", m.skipped_parameter);
+  put_text("ended_by", m.ended_by);
   return json.dump() + "\n";
 }
 
@@ -69,6 +93,17 @@ StepMetrics FromLine(const std::string& line, const std::string& where) {
   m.time = get("time");
   m.train_eval_loss = get("train_eval_loss");
   m.val_loss = get("val_loss");
+  if (json.contains("grad_norms")) {
+    m.layer_norms = {.grad = NumbersOf(json, "grad_norms"),
+                     .update = NumbersOf(json, "update_norms"),
+                     .weight = NumbersOf(json, "weight_norms")};
+  }
+  const auto text = [&](const char* key) {
+    return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
+  };
+  m.skipped = text("skipped");
+  m.skipped_parameter = text("skipped_parameter");
+  m.ended_by = text("ended_by");
   return m;
 }
 

@@ -4,7 +4,10 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <string>
 #include <vector>
+
+#include "folio/train/layer_norms.h"
 
 namespace folio {
 
@@ -22,6 +25,11 @@ struct StepMetrics {
   // Unix time in seconds, to the millisecond, when this was measured: of no concern to equal runs.
   std::optional<double> time = {};
   std::optional<double> train_eval_loss = {}, val_loss = {};
+  std::optional<LayerNorms> layer_norms = {};
+  // The step's update was left out: why, and whose gradient was at fault (health.h); else empty.
+  std::string skipped = {}, skipped_parameter = {};
+  // In the last line of a run that ended by itself before max_steps: TrainResult::ended_by.
+  std::string ended_by = {};
 };
 
 // Appends to RUN/metrics.jsonl, a line for each write.

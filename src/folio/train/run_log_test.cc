@@ -42,7 +42,10 @@ TEST_F(RunLogs, EveryFieldReadsBack) {
                            .seconds = 1.25,
                            .time = 1795362208.125,
                            .train_eval_loss = 2.5,
-                           .val_loss = 2.75});
+                           .val_loss = 2.75,
+                           .skipped = "loss spike",
+                           .skipped_parameter = "wte",
+                           .ended_by = "patience"});
   const StepMetrics m = ReadRunLog(At("")).at(0);
   EXPECT_EQ(m.step, 3);
   EXPECT_EQ(m.loss, 1.0 / 3);
@@ -54,6 +57,9 @@ TEST_F(RunLogs, EveryFieldReadsBack) {
   EXPECT_EQ(m.time, 1795362208.125);
   EXPECT_EQ(m.train_eval_loss, 2.5);
   EXPECT_EQ(m.val_loss, 2.75);
+  EXPECT_EQ(m.skipped, "loss spike");
+  EXPECT_EQ(m.skipped_parameter, "wte");
+  EXPECT_EQ(m.ended_by, "patience");
 }
 
 TEST_F(RunLogs, NumbersThatJsonLacksReadBack) {
@@ -72,7 +78,7 @@ TEST_F(RunLogs, NumbersThatJsonLacksReadBack) {
 TEST_F(RunLogs, WhatWasNotMeasuredIsNotWritten) {
   RunLog(At(""), 0).Write({.step = 3, .lr = 1});
   const std::string line = ReadFile(At(kMetricsFile));
-  EXPECT_EQ(line.find("val_loss"), std::string::npos);
+  for (const char* key : {"val_loss", "skipped", "ended_by"}) EXPECT_FALSE(Contains(line, key));
   EXPECT_FALSE(ReadRunLog(At("")).at(0).loss);
 }
 

@@ -23,6 +23,42 @@ Json ToJson(const TorchRng::State& state) {
           {"normal", state.normal}};
 }
 
+Json ToJson(const RunningMoments& moments) {
+  return {{"count", moments.count}, {"mean", moments.mean}, {"variance", moments.variance}};
+}
+
+RunningMoments MomentsFromJson(const Json& json) {
+  return {.count = json.at("count").get<int64_t>(),
+          .mean = json.at("mean").get<double>(),
+          .variance = json.at("variance").get<double>()};
+}
+
+// What a run has that none of its steps upset is not written: its state is that of earlier
+// versions.
+void PutHealth(const StepHealth& health, Json& json) {
+  if (health.skipped > 0) {
+    json["skipped"] = health.skipped;
+    json["skipped_in_a_row"] = health.skipped_in_a_row;
+  }
+  if (health.loss.count > 0) {
+    json["running_loss"] = ToJson(health.loss);
+    json["running_log_grad_norm"] = ToJson(health.log_grad_norm);
+  }
+}
+
+StepHealth HealthFromJson(const Json& json) {
+  StepHealth health;
+  if (json.contains("skipped")) {
+    health.skipped = json.at("skipped").get<int64_t>();
+    health.skipped_in_a_row = json.at("skipped_in_a_row").get<int64_t>();
+  }
+  if (json.contains("running_loss")) {
+    health.loss = MomentsFromJson(json.at("running_loss"));
+    health.log_grad_norm = MomentsFromJson(json.at("running_log_grad_norm"));
+  }
+  return health;
+}
+
 TorchRng::State TorchFromJson(const Json& json, const std::string& where) {
   TorchRng::State state;
   for (size_t i = 0; i < state.words.size(); ++i) {
@@ -55,11 +91,18 @@ TrainState FromJson(const Json& json, const std::string& where) {
     if (!json.at("best_val_loss").is_null()) {
       state.best_val_loss = json.at("best_val_loss").get<double>();
     }
+    if (json.contains("evaluations_without_better")) {
+      state.evaluations_without_better = json.at("evaluations_without_better").get<int64_t>();
+    }
+    state.health = HealthFromJson(json);
     if (json.contains("torch")) {
       state.torch = TorchFromJson(json.at("torch"), where);
       state.torch_before_batch = TorchFromJson(json.at("torch_before_batch"), where);
     }
     if (state.step < 0 || state.tokens < 0) throw InputError(where + ": negative step or tokens");
+    if (state.health.skipped < 0 || state.health.skipped > state.step) {
+      throw InputError(where + ": more steps are skipped than there were");
+    }
     return state;
   } catch (const JsonError& error) {
     throw InputError(fmt::format("{}: not a training state", where), error.what(),
@@ -98,6 +141,10 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
   json["best_val_loss"] = state.best_val_loss ? Json(*state.best_val_loss) : Json(nullptr);
   json["best_step"] = state.best_step;
   json["seed"] = state.seed;
+  if (state.evaluations_without_better > 0) {
+    json["evaluations_without_better"] = state.evaluations_without_better;
+  }
+  PutHealth(state.health, json);
   if (state.torch && state.torch_before_batch) {
     json["torch"] = ToJson(*state.torch);
     json["torch_before_batch"] = ToJson(*state.torch_before_batch);

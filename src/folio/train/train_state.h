@@ -8,6 +8,7 @@
 #include "folio/model/params.h"
 #include "folio/train/adamw.h"
 #include "folio/train/evaluate.h"
+#include "folio/train/health.h"
 
 namespace folio {
 
@@ -16,12 +17,15 @@ inline constexpr char kTrainStateDir[] = "train_state";
 // What a run needs beside the model to go on as if it had never stopped. Says nothing of time or of
 // threads, so that equal runs have equal bytes.
 struct TrainState {
-  int64_t step = 0;  // updates done
+  int64_t step = 0;  // steps done, made or skipped
   int64_t tokens = 0;
   std::optional<Evaluation> evaluation = {};  // that of `step`, if it is done
   std::optional<double> best_val_loss = {};
   int64_t best_step = 0;
+  // In a row, before `step`; 0 in runs without train.patience.
+  int64_t evaluations_without_better = 0;
   int64_t seed = 0;
+  StepHealth health = {};
   // With PyTorch's numbers: the generator now, and before it drew the batch of `step`.
   std::optional<TorchRng::State> torch = {}, torch_before_batch = {};
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
@@ -92,7 +93,8 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       tokenizer_(tokenizer),
       weights_(model),
       learner_(backend, weights_, config.batch_size, ContextOf(model, config),
-               PassOptionsOf(config, model, backend, data.info().chat.has_value())) {
+               PassOptionsOf(config, model, backend, data.info().chat.has_value())),
+      layer_norms_(backend, weights_) {
   CheckTorchRng(model, config, from != nullptr);
   config_.context = learner_.pass().T();
   config_.Validate("settings");
@@ -189,6 +191,18 @@ void Trainer::Resume() {
   }
 }
 
+std::string Trainer::NameOf(const std::byte* at) const {
+  for (const ParamInfo& info : weights_.table().params()) {
+    const auto holds = [&](const Tensor& flat) {
+      const Tensor x = weights_.table().View(info, flat);
+      return !std::less<>()(at, x.raw()) && std::less<>()(at, x.raw() + x.bytes());
+    };
+    if (holds(weights_.flat())) return info.name;
+    if (info.trained && holds(learner_.grads())) return "gradient of " + info.name;
+  }
+  return "";
+}
+
 double Trainer::Seconds() const {
   return seconds_before_ + SteadySeconds() - started_;
 }
@@ -198,13 +212,11 @@ void Trainer::FetchBatch(int64_t micro) {
   sampler_->Fill(static_cast<uint64_t>(state_.step), micro, batch_);
 }
 
-StepMetrics Trainer::TakeStep() {
-  const double begin = SteadySeconds();
+// The gradient of the step, and the mean loss of its targets.
+double Trainer::Accumulate() {
   const int64_t micro_batches = config_.grad_accumulation;
-  const int64_t tokens = config_.batch_size * learner_.pass().T() * micro_batches;
   const double scale =
       1.0 / static_cast<double>(sampler_->Targets(static_cast<uint64_t>(state_.step)));
-  StepMetrics metrics{.step = state_.step};
   double loss = 0;
   int64_t targets = 0;
   learner_.Begin();
@@ -218,20 +230,46 @@ StepMetrics Trainer::TakeStep() {
     targets += batch_.CountTargets();
     if (micro + 1 < micro_batches) FetchBatch(micro + 1);
   }
-  loss *= 1.0 / static_cast<double>(targets);
-  if (!std::isfinite(loss)) Diverged(loss, std::nan(""));
+  return loss * (1.0 / static_cast<double>(targets));
+}
+
+StepMetrics Trainer::TakeStep() {
+  const double begin = SteadySeconds();
+  const int64_t tokens = config_.batch_size * learner_.pass().T() * config_.grad_accumulation;
+  StepMetrics metrics{.step = state_.step};
+  const double loss = Accumulate();
   const double lr = LearningRate(config_, state_.step);
-  const double norm =
-      learner_.Finish(AdamWSettingsOf(config_), lr, config_.grad_clip, state_.step + 1);
-  if (!std::isfinite(norm)) Diverged(loss, norm);
+  const double norm = learner_.Norm();
+  const bool measure = hooks_.layer_norms_every > 0 && state_.step % hooks_.layer_norms_every == 0;
+  if (measure) layer_norms_.Begin();
+  StepHealth& health = state_.health;
+  const auto skipped =
+      health.Judge(loss, norm, config_.spike_zscore, weights_.table(), learner_.grads());
+  health.Count(skipped, loss, norm, config_.spike_zscore);
+  if (skipped) {
+    metrics.skipped = skipped->reason;
+    metrics.skipped_parameter = skipped->parameter;
+    if (health.skipped_in_a_row > config_.max_skipped_steps) {
+      const int64_t in_a_row = health.skipped_in_a_row;
+      Diverged(fmt::format(
+          "{}: loss {}, gradient norm {}{}{}", skipped->reason, loss, norm,
+          skipped->parameter.empty() ? "" : ", first in " + skipped->parameter,
+          in_a_row > 1 ? fmt::format(" (the last of {} skipped in a row)", in_a_row) : ""));
+    }
+  } else {
+    learner_.Update(AdamWSettingsOf(config_), lr, config_.grad_clip,
+                    state_.step + 1 - health.skipped, norm);
+  }
+  if (measure) metrics.layer_norms = layer_norms_.End(learner_.grads());
   state_.step += 1;
   state_.tokens += tokens;
   FetchBatch(0);
+  const double seconds = SteadySeconds() - begin;
   metrics.loss = loss;
   metrics.lr = lr;
   metrics.grad_norm = norm;
   metrics.tokens = state_.tokens;
-  metrics.tokens_per_second = static_cast<double>(tokens) / (SteadySeconds() - begin);
+  metrics.tokens_per_second = static_cast<double>(tokens) / seconds;
   metrics.seconds = Seconds();
   metrics.time = ToMilliseconds(WallSeconds());
   if (state_.evaluation) {
@@ -242,10 +280,50 @@ StepMetrics Trainer::TakeStep() {
   return metrics;
 }
 
+bool Trainer::AllStepsDone() const {
+  return state_.step >= config_.max_steps ||
+         (config_.max_tokens > 0 && state_.tokens >= config_.max_tokens);
+}
+
 bool Trainer::EvaluationDue() const {
   if (state_.evaluation) return false;
   const bool regular = config_.eval_every > 0 && state_.step % config_.eval_every == 0;
-  return regular || state_.step >= config_.max_steps;
+  return regular || AllStepsDone();
+}
+
+// A checkpoint of parameters whose next step was skipped may be worthless, and would take the place
+// of a good one: it waits for a step that is made.
+bool Trainer::RegularCheckpointDue(bool evaluated) {
+  const bool due = config_.checkpoint_every > 0
+                       ? state_.step > 0 && state_.step % config_.checkpoint_every == 0
+                       : evaluated && state_.step > 0;
+  checkpoint_postponed_ = checkpoint_postponed_ || due;
+  if (state_.health.skipped_in_a_row > 0) return false;
+  return std::exchange(checkpoint_postponed_, false);
+}
+
+// Whether the next step, or batch of an evaluation, and the checkpoint after it might not be
+// through in time: a save may take half as long again as the longest so far. Before the first it is
+// taken to write 50 MB/s.
+bool Trainer::OutOfTime() const {
+  constexpr double kMargin = 1.5, kBytesPerSecond = 50e6, kArrays = 3;  // weights and two moments
+  const double save =
+      longest_save_ > 0 ? longest_save_
+                        : kArrays * static_cast<double>(weights_.flat().bytes()) / kBytesPerSecond;
+  return SteadySeconds() - started_ + kMargin * (longest_step_ + save) >= max_seconds_;
+}
+
+bool Trainer::StopAsked() {
+  return Asked(hooks_.stop_requested) || OutOfTime();
+}
+
+std::string Trainer::EndedBy() const {
+  if (state_.step >= config_.max_steps) return "";
+  if (AllStepsDone()) return "max_tokens";
+  if (config_.patience > 0 && state_.evaluations_without_better >= config_.patience) {
+    return "patience";
+  }
+  return OutOfTime() ? "max_time" : "";
 }
 
 int64_t Trainer::EvaluationBatches(int64_t usual) const {
@@ -256,23 +334,27 @@ int64_t Trainer::EvaluationBatches(int64_t usual) const {
 
 bool Trainer::Evaluate() {
   const std::optional<TorchRng> before = torch_;
-  state_.evaluation = folio::Evaluate(
-      learner_.pass(), weights_.params(), {*train_eval_, EvaluationBatches(train_eval_batches_)},
-      {*val_eval_, EvaluationBatches(val_eval_batches_)}, eval_batch_,
-      {hooks_.stop_requested, hooks_.on_evaluation_progress});
+  const std::function<bool()> stop_asked = [this] { return StopAsked(); };
+  state_.evaluation = folio::Evaluate(learner_.pass(), weights_.params(),
+                                      {*train_eval_, EvaluationBatches(train_eval_batches_)},
+                                      {*val_eval_, EvaluationBatches(val_eval_batches_)},
+                                      eval_batch_, {stop_asked, hooks_.on_evaluation_progress});
   if (!state_.evaluation) {
     torch_ = before;  // as if the evaluation had not begun
     return false;
   }
   for (const double loss : {state_.evaluation->train_loss, state_.evaluation->val_loss}) {
-    if (!std::isfinite(loss)) Diverged(loss, std::nan(""));
+    if (!std::isfinite(loss)) Diverged(fmt::format("the loss of an evaluation is {}", loss));
   }
   if (hooks_.on_evaluation) hooks_.on_evaluation(state_.step, *state_.evaluation);
   const double val = state_.evaluation->val_loss;
   if (state_.step > 0 && (!state_.best_val_loss || val < *state_.best_val_loss)) {
     state_.best_val_loss = val;
     state_.best_step = state_.step;
+    state_.evaluations_without_better = 0;
     SaveBest();
+  } else if (state_.step > 0 && config_.patience > 0) {
+    state_.evaluations_without_better += 1;
   }
   return true;
 }
@@ -303,6 +385,7 @@ void Trainer::SaveBest() {
 
 void Trainer::SaveLast() {
   if (saved_step_ == state_.step) return;
+  const double begin = SteadySeconds();
   if (torch_) state_.torch = torch_->state();
   AtomicDirectory dir(run_ / kLastDir);
   SaveInto(dir.path());
@@ -310,57 +393,64 @@ void Trainer::SaveLast() {
   dir.Commit();
   saved_step_ = state_.step;
   if (hooks_.on_checkpoint) hooks_.on_checkpoint(state_.step, run_ / kLastDir);
+  longest_save_ = std::max(longest_save_, SteadySeconds() - begin);
 }
 
 TrainResult Trainer::Run() {
   started_ = SteadySeconds();
+  max_seconds_ = config_.max_seconds();
   RunLog log(run_, state_.step);
   if (weights_.config().lora.on() && saved_step_ < 0) SaveBase();
   FetchBatch(0);
   // A resumed generator has drawn the batch again; what it drew after it comes next.
   if (torch_ && state_.torch) torch_->set_state(*state_.torch);
   bool stop = false;
+  std::string ended_by;
   for (;;) {
-    const bool done = state_.step >= config_.max_steps;
     const bool evaluate = EvaluationDue() && !stop;
     if (evaluate) stop = !Evaluate();
-    const bool regular = config_.checkpoint_every > 0
-                             ? state_.step > 0 && state_.step % config_.checkpoint_every == 0
-                             : evaluate && state_.step > 0;
-    if (done || stop || regular || Asked(hooks_.checkpoint_requested)) SaveLast();
-    if (done || stop) break;
+    ended_by = EndedBy();
+    stop = stop || AllStepsDone() || !ended_by.empty();
+    if (RegularCheckpointDue(evaluate) || stop || Asked(hooks_.checkpoint_requested)) SaveLast();
+    if (stop) break;
+    const double begin = SteadySeconds();
     const StepMetrics metrics = TakeStep();
     log.Write(metrics);
     if (hooks_.on_step) hooks_.on_step(metrics);
     if (hooks_.on_sample && hooks_.sample_every > 0 && state_.step % hooks_.sample_every == 0) {
       hooks_.on_sample(state_.step, weights_);
     }
-    stop = Asked(hooks_.stop_requested);
+    longest_step_ = std::max(longest_step_, SteadySeconds() - begin);
+    stop = StopAsked();
   }
-  if (state_.evaluation) {
-    log.Write({.step = state_.step,
-               .tokens = state_.tokens,
-               .seconds = Seconds(),
-               .time = ToMilliseconds(WallSeconds()),
-               .train_eval_loss = state_.evaluation->train_loss,
-               .val_loss = state_.evaluation->val_loss});
+  if (state_.evaluation || !ended_by.empty()) {
+    StepMetrics last{.step = state_.step, .tokens = state_.tokens, .seconds = Seconds()};
+    last.time = ToMilliseconds(WallSeconds());
+    last.ended_by = ended_by;
+    if (state_.evaluation) {
+      last.train_eval_loss = state_.evaluation->train_loss;
+      last.val_loss = state_.evaluation->val_loss;
+    }
+    log.Write(last);
   }
   return {.step = state_.step,
           .tokens = state_.tokens,
           .seconds = Seconds(),
           .stopped = state_.step < config_.max_steps,
+          .ended_by = ended_by,
+          .skipped = state_.health.skipped,
           .evaluation = state_.evaluation,
           .best_val_loss = state_.best_val_loss,
           .best_step = state_.best_step};
 }
 
-void Trainer::Diverged(double loss, double grad_norm) const {
+void Trainer::Diverged(const std::string& cause) const {
   const bool saved = saved_step_ >= 0;
   const std::string good = saved ? fmt::format("the last good checkpoint is {} (step {})",
                                                (run_ / kLastDir).string(), saved_step_)
                                  : "no checkpoint was written yet";
   throw Error(ErrorKind::kDiverged, fmt::format("training diverged at step {}", state_.step),
-              fmt::format("loss {}, gradient norm {}; {}", loss, grad_norm, good),
+              fmt::format("{}; {}", cause, good),
               fmt::format("lower train.learning_rate, raise train.warmup_steps or lower "
                           "train.grad_clip; then start again{}",
                           saved ? ", or go on from the checkpoint with --resume" : ""));

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "folio/base/torch_rng.h"
 #include "folio/data/batch_sampler.h"
@@ -25,13 +27,14 @@ int64_t ContextOf(const GptConfig& model, const TrainConfig& config);
 
 // What a trainer tells and asks while it runs; any of them may be empty.
 struct TrainerHooks {
-  std::function<void(const StepMetrics&)> on_step = {};  // after each update
+  std::function<void(const StepMetrics&)> on_step = {};  // after each step, made or skipped
   std::function<void(int64_t step, const Evaluation&)> on_evaluation = {};
   // `done` of `total` batches of an evaluation.
   std::function<void(int64_t done, int64_t total)> on_evaluation_progress = {};
   std::function<void(int64_t step, const std::filesystem::path&)> on_checkpoint = {};
   std::function<void(int64_t step, const GptWeights&)> on_sample = {};  // every sample_every steps
   int64_t sample_every = 0;
+  int64_t layer_norms_every = 0;              // steps whose metrics have layer_norms; 0 for none
   std::function<bool()> stop_requested = {};  // asked after each step and batch of an evaluation
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
 };
@@ -56,18 +59,29 @@ class Trainer {
   // Goes back to RUN/last. Throws a kInput Error if there is none or if it is another model's.
   void Resume();
 
-  // Trains to max_steps or until asked to stop, and leaves a checkpoint. Throws a kDiverged Error
-  // if the loss is not finite; the checkpoints are then as they were.
+  // Trains to max_steps, to what patience, max_tokens or max_time say, or until asked to stop, and
+  // leaves a checkpoint. A step whose loss or gradient is not finite or a spike (health.h) makes no
+  // update: parameters, moments and AdamW's count of steps stay as they were, the schedule and the
+  // data go on. Throws a kDiverged Error if more than max_skipped_steps are skipped in a row or the
+  // loss of an evaluation is not finite; the checkpoints are then as they were before these steps.
   TrainResult Run();
 
   const GptWeights& weights() const { return weights_; }
-  int64_t step() const { return state_.step; }  // updates done
+  int64_t step() const { return state_.step; }  // steps done
+  // The parameter that lies there, or whose gradient does: "gradient of <name>"; "" for neither.
+  std::string NameOf(const std::byte* at) const;
 
  private:
   void MakeSamplers(const Dataset& data);
   void MakeConversationSamplers(const Dataset& data);
   void FetchBatch(int64_t micro);
   StepMetrics TakeStep();
+  double Accumulate();
+  bool AllStepsDone() const;
+  bool RegularCheckpointDue(bool evaluated);
+  bool OutOfTime() const;
+  bool StopAsked();
+  std::string EndedBy() const;
   bool EvaluationDue() const;
   int64_t EvaluationBatches(int64_t usual) const;
   bool Evaluate();  // false if asked to stop before it was through: it then leaves no trace
@@ -76,7 +90,7 @@ class Trainer {
   void SaveInto(const std::filesystem::path& dir) const;
   void SaveBest();
   double Seconds() const;
-  [[noreturn]] void Diverged(double loss, double grad_norm) const;
+  [[noreturn]] void Diverged(const std::string& cause) const;
 
   TrainConfig config_;
   std::filesystem::path run_;
@@ -84,12 +98,15 @@ class Trainer {
   const Tokenizer* tokenizer_;
   GptWeights weights_;
   Learner learner_;
+  LayerNormMeter layer_norms_;
   std::optional<TorchRng> torch_;
   std::unique_ptr<BatchSampler> sampler_, train_eval_, val_eval_;
   int64_t train_eval_batches_ = 0, val_eval_batches_ = 0;
   Batch batch_, eval_batch_;  // batch_ holds the micro-batch to train on next
   TrainState state_;
-  int64_t saved_step_ = -1;    // of RUN/last
+  int64_t saved_step_ = -1;            // of RUN/last
+  bool checkpoint_postponed_ = false;  // one was due while steps were skipped
+  double max_seconds_ = 0, longest_step_ = 0, longest_save_ = 0;
   double seconds_before_ = 0;  // of earlier parts of the run
   double started_ = 0;
 };

@@ -1,0 +1,65 @@
+#include "folio/train/health.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ranges>
+#include <span>
+
+namespace folio {
+
+void RunningMoments::Add(double value) {
+  count += 1;
+  const double weight = 1.0 / static_cast<double>(std::min(count, kWindow));
+  const double difference = value - mean;
+  const double change = weight * difference;
+  mean += change;
+  variance = (1 - weight) * (variance + difference * change);
+}
+
+double RunningMoments::Above(double value) const {
+  constexpr int64_t kKnown = 20;
+  constexpr double kNoise = 0.01;
+  if (count < kKnown) return 0;
+  const double rise = value - mean;
+  if (rise <= kNoise * std::abs(mean)) return 0;
+  return variance > 0 ? rise / std::sqrt(variance) : HUGE_VAL;
+}
+
+std::optional<SkippedStep> StepHealth::Judge(double loss_now, double grad_norm, double zscore,
+                                             const ParamTable& table, const Tensor& grads) const {
+  if (!std::isfinite(loss_now)) return SkippedStep{"non-finite loss", ""};
+  if (!std::isfinite(grad_norm)) {
+    return SkippedStep{"non-finite gradient", FirstNonFinite(table, grads)};
+  }
+  if (zscore <= 0) return {};
+  if (loss.Above(loss_now) > zscore) return SkippedStep{"loss spike", ""};
+  if (grad_norm > 0 && log_grad_norm.Above(std::log(grad_norm)) > zscore) {
+    return SkippedStep{"gradient spike", ""};
+  }
+  return {};
+}
+
+void StepHealth::Count(const std::optional<SkippedStep>& was_skipped, double loss_now,
+                       double grad_norm, double zscore) {
+  if (was_skipped) {
+    skipped += 1;
+    skipped_in_a_row += 1;
+    return;
+  }
+  skipped_in_a_row = 0;
+  if (zscore <= 0) return;
+  loss.Add(loss_now);
+  if (grad_norm > 0) log_grad_norm.Add(std::log(grad_norm));
+}
+
+std::string FirstNonFinite(const ParamTable& table, const Tensor& grads) {
+  for (const ParamInfo& info : table.params() | std::views::reverse) {
+    if (!info.trained) continue;
+    const Tensor grad = table.View(info, grads);
+    const std::span elements(grad.data<float>(), static_cast<size_t>(grad.count()));
+    if (!std::ranges::all_of(elements, [](float g) { return std::isfinite(g); })) return info.name;
+  }
+  return "";
+}
+
+}  // namespace folio

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "folio/model/params.h"
+
+namespace folio {
+
+// Mean and variance of a series in which what is long past counts for less: the last value has the
+// weight 1 / kWindow, or 1 / count as long as there are fewer. T. Finch, "Incremental calculation
+// of weighted mean and variance", 2009.
+struct RunningMoments {
+  static constexpr int64_t kWindow = 100;
+
+  int64_t count = 0;
+  double mean = 0, variance = 0;
+
+  // REQUIRES: value is finite.
+  void Add(double value);
+  // How many standard deviations `value` lies above the mean; 0 as long as fewer than 20 values are
+  // known. What is within a hundredth of the mean is no deviation at all: a series that stands
+  // still is not upset by noise.
+  double Above(double value) const;
+};
+
+// Why a step's update was not made.
+struct SkippedStep {
+  std::string reason;  // "non-finite loss", "non-finite gradient", "loss spike", "gradient spike"
+  std::string parameter;  // whose gradient it is, for "non-finite gradient"
+};
+
+// What is known of the steps so far; part of the saved state.
+struct StepHealth {
+  int64_t skipped = 0, skipped_in_a_row = 0;
+  RunningMoments loss = {}, log_grad_norm = {};  // of steps that were made, where spikes are sought
+
+  // Whether the update of a step with this loss and gradient may not be made. zscore 0 asks for
+  // numbers that are finite and no more. `grads` is the trained part of the flat array.
+  std::optional<SkippedStep> Judge(double loss, double grad_norm, double zscore,
+                                   const ParamTable& table, const Tensor& grads) const;
+  // Counts the step that was judged so.
+  void Count(const std::optional<SkippedStep>& skipped, double loss, double grad_norm,
+             double zscore);
+};
+
+// The parameter whose gradient, in F32, is the first that is not finite in the order in which the
+// backward goes through the model, which is from the last layer to the first; "" if all are finite.
+std::string FirstNonFinite(const ParamTable& table, const Tensor& grads);
+
+}  // namespace folio

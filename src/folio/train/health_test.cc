@@ -1,0 +1,292 @@
+#include "folio/train/health.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <set>
+
+#include "folio/backend/finite_backend.h"
+#include "folio/backend/generic_backend.h"
+#include "folio/model/checkpoint.h"
+#include "folio/train/test_training.h"
+#include "tests/kit/expect.h"
+
+namespace folio {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TEST(RunningMoments, AreThoseOfAllValuesAsLongAsTheyAreFew) {
+  RunningMoments moments;
+  for (const double value : {2.0, 4.0, 9.0}) moments.Add(value);
+  EXPECT_DOUBLE_EQ(moments.mean, 5);
+  EXPECT_DOUBLE_EQ(moments.variance, 26.0 / 3);
+}
+
+TEST(RunningMoments, ForgetWhatIsLongPast) {
+  RunningMoments moments;
+  for (int i = 0; i < 100; ++i) moments.Add(1000);
+  for (int i = 0; i < 2000; ++i) moments.Add(i % 2 == 0 ? 1 : 3);
+  EXPECT_NEAR(moments.mean, 2, 0.05);
+  EXPECT_NEAR(moments.variance, 1, 0.05);
+  EXPECT_NEAR(moments.Above(7), 5, 0.2);
+  EXPECT_EQ(moments.Above(1), 0);
+}
+
+TEST(RunningMoments, JudgeNothingThatTheyHardlyKnow) {
+  RunningMoments moments;
+  for (int i = 0; i < 19; ++i) moments.Add(1 + 0.1 * (i % 2));
+  EXPECT_EQ(moments.Above(100), 0);
+  moments.Add(1);
+  EXPECT_GT(moments.Above(100), 100);
+  RunningMoments still;
+  for (int i = 0; i < 30; ++i) still.Add(3);
+  EXPECT_EQ(still.Above(3.02), 0);  // noise
+  EXPECT_EQ(still.Above(4), HUGE_VAL);
+}
+
+// The cpu backend with what goes wrong at certain steps: gradients are about to be measured there,
+// or the losses of a batch were just computed.
+class UpsetBackend final : public GenericBackend<UpsetBackend> {
+ public:
+  std::string name() const override { return "upset"; }
+  std::string description() const override { return "wrong on purpose"; }
+  bool Supports(Dtype dtype) const override { return cpu_->Supports(dtype); }
+  Dtype PreferredDtype() const override { return cpu_->PreferredDtype(); }
+
+  template <class Op>
+  void Apply(const Op& op) {
+    if constexpr (std::is_same_v<Op, SumOfSquares>) {
+      if (on_gradient) on_gradient(op.x);
+    }
+    cpu_->Run(op);
+    if constexpr (std::is_same_v<Op, CrossEntropyForward>) {
+      if (on_losses) on_losses(op.losses);
+    }
+    if constexpr (std::is_same_v<Op, AdamWUpdate>) adamw_steps.insert(op.step);
+  }
+
+  std::function<void(const Tensor& grads)> on_gradient = {};
+  std::function<void(const Tensor& losses)> on_losses = {};
+  std::set<int64_t> adamw_steps;
+
+ private:
+  std::unique_ptr<Backend> cpu_ = MakeBackend("cpu");
+};
+
+// Runs on a backend that is upset at the steps in `bad_`.
+class Health : public Training {
+ protected:
+  Health() { config_.eval_every = 0; }
+
+  UpsetBackend& Upset() {
+    auto upset = std::make_unique<UpsetBackend>();
+    UpsetBackend& result = *upset;
+    backend_ = std::move(upset);
+    return result;
+  }
+  // `value` takes the place of an element of this parameter's gradient at the bad steps.
+  UpsetBackend& UpsetGradient(const std::string& parameter, float value = kNan) {
+    UpsetBackend& upset = Upset();
+    upset.on_gradient = [this, parameter, value](const Tensor& grads) {
+      if (!bad_.contains(step_)) return;
+      const ParamTable table(model_);
+      for (const ParamInfo& info : table.params()) {
+        if (info.name == parameter) table.View(info, grads).data<float>()[1] = value;
+      }
+    };
+    return upset;
+  }
+  UpsetBackend& UpsetLoss(float value) {
+    UpsetBackend& upset = Upset();
+    upset.on_losses = [this, value](const Tensor& losses) {
+      if (bad_.contains(step_)) losses.data<float>()[0] = value;
+    };
+    return upset;
+  }
+  // From `first`, or where the run was left, until `last` steps are done.
+  TrainResult RunTo(const std::string& run, int64_t last, bool resume = false) {
+    step_ = 0;
+    TrainerHooks hooks;
+    hooks.on_step = [&](const StepMetrics& m) { step_ = m.step + 1; };
+    hooks.stop_requested = [&] { return step_ >= last; };
+    Trainer trainer = Make(run, hooks);
+    if (resume) trainer.Resume();
+    step_ = trainer.step();
+    return trainer.Run();
+  }
+
+  std::set<int64_t> bad_;
+  int64_t step_ = 0;
+};
+
+TEST_F(Health, AStepWithAGradientThatIsNotFiniteLeavesAllAsItWas) {
+  const std::string parameter = "transformer.h.1.attn.c_proj.weight";
+  UpsetBackend& upset = UpsetGradient(parameter);
+  RunTo("before", 7);
+  upset.adamw_steps.clear();
+  bad_ = {7};
+  RunTo("run", 8);
+  for (const char* file : {"model.safetensors", "train_state/optimizer.safetensors"}) {
+    EXPECT_EQ(Files("run/last").at(file), Files("before/last").at(file)) << file;
+  }
+  EXPECT_EQ(upset.adamw_steps, (std::set<int64_t>{1, 2, 3, 4, 5, 6, 7}));
+  const TrainResult result = RunTo("run", 20, true);
+  EXPECT_EQ(*upset.adamw_steps.rbegin(), 19);
+  EXPECT_EQ(result.skipped, 1);
+  EXPECT_EQ(result.tokens, 20 * 2 * 2 * 5);
+  const std::vector<StepMetrics> log = ReadRunLog(At("run"));
+  ASSERT_EQ(LoggedSteps("run"), UpTo(19));
+  for (const StepMetrics& m : log) {
+    EXPECT_EQ(m.skipped, m.step == 7 ? "non-finite gradient" : "") << m.step;
+    EXPECT_EQ(m.skipped_parameter, m.step == 7 ? parameter : "") << m.step;
+  }
+}
+
+TEST_F(Health, TheFirstTensorIsThatOfTheLastLayer) {
+  const ParamTable table(model_);
+  const GptWeights grads(model_);
+  EXPECT_EQ(FirstNonFinite(table, grads.flat()), "");
+  grads.params().wpe.data<float>()[3] = kNan;
+  EXPECT_EQ(FirstNonFinite(table, grads.flat()), "transformer.wpe.weight");
+  grads.params().h[0].c_fc.weight.data<float>()[3] = -HUGE_VALF;
+  grads.params().h[1].ln_1.bias.data<float>()[0] = kNan;
+  EXPECT_EQ(FirstNonFinite(table, grads.flat()), "transformer.h.1.ln_1.bias");
+}
+
+TEST_F(Health, ALossThatIsNotFiniteIsToldAsSuch) {
+  UpsetLoss(HUGE_VALF);
+  bad_ = {3, 4};
+  EXPECT_EQ(RunTo("run", 20).skipped, 2);
+  const std::vector<StepMetrics> log = ReadRunLog(At("run"));
+  EXPECT_EQ(log.at(3).skipped, "non-finite loss");
+  EXPECT_EQ(log.at(4).skipped, "non-finite loss");
+  EXPECT_EQ(log.at(5).skipped, "");
+}
+
+TEST_F(Health, ManyInARowAreADivergence) {
+  config_.max_skipped_steps = 2;
+  config_.checkpoint_every = 1;
+  UpsetGradient("transformer.ln_f.weight");
+  bad_ = {2, 3, 5, 6};  // never more than two in a row
+  EXPECT_EQ(RunTo("well", 20).skipped, 4);
+  bad_ = {6, 7, 8};
+  RunTo("before", 6);
+  const std::string error = ErrorOf([&] { RunTo("run", 20); }, ErrorKind::kDiverged);
+  EXPECT_TRUE(Contains(error, "training diverged at step 8", "non-finite gradient", "norm nan",
+                       "first in transformer.ln_f.weight", "last of 3 skipped in a row",
+                       "run/last (step 6)"))
+      << error;
+  ExpectSameFiles("run/last", "before/last");
+}
+
+TEST_F(Health, NoneMayBeSkippedIfSettingsSaySo) {
+  config_.max_skipped_steps = 0;
+  UpsetLoss(kNan);
+  bad_ = {4};
+  const std::string error = ErrorOf([&] { RunTo("run", 20); }, ErrorKind::kDiverged);
+  EXPECT_TRUE(Contains(error, "diverged at step 4", "loss nan")) << error;
+}
+
+TEST_F(Health, SkippedStepsAreCountedOverAStop) {
+  config_.max_skipped_steps = 3;
+  UpsetGradient("transformer.ln_f.weight");
+  bad_ = {4, 5, 6, 9};
+  RunTo("straight", 20);
+  RunTo("parts", 6);
+  RunTo("parts", 20, true);
+  ExpectSameFiles("straight/last", "parts/last");
+  bad_ = {4, 5, 6, 7};
+  RunTo("stopped", 6);
+  const std::string error = ErrorOf([&] { RunTo("stopped", 20, true); }, ErrorKind::kDiverged);
+  EXPECT_TRUE(Contains(error, "diverged at step 7", "last of 4 skipped")) << error;
+}
+
+// No operation of a healthy run writes a number that is not finite, also not where nobody looks.
+TEST_F(Health, CheckedNumbersLeaveTheSameFiles) {
+  config_.eval_every = 5;
+  for (const std::string kind : {"fp32", "bf16", "recompute", "adapters"}) {
+    if (kind == "bf16") config_.dtype = kind;
+    config_.recompute = kind == "recompute";
+    if (kind == "adapters") model_.lora = {.rank = 2, .dropout = 0.1};
+    backend_ = MakeBackend("cpu");
+    Run("plain_" + kind);
+    auto finite = std::make_unique<FiniteBackend>(MakeBackend("cpu"));
+    finite->Watch({});
+    backend_ = std::move(finite);
+    Run("checked_" + kind);
+    ExpectSameFiles("plain_" + kind + "/last", "checked_" + kind + "/last");
+  }
+}
+
+TEST_F(Health, PlacesInMemoryAreNamed) {
+  const Trainer trainer = Make("run");
+  const BlockParams& h = trainer.weights().params().h[1];
+  EXPECT_EQ(trainer.NameOf(h.c_fc.weight.raw() + h.c_fc.weight.bytes() - 4),
+            "transformer.h.1.mlp.c_fc.weight");
+  EXPECT_EQ(trainer.NameOf(reinterpret_cast<const std::byte*>(&trainer)), "");
+}
+
+class Spikes : public Health {
+ protected:
+  Spikes() {
+    config_.spike_zscore = 6;
+    config_.max_steps = 60;
+    config_.decay_steps = 60;
+    config_.learning_rate = 1e-3;
+  }
+};
+
+TEST_F(Spikes, OfTheLossAreSkipped) {
+  UpsetLoss(1676);
+  bad_ = {30, 31, 40};
+  EXPECT_EQ(RunTo("run", 60).skipped, 3);
+  for (const StepMetrics& m : ReadRunLog(At("run"))) {
+    EXPECT_EQ(m.skipped, bad_.contains(m.step) ? "loss spike" : "") << m.step;
+  }
+  config_.spike_zscore = 0;
+  EXPECT_EQ(RunTo("off", 60).skipped, 0);
+}
+
+TEST_F(Spikes, OfTheGradientAreSkipped) {
+  UpsetGradient("transformer.wte.weight", 1e4F);
+  bad_ = {30};
+  EXPECT_EQ(RunTo("run", 60).skipped, 1);
+  EXPECT_EQ(ReadRunLog(At("run")).at(30).skipped, "gradient spike");
+}
+
+TEST_F(Spikes, AFiniteBlowUpIsADivergence) {
+  config_.max_skipped_steps = 4;
+  UpsetLoss(1676);
+  for (int64_t step = 30; step < 60; ++step) bad_.insert(step);
+  const std::string error = ErrorOf([&] { RunTo("run", 60); }, ErrorKind::kDiverged);
+  EXPECT_TRUE(Contains(error, "diverged at step 34", "loss spike")) << error;
+}
+
+TEST_F(Spikes, AreTheSameInARunThatWasStopped) {
+  UpsetLoss(40);
+  bad_ = {30, 41, 42};
+  RunTo("straight", 60);
+  for (const int64_t stop : {13, 41, 50}) {
+    const std::string run = "parts" + std::to_string(stop);
+    RunTo(run, stop);
+    RunTo(run, 60, true);
+    ExpectSameFiles("straight/last", run + "/last");
+  }
+}
+
+TEST_F(Spikes, LookingForThemLeavesAHealthyRunAsItIs) {
+  RunTo("sought", 60);
+  config_.spike_zscore = 0;
+  RunTo("off", 60);
+  EXPECT_EQ(Files("sought/last").at("model.safetensors"),
+            Files("off/last").at("model.safetensors"));
+  const std::string state = Files("off/last").at("train_state/state.json");
+  EXPECT_FALSE(Contains(state, "skipped")) << state;
+  EXPECT_FALSE(Contains(state, "running")) << state;
+}
+
+}  // namespace
+}  // namespace folio

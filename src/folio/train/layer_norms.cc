@@ -1,0 +1,36 @@
+#include "folio/train/layer_norms.h"
+
+#include <cmath>
+#include <span>
+
+namespace folio {
+
+void LayerNormMeter::Begin() {
+  const auto size = static_cast<size_t>(weights_.table().trained_size());
+  const std::span<const float> now(weights_.flat().data<float>(), size);
+  before_.assign(now.begin(), now.end());
+}
+
+LayerNorms LayerNormMeter::End(const Tensor& grads) {
+  const float* now = weights_.flat().data<float>();
+  for (size_t i = 0; i < before_.size(); ++i) before_[i] = now[i] - before_[i];
+  const auto size = static_cast<int64_t>(before_.size());
+  return {.grad = Norms(grads),
+          .update = Norms(Tensor(before_.data(), {size})),
+          .weight = Norms(weights_.flat().Slice(0, size))};
+}
+
+std::vector<double> LayerNormMeter::Norms(const Tensor& flat) const {
+  std::vector<double> norms(static_cast<size_t>(weights_.config().n_layer) + 1);
+  for (const ParamInfo& info : weights_.table().params()) {
+    if (!info.trained) continue;
+    const Tensor x = weights_.table().View(info, flat);
+    double sum = 0;
+    backend_.Run(SumOfSquares{.x = x.Reshape({x.count()}), .out = Tensor(&sum, {1})});
+    norms[static_cast<size_t>(info.layer + 1)] += sum;
+  }
+  for (double& norm : norms) norm = std::sqrt(norm);
+  return norms;
+}
+
+}  // namespace folio
