@@ -14,13 +14,15 @@ namespace fs = std::filesystem;
 
 class CrashTest : public TrainTest {
  protected:
+  // Shell text that waits, for ten seconds at most, until a file is there (-e) or not empty (-s).
+  static std::string Awaited(const std::string& test, const std::string& file) {
+    return "i=0; until [ " + test + " " + file +
+           " ] || [ $i = 500 ]; do sleep 0.02; i=$((i+1)); done\n";
+  }
   // Shell text that begins a long run and waits for its first steps; $p is its process.
   std::string Started(const std::string& more) const {
-    const std::string log = At("run/metrics.jsonl").string();
-    return "$F " + Words("--max-steps 1000000 --no-config " + more) +
-           " >/dev/null & p=$!\n"
-           "i=0; until [ -s " +
-           log + " ] || [ $i = 500 ]; do sleep 0.02; i=$((i+1)); done\n";
+    return "$F " + Words("--max-steps 1000000 --no-config " + more) + " >/dev/null & p=$!\n" +
+           Awaited("-s", "run/metrics.jsonl");
   }
   ProgramRun Shell(const std::string& text) const { return RunShell(At(""), text); }
   std::vector<int64_t> Steps() const {
@@ -31,25 +33,15 @@ class CrashTest : public TrainTest {
 };
 
 TEST_F(CrashTest, ASecondTrainingInOneRunIsRefusedAndReadersAreNot) {
-  const std::string run = At("run").string();
-  const ProgramRun both =
-      Shell(Started("--checkpoint-every 1") +
-            "i=0; until [ -e run/best ] || [ $i = 500 ]; do sleep 0.02; "
-            "i=$((i+1)); done\n"
-            "echo $p >pid\n"
-            "$F " +
-            Words("") +
-            "; echo plain $? >&2\n"
-            "$F " +
-            Words("--overwrite") +
-            "; echo overwrite $? >&2\n"
-            "$F " +
-            Resumed("") +
-            "; echo resume $? >&2\n"
-            "$F generate --max-tokens 2 --model run >/dev/null; echo generate $? >&2\n"
-            "$F inspect model --model run >/dev/null; echo inspect $? >&2\n"
-            "$F plot run --out plot.svg >/dev/null; echo plot $? >&2\n"
-            "kill -9 $p; wait $p; echo killed $? >&2\n");
+  const auto tried = [](const std::string& name, const std::string& words) {
+    return "$F " + words + " >/dev/null; echo " + name + " $? >&2\n";
+  };
+  const ProgramRun both = Shell(
+      Started("--eval-every 50") + Awaited("-e", "run/last") + "echo $p >pid\n" +
+      tried("plain", Words("")) + tried("overwrite", Words("--overwrite")) +
+      tried("resume", Resumed("")) + tried("generate", "generate --max-tokens 2 --model run") +
+      tried("inspect", "inspect model --model run") + tried("plot", "plot run --out plot.svg") +
+      "kill -9 $p; wait $p; echo killed $? >&2\n");
   std::string process = ReadFile(At("pid"));
   process.pop_back();
   EXPECT_TRUE(Contains(both.err, "plain 2", "overwrite 2", "resume 2", "generate 0", "inspect 0",
@@ -102,8 +94,9 @@ TEST_F(CrashTest, AHangUpStopsWithACheckpointUnlessItIsIgnored) {
       Shell(Started("") + "kill -HUP $p; kill -HUP $p; sleep 0.01; kill -HUP $p; wait $p");
   EXPECT_EQ(hung.status, 129) << hung.err;
   EXPECT_TRUE(fs::exists(At("run/last/train_state")));
-  const ProgramRun deaf = Shell("trap '' HUP\n" + Started("--overwrite") +
-                                "kill -HUP $p; sleep 0.2; kill -TERM $p; wait $p");
+  fs::remove_all(At("run"));
+  const ProgramRun deaf =
+      Shell("trap '' HUP\n" + Started("") + "kill -HUP $p; sleep 0.2; kill -TERM $p; wait $p");
   EXPECT_EQ(deaf.status, 143) << deaf.err;
 }
 
