@@ -36,10 +36,6 @@ constexpr std::array kParts = {kRunConfigFile,
                                "metrics.damaged.jsonl",
                                "samples.damaged.jsonl"};
 
-bool HoldsRun(const fs::path& run) {
-  return std::ranges::any_of(kParts, [&](const char* part) { return fs::exists(run / part); });
-}
-
 constexpr char kBegunDir[] = ".begun";
 
 // Moves what a run consists of to another directory. Returns whether nothing was left behind.
@@ -73,6 +69,10 @@ void TakePlace(const fs::path& run) {
 }
 
 }  // namespace
+
+bool HoldsRun(const fs::path& run) {
+  return std::ranges::any_of(kParts, [&](const char* part) { return fs::exists(run / part); });
+}
 
 void RecoverRun(const fs::path& run) {
   const fs::path fresh = run / kNewRunDir, old = run / kOldRunDir;

@@ -72,9 +72,9 @@ std::optional<Owner> ReadOwner(int fd) {
 }
 
 bool HasName(int fd, const fs::path& path) {
-  struct stat open = {}, named = {};
-  return fstat(fd, &open) == 0 && stat(path.c_str(), &named) == 0 && open.st_dev == named.st_dev &&
-         open.st_ino == named.st_ino;
+  struct stat held = {}, named = {};
+  return fstat(fd, &held) == 0 && stat(path.c_str(), &named) == 0 && held.st_dev == named.st_dev &&
+         held.st_ino == named.st_ino;
 }
 
 bool KnowsNoLocks(int error) {

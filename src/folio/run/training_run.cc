@@ -93,7 +93,7 @@ void TrainingRun::ReadSettings() {
     if (!fs::exists(options_.out / kLastDir)) {
       throw InputError(fmt::format("'{}' holds no run to resume", options_.out.string()),
                        fmt::format("there is no {}", (options_.out / kLastDir).string()),
-                       fs::exists(options_.out / kRunConfigFile)
+                       HoldsRun(options_.out)
                            ? "the run ended before its first checkpoint: begin it again with "
                              "--overwrite in place of --resume"
                            : "leave out --resume to begin one");

@@ -89,6 +89,23 @@ TEST_F(CrashTest, AReplacementThatIsKilledLeavesTheOldRunOrTheNew) {
   EXPECT_GT(old_ones, 0);
 }
 
+TEST_F(CrashTest, OneThatWasKilledBeforeItBeganIsBegunAgainAndTheAdviceSaysSo) {
+  const auto prepared = [&] {
+    fs::create_directories(At("run/.new/data"));
+    WriteFileAtomically(At("run/.new/data/train.bin"), "half");
+  };
+  prepared();
+  ExpectError(3, Resumed(""), "holds no run", "leave out --resume");
+  prepared();
+  const ProgramRun begun = Train();
+  EXPECT_EQ(begun.status, 0) << begun.err;
+  EXPECT_FALSE(fs::exists(At("run/.new")));
+  // Data without settings, as anybody may have left it.
+  for (const char* part : {"last", "best", "config.toml"}) fs::remove_all(At("run") / part);
+  ExpectError(3, Resumed(""), "holds no run", "--overwrite");
+  ExpectError(2, Words(""), "already holds a run", "--overwrite");
+}
+
 TEST_F(CrashTest, AHangUpStopsWithACheckpointUnlessItIsIgnored) {
   const ProgramRun hung =
       Shell(Started("") + "kill -HUP $p; kill -HUP $p; sleep 0.01; kill -HUP $p; wait $p");
