@@ -232,9 +232,10 @@ std::string FullProgramHelp(const CommandLine& line, const Terminal& terminal) {
   return text + "\n" +
          Paragraphs(
              "exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 missing or corrupt\n"
-             "input, 4 out of memory or no such device, 5 training diverged, 130 and 143 stopped "
+             "input, 4 out of memory or no such device, 5 training diverged, 129, 130 and 143 "
+             "stopped "
              "by\n"
-             "SIGINT and SIGTERM",
+             "SIGHUP, SIGINT and SIGTERM",
              WidthOf(terminal)) +
          "\n";
 }

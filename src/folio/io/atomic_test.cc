@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -165,6 +166,57 @@ TEST_F(AtomicTest, AnInterruptedReplacementPutsTheOldDirectoryBackAndAFinishedOn
     EXPECT_EQ(Names(), (Strings{"d"}));
     fs::remove_all(At("d"));
   }
+}
+
+TEST_F(AtomicTest, AWholeNewDirectoryWinsOverTheOneAsideAndTheOneInPlace) {
+  for (const char* old : {".d.old-77", "d", ""}) {
+    if (*old != 0) MakeDirectory(old, "old");
+    MakeDirectory(".d.new-77", "new");
+    internal::CleanLeftovers(At("d"));
+    EXPECT_EQ(TextIn("d"), "new") << old;
+    EXPECT_EQ(Names(), (Strings{"d"}));
+    fs::remove_all(At("d"));
+  }
+}
+
+TEST_F(AtomicTest, WhatALivingWriterHasAsideStaysThere) {
+  MakeDirectory(".d.old-77", "old");
+  MakeDirectory(".d.new-77", "new");
+  const internal::FileDescriptor fd(open(At(".d.new-77").c_str(), O_RDONLY));
+  ASSERT_EQ(flock(fd.get(), LOCK_EX), 0);
+  internal::CleanLeftovers(At("d"));
+  EXPECT_EQ(Names(), (Strings{".d.new-77", ".d.old-77"}));
+}
+
+// Each directory has a number, in two files.
+TEST_F(AtomicTest, AReplacementWithoutExchangeKilledAtAnyMomentLeavesAWholeDirectory) {
+  const auto fill = [&](const fs::path& directory, int number) {
+    fs::create_directory(directory);
+    for (const char* name : {"a", "b"}) std::ofstream(directory / name) << number;
+  };
+  fill(At("d"), 0);
+  int number = 0, replaced = 0;
+  for (int i = 0; i < 100; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (int next = number + 1;; ++next) {
+        const fs::path from = internal::TemporaryFor(At("d"));
+        fill(from, next);
+        internal::ReplaceDirectory(from, At("d"), /*may_exchange=*/false);
+      }
+    }
+    usleep(static_cast<useconds_t>(100 + 29 * i));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    internal::CleanLeftovers(At("d"));
+    ASSERT_EQ(Names(), (Strings{"d"}));
+    ASSERT_EQ(ReadFile(At("d/a")), ReadFile(At("d/b")));
+    const int found = std::stoi(ReadFile(At("d/a")));
+    ASSERT_GE(found, number);
+    replaced += found > number ? 1 : 0;
+    number = found;
+  }
+  EXPECT_GT(replaced, 3);
 }
 
 }  // namespace

@@ -102,8 +102,8 @@ void WriteFileAtomically(const std::filesystem::path& path, std::string_view byt
 
 // A directory that appears, or replaces the one of the same name, as a whole. Fill path(), then
 // Commit. Where the system can exchange two names (Linux) the target is at every moment the old
-// directory or the new one; elsewhere there is an instant in which it is missing, and the next
-// writer puts the old one back if a crash fell into that instant. Without Commit the destructor
+// directory or the new one; elsewhere there is an instant in which it is missing, and if a crash
+// fell into that instant the next writer puts the new one there. Without Commit the destructor
 // removes the temporary. Errors as AtomicFile.
 class AtomicDirectory {
  public:

@@ -2,6 +2,8 @@
 
 #include <system_error>
 
+#include "folio/io/posix.h"
+
 namespace folio {
 namespace {
 
@@ -23,12 +25,24 @@ fs::path FindWeightsFile(const fs::path& dir) {
 }
 
 fs::path FindModelDir(const fs::path& dir) {
-  if (!HoldsModel(dir)) {
+  if (HoldsModel(dir)) return dir;
+  const auto checkpoint_of = [](const fs::path& run) -> fs::path {
     for (const char* checkpoint : {kBestDir, kLastDir}) {
-      if (HoldsModel(dir / checkpoint)) return dir / checkpoint;
+      if (HoldsModel(run / checkpoint)) return run / checkpoint;
     }
+    return {};
+  };
+  fs::path found = checkpoint_of(dir);
+  std::error_code ignored;
+  if (found.empty() && fs::is_directory(dir, ignored)) {
+    for (const char* checkpoint : {kBestDir, kLastDir}) {
+      internal::CleanLeftovers(internal::ResolveTarget(dir / checkpoint));
+    }
+    found = checkpoint_of(dir);
+    const bool interrupted = fs::exists(dir / kNewRunDir, ignored);
+    if (found.empty() && interrupted) found = checkpoint_of(dir / kOldRunDir);
   }
-  return dir;
+  return found.empty() ? dir : found;
 }
 
 }  // namespace folio

@@ -24,11 +24,17 @@ inline constexpr char kBestDir[] = "best";
 // Of a run that trains adapters: the model that they are for, as it was when training began.
 inline constexpr char kBaseDir[] = "base";
 
+// Of a run directory, while its run is replaced: the new run grows in the first, and for an instant
+// the old one lies in the second (run/run_directory.h).
+inline constexpr char kNewRunDir[] = ".new";
+inline constexpr char kOldRunDir[] = ".old";
+
 // The file of `dir` that the weights are read from; empty if there is none.
 std::filesystem::path FindWeightsFile(const std::filesystem::path& dir);
 
 // The model directory that `dir` means: itself if it holds a model, else, for a run directory,
-// best/ or last/. `dir` if it is neither: loading it says what is missing.
+// best/ or last/, also where a crash left them aside. `dir` if it is neither: loading it says what
+// is missing.
 std::filesystem::path FindModelDir(const std::filesystem::path& dir);
 
 }  // namespace folio

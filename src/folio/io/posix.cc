@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kTemporaryMark = ".tmp-";
 constexpr std::string_view kAsideMark = ".old-";
+constexpr std::string_view kWholeMark = ".new-";  // finished, on its way to the target's name
 
 std::string Beside(const fs::path& target, std::string_view mark) {
   return fmt::format(".{}{}", target.filename().string(), mark);
@@ -31,9 +32,13 @@ bool HasPrefixAndNumber(const std::string& name, const std::string& prefix) {
                      [](char c) { return '0' <= c && c <= '9'; });
 }
 
-bool IsAbandoned(const fs::path& path) {
+enum class Writer { kGone, kAlive, kUnknown };  // unknown: the file system has no locks
+
+Writer WriterOf(const fs::path& path) {
   const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  return fd.get() >= 0 && flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+  if (fd.get() < 0) return Writer::kUnknown;
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return Writer::kGone;
+  return errno == EWOULDBLOCK ? Writer::kAlive : Writer::kUnknown;
 }
 
 std::vector<fs::path> Siblings(const fs::path& target, std::string_view mark) {
@@ -45,6 +50,31 @@ std::vector<fs::path> Siblings(const fs::path& target, std::string_view mark) {
     if (HasPrefixAndNumber(it->path().filename().string(), prefix)) found.push_back(it->path());
   }
   return found;
+}
+
+bool HasLivingWriter(const fs::path& target) {
+  for (const std::string_view mark : {kTemporaryMark, kWholeMark}) {
+    for (const fs::path& path : Siblings(target, mark)) {
+      if (WriterOf(path) == Writer::kAlive) return true;
+    }
+  }
+  return false;
+}
+
+fs::path OwnName(const fs::path& target, std::string_view mark) {
+  return target.parent_path() / fmt::format("{}{}", Beside(target, mark), getpid());
+}
+
+// Puts `from` in the place of `to` in two steps; what was there is aside then, or back if it fails.
+void SwapByRenames(const fs::path& from, const fs::path& to, std::error_code& error) {
+  const fs::path aside = OwnName(to, kAsideMark);
+  std::error_code ignored;
+  const bool there = fs::exists(to, ignored);
+  error.clear();
+  if (there) fs::rename(to, aside, error);
+  if (error) return;
+  fs::rename(from, to, error);
+  if (error && there) fs::rename(aside, to, ignored);
 }
 
 }  // namespace
@@ -97,20 +127,27 @@ fs::path ResolveTarget(const fs::path& target) {
 }
 
 fs::path TemporaryFor(const fs::path& target) {
-  return target.parent_path() / fmt::format("{}{}", Beside(target, kTemporaryMark), getpid());
+  return OwnName(target, kTemporaryMark);
 }
 
 void CleanLeftovers(const fs::path& target) {
   std::error_code ignored;
-  for (const fs::path& aside : Siblings(target, kAsideMark)) {
-    if (fs::exists(target, ignored)) {
-      fs::remove_all(aside, ignored);
-    } else {
-      fs::rename(aside, target, ignored);
+  if (!HasLivingWriter(target)) {
+    for (const fs::path& whole : Siblings(target, kWholeMark)) {
+      // With a newer one that is whole nobody needs what it was to replace.
+      for (const fs::path& aside : Siblings(target, kAsideMark)) fs::remove_all(aside, ignored);
+      SwapByRenames(whole, target, ignored);
+    }
+    for (const fs::path& aside : Siblings(target, kAsideMark)) {
+      if (fs::exists(target, ignored)) {
+        fs::remove_all(aside, ignored);
+      } else {
+        fs::rename(aside, target, ignored);
+      }
     }
   }
   for (const fs::path& temporary : Siblings(target, kTemporaryMark)) {
-    if (IsAbandoned(temporary)) fs::remove_all(temporary, ignored);
+    if (WriterOf(temporary) == Writer::kGone) fs::remove_all(temporary, ignored);
   }
 }
 
@@ -135,14 +172,17 @@ void ReplaceDirectory(const fs::path& from, const fs::path& to, bool may_exchang
   fs::path old = from;
   if (!may_exchange ||
       renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0) {
-    old = to.parent_path() / fmt::format("{}{}", Beside(to, kAsideMark), getpid());
-    fs::rename(to, old, error);
-    if (!error) {
-      fs::rename(from, to, error);
-      std::error_code ignored;
-      if (error) fs::rename(old, to, ignored);
-    }
+    // Under this name it is known to be whole, whatever happens between the steps.
+    const fs::path whole = OwnName(to, kWholeMark);
+    fs::rename(from, whole, error);
     if (error) ThrowCannotWrite(to, error.value());
+    SwapByRenames(whole, to, error);
+    if (error) {
+      std::error_code ignored;
+      fs::rename(whole, from, ignored);
+      ThrowCannotWrite(to, error.value());
+    }
+    old = OwnName(to, kAsideMark);
   }
   SyncDirectory(to.parent_path());
   fs::remove_all(old, error);

@@ -37,8 +37,9 @@ std::filesystem::path ResolveTarget(const std::filesystem::path& target);
 // `.NAME.tmp-PID` beside a resolved target.
 std::filesystem::path TemporaryFor(const std::filesystem::path& target);
 
-// Removes temporaries of `target` that no process holds locked. If the target is missing and an
-// interrupted ReplaceDirectory left its old self aside, puts that back.
+// Removes temporaries of `target` that no process holds locked, and ends what a ReplaceDirectory
+// left half done whose process is gone: `.NAME.new-PID` is whole and takes its place; without one
+// `.NAME.old-PID` is put back if the target is missing, else removed.
 void CleanLeftovers(const std::filesystem::path& target);
 
 // Takes the lock that marks a temporary as being written. On a file system without locks it does

@@ -8,7 +8,11 @@
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/base/log.h"
+#include "folio/base/strings.h"
 #include "folio/io/file.h"
+#include "folio/io/model_dir.h"
+#include "folio/io/posix.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/lines.h"
 #include "folio/train/trainer.h"
@@ -18,71 +22,153 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kParts = {kRunConfigFile, kRunDataDir,     kRunSourceFile, kRunTokenizerDir,
-                               kMetricsFile,   kSamplesFile,    kLastDir,       kLossFigureFile,
-                               kBestDir,       kTensorBoardDir, kBaseDir};
+constexpr std::array kParts = {kRunConfigFile,
+                               kRunDataDir,
+                               kRunSourceFile,
+                               kRunTokenizerDir,
+                               kMetricsFile,
+                               kSamplesFile,
+                               kLastDir,
+                               kLossFigureFile,
+                               kBestDir,
+                               kTensorBoardDir,
+                               kBaseDir,
+                               "metrics.damaged.jsonl",
+                               "samples.damaged.jsonl"};
+
+constexpr char kBegunDir[] = ".begun";
+
+// Moves what a run consists of to another directory. Returns whether nothing was left behind.
+bool MoveParts(const fs::path& from, const fs::path& to) {
+  bool all = true;
+  for (const char* part : kParts) {
+    std::error_code error;
+    if (!fs::exists(from / part, error)) continue;
+    fs::rename(from / part, to / part, error);
+    all &= !error;
+  }
+  return all;
+}
+
+void Remove(const fs::path& path) {
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+}
+
+[[noreturn]] void ThrowCannotMove(const fs::path& from, const fs::path& to) {
+  throw RuntimeError(fmt::format("cannot move the run in '{}' to '{}'", from.string(), to.string()),
+                     "", "ask for permission to write there, or choose another --out");
+}
+
+// The last steps of a run that begins, and those of its recovery.
+void TakePlace(const fs::path& run) {
+  if (!MoveParts(run / kBegunDir, run)) ThrowCannotMove(run / kBegunDir, run);
+  internal::SyncDirectory(run);
+  Remove(run / kBegunDir);
+  Remove(run / kOldRunDir);
+}
+
+}  // namespace
 
 bool HoldsRun(const fs::path& run) {
   return std::ranges::any_of(kParts, [&](const char* part) { return fs::exists(run / part); });
 }
 
-// Moves what a run consists of to another directory; what cannot be moved stays.
-void MoveParts(const fs::path& from, const fs::path& to) {
-  std::error_code ignored;
-  for (const char* part : kParts) fs::rename(from / part, to / part, ignored);
+void RecoverRun(const fs::path& run) {
+  const fs::path fresh = run / kNewRunDir, old = run / kOldRunDir;
+  if (fs::exists(run / kBegunDir)) TakePlace(run);
+  if (fs::exists(fresh)) {
+    if (!MoveParts(old, run)) ThrowCannotMove(old, run);
+    Remove(old);
+    Remove(fresh);
+  }
+  Remove(old);
+  for (const char* checkpoint : {kLastDir, kBestDir, kBaseDir}) {
+    internal::CleanLeftovers(internal::ResolveTarget(run / checkpoint));
+  }
 }
-
-void RemoveParts(const fs::path& run) {
-  std::error_code ignored;
-  for (const char* part : kParts) fs::remove_all(run / part, ignored);
-}
-
-}  // namespace
 
 NewRun::NewRun(fs::path run, bool overwrite) : run_(std::move(run)) {
   if (fs::exists(run_) && !fs::is_directory(run_)) {
     throw UsageError(fmt::format("'{}' is not a directory", run_.string()), "",
                      "give --out the name of a directory");
   }
-  if (HoldsRun(run_)) {
-    if (!overwrite) {
-      const bool resumable = fs::exists(run_ / kLastDir);
-      throw UsageError(
-          fmt::format("'{}' already holds a run", run_.string()),
-          resumable ? "" : "it ended before its first checkpoint",
-          resumable ? fmt::format("go on with it: folio train --resume --out {}; or choose another "
-                                  "--out, or replace it with --overwrite",
-                                  run_.string())
-                    : "replace it with --overwrite, or choose another --out");
-    }
-    replaced_ = run_ / ".replaced";
-    CreateDirectories(replaced_);
-    MoveParts(run_, replaced_);
-    if (HoldsRun(run_)) {
-      MoveParts(replaced_, run_);
-      throw RuntimeError(fmt::format("cannot replace the run in '{}'", run_.string()),
-                         "its files cannot be moved", "choose another --out");
+  const bool made = !fs::exists(run_);
+  CreateDirectories(run_);
+  lock_.emplace(run_);
+  RecoverRun(run_);
+  if (HoldsRun(run_) && !overwrite) {
+    const bool resumable = fs::exists(run_ / kLastDir);
+    throw UsageError(
+        fmt::format("'{}' already holds a run", run_.string()),
+        resumable ? "" : "it ended before its first checkpoint",
+        resumable ? fmt::format("go on with it: folio train --resume --out {}; or choose another "
+                                "--out, or replace it with --overwrite",
+                                run_.string())
+                  : "replace it with --overwrite, or choose another --out");
+  }
+  made_ = made;
+  CreateDirectories(path());
+}
+
+fs::path NewRun::path() const {
+  return run_ / kNewRunDir;
+}
+
+uint64_t NewRun::ReplacedBytes() const {
+  uint64_t bytes = 0;
+  for (const char* part : kParts) {
+    if (fs::is_regular_file(run_ / part)) bytes += fs::file_size(run_ / part);
+    if (!fs::is_directory(run_ / part)) continue;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(run_ / part)) {
+      if (entry.is_regular_file()) bytes += entry.file_size();
     }
   }
-  made_ = !fs::exists(run_);
-  CreateDirectories(run_);
+  return bytes;
 }
 
 void NewRun::Begun() {
+  const fs::path old = run_ / kOldRunDir;
+  if (HoldsRun(run_)) {
+    CreateDirectories(old);
+    if (!MoveParts(run_, old)) ThrowCannotMove(run_, old);
+  }
+  internal::SyncDirectory(path());
+  internal::SyncDirectory(run_);
+  // Before this step the old run stands, after it the new one.
+  std::error_code error;
+  fs::rename(path(), run_ / kBegunDir, error);
+  if (error) ThrowCannotMove(path(), run_);
   begun_ = true;
-  std::error_code ignored;
-  if (!replaced_.empty()) fs::remove_all(replaced_, ignored);
+  TakePlace(run_);
 }
 
 NewRun::~NewRun() {
   if (begun_) return;
-  RemoveParts(run_);
-  std::error_code ignored;
-  if (!replaced_.empty()) {
-    MoveParts(replaced_, run_);
-    fs::remove(replaced_, ignored);
+  try {
+    RecoverRun(run_);
+  } catch (const std::exception&) {  // the next start tries again
   }
+  lock_.reset();
+  std::error_code ignored;
   if (made_) fs::remove(run_, ignored);
+}
+
+void RequireRoom(const fs::path& run, const fs::space_info& disk, uint64_t freed,
+                 uint64_t checkpoint_bytes) {
+  // What cannot be known is the largest number.
+  if (disk.capacity == 0 || disk.available + 1 == 0) return;
+  const uint64_t free_bytes = disk.available + freed;
+  const auto bytes = [](uint64_t count) { return HumanBytes(static_cast<double>(count)); };
+  const std::string what = fmt::format("the disk of '{}' has room for {}, a checkpoint takes {}",
+                                       run.string(), bytes(free_bytes), bytes(checkpoint_bytes));
+  if (free_bytes < checkpoint_bytes) {
+    throw RuntimeError("there is no room for a checkpoint", what,
+                       "make room there, or choose a place on another disk with --out");
+  }
+  if (free_bytes / 2 < checkpoint_bytes) {
+    LogWarning(what + ": two are there together while one replaces the other");
+  }
 }
 
 void DrawLossFigure(const fs::path& run) {

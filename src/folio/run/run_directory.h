@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
+
+#include "folio/run/run_lock.h"
 
 namespace folio {
 
@@ -14,6 +18,10 @@ namespace folio {
 //   tensorboard/    event files (train/tensorboard.h), with log.tensorboard
 //   base/           the model that training of adapters began with
 //   last/, best/    checkpoints (train/trainer.h)
+//   .lock           while somebody trains in it (run/run_lock.h)
+//   .new/           the parts of a run that has not begun: thrown away if it never does
+//   .old/           those of a run that is being replaced
+//   .begun/         those of a run that has begun, on their way to their places
 inline constexpr char kRunConfigFile[] = "config.toml";
 inline constexpr char kRunDataDir[] = "data";
 inline constexpr char kRunTokenizerDir[] = "tokenizer";
@@ -22,24 +30,45 @@ inline constexpr char kSamplesFile[] = "samples.jsonl";
 inline constexpr char kLossFigureFile[] = "loss.svg";
 inline constexpr char kTensorBoardDir[] = "tensorboard";
 
-// The directory of a run that has not begun yet. What is put there before training begins is
-// removed again if it never does, and a run that was to be replaced is then back.
+// Whether any part of a run is there.
+bool HoldsRun(const std::filesystem::path& run);
+
+// Ends what a killed process left half done: a run that had begun is whole again, one that had not
+// is gone and the one that it was to replace is back, and so are checkpoints. Whoever has the lock
+// does it before anything else. Throws a kRuntime Error if it cannot.
+void RecoverRun(const std::filesystem::path& run);
+
+// A run that has not begun yet. It grows in a directory of its own inside of the run directory,
+// where a run that is to be replaced stays as it is, and takes its place when it begins. If it
+// never does, nothing of it is left.
 class NewRun {
  public:
-  // Makes the directory. One that holds a run already is a kUsage Error, unless `overwrite`.
+  // Makes the directory and takes its lock. One that holds a run already is a kUsage Error, unless
+  // `overwrite`.
   NewRun(std::filesystem::path run, bool overwrite);
   ~NewRun();
   NewRun(const NewRun&) = delete;
 
-  // Training begins: from here on the directory stays, and a run that was replaced is gone.
+  // Where its parts are made, until it begins.
+  std::filesystem::path path() const;
+  // What is freed on the disk when it begins.
+  uint64_t ReplacedBytes() const;
+  // Training begins: the parts are in the run directory from here on, and those of a run that was
+  // replaced are gone. A process that is killed here leaves what RecoverRun makes one of the two.
   void Begun();
 
  private:
   std::filesystem::path run_;
-  std::filesystem::path replaced_;  // where the old run waits, or empty
-  bool made_ = false;               // the directory was not there before
+  std::optional<RunLock> lock_;
+  bool made_ = false;  // the directory was not there before
   bool begun_ = false;
 };
+
+// Throws a kRuntime Error where the `disk` of the run, with `freed` bytes more, has no room for a
+// checkpoint of so many bytes, and warns where it has none for two: the new one and the old one are
+// there together for a moment. A disk that does not tell its size passes.
+void RequireRoom(const std::filesystem::path& run, const std::filesystem::space_info& disk,
+                 uint64_t freed, uint64_t checkpoint_bytes);
 
 // Draws RUN/loss.svg from RUN/metrics.jsonl.
 void DrawLossFigure(const std::filesystem::path& run);

@@ -22,6 +22,8 @@ std::string AsCodeBlock(const std::string& text) {
 RunRecorder::RunRecorder(const RunConfig& config, std::filesystem::path run, Backend& backend,
                          const Tokenizer* tokenizer, int64_t first_step)
     : config_(config), run_(std::move(run)), backend_(backend), tokenizer_(tokenizer) {
+  // A sample of a step comes before the checkpoint of that step.
+  CutLines(run_ / kSamplesFile, first_step + 1);
   if (!config_.log.tensorboard) return;
   tensorboard_.emplace(run_ / kTensorBoardDir);
   if (first_step > 0) tensorboard_->Restart(first_step, WallSeconds());

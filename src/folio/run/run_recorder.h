@@ -16,7 +16,8 @@ namespace folio {
 // with log.tensorboard.
 class RunRecorder {
  public:
-  // The run has trained `first_step` steps before. `tokenizer` may be null: then there are no
+  // The run has trained `first_step` steps before: samples of later ones, which will come again,
+  // are dropped. `tokenizer` may be null: then there are no
   // samples. All must outlive the recorder.
   RunRecorder(const RunConfig& config, std::filesystem::path run, Backend& backend,
               const Tokenizer* tokenizer, int64_t first_step);

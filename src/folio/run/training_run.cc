@@ -22,6 +22,7 @@
 #include "folio/run/fine_tuning.h"
 #include "folio/run/preview.h"
 #include "folio/run/run_directory.h"
+#include "folio/run/run_lock.h"
 #include "folio/run/run_recorder.h"
 #include "folio/run/train_report.h"
 #include "folio/term/signals.h"
@@ -91,10 +92,14 @@ void TrainingRun::Note(const std::string& text) const {
 void TrainingRun::ReadSettings() {
   Settings& layers = settings_.layers;
   if (options_.resume) {
+    if (!options_.dry_run && fs::is_directory(options_.out)) {
+      lock_ = std::make_unique<RunLock>(options_.out);
+      RecoverRun(options_.out);
+    }
     if (!fs::exists(options_.out / kLastDir)) {
       throw InputError(fmt::format("'{}' holds no run to resume", options_.out.string()),
                        fmt::format("there is no {}", (options_.out / kLastDir).string()),
-                       fs::exists(options_.out / kRunConfigFile)
+                       HoldsRun(options_.out)
                            ? "the run ended before its first checkpoint: begin it again with "
                              "--overwrite in place of --resume"
                            : "leave out --resume to begin one");
@@ -147,9 +152,14 @@ std::vector<std::string> TrainingRun::GivenData() const {
   return {};
 }
 
+// Where the run's parts are: those of a new one wait aside until it begins.
+fs::path TrainingRun::Parts() const {
+  return new_run_ ? new_run_->path() : options_.out;
+}
+
 // Where the tokens are; makes them from text. Remembers the place for resuming.
 std::string TrainingRun::DataDir() {
-  const fs::path own = options_.out / kRunDataDir, source = options_.out / kRunSourceFile;
+  const fs::path own = Parts() / kRunDataDir, source = Parts() / kRunSourceFile;
   const std::vector<std::string> given = GivenData();
   const bool is_dataset = given.size() == 1 && IsDataset(given[0]);
   // The run's own tokens, made from the text it began with, are not made again.
@@ -173,19 +183,19 @@ std::string TrainingRun::DataDir() {
                      "tokens that were made before cannot be joined with more",
                      "name one data set, or texts only");
   }
-  fs::path run = options_.out;
   if (options_.dry_run) {
+    fs::path run = options_.out;
     run += ".dry-run";
     new_run_ = std::make_unique<NewRun>(run, /*overwrite=*/true);
   }
   const TextFiles texts = FindTextFiles(given, Texts());
   if (!texts.left_out.empty()) Note(texts.left_out);
-  return Prepare(texts.files, run);
+  return Prepare(texts.files);
 }
 
-// Makes the data in `run` and returns its directory.
-std::string TrainingRun::Prepare(const std::vector<std::string>& files, const fs::path& run) {
-  const fs::path tokenizer = run / kRunTokenizerDir, input = run / kStandardInputFile;
+// Makes the data and returns its directory.
+std::string TrainingRun::Prepare(const std::vector<std::string>& files) {
+  const fs::path tokenizer = Parts() / kRunTokenizerDir, input = Parts() / kStandardInputFile;
   if (automatic_ && settings_.layers.layer("data.tokenizer") == Layer::kBuiltIn) {
     // What is looked at before it is prepared is read more than once.
     std::vector<std::string> from = files;
@@ -196,15 +206,15 @@ std::string TrainingRun::Prepare(const std::vector<std::string>& files, const fs
     std::string name = ChooseTokens(TextBytes(from, Texts(), kMuchText));
     if (name.empty()) {
       LearnTokenizer(from, tokenizer);
-      name = tokenizer.string();
+      name = (options_.out / kRunTokenizerDir).string();
     }
     const std::pair<std::string, std::string> chosen("data.tokenizer", name);
     settings_.layers.UsePreset("automatic", {&chosen, 1});
     settings_.layers.Resolve();
   }
   PrepareOptions prepare = {.files = files,
-                            .tokenizer = config_.data.tokenizer,
-                            .out = (run / kRunDataDir).string(),
+                            .tokenizer = TokenizerPlace(),
+                            .out = (Parts() / kRunDataDir).string(),
                             .val_fraction = config_.data.val_fraction,
                             .overwrite = true,
                             .field = config_.data.field,
@@ -228,6 +238,13 @@ std::string TrainingRun::Prepare(const std::vector<std::string>& files, const fs
   return prepare.out;
 }
 
+// data.tokenizer, which names the place that the run's own will have once the run has begun.
+std::string TrainingRun::TokenizerPlace() const {
+  const fs::path own = Parts() / kRunTokenizerDir;
+  const bool waits = config_.data.tokenizer == (options_.out / kRunTokenizerDir).string();
+  return waits && fs::exists(own) ? own.string() : config_.data.tokenizer;
+}
+
 TextOptions TrainingRun::Texts() const {
   return {.field = config_.data.field, .raw = config_.data.raw};
 }
@@ -242,7 +259,7 @@ std::unique_ptr<Tokenizer> TrainingRun::AskedTokenizer() const {
   }
   std::unique_ptr<Tokenizer> tokenizer = data.tokenizer == config_.train.init
                                              ? FindModel(data.tokenizer).tokenizer
-                                             : OpenTokenizer(data.tokenizer);
+                                             : OpenTokenizer(TokenizerPlace());
   if (data.add_tokens.empty()) return tokenizer;
   return WithSpecialTokens(*tokenizer, Split(data.add_tokens, ','));
 }
@@ -367,6 +384,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
                   from.get());
   from.reset();
   if (options_.resume) {
+    MendLines(run / kMetricsFile);
     trainer.Resume();
     if (trainer.step() >= config_.train.max_steps) {
       if (report) report->NothingToDo(trainer.step());
@@ -374,8 +392,14 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
     }
   }
   // Not before: settings that the run refuses may not take the place of its own.
-  WriteFileAtomically(run / kRunConfigFile, settings_.layers.ToToml());
+  WriteFileAtomically(Parts() / kRunConfigFile, settings_.layers.ToToml());
   preview_->Probe(trainer.step());
+  const ParamTable& table = trainer.weights().table();
+  // Weights, and two moments of what is trained.
+  const uint64_t checkpoint =
+      sizeof(float) * static_cast<uint64_t>(table.parameters() + 2 * table.trained_size());
+  std::error_code unknown;
+  RequireRoom(run, fs::space(run, unknown), new_run_ ? new_run_->ReplacedBytes() : 0, checkpoint);
   if (new_run_) new_run_->Begun();
   if (report) report->Begin(trainer.step());
   recorder.emplace(config_, run, *backend_, tokenizer_.get(), trainer.step());

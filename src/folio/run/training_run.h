@@ -20,6 +20,7 @@ namespace folio {
 
 class FiniteBackend;
 class NewRun;
+class RunLock;
 class TrainPreview;
 struct TextOptions;
 
@@ -57,7 +58,8 @@ class TrainingRun {
   // Until Train begins, the directory is put back as it was if anything fails. Sets the number of
   // threads to train.threads, if that is not 0. `settings` and the console must outlive the run.
   // Throws a kUsage Error where settings or options do not fit, a kInput Error for the data, a
-  // kResource Error where memory does not suffice.
+  // kResource Error where memory does not suffice. The run directory is its own until it is gone: a
+  // kUsage Error if another process trains there.
   TrainingRun(RunSettings& settings, TrainingRunOptions options);
   TrainingRun(const TrainingRun&) = delete;
   ~TrainingRun();
@@ -75,7 +77,9 @@ class TrainingRun {
   std::vector<std::string> GivenData() const;
   TextOptions Texts() const;
   std::string DataDir();
-  std::string Prepare(const std::vector<std::string>& files, const std::filesystem::path& run);
+  std::filesystem::path Parts() const;
+  std::string Prepare(const std::vector<std::string>& files);
+  std::string TokenizerPlace() const;
   std::unique_ptr<Tokenizer> AskedTokenizer() const;
   void LearnTokenizer(const std::vector<std::string>& files,
                       const std::filesystem::path& dir) const;
@@ -90,6 +94,7 @@ class TrainingRun {
   FiniteBackend* finite_ = nullptr;    // backend_, with train.check_numerics
   bool automatic_ = false;             // size and steps are chosen here
   std::optional<FoundModel> initial_;  // train.init, until its weights are read; none with `resume`
+  std::unique_ptr<RunLock> lock_;      // with resume; a new run has its own
   std::unique_ptr<NewRun> new_run_;    // with dry_run a directory beside `out`, if data is made
   std::optional<Dataset> data_;
   std::unique_ptr<Tokenizer> tokenizer_;  // null where nobody knows the data's

@@ -135,7 +135,9 @@ void Console::Result(std::string_view text) {
     DrawStatus();
   }
   if (problem == EPIPE) throw OutputClosed();
-  if (problem != 0) {
+  // Of a terminal that was closed: SIGHUP says whether to stop, and nobody misses the text.
+  const bool gone = problem == EIO && out_.is_terminal;
+  if (problem != 0 && !gone) {
     throw RuntimeError("cannot write to standard output", std::strerror(problem),
                        "check where the output is sent, and the space left there");
   }

@@ -14,7 +14,9 @@ std::atomic<int> g_checkpoint = 0;
 
 extern "C" void OnStop(int signal) {
   int none = 0;
-  if (!g_stop.compare_exchange_strong(none, signal)) _exit(SignalExitStatus(signal));
+  if (g_stop.compare_exchange_strong(none, signal)) return;
+  // A terminal that closes sends it twice: by the shell, and by the kernel when the shell is gone.
+  if (signal != SIGHUP) _exit(SignalExitStatus(signal));
 }
 
 extern "C" void OnCheckpoint(int) {
@@ -34,6 +36,9 @@ void Catch(int signal, void (*handler)(int)) {
 void CatchSignals() {
   Catch(SIGINT, OnStop);
   Catch(SIGTERM, OnStop);
+  struct sigaction hang_up = {};
+  sigaction(SIGHUP, nullptr, &hang_up);
+  if (hang_up.sa_handler != SIG_IGN) Catch(SIGHUP, OnStop);
   Catch(SIGUSR1, OnCheckpoint);
 }
 

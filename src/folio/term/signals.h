@@ -2,11 +2,13 @@
 
 namespace folio {
 
-// From here on the first SIGINT or SIGTERM only raises a flag, so that work can stop at a good
-// place; a second one ends the process at once with 130 or 143. SIGUSR1 asks for a checkpoint.
+// From here on the first SIGINT, SIGTERM or SIGHUP (the terminal is gone) only raises a flag, so
+// that work can stop at a good place; a second one, unless it is a SIGHUP, ends the process at once
+// with 130 or 143. SIGHUP stays ignored where it was, as under nohup. SIGUSR1 asks for a
+// checkpoint.
 void CatchSignals();
 
-// SIGINT, SIGTERM, or 0 while nobody has asked to stop.
+// SIGINT, SIGTERM, SIGHUP, or 0 while nobody has asked to stop.
 int StopRequested();
 // True once for each request by SIGUSR1.
 bool TakeCheckpointRequest();
@@ -19,7 +21,7 @@ struct Stopped {
 };
 void ThrowIfStopRequested();
 
-// 130 for SIGINT, 143 for SIGTERM: what a command that stopped by request returns.
+// 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP: what a command that stopped by request returns.
 int SignalExitStatus(int signal);
 
 }  // namespace folio

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "folio/base/error.h"
+#include "folio/base/log.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
@@ -133,18 +134,52 @@ std::vector<StepMetrics> ReadRunLog(const std::filesystem::path& run) {
   return all;
 }
 
+void MendLines(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) return;
+  const std::filesystem::path aside =
+      file.parent_path() / (file.stem().string() + ".damaged" + file.extension().string());
+  const std::string text = ReadFile(file);
+  std::string sound, damaged;
+  size_t begin = 0;
+  for (int64_t line = 1; begin < text.size(); ++line) {
+    const size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;
+    const std::string whole = text.substr(begin, end + 1 - begin);
+    const std::string where = fmt::format("{}:{}", file.string(), line);
+    try {
+      FromLine(whole, where);
+      sound += whole;
+    } catch (const Error& error) {
+      LogWarning(fmt::format("{}: the line is damaged and put aside, into {}", where,
+                             aside.filename().string()));
+      damaged += whole;
+    }
+    begin = end + 1;
+  }
+  if (damaged.empty()) return;
+  const bool before = std::filesystem::exists(aside);
+  WriteFileAtomically(aside, (before ? ReadFile(aside) : "") + damaged);
+  WriteFileAtomically(file, sound + text.substr(begin));
+}
+
+void CutLines(const std::filesystem::path& file, int64_t end) {
+  if (!std::filesystem::exists(file)) return;
+  MendLines(file);
+  const std::string text = ReadFile(file);
+  size_t kept = 0;
+  ForLines(file, text, [&](const StepMetrics& line, size_t behind) {
+    const bool before = line.step < end;
+    if (before) kept = behind;
+    return before;
+  });
+  if (kept < text.size()) std::filesystem::resize_file(file, kept);
+}
+
 RunLog::RunLog(const std::filesystem::path& run, int64_t first_step) : path_(run / kMetricsFile) {
   if (first_step == 0 || !std::filesystem::exists(path_)) {
     WriteFileAtomically(path_, "");
   } else {
-    const std::string text = ReadFile(path_);
-    size_t kept = 0;
-    ForLines(path_, text, [&](const StepMetrics& metrics, size_t end) {
-      const bool before = metrics.step < first_step;
-      if (before) kept = end;
-      return before;
-    });
-    if (kept < text.size()) std::filesystem::resize_file(path_, kept);
+    CutLines(path_, first_step);
   }
   file_.open(path_, std::ios::app | std::ios::binary);
   if (!file_) throw RuntimeError(fmt::format("cannot write '{}'", path_.string()));

@@ -32,11 +32,20 @@ struct StepMetrics {
   std::string ended_by = {};
 };
 
+// Takes the lines that are damaged, by a power cut or an editor, out of a file whose lines are JSON
+// objects with an integer "step"; each is put at the end of NAME.damaged.jsonl (of NAME.jsonl) and
+// warned of. Nothing if there is no such file. Throws a kRuntime Error if it cannot write.
+void MendLines(const std::filesystem::path& file);
+
+// That, and drops everything from the first line of step `end` or later on, and what is torn at the
+// end of the file.
+void CutLines(const std::filesystem::path& file, int64_t end);
+
 // Appends to RUN/metrics.jsonl, a line for each write.
 class RunLog {
  public:
-  // Keeps the lines of steps before `first_step` and drops the rest: those of a run that was
-  // interrupted after its last checkpoint, and a line that a crash tore. A line of `first_step`
+  // Keeps the lines of steps before `first_step` (CutLines) and drops the rest: those of a run that
+  // was interrupted after its last checkpoint, and a line that a crash tore. A line of `first_step`
   // itself that only evaluates is dropped too. Throws a kRuntime Error if it cannot write.
   RunLog(const std::filesystem::path& run, int64_t first_step);
 

@@ -105,6 +105,21 @@ TEST_F(RunLogs, AFreshRunBeginsAnEmptyLog) {
   EXPECT_EQ(Steps(), (Ids{0, 1}));
 }
 
+TEST_F(RunLogs, DamagedLinesArePutAsideWhereverTheyAre) {
+  WriteSteps(0, 2);
+  const std::string sound = ReadFile(At(kMetricsFile));
+  Append("{\"step\":\n");
+  MendLines(At(kMetricsFile));
+  EXPECT_EQ(ReadFile(At(kMetricsFile)), sound);
+  WriteFileAtomically(At(kMetricsFile),
+                      "edited\n" + sound + "{\"loss\": 3}\n{\"step\":2}\n{\"torn");
+  WriteSteps(2, 1);
+  EXPECT_EQ(Steps(), (Ids{0, 1, 2}));
+  EXPECT_EQ(ReadFile(At("metrics.damaged.jsonl")), "{\"step\":\nedited\n{\"loss\": 3}\n");
+  MendLines(At("none.jsonl"));
+  EXPECT_FALSE(std::filesystem::exists(At("none.jsonl")));
+}
+
 TEST_F(RunLogs, RefusesWhatItDidNotWrite) {
   EXPECT_TRUE(Contains(ErrorOf([&] { ReadRunLog(At("")); }, ErrorKind::kInput), kMetricsFile));
   WriteSteps(0, 2);
