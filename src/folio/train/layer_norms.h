@@ -4,16 +4,12 @@
 
 #include "folio/backend/backend.h"
 #include "folio/model/params.h"
+#include "folio/train/run_log.h"
 
 namespace folio {
 
-// Euclidean norms of what is trained. The first is of all that lies outside of the blocks
-// (embeddings, last LayerNorm, head), then one for each block.
-struct LayerNorms {
-  std::vector<double> grad, update, weight;  // before clipping; of the step; after the step
-};
-
-// Measures them at a step: Begin before the update, End after it. Keeps a copy of the weights.
+// Measures LayerNorms at a step: Begin before the update, End after it. Keeps a copy of the
+// weights.
 class LayerNormMeter {
  public:
   // Both must outlive it.

@@ -7,11 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "folio/train/layer_norms.h"
-
 namespace folio {
 
 inline constexpr char kMetricsFile[] = "metrics.jsonl";
+
+// Euclidean norms of what is trained. The first is of all that lies outside of the blocks
+// (embeddings, last LayerNorm, head), then one for each block.
+struct LayerNorms {
+  std::vector<double> grad, update, weight;  // before clipping; of the step; after the step
+};
 
 // One line of metrics.jsonl; a key that is absent was not measured at this step. Losses are in nats
 // per token. `loss`, `lr` and `grad_norm` belong to the update that leads from `step` to step + 1;

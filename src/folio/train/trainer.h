@@ -15,6 +15,7 @@
 #include "folio/text/tokenizer.h"
 #include "folio/train/config.h"
 #include "folio/train/evaluate.h"
+#include "folio/train/layer_norms.h"
 #include "folio/train/learner.h"
 #include "folio/train/run_log.h"
 #include "folio/train/train_state.h"

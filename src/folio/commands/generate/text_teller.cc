@@ -98,7 +98,7 @@ void TextTeller::End(Text& text, FinishReason reason, const GenerateStats& stats
   if (text.writer) text.written = text.writer->Finish(reason);
   stats_ = stats;
   tokens_ += std::ssize(text.written.ids);
-  if (reason == FinishReason::kCancelled && &text != &texts_.front()) {
+  if (reason == FinishReason::kCancelled && std::exchange(cancelled_, true)) {
     texts_.remove_if([&](const Text& other) { return &other == &text; });
     return;
   }
@@ -108,7 +108,7 @@ void TextTeller::End(Text& text, FinishReason reason, const GenerateStats& stats
   text.finished = true;
   while (!texts_.empty() && texts_.front().finished) {
     texts_.pop_front();
-    if (!texts_.empty()) console_.Result(std::exchange(texts_.front().held, {}));
+    if (!texts_.empty() && !cancelled_) console_.Result(std::exchange(texts_.front().held, {}));
   }
 }
 

@@ -57,7 +57,7 @@ class TextTeller {
   const OpenedModel& model_;
   GenerateOptions options_, for_tokens_;
   std::list<Text> texts_;  // that are not told to the end
-  bool told_of_sliding_ = false;
+  bool cancelled_ = false, told_of_sliding_ = false;
   int64_t tokens_ = 0;
   WrittenText last_;
   GenerateStats stats_;
