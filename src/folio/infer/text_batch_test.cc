@@ -262,6 +262,28 @@ TEST_F(TextBatches, ATextCanBeCancelledWhereverItIs) {
   EXPECT_EQ(ends_.size(), 3u);
 }
 
+// Whose turn is in a later pass of the same step.
+TEST_F(TextBatches, ATextMayCancelAnother) {
+  config_.n_positions = 60;
+  const GptWeights weights(config_);
+  TextBatch batch(*backend_, weights, {.texts = 40});
+  std::vector<TextBatch::Id> ids;
+  std::vector<int> written(40);
+  for (int& count : written) {
+    TextRequest request = Request(40);
+    request.on_token = [&](const NewToken&) {
+      if (++count == 36) batch.Cancel(ids.back());
+      return true;
+    };
+    ids.push_back(batch.Add(std::move(request)));
+  }
+  while (batch.Step()) {
+  }
+  EXPECT_EQ(written.back(), 35);
+  EXPECT_EQ(std::ranges::count(ends_, FinishReason::kCancelled), 1);
+  EXPECT_EQ(std::ranges::count(ends_, FinishReason::kLength), 39);
+}
+
 TEST_F(TextBatches, ATextThatCanNeverFitIsRefused) {
   config_.n_positions = 300;
   const GptWeights weights(config_);
