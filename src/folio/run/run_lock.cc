@@ -78,7 +78,7 @@ bool HasName(int fd, const fs::path& path) {
 }
 
 bool KnowsNoLocks(int error) {
-  return error == ENOLCK || error == ENOTSUP || error == EOPNOTSUPP || error == ENOSYS;
+  return error == ENOLCK || error == EOPNOTSUPP || error == ENOSYS;
 }
 
 }  // namespace

@@ -407,7 +407,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
     finite_->Watch({.when = [&] { return fmt::format("step {}", trainer.step()); },
                     .name_of = [&](const std::byte* at) { return trainer.NameOf(at); }});
   }
-  const TrainResult result = trainer.Run();
+  TrainResult result = trainer.Run();
   DrawLossFigure(run);
   recorder->End(result);
   if (report) report->End(result);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 #include <span>
 
 namespace folio {
@@ -53,7 +52,8 @@ void StepHealth::Count(const std::optional<SkippedStep>& was_skipped, double los
 }
 
 std::string FirstNonFinite(const ParamTable& table, const Tensor& grads) {
-  for (const ParamInfo& info : table.params() | std::views::reverse) {
+  for (size_t i = table.params().size(); i-- > 0;) {
+    const ParamInfo& info = table.params()[i];
     if (!info.trained) continue;
     const Tensor grad = table.View(info, grads);
     const std::span elements(grad.data<float>(), static_cast<size_t>(grad.count()));
