@@ -15,7 +15,8 @@
 #include "folio/io/posix.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/lines.h"
-#include "folio/train/trainer.h"
+#include "folio/train/checkpoints.h"
+#include "folio/train/run_log.h"
 
 namespace folio {
 namespace {
@@ -31,6 +32,7 @@ constexpr std::array kParts = {kRunConfigFile,
                                kLastDir,
                                kLossFigureFile,
                                kBestDir,
+                               kStepsDir,
                                kTensorBoardDir,
                                kBaseDir,
                                "metrics.damaged.jsonl",
@@ -98,7 +100,7 @@ NewRun::NewRun(fs::path run, bool overwrite) : run_(std::move(run)) {
   lock_.emplace(run_);
   RecoverRun(run_);
   if (HoldsRun(run_) && !overwrite) {
-    const bool resumable = fs::exists(run_ / kLastDir);
+    const bool resumable = !FindCheckpoints(run_).empty();
     throw UsageError(
         fmt::format("'{}' already holds a run", run_.string()),
         resumable ? "" : "it ended before its first checkpoint",

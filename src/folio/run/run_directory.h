@@ -17,7 +17,8 @@ namespace folio {
 //   loss.svg        the loss curves, at the end
 //   tensorboard/    event files (train/tensorboard.h), with log.tensorboard
 //   base/           the model that training of adapters began with
-//   last/, best/    checkpoints (train/trainer.h)
+//   last/, best/    checkpoints (train/checkpoints.h)
+//   steps/          earlier ones
 //   .lock           while somebody trains in it (run/run_lock.h)
 //   .new/           the parts of a run that has not begun: thrown away if it never does
 //   .old/           those of a run that is being replaced

@@ -1,9 +1,12 @@
 #include "folio/run/run_recorder.h"
 
-#include <fstream>
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "folio/base/clock.h"
+#include "folio/base/error.h"
+#include "folio/base/log.h"
 #include "folio/base/strings.h"
 #include "folio/infer/text_writer.h"
 #include "folio/io/json.h"
@@ -29,11 +32,26 @@ RunRecorder::RunRecorder(const RunConfig& config, std::filesystem::path run, Bac
   if (first_step > 0) tensorboard_->Restart(first_step, WallSeconds());
 }
 
-void RunRecorder::Record(const StepMetrics& m) {
+// Training is worth more than its event files: without room they end, and it goes on.
+template <class F>
+void RunRecorder::ToTensorBoard(const F& write) {
   if (!tensorboard_) return;
+  try {
+    write(*tensorboard_);
+  } catch (const Error& error) {
+    LogWarning(fmt::format("no more events for TensorBoard: {}: {}", error.what(), error.cause()));
+    tensorboard_.reset();
+  }
+}
+
+void RunRecorder::Record(const StepMetrics& m) {
+  ToTensorBoard([&](TensorBoardWriter& events) { RecordInto(events, m); });
+}
+
+void RunRecorder::RecordInto(TensorBoardWriter& events, const StepMetrics& m) {
   const double now = WallSeconds();
   const auto put = [&](const char* tag, const std::optional<double>& value) {
-    if (value) tensorboard_->Scalar(tag, m.step, *value, now);
+    if (value) events.Scalar(tag, m.step, *value, now);
   };
   put("loss", m.loss);
   put("lr", m.lr);
@@ -41,7 +59,7 @@ void RunRecorder::Record(const StepMetrics& m) {
   put("tokens_per_second", m.tokens_per_second);
   put("train_eval_loss", m.train_eval_loss);
   put("val_loss", m.val_loss);
-  if (m.val_loss) tensorboard_->Flush();
+  if (m.val_loss) events.Flush();
 }
 
 std::string RunRecorder::Sample(int64_t step, const GptWeights& weights) {
@@ -55,11 +73,12 @@ std::string RunRecorder::Sample(int64_t step, const GptWeights& weights) {
                 static_cast<uint64_t>(step), [](auto) { return true; });
   const Json line = {
       {"event", "sample"}, {"step", step}, {"prompt", begin}, {"text", written.text}};
-  std::ofstream(run_ / kSamplesFile, std::ios::app) << line.dump() << "\n";
-  if (tensorboard_) {
-    tensorboard_->Text("sample", step, AsCodeBlock(begin + written.text), WallSeconds());
-    tensorboard_->Flush();
-  }
+  if (samples_ == nullptr) samples_ = std::make_unique<LineFile>(run_ / kSamplesFile);
+  samples_->Write(line.dump() + "\n");
+  ToTensorBoard([&](TensorBoardWriter& events) {
+    events.Text("sample", step, AsCodeBlock(begin + written.text), WallSeconds());
+    events.Flush();
+  });
   return written.text;
 }
 
@@ -69,7 +88,8 @@ void RunRecorder::End(const TrainResult& result) {
             .train_eval_loss = result.evaluation->train_loss,
             .val_loss = result.evaluation->val_loss});
   }
-  if (tensorboard_) tensorboard_->Flush();
+  ToTensorBoard([](TensorBoardWriter& events) { events.Flush(); });
+  if (samples_ != nullptr) samples_->Finish();
 }
 
 }  // namespace folio

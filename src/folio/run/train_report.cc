@@ -93,6 +93,12 @@ void TrainReport::Skipped(const StepMetrics& m) {
   Event(event.dump());
 }
 
+void TrainReport::WentBack(int64_t from, int64_t to, const std::string& why) {
+  progress_.Finish();
+  console_.Note(fmt::format("back to step {}, and on with data not seen yet; {}", to, why));
+  Event(Json{{"event", "rollback"}, {"step", to}, {"from", from}, {"why", why}}.dump());
+}
+
 void TrainReport::Evaluated(int64_t step, const Evaluation& evaluation) {
   val_loss_ = evaluation.val_loss;
   val_step_ = step;
@@ -129,6 +135,7 @@ void TrainReport::End(const TrainResult& result) {
               {"seconds", result.seconds},
               {"stopped", result.stopped},
               {"skipped_steps", result.skipped},
+              {"rollbacks", result.rollbacks},
               {"peak_memory_bytes", PeakMemoryBytes()},
               {"run", model}};
     if (!result.ended_by.empty()) done["ended_by"] = result.ended_by;
@@ -155,6 +162,9 @@ void TrainReport::End(const TrainResult& result) {
   if (result.skipped > 0) {
     text += fmt::format("{} of them skipped: loss or gradient was not finite, or a spike\n",
                         WithCommas(result.skipped));
+  }
+  if (result.rollbacks > 0) {
+    text += fmt::format("went back to a checkpoint {} times\n", result.rollbacks);
   }
   if (trained_seconds_ > 0) {
     const double speed = trained_tokens_ / trained_seconds_;

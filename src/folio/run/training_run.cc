@@ -8,6 +8,7 @@
 
 #include "folio/backend/finite_backend.h"
 #include "folio/base/error.h"
+#include "folio/base/log.h"
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
@@ -96,7 +97,7 @@ void TrainingRun::ReadSettings() {
       lock_ = std::make_unique<RunLock>(options_.out);
       RecoverRun(options_.out);
     }
-    if (!fs::exists(options_.out / kLastDir)) {
+    if (FindCheckpoints(options_.out).empty()) {
       throw InputError(fmt::format("'{}' holds no run to resume", options_.out.string()),
                        fmt::format("there is no {}", (options_.out / kLastDir).string()),
                        HoldsRun(options_.out)
@@ -104,6 +105,7 @@ void TrainingRun::ReadSettings() {
                              "--overwrite in place of --resume"
                            : "leave out --resume to begin one");
     }
+    checkpoint_ = SoundCheckpoint(options_.out);
     if (fs::exists(options_.out / kRunConfigFile)) {
       layers.ReadTomlFile(Layer::kProjectFile, options_.out / kRunConfigFile);
     }
@@ -306,7 +308,7 @@ void TrainingRun::FitModelToData() {
     if (!asked) model.vocab_size = given ? std::max(V, model.vocab_size) : V;
   }
   if (tokenizer_ != nullptr) {
-    if (options_.resume) RequireSameTokenizer(options_.out / kLastDir, *data_, *tokenizer_);
+    if (options_.resume) RequireSameTokenizer(checkpoint_, *data_, *tokenizer_);
     model.bos_token_id = model.eos_token_id = tokenizer_->end_of_text();
     if (data_->info().chat) model.eos_token_id = data_->info().chat->end;
   } else if (const std::string note = data_->BareNote(); !note.empty()) {
@@ -334,7 +336,7 @@ void TrainingRun::RequireTokenizer() const {
 }
 
 std::string TrainingRun::Plan(bool json) {
-  preview_->Probe(options_.resume ? SavedStep(options_.out / kLastDir) : 0);
+  preview_->Probe(options_.resume ? SavedStep(checkpoint_) : 0);
   if (json) return preview_->Event() + "\n";
   return preview_->Plan() + preview_->Estimate() + "\n";
 }
@@ -363,6 +365,10 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
     };
     all.on_checkpoint = [&](int64_t step, const fs::path& path) { report->Saved(step, path); };
   }
+  all.on_rollback = [&](int64_t from, int64_t to, const std::string& why) {
+    recorder.emplace(config_, run, *backend_, tokenizer_.get(), to);
+    if (report) report->WentBack(from, to, why);
+  };
   all.layer_norms_every = config_.log.layer_norms;
   if (tokenizer_ != nullptr) {
     all.sample_every = config_.log.sample_every;
@@ -385,7 +391,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   from.reset();
   if (options_.resume) {
     MendLines(run / kMetricsFile);
-    trainer.Resume();
+    trainer.Resume(checkpoint_);
     if (trainer.step() >= config_.train.max_steps) {
       if (report) report->NothingToDo(trainer.step());
       return {.step = trainer.step()};
@@ -408,7 +414,11 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
                     .name_of = [&](const std::byte* at) { return trainer.NameOf(at); }});
   }
   TrainResult result = trainer.Run();
-  DrawLossFigure(run);
+  try {
+    DrawLossFigure(run);
+  } catch (const Error& error) {
+    LogWarning(fmt::format("{}: {}", error.what(), error.cause()));
+  }
   recorder->End(result);
   if (report) report->End(result);
   return result;

@@ -91,8 +91,9 @@ class TrainingRun {
   RunConfig& config_;
   TrainingRunOptions options_;
   std::unique_ptr<Backend> backend_;
-  FiniteBackend* finite_ = nullptr;    // backend_, with train.check_numerics
-  bool automatic_ = false;             // size and steps are chosen here
+  FiniteBackend* finite_ = nullptr;        // backend_, with train.check_numerics
+  bool automatic_ = false;                 // size and steps are chosen here
+  std::filesystem::path checkpoint_ = {};  // with `resume`, that the run goes on from
   std::optional<FoundModel> initial_;  // train.init, until its weights are read; none with `resume`
   std::unique_ptr<RunLock> lock_;      // with resume; a new run has its own
   std::unique_ptr<NewRun> new_run_;    // with dry_run a directory beside `out`, if data is made

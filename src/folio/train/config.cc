@@ -64,9 +64,19 @@ std::vector<Field> TrainConfig::Fields() {
           0, 1 << 24},
       Field{"checkpoint_every", &checkpoint_every,
             "steps between checkpoints; 0: at each evaluation", 0, kMany},
+      Field{"keep_last", &keep_last,
+            "checkpoints to keep, the newest ones: one in last/, earlier ones in steps/, which a "
+            "run goes back to if it has to",
+            1, 1e6},
+      Field{"keep_every", &keep_every,
+            "keep the checkpoints of multiples of so many steps too; 0 for none", 0, kMany},
       Field{"max_skipped_steps", &max_skipped_steps,
             "steps in a row whose update may be left out because loss or gradient is not finite or "
-            "a spike; one more ends the run as diverged",
+            "a spike; one more, and the run goes back to a checkpoint from before them",
+            0, kMany},
+      Field{"max_rollbacks", &max_rollbacks,
+            "how often a run may go back to a checkpoint and on with data that it has not seen; "
+            "one more ends it as diverged",
             0, kMany},
       Field{"spike_zscore", &spike_zscore,
             "leave the update out where the loss, or the logarithm of the gradient's norm, is more "

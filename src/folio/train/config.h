@@ -37,8 +37,11 @@ struct TrainConfig {
   int64_t eval_stride = 0;         // tokens between its windows' starts; 0: T
   int64_t first_eval_batches = 4;  // at most, before the first step; 0: as always
   int64_t checkpoint_every = 0;    // 0: with each evaluation
+  int64_t keep_last = 2;           // checkpoints, the newest; 1: no earlier one
+  int64_t keep_every = 0;          // and those of multiples of so many steps; 0: none
 
-  int64_t max_skipped_steps = 10;  // in a row; one more is a divergence
+  int64_t max_skipped_steps = 10;  // in a row; one more, and the run goes back
+  int64_t max_rollbacks = 3;       // so often; one more is a divergence
   double spike_zscore = 0;         // 0: no step is a spike
   int64_t patience = 0;            // evaluations without a better loss; 0 for no limit
   int64_t max_tokens = 0;          // 0 for no limit

@@ -25,11 +25,12 @@ double RunningMoments::Above(double value) const {
 }
 
 std::optional<SkippedStep> StepHealth::Judge(double loss_now, double grad_norm, double zscore,
-                                             const ParamTable& table, const Tensor& grads) const {
+                                             const GptWeights& weights, const Tensor& grads) const {
   if (!std::isfinite(loss_now)) return SkippedStep{"non-finite loss", ""};
   if (!std::isfinite(grad_norm)) {
-    return SkippedStep{"non-finite gradient", FirstNonFinite(table, grads)};
+    return SkippedStep{"non-finite gradient", FirstNonFinite(weights.table(), grads)};
   }
+  if (BlownUp(loss_now, weights.config().vocab_size)) return SkippedStep{"loss blow-up", ""};
   if (zscore <= 0) return {};
   if (loss.Above(loss_now) > zscore) return SkippedStep{"loss spike", ""};
   if (grad_norm > 0 && log_grad_norm.Above(std::log(grad_norm)) > zscore) {
@@ -46,9 +47,17 @@ void StepHealth::Count(const std::optional<SkippedStep>& was_skipped, double los
     return;
   }
   skipped_in_a_row = 0;
+  if (first_loss <= 0) first_loss = loss_now;
   if (zscore <= 0) return;
   loss.Add(loss_now);
   if (grad_norm > 0) log_grad_norm.Add(std::log(grad_norm));
+}
+
+bool StepHealth::BlownUp(double loss_now, int64_t vocab_size) const {
+  constexpr double kTimes = 10;
+  if (!std::isfinite(loss_now)) return true;
+  const double guessing = std::log(static_cast<double>(vocab_size));
+  return first_loss > 0 && loss_now > kTimes * std::max(guessing, first_loss);
 }
 
 std::string FirstNonFinite(const ParamTable& table, const Tensor& grads) {

@@ -27,19 +27,24 @@ struct RunningMoments {
 
 // Why a step's update was not made.
 struct SkippedStep {
-  std::string reason;  // "non-finite loss", "non-finite gradient", "loss spike", "gradient spike"
+  // "non-finite loss", "non-finite gradient", "loss blow-up", "loss spike", "gradient spike"
+  std::string reason;
   std::string parameter;  // whose gradient it is, for "non-finite gradient"
 };
 
 // What is known of the steps so far; part of the saved state.
 struct StepHealth {
   int64_t skipped = 0, skipped_in_a_row = 0;
+  double first_loss = 0;                         // of the first step that was made; 0 before
   RunningMoments loss = {}, log_grad_norm = {};  // of steps that were made, where spikes are sought
 
-  // Whether the update of a step with this loss and gradient may not be made. zscore 0 asks for
-  // numbers that are finite and no more. `grads` is the trained part of the flat array.
+  // Whether the update of a step with this loss and gradient may not be made. zscore 0 seeks no
+  // spikes. `grads` is the trained part of the flat array.
   std::optional<SkippedStep> Judge(double loss, double grad_norm, double zscore,
-                                   const ParamTable& table, const Tensor& grads) const;
+                                   const GptWeights& weights, const Tensor& grads) const;
+  // Whether a loss, in nats per token, tells of parameters that are lost: it is not finite, or more
+  // than ten times both the first one and what it costs to guess.
+  bool BlownUp(double loss, int64_t vocab_size) const;
   // Counts the step that was judged so.
   void Count(const std::optional<SkippedStep>& skipped, double loss, double grad_norm,
              double zscore);

@@ -112,6 +112,10 @@ class Health : public Training {
     TrainerHooks hooks;
     hooks.on_step = [&](const StepMetrics& m) { step_ = m.step + 1; };
     hooks.stop_requested = [&] { return step_ >= last; };
+    hooks.on_rollback = [&](int64_t from, int64_t to, const std::string& why) {
+      step_ = to;
+      if (on_rollback_) on_rollback_(from, to, why);
+    };
     Trainer trainer = Make(run, hooks);
     if (resume) trainer.Resume();
     step_ = trainer.step();
@@ -120,6 +124,7 @@ class Health : public Training {
 
   std::set<int64_t> bad_;
   int64_t step_ = 0;
+  std::function<void(int64_t from, int64_t to, const std::string& why)> on_rollback_ = {};
 };
 
 TEST_F(Health, AStepWithAGradientThatIsNotFiniteLeavesAllAsItWas) {
@@ -167,6 +172,7 @@ TEST_F(Health, ALossThatIsNotFiniteIsToldAsSuch) {
 }
 
 TEST_F(Health, ManyInARowAreADivergence) {
+  config_.max_rollbacks = 0;
   config_.max_skipped_steps = 2;
   config_.checkpoint_every = 1;
   UpsetGradient("transformer.ln_f.weight");
@@ -177,7 +183,7 @@ TEST_F(Health, ManyInARowAreADivergence) {
   const std::string error = ErrorOf([&] { RunTo("run", 20); }, ErrorKind::kDiverged);
   EXPECT_TRUE(Contains(error, "training diverged at step 8", "non-finite gradient", "norm nan",
                        "first in transformer.ln_f.weight", "last of 3 skipped in a row",
-                       "run/last (step 6)"))
+                       "the last good checkpoint is", "run/steps/5 (step 5)"))
       << error;
   ExpectSameFiles("run/last", "before/last");
 }
@@ -229,6 +235,87 @@ TEST_F(Health, PlacesInMemoryAreNamed) {
   EXPECT_EQ(trainer.NameOf(reinterpret_cast<const std::byte*>(&trainer)), "");
 }
 
+// Runs that are lost at steps 11 to 13, and not again when they come back there.
+class Rollbacks : public Health {
+ protected:
+  Rollbacks() {
+    config_.checkpoint_every = 5;
+    config_.max_skipped_steps = 2;
+    on_rollback_ = [this](int64_t from, int64_t to, const std::string& why) {
+      went_back_ += std::to_string(from) + " to " + std::to_string(to) + ", " + why + "; ";
+      if (!again_) bad_.clear();
+    };
+  }
+  void SetUp() override {
+    Health::SetUp();
+    UpsetGradient("transformer.ln_f.weight");
+  }
+  TrainResult RunLost(const std::string& run, int64_t last = 20, bool resume = false) {
+    bad_ = {11, 12, 13};
+    return RunTo(run, last, resume);
+  }
+
+  std::string went_back_;
+  bool again_ = false;
+};
+
+TEST_F(Rollbacks, GoBackAndLeaveOutTheData) {
+  EXPECT_EQ(RunLost("run").rollbacks, 1);
+  EXPECT_TRUE(Contains(went_back_, "13 to 10, from step 13: non-finite gradient"));
+  EXPECT_EQ(LoggedSteps("run"), UpTo(19));
+  for (const StepMetrics& m : ReadRunLog(At("run"))) {
+    EXPECT_EQ(m.skipped, "") << m.step;
+    EXPECT_EQ(m.rolled_back.substr(0, 13), m.step == 10 ? "from step 13:" : "") << m.step;
+  }
+  // The same by hand: step 10 takes the data of step 14.
+  config_.checkpoint_every = 0;
+  bad_.clear();
+  RunTo("by_hand", 10);
+  const std::filesystem::path state = At("by_hand/last/train_state/state.json");
+  WriteFileAtomically(
+      state, Replaced(ReadFile(state), "\n}", ",\n \"rollbacks\": 1,\n \"data_skipped\": 4\n}"));
+  std::filesystem::remove(At("by_hand/last/SHA256SUMS"));
+  Resume("by_hand");
+  Run("healthy");
+  for (const char* file : {"model.safetensors", "train_state/optimizer.safetensors"}) {
+    EXPECT_EQ(Files("run/last").at(file), Files("by_hand/last").at(file)) << file;
+    EXPECT_NE(Files("run/last").at(file), Files("healthy/last").at(file)) << file;
+  }
+}
+
+TEST_F(Rollbacks, AreTheSameInARunThatWasStopped) {
+  RunLost("straight");
+  for (const int64_t stop : {7, 10, 12, 13}) {
+    const std::string run = "parts" + std::to_string(stop);
+    RunLost(run, stop);
+    RunLost(run, 20, true);
+    ExpectSameFiles("straight/last", run + "/last");
+    EXPECT_EQ(LoggedSteps(run), UpTo(19)) << stop;
+  }
+}
+
+// Every step is saved: that before the first bad one has parameters nobody has tried.
+TEST_F(Rollbacks, GoBackBehindWhatNobodyHasTried) {
+  config_.checkpoint_every = 1;
+  RunLost("run");
+  EXPECT_TRUE(Contains(went_back_, "13 to 10,"));
+}
+
+TEST_F(Rollbacks, AreDoneSoOftenAndNoMore) {
+  again_ = true;
+  config_.max_rollbacks = 2;
+  const std::string error = ErrorOf([&] { RunLost("run"); }, ErrorKind::kDiverged);
+  EXPECT_TRUE(Contains(error, "diverged at step 13", "gone back 2 times", "run/last (step 10)"))
+      << error;
+  EXPECT_EQ(Count(went_back_, "13 to 10"), 2u);
+}
+
+TEST_F(Rollbacks, WithoutACheckpointFromBeforeAreADivergence) {
+  config_.checkpoint_every = 0;
+  const std::string error = ErrorOf([&] { RunLost("run"); }, ErrorKind::kDiverged);
+  EXPECT_TRUE(Contains(error, "no checkpoint was written before that")) << error;
+}
+
 class Spikes : public Health {
  protected:
   Spikes() {
@@ -240,7 +327,7 @@ class Spikes : public Health {
 };
 
 TEST_F(Spikes, OfTheLossAreSkipped) {
-  UpsetLoss(1676);
+  UpsetLoss(100);
   bad_ = {30, 31, 40};
   EXPECT_EQ(RunTo("run", 60).skipped, 3);
   for (const StepMetrics& m : ReadRunLog(At("run"))) {
@@ -257,12 +344,30 @@ TEST_F(Spikes, OfTheGradientAreSkipped) {
   EXPECT_EQ(ReadRunLog(At("run")).at(30).skipped, "gradient spike");
 }
 
+// With spikes sought or not.
 TEST_F(Spikes, AFiniteBlowUpIsADivergence) {
   config_.max_skipped_steps = 4;
+  config_.max_rollbacks = 0;
   UpsetLoss(1676);
   for (int64_t step = 30; step < 60; ++step) bad_.insert(step);
-  const std::string error = ErrorOf([&] { RunTo("run", 60); }, ErrorKind::kDiverged);
-  EXPECT_TRUE(Contains(error, "diverged at step 34", "loss spike")) << error;
+  for (const double zscore : {6.0, 0.0}) {
+    config_.spike_zscore = zscore;
+    const std::string error = ErrorOf([&] { RunTo("run", 60); }, ErrorKind::kDiverged);
+    EXPECT_TRUE(Contains(error, "diverged at step 34", "loss blow-up")) << error;
+  }
+}
+
+TEST(StepHealths, KnowALossThatTellsOfLostParameters) {
+  StepHealth health;
+  EXPECT_TRUE(health.BlownUp(HUGE_VAL, 65));
+  EXPECT_FALSE(health.BlownUp(1676, 65));  // that may be how it begins
+  health.Count({}, 4.2, 1, 0);
+  EXPECT_FALSE(health.BlownUp(41, 65));
+  EXPECT_TRUE(health.BlownUp(43, 65));
+  health = {};
+  health.Count({}, 300, 1, 0);
+  EXPECT_FALSE(health.BlownUp(2900, 65));
+  EXPECT_TRUE(health.BlownUp(3100, 65));
 }
 
 TEST_F(Spikes, AreTheSameInARunThatWasStopped) {

@@ -21,6 +21,7 @@ struct TrainResult {
   // What ended it before max_steps: "patience", "max_tokens", "max_time"; "" by request.
   std::string ended_by = {};
   int64_t skipped = 0;                        // steps without an update, over all parts of the run
+  int64_t rollbacks = 0;                      // how often it went back to a checkpoint
   std::optional<Evaluation> evaluation = {};  // the last one, at `step`
   std::optional<double> best_val_loss = {};
   int64_t best_step = 0;

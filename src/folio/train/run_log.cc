@@ -10,6 +10,7 @@
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/io/line_file.h"
 
 namespace folio {
 namespace {
@@ -68,6 +69,7 @@ std::string ToLine(const StepMetrics& m) {
   };
   put_text("skipped", m.skipped);
   put_text("skipped_parameter", m.skipped_parameter);
+  put_text("rolled_back", m.rolled_back);
   put_text("ended_by", m.ended_by);
   return json.dump() + "\n";
 }
@@ -104,6 +106,7 @@ StepMetrics FromLine(const std::string& line, const std::string& where) {
   };
   m.skipped = text("skipped");
   m.skipped_parameter = text("skipped_parameter");
+  m.rolled_back = text("rolled_back");
   m.ended_by = text("ended_by");
   return m;
 }
@@ -175,22 +178,24 @@ void CutLines(const std::filesystem::path& file, int64_t end) {
   if (kept < text.size()) std::filesystem::resize_file(file, kept);
 }
 
-RunLog::RunLog(const std::filesystem::path& run, int64_t first_step) : path_(run / kMetricsFile) {
-  if (first_step == 0 || !std::filesystem::exists(path_)) {
-    WriteFileAtomically(path_, "");
+RunLog::RunLog(const std::filesystem::path& run, int64_t first_step) {
+  const std::filesystem::path path = run / kMetricsFile;
+  if (first_step == 0) {
+    WriteFileAtomically(path, "");
   } else {
-    CutLines(path_, first_step);
+    CutLines(path, first_step);
   }
-  file_.open(path_, std::ios::app | std::ios::binary);
-  if (!file_) throw RuntimeError(fmt::format("cannot write '{}'", path_.string()));
+  file_ = std::make_unique<LineFile>(path);
 }
 
+RunLog::~RunLog() = default;
+
 void RunLog::Write(const StepMetrics& metrics) {
-  file_ << ToLine(metrics) << std::flush;
-  if (!file_) {
-    throw RuntimeError(fmt::format("cannot write '{}'", path_.string()), "the disk may be full",
-                       "free some space, then go on with --resume");
-  }
+  file_->Write(ToLine(metrics));
+}
+
+void RunLog::Finish() {
+  file_->Finish();
 }
 
 }  // namespace folio

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace folio {
+
+class LineFile;
 
 inline constexpr char kMetricsFile[] = "metrics.jsonl";
 
@@ -32,6 +34,8 @@ struct StepMetrics {
   std::optional<LayerNorms> layer_norms = {};
   // The step's update was left out: why, and whose gradient was at fault (health.h); else empty.
   std::string skipped = {}, skipped_parameter = {};
+  // The run went back to this step: "from step 34: ", and why; else empty.
+  std::string rolled_back = {};
   // In the last line of a run that ended by itself before max_steps: TrainResult::ended_by.
   std::string ended_by = {};
 };
@@ -45,19 +49,21 @@ void MendLines(const std::filesystem::path& file);
 // end of the file.
 void CutLines(const std::filesystem::path& file, int64_t end);
 
-// Appends to RUN/metrics.jsonl, a line for each write.
+// Appends to RUN/metrics.jsonl, a line for each write; where the disk is full they wait (LineFile).
 class RunLog {
  public:
   // Keeps the lines of steps before `first_step` (CutLines) and drops the rest: those of a run that
   // was interrupted after its last checkpoint, and a line that a crash tore. A line of `first_step`
   // itself that only evaluates is dropped too. Throws a kRuntime Error if it cannot write.
   RunLog(const std::filesystem::path& run, int64_t first_step);
+  ~RunLog();
 
   void Write(const StepMetrics& metrics);
+  // Throws a kRuntime Error if lines still wait.
+  void Finish();
 
  private:
-  std::filesystem::path path_;
-  std::ofstream file_;
+  std::unique_ptr<LineFile> file_;
 };
 
 // All whole lines of RUN/metrics.jsonl. Throws a kInput Error if there is no such file or if a line

@@ -15,6 +15,7 @@ namespace {
 constexpr char kStateFile[] = "state.json";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr int64_t kFormatVersion = 1;
+constexpr int64_t kMostSteps = int64_t{1} << 53;
 
 Json ToJson(const TorchRng::State& state) {
   return {{"words", state.words},
@@ -33,13 +34,13 @@ RunningMoments MomentsFromJson(const Json& json) {
           .variance = json.at("variance").get<double>()};
 }
 
-// What a run has that none of its steps upset is not written: its state is that of earlier
-// versions.
+// What none of its steps needed is not written.
 void PutHealth(const StepHealth& health, Json& json) {
   if (health.skipped > 0) {
     json["skipped"] = health.skipped;
     json["skipped_in_a_row"] = health.skipped_in_a_row;
   }
+  if (health.first_loss > 0) json["first_loss"] = health.first_loss;
   if (health.loss.count > 0) {
     json["running_loss"] = ToJson(health.loss);
     json["running_log_grad_norm"] = ToJson(health.log_grad_norm);
@@ -52,6 +53,7 @@ StepHealth HealthFromJson(const Json& json) {
     health.skipped = json.at("skipped").get<int64_t>();
     health.skipped_in_a_row = json.at("skipped_in_a_row").get<int64_t>();
   }
+  if (json.contains("first_loss")) health.first_loss = json.at("first_loss").get<double>();
   if (json.contains("running_loss")) {
     health.loss = MomentsFromJson(json.at("running_loss"));
     health.log_grad_norm = MomentsFromJson(json.at("running_log_grad_norm"));
@@ -95,11 +97,18 @@ TrainState FromJson(const Json& json, const std::string& where) {
       state.evaluations_without_better = json.at("evaluations_without_better").get<int64_t>();
     }
     state.health = HealthFromJson(json);
+    if (json.contains("rollbacks")) {
+      state.rollbacks = json.at("rollbacks").get<int64_t>();
+      state.data_skipped = json.at("data_skipped").get<int64_t>();
+    }
     if (json.contains("torch")) {
       state.torch = TorchFromJson(json.at("torch"), where);
       state.torch_before_batch = TorchFromJson(json.at("torch_before_batch"), where);
     }
     if (state.step < 0 || state.tokens < 0) throw InputError(where + ": negative step or tokens");
+    if (state.rollbacks < 0 || state.data_skipped < 0 || state.data_skipped > kMostSteps) {
+      throw InputError(where + ": rollbacks or data_skipped is out of range");
+    }
     if (state.health.skipped < 0 || state.health.skipped > state.step) {
       throw InputError(where + ": more steps are skipped than there were");
     }
@@ -119,14 +128,14 @@ TrainState ReadState(const std::filesystem::path& dir) {
 }  // namespace
 
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
-                    const ParamTable& table, const AdamW& optimizer) {
+                    const ParamTable& table, const Tensor& m, const Tensor& v) {
   const std::filesystem::path at = dir / kTrainStateDir;
   CreateDirectories(at);
   std::vector<NamedTensor> moments;
   for (const ParamInfo& info : table.params()) {
     if (!info.trained) continue;
-    moments.push_back({"m." + info.name, table.View(info, optimizer.m())});
-    moments.push_back({"v." + info.name, table.View(info, optimizer.v())});
+    moments.push_back({"m." + info.name, table.View(info, m)});
+    moments.push_back({"v." + info.name, table.View(info, v)});
   }
   WriteSafetensors(at / kOptimizerFile, moments);
   Json json;
@@ -145,6 +154,10 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
     json["evaluations_without_better"] = state.evaluations_without_better;
   }
   PutHealth(state.health, json);
+  if (state.rollbacks > 0) {
+    json["rollbacks"] = state.rollbacks;
+    json["data_skipped"] = state.data_skipped;
+  }
   if (state.torch && state.torch_before_batch) {
     json["torch"] = ToJson(*state.torch);
     json["torch_before_batch"] = ToJson(*state.torch_before_batch);

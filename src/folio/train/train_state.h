@@ -26,6 +26,8 @@ struct TrainState {
   int64_t evaluations_without_better = 0;
   int64_t seed = 0;
   StepHealth health = {};
+  // The run went back so often, and its step s has the batch of step s + data_skipped since.
+  int64_t rollbacks = 0, data_skipped = 0;
   // With PyTorch's numbers: the generator now, and before it drew the batch of `step`.
   std::optional<TorchRng::State> torch = {}, torch_before_batch = {};
 };
@@ -33,7 +35,7 @@ struct TrainState {
 // Writes dir/train_state/state.json and optimizer.safetensors (moments "m.<parameter>" and
 // "v.<parameter>").
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
-                    const ParamTable& table, const AdamW& optimizer);
+                    const ParamTable& table, const Tensor& m, const Tensor& v);
 
 // Updates done by the run that left the state in `dir`. Throws as LoadTrainState does.
 int64_t SavedStep(const std::filesystem::path& dir);

@@ -33,12 +33,15 @@ class TrainStates : public InTemporaryDirectory {
             .best_val_loss = 0.1,
             .best_step = 77,
             .seed = 1337,
+            .health = {.first_loss = 10.5},
+            .rollbacks = 2,
+            .data_skipped = 31,
             .torch = rng.state(),
             .torch_before_batch = earlier.state()};
   }
   std::string StatePath() const { return At("train_state/state.json").string(); }
   void Edit(const std::string& from, const std::string& to) {
-    SaveTrainState(At(""), State(), table_, optimizer_);
+    SaveTrainState(At(""), State(), table_, optimizer_.m(), optimizer_.v());
     std::string text = ReadFile(StatePath());
     const size_t at = text.find(from);
     ASSERT_NE(at, std::string::npos) << from;
@@ -57,7 +60,7 @@ class TrainStates : public InTemporaryDirectory {
 };
 
 TEST_F(TrainStates, EverythingReadsBack) {
-  SaveTrainState(At(""), State(), table_, optimizer_);
+  SaveTrainState(At(""), State(), table_, optimizer_.m(), optimizer_.v());
   const TrainState state = LoadTrainState(At(""), table_, loaded_), expected = State();
   EXPECT_EQ(state.step, expected.step);
   EXPECT_EQ(state.tokens, expected.tokens);
@@ -81,7 +84,7 @@ TEST_F(TrainStates, EverythingReadsBack) {
 }
 
 TEST_F(TrainStates, WhatIsAbsentStaysAbsent) {
-  SaveTrainState(At(""), {.step = 1}, table_, optimizer_);
+  SaveTrainState(At(""), {.step = 1}, table_, optimizer_.m(), optimizer_.v());
   const TrainState state = LoadTrainState(At(""), table_, loaded_);
   EXPECT_FALSE(state.evaluation);
   EXPECT_FALSE(state.best_val_loss);
@@ -111,7 +114,7 @@ TEST_F(TrainStates, RefusesMissingAndTruncatedFiles) {
   EXPECT_TRUE(Contains(Refusal(), "state.json"));
   for (const char* name : {"state.json", "optimizer.safetensors"}) {
     const std::filesystem::path path = At("train_state") / name;
-    SaveTrainState(At(""), State(), table_, optimizer_);
+    SaveTrainState(At(""), State(), table_, optimizer_.m(), optimizer_.v());
     const std::string bytes = ReadFile(path);
     WriteFileAtomically(path, bytes.substr(0, bytes.size() - 9));
     EXPECT_TRUE(Contains(Refusal(), name));
@@ -124,7 +127,8 @@ TEST_F(TrainStates, RefusesTheMomentsOfAnotherModel) {
   GptConfig other = TinyConfig();
   other.n_inner = 23;
   const ParamTable table(other);
-  SaveTrainState(At(""), State(), table, AdamW(*backend_, table, Dtype::kF32));
+  const AdamW optimizer(*backend_, table, Dtype::kF32);
+  SaveTrainState(At(""), State(), table, optimizer.m(), optimizer.v());
   EXPECT_TRUE(Contains(Refusal(), "optimizer.safetensors", "mlp.c_fc.weight"));
 }
 

@@ -9,9 +9,6 @@
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/data/conversations.h"
-#include "folio/io/file.h"
-#include "folio/model/adapter.h"
-#include "folio/model/checkpoint.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/precision.h"
 #include "folio/train/schedule.h"
@@ -53,24 +50,6 @@ bool Asked(const std::function<bool()>& hook) {
   return hook && hook();
 }
 
-// Throws unless a run of `saved` can go on as `wanted`: all but dropout and the first weights must
-// be the same.
-void RequireSameModel(GptConfig saved, GptConfig wanted, const std::string& where) {
-  for (double GptConfig::*rate : GptConfig::DropoutRates()) saved.*rate = wanted.*rate;
-  saved.init = wanted.init;
-  saved.initializer_range = wanted.initializer_range;
-  saved.init_zero_positions = wanted.init_zero_positions;
-  saved.init_scaled_residuals = wanted.init_scaled_residuals;
-  const std::vector<Field> had = saved.Fields(), has = wanted.Fields();
-  for (size_t i = 0; i < had.size(); ++i) {
-    if (FieldText(had[i]) == FieldText(has[i])) continue;
-    throw InputError(fmt::format("{} is another model", where),
-                     fmt::format("its {} is {}, the settings say {}", had[i].key, FieldText(had[i]),
-                                 FieldText(has[i])),
-                     "resume with the settings that the run began with");
-  }
-}
-
 }  // namespace
 
 int64_t ContextOf(const GptConfig& model, const TrainConfig& config) {
@@ -90,11 +69,15 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
     : config_(config),
       run_(std::move(run)),
       hooks_(std::move(hooks)),
-      tokenizer_(tokenizer),
       weights_(model),
       learner_(backend, weights_, config.batch_size, ContextOf(model, config),
                PassOptionsOf(config, model, backend, data.info().chat.has_value())),
-      layer_norms_(backend, weights_) {
+      layer_norms_(backend, weights_),
+      writer_(Checkpoints(run_, {.keep_last = config.keep_last,
+                                 .keep_every = config.keep_every,
+                                 .base = config.init,
+                                 .tokenizer = tokenizer}),
+              weights_, learner_.optimizer()) {
   CheckTorchRng(model, config, from != nullptr);
   config_.context = learner_.pass().T();
   config_.Validate("settings");
@@ -167,30 +150,6 @@ void Trainer::MakeConversationSamplers(const Dataset& data) {
   val_eval_ = std::move(val);
 }
 
-void Trainer::Resume() {
-  const std::filesystem::path last = run_ / kLastDir;
-  const bool adapters = weights_.config().lora.on();
-  const std::filesystem::path model = adapters ? run_ / kBaseDir : last;
-  const auto saved = LoadModel(model);
-  RequireSameModel(saved->config(), weights_.config(), model.string());
-  InitWeightsFrom(*saved, weights_);
-  if (adapters) LoadAdapter(last / kAdapterDir, weights_);
-  state_ = LoadTrainState(last, weights_.table(), learner_.optimizer());
-  saved_step_ = state_.step;
-  if (torch_) {
-    if (!state_.torch) {
-      throw InputError(fmt::format("{}: the run began without --rng torch", last.string()), "",
-                       "resume it with --rng folio");
-    }
-    torch_->set_state(*state_.torch_before_batch);
-  }
-  if (std::filesystem::exists(run_ / kMetricsFile)) {
-    for (const StepMetrics& m : ReadRunLog(run_)) {
-      if (m.step < state_.step) seconds_before_ = m.seconds;
-    }
-  }
-}
-
 std::string Trainer::NameOf(const std::byte* at) const {
   for (const ParamInfo& info : weights_.table().params()) {
     const auto holds = [&](const Tensor& flat) {
@@ -209,14 +168,14 @@ double Trainer::Seconds() const {
 
 void Trainer::FetchBatch(int64_t micro) {
   if (torch_ && micro == 0) state_.torch_before_batch = torch_->state();
-  sampler_->Fill(static_cast<uint64_t>(state_.step), micro, batch_);
+  sampler_->Fill(static_cast<uint64_t>(state_.step + state_.data_skipped), micro, batch_);
 }
 
 // The gradient of the step, and the mean loss of its targets.
 double Trainer::Accumulate() {
   const int64_t micro_batches = config_.grad_accumulation;
-  const double scale =
-      1.0 / static_cast<double>(sampler_->Targets(static_cast<uint64_t>(state_.step)));
+  const double scale = 1.0 / static_cast<double>(sampler_->Targets(
+                                 static_cast<uint64_t>(state_.step + state_.data_skipped)));
   double loss = 0;
   int64_t targets = 0;
   learner_.Begin();
@@ -243,18 +202,19 @@ StepMetrics Trainer::TakeStep() {
   const bool measure = hooks_.layer_norms_every > 0 && state_.step % hooks_.layer_norms_every == 0;
   if (measure) layer_norms_.Begin();
   StepHealth& health = state_.health;
-  const auto skipped =
-      health.Judge(loss, norm, config_.spike_zscore, weights_.table(), learner_.grads());
+  const auto skipped = health.Judge(loss, norm, config_.spike_zscore, weights_, learner_.grads());
   health.Count(skipped, loss, norm, config_.spike_zscore);
   if (skipped) {
     metrics.skipped = skipped->reason;
     metrics.skipped_parameter = skipped->parameter;
     if (health.skipped_in_a_row > config_.max_skipped_steps) {
       const int64_t in_a_row = health.skipped_in_a_row;
-      Diverged(fmt::format(
+      first_lost_step_ = state_.step + 1 - in_a_row;
+      lost_ = fmt::format(
           "{}: loss {}, gradient norm {}{}{}", skipped->reason, loss, norm,
           skipped->parameter.empty() ? "" : ", first in " + skipped->parameter,
-          in_a_row > 1 ? fmt::format(" (the last of {} skipped in a row)", in_a_row) : ""));
+          in_a_row > 1 ? fmt::format(" (the last of {} skipped in a row)", in_a_row) : "");
+      return metrics;
     }
   } else {
     learner_.Update(AdamWSettingsOf(config_), lr, config_.grad_clip,
@@ -265,6 +225,7 @@ StepMetrics Trainer::TakeStep() {
   state_.tokens += tokens;
   FetchBatch(0);
   const double seconds = SteadySeconds() - begin;
+  metrics.rolled_back = std::exchange(went_back_, "");
   metrics.loss = loss;
   metrics.lr = lr;
   metrics.grad_norm = norm;
@@ -297,7 +258,9 @@ bool Trainer::RegularCheckpointDue(bool evaluated) {
   const bool due = config_.checkpoint_every > 0
                        ? state_.step > 0 && state_.step % config_.checkpoint_every == 0
                        : evaluated && state_.step > 0;
-  checkpoint_postponed_ = checkpoint_postponed_ || due;
+  const bool kept =
+      config_.keep_every > 0 && state_.step > 0 && state_.step % config_.keep_every == 0;
+  checkpoint_postponed_ = checkpoint_postponed_ || due || kept;
   if (state_.health.skipped_in_a_row > 0) return false;
   return std::exchange(checkpoint_postponed_, false);
 }
@@ -310,7 +273,8 @@ bool Trainer::OutOfTime() const {
   const double save =
       longest_save_ > 0 ? longest_save_
                         : kArrays * static_cast<double>(weights_.flat().bytes()) / kBytesPerSecond;
-  return SteadySeconds() - started_ + kMargin * (longest_step_ + save) >= max_seconds_;
+  const double saves = writer_.busy() ? 2 * save : save;
+  return SteadySeconds() - started_ + kMargin * (longest_step_ + saves) >= max_seconds_;
 }
 
 bool Trainer::StopAsked() {
@@ -344,63 +308,30 @@ bool Trainer::Evaluate() {
     return false;
   }
   for (const double loss : {state_.evaluation->train_loss, state_.evaluation->val_loss}) {
-    if (!std::isfinite(loss)) Diverged(fmt::format("the loss of an evaluation is {}", loss));
+    if (!state_.health.BlownUp(loss, weights_.config().vocab_size)) continue;
+    lost_ = fmt::format("the loss of an evaluation is {}", loss);
+    first_lost_step_ = state_.step - state_.health.skipped_in_a_row;
+    return true;
   }
   if (hooks_.on_evaluation) hooks_.on_evaluation(state_.step, *state_.evaluation);
+  Saved(writer_.Wait());  // of the best one so far, perhaps
   const double val = state_.evaluation->val_loss;
   if (state_.step > 0 && (!state_.best_val_loss || val < *state_.best_val_loss)) {
     state_.best_val_loss = val;
     state_.best_step = state_.step;
     state_.evaluations_without_better = 0;
-    SaveBest();
+    best_due_ = true;
   } else if (state_.step > 0 && config_.patience > 0) {
     state_.evaluations_without_better += 1;
   }
   return true;
 }
 
-void Trainer::SaveBase() const {
-  AtomicDirectory dir(run_ / kBaseDir);
-  SaveModel(dir.path(), weights_);
-  if (tokenizer_ != nullptr) tokenizer_->Save(dir.path().string());
-  dir.Commit();
-}
-
-void Trainer::SaveInto(const std::filesystem::path& dir) const {
-  if (weights_.config().lora.on()) {
-    SaveModel(dir, *MergeAdapter(weights_));
-    CreateDirectories(dir / kAdapterDir);
-    SaveAdapter(dir / kAdapterDir, weights_, config_.init);
-  } else {
-    SaveModel(dir, weights_);
-  }
-  if (tokenizer_ != nullptr) tokenizer_->Save(dir.string());
-}
-
-void Trainer::SaveBest() {
-  AtomicDirectory dir(run_ / kBestDir);
-  SaveInto(dir.path());
-  dir.Commit();
-}
-
-void Trainer::SaveLast() {
-  if (saved_step_ == state_.step) return;
-  const double begin = SteadySeconds();
-  if (torch_) state_.torch = torch_->state();
-  AtomicDirectory dir(run_ / kLastDir);
-  SaveInto(dir.path());
-  SaveTrainState(dir.path(), state_, weights_.table(), learner_.optimizer());
-  dir.Commit();
-  saved_step_ = state_.step;
-  if (hooks_.on_checkpoint) hooks_.on_checkpoint(state_.step, run_ / kLastDir);
-  longest_save_ = std::max(longest_save_, SteadySeconds() - begin);
-}
-
 TrainResult Trainer::Run() {
   started_ = SteadySeconds();
   max_seconds_ = config_.max_seconds();
-  RunLog log(run_, state_.step);
-  if (weights_.config().lora.on() && saved_step_ < 0) SaveBase();
+  std::optional<RunLog> log(std::in_place, run_, state_.step);
+  if (weights_.config().lora.on() && begun_step_ < 0) writer_.checkpoints().WriteBase(weights_);
   FetchBatch(0);
   // A resumed generator has drawn the batch again; what it drew after it comes next.
   if (torch_ && state_.torch) torch_->set_state(*state_.torch);
@@ -409,20 +340,24 @@ TrainResult Trainer::Run() {
   for (;;) {
     const bool evaluate = EvaluationDue() && !stop;
     if (evaluate) stop = !Evaluate();
+    if (WentBack(log)) continue;
     ended_by = EndedBy();
     stop = stop || AllStepsDone() || !ended_by.empty();
-    if (RegularCheckpointDue(evaluate) || stop || Asked(hooks_.checkpoint_requested)) SaveLast();
     if (stop) break;
+    BeginSave(RegularCheckpointDue(evaluate) || Asked(hooks_.checkpoint_requested));
     const double begin = SteadySeconds();
     const StepMetrics metrics = TakeStep();
-    log.Write(metrics);
+    if (WentBack(log)) continue;
+    log->Write(metrics);
     if (hooks_.on_step) hooks_.on_step(metrics);
     if (hooks_.on_sample && hooks_.sample_every > 0 && state_.step % hooks_.sample_every == 0) {
       hooks_.on_sample(state_.step, weights_);
     }
     longest_step_ = std::max(longest_step_, SteadySeconds() - begin);
+    Saved(writer_.Poll());
     stop = StopAsked();
   }
+  SaveToEnd();
   if (state_.evaluation || !ended_by.empty()) {
     StepMetrics last{.step = state_.step, .tokens = state_.tokens, .seconds = Seconds()};
     last.time = ToMilliseconds(WallSeconds());
@@ -431,29 +366,19 @@ TrainResult Trainer::Run() {
       last.train_eval_loss = state_.evaluation->train_loss;
       last.val_loss = state_.evaluation->val_loss;
     }
-    log.Write(last);
+    log->Write(last);
   }
+  log->Finish();
   return {.step = state_.step,
           .tokens = state_.tokens,
           .seconds = Seconds(),
           .stopped = state_.step < config_.max_steps,
           .ended_by = ended_by,
           .skipped = state_.health.skipped,
+          .rollbacks = state_.rollbacks,
           .evaluation = state_.evaluation,
           .best_val_loss = state_.best_val_loss,
           .best_step = state_.best_step};
-}
-
-void Trainer::Diverged(const std::string& cause) const {
-  const bool saved = saved_step_ >= 0;
-  const std::string good = saved ? fmt::format("the last good checkpoint is {} (step {})",
-                                               (run_ / kLastDir).string(), saved_step_)
-                                 : "no checkpoint was written yet";
-  throw Error(ErrorKind::kDiverged, fmt::format("training diverged at step {}", state_.step),
-              fmt::format("{}; {}", cause, good),
-              fmt::format("lower train.learning_rate, raise train.warmup_steps or lower "
-                          "train.grad_clip; then start again{}",
-                          saved ? ", or go on from the checkpoint with --resume" : ""));
 }
 
 }  // namespace folio

@@ -13,6 +13,7 @@
 #include "folio/data/dataset.h"
 #include "folio/io/model_dir.h"
 #include "folio/text/tokenizer.h"
+#include "folio/train/checkpoint_writer.h"
 #include "folio/train/config.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/layer_norms.h"
@@ -32,7 +33,10 @@ struct TrainerHooks {
   std::function<void(int64_t step, const Evaluation&)> on_evaluation = {};
   // `done` of `total` batches of an evaluation.
   std::function<void(int64_t done, int64_t total)> on_evaluation_progress = {};
+  // RUN/last is there. Called after a later step than that: a thread writes it.
   std::function<void(int64_t step, const std::filesystem::path&)> on_checkpoint = {};
+  // The run went back: the next step is `to`, and steps and samples from there on come again.
+  std::function<void(int64_t from, int64_t to, const std::string& why)> on_rollback = {};
   std::function<void(int64_t step, const GptWeights&)> on_sample = {};  // every sample_every steps
   int64_t sample_every = 0;
   int64_t layer_norms_every = 0;              // steps whose metrics have layer_norms; 0 for none
@@ -40,8 +44,8 @@ struct TrainerHooks {
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
 };
 
-// Trains a model on a data set and keeps the run directory: metrics.jsonl, last/, best/, and base/
-// for a model with adapters, which are merged in the others. Results
+// Trains a model on a data set and keeps the run directory: metrics.jsonl, the checkpoints
+// (checkpoints.h), and base/ for a model with adapters, which are merged in them. Results
 // depend on the configurations and on the instruction set in use, not on threads. A resumed run
 // goes on bit for bit if both are its first part's; train.dtype "auto" may mean another on another
 // machine (precision.h).
@@ -57,14 +61,20 @@ class Trainer {
           const GptWeights* from = nullptr);
   Trainer(const Trainer&) = delete;
 
-  // Goes back to RUN/last. Throws a kInput Error if there is none or if it is another model's.
+  // Goes on from SoundCheckpoint(run). Throws a kInput Error if there is none or if it is another
+  // model's.
   void Resume();
+  // The same from that one.
+  void Resume(const std::filesystem::path& checkpoint);
 
   // Trains to max_steps, to what patience, max_tokens or max_time say, or until asked to stop, and
   // leaves a checkpoint. A step whose loss or gradient is not finite or a spike (health.h) makes no
   // update: parameters, moments and AdamW's count of steps stay as they were, the schedule and the
-  // data go on. Throws a kDiverged Error if more than max_skipped_steps are skipped in a row or the
-  // loss of an evaluation is not finite; the checkpoints are then as they were before these steps.
+  // data go on. If more than max_skipped_steps are skipped in a row, or an evaluation shows that
+  // the parameters are lost, the run goes back to the newest checkpoint from before, if there is
+  // one, and leaves out the data since; it throws a kDiverged Error if it did so max_rollbacks
+  // times, or has PyTorch's random numbers. A checkpoint that cannot be written is warned of, the
+  // last one is a kRuntime Error.
   TrainResult Run();
 
   const GptWeights& weights() const { return weights_; }
@@ -86,17 +96,18 @@ class Trainer {
   bool EvaluationDue() const;
   int64_t EvaluationBatches(int64_t usual) const;
   bool Evaluate();  // false if asked to stop before it was through: it then leaves no trace
-  void SaveLast();
-  void SaveBase() const;
-  void SaveInto(const std::filesystem::path& dir) const;
-  void SaveBest();
+  void Load(const std::filesystem::path& checkpoint);
+  void BeginSave(bool last);
+  void Saved(const std::optional<CheckpointWriter::Written>& written);
+  void SaveToEnd();
+  // Where the run is lost (lost_): goes back, or throws.
+  bool WentBack(std::optional<RunLog>& log);
   double Seconds() const;
-  [[noreturn]] void Diverged(const std::string& cause) const;
+  [[noreturn]] void Diverged(const std::filesystem::path& good) const;
 
   TrainConfig config_;
   std::filesystem::path run_;
   TrainerHooks hooks_;
-  const Tokenizer* tokenizer_;
   GptWeights weights_;
   Learner learner_;
   LayerNormMeter layer_norms_;
@@ -105,11 +116,19 @@ class Trainer {
   int64_t train_eval_batches_ = 0, val_eval_batches_ = 0;
   Batch batch_, eval_batch_;  // batch_ holds the micro-batch to train on next
   TrainState state_;
-  int64_t saved_step_ = -1;            // of RUN/last
-  bool checkpoint_postponed_ = false;  // one was due while steps were skipped
+  // Of RUN/last, if it is sound and on the way that led here, and of the one that was begun since.
+  int64_t saved_step_ = -1, begun_step_ = -1;
+  bool checkpoint_postponed_ = false;           // one was due while steps were skipped
+  bool best_due_ = false;                       // the evaluation was the best so far
+  std::optional<double> saved_best_loss_ = {};  // of RUN/best
+  int64_t saved_best_step_ = 0;
+  std::string lost_ = {};        // why the parameters are worth nothing any more
+  int64_t first_lost_step_ = 0;  // checkpoints from here on are of such
+  std::string went_back_ = {};   // what the next line of metrics says of it
   double max_seconds_ = 0, longest_step_ = 0, longest_save_ = 0;
   double seconds_before_ = 0;  // of earlier parts of the run
   double started_ = 0;
+  CheckpointWriter writer_;  // last: it reads the others while it ends
 };
 
 }  // namespace folio

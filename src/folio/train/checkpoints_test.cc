@@ -1,0 +1,210 @@
+#include "folio/train/checkpoints.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <mutex>
+#include <set>
+
+#include "folio/base/log.h"
+#include "folio/io/checksums.h"
+#include "folio/io/file.h"
+#include "folio/train/checkpoint_writer.h"
+#include "folio/train/test_training.h"
+#include "tests/kit/expect.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+class KeptCheckpoints : public Training {
+ protected:
+  KeptCheckpoints() {
+    config_.eval_every = 0;
+    config_.checkpoint_every = 2;
+    SetLogSink([this](LogLevel, std::string_view message) {
+      const std::lock_guard lock(mutex_);
+      warnings_ += std::string(message) + "\n";
+    });
+  }
+  ~KeptCheckpoints() override {
+    SetLogSink([](LogLevel, std::string_view) {});
+  }
+
+  Strings Kept(const std::string& run) const {
+    Strings names;
+    if (!fs::exists(At(run) / kStepsDir)) return names;
+    for (const auto& entry : fs::directory_iterator(At(run) / kStepsDir)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+  void Damage(const std::string& file) const {
+    std::fstream bytes(At(file), std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekp(-5, std::ios::end);
+    bytes.put('\x7f');
+    ASSERT_TRUE(bytes.good()) << file;
+  }
+  // Calls `at` with the number of steps done after each of them.
+  TrainResult RunWith(const std::string& run, const std::function<void(int64_t done)>& at) {
+    TrainerHooks hooks;
+    hooks.on_step = [&](const StepMetrics& m) { at(m.step + 1); };
+    hooks.on_checkpoint = [&](int64_t step, const fs::path&) {
+      saved_.insert(step);
+      if (step == full_after_) Limit(100);
+    };
+    return Make(run, hooks).Run();
+  }
+  // No file may have more than so many bytes, as on a disk that is full.
+  static void Limit(rlim_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    rlimit limit = {};
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+
+  std::mutex mutex_;
+  std::string warnings_;
+  std::set<int64_t> saved_;
+  int64_t full_after_ = -1;  // the checkpoint of this step
+};
+
+TEST_F(KeptCheckpoints, AreTheNewestAndThoseOfRoundNumbers) {
+  config_.keep_last = 3;
+  config_.keep_every = 7;  // with a checkpoint of its own: 2 does not divide it
+  Run("run");
+  EXPECT_EQ(Kept("run"), (Strings{"14", "16", "18", "7"}));
+  RunUntil("short", 16);
+  ExpectSameFiles("short/last", "run/steps/16");
+  for (const fs::path& checkpoint : FindCheckpoints(At("run"))) {
+    EXPECT_TRUE(VerifyChecksums(checkpoint)) << checkpoint;
+  }
+  config_.max_steps = 24;
+  Resume("run");
+  EXPECT_EQ(Kept("run"), (Strings{"14", "21", "22", "7"}));
+}
+
+TEST_F(KeptCheckpoints, OneIsEnoughForThoseWhoSaySo) {
+  config_.keep_last = 1;
+  Run("run");
+  EXPECT_FALSE(fs::exists(At("run") / kStepsDir));
+  EXPECT_TRUE(VerifyChecksums(At("run/last")));
+  EXPECT_TRUE(VerifyChecksums(At("run/best")));
+}
+
+TEST_F(KeptCheckpoints, ADamagedNewestFallsBackToTheOneBefore) {
+  Run("straight");
+  for (const std::string& file :
+       Strings{"model.safetensors", "train_state/optimizer.safetensors", "train_state/state.json",
+               "config.json", "SHA256SUMS", ""}) {
+    RunUntil("run", 12);
+    warnings_.clear();
+    if (file.empty()) {
+      fs::remove_all(At("run/last"));
+    } else {
+      Damage("run/last/" + file);
+    }
+    Trainer trainer = Make("run");
+    trainer.Resume();
+    EXPECT_EQ(trainer.step(), 10) << file;
+    if (!file.empty()) {
+      EXPECT_TRUE(Contains(warnings_, file, "going on from", "run/steps/10 (step 10)"));
+    }
+    trainer.Run();
+    ExpectSameFiles("straight/last", "run/last");
+    EXPECT_EQ(Kept("run"), Kept("straight"));
+    EXPECT_EQ(LoggedSteps("run"), UpTo(20));
+    fs::remove_all(At("run"));
+  }
+}
+
+TEST_F(KeptCheckpoints, WhereAllAreDamagedTheNewestIsNamed) {
+  Run("run");
+  Damage("run/last/model.safetensors");
+  Damage("run/steps/18/train_state/optimizer.safetensors");
+  EXPECT_TRUE(Contains(ErrorOf([&] { Resume("run"); }), "run/last/model.safetensors is damaged"));
+}
+
+// As an earlier folio left it.
+TEST_F(KeptCheckpoints, OneWithoutChecksumsIsTaken) {
+  Run("straight");
+  RunUntil("run", 12);
+  fs::remove(At("run/last") / kChecksumsFile);
+  fs::remove_all(At("run") / kStepsDir);
+  Resume("run");
+  ExpectSameFiles("straight/last", "run/last");
+}
+
+TEST_F(KeptCheckpoints, AFullDiskIsWarnedOfAndTrainingGoesOn) {
+  Run("straight");
+  warnings_.clear();
+  full_after_ = 4;
+  RunWith("run", [](int64_t done) {
+    if (done == 11) Limit(RLIM_INFINITY);
+  });
+  EXPECT_TRUE(Contains(warnings_, "no checkpoint of step 6", "no checkpoint of step 8",
+                       "File too large", "goes on", "metrics.jsonl"));
+  EXPECT_FALSE(saved_.contains(6) || saved_.contains(8));
+  EXPECT_TRUE(saved_.contains(4) && saved_.contains(12) && saved_.contains(20));
+  ExpectSameFiles("straight/last", "run/last");
+  ExpectSameFiles("straight/best", "run/best");
+  EXPECT_EQ(LoggedSteps("run"), UpTo(20));
+}
+
+TEST_F(KeptCheckpoints, ADiskThatStaysFullLeavesTheLastOneAndSaysSo) {
+  RunUntil("short", 4);
+  full_after_ = 4;
+  const std::string error = ErrorOf([&] { RunWith("run", [](int64_t) {}); }, ErrorKind::kRuntime);
+  Limit(RLIM_INFINITY);
+  EXPECT_TRUE(Contains(error, "the checkpoint of step 20 is lost", "run/last is of step 4"))
+      << error;
+  ExpectSameFiles("short/last", "run/last");
+  config_.checkpoint_every = 0;
+  EXPECT_EQ(Resume("run").step, 20);
+}
+
+TEST_F(KeptCheckpoints, ADirectoryThatComesBackIsWrittenAgain) {
+  Run("straight");
+  warnings_.clear();
+  RunWith("run", [this](int64_t done) {
+    if (done == 7) fs::rename(At("run"), At("elsewhere"));
+    if (done == 13) fs::rename(At("elsewhere"), At("run"));
+  });
+  EXPECT_TRUE(Contains(warnings_, "no checkpoint of step 8", "no checkpoint of step 10"));
+  ExpectSameFiles("straight/last", "run/last");
+  EXPECT_EQ(LoggedSteps("run"), UpTo(20));
+}
+
+TEST_F(KeptCheckpoints, AreTheSameWhereNoCopyIsTaken) {
+  const GptWeights weights(model_);
+  const AdamW optimizer(*backend_, weights.table(), Dtype::kF32);
+  for (const bool beside : {true, false}) {
+    const std::string run = beside ? "beside" : "alone";
+    fs::create_directories(At(run));
+    CheckpointWriter writer(Checkpoints(At(run), {}), weights, optimizer, beside);
+    EXPECT_FALSE(writer.Wait());
+    writer.Begin({.step = 3}, true, true, -1);
+    const auto written = writer.Wait();
+    ASSERT_TRUE(written);
+    EXPECT_FALSE(written->error);
+    EXPECT_EQ(written->step, 3);
+    EXPECT_FALSE(writer.busy());
+    fs::remove_all(At(run));
+    writer.Begin({.step = 4}, false, true, 3);
+    EXPECT_TRUE(writer.Wait()->error) << "its directory is gone";
+    fs::create_directories(At(run));
+    writer.Begin({.step = 5}, true, true, -1);
+    EXPECT_FALSE(writer.Wait()->error);
+  }
+  ExpectSameFiles("beside", "alone");
+}
+
+}  // namespace
+}  // namespace folio
