@@ -34,6 +34,22 @@ double MemoryLimitOf(const std::filesystem::path& group) {
   return least;
 }
 
+// What one cgroup has left: pages of files that nobody uses now are given back when it needs them.
+double FreeMemoryOf(const std::filesystem::path& group) {
+  const double limit = MemoryLimitOf(group);
+  double used = 0;
+  for (const char* name : {"memory.current", "memory.usage_in_bytes"}) {
+    std::istringstream in(FirstLine(group / name));
+    if (double bytes = 0; in >> bytes) used = std::max(used, bytes);
+  }
+  std::ifstream stat(group / "memory.stat");
+  double files = 0;
+  for (std::string name; stat >> name;) {
+    if (double bytes = 0; stat >> bytes && name == "inactive_file") files = bytes;
+  }
+  return std::max(0.0, limit - std::max(0.0, used - files));
+}
+
 }  // namespace
 
 uint64_t PhysicalMemoryBytes(const CgroupFiles& files) {
@@ -73,10 +89,11 @@ void UnmapZeros(std::byte* memory, size_t bytes) {
   munmap(memory, bytes);
 }
 
-MachineMemory ThisMachinesMemory() {
-  const uint64_t total = PhysicalMemoryBytes();
+MachineMemory ThisMachinesMemory(const CgroupFiles& files) {
+  const uint64_t total = PhysicalMemoryBytes(files);
   const uint64_t available = ProcBytes("/proc/meminfo", "MemAvailable:");
-  return {total, total > 0 ? std::min(available, total) : available};
+  const double left = LeastOfCgroups(files, "memory", FreeMemoryOf);
+  return {total, left < static_cast<double>(available) ? static_cast<uint64_t>(left) : available};
 }
 
 void RequireMemory(const std::string& what, uint64_t bytes, const std::string& help) {

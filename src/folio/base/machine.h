@@ -24,12 +24,13 @@ void AdviseLargePages(void* memory, size_t bytes);
 std::byte* MapZeros(size_t bytes);
 void UnmapZeros(std::byte* memory, size_t bytes);
 
-// Memory in bytes, 0 where the system does not tell.
+// Memory in bytes, of the machine or of what cgroups let this process have of it; 0 where the
+// system does not tell.
 struct MachineMemory {
   uint64_t total = 0;
   uint64_t available = 0;  // without swapping, as of now
 };
-MachineMemory ThisMachinesMemory();
+MachineMemory ThisMachinesMemory(const CgroupFiles& files = {});
 
 // Throws a kResource Error if `what` ("this run") needs more memory than the machine has; `help`
 // says what to do then.

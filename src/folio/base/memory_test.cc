@@ -22,6 +22,7 @@ class Memory : public testing::Test {
     std::ofstream(root_ / path) << text << "\n";
   }
   uint64_t Bytes() const { return PhysicalMemoryBytes({root_ / "own", root_ / "cg"}); }
+  uint64_t Left() const { return ThisMachinesMemory({root_ / "own", root_ / "cg"}).available; }
 
  private:
   std::filesystem::path root_;
@@ -45,6 +46,18 @@ TEST_F(Memory, IsTheLeastThatAGroupAllows) {
   EXPECT_EQ(Bytes(), 30000000u);
   Write("cg/a/b/memory.max", "20000000");
   EXPECT_EQ(Bytes(), 20000000u);
+}
+
+TEST_F(Memory, LeftIsWhatTheGroupDoesNotUse) {
+  Write("own", "0::/a");
+  Write("cg/a/memory.max", "50000000");
+  EXPECT_EQ(Left(), 50000000u);
+  Write("cg/a/memory.current", "30000000");
+  EXPECT_EQ(Left(), 20000000u);
+  Write("cg/a/memory.stat", "anon 20000000\ninactive_file 8000000\nactive_file 2000000");
+  EXPECT_EQ(Left(), 28000000u);
+  Write("cg/a/memory.current", "90000000");
+  EXPECT_EQ(Left(), 0u);
 }
 
 TEST_F(Memory, OfVersionOneToo) {

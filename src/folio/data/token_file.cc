@@ -80,6 +80,24 @@ std::string TokenFile::ShardHash(size_t shard) const {
   return HashHex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
+std::string TokenFile::Fingerprint() const {
+  constexpr int64_t kPieces = 64, kPiece = int64_t{1} << 18;
+  Hasher hasher;
+  hasher.Add(std::as_bytes(std::span(&tokens_, 1)));
+  std::vector<int32_t> piece;
+  const auto add = [&](int64_t begin, int64_t count) {
+    piece.resize(static_cast<size_t>(count));
+    Read(begin, piece);
+    hasher.Add(std::as_bytes(std::span(piece)));
+  };
+  if (tokens_ <= kPieces * kPiece) {
+    for (int64_t at = 0; at < tokens_; at += kPiece) add(at, std::min(kPiece, tokens_ - at));
+  } else {
+    for (int64_t i = 0; i < kPieces; ++i) add((tokens_ - kPiece) * i / (kPieces - 1), kPiece);
+  }
+  return hasher.Hex();
+}
+
 uint32_t TokenFile::At(int64_t i) const {
   uint32_t value = 0;
   int32_t as_read = 0;

@@ -32,6 +32,10 @@ class TokenFile {
   int64_t shard_tokens(size_t shard) const { return shards_[shard].tokens; }
   // HashHex of its tokens' bytes; reads all of them.
   std::string ShardHash(size_t shard) const;
+  // Tells this file from another in a moment: HashHex of how many tokens there are and of 64 pieces
+  // of 2^18 of them, evenly spread, or of all if those are fewer. However they are divided into
+  // files and of whatever width, equal tokens have equal fingerprints.
+  std::string Fingerprint() const;
 
   // Tokens [begin, begin + out.size()). Throws a kInput Error naming the position if an id is
   // outside the vocabulary. REQUIRES: 0 <= begin and begin + out.size() <= size().

@@ -90,6 +90,29 @@ TEST_F(TokenFiles, SeveralFilesReadAsOne) {
   EXPECT_DEATH(ReadTokens(file, 4, 5), "outside the file");
 }
 
+TEST_F(TokenFiles, FingerprintsAreOfTheTokensAlone) {
+  const auto of = [&](const std::vector<std::vector<int32_t>>& parts, TokenWidth width) {
+    std::vector<std::string> paths;
+    for (const std::vector<int32_t>& part : parts) {
+      paths.push_back(At("p" + std::to_string(paths.size())).string());
+      WriteTokens(paths.back(), width, part);
+    }
+    return TokenFile(paths, "all", width, 0).Fingerprint();
+  };
+  const std::string one = of({{1, 2, 3}}, TokenWidth::k16);
+  EXPECT_EQ(of({{1}, {2, 3}}, TokenWidth::k32), one);
+  EXPECT_NE(of({{1, 2, 4}}, TokenWidth::k16), one);
+  EXPECT_NE(of({{1, 2}}, TokenWidth::k16), one);
+  // Larger than all pieces: first and last tokens count.
+  std::vector<int32_t> many((size_t{1} << 24) + 5, 7);
+  const std::string large = of({many}, TokenWidth::k16);
+  for (const size_t at : {size_t{0}, many.size() - 1}) {
+    many[at] = 8;
+    EXPECT_NE(of({many}, TokenWidth::k16), large) << at;
+    many[at] = 7;
+  }
+}
+
 TEST_F(TokenFiles, TheHeaderOfLlmCIsNoToken) {
   const std::string tokens = ReadFile(Write(TokenWidth::k16, {7, 50256, 9}));
   const std::string header = TokenHeader(3, TokenWidth::k16);

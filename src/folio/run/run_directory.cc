@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 constexpr std::array kParts = {kRunConfigFile,
                                kRunDataDir,
                                kRunSourceFile,
+                               kRunFingerprintFile,
                                kRunTokenizerDir,
                                kMetricsFile,
                                kSamplesFile,
@@ -157,7 +158,7 @@ NewRun::~NewRun() {
 }
 
 void RequireRoom(const fs::path& run, const fs::space_info& disk, uint64_t freed,
-                 uint64_t checkpoint_bytes) {
+                 uint64_t checkpoint_bytes, int64_t together) {
   // What cannot be known is the largest number.
   if (disk.capacity == 0 || disk.available + 1 == 0) return;
   const uint64_t free_bytes = disk.available + freed;
@@ -168,8 +169,8 @@ void RequireRoom(const fs::path& run, const fs::space_info& disk, uint64_t freed
     throw RuntimeError("there is no room for a checkpoint", what,
                        "make room there, or choose a place on another disk with --out");
   }
-  if (free_bytes / 2 < checkpoint_bytes) {
-    LogWarning(what + ": two are there together while one replaces the other");
+  if (free_bytes / static_cast<uint64_t>(together) < checkpoint_bytes) {
+    LogWarning(fmt::format("{}: {} are there together while one is written", what, together));
   }
 }
 

@@ -27,6 +27,7 @@ inline constexpr char kRunConfigFile[] = "config.toml";
 inline constexpr char kRunDataDir[] = "data";
 inline constexpr char kRunTokenizerDir[] = "tokenizer";
 inline constexpr char kRunSourceFile[] = "data.path";  // where the tokens are, if not in data/
+inline constexpr char kRunFingerprintFile[] = "data.fingerprint";  // of the tokens it began with
 inline constexpr char kSamplesFile[] = "samples.jsonl";
 inline constexpr char kLossFigureFile[] = "loss.svg";
 inline constexpr char kTensorBoardDir[] = "tensorboard";
@@ -66,10 +67,10 @@ class NewRun {
 };
 
 // Throws a kRuntime Error where the `disk` of the run, with `freed` bytes more, has no room for a
-// checkpoint of so many bytes, and warns where it has none for two: the new one and the old one are
-// there together for a moment. A disk that does not tell its size passes.
+// checkpoint of so many bytes, and warns where it has none for `together`, which the run keeps and
+// writes. A disk that does not tell its size passes.
 void RequireRoom(const std::filesystem::path& run, const std::filesystem::space_info& disk,
-                 uint64_t freed, uint64_t checkpoint_bytes);
+                 uint64_t freed, uint64_t checkpoint_bytes, int64_t together);
 
 // Draws RUN/loss.svg from RUN/metrics.jsonl.
 void DrawLossFigure(const std::filesystem::path& run);

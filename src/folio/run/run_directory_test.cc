@@ -181,15 +181,15 @@ TEST_F(RunDirectories, ADiskWithoutRoomForACheckpointIsRefusedAndATightOneWarned
   const auto disk = [](uintmax_t available) {
     return fs::space_info{.capacity = 1 << 30, .free = available, .available = available};
   };
-  RequireRoom("r", disk(2000), 0, 1000);
-  RequireRoom("r", disk(500), 1500, 1000);
-  RequireRoom("r", {}, 0, 1000);
-  RequireRoom("r", disk(static_cast<uintmax_t>(-1)), 0, 1000);
+  RequireRoom("r", disk(2000), 0, 1000, 2);
+  RequireRoom("r", disk(500), 1500, 1000, 2);
+  RequireRoom("r", {}, 0, 1000, 2);
+  RequireRoom("r", disk(static_cast<uintmax_t>(-1)), 0, 1000, 2);
   EXPECT_EQ(warnings.text(), "");
-  RequireRoom("r", disk(1999), 0, 1000);
+  RequireRoom("r", disk(1999), 0, 1000, 2);
   EXPECT_TRUE(Contains(warnings.text(), "room for 2.00 KB", "takes 1.00 KB"));
-  EXPECT_TRUE(Contains(ErrorOf([&] { RequireRoom("r", disk(999), 0, 1000); }, ErrorKind::kRuntime),
-                       "no room"));
+  EXPECT_TRUE(Contains(
+      ErrorOf([&] { RequireRoom("r", disk(999), 0, 1000, 2); }, ErrorKind::kRuntime), "no room"));
 }
 
 }  // namespace

@@ -22,10 +22,12 @@
 #include "folio/run/automatic.h"
 #include "folio/run/fine_tuning.h"
 #include "folio/run/preview.h"
+#include "folio/run/resumed_settings.h"
 #include "folio/run/run_directory.h"
 #include "folio/run/run_lock.h"
 #include "folio/run/run_recorder.h"
 #include "folio/run/train_report.h"
+#include "folio/run/watchdog.h"
 #include "folio/term/signals.h"
 #include "folio/text/encodings.h"
 #include "folio/text/extend_tokenizer.h"
@@ -81,6 +83,7 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
   // As other programs find the model that an adapter names.
   if (initial_) config_.train.init = initial_->path.string();
   FitModelToData();
+  if (options_.resume) TellChanges();
   preview_ = std::make_unique<TrainPreview>(config_, *data_, *backend_, ThisMachinesMemory());
 }
 
@@ -125,6 +128,17 @@ void TrainingRun::ReadSettings() {
     const std::pair<std::string, std::string> followed("train.decay_steps", "0");
     layers.UsePreset("", {&followed, 1});
     layers.Resolve();
+  }
+}
+
+// What is otherwise than when the run was stopped.
+void TrainingRun::TellChanges() const {
+  if (!fs::exists(options_.out / kRunConfigFile)) return;
+  RunSettings before;
+  before.layers.ReadTomlFile(Layer::kProjectFile, options_.out / kRunConfigFile);
+  before.layers.Resolve();
+  for (const std::string& line : ChangedSettings(before.config, config_, SavedStep(checkpoint_))) {
+    Note(line);
   }
 }
 
@@ -350,7 +364,9 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
                    tokenizer_ != nullptr);
   }
   TrainerHooks all;
+  std::optional<Watchdog> watchdog;
   all.on_step = [&](const StepMetrics& metrics) {
+    watchdog->Step();
     recorder->Record(metrics);
     if (report) report->Step(metrics);
     if (hooks.on_step) hooks.on_step(metrics);
@@ -405,8 +421,11 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   const uint64_t checkpoint =
       sizeof(float) * static_cast<uint64_t>(table.parameters() + 2 * table.trained_size());
   std::error_code unknown;
-  RequireRoom(run, fs::space(run, unknown), new_run_ ? new_run_->ReplacedBytes() : 0, checkpoint);
+  RequireRoom(run, fs::space(run, unknown), new_run_ ? new_run_->ReplacedBytes() : 0, checkpoint,
+              config_.train.keep_last + 1);
+  CheckFingerprint(Parts(), *data_);
   if (new_run_) new_run_->Begun();
+  watchdog.emplace(run, checkpoint, *data_);
   if (report) report->Begin(trainer.step());
   recorder.emplace(config_, run, *backend_, tokenizer_.get(), trainer.step());
   if (finite_ != nullptr) {

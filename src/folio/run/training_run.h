@@ -74,6 +74,7 @@ class TrainingRun {
  private:
   void ReadSettings();
   void ReadInitialModel();
+  void TellChanges() const;
   std::vector<std::string> GivenData() const;
   TextOptions Texts() const;
   std::string DataDir();

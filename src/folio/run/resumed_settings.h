@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/run/run_config.h"
+
+namespace folio {
+
+// What it means for a run that goes on that a setting is another one now.
+enum class Resumption {
+  kFree,      // its numbers are the same
+  kFromHere,  // from here on it is another run
+  kFixed,     // cannot be
+};
+Resumption ResumptionOf(std::string_view key);
+
+// What to tell about the settings of a run that goes on at `step`, a line for each that is another
+// one `now`, and one for what that makes of the learning rate. Throws a kUsage Error that names the
+// first that cannot be another.
+std::vector<std::string> ChangedSettings(RunConfig before, RunConfig now, int64_t step);
+
+}  // namespace folio

@@ -1,0 +1,105 @@
+#include "folio/run/watchdog.h"
+
+#include <fmt/format.h>
+
+#include <system_error>
+#include <utility>
+
+#include "folio/base/clock.h"
+#include "folio/base/log.h"
+#include "folio/base/strings.h"
+#include "folio/io/file.h"
+#include "folio/run/run_directory.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kInterval = 30;  // seconds
+
+std::string Bytes(uint64_t bytes) {
+  return HumanBytes(static_cast<double>(bytes));
+}
+
+// What lies there now; size 0 for nothing.
+std::pair<uintmax_t, fs::file_time_type> StateOf(const fs::path& path) {
+  std::error_code error;
+  const uintmax_t size = fs::file_size(path, error);
+  const fs::file_time_type time = fs::last_write_time(path, error);
+  return error ? std::pair{uintmax_t{0}, fs::file_time_type{}} : std::pair{size, time};
+}
+
+}  // namespace
+
+Watchdog::Watchdog(fs::path run, uint64_t checkpoint_bytes, const Dataset& data,
+                   std::function<Reading()> read)
+    : run_(std::move(run)),
+      checkpoint_bytes_(checkpoint_bytes),
+      read_(std::move(read)),
+      next_(SteadySeconds() + kInterval) {
+  if (!read_) {
+    read_ = [this] {
+      std::error_code unknown;
+      return Reading{ThisMachinesMemory(), fs::space(run_, unknown)};
+    };
+  }
+  for (const TokenFile* tokens : {&data.train(), &data.val()}) {
+    for (size_t shard = 0; shard < tokens->shards(); ++shard) {
+      const fs::path path = tokens->shard_path(shard);
+      const auto [size, time] = StateOf(path);
+      files_.push_back({path, size, time});
+    }
+  }
+}
+
+void Watchdog::Tell(bool bad, bool& told, const std::string& warning) {
+  if (bad && !told) LogWarning(warning);
+  told = bad;
+}
+
+void Watchdog::Step() {
+  if (SteadySeconds() < next_) return;
+  Look();
+  next_ = SteadySeconds() + kInterval;
+}
+
+void Watchdog::Look() {
+  constexpr uint64_t kFew = 32;  // one part of so many
+  const Reading now = read_();
+  Tell(now.memory.available > 0 && now.memory.available < now.memory.total / kFew, low_memory_,
+       fmt::format("memory is nearly used up: {} of {} are left, and the system may end this "
+                   "program; end others",
+                   Bytes(now.memory.available), Bytes(now.memory.total)));
+  // What cannot be known is the largest number, or all is 0.
+  const bool known = now.disk.capacity > 0 && now.disk.available + 1 != 0;
+  Tell(known && now.disk.available < checkpoint_bytes_, low_disk_,
+       fmt::format("the disk of '{}' is nearly full: {} are left, the next checkpoint takes {}; "
+                   "make room there",
+                   run_.string(), Bytes(now.disk.available), Bytes(checkpoint_bytes_)));
+  for (File& file : files_) {
+    const auto [size, time] = StateOf(file.path);
+    if (size == file.size && time == file.time) continue;
+    file.size = size, file.time = time;
+    LogWarning(
+        fmt::format("{} was {} while the run trains on it: what comes of the run is of "
+                    "neither the old tokens nor the new",
+                    file.path.string(), size == 0 ? "removed" : "changed"));
+  }
+}
+
+void CheckFingerprint(const fs::path& run, const Dataset& data) {
+  constexpr uint64_t kMost = 1 << 12;
+  const fs::path path = run / kRunFingerprintFile;
+  const std::string now =
+      data.train().Fingerprint() + "  train\n" + data.val().Fingerprint() + "  val\n";
+  if (!fs::exists(path)) return WriteFileAtomically(path, now);
+  if (ReadFile(path, kMost) == now) return;
+  LogWarning(
+      fmt::format("THE DATA HAS CHANGED since the run began: {} does not hold the tokens "
+                  "whose fingerprints are in {}; the run goes on with what is there now, "
+                  "and no seed gives its numbers again",
+                  data.dir(), path.string()));
+}
+
+}  // namespace folio

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "folio/base/machine.h"
+#include "folio/data/dataset.h"
+
+namespace folio {
+
+// Looks, while a run trains, at what may bite it later, and warns in time: memory and disk that run
+// out, and files of tokens that somebody changes. Each is warned of when it begins, and not again
+// before it was over.
+class Watchdog {
+ public:
+  struct Reading {
+    MachineMemory memory;
+    std::filesystem::space_info disk;  // of the run
+  };
+
+  // A checkpoint of the run takes so many bytes while it is written. `read` is the machine, but for
+  // tests.
+  Watchdog(std::filesystem::path run, uint64_t checkpoint_bytes, const Dataset& data,
+           std::function<Reading()> read = {});
+
+  // To be called after each step: looks every half a minute.
+  void Step();
+  void Look();
+
+ private:
+  struct File {
+    std::filesystem::path path;
+    uintmax_t size = 0;
+    std::filesystem::file_time_type time = {};
+  };
+
+  // Warns where what was well is not.
+  static void Tell(bool bad, bool& told, const std::string& warning);
+
+  std::filesystem::path run_;
+  uint64_t checkpoint_bytes_;
+  std::function<Reading()> read_;
+  std::vector<File> files_;
+  double next_;  // SteadySeconds of the next look
+  bool low_memory_ = false, low_disk_ = false;
+};
+
+// Keeps in RUN/data.fingerprint what the data of the run is, or, where that is there already, warns
+// if it is not this data any more.
+void CheckFingerprint(const std::filesystem::path& run, const Dataset& data);
+
+}  // namespace folio

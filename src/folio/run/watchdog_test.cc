@@ -1,0 +1,110 @@
+#include "folio/run/watchdog.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+
+#include "folio/base/log.h"
+#include "folio/io/file.h"
+#include "folio/run/run_directory.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Watching : public InTemporaryDirectory {
+ protected:
+  Watching() {
+    SetLogSink([this](LogLevel, std::string_view text) { told_ += std::string(text) + "\n"; });
+    WriteTokens("train.bin", 5000, 1);
+    WriteTokens("val.bin", 500, 2);
+  }
+  ~Watching() override {
+    SetLogSink([](LogLevel, std::string_view) {});
+  }
+
+  // 16-bit ids from `first` on.
+  void WriteTokens(const std::string& name, int count, int first) {
+    fs::create_directories(At("data"));
+    std::string bytes;
+    for (int i = 0; i < count; ++i) {
+      bytes += static_cast<char>((first + i) % 200);
+      bytes += '\0';
+    }
+    WriteFileAtomically(At("data") / name, bytes);
+  }
+  Dataset Data() const { return Dataset(At("data").string(), 256); }
+  std::string Told() { return std::exchange(told_, ""); }
+
+  std::string told_;
+  Watchdog::Reading now_ = {.memory = {.total = 64000, .available = 30000},
+                            .disk = {.capacity = 9000, .free = 5000, .available = 5000}};
+};
+
+TEST_F(Watching, WarnsOfMemoryAndDiskBeforeTheyAreUsedUp) {
+  Watchdog watchdog(At(""), 1000, Data(), [this] { return now_; });
+  watchdog.Look();
+  EXPECT_EQ(Told(), "");
+  now_.memory.available = 1500;
+  watchdog.Look();
+  EXPECT_TRUE(Contains(Told(), "memory is nearly used up: 1.50 KB of 64.00 KB"));
+  now_.disk.available = 999;
+  watchdog.Look();
+  EXPECT_TRUE(Contains(told_, "is nearly full: 999 B are left, the next checkpoint takes 1.00 KB"));
+  EXPECT_EQ(Count(Told(), "\n"), 1u) << "memory was told of";
+  now_.memory.available = 3000;
+  watchdog.Look();
+  EXPECT_EQ(Told(), "");
+  now_.memory.available = 1500;
+  watchdog.Look();
+  EXPECT_TRUE(Contains(Told(), "memory is nearly used up"));
+}
+
+TEST_F(Watching, KnowsNothingWhereTheSystemDoesNotTell) {
+  now_ = {};
+  Watchdog watchdog(At(""), 1000, Data(), [this] { return now_; });
+  watchdog.Look();
+  now_.disk = {.capacity = static_cast<uintmax_t>(-1),
+               .free = static_cast<uintmax_t>(-1),
+               .available = static_cast<uintmax_t>(-1)};
+  watchdog.Look();
+  EXPECT_EQ(Told(), "");
+}
+
+TEST_F(Watching, TellsOfTokensThatChange) {
+  Watchdog watchdog(At(""), 1000, Data(), [this] { return now_; });
+  const fs::path file = At("data/train.bin");
+  fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(2));
+  watchdog.Look();
+  EXPECT_TRUE(Contains(Told(), "train.bin was changed while the run trains"));
+  watchdog.Look();
+  EXPECT_EQ(Told(), "");
+  fs::remove(At("data/val.bin"));
+  watchdog.Look();
+  EXPECT_TRUE(Contains(Told(), "val.bin was removed"));
+}
+
+TEST_F(Watching, LooksAtThisMachineToo) {
+  Watchdog watchdog(At(""), 1, Data());
+  watchdog.Look();
+  watchdog.Step();
+  EXPECT_EQ(Told(), "");
+}
+
+TEST_F(Watching, AnotherTextThanTheRunBeganWithIsToldLoudly) {
+  CheckFingerprint(At(""), Data());
+  const std::string kept = ReadFile(At("") / kRunFingerprintFile);
+  CheckFingerprint(At(""), Data());
+  EXPECT_EQ(Told(), "");
+  WriteTokens("val.bin", 500, 3);
+  CheckFingerprint(At(""), Data());
+  EXPECT_TRUE(Contains(Told(), "THE DATA HAS CHANGED"));
+  EXPECT_EQ(ReadFile(At("") / kRunFingerprintFile), kept);
+}
+
+}  // namespace
+}  // namespace folio
