@@ -52,6 +52,7 @@ Ended Run(const Start& start) {
       posix_spawn(&process, words[0], &actions, nullptr, words.data(), variables.data());
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw std::runtime_error("cannot start " + start.command[0]);
+  if (start.process != nullptr) *start.process = process;
 
   const double begin = Now();
   Ended ended;

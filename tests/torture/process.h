@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@ struct Start {
   std::vector<std::pair<std::string, std::string>> environment = {};  // all of it, but PATH
   std::vector<std::pair<double, int>> signals = {};  // so many seconds after its start, in order
   double most_seconds = 60;                          // then it hangs, and is killed
+  std::atomic<int>* process = nullptr;               // becomes its number
 };
 
 struct Ended {

@@ -167,6 +167,13 @@ std::vector<std::string> Torture::Faults(const std::string& workload) const {
   for (uint64_t n = 1; n <= prepared.counts.calls[faults::kWrite]; ++n) {
     for (const char* what : {":short", ":tear"}) add("write", n, what);
   }
+  // What goes on after a kill is hit too: at every fifth call, each time by another fault.
+  const char* const second[] = {":EIO", "+:ENOSPC", ":kill", "+:EROFS"};
+  for (uint64_t n = 1; n <= prepared.counts.any; n += 5) {
+    const uint64_t m = 1 + n * 7919 % (prepared.counts.any / 2 + 1);
+    rules.push_back("any:" + std::to_string(n) + ":kill|any:" + std::to_string(m) +
+                    second[m % std::size(second)]);
+  }
   rules.emplace_back("write:1+:short");
   rules.emplace_back("sync:1+:EIO");
   for (uint64_t part = 0; part < 24; ++part) {
@@ -205,9 +212,7 @@ std::string Torture::Try(const std::string& trial, int worker) {
   try {
     if (parts[1] == "kill") return TryKills(prepared, number(2), worker);
     if (parts[1] == "fault") {
-      std::string rules = parts[2];
-      std::ranges::replace(rules, '&', ',');
-      return TryFault(prepared, rules, worker);
+      return TryFault(prepared, Parts(parts[2], '|'), worker);
     }
     if (parts[1] == "cut" && parts.size() == 5) {
       return TryCut(prepared, number(2), parts[3], number(4), worker);
@@ -224,7 +229,9 @@ std::string Torture::Compared(const Prepared& prepared, int worker) const {
 
 std::string Torture::WholeOrNot(const Prepared& prepared, int worker) const {
   const Files visible = Visible(FilesOf(Root(worker)));
-  if (visible.empty() || visible == prepared.before || visible == prepared.expected) return "";
+  const bool no_file =
+      std::ranges::all_of(visible, [](const auto& file) { return file.first.ends_with('/'); });
+  if (no_file || visible == prepared.before || visible == prepared.expected) return "";
   return "neither what it was nor what it becomes: " + Difference(prepared.expected, visible);
 }
 
@@ -250,22 +257,36 @@ std::string Torture::GoOn(const Prepared& prepared, int worker, int64_t* resumed
   return Compared(prepared, worker);
 }
 
-std::string Torture::TryFault(const Prepared& prepared, const std::string& rules, int worker) {
-  PutBefore(prepared, worker);
-  const Ended ended = Folio(worker, prepared.workload.command, rules);
-  figures_.faults += static_cast<int64_t>(CountsOf(worker).injected);
+// Whether a program may end so, with these faults.
+std::string Torture::WrongEnd(const Ended& ended, const std::string& rules) {
   const bool kills = rules.ends_with("kill") || rules.ends_with("tear");
   if (ended.hung) return "it hung";
   if (ended.status < 0 && !(kills && ended.signal == SIGKILL)) return "it " + Told(ended);
   if (ended.status > 1) return "an odd status: it " + Told(ended);
   if (ended.status == 1 && !ended.Says("error: ")) return "it did not say why it " + Told(ended);
-  if (prepared.workload.resume.empty()) {
-    if (const std::string wrong = WholeOrNot(prepared, worker); !wrong.empty()) {
-      return "it " + ended.How() + " and left " + wrong;
+  return "";
+}
+
+std::string Torture::TryFault(const Prepared& prepared, const Words& rules, int worker) {
+  const Workload& workload = prepared.workload;
+  PutBefore(prepared, worker);
+  std::string ends;
+  for (size_t i = 0; i < rules.size(); ++i) {
+    const bool goes_on = i > 0 && !workload.resume.empty();
+    const Words& words = i == 0 ? workload.command : goes_on ? workload.resume : workload.again;
+    const Ended ended = Folio(worker, words, rules[i]);
+    figures_.faults += static_cast<int64_t>(CountsOf(worker).injected);
+    const bool nothing = goes_on && ended.status == 3 && ended.Says("holds no run");
+    const std::string wrong = nothing ? "" : WrongEnd(ended, rules[i]);
+    if (!wrong.empty()) return wrong;
+    ends += (i == 0 ? "it " : ", then ") + ended.How();
+    if (workload.resume.empty()) {
+      const std::string half = WholeOrNot(prepared, worker);
+      if (!half.empty()) return ends + " and left " + half;
     }
   }
   const std::string wrong = GoOn(prepared, worker);
-  return wrong.empty() ? "" : "it " + ended.How() + "; " + wrong;
+  return wrong.empty() ? "" : ends + "; " + wrong;
 }
 
 std::string Torture::TryCut(const Prepared& prepared, size_t changes, const std::string& how,

@@ -34,7 +34,7 @@ class Torture {
 
   // Every trial of these kinds, by its name:
   //   WORKLOAD/kill/SEED          a run is stopped by signals at random moments until it is through
-  //   WORKLOAD/fault/RULE         of FOLIO_FAULTS, with + for its commas
+  //   WORKLOAD/fault/RULE|RULE    of FOLIO_FAULTS: for the command, and for what goes on after it
   //   WORKLOAD/cut/N/HOW/SEED     a power cut after N changes
   std::vector<std::string> Faults(const std::string& workload) const;
   std::vector<std::string> Cuts(const std::string& workload, int seeds) const;
@@ -71,7 +71,8 @@ class Torture {
   faults::Counts CountsOf(int worker) const;
 
   std::string TryKills(const Prepared& prepared, uint64_t seed, int worker);
-  std::string TryFault(const Prepared& prepared, const std::string& rules, int worker);
+  std::string TryFault(const Prepared& prepared, const Words& rules, int worker);
+  static std::string WrongEnd(const Ended& ended, const std::string& rules);
   std::string TryCut(const Prepared& prepared, size_t changes, const std::string& how,
                      uint64_t seed, int worker);
   // Goes on after whatever happened, to the end, and compares. `resumed` becomes the step that a
