@@ -194,14 +194,24 @@ class Work {
   }
 
   std::vector<std::string> Planned() const {
-    std::vector<std::string> trials;
+    std::mt19937_64 random(options_.seed);
+    std::vector<std::vector<std::string>> each;
+    size_t most = 0;
     for (const Workload& workload : Workloads()) {
       if (!Wanted(workload.name)) continue;
-      for (std::string& trial : torture_.Faults(workload.name)) trials.push_back(std::move(trial));
+      std::vector<std::string> trials = torture_.Faults(workload.name);
       for (std::string& trial : torture_.Cuts(workload.name, 3)) trials.push_back(std::move(trial));
+      std::ranges::shuffle(trials, random);
+      most = std::max(most, trials.size());
+      each.push_back(std::move(trials));
     }
-    std::mt19937_64 random(options_.seed);
-    std::ranges::shuffle(trials, random);
+    // One of each workload after the other, so that the small ones are through early.
+    std::vector<std::string> trials;
+    for (size_t i = 0; i < most; ++i) {
+      for (const auto& own : each) {
+        if (i < own.size()) trials.push_back(own[i]);
+      }
+    }
     return trials;
   }
 
