@@ -4,11 +4,15 @@
 WERROR ?= 0
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+TORTURE_KILLS ?= 1000
+TORTURE_SECONDS ?= 1800
+TORTURE_SEED ?= 0
+SOAK_MINUTES ?= 30
 PREFIX ?= /usr/local
 configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build install bench test-asan docs fuzz format format-check lint lint-changed clean \
+.PHONY: help demo test build install bench test-asan docs fuzz torture soak format format-check lint lint-changed clean \
   bootstrap bootstrap-checks configure configure-asan configure-lint
 
 help:
@@ -19,6 +23,9 @@ help:
 	@echo 'make bench   build and run the benchmarks'
 	@echo 'make test-asan  the tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make fuzz    look for inputs that break tokenizers and readers, FUZZ_SECONDS=60 with each target'
+	@echo 'make torture  kill, fail and cut the power of whatever writes: TORTURE_KILLS=1000, at most'
+	@echo '              TORTURE_SECONDS=1800; TORTURE_SEED=N repeats (build/release/tests/torture/folio_torture --help)'
+	@echo 'make soak    train and generate for SOAK_MINUTES=30: memory, file handles and threads stay level'
 	@echo 'make docs    put the numbers and figures of the program into docs/ (needs the demo: trains it)'
 	@echo 'make format  format the sources (format-check: only look)'
 	@echo 'make lint    run clang-tidy (lint-changed: not on what it passed before)'
@@ -68,6 +75,14 @@ docs: configure
 fuzz: configure-asan
 	@cmake --build --preset fuzz -j $(JOBS)
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+torture: configure
+	@cmake --build --preset torture -j $(JOBS)
+	@build/release/tests/torture/folio_torture --kills $(TORTURE_KILLS) --seconds $(TORTURE_SECONDS) --seed $(TORTURE_SEED) --json
+
+soak: configure
+	@cmake --build --preset torture -j $(JOBS)
+	@build/release/tests/soak/folio_soak --minutes $(SOAK_MINUTES) --json
 
 format: bootstrap-checks
 	@scripts/format.sh

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/machine.h"
@@ -99,8 +100,18 @@ void RequireDirectory(const fs::path& path, std::string_view what) {
 
 void CreateDirectories(const fs::path& path) {
   std::error_code error;
+  std::vector<fs::path> holders;  // of the names that are new, the innermost first
+  for (fs::path made = path; !made.empty() && !fs::exists(made, error); made = made.parent_path()) {
+    holders.push_back(made.has_parent_path() ? made.parent_path() : ".");
+  }
   fs::create_directories(path, error);
-  if (!error && fs::is_directory(path, error)) return;
+  if (!error && fs::is_directory(path, error)) {
+    // A directory that may be entered but not listed cannot be opened to be flushed.
+    for (const fs::path& holder : holders) {
+      if (access(holder.c_str(), R_OK) == 0) internal::SyncDirectory(holder);
+    }
+    return;
+  }
   throw RuntimeError(fmt::format("cannot make the directory {}", path.string()),
                      internal::ErrnoText(error ? error.value() : ENOTDIR),
                      "choose a place that you may write to");

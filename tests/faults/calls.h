@@ -1,0 +1,42 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+// What the preloaded layer (layer.cc) and those who steer it agree on.
+namespace folio::faults {
+
+// Calls that change what is below the root. `open` counts those that may: for writing, or that
+// create or empty; `close` those of files that were opened for writing; `unlink` also rmdir.
+enum Kind { kOpen, kWrite, kTruncate, kAllocate, kSync, kRename, kLink, kUnlink, kMkdir, kClose };
+inline constexpr std::array<const char*, 10> kKindNames = {
+    "open", "write", "truncate", "allocate", "sync", "rename", "link", "unlink", "mkdir", "close"};
+
+// The environment of a program under the layer.
+//   FOLIO_FAULT_ROOT     the directory below which calls count: absolute, without links
+//   FOLIO_FAULT_COUNTS   a file of the size of Counts, where the layer counts; outlives a kill
+//   FOLIO_FAULT_JOURNAL  a file to which every change is added (journal.h)
+//   FOLIO_FAULTS         rules with commas between:
+//     KIND:WHEN:WHAT       the calls of a kind, or `any`: 7 for the seventh, 7+ from there, 7-9;
+//                          WHAT is ENOSPC, EIO, EDQUOT, EROFS; short (half of a write's bytes);
+//                          kill (before the call); tear (half of a write, then kill)
+//     space:BYTES          a disk with so much room: the write that is too long is cut, and what
+//                          comes after it fails with ENOSPC; space:BYTES:N until N calls failed
+inline constexpr char kRootVariable[] = "FOLIO_FAULT_ROOT";
+inline constexpr char kCountsVariable[] = "FOLIO_FAULT_COUNTS";
+inline constexpr char kJournalVariable[] = "FOLIO_FAULT_JOURNAL";
+inline constexpr char kRulesVariable[] = "FOLIO_FAULTS";
+
+struct Counts {
+  uint64_t loaded = 0;  // kLoaded, once the layer is there
+  uint64_t any = 0;     // calls of all kinds
+  uint64_t injected = 0;
+  std::array<uint64_t, kKindNames.size()> calls = {};
+};
+inline constexpr uint64_t kLoaded = 0x666f6c696f;
+
+// The status of a program that did what the layer cannot follow: a file mapped for writing, bytes
+// copied by the kernel, a name moved across the root. It says so on stderr.
+inline constexpr int kCannotFollow = 98;
+
+}  // namespace folio::faults
