@@ -48,7 +48,7 @@ int64_t LongestText(int64_t P, int64_t prompt_tokens, const BeamSearchOptions& o
 int64_t PagesOfSearch(int64_t R, int64_t prompt_tokens, int64_t longest, int64_t beams) {
   const int64_t shared = prompt_tokens / R;
   const int64_t read = prompt_tokens + std::max<int64_t>(longest - 1, 0);  // of each, in the end
-  const int64_t own = (read + R - 1) / R - shared;
+  const int64_t own = CeilDiv(read, R) - shared;
   return std::max<int64_t>(shared + beams * own, 1);
 }
 

@@ -21,7 +21,6 @@ class TextBatch::Impl {
   Impl(Backend& backend, const GptWeights& weights, const TextBatchOptions& options);
 
   int64_t context() const { return decoder_.capacity(); }
-  int64_t vocab_size() const { return V_; }
   Id Add(TextRequest request);
   void Cancel(Id id);
   bool Step();
@@ -185,10 +184,6 @@ TextBatch::~TextBatch() = default;
 
 int64_t TextBatch::context() const {
   return impl_->context();
-}
-
-int64_t TextBatch::vocab_size() const {
-  return impl_->vocab_size();
 }
 
 TextBatch::Id TextBatch::Add(TextRequest request) {

@@ -56,7 +56,6 @@ class TextBatch {
   ~TextBatch();
 
   int64_t context() const;  // P
-  int64_t vocab_size() const;
 
   // The text joins as soon as there is room: in the order of Add, none before all of its pages are
   // sure. Throws what CheckGeneration throws, and a kUsage Error for one that needs more pages than
