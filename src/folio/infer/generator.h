@@ -16,8 +16,7 @@ class Generator {
   Generator(Backend& backend, const GptWeights& weights) : batch_(backend, weights) {}
 
   // Calls on_token for each new token, in order; it returns false to end the text. `sequence` is
-  // that of a TextRequest. Throws what CheckGeneration and Sampler throw. REQUIRES: the prompt is
-  // not empty, each id in [0,V).
+  // that of a TextRequest. Throws what CheckGeneration and Sampler throw.
   FinishReason Generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                         uint64_t sequence, const std::function<bool(const NewToken&)>& on_token);
 
