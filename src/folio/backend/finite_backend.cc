@@ -9,20 +9,12 @@
 namespace folio {
 namespace {
 
-double AsDouble(BF16 x) {
-  return static_cast<double>(ToFloat(x));
-}
-template <class T>
-double AsDouble(T x) {
-  return static_cast<double>(x);
-}
-
 // In `count` numbers of which the first is element `first` of the operand.
 template <class T>
 std::optional<NonFinite> FindIn(const std::byte* data, int64_t count, int64_t first) {
   const T* numbers = reinterpret_cast<const T*>(data);
   for (int64_t i = 0; i < count; ++i) {
-    const double value = AsDouble(numbers[i]);
+    const double value = ToDouble(numbers[i]);
     if (!std::isfinite(value)) {
       return NonFinite{first + i, value, reinterpret_cast<const std::byte*>(numbers + i)};
     }

@@ -23,10 +23,9 @@ struct OperationContext {
 };
 
 // Hands operations to another backend and, from Watch on, looks at every number that they write.
-// The first that is
-// not finite throws a kDiverged Error: when, the operation, operand, element and value, the
-// parameter that this or the last operation before it dealt with, and whether what it read was
-// finite.
+// The first that is not finite throws a kDiverged Error: when, the operation, operand, element and
+// value, the parameter that this or the last operation before it dealt with, and whether what it
+// read was finite.
 class FiniteBackend final : public GenericBackend<FiniteBackend> {
  public:
   explicit FiniteBackend(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}

@@ -9,14 +9,6 @@
 namespace folio {
 namespace {
 
-double ToDouble(BF16 x) {
-  return static_cast<double>(ToFloat(x));
-}
-template <class T>
-double ToDouble(T x) {
-  return static_cast<double>(x);
-}
-
 template <class T>
 void AppendRow(const std::byte* row, int64_t C, std::vector<double>& out) {
   for (int64_t c = 0; c < C; ++c) {

@@ -9,8 +9,18 @@
 #include <vector>
 
 #include "folio/backend/ops.h"
+#include "folio/tensor/bf16.h"
 
 namespace folio {
+
+// An element of an operand, in the type that holds those of each.
+inline double ToDouble(BF16 x) {
+  return static_cast<double>(ToFloat(x));
+}
+template <class T>
+double ToDouble(T x) {
+  return static_cast<double>(x);
+}
 
 // One operand of an operation, of either kind, for code that treats all operations alike.
 struct Operand {

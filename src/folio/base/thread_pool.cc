@@ -303,7 +303,10 @@ int Threads() {
 }
 
 void SetThreads(int threads) {
-  FOLIO_CHECK(threads >= 1 && threads <= kMaxThreads, "threads out of range");
+  if (threads < 1 || threads > kMaxThreads) {
+    throw Error(ErrorKind::kUsage, fmt::format("{} threads cannot be", threads),
+                fmt::format("from 1 to {} can", kMaxThreads));
+  }
   ThreadCount() = threads;
 }
 

@@ -9,7 +9,8 @@ namespace folio {
 // Number of threads that ParallelFor uses. Starts as the number of physical cores that this process
 // may use (base/processors.h).
 int Threads();
-// REQUIRES: threads in [1, kMaxThreads]. Not to be called while a ParallelFor runs.
+// Throws a kUsage Error unless threads is in [1, kMaxThreads]. Not to be called while a ParallelFor
+// runs.
 void SetThreads(int threads);
 inline constexpr int kMaxThreads = 4096;
 

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/kit/expect.h"
+
 namespace folio {
 namespace {
 
@@ -314,8 +316,9 @@ TEST_F(Parallel, SignalsCannotBeHeldOutside) {
 }
 
 TEST_F(Parallel, ZeroThreadsAreRefused) {
-  EXPECT_DEATH(SetThreads(0), "threads out of range");
-  EXPECT_DEATH(SetThreads(kMaxThreads + 1), "threads out of range");
+  EXPECT_TRUE(Contains(ErrorOf([&] { SetThreads(0); }, ErrorKind::kUsage), "0 threads cannot be"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { SetThreads(kMaxThreads + 1); }, ErrorKind::kUsage),
+                       "threads cannot be"));
 }
 
 }  // namespace

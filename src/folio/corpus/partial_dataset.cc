@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
@@ -52,12 +53,19 @@ PreparePlace PlaceFrom(const Json& json) {
 }
 
 ShardProgress ProgressFrom(const Json& json) {
+  const auto tokens = [](const Json& count) {
+    constexpr int64_t kMost = int64_t{1} << 56;
+    const auto value = count.get<int64_t>();
+    if (value < 0 || value > kMost) throw InputError("a number of tokens that cannot be");
+    return value;
+  };
   ShardProgress progress;
   for (const Json& shard : json.at("finished")) {
-    progress.finished.push_back({shard.at(0).get<std::string>(), shard.at(1).get<int64_t>(),
-                                 shard.at(2).get<std::string>()});
+    const auto name = shard.at(0).get<std::string>();
+    if (!IsFileName(name)) throw InputError("not the name of a file");
+    progress.finished.push_back({name, tokens(shard.at(1)), shard.at(2).get<std::string>()});
   }
-  progress.tokens = json.at("tokens").get<int64_t>();
+  progress.tokens = tokens(json.at("tokens"));
   return progress;
 }
 
@@ -95,7 +103,13 @@ PartialDataset::PartialDataset(const std::string& target, std::string identity)
   CreateParentOf(target);
   const fs::path resolved = internal::ResolveTarget(target);
   path_ = resolved.parent_path() / fmt::format(".{}.partial", resolved.filename().string());
-  if (!fs::is_directory(path_)) return;
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(path_, error))) return;
+  if (!fs::is_directory(fs::symlink_status(path_, error)) || !internal::IsOwn(path_)) {
+    throw RuntimeError(fmt::format("cannot write {}", target),
+                       fmt::format("{} is there and no directory of this user's", path_.string()),
+                       "remove it, or choose a place that nobody else may write to");
+  }
   Lock();
   try {
     Read();
@@ -111,7 +125,7 @@ PartialDataset::~PartialDataset() {
 }
 
 void PartialDataset::Lock() {
-  fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd_ < 0) internal::ThrowCannotWrite(path_, errno);
   if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) internal::ThrowBusy(path_);
 }

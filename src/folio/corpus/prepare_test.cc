@@ -1,6 +1,7 @@
 #include "folio/corpus/prepare.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -376,6 +377,22 @@ TEST_F(Prepare, TinyShakespeareInGpt2sTokensIsNanoGpts) {
             "502a2bdc8210d1ac5d5674867cb74467dd31db575d25cf6dbb08c8bdbea8680f");
   EXPECT_EQ(hash("out/val.bin"),
             "68a53422394c26a655ebe641f5c6f49888e8f4e45fe5d6f02abda63ba3ebd65b");
+}
+
+// What another attempt has left is gone on with, or removed: never what a link leads to, or what
+// belongs to somebody else.
+TEST_F(Prepare, AForeignDirectoryUnderTheNameOfAnAttemptIsLeftAlone) {
+  const PrepareOptions options = Options("bytes", {"some text that is long enough\n"});
+  std::filesystem::create_directory(At("precious"));
+  WriteFileAtomically(At("precious/file"), "as it was");
+  std::filesystem::create_symlink(At("precious"), At(".out.partial"));
+  EXPECT_TRUE(Contains(Refusal(options, ErrorKind::kRuntime), "no directory of this user's"));
+  std::filesystem::remove(At(".out.partial"));
+  EXPECT_EQ(ReadFile(At("precious/file")), "as it was");
+  if (geteuid() != 0) return;  // nobody else can give directories away
+  std::filesystem::create_directory(At(".out.partial"));
+  ASSERT_EQ(chown(At(".out.partial").c_str(), 1234, 1234), 0);
+  EXPECT_TRUE(Contains(Refusal(options, ErrorKind::kRuntime), "no directory of this user's"));
 }
 
 }  // namespace

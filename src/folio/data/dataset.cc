@@ -30,10 +30,6 @@ bool IsCount(const Json& object, const char* key) {
 }
 
 // A file in the directory itself.
-bool IsPlainName(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && fs::path(name).filename() == name;
-}
-
 // Reads members of dataset.json and complains by name.
 class Reader {
  public:
@@ -66,7 +62,7 @@ class Reader {
     std::vector<TokenShard> shards;
     for (const Json& shard : list) {
       if (!shard.is_object() || !IsText(shard, "file") || !IsCount(shard, "tokens") ||
-          !IsText(shard, "hash") || !IsPlainName(shard["file"].get<std::string>())) {
+          !IsText(shard, "hash") || !IsFileName(shard["file"].get<std::string>())) {
         Fail(fmt::format("each of \"{}\" to have a file, tokens and a hash", key), shard);
       }
       shards.push_back({shard["file"].get<std::string>(), shard["tokens"].get<int64_t>(),

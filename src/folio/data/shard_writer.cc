@@ -38,7 +38,9 @@ int64_t ShardProgress::total() const {
 
 ShardWriter::ShardWriter(fs::path dir, ShardLayout layout, ShardProgress progress)
     : dir_(std::move(dir)), layout_(std::move(layout)), progress_(std::move(progress)) {
-  FOLIO_CHECK(layout_.shard_tokens >= 0, "a file has no negative length");
+  if (layout_.shard_tokens < 0) {
+    throw UsageError(fmt::format("files of {} tokens cannot be", layout_.shard_tokens));
+  }
   CheckFinished();
   durable_ = progress_.finished.size();
   if (progress_.tokens > 0) Reopen();
@@ -69,7 +71,7 @@ void ShardWriter::CheckFinished() const {
 
 // Cuts off what no checkpoint knows of, and hashes the rest again.
 void ShardWriter::Reopen() {
-  fd_ = open(Path().c_str(), O_RDWR | O_CLOEXEC);
+  fd_ = open(Path().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (fd_ < 0) ThrowChanged(Path());
   const int64_t end =
       static_cast<int64_t>(HeaderBytes()) + progress_.tokens * static_cast<int64_t>(layout_.width);
@@ -88,7 +90,7 @@ void ShardWriter::Reopen() {
 }
 
 void ShardWriter::Open() {
-  fd_ = open(Path().c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  fd_ = open(Path().c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (fd_ < 0) ThrowCannotWrite(Path(), errno);
   hasher_ = Hasher();
   if (HeaderBytes() > 0) WriteHeader(0);

@@ -27,6 +27,16 @@ class Shards : public InTemporaryDirectory {
   }
 };
 
+// In a directory that all may write to, somebody else knows the names.
+TEST_F(Shards, ALinkUnderTheirNameIsNotFollowed) {
+  WriteFileAtomically(At("precious"), "as it was");
+  std::filesystem::create_symlink(At("precious"), At("part.bin"));
+  ShardWriter writer(At(""), Layout(0));
+  ErrorOf([&] { writer.Append(Tokens(0, 5)); }, ErrorKind::kRuntime);
+  EXPECT_EQ(ReadFile(At("precious")), "as it was");
+  ErrorOf([&] { ShardWriter(At(""), Layout(-1)); }, ErrorKind::kUsage);
+}
+
 TEST_F(Shards, AreCutAtTheirLengthHowevertheTokensCome) {
   for (const int32_t piece : {1, 3, 7, 8, 23}) {
     ShardWriter writer(At(""), Layout(7));

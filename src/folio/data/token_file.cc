@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/hash.h"
 
@@ -30,8 +29,10 @@ TokenFile::TokenFile(const std::string& path, TokenWidth width, int64_t vocab_si
 TokenFile::TokenFile(const std::vector<std::string>& paths, std::string name, TokenWidth width,
                      int64_t vocab_size)
     : name_(std::move(name)), width_(width), vocab_size_(vocab_size) {
-  FOLIO_CHECK(vocab_size >= 0, "a vocabulary has no negative size");
-  FOLIO_CHECK(!paths.empty(), "tokens lie in a file");
+  if (vocab_size < 0) {
+    throw UsageError(fmt::format("{}: a vocabulary of {} tokens cannot be", name_, vocab_size));
+  }
+  if (paths.empty()) throw UsageError(fmt::format("{}: no file of tokens is named", name_));
   shards_.reserve(paths.size());
   for (const std::string& path : paths) Add(path);
 }
@@ -117,7 +118,10 @@ void TokenFile::FailAt(int64_t begin, int64_t end, uint32_t limit) const {
 
 void TokenFile::Read(int64_t begin, std::span<int32_t> out) const {
   const int64_t count = static_cast<int64_t>(out.size());
-  FOLIO_CHECK(begin >= 0 && count <= tokens_ && begin <= tokens_ - count, "outside the file");
+  if (begin < 0 || count > tokens_ || begin > tokens_ - count) {
+    throw UsageError(fmt::format("{}: no tokens {} to {}", name_, begin, begin + count - 1),
+                     fmt::format("it holds {}", tokens_));
+  }
   uint32_t largest = 0;
   std::span<int32_t> rest = out;
   ForRuns(begin, count, [&](const std::byte* bytes, int64_t run) {

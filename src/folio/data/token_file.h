@@ -38,7 +38,7 @@ class TokenFile {
   std::string Fingerprint() const;
 
   // Tokens [begin, begin + out.size()). Throws a kInput Error naming the position if an id is
-  // outside the vocabulary. REQUIRES: 0 <= begin and begin + out.size() <= size().
+  // outside the vocabulary, and a kUsage Error if there are no such tokens.
   void Read(int64_t begin, std::span<int32_t> out) const;
 
   // Reads everything and throws like Read at the first id that is not below `vocab_size`.

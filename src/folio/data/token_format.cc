@@ -100,8 +100,10 @@ std::string_view TokenWidthName(TokenWidth width) {
 void AppendTokenBytes(std::span<const int32_t> ids, TokenWidth width, std::vector<std::byte>& out) {
   uint32_t all = 0;
   for (const int32_t id : ids) all |= static_cast<uint32_t>(id);
-  FOLIO_CHECK(all <= (width == TokenWidth::k16 ? 0xFFFFu : 0x7FFFFFFFu),
-              "id does not fit the width");
+  if (all > (width == TokenWidth::k16 ? 0xFFFFu : 0x7FFFFFFFu)) {
+    throw UsageError(fmt::format("an id does not fit {}", TokenWidthName(width)),
+                     "ids are 0 or above", "take a wider type, or the tokenizer of these ids");
+  }
   const size_t begin = out.size();
   out.resize(begin + ids.size() * static_cast<size_t>(width));
   std::byte* to = out.data() + begin;

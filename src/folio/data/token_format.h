@@ -26,7 +26,7 @@ enum class TokenWidth { k16 = 2, k32 = 4, k64 = 8 };
 TokenWidth WidthForVocab(int64_t vocab_size);
 std::string_view TokenWidthName(TokenWidth width);  // "uint16", "uint32", "int64"
 
-// Appends the ids as a file holds them. REQUIRES: every id is at least 0 and fits the width.
+// Appends the ids as a file holds them. An id below 0 or that does not fit is a kUsage Error.
 void AppendTokenBytes(std::span<const int32_t> ids, TokenWidth width, std::vector<std::byte>& out);
 
 // Widens little-endian tokens into `out` and returns the largest; what no int32 holds counts as

@@ -11,6 +11,7 @@
 #include "folio/base/utf8.h"
 #include "folio/formats/gpt2_encoding.h"
 #include "folio/formats/out_in_model.h"
+#include "folio/io/file.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/pickle_json.h"
 #include "folio/io/torch_file.h"
@@ -100,8 +101,7 @@ fs::path FindMeta(const fs::path& checkpoint, const Json& values) {
   std::vector<fs::path> places = {dir / kMeta};
   const Json* config = values.find("config");
   const Json* dataset = config == nullptr ? nullptr : config->find("dataset");
-  if (dataset != nullptr && dataset->is_string() && dataset->text() != ".." &&
-      dataset->text().find('/') == std::string::npos) {
+  if (dataset != nullptr && dataset->is_string() && IsFileName(dataset->text())) {
     places.push_back(dir.parent_path() / "data" / dataset->text() / kMeta);
   }
   std::error_code ignored;

@@ -18,7 +18,9 @@ namespace {
 
 // The most tokens that a text may have behind so many, with a context of P.
 int64_t LongestText(int64_t P, int64_t prompt_tokens, const BeamSearchOptions& options) {
-  FOLIO_CHECK(prompt_tokens > 0, "a text begins with at least one token");
+  if (prompt_tokens < 1) {
+    throw UsageError("the prompt has no tokens", "a text begins with at least one");
+  }
   if (options.beams < 1 || options.beams > Decoder::kFewRows) {
     throw UsageError(
         fmt::format("beams: {} is not between 1 and {}", options.beams, Decoder::kFewRows),
@@ -48,7 +50,7 @@ int64_t LongestText(int64_t P, int64_t prompt_tokens, const BeamSearchOptions& o
 int64_t PagesOfSearch(int64_t R, int64_t prompt_tokens, int64_t longest, int64_t beams) {
   const int64_t shared = prompt_tokens / R;
   const int64_t read = prompt_tokens + std::max<int64_t>(longest - 1, 0);  // of each, in the end
-  const int64_t own = (read + R - 1) / R - shared;
+  const int64_t own = CeilDiv(read, R) - shared;
   return std::max<int64_t>(shared + beams * own, 1);
 }
 
@@ -102,8 +104,8 @@ class BeamSearcher {
  private:
   void SortTokens(int64_t V) {
     const std::vector<bool>& usable = options_.usable;
-    FOLIO_CHECK(usable.empty() || std::ssize(usable) == V, "usable is of another vocabulary");
-    for (int32_t id = 0; id < V; ++id) {
+    const int64_t end = usable.empty() ? V : std::min(V, std::ssize(usable));
+    for (int32_t id = 0; id < end; ++id) {
       if (!usable.empty() && !usable[static_cast<size_t>(id)]) continue;
       const bool ends = std::ranges::find(options_.stop_tokens, id) != options_.stop_tokens.end();
       (ends ? ends_ : others_).push_back(id);

@@ -19,7 +19,7 @@ struct BeamSearchOptions {
   double length_penalty = 1;              // finite
   int64_t max_tokens = 256;               // >= 0
   std::vector<int32_t> stop_tokens = {};  // one of these ends a text and is not given out
-  std::vector<bool> usable = {};          // by id: what may be chosen; empty for all
+  std::vector<bool> usable = {};          // by id: what may be chosen, no id behind; empty for all
   int64_t n = 1;                          // texts that are wanted, 1 to `beams`
 };
 
@@ -53,9 +53,9 @@ int64_t BeamSearchPages(const GptConfig& config, int64_t prompt_tokens,
 // is exactly what would be found at the end.
 //
 // What it finds depends neither on threads nor on what else the cache holds. Throws a kUsage Error
-// for options out of their ranges, for a prompt that is longer than the context, and where no token
-// may come next. REQUIRES: prompt not empty, each id in [0,V); `usable` of V or none; so many free
-// pages in the cache as BeamSearchPages says.
+// for options out of their ranges, for a prompt that is empty, no tokens or longer than the
+// context, and where no token may come next. REQUIRES: so many free pages in the cache as
+// BeamSearchPages says.
 std::vector<BeamText> BeamSearch(Decoder& decoder, std::span<const int32_t> prompt,
                                  const BeamSearchOptions& options);
 

@@ -392,7 +392,19 @@ TEST_F(BeamSearching, RefusesWhatItCannotDo) {
   EXPECT_TRUE(
       Contains(refused({}, Tokens(10, 1)), "longer than the context: 10 tokens of at most"));
   EXPECT_EQ(Search(Tokens(9, 1), {}).at(0).ids.size(), 1u) << "of a full context";
-  EXPECT_DEATH(Search({}, {}), "at least one token");
+  EXPECT_TRUE(Contains(ErrorOf([&] { Search({}, {}); }, ErrorKind::kUsage), "no tokens"));
+  EXPECT_TRUE(Contains(refused({}, {-1}), "no token -1"));
+  EXPECT_TRUE(
+      Contains(refused({}, {static_cast<int32_t>(config_.vocab_size)}), "the model has no token"));
+}
+
+// A model may have more ids than its tokenizer has tokens.
+TEST_F(BeamSearching, IdsBehindTheUsableAreNotChosen) {
+  Make(1);
+  for (const BeamText& text :
+       Search({1}, {.beams = 3, .max_tokens = 6, .usable = {true, true}, .n = 3})) {
+    for (const int32_t id : text.ids) EXPECT_LT(id, 2);
+  }
 }
 
 }  // namespace

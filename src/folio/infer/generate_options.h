@@ -59,8 +59,9 @@ struct NewToken {
 
 enum class FinishReason { kLength, kStop, kContext, kCancelled };
 
-// Throws a kUsage Error for a prompt, called `name`, that is longer than a context of P (unless it
-// is to be truncated), and for options that do not fit a model with that and V tokens.
+// Throws a kUsage Error for a prompt, called `name`, that is empty, holds what is no token or is
+// longer than a context of P (unless it is to be truncated), and for options that are out of their
+// ranges or do not fit a model with that and V tokens.
 void CheckGeneration(std::span<const int32_t> prompt, const GenerateOptions& options, int64_t P,
                      int64_t V, const std::string& name = "the prompt");
 

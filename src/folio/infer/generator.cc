@@ -2,11 +2,6 @@
 
 namespace folio {
 
-void Generator::Check(std::span<const int32_t> prompt, const GenerateOptions& options,
-                      const std::string& name) const {
-  CheckGeneration(prompt, options, batch_.context(), batch_.vocab_size(), name);
-}
-
 FinishReason Generator::Generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                                  uint64_t sequence,
                                  const std::function<bool(const NewToken&)>& on_token) {

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <string>
 
 #include "folio/infer/generate_options.h"
 #include "folio/infer/text_batch.h"
@@ -16,13 +15,8 @@ class Generator {
   // `backend` and `weights` must outlive it.
   Generator(Backend& backend, const GptWeights& weights) : batch_(backend, weights) {}
 
-  // Throws what CheckGeneration throws.
-  void Check(std::span<const int32_t> prompt, const GenerateOptions& options,
-             const std::string& name = "the prompt") const;
-
   // Calls on_token for each new token, in order; it returns false to end the text. `sequence` is
-  // that of a TextRequest. Throws what Check and Sampler throw. REQUIRES: the prompt is not empty,
-  // each id in [0,V).
+  // that of a TextRequest. Throws what CheckGeneration and Sampler throw.
   FinishReason Generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                         uint64_t sequence, const std::function<bool(const NewToken&)>& on_token);
 

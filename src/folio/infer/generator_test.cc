@@ -263,7 +263,35 @@ TEST_P(Generating, CountsWhatTheModelSaw) {
 }
 
 TEST_P(Generating, RefusesAnEmptyPrompt) {
-  EXPECT_DEATH(Generate({}, kGreedy), "at least one token");
+  EXPECT_TRUE(Contains(ErrorOf([&] { Generate({}, kGreedy); }, ErrorKind::kUsage),
+                       "the prompt has no tokens"));
+}
+
+TEST_P(Generating, RefusesIdsOptionsAndStringsThatItCannotTakeAndGoesOn) {
+  const auto refused = [&](const Tokens& prompt, const GenerateOptions& options) {
+    return ErrorOf([&] { Generate(prompt, options); }, ErrorKind::kUsage);
+  };
+  const Tokens before = Generate({1}, kGreedy);
+  EXPECT_TRUE(Contains(refused({0, -1}, kGreedy), "the prompt: the model has no token -1"));
+  EXPECT_TRUE(Contains(refused({1 << 20}, kGreedy), "no token 1048576"));
+  EXPECT_TRUE(Contains(refused({1}, {.stop_strings = {"."}}), "no strings to stop at"));
+  EXPECT_TRUE(Contains(refused({1}, {.max_tokens = -1}), "max_tokens -1"));
+  EXPECT_TRUE(Contains(refused({1}, {.likeliest = -1}), "likeliest -1"));
+  const std::pair<SamplingOptions, const char*> wrong[] = {
+      {{.temperature = -1}, "temperature: -1"},
+      {{.temperature = NAN}, "temperature: nan"},
+      {{.top_k = -1}, "top_k: -1"},
+      {{.top_p = 0}, "top_p: 0"},
+      {{.min_p = 2}, "min_p: 2"},
+      {{.typical = -1}, "typical: -1"},
+      {{.penalties = {.bias = {{1, NAN}}}}, "logit bias: nan"},
+      {{.penalties = {.repetition = 0}}, "repetition: 0"},
+      {{.penalties = {.no_repeat_ngram = -1}}, "no_repeat_ngram: -1"},
+      {{.penalties = {.min_tokens = -1}}, "min_tokens: -1"}};
+  for (const auto& [sampling, what] : wrong) {
+    EXPECT_TRUE(Contains(refused({1}, {.sampling = sampling}), what));
+  }
+  EXPECT_EQ(Generate({1}, kGreedy), before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Generating, testing::Values("gpt2", "post", "sinusoidal"));

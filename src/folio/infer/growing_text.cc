@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "folio/base/check.h"
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/infer/token_probabilities.h"
+#include "folio/model/config.h"
 
 namespace folio {
 namespace {
@@ -40,8 +40,19 @@ ModelProbabilities ProbabilitiesOf(std::span<const float> logits, int32_t id, in
 
 void CheckGeneration(std::span<const int32_t> prompt, const GenerateOptions& options, int64_t P,
                      int64_t V, const std::string& name) {
-  FOLIO_CHECK(!prompt.empty(), "a text begins with at least one token");
-  FOLIO_CHECK(options.stop_strings.empty(), "tokens alone have no strings to stop at");
+  if (prompt.empty()) {
+    throw UsageError(fmt::format("{} has no tokens", name), "a text begins with at least one",
+                     "begin with the end-of-text token, as PromptTokens does");
+  }
+  RequireTokens(prompt, V, name);
+  if (!options.stop_strings.empty()) {
+    throw UsageError("tokens alone have no strings to stop at", "a TextWriter looks for them",
+                     "give TextWriter the options, and the model what ForTokens makes of them");
+  }
+  if (options.max_tokens < 0 || options.likeliest.value_or(0) < 0) {
+    throw UsageError(fmt::format("a number of tokens is below 0: max_tokens {}, likeliest {}",
+                                 options.max_tokens, options.likeliest.value_or(0)));
+  }
   CheckSampling(options.sampling, V);
   const int64_t kept = KeptOf(options, P), length = std::ssize(prompt);
   if (length <= P || options.truncate) return;

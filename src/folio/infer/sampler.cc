@@ -77,6 +77,27 @@ std::vector<std::pair<size_t, size_t>> UsableRanges(const std::vector<bool>& usa
 }  // namespace
 
 void CheckSampling(const SamplingOptions& options, int64_t V) {
+  const PenaltyOptions& penalties = options.penalties;
+  const auto within = [](const char* name, double value, bool ok) {
+    if (!ok) throw UsageError(fmt::format("{}: {} is out of range", name, value));
+  };
+  const auto share = [](double p) { return p > 0 && p <= 1; };
+  within("temperature", options.temperature,
+         options.temperature >= 0 && std::isfinite(options.temperature));
+  within("top_k", static_cast<double>(options.top_k), options.top_k >= 0);
+  within("top_p", options.top_p, share(options.top_p));
+  within("min_p", options.min_p, options.min_p >= 0 && options.min_p <= 1);
+  within("typical", options.typical, share(options.typical));
+  within("repetition", penalties.repetition,
+         penalties.repetition > 0 && std::isfinite(penalties.repetition));
+  within("presence", penalties.presence, std::isfinite(penalties.presence));
+  within("frequency", penalties.frequency, std::isfinite(penalties.frequency));
+  within("no_repeat_ngram", static_cast<double>(penalties.no_repeat_ngram),
+         penalties.no_repeat_ngram >= 0);
+  within("min_tokens", static_cast<double>(penalties.min_tokens), penalties.min_tokens >= 0);
+  for (const LogitBias& bias : penalties.bias) {
+    within("logit bias", bias.value, !std::isnan(bias.value));
+  }
   const auto check = [&](int32_t id, const char* what) {
     if (id >= 0 && id < V) return;
     throw UsageError(fmt::format("{}: the model has no token {}", what, id),
@@ -247,6 +268,10 @@ void Sampler::Cut(std::span<const float> logits, const TextSoFar& text) {
     Gather(changed);
   }
   if (keys_.empty()) {
+    if (std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); })) {
+      throw InputError("the model gives logits that are no numbers",
+                       "weights that are NaN or too large make such", "get its files again");
+    }
     throw UsageError("no token is left that may come next",
                      "bans, n-grams that may not repeat and the least number of tokens leave none",
                      "ban less, or end the text earlier");

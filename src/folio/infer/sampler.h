@@ -65,7 +65,8 @@ struct SamplingOptions {
   std::vector<int32_t> forced = {};  // every text begins with these, whatever else is said
 };
 
-// Throws a kUsage Error for a bias, ban or forced token that none of V tokens is.
+// Throws a kUsage Error for what is out of its range, and for a bias, ban or forced token that none
+// of V tokens is.
 void CheckSampling(const SamplingOptions& options, int64_t V);
 
 // A token that may come next.
@@ -94,8 +95,9 @@ class Sampler {
   Sampler& operator=(Sampler&&) noexcept;
   ~Sampler();
 
-  // One of logits.size() tokens. Throws a kUsage Error where bans leave none. REQUIRES: no logit is
-  // NaN or infinity (-infinity is a token that cannot come).
+  // One of logits.size() tokens. Throws a kUsage Error where bans leave none, and a
+  // kInput Error where NaN does: logits that are NaN or infinity are no one's choice, and -infinity
+  // is a token that cannot come. REQUIRES: what CheckSampling lets pass.
   int32_t Sample(std::span<const float> logits, uint64_t sequence, uint64_t position,
                  const TextSoFar& text = {});
 

@@ -7,7 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "folio/base/check.h"
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
@@ -16,12 +15,20 @@
 
 namespace folio {
 
+namespace {
+
+int64_t RequirePositive(int64_t texts) {
+  if (texts < 1) throw UsageError("a batch has room for one text at least");
+  return texts;
+}
+
+}  // namespace
+
 class TextBatch::Impl {
  public:
   Impl(Backend& backend, const GptWeights& weights, const TextBatchOptions& options);
 
   int64_t context() const { return decoder_.capacity(); }
-  int64_t vocab_size() const { return V_; }
   Id Add(TextRequest request);
   void Cancel(Id id);
   bool Step();
@@ -49,16 +56,14 @@ class TextBatch::Impl {
 };
 
 TextBatch::Impl::Impl(Backend& backend, const GptWeights& weights, const TextBatchOptions& options)
-    : texts_(options.texts),
+    : texts_(RequirePositive(options.texts)),
       V_(weights.config().vocab_size),
-      decoder_(backend, weights.config(), weights.params(),
-               {.cache = options.cache,
-                .pages = options.pages > 0
-                             ? options.pages
-                             : options.texts * KvCache::PagesOf(weights.config(),
-                                                                weights.config().n_positions)}) {
-  FOLIO_CHECK(options.texts >= 1, "a batch has room for one text at least");
-}
+      decoder_(
+          backend, weights.config(), weights.params(),
+          {.cache = options.cache,
+           .pages = options.pages > 0 ? options.pages
+                                      : texts_ * KvCache::PagesOf(weights.config(),
+                                                                  weights.config().n_positions)}) {}
 
 TextBatch::Id TextBatch::Impl::Add(TextRequest request) {
   CheckGeneration(request.prompt, request.options, context(), V_);
@@ -185,10 +190,6 @@ TextBatch::~TextBatch() = default;
 
 int64_t TextBatch::context() const {
   return impl_->context();
-}
-
-int64_t TextBatch::vocab_size() const {
-  return impl_->vocab_size();
 }
 
 TextBatch::Id TextBatch::Add(TextRequest request) {

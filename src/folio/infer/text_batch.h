@@ -16,7 +16,7 @@ class Draft;  // infer/draft.h
 
 // A text to be continued.
 struct TextRequest {
-  std::vector<int32_t> prompt;  // not empty, each in [0,V)
+  std::vector<int32_t> prompt;  // not empty, each in [0,V), else Add throws
   GenerateOptions options = {};
   // Tells texts of one prompt and seed apart: each has random numbers of its own.
   uint64_t sequence = 0;
@@ -50,13 +50,12 @@ class TextBatch {
  public:
   using Id = uint64_t;
 
-  // `backend` and `weights` must outlive it. Throws a kUsage Error for a model that is not causal,
-  // and a kResource Error where memory does not suffice.
+  // `backend` and `weights` must outlive it. Throws a kUsage Error for a model that is not causal
+  // and for no texts, and a kResource Error where memory does not suffice.
   TextBatch(Backend& backend, const GptWeights& weights, const TextBatchOptions& options = {});
   ~TextBatch();
 
   int64_t context() const;  // P
-  int64_t vocab_size() const;
 
   // The text joins as soon as there is room: in the order of Add, none before all of its pages are
   // sure. Throws what CheckGeneration throws, and a kUsage Error for one that needs more pages than

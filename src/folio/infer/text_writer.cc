@@ -1,7 +1,9 @@
 #include "folio/infer/text_writer.h"
 
+#include <optional>
 #include <utility>
 
+#include "folio/infer/opened_model.h"
 #include "folio/infer/stop_strings.h"
 #include "folio/text/chat.h"
 #include "folio/text/streaming_decoder.h"
@@ -79,6 +81,13 @@ WrittenText TextWriter::Finish(FinishReason reason) {
   if (wanted_) Show(stops_->Add(decoder_->Flush()) + stops_->Flush());
   if (wanted_ && stops_->found()) written_.reason = FinishReason::kStop;
   return std::move(written_);
+}
+
+GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options) {
+  const std::optional<int64_t> end = model.weights->config().eos_token_id;
+  if (end) options.stop_tokens.push_back(static_cast<int32_t>(*end));
+  if (model.tokenizer == nullptr) return options;
+  return TextWriter::ForTokens(*model.tokenizer, std::move(options));
 }
 
 WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,

@@ -15,6 +15,7 @@ namespace folio {
 
 class StopStrings;
 class StreamingDecoder;
+struct OpenedModel;
 
 // The tokens that a text begins with: those of `prompt`, or for an empty prompt the end-of-text
 // token or, where the tokenizer has none, a line break (else token 0). `where` is for errors.
@@ -65,6 +66,10 @@ class TextWriter {
   std::unique_ptr<StreamingDecoder> decoder_;
   WrittenText written_;
 };
+
+// `options` for tokens of a model, with a tokenizer or without: its configuration's end of text
+// ends one too.
+GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options);
 
 // A text of a Generator by a TextWriter.
 WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,

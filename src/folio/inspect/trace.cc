@@ -1,8 +1,12 @@
 #include "folio/inspect/trace.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
+#include "folio/base/error.h"
 #include "folio/model/attention.h"
 #include "folio/model/head.h"
 #include "folio/model/norm.h"
@@ -63,9 +67,19 @@ Trace::Trace(Backend& backend, const GptWeights& weights, std::span<const int32_
       weights_(weights),
       ids_(ids.begin(), ids.end()),
       mask_values_(mask.begin(), mask.end()) {
-  FOLIO_CHECK(weights.dtype() == Dtype::kF32, "a trace is float32");
+  if (weights.dtype() != Dtype::kF32) {
+    throw UsageError(fmt::format("weights in {} cannot be traced", DtypeName(weights.dtype())),
+                     "a trace is float32", "open the model with matrices in fp32");
+  }
+  if (T() < 1 || T() > config().n_positions) {
+    throw UsageError(fmt::format("{} tokens cannot be traced", T()),
+                     fmt::format("the context holds from 1 to {}", config().n_positions));
+  }
   if (!mask.empty()) {
-    FOLIO_CHECK(std::ssize(mask) == T() * T(), "a mask is (T,T)");
+    if (std::ssize(mask) != T() * T()) {
+      throw UsageError(fmt::format("a mask of {} numbers for {} tokens", mask.size(), T()),
+                       fmt::format("it is ({},{})", T(), T()));
+    }
     mask_ = Tensor(mask_values_.data(), {1, 1, T(), T()});
   }
   std::array<std::vector<MemoryPlan::Id>, kTracePoints> buffers;
@@ -98,7 +112,10 @@ std::vector<TracePoint> Trace::AllPoints() {
 
 Tensor Trace::At(TracePoint point, int64_t layer) const {
   FOLIO_CHECK(Has(point), "the trace was not asked to keep this point");
-  FOLIO_CHECK(0 <= layer && layer < static_cast<int64_t>(Kept(point).size()), "no such layer");
+  if (layer < 0 || layer >= std::ssize(Kept(point))) {
+    throw UsageError(fmt::format("no layer {}", layer),
+                     fmt::format("there are 0 to {}", std::ssize(Kept(point)) - 1));
+  }
   return Kept(point)[static_cast<size_t>(layer)];
 }
 
@@ -130,8 +147,11 @@ HeadTrace Trace::Head(int64_t layer, int64_t head) const {
 
 void Trace::HeadWeights(int64_t layer, int64_t head, std::span<float> weights) const {
   const int64_t C = config().n_embd, D = config().head_size();
-  FOLIO_CHECK(0 <= head && head < config().n_head, "no such head");
-  FOLIO_CHECK(static_cast<int64_t>(weights.size()) == T() * T(), "weights are (T,T)");
+  if (head < 0 || head >= config().n_head) {
+    throw UsageError(fmt::format("no head {}", head),
+                     fmt::format("there are 0 to {}", config().n_head - 1));
+  }
+  FOLIO_CHECK(std::ssize(weights) == T() * T(), "weights are (T,T)");
   const Tensor qkv = At(TracePoint::kQkv, layer);
   AttentionProbabilities(backend_, config(), layer, SequenceView(qkv, 1, T(), head * D, D),
                          SequenceView(qkv, 1, T(), C + head * D, D),

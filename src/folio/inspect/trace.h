@@ -32,8 +32,8 @@ class Trace {
   // Runs the model on ids (1 to n_positions of them, each in [0,V)) and keeps `points`. kQkv is
   // needed for Head, kEmbedded and kOutput for the logit lens, kOutput for token scores. `backend`
   // and `weights` (float32) must outlive it. `mask` (T,T) is added to the scores of each query
-  // beside what the configuration hides (ops.h says how), or empty. Throws a kResource Error if
-  // memory does not suffice.
+  // beside what the configuration hides (ops.h says how), or empty. Throws a kUsage Error for other
+  // ids, weights or masks, and a kResource Error if memory does not suffice.
   Trace(Backend& backend, const GptWeights& weights, std::span<const int32_t> ids,
         const std::vector<TracePoint>& points, std::span<const float> mask = {});
   Trace(const Trace&) = delete;
@@ -47,13 +47,14 @@ class Trace {
   Backend& backend() const { return backend_; }
 
   bool Has(TracePoint point) const { return !Kept(point).empty(); }
-  // (T, width), float32. REQUIRES: the point was asked for.
+  // (T, width), float32. A layer or, below, a head that the model lacks is a kUsage Error.
+  // REQUIRES: the point was asked for.
   Tensor At(TracePoint point, int64_t layer = 0) const;
   // The stream before block `layer`, for layer = L after the last: (T,C). REQUIRES: kEmbedded for
   // layer 0, kOutput for the others.
   Tensor Stream(int64_t layer) const;
   HeadTrace Head(int64_t layer, int64_t head) const;
-  // Only the weights, into (T,T).
+  // Only the weights, into (T,T). REQUIRES: there is room for as many.
   void HeadWeights(int64_t layer, int64_t head, std::span<float> weights) const;
   // Logits of rows [begin, end) of `stream` (any number of rows, C), as if it were the last
   // block's: through ln_f and the head, into out (end - begin, V).

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -6,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "folio/base/check.h"
+#include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/posix.h"
 
@@ -28,6 +29,11 @@ void SyncTree(const fs::path& directory) {
     }
   }
   internal::SyncDirectory(directory);
+}
+
+[[noreturn]] void ThrowClosed(const fs::path& name) {
+  throw UsageError(fmt::format("{} is written and closed", name.string()),
+                   "nothing can follow Commit", "write it again as a whole");
 }
 
 }  // namespace
@@ -54,7 +60,7 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::Write(std::span<const std::byte> bytes) {
-  FOLIO_CHECK(fd_ >= 0, "write after Commit");
+  if (fd_ < 0) ThrowClosed(name_);
   while (!bytes.empty()) {
     const ssize_t put = write(fd_, bytes.data(), bytes.size());
     if (put < 0 && errno == EINTR) continue;
@@ -65,7 +71,7 @@ void AtomicFile::Write(std::span<const std::byte> bytes) {
 }
 
 void AtomicFile::Commit() {
-  FOLIO_CHECK(fd_ >= 0, "second Commit");
+  if (fd_ < 0) ThrowClosed(name_);
   if (fsync(fd_) != 0) ThrowCannotWrite(name_, errno);
   if (rename(temporary_.c_str(), target_.c_str()) != 0) ThrowCannotWrite(name_, errno);
   if (close(std::exchange(fd_, -1)) != 0) ThrowCannotWrite(name_, errno);
@@ -104,7 +110,7 @@ AtomicDirectory::~AtomicDirectory() {
 }
 
 void AtomicDirectory::Commit() {
-  FOLIO_CHECK(fd_ >= 0, "second Commit");
+  if (fd_ < 0) ThrowClosed(name_);
   try {
     SyncTree(temporary_);
   } catch (const fs::filesystem_error& error) {

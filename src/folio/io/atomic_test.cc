@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -218,6 +219,79 @@ TEST_F(AtomicTest, AReplacementWithoutExchangeKilledAtAnyMomentLeavesAWholeDirec
     number = found;
   }
   EXPECT_GT(replaced, 3);
+}
+
+TEST_F(AtomicTest, WhatFollowsCommitIsRefused) {
+  AtomicFile file(At("a"));
+  file.Write("whole");
+  file.Commit();
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { file.Write("more"); }, ErrorKind::kUsage), "is written and closed"));
+  ErrorOf([&] { file.Commit(); }, ErrorKind::kUsage);
+  AtomicDirectory directory(At("d"));
+  directory.Commit();
+  ErrorOf([&] { directory.Commit(); }, ErrorKind::kUsage);
+  EXPECT_EQ(ReadFile(At("a")), "whole");
+}
+
+TEST_F(AtomicTest, ALinkToNothingIsReplacedAndNothingIsMadeWhereItPoints) {
+  fs::create_symlink(At("elsewhere"), At("a"));
+  WriteFileAtomically(At("a"), "new");
+  EXPECT_FALSE(fs::is_symlink(At("a")));
+  EXPECT_EQ(ReadFile(At("a")), "new");
+  EXPECT_EQ(Names(), (Strings{"a"}));
+}
+
+// In a directory that all may write to, somebody else knows the names.
+TEST_F(AtomicTest, ALinkUnderTheNameOfTheTemporaryIsNotFollowed) {
+  WriteFileAtomically(At("precious"), "as it was");
+  const std::string temporary = ".a.tmp-" + std::to_string(getpid());
+  fs::create_symlink(At("precious"), At(temporary));
+  EXPECT_TRUE(Contains(ErrorOf([&] { AtomicFile(At("a")); }, ErrorKind::kRuntime), "cannot write"));
+  ErrorOf([&] { AtomicDirectory(At("a")); }, ErrorKind::kRuntime);
+  EXPECT_EQ(ReadFile(At("precious")), "as it was");
+  EXPECT_EQ(Names(), (Strings{temporary, "precious"}));
+}
+
+TEST_F(AtomicTest, APipeUnderTheNameOfALeftoverIsNotWaitedFor) {
+  ASSERT_EQ(mkfifo(At(".a.tmp-1").c_str(), 0666), 0);
+  WriteFileAtomically(At("a"), "new");
+  EXPECT_EQ(ReadFile(At("a")), "new");
+}
+
+TEST_F(AtomicTest, WhatOthersHaveLeftIsNeitherTakenOverNorRemoved) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can leave files of others";
+  MakeDirectory(".d.new-1", "of a stranger");
+  MakeDirectory(".d.tmp-2", "of a stranger");
+  WriteFileAtomically(At(".d.tmp-3"), "own");
+  for (const char* name : {".d.new-1", ".d.tmp-2"})
+    ASSERT_EQ(chown(At(name).c_str(), 1234, 1234), 0);
+  MakeDirectory("d", "own");
+  internal::CleanLeftovers(At("d"));
+  EXPECT_EQ(TextIn("d"), "own");
+  EXPECT_EQ(Names(), (Strings{".d.new-1", ".d.tmp-2", "d"}));
+}
+
+TEST_F(AtomicTest, ModesAreThoseOfTheUmask) {
+  for (const mode_t mask : {mode_t{022}, mode_t{077}, mode_t{0}}) {
+    const mode_t before = umask(mask);
+    WriteFileAtomically(At("f"), "x");
+    AtomicDirectory directory(At("d"));
+    WriteFileAtomically(directory.path() / "f", "x");
+    directory.Commit();
+    CreateDirectories(At("made"));
+    umask(before);
+    const auto mode = [&](const char* name) {
+      struct stat info = {};
+      EXPECT_EQ(stat(At(name).c_str(), &info), 0);
+      return info.st_mode & 07777;
+    };
+    EXPECT_EQ(mode("f"), 0666 & ~mask);
+    EXPECT_EQ(mode("d/f"), 0666 & ~mask);
+    EXPECT_EQ(mode("d"), 0777 & ~mask);
+    EXPECT_EQ(mode("made"), 0777 & ~mask);
+    for (const char* name : {"f", "d", "made"}) fs::remove_all(At(name));
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -323,6 +324,23 @@ TEST_F(LargeFetch, ThePartOfAnotherDownloadIsNotGoneOnFrom) {
   Fetch(server.url());
   EXPECT_TRUE(ReadFile(At("large")) == body_);
   EXPECT_EQ(server.requests().find("Range:"), std::string::npos);
+}
+
+// In a directory that all may write to, somebody else knows the name.
+TEST_F(LargeFetch, NothingIsAddedToAFileThatOthersSee) {
+  const auto fails = [&] { Failure("http://127.0.0.1:1/"); };
+  WriteFileAtomically(At("precious"), "as it was");
+  std::filesystem::create_hard_link(At("precious"), At(part_));
+  EXPECT_TRUE(Contains(Failure("http://127.0.0.1:1/"), "cannot write"));
+  std::filesystem::remove(At(part_));
+  std::filesystem::create_symlink(At("precious"), At(part_));
+  fails();
+  std::filesystem::remove(At(part_));
+  ASSERT_EQ(mkfifo(At(part_).c_str(), 0666), 0);
+  fails();
+  std::filesystem::remove(At(part_));
+  EXPECT_EQ(ReadFile(At("precious")), "as it was");
+  EXPECT_EQ(Names(), Strings{"precious"});
 }
 
 TEST_F(LargeFetch, ALoopOfRedirectsEnds) {

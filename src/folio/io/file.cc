@@ -98,6 +98,11 @@ void RequireDirectory(const fs::path& path, std::string_view what) {
                    fs::exists(status) ? "give the directory that holds the file" : kSpelling);
 }
 
+bool IsFileName(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." &&
+         std::ranges::none_of(name, [](char c) { return c == '/' || c == '\\' || c == '\0'; });
+}
+
 void CreateDirectories(const fs::path& path) {
   std::error_code error;
   std::vector<fs::path> holders;  // of the names that are new, the innermost first

@@ -21,6 +21,9 @@ void RequireTyped(const std::filesystem::path& path);
 // directory".
 void RequireDirectory(const std::filesystem::path& path, std::string_view what = "the directory");
 
+// Whether `name`, which some file says, can be that of a file beside it: no path, nothing else.
+bool IsFileName(std::string_view name);
+
 // Makes the directory and its parents where they are missing, durably: what is flushed inside of
 // them is not lost with their names. Throws a kRuntime Error.
 void CreateDirectories(const std::filesystem::path& path);
@@ -88,7 +91,7 @@ class AtomicFile {
   void Write(std::span<const std::byte> bytes);
   void Write(std::string_view text) { Write(std::as_bytes(std::span(text))); }
   uint64_t written() const { return written_; }
-  // Once, and nothing after it.
+  // Once; what follows it is a kUsage Error.
   void Commit();
 
  private:

@@ -53,10 +53,7 @@ WeightMap ReadWeightMap(const std::filesystem::path& index) {
 
 // Where the shard lies: beside the index, whatever it is called.
 std::filesystem::path ShardPath(const std::filesystem::path& index, const std::string& name) {
-  const bool plain =
-      !name.empty() && name != "." && name != ".." &&
-      std::ranges::none_of(name, [](char c) { return c == '/' || c == '\\' || c == '\0'; });
-  if (!plain) {
+  if (!IsFileName(name)) {
     Refuse(index, fmt::format("{} is not the name of a file beside it", Json(name).dump()));
   }
   std::filesystem::path path = index.parent_path() / name;

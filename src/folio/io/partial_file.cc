@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "folio/base/check.h"
+#include "folio/base/error.h"
 #include "folio/io/posix.h"
 
 namespace folio {
@@ -22,7 +23,8 @@ PartialFile::PartialFile(const std::filesystem::path& target, std::string_view k
       target_(internal::ResolveTarget(target)),
       path_(target_.parent_path() / fmt::format(".{}.{}.part", target_.filename().string(), key)),
       worth_keeping_(worth_keeping) {
-  fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
+  constexpr int kHow = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  fd_ = open(path_.c_str(), kHow, 0666);
   if (fd_ < 0) ThrowCannotWrite(name_, errno);
   // A file system without locks is no reason not to download.
   if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
@@ -33,6 +35,13 @@ PartialFile::PartialFile(const std::filesystem::path& target, std::string_view k
   if (fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
     close(std::exchange(fd_, -1));
     ThrowCannotWrite(name_, EINVAL);
+  }
+  // Others may have put it there, as a file of their own or another name of one of this user's.
+  if (info.st_uid != geteuid() || info.st_nlink != 1) {
+    close(std::exchange(fd_, -1));
+    throw RuntimeError(fmt::format("cannot write {}", name_.string()),
+                       fmt::format("{} is there and not this user's alone", path_.string()),
+                       "remove it, or choose a place that nobody else may write to");
   }
   bytes_ = info.st_size;
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,7 +36,8 @@ bool HasPrefixAndNumber(const std::string& name, const std::string& prefix) {
 enum class Writer { kGone, kAlive, kUnknown };  // unknown: the file system has no locks
 
 Writer WriterOf(const fs::path& path) {
-  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  // Without waiting, should it be a pipe.
+  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (fd.get() < 0) return Writer::kUnknown;
   if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return Writer::kGone;
   return errno == EWOULDBLOCK ? Writer::kAlive : Writer::kUnknown;
@@ -49,6 +51,12 @@ std::vector<fs::path> Siblings(const fs::path& target, std::string_view mark) {
        it.increment(error)) {
     if (HasPrefixAndNumber(it->path().filename().string(), prefix)) found.push_back(it->path());
   }
+  return found;
+}
+
+std::vector<fs::path> OwnSiblings(const fs::path& target, std::string_view mark) {
+  std::vector<fs::path> found = Siblings(target, mark);
+  std::erase_if(found, [](const fs::path& path) { return !IsOwn(path); });
   return found;
 }
 
@@ -126,6 +134,11 @@ fs::path ResolveTarget(const fs::path& target) {
   return resolved;
 }
 
+bool IsOwn(const fs::path& path) {
+  struct stat info = {};
+  return lstat(path.c_str(), &info) == 0 && info.st_uid == geteuid();
+}
+
 fs::path TemporaryFor(const fs::path& target) {
   return OwnName(target, kTemporaryMark);
 }
@@ -133,12 +146,12 @@ fs::path TemporaryFor(const fs::path& target) {
 void CleanLeftovers(const fs::path& target) {
   std::error_code ignored;
   if (!HasLivingWriter(target)) {
-    for (const fs::path& whole : Siblings(target, kWholeMark)) {
+    for (const fs::path& whole : OwnSiblings(target, kWholeMark)) {
       // With a newer one that is whole nobody needs what it was to replace.
-      for (const fs::path& aside : Siblings(target, kAsideMark)) fs::remove_all(aside, ignored);
+      for (const fs::path& aside : OwnSiblings(target, kAsideMark)) fs::remove_all(aside, ignored);
       SwapByRenames(whole, target, ignored);
     }
-    for (const fs::path& aside : Siblings(target, kAsideMark)) {
+    for (const fs::path& aside : OwnSiblings(target, kAsideMark)) {
       if (fs::exists(target, ignored)) {
         fs::remove_all(aside, ignored);
       } else {
@@ -146,7 +159,7 @@ void CleanLeftovers(const fs::path& target) {
       }
     }
   }
-  for (const fs::path& temporary : Siblings(target, kTemporaryMark)) {
+  for (const fs::path& temporary : OwnSiblings(target, kTemporaryMark)) {
     if (WriterOf(temporary) == Writer::kGone) fs::remove_all(temporary, ignored);
   }
 }

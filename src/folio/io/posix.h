@@ -34,11 +34,16 @@ std::string ErrnoText(int error);
 // Throws a kRuntime Error if its directory does not exist or it names no file.
 std::filesystem::path ResolveTarget(const std::filesystem::path& target);
 
+// Whether `path`, itself and not what it may be a link to, is there and belongs to this user. In a
+// directory that all may write to, what others have put there is neither taken over nor removed.
+bool IsOwn(const std::filesystem::path& path);
+
 // `.NAME.tmp-PID` beside a resolved target.
 std::filesystem::path TemporaryFor(const std::filesystem::path& target);
 
 // Removes temporaries of `target` that no process holds locked, and ends what a ReplaceDirectory
-// left half done whose process is gone: `.NAME.new-PID` is whole and takes its place; without one
+// left half done whose process is gone, all of it this user's own: `.NAME.new-PID` is whole and
+// takes its place; without one
 // `.NAME.old-PID` is put back if the target is missing, else removed.
 void CleanLeftovers(const std::filesystem::path& target);
 

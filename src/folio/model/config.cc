@@ -61,6 +61,14 @@ void GptConfig::Validate(const std::string& where) const {
   }
 }
 
+void RequireTokens(std::span<const int32_t> ids, int64_t V, std::string_view name, int32_t lowest) {
+  const auto wrong = std::ranges::find_if(ids, [&](int32_t id) { return id < lowest || id >= V; });
+  if (wrong == ids.end()) return;
+  throw UsageError(fmt::format("{}: the model has no token {}", name, *wrong),
+                   fmt::format("its tokens are 0 to {}", V - 1),
+                   "take the tokenizer that the model was trained with");
+}
+
 std::string WhyNotGpt2(const GptConfig& config) {
   std::vector<std::string> reasons;
   if (!config.pre_norm()) reasons.push_back("norm_position = " + config.norm_position);

@@ -3,7 +3,9 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "folio/backend/ops.h"
@@ -134,6 +136,11 @@ struct GptConfig {
  private:
   static std::vector<std::string> ActivationNames();
 };
+
+// Throws a kUsage Error unless each of `ids` is a token of a model with V: from 0 on, or from
+// `lowest`. `name` has them: "the prompt".
+void RequireTokens(std::span<const int32_t> ids, int64_t V, std::string_view name,
+                   int32_t lowest = 0);
 
 // What of the configuration GPT-2 as other programs know it cannot express, "norm_position = post,
 // lm_head_bias"; empty for a GPT-2.

@@ -1,10 +1,30 @@
 #include "folio/model/gpt.h"
 
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "folio/base/error.h"
 #include "folio/model/head.h"
 #include "folio/model/positions.h"
 #include "folio/model/transformer.h"
 
 namespace folio {
+namespace {
+
+void RequireBegins(std::span<const int32_t> begins, int64_t B, int64_t T) {
+  if (std::ssize(begins) != B * T) {
+    throw UsageError(fmt::format("{} begins for a pass over {} tokens", begins.size(), B * T));
+  }
+  for (int64_t n = 0; n < B * T; ++n) {
+    const int64_t begin = begins[static_cast<size_t>(n)];
+    if (begin >= 0 && begin <= n % T) continue;
+    throw UsageError(fmt::format("the text of token {} cannot begin at {}", n % T, begin),
+                     "a text begins in the sequence of its token, and not behind it");
+  }
+}
+
+}  // namespace
 
 MemoryPlan GptPass::Plan(const GptConfig& config, int64_t B, int64_t T, PassKind kind,
                          const PassOptions& options) {
@@ -16,25 +36,56 @@ GptPass::GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T
     : config_(config),
       shape_{.config = config_, .B = B, .T = T, .kind = kind, .options = options},
       pass_{.backend = backend, .config = config_, .B = B, .T = T} {
-  FOLIO_CHECK(backend.Supports(options.dtype), "the backend does not compute in this dtype");
-  FOLIO_CHECK(B >= 1 && 1 <= T && T <= config.n_positions, "batch or context out of range");
+  if (!backend.Supports(options.dtype)) {
+    throw UsageError(
+        fmt::format("backend {} does not compute in {}", backend.name(), DtypeName(options.dtype)),
+        "", "take another backend or dtype");
+  }
+  if (B < 1 || T < 1 || T > config.n_positions) {
+    throw UsageError(fmt::format("no pass is over {} sequences of {} tokens", B, T),
+                     fmt::format("the context holds from 1 to {}", config.n_positions));
+  }
   plan_ = PlanBuffers(shape_);
   arena_ = Arena(plan_);
   BindBuffers(shape_, plan_, arena_, buffers_);
   if (buffers_.sinusoids) FillSinusoids(buffers_.sinusoids);
 }
 
+void GptPass::set_key_mask(Tensor key_mask) {
+  if (key_mask && (key_mask.dtype() != Dtype::kU8 || key_mask.shape() != Shape{B(), T()})) {
+    throw UsageError(
+        fmt::format("a mask of keys is {} {}", DtypeName(key_mask.dtype()),
+                    key_mask.shape().ToString()),
+        fmt::format("this pass wants {} {}", DtypeName(Dtype::kU8), Shape{B(), T()}.ToString()));
+  }
+  pass_.key_mask = key_mask;
+}
+
+void GptPass::set_mask(Tensor mask) {
+  const Dtype number = shape_.options.number();
+  const bool dtype_fits = mask.dtype() == Dtype::kU8 || mask.dtype() == number;
+  const bool shape_fits =
+      mask.shape() == Shape{1, 1, T(), T()} || mask.shape() == Shape{B(), 1, T(), T()};
+  if (mask && (!dtype_fits || !shape_fits)) {
+    throw UsageError(
+        fmt::format("a mask is {} {}", DtypeName(mask.dtype()), mask.shape().ToString()),
+        fmt::format("this pass wants {} or {}, {} or {}", DtypeName(Dtype::kU8), DtypeName(number),
+                    Shape{1, 1, T(), T()}.ToString(), Shape{B(), 1, T(), T()}.ToString()));
+  }
+  pass_.mask = mask;
+}
+
 void GptPass::set_begins(std::span<const int32_t> begins) {
+  FOLIO_CHECK(begins.empty() || shape_.options.packed, "not planned for texts");
+  if (!begins.empty()) RequireBegins(begins, B(), T());
   pass_.mask = begins.empty() ? Tensor() : buffers_.same_text;
   pass_.positions = begins.empty() ? Tensor() : buffers_.positions;
   if (begins.empty()) return;
-  FOLIO_CHECK(shape_.options.packed && std::ssize(begins) == B() * T(), "not planned for texts");
   uint8_t* same = buffers_.same_text.data<uint8_t>();
   for (int64_t n = 0; n < B() * T(); ++n) {
     const int64_t first = n / T() * T();  // of the sequence
-    const int64_t begin = begins[static_cast<size_t>(n)], position = n - first - begin;
-    FOLIO_CHECK(begin >= 0 && position >= 0, "a text begins behind its token");
-    buffers_.positions.data<int32_t>()[n] = static_cast<int32_t>(position);
+    const int64_t begin = begins[static_cast<size_t>(n)];
+    buffers_.positions.data<int32_t>()[n] = static_cast<int32_t>(n - first - begin);
     for (int64_t s = 0; s < T(); ++s) {
       same[n * T() + s] = begins[static_cast<size_t>(first + s)] == begin;
     }

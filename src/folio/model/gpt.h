@@ -14,9 +14,10 @@ namespace folio {
 // not the weights; after construction it allocates nothing.
 class GptPass {
  public:
-  // Plans and allocates. REQUIRES: T <= n_positions, the backend supports the options' dtype;
-  // weights and their gradients are in its number(). Throws a kResource Error if memory does not
-  // suffice. `backend` must outlive the pass.
+  // Plans and allocates. Throws a kUsage Error unless B and T are at least 1, T <= n_positions and
+  // the backend supports the options' dtype, and a kResource Error if memory does not suffice.
+  // `backend` must outlive the pass. REQUIRES: weights and their gradients are in the options'
+  // number().
   GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T, PassKind kind,
           const PassOptions& options = {});
   GptPass(const GptPass&) = delete;
@@ -30,12 +31,15 @@ class GptPass {
   bool packed() const { return shape_.options.packed; }
   const MemoryPlan& plan() const { return plan_; }
 
+  // Masks and begins of a wrong shape or dtype, and ids and targets that are too many, too few or
+  // no tokens, are kUsage Errors here and below, and leave the pass as it was.
+
   // Keys that may be attended to, (B,T) u8, for the passes to come; empty for all.
-  void set_key_mask(Tensor key_mask) { pass_.key_mask = key_mask; }
+  void set_key_mask(Tensor key_mask);
   // Which key each query may attend to beside what the configuration says, for the passes to come:
   // u8, 0 to hide it, or a number() that is added to its score, for each of B sequences or one for
   // all, (B or 1,1,T,T); empty for none. Must outlive those passes. ops.h says more.
-  void set_mask(Tensor mask) { pass_.mask = mask; }
+  void set_mask(Tensor mask);
   // For the passes to come, texts that lie side by side in a sequence, none of which knows of the
   // others: a token attends only to those of its text and has its position in it. (B*T): where, in
   // its sequence, the text of each token begins; empty where each sequence is one text. REQUIRES:

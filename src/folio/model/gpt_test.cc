@@ -10,6 +10,7 @@
 
 #include "folio/backend/generic_backend.h"
 #include "folio/model/test_models.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -312,15 +313,53 @@ TEST_F(Gpt, EachPlaceDropsOtherElements) {
 TEST_F(Gpt, RefusesWhatItWasNotMadeFor) {
   GptPass pass = Pass(PassKind::kForward);
   EXPECT_DEATH(pass.Forward(weights_.params(), ids_, {.on = true}), "dropout is for training");
-  EXPECT_DEATH(pass.Forward(weights_.params(), std::span(ids_).first(3)), "number of tokens");
+  EXPECT_TRUE(Contains(ErrorOf([&] { pass.Forward(weights_.params(), std::span(ids_).first(3)); },
+                               ErrorKind::kUsage),
+                       "3 tokens for a pass over 8"));
   EXPECT_DEATH(pass.LossAndBackward(weights_.params(), targets_, 1, weights_.params()),
                "no backward");
   std::vector<int32_t> ids = ids_;
   ids[0] = -1;
-  EXPECT_DEATH(pass.Forward(weights_.params(), ids), "outside the vocabulary");
+  EXPECT_TRUE(Contains(ErrorOf([&] { pass.Forward(weights_.params(), ids); }, ErrorKind::kUsage),
+                       "no token -1"));
   targets_[0] = 11;
-  EXPECT_DEATH(pass.Loss(weights_.params(), targets_), "outside the vocabulary");
-  EXPECT_DEATH(GptPass(*backend_, config_, 1, 6, PassKind::kForward), "context out of range");
+  EXPECT_TRUE(Contains(ErrorOf([&] { pass.Loss(weights_.params(), targets_); }, ErrorKind::kUsage),
+                       "no token 11"));
+  EXPECT_TRUE(Contains(
+      ErrorOf([&] { GptPass(*backend_, config_, 1, 6, PassKind::kForward); }, ErrorKind::kUsage),
+      "1 sequences of 6 tokens"));
+}
+
+TEST_F(Gpt, MasksAndBeginsOfAnotherSizeAreRefusedAndLeaveThePassAsItWas) {
+  GptPass pass = Pass(PassKind::kForward);
+  const std::vector<double> before = Losses(pass, ids_);
+  std::vector<uint8_t> bytes(static_cast<size_t>(B * T * T), 1);
+  std::vector<float> singles(static_cast<size_t>(T * T), 0);
+  const auto refused = [](auto&& f) { return ErrorOf(f, ErrorKind::kUsage); };
+  EXPECT_TRUE(Contains(refused([&] {
+                         pass.set_key_mask(Tensor(bytes.data(), {T, B}));
+                       }),
+                       "a mask of keys is U8 (4, 2)", "wants U8 (2, 4)"));
+  EXPECT_TRUE(Contains(refused([&] {
+                         pass.set_mask(Tensor(bytes.data(), {B, 1, T, T - 1}));
+                       }),
+                       "a mask is U8 (2, 1, 4, 3)"));
+  EXPECT_TRUE(Contains(refused([&] {
+                         pass.set_mask(Tensor(singles.data(), {1, 1, T, T}));
+                       }),
+                       "a mask is F32", "U8 or F64"));
+  GptPass packed(*backend_, config_, B, T, PassKind::kForward,
+                 {.dtype = Dtype::kF64, .packed = true});
+  std::vector<int32_t> begins(static_cast<size_t>(B * T), 0);
+  const std::vector<double> alone = Losses(packed, ids_);
+  begins[1] = 2;
+  EXPECT_TRUE(Contains(refused([&] { packed.set_begins(begins); }), "token 1 cannot begin at 2"));
+  begins[1] = -1;
+  EXPECT_TRUE(Contains(refused([&] { packed.set_begins(begins); }), "cannot begin at -1"));
+  EXPECT_TRUE(Contains(refused([&] { packed.set_begins(std::span(begins).first(3)); }),
+                       "3 begins for a pass over 8"));
+  EXPECT_EQ(Losses(pass, ids_), before);
+  EXPECT_EQ(Losses(packed, ids_), alone);
 }
 
 }  // namespace

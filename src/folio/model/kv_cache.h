@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "folio/base/thread_pool.h"
 #include "folio/model/config.h"
 #include "folio/tensor/plan.h"
 
@@ -27,11 +28,10 @@ class KvCache {
   }
   // Pages of a sequence of so many tokens.
   static int64_t PagesOf(const GptConfig& config, int64_t tokens) {
-    const int64_t R = PageTokens(config);
-    return (tokens + R - 1) / R;
+    return CeilDiv(tokens, PageTokens(config));
   }
 
-  int64_t PagesOf(int64_t tokens) const { return (tokens + R_ - 1) / R_; }
+  int64_t PagesOf(int64_t tokens) const { return CeilDiv(tokens, R_); }
 
   int64_t page_tokens() const { return R_; }
   int64_t capacity() const { return P_; }  // tokens of a sequence

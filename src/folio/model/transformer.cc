@@ -1,7 +1,11 @@
 #include "folio/model/transformer.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
+#include "folio/base/error.h"
 #include "folio/model/block.h"
 #include "folio/model/norm.h"
 
@@ -16,8 +20,11 @@ Tensor StreamBefore(const GptConfig& config, const GptActivations& acts, size_t 
 }  // namespace
 
 void CopyTokens(std::span<const int32_t> from, const Tensor& to, int32_t lowest, int64_t V) {
-  FOLIO_CHECK(static_cast<int64_t>(from.size()) == to.count(), "another number of tokens");
-  for (int32_t id : from) FOLIO_CHECK(lowest <= id && id < V, "token outside the vocabulary");
+  if (std::ssize(from) != to.count()) {
+    throw UsageError(fmt::format("{} tokens for a pass over {}", from.size(), to.count()),
+                     "a pass has one size, B sequences of T tokens");
+  }
+  RequireTokens(from, V, "a pass", lowest);
   std::copy(from.begin(), from.end(), to.data<int32_t>());
 }
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "folio/base/check.h"
+#include "folio/base/error.h"
 
 namespace folio {
 namespace {
@@ -143,7 +143,11 @@ bool Chart::FitRanges(std::span<const Series> series, const XRange& x_range) {
 Chart::Chart(std::span<const Series> series, const CurvesOptions& options, ChartBox box,
              const XRange& x_range)
     : x_label_(options.x_label), y_label_(options.y_label), box_(box) {
-  for (const Series& s : series) FOLIO_CHECK(s.x.size() == s.y.size(), "x and y differ in length");
+  for (const Series& s : series) {
+    if (s.x.size() == s.y.size()) continue;
+    throw UsageError(fmt::format("the curve '{}' has no y for each x", s.label),
+                     fmt::format("there are {} and {}", s.x.size(), s.y.size()));
+  }
   x_.log = options.log_x;
   y_.log = options.log_y;
   any_ = FitRanges(series, x_range);

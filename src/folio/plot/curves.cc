@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "folio/base/check.h"
+#include "folio/base/error.h"
 #include "folio/plot/chart.h"
 #include "folio/plot/svg.h"
 
@@ -147,10 +147,16 @@ std::vector<Series> Labelled(std::span<const Panel> panels) {
   return labelled;
 }
 
+void RequireSize(double width, double height) {
+  if (width >= 200 && height >= 150) return;
+  throw UsageError(fmt::format("a figure of {} x {} pixels is too small", width, height),
+                   "curves and their labels need 200 x 150");
+}
+
 }  // namespace
 
 std::string CurvesSvg(std::span<const Series> series, const CurvesOptions& options) {
-  FOLIO_CHECK(options.width >= 200 && options.height >= 150, "the figure is too small");
+  RequireSize(options.width, options.height);
   const double width = options.width - 2 * kFigureMargin;
   const double legend_top = kFigureMargin + (options.title.empty() ? 0 : kCurvesTitleHeight);
   const Legend legend(series, width,
@@ -172,8 +178,8 @@ std::string CurvesSvg(std::span<const Series> series, const CurvesOptions& optio
 }
 
 std::string PanelsSvg(std::span<const Panel> panels, const PanelsOptions& options) {
-  FOLIO_CHECK(options.columns >= 1, "panels need a column");
-  FOLIO_CHECK(options.panel_width >= 200 && options.panel_height >= 150, "panels are too small");
+  if (options.columns < 1) throw UsageError("panels need a column");
+  RequireSize(options.panel_width, options.panel_height);
   const int count = std::max(1, static_cast<int>(panels.size()));
   const int columns = std::min(options.columns, count), rows = (count + columns - 1) / columns;
   const double inside = columns * (options.panel_width + kBetweenPanels) - kBetweenPanels;

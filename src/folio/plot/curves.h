@@ -23,9 +23,9 @@ struct CurvesOptions {
 };
 
 // Line chart as a complete SVG document below 200 KB whatever the number of points (for up to some
-// dozen series). Series differ in colour and, from the eighth on, in dashes; one that lies
-// on another is dashed, so that both are seen. REQUIRES: x and y of a
-// series are equally long.
+// dozen series). Series differ in colour and, from the eighth on, in dashes; one that lies on
+// another is dashed, so that both are seen. Throws a kUsage Error for a figure that is too small,
+// and where x and y of a series are not equally long.
 std::string CurvesSvg(std::span<const Series> series, const CurvesOptions& options);
 
 struct Panel {

@@ -233,7 +233,9 @@ TEST(CurvesSvg, IsDeterministic) {
 
 TEST(CurvesSvg, UnequalLengthsAreRefused) {
   const std::vector<Series> series = {{"a", {1, 2}, {1}}};
-  EXPECT_DEATH(CurvesSvg(series, {}), "differ in length");
+  EXPECT_TRUE(Contains(ErrorOf([&] { CurvesSvg(series, {}); }, ErrorKind::kUsage), "2 and 1"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([] { CurvesSvg({}, {.width = 10}); }, ErrorKind::kUsage), "10 x 480"));
 }
 
 }  // namespace

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <iterator>
 #include <limits>
 
-#include "folio/base/check.h"
+#include "folio/base/error.h"
 #include "folio/plot/shades.h"
 #include "folio/plot/svg.h"
 
@@ -381,12 +383,26 @@ void DrawMaps(SvgWriter& svg, std::span<const Heatmap> maps, const Grid& grid, s
   }
 }
 
+// Values and labels are as many as there are cells, rows and columns.
+void RequireFilled(const Heatmap& map) {
+  const auto fills = [](const std::vector<std::string>& labels, int64_t cells) {
+    return labels.empty() || std::ssize(labels) == cells;
+  };
+  const bool sizes = map.rows >= 0 && map.columns >= 0 &&
+                     (map.columns == 0 || map.rows <= INT64_MAX / map.columns) &&
+                     std::ssize(map.values) == map.rows * map.columns;
+  if (sizes && fills(map.row_labels, map.rows) && fills(map.column_labels, map.columns)) return;
+  throw UsageError(fmt::format("a map of {} x {} cells that its values or labels do not fill",
+                               map.rows, map.columns),
+                   fmt::format("{} values, {} and {} labels", map.values.size(),
+                               map.row_labels.size(), map.column_labels.size()));
+}
+
 }  // namespace
 
 Heatmap WithoutFirstColumn(const Heatmap& map, double* mean_share) {
-  FOLIO_CHECK(map.columns >= 1, "there is no first column");
-  FOLIO_CHECK(map.values.size() == static_cast<size_t>(map.rows * map.columns),
-              "the values do not fill the map");
+  RequireFilled(map);
+  if (map.columns < 1) throw UsageError("there is no first column");
   Heatmap rest = map;
   rest.columns = map.columns - 1;
   rest.values.clear();
@@ -411,11 +427,7 @@ Heatmap WithoutFirstColumn(const Heatmap& map, double* mean_share) {
 }
 
 std::string HeatmapSvg(const Heatmap& map, const HeatmapOptions& options) {
-  for (const auto* labels : {&map.row_labels, &map.column_labels}) {
-    const int64_t cells = labels == &map.row_labels ? map.rows : map.columns;
-    FOLIO_CHECK(labels->empty() || static_cast<int64_t>(labels->size()) == cells,
-                "not one label for each row or column");
-  }
+  RequireFilled(map);
   std::vector<std::string> notes;
   if (!map.caption.empty()) notes.push_back(map.caption);
   if (map.values.empty()) return NoCells(map, notes);
@@ -450,7 +462,8 @@ std::string HeatmapSvg(const Heatmap& map, const HeatmapOptions& options) {
 std::string HeatmapGridSvg(std::span<const Heatmap> maps, int64_t maps_in_a_row,
                            const std::string& title, const std::vector<std::string>& notes,
                            const HeatmapOptions& options) {
-  FOLIO_CHECK(maps_in_a_row >= 1, "a grid without columns");
+  if (maps_in_a_row < 1) throw UsageError("a grid without columns");
+  for (const Heatmap& map : maps) RequireFilled(map);
   const auto columns = static_cast<size_t>(maps_in_a_row);
   const size_t across = std::min(columns, maps.size());
   Grid grid = MakeGrid(maps, SideOf(maps, columns), options);

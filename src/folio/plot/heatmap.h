@@ -30,6 +30,8 @@ struct HeatmapOptions {
   bool numbers = true;              // in the cells, where they fit
 };
 
+// A map whose values or labels do not fill it is a kUsage Error in all that follows.
+
 // Each row without its first column and divided by what is left (a row with nothing left is
 // masked), and the mean share of the first column, row 0 not counted.
 Heatmap WithoutFirstColumn(const Heatmap& map, double* mean_share);

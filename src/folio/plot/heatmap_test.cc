@@ -152,10 +152,21 @@ TEST(HeatmapSvg, OddMapsAreFigures) {
 }
 
 TEST(HeatmapSvg, WrongSizesAreRefused) {
-  EXPECT_DEATH(HeatmapSvg(Map(2, 2, {1, 2, 3}), {}), "do not fill");
+  EXPECT_TRUE(Contains(ErrorOf(
+                           [&] {
+                             HeatmapSvg(Map(2, 2, {1, 2, 3}), {});
+                           },
+                           ErrorKind::kUsage),
+                       "do not fill"));
   Heatmap map = Map(1, 2, {1, 2});
   map.column_labels = {"one"};
-  EXPECT_DEATH(HeatmapSvg(map, {}), "not one label");
+  EXPECT_TRUE(Contains(ErrorOf([&] { HeatmapSvg(map, {}); }, ErrorKind::kUsage),
+                       "2 values, 0 and 1 labels"));
+  const Heatmap wrong = Map(2, 3, {1});
+  double share = 0;
+  ErrorOf([&] { WithoutFirstColumn(wrong, &share); }, ErrorKind::kUsage);
+  ErrorOf([&] { HeatmapGridSvg({&wrong, 1}, 1, "", {}, {}); }, ErrorKind::kUsage);
+  ErrorOf([&] { HeatmapGridSvg({}, 0, "", {}, {}); }, ErrorKind::kUsage);
 }
 
 TEST(HeatmapGridSvg, OneKeyForAll) {

@@ -12,7 +12,7 @@
 
 namespace folio {
 
-// Sizes of up to kMaxRank dimensions, the outermost first.
+// Sizes, the outermost first. REQUIRES: of at most kMaxRank dimensions, none below 0.
 class Shape {
  public:
   static constexpr int kMaxRank = 5;
@@ -59,9 +59,9 @@ class Tensor {
     return reinterpret_cast<T*>(data_);
   }
 
-  // The same elements under another shape of equal count.
+  // The same elements under another shape. REQUIRES: it has as many.
   Tensor Reshape(Shape shape) const;
-  // Rows [begin, end) of the outermost dimension. REQUIRES: whole blocks.
+  // Rows [begin, end) of the outermost dimension. REQUIRES: they are there, whole blocks.
   Tensor Slice(int64_t begin, int64_t end) const;
 
  private:
@@ -80,7 +80,7 @@ struct SequenceView {
   int64_t row_stride = 0;    // elements from one row to the next
 
   SequenceView() = default;
-  // Columns [column, column + C) of a dense (B*T, width) tensor.
+  // Columns [column, column + C) of a dense (B*T, width) tensor. REQUIRES: it has them.
   SequenceView(const Tensor& x, int64_t B, int64_t T, int64_t column, int64_t C);
 
   explicit operator bool() const { return data != nullptr; }

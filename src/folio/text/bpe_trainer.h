@@ -38,7 +38,7 @@ class BpeTrainer {
   ~BpeTrainer();
 
   // Counts the pieces of one whole document, or of a part of one that begins and ends where FindCut
-  // says; on all threads.
+  // says; on all threads. REQUIRES: Train was not called.
   void AddText(std::string_view text);
   // How far Train is: merges done of how many. May throw to stop.
   using Progress = std::function<void(int64_t done, int64_t total)>;

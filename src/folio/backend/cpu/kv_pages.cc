@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <span>
 
 #include "folio/backend/cpu/attention_rows.h"
 #include "folio/backend/cpu/kernels.h"
+#include "folio/backend/cpu/stored_numbers.h"
 #include "folio/base/thread_pool.h"
 #include "folio/tensor/bf16.h"
 
@@ -40,10 +42,10 @@ void Copy(const float* from, int64_t n, float* to) {
   std::copy_n(from, n, to);
 }
 void Copy(const float* from, int64_t n, BF16* to) {
-  for (int64_t i = 0; i < n; ++i) to[i] = ToBF16(from[i]);
+  RoundToHalves(from, n, to);
 }
 void Copy(const BF16* from, int64_t n, float* to) {
-  for (int64_t i = 0; i < n; ++i) to[i] = ToFloat(from[i]);
+  DecodeStored(Dtype::kBF16, reinterpret_cast<const std::byte*>(from), n, to);
 }
 
 template <class T>

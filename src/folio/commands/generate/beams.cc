@@ -38,9 +38,7 @@ std::string Shown(const OpenedModel& model, const Prompt& prompt, const BeamText
 void TellBeams(Console& console, const OpenedModel& model, const std::vector<Prompt>& prompts,
                BeamSearchOptions options, std::optional<Dtype> cache) {
   const GptConfig& config = model.weights->config();
-  GenerateOptions ends;
-  if (config.eos_token_id) ends.stop_tokens.push_back(static_cast<int32_t>(*config.eos_token_id));
-  if (model.tokenizer != nullptr) ends = TextWriter::ForTokens(*model.tokenizer, ends);
+  const GenerateOptions ends = ForTokens(model, {});
   options.stop_tokens = ends.stop_tokens;
   options.usable = ends.usable;
   int64_t pages = 0;

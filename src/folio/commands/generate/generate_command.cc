@@ -141,17 +141,13 @@ class GenerateCommand final : public Command {
   GenerateOptions Options(const OpenedModel& model, Console& console) {
     const GptConfig& config = model.weights->config();
     if (!stops_.empty()) model.RequireTokenizer(", or leave out --stop");
-    GenerateOptions options{.sampling = sampling_.Options(config.vocab_size, console),
-                            .max_tokens = max_tokens_,
-                            .stop_strings = stops_,
-                            .when_full = when_full_ == "stop" ? WhenFull::kStop : WhenFull::kSlide,
-                            .stride = stride_,
-                            .truncate = truncate_,
-                            .likeliest = likeliest_};
-    if (config.eos_token_id) {
-      options.stop_tokens.push_back(static_cast<int32_t>(*config.eos_token_id));
-    }
-    return options;
+    return {.sampling = sampling_.Options(config.vocab_size, console),
+            .max_tokens = max_tokens_,
+            .stop_strings = stops_,
+            .when_full = when_full_ == "stop" ? WhenFull::kStop : WhenFull::kSlide,
+            .stride = stride_,
+            .truncate = truncate_,
+            .likeliest = likeliest_};
   }
 
   TextBatch MakeBatch(const OpenedModel& model, int64_t texts) const {

@@ -52,11 +52,7 @@ std::string Speed(int64_t tokens, double seconds) {
 }
 
 TextTeller::TextTeller(Console& console, const OpenedModel& model, const GenerateOptions& options)
-    : console_(console),
-      model_(model),
-      options_(options),
-      for_tokens_(model.tokenizer == nullptr ? options
-                                             : TextWriter::ForTokens(*model.tokenizer, options)) {}
+    : console_(console), model_(model), options_(options), for_tokens_(ForTokens(model, options)) {}
 
 TextRequest TextTeller::Begin(const Prompt& prompt, size_t p, int64_t i, uint64_t sequence,
                               std::string_view shown) {
