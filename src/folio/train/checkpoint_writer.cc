@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "folio/base/clock.h"
+#include "folio/base/error.h"
 #include "folio/base/log.h"
 #include "folio/base/machine.h"
 #include "folio/model/adapter.h"
@@ -44,13 +45,17 @@ bool CheckpointWriter::MakeRoom() {
   constexpr uint64_t kSpare = 4;  // parts of what is free that stay free
   const uint64_t bytes = weights_.flat().bytes() + optimizer_.m().bytes() + optimizer_.v().bytes();
   const uint64_t available = ThisMachinesMemory().available;
-  if (available > 0 && bytes > available - available / kSpare) {
-    LogWarning("no memory for a copy of weights and moments: training waits for each checkpoint");
+  beside_ = available == 0 || bytes <= available - available / kSpare;
+  try {
+    if (beside_) copy_ = std::make_unique<Copy>(weights_.config());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kResource) throw;
     beside_ = false;
-    return false;
   }
-  copy_ = std::make_unique<Copy>(weights_.config());
-  return true;
+  if (!beside_) {
+    LogWarning("no memory for a copy of weights and moments: training waits for each checkpoint");
+  }
+  return beside_;
 }
 
 void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int64_t previous) {

@@ -148,6 +148,8 @@ std::string DescribePlan(const TrainShape& shape) {
                         HumanBytes(static_cast<double>(recompute.saved())));
   }
   line("peak", totals.peak, saved);
+  line("to save", totals.weights + totals.optimizer,
+       " more: a copy that is written beside training, where memory is free");
   return text;
 }
 
