@@ -263,7 +263,14 @@ std::string Torture::WrongEnd(const Ended& ended, const std::string& rules) {
   if (ended.hung) return "it hung";
   if (ended.status < 0 && !(kills && ended.signal == SIGKILL)) return "it " + Told(ended);
   if (ended.status > 1) return "an odd status: it " + Told(ended);
-  if (ended.status == 1 && !ended.Says("error: ")) return "it did not say why it " + Told(ended);
+  if (ended.status != 1) return "";
+  if (!ended.Says("error: ")) return "it did not say why it " + Told(ended);
+  const bool cause = ended.Says("No space left") || ended.Says("Input/output error") ||
+                     ended.Says("quota") || ended.Says("Read-only file system") ||
+                     ended.Says("the disk may be full");
+  if (!cause) return "it did not say the cause when it " + Told(ended);
+  if (ended.Says("filesystem error"))
+    return "it said it in the words of C++ when it " + Told(ended);
   return "";
 }
 
