@@ -101,7 +101,7 @@ bool Torture::Reaches() const {
   Folio(0, {"data", "stories", "--bytes", "100", "--out", "root/stories"}, "none");
   const faults::Counts counts = CountsOf(0);
   fs::remove_all(WorkerDirectory(0));
-  return counts.loaded == faults::kLoaded && counts.calls[faults::kWrite] > 0;
+  return counts.loaded == faults::kLoaded && counts.calls[faults::kWriteCall] > 0;
 }
 
 void Torture::PutBefore(const Prepared& prepared, int worker) const {
@@ -164,7 +164,7 @@ std::vector<std::string> Torture::Faults(const std::string& workload) const {
     if (n % 3 == 1)
       rules.push_back("any:" + std::to_string(n) + "-" + std::to_string(n + 2) + ":EDQUOT");
   }
-  for (uint64_t n = 1; n <= prepared.counts.calls[faults::kWrite]; ++n) {
+  for (uint64_t n = 1; n <= prepared.counts.calls[faults::kWriteCall]; ++n) {
     for (const char* what : {":short", ":tear"}) add("write", n, what);
   }
   // What goes on after a kill is hit too: at every fifth call, each time by another fault.
