@@ -8,7 +8,18 @@ namespace folio::faults {
 
 // Calls that change what is below the root. `open` counts those that may: for writing, or that
 // create or empty; `close` those of files that were opened for writing; `unlink` also rmdir.
-enum Kind { kOpen, kWrite, kTruncate, kAllocate, kSync, kRename, kLink, kUnlink, kMkdir, kClose };
+enum Kind {
+  kOpenCall,
+  kWriteCall,
+  kTruncateCall,
+  kAllocateCall,
+  kSyncCall,
+  kRenameCall,
+  kLinkCall,
+  kUnlinkCall,
+  kMkdirCall,
+  kCloseCall
+};
 inline constexpr std::array<const char*, 10> kKindNames = {
     "open", "write", "truncate", "allocate", "sync", "rename", "link", "unlink", "mkdir", "close"};
 

@@ -126,7 +126,7 @@ class Layer {
     counts_->calls[kind] += 1;
     const Verdict verdict = rules_.Judge(kind, counts_->calls[kind], counts_->any, bytes);
     if (verdict.error != 0 || verdict.kill || verdict.most < bytes) counts_->injected += 1;
-    if (verdict.kill && (kind != kWrite || verdict.most == 0)) Kill();
+    if (verdict.kill && (kind != kWriteCall || verdict.most == 0)) Kill();
     return verdict;
   }
   [[noreturn]] static void Kill() {
@@ -210,7 +210,8 @@ template <class Open>
 int Opened(const std::string& path, bool empties, const Open& open) {
   Layer& layer = TheLayer();
   const Lock lock(layer.mutex());
-  if (const Verdict verdict = layer.Count(kOpen); verdict.error != 0) return Fail(verdict.error);
+  if (const Verdict verdict = layer.Count(kOpenCall); verdict.error != 0)
+    return Fail(verdict.error);
   struct stat info = {};
   const bool there = lstat(path.c_str(), &info) == 0;
   if (there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) CannotFollow(path);
@@ -234,7 +235,7 @@ template <class Write>
 ssize_t Written(int fd, size_t bytes, off_t offset, const Write& write) {
   Layer& layer = TheLayer();
   const Lock lock(layer.mutex());
-  const Verdict verdict = layer.Count(kWrite, bytes);
+  const Verdict verdict = layer.Count(kWriteCall, bytes);
   if (verdict.error != 0) return Fail(verdict.error);
   std::string buffer;
   const ssize_t put = write(std::min(bytes, verdict.most), buffer);
@@ -271,7 +272,8 @@ int MkdirAt(int at, const char* path, mode_t mode) {
   const auto make = [&] { return FOLIO_REAL(mkdirat)(at, path, mode); };
   if (!layer.Below(whole)) return make();
   const Lock lock(layer.mutex());
-  if (const Verdict verdict = layer.Count(kMkdir); verdict.error != 0) return Fail(verdict.error);
+  if (const Verdict verdict = layer.Count(kMkdirCall); verdict.error != 0)
+    return Fail(verdict.error);
   const int result = make();
   struct stat info = {};
   if (result == 0 && stat(whole.c_str(), &info) == 0) {
@@ -287,7 +289,7 @@ int Truncated(int fd, const char* path, off_t length) {
   };
   if (path != nullptr ? !layer.Below(PathOf(AT_FDCWD, path)) : !layer.Below(fd)) return truncate();
   const Lock lock(layer.mutex());
-  if (const Verdict verdict = layer.Count(kTruncate); verdict.error != 0)
+  if (const Verdict verdict = layer.Count(kTruncateCall); verdict.error != 0)
     return Fail(verdict.error);
   const int result = truncate();
   struct stat info = {};
@@ -301,7 +303,8 @@ int Synced(int fd, int (*sync)(int fd)) {
   Layer& layer = TheLayer();
   if (!layer.Below(fd)) return sync(fd);
   const Lock lock(layer.mutex());
-  if (const Verdict verdict = layer.Count(kSync); verdict.error != 0) return Fail(verdict.error);
+  if (const Verdict verdict = layer.Count(kSyncCall); verdict.error != 0)
+    return Fail(verdict.error);
   const int result = sync(fd);
   if (result == 0) layer.NoteOf(fd, Change::kSync);
   return result;
@@ -313,7 +316,7 @@ int CloseError(int fd) {
   const int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
   if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || !layer.Below(fd)) return 0;
   const Lock lock(layer.mutex());
-  return layer.Count(kClose).error;
+  return layer.Count(kCloseCall).error;
 }
 
 FILE* OpenStream(const char* path, const char* mode, FILE* (*open)(const char*, const char*)) {
@@ -448,7 +451,7 @@ int fallocate(int fd, int mode, off_t offset, off_t length) {
   layer::Layer& the = layer::TheLayer();
   if (!the.Below(fd)) return FOLIO_REAL(fallocate)(fd, mode, offset, length);
   const layer::Lock lock(the.mutex());
-  if (const auto verdict = the.Count(layer::kAllocate); verdict.error != 0) {
+  if (const auto verdict = the.Count(layer::kAllocateCall); verdict.error != 0) {
     return layer::Fail(verdict.error);
   }
   if (mode != 0) layer::CannotFollow("fallocate with a mode");
@@ -478,7 +481,7 @@ int fdatasync(int fd) {
 
 int renameat2(int from_at, const char* from, int to_at, const char* to, unsigned flags) {
   const auto what = (flags & RENAME_EXCHANGE) != 0 ? Change::kExchange : Change::kRename;
-  return layer::Renamed(layer::kRename, {what, 0, 0, PathOf(from_at, from), PathOf(to_at, to)},
+  return layer::Renamed(layer::kRenameCall, {what, 0, 0, PathOf(from_at, from), PathOf(to_at, to)},
                         [&] { return FOLIO_REAL(renameat2)(from_at, from, to_at, to, flags); });
 }
 int renameat(int from_at, const char* from, int to_at, const char* to) {
@@ -489,7 +492,7 @@ int rename(const char* from, const char* to) {
 }
 
 int linkat(int from_at, const char* from, int to_at, const char* to, int flags) {
-  return layer::Renamed(layer::kLink,
+  return layer::Renamed(layer::kLinkCall,
                         {Change::kLink, 0, 0, PathOf(from_at, from), PathOf(to_at, to)},
                         [&] { return FOLIO_REAL(linkat)(from_at, from, to_at, to, flags); });
 }
@@ -505,7 +508,7 @@ int symlink(const char* to, const char* path) {
 }
 
 int unlinkat(int at, const char* path, int flags) {
-  return layer::Renamed(layer::kUnlink, {Change::kRemove, 0, 0, PathOf(at, path), ""},
+  return layer::Renamed(layer::kUnlinkCall, {Change::kRemove, 0, 0, PathOf(at, path), ""},
                         [&] { return FOLIO_REAL(unlinkat)(at, path, flags); });
 }
 int unlink(const char* path) {

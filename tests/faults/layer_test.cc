@@ -48,11 +48,11 @@ class FaultLayer : public InTemporaryDirectory {
 
 TEST_F(FaultLayer, CountsWhatIsBelowTheRootAndNothingElse) {
   const faults::Counts counts = CountsNow();
-  EXPECT_EQ(counts.calls[faults::kOpen], 1u);
-  EXPECT_GT(counts.calls[faults::kWrite], 0u);
-  EXPECT_EQ(counts.calls[faults::kSync], 2u);  // the file and the directory
-  EXPECT_EQ(counts.calls[faults::kRename], 1u);
-  EXPECT_EQ(counts.calls[faults::kClose], 1u);
+  EXPECT_EQ(counts.calls[faults::kOpenCall], 1u);
+  EXPECT_GT(counts.calls[faults::kWriteCall], 0u);
+  EXPECT_EQ(counts.calls[faults::kSyncCall], 2u);  // the file and the directory
+  EXPECT_EQ(counts.calls[faults::kRenameCall], 1u);
+  EXPECT_EQ(counts.calls[faults::kCloseCall], 1u);
   EXPECT_EQ(counts.injected, 0u);
   EXPECT_EQ(Write("any:1+:EIO", "beside").status, 0);
   EXPECT_EQ(CountsNow().any, 0u);
@@ -77,9 +77,9 @@ TEST_F(FaultLayer, FailsTheCallThatIsAskedFor) {
 
 TEST_F(FaultLayer, WritesShortOrTearsAndKills) {
   const std::string before = FilesBelow(At("root"))["new"];
-  const uint64_t writes = CountsNow().calls[faults::kWrite];
+  const uint64_t writes = CountsNow().calls[faults::kWriteCall];
   EXPECT_EQ(Write("write:1+:short").status, 0);
-  EXPECT_GT(CountsNow().calls[faults::kWrite], writes);
+  EXPECT_GT(CountsNow().calls[faults::kWriteCall], writes);
   EXPECT_EQ(FilesBelow(At("root"))["new"], before);
   EXPECT_EQ(Write("write:1:tear").status, 128 + 9);
   auto files = FilesBelow(At("root"));

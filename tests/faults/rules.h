@@ -36,7 +36,7 @@ class Rules {
       if ((rule.kind >= 0 && rule.kind != kind) || n < rule.first || n > rule.last) continue;
       if (rule.error != 0) return {.error = rule.error};
       if (!rule.half) return {.kill = true, .most = 0};
-      if (kind == kWrite)
+      if (kind == kWriteCall)
         return {.kill = rule.kill, .most = rule.kill ? bytes / 2 : (bytes + 1) / 2};
     }
     return has_space_ ? JudgeSpace(kind, bytes) : Verdict{};
@@ -97,11 +97,12 @@ class Rules {
   Verdict JudgeSpace(Kind kind, size_t bytes) {
     if (failures_ == 0) return {};
     const bool full = space_ == 0;
-    if (kind == kWrite && bytes > 0) {
+    if (kind == kWriteCall && bytes > 0) {
       const size_t put = static_cast<size_t>(std::min<uint64_t>(bytes, space_));
       space_ -= put;
       if (!full) return {.most = put};
-    } else if (!full || (kind != kOpen && kind != kMkdir && kind != kLink && kind != kAllocate)) {
+    } else if (!full || (kind != kOpenCall && kind != kMkdirCall && kind != kLinkCall &&
+                         kind != kAllocateCall)) {
       return {};
     }
     if (failures_ != UINT64_MAX) failures_ -= 1;

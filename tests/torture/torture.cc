@@ -101,7 +101,7 @@ bool Torture::Reaches() const {
   Folio(0, {"data", "stories", "--bytes", "100", "--out", "root/stories"}, "none");
   const faults::Counts counts = CountsOf(0);
   fs::remove_all(WorkerDirectory(0));
-  return counts.loaded == faults::kLoaded && counts.calls[faults::kWrite] > 0;
+  return counts.loaded == faults::kLoaded && counts.calls[faults::kWriteCall] > 0;
 }
 
 void Torture::PutBefore(const Prepared& prepared, int worker) const {
@@ -164,7 +164,7 @@ std::vector<std::string> Torture::Faults(const std::string& workload) const {
     if (n % 3 == 1)
       rules.push_back("any:" + std::to_string(n) + "-" + std::to_string(n + 2) + ":EDQUOT");
   }
-  for (uint64_t n = 1; n <= prepared.counts.calls[faults::kWrite]; ++n) {
+  for (uint64_t n = 1; n <= prepared.counts.calls[faults::kWriteCall]; ++n) {
     for (const char* what : {":short", ":tear"}) add("write", n, what);
   }
   // What goes on after a kill is hit too: at every fifth call, each time by another fault.
@@ -263,7 +263,14 @@ std::string Torture::WrongEnd(const Ended& ended, const std::string& rules) {
   if (ended.hung) return "it hung";
   if (ended.status < 0 && !(kills && ended.signal == SIGKILL)) return "it " + Told(ended);
   if (ended.status > 1) return "an odd status: it " + Told(ended);
-  if (ended.status == 1 && !ended.Says("error: ")) return "it did not say why it " + Told(ended);
+  if (ended.status != 1) return "";
+  if (!ended.Says("error: ")) return "it did not say why it " + Told(ended);
+  const bool cause = ended.Says("No space left") || ended.Says("Input/output error") ||
+                     ended.Says("quota") || ended.Says("Read-only file system") ||
+                     ended.Says("the disk may be full");
+  if (!cause) return "it did not say the cause when it " + Told(ended);
+  if (ended.Says("filesystem error"))
+    return "it said it in the words of C++ when it " + Told(ended);
   return "";
 }
 

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
 #include <random>
 
 #include "tests/kit/paths.h"

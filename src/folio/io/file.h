@@ -24,8 +24,7 @@ void RequireDirectory(const std::filesystem::path& path, std::string_view what =
 // Whether `name`, which some file says, can be that of a file beside it: no path, nothing else.
 bool IsFileName(std::string_view name);
 
-// Makes the directory and its parents where they are missing, durably: what is flushed inside of
-// them is not lost with their names. Throws a kRuntime Error.
+// Makes the directory and its missing parents, with durable names. Throws a kRuntime Error.
 void CreateDirectories(const std::filesystem::path& path);
 // The same for the directory that `path` will be in.
 void CreateParentOf(const std::filesystem::path& path);
