@@ -8,8 +8,8 @@ PREFIX ?= /usr/local
 configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build install bench test-asan docs fuzz format format-check lint lint-changed clean \
-  bootstrap bootstrap-checks configure configure-asan configure-lint
+.PHONY: help demo test build install bench test-asan test-tsan docs fuzz fuzz-coverage format format-check lint lint-changed clean \
+  bootstrap bootstrap-checks configure configure-asan configure-tsan configure-lint
 
 help:
 	@echo 'make demo    build, train a small GPT for about a minute, show what it writes'
@@ -18,7 +18,9 @@ help:
 	@echo 'make install  put program, library and documents below PREFIX=/usr/local'
 	@echo 'make bench   build and run the benchmarks'
 	@echo 'make test-asan  the tests under AddressSanitizer and UndefinedBehaviorSanitizer'
+	@echo 'make test-tsan  the tests of threads, training and generation under ThreadSanitizer'
 	@echo 'make fuzz    look for inputs that break tokenizers and readers, FUZZ_SECONDS=60 with each target'
+	@echo 'make fuzz-coverage  how much of each parser the inputs reach that fuzzing has found'
 	@echo 'make docs    put the numbers and figures of the program into docs/ (needs the demo: trains it)'
 	@echo 'make format  format the sources (format-check: only look)'
 	@echo 'make lint    run clang-tidy (lint-changed: not on what it passed before)'
@@ -36,6 +38,9 @@ configure: bootstrap
 
 configure-asan: bootstrap-checks
 	@cmake --preset asan $(configure_flags)
+
+configure-tsan: bootstrap-checks
+	@cmake --preset tsan $(configure_flags)
 
 configure-lint: bootstrap-checks
 	@cmake --preset lint $(configure_flags)
@@ -60,6 +65,10 @@ test-asan: configure-asan
 	@cmake --build --preset asan -j $(JOBS)
 	@scripts/test.sh asan
 
+test-tsan: configure-tsan
+	@cmake --build --preset tsan -j $(JOBS)
+	@scripts/test.sh tsan
+
 docs: configure
 	@cmake --build --preset docs -j $(JOBS)
 	@cp -r build/release/docs/attention.md build/release/docs/figures docs/
@@ -68,6 +77,11 @@ docs: configure
 fuzz: configure-asan
 	@cmake --build --preset fuzz -j $(JOBS)
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+fuzz-coverage: bootstrap-checks
+	@cmake --preset coverage $(configure_flags)
+	@cmake --build --preset coverage -j $(JOBS)
+	@scripts/fuzz_coverage.sh
 
 format: bootstrap-checks
 	@scripts/format.sh
