@@ -12,8 +12,9 @@ PREFIX ?= /usr/local
 configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build install bench test-asan docs fuzz torture soak format format-check lint lint-changed clean \
-  bootstrap bootstrap-checks configure configure-asan configure-lint
+.PHONY: help demo test build install bench test-asan test-tsan docs fuzz fuzz-coverage torture soak \
+  format format-check lint lint-changed clean bootstrap bootstrap-checks configure configure-asan \
+  configure-tsan configure-lint
 
 help:
 	@echo 'make demo    build, train a small GPT for about a minute, show what it writes'
@@ -22,10 +23,12 @@ help:
 	@echo 'make install  put program, library and documents below PREFIX=/usr/local'
 	@echo 'make bench   build and run the benchmarks'
 	@echo 'make test-asan  the tests under AddressSanitizer and UndefinedBehaviorSanitizer'
+	@echo 'make test-tsan  the tests of threads, training and generation under ThreadSanitizer'
 	@echo 'make fuzz    look for inputs that break tokenizers and readers, FUZZ_SECONDS=60 with each target'
 	@echo 'make torture  kill, fail and cut the power of whatever writes: TORTURE_KILLS=1000, at most'
 	@echo '              TORTURE_SECONDS=1800; TORTURE_SEED=N repeats (build/release/tests/torture/folio_torture --help)'
 	@echo 'make soak    train and generate for SOAK_MINUTES=30: memory, file handles and threads stay level'
+	@echo 'make fuzz-coverage  how much of each parser the inputs reach that fuzzing has found'
 	@echo 'make docs    put the numbers and figures of the program into docs/ (needs the demo: trains it)'
 	@echo 'make format  format the sources (format-check: only look)'
 	@echo 'make lint    run clang-tidy (lint-changed: not on what it passed before)'
@@ -43,6 +46,9 @@ configure: bootstrap
 
 configure-asan: bootstrap-checks
 	@cmake --preset asan $(configure_flags)
+
+configure-tsan: bootstrap-checks
+	@cmake --preset tsan $(configure_flags)
 
 configure-lint: bootstrap-checks
 	@cmake --preset lint $(configure_flags)
@@ -67,6 +73,10 @@ test-asan: configure-asan
 	@cmake --build --preset asan -j $(JOBS)
 	@scripts/test.sh asan
 
+test-tsan: configure-tsan
+	@cmake --build --preset tsan -j $(JOBS)
+	@scripts/test.sh tsan
+
 docs: configure
 	@cmake --build --preset docs -j $(JOBS)
 	@cp -r build/release/docs/attention.md build/release/docs/figures docs/
@@ -83,6 +93,10 @@ torture: configure
 soak: configure
 	@cmake --build --preset torture -j $(JOBS)
 	@build/release/tests/soak/folio_soak --minutes $(SOAK_MINUTES) --json
+fuzz-coverage: bootstrap-checks
+	@cmake --preset coverage $(configure_flags)
+	@cmake --build --preset coverage -j $(JOBS)
+	@scripts/fuzz_coverage.sh
 
 format: bootstrap-checks
 	@scripts/format.sh

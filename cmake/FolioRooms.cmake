@@ -3,9 +3,16 @@
 # Headers are included as "folio/<room>/<file>.h".
 
 include(GNUInstallDirs)
+include(FolioThreadTests)
 
 # A test runs once for each time that it is compiled, so that optimising it costs more than it saves.
 set(FOLIO_TEST_OPTIONS "" CACHE STRING "Compiler options of the test programs alone")
+
+# Under a sanitizer of whatever kind.
+set(folio_sanitized OFF)
+if(FOLIO_SANITIZE OR FOLIO_THREAD_SANITIZE)
+  set(folio_sanitized ON)
+endif()
 
 function(folio_compile_options target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wundef -Wnon-virtual-dtor
@@ -33,12 +40,20 @@ function(folio_compile_options target)
     target_compile_options(${target} PUBLIC -fsanitize=address,undefined -fno-sanitize=pointer-overflow
                                             -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
     target_link_options(${target} PUBLIC -fsanitize=address,undefined)
+  endif()
+  if(FOLIO_THREAD_SANITIZE)
+    target_compile_options(${target} PUBLIC -fsanitize=thread -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=thread)
+    # Threads meet in the same places whatever the instruction set, and one compiles sooner than ten.
+    target_compile_definitions(${target} PRIVATE HWY_COMPILE_ONLY_STATIC)
+  endif()
+  if(folio_sanitized)
     target_compile_definitions(${target} PRIVATE FOLIO_SANITIZE)
   endif()
 endfunction()
 
 # Rooms whose branches libFuzzer counts: those of the fuzz targets.
-set(folio_fuzzed_rooms base io text formats)
+set(folio_fuzzed_rooms base io text data model formats corpus train eval)
 
 # Rooms that no one waits for: optimising them more than a little takes longer than they ever run. Under
 # the sanitizers the others are optimised a little, since they go through large arrays.
@@ -58,6 +73,7 @@ function(folio_precompile target position_independent)
 endfunction()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   folio_precompile(folio_room_headers ON)
+  folio_harden(folio_room_headers)
 endif()
 
 # Highway compiles these once for each instruction set, by including them again: alone.
@@ -92,6 +108,7 @@ function(folio_room room)
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(${target} PUBLIC cxx_std_20)
   folio_compile_options(${target})
+  folio_harden(${target})
   folio_alone("${sources}")
   if(room IN_LIST folio_cold_rooms)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
@@ -99,7 +116,7 @@ function(folio_room room)
   if(TARGET folio_room_headers AND NOT OpenMP::OpenMP_CXX IN_LIST ARG_LIBS)
     target_precompile_headers(${target} REUSE_FROM folio_room_headers)
   endif()
-  if(FOLIO_SANITIZE AND NOT room IN_LIST folio_cold_rooms)
+  if(folio_sanitized AND NOT room IN_LIST folio_cold_rooms)
     target_compile_options(${target} PRIVATE -O1)
   endif()
   if(FOLIO_SANITIZE AND room IN_LIST folio_fuzzed_rooms)
@@ -129,10 +146,19 @@ function(folio_test_program name target)
   target_link_libraries(${target} PRIVATE ${ARG_LIBS} GTest::gtest_main fmt::fmt)
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF POSITION_INDEPENDENT_CODE OFF)
   target_precompile_headers(${target} REUSE_FROM folio_test_headers)
+  set(environment "")
+  if(FOLIO_THREAD_SANITIZE)
+    if(NOT DEFINED folio_thread_tests_of_${name})
+      set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+      return()
+    endif()
+    list(JOIN folio_thread_tests_of_${name} ":" filter)
+    set(environment "GTEST_FILTER=${filter}" "TSAN_OPTIONS=${folio_thread_sanitizer_options}")
+  endif()
   foreach(shard RANGE 3)
     add_test(NAME ${name}/${shard} COMMAND ${target} --gtest_brief=1)
     set_tests_properties(${name}/${shard} PROPERTIES TIMEOUT 1200 ENVIRONMENT
-      "GTEST_TOTAL_SHARDS=4;GTEST_SHARD_INDEX=${shard};GTEST_OUTPUT=xml:${PROJECT_BINARY_DIR}/tests.xml/${name}.${shard}.xml")
+      "GTEST_TOTAL_SHARDS=4;GTEST_SHARD_INDEX=${shard};GTEST_OUTPUT=xml:${PROJECT_BINARY_DIR}/tests.xml/${name}.${shard}.xml;${environment}")
   endforeach()
 endfunction()
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sees to it that what folio is built from is installed.
 #   scripts/bootstrap.sh build   compiler, CMake and libraries: enough for make build, test and demo
-#   scripts/bootstrap.sh checks  the same, clang with its sanitizers and OpenMP, clang-format, clang-tidy
+#   scripts/bootstrap.sh checks  the same, clang with its sanitizers, OpenMP and coverage, clang-format, clang-tidy
 # On Debian and its descendants it installs what is missing, as root or through sudo, or prints the
 # command that would and exits 1. Elsewhere it says what is needed.
 set -euo pipefail
@@ -11,7 +11,7 @@ packages=(g++ cmake ninja-build ccache libdnnl-dev libhwy-dev libfmt-dev nlohman
   libarchive-dev libgtest-dev libpugixml-dev librsvg2-bin fonts-dejavu-core protobuf-compiler)
 case "${1:-build}" in
   build) ;;
-  checks) packages+=(clang clang-format clang-tidy libclang-rt-dev libomp-dev) ;;
+  checks) packages+=(clang clang-format clang-tidy libclang-rt-dev libomp-dev llvm) ;;
   *)
     echo "usage: scripts/bootstrap.sh build|checks" >&2
     exit 2

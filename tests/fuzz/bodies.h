@@ -29,4 +29,19 @@ testing::AssertionResult TorchFileIsReadOrRefused(std::string_view input);
 testing::AssertionResult LlmcFileIsReadOrRefused(std::string_view input);
 testing::AssertionResult TfBundleIsReadOrRefused(std::string_view input);
 
+testing::AssertionResult SafetensorsAreReadOrRefused(std::string_view input);
+
+// Take `input` for changes to a file of a directory: a model's, as Hugging Face and OpenAI lay it
+// out; the state of a training, a data set, adapters, or nanoGPT's checkpoint and tokenizer.
+testing::AssertionResult ModelDirectoryIsReadOrRefused(std::string_view input);
+testing::AssertionResult RunFilesAreReadOrRefused(std::string_view input);
+
+// Takes `input` for JSON or changes to it. What is read is written so that it reads the same.
+testing::AssertionResult JsonIsReadOrRefused(std::string_view input);
+// For settings in TOML or on a command line, or a config.json: they come back from what is written.
+testing::AssertionResult SettingsAreReadOrRefused(std::string_view input);
+// For a metrics.jsonl, which can be read when it is mended, or a line that may hold a document, a
+// conversation or a question of multiple choice.
+testing::AssertionResult LinesAreReadOrRefused(std::string_view input);
+
 }  // namespace folio

@@ -1,60 +1,16 @@
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <functional>
 #include <iterator>
 #include <string>
-#include <vector>
 
 #include "bodies.h"
-#include "folio/base/error.h"
+#include "changes.h"
 #include "folio/corpus/text_stream.h"
 #include "folio/data/dataset.h"
 #include "input.h"
+#include "scratch.h"
 
 namespace folio {
-namespace {
-
-namespace fs = std::filesystem;
-
-// A directory that goes with the process.
-class DataScratch {
- public:
-  DataScratch() : dir_(fs::temp_directory_path() / fmt::format("folio-fuzz-data-{}", ::getpid())) {
-    fs::create_directories(dir_);
-  }
-  ~DataScratch() {
-    std::error_code ignored;
-    fs::remove_all(dir_, ignored);
-  }
-  std::string dir() const { return dir_.string(); }
-  std::string Write(const std::string& name, std::string_view bytes) const {
-    std::ofstream(dir_ / name, std::ios::binary) << bytes;
-    return (dir_ / name).string();
-  }
-
- private:
-  fs::path dir_;
-};
-
-testing::AssertionResult RefusesAtMost(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kInput) {
-      return testing::AssertionFailure() << "not a kInput Error: " << error.what();
-    }
-  }
-  return testing::AssertionSuccess();
-}
-
-}  // namespace
-
 testing::AssertionResult TextIsReadOrRefused(std::string_view bytes) {
-  static const DataScratch scratch;
   FuzzInput input(bytes);
   const uint8_t kind = input.Byte();
   // What begins each kind of file, so that few inputs end at the recognition.
@@ -70,8 +26,8 @@ testing::AssertionResult TextIsReadOrRefused(std::string_view bytes) {
                                           "{\"text\":\"",
                                           "{\n\"text\":"};
   const std::string text = std::string(kBegins[kind % std::size(kBegins)]).append(input.Rest());
-  const std::string path = scratch.Write(kind < 128 ? "t" : "t.jsonl", text);
-  return RefusesAtMost([&] {
+  const std::string path = TheScratch().Write(kind < 128 ? "t" : "t.jsonl", text);
+  return ReadOrRefused([&] {
     TextStream stream(path, {});
     stream.begins_with_document();
     std::string out;
@@ -80,16 +36,15 @@ testing::AssertionResult TextIsReadOrRefused(std::string_view bytes) {
 }
 
 testing::AssertionResult TokensAreReadOrRefused(std::string_view bytes) {
-  static const DataScratch scratch;
   FuzzInput input(bytes);
   const std::string header =
       TokenHeader(input.Byte(), input.Byte() % 2 == 0 ? TokenWidth::k16 : TokenWidth::k32);
   const bool train_header = input.Byte() % 2 == 0, val_header = input.Byte() % 4 == 0;
   const std::string_view val = input.Take(input.Byte());
-  scratch.Write("train.bin", std::string(train_header ? header : "").append(input.Rest()));
-  scratch.Write("val.bin", std::string(val_header ? header : "").append(val));
-  return RefusesAtMost([&] {
-    const Dataset data(scratch.dir());
+  TheScratch().Write("train.bin", std::string(train_header ? header : "").append(input.Rest()));
+  TheScratch().Write("val.bin", std::string(val_header ? header : "").append(val));
+  return ReadOrRefused([&] {
+    const Dataset data(TheScratch().dir());
     data.train().Validate(0);
     data.val().Validate(0);
   });

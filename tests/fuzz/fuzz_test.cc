@@ -1,9 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
 #include <string>
 
 #include "bodies.h"
 #include "folio/text/test_texts.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/sanitized.h"
 
 namespace folio {
@@ -45,7 +49,47 @@ TEST(Fuzz, RandomModelFilesAreReadOrRefused) {
     ASSERT_TRUE(TorchFileIsReadOrRefused(RandomBytes(rng, 40))) << i;
     ASSERT_TRUE(LlmcFileIsReadOrRefused(RandomBytes(rng, 20))) << i;
     ASSERT_TRUE(TfBundleIsReadOrRefused(RandomBytes(rng, 40))) << i;
+    ASSERT_TRUE(SafetensorsAreReadOrRefused(RandomBytes(rng, 40))) << i;
+    ASSERT_TRUE(ModelDirectoryIsReadOrRefused(RandomBytes(rng, 40))) << i;
+    ASSERT_TRUE(RunFilesAreReadOrRefused(RandomBytes(rng, 40))) << i;
   }
+}
+
+TEST(Fuzz, RandomJsonSettingsAndLinesAreReadOrRefused) {
+  TestRng rng(5);
+  for (int i = 0; i < 1500; ++i) {
+    ASSERT_TRUE(JsonIsReadOrRefused(RandomBytes(rng, 40))) << i;
+    ASSERT_TRUE(SettingsAreReadOrRefused(RandomBytes(rng, 40))) << i;
+    ASSERT_TRUE(LinesAreReadOrRefused(RandomBytes(rng, 40))) << i;
+  }
+}
+
+// What fuzzing has found, the inputs among them that once broke something: tests/fuzz/corpus, a
+// directory for each target.
+TEST(Fuzz, TheCorpusIsReadOrRefused) {
+  const std::map<std::string, testing::AssertionResult (*)(std::string_view)> bodies = {
+      {"gguf_fuzz", GgufIsReadOrRefused},
+      {"json_fuzz", JsonIsReadOrRefused},
+      {"lines_fuzz", LinesAreReadOrRefused},
+      {"llmc_file_fuzz", LlmcFileIsReadOrRefused},
+      {"model_directory_fuzz", ModelDirectoryIsReadOrRefused},
+      {"run_files_fuzz", RunFilesAreReadOrRefused},
+      {"safetensors_fuzz", SafetensorsAreReadOrRefused},
+      {"settings_fuzz", SettingsAreReadOrRefused},
+      {"text_fuzz", TextIsReadOrRefused},
+      {"tf_bundle_fuzz", TfBundleIsReadOrRefused},
+      {"tokenizer_file_fuzz", TokenizerFileIsReadOrRefused},
+      {"tokenizer_fuzz", TokenizerAgrees},
+      {"tokens_fuzz", TokensAreReadOrRefused},
+      {"torch_file_fuzz", TorchFileIsReadOrRefused}};
+  std::set<std::string> targets;
+  for (const auto& [file, bytes] : FilesBelow(SourceDir() / "tests/fuzz/corpus")) {
+    const std::string target = file.substr(0, file.find('/'));
+    ASSERT_TRUE(bodies.contains(target)) << file;
+    EXPECT_TRUE(bodies.at(target)(bytes)) << file;
+    targets.insert(target);
+  }
+  EXPECT_EQ(targets.size(), bodies.size());
 }
 
 }  // namespace

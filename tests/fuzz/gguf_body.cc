@@ -78,7 +78,7 @@ std::string ChangedGguf(std::string file, FuzzInput& input) {
 }  // namespace
 
 testing::AssertionResult GgufIsReadOrRefused(std::string_view bytes) {
-  static const Scratch scratch;
+  const Scratch& scratch = TheScratch();
   FuzzInput input(bytes);
   scratch.Clear();
   const uint8_t kind = input.Byte();

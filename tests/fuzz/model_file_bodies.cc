@@ -1,17 +1,19 @@
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include "bodies.h"
-#include "folio/base/error.h"
+#include "changes.h"
 #include "folio/formats/llmc.h"
+#include "folio/formats/llmc_tokenizer.h"
 #include "folio/formats/nanogpt.h"
 #include "folio/io/file.h"
 #include "folio/io/test_tf_bytes.h"
 #include "folio/io/test_zip_bytes.h"
 #include "folio/io/tf_bundle.h"
 #include "folio/io/torch_file.h"
+#include "folio/text/bpe_tokenizer.h"
+#include "folio/text/test_bpe_vocabs.h"
 #include "input.h"
 #include "scratch.h"
 #include "tests/kit/paths.h"
@@ -19,41 +21,8 @@
 namespace folio {
 namespace {
 
-const Scratch& TheScratch() {
-  static const Scratch scratch;
-  return scratch;
-}
-
 std::string FixtureBytes(const std::string& name) {
   return ReadFile(Fixture(name.substr(0, name.find('/'))) / name.substr(name.find('/') + 1));
-}
-
-// Each change is where, and other bytes there, or a number that overflows when others are added to
-// it or multiplied with it, or the end of the file.
-std::string ChangedBytes(std::string file, FuzzInput& input) {
-  for (int changes = 0; changes < 6 && !input.empty() && !file.empty(); ++changes) {
-    const size_t at = (input.Word() | size_t{input.Byte()} << 16) % file.size();
-    const uint8_t kind = input.Byte();
-    if (kind % 8 == 0) {
-      file.resize(at);
-    } else {
-      const std::string other = kind % 8 < 3   ? Little(~uint64_t{0} >> (kind / 8), 8)
-                                : kind % 8 < 5 ? Little(~uint64_t{0} >> (kind / 8), 4)
-                                               : std::string(input.Take(kind / 32));
-      file.replace(at, std::min(other.size(), file.size() - at), other);
-    }
-  }
-  return file;
-}
-
-testing::AssertionResult ReadOrRefused(const std::function<void()>& read) {
-  try {
-    read();
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kInput) return testing::AssertionSuccess();
-    return testing::AssertionFailure() << "not a kInput Error: " << error.what();
-  }
-  return testing::AssertionSuccess();
 }
 
 // Looks at every number, for the sanitizer to see.
@@ -96,8 +65,17 @@ testing::AssertionResult TorchFileIsReadOrRefused(std::string_view bytes) {
 
 testing::AssertionResult LlmcFileIsReadOrRefused(std::string_view bytes) {
   static const std::string model = FixtureBytes("llmc-tiny/model.bin");
+  static const std::string tokens = LlmcTokenizerBytes(BpeTokenizer(LearntVocab(1, 262)));
   FuzzInput input(bytes);
   TheScratch().Clear();
+  if (const uint8_t kind = input.Byte(); kind < 64) {
+    const std::string path = TheScratch().Write(
+        "tokens", kind < 16 ? std::string(input.Rest()) : ChangedBytes(tokens, input));
+    return ReadOrRefused([&] {
+      const auto tokenizer = ReadLlmcTokenizer(path);
+      if (tokenizer != nullptr) tokenizer->DecodeText(tokenizer->EncodeOrdinary("abcab é"));
+    });
+  }
   const std::string path = TheScratch().Write("x.bin", [&] {
     std::string changed = model;
     if (input.Byte() < 128) return ChangedBytes(changed, input);

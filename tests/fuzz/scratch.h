@@ -41,4 +41,10 @@ class Scratch {
   std::filesystem::path dir_;
 };
 
+// The one of this process.
+inline const Scratch& TheScratch() {
+  static const Scratch scratch;
+  return scratch;
+}
+
 }  // namespace folio

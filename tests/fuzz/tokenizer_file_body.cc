@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bodies.h"
+#include "changes.h"
 #include "folio/base/error.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
@@ -38,27 +39,6 @@ const std::vector<std::string_view>& Fragments() {
     return all;
   }();
   return fragments;
-}
-
-// Each change is where, how many bytes go, and what comes instead.
-std::string Changed(std::string text, FuzzInput& input) {
-  for (int changes = 0; changes < 8 && !input.empty(); ++changes) {
-    const size_t place = input.Word() | size_t{input.Byte()} << 16;
-    const size_t at = place % (text.size() + 1);
-    const uint8_t kind = input.Byte();
-    const size_t gone =
-        std::min<size_t>(kind % 16 == 15 ? text.size() : kind % 16, text.size() - at);
-    const size_t more = kind / 16;
-    if (more == 15) {
-      const std::string again = text.substr(place / 2 % (text.size() + 1), 20);
-      text.replace(at, gone, again);
-    } else if (more >= 8) {
-      text.replace(at, gone, Fragments()[input.Byte() % Fragments().size()]);
-    } else {
-      text.replace(at, gone, input.Take(more));
-    }
-  }
-  return text;
 }
 
 std::vector<BpeVocab> Vocabs() {
@@ -99,12 +79,12 @@ std::string WriteFiles(const Scratch& scratch, FuzzInput& input) {
   const uint8_t which = input.Byte();
   if (kind < 128) {
     const std::string& file = TokenizerFiles()[which % TokenizerFiles().size()];
-    return scratch.Write("tokenizer.json", Changed(file, input));
+    return scratch.Write("tokenizer.json", ChangedText(file, Fragments(), input));
   }
   if (kind < 200) {
     const auto& [vocab, merges] = VocabAndMerges()[which % VocabAndMerges().size()];
-    scratch.Write("vocab.json", which < 128 ? vocab : Changed(vocab, input));
-    scratch.Write("merges.txt", Changed(merges, input));
+    scratch.Write("vocab.json", which < 128 ? vocab : ChangedText(vocab, Fragments(), input));
+    scratch.Write("merges.txt", ChangedText(merges, Fragments(), input));
     return scratch.dir();
   }
   if (kind < 220) return scratch.Write("tokenizer.json", input.Rest());
@@ -114,7 +94,7 @@ std::string WriteFiles(const Scratch& scratch, FuzzInput& input) {
     return scratch.dir();
   }
   if (kind < 255 || which < 224) return scratch.Write("cl100k_base.tiktoken", input.Rest());
-  return scratch.Write("r50k_base.tiktoken", Changed(WholeTiktokenFile(), input));
+  return scratch.Write("r50k_base.tiktoken", ChangedText(WholeTiktokenFile(), Fragments(), input));
 }
 
 testing::AssertionResult Works(const Tokenizer& tokenizer, const Scratch& scratch) {
@@ -139,7 +119,7 @@ testing::AssertionResult Works(const Tokenizer& tokenizer, const Scratch& scratc
 }  // namespace
 
 testing::AssertionResult TokenizerFileIsReadOrRefused(std::string_view bytes) {
-  static const Scratch scratch;
+  const Scratch& scratch = TheScratch();
   FuzzInput input(bytes);
   scratch.Clear();
   const std::string path = WriteFiles(scratch, input);

@@ -155,8 +155,7 @@ class ParamTable {
   int64_t matrix_parameters() const;
   int64_t trained_matrix_parameters() const;
 
-  // One parameter in a flat array. REQUIRES: it has flat_size() elements; if trained,
-  // trained_size().
+  // One parameter in a flat array of flat_size() elements, or if it is trained of trained_size().
   Tensor View(const ParamInfo& info, const Tensor& flat) const;
 
  private:

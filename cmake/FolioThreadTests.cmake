@@ -1,0 +1,25 @@
+# The tests that `make test-tsan` runs under ThreadSanitizer, by test program: those in which threads
+# share something, and of the commands those that train and write. The others have one thread.
+
+set(folio_thread_tests_of_base Parallel* Log* Processors*)
+set(folio_thread_tests_of_io FetchTest* LargeFetch* MappedFaults* AtomicTest*)
+set(folio_thread_tests_of_backend CpuBackend* Bf16KernelThreads* OneDnn* MatMul* StoredWeights*)
+set(folio_thread_tests_of_text BpeTokenizer.* EncodeParallelTest* PieceCounter* StreamingEncoder*)
+set(folio_thread_tests_of_data Samplers* Datasets* Shards* Conversations*)
+set(folio_thread_tests_of_model Checkpoints* DecodingTogether* Decoding/* Adapter* InitWeights*)
+set(folio_thread_tests_of_term *)
+set(folio_thread_tests_of_corpus *)
+set(folio_thread_tests_of_train *)
+set(folio_thread_tests_of_formats Convert*)
+set(folio_thread_tests_of_infer Batching* TextBatches* BeamSearching* Generating* Speculation*
+                                ModelDrafting* Written*)
+set(folio_thread_tests_of_eval *)
+set(folio_thread_tests_of_run *)
+set(folio_thread_tests_of_commands Generate* Train* FirstRun* Resum* CrashTest* RunDirectory* Prepare*
+                                   FineTuningProgram* TensorBoardFlag* Eval.* ProgramTest*)
+
+# The first race ends the process. Libraries that were built without the sanitizer are not looked at:
+# their atomic numbers and generated code are not seen. OpenMP's are among them; folio's own pool is made
+# of standard threads and atomics and needs no annotations.
+set(folio_thread_sanitizer_options
+    "suppressions=${PROJECT_SOURCE_DIR}/tests/thread_suppressions.txt:halt_on_error=1:ignore_noninstrumented_modules=1")

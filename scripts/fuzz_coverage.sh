@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Runs the fuzz targets over what they have found (build/fuzz/corpus) and tests/fuzz/corpus, and says how
+# much of each parser that reaches: lines, and branches, file by file.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build="$PWD/build/coverage"
+profiles="$build/profiles"
+rm -rf "$profiles"
+mkdir -p "$profiles"
+mapfile -t targets < <(find "$build/tests/fuzz" -name '*_fuzz' -type f | sort)
+for target in "${targets[@]}"; do
+  name="$(basename "$target")"
+  mkdir -p "build/fuzz/corpus/$name"
+  LLVM_PROFILE_FILE="$profiles/$name.profraw" "$target" -runs=0 -verbosity=0 -rss_limit_mb=4096 \
+    "build/fuzz/corpus/$name" "tests/fuzz/corpus/$name"
+done
+llvm-profdata merge -sparse "$profiles"/*.profraw -o "$profiles/all.profdata"
+
+# What reads bytes that may come from anybody.
+parsers=(corpus/{conversation,json_documents,text_kind,text_stream}.cc
+  data/{dataset,token_file,token_format}.cc eval/cloze_items.cc
+  formats/{gguf_model,gguf_tokenizer,hf_directory,llmc,llmc_tokenizer,nanogpt,openai_checkpoint,out_in_model}.cc
+  io/{byte_reader,decompress,gguf,gunzip,json,json_reader,model_shards,pickle,pickle_json,safetensors}.cc
+  io/{settings,settings_toml,tensor_file,tf_bundle,torch_file,zip}.cc
+  model/{adapter,checkpoint,config,config_json,stored_model}.cc
+  text/{bpe_vocab,char_tokenizer,split,split_simd,tiktoken_file,tokenizer_file,tokenizer_json}.cc
+  text/{vocab_and_merges,vocab_builder}.cc train/{run_log,train_state}.cc)
+llvm-cov report "${targets[0]}" "${targets[@]:1}" -object "${targets[0]}" \
+  -instr-profile "$profiles/all.profdata" "${parsers[@]/#/src/folio/}" --show-region-summary=false \
+  --show-functions=false 2>/dev/null
