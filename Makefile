@@ -93,6 +93,7 @@ torture: configure
 soak: configure
 	@cmake --build --preset torture -j $(JOBS)
 	@build/release/tests/soak/folio_soak --minutes $(SOAK_MINUTES) --json
+
 fuzz-coverage: bootstrap-checks
 	@cmake --preset coverage $(configure_flags)
 	@cmake --build --preset coverage -j $(JOBS)

@@ -59,9 +59,10 @@ Files TrainStateFiles() {
   const ParamTable table(TinyConfig());
   TheScratch().Clear();
   TorchRng rng(3);
+  const AdamW optimizer(*backend, table, Dtype::kF32);
   SaveTrainState(TheScratch().dir(),
                  {.step = 7, .evaluation = Evaluation{1, 2}, .torch = rng.state()}, table,
-                 AdamW(*backend, table, Dtype::kF32));
+                 optimizer.m(), optimizer.v());
   return FilesBelow(TheScratch().dir());
 }
 

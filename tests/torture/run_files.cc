@@ -47,6 +47,9 @@ Files FilesOf(const fs::path& directory) {
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
     const std::string name = entry.path().lexically_relative(directory).string();
     if (name.ends_with(".damaged.jsonl")) continue;
+    // Which earlier checkpoints there are depends on where a run was stopped.
+    static const std::regex earlier("(.*/)?steps(/[0-9].*)?");
+    if (std::regex_match(name, earlier)) continue;
     if (entry.is_directory()) {
       files[name + "/"] = "directory";
     } else {

@@ -46,11 +46,6 @@ class TortureTest : public testing::Test {
     }
   }
 
-  // Most of a run's calls: what follows its last checkpoint is another matter.
-  uint64_t BeforeTheEnd(const std::string& workload) const {
-    return torture_->Calls(workload) * 9 / 10;
-  }
-
   fs::path directory_;
   std::optional<Torture> torture_;
 };
@@ -59,7 +54,7 @@ TEST_F(TortureTest, RunsGoOnAfterAKillAtAnyCall) {
   torture_->Prepare({"train", "resume", "overwrite"});
   for (const std::string workload : {"train", "resume", "overwrite"}) {
     for (uint64_t part = 1; part <= 7; ++part) {
-      const uint64_t call = BeforeTheEnd(workload) * part / 7;
+      const uint64_t call = torture_->Calls(workload) * part / 7;
       Survives({workload + "/fault/any:" + std::to_string(call) + ":kill"});
     }
   }
@@ -70,7 +65,7 @@ TEST_F(TortureTest, RunsGoOnWhenFilesFail) {
   torture_->Prepare({"train"});
   const char* const rules[] = {":EIO", "+:ENOSPC", "+:EROFS", "+:EDQUOT"};
   for (uint64_t part = 1; part <= 12; ++part) {
-    const uint64_t call = BeforeTheEnd("train") * part / 12;
+    const uint64_t call = torture_->Calls("train") * part / 12;
     Survives({"train/fault/any:" + std::to_string(call) + rules[part % std::size(rules)]});
   }
   Survives({"train/fault/write:1+:short", "train/fault/sync:1+:EIO", "train/fault/space:40000"});

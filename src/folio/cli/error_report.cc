@@ -1,5 +1,6 @@
 #include "folio/cli/error_report.h"
 
+#include <filesystem>
 #include <new>
 
 #include "folio/base/error.h"
@@ -24,6 +25,10 @@ ErrorReport DescribeError(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
     return Make({ErrorKind::kResource, "out of memory", "the system refused to give more",
                  "use a smaller batch, context or model"});
+  }
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
+    return Make(
+        RuntimeError("cannot change or read " + file->path1().string(), file->code().message()));
   }
   return Make(RuntimeError(error.what()));
 }

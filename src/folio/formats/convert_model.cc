@@ -107,7 +107,12 @@ int64_t CompareTensors(const GptWeights& source, const FoundModel& result, Dtype
 }
 
 void CompareTokenizers(const Tokenizer* source, const Tokenizer* result) {
-  if ((source == nullptr) != (result == nullptr)) Differ("the tokenizer is missing");
+  if (source != nullptr && result == nullptr) {
+    throw InputError("files of this format cannot hold the model's tokenizer",
+                     fmt::format("it is of kind {}", source->kind()),
+                     "convert it to another format, or give the model without a tokenizer");
+  }
+  if (source == nullptr && result != nullptr) Differ("there is a tokenizer");
   if (source == nullptr || source->hash() == result->hash()) return;
   if (source->vocab_size() != result->vocab_size() ||
       !std::ranges::equal(source->special_tokens(), result->special_tokens())) {

@@ -12,8 +12,12 @@
 namespace folio {
 
 LineFile::LineFile(const std::filesystem::path& path) : path_(path) {
-  fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CLOEXEC;
+  fd_ = open(path.c_str(), kFlags);
+  if (fd_ >= 0) return;
+  if (errno == ENOENT) fd_ = open(path.c_str(), kFlags | O_CREAT, 0666);
   if (fd_ < 0) internal::ThrowCannotWrite(path, errno);
+  internal::SyncDirectory(std::filesystem::absolute(path).parent_path());
 }
 
 LineFile::~LineFile() {
@@ -32,17 +36,25 @@ int LineFile::TryToWrite() {
   return 0;
 }
 
-void LineFile::Write(std::string_view line) {
-  waiting_ += line;
-  const int error = TryToWrite();
+void LineFile::Warn(int error) {
   if (error == 0 || warned_) return;
   LogWarning(fmt::format("cannot write {}: {}; its lines are kept until that works again",
                          path_.string(), internal::ErrnoText(error)));
   warned_ = true;
 }
 
+void LineFile::Write(std::string_view line) {
+  waiting_ += line;
+  Warn(TryToWrite());
+}
+
+void LineFile::Sync() {
+  if (fdatasync(fd_) != 0) Warn(errno);
+}
+
 void LineFile::Finish() {
-  const int error = TryToWrite();
+  int error = TryToWrite();
+  if (error == 0 && fdatasync(fd_) != 0) error = errno;
   if (error != 0) internal::ThrowCannotWrite(path_, error);
 }
 

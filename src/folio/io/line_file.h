@@ -18,12 +18,15 @@ class LineFile {
 
   // `line` ends in a line break.
   void Write(std::string_view line);
-  // Throws a kRuntime Error if something still waits and cannot be written now.
+  // What is written so far survives a power cut.
+  void Sync();
+  // That, and throws a kRuntime Error if something still waits and cannot be written now.
   void Finish();
 
  private:
   // 0, or the errno of what kept it from writing all that waits.
   int TryToWrite();
+  void Warn(int error);
 
   std::filesystem::path path_;
   int fd_ = -1;

@@ -41,16 +41,22 @@ constexpr std::array kParts = {kRunConfigFile,
 
 constexpr char kBegunDir[] = ".begun";
 
-// Moves what a run consists of to another directory. Returns whether nothing was left behind.
-bool MoveParts(const fs::path& from, const fs::path& to) {
-  bool all = true;
+[[noreturn]] void ThrowCannotMove(const fs::path& from, const fs::path& to,
+                                  const std::error_code& error) {
+  throw RuntimeError(fmt::format("cannot move the run in '{}' to '{}'", from.string(), to.string()),
+                     error.message(), "mend that, or choose another --out");
+}
+
+// Moves what a run consists of to another directory, as much as can be. Throws if not all.
+void MoveParts(const fs::path& from, const fs::path& to) {
+  std::error_code last;
   for (const char* part : kParts) {
     std::error_code error;
     if (!fs::exists(from / part, error)) continue;
     fs::rename(from / part, to / part, error);
-    all &= !error;
+    if (error) last = error;
   }
-  return all;
+  if (last) ThrowCannotMove(from, to, last);
 }
 
 void Remove(const fs::path& path) {
@@ -58,14 +64,9 @@ void Remove(const fs::path& path) {
   fs::remove_all(path, ignored);
 }
 
-[[noreturn]] void ThrowCannotMove(const fs::path& from, const fs::path& to) {
-  throw RuntimeError(fmt::format("cannot move the run in '{}' to '{}'", from.string(), to.string()),
-                     "", "ask for permission to write there, or choose another --out");
-}
-
 // The last steps of a run that begins, and those of its recovery.
 void TakePlace(const fs::path& run) {
-  if (!MoveParts(run / kBegunDir, run)) ThrowCannotMove(run / kBegunDir, run);
+  MoveParts(run / kBegunDir, run);
   internal::SyncDirectory(run);
   Remove(run / kBegunDir);
   Remove(run / kOldRunDir);
@@ -81,13 +82,18 @@ void RecoverRun(const fs::path& run) {
   const fs::path fresh = run / kNewRunDir, old = run / kOldRunDir;
   if (fs::exists(run / kBegunDir)) TakePlace(run);
   if (fs::exists(fresh)) {
-    if (!MoveParts(old, run)) ThrowCannotMove(old, run);
+    MoveParts(old, run);
     Remove(old);
     Remove(fresh);
   }
   Remove(old);
-  for (const char* checkpoint : {kLastDir, kBestDir, kBaseDir}) {
-    internal::CleanLeftovers(internal::ResolveTarget(run / checkpoint));
+  for (const char* part : kParts) {
+    internal::CleanLeftovers(internal::ResolveTarget(run / part));
+  }
+  std::error_code ignored;
+  for (fs::directory_iterator it(run / kStepsDir, ignored), end; !ignored && it != end;
+       it.increment(ignored)) {
+    if (it->path().filename().string().starts_with('.')) Remove(it->path());
   }
 }
 
@@ -134,14 +140,14 @@ void NewRun::Begun() {
   const fs::path old = run_ / kOldRunDir;
   if (HoldsRun(run_)) {
     CreateDirectories(old);
-    if (!MoveParts(run_, old)) ThrowCannotMove(run_, old);
+    MoveParts(run_, old);
   }
   internal::SyncDirectory(path());
   internal::SyncDirectory(run_);
   // Before this step the old run stands, after it the new one.
   std::error_code error;
   fs::rename(path(), run_ / kBegunDir, error);
-  if (error) ThrowCannotMove(path(), run_);
+  if (error) ThrowCannotMove(path(), run_, error);
   begun_ = true;
   TakePlace(run_);
 }

@@ -75,6 +75,7 @@ std::string RunRecorder::Sample(int64_t step, const GptWeights& weights) {
       {"event", "sample"}, {"step", step}, {"prompt", begin}, {"text", written.text}};
   if (samples_ == nullptr) samples_ = std::make_unique<LineFile>(run_ / kSamplesFile);
   samples_->Write(line.dump() + "\n");
+  samples_->Sync();  // the checkpoint that comes after it knows nothing of samples
   ToTensorBoard([&](TensorBoardWriter& events) {
     events.Text("sample", step, AsCodeBlock(begin + written.text), WallSeconds());
     events.Flush();

@@ -250,7 +250,8 @@ std::string TrainingRun::Prepare(const std::vector<std::string>& files) {
   } else {
     PrepareWithProgress(prepare, *options_.console, options_.progress);
   }
-  fs::remove(input);
+  std::error_code ignored;
+  fs::remove(input, ignored);  // and if not now, with the rest of what has not begun
   return prepare.out;
 }
 
@@ -355,6 +356,15 @@ std::string TrainingRun::Plan(bool json) {
   return preview_->Plan() + preview_->Estimate() + "\n";
 }
 
+// A figure that cannot be written is no reason to fail: it can be drawn again.
+void TrainingRun::DrawLoss() const {
+  try {
+    DrawLossFigure(options_.out);
+  } catch (const Error& error) {
+    LogWarning(fmt::format("{}: {}", error.what(), error.cause()));
+  }
+}
+
 TrainResult TrainingRun::Train(const RunHooks& hooks) {
   const fs::path& run = options_.out;
   std::optional<RunRecorder> recorder;
@@ -408,7 +418,8 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   if (options_.resume) {
     MendLines(run / kMetricsFile);
     trainer.Resume(checkpoint_);
-    if (trainer.step() >= config_.train.max_steps) {
+    if (trainer.ended() && trainer.step() >= config_.train.max_steps) {
+      DrawLoss();
       if (report) report->NothingToDo(trainer.step());
       return {.step = trainer.step()};
     }
@@ -433,11 +444,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
                     .name_of = [&](const std::byte* at) { return trainer.NameOf(at); }});
   }
   TrainResult result = trainer.Run();
-  try {
-    DrawLossFigure(run);
-  } catch (const Error& error) {
-    LogWarning(fmt::format("{}: {}", error.what(), error.cause()));
-  }
+  DrawLoss();
   recorder->End(result);
   if (report) report->End(result);
   return result;

@@ -86,6 +86,7 @@ class TrainingRun {
                       const std::filesystem::path& dir) const;
   void FitModelToData();
   void RequireTokenizer() const;
+  void DrawLoss() const;
   void Note(const std::string& text) const;
 
   RunSettings& settings_;

@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <string>
+#include <system_error>
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
@@ -175,7 +176,12 @@ void CutLines(const std::filesystem::path& file, int64_t end) {
     if (before) kept = behind;
     return before;
   });
-  if (kept < text.size()) std::filesystem::resize_file(file, kept);
+  if (kept == text.size()) return;
+  std::error_code error;
+  std::filesystem::resize_file(file, kept, error);
+  if (error) {
+    throw RuntimeError(fmt::format("cannot write {}", file.string()), error.message());
+  }
 }
 
 RunLog::RunLog(const std::filesystem::path& run, int64_t first_step) {
@@ -192,6 +198,10 @@ RunLog::~RunLog() = default;
 
 void RunLog::Write(const StepMetrics& metrics) {
   file_->Write(ToLine(metrics));
+}
+
+void RunLog::Sync() {
+  file_->Sync();
 }
 
 void RunLog::Finish() {

@@ -59,7 +59,8 @@ class RunLog {
   ~RunLog();
 
   void Write(const StepMetrics& metrics);
-  // Throws a kRuntime Error if lines still wait.
+  // LineFile's.
+  void Sync();
   void Finish();
 
  private:

@@ -315,6 +315,7 @@ bool Trainer::Evaluate() {
   }
   if (hooks_.on_evaluation) hooks_.on_evaluation(state_.step, *state_.evaluation);
   Saved(writer_.Wait());  // of the best one so far, perhaps
+  begun_step_ = -1;       // a checkpoint of this step, if it is there, does not know the evaluation
   const double val = state_.evaluation->val_loss;
   if (state_.step > 0 && (!state_.best_val_loss || val < *state_.best_val_loss)) {
     state_.best_val_loss = val;
@@ -330,7 +331,7 @@ bool Trainer::Evaluate() {
 TrainResult Trainer::Run() {
   started_ = SteadySeconds();
   max_seconds_ = config_.max_seconds();
-  std::optional<RunLog> log(std::in_place, run_, state_.step);
+  log_.emplace(run_, state_.step);
   if (weights_.config().lora.on() && begun_step_ < 0) writer_.checkpoints().WriteBase(weights_);
   FetchBatch(0);
   // A resumed generator has drawn the batch again; what it drew after it comes next.
@@ -340,15 +341,15 @@ TrainResult Trainer::Run() {
   for (;;) {
     const bool evaluate = EvaluationDue() && !stop;
     if (evaluate) stop = !Evaluate();
-    if (WentBack(log)) continue;
+    if (WentBack()) continue;
     ended_by = EndedBy();
     stop = stop || AllStepsDone() || !ended_by.empty();
     if (stop) break;
     BeginSave(RegularCheckpointDue(evaluate) || Asked(hooks_.checkpoint_requested));
     const double begin = SteadySeconds();
     const StepMetrics metrics = TakeStep();
-    if (WentBack(log)) continue;
-    log->Write(metrics);
+    if (WentBack()) continue;
+    log_->Write(metrics);
     if (hooks_.on_step) hooks_.on_step(metrics);
     if (hooks_.on_sample && hooks_.sample_every > 0 && state_.step % hooks_.sample_every == 0) {
       hooks_.on_sample(state_.step, weights_);
@@ -366,9 +367,9 @@ TrainResult Trainer::Run() {
       last.train_eval_loss = state_.evaluation->train_loss;
       last.val_loss = state_.evaluation->val_loss;
     }
-    log->Write(last);
+    log_->Write(last);
   }
-  log->Finish();
+  log_->Finish();
   return {.step = state_.step,
           .tokens = state_.tokens,
           .seconds = Seconds(),

@@ -79,6 +79,8 @@ class Trainer {
 
   const GptWeights& weights() const { return weights_; }
   int64_t step() const { return state_.step; }  // steps done
+  // Of a run that was resumed: it came to its end, and nothing of that is missing in its log.
+  bool ended() const { return ended_; }
   // The parameter that lies there, or whose gradient does: "gradient of <name>"; "" for neither.
   std::string NameOf(const std::byte* at) const;
 
@@ -101,7 +103,7 @@ class Trainer {
   void Saved(const std::optional<CheckpointWriter::Written>& written);
   void SaveToEnd();
   // Where the run is lost (lost_): goes back, or throws.
-  bool WentBack(std::optional<RunLog>& log);
+  bool WentBack();
   double Seconds() const;
   [[noreturn]] void Diverged(const std::filesystem::path& good) const;
 
@@ -116,8 +118,10 @@ class Trainer {
   int64_t train_eval_batches_ = 0, val_eval_batches_ = 0;
   Batch batch_, eval_batch_;  // batch_ holds the micro-batch to train on next
   TrainState state_;
+  std::optional<RunLog> log_;  // while it runs
   // Of RUN/last, if it is sound and on the way that led here, and of the one that was begun since.
   int64_t saved_step_ = -1, begun_step_ = -1;
+  bool ended_ = false;
   bool checkpoint_postponed_ = false;           // one was due while steps were skipped
   bool best_due_ = false;                       // the evaluation was the best so far
   std::optional<double> saved_best_loss_ = {};  // of RUN/best

@@ -43,10 +43,10 @@ void Trainer::Resume() {
 
 void Trainer::Resume(const std::filesystem::path& checkpoint) {
   Load(checkpoint);
-  if (std::filesystem::exists(run_ / kMetricsFile)) {
-    for (const StepMetrics& m : ReadRunLog(run_)) {
-      if (m.step < state_.step) seconds_before_ = m.seconds;
-    }
+  if (!std::filesystem::exists(run_ / kMetricsFile)) return;
+  for (const StepMetrics& m : ReadRunLog(run_)) {
+    if (m.step < state_.step) seconds_before_ = m.seconds;
+    ended_ = m.step == state_.step && !m.loss && AllStepsDone();
   }
 }
 
@@ -81,7 +81,10 @@ void Trainer::BeginSave(bool last) {
   if (!last && !best_due_) return;
   Saved(writer_.Wait());
   if (torch_) state_.torch = torch_->state();
-  if (last) begun_step_ = state_.step;
+  if (last) {
+    begun_step_ = state_.step;
+    log_->Sync();  // the checkpoint stands for its lines
+  }
   writer_.Begin(state_, std::exchange(best_due_, false), last, saved_step_);
 }
 
@@ -131,7 +134,7 @@ void Trainer::SaveToEnd() {
 }
 
 // Goes back to the newest checkpoint whose next step was made, and leaves out the data since then.
-bool Trainer::WentBack(std::optional<RunLog>& log) {
+bool Trainer::WentBack() {
   if (lost_.empty()) return false;
   Saved(writer_.Wait());
   std::filesystem::path good;
@@ -150,8 +153,7 @@ bool Trainer::WentBack(std::optional<RunLog>& log) {
   state_.best_step = saved_best_step_ = before.best_step;
   went_back_ = fmt::format("from step {}: {}", before.step, std::exchange(lost_, ""));
   checkpoint_postponed_ = best_due_ = false;
-  log.reset();
-  log.emplace(run_, state_.step);
+  log_.emplace(run_, state_.step);
   if (hooks_.on_rollback) hooks_.on_rollback(before.step, state_.step, went_back_);
   FetchBatch(0);
   return true;
