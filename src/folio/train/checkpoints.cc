@@ -34,7 +34,10 @@ void LinkFiles(const fs::path& from, const fs::path& to) {
     }
     std::error_code error;
     fs::create_hard_link(entry.path(), target, error);
-    if (error) fs::copy_file(entry.path(), target);
+    if (!error) continue;
+    AtomicFile copy(target);
+    copy.Write(MappedFile(entry.path()).bytes());
+    copy.Commit();
   }
 }
 
