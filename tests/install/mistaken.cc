@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "folio/base/error.h"
+#include "folio/base/thread_pool.h"
 #include "folio/data/dataset.h"
 #include "folio/infer/generator.h"
 #include "folio/infer/opened_model.h"
