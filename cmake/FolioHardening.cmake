@@ -14,7 +14,8 @@ set(folio_hardened_link_options "")
 
 # Adds a compiler option that is known, and what it shows as.
 function(folio_hardened_by option name)
-  string(MAKE_C_IDENTIFIER "FOLIO_KNOWS${option}" known)
+  string(MAKE_C_IDENTIFIER "FOLIO_USES${option}" known)
+  set(CMAKE_REQUIRED_FLAGS -Werror)  # clang takes what is of another processor, and warns
   check_cxx_compiler_flag(${option} ${known})
   if(${known})
     set(folio_hardened_options ${folio_hardened_options} ${option} PARENT_SCOPE)
