@@ -140,15 +140,15 @@ TEST_F(PrepareRestart, WhatIsNotTheSameBeginsAgain) {
   begins_again("cannot be read", {}, [&] { std::filesystem::remove(progress); });
   begins_again("cannot be read", {}, [&] { WriteFileAtomically(progress, "{}"); });
   // Names and numbers that lead out of the directory, or nowhere.
-  for (const auto& [from, to] :
-       {std::pair{"\"finished\":[", "\"finished\":[[\"../a.txt\",1,\"\"],"},
-        {"\"tokens\":", "\"tokens\":-"},
-        {"\"tokens\":", "\"tokens\":9000000000000000000,\"others\":"}}) {
+  for (const auto& change : {std::pair{"\"finished\":[", "\"finished\":[[\"../a.txt\",1,\"\"],"},
+                             {"\"tokens\":", "\"tokens\":-"},
+                             {"\"tokens\":", "\"tokens\":9000000000000000000,\"others\":"}}) {
+    const std::string_view from = change.first, to = change.second;
     begins_again("cannot be read", {}, [&] {
       std::string journal = ReadFile(progress);
       const size_t at = journal.find(from);
       ASSERT_NE(at, journal.npos) << journal;
-      journal.replace(at, std::string_view(from).size(), to);
+      journal.replace(at, from.size(), to);
       if (journal.find(",],") != journal.npos) journal.replace(journal.find(",],"), 1, "");
       WriteFileAtomically(progress, journal);
     });
