@@ -170,7 +170,7 @@ fs::path SoundCheckpoint(const fs::path& run, int64_t end) {
       errors.push_back(error);
     }
   }
-  if (!errors.empty()) throw errors.front();
+  if (!errors.empty()) throw Error(errors.front());
   throw InputError(fmt::format("'{}' holds no run to resume", run.string()),
                    fmt::format("there is no {}", (run / kLastDir).string()),
                    "leave out --resume to begin one");
