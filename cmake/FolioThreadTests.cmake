@@ -14,7 +14,7 @@ set(folio_thread_tests_of_train Accumulation* EarlyStop.P* EarlyStop.To* Learner
 set(folio_thread_tests_of_formats Convert*)
 set(folio_thread_tests_of_infer Batching* TextBatches* BeamSearching* Generating* Speculation*
                                 ModelDrafting* Written*)
-set(folio_thread_tests_of_eval *)
+set(folio_thread_tests_of_eval Perplexities.Go* Perplexities.Documents* Cloze* Comparisons*)
 set(folio_thread_tests_of_run *)
 set(folio_thread_tests_of_commands Generate* Train* FirstRun* Resum* CrashTest* RunDirectory* Prepare*
                                    FineTuningProgram* TensorBoardFlag* Eval.* ProgramTest*)

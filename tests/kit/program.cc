@@ -17,9 +17,11 @@ ProgramRun RunShell(const std::filesystem::path& dir, const std::string& text) {
     return {};
   }
   std::ofstream(own + "/script") << text << "\n";
-  const std::string command =
-      "cd '" + dir.string() + "' && env -i PATH=\"$PATH\" HOME=\"$PWD\" F='" + ProgramPath() +
-      "' sh '" + own + "/script' >'" + own + "/out' 2>'" + own + "/err' </dev/null";
+  const std::string command = "cd '" + dir.string() +
+                              "' && env -i ${TSAN_OPTIONS:+TSAN_OPTIONS=\"$TSAN_OPTIONS\"} "
+                              "PATH=\"$PATH\" HOME=\"$PWD\" F='" +
+                              ProgramPath() + "' sh '" + own + "/script' >'" + own + "/out' 2>'" +
+                              own + "/err' </dev/null";
   const int status = std::system(command.c_str());
   auto files = FilesBelow(own);
   std::filesystem::remove_all(own);
