@@ -86,7 +86,7 @@ bool KnowsNoLocks(int error) {
 RunLock::RunLock(const fs::path& run, int (*lock)(int fd, int operation)) : path_(run / kLockFile) {
   for (;;) {
     // For writing: NFS gives no other lock that excludes.
-    FileDescriptor fd(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    FileDescriptor fd(open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (fd.get() < 0) internal::ThrowCannotWrite(path_, errno);
     if (lock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
