@@ -1,7 +1,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include "folio/io/posix.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/full_disk.h"
 
 namespace folio {
 namespace {
@@ -53,16 +53,12 @@ TEST_F(AtomicTest, WithoutCommitTheOldFileStays) {
 
 TEST_F(AtomicTest, AFullDiskLeavesTheOldFileAndNothingElse) {
   WriteFileAtomically(At("a"), "old");
-  rlimit before;
-  getrlimit(RLIMIT_FSIZE, &before);
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit small{1000, before.rlim_max};
-  setrlimit(RLIMIT_FSIZE, &small);
-  const std::string error =
-      ErrorOf([&] { WriteFileAtomically(At("a"), std::string(5000, 'x')); }, ErrorKind::kRuntime);
-  setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, old_handler);
-  EXPECT_TRUE(Contains(error, "a | File too large"));
+  {
+    const FullDisk full(1000);
+    EXPECT_TRUE(Contains(
+        ErrorOf([&] { WriteFileAtomically(At("a"), std::string(5000, 'x')); }, ErrorKind::kRuntime),
+        "a | File too large"));
+  }
   EXPECT_EQ(ReadFile(At("a")), "old");
   EXPECT_EQ(Names(), (Strings{"a"}));
 }

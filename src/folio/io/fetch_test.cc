@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,6 +24,7 @@
 #include "folio/io/sha256.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/full_disk.h"
 
 namespace folio {
 namespace {
@@ -356,26 +356,6 @@ TEST_F(LargeFetch, ALoopOfRedirectsEnds) {
   EXPECT_LE(server.asked(), 6);
   EXPECT_EQ(Names(), Strings{});
 }
-
-// Files of this process cannot grow beyond `bytes`, as on a disk that is full.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit = {bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FullDisk() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  rlimit before_ = {};
-  void (*handler_)(int);
-};
 
 TEST_F(LargeFetch, AFullDiskKeepsWhatFitsAndGoesOnWhenThereIsRoom) {
   const Server server({Ok(body_), Rest(kCut)});

@@ -130,7 +130,7 @@ uint64_t NewRun::ReplacedBytes() const {
     if (fs::is_regular_file(run_ / part)) bytes += fs::file_size(run_ / part);
     if (!fs::is_directory(run_ / part)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(run_ / part)) {
-      if (entry.is_regular_file()) bytes += entry.file_size();
+      if (entry.is_regular_file()) bytes += entry.file_size() / entry.hard_link_count();
     }
   }
   return bytes;

@@ -8,12 +8,12 @@
 #include <csignal>
 #include <fstream>
 
-#include "folio/base/log.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/warnings.h"
 
 namespace folio {
 namespace {
@@ -131,20 +131,6 @@ TEST_F(RunDirectories, CheckpointsThatWereBeingReplacedAreBack) {
   EXPECT_FALSE(fs::exists(run / ".last.tmp-78"));
 }
 
-class Warnings {
- public:
-  Warnings() {
-    SetLogSink([this](LogLevel, std::string_view text) { text_ += std::string(text) + "\n"; });
-  }
-  ~Warnings() {
-    SetLogSink([](LogLevel, std::string_view) {});
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
 TEST_F(RunDirectories, TheSecondOfTwoIsRefusedByNameAndTheNextIsNot) {
   {
     const RunLock first(At(""));
@@ -174,6 +160,16 @@ TEST_F(RunDirectories, WithoutLocksThereIsOneWarning) {
   };
   EXPECT_TRUE(
       Contains(ErrorOf([&] { RunLock lock(At(""), broken); }, ErrorKind::kRuntime), ".lock"));
+}
+
+// Checkpoints share files: their bytes are freed once.
+TEST_F(RunDirectories, WhatHasTwoNamesIsFreedOnce) {
+  for (const char* checkpoint : {"last", "best"}) fs::create_directories(At("run") / checkpoint);
+  std::ofstream(At("run/best/shared")) << std::string(1000, 'x');
+  fs::create_hard_link(At("run/best/shared"), At("run/last/shared"));
+  std::ofstream(At("run/last/own")) << std::string(10, 'x');
+  const NewRun run(At("run"), /*overwrite=*/true);
+  EXPECT_EQ(run.ReplacedBytes(), 1010u);
 }
 
 TEST_F(RunDirectories, ADiskWithoutRoomForACheckpointIsRefusedAndATightOneWarnedOf) {

@@ -436,7 +436,8 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
               config_.train.keep_last + 1);
   CheckFingerprint(Parts(), *data_);
   if (new_run_) new_run_->Begun();
-  watchdog.emplace(run, checkpoint, *data_);
+  const bool own = data_->dir() == (Parts() / kRunDataDir).string();
+  watchdog.emplace(run, checkpoint, *data_, own ? run / kRunDataDir : fs::path(data_->dir()));
   if (report) report->Begin(trainer.step());
   recorder.emplace(config_, run, *backend_, tokenizer_.get(), trainer.step());
   if (finite_ != nullptr) {

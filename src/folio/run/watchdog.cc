@@ -33,7 +33,7 @@ std::pair<uintmax_t, fs::file_time_type> StateOf(const fs::path& path) {
 }  // namespace
 
 Watchdog::Watchdog(fs::path run, uint64_t checkpoint_bytes, const Dataset& data,
-                   std::function<Reading()> read)
+                   const fs::path& data_dir, std::function<Reading()> read)
     : run_(std::move(run)),
       checkpoint_bytes_(checkpoint_bytes),
       read_(std::move(read)),
@@ -46,7 +46,7 @@ Watchdog::Watchdog(fs::path run, uint64_t checkpoint_bytes, const Dataset& data,
   }
   for (const TokenFile* tokens : {&data.train(), &data.val()}) {
     for (size_t shard = 0; shard < tokens->shards(); ++shard) {
-      const fs::path path = tokens->shard_path(shard);
+      const fs::path path = data_dir / fs::path(tokens->shard_path(shard)).filename();
       const auto [size, time] = StateOf(path);
       files_.push_back({path, size, time});
     }

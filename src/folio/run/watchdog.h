@@ -21,10 +21,11 @@ class Watchdog {
     std::filesystem::space_info disk;  // of the run
   };
 
-  // A checkpoint of the run takes so many bytes while it is written. `read` is the machine, but for
-  // tests.
+  // A checkpoint of the run takes so many bytes while it is written. The files of `data` are in
+  // `data_dir`, where a new run's own have moved since they were opened. `read` is the machine, but
+  // for tests.
   Watchdog(std::filesystem::path run, uint64_t checkpoint_bytes, const Dataset& data,
-           std::function<Reading()> read = {});
+           const std::filesystem::path& data_dir, std::function<Reading()> read = {});
 
   // To be called after each step: looks every half a minute.
   void Step();

@@ -5,11 +5,11 @@
 #include <chrono>
 #include <fstream>
 
-#include "folio/base/log.h"
 #include "folio/io/file.h"
 #include "folio/run/run_directory.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/warnings.h"
 
 namespace folio {
 namespace {
@@ -19,12 +19,8 @@ namespace fs = std::filesystem;
 class Watching : public InTemporaryDirectory {
  protected:
   Watching() {
-    SetLogSink([this](LogLevel, std::string_view text) { told_ += std::string(text) + "\n"; });
     WriteTokens("train.bin", 5000, 1);
     WriteTokens("val.bin", 500, 2);
-  }
-  ~Watching() override {
-    SetLogSink([](LogLevel, std::string_view) {});
   }
 
   // 16-bit ids from `first` on.
@@ -38,15 +34,15 @@ class Watching : public InTemporaryDirectory {
     WriteFileAtomically(At("data") / name, bytes);
   }
   Dataset Data() const { return Dataset(At("data").string(), 256); }
-  std::string Told() { return std::exchange(told_, ""); }
+  std::string Told() { return told_.Take(); }
 
-  std::string told_;
+  Warnings told_;
   Watchdog::Reading now_ = {.memory = {.total = 64000, .available = 30000},
                             .disk = {.capacity = 9000, .free = 5000, .available = 5000}};
 };
 
 TEST_F(Watching, WarnsOfMemoryAndDiskBeforeTheyAreUsedUp) {
-  Watchdog watchdog(At(""), 1000, Data(), [this] { return now_; });
+  Watchdog watchdog(At(""), 1000, Data(), At("data"), [this] { return now_; });
   watchdog.Look();
   EXPECT_EQ(Told(), "");
   now_.memory.available = 1500;
@@ -54,7 +50,8 @@ TEST_F(Watching, WarnsOfMemoryAndDiskBeforeTheyAreUsedUp) {
   EXPECT_TRUE(Contains(Told(), "memory is nearly used up: 1.50 KB of 64.00 KB"));
   now_.disk.available = 999;
   watchdog.Look();
-  EXPECT_TRUE(Contains(told_, "is nearly full: 999 B are left, the next checkpoint takes 1.00 KB"));
+  EXPECT_TRUE(
+      Contains(told_.text(), "is nearly full: 999 B are left, the next checkpoint takes 1.00 KB"));
   EXPECT_EQ(Count(Told(), "\n"), 1u) << "memory was told of";
   now_.memory.available = 3000;
   watchdog.Look();
@@ -66,7 +63,7 @@ TEST_F(Watching, WarnsOfMemoryAndDiskBeforeTheyAreUsedUp) {
 
 TEST_F(Watching, KnowsNothingWhereTheSystemDoesNotTell) {
   now_ = {};
-  Watchdog watchdog(At(""), 1000, Data(), [this] { return now_; });
+  Watchdog watchdog(At(""), 1000, Data(), At("data"), [this] { return now_; });
   watchdog.Look();
   now_.disk = {.capacity = static_cast<uintmax_t>(-1),
                .free = static_cast<uintmax_t>(-1),
@@ -76,7 +73,7 @@ TEST_F(Watching, KnowsNothingWhereTheSystemDoesNotTell) {
 }
 
 TEST_F(Watching, TellsOfTokensThatChange) {
-  Watchdog watchdog(At(""), 1000, Data(), [this] { return now_; });
+  Watchdog watchdog(At(""), 1000, Data(), At("data"), [this] { return now_; });
   const fs::path file = At("data/train.bin");
   fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(2));
   watchdog.Look();
@@ -88,8 +85,20 @@ TEST_F(Watching, TellsOfTokensThatChange) {
   EXPECT_TRUE(Contains(Told(), "val.bin was removed"));
 }
 
+// As the data of a new run does when the run begins.
+TEST_F(Watching, TokensThatMovedWithTheirRunAreWatchedWhereTheyAre) {
+  const Dataset data = Data();
+  fs::rename(At("data"), At("moved"));
+  Watchdog watchdog(At(""), 1000, data, At("moved"), [this] { return now_; });
+  watchdog.Look();
+  EXPECT_EQ(Told(), "");
+  fs::remove(At("moved/val.bin"));
+  watchdog.Look();
+  EXPECT_TRUE(Contains(Told(), "moved/val.bin was removed"));
+}
+
 TEST_F(Watching, LooksAtThisMachineToo) {
-  Watchdog watchdog(At(""), 1, Data());
+  Watchdog watchdog(At(""), 1, Data(), At("data"));
   watchdog.Look();
   watchdog.Step();
   EXPECT_EQ(Told(), "");

@@ -1,21 +1,20 @@
 #include "folio/train/checkpoints.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <csignal>
 #include <fstream>
 #include <functional>
-#include <mutex>
+#include <optional>
 #include <set>
 
-#include "folio/base/log.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
 #include "folio/train/checkpoint_writer.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/full_disk.h"
+#include "tests/kit/warnings.h"
 
 namespace folio {
 namespace {
@@ -27,13 +26,6 @@ class KeptCheckpoints : public Training {
   KeptCheckpoints() {
     config_.eval_every = 0;
     config_.checkpoint_every = 2;
-    SetLogSink([this](LogLevel, std::string_view message) {
-      const std::lock_guard lock(mutex_);
-      warnings_ += std::string(message) + "\n";
-    });
-  }
-  ~KeptCheckpoints() override {
-    SetLogSink([](LogLevel, std::string_view) {});
   }
 
   Strings Kept(const std::string& run) const {
@@ -57,23 +49,14 @@ class KeptCheckpoints : public Training {
     hooks.on_step = [&](const StepMetrics& m) { at(m.step + 1); };
     hooks.on_checkpoint = [&](int64_t step, const fs::path&) {
       saved_.insert(step);
-      if (step == full_after_) Limit(100);
+      if (step == full_after_) full_.emplace(100);
     };
     return Make(run, hooks).Run();
   }
-  // No file may have more than so many bytes, as on a disk that is full.
-  static void Limit(rlim_t bytes) {
-    std::signal(SIGXFSZ, SIG_IGN);
-    rlimit limit = {};
-    getrlimit(RLIMIT_FSIZE, &limit);
-    limit.rlim_cur = bytes;
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-
-  std::mutex mutex_;
-  std::string warnings_;
+  Warnings warnings_;
   std::set<int64_t> saved_;
   int64_t full_after_ = -1;  // the checkpoint of this step
+  std::optional<FullDisk> full_;
 };
 
 TEST_F(KeptCheckpoints, AreTheNewestAndThoseOfRoundNumbers) {
@@ -105,7 +88,7 @@ TEST_F(KeptCheckpoints, ADamagedNewestFallsBackToTheOneBefore) {
        Strings{"model.safetensors", "train_state/optimizer.safetensors", "train_state/state.json",
                "config.json", "SHA256SUMS", ""}) {
     RunUntil("run", 12);
-    warnings_.clear();
+    warnings_.Take();
     if (file.empty()) {
       fs::remove_all(At("run/last"));
     } else {
@@ -115,7 +98,7 @@ TEST_F(KeptCheckpoints, ADamagedNewestFallsBackToTheOneBefore) {
     trainer.Resume();
     EXPECT_EQ(trainer.step(), 10) << file;
     if (!file.empty()) {
-      EXPECT_TRUE(Contains(warnings_, file, "going on from", "run/steps/10 (step 10)"));
+      EXPECT_TRUE(Contains(warnings_.text(), file, "going on from", "run/steps/10 (step 10)"));
     }
     trainer.Run();
     ExpectSameFiles("straight/last", "run/last");
@@ -144,12 +127,12 @@ TEST_F(KeptCheckpoints, OneWithoutChecksumsIsTaken) {
 
 TEST_F(KeptCheckpoints, AFullDiskIsWarnedOfAndTrainingGoesOn) {
   Run("straight");
-  warnings_.clear();
+  warnings_.Take();
   full_after_ = 4;
-  RunWith("run", [](int64_t done) {
-    if (done == 11) Limit(RLIM_INFINITY);
+  RunWith("run", [this](int64_t done) {
+    if (done == 11) full_.reset();
   });
-  EXPECT_TRUE(Contains(warnings_, "no checkpoint of step 6", "no checkpoint of step 8",
+  EXPECT_TRUE(Contains(warnings_.text(), "no checkpoint of step 6", "no checkpoint of step 8",
                        "File too large", "goes on", "metrics.jsonl"));
   EXPECT_FALSE(saved_.contains(6) || saved_.contains(8));
   EXPECT_TRUE(saved_.contains(4) && saved_.contains(12) && saved_.contains(20));
@@ -162,7 +145,7 @@ TEST_F(KeptCheckpoints, ADiskThatStaysFullLeavesTheLastOneAndSaysSo) {
   RunUntil("short", 4);
   full_after_ = 4;
   const std::string error = ErrorOf([&] { RunWith("run", [](int64_t) {}); }, ErrorKind::kRuntime);
-  Limit(RLIM_INFINITY);
+  full_.reset();
   EXPECT_TRUE(Contains(error, "the checkpoint of step 20 is lost", "run/last is of step 4"))
       << error;
   ExpectSameFiles("short/last", "run/last");
@@ -172,12 +155,12 @@ TEST_F(KeptCheckpoints, ADiskThatStaysFullLeavesTheLastOneAndSaysSo) {
 
 TEST_F(KeptCheckpoints, ADirectoryThatComesBackIsWrittenAgain) {
   Run("straight");
-  warnings_.clear();
+  warnings_.Take();
   RunWith("run", [this](int64_t done) {
     if (done == 7) fs::rename(At("run"), At("elsewhere"));
     if (done == 13) fs::rename(At("elsewhere"), At("run"));
   });
-  EXPECT_TRUE(Contains(warnings_, "no checkpoint of step 8", "no checkpoint of step 10"));
+  EXPECT_TRUE(Contains(warnings_.text(), "no checkpoint of step 8", "no checkpoint of step 10"));
   ExpectSameFiles("straight/last", "run/last");
   EXPECT_EQ(LoggedSteps("run"), UpTo(20));
 }

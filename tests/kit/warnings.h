@@ -1,0 +1,42 @@
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "folio/base/log.h"
+
+namespace folio {
+
+// Keeps what is logged, a line for each message, instead of showing it.
+class Warnings {
+ public:
+  Warnings() {
+    SetLogSink([this](LogLevel, std::string_view message) {
+      const std::lock_guard lock(mutex_);
+      text_ += std::string(message) + "\n";
+    });
+  }
+  ~Warnings() {
+    SetLogSink([](LogLevel, std::string_view) {});
+  }
+  Warnings(const Warnings&) = delete;
+  Warnings& operator=(const Warnings&) = delete;
+
+  std::string text() const {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+  // What came since the last Take.
+  std::string Take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(text_, "");
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string text_;
+};
+
+}  // namespace folio
