@@ -114,11 +114,14 @@ void Checkpoints::WriteBoth(const CheckpointParts& parts, bool best, bool last,
   Prune(parts.state.step);
 }
 
+bool Checkpoints::OfRoundStep(int64_t step) const {
+  return options_.keep_every > 0 && step % options_.keep_every == 0;
+}
+
 // Gives RUN/last a second name, before another takes its place.
 void Checkpoints::Keep(int64_t step) const {
-  const bool by_number = options_.keep_every > 0 && step % options_.keep_every == 0;
   const fs::path place = PlaceOf(run_, step);
-  if ((options_.keep_last <= 1 && !by_number) || fs::exists(place)) return;
+  if ((options_.keep_last <= 1 && !OfRoundStep(step)) || fs::exists(place)) return;
   fs::create_directory(run_ / kStepsDir);  // and not the run: somebody may have moved it
   AtomicDirectory dir(place);
   LinkFiles(run_ / kLastDir, dir.path());
@@ -132,14 +135,13 @@ void Checkpoints::Prune(int64_t newest) const {
   fs::remove_all(removed, ignored);
   int64_t kept = 1;  // RUN/last
   for (const int64_t step : KeptSteps(run_)) {
-    const bool by_number = options_.keep_every > 0 && step % options_.keep_every == 0;
     // Those from `newest` on are of a way that the run has left.
     const bool earlier = step < newest;
     if (earlier && kept < options_.keep_last) {
       kept += 1;
       continue;
     }
-    if (earlier && by_number) continue;
+    if (earlier && OfRoundStep(step)) continue;
     fs::rename(PlaceOf(run_, step), removed, ignored);
     fs::remove_all(removed, ignored);
   }

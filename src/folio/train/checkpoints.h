@@ -45,6 +45,8 @@ class Checkpoints {
   // is, -1 if it is none. Throws a kRuntime Error where it cannot write; RUN/last is then as it
   // was.
   void Write(const CheckpointParts& parts, bool best, bool last, int64_t previous) const;
+  // Whether keep_every wants the checkpoint of this step.
+  bool OfRoundStep(int64_t step) const;
   // Removes what is in RUN/steps of later steps: the run went back to this one.
   void Forget(int64_t step) const { Prune(step + 1); }
 

@@ -26,10 +26,12 @@ struct TrainState {
   int64_t evaluations_without_better = 0;
   int64_t seed = 0;
   StepHealth health = {};
-  // The run went back so often, and its step s has the batch of step s + data_skipped since.
-  int64_t rollbacks = 0, data_skipped = 0;
+  int64_t rollbacks = 0, data_skipped = 0;  // how often the run went back; batches left out so
   // With PyTorch's numbers: the generator now, and before it drew the batch of `step`.
   std::optional<TorchRng::State> torch = {}, torch_before_batch = {};
+
+  // Whose batch `step` has, as the sampler counts.
+  uint64_t data_step() const { return static_cast<uint64_t>(step + data_skipped); }
 };
 
 // Writes dir/train_state/state.json and optimizer.safetensors (moments "m.<parameter>" and

@@ -168,14 +168,13 @@ double Trainer::Seconds() const {
 
 void Trainer::FetchBatch(int64_t micro) {
   if (torch_ && micro == 0) state_.torch_before_batch = torch_->state();
-  sampler_->Fill(static_cast<uint64_t>(state_.step + state_.data_skipped), micro, batch_);
+  sampler_->Fill(state_.data_step(), micro, batch_);
 }
 
 // The gradient of the step, and the mean loss of its targets.
 double Trainer::Accumulate() {
   const int64_t micro_batches = config_.grad_accumulation;
-  const double scale = 1.0 / static_cast<double>(sampler_->Targets(
-                                 static_cast<uint64_t>(state_.step + state_.data_skipped)));
+  const double scale = 1.0 / static_cast<double>(sampler_->Targets(state_.data_step()));
   double loss = 0;
   int64_t targets = 0;
   learner_.Begin();
@@ -258,8 +257,7 @@ bool Trainer::RegularCheckpointDue(bool evaluated) {
   const bool due = config_.checkpoint_every > 0
                        ? state_.step > 0 && state_.step % config_.checkpoint_every == 0
                        : evaluated && state_.step > 0;
-  const bool kept =
-      config_.keep_every > 0 && state_.step > 0 && state_.step % config_.keep_every == 0;
+  const bool kept = state_.step > 0 && writer_.checkpoints().OfRoundStep(state_.step);
   checkpoint_postponed_ = checkpoint_postponed_ || due || kept;
   if (state_.health.skipped_in_a_row > 0) return false;
   return std::exchange(checkpoint_postponed_, false);
