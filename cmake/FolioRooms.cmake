@@ -53,7 +53,7 @@ function(folio_compile_options target)
 endfunction()
 
 # Rooms whose branches libFuzzer counts: those of the fuzz targets.
-set(folio_fuzzed_rooms base io text data model formats corpus train eval)
+set(folio_fuzzed_rooms base io text data model formats corpus train eval serve)
 
 # Rooms that no one waits for: optimising them more than a little takes longer than they ever run. Under
 # the sanitizers the others are optimised a little, since they go through large arrays.

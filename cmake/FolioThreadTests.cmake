@@ -16,7 +16,8 @@ set(folio_thread_tests_of_infer Batching* TextBatches* BeamSearching* Generating
                                 ModelDrafting* Written*)
 set(folio_thread_tests_of_eval Perplexities.Go* Perplexities.Documents* Cloze* Comparisons*)
 set(folio_thread_tests_of_run *)
-set(folio_thread_tests_of_commands Generate* Train* FirstRun* Resum* CrashTest* RunDirectory* Prepare*
+set(folio_thread_tests_of_serve *)
+set(folio_thread_tests_of_commands Generate* Serve* Train* FirstRun* Resum* CrashTest* RunDirectory* Prepare*
                                    FineTuningProgram* TensorBoardFlag* Eval.* ProgramTest*)
 
 # The first race ends the process. Libraries that were built without the sanitizer are not looked at:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sees to it that what folio is built from is installed.
 #   scripts/bootstrap.sh build   compiler, CMake and libraries: enough for make build, test and demo
+#   scripts/bootstrap.sh web     what the page of folio serve is made and tested with
 #   scripts/bootstrap.sh checks  the same, clang with its sanitizers, OpenMP and coverage, clang-format, clang-tidy
 # On Debian and its descendants it installs what is missing, as root or through sudo, or prints the
 # command that would and exits 1. Elsewhere it says what is needed.
@@ -8,12 +9,16 @@ set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache libdnnl-dev libhwy-dev libfmt-dev nlohmann-json3-dev
   libtomlplusplus-dev libcli11-dev libxxhash-dev libcurl4-openssl-dev libssl-dev libpng-dev zlib1g-dev
-  libarchive-dev libgtest-dev libpugixml-dev librsvg2-bin fonts-dejavu-core protobuf-compiler)
+  libarchive-dev libcpp-httplib-dev libedit-dev libgtest-dev libpugixml-dev librsvg2-bin fonts-dejavu-core protobuf-compiler)
 case "${1:-build}" in
   build) ;;
+  web)
+    packages=(chromium)
+    command -v npm >/dev/null || packages+=(nodejs npm)  # from wherever it came
+    ;;
   checks) packages+=(clang clang-format clang-tidy libclang-rt-dev libomp-dev llvm) ;;
   *)
-    echo "usage: scripts/bootstrap.sh build|checks" >&2
+    echo "usage: scripts/bootstrap.sh build|web|checks" >&2
     exit 2
     ;;
 esac
@@ -24,7 +29,7 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
       echo "bootstrap: this is not Debian; please install by hand: a C++20 compiler with OpenMP," >&2
       echo "  CMake 3.25 or later, Ninja, and the development files of oneDNN (2.6 or later)," >&2
       echo "  Highway, fmt, nlohmann-json, toml++, CLI11, xxHash, libcurl (7.85 or later), OpenSSL, zlib," >&2
-      echo "  libpng, libarchive, GoogleTest and pugixml ('$tool' is missing)." >&2
+      echo "  libpng, libarchive, cpp-httplib, libedit, GoogleTest and pugixml ('$tool' is missing)." >&2
       exit 1
     fi
   done

@@ -17,7 +17,9 @@ awk '
   /<testcase/ && FILENAME ~ /\.junit$/ {
     program = Value(" name")
     gsub("/", ".", program)
-    if (!(program in failures)) ++count[Value(" status") == "run" ? "passed" : "failed"]
+    result = Value(" status")
+    if (result == "notrun") print "skipped: " program
+    if (!(program in failures)) ++count[result == "run" ? "passed" : result == "notrun" ? "skipped" : "failed"]
     else if (Value(" status") != "run" && failures[program] == 0) ++count["failed"]
   }
   /<testsuites/ && FILENAME ~ /\.xml$/ {

@@ -23,12 +23,13 @@ set(uses_inspect base tensor io backend text data model formats term corpus infe
 set(uses_lesson base tensor io backend text data model formats term corpus infer eval plot inspect)
 set(uses_bench base tensor io backend text data model term train)
 set(uses_run base tensor io backend text data model formats train infer eval inspect plot term corpus bench)
+set(uses_serve base tensor io backend text data model formats term corpus train infer eval inspect plot bench run)
 set(uses_cli base io text term)
 set(uses_commands base tensor io backend text plot data model formats term corpus train infer eval inspect lesson
-                  bench run cli)
+                  serve bench run cli)
 
 # An outside header, and the only files that may include it.
-set(outside hwy dnnl omp json toml cli curl openssl png zlib archive)
+set(outside hwy dnnl omp json toml cli curl openssl png zlib archive httplib edit)
 set(hwy_header "^hwy/")
 set(hwy_place "^backend/cpu/|^text/|^base/simd_targets\\.cc$")
 set(dnnl_header "dnnl")
@@ -51,6 +52,10 @@ set(zlib_header "^zlib\\.h$")
 set(zlib_place "^io/gunzip\\.cc$")
 set(archive_header "^archive(_entry)?\\.h$")
 set(archive_place "^io/decompress\\.cc$")
+set(httplib_header "^httplib\\.h$")
+set(httplib_place "^serve/(connection\\.h|http_server\\.cc|load\\.cc|test_service\\.h)$|_test\\.cc$")
+set(edit_header "^histedit\\.h$|^editline/")
+set(edit_place "^commands/chat/line_editor\\.cc$")
 
 set(max_lines_cc 500)  # so that a file is one thought, about 400 as a rule
 set(max_lines_h 200)

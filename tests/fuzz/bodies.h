@@ -44,4 +44,8 @@ testing::AssertionResult SettingsAreReadOrRefused(std::string_view input);
 // conversation or a question of multiple choice.
 testing::AssertionResult LinesAreReadOrRefused(std::string_view input);
 
+// Takes `input` for what a client sends to a service, or for changes to a request that is right.
+// The service must answer or hang up, never with a failure of its own.
+testing::AssertionResult RequestIsAnswered(std::string_view input);
+
 }  // namespace folio

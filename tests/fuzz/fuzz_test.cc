@@ -55,6 +55,11 @@ TEST(Fuzz, RandomModelFilesAreReadOrRefused) {
   }
 }
 
+TEST(Fuzz, RandomRequestsAreAnswered) {
+  TestRng rng(6);
+  for (int i = 0; i < 600; ++i) ASSERT_TRUE(RequestIsAnswered(RandomBytes(rng, 30))) << i;
+}
+
 TEST(Fuzz, RandomJsonSettingsAndLinesAreReadOrRefused) {
   TestRng rng(5);
   for (int i = 0; i < 1500; ++i) {

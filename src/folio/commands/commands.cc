@@ -7,12 +7,26 @@ namespace folio {
 std::vector<std::unique_ptr<Command>> AllCommands() {
   using New = std::unique_ptr<Command> (*)();
   std::vector<std::unique_ptr<Command>> commands;
-  for (const New make :
-       {NewTrainCommand, NewGenerateCommand, NewConvertCommand, NewFetchCommand, NewPlotCommand,
-        NewEvalPerplexityCommand, NewEvalClozeCommand, NewEvalCompareCommand, NewDataPrepareCommand,
-        NewDataInfoCommand, NewStoriesCommand, NewDataFetchCommand, NewTokenizerEncodeCommand,
-        NewTokenizerDecodeCommand, NewTokenizerCountCommand, NewTokenizerInfoCommand,
-        NewTokenizerTrainCommand, NewTokenizerFetchCommand}) {
+  for (const New make : {NewTrainCommand,
+                         NewGenerateCommand,
+                         NewChatCommand,
+                         NewServeCommand,
+                         NewConvertCommand,
+                         NewFetchCommand,
+                         NewPlotCommand,
+                         NewEvalPerplexityCommand,
+                         NewEvalClozeCommand,
+                         NewEvalCompareCommand,
+                         NewDataPrepareCommand,
+                         NewDataInfoCommand,
+                         NewStoriesCommand,
+                         NewDataFetchCommand,
+                         NewTokenizerEncodeCommand,
+                         NewTokenizerDecodeCommand,
+                         NewTokenizerCountCommand,
+                         NewTokenizerInfoCommand,
+                         NewTokenizerTrainCommand,
+                         NewTokenizerFetchCommand}) {
     commands.push_back(make());
   }
   for (const Lesson& lesson : Lessons()) commands.push_back(NewExplainCommand(lesson));
@@ -29,6 +43,7 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
                          NewBenchAttentionCommand,
                          NewBenchGenerateCommand,
                          NewBenchOptimizerCommand,
+                         NewBenchServeCommand,
                          NewBenchTokenizerCommand,
                          NewConfigShowCommand,
                          NewDoctorCommand,

@@ -14,25 +14,28 @@ namespace folio {
 // (a message with its answer) are forgotten.
 class ChatSession {
  public:
-  // `room` tokens of a context of P are left for each answer: those asked for, or a quarter of P if
-  // they are more. The tokenizer must outlive it.
-  ChatSession(const Tokenizer& tokenizer, const ChatFormat& format, int64_t P, int64_t max_tokens);
+  // Of a model with a context of P. The tokenizer must outlive it.
+  ChatSession(const Tokenizer& tokenizer, const ChatFormat& format, int64_t P);
 
   struct Question {
     std::vector<int32_t> ids;  // what the model continues: the turns that are left, and the message
     int64_t forgotten = 0;     // turns that were left out just now
   };
-  // Throws a kInput Error for a message that the tokenizer has no tokens for. A message that alone
-  // is too long is left whole.
-  Question Ask(const std::string& message);
+  // Room is left for an answer of `max_tokens`, or of a quarter of P if they are more. Throws a
+  // kInput Error for a message that the tokenizer has no tokens for. A message that alone is too
+  // long is left whole.
+  Question Ask(const std::string& message, int64_t max_tokens);
   // What the model answered. REQUIRES: it was asked.
   void Answered(std::span<const int32_t> ids);
+  // Forgets the last answer, as if the model was only just asked. REQUIRES: it answered.
+  void TakeBackAnswer();
 
  private:
   const Tokenizer& tokenizer_;
   ChatFormat format_;
-  int64_t longest_;                         // tokens, of a question
+  int64_t P_;
   std::deque<std::vector<int32_t>> turns_;  // the last may be without its answer
+  size_t asked_ = 0;                        // tokens of the last without it
 };
 
 }  // namespace folio

@@ -28,42 +28,51 @@ class ChatSessions : public testing::Test {
 };
 
 TEST_F(ChatSessions, EveryTurnIsKeptWhileThereIsRoom) {
-  ChatSession session(*tokenizer_, format_, 100, 10);
-  EXPECT_EQ(session.Ask("Who?").ids, Encoded({"Who?"}));
+  ChatSession session(*tokenizer_, format_, 100);
+  EXPECT_EQ(session.Ask("Who?", 10).ids, Encoded({"Who?"}));
   session.Answered(Bytes("Me."));
-  EXPECT_EQ(session.Ask("Why?").ids, Encoded({"Who?", "Me.", "Why?"}));
+  EXPECT_EQ(session.Ask("Why?", 10).ids, Encoded({"Who?", "Me.", "Why?"}));
   session.Answered(Bytes("So."));
-  const ChatSession::Question third = session.Ask("Oh.");
+  const ChatSession::Question third = session.Ask("Oh.", 10);
   EXPECT_EQ(third.ids, Encoded({"Who?", "Me.", "Why?", "So.", "Oh."}));
   EXPECT_EQ(third.forgotten, 0);
 }
 
 // A turn here has 4 + 3 + 4 = 11 tokens, the last message with the beginning of its answer 7.
 TEST_F(ChatSessions, TheOldestTurnsAreForgottenWhereItGrowsTooLong) {
-  ChatSession session(*tokenizer_, format_, 39, 10);  // 39 - 39/4 = 30 for a question
+  ChatSession session(*tokenizer_, format_, 39);  // 39 - 39/4 = 30 for a question
   for (int turn = 0; turn < 5; ++turn) {
-    const ChatSession::Question question = session.Ask("Who?");
+    const ChatSession::Question question = session.Ask("Who?", 10);
     EXPECT_EQ(question.forgotten, turn < 3 ? 0 : 1);
     EXPECT_EQ(question.ids.size(), 7u + 11u * static_cast<size_t>(std::min(turn, 2)));
     session.Answered(Bytes("Me."));
   }
-  EXPECT_EQ(session.Ask("And who are you all?").forgotten, 3) << "23 and 11 are more than 30";
+  EXPECT_EQ(session.Ask("And who are you all?", 10).forgotten, 3) << "23 and 11 are more than 30";
   session.Answered(Bytes("Me."));
-  const ChatSession::Question whole = session.Ask(std::string(60, 'x'));
+  const ChatSession::Question whole = session.Ask(std::string(60, 'x'), 10);
   EXPECT_EQ(whole.ids, Encoded({std::string(60, 'x')})) << "one message is never cut";
   EXPECT_EQ(whole.forgotten, 1);
 }
 
 TEST_F(ChatSessions, NoMoreRoomIsLeftThanIsAskedFor) {
   for (const size_t length : {12u, 13u}) {
-    ChatSession session(*tokenizer_, format_, 39, 2);  // 37 for a question
+    ChatSession session(*tokenizer_, format_, 39);  // 37 for a question
     for (int turn = 0; turn < 2; ++turn) {
-      session.Ask("Who?");
+      session.Ask("Who?", 2);
       session.Answered(Bytes("Me."));
     }
-    EXPECT_EQ(session.Ask(std::string(length, 'x')).forgotten, length == 12 ? 0 : 1)
+    EXPECT_EQ(session.Ask(std::string(length, 'x'), 2).forgotten, length == 12 ? 0 : 1)
         << "22 and 3 more than the message";
   }
+}
+
+TEST_F(ChatSessions, AnAnswerMayBeTakenBack) {
+  ChatSession session(*tokenizer_, format_, 100);
+  session.Ask("Who?", 10);
+  session.Answered(Bytes("Me."));
+  session.TakeBackAnswer();
+  session.Answered(Bytes("You."));
+  EXPECT_EQ(session.Ask("Why?", 10).ids, Encoded({"Who?", "You.", "Why?"}));
 }
 
 }  // namespace

@@ -50,11 +50,14 @@ struct GenerateStats {
 struct ModelProbabilities {
   double log_probability = 0;                    // ln, of the token that was chosen
   std::vector<TokenProbability> likeliest = {};  // likeliest first
+  int64_t rank = 0;                              // tokens that were likelier
+  double entropy = 0;                            // nats, of all tokens
 };
 
 struct NewToken {
   int32_t id = 0;
   ModelProbabilities probabilities = {};  // with GenerateOptions::likeliest
+  double chance = 1;                      // with which it was chosen, after penalties and cuts
 };
 
 enum class FinishReason { kLength, kStop, kContext, kCancelled };

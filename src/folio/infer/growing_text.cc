@@ -30,12 +30,6 @@ int64_t KeptOf(const GenerateOptions& options, int64_t P) {
   return std::max<int64_t>(P - StrideOf(options, P), 1);
 }
 
-ModelProbabilities ProbabilitiesOf(std::span<const float> logits, int32_t id, int64_t likeliest) {
-  const double log_sum = Summarize(logits).log_sum;
-  return {.log_probability = logits[static_cast<size_t>(id)] - log_sum,
-          .likeliest = TopTokens(logits, likeliest, log_sum)};
-}
-
 }  // namespace
 
 void CheckGeneration(std::span<const int32_t> prompt, const GenerateOptions& options, int64_t P,
@@ -82,6 +76,7 @@ double GrowingText::seconds() const {
 
 void GrowingText::Join() {
   begin_ = SteadySeconds();
+  if (looked_at()) return;
   const std::span<const int32_t> ids = pending().ids;
   sequence_.Recall(ids.first(ids.size() - 1));  // logits come of the last
   stats_.shared = sequence_.size();
@@ -105,7 +100,7 @@ void GrowingText::Slide() {
 bool GrowingText::Prepare(bool alone) {
   const bool begun = written_ > 0;
   alone_ = alone;
-  if (written_ == request_.options.max_tokens) {
+  if (!wants_tokens() && !looked_at()) {
     End(FinishReason::kLength);
     return false;
   }
@@ -164,6 +159,7 @@ void GrowingText::ChooseAll(const Tensor& logits) {
     const std::span<const float> row(logits.data<float>() + i * V, V);
     NewToken token{sampler_.Sample(row, request_.sequence, static_cast<uint64_t>(written_) + i,
                                    {.tokens = tokens_, .prompt_tokens = request_.prompt.size()})};
+    token.chance = sampler_.chance();
     if (options.likeliest) {
       token.probabilities = ProbabilitiesOf(row, token.id, *options.likeliest);
     }
@@ -189,6 +185,23 @@ bool GrowingText::HandOut() {
     return false;
   }
   return true;
+}
+
+void GrowingText::Look(Decoder& decoder) const {
+  const Tensor norm = decoder.norm();
+  const int64_t rows = norm.dim(0),
+                before = static_cast<int64_t>(window_) + sequence_.size() - rows;
+  if (request_.on_norm) request_.on_norm(before, norm);
+  if (!request_.on_logits) return;
+  for (int64_t row = 0; row < rows; row += Decoder::kFewRows) {
+    const int64_t end = std::min(rows, row + Decoder::kFewRows);
+    request_.on_logits(before + row, decoder.LogitsOf(row, end));
+  }
+}
+
+void GrowingText::TellRead() const {
+  if (written_ > 0 || !request_.on_read) return;
+  request_.on_read(sequence_.size(), std::ssize(tokens_) - static_cast<int64_t>(window_));
 }
 
 void GrowingText::End(FinishReason reason) {

@@ -38,6 +38,15 @@ class GrowingText {
   void Choose(const Tensor& logits, double pass_seconds);
   // Gives out what was chosen. Returns whether the text goes on.
   bool HandOut();
+  // Whether somebody looks at what the model makes of the prompt: it is then read by itself, and
+  // Look shows what came of the last pass.
+  bool looked_at() const {
+    return written_ == 0 && (request_.on_norm != nullptr || request_.on_logits != nullptr);
+  }
+  void Look(Decoder& decoder) const;
+  // The last pass has read a part of what stands before the next token.
+  void TellRead() const;
+  bool wants_tokens() const { return written_ < request_.options.max_tokens; }
   // Ends it.
   void End(FinishReason reason);
 

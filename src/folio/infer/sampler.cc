@@ -301,6 +301,7 @@ std::span<const Candidate> Sampler::Candidates(std::span<const float> logits,
 int32_t Sampler::Sample(std::span<const float> logits, uint64_t sequence, uint64_t position,
                         const TextSoFar& text) {
   Cut(logits, text);
+  chance_ = 1;
   if (keys_.size() == 1) return IdOf(keys_.front());
   const CounterRng rng(options_.seed, RngStream(RngPurpose::kSampling, sequence));
   double left = rng.Uniform(position);
@@ -310,7 +311,8 @@ int32_t Sampler::Sample(std::span<const float> logits, uint64_t sequence, uint64
     const double weight = Weight(keys_[i]);
     if (weight == 0) break;  // and those behind it
     last = IdOf(keys_[i]);
-    left -= weight / total_;
+    chance_ = weight / total_;
+    left -= chance_;
     if (left < 0) return last;
   }
   return last;

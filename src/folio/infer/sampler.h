@@ -100,6 +100,8 @@ class Sampler {
   // is a token that cannot come. REQUIRES: what CheckSampling lets pass.
   int32_t Sample(std::span<const float> logits, uint64_t sequence, uint64_t position,
                  const TextSoFar& text = {});
+  // How likely the token that Sample chose last was there, after penalties and cuts.
+  double chance() const { return chance_; }
 
   // The tokens that the cuts leave, likeliest first, with probabilities that add up to 1; valid
   // until the next call. For temperature 0 that is one token. Throws as Sample does.
@@ -131,6 +133,7 @@ class Sampler {
   size_t sorted_ = 0;
   double largest_ = 0;  // logit
   double total_ = 0;    // of the weights
+  double chance_ = 0;   // of the last choice
   std::vector<std::pair<double, Key>> distances_;
   std::vector<float> maxima_;
   std::vector<Candidate> candidates_;

@@ -347,6 +347,19 @@ TEST(Candidates, AreWhatSortingAllOfThemGives) {
   }
 }
 
+TEST(Sampler, SaysWithWhatChanceItChose) {
+  const std::vector<float> logits = Logits({0.4, 0.3, 0.2, 0.1});
+  for (const SamplingOptions& options : std::vector<SamplingOptions>{
+           {}, {.temperature = 0}, {.temperature = 0.5}, {.top_k = 2}, {.top_p = 0.6}}) {
+    const std::map<int32_t, double> kept = Kept(options, logits);
+    Sampler sampler(options);
+    for (uint64_t position = 0; position < 50; ++position) {
+      const int32_t id = sampler.Sample(logits, 0, position);
+      EXPECT_NEAR(sampler.chance(), kept.at(id), kFloat64Chain);
+    }
+  }
+}
+
 TEST(Sampler, BannedTokensAreNeverChosenAndForcedOnesAlways) {
   const std::vector<float> logits = Logits({0.4, 0.1, 0.3, 0.2});
   EXPECT_EQ(Ids({.banned = {0, 3, 0}}, logits), (Order{2, 1}));

@@ -34,6 +34,7 @@ class TextBatch::Impl {
   bool Step();
   int64_t running() const { return std::ssize(running_); }
   int64_t waiting() const { return std::ssize(waiting_); }
+  const KvCache& cache() const { return decoder_.cache(); }
 
  private:
   struct Text {
@@ -139,13 +140,20 @@ void TextBatch::Impl::ReadPages() {
   for (Text& text : running_) {
     if (text.done) continue;
     const SequencePiece piece = text.text.pending();
-    if (std::ssize(piece.ids) <= Decoder::kFewRows) continue;
+    const bool looked_at = text.text.looked_at();
+    if (std::ssize(piece.ids) <= Decoder::kFewRows && !looked_at) continue;
     const int64_t R = decoder_.cache().page_tokens(), room = R - piece.sequence->size() % R;
-    if (std::ssize(piece.ids) > room) {
-      decoder_.Read(*piece.sequence, piece.ids.first(static_cast<size_t>(room)));
-    } else {
+    const int64_t count = std::min(room, std::ssize(piece.ids));
+    decoder_.Read(*piece.sequence, piece.ids.first(static_cast<size_t>(count)));
+    if (looked_at) text.text.Look(decoder_);
+    text.text.TellRead();
+    if (count < std::ssize(piece.ids)) return;
+    if (text.text.wants_tokens()) {
       Text* const one = &text;
-      Take({&one, 1}, decoder_.Append(*piece.sequence, piece.ids), 0);
+      Take({&one, 1}, decoder_.LogitsOf(decoder_.norm().dim(0) - 1, decoder_.norm().dim(0)), 0);
+    } else {
+      text.done = true;
+      text.text.End(FinishReason::kLength);
     }
     return;
   }
@@ -169,7 +177,7 @@ bool TextBatch::Impl::Step() {
     text.done = text.done || !text.text.Prepare(alone);
     if (text.done) continue;
     const int64_t count = std::ssize(text.text.pending().ids);
-    if (count > Decoder::kFewRows) continue;
+    if (count > Decoder::kFewRows || text.text.looked_at()) continue;
     if (rows + count > Decoder::kFewRows) {
       RunRows(std::exchange(texts, {}));
       rows = 0;
@@ -210,6 +218,15 @@ int64_t TextBatch::running() const {
 
 int64_t TextBatch::waiting() const {
   return impl_->waiting();
+}
+
+int64_t TextBatch::cache_bytes() const {
+  return impl_->cache().bytes();
+}
+
+int64_t TextBatch::used_cache_bytes() const {
+  const KvCache& cache = impl_->cache();
+  return cache.bytes() / cache.pages() * (cache.pages() - cache.free_pages());
 }
 
 }  // namespace folio

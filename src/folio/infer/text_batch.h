@@ -23,6 +23,14 @@ struct TextRequest {
   // Optional: guesses how the text goes on, where it pays and no other text is beside it. What is
   // written stays the same. One for a text at a time; must outlive it.
   Draft* draft = nullptr;
+  // What the model makes of the prompt, for who looks at it: rows of the final LayerNorm (n,C), and
+  // logits (n,V), of its tokens from `first` on, in order, before the first new token. Valid during
+  // the call. All of the prompt is then computed, even if nothing is to be written.
+  std::function<void(int64_t first, const Tensor& norm)> on_norm = {};
+  std::function<void(int64_t first, const Tensor& logits)> on_logits = {};
+  // Called when the model has read so many tokens of the prompt, for prompts that take several
+  // passes.
+  std::function<void(int64_t done, int64_t total)> on_read = {};
   // Called for each new token, in order; returns false to end the text.
   std::function<bool(const NewToken&)> on_token = {};
   // Called once, at the end.
@@ -71,6 +79,9 @@ class TextBatch {
 
   int64_t running() const;
   int64_t waiting() const;
+  // Of keys and values: the most there will be, and those that texts have now.
+  int64_t cache_bytes() const;
+  int64_t used_cache_bytes() const;
 
  private:
   class Impl;

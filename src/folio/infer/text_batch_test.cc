@@ -228,6 +228,23 @@ TEST_F(TextBatches, TextsJoinAndLeaveBetweenSteps) {
   EXPECT_FALSE(batch.Step());
 }
 
+TEST_F(TextBatches, APromptOfSeveralPassesSaysHowFarItIs) {
+  config_.n_positions = 300;
+  const GptWeights weights(config_);
+  TextBatch batch(*backend_, weights, {.texts = 1});
+  TextRequest request = Request(3);
+  request.prompt = RandomTokens(290, config_.vocab_size, 3);
+  Tokens told;
+  request.on_read = [&](int64_t done, int64_t total) {
+    EXPECT_EQ(total, 290);
+    told.push_back(static_cast<int32_t>(done));
+  };
+  batch.Add(std::move(request));
+  while (batch.Step()) {
+  }
+  EXPECT_EQ(told, (Tokens{128, 256, 290}));
+}
+
 TEST_F(TextBatches, ATextMayAskForAnother) {
   TextBatch batch(*backend_, weights_, {.texts = 1});
   TextRequest first = Request(1);

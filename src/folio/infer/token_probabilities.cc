@@ -92,6 +92,14 @@ int32_t LikeliestToken(std::span<const float> logits) {
   return best.id;
 }
 
+ModelProbabilities ProbabilitiesOf(std::span<const float> logits, int32_t id, int64_t likeliest) {
+  const LogitSummary summary = Summarize(logits);
+  return {.log_probability = logits[static_cast<size_t>(id)] - summary.log_sum,
+          .likeliest = TopTokens(logits, likeliest, summary.log_sum),
+          .rank = RankOf(logits, id),
+          .entropy = summary.entropy};
+}
+
 double Divergence(std::span<const float> p, double p_log_sum, std::span<const float> q,
                   double q_log_sum) {
   FOLIO_CHECK(p.size() == q.size(), "rows of different vocabularies");

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "folio/infer/generate_options.h"
 #include "folio/infer/sampler.h"
 
 namespace folio {
@@ -29,6 +30,9 @@ int32_t LikeliestToken(std::span<const float> logits);
 std::vector<TokenProbability> TopTokens(std::span<const float> logits, int64_t k);
 // The same, with log_sum known.
 std::vector<TokenProbability> TopTokens(std::span<const float> logits, int64_t k, double log_sum);
+
+// How likely the token is, and the likeliest.
+ModelProbabilities ProbabilitiesOf(std::span<const float> logits, int32_t id, int64_t likeliest);
 
 // How much the second row's distribution misses of the first one's: the sum of p (ln p - ln q), in
 // nats, never below 0 (S. Kullback, R. A. Leibler, 1951). With the rows' log_sums. REQUIRES: rows

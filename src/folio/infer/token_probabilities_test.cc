@@ -73,6 +73,15 @@ TEST(TopTokens, AgreeWithSortingAllOfThem) {
   }
 }
 
+TEST(ModelProbabilities, SayWhatTheRowSays) {
+  const std::vector<float> logits = RandomLogits(101);
+  const ModelProbabilities of = ProbabilitiesOf(logits, 17, 3);
+  EXPECT_EQ(of.rank, RankOf(logits, 17));
+  EXPECT_EQ(of.entropy, Summarize(logits).entropy);
+  EXPECT_NEAR(of.log_probability, logits[17] - LogSum(logits), kFloat64Chain);
+  EXPECT_EQ(IdsOf(of.likeliest), IdsOf(TopTokens(logits, 3)));
+}
+
 TEST(TopTokens, WhatIsNoNumberComesLast) {
   const std::vector<float> logits = {kNan, 1, kNan, 2, -kInfinite};
   EXPECT_EQ(IdsOf(TopTokens(logits, 5)), (std::vector<int32_t>{3, 1, 0, 2, 4}));

@@ -15,7 +15,6 @@ using Vector = std::vector<double>;
 constexpr size_t kSpace = 8;                       // dimensions of the space that is iterated
 constexpr size_t kTaskProducts = size_t{1} << 16;  // what one task of a product multiplies
 constexpr int kIterations = 10'000;  // a bound, for eigenvalues that nothing tells apart
-constexpr double kExact = 1e-11;     // of the largest eigenvalue: what the residuals come down to
 constexpr double kShift = 1e-10;     // of it: keeps a space that the matrix makes vanish
 
 double Dot(std::span<const double> a, std::span<const double> b) {
@@ -81,7 +80,7 @@ void Rotate(std::vector<Vector>& basis, std::vector<Vector>& images) {
 
 }  // namespace
 
-Eigenpairs LargestEigenpairs(std::span<const double> matrix, int64_t n, int64_t k) {
+Eigenpairs LargestEigenpairs(std::span<const double> matrix, int64_t n, int64_t k, double exact) {
   FOLIO_CHECK(static_cast<int64_t>(matrix.size()) == n * n, "the matrix is (n,n)");
   FOLIO_CHECK(0 <= k && k <= std::min<int64_t>(n, 4), "too many eigenpairs");
   if (k == 0) return {};
@@ -113,8 +112,8 @@ Eigenpairs LargestEigenpairs(std::span<const double> matrix, int64_t n, int64_t 
       Add(-pairs.values[i], basis[i], difference);
       residual = std::max(residual, Dot(difference, difference));
     }
-    const bool exact = !(std::sqrt(residual) > kExact * pairs.values.front());
-    if (exact || iteration == kIterations) break;
+    const bool found = !(std::sqrt(residual) > exact * pairs.values.front());
+    if (found || iteration == kIterations) break;
     for (size_t i = 0; i < basis.size(); ++i)
       Add(kShift * pairs.values.front(), basis[i], images[i]);
     basis = std::move(images);

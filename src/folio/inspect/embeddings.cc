@@ -265,31 +265,41 @@ std::vector<float> CosineSimilarity(const Tensor& table, int64_t rows) {
   return out;
 }
 
-Projection ProjectRows(Backend& backend, const Tensor& table, std::span<const int64_t> which) {
+double PrincipalAxes::Coordinate(std::span<const float> row, size_t axis) const {
+  double sum = 0;
+  if (axis >= axes.size()) return sum;
+  for (size_t c = 0; c < row.size(); ++c) {
+    sum += (static_cast<double>(row[c]) - means[c]) * axes[axis][c];
+  }
+  return sum;
+}
+
+PrincipalAxes FindPrincipalAxes(Backend& backend, const Tensor& table, int64_t count,
+                                double exact) {
   const int64_t C = table.dim(1);
-  const std::vector<float> means = ColumnMeans(table);
-  const std::vector<double> scatter = ScatterMatrix(backend, table, means);
+  PrincipalAxes found{.means = ColumnMeans(table)};
+  const std::vector<double> scatter = ScatterMatrix(backend, table, found.means);
   double total = 0;
   for (int64_t c = 0; c < C; ++c) total += scatter[static_cast<size_t>(c * C + c)];
-  const int64_t components = std::min<int64_t>(C, 2);
-  const Eigenpairs pairs = LargestEigenpairs(scatter, C, components);
-  Projection projection;
-  for (int64_t i = 0; i < 2; ++i) {
-    const size_t index = static_cast<size_t>(i);
-    std::vector<double>& coordinates = i == 0 ? projection.x : projection.y;
-    coordinates.resize(which.size());
-    if (i >= components || !(total > 0)) continue;
-    (i == 0 ? projection.explained_x : projection.explained_y) =
-        std::max(0.0, pairs.values[index] / total);
-    const std::vector<double> component = Signed(pairs.vectors[index]);
-    for (size_t row = 0; row < which.size(); ++row) {
-      FOLIO_CHECK(0 <= which[row] && which[row] < table.dim(0), "no such row");
-      const std::span<const float> x = Row(table, which[row]);
-      for (size_t c = 0; c < x.size(); ++c) {
-        coordinates[row] += (static_cast<double>(x[c]) - means[c]) * component[c];
-      }
-    }
+  if (!(total > 0)) return found;
+  const Eigenpairs pairs = LargestEigenpairs(scatter, C, std::min(C, count), exact);
+  for (size_t i = 0; i < pairs.values.size(); ++i) {
+    found.axes.push_back(Signed(pairs.vectors[i]));
+    found.explained.push_back(std::max(0.0, pairs.values[i] / total));
   }
+  return found;
+}
+
+Projection ProjectRows(Backend& backend, const Tensor& table, std::span<const int64_t> which) {
+  const PrincipalAxes found = FindPrincipalAxes(backend, table, 2);
+  Projection projection;
+  for (const int64_t row : which) {
+    FOLIO_CHECK(0 <= row && row < table.dim(0), "no such row");
+    projection.x.push_back(found.Coordinate(Row(table, row), 0));
+    projection.y.push_back(found.Coordinate(Row(table, row), 1));
+  }
+  if (!found.explained.empty()) projection.explained_x = found.explained[0];
+  if (found.explained.size() > 1) projection.explained_y = found.explained[1];
   return projection;
 }
 

@@ -31,8 +31,21 @@ std::vector<Neighbour> NearestRows(const Tensor& table, std::span<const float> v
 // Cosine of each pair of the first `rows` rows: (rows, rows).
 std::vector<float> CosineSimilarity(const Tensor& table, int64_t rows);
 
-// Principal components of the rows of table (V,C): H. Hotelling, 1933. Each component's sign is
+// The first principal components of the rows of table (V,C): H. Hotelling, 1933. Each one's sign is
 // such that its largest entry is positive.
+struct PrincipalAxes {
+  std::vector<float> means = {};               // (C)
+  std::vector<std::vector<double>> axes = {};  // of length 1; none where all rows are the same
+  std::vector<double> explained = {};          // shares of the variance
+
+  // Of a row, along one of them; 0 along one that there is not.
+  double Coordinate(std::span<const float> row, size_t axis) const;
+};
+// At most `count` of them, 0 to 4, as exact as LargestEigenpairs says. `backend` multiplies.
+PrincipalAxes FindPrincipalAxes(Backend& backend, const Tensor& table, int64_t count,
+                                double exact = 1e-11);
+
+// Rows along the first two.
 struct Projection {
   std::vector<double> x, y;  // of each row of `which`, along the first two components
   double explained_x = 0, explained_y = 0;  // shares of the variance

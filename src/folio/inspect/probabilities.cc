@@ -128,17 +128,22 @@ std::string Summary(const ForeseenText& seen) {
 }  // namespace
 
 ForeseenText Foresee(const OpenedModel& model, ModelText text, int64_t top) {
-  const WindowShape shape = ChooseWindows(0, 0, model.weights->config().n_positions);
+  return Foresee(*model.backend, *model.weights, model.tokenizer.get(), std::move(text), top);
+}
+
+ForeseenText Foresee(Backend& backend, const GptWeights& weights, const Tokenizer* tokenizer,
+                     ModelText text, int64_t top) {
+  const WindowShape shape = ChooseWindows(0, 0, weights.config().n_positions);
   FOLIO_CHECK(text.mask.empty() || std::ssize(text.ids) <= shape.context, "a mask of windows");
   ForeseenText seen;
   for (const TextWindow& window : CutWindows(text.ids, shape)) {
-    const Trace trace(*model.backend, *model.weights, window.ids, {TracePoint::kOutput}, text.mask);
+    const Trace trace(backend, weights, window.ids, {TracePoint::kOutput}, text.mask);
     std::ranges::move(ScoreTokens(trace, window.first, window.targets, top),
                       std::back_inserter(seen.scores));
   }
   seen.text = std::move(text);
-  seen.vocab_size = model.weights->config().vocab_size;
-  const TokenNames names(model.tokenizer.get());
+  seen.vocab_size = weights.config().vocab_size;
+  const TokenNames names(tokenizer);
   double bytes = 0;
   for (const TokenScore& score : seen.scores) {
     seen.surprise += score.surprise;

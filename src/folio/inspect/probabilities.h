@@ -24,6 +24,9 @@ struct ForeseenText {
 // A text that is longer than the model's context is seen in windows (eval/windows.h) that begin
 // every half of it. REQUIRES: no mask for such a text.
 ForeseenText Foresee(const OpenedModel& model, ModelText text, int64_t top);
+// The same by another backend than the model's, which may be busy. `tokenizer` may be null.
+ForeseenText Foresee(Backend& backend, const GptWeights& weights, const Tokenizer* tokenizer,
+                     ModelText text, int64_t top);
 
 // Ranks in the classes of GLTR (S. Gehrmann et al., arXiv:1906.04043): 0 for the likeliest token, 1
 // up to the 10th, 2 up to the 100th, 3 up to the 1000th, 4 beyond.

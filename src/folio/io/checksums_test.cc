@@ -47,6 +47,10 @@ TEST_F(Checksums, NameWhatIsDamagedOrMissing) {
   EXPECT_TRUE(Contains(ErrorOf([&] { VerifyChecksums(At("dir")); }), "dir/b is damaged"));
   fs::remove(At("dir/b"));
   EXPECT_TRUE(Contains(ErrorOf([&] { VerifyChecksums(At("dir")); }), "dir/b is missing"));
+  WriteFileAtomically(At("dir") / kChecksumsFile,
+                      std::string(64, '0') + "  " + std::string(300, 'x') + "\n");
+  EXPECT_TRUE(Contains(ErrorOf([&] { VerifyChecksums(At("dir")); }), "xx is missing"))
+      << "no file has so long a name";
   fs::remove(At("dir") / kChecksumsFile);
   EXPECT_FALSE(VerifyChecksums(At("dir")));
 }

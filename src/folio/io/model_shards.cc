@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "folio/base/error.h"
@@ -57,7 +58,8 @@ std::filesystem::path ShardPath(const std::filesystem::path& index, const std::s
     Refuse(index, fmt::format("{} is not the name of a file beside it", Json(name).dump()));
   }
   std::filesystem::path path = index.parent_path() / name;
-  if (!std::filesystem::exists(path)) {
+  std::error_code ignored;  // a name may be too long for any file
+  if (!std::filesystem::exists(path, ignored)) {
     throw InputError(fmt::format("{} is missing", path.string()),
                      fmt::format("{} names it", index.filename().string()), kHelp);
   }

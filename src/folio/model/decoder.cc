@@ -161,11 +161,13 @@ void Decoder::Read(CachedSequence& sequence, std::span<const int32_t> ids) {
 Tensor Decoder::Append(CachedSequence& sequence, std::span<const int32_t> ids) {
   FOLIO_CHECK(!ids.empty(), "nothing is appended");
   Read(sequence, ids);
-  // Of the last pass the last row.
-  const int64_t last = buffers_.acts.norm_f.out.dim(0) - 1;
-  const Tensor logits = buffers_.acts.logits.Slice(0, 1);
-  HeadLogits({.backend = backend_, .config = config_}, params_,
-             buffers_.acts.norm_f.out.Slice(last, last + 1), logits);
+  return LogitsOf(norm().dim(0) - 1, norm().dim(0));
+}
+
+Tensor Decoder::LogitsOf(int64_t begin, int64_t end) {
+  FOLIO_CHECK(end - begin <= kFewRows, "logits of too many rows");
+  const Tensor logits = buffers_.acts.logits.Slice(0, end - begin);
+  HeadLogits({.backend = backend_, .config = config_}, params_, norm().Slice(begin, end), logits);
   return logits;
 }
 

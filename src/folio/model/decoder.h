@@ -40,6 +40,7 @@ class Decoder {
   Decoder(const Decoder&) = delete;
 
   KvCache& cache() { return cache_; }
+  const KvCache& cache() const { return cache_; }
   int64_t capacity() const { return cache_.capacity(); }  // P, of each sequence
 
   // Appends tokens, each in [0,V), to a sequence of cache(), and returns the logits (1,V) of what
@@ -48,6 +49,11 @@ class Decoder {
   Tensor Append(CachedSequence& sequence, std::span<const int32_t> ids);
   // The same without logits. REQUIRES: as above, but there may be no token.
   void Read(CachedSequence& sequence, std::span<const int32_t> ids);
+
+  // Of the last pass, valid until the next: what the final LayerNorm gave for each row, (n,C), and
+  // the logits (end - begin, V) of some of them. REQUIRES: end - begin <= kFewRows.
+  const Tensor& norm() const { return buffers_.acts.norm_f.out; }
+  Tensor LogitsOf(int64_t begin, int64_t end);
 
   // Appends to several sequences in one pass, and returns the logits that are wanted, in the order
   // of the pieces, one row for each. REQUIRES: as above, one piece for a sequence, and no more than

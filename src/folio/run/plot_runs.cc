@@ -25,35 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// All keys of config.toml with their values as TOML writes them. Whatever folio wrote it, so
-// nothing is checked but that it is TOML.
-std::map<std::string, std::string> ReadSettings(const fs::path& path) {
-  constexpr uint64_t kMaxBytes = 1 << 20;
-  toml::table root;
-  try {
-    root = toml::parse(ReadFile(path, kMaxBytes), path.string());
-  } catch (const toml::parse_error& error) {
-    throw InputError(fmt::format("{}:{}: not valid TOML", path.string(), error.source().begin.line),
-                     std::string(error.description()));
-  }
-  std::map<std::string, std::string> settings;
-  for (const auto& [section_key, section] : root) {
-    if (!section.is_table()) continue;
-    for (const auto& [key, node] : *section.as_table()) {
-      std::ostringstream text;
-      if (node.is_string()) {
-        text << node.ref<std::string>();
-      } else if (node.is_floating_point()) {
-        text << fmt::format("{}", node.ref<double>());  // TOML's own way has 17 digits
-      } else {
-        node.visit([&](const auto& value) { text << value; });
-      }
-      settings[fmt::format("{}.{}", section_key.str(), key.str())] = text.str();
-    }
-  }
-  return settings;
-}
-
 // The directory of a run that was named by itself or by its metrics.jsonl.
 fs::path RunDir(const std::string& name) {
   const fs::path path =
@@ -225,6 +196,36 @@ Json RunAsJson(const PlottedRun& run, std::span<const Metric> metrics, bool seri
 
 }  // namespace
 
+std::map<std::string, std::string> SettingsOfRun(const fs::path& run) {
+  constexpr uint64_t kMaxBytes = 1 << 20;
+  const fs::path path = run / kRunConfigFile;
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return {};
+  toml::table root;
+  try {
+    root = toml::parse(ReadFile(path, kMaxBytes), path.string());
+  } catch (const toml::parse_error& error) {
+    throw InputError(fmt::format("{}:{}: not valid TOML", path.string(), error.source().begin.line),
+                     std::string(error.description()));
+  }
+  std::map<std::string, std::string> settings;
+  for (const auto& [section_key, section] : root) {
+    if (!section.is_table()) continue;
+    for (const auto& [key, node] : *section.as_table()) {
+      std::ostringstream text;
+      if (node.is_string()) {
+        text << node.ref<std::string>();
+      } else if (node.is_floating_point()) {
+        text << fmt::format("{}", node.ref<double>());  // TOML's own way has 17 digits
+      } else {
+        node.visit([&](const auto& value) { text << value; });
+      }
+      settings[fmt::format("{}.{}", section_key.str(), key.str())] = text.str();
+    }
+  }
+  return settings;
+}
+
 const std::vector<Metric>& AllMetrics() {
   static const std::vector<Metric> all = {
       {.key = "loss",
@@ -321,10 +322,9 @@ std::vector<PlottedRun> ReadRuns(std::span<const std::string> runs,
       console.Note(fmt::format("'{}' is given twice: drawn once", runs[i]));
       continue;
     }
-    PlottedRun run{.dir = dir, .label = {}, .log = ReadRunLog(dir), .settings = {}};
+    PlottedRun run{.dir = dir, .label = {}, .log = ReadRunLog(dir), .settings = SettingsOfRun(dir)};
     if (!labels.empty()) run.label = labels[i];
     if (run.log.empty()) console.Note(fmt::format("'{}' has no step yet", runs[i]));
-    if (fs::exists(dir / kRunConfigFile)) run.settings = ReadSettings(dir / kRunConfigFile);
     dirs.push_back(dir);
     read.push_back(std::move(run));
   }

@@ -33,6 +33,11 @@ struct PlottedRun {
   std::map<std::string, std::string> settings;  // of config.toml, "train.seed"; empty without one
 };
 
+// All keys of RUN/config.toml, "train.seed", with their values as TOML writes them; none where
+// there is no such file. Whatever folio wrote it, so nothing is checked but that it is TOML: a
+// kInput Error.
+std::map<std::string, std::string> SettingsOfRun(const std::filesystem::path& run);
+
 // Reads the runs, a directory that is given twice once, with a note. `labels` is empty or has one
 // for each of `runs`. Throws a kUsage Error otherwise and a kInput Error where there is no run.
 std::vector<PlottedRun> ReadRuns(std::span<const std::string> runs,

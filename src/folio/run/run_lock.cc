@@ -50,14 +50,18 @@ std::optional<Owner> ReadOwner(int fd) {
   return owner;
 }
 
+// Of another machine nothing is known.
+bool MayLive(const Owner& owner) {
+  return owner.host != HostName() || kill(owner.process, 0) == 0 || errno == EPERM;
+}
+
 [[noreturn]] void ThrowTaken(const fs::path& run, int fd) {
   // What is there may be from an owner that was killed, for the instant until the next one has
   // written its own name.
   std::optional<Owner> owner;
   for (int i = 0; i < 20; ++i) {
     owner = ReadOwner(fd);
-    const bool elsewhere = owner && owner->host != HostName();
-    if (elsewhere || (owner && (kill(owner->process, 0) == 0 || errno == EPERM))) break;
+    if (owner && MayLive(*owner)) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   std::string who = "another process", stop = "stop it";
@@ -110,6 +114,14 @@ RunLock::RunLock(const fs::path& run, int (*lock)(int fd, int operation)) : path
 RunLock::~RunLock() {
   unlink(path_.c_str());
   close(fd_);
+}
+
+bool IsLocked(const fs::path& run) {
+  const FileDescriptor fd(
+      open((run / kLockFile).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) return false;
+  const std::optional<Owner> owner = ReadOwner(fd.get());
+  return owner && MayLive(*owner);
 }
 
 }  // namespace folio

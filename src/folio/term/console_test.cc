@@ -10,6 +10,8 @@
 #include <map>
 #include <string>
 
+#include "folio/term/terminal_text.h"
+
 namespace folio {
 namespace {
 
@@ -54,6 +56,12 @@ TEST(Terminal, WidthComesFromTheTerminalThenColumnsThenEighty) {
   EXPECT_EQ(Describe(false, ColorMode::kAuto, {{"COLUMNS", "33"}}).width, 33);
   EXPECT_EQ(Describe(false, ColorMode::kAuto, {{"COLUMNS", "wide"}}).width, 80);
   EXPECT_EQ(Describe(false, ColorMode::kAuto, {{"COLUMNS", "-5"}}).width, 80);
+}
+
+TEST(Terminal, WhatAModelWritesDoesNotCommandIt) {
+  EXPECT_EQ(WithoutControls("a\tЖ\n漢"), "a\tЖ\n漢");
+  EXPECT_EQ(WithoutControls("\033[2J\a\r\x7f"), "\uFFFD[2J\uFFFD\uFFFD\uFFFD");
+  EXPECT_EQ(WithoutControls("\u009b1m"), "\uFFFD1m");
 }
 
 TEST(Terminal, PlainTextStaysWithoutEscapes) {

@@ -46,6 +46,11 @@ int StopRequested() {
   return g_stop;
 }
 
+bool TakeInterrupt() {
+  int interrupt = SIGINT;
+  return g_stop.compare_exchange_strong(interrupt, 0);
+}
+
 bool TakeCheckpointRequest() {
   return g_checkpoint.exchange(0) != 0;
 }

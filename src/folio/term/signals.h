@@ -10,6 +10,8 @@ void CatchSignals();
 
 // SIGINT, SIGTERM, SIGHUP, or 0 while nobody has asked to stop.
 int StopRequested();
+// True where SIGINT asked, and takes that back: for work of which a Ctrl-C ends a part alone.
+bool TakeInterrupt();
 // True once for each request by SIGUSR1.
 bool TakeCheckpointRequest();
 

@@ -24,9 +24,14 @@ namespace fs = std::filesystem;
 // What is about to be removed: no checkpoint any more.
 constexpr char kRemovedDir[] = ".removed";
 
-// The same files under other names; copies where the file system has no links.
-void LinkFiles(const fs::path& from, const fs::path& to) {
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(from)) {
+// The same files under other names, but for `without`; copies where the file system has no links.
+void LinkFiles(const fs::path& from, const fs::path& to, const fs::path& without = {}) {
+  for (fs::recursive_directory_iterator it(from), end; it != end; ++it) {
+    const fs::directory_entry& entry = *it;
+    if (entry.path().filename() == without) {
+      it.disable_recursion_pending();
+      continue;
+    }
     const fs::path target = to / entry.path().lexically_relative(from);
     if (entry.is_directory()) {
       CreateDirectories(target);
@@ -54,6 +59,13 @@ std::vector<int64_t> KeptSteps(const fs::path& run) {
   }
   std::ranges::sort(steps, std::greater());
   return steps;
+}
+
+// Throws a kInput Error unless the model in `dir`, and what else has a checksum, is as it was
+// saved.
+void RequireSound(const fs::path& dir) {
+  VerifyChecksums(dir);
+  OpenModelDir(dir);
 }
 
 fs::path PlaceOf(const fs::path& run, int64_t step) {
@@ -114,6 +126,37 @@ void Checkpoints::WriteBoth(const CheckpointParts& parts, bool best, bool last,
   Prune(parts.state.step);
 }
 
+bool Checkpoints::MendBest(int64_t step) const {
+  const fs::path best = run_ / kBestDir;
+  std::string found;
+  try {
+    RequireSound(best);
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kInput) throw;
+    found = error.what();
+  }
+  for (const fs::path& checkpoint : FindCheckpoints(run_)) {
+    try {
+      if (SavedStep(checkpoint) != step) continue;
+      RequireSound(checkpoint);
+      AtomicDirectory dir(best);
+      LinkFiles(checkpoint, dir.path(), kTrainStateDir);
+      WriteChecksums(dir.path(), checkpoint);
+      dir.Commit();
+      LogWarning(
+          fmt::format("{}; {} is made again of {}", found, best.string(), checkpoint.string()));
+      return true;
+    } catch (const Error& error) {
+      found += fmt::format("; {}", error.what());
+    } catch (const fs::filesystem_error& error) {
+      found += fmt::format("; {}", error.what());
+    }
+  }
+  LogWarning(fmt::format("{}; the next evaluation writes {} again", found, best.string()));
+  return false;
+}
+
 bool Checkpoints::OfRoundStep(int64_t step) const {
   return options_.keep_every > 0 && step % options_.keep_every == 0;
 }
@@ -160,8 +203,7 @@ fs::path SoundCheckpoint(const fs::path& run, int64_t end) {
     try {
       const int64_t step = SavedStep(checkpoint);
       if (step >= end) continue;
-      VerifyChecksums(checkpoint);
-      OpenModelDir(checkpoint);
+      RequireSound(checkpoint);
       for (const Error& error : errors) {
         LogWarning(fmt::format("{}: {}; going on from {} (step {})", error.what(), error.cause(),
                                checkpoint.string(), step));

@@ -45,6 +45,9 @@ class Checkpoints {
   // is, -1 if it is none. Throws a kRuntime Error where it cannot write; RUN/last is then as it
   // was.
   void Write(const CheckpointParts& parts, bool best, bool last, int64_t previous) const;
+  // Whether RUN/best, the model of `step`, is sound now: where it is missing or damaged, it is made
+  // again of a sound checkpoint of that step. Warns of what it finds.
+  bool MendBest(int64_t step) const;
   // Whether keep_every wants the checkpoint of this step.
   bool OfRoundStep(int64_t step) const;
   // Removes what is in RUN/steps of later steps: the run went back to this one.

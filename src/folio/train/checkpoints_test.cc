@@ -115,6 +115,48 @@ TEST_F(KeptCheckpoints, WhereAllAreDamagedTheNewestIsNamed) {
   EXPECT_TRUE(Contains(ErrorOf([&] { Resume("run"); }), "run/last/model.safetensors is damaged"));
 }
 
+TEST_F(KeptCheckpoints, ABestThatIsDamagedOrGoneIsMadeAgainOfItsStep) {
+  config_.eval_every = 4;
+  config_.keep_last = 3;
+  Run("straight");
+  RunUntil("short", 6);
+  for (const bool gone : {false, true}) {
+    fs::remove_all(At("run"));
+    const TrainResult before = RunUntil("run", 6);
+    ASSERT_EQ(before.best_step, 4);
+    if (gone) {
+      fs::remove_all(At("run/best"));
+    } else {
+      fs::remove(At("run/best/config.json"));
+    }
+    warnings_.Take();
+    Trainer trainer = Make("run");
+    trainer.Resume();
+    EXPECT_TRUE(Contains(warnings_.text(), "is made again of", "steps/4")) << warnings_.text();
+    ExpectSameFiles("short/best", "run/best");
+    EXPECT_TRUE(VerifyChecksums(At("run/best")));
+    EXPECT_EQ(trainer.Run().best_step, before.best_step);
+    ExpectSameFiles("straight/last", "run/last");
+  }
+}
+
+// best/ and the checkpoint of its step are the same files under two names.
+TEST_F(KeptCheckpoints, WhereTheBestIsLostTheNextEvaluationWritesIt) {
+  config_.eval_every = 4;
+  config_.keep_last = 3;
+  RunUntil("run", 6);
+  ASSERT_TRUE(
+      fs::equivalent(At("run/steps/4/model.safetensors"), At("run/best/model.safetensors")));
+  Damage("run/best/model.safetensors");
+  warnings_.Take();
+  const TrainResult result = Resume("run");
+  EXPECT_TRUE(Contains(warnings_.text(), "run/best/model.safetensors is damaged",
+                       "steps/4/model.safetensors is damaged", "the next evaluation writes"))
+      << warnings_.text();
+  EXPECT_GE(result.best_step, 8);
+  EXPECT_TRUE(VerifyChecksums(At("run/best")));
+}
+
 // As an earlier folio left it.
 TEST_F(KeptCheckpoints, OneWithoutChecksumsIsTaken) {
   Run("straight");

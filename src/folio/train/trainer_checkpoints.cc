@@ -43,6 +43,10 @@ void Trainer::Resume() {
 
 void Trainer::Resume(const std::filesystem::path& checkpoint) {
   Load(checkpoint);
+  if (state_.best_val_loss && !writer_.checkpoints().MendBest(state_.best_step)) {
+    state_.best_val_loss = saved_best_loss_ = {};
+    state_.best_step = saved_best_step_ = 0;
+  }
   if (!std::filesystem::exists(run_ / kMetricsFile)) return;
   for (const StepMetrics& m : ReadRunLog(run_)) {
     if (m.step < state_.step) seconds_before_ = m.seconds;

@@ -39,7 +39,8 @@ class GenerateCommand final : public Command {
             "last line break is left out) or on standard input. Several texts are written\n"
             "at once and shown one after the other. A model without a tokenizer takes --ids and\n"
             "prints ids, or the text of --tokenizer. With --chat a model that was trained on\n"
-            "conversations answers, with --interactive as well in a conversation.\n"
+            "conversations answers, with --interactive as well in a conversation of lines that\n"
+            "come through a pipe; people type to folio chat.\n"
             "\n"
             "A token is chosen by the model's logits after a bias, penalties for what was\n"
             "there before and bans; then come the temperature and the cuts top-k, top-p,\n"
@@ -51,7 +52,7 @@ class GenerateCommand final : public Command {
                      "folio generate --model runs/demo --prompts prompts.txt --json",
                      "folio generate --model runs/demo --stop \"The end\" --min-p 0.1",
                      "folio generate --model runs/answers --chat \"Who are you?\"",
-                     "folio generate --model runs/answers --chat --interactive",
+                     "folio generate --model runs/answers --chat --interactive < lines.txt",
                      "folio generate --model runs/bare --ids 464,2068"}};
   }
 
@@ -119,6 +120,11 @@ class GenerateCommand final : public Command {
 
  private:
   void CheckFlags(const Console& console) const {
+    if (interactive_ && InputIsTerminal()) {
+      throw UsageError("--interactive is for programs: standard input is a terminal",
+                       "nothing is asked for here, and no line edited",
+                       "type to folio chat, or give lines: folio generate --interactive < FILE");
+    }
     RefuseTogether(interactive_ && prompts_.given(), "--interactive", "a prompt");
     RefuseTogether(interactive_ && n_ > 1, "--interactive", "--n");
     RefuseTogether(beams_ && interactive_, "--beams", "--interactive");
@@ -224,16 +230,15 @@ class GenerateCommand final : public Command {
     TextTeller teller(console, model, Options(model, console));
     std::optional<ChatSession> session;
     if (prompts_.chat) {
-      session.emplace(*model.tokenizer, RequireChat(model), model.weights->config().n_positions,
-                      max_tokens_);
+      session.emplace(*model.tokenizer, RequireChat(model), model.weights->config().n_positions);
     }
-    LineInput lines(console);
+    LineInput lines;
     for (uint64_t turn = 0; StopRequested() == 0; ++turn) {
       const std::optional<std::string> line = lines.Next();
       if (!line) return;
       Prompt prompt{*line, {}};
       if (session) {
-        ChatSession::Question question = session->Ask(*line);
+        ChatSession::Question question = session->Ask(*line, max_tokens_);
         if (question.forgotten > 0) {
           console.Note(
               fmt::format("the conversation no longer fits the context: turns forgotten "

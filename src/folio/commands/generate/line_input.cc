@@ -19,19 +19,14 @@ bool LineInput::Fill() {
 }
 
 std::optional<std::string> LineInput::Next() {
-  const bool asks = InputIsTerminal() && console_.out().is_terminal && !console_.json();
-  while (true) {
-    if (asks) console_.Result("> ");
-    if (!Fill()) {
-      if (asks) console_.Result("\n");
-      return std::nullopt;
-    }
+  while (Fill()) {
     const size_t end = std::min(held_.find('\n'), held_.size());
     std::string line = held_.substr(0, end);
     held_.erase(0, end + 1);
     if (line.ends_with('\r')) line.pop_back();
     if (!line.empty()) return line;
   }
+  return std::nullopt;
 }
 
 }  // namespace folio

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <random>
+#include <utility>
 
 #include "folio/base/error.h"
 #include "folio/base/fields.h"
@@ -24,31 +25,41 @@ std::vector<int32_t> AllIds(const std::vector<std::string>& lists, const std::st
 
 }  // namespace
 
+std::vector<Field> SamplingFlags::Penalties() {
+  return {
+      {"repetition-penalty", &repetition_, "above 1: less likely if in prompt or text", 0.01, 100},
+      {"presence-penalty", &presence_, "taken off the logit of a token that was written", -100,
+       100},
+      {"frequency-penalty", &frequency_, "the same for each time that it was written", -100, 100},
+      {"no-repeat-ngram", &no_repeat_ngram_, "no n tokens in a row come twice; 0 for any", 0, 1e9},
+      {"min-tokens", &min_tokens_, "the text does not end before so many tokens", 0, 1e12}};
+}
+
+std::vector<Field> SamplingFlags::Choice() {
+  return {
+      {"temperature", &temperature_, "below 1 plays safe, above 1 dares; 0 is --greedy", 0, 1e6},
+      {"top-k", &top_k_, "of the k likeliest and equals of the last; 0 for all", 0, 1e9},
+      {"top-p", &top_p_, "of the likeliest that reach probability p", 1e-9, 1},
+      {"min-p", &min_p_, "of those with at least p times the likeliest's", 0, 1},
+      {"typical", &typical_, "of those near the expected surprise, up to p", 1e-9, 1},
+      {"seed", &seed_, "of the choices; a random one if not given", 0, 9e15}};
+}
+
+std::vector<Field> SamplingFlags::Fields() {
+  std::vector<Field> fields = Penalties();
+  for (Field& field : Choice()) fields.push_back(std::move(field));
+  return fields;
+}
+
 void SamplingFlags::Add(Flags& flags) {
   flags.Group("how a token is chosen, in this order");
   flags.List("--logit-bias", &biases_, "added to a token's logit: 50256=-5,198=1",
              {.placeholder = "ID=X"});
-  flags.Value(Field{"repetition-penalty", &repetition_, "above 1: less likely if in prompt or text",
-                    0.01, 100});
-  flags.Value(Field{"presence-penalty", &presence_,
-                    "taken off the logit of a token that was written", -100, 100});
-  flags.Value(Field{"frequency-penalty", &frequency_, "the same for each time that it was written",
-                    -100, 100});
-  flags.Value(Field{"no-repeat-ngram", &no_repeat_ngram_,
-                    "no n tokens in a row come twice; 0 for any", 0, 1e9});
-  flags.Value(
-      Field{"min-tokens", &min_tokens_, "the text does not end before so many tokens", 0, 1e12});
+  for (Field& field : Penalties()) flags.Value(std::move(field));
   flags.List("--ban", &banned_, "tokens never to choose: 464,2068", {.placeholder = "IDS"});
   flags.List("--force", &forced_, "tokens that the text begins with", {.placeholder = "IDS"});
-  flags.Value(Field{"temperature", &temperature_,
-                    "below 1 plays safe, above 1 dares; 0 is --greedy", 0, 1e6});
   flags.Switch("--greedy", &greedy_, "always take the likeliest token");
-  flags.Value(
-      Field{"top-k", &top_k_, "of the k likeliest and equals of the last; 0 for all", 0, 1e9});
-  flags.Value(Field{"top-p", &top_p_, "of the likeliest that reach probability p", 1e-9, 1});
-  flags.Value(Field{"min-p", &min_p_, "of those with at least p times the likeliest's", 0, 1});
-  flags.Value(Field{"typical", &typical_, "of those near the expected surprise, up to p", 1e-9, 1});
-  flags.Value(Field{"seed", &seed_, "of the choices; a random one if not given", 0, 9e15});
+  for (Field& field : Choice()) flags.Value(std::move(field));
   flags.Group("");
 }
 
@@ -80,11 +91,12 @@ bool SamplingFlags::given() const {
 }
 
 SamplingOptions SamplingFlags::Options(int64_t V, Console& console) {
+  if (std::exchange(greedy_, false)) temperature_ = 0;
   if (!seed_) {
     seed_ = std::random_device{}();
-    if (!greedy_ && temperature_ > 0) console.Note(fmt::format("seed {}", *seed_));
+    if (temperature_ > 0) console.Note(fmt::format("seed {}", *seed_));
   }
-  SamplingOptions options{.temperature = greedy_ ? 0 : temperature_,
+  SamplingOptions options{.temperature = temperature_,
                           .top_k = top_k_,
                           .top_p = top_p_,
                           .min_p = min_p_,

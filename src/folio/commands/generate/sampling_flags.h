@@ -15,6 +15,8 @@ namespace folio {
 class SamplingFlags {
  public:
   void Add(Flags& flags);
+  // Those of one value, by the names of their flags: for who changes them later.
+  std::vector<Field> Fields();
   // Of a model of V tokens. Draws a seed where none is given, and says which. Throws a kUsage or
   // kInput Error for what does not fit the flag or the model.
   SamplingOptions Options(int64_t V, Console& console);
@@ -22,6 +24,8 @@ class SamplingFlags {
   bool given() const;
 
  private:
+  std::vector<Field> Penalties();
+  std::vector<Field> Choice();
   std::vector<LogitBias> Biases() const;
 
   double temperature_ = 1, top_p_ = 1, min_p_ = 0, typical_ = 1;

@@ -9,6 +9,7 @@
 #include "folio/inspect/token_names.h"
 #include "folio/io/json.h"
 #include "folio/term/signals.h"
+#include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
@@ -75,10 +76,14 @@ TextRequest TextTeller::Begin(const Prompt& prompt, size_t p, int64_t i, uint64_
 
 void TextTeller::Show(Text& text, std::string_view more) {
   if (&text == &texts_.front()) {
-    console_.Result(more);
+    Write(more);
   } else {
     text.held += more;
   }
+}
+
+void TextTeller::Write(std::string_view text) {
+  console_.Result(console_.out().is_terminal ? WithoutControls(text) : std::string(text));
 }
 
 bool TextTeller::Take(Text& text, const NewToken& token) {
@@ -104,7 +109,7 @@ void TextTeller::End(Text& text, FinishReason reason, const GenerateStats& stats
   text.finished = true;
   while (!texts_.empty() && texts_.front().finished) {
     texts_.pop_front();
-    if (!texts_.empty() && !cancelled_) console_.Result(std::exchange(texts_.front().held, {}));
+    if (!texts_.empty() && !cancelled_) Write(std::exchange(texts_.front().held, {}));
   }
 }
 

@@ -48,6 +48,7 @@ class TextTeller {
 
   // More of a text.
   void Show(Text& text, std::string_view more);
+  void Write(std::string_view text);  // to the console
   bool Take(Text& text, const NewToken& token);
   void End(Text& text, FinishReason reason, const GenerateStats& stats);
   std::string Line(const Text& text) const;

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# The tests of the page: that web/dist is what web/src makes, its parts, and the whole of it in a browser against
+# build/release/folio. They need node and npm, and Debian's chromium for the browser; what is missing is skipped,
+# and it says so.
+#   scripts/test_web.sh [--no-browser]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+skip() {
+  echo "test_web: skipped: $1"
+  exit 0
+}
+command -v npm >/dev/null || skip "no node with npm (scripts/bootstrap.sh web)"
+npm ci --prefix web --silent --no-audit --no-fund
+npm --prefix web run --silent check
+npm --prefix web run --silent build
+git diff --exit-code --stat -- web/dist || {
+  echo "test_web: web/dist is not what web/src makes: commit it" >&2
+  exit 1
+}
+if [[ ${1:-} == --no-browser ]]; then
+  exec node --test web/test/modules.test.mjs
+fi
+[[ -x ${CHROMIUM:=/usr/bin/chromium} ]] || skip "no chromium at $CHROMIUM (scripts/bootstrap.sh web)"
+[[ -x ${FOLIO:=build/release/folio} ]] || skip "no program at $FOLIO: make build"
+FOLIO=$(realpath "$FOLIO")
+export CHROMIUM FOLIO
+exec node --test --test-concurrency=1 --test-timeout=120000 web/test/

@@ -1,0 +1,214 @@
+#include <fmt/format.h>
+
+#include <csignal>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/cli/compute_flags.h"
+#include "folio/cli/error_report.h"
+#include "folio/commands/chat/chat_history.h"
+#include "folio/commands/chat/chat_line.h"
+#include "folio/commands/chat/dialogue.h"
+#include "folio/commands/chat/line_editor.h"
+#include "folio/commands/chat/reply_tokens.h"
+#include "folio/commands/commands.h"
+#include "folio/commands/generate/sampling_flags.h"
+#include "folio/commands/generate/text_teller.h"
+#include "folio/term/byte_streams.h"
+#include "folio/term/signals.h"
+#include "folio/term/terminal_text.h"
+
+namespace folio {
+namespace {
+
+class ChatCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {
+        .name = "chat",
+        .summary = "talk with a trained model in the terminal",
+        .group = "model",
+        .details =
+            "A model that was taught conversations answers what is typed; any other goes on from\n"
+            "the text, of which that becomes a part (Enter alone: a little more of it). Where it\n"
+            "grows beyond the context, what was said first is forgotten.\n"
+            "\n"
+            "/help lists the commands: how tokens are chosen, another reply, what each token's\n"
+            "probability was. Alt-Enter, or a backslash before Enter, breaks a line; Ctrl-C ends\n"
+            "the reply, Ctrl-D the conversation. What is typed is kept in\n"
+            "$XDG_STATE_HOME/folio/history (~/.local/state), for the arrow keys. Programs talk\n"
+            "with folio generate --chat --interactive or folio serve.",
+        .examples = {"folio chat --model runs/answers",
+                     "folio chat --model runs/answers --temperature 0.7 --top-p 0.9",
+                     "folio chat --model gpt2 --max-tokens 60 --seed 1"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    AddModelFlag(flags, &model_, /*required=*/true);
+    load_.Add(flags);
+    flags.Value(Field{"tokenizer", &tokenizer_, "of a model that came without one"},
+                {.placeholder = "NAME|DIR|FILE"});
+    flags.Value(Field{"dtype", &dtype_,
+                      "what the matrices are kept and multiplied as; auto: as they are stored"}
+                    .Choices(MatrixDtypeNames()));
+    flags.Value(MaxTokens());
+    flags.Switch("--bf16-cache", &bf16_cache_, "keep keys and values in bfloat16: half the memory");
+    compute_.Add(flags);
+    AddBackendFlag(flags, &backend_);
+    sampling_.Add(flags);
+  }
+
+  int Run(const Context& context) override {
+    Console& console = context.console;
+    if (!InputIsTerminal() || !console.out().is_terminal || console.json()) {
+      throw UsageError("folio chat needs a terminal",
+                       "it is a conversation with somebody who types",
+                       "programs use folio generate --interactive, with --chat to be answered");
+    }
+    CatchSignals();
+    compute_.Use();
+    const OpenedModel model = OpenModel(model_, {.backend = backend_,
+                                                 .tokenizer = tokenizer_,
+                                                 .loading = load_.loading(),
+                                                 .matrices = MatrixDtypeNamed(dtype_)});
+    Dialogue dialogue(model, bf16_cache_ ? std::optional(Dtype::kBF16) : std::nullopt);
+    [[maybe_unused]] const GenerateOptions checked = Options(model, console);
+    console.Note(dialogue.answers()
+                     ? "The model answers. /help lists the commands, Ctrl-D ends."
+                     : "This model was not taught to answer: it goes on from the text.\n"
+                       "/help lists the commands, Ctrl-D ends.");
+    Converse(console, model, dialogue);
+    return StopRequested() != 0 ? SignalExitStatus(StopRequested()) : 0;
+  }
+
+ private:
+  Field MaxTokens() { return {"max-tokens", &max_tokens_, "tokens of a reply at most", 0, 1e12}; }
+  // What /set sets.
+  std::vector<Field> Settings() {
+    std::vector<Field> fields = sampling_.Fields();
+    fields.push_back(MaxTokens());
+    return fields;
+  }
+
+  GenerateOptions Options(const OpenedModel& model, Console& console) {
+    return {.sampling = sampling_.Options(model.weights->config().vocab_size, console),
+            .max_tokens = max_tokens_};
+  }
+
+  void Converse(Console& console, const OpenedModel& model, Dialogue& dialogue) {
+    ChatHistory history(ChatHistoryPath());
+    LineEditor editor({.color = console.out().color,
+                       .earlier = history.earlier(),
+                       .complete = [this](std::string_view begun) {
+                         return CompleteChatLine(Settings(), begun);
+                       }});
+    while (StopRequested() == 0) {
+      const std::optional<std::string> typed = editor.Read();
+      if (!typed) return;
+      history.Add(*typed);
+      try {
+        const ChatLine line = ParseChatLine(*typed);
+        if (line.word == ChatWord::kQuit) return;
+        Obey(console, model, dialogue, line);
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::kUsage && error.kind() != ErrorKind::kInput) throw;
+        ReportError(console, error);
+      }
+    }
+  }
+
+  void Obey(Console& console, const OpenedModel& model, Dialogue& dialogue, const ChatLine& line) {
+    switch (line.word) {
+      case ChatWord::kMessage:
+        if (dialogue.answers() && line.text.empty()) return;
+        return Tell(console, model, dialogue, [&](const auto& options, const auto& on_text) {
+          return dialogue.Say(line.text, options, on_text);
+        });
+      case ChatWord::kRetry:
+        return Retry(console, model, dialogue);
+      case ChatWord::kSet:
+        if (line.arguments.empty()) return ShowSettings(console);
+        return SetByKey(Settings(), line.arguments[0], line.arguments[1]);
+      case ChatWord::kSeed:
+        return SetByKey(Settings(), "seed", line.arguments[0]);
+      case ChatWord::kTokens:
+        if (!dialogue.replied()) throw UsageError("there is no reply yet");
+        return console.Result(ReplyTokens(last_, model, console.out()));
+      case ChatWord::kNew:
+        dialogue.Begin();
+        return console.Note("(what was said is forgotten)");
+      case ChatWord::kHelp:
+        return console.Result(ChatHelp());
+      case ChatWord::kQuit:
+        return;
+    }
+  }
+
+  void Retry(Console& console, const OpenedModel& model, Dialogue& dialogue) {
+    if (!dialogue.replied()) throw UsageError("there is no reply yet");
+    const SamplingOptions now = sampling_.Options(model.weights->config().vocab_size, console);
+    if (now.temperature == 0) {
+      throw UsageError("the same reply would come again",
+                       "at temperature 0 the likeliest token is always taken",
+                       "/set temperature 0.8");
+    }
+    SetByKey(Settings(), "seed", std::to_string(now.seed + 1));
+    console.Note(fmt::format("seed {}", now.seed + 1));
+    Tell(console, model, dialogue, [&](const auto& options, const auto& on_text) {
+      return dialogue.Again(options, on_text);
+    });
+  }
+
+  // What `reply` writes, as it comes.
+  template <class Write>
+  void Tell(Console& console, const OpenedModel& model, Dialogue& dialogue, const Write& write) {
+    Dialogue::Reply reply = write(Options(model, console), [&](std::string_view more) {
+      console.Result(WithoutControls(more));
+      return StopRequested() == 0;
+    });
+    const bool interrupted = TakeInterrupt();
+    console.Result("\n");
+    if (interrupted) console.Note("(stopped)");
+    if (reply.forgotten > 0 && dialogue.answers()) {
+      console.Note(fmt::format("(the context is full: turns forgotten at the beginning: {})",
+                               reply.forgotten));
+    } else if (reply.forgotten > 0 && !std::exchange(told_of_forgetting_, true)) {
+      console.Note("(the context is full: from now on the text's beginning is forgotten)");
+    }
+    if (!dialogue.answers() && reply.written.reason == FinishReason::kStop) {
+      console.Note("(the text has ended; the next begins anew)");
+    }
+    if (console.verbosity() > 0 && reply.stats.tokens > 0) {
+      console.Note(Speed(reply.stats.tokens, reply.stats.seconds));
+    }
+    last_ = std::move(reply.written);
+  }
+
+  void ShowSettings(Console& console) {
+    std::string text;
+    for (const Field& field : Settings()) {
+      text += fmt::format("{}  {}  {}\n", PadRight(field.key, 18), PadRight(FieldText(field), 10),
+                          field.help);
+    }
+    console.Result(text);
+  }
+
+  std::string model_, tokenizer_, backend_ = "cpu", dtype_ = "auto";
+  LoadFlag load_;
+  ComputeFlags compute_;
+  SamplingFlags sampling_;
+  int64_t max_tokens_ = 256;
+  bool bf16_cache_ = false, told_of_forgetting_ = false;
+  WrittenText last_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> NewChatCommand() {
+  return std::make_unique<ChatCommand>();
+}
+
+}  // namespace folio

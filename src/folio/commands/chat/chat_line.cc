@@ -1,0 +1,123 @@
+#include "folio/commands/chat/chat_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/term/terminal_text.h"
+
+namespace folio {
+namespace {
+
+struct WordInfo {
+  ChatWord word;
+  std::string_view name, arguments, help;
+  std::array<size_t, 2> counts;  // of arguments, one of them
+};
+
+constexpr WordInfo kWords[] = {
+    {ChatWord::kSet, "/set", "[KEY VALUE]", "how tokens are chosen; alone shows it", {0, 2}},
+    {ChatWord::kSeed, "/seed", "N", "the seed of the choices", {1, 1}},
+    {ChatWord::kRetry, "/retry", "", "another reply, with the next seed", {0, 0}},
+    {ChatWord::kTokens, "/tokens", "", "the last reply's tokens and their probabilities", {0, 0}},
+    {ChatWord::kNew, "/new", "", "forget what was said", {0, 0}},
+    {ChatWord::kHelp, "/help", "", "this", {0, 0}},
+    {ChatWord::kQuit, "/quit", "", "end, as Ctrl-D does", {0, 0}},
+};
+
+constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
+    {"Alt-Enter", "a line break; so does \\ at the end of a line"},
+    {"Up, Down", "what was typed before; Ctrl-R searches it"},
+    {"Tab", "complete a command"},
+    {"Ctrl-C", "end the reply, or clear the line"},
+};
+
+std::string Usage(const WordInfo& info) {
+  return fmt::format("{}{}{}", info.name, info.arguments.empty() ? "" : " ", info.arguments);
+}
+
+std::vector<std::string> Words(std::string_view typed) {
+  std::istringstream stream{std::string(typed)};
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+Error UnknownWord(const std::string& name) {
+  std::vector<std::string> names;
+  for (const WordInfo& info : kWords) names.emplace_back(info.name);
+  const std::string nearest = Nearest(name, names);
+  return UsageError(fmt::format("there is no command {}", name),
+                    nearest.empty() ? "" : fmt::format("did you mean {}?", nearest),
+                    "/help lists them; a message that begins with / is typed with //");
+}
+
+std::vector<std::string> Keys(std::span<const Field> fields) {
+  std::vector<std::string> keys;
+  for (const Field& field : fields) keys.push_back(field.key);
+  return keys;
+}
+
+}  // namespace
+
+ChatLine ParseChatLine(std::string_view typed) {
+  if (!typed.starts_with('/')) return {.text = std::string(typed), .arguments = {}};
+  if (typed.starts_with("//")) return {.text = std::string(typed.substr(1)), .arguments = {}};
+  std::vector<std::string> words = Words(typed);
+  const std::string name = words.front();
+  words.erase(words.begin());
+  for (const WordInfo& info : kWords) {
+    if (info.name != name) continue;
+    if (std::ranges::find(info.counts, words.size()) == info.counts.end()) {
+      throw UsageError(fmt::format("{} is typed otherwise", name), {}, Usage(info));
+    }
+    return {.word = info.word, .text = {}, .arguments = std::move(words)};
+  }
+  throw UnknownWord(name);
+}
+
+std::string ChatHelp() {
+  std::string help;
+  const auto line = [&](std::string_view what, std::string_view why) {
+    help += fmt::format("{}  {}\n", PadRight(what, 16), why);
+  };
+  for (const WordInfo& info : kWords) line(Usage(info), info.help);
+  for (const auto& [key, why] : kKeys) line(key, why);
+  return help;
+}
+
+void SetByKey(std::span<const Field> fields, std::string_view key, const std::string& value) {
+  const Field* found = nullptr;
+  size_t fitting = 0;
+  for (const Field& field : fields) {
+    if (field.key == key) return SetField(field, value, field.key);
+    if (!field.key.starts_with(key)) continue;
+    found = &field;
+    ++fitting;
+  }
+  if (fitting != 1) {
+    throw UsageError(fmt::format("'{}' is {} setting", key, fitting > 1 ? "more than one" : "no"),
+                     {}, "one of: " + Join(Keys(fields), ", "));
+  }
+  SetField(*found, value, found->key);
+}
+
+std::vector<std::string> CompleteChatLine(std::span<const Field> fields, std::string_view begun) {
+  constexpr std::string_view kSet = "/set ";
+  std::vector<std::string> lines;
+  for (const WordInfo& info : kWords) {
+    lines.push_back(fmt::format("{}{}", info.name, info.arguments.empty() ? "" : " "));
+  }
+  for (const Field& field : fields) lines.push_back(fmt::format("{}{} ", kSet, field.key));
+  const bool keys = begun.starts_with(kSet);
+  std::erase_if(lines, [&](const std::string& line) {
+    return !line.starts_with(begun) || (!keys && line.starts_with(kSet) && line != kSet);
+  });
+  return lines;
+}
+
+}  // namespace folio

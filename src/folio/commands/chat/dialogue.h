@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/infer/chat_session.h"
+#include "folio/infer/opened_model.h"
+#include "folio/infer/text_batch.h"
+#include "folio/infer/text_writer.h"
+
+namespace folio {
+
+// What a person and a model write by turns. A model that was taught conversations answers each
+// message. Any other goes on from one text, of which every message becomes a part; when it has
+// ended its text, the next message begins another.
+class Dialogue {
+ public:
+  // Takes what the model writes, as it comes, and is asked with an empty text too, now and then.
+  // Returns false to stop.
+  using OnText = std::function<bool(std::string_view more)>;
+
+  // `model` must outlive it. Throws a kInput Error for one without a tokenizer, and what TextBatch
+  // throws.
+  Dialogue(const OpenedModel& model, std::optional<Dtype> cache);
+
+  // Whether the model answers, rather than going on from the text.
+  bool answers() const { return session_.has_value(); }
+
+  struct Reply {
+    WrittenText written;  // with log-probabilities
+    GenerateStats stats;
+    int64_t forgotten = 0;  // turns, or tokens of the text, that were left out just now
+  };
+  // The reply to `message`, which is kept whether it ends or is stopped. Throws a kInput Error for
+  // a message that the tokenizer has no tokens for or that is longer than the context, and a kUsage
+  // Error for options that do not fit the model; then nothing was said.
+  Reply Say(const std::string& message, const GenerateOptions& options, const OnText& on_text);
+  // One that takes the place of the last. REQUIRES: replied().
+  Reply Again(const GenerateOptions& options, const OnText& on_text);
+  bool replied() const { return replied_; }
+  // Forgets everything that was said.
+  void Begin();
+
+ private:
+  int64_t context() const { return model_.weights->config().n_positions; }
+  void CheckOptions(const GenerateOptions& options) const;
+  // What the model continues comes to prompt_; they return what was forgotten.
+  int64_t Ask(const std::string& message, int64_t max_tokens);
+  int64_t Lengthen(const std::string& message, int64_t max_tokens);
+  Reply Write(const GenerateOptions& options, const OnText& on_text);
+
+  const OpenedModel& model_;
+  const Tokenizer& tokenizer_;
+  TextBatch batch_;
+  std::optional<ChatFormat> format_;
+  std::optional<ChatSession> session_;  // of a model that answers
+  std::vector<int32_t> text_;           // of one that goes on: everything so far
+  std::vector<int32_t> prompt_;         // of the last reply
+  uint64_t turn_ = 0;
+  bool replied_ = false;
+};
+
+}  // namespace folio

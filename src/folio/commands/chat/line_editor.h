@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace folio {
+
+struct LineEditorOptions {
+  bool color = false;                      // of the prompt
+  std::span<const std::string> earlier{};  // what the arrows bring back, the latest last
+  // What a line could begin with instead of `begun`, for the Tab key.
+  std::function<std::vector<std::string>(std::string_view begun)> complete = {};
+};
+
+// Reads what somebody types at the terminal that standard input and output are, with the keys of
+// emacs. Alt-Enter breaks a line, and so does a backslash at its end; what is pasted is one text.
+// Ctrl-C clears the line. Texts are UTF-8, whatever the locale. One at a time in a process.
+class LineEditor {
+ public:
+  explicit LineEditor(const LineEditorOptions& options);
+  ~LineEditor();
+  LineEditor(const LineEditor&) = delete;
+  LineEditor& operator=(const LineEditor&) = delete;
+
+  // The next text, without the break at its end; none after Ctrl-D, or when the process was asked
+  // to stop (term/signals.h). The arrows bring it back from now on.
+  std::optional<std::string> Read();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace folio

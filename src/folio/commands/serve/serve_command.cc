@@ -1,0 +1,203 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/cli/compute_flags.h"
+#include "folio/cli/version.h"
+#include "folio/commands/commands.h"
+#include "folio/infer/opened_model.h"
+#include "folio/io/file.h"
+#include "folio/io/json.h"
+#include "folio/serve/http_server.h"
+#include "folio/serve/service.h"
+#include "folio/term/signals.h"
+
+namespace folio {
+namespace {
+
+// What a model is called by requests: "NAME=PATH", or the name of its run, directory or file.
+std::pair<std::string, std::string> NameAndPath(const std::string& given) {
+  const size_t equals = given.find('=');
+  if (equals != std::string::npos && !std::filesystem::exists(given)) {
+    return {given.substr(0, equals), given.substr(equals + 1)};
+  }
+  std::filesystem::path path = std::filesystem::absolute(given).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  const bool of_run = path.filename() == "best" || path.filename() == "last";
+  const std::filesystem::path named = of_run ? path.parent_path() : path;
+  return {std::filesystem::is_directory(path) ? named.filename().string() : named.stem().string(),
+          given};
+}
+
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+class ServeCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {
+        .name = "serve",
+        .summary = "answer requests over HTTP, as OpenAI's interface has them, and show a page",
+        .group = "model",
+        .details =
+            "Prints its address and answers until it is interrupted: completions, answers in\n"
+            "conversations, embeddings, tokens. Clients of OpenAI's interface work as they are,\n"
+            "with the address and \"/v1\" as their base. A request names its model by --model's\n"
+            "NAME, or the name of its run, directory or file. Several texts are written at once\n"
+            "(--slots); what a request gets does not depend on the others.\n"
+            "\n"
+            "At the address itself is a page that writes with the first model, looks inside of it\n"
+            "(which needs float32: --dtype fp32), and shows the runs of --runs as they train.\n"
+            "\n"
+            "Only this machine reaches it, unless --host says otherwise; then every request\n"
+            "needs a key of --api-key-file. SIGTERM and Ctrl-C let what was begun end, a second\n"
+            "one does not.",
+        .examples = {"folio serve --model runs/demo",
+                     "folio serve --model small=runs/demo --model models/gpt2 --port 0",
+                     "folio serve --runs runs",
+                     "folio serve --model runs/demo --host 0.0.0.0 --api-key-file keys.txt"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    flags.List("--model", &models_, "a model to serve; may be given again",
+               {.placeholder = "[NAME=]RUN|DIR|FILE"});
+    flags.List("--runs", &runs_, "a directory of runs to show; ./runs where there is one",
+               {.placeholder = "DIR"});
+    flags.Value(Field{"host", &host_, "the address to listen at"});
+    flags.Value(Field{"port", &port_, "its port; 0 takes one that is free", 0, 65535});
+    flags.Value(Field{"api-key-file", &key_file_, "the keys that open it, one a line"},
+                {.placeholder = "FILE"});
+    flags.List("--allow-host", &hosts_, "another name by which it is called",
+               {.placeholder = "NAME"});
+    flags.List("--cors", &origins_, "pages of this origin may ask too", {.placeholder = "ORIGIN"});
+    flags.Value(Field{"slots", &slots_, "texts that are written at once", 1, 1024});
+    flags.Value(Field{"queue", &queue_,
+                      "texts that may wait; beyond that requests are told to "
+                      "come again (429)",
+                      0, 1e6});
+    flags.Value(Field{"timeout", &timeout_, "how long an answer may take"},
+                {.placeholder = "TIME"});
+    flags.Value(Field{"connections", &connections_, "clients at a time", 1, 1e5});
+    load_.Add(flags);
+    flags.Value(Field{"tokenizer", &tokenizer_, "of models that came without one"},
+                {.placeholder = "NAME|DIR|FILE"});
+    flags.Value(Field{"dtype", &dtype_,
+                      "what the matrices are kept and multiplied as; auto: as they are stored"}
+                    .Choices(MatrixDtypeNames()));
+    flags.Switch("--bf16-cache", &bf16_cache_, "keep keys and values in bfloat16: half the memory");
+    compute_.Add(flags);
+    AddBackendFlag(flags, &backend_);
+  }
+
+  int Run(const Context& context) override {
+    CatchSignals();
+    compute_.Use();
+    Console& console = context.console;
+    ServiceOptions options = Options();
+    if (models_.empty() && options.page.runs.empty()) {
+      throw UsageError("nothing to serve", "there is no --model, and no directory of runs",
+                       "add --model RUN|DIR|FILE, or --runs DIR to show runs alone");
+    }
+    Service service(std::move(options),
+                    [&](const AnsweredRequest& request) { Tell(console, request); });
+    Json names = Json::array();
+    for (const std::string& given : models_) {
+      const auto [name, path] = NameAndPath(given);
+      service.Add(name, OpenModel(path, {.backend = backend_,
+                                         .tokenizer = tokenizer_,
+                                         .loading = load_.loading(),
+                                         .matrices = MatrixDtypeNamed(dtype_)}));
+      names.push_back(name);
+    }
+    HttpServer server([&](const HttpRequest& request) { return service.Answer(request); },
+                      {.connections = static_cast<int>(connections_)});
+    const int port = server.Bind(host_, static_cast<int>(port_));
+    const bool v6 = host_.find(':') != std::string::npos;
+    const std::string url =
+        fmt::format("http://{}{}{}:{}", v6 ? "[" : "", host_, v6 ? "]" : "", port);
+    if (console.json()) {
+      console.Result(Json{{"schema", 1}, {"url", url}, {"port", port}, {"models", names}}.dump() +
+                     "\n");
+    } else {
+      console.Result(url + "\n");
+    }
+    std::thread serving([&] { server.Serve(); });
+    while (StopRequested() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (const int left = server.connections(); left > 0) {
+      console.Note(fmt::format("no new requests; {} connections end first (again: at once)", left));
+    }
+    server.Stop();
+    serving.join();
+    return 0;
+  }
+
+ private:
+  ServiceOptions Options() const {
+    ServiceOptions options{
+        .scheduler = {.slots = slots_,
+                      .queue = queue_,
+                      .cache = bf16_cache_ ? std::optional(Dtype::kBF16) : std::nullopt},
+        .limits = {.seconds = ParseSeconds(timeout_, "--timeout")},
+        .access = {.hosts = hosts_, .origins = origins_},
+        .page = {.version = Version(),
+                 .build = fmt::format("{}, {}", BuildType(), Compiler()),
+                 .runs = RunDirectories()}};
+    if (!key_file_.empty()) options.access.keys = ReadKeys(key_file_);
+    if (options.access.keys.empty() && !IsLoopback(host_)) {
+      throw UsageError(fmt::format("at {} other machines reach the service", host_),
+                       "whoever finds it could use it",
+                       "add --api-key-file FILE, or leave out --host");
+    }
+    return options;
+  }
+
+  std::vector<std::filesystem::path> RunDirectories() const {
+    constexpr char kDefault[] = "runs";
+    std::error_code ignored;
+    if (runs_.empty() && std::filesystem::is_directory(kDefault, ignored)) return {kDefault};
+    for (const std::string& dir : runs_) RequireDirectory(dir, "the directory of runs");
+    return {runs_.begin(), runs_.end()};
+  }
+
+  static void Tell(Console& console, const AnsweredRequest& request) {
+    if (!console.json()) {
+      return console.Note(fmt::format("{} {} {} {} {:.3f} s", request.client, request.method,
+                                      request.path, request.status, request.seconds));
+    }
+    try {
+      console.Result(Json{{"client", request.client},
+                          {"method", request.method},
+                          {"path", request.path},
+                          {"status", request.status},
+                          {"seconds", request.seconds}}
+                         .dump() +
+                     "\n");
+    } catch (...) {  // who reads the log is gone; the service goes on
+    }
+  }
+
+  std::vector<std::string> models_, runs_, hosts_, origins_;
+  std::string host_ = "127.0.0.1", key_file_, timeout_ = "10m", tokenizer_, dtype_ = "auto",
+              backend_ = "cpu";
+  int64_t port_ = 8080, slots_ = 8, queue_ = 64, connections_ = 256;
+  LoadFlag load_;
+  ComputeFlags compute_;
+  bool bf16_cache_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> NewServeCommand() {
+  return std::make_unique<ServeCommand>();
+}
+
+}  // namespace folio

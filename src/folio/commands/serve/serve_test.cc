@@ -1,0 +1,122 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "folio/base/clock.h"
+#include "folio/base/strings.h"
+#include "folio/commands/train/test_train.h"
+#include "tests/kit/paths.h"
+
+namespace folio {
+namespace {
+
+using Json = nlohmann::json;
+
+class Serve : public TrainTest {
+ protected:
+  void SetUp() override { ASSERT_EQ(Train().status, 0); }
+  ~Serve() override {
+    if (process_ > 0) End(SIGKILL);
+  }
+
+  // Starts a service of the run and reads the address that it prints.
+  void Start(const std::string& more) {
+    const std::string words = "exec " + ProgramPath() + " serve --port 0 --no-config --model " +
+                              At("run").string() + " " + more + " > out 2> err";
+    process_ = fork();
+    if (process_ == 0) {
+      if (chdir(At("").c_str()) != 0) _exit(1);
+      execl("/bin/sh", "sh", "-c", words.c_str(), nullptr);
+      _exit(1);
+    }
+    const double end = SteadySeconds() + 60;
+    while (Out().find('\n') == std::string::npos) {
+      ASSERT_LT(SteadySeconds(), end) << ReadFile(At("err"), 1 << 20);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    const std::string line = Split(Out(), '\n').at(0);
+    const std::string url = line.starts_with("{") ? Json::parse(line).at("url") : Json(line);
+    client_ = std::make_unique<httplib::Client>(url);
+    client_->set_read_timeout(60);
+  }
+  std::string Out() const {
+    return std::filesystem::exists(At("out")) ? ReadFile(At("out"), 1 << 20) : "";
+  }
+  int End(int signal) {
+    kill(process_, signal);
+    int status = 0;
+    waitpid(std::exchange(process_, 0), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  pid_t process_ = 0;
+  std::unique_ptr<httplib::Client> client_;
+};
+
+TEST_F(Serve, AnswersWithWhatGenerateWrites) {
+  Start("");
+  const auto answer = client_->Post("/v1/completions",
+                                    R"({"model":"run","prompt":"a small","max_tokens":8,"seed":3})",
+                                    "application/json");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200) << answer->body;
+  const ProgramRun written =
+      RunFolio("generate --seed 3 --max-tokens 8 --prompt 'a small' --model " + At("run").string());
+  EXPECT_EQ("a small" + Json::parse(answer->body)["choices"][0]["text"].get<std::string>() + "\n",
+            written.out);
+  EXPECT_EQ(End(SIGTERM), 0);
+}
+
+TEST_F(Serve, LogsItsRequestsWithoutTheirText) {
+  Start("--json --model other=" + At("run/last").string());
+  const Json head = Json::parse(Split(Out(), '\n').at(0));
+  EXPECT_EQ(head["models"], Json::array({"run", "other"})) << head;
+  client_->Post("/v1/completions", R"({"model":"other","prompt":"learn from"})",
+                "application/json");
+  EXPECT_EQ(End(SIGTERM), 0);
+  const Json line = Json::parse(Split(Out(), '\n').at(1));
+  EXPECT_EQ(line["path"], "/v1/completions");
+  EXPECT_EQ(line["status"], 200);
+  EXPECT_EQ(Out().find("learn from"), std::string::npos);
+}
+
+TEST_F(Serve, LetsRequestsEndBeforeItDoes) {
+  Start("");
+  int status = 0;
+  std::string text;
+  std::thread asking([&] {
+    const auto answer =
+        client_->Post("/v1/completions", R"({"model":"run","prompt":"a","max_tokens":9,"n":64})",
+                      "application/json");
+    if (answer) status = answer->status;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(End(SIGTERM), 0);
+  asking.join();
+  // It had begun, or it was never taken; it was not cut off.
+  EXPECT_TRUE(status == 200 || status == 0) << status;
+}
+
+TEST_F(Serve, MistakesAreSaid) {
+  const std::string model = "serve --port 0 --model " + At("run").string() + " ";
+  ExpectError(2, model + "--host 0.0.0.0", "other machines reach the service", "--api-key-file");
+  ExpectError(3, model + "--host 0.0.0.0 --api-key-file nowhere", "nowhere");
+  ExpectError(2, model + "--host example.com --api-key-file " + data_,
+              "'example.com' is no address");
+  ExpectError(2, model + "--model " + At("run").string(), "two models are called 'run'");
+  ExpectError(3, "serve --model " + At("nothing").string(), "nothing");
+  ExpectError(2, model + "--timeout soon", "--timeout");
+  ExpectError(2, "serve", "--model");
+  ExpectError(3, "serve --runs nowhere", "nowhere");
+}
+
+}  // namespace
+}  // namespace folio

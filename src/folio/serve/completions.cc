@@ -1,0 +1,266 @@
+#include "folio/serve/completions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "folio/base/clock.h"
+#include "folio/infer/text_writer.h"
+#include "folio/serve/api_error.h"
+#include "folio/serve/generation_fields.h"
+#include "folio/serve/text_answer.h"
+
+namespace folio {
+namespace {
+
+int64_t Characters(std::string_view text) {
+  return std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; });
+}
+
+struct CompletionRequest {
+  TextJob job;
+  int64_t n = 1;
+  bool echo = false, stream = false, usage = false, ids = false;
+  std::optional<int64_t> logprobs = {};
+  std::vector<std::string> prompts;  // as text, with echo
+};
+
+CompletionRequest ReadCompletion(const RequestFields& fields, const ServedModel& model,
+                                 int64_t most_prompts) {
+  if (!fields.Text("suffix").empty()) {
+    throw ApiError(400, "'suffix' is not supported: the model writes forward", "suffix");
+  }
+  CompletionRequest request;
+  request.n = fields.Integer("n", 1, 1, kMostTexts);
+  request.echo = fields.Flag("echo");
+  request.stream = fields.Flag("stream");
+  request.ids = fields.Flag("return_token_ids");
+  request.logprobs = fields.IntegerIfAny("logprobs", 0, kMostLikeliest);
+  request.usage = ReadIncludeUsage(fields);
+  TextJob& job = request.job;
+  job.each = fields.Integer("best_of", request.n, 1, kMostTexts);
+  if (job.each < request.n) ThrowBadField("best_of", "at least 'n'");
+  if (job.each > request.n && request.stream) {
+    throw ApiError(400, "'best_of' cannot be streamed: which is best is known at the end",
+                   "best_of");
+  }
+  const int64_t max_tokens = fields.Integer("max_tokens", 16, 0, 1 << 30);
+  job.options = ReadGenerationFields(fields, model, max_tokens);
+  job.options.likeliest = request.logprobs;
+  if (job.each > request.n && !job.options.likeliest) job.options.likeliest = 0;
+  const auto encoded = [&](const std::string& text) {
+    return PromptTokens(model.tokenizer(), text, "'prompt'");
+  };
+  job.prompts = fields.Find("prompt") == nullptr
+                    ? std::vector<std::vector<int32_t>>{encoded("")}
+                    : ReadTexts(fields, "prompt", model, most_prompts, encoded);
+  job.prompt_probabilities = request.echo && request.logprobs;
+  for (const std::vector<int32_t>& prompt : job.prompts) {
+    if (request.echo) request.prompts.push_back(TextOf(model.tokenizer(), prompt));
+  }
+  return request;
+}
+
+// The legacy form of OpenAI's log-probabilities, of tokens as they come.
+class LogProbabilities {
+ public:
+  LogProbabilities(const Tokenizer& tokenizer, int64_t likeliest)
+      : tokenizer_(tokenizer), likeliest_(likeliest) {}
+
+  // `none`: of the first token of a prompt, which nothing stands before.
+  void Add(int32_t id, const ModelProbabilities& of, int64_t offset, bool none = false) {
+    const std::string text = TokenText(tokenizer_, id);
+    tokens_.push_back(text);
+    offsets_.push_back(offset);
+    logs_.push_back(none ? Json() : Json(FiniteLogProbability(of.log_probability)));
+    Json top = none || likeliest_ == 0 ? Json() : Json::object();
+    if (!top.is_null()) {
+      for (const TokenProbability& one : of.likeliest) {
+        top[TokenText(tokenizer_, one.id)] = FiniteLogProbability(one.log_probability);
+      }
+      top[text] = FiniteLogProbability(of.log_probability);
+    }
+    top_.push_back(top);
+  }
+  bool empty() const { return tokens_.empty(); }
+  Json Take() {
+    Json json{{"tokens", std::exchange(tokens_, Json::array())},
+              {"token_logprobs", std::exchange(logs_, Json::array())},
+              {"top_logprobs", std::exchange(top_, Json::array())},
+              {"text_offset", std::exchange(offsets_, Json::array())}};
+    if (likeliest_ == 0) json["top_logprobs"] = nullptr;
+    return json;
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  int64_t likeliest_;
+  Json tokens_ = Json::array(), logs_ = Json::array(), top_ = Json::array(),
+       offsets_ = Json::array();
+};
+
+class CompletionAnswer final : public TextAnswer {
+ public:
+  CompletionAnswer(CompletionRequest request, const ServedModel& model)
+      : request_(std::move(request)),
+        tokenizer_(model.tokenizer()),
+        head_{NewAnswerId("cmpl"), "text_completion", model.name,
+              static_cast<int64_t>(WallSeconds())},
+        open_(request_.job.prompts.size() * static_cast<size_t>(request_.n)) {}
+
+  std::vector<Json> Chunks(const WrittenTexts& texts, const WrittenTexts::Piece& piece) override {
+    Open& open = open_[piece.text];
+    std::string shown = piece.shown;
+    if (!std::exchange(open.begun, true) && request_.echo) {
+      shown = request_.prompts[PromptOf(piece.text)] + shown;
+    }
+    open.shown += Characters(shown);
+    open.tokens.insert(open.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+    if (shown.empty() && !piece.ended) return {};
+    Json logprobs;
+    if (request_.logprobs) logprobs = NewLogProbabilities(texts, piece.text);
+    Json choice{{"text", shown}, {"index", piece.text}, {"logprobs", logprobs}};
+    choice["finish_reason"] =
+        piece.ended ? Json(FinishReasonName(texts.text(piece.text).written.reason)) : Json();
+    if (request_.ids) {
+      Json ids = Json::array();
+      for (; open.ids < open.tokens.size(); ++open.ids) ids.push_back(open.tokens[open.ids].id);
+      choice["token_ids"] = ids;
+    }
+    Json chunk = head_.json();
+    chunk["choices"] = Json::array({choice});
+    if (request_.usage) chunk["usage"] = nullptr;
+    return {chunk};
+  }
+
+  std::vector<Json> LastChunks(const WrittenTexts& texts) override {
+    if (!request_.usage) return {};
+    Json chunk = head_.json();
+    chunk["choices"] = Json::array();
+    chunk["usage"] = UsageOf(texts, static_cast<size_t>(request_.job.each));
+    return {chunk};
+  }
+
+  Json Whole(const WrittenTexts& texts) override {
+    Json choices = Json::array();
+    for (size_t p = 0; p < request_.job.prompts.size(); ++p) {
+      for (const size_t i : Best(texts, p)) {
+        choices.push_back(Choice(texts, i, static_cast<int64_t>(choices.size())));
+      }
+    }
+    Json json = head_.json();
+    json["choices"] = choices;
+    json["usage"] = UsageOf(texts, static_cast<size_t>(request_.job.each));
+    return json;
+  }
+
+ private:
+  // A text of a stream.
+  struct Open {
+    bool begun = false;
+    int64_t shown = 0;             // characters
+    std::vector<NewToken> tokens;  // all of them
+    size_t told = 0, ids = 0;      // of these, log-probabilities and ids
+    bool prompt_told = false;
+  };
+
+  size_t PromptOf(size_t text) const { return text / static_cast<size_t>(request_.job.each); }
+
+  // Of one prompt's texts, the `n` whose tokens are likeliest on the average.
+  std::vector<size_t> Best(const WrittenTexts& texts, size_t prompt) const {
+    std::vector<size_t> order(static_cast<size_t>(request_.job.each));
+    std::iota(order.begin(), order.end(), prompt * order.size());
+    if (request_.job.each > request_.n) {
+      const auto mean = [&](size_t i) {
+        const std::vector<ModelProbabilities>& all = texts.text(i).written.probabilities;
+        double sum = 0;
+        for (const ModelProbabilities& one : all) sum += one.log_probability;
+        return all.empty() ? 0 : sum / static_cast<double>(all.size());
+      };
+      std::ranges::stable_sort(order, std::ranges::greater(), mean);
+    }
+    order.resize(static_cast<size_t>(request_.n));
+    return order;
+  }
+
+  Json Choice(const WrittenTexts& texts, size_t i, int64_t index) const {
+    const WrittenTexts::Text& text = texts.text(i);
+    const size_t p = PromptOf(i);
+    Json logprobs;
+    if (request_.logprobs) {
+      LogProbabilities all(tokenizer_, *request_.logprobs);
+      AddPrompt(text, p, all);
+      std::vector<NewToken> tokens;
+      for (size_t t = 0; t < text.written.ids.size(); ++t) {
+        tokens.push_back({text.written.ids[t], text.written.probabilities[t]});
+      }
+      AddTokens(tokens, 0, request_.echo ? Characters(request_.prompts[p]) : 0,
+                Characters(text.written.text), all);
+      logprobs = all.Take();
+    }
+    Json choice{{"text", (request_.echo ? request_.prompts[p] : "") + text.written.text},
+                {"index", index},
+                {"logprobs", logprobs},
+                {"finish_reason", FinishReasonName(text.written.reason)}};
+    if (request_.ids) {
+      choice["token_ids"] = text.written.ids;
+      choice["prompt_token_ids"] = request_.job.prompts[p];
+    }
+    return choice;
+  }
+
+  void AddPrompt(const WrittenTexts::Text& text, size_t p, LogProbabilities& all) const {
+    if (!request_.job.prompt_probabilities) return;
+    const std::vector<int32_t>& ids = request_.job.prompts[p];
+    const DecodedText decoded = DecodeWithOffsets(tokenizer_, ids);
+    for (size_t t = 0; t < ids.size(); ++t) {
+      all.Add(ids[t], t == 0 ? ModelProbabilities{} : text.prompt[t - 1],
+              static_cast<int64_t>(decoded.chars[t]), t == 0);
+    }
+  }
+
+  // Of the tokens from `first` on those that begin in the first `shown` characters of their text,
+  // which begins at `offset`. Returns the place behind the last.
+  size_t AddTokens(const std::vector<NewToken>& tokens, size_t first, int64_t offset, int64_t shown,
+                   LogProbabilities& all) const {
+    std::vector<int32_t> ids;
+    for (const NewToken& token : tokens) ids.push_back(token.id);
+    const DecodedText decoded = DecodeWithOffsets(tokenizer_, ids);
+    for (; first < tokens.size() && std::cmp_less(decoded.chars[first], shown); ++first) {
+      all.Add(ids[first], tokens[first].probabilities,
+              offset + static_cast<int64_t>(decoded.chars[first]));
+    }
+    return first;
+  }
+
+  // Of a stream: of what was shown since the last time.
+  Json NewLogProbabilities(const WrittenTexts& texts, size_t i) {
+    Open& open = open_[i];
+    const size_t p = PromptOf(i);
+    LogProbabilities all(tokenizer_, *request_.logprobs);
+    if (!std::exchange(open.prompt_told, true)) AddPrompt(texts.text(i), p, all);
+    const int64_t before = request_.echo ? Characters(request_.prompts[p]) : 0;
+    open.told = AddTokens(open.tokens, open.told, before, open.shown - before, all);
+    return all.Take();
+  }
+
+  CompletionRequest request_;
+  const Tokenizer& tokenizer_;
+  AnswerHead head_;
+  std::vector<Open> open_;
+};
+
+}  // namespace
+
+HttpReply AnswerCompletion(ServedModel& model, const RequestFields& fields,
+                           const HttpRequest& request, const AnswerLimits& limits,
+                           ServiceMetrics& metrics) {
+  CompletionRequest read = ReadCompletion(fields, model, limits.prompts);
+  const bool stream = read.stream;
+  const auto texts = std::make_shared<WrittenTexts>(model, metrics, request.client, read.job);
+  const auto answer = std::make_shared<CompletionAnswer>(std::move(read), model);
+  return Reply(texts, answer, stream, request, limits.seconds);
+}
+
+}  // namespace folio

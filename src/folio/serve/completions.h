@@ -1,0 +1,28 @@
+#pragma once
+
+#include "folio/serve/http.h"
+#include "folio/serve/request_fields.h"
+#include "folio/serve/served_model.h"
+#include "folio/serve/service_metrics.h"
+
+namespace folio {
+
+struct AnswerLimits {
+  double seconds = 600;  // for an answer
+  int64_t prompts = 64;  // of one request
+};
+
+// POST /v1/completions, as OpenAI's: text that goes on from prompts. Also top_k, min_p,
+// repetition_penalty, no_repeat_ngram_size, min_tokens, stop_token_ids, ignore_eos, and
+// return_token_ids. With "echo" the prompts come first and, with "logprobs", what the model made of
+// them; "max_tokens": 0 then writes nothing. Throws an ApiError.
+HttpReply AnswerCompletion(ServedModel& model, const RequestFields& fields,
+                           const HttpRequest& request, const AnswerLimits& limits,
+                           ServiceMetrics& metrics);
+
+// POST /v1/chat/completions: what an assistant answers to messages, by a model that was trained on
+// conversations.
+HttpReply AnswerChat(ServedModel& model, const RequestFields& fields, const HttpRequest& request,
+                     const AnswerLimits& limits, ServiceMetrics& metrics);
+
+}  // namespace folio

@@ -1,0 +1,116 @@
+#include "folio/serve/embeddings.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+#include <condition_variable>
+#include <mutex>
+
+#include "folio/base/clock.h"
+#include "folio/plot/png.h"
+#include "folio/serve/api_error.h"
+#include "folio/serve/generation_fields.h"
+
+namespace folio {
+namespace {
+
+constexpr double kLookAgain = 0.05;  // how often a silent client is looked for
+
+// Of all texts; the scheduler's thread writes.
+struct Embedding {
+  std::mutex mutex;
+  std::condition_variable news;
+  std::vector<std::vector<double>> texts;  // made as the model reads them
+  size_t ended = 0;
+};
+
+Json JsonOf(const std::vector<double>& vector, bool normalize, bool base64) {
+  double square = 0;
+  for (const double v : vector) square += v * v;
+  const double scale = normalize && square > 0 ? 1 / std::sqrt(square) : 1;
+  std::vector<float> floats;
+  for (const double v : vector) floats.push_back(static_cast<float>(v * scale));
+  if (!base64) {
+    Json numbers = Json::array();
+    for (const float v : floats) numbers.push_back(static_cast<double>(v));
+    return numbers;
+  }
+  static_assert(std::endian::native == std::endian::little);
+  return Base64({reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)});
+}
+
+}  // namespace
+
+HttpReply AnswerEmbedding(ServedModel& model, const RequestFields& fields,
+                          const HttpRequest& request, const AnswerLimits& limits,
+                          ServiceMetrics& metrics) {
+  const int64_t C = model.config().n_embd;
+  const std::string format = fields.Text("encoding_format", "float");
+  if (format != "float" && format != "base64") {
+    ThrowBadField("encoding_format", "\"float\" or \"base64\"");
+  }
+  const std::string pooling = fields.Text("pooling", "mean");
+  if (pooling != "mean" && pooling != "last") ThrowBadField("pooling", "\"mean\" or \"last\"");
+  const bool normalize = fields.Flag("normalize", true);
+  fields.Integer("dimensions", C, C, C);
+  const std::vector<std::vector<int32_t>> inputs = ReadTexts(
+      fields, "input", model, limits.prompts,
+      [&](const std::string& text) { return model.tokenizer().EncodeOrdinary(text, "'input'"); });
+
+  const auto state = std::make_shared<Embedding>();
+  state->texts.resize(inputs.size());
+  std::vector<TextRequest> texts(inputs.size());
+  int64_t tokens = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto T = static_cast<int64_t>(inputs[i].size());
+    tokens += T;
+    std::vector<double>& pooled = state->texts[i];
+    pooled.assign(static_cast<size_t>(C), 0);
+    texts[i].prompt = inputs[i];
+    texts[i].options = {.max_tokens = 0, .when_full = WhenFull::kStop};
+    texts[i].on_norm = [state, &pooled, C, T, mean = pooling == "mean"](int64_t first,
+                                                                        const Tensor& norm) {
+      for (int64_t row = mean ? 0 : norm.dim(0) - 1; row < norm.dim(0); ++row) {
+        if (!mean && first + row != T - 1) continue;
+        const float* from = norm.data<float>() + row * C;
+        for (size_t c = 0; c < pooled.size(); ++c) {
+          pooled[c] += from[c] / (mean ? static_cast<double>(T) : 1);
+        }
+      }
+    };
+    texts[i].on_end = [state, &metrics](FinishReason, const GenerateStats& stats) {
+      metrics.prompt_tokens += stats.prompt_tokens;
+      {
+        const std::lock_guard lock(state->mutex);
+        ++state->ended;
+      }
+      state->news.notify_one();
+    };
+  }
+  const auto scheduled = model.scheduler->Submit(request.client, std::move(texts));
+  std::unique_lock lock(state->mutex);
+  for (const double end = SteadySeconds() + limits.seconds; state->ended < inputs.size();) {
+    state->news.wait_for(lock, std::chrono::duration<double>(kLookAgain));
+    const bool gone = request.gone(), late = SteadySeconds() > end;
+    if (gone || late) scheduled->Cancel();
+    if (gone) throw ApiError(499, "the client is gone");
+    if (late) throw ApiError(408, "not done within the time that an answer may take");
+  }
+  if (const std::string failure = scheduled->failure(); !failure.empty()) {
+    throw ApiError(500, "the model failed: " + failure);
+  }
+  Json data = Json::array();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    data.push_back({{"object", "embedding"},
+                    {"index", i},
+                    {"embedding", JsonOf(state->texts[i], normalize, format == "base64")}});
+  }
+  const Json answer{{"object", "list"},
+                    {"data", data},
+                    {"model", model.name},
+                    {"usage", Json{{"prompt_tokens", tokens}, {"total_tokens", tokens}}}};
+  return {.body = answer.dump()};
+}
+
+}  // namespace folio

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "folio/infer/generate_options.h"
+#include "folio/io/json.h"
+#include "folio/serve/request_fields.h"
+#include "folio/serve/served_model.h"
+
+namespace folio {
+
+// What is common to requests that have text written.
+
+inline constexpr int64_t kMostTexts = 128;     // of one prompt
+inline constexpr int64_t kMostLikeliest = 20;  // tokens told of each place
+inline constexpr size_t kMostStops = 16;       // strings, and ids
+
+// How tokens are chosen and where a text ends: temperature, top_p, top_k, min_p, seed,
+// presence_penalty, frequency_penalty, repetition_penalty, no_repeat_ngram_size, logit_bias, stop,
+// stop_token_ids, min_tokens, ignore_eos. A text ends where the context is full. Without a seed one
+// is drawn. Throws an ApiError.
+GenerateOptions ReadGenerationFields(const RequestFields& fields, const ServedModel& model,
+                                     int64_t max_tokens);
+
+// stream_options.include_usage: a stream ends with what was used. Throws an ApiError.
+bool ReadIncludeUsage(const RequestFields& fields);
+
+// A list of token ids, all of them in [0,V). Throws an ApiError that names `key`.
+std::vector<int32_t> ReadTokenIds(const Json& ids, std::string_view key, int64_t V);
+
+// The four forms of OpenAI's "prompt" and "input", as token ids: a text, at most `most` texts,
+// token ids, or lists of those. Texts become what `encode` makes of them. Throws an ApiError that
+// names `key`, also for none, for an empty one and for one that the model's context does not hold.
+std::vector<std::vector<int32_t>> ReadTexts(
+    const RequestFields& fields, std::string_view key, const ServedModel& model, int64_t most,
+    const std::function<std::vector<int32_t>(const std::string& text)>& encode);
+
+// Throws the ApiError of a text, at `key`, that is longer than the model's context.
+void RequireContext(std::span<const int32_t> ids, const std::string& key, const ServedModel& model);
+
+// As OpenAI names it; an ended text's.
+const char* FinishReasonName(FinishReason reason);
+
+// A token as a text of its own: UTF-8, or "bytes:\xNN..." for what is none.
+std::string TokenText(const Tokenizer& tokenizer, int32_t id);
+
+// ln p for JSON, which has no infinity.
+double FiniteLogProbability(double log_probability);
+
+// An id of an answer, "<prefix>-<24 hexadecimal digits>".
+std::string NewAnswerId(const std::string& prefix);
+
+}  // namespace folio

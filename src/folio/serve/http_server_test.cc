@@ -1,0 +1,285 @@
+#include "folio/serve/http_server.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "folio/base/clock.h"
+#include "folio/serve/test_raw_client.h"
+#include "folio/serve/test_service.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/warnings.h"
+
+namespace folio {
+namespace {
+
+std::string RequestOf(const std::string& body, const std::string& more = "Connection: close\r\n") {
+  return fmt::format(
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      "Content-Length: {}\r\n{}\r\n{}",
+      body.size(), more, body);
+}
+
+class HttpFaults : public ServiceTest {
+ protected:
+  // Limits small enough to wait for.
+  HttpFaults() {
+    ServiceOptions options;
+    options.scheduler.queue = 200;
+    Serve(options, {.connections = 40,
+                    .head_bytes = 4096,
+                    .body_bytes = 20000,
+                    .receive_seconds = 0.4,
+                    .send_seconds = 0.8,
+                    .idle_seconds = 0.3});
+  }
+  // That the process serves the next request, and soon nothing is left of the others.
+  void ExpectAlive() {
+    const double end = SteadySeconds() + 20;
+    while (!Talk("GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                .starts_with("HTTP/1.1 200")) {
+      ASSERT_LT(SteadySeconds(), end) << "nobody answers";
+    }
+    const auto busy = [&] {
+      const std::string text = Metrics();
+      return !Contains(text, "folio_texts_running 0\n", "folio_texts_waiting 0\n",
+                       "folio_cache_used_bytes 0\n");
+    };
+    while (busy()) {
+      ASSERT_LT(SteadySeconds(), end) << Metrics();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  std::string Talk(const std::string& said) const {
+    const RawClient client(port_);
+    client.Send(said);
+    return client.Receive(30);
+  }
+};
+
+TEST_F(HttpFaults, MalformedRequestsAreRefused) {
+  const std::vector<std::string> malformed = {
+      "\r\n\r\n",
+      "GET\r\n\r\n",
+      "GET /health\r\n\r\n",
+      "GET /health HTTP/9.9\r\n\r\n",
+      "BREW /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+      "GET /health HTTP/1.1\r\nHost\r\n\r\n",
+      "GET /health HTTP/1.1\r\n: x\r\n\r\n",
+      "GET /%zz%00%ff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+      "GET /" + std::string(9000, 'x') + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
+      "GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(9000, 'x') + "\r\n\r\n",
+      "GET /health HTTP/1.1\r\nRange: bytes=0-0,1-1,2-2\r\nHost: evil\r\n\r\n",
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\nabc",
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\nabc",
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+      "99999999999999999999\r\n\r\nabc",
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz",
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "ffffffffffffffff\r\nabc",
+      std::string(5000, '\0'),
+      "\xff\xfe\xfd",
+  };
+  for (const std::string& one : malformed) {
+    const double begin = SteadySeconds();
+    const std::string answer = Talk(one);
+    EXPECT_LT(SteadySeconds() - begin, 20) << one.substr(0, 100);
+    EXPECT_FALSE(answer.starts_with("HTTP/1.1 200")) << one.substr(0, 100) << answer;
+    EXPECT_FALSE(answer.starts_with("HTTP/1.1 5")) << one.substr(0, 100) << answer;
+  }
+  ExpectAlive();
+}
+
+TEST_F(HttpFaults, ManyHeadersAreRefused) {
+  std::string head = "GET /health HTTP/1.1\r\nHost: localhost\r\n";
+  for (int i = 0; i < 100000; ++i) head += "a:\r\n";
+  EXPECT_FALSE(Talk(head + "\r\n").starts_with("HTTP/1.1 200"));
+  ExpectAlive();
+}
+
+TEST_F(HttpFaults, ALargeBodyIsRefusedBeforeItHasCome) {
+  const RawClient honest(port_);
+  honest.Send(
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n");
+  EXPECT_TRUE(honest.Receive(5).starts_with("HTTP/1.1 413"));
+  // By chunks, whose sum nobody has said.
+  const RawClient sly(port_);
+  sly.Send(
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+  const std::string chunk = "1000\r\n" + std::string(4096, 'x') + "\r\n";
+  int64_t sent = 0;
+  while (sent < 250000 && sly.Send(chunk)) ++sent;
+  EXPECT_LT(sent, 250000) << "a gigabyte was taken";
+  ExpectAlive();
+}
+
+TEST_F(HttpFaults, AByteNowAndThenIsNotEnough) {
+  const std::string request = RequestOf(R"({"model":"small","prompt":"x"})");
+  for (const size_t at_once : {size_t{0}, request.size() - 20}) {  // in the head, in the body
+    const RawClient slow(port_);
+    ASSERT_TRUE(slow.Send(request.substr(0, at_once)));
+    const double begin = SteadySeconds();
+    for (size_t i = at_once; i < request.size() && slow.Send(request.substr(i, 1)); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(120));
+      if (SteadySeconds() - begin > 1.5) break;
+    }
+    EXPECT_FALSE(slow.Receive(2).starts_with("HTTP/1.1 200"));
+  }
+  ExpectAlive();
+}
+
+TEST_F(HttpFaults, ClientsMayHangUpAtAnyPoint) {
+  for (const bool stream : {false, true}) {
+    const std::string request = RequestOf(fmt::format(
+        R"({{"model":"small","prompt":"Once","max_tokens":290,"n":4,"stream":{}}})", stream));
+    for (size_t length = 0; length <= request.size(); length += length < request.size() ? 17 : 1) {
+      const size_t part = std::min(length, request.size());
+      for (const bool reset : {false, true}) {
+        const RawClient client(port_);
+        client.Send(request.substr(0, part));
+        if (part == request.size() && stream) client.Receive(1, 2000);
+        if (reset) client.Reset();
+      }
+      if (part == request.size()) break;
+    }
+  }
+  ExpectAlive();
+}
+
+// 290 tokens of random weights are written in well under the time that is waited here: what ends
+// the text is that the client is gone.
+TEST_F(HttpFaults, AClientThatIsGoneFreesItsSlots) {
+  const int64_t before = service_->metrics().new_tokens;
+  {
+    const RawClient client(port_);
+    client.Send(RequestOf(R"({"model":"small","prompt":"Once","max_tokens":290,"n":128})"));
+    while (service_->metrics().new_tokens == before) std::this_thread::yield();
+  }
+  ExpectAlive();
+  EXPECT_LT(service_->metrics().new_tokens - before, 290 * 128);
+}
+
+TEST_F(HttpFaults, AClientThatDoesNotReadEnds) {
+  const RawClient client(port_);
+  const int small = 4096;
+  setsockopt(client.fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+  std::string request;
+  for (int i = 0; i < 60; ++i) {  // answers of 60 x 20 x 290 tokens, none of which is read
+    request += RequestOf(
+        R"({"model":"small","prompt":"Once","max_tokens":40,"n":20,"logprobs":20,"stream":true})",
+        "");
+  }
+  client.Send(request.substr(0, 20000));
+  ExpectAlive();
+  const double end = SteadySeconds() + 20;
+  while (server_->connections() > 1 && SteadySeconds() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_LE(server_->connections(), 1);
+}
+
+TEST_F(HttpFaults, ConnectionsBeyondTheLimitAreTold) {
+  std::vector<std::unique_ptr<RawClient>> clients;
+  int told = 0;
+  for (int i = 0; i < 120; ++i) {
+    clients.push_back(std::make_unique<RawClient>(port_));
+    clients.back()->Send("GET /hea");
+  }
+  for (const auto& client : clients) {
+    told += client->Receive(3, 12).starts_with("HTTP/1.1 503") ? 1 : 0;
+  }
+  EXPECT_GT(told, 0);
+  clients.clear();
+  const double end = SteadySeconds() + 10;
+  while (server_->connections() > 0 && SteadySeconds() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ExpectAlive();
+}
+
+class HttpServed : public ServiceTest {};
+
+// Where a request may take for ever, that without a body has ended with its head.
+TEST_F(HttpServed, APostWithoutABodyDoesNotWait) {
+  Serve({}, {.receive_seconds = 1e6, .idle_seconds = 1e6});
+  {
+    const RawClient client(port_);
+    client.Send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    const std::string answer = client.Receive(60);
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 400")) << answer;
+  }
+  client_.reset();
+}
+
+TEST_F(HttpFaults, ManyRequestsShareAConnection) {
+  for (int i = 0; i < 30; ++i) {
+    const auto result = client_->Get("/health");
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->status, 200);
+  }
+  // Three at once, answered in turn.
+  const std::string get = "GET /health HTTP/1.1\r\nHost: localhost\r\n";
+  const std::string answers = Talk(get + "\r\n" + get + "\r\n" + get + "Connection: close\r\n\r\n");
+  EXPECT_EQ(Count(answers, "HTTP/1.1 200 OK"), 3u) << answers;
+}
+
+TEST_F(HttpFaults, AnOlderProtocolIsSpoken) {
+  const std::string body = R"({"model":"small","prompt":"x","max_tokens":3,"stream":true})";
+  const std::string answer = Talk(Replaced(RequestOf(body), "HTTP/1.1", "HTTP/1.0"));
+  EXPECT_TRUE(Contains(answer, "200 OK", "data: [DONE]\n\n"));
+  EXPECT_EQ(answer.find("chunked"), answer.npos);
+}
+
+TEST_F(HttpFaults, StoppingLetsRequestsEnd) {
+  std::atomic<bool> done = false;
+  std::string text;
+  std::thread asking([&] {
+    text = Complete({{"prompt", "Once"},
+                     {"max_tokens", 250},
+                     {"n", 32},
+                     {"seed", 1}})["choices"][size_t{31}]["text"]
+               .text();
+    done = true;
+  });
+  while (service_->metrics().new_tokens == 0) std::this_thread::yield();
+  const int port = port_;
+  server_->Stop();
+  serving_.join();
+  EXPECT_TRUE(RawClient(port).connected() == false) << "no new ones";
+  asking.join();
+  EXPECT_TRUE(done);
+  EXPECT_FALSE(text.empty());
+  client_.reset();
+}
+
+TEST(HttpServers, APortThatIsTakenIsNamed) {
+  const auto handler = [](const HttpRequest&) { return HttpReply{}; };
+  HttpServer one(handler), two(handler);
+  const int port = one.Bind("127.0.0.1", 0);
+  EXPECT_GT(port, 0);
+  EXPECT_TRUE(Contains(ErrorOf([&] { two.Bind("127.0.0.1", port); }, ErrorKind::kRuntime),
+                       fmt::format("port {}", port), "in use"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { two.Bind("example.com", 0); }, ErrorKind::kUsage),
+                       "'example.com' is no address"));
+}
+
+TEST(HttpServers, WhatAHandlerThrowsIsLoggedAndNotTold) {
+  Warnings warnings;
+  HttpServer server([](const HttpRequest&) -> HttpReply { throw std::runtime_error("a secret"); });
+  const int port = server.Bind("127.0.0.1", 0);
+  std::thread serving([&] { server.Serve(); });
+  {
+    const RawClient client(port);
+    client.Send("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    const std::string answer = client.Receive(5);
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 500")) << answer;
+    EXPECT_EQ(answer.find("secret"), answer.npos);
+  }
+  server.Stop();
+  serving.join();
+  EXPECT_TRUE(Contains(warnings.text(), "a secret"));
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,155 @@
+#include "folio/serve/page_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "folio/base/hash.h"
+#include "folio/base/utf8.h"
+#include "folio/infer/text_writer.h"
+#include "folio/inspect/probabilities.h"
+#include "folio/plot/png.h"
+#include "folio/serve/api_error.h"
+#include "folio/serve/generation_fields.h"
+#include "folio/serve/gvz.h"
+#include "folio/serve/page_files.h"
+
+namespace folio {
+namespace {
+
+// The ids that model and tokenizer both know.
+int64_t KnownTokens(const ServedModel& model) {
+  return std::min(model.config().vocab_size, model.tokenizer().vocab_size());
+}
+
+const char* DtypeLabel(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF32:
+      return "fp32";
+    case Dtype::kBF16:
+      return "bf16";
+    case Dtype::kQ8_0:
+      return "int8";
+    case Dtype::kQ4_0:
+      return "int4";
+    default:
+      return "other";
+  }
+}
+
+}  // namespace
+
+std::string MatricesName(const ServedModel& model) {
+  for (const Tensor& tensor : model.model.weights->tensors()) {
+    if (tensor.dtype() != Dtype::kF32) return DtypeLabel(tensor.dtype());
+  }
+  return DtypeLabel(Dtype::kF32);
+}
+
+void RequireFloat32(const ServedModel& model) {
+  if (MatricesName(model) == DtypeLabel(Dtype::kF32)) return;
+  throw ApiError(400,
+                 fmt::format("the model is kept as {}, and looking inside needs float32: serve it "
+                             "with --dtype fp32",
+                             MatricesName(model)),
+                 "", "needs_fp32");
+}
+
+std::vector<int32_t> ReadPageTokens(const RequestFields& fields, const ServedModel& model,
+                                    int64_t most) {
+  std::vector<int32_t> ids;
+  const Json* given = fields.Find("ids");
+  if (given != nullptr) {
+    ids = ReadTokenIds(*given, "ids", model.config().vocab_size);
+  } else {
+    ids = model.tokenizer().Encode(fields.Text("text"), "'text'", SpecialRule::Allow());
+  }
+  const std::string key = given != nullptr ? "ids" : "text";
+  if (ids.empty()) ThrowBadField(key, "of at least one token");
+  if (std::ssize(ids) > most) {
+    throw ApiError(400,
+                   fmt::format("{} tokens are more than the {} that are taken", ids.size(), most),
+                   key, "context_length_exceeded");
+  }
+  return ids;
+}
+
+Json TopPairs(const std::vector<TokenProbability>& top) {
+  Json pairs = Json::array();
+  for (const TokenProbability& one : top) {
+    pairs.push_back(Json::array({one.id, ShortNumber(one.log_probability)}));
+  }
+  return pairs;
+}
+
+Json PageModelJson(const ServedModel& model) {
+  const GptConfig& config = model.config();
+  return {{"name", model.name},
+          {"n_layer", config.n_layer},
+          {"n_head", config.n_head},
+          {"n_embd", config.n_embd},
+          {"n_ctx", config.n_positions},
+          {"n_vocab", config.vocab_size},
+          {"n_inner", config.inner()},
+          {"params", model.model.weights->table().parameters()},
+          {"dtype", MatricesName(model)},
+          {"causal", config.causal},
+          {"position_embedding", config.position_embedding},
+          {"tokenizer", std::string(model.tokenizer().kind())},
+          {"end_of_text", Json(model.tokenizer().end_of_text())}};
+}
+
+HttpReply AnswerVocabulary(const ServedModel& model, const HttpRequest& request) {
+  const Tokenizer& tokenizer = model.tokenizer();
+  Json tokens = Json::array();
+  for (int64_t id = 0; id < KnownTokens(model); ++id) {
+    const std::string_view bytes = tokenizer.TokenBytes(static_cast<int32_t>(id));
+    tokens.push_back(bytes.empty() ? Json() : Json(Base64(bytes)));
+  }
+  return Tagged({.body = Json{{"tokens", tokens}}.dump()}, tokenizer.hash(), request);
+}
+
+HttpReply AnswerPageTokens(const ServedModel& model, const RequestFields& fields) {
+  const Tokenizer& tokenizer = model.tokenizer();
+  const std::string text = fields.Text("text");
+  const std::vector<int32_t> ids = tokenizer.Encode(text, "'text'", SpecialRule::Allow());
+  const DecodedText decoded = DecodeWithOffsets(tokenizer, ids);
+  Json spans = Json::array();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const size_t end = i + 1 < ids.size() ? decoded.bytes[i + 1] : text.size();
+    spans.push_back(Json::array({decoded.bytes[i], end}));
+  }
+  return {.body = Json{{"ids", ids}, {"spans", spans}, {"bytes", text.size()}}.dump()};
+}
+
+HttpReply AnswerScores(ServedModel& model, const RequestFields& fields) {
+  RequireFloat32(model);
+  const int64_t top = fields.Integer("top", 10, 0, kMostPageTop);
+  ModelText text{.name = "text", .ids = ReadPageTokens(fields, model, kMostScoredTokens)};
+  const bool any = text.ids.size() > 1;
+  Json lp = Json::array({Json()}), rank = lp, entropy = lp, tops = Json::array({Json::array()});
+  Json json{{"ids", text.ids}};
+  ForeseenText seen;
+  if (any) {
+    const std::lock_guard lock(model.looking);
+    seen = Foresee(*model.looking_backend, *model.model.weights, &model.tokenizer(),
+                   std::move(text), top);
+  }
+  for (const TokenScore& score : seen.scores) {
+    lp.push_back(ShortNumber(-score.surprise));
+    rank.push_back(score.rank + 1);
+    entropy.push_back(ShortNumber(score.entropy));
+    tops.push_back(TopPairs(score.top));
+  }
+  json["lp"] = lp;
+  json["rank"] = rank;
+  json["H"] = entropy;
+  json["top"] = tops;
+  json["nats_per_token"] = any ? ShortNumber(seen.surprise) : Json();
+  json["perplexity"] = any ? ShortNumber(std::exp(seen.surprise)) : Json();
+  json["bits_per_byte"] = any && seen.bits_per_byte > 0 ? ShortNumber(seen.bits_per_byte) : Json();
+  return {.body = json.dump()};
+}
+
+}  // namespace folio

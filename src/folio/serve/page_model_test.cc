@@ -1,0 +1,283 @@
+#include <cmath>
+
+#include "folio/base/error.h"
+#include "folio/infer/text_writer.h"
+#include "folio/inspect/probabilities.h"
+#include "folio/model/stored_model.h"
+#include "folio/plot/png.h"
+#include "folio/serve/gvz.h"
+#include "folio/serve/test_page.h"
+#include "tests/kit/near.h"
+
+namespace folio {
+namespace {
+
+class PageModel : public PageTest {};
+
+TEST(GvzFrames, AreHeaderPaddingAndNumbers) {
+  GvzFrame frame("f32", {2}, "full", "lin");
+  frame.Append(std::vector<float>{1, -0.5F});
+  const std::string header = R"({"dtype":"f32","shape":[2],"layout":"full","code":"lin"})";
+  std::string expected = "GVZ1";
+  expected += std::string{static_cast<char>(header.size()), 0, 0, 0} + header;
+  while (expected.size() % 8 != 0) expected += '\0';
+  expected += std::string("\0\0\x80\x3F\0\0\0\xBF", 8);
+  EXPECT_EQ(frame.bytes(), expected);
+}
+
+TEST(GvzFrames, RootsTellSmallWeightsApart) {
+  EXPECT_EQ(SqrtByte(0), 0);
+  EXPECT_EQ(SqrtByte(1), 255);
+  EXPECT_EQ(SqrtByte(1.0001F), 255);
+  EXPECT_EQ(SqrtByte(0.25F), 128);
+  EXPECT_EQ(SqrtByte(1e-5F), 1);
+  EXPECT_EQ(SqrtByte(-1), 0);
+  EXPECT_EQ(SqrtByte(std::nanf("")), 0);
+  for (int byte = 0; byte < 256; ++byte) {
+    const double p = byte / 255.0;
+    EXPECT_EQ(SqrtByte(static_cast<float>(p * p)), byte);
+  }
+}
+
+TEST(ShortNumbers, HaveSixDigitsAndNamesForWhatJsonLacks) {
+  EXPECT_EQ(ShortNumber(-1.23456789).dump(), "-1.23457");
+  EXPECT_EQ(ShortNumber(1e-30).dump(), "1e-30");
+  EXPECT_EQ(ShortNumber(std::nan("")), "nan");
+  EXPECT_EQ(ShortNumber(-HUGE_VAL), "-inf");
+}
+
+TEST_F(PageModel, SaysWhatThereIs) {
+  ServiceOptions options;
+  options.page.version = "9.8";
+  Serve(options);
+  const Json info = Get("/api/info");
+  EXPECT_EQ(info["version"], "9.8");
+  EXPECT_EQ(info["models"], Json::array({"small", "talker"}));
+  const Json& model = info["model"];
+  EXPECT_EQ(model["name"], "small");
+  EXPECT_EQ(model["n_layer"], 2);
+  EXPECT_EQ(model["n_head"], 2);
+  EXPECT_EQ(model["n_embd"], 16);
+  EXPECT_EQ(model["n_ctx"], 300);
+  EXPECT_EQ(model["n_vocab"], 257);
+  EXPECT_EQ(model["dtype"], "fp32");
+  EXPECT_EQ(model["params"], SmallModel().weights->table().parameters());
+  EXPECT_EQ(Get("/api/info?model=talker")["model"]["name"], "talker");
+  EXPECT_EQ(info["features"], Json::array({"generate", "score", "trace", "embed"}));
+}
+
+TEST_F(PageModel, RefusesWhatIsNotThere) {
+  Serve();
+  ErrorOf(Ask("GET", "/api"), 404);
+  ErrorOf(Ask("GET", "/api/"), 404);
+  ErrorOf(Ask("GET", "/api/nothing"), 404);
+  ErrorOf(Ask("GET", "/api/info/more"), 404);
+  ErrorOf(Ask("POST", "/api/info", "{}"), 405);
+  ErrorOf(Ask("GET", "/api/generate"), 405);
+  ErrorOf(Ask("GET", "/api/info?model=none"), 404);
+  ErrorOf(Post("/api/score", {{"model", "none"}, {"text", "ab"}}), 404);
+  ErrorOf(Ask("POST", "/api/score", "[1]"), 400);
+}
+
+TEST_F(PageModel, GivesEachTokensBytesOnceForEachTokenizer) {
+  Serve();
+  const auto answer = client_->Get("/api/vocab");
+  const Json tokens = ParseJson(answer->body, "vocab")["tokens"];
+  ASSERT_EQ(tokens.size(), 257u);
+  EXPECT_EQ(tokens[0], "AA==");
+  EXPECT_EQ(tokens[97], "YQ==");
+  EXPECT_EQ(tokens[256], Base64("<|endoftext|>"));
+  const std::string tag = answer->get_header_value("ETag");
+  const auto again = client_->Get("/api/vocab", {{"If-None-Match", tag}});
+  EXPECT_EQ(again->status, 304);
+  EXPECT_EQ(again->body, "");
+  EXPECT_EQ(client_->Get("/api/vocab?model=talker", {{"If-None-Match", tag}})->status, 200);
+}
+
+TEST_F(PageModel, SpansAreTheTokensBytes) {
+  Serve();
+  const Json json = Post("/api/tokenize", {{"text", "a\xC3\xA9<|endoftext|>b"}}).json();
+  EXPECT_EQ(json["ids"], Json::array({97, 0xC3, 0xA9, 256, 98}));
+  EXPECT_EQ(json["spans"].dump(), "[[0,1],[1,2],[2,3],[3,16],[16,17]]");
+  EXPECT_EQ(json["bytes"], 17);
+  EXPECT_EQ(Post("/api/tokenize", {{"text", ""}}).json()["ids"].size(), 0u);
+  ErrorOf(Post("/api/tokenize", {{"text", 1}}), 400);
+}
+
+TEST_F(PageModel, WritesAsTheGeneratorDoes) {
+  Serve();
+  const auto events = Generate({{"prompt", "abc"},
+                                {"max_tokens", 12},
+                                {"temperature", 0.7},
+                                {"top_k", 30},
+                                {"seed", 5},
+                                {"logprobs", 3},
+                                {"ignore_eos", true}});
+  const OpenedModel model = SmallModel();
+  Generator generator(*model.backend, *model.weights);
+  GenerateOptions wanted{
+      .sampling = {.temperature = 0.7, .top_k = 30, .seed = 5}, .max_tokens = 12, .likeliest = 3};
+  wanted.usable = IdsWithTokens(*model.tokenizer);
+  std::vector<NewToken> tokens;
+  generator.Generate(std::vector<int32_t>{97, 98, 99}, wanted, 0, [&](const NewToken& token) {
+    tokens.push_back(token);
+    return true;
+  });
+  ASSERT_EQ(events.size(), 14u);
+  EXPECT_EQ(events.front().name, "progress");
+  EXPECT_EQ(events.front().data["total"], 3);
+  std::string text;
+  for (size_t i = 0; i < 12; ++i) {
+    const PageEvent& event = events[i + 1];
+    EXPECT_EQ(event.name, "token");
+    EXPECT_EQ(event.data["i"], i);
+    EXPECT_EQ(event.data["id"], tokens[i].id);
+    EXPECT_NEAR(event.data["lp"].get<double>(), tokens[i].probabilities.log_probability, 1e-4);
+    EXPECT_NEAR(event.data["sp"].get<double>(), tokens[i].chance, 1e-5);
+    EXPECT_EQ(event.data["rank"], tokens[i].probabilities.rank + 1);
+    EXPECT_NEAR(event.data["H"].get<double>(), tokens[i].probabilities.entropy, 1e-4);
+    ASSERT_EQ(event.data["top"].size(), 3u);
+    EXPECT_EQ(event.data["top"][1][0], tokens[i].probabilities.likeliest[1].id);
+    text += event.data["text"].text();
+  }
+  const Json& done = events.back().data;
+  EXPECT_EQ(events.back().name, "done");
+  EXPECT_EQ(done["reason"], "length");
+  EXPECT_EQ(done["seed"], 5);
+  EXPECT_EQ(done["timings"]["prompt_n"], 3);
+  EXPECT_EQ(done["timings"]["gen_n"], 12);
+  EXPECT_EQ(done["prompt_ids"], Json::array({97, 98, 99}));
+  if (done.contains("text")) text += done["text"].text();
+  std::vector<int32_t> ids;
+  for (const NewToken& token : tokens) ids.push_back(token.id);
+  EXPECT_EQ(text, TextOf(*model.tokenizer, ids));
+}
+
+TEST_F(PageModel, GivesTheSeedThatItDrew) {
+  Serve();
+  const Json fields{{"ids", Json::array({1, 2})}, {"max_tokens", 8}};
+  const Json first = Generate(fields).back().data;
+  Json again = fields;
+  again["seed"] = first["seed"];
+  const auto ids = [](const std::vector<PageEvent>& events) {
+    Json all = Json::array();
+    for (const PageEvent& event : events) {
+      if (event.name == "token") all.push_back(event.data["id"]);
+    }
+    return all;
+  };
+  EXPECT_LT(first["seed"].get<double>(), 4294967296.0);
+  EXPECT_EQ(ids(Generate(again)), ids(Generate(again)));
+}
+
+TEST_F(PageModel, SaysWhyATextEnded) {
+  Serve();
+  const Json greedy{{"prompt", "q"}, {"temperature", 0}, {"max_tokens", 4}, {"ignore_eos", true}};
+  const auto events = Generate(greedy);
+  Json stopped = greedy;
+  const std::string first = events[1].data["text"].text() + events[2].data["text"].text();
+  if (!first.empty()) {
+    stopped["stop"] = first;
+    EXPECT_EQ(Generate(stopped).back().data["reason"], "stop");
+  }
+  Json ended = greedy;
+  ended["stop_token_ids"] = Json::array({events[1].data["id"]});
+  EXPECT_EQ(Generate(ended).back().data["reason"], "eos");
+  Json full = greedy;
+  full["prompt"] = std::string(298, 'x');
+  full["max_tokens"] = 100;
+  EXPECT_EQ(Generate(full).back().data["reason"], "context");
+}
+
+TEST_F(PageModel, ALongPromptSaysHowFarItIs) {
+  Serve();
+  const auto events = Generate({{"prompt", std::string(290, 'x')}, {"max_tokens", 1}});
+  std::vector<int64_t> done;
+  for (const PageEvent& event : events) {
+    if (event.name == "progress") done.push_back(event.data["done"].get<int64_t>());
+  }
+  EXPECT_EQ(done, (std::vector<int64_t>{0, 128, 256, 290}));
+}
+
+TEST_F(PageModel, WhatCannotBeWrittenIsRefusedBeforeItBegins) {
+  Serve();
+  ErrorOf(Post("/api/generate", {{"prompt", std::string(301, 'x')}}), 400);
+  ErrorOf(Post("/api/generate", {{"ids", Json::array({257})}}), 400);
+  ErrorOf(Post("/api/generate", {{"ids", Json::array()}}), 400);
+  ErrorOf(Post("/api/generate", {{"prompt", "x"}, {"temperature", 3}}), 400);
+  ErrorOf(Post("/api/generate", {{"prompt", "x"}, {"logprobs", 51}}), 400);
+  EXPECT_EQ(Generate({{"prompt", ""}, {"max_tokens", 0}}).back().data["prompt_ids"],
+            Json::array({256}));
+}
+
+TEST_F(PageModel, AGenerationEndsWhenItsReaderHangsUp) {
+  ServiceOptions options;
+  options.scheduler = {.slots = 1, .queue = 1};
+  Serve(options);
+  const std::string body = Json{{"prompt", "a"}, {"max_tokens", 290}, {"ignore_eos", true}}.dump();
+  for (int i = 0; i < 6; ++i) {
+    httplib::Request request;
+    request.method = "POST";
+    request.path = "/api/generate";
+    request.body = body;
+    request.set_header("Content-Type", "application/json");
+    request.content_receiver = [](const char*, size_t, uint64_t, uint64_t) { return false; };
+    NewClient()->send(request);
+  }
+  const Json small{{"prompt", "b"}, {"max_tokens", 2}};
+  while (Post("/api/generate", small).status == 429) std::this_thread::yield();
+  EXPECT_LT(service_->metrics().new_tokens, 6 * 290);
+}
+
+TEST_F(PageModel, ScoresAreInspects) {
+  Serve();
+  for (const size_t length : {2u, 40u, 700u}) {
+    std::string text;
+    for (size_t i = 0; i < length; ++i) text += static_cast<char>('a' + i * i % 17);
+    const Json json = Post("/api/score", {{"text", text}, {"top", 4}}).json();
+    const OpenedModel model = SmallModel();
+    const ForeseenText seen = Foresee(model, {.name = "", .ids = model.tokenizer->Encode(text)}, 4);
+    ASSERT_EQ(json["lp"].size(), length);
+    EXPECT_TRUE(json["lp"][0u].is_null());
+    EXPECT_EQ(json["top"][0u].size(), 0u);
+    for (size_t i = 1; i < length; ++i) {
+      const TokenScore& score = seen.scores[i - 1];
+      EXPECT_NEAR(json["lp"][i].get<double>(), -score.surprise, 1e-5 * (1 + score.surprise));
+      EXPECT_EQ(json["rank"][i], score.rank + 1);
+      EXPECT_NEAR(json["H"][i].get<double>(), score.entropy, 1e-4);
+      EXPECT_EQ(json["top"][i][3][0u], score.top[3].id);
+    }
+    EXPECT_NEAR(json["bits_per_byte"].get<double>(), seen.bits_per_byte, 1e-4);
+    EXPECT_NEAR(json["perplexity"].get<double>(), std::exp(seen.surprise),
+                1e-4 * std::exp(seen.surprise));
+  }
+  EXPECT_TRUE(Post("/api/score", {{"text", "a"}}).json()["perplexity"].is_null());
+  ErrorOf(Post("/api/score", {{"text", ""}}), 400);
+  ErrorOf(Post("/api/score", {{"text", std::string(5000, 'a')}}), 400);
+}
+
+TEST(PageOfStoredModels, SaysThatLookingInsideNeedsFloat32) {
+  OpenedModel model = SmallModel();
+  model.weights = MapWeights(AsStored(*SmallModel().weights), {.dtype = Dtype::kBF16});
+  Service service({}, {});
+  service.Add("stored", std::move(model));
+  const auto ask = [&](const std::string& method, const std::string& path, const Json& body) {
+    HttpRequest request{.method = method, .path = path, .body = body.dump(), .client = "me"};
+    request.header = [](const std::string& name) { return name == "Host" ? "localhost" : ""; };
+    request.parameter = [](const std::string&) { return ""; };
+    return service.Answer(request);
+  };
+  for (const char* path : {"/api/score", "/api/trace"}) {
+    const HttpReply reply = ask("POST", path, {{"text", "ab"}});
+    EXPECT_EQ(reply.status, 400);
+    EXPECT_EQ(ParseJson(reply.body, path)["error"]["code"], "needs_fp32");
+  }
+  EXPECT_EQ(ask("GET", "/api/embed/pca", {}).status, 400);
+  EXPECT_EQ(ask("GET", "/api/wpe", {}).status, 400);
+  const Json info = ParseJson(ask("GET", "/api/info", {}).body, "info");
+  EXPECT_EQ(info["model"]["dtype"], "bf16");
+  EXPECT_EQ(info["features"], Json::array({"generate"}));
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,354 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "folio/base/clock.h"
+#include "folio/run/plot_runs.h"
+#include "folio/run/run_directory.h"
+#include "folio/run/run_lock.h"
+#include "folio/serve/run_feed.h"
+#include "folio/serve/test_page.h"
+#include "folio/train/run_log.h"
+#include "tests/kit/directory.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Runs "one" (as RunLog writes it) and "two", a damaged one.
+class PageRunsTest : public PageTest {
+ protected:
+  PageRunsTest() {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    dir_ = fs::path(testing::TempDir()) / fmt::format("folio_{}_{}", test->name(), ::getpid());
+    fs::remove_all(dir_);
+    fs::create_directories(dir_ / "one" / "steps" / "30");
+    fs::create_directories(dir_ / "two");
+    fs::create_directories(dir_ / "no run");
+    Write(dir_ / "one" / kRunConfigFile, "[train]\nmax_steps = 100\nlr = 0.5\n");
+    RunLog log(dir_ / "one", 0);
+    for (int64_t step = 0; step < 60; ++step) {
+      log.Write({.step = step,
+                 .loss = step == 7 ? std::nan("") : 5 - 0.05 * static_cast<double>(step),
+                 .lr = 0.001,
+                 .tokens = 64 * (step + 1),
+                 .tokens_per_second = 128,
+                 .seconds = 0.5 * static_cast<double>(step),
+                 .time = 1000 + static_cast<double>(step),
+                 .val_loss = step % 20 == 0 ? std::optional(4.5) : std::nullopt});
+    }
+    Write(dir_ / "two" / kMetricsFile,
+          "{\"step\":0,\"loss\":3}\nnot json\n{\"step\":\"x\"}\n[1]\n{\"step\":1,\"loss\":2,"
+          "\"ended_by\":\"patience\"}\n{\"step\":2,\"lo");
+  }
+  ~PageRunsTest() override {
+    Stop();
+    fs::remove_all(dir_);
+  }
+  static void Write(const fs::path& file, const std::string& text) {
+    std::ofstream(file, std::ios::binary) << text;
+  }
+  void Append(const std::string& run, const std::string& text) const {
+    std::ofstream(dir_ / run / kMetricsFile, std::ios::app) << text;
+  }
+  void Begin() {
+    ServiceOptions options;
+    options.page.runs = {dir_};
+    options.page.streams = 3;
+    Serve(options);
+  }
+  Json RunOf(const std::string& id) const {
+    const Json all = Get("/api/runs");
+    for (const Json& run : all["runs"]) {
+      if (run["id"] == Json(id)) return run;
+    }
+    ADD_FAILURE() << "no run " << id;
+    return {};
+  }
+  // The first `count` events of a stream.
+  std::vector<PageEvent> Listen(size_t count, const std::string& last = "",
+                                const std::function<void()>& begun = {}) const {
+    std::string body;
+    std::vector<PageEvent> events;
+    httplib::Request request;
+    request.method = "GET";
+    request.path = "/api/events";
+    if (!last.empty()) request.set_header("Last-Event-ID", last);
+    bool told = false;
+    const double end = SteadySeconds() + 30;  // not forever for what never comes
+    request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
+      body.append(data, size);
+      events = EventsOf(body.substr(0, body.rfind("\n\n") + 2));
+      if (!std::exchange(told, true) && begun) begun();
+      return events.size() < count && SteadySeconds() < end;
+    };
+    NewClient()->send(request);
+    EXPECT_EQ(events.size(), count);
+    events.resize(count);
+    return events;
+  }
+
+  fs::path dir_;
+};
+
+TEST_F(PageRunsTest, AreListedAsFarAsTheyHaveCome) {
+  Begin();
+  EXPECT_EQ(Get("/api/runs")["runs"].size(), 2u);
+  const Json one = RunOf("one"), two = RunOf("two");
+  EXPECT_EQ(one["state"], "stopped");
+  EXPECT_EQ(one["step"], 59);
+  EXPECT_EQ(one["max_steps"], 100);
+  EXPECT_EQ(one["loss"], 5 - 0.05 * 59);
+  EXPECT_EQ(one["val_loss"], 4.5);
+  EXPECT_FALSE(one.contains("eta"));
+  EXPECT_EQ(two["state"], "ended");
+  EXPECT_EQ(two["step"], 1) << "what is damaged or torn is no row";
+  EXPECT_EQ(two["loss"], 2);
+  EXPECT_EQ(two["ended_by"], "patience");
+  {
+    const RunLock lock(dir_ / "one");
+    const Json running = RunOf("one");
+    EXPECT_EQ(running["state"], "running");
+    EXPECT_EQ(running["eta"], 20) << "40 steps of 64 tokens, 128 a second";
+  }
+  EXPECT_EQ(RunOf("one")["state"], "stopped");
+  Append("one", "{\"step\":99,\"loss\":1}\n");
+  EXPECT_EQ(RunOf("one")["state"], "ended");
+  EXPECT_EQ(Get("/api/info")["features"][4], "runs");
+}
+
+TEST_F(PageRunsTest, OneIsToldWithItsSettings) {
+  Begin();
+  const Json one = Get("/api/runs/one");
+  EXPECT_EQ(one["config"]["train.max_steps"], "100");
+  EXPECT_EQ(one["config"]["train.lr"], "0.5");
+  EXPECT_EQ(one["keys"], Json::array({"loss", "val_loss", "lr", "tokens_per_second"}));
+  EXPECT_EQ(one["events"].dump(), R"([{"step":30,"event":"checkpoint","text":"steps/30"}])");
+  EXPECT_EQ(one["files"].size(), 3u);
+  EXPECT_EQ(Get("/api/runs/two")["events"].dump(),
+            R"([{"step":1,"event":"ended","text":"patience"}])");
+}
+
+TEST_F(PageRunsTest, NothingElseIsARun) {
+  Begin();
+  Write(dir_ / "secret", "x");
+  for (const char* id : {"three", "no%20run", "..", ".", "..%2Fone", "%2Fetc", "", "secret",
+                         "one%00", "steps", "one%2Fsteps", "%FF"}) {
+    for (const char* what : {"", "/series", "/samples"}) {
+      const Answer answer = Ask("GET", std::string("/api/runs/") + id + what);
+      EXPECT_TRUE(answer.status == 404 || answer.status == 400) << id << what << answer.status;
+    }
+  }
+}
+
+TEST_F(PageRunsTest, ShortSeriesAreTheRowsOfTheLog) {
+  Begin();
+  const Json json = Get("/api/runs/one/series?keys=loss,val_loss,grad_norm&x=tokens");
+  EXPECT_EQ(json["n_raw"], 60);
+  const std::vector<StepMetrics> log = ReadRunLog(dir_ / "one");
+  const Json& loss = json["keys"]["loss"];
+  EXPECT_EQ(loss["raw"], true);
+  ASSERT_EQ(loss["x"].size(), log.size());
+  for (size_t i = 0; i < log.size(); ++i) {
+    EXPECT_EQ(loss["x"][i], log[i].tokens);
+    if (i == 7) {
+      EXPECT_EQ(loss["mean"][i], "nan");
+    } else {
+      EXPECT_NEAR(loss["mean"][i].get<double>(), *log[i].loss, 1e-5);
+    }
+    EXPECT_EQ(loss["min"][i], loss["max"][i]);
+  }
+  EXPECT_EQ(json["keys"]["val_loss"]["x"].dump(), "[64.0,1344.0,2624.0]");
+  EXPECT_EQ(json["keys"]["grad_norm"]["n"], 0);
+}
+
+TEST_F(PageRunsTest, LongSeriesAreBucketsOfMeanAndExtremes) {
+  Begin();
+  const Json json = Get("/api/runs/one/series?keys=loss&px=16&from=4&to=51");
+  EXPECT_EQ(json["n_raw"], 48);
+  const Json& loss = json["keys"]["loss"];
+  EXPECT_EQ(loss["raw"], false);
+  EXPECT_EQ(loss["n"], 48);
+  ASSERT_EQ(loss["x"].size(), 16u);
+  size_t step = 4;
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(loss["x"][i], step);
+    double sum = 0, low = 100, high = 0, count = 0;
+    const double end = i == 15 ? 52 : 4 + 47.0 / 16 * static_cast<double>(i + 1);
+    for (; static_cast<double>(step) < end; ++step) {
+      if (step == 7) continue;  // a loss that is no number
+      const double value = 5 - 0.05 * static_cast<double>(step);
+      sum += value;
+      low = std::min(low, value);
+      high = std::max(high, value);
+      ++count;
+    }
+    EXPECT_NEAR(loss["mean"][i].get<double>(), sum / count, 1e-5) << i;
+    EXPECT_NEAR(loss["min"][i].get<double>(), low, 1e-5);
+    EXPECT_NEAR(loss["max"][i].get<double>(), high, 1e-5);
+  }
+}
+
+TEST_F(PageRunsTest, SeriesGrowAndBeginAnewWithTheLog) {
+  Begin();
+  const auto rows = [&] { return Get("/api/runs/one/series")["n_raw"].get<int64_t>(); };
+  EXPECT_EQ(rows(), 60);
+  Append("one", "{\"step\":60,\"loss\":1}\n{\"step\":61,");
+  EXPECT_EQ(rows(), 61);
+  Append("one", "\"loss\":1}\n");
+  EXPECT_EQ(rows(), 62);
+  CutLines(dir_ / "one" / kMetricsFile, 10);
+  EXPECT_EQ(rows(), 10);
+}
+
+TEST_F(PageRunsTest, SeriesRefuseWhatTheyDoNotKnow) {
+  Begin();
+  for (const char* query : {"keys=step", "keys=", "keys=loss,", "x=loss", "px=15", "px=4001",
+                            "from=a", "to=nan", "keys=loss,lr,loss,lr,loss,lr,loss"}) {
+    const Answer answer = Ask("GET", std::string("/api/runs/one/series?") + query);
+    if (std::string(query) != "keys=") ErrorOf(answer, 400);
+  }
+}
+
+TEST_F(PageRunsTest, SamplesAreThoseOfTheFile) {
+  Begin();
+  EXPECT_EQ(Ask("GET", "/api/runs/one/samples").body, "[]");
+  Write(dir_ / "one" / kSamplesFile,
+        "{\"event\":\"sample\",\"step\":5,\"prompt\":\"a\",\"text\":\"b\\n\"}\nx\n{\"step\":9,");
+  EXPECT_EQ(Ask("GET", "/api/runs/one/samples").body, R"([{"step":5,"text":"b\n","prompt":"a"}])");
+}
+
+TEST_F(PageRunsTest, EventsAreTheRowsThatAreAppended) {
+  Begin();
+  const auto events = Listen(2, "", [&] {
+    Append("one", "{\"step\":60,\"loss\":1.5}\ndamaged\n{\"step\":61,\"loss\":1.25}\n");
+  });
+  EXPECT_EQ(events[0].name, "server");
+  EXPECT_EQ(events[0].data["resumed"], false);
+  EXPECT_EQ(events[1].name, "run.append");
+  EXPECT_EQ(events[1].data["run"], "one");
+  EXPECT_EQ(events[1].data["rows"].dump(), R"([{"step":60,"loss":1.5},{"step":61,"loss":1.25}])");
+  EXPECT_GT(std::stoll(events[1].id), std::stoll(events[0].id));
+}
+
+TEST_F(PageRunsTest, WhoComesBackMissesNothingAndHearsNothingTwice) {
+  Begin();
+  const auto first = Listen(2, "", [&] { Append("one", "{\"step\":60,\"loss\":1}\n"); });
+  Append("one", "{\"step\":61,\"loss\":1}\n");
+  Append("two", "\n{\"step\":3,\"loss\":1}\n");
+  const auto again = Listen(3, first[1].id);
+  EXPECT_EQ(again[0].data["resumed"], true);
+  EXPECT_EQ(again[1].data["rows"].size() + again[2].data["rows"].size(), 2u);
+  EXPECT_EQ(again[1].data["rows"][size_t{0}]["step"], 61);
+  EXPECT_EQ(again[2].data["rows"][size_t{0}]["step"], 3);
+  const auto all = Listen(4, first[0].id);
+  EXPECT_EQ(all[1].data["rows"][size_t{0}]["step"], 60);
+  EXPECT_EQ(Listen(1, "1")[0].data["resumed"], false) << "of an earlier service";
+  EXPECT_EQ(Listen(1, "x")[0].data["resumed"], false);
+}
+
+TEST_F(PageRunsTest, EventsTellWhatBecomesOfRuns) {
+  Begin();
+  const auto next = [](const std::vector<PageEvent>& events) {
+    EXPECT_EQ(events[1].name, "run.state");
+    return events[1].data;
+  };
+  const auto begun = Listen(2, "", [&] {
+    fs::create_directories(dir_ / "three");
+    Write(dir_ / "three" / kMetricsFile, "{\"step\":0}\n");
+  });
+  EXPECT_EQ(next(begun)["run"], "three");
+  EXPECT_EQ(next(begun)["rewound"], false);
+  const auto cut = Listen(2, begun[1].id, [&] { CutLines(dir_ / "one" / kMetricsFile, 10); });
+  EXPECT_EQ(next(cut)["run"], "one");
+  EXPECT_EQ(next(cut)["rewound"], true);
+  EXPECT_EQ(next(cut)["step"], 9);
+  std::optional<RunLock> lock;
+  const auto running = Listen(2, cut[1].id, [&] { lock.emplace(dir_ / "one"); });
+  EXPECT_EQ(next(running)["state"], "running");
+  const auto gone = Listen(2, running[1].id, [&] { fs::remove_all(dir_ / "three"); });
+  EXPECT_EQ(next(gone)["run"], "three");
+  EXPECT_EQ(next(gone)["state"], "gone");
+}
+
+TEST_F(PageRunsTest, StreamsAreFewAndEndWithTheService) {
+  Begin();
+  std::vector<std::thread> listeners;
+  std::atomic<int> listening = 0, ended = 0;
+  for (int i = 0; i < 3; ++i) {
+    listeners.emplace_back([&] {
+      NewClient()->Get("/api/events", [&](const char*, size_t) {
+        ++listening;
+        return true;
+      });
+      ++ended;
+    });
+  }
+  while (listening < 3) std::this_thread::yield();
+  ErrorOf(Ask("GET", "/api/events"), 429);
+  EXPECT_EQ(ended, 0);
+  Stop();
+  for (std::thread& listener : listeners) listener.join();
+}
+
+TEST_F(PageRunsTest, AStreamsPlaceIsFreeWhenItsReaderHangsUp) {
+  Begin();
+  for (int i = 0; i < 8; ++i) {
+    int status = 0;
+    while (status != 200) {
+      httplib::Request request;
+      request.method = "GET";
+      request.path = "/api/events";
+      request.content_receiver = [&](const char*, size_t, uint64_t, uint64_t) { return false; };
+      request.response_handler = [&](const httplib::Response& response) {
+        status = response.status;
+        return true;
+      };
+      NewClient()->send(request);
+    }
+  }
+}
+
+TEST_F(PageRunsTest, ARunOfItselfAndRunsAloneAreServed) {
+  ServiceOptions options;
+  options.page.runs = {dir_ / "two"};
+  Service service(options, {});
+  const auto ask = [&](const std::string& path) {
+    HttpRequest request{.method = "GET", .path = path, .body = "", .client = "me"};
+    request.header = [](const std::string& name) { return name == "Host" ? "localhost" : ""; };
+    request.parameter = [](const std::string&) { return ""; };
+    return service.Answer(request);
+  };
+  EXPECT_EQ(ParseJson(ask("/api/runs").body, "runs")["runs"].size(), 1u);
+  EXPECT_EQ(ask("/api/runs/two").status, 200);
+  const Json info = ParseJson(ask("/api/info").body, "info");
+  EXPECT_TRUE(info["model"].is_null());
+  EXPECT_EQ(info["features"], Json::array({"runs"}));
+  EXPECT_EQ(ask("/api/vocab").status, 404);
+}
+
+TEST_F(PageRunsTest, WhoIsTooSlowIsToldToBeginAnew) {
+  RunShelf shelf({dir_});
+  RunFeed feed(shelf);
+  RunFeed::Place place = feed.Begin({});
+  for (int i = 0; i < 3; ++i) {
+    Append("one", "{\"step\":60,\"loss\":1}\n{\"step\":60,\"text\":\"" + std::string(100'000, 'x') +
+                      "\"}\n");
+    std::this_thread::sleep_for(std::chrono::milliseconds(260));
+    RunFeed::Place other = feed.Begin({});
+    EXPECT_TRUE(feed.News(other).empty());
+  }
+  EXPECT_FALSE(feed.News(place).empty());
+  EXPECT_TRUE(feed.News(place).empty());
+  // More than anybody waits for: all are to fetch it anew.
+  Append("one", std::string(2 << 20, '\n') + "{\"step\":61}\n");
+  std::this_thread::sleep_for(std::chrono::milliseconds(260));
+  const std::vector<RunFeed::Event> news = feed.News(place);
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_NE(news[0].text.find("\"rewound\":true"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace folio

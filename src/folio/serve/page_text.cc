@@ -1,0 +1,158 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "folio/base/clock.h"
+#include "folio/infer/text_writer.h"
+#include "folio/serve/api_error.h"
+#include "folio/serve/event_stream.h"
+#include "folio/serve/generation_fields.h"
+#include "folio/serve/gvz.h"
+#include "folio/serve/page_model.h"
+#include "folio/serve/written_texts.h"
+
+namespace folio {
+namespace {
+
+TextJob ReadPageText(const RequestFields& fields, const ServedModel& model) {
+  constexpr int64_t kTokens = 256, kTop = 10;
+  TextJob job;
+  job.reading = true;
+  const int64_t max_tokens = fields.Integer("max_tokens", kTokens, 0, 1 << 30);
+  job.options = ReadGenerationFields(fields, model, max_tokens);
+  job.options.likeliest = fields.Integer("logprobs", kTop, 0, kMostPageTop);
+  if (fields.Find("seed") == nullptr) {
+    job.options.sampling.seed = std::random_device()();  // a number that JavaScript holds
+  }
+  const int64_t P = model.config().n_positions;
+  if (fields.Find("ids") != nullptr) {
+    job.prompts = {ReadPageTokens(fields, model, P)};
+    return job;
+  }
+  job.prompts = {PromptTokens(model.tokenizer(), fields.Text("prompt"), "'prompt'")};
+  const int64_t T = std::ssize(job.prompts.front());
+  if (T > P) {
+    throw ApiError(400, fmt::format("the prompt has {} tokens, and the model's context {}", T, P),
+                   "prompt", "context_length_exceeded");
+  }
+  return job;
+}
+
+const char* ReasonOf(const WrittenTexts::Text& text) {
+  switch (text.written.reason) {
+    case FinishReason::kStop:
+      return text.end_token ? "eos" : "stop";
+    case FinishReason::kContext:
+      return "context";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    default:
+      return "length";
+  }
+}
+
+// A text on its way to the page, as events.
+class PageText {
+ public:
+  PageText(ServedModel& model, ServiceMetrics& metrics, const std::string& client, TextJob job)
+      : prompt_(job.prompts.front()),
+        seed_(job.options.sampling.seed),
+        waiting_(model.scheduler->waiting()),
+        begin_(SteadySeconds()),
+        texts_(model, metrics, client, std::move(job)) {}
+
+  // Sends it all, until the client is gone.
+  void Send(const HttpReply::Write& write, const std::function<bool()>& gone, double most_seconds) {
+    constexpr double kLook = 0.05;  // how often a silent client is looked for
+    if (!write(Progress(0))) return;
+    double said = SteadySeconds();
+    while (!texts_.ended()) {
+      const double now = SteadySeconds();
+      for (const WrittenTexts::Piece& piece : texts_.Take(kLook)) {
+        if (!write(Event(piece))) return;
+        said = now;
+      }
+      if (gone()) return;
+      if (now - begin_ > most_seconds) {
+        throw ApiError(
+            408, fmt::format("not done within the {} s that an answer may take", most_seconds));
+      }
+      if (now - said > kHeartbeatSeconds && !write(kStillThere)) return;
+      if (now - said > kHeartbeatSeconds) said = now;
+    }
+  }
+
+ private:
+  std::string Progress(int64_t done) const {
+    const double seconds = SteadySeconds() - begin_;
+    const double rate = static_cast<double>(done) / seconds;
+    const int64_t left = std::ssize(prompt_) - done;
+    return NamedEvent("progress",
+                      {{"done", done},
+                       {"total", prompt_.size()},
+                       {"tps", done > 0 ? ShortNumber(rate) : Json()},
+                       {"eta", done > 0 ? ShortNumber(static_cast<double>(left) / rate) : Json()},
+                       {"waiting", waiting_}});
+  }
+
+  std::string Event(const WrittenTexts::Piece& piece) {
+    if (piece.ended) return Done(piece.shown);
+    if (piece.tokens.empty()) return Progress(piece.read);
+    if (index_ == 0) first_ = SteadySeconds();
+    const NewToken& token = piece.tokens.front();
+    const ModelProbabilities& of = token.probabilities;
+    return NamedEvent("token", {{"i", index_++},
+                                {"id", token.id},
+                                {"text", piece.shown},
+                                {"lp", ShortNumber(of.log_probability)},
+                                {"sp", ShortNumber(token.chance)},
+                                {"rank", of.rank + 1},
+                                {"H", ShortNumber(of.entropy)},
+                                {"top", TopPairs(of.likeliest)}});
+  }
+
+  std::string Done(const std::string& rest) const {
+    const WrittenTexts::Text& text = texts_.text(0);
+    const auto ms = [](double seconds) { return ShortNumber(1e3 * seconds); };
+    Json timings{{"prompt_n", text.stats.prompt_tokens},
+                 {"shared_n", text.stats.shared},
+                 {"prompt_ms", ms(text.stats.prompt_seconds)},
+                 {"gen_n", text.written.ids.size()},
+                 {"gen_ms", ms(text.stats.seconds)},
+                 {"ttft_ms", index_ > 0 ? ms(first_ - begin_) : Json()}};
+    Json json{
+        {"reason", ReasonOf(text)}, {"timings", timings}, {"seed", seed_}, {"prompt_ids", prompt_}};
+    if (!rest.empty()) json["text"] = rest;
+    return NamedEvent("done", json);
+  }
+
+  std::vector<int32_t> prompt_;
+  uint64_t seed_;
+  int64_t waiting_;
+  double begin_, first_ = 0;
+  int64_t index_ = 0;
+  WrittenTexts texts_;
+};
+
+}  // namespace
+
+HttpReply AnswerPageText(ServedModel& model, const RequestFields& fields,
+                         const HttpRequest& request, const AnswerLimits& limits,
+                         ServiceMetrics& metrics) {
+  const auto text =
+      std::make_shared<PageText>(model, metrics, request.client, ReadPageText(fields, model));
+  HttpReply reply{.type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
+  reply.stream = [text, gone = request.gone,
+                  seconds = limits.seconds](const HttpReply::Write& write) {
+    try {
+      text->Send(write, gone, seconds);
+    } catch (const ApiError& error) {
+      write(
+          NamedEvent("error", {{"code", error.status()}, {"message", error.what()}, {"hint", ""}}));
+    }
+  };
+  return reply;
+}
+
+}  // namespace folio

@@ -1,0 +1,80 @@
+#include "folio/serve/request_fields.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "folio/serve/api_error.h"
+
+namespace folio {
+namespace {
+
+Json ParsedObject(std::string_view body) {
+  try {
+    Json json = ParseJson(body, "the body");
+    if (json.is_object()) return json;
+  } catch (const Error& error) {
+    throw ApiError(error);
+  }
+  throw ApiError(400, "the body is no JSON object");
+}
+
+}  // namespace
+
+void ThrowBadField(std::string_view key, const std::string& expected) {
+  throw ApiError(400, fmt::format("'{}' must be {}", key, expected), std::string(key));
+}
+
+RequestFields::RequestFields(std::string_view body) : object_(ParsedObject(body)) {}
+
+const Json* RequestFields::Find(std::string_view key) const {
+  const Json* found = object_.find(key);
+  return found == nullptr || found->is_null() ? nullptr : found;
+}
+
+bool RequestFields::Flag(std::string_view key, bool otherwise) const {
+  const Json* found = Find(key);
+  if (found == nullptr) return otherwise;
+  if (!found->is_boolean()) ThrowBadField(key, "true or false");
+  return found->get<bool>();
+}
+
+std::string RequestFields::Text(std::string_view key, const std::string& otherwise) const {
+  const Json* found = Find(key);
+  if (found == nullptr) return otherwise;
+  if (!found->is_string()) ThrowBadField(key, "a text");
+  return found->text();
+}
+
+double RequestFields::Number(std::string_view key, double otherwise, double low,
+                             double high) const {
+  const Json* found = Find(key);
+  if (found == nullptr) return otherwise;
+  const double value = found->is_number() ? found->get<double>() : std::nan("");
+  if (!(value >= low && value <= high)) {
+    ThrowBadField(key, fmt::format("a number from {} to {}", low, high));
+  }
+  return value;
+}
+
+std::optional<int64_t> RequestFields::IntegerIfAny(std::string_view key, int64_t low,
+                                                   int64_t high) const {
+  const Json* found = Find(key);
+  if (found == nullptr) return {};
+  // 1.0 is an integer too; what no int64_t holds is out of any range.
+  const double value = found->is_number() ? found->get<double>() : std::nan("");
+  const bool exact = found->is_number_integer() && !(found->is_number_unsigned() && value > 9e18);
+  const bool whole = exact || (std::abs(value) < 9e15 && value == std::floor(value));
+  const int64_t integer = exact ? found->get<int64_t>() : whole ? static_cast<int64_t>(value) : 0;
+  if (!whole || integer < low || integer > high) {
+    ThrowBadField(key, fmt::format("an integer from {} to {}", low, high));
+  }
+  return integer;
+}
+
+int64_t RequestFields::Integer(std::string_view key, int64_t otherwise, int64_t low,
+                               int64_t high) const {
+  return IntegerIfAny(key, low, high).value_or(otherwise);
+}
+
+}  // namespace folio

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "folio/run/growing_lines.h"
+#include "folio/serve/run_shelf.h"
+
+namespace folio {
+
+// What happens in the runs, for all who listen: rows that are appended, runs that begin, end and
+// go. Whoever waits for news looks for them, so that nothing is done where nobody listens. The last
+// events are kept, for listeners who come back.
+class RunFeed {
+ public:
+  static constexpr double kPollSeconds = 0.25;  // how often the logs are looked at
+
+  // `shelf` must outlive it.
+  explicit RunFeed(RunShelf& shelf);
+
+  struct Event {
+    uint64_t id = 0;
+    std::string text;  // as it is sent
+  };
+  // Where a listener begins: behind the event `last` that it had before, if all that followed is
+  // still kept (`resumed`), or now.
+  struct Place {
+    uint64_t last = 0;
+    bool resumed = false;
+  };
+  Place Begin(std::optional<uint64_t> last);
+  // What came after the place, which it leads behind that.
+  std::vector<Event> News(Place& place);
+
+ private:
+  struct Watched {
+    GrowingLines lines;
+    std::string state = {};
+    bool rewound = false;  // and nobody was told yet
+    bool seen = false;     // at this look
+  };
+
+  void Poll();
+  void Tell(const char* name, const Json& data);
+  void LookAt(const RunShelf::Run& run, bool state_too);
+
+  RunShelf& shelf_;
+  std::mutex mutex_;
+  std::map<std::string, Watched> runs_;  // by directory
+  std::map<std::string, std::string> ids_;
+  std::vector<RunShelf::Run> listed_;
+  std::deque<Event> events_;
+  size_t kept_bytes_ = 0;
+  uint64_t forgotten_, newest_;  // ids: the last that is kept no more, and the last of all
+  double polled_ = 0, listed_at_ = 0;
+  bool begun_ = false;
+};
+
+}  // namespace folio

@@ -1,0 +1,183 @@
+#include "folio/serve/run_shelf.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <system_error>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/run/growing_lines.h"
+#include "folio/run/plot_runs.h"
+#include "folio/run/run_directory.h"
+#include "folio/run/run_lock.h"
+#include "folio/serve/api_error.h"
+#include "folio/serve/gvz.h"
+#include "folio/train/run_log.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsRun(const fs::path& dir) {
+  std::error_code ignored;
+  return fs::is_regular_file(dir / kMetricsFile, ignored) ||
+         fs::is_regular_file(dir / kRunConfigFile, ignored);
+}
+
+// The last whole lines of a file, the last first, of at most so many bytes.
+std::vector<std::string> LastLines(const fs::path& file) {
+  constexpr uint64_t kTail = 256 << 10;
+  std::vector<std::string> lines;
+  GrowingLines reader(file);
+  const uint64_t size = reader.left();
+  reader.SkipTo(size > kTail ? size - kTail : 0);
+  reader.Read(kTail, [&](std::string_view line) { lines.emplace_back(line); });
+  std::ranges::reverse(lines);
+  return lines;
+}
+
+std::optional<int64_t> MaxSteps(const fs::path& dir) {
+  try {
+    const auto settings = SettingsOfRun(dir);
+    const auto found = settings.find("train.max_steps");
+    if (found == settings.end()) return {};
+    int64_t steps = 0;
+    const char* end = found->second.data() + found->second.size();
+    if (std::from_chars(found->second.data(), end, steps).ptr == end) return steps;
+  } catch (const Error&) {  // the run says nothing of it
+  }
+  return {};
+}
+
+// Unix time in seconds.
+double UnixSeconds(fs::file_time_type time) {
+  const auto system = std::chrono::file_clock::to_sys(time);
+  return std::chrono::duration<double>(system.time_since_epoch()).count();
+}
+
+fs::file_time_type TimeOf(const fs::path& file) {
+  std::error_code failed;
+  const fs::file_time_type time = fs::last_write_time(file, failed);
+  return failed ? fs::file_time_type{} : time;
+}
+
+// What the log's end says.
+Json SummaryOf(const fs::path& dir, std::optional<int64_t> max_steps, bool& ended) {
+  Json summary = Json::object();
+  if (max_steps) summary["max_steps"] = *max_steps;
+  ended = false;
+  for (const std::string& line : LastLines(dir / kMetricsFile)) {
+    const std::optional<Json> row = SoundRow(line);
+    if (!row) continue;
+    if (!summary.contains("step")) {
+      const auto step = (*row)["step"].get<int64_t>();
+      summary["step"] = step;
+      ended = row->contains("ended_by") ||
+              (max_steps && step + (row->contains("loss") ? 1 : 0) >= *max_steps);
+    }
+    bool all = true;
+    for (const char* key : {"loss", "val_loss", "lr", "tokens", "tokens_per_second", "seconds"}) {
+      if (!summary.contains(key) && row->contains(key)) summary[key] = (*row)[key];
+      all = all && summary.contains(key);
+    }
+    if (!summary.contains("ended_by") && row->contains("ended_by")) {
+      summary["ended_by"] = (*row)["ended_by"];
+    }
+    if (all) break;
+  }
+  return summary;
+}
+
+// Seconds until a run has made all its steps.
+std::optional<double> TimeLeft(const Json& summary) {
+  for (const char* key : {"step", "max_steps", "tokens", "tokens_per_second"}) {
+    if (!summary.contains(key) || !summary[key].is_number()) return {};
+  }
+  const double done = summary["step"].get<double>() + 1;
+  const double rate = summary["tokens_per_second"].get<double>();
+  if (!(rate > 0)) return {};
+  return (summary["max_steps"].get<double>() - done) * summary["tokens"].get<double>() / done /
+         rate;
+}
+
+}  // namespace
+
+std::optional<Json> SoundRow(std::string_view line) {
+  try {
+    Json row = ParseJson(line, "a row");
+    const Json* step = row.find("step");
+    if (step != nullptr && step->is_number_integer() && std::abs(step->get<double>()) < 1e15) {
+      return row;
+    }
+  } catch (const Error&) {  // no JSON
+  }
+  return {};
+}
+
+std::vector<RunShelf::Run> RunShelf::List() const {
+  constexpr int kMostEntries = 20'000;  // of a directory
+  std::vector<Run> runs;
+  const auto add = [&](const fs::path& dir) {
+    const std::string id = dir.filename().string();
+    if (runs.size() >= kMostRuns || id.starts_with('.') || !IsRun(dir)) return;
+    if (std::ranges::count(runs, id, &Run::id) == 0) runs.push_back({id, dir});
+  };
+  for (const fs::path& directory : directories_) {
+    std::error_code failed;
+    if (IsRun(directory)) {
+      add(directory);
+      continue;
+    }
+    std::vector<fs::path> below;
+    int entries = 0;
+    for (fs::directory_iterator it(directory, failed), end;
+         !failed && it != end && entries < kMostEntries; it.increment(failed), ++entries) {
+      below.push_back(it->path());
+    }
+    std::ranges::sort(below);
+    for (const fs::path& path : below) add(path);
+  }
+  return runs;
+}
+
+RunShelf::Run RunShelf::Named(const std::string& id) const {
+  for (const Run& run : List()) {
+    if (run.id == id) return run;
+  }
+  throw ApiError(404, fmt::format("there is no run '{}'", id.substr(0, 200)), "", "no_run");
+}
+
+Json RunShelf::Summary(const Run& run) {
+  const fs::path log = run.dir / kMetricsFile;
+  std::error_code failed;
+  uint64_t size = fs::file_size(log, failed);
+  if (failed) size = 0;
+  const fs::file_time_type log_time = TimeOf(log), config_time = TimeOf(run.dir / kRunConfigFile);
+  Json summary{{"id", run.id}, {"state", nullptr}};
+  bool ended = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (remembered_.size() > 2 * kMostRuns) remembered_.clear();
+    Remembered& known = remembered_[run.dir];
+    if (known.summary.is_null() || known.log_time != log_time || known.log_size != size ||
+        known.config_time != config_time) {
+      known = {.log_time = log_time, .config_time = config_time, .log_size = size};
+      known.summary = SummaryOf(run.dir, MaxSteps(run.dir), known.ended);
+    }
+    summary.update(known.summary);
+    ended = known.ended;
+  }
+  const bool running = IsLocked(run.dir);
+  summary["state"] = running ? "running" : ended ? "ended" : "stopped";
+  if (const std::optional<double> left = TimeLeft(summary); running && left) {
+    summary["eta"] = ShortNumber(std::max(*left, 0.0));
+  }
+  summary["updated"] = UnixSeconds(std::max(log_time, config_time));
+  return summary;
+}
+
+}  // namespace folio

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/io/json.h"
+
+namespace folio {
+
+// A line of metrics.jsonl as an object with an integer "step"; nothing for one that is damaged.
+std::optional<Json> SoundRow(std::string_view line);
+
+// The runs below some directories, as far as they have come. Nothing of a request becomes a path: a
+// run is called by the name of its directory, and found by listing.
+class RunShelf {
+ public:
+  static constexpr size_t kMostRuns = 1000;
+
+  // A directory that is a run itself is taken as one. Of two runs of one name the first counts.
+  explicit RunShelf(std::vector<std::filesystem::path> directories)
+      : directories_(std::move(directories)) {}
+
+  struct Run {
+    std::string id;
+    std::filesystem::path dir;
+  };
+  // Those that are there now, at most kMostRuns.
+  std::vector<Run> List() const;
+  // Throws an ApiError (404).
+  Run Named(const std::string& id) const;
+  bool empty() const { return directories_.empty(); }
+
+  // What is known of a run at one look (web/API.md); by many threads at once.
+  Json Summary(const Run& run);
+
+ private:
+  // What does not change as long as its files do not.
+  struct Remembered {
+    std::filesystem::file_time_type log_time = {}, config_time = {};
+    uint64_t log_size = 0;
+    Json summary = {};
+    bool ended = false;
+  };
+
+  std::vector<std::filesystem::path> directories_;
+  std::mutex mutex_;
+  std::map<std::filesystem::path, Remembered> remembered_;
+};
+
+}  // namespace folio

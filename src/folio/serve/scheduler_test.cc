@@ -1,0 +1,179 @@
+#include "folio/serve/scheduler.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+
+#include "folio/base/clock.h"
+#include "folio/serve/api_error.h"
+#include "folio/serve/test_service.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/warnings.h"
+
+namespace folio {
+namespace {
+
+using Tokens = std::vector<int32_t>;
+
+class Schedulers : public testing::Test {
+ protected:
+  // A text of its own for each number; `told` is called with its tokens, on the scheduler's thread.
+  TextRequest Request(int number, int64_t tokens, std::function<void(const Tokens&)> told) const {
+    TextRequest request;
+    request.prompt = {number % 256, 65};
+    request.options = {.sampling = {.seed = 3}, .max_tokens = tokens, .when_full = WhenFull::kStop};
+    request.sequence = static_cast<uint64_t>(number);
+    auto written = std::make_shared<Tokens>();
+    request.on_token = [written](const NewToken& token) {
+      written->push_back(token.id);
+      return true;
+    };
+    request.on_end = [written, told = std::move(told)](FinishReason, const GenerateStats&) {
+      told(*written);
+    };
+    return request;
+  }
+  // They get no further than their first token before Go.
+  std::vector<TextRequest> Several(int count, int64_t tokens, const std::string& name) {
+    std::vector<TextRequest> requests;
+    for (int i = 0; i < count; ++i) {
+      requests.push_back(Request(i, tokens, [this, name](const Tokens&) {
+        const std::lock_guard lock(mutex_);
+        ended_.push_back(name);
+      }));
+      requests.back().on_token = [this, next = requests.back().on_token](const NewToken& token) {
+        while (!going_) std::this_thread::yield();
+        return next(token);
+      };
+    }
+    return requests;
+  }
+  size_t ended() {
+    const std::lock_guard lock(mutex_);
+    return ended_.size();
+  }
+  void Go() { going_ = true; }
+  void WaitFor(size_t count) {
+    Go();
+    const double end = SteadySeconds() + 60;
+    while (ended() < count) {
+      ASSERT_LT(SteadySeconds(), end) << ended();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  // At what place of the order in which texts ended the last of this name was.
+  size_t LastOf(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const auto last = std::find(ended_.rbegin(), ended_.rend(), name);
+    return static_cast<size_t>(ended_.rend() - last);
+  }
+
+  OpenedModel model_ = SmallModel();
+  std::atomic<bool> going_ = false;
+  std::mutex mutex_;
+  std::vector<std::string> ended_;
+};
+
+TEST_F(Schedulers, ATextDoesNotDependOnItsNeighbours) {
+  std::map<int, Tokens> alone, together;
+  const auto write = [&](int64_t slots, std::map<int, Tokens>& texts) {
+    Scheduler scheduler(model_, {.slots = slots});
+    for (int i = 0; i < 40; ++i) {
+      scheduler.Submit("client", {Request(i, 5 + i % 30, [&texts, i, this](const Tokens& tokens) {
+                         const std::lock_guard lock(mutex_);
+                         texts[i] = tokens;
+                         ended_.push_back("");
+                       })});
+      if (slots == 1) WaitFor(static_cast<size_t>(i) + 1);
+    }
+    WaitFor(40);
+    ended_.clear();
+  };
+  write(1, alone);
+  write(8, together);
+  EXPECT_EQ(alone, together);
+}
+
+TEST_F(Schedulers, WhoAsksForMuchDoesNotKeepOthersWaiting) {
+  Scheduler scheduler(model_, {.slots = 2, .queue = 200});
+  const auto much = scheduler.Submit("greedy", Several(100, 40, "greedy"));
+  const auto more = scheduler.Submit("greedy", Several(20, 40, "greedy's other"));
+  const auto one = scheduler.Submit("modest", Several(3, 40, "modest"));
+  WaitFor(123);
+  // In turns: greedy, modest, greedy, modest, ...
+  EXPECT_LE(LastOf("modest"), 12u);
+  // And between the requests of one client.
+  EXPECT_LE(LastOf("greedy's other"), 60u);
+}
+
+TEST_F(Schedulers, TheQueueHasAnEnd) {
+  Scheduler scheduler(model_, {.slots = 2, .queue = 3});
+  const auto refused = [&](int count) {
+    try {
+      scheduler.Submit("client", Several(count, 1, ""));
+    } catch (const ApiError& error) {
+      return error.status();
+    }
+    return 200;
+  };
+  EXPECT_EQ(refused(6), 400) << "more than there will ever be room for";
+  const auto held = scheduler.Submit("client", Several(5, 250, ""));
+  EXPECT_EQ(refused(1), 429);
+  EXPECT_EQ(scheduler.running() + scheduler.waiting(), 5);
+  WaitFor(5);
+  while (scheduler.running() > 0) std::this_thread::yield();
+  EXPECT_EQ(refused(5), 200);
+  WaitFor(10);
+}
+
+TEST_F(Schedulers, CancelledTextsEndWhereverTheyAre) {
+  Scheduler scheduler(model_, {.slots = 2});
+  std::atomic<int> reasons = 0;
+  std::vector<TextRequest> requests = Several(10, 290, "");
+  for (TextRequest& request : requests) {
+    request.on_end = [&, tell = request.on_end](FinishReason reason, const GenerateStats& stats) {
+      reasons += reason == FinishReason::kCancelled ? 1 : 0;
+      tell(reason, stats);
+    };
+  }
+  const auto texts = scheduler.Submit("client", std::move(requests));
+  while (scheduler.running() < 2) std::this_thread::yield();
+  texts->Cancel();
+  WaitFor(10);  // and Go
+  EXPECT_EQ(reasons, 10);
+  while (scheduler.running() > 0) std::this_thread::yield();
+  EXPECT_EQ(scheduler.waiting(), 0);
+  EXPECT_EQ(scheduler.used_cache_bytes(), 0);
+  EXPECT_EQ(texts->failure(), "");
+}
+
+TEST_F(Schedulers, EndingOneEndsItsTexts) {
+  {
+    Scheduler scheduler(model_, {.slots = 2});
+    scheduler.Submit("client", Several(10, 290, ""));
+    Go();
+  }
+  EXPECT_EQ(ended(), 10u);
+}
+
+// A model whose numbers are none fails the texts, and the scheduler goes on.
+TEST_F(Schedulers, AModelThatFailsIsToldAndTriedAgain) {
+  const Warnings warnings;
+  const Tensor wte = model_.weights->params().wte;
+  const float before = wte.data<float>()[0];
+  Scheduler scheduler(model_, {.slots = 2});
+  wte.data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<TextRequest> bad = Several(3, 5, "");
+  for (TextRequest& request : bad) request.prompt = {0};
+  const auto texts = scheduler.Submit("client", std::move(bad));
+  WaitFor(3);
+  EXPECT_TRUE(Contains(texts->failure(), "no numbers")) << texts->failure();
+  EXPECT_TRUE(Contains(warnings.text(), "the model failed"));
+  wte.data<float>()[0] = before;
+  const auto good = scheduler.Submit("client", Several(3, 5, ""));
+  WaitFor(6);
+  EXPECT_EQ(good->failure(), "");
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "folio/infer/opened_model.h"
+#include "folio/serve/scheduler.h"
+
+namespace folio {
+
+// A model of a service: opened, with a tokenizer, and with what writes for its clients.
+struct ServedModel {
+  std::string name;
+  OpenedModel model;
+  int64_t created = 0;  // seconds since 1970, of its files
+  std::unique_ptr<Scheduler> scheduler;
+  // For those who look into the model while it writes: one at a time, who holds `looking`.
+  std::unique_ptr<Backend> looking_backend;
+  std::mutex looking;
+
+  const GptConfig& config() const { return model.weights->config(); }
+  const Tokenizer& tokenizer() const { return *model.tokenizer; }
+};
+
+}  // namespace folio

@@ -1,0 +1,233 @@
+#include "folio/serve/service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "folio/base/clock.h"
+#include "folio/base/log.h"
+#include "folio/base/strings.h"
+#include "folio/infer/text_writer.h"
+#include "folio/serve/api_error.h"
+#include "folio/serve/embeddings.h"
+#include "folio/serve/generation_fields.h"
+#include "folio/serve/page_files.h"
+
+namespace folio {
+
+// An address of the service. No method: the answer looks at that.
+struct Service::Route {
+  const char *method, *path;
+  HttpReply (Service::*answer)(const HttpRequest&);
+  bool open = false;   // to whom has no key
+  bool below = false;  // and whatever begins with it
+};
+
+const std::vector<Service::Route>& Service::Routes() {
+  static const std::vector<Route> routes = {
+      {"POST", "/v1/completions", &Service::Completion},
+      {"POST", "/v1/chat/completions", &Service::Chat},
+      {"POST", "/v1/embeddings", &Service::Embedding},
+      {"POST", "/tokenize", &Service::Tokenize},
+      {"POST", "/detokenize", &Service::Detokenize},
+      {"GET", "/v1/models", &Service::Models, false, true},
+      {"GET", "/health", &Service::Health, true},
+      {"GET", "/metrics", &Service::Metrics},
+      {"", "/api", &Service::Page, false, true},
+  };
+  return routes;
+}
+
+Service::Service(ServiceOptions options, std::function<void(const AnsweredRequest&)> log)
+    : options_(std::move(options)),
+      log_(std::move(log)),
+      page_(options_.page, options_.limits, models_, metrics_) {}
+
+void Service::Add(const std::string& name, OpenedModel model) {
+  if (std::ranges::any_of(models_, [&](const auto& other) { return other->name == name; })) {
+    throw UsageError(fmt::format("two models are called '{}'", name),
+                     "a request says by its name which it is for",
+                     "name them: --model small=DIR --model large=DIR");
+  }
+  model.RequireTokenizer();
+  auto served = std::make_unique<ServedModel>();
+  served->name = name;
+  served->model = std::move(model);
+  served->created = static_cast<int64_t>(WallSeconds());
+  served->scheduler = std::make_unique<Scheduler>(served->model, options_.scheduler);
+  served->looking_backend = MakeBackend(served->model.backend->name());
+  models_.push_back(std::move(served));
+}
+
+HttpReply Service::Answer(const HttpRequest& request) {
+  const double begin = SteadySeconds();
+  const auto is_at = [&](const Route& route) {
+    return request.path == route.path ||
+           (route.below && request.path.starts_with(std::string(route.path) + "/"));
+  };
+  const auto route = std::ranges::find_if(Routes(), is_at);
+  const PageFile* const file = route == Routes().end() ? FindPageFile(request.path) : nullptr;
+  HttpReply reply;
+  try {
+    CheckAccess(options_.access, request,
+                file != nullptr || (route != Routes().end() && route->open));
+    if (file == nullptr && route == Routes().end()) {
+      throw ApiError(404, fmt::format("there is nothing at '{}'", request.path.substr(0, 200)));
+    }
+    reply = file != nullptr ? AnswerPageFile(*file, request) : Dispatch(request, *route);
+  } catch (const ApiError& error) {
+    reply = error.reply();
+  } catch (const Error& error) {
+    reply = ApiError(error).reply();
+  } catch (const std::bad_alloc&) {
+    reply = ApiError(503, "not enough memory for this request now").reply();
+  } catch (const std::exception& error) {
+    LogWarning(fmt::format("{} {}: {}", request.method, request.path, error.what()));
+    reply = ApiError(500, "the request failed; the log says why").reply();
+  }
+  AddCorsHeaders(options_.access, request, reply);
+  reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  const std::string endpoint = file != nullptr           ? "page"
+                               : route == Routes().end() ? "other"
+                                                         : route->path;
+  const auto answered = [this, begin, endpoint, status = reply.status, client = request.client,
+                         method = request.method, path = request.path] {
+    const double seconds = SteadySeconds() - begin;
+    metrics_.AddRequest(endpoint, status);
+    metrics_.whole_request.Add(seconds);
+    if (log_) log_({client, method, path, status, seconds});
+  };
+  if (!reply.stream) {
+    answered();
+    return reply;
+  }
+  reply.stream = [stream = std::move(reply.stream), answered](const HttpReply::Write& write) {
+    stream(write);
+    answered();
+  };
+  return reply;
+}
+
+HttpReply Service::Dispatch(const HttpRequest& request, const Route& route) {
+  if (request.method == "OPTIONS") return {.status = 204};
+  const std::string_view method = route.method;
+  const bool head = request.method == "HEAD" && method == "GET";
+  if (!method.empty() && request.method != method && !head) {
+    HttpReply reply =
+        ApiError(405, fmt::format("{} takes {} alone", route.path, route.method)).reply();
+    reply.headers.emplace_back("Allow", route.method);
+    return reply;
+  }
+  return (this->*route.answer)(request);
+}
+
+// The one that the request names; where there is one alone it need not.
+ServedModel& Service::ModelOf(const RequestFields& fields) {
+  const std::string name = fields.Text("model");
+  if (name.empty() && models_.size() == 1) return *models_.front();
+  for (const auto& model : models_) {
+    if (model->name == name) return *model;
+  }
+  std::vector<std::string> names;
+  for (const auto& model : models_) names.push_back(model->name);
+  throw ApiError(404,
+                 fmt::format("there is no model '{}'; this service has: {}", name.substr(0, 200),
+                             names.empty() ? "none" : Join(names, ", ")),
+                 "model", "model_not_found");
+}
+
+HttpReply Service::Models(const HttpRequest& request) {
+  const auto json = [](const ServedModel& model) {
+    return Json{{"id", model.name},
+                {"object", "model"},
+                {"created", model.created},
+                {"owned_by", "folio"},
+                {"max_model_len", model.config().n_positions}};
+  };
+  constexpr std::string_view kList = "/v1/models";
+  if (request.path.size() > kList.size() + 1) {
+    const std::string name = request.path.substr(kList.size() + 1);
+    for (const auto& model : models_) {
+      if (model->name == name) return {.body = json(*model).dump()};
+    }
+    throw ApiError(404, fmt::format("there is no model '{}'", name.substr(0, 200)), "model",
+                   "model_not_found");
+  }
+  Json data = Json::array();
+  for (const auto& model : models_) data.push_back(json(*model));
+  return {.body = Json{{"object", "list"}, {"data", data}}.dump()};
+}
+
+HttpReply Service::Completion(const HttpRequest& request) {
+  const RequestFields fields(request.body);
+  return AnswerCompletion(ModelOf(fields), fields, request, options_.limits, metrics_);
+}
+
+HttpReply Service::Chat(const HttpRequest& request) {
+  const RequestFields fields(request.body);
+  return AnswerChat(ModelOf(fields), fields, request, options_.limits, metrics_);
+}
+
+HttpReply Service::Embedding(const HttpRequest& request) {
+  const RequestFields fields(request.body);
+  return AnswerEmbedding(ModelOf(fields), fields, request, options_.limits, metrics_);
+}
+
+// As other servers': {"content"|"prompt": text} to {"tokens": ids}.
+HttpReply Service::Tokenize(const HttpRequest& request) {
+  const RequestFields fields(request.body);
+  const ServedModel& model = ModelOf(fields);
+  const std::string key = fields.Find("content") != nullptr ? "content" : "prompt";
+  const std::vector<int32_t> ids =
+      model.tokenizer().Encode(fields.Text(key), "'" + key + "'", SpecialRule::Allow());
+  Json json{{"tokens", ids}, {"count", ids.size()}, {"max_model_len", model.config().n_positions}};
+  if (fields.Flag("with_pieces")) {
+    Json pieces = Json::array();
+    for (const int32_t id : ids) pieces.push_back(TokenText(model.tokenizer(), id));
+    json["pieces"] = pieces;
+  }
+  return {.body = json.dump()};
+}
+
+HttpReply Service::Detokenize(const HttpRequest& request) {
+  const RequestFields fields(request.body);
+  const ServedModel& model = ModelOf(fields);
+  const Json* tokens = fields.Find("tokens");
+  const std::vector<int32_t> ids =
+      ReadTokenIds(tokens == nullptr ? Json() : *tokens, "tokens", model.config().vocab_size);
+  const std::string text = TextOf(model.tokenizer(), ids);
+  return {.body = Json{{"content", text}, {"prompt", text}}.dump()};
+}
+
+HttpReply Service::Page(const HttpRequest& request) {
+  return page_.Answer(request);
+}
+
+HttpReply Service::Health(const HttpRequest&) {
+  return {.body = R"({"status":"ok"})"};
+}
+
+HttpReply Service::Metrics(const HttpRequest&) {
+  int64_t running = 0, waiting = 0, slots = 0, queue = 0, cache = 0, used = 0;
+  for (const auto& model : models_) {
+    running += model->scheduler->running();
+    waiting += model->scheduler->waiting();
+    slots += model->scheduler->options().slots;
+    queue += model->scheduler->options().queue;
+    cache += model->scheduler->cache_bytes();
+    used += model->scheduler->used_cache_bytes();
+  }
+  const auto gauge = [](const char* name, const char* help, int64_t value) {
+    return ServiceMetrics::Gauge{name, help, static_cast<double>(value)};
+  };
+  return {.type = "text/plain; version=0.0.4",
+          .body = metrics_.Text({gauge("texts_running", "texts that are written", running),
+                                 gauge("texts_waiting", "texts that wait for a slot", waiting),
+                                 gauge("slots", "texts that can be written at once", slots),
+                                 gauge("queue", "texts that may wait", queue),
+                                 gauge("cache_bytes", "of keys and values, at most", cache),
+                                 gauge("cache_used_bytes", "of these, by running texts", used)})};
+}
+
+}  // namespace folio

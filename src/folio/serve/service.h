@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "folio/serve/access.h"
+#include "folio/serve/completions.h"
+#include "folio/serve/http.h"
+#include "folio/serve/page_api.h"
+#include "folio/serve/served_model.h"
+#include "folio/serve/service_metrics.h"
+
+namespace folio {
+
+struct ServiceOptions {
+  Scheduler::Options scheduler = {};  // of each model
+  AnswerLimits limits = {};
+  AccessRules access = {};
+  PageOptions page = {};
+};
+
+// A request that was answered, for the log. The text of requests and answers is not among it.
+struct AnsweredRequest {
+  std::string client, method, path;
+  int status = 0;
+  double seconds = 0;  // until the end of the answer
+};
+
+// What `folio serve` answers:
+//   POST /v1/completions /v1/chat/completions /v1/embeddings /tokenize /detokenize
+//   GET  /v1/models /v1/models/NAME /health /metrics
+//   /api/...  the data behind its page (PageApi), and / and the other files of that
+// Errors have OpenAI's form. What one request may cost is bounded (AnswerLimits, Scheduler), and no
+// file is ever named by one.
+class Service {
+ public:
+  // `log` is called by many threads. Throws a kUsage Error for two models of one name.
+  Service(ServiceOptions options, std::function<void(const AnsweredRequest&)> log);
+
+  // Before the first request. Throws a kInput Error for a model without a tokenizer.
+  void Add(const std::string& name, OpenedModel model);
+
+  // For HttpServer; by many threads at once.
+  HttpReply Answer(const HttpRequest& request);
+
+  const ServiceMetrics& metrics() const { return metrics_; }
+
+ private:
+  struct Route;
+  static const std::vector<Route>& Routes();
+
+  HttpReply Dispatch(const HttpRequest& request, const Route& route);
+  ServedModel& ModelOf(const RequestFields& fields);
+
+  HttpReply Models(const HttpRequest& request);
+  HttpReply Completion(const HttpRequest& request);
+  HttpReply Chat(const HttpRequest& request);
+  HttpReply Embedding(const HttpRequest& request);
+  HttpReply Tokenize(const HttpRequest& request);
+  HttpReply Detokenize(const HttpRequest& request);
+  HttpReply Health(const HttpRequest& request);
+  HttpReply Metrics(const HttpRequest& request);
+  HttpReply Page(const HttpRequest& request);
+
+  ServiceOptions options_;
+  std::function<void(const AnsweredRequest&)> log_;
+  ServiceMetrics metrics_;
+  std::vector<std::unique_ptr<ServedModel>> models_;
+  PageApi page_;
+};
+
+}  // namespace folio

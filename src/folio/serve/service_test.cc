@@ -1,0 +1,306 @@
+#include "folio/serve/service.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "folio/infer/text_writer.h"
+#include "folio/io/file.h"
+#include "folio/model/decoder.h"
+#include "folio/serve/test_service.h"
+#include "folio/text/chat.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+
+namespace folio {
+namespace {
+
+class Services : public ServiceTest {};
+
+Json Turn(const char* role, const Json& content) {
+  return {{"role", role}, {"content", content}};
+}
+
+TEST_F(Services, AnswerConversations) {
+  Serve();
+  const Json messages = Json::array({Turn("system", "Be brief."), Turn("user", "Who?")});
+  const Json body{
+      {"model", "talker"}, {"messages", messages}, {"max_completion_tokens", 30}, {"seed", 5}};
+  const Answer answer = Post("/v1/chat/completions", body);
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const Json json = answer.json();
+  EXPECT_EQ(json["object"].text(), "chat.completion");
+  const Json& choice = json["choices"][size_t{0}];
+  EXPECT_EQ(choice["message"]["role"].text(), "assistant");
+
+  const OpenedModel model = SmallModel(/*chat=*/true);
+  std::vector<int32_t> ids;
+  EncodeChat(*model.tokenizer, FindChatFormat(*model.tokenizer).value(),
+             std::vector<ChatMessage>{{ChatRole::kSystem, "Be brief."}, {ChatRole::kUser, "Who?"}},
+             true, "test", ids);
+  Generator generator(*model.backend, *model.weights);
+  const WrittenText expected =
+      WriteText(generator, *model.tokenizer, ids, {.sampling = {.seed = 5}, .max_tokens = 30}, 0,
+                [](std::string_view) { return true; });
+  EXPECT_EQ(choice["message"]["content"].text(), expected.text);
+  EXPECT_EQ(json["usage"]["prompt_tokens"], Json(ids.size()));
+
+  // The parts of a content, and a stream, say the same.
+  Json parts = body;
+  parts["messages"] =
+      Json::array({Turn("developer", "Be brief."),
+                   Turn("user", Json::array({Json{{"type", "text"}, {"text", "Wh"}},
+                                             Json{{"type", "text"}, {"text", "o?"}}}))});
+  parts["stream"] = true;
+  parts["logprobs"] = true;
+  parts["top_logprobs"] = 2;
+  std::string text;
+  size_t logs = 0;
+  const std::vector<std::string> events = Post("/v1/chat/completions", parts).events();
+  for (const std::string& event : events) {
+    if (event == "[DONE]") break;
+    const Json chunk = ParseJson(event, "the event");
+    EXPECT_EQ(chunk["object"].text(), "chat.completion.chunk");
+    const Json& one = chunk["choices"][size_t{0}];
+    if (one["delta"].contains("content")) text += one["delta"]["content"].text();
+    if (one["logprobs"].is_null()) continue;
+    for (const Json& log : one["logprobs"]["content"]) {
+      EXPECT_EQ(log["top_logprobs"].size(), 2u);
+      ++logs;
+    }
+  }
+  EXPECT_EQ(events.back(), "[DONE]");
+  EXPECT_EQ(text, expected.text);
+  EXPECT_EQ(logs, expected.ids.size());
+}
+
+TEST_F(Services, ConversationsNeedAModelForThem) {
+  Serve();
+  const Json messages = Json::array({Turn("user", "Who?")});
+  const Answer none = Post("/v1/chat/completions", {{"model", "small"}, {"messages", messages}});
+  EXPECT_TRUE(Contains(ErrorOf(none, 400), "no chat template", "/v1/completions"));
+  for (const Json& bad :
+       {Json(), Json::array(), Json("x"), Json::array({"x"}), Json::array({Turn("robot", "x")}),
+        Json::array({Turn("user", 5)}), Json::array({Turn("user", Json())}),
+        Json::array({Turn("user", Json::array({Json{{"type", "image_url"}}}))}),
+        Json::array({Turn("user", std::string(400, 'x'))})}) {
+    const Answer answer = Post("/v1/chat/completions", {{"model", "talker"}, {"messages", bad}});
+    EXPECT_TRUE(Contains(ErrorOf(answer, 400), "messages")) << answer.body;
+  }
+  const auto with = [&](const char* key, const Json& value) {
+    return Post("/v1/chat/completions",
+                {{"model", "talker"}, {"messages", messages}, {"max_tokens", 1}, {key, value}});
+  };
+  for (const char* key : {"tools", "functions"}) {
+    EXPECT_TRUE(Contains(ErrorOf(with(key, Json::array({Json::object()})), 400), key));
+    EXPECT_EQ(with(key, Json::array()).status, 200);
+  }
+  EXPECT_TRUE(Contains(ErrorOf(with("response_format", Json{{"type", "json_object"}}), 400),
+                       "response_format"));
+  EXPECT_EQ(with("response_format", Json{{"type", "text"}}).status, 200);
+  // What looks like a special token in a message is text.
+  const Json sly = Json::array({Turn("user", "<|assistant|>")});
+  const Json usage =
+      Post("/v1/chat/completions", {{"model", "talker"}, {"messages", sly}, {"max_tokens", 0}})
+          .json()["usage"];
+  EXPECT_EQ(usage["prompt_tokens"], Json(16)) << "13 bytes, two roles and an end";
+}
+
+// By the model's own decoder.
+std::vector<double> Hidden(const std::string& text, bool mean) {
+  const OpenedModel model = SmallModel();
+  Decoder decoder(*model.backend, model.weights->config(), model.weights->params());
+  CachedSequence sequence(decoder.cache());
+  std::vector<double> sum(static_cast<size_t>(model.weights->config().n_embd), 0);
+  const std::vector<int32_t> ids = model.tokenizer->EncodeOrdinary(text);
+  for (size_t t = 0; t < ids.size(); ++t) {
+    decoder.Append(sequence, std::span(ids).subspan(t, 1));
+    for (size_t c = 0; c < sum.size(); ++c) {
+      const double h = decoder.norm().data<float>()[c];
+      sum[c] = mean ? sum[c] + h / static_cast<double>(ids.size()) : h;
+    }
+  }
+  return sum;
+}
+
+TEST_F(Services, EmbeddingsAreOfTheFinalNorm) {
+  Serve();
+  const std::string text(170, 'z');
+  for (const bool mean : {true, false}) {
+    Json body{{"model", "small"}, {"input", Json::array({"Once", text})}, {"normalize", false}};
+    if (!mean) body["pooling"] = "last";
+    const Json answer = Post("/v1/embeddings", body).json();
+    ASSERT_EQ(answer["data"].size(), 2u) << answer.dump();
+    EXPECT_EQ(answer["usage"]["total_tokens"], Json(174));
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      const std::vector<double> expected = Hidden(i == 0 ? "Once" : text, mean);
+      const Json& vector = answer["data"][i]["embedding"];
+      ASSERT_EQ(vector.size(), expected.size());
+      for (size_t c = 0; c < expected.size(); ++c) {
+        EXPECT_NEAR(vector[c].get<double>(), expected[c], 1e-4) << mean << i;
+      }
+    }
+  }
+  const Json unit = Post("/v1/embeddings", {{"model", "small"}, {"input", "Once"}}).json();
+  double square = 0;
+  for (const Json& v : unit["data"][size_t{0}]["embedding"]) square += std::pow(v.get<double>(), 2);
+  EXPECT_NEAR(square, 1, 1e-6);
+}
+
+TEST_F(Services, EmbeddingsComeInBase64Too) {
+  Serve();
+  const Json body{{"model", "small"}, {"input", "Once"}};
+  Json base64 = body;
+  base64["encoding_format"] = "base64";
+  const Json floats = Post("/v1/embeddings", body).json();
+  const std::string text =
+      Post("/v1/embeddings", base64).json().at("data").at(size_t{0}).at("embedding").text();
+  ASSERT_EQ(text.size(), 88u) << "64 bytes";
+  std::string bytes;
+  const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  for (size_t i = 0, bits = 0; i < text.size(); ++i) {
+    const size_t digit = digits.find(text[i]);
+    bits = bits << 6 | (digit == std::string::npos ? 0 : digit);
+    if (i % 4 == 3) {
+      for (const int shift : {16, 8, 0}) bytes += static_cast<char>(bits >> shift & 255);
+    }
+  }
+  for (size_t c = 0; c < 16; ++c) {
+    float value = 0;
+    std::memcpy(&value, bytes.data() + c * sizeof value, sizeof value);
+    EXPECT_EQ(Json(static_cast<double>(value)), floats["data"][size_t{0}]["embedding"][c]);
+  }
+}
+
+TEST_F(Services, BadEmbeddingsAreRefused) {
+  Serve();
+  for (const Json& more :
+       {Json{{"input", nullptr}}, Json{{"input", ""}}, Json{{"input", Json::array()}},
+        Json{{"input", Json::array({"a", ""})}}, Json{{"input", Json::array({1, 999})}},
+        Json{{"input", 5}}, Json{{"input", std::string(301, 'x')}},
+        Json{{"input", "x"}, {"encoding_format", "hex"}}, Json{{"input", "x"}, {"dimensions", 5}},
+        Json{{"input", "x"}, {"pooling", "max"}}}) {
+    Json body{{"model", "small"}};
+    body.update(more);
+    ErrorOf(Post("/v1/embeddings", body), 400);
+  }
+}
+
+TEST_F(Services, TokenizeAndDetokenize) {
+  Serve();
+  const Json ids = Post("/tokenize", {{"model", "small"}, {"content", "h\u00e9"}}).json();
+  EXPECT_EQ(ids["tokens"], (Json::array({104, 195, 169})));
+  EXPECT_EQ(ids["count"], Json(3));
+  EXPECT_EQ(ids["max_model_len"], Json(300));
+  const Json text = Post("/detokenize", {{"model", "small"}, {"tokens", ids["tokens"]}}).json();
+  EXPECT_EQ(text["content"].text(), "h\u00e9");
+  ErrorOf(Post("/detokenize", {{"model", "small"}, {"tokens", Json::array({257})}}), 400);
+  ErrorOf(Post("/detokenize", {{"model", "small"}}), 400);
+}
+
+TEST_F(Services, ListTheirModels) {
+  Serve();
+  const Json list = Ask("GET", "/v1/models").json();
+  ASSERT_EQ(list["data"].size(), 2u);
+  EXPECT_EQ(list["data"][size_t{0}]["id"].text(), "small");
+  EXPECT_EQ(Ask("GET", "/v1/models/talker").json()["id"].text(), "talker");
+  ErrorOf(Ask("GET", "/v1/models/other"), 404);
+  ErrorOf(Ask("GET", "/v1/models/../../etc/passwd"), 404);
+}
+
+TEST_F(Services, WhatIsNotThereIsSaidInOneForm) {
+  Serve();
+  ErrorOf(Ask("GET", "/nothing"), 404);
+  ErrorOf(Ask("GET", "/v1/nothing"), 404);
+  ErrorOf(Ask("GET", "/v1/completions"), 405);
+  ErrorOf(Ask("PUT", "/v1/completions", "{}"), 405);
+  ErrorOf(Ask("DELETE", "/v1/models/small"), 405);
+  EXPECT_EQ(Ask("GET", "/health").body, R"({"status":"ok"})");
+}
+
+TEST_F(Services, CountWhatTheyDo) {
+  Serve();
+  Complete({{"prompt", "Once"}, {"max_tokens", 7}});
+  Post("/v1/completions", {{"model", "small"}, {"n", 0}});
+  const std::string text = Metrics();
+  EXPECT_TRUE(Contains(text,
+                       "folio_requests_total{endpoint=\"/v1/completions\",status=\"200\"} 1\n",
+                       "folio_requests_total{endpoint=\"/v1/completions\",status=\"400\"} 1\n",
+                       "folio_prompt_tokens_total 4\n", "folio_new_tokens_total 7\n",
+                       "folio_first_token_seconds_count 1\n",
+                       "folio_between_tokens_seconds_count 6\n", "folio_texts_running 0\n",
+                       "folio_texts_waiting 0\n", "folio_slots 16\n", "folio_cache_bytes "))
+      << text;
+  const std::lock_guard lock(mutex_);
+  ASSERT_EQ(log_.size(), 3u);
+  EXPECT_EQ(log_[0].path, "/v1/completions");
+  EXPECT_EQ(log_[0].status, 200);
+  EXPECT_EQ(log_[0].client, "127.0.0.1");
+}
+
+TEST_F(Services, AKeyOpensThem) {
+  ServiceOptions options;
+  options.access.keys = {"first key", "another"};
+  Serve(options);
+  EXPECT_EQ(Ask("GET", "/health").status, 200);
+  for (const char* path : {"/v1/models", "/metrics", "/nothing"}) {
+    EXPECT_TRUE(Contains(ErrorOf(Ask("GET", path), 401), "API key"));
+  }
+  for (const httplib::Headers& headers : {httplib::Headers{{"Authorization", "Bearer another"}},
+                                          httplib::Headers{{"X-Api-Key", "first key"}}}) {
+    EXPECT_EQ(Ask("GET", "/v1/models", "", headers).status, 200);
+  }
+  for (const char* wrong : {"Bearer anothe", "Bearer anotherr", "Bearer ", "another",
+                            "Basic another", "Bearer ANOTHER"}) {
+    ErrorOf(Ask("GET", "/v1/models", "", {{"Authorization", wrong}}), 401);
+  }
+}
+
+TEST_F(Services, ForeignNamesAndPagesAreRefused) {
+  ServiceOptions options;
+  options.access.hosts = {"models.example"};
+  options.access.origins = {"https://friend.example"};
+  Serve(options);
+  const auto status = [&](const httplib::Headers& headers) {
+    return Ask("GET", "/v1/models", "", headers).status;
+  };
+  for (const char* host : {"localhost", "LOCALHOST:80", "127.0.0.1:5", "[::1]:5", "10.1.2.3",
+                           "models.example", "Models.Example:99"}) {
+    EXPECT_EQ(status({{"Host", host}}), 200) << host;
+  }
+  for (const char* host : {"evil.example", "localhost.evil.example", "127.0.0.1.evil.example",
+                           "evilmodels.example", "[::1].evil.example", "1", "@localhost"}) {
+    EXPECT_EQ(status({{"Host", host}}), 403) << host;
+  }
+  EXPECT_EQ(status({{"Host", "localhost"}, {"Origin", "http://localhost"}}), 200);
+  for (const char* origin : {"http://evil.example", "null", "http://localhost:99",
+                             "https://friend.example.evil", "file://"}) {
+    EXPECT_EQ(status({{"Host", "localhost"}, {"Origin", origin}}), 403) << origin;
+  }
+  const httplib::Headers friends{{"Host", "localhost"}, {"Origin", "https://friend.example"}};
+  const auto allowed = client_->Get("/v1/models", friends);
+  EXPECT_EQ(allowed->get_header_value("Access-Control-Allow-Origin"), "https://friend.example");
+  EXPECT_EQ(Ask("OPTIONS", "/v1/completions", "", friends).status, 204);
+  EXPECT_FALSE(client_->Get("/v1/models")->has_header("Access-Control-Allow-Origin"));
+}
+
+class KeyFiles : public InTemporaryDirectory {};
+
+TEST_F(KeyFiles, HaveAKeyALine) {
+  WriteFileAtomically(At("keys"), "# ours\n\n  \nfirst key \r\nanother");
+  EXPECT_EQ(ReadKeys(At("keys").string()), (std::vector<std::string>{"first key", "another"}));
+  WriteFileAtomically(At("none"), "# nothing\n");
+  EXPECT_TRUE(Contains(ErrorOf([&] { ReadKeys(At("none").string()); }), "no key"));
+}
+
+TEST_F(Services, ModelsHaveNamesOfTheirOwn) {
+  Service service({}, {});
+  service.Add("one", SmallModel());
+  EXPECT_TRUE(Contains(folio::ErrorOf([&] { service.Add("one", SmallModel()); }, ErrorKind::kUsage),
+                       "two models are called 'one'"));
+  OpenedModel bare = SmallModel();
+  bare.tokenizer.reset();
+  EXPECT_TRUE(Contains(folio::ErrorOf([&] { service.Add("bare", std::move(bare)); }), "tokenizer"));
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace folio {
+
+// A client that need not know HTTP.
+class RawClient {
+ public:
+  explicit RawClient(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+    connected_ = connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  }
+  ~RawClient() { close(fd_); }
+  RawClient(const RawClient&) = delete;
+
+  bool connected() const { return connected_; }
+  int fd() const { return fd_; }
+  // False once the server has closed.
+  bool Send(std::string_view text) const {
+    while (!text.empty()) {
+      const ssize_t sent = send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return false;
+      text.remove_prefix(static_cast<size_t>(sent));
+    }
+    return true;
+  }
+  // What comes until the server closes, or for so many seconds without anything, or so many bytes.
+  std::string Receive(double seconds = 20, size_t most = size_t{1} << 30) const {
+    std::string text;
+    std::array<char, 4096> bytes{};
+    while (text.size() < most) {
+      pollfd wanted{.fd = fd_, .events = POLLIN, .revents = 0};
+      if (poll(&wanted, 1, static_cast<int>(seconds * 1e3)) <= 0) break;
+      const ssize_t count = recv(fd_, bytes.data(), bytes.size(), 0);
+      if (count <= 0) break;
+      text.append(bytes.data(), static_cast<size_t>(count));
+    }
+    return text;
+  }
+  // Ends the connection without a word of farewell.
+  void Reset() const {
+    const linger now{.l_onoff = 1, .l_linger = 0};
+    setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  }
+
+ private:
+  int fd_;
+  bool connected_ = false;
+};
+
+}  // namespace folio

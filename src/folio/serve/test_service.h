@@ -1,0 +1,134 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "folio/io/json.h"
+#include "folio/model/test_models.h"
+#include "folio/serve/http_server.h"
+#include "folio/serve/service.h"
+#include "folio/text/byte_tokenizer.h"
+#include "folio/text/chat.h"
+
+// A service in this process, with small models of random weights, and a client.
+
+namespace folio {
+
+// Of bytes: 256 of them and an end of text, or with `chat` the tokens of conversations too.
+inline OpenedModel SmallModel(bool chat = false, int64_t n_positions = 300) {
+  OpenedModel model;
+  model.tokenizer = std::make_unique<ByteTokenizer>();
+  if (chat) model.tokenizer = WithChatTokens(*model.tokenizer);
+  GptConfig config = TinyConfig();
+  config.vocab_size = model.tokenizer->vocab_size();
+  config.n_positions = n_positions;
+  config.n_embd = 16;
+  model.weights = std::make_unique<GptWeights>(config);
+  Scatter(*model.weights, 1);
+  model.backend = MakeBackend("cpu");
+  return model;
+}
+
+class ServiceTest : public testing::Test {
+ protected:
+  // Begins to serve; "small" and "talker" are the models.
+  void Serve(ServiceOptions options = {}, const HttpLimits& limits = {}) {
+    service_ = std::make_unique<Service>(std::move(options), [this](const AnsweredRequest& one) {
+      const std::lock_guard lock(mutex_);
+      log_.push_back(one);
+    });
+    service_->Add("small", SmallModel());
+    service_->Add("talker", SmallModel(/*chat=*/true));
+    server_ = std::make_unique<HttpServer>(
+        [this](const HttpRequest& request) { return service_->Answer(request); }, limits);
+    port_ = server_->Bind("127.0.0.1", 0);
+    serving_ = std::thread([this] { server_->Serve(); });
+    client_ = NewClient();
+  }
+  ~ServiceTest() override { Stop(); }
+  void Stop() {
+    client_.reset();
+    if (!serving_.joinable()) return;
+    server_->Stop();
+    serving_.join();
+  }
+
+  std::unique_ptr<httplib::Client> NewClient() const {
+    auto client = std::make_unique<httplib::Client>("127.0.0.1", port_);
+    client->set_read_timeout(60);
+    client->set_keep_alive(true);
+    return client;
+  }
+
+  struct Answer {
+    int status = 0;
+    std::string body, type;
+    Json json() const { return ParseJson(body, "the answer"); }
+    // Of a stream: what stands behind "data: ".
+    std::vector<std::string> events() const {
+      std::vector<std::string> events;
+      for (size_t at = 0; at < body.size();) {
+        const size_t end = body.find("\n\n", at);
+        if (end == std::string::npos) {
+          ADD_FAILURE() << "the stream ends within an event: " << body.substr(at);
+          break;
+        }
+        const std::string event = body.substr(at, end - at);
+        if (event.starts_with("data: ")) events.push_back(event.substr(6));
+        at = end + 2;
+      }
+      return events;
+    }
+  };
+  Answer Ask(const std::string& method, const std::string& path, const std::string& body = "",
+             const httplib::Headers& headers = {}) const {
+    httplib::Request request;
+    request.method = method;
+    request.path = path;
+    request.body = body;
+    request.headers = headers;
+    if (!body.empty()) request.set_header("Content-Type", "application/json");
+    const httplib::Result result = NewClient()->send(request);
+    if (!result) {
+      ADD_FAILURE() << method << " " << path << ": " << httplib::to_string(result.error());
+      return {};
+    }
+    return {result->status, result->body, result->get_header_value("Content-Type")};
+  }
+  Answer Post(const std::string& path, const Json& body) const {
+    return Ask("POST", path, body.dump());
+  }
+  // Of {"model": "small"} and what is given.
+  Json Complete(Json more) const {
+    Json body{{"model", "small"}};
+    body.update(more);
+    const Answer answer = Post("/v1/completions", body);
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return answer.json();
+  }
+  // Expects an error of OpenAI's form, and returns its message.
+  static std::string ErrorOf(const Answer& answer, int status) {
+    EXPECT_EQ(answer.status, status) << answer.body;
+    EXPECT_TRUE(answer.type.starts_with("application/json")) << answer.type;
+    const Json json = answer.json();
+    for (const char* key : {"message", "type", "param", "code"}) {
+      EXPECT_TRUE(json["error"].contains(key)) << answer.body;
+    }
+    return json["error"]["message"].text();
+  }
+  std::string Metrics() const { return Ask("GET", "/metrics").body; }
+
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<HttpServer> server_;
+  std::unique_ptr<httplib::Client> client_;
+  std::thread serving_;
+  int port_ = 0;
+  std::mutex mutex_;
+  std::vector<AnsweredRequest> log_;
+};
+
+}  // namespace folio

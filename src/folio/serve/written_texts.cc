@@ -1,0 +1,131 @@
+#include "folio/serve/written_texts.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "folio/base/clock.h"
+#include "folio/infer/token_probabilities.h"
+#include "folio/serve/api_error.h"
+
+namespace folio {
+
+// What the scheduler's thread writes and the request's reads.
+struct WrittenTexts::State {
+  struct Writing {
+    std::unique_ptr<TextWriter> writer;  // of the scheduler's thread
+    std::string shown;                   // of its last token
+    double last_token = 0;               // when
+    Text text;                           // written before its last piece is handed over
+  };
+
+  std::mutex mutex;
+  std::condition_variable news;
+  std::vector<Piece> pieces;
+  std::vector<Writing> texts;
+
+  void Hand(Piece piece) {
+    {
+      const std::lock_guard lock(mutex);
+      pieces.push_back(std::move(piece));
+    }
+    news.notify_one();
+  }
+};
+
+WrittenTexts::WrittenTexts(ServedModel& model, ServiceMetrics& metrics, const std::string& client,
+                           TextJob job)
+    : state_(std::make_shared<State>()), left_(job.prompts.size() * static_cast<size_t>(job.each)) {
+  const double begin = SteadySeconds();
+  const Tokenizer& tokenizer = model.tokenizer();
+  GenerateOptions for_tokens = job.options;
+  for_tokens.stop_strings.clear();
+  for (const auto& prompt : job.prompts) {
+    CheckGeneration(prompt, for_tokens, model.config().n_positions, model.config().vocab_size);
+  }
+  state_->texts.resize(left_);
+  std::vector<TextRequest> requests(left_);
+  for (size_t i = 0; i < left_; ++i) {
+    State::Writing& writing = state_->texts[i];
+    writing.last_token = begin;
+    writing.writer =
+        std::make_unique<TextWriter>(tokenizer, job.options, [&writing](std::string_view text) {
+          writing.shown += text;
+          return true;
+        });
+    TextRequest& request = requests[i];
+    request.prompt = job.prompts[i / static_cast<size_t>(job.each)];
+    request.options = for_tokens;
+    request.sequence = i % static_cast<size_t>(job.each);
+    if (job.prompt_probabilities) {
+      request.on_logits = [&writing, prompt = request.prompt,
+                           likeliest = for_tokens.likeliest.value_or(0)](int64_t first,
+                                                                         const Tensor& logits) {
+        const auto V = static_cast<size_t>(logits.dim(1));
+        for (int64_t row = 0; row < logits.dim(0); ++row) {
+          const auto next = static_cast<size_t>(first + row + 1);
+          if (next >= prompt.size()) break;
+          const std::span<const float> of(logits.data<float>() + static_cast<size_t>(row) * V, V);
+          writing.text.prompt.push_back(ProbabilitiesOf(of, prompt[next], likeliest));
+        }
+      };
+    }
+    if (job.reading) {
+      request.on_read = [keep = state_, i](int64_t done, int64_t) {
+        keep->Hand({.text = i, .read = done});
+      };
+    }
+    request.on_token = [keep = state_, &writing, &metrics, i,
+                        first = true](const NewToken& token) mutable {
+      const double now = SteadySeconds();
+      (std::exchange(first, false) ? metrics.first_token : metrics.between_tokens)
+          .Add(now - std::exchange(writing.last_token, now));
+      ++metrics.new_tokens;
+      const bool more = writing.writer->Take(token);
+      keep->Hand({.text = i, .shown = std::exchange(writing.shown, ""), .tokens = {token}});
+      return more;
+    };
+    request.on_end = [keep = state_, &writing, &metrics, i](FinishReason reason,
+                                                            const GenerateStats& stats) {
+      metrics.prompt_tokens += stats.prompt_tokens;
+      metrics.shared_tokens += stats.shared;
+      writing.text.written = writing.writer->Finish(reason);
+      writing.text.stats = stats;
+      writing.text.ended = true;
+      writing.text.end_token = reason == FinishReason::kStop;
+      keep->Hand({.text = i, .shown = std::exchange(writing.shown, ""), .ended = true});
+    };
+  }
+  scheduled_ = model.scheduler->Submit(client, std::move(requests));
+}
+
+WrittenTexts::~WrittenTexts() {
+  if (scheduled_ != nullptr && left_ > 0) scheduled_->Cancel();
+}
+
+std::vector<WrittenTexts::Piece> WrittenTexts::Take(double seconds) {
+  std::vector<Piece> pieces;
+  {
+    std::unique_lock lock(state_->mutex);
+    state_->news.wait_for(lock, std::chrono::duration<double>(seconds),
+                          [&] { return !state_->pieces.empty(); });
+    pieces.swap(state_->pieces);
+  }
+  for (const Piece& piece : pieces) left_ -= piece.ended ? 1 : 0;
+  if (const std::string failure = scheduled_->failure(); !failure.empty()) {
+    throw ApiError(500, "the model failed: " + failure);
+  }
+  return pieces;
+}
+
+const WrittenTexts::Text& WrittenTexts::text(size_t i) const {
+  return state_->texts[i].text;
+}
+
+size_t WrittenTexts::size() const {
+  return state_->texts.size();
+}
+
+}  // namespace folio

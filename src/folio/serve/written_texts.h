@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "folio/infer/text_writer.h"
+#include "folio/serve/served_model.h"
+#include "folio/serve/service_metrics.h"
+
+namespace folio {
+
+// What a request wants written.
+struct TextJob {
+  std::vector<std::vector<int32_t>> prompts;  // not empty, nor is any of them
+  int64_t each = 1;                           // texts of each prompt
+  GenerateOptions options = {};  // stop_tokens and usable as ForTokens makes them; stop_strings too
+  bool prompt_probabilities = false;  // with options.likeliest
+  bool reading = false;               // a piece tells how much of a long prompt is read
+};
+
+// The texts of a request, as a model writes them.
+class WrittenTexts {
+ public:
+  struct Text {
+    WrittenText written = {};  // when it has ended
+    GenerateStats stats = {};
+    // Of the prompt's tokens from the second on, if the job wants them.
+    std::vector<ModelProbabilities> prompt = {};
+    bool ended = false;
+    bool end_token = false;  // it ended by such a one
+  };
+  // Something of one text.
+  struct Piece {
+    size_t text = 0;         // prompt * each + place among its texts
+    std::string shown = {};  // of the text; may be empty
+    std::vector<NewToken> tokens = {};
+    bool ended = false;  // it is its last piece
+    int64_t read = 0;    // of the prompt, if that is all there is to tell
+  };
+
+  // Throws what CheckGeneration and Scheduler::Submit throw. The others must outlive it.
+  WrittenTexts(ServedModel& model, ServiceMetrics& metrics, const std::string& client, TextJob job);
+  // Those that have not ended are cancelled.
+  ~WrittenTexts();
+  WrittenTexts(const WrittenTexts&) = delete;
+
+  // What has come since the last call; waits so long for something. Throws an ApiError if the model
+  // failed.
+  std::vector<Piece> Take(double seconds);
+  bool ended() const { return left_ == 0; }
+  // REQUIRES: its last piece was taken.
+  const Text& text(size_t i) const;
+  size_t size() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+  std::shared_ptr<ScheduledTexts> scheduled_;
+  size_t left_ = 0;
+};
+
+}  // namespace folio

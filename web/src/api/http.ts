@@ -1,0 +1,103 @@
+import { signal } from "@preact/signals";
+import { text } from "../text";
+
+// What a request failed with; `status` 0 where nobody answered.
+export class ApiFailure extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly code = "",
+  ) {
+    super(message);
+  }
+}
+
+const kKeyName = "folio.key";
+
+// Whether the service answered last time.
+export const online = signal(true);
+// Set while the person is asked for the key; called with what was typed, or null to give up.
+export const keyQuestion = signal<((key: string | null) => void) | null>(null);
+
+let asked: Promise<boolean> | null = null;
+
+// One question at a time, however many requests wait for its answer.
+function AskForKey(): Promise<boolean> {
+  asked ??= new Promise<boolean>((resolve) => {
+    keyQuestion.value = (key) => {
+      keyQuestion.value = null;
+      asked = null;
+      if (key !== null) sessionStorage.setItem(kKeyName, key);
+      resolve(key !== null);
+    };
+  });
+  return asked;
+}
+
+async function FailureOf(response: Response): Promise<ApiFailure> {
+  let message = `${response.status} ${response.statusText}`;
+  let code = "";
+  try {
+    const { error } = (await response.json()) as { error?: { message?: string; code?: string } };
+    message = error?.message ?? message;
+    code = error?.code ?? "";
+  } catch {
+    // Not JSON: the status says it.
+  }
+  return new ApiFailure(response.status, message, code);
+}
+
+// An answer that is not an error. Asks for the key where the service wants one.
+export async function Send(path: string, init: RequestInit = {}): Promise<Response> {
+  for (;;) {
+    const headers = new Headers(init.headers);
+    const key = sessionStorage.getItem(kKeyName);
+    if (key) headers.set("Authorization", `Bearer ${key}`);
+    let response: Response;
+    try {
+      response = await fetch(path, { ...init, headers });
+    } catch (error) {
+      if (init.signal?.aborted) throw error;
+      online.value = false;
+      throw new ApiFailure(0, text.server.unreachable);
+    }
+    online.value = true;
+    if (response.ok) return response;
+    if (response.status === 401 && (await AskForKey())) continue;
+    throw await FailureOf(response);
+  }
+}
+
+export async function Get<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return (await (await Send(path, { signal })).json()) as T;
+}
+
+export async function Post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
+  return (await (await SendJson(path, body, signal)).json()) as T;
+}
+
+export function SendJson(path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
+  return Send(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+    signal,
+  });
+}
+
+export function Query(params: Record<string, string | number | undefined>): string {
+  const query = new URLSearchParams();
+  for (const [key, value] of Object.entries(params)) {
+    if (value !== undefined) query.set(key, String(value));
+  }
+  const said = query.toString();
+  return said ? `?${said}` : "";
+}
+
+export function IsAbort(error: unknown): boolean {
+  return error instanceof DOMException && error.name === "AbortError";
+}
+
+export function MessageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

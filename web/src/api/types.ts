@@ -1,0 +1,147 @@
+// What the service answers, as API.md describes it. Keys that are not named here are ignored.
+
+export interface ModelInfo {
+  name: string;
+  n_layer: number;
+  n_head: number;
+  n_embd: number;
+  n_ctx: number;
+  n_vocab: number;
+  params: number;
+  dtype: string;
+  device?: string;
+}
+
+export interface Info {
+  version: string;
+  model: ModelInfo | null;
+  features: string[];
+}
+
+// An id and the natural logarithm of its probability.
+export type TopToken = [id: number, lp: number];
+
+export interface TokenEvent {
+  i: number;
+  id: number;
+  text: string;
+  lp: number; // before the sampler
+  sp: number; // probability after it
+  rank: number; // 1 is the likeliest
+  H: number; // nats
+  top: TopToken[];
+}
+
+export interface ProgressEvent {
+  done: number;
+  total: number;
+  tps: number | null;
+  eta: number | null;
+  waiting?: number; // texts that come first
+}
+
+export interface DoneEvent {
+  reason: string;
+  timings: { prompt_n: number; prompt_ms: number; gen_n: number; gen_ms: number; ttft_ms: number };
+  seed: number | string;
+}
+
+export interface Tokenized {
+  ids: number[];
+  spans: [number, number][];
+  bytes: number;
+}
+
+// Entries at t are of token t; the first has nothing before it, and its entries are null.
+export interface Scores {
+  ids: number[];
+  lp: (number | null)[];
+  rank: (number | null)[];
+  H: (number | null)[];
+  top: TopToken[][];
+  perplexity: number;
+  nats_per_token: number;
+  bits_per_byte: number;
+}
+
+export interface TraceInfo {
+  trace: string;
+  T: number;
+  L: number;
+  H: number;
+  d_head: number;
+  expires_s: number;
+  ids: number[];
+  causal: boolean;
+}
+
+export interface LensRow {
+  layer: "embed" | number;
+  pos: number;
+  top: [id: number, p: number][];
+  kl: number;
+  H: number;
+  rank_final: number;
+}
+
+export interface TensorStats {
+  mean: number;
+  std: number;
+  min: number;
+  max: number;
+  rms: number;
+  kurtosis: number;
+  norm_median: number;
+  norm_max: number;
+  norm_max_position: number;
+  histogram: { from: number; to: number; counts: number[] };
+}
+
+export interface RunInfo {
+  id: string;
+  state: "running" | "ended" | "stopped" | "gone";
+  step: number;
+  max_steps?: number;
+  loss?: number;
+  val_loss?: number;
+  lr?: number;
+  tokens?: number;
+  tokens_per_second?: number;
+  seconds?: number;
+  eta?: number;
+  updated?: number;
+  ended_by?: string;
+}
+
+export interface RunEvent {
+  step: number;
+  event: string;
+  text: string;
+}
+
+export interface RunDetails extends RunInfo {
+  config: Record<string, string>;
+  events: RunEvent[];
+  keys: string[];
+}
+
+export interface Series {
+  x: number[];
+  mean: (number | string | null)[];
+  min: (number | string | null)[];
+  max: (number | string | null)[];
+  n: number;
+  raw: boolean;
+}
+
+export interface RunSample {
+  step: number;
+  prompt: string;
+  text: string;
+}
+
+// A line of metrics.jsonl.
+export interface MetricsRow {
+  step: number;
+  [key: string]: unknown;
+}

@@ -1,0 +1,99 @@
+// Attention weights as they are shown.
+
+export type Scale = "linear" | "sqrt" | "log";
+export const kScales: Scale[] = ["linear", "sqrt", "log"];
+
+const kDecades = 4; // that the log scale shows
+
+// A weight in [0,1] as a place on the colour map, [0,1].
+export function Scaled(p: number, scale: Scale): number {
+  if (!(p > 0)) return 0;
+  if (scale === "linear") return p;
+  if (scale === "sqrt") return Math.sqrt(p);
+  return Math.max(0, 1 + Math.log10(p) / kDecades);
+}
+
+// One head's weights over T tokens; where no query may look there is none.
+export class HeadWeights {
+  // `codes`: 255 times the weights' square roots, the triangle's rows or the whole square's.
+  constructor(
+    readonly T: number,
+    readonly triangle: boolean,
+    private readonly codes: ArrayLike<number>,
+  ) {}
+
+  Seen(q: number, k: number): boolean {
+    return !this.triangle || k <= q;
+  }
+  At(q: number, k: number): number {
+    if (!this.Seen(q, k)) return 0;
+    const code = this.codes[this.triangle ? (q * (q + 1)) / 2 + k : q * this.T + k] ?? 0;
+    return (code / 255) ** 2;
+  }
+
+  // Of several heads one that is their mean or maximum: what single heads do is lost in it.
+  static Join(heads: HeadWeights[], how: "mean" | "max"): HeadWeights {
+    const first = heads[0] as HeadWeights;
+    const count = first.triangle ? (first.T * (first.T + 1)) / 2 : first.T * first.T;
+    const joined = new Float32Array(count);
+    for (const head of heads) {
+      for (let i = 0; i < count; ++i) {
+        const p = ((head.codes[i] ?? 0) / 255) ** 2;
+        joined[i] =
+          how === "max"
+            ? Math.max(joined[i] as number, p)
+            : (joined[i] as number) + p / heads.length;
+      }
+    }
+    return new HeadWeights(
+      first.T,
+      first.triangle,
+      joined.map((p) => 255 * Math.sqrt(p)),
+    );
+  }
+}
+
+export interface Look {
+  scale: Scale;
+  per_row: boolean; // each query's largest weight is full
+  first_aside: boolean; // without the first token; the rest add up to 1
+}
+
+// A row of weights of query `q` as Look has it; -1 for what is not shown. `row` is changed.
+export function Shade(row: Float32Array, q: number, look: Look): Float32Array {
+  let factor = 1;
+  if (look.first_aside && q > 0) {
+    const rest = 1 - (row[0] as number);
+    factor = rest > 1e-6 ? 1 / rest : 0;
+    row[0] = -1;
+  }
+  if (look.per_row) {
+    const most = row.reduce((a, b) => Math.max(a, b), 0) * factor;
+    if (most > 0) factor /= most;
+  }
+  for (let k = 0; k < row.length; ++k) {
+    if ((row[k] as number) >= 0)
+      row[k] = Scaled(Math.min((row[k] as number) * factor, 1), look.scale);
+  }
+  return row;
+}
+
+// The square's shades, row by row; -1 where nothing is shown.
+export function Shades(head: HeadWeights, look: Look): Float32Array {
+  const { T } = head;
+  const shades = new Float32Array(T * T).fill(-1);
+  for (let q = 0; q < T; ++q) {
+    const end = head.triangle ? q + 1 : T;
+    const row = new Float32Array(end);
+    for (let k = 0; k < end; ++k) row[k] = head.At(q, k);
+    shades.set(Shade(row, q, look), q * T);
+  }
+  return shades;
+}
+
+// What the first token takes on the average of the queries behind it.
+export function FirstShare(head: HeadWeights): number {
+  let sum = 0;
+  for (let q = 1; q < head.T; ++q) sum += head.At(q, 0);
+  return head.T > 1 ? sum / (head.T - 1) : 0;
+}

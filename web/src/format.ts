@@ -1,0 +1,65 @@
+// Numbers as people read them.
+
+const kMinus = "−";
+
+function Signed(text: string): string {
+  return text.replace(/^-/, kMinus);
+}
+
+// To so many significant digits, without an exponent where it can be read without one.
+export function Digits(value: number | null | undefined, digits = 4): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : `${kMinus}∞`;
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size < 1e-3 || size >= 1e7) {
+    const [mantissa = "", exponent = ""] = value.toExponential(Math.max(digits - 2, 0)).split("e");
+    return Signed(`${mantissa}e${exponent.replace("+", "").replace("-", kMinus)}`);
+  }
+  const whole = Math.max(0, Math.floor(Math.log10(size)) + 1);
+  return Signed(value.toFixed(Math.max(0, Math.min(digits - whole, 6))));
+}
+
+// "41.2k", "124M".
+export function Short(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  for (const [size, unit] of [
+    [1e12, "T"],
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ] as const) {
+    if (Math.abs(value) >= size) return `${Signed(String(+(value / size).toPrecision(3)))}${unit}`;
+  }
+  return Signed(String(+value.toPrecision(3)));
+}
+
+export function Whole(value: number): string {
+  return Math.round(value).toLocaleString("en").replace(/,/g, "\u202f");
+}
+
+export function Percent(p: number): string {
+  if (!Number.isFinite(p)) return "–";
+  const percent = p * 100;
+  if (percent >= 99.95) return "100 %";
+  if (percent >= 9.995) return `${percent.toFixed(1)} %`;
+  if (percent >= 0.01) return `${percent.toFixed(2)} %`;
+  return percent === 0 ? "0 %" : "<0.01 %";
+}
+
+export function Milliseconds(ms: number): string {
+  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
+}
+
+// "58m 04s": the two largest units.
+export function Duration(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
+  const s = Math.max(0, Math.round(seconds));
+  const two = (n: number) => String(n).padStart(2, "0");
+  if (s < 60) return `${s}s`;
+  if (s < 3600) return `${Math.floor(s / 60)}m ${two(s % 60)}s`;
+  if (s < 86400) return `${Math.floor(s / 3600)}h ${two(Math.floor((s % 3600) / 60))}m`;
+  return `${Math.floor(s / 86400)}d ${two(Math.floor((s % 86400) / 3600))}h`;
+}
+
+export const kNatsToBits = 1 / Math.LN2;

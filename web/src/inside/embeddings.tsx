@@ -1,0 +1,234 @@
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { GetGvz } from "../api/gvz";
+import { Get } from "../api/http";
+import { SeriesColour } from "../colour";
+import { Digits, Percent, Whole } from "../format";
+import { Failure, Segments } from "../parts/controls";
+import { useLoaded } from "../state/load";
+import { NumberParam, Param, SetParams } from "../state/route";
+import { theme } from "../state/theme";
+import { text } from "../text";
+import { kTokenKinds, KindOf, TokenLabel, VocabularySize } from "../tokens";
+
+const words = text.inside.embeddings;
+type Axes = "01" | "02" | "12";
+const kAxes: (readonly [Axes, string])[] = [
+  ["01", "1 · 2"],
+  ["02", "1 · 3"],
+  ["12", "2 · 3"],
+];
+const kNear = 20;
+const kFound = 12;
+const kReach = 12; // pixels from the pointer to a point
+const kEdge = 16;
+
+interface Neighbours {
+  id: number;
+  norm: number;
+  nearest: [id: number, cosine: number][];
+}
+
+export function EmbeddingsView() {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [width, setWidth] = useState(0);
+  const [pointed, setPointed] = useState<number | null>(null);
+  const [sought, setSought] = useState("");
+  const axes = kAxes.find(([value]) => value === Param("ax"))?.[0] ?? "01";
+  const chosen = Param("id") === "" ? null : NumberParam("id", 0, 0, VocabularySize() - 1);
+  const pca = useLoaded("pca", (signal) => GetGvz("api/embed/pca", signal));
+  const near = useLoaded(chosen === null ? null : `${chosen}`, (signal) =>
+    Get<Neighbours>(`api/embed/nn?id=${chosen}&k=${kNear}`, signal),
+  );
+  useEffect(() => {
+    const holder = canvas.current?.parentElement;
+    if (!holder) return;
+    const observer = new ResizeObserver(
+      ([entry]) => entry && setWidth(Math.floor(entry.contentRect.width)),
+    );
+    observer.observe(holder);
+    return () => observer.disconnect();
+  }, []);
+  const V = pca.value?.header.shape[0] ?? 0;
+  const kinds = useMemo(
+    () => Array.from({ length: V }, (_, id) => kTokenKinds.indexOf(KindOf(id))),
+    [V],
+  );
+  const height = Math.min(Math.round(width * 0.72), 640);
+  // Where each point stands on the canvas.
+  const spots = useMemo(() => {
+    const data = pca.value?.data;
+    if (!data || width === 0) return null;
+    const [a, b] = [Number(axes[0]), Number(axes[1])];
+    const out = new Float32Array(V * 2);
+    [a, b].forEach((column, i) => {
+      let [low, high] = [Infinity, -Infinity];
+      for (let id = 0; id < V; ++id) {
+        low = Math.min(low, data[id * 3 + column] as number);
+        high = Math.max(high, data[id * 3 + column] as number);
+      }
+      const room = (i === 0 ? width : height) - 2 * kEdge;
+      for (let id = 0; id < V; ++id) {
+        const t = ((data[id * 3 + column] as number) - low) / (high - low || 1);
+        out[id * 2 + i] = kEdge + (i === 0 ? t : 1 - t) * room;
+      }
+    });
+    return out;
+  }, [pca.value, axes, width, height]);
+  const seen = theme.value;
+  const neighbours = near.fresh && near.value ? near.value.nearest : [];
+  useEffect(() => {
+    const element = canvas.current;
+    const context = element?.getContext("2d");
+    if (!element || !context || !spots) return;
+    const scale = devicePixelRatio || 1;
+    element.width = width * scale;
+    element.height = height * scale;
+    context.scale(scale, scale);
+    const style = getComputedStyle(element);
+    const [ink, surface, accent] = ["--ink", "--surface", "--accent"].map((name) =>
+      style.getPropertyValue(name),
+    ) as [string, string, string];
+    const size = V > 8000 ? 1.6 : V > 1000 ? 2.6 : 4;
+    context.globalAlpha = V > 8000 ? 0.5 : 0.75;
+    for (let id = 0; id < V; ++id) {
+      context.fillStyle = SeriesColour(seen, kinds[id] ?? 0);
+      context.fillRect(
+        (spots[id * 2] as number) - size / 2,
+        (spots[id * 2 + 1] as number) - size / 2,
+        size,
+        size,
+      );
+    }
+    context.globalAlpha = 1;
+    context.font = "12px ui-monospace, 'Liberation Mono', monospace";
+    const name = (id: number, strong: boolean) => {
+      const [x, y] = [spots[id * 2] as number, spots[id * 2 + 1] as number];
+      context.beginPath();
+      context.arc(x, y, strong ? 5 : 3.5, 0, 7);
+      context.fillStyle = strong ? accent : ink;
+      context.fill();
+      context.strokeStyle = surface;
+      context.lineWidth = 3;
+      context.textAlign = x > width - 90 ? "right" : "left";
+      const [tx, ty] = [x + (x > width - 90 ? -8 : 8), y + 4];
+      context.strokeText(TokenLabel(id), tx, ty);
+      context.fillText(TokenLabel(id), tx, ty);
+    };
+    neighbours.slice(0, 10).forEach(([id]) => name(id, false));
+    if (chosen !== null) name(chosen, true);
+    if (pointed !== null && pointed !== chosen) name(pointed, true);
+  }, [spots, kinds, chosen, pointed, neighbours, seen]);
+  const nearestTo = (event: MouseEvent): number | null => {
+    if (!spots) return null;
+    let [best, least]: [number | null, number] = [null, kReach * kReach];
+    for (let id = 0; id < V; ++id) {
+      const distance =
+        ((spots[id * 2] as number) - event.offsetX) ** 2 +
+        ((spots[id * 2 + 1] as number) - event.offsetY) ** 2;
+      if (distance < least) [best, least] = [id, distance];
+    }
+    return best;
+  };
+  const found = useMemo(() => {
+    const wanted = sought.replace(/ /g, "·").toLowerCase();
+    if (wanted === "") return [];
+    const all: number[] = [];
+    for (let id = 0; id < VocabularySize(); ++id)
+      if (TokenLabel(id).toLowerCase().includes(wanted)) all.push(id);
+    return all
+      .sort((x, y) => TokenLabel(x).length - TokenLabel(y).length || x - y)
+      .slice(0, kFound);
+  }, [sought]);
+  const explained = (pca.value?.header.explained as number[] | undefined) ?? [];
+  return (
+    <div class="inside">
+      <section class="panel stack" aria-label={words.title}>
+        <div class="panel-head">
+          <h2>{words.title}</h2>
+          <span class="faint small">{words.count(Whole(V))}</span>
+          <span class="grow" />
+          <Segments
+            name={words.axes}
+            value={axes}
+            options={kAxes}
+            onPick={(value) => SetParams({ ax: value })}
+          />
+        </div>
+        <Failure message={pca.failure} />
+        {!pca.value && !pca.failure && <p class="empty">{words.computing}</p>}
+        <div class="scatter">
+          <canvas
+            ref={canvas}
+            role="img"
+            aria-label={words.title}
+            style={{ width: `${width}px`, height: `${height}px` }}
+            onMouseMove={(event) => setPointed(nearestTo(event))}
+            onMouseLeave={() => setPointed(null)}
+            onClick={(event) => {
+              const id = nearestTo(event);
+              if (id !== null) SetParams({ id });
+            }}
+          />
+        </div>
+        <div class="row small">
+          {kTokenKinds.map((kind, i) => (
+            <span key={kind} class="key-entry">
+              <i style={{ backgroundColor: SeriesColour(seen, i) }} />
+              {words.kinds[kind]}
+            </span>
+          ))}
+          <span class="grow" />
+          <span class="faint">
+            {words.explained} {explained.map(Percent).join(", ")}
+          </span>
+        </div>
+      </section>
+      <section class="panel stack" aria-label={words.near}>
+        <input
+          type="search"
+          aria-label={words.search}
+          placeholder={words.search}
+          value={sought}
+          onInput={(event) => setSought(event.currentTarget.value)}
+        />
+        {found.length > 0 && (
+          <div class="strip">
+            {found.map((id) => (
+              <button key={id} class="chip" onClick={() => SetParams({ id })}>
+                {TokenLabel(id)}
+              </button>
+            ))}
+          </div>
+        )}
+        {chosen === null ? (
+          <p class="note">{words.hint}</p>
+        ) : (
+          <>
+            <div class="panel-head">
+              <span class="chip big">{TokenLabel(chosen)}</span>
+              <span class="faint small">
+                {text.token.id} {chosen}
+                {near.fresh && near.value ? ` · ${words.norm} ${Digits(near.value.norm, 3)}` : ""}
+              </span>
+            </div>
+            <h3>{words.near}</h3>
+            <Failure message={near.failure} />
+            <ol class="bars">
+              {neighbours.map(([id, cosine]) => (
+                <li key={id}>
+                  <button class="bar" onClick={() => SetParams({ id })}>
+                    <span class="bar-label">{TokenLabel(id)}</span>
+                    <span class="bar-track">
+                      <i class="bar-after" style={{ width: `${Math.max(cosine, 0) * 100}%` }} />
+                    </span>
+                    <span class="bar-number strong">{cosine.toFixed(3)}</span>
+                  </button>
+                </li>
+              ))}
+            </ol>
+          </>
+        )}
+      </section>
+    </div>
+  );
+}

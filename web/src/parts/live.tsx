@@ -1,0 +1,20 @@
+import { signal } from "@preact/signals";
+
+// What a screen reader is told without moving to it.
+const said = signal("");
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+const kSettled = 150; // milliseconds without a newer thing to say
+
+export function Say(what: string): void {
+  clearTimeout(timer);
+  timer = setTimeout(() => (said.value = what), kSettled);
+}
+
+export function LiveRegion() {
+  return (
+    <div class="unseen" role="status" aria-live="polite" id="live">
+      {said.value}
+    </div>
+  );
+}

@@ -1,0 +1,291 @@
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Digits, Duration, Milliseconds, Percent } from "../format";
+import { useKeys } from "../keys";
+import { Failure, Segments } from "../parts/controls";
+import { Say } from "../parts/live";
+import { ColourLegend, Prose, type ColourMode, type Judged } from "../parts/prose";
+import { CopyText } from "../save";
+import { GoTo, Param, SetParams } from "../state/route";
+import { info } from "../state/server";
+import { text } from "../text";
+import { Pieces, TextOf, TokenBytes } from "../tokens";
+import { SamplerPanel } from "./sampler_panel";
+import { TokenPanel } from "./token_panel";
+import {
+  Branch,
+  canRedo,
+  canUndo,
+  Continue,
+  failure,
+  Generate,
+  IdsOf,
+  pace,
+  prompt,
+  settings,
+  ShowBeside,
+  shown,
+  ShowTake,
+  Stop,
+  take,
+  takes,
+  Travel,
+  writing,
+  type Take,
+} from "./writing";
+
+const kModes = Object.entries(text.play.colours) as [ColourMode, string][];
+const kMostInLink = 2000; // characters of a prompt that the address holds
+
+function PaceLine({ of }: { of: Take | null }) {
+  const now = pace.value;
+  const words = text.play;
+  const context = info.value?.model?.n_ctx ?? 0;
+  if (!now) return <div class="pace" />;
+  const used = Math.min(of ? of.prompt_ids.length + of.tokens.length : 0, context);
+  const reading = now.prompt;
+  const share = writing.value
+    ? now.written > 0
+      ? now.written / now.wanted
+      : reading && reading.total > 0
+        ? reading.done / reading.total
+        : 0
+    : 1;
+  return (
+    <div class="stack" role="group" aria-label={words.status}>
+      <div class="progress">
+        <i style={{ width: `${Math.min(share, 1) * 100}%` }} />
+      </div>
+      <div class="pace" id="pace">
+        {writing.value && now.written === 0 && (
+          <span>
+            {reading && reading.done > 0 && reading.total > 0
+              ? words.reading(Percent(reading.done / reading.total), Duration(reading.eta))
+              : words.waiting(reading?.waiting ?? 0)}
+          </span>
+        )}
+        {now.ttft !== null && (
+          <span>
+            {words.first_token} <b>{Milliseconds(now.ttft)}</b>
+          </span>
+        )}
+        {now.per_second !== null && (
+          <span>
+            <b>{Digits(now.per_second, 3)}</b> {words.speed}
+          </span>
+        )}
+        <span>
+          <b>{now.written}</b>/{now.wanted} {words.tokens}
+        </span>
+        <span>
+          {words.context} <b>{used}</b>/{context}
+        </span>
+        {!writing.value && of?.done && (
+          <span>
+            {words.seed} <b>{String(of.done.seed)}</b>
+          </span>
+        )}
+        {!writing.value && of?.done && (
+          <span>{words.reasons[of.done.reason] ?? of.done.reason}</span>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Takes() {
+  if (takes.value.length < 2) return null;
+  return (
+    <div class="takes" role="group" aria-label={text.play.takes}>
+      {takes.value.map((one) => (
+        <button
+          key={one.name}
+          class="small"
+          aria-pressed={one.name === shown.value}
+          disabled={writing.value}
+          onClick={() => ShowTake(one)}
+          title={
+            one.parent === null ? text.play.take(one.name) : text.play.branch_of(one.parent, one.at)
+          }
+        >
+          {one.name}
+          {one.parent !== null && <span class="faint">↱{one.parent}</span>}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+export function WriteTab() {
+  const words = text.play;
+  const field = useRef<HTMLTextAreaElement>(null);
+  const [pointed, setPointed] = useState<number | null>(null);
+  const [locked, setLocked] = useState<number | null>(null);
+  const mode = Param("c", "probability") as ColourMode;
+  const of = take.value;
+  const given = of?.prompt_ids.length ?? 0;
+  const ids = useMemo(() => (of ? IdsOf(of) : []), [of]);
+  const pieces = useMemo(() => Pieces(ids.map(TokenBytes), writing.value), [ids, writing.value]);
+  const judged = useMemo<Judged[]>(
+    () =>
+      of
+        ? [
+            ...of.prompt_ids.map((id) => ({ id, lp: null, rank: null, H: null, plain: true })),
+            ...of.tokens,
+          ]
+        : [],
+    [of],
+  );
+  const at = locked ?? pointed;
+  const token = of && at !== null && at >= given ? of.tokens[at - given] : undefined;
+  useEffect(() => {
+    setPointed(null);
+    setLocked(null);
+  }, [shown.value]);
+  useEffect(() => {
+    if (prompt.value.length <= kMostInLink) SetParams({ p: prompt.value });
+  }, [prompt.value]);
+  const step = (by: number) => {
+    if (ids.length > 0) setLocked(Math.min(Math.max((at ?? given - 1) + by, 0), ids.length - 1));
+  };
+  useKeys([
+    { key: "/", label: text.keys.focus_prompt, run: () => field.current?.focus() },
+    { key: "Control+Enter", label: text.keys.generate, run: () => void Generate() },
+    { key: "Escape", label: text.keys.stop, run: () => (writing.value ? Stop() : setLocked(null)) },
+    { key: "n", label: text.keys.next_token, run: () => step(1) },
+    { key: "p", label: text.keys.previous_token, run: () => step(-1) },
+    { key: "]", label: text.keys.next_take, run: () => ShowBeside(1) },
+    { key: "[", label: text.keys.previous_take, run: () => ShowBeside(-1) },
+  ]);
+  const copy = () => void CopyText(of ? TextOf(ids) : prompt.value).then(() => Say(words.copied));
+  return (
+    <div class="play">
+      <div class="play-main">
+        <textarea
+          ref={field}
+          class="prompt"
+          id="prompt"
+          aria-label={words.prompt}
+          placeholder={words.prompt_hint}
+          spellcheck={false}
+          value={prompt.value}
+          onInput={(event) => (prompt.value = event.currentTarget.value)}
+        />
+        <div class="row">
+          {writing.value ? (
+            <button class="primary" id="stop" onClick={Stop}>
+              {words.stop} <kbd>Esc</kbd>
+            </button>
+          ) : (
+            <button class="primary" id="generate" onClick={() => void Generate()}>
+              {words.generate} <kbd>Ctrl ⏎</kbd>
+            </button>
+          )}
+          <button disabled={writing.value || !of} onClick={() => void Continue()}>
+            {words.go_on}
+          </button>
+          <button
+            class="plain"
+            disabled={writing.value || !canUndo.value}
+            onClick={() => Travel(-1)}
+          >
+            {words.undo}
+          </button>
+          <button
+            class="plain"
+            disabled={writing.value || !canRedo.value}
+            onClick={() => Travel(1)}
+          >
+            {words.redo}
+          </button>
+          <button class="plain" onClick={copy}>
+            {words.copy}
+          </button>
+          <span class="grow" />
+          <select
+            aria-label={words.try_examples}
+            value=""
+            onChange={(event) => (prompt.value = event.currentTarget.value)}
+          >
+            <option value="" disabled>
+              {words.try_examples}
+            </option>
+            {words.examples.map(([name, value]) => (
+              <option key={name} value={value}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </div>
+        <PaceLine of={of} />
+        <Failure message={failure.value} />
+        <section class="panel result" aria-label={words.result} aria-busy={writing.value}>
+          <div class="result-head">
+            <span class="soft small">{words.colour}</span>
+            <Segments
+              name={words.colour}
+              value={mode}
+              options={kModes}
+              onPick={(value) => SetParams({ c: value })}
+            />
+            <ColourLegend
+              mode={mode}
+              words={{
+                ...(mode === "entropy" ? words.legend.entropy : words.legend.probability),
+                rank: words.legend.rank,
+              }}
+            />
+            <span class="grow" />
+            <Takes />
+            {of && (
+              <button
+                class="small"
+                disabled={writing.value}
+                onClick={() => GoTo("attn", { t: TextOf(ids) })}
+              >
+                {words.attention}
+              </button>
+            )}
+          </div>
+          {of ? (
+            <Prose
+              label={words.result}
+              tokens={judged}
+              pieces={pieces}
+              mode={mode}
+              at={at}
+              locked={locked !== null}
+              writing={writing.value}
+              onHover={setPointed}
+              onPick={setLocked}
+              onEnter={() =>
+                setTimeout(() => document.querySelector<HTMLElement>("button.bar")?.focus())
+              }
+            />
+          ) : (
+            <p class="empty">{words.nothing_yet}</p>
+          )}
+        </section>
+      </div>
+      <aside class="play-side">
+        <SamplerPanel />
+        {of && at !== null && ids[at] !== undefined ? (
+          <TokenPanel
+            ids={ids}
+            at={at}
+            lp={token?.lp ?? null}
+            rank={token?.rank ?? null}
+            H={token?.H ?? null}
+            top={token?.top ?? []}
+            locked={locked !== null && !writing.value}
+            settings={settings.value}
+            onBranch={
+              token && !writing.value ? (choice) => void Branch(of, at - given, choice) : undefined
+            }
+          />
+        ) : (
+          <p class="note">{text.token.none}</p>
+        )}
+      </aside>
+    </div>
+  );
+}

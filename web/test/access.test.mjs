@@ -1,0 +1,109 @@
+// Who cannot see, who has a narrow screen, who has a key.
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { Browser, Open, Serve, Workshop, Write } from "./kit.mjs";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const kScreens = [
+  "play",
+  "play?tab=tokens",
+  "play?tab=score",
+  "attn?q=5&k=2&step=scores",
+  "inside?l=1&q=3",
+  "inside?v=pipeline",
+  "inside?v=embeddings&id=101",
+  "inside?v=positions",
+  "runs",
+  "runs?v=compare",
+  "runs?v=samples",
+];
+let workshop, model, service, browser;
+before(async () => {
+  workshop = Workshop();
+  model = workshop.Train(
+    "tiny",
+    "--max-steps",
+    "20",
+    "--sample-every",
+    "10",
+    "--set",
+    "model.n_positions=64",
+  );
+  service = await Serve("--model", model, "--runs", workshop.runs, "--dtype", "fp32");
+  browser = await Browser();
+});
+after(async () => {
+  await browser?.close();
+  await service?.Stop();
+  workshop?.Remove();
+});
+
+async function Settle(page) {
+  await page.waitForLoadState("networkidle", { timeout: 1500 }).catch(() => {});
+  await page.waitForTimeout(250);
+}
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`axe finds nothing on any screen (${colorScheme})`, async () => {
+    const { page, Close } = await Open(browser, `${service.url}/`, {
+      colorScheme,
+      bypassCSP: true,
+      reducedMotion: "reduce",
+    });
+    await Write(page, "The cat", 12);
+    await page.locator(".piece:not(.given)").nth(2).click();
+    const faults = [];
+    for (const screen of [null, ...kScreens]) {
+      if (screen !== null) await page.evaluate((hash) => (location.hash = `#/${hash}`), screen);
+      await Settle(page);
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() =>
+        globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21aa"] }),
+      );
+      for (const { id, nodes } of violations)
+        faults.push(
+          `${screen ?? "written"}: ${id} at ${nodes
+            .slice(0, 3)
+            .map(({ target, failureSummary }) => `${target} ${failureSummary.split("\n")[1] ?? ""}`)
+            .join("; ")}`,
+        );
+    }
+    assert.deepEqual(faults, []);
+    await Close();
+  });
+}
+
+test("320 pixels are wide enough", async () => {
+  const { page, Close } = await Open(browser, `${service.url}/`, {
+    viewport: { width: 320, height: 640 },
+  });
+  for (const screen of kScreens) {
+    await page.evaluate((hash) => (location.hash = `#/${hash}`), screen);
+    await Settle(page);
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 320, screen);
+  }
+  await Close();
+});
+
+test("who is asked for a key gives it once, and it works", async () => {
+  const keys = join(workshop.root, "keys");
+  writeFileSync(keys, "secret-key-of-this-test\n");
+  const locked = await Serve("--model", model, "--api-key-file", keys);
+  try {
+    const { page, Close } = await Open(browser, `${locked.url}/`, { allowed: [/401/] });
+    await page.fill("#api-key", "wrong");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("#api-key");
+    await page.fill("#api-key", "secret-key-of-this-test");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("#prompt");
+    await page.reload();
+    await page.waitForSelector("#prompt");
+    await Close();
+  } finally {
+    await locked.Stop();
+  }
+});

@@ -1,0 +1,210 @@
+// Attention and what is inside, against the numbers that the service gives to other code.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Browser, Downloaded, Frame, Open, Serve, Until, Workshop } from "./kit.mjs";
+
+const kText = "The cat sat on the mat.";
+let workshop, service, long, browser;
+before(async () => {
+  workshop = Workshop();
+  const tiny = workshop.Train("tiny", "--max-steps", "20", "--set", "model.n_positions=64");
+  const wide = workshop.Train(
+    "wide",
+    "--max-steps",
+    "1",
+    "--batch",
+    "1",
+    "--set",
+    "model.n_positions=1024",
+  );
+  service = await Serve("--model", tiny, "--dtype", "fp32");
+  long = await Serve("--model", wide, "--dtype", "fp32");
+  browser = await Browser();
+});
+after(async () => {
+  await browser?.close();
+  await service?.Stop();
+  await long?.Stop();
+  workshop?.Remove();
+});
+
+const AddressOf = (params) =>
+  `${service.url}/#/attn?${new URLSearchParams({ t: kText, ...params })}`;
+
+async function TraceOf(text) {
+  const answer = await fetch(`${service.url}/api/trace`, {
+    method: "POST",
+    body: JSON.stringify({ text }),
+  });
+  return `${service.url}/api/trace/${(await answer.json()).trace}`;
+}
+
+// The map's colour at a cell, and the colours of the map.
+async function PixelAt(page, q, k, n) {
+  return page.evaluate(
+    ([row, column, count]) => {
+      const canvas = document.querySelector(".heat-map canvas");
+      const [margin, side] = [Number(canvas.dataset.margin), Number(canvas.dataset.side)];
+      const at = (i) => Math.round((margin + ((i + 0.5) * side) / count) * devicePixelRatio);
+      return [...canvas.getContext("2d").getImageData(at(column), at(row), 1, 1).data.slice(0, 3)];
+    },
+    [q, k, n],
+  );
+}
+
+function Ramp(t) {
+  const stops = ["#ffffff", "#dbe4fb", "#a3b9f3", "#6384e3", "#2c50c8", "#1c2f86", "#0f1640"].map(
+    (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)),
+  );
+  const at = t * (stops.length - 1),
+    low = Math.min(Math.floor(at), stops.length - 2);
+  return stops[low].map((c, i) => c + (stops[low + 1][i] - c) * (at - low));
+}
+
+for (const [scale, shade] of [
+  ["sqrt", Math.sqrt],
+  ["log", (p) => Math.max(0, 1 + Math.log10(p) / 4)],
+]) {
+  test(`the map's pixels are the exact weights (${scale})`, async () => {
+    const { page, Close } = await Open(browser, AddressOf({ l: "1", h: "1", s: scale }));
+    await page.waitForSelector(".heat-map canvas");
+    const trace = await TraceOf(kText),
+      T = Buffer.byteLength(kText);
+    await page.mouse.move(5, 5);
+    for (const [q, k] of [
+      [0, 0],
+      [5, 2],
+      [9, 9],
+      [17, 0],
+      [20, 13],
+      [T - 3, 4],
+    ]) {
+      const { numbers } = await Frame(`${trace}/row?q=${q}&l=1`);
+      const p = numbers[T + k];
+      const coded = (Math.round(255 * Math.sqrt(p)) / 255) ** 2; // what the page was sent
+      assert.ok(Math.abs(Math.sqrt(coded) - Math.sqrt(p)) <= 0.5 / 255 + 1e-6);
+      const wanted = Ramp(shade(coded));
+      const pixel = await PixelAt(page, q, k, T);
+      assert.ok(
+        pixel.every((c, i) => Math.abs(c - wanted[i]) <= 3),
+        `${q},${k}: ${pixel} for ${wanted}`,
+      );
+    }
+    await Close();
+  });
+}
+
+test("strip, lines, numbers and what is read aloud follow one cell, by mouse and by keys", async () => {
+  const { page, Close } = await Open(browser, AddressOf({}));
+  await page.waitForSelector(".heat-map canvas");
+  await page.locator(".strip .chip").nth(9).hover();
+  await Until("the query's panel", async () =>
+    /Query 9/.test(await page.textContent(".query-panel h2")),
+  );
+  assert.equal(await page.locator(".query-list li").count(), 10);
+  assert.ok((await page.locator(".query-lines path").count()) > 3);
+  await page.locator(".strip .chip").nth(9).click();
+  await page.mouse.move(5, 5);
+  await Until("the address", async () => /q=9/.test(await page.evaluate(() => location.hash)));
+  const trace = await TraceOf(kText);
+  const { numbers } = await Frame(`${trace}/row?q=9&l=0`);
+  const shown = await page.locator(".query-list output").allTextContents();
+  shown.forEach((said, k) =>
+    assert.ok(Math.abs(Number(said.replaceAll("−", "-")) - numbers[k]) < 5e-4, `${k}: ${said}`),
+  );
+  await page.locator(".heat-map canvas").focus();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowLeft");
+  await Until("the live region", async () =>
+    /query 10 .* key 8/.test(await page.textContent("#live")),
+  );
+  await page.keyboard.press("j");
+  await Until("the next layer", async () =>
+    /Layer 1, head 0/.test(await page.textContent(".map-panel h2")),
+  );
+  await page.keyboard.press("r");
+  await Until("turned round", async () => /Key 8/.test(await page.textContent(".query-panel h2")));
+  await page.keyboard.press("Escape");
+  await Until("let go", async () => !/q=/.test(await page.evaluate(() => location.hash)));
+  await Close();
+});
+
+test("the steps of a query end in its weights", async () => {
+  const { page, Close } = await Open(browser, AddressOf({ q: "6", k: "2", step: "softmax" }));
+  await page.waitForSelector(".step-cells li");
+  const { numbers } = await Frame(`${await TraceOf(kText)}/row?q=6&l=0`);
+  const shown = (await page.locator(".step-cells b").allTextContents()).map(Number);
+  shown.forEach((p, k) => assert.ok(Math.abs(p - numbers[k]) < 2e-3));
+  await page.click("text=mask");
+  assert.equal(await page.locator(".hidden-cell").count(), Buffer.byteLength(kText) - 7);
+  await Close();
+});
+
+test("a map is saved as a figure with a mark for each weight, and as numbers", async () => {
+  const { page, Close } = await Open(browser, AddressOf({ l: "1" }));
+  await page.waitForSelector(".heat-map canvas");
+  const { name, bytes } = await Downloaded(page, () => page.click("text=Save SVG"));
+  assert.match(name, /\.svg$/);
+  const marks = await page.evaluate((svg) => {
+    const parsed = new DOMParser().parseFromString(svg, "image/svg+xml");
+    return parsed.querySelector("parsererror") ? -1 : parsed.querySelectorAll(".cells rect").length;
+  }, bytes.toString());
+  const { numbers } = await Frame(`${await TraceOf(kText)}/attn/1/0`);
+  assert.equal(marks, numbers.filter((code) => code / 255 > 0.004).length);
+  await page.click("text=As table");
+  await page.waitForSelector("caption");
+  await Until("rows", async () => (await page.locator("tbody tr").count()) === 20);
+  const csv = await Downloaded(page, () => page.click("text=Save CSV"));
+  const rows = csv.bytes
+    .toString()
+    .trim()
+    .split("\r\n")
+    .slice(1)
+    .map((row) => row.split(",").map(Number));
+  const { numbers: row } = await Frame(`${await TraceOf(kText)}/row?q=${rows[0][0]}&l=1`);
+  assert.ok(Math.abs(rows[0].at(-1) - row[rows[0][2]]) < 1e-6);
+  await Close();
+});
+
+test("the lens and the pipeline show what the service computes", async () => {
+  const { page, Close } = await Open(
+    browser,
+    `${service.url}/#/inside?${new URLSearchParams({ t: kText, q: "5", l: "2" })}`,
+  );
+  await page.waitForSelector(".lens-cell");
+  const trace = await TraceOf(kText);
+  const lens = await (await fetch(`${trace}/lens?pos=5&top=5`)).json();
+  const percent =
+    Number((await page.textContent(".inside .bars .bar-number")).replace(" %", "")) / 100;
+  assert.ok(Math.abs(percent - lens.rows.at(-1).top[0][1]) < 1e-3);
+  await page.keyboard.press("Tab");
+  await page.click("text=Pipeline");
+  await page.waitForSelector(".stop");
+  await page.click("text=Activation");
+  await Until("its tensor", async () =>
+    /0\.activated/.test(await page.textContent(".pipeline .panel >> nth=1")),
+  );
+  const { header } = await Frame(`${trace}/tensor/0.activated`);
+  const mean = Number((await page.textContent(".tensor-facts dd")).replaceAll("−", "-"));
+  assert.ok(Math.abs(mean - header.stats.mean) < 1e-3 * Math.max(1, Math.abs(header.stats.mean)));
+  await page.click("text=Embeddings");
+  await page.fill("input[type=search]", "e");
+  await page.locator("button.chip").first().click();
+  await page.waitForSelector(".bars .bar");
+  await page.click("text=Positions");
+  await page.waitForSelector(".value-map canvas");
+  await Close();
+});
+
+test("1024 tokens: little is sent before the first picture", async () => {
+  const text = "The little cat saw a big dog. ".repeat(40).slice(0, 1024);
+  const { page, Close } = await Open(browser, `${long.url}/`);
+  const bodies = [];
+  page.on("response", (response) => bodies.push(response.body().catch(() => "")));
+  await page.goto(`${long.url}/#/attn?${new URLSearchParams({ t: text })}`);
+  await page.waitForSelector(".heat-map canvas");
+  await Until("exact numbers", async () => (await page.locator(".query-list output").count()) > 0);
+  const bytes = (await Promise.all(bodies)).reduce((sum, body) => sum + body.length, 0);
+  assert.ok(bytes > 300e3 && bytes < 1.2e6, `${bytes} bytes`);
+  await Close();
+});

@@ -1,0 +1,181 @@
+// What the tests stand on: a tiny model in a temporary directory, the service over it, a browser.
+// A page that asks another origin, breaks its policy or logs an error fails its test.
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { build } from "esbuild";
+import { chromium } from "playwright-core";
+
+export const kFolio =
+  process.env.FOLIO ?? new URL("../../build/release/folio", import.meta.url).pathname;
+const kChromium = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const kDeadline = 15000; // milliseconds for anything to happen
+
+function Run(...args) {
+  const { status, stderr } = spawnSync(kFolio, args, { encoding: "utf8" });
+  assert.equal(status, 0, `folio ${args.join(" ")}: ${stderr}`);
+}
+
+// A directory of runs, made once for a file of tests.
+export function Workshop() {
+  const root = mkdtempSync(join(tmpdir(), "folio-web-"));
+  const stories = join(root, "stories.txt");
+  Run("data", "stories", "--out", stories, "--bytes", "60000");
+  return {
+    root,
+    runs: join(root, "runs"),
+    Train(name, ...more) {
+      const out = join(root, "runs", name);
+      Run(
+        "train",
+        "--data",
+        stories,
+        "--tokenizer",
+        "bytes",
+        "--preset",
+        "debug",
+        "--context",
+        "32",
+        "--out",
+        out,
+        "--quiet",
+        ...more,
+      );
+      return out;
+    },
+    Remove: () => rmSync(root, { recursive: true, force: true }),
+  };
+}
+
+// `folio serve` with these flags; at a free port unless they say one.
+export async function Serve(...flags) {
+  const port = flags.includes("--port") ? [] : ["--port", "0"];
+  const child = spawn(kFolio, ["serve", ...port, ...flags], { stdio: ["ignore", "pipe", "pipe"] });
+  let errors = "";
+  child.stderr.on("data", (said) => (errors += said));
+  const ended = new Promise((resolve) => child.on("exit", resolve));
+  const first = await Promise.race([
+    new Promise((resolve) => createInterface(child.stdout).once("line", resolve)),
+    ended.then((code) => {
+      throw new Error(`folio serve ended with ${code}: ${errors}`);
+    }),
+  ]);
+  const url = first.match(/http:\/\/\S+/)[0].replace(/\/$/, "");
+  return {
+    url,
+    port: new URL(url).port,
+    async Stop(signal = "SIGTERM") {
+      child.kill(signal);
+      await ended;
+    },
+  };
+}
+
+export async function Browser() {
+  assert.ok(existsSync(kChromium), `no ${kChromium}`);
+  return chromium.launch({
+    executablePath: kChromium,
+    args: process.getuid() === 0 ? ["--no-sandbox"] : [],
+  });
+}
+
+// A page whose faults are collected; `allowed`: of what is logged.
+export async function Open(browser, url, { allowed = [], ...options } = {}) {
+  const context = await browser.newContext({
+    viewport: { width: 1440, height: 900 },
+    acceptDownloads: true,
+    ...options,
+  });
+  const page = await context.newPage();
+  page.setDefaultTimeout(kDeadline);
+  const faults = [];
+  const origin = new URL(url).origin;
+  page.on("request", (request) => {
+    const to = request.url();
+    if (!to.startsWith(origin) && !/^(blob|data):/.test(to)) faults.push(`asked ${to}`);
+  });
+  page.on("console", (message) => {
+    if (message.type() === "error" && !allowed.some((one) => one.test(message.text())))
+      faults.push(message.text());
+  });
+  page.on("pageerror", (error) => faults.push(error.message));
+  await page.addInitScript(() =>
+    addEventListener("securitypolicyviolation", (event) =>
+      console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`),
+    ),
+  );
+  await page.goto(url);
+  await page.waitForSelector("main :not(.empty)");
+  return {
+    page,
+    async Close() {
+      await context.close();
+      assert.deepEqual(faults, []);
+    },
+  };
+}
+
+// Writes `text` on from the page's prompt and waits for the end.
+export async function Write(page, prompt, tokens = 16) {
+  await page.evaluate(
+    (count) =>
+      localStorage.setItem("folio.sampler", JSON.stringify({ max_tokens: count, seed: "7" })),
+    tokens,
+  );
+  await page.reload();
+  await page.fill("#prompt", prompt);
+  await page.click("#generate");
+  await page.waitForSelector("#stop", { state: "detached" });
+  await page.waitForSelector(".piece:not(.given)");
+}
+
+export async function Until(what, check) {
+  for (const end = Date.now() + kDeadline; ;) {
+    const found = await check();
+    if (found) return found;
+    if (Date.now() > end) assert.fail(`waited in vain: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+// A module of the page, to be tried without one.
+export async function Module(path) {
+  const entry = new URL(`../src/${path}`, import.meta.url).pathname;
+  const { outputFiles } = await build({
+    entryPoints: [entry],
+    bundle: true,
+    write: false,
+    format: "esm",
+    jsx: "automatic",
+    jsxImportSource: "preact",
+    logLevel: "error",
+  });
+  return import(
+    `data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`
+  );
+}
+
+export async function Downloaded(page, act) {
+  const [download] = await Promise.all([page.waitForEvent("download"), act()]);
+  const stream = await download.createReadStream();
+  const parts = [];
+  for await (const part of stream) parts.push(part);
+  return { name: download.suggestedFilename(), bytes: Buffer.concat(parts) };
+}
+
+// Numbers of a GVZ1 frame, read by other code than the page's.
+export async function Frame(url) {
+  const bytes = Buffer.from(await (await fetch(url)).arrayBuffer());
+  assert.equal(bytes.toString("latin1", 0, 4), "GVZ1");
+  const length = bytes.readUInt32LE(4);
+  const header = JSON.parse(bytes.toString("utf8", 8, 8 + length));
+  const body = bytes.subarray(Math.ceil((8 + length) / 8) * 8);
+  const numbers =
+    header.dtype === "f32"
+      ? Array.from({ length: body.length / 4 }, (_, i) => body.readFloatLE(4 * i))
+      : [...body];
+  return { header, numbers };
+}

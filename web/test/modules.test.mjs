@@ -1,0 +1,176 @@
+// Parts of the page that need no browser.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Module } from "./kit.mjs";
+
+const bytes = (text) => new Uint8Array(Buffer.from(text));
+
+function FrameOf(header, payload) {
+  const json = Buffer.from(JSON.stringify(header));
+  const head = Buffer.alloc(Math.ceil((8 + json.length) / 8) * 8);
+  head.write("GVZ1");
+  head.writeUInt32LE(json.length, 4);
+  json.copy(head, 8);
+  const whole = Buffer.concat([head, payload]);
+  return whole.buffer.slice(whole.byteOffset, whole.byteOffset + whole.length);
+}
+
+test("a frame's numbers are read as its header says", async () => {
+  const { DecodeGvz, Values } = await Module("api/gvz.ts");
+  const codes = DecodeGvz(
+    FrameOf(
+      { dtype: "u8", shape: [3, 3], layout: "tril", code: "sqrt" },
+      Buffer.from([255, 0, 128, 51, 102, 153]),
+    ),
+  );
+  assert.equal(codes.data.length, 6);
+  assert.deepEqual(
+    [...Values(codes)].map((x) => x.toFixed(4)),
+    ["1.0000", "0.0000", "0.2520", "0.0400", "0.1600", "0.3600"],
+  );
+  const shorts = Buffer.alloc(4);
+  shorts.writeInt16LE(-2, 0);
+  shorts.writeInt16LE(300, 2);
+  const scaled = DecodeGvz(
+    FrameOf({ dtype: "i16", shape: [2], code: "lin", offset: 1, scale: 0.5 }, shorts),
+  );
+  assert.deepEqual([...Values(scaled)], [0, 151]);
+  const floats = Buffer.alloc(8);
+  floats.writeFloatLE(0.25, 0);
+  floats.writeFloatLE(-Infinity, 4);
+  assert.deepEqual(
+    [...Values(DecodeGvz(FrameOf({ dtype: "f32", shape: [2] }, floats)))],
+    [0.25, -Infinity],
+  );
+  assert.throws(() => DecodeGvz(new ArrayBuffer(16)), /GVZ1/);
+  assert.throws(() => DecodeGvz(FrameOf({ dtype: "f64", shape: [1] }, Buffer.alloc(8))), /f64/);
+  assert.throws(
+    () => DecodeGvz(FrameOf({ dtype: "f32", shape: [9] }, Buffer.alloc(8))),
+    RangeError,
+  );
+});
+
+test("a character that several tokens spell stands with the last of them", async () => {
+  const { Pieces } = await Module("tokens.ts");
+  const smile = [...bytes("🙂")].map((byte) => Uint8Array.of(byte));
+  assert.deepEqual(Pieces([bytes("a"), ...smile, bytes("é")]), ["a", "", "", "", "🙂", "é"]);
+  assert.deepEqual(Pieces(smile.slice(0, 3), true), ["", "", ""]);
+  assert.deepEqual(Pieces(smile.slice(0, 3)), ["", "", "⟨F0⟩⟨9F⟩⟨99⟩"]);
+  assert.deepEqual(Pieces([Uint8Array.of(0xff), Uint8Array.of(0xe2, 0x41), bytes("漢")]), [
+    "⟨FF⟩",
+    "⟨E2⟩A",
+    "漢",
+  ]);
+  assert.deepEqual(Pieces([Uint8Array.of(0xe0, 0x80, 0x80)]), ["⟨E0⟩⟨80⟩⟨80⟩"]); // not the shortest form
+  for (const piece of Pieces([
+    Uint8Array.of(0xed, 0xa0, 0x80),
+    Uint8Array.of(0xf4, 0x90, 0x80, 0x80),
+  ]))
+    assert.ok(!piece.includes("\ufffd"));
+});
+
+test("events are cut as a text/event-stream says, wherever the network cuts it", async () => {
+  const { EventsOf } = await Module("api/event_stream.ts");
+  const said = Buffer.from(
+    ': hello\n\nid: 7\nevent: token\ndata: {"text":"é"}\n\ndata: one\ndata: two\r\n\r\nevent: torn\ndata: x\n',
+  );
+  for (const size of [1, 3, 1000]) {
+    const stream = new ReadableStream({
+      start(controller) {
+        for (let at = 0; at < said.length; at += size)
+          controller.enqueue(new Uint8Array(said.subarray(at, at + size)));
+        controller.close();
+      },
+    });
+    const events = [];
+    for await (const event of EventsOf({ body: stream })) events.push({ ...event });
+    assert.deepEqual(events, [
+      { event: "token", data: '{"text":"é"}', id: "7" },
+      { event: "message", data: "one\ntwo", id: "" },
+    ]);
+  }
+});
+
+test("the sampler's cuts come in the service's order", async () => {
+  const { Sampled, LogSoftmax } = await Module("playground/sampling.ts");
+  const settings = { temperature: 1, top_k: 0, top_p: 1, min_p: 0, repetition_penalty: 1 };
+  const all = [1, 0.5, 0.25, 0.25].map((weight, id) => ({ id, logit: Math.log(weight) }));
+  const sampled = (change, before = []) =>
+    [...Sampled(all, { ...settings, ...change }, new Set(before))].map(
+      ([id, p]) => `${id}:${p.toFixed(3)}`,
+    );
+  assert.deepEqual(sampled({}), ["0:0.500", "1:0.250", "2:0.125", "3:0.125"]);
+  assert.deepEqual(sampled({ temperature: 0 }), ["0:1.000"]);
+  assert.deepEqual(sampled({ top_k: 3 }).length, 4); // the fourth is as likely as the third
+  assert.deepEqual(sampled({ top_p: 0.6 }), ["0:0.667", "1:0.333"]);
+  assert.deepEqual(sampled({ top_k: 2, top_p: 0.6 }), ["0:1.000"]);
+  assert.deepEqual(sampled({ min_p: 0.4 }), ["0:0.667", "1:0.333"]);
+  assert.equal(sampled({ repetition_penalty: 2 }, [1])[1], "1:0.143"); // its 0.5 became 0.25
+  assert.ok(
+    Math.abs(
+      [...LogSoftmax(Float32Array.of(1000, 1001))].reduce((sum, lp) => sum + Math.exp(lp), 0) - 1,
+    ) < 1e-12,
+  );
+});
+
+test("shades: what is aside is not shown, and the rest adds up again", async () => {
+  const { Shade, Scaled, HeadWeights, Shades } = await Module("attention/weights.ts");
+  const row = (...weights) => Float32Array.from(weights);
+  const look = { scale: "linear", per_row: false, first_aside: false };
+  assert.deepEqual(
+    [...Shade(row(0.5, 0.25, 0.25), 2, { ...look, first_aside: true })],
+    [-1, 0.5, 0.5],
+  );
+  assert.deepEqual([...Shade(row(0.5, 0.25, 0.25), 2, { ...look, per_row: true })], [1, 0.5, 0.5]);
+  assert.equal(Scaled(0.01, "log"), 0.5);
+  assert.equal(Scaled(0.25, "sqrt"), 0.5);
+  const shades = Shades(new HeadWeights(2, true, [255, 0, 255]), look);
+  assert.deepEqual([...shades], [1, -1, 0, 1]);
+});
+
+test("smoothing does not depend on how many points there are", async () => {
+  const { Smoothed } = await Module("training/curve.ts");
+  const curve = (every) => {
+    const x = Array.from({ length: 1000 / every + 1 }, (_, i) => i * every);
+    return { x, y: x.map((at) => (at < 500 ? 0 : 1)), low: [], high: [], raw: true };
+  };
+  const [fine, coarse] = [1, 5]
+    .map((every) => Smoothed(curve(every), 50))
+    .map((ys) => ys[Math.floor((ys.length - 1) * 0.55)]);
+  assert.ok(Math.abs(fine - coarse) < 0.04, `${fine} and ${coarse}`);
+  assert.deepEqual(Smoothed({ x: [0, 1, 2], y: [4, null, 4], low: [], high: [], raw: true }, 2), [
+    4,
+    null,
+    4,
+  ]);
+});
+
+test("CSV and figures say what the screen shows", async () => {
+  const { Csv } = await Module("save.ts");
+  assert.equal(
+    Csv([
+      ["a", 'b "c", d'],
+      [1, null],
+      ["x\ny", 0.5],
+    ]),
+    'a,"b ""c"", d"\r\n1,\r\n"x\ny",0.5\r\n',
+  );
+  const { WordDiff } = await Module("training/word_diff.ts");
+  assert.deepEqual(WordDiff("the cat", "the dog"), [
+    ["same", "the"],
+    ["same", " "],
+    ["gone", "cat"],
+    ["new", "dog"],
+  ]);
+});
+
+test("numbers are short and say what they are", async () => {
+  const { Digits, Duration, Percent, Short } = await Module("format.ts");
+  assert.equal(Digits(0.00012345), "1.23e−4");
+  assert.equal(Digits(1234.5678), "1235");
+  assert.equal(Digits(NaN), "–");
+  assert.equal(Digits(-Infinity), "−∞");
+  assert.equal(Short(124439808), "124M");
+  assert.equal(Percent(0.00001), "<0.01 %");
+  assert.equal(Duration(3484), "58m 04s");
+});

@@ -1,0 +1,201 @@
+// The page as the program serves it: what it may ask for, and the playground.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { request } from "node:http";
+import { after, before, test } from "node:test";
+import { gunzipSync } from "node:zlib";
+import { Browser, Open, Serve, Until, Workshop, Write } from "./kit.mjs";
+
+let workshop, model, service, browser;
+before(async () => {
+  workshop = Workshop();
+  model = workshop.Train("tiny", "--max-steps", "20", "--set", "model.n_positions=256");
+  service = await Serve("--model", model, "--slots", "1", "--dtype", "fp32");
+  browser = await Browser();
+});
+after(async () => {
+  await browser?.close();
+  await service?.Stop();
+  workshop?.Remove();
+});
+
+test("the page comes from the program, asks nobody else and keeps its policy", async () => {
+  const answer = await fetch(`${service.url}/app.js`);
+  assert.match(answer.headers.get("content-security-policy") ?? "", /default-src 'self'/);
+  const built = gunzipSync(readFileSync(new URL("../dist/app.js.gz", import.meta.url)));
+  assert.ok(
+    Buffer.from(await answer.arrayBuffer()).equals(built),
+    "the program holds another page than web/dist: build it anew",
+  );
+  const { page, Close } = await Open(browser, `${service.url}/`);
+  for (const screen of ["play", "attn", "inside", "runs"]) {
+    await page.goto(`${service.url}/#/${screen}`);
+    await page.waitForSelector(`.rail a[aria-current="page"][href="#/${screen}"]`);
+  }
+  for (const key of ["1", "2", "3", "4", "t", "?"]) await page.keyboard.press(key);
+  await page.waitForSelector("dialog[open] kbd");
+  await Close();
+});
+
+test("a request by a foreign name is refused", async () => {
+  const status = await new Promise((resolve, reject) => {
+    request(`${service.url}/`, { headers: { Host: "evil.example" } }, (answer) => {
+      answer.resume();
+      resolve(answer.statusCode);
+    })
+      .on("error", reject)
+      .end();
+  });
+  assert.equal(status, 403);
+});
+
+test("text streams with its speed, Stop frees the only slot, and the next request works", async () => {
+  const { page, Close } = await Open(browser, `${service.url}/#/play`);
+  await page.fill("#prompt", "Once");
+  // A slow reader: the text must not be over before Stop.
+  await page.evaluate(() => {
+    const real = fetch;
+    globalThis.fetch = async (path, init) => {
+      const answer = await real(path, init);
+      if (!String(path).includes("generate")) return answer;
+      const slow = answer.body.pipeThrough(
+        new TransformStream({
+          async transform(chunk, out) {
+            for (let at = 0; at < chunk.length; at += 300) {
+              out.enqueue(chunk.subarray(at, at + 300));
+              await new Promise((done) => setTimeout(done, 60));
+            }
+          },
+        }),
+      );
+      return new Response(slow, { status: answer.status });
+    };
+  });
+  await page.locator(".slider input").nth(5).fill("200");
+  await page.keyboard.press("Escape");
+  await page.locator("#prompt").press("Control+Enter");
+  await page.waitForSelector(".piece:not(.given)");
+  await Until("a speed", async () => /tokens\/s/.test(await page.textContent("#pace")));
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("#generate");
+  const written = await page.locator(".piece:not(.given)").count();
+  assert.ok(written > 0 && written < 200, `${written} tokens`);
+  await Until("the slot", async () =>
+    /texts_running 0/.test(await (await fetch(`${service.url}/metrics`)).text()),
+  );
+  await page.reload();
+  await page.click("#generate");
+  await page.waitForSelector("#stop", { state: "detached" });
+  assert.ok((await page.locator(".piece:not(.given)").count()) > 0);
+  await Close();
+});
+
+test("a token opens with its alternatives by mouse and by keys, and one of them makes a branch", async () => {
+  const { page, Close } = await Open(browser, `${service.url}/#/play`);
+  await Write(page, "The cat");
+  const tokens = page.locator(".piece:not(.given)");
+  await tokens.nth(3).hover();
+  await page.waitForSelector(".token-panel .bar");
+  assert.match(await page.textContent(".token-panel .bar >> nth=0"), /≈/);
+  await tokens.nth(3).click();
+  // Exact once locked: what the logits give, not what the list of ten gives.
+  await Until("exact numbers", async () => !/≈/.test(await page.textContent(".token-panel .bars")));
+  const before = await tokens.allTextContents();
+  await page.keyboard.press("ArrowRight");
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.i), String(7 + 4));
+  await page.keyboard.press("Enter");
+  await Until("the list has the focus", () =>
+    page.evaluate(() => document.activeElement.classList.contains("bar")),
+  );
+  await page.locator(".bars li:not(.is-this) .bar").first().click();
+  await page.waitForSelector(".takes");
+  await page.waitForSelector("#stop", { state: "detached" });
+  const branched = await tokens.allTextContents();
+  assert.deepEqual(branched.slice(0, 4), before.slice(0, 4));
+  assert.equal(await page.locator(".takes button").count(), 2);
+  await page.keyboard.press("[");
+  await Until(
+    "the first take",
+    async () => (await tokens.allTextContents()).join("") === before.join(""),
+  );
+  await Close();
+});
+
+test("sliders weigh a token's alternatives anew without asking for anything", async () => {
+  const { page, Close } = await Open(browser, `${service.url}/#/play`);
+  await Write(page, "The cat");
+  await page.locator(".piece:not(.given)").nth(2).click();
+  await Until("exact numbers", async () => !/≈/.test(await page.textContent(".token-panel .bars")));
+  let asked = 0;
+  page.on("request", () => ++asked);
+  await page.click("text=greedy");
+  await Until(
+    "one token alone",
+    async () => (await page.locator(".bar-number.strong", { hasText: "100 %" }).count()) === 1,
+  );
+  assert.equal(asked, 0);
+  await Close();
+});
+
+test("characters that tokens tear are whole in the end, and none is replaced", async () => {
+  const { page, Close } = await Open(browser, `${service.url}/#/play`);
+  const prompt = "Größe 漢字 🙂👍🏽";
+  await page.evaluate(() =>
+    localStorage.setItem(
+      "folio.sampler",
+      JSON.stringify({ max_tokens: 64, temperature: 2, top_k: 0, top_p: 1 }),
+    ),
+  );
+  await page.reload();
+  await page.fill("#prompt", prompt);
+  await page.click("#generate");
+  await page.waitForSelector("#stop", { state: "detached" });
+  const shown = await page.textContent(".result .prose");
+  assert.ok(shown.startsWith(prompt), shown);
+  assert.ok(!shown.includes("\ufffd"), shown);
+  await page.click("text=Tokens >> nth=0");
+  await Close();
+});
+
+test("the address holds prompt and colours", async () => {
+  const { page, Close } = await Open(browser, `${service.url}/#/play?p=Once+more&c=rank`);
+  assert.equal(await page.inputValue("#prompt"), "Once more");
+  await page.fill("#prompt", "Again");
+  await Until("the address", async () =>
+    (await page.evaluate(() => location.hash)).includes("p=Again"),
+  );
+  assert.ok(
+    await page.locator(".segments label", { hasText: "rank" }).locator("input").isChecked(),
+  );
+  await Close();
+});
+
+test("a text is judged as the service judges it", async () => {
+  const { page, Close } = await Open(browser, `${service.url}/#/play?tab=score`);
+  await page.fill("textarea", "The little cat");
+  await page.click(".primary");
+  await page.waitForSelector(".figures");
+  const scores = await (
+    await fetch(`${service.url}/api/score`, {
+      method: "POST",
+      body: JSON.stringify({ text: "The little cat" }),
+    })
+  ).json();
+  assert.ok(Math.abs(Number(await page.textContent(".figures dd")) / scores.perplexity - 1) < 1e-3);
+  await Close();
+});
+
+test("eight tabs load", async () => {
+  const context = await browser.newContext();
+  const pages = await Promise.all(
+    Array.from({ length: 8 }, async () => {
+      const page = await context.newPage();
+      await page.goto(`${service.url}/#/runs`);
+      return page;
+    }),
+  );
+  await Promise.all(pages.map((page) => page.waitForSelector("main .training, main .empty")));
+  await Promise.all(pages.map((page) => page.goto(`${service.url}/#/play`)));
+  await Promise.all(pages.map((page) => page.waitForSelector("#prompt")));
+  await context.close();
+});
