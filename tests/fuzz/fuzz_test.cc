@@ -73,20 +73,8 @@ TEST(Fuzz, RandomJsonSettingsAndLinesAreReadOrRefused) {
 // directory for each target.
 TEST(Fuzz, TheCorpusIsReadOrRefused) {
   const std::map<std::string, testing::AssertionResult (*)(std::string_view)> bodies = {
-      {"gguf_fuzz", GgufIsReadOrRefused},
-      {"json_fuzz", JsonIsReadOrRefused},
-      {"lines_fuzz", LinesAreReadOrRefused},
-      {"llmc_file_fuzz", LlmcFileIsReadOrRefused},
-      {"model_directory_fuzz", ModelDirectoryIsReadOrRefused},
-      {"run_files_fuzz", RunFilesAreReadOrRefused},
-      {"safetensors_fuzz", SafetensorsAreReadOrRefused},
-      {"settings_fuzz", SettingsAreReadOrRefused},
-      {"text_fuzz", TextIsReadOrRefused},
-      {"tf_bundle_fuzz", TfBundleIsReadOrRefused},
-      {"tokenizer_file_fuzz", TokenizerFileIsReadOrRefused},
-      {"tokenizer_fuzz", TokenizerAgrees},
-      {"tokens_fuzz", TokensAreReadOrRefused},
-      {"torch_file_fuzz", TorchFileIsReadOrRefused}};
+#include "targets.inc"
+  };
   std::set<std::string> targets;
   for (const auto& [file, bytes] : FilesBelow(SourceDir() / "tests/fuzz/corpus")) {
     const std::string target = file.substr(0, file.find('/'));
