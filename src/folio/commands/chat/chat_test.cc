@@ -201,6 +201,20 @@ TEST_F(Chat, LinesAreBrokenPastedAndBroughtBack) {
             (std::vector<std::string>{"one\ntwo", "Ж\nz", "pasted\nlines", "pasted\nline!s"}));
 }
 
+// A terminal that still reads whole lines turns a Ctrl-D into this.
+TEST_F(Chat, ANulIsNoKey) {
+  Teach();
+  AtTerminal chat(At(""), Words("2"));
+  chat.Until(kPrompt);
+  chat.Type(std::string("Who") + '\0' + "?" + kEnter);
+  chat.Until("AA\r\n");
+  chat.Until(kPrompt);
+  chat.Type(std::string(1, '\0'));
+  EXPECT_EQ(chat.EndsBy(kCtrlD), 0);
+  EXPECT_EQ(ChatHistory(At(".local/state/folio/history")).earlier(),
+            (std::vector<std::string>{"Who?"}));
+}
+
 TEST_F(Chat, ASignalEndsItAtThePrompt) {
   Teach();
   AtTerminal chat(At(""), Words("2"));

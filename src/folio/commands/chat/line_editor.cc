@@ -171,6 +171,7 @@ std::optional<std::string> LineEditor::Impl::Read() {
   while (true) {
     FollowWindow();
     MarkPastes(true);
+    el_wset(editor_.get(), EL_PREP_TERM, 1);  // before the prompt: what is typed then is a key
     int count = 0;
     const wchar_t* line = el_wgets(editor_.get(), &count);
     MarkPastes(false);
@@ -226,6 +227,9 @@ int LineEditor::Impl::Next(wchar_t* out) {
     char byte = 0;
     const int got = NextByte(&byte);
     if (got == 0) return 0;
+    // A Ctrl-D that came while the terminal read whole lines; libedit would take the next key as a
+    // character because of it.
+    if (got > 0 && byte == '\0') continue;
     bytes += got < 0 ? static_cast<char>(kInterrupt) : byte;
     const Utf8Char one = DecodeUtf8(bytes);
     if (one.status == Utf8Status::kIncomplete) continue;
