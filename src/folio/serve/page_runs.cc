@@ -84,6 +84,10 @@ class Listener {
   std::atomic<int64_t>& count_;
 };
 
+void SleepSeconds(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
 std::optional<uint64_t> LastEventOf(const HttpRequest& request) {
   const std::string given = request.header("Last-Event-ID");
   uint64_t id = 0;
@@ -193,24 +197,26 @@ HttpReply PageRuns::Events(const HttpRequest& request) {
   HttpReply reply{.type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
   reply.stream = [this, listener, last = LastEventOf(request), gone = request.gone,
                   stopping = request.stopping](const HttpReply::Write& write) {
-    constexpr auto kLook =
-        std::chrono::milliseconds(50);  // how often a silent client is looked for
+    constexpr double kLook = 0.05;  // how often a silent client is looked for
     RunFeed::Place place = feed_.Begin(last);
     const Json server{
         {"resumed", place.resumed}, {"version", options_.version}, {"time", WallSeconds()}};
     if (!write(NamedEvent("server", server, fmt::format("{}", place.last)))) return;
     double said = SteadySeconds(), looked = said;
-    while (!gone() && !stopping()) {
+    for (bool ending = false; !gone() && !ending;) {
+      ending = stopping();
+      // A run may have ended just now, as where its own process serves it: that is told, too.
+      if (ending) SleepSeconds(RunFeed::kListSeconds);
       const double now = SteadySeconds();
       std::string events;
-      if (now - looked >= RunFeed::kPollSeconds) {
+      if (ending || now - looked >= RunFeed::kPollSeconds) {
         looked = now;
         for (const RunFeed::Event& event : feed_.News(place)) events += event.text;
       }
       if (now - said > kHeartbeatSeconds && events.empty()) events = kStillThere;
       if (!events.empty()) said = now;
       if (!events.empty() && !write(events)) return;
-      std::this_thread::sleep_for(kLook);
+      SleepSeconds(kLook);
     }
   };
   return reply;

@@ -293,6 +293,27 @@ TEST_F(PageRunsTest, StreamsAreFewAndEndWithTheService) {
   for (std::thread& listener : listeners) listener.join();
 }
 
+TEST_F(PageRunsTest, TheEndOfARunIsToldByAServiceThatEndsWithIt) {
+  Begin();
+  std::vector<PageEvent> events;
+  std::atomic<bool> begun = false;
+  std::thread listener([&] {
+    std::string body;
+    NewClient()->Get("/api/events", [&](const char* data, size_t size) {
+      body.append(data, size);
+      begun = true;
+      return true;
+    });
+    events = EventsOf(body);
+  });
+  while (!begun) std::this_thread::yield();
+  Append("one", "{\"step\":60,\"loss\":1.5,\"ended_by\":\"max_steps\"}\n");
+  Stop();
+  listener.join();
+  ASSERT_GE(events.size(), 2u);
+  EXPECT_EQ(std::as_const(events)[1].data["rows"][size_t{0}]["step"], 60);
+}
+
 TEST_F(PageRunsTest, AStreamsPlaceIsFreeWhenItsReaderHangsUp) {
   Begin();
   for (int i = 0; i < 8; ++i) {
@@ -323,6 +344,7 @@ TEST_F(PageRunsTest, ARunOfItselfAndRunsAloneAreServed) {
   };
   EXPECT_EQ(ParseJson(ask("/api/runs").body, "runs")["runs"].size(), 1u);
   EXPECT_EQ(ask("/api/runs/two").status, 200);
+  EXPECT_EQ(RunShelf(std::vector{dir_ / "two" / ""}).List().at(0).id, "two");
   const Json info = ParseJson(ask("/api/info").body, "info");
   EXPECT_TRUE(info["model"].is_null());
   EXPECT_EQ(info["features"], Json::array({"runs"}));

@@ -13,7 +13,6 @@
 namespace folio {
 namespace {
 
-constexpr double kListSeconds = 1;                           // how often runs are looked for
 constexpr size_t kMostKept = 512, kMostKeptBytes = 8 << 20;  // events
 constexpr uint64_t kPieceBytes = 128 << 10;                  // of a log at one look
 constexpr uint64_t kFarBehind = 1 << 20;                     // bytes that nobody waits for any more

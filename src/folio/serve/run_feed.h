@@ -19,6 +19,7 @@ namespace folio {
 class RunFeed {
  public:
   static constexpr double kPollSeconds = 0.25;  // how often the logs are looked at
+  static constexpr double kListSeconds = 1;     // how often runs are looked for, and their states
 
   // `shelf` must outlive it.
   explicit RunFeed(RunShelf& shelf);

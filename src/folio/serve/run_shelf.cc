@@ -118,6 +118,13 @@ std::optional<Json> SoundRow(std::string_view line) {
   return {};
 }
 
+RunShelf::RunShelf(const std::vector<fs::path>& directories) {
+  for (const fs::path& given : directories) {
+    const fs::path dir = fs::absolute(given).lexically_normal();  // one that has a name, so "." too
+    directories_.push_back(dir.has_filename() ? dir : dir.parent_path());
+  }
+}
+
 std::vector<RunShelf::Run> RunShelf::List() const {
   constexpr int kMostEntries = 20'000;  // of a directory
   std::vector<Run> runs;

@@ -23,8 +23,7 @@ class RunShelf {
   static constexpr size_t kMostRuns = 1000;
 
   // A directory that is a run itself is taken as one. Of two runs of one name the first counts.
-  explicit RunShelf(std::vector<std::filesystem::path> directories)
-      : directories_(std::move(directories)) {}
+  explicit RunShelf(const std::vector<std::filesystem::path>& directories);
 
   struct Run {
     std::string id;

@@ -11,13 +11,13 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/cli/compute_flags.h"
-#include "folio/cli/version.h"
 #include "folio/commands/commands.h"
+#include "folio/commands/serve/program_page.h"
 #include "folio/infer/opened_model.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
-#include "folio/serve/http_server.h"
 #include "folio/serve/service.h"
+#include "folio/serve/serving.h"
 #include "folio/term/signals.h"
 
 namespace folio {
@@ -118,25 +118,21 @@ class ServeCommand final : public Command {
                                          .matrices = MatrixDtypeNamed(dtype_)}));
       names.push_back(name);
     }
-    HttpServer server([&](const HttpRequest& request) { return service.Answer(request); },
-                      {.connections = static_cast<int>(connections_)});
-    const int port = server.Bind(host_, static_cast<int>(port_));
-    const bool v6 = host_.find(':') != std::string::npos;
-    const std::string url =
-        fmt::format("http://{}{}{}:{}", v6 ? "[" : "", host_, v6 ? "]" : "", port);
+    Serving serving(service, host_, static_cast<int>(port_),
+                    {.connections = static_cast<int>(connections_)});
     if (console.json()) {
-      console.Result(Json{{"schema", 1}, {"url", url}, {"port", port}, {"models", names}}.dump() +
-                     "\n");
+      console.Result(
+          Json{{"schema", 1}, {"url", serving.url()}, {"port", serving.port()}, {"models", names}}
+              .dump() +
+          "\n");
     } else {
-      console.Result(url + "\n");
+      console.Result(serving.url() + "\n");
     }
-    std::thread serving([&] { server.Serve(); });
     while (StopRequested() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    if (const int left = server.connections(); left > 0) {
+    if (const int left = serving.connections(); left > 0) {
       console.Note(fmt::format("no new requests; {} connections end first (again: at once)", left));
     }
-    server.Stop();
-    serving.join();
+    serving.Stop();
     return 0;
   }
 
@@ -148,9 +144,7 @@ class ServeCommand final : public Command {
                       .cache = bf16_cache_ ? std::optional(Dtype::kBF16) : std::nullopt},
         .limits = {.seconds = ParseSeconds(timeout_, "--timeout")},
         .access = {.hosts = hosts_, .origins = origins_},
-        .page = {.version = Version(),
-                 .build = fmt::format("{}, {}", BuildType(), Compiler()),
-                 .runs = RunDirectories()}};
+        .page = ProgramPage(RunDirectories())};
     if (!key_file_.empty()) options.access.keys = ReadKeys(key_file_);
     if (options.access.keys.empty() && !IsLoopback(host_)) {
       throw UsageError(fmt::format("at {} other machines reach the service", host_),

@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <thread>
 
 #include "folio/base/clock.h"
@@ -29,8 +30,10 @@ class Serve : public TrainTest {
 
   // Starts a service of the run and reads the address that it prints.
   void Start(const std::string& more) {
-    const std::string words = "exec " + ProgramPath() + " serve --port 0 --no-config --model " +
-                              At("run").string() + " " + more + " > out 2> err";
+    Begin("serve --port 0 --no-config --model " + At("run").string() + " " + more);
+  }
+  void Begin(const std::string& command) {
+    const std::string words = "exec " + ProgramPath() + " " + command + " > out 2> err";
     process_ = fork();
     if (process_ == 0) {
       if (chdir(At("").c_str()) != 0) _exit(1);
@@ -38,14 +41,20 @@ class Serve : public TrainTest {
       _exit(1);
     }
     const double end = SteadySeconds() + 60;
-    while (Out().find('\n') == std::string::npos) {
-      ASSERT_LT(SteadySeconds(), end) << ReadFile(At("err"), 1 << 20);
+    std::smatch url;
+    for (std::string told; !std::regex_search(told, url, std::regex("http://[0-9.]+:[0-9]+\\b"));) {
+      ASSERT_LT(SteadySeconds(), end) << told;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      told = Out() + Err();
+      if (told.ends_with('\n')) continue;
+      told.clear();  // it is still being written
     }
-    const std::string line = Split(Out(), '\n').at(0);
-    const std::string url = line.starts_with("{") ? Json::parse(line).at("url") : Json(line);
-    client_ = std::make_unique<httplib::Client>(url);
+    url_ = url.str();
+    client_ = std::make_unique<httplib::Client>(url_);
     client_->set_read_timeout(60);
+  }
+  std::string Err() const {
+    return std::filesystem::exists(At("err")) ? ReadFile(At("err"), 1 << 20) : "";
   }
   std::string Out() const {
     return std::filesystem::exists(At("out")) ? ReadFile(At("out"), 1 << 20) : "";
@@ -58,6 +67,7 @@ class Serve : public TrainTest {
   }
 
   pid_t process_ = 0;
+  std::string url_;
   std::unique_ptr<httplib::Client> client_;
 };
 
@@ -103,6 +113,31 @@ TEST_F(Serve, LetsRequestsEndBeforeItDoes) {
   asking.join();
   // It had begun, or it was never taken; it was not cut off.
   EXPECT_TRUE(status == 200 || status == 0) << status;
+}
+
+TEST_F(Serve, ARunShowsItselfAsItTrains) {
+  Begin(Words("--overwrite --max-steps 1000000 --serve --port 0"));
+  Json run;
+  while (run["step"].is_null() || run["step"] < 20) {
+    const auto runs = client_->Get("/api/runs");
+    ASSERT_TRUE(runs);
+    const Json all = Json::parse(runs->body)["runs"];
+    ASSERT_LE(all.size(), 1u) << all;
+    if (all.size() == 1) run = all[0];
+  }
+  EXPECT_EQ(run["id"], "run");
+  EXPECT_EQ(run["state"], "running");
+  EXPECT_EQ(client_->Get("/")->status, 200);
+  EXPECT_EQ(End(SIGINT), 130) << Err();
+}
+
+TEST_F(Serve, ARunWhosePageHasNoPortDoesNotBegin) {
+  Start("");
+  const std::string port = url_.substr(url_.rfind(':') + 1);
+  ExpectError(
+      1, "train --serve --port " + port + " --out " + At("other").string() + " --data " + data_,
+      port);
+  EXPECT_FALSE(std::filesystem::exists(At("other")));
 }
 
 TEST_F(Serve, MistakesAreSaid) {

@@ -1,14 +1,31 @@
+#include <optional>
 #include <string>
 
 #include "folio/base/strings.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
+#include "folio/commands/serve/program_page.h"
 #include "folio/run/training_run.h"
+#include "folio/serve/serving.h"
 #include "folio/term/signals.h"
 
 namespace folio {
 namespace {
+
+// The page of `folio serve` that shows one run, while this exists.
+class RunPage {
+ public:
+  RunPage(Console& console, const std::string& run, int port)
+      : service_({.page = ProgramPage({run})}, [](const AnsweredRequest&) {}),
+        serving_(service_, "127.0.0.1", port) {
+    console.Note("the run as it trains: " + serving_.url());
+  }
+
+ private:
+  Service service_;
+  Serving serving_;
+};
 
 class TrainCommand final : public Command {
  public:
@@ -22,7 +39,8 @@ class TrainCommand final : public Command {
             "compressed, or - for standard input (folio data prepare --help says more). The run\n"
             "directory gets the settings, metrics.jsonl, loss.svg and two checkpoints: last/ to\n"
             "go on from, best/ with the lowest held-out loss. Ctrl-C stops after the current\n"
-            "step and saves.",
+            "step and saves. With --serve a page of this machine shows the run as it trains;\n"
+            "folio serve --runs DIR shows those that have ended, too.",
         .examples = {"folio train --data book.txt --out runs/book",
                      "folio train --data input.txt --preset char-cpu --out runs/first",
                      "folio train --data input.txt --out runs/tiny --set model.n_layer=2 "
@@ -48,6 +66,8 @@ class TrainCommand final : public Command {
     flags.Switch("--overwrite", &options_.overwrite, "replace the run that is there");
     flags.Switch("--dry-run", &options_.dry_run,
                  "check the settings and the data, print the plan, and train nothing");
+    flags.Switch("--serve", &serve_, "show the run as it trains, on a page of this machine");
+    flags.Value(Field{"port", &port_, "of the page; 0 takes one that is free", 0, 65535});
     simd_.Add(flags);
     flags.Settings(&settings_.layers, {"train", "lora", "data", "log"});
   }
@@ -65,6 +85,8 @@ class TrainCommand final : public Command {
       options_.budget_seconds = ParseSeconds(budget_.empty() ? "10m" : budget_, "--budget");
       options_.budget_asked = !budget_.empty();
     }
+    std::optional<RunPage> page;
+    if (serve_ && !options_.dry_run) page.emplace(context.console, out_, static_cast<int>(port_));
     TrainingRun run(settings_, options_);
     if (options_.dry_run) {
       context.console.Result(run.Plan(context.console.json()));
@@ -77,6 +99,8 @@ class TrainCommand final : public Command {
  private:
   TrainingRunOptions options_;
   std::string out_, preset_, budget_;
+  bool serve_ = false;
+  int64_t port_ = 8080;
   RunSettings settings_;
   SimdFlag simd_;
 };

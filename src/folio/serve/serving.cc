@@ -1,0 +1,30 @@
+#include "folio/serve/serving.h"
+
+#include <fmt/format.h>
+
+namespace folio {
+namespace {
+
+std::string Url(const std::string& host, int port) {
+  const bool v6 = host.find(':') != std::string::npos;
+  return fmt::format("http://{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", port);
+}
+
+}  // namespace
+
+Serving::Serving(Service& service, const std::string& host, int port, const HttpLimits& limits)
+    : server_([&service](const HttpRequest& request) { return service.Answer(request); }, limits),
+      port_(server_.Bind(host, port)),
+      url_(Url(host, port_)),
+      thread_([this] { server_.Serve(); }) {}
+
+Serving::~Serving() {
+  Stop();
+}
+
+void Serving::Stop() {
+  server_.Stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace folio

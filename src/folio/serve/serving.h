@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <thread>
+
+#include "folio/serve/http_server.h"
+#include "folio/serve/service.h"
+
+namespace folio {
+
+// A service that answers at an address, on threads of its own, from here until it is stopped.
+class Serving {
+ public:
+  // `service` must outlive it. Throws as HttpServer::Bind.
+  Serving(Service& service, const std::string& host, int port, const HttpLimits& limits = {});
+  ~Serving();  // stops
+  Serving(const Serving&) = delete;
+
+  int port() const { return port_; }
+  const std::string& url() const { return url_; }  // "http://127.0.0.1:8080"
+  int connections() const { return server_.connections(); }
+
+  // Takes no more requests, and returns when those that run have ended.
+  void Stop();
+
+ private:
+  HttpServer server_;
+  int port_;
+  std::string url_;
+  std::thread thread_;
+};
+
+}  // namespace folio
