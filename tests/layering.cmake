@@ -31,7 +31,7 @@ set(uses_commands base tensor io backend text plot data model formats term corpu
 # An outside header, and the only files that may include it.
 set(outside hwy dnnl omp json toml cli curl openssl png zlib archive httplib edit)
 set(hwy_header "^hwy/")
-set(hwy_place "^backend/cpu/|^text/|^base/simd_targets\\.cc$")
+set(hwy_place "^backend/cpu/|^text/|^base/(simd_targets|exponentials)\\.cc$")
 set(dnnl_header "dnnl")
 set(dnnl_place "^backend/cpu/")
 set(omp_header "^omp\\.h$")

@@ -11,6 +11,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/exponentials.h"
 #include "folio/base/rng.h"
 #include "folio/infer/penalties.h"
 
@@ -27,7 +28,7 @@ uint64_t KeyOf(float logit, size_t id) {
 
 float LogitOf(uint64_t key) {
   const auto ordered = static_cast<uint32_t>(key >> 32);
-  return std::bit_cast<float>(ordered >> 31 != 0 ? ordered & 0x7FFFFFFFU : ~ordered);
+  return std::bit_cast<float>(ordered ^ ((ordered >> 31) - 1) ^ (ordered & 0x80000000U));
 }
 
 int32_t IdOf(uint64_t key) {
@@ -180,9 +181,13 @@ double Sampler::Weight(Key key) const {
   return std::exp(Exponent(key));
 }
 
-double Sampler::Total() const {
+double Sampler::Total() {
+  exponents_.resize(keys_.size());
+  for (size_t i = 0; i < keys_.size(); ++i) exponents_[i] = Exponent(keys_[i]);
+  weights_ = exponents_;
+  Exponentials(weights_.data(), weights_.size());
   double total = 0;
-  for (const Key key : keys_) total += Weight(key);
+  for (const double weight : weights_) total += weight;
   return total;
 }
 
@@ -298,24 +303,48 @@ std::span<const Candidate> Sampler::Candidates(std::span<const float> logits,
   return candidates_;
 }
 
+size_t Sampler::Draw(double goal) {
+  // A group is of tokens that are about as likely, so that the order of one of them decides.
+  constexpr size_t kGroups = 512;
+  constexpr double kOfE = 32;  // groups by which a weight falls by e
+  std::array<double, kGroups> sums = {};
+  groups_.resize(keys_.size());
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    const double group = std::min(-exponents_[i] * kOfE, kGroups - 1.0);
+    groups_[i] = static_cast<uint16_t>(group);
+    sums[groups_[i]] += weights_[i];
+  }
+  size_t drawn = 0;
+  for (size_t g = 0; g < kGroups; ++g) {
+    if (sums[g] == 0) continue;
+    drawn = g;
+    if (goal < sums[g]) break;
+    goal -= sums[g];
+  }
+  std::vector<size_t>& members = members_;
+  members.clear();
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    if (groups_[i] == drawn && weights_[i] > 0) members.push_back(i);
+  }
+  size_t sorted = 0, last = 0;
+  for (size_t m = 0; m < members.size(); ++m) {
+    SortMore(members, sorted, m + 1, [&](size_t a, size_t b) { return keys_[a] > keys_[b]; });
+    last = members[m];
+    goal -= weights_[last];
+    if (goal < 0) break;
+  }
+  return last;
+}
+
 int32_t Sampler::Sample(std::span<const float> logits, uint64_t sequence, uint64_t position,
                         const TextSoFar& text) {
   Cut(logits, text);
   chance_ = 1;
   if (keys_.size() == 1) return IdOf(keys_.front());
   const CounterRng rng(options_.seed, RngStream(RngPurpose::kSampling, sequence));
-  double left = rng.Uniform(position);
-  int32_t last = 0;
-  for (size_t i = 0; i < keys_.size(); ++i) {
-    SortFirst(i + 1);
-    const double weight = Weight(keys_[i]);
-    if (weight == 0) break;  // and those behind it
-    last = IdOf(keys_[i]);
-    chance_ = weight / total_;
-    left -= chance_;
-    if (left < 0) return last;
-  }
-  return last;
+  const size_t drawn = Draw(rng.Uniform(position) * total_);
+  chance_ = weights_[drawn] / total_;
+  return IdOf(keys_[drawn]);
 }
 
 }  // namespace folio

@@ -84,7 +84,7 @@ struct TokenProbability {
 };
 
 // Chooses tokens. A choice depends on the logits, the options, the text so far, `sequence` and
-// `position` alone. Sorts no more tokens than the cuts keep or the draw passes.
+// `position` alone. Sorts no more tokens than the cuts keep, or are about as likely as the drawn.
 class Sampler {
  public:
   // Of `usable`, unless it is empty, only tokens are chosen that are true there. `ends`: the tokens
@@ -122,7 +122,9 @@ class Sampler {
   void SortFirst(size_t count);
   double Exponent(Key key) const;  // ln of the weight
   double Weight(Key key) const;    // 1 for the likeliest
-  double Total() const;
+  double Total();                  // of the weights, which it leaves in weights_, and exponents_
+  // The place in keys_ of the token that holds `goal`, of total_, in the order of likelihood.
+  size_t Draw(double goal);
 
   SamplingOptions options_;
   std::unique_ptr<Penalties> penalties_;
@@ -132,8 +134,11 @@ class Sampler {
   std::vector<Key> keys_;
   size_t sorted_ = 0;
   double largest_ = 0;  // logit
-  double total_ = 0;    // of the weights
-  double chance_ = 0;   // of the last choice
+  double total_ = 0;
+  double chance_ = 0;  // of the last choice
+  std::vector<double> exponents_, weights_;
+  std::vector<uint16_t> groups_;  // for Draw, as the next
+  std::vector<size_t> members_;
   std::vector<std::pair<double, Key>> distances_;
   std::vector<float> maxima_;
   std::vector<Candidate> candidates_;

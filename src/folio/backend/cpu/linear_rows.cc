@@ -1,6 +1,7 @@
 #include "folio/backend/cpu/linear_rows.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "folio/backend/cpu/kernels.h"
 #include "folio/backend/cpu/linear_blocks.h"
@@ -23,67 +24,81 @@ namespace folio::cpu::HWY_NAMESPACE {
 
 using Floats = hn::ScalableTag<float>;
 
-// From so many rows of x on what is computed takes longer than reading w.
-constexpr int64_t kManyRows = 8;
-// What registers hold of their results: kGroup rows, kVectors vectors of each.
-constexpr int64_t kGroup = 4;
-constexpr int kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+// Rows of a weight that are read side by side, rows of x that they are multiplied with at once, and
+// columns of which the results stay in a first-level cache meanwhile.
+constexpr int64_t kSide = 8, kGroup = 8, kColumns = 256;
 
-// Of rows [n, n + kGroup) of x: kVectors vectors of columns of x w, for as many rows of w as there
-// are columns of x. `ahead` lines of each row of w behind them are asked for.
-HWY_INLINE void ProductPanel(const float* x, int64_t I, const float* w, int64_t rows, int64_t O,
-                             int ahead, float* out) {
+// Rows of a weight (I,O), and as many that will be read next.
+struct WeightRows {
+  const float* numbers;
+  const float* next;
+  int64_t O;
+};
+
+// columns of out (kN) += x w for kRows rows of w, or = if `first`.
+template <int64_t kN, int64_t kRows>
+HWY_INLINE void AddProducts(const float* x, int64_t I, const WeightRows& w, int64_t columns,
+                            bool first, float* out, int64_t ldo) {
   const Floats d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  hn::Vec<Floats> sums[kGroup][kVectors];
-  for (auto& row : sums) {
-    for (auto& sum : row) sum = hn::Zero(d);
-  }
-  for (int64_t r = 0; r < rows; ++r) {
-    const float* at = w + r * O;
-    for (int line = 0; line < ahead; ++line) hwy::Prefetch(at + kVectors * lanes + 16 * line);
-    for (int v = 0; v < kVectors; ++v) {
-      const auto u = hn::LoadU(d, at + v * lanes);
-      for (int64_t n = 0; n < kGroup; ++n) {
-        sums[n][v] = hn::MulAdd(hn::Set(d, x[n * I + r]), u, sums[n][v]);
-      }
-    }
-  }
-  for (int64_t n = 0; n < kGroup; ++n) {
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[n][v], d, out + n * O + v * lanes);
-  }
-}
-
-// out (N,O) = x w for `rows` rows of a weight (I,O), which follow each other, and as many columns
-// of x, whose own rows are I apart. For few rows of x one row of w after the other, so that memory
-// is read in its own order; for more, panels that stay near. An element's sum is the same in both.
-void ProductOfRows(const float* x, int64_t N, int64_t I, const float* w, int64_t rows, int64_t O,
-                   float* out) {
-  const Floats d;
-  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(d));
-  const int64_t grouped = N < kManyRows ? 0 : N / kGroup * kGroup;
-  const int64_t panels = grouped == 0 ? 0 : O / width * width;
-  const int lines = static_cast<int>(std::max<int64_t>(width / 16, 1));
-  for (int64_t c = 0; c < panels; c += width) {
-    for (int64_t n = 0; n < grouped; n += kGroup) {
-      ProductPanel(x + n * I, I, w + c, rows, O, n == 0 && c + width < panels ? lines : 0,
-                   out + n * O + c);
-    }
-  }
-  const auto by_rows = [&](int64_t first, int64_t last, int64_t begin) HWY_ATTR {
-    for (int64_t n = first; n < last; ++n) std::fill_n(out + n * O + begin, O - begin, 0.0f);
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t n = first; n < last; ++n) {
-        const auto factor = hn::Set(d, x[n * I + r]);
-        float* to = out + n * O + begin;
-        Map(
-            d, O - begin, to, [=](auto sum, auto u) HWY_ATTR { return hn::MulAdd(factor, u, sum); },
-            static_cast<const float*>(to), w + r * O + begin);
-      }
+  float factors[kN][kRows];
+  for (int64_t n = 0; n < kN; ++n) std::copy_n(x + n * I, kRows, factors[n]);
+  const auto add = [&](int64_t c, const auto& load, const auto& store) HWY_ATTR {
+    hn::Vec<Floats> u[kRows];
+    for (int64_t r = 0; r < kRows; ++r) u[r] = load(w.numbers + r * w.O + c);
+    for (int64_t n = 0; n < kN; ++n) {
+      auto sum = first ? hn::Zero(d) : load(out + n * ldo + c);
+      for (int64_t r = 0; r < kRows; ++r) sum = hn::MulAdd(hn::Set(d, factors[n][r]), u[r], sum);
+      store(sum, out + n * ldo + c);
     }
   };
-  by_rows(0, grouped, panels);
-  by_rows(grouped, N, 0);
+  int64_t c = 0;
+  for (; c + lanes <= columns; c += lanes) {
+    for (int64_t r = 0; r < kRows; ++r) __builtin_prefetch(w.next + r * w.O + c, 0, 2);
+    add(
+        c, [&](const float* from) HWY_ATTR { return LoadU(d, from); },
+        [&](auto sum, float* to) HWY_ATTR { StoreU(sum, d, to); });
+  }
+  if (c == columns) return;
+  add(
+      c, [&](const float* from) HWY_ATTR { return LoadPart(d, from, columns - c); },
+      [&](auto sum, float* to) HWY_ATTR { StorePart(sum, d, to, columns - c); });
+}
+
+// The same for N rows of x.
+template <int64_t kRows>
+void AddAllProducts(const float* x, int64_t N, int64_t I, const WeightRows& w, int64_t columns,
+                    bool first, float* out, int64_t ldo) {
+  int64_t n = 0;
+  const auto add = [&]<int64_t kN>(std::integral_constant<int64_t, kN>) HWY_ATTR {
+    for (; n + kN <= N; n += kN) {
+      AddProducts<kN, kRows>(x + n * I, I, w, columns, first, out + n * ldo, ldo);
+    }
+  };
+  add(std::integral_constant<int64_t, kGroup>());
+  add(std::integral_constant<int64_t, 4>());
+  add(std::integral_constant<int64_t, 2>());
+  add(std::integral_constant<int64_t, 1>());
+}
+
+// out (N,O), whose rows are `ldo` apart, = x w for `rows` rows of a weight (I,O), which follow each
+// other, and as many columns of x, whose own rows are I apart. An element takes its products one
+// after the other.
+void ProductOfRows(const float* x, int64_t N, int64_t I, const float* w, int64_t rows, int64_t O,
+                   float* out, int64_t ldo) {
+  for (int64_t c = 0; c < O; c += kColumns) {
+    const int64_t columns = std::min(kColumns, O - c);
+    int64_t r = 0;
+    for (; r + kSide <= rows; r += kSide) {
+      const float* at = w + r * O + c;
+      const float* next = r + 2 * kSide <= rows ? at + kSide * O : w + c + columns;
+      AddAllProducts<kSide>(x + r, N, I, {at, next, O}, columns, r == 0, out + c, ldo);
+    }
+    for (; r < rows; ++r) {
+      const float* at = w + r * O + c;
+      AddAllProducts<1>(x + r, N, I, {at, at, O}, columns, r == 0, out + c, ldo);
+    }
+  }
 }
 
 // out (n) = the sum of `count` arrays, `stride` apart, in order.
@@ -96,9 +111,15 @@ void SumArrays(const float* arrays, int64_t count, int64_t stride, int64_t n, fl
   }
 }
 
-// to[i][j] = x[i] . w[j], as Dot adds it up: two rows of each.
+// From so many rows of x on what is computed takes longer than reading w.
+constexpr int64_t kManyRows = 2;
+constexpr int64_t kLineBytes = 64;
+
+// to[i][j] = x[i] . w[j], as Dot adds it up: two rows of each. `lines` cache lines from `ahead` on
+// are asked for with each four vectors of a row.
 template <class T>
-HWY_INLINE void DotTwoByTwo(const float* x, const T* w, int64_t I, float (&to)[2][2]) {
+HWY_INLINE void DotTwoByTwo(const float* x, const T* w, int64_t I, const T* ahead, int64_t lines,
+                            float (&to)[2][2]) {
   const Floats d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<Floats> sums[2][2][4];
@@ -120,6 +141,9 @@ HWY_INLINE void DotTwoByTwo(const float* x, const T* w, int64_t I, float (&to)[2
   };
   int64_t at = 0;
   for (; at + 4 * lanes <= I; at += 4 * lanes) {
+    for (int64_t line = 0; line < lines; ++line, ahead += kLineBytes / sizeof(T)) {
+      __builtin_prefetch(ahead, 0, 2);
+    }
     for (int part = 0; part < 4; ++part) add(part, at + part * lanes, 0);
   }
   for (; at + lanes <= I; at += lanes) add(0, at, 0);
@@ -139,10 +163,17 @@ void RowsOf(const float* x, int64_t N, int64_t I, const T* w, int64_t rows, floa
             int64_t ldo) {
   const Floats d;
   const int64_t pairs = N < kManyRows ? 0 : rows / 2 * 2, paired = pairs == 0 ? 0 : N / 2 * 2;
+  // While a pair of rows of w is used the pair after the next is asked for, a little with each pair
+  // of rows of x.
+  const int64_t four = 4 * static_cast<int64_t>(hn::Lanes(d) * sizeof(T));  // bytes
+  const int64_t lines = paired == 0 ? 0 : CeilDiv(2 * four, kLineBytes * (paired / 2));
+  const int64_t asked =
+      lines * (I * static_cast<int64_t>(sizeof(T)) / four) * kLineBytes / sizeof(T);
   for (int64_t r = 0; r < pairs; r += 2) {
     for (int64_t n = 0; n < paired; n += 2) {
       float sums[2][2];
-      DotTwoByTwo(x + n * I, w + r * I, I, sums);
+      const T* ahead = w + (r + 4) * I + n / 2 * asked;
+      DotTwoByTwo(x + n * I, w + r * I, I, ahead, lines, sums);
       for (int64_t i = 0; i < 2; ++i) std::copy_n(sums[i], 2, out + (n + i) * ldo + r);
     }
     for (int64_t j = r; j < r + 2 && paired < N; ++j) {
@@ -260,17 +291,18 @@ void RunTransposed(const LinearForward& op, Scratch& scratch) {
 // its own order here too.
 void RunInOut(const LinearForward& op, Scratch& scratch) {
   constexpr int64_t kRows = 64;
-  const int64_t N = op.x.dim(0), I = op.x.dim(1), O = op.out.dim(1);
-  float* products = scratch.Get<float>(CeilDiv(I, kRows) * N * O);
+  constexpr int64_t kApart = 16;  // rows 2^n apart would get in each other's way in caches
+  const int64_t N = op.x.dim(0), I = op.x.dim(1), O = op.out.dim(1), ldo = O + kApart;
+  float* products = scratch.Get<float>(CeilDiv(I, kRows) * N * ldo);
   ParallelRange(I, kRows, [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(ProductOfRows)
     (op.x.data<float>() + begin, N, I, op.weight.data<float>() + begin * O, end - begin, O,
-     products + begin / kRows * N * O);
+     products + begin / kRows * N * ldo, ldo);
   });
   ForSlices(O, [&](int64_t begin, int64_t end) {
     for (int64_t n = 0; n < N; ++n) {
       HWY_DYNAMIC_DISPATCH(SumArrays)
-      (products + n * O + begin, CeilDiv(I, kRows), N * O, end - begin,
+      (products + n * ldo + begin, CeilDiv(I, kRows), N * ldo, end - begin,
        op.out.data<float>() + n * O + begin);
     }
     FinishColumns(op, begin, end);
