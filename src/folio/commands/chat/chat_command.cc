@@ -165,6 +165,7 @@ class ChatCommand final : public Command {
   // What `reply` writes, as it comes.
   template <class Write>
   void Tell(Console& console, const OpenedModel& model, Dialogue& dialogue, const Write& write) {
+    const TypedUnseen unseen;
     Dialogue::Reply reply = write(Options(model, console), [&](std::string_view more) {
       console.Result(WithoutControls(more));
       return StopRequested() == 0;

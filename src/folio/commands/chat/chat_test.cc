@@ -183,6 +183,19 @@ TEST_F(Chat, CtrlCEndsTheReplyAndClearsTheLine) {
             (std::vector<std::string>{"Who?", "/quit"}));
 }
 
+TEST_F(Chat, WhatIsTypedMeanwhileIsNotShownInTheReply) {
+  Teach();
+  AtTerminal chat(At(""), Words("3000"));
+  chat.Until(kPrompt);
+  chat.Type(std::string("Who?") + kEnter);
+  chat.Until("AAAAAAAAAA");
+  chat.Type("/quit");
+  EXPECT_FALSE(Contains(chat.Until("A\r\n"), "quit"));
+  chat.Until("/quit");
+  chat.Type(kEnter);
+  EXPECT_EQ(chat.Ends(), 0);
+}
+
 TEST_F(Chat, LinesAreBrokenPastedAndBroughtBack) {
   Teach();
   AtTerminal chat(At(""), Words("2"));

@@ -302,4 +302,16 @@ std::optional<std::string> LineEditor::Read() {
   return impl_->Read();
 }
 
+TypedUnseen::TypedUnseen() {
+  termios now{};
+  if (tcgetattr(STDIN_FILENO, &now) != 0) return;
+  before_ = now;
+  now.c_lflag &= ~static_cast<tcflag_t>(ECHO | ICANON);
+  tcsetattr(STDIN_FILENO, TCSANOW, &now);
+}
+
+TypedUnseen::~TypedUnseen() {
+  if (before_) tcsetattr(STDIN_FILENO, TCSANOW, &*before_);
+}
+
 }  // namespace folio

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <termios.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,6 +36,18 @@ class LineEditor {
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+// While it exists the terminal does not show what is typed, which the next Read gets; Ctrl-C stays a
+// signal.
+class TypedUnseen {
+ public:
+  TypedUnseen();
+  ~TypedUnseen();
+  TypedUnseen(const TypedUnseen&) = delete;
+
+ private:
+  std::optional<termios> before_;
 };
 
 }  // namespace folio
