@@ -2,7 +2,6 @@
 # The tests of the page: that web/dist is what web/src makes, its parts, and the whole of it in a browser against
 # build/release/folio. They need node and npm, and Debian's chromium for the browser; what is missing is skipped,
 # and it says so.
-#   scripts/test_web.sh [--no-browser]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,10 +17,10 @@ git diff --exit-code --stat -- web/dist || {
   echo "test_web: web/dist is not what web/src makes: commit it" >&2
   exit 1
 }
-if [[ ${1:-} == --no-browser ]]; then
+if [[ ! -x ${CHROMIUM:=/usr/bin/chromium} ]]; then
+  echo "test_web: skipped: the browser: no chromium at $CHROMIUM (scripts/bootstrap.sh web)"
   exec node --test web/test/modules.test.mjs
 fi
-[[ -x ${CHROMIUM:=/usr/bin/chromium} ]] || skip "no chromium at $CHROMIUM (scripts/bootstrap.sh web)"
 [[ -x ${FOLIO:=build/release/folio} ]] || skip "no program at $FOLIO: make build"
 FOLIO=$(realpath "$FOLIO")
 export CHROMIUM FOLIO

@@ -10,11 +10,9 @@
 #include "bodies.h"
 #include "changes.h"
 #include "folio/base/log.h"
-#include "folio/model/test_models.h"
+#include "folio/infer/test_small_model.h"
 #include "folio/serve/http_server.h"
 #include "folio/serve/service.h"
-#include "folio/text/byte_tokenizer.h"
-#include "folio/text/chat.h"
 #include "input.h"
 
 namespace folio {
@@ -70,13 +68,7 @@ class Served {
   Served()
       : service_({}, {}), server_([this](const HttpRequest& r) { return service_.Answer(r); }) {
     SetLogLevel(LogLevel::kError);
-    OpenedModel model;
-    model.tokenizer = WithChatTokens(ByteTokenizer());
-    GptConfig config = TinyConfig();
-    config.vocab_size = model.tokenizer->vocab_size();
-    config.n_positions = 40;
-    model.weights = std::make_unique<GptWeights>(config);
-    Scatter(*model.weights, 1);
+    OpenedModel model = SmallModel(/*chat=*/true, 40);
     model.backend = MakeBackend("reference");
     service_.Add("m", std::move(model));
   }

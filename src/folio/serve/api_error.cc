@@ -60,4 +60,13 @@ HttpReply ApiError::reply() const {
   return reply;
 }
 
+std::optional<HttpReply> ReplyToOtherMethod(const HttpRequest& request, std::string_view method) {
+  if (request.method == "OPTIONS") return HttpReply{.status = 204};
+  const bool head = request.method == "HEAD" && method == "GET";
+  if (method.empty() || request.method == method || head) return {};
+  HttpReply reply = ApiError(405, fmt::format("this address takes {} alone", method)).reply();
+  reply.headers.emplace_back("Allow", method);
+  return reply;
+}
+
 }  // namespace folio

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "folio/base/error.h"
 #include "folio/serve/http.h"
@@ -29,5 +31,9 @@ class ApiError : public std::runtime_error {
   int status_;
   std::string param_, code_;
 };
+
+// What a request of another method than an address takes gets, "" for one that takes all; nothing for
+// one that fits. Everything may be asked for its options.
+std::optional<HttpReply> ReplyToOtherMethod(const HttpRequest& request, std::string_view method);
 
 }  // namespace folio

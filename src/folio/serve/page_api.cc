@@ -65,14 +65,7 @@ HttpReply PageApi::Answer(const HttpRequest& request) {
   if (found == Endpoints().end()) {
     throw ApiError(404, fmt::format("there is nothing at '{}'", request.path.substr(0, 200)));
   }
-  const bool head = request.method == "HEAD" && std::string_view(found->method) == "GET";
-  if (request.method == "OPTIONS") return {.status = 204};
-  if (request.method != found->method && !head) {
-    HttpReply reply =
-        ApiError(405, fmt::format("this address takes {} alone", found->method)).reply();
-    reply.headers.emplace_back("Allow", found->method);
-    return reply;
-  }
+  if (std::optional<HttpReply> reply = ReplyToOtherMethod(request, found->method)) return *reply;
   return (this->*found->answer)(request, path);
 }
 

@@ -110,15 +110,7 @@ HttpReply Service::Answer(const HttpRequest& request) {
 }
 
 HttpReply Service::Dispatch(const HttpRequest& request, const Route& route) {
-  if (request.method == "OPTIONS") return {.status = 204};
-  const std::string_view method = route.method;
-  const bool head = request.method == "HEAD" && method == "GET";
-  if (!method.empty() && request.method != method && !head) {
-    HttpReply reply =
-        ApiError(405, fmt::format("{} takes {} alone", route.path, route.method)).reply();
-    reply.headers.emplace_back("Allow", route.method);
-    return reply;
-  }
+  if (std::optional<HttpReply> reply = ReplyToOtherMethod(request, route.method)) return *reply;
   return (this->*route.answer)(request);
 }
 

@@ -3,26 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "folio/base/error.h"
-#include "folio/model/test_models.h"
-#include "folio/text/byte_tokenizer.h"
-#include "folio/text/chat.h"
+#include "folio/infer/test_small_model.h"
 
 namespace folio {
 namespace {
-
-// Of bytes, with random weights.
-OpenedModel RandomModel(bool answers, int64_t P = 64) {
-  OpenedModel model;
-  model.tokenizer = std::make_unique<ByteTokenizer>();
-  if (answers) model.tokenizer = WithChatTokens(*model.tokenizer);
-  GptConfig config = TinyConfig();
-  config.vocab_size = model.tokenizer->vocab_size();
-  config.n_positions = P;
-  model.weights = std::make_unique<GptWeights>(config);
-  Scatter(*model.weights, 1);
-  model.backend = MakeBackend("cpu");
-  return model;
-}
 
 class Dialogues : public testing::Test {
  protected:
@@ -51,7 +35,7 @@ class Dialogues : public testing::Test {
 
 TEST_F(Dialogues, ARepliesTokensAndTextAreGivenOut) {
   for (const bool answers : {false, true}) {
-    const OpenedModel model = RandomModel(answers);
+    const OpenedModel model = SmallModel(answers, 64);
     Dialogue dialogue(model, {});
     EXPECT_EQ(dialogue.answers(), answers);
     EXPECT_FALSE(dialogue.replied());
@@ -66,7 +50,7 @@ TEST_F(Dialogues, ARepliesTokensAndTextAreGivenOut) {
 
 TEST_F(Dialogues, AnotherSeedChangesTheReplyAndTheFirstBringsItBack) {
   for (const bool answers : {false, true}) {
-    const OpenedModel model = RandomModel(answers);
+    const OpenedModel model = SmallModel(answers, 64);
     Dialogue dialogue(model, {});
     Say(dialogue, "Who?", 1);
     const auto first = Say(dialogue, "Why?", 1).written.ids;
@@ -84,7 +68,7 @@ TEST_F(Dialogues, AnotherSeedChangesTheReplyAndTheFirstBringsItBack) {
 }
 
 TEST_F(Dialogues, TheOldestTurnsAreForgotten) {
-  const OpenedModel model = RandomModel(true);  // 58 tokens for a question; a turn has 7 + 7
+  const OpenedModel model = SmallModel(true, 64);  // 58 tokens for a question; a turn has 7 + 7
   Dialogue dialogue(model, {});
   for (int turn = 0; turn < 6; ++turn) {
     const Dialogue::Reply reply = Say(dialogue, "Who?");
@@ -94,7 +78,7 @@ TEST_F(Dialogues, TheOldestTurnsAreForgotten) {
 }
 
 TEST_F(Dialogues, AModelThatDoesNotAnswerGoesOn) {
-  const OpenedModel model = RandomModel(false);
+  const OpenedModel model = SmallModel(false, 64);
   Dialogue dialogue(model, {});
   EXPECT_EQ(Say(dialogue, "abc").stats.prompt_tokens, 3);
   EXPECT_EQ(Say(dialogue, "").stats.prompt_tokens, 9) << "a little more";
@@ -106,7 +90,7 @@ TEST_F(Dialogues, AModelThatDoesNotAnswerGoesOn) {
 }
 
 TEST_F(Dialogues, ATextBeyondTheContextForgetsItsBeginning) {
-  const OpenedModel model = RandomModel(false);  // 58 tokens for the text
+  const OpenedModel model = SmallModel(false, 64);  // 58 tokens for the text
   Dialogue dialogue(model, {});
   EXPECT_EQ(Say(dialogue, std::string(50, 'x')).forgotten, 0);
   const Dialogue::Reply reply = Say(dialogue, "abc");
@@ -119,7 +103,7 @@ TEST_F(Dialogues, ATextBeyondTheContextForgetsItsBeginning) {
 
 TEST_F(Dialogues, AReplyThatIsStoppedIsPartOfTheConversation) {
   for (const bool answers : {false, true}) {
-    const OpenedModel model = RandomModel(answers);
+    const OpenedModel model = SmallModel(answers, 64);
     Dialogue dialogue(model, {});
     int64_t calls = 0;
     const Dialogue::Reply reply =
@@ -133,7 +117,7 @@ TEST_F(Dialogues, AReplyThatIsStoppedIsPartOfTheConversation) {
 }
 
 TEST_F(Dialogues, WhatCannotBeSaidChangesNothing) {
-  const OpenedModel model = RandomModel(true);
+  const OpenedModel model = SmallModel(true, 64);
   Dialogue dialogue(model, {}), straight(model, {});
   Say(dialogue, "Who?");
   Say(straight, "Who?");
