@@ -38,8 +38,8 @@ class LineEditor {
   std::unique_ptr<Impl> impl_;
 };
 
-// While it exists the terminal does not show what is typed, which the next Read gets; Ctrl-C stays a
-// signal.
+// While it exists the terminal does not show what is typed, which the next Read gets; Ctrl-C stays
+// a signal.
 class TypedUnseen {
  public:
   TypedUnseen();
