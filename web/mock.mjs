@@ -260,7 +260,7 @@ async function Answer(request, response) {
     case "vocab":
       return Json({ tokens: vocabulary.map((bytes) => bytes.toString("base64")) });
     case "tokenize":
-      return Json(Encode(body.text));
+      return Json({ ...Encode(body.text), pieces: [] });
     case "generate":
       await Generate(body, response);
       return undefined;

@@ -165,6 +165,9 @@ export const text = {
     at: "At byte",
     distinct: "distinct",
     most: (n: number) => `The first ${n} are listed.`,
+    merges: "Merges, in order",
+    merges_note:
+      "Each word begins as its bytes. Of all neighbours the pair that training merged first becomes one symbol, again and again, until no pair is left. Numbers: when training made that merge.",
   },
   inspected: {
     label: "Text to look at",

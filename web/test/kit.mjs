@@ -27,14 +27,20 @@ export function Workshop() {
   return {
     root,
     runs: join(root, "runs"),
+    // A tokenizer of merges.
+    Learn() {
+      const out = join(root, "tokenizer");
+      Run("tokenizer", "train", stories, "--vocab-size", "400", "--out", out);
+      return out;
+    },
     Train(name, ...more) {
       const out = join(root, "runs", name);
+      const tokenizer = more.includes("--tokenizer") ? [] : ["--tokenizer", "bytes"];
       Run(
         "train",
         "--data",
         stories,
-        "--tokenizer",
-        "bytes",
+        ...tokenizer,
         "--preset",
         "debug",
         "--context",

@@ -185,6 +185,38 @@ test("a text is judged as the service judges it", async () => {
   await Close();
 });
 
+test("tokens are shown as the merges that make them", async () => {
+  const merging = await Serve(
+    "--model",
+    workshop.Train("merging", "--max-steps", "1", "--tokenizer", workshop.Learn()),
+  );
+  const { page, Close } = await Open(browser, `${merging.url}/#/play?tab=tokens`);
+  await page.fill("textarea", "The little cat and the little dog");
+  await page.waitForSelector(".merges ol");
+  const { pieces } = await (
+    await fetch(`${merging.url}/api/tokenize`, {
+      method: "POST",
+      body: JSON.stringify({ text: "The little cat and the little dog" }),
+    })
+  ).json();
+  assert.ok(pieces.length > 3);
+  assert.equal(await page.locator(".merges ol").count(), pieces.length);
+  assert.equal(
+    await page.locator(".merges li").count(),
+    pieces.reduce((sum, { merges }) => sum + merges.length + 1, 0),
+  );
+  // The first word is one character for each byte, and after its last merge the fewest symbols.
+  const symbols = await page.locator(".merges ol").first().locator("li").evaluateAll((lines) =>
+    lines.map((line) => line.querySelectorAll(".chip").length),
+  );
+  assert.deepEqual(
+    symbols,
+    symbols.map((_, step) => pieces[0].symbols.length - step),
+  );
+  await Close();
+  await merging.Stop();
+});
+
 test("eight tabs load", async () => {
   const context = await browser.newContext();
   const pages = await Promise.all(

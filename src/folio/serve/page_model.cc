@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string_view>
 
 #include "folio/base/hash.h"
 #include "folio/base/utf8.h"
@@ -14,9 +16,29 @@
 #include "folio/serve/generation_fields.h"
 #include "folio/serve/gvz.h"
 #include "folio/serve/page_files.h"
+#include "folio/text/explain_text.h"
 
 namespace folio {
 namespace {
+
+// The first pieces of a text that are put together of several symbols, each once, and how.
+Json MergedPieces(const Tokenizer& tokenizer, std::string_view text) {
+  constexpr size_t kMost = 40, kLongest = 64;  // pieces, bytes
+  std::set<std::string_view> seen;
+  Json pieces = Json::array();
+  ExplainText(tokenizer, text, SpecialRule::Allow(), "'text'", [&](const ExplainedPiece& piece) {
+    if (pieces.size() == kMost || piece.merges.empty() || piece.bytes.size() > kLongest) return;
+    if (!seen.insert(piece.bytes).second) return;
+    Json merges = Json::array();
+    for (const BpeTokenizer::MergeStep& step : piece.merges) {
+      merges.push_back(Json::array({step.at, step.merged, step.rank}));
+    }
+    pieces.push_back({{"at", piece.bytes.data() - text.data()},
+                      {"symbols", piece.merges.front().before},
+                      {"merges", merges}});
+  });
+  return pieces;
+}
 
 // The ids that model and tokenizer both know.
 int64_t KnownTokens(const ServedModel& model) {
@@ -120,7 +142,11 @@ HttpReply AnswerPageTokens(const ServedModel& model, const RequestFields& fields
     const size_t end = i + 1 < ids.size() ? decoded.bytes[i + 1] : text.size();
     spans.push_back(Json::array({decoded.bytes[i], end}));
   }
-  return {.body = Json{{"ids", ids}, {"spans", spans}, {"bytes", text.size()}}.dump()};
+  return {.body = Json{{"ids", ids},
+                       {"spans", spans},
+                       {"bytes", text.size()},
+                       {"pieces", MergedPieces(tokenizer, text)}}
+                      .dump()};
 }
 
 HttpReply AnswerScores(ServedModel& model, const RequestFields& fields) {

@@ -1,4 +1,7 @@
+#include "folio/serve/page_model.h"
+
 #include <cmath>
+#include <set>
 
 #include "folio/base/error.h"
 #include "folio/infer/text_writer.h"
@@ -7,6 +10,8 @@
 #include "folio/plot/png.h"
 #include "folio/serve/gvz.h"
 #include "folio/serve/test_page.h"
+#include "folio/text/bpe_tokenizer.h"
+#include "folio/text/test_bpe_vocabs.h"
 #include "tests/kit/near.h"
 
 namespace folio {
@@ -94,12 +99,46 @@ TEST_F(PageModel, GivesEachTokensBytesOnceForEachTokenizer) {
   EXPECT_EQ(client_->Get("/api/vocab?model=talker", {{"If-None-Match", tag}})->status, 200);
 }
 
+std::vector<int32_t> Integers(const Json& json) {
+  std::vector<int32_t> numbers;
+  for (const Json& number : json) numbers.push_back(static_cast<int32_t>(number.get<int64_t>()));
+  return numbers;
+}
+
+TEST_F(PageModel, MergesMakeTheTokens) {
+  const std::string text = "the thin thing and the thin thing and 1";
+  const BpeTokenizer tokenizer(
+      TrainedOn("the thing and the thin thing and the thinner thing ", {.vocab_size = 270}));
+  OpenedModel opened = SmallModel();
+  opened.tokenizer = std::make_unique<BpeTokenizer>(tokenizer.vocab());
+  ServedModel model;
+  model.model = std::move(opened);
+  const HttpReply reply = AnswerPageTokens(model, RequestFields(Json{{"text", text}}.dump()));
+  const Json json = ParseJson(reply.body, "tokens");
+  EXPECT_GE(json["pieces"].size(), 3u);
+  std::set<std::string> seen;
+  for (const Json& piece : json["pieces"]) {
+    std::vector<int32_t> ids = Integers(piece["symbols"]);
+    const std::string bytes = tokenizer.Decode(ids);
+    EXPECT_TRUE(seen.insert(bytes).second) << bytes;
+    EXPECT_EQ(text.substr(piece["at"].get<size_t>(), bytes.size()), bytes);
+    for (const Json& merge : piece["merges"]) {
+      const std::vector<int32_t> numbers = Integers(merge);  // place, id, rank
+      const auto at = ids.begin() + numbers.at(0);
+      *at = numbers.at(1);
+      ids.erase(at + 1);
+    }
+    EXPECT_EQ(ids, tokenizer.EncodeOrdinary(bytes));
+  }
+}
+
 TEST_F(PageModel, SpansAreTheTokensBytes) {
   Serve();
   const Json json = Post("/api/tokenize", {{"text", "a\xC3\xA9<|endoftext|>b"}}).json();
   EXPECT_EQ(json["ids"], Json::array({97, 0xC3, 0xA9, 256, 98}));
   EXPECT_EQ(json["spans"].dump(), "[[0,1],[1,2],[2,3],[3,16],[16,17]]");
   EXPECT_EQ(json["bytes"], 17);
+  EXPECT_EQ(json["pieces"].size(), 0u) << "bytes are not merged";
   EXPECT_EQ(Post("/api/tokenize", {{"text", ""}}).json()["ids"].size(), 0u);
   ErrorOf(Post("/api/tokenize", {{"text", 1}}), 400);
 }

@@ -50,6 +50,15 @@ export interface Tokenized {
   ids: number[];
   spans: [number, number][];
   bytes: number;
+  pieces: MergedPiece[];
+}
+
+// A piece of a text that begins at a byte of it: its first symbols, and merges that each make the
+// symbols at a place and behind it one, of an id, by the merge of a rank.
+export interface MergedPiece {
+  at: number;
+  symbols: number[];
+  merges: [place: number, id: number, rank: number][];
 }
 
 // Entries at t are of token t; the first has nothing before it, and its entries are null.

@@ -5,6 +5,7 @@ import { Digits, Whole } from "../format";
 import { Failure } from "../parts/controls";
 import { text } from "../text";
 import { Hex, TokenBytes, TokenLabel } from "../tokens";
+import { Merges } from "./merges";
 import { prompt, take, takeText } from "./writing";
 
 const kMostRows = 500;
@@ -98,6 +99,7 @@ export function TokensTab() {
           {found.ids.length > kMostRows && <p class="note">{words.most(kMostRows)}</p>}
         </section>
       )}
+      {found && found.pieces.length > 0 && <Merges pieces={found.pieces} />}
     </div>
   );
 }

@@ -99,16 +99,17 @@ class TokenizerEncodeCommand final : public Command {
       throw InputError(input.name() + ": too long to be explained",
                        "explanations are for texts of at most 64 MiB", "leave --explain out");
     }
+    const SpecialRule rule = SpecialRule::Named(special_);
+    CheckSpecials(SpecialFinder(tokenizer.special_tokens(), rule), text, input.name());
     const bool json = console.json();
     const Terminal terminal = out_.empty() || out_ == "-" ? console.out() : Terminal{.utf8 = true};
     if (json) out.Write("{\"pieces\":[");
     bool first = true;
-    ExplainText(tokenizer, text, SpecialRule::Named(special_), input.name(),
-                [&](const ExplainedPiece& piece) {
-                  if (json && !first) out.Write(",");
-                  first = false;
-                  out.Write(json ? PieceJson(piece) : RenderPiece(tokenizer, piece, terminal));
-                });
+    ExplainText(tokenizer, text, rule, input.name(), [&](const ExplainedPiece& piece) {
+      if (json && !first) out.Write(",");
+      first = false;
+      out.Write(json ? PieceJson(piece) : RenderPiece(tokenizer, piece, terminal));
+    });
     if (json) out.Write("]}\n");
   }
 
