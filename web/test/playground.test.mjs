@@ -185,36 +185,41 @@ test("a text is judged as the service judges it", async () => {
   await Close();
 });
 
-test("tokens are shown as the merges that make them", async () => {
+test("tokens are shown as the merges that make them", async (t) => {
+  const tokenizer = workshop.Learn();
   const merging = await Serve(
     "--model",
-    workshop.Train("merging", "--max-steps", "1", "--tokenizer", workshop.Learn()),
+    workshop.Train("merging", "--max-steps", "1", "--tokenizer", tokenizer),
   );
+  t.after(() => merging.Stop());
+  const words = "The little cat and the little dog";
   const { page, Close } = await Open(browser, `${merging.url}/#/play?tab=tokens`);
-  await page.fill("textarea", "The little cat and the little dog");
-  await page.waitForSelector(".merges ol");
+  await page.fill("textarea", words);
   const { pieces } = await (
     await fetch(`${merging.url}/api/tokenize`, {
       method: "POST",
-      body: JSON.stringify({ text: "The little cat and the little dog" }),
+      body: JSON.stringify({ text: words }),
     })
   ).json();
   assert.ok(pieces.length > 3);
-  assert.equal(await page.locator(".merges ol").count(), pieces.length);
-  assert.equal(
-    await page.locator(".merges li").count(),
-    pieces.reduce((sum, { merges }) => sum + merges.length + 1, 0),
+  await Until("as many words", async () =>
+    (await page.locator(".merges ol").count()) === pieces.length,
   );
-  // The first word is one character for each byte, and after its last merge the fewest symbols.
-  const symbols = await page.locator(".merges ol").first().locator("li").evaluateAll((lines) =>
-    lines.map((line) => line.querySelectorAll(".chip").length),
-  );
+  // A line for the bytes, and one for each merge, which leaves a symbol less.
+  const symbols = await page
+    .locator(".merges ol")
+    .evaluateAll((lists) =>
+      lists.map((list) =>
+        [...list.querySelectorAll("li")].map((line) => line.querySelectorAll(".chip").length),
+      ),
+    );
   assert.deepEqual(
     symbols,
-    symbols.map((_, step) => pieces[0].symbols.length - step),
+    pieces.map(({ symbols: bytes, merges }) =>
+      Array.from({ length: merges.length + 1 }, (_, step) => bytes.length - step),
+    ),
   );
   await Close();
-  await merging.Stop();
 });
 
 test("eight tabs load", async () => {

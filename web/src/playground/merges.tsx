@@ -16,10 +16,10 @@ export function StepsOf({ symbols, merges }: MergedPiece): { ids: number[]; made
 export function Merges({ pieces }: { pieces: MergedPiece[] }) {
   const words = text.tokens;
   return (
-    <section class="panel stack" aria-labelledby="merges">
+    <section class="panel stack">
       <h2 id="merges">{words.merges}</h2>
       <p class="note">{words.merges_note}</p>
-      <div class="merges">
+      <div class="merges" tabIndex={0} role="region" aria-labelledby="merges">
         {pieces.map((piece) => (
           <ol key={piece.at}>
             {StepsOf(piece).map(({ ids, made }, step) => (
