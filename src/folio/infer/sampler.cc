@@ -174,7 +174,8 @@ void Sampler::TakeLikeliest(std::span<const float> logits) {
 }
 
 double Sampler::Exponent(Key key) const {
-  return (LogitOf(key) - largest_) / options_.temperature;
+  const double logit = LogitOf(key);
+  return logit == largest_ ? 0 : (logit - largest_) / options_.temperature;  // infinite ones too
 }
 
 double Sampler::Weight(Key key) const {
@@ -310,8 +311,8 @@ size_t Sampler::Draw(double goal) {
   std::array<double, kGroups> sums = {};
   groups_.resize(keys_.size());
   for (size_t i = 0; i < keys_.size(); ++i) {
-    const double group = std::min(-exponents_[i] * kOfE, kGroups - 1.0);
-    groups_[i] = static_cast<uint16_t>(group);
+    const double group = -exponents_[i] * kOfE;  // infinite for what cannot come
+    groups_[i] = static_cast<uint16_t>(group < kGroups - 1.0 ? group : kGroups - 1.0);
     sums[groups_[i]] += weights_[i];
   }
   size_t drawn = 0;

@@ -360,6 +360,16 @@ TEST(Sampler, SaysWithWhatChanceItChose) {
   }
 }
 
+TEST(Sampler, AnInfiniteLogitIsCertain) {
+  const float infinite = std::numeric_limits<float>::infinity();
+  const std::vector<float> logits = {3, infinite, -infinite, 2};
+  Sampler sampler(SamplingOptions{});
+  for (uint64_t position = 0; position < 20; ++position) {
+    EXPECT_EQ(sampler.Sample(logits, 0, position), 1);
+    EXPECT_EQ(sampler.chance(), 1);
+  }
+}
+
 TEST(Sampler, BannedTokensAreNeverChosenAndForcedOnesAlways) {
   const std::vector<float> logits = Logits({0.4, 0.1, 0.3, 0.2});
   EXPECT_EQ(Ids({.banned = {0, 3, 0}}, logits), (Order{2, 1}));
