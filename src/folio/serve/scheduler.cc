@@ -42,19 +42,6 @@ std::shared_ptr<ScheduledTexts> Scheduler::Submit(std::string client,
   const auto count = std::ssize(texts);
   scheduled->client_ = std::move(client);
   scheduled->left_ = count;
-  for (TextRequest& text : texts) {
-    // What the batch tells the request, and us.
-    text.on_end = [this, scheduled, tell = std::move(text.on_end)](FinishReason reason,
-                                                                   const GenerateStats& stats) {
-      End(*scheduled, [&] {
-        if (tell) tell(reason, stats);
-      });
-    };
-    text.on_token = [scheduled, tell = std::move(text.on_token)](const NewToken& token) {
-      return !scheduled->cancelled_ && (!tell || tell(token));
-    };
-    scheduled->waiting_.push_back(std::move(text));
-  }
   {
     const std::lock_guard lock(mutex_);
     const int64_t room = options_.slots + options_.queue;
@@ -65,6 +52,20 @@ std::shared_ptr<ScheduledTexts> Scheduler::Submit(std::string client,
     if (running_ + waiting_ + count > room) {
       throw ApiError(429, fmt::format("busy: {} texts are written and {} wait; try again later",
                                       running_.load(), waiting_.load()));
+    }
+    // Not before: they hold what holds them, until they end.
+    for (TextRequest& text : texts) {
+      // What the batch tells the request, and us.
+      text.on_end = [this, scheduled, tell = std::move(text.on_end)](FinishReason reason,
+                                                                     const GenerateStats& stats) {
+        End(*scheduled, [&] {
+          if (tell) tell(reason, stats);
+        });
+      };
+      text.on_token = [scheduled, tell = std::move(text.on_token)](const NewToken& token) {
+        return !scheduled->cancelled_ && (!tell || tell(token));
+      };
+      scheduled->waiting_.push_back(std::move(text));
     }
     waiting_ += count;
     open_.push_back(scheduled);

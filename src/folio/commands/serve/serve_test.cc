@@ -42,7 +42,8 @@ class Serve : public TrainTest {
     }
     const double end = SteadySeconds() + 60;
     std::smatch url;
-    for (std::string told; !std::regex_search(told, url, std::regex("http://[0-9.]+:[0-9]+\\b"));) {
+    std::string told;
+    while (!std::regex_search(told, url, std::regex("http://[0-9.]+:[0-9]+\\b"))) {
       ASSERT_LT(SteadySeconds(), end) << told;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       told = Out() + Err();
