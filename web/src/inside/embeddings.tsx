@@ -9,6 +9,7 @@ import { NumberParam, Param, SetParams } from "../state/route";
 import { theme } from "../state/theme";
 import { text } from "../text";
 import { kTokenKinds, KindOf, TokenLabel, VocabularySize } from "../tokens";
+import { useWidth } from "../parts/use_width";
 
 const words = text.inside.embeddings;
 type Axes = "01" | "02" | "12";
@@ -30,7 +31,7 @@ interface Neighbours {
 
 export function EmbeddingsView() {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [width, setWidth] = useState(0);
+  const width = useWidth(() => canvas.current?.parentElement);
   const [pointed, setPointed] = useState<number | null>(null);
   const [sought, setSought] = useState("");
   const axes = kAxes.find(([value]) => value === Param("ax"))?.[0] ?? "01";
@@ -39,15 +40,6 @@ export function EmbeddingsView() {
   const near = useLoaded(chosen === null ? null : `${chosen}`, (signal) =>
     Get<Neighbours>(`api/embed/nn?id=${chosen}&k=${kNear}`, signal),
   );
-  useEffect(() => {
-    const holder = canvas.current?.parentElement;
-    if (!holder) return;
-    const observer = new ResizeObserver(
-      ([entry]) => entry && setWidth(Math.floor(entry.contentRect.width)),
-    );
-    observer.observe(holder);
-    return () => observer.disconnect();
-  }, []);
   const V = pca.value?.header.shape[0] ?? 0;
   const kinds = useMemo(
     () => Array.from({ length: V }, (_, id) => kTokenKinds.indexOf(KindOf(id))),

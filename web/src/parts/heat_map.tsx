@@ -1,6 +1,7 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { RampPixels } from "../colour";
 import { theme } from "../state/theme";
+import { useWidth } from "./use_width";
 
 // A square of shades in [0,1] on a canvas; below 0 is hatched: there is nothing. Where it has more
 // cells than pixels, a pixel shows the strongest of its cells.
@@ -140,16 +141,7 @@ export function HeatMap(props: {
   const n = props.labels.length;
   const holder = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [width, setWidth] = useState(0);
-  useEffect(() => {
-    const element = holder.current;
-    if (!element) return;
-    const observer = new ResizeObserver(
-      ([entry]) => entry && setWidth(Math.floor(entry.contentRect.width)),
-    );
-    observer.observe(element);
-    return () => observer.disconnect();
-  }, []);
+  const width = useWidth(() => holder.current);
   const at = GeometryOf(Math.max(width, 160), props.labels);
   const whole = at.margin + at.side + 1;
   const seen = theme.value;

@@ -1,6 +1,7 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { Diverging } from "../colour";
 import { theme } from "../state/theme";
+import { useWidth } from "./use_width";
 
 const kSteps = 255;
 
@@ -15,17 +16,8 @@ export function ValueMap(props: {
   onPoint?: (row: number, column: number) => void;
 }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [width, setWidth] = useState(0);
+  const width = useWidth(() => canvas.current?.parentElement);
   const { rows, columns } = props;
-  useEffect(() => {
-    const holder = canvas.current?.parentElement;
-    if (!holder) return;
-    const observer = new ResizeObserver(
-      ([entry]) => entry && setWidth(Math.floor(entry.contentRect.width)),
-    );
-    observer.observe(holder);
-    return () => observer.disconnect();
-  }, []);
   const height = props.square ? width : Math.round(Math.min(Math.max(rows * 12, 40), 320));
   const seen = theme.value;
   useEffect(() => {
