@@ -446,7 +446,9 @@ double AdamWUpdate::Flops() const {
 
 void SumOfSquares::Check() const {
   NumberDtype(kName, "x", x);
-  CheckOperand(kName, "out", out, Dtype::kF64, {1});
+  FOLIO_CHECK(block >= 0, "blocks of fewer than no elements");
+  const int64_t blocks = block > 0 ? (x.count() + block - 1) / block : 1;
+  CheckOperand(kName, "out", out, Dtype::kF64, {blocks});
   CheckOverlap(*this);
 }
 

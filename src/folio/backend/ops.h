@@ -425,11 +425,13 @@ struct AdamWUpdate {
   }
 };
 
-// out[0] = sum of x^2, added up in double in an order that depends on n alone.
+// out[i] = sum of x^2 over the i-th block of x, added up in double in an order that depends on the
+// number of its elements alone.
 struct SumOfSquares {
   static constexpr std::string_view kName = "sum_of_squares";
-  Tensor x;    // (n)
-  Tensor out;  // (1) f64
+  Tensor x;           // (n)
+  Tensor out;         // (blocks) f64, or (1) where block is 0
+  int64_t block = 0;  // elements of each but the last; 0: x is one
 
   void Check() const;
   double Flops() const;

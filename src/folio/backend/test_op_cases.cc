@@ -200,6 +200,13 @@ void AddOptimizer(Cases cases) {
     cases.Add(fmt::format("n{}", n), [=](OpMemory& m) {
       return SumOfSquares{.x = m.Random({n}), .out = m.Unset(Dtype::kF64, {1})};
     });
+    for (const int64_t block : {int64_t{3}, int64_t{4096}}) {
+      cases.Add(fmt::format("n{}_block{}", n, block), [=](OpMemory& m) {
+        return SumOfSquares{.x = m.Random({n}),
+                            .out = m.Unset(Dtype::kF64, {(n + block - 1) / block}),
+                            .block = block};
+      });
+    }
     cases.Add(fmt::format("n{}", n), [=](OpMemory& m) {
       return Scale{.x = m.RandomLow({1, n}), .factor = 1.7};
     });

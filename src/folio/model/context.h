@@ -32,6 +32,7 @@ enum class DropoutPlace : uint64_t {
 };
 
 class KvCache;
+class LayerGate;
 
 // Rows of a pass whose keys and values go to a KvCache, and which attend to what is there: those of
 // one sequence, or few rows of any.
@@ -50,6 +51,7 @@ struct PassContext {
   Tensor mask = {};      // (B or 1,1,T,T) u8 or Number, optional: see ops.h
   DropoutContext dropout = {};
   TraceSink* trace = nullptr;
+  LayerGate* gate = nullptr;
   Tensor positions = {};               // (B,T) i32, optional: of each token, instead of 0 to T-1
   const CachedRows* cached = nullptr;  // optional, with positions
   bool accumulate = true;              // backward: gradients of matrices are added to what is there

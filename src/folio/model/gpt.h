@@ -47,6 +47,8 @@ class GptPass {
   void set_begins(std::span<const int32_t> begins);
   // Who is shown the insides of the passes to come; null for nobody. REQUIRES: not BF16.
   void set_trace(TraceSink* trace);
+  // Who is asked before parameters are read and told of gradients; null for nobody.
+  void set_gate(LayerGate* gate) { pass_.gate = gate; }
 
   // Runs the model on ids (B*T, each in [0,V)) up to the final LayerNorm.
   void Forward(const GptParams& params, std::span<const int32_t> ids, DropoutContext dropout = {});

@@ -55,17 +55,13 @@ Tensor ParamTable::View(const ParamInfo& info, const Tensor& flat) const {
   return flat.Slice(info.offset, info.offset + info.shape.count()).Reshape(info.shape);
 }
 
-namespace {
-
-GptParams InPlace(const GptConfig& config, std::span<const Tensor> tensors) {
+GptParams BindParams(const GptConfig& config, std::span<const Tensor> tensors) {
   GptParams params;
   params.h.resize(static_cast<size_t>(config.n_layer));
   size_t next = 0;
   VisitParams(config, params, [&](const ParamRow&, Tensor& slot) { slot = tensors[next++]; });
   return params;
 }
-
-}  // namespace
 
 GptWeights::GptWeights(const GptConfig& config, Dtype dtype, ParamPart part)
     : config_(config), table_(config), dtype_(dtype) {
@@ -78,7 +74,7 @@ GptWeights::GptWeights(const GptConfig& config, Dtype dtype, ParamPart part)
     const bool there = part == ParamPart::kAll || info.trained;
     tensors_.push_back(there ? table_.View(info, flat_) : Tensor());
   }
-  params_ = InPlace(config_, tensors_);
+  params_ = BindParams(config_, tensors_);
 }
 
 GptWeights::GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
@@ -92,7 +88,7 @@ GptWeights::GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
     FOLIO_CHECK(tensors_[i].shape() == (turned ? Shape{shape[1], shape[0]} : shape),
                 "parameter of another model");
   }
-  params_ = InPlace(config_, tensors_);
+  params_ = BindParams(config_, tensors_);
 }
 
 const Tensor& GptWeights::flat() const {

@@ -163,6 +163,10 @@ class ParamTable {
   int64_t parameters_ = 0, flat_size_ = 0, trained_size_ = 0, decay_size_ = 0;
 };
 
+// The parameters that lie where the tensors say, which are those of ParamTable(config), in its
+// order; empty ones are not there.
+GptParams BindParams(const GptConfig& config, std::span<const Tensor> tensors);
+
 enum class ParamPart { kAll, kTrained };
 
 // A model's parameters: in one flat array of their own, or only as much of it as is trained (for

@@ -7,6 +7,7 @@
 
 #include "folio/base/error.h"
 #include "folio/model/block.h"
+#include "folio/model/layer_gate.h"
 #include "folio/model/norm.h"
 
 namespace folio {
@@ -31,6 +32,11 @@ void CopyTokens(std::span<const int32_t> from, const Tensor& to, int32_t lowest,
 void TransformerForward(const PassContext& pass, const GptParams& params,
                         const PassBuffers& buffers) {
   const GptActivations& acts = buffers.acts;
+  const size_t L = acts.h.size();
+  const auto ready = [&](size_t layer) {
+    if (pass.gate != nullptr) pass.gate->BeforeForward(static_cast<int64_t>(layer));
+  };
+  if (pass.gate != nullptr) pass.gate->BeforeForward(-1);
   pass.backend.Run(EmbeddingForward{.ids = buffers.ids,
                                     .wte = params.wte,
                                     .wpe = buffers.sinusoids ? buffers.sinusoids : params.wpe,
@@ -38,11 +44,12 @@ void TransformerForward(const PassContext& pass, const GptParams& params,
                                     .positions = pass.positions});
   pass.Drop(acts.embedded, pass.EmbeddingDropout());
   pass.Show(TracePoint::kEmbedded, 0, acts.embedded);
-  const size_t L = acts.h.size();
   for (size_t l = 0; l < L; ++l) {
+    ready(l);
     BlockForward(pass, static_cast<int64_t>(l), params.h[l], acts.h[l],
                  StreamBefore(pass.config, acts, l), acts.branch);
   }
+  ready(L);
   NormForward(pass, params.ln_f, StreamBefore(pass.config, acts, L), acts.norm_f);
   pass.Show(TracePoint::kFinal, 0, acts.norm_f.out);
 }
@@ -54,17 +61,24 @@ void TransformerBackward(const PassContext& pass, const GptParams& params,
   const size_t L = acts.h.size();
   NormBackward(pass, params.ln_f, StreamBefore(pass.config, acts, L), acts.norm_f, grads.d_branch,
                d_params.ln_f, grads.d_stream, false);
+  const auto done = [&](int64_t layer) {
+    if (pass.gate != nullptr) pass.gate->AfterBackward(layer);
+  };
+  done(static_cast<int64_t>(L));
   for (size_t l = L; l-- > 0;) {
+    if (pass.gate != nullptr) pass.gate->BeforeBackward(static_cast<int64_t>(l));
     BlockBackward(pass, static_cast<int64_t>(l), params.h[l], acts.h[l],
                   StreamBefore(pass.config, acts, l), d_params.h[l], grads);
+    done(static_cast<int64_t>(l));
   }
-  if (!d_params.wte) return;
+  if (!d_params.wte) return done(-1);
   pass.Drop(grads.d_stream, pass.EmbeddingDropout());
   pass.backend.Run(EmbeddingBackward{.ids = buffers.ids,
                                      .d_out = grads.d_stream,
                                      .d_wte = d_params.wte,
                                      .d_wpe = d_params.wpe,
                                      .positions = pass.positions});
+  done(-1);
 }
 
 }  // namespace folio

@@ -106,7 +106,7 @@ int64_t TokensPerStep(const TrainShape& shape) {
 }  // namespace
 
 std::string DescribeBuffers(const TrainShape& shape, bool json) {
-  const MemoryPlan plan = Learner::Plan(shape.model, shape.B, shape.T, shape.options);
+  const MemoryPlan plan = PlanOf(shape);
   return json ? BuffersJson(plan, shape) : BuffersText(plan, shape);
 }
 
@@ -188,7 +188,7 @@ std::string TrainPreview::Estimate() const {
 }
 
 std::string TrainPreview::Event() const {
-  const PlanTotals totals(Learner::Plan(shape_.model, shape_.B, shape_.T, shape_.options));
+  const PlanTotals totals(PlanOf(shape_));
   const Json json = {{"event", "plan"},
                      {"schema", 1},
                      {"parameters", ParamTable(shape_.model).parameters()},

@@ -9,34 +9,29 @@ AdamWSettings AdamWSettingsOf(const TrainConfig& config) {
           .weight_decay = config.weight_decay};
 }
 
-AdamW::AdamW(Backend& backend, const ParamTable& table, Dtype dtype)
-    : backend_(backend), decay_size_(table.decay_size()) {
-  const MemoryPlan::Id m = plan_.Add("adamw.m", dtype, {table.trained_size()});
-  const MemoryPlan::Id v = plan_.Add("adamw.v", dtype, {table.trained_size()});
+AdamW::AdamW(Backend& backend, Dtype dtype, int64_t size) : backend_(backend) {
+  const MemoryPlan::Id m = plan_.Add("adamw.m", dtype, {size});
+  const MemoryPlan::Id v = plan_.Add("adamw.v", dtype, {size});
   plan_.Place();
   arena_ = Arena(plan_);
   m_ = arena_.Get(plan_, m);
   v_ = arena_.Get(plan_, v);
 }
 
-void AdamW::Step(const AdamWSettings& settings, double lr, int64_t step, double grad_scale,
-                 const Tensor& params, const Tensor& grads) {
-  const auto update = [&](int64_t begin, int64_t end, double weight_decay) {
-    if (begin == end) return;
-    backend_.Run(AdamWUpdate{.param = params.Slice(begin, end),
-                             .grad = grads.Slice(begin, end),
-                             .m = m_.Slice(begin, end),
-                             .v = v_.Slice(begin, end),
-                             .lr = lr,
-                             .beta1 = settings.beta1,
-                             .beta2 = settings.beta2,
-                             .eps = settings.eps,
-                             .weight_decay = weight_decay,
-                             .step = step,
-                             .grad_scale = grad_scale});
-  };
-  update(0, decay_size_, settings.weight_decay);
-  update(decay_size_, grads.count(), 0);
+void AdamW::Step(const AdamWSettings& settings, const AdamWStep& step, const Tensor& param,
+                 const Tensor& grad, int64_t offset, bool decays) {
+  const int64_t end = offset + param.count();
+  backend_.Run(AdamWUpdate{.param = param,
+                           .grad = grad,
+                           .m = m_.Slice(offset, end),
+                           .v = v_.Slice(offset, end),
+                           .lr = step.lr,
+                           .beta1 = settings.beta1,
+                           .beta2 = settings.beta2,
+                           .eps = settings.eps,
+                           .weight_decay = decays ? settings.weight_decay : 0,
+                           .step = step.step,
+                           .grad_scale = step.grad_scale});
 }
 
 }  // namespace folio

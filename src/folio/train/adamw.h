@@ -1,7 +1,7 @@
 #pragma once
 
 #include "folio/backend/backend.h"
-#include "folio/model/params.h"
+#include "folio/tensor/plan.h"
 #include "folio/train/config.h"
 
 namespace folio {
@@ -13,23 +13,29 @@ struct AdamWSettings {
 
 AdamWSettings AdamWSettingsOf(const TrainConfig& config);
 
-// AdamW over what is trained of the flat array of a model's parameters, with its two moments.
+// What changes from step to step: the step is counted from 1, gradients are multiplied with
+// grad_scale.
+struct AdamWStep {
+  double lr = 0;
+  int64_t step = 1;
+  double grad_scale = 1;
+};
+
+// AdamW with the two moments of so many parameters.
 class AdamW {
  public:
-  AdamW(Backend& backend, const ParamTable& table, Dtype dtype);
+  AdamW(Backend& backend, Dtype dtype, int64_t size);
 
-  // Step number `step`, counted from 1, with gradients multiplied by grad_scale. `params` is the
-  // whole array, grads the trained part.
-  void Step(const AdamWSettings& settings, double lr, int64_t step, double grad_scale,
-            const Tensor& params, const Tensor& grads);
+  // Updates parameters whose moments begin at `offset`; with weight decay, if they decay.
+  void Step(const AdamWSettings& settings, const AdamWStep& step, const Tensor& param,
+            const Tensor& grad, int64_t offset, bool decays);
 
-  // First and second moments, laid out as the gradients.
+  // First and second moments.
   const Tensor& m() const { return m_; }
   const Tensor& v() const { return v_; }
 
  private:
   Backend& backend_;
-  int64_t decay_size_;
   MemoryPlan plan_;
   Arena arena_;
   Tensor m_, v_;

@@ -97,7 +97,7 @@ int64_t AllocationsOfTraining(Backend& backend, const PassOptions& options,
   config.lora = lora;
   GptWeights weights(config);
   Scatter(weights, 1);
-  Learner learner(backend, weights, 2, 40, options);
+  Learner learner(backend, weights, 2, 40, options, {.micro_batches = 2});
   const std::vector<int32_t> ids = RandomTokens(80, config.vocab_size, 2);
   int64_t step = 0;
   const auto take_step = [&] {

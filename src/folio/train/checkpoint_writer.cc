@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/log.h"
 #include "folio/base/machine.h"
+#include "folio/base/strings.h"
 #include "folio/model/adapter.h"
 
 namespace folio {
@@ -17,6 +19,40 @@ namespace {
 void CopyBytes(const Tensor& from, const Tensor& to) {
   std::memcpy(to.raw(), from.raw(), from.bytes());
 }
+
+// Between the parts of an error on its way to other ranks.
+constexpr char kBetween[] = "\x1f";
+
+// A piece of a bucket of a moment on its way to the first rank, and there into the whole of it.
+class ToFirst final : public Exchange {
+ public:
+  ToFirst(const Shards& shards, size_t bucket, int rank, const float* mine, float* whole)
+      : shards_(shards), bucket_(bucket), rank_(rank), mine_(mine), whole_(whole) {}
+
+  std::span<const std::byte> Outgoing(int to, int /*slot*/) const override {
+    if (to != 0) return {};
+    const Shards::Piece piece = shards_.PieceOf(bucket_, rank_);
+    return std::as_bytes(std::span(mine_ + piece.offset, static_cast<size_t>(piece.size())));
+  }
+  std::span<std::byte> Incoming(int from, int /*slot*/) override {
+    if (rank_ != 0) return {};
+    const Shards::Piece piece = shards_.PieceOf(bucket_, from);
+    return std::as_writable_bytes(
+        std::span(whole_ + piece.begin, static_cast<size_t>(piece.size())));
+  }
+  void Finish(int /*slot*/) override {
+    if (rank_ != 0) return;
+    const Shards::Piece piece = shards_.PieceOf(bucket_, 0);
+    std::copy_n(mine_ + piece.offset, piece.size(), whole_ + piece.begin);
+  }
+
+ private:
+  const Shards& shards_;
+  size_t bucket_;
+  int rank_;
+  const float* mine_;
+  float* whole_;
+};
 
 }  // namespace
 
@@ -30,10 +66,11 @@ struct CheckpointWriter::Copy {
 };
 
 CheckpointWriter::CheckpointWriter(Checkpoints checkpoints, const GptWeights& weights,
-                                   const AdamW& optimizer, bool beside)
+                                   const AdamW& optimizer, const MomentShards& shards, bool beside)
     : checkpoints_(std::move(checkpoints)),
       weights_(weights),
       optimizer_(optimizer),
+      shards_(shards),
       beside_(beside) {}
 
 CheckpointWriter::~CheckpointWriter() = default;
@@ -43,30 +80,58 @@ bool CheckpointWriter::MakeRoom() {
   if (!beside_) return false;
   if (copy_ != nullptr) return true;
   constexpr uint64_t kSpare = 4;  // parts of what is free that stay free
-  const uint64_t bytes = weights_.flat().bytes() + optimizer_.m().bytes() + optimizer_.v().bytes();
+  const uint64_t moments = 2 * DtypeBytes(weights_.dtype(), weights_.table().trained_size());
+  const uint64_t bytes = weights_.flat().bytes() + moments;
   const uint64_t available = ThisMachinesMemory().available;
-  beside_ = available == 0 || bytes <= available - available / kSpare;
+  bool room = available == 0 || bytes <= available - available / kSpare;
   try {
-    if (beside_) copy_ = std::make_unique<Copy>(weights_.config());
+    if (room) copy_ = std::make_unique<Copy>(weights_.config());
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
-    beside_ = false;
+    room = false;
   }
-  if (!beside_) {
-    LogWarning("no memory for a copy of weights and moments: training waits for each checkpoint");
+  if (room || shards_.group != nullptr) return room;
+  beside_ = false;
+  LogWarning("no memory for a copy of weights and moments: training waits for each checkpoint");
+  return false;
+}
+
+void CheckpointWriter::TakeCopy() {
+  CopyBytes(weights_.flat(), copy_->weights.flat());
+  if (shards_.group != nullptr) return;
+  CopyBytes(optimizer_.m(), copy_->m.flat());
+  CopyBytes(optimizer_.v(), copy_->v.flat());
+}
+
+// Those of all ranks come to the first.
+void CheckpointWriter::GatherMoments() {
+  const Shards& shards = *shards_.shards;
+  std::vector<std::unique_ptr<ToFirst>> pieces;
+  uint64_t ticket = 0;
+  for (size_t b = 0; b < shards.buckets().size(); ++b) {
+    for (const auto& [from, to] : {std::pair(&optimizer_.m(), copy_ ? &copy_->m : nullptr),
+                                   std::pair(&optimizer_.v(), copy_ ? &copy_->v : nullptr)}) {
+      float* whole = to == nullptr ? nullptr : to->flat().data<float>();
+      pieces.push_back(
+          std::make_unique<ToFirst>(shards, b, shards_.group->rank(), from->data<float>(), whole));
+      ticket = shards_.group->Begin(*pieces.back());
+    }
   }
-  return beside_;
+  shards_.group->Wait(ticket);
 }
 
 void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int64_t previous) {
   began_ = SteadySeconds();
   under_way_ = {.step = state.step, .best = best, .last = last};
-  const bool beside = MakeRoom();
-  if (beside) {
-    CopyBytes(weights_.flat(), copy_->weights.flat());
-    CopyBytes(optimizer_.m(), copy_->m.flat());
-    CopyBytes(optimizer_.v(), copy_->v.flat());
+  const bool beside = first() && MakeRoom();
+  if (shards_.group != nullptr) {
+    // Whoever gathers needs the room.
+    const bool gathers = shards_.group->FromFirst(beside ? "room" : "none") == "room";
+    if (gathers) GatherMoments();
+    if (!gathers) no_room_ = true;
+    if (!gathers || !first()) return;
   }
+  if (beside) TakeCopy();
   // Here, because it computes: the thread only writes.
   std::shared_ptr<const GptWeights> merged;
   if (weights_.config().lora.on()) merged = MergeAdapter(weights_);
@@ -82,18 +147,39 @@ void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int6
   if (!beside) written_.wait();
 }
 
-std::optional<CheckpointWriter::Written> CheckpointWriter::Poll() {
-  if (!busy() || written_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return {};
-  return Wait();
+bool CheckpointWriter::done() const {
+  return busy() && written_.valid() &&
+         written_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+// What the first rank found: "" if all is well, else the parts of the error.
+std::string CheckpointWriter::Outcome() {
+  if (!first()) return "";
+  try {
+    if (written_.valid()) written_.get();
+    if (std::exchange(no_room_, false)) {
+      throw RuntimeError("the first rank has no memory to gather weights and moments of all",
+                         "a checkpoint of several ranks is brought together there",
+                         "use fewer ranks on its machine, or a smaller --batch");
+    }
+    return "";
+  } catch (const Error& error) {
+    const std::vector<std::string> parts = {std::to_string(error.exit_status()), error.what(),
+                                            error.cause(), error.help()};
+    return Join(parts, kBetween);
+  }
 }
 
 std::optional<CheckpointWriter::Written> CheckpointWriter::Wait() {
   if (!busy()) return {};
   Written written = *std::exchange(under_way_, std::nullopt);
-  try {
-    written_.get();
-  } catch (...) {
-    written.error = std::current_exception();
+  std::string outcome = Outcome();
+  if (shards_.group != nullptr) outcome = shards_.group->FromFirst(outcome);
+  no_room_ = false;
+  if (!outcome.empty()) {
+    const std::vector<std::string> parts = Split(outcome, kBetween[0]);
+    written.error = std::make_exception_ptr(
+        Error(static_cast<ErrorKind>(std::stoi(parts[0])), parts[1], parts[2], parts[3]));
   }
   written.seconds = SteadySeconds() - began_;
   return written;

@@ -209,11 +209,11 @@ TEST_F(KeptCheckpoints, ADirectoryThatComesBackIsWrittenAgain) {
 
 TEST_F(KeptCheckpoints, AreTheSameWhereNoCopyIsTaken) {
   const GptWeights weights(model_);
-  const AdamW optimizer(*backend_, weights.table(), Dtype::kF32);
+  const AdamW optimizer(*backend_, Dtype::kF32, weights.table().trained_size());
   for (const bool beside : {true, false}) {
     const std::string run = beside ? "beside" : "alone";
     fs::create_directories(At(run));
-    CheckpointWriter writer(Checkpoints(At(run), {}), weights, optimizer, beside);
+    CheckpointWriter writer(Checkpoints(At(run), {}), weights, optimizer, {}, beside);
     EXPECT_FALSE(writer.Wait());
     writer.Begin({.step = 3}, true, true, -1);
     const auto written = writer.Wait();

@@ -1,14 +1,6 @@
 #include "folio/train/clip.h"
 
-#include <cmath>
-
 namespace folio {
-
-double GradientNorm(Backend& backend, const Tensor& grads) {
-  double sum = 0;
-  backend.Run(SumOfSquares{.x = grads, .out = Tensor(&sum, {1})});
-  return std::sqrt(sum);
-}
 
 double ClipScale(double norm, double max_norm) {
   constexpr double kTiny = 1e-6;  // keeps the quotient below 1 when norm is just above max_norm

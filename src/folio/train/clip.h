@@ -1,13 +1,8 @@
 #pragma once
 
-#include "folio/backend/backend.h"
-
 namespace folio {
 
 // Gradient clipping by norm: R. Pascanu, T. Mikolov, Y. Bengio, arXiv:1211.5063.
-
-// The Euclidean norm of all gradients together.
-double GradientNorm(Backend& backend, const Tensor& grads);
 
 // What a gradient of this norm is multiplied with so that its norm is at most `max_norm`; 1 for
 // max_norm 0.

@@ -113,6 +113,10 @@ std::vector<Field> TrainConfig::Fields() {
             "look at every number that an operation writes, and end the run at the first that is "
             "not finite, with the operation's name; slow"}
           .WithFlag("--check-numerics"),
+      Field{"reduce_dtype", &reduce_dtype,
+            "what the gradient of a micro-batch is rounded to before it is added to the others'"}
+          .Choices({"fp32", "bf16"})
+          .WithFlag("--reduce-dtype"),
       Field{"threads", &threads, "processors to use; 0 for one on each core", 0, kMaxThreads}
           .WithFlag("--threads"),
   };

@@ -53,7 +53,8 @@ struct TrainConfig {
   bool recompute = false;
   std::string backend = "cpu";
   bool check_numerics = false;
-  int64_t threads = 0;  // 0: one on each core
+  int64_t threads = 0;                // 0: one on each core
+  std::string reduce_dtype = "fp32";  // fp32 | bf16: of gradients on their way to their sum
 
   std::vector<Field> Fields();
   // Throws a kUsage Error where settings do not fit each other.

@@ -1,36 +1,58 @@
 #include "folio/train/evaluate.h"
 
+#include <algorithm>
+#include <span>
+
 namespace folio {
 namespace {
 
-// Sum of the losses of batches, and how many targets they had.
-struct LossSum {
-  double sum = 0;
-  int64_t targets = 0;
-
-  double mean() const { return sum / static_cast<double>(targets); }
-};
+// Of each rank's batches, one after the other, sum and targets: in the order of the batches.
+double MeanOf(std::span<const std::vector<double>> ranks) {
+  double sum = 0, targets = 0;
+  for (size_t i = 0; i < ranks.front().size(); i += 2) {
+    for (const std::vector<double>& rank : ranks) {
+      sum += rank[i];
+      targets += rank[i + 1];
+    }
+  }
+  return sum / targets;
+}
 
 }  // namespace
 
+double MeanLoss(const std::vector<double>& mine, Group* group) {
+  if (group == nullptr) return MeanOf({&mine, 1});
+  return MeanOf(GatherNumbers(*group, mine));
+}
+
 std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
                                    const EvaluationData& train, const EvaluationData& val,
-                                   Batch& batch, const EvaluationHooks& hooks) {
+                                   Batch& batch, const EvaluationHooks& hooks, Group* group) {
+  const int64_t ranks = group == nullptr ? 1 : group->size();
+  const int64_t rank = group == nullptr ? 0 : group->rank();
   const int64_t total = train.batches + val.batches;
   int64_t done = 0;
-  LossSum train_loss, val_loss;
-  for (const auto& [data, loss] : {std::pair(&train, &train_loss), std::pair(&val, &val_loss)}) {
-    for (int64_t b = 0; b < data->batches; ++b) {
+  std::vector<double> losses;
+  for (const EvaluationData& data : {train, val}) {
+    std::vector<double> sums;
+    for (int64_t first = 0; first < data.batches; first += ranks) {
       if (hooks.stop_requested && hooks.stop_requested()) return {};
-      data->sampler.Fill(static_cast<uint64_t>(b), 0, batch);
+      const int64_t b = first + rank;
+      if (b >= data.batches) {
+        sums.insert(sums.end(), {0, 0});  // as many as the others have
+        continue;
+      }
+      data.sampler.Fill(static_cast<uint64_t>(b), 0, batch);
       if (pass.packed()) pass.set_begins(batch.begins);
       pass.Forward(params, batch.inputs);
-      loss->sum += pass.Loss(params, batch.targets);
-      loss->targets += batch.CountTargets();
-      if (hooks.on_progress) hooks.on_progress(++done, total);
+      sums.push_back(pass.Loss(params, batch.targets));
+      sums.push_back(static_cast<double>(batch.CountTargets()));
+      done = std::min(total, done + ranks);
+      if (hooks.on_progress) hooks.on_progress(done, total);
     }
+    losses.push_back(MeanLoss(sums, group));
   }
-  return Evaluation{.train_loss = train_loss.mean(), .val_loss = val_loss.mean()};
+  return Evaluation{.train_loss = losses[0], .val_loss = losses[1]};
 }
 
 }  // namespace folio

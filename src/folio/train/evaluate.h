@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "folio/data/batch_sampler.h"
+#include "folio/dist/group.h"
 #include "folio/model/gpt.h"
 #include "folio/train/result.h"
 
@@ -16,15 +18,24 @@ struct EvaluationData {
   int64_t batches = 0;
 };
 
-// What an evaluation asks and tells; either may be empty.
+// What an evaluation asks and tells; either may be empty. All ranks are asked, and must say the
+// same.
 struct EvaluationHooks {
-  const std::function<bool()>& stop_requested;                          // before each batch
+  const std::function<bool()>& stop_requested;  // before each batch, of each rank
   const std::function<void(int64_t done, int64_t total)>& on_progress;  // batches
 };
 
+// The mean loss from what each rank has of its batches, of which there are equally many: sum and
+// number of targets of each. Rank r's n-th is number n * ranks + r; they are added up in this
+// order.
+double MeanLoss(const std::vector<double>& mine, Group* group);
+
 // The losses of both without dropout; nothing if asked to stop before the end. `batch` is scratch.
+// With a group, each rank takes its share of the batches, and all get the same result, which does
+// not depend on how many they are.
 std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
                                    const EvaluationData& train, const EvaluationData& val,
-                                   Batch& batch, const EvaluationHooks& hooks);
+                                   Batch& batch, const EvaluationHooks& hooks,
+                                   Group* group = nullptr);
 
 }  // namespace folio

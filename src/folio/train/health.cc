@@ -25,12 +25,13 @@ double RunningMoments::Above(double value) const {
 }
 
 std::optional<SkippedStep> StepHealth::Judge(double loss_now, double grad_norm, double zscore,
-                                             const GptWeights& weights, const Tensor& grads) const {
+                                             int64_t vocab_size,
+                                             const std::function<std::string()>& non_finite) const {
   if (!std::isfinite(loss_now)) return SkippedStep{"non-finite loss", ""};
   if (!std::isfinite(grad_norm)) {
-    return SkippedStep{"non-finite gradient", FirstNonFinite(weights.table(), grads)};
+    return SkippedStep{"non-finite gradient", non_finite()};
   }
-  if (BlownUp(loss_now, weights.config().vocab_size)) return SkippedStep{"loss blow-up", ""};
+  if (BlownUp(loss_now, vocab_size)) return SkippedStep{"loss blow-up", ""};
   if (zscore <= 0) return {};
   if (loss.Above(loss_now) > zscore) return SkippedStep{"loss spike", ""};
   if (grad_norm > 0 && log_grad_norm.Above(std::log(grad_norm)) > zscore) {

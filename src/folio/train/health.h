@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -39,9 +40,9 @@ struct StepHealth {
   RunningMoments loss = {}, log_grad_norm = {};  // of steps that were made, where spikes are sought
 
   // Whether the update of a step with this loss and gradient may not be made. zscore 0 seeks no
-  // spikes. `grads` is the trained part of the flat array.
-  std::optional<SkippedStep> Judge(double loss, double grad_norm, double zscore,
-                                   const GptWeights& weights, const Tensor& grads) const;
+  // spikes. `non_finite` names the parameter whose gradient is not finite, where the norm is not.
+  std::optional<SkippedStep> Judge(double loss, double grad_norm, double zscore, int64_t vocab_size,
+                                   const std::function<std::string()>& non_finite) const;
   // Whether a loss, in nats per token, tells of parameters that are lost: it is not finite, or more
   // than ten times both the first one and what it costs to guess.
   bool BlownUp(double loss, int64_t vocab_size) const;

@@ -59,7 +59,9 @@ class UpsetBackend final : public GenericBackend<UpsetBackend> {
   template <class Op>
   void Apply(const Op& op) {
     if constexpr (std::is_same_v<Op, SumOfSquares>) {
-      if (on_gradient) on_gradient(op.x);
+      // The gradient is measured piece by piece, from its beginning on.
+      if (begin == nullptr) begin = op.x.raw();
+      if (on_gradient && op.x.raw() == begin) on_gradient(op.x.raw());
     }
     cpu_->Run(op);
     if constexpr (std::is_same_v<Op, CrossEntropyForward>) {
@@ -68,9 +70,10 @@ class UpsetBackend final : public GenericBackend<UpsetBackend> {
     if constexpr (std::is_same_v<Op, AdamWUpdate>) adamw_steps.insert(op.step);
   }
 
-  std::function<void(const Tensor& grads)> on_gradient = {};
+  std::function<void(std::byte* grads)> on_gradient = {};
   std::function<void(const Tensor& losses)> on_losses = {};
   std::set<int64_t> adamw_steps;
+  const std::byte* begin = nullptr;  // of the gradient of the trainer that is at work
 
  private:
   std::unique_ptr<Backend> cpu_ = MakeBackend("cpu");
@@ -84,15 +87,17 @@ class Health : public Training {
   UpsetBackend& Upset() {
     auto upset = std::make_unique<UpsetBackend>();
     UpsetBackend& result = *upset;
+    upset_ = &result;
     backend_ = std::move(upset);
     return result;
   }
   // `value` takes the place of an element of this parameter's gradient at the bad steps.
   UpsetBackend& UpsetGradient(const std::string& parameter, float value = kNan) {
     UpsetBackend& upset = Upset();
-    upset.on_gradient = [this, parameter, value](const Tensor& grads) {
+    upset.on_gradient = [this, parameter, value](std::byte* begin) {
       if (!bad_.contains(step_)) return;
       const ParamTable table(model_);
+      const Tensor grads(begin, Dtype::kF32, {table.trained_size()});
       for (const ParamInfo& info : table.params()) {
         if (info.name == parameter) table.View(info, grads).data<float>()[1] = value;
       }
@@ -109,6 +114,7 @@ class Health : public Training {
   // From `first`, or where the run was left, until `last` steps are done.
   TrainResult RunTo(const std::string& run, int64_t last, bool resume = false) {
     step_ = 0;
+    if (upset_ != nullptr) upset_->begin = nullptr;
     TrainerHooks hooks;
     hooks.on_step = [&](const StepMetrics& m) { step_ = m.step + 1; };
     hooks.stop_requested = [&] { return step_ >= last; };
@@ -122,6 +128,7 @@ class Health : public Training {
     return trainer.Run();
   }
 
+  UpsetBackend* upset_ = nullptr;
   std::set<int64_t> bad_;
   int64_t step_ = 0;
   std::function<void(int64_t from, int64_t to, const std::string& why)> on_rollback_ = {};

@@ -1,28 +1,87 @@
 #include "folio/train/learner.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <utility>
 
+#include "folio/train/buckets.h"
 #include "folio/train/clip.h"
 
 namespace folio {
+namespace {
 
-Learner::Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
-                 const PassOptions& options)
-    : backend_(backend),
-      weights_(weights),
-      pass_(backend, weights.config(), B, T, PassKind::kTraining, options),
-      grads_(weights.config(), weights.flat().dtype(), ParamPart::kTrained),
-      optimizer_(backend, weights.table(), weights.flat().dtype()) {
-  FOLIO_CHECK(weights.flat().dtype() == options.number(), "weights are of another dtype");
+// Sums of squares of the blocks of all ranks.
+class BlockSums final : public Exchange {
+ public:
+  BlockSums(const Shards& shards, int rank, const std::vector<double>& mine,
+            std::vector<double>& all)
+      : shards_(shards), rank_(rank), mine_(mine), all_(all) {}
+
+  std::span<const std::byte> Outgoing(int /*to*/, int /*slot*/) const override {
+    return std::as_bytes(std::span(mine_));
+  }
+  std::span<std::byte> Incoming(int from, int /*slot*/) override {
+    return std::as_writable_bytes(Of(from));
+  }
+  // Where the sums of a rank are, the ranks' one after the other.
+  std::span<double> Of(int rank) {
+    size_t before = 0;
+    for (int r = 0; r < rank; ++r) before += static_cast<size_t>(shards_.BlocksOf(r));
+    return std::span(all_).subspan(before, static_cast<size_t>(shards_.BlocksOf(rank)));
+  }
+  void Finish(int /*slot*/) override { std::ranges::copy(mine_, Of(rank_).begin()); }
+
+ private:
+  const Shards& shards_;
+  int rank_;
+  const std::vector<double>& mine_;
+  std::vector<double>& all_;
+};
+
+int64_t BlocksOf(const Shards::Piece& piece) {
+  return (piece.size() + Shards::kBlock - 1) / Shards::kBlock;
 }
 
-MemoryPlan Learner::Plan(const GptConfig& config, int64_t B, int64_t T,
-                         const PassOptions& options) {
+}  // namespace
+
+Learner::Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
+                 const PassOptions& options, const StepParts& parts)
+    : backend_(backend),
+      weights_(weights),
+      group_(parts.ranks() > 1 ? parts.group : nullptr),
+      shards_(BucketsOf(weights.table(), weights.config().n_layer), parts.ranks()),
+      pass_(backend, weights.config(), B, T, PassKind::kTraining, options),
+      sum_(backend, weights.config(), weights.table(), shards_, weights.flat().dtype(), parts),
+      optimizer_(backend, weights.flat().dtype(), shards_.SizeOf(rank())) {
+  FOLIO_CHECK(weights.flat().dtype() == options.number(), "weights are of another dtype");
+  if (group_ != nullptr) gather_.emplace(*group_, shards_, weights.flat());
+  block_sums_.resize(static_cast<size_t>(shards_.BlocksOf(rank())));
+  std::vector<size_t> next;
+  size_t blocks = 0;
+  for (int r = 0; r < shards_.ranks(); ++r) {
+    next.push_back(blocks);
+    blocks += static_cast<size_t>(shards_.BlocksOf(r));
+  }
+  all_block_sums_.resize(blocks);
+  for (size_t b = 0; b < shards_.buckets().size(); ++b) {
+    for (int r = 0; r < shards_.ranks(); ++r) {
+      size_t& at = next[static_cast<size_t>(r)];
+      for (int64_t i = 0; i < BlocksOf(shards_.PieceOf(b, r)); ++i) block_order_.push_back(at++);
+    }
+  }
+  pass_.set_gate(this);
+}
+
+MemoryPlan Learner::Plan(const GptConfig& config, int64_t B, int64_t T, const PassOptions& options,
+                         const PlannedParts& parts) {
   MemoryPlan plan;
   const ParamTable table(config);
+  const Shards shards(BucketsOf(table, config.n_layer), parts.ranks);
   plan.Add("weights", options.number(), {table.flat_size()});
-  for (const char* name : {"gradients", "adamw.m", "adamw.v"}) {
-    plan.Add(name, options.number(), {table.trained_size()});
+  GradientSum::AddTo(plan, config, shards, options.number(), parts.micro_batches, parts.reduce);
+  for (const char* name : {"adamw.m", "adamw.v"}) {
+    plan.Add(name, options.number(), {shards.SizeOf(0)});
   }
   const MemoryPlan pass = GptPass::Plan(config, B, T, PassKind::kTraining, options);
   for (const MemoryPlan::Buffer& buffer : pass.buffers()) {
@@ -39,32 +98,89 @@ RecomputeBytes CompareRecompute(const GptConfig& config, int64_t B, int64_t T, D
   return {.without = bytes(false), .with = bytes(true)};
 }
 
-void Learner::Begin() {
-  empty_ = true;
-}
-
 double Learner::Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
                            double scale, DropoutContext dropout, std::span<const int32_t> begins) {
   if (pass_.packed()) pass_.set_begins(begins);
   pass_.Forward(weights_.params(), inputs, dropout);
-  const bool accumulate = !std::exchange(empty_, false);
-  return pass_.LossAndBackward(weights_.params(), targets, scale, grads_.params(), accumulate);
+  return pass_.LossAndBackward(weights_.params(), targets, scale, sum_.BeginMicroBatch(),
+                               /*accumulate=*/false);
+}
+
+void Learner::BeforeForward(int64_t layer) {
+  if (gather_) gather_->Wait(layer);
+}
+
+void Learner::WaitForWeights() {
+  if (gather_) gather_->WaitForAll();
 }
 
 double Learner::Norm() {
-  if (empty_) backend_.Run(Fill{.out = grads_.flat(), .value = 0});
-  return GradientNorm(backend_, grads_.flat());
+  if (sum_.empty()) sum_.Clear();
+  sum_.Finish();
+  size_t block = 0;
+  for (size_t b = 0; b < shards_.buckets().size(); ++b) {
+    const Shards::Piece piece = shards_.PieceOf(b, rank());
+    const int64_t blocks = BlocksOf(piece);
+    if (blocks == 0) continue;
+    backend_.Run(SumOfSquares{.x = sum_.sum().Slice(piece.offset, piece.offset + piece.size()),
+                              .out = Tensor(block_sums_.data() + block, {blocks}),
+                              .block = Shards::kBlock});
+    block += static_cast<size_t>(blocks);
+  }
+  BlockSums all(shards_, rank(), block_sums_, all_block_sums_);
+  if (group_ == nullptr) {
+    all.Finish(0);
+  } else {
+    group_->Wait(group_->Begin(all));
+  }
+  double sum = 0;
+  for (const size_t i : block_order_) sum += all_block_sums_[i];
+  return std::sqrt(sum);
 }
 
 void Learner::Update(const AdamWSettings& settings, double lr, double clip, int64_t step,
                      double norm) {
-  optimizer_.Step(settings, lr, step, ClipScale(norm, clip), weights_.flat(), grads_.flat());
+  const double scale = ClipScale(norm, clip);
+  const int64_t decay_size = weights_.table().decay_size();
+  const auto update = [&](size_t b) {
+    const Shards::Piece piece = shards_.PieceOf(b, rank());
+    if (piece.size() == 0) return;
+    optimizer_.Step(settings, {.lr = lr, .step = step, .grad_scale = scale},
+                    weights_.flat().Slice(piece.begin, piece.end),
+                    sum_.sum().Slice(piece.offset, piece.offset + piece.size()), piece.offset,
+                    /*decays=*/piece.begin < decay_size);
+  };
+  if (!gather_) {
+    for (size_t b = 0; b < shards_.buckets().size(); ++b) update(b);
+    return;
+  }
+  for (const size_t b : gather_->order()) {
+    update(b);
+    gather_->Begin(b);
+  }
 }
 
 double Learner::Finish(const AdamWSettings& settings, double lr, double clip, int64_t step) {
   const double norm = Norm();
   Update(settings, lr, clip, step, norm);
   return norm;
+}
+
+const Tensor& Learner::Gradient() {
+  if (group_ == nullptr) return sum_.sum();
+  if (!whole_gradient_) {
+    whole_gradient_.emplace(weights_.config(), weights_.dtype(), ParamPart::kTrained);
+  }
+  const Tensor& flat = whole_gradient_->flat();
+  WeightGather gather(*group_, shards_, flat);
+  for (const size_t b : gather.order()) {
+    const Shards::Piece piece = shards_.PieceOf(b, rank());
+    const Tensor mine = sum_.sum().Slice(piece.offset, piece.offset + piece.size());
+    std::memcpy(flat.Slice(piece.begin, piece.end).raw(), mine.raw(), mine.bytes());
+    gather.Begin(b);
+  }
+  gather.WaitForAll();
+  return flat;
 }
 
 }  // namespace folio

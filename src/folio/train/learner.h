@@ -1,30 +1,46 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "folio/dist/shards.h"
 #include "folio/model/gpt.h"
+#include "folio/model/layer_gate.h"
 #include "folio/train/adamw.h"
+#include "folio/train/gradient_sum.h"
+#include "folio/train/weight_gather.h"
 
 namespace folio {
 
+// Of what a plan is: the first of so many ranks, each with so many micro-batches of a step.
+struct PlannedParts {
+  int ranks = 1;
+  int64_t micro_batches = 1;
+  Dtype reduce = Dtype::kF32;
+};
+
 // The arithmetic of a training step, without data, schedule or files:
-//   Begin(); Accumulate(...) once for each micro-batch; Finish(...).
-// The gradient is that of the one big batch that the micro-batches make up.
-class Learner {
+//   Begin(); Accumulate(...) once for each micro-batch of this rank; Finish(...).
+// The gradient is that of the one big batch that the micro-batches of all ranks make up.
+class Learner : private LayerGate {
  public:
-  // `backend` and `weights` must outlive it. Every micro-batch has B sequences of T tokens. What is
-  // trained (ParamRow::trained) has gradients and moments, and changes. Gradients and moments are
-  // of the weights' dtype. REQUIRES: that is options.number().
+  // `backend`, `weights` and the group must outlive it. Every micro-batch has B sequences of T
+  // tokens. What is trained (ParamRow::trained) has gradients and moments, and changes. Gradients
+  // and moments are of the weights' dtype. REQUIRES: that is options.number(), and F32 for several
+  // ranks; all ranks have the same weights.
   Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
-          const PassOptions& options = {});
+          const PassOptions& options = {}, const StepParts& parts = {});
+  Learner(const Learner&) = delete;
 
   // Everything that training in this shape keeps in memory, with nothing allocated.
   static MemoryPlan Plan(const GptConfig& config, int64_t B, int64_t T,
-                         const PassOptions& options = {});
+                         const PassOptions& options = {}, const PlannedParts& parts = {});
 
-  // The gradient is zero from here on; grads() shows what it is after Accumulate.
-  void Begin();
+  // The gradient is zero from here on.
+  void Begin() { sum_.Begin(); }
 
   // Adds the gradient of scale * (sum of the losses of these targets); returns that sum, in nats.
   // inputs and targets are (B*T); dropout.on applies the configuration's rates; `begins` is of
@@ -32,24 +48,47 @@ class Learner {
   double Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets, double scale,
                     DropoutContext dropout, std::span<const int32_t> begins = {});
 
-  // The norm of the gradient that was accumulated.
+  // The norm of the gradient of all micro-batches. All ranks get the same.
   double Norm();
   // Makes one AdamW step with the gradient, of this norm, clipped. `step` counts from 1.
   void Update(const AdamWSettings& settings, double lr, double clip, int64_t step, double norm);
   // Both; returns the norm.
   double Finish(const AdamWSettings& settings, double lr, double clip, int64_t step);
 
+  // Waits for the weights that other ranks changed: for whoever reads them but a pass of this
+  // learner.
+  void WaitForWeights();
+  // The whole gradient, laid out as the trained part of the weights; with several ranks all must
+  // ask, after Norm.
+  const Tensor& Gradient();
+
+  // The parameter whose gradient lies there; "" if none does.
+  std::string GradientAt(const std::byte* at) const { return sum_.NameAt(at, weights_.table()); }
+
   GptPass& pass() { return pass_; }
+  // Its moments are of this rank's pieces.
   AdamW& optimizer() { return optimizer_; }
-  const Tensor& grads() const { return grads_.flat(); }
+  const Shards& shards() const { return shards_; }
+  int rank() const { return group_ == nullptr ? 0 : group_->rank(); }
+  // The gradient of one rank alone, as far as it is accumulated.
+  const Tensor& grads() const { return sum_.sum(); }
 
  private:
+  void BeforeForward(int64_t layer) override;
+  void BeforeBackward(int64_t layer) override { sum_.BeforeBlock(layer); }
+  void AfterBackward(int64_t layer) override { sum_.AfterLayer(layer); }
+
   Backend& backend_;
   GptWeights& weights_;
+  Group* group_;  // null for one alone
+  Shards shards_;
   GptPass pass_;
-  GptWeights grads_;
+  GradientSum sum_;
   AdamW optimizer_;
-  bool empty_ = true;  // nothing was accumulated: the next micro-batch writes over what is there
+  std::optional<WeightGather> gather_;
+  std::optional<GptWeights> whole_gradient_;
+  std::vector<double> block_sums_, all_block_sums_;  // of squares; of all ranks, by rank
+  std::vector<size_t> block_order_;                  // of all_block_sums_, as in the flat array
 };
 
 // Bytes of Learner::Plan without recomputation and with it.

@@ -84,7 +84,8 @@ class Accumulation : public testing::TestWithParam<Case> {
     Scatter(weights, 1);
     const std::vector<int32_t> inputs = RandomTokens(B * T, config.vocab_size, 2);
     const std::vector<int32_t> targets = RandomTokens(B * T, config.vocab_size, 3);
-    Learner learner(*backend, weights, part, T, {.dtype = GetParam().dtype});
+    Learner learner(*backend, weights, part, T, {.dtype = GetParam().dtype},
+                    {.micro_batches = B / part});
     learner.Begin();
     std::vector<double> result(1);
     for (int64_t first = 0; first < B; first += part) {

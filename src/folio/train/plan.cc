@@ -50,7 +50,10 @@ std::string WaysOut(const TrainShape& shape, uint64_t limit) {
   if (most > 0) {
     ways.push_back(fmt::format("--batch {} is the largest that fits", most));
     if (const int64_t step = shape.B * shape.grad_accumulation; step > 0) {
-      const int64_t micro = LargestDivisor(step, most);
+      TrainShape several = shape;  // which takes a place for the gradient of each
+      several.grad_accumulation = std::max<int64_t>(2 * shape.ranks, shape.grad_accumulation);
+      const int64_t micro =
+          LargestDivisor(step, std::max<int64_t>(1, LargestBatch(several, limit)));
       if (step / micro <= kMaxMicroBatches) {
         ways.push_back(
             fmt::format("--batch {} --grad-accumulation {} makes the same steps of {} sequences",
@@ -76,11 +79,19 @@ std::string WaysOut(const TrainShape& shape, uint64_t limit) {
 
 }  // namespace
 
+MemoryPlan PlanOf(const TrainShape& shape) {
+  return Learner::Plan(
+      shape.model, shape.B, shape.T, shape.options,
+      {.ranks = shape.ranks,
+       .micro_batches = std::max<int64_t>(1, shape.grad_accumulation / shape.ranks),
+       .reduce = shape.reduce});
+}
+
 PlanTotals::PlanTotals(const MemoryPlan& plan) : peak(plan.arena_bytes()) {
   for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
     if (buffer.name == "weights") {
       weights += buffer.bytes;
-    } else if (buffer.name == "gradients") {
+    } else if (buffer.name.starts_with("gradients")) {
       gradients += buffer.bytes;
     } else if (buffer.name.starts_with("adamw.")) {
       optimizer += buffer.bytes;
@@ -94,7 +105,7 @@ PlanTotals::PlanTotals(const MemoryPlan& plan) : peak(plan.arena_bytes()) {
 
 uint64_t PlannedBytes(const TrainShape& shape) {
   try {
-    return Learner::Plan(shape.model, shape.B, shape.T, shape.options).arena_bytes();
+    return PlanOf(shape).arena_bytes();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
     return UINT64_MAX;
@@ -130,7 +141,7 @@ std::string MemoryWarning(uint64_t bytes, const MachineMemory& memory) {
 }
 
 std::string DescribePlan(const TrainShape& shape) {
-  const PlanTotals totals(Learner::Plan(shape.model, shape.B, shape.T, shape.options));
+  const PlanTotals totals(PlanOf(shape));
   std::string text;
   const auto line = [&](const char* name, size_t bytes, const std::string& more = "") {
     text += fmt::format("{:<12} {:>9}{}\n", name, Bytes(bytes), more);

@@ -16,9 +16,14 @@ namespace folio {
 struct TrainShape {
   const GptConfig& model;
   int64_t B = 1, T = 1;
-  int64_t grad_accumulation = 1;  // 0: whoever asks knows no such thing
+  int64_t grad_accumulation = 1;  // of all ranks; 0: whoever asks knows no such thing
   PassOptions options = {};
+  int ranks = 1;
+  Dtype reduce = Dtype::kF32;  // of gradients on their way to be added up
 };
+
+// What training in this shape keeps in memory, on the first of its ranks.
+MemoryPlan PlanOf(const TrainShape& shape);
 
 // What training keeps in memory by kind, in bytes: weights, gradients and moments from step to
 // step, activations beside them.

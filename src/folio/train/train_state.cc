@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
@@ -125,6 +127,25 @@ TrainState ReadState(const std::filesystem::path& dir) {
   return FromJson(ParseJson(ReadFile(path, kMaxState), path), path);
 }
 
+// What this rank has of the moment of a parameter.
+void ReadMoment(const SafetensorsFile& file, const std::string& name, const ParamInfo& info,
+                const Tensor& moment, const Shards* shards, int rank) {
+  const auto count = static_cast<size_t>(info.shape.count());
+  if (shards == nullptr || shards->ranks() == 1) {
+    return file.Read(name, std::span(moment.data<float>() + info.offset, count));
+  }
+  std::vector<float> whole(count);
+  file.Read(name, whole);
+  const int64_t end = info.offset + info.shape.count();
+  for (size_t b = 0; b < shards->buckets().size(); ++b) {
+    const Shards::Piece piece = shards->PieceOf(b, rank);
+    const int64_t from = std::max(piece.begin, info.offset), to = std::min(piece.end, end);
+    if (from >= to) continue;
+    std::copy_n(whole.data() + (from - info.offset), to - from,
+                moment.data<float>() + piece.offset + (from - piece.begin));
+  }
+}
+
 }  // namespace
 
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
@@ -170,7 +191,7 @@ int64_t SavedStep(const std::filesystem::path& dir) {
 }
 
 TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
-                          AdamW& optimizer) {
+                          AdamW& optimizer, const Shards* shards, int rank) {
   const TrainState state = ReadState(dir);
   const SafetensorsFile file(dir / kTrainStateDir / kOptimizerFile);
   for (const ParamInfo& info : table.params()) {
@@ -180,9 +201,10 @@ TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& ta
   }
   for (const ParamInfo& info : table.params()) {
     if (!info.trained) continue;
-    const size_t count = static_cast<size_t>(info.shape.count());
-    file.Read("m." + info.name, std::span(table.View(info, optimizer.m()).data<float>(), count));
-    file.Read("v." + info.name, std::span(table.View(info, optimizer.v()).data<float>(), count));
+    for (const auto& [name, moment] :
+         {std::pair("m.", &optimizer.m()), std::pair("v.", &optimizer.v())}) {
+      ReadMoment(file, name + info.name, info, *moment, shards, rank);
+    }
   }
   return state;
 }

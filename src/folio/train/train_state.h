@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "folio/base/torch_rng.h"
+#include "folio/dist/shards.h"
 #include "folio/model/params.h"
 #include "folio/train/adamw.h"
 #include "folio/train/evaluate.h"
@@ -42,9 +43,9 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
 // Updates done by the run that left the state in `dir`. Throws as LoadTrainState does.
 int64_t SavedStep(const std::filesystem::path& dir);
 
-// Reads them back, the moments into `optimizer`. Throws a kInput Error if they are missing or do
-// not belong to the model.
+// Reads them back, the moments into `optimizer`: those of the pieces of this rank, where there are
+// several (`shards`). Throws a kInput Error if they are missing or do not belong to the model.
 TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
-                          AdamW& optimizer);
+                          AdamW& optimizer, const Shards* shards = nullptr, int rank = 0);
 
 }  // namespace folio

@@ -16,7 +16,8 @@ namespace {
 class TrainStates : public InTemporaryDirectory {
  protected:
   TrainStates()
-      : optimizer_(*backend_, table_, Dtype::kF32), loaded_(*backend_, table_, Dtype::kF32) {
+      : optimizer_(*backend_, Dtype::kF32, table_.trained_size()),
+        loaded_(*backend_, Dtype::kF32, table_.trained_size()) {
     float next = 0.5f;
     for (const ParamInfo& info : table_.params()) {
       for (float& x : Elements<float>(table_.View(info, optimizer_.m()))) x = next += 0.25f;
@@ -127,7 +128,7 @@ TEST_F(TrainStates, RefusesTheMomentsOfAnotherModel) {
   GptConfig other = TinyConfig();
   other.n_inner = 23;
   const ParamTable table(other);
-  const AdamW optimizer(*backend_, table, Dtype::kF32);
+  const AdamW optimizer(*backend_, Dtype::kF32, table.trained_size());
   SaveTrainState(At(""), State(), table, optimizer.m(), optimizer.v());
   EXPECT_TRUE(Contains(Refusal(), "optimizer.safetensors", "mlp.c_fc.weight"));
 }

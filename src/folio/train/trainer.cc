@@ -16,8 +16,13 @@
 namespace folio {
 namespace {
 
-void CheckTorchRng(const GptConfig& model, const TrainConfig& config, bool from_model) {
+void CheckTorchRng(const GptConfig& model, const TrainConfig& config, bool from_model, bool ranks) {
   if (config.rng != "torch") return;
+  if (ranks) {
+    throw UsageError("--rng torch reproduces runs of one process only",
+                     "one generator draws all numbers, one after the other",
+                     "leave mpirun or srun out, or use --rng folio");
+  }
   if (from_model || model.lora.on()) {
     throw UsageError("--rng torch reproduces runs from new parameters only", "",
                      "use --rng folio with --init");
@@ -50,7 +55,32 @@ bool Asked(const std::function<bool()>& hook) {
   return hook && hook();
 }
 
+// A rank's share of a step.
+StepParts PartsOf(const TrainConfig& config, Group* group) {
+  const int ranks = group == nullptr ? 1 : group->size();
+  RequireShares(config, ranks);
+  return {.group = group,
+          .micro_batches = config.grad_accumulation / ranks,
+          .reduce = config.reduce_dtype == "bf16" ? Dtype::kBF16 : Dtype::kF32};
+}
+
 }  // namespace
+
+void RequireShares(const TrainConfig& config, int ranks) {
+  const int64_t n = config.grad_accumulation;
+  if (n % ranks == 0) return;
+  int64_t fewer = ranks, more = ranks;
+  while (n % fewer != 0) --fewer;
+  while (more < n && n % more != 0) ++more;
+  const int64_t below = n / ranks * ranks, above = below + ranks;
+  throw UsageError(
+      fmt::format("{} ranks cannot share {} micro-batches evenly", ranks, n),
+      fmt::format("--grad-accumulation {} says how many a step has, on all ranks together; the "
+                  "nearest that go together: {}{} ranks, or --grad-accumulation {}{}",
+                  n, fewer, more <= n ? fmt::format(" or {}", more) : "",
+                  below > 0 ? fmt::format("{} or ", below) : "", above),
+      "ranks that divide it evenly make the same run, whatever their number");
+}
 
 int64_t ContextOf(const GptConfig& model, const TrainConfig& config) {
   const int64_t T = config.context > 0 ? config.context : model.n_positions;
@@ -65,20 +95,22 @@ int64_t ContextOf(const GptConfig& model, const TrainConfig& config) {
 
 Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& config,
                  const Dataset& data, std::filesystem::path run, TrainerHooks hooks,
-                 const Tokenizer* tokenizer, const GptWeights* from)
+                 const Tokenizer* tokenizer, const GptWeights* from, Group* group)
     : config_(config),
       run_(std::move(run)),
       hooks_(std::move(hooks)),
+      group_(group != nullptr && !group->alone() ? group : nullptr),
       weights_(model),
       learner_(backend, weights_, config.batch_size, ContextOf(model, config),
-               PassOptionsOf(config, model, backend, data.info().chat.has_value())),
+               PassOptionsOf(config, model, backend, data.info().chat.has_value()),
+               PartsOf(config, group_)),
       layer_norms_(backend, weights_),
       writer_(Checkpoints(run_, {.keep_last = config.keep_last,
                                  .keep_every = config.keep_every,
                                  .base = config.init,
                                  .tokenizer = tokenizer}),
-              weights_, learner_.optimizer()) {
-  CheckTorchRng(model, config, from != nullptr);
+              weights_, learner_.optimizer(), {group_, &learner_.shards()}) {
+  CheckTorchRng(model, config, from != nullptr, group_ != nullptr);
   config_.context = learner_.pass().T();
   config_.Validate("settings");
   MakeSamplers(data);
@@ -152,43 +184,42 @@ void Trainer::MakeConversationSamplers(const Dataset& data) {
 
 std::string Trainer::NameOf(const std::byte* at) const {
   for (const ParamInfo& info : weights_.table().params()) {
-    const auto holds = [&](const Tensor& flat) {
-      const Tensor x = weights_.table().View(info, flat);
-      return !std::less<>()(at, x.raw()) && std::less<>()(at, x.raw() + x.bytes());
-    };
-    if (holds(weights_.flat())) return info.name;
-    if (info.trained && holds(learner_.grads())) return "gradient of " + info.name;
+    const Tensor x = weights_.table().View(info, weights_.flat());
+    if (!std::less<>()(at, x.raw()) && std::less<>()(at, x.raw() + x.bytes())) return info.name;
   }
-  return "";
+  const std::string of = learner_.GradientAt(at);
+  return of.empty() ? "" : "gradient of " + of;
 }
 
 double Trainer::Seconds() const {
   return seconds_before_ + SteadySeconds() - started_;
 }
 
-void Trainer::FetchBatch(int64_t micro) {
-  if (torch_ && micro == 0) state_.torch_before_batch = torch_->state();
-  sampler_->Fill(state_.data_step(), micro, batch_);
+// The micro-batch that this rank computes next: the turn-th of its own of this step.
+void Trainer::FetchBatch(int64_t turn) {
+  if (torch_ && turn == 0) state_.torch_before_batch = torch_->state();
+  sampler_->Fill(state_.data_step(), turn * ranks() + learner_.rank(), batch_);
 }
 
 // The gradient of the step, and the mean loss of its targets.
 double Trainer::Accumulate() {
-  const int64_t micro_batches = config_.grad_accumulation;
+  const int64_t turns = config_.grad_accumulation / ranks();
   const double scale = 1.0 / static_cast<double>(sampler_->Targets(state_.data_step()));
-  double loss = 0;
-  int64_t targets = 0;
+  std::vector<double>& mine = step_losses_;
+  mine.clear();
   learner_.Begin();
-  for (int64_t micro = 0; micro < micro_batches; ++micro) {
-    loss += learner_.Accumulate(batch_.inputs, batch_.targets, scale,
-                                {.on = true,
-                                 .seed = static_cast<uint64_t>(config_.seed),
-                                 .step = static_cast<uint64_t>(state_.step),
-                                 .first_sequence = micro * config_.batch_size},
-                                batch_.begins);
-    targets += batch_.CountTargets();
-    if (micro + 1 < micro_batches) FetchBatch(micro + 1);
+  for (int64_t turn = 0; turn < turns; ++turn) {
+    const int64_t micro = turn * ranks() + learner_.rank();
+    mine.push_back(learner_.Accumulate(batch_.inputs, batch_.targets, scale,
+                                       {.on = true,
+                                        .seed = static_cast<uint64_t>(config_.seed),
+                                        .step = static_cast<uint64_t>(state_.step),
+                                        .first_sequence = micro * config_.batch_size},
+                                       batch_.begins));
+    mine.push_back(static_cast<double>(batch_.CountTargets()));
+    if (turn + 1 < turns) FetchBatch(turn + 1);
   }
-  return loss * (1.0 / static_cast<double>(targets));
+  return MeanLoss(mine, group_);
 }
 
 StepMetrics Trainer::TakeStep() {
@@ -201,7 +232,10 @@ StepMetrics Trainer::TakeStep() {
   const bool measure = hooks_.layer_norms_every > 0 && state_.step % hooks_.layer_norms_every == 0;
   if (measure) layer_norms_.Begin();
   StepHealth& health = state_.health;
-  const auto skipped = health.Judge(loss, norm, config_.spike_zscore, weights_, learner_.grads());
+  // Whose gradient it is that is not finite.
+  const auto of = [&] { return FirstNonFinite(weights_.table(), learner_.Gradient()); };
+  const auto skipped =
+      health.Judge(loss, norm, config_.spike_zscore, weights_.config().vocab_size, of);
   health.Count(skipped, loss, norm, config_.spike_zscore);
   if (skipped) {
     metrics.skipped = skipped->reason;
@@ -219,7 +253,10 @@ StepMetrics Trainer::TakeStep() {
     learner_.Update(AdamWSettingsOf(config_), lr, config_.grad_clip,
                     state_.step + 1 - health.skipped, norm);
   }
-  if (measure) metrics.layer_norms = layer_norms_.End(learner_.grads());
+  if (measure) {
+    learner_.WaitForWeights();
+    metrics.layer_norms = layer_norms_.End(learner_.Gradient());
+  }
   state_.step += 1;
   state_.tokens += tokens;
   FetchBatch(0);
@@ -275,8 +312,27 @@ bool Trainer::OutOfTime() const {
   return SteadySeconds() - started_ + kMargin * (longest_step_ + saves) >= max_seconds_;
 }
 
-bool Trainer::StopAsked() {
-  return Asked(hooks_.stop_requested) || OutOfTime();
+// What this rank is asked for, or any: then all do the same at the same time.
+void Trainer::Ask() {
+  std::vector<uint8_t> wishes = {Asked(hooks_.stop_requested), OutOfTime(),
+                                 wishes_.checkpoint || Asked(hooks_.checkpoint_requested),
+                                 writer_.done()};
+  if (group_ != nullptr) {
+    for (const std::vector<uint8_t>& other : GatherNumbers(*group_, wishes)) {
+      for (size_t i = 0; i < wishes.size(); ++i) wishes[i] = wishes[i] != 0 || other[i] != 0;
+    }
+  }
+  wishes_ = {wishes[0] != 0, wishes[1] != 0, wishes[2] != 0, wishes[3] != 0};
+}
+
+// For the others, if a rank is lost.
+void Trainer::TellStanding() const {
+  if (group_ == nullptr) return;
+  group_->set_standing(fmt::format("in step {}; {}", state_.step,
+                                   saved_step_ >= 0
+                                       ? fmt::format("the last checkpoint is {} (step {})",
+                                                     (run_ / kLastDir).string(), saved_step_)
+                                       : "there is no checkpoint yet"));
 }
 
 std::string Trainer::EndedBy() const {
@@ -285,7 +341,7 @@ std::string Trainer::EndedBy() const {
   if (config_.patience > 0 && state_.evaluations_without_better >= config_.patience) {
     return "patience";
   }
-  return OutOfTime() ? "max_time" : "";
+  return wishes_.out_of_time ? "max_time" : "";
 }
 
 int64_t Trainer::EvaluationBatches(int64_t usual) const {
@@ -296,11 +352,14 @@ int64_t Trainer::EvaluationBatches(int64_t usual) const {
 
 bool Trainer::Evaluate() {
   const std::optional<TorchRng> before = torch_;
-  const std::function<bool()> stop_asked = [this] { return StopAsked(); };
-  state_.evaluation = folio::Evaluate(learner_.pass(), weights_.params(),
-                                      {*train_eval_, EvaluationBatches(train_eval_batches_)},
-                                      {*val_eval_, EvaluationBatches(val_eval_batches_)},
-                                      eval_batch_, {stop_asked, hooks_.on_evaluation_progress});
+  const std::function<bool()> stop_asked = [this] {
+    Ask();
+    return StopAsked();
+  };
+  state_.evaluation = folio::Evaluate(
+      learner_.pass(), weights_.params(), {*train_eval_, EvaluationBatches(train_eval_batches_)},
+      {*val_eval_, EvaluationBatches(val_eval_batches_)}, eval_batch_,
+      {stop_asked, hooks_.on_evaluation_progress}, group_);
   if (!state_.evaluation) {
     torch_ = before;  // as if the evaluation had not begun
     return false;
@@ -329,13 +388,16 @@ bool Trainer::Evaluate() {
 TrainResult Trainer::Run() {
   started_ = SteadySeconds();
   max_seconds_ = config_.max_seconds();
-  log_.emplace(run_, state_.step);
-  if (weights_.config().lora.on() && begun_step_ < 0) writer_.checkpoints().WriteBase(weights_);
+  if (first()) {
+    log_.emplace(run_, state_.step);
+    if (weights_.config().lora.on() && begun_step_ < 0) writer_.checkpoints().WriteBase(weights_);
+  }
   FetchBatch(0);
   // A resumed generator has drawn the batch again; what it drew after it comes next.
   if (torch_ && state_.torch) torch_->set_state(*state_.torch);
   bool stop = false;
   std::string ended_by;
+  Ask();
   for (;;) {
     const bool evaluate = EvaluationDue() && !stop;
     if (evaluate) stop = !Evaluate();
@@ -343,17 +405,21 @@ TrainResult Trainer::Run() {
     ended_by = EndedBy();
     stop = stop || AllStepsDone() || !ended_by.empty();
     if (stop) break;
-    BeginSave(RegularCheckpointDue(evaluate) || Asked(hooks_.checkpoint_requested));
+    const bool regular = RegularCheckpointDue(evaluate);
+    BeginSave(std::exchange(wishes_.checkpoint, false) || regular);
+    TellStanding();
     const double begin = SteadySeconds();
     const StepMetrics metrics = TakeStep();
     if (WentBack()) continue;
-    log_->Write(metrics);
+    if (log_) log_->Write(metrics);
     if (hooks_.on_step) hooks_.on_step(metrics);
     if (hooks_.on_sample && hooks_.sample_every > 0 && state_.step % hooks_.sample_every == 0) {
+      learner_.WaitForWeights();
       hooks_.on_sample(state_.step, weights_);
     }
     longest_step_ = std::max(longest_step_, SteadySeconds() - begin);
-    Saved(writer_.Poll());
+    Ask();
+    if (wishes_.written) Saved(writer_.Wait());
     stop = StopAsked();
   }
   SaveToEnd();
@@ -365,9 +431,9 @@ TrainResult Trainer::Run() {
       last.train_eval_loss = state_.evaluation->train_loss;
       last.val_loss = state_.evaluation->val_loss;
     }
-    log_->Write(last);
+    if (log_) log_->Write(last);
   }
-  log_->Finish();
+  if (log_) log_->Finish();
   return {.step = state_.step,
           .tokens = state_.tokens,
           .seconds = Seconds(),

@@ -11,6 +11,7 @@
 #include "folio/base/torch_rng.h"
 #include "folio/data/batch_sampler.h"
 #include "folio/data/dataset.h"
+#include "folio/dist/group.h"
 #include "folio/io/model_dir.h"
 #include "folio/text/tokenizer.h"
 #include "folio/train/checkpoint_writer.h"
@@ -44,21 +45,30 @@ struct TrainerHooks {
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
 };
 
+// Throws a kUsage Error that names the nearest numbers unless so many ranks can share the
+// micro-batches of a step evenly.
+void RequireShares(const TrainConfig& config, int ranks);
+
 // Trains a model on a data set and keeps the run directory: metrics.jsonl, the checkpoints
 // (checkpoints.h), and base/ for a model with adapters, which are merged in them. Results
 // depend on the configurations and on the instruction set in use, not on threads. A resumed run
 // goes on bit for bit if both are its first part's; train.dtype "auto" may mean another on another
 // machine (precision.h).
+//
+// With a group, the ranks' trainers share the micro-batches of each step and the batches of each
+// evaluation; the first alone writes. Hooks are of its own rank, but for these: all ranks have the
+// same layer_norms_every, and what one asks for, to stop or a checkpoint, is done by all after the
+// same step.
 class Trainer {
  public:
   // Allocates everything and gives the weights their first values: those of `from`, if that is not
   // null (InitWeightsFrom says which models it may be). `backend`, `data` and the
   // tokenizer, whose files go into the checkpoints, must outlive it; the run directory exists.
   // Throws a kUsage Error where the configurations do not fit each other and a kInput Error where
-  // the data does not fit them.
+  // the data does not fit them. A group must outlive it; null for one rank alone.
   Trainer(Backend& backend, const GptConfig& model, const TrainConfig& config, const Dataset& data,
           std::filesystem::path run, TrainerHooks hooks = {}, const Tokenizer* tokenizer = nullptr,
-          const GptWeights* from = nullptr);
+          const GptWeights* from = nullptr, Group* group = nullptr);
   Trainer(const Trainer&) = delete;
 
   // Goes on from SoundCheckpoint(run). Throws a kInput Error if there is none or if it is another
@@ -87,17 +97,22 @@ class Trainer {
  private:
   void MakeSamplers(const Dataset& data);
   void MakeConversationSamplers(const Dataset& data);
-  void FetchBatch(int64_t micro);
+  int64_t ranks() const { return group_ == nullptr ? 1 : group_->size(); }
+  bool first() const { return group_ == nullptr || group_->first(); }
+  void FetchBatch(int64_t turn);
   StepMetrics TakeStep();
   double Accumulate();
+  void Ask();
+  void TellStanding() const;
   bool AllStepsDone() const;
   bool RegularCheckpointDue(bool evaluated);
   bool OutOfTime() const;
-  bool StopAsked();
+  bool StopAsked() const { return wishes_.stop || wishes_.out_of_time; }
   std::string EndedBy() const;
   bool EvaluationDue() const;
   int64_t EvaluationBatches(int64_t usual) const;
   bool Evaluate();  // false if asked to stop before it was through: it then leaves no trace
+  std::string Common(const std::function<std::string()>& find) const;
   void Load(const std::filesystem::path& checkpoint);
   void BeginSave(bool last);
   void Saved(const std::optional<CheckpointWriter::Written>& written);
@@ -110,15 +125,22 @@ class Trainer {
   TrainConfig config_;
   std::filesystem::path run_;
   TrainerHooks hooks_;
+  Group* group_;
   GptWeights weights_;
   Learner learner_;
   LayerNormMeter layer_norms_;
   std::optional<TorchRng> torch_;
   std::unique_ptr<BatchSampler> sampler_, train_eval_, val_eval_;
   int64_t train_eval_batches_ = 0, val_eval_batches_ = 0;
-  Batch batch_, eval_batch_;  // batch_ holds the micro-batch to train on next
+  Batch batch_, eval_batch_;         // batch_ holds the micro-batch to train on next
+  std::vector<double> step_losses_;  // of this rank: sum and number of targets by micro-batch
   TrainState state_;
-  std::optional<RunLog> log_;  // while it runs
+  std::optional<RunLog> log_;  // while it runs, of the first rank
+  // What was asked of any rank, as of the last Ask.
+  struct Wishes {
+    bool stop = false, out_of_time = false, checkpoint = false, written = false;
+  };
+  Wishes wishes_;
   // Of RUN/last, if it is sound and on the way that led here, and of the one that was begun since.
   int64_t saved_step_ = -1, begun_step_ = -1;
   bool ended_ = false;

@@ -38,12 +38,30 @@ void RequireSameModel(GptConfig saved, GptConfig wanted, const std::string& wher
 }  // namespace
 
 void Trainer::Resume() {
-  Resume(SoundCheckpoint(run_));
+  Resume(Common([&] { return SoundCheckpoint(run_).string(); }));
+}
+
+// What the first rank finds, for all; its kInput Error is one of all too.
+std::string Trainer::Common(const std::function<std::string()>& find) const {
+  if (group_ == nullptr) return find();
+  std::string found, failed;
+  if (first()) {
+    try {
+      found = find();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInput) throw;
+      failed = fmt::format("{}: {}", error.what(), error.cause());
+    }
+  }
+  failed = group_->FromFirst(failed);
+  if (!failed.empty()) throw InputError(failed);
+  return group_->FromFirst(found);
 }
 
 void Trainer::Resume(const std::filesystem::path& checkpoint) {
   Load(checkpoint);
-  if (state_.best_val_loss && !writer_.checkpoints().MendBest(state_.best_step)) {
+  const auto mend = [&] { return writer_.checkpoints().MendBest(state_.best_step) ? "yes" : "no"; };
+  if (state_.best_val_loss && Common(mend) == "no") {
     state_.best_val_loss = saved_best_loss_ = {};
     state_.best_step = saved_best_step_ = 0;
   }
@@ -63,11 +81,12 @@ void Trainer::Load(const std::filesystem::path& checkpoint) {
   RequireSameModel(saved->config(), weights_.config(), model.string());
   InitWeightsFrom(*saved, weights_);
   if (adapters) LoadAdapter(checkpoint / kAdapterDir, weights_);
-  state_ = LoadTrainState(checkpoint, weights_.table(), learner_.optimizer());
+  state_ = LoadTrainState(checkpoint, weights_.table(), learner_.optimizer(), &learner_.shards(),
+                          learner_.rank());
   begun_step_ = state_.step;
   // Any other is of a way that the run has left, or damaged.
   saved_step_ = checkpoint == run_ / kLastDir ? state_.step : -1;
-  if (saved_step_ < 0) writer_.checkpoints().Forget(state_.step);
+  if (saved_step_ < 0 && first()) writer_.checkpoints().Forget(state_.step);
   saved_best_loss_ = state_.best_val_loss;
   saved_best_step_ = state_.best_step;
   if (torch_) {
@@ -87,8 +106,9 @@ void Trainer::BeginSave(bool last) {
   if (torch_) state_.torch = torch_->state();
   if (last) {
     begun_step_ = state_.step;
-    log_->Sync();  // the checkpoint stands for its lines
+    if (log_) log_->Sync();  // the checkpoint stands for its lines
   }
+  learner_.WaitForWeights();
   writer_.Begin(state_, std::exchange(best_due_, false), last, saved_step_);
 }
 
@@ -102,6 +122,7 @@ void Trainer::Saved(const std::optional<CheckpointWriter::Written>& written) {
       std::rethrow_exception(written->error);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kRuntime) throw;
+      if (!first()) return;
       LogWarning(fmt::format("no checkpoint of step {}: {}: {}; training goes on until the next",
                              written->step, error.what(), error.cause()));
     }
@@ -143,7 +164,7 @@ bool Trainer::WentBack() {
   Saved(writer_.Wait());
   std::filesystem::path good;
   try {
-    good = SoundCheckpoint(run_, first_lost_step_);
+    good = Common([&] { return SoundCheckpoint(run_, first_lost_step_).string(); });
   } catch (const Error&) {
     Diverged("");  // there is none
   }
@@ -157,7 +178,7 @@ bool Trainer::WentBack() {
   state_.best_step = saved_best_step_ = before.best_step;
   went_back_ = fmt::format("from step {}: {}", before.step, std::exchange(lost_, ""));
   checkpoint_postponed_ = best_due_ = false;
-  log_.emplace(run_, state_.step);
+  if (first()) log_.emplace(run_, state_.step);
   if (hooks_.on_rollback) hooks_.on_rollback(before.step, state_.step, went_back_);
   FetchBatch(0);
   return true;

@@ -74,6 +74,17 @@ HWY_EXPORT(FillStream);
 
 void Run(const SumOfSquares& op, Scratch& scratch) {
   const float* x = op.x.data<float>();
+  if (op.block > 0) {
+    double* out = op.out.data<double>();
+    return ParallelRange(op.out.count(), CeilDiv(kTaskElements, op.block),
+                         [&](int64_t first, int64_t last, int) {
+                           for (int64_t i = first; i < last; ++i) {
+                             const int64_t begin = i * op.block;
+                             const int64_t size = std::min(op.block, op.x.count() - begin);
+                             out[i] = HWY_DYNAMIC_DISPATCH(SumOfSquaresRange)(x + begin, size);
+                           }
+                         });
+  }
   const int64_t n = op.x.count(), chunks = (n + kTaskElements - 1) / kTaskElements;
   double* sums = scratch.Get<double>(chunks);
   ParallelRange(n, kTaskElements, [&](int64_t begin, int64_t end, int) {

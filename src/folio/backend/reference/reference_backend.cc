@@ -131,7 +131,12 @@ struct Reference {
     reference::AdamW(op, Out(op.param), In(op.grad), Out(op.m), Out(op.v), op.param.count());
   }
   static void Run(const SumOfSquares& op) {
-    *op.out.data<double>() = reference::SumOfSquares(In(op.x), op.x.count());
+    const int64_t n = op.x.count(), block = op.block > 0 ? op.block : n;
+    for (int64_t i = 0; i < op.out.count(); ++i) {
+      const int64_t begin = i * block;
+      op.out.data<double>()[i] =
+          reference::SumOfSquares(In(op.x) + begin, std::min(n, begin + block) - begin);
+    }
   }
   static void Run(const Scale& op) { reference::Scale(Out(op.x), op.x.count(), op.factor); }
   static void Run(const Fill& op) { reference::Fill(Out(op.out), op.out.count(), op.value); }

@@ -1,0 +1,386 @@
+#include "folio/dist/group.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "folio/base/check.h"
+#include "folio/base/clock.h"
+
+namespace folio {
+namespace {
+
+constexpr int kExchangeTag = 1, kBeatTag = 2;
+constexpr double kBeatSeconds = 1;
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "a host without a name";
+}
+
+// Strings of sizes that all ranks know.
+class StringExchange final : public Exchange {
+ public:
+  StringExchange(std::string mine, std::vector<size_t> sizes) : mine_(std::move(mine)) {
+    for (const size_t size : sizes) all_.emplace_back(size, '\0');
+  }
+  std::span<const std::byte> Outgoing(int /*to*/, int /*slot*/) const override {
+    return std::as_bytes(std::span(mine_));
+  }
+  std::span<std::byte> Incoming(int from, int /*slot*/) override {
+    return std::as_writable_bytes(std::span(all_[static_cast<size_t>(from)]));
+  }
+  std::vector<std::string> Take(int rank) {
+    all_[static_cast<size_t>(rank)] = mine_;
+    return std::move(all_);
+  }
+
+ private:
+  std::string mine_;
+  std::vector<std::string> all_;
+};
+
+// The signs of life of other ranks. The first rank listens to all, all listen to the first.
+class Heartbeat {
+ public:
+  explicit Heartbeat(Transport& transport) : transport_(transport) {
+    const int first = transport.rank() == 0 ? 1 : 0;
+    const int end = transport.rank() == 0 ? transport.size() : 1;
+    const double now = SteadySeconds();
+    for (int rank = first; rank < end; ++rank) peers_.push_back({.rank = rank, .heard = now});
+    // Not before all are in place: requests point into them.
+    for (Peer& peer : peers_) Listen(peer);
+    looked_ = now;
+  }
+
+  // Returns the rank that has been silent for so long, or -1.
+  int Beat(double silence_seconds) {
+    const double now = SteadySeconds();
+    // Who was stopped himself, as schedulers do, has heard nothing.
+    const double gap = now - looked_ > silence_seconds / 2 ? now - looked_ : 0;
+    looked_ = now;
+    const bool due = now - sent_ >= kBeatSeconds;
+    if (due) sent_ = now;
+    int silent = -1;
+    for (Peer& peer : peers_) {
+      peer.heard += gap;
+      while (transport_.Done(peer.receive)) {
+        peer.heard = now;
+        Listen(peer);
+      }
+      if (peer.sending && transport_.Done(peer.send)) peer.sending = false;
+      if (due && !peer.sending) {
+        peer.send = transport_.Send(peer.rank, kBeatTag, &peer.out, sizeof(peer.out));
+        peer.sending = true;
+      }
+      if (now - peer.heard > silence_seconds) silent = peer.rank;
+    }
+    return silent;
+  }
+
+ private:
+  struct Peer {
+    int rank = 0;
+    double heard = 0;
+    Transport::Request receive = 0, send = 0;
+    bool sending = false;
+    char in = 0, out = 0;
+  };
+
+  void Listen(Peer& peer) {
+    peer.receive = transport_.Receive(peer.rank, kBeatTag, &peer.in, sizeof(peer.in));
+  }
+
+  Transport& transport_;
+  std::deque<Peer> peers_;
+  double looked_ = 0, sent_ = 0;
+};
+
+}  // namespace
+
+struct Group::Impl {
+  struct UnderWay {
+    Exchange* exchange = nullptr;
+    uint64_t ticket = 0;
+    std::vector<Transport::Request> requests = {};
+    int slot() const { return static_cast<int>(ticket % Exchange::kInFlight); }
+  };
+
+  void Run(const Connect& connect) {
+    try {
+      transport = connect();
+      const std::lock_guard lock(mutex);
+      connected = true;
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      refused = std::current_exception();
+    }
+    changed.notify_all();
+    if (transport == nullptr) return;
+    Heartbeat heartbeat(*transport);
+    double idle = SteadySeconds();
+    for (;;) {
+      const bool moved = Move();
+      const double now = SteadySeconds();
+      if (moved) idle = now;
+      const int silent = heartbeat.Beat(options.silence_seconds);
+      if (silent >= 0 && !IsClosing()) return Lost(silent);
+      if (aborting.has_value()) return transport->Abort(*aborting);
+      if (moved) continue;
+      std::unique_lock lock(mutex);
+      if (closing && queue.empty() && under_way.empty()) break;
+      if (under_way.empty()) {
+        changed.wait_for(lock, std::chrono::milliseconds(20),
+                         [&] { return !queue.empty() || closing || aborting.has_value(); });
+        continue;
+      }
+      lock.unlock();
+      // Others may need the processor: awake for a moment only.
+      constexpr double kAwake = 30e-6;
+      if (now - idle > kAwake) std::this_thread::sleep_for(std::chrono::microseconds(40));
+    }
+    transport.reset();
+  }
+
+  bool IsClosing() {
+    const std::lock_guard lock(mutex);
+    return closing;
+  }
+
+  // Begins and ends what can be; false if nothing could.
+  bool Move() {
+    bool moved = false;
+    while (static_cast<int>(under_way.size()) < Exchange::kInFlight) {
+      UnderWay next;
+      {
+        const std::lock_guard lock(mutex);
+        if (queue.empty()) break;
+        next = {.exchange = queue.front().first, .ticket = queue.front().second};
+        queue.pop_front();
+        if (under_way.empty()) busy_since = SteadySeconds();
+      }
+      Post(next);
+      under_way.push_back(std::move(next));
+      moved = true;
+    }
+    while (!under_way.empty()) {
+      UnderWay& oldest = under_way.front();
+      std::erase_if(oldest.requests, [&](Transport::Request r) { return transport->Done(r); });
+      if (!oldest.requests.empty()) break;
+      oldest.exchange->Finish(oldest.slot());
+      {
+        const std::lock_guard lock(mutex);
+        done = oldest.ticket;
+        if (under_way.size() == 1) traffic.seconds += SteadySeconds() - busy_since;
+      }
+      under_way.pop_front();
+      changed.notify_all();
+      moved = true;
+    }
+    // What came later may move on meanwhile.
+    for (size_t i = 1; i < under_way.size(); ++i) {
+      std::erase_if(under_way[i].requests,
+                    [&](Transport::Request r) { return transport->Done(r); });
+    }
+    return moved;
+  }
+
+  void Post(UnderWay& next) {
+    const int rank = transport->rank(), size = transport->size(), slot = next.slot();
+    Exchange& exchange = *next.exchange;
+    exchange.Prepare(slot);
+    // Each begins with its neighbour, so that not all of them turn to one at a time.
+    for (int distance = 1; distance < size; ++distance) {
+      const int from = (rank + size - distance) % size;
+      const std::span<std::byte> in = exchange.Incoming(from, slot);
+      if (in.empty()) continue;
+      next.requests.push_back(transport->Receive(from, kExchangeTag, in.data(), in.size()));
+    }
+    uint64_t bytes = 0;
+    for (int distance = 1; distance < size; ++distance) {
+      const int to = (rank + distance) % size;
+      const std::span<const std::byte> out = exchange.Outgoing(to, slot);
+      if (out.empty()) continue;
+      next.requests.push_back(transport->Send(to, kExchangeTag, out.data(), out.size()));
+      bytes += out.size();
+    }
+    const std::lock_guard lock(mutex);
+    traffic.bytes_sent += bytes;
+  }
+
+  void Lost(int silent) {
+    // All but the first listen to the first alone; one of them is enough to tell.
+    const int before = std::clamp(transport->rank() - 1, 0, 20);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100) * before);
+    std::string name, where;
+    {
+      const std::lock_guard lock(mutex);
+      name = names[static_cast<size_t>(silent)];
+      where = standing;
+    }
+    const Error error = RuntimeError(
+        fmt::format("{} has not been heard of for {:g} s", name, options.silence_seconds), where,
+        "when that machine is well again, or without it, go on with --resume");
+    if (options.on_lost) options.on_lost(error);
+    {
+      const std::lock_guard lock(mutex);
+      failed = error;
+    }
+    changed.notify_all();
+    transport->Abort(error.exit_status());
+  }
+
+  GroupOptions options;
+  std::unique_ptr<Transport> transport;
+  std::deque<UnderWay> under_way;  // of the group's thread alone
+  double busy_since = 0;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  bool connected = false, closing = false;
+  std::exception_ptr refused;
+  std::deque<std::pair<Exchange*, uint64_t>> queue;
+  uint64_t begun = 0, done = 0;
+  std::optional<Error> failed;
+  std::optional<int> aborting;
+  std::string standing;
+  std::vector<std::string> names;
+  GroupTraffic traffic;
+  std::thread thread;
+};
+
+Group::Group() = default;
+
+Group::Group(Connect connect, GroupOptions options) : impl_(std::make_unique<Impl>()) {
+  impl_->options = std::move(options);
+  impl_->thread =
+      std::thread([impl = impl_.get(), connect = std::move(connect)] { impl->Run(connect); });
+  {
+    std::unique_lock lock(impl_->mutex);
+    impl_->changed.wait(lock, [&] { return impl_->connected || impl_->refused != nullptr; });
+  }
+  if (impl_->refused != nullptr) {
+    impl_->thread.join();
+    std::rethrow_exception(impl_->refused);
+  }
+  rank_ = impl_->transport->rank();
+  size_ = impl_->transport->size();
+  transport_name_ = impl_->transport->Name();
+  for (int r = 0; r < size_; ++r) names_.push_back(fmt::format("rank {}", r));
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->names = names_;
+  }
+  const std::vector<std::string> hosts =
+      Gather(fmt::format("{}, process {}", HostName(), getpid()));
+  for (size_t r = 0; r < hosts.size(); ++r) names_[r] += fmt::format(" ({})", hosts[r]);
+  const std::lock_guard lock(impl_->mutex);
+  impl_->names = names_;
+}
+
+Group::~Group() {
+  if (impl_ == nullptr) return;
+  // Together: who leaves earlier is silent to the others.
+  if (std::uncaught_exceptions() == 0) {
+    try {
+      Gather("");
+    } catch (const Error&) {  // a rank is lost, which was told
+    }
+  }
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->closing = true;
+  }
+  impl_->changed.notify_all();
+  if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+std::string Group::NameOf(int rank) const {
+  return alone() ? "rank 0" : names_[static_cast<size_t>(rank)];
+}
+
+uint64_t Group::Begin(Exchange& exchange) {
+  if (impl_ == nullptr) {
+    exchange.Prepare(0);
+    exchange.Finish(0);
+    return 0;
+  }
+  const std::lock_guard lock(impl_->mutex);
+  if (impl_->failed) throw Error(*impl_->failed);
+  impl_->queue.emplace_back(&exchange, ++impl_->begun);
+  impl_->changed.notify_all();
+  return impl_->begun;
+}
+
+void Group::Wait(uint64_t ticket) {
+  if (impl_ == nullptr) return;
+  std::unique_lock lock(impl_->mutex);
+  if (impl_->done >= ticket) return;
+  const double begin = SteadySeconds();
+  impl_->changed.wait(lock, [&] { return impl_->done >= ticket || impl_->failed; });
+  impl_->traffic.seconds_waited += SteadySeconds() - begin;
+  if (impl_->done < ticket) throw Error(*impl_->failed);
+}
+
+std::vector<std::string> Group::Gather(const std::string& mine) {
+  if (impl_ == nullptr) return {mine};
+  const uint64_t size = mine.size();
+  std::string as_text(sizeof(size), '\0');
+  std::memcpy(as_text.data(), &size, sizeof(size));
+  std::vector<size_t> sizes;
+  for (const std::string& text : GatherEqual(as_text)) {
+    uint64_t bytes = 0;
+    std::memcpy(&bytes, text.data(), sizeof(bytes));
+    FOLIO_CHECK(bytes <= Transport::kMostBytes, "more than a message holds");
+    sizes.push_back(bytes);
+  }
+  StringExchange strings(mine, std::move(sizes));
+  Wait(Begin(strings));
+  return strings.Take(rank_);
+}
+
+std::vector<std::string> Group::GatherEqual(const std::string& mine) {
+  if (impl_ == nullptr) return {mine};
+  StringExchange strings(mine, std::vector<size_t>(static_cast<size_t>(size_), mine.size()));
+  Wait(Begin(strings));
+  return strings.Take(rank_);
+}
+
+std::string Group::FromFirst(const std::string& mine) {
+  return Gather(first() ? mine : "").front();
+}
+
+void Group::set_standing(const std::string& standing) {
+  if (impl_ == nullptr) return;
+  const std::lock_guard lock(impl_->mutex);
+  impl_->standing = standing;
+}
+
+GroupTraffic Group::traffic() const {
+  if (impl_ == nullptr) return {};
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->traffic;
+}
+
+void Group::Abort(int status) {
+  if (impl_ == nullptr) return;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->aborting = status;
+  }
+  impl_->changed.notify_all();
+  if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+}  // namespace folio

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/dist/exchange.h"
+#include "folio/dist/transport.h"
+
+namespace folio {
+
+// What went between the ranks so far, as this one saw it.
+struct GroupTraffic {
+  uint64_t bytes_sent = 0;
+  double seconds = 0;         // in which an exchange was under way
+  double seconds_waited = 0;  // of these, in which the program had to wait
+};
+
+struct GroupOptions {
+  double silence_seconds = 10;  // a rank that is silent for so long is lost
+  // Told by the group's thread when a rank is lost, once, before Abort. What waits then throws this
+  // error, where it gets as far.
+  std::function<void(const Error&)> on_lost = {};
+};
+
+// The ranks of a run: processes that do the same work on parts of the same data, and call the
+// functions below in the same order. Messages go through a thread of the group's own, so that they
+// come and go while the program computes. Ranks tell each other every second that they are there.
+class Group {
+ public:
+  using Connect = std::function<std::unique_ptr<Transport>()>;
+
+  // One rank alone.
+  Group();
+  // Connects on the group's thread. Throws what `connect` throws.
+  explicit Group(Connect connect, GroupOptions options = {});
+  // Waits for the others to come here too, unless an exception is on its way or a rank is lost.
+  ~Group();
+  Group(const Group&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  bool alone() const { return size_ == 1; }
+  bool first() const { return rank_ == 0; }
+  // "rank 3 (node7, process 4711)"
+  std::string NameOf(int rank) const;
+  const std::string& transport() const { return transport_name_; }  // "" for one alone
+
+  // Begins an exchange, which must live until it is done; they are done in this order.
+  uint64_t Begin(Exchange& exchange);
+  // Waits for that one, and so for all before it. Throws a kRuntime Error where a rank is lost.
+  void Wait(uint64_t ticket);
+
+  // What each rank says, by rank; the second where all say as many bytes, which is sooner done.
+  std::vector<std::string> Gather(const std::string& mine);
+  std::vector<std::string> GatherEqual(const std::string& mine);
+  // What the first rank says.
+  std::string FromFirst(const std::string& mine);
+
+  // What is told beside the name of a rank that is lost: where the run stands.
+  void set_standing(const std::string& standing);
+  GroupTraffic traffic() const;
+  // Ends all ranks; see Transport.
+  void Abort(int status);
+
+ private:
+  struct Impl;
+
+  int rank_ = 0, size_ = 1;
+  std::string transport_name_;
+  std::vector<std::string> names_;
+  std::unique_ptr<Impl> impl_;  // null for one alone
+};
+
+// What each rank says, by rank, in numbers: as many of each.
+template <class Number>
+std::vector<std::vector<Number>> GatherNumbers(Group& group, const std::vector<Number>& mine) {
+  static_assert(std::is_arithmetic_v<Number>);
+  const std::string text(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(Number));
+  std::vector<std::vector<Number>> all;
+  for (const std::string& said : group.GatherEqual(text)) {
+    all.emplace_back(mine.size());
+    std::memcpy(all.back().data(), said.data(), said.size());
+  }
+  return all;
+}
+
+}  // namespace folio

@@ -1,0 +1,126 @@
+#include "folio/dist/group.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include "folio/dist/thread_ranks.h"
+
+namespace folio {
+namespace {
+
+// Gives to each rank a number of its own, and adds up what it gets.
+class Numbers final : public Exchange {
+ public:
+  Numbers(const Group& group, int round) : rank_(group.rank()) {
+    for (int to = 0; to < group.size(); ++to) out_.push_back(1000 * round + 10 * rank_ + to);
+    in_.resize(out_.size());
+  }
+  std::span<const std::byte> Outgoing(int to, int) const override {
+    return std::as_bytes(std::span(&out_[static_cast<size_t>(to)], 1));
+  }
+  std::span<std::byte> Incoming(int from, int) override {
+    return std::as_writable_bytes(std::span(&in_[static_cast<size_t>(from)], 1));
+  }
+  void Finish(int) override { sum = std::accumulate(in_.begin(), in_.end(), 0); }
+
+  int sum = -1;
+
+ private:
+  int rank_;
+  std::vector<int> out_, in_;
+};
+
+TEST(Group, ExchangesAreDoneInTheirOrder) {
+  for (const int ranks : {1, 2, 5}) {
+    RunOnThreads(ranks, [&](Group& group) {
+      std::vector<std::unique_ptr<Numbers>> rounds;
+      std::vector<uint64_t> tickets;
+      for (int round = 0; round < 20; ++round) {
+        rounds.push_back(std::make_unique<Numbers>(group, round));
+        tickets.push_back(group.Begin(*rounds.back()));
+      }
+      group.Wait(tickets.back());
+      for (int round = 0; round < 20; ++round) {
+        int expected = 0;
+        for (int from = 0; from < ranks; ++from) {
+          if (from != group.rank()) expected += 1000 * round + 10 * from + group.rank();
+        }
+        EXPECT_EQ(rounds[static_cast<size_t>(round)]->sum, expected);
+      }
+    });
+  }
+}
+
+TEST(Group, GathersWhatEachRankSays) {
+  RunOnThreads(3, [](Group& group) {
+    const std::string mine(static_cast<size_t>(group.rank()), 'x');
+    EXPECT_EQ(group.Gather(mine), (std::vector<std::string>{"", "x", "xx"}));
+    EXPECT_EQ(group.FromFirst(group.first() ? "hear" : "ignored"), "hear");
+    const std::vector<std::vector<double>> all =
+        GatherNumbers(group, std::vector<double>{group.rank() + 0.5});
+    EXPECT_EQ(all, (std::vector<std::vector<double>>{{0.5}, {1.5}, {2.5}}));
+    EXPECT_NE(group.NameOf(2).find("rank 2 ("), std::string::npos) << group.NameOf(2);
+    EXPECT_GT(group.traffic().bytes_sent, 0u);
+  });
+}
+
+TEST(Group, OneAloneIsAGroup) {
+  Group group;
+  EXPECT_TRUE(group.alone() && group.first());
+  EXPECT_EQ(group.Gather("a"), std::vector<std::string>{"a"});
+  EXPECT_EQ(group.FromFirst("b"), "b");
+  group.Abort(1);
+}
+
+TEST(Group, ARankThatIsSilentIsNamed) {
+  for (const int dead : {0, 2}) {
+    ThreadRanks ranks(3);
+    std::vector<std::string> errors(3);
+    std::atomic<int> told = 0;
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 3; ++rank) {
+      threads.emplace_back([&, rank] {
+        Group group(ranks.Connect(rank),
+                    {.silence_seconds = 1.5, .on_lost = [&](const Error& error) {
+                       told += 1;
+                       EXPECT_EQ(error.cause(), "at step 7");
+                     }});
+        group.set_standing("at step 7");
+        group.Gather("all are here");
+        if (rank == dead) ranks.Silence(rank);
+        try {
+          group.Gather("and now?");
+        } catch (const Error& error) {
+          errors[static_cast<size_t>(rank)] = error.what();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_GT(told, 0);
+    const std::string name = "rank " + std::to_string(dead) + " (";
+    for (int rank = 0; rank < 3; ++rank) {
+      // Whoever is cut off himself may think so of another.
+      if (rank == dead) continue;
+      const std::string& error = errors[static_cast<size_t>(rank)];
+      EXPECT_NE(error.find("has not been heard of for 1.5 s"), std::string::npos) << error;
+      if (dead != 0 && rank != 0) continue;  // these heard only that the first one gave up
+      EXPECT_NE(error.find(name), std::string::npos) << error;
+    }
+  }
+}
+
+TEST(Group, WhatOneRankThrowsComesOut) {
+  EXPECT_THROW(RunOnThreads(2,
+                            [](Group& group) {
+                              if (!group.first()) throw UsageError("mine alone");
+                              group.Gather("nobody answers");
+                            },
+                            {.silence_seconds = 1}),
+               Error);
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,31 @@
+#include "folio/train/buckets.h"
+
+#include <algorithm>
+
+namespace folio {
+
+std::vector<Bucket> BucketsOf(const ParamTable& table, int64_t n_layer) {
+  // Large enough for any network, small enough that two are little memory.
+  constexpr int64_t kMostElements = 1024 * Shards::kBlock;
+  std::vector<Bucket> layers;
+  const auto begin_layer = [&](int64_t begin, int64_t layer) {
+    if (!layers.empty() && layers.back().layer == layer && begin < table.decay_size()) return;
+    if (!layers.empty()) layers.back().end = begin;
+    layers.push_back({.begin = begin, .end = 0, .layer = layer});
+  };
+  for (const ParamInfo& info : table.params()) {
+    if (!info.trained || !info.decay) continue;
+    begin_layer(info.offset, info.module == kHeadName ? n_layer : info.layer);
+  }
+  if (table.decay_size() < table.trained_size()) begin_layer(table.decay_size(), -1);
+  if (!layers.empty()) layers.back().end = table.trained_size();
+  std::vector<Bucket> buckets;
+  for (const Bucket& layer : layers) {
+    for (int64_t begin = layer.begin; begin < layer.end; begin += kMostElements) {
+      buckets.push_back({begin, std::min(layer.end, begin + kMostElements), layer.layer});
+    }
+  }
+  return buckets;
+}
+
+}  // namespace folio

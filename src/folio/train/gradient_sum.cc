@@ -1,0 +1,305 @@
+#include "folio/train/gradient_sum.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+
+#include "folio/base/check.h"
+#include "folio/base/thread_pool.h"
+#include "folio/tensor/bf16.h"
+
+namespace folio {
+namespace {
+
+// Where the gradient of one micro-batch lies: that of embeddings, head and what does not decay in
+// its order, then two places that the blocks take in turns.
+struct PartLayout {
+  static constexpr int64_t kPlaces = 2;
+
+  PartLayout(const Shards& shards, int64_t layers) : n_layer(layers) {
+    for (const Bucket& bucket : shards.buckets()) {
+      if (IsBlock(bucket.layer)) {
+        if (bucket.layer == 0) block += bucket.size();
+        continue;
+      }
+      size += bucket.size();
+    }
+    places = size;
+    size += kPlaces * block;
+  }
+
+  bool IsBlock(int64_t layer) const { return layer >= 0 && layer < n_layer; }
+
+  // Where that element of the flat array lies, which is of this layer.
+  int64_t At(const Shards& shards, int64_t element, int64_t layer) const {
+    if (!IsBlock(layer)) {
+      int64_t at = element - shards.buckets().front().begin;
+      for (const Bucket& bucket : shards.buckets()) {
+        if (bucket.end <= element && IsBlock(bucket.layer)) at -= bucket.size();
+      }
+      return at;
+    }
+    const auto first = std::ranges::find(shards.buckets(), layer, &Bucket::layer);
+    return places + layer % kPlaces * block + element - first->begin;
+  }
+
+  int64_t n_layer;
+  int64_t block = 0, places = 0, size = 0;
+};
+
+struct PlanIds {
+  MemoryPlan::Id sum = 0, part = 0;
+  std::vector<MemoryPlan::Id> scratch, packed;
+};
+
+PlanIds AddBuffers(MemoryPlan& plan, int64_t n_layer, const Shards& shards, int rank, Dtype dtype,
+                   int64_t micro_batches, Dtype reduce) {
+  PlanIds ids;
+  ids.sum = plan.Add("gradients", dtype, {shards.SizeOf(rank)});
+  if (shards.ranks() == 1 && micro_batches == 1) return ids;
+  ids.part = plan.Add("gradients.part", dtype, {PartLayout(shards, n_layer).size});
+  if (shards.ranks() == 1) return ids;
+  int64_t bucket = 0;
+  for (const Bucket& b : shards.buckets()) bucket = std::max(bucket, b.size());
+  for (int slot = 0; slot < Exchange::kInFlight; ++slot) {
+    ids.scratch.push_back(
+        plan.Add("gradients.received", reduce, {shards.ranks(), shards.longest()}));
+    if (reduce != Dtype::kBF16) continue;
+    ids.packed.push_back(plan.Add("gradients.sent", reduce, {bucket}));
+  }
+  return ids;
+}
+
+// sum[i] = (sum[i], if `add`) + parts[0][i] + parts[1][i] + ..., in this order.
+template <class Number, class Widen>
+void AddInOrder(std::span<const Number* const> parts, bool add, int64_t n, float* sum,
+                const Widen& widen) {
+  constexpr int64_t kStrip = 2048;  // stays in the first cache while the parts go through
+  for (int64_t begin = 0; begin < n; begin += kStrip) {
+    const int64_t end = std::min(n, begin + kStrip);
+    bool there = add;
+    for (const Number* part : parts) {
+      if (there) {
+        for (int64_t i = begin; i < end; ++i) sum[i] += widen(part[i]);
+      } else {
+        for (int64_t i = begin; i < end; ++i) sum[i] = widen(part[i]);
+      }
+      there = true;
+    }
+  }
+}
+
+// The nearest numbers that BF16 has.
+void RoundToBf16(const Tensor& x) {
+  constexpr int64_t kGrain = 1 << 14;
+  float* data = x.data<float>();
+  ParallelRange(x.count(), kGrain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) data[i] = ToFloat(ToBF16(data[i]));
+  });
+}
+
+}  // namespace
+
+// A bucket's gradients on their way to their owners.
+class GradientSum::Reduction final : public Exchange {
+ public:
+  Reduction(GradientSum& of, size_t bucket) : of_(of), bucket_(bucket) {
+    const Bucket& b = of.shards_.buckets()[bucket];
+    part_ = of.PartOf(b.begin, b.end, b.layer).data<float>() - b.begin;
+    sources_.resize(static_cast<size_t>(of.parts_.ranks()));
+    packed_sources_.resize(sources_.size());
+  }
+
+  void set_add(bool add) { add_ = add; }
+
+  void Prepare(int slot) override {
+    if (!packs()) return;
+    const Bucket& b = of_.shards_.buckets()[bucket_];
+    BF16* packed = of_.packed_[static_cast<size_t>(slot)].data<BF16>();
+    for (int64_t i = 0; i < b.size(); ++i) packed[i] = ToBF16(part_[b.begin + i]);
+  }
+
+  std::span<const std::byte> Outgoing(int to, int slot) const override {
+    const Shards::Piece piece = of_.shards_.PieceOf(bucket_, to);
+    const auto size = static_cast<size_t>(piece.size());
+    if (!packs()) return std::as_bytes(std::span(part_ + piece.begin, size));
+    return std::as_bytes(std::span(Packed(piece, slot), size));
+  }
+
+  std::span<std::byte> Incoming(int from, int slot) override {
+    const auto size = static_cast<size_t>(Mine().size());
+    if (!packs()) return std::as_writable_bytes(std::span(Received<float>(from, slot), size));
+    return std::as_writable_bytes(std::span(Received<BF16>(from, slot), size));
+  }
+
+  void Finish(int slot) override {
+    const Shards::Piece mine = Mine();
+    float* sum = of_.sum_.data<float>() + mine.offset;
+    const int me = of_.parts_.group->rank();
+    for (int rank = 0; rank < of_.parts_.ranks(); ++rank) {
+      const auto r = static_cast<size_t>(rank);
+      if (packs()) {
+        packed_sources_[r] = rank == me ? Packed(mine, slot) : Received<BF16>(rank, slot);
+      } else {
+        sources_[r] = rank == me ? part_ + mine.begin : Received<float>(rank, slot);
+      }
+    }
+    if (packs()) {
+      AddInOrder<BF16>(packed_sources_, add_, mine.size(), sum, [](BF16 x) { return ToFloat(x); });
+    } else {
+      AddInOrder<float>(sources_, add_, mine.size(), sum, [](float x) { return x; });
+    }
+  }
+
+ private:
+  bool packs() const { return of_.parts_.reduce == Dtype::kBF16; }
+  Shards::Piece Mine() const { return of_.shards_.PieceOf(bucket_, of_.parts_.group->rank()); }
+  const BF16* Packed(const Shards::Piece& piece, int slot) const {
+    const int64_t begin = of_.shards_.buckets()[bucket_].begin;
+    return of_.packed_[static_cast<size_t>(slot)].data<BF16>() + (piece.begin - begin);
+  }
+  template <class Number>
+  Number* Received(int from, int slot) const {
+    return of_.scratch_[static_cast<size_t>(slot)].data<Number>() + from * of_.shards_.longest();
+  }
+
+  GradientSum& of_;
+  size_t bucket_;
+  const float* part_;  // element 0 of the flat array would be here
+  bool add_ = false;
+  std::vector<const float*> sources_;
+  std::vector<const BF16*> packed_sources_;
+};
+
+GradientSum::GradientSum(Backend& backend, const GptConfig& config, const ParamTable& table,
+                         const Shards& shards, Dtype dtype, const StepParts& parts)
+    : backend_(backend), shards_(shards), parts_(parts), n_layer_(config.n_layer) {
+  FOLIO_CHECK(dtype == Dtype::kF32 || (parts.ranks() == 1 && parts.reduce == Dtype::kF32),
+              "ranks add up float32");
+  const int rank = parts.group == nullptr ? 0 : parts.group->rank();
+  const PlanIds ids =
+      AddBuffers(plan_, n_layer_, shards, rank, dtype, parts.micro_batches, parts.reduce);
+  plan_.Place();
+  arena_ = Arena(plan_);
+  sum_ = arena_.Get(plan_, ids.sum);
+  for (const MemoryPlan::Id id : ids.scratch) scratch_.push_back(arena_.Get(plan_, id));
+  for (const MemoryPlan::Id id : ids.packed) packed_.push_back(arena_.Get(plan_, id));
+  if (parts.ranks() > 1 || parts.micro_batches > 1) {
+    part_ = arena_.Get(plan_, ids.part);
+    BindParts(config, table);
+  }
+  if (parts.ranks() == 1) {
+    for (const ParamInfo& info : table.params()) {
+      in_sum_.push_back(info.trained ? table.View(info, sum_) : Tensor());
+    }
+    into_sum_ = BindParams(config, in_sum_);
+    return;
+  }
+  for (size_t b = 0; b < shards.buckets().size(); ++b) {
+    reductions_.push_back(std::make_unique<Reduction>(*this, b));
+  }
+  tickets_.resize(reductions_.size());
+}
+
+GradientSum::~GradientSum() = default;
+
+void GradientSum::AddTo(MemoryPlan& plan, const GptConfig& config, const Shards& shards,
+                        Dtype dtype, int64_t micro_batches, Dtype reduce) {
+  AddBuffers(plan, config.n_layer, shards, /*rank=*/0, dtype, micro_batches, reduce);
+}
+
+// Elements [begin, end) of the flat array, all of one layer, of a micro-batch.
+Tensor GradientSum::PartOf(int64_t begin, int64_t end, int64_t layer) const {
+  const int64_t at = PartLayout(shards_, n_layer_).At(shards_, begin, layer);
+  return part_.Slice(at, at + end - begin);
+}
+
+void GradientSum::BindParts(const GptConfig& config, const ParamTable& table) {
+  for (const ParamInfo& info : table.params()) {
+    if (!info.trained) {
+      in_part_.emplace_back();
+      continue;
+    }
+    const int64_t end = info.offset + info.shape.count();
+    const auto bucket = std::ranges::find_if(shards_.buckets(), [&](const Bucket& b) {
+      return b.begin <= info.offset && info.offset < b.end;
+    });
+    in_part_.push_back(PartOf(info.offset, end, bucket->layer).Reshape(info.shape));
+  }
+  into_part_ = BindParams(config, in_part_);
+}
+
+const GptParams& GradientSum::BeginMicroBatch() {
+  micro_batches_ += 1;
+  FOLIO_CHECK(micro_batches_ <= parts_.micro_batches, "more micro-batches than were announced");
+  if (parts_.ranks() == 1) return micro_batches_ == 1 ? into_sum_ : into_part_;
+  // What is written from the beginning of the backward on.
+  for (size_t b = 0; b < tickets_.size(); ++b) {
+    const int64_t layer = shards_.buckets()[b].layer;
+    if (layer < 0 || layer == n_layer_) parts_.group->Wait(tickets_[b]);
+  }
+  return into_part_;
+}
+
+void GradientSum::BeforeBlock(int64_t layer) {
+  block_ = layer;
+  if (parts_.ranks() == 1) return;
+  // Of whoever had its place before, in this micro-batch or at the end of the one before.
+  for (size_t b = 0; b < tickets_.size(); ++b) {
+    const int64_t other = shards_.buckets()[b].layer;
+    if (other < 0 || other >= n_layer_ ||
+        other % PartLayout::kPlaces != layer % PartLayout::kPlaces) {
+      continue;
+    }
+    parts_.group->Wait(tickets_[b]);
+  }
+}
+
+void GradientSum::AfterLayer(int64_t layer) {
+  for (size_t b = 0; b < shards_.buckets().size(); ++b) {
+    const Bucket& bucket = shards_.buckets()[b];
+    if (bucket.layer != layer) continue;
+    if (parts_.ranks() == 1) {
+      AddPart(bucket, b);
+      continue;
+    }
+    reductions_[b]->set_add(micro_batches_ > 1);
+    tickets_[b] = parts_.group->Begin(*reductions_[b]);
+  }
+}
+
+// Of one rank alone: the first micro-batch is in the sum already.
+void GradientSum::AddPart(const Bucket& bucket, size_t index) {
+  const int64_t offset = shards_.PieceOf(index, 0).offset, n = bucket.size();
+  const Tensor sum = sum_.Slice(offset, offset + n).Reshape({1, n});
+  const bool first = micro_batches_ == 1;
+  const Tensor part = first ? sum : PartOf(bucket.begin, bucket.end, bucket.layer).Reshape({1, n});
+  if (parts_.reduce == Dtype::kBF16) RoundToBf16(part);
+  if (!first) backend_.Run(ResidualForward{.residual = sum, .x = part, .out = sum});
+}
+
+void GradientSum::Finish() {
+  if (parts_.ranks() == 1) return;
+  for (const uint64_t ticket : tickets_) parts_.group->Wait(ticket);
+}
+
+std::string GradientSum::NameAt(const std::byte* at, const ParamTable& table) const {
+  for (const std::vector<Tensor>* tensors : {&in_sum_, &in_part_}) {
+    for (size_t i = 0; i < tensors->size(); ++i) {
+      const Tensor& x = (*tensors)[i];
+      // Blocks take the same places in turns.
+      const int64_t layer = table.params()[i].layer;
+      if (tensors == &in_part_ && layer >= 0 && layer != block_) continue;
+      if (x && !std::less<>()(at, x.raw()) && std::less<>()(at, x.raw() + x.bytes())) {
+        return table.params()[i].name;
+      }
+    }
+  }
+  return "";
+}
+
+void GradientSum::Clear() {
+  backend_.Run(Fill{.out = sum_, .value = 0});
+}
+
+}  // namespace folio

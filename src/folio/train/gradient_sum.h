@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "folio/backend/backend.h"
+#include "folio/dist/group.h"
+#include "folio/dist/shards.h"
+#include "folio/model/params.h"
+#include "folio/tensor/plan.h"
+
+namespace folio {
+
+// How the micro-batches of a step are divided, and their gradients brought together.
+struct StepParts {
+  Group* group = nullptr;      // null: one rank alone
+  int64_t micro_batches = 1;   // of this rank: its n-th is number n * ranks + rank of the step
+  Dtype reduce = Dtype::kF32;  // each gradient is rounded to this before it is added: F32 or BF16
+
+  int ranks() const { return group == nullptr ? 1 : group->size(); }
+};
+
+// The gradient of a step: the sum of those of its micro-batches, added up in their order whoever
+// computed them, so that its bits depend on the number of micro-batches and not on that of ranks.
+// Each element is added up by the rank that owns it (dist/shards.h), which gets it from the others
+// while their backward still runs: a reduce-scatter by an all-to-all, which moves as many bytes as
+// a ring. That is ZeRO's stage 2 (S. Rajbhandari et al., arXiv:1910.02054): a rank keeps its part
+// of the sum, and of the gradient of a micro-batch no more than what was not sent yet.
+class GradientSum {
+ public:
+  // REQUIRES: `dtype` is F32 unless one rank adds up in F32 or F64. All must outlive it.
+  GradientSum(Backend& backend, const GptConfig& config, const ParamTable& table,
+              const Shards& shards, Dtype dtype, const StepParts& parts);
+  ~GradientSum();
+  GradientSum(const GradientSum&) = delete;
+
+  // Adds the buffers of such a sum, of the first of the shards' ranks, to a plan.
+  static void AddTo(MemoryPlan& plan, const GptConfig& config, const Shards& shards, Dtype dtype,
+                    int64_t micro_batches, Dtype reduce);
+
+  // The sum is zero from here on.
+  void Begin() { micro_batches_ = 0; }
+  bool empty() const { return micro_batches_ == 0; }
+  // Where the backward writes the gradient of the next micro-batch, once its place is free.
+  const GptParams& BeginMicroBatch();
+  // The backward is about to write what belongs to a block, and it, or what belongs to the head or
+  // to the embeddings, is what it stays.
+  void BeforeBlock(int64_t layer);
+  void AfterLayer(int64_t layer);
+  // Waits until all is added up.
+  void Finish();
+
+  // This rank's pieces of the sum, or all of it for one alone. REQUIRES: Finish.
+  const Tensor& sum() const { return sum_; }
+  // Fills what this rank keeps with zeros.
+  void Clear();
+  // The parameter whose gradient, of the layer that the backward is in or of one rank's sum, lies
+  // there; "" if none does.
+  std::string NameAt(const std::byte* at, const ParamTable& table) const;
+
+ private:
+  class Reduction;
+
+  void BindParts(const GptConfig& config, const ParamTable& table);
+  Tensor PartOf(int64_t begin, int64_t end, int64_t layer) const;
+  void AddPart(const Bucket& bucket, size_t index);
+
+  Backend& backend_;
+  const Shards& shards_;
+  StepParts parts_;
+  MemoryPlan plan_;
+  Arena arena_;
+  Tensor sum_, part_;
+  std::vector<Tensor> scratch_, packed_;  // by slot: what others send; what goes out as BF16
+  std::vector<Tensor> in_sum_, in_part_;  // of the parameters, in the order of the table
+  GptParams into_sum_, into_part_;
+  int64_t n_layer_ = 0;
+  int64_t micro_batches_ = 0;                           // begun
+  int64_t block_ = -1;                                  // that the backward is in, or was in last
+  std::vector<std::unique_ptr<Reduction>> reductions_;  // by bucket, with several ranks
+  std::vector<uint64_t> tickets_;
+};
+
+}  // namespace folio

@@ -1,0 +1,115 @@
+// Steps of several ranks: whoever computes, the bytes are the same.
+#include <gtest/gtest.h>
+
+#include <span>
+
+#include "folio/dist/thread_ranks.h"
+#include "folio/model/test_models.h"
+#include "folio/model/weight_init.h"
+#include "folio/train/learner.h"
+
+namespace folio {
+namespace {
+
+struct Case {
+  std::string name;
+  Dtype reduce = Dtype::kF32;
+  Dtype dtype = Dtype::kF32;
+  bool tied = true, lora = false;
+};
+
+// What three steps leave behind.
+struct Left {
+  std::vector<double> losses, norms;
+  std::vector<float> weights, gradient;
+
+  bool operator==(const Left&) const = default;
+};
+
+class Ranks : public testing::TestWithParam<Case> {
+ protected:
+  static constexpr int64_t B = 2, T = 7, kMicroBatches = 12;
+
+  static Left Train(Group* group) {
+    GptConfig config = TinyConfig();
+    config.n_embd = 48;
+    config.n_layer = 5;
+    config.vocab_size = 301;
+    config.n_positions = T;
+    config.tie_word_embeddings = GetParam().tied;
+    if (GetParam().lora) config.lora = {.rank = 3, .targets = "c_attn,c_fc"};
+    for (double GptConfig::*rate : GptConfig::DropoutRates()) config.*rate = 0.1;
+    const auto backend = MakeBackend("cpu");
+    GptWeights weights(config);
+    Scatter(weights, 1);
+    const int64_t ranks = group == nullptr ? 1 : group->size();
+    const int64_t rank = group == nullptr ? 0 : group->rank();
+    Learner learner(
+        *backend, weights, B, T, {.dtype = GetParam().dtype},
+        {.group = group, .micro_batches = kMicroBatches / ranks, .reduce = GetParam().reduce});
+    Left left;
+    for (int64_t step = 1; step <= 3; ++step) {
+      learner.Begin();
+      for (int64_t micro = rank; micro < kMicroBatches; micro += ranks) {
+        const auto seed = static_cast<uint64_t>(100 * step + micro);
+        const std::vector<int32_t> inputs = RandomTokens(B * T, config.vocab_size, seed);
+        const std::vector<int32_t> targets = RandomTokens(B * T, config.vocab_size, seed + 50);
+        left.losses.push_back(learner.Accumulate(inputs, targets, 1.0 / (B * T * kMicroBatches),
+                                                 {.on = true,
+                                                  .seed = 4,
+                                                  .step = static_cast<uint64_t>(step),
+                                                  .first_sequence = B * micro}));
+      }
+      left.norms.push_back(learner.Norm());
+      const std::span<const float> gradient = Elements<float>(learner.Gradient());
+      left.gradient.assign(gradient.begin(), gradient.end());
+      learner.Update({}, 1e-2, 1, step, left.norms.back());
+    }
+    learner.WaitForWeights();
+    const std::span<const float> flat = Elements<float>(weights.flat());
+    left.weights.assign(flat.begin(), flat.end());
+    return left;
+  }
+};
+
+TEST_P(Ranks, LeaveTheSameBytesHoweverManyTheyAre) {
+  const Left one = Train(nullptr);
+  EXPECT_GT(one.norms.back(), 0);
+  for (const int ranks : {2, 3, 4, 6}) {
+    RunOnThreads(ranks, [&](Group& group) {
+      Left left = Train(&group);
+      for (size_t i = 0; i < left.losses.size(); ++i) {
+        const size_t micro = i * static_cast<size_t>(ranks) + static_cast<size_t>(group.rank());
+        EXPECT_EQ(left.losses[i], one.losses[micro]) << i;
+      }
+      left.losses = one.losses;
+      EXPECT_TRUE(left == one) << ranks << " ranks: norm " << left.norms.back() << ", alone "
+                               << one.norms.back();
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Ranks,
+                         testing::Values(Case{.name = "fp32"},
+                                         Case{.name = "bf16_sent", .reduce = Dtype::kBF16},
+                                         Case{.name = "bf16", .dtype = Dtype::kBF16},
+                                         Case{.name = "untied", .tied = false},
+                                         Case{.name = "lora", .lora = true}),
+                         [](const auto& tested) { return tested.param.name; });
+
+TEST(RankMemory, OptimizerAndSumAreShared) {
+  const GptConfig gpt2;
+  const auto bytes = [&](int ranks, const std::string& prefix) {
+    const MemoryPlan plan = Learner::Plan(gpt2, 1, 64, {}, {.ranks = ranks, .micro_batches = 1});
+    size_t sum = 0;
+    for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
+      if (buffer.name.starts_with(prefix)) sum += buffer.bytes;
+    }
+    return static_cast<double>(sum);
+  };
+  EXPECT_NEAR(bytes(8, "adamw") / bytes(1, "adamw"), 1.0 / 8, 0.001);
+  EXPECT_LT(bytes(8, "gradients"), 0.65 * bytes(1, "gradients"));
+}
+
+}  // namespace
+}  // namespace folio
