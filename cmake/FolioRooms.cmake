@@ -1,5 +1,6 @@
 # One library target per room: folio_room(base DEPS rooms... LIBS outside libraries...). It has all
-# sources below the room's directory but main.cc, tests (x_test.cc) and what serves them (test_x.cc).
+# sources below the room's directory but main.cc, plug-ins (x_plugin.cc), tests (x_test.cc) and what serves
+# them (test_x.cc).
 # Headers are included as "folio/<room>/<file>.h".
 
 include(GNUInstallDirs)
@@ -92,7 +93,7 @@ function(folio_sources out tests)
   if(tests)
     list(FILTER files INCLUDE REGEX "_test\\.cc$|(^|/)test_[a-z0-9_]*\\.cc$")
   else()
-    list(FILTER files EXCLUDE REGEX "_test\\.cc$|(^|/)test_[a-z0-9_]*\\.cc$|^main\\.cc$")
+    list(FILTER files EXCLUDE REGEX "_test\\.cc$|(^|/)test_[a-z0-9_]*\\.cc$|^main\\.cc$|_plugin\\.cc$")
   endif()
   set(${out} ${files} PARENT_SCOPE)
 endfunction()

@@ -4,14 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <filesystem>
 #include <string>
+#include <thread>
 
+#include "folio/base/error.h"
 #include "folio/cli/command_line.h"
 #include "folio/cli/error_report.h"
 #include "folio/cli/help.h"
 #include "folio/cli/version.h"
+#include "folio/dist/join.h"
 #include "folio/term/console.h"
 #include "folio/term/signals.h"
 
@@ -66,6 +70,41 @@ int Dispatch(const std::vector<std::string>& arguments,
   return entry->command->Run(context);
 }
 
+// What befalls all ranks, the first one tells; the others give it time to, since its end is theirs.
+int ReportErrorOfRank(Console& console, const std::exception& error) {
+  Group* group = JoinedGroup();
+  if (group != nullptr && group->failed()) {  // told already
+    group->Abort(DescribeError(error).status);
+    return DescribeError(error).status;
+  }
+  const bool first = (group != nullptr ? group->rank() : RankByEnvironment()) == 0;
+  if (!first) std::this_thread::sleep_for(std::chrono::seconds(2));
+  int status = 1;
+  const auto* known = dynamic_cast<const Error*>(&error);
+  if (known != nullptr && group != nullptr && !first) {
+    const std::string what = fmt::format("{}: {}", group->NameOf(group->rank()), error.what());
+    status = ReportError(console, Error(known->kind(), what, known->cause(), known->help()));
+  } else {
+    status = ReportError(console, error);
+  }
+  if (group != nullptr) group->Abort(status);
+  return status;
+}
+
+// Returns the exit status.
+int RunToTheEnd(const std::vector<std::string>& arguments,
+                std::vector<std::unique_ptr<Command>> (*commands)(), Console& console) {
+  try {
+    return Dispatch(arguments, commands(), console);
+  } catch (const OutputClosed&) {
+    return 0;
+  } catch (const Stopped& stopped) {
+    return SignalExitStatus(stopped.signal);
+  } catch (const std::exception& error) {
+    return ReportErrorOfRank(console, error);
+  }
+}
+
 }  // namespace
 
 int RunProgram(const std::vector<std::string>& arguments,
@@ -75,15 +114,9 @@ int RunProgram(const std::vector<std::string>& arguments,
   if (std::ranges::find(arguments, "--json") != arguments.end()) {
     console.Configure(ColorMode::kAuto, 0, /*json=*/true);
   }
-  try {
-    return Dispatch(arguments, commands(), console);
-  } catch (const OutputClosed&) {
-    return 0;
-  } catch (const Stopped& stopped) {
-    return SignalExitStatus(stopped.signal);
-  } catch (const std::exception& error) {
-    return ReportError(console, error);
-  }
+  const int status = RunToTheEnd(arguments, commands, console);
+  LeaveGroup();
+  return status;
 }
 
 }  // namespace folio

@@ -22,7 +22,7 @@ namespace folio {
 namespace {
 
 constexpr int kExchangeTag = 1, kBeatTag = 2;
-constexpr double kBeatSeconds = 1;
+constexpr double kBeatSeconds = 1, kTellSeconds = 0.1;
 
 std::string HostName() {
   std::array<char, 256> name{};
@@ -129,7 +129,7 @@ struct Group::Impl {
     changed.notify_all();
     if (transport == nullptr) return;
     Heartbeat heartbeat(*transport);
-    double idle = SteadySeconds();
+    double idle = SteadySeconds(), told = idle;
     for (;;) {
       const bool moved = Move();
       const double now = SteadySeconds();
@@ -137,6 +137,10 @@ struct Group::Impl {
       const int silent = heartbeat.Beat(options.silence_seconds);
       if (silent >= 0 && !IsClosing()) return Lost(silent);
       if (aborting.has_value()) return transport->Abort(*aborting);
+      if (options.on_beat && now - told >= kTellSeconds) {
+        told = now;
+        options.on_beat(Standing());
+      }
       if (moved) continue;
       std::unique_lock lock(mutex);
       if (closing && queue.empty() && under_way.empty()) break;
@@ -151,6 +155,11 @@ struct Group::Impl {
       if (now - idle > kAwake) std::this_thread::sleep_for(std::chrono::microseconds(40));
     }
     transport.reset();
+  }
+
+  std::string Standing() {
+    const std::lock_guard lock(mutex);
+    return standing;
   }
 
   bool IsClosing() {
@@ -282,9 +291,11 @@ Group::Group(Connect connect, GroupOptions options) : impl_(std::make_unique<Imp
     const std::lock_guard lock(impl_->mutex);
     impl_->names = names_;
   }
-  const std::vector<std::string> hosts =
-      Gather(fmt::format("{}, process {}", HostName(), getpid()));
-  for (size_t r = 0; r < hosts.size(); ++r) names_[r] += fmt::format(" ({})", hosts[r]);
+  hosts_ = Gather(HostName());
+  const std::vector<std::string> processes = Gather(fmt::format("process {}", getpid()));
+  for (size_t r = 0; r < names_.size(); ++r) {
+    names_[r] += fmt::format(" ({}, {})", hosts_[r], processes[r]);
+  }
   const std::lock_guard lock(impl_->mutex);
   impl_->names = names_;
 }
@@ -365,6 +376,12 @@ void Group::set_standing(const std::string& standing) {
   if (impl_ == nullptr) return;
   const std::lock_guard lock(impl_->mutex);
   impl_->standing = standing;
+}
+
+bool Group::failed() const {
+  if (impl_ == nullptr) return false;
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->failed.has_value();
 }
 
 GroupTraffic Group::traffic() const {

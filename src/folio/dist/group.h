@@ -26,6 +26,9 @@ struct GroupOptions {
   // Told by the group's thread when a rank is lost, once, before Abort. What waits then throws this
   // error, where it gets as far.
   std::function<void(const Error&)> on_lost = {};
+  // Called by the group's thread several times a second, whatever the program does; `standing` is
+  // what set_standing said.
+  std::function<void(const std::string& standing)> on_beat = {};
 };
 
 // The ranks of a run: processes that do the same work on parts of the same data, and call the
@@ -49,6 +52,7 @@ class Group {
   bool first() const { return rank_ == 0; }
   // "rank 3 (node7, process 4711)"
   std::string NameOf(int rank) const;
+  const std::string& HostOf(int rank) const { return hosts_[static_cast<size_t>(rank)]; }
   const std::string& transport() const { return transport_name_; }  // "" for one alone
 
   // Begins an exchange, which must live until it is done; they are done in this order.
@@ -65,6 +69,8 @@ class Group {
   // What is told beside the name of a rank that is lost: where the run stands.
   void set_standing(const std::string& standing);
   GroupTraffic traffic() const;
+  // Whether a rank is lost, which was told.
+  bool failed() const;
   // Ends all ranks; see Transport.
   void Abort(int status);
 
@@ -73,7 +79,7 @@ class Group {
 
   int rank_ = 0, size_ = 1;
   std::string transport_name_;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, hosts_;
   std::unique_ptr<Impl> impl_;  // null for one alone
 };
 

@@ -7,14 +7,14 @@
 
 namespace folio {
 
-Shards::Shards(std::vector<Bucket> buckets, int ranks)
+Shards::Shards(std::vector<ShardBucket> buckets, int ranks)
     : buckets_(std::move(buckets)),
       ranks_(ranks),
       sizes_(static_cast<size_t>(ranks)),
       blocks_(static_cast<size_t>(ranks)) {
   FOLIO_CHECK(ranks >= 1, "somebody owns the array");
   int64_t end = buckets_.empty() ? 0 : buckets_.front().begin;
-  for (const Bucket& bucket : buckets_) {
+  for (const ShardBucket& bucket : buckets_) {
     FOLIO_CHECK(bucket.begin == end && bucket.size() > 0, "buckets follow each other");
     end = bucket.end;
     const int64_t blocks = (bucket.size() + kBlock - 1) / kBlock;

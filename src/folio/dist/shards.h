@@ -7,7 +7,7 @@
 namespace folio {
 
 // A part [begin, end) of a flat array whose elements come and go together.
-struct Bucket {
+struct ShardBucket {
   int64_t begin = 0, end = 0;
   int64_t layer = 0;  // whose parameters they are: LayerGate's numbers
 
@@ -23,7 +23,7 @@ class Shards {
   static constexpr int64_t kBlock = 4096;
 
   // The buckets follow each other without gaps.
-  Shards(std::vector<Bucket> buckets, int ranks);
+  Shards(std::vector<ShardBucket> buckets, int ranks);
 
   struct Piece {
     int64_t begin = 0, end = 0;  // in the flat array
@@ -32,7 +32,7 @@ class Shards {
     int64_t size() const { return end - begin; }
   };
 
-  std::span<const Bucket> buckets() const { return buckets_; }
+  std::span<const ShardBucket> buckets() const { return buckets_; }
   int ranks() const { return ranks_; }
   Piece PieceOf(size_t bucket, int rank) const;
   int64_t SizeOf(int rank) const { return sizes_[static_cast<size_t>(rank)]; }
@@ -41,7 +41,7 @@ class Shards {
   int64_t longest() const { return longest_; }
 
  private:
-  std::vector<Bucket> buckets_;
+  std::vector<ShardBucket> buckets_;
   int ranks_;
   std::vector<Piece> pieces_;  // (buckets, ranks)
   std::vector<int64_t> sizes_, blocks_;

@@ -6,9 +6,9 @@ namespace folio {
 namespace {
 
 TEST(Shards, EveryElementHasOneOwnerAndEachKeepsItsPiecesInOrder) {
-  const std::vector<Bucket> buckets = {{0, 5 * Shards::kBlock + 7, -1},
-                                       {5 * Shards::kBlock + 7, 6 * Shards::kBlock, 0},
-                                       {6 * Shards::kBlock, 6 * Shards::kBlock + 1, 1}};
+  const std::vector<ShardBucket> buckets = {{0, 5 * Shards::kBlock + 7, -1},
+                                            {5 * Shards::kBlock + 7, 6 * Shards::kBlock, 0},
+                                            {6 * Shards::kBlock, 6 * Shards::kBlock + 1, 1}};
   for (const int ranks : {1, 2, 3, 7}) {
     const Shards shards(buckets, ranks);
     std::vector<int64_t> kept(static_cast<size_t>(ranks)), blocks(kept);

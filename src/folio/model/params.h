@@ -75,8 +75,7 @@ struct ParamRow {
   Shape shape;
   ParamKind kind;
   InitKind init;
-  bool trained;  // beside adapters nothing else is
-
+  bool trained;              // beside adapters nothing else is
   std::string Name() const;  // Hugging Face's, "transformer.h.0.attn.c_attn.weight"
 };
 
@@ -138,9 +137,8 @@ struct ParamInfo : ParamRow {
   int64_t offset = 0;  // of its first element
 };
 
-// Every parameter of a model, in Hugging Face's order, and its place in one flat array: those that
-// are trained first, and of these those that decay first, so that AdamW takes two strokes through
-// the beginning of the array. Each starts on a 64-byte boundary; the gaps hold zeros and stay zero.
+// Every parameter of a model, in Hugging Face's order, and its place in one flat array: what is
+// trained first, of that what decays first; each on a 64-byte boundary, with zeros in the gaps.
 class ParamTable {
  public:
   explicit ParamTable(const GptConfig& config);
@@ -163,12 +161,10 @@ class ParamTable {
   int64_t parameters_ = 0, flat_size_ = 0, trained_size_ = 0, decay_size_ = 0;
 };
 
-// The parameters that lie where the tensors say, which are those of ParamTable(config), in its
-// order; empty ones are not there.
+// Where each is, in the order of ParamTable(config).
 GptParams BindParams(const GptConfig& config, std::span<const Tensor> tensors);
 
 enum class ParamPart { kAll, kTrained };
-
 // A model's parameters: in one flat array of their own, or only as much of it as is trained (for
 // gradients), or views of memory elsewhere.
 class GptWeights {

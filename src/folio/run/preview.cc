@@ -90,13 +90,15 @@ double EvaluationTokens(const TrainConfig& train, int64_t held_out_tokens) {
   return held_out + std::min(held_out, kTrainingBatches * batch);
 }
 
-TrainShape ShapeOf(const RunConfig& config, const Backend& backend) {
+TrainShape ShapeOf(const RunConfig& config, const Backend& backend, int ranks) {
   const TrainConfig& train = config.train;
   return {.model = config.model,
           .B = train.batch_size,
           .T = train.context,
           .grad_accumulation = train.grad_accumulation,
-          .options = PassOptionsOf(train, config.model, backend)};
+          .options = PassOptionsOf(train, config.model, backend),
+          .ranks = ranks,
+          .reduce = train.reduce_dtype == "bf16" ? Dtype::kBF16 : Dtype::kF32};
 }
 
 int64_t TokensPerStep(const TrainShape& shape) {
@@ -137,12 +139,12 @@ TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t he
 }
 
 TrainPreview::TrainPreview(const RunConfig& config, const Dataset& data, Backend& backend,
-                           const MachineMemory& memory)
+                           const MachineMemory& memory, int ranks)
     : config_(config),
       data_(data),
       backend_(backend),
       memory_(memory),
-      shape_(ShapeOf(config, backend)) {
+      shape_(ShapeOf(config, backend, ranks)) {
   RequireTrainingFits(shape_, memory_);
   const std::string warning = MemoryWarning(PlannedBytes(shape_), memory_);
   if (!warning.empty()) LogWarning(warning);
@@ -182,9 +184,11 @@ void TrainPreview::Probe(int64_t done) {
 }
 
 std::string TrainPreview::Estimate() const {
-  return fmt::format("about {}: {} steps and {} evaluations, at the {:.3g} GFLOP/s of a few steps",
-                     HumanSeconds(EstimatedSeconds()), WithCommas(work_.steps), work_.evaluations,
-                     flops_per_second_ / 1e9);
+  return fmt::format(
+      "about {}: {} steps and {} evaluations, at the {:.3g} GFLOP/s of a few steps{}",
+      HumanSeconds(EstimatedSeconds()), WithCommas(work_.steps), work_.evaluations,
+      flops_per_second_ / 1e9,
+      shape_.ranks > 1 ? fmt::format(", on each of {} ranks", shape_.ranks) : "");
 }
 
 std::string TrainPreview::Event() const {
@@ -195,6 +199,7 @@ std::string TrainPreview::Event() const {
                      {"batch", shape_.B},
                      {"context", shape_.T},
                      {"grad_accumulation", shape_.grad_accumulation},
+                     {"ranks", shape_.ranks},
                      {"tokens_per_step", TokensPerStep(shape_)},
                      {"train_tokens", data_.train().size()},
                      {"val_tokens", data_.val().size()},

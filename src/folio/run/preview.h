@@ -31,10 +31,11 @@ TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t he
 // long it will take.
 class TrainPreview {
  public:
-  // train.context is set and train.dtype resolved. Throws a kResource Error where memory.total is
-  // too little, and warns where memory.available is. All must outlive the preview.
+  // train.context is set and train.dtype resolved; of so many ranks, this is one. Throws a
+  // kResource Error where memory.total is too little, and warns where memory.available is. All must
+  // outlive the preview.
   TrainPreview(const RunConfig& config, const Dataset& data, Backend& backend,
-               const MachineMemory& memory);
+               const MachineMemory& memory, int ranks = 1);
 
   // A few lines about the run, then the memory plan.
   std::string Plan() const;
@@ -44,7 +45,7 @@ class TrainPreview {
   void Probe(int64_t done);
 
   // After Probe: "about 31.0s: 2,000 steps, ..." for people.
-  double EstimatedSeconds() const { return work_.flops / flops_per_second_; }
+  double EstimatedSeconds() const { return work_.flops / (flops_per_second_ * shape_.ranks); }
   std::string Estimate() const;
   std::string Event() const;  // all of it, as one line of JSON
   const TrainWork& work() const { return work_; }

@@ -17,6 +17,8 @@
 #include "folio/corpus/source.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/train_tokenizer.h"
+#include "folio/dist/join.h"
+#include "folio/dist/same.h"
 #include "folio/formats/model_formats.h"
 #include "folio/io/file.h"
 #include "folio/run/automatic.h"
@@ -57,7 +59,12 @@ void RequireDataOutsideOf(const fs::path& run, const std::vector<std::string>& d
 
 TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
     : settings_(settings), config_(settings.config), options_(std::move(options)) {
+  if (options_.group != nullptr && options_.group->alone()) options_.group = nullptr;
   ReadSettings();
+  if (options_.group != nullptr) {
+    RequireSameSettings();
+    if (config_.train.threads == 0) SetThreads(ThreadsOfRank(*options_.group));
+  }
   if (config_.train.threads > 0) SetThreads(static_cast<int>(config_.train.threads));
   backend_ = MakeBackend(config_.train.backend);
   if (config_.train.check_numerics) {
@@ -65,17 +72,20 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
     finite_ = finite.get();
     backend_ = std::move(finite);
   }
-  if (!options_.resume && !options_.dry_run) {
+  if (!options_.resume && !options_.dry_run && first()) {
     if (options_.overwrite) RequireDataOutsideOf(options_.out, GivenData());
     new_run_ = std::make_unique<NewRun>(options_.out, options_.overwrite);
   }
-  data_.emplace(DataDir(), config_.model.vocab_size);
+  data_.emplace(FromFirst(first() ? DataDir() : ""), config_.model.vocab_size);
+  if (options_.group != nullptr) RequireSame(*options_.group, "data", FingerprintOf(*data_));
   tokenizer_ = LoadDataTokenizer(*data_);
-  RequireTokenizer();
-  if (automatic_) Note(ChooseSize(settings_, *data_, *backend_, options_.budget_seconds));
-  if (options_.budget_seconds > 0 && initial_) {
+  if (first()) RequireTokenizer();
+  if (automatic_ && first())
+    Note(ChooseSize(settings_, *data_, *backend_, options_.budget_seconds));
+  if (options_.budget_seconds > 0 && initial_ && first()) {
     Note(ChooseSteps(settings_, *data_, *backend_, options_.budget_seconds));
   }
+  if (options_.group != nullptr) ShareSettings();
   config_.train.context = ContextOf(config_.model, config_.train);
   config_.train.Validate("settings");
   // A run goes on in the format it began with, wherever that is.
@@ -84,22 +94,24 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
   if (initial_) config_.train.init = initial_->path.string();
   FitModelToData();
   if (options_.resume) TellChanges();
-  preview_ = std::make_unique<TrainPreview>(config_, *data_, *backend_, ThisMachinesMemory());
+  preview_ = std::make_unique<TrainPreview>(config_, *data_, *backend_, ThisMachinesMemory(),
+                                            options_.group == nullptr ? 1 : options_.group->size());
 }
 
 TrainingRun::~TrainingRun() = default;
 
 void TrainingRun::Note(const std::string& text) const {
-  if (options_.console != nullptr) options_.console->Note(text);
+  if (options_.console != nullptr && first()) options_.console->Note(text);
 }
 
 void TrainingRun::ReadSettings() {
   Settings& layers = settings_.layers;
   if (options_.resume) {
-    if (!options_.dry_run && fs::is_directory(options_.out)) {
+    if (!options_.dry_run && first() && fs::is_directory(options_.out)) {
       lock_ = std::make_unique<RunLock>(options_.out);
       RecoverRun(options_.out);
     }
+    FromFirst("");  // the directory is in order
     if (FindCheckpoints(options_.out).empty()) {
       throw InputError(fmt::format("'{}' holds no run to resume", options_.out.string()),
                        fmt::format("there is no {}", (options_.out / kLastDir).string()),
@@ -108,7 +120,7 @@ void TrainingRun::ReadSettings() {
                              "--overwrite in place of --resume"
                            : "leave out --resume to begin one");
     }
-    checkpoint_ = SoundCheckpoint(options_.out);
+    checkpoint_ = FromFirst(first() ? SoundCheckpoint(options_.out).string() : "");
     if (fs::exists(options_.out / kRunConfigFile)) {
       layers.ReadTomlFile(Layer::kProjectFile, options_.out / kRunConfigFile);
     }
@@ -352,8 +364,8 @@ void TrainingRun::RequireTokenizer() const {
 
 std::string TrainingRun::Plan(bool json) {
   preview_->Probe(options_.resume ? SavedStep(checkpoint_) : 0);
-  if (json) return preview_->Event() + "\n";
-  return preview_->Plan() + preview_->Estimate() + "\n";
+  if (json) return preview_->Event() + "\n" + RankPlan(json);
+  return preview_->Plan() + RankPlan(json) + preview_->Estimate() + "\n";
 }
 
 // A figure that cannot be written is no reason to fail: it can be drawn again.
@@ -369,7 +381,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   const fs::path& run = options_.out;
   std::optional<RunRecorder> recorder;
   std::optional<TrainReport> report;
-  if (options_.console != nullptr) {
+  if (options_.console != nullptr && first()) {
     report.emplace(*options_.console, options_.progress, config_, run, *preview_,
                    tokenizer_ != nullptr);
   }
@@ -404,6 +416,13 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
       if (hooks.on_sample) hooks.on_sample(step, text);
     };
   }
+  // What the others ask their own processes, and what all measure together.
+  if (!first()) {
+    all = {};
+    all.on_step = hooks.on_step;
+    all.on_evaluation = hooks.on_evaluation;
+    all.layer_norms_every = config_.log.layer_norms;
+  }
   all.stop_requested = [&] {
     return StopRequested() != 0 || (hooks.stop_requested && hooks.stop_requested());
   };
@@ -413,20 +432,22 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   if (initial_) from = ReadWeights(initial_->model);
   initial_.reset();
   Trainer trainer(*backend_, config_.model, config_.train, *data_, run, all, tokenizer_.get(),
-                  from.get());
+                  from.get(), options_.group);
   from.reset();
   if (options_.resume) {
-    MendLines(run / kMetricsFile);
+    if (first()) MendLines(run / kMetricsFile);
+    FromFirst("");
     trainer.Resume(checkpoint_);
     if (trainer.ended() && trainer.step() >= config_.train.max_steps) {
-      DrawLoss();
+      if (first()) DrawLoss();
       if (report) report->NothingToDo(trainer.step());
       return {.step = trainer.step()};
     }
   }
+  preview_->Probe(trainer.step());
+  if (!first()) return trainer.Run();
   // Not before: settings that the run refuses may not take the place of its own.
   WriteFileAtomically(Parts() / kRunConfigFile, settings_.layers.ToToml());
-  preview_->Probe(trainer.step());
   const ParamTable& table = trainer.weights().table();
   // Weights, and two moments of what is trained.
   const uint64_t checkpoint =

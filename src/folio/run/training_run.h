@@ -19,6 +19,7 @@
 namespace folio {
 
 class FiniteBackend;
+class Group;
 class NewRun;
 class RunLock;
 class TrainPreview;
@@ -48,6 +49,10 @@ struct TrainingRunOptions {
   // Where progress and notes go, with --json's events as its result; null for nowhere.
   Console* console = nullptr;
   ProgressMode progress = ProgressMode::kAuto;
+  // The ranks that train together (dist/group.h), each with a TrainingRun of the same settings and
+  // options; null for one alone. The first makes the data, writes and tells; the directory and the
+  // data are where all can read them.
+  Group* group = nullptr;
 };
 
 // A training run from its settings to its last checkpoint: gathers the settings, makes the data
@@ -64,15 +69,21 @@ class TrainingRun {
   TrainingRun(const TrainingRun&) = delete;
   ~TrainingRun();
 
-  // What is going to happen and about how long it will take, for people or as a line of JSON.
+  // What is going to happen and about how long it will take, for people or as a line of JSON; with
+  // a group also what each rank does. All ranks ask.
   std::string Plan(bool json);
 
   // Trains to train.max_steps, or until a signal (term/signals.h) or `hooks` ask to stop. Throws a
-  // kDiverged Error as Trainer::Run does. Once.
+  // kDiverged Error as Trainer::Run does. Once. With a group, all ranks train, and stop together.
   TrainResult Train(const RunHooks& hooks = {});
 
  private:
+  bool first() const;
+  std::string FromFirst(const std::string& mine) const;
   void ReadSettings();
+  void RequireSameSettings();
+  void ShareSettings();
+  std::string RankPlan(bool json) const;
   void ReadInitialModel();
   void TellChanges() const;
   std::vector<std::string> GivenData() const;

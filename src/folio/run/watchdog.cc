@@ -88,11 +88,14 @@ void Watchdog::Look() {
   }
 }
 
+std::string FingerprintOf(const Dataset& data) {
+  return data.train().Fingerprint() + "  train\n" + data.val().Fingerprint() + "  val\n";
+}
+
 void CheckFingerprint(const fs::path& run, const Dataset& data) {
   constexpr uint64_t kMost = 1 << 12;
   const fs::path path = run / kRunFingerprintFile;
-  const std::string now =
-      data.train().Fingerprint() + "  train\n" + data.val().Fingerprint() + "  val\n";
+  const std::string now = FingerprintOf(data);
   if (!fs::exists(path)) return WriteFileAtomically(path, now);
   if (ReadFile(path, kMost) == now) return;
   LogWarning(

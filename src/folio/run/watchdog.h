@@ -49,6 +49,9 @@ class Watchdog {
   bool low_memory_ = false, low_disk_ = false;
 };
 
+// Fingerprints of the tokens, a line for each part.
+std::string FingerprintOf(const Dataset& data);
+
 // Keeps in RUN/data.fingerprint what the data of the run is, or, where that is there already, warns
 // if it is not this data any more.
 void CheckFingerprint(const std::filesystem::path& run, const Dataset& data);

@@ -17,7 +17,7 @@ struct PartLayout {
   static constexpr int64_t kPlaces = 2;
 
   PartLayout(const Shards& shards, int64_t layers) : n_layer(layers) {
-    for (const Bucket& bucket : shards.buckets()) {
+    for (const ShardBucket& bucket : shards.buckets()) {
       if (IsBlock(bucket.layer)) {
         if (bucket.layer == 0) block += bucket.size();
         continue;
@@ -34,12 +34,12 @@ struct PartLayout {
   int64_t At(const Shards& shards, int64_t element, int64_t layer) const {
     if (!IsBlock(layer)) {
       int64_t at = element - shards.buckets().front().begin;
-      for (const Bucket& bucket : shards.buckets()) {
+      for (const ShardBucket& bucket : shards.buckets()) {
         if (bucket.end <= element && IsBlock(bucket.layer)) at -= bucket.size();
       }
       return at;
     }
-    const auto first = std::ranges::find(shards.buckets(), layer, &Bucket::layer);
+    const auto first = std::ranges::find(shards.buckets(), layer, &ShardBucket::layer);
     return places + layer % kPlaces * block + element - first->begin;
   }
 
@@ -60,7 +60,7 @@ PlanIds AddBuffers(MemoryPlan& plan, int64_t n_layer, const Shards& shards, int 
   ids.part = plan.Add("gradients.part", dtype, {PartLayout(shards, n_layer).size});
   if (shards.ranks() == 1) return ids;
   int64_t bucket = 0;
-  for (const Bucket& b : shards.buckets()) bucket = std::max(bucket, b.size());
+  for (const ShardBucket& b : shards.buckets()) bucket = std::max(bucket, b.size());
   for (int slot = 0; slot < Exchange::kInFlight; ++slot) {
     ids.scratch.push_back(
         plan.Add("gradients.received", reduce, {shards.ranks(), shards.longest()}));
@@ -104,7 +104,7 @@ void RoundToBf16(const Tensor& x) {
 class GradientSum::Reduction final : public Exchange {
  public:
   Reduction(GradientSum& of, size_t bucket) : of_(of), bucket_(bucket) {
-    const Bucket& b = of.shards_.buckets()[bucket];
+    const ShardBucket& b = of.shards_.buckets()[bucket];
     part_ = of.PartOf(b.begin, b.end, b.layer).data<float>() - b.begin;
     sources_.resize(static_cast<size_t>(of.parts_.ranks()));
     packed_sources_.resize(sources_.size());
@@ -114,7 +114,7 @@ class GradientSum::Reduction final : public Exchange {
 
   void Prepare(int slot) override {
     if (!packs()) return;
-    const Bucket& b = of_.shards_.buckets()[bucket_];
+    const ShardBucket& b = of_.shards_.buckets()[bucket_];
     BF16* packed = of_.packed_[static_cast<size_t>(slot)].data<BF16>();
     for (int64_t i = 0; i < b.size(); ++i) packed[i] = ToBF16(part_[b.begin + i]);
   }
@@ -221,7 +221,7 @@ void GradientSum::BindParts(const GptConfig& config, const ParamTable& table) {
       continue;
     }
     const int64_t end = info.offset + info.shape.count();
-    const auto bucket = std::ranges::find_if(shards_.buckets(), [&](const Bucket& b) {
+    const auto bucket = std::ranges::find_if(shards_.buckets(), [&](const ShardBucket& b) {
       return b.begin <= info.offset && info.offset < b.end;
     });
     in_part_.push_back(PartOf(info.offset, end, bucket->layer).Reshape(info.shape));
@@ -257,7 +257,7 @@ void GradientSum::BeforeBlock(int64_t layer) {
 
 void GradientSum::AfterLayer(int64_t layer) {
   for (size_t b = 0; b < shards_.buckets().size(); ++b) {
-    const Bucket& bucket = shards_.buckets()[b];
+    const ShardBucket& bucket = shards_.buckets()[b];
     if (bucket.layer != layer) continue;
     if (parts_.ranks() == 1) {
       AddPart(bucket, b);
@@ -269,7 +269,7 @@ void GradientSum::AfterLayer(int64_t layer) {
 }
 
 // Of one rank alone: the first micro-batch is in the sum already.
-void GradientSum::AddPart(const Bucket& bucket, size_t index) {
+void GradientSum::AddPart(const ShardBucket& bucket, size_t index) {
   const int64_t offset = shards_.PieceOf(index, 0).offset, n = bucket.size();
   const Tensor sum = sum_.Slice(offset, offset + n).Reshape({1, n});
   const bool first = micro_batches_ == 1;

@@ -66,7 +66,7 @@ class GradientSum {
 
   void BindParts(const GptConfig& config, const ParamTable& table);
   Tensor PartOf(int64_t begin, int64_t end, int64_t layer) const;
-  void AddPart(const Bucket& bucket, size_t index);
+  void AddPart(const ShardBucket& bucket, size_t index);
 
   Backend& backend_;
   const Shards& shards_;

@@ -1,11 +1,18 @@
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <optional>
 #include <string>
 
+#include "folio/base/log.h"
 #include "folio/base/strings.h"
 #include "folio/cli/compute_flags.h"
+#include "folio/cli/error_report.h"
+#include "folio/cli/version.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
 #include "folio/commands/serve/program_page.h"
+#include "folio/dist/join.h"
 #include "folio/run/training_run.h"
 #include "folio/serve/serving.h"
 #include "folio/term/signals.h"
@@ -27,6 +34,19 @@ class RunPage {
   Serving serving_;
 };
 
+// A rank that is lost ends the run; and who ends it from outside, as mpirun does where a rank has
+// died, may leave no time for more than to say where it stands.
+GroupOptions Telling(Console& console) {
+  return {
+      .on_lost = [&console](const Error& error) { ReportError(console, error); },
+      .on_beat =
+          [&console, told = false](const std::string& standing) mutable {
+            if (told || StopRequested() == 0 || RankByEnvironment() != 0) return;
+            told = true;
+            console.Note(fmt::format("asked to stop (signal {}) {}", StopRequested(), standing));
+          }};
+}
+
 class TrainCommand final : public Command {
  public:
   CommandInfo info() const override {
@@ -40,13 +60,17 @@ class TrainCommand final : public Command {
             "directory gets the settings, metrics.jsonl, loss.svg and two checkpoints: last/ to\n"
             "go on from, best/ with the lowest held-out loss. Ctrl-C stops after the current\n"
             "step and saves. With --serve a page of this machine shows the run as it trains;\n"
-            "folio serve --runs DIR shows those that have ended, too.",
-        .examples = {"folio train --data book.txt --out runs/book",
-                     "folio train --data input.txt --preset char-cpu --out runs/first",
-                     "folio train --data input.txt --out runs/tiny --set model.n_layer=2 "
-                     "--max-steps 500",
-                     "folio train --init runs/first --lora 8 --data more.txt --out runs/more",
-                     "folio train --resume --out runs/first --max-steps 4000"}};
+            "folio serve --runs DIR shows those that have ended, too. Under mpirun or srun the "
+            "ranks\n"
+            "share the micro-batches of each step, and make the run that one process makes.",
+        .examples = {
+            "folio train --data book.txt --out runs/book",
+            "folio train --data input.txt --preset char-cpu --out runs/first",
+            "folio train --data input.txt --out runs/tiny --set model.n_layer=2 "
+            "--max-steps 500",
+            "folio train --init runs/first --lora 8 --data more.txt --out runs/more",
+            "folio train --resume --out runs/first --max-steps 4000",
+            "mpirun -n 4 folio train --data book.txt --grad-accumulation 4 --out runs/book"}};
   }
 
   void AddFlags(Flags& flags) override {
@@ -74,11 +98,15 @@ class TrainCommand final : public Command {
 
   int Run(const Context& context) override {
     CatchSignals();
+    Console& console = context.console;
+    Group& group = JoinGroup(Version() + " (" + Compiler() + ")", Telling(console));
+    if (!group.first()) SetLogSink([](LogLevel, std::string_view) {});  // the first one speaks
+    options_.group = &group;
     simd_.Use();
     settings_.UsePreset(preset_);
     options_.out = out_;
     options_.sources = context.sources;
-    options_.console = &context.console;
+    options_.console = group.first() ? &console : nullptr;
     options_.progress = context.progress_mode;
     RefuseTogether(!preset_.empty() && !budget_.empty(), "--preset", "--budget");
     if (preset_.empty()) {
@@ -86,14 +114,21 @@ class TrainCommand final : public Command {
       options_.budget_asked = !budget_.empty();
     }
     std::optional<RunPage> page;
-    if (serve_ && !options_.dry_run) page.emplace(context.console, out_, static_cast<int>(port_));
+    if (serve_ && !options_.dry_run && group.first())
+      page.emplace(context.console, out_, static_cast<int>(port_));
     TrainingRun run(settings_, options_);
     if (options_.dry_run) {
-      context.console.Result(run.Plan(context.console.json()));
+      const std::string plan = run.Plan(console.json());
+      if (group.first()) console.Result(plan);
       return 0;
     }
     run.Train();
-    return StopRequested() != 0 ? SignalExitStatus(StopRequested()) : 0;
+    // Of whichever rank was asked.
+    int signal = 0;
+    for (const auto& other : GatherNumbers(group, std::vector<int>{StopRequested()})) {
+      signal = std::max(signal, other[0]);
+    }
+    return signal != 0 ? SignalExitStatus(signal) : 0;
   }
 
  private:
