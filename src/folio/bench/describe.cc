@@ -199,6 +199,20 @@ Json ToJson(const BenchTrainOptions& options, const BenchTrainResult& result) {
                {"peak_bytes", result.planned_bytes},
                {"peak_memory_bytes", result.peak_memory_bytes},
                {"last_loss", result.last_loss}};
+  if (options.train.grad_accumulation > 1) {
+    json["grad_accumulation"] = options.train.grad_accumulation;
+  }
+  if (result.ranks > 1) {
+    const double steps = static_cast<double>(result.step_seconds.size());
+    json["ranks"] = result.ranks;
+    json["reduce_dtype"] = options.train.reduce_dtype;
+    json["communication"] = {
+        {"transport", options.group->transport()},
+        {"bytes_sent_per_step", static_cast<double>(result.traffic.bytes_sent) / steps},
+        {"seconds_per_step", result.traffic.seconds / steps},
+        {"seconds_waited_per_step", result.traffic.seconds_waited / steps},
+        {"overlap", result.overlap()}};
+  }
   if (result.plain) {
     const PlainTraining& plain = *result.plain;
     json[options.model.lora.on() ? "full_fine_tuning" : "without_recompute"] = {
@@ -250,6 +264,15 @@ std::string ToText(const BenchTrainOptions& options, const BenchTrainResult& res
       result.peak_share() * 100, result.matmul_flops_per_second / 1e9,
       TrainDtypeName(options.pass.dtype), Bytes(result.peak_memory_bytes),
       Bytes(result.planned_bytes));
+  if (result.ranks > 1) {
+    const double steps = static_cast<double>(result.step_seconds.size());
+    text += fmt::format(
+        "ranks       {} ({}); of a step {:.3f} ms of messages, {} sent by each, {:.3f} ms waited "
+        "({:.0f}% overlap)\n",
+        result.ranks, options.group->transport(), result.traffic.seconds / steps * 1e3,
+        HumanBytes(static_cast<double>(result.traffic.bytes_sent) / steps),
+        result.traffic.seconds_waited / steps * 1e3, result.overlap() * 100);
+  }
   if (options.model.lora.on()) {
     text += PlainLine("adapters", result);
   } else if (options.pass.recompute) {

@@ -18,11 +18,16 @@
 #include "folio/train/flops.h"
 #include "folio/train/learner.h"
 #include "folio/train/plan.h"
+#include "folio/train/precision.h"
 
 namespace folio {
 namespace {
 
 constexpr uint64_t kTokenStream = 1;
+
+int Ranks(const BenchTrainOptions& options) {
+  return options.group == nullptr ? 1 : options.group->size();
+}
 
 // A model in training on the same batch of random tokens.
 class TrainingBench {
@@ -30,7 +35,12 @@ class TrainingBench {
   TrainingBench(Backend& backend, const BenchTrainOptions& options)
       : train_(options.train),
         weights_(options.model),
-        learner_(backend, weights_, options.train.batch_size, options.T, options.pass) {
+        group_(options.group),
+        turns_(options.train.grad_accumulation / Ranks(options)),
+        learner_(backend, weights_, options.train.batch_size, options.T, options.pass,
+                 {.group = options.group,
+                  .micro_batches = turns_,
+                  .reduce = ReduceDtype(options.train)}) {
     const uint64_t seed = static_cast<uint64_t>(train_.seed);
     InitWeights(weights_, seed);
     const CounterRng rng(seed, kTokenStream);
@@ -51,24 +61,33 @@ class TrainingBench {
   // Takes a step; returns its seconds.
   double Step() {
     const std::span<const int32_t> tokens(tokens_);
+    const int64_t ranks = group_ == nullptr ? 1 : group_->size();
     const double rows = static_cast<double>(tokens.size() - 1);
     const double begin = SteadySeconds();
     learner_.Begin();
-    loss_ = learner_.Accumulate(tokens.first(tokens.size() - 1), tokens.subspan(1), 1 / rows,
-                                {.on = true,
-                                 .seed = static_cast<uint64_t>(train_.seed),
-                                 .step = static_cast<uint64_t>(step_)}) /
-            rows;
+    for (int64_t turn = 0; turn < turns_; ++turn) {
+      const int64_t micro = turn * ranks + learner_.rank();
+      loss_ = learner_.Accumulate(tokens.first(tokens.size() - 1), tokens.subspan(1),
+                                  1 / (rows * static_cast<double>(train_.grad_accumulation)),
+                                  {.on = true,
+                                   .seed = static_cast<uint64_t>(train_.seed),
+                                   .step = static_cast<uint64_t>(step_),
+                                   .first_sequence = micro * train_.batch_size}) /
+              rows;
+    }
     learner_.Finish(AdamWSettingsOf(train_), train_.learning_rate, train_.grad_clip, ++step_);
     return SteadySeconds() - begin;
   }
 
+  // Of its last micro-batch.
   double loss() const { return loss_; }
   const ParamTable& table() const { return weights_.table(); }
 
  private:
   const TrainConfig train_;
   GptWeights weights_;
+  Group* group_;
+  int64_t turns_;  // micro-batches of this rank
   Learner learner_;
   std::vector<int32_t> tokens_;
   int64_t step_ = 0;
@@ -88,6 +107,7 @@ struct Rival {
 
 // What PlainTraining says; null where there is nothing to compare or no room for both.
 std::unique_ptr<Rival> MakeRival(BenchTrainOptions options, PlainTraining& plain) {
+  if (options.group != nullptr) return nullptr;
   if (options.model.lora.on()) {
     options.model.lora = {};
   } else if (options.pass.recompute) {
@@ -102,8 +122,12 @@ std::unique_ptr<Rival> MakeRival(BenchTrainOptions options, PlainTraining& plain
   return std::make_unique<Rival>(options);
 }
 
+int64_t TokensPerStep(const BenchTrainOptions& options) {
+  return options.train.batch_size * options.T * options.train.grad_accumulation;
+}
+
 double FlopsPerStep(const BenchTrainOptions& options) {
-  return TrainFlops(options.model, options.T).per_step(options.train.batch_size * options.T);
+  return TrainFlops(options.model, options.T).per_step(TokensPerStep(options));
 }
 
 // Operations a second, at the median of the steps after the first.
@@ -121,6 +145,10 @@ double Sum(const std::vector<double>& values) {
 
 }  // namespace
 
+double BenchTrainResult::overlap() const {
+  return traffic.seconds > 0 ? std::max(0.0, 1 - traffic.seconds_waited / traffic.seconds) : 1;
+}
+
 double BenchTrainResult::seconds_per_step() const {
   return Median(step_seconds);
 }
@@ -137,18 +165,21 @@ int64_t BenchTrainResult::saved_bytes() const {
 BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
                             TimedBackend* timed) {
   const int64_t B = options.train.batch_size;
-  RequireTrainingFits({.model = options.model,
-                       .B = B,
-                       .T = options.T,
-                       .grad_accumulation = 0,
-                       .options = options.pass},
-                      ThisMachinesMemory());
+  const TrainShape shape{.model = options.model,
+                         .B = B,
+                         .T = options.T,
+                         .grad_accumulation = options.train.grad_accumulation,
+                         .options = options.pass,
+                         .ranks = Ranks(options),
+                         .reduce = ReduceDtype(options.train)};
+  RequireTrainingFits(shape, ThisMachinesMemory());
   BenchTrainResult result;
-  result.planned_bytes = Learner::Plan(options.model, B, options.T, options.pass).arena_bytes();
+  result.planned_bytes = PlannedBytes(shape);
   ResetPeakMemory();
   TrainingBench bench(backend, options);
   result.parameters = bench.table().parameters();
-  result.tokens_per_step = B * options.T;
+  result.tokens_per_step = TokensPerStep(options);
+  result.ranks = Ranks(options);
   result.flops_per_step = FlopsPerStep(options);
   bench.WarmUp();
   result.peak_memory_bytes = PeakMemoryBytes();
@@ -158,7 +189,13 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
   const double peak_before = MeasureMatmulPeak(backend, options.pass.dtype, peak_seconds);
   if (timed != nullptr) timed->Reset();
   double seconds = 0;
-  while (seconds < options.seconds || std::ssize(result.step_seconds) < options.steps) {
+  const GroupTraffic before = options.group == nullptr ? GroupTraffic{} : options.group->traffic();
+  const auto enough = [&] {
+    const bool mine =
+        seconds >= options.seconds && std::ssize(result.step_seconds) >= options.steps;
+    return options.group == nullptr ? mine : options.group->FromFirst(mine ? "yes" : "no") == "yes";
+  };
+  while (!enough()) {
     result.step_seconds.push_back(bench.Step());
     seconds += result.step_seconds.back();
     if (rival == nullptr) continue;
@@ -171,6 +208,12 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
     for (const OpTime& op : result.ops) result.seconds_outside_ops -= op.seconds;
   }
   if (rival != nullptr) result.plain = plain;
+  if (options.group != nullptr) {
+    const GroupTraffic after = options.group->traffic();
+    result.traffic = {.bytes_sent = after.bytes_sent - before.bytes_sent,
+                      .seconds = after.seconds - before.seconds,
+                      .seconds_waited = after.seconds_waited - before.seconds_waited};
+  }
   result.last_loss = bench.loss();
   result.matmul_flops_per_second =
       std::max(peak_before, MeasureMatmulPeak(backend, options.pass.dtype, peak_seconds));
@@ -182,6 +225,8 @@ double MeasureTrainRate(Backend& backend, const BenchTrainOptions& options, doub
   constexpr int kSteps = 5;
   const int64_t B = options.train.batch_size, L = options.model.n_layer;
   BenchTrainOptions part = options;
+  part.train.grad_accumulation = 1;
+  part.group = nullptr;
   part.train.batch_size = part.model.n_layer = 1;
   const double first = StepRate(backend, part, 1);
   const double most = std::min(flops, kLongest * first) / (kSteps + 1);

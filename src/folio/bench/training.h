@@ -7,6 +7,7 @@
 
 #include "folio/backend/backend.h"
 #include "folio/backend/timed_backend.h"
+#include "folio/dist/group.h"
 #include "folio/model/activations.h"
 #include "folio/model/config.h"
 #include "folio/train/config.h"
@@ -15,11 +16,13 @@ namespace folio {
 
 struct BenchTrainOptions {
   GptConfig model;
-  TrainConfig train;  // batch_size, seed, backend and the optimizer's settings count
-  int64_t T = 0;      // in [1, n_positions]
+  // Batch, micro-batches, seed, backend, reduce_dtype and the optimizer's settings count.
+  TrainConfig train;
+  int64_t T = 0;  // in [1, n_positions]
   PassOptions pass = {};
-  int64_t steps = 10;  // take at least so many
-  double seconds = 5;  // and at least so long
+  int64_t steps = 10;      // take at least so many
+  double seconds = 5;      // and at least so long
+  Group* group = nullptr;  // ranks that train together; null for one alone
 };
 
 // What the training is measured beside, with steps in turns: of a model with adapters that of all
@@ -31,15 +34,18 @@ struct PlainTraining {
 
 struct BenchTrainResult {
   int64_t parameters = 0;
-  int64_t tokens_per_step = 0;
+  int64_t tokens_per_step = 0;  // of all ranks
+  int ranks = 1;
+  GroupTraffic traffic = {};  // over the steps, of this rank
   std::vector<double> step_seconds = {};
   double last_loss = 0;
-  double flops_per_step = 0;                // as TrainFlops counts
-  double matmul_flops_per_second = 0;       // the larger of the rates before and after the steps
-  uint64_t planned_bytes = 0;               // of Learner::Plan
-  uint64_t peak_memory_bytes = 0;           // of the process, without what is only measured beside
-  std::vector<OpTime> ops = {};             // over all steps, if they were timed
-  double seconds_outside_ops = 0;           // likewise: of the steps, in no operation
+  double flops_per_step = 0;  // as TrainFlops counts
+  double matmul_flops_per_second =
+      0;                           // of a rank: the larger of the rates before and after the steps
+  uint64_t planned_bytes = 0;      // of Learner::Plan
+  uint64_t peak_memory_bytes = 0;  // of the process, without what is only measured beside
+  std::vector<OpTime> ops = {};    // over all steps, if they were timed
+  double seconds_outside_ops = 0;  // likewise: of the steps, in no operation
   std::optional<PlainTraining> plain = {};  // where memory has room for both
 
   double seconds_per_step() const;  // the median
@@ -49,7 +55,9 @@ struct BenchTrainResult {
   double tokens_per_second() const { return 1 / seconds_per_token(); }
   double flops_per_second() const { return flops_per_step / seconds_per_step(); }
   // Of the rate of matrix products.
-  double peak_share() const { return flops_per_second() / matmul_flops_per_second; }
+  double peak_share() const { return flops_per_second() / (ranks * matmul_flops_per_second); }
+  // Of the time that messages were under way, the part in which the program computed; 1 for none.
+  double overlap() const;
   // The time that a step takes more, as a share of a plain one, and what is saved: REQUIRES plain.
   double time_paid() const;
   int64_t saved_bytes() const;

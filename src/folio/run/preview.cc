@@ -98,7 +98,7 @@ TrainShape ShapeOf(const RunConfig& config, const Backend& backend, int ranks) {
           .grad_accumulation = train.grad_accumulation,
           .options = PassOptionsOf(train, config.model, backend),
           .ranks = ranks,
-          .reduce = train.reduce_dtype == "bf16" ? Dtype::kBF16 : Dtype::kF32};
+          .reduce = ReduceDtype(train)};
 }
 
 int64_t TokensPerStep(const TrainShape& shape) {

@@ -37,6 +37,10 @@ PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, cons
       .dtype = TrainDtype(train, model, backend), .recompute = train.recompute, .packed = packed};
 }
 
+Dtype ReduceDtype(const TrainConfig& train) {
+  return train.reduce_dtype == "bf16" ? Dtype::kBF16 : Dtype::kF32;
+}
+
 std::string TrainDtypeName(Dtype dtype) {
   return dtype == Dtype::kBF16 ? "bf16" : "fp32";
 }

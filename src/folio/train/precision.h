@@ -16,6 +16,9 @@ Dtype TrainDtype(const TrainConfig& train, const GptConfig& model, const Backend
 PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, const Backend& backend,
                           bool packed = false);
 
+// train.reduce_dtype: what gradients are rounded to before they are added up.
+Dtype ReduceDtype(const TrainConfig& train);
+
 // train.dtype for a dtype: "fp32" or "bf16". A run remembers it so, that it may go on bit for bit
 // where "auto" would mean another.
 std::string TrainDtypeName(Dtype dtype);

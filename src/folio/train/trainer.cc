@@ -61,7 +61,7 @@ StepParts PartsOf(const TrainConfig& config, Group* group) {
   RequireShares(config, ranks);
   return {.group = group,
           .micro_batches = config.grad_accumulation / ranks,
-          .reduce = config.reduce_dtype == "bf16" ? Dtype::kBF16 : Dtype::kF32};
+          .reduce = ReduceDtype(config)};
 }
 
 }  // namespace

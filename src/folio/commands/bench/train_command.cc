@@ -1,11 +1,15 @@
 #include <fmt/format.h>
 
+#include "folio/base/thread_pool.h"
 #include "folio/bench/describe.h"
 #include "folio/bench/training.h"
 #include "folio/cli/compute_flags.h"
+#include "folio/cli/version.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
+#include "folio/dist/join.h"
 #include "folio/train/precision.h"
+#include "folio/train/trainer.h"
 
 namespace folio {
 namespace {
@@ -24,12 +28,16 @@ class BenchTrainCommand final : public Command {
                 "of full fine-tuning, if both fit into\n"
                 "memory. With --batches one size follows the other, and \"more\" is what each "
                 "plans above\n"
-                "the first.",
+                "the first. Under mpirun ranks share the micro-batches of a step "
+                "(--grad-accumulation),\n"
+                "and the first one says what their messages took.",
             .examples = {"folio bench train --preset char-cpu --batch 12 --context 64",
                          "folio bench train --preset gpt2 --batch 4 --dtype bf16 --json",
                          "folio bench train --preset gpt2 --batches 1,2,4,8 --steps 3",
                          "folio bench train --preset gpt2 --batch 2 --context 256 --lora 8",
-                         "folio bench train --preset char-cpu --ops"}};
+                         "folio bench train --preset char-cpu --ops",
+                         "mpirun -n 2 folio bench train --preset gpt2 --batch 4 --context 256 "
+                         "--grad-accumulation 2"}};
   }
 
   void AddFlags(Flags& flags) override {
@@ -48,6 +56,9 @@ class BenchTrainCommand final : public Command {
     RefuseTogether(!batches_.empty() && settings_.flagged("train.batch_size"), "--batches",
                    "--batch");
     const TrainConfig& train = settings_.config().train;
+    Group& group = JoinGroup(Version() + " (" + Compiler() + ")");
+    RequireShares(train, group.size());
+    if (!group.alone() && train.threads == 0) SetThreads(ThreadsOfRank(group));
     UseThreads(train.threads);
     simd_.Use();
     std::unique_ptr<Backend> backend = MakeBackend(train.backend);
@@ -58,13 +69,15 @@ class BenchTrainCommand final : public Command {
       timed = timing.get();
       backend = std::move(timing);
     }
-    const std::vector<BenchTrainOptions> options = Options(*backend);
+    const std::vector<BenchTrainOptions> options = Options(*backend, group);
     std::vector<BenchTrainResult> results;
     for (const BenchTrainOptions& each : options) {
-      context.console.Note(fmt::format("measuring {} with batches of {} x {} tokens",
-                                       settings_.name(), each.train.batch_size, each.T));
+      if (group.first())
+        context.console.Note(fmt::format("measuring {} with batches of {} x {} tokens",
+                                         settings_.name(), each.train.batch_size, each.T));
       results.push_back(BenchTrain(*backend, each, timed));
     }
+    if (!group.first()) return 0;
     context.console.Result(DescribeTraining(settings_.name(), plain, options, results,
                                             !batches_.empty(), context.console.json()));
     return 0;
@@ -72,14 +85,15 @@ class BenchTrainCommand final : public Command {
 
  private:
   // One for each batch size.
-  std::vector<BenchTrainOptions> Options(const Backend& backend) const {
+  std::vector<BenchTrainOptions> Options(const Backend& backend, Group& group) const {
     const RunConfig& config = settings_.config();
     BenchTrainOptions options{.model = config.model,
                               .train = config.train,
                               .T = settings_.Context(),
                               .pass = PassOptionsOf(config.train, config.model, backend),
                               .steps = steps_,
-                              .seconds = seconds_};
+                              .seconds = seconds_,
+                              .group = group.alone() ? nullptr : &group};
     if (batches_.empty()) return {options};
     std::vector<BenchTrainOptions> all;
     for (const int64_t B : ParseBatches(batches_, "--batches")) {
@@ -90,7 +104,8 @@ class BenchTrainCommand final : public Command {
   }
 
   ModelSettings settings_{std::vector<std::string>{"--batch", "--context", "--dtype", "--recompute",
-                                                   "--threads", "--backend", "--lora"}};
+                                                   "--threads", "--backend", "--lora",
+                                                   "--grad-accumulation", "--reduce-dtype"}};
   std::string batches_;
   int64_t steps_ = 10;
   double seconds_ = 5;
