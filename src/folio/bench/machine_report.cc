@@ -16,6 +16,7 @@
 #include "folio/base/thread_pool.h"
 #include "folio/bench/dtypes.h"
 #include "folio/bench/matmul_rate.h"
+#include "folio/dist/join.h"
 #include "folio/io/json.h"
 #include "folio/train/precision.h"
 
@@ -59,6 +60,7 @@ struct Machine {
   int64_t threads = Threads();
   MachineMemory memory = ThisMachinesMemory();
   int64_t disk_available = DiskAvailable();
+  std::vector<MpiPlugin> mpi = FindMpiPlugins(/*open=*/true);
 
   static int64_t DiskAvailable() {
     std::error_code problem;
@@ -111,6 +113,10 @@ std::string MachineJson(const Program& program, const Machine& m,
                      {"unit", product.unit},
                      {"flops_per_second", product.flops_per_second}});
   }
+  Json mpi = Json::array();
+  for (const MpiPlugin& plugin : m.mpi) {
+    mpi.push_back({{"name", plugin.mpi}, {"path", plugin.path}, {"problem", plugin.problem}});
+  }
   const Json json = {{"schema", 1},
                      {"version", program.version},
                      {"compiler", program.compiler},
@@ -123,6 +129,7 @@ std::string MachineJson(const Program& program, const Machine& m,
                      {"memory_total_bytes", m.memory.total},
                      {"memory_available_bytes", m.memory.available},
                      {"disk_available_bytes", m.disk_available},
+                     {"mpi", mpi},
                      {"warnings", m.Warnings()}};
   return json.dump(2) + "\n";
 }
@@ -146,6 +153,12 @@ std::string MachineText(const Program& program, const Machine& m,
         fmt::format("{}     products of matrices at {:.0f} GFLOP/s ({})\n",
                     TrainDtypeName(product.dtype), product.flops_per_second / 1e9, product.unit);
   }
+  for (const MpiPlugin& plugin : m.mpi) {
+    text +=
+        fmt::format("mpi      {}{}\n", plugin.mpi,
+                    plugin.problem.empty() ? "" : ", which cannot be opened: " + plugin.problem);
+  }
+  if (m.mpi.empty()) text += "mpi      none: folio trains on this machine alone\n";
   const std::vector<std::string> warnings = m.Warnings();
   for (const std::string& warning : warnings) text += fmt::format("warning  {}\n", warning);
   if (warnings.empty()) text += "all is well\n";

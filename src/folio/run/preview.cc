@@ -37,9 +37,10 @@ std::string BuffersText(const MemoryPlan& plan, const TrainShape& shape) {
   const auto line = [&](const char* name, size_t bytes) {
     text += fmt::format("{:<12} {:>9}\n", name, HumanBytes(static_cast<double>(bytes)));
   };
-  text += fmt::format("\nbatch        {} x {} tokens, {}{}\n", shape.B, shape.T,
+  text += fmt::format("\nbatch        {} x {} tokens, {}{}{}\n", shape.B, shape.T,
                       TrainDtypeName(shape.options.dtype),
-                      shape.options.recompute ? ", recomputed" : "");
+                      shape.options.recompute ? ", recomputed" : "",
+                      shape.ranks > 1 ? fmt::format("; each of {} ranks", shape.ranks) : "");
   line("weights", totals.weights);
   line("gradients", totals.gradients);
   line("optimizer", totals.optimizer);
@@ -67,6 +68,7 @@ std::string BuffersJson(const MemoryPlan& plan, const TrainShape& shape) {
                      {"context", shape.T},
                      {"dtype", TrainDtypeName(shape.options.dtype)},
                      {"recompute", shape.options.recompute},
+                     {"ranks", shape.ranks},
                      {"peak_bytes", totals.peak},
                      {"weights_bytes", totals.weights},
                      {"gradients_bytes", totals.gradients},

@@ -408,6 +408,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
     if (report) report->WentBack(from, to, why);
   };
   all.layer_norms_every = config_.log.layer_norms;
+  all.rank_seconds = config_.log.ranks;
   if (tokenizer_ != nullptr) {
     all.sample_every = config_.log.sample_every;
     all.on_sample = [&](int64_t step, const GptWeights& weights) {

@@ -165,6 +165,8 @@ std::vector<Field> LogConfig::Fields() {
             "steps between norms of each block's gradient, update and weights in metrics.jsonl; 0 "
             "for none",
             0, 1e15},
+      Field{"ranks", &ranks,
+            "write the seconds that each rank computes in a step to metrics.jsonl"},
   };
 }
 

@@ -75,6 +75,7 @@ struct LogConfig {
   std::string sample_prompt = "";
   bool tensorboard = false;
   int64_t layer_norms = 0;  // steps between them; 0 for none
+  bool ranks = false;       // the time of each in every step
 
   std::vector<Field> Fields();
 };

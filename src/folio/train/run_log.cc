@@ -65,6 +65,7 @@ std::string ToLine(const StepMetrics& m) {
     json["update_norms"] = Numbers(m.layer_norms->update);
     json["weight_norms"] = Numbers(m.layer_norms->weight);
   }
+  if (!m.rank_seconds.empty()) json["rank_seconds"] = Numbers(m.rank_seconds);
   const auto put_text = [&](const char* key, const std::string& text) {
     if (!text.empty()) json[key] = text;
   };
@@ -102,6 +103,7 @@ StepMetrics FromLine(const std::string& line, const std::string& where) {
                      .update = NumbersOf(json, "update_norms"),
                      .weight = NumbersOf(json, "weight_norms")};
   }
+  if (json.contains("rank_seconds")) m.rank_seconds = NumbersOf(json, "rank_seconds");
   const auto text = [&](const char* key) {
     return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
   };

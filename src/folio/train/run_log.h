@@ -32,6 +32,7 @@ struct StepMetrics {
   std::optional<double> time = {};
   std::optional<double> train_eval_loss = {}, val_loss = {};
   std::optional<LayerNorms> layer_norms = {};
+  std::vector<double> rank_seconds = {};  // of the step, without waiting; by rank
   // The step's update was left out: why, and whose gradient was at fault (health.h); else empty.
   std::string skipped = {}, skipped_parameter = {};
   // The run went back to this step: "from step 34: ", and why; else empty.

@@ -51,10 +51,6 @@ double ToMilliseconds(double seconds) {
   return std::round(seconds * 1e3) / 1e3;
 }
 
-bool Asked(const std::function<bool()>& hook) {
-  return hook && hook();
-}
-
 // A rank's share of a step.
 StepParts PartsOf(const TrainConfig& config, Group* group) {
   const int ranks = group == nullptr ? 1 : group->size();
@@ -65,22 +61,6 @@ StepParts PartsOf(const TrainConfig& config, Group* group) {
 }
 
 }  // namespace
-
-void RequireShares(const TrainConfig& config, int ranks) {
-  const int64_t n = config.grad_accumulation;
-  if (n % ranks == 0) return;
-  int64_t fewer = ranks, more = ranks;
-  while (n % fewer != 0) --fewer;
-  while (more < n && n % more != 0) ++more;
-  const int64_t below = n / ranks * ranks, above = below + ranks;
-  throw UsageError(
-      fmt::format("{} ranks cannot share {} micro-batches evenly", ranks, n),
-      fmt::format("--grad-accumulation {} says how many a step has, on all ranks together; the "
-                  "nearest that go together: {}{} ranks, or --grad-accumulation {}{}",
-                  n, fewer, more <= n ? fmt::format(" or {}", more) : "",
-                  below > 0 ? fmt::format("{} or ", below) : "", above),
-      "ranks that divide it evenly make the same run, whatever their number");
-}
 
 int64_t ContextOf(const GptConfig& model, const TrainConfig& config) {
   const int64_t T = config.context > 0 ? config.context : model.n_positions;
@@ -224,6 +204,7 @@ double Trainer::Accumulate() {
 
 StepMetrics Trainer::TakeStep() {
   const double begin = SteadySeconds();
+  const double waited = group_ == nullptr ? 0 : group_->traffic().seconds_waited;
   const int64_t tokens = config_.batch_size * learner_.pass().T() * config_.grad_accumulation;
   StepMetrics metrics{.step = state_.step};
   const double loss = Accumulate();
@@ -261,6 +242,9 @@ StepMetrics Trainer::TakeStep() {
   state_.tokens += tokens;
   FetchBatch(0);
   const double seconds = SteadySeconds() - begin;
+  if (group_ != nullptr) {
+    GatherSeconds(seconds - (group_->traffic().seconds_waited - waited), metrics);
+  }
   metrics.rolled_back = std::exchange(went_back_, "");
   metrics.loss = loss;
   metrics.lr = lr;
@@ -310,29 +294,6 @@ bool Trainer::OutOfTime() const {
                         : kArrays * static_cast<double>(weights_.flat().bytes()) / kBytesPerSecond;
   const double saves = writer_.busy() ? 2 * save : save;
   return SteadySeconds() - started_ + kMargin * (longest_step_ + saves) >= max_seconds_;
-}
-
-// What this rank is asked for, or any: then all do the same at the same time.
-void Trainer::Ask() {
-  std::vector<uint8_t> wishes = {Asked(hooks_.stop_requested), OutOfTime(),
-                                 wishes_.checkpoint || Asked(hooks_.checkpoint_requested),
-                                 writer_.done()};
-  if (group_ != nullptr) {
-    for (const std::vector<uint8_t>& other : GatherNumbers(*group_, wishes)) {
-      for (size_t i = 0; i < wishes.size(); ++i) wishes[i] = wishes[i] != 0 || other[i] != 0;
-    }
-  }
-  wishes_ = {wishes[0] != 0, wishes[1] != 0, wishes[2] != 0, wishes[3] != 0};
-}
-
-// For the others, if a rank is lost.
-void Trainer::TellStanding() const {
-  if (group_ == nullptr) return;
-  group_->set_standing(fmt::format("in step {}; {}", state_.step,
-                                   saved_step_ >= 0
-                                       ? fmt::format("the last checkpoint is {} (step {})",
-                                                     (run_ / kLastDir).string(), saved_step_)
-                                       : "there is no checkpoint yet"));
 }
 
 std::string Trainer::EndedBy() const {

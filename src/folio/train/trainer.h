@@ -20,6 +20,7 @@
 #include "folio/train/layer_norms.h"
 #include "folio/train/learner.h"
 #include "folio/train/run_log.h"
+#include "folio/train/stragglers.h"
 #include "folio/train/train_state.h"
 
 namespace folio {
@@ -41,6 +42,7 @@ struct TrainerHooks {
   std::function<void(int64_t step, const GptWeights&)> on_sample = {};  // every sample_every steps
   int64_t sample_every = 0;
   int64_t layer_norms_every = 0;              // steps whose metrics have layer_norms; 0 for none
+  bool rank_seconds = false;                  // metrics have rank_seconds
   std::function<bool()> stop_requested = {};  // asked after each step and batch of an evaluation
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
 };
@@ -103,6 +105,8 @@ class Trainer {
   StepMetrics TakeStep();
   double Accumulate();
   void Ask();
+  void GatherSeconds(double seconds, StepMetrics& metrics);
+  void RequireSameWeights() const;
   void TellStanding() const;
   bool AllStepsDone() const;
   bool RegularCheckpointDue(bool evaluated);
@@ -148,6 +152,7 @@ class Trainer {
   bool best_due_ = false;                       // the evaluation was the best so far
   std::optional<double> saved_best_loss_ = {};  // of RUN/best
   int64_t saved_best_step_ = 0;
+  Stragglers stragglers_;
   std::string lost_ = {};        // why the parameters are worth nothing any more
   int64_t first_lost_step_ = 0;  // checkpoints from here on are of such
   std::string went_back_ = {};   // what the next line of metrics says of it

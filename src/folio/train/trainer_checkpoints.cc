@@ -109,6 +109,7 @@ void Trainer::BeginSave(bool last) {
     if (log_) log_->Sync();  // the checkpoint stands for its lines
   }
   learner_.WaitForWeights();
+  RequireSameWeights();
   writer_.Begin(state_, std::exchange(best_due_, false), last, saved_step_);
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
 #include "folio/run/preview.h"
@@ -17,10 +19,17 @@ class InspectPlanCommand final : public Command {
                 "and backward; buffers that never live together share memory. Nothing is\n"
                 "allocated.",
             .examples = {"folio inspect plan --preset gpt2 --batch 4 --context 64",
-                         "folio inspect plan --model runs/demo --json"}};
+                         "folio inspect plan --model runs/demo --json",
+                         "folio inspect plan --preset gpt2 --batch 4 --ranks 8"}};
   }
 
-  void AddFlags(Flags& flags) override { settings_.AddFlags(flags); }
+  void AddFlags(Flags& flags) override {
+    settings_.AddFlags(flags);
+    flags.Value(Field{"ranks", &ranks_,
+                      "of so many ranks, what the first one keeps; they divide the micro-batches",
+                      1, 1 << 20},
+                {.placeholder = "N"});
+  }
 
   int Run(const Context& context) override {
     settings_.Read(context.sources);
@@ -29,14 +38,19 @@ class InspectPlanCommand final : public Command {
     const TrainShape shape = {.model = model,
                               .B = train.batch_size,
                               .T = settings_.Context(),
-                              .options = PassOptionsOf(train, model, *MakeBackend(train.backend))};
+                              .grad_accumulation = std::max(ranks_, train.grad_accumulation),
+                              .options = PassOptionsOf(train, model, *MakeBackend(train.backend)),
+                              .ranks = static_cast<int>(ranks_),
+                              .reduce = ReduceDtype(train)};
     context.console.Result(DescribeBuffers(shape, context.console.json()));
     return 0;
   }
 
  private:
   ModelSettings settings_{std::vector<std::string>{"--batch", "--context", "--dtype", "--recompute",
-                                                   "--backend", "--lora"}};
+                                                   "--backend", "--lora", "--grad-accumulation",
+                                                   "--reduce-dtype"}};
+  int64_t ranks_ = 1;
 };
 
 }  // namespace

@@ -1,0 +1,98 @@
+// What a Trainer has to do with other ranks.
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/base/hash.h"
+#include "folio/base/log.h"
+#include "folio/base/percentile.h"
+#include "folio/train/trainer.h"
+
+namespace folio {
+namespace {
+
+bool Asked(const std::function<bool()>& hook) {
+  return hook && hook();
+}
+
+}  // namespace
+
+void RequireShares(const TrainConfig& config, int ranks) {
+  const int64_t n = config.grad_accumulation;
+  if (n % ranks == 0) return;
+  int64_t fewer = ranks, more = ranks;
+  while (n % fewer != 0) --fewer;
+  while (more < n && n % more != 0) ++more;
+  const int64_t below = n / ranks * ranks, above = below + ranks;
+  throw UsageError(
+      fmt::format("{} ranks cannot share {} micro-batches evenly", ranks, n),
+      fmt::format("--grad-accumulation {} says how many a step has, on all ranks together; the "
+                  "nearest that go together: {}{} ranks, or --grad-accumulation {}{}",
+                  n, fewer, more <= n ? fmt::format(" or {}", more) : "",
+                  below > 0 ? fmt::format("{} or ", below) : "", above),
+      "ranks that divide it evenly make the same run, whatever their number");
+}
+
+// What this rank is asked for, or any: then all do the same at the same time.
+void Trainer::Ask() {
+  std::vector<uint8_t> wishes = {Asked(hooks_.stop_requested), OutOfTime(),
+                                 wishes_.checkpoint || Asked(hooks_.checkpoint_requested),
+                                 writer_.done()};
+  if (group_ != nullptr) {
+    for (const std::vector<uint8_t>& other : GatherNumbers(*group_, wishes)) {
+      for (size_t i = 0; i < wishes.size(); ++i) wishes[i] = wishes[i] != 0 || other[i] != 0;
+    }
+  }
+  wishes_ = {wishes[0] != 0, wishes[1] != 0, wishes[2] != 0, wishes[3] != 0};
+}
+
+// How long each rank computed, and whether one holds up the others.
+void Trainer::GatherSeconds(double seconds, StepMetrics& metrics) {
+  std::vector<double> all;
+  for (const std::vector<double>& rank : GatherNumbers(*group_, std::vector<double>{seconds})) {
+    all.push_back(rank[0]);
+  }
+  if (first()) {
+    for (const int slow : stragglers_.Add(all)) {
+      LogWarning(
+          fmt::format("{} is slow: {:.3f} s of computing a step, where the median of all is "
+                      "{:.3f}; the others wait for it",
+                      group_->NameOf(slow), all[static_cast<size_t>(slow)], Median(all)));
+    }
+  }
+  if (hooks_.rank_seconds) metrics.rank_seconds = std::move(all);
+}
+
+// Ranks that have the same numbers go on having them; else a processor or memory is at fault.
+void Trainer::RequireSameWeights() const {
+  if (group_ == nullptr) return;
+  const Tensor& flat = weights_.flat();
+  const auto all =
+      group_->GatherEqual(HashHex({reinterpret_cast<const char*>(flat.raw()), flat.bytes()}));
+  for (int rank = 1; rank < group_->size(); ++rank) {
+    if (all[static_cast<size_t>(rank)] == all[0]) continue;
+    throw RuntimeError(fmt::format("{} has other weights than the first rank at step {}",
+                                   group_->NameOf(rank), state_.step),
+                       saved_step_ >= 0 ? fmt::format("the last good checkpoint is {} (step {})",
+                                                      (run_ / kLastDir).string(), saved_step_)
+                                        : "there is no checkpoint yet",
+                       "they should be the same to the last bit: look at the memory and processor "
+                       "of that machine, "
+                       "then go on with --resume");
+  }
+}
+
+// For the others, if a rank is lost.
+void Trainer::TellStanding() const {
+  if (group_ == nullptr) return;
+  group_->set_standing(fmt::format("in step {}; {}", state_.step,
+                                   saved_step_ >= 0
+                                       ? fmt::format("the last checkpoint is {} (step {})",
+                                                     (run_ / kLastDir).string(), saved_step_)
+                                       : "there is no checkpoint yet"));
+}
+
+}  // namespace folio
