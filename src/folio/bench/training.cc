@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <memory>
 #include <numeric>
 
@@ -51,12 +52,20 @@ class TrainingBench {
     }
   }
 
-  // Steps until caches, threads and prepared kernels are as they stay.
-  void WarmUp(int steps = 3) {
+  // Steps until caches, threads and prepared kernels are as they stay. Returns the last one's
+  // seconds.
+  double WarmUp(int steps = 3) {
     constexpr double kLongest = 2;
-    double seconds = 0;
-    for (int i = 0; i < steps && seconds < kLongest; ++i) seconds += Step();
+    double seconds = 0, last = 0;
+    for (int i = 0; i < steps && seconds < kLongest; ++i) {
+      last = Step();
+      seconds += last;
+    }
+    return last;
   }
+
+  // Until nothing of a step is under way.
+  void Settle() { learner_.WaitForWeights(); }
 
   // Takes a step; returns its seconds.
   double Step() {
@@ -139,6 +148,14 @@ double StepRate(Backend& backend, const BenchTrainOptions& options, int steps) {
   return FlopsPerStep(options) / Median(seconds);
 }
 
+// How many steps of about so many seconds ranks take: what the first of them says.
+int64_t AgreedSteps(const BenchTrainOptions& options, double seconds) {
+  if (options.group == nullptr) return options.steps;
+  const double wanted = std::ceil(options.seconds / std::max(seconds, 1e-6));
+  const int64_t mine = std::max(options.steps, static_cast<int64_t>(wanted));
+  return GatherNumbers(*options.group, std::vector<int64_t>{mine}).front().front();
+}
+
 double Sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
@@ -181,7 +198,7 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
   result.tokens_per_step = TokensPerStep(options);
   result.ranks = Ranks(options);
   result.flops_per_step = FlopsPerStep(options);
-  bench.WarmUp();
+  const double warm = bench.WarmUp();
   result.peak_memory_bytes = PeakMemoryBytes();
   PlainTraining plain;
   const std::unique_ptr<Rival> rival = MakeRival(options, plain);
@@ -189,11 +206,15 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
   const double peak_before = MeasureMatmulPeak(backend, options.pass.dtype, peak_seconds);
   if (timed != nullptr) timed->Reset();
   double seconds = 0;
+  bench.Settle();
+  // Ranks agree before the first step: a question between two would wait for the weights that the
+  // next one gathers while it computes.
+  const int64_t agreed = AgreedSteps(options, warm);
   const GroupTraffic before = options.group == nullptr ? GroupTraffic{} : options.group->traffic();
   const auto enough = [&] {
-    const bool mine =
-        seconds >= options.seconds && std::ssize(result.step_seconds) >= options.steps;
-    return options.group == nullptr ? mine : options.group->FromFirst(mine ? "yes" : "no") == "yes";
+    const int64_t taken = std::ssize(result.step_seconds);
+    if (options.group != nullptr) return taken >= agreed;
+    return seconds >= options.seconds && taken >= options.steps;
   };
   while (!enough()) {
     result.step_seconds.push_back(bench.Step());
@@ -202,6 +223,7 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
     plain.step_seconds.push_back(rival->bench.Step());
     seconds += plain.step_seconds.back();
   }
+  bench.Settle();
   if (timed != nullptr) {
     result.ops = timed->Times();
     result.seconds_outside_ops = Sum(result.step_seconds);
