@@ -149,16 +149,21 @@ void ReadMoment(const SafetensorsFile& file, const std::string& name, const Para
 }  // namespace
 
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
-                    const ParamTable& table, const Tensor& m, const Tensor& v) {
+                    const ParamTable& table, const Tensor& m, const Tensor& v,
+                    const std::filesystem::path& written) {
   const std::filesystem::path at = dir / kTrainStateDir;
   CreateDirectories(at);
-  std::vector<NamedTensor> moments;
-  for (const ParamInfo& info : table.params()) {
-    if (!info.trained) continue;
-    moments.push_back({"m." + info.name, table.View(info, m)});
-    moments.push_back({"v." + info.name, table.View(info, v)});
+  if (!written.empty()) {
+    std::filesystem::rename(written, at / kOptimizerFile);
+  } else {
+    std::vector<NamedTensor> moments;
+    for (const ParamInfo& info : table.params()) {
+      if (!info.trained) continue;
+      moments.push_back({"m." + info.name, table.View(info, m)});
+      moments.push_back({"v." + info.name, table.View(info, v)});
+    }
+    WriteSafetensors(at / kOptimizerFile, moments);
   }
-  WriteSafetensors(at / kOptimizerFile, moments);
   Json json;
   json["format"] = kFormatVersion;
   json["step"] = state.step;

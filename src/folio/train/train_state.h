@@ -36,9 +36,10 @@ struct TrainState {
 };
 
 // Writes dir/train_state/state.json and optimizer.safetensors (moments "m.<parameter>" and
-// "v.<parameter>").
+// "v.<parameter>"); `written` is that file where it is there already, and is moved to its place.
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
-                    const ParamTable& table, const Tensor& m, const Tensor& v);
+                    const ParamTable& table, const Tensor& m, const Tensor& v,
+                    const std::filesystem::path& written = {});
 
 // Updates done by the run that left the state in `dir`. Throws as LoadTrainState does.
 int64_t SavedStep(const std::filesystem::path& dir);

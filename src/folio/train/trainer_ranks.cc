@@ -40,13 +40,14 @@ void RequireShares(const TrainConfig& config, int ranks) {
 void Trainer::Ask() {
   std::vector<uint8_t> wishes = {Asked(hooks_.stop_requested), OutOfTime(),
                                  wishes_.checkpoint || Asked(hooks_.checkpoint_requested),
-                                 writer_.done()};
+                                 writer_.done(), writer_.writes_pieces()};
   if (group_ != nullptr) {
     for (const std::vector<uint8_t>& other : GatherNumbers(*group_, wishes)) {
       for (size_t i = 0; i < wishes.size(); ++i) wishes[i] = wishes[i] != 0 || other[i] != 0;
     }
   }
   wishes_ = {wishes[0] != 0, wishes[1] != 0, wishes[2] != 0, wishes[3] != 0};
+  if (wishes[4] == 0) writer_.FinishPieces();
 }
 
 // How long each rank computed, and whether one holds up the others.
