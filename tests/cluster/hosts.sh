@@ -5,7 +5,8 @@
 #   hosts_up COUNT MBIT_PER_SECOND ROUND_TRIP_MS   makes host1, host2, ... in $hosts_dir, a new directory
 #   on HOST COMMAND...                             runs a command on one
 #   mpirun_on openmpi|mpich HOSTS COMMAND...       one rank on each of "host1 host2 ...", started from the first
-#   running HOST NAME                              the numbers, on HOST, of its processes called NAME
+#   running HOST [NAME]                            the numbers, on HOST, of its processes called NAME, or of all that
+#                                                  jobs have there
 #   hosts_down                                     takes all away; hosts_up sees to it that an exit does
 # Nothing of the machine's /etc or of anyone's ~/.ssh is used or changed. Where something is missing, hosts_up says
 # what and exits with 77.
@@ -79,6 +80,8 @@ IdentitiesOnly yes
 UserKnownHostsFile $hosts_dir/known_hosts
 GlobalKnownHostsFile none
 BatchMode yes
+ServerAliveInterval 5
+ServerAliveCountMax 2
 END
   printf '#!/bin/sh\nexec ssh -F %q "$@"\n' "$hosts_dir/ssh_config" >"$hosts_dir/ssh"
   chmod +x "$hosts_dir/ssh"
@@ -130,7 +133,11 @@ on() {
 }
 
 running() {
-  on "$1" pgrep -x "$2" || true
+  if [[ $# -gt 1 ]]; then
+    on "$1" pgrep -x "$2" || true
+  else
+    on "$1" ps -eo pid=,stat=,comm= | awk '$2 !~ /^Z/ && $3 !~ /^(machine.sh|bash|sshd|ps)$/ { print $1 }'
+  fi
 }
 
 mpirun_on() {
@@ -140,9 +147,11 @@ mpirun_on() {
   shift 2
   case "$kind" in
     openmpi)
+      # Without signs of life between its daemons it waits for a machine that is cut off, for ever.
       on "$first" env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
         mpirun.openmpi --mca plm_rsh_agent "$hosts_dir/ssh" --mca btl self,tcp \
         --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 --bind-to none \
+        --mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3 \
         -H "$(IFS=, && echo "${hosts[*]}")" -np "${#hosts[@]}" "$@"
       ;;
     mpich)
