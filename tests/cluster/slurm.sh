@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # A Slurm on the machines of hosts.sh; to be sourced after it.
-#   slurm_up COUNT CPUS   a partition `test` of host1, host2, ... (hosts_up has made them) that claim CPUS each;
-#                         slurmctld is on host1. Run srun, sbatch, ... there: on host1 sbatch ...
+#   slurm_up COUNT CPUS   partitions of host1, host2, ... (hosts_up has made them) that claim CPUS each: `test`, and
+#                         `urgent`, whose jobs preempt those of `test`. slurmctld is on host1: on host1 sbatch ...
 # Configuration, keys, state and logs are in $hosts_dir/slurm; with the machines the daemons end.
 slurm_need() {
   hosts_need slurmctld slurmd munged sbatch scontrol
@@ -15,7 +15,7 @@ slurm_start() {
 }
 
 slurm_ready() {
-  [[ $(on host1 sinfo -h -o %T 2>/dev/null) == idle ]]
+  [[ $(on host1 sinfo -h -o %T 2>/dev/null | sort -u) == idle ]]
 }
 
 slurm_up() {
@@ -24,14 +24,15 @@ slurm_up() {
   mkdir -p "$slurm/state" "$slurm"/{spool,tmp}.host{1..9}
   export SLURM_CONF="$slurm/slurm.conf"
   (umask 077 && head -c 1024 /dev/urandom >"$slurm/munge.key")
-  # More processors than there are, more than one job on each of them, and an empty plug-in wherever there is one:
-  # what is tested is how a job is started, signalled, ended and put back into the queue.
+  # More processors than there are, and an empty plug-in wherever there is one: what is tested is how a job is started,
+  # signalled, ended and put back into the queue, where it waits for as long as a credential is good.
   cat >"$slurm/slurm.conf" <<END
 ClusterName=folio
 SlurmctldHost=host1
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
+AuthInfo=cred_expire=2
 StateSaveLocation=$slurm/state
 SlurmdSpoolDir=$slurm/spool.%n
 TmpFS=$slurm/tmp.%n
@@ -46,13 +47,16 @@ AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
-SchedulerParameters=sched_interval=2,requeue_setup_env_fail
+SchedulerParameters=sched_interval=2
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 ReturnToService=2
 MpiDefault=none
 KillWait=10
 JobRequeue=1
 NodeName=host[1-$count] CPUs=$cpus State=UNKNOWN
-PartitionName=test Nodes=host[1-$count] Default=YES MaxTime=60 State=UP OverSubscribe=FORCE:2
+PartitionName=test Nodes=host[1-$count] Default=YES PriorityTier=1 GraceTime=30
+PartitionName=urgent Nodes=host[1-$count] PriorityTier=2 PreemptMode=OFF
 END
   echo "CgroupPlugin=cgroup/v1" >"$slurm/cgroup.conf"
   for ((number = 1; number <= count; ++number)); do

@@ -30,7 +30,7 @@ wrong() {
   test_wrong=1
   echo "$test_name: $1" >&2
   if [[ $# -gt 1 ]]; then
-    sed 's/^/  /' "$2" >&2
+    tail -n 25 "$2" | sed 's/^/  /' >&2
   fi
 }
 
@@ -42,7 +42,7 @@ tests_end() {
 
 # So small that steps take as long as the network does, with a checkpoint that is worth going on from every 10 steps.
 training_flags() {
-  echo --data "$hosts_dir/stories.txt" --tokenizer char --context 64 --batch 4 --grad-accumulation 6 --threads 1 \
+  echo --data "$hosts_dir/stories.txt" --tokenizer char --context 64 --batch 4 --grad-accumulation 12 --threads 1 \
     --max-steps "$1" --eval-every 25 --set model.n_layer=2 model.n_head=2 model.n_embd=64 train.checkpoint_every=10
 }
 
