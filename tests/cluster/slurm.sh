@@ -25,14 +25,13 @@ slurm_up() {
   export SLURM_CONF="$slurm/slurm.conf"
   (umask 077 && head -c 1024 /dev/urandom >"$slurm/munge.key")
   # More processors than there are, and an empty plug-in wherever there is one: what is tested is how a job is started,
-  # signalled, ended and put back into the queue, where it waits for as long as a credential is good.
+  # signalled, ended and put back into the queue.
   cat >"$slurm/slurm.conf" <<END
 ClusterName=folio
 SlurmctldHost=host1
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=cred_expire=2
 StateSaveLocation=$slurm/state
 SlurmdSpoolDir=$slurm/spool.%n
 TmpFS=$slurm/tmp.%n
