@@ -12,8 +12,8 @@ PREFIX ?= /usr/local
 configure_flags := -DFOLIO_WERROR=$(if $(filter 1 ON on yes,$(WERROR)),ON,OFF) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build install bench test-asan test-tsan docs fuzz fuzz-coverage torture soak web test-web test-cluster \
-  format format-check lint lint-changed clean bootstrap bootstrap-checks configure configure-asan \
+.PHONY: help demo test build install bench test-asan test-tsan docs fuzz fuzz-coverage torture soak web test-web \
+  test-cluster format format-check lint lint-changed clean bootstrap bootstrap-checks configure configure-asan \
   configure-tsan configure-lint
 
 help:
@@ -26,8 +26,7 @@ help:
 	@echo 'make test-tsan  the tests of threads, training and generation under ThreadSanitizer'
 	@echo 'make web     make web/dist of web/src, the page of folio serve; needs node and npm'
 	@echo 'make test-web  the tests of the page in a browser; skipped without node and chromium'
-	@echo 'make test-cluster  several ranks on machines of their own, struck and under Slurm: half an hour, as root;'
-	@echo '              Debian: openssh-server openmpi-bin mpich slurmctld slurmd slurm-client munge'
+	@echo 'make test-cluster  mpirun and Slurm over a network made here: links cut, ranks killed; as root, 15 minutes'
 	@echo 'make fuzz    look for inputs that break tokenizers and readers, FUZZ_SECONDS=60 with each target'
 	@echo 'make torture  kill, fail and cut the power of whatever writes: TORTURE_KILLS=1000, at most'
 	@echo '              TORTURE_SECONDS=1800; TORTURE_SEED=N repeats (build/release/tests/torture/folio_torture --help)'

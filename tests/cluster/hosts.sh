@@ -147,11 +147,9 @@ mpirun_on() {
   shift 2
   case "$kind" in
     openmpi)
-      # Without signs of life between its daemons it waits for a machine that is cut off, for ever.
       on "$first" env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
         mpirun.openmpi --mca plm_rsh_agent "$hosts_dir/ssh" --mca btl self,tcp \
         --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 --bind-to none \
-        --mca oob_tcp_keepalive_time 10 --mca oob_tcp_keepalive_intvl 5 --mca oob_tcp_keepalive_probes 3 \
         -H "$(IFS=, && echo "${hosts[*]}")" -np "${#hosts[@]}" "$@"
       ;;
     mpich)

@@ -97,6 +97,8 @@ strike() {
       on "$host" ps -eo stat,args >&2
     done
   }
+  # shellcheck disable=SC2034  # of training.sh
+  test_note="all had ended after $((SECONDS - begun)) s"
   sweep
 }
 

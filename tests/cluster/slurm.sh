@@ -3,6 +3,8 @@
 #   slurm_up COUNT CPUS   partitions of host1, host2, ... (hosts_up has made them) that claim CPUS each: `test`, and
 #                         `urgent`, whose jobs preempt those of `test`. slurmctld is on host1: on host1 sbatch ...
 # Configuration, keys, state and logs are in $hosts_dir/slurm; with the machines the daemons end.
+: "${hosts_dir?is of hosts.sh}"
+
 slurm_need() {
   hosts_need slurmctld slurmd munged sbatch scontrol
 }

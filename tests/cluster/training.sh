@@ -4,9 +4,11 @@
 #   wrong TEXT [FILE]        it failed, this is why, and that is its log
 #   run_alone RUN ARGS...    the run that one process makes, with which the others are compared
 #   same_weights A B         both runs have left the same bytes
+: "${hosts_dir?is of hosts.sh}" "${folio?names the program}"
 tests_passed=0
 tests_failed=0
 test_name=""
+test_note=""  # told beside the time that it took
 test_wrong=0
 
 test_ends() {
@@ -16,14 +18,14 @@ test_ends() {
     echo "failed: $test_name"
   else
     ((++tests_passed))
-    echo "passed: $test_name ($((SECONDS - test_begun)) s)"
+    echo "passed: $test_name ($((SECONDS - test_begun)) s${test_note:+; $test_note})"
   fi
   test_name=""
 }
 
 test_begins() {
   test_ends
-  test_name="$1" test_wrong=0 test_begun=$SECONDS
+  test_name="$1" test_note="" test_wrong=0 test_begun=$SECONDS
 }
 
 wrong() {

@@ -1,7 +1,9 @@
-// The network between the machines of hosts.sh: a switch with a link of its own to each of them, which takes time.
+// The network between the machines of hosts.sh: a switch with a link of its own to each of them,
+// which takes time.
 //   folio_wire MBIT_PER_SECOND ROUND_TRIP_MILLISECONDS PID...
-// Gives the network namespace of each PID a device eth0, whose hardware address ends in the place of the PID, from 1,
-// and carries packets between them until it is killed. It is not the kernel's netem, which not every kernel has.
+// Gives the network namespace of each PID a device eth0, whose hardware address ends in the place
+// of the PID, from 1, and carries packets between them until it is killed. It is not the kernel's
+// netem, which not every kernel has.
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <net/if.h>
@@ -35,8 +37,8 @@ constexpr nanoseconds kLongestQueue = std::chrono::milliseconds(200);
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-// What the kernel puts before a packet, virtio_net_hdr: it hands on up to 64 KB that a real device would cut up
-// into segments.
+// What the kernel puts before a packet, virtio_net_hdr: it hands on up to 64 KB that a real device
+// would cut up into segments.
 struct Header {
   uint8_t flags, segmented;
   uint16_t headers, segment, checksum_start, checksum_offset;
@@ -96,7 +98,8 @@ class Switch {
     const auto wait = std::max<nanoseconds>(next - Clock::now(), nanoseconds(0)).count();
     const timespec time = {wait / 1'000'000'000, wait % 1'000'000'000};
     const bool forever = next == Clock::time_point::max();
-    if (ppoll(devices.data(), devices.size(), forever ? nullptr : &time, nullptr) < 0) Fail("ppoll");
+    if (ppoll(devices.data(), devices.size(), forever ? nullptr : &time, nullptr) < 0)
+      Fail("ppoll");
   }
 
   // At most a few, so that what is due does not wait for a machine that sends much.
@@ -125,7 +128,8 @@ class Switch {
         header.segmented == 0
             ? 1
             : std::max<int64_t>(1, (size - kHeaders + header.segment - 1) / header.segment);
-    const double on_wire = static_cast<double>(size + (segments - 1) * kHeaders + segments * kFrame);
+    const double on_wire =
+        static_cast<double>(size + (segments - 1) * kHeaders + segments * kFrame);
     const nanoseconds time(static_cast<int64_t>(on_wire * nanoseconds_per_byte_));
 
     const auto now = Clock::now();
@@ -155,7 +159,8 @@ class Switch {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc < 4) throw std::runtime_error("usage: folio_wire MBIT_PER_SECOND ROUND_TRIP_MILLISECONDS PID...");
+  if (argc < 4)
+    throw std::runtime_error("usage: folio_wire MBIT_PER_SECOND ROUND_TRIP_MILLISECONDS PID...");
   prctl(PR_SET_TIMERSLACK, 1);
   Switch network(std::stod(argv[1]), std::stod(argv[2]));
   for (int i = 3; i < argc; ++i) network.Add(OpenDevice(argv[i]));
