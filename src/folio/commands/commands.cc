@@ -47,6 +47,7 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
                          NewBenchTokenizerCommand,
                          NewConfigShowCommand,
                          NewDoctorCommand,
+                         NewPlanCommand,
                          NewCompletionCommand,
                          NewHelpCommand,
                          NewVersionCommand,

@@ -39,6 +39,7 @@ std::unique_ptr<Command> NewInspectLensCommand();
 std::unique_ptr<Command> NewInspectModelCommand();
 std::unique_ptr<Command> NewInspectPlanCommand();
 std::unique_ptr<Command> NewInspectProbabilitiesCommand();
+std::unique_ptr<Command> NewPlanCommand();
 std::unique_ptr<Command> NewPlotCommand();
 std::unique_ptr<Command> NewServeCommand();
 std::unique_ptr<Command> NewStoriesCommand();

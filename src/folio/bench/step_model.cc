@@ -1,0 +1,254 @@
+#include "folio/bench/step_model.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "folio/base/check.h"
+#include "folio/bench/simulated_group.h"
+#include "folio/dist/shards.h"
+#include "folio/train/buckets.h"
+#include "folio/train/flops.h"
+
+namespace folio {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr double kBitsOfByte = 8;
+
+// A bucket as the busiest rank sees it.
+struct BucketShare {
+  explicit BucketShare(const ShardBucket& bucket, int ranks)
+      : layer(bucket.layer), size(static_cast<double>(bucket.size())) {
+    const int64_t blocks = (bucket.size() + Shards::kBlock - 1) / Shards::kBlock;
+    const int64_t most = (blocks + ranks - 1) / ranks;
+    piece = static_cast<double>(std::min(bucket.size(), most * Shards::kBlock));
+    others = std::max(size * (ranks - 1) / ranks, (ranks - 1) * piece);
+  }
+
+  int64_t layer;
+  double size;    // elements
+  double piece;   // of the rank that has most of it
+  double others;  // that this rank has to get of the others, or to give them: whatever is more
+};
+
+// What parts of a step take a rank, when nothing holds it up.
+struct Durations {
+  Durations(const TrainShape& shape, const RankRates& rank) {
+    const GptConfig& model = shape.model;
+    const TrainFlops flops(model, shape.T);
+    const double layers = static_cast<double>(model.n_layer);
+    const double head = static_cast<double>(model.vocab_size) * static_cast<double>(model.n_embd);
+    const double trained_head = model.lora.on() ? 0 : head;
+    const double blocks = static_cast<double>(flops.matrix_parameters) - head;
+    const double trained = static_cast<double>(flops.trained_parameters) - trained_head;
+    const double second =
+        static_cast<double>(shape.B) * static_cast<double>(shape.T) / rank.flops_per_second;
+    const double attention = flops.attention_per_token / 3;  // forward; backward is twice that
+    block_forward = second * (2 * blocks + attention) / layers;
+    block_backward = second * (2 * blocks + 2 * trained + 2 * attention) / layers;
+    head_both = second * (4 * head + 2 * trained_head);
+  }
+
+  double block_forward = 0, block_backward = 0, head_both = 0;
+};
+
+// A rank that goes through steps as Learner does, in simulated time.
+class SimulatedRank {
+ public:
+  SimulatedRank(const TrainShape& shape, const RankRates& rank, const NetworkRates& network)
+      : ranks_(shape.ranks),
+        layers_(shape.model.n_layer),
+        turns_(shape.grad_accumulation / shape.ranks),
+        reduce_bytes_(static_cast<double>(DtypeSize(shape.reduce))),
+        rank_(rank),
+        network_(network),
+        durations_(shape, rank) {
+    const ParamTable table(shape.model);
+    for (const ShardBucket& bucket : BucketsOf(table, layers_)) {
+      buckets_.emplace_back(bucket, ranks_);
+      elements_ += buckets_.back().size;
+      pieces_ += buckets_.back().piece;
+    }
+    std::ranges::stable_sort(buckets_, {}, &BucketShare::layer);
+    reduced_.resize(static_cast<size_t>(layers_) + 2);
+    gathered_ = reduced_;
+  }
+
+  StepPrediction Run() {
+    StepPrediction step;
+    step.forward = turns_ * static_cast<double>(layers_) * durations_.block_forward;
+    step.backward =
+        turns_ * (static_cast<double>(layers_) * durations_.block_backward + durations_.head_both);
+    step.optimizer = pieces_ * kOptimizerBytes / rank_.memory_bytes_per_second;
+    if (ranks_ == 1) {
+      const double adding = elements_ * kAddBytes / rank_.memory_bytes_per_second;
+      step.optimizer += static_cast<double>(turns_ - 1) * adding;
+      step.seconds = step.computing();
+      return step;
+    }
+    // What the group's thread takes from those that compute makes them slower throughout: found
+    // by a step at full speed.
+    TakeStep();
+    const double stolen = rank_.threads == 0 ? 0 : thread_seconds_ / rank_.threads;
+    slower_ = 1 + stolen / step.computing();
+    for (int i = 0; i < kStepsBefore; ++i) TakeStep();
+    const SimulatedGroup before = group_;
+    const double begin = now_;
+    bytes_sent_ = messages_ = thread_seconds_ = 0;
+    TakeStep();
+    step.seconds = now_ - begin;
+    step.communication = group_.seconds() - before.seconds();
+    step.waited = group_.seconds_waited() - before.seconds_waited();
+    step.thread = thread_seconds_;
+    const double share = static_cast<double>(ranks_ - 1) / ranks_;
+    step.reduce_bytes = share * elements_ * reduce_bytes_;
+    step.gather_bytes = share * elements_ * sizeof(float);
+    step.bytes_sent = bytes_sent_;
+    step.messages = messages_;
+    return step;
+  }
+
+ private:
+  static constexpr int kStepsBefore = 2;                        // until one step is as the other
+  static constexpr double kOptimizerBytes = 8 * sizeof(float);  // the norm reads one array, AdamW
+                                                                // four and writes three
+  static constexpr double kAddBytes = 3 * sizeof(float);        // two are read, one is written
+  static constexpr int kSmallGathers = 3;    // of a Trainer: losses, seconds, wishes
+  static constexpr double kEager = 1 << 16;  // longer messages ask before they come
+
+  void Compute(double seconds) { now_ += seconds * slower_; }
+  void Wait(uint64_t ticket) { now_ = group_.Wait(now_, ticket); }
+  size_t Index(int64_t layer) const { return static_cast<size_t>(layer + 1); }
+
+  // What is sent and received at most, in `bytes_sent` that of the average rank, in messages of
+  // that size; the group's thread reads so many bytes before and after.
+  uint64_t Begin(double wire_bytes, double bytes_sent, double packed, double summed) {
+    const double others = ranks_ - 1;
+    bytes_sent_ += bytes_sent;
+    messages_ += others;
+    const double flights = wire_bytes / others > kEager ? 3 : 1;
+    const ExchangeCost cost = {
+        .prepare = packed / rank_.sum_bytes_per_second + others * network_.seconds_per_message,
+        .wire = wire_bytes * kBitsOfByte / network_.bits_per_second,
+        .flight = flights * network_.latency,
+        .finish = summed / rank_.sum_bytes_per_second};
+    thread_seconds_ += cost.prepare + cost.finish;
+    return group_.Begin(now_, cost);
+  }
+
+  void Reduce(int64_t layer) {
+    const double share = static_cast<double>(ranks_ - 1) / ranks_;
+    const bool packs = reduce_bytes_ < sizeof(float);
+    for (const BucketShare& bucket : buckets_) {
+      if (bucket.layer != layer) continue;
+      reduced_[Index(layer)] =
+          Begin(bucket.others * reduce_bytes_, share * bucket.size * reduce_bytes_,
+                packs ? bucket.size * sizeof(float) : 0, ranks_ * bucket.piece * reduce_bytes_);
+    }
+  }
+
+  void MicroBatch() {
+    for (int64_t layer = -1; layer <= layers_; ++layer) {
+      Wait(gathered_[Index(layer)]);
+      if (layer >= 0 && layer < layers_) Compute(durations_.block_forward);
+    }
+    Wait(std::max(reduced_[Index(-1)], reduced_[Index(layers_)]));
+    Compute(durations_.head_both);
+    Reduce(layers_);
+    for (int64_t layer = layers_; layer-- > 0;) {
+      uint64_t& place = places_[static_cast<size_t>(layer % kPlaces)];
+      Wait(place);
+      Compute(durations_.block_backward);
+      Reduce(layer);
+      place = std::max(place, reduced_[Index(layer)]);
+    }
+    Reduce(-1);
+  }
+
+  void TakeStep() {
+    for (int64_t turn = 0; turn < turns_; ++turn) MicroBatch();
+    Wait(*std::ranges::max_element(reduced_));
+    Compute(pieces_ * sizeof(float) / rank_.memory_bytes_per_second);
+    // Of each block of elements the sum of squares, then what a Trainer tells.
+    const double share = static_cast<double>(ranks_ - 1) / ranks_;
+    const double sums = share * elements_ / Shards::kBlock * sizeof(double);
+    Wait(Begin(sums, sums, 0, 0));
+    for (int i = 0; i < kSmallGathers; ++i) Wait(Begin(0, 0, 0, 0));
+    for (const BucketShare& bucket : buckets_) {
+      const double rest = kOptimizerBytes - sizeof(float);
+      Compute(bucket.piece * rest / rank_.memory_bytes_per_second);
+      gathered_[Index(bucket.layer)] =
+          Begin(bucket.others * sizeof(float), share * bucket.size * sizeof(float), 0, 0);
+    }
+  }
+
+  static constexpr int64_t kPlaces = 2;  // that the gradients of blocks take in turns
+
+  const int ranks_;
+  const int64_t layers_, turns_;
+  const double reduce_bytes_;
+  const RankRates rank_;
+  const NetworkRates network_;
+  const Durations durations_;
+  std::vector<BucketShare> buckets_;  // by layer: as the next forward needs them
+  double elements_ = 0, pieces_ = 0;
+  double slower_ = 1;
+
+  SimulatedGroup group_;
+  double now_ = 0, bytes_sent_ = 0, messages_ = 0, thread_seconds_ = 0;
+  std::vector<uint64_t> reduced_, gathered_;  // last tickets of layers, from -1 to n_layer
+  std::array<uint64_t, kPlaces> places_ = {};
+};
+
+// What would make it shortest, if it did not count.
+StepBound BoundOf(const TrainShape& shape, const RankRates& rank, const NetworkRates& network,
+                  double seconds, double computing) {
+  constexpr double kLittle = 1.1;
+  if (seconds <= kLittle * computing) return StepBound::kCompute;
+  NetworkRates wide = network, prompt = network;
+  wide.bits_per_second = kInfinite;
+  prompt.latency = prompt.seconds_per_message = 0;
+  RankRates adder = rank;
+  adder.sum_bytes_per_second = kInfinite;
+  const std::pair<double, StepBound> without[] = {
+      {SimulatedRank(shape, rank, wide).Run().seconds, StepBound::kNetwork},
+      {SimulatedRank(shape, rank, prompt).Run().seconds, StepBound::kMessages},
+      {SimulatedRank(shape, adder, network).Run().seconds, StepBound::kSums}};
+  return std::ranges::min_element(without, {}, &std::pair<double, StepBound>::first)->second;
+}
+
+}  // namespace
+
+const char* StepBoundName(StepBound bound) {
+  switch (bound) {
+    case StepBound::kCompute:
+      return "compute";
+    case StepBound::kNetwork:
+      return "network";
+    case StepBound::kMessages:
+      return "messages";
+    case StepBound::kSums:
+      return "sums";
+  }
+  return "";
+}
+
+StepPrediction PredictStep(const TrainShape& shape, const RankRates& rank,
+                           const NetworkRates& network) {
+  FOLIO_CHECK(shape.ranks >= 1 && shape.grad_accumulation >= shape.ranks &&
+                  shape.grad_accumulation % shape.ranks == 0,
+              "ranks share the micro-batches evenly");
+  FOLIO_CHECK(rank.flops_per_second > 0 && rank.memory_bytes_per_second > 0 &&
+                  rank.sum_bytes_per_second > 0 && network.bits_per_second > 0,
+              "a rate is positive");
+  StepPrediction step = SimulatedRank(shape, rank, network).Run();
+  step.memory = PlannedBytes(shape);
+  step.tokens = shape.B * shape.T * shape.grad_accumulation;
+  step.flops = TrainFlops(shape.model, shape.T).per_step(step.tokens);
+  step.bound = BoundOf(shape, rank, network, step.seconds, step.computing());
+  return step;
+}
+
+}  // namespace folio

@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
+#include "folio/bench/describe_steps.h"
+#include "folio/bench/rank_rates.h"
+#include "folio/cli/compute_flags.h"
+#include "folio/commands/commands.h"
+#include "folio/commands/model_settings.h"
+#include "folio/train/precision.h"
+#include "folio/train/trainer.h"
+
+namespace folio {
+namespace {
+
+class PlanCommand final : public Command {
+ public:
+  CommandInfo info() const override {
+    return {
+        .name = "plan",
+        .summary = "predict a training step on many ranks and networks",
+        .group = "set-up",
+        .details =
+            "What a step of training under mpirun would take: computing, bytes and messages "
+            "of\n"
+            "each rank, how much of them hides behind computing, memory, and what bounds it. "
+            "A\n"
+            "rank computes with --flops-per-second, or as fast as this machine does, which is\n"
+            "then measured for a few seconds. Each rank has --micro-batches of a step, or its\n"
+            "share of --grad-accumulation. The processor that serves messages is one of the\n"
+            "--threads that compute; with --flops-per-second and no --threads it is one more.\n"
+            "docs/scale.md has the formulas and what was measured beside them.",
+        .examples = {"folio plan --preset gpt2 --batch 4 --ranks 1,8,64 --network 10Gbit,100Gbit",
+                     "folio plan --preset gpt2-xl --ranks 64 --network 100Gbit --flops-per-second "
+                     "5e13 --reduce-dtype bf16",
+                     "folio plan --model runs/demo --ranks 2,4 --grad-accumulation 8 --json",
+                     "folio plan --set model.n_layer=32 --set model.n_head=32 --set "
+                     "model.n_embd=4096 --ranks 1024 --flops-per-second 1e14"}};
+  }
+
+  void AddFlags(Flags& flags) override {
+    settings_.AddFlags(flags);
+    flags.Value(Field{"ranks", &ranks_, "numbers of ranks"}, {.placeholder = "N,N,..."});
+    flags.Value(Field{"network", &networks_, "what a rank sends, and receives, in a second"},
+                {.placeholder = "SPEED,..."});
+    flags.Value(Field{"latency", &latency_, "from one rank to another"}, {.placeholder = "TIME"});
+    flags.Value(Field{"message-time", &message_time_,
+                      "that a rank needs to send and receive a message, whatever its size"},
+                {.placeholder = "TIME"});
+    flags.Value(Field{"micro-batches", &micro_batches_,
+                      "of each rank in a step, instead of --grad-accumulation", 1, 1 << 20},
+                {.placeholder = "N"});
+    flags.Value(Field{"flops-per-second", &rank_.flops_per_second,
+                      "of a rank, forward and backward; 0: measured here", 0, 1e21},
+                {.placeholder = "N"});
+    flags.Value(Field{"memory-rate", &rank_.memory_bytes_per_second,
+                      "bytes a second of norm and AdamW; 0: measured here", 0, 1e18},
+                {.placeholder = "N"});
+    flags.Value(
+        Field{"sum-rate", &rank_.sum_bytes_per_second,
+              "bytes of gradients that one thread adds up in a second; 0: measured here", 0, 1e18},
+        {.placeholder = "N"});
+    simd_.Add(flags);
+  }
+
+  int Run(const Context& context) override {
+    settings_.Read(context.sources);
+    const TrainConfig& train = settings_.config().train;
+    shared_ = settings_.flagged("train.grad_accumulation");
+    RefuseTogether(shared_ && micro_batches_ > 0, "--grad-accumulation", "--micro-batches");
+    std::vector<StepPlan::Row> rows = Rows();
+    UseThreads(train.threads);
+    simd_.Use();
+    const std::unique_ptr<Backend> backend = MakeBackend(train.backend);
+    StepPlan plan{.model = settings_.name(),
+                  .config = settings_.config().model,
+                  .B = train.batch_size,
+                  .T = settings_.Context(),
+                  .pass = PassOptionsOf(train, settings_.config().model, *backend),
+                  .reduce = ReduceDtype(train),
+                  .rows = std::move(rows)};
+    FindRates(context.console, *backend, plan);
+    for (StepPlan::Row& row : plan.rows) {
+      row.step = PredictStep({.model = plan.config,
+                              .B = plan.B,
+                              .T = plan.T,
+                              .grad_accumulation = row.grad_accumulation,
+                              .options = plan.pass,
+                              .ranks = row.ranks,
+                              .reduce = plan.reduce},
+                             plan.rank, row.network);
+    }
+    context.console.Result(DescribeSteps(plan, context.console.json()));
+    return 0;
+  }
+
+ private:
+  // Of all ranks and networks; what the network is does not matter to one rank.
+  std::vector<StepPlan::Row> Rows() const {
+    NetworkRates network{.latency = ParseShortTime(latency_, "--latency"),
+                         .seconds_per_message = ParseShortTime(message_time_, "--message-time")};
+    std::vector<StepPlan::Row> rows;
+    for (const std::string& text : Split(ranks_, ',')) {
+      int64_t ranks = 0;
+      SetField(Field{"ranks", &ranks, "for example --ranks 1,8,64", 1, kMostRanks}, text,
+               "--ranks");
+      StepPlan::Row row{.ranks = static_cast<int>(ranks), .grad_accumulation = Shares(ranks)};
+      for (const std::string& speed : Split(networks_, ',')) {
+        network.bits_per_second = ParseBitsPerSecond(speed, "--network");
+        row.network = network;
+        if (ranks > 1 || rows.empty() || rows.back().ranks > 1) rows.push_back(row);
+      }
+    }
+    return rows;
+  }
+
+  // Micro-batches of a step.
+  int64_t Shares(int64_t ranks) const {
+    if (!shared_) return std::max<int64_t>(1, micro_batches_) * ranks;
+    RequireShares(settings_.config().train, static_cast<int>(ranks));
+    return settings_.config().train.grad_accumulation;
+  }
+
+  void FindRates(Console& console, Backend& backend, StepPlan& plan) const {
+    const bool given = rank_.flops_per_second > 0;
+    plan.rank = rank_;
+    plan.rates_from = "given";
+    if (given && rank_.memory_bytes_per_second > 0 && rank_.sum_bytes_per_second > 0) {
+      plan.rank.threads = static_cast<int>(settings_.config().train.threads);
+      return;
+    }
+    console.Note("measuring this machine for a few seconds");
+    const BenchTrainOptions options{
+        .model = plan.config, .train = settings_.config().train, .T = plan.T, .pass = plan.pass};
+    const RankRates here = given ? MeasureMemoryRates(backend) : MeasureRankRates(backend, options);
+    const auto choose = [](double& rate, double measured) {
+      if (rate == 0) rate = measured;
+    };
+    choose(plan.rank.flops_per_second, here.flops_per_second);
+    choose(plan.rank.memory_bytes_per_second, here.memory_bytes_per_second);
+    choose(plan.rank.sum_bytes_per_second, here.sum_bytes_per_second);
+    plan.rank.threads = given ? static_cast<int>(settings_.config().train.threads) : here.threads;
+    plan.rates_from = fmt::format("{}measured here, {} threads",
+                                  given ? "the first given, else " : "", Threads());
+  }
+
+  static constexpr double kMostRanks = 8192;
+
+  ModelSettings settings_{std::vector<std::string>{"--batch", "--context", "--dtype", "--recompute",
+                                                   "--threads", "--backend", "--lora",
+                                                   "--grad-accumulation", "--reduce-dtype"}};
+  std::string ranks_ = "1,8,64,1024", networks_ = "10Gbit,100Gbit,400Gbit";
+  std::string latency_ = "20us", message_time_ = "1us";
+  int64_t micro_batches_ = 0;
+  bool shared_ = false;  // --grad-accumulation says how many micro-batches all ranks have
+  RankRates rank_;
+  SimdFlag simd_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> NewPlanCommand() {
+  return std::make_unique<PlanCommand>();
+}
+
+}  // namespace folio
