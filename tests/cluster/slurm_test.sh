@@ -113,7 +113,7 @@ for kind_start in "${kinds[@]}"; do
   goes_on "$run" $(($(step_of "$run") + 10)) 3
 
   test_begins "$kind: the bytes of one process"
-  ends_as COMPLETED 120 && same_weights "$hosts_dir/alone" "$run"
+  ends_as COMPLETED 240 && same_weights "$hosts_dir/alone" "$run"
   hosts_wait 5 none_left folio || wrong "processes are left"
 
   test_begins "$kind: over the end of its time"
@@ -130,7 +130,7 @@ for kind_start in "${kinds[@]}"; do
   ends_as FAILED 20 || true
   hosts_wait 5 none_left folio || wrong "processes are left"
   submit "$run" "$start" --
-  ends_as COMPLETED 120 && same_weights "$hosts_dir/alone" "$run"
+  ends_as COMPLETED 240 && same_weights "$hosts_dir/alone" "$run"
 
   test_begins "$kind: a job that is cancelled stays so"
   run="$hosts_dir/cancelled.$kind"
