@@ -178,7 +178,7 @@ double Trainer::Seconds() const {
 // The micro-batch that this rank computes next: the turn-th of its own of this step.
 void Trainer::FetchBatch(int64_t turn) {
   if (torch_ && turn == 0) state_.torch_before_batch = torch_->state();
-  sampler_->Fill(state_.data_step(), turn * ranks() + learner_.rank(), batch_);
+  sampler_->Fill(state_.data_step(), turn * ranks() + learner_.data_team().rank(), batch_);
 }
 
 // The gradient of the step, and the mean loss of its targets.
@@ -189,7 +189,7 @@ double Trainer::Accumulate() {
   mine.clear();
   learner_.Begin();
   for (int64_t turn = 0; turn < turns; ++turn) {
-    const int64_t micro = turn * ranks() + learner_.rank();
+    const int64_t micro = turn * ranks() + learner_.data_team().rank();
     mine.push_back(learner_.Accumulate(batch_.inputs, batch_.targets, scale,
                                        {.on = true,
                                         .seed = static_cast<uint64_t>(config_.seed),

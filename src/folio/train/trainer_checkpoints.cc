@@ -82,7 +82,7 @@ void Trainer::Load(const std::filesystem::path& checkpoint) {
   InitWeightsFrom(*saved, weights_);
   if (adapters) LoadAdapter(checkpoint / kAdapterDir, weights_);
   state_ = LoadTrainState(checkpoint, weights_.table(), learner_.optimizer(), &learner_.shards(),
-                          learner_.rank());
+                          learner_.data_team().rank());
   begun_step_ = state_.step;
   // Any other is of a way that the run has left, or damaged.
   saved_step_ = checkpoint == run_ / kLastDir ? state_.step : -1;
