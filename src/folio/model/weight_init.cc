@@ -92,6 +92,12 @@ void CopyRows(const Tensor& from, const Tensor& to) {
 
 void InitWeightsFrom(const GptWeights& from, const GptWeights& to) {
   if (!to.config().part.whole()) {
+    const auto same_shapes = [](const ParamTable& a, const ParamTable& b) {
+      return std::ranges::equal(a.params(), b.params(), {}, &ParamInfo::shape, &ParamInfo::shape);
+    };
+    if (same_shapes(from.table(), ParamTable(WholeOf(to.config())))) {
+      return TakePart(from.table(), from.flat(), to.config(), to.table(), to.flat());
+    }
     const GptWeights whole(WholeOf(to.config()), to.dtype());
     InitWeightsFrom(from, whole);
     return TakePart(whole.table(), whole.flat(), to.config(), to.table(), to.flat());

@@ -81,7 +81,7 @@ void Trainer::Load(const std::filesystem::path& checkpoint) {
   RequireSameModel(saved->config(), weights_.config(), model.string());
   InitWeightsFrom(*saved, weights_);
   if (adapters) LoadAdapter(checkpoint / kAdapterDir, weights_);
-  state_ = LoadTrainState(checkpoint, weights_.table(), learner_.optimizer(), &learner_.shards(),
+  state_ = LoadTrainState(checkpoint, weights_.config(), learner_.optimizer(), &learner_.shards(),
                           learner_.data_team().rank());
   begun_step_ = state_.step;
   // Any other is of a way that the run has left, or damaged.

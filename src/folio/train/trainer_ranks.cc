@@ -9,6 +9,7 @@
 #include "folio/base/hash.h"
 #include "folio/base/log.h"
 #include "folio/base/percentile.h"
+#include "folio/model/divisors.h"
 #include "folio/train/trainer.h"
 
 namespace folio {
@@ -21,17 +22,30 @@ bool Asked(const std::function<bool()>& hook) {
 }  // namespace
 
 void RequireShares(const TrainConfig& config, int ranks) {
+  const auto tensor = static_cast<int>(config.tensor_parallel);
+  if (ranks % tensor != 0) {
+    const int below = ranks / tensor * tensor;
+    throw UsageError(
+        fmt::format("{} ranks do not go into teams of {}", ranks, tensor),
+        fmt::format("--tensor-parallel {} says how many share each layer; the nearest that go "
+                    "together: {}{} ranks, or --tensor-parallel {}",
+                    tensor, below > 0 ? fmt::format("{} or ", below) : "", below + tensor,
+                    NearestDivisors(ranks, tensor)),
+        "start as many ranks as --tensor-parallel, or a multiple of them, with mpirun or srun");
+  }
   const int64_t n = config.grad_accumulation;
+  ranks /= tensor;
   if (n % ranks == 0) return;
+  const std::string who = tensor > 1 ? fmt::format("teams of {} ranks", tensor) : "ranks";
   int64_t fewer = ranks, more = ranks;
   while (n % fewer != 0) --fewer;
   while (more < n && n % more != 0) ++more;
   const int64_t below = n / ranks * ranks, above = below + ranks;
   throw UsageError(
-      fmt::format("{} ranks cannot share {} micro-batches evenly", ranks, n),
+      fmt::format("{} {} cannot share {} micro-batches evenly", ranks, who, n),
       fmt::format("--grad-accumulation {} says how many a step has, on all ranks together; the "
-                  "nearest that go together: {}{} ranks, or --grad-accumulation {}{}",
-                  n, fewer, more <= n ? fmt::format(" or {}", more) : "",
+                  "nearest that go together: {}{} {}, or --grad-accumulation {}{}",
+                  n, fewer, more <= n ? fmt::format(" or {}", more) : "", who,
                   below > 0 ? fmt::format("{} or ", below) : "", above),
       "ranks that divide it evenly make the same run, whatever their number");
 }
@@ -74,9 +88,11 @@ void Trainer::RequireSameWeights() const {
   const auto all =
       group_->GatherEqual(HashHex({reinterpret_cast<const char*>(flat.raw()), flat.bytes()}));
   for (int rank = 1; rank < group_->size(); ++rank) {
-    if (all[static_cast<size_t>(rank)] == all[0]) continue;
-    throw RuntimeError(fmt::format("{} has other weights than the first rank at step {}",
-                                   group_->NameOf(rank), state_.step),
+    const int with = rank % learner_.tensor_team().size();  // the first with that part
+    if (all[static_cast<size_t>(rank)] == all[static_cast<size_t>(with)]) continue;
+    throw RuntimeError(fmt::format("{} has other weights than {} at step {}", group_->NameOf(rank),
+                                   with == 0 ? "the first rank" : group_->NameOf(with),
+                                   state_.step),
                        saved_step_ >= 0 ? fmt::format("the last good checkpoint is {} (step {})",
                                                       (run_ / kLastDir).string(), saved_step_)
                                         : "there is no checkpoint yet",
