@@ -57,17 +57,17 @@ PlaceInWhole::PlaceInWhole(const GptConfig& config, const ParamInfo& info, const
 
 namespace {
 
-// Calls copy(i, place in whole) for every element of every parameter that the arrays have.
+// Calls copy(element of the whole, element of the part) for every element that the part has.
 template <class Number, class Copy>
-void ForEachElement(const ParamTable& whole_table, const Tensor& whole, const GptConfig& config,
-                    const ParamTable& table, const Tensor& part, const Copy& copy) {
-  FOLIO_CHECK(whole_table.params().size() == table.params().size(), "a part of another model");
-  for (size_t p = 0; p < table.params().size(); ++p) {
-    const ParamInfo &info = table.params()[p], &from = whole_table.params()[p];
-    if (!info.trained && part.count() != table.flat_size()) continue;
-    const PlaceInWhole place(config, info, from.shape);
-    Number* in_whole = whole_table.View(from, whole).data<Number>();
-    Number* in_part = table.View(info, part).data<Number>();
+void ForEachElement(const GptWeights& whole, const GptWeights& part, const Copy& copy) {
+  FOLIO_CHECK(whole.tensors().size() == part.tensors().size(), "a part of another model");
+  for (size_t p = 0; p < part.tensors().size(); ++p) {
+    const Tensor &of_part = part.tensors()[p], &of_whole = whole.tensors()[p];
+    if (!of_part) continue;
+    const ParamInfo& info = part.table().params()[p];
+    const PlaceInWhole place(part.config(), info, whole.table().params()[p].shape);
+    Number* in_whole = of_whole.data<Number>();
+    Number* in_part = of_part.data<Number>();
     constexpr int64_t kGrain = 1 << 14;
     ParallelRange(info.shape.count(), kGrain, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) copy(in_whole[place(i)], in_part[i]);
@@ -77,23 +77,21 @@ void ForEachElement(const ParamTable& whole_table, const Tensor& whole, const Gp
 
 }  // namespace
 
-void TakePart(const ParamTable& whole_table, const Tensor& whole, const GptConfig& config,
-              const ParamTable& table, const Tensor& part) {
+void TakePart(const GptWeights& whole, const GptWeights& part) {
   const auto take = [](const auto& in_whole, auto& in_part) { in_part = in_whole; };
   if (part.dtype() == Dtype::kF64) {
-    ForEachElement<double>(whole_table, whole, config, table, part, take);
+    ForEachElement<double>(whole, part, take);
   } else {
-    ForEachElement<float>(whole_table, whole, config, table, part, take);
+    ForEachElement<float>(whole, part, take);
   }
 }
 
-void PutPart(const ParamTable& whole_table, const Tensor& whole, const GptConfig& config,
-             const ParamTable& table, const Tensor& part) {
+void PutPart(const GptWeights& whole, const GptWeights& part) {
   const auto put = [](auto& in_whole, const auto& in_part) { in_whole = in_part; };
   if (part.dtype() == Dtype::kF64) {
-    ForEachElement<double>(whole_table, whole, config, table, part, put);
+    ForEachElement<double>(whole, part, put);
   } else {
-    ForEachElement<float>(whole_table, whole, config, table, part, put);
+    ForEachElement<float>(whole, part, put);
   }
 }
 

@@ -34,11 +34,9 @@ class PlaceInWhole {
   int64_t first_row_ = 0, first_column_ = 0;  // of the latter in each group
 };
 
-// Copies between the flat arrays of a part and of the whole model, each of all parameters or of
-// those that are trained, and of float32 or float64.
-void TakePart(const ParamTable& whole_table, const Tensor& whole, const GptConfig& config,
-              const ParamTable& table, const Tensor& part);
-void PutPart(const ParamTable& whole_table, const Tensor& whole, const GptConfig& config,
-             const ParamTable& table, const Tensor& part);
+// Copies what a part has of the whole model's parameters, or what is there of gradients and moments
+// laid out like them, to the part or back. Both are float32 or float64.
+void TakePart(const GptWeights& whole, const GptWeights& part);
+void PutPart(const GptWeights& whole, const GptWeights& part);
 
 }  // namespace folio

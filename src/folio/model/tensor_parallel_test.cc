@@ -159,7 +159,7 @@ class TensorParallel : public testing::TestWithParam<Case> {
       TensorTeam team(TensorTeamOf(&group, parts));
       const GptConfig part = PartOf(config_, group.rank(), parts);
       const GptWeights weights(part, whole.dtype());
-      TakePart(whole.table(), whole.flat(), part, weights.table(), weights.flat());
+      TakePart(whole, weights);
       grads[r] = std::make_unique<GptWeights>(part, whole.dtype());
       left[r] = Run(weights, *grads[r], GetParam().dtype, &team);
     });
@@ -168,7 +168,7 @@ class TensorParallel : public testing::TestWithParam<Case> {
       EXPECT_EQ(left[r].evaluated, left[0].evaluated);
       EXPECT_EQ(left[r].losses, left[0].losses);
       const ParamTable& table = grads[r]->table();
-      PutPart(gradient.table(), gradient.flat(), grads[r]->config(), table, grads[r]->flat());
+      PutPart(gradient, *grads[r]);
       // What all have is the same for all, to the last bit.
       for (size_t p = 0; p < table.params().size(); ++p) {
         if (!table.params()[p].shared) continue;
@@ -253,15 +253,15 @@ TEST(TensorParts, BeginAsSlicesOfTheWholeModel) {
         const GptConfig of = PartOf(config, index, parts);
         GptWeights part(of), taken(of);
         InitWeights(part, 7);
-        TakePart(whole.table(), whole.flat(), of, taken.table(), taken.flat());
+        TakePart(whole, taken);
         EXPECT_EQ(Numbers(part.flat()), Numbers(taken.flat())) << init;
-        PutPart(assembled.table(), assembled.flat(), of, part.table(), part.flat());
+        PutPart(assembled, part);
         // From a model, whose vocabulary grows.
         GptConfig of_grown = of;
         of_grown.vocab_size += 3;
         GptWeights from(of_grown), expected(of_grown);
         InitWeightsFrom(whole, from);
-        TakePart(grown.table(), grown.flat(), of_grown, expected.table(), expected.flat());
+        TakePart(grown, expected);
         EXPECT_EQ(Numbers(from.flat()), Numbers(expected.flat()));
       }
       EXPECT_EQ(Numbers(assembled.flat()), Numbers(whole.flat())) << init;

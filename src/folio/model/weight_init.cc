@@ -96,11 +96,11 @@ void InitWeightsFrom(const GptWeights& from, const GptWeights& to) {
       return std::ranges::equal(a.params(), b.params(), {}, &ParamInfo::shape, &ParamInfo::shape);
     };
     if (same_shapes(from.table(), ParamTable(WholeOf(to.config())))) {
-      return TakePart(from.table(), from.flat(), to.config(), to.table(), to.flat());
+      return TakePart(from, to);
     }
     const GptWeights whole(WholeOf(to.config()), to.dtype());
     InitWeightsFrom(from, whole);
-    return TakePart(whole.table(), whole.flat(), to.config(), to.table(), to.flat());
+    return TakePart(whole, to);
   }
   size_t next = 0;
   const auto is_adapter = [](const ParamInfo& info) { return info.kind == ParamKind::kAdapter; };

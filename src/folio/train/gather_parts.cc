@@ -84,7 +84,7 @@ void GatherParts(Group& group, const GptConfig& config, const Tensor& mine, Part
       ticket = group.Begin(*buckets.back());
     }
     group.Wait(ticket);
-    if (whole != nullptr) PutPart(whole->table(), whole->flat(), of, table, received->flat());
+    if (whole != nullptr) PutPart(*whole, *received);
   }
 }
 

@@ -82,8 +82,7 @@ class TensorRanks : public testing::TestWithParam<Case> {
                                std::unique_ptr<GptWeights> Left::*which) const {
     const GptWeights whole(config_);
     for (const Left& rank : ranks) {
-      const GptWeights& part = *(rank.*which);
-      PutPart(whole.table(), whole.flat(), part.config(), part.table(), part.flat());
+      PutPart(whole, *(rank.*which));
     }
     const std::span<const float> flat = Elements<float>(whole.flat());
     return {flat.begin(), flat.end()};

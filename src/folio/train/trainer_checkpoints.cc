@@ -77,7 +77,9 @@ void Trainer::Load(const std::filesystem::path& checkpoint) {
   const bool adapters = weights_.config().lora.on();
   const std::filesystem::path model = adapters ? run_ / kBaseDir : checkpoint;
   if (adapters) VerifyChecksums(model);
-  const auto saved = LoadModel(model);
+  // A part takes its numbers from where they lie: nobody holds the whole model.
+  const auto saved =
+      weights_.config().part.whole() ? LoadModel(model) : MapWeights(OpenModelDir(model));
   RequireSameModel(saved->config(), weights_.config(), model.string());
   InitWeightsFrom(*saved, weights_);
   if (adapters) LoadAdapter(checkpoint / kAdapterDir, weights_);
