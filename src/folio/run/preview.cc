@@ -100,6 +100,7 @@ TrainShape ShapeOf(const RunConfig& config, const Backend& backend, int ranks) {
           .grad_accumulation = train.grad_accumulation,
           .options = PassOptionsOf(train, config.model, backend),
           .ranks = ranks,
+          .tensor = static_cast<int>(train.tensor_parallel),
           .reduce = ReduceDtype(train)};
 }
 

@@ -9,11 +9,11 @@
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/data/conversations.h"
-#include "folio/model/divisors.h"
 #include "folio/model/model_part.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/gather_parts.h"
 #include "folio/train/precision.h"
+#include "folio/train/rank_shares.h"
 #include "folio/train/schedule.h"
 
 namespace folio {
@@ -54,23 +54,6 @@ double ToMilliseconds(double seconds) {
   return std::round(seconds * 1e3) / 1e3;
 }
 
-// A rank's share of a step.
-StepParts PartsOf(const TrainConfig& config, Group* group) {
-  StepParts parts{.group = group,
-                  .tensor = static_cast<int>(config.tensor_parallel),
-                  .reduce = ReduceDtype(config)};
-  parts.micro_batches = config.grad_accumulation / parts.data().size();
-  return parts;
-}
-
-// What a rank has of the model.
-GptConfig ModelOf(const GptConfig& model, const TrainConfig& config, Group* group) {
-  RequireShares(config, group == nullptr ? 1 : group->size());
-  RequireParts(model, config.tensor_parallel);
-  if (group == nullptr) return model;
-  return PartOf(model, group->rank() % config.tensor_parallel, config.tensor_parallel);
-}
-
 }  // namespace
 
 int64_t ContextOf(const GptConfig& model, const TrainConfig& config) {
@@ -91,10 +74,10 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       run_(std::move(run)),
       hooks_(std::move(hooks)),
       group_(group != nullptr && !group->alone() ? group : nullptr),
-      weights_(ModelOf(model, config, group_)),
+      weights_(ModelOfRank(model, config, group_)),
       learner_(backend, weights_, config.batch_size, ContextOf(model, config),
                PassOptionsOf(config, model, backend, data.info().chat.has_value()),
-               PartsOf(config, group_)),
+               StepPartsOf(config, group_)),
       layer_norms_(backend, weights_, learner_.tensor_team()),
       writer_(Checkpoints(run_, {.keep_last = config.keep_last,
                                  .keep_every = config.keep_every,

@@ -48,10 +48,6 @@ struct TrainerHooks {
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
 };
 
-// Throws a kUsage Error that names the nearest numbers unless so many ranks go into teams of
-// tensor_parallel, and the teams can share the micro-batches of a step evenly.
-void RequireShares(const TrainConfig& config, int ranks);
-
 // Trains a model on a data set and keeps the run directory: metrics.jsonl, the checkpoints
 // (checkpoints.h), and base/ for a model with adapters, which are merged in them. Results
 // depend on the configurations and on the instruction set in use, not on threads. A resumed run

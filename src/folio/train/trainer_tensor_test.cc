@@ -6,6 +6,7 @@
 
 #include "folio/dist/thread_ranks.h"
 #include "folio/model/checkpoint.h"
+#include "folio/train/rank_shares.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/near.h"
