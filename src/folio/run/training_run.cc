@@ -62,6 +62,7 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
     : settings_(settings), config_(settings.config), options_(std::move(options)) {
   if (options_.group != nullptr && options_.group->alone()) options_.group = nullptr;
   ReadSettings();
+  if (options_.group == nullptr) RequireShares(config_.train, 1);
   if (options_.group != nullptr) {
     RequireSameSettings();
     if (config_.train.threads == 0) SetThreads(ThreadsOfRank(*options_.group));

@@ -14,7 +14,8 @@ void RequireShares(const TrainConfig& config, int ranks) {
   if (ranks % tensor != 0) {
     const int below = ranks / tensor * tensor;
     throw UsageError(
-        fmt::format("{} ranks do not go into teams of {}", ranks, tensor),
+        ranks == 1 ? fmt::format("one rank alone is no team of {}", tensor)
+                   : fmt::format("{} ranks do not go into teams of {}", ranks, tensor),
         fmt::format("--tensor-parallel {} says how many share each layer; the nearest that go "
                     "together: {}{} ranks, or --tensor-parallel {}",
                     tensor, below > 0 ? fmt::format("{} or ", below) : "", below + tensor,

@@ -10,7 +10,6 @@
 #include "folio/dist/join.h"
 #include "folio/train/precision.h"
 #include "folio/train/rank_shares.h"
-#include "folio/train/trainer.h"
 
 namespace folio {
 namespace {
