@@ -9,19 +9,23 @@
 
 namespace folio {
 
-void RequireShares(const TrainConfig& config, int ranks) {
+void RequireTeams(const TrainConfig& config, int ranks) {
   const auto tensor = static_cast<int>(config.tensor_parallel);
-  if (ranks % tensor != 0) {
-    const int below = ranks / tensor * tensor;
-    throw UsageError(
-        ranks == 1 ? fmt::format("one rank alone is no team of {}", tensor)
-                   : fmt::format("{} ranks do not go into teams of {}", ranks, tensor),
-        fmt::format("--tensor-parallel {} says how many share each layer; the nearest that go "
-                    "together: {}{} ranks, or --tensor-parallel {}",
-                    tensor, below > 0 ? fmt::format("{} or ", below) : "", below + tensor,
-                    NearestDivisors(ranks, tensor)),
-        "start as many ranks as --tensor-parallel, or a multiple of them, with mpirun or srun");
-  }
+  if (ranks % tensor == 0) return;
+  const int below = ranks / tensor * tensor;
+  throw UsageError(
+      ranks == 1 ? fmt::format("one rank alone is no team of {}", tensor)
+                 : fmt::format("{} ranks do not go into teams of {}", ranks, tensor),
+      fmt::format("--tensor-parallel {} says how many share each layer; the nearest that go "
+                  "together: {}{} ranks, or --tensor-parallel {}",
+                  tensor, below > 0 ? fmt::format("{} or ", below) : "", below + tensor,
+                  NearestDivisors(ranks, tensor)),
+      "start as many ranks as --tensor-parallel, or a multiple of them, with mpirun or srun");
+}
+
+void RequireShares(const TrainConfig& config, int ranks) {
+  RequireTeams(config, ranks);
+  const auto tensor = static_cast<int>(config.tensor_parallel);
   const int64_t n = config.grad_accumulation;
   ranks /= tensor;
   if (n % ranks == 0) return;

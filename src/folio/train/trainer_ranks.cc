@@ -60,15 +60,15 @@ void Trainer::RequireSameWeights() const {
   for (int rank = 1; rank < group_->size(); ++rank) {
     const int with = rank % learner_.tensor_team().size();  // the first with that part
     if (all[static_cast<size_t>(rank)] == all[static_cast<size_t>(with)]) continue;
-    throw RuntimeError(fmt::format("{} has other weights than {} at step {}", group_->NameOf(rank),
-                                   with == 0 ? "the first rank" : group_->NameOf(with),
-                                   state_.step),
-                       saved_step_ >= 0 ? fmt::format("the last good checkpoint is {} (step {})",
-                                                      (run_ / kLastDir).string(), saved_step_)
-                                        : "there is no checkpoint yet",
-                       "they should be the same to the last bit: look at the memory and processor "
-                       "of that machine, "
-                       "then go on with --resume");
+    throw RuntimeError(
+        fmt::format("{} has other weights than {} at step {}", group_->NameOf(rank),
+                    with == 0 ? "the first rank" : group_->NameOf(with), state_.step),
+        saved_step_ >= 0 ? fmt::format("the last good checkpoint is {} (step {})",
+                                       (run_ / kLastDir).string(), saved_step_)
+                         : "there is no checkpoint yet",
+        "they should be the same to the last bit: look at the memory and processor "
+        "of that machine, "
+        "then go on with --resume");
   }
 }
 
