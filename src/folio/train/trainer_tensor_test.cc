@@ -17,6 +17,8 @@ namespace {
 class TrainingInParts : public Training {
  protected:
   TrainingInParts() {
+    model_.n_embd = 48;  // blocks of which each rank owns some
+    model_.n_head = 4;
     config_.grad_accumulation = 4;
     config_.max_steps = 10;
     config_.eval_every = 5;
