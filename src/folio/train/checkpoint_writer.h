@@ -30,8 +30,7 @@ struct MomentShards {
 //
 // Of several ranks each writes its pieces of the moments, all into one file (moment_file.h), and
 // then the first the rest; where they do not see the same files, or have parts of the model, it
-// gathers what all have. All
-// call the same functions in the same order, and hear the same.
+// gathers what all have. All call the same functions in the same order, and hear the same.
 class CheckpointWriter {
  public:
   // What became of a checkpoint.
