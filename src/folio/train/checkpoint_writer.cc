@@ -12,6 +12,8 @@
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/model/adapter.h"
+#include "folio/model/model_part.h"
+#include "folio/train/gather_parts.h"
 
 namespace folio {
 namespace {
@@ -105,12 +107,12 @@ bool CheckpointWriter::MakeRoom() {
   if (!beside_) return false;
   if (copy_ != nullptr) return true;
   constexpr uint64_t kSpare = 4;  // parts of what is free that stay free
-  const uint64_t moments = 2 * DtypeBytes(weights_.dtype(), weights_.table().trained_size());
-  const uint64_t bytes = weights_.flat().bytes() + moments;
+  const ParamTable table(WholeOf(weights_.config()));
+  const uint64_t bytes = DtypeBytes(weights_.dtype(), table.flat_size() + 2 * table.trained_size());
   const uint64_t available = ThisMachinesMemory().available;
   bool room = available == 0 || bytes <= available - available / kSpare;
   try {
-    if (room) copy_ = std::make_unique<Copy>(weights_.config());
+    if (room) copy_ = std::make_unique<Copy>(WholeOf(weights_.config()));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
     room = false;
@@ -124,7 +126,8 @@ bool CheckpointWriter::MakeRoom() {
 // Begins to write this rank's pieces of the moments, if all ranks see the file.
 bool CheckpointWriter::BeginPieces() {
   Group& group = *shards_.group;
-  if (!shards_.same_files) return false;
+  // A part of a model (LayerPart) has no place of its own in the file.
+  if (!shards_.same_files || !weights_.config().part.whole()) return false;
   if (!file_) file_.emplace(checkpoints_.run() / kMomentsFile, weights_);
   const std::string failed =
       group.FromFirst(first() ? ErrorOfRunning([&] { file_->Create(); }) : "");
@@ -158,6 +161,17 @@ void CheckpointWriter::GatherMoments() {
   shards_.group->Wait(ticket);
 }
 
+// The same of weights and moments of a model in parts.
+void CheckpointWriter::GatherWholeModel(bool moments) {
+  const auto gather = [&](const Tensor& mine, PartHeld held, const GptWeights* whole) {
+    GatherParts(*shards_.group, weights_.config(), mine, held, whole);
+  };
+  gather(weights_.flat(), PartHeld::kAll, copy_ ? &copy_->weights : nullptr);
+  if (!moments) return;
+  gather(optimizer_.m(), PartHeld::kPieces, copy_ ? &copy_->m : nullptr);
+  gather(optimizer_.v(), PartHeld::kPieces, copy_ ? &copy_->v : nullptr);
+}
+
 void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int64_t previous) {
   began_ = SteadySeconds();
   under_way_ = {.step = state.step, .best = best, .last = last};
@@ -172,10 +186,14 @@ void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int6
     }
     if (last) in_pieces = BeginPieces();
     if (failed_ != nullptr) return;
-    if (last && !in_pieces) GatherMoments();
+    const bool whole = weights_.config().part.whole();
+    if (!whole) GatherWholeModel(/*moments=*/last);
+    if (whole && last && !in_pieces) GatherMoments();
     if (!first()) return;
   }
-  if (beside) CopyBytes(weights_.flat(), copy_->weights.flat());
+  if (beside && weights_.config().part.whole()) {
+    CopyBytes(weights_.flat(), copy_->weights.flat());
+  }
   if (beside && shards_.group == nullptr) {
     CopyBytes(optimizer_.m(), copy_->m.flat());
     CopyBytes(optimizer_.v(), copy_->v.flat());

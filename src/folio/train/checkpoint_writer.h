@@ -18,7 +18,7 @@
 
 namespace folio {
 
-// Whose moments a rank has: with a group, its pieces of them.
+// Whose moments a rank has: with a group, its pieces of them, or of those of its part of a model.
 struct MomentShards {
   Group* group = nullptr;  // null for one rank alone
   const Shards* shards = nullptr;
@@ -29,8 +29,8 @@ struct MomentShards {
 // thread write it, one at a time. Where memory has no room for a copy, training waits instead.
 //
 // Of several ranks each writes its pieces of the moments, all into one file (moment_file.h), and
-// then the first the rest; where they do not see the same files, it gathers the moments of all. All
-// call the same functions in the same order, and hear the same.
+// then the first the rest; where they do not see the same files, or have parts of the model, it
+// gathers what all have. All call the same functions in the same order, and hear the same.
 class CheckpointWriter {
  public:
   // What became of a checkpoint.
@@ -69,6 +69,7 @@ class CheckpointWriter {
   bool MakeRoom();
   bool BeginPieces();
   void GatherMoments();
+  void GatherWholeModel(bool moments);
 
   Checkpoints checkpoints_;
   const GptWeights& weights_;
