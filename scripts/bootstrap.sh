@@ -2,7 +2,9 @@
 # Sees to it that what folio is built from is installed.
 #   scripts/bootstrap.sh build   compiler, CMake and libraries: enough for make build, test and demo
 #   scripts/bootstrap.sh web     what the page of folio serve is made and tested with
-#   scripts/bootstrap.sh checks  the same, clang with its sanitizers, OpenMP and coverage, clang-format, clang-tidy
+#   scripts/bootstrap.sh cluster what make test-cluster puts several machines and their Slurm together from
+#   scripts/bootstrap.sh checks  the same, clang with its sanitizers, OpenMP and coverage, clang-format, clang-tidy,
+#                                and two MPIs (folio finds whichever is there, and does without)
 # On Debian and its descendants it installs what is missing, as root or through sudo, or prints the
 # command that would and exits 1. Elsewhere it says what is needed.
 set -euo pipefail
@@ -16,9 +18,14 @@ case "${1:-build}" in
     packages=(chromium)
     command -v npm >/dev/null || packages+=(nodejs npm)  # from wherever it came
     ;;
-  checks) packages+=(clang clang-format clang-tidy libclang-rt-dev libomp-dev llvm) ;;
+  checks) packages+=(clang clang-format clang-tidy libclang-rt-dev libomp-dev llvm libopenmpi-dev openmpi-bin
+    libmpich-dev mpich) ;;
+  cluster)
+    packages=(iproute2 munge openssh-client openssh-server procps slurm-client slurm-wlm-basic-plugins slurmctld
+      slurmd libopenmpi-dev openmpi-bin libmpich-dev mpich)
+    ;;
   *)
-    echo "usage: scripts/bootstrap.sh build|web|checks" >&2
+    echo "usage: scripts/bootstrap.sh build|web|cluster|checks" >&2
     exit 2
     ;;
 esac

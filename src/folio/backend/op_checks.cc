@@ -60,6 +60,8 @@ void CheckDropout(std::string_view op, const Dropout& dropout) {
   FOLIO_CHECK(dropout.p >= 0 && dropout.p < 1,
               fmt::format("{}: dropout {} is not in [0, 1)", op, dropout.p));
   FOLIO_CHECK(dropout.first_row >= 0, fmt::format("{}: first_row of dropout is negative", op));
+  FOLIO_CHECK(dropout.first_column >= 0 && (dropout.first_column == 0 || dropout.width > 0),
+              fmt::format("{}: dropout of a part of an array of no width", op));
 }
 
 bool Overlap(const Tensor& a, const Tensor& b) {

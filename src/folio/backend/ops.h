@@ -34,16 +34,20 @@ inline bool IsStored(Dtype weight) {
   return weight == Dtype::kBF16 || IsBlocked(weight);
 }
 
+// A token of a part of the vocabulary that others have (V is of the part that is here).
+inline constexpr int32_t kElsewhere = -2;
+
 // Heads of keys and values: G, or as many as there are heads of queries.
 inline int64_t KeyHeads(int64_t H, int64_t G) {
   return G == 0 ? H : G;
 }
 
 // ---- Embedding: out[b,t] = wte[ids[b,t]] + wpe[t] ---------------------------------------------
+// What is kElsewhere has zeros in wte, and no gradient there.
 
 struct EmbeddingForward {
   static constexpr std::string_view kName = "embedding_forward";
-  Tensor ids;             // (B,T) i32, each in [0,V)
+  Tensor ids;             // (B,T) i32, each in [0,V) or kElsewhere
   Tensor wte;             // (V,C) stored
   Tensor wpe = {};        // (P,C), optional; without positions T <= P
   Tensor out;             // (B*T,C)
@@ -365,13 +369,14 @@ struct ResidualBackward {
 };
 
 // ---- Cross-entropy: losses[n] = log(sum_v exp(logits[n,v])) - logits[n,targets[n]] -------------
-// A row whose target is kIgnore has loss 0 and gradient 0.
+// A row whose target is kIgnore has loss 0 and gradient 0; one whose target is kElsewhere has loss
+// 0, and a gradient without that target's own.
 
 struct CrossEntropyForward {
   static constexpr std::string_view kName = "cross_entropy_forward";
   static constexpr int32_t kIgnore = -1;
   Tensor logits;   // (N,V)
-  Tensor targets;  // (N) i32, in [0,V) or kIgnore
+  Tensor targets;  // (N) i32, in [0,V), kIgnore or kElsewhere
   Tensor losses;   // (N)
   Tensor lse;      // (N), kept for the backward
 

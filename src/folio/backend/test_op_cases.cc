@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "folio/backend/test_op_case_list.h"
 
 namespace folio {
@@ -11,25 +13,36 @@ using op_cases::Cases;
 using op_cases::Rows;
 using op_cases::RunReference;
 
+// Tokens, some of which are of another part of the vocabulary.
+Tensor Partly(OpMemory& m, const Shape& shape, int64_t V, bool ignore) {
+  const Tensor tokens = m.Integers(shape, V, ignore);
+  for (int64_t i = 0; i < tokens.count(); i += 3) m.Set(tokens, i, kElsewhere);
+  return tokens;
+}
+
 void AddEmbedding(Cases cases) {
   struct Sizes {
     int64_t B, T, C, V, P;
   };
   for (const Sizes s :
        {Sizes{1, 1, 1, 1, 1}, {2, 3, 5, 7, 6}, {3, 17, 33, 11, 20}, {5, 64, 65, 13, 64}}) {
-    for (const std::string_view places : {"none", "in a row", "packed"}) {
+    for (const std::string_view places : {"none", "in a row", "packed", "elsewhere"}) {
       const bool positions = places != "none", packed = places == "packed";
+      const auto ids = [=](OpMemory& m) {
+        return places == "elsewhere" ? Partly(m, {s.B, s.T}, s.V, false)
+                                     : m.Integers({s.B, s.T}, s.V);
+      };
       const std::string name =
           fmt::format("B{} T{} C{} V{} positions {}", s.B, s.T, s.C, s.V, places);
       cases.Add(name, [=](OpMemory& m) {
-        return EmbeddingForward{.ids = m.Integers({s.B, s.T}, s.V),
+        return EmbeddingForward{.ids = ids(m),
                                 .wte = m.Random({s.V, s.C}),
                                 .wpe = positions ? m.Random({s.P, s.C}) : Tensor(),
                                 .out = m.Unset({s.B * s.T, s.C}),
                                 .positions = packed ? m.Integers({s.B, s.T}, s.P) : Tensor()};
       });
       cases.Add(name, [=](OpMemory& m) {
-        return EmbeddingBackward{.ids = m.Integers({s.B, s.T}, s.V),
+        return EmbeddingBackward{.ids = ids(m),
                                  .d_out = m.Random({s.B * s.T, s.C}),
                                  .d_wte = m.Random({s.V, s.C}),
                                  .d_wpe = positions ? m.Random({s.P, s.C}) : Tensor(),
@@ -122,10 +135,15 @@ void AddActivation(Cases cases) {
 
 void AddResidual(Cases cases) {
   for (const Rows s : {Rows{1, 1}, {3, 7}, {5, 64}, {9, 65}, {70, 257}}) {
-    for (const double p : {0.0, 0.2}) {
-      const Dropout dropout = {.p = p, .seed = 1, .stream = 2, .first_row = 3};
-      const std::string name = fmt::format("N{} C{} p {}", s.N, s.C, p);
-      const auto forward = [=](OpMemory& m, bool with_residual, bool in_residual, bool in_x) {
+    const Dropout drops = {.p = 0.2, .seed = 1, .stream = 2, .first_row = 3};
+    Dropout part = drops;  // of a wider array
+    part.width = 3 * s.C + 1;
+    part.first_column = s.C + 1;
+    for (const auto& [kind, dropout] :
+         {std::pair("none", Dropout{}), {"whole", drops}, {"in part", part}}) {
+      const std::string name = fmt::format("N{} C{} dropout {}", s.N, s.C, kind);
+      const auto forward = [=, dropout = dropout](OpMemory& m, bool with_residual, bool in_residual,
+                                                  bool in_x) {
         ResidualForward op;
         if (with_residual) op.residual = m.Random({s.N, s.C});
         op.x = m.RandomLow({s.N, s.C});
@@ -140,7 +158,7 @@ void AddResidual(Cases cases) {
                 [=](OpMemory& m) { return forward(m, false, false, false); });
       cases.Add(name + " without residual in x",
                 [=](OpMemory& m) { return forward(m, false, false, true); });
-      const auto backward = [=](OpMemory& m, bool in_place) {
+      const auto backward = [=, dropout = dropout](OpMemory& m, bool in_place) {
         const Tensor d_out = m.Random({s.N, s.C});
         const Tensor d_x = in_place ? d_out : m.UnsetLow({s.N, s.C});
         return ResidualBackward{.d_out = d_out, .d_x = d_x, .dropout = dropout};
@@ -151,20 +169,23 @@ void AddResidual(Cases cases) {
   }
 }
 
-CrossEntropyForward MakeCrossEntropy(OpMemory& m, Rows s, double scale) {
+CrossEntropyForward MakeCrossEntropy(OpMemory& m, Rows s, double scale, bool part) {
   return {.logits = m.Random({s.N, s.C}, scale),
-          .targets = m.Integers({s.N}, s.C, /*ignore=*/true),
+          .targets = part ? Partly(m, {s.N}, s.C, true) : m.Integers({s.N}, s.C, /*ignore=*/true),
           .losses = m.Unset({s.N}),
           .lse = m.Unset({s.N})};
 }
 
 void AddCrossEntropy(Cases cases) {
   for (const Rows s : {Rows{1, 1}, {3, 2}, {5, 13}, {7, 257}, {33, 1031}}) {
-    for (const double scale : {1.0, 300.0}) {
-      const std::string name = fmt::format("N{} V{} logits of {}", s.N, s.C, scale);
-      cases.Add(name, [=](OpMemory& m) { return MakeCrossEntropy(m, s, scale); });
-      const auto backward = [=](OpMemory& m, bool in_place) {
-        const CrossEntropyForward forward = MakeCrossEntropy(m, s, scale);
+    for (const auto& [scale, part] : {std::pair(1.0, false), {300.0, false}, {2.0, true}}) {
+      const std::string name =
+          fmt::format("N{} V{} logits of {}{}", s.N, s.C, scale, part ? " in part" : "");
+      cases.Add(name, [=, scale = scale, part = part](OpMemory& m) {
+        return MakeCrossEntropy(m, s, scale, part);
+      });
+      const auto backward = [=, scale = scale, part = part](OpMemory& m, bool in_place) {
+        const CrossEntropyForward forward = MakeCrossEntropy(m, s, scale, part);
         RunReference(forward);
         return CrossEntropyBackward{.logits = forward.logits,
                                     .targets = forward.targets,

@@ -61,6 +61,7 @@ AttentionForward MakeAttention(OpMemory& m, AttentionSizes s, bool probs) {
   op.scale = s.scale;
   op.causal = s.causal;
   if (s.dropout) op.dropout = {.p = 0.3, .seed = 8, .stream = 9, .first_row = 5};
+  if (s.dropout && s.causal) op.dropout.heads = s.H + 2;
   return op;
 }
 

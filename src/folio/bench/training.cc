@@ -20,6 +20,7 @@
 #include "folio/train/learner.h"
 #include "folio/train/plan.h"
 #include "folio/train/precision.h"
+#include "folio/train/rank_shares.h"
 
 namespace folio {
 namespace {
@@ -35,13 +36,9 @@ class TrainingBench {
  public:
   TrainingBench(Backend& backend, const BenchTrainOptions& options)
       : train_(options.train),
-        weights_(options.model),
-        group_(options.group),
-        turns_(options.train.grad_accumulation / Ranks(options)),
-        learner_(backend, weights_, options.train.batch_size, options.T, options.pass,
-                 {.group = options.group,
-                  .micro_batches = turns_,
-                  .reduce = ReduceDtype(options.train)}) {
+        weights_(ModelOfRank(options.model, options.train, options.group)),
+        parts_(StepPartsOf(options.train, options.group)),
+        learner_(backend, weights_, options.train.batch_size, options.T, options.pass, parts_) {
     const uint64_t seed = static_cast<uint64_t>(train_.seed);
     InitWeights(weights_, seed);
     const CounterRng rng(seed, kTokenStream);
@@ -70,12 +67,12 @@ class TrainingBench {
   // Takes a step; returns its seconds.
   double Step() {
     const std::span<const int32_t> tokens(tokens_);
-    const int64_t ranks = group_ == nullptr ? 1 : group_->size();
+    const Team& team = learner_.data_team();
     const double rows = static_cast<double>(tokens.size() - 1);
     const double begin = SteadySeconds();
     learner_.Begin();
-    for (int64_t turn = 0; turn < turns_; ++turn) {
-      const int64_t micro = turn * ranks + learner_.rank();
+    for (int64_t turn = 0; turn < parts_.micro_batches; ++turn) {
+      const int64_t micro = turn * team.size() + team.rank();
       loss_ = learner_.Accumulate(tokens.first(tokens.size() - 1), tokens.subspan(1),
                                   1 / (rows * static_cast<double>(train_.grad_accumulation)),
                                   {.on = true,
@@ -90,13 +87,11 @@ class TrainingBench {
 
   // Of its last micro-batch.
   double loss() const { return loss_; }
-  const ParamTable& table() const { return weights_.table(); }
 
  private:
   const TrainConfig train_;
   GptWeights weights_;
-  Group* group_;
-  int64_t turns_;  // micro-batches of this rank
+  const StepParts parts_;
   Learner learner_;
   std::vector<int32_t> tokens_;
   int64_t step_ = 0;
@@ -188,13 +183,14 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
                          .grad_accumulation = options.train.grad_accumulation,
                          .options = options.pass,
                          .ranks = Ranks(options),
+                         .tensor = static_cast<int>(options.train.tensor_parallel),
                          .reduce = ReduceDtype(options.train)};
   RequireTrainingFits(shape, ThisMachinesMemory());
   BenchTrainResult result;
   result.planned_bytes = PlannedBytes(shape);
   ResetPeakMemory();
   TrainingBench bench(backend, options);
-  result.parameters = bench.table().parameters();
+  result.parameters = ParamTable(options.model).parameters();
   result.tokens_per_step = TokensPerStep(options);
   result.ranks = Ranks(options);
   result.flops_per_step = FlopsPerStep(options);
@@ -249,6 +245,7 @@ double MeasureTrainRate(Backend& backend, const BenchTrainOptions& options, doub
   BenchTrainOptions part = options;
   part.train.grad_accumulation = 1;
   part.group = nullptr;
+  part.train.tensor_parallel = 1;
   part.train.batch_size = part.model.n_layer = 1;
   const double first = StepRate(backend, part, 1);
   const double most = std::min(flops, kLongest * first) / (kSteps + 1);

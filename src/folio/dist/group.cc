@@ -112,6 +112,7 @@ class Heartbeat {
 struct Group::Impl {
   struct UnderWay {
     Exchange* exchange = nullptr;
+    Members among = {};
     uint64_t ticket = 0;
     std::vector<Transport::Request> requests = {};
     int slot() const { return static_cast<int>(ticket % Exchange::kInFlight); }
@@ -175,7 +176,7 @@ struct Group::Impl {
       {
         const std::lock_guard lock(mutex);
         if (queue.empty()) break;
-        next = {.exchange = queue.front().first, .ticket = queue.front().second};
+        next = queue.front();
         queue.pop_front();
         if (under_way.empty()) busy_since = SteadySeconds();
       }
@@ -206,7 +207,9 @@ struct Group::Impl {
   }
 
   void Post(UnderWay& next) {
-    const int rank = transport->rank(), size = transport->size(), slot = next.slot();
+    const Members& among = next.among;
+    const int rank = (transport->rank() - among.first) / among.stride, size = among.size;
+    const int slot = next.slot();
     Exchange& exchange = *next.exchange;
     exchange.Prepare(slot);
     // Each begins with its neighbour, so that not all of them turn to one at a time.
@@ -214,14 +217,16 @@ struct Group::Impl {
       const int from = (rank + size - distance) % size;
       const std::span<std::byte> in = exchange.Incoming(from, slot);
       if (in.empty()) continue;
-      next.requests.push_back(transport->Receive(from, kExchangeTag, in.data(), in.size()));
+      next.requests.push_back(
+          transport->Receive(among.RankOf(from), kExchangeTag, in.data(), in.size()));
     }
     uint64_t bytes = 0;
     for (int distance = 1; distance < size; ++distance) {
       const int to = (rank + distance) % size;
       const std::span<const std::byte> out = exchange.Outgoing(to, slot);
       if (out.empty()) continue;
-      next.requests.push_back(transport->Send(to, kExchangeTag, out.data(), out.size()));
+      next.requests.push_back(
+          transport->Send(among.RankOf(to), kExchangeTag, out.data(), out.size()));
       bytes += out.size();
     }
     const std::lock_guard lock(mutex);
@@ -259,7 +264,7 @@ struct Group::Impl {
   std::condition_variable changed;
   bool connected = false, closing = false;
   std::exception_ptr refused;
-  std::deque<std::pair<Exchange*, uint64_t>> queue;
+  std::deque<UnderWay> queue;
   uint64_t begun = 0, done = 0;
   std::optional<Error> failed;
   std::optional<int> aborting;
@@ -322,6 +327,10 @@ std::string Group::NameOf(int rank) const {
 }
 
 uint64_t Group::Begin(Exchange& exchange) {
+  return Begin(exchange, {.size = size_});
+}
+
+uint64_t Group::Begin(Exchange& exchange, const Members& among) {
   if (impl_ == nullptr) {
     exchange.Prepare(0);
     exchange.Finish(0);
@@ -329,7 +338,7 @@ uint64_t Group::Begin(Exchange& exchange) {
   }
   const std::lock_guard lock(impl_->mutex);
   if (impl_->failed) throw Error(*impl_->failed);
-  impl_->queue.emplace_back(&exchange, ++impl_->begun);
+  impl_->queue.push_back({.exchange = &exchange, .among = among, .ticket = ++impl_->begun});
   impl_->changed.notify_all();
   return impl_->begun;
 }

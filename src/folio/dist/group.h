@@ -31,6 +31,13 @@ struct GroupOptions {
   std::function<void(const std::string& standing)> on_beat = {};
 };
 
+// Some ranks of a group: every stride-th from the first on.
+struct Members {
+  int first = 0, stride = 1, size = 1;
+
+  int RankOf(int member) const { return first + member * stride; }
+};
+
 // The ranks of a run: processes that do the same work on parts of the same data, and call the
 // functions below in the same order. Messages go through a thread of the group's own, so that they
 // come and go while the program computes. Ranks tell each other every second that they are there.
@@ -55,8 +62,11 @@ class Group {
   const std::string& HostOf(int rank) const { return hosts_[static_cast<size_t>(rank)]; }
   const std::string& transport() const { return transport_name_; }  // "" for one alone
 
-  // Begins an exchange, which must live until it is done; they are done in this order.
+  // Begins an exchange, which must live until it is done; they are done in this order. One among
+  // members, of whom this rank is one, counts them and not the ranks; every other rank begins one
+  // among others then, or none.
   uint64_t Begin(Exchange& exchange);
+  uint64_t Begin(Exchange& exchange, const Members& among);
   // Waits for that one, and so for all before it. Throws a kRuntime Error where a rank is lost.
   void Wait(uint64_t ticket);
 

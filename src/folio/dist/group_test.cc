@@ -6,6 +6,7 @@
 #include <numeric>
 #include <thread>
 
+#include "folio/dist/team.h"
 #include "folio/dist/thread_ranks.h"
 
 namespace folio {
@@ -14,8 +15,9 @@ namespace {
 // Gives to each rank a number of its own, and adds up what it gets.
 class Numbers final : public Exchange {
  public:
-  Numbers(const Group& group, int round) : rank_(group.rank()) {
-    for (int to = 0; to < group.size(); ++to) out_.push_back(1000 * round + 10 * rank_ + to);
+  template <class Ranks>
+  Numbers(const Ranks& ranks, int round) : rank_(ranks.rank()) {
+    for (int to = 0; to < ranks.size(); ++to) out_.push_back(1000 * round + 10 * rank_ + to);
     in_.resize(out_.size());
   }
   std::span<const std::byte> Outgoing(int to, int) const override {
@@ -64,6 +66,36 @@ TEST(Group, GathersWhatEachRankSays) {
     EXPECT_EQ(all, (std::vector<std::vector<double>>{{0.5}, {1.5}, {2.5}}));
     EXPECT_NE(group.NameOf(2).find("rank 2 ("), std::string::npos) << group.NameOf(2);
     EXPECT_GT(group.traffic().bytes_sent, 0u);
+  });
+}
+
+TEST(Group, TeamsOfBothKindsTakeTurns) {
+  RunOnThreads(6, [](Group& group) {
+    const Team tensor = TensorTeamOf(&group, 2), data = DataTeamOf(&group, 2);
+    EXPECT_EQ(tensor.size(), 2);
+    EXPECT_EQ(tensor.rank(), group.rank() % 2);
+    EXPECT_EQ(data.size(), 3);
+    EXPECT_EQ(data.rank(), group.rank() / 2);
+    std::vector<std::unique_ptr<Numbers>> rounds;
+    const auto ranks_of = [&](int round) { return round % 3 == 0 ? data : tensor; };
+    for (int round = 0; round < 20; ++round) {
+      rounds.push_back(std::make_unique<Numbers>(ranks_of(round), round));
+      const uint64_t ticket = ranks_of(round).Begin(*rounds.back());
+      if (round % 5 == 4) group.Gather("");
+      if (round % 4 == 3 || round == 19) ranks_of(round).Wait(ticket);
+    }
+    for (int round = 0; round < 20; ++round) {
+      const Team& team = ranks_of(round);
+      int expected = 0;
+      for (int from = 0; from < team.size(); ++from) {
+        if (from != team.rank()) expected += 1000 * round + 10 * from + team.rank();
+      }
+      EXPECT_EQ(rounds[static_cast<size_t>(round)]->sum, expected) << round;
+    }
+    const std::vector<std::vector<int>> said = data.GatherNumbers(std::vector<int>{group.rank()});
+    EXPECT_EQ(said.size(), 3u);
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(said[static_cast<size_t>(i)][0], 2 * i + group.rank() % 2);
   });
 }
 

@@ -250,6 +250,19 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path, Loading load
   }
 }
 
+SafetensorsLayout LayOutSafetensors(std::span<const NamedTensor> tensors,
+                                    SafetensorsMetadata metadata) {
+  metadata.try_emplace("format", "pt");
+  const std::vector<const NamedTensor*> order = InFileOrder(tensors);
+  SafetensorsLayout layout{.header = Header(order, metadata), .offsets = {}};
+  layout.bytes = layout.header.size();
+  for (const NamedTensor* named : order) {
+    layout.offsets[named->name] = layout.bytes;
+    layout.bytes += named->stored_bytes();
+  }
+  return layout;
+}
+
 void WriteSafetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                       SafetensorsMetadata metadata) {
   metadata.try_emplace("format", "pt");

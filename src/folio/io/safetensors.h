@@ -45,4 +45,14 @@ struct NamedTensor {
 void WriteSafetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                       SafetensorsMetadata metadata = {});
 
+// The file that WriteSafetensors would make of these tensors, for several who each write a part of
+// it: the header, where the data of each tensor begins, by name, and the size of all.
+struct SafetensorsLayout {
+  std::string header;
+  std::map<std::string, uint64_t> offsets;
+  uint64_t bytes = 0;
+};
+SafetensorsLayout LayOutSafetensors(std::span<const NamedTensor> tensors,
+                                    SafetensorsMetadata metadata = {});
+
 }  // namespace folio

@@ -14,8 +14,7 @@ struct NormActivations {
   Tensor out, mean, rstd;  // (N,C), (N), (N)
 };
 
-// What the adapters of a block's linear layers give before their second matrix, (N,rank), times
-// LoraConfig::scale().
+// What adapters of linear layers give before their second matrix, (N,rank), times their scale().
 struct AdapterActivations {
   Tensor c_attn, attn_c_proj, c_fc, mlp_c_proj;
   Tensor input;  // (N,max(C,F)), elements: what one of them reads, dropped from
@@ -40,8 +39,8 @@ struct GptActivations {
   Tensor branch;    // (N,C), a sublayer's result before it joins the sum
   std::vector<BlockActivations> h;
   NormActivations norm_f;
-  Tensor logits;            // (R,V), rows of one chunk of the loss head
-  Tensor losses, loss_lse;  // (N)
+  Tensor logits;                       // (R,V), rows of one chunk of the loss head
+  Tensor losses, loss_lse, lse_parts;  // (N), (N); in a part (parts,R), of a chunk
 };
 
 // Gradients that flow backward, and what the backward recomputes; one set serves all blocks.
@@ -81,19 +80,19 @@ struct BufferRow {
 // The buffers of a block.
 template <class Visit>
 void VisitBlockBuffers(const PassShape& pass, int64_t layer, BlockActivations& h, Visit&& visit) {
-  const int64_t N = pass.N(), C = pass.config.n_embd, F = pass.config.inner();
+  const int64_t N = pass.N(), C = pass.config.n_embd;
+  const int64_t A = pass.config.part_channels(), F = pass.config.part_inner();
   const bool pre = pass.config.pre_norm();
   const Dtype low = pass.options.dtype, number = pass.options.number();
   const int64_t t = pass.BlockTick(layer), next = PassShape::kBlockTicks;
-  // Written at tick `written` of the block, read up to tick `read`, and read by the backward of
-  // what is at tick `reader`.
+  // Written at a tick of the block, read up to one, and by the backward of what is at `reader`.
   const auto row = [&](std::string_view name, Tensor& slot, Dtype dtype, const Shape& shape,
                        int64_t written, int64_t read, int64_t reader, bool dispensable = false) {
     visit(BufferRow{layer, name, dtype, shape,
                     pass.Kept(t + written, t + read, t + reader, dispensable)},
           slot);
   };
-  // What only the gradient of this layer's weights, or its adapter, asks for again.
+  // Asked for again by the gradient of this layer's weights, or by its adapter, alone.
   const LoraConfig& lora = pass.config.lora;
   const auto dispensable = [&](std::string_view reader) {
     return pass.options.recompute || !lora.Trains(reader);
@@ -103,15 +102,14 @@ void VisitBlockBuffers(const PassShape& pass, int64_t layer, BlockActivations& h
     if (lora.Adapts(module)) row(name, slot, low, {N, lora.rank}, tick, tick, tick);
   };
   // Ticks of a pre-norm block: 0 ln_1, 1 c_attn, 2 attention, 3 c_proj + residual, 4 ln_2, 5 c_fc +
-  // activation, 6 c_proj, 7 residual. A post-norm block needs the same buffers no longer than
-  // this, except its norms, which are the stream itself.
+  // activation, 6 c_proj, 7 residual. A post-norm block's norms are the stream and live longer.
   row("norm_1", h.norm_1.out, pre ? low : number, {N, C}, 0, pre ? 1 : 7, 0,
       pre && dispensable("attn.c_attn"));
   row("norm_1.mean", h.norm_1.mean, number, {N}, 0, 4, 0);
   row("norm_1.rstd", h.norm_1.rstd, number, {N}, 0, 4, 0);
-  row("qkv", h.qkv, low, {N, 3 * C}, 1, 2, 1);
-  row("lse", h.lse, number, {pass.B, pass.config.n_head, pass.T}, 2, 2, 2);
-  row("attn", h.attn, low, {N, C}, 2, 3, 2);
+  row("qkv", h.qkv, low, {N, 3 * A}, 1, 2, 1);
+  row("lse", h.lse, number, {pass.B, pass.config.part_heads(), pass.T}, 2, 2, 2);
+  row("attn", h.attn, low, {N, A}, 2, 3, 2);
   row("sum_1", h.sum_1, number, {N, C}, 3, 7, 3);
   row("norm_2", h.norm_2.out, pre ? low : number, {N, C}, 4, pre ? 5 : 7 + next, 4,
       pre && dispensable("mlp.c_fc"));
@@ -128,12 +126,13 @@ void VisitBlockBuffers(const PassShape& pass, int64_t layer, BlockActivations& h
   visit(BufferRow{layer, "lora.input", low, {N, std::max(C, F)}, {t + 1, t + 6}}, h.lora.input);
 }
 
-// The list of buffers, from which a pass is planned and bound: calls visit(row, slot) for each that
-// it needs; slot is its tensor in `buffers`. Allocates nothing once `buffers` has its blocks.
+// The list of buffers, from which a pass is planned and bound: calls visit(row, slot) for each;
+// slot is its tensor in `buffers`. Allocates nothing once `buffers` has its blocks.
 template <class Visit>
 void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
-  const int64_t N = pass.N(), C = pass.config.n_embd, F = pass.config.inner();
-  const int64_t V = pass.config.vocab_size, head = pass.HeadTick();
+  const int64_t N = pass.N(), C = pass.config.n_embd, head = pass.HeadTick();
+  const int64_t A = pass.config.part_channels(), F = pass.config.part_inner();
+  const int64_t V = pass.config.part_vocab(), parts = pass.config.part.parts;
   const Dtype low = pass.options.dtype, number = pass.options.number();
   const auto row = [&](std::string_view name, Tensor& slot, Dtype dtype, const Shape& shape,
                        const Lifetime& life) {
@@ -156,15 +155,17 @@ void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
   for (size_t l = 0; l < acts.h.size(); ++l) {
     VisitBlockBuffers(pass, static_cast<int64_t>(l), acts.h[l], visit);
   }
-  // What outlives the pass is for who ran it: losses, and the rows that logits are made of.
+  // What outlives the pass: losses, and the rows that logits are made of.
   row("norm_f", acts.norm_f.out, low, {N, C}, {head});
   row("norm_f.mean", acts.norm_f.mean, number, {N}, pass.Kept(head, head, head));
   row("norm_f.rstd", acts.norm_f.rstd, number, {N}, pass.Kept(head, head, head));
   const int64_t few = std::min(N, LinearForward::kFewRows);
-  const int64_t rows = pass.kind == PassKind::kDecode ? few : LossChunkRows(N, V, low);
+  const int64_t most = (pass.config.vocab_size + parts - 1) / parts;  // of all parts
+  const int64_t rows = pass.kind == PassKind::kDecode ? few : LossChunkRows(N, most, low);
   row("logits", acts.logits, number, {rows, V}, {head, head});
   row("losses", acts.losses, number, {N}, {head});
   row("losses.lse", acts.loss_lse, number, {N}, {head, head});
+  if (parts > 1) row("lse_parts", acts.lse_parts, number, {parts, rows}, {head, head});
 
   if (!pass.training()) return;
   GptGradients& grads = buffers.grads;
@@ -172,10 +173,9 @@ void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
   const Lifetime backward = pass.InBackward();
   row("d_stream", grads.d_stream, number, {N, C}, backward);
   row("d_branch", grads.d_branch, low, {N, C}, {head, backward.last});
-  row("d_wide", grads.d_wide, low, {N, std::max(3 * C, F)}, backward);
-  row("d_attn", grads.d_attn, low, {N, C}, backward);
-  // Pre-norm blocks recompute their LayerNorms here; a post-norm block rounds its stream, or drops
-  // from it.
+  row("d_wide", grads.d_wide, low, {N, std::max(3 * A, F)}, backward);
+  row("d_attn", grads.d_attn, low, {N, A}, backward);
+  // Pre-norm blocks recompute their LayerNorms here, post-norm ones round or drop from the stream.
   const bool pre = pass.config.pre_norm();
   if (pre ? pass.options.recompute : low != number || pass.config.sublayer_pdrop > 0) {
     row("input", grads.input, low, {N, C}, backward);

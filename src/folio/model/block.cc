@@ -26,11 +26,12 @@ Tensor ReadStream(const PassContext& pass, const Dropout& dropout, const Tensor&
 }
 
 // Calls sublayer_backward(d_x, accumulate) so that the gradient of the stream gets that of
-// ReadStream. Where an adapter drops, it wants a d_x of its own.
+// ReadStream. Where an adapter drops, it wants a d_x of its own, and so do parts, to add theirs up.
 template <class Backward>
 void AddToStream(const PassContext& pass, const Dropout& dropout, const GptGradients& grads,
                  const Backward& sublayer_backward) {
-  if (!dropout.active() && !grads.lora_input) return sublayer_backward(grads.d_stream, true);
+  const bool apart = dropout.active() || grads.lora_input || !pass.config.part.whole();
+  if (!apart) return sublayer_backward(grads.d_stream, true);
   sublayer_backward(grads.d_branch, false);
   pass.backend.Run(ResidualForward{
       .residual = grads.d_stream, .x = grads.d_branch, .out = grads.d_stream, .dropout = dropout});

@@ -2,8 +2,14 @@
 
 #include "folio/base/check.h"
 #include "folio/base/rng.h"
+#include "folio/model/tensor_team.h"
 
 namespace folio {
+
+void PassContext::Sum(const Tensor& x) const {
+  FOLIO_CHECK(config.part.whole() || team != nullptr, "nobody has the other parts");
+  if (!config.part.whole()) team->Sum(x);
+}
 
 Dropout PassContext::DropoutAt(double p, uint64_t place, int64_t rows_per_sequence) const {
   if (!dropout.on || p == 0) return {};
@@ -45,8 +51,19 @@ Dropout PassContext::BlockDropout(int64_t layer, DropoutPlace place) const {
   const uint64_t kind = static_cast<uint64_t>(place);
   const uint64_t block =
       kind / kOfABlock * static_cast<uint64_t>(config.n_layer) + static_cast<uint64_t>(layer);
-  return DropoutAt(RateAt(config, place), 1 + block * kOfABlock + kind % kOfABlock,
-                   place == DropoutPlace::kAttention ? config.n_head * T : T);
+  const bool attention = place == DropoutPlace::kAttention;
+  Dropout at = DropoutAt(RateAt(config, place), 1 + block * kOfABlock + kind % kOfABlock,
+                         attention ? config.n_head * T : T);
+  if (config.part.whole() || !at.active()) return at;
+  if (attention) {
+    at.heads = config.n_head;
+    at.first_row += config.part.Begin(config.n_head) * T;
+  }
+  if (place == DropoutPlace::kActivation) {
+    at.width = config.inner();
+    at.first_column = config.part.Begin(config.inner());
+  }
+  return at;
 }
 
 void PassContext::Drop(const Tensor& x, const Dropout& at) const {

@@ -33,6 +33,7 @@ enum class DropoutPlace : uint64_t {
 
 class KvCache;
 class LayerGate;
+class TensorTeam;
 
 // Rows of a pass whose keys and values go to a KvCache, and which attend to what is there: those of
 // one sequence, or few rows of any.
@@ -52,6 +53,7 @@ struct PassContext {
   DropoutContext dropout = {};
   TraceSink* trace = nullptr;
   LayerGate* gate = nullptr;
+  TensorTeam* team = nullptr;          // of a part of the layers: those who have the other parts
   Tensor positions = {};               // (B,T) i32, optional: of each token, instead of 0 to T-1
   const CachedRows* cached = nullptr;  // optional, with positions
   bool accumulate = true;              // backward: gradients of matrices are added to what is there
@@ -61,6 +63,8 @@ struct PassContext {
   void Show(TracePoint point, int64_t layer, const Tensor& x) const {
     if (trace != nullptr) trace->Take(point, layer, x);
   }
+  // Of what a part of the layers gives: the sum of what all parts give, in place.
+  void Sum(const Tensor& x) const;
 
   // `rows_per_sequence`: rows that one sequence has in the array that is dropped from.
   Dropout DropoutAt(double p, uint64_t place, int64_t rows_per_sequence) const;

@@ -24,6 +24,19 @@ void RequireBegins(std::span<const int32_t> begins, int64_t B, int64_t T) {
   }
 }
 
+// Tokens, of which those of other parts of the vocabulary are kElsewhere.
+void CopyTokensOf(const GptConfig& config, std::span<const int32_t> from, const Tensor& to,
+                  int32_t lowest) {
+  CopyTokens(from, to, lowest, config.vocab_size);
+  if (config.part.whole()) return;
+  const int64_t begin = config.part.Begin(config.vocab_size), V = config.part_vocab();
+  for (int32_t& id : std::span(to.data<int32_t>(), from.size())) {
+    if (id < 0) continue;
+    const bool here = id >= begin && id < begin + V;
+    id = here ? static_cast<int32_t>(id - begin) : kElsewhere;
+  }
+}
+
 }  // namespace
 
 MemoryPlan GptPass::Plan(const GptConfig& config, int64_t B, int64_t T, PassKind kind,
@@ -93,25 +106,26 @@ void GptPass::set_begins(std::span<const int32_t> begins) {
 }
 
 void GptPass::set_trace(TraceSink* trace) {
-  FOLIO_CHECK(trace == nullptr || shape_.options.dtype != Dtype::kBF16,
-              "a trace is not of bfloat16");
+  FOLIO_CHECK(trace == nullptr || (shape_.options.dtype != Dtype::kBF16 && config_.part.whole()),
+              "a trace is not of bfloat16, nor of a part");
   pass_.trace = trace;
 }
 
 void GptPass::Forward(const GptParams& params, std::span<const int32_t> ids,
                       DropoutContext dropout) {
   FOLIO_CHECK(!dropout.on || shape_.training(), "dropout is for training");
-  CopyTokens(ids, buffers_.ids, 0, config_.vocab_size);
+  CopyTokensOf(config_, ids, buffers_.ids, 0);
   pass_.dropout = dropout;
   TransformerForward(pass_, params, buffers_);
 }
 
 void GptPass::Logits(const GptParams& params, int64_t begin, int64_t end, const Tensor& out) {
+  FOLIO_CHECK(config_.part.whole(), "a part has no whole row of logits");
   HeadLogits(pass_, params, buffers_.acts.norm_f.out.Slice(begin, end), out);
 }
 
 double GptPass::Loss(const GptParams& params, std::span<const int32_t> targets) {
-  CopyTokens(targets, buffers_.targets, CrossEntropyForward::kIgnore, config_.vocab_size);
+  CopyTokensOf(config_, targets, buffers_.targets, CrossEntropyForward::kIgnore);
   HeadForward(pass_, params, buffers_.acts, buffers_.targets);
   return SumOfLosses();
 }
@@ -119,7 +133,7 @@ double GptPass::Loss(const GptParams& params, std::span<const int32_t> targets) 
 double GptPass::LossAndBackward(const GptParams& params, std::span<const int32_t> targets,
                                 double scale, const GptParams& d_params, bool accumulate) {
   FOLIO_CHECK(shape_.training(), "a forward pass has no backward");
-  CopyTokens(targets, buffers_.targets, CrossEntropyForward::kIgnore, config_.vocab_size);
+  CopyTokensOf(config_, targets, buffers_.targets, CrossEntropyForward::kIgnore);
   pass_.accumulate = accumulate;
   if (!accumulate) ZeroWhatIsAddedTo(d_params);
   HeadForwardBackward(pass_, params, buffers_.acts, buffers_.targets, scale, d_params,

@@ -20,9 +20,15 @@ void LinearLayerForward(const PassContext& pass, const LinearLayer& layer, const
                         LinearForward op) {
   const LinearParams& params = layer.params;
   op.weight = params.weight;
-  op.bias = params.bias;
+  const bool sums = layer.shares == LinearLayer::kInput;
+  if (!sums || pass.config.part.index == 0) op.bias = params.bias;
   op.transposed = IsStored(op.weight.dtype());
-  if (!params.lora_a) return pass.backend.Run(op);
+  if (!params.lora_a) {
+    pass.backend.Run(op);
+    if (sums) pass.Sum(op.out);
+    return;
+  }
+  FOLIO_CHECK(pass.config.part.whole(), "adapters are whole");
   const Tensor act = std::exchange(op.act, Tensor());
   pass.backend.Run(op);
   pass.backend.Run(LinearForward{.x = AdapterInput(pass, layer, op.x, scratch),
@@ -48,7 +54,13 @@ void LinearLayerBackward(const PassContext& pass, const LinearLayer& layer,
   op.accumulate_d_weight = pass.accumulate;
   const Tensor x = op.x;
   if (!op.d_weight) op.x = {};
-  if (!params.lora_a) return pass.backend.Run(op);
+  if (!params.lora_a) {
+    const bool sums = layer.shares == LinearLayer::kOutput && !pass.config.part.whole();
+    FOLIO_CHECK(!sums || !op.accumulate_d_x, "a sum would have what is there several times");
+    pass.backend.Run(op);
+    if (sums) pass.Sum(op.d_x);
+    return;
+  }
   // The adapter goes first: its gradient of x alone is dropped from.
   FOLIO_CHECK(!layer.dropout.active() || !op.accumulate_d_x, "dropout would meet other gradients");
   pass.backend.Run(LinearBackward{.x = layer.adapted,

@@ -11,6 +11,9 @@ struct LinearLayer {
   const LinearParams& params;
   const Tensor& adapted;  // (N,rank), of AdapterActivations
   Dropout dropout;        // of what the adapter reads
+  // Which of its dimensions parts of a model share. They add up what one that shares its input
+  // gives, and the gradients of what one that shares its output reads.
+  enum { kOutput, kInput } shares;
 };
 
 // Runs `op`, whose weight and bias the layer gives, and adds what the adapter makes of op.x.
@@ -19,8 +22,8 @@ void LinearLayerForward(const PassContext& pass, const LinearLayer& layer, const
                         LinearForward op);
 
 // Runs `op`, whose weight the layer gives and whose gradients of parameters are d_params, and the
-// adapter's backward. op.x may be anything where the layer trains nothing. REQUIRES: with dropout
-// op.d_x is overwritten.
+// adapter's backward. op.x may be anything where the layer trains nothing. REQUIRES: with dropout,
+// and in a part of a model where the layer shares its output, op.d_x is overwritten.
 void LinearLayerBackward(const PassContext& pass, const LinearLayer& layer,
                          const LinearParams& d_params, const GptGradients& grads,
                          LinearBackward op);

@@ -7,13 +7,14 @@ namespace {
 
 LinearLayer CFc(const PassContext& pass, int64_t layer, const BlockParams& params,
                 const BlockActivations& acts) {
-  return {params.c_fc, acts.lora.c_fc, pass.BlockDropout(layer, DropoutPlace::kFcAdapter)};
+  return {params.c_fc, acts.lora.c_fc, pass.BlockDropout(layer, DropoutPlace::kFcAdapter),
+          LinearLayer::kOutput};
 }
 
 LinearLayer CProj(const PassContext& pass, int64_t layer, const BlockParams& params,
                   const BlockActivations& acts) {
   return {params.mlp_c_proj, acts.lora.mlp_c_proj,
-          pass.BlockDropout(layer, DropoutPlace::kMlpProjAdapter)};
+          pass.BlockDropout(layer, DropoutPlace::kMlpProjAdapter), LinearLayer::kInput};
 }
 
 }  // namespace
@@ -40,7 +41,7 @@ void MlpSublayerBackward(const PassContext& pass, int64_t layer, const BlockPara
                          bool accumulate) {
   const Dropout dropout = pass.BlockDropout(layer, DropoutPlace::kActivation);
   const Tensor d_fc =
-      Tensor(grads.d_wide.raw(), grads.d_wide.dtype(), {pass.N(), pass.config.inner()});
+      Tensor(grads.d_wide.raw(), grads.d_wide.dtype(), {pass.N(), pass.config.part_inner()});
   LinearBackward down{.x = acts.act,
                       .weight = {},
                       .d_out = d_out,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "folio/base/check.h"
+#include "folio/model/model_part.h"
 
 namespace folio {
 
@@ -18,14 +19,23 @@ ParamTable::ParamTable(const GptConfig& config) {
   GptParams none;
   none.h.resize(static_cast<size_t>(config.n_layer));
   VisitParams(config, none, [&](const ParamRow& row, const Tensor&) {
-    params_.push_back({row, row.Name(), row.shape.rank() >= 2, 0});
+    params_.push_back({row, row.Name(), row.shape.rank() >= 2});
     parameters_ += row.shape.count();
   });
+  if (!config.part.whole()) {
+    size_t next = 0;
+    VisitParams(WholeOf(config), none, [&](const ParamRow& row, const Tensor&) {
+      params_[next].shared = params_[next].shape == row.shape;
+      next += 1;
+    });
+  }
   const auto place = [&](bool trained, bool decay) {
-    for (ParamInfo& info : params_) {
-      if (info.trained != trained || info.decay != decay) continue;
-      info.offset = flat_size_;
-      flat_size_ += (info.shape.count() + kAlign - 1) / kAlign * kAlign;
+    for (const bool shared : {false, true}) {
+      for (ParamInfo& info : params_) {
+        if (info.trained != trained || info.decay != decay || info.shared != shared) continue;
+        info.offset = flat_size_;
+        flat_size_ += (info.shape.count() + kAlign - 1) / kAlign * kAlign;
+      }
     }
     return flat_size_;
   };

@@ -47,7 +47,6 @@ enum class InitKind {
   kOne,
 };
 
-// What a parameter is to its layer.
 enum class ParamKind {
   kEmbedding,      // (rows,C), looked up
   kTiedEmbedding,  // (V,C), looked up, and the weight of the head
@@ -58,8 +57,7 @@ enum class ParamKind {
   kElementwise,    // what a LayerNorm multiplies with and adds
 };
 
-// Whether LinearBackward writes over its gradient in the first micro-batch of a step. Every other
-// gradient is only added to, and is zeroed before.
+// Whether LinearBackward writes over its gradient at first. Others are added to, zeroed before.
 constexpr bool IsLinearWeight(ParamKind kind) {
   return kind == ParamKind::kTiedEmbedding || kind == ParamKind::kLinear ||
          kind == ParamKind::kHead || kind == ParamKind::kAdapter;
@@ -84,8 +82,8 @@ struct ParamRow {
 // n_layer blocks, const or not. Allocates nothing.
 template <class Params, class Visit>
 void VisitParams(const GptConfig& config, Params& params, Visit&& visit) {
-  const int64_t V = config.vocab_size, P = config.n_positions, C = config.n_embd;
-  const int64_t F = config.inner();
+  const int64_t V = config.part_vocab(), P = config.n_positions, C = config.n_embd;
+  const int64_t A = config.part_channels(), F = config.part_inner();
   const bool tied = config.tie_word_embeddings, ln_bias = config.has_layer_norm_bias();
   const bool attention_bias = config.has_attention_bias(), mlp_bias = config.has_mlp_bias();
   using enum ParamKind;
@@ -118,8 +116,8 @@ void VisitParams(const GptConfig& config, Params& params, Visit&& visit) {
   for (auto& h : params.h) {
     ++layer;
     norm("ln_1", h.ln_1);
-    linear("attn.c_attn", h.c_attn, {C, 3 * C}, kQkvWeight, attention_bias);
-    linear("attn.c_proj", h.attn_c_proj, {C, C}, kResidualWeight, attention_bias);
+    linear("attn.c_attn", h.c_attn, {C, 3 * A}, kQkvWeight, attention_bias);
+    linear("attn.c_proj", h.attn_c_proj, {A, C}, kResidualWeight, attention_bias);
     norm("ln_2", h.ln_2);
     linear("mlp.c_fc", h.c_fc, {C, F}, kWeight, mlp_bias);
     linear("mlp.c_proj", h.mlp_c_proj, {F, C}, kResidualWeight, mlp_bias);
@@ -130,15 +128,16 @@ void VisitParams(const GptConfig& config, Params& params, Visit&& visit) {
   if (config.lm_head_bias) row(kHeadName, "bias", params.lm_head_bias, {V}, kBias, kZero);
 }
 
-// A parameter and its place in the flat array.
 struct ParamInfo : ParamRow {
   std::string name;
-  bool decay = false;  // AdamW decays it: two or more dimensions
-  int64_t offset = 0;  // of its first element
+  bool decay = false;   // AdamW decays it: two or more dimensions
+  bool shared = false;  // in a part of a model (LayerPart): every part has all of it
+  int64_t offset = 0;   // of its first element
 };
 
 // Every parameter of a model, in Hugging Face's order, and its place in one flat array: what is
-// trained first, of that what decays first; each on a 64-byte boundary, with zeros in the gaps.
+// trained first, of that what decays first, of either what is shared last; each on a 64-byte
+// boundary, with zeros in the gaps.
 class ParamTable {
  public:
   explicit ParamTable(const GptConfig& config);
@@ -149,7 +148,7 @@ class ParamTable {
   // The beginning of the flat array, with what is trained; gradients and moments end there.
   int64_t trained_size() const { return trained_size_; }
   int64_t decay_size() const { return decay_size_; }  // the first part of that
-  // Those of linear operations: all but wpe, biases and LayerNorms; of those that are trained.
+  // Of linear operations: all but wpe, biases and LayerNorms; of those that are trained.
   int64_t matrix_parameters() const;
   int64_t trained_matrix_parameters() const;
 
@@ -171,8 +170,8 @@ class GptWeights {
  public:
   explicit GptWeights(const GptConfig& config, Dtype dtype = Dtype::kF32,
                       ParamPart part = ParamPart::kAll);
-  // `tensors` are those of ParamTable(config), in its order, only ever read, and live as long as
-  // `owner`. Matrices may be stored otherwise (ops.h), linear layers' then as (out,in).
+  // `tensors` are those of ParamTable(config), only ever read, and live as long as `owner`.
+  // Matrices may be stored otherwise (ops.h), linear layers' then as (out,in).
   GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
              std::shared_ptr<const void> owner);
 

@@ -37,11 +37,15 @@ void TransformerForward(const PassContext& pass, const GptParams& params,
     if (pass.gate != nullptr) pass.gate->BeforeForward(static_cast<int64_t>(layer));
   };
   if (pass.gate != nullptr) pass.gate->BeforeForward(-1);
+  // Of several parts, the first adds the position.
+  const bool first = pass.config.part.index == 0;
+  const Tensor& wpe = buffers.sinusoids ? buffers.sinusoids : params.wpe;
   pass.backend.Run(EmbeddingForward{.ids = buffers.ids,
                                     .wte = params.wte,
-                                    .wpe = buffers.sinusoids ? buffers.sinusoids : params.wpe,
+                                    .wpe = first ? wpe : Tensor(),
                                     .out = acts.embedded,
                                     .positions = pass.positions});
+  pass.Sum(acts.embedded);
   pass.Drop(acts.embedded, pass.EmbeddingDropout());
   pass.Show(TracePoint::kEmbedded, 0, acts.embedded);
   for (size_t l = 0; l < L; ++l) {

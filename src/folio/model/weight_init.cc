@@ -7,6 +7,7 @@
 
 #include "folio/base/rng.h"
 #include "folio/base/thread_pool.h"
+#include "folio/model/model_part.h"
 
 namespace folio {
 namespace {
@@ -43,21 +44,24 @@ double InitSpread(const GptConfig& config, const ParamInfo& info) {
 
 void InitWeights(GptWeights& weights, uint64_t seed, ParamPart part) {
   const GptConfig& config = weights.config();
-  uint64_t place = 0;
+  const ParamTable whole_table(WholeOf(config));
+  uint64_t number = 0;
   for (const ParamInfo& info : weights.table().params()) {
-    const CounterRng rng(seed, RngStream(RngPurpose::kInit, place++));
+    const ParamInfo& whole = whole_table.params()[number];
+    const CounterRng rng(seed, RngStream(RngPurpose::kInit, number++));
     if (part == ParamPart::kTrained && !info.trained) continue;
     const Tensor x = weights.table().View(info, weights.flat());
     if (info.init == InitKind::kZero || info.init == InitKind::kOne) {
       FillWith(x, [&](int64_t) { return info.init == InitKind::kOne ? 1.0 : 0.0; });
       continue;
     }
-    const double spread = InitSpread(config, info);
+    const double spread = InitSpread(config, whole);
+    const PlaceInWhole place(config, info, whole.shape);
+    const auto index = [&](int64_t i) { return static_cast<uint64_t>(place(i)); };
     if (info.init != InitKind::kFanIn && config.init == "normal") {
-      FillWith(x, [&](int64_t i) { return rng.Normal(static_cast<uint64_t>(i)) * spread; });
+      FillWith(x, [&](int64_t i) { return rng.Normal(index(i)) * spread; });
     } else {
-      FillWith(x,
-               [&](int64_t i) { return (2 * rng.Uniform(static_cast<uint64_t>(i)) - 1) * spread; });
+      FillWith(x, [&](int64_t i) { return (2 * rng.Uniform(index(i)) - 1) * spread; });
     }
   }
 }
@@ -87,6 +91,17 @@ void CopyRows(const Tensor& from, const Tensor& to) {
 }  // namespace
 
 void InitWeightsFrom(const GptWeights& from, const GptWeights& to) {
+  if (!to.config().part.whole()) {
+    const auto same_shapes = [](const ParamTable& a, const ParamTable& b) {
+      return std::ranges::equal(a.params(), b.params(), {}, &ParamInfo::shape, &ParamInfo::shape);
+    };
+    if (same_shapes(from.table(), ParamTable(WholeOf(to.config())))) {
+      return TakePart(from, to);
+    }
+    const GptWeights whole(WholeOf(to.config()), to.dtype());
+    InitWeightsFrom(from, whole);
+    return TakePart(whole, to);
+  }
   size_t next = 0;
   const auto is_adapter = [](const ParamInfo& info) { return info.kind == ParamKind::kAdapter; };
   const std::span<const ParamInfo> sources = from.table().params();

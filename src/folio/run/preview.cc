@@ -37,10 +37,11 @@ std::string BuffersText(const MemoryPlan& plan, const TrainShape& shape) {
   const auto line = [&](const char* name, size_t bytes) {
     text += fmt::format("{:<12} {:>9}\n", name, HumanBytes(static_cast<double>(bytes)));
   };
-  text += fmt::format("\nbatch        {} x {} tokens, {}{}{}\n", shape.B, shape.T,
+  text += fmt::format("\nbatch        {} x {} tokens, {}{}{}{}\n", shape.B, shape.T,
                       TrainDtypeName(shape.options.dtype),
                       shape.options.recompute ? ", recomputed" : "",
-                      shape.ranks > 1 ? fmt::format("; each of {} ranks", shape.ranks) : "");
+                      shape.ranks > 1 ? fmt::format("; each of {} ranks", shape.ranks) : "",
+                      shape.tensor > 1 ? fmt::format(", {} to a layer", shape.tensor) : "");
   line("weights", totals.weights);
   line("gradients", totals.gradients);
   line("optimizer", totals.optimizer);
@@ -69,6 +70,7 @@ std::string BuffersJson(const MemoryPlan& plan, const TrainShape& shape) {
                      {"dtype", TrainDtypeName(shape.options.dtype)},
                      {"recompute", shape.options.recompute},
                      {"ranks", shape.ranks},
+                     {"tensor_parallel", shape.tensor},
                      {"peak_bytes", totals.peak},
                      {"weights_bytes", totals.weights},
                      {"gradients_bytes", totals.gradients},
@@ -100,6 +102,7 @@ TrainShape ShapeOf(const RunConfig& config, const Backend& backend, int ranks) {
           .grad_accumulation = train.grad_accumulation,
           .options = PassOptionsOf(train, config.model, backend),
           .ranks = ranks,
+          .tensor = static_cast<int>(train.tensor_parallel),
           .reduce = ReduceDtype(train)};
 }
 
@@ -202,6 +205,7 @@ std::string TrainPreview::Event() const {
                      {"context", shape_.T},
                      {"grad_accumulation", shape_.grad_accumulation},
                      {"ranks", shape_.ranks},
+                     {"tensor_parallel", shape_.tensor},
                      {"tokens_per_step", TokensPerStep(shape_)},
                      {"train_tokens", data_.train().size()},
                      {"val_tokens", data_.val().size()},

@@ -87,6 +87,7 @@ void RecoverRun(const fs::path& run) {
     Remove(fresh);
   }
   Remove(old);
+  Remove(run / kMomentsFile);
   for (const char* part : kParts) {
     internal::CleanLeftovers(internal::ResolveTarget(run / part));
   }

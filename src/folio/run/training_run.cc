@@ -34,6 +34,7 @@
 #include "folio/text/encodings.h"
 #include "folio/text/extend_tokenizer.h"
 #include "folio/train/precision.h"
+#include "folio/train/rank_shares.h"
 #include "folio/train/trainer.h"
 
 namespace folio {
@@ -61,6 +62,7 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
     : settings_(settings), config_(settings.config), options_(std::move(options)) {
   if (options_.group != nullptr && options_.group->alone()) options_.group = nullptr;
   ReadSettings();
+  if (options_.group == nullptr) RequireShares(config_.train, 1);
   if (options_.group != nullptr) {
     RequireSameSettings();
     if (config_.train.threads == 0) SetThreads(ThreadsOfRank(*options_.group));
@@ -93,6 +95,7 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
   // As other programs find the model that an adapter names.
   if (initial_) config_.train.init = initial_->path.string();
   FitModelToData();
+  ModelOfRank(config_.model, config_.train, options_.group);  // before anything is measured
   if (options_.resume) TellChanges();
   preview_ = std::make_unique<TrainPreview>(config_, *data_, *backend_, ThisMachinesMemory(),
                                             options_.group == nullptr ? 1 : options_.group->size());
@@ -423,6 +426,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
     all.on_step = hooks.on_step;
     all.on_evaluation = hooks.on_evaluation;
     all.layer_norms_every = config_.log.layer_norms;
+    all.sample_every = tokenizer_ != nullptr ? config_.log.sample_every : 0;
   }
   all.stop_requested = [&] {
     return StopRequested() != 0 || (hooks.stop_requested && hooks.stop_requested());
@@ -449,7 +453,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   if (!first()) return trainer.Run();
   // Not before: settings that the run refuses may not take the place of its own.
   WriteFileAtomically(Parts() / kRunConfigFile, settings_.layers.ToToml());
-  const ParamTable& table = trainer.weights().table();
+  const ParamTable table(config_.model);
   // Weights, and two moments of what is trained.
   const uint64_t checkpoint =
       sizeof(float) * static_cast<uint64_t>(table.parameters() + 2 * table.trained_size());

@@ -13,7 +13,7 @@
 #include "folio/dist/same.h"
 #include "folio/io/json.h"
 #include "folio/run/training_run.h"
-#include "folio/train/trainer.h"
+#include "folio/train/rank_shares.h"
 
 namespace folio {
 
@@ -55,7 +55,8 @@ void TrainingRun::ShareSettings() {
 std::string TrainingRun::RankPlan(bool json) const {
   if (options_.group == nullptr) return "";
   const Group& group = *options_.group;
-  const int64_t turns = config_.train.grad_accumulation / group.size();
+  const int64_t turns =
+      config_.train.grad_accumulation / (group.size() / config_.train.tensor_parallel);
   const std::string line =
       json ? Json{{"event", "rank"},
                   {"rank", group.rank()},

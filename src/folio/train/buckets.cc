@@ -7,17 +7,25 @@ namespace folio {
 std::vector<ShardBucket> BucketsOf(const ParamTable& table, int64_t n_layer) {
   // Large enough for any network, small enough that two are little memory; and not too many.
   constexpr int64_t kElements = 1024 * Shards::kBlock, kMostOfLayer = 64;
-  std::vector<ShardBucket> layers;
-  const auto begin_layer = [&](int64_t begin, int64_t layer) {
-    if (!layers.empty() && layers.back().layer == layer && begin < table.decay_size()) return;
-    if (!layers.empty()) layers.back().end = begin;
-    layers.push_back({.begin = begin, .end = 0, .layer = layer});
-  };
+  std::vector<const ParamInfo*> trained;  // as they lie
   for (const ParamInfo& info : table.params()) {
-    if (!info.trained || !info.decay) continue;
-    begin_layer(info.offset, info.module == kHeadName ? n_layer : info.layer);
+    if (info.trained) trained.push_back(&info);
   }
-  if (table.decay_size() < table.trained_size()) begin_layer(table.decay_size(), -1);
+  std::ranges::sort(trained, {}, &ParamInfo::offset);
+  const auto layer_of = [&](const ParamInfo& info) {
+    if (!info.decay) return int64_t{-1};
+    return info.module == kHeadName ? n_layer : info.layer;
+  };
+  std::vector<ShardBucket> layers;
+  const ParamInfo* before = nullptr;
+  for (const ParamInfo* info : trained) {
+    const bool goes_on = before != nullptr && layer_of(*info) == layers.back().layer &&
+                         info->decay == before->decay && info->shared == before->shared;
+    before = info;
+    if (goes_on) continue;
+    if (!layers.empty()) layers.back().end = info->offset;
+    layers.push_back({.begin = info->offset, .end = 0, .layer = layer_of(*info)});
+  }
   if (!layers.empty()) layers.back().end = table.trained_size();
   std::vector<ShardBucket> buckets;
   for (const ShardBucket& layer : layers) {

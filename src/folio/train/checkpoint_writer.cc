@@ -12,6 +12,8 @@
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/model/adapter.h"
+#include "folio/model/model_part.h"
+#include "folio/train/gather_parts.h"
 
 namespace folio {
 namespace {
@@ -22,6 +24,31 @@ void CopyBytes(const Tensor& from, const Tensor& to) {
 
 // Between the parts of an error on its way to other ranks.
 constexpr char kBetween[] = "\x1f";
+
+std::string Pack(const Error& error) {
+  const std::vector<std::string> parts = {std::to_string(error.exit_status()), error.what(),
+                                          error.cause(), error.help()};
+  return Join(parts, kBetween);
+}
+
+// Null for "".
+std::exception_ptr Unpack(const std::string& packed) {
+  if (packed.empty()) return nullptr;
+  const std::vector<std::string> parts = Split(packed, kBetween[0]);
+  return std::make_exception_ptr(
+      Error(static_cast<ErrorKind>(std::stoi(parts[0])), parts[1], parts[2], parts[3]));
+}
+
+// The error of run(), packed; "" if it has none.
+template <class F>
+std::string ErrorOfRunning(const F& run) {
+  try {
+    run();
+    return "";
+  } catch (const Error& error) {
+    return Pack(error);
+  }
+}
 
 // A piece of a bucket of a moment on its way to the first rank, and there into the whole of it.
 class ToFirst final : public Exchange {
@@ -80,12 +107,12 @@ bool CheckpointWriter::MakeRoom() {
   if (!beside_) return false;
   if (copy_ != nullptr) return true;
   constexpr uint64_t kSpare = 4;  // parts of what is free that stay free
-  const uint64_t moments = 2 * DtypeBytes(weights_.dtype(), weights_.table().trained_size());
-  const uint64_t bytes = weights_.flat().bytes() + moments;
+  const ParamTable table(WholeOf(weights_.config()));
+  const uint64_t bytes = DtypeBytes(weights_.dtype(), table.flat_size() + 2 * table.trained_size());
   const uint64_t available = ThisMachinesMemory().available;
   bool room = available == 0 || bytes <= available - available / kSpare;
   try {
-    if (room) copy_ = std::make_unique<Copy>(weights_.config());
+    if (room) copy_ = std::make_unique<Copy>(WholeOf(weights_.config()));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
     room = false;
@@ -96,11 +123,25 @@ bool CheckpointWriter::MakeRoom() {
   return false;
 }
 
-void CheckpointWriter::TakeCopy() {
-  CopyBytes(weights_.flat(), copy_->weights.flat());
-  if (shards_.group != nullptr) return;
-  CopyBytes(optimizer_.m(), copy_->m.flat());
-  CopyBytes(optimizer_.v(), copy_->v.flat());
+// Begins to write this rank's pieces of the moments, if all ranks see the file.
+bool CheckpointWriter::BeginPieces() {
+  Group& group = *shards_.group;
+  // A part of a model (LayerPart) has no place of its own in the file.
+  if (!shards_.same_files || !weights_.config().part.whole()) return false;
+  if (!file_) file_.emplace(checkpoints_.run() / kMomentsFile, weights_);
+  const std::string failed =
+      group.FromFirst(first() ? ErrorOfRunning([&] { file_->Create(); }) : "");
+  if (failed_ = Unpack(failed); failed_ != nullptr) return false;
+  for (const auto& here : GatherNumbers(group, std::vector<uint8_t>{file_->IsHere()})) {
+    shards_.same_files = shards_.same_files && here[0] != 0;
+  }
+  if (!shards_.same_files) return false;
+  m_.assign(optimizer_.m().data<float>(), optimizer_.m().data<float>() + optimizer_.m().count());
+  v_.assign(optimizer_.v().data<float>(), optimizer_.v().data<float>() + optimizer_.v().count());
+  pieces_ = std::async(std::launch::async, [this, rank = group.rank()] {
+    file_->Write(*shards_.shards, rank, m_.data(), v_.data());
+  });
+  return true;
 }
 
 // Those of all ranks come to the first.
@@ -120,31 +161,72 @@ void CheckpointWriter::GatherMoments() {
   shards_.group->Wait(ticket);
 }
 
+// The same of weights and moments of a model in parts.
+void CheckpointWriter::GatherWholeModel(bool moments) {
+  const auto gather = [&](const Tensor& mine, PartHeld held, const GptWeights* whole) {
+    GatherParts(*shards_.group, weights_.config(), mine, held, whole);
+  };
+  gather(weights_.flat(), PartHeld::kAll, copy_ ? &copy_->weights : nullptr);
+  if (!moments) return;
+  gather(optimizer_.m(), PartHeld::kPieces, copy_ ? &copy_->m : nullptr);
+  gather(optimizer_.v(), PartHeld::kPieces, copy_ ? &copy_->v : nullptr);
+}
+
 void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int64_t previous) {
   began_ = SteadySeconds();
   under_way_ = {.step = state.step, .best = best, .last = last};
   const bool beside = first() && MakeRoom();
-  if (shards_.group != nullptr) {
-    // Whoever gathers needs the room.
-    const bool gathers = shards_.group->FromFirst(beside ? "room" : "none") == "room";
-    if (gathers) GatherMoments();
-    if (!gathers) no_room_ = true;
-    if (!gathers || !first()) return;
+  bool in_pieces = false;
+  if (Group* group = shards_.group; group != nullptr) {
+    if (group->FromFirst(beside ? "room" : "none") == "none") {
+      failed_ = std::make_exception_ptr(
+          RuntimeError("the first rank has no memory for a copy of weights and moments", "",
+                       "use fewer ranks on its machine, or a smaller --batch"));
+      return;
+    }
+    if (last) in_pieces = BeginPieces();
+    if (failed_ != nullptr) return;
+    const bool whole = weights_.config().part.whole();
+    if (!whole) GatherWholeModel(/*moments=*/last);
+    if (whole && last && !in_pieces) GatherMoments();
+    if (!first()) return;
   }
-  if (beside) TakeCopy();
+  if (beside && weights_.config().part.whole()) {
+    CopyBytes(weights_.flat(), copy_->weights.flat());
+  }
+  if (beside && shards_.group == nullptr) {
+    CopyBytes(optimizer_.m(), copy_->m.flat());
+    CopyBytes(optimizer_.v(), copy_->v.flat());
+  }
   // Here, because it computes: the thread only writes.
   std::shared_ptr<const GptWeights> merged;
   if (weights_.config().lora.on()) merged = MergeAdapter(weights_);
-  const auto write = [this, state, best, last, previous, merged, beside] {
+  rest_ = [this, state, best, last, previous, merged, beside, in_pieces] {
     checkpoints_.Write({.weights = beside ? copy_->weights : weights_,
                         .merged = merged.get(),
                         .m = beside ? copy_->m.flat() : optimizer_.m(),
                         .v = beside ? copy_->v.flat() : optimizer_.v(),
-                        .state = state},
+                        .state = state,
+                        .moments = in_pieces ? file_->path() : std::filesystem::path()},
                        best, last, previous);
   };
-  written_ = std::async(beside ? std::launch::async : std::launch::deferred, write);
+  if (in_pieces) return;
+  written_ = std::async(beside ? std::launch::async : std::launch::deferred, rest_);
   if (!beside) written_.wait();
+}
+
+bool CheckpointWriter::writes_pieces() const {
+  return pieces_.valid() && pieces_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+}
+
+// Waits for the pieces of all ranks; then the first goes on.
+void CheckpointWriter::FinishPieces() {
+  if (!pieces_.valid()) return;
+  const std::string mine = ErrorOfRunning([&] { pieces_.get(); });
+  for (const std::string& error : shards_.group->Gather(mine)) {
+    if (failed_ == nullptr) failed_ = Unpack(error);
+  }
+  if (first() && failed_ == nullptr) written_ = std::async(std::launch::async, rest_);
 }
 
 bool CheckpointWriter::done() const {
@@ -152,35 +234,15 @@ bool CheckpointWriter::done() const {
          written_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-// What the first rank found: "" if all is well, else the parts of the error.
-std::string CheckpointWriter::Outcome() {
-  if (!first()) return "";
-  try {
-    if (written_.valid()) written_.get();
-    if (std::exchange(no_room_, false)) {
-      throw RuntimeError("the first rank has no memory to gather weights and moments of all",
-                         "a checkpoint of several ranks is brought together there",
-                         "use fewer ranks on its machine, or a smaller --batch");
-    }
-    return "";
-  } catch (const Error& error) {
-    const std::vector<std::string> parts = {std::to_string(error.exit_status()), error.what(),
-                                            error.cause(), error.help()};
-    return Join(parts, kBetween);
-  }
-}
-
 std::optional<CheckpointWriter::Written> CheckpointWriter::Wait() {
   if (!busy()) return {};
+  FinishPieces();
   Written written = *std::exchange(under_way_, std::nullopt);
-  std::string outcome = Outcome();
+  std::string outcome;
+  if (written_.valid()) outcome = ErrorOfRunning([&] { written_.get(); });
   if (shards_.group != nullptr) outcome = shards_.group->FromFirst(outcome);
-  no_room_ = false;
-  if (!outcome.empty()) {
-    const std::vector<std::string> parts = Split(outcome, kBetween[0]);
-    written.error = std::make_exception_ptr(
-        Error(static_cast<ErrorKind>(std::stoi(parts[0])), parts[1], parts[2], parts[3]));
-  }
+  written.error = std::exchange(failed_, nullptr);
+  if (written.error == nullptr) written.error = Unpack(outcome);
   written.seconds = SteadySeconds() - began_;
   return written;
 }

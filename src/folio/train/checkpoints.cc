@@ -120,7 +120,7 @@ void Checkpoints::WriteBoth(const CheckpointParts& parts, bool best, bool last,
   } else {
     SaveModelInto(dir.path(), parts);
   }
-  SaveTrainState(dir.path(), parts.state, parts.weights.table(), parts.m, parts.v);
+  SaveTrainState(dir.path(), parts.state, parts.weights.table(), parts.m, parts.v, parts.moments);
   WriteChecksums(dir.path(), best ? run_ / kBestDir : fs::path());
   dir.Commit();
   Prune(parts.state.step);

@@ -14,6 +14,8 @@ namespace folio {
 
 // Where earlier checkpoints of a run are kept, each in a directory named by its step.
 inline constexpr char kStepsDir[] = "steps";
+// In the directory of the run: moments that several ranks are writing (moment_file.h).
+inline constexpr char kMomentsFile[] = ".moments";
 
 // What a checkpoint is made of. Nothing of it may change while it is written.
 struct CheckpointParts {
@@ -22,6 +24,7 @@ struct CheckpointParts {
   const Tensor& m;            // AdamW's moments
   const Tensor& v;
   const TrainState& state;
+  std::filesystem::path moments = {};  // where the file of m and v is written already, if it is
 };
 
 // The checkpoints of a run: RUN/best has the model alone, RUN/last what is needed to go on too, and
@@ -48,6 +51,7 @@ class Checkpoints {
   // Whether RUN/best, the model of `step`, is sound now: where it is missing or damaged, it is made
   // again of a sound checkpoint of that step. Warns of what it finds.
   bool MendBest(int64_t step) const;
+  const std::filesystem::path& run() const { return run_; }
   // Whether keep_every wants the checkpoint of this step.
   bool OfRoundStep(int64_t step) const;
   // Removes what is in RUN/steps of later steps: the run went back to this one.

@@ -8,8 +8,11 @@
 #include <optional>
 #include <set>
 
+#include "folio/dist/thread_ranks.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
+#include "folio/io/safetensors.h"
+#include "folio/train/buckets.h"
 #include "folio/train/checkpoint_writer.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
@@ -205,6 +208,44 @@ TEST_F(KeptCheckpoints, ADirectoryThatComesBackIsWrittenAgain) {
   EXPECT_TRUE(Contains(warnings_.text(), "no checkpoint of step 8", "no checkpoint of step 10"));
   ExpectSameFiles("straight/last", "run/last");
   EXPECT_EQ(LoggedSteps("run"), UpTo(20));
+}
+
+// Whether ranks write their pieces of the moments into one file, or the first gathers them.
+TEST_F(KeptCheckpoints, OfRanksAreTheSameHoweverTheyComeTogether) {
+  model_.n_embd = 96;  // so that every rank has pieces
+  const GptWeights weights(model_);
+  const ParamTable& table = weights.table();
+  const auto save = [&](const std::string& run, int ranks, bool same_files) {
+    fs::create_directories(At(run));
+    const Shards shards(BucketsOf(table, model_.n_layer), ranks);
+    RunOnThreads(ranks, [&](Group& group) {
+      AdamW optimizer(*MakeBackend("cpu"), Dtype::kF32, shards.SizeOf(group.rank()));
+      for (size_t b = 0; b < shards.buckets().size(); ++b) {
+        const Shards::Piece piece = shards.PieceOf(b, group.rank());
+        for (int64_t i = 0; i < piece.size(); ++i) {
+          const auto value = static_cast<float>(piece.begin + i);
+          optimizer.m().data<float>()[piece.offset + i] = value;
+          optimizer.v().data<float>()[piece.offset + i] = -value;
+        }
+      }
+      CheckpointWriter writer(Checkpoints(At(run), {}), weights, optimizer,
+                              {&group, &shards, same_files});
+      writer.Begin({.step = 3}, true, true, -1);
+      const auto written = writer.Wait();
+      ASSERT_TRUE(written);
+      EXPECT_FALSE(written->error);
+    });
+    EXPECT_FALSE(fs::exists(At(run) / kMomentsFile));
+  };
+  save("pieces", 3, true);
+  save("gathered", 3, false);
+  ExpectSameFiles("pieces", "gathered");
+  const SafetensorsFile file(At("pieces/last/train_state/optimizer.safetensors"));
+  for (const ParamInfo& info : table.params()) {
+    const std::vector<float> m = file.ReadAs<float>("m." + info.name);
+    EXPECT_EQ(m.front(), static_cast<float>(info.offset)) << info.name;
+    EXPECT_EQ(m.back(), static_cast<float>(info.offset + info.shape.count() - 1)) << info.name;
+  }
 }
 
 TEST_F(KeptCheckpoints, AreTheSameWhereNoCopyIsTaken) {

@@ -117,6 +117,11 @@ std::vector<Field> TrainConfig::Fields() {
             "what the gradient of a micro-batch is rounded to before it is added to the others'"}
           .Choices({"fp32", "bf16"})
           .WithFlag("--reduce-dtype"),
+      Field{"tensor_parallel", &tensor_parallel,
+            "ranks that share the heads and columns of each layer, and the vocabulary, for a model "
+            "that is too large for one; the numbers are the same but for rounding",
+            1, 1 << 16}
+          .WithFlag("--tensor-parallel"),
       Field{"threads", &threads, "processors to use; 0 for one on each core", 0, kMaxThreads}
           .WithFlag("--threads"),
   };

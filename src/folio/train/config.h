@@ -55,6 +55,7 @@ struct TrainConfig {
   bool check_numerics = false;
   int64_t threads = 0;                // 0: one on each core
   std::string reduce_dtype = "fp32";  // fp32 | bf16: of gradients on their way to their sum
+  int64_t tensor_parallel = 1;        // ranks that share each layer of the model
 
   std::vector<Field> Fields();
   // Throws a kUsage Error where settings do not fit each other.

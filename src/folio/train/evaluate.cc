@@ -20,16 +20,14 @@ double MeanOf(std::span<const std::vector<double>> ranks) {
 
 }  // namespace
 
-double MeanLoss(const std::vector<double>& mine, Group* group) {
-  if (group == nullptr) return MeanOf({&mine, 1});
-  return MeanOf(GatherNumbers(*group, mine));
+double MeanLoss(const std::vector<double>& mine, const Team& team) {
+  return MeanOf(team.GatherNumbers(mine));
 }
 
 std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
                                    const EvaluationData& train, const EvaluationData& val,
-                                   Batch& batch, const EvaluationHooks& hooks, Group* group) {
-  const int64_t ranks = group == nullptr ? 1 : group->size();
-  const int64_t rank = group == nullptr ? 0 : group->rank();
+                                   Batch& batch, const EvaluationHooks& hooks, const Team& team) {
+  const int64_t ranks = team.size(), rank = team.rank();
   const int64_t total = train.batches + val.batches;
   int64_t done = 0;
   std::vector<double> losses;
@@ -50,7 +48,7 @@ std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
       done = std::min(total, done + ranks);
       if (hooks.on_progress) hooks.on_progress(done, total);
     }
-    losses.push_back(MeanLoss(sums, group));
+    losses.push_back(MeanLoss(sums, team));
   }
   return Evaluation{.train_loss = losses[0], .val_loss = losses[1]};
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "folio/data/batch_sampler.h"
-#include "folio/dist/group.h"
+#include "folio/dist/team.h"
 #include "folio/model/gpt.h"
 #include "folio/train/result.h"
 
@@ -27,15 +27,15 @@ struct EvaluationHooks {
 
 // The mean loss from what each rank has of its batches, of which there are equally many: sum and
 // number of targets of each. Rank r's n-th is number n * ranks + r; they are added up in this
-// order.
-double MeanLoss(const std::vector<double>& mine, Group* group);
+// order. Ranks that share a model's layers have the same.
+double MeanLoss(const std::vector<double>& mine, const Team& team);
 
 // The losses of both without dropout; nothing if asked to stop before the end. `batch` is scratch.
-// With a group, each rank takes its share of the batches, and all get the same result, which does
+// With a team, each rank takes its share of the batches, and all get the same result, which does
 // not depend on how many they are.
 std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
                                    const EvaluationData& train, const EvaluationData& val,
                                    Batch& batch, const EvaluationHooks& hooks,
-                                   Group* group = nullptr);
+                                   const Team& team = {});
 
 }  // namespace folio

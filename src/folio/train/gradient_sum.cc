@@ -106,7 +106,7 @@ class GradientSum::Reduction final : public Exchange {
   Reduction(GradientSum& of, size_t bucket) : of_(of), bucket_(bucket) {
     const ShardBucket& b = of.shards_.buckets()[bucket];
     part_ = of.PartOf(b.begin, b.end, b.layer).data<float>() - b.begin;
-    sources_.resize(static_cast<size_t>(of.parts_.ranks()));
+    sources_.resize(static_cast<size_t>(of.team_.size()));
     packed_sources_.resize(sources_.size());
   }
 
@@ -135,8 +135,8 @@ class GradientSum::Reduction final : public Exchange {
   void Finish(int slot) override {
     const Shards::Piece mine = Mine();
     float* sum = of_.sum_.data<float>() + mine.offset;
-    const int me = of_.parts_.group->rank();
-    for (int rank = 0; rank < of_.parts_.ranks(); ++rank) {
+    const int me = of_.team_.rank();
+    for (int rank = 0; rank < of_.team_.size(); ++rank) {
       const auto r = static_cast<size_t>(rank);
       if (packs()) {
         packed_sources_[r] = rank == me ? Packed(mine, slot) : Received<BF16>(rank, slot);
@@ -153,7 +153,7 @@ class GradientSum::Reduction final : public Exchange {
 
  private:
   bool packs() const { return of_.parts_.reduce == Dtype::kBF16; }
-  Shards::Piece Mine() const { return of_.shards_.PieceOf(bucket_, of_.parts_.group->rank()); }
+  Shards::Piece Mine() const { return of_.shards_.PieceOf(bucket_, of_.team_.rank()); }
   const BF16* Packed(const Shards::Piece& piece, int slot) const {
     const int64_t begin = of_.shards_.buckets()[bucket_].begin;
     return of_.packed_[static_cast<size_t>(slot)].data<BF16>() + (piece.begin - begin);
@@ -173,22 +173,25 @@ class GradientSum::Reduction final : public Exchange {
 
 GradientSum::GradientSum(Backend& backend, const GptConfig& config, const ParamTable& table,
                          const Shards& shards, Dtype dtype, const StepParts& parts)
-    : backend_(backend), shards_(shards), parts_(parts), n_layer_(config.n_layer) {
-  FOLIO_CHECK(dtype == Dtype::kF32 || (parts.ranks() == 1 && parts.reduce == Dtype::kF32),
+    : backend_(backend),
+      shards_(shards),
+      parts_(parts),
+      team_(parts.data()),
+      n_layer_(config.n_layer) {
+  FOLIO_CHECK(dtype == Dtype::kF32 || (team_.size() == 1 && parts.reduce == Dtype::kF32),
               "ranks add up float32");
-  const int rank = parts.group == nullptr ? 0 : parts.group->rank();
   const PlanIds ids =
-      AddBuffers(plan_, n_layer_, shards, rank, dtype, parts.micro_batches, parts.reduce);
+      AddBuffers(plan_, n_layer_, shards, team_.rank(), dtype, parts.micro_batches, parts.reduce);
   plan_.Place();
   arena_ = Arena(plan_);
   sum_ = arena_.Get(plan_, ids.sum);
   for (const MemoryPlan::Id id : ids.scratch) scratch_.push_back(arena_.Get(plan_, id));
   for (const MemoryPlan::Id id : ids.packed) packed_.push_back(arena_.Get(plan_, id));
-  if (parts.ranks() > 1 || parts.micro_batches > 1) {
+  if (team_.size() > 1 || parts.micro_batches > 1) {
     part_ = arena_.Get(plan_, ids.part);
     BindParts(config, table);
   }
-  if (parts.ranks() == 1) {
+  if (team_.size() == 1) {
     for (const ParamInfo& info : table.params()) {
       in_sum_.push_back(info.trained ? table.View(info, sum_) : Tensor());
     }
@@ -232,18 +235,18 @@ void GradientSum::BindParts(const GptConfig& config, const ParamTable& table) {
 const GptParams& GradientSum::BeginMicroBatch() {
   micro_batches_ += 1;
   FOLIO_CHECK(micro_batches_ <= parts_.micro_batches, "more micro-batches than were announced");
-  if (parts_.ranks() == 1) return micro_batches_ == 1 ? into_sum_ : into_part_;
+  if (team_.size() == 1) return micro_batches_ == 1 ? into_sum_ : into_part_;
   // What is written from the beginning of the backward on.
   for (size_t b = 0; b < tickets_.size(); ++b) {
     const int64_t layer = shards_.buckets()[b].layer;
-    if (layer < 0 || layer == n_layer_) parts_.group->Wait(tickets_[b]);
+    if (layer < 0 || layer == n_layer_) team_.Wait(tickets_[b]);
   }
   return into_part_;
 }
 
 void GradientSum::BeforeBlock(int64_t layer) {
   block_ = layer;
-  if (parts_.ranks() == 1) return;
+  if (team_.size() == 1) return;
   // Of whoever had its place before, in this micro-batch or at the end of the one before.
   for (size_t b = 0; b < tickets_.size(); ++b) {
     const int64_t other = shards_.buckets()[b].layer;
@@ -251,7 +254,7 @@ void GradientSum::BeforeBlock(int64_t layer) {
         other % PartLayout::kPlaces != layer % PartLayout::kPlaces) {
       continue;
     }
-    parts_.group->Wait(tickets_[b]);
+    team_.Wait(tickets_[b]);
   }
 }
 
@@ -259,12 +262,12 @@ void GradientSum::AfterLayer(int64_t layer) {
   for (size_t b = 0; b < shards_.buckets().size(); ++b) {
     const ShardBucket& bucket = shards_.buckets()[b];
     if (bucket.layer != layer) continue;
-    if (parts_.ranks() == 1) {
+    if (team_.size() == 1) {
       AddPart(bucket, b);
       continue;
     }
     reductions_[b]->set_add(micro_batches_ > 1);
-    tickets_[b] = parts_.group->Begin(*reductions_[b]);
+    tickets_[b] = team_.Begin(*reductions_[b]);
   }
 }
 
@@ -279,8 +282,8 @@ void GradientSum::AddPart(const ShardBucket& bucket, size_t index) {
 }
 
 void GradientSum::Finish() {
-  if (parts_.ranks() == 1) return;
-  for (const uint64_t ticket : tickets_) parts_.group->Wait(ticket);
+  if (team_.size() == 1) return;
+  for (const uint64_t ticket : tickets_) team_.Wait(ticket);
 }
 
 std::string GradientSum::NameAt(const std::byte* at, const ParamTable& table) const {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/dist/group.h"
 #include "folio/dist/shards.h"
+#include "folio/dist/team.h"
 #include "folio/model/params.h"
 #include "folio/tensor/plan.h"
 
@@ -16,11 +16,14 @@ namespace folio {
 
 // How the micro-batches of a step are divided, and their gradients brought together.
 struct StepParts {
-  Group* group = nullptr;      // null: one rank alone
-  int64_t micro_batches = 1;   // of this rank: its n-th is number n * ranks + rank of the step
+  Group* group = nullptr;  // null: one rank alone
+  int tensor = 1;          // ranks that share the layers of a model (LayerPart), and its data
+  // Of this rank: its n-th is number n * D + d of the step, where it is the d-th of D of its team.
+  int64_t micro_batches = 1;
   Dtype reduce = Dtype::kF32;  // each gradient is rounded to this before it is added: F32 or BF16
 
-  int ranks() const { return group == nullptr ? 1 : group->size(); }
+  // Those that have the same part of the model and share the data.
+  Team data() const { return DataTeamOf(group, tensor); }
 };
 
 // The gradient of a step: the sum of those of its micro-batches, added up in their order whoever
@@ -71,6 +74,7 @@ class GradientSum {
   Backend& backend_;
   const Shards& shards_;
   StepParts parts_;
+  Team team_;
   MemoryPlan plan_;
   Arena arena_;
   Tensor sum_, part_;

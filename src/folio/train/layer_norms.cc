@@ -21,13 +21,19 @@ LayerNorms LayerNormMeter::End(const Tensor& grads) {
 }
 
 std::vector<double> LayerNormMeter::Norms(const Tensor& flat) const {
-  std::vector<double> norms(static_cast<size_t>(weights_.config().n_layer) + 1);
+  const auto layers = static_cast<size_t>(weights_.config().n_layer) + 1;
+  std::vector<double> squares(layers), shared(layers);
   for (const ParamInfo& info : weights_.table().params()) {
     if (!info.trained) continue;
     const Tensor x = weights_.table().View(info, flat);
     double sum = 0;
     backend_.Run(SumOfSquares{.x = x.Reshape({x.count()}), .out = Tensor(&sum, {1})});
-    norms[static_cast<size_t>(info.layer + 1)] += sum;
+    (info.shared ? shared : squares)[static_cast<size_t>(info.layer + 1)] += sum;
+  }
+  // What all parts have counts once.
+  std::vector<double> norms = shared;
+  for (const std::vector<double>& part : parts_.GatherNumbers(squares)) {
+    for (size_t layer = 0; layer < layers; ++layer) norms[layer] += part[layer];
   }
   for (double& norm : norms) norm = std::sqrt(norm);
   return norms;

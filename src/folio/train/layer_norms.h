@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
+#include "folio/dist/team.h"
 #include "folio/model/params.h"
 #include "folio/train/run_log.h"
 
@@ -12,12 +13,13 @@ namespace folio {
 // weights.
 class LayerNormMeter {
  public:
-  // Both must outlive it.
-  LayerNormMeter(Backend& backend, const GptWeights& weights)
-      : backend_(backend), weights_(weights) {}
+  // Both must outlive it, and so must the group of the team of a part of a model.
+  LayerNormMeter(Backend& backend, const GptWeights& weights, const Team& parts = {})
+      : backend_(backend), weights_(weights), parts_(parts) {}
 
   void Begin();
-  // `grads` is laid out as the trained part of the weights. REQUIRES: Begin.
+  // `grads` is laid out as what is trained of the weights. The norms are the whole model's; all
+  // ranks must ask. REQUIRES: Begin.
   LayerNorms End(const Tensor& grads);
 
  private:
@@ -25,6 +27,7 @@ class LayerNormMeter {
 
   Backend& backend_;
   const GptWeights& weights_;
+  Team parts_;
   std::vector<float> before_;  // then the update
 };
 

@@ -43,20 +43,33 @@ int64_t BlocksOf(const Shards::Piece& piece) {
   return (piece.size() + Shards::kBlock - 1) / Shards::kBlock;
 }
 
+// Whether what lies there is of a parameter that all parts of a model have.
+bool IsShared(const ParamTable& table, int64_t offset) {
+  const ParamInfo* there = nullptr;
+  for (const ParamInfo& info : table.params()) {
+    if (info.offset <= offset && (there == nullptr || info.offset > there->offset)) there = &info;
+  }
+  return there->shared;
+}
+
 }  // namespace
 
 Learner::Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
                  const PassOptions& options, const StepParts& parts)
     : backend_(backend),
       weights_(weights),
-      group_(parts.ranks() > 1 ? parts.group : nullptr),
-      shards_(BucketsOf(weights.table(), weights.config().n_layer), parts.ranks()),
+      data_(parts.data()),
+      tensor_(TensorTeamOf(parts.group, parts.tensor)),
+      shards_(BucketsOf(weights.table(), weights.config().n_layer), data_.size()),
       pass_(backend, weights.config(), B, T, PassKind::kTraining, options),
       sum_(backend, weights.config(), weights.table(), shards_, weights.flat().dtype(), parts),
-      optimizer_(backend, weights.flat().dtype(), shards_.SizeOf(rank())) {
+      optimizer_(backend, weights.flat().dtype(), shards_.SizeOf(data_.rank())) {
   FOLIO_CHECK(weights.flat().dtype() == options.number(), "weights are of another dtype");
-  if (group_ != nullptr) gather_.emplace(*group_, shards_, weights.flat());
-  block_sums_.resize(static_cast<size_t>(shards_.BlocksOf(rank())));
+  const LayerPart& part = weights.config().part;
+  FOLIO_CHECK(part.parts == tensor_.team().size() && part.index == tensor_.team().rank(),
+              "another rank's part of the model");
+  if (!data_.alone()) gather_.emplace(data_, shards_, weights.flat());
+  block_sums_.resize(static_cast<size_t>(shards_.BlocksOf(data_.rank())));
   std::vector<size_t> next;
   size_t blocks = 0;
   for (int r = 0; r < shards_.ranks(); ++r) {
@@ -65,12 +78,15 @@ Learner::Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
   }
   all_block_sums_.resize(blocks);
   for (size_t b = 0; b < shards_.buckets().size(); ++b) {
+    const bool shared = IsShared(weights.table(), shards_.buckets()[b].begin);
+    std::vector<size_t>& order = shared ? shared_blocks_ : block_order_;
     for (int r = 0; r < shards_.ranks(); ++r) {
       size_t& at = next[static_cast<size_t>(r)];
-      for (int64_t i = 0; i < BlocksOf(shards_.PieceOf(b, r)); ++i) block_order_.push_back(at++);
+      for (int64_t i = 0; i < BlocksOf(shards_.PieceOf(b, r)); ++i) order.push_back(at++);
     }
   }
   pass_.set_gate(this);
+  if (!tensor_.team().alone()) pass_.set_team(&tensor_);
 }
 
 MemoryPlan Learner::Plan(const GptConfig& config, int64_t B, int64_t T, const PassOptions& options,
@@ -83,6 +99,7 @@ MemoryPlan Learner::Plan(const GptConfig& config, int64_t B, int64_t T, const Pa
   for (const char* name : {"adamw.m", "adamw.v"}) {
     plan.Add(name, options.number(), {shards.SizeOf(0)});
   }
+  if (!config.part.whole()) plan.Add("sums.received", options.number(), {B * T, config.n_embd});
   const MemoryPlan pass = GptPass::Plan(config, B, T, PassKind::kTraining, options);
   for (const MemoryPlan::Buffer& buffer : pass.buffers()) {
     plan.Add(buffer.name, buffer.dtype, buffer.shape, buffer.first_tick, buffer.last_tick);
@@ -119,7 +136,7 @@ double Learner::Norm() {
   sum_.Finish();
   size_t block = 0;
   for (size_t b = 0; b < shards_.buckets().size(); ++b) {
-    const Shards::Piece piece = shards_.PieceOf(b, rank());
+    const Shards::Piece piece = shards_.PieceOf(b, data_.rank());
     const int64_t blocks = BlocksOf(piece);
     if (blocks == 0) continue;
     backend_.Run(SumOfSquares{.x = sum_.sum().Slice(piece.offset, piece.offset + piece.size()),
@@ -127,14 +144,18 @@ double Learner::Norm() {
                               .block = Shards::kBlock});
     block += static_cast<size_t>(blocks);
   }
-  BlockSums all(shards_, rank(), block_sums_, all_block_sums_);
-  if (group_ == nullptr) {
-    all.Finish(0);
-  } else {
-    group_->Wait(group_->Begin(all));
-  }
-  double sum = 0;
-  for (const size_t i : block_order_) sum += all_block_sums_[i];
+  BlockSums all(shards_, data_.rank(), block_sums_, all_block_sums_);
+  data_.Wait(data_.Begin(all));
+  const auto sum_of = [&](const std::vector<size_t>& order) {
+    double sum = 0;
+    for (const size_t i : order) sum += all_block_sums_[i];
+    return sum;
+  };
+  const double mine = sum_of(block_order_);
+  if (tensor_.team().alone()) return std::sqrt(mine);
+  // What all parts have counts once.
+  double sum = sum_of(shared_blocks_);
+  for (const auto& part : tensor_.team().GatherNumbers(std::vector<double>{mine})) sum += part[0];
   return std::sqrt(sum);
 }
 
@@ -143,7 +164,7 @@ void Learner::Update(const AdamWSettings& settings, double lr, double clip, int6
   const double scale = ClipScale(norm, clip);
   const int64_t decay_size = weights_.table().decay_size();
   const auto update = [&](size_t b) {
-    const Shards::Piece piece = shards_.PieceOf(b, rank());
+    const Shards::Piece piece = shards_.PieceOf(b, data_.rank());
     if (piece.size() == 0) return;
     optimizer_.Step(settings, {.lr = lr, .step = step, .grad_scale = scale},
                     weights_.flat().Slice(piece.begin, piece.end),
@@ -167,14 +188,14 @@ double Learner::Finish(const AdamWSettings& settings, double lr, double clip, in
 }
 
 const Tensor& Learner::Gradient() {
-  if (group_ == nullptr) return sum_.sum();
+  if (data_.alone()) return sum_.sum();
   if (!whole_gradient_) {
     whole_gradient_.emplace(weights_.config(), weights_.dtype(), ParamPart::kTrained);
   }
   const Tensor& flat = whole_gradient_->flat();
-  WeightGather gather(*group_, shards_, flat);
+  WeightGather gather(data_, shards_, flat);
   for (const size_t b : gather.order()) {
-    const Shards::Piece piece = shards_.PieceOf(b, rank());
+    const Shards::Piece piece = shards_.PieceOf(b, data_.rank());
     const Tensor mine = sum_.sum().Slice(piece.offset, piece.offset + piece.size());
     std::memcpy(flat.Slice(piece.begin, piece.end).raw(), mine.raw(), mine.bytes());
     gather.Begin(b);

@@ -9,13 +9,15 @@
 #include "folio/dist/shards.h"
 #include "folio/model/gpt.h"
 #include "folio/model/layer_gate.h"
+#include "folio/model/tensor_team.h"
 #include "folio/train/adamw.h"
 #include "folio/train/gradient_sum.h"
 #include "folio/train/weight_gather.h"
 
 namespace folio {
 
-// Of what a plan is: the first of so many ranks, each with so many micro-batches of a step.
+// Of what a plan is: the first of so many ranks that share the data, each with so many
+// micro-batches of a step.
 struct PlannedParts {
   int ranks = 1;
   int64_t micro_batches = 1;
@@ -30,12 +32,14 @@ class Learner : private LayerGate {
   // `backend`, `weights` and the group must outlive it. Every micro-batch has B sequences of T
   // tokens. What is trained (ParamRow::trained) has gradients and moments, and changes. Gradients
   // and moments are of the weights' dtype. REQUIRES: that is options.number(), and F32 for several
-  // ranks; all ranks have the same weights.
+  // ranks. All ranks have the same weights, or rank r part r % parts.tensor of them; then those
+  // with one r / parts.tensor see the same micro-batches.
   Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
           const PassOptions& options = {}, const StepParts& parts = {});
   Learner(const Learner&) = delete;
 
-  // Everything that training in this shape keeps in memory, with nothing allocated.
+  // Everything that training in this shape, of a model or a part of one, keeps in memory, with
+  // nothing allocated.
   static MemoryPlan Plan(const GptConfig& config, int64_t B, int64_t T,
                          const PassOptions& options = {}, const PlannedParts& parts = {});
 
@@ -48,7 +52,7 @@ class Learner : private LayerGate {
   double Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets, double scale,
                     DropoutContext dropout, std::span<const int32_t> begins = {});
 
-  // The norm of the gradient of all micro-batches. All ranks get the same.
+  // The norm of the gradient of all micro-batches and of all parts. All ranks get the same.
   double Norm();
   // Makes one AdamW step with the gradient, of this norm, clipped. `step` counts from 1.
   void Update(const AdamWSettings& settings, double lr, double clip, int64_t step, double norm);
@@ -58,8 +62,8 @@ class Learner : private LayerGate {
   // Waits for the weights that other ranks changed: for whoever reads them but a pass of this
   // learner.
   void WaitForWeights();
-  // The whole gradient, laid out as the trained part of the weights; with several ranks all must
-  // ask, after Norm.
+  // The whole gradient of the weights, laid out as what is trained of them; with several ranks all
+  // must ask, after Norm.
   const Tensor& Gradient();
 
   // The parameter whose gradient lies there; "" if none does.
@@ -69,7 +73,9 @@ class Learner : private LayerGate {
   // Its moments are of this rank's pieces.
   AdamW& optimizer() { return optimizer_; }
   const Shards& shards() const { return shards_; }
-  int rank() const { return group_ == nullptr ? 0 : group_->rank(); }
+  // Those that share the data, and this model's parts.
+  const Team& data_team() const { return data_; }
+  const Team& tensor_team() const { return tensor_.team(); }
   // The gradient of one rank alone, as far as it is accumulated.
   const Tensor& grads() const { return sum_.sum(); }
 
@@ -80,7 +86,8 @@ class Learner : private LayerGate {
 
   Backend& backend_;
   GptWeights& weights_;
-  Group* group_;  // null for one alone
+  Team data_;
+  TensorTeam tensor_;
   Shards shards_;
   GptPass pass_;
   GradientSum sum_;
@@ -88,7 +95,8 @@ class Learner : private LayerGate {
   std::optional<WeightGather> gather_;
   std::optional<GptWeights> whole_gradient_;
   std::vector<double> block_sums_, all_block_sums_;  // of squares; of all ranks, by rank
-  std::vector<size_t> block_order_;                  // of all_block_sums_, as in the flat array
+  // Of all_block_sums_, as in the flat array: what this part has alone, and what all parts have.
+  std::vector<size_t> block_order_, shared_blocks_;
 };
 
 // Bytes of Learner::Plan without recomputation and with it.

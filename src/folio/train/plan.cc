@@ -8,6 +8,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/model/model_part.h"
 #include "folio/train/learner.h"
 
 namespace folio {
@@ -43,6 +44,11 @@ int64_t LargestDivisor(int64_t n, int64_t most) {
   return best;
 }
 
+// Of a vocabulary that is not cut evenly the last part has more.
+GptConfig LargestPart(const TrainShape& shape) {
+  return PartOf(shape.model, shape.tensor - 1, shape.tensor);
+}
+
 // What a user can do where this shape has no room.
 std::string WaysOut(const TrainShape& shape, uint64_t limit) {
   std::vector<std::string> ways;
@@ -51,7 +57,8 @@ std::string WaysOut(const TrainShape& shape, uint64_t limit) {
     ways.push_back(fmt::format("--batch {} is the largest that fits", most));
     if (const int64_t step = shape.B * shape.grad_accumulation; step > 0) {
       TrainShape several = shape;  // which takes a place for the gradient of each
-      several.grad_accumulation = std::max<int64_t>(2 * shape.ranks, shape.grad_accumulation);
+      several.grad_accumulation =
+          std::max<int64_t>(2 * shape.ranks / shape.tensor, shape.grad_accumulation);
       const int64_t micro =
           LargestDivisor(step, std::max<int64_t>(1, LargestBatch(several, limit)));
       if (step / micro <= kMaxMicroBatches) {
@@ -80,11 +87,11 @@ std::string WaysOut(const TrainShape& shape, uint64_t limit) {
 }  // namespace
 
 MemoryPlan PlanOf(const TrainShape& shape) {
-  return Learner::Plan(
-      shape.model, shape.B, shape.T, shape.options,
-      {.ranks = shape.ranks,
-       .micro_batches = std::max<int64_t>(1, shape.grad_accumulation / shape.ranks),
-       .reduce = shape.reduce});
+  const int ranks = shape.ranks / shape.tensor;
+  return Learner::Plan(LargestPart(shape), shape.B, shape.T, shape.options,
+                       {.ranks = ranks,
+                        .micro_batches = std::max<int64_t>(1, shape.grad_accumulation / ranks),
+                        .reduce = shape.reduce});
 }
 
 PlanTotals::PlanTotals(const MemoryPlan& plan) : peak(plan.arena_bytes()) {
@@ -152,7 +159,7 @@ std::string DescribePlan(const TrainShape& shape) {
   line("activations", totals.activations,
        fmt::format(" ({} of logits; {} x {} tokens)", Bytes(totals.logits), shape.B, shape.T));
   const RecomputeBytes recompute =
-      CompareRecompute(shape.model, shape.B, shape.T, shape.options.dtype);
+      CompareRecompute(LargestPart(shape), shape.B, shape.T, shape.options.dtype);
   std::string saved;
   if (recompute.saved() > 0) {
     saved = fmt::format(" (--recompute {} {})", shape.options.recompute ? "saves" : "would save",

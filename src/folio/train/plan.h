@@ -19,10 +19,12 @@ struct TrainShape {
   int64_t grad_accumulation = 1;  // of all ranks; 0: whoever asks knows no such thing
   PassOptions options = {};
   int ranks = 1;
+  int tensor = 1;              // of them that share the layers of the model
   Dtype reduce = Dtype::kF32;  // of gradients on their way to be added up
 };
 
-// What training in this shape keeps in memory, on the first of its ranks.
+// What training in this shape keeps in memory, on the first of its ranks, or on the first of those
+// that have the largest part of the model.
 MemoryPlan PlanOf(const TrainShape& shape);
 
 // What training keeps in memory by kind, in bytes: weights, gradients and moments from step to

@@ -10,6 +10,7 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/safetensors.h"
+#include "folio/model/model_part.h"
 
 namespace folio {
 namespace {
@@ -127,15 +128,26 @@ TrainState ReadState(const std::filesystem::path& dir) {
   return FromJson(ParseJson(ReadFile(path, kMaxState), path), path);
 }
 
-// What this rank has of the moment of a parameter.
-void ReadMoment(const SafetensorsFile& file, const std::string& name, const ParamInfo& info,
-                const Tensor& moment, const Shards* shards, int rank) {
-  const auto count = static_cast<size_t>(info.shape.count());
-  if (shards == nullptr || shards->ranks() == 1) {
-    return file.Read(name, std::span(moment.data<float>() + info.offset, count));
+// The moment of a parameter, which lies at `place` in the whole model's.
+std::vector<float> ReadMoment(const SafetensorsFile& file, const std::string& name,
+                              const Shape& whole, const Shape& shape, const PlaceInWhole& place) {
+  std::vector<float> all(static_cast<size_t>(whole.count()));
+  file.Read(name, all);
+  if (shape == whole) return all;
+  std::vector<float> part(static_cast<size_t>(shape.count()));
+  for (size_t i = 0; i < part.size(); ++i) {
+    part[i] = all[static_cast<size_t>(place(static_cast<int64_t>(i)))];
   }
-  std::vector<float> whole(count);
-  file.Read(name, whole);
+  return part;
+}
+
+// Keeps what this rank has of it.
+void KeepMoment(const std::vector<float>& whole, const ParamInfo& info, const Tensor& moment,
+                const Shards* shards, int rank) {
+  if (shards == nullptr) {
+    std::ranges::copy(whole, moment.data<float>() + info.offset);
+    return;
+  }
   const int64_t end = info.offset + info.shape.count();
   for (size_t b = 0; b < shards->buckets().size(); ++b) {
     const Shards::Piece piece = shards->PieceOf(b, rank);
@@ -149,16 +161,21 @@ void ReadMoment(const SafetensorsFile& file, const std::string& name, const Para
 }  // namespace
 
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
-                    const ParamTable& table, const Tensor& m, const Tensor& v) {
+                    const ParamTable& table, const Tensor& m, const Tensor& v,
+                    const std::filesystem::path& written) {
   const std::filesystem::path at = dir / kTrainStateDir;
   CreateDirectories(at);
-  std::vector<NamedTensor> moments;
-  for (const ParamInfo& info : table.params()) {
-    if (!info.trained) continue;
-    moments.push_back({"m." + info.name, table.View(info, m)});
-    moments.push_back({"v." + info.name, table.View(info, v)});
+  if (!written.empty()) {
+    std::filesystem::rename(written, at / kOptimizerFile);
+  } else {
+    std::vector<NamedTensor> moments;
+    for (const ParamInfo& info : table.params()) {
+      if (!info.trained) continue;
+      moments.push_back({"m." + info.name, table.View(info, m)});
+      moments.push_back({"v." + info.name, table.View(info, v)});
+    }
+    WriteSafetensors(at / kOptimizerFile, moments);
   }
-  WriteSafetensors(at / kOptimizerFile, moments);
   Json json;
   json["format"] = kFormatVersion;
   json["step"] = state.step;
@@ -190,20 +207,25 @@ int64_t SavedStep(const std::filesystem::path& dir) {
   return ReadState(dir).step;
 }
 
-TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
+TrainState LoadTrainState(const std::filesystem::path& dir, const GptConfig& config,
                           AdamW& optimizer, const Shards* shards, int rank) {
+  const ParamTable table(config), whole(WholeOf(config));
   const TrainState state = ReadState(dir);
   const SafetensorsFile file(dir / kTrainStateDir / kOptimizerFile);
-  for (const ParamInfo& info : table.params()) {
+  for (const ParamInfo& info : whole.params()) {
     if (!info.trained) continue;
     file.Require("m." + info.name, info.shape);
     file.Require("v." + info.name, info.shape);
   }
-  for (const ParamInfo& info : table.params()) {
+  for (size_t p = 0; p < table.params().size(); ++p) {
+    const ParamInfo& info = table.params()[p];
     if (!info.trained) continue;
+    const Shape& shape = whole.params()[p].shape;
+    const PlaceInWhole place(config, info, shape);
     for (const auto& [name, moment] :
          {std::pair("m.", &optimizer.m()), std::pair("v.", &optimizer.v())}) {
-      ReadMoment(file, name + info.name, info, *moment, shards, rank);
+      KeepMoment(ReadMoment(file, name + info.name, shape, info.shape, place), info, *moment,
+                 shards, rank);
     }
   }
   return state;

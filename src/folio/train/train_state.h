@@ -36,16 +36,18 @@ struct TrainState {
 };
 
 // Writes dir/train_state/state.json and optimizer.safetensors (moments "m.<parameter>" and
-// "v.<parameter>").
+// "v.<parameter>"); `written` is that file where it is there already, and is moved to its place.
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
-                    const ParamTable& table, const Tensor& m, const Tensor& v);
+                    const ParamTable& table, const Tensor& m, const Tensor& v,
+                    const std::filesystem::path& written = {});
 
 // Updates done by the run that left the state in `dir`. Throws as LoadTrainState does.
 int64_t SavedStep(const std::filesystem::path& dir);
 
 // Reads them back, the moments into `optimizer`: those of the pieces of this rank, where there are
-// several (`shards`). Throws a kInput Error if they are missing or do not belong to the model.
-TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
+// several (`shards`), of the model or of a part of it. Throws a kInput Error if they are missing or
+// do not belong to the model.
+TrainState LoadTrainState(const std::filesystem::path& dir, const GptConfig& config,
                           AdamW& optimizer, const Shards* shards = nullptr, int rank = 0);
 
 }  // namespace folio

@@ -9,8 +9,11 @@
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/data/conversations.h"
+#include "folio/model/model_part.h"
 #include "folio/model/weight_init.h"
+#include "folio/train/gather_parts.h"
 #include "folio/train/precision.h"
+#include "folio/train/rank_shares.h"
 #include "folio/train/schedule.h"
 
 namespace folio {
@@ -51,15 +54,6 @@ double ToMilliseconds(double seconds) {
   return std::round(seconds * 1e3) / 1e3;
 }
 
-// A rank's share of a step.
-StepParts PartsOf(const TrainConfig& config, Group* group) {
-  const int ranks = group == nullptr ? 1 : group->size();
-  RequireShares(config, ranks);
-  return {.group = group,
-          .micro_batches = config.grad_accumulation / ranks,
-          .reduce = ReduceDtype(config)};
-}
-
 }  // namespace
 
 int64_t ContextOf(const GptConfig& model, const TrainConfig& config) {
@@ -80,11 +74,11 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       run_(std::move(run)),
       hooks_(std::move(hooks)),
       group_(group != nullptr && !group->alone() ? group : nullptr),
-      weights_(model),
+      weights_(ModelOfRank(model, config, group_)),
       learner_(backend, weights_, config.batch_size, ContextOf(model, config),
                PassOptionsOf(config, model, backend, data.info().chat.has_value()),
-               PartsOf(config, group_)),
-      layer_norms_(backend, weights_),
+               StepPartsOf(config, group_)),
+      layer_norms_(backend, weights_, learner_.tensor_team()),
       writer_(Checkpoints(run_, {.keep_last = config.keep_last,
                                  .keep_every = config.keep_every,
                                  .base = config.init,
@@ -178,7 +172,7 @@ double Trainer::Seconds() const {
 // The micro-batch that this rank computes next: the turn-th of its own of this step.
 void Trainer::FetchBatch(int64_t turn) {
   if (torch_ && turn == 0) state_.torch_before_batch = torch_->state();
-  sampler_->Fill(state_.data_step(), turn * ranks() + learner_.rank(), batch_);
+  sampler_->Fill(state_.data_step(), turn * ranks() + learner_.data_team().rank(), batch_);
 }
 
 // The gradient of the step, and the mean loss of its targets.
@@ -189,7 +183,7 @@ double Trainer::Accumulate() {
   mine.clear();
   learner_.Begin();
   for (int64_t turn = 0; turn < turns; ++turn) {
-    const int64_t micro = turn * ranks() + learner_.rank();
+    const int64_t micro = turn * ranks() + learner_.data_team().rank();
     mine.push_back(learner_.Accumulate(batch_.inputs, batch_.targets, scale,
                                        {.on = true,
                                         .seed = static_cast<uint64_t>(config_.seed),
@@ -199,7 +193,29 @@ double Trainer::Accumulate() {
     mine.push_back(static_cast<double>(batch_.CountTargets()));
     if (turn + 1 < turns) FetchBatch(turn + 1);
   }
-  return MeanLoss(mine, group_);
+  return MeanLoss(mine, learner_.data_team());
+}
+
+// The parameter whose gradient is not finite; all ranks hear the same.
+std::string Trainer::NonFinite() {
+  std::string found = FirstNonFinite(weights_.table(), learner_.Gradient());
+  if (learner_.tensor_team().alone()) return found;
+  for (const std::string& name : group_->Gather(found)) {
+    if (!name.empty()) return name;
+  }
+  return "";
+}
+
+void Trainer::Sample() {
+  learner_.WaitForWeights();
+  std::optional<GptWeights> whole;
+  if (!learner_.tensor_team().alone()) {
+    if (first()) whole.emplace(WholeOf(weights_.config()));
+    GatherParts(*group_, weights_.config(), weights_.flat(), PartHeld::kAll,
+                whole ? &*whole : nullptr);
+    if (!first()) return;
+  }
+  if (hooks_.on_sample) hooks_.on_sample(state_.step, whole ? *whole : weights_);
 }
 
 StepMetrics Trainer::TakeStep() {
@@ -214,7 +230,7 @@ StepMetrics Trainer::TakeStep() {
   if (measure) layer_norms_.Begin();
   StepHealth& health = state_.health;
   // Whose gradient it is that is not finite.
-  const auto of = [&] { return FirstNonFinite(weights_.table(), learner_.Gradient()); };
+  const auto of = [&] { return NonFinite(); };
   const auto skipped =
       health.Judge(loss, norm, config_.spike_zscore, weights_.config().vocab_size, of);
   health.Count(skipped, loss, norm, config_.spike_zscore);
@@ -289,9 +305,9 @@ bool Trainer::RegularCheckpointDue(bool evaluated) {
 // taken to write 50 MB/s.
 bool Trainer::OutOfTime() const {
   constexpr double kMargin = 1.5, kBytesPerSecond = 50e6, kArrays = 3;  // weights and two moments
-  const double save =
-      longest_save_ > 0 ? longest_save_
-                        : kArrays * static_cast<double>(weights_.flat().bytes()) / kBytesPerSecond;
+  const auto bytes = static_cast<double>(weights_.flat().bytes() *
+                                         static_cast<size_t>(weights_.config().part.parts));
+  const double save = longest_save_ > 0 ? longest_save_ : kArrays * bytes / kBytesPerSecond;
   const double saves = writer_.busy() ? 2 * save : save;
   return SteadySeconds() - started_ + kMargin * (longest_step_ + saves) >= max_seconds_;
 }
@@ -320,7 +336,7 @@ bool Trainer::Evaluate() {
   state_.evaluation = folio::Evaluate(
       learner_.pass(), weights_.params(), {*train_eval_, EvaluationBatches(train_eval_batches_)},
       {*val_eval_, EvaluationBatches(val_eval_batches_)}, eval_batch_,
-      {stop_asked, hooks_.on_evaluation_progress}, group_);
+      {stop_asked, hooks_.on_evaluation_progress}, learner_.data_team());
   if (!state_.evaluation) {
     torch_ = before;  // as if the evaluation had not begun
     return false;
@@ -374,10 +390,7 @@ TrainResult Trainer::Run() {
     if (WentBack()) continue;
     if (log_) log_->Write(metrics);
     if (hooks_.on_step) hooks_.on_step(metrics);
-    if (hooks_.on_sample && hooks_.sample_every > 0 && state_.step % hooks_.sample_every == 0) {
-      learner_.WaitForWeights();
-      hooks_.on_sample(state_.step, weights_);
-    }
+    if (hooks_.sample_every > 0 && state_.step % hooks_.sample_every == 0) Sample();
     longest_step_ = std::max(longest_step_, SteadySeconds() - begin);
     Ask();
     if (wishes_.written) Saved(writer_.Wait());

@@ -39,17 +39,14 @@ struct TrainerHooks {
   std::function<void(int64_t step, const std::filesystem::path&)> on_checkpoint = {};
   // The run went back: the next step is `to`, and steps and samples from there on come again.
   std::function<void(int64_t from, int64_t to, const std::string& why)> on_rollback = {};
-  std::function<void(int64_t step, const GptWeights&)> on_sample = {};  // every sample_every steps
+  // Every sample_every steps, of the first rank where ranks share the layers of a model.
+  std::function<void(int64_t step, const GptWeights&)> on_sample = {};
   int64_t sample_every = 0;
   int64_t layer_norms_every = 0;              // steps whose metrics have layer_norms; 0 for none
   bool rank_seconds = false;                  // metrics have rank_seconds
   std::function<bool()> stop_requested = {};  // asked after each step and batch of an evaluation
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
 };
-
-// Throws a kUsage Error that names the nearest numbers unless so many ranks can share the
-// micro-batches of a step evenly.
-void RequireShares(const TrainConfig& config, int ranks);
 
 // Trains a model on a data set and keeps the run directory: metrics.jsonl, the checkpoints
 // (checkpoints.h), and base/ for a model with adapters, which are merged in them. Results
@@ -59,8 +56,9 @@ void RequireShares(const TrainConfig& config, int ranks);
 //
 // With a group, the ranks' trainers share the micro-batches of each step and the batches of each
 // evaluation; the first alone writes. Hooks are of its own rank, but for these: all ranks have the
-// same layer_norms_every, and what one asks for, to stop or a checkpoint, is done by all after the
-// same step.
+// same layer_norms_every and sample_every, and what one asks for, to stop or a checkpoint, is done
+// by all after the same step. With train.tensor_parallel N, rank r has part r % N of the model, and
+// checkpoints have the whole of it.
 class Trainer {
  public:
   // Allocates everything and gives the weights their first values: those of `from`, if that is not
@@ -89,8 +87,8 @@ class Trainer {
   // last one is a kRuntime Error.
   TrainResult Run();
 
-  const GptWeights& weights() const { return weights_; }
-  int64_t step() const { return state_.step; }  // steps done
+  const GptWeights& weights() const { return weights_; }  // or this rank's part of them
+  int64_t step() const { return state_.step; }            // steps done
   // Of a run that was resumed: it came to its end, and nothing of that is missing in its log.
   bool ended() const { return ended_; }
   // The parameter that lies there, or whose gradient does: "gradient of <name>"; "" for neither.
@@ -99,11 +97,13 @@ class Trainer {
  private:
   void MakeSamplers(const Dataset& data);
   void MakeConversationSamplers(const Dataset& data);
-  int64_t ranks() const { return group_ == nullptr ? 1 : group_->size(); }
+  int64_t ranks() const { return learner_.data_team().size(); }  // that share the data
   bool first() const { return group_ == nullptr || group_->first(); }
   void FetchBatch(int64_t turn);
   StepMetrics TakeStep();
   double Accumulate();
+  std::string NonFinite();
+  void Sample();
   void Ask();
   void GatherSeconds(double seconds, StepMetrics& metrics);
   void RequireSameWeights() const;

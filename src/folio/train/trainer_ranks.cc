@@ -20,33 +20,18 @@ bool Asked(const std::function<bool()>& hook) {
 
 }  // namespace
 
-void RequireShares(const TrainConfig& config, int ranks) {
-  const int64_t n = config.grad_accumulation;
-  if (n % ranks == 0) return;
-  int64_t fewer = ranks, more = ranks;
-  while (n % fewer != 0) --fewer;
-  while (more < n && n % more != 0) ++more;
-  const int64_t below = n / ranks * ranks, above = below + ranks;
-  throw UsageError(
-      fmt::format("{} ranks cannot share {} micro-batches evenly", ranks, n),
-      fmt::format("--grad-accumulation {} says how many a step has, on all ranks together; the "
-                  "nearest that go together: {}{} ranks, or --grad-accumulation {}{}",
-                  n, fewer, more <= n ? fmt::format(" or {}", more) : "",
-                  below > 0 ? fmt::format("{} or ", below) : "", above),
-      "ranks that divide it evenly make the same run, whatever their number");
-}
-
 // What this rank is asked for, or any: then all do the same at the same time.
 void Trainer::Ask() {
   std::vector<uint8_t> wishes = {Asked(hooks_.stop_requested), OutOfTime(),
                                  wishes_.checkpoint || Asked(hooks_.checkpoint_requested),
-                                 writer_.done()};
+                                 writer_.done(), writer_.writes_pieces()};
   if (group_ != nullptr) {
     for (const std::vector<uint8_t>& other : GatherNumbers(*group_, wishes)) {
       for (size_t i = 0; i < wishes.size(); ++i) wishes[i] = wishes[i] != 0 || other[i] != 0;
     }
   }
   wishes_ = {wishes[0] != 0, wishes[1] != 0, wishes[2] != 0, wishes[3] != 0};
+  if (wishes[4] == 0) writer_.FinishPieces();
 }
 
 // How long each rank computed, and whether one holds up the others.
@@ -73,15 +58,17 @@ void Trainer::RequireSameWeights() const {
   const auto all =
       group_->GatherEqual(HashHex({reinterpret_cast<const char*>(flat.raw()), flat.bytes()}));
   for (int rank = 1; rank < group_->size(); ++rank) {
-    if (all[static_cast<size_t>(rank)] == all[0]) continue;
-    throw RuntimeError(fmt::format("{} has other weights than the first rank at step {}",
-                                   group_->NameOf(rank), state_.step),
-                       saved_step_ >= 0 ? fmt::format("the last good checkpoint is {} (step {})",
-                                                      (run_ / kLastDir).string(), saved_step_)
-                                        : "there is no checkpoint yet",
-                       "they should be the same to the last bit: look at the memory and processor "
-                       "of that machine, "
-                       "then go on with --resume");
+    const int with = rank % learner_.tensor_team().size();  // the first with that part
+    if (all[static_cast<size_t>(rank)] == all[static_cast<size_t>(with)]) continue;
+    throw RuntimeError(
+        fmt::format("{} has other weights than {} at step {}", group_->NameOf(rank),
+                    with == 0 ? "the first rank" : group_->NameOf(with), state_.step),
+        saved_step_ >= 0 ? fmt::format("the last good checkpoint is {} (step {})",
+                                       (run_ / kLastDir).string(), saved_step_)
+                         : "there is no checkpoint yet",
+        "they should be the same to the last bit: look at the memory and processor "
+        "of that machine, "
+        "then go on with --resume");
   }
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "folio/dist/thread_ranks.h"
+#include "folio/train/rank_shares.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
 

@@ -11,7 +11,7 @@ class WeightGather::Piece final : public Exchange {
       : of_(of), bucket_(bucket), flat_(flat) {}
 
   std::span<const std::byte> Outgoing(int /*to*/, int /*slot*/) const override {
-    return std::as_bytes(Of(of_.group_.rank()));
+    return std::as_bytes(Of(of_.team_.rank()));
   }
   std::span<std::byte> Incoming(int from, int /*slot*/) override {
     return std::as_writable_bytes(Of(from));
@@ -28,8 +28,8 @@ class WeightGather::Piece final : public Exchange {
   float* flat_;
 };
 
-WeightGather::WeightGather(Group& group, const Shards& shards, const Tensor& flat)
-    : group_(group), shards_(shards), tickets_(shards.buckets().size()), order_(tickets_.size()) {
+WeightGather::WeightGather(const Team& team, const Shards& shards, const Tensor& flat)
+    : team_(team), shards_(shards), tickets_(shards.buckets().size()), order_(tickets_.size()) {
   for (size_t b = 0; b < tickets_.size(); ++b) {
     pieces_.push_back(std::make_unique<Piece>(*this, b, flat.data<float>()));
   }
@@ -41,17 +41,17 @@ WeightGather::WeightGather(Group& group, const Shards& shards, const Tensor& fla
 WeightGather::~WeightGather() = default;
 
 void WeightGather::Begin(size_t bucket) {
-  tickets_[bucket] = group_.Begin(*pieces_[bucket]);
+  tickets_[bucket] = team_.Begin(*pieces_[bucket]);
 }
 
 void WeightGather::Wait(int64_t layer) {
   for (size_t b = 0; b < tickets_.size(); ++b) {
-    if (shards_.buckets()[b].layer == layer) group_.Wait(tickets_[b]);
+    if (shards_.buckets()[b].layer == layer) team_.Wait(tickets_[b]);
   }
 }
 
 void WeightGather::WaitForAll() {
-  for (const uint64_t ticket : tickets_) group_.Wait(ticket);
+  for (const uint64_t ticket : tickets_) team_.Wait(ticket);
 }
 
 }  // namespace folio

@@ -168,7 +168,9 @@ void RunFewQueries(const AttentionForward& op, const AttentionSizes& a, Scratch&
         std::copy_n(row, keys, probs);
         std::fill(probs + keys, probs + a.S, 0.0f);
       }
-      if (op.dropout.active()) DropoutRow(op.dropout, place, a.S, keys, row);
+      if (op.dropout.active()) {
+        DropoutRow(op.dropout, op.dropout.Row(b, h + i, t, a.H, a.T), a.S, keys, row);
+      }
     }
     float* out = HeadOf(op.out, b, t, h, a.D).data;
     std::fill_n(out, shared * a.D, 0.0f);

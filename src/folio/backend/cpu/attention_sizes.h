@@ -41,7 +41,7 @@ struct AttentionSizes {
   int64_t Keys(int64_t t) const { return causal ? std::clamp<int64_t>(t + S - T + 1, 0, S) : S; }
   int64_t KeyHead(int64_t h) const { return h / (H / G); }
   int64_t FirstHead(int64_t g) const { return g * (H / G); }
-  // Number of a query among all, which is its row in lse and in dropout's array.
+  // Number of a query among all, which is its row in lse.
   int64_t Row(int64_t b, int64_t h, int64_t t) const { return (b * H + h) * T + t; }
   bool masked() const { return allowed != nullptr || added != nullptr; }
   // A score, scaled already, with the mask.
@@ -74,7 +74,7 @@ struct AttentionSizes {
             .key_mask = key_mask == nullptr ? nullptr : KeyMask(b) + s,
             .scale = masked() ? 1 : scale,  // with a mask, tiles are scaled before
             .dropout = dropout,
-            .dropout_row = Row(b, h, t),
+            .dropout_row = dropout.Row(b, h, t, H, T),
             .dropout_width = S,
             .dropout_column = s};
   }

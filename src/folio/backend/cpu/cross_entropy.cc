@@ -39,6 +39,7 @@ void CrossEntropyGradient(const float* logits, int64_t n, int32_t target, float 
   const auto shift = hn::Set(d, lse);
   const auto factor = hn::Set(d, scale);
   const auto softmax = [&](auto v) HWY_ATTR { return hn::Mul(Exp(d, hn::Sub(v, shift)), factor); };
+  if (target == kElsewhere) return Map(d, n, d_logits, softmax, logits);
   // Before its logit may be overwritten, and in float32: it is rounded once.
   const float of_target = hn::GetLane(softmax(hn::Set(d, logits[target]))) - scale;
   Map(d, n, d_logits, softmax, logits);
@@ -79,8 +80,9 @@ HWY_EXPORT(CrossEntropyGradientRow);
 namespace {
 
 void CheckTarget(int32_t target, int64_t V) {
-  FOLIO_CHECK((target >= 0 && target < V) || target == CrossEntropyForward::kIgnore,
-              "target outside the vocabulary");
+  FOLIO_CHECK(
+      (target >= 0 && target < V) || target == CrossEntropyForward::kIgnore || target == kElsewhere,
+      "target outside the vocabulary");
 }
 
 }  // namespace
@@ -97,8 +99,7 @@ void Run(const CrossEntropyForward& op, Scratch&) {
       HWY_DYNAMIC_DISPATCH(CrossEntropyRow)(logits, V, &largest, &sum);
       const float log_sum = std::log(sum);
       op.lse.data<float>()[row] = largest + log_sum;
-      op.losses.data<float>()[row] =
-          target == CrossEntropyForward::kIgnore ? 0.0f : log_sum + (largest - logits[target]);
+      op.losses.data<float>()[row] = target < 0 ? 0.0f : log_sum + (largest - logits[target]);
     }
   });
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <span>
 
 #include "folio/backend/cpu/kernels.h"
@@ -31,8 +32,10 @@ void EmbeddingScatter(const EmbeddingBackward& op, int64_t begin, int64_t end) {
   const int32_t* at = op.positions.data<int32_t>();
   for (int64_t row = 0; row < N; ++row) {
     const float* from = op.d_out.data<float>() + row * C + begin;
-    float* token = op.d_wte.data<float>() + ids[row] * C + begin;
-    Map(d, n, token, add, token, from);
+    if (ids[row] != kElsewhere) {
+      float* token = op.d_wte.data<float>() + ids[row] * C + begin;
+      Map(d, n, token, add, token, from);
+    }
     if (op.d_wpe) {
       float* position = op.d_wpe.data<float>() + (at != nullptr ? at[row] : row % T) * C + begin;
       Map(d, n, position, add, position, from);
@@ -51,16 +54,25 @@ HWY_EXPORT(EmbeddingScatter);
 
 namespace {
 
-void CheckIds(const Tensor& ids, int64_t rows, const char* what) {
+void CheckTokens(const Tensor& ids, int64_t V) {
   const int32_t* id = ids.data<int32_t>();
-  for (int64_t i = 0; i < ids.count(); ++i) FOLIO_CHECK(id[i] >= 0 && id[i] < rows, what);
+  for (int64_t i = 0; i < ids.count(); ++i) {
+    FOLIO_CHECK((id[i] >= 0 && id[i] < V) || id[i] == kElsewhere, "token outside the vocabulary");
+  }
+}
+
+void CheckPositions(const Tensor& positions, int64_t P) {
+  const int32_t* at = positions.data<int32_t>();
+  for (int64_t i = 0; i < positions.count(); ++i) {
+    FOLIO_CHECK(at[i] >= 0 && at[i] < P, "position outside the context");
+  }
 }
 
 // Before anything is read by them.
 template <class Op>
 void CheckRows(const Op& op, const Tensor& wte, const Tensor& wpe) {
-  CheckIds(op.ids, wte.dim(0), "token outside the vocabulary");
-  if (wpe && op.positions) CheckIds(op.positions, wpe.dim(0), "position outside the context");
+  CheckTokens(op.ids, wte.dim(0));
+  if (wpe && op.positions) CheckPositions(op.positions, wpe.dim(0));
 }
 
 }  // namespace
@@ -75,8 +87,12 @@ void Run(const EmbeddingForward& op, Scratch&) {
   ParallelRange(op.ids.count(), TaskRows(C), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
       float* to = out + row * C;
-      DecodeFloats(op.wte.raw() + DtypeBytes(op.wte.dtype(), ids[row] * C), op.wte.dtype(),
-                   std::span(to, static_cast<size_t>(C)));
+      if (ids[row] == kElsewhere) {
+        std::fill_n(to, C, 0.0f);
+      } else {
+        DecodeFloats(op.wte.raw() + DtypeBytes(op.wte.dtype(), ids[row] * C), op.wte.dtype(),
+                     std::span(to, static_cast<size_t>(C)));
+      }
       if (wpe == nullptr) continue;
       const float* position = wpe + (at != nullptr ? at[row] : row % T) * C;
       HWY_DYNAMIC_DISPATCH(EmbeddingSum)(to, position, C, to);

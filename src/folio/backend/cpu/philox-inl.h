@@ -81,15 +81,17 @@ HWY_INLINE void Philox64(uint64_t seed, uint64_t stream, uint64_t group, uint32_
 // `width` columns. REQUIRES: column is a multiple of 64.
 HWY_INLINE void DropoutFactors(const Dropout& dropout, int64_t row, int64_t width, int64_t column,
                                float* factors) {
-  HWY_ALIGN uint32_t bits[64];
-  const int64_t index = (dropout.first_row + row) * Dropout::RowStride(width) + column;
-  Philox64(dropout.seed, dropout.stream, static_cast<uint64_t>(index) / 64, bits);
+  HWY_ALIGN uint32_t bits[128];
+  const uint64_t index = static_cast<uint64_t>(dropout.Index(row, column, width));
+  const size_t first = index % 64;  // not 0 in a part of a wider array alone
+  Philox64(dropout.seed, dropout.stream, index / 64, bits);
+  if (first > 0) Philox64(dropout.seed, dropout.stream, index / 64 + 1, bits + 64);
   const hn::CappedTag<uint32_t, 16> du;
   const hn::Rebind<float, decltype(du)> df;
   const auto threshold = hn::Set(du, dropout.threshold());
   const auto scale = hn::Set(df, static_cast<float>(dropout.scale()));
   for (size_t i = 0; i < 64; i += hn::Lanes(du)) {
-    const auto drop = hn::RebindMask(df, hn::Lt(hn::Load(du, bits + i), threshold));
+    const auto drop = hn::RebindMask(df, hn::Lt(hn::LoadU(du, bits + first + i), threshold));
     hn::StoreU(hn::IfThenZeroElse(drop, scale), df, factors + i);
   }
 }

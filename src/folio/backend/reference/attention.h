@@ -40,7 +40,7 @@ struct AttentionShape : HeadSizes {
     return added.empty() ? 0 : added[MaskPlace(b, t, s)];
   }
   double Factor(int64_t b, int64_t h, int64_t t, int64_t s) const {
-    return DropoutFactor(dropout, (b * H + h) * T + t, s, S);
+    return DropoutFactor(dropout, dropout.Row(b, h, t, H, T), s, S);
   }
 };
 

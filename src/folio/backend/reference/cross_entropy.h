@@ -26,7 +26,7 @@ void CrossEntropyForward(const Number* logits, const int32_t* targets, Number* l
     const W row_lse = max + log(total);
     lse[n] = Number(row_lse);
     losses[n] = 0;
-    if (targets[n] == folio::CrossEntropyForward::kIgnore) continue;
+    if (targets[n] == folio::CrossEntropyForward::kIgnore || targets[n] == kElsewhere) continue;
     FOLIO_CHECK(targets[n] >= 0 && targets[n] < V, "target outside the vocabulary");
     losses[n] = Number(row_lse - W(logits[targets[n]]));
   }
@@ -39,7 +39,8 @@ void CrossEntropyBackward(const Number* logits, const int32_t* targets, const Nu
   using W = Wide<Number>;
   for (int64_t n = 0; n < N; ++n) {
     const bool ignored = targets[n] == folio::CrossEntropyForward::kIgnore;
-    FOLIO_CHECK(ignored || (targets[n] >= 0 && targets[n] < V), "target outside the vocabulary");
+    FOLIO_CHECK(ignored || targets[n] == kElsewhere || (targets[n] >= 0 && targets[n] < V),
+                "target outside the vocabulary");
     for (int64_t v = 0; v < V; ++v) {
       const W p = exp(W(logits[n * V + v]) - W(lse[n]));
       const W d = (p - (v == targets[n] ? 1.0 : 0.0)) * scale;

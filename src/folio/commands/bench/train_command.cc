@@ -9,7 +9,7 @@
 #include "folio/commands/model_settings.h"
 #include "folio/dist/join.h"
 #include "folio/train/precision.h"
-#include "folio/train/trainer.h"
+#include "folio/train/rank_shares.h"
 
 namespace folio {
 namespace {

@@ -2,8 +2,10 @@
 
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
+#include "folio/model/model_part.h"
 #include "folio/run/preview.h"
 #include "folio/train/precision.h"
+#include "folio/train/rank_shares.h"
 
 namespace folio {
 namespace {
@@ -35,12 +37,15 @@ class InspectPlanCommand final : public Command {
     settings_.Read(context.sources);
     const TrainConfig& train = settings_.config().train;
     const GptConfig& model = settings_.config().model;
+    RequireTeams(train, static_cast<int>(ranks_));
+    RequireParts(model, train.tensor_parallel);
     const TrainShape shape = {.model = model,
                               .B = train.batch_size,
                               .T = settings_.Context(),
                               .grad_accumulation = std::max(ranks_, train.grad_accumulation),
                               .options = PassOptionsOf(train, model, *MakeBackend(train.backend)),
                               .ranks = static_cast<int>(ranks_),
+                              .tensor = static_cast<int>(train.tensor_parallel),
                               .reduce = ReduceDtype(train)};
     context.console.Result(DescribeBuffers(shape, context.console.json()));
     return 0;
@@ -49,7 +54,7 @@ class InspectPlanCommand final : public Command {
  private:
   ModelSettings settings_{std::vector<std::string>{"--batch", "--context", "--dtype", "--recompute",
                                                    "--backend", "--lora", "--grad-accumulation",
-                                                   "--reduce-dtype"}};
+                                                   "--reduce-dtype", "--tensor-parallel"}};
   int64_t ranks_ = 1;
 };
 

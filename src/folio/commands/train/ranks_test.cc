@@ -1,0 +1,132 @@
+// Ranks of one run under the MPIs that are here, through the real program.
+#include <gtest/gtest.h>
+
+#include "folio/commands/train/test_train.h"
+#include "folio/train/run_log.h"
+#include "folio/train/train_state.h"
+#include "tests/kit/sanitized.h"
+
+namespace folio {
+namespace {
+
+// By the name of the MPI, as its plug-in has it.
+class MpiRun : public TrainTest, public testing::WithParamInterface<std::string> {
+ protected:
+  void SetUp() override {
+    if (kSanitized) GTEST_SKIP() << "MPI itself does not pass the sanitizers";
+    const ProgramRun here = RunShell(".", "command -v mpirun." + GetParam() +
+                                              " && $F doctor | grep -x 'mpi *" + GetParam() + "'");
+    if (here.status != 0) GTEST_SKIP() << "there is no " << GetParam() << ", or no plug-in for it";
+  }
+
+  // The shell's words before `$F`: so many ranks, on however few processors.
+  std::string Ranks(int ranks) const {
+    const std::string of = "mpirun." + GetParam() + " -n " + std::to_string(ranks) + " ";
+    if (GetParam() == "mpich") return of;
+    return "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+           "OMPI_MCA_rmaps_base_oversubscribe=1 "
+           "OMPI_MCA_hwloc_base_binding_policy=none " +
+           of;
+  }
+  ProgramRun On(int ranks, const std::string& words) const {
+    return RunShell(".", "unset HOME; " + Ranks(ranks) + "$F " + words + " --no-config");
+  }
+  std::string Kept(const std::string& name) {
+    std::filesystem::rename(At("run"), At(name));
+    return name;
+  }
+  std::map<std::string, std::string> Last(const std::string& run) const {
+    return FilesBelow(At(run) / "last");
+  }
+};
+
+TEST_P(MpiRun, LeavesTheBytesOfOneProcess) {
+  const std::string words = "train.eval_every=2 --grad-accumulation 6 --threads 1";
+  ASSERT_EQ(Train(words).status, 0);
+  Kept("one");
+  for (const int ranks : {2, 3}) {
+    const ProgramRun run = On(ranks, Words("log.ranks=true " + words));
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_TRUE(Contains(run.err, "on each of " + std::to_string(ranks) + " ranks"));
+    EXPECT_EQ(Count(run.err, "step 2: training loss"), 1u) << run.err;  // the first alone speaks
+    EXPECT_EQ(ReadRunLog(At("run"))[0].rank_seconds.size(), static_cast<size_t>(ranks));
+    EXPECT_EQ(Last(Kept("ranks" + std::to_string(ranks))), Last("one")) << ranks;
+  }
+}
+
+TEST_P(MpiRun, GoesOnWithAnotherNumberOfRanks) {
+  const std::string words = "--grad-accumulation 6 --threads 1 ";
+  ASSERT_EQ(Train(words).status, 0);
+  Kept("one");
+  ASSERT_EQ(On(3, Words("train.decay_steps=4 " + words + "--max-steps 1")).status, 0);
+  const ProgramRun resumed = On(2, Resumed("--max-steps 3"));
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  ASSERT_EQ(RunFolio(Resumed("--max-steps 4")).status, 0);
+  const auto one = Last("one"), parts = Last("run");
+  EXPECT_EQ(one.at("model.safetensors"), parts.at("model.safetensors"));
+  EXPECT_EQ(one.at("train_state/optimizer.safetensors"),
+            parts.at("train_state/optimizer.safetensors"));
+}
+
+TEST_P(MpiRun, RanksThatDoNotBelongTogetherAreRefused) {
+  const ProgramRun uneven = On(2, Words("--grad-accumulation 3"));
+  EXPECT_EQ(uneven.status, 2) << uneven.err;
+  EXPECT_EQ(Count(uneven.err, "error: 2 ranks cannot share 3 micro-batches"), 1u) << uneven.err;
+  EXPECT_FALSE(std::filesystem::exists(At("run")));
+  const std::string words = Words("--grad-accumulation 2 --no-config ");
+  const ProgramRun differ = RunShell(".", "unset HOME; " + Ranks(1) + "$F " + words +
+                                              " : -n 1 $F " + words + " --learning-rate 0.5");
+  EXPECT_EQ(differ.status, 2) << differ.err;
+  EXPECT_TRUE(Contains(differ.err, "rank 1 (", "other settings than the first rank",
+                       "'train.learning_rate = 0.5' there"));
+  EXPECT_FALSE(std::filesystem::exists(At("run")));
+}
+
+TEST_P(MpiRun, ThePlanSaysWhatEachRankDoes) {
+  const ProgramRun run = On(2, Words("--grad-accumulation 4 --dry-run"));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(Contains(run.out, "rank 0 (", "rank 1 (", "2 of 4 micro-batches"));
+  EXPECT_FALSE(std::filesystem::exists(At("run")));
+}
+
+// A rank that is killed ends all; the run goes on from its checkpoint.
+TEST_P(MpiRun, OneRanksDeathIsTheEndOfAll) {
+  const std::string words =
+      "train.checkpoint_every=20 train.decay_steps=50 --grad-accumulation 2 --threads 1 ";
+  const ProgramRun run =
+      RunShell(".", "unset HOME; " + Ranks(2) + "$F " + Words(words + "--max-steps 1000000") +
+                        " --no-config & m=$!\n"
+                        "until test -d " +
+                        At("run/last").string() +
+                        "; do kill -0 $m || break; sleep 0.05; done\n"
+                        "kill -9 $(pgrep -n -f 'folio train.*" +
+                        At("run").string() +
+                        "')\n"
+                        "wait $m; s=$?\n"
+                        "pgrep -f 'folio train.*" +
+                        At("run").string() +
+                        "' | grep -v $$ && exit 99\n"
+                        "exit $s");
+  EXPECT_NE(run.status, 0) << run.err;
+  EXPECT_NE(run.status, 99) << "a rank is left: " << run.out;
+  const int64_t step = SavedStep(At("run/last"));
+  const std::string goal = std::to_string(step + 20);
+  ASSERT_EQ(On(2, Resumed("--max-steps " + goal)).status, 0);
+  Kept("killed");
+  ASSERT_EQ(Train(words + "--max-steps " + goal).status, 0);
+  EXPECT_EQ(Last("run").at("model.safetensors"), Last("killed").at("model.safetensors"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Mpi, MpiRun, testing::Values("openmpi", "mpich"),
+                         [](const auto& tested) { return tested.param; });
+
+TEST(Launchers, TasksWithoutMpiAreRefused) {
+  const ProgramRun run = RunShell(
+      ".", "SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 $F train --data a --out b");
+  EXPECT_EQ(run.status, 2) << run.err;
+  EXPECT_TRUE(Contains(run.err, "srun has started 4 tasks that know nothing of each other",
+                       "srun --mpi=pmix"));
+}
+
+}  // namespace
+}  // namespace folio

@@ -1,0 +1,117 @@
+#include "folio/model/tensor_team.h"
+
+#include <span>
+
+#include "folio/base/check.h"
+#include "folio/base/thread_pool.h"
+#include "folio/tensor/bf16.h"
+
+namespace folio {
+namespace {
+
+// An array in as many pieces as there are ranks.
+struct TensorPieces {
+  const Tensor& x;
+  int ranks;
+
+  int64_t Begin(int rank) const { return x.count() * rank / ranks; }
+  int64_t Size(int rank) const { return Begin(rank + 1) - Begin(rank); }
+  std::span<std::byte> Of(int rank) const {
+    const Tensor piece = x.Reshape({x.count()}).Slice(Begin(rank), Begin(rank + 1));
+    return {piece.raw(), piece.bytes()};
+  }
+};
+
+// Each piece of everybody's goes to its rank.
+class ScatterPieces final : public Exchange {
+ public:
+  ScatterPieces(const TensorPieces& pieces, int rank, std::byte* received)
+      : pieces_(pieces), rank_(rank), received_(received) {}
+
+  std::span<const std::byte> Outgoing(int to, int /*slot*/) const override {
+    return pieces_.Of(to);
+  }
+  std::span<std::byte> Incoming(int from, int /*slot*/) override {
+    const size_t bytes = pieces_.Of(rank_).size();
+    return {received_ + static_cast<size_t>(from) * bytes, bytes};
+  }
+
+ private:
+  const TensorPieces& pieces_;
+  int rank_;
+  std::byte* received_;
+};
+
+// Each rank's own piece goes to everybody.
+class SpreadPieces final : public Exchange {
+ public:
+  SpreadPieces(const TensorPieces& pieces, int rank) : pieces_(pieces), rank_(rank) {}
+
+  std::span<const std::byte> Outgoing(int /*to*/, int /*slot*/) const override {
+    return pieces_.Of(rank_);
+  }
+  std::span<std::byte> Incoming(int from, int /*slot*/) override { return pieces_.Of(from); }
+
+ private:
+  const TensorPieces& pieces_;
+  int rank_;
+};
+
+float Widened(float x) {
+  return x;
+}
+double Widened(double x) {
+  return x;
+}
+float Widened(BF16 x) {
+  return ToFloat(x);
+}
+void Narrow(float x, float& to) {
+  to = x;
+}
+void Narrow(double x, double& to) {
+  to = x;
+}
+void Narrow(float x, BF16& to) {
+  to = ToBF16(x);
+}
+
+// mine = received[0] + ... + mine, in its place among them, + ...
+template <class Number>
+void AddPieces(Number* mine, const std::byte* received, int64_t n, int rank, int ranks) {
+  const auto* others = reinterpret_cast<const Number*>(received);
+  constexpr int64_t kGrain = 1 << 13;
+  ParallelRange(n, kGrain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      auto sum = Widened(rank == 0 ? mine[i] : others[i]);
+      for (int r = 1; r < ranks; ++r) sum += Widened(r == rank ? mine[i] : others[r * n + i]);
+      Narrow(sum, mine[i]);
+    }
+  });
+}
+
+}  // namespace
+
+void TensorTeam::Sum(const Tensor& x) {
+  const int rank = team_.rank(), ranks = team_.size();
+  if (ranks == 1) return;
+  const TensorPieces pieces{x, ranks};
+  const std::span<std::byte> mine = pieces.Of(rank);
+  const size_t room = mine.size() * static_cast<size_t>(ranks);
+  if (received_.size() < room) received_.resize(room);
+  ScatterPieces scatter(pieces, rank, received_.data());
+  team_.Wait(team_.Begin(scatter));
+  const int64_t n = pieces.Size(rank);
+  if (x.dtype() == Dtype::kF64) {
+    AddPieces(reinterpret_cast<double*>(mine.data()), received_.data(), n, rank, ranks);
+  } else if (x.dtype() == Dtype::kBF16) {
+    AddPieces(reinterpret_cast<BF16*>(mine.data()), received_.data(), n, rank, ranks);
+  } else {
+    FOLIO_CHECK(x.dtype() == Dtype::kF32, "no numbers to add up");
+    AddPieces(reinterpret_cast<float*>(mine.data()), received_.data(), n, rank, ranks);
+  }
+  SpreadPieces spread(pieces, rank);
+  team_.Wait(team_.Begin(spread));
+}
+
+}  // namespace folio

@@ -1,0 +1,157 @@
+// Steps of ranks that share the layers of a model, and its data too.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <span>
+
+#include "folio/dist/thread_ranks.h"
+#include "folio/model/model_part.h"
+#include "folio/model/test_models.h"
+#include "folio/model/weight_init.h"
+#include "folio/train/learner.h"
+#include "tests/kit/near.h"
+
+namespace folio {
+namespace {
+
+struct Case {
+  std::string name;
+  bool tied = true;
+  std::string norm = "pre";
+};
+
+// What the steps leave behind.
+struct Left {
+  std::vector<double> losses, norms;
+  std::unique_ptr<GptWeights> weights, gradient;
+};
+
+class TensorRanks : public testing::TestWithParam<Case> {
+ protected:
+  static constexpr int64_t B = 2, T = 7, kMicroBatches = 4, kSteps = 10;
+
+  TensorRanks() {
+    config_.n_embd = 48;
+    config_.n_head = 4;
+    config_.n_layer = 3;
+    config_.n_positions = 9;
+    config_.vocab_size = 301;
+    config_.tie_word_embeddings = GetParam().tied;
+    config_.norm_position = GetParam().norm;
+    config_.lm_head_bias = !GetParam().tied;
+    for (double GptConfig::*rate : GptConfig::DropoutRates()) config_.*rate = 0.1;
+  }
+
+  Left Train(Group* group, int tensor) const {
+    const StepParts whole{.group = group, .tensor = tensor};
+    const int64_t D = whole.data().size(), d = whole.data().rank();
+    const auto backend = MakeBackend("cpu");
+    const GptConfig config = PartOf(config_, TensorTeamOf(group, tensor).rank(), tensor);
+    Left left;
+    left.weights = std::make_unique<GptWeights>(config);
+    InitWeights(*left.weights, 3);
+    Learner learner(*backend, *left.weights, B, T, {},
+                    {.group = group, .tensor = tensor, .micro_batches = kMicroBatches / D});
+    for (int64_t step = 1; step <= kSteps; ++step) {
+      learner.Begin();
+      for (int64_t micro = d; micro < kMicroBatches; micro += D) {
+        const auto seed = static_cast<uint64_t>(100 * step + micro);
+        const std::vector<int32_t> inputs = RandomTokens(B * T, config.vocab_size, seed);
+        const std::vector<int32_t> targets = RandomTokens(B * T, config.vocab_size, seed + 50);
+        left.losses.push_back(learner.Accumulate(inputs, targets, 1.0 / (B * T * kMicroBatches),
+                                                 {.on = true,
+                                                  .seed = 4,
+                                                  .step = static_cast<uint64_t>(step),
+                                                  .first_sequence = B * micro}));
+      }
+      left.norms.push_back(learner.Norm());
+      if (step == 1) {
+        left.gradient = std::make_unique<GptWeights>(config);
+        std::ranges::copy(Elements<float>(learner.Gradient()), left.gradient->flat().data<float>());
+      }
+      // So large an eps that rounding is not blown up where a gradient is nothing else.
+      learner.Update({.eps = 1e-2}, 1e-2, 0.5, step, left.norms.back());
+    }
+    learner.WaitForWeights();
+    return left;
+  }
+
+  // The whole model's numbers, of parts that ranks of one team have.
+  std::vector<float> Assembled(std::span<const Left> ranks,
+                               std::unique_ptr<GptWeights> Left::*which) const {
+    const GptWeights whole(config_);
+    for (const Left& rank : ranks) {
+      PutPart(whole, *(rank.*which));
+    }
+    const std::span<const float> flat = Elements<float>(whole.flat());
+    return {flat.begin(), flat.end()};
+  }
+
+  GptConfig config_ = TinyConfig();
+};
+
+TEST_P(TensorRanks, MakeTheStepsOfOneProcess) {
+  const Left one = Train(nullptr, 1);
+  EXPECT_GT(one.norms.front(), 0.5);  // it is clipped
+  struct Grid {
+    int data, tensor;
+  };
+  for (const auto& [data, tensor] : {Grid{1, 2}, {2, 2}, {2, 1}, {1, 4}, {4, 2}}) {
+    const std::string grid = std::to_string(data) + " x " + std::to_string(tensor);
+    std::vector<Left> ranks(static_cast<size_t>(data * tensor));
+    RunOnThreads(data * tensor, [&, tensor = tensor](Group& group) {
+      ranks[static_cast<size_t>(group.rank())] = Train(&group, tensor);
+    });
+    const double tolerance = kSteps * kFloat32Model;
+    const auto D = static_cast<size_t>(data), N = static_cast<size_t>(tensor);
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      EXPECT_EQ(ranks[r].norms, ranks[0].norms) << grid;
+      EXPECT_EQ(ranks[r].losses, ranks[r / N * N].losses) << grid;
+      // Ranks of one part have the same weights, to the last bit.
+      const auto mine = Elements<float>(ranks[r].weights->flat());
+      EXPECT_TRUE(std::ranges::equal(mine, Elements<float>(ranks[r % N].weights->flat()))) << grid;
+      for (size_t i = 0; i < ranks[r].losses.size(); ++i) {
+        const double expected = one.losses[i * D + r / N];
+        EXPECT_NEAR(ranks[r].losses[i], expected, tolerance * expected) << grid;
+      }
+      // And all ranks of what all have.
+      const ParamTable& table = ranks[r].weights->table();
+      for (size_t p = 0; p < table.params().size(); ++p) {
+        if (!table.params()[p].shared) continue;
+        EXPECT_TRUE(std::ranges::equal(Elements<float>(ranks[r].weights->tensors()[p]),
+                                       Elements<float>(ranks[0].weights->tensors()[p])))
+            << grid << table.params()[p].name;
+      }
+    }
+    ExpectClose(ranks[0].norms, one.norms, tolerance);
+    const std::span<const Left> first(ranks.data(), N);
+    ExpectClose(Assembled(first, &Left::gradient), Assembled({&one, 1}, &Left::gradient),
+                kFloat32Model);
+    ExpectClose(Assembled(first, &Left::weights), Assembled({&one, 1}, &Left::weights), tolerance);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, TensorRanks,
+                         testing::Values(Case{.name = "tied"},
+                                         Case{.name = "untied", .tied = false},
+                                         Case{.name = "post_norm", .norm = "post"}),
+                         [](const auto& tested) { return tested.param.name; });
+
+TEST(TensorRankMemory, WeightsAndActivationsOfLayersAreShared) {
+  const GptConfig gpt2;
+  const auto bytes = [&](int64_t parts, const std::string& prefix) {
+    const MemoryPlan plan = Learner::Plan(PartOf(gpt2, 0, parts), 4, 256);
+    size_t sum = 0;
+    for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
+      if (buffer.name.starts_with(prefix)) sum += buffer.bytes;
+    }
+    return static_cast<double>(sum);
+  };
+  for (const char* name : {"weights", "gradients", "adamw", "h.0.qkv", "h.0.fc"}) {
+    EXPECT_NEAR(bytes(4, name) / bytes(1, name), 0.25, 0.01) << name;
+  }
+}
+
+}  // namespace
+}  // namespace folio

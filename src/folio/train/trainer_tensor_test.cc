@@ -1,0 +1,164 @@
+// Runs of ranks that share the layers of a model: those of one process but for rounding, with the
+// same files.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "folio/dist/thread_ranks.h"
+#include "folio/model/checkpoint.h"
+#include "folio/train/rank_shares.h"
+#include "folio/train/test_training.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/near.h"
+
+namespace folio {
+namespace {
+
+class TrainingInParts : public Training {
+ protected:
+  TrainingInParts() {
+    model_.n_embd = 48;  // blocks of which each rank owns some
+    model_.n_head = 4;
+    config_.grad_accumulation = 4;
+    config_.max_steps = 10;
+    config_.eval_every = 5;
+    config_.eval_batches = 3;
+    config_.keep_last = 1;
+    config_.eps = 1e-2;  // rounding is not blown up where a gradient is nothing else
+  }
+
+  // Trains on data * tensor ranks until `stop` steps are done.
+  void RunOn(int data, int tensor, const std::string& run, int64_t stop = 100,
+             bool resume = false) {
+    std::filesystem::create_directories(At(run));
+    config_.tensor_parallel = tensor;
+    RunOnThreads(data * tensor, [&](Group& group) {
+      const auto backend = MakeBackend("cpu");
+      int64_t done = 0;
+      TrainerHooks hooks;
+      hooks.on_step = [&](const StepMetrics& m) { done = m.step + 1; };
+      hooks.stop_requested = [&] { return group.rank() == data * tensor - 1 && done == stop; };
+      hooks.layer_norms_every = 2;
+      hooks.sample_every = 4;
+      if (group.first()) {
+        hooks.on_sample = [&](int64_t, const GptWeights& weights) {
+          const std::span<const float> flat = Elements<float>(weights.flat());
+          samples_[run].insert(samples_[run].end(), flat.begin(), flat.end());
+        };
+      }
+      Trainer trainer(*backend, model_, config_, *data_, At(run), hooks, nullptr, nullptr, &group);
+      if (resume) trainer.Resume();
+      const TrainResult result = trainer.Run();
+      EXPECT_EQ(result.step, std::min(stop, config_.max_steps));
+    });
+  }
+  // metrics.jsonl but for times.
+  std::vector<double> Numbers(const std::string& run) const {
+    std::vector<double> all;
+    for (const StepMetrics& m : ReadRunLog(At(run))) {
+      all.insert(all.end(), {static_cast<double>(m.step), m.loss.value_or(-1),
+                             m.grad_norm.value_or(-1), m.val_loss.value_or(-1)});
+      if (!m.layer_norms) continue;
+      for (const auto* norms :
+           {&m.layer_norms->grad, &m.layer_norms->update, &m.layer_norms->weight}) {
+        all.insert(all.end(), norms->begin(), norms->end());
+      }
+    }
+    return all;
+  }
+  std::vector<float> Weights(const std::string& checkpoint) const {
+    const auto weights = LoadModel(At(checkpoint));
+    const std::span<const float> flat = Elements<float>(weights->flat());
+    return {flat.begin(), flat.end()};
+  }
+  // Moments by name, first ones and second ones.
+  std::vector<float> Moments(const std::string& checkpoint) const {
+    AdamW optimizer(*backend_, Dtype::kF32, ParamTable(model_).trained_size());
+    LoadTrainState(At(checkpoint), model_, optimizer);
+    std::vector<float> all;
+    for (const Tensor& moment : {optimizer.m(), optimizer.v()}) {
+      const std::span<const float> flat = Elements<float>(moment);
+      const float largest = static_cast<float>(Largest(flat));
+      for (const float x : flat) all.push_back(x / largest);
+    }
+    return all;
+  }
+  void ExpectSameRun(const std::string& a, const std::string& b) const {
+    const double tolerance = static_cast<double>(config_.max_steps) * kFloat32Model;
+    ExpectClose(Numbers(b), Numbers(a), tolerance);
+    ExpectClose(Moments(b + "/last"), Moments(a + "/last"), tolerance);
+    for (const char* checkpoint : {"/last", "/best"}) {
+      ExpectClose(Weights(b + checkpoint), Weights(a + checkpoint), tolerance);
+      const auto one = Files(a + checkpoint), two = Files(b + checkpoint);
+      for (const auto& [name, bytes] : one) EXPECT_TRUE(two.contains(name)) << name;
+      EXPECT_EQ(one.at("config.json"), two.at("config.json"));
+    }
+  }
+
+  std::map<std::string, std::vector<float>> samples_;
+};
+
+TEST_F(TrainingInParts, AreThoseOfOneProcess) {
+  RunOn(1, 1, "one");
+  for (const auto& [data, tensor] : {std::pair(1, 2), {2, 2}, {2, 1}}) {
+    const std::string run = std::to_string(data) + "x" + std::to_string(tensor);
+    RunOn(data, tensor, run);
+    ExpectSameRun("one", run);
+    ExpectClose(samples_[run], samples_["one"], 10 * kFloat32Model);
+    EXPECT_FALSE(samples_[run].empty());
+  }
+  // How many share the data changes no bit here either.
+  ExpectSameFiles("1x2/last", "2x2/last");
+}
+
+TEST_F(TrainingInParts, PostNormUntiedInBf16LeaveItsCheckpointsToo) {
+  model_.norm_position = "post";
+  model_.tie_word_embeddings = false;
+  model_.lm_head_bias = true;
+  config_.dtype = "bf16";
+  RunOn(1, 1, "one");
+  RunOn(2, 2, "parts");
+  // Now and then rounding goes to the other neighbour: the runs stay as close as one does.
+  constexpr double kBf16Once = 0x1p-8;
+  ExpectClose(Numbers("parts"), Numbers("one"), kBf16Once);
+  ExpectClose(Weights("parts/last"), Weights("one/last"), kBf16Once);
+}
+
+TEST_F(TrainingInParts, GoOnInOtherParts) {
+  RunOn(1, 1, "one");
+  RunOn(2, 2, "parts", 3);
+  RunOn(1, 2, "parts", 4, true);
+  RunOn(1, 1, "parts", 6, true);
+  RunOn(2, 2, "parts", 100, true);
+  ExpectSameRun("one", "parts");
+}
+
+TEST_F(TrainingInParts, GoOnToTheSameBytesInTheSameParts) {
+  RunOn(2, 2, "straight");
+  RunOn(2, 2, "halted", 3);
+  RunOn(2, 2, "halted", 7, true);
+  RunOn(2, 2, "halted", 100, true);
+  ExpectSameFiles("straight/last", "halted/last");
+  ExpectSameFiles("straight/best", "halted/best");
+  EXPECT_EQ(Numbers("straight"), Numbers("halted"));
+}
+
+TEST_F(TrainingInParts, NumbersThatDoNotGoTogetherAreRefused) {
+  const auto refusal = [&](int64_t micro_batches, int tensor, int ranks) {
+    config_.grad_accumulation = micro_batches;
+    config_.tensor_parallel = tensor;
+    return ErrorAndHelp([&] { RequireShares(config_, ranks); }, ErrorKind::kUsage);
+  };
+  EXPECT_TRUE(Contains(refusal(12, 2, 5), "5 ranks do not go into teams of 2", "4 or 6 ranks",
+                       "--tensor-parallel 1 or 5"));
+  EXPECT_TRUE(Contains(refusal(12, 2, 1), "one rank alone is no team of 2",
+                       "nearest that go together: 2 ranks", "mpirun"));
+  EXPECT_TRUE(Contains(refusal(12, 2, 10), "5 teams of 2 ranks cannot share 12 micro-batches",
+                       "4 or 6 teams of 2 ranks", "--grad-accumulation 10 or 15"));
+  config_.grad_accumulation = 4;
+  model_.n_head = 3;
+  EXPECT_TRUE(Contains(ErrorOf([&] { RunOn(1, 2, "none"); }, ErrorKind::kUsage), "n_head"));
+}
+
+}  // namespace
+}  // namespace folio
