@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -21,7 +22,8 @@
 namespace folio {
 namespace {
 
-constexpr int kExchangeTag = 1, kBeatTag = 2;
+// One for each lane, and one for signs of life.
+constexpr int kBulkTag = 1, kAtOnceTag = 2, kBeatTag = 3;
 constexpr double kBeatSeconds = 1, kTellSeconds = 0.1;
 
 std::string HostName() {
@@ -118,6 +120,29 @@ struct Group::Impl {
     int slot() const { return static_cast<int>(ticket % Exchange::kInFlight); }
   };
 
+  // Exchanges that are done in their order. Those of one lane may overtake those of the other.
+  struct Lane {
+    int tag;
+    std::deque<UnderWay> queue = {};
+    std::deque<UnderWay> under_way = {};  // of the group's thread alone
+    uint64_t begun = 0, done = 0;
+  };
+
+  // Both REQUIRE the lock.
+  uint64_t Begin(Lane& lane, Exchange& exchange, const Members& among) {
+    if (failed) throw Error(*failed);
+    lane.queue.push_back({.exchange = &exchange, .among = among, .ticket = ++lane.begun});
+    changed.notify_all();
+    return lane.begun;
+  }
+  void Wait(const Lane& lane, uint64_t ticket, std::unique_lock<std::mutex>& lock) {
+    if (lane.done >= ticket) return;
+    const double begin = SteadySeconds();
+    changed.wait(lock, [&] { return lane.done >= ticket || failed; });
+    traffic.seconds_waited += SteadySeconds() - begin;
+    if (lane.done < ticket) throw Error(*failed);
+  }
+
   void Run(const Connect& connect) {
     try {
       transport = connect();
@@ -137,17 +162,18 @@ struct Group::Impl {
       if (moved) idle = now;
       const int silent = heartbeat.Beat(options.silence_seconds);
       if (silent >= 0 && !IsClosing()) return Lost(silent);
-      if (aborting.has_value()) return transport->Abort(*aborting);
+      if (aborting >= 0) return transport->Abort(aborting);
       if (options.on_beat && now - told >= kTellSeconds) {
         told = now;
         options.on_beat(Standing());
       }
       if (moved) continue;
       std::unique_lock lock(mutex);
-      if (closing && queue.empty() && under_way.empty()) break;
-      if (under_way.empty()) {
+      const auto queued = [&] { return !bulk.queue.empty() || !at_once.queue.empty(); };
+      if (closing && !queued() && under_way() == 0) break;
+      if (under_way() == 0) {
         changed.wait_for(lock, std::chrono::milliseconds(20),
-                         [&] { return !queue.empty() || closing || aborting.has_value(); });
+                         [&] { return queued() || closing || aborting >= 0; });
         continue;
       }
       lock.unlock();
@@ -168,45 +194,52 @@ struct Group::Impl {
     return closing;
   }
 
+  size_t under_way() const { return bulk.under_way.size() + at_once.under_way.size(); }
+
   // Begins and ends what can be; false if nothing could.
   bool Move() {
+    const bool moved = Move(at_once);
+    return Move(bulk) || moved;
+  }
+
+  bool Move(Lane& lane) {
     bool moved = false;
-    while (static_cast<int>(under_way.size()) < Exchange::kInFlight) {
+    while (static_cast<int>(lane.under_way.size()) < Exchange::kInFlight) {
       UnderWay next;
       {
         const std::lock_guard lock(mutex);
-        if (queue.empty()) break;
-        next = queue.front();
-        queue.pop_front();
-        if (under_way.empty()) busy_since = SteadySeconds();
+        if (lane.queue.empty()) break;
+        next = lane.queue.front();
+        lane.queue.pop_front();
+        if (under_way() == 0) busy_since = SteadySeconds();
       }
-      Post(next);
-      under_way.push_back(std::move(next));
+      Post(next, lane.tag);
+      lane.under_way.push_back(std::move(next));
       moved = true;
     }
-    while (!under_way.empty()) {
-      UnderWay& oldest = under_way.front();
+    while (!lane.under_way.empty()) {
+      UnderWay& oldest = lane.under_way.front();
       std::erase_if(oldest.requests, [&](Transport::Request r) { return transport->Done(r); });
       if (!oldest.requests.empty()) break;
       oldest.exchange->Finish(oldest.slot());
       {
         const std::lock_guard lock(mutex);
-        done = oldest.ticket;
-        if (under_way.size() == 1) traffic.seconds += SteadySeconds() - busy_since;
+        lane.done = oldest.ticket;
+        if (under_way() == 1) traffic.seconds += SteadySeconds() - busy_since;
       }
-      under_way.pop_front();
+      lane.under_way.pop_front();
       changed.notify_all();
       moved = true;
     }
     // What came later may move on meanwhile.
-    for (size_t i = 1; i < under_way.size(); ++i) {
-      std::erase_if(under_way[i].requests,
+    for (size_t i = 1; i < lane.under_way.size(); ++i) {
+      std::erase_if(lane.under_way[i].requests,
                     [&](Transport::Request r) { return transport->Done(r); });
     }
     return moved;
   }
 
-  void Post(UnderWay& next) {
+  void Post(UnderWay& next, int tag) {
     const Members& among = next.among;
     const int rank = (transport->rank() - among.first) / among.stride, size = among.size;
     const int slot = next.slot();
@@ -217,16 +250,14 @@ struct Group::Impl {
       const int from = (rank + size - distance) % size;
       const std::span<std::byte> in = exchange.Incoming(from, slot);
       if (in.empty()) continue;
-      next.requests.push_back(
-          transport->Receive(among.RankOf(from), kExchangeTag, in.data(), in.size()));
+      next.requests.push_back(transport->Receive(among.RankOf(from), tag, in.data(), in.size()));
     }
     uint64_t bytes = 0;
     for (int distance = 1; distance < size; ++distance) {
       const int to = (rank + distance) % size;
       const std::span<const std::byte> out = exchange.Outgoing(to, slot);
       if (out.empty()) continue;
-      next.requests.push_back(
-          transport->Send(among.RankOf(to), kExchangeTag, out.data(), out.size()));
+      next.requests.push_back(transport->Send(among.RankOf(to), tag, out.data(), out.size()));
       bytes += out.size();
     }
     const std::lock_guard lock(mutex);
@@ -257,17 +288,15 @@ struct Group::Impl {
 
   GroupOptions options;
   std::unique_ptr<Transport> transport;
-  std::deque<UnderWay> under_way;  // of the group's thread alone
-  double busy_since = 0;
+  double busy_since = 0;  // of the group's thread alone
 
   mutable std::mutex mutex;
   std::condition_variable changed;
   bool connected = false, closing = false;
   std::exception_ptr refused;
-  std::deque<UnderWay> queue;
-  uint64_t begun = 0, done = 0;
+  Lane bulk{.tag = kBulkTag}, at_once{.tag = kAtOnceTag};
   std::optional<Error> failed;
-  std::optional<int> aborting;
+  std::atomic<int> aborting = -1;  // the status
   std::string standing;
   std::vector<std::string> names;
   GroupTraffic traffic;
@@ -337,20 +366,27 @@ uint64_t Group::Begin(Exchange& exchange, const Members& among) {
     return 0;
   }
   const std::lock_guard lock(impl_->mutex);
-  if (impl_->failed) throw Error(*impl_->failed);
-  impl_->queue.push_back({.exchange = &exchange, .among = among, .ticket = ++impl_->begun});
-  impl_->changed.notify_all();
-  return impl_->begun;
+  return impl_->Begin(impl_->bulk, exchange, among);
 }
 
 void Group::Wait(uint64_t ticket) {
   if (impl_ == nullptr) return;
   std::unique_lock lock(impl_->mutex);
-  if (impl_->done >= ticket) return;
-  const double begin = SteadySeconds();
-  impl_->changed.wait(lock, [&] { return impl_->done >= ticket || impl_->failed; });
-  impl_->traffic.seconds_waited += SteadySeconds() - begin;
-  if (impl_->done < ticket) throw Error(*impl_->failed);
+  impl_->Wait(impl_->bulk, ticket, lock);
+}
+
+void Group::Do(Exchange& exchange, const Members& among) {
+  if (impl_ == nullptr) {
+    exchange.Prepare(0);
+    exchange.Finish(0);
+    return;
+  }
+  std::unique_lock lock(impl_->mutex);
+  impl_->Wait(impl_->at_once, impl_->Begin(impl_->at_once, exchange, among), lock);
+}
+
+void Group::Do(Exchange& exchange) {
+  Do(exchange, {.size = size_});
 }
 
 std::vector<std::string> Group::Gather(const std::string& mine) {
@@ -366,14 +402,14 @@ std::vector<std::string> Group::Gather(const std::string& mine) {
     sizes.push_back(bytes);
   }
   StringExchange strings(mine, std::move(sizes));
-  Wait(Begin(strings));
+  Do(strings);
   return strings.Take(rank_);
 }
 
 std::vector<std::string> Group::GatherEqual(const std::string& mine) {
   if (impl_ == nullptr) return {mine};
   StringExchange strings(mine, std::vector<size_t>(static_cast<size_t>(size_), mine.size()));
-  Wait(Begin(strings));
+  Do(strings);
   return strings.Take(rank_);
 }
 
@@ -401,10 +437,7 @@ GroupTraffic Group::traffic() const {
 
 void Group::Abort(int status) {
   if (impl_ == nullptr) return;
-  {
-    const std::lock_guard lock(impl_->mutex);
-    impl_->aborting = status;
-  }
+  impl_->aborting = status;
   impl_->changed.notify_all();
   if (impl_->thread.joinable()) impl_->thread.join();
 }

@@ -69,6 +69,9 @@ class Group {
   uint64_t Begin(Exchange& exchange, const Members& among);
   // Waits for that one, and so for all before it. Throws a kRuntime Error where a rank is lost.
   void Wait(uint64_t ticket);
+  // One that the program waits for now: done in the order of its kind, whatever was begun before.
+  void Do(Exchange& exchange);
+  void Do(Exchange& exchange, const Members& among);
 
   // What each rank says, by rank; the second where all say as many bytes, which is sooner done.
   std::vector<std::string> Gather(const std::string& mine);

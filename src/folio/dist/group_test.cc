@@ -56,6 +56,32 @@ TEST(Group, ExchangesAreDoneInTheirOrder) {
   }
 }
 
+// One rank begins an exchange only after it has spoken: in one order, nobody would come to an end.
+TEST(Group, WhatIsNeededAtOnceOvertakes) {
+  RunOnThreads(2, [](Group& group) {
+    Numbers numbers(group, 1);
+    uint64_t ticket = 0;
+    if (group.first()) ticket = group.Begin(numbers);
+    EXPECT_EQ(group.FromFirst("a"), "a");
+    if (!group.first()) ticket = group.Begin(numbers);
+    group.Wait(ticket);
+    EXPECT_NE(numbers.sum, -1);
+  });
+  RunOnThreads(3, [](Group& group) {
+    std::vector<std::unique_ptr<Numbers>> rounds;
+    uint64_t ticket = 0;
+    for (int round = 0; round < 30; ++round) {
+      rounds.push_back(std::make_unique<Numbers>(group, round));
+      ticket = group.Begin(*rounds.back());
+      if (round % 5 == 0) {
+        EXPECT_EQ(group.FromFirst("a"), "a");
+      }
+    }
+    group.Wait(ticket);
+    EXPECT_NE(rounds.back()->sum, -1);
+  });
+}
+
 TEST(Group, GathersWhatEachRankSays) {
   RunOnThreads(3, [](Group& group) {
     const std::string mine(static_cast<size_t>(group.rank()), 'x');

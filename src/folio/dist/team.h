@@ -9,7 +9,7 @@
 namespace folio {
 
 // Ranks of a group that exchange something among themselves, while the others do so in teams of
-// their own. Exchanges of teams and of the group are done in one order, that in which they began.
+// their own.
 class Team {
  public:
   // One rank alone.
@@ -34,6 +34,11 @@ class Team {
     exchange.Prepare(0);
     exchange.Finish(0);
     return 0;
+  }
+  void Do(Exchange& exchange) const {
+    if (group_ != nullptr) return group_->Do(exchange, members_);
+    exchange.Prepare(0);
+    exchange.Finish(0);
   }
   void Wait(uint64_t ticket) const {
     if (group_ != nullptr) group_->Wait(ticket);

@@ -100,7 +100,7 @@ void TensorTeam::Sum(const Tensor& x) {
   const size_t room = mine.size() * static_cast<size_t>(ranks);
   if (received_.size() < room) received_.resize(room);
   ScatterPieces scatter(pieces, rank, received_.data());
-  team_.Wait(team_.Begin(scatter));
+  team_.Do(scatter);
   const int64_t n = pieces.Size(rank);
   if (x.dtype() == Dtype::kF64) {
     AddPieces(reinterpret_cast<double*>(mine.data()), received_.data(), n, rank, ranks);
@@ -111,7 +111,7 @@ void TensorTeam::Sum(const Tensor& x) {
     AddPieces(reinterpret_cast<float*>(mine.data()), received_.data(), n, rank, ranks);
   }
   SpreadPieces spread(pieces, rank);
-  team_.Wait(team_.Begin(spread));
+  team_.Do(spread);
 }
 
 }  // namespace folio

@@ -145,7 +145,7 @@ double Learner::Norm() {
     block += static_cast<size_t>(blocks);
   }
   BlockSums all(shards_, data_.rank(), block_sums_, all_block_sums_);
-  data_.Wait(data_.Begin(all));
+  data_.Do(all);
   const auto sum_of = [&](const std::vector<size_t>& order) {
     double sum = 0;
     for (const size_t i : order) sum += all_block_sums_[i];
