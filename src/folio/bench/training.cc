@@ -36,6 +36,7 @@ class TrainingBench {
  public:
   TrainingBench(Backend& backend, const BenchTrainOptions& options)
       : train_(options.train),
+        group_(options.group),
         weights_(ModelOfRank(options.model, options.train, options.group)),
         parts_(StepPartsOf(options.train, options.group)),
         learner_(backend, weights_, options.train.batch_size, options.T, options.pass, parts_) {
@@ -54,7 +55,12 @@ class TrainingBench {
   double WarmUp(int steps = 3) {
     constexpr double kLongest = 2;
     double seconds = 0, last = 0;
-    for (int i = 0; i < steps && seconds < kLongest; ++i) {
+    // As many on all ranks, whose clocks differ.
+    const auto goes_on = [&] {
+      const bool mine = seconds < kLongest;
+      return group_ == nullptr ? mine : group_->FromFirst(mine ? "yes" : "no") == "yes";
+    };
+    for (int i = 0; i < steps && goes_on(); ++i) {
       last = Step();
       seconds += last;
     }
@@ -90,6 +96,7 @@ class TrainingBench {
 
  private:
   const TrainConfig train_;
+  Group* group_;  // of all ranks; null for one alone
   GptWeights weights_;
   const StepParts parts_;
   Learner learner_;
