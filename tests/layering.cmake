@@ -30,7 +30,7 @@ set(uses_commands base tensor io backend text plot data model dist formats term 
                   serve bench run cli)
 
 # An outside header, and the only files that may include it.
-set(outside hwy dnnl omp json toml cli curl openssl png zlib archive httplib edit)
+set(outside hwy dnnl omp json toml cli curl openssl png zlib archive httplib edit mpi)
 set(hwy_header "^hwy/")
 set(hwy_place "^backend/cpu/|^text/|^base/(simd_targets|exponentials)\\.cc$")
 set(dnnl_header "dnnl")
@@ -55,6 +55,8 @@ set(archive_header "^archive(_entry)?\\.h$")
 set(archive_place "^io/decompress\\.cc$")
 set(httplib_header "^httplib\\.h$")
 set(httplib_place "^serve/(connection\\.h|http_server\\.cc|load\\.cc|test_service\\.h)$|_test\\.cc$")
+set(mpi_header "^mpi\\.h$")
+set(mpi_place "^dist/mpi_plugin\\.cc$")
 set(edit_header "^histedit\\.h$|^editline/")
 set(edit_place "^commands/chat/line_editor\\.cc$")
 
