@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 status=0
-for test in hosts slurm; do
+for test in kills hosts slurm; do
   echo "test_cluster: $test"
   result=0
   "tests/cluster/${test}_test.sh" build/release/folio || result=$?
