@@ -59,7 +59,7 @@ Files TrainStateFiles() {
   const ParamTable table(TinyConfig());
   TheScratch().Clear();
   TorchRng rng(3);
-  const AdamW optimizer(*backend, table, Dtype::kF32);
+  const AdamW optimizer(*backend, Dtype::kF32, table.trained_size());
   SaveTrainState(TheScratch().dir(),
                  {.step = 7, .evaluation = Evaluation{1, 2}, .torch = rng.state()}, table,
                  optimizer.m(), optimizer.v());
@@ -120,13 +120,13 @@ testing::AssertionResult RunFilesAreReadOrRefused(std::string_view bytes) {
                      nanogpt = FilesBelow(Fixture("nanogpt-tiny"));
   static const auto backend = MakeReferenceBackend();
   static const ParamTable table(TinyConfig());
-  static AdamW optimizer(*backend, table, Dtype::kF32);
+  static AdamW optimizer(*backend, Dtype::kF32, table.trained_size());
   FuzzInput input(bytes);
   const uint8_t kind = input.Byte() % 4;
   WriteChanged(kind == 0 ? state : kind == 1 ? dataset : kind == 2 ? adapter : nanogpt, input);
   const std::string dir = TheScratch().dir();
   return ReadOrRefused([&] {
-    if (kind == 0) LoadTrainState(dir, table, optimizer);
+    if (kind == 0) LoadTrainState(dir, TinyConfig(), optimizer);
     if (kind == 1) {
       const Dataset data(dir);
       data.train().Validate(0);

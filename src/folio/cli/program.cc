@@ -115,7 +115,7 @@ int RunProgram(const std::vector<std::string>& arguments,
     console.Configure(ColorMode::kAuto, 0, /*json=*/true);
   }
   const int status = RunToTheEnd(arguments, commands, console);
-  LeaveGroup();
+  LeaveGroup(status);
   return status;
 }
 

@@ -34,7 +34,7 @@ std::string HostName() {
 // Strings of sizes that all ranks know.
 class StringExchange final : public Exchange {
  public:
-  StringExchange(std::string mine, std::vector<size_t> sizes) : mine_(std::move(mine)) {
+  StringExchange(std::string mine, const std::vector<size_t>& sizes) : mine_(std::move(mine)) {
     for (const size_t size : sizes) all_.emplace_back(size, '\0');
   }
   std::span<const std::byte> Outgoing(int /*to*/, int /*slot*/) const override {
@@ -401,7 +401,7 @@ std::vector<std::string> Group::Gather(const std::string& mine) {
     FOLIO_CHECK(bytes <= Transport::kMostBytes, "more than a message holds");
     sizes.push_back(bytes);
   }
-  StringExchange strings(mine, std::move(sizes));
+  StringExchange strings(mine, sizes);
   Do(strings);
   return strings.Take(rank_);
 }

@@ -2,13 +2,17 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "folio/base/error.h"
@@ -165,8 +169,20 @@ Group* JoinedGroup() {
   return joined == nullptr || joined->alone() ? nullptr : joined.get();
 }
 
-void LeaveGroup() {
+void LeaveGroup(int status) {
+  if (JoinedGroup() == nullptr) return joined.reset();
+  try {
+    joined->Gather("");     // all have done what they had to do
+  } catch (const Error&) {  // a rank is lost, which was told
+    return joined->Abort(status);
+  }
+  const auto left = std::make_shared<std::atomic<bool>>(false);
+  std::thread([status, left] {
+    std::this_thread::sleep_for(std::chrono::seconds(5));
+    if (!*left) _exit(status);
+  }).detach();
   joined.reset();
+  *left = true;
 }
 
 int ThreadsOfRank(Group& group) {

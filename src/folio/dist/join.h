@@ -36,8 +36,10 @@ Group& JoinGroup(const std::string& version, GroupOptions options = {});
 Group* JoinedGroup();
 // Which of several ranks the environment says that this is; 0 where it says nothing.
 int RankByEnvironment();
-// Waits for the other ranks and leaves them.
-void LeaveGroup();
+// Waits for the other ranks and leaves them; `status` is what the process is about to exit with,
+// and exits with here where the MPI does not let it go (MPICH 4.0 over UCX and TCP hangs in
+// MPI_Finalize).
+void LeaveGroup(int status);
 
 // How many threads this rank should compute with: the cores that it may use, shared with the ranks
 // of this machine that may use the same.

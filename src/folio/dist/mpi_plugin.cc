@@ -4,8 +4,12 @@
 #define OMPI_SKIP_MPICXX 1  // the C interface alone
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "folio/dist/transport.h"
@@ -59,7 +63,14 @@ class MpiTransport final : public Transport {
     return true;
   }
 
-  void Abort(int status) override { MPI_Abort(MPI_COMM_WORLD, status); }
+  // Where the network is gone, MPI_Abort may wait for ever.
+  void Abort(int status) override {
+    std::thread([status] {
+      std::this_thread::sleep_for(std::chrono::seconds(5));
+      _exit(status);
+    }).detach();
+    MPI_Abort(MPI_COMM_WORLD, status);
+  }
 
  private:
   Request Place() {

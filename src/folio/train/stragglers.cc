@@ -1,5 +1,7 @@
 #include "folio/train/stragglers.h"
 
+#include <cstddef>
+
 #include "folio/base/percentile.h"
 
 namespace folio {
