@@ -27,7 +27,7 @@ class PlanCommand final : public Command {
     return {
         .name = "plan",
         .summary = "predict a training step on many ranks and networks",
-        .group = "set-up",
+        .group = "model",
         .details =
             "What a step of training under mpirun would take: computing, bytes and messages "
             "of\n"
