@@ -7,6 +7,7 @@
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/learner.h"
+#include "folio/train/test_rank_steps.h"
 
 namespace folio {
 namespace {
@@ -43,22 +44,13 @@ class Ranks : public testing::TestWithParam<Case> {
     GptWeights weights(config);
     Scatter(weights, 1);
     const int64_t ranks = group == nullptr ? 1 : group->size();
-    const int64_t rank = group == nullptr ? 0 : group->rank();
     Learner learner(
         *backend, weights, B, T, {.dtype = GetParam().dtype},
         {.group = group, .micro_batches = kMicroBatches / ranks, .reduce = GetParam().reduce});
     Left left;
     for (int64_t step = 1; step <= 3; ++step) {
-      learner.Begin();
-      for (int64_t micro = rank; micro < kMicroBatches; micro += ranks) {
-        const auto seed = static_cast<uint64_t>(100 * step + micro);
-        const std::vector<int32_t> inputs = RandomTokens(B * T, config.vocab_size, seed);
-        const std::vector<int32_t> targets = RandomTokens(B * T, config.vocab_size, seed + 50);
-        left.losses.push_back(learner.Accumulate(inputs, targets, 1.0 / (B * T * kMicroBatches),
-                                                 {.on = true,
-                                                  .seed = 4,
-                                                  .step = static_cast<uint64_t>(step),
-                                                  .first_sequence = B * micro}));
+      for (const double loss : AccumulateShare(learner, config.vocab_size, step, kMicroBatches)) {
+        left.losses.push_back(loss);
       }
       left.norms.push_back(learner.Norm());
       const std::span<const float> gradient = Elements<float>(learner.Gradient());

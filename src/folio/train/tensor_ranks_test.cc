@@ -10,6 +10,7 @@
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/learner.h"
+#include "folio/train/test_rank_steps.h"
 #include "tests/kit/near.h"
 
 namespace folio {
@@ -45,7 +46,7 @@ class TensorRanks : public testing::TestWithParam<Case> {
 
   Left Train(Group* group, int tensor) const {
     const StepParts whole{.group = group, .tensor = tensor};
-    const int64_t D = whole.data().size(), d = whole.data().rank();
+    const int64_t D = whole.data().size();
     const auto backend = MakeBackend("cpu");
     const GptConfig config = PartOf(config_, TensorTeamOf(group, tensor).rank(), tensor);
     Left left;
@@ -54,16 +55,8 @@ class TensorRanks : public testing::TestWithParam<Case> {
     Learner learner(*backend, *left.weights, B, T, {},
                     {.group = group, .tensor = tensor, .micro_batches = kMicroBatches / D});
     for (int64_t step = 1; step <= kSteps; ++step) {
-      learner.Begin();
-      for (int64_t micro = d; micro < kMicroBatches; micro += D) {
-        const auto seed = static_cast<uint64_t>(100 * step + micro);
-        const std::vector<int32_t> inputs = RandomTokens(B * T, config.vocab_size, seed);
-        const std::vector<int32_t> targets = RandomTokens(B * T, config.vocab_size, seed + 50);
-        left.losses.push_back(learner.Accumulate(inputs, targets, 1.0 / (B * T * kMicroBatches),
-                                                 {.on = true,
-                                                  .seed = 4,
-                                                  .step = static_cast<uint64_t>(step),
-                                                  .first_sequence = B * micro}));
+      for (const double loss : AccumulateShare(learner, config.vocab_size, step, kMicroBatches)) {
+        left.losses.push_back(loss);
       }
       left.norms.push_back(learner.Norm());
       if (step == 1) {
