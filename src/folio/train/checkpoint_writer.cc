@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <span>
 #include <utility>
 
 #include "folio/base/clock.h"
@@ -49,37 +48,6 @@ std::string ErrorOfRunning(const F& run) {
     return Pack(error);
   }
 }
-
-// A piece of a bucket of a moment on its way to the first rank, and there into the whole of it.
-class ToFirst final : public Exchange {
- public:
-  ToFirst(const Shards& shards, size_t bucket, int rank, const float* mine, float* whole)
-      : shards_(shards), bucket_(bucket), rank_(rank), mine_(mine), whole_(whole) {}
-
-  std::span<const std::byte> Outgoing(int to, int /*slot*/) const override {
-    if (to != 0) return {};
-    const Shards::Piece piece = shards_.PieceOf(bucket_, rank_);
-    return std::as_bytes(std::span(mine_ + piece.offset, static_cast<size_t>(piece.size())));
-  }
-  std::span<std::byte> Incoming(int from, int /*slot*/) override {
-    if (rank_ != 0) return {};
-    const Shards::Piece piece = shards_.PieceOf(bucket_, from);
-    return std::as_writable_bytes(
-        std::span(whole_ + piece.begin, static_cast<size_t>(piece.size())));
-  }
-  void Finish(int /*slot*/) override {
-    if (rank_ != 0) return;
-    const Shards::Piece piece = shards_.PieceOf(bucket_, 0);
-    std::copy_n(mine_ + piece.offset, piece.size(), whole_ + piece.begin);
-  }
-
- private:
-  const Shards& shards_;
-  size_t bucket_;
-  int rank_;
-  const float* mine_;
-  float* whole_;
-};
 
 }  // namespace
 
@@ -146,19 +114,11 @@ bool CheckpointWriter::BeginPieces() {
 
 // Those of all ranks come to the first.
 void CheckpointWriter::GatherMoments() {
-  const Shards& shards = *shards_.shards;
-  std::vector<std::unique_ptr<ToFirst>> pieces;
-  uint64_t ticket = 0;
-  for (size_t b = 0; b < shards.buckets().size(); ++b) {
-    for (const auto& [from, to] : {std::pair(&optimizer_.m(), copy_ ? &copy_->m : nullptr),
-                                   std::pair(&optimizer_.v(), copy_ ? &copy_->v : nullptr)}) {
-      float* whole = to == nullptr ? nullptr : to->flat().data<float>();
-      pieces.push_back(
-          std::make_unique<ToFirst>(shards, b, shards_.group->rank(), from->data<float>(), whole));
-      ticket = shards_.group->Begin(*pieces.back());
-    }
-  }
-  shards_.group->Wait(ticket);
+  const auto gather = [&](const Tensor& mine, const GptWeights* whole) {
+    GatherPieces(*shards_.group, *shards_.shards, mine, whole ? whole->flat() : Tensor());
+  };
+  gather(optimizer_.m(), copy_ ? &copy_->m : nullptr);
+  gather(optimizer_.v(), copy_ ? &copy_->v : nullptr);
 }
 
 // The same of weights and moments of a model in parts.

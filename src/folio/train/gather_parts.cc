@@ -56,7 +56,26 @@ class BucketToFirst final : public Exchange {
   size_t bucket_;
 };
 
+void Gather(Group& group, const BucketToFirst::Part& part) {
+  std::vector<std::unique_ptr<BucketToFirst>> buckets;
+  uint64_t ticket = 0;
+  for (size_t b = 0; b < part.shards.buckets().size(); ++b) {
+    buckets.push_back(std::make_unique<BucketToFirst>(part, b));
+    ticket = group.Begin(*buckets.back());
+  }
+  group.Wait(ticket);
+}
+
 }  // namespace
+
+void GatherPieces(Group& group, const Shards& shards, const Tensor& mine, const Tensor& whole) {
+  Gather(group, {.shards = shards,
+                 .owners = DataTeamOf(&group, 1),
+                 .mine = true,
+                 .pieces = true,
+                 .from = mine.data<float>(),
+                 .to = group.first() ? whole.data<float>() : nullptr});
+}
 
 void GatherParts(Group& group, const GptConfig& config, const Tensor& mine, PartHeld held,
                  const GptWeights* whole) {
@@ -77,13 +96,7 @@ void GatherParts(Group& group, const GptConfig& config, const Tensor& mine, Part
                                    .pieces = held == PartHeld::kPieces,
                                    .from = mine.data<float>(),
                                    .to = received ? received->flat().data<float>() : nullptr};
-    std::vector<std::unique_ptr<BucketToFirst>> buckets;
-    uint64_t ticket = 0;
-    for (size_t b = 0; b < shards.buckets().size(); ++b) {
-      buckets.push_back(std::make_unique<BucketToFirst>(part, b));
-      ticket = group.Begin(*buckets.back());
-    }
-    group.Wait(ticket);
+    Gather(group, part);
     if (whole != nullptr) PutPart(*whole, *received);
   }
 }

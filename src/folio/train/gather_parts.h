@@ -1,6 +1,7 @@
 #pragma once
 
 #include "folio/dist/group.h"
+#include "folio/dist/shards.h"
 #include "folio/model/params.h"
 
 namespace folio {
@@ -16,5 +17,9 @@ enum class PartHeld {
 // it.
 void GatherParts(Group& group, const GptConfig& config, const Tensor& mine, PartHeld held,
                  const GptWeights* whole);
+
+// The same of an array of which each rank has its pieces (F32): into `whole`, which is empty but at
+// the first rank.
+void GatherPieces(Group& group, const Shards& shards, const Tensor& mine, const Tensor& whole);
 
 }  // namespace folio
