@@ -4,11 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "folio/base/thread_pool.h"
+#include "folio/corpus/piece_ranks.h"
 #include "folio/corpus/pieces.h"
 
 namespace folio {
@@ -32,22 +35,33 @@ struct WindowSizes {
 template <class Result>
 class PieceWindow {
  public:
-  void Fill(PieceCutter& cutter, const WindowSizes& sizes) {
+  // With about as much for each of `ranks`.
+  void Fill(PieceCutter& cutter, const WindowSizes& sizes, int ranks) {
     pieces_.clear();
-    int64_t bytes = 0;
-    while (pieces_.size() < WindowSizes::kMaxPieces && bytes < sizes.window_bytes) {
-      const std::optional<PreparePiece> piece = cutter.Next();
-      if (!piece) break;
-      pieces_.push_back(*piece);
-      bytes += piece->end - piece->begin.offset;
+    shares_.assign(static_cast<size_t>(ranks), {});
+    std::vector<size_t> ends;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const size_t begin = pieces_.size();
+      int64_t bytes = 0;
+      while (pieces_.size() - begin < WindowSizes::kMaxPieces && bytes < sizes.window_bytes) {
+        const std::optional<PreparePiece> piece = cutter.Next();
+        if (!piece) break;
+        pieces_.push_back(*piece);
+        bytes += piece->end - piece->begin.offset;
+      }
+      ends.push_back(pieces_.size());
+    }
+    for (size_t r = 0, begin = 0; r < ends.size(); begin = ends[r++]) {
+      shares_[r] = std::span(pieces_).subspan(begin, ends[r] - begin);
     }
     end_ = cutter.place();
     if (results_.size() < pieces_.size()) results_.resize(pieces_.size());
     failures_.assign(pieces_.size(), nullptr);
   }
-  void Clear() { pieces_.clear(); }
 
   size_t size() const { return pieces_.size(); }
+  // The pieces of each rank, one after the other.
+  const std::vector<std::span<const PreparePiece>>& shares() const { return shares_; }
   const PreparePiece& piece(size_t i) const { return pieces_[i]; }
   Result& result(size_t i) { return results_[i]; }
   std::exception_ptr& failure(size_t i) { return failures_[i]; }
@@ -56,24 +70,27 @@ class PieceWindow {
 
  private:
   std::vector<PreparePiece> pieces_;
+  std::vector<std::span<const PreparePiece>> shares_;
   std::vector<Result> results_;
   std::vector<std::exception_ptr> failures_;
   PreparePlace end_;
 };
 
-// Deals with all pieces: work(piece, result, thread) on all threads; take(piece, result) in order,
-// beside the work on the pieces after it; then, on the calling thread, done(place) with the place
-// up to which everything was taken. Each may throw; of several pieces that fail the first one's
-// exception leaves.
+// Deals with all pieces: work(piece, result, thread) on all threads, and on other ranks what `kind`
+// says, which is the same; take(piece, result) in order, beside the work on the pieces after it;
+// then, on the calling thread, done(place) with the place up to which everything was taken. Each
+// may throw; of several pieces that fail the first one's exception leaves.
 template <class Result, class Work, class Take, class Done>
-void ForPieces(PieceCutter& cutter, const WindowSizes& sizes, Work&& work, Take&& take,
-               Done&& done) {
+void ForPieces(PieceCutter& cutter, const WindowSizes& sizes, PieceRanks& ranks, PieceWork kind,
+               Work&& work, Take&& take, Done&& done) {
   PieceWindow<Result> now, before;
   for (;;) {
-    now.Fill(cutter, sizes);
+    now.Fill(cutter, sizes, ranks.size());
     if (now.size() + before.size() == 0) return;
-    std::exception_ptr taking;
-    ParallelFor(1 + static_cast<int64_t>(now.size()), [&](int64_t task, int thread) {
+    ranks.HandOut(kind, now.shares());
+    const size_t own = now.shares()[0].size();
+    std::exception_ptr taking, others;
+    ParallelFor(1 + static_cast<int64_t>(own), [&](int64_t task, int thread) {
       const size_t i = static_cast<size_t>(task) - 1;
       try {
         if (task > 0) {
@@ -85,11 +102,18 @@ void ForPieces(PieceCutter& cutter, const WindowSizes& sizes, Work&& work, Take&
         (task > 0 ? now.failure(i) : taking) = std::current_exception();
       }
     });
+    try {
+      size_t i = own;
+      for (const std::string& answer : ranks.Answers()) FromAnswer(answer, now.result(i++));
+    } catch (...) {
+      others = std::current_exception();
+    }
     if (taking) std::rethrow_exception(taking);
     if (before.size() > 0) done(before.end());
-    for (size_t i = 0; i < now.size(); ++i) {
+    for (size_t i = 0; i < own; ++i) {
       if (now.failure(i)) std::rethrow_exception(now.failure(i));
     }
+    if (others) std::rethrow_exception(others);
     std::swap(now, before);
   }
 }

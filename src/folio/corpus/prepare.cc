@@ -149,6 +149,7 @@ class Preparing {
         hooks_(hooks),
         inputs_(std::move(inputs)),
         sizes_(Threads()),
+        ranks_(options.helpers),
         tokenizer_(FixedTokenizer(options.tokenizer)),
         partial_(options.out, IdentityOf(options, inputs_, tokenizer_.get())) {
     if (options.piece_bytes > 0) {
@@ -221,6 +222,11 @@ class Preparing {
       Note(fmt::format("{}: left out the byte order mark at its beginning", input.path));
     }
     meter_.emplace(sources_, hooks_);
+    NoteAlone(ranks_.Open(sources_, TextOptionsOf(options_)));
+  }
+
+  void NoteAlone(const std::string& why) const {
+    if (!why.empty()) Note(why + ": the first rank prepares the data alone");
   }
 
   // Those that an earlier process has converted.
@@ -299,7 +305,7 @@ class Preparing {
     ConvertAll();
     state_.plan = MakePreparePlan(sources_, options_.val_fraction,
                                   bytes ? PrepareUnit::kByte : PrepareUnit::kCharacter,
-                                  collect ? &characters : nullptr, sizes_,
+                                  collect ? &characters : nullptr, sizes_, ranks_,
                                   [&](const PreparePlace& place) { meter_->Show(0, place); });
     if (collect) tokenizer_ = characters.Build();
     state_.tokenizer_hash = tokenizer_->hash();
@@ -316,9 +322,11 @@ class Preparing {
     PieceEncoder encoder(*tokenizer_, sources_, state_.plan.first, rule, Width());
     const CutRule cuts(*tokenizer_, options_.special != "ordinary");
     PieceCutter cutter(sources_, cuts, sizes_.piece_bytes, state_.plan.split, state_.next);
+    NoteAlone(ranks_.OpenTokenizer(partial_.path(), state_.tokenizer_hash, state_.plan.first,
+                                   options_.special, Width()));
     int64_t unsaved = 0;
     ForPieces<Tokens>(
-        cutter, sizes_,
+        cutter, sizes_, ranks_, PieceWork::kEncode,
         [&](const PreparePiece& piece, Tokens& tokens, int thread) {
           encoder.Encode(piece, tokens, thread);
         },
@@ -393,6 +401,7 @@ class Preparing {
   std::vector<PrepareSource> sources_;
   std::optional<Meter> meter_;
   WindowSizes sizes_;
+  PieceRanks ranks_;
   std::unique_ptr<Tokenizer> tokenizer_;
   PartialDataset partial_;
   bool owned_ = false;  // partial_ was begun here, or gone on with

@@ -10,6 +10,8 @@
 
 namespace folio {
 
+class Helpers;
+
 struct PrepareOptions {
   std::vector<std::string> files = {};  // read in this order; "-" is standard input
   std::string tokenizer = "char";       // char | bytes | what OpenTokenizer takes
@@ -25,6 +27,9 @@ struct PrepareOptions {
   bool keep_partial = true;         // what was begun stays when it ends early, to go on with
   int64_t checkpoint_bytes = 1 << 26;  // of tokens, after which progress is made durable
   int64_t piece_bytes = 0;             // of text that a thread takes at a time; 0: by the threads
+  // Other ranks that help (each in HelpToPrepare), those of which see the same files; null for
+  // none.
+  Helpers* helpers = nullptr;
 };
 
 struct PrepareHooks {
@@ -39,12 +44,12 @@ struct PrepareHooks {
 };
 
 // Turns text files into a data set directory, on all threads, with memory that does not grow with
-// the files. Neither threads nor sizes of pieces change what is written.
+// the files. Neither threads, ranks nor sizes of pieces change what is written.
 //
 // Lines of JSON that are conversations (corpus/conversation.h) become a data set of conversations
 // (DatasetInfo::chat): the tokenizer gets the tokens of text/chat.h, and of n conversations the
 // first int((1 - val_fraction) * n) are the train part. What is said of texts below does not hold
-// for them: they are begun again where that ended early.
+// for them: they are begun again where that ended early, and one rank alone deals with them.
 //
 // A file is a document, and each object of JSON lines is one: its `field`. What a file is follows
 // from its contents (text_stream.h): gzip, bzip2, xz and zstd, UTF-16, other layouts of JSON and

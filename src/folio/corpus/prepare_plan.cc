@@ -13,57 +13,18 @@
 namespace folio {
 namespace {
 
-// What one piece holds.
-struct Counts {
-  int64_t units = 0;
-  int64_t documents = 0;
-  int64_t text_bytes = 0;
-  std::optional<PreparePlace> first;  // document
-  std::string text;                   // of plain files, where characters are collected
-  std::vector<std::string> texts;     // of .jsonl
-};
-
 struct Counted {
   PreparePiece piece;
   int64_t units = 0;
 };
 
-int64_t CountUnits(std::string_view text, PrepareUnit unit) {
-  return unit == PrepareUnit::kByte ? static_cast<int64_t>(text.size()) : CountCharacters(text);
-}
-
-class Counter {
+// Adds up what the pieces hold.
+class PlanMaker {
  public:
-  Counter(std::span<const PrepareSource> sources, PrepareUnit unit, CharSetBuilder* characters)
-      : sources_(sources),
-        unit_(unit),
-        characters_(characters),
-        texts_(static_cast<size_t>(Threads())) {}
+  PlanMaker(std::span<const PrepareSource> sources, PrepareUnit unit, CharSetBuilder* characters)
+      : sources_(sources), unit_(unit), characters_(characters) {}
 
-  void Count(const PreparePiece& piece, Counts& counts, int thread) {
-    const PrepareSource& source = sources_[piece.begin.source];
-    counts = {};
-    std::string& bytes = texts_[static_cast<size_t>(thread)];
-    if (unit_ == PrepareUnit::kByte && !source.json_lines()) {
-      AddPlain(piece, piece.end - piece.begin.offset, counts);
-      return;
-    }
-    source.Read(piece.begin.offset, piece.end, bytes);
-    if (!source.json_lines()) {
-      AddPlain(piece, CountUnits(bytes, unit_), counts);
-      if (characters_ != nullptr) counts.text = bytes;
-      return;
-    }
-    ForDocuments(source, piece, bytes, [&](const PrepareDocument& document) {
-      if (!counts.first) counts.first = {piece.begin.source, document.offset};
-      ++counts.documents;
-      counts.units += CountUnits(document.text, unit_);
-      counts.text_bytes += static_cast<int64_t>(document.text.size());
-      if (characters_ != nullptr) counts.texts.emplace_back(document.text);
-    });
-  }
-
-  void Take(const PreparePiece& piece, const Counts& counts, PreparePlan& plan) {
+  void Take(const PreparePiece& piece, const TextCounts& counts, PreparePlan& plan) {
     if (plan.documents == 0 && counts.first) plan.first = *counts.first;
     plan.units += counts.units;
     plan.documents += counts.documents;
@@ -95,14 +56,6 @@ class Counter {
   }
 
  private:
-  static void AddPlain(const PreparePiece& piece, int64_t units, Counts& counts) {
-    counts.units = units;
-    counts.text_bytes = piece.end - piece.begin.offset;
-    if (piece.begin.offset > 0) return;
-    counts.documents = 1;
-    counts.first = piece.begin;
-  }
-
   // Behind `units` of the document's `here`.
   void SplitInside(const PrepareDocument& document, int64_t units, int64_t here,
                    const PrepareSource& source, PrepareSplit& split) const {
@@ -123,7 +76,6 @@ class Counter {
   std::span<const PrepareSource> sources_;
   PrepareUnit unit_;
   CharSetBuilder* characters_;
-  std::vector<std::string> texts_;  // of each thread
   std::vector<Counted> pieces_;
 };
 
@@ -131,18 +83,22 @@ class Counter {
 
 PreparePlan MakePreparePlan(std::span<const PrepareSource> sources, double val_fraction,
                             PrepareUnit unit, CharSetBuilder* characters, const WindowSizes& sizes,
+                            PieceRanks& ranks,
                             const std::function<void(const PreparePlace&)>& done) {
   PreparePlan plan;
   plan.split.source = sources.size();
-  Counter counter(sources, unit, characters);
+  TextCounter counter(sources, unit, /*collect=*/characters != nullptr);
+  PlanMaker maker(sources, unit, characters);
+  PieceRanks alone(nullptr);
   const CutRule characters_only;
   PieceCutter cutter(sources, characters_only, sizes.piece_bytes, plan.split);
-  ForPieces<Counts>(
-      cutter, sizes,
-      [&](const PreparePiece& piece, Counts& counts, int thread) {
+  ForPieces<TextCounts>(
+      cutter, sizes, characters == nullptr ? ranks : alone,
+      unit == PrepareUnit::kByte ? PieceWork::kCountBytes : PieceWork::kCountCharacters,
+      [&](const PreparePiece& piece, TextCounts& counts, int thread) {
         counter.Count(piece, counts, thread);
       },
-      [&](const PreparePiece& piece, const Counts& counts) { counter.Take(piece, counts, plan); },
+      [&](const PreparePiece& piece, const TextCounts& counts) { maker.Take(piece, counts, plan); },
       done);
   const auto train_units =
       static_cast<int64_t>(static_cast<double>(plan.units) * (1 - val_fraction));
@@ -152,7 +108,7 @@ PreparePlan MakePreparePlan(std::span<const PrepareSource> sources, double val_f
                                  unit == PrepareUnit::kByte ? "bytes" : "characters"),
                      "use more text, or a smaller --val-fraction");
   }
-  if (train_units < plan.units) plan.split = counter.Find(train_units);
+  if (train_units < plan.units) plan.split = maker.Find(train_units);
   return plan;
 }
 

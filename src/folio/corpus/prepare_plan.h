@@ -20,14 +20,13 @@ struct PreparePlan {
   PrepareSplit split;
 };
 
-// How the units are counted that the split is made by.
-enum class PrepareUnit { kCharacter, kByte };
-
-// Reads all sources. `characters`, if not null, gets all text, in order. The split comes behind the
+// Reads all sources, which the ranks have opened. `characters`, if not null, gets all text, in
+// order, and this rank reads it alone. The split comes behind the
 // first int((1 - val_fraction) * units) units; there is none if that is all. done(place) says how
 // far it is. Throws a kInput Error if there would be nothing to train on.
 PreparePlan MakePreparePlan(std::span<const PrepareSource> sources, double val_fraction,
                             PrepareUnit unit, CharSetBuilder* characters, const WindowSizes& sizes,
+                            PieceRanks& ranks,
                             const std::function<void(const PreparePlace&)>& done);
 
 }  // namespace folio

@@ -35,6 +35,8 @@ class PrepareSource {
   // `text` is the file that holds what the input was converted to.
   PrepareSource(TextInput input, const TextOptions& options, std::string text);
 
+  const TextInput& input() const { return input_; }
+  const std::string& text_file() const { return text_; }  // where the text is
   const std::string& path() const { return input_.path; }
   int64_t bytes() const { return bytes_; }
   bool marked() const { return mark_ > 0; }  // had a byte order mark

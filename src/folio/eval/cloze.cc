@@ -88,13 +88,21 @@ class ClozeMeter {
         file_(file),
         options_(options),
         hooks_(hooks),
-        predictor_({{model.backend.get(), model.weights.get()}}, options.positions) {
+        predictor_(
+            {{model.backend.get(), model.weights.get()}}, options.positions, /*numbers=*/1,
+            [](Predictor::Rows rows, int32_t id, std::span<double> numbers) {
+              numbers[0] = rows[0][static_cast<size_t>(id)] - LogSum(rows[0]);
+            },
+            options.group) {
+    if (!predictor_.first()) return;
     progress_.unit = "item";
     progress_.total = CountItems(file, options.reading);
     if (options.out.empty()) return;
     out_.emplace(options.out, fmt::format("cloze 1 {} {} {}", static_cast<int>(options.text),
                                           MeasuredIdentity(model), file));
   }
+
+  Predictor& predictor() { return predictor_; }
 
   void Take(const ClozeItem& item) {
     std::vector<TextWindow> windows =
@@ -109,7 +117,7 @@ class ClozeMeter {
     std::ranges::move(windows, std::back_inserter(windows_));
     waiting_.push_back(std::move(next));
     // Enough that some are of like length.
-    if (positions_ >= 4 * options_.positions) Run();
+    if (positions_ >= 4 * predictor_.positions()) Run();
   }
 
   ClozeResult Finish() {
@@ -159,21 +167,13 @@ class ClozeMeter {
 
   void Run() {
     if (waiting_.empty()) return;
-    std::vector<std::vector<double>> log_probabilities(windows_.size());
-    for (size_t w = 0; w < windows_.size(); ++w) {
-      log_probabilities[w].resize(windows_[w].targets.size());
-      progress_.tokens += std::ssize(windows_[w].targets);
-    }
-    predictor_.Run(windows_, [&](size_t w, size_t i, Predictor::Rows rows) {
-      const auto id = static_cast<size_t>(windows_[w].targets[i]);
-      log_probabilities[w][i] = rows[0][id] - LogSum(rows[0]);
-    });
-    size_t w = 0;
+    const std::vector<double> log_probabilities = predictor_.Run(windows_);
+    progress_.tokens += std::ssize(log_probabilities);
+    auto next = log_probabilities.begin();
     std::string lines;
     for (WaitingItem& item : waiting_) {
       for (EndingScore& ending : item.endings) {
-        for (const double x : log_probabilities[w]) ending.log_probability += x;
-        ++w;
+        for (int64_t i = 0; i < ending.tokens; ++i) ending.log_probability += *next++;
       }
       Add(item);
       if (out_) lines += ItemLine(item);
@@ -209,6 +209,10 @@ double ClozeAccuracy::standard_error() const {
 ClozeResult MeasureCloze(const OpenedModel& model, const std::string& file,
                          const ClozeOptions& options, const MeasureHooks& hooks) {
   model.RequireTokenizer();
+  if (options.group != nullptr && !options.group->first()) {
+    ClozeMeter(model, file, options, hooks).predictor().Help();
+    return {};
+  }
   TextStream stream(file, options.reading);
   std::string probe;
   if (!stream.form().json_lines) {

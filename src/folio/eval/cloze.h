@@ -34,11 +34,12 @@ struct ClozeOptions {
   // ending ln p, tokens and characters. Empty for none. With it a call that was interrupted goes on
   // where it stopped.
   std::filesystem::path out = {};
+  Group* group = nullptr;  // as PerplexityOptions
 };
 
 // Measures on the items of a file of JSON lines (of any kind that TextStream reads). No bit of the
-// result depends on batches, threads or interruptions. Throws a kInput Error for a model without a
-// tokenizer, a file without items and as ParseClozeItem and ClozeWindows do.
+// result depends on batches, threads, ranks or interruptions. Throws a kInput Error for a model
+// without a tokenizer, a file without items and as ParseClozeItem and ClozeWindows do.
 ClozeResult MeasureCloze(const OpenedModel& model, const std::string& file,
                          const ClozeOptions& options, const MeasureHooks& hooks = {});
 

@@ -16,18 +16,16 @@
 namespace folio {
 namespace {
 
-struct ComparedPrediction {
-  double kl = 0, nats_a = 0, nats_b = 0;
-  bool same_top = false;
-};
+// The numbers of a prediction.
+enum : size_t { kDivergence, kNatsA, kNatsB, kSameTop, kCompared };
 
-ComparedPrediction ComparePrediction(Predictor::Rows rows, int32_t id) {
+void ComparePrediction(Predictor::Rows rows, int32_t id, std::span<double> numbers) {
   const auto at = static_cast<size_t>(id);
   const double log_sum_a = LogSum(rows[0]), log_sum_b = LogSum(rows[1]);
-  return {.kl = Divergence(rows[0], log_sum_a, rows[1], log_sum_b),
-          .nats_a = log_sum_a - rows[0][at],
-          .nats_b = log_sum_b - rows[1][at],
-          .same_top = LikeliestToken(rows[0]) == LikeliestToken(rows[1])};
+  numbers[kDivergence] = Divergence(rows[0], log_sum_a, rows[1], log_sum_b);
+  numbers[kNatsA] = log_sum_a - rows[0][at];
+  numbers[kNatsB] = log_sum_b - rows[1][at];
+  numbers[kSameTop] = LikeliestToken(rows[0]) == LikeliestToken(rows[1]) ? 1 : 0;
 }
 
 }  // namespace
@@ -47,10 +45,16 @@ void RequireComparable(const OpenedModel& a, const OpenedModel& b) {
 
 ModelComparison CompareModels(const OpenedModel& a, const OpenedModel& b,
                               std::span<const MeasuredText> texts, const ReadingOptions& options,
-                              const MeasureHooks& hooks) {
+                              const MeasureHooks& hooks, Group* group) {
   RequireComparable(a, b);
   Predictor predictor({{a.backend.get(), a.weights.get()}, {b.backend.get(), b.weights.get()}},
-                      options.positions);
+                      options.positions, kCompared, ComparePrediction, group);
+  if (!predictor.first()) {
+    predictor.Help();
+    return {};
+  }
+  ReadingOptions reading = options;
+  reading.positions = predictor.positions();
   const Tokenizer* tokenizer = a.tokenizer ? a.tokenizer.get() : b.tokenizer.get();
   ModelComparison result;
   std::vector<double> divergences;
@@ -58,33 +62,29 @@ ModelComparison CompareModels(const OpenedModel& a, const OpenedModel& b,
   int64_t same = 0;
   MeasureProgress progress = ProgressOver(texts);
   const auto take = [&](std::span<const TextWindow> windows) {
-    std::vector<std::vector<ComparedPrediction>> compared(windows.size());
-    for (size_t w = 0; w < windows.size(); ++w) compared[w].resize(windows[w].targets.size());
-    predictor.Run(windows, [&](size_t w, size_t i, Predictor::Rows rows) {
-      compared[w][i] = ComparePrediction(rows, windows[w].targets[i]);
-    });
-    for (size_t w = 0; w < windows.size(); ++w) {
-      for (const ComparedPrediction& one : compared[w]) {
-        divergences.push_back(one.kl);
-        kl += one.kl;
-        result.kl_max = std::max(result.kl_max, one.kl);
-        nats_a += one.nats_a;
-        nats_b += one.nats_b;
-        differences += std::abs(one.nats_a - one.nats_b);
-        same += one.same_top;
-      }
-      for (const int32_t id : windows[w].targets) {
+    const std::vector<double> compared = predictor.Run(windows);
+    for (auto one = compared.begin(); one != compared.end(); one += kCompared) {
+      divergences.push_back(one[kDivergence]);
+      kl += one[kDivergence];
+      result.kl_max = std::max(result.kl_max, one[kDivergence]);
+      nats_a += one[kNatsA];
+      nats_b += one[kNatsB];
+      differences += std::abs(one[kNatsA] - one[kNatsB]);
+      same += one[kSameTop] != 0;
+    }
+    for (const TextWindow& window : windows) {
+      for (const int32_t id : window.targets) {
         const bool known = tokenizer != nullptr && id < tokenizer->vocab_size();
         progress.done += progress.unit == "token" ? 1
                          : known                  ? std::ssize(tokenizer->TokenBytes(id))
                                                   : 0;
       }
-      progress.tokens += std::ssize(compared[w]);
+      progress.tokens += std::ssize(window.targets);
     }
     progress.nats_per_token = nats_a / static_cast<double>(progress.tokens);
     if (hooks.on_progress) hooks.on_progress(progress);
   };
-  ReadWindows(texts, tokenizer, a.weights->config().vocab_size, options, take);
+  ReadWindows(texts, tokenizer, a.weights->config().vocab_size, reading, take);
   const auto N = static_cast<double>(divergences.size());
   result.tokens = std::ssize(divergences);
   result.kl_mean = kl / N;

@@ -21,10 +21,10 @@ struct ModelComparison {
 
 // Both models see the same windows. Throws a kInput Error where they have different vocabularies or
 // tokenizers, and as ReadWindows and Predictor do. Keeps 8 bytes for each token, for the quantiles;
-// no bit depends on batches or threads.
+// no bit depends on batches, threads or ranks (`group` as in PerplexityOptions).
 ModelComparison CompareModels(const OpenedModel& a, const OpenedModel& b,
                               std::span<const MeasuredText> texts, const ReadingOptions& options,
-                              const MeasureHooks& hooks = {});
+                              const MeasureHooks& hooks = {}, Group* group = nullptr);
 
 // Throws the kInput Error of CompareModels where two models cannot be compared.
 void RequireComparable(const OpenedModel& a, const OpenedModel& b);

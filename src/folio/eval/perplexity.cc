@@ -54,11 +54,19 @@ class PerplexityMeter {
                   const PerplexityOptions& options, const MeasureHooks& hooks)
       : tokenizer_(model.tokenizer.get()),
         hooks_(hooks),
-        predictor_({{model.backend.get(), model.weights.get()}}, options.reading.positions),
+        predictor_(
+            {{model.backend.get(), model.weights.get()}}, options.reading.positions,
+            /*numbers=*/2,
+            [ranked = !options.csv.empty()](Predictor::Rows rows, int32_t id,
+                                            std::span<double> numbers) {
+              numbers[0] = LogSum(rows[0]) - rows[0][static_cast<size_t>(id)];
+              if (ranked) numbers[1] = static_cast<double>(RankOf(rows[0], id) + 1);
+            },
+            options.group),
         sums_(texts.size()),
         progress_(ProgressOver(texts)),
         csv_path_(options.csv) {
-    if (csv_path_.empty()) return;
+    if (csv_path_.empty() || !predictor_.first()) return;
     csv_.emplace(csv_path_, PerplexityKey(model, texts, options.reading));
     if (csv_->Next(1) == kCsvHead) {
       csv_->Accept();
@@ -68,22 +76,24 @@ class PerplexityMeter {
     }
   }
 
+  Predictor& predictor() { return predictor_; }
+
   void Take(std::span<const TextWindow> windows) {
     while (!windows.empty() && csv_ && csv_->resuming()) {
       if (AddFromBefore(windows.front())) windows = windows.subspan(1);
     }
     if (windows.empty()) return;
-    std::vector<std::vector<Predicted>> predicted(windows.size());
-    for (size_t w = 0; w < windows.size(); ++w) predicted[w].resize(windows[w].targets.size());
-    predictor_.Run(windows, [&](size_t w, size_t i, Predictor::Rows rows) {
-      const int32_t id = windows[w].targets[i];
-      predicted[w][i].nats = LogSum(rows[0]) - rows[0][static_cast<size_t>(id)];
-      if (csv_) predicted[w][i].rank = RankOf(rows[0], id) + 1;
-    });
-    for (size_t w = 0; w < windows.size(); ++w) {
-      Add(windows[w], predicted[w]);
-      progress_.tokens += std::ssize(predicted[w]);
-      if (csv_) csv_->Add(Rows(windows[w], predicted[w]));
+    const std::vector<double> numbers = predictor_.Run(windows);
+    auto number = numbers.begin();
+    for (const TextWindow& window : windows) {
+      std::vector<Predicted> predicted(window.targets.size());
+      for (Predicted& one : predicted) {
+        one.nats = *number++;
+        one.rank = static_cast<int64_t>(*number++);
+      }
+      Add(window, predicted);
+      progress_.tokens += std::ssize(predicted);
+      if (csv_) csv_->Add(Rows(window, predicted));
     }
     if (hooks_.on_progress) hooks_.on_progress(progress_);
   }
@@ -235,8 +245,14 @@ std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
                                               const PerplexityOptions& options,
                                               const MeasureHooks& hooks) {
   PerplexityMeter meter(model, texts, options, hooks);
+  if (options.group != nullptr && !options.group->first()) {
+    meter.predictor().Help();
+    return {};
+  }
+  ReadingOptions reading = options.reading;
+  reading.positions = meter.predictor().positions();
   const std::vector<TextTotals> totals =
-      ReadWindows(texts, model.tokenizer.get(), model.weights->config().vocab_size, options.reading,
+      ReadWindows(texts, model.tokenizer.get(), model.weights->config().vocab_size, reading,
                   [&](std::span<const TextWindow> windows) { meter.Take(windows); });
   return meter.Finish(texts, totals);
 }

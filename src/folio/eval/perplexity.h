@@ -12,6 +12,8 @@
 
 namespace folio {
 
+class Group;
+
 // How well a model predicts a text: every token of each document but its first, which nothing comes
 // before.
 struct TextPerplexity {
@@ -51,10 +53,13 @@ struct PerplexityOptions {
   // A row for each predicted token: document, index in it, byte offset, id, text, -ln p and rank
   // from 1. Empty for none. With it a call that was interrupted goes on where it stopped.
   std::filesystem::path csv = {};
+  // The ranks that share the work, all of which must measure with the same model and options; the
+  // first alone reads texts, writes and has the result, which is {} elsewhere. Null for one alone.
+  Group* group = nullptr;
 };
 
 // Throws as ReadWindows and Predictor do. The sums are made in the order of the text, in double: no
-// bit depends on batches, threads or interruptions.
+// bit depends on batches, threads, ranks or interruptions.
 std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
                                               std::span<const MeasuredText> texts,
                                               const PerplexityOptions& options,

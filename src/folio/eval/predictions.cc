@@ -1,8 +1,12 @@
 #include "folio/eval/predictions.h"
 
 #include <algorithm>
+#include <cstring>
+#include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "folio/base/check.h"
@@ -11,10 +15,49 @@
 #include "folio/term/signals.h"
 
 namespace folio {
+namespace {
 
-Predictor::Predictor(std::vector<MeasuredModel> models, int64_t positions)
+template <class Number>
+void PutNumbers(std::span<const Number> numbers, std::string& text) {
+  text.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
+}
+
+template <class Number>
+void TakeNumbers(std::string_view& text, std::span<Number> numbers) {
+  FOLIO_CHECK(numbers.size_bytes() <= text.size(), "ranks that measure different things");
+  std::memcpy(numbers.data(), text.data(), numbers.size_bytes());
+  text.remove_prefix(numbers.size_bytes());
+}
+
+// What a rank needs of a window to run it.
+void PutWindow(const TextWindow& window, std::string& text) {
+  const int64_t sizes[] = {std::ssize(window.ids), std::ssize(window.targets), window.first};
+  PutNumbers<int64_t>(sizes, text);
+  PutNumbers<int32_t>(window.ids, text);
+  PutNumbers<int32_t>(window.targets, text);
+}
+
+TextWindow TakeWindow(std::string_view& text) {
+  int64_t sizes[3];
+  TakeNumbers<int64_t>(text, sizes);
+  TextWindow window;
+  window.first = sizes[2];
+  window.ids.resize(static_cast<size_t>(sizes[0]));
+  window.targets.resize(static_cast<size_t>(sizes[1]));
+  TakeNumbers<int32_t>(text, window.ids);
+  TakeNumbers<int32_t>(text, window.targets);
+  return window;
+}
+
+}  // namespace
+
+Predictor::Predictor(std::vector<MeasuredModel> models, int64_t positions, size_t numbers,
+                     Measure measure, Group* group)
     : models_(std::move(models)),
       positions_(positions),
+      numbers_(numbers),
+      measure_(std::move(measure)),
+      helpers_(group),
       limit_(std::numeric_limits<int64_t>::max()),
       passes_(models_.size()) {
   FOLIO_CHECK(!models_.empty(), "no model to measure");
@@ -39,27 +82,92 @@ int64_t Predictor::Padded(int64_t tokens) const {
   return std::min(limit_, CeilDiv(tokens, kStep) * kStep);
 }
 
-void Predictor::Run(std::span<const TextWindow> windows, const OnPrediction& on_prediction) {
+// Of each rank the numbers of its windows: the longest first, each to who has the fewest tokens.
+std::vector<std::vector<size_t>> Predictor::Divide(std::span<const TextWindow> windows) const {
+  std::vector<size_t> order(windows.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto length = [&](size_t w) { return Padded(std::ssize(windows[w].ids)); };
+  std::ranges::stable_sort(order, std::greater(), length);
+  std::vector<std::vector<size_t>> of_ranks(static_cast<size_t>(helpers_.ranks()));
+  std::vector<int64_t> tokens(of_ranks.size());
+  for (const size_t w : order) {
+    const auto least = static_cast<size_t>(std::ranges::min_element(tokens) - tokens.begin());
+    of_ranks[least].push_back(w);
+    tokens[least] += length(w);
+  }
+  return of_ranks;
+}
+
+std::vector<double> Predictor::Run(std::span<const TextWindow> windows) {
+  std::vector<size_t> begins = {0};
+  for (const TextWindow& window : windows) {
+    begins.push_back(begins.back() + window.targets.size() * numbers_);
+  }
+  std::vector<double> all(begins.back());
+  const auto numbers_of = [&](size_t w) {
+    return std::span(all).subspan(begins[w], begins[w + 1] - begins[w]);
+  };
+  const std::vector<std::vector<size_t>> of_ranks = Divide(windows);
+  std::vector<std::string> shares(of_ranks.size());
+  for (size_t r = 1; r < of_ranks.size(); ++r) {
+    for (const size_t w : of_ranks[r]) PutWindow(windows[w], shares[r]);
+  }
+  helpers_.HandOut(std::move(shares));
+  Share mine;
+  for (const size_t w : of_ranks[0]) {
+    mine.windows.push_back(windows[w]);
+    mine.numbers.push_back(numbers_of(w));
+  }
+  RunHere(mine);
+  const std::vector<std::string> answers = helpers_.Answers();
+  for (size_t r = 1; r < of_ranks.size(); ++r) {
+    std::string_view answer = answers[r];
+    for (const size_t w : of_ranks[r]) TakeNumbers<double>(answer, numbers_of(w));
+  }
+  return all;
+}
+
+void Predictor::Help() {
+  helpers_.Help([&](const std::string& text) {
+    Share share;
+    size_t count = 0;
+    for (std::string_view rest = text; !rest.empty();) {
+      share.windows.push_back(TakeWindow(rest));
+      count += share.windows.back().targets.size() * numbers_;
+    }
+    std::vector<double> all(count);
+    std::span<double> rest = all;
+    for (const TextWindow& window : share.windows) {
+      share.numbers.push_back(rest.first(window.targets.size() * numbers_));
+      rest = rest.subspan(share.numbers.back().size());
+    }
+    RunHere(share);
+    std::string answer;
+    PutNumbers<double>(all, answer);
+    return answer;
+  });
+}
+
+void Predictor::RunHere(const Share& share) {
   std::map<int64_t, std::vector<size_t>> by_length;
-  for (size_t w = 0; w < windows.size(); ++w) {
-    by_length[Padded(std::ssize(windows[w].ids))].push_back(w);
+  for (size_t w = 0; w < share.windows.size(); ++w) {
+    by_length[Padded(std::ssize(share.windows[w].ids))].push_back(w);
   }
   for (const auto& [T, chosen] : by_length) {
     const auto most = static_cast<size_t>(std::max<int64_t>(positions_ / T, 1));
     for (size_t begin = 0; begin < chosen.size(); begin += most) {
-      ThrowIfStopRequested();
+      if (first()) ThrowIfStopRequested();  // whom the others follow
       const size_t count = std::min(most, chosen.size() - begin);
-      RunTogether(windows, std::span(chosen).subspan(begin, count), T, on_prediction);
+      RunTogether(share, std::span(chosen).subspan(begin, count), T);
     }
   }
 }
 
-void Predictor::RunTogether(std::span<const TextWindow> windows, std::span<const size_t> chosen,
-                            int64_t T, const OnPrediction& on_prediction) {
+void Predictor::RunTogether(const Share& share, std::span<const size_t> chosen, int64_t T) {
   const auto B = static_cast<int64_t>(chosen.size());
   std::vector<int32_t> ids(static_cast<size_t>(B * T));  // what follows a window is not looked at
   for (size_t b = 0; b < chosen.size(); ++b) {
-    std::ranges::copy(windows[chosen[b]].ids, ids.begin() + static_cast<int64_t>(b) * T);
+    std::ranges::copy(share.windows[chosen[b]].ids, ids.begin() + static_cast<int64_t>(b) * T);
   }
   for (size_t m = 0; m < models_.size(); ++m) {
     const auto& [backend, weights] = models_[m];
@@ -72,7 +180,7 @@ void Predictor::RunTogether(std::span<const TextWindow> windows, std::span<const
   const Tensor first = arena_.Get(plan_, logits_[0]);
   const int64_t V = first.dim(1), chunk = arena_.Get(plan_, logits_.back()).dim(0);
   for (size_t b = 0; b < chosen.size(); ++b) {
-    const TextWindow& window = windows[chosen[b]];
+    const TextWindow& window = share.windows[chosen[b]];
     const int64_t row = static_cast<int64_t>(b) * T + window.first;
     const int64_t count = std::ssize(window.targets);
     for (int64_t begin = 0; begin < count; begin += chunk) {
@@ -86,7 +194,9 @@ void Predictor::RunTogether(std::span<const TextWindow> windows, std::span<const
         for (size_t m = 0; m < models_.size(); ++m) {
           logits[m] = {arena_.Get(plan_, logits_[m]).data<float>() + i * V, static_cast<size_t>(V)};
         }
-        on_prediction(chosen[b], static_cast<size_t>(begin + i), logits);
+        const auto target = static_cast<size_t>(begin + i);
+        measure_(logits, window.targets[target],
+                 share.numbers[chosen[b]].subspan(target * numbers_, numbers_));
       });
     }
   }

@@ -4,8 +4,10 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "folio/dist/helpers.h"
 #include "folio/eval/windows.h"
 #include "folio/model/gpt.h"
 
@@ -17,32 +19,52 @@ struct MeasuredModel {
   const GptWeights* weights = nullptr;
 };
 
-// Runs windows through one model, or through several for comparing what they predict. What comes of
-// a window depends on it alone: on neither the windows that run beside it nor the number of
-// threads.
+// Runs windows through one model, or through several for comparing what they predict, on all ranks
+// of a group. What comes of a window depends on it alone: on neither the windows that run beside it
+// nor the number of threads or ranks.
 class Predictor {
  public:
   // Logits of one prediction, (V), of each of the models.
   using Rows = std::span<const std::span<const float>>;
-  // Prediction `target` of window `window`. Called from several threads, once for each.
-  using OnPrediction = std::function<void(size_t window, size_t target, Rows rows)>;
+  // What is kept of a prediction whose right token is `id`: some numbers, as many of each. Called
+  // from several threads.
+  using Measure = std::function<void(Rows rows, int32_t id, std::span<double> numbers)>;
 
-  // Runs as many windows at once as have about `positions` tokens, one at least. Throws a kInput
-  // Error for a model whose tokens see those behind them. REQUIRES: one vocab_size.
-  Predictor(std::vector<MeasuredModel> models, int64_t positions);
+  // Runs as many windows at once as have about `positions` tokens, one at least, on each rank.
+  // `group` (null for one rank alone) must outlive it; all its ranks make one with the same models
+  // and the same measure. Throws a kInput Error for a model whose tokens see those behind them.
+  // REQUIRES: one vocab_size.
+  Predictor(std::vector<MeasuredModel> models, int64_t positions, size_t numbers, Measure measure,
+            Group* group = nullptr);
 
-  // Each window has at most n_positions tokens. Throws Stopped (term/signals.h) between passes if
-  // that was asked for.
-  void Run(std::span<const TextWindow> windows, const OnPrediction& on_prediction);
+  bool first() const { return helpers_.first(); }
+  // Tokens that all ranks can run at once, about.
+  int64_t positions() const { return positions_ * helpers_.ranks(); }
+
+  // On the first rank: the numbers of all targets, window by window. Each window has at most
+  // n_positions tokens. Throws Stopped (term/signals.h) between passes if that was asked for.
+  std::vector<double> Run(std::span<const TextWindow> windows);
+  // On the other ranks: runs what the first one has for it, until that one's Predictor is gone.
+  void Help();
 
  private:
-  void RunTogether(std::span<const TextWindow> windows, std::span<const size_t> chosen, int64_t T,
-                   const OnPrediction& on_prediction);
+  // Windows that one rank runs, and where the numbers of each go.
+  struct Share {
+    std::vector<TextWindow> windows;
+    std::vector<std::span<double>> numbers;
+  };
+
+  std::vector<std::vector<size_t>> Divide(std::span<const TextWindow> windows) const;
+  void RunHere(const Share& share);
+  void RunTogether(const Share& share, std::span<const size_t> chosen, int64_t T);
   // The length that a window of so many tokens is filled up to.
   int64_t Padded(int64_t tokens) const;
 
   std::vector<MeasuredModel> models_;
-  int64_t positions_;
+  int64_t positions_;  // of each rank
+  size_t numbers_;     // of a target
+  Measure measure_;
+  Helpers helpers_;
   int64_t limit_;  // n_positions of the model that reads least
   std::vector<std::unique_ptr<GptPass>> passes_;
   MemoryPlan plan_;

@@ -17,7 +17,6 @@
 #include "folio/corpus/source.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/train_tokenizer.h"
-#include "folio/dist/join.h"
 #include "folio/dist/same.h"
 #include "folio/formats/model_formats.h"
 #include "folio/io/file.h"
@@ -63,10 +62,7 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
   if (options_.group != nullptr && options_.group->alone()) options_.group = nullptr;
   ReadSettings();
   if (options_.group == nullptr) RequireShares(config_.train, 1);
-  if (options_.group != nullptr) {
-    RequireSameSettings();
-    if (config_.train.threads == 0) SetThreads(ThreadsOfRank(*options_.group));
-  }
+  if (options_.group != nullptr) RequireSameSettings();
   if (config_.train.threads > 0) SetThreads(static_cast<int>(config_.train.threads));
   backend_ = MakeBackend(config_.train.backend);
   if (config_.train.check_numerics) {
@@ -78,7 +74,7 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
     if (options_.overwrite) RequireDataOutsideOf(options_.out, GivenData());
     new_run_ = std::make_unique<NewRun>(options_.out, options_.overwrite);
   }
-  data_.emplace(FromFirst(first() ? DataDir() : ""), config_.model.vocab_size);
+  data_.emplace(DataDirOfRanks(), config_.model.vocab_size);
   if (options_.group != nullptr) RequireSame(*options_.group, "data", FingerprintOf(*data_));
   tokenizer_ = LoadDataTokenizer(*data_);
   if (first()) RequireTokenizer();
@@ -189,7 +185,7 @@ fs::path TrainingRun::Parts() const {
 }
 
 // Where the tokens are; makes them from text. Remembers the place for resuming.
-std::string TrainingRun::DataDir() {
+std::string TrainingRun::DataDir(Helpers* helpers) {
   const fs::path own = Parts() / kRunDataDir, source = Parts() / kRunSourceFile;
   const std::vector<std::string> given = GivenData();
   const bool is_dataset = given.size() == 1 && IsDataset(given[0]);
@@ -221,11 +217,11 @@ std::string TrainingRun::DataDir() {
   }
   const TextFiles texts = FindTextFiles(given, Texts());
   if (!texts.left_out.empty()) Note(texts.left_out);
-  return Prepare(texts.files);
+  return Prepare(texts.files, helpers);
 }
 
 // Makes the data and returns its directory.
-std::string TrainingRun::Prepare(const std::vector<std::string>& files) {
+std::string TrainingRun::Prepare(const std::vector<std::string>& files, Helpers* helpers) {
   const fs::path tokenizer = Parts() / kRunTokenizerDir, input = Parts() / kStandardInputFile;
   if (automatic_ && settings_.layers.layer("data.tokenizer") == Layer::kBuiltIn) {
     // What is looked at before it is prepared is read more than once.
@@ -251,7 +247,8 @@ std::string TrainingRun::Prepare(const std::vector<std::string>& files) {
                             .field = config_.data.field,
                             .raw = config_.data.raw,
                             .standard_input = fs::exists(input) ? input.string() : "",
-                            .keep_partial = false};
+                            .keep_partial = false,
+                            .helpers = helpers};
   const bool of_model = !config_.train.init.empty() && config_.data.tokenizer == config_.train.init;
   if (of_model || !config_.data.add_tokens.empty()) {
     const std::unique_ptr<Tokenizer> extended = AskedTokenizer();

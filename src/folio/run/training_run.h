@@ -20,6 +20,7 @@ namespace folio {
 
 class FiniteBackend;
 class Group;
+class Helpers;
 class NewRun;
 class RunLock;
 class TrainPreview;
@@ -88,9 +89,10 @@ class TrainingRun {
   void TellChanges() const;
   std::vector<std::string> GivenData() const;
   TextOptions Texts() const;
-  std::string DataDir();
+  std::string DataDir(Helpers* helpers);
+  std::string DataDirOfRanks();
   std::filesystem::path Parts() const;
-  std::string Prepare(const std::vector<std::string>& files);
+  std::string Prepare(const std::vector<std::string>& files, Helpers* helpers);
   std::string TokenizerPlace() const;
   std::unique_ptr<Tokenizer> AskedTokenizer() const;
   void LearnTokenizer(const std::vector<std::string>& files,

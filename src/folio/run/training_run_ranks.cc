@@ -9,7 +9,9 @@
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
+#include "folio/corpus/piece_ranks.h"
 #include "folio/dist/group.h"
+#include "folio/dist/helpers.h"
 #include "folio/dist/same.h"
 #include "folio/io/json.h"
 #include "folio/run/training_run.h"
@@ -23,6 +25,21 @@ bool TrainingRun::first() const {
 
 std::string TrainingRun::FromFirst(const std::string& mine) const {
   return options_.group == nullptr ? mine : options_.group->FromFirst(mine);
+}
+
+// DataDir of the first rank, whom the others help.
+std::string TrainingRun::DataDirOfRanks() {
+  if (options_.group == nullptr) return DataDir(nullptr);
+  if (!first()) {
+    HelpToPrepare(*options_.group);
+    return FromFirst("");
+  }
+  std::string dir;
+  {
+    Helpers helpers(options_.group);
+    dir = DataDir(&helpers);
+  }
+  return FromFirst(dir);
 }
 
 // Every setting but how many threads each has must be that of the others, and the ranks must be so

@@ -4,10 +4,9 @@
 #include "folio/bench/describe.h"
 #include "folio/bench/training.h"
 #include "folio/cli/compute_flags.h"
-#include "folio/cli/version.h"
+#include "folio/cli/ranks.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
-#include "folio/dist/join.h"
 #include "folio/train/precision.h"
 #include "folio/train/rank_shares.h"
 
@@ -56,9 +55,8 @@ class BenchTrainCommand final : public Command {
     RefuseTogether(!batches_.empty() && settings_.flagged("train.batch_size"), "--batches",
                    "--batch");
     const TrainConfig& train = settings_.config().train;
-    Group& group = JoinGroup(Version() + " (" + Compiler() + ")");
+    Group& group = JoinRanks(context.console);
     RequireShares(train, group.size());
-    if (!group.alone() && train.threads == 0) SetThreads(ThreadsOfRank(group));
     UseThreads(train.threads);
     simd_.Use();
     std::unique_ptr<Backend> backend = MakeBackend(train.backend);

@@ -3,8 +3,10 @@
 #include <string>
 #include <utility>
 
+#include "folio/cli/ranks.h"
 #include "folio/commands/commands.h"
 #include "folio/corpus/describe_dataset.h"
+#include "folio/corpus/piece_ranks.h"
 #include "folio/corpus/prepare.h"
 #include "folio/corpus/text_files.h"
 #include "folio/run/run_config.h"
@@ -34,12 +36,14 @@ class DataPrepareCommand final : public Command {
             "what to do, and is left out of directories; --tokenizer bytes --raw takes any\n"
             "bytes as they are.\n"
             "\n"
-            "Stopped, or killed, the same command goes on where it was.",
+            "Stopped, or killed, the same command goes on where it was. Under mpirun or srun the\n"
+            "ranks share the work, where they see the same files.",
         .examples = {"folio data prepare input.txt --tokenizer char --out data/input",
                      "folio data prepare a.txt b.jsonl.zst --tokenizer gpt2 --out data/both",
                      "folio data prepare crawl/ --field content --tokenizer gpt2 --out data/web",
                      "folio data prepare big.txt --tokenizer gpt2 --special allow "
-                     "--shard-tokens 100000000 --out data/big"}};
+                     "--shard-tokens 100000000 --out data/big",
+                     "mpirun -n 8 folio data prepare crawl/ --tokenizer gpt2 --out data/web"}};
   }
 
   void AddFlags(Flags& flags) override {
@@ -67,6 +71,13 @@ class DataPrepareCommand final : public Command {
     settings_.layers.ReadSources(context.sources);
     settings_.layers.Resolve();
     CatchSignals();
+    Group& group = JoinRanks(context.console);
+    if (!group.first()) {
+      HelpToPrepare(group);
+      return 0;
+    }
+    Helpers helpers(&group);
+    options_.helpers = &helpers;
     options_.tokenizer = settings_.config.data.tokenizer;
     options_.val_fraction = settings_.config.data.val_fraction;
     options_.field = settings_.config.data.field;

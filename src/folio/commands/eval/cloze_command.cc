@@ -47,15 +47,21 @@ class EvalClozeCommand final : public Command {
   int Run(const Context& context) override {
     RequireFileName("--out", out_);
     CatchSignals();
-    open_.Use();
+    Group& group = open_.Use(context.console);
     const OpenedModel model = open_.Open(model_);
     model.RequireTokenizer(", or name it with --tokenizer");
-    if (!out_.empty()) CreateParentOf(out_);
-    MeasureReport report(context);
+    RequireSameModel(group, model, out_);
     const ClozeOptions options{
         .text = text_ == "hellaswag" ? ClozeText::kHellaSwag : ClozeText::kAsIs,
         .positions = BatchPositions(batch_, model.weights->config().n_positions),
-        .out = out_};
+        .out = out_,
+        .group = &group};
+    if (!group.first()) {
+      MeasureCloze(model, file_, options);
+      return 0;
+    }
+    if (!out_.empty()) CreateParentOf(out_);
+    MeasureReport report(context);
     const ClozeResult result = MeasureCloze(model, file_, options, report.hooks());
     report.Finish();
     context.console.Result(DescribeCloze(model, file_, result, context.console.json()));

@@ -41,15 +41,21 @@ class EvalCompareCommand final : public Command {
 
   int Run(const Context& context) override {
     CatchSignals();
-    open_.Use();
+    Group& group = open_.Use(context.console);
     const OpenedModel a = open_.Open(model_a_), b = open_.Open(model_b_, dtype_b_);
     RequireComparable(a, b);
     const ReadingOptions reading = windows_.Options(
         std::min(a.weights->config().n_positions, b.weights->config().n_positions));
+    RequireSameModel(group, a, "A");
+    RequireSameModel(group, b, "B");
+    if (!group.first()) {
+      CompareModels(a, b, {}, reading, {}, &group);
+      return 0;
+    }
     const auto texts =
         FindTexts(files_, windows_.texts(), a.tokenizer || !b.tokenizer ? a : b, context.console);
     MeasureReport report(context);
-    const ModelComparison comparison = CompareModels(a, b, texts, reading, report.hooks());
+    const ModelComparison comparison = CompareModels(a, b, texts, reading, report.hooks(), &group);
     report.Finish();
     context.console.Result(
         DescribeComparison(a, b, comparison, reading.shape, context.console.json()));

@@ -8,7 +8,10 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/cli/ranks.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
+#include "folio/dist/same.h"
+#include "folio/eval/result_file.h"
 
 namespace folio {
 
@@ -20,6 +23,12 @@ void OpenFlags::Add(Flags& flags) {
   load_.Add(flags);
   compute_.Add(flags);
   AddBackendFlag(flags, &backend_);
+}
+
+Group& OpenFlags::Use(Console& console) const {
+  Group& group = JoinRanks(console);
+  compute_.Use();
+  return group;
 }
 
 OpenedModel OpenFlags::Open(const std::string& model, const std::string& dtype) const {
@@ -52,6 +61,11 @@ ReadingOptions WindowFlags::Options(int64_t n_positions) const {
 int64_t BatchPositions(int64_t batch, int64_t context) {
   constexpr int64_t kPositions = 2048;
   return batch > 0 ? batch * context : std::max(kPositions, context);
+}
+
+void RequireSameModel(Group& group, const OpenedModel& model, const std::string& what) {
+  if (group.alone()) return;
+  RequireSame(group, "models", fmt::format("{}\n{}", MeasuredIdentity(model), what));
 }
 
 void RequireFileName(const std::string& flag, const std::string& path) {

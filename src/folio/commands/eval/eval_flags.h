@@ -5,6 +5,7 @@
 
 #include "folio/cli/command.h"
 #include "folio/cli/compute_flags.h"
+#include "folio/dist/group.h"
 #include "folio/eval/perplexity.h"
 
 namespace folio {
@@ -15,8 +16,9 @@ namespace folio {
 class OpenFlags {
  public:
   void Add(Flags& flags);
-  // Takes --threads and --simd into effect: before the first model.
-  void Use() const { compute_.Use(); }
+  // Joins the ranks that share the work and takes --threads and --simd into effect: before the
+  // first model.
+  Group& Use(Console& console) const;
   // With another dtype than --dtype says, unless that is "".
   OpenedModel Open(const std::string& model, const std::string& dtype = "") const;
 
@@ -41,6 +43,10 @@ class WindowFlags {
 
 // Tokens that run at once: `batch` windows of `context`, or with 0 about 2048.
 int64_t BatchPositions(int64_t batch, int64_t context);
+
+// Throws a kUsage Error unless all ranks measure the same: this model, with `what` else tells a
+// measurement from another.
+void RequireSameModel(Group& group, const OpenedModel& model, const std::string& what);
 
 // Throws a kUsage Error where a file that grows while it is made cannot be: "-", a directory.
 void RequireFileName(const std::string& flag, const std::string& path);

@@ -46,14 +46,19 @@ class EvalPerplexityCommand final : public Command {
   int Run(const Context& context) override {
     RequireFileName("--csv", csv_);
     CatchSignals();
-    open_.Use();
+    Group& group = open_.Use(context.console);
     const OpenedModel model = open_.Open(model_);
     const ReadingOptions reading = windows_.Options(model.weights->config().n_positions);
+    RequireSameModel(group, model, csv_);
+    const PerplexityOptions options{.reading = reading, .csv = csv_, .group = &group};
+    if (!group.first()) {
+      MeasurePerplexity(model, {}, options);
+      return 0;
+    }
     const auto texts = FindTexts(files_, windows_.texts(), model, context.console);
     if (!csv_.empty()) CreateParentOf(csv_);
     MeasureReport report(context);
-    const auto measured =
-        MeasurePerplexity(model, texts, {.reading = reading, .csv = csv_}, report.hooks());
+    const auto measured = MeasurePerplexity(model, texts, options, report.hooks());
     report.Finish();
     context.console.Result(
         DescribePerplexity(model, measured, reading.shape, context.console.json()));

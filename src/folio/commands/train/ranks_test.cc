@@ -117,6 +117,29 @@ TEST_P(MpiRun, OneRanksDeathIsTheEndOfAll) {
   EXPECT_EQ(Last("run").at("model.safetensors"), Last("killed").at("model.safetensors"));
 }
 
+// Data and measures are those of one process, too, and a mistake is told once.
+TEST_P(MpiRun, PreparesAndMeasuresAsOne) {
+  const std::string data = "data prepare " + data_ + " --tokenizer bytes --out ";
+  ASSERT_EQ(RunFolio(data + At("one").string()).status, 0);
+  const ProgramRun prepared = On(3, data + At("three").string());
+  ASSERT_EQ(prepared.status, 0) << prepared.err;
+  EXPECT_EQ(FilesBelow(At("three")), FilesBelow(At("one")));
+  EXPECT_EQ(Count(prepared.out, "tokens"),
+            Count(RunFolio("data info " + At("one").string()).out, "tokens"));
+  ASSERT_EQ(Train().status, 0);
+  const std::string measure =
+      "eval perplexity --model " + At("run").string() + " " + data_ + " --json --csv ";
+  const ProgramRun one = RunFolio(measure + At("1.csv").string());
+  ASSERT_EQ(one.status, 0) << one.err;
+  const ProgramRun two = On(2, measure + At("2.csv").string());
+  ASSERT_EQ(two.status, 0) << two.err;
+  EXPECT_EQ(two.out, one.out);
+  EXPECT_EQ(ReadFile(At("2.csv")), ReadFile(At("1.csv")));
+  const ProgramRun missing = On(2, "eval perplexity --model " + At("run").string() + " nowhere");
+  EXPECT_EQ(missing.status, 3) << missing.err;
+  EXPECT_EQ(Count(missing.err, "error: "), 1u) << missing.err;
+}
+
 INSTANTIATE_TEST_SUITE_P(Mpi, MpiRun, testing::Values("openmpi", "mpich"),
                          [](const auto& tested) { return tested.param; });
 

@@ -4,15 +4,12 @@
 #include <optional>
 #include <string>
 
-#include "folio/base/log.h"
 #include "folio/base/strings.h"
 #include "folio/cli/compute_flags.h"
-#include "folio/cli/error_report.h"
-#include "folio/cli/version.h"
+#include "folio/cli/ranks.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
 #include "folio/commands/serve/program_page.h"
-#include "folio/dist/join.h"
 #include "folio/run/training_run.h"
 #include "folio/serve/serving.h"
 #include "folio/term/signals.h"
@@ -33,19 +30,6 @@ class RunPage {
   Service service_;
   Serving serving_;
 };
-
-// A rank that is lost ends the run; and who ends it from outside, as mpirun does where a rank has
-// died, may leave no time for more than to say where it stands.
-GroupOptions Telling(Console& console) {
-  return {
-      .on_lost = [&console](const Error& error) { ReportError(console, error); },
-      .on_beat =
-          [&console, told = false](const std::string& standing) mutable {
-            if (told || StopRequested() == 0 || RankByEnvironment() != 0) return;
-            told = true;
-            console.Note(fmt::format("asked to stop (signal {}) {}", StopRequested(), standing));
-          }};
-}
 
 class TrainCommand final : public Command {
  public:
@@ -99,8 +83,7 @@ class TrainCommand final : public Command {
   int Run(const Context& context) override {
     CatchSignals();
     Console& console = context.console;
-    Group& group = JoinGroup(Version() + " (" + Compiler() + ")", Telling(console));
-    if (!group.first()) SetLogSink([](LogLevel, std::string_view) {});  // the first one speaks
+    Group& group = JoinRanks(console);
     options_.group = &group;
     simd_.Use();
     settings_.UsePreset(preset_);

@@ -1,0 +1,291 @@
+#include "folio/corpus/piece_ranks.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "folio/base/check.h"
+#include "folio/base/error.h"
+#include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
+#include "folio/corpus/piece_encoder.h"
+#include "folio/text/tokenizer_file.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The first byte of a message that is no PieceWork.
+constexpr char kSources = 'S', kTokenizer = 'T';
+
+// Fields, none of which has a NUL, one after the other.
+class FieldWriter {
+ public:
+  FieldWriter() = default;
+  explicit FieldWriter(char kind) : text_(1, kind) {}
+  FieldWriter& Put(const std::string& field) {
+    text_ += field;
+    text_ += '\0';
+    return *this;
+  }
+  FieldWriter& Put(int64_t number) { return Put(std::to_string(number)); }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+class FieldReader {
+ public:
+  explicit FieldReader(std::string_view text) : text_(text) {}
+  bool at_end() const { return text_.empty(); }
+  std::string Text() {
+    const size_t end = text_.find('\0');
+    FOLIO_CHECK(end != text_.npos, "a message that ends early");
+    std::string field(text_.substr(0, end));
+    text_.remove_prefix(end + 1);
+    return field;
+  }
+  int64_t Number() {
+    const std::string field = Text();
+    int64_t number = 0;
+    std::from_chars(field.data(), field.data() + field.size(), number);
+    return number;
+  }
+
+ private:
+  std::string_view text_;
+};
+
+static_assert(std::is_trivially_copyable_v<PreparePiece>);
+
+std::vector<PreparePiece> PiecesFrom(std::string_view text) {
+  std::vector<PreparePiece> pieces(text.size() / sizeof(PreparePiece));
+  std::memcpy(pieces.data(), text.data(), pieces.size() * sizeof(PreparePiece));
+  return pieces;
+}
+
+// An answer is a row of these, one for each piece: its size, and its bytes.
+void PutAnswer(std::string_view bytes, std::string& answer) {
+  const uint64_t size = bytes.size();
+  answer.append(reinterpret_cast<const char*>(&size), sizeof(size));
+  answer += bytes;
+}
+
+std::vector<std::string> SplitAnswer(std::string_view answer) {
+  std::vector<std::string> pieces;
+  while (!answer.empty()) {
+    uint64_t size = 0;
+    FOLIO_CHECK(answer.size() >= sizeof(size), "an answer that ends early");
+    std::memcpy(&size, answer.data(), sizeof(size));
+    answer.remove_prefix(sizeof(size));
+    FOLIO_CHECK(answer.size() >= size, "an answer that ends early");
+    pieces.emplace_back(answer.substr(0, size));
+    answer.remove_prefix(size);
+  }
+  return pieces;
+}
+
+std::string ToAnswer(const std::vector<std::byte>& tokens) {
+  return {reinterpret_cast<const char*>(tokens.data()), tokens.size()};
+}
+
+std::string ToAnswer(const TextCounts& counts) {
+  FieldWriter fields;
+  fields.Put(counts.units).Put(counts.documents).Put(counts.text_bytes);
+  if (counts.first) {
+    fields.Put(static_cast<int64_t>(counts.first->source)).Put(counts.first->offset);
+  }
+  return fields.text();
+}
+
+// One of the other ranks.
+class PieceHelper {
+ public:
+  explicit PieceHelper(std::string name) : name_(std::move(name)) {}
+
+  std::string Work(const std::string& share) {
+    const std::string_view rest = std::string_view(share).substr(1);
+    switch (share[0]) {
+      case kSources:
+        return OpenSources(FieldReader(rest));
+      case kTokenizer:
+        return OpenEncoder(FieldReader(rest));
+      case static_cast<char>(PieceWork::kEncode):
+        return OnPieces<std::vector<std::byte>>(
+            rest, [&](const auto& piece, auto& out, int t) { encoder_->Encode(piece, out, t); });
+      default: {
+        const bool bytes = share[0] == static_cast<char>(PieceWork::kCountBytes);
+        TextCounter counter(sources_, bytes ? PrepareUnit::kByte : PrepareUnit::kCharacter,
+                            /*collect=*/false);
+        return OnPieces<TextCounts>(
+            rest, [&](const auto& piece, auto& counts, int t) { counter.Count(piece, counts, t); });
+      }
+    }
+  }
+
+ private:
+  Error NotSeen(const std::string& path) const {
+    return InputError(fmt::format("{} does not see {} as the first rank does", name_, path));
+  }
+
+  std::string OpenSources(FieldReader fields) {
+    TextOptions options;
+    options.field = fields.Text();
+    options.raw = fields.Number() != 0;
+    sources_.clear();
+    while (!fields.at_end()) {
+      TextInput input;
+      input.path = fields.Text();
+      input.file = fields.Text();
+      const std::string text = fields.Text();
+      input.once = fields.Number() != 0;
+      input.form.converted = fields.Number() != 0;
+      input.form.json_lines = fields.Number() != 0;
+      input.form.json_values = fields.Number() != 0;
+      input.bytes = fields.Number();
+      input.modified = fields.Number();
+      const int64_t bytes = fields.Number();
+      try {
+        sources_.emplace_back(input, options, text);
+        if (!input.form.converted) sources_.back().CheckUnchanged();
+      } catch (const std::exception&) {  // of files, or an Error
+        throw NotSeen(input.path);
+      }
+      if (sources_.back().bytes() != bytes) throw NotSeen(input.path);
+    }
+    return "";
+  }
+
+  std::string OpenEncoder(FieldReader fields) {
+    const std::string dir = fields.Text();
+    PreparePlace first;
+    first.source = static_cast<size_t>(fields.Number());
+    first.offset = fields.Number();
+    const std::string special = fields.Text();
+    const std::string hash = fields.Text();
+    const auto width = static_cast<TokenWidth>(fields.Number());
+    try {
+      tokenizer_ = LoadTokenizer(dir);
+    } catch (const Error&) {
+      throw NotSeen(dir);
+    }
+    if (tokenizer_->hash() != hash) throw NotSeen(dir);
+    encoder_.emplace(*tokenizer_, sources_, first, SpecialRule::Named(special), width);
+    return "";
+  }
+
+  template <class Result, class Work>
+  static std::string OnPieces(std::string_view share, Work&& work) {
+    const std::vector<PreparePiece> pieces = PiecesFrom(share);
+    std::vector<Result> results(pieces.size());
+    std::vector<std::exception_ptr> failures(pieces.size());
+    ParallelFor(std::ssize(pieces), [&](int64_t task, int thread) {
+      const auto i = static_cast<size_t>(task);
+      try {
+        work(pieces[i], results[i], thread);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    });
+    std::string answer;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      if (failures[i]) std::rethrow_exception(failures[i]);
+      PutAnswer(ToAnswer(results[i]), answer);
+    }
+    return answer;
+  }
+
+  std::string name_;
+  std::vector<PrepareSource> sources_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<PieceEncoder> encoder_;
+};
+
+}  // namespace
+
+std::string PieceRanks::Tell(const std::string& message) {
+  helpers_->HandOut(std::vector<std::string>(static_cast<size_t>(size()), message));
+  try {
+    helpers_->Answers();
+    return "";
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kInput) throw;
+    helpers_ = nullptr;
+    return error.what();
+  }
+}
+
+std::string PieceRanks::Open(std::span<const PrepareSource> sources, const TextOptions& options) {
+  if (size() == 1) return "";
+  FieldWriter fields(kSources);
+  fields.Put(options.field).Put(options.raw);
+  for (const PrepareSource& source : sources) {
+    const TextInput& input = source.input();
+    fields.Put(input.path).Put(input.file).Put(source.text_file());
+    fields.Put(input.once).Put(input.form.converted);
+    fields.Put(input.form.json_lines).Put(input.form.json_values);
+    fields.Put(input.bytes).Put(input.modified).Put(source.bytes());
+  }
+  return Tell(fields.text());
+}
+
+std::string PieceRanks::OpenTokenizer(const fs::path& dir, const std::string& hash,
+                                      const PreparePlace& first, const std::string& special,
+                                      TokenWidth width) {
+  if (size() == 1) return "";
+  FieldWriter fields(kTokenizer);
+  fields.Put(dir.string()).Put(static_cast<int64_t>(first.source)).Put(first.offset);
+  fields.Put(special).Put(hash).Put(static_cast<int64_t>(width));
+  return Tell(fields.text());
+}
+
+void PieceRanks::HandOut(PieceWork work, const std::vector<std::span<const PreparePiece>>& of) {
+  if (size() == 1) return;
+  std::vector<std::string> shares;
+  for (const std::span<const PreparePiece> pieces : of) {
+    shares.emplace_back(1, static_cast<char>(work));
+    shares.back().append(reinterpret_cast<const char*>(pieces.data()), pieces.size_bytes());
+  }
+  helpers_->HandOut(std::move(shares));
+}
+
+std::vector<std::string> PieceRanks::Answers() {
+  if (size() == 1) return {};
+  std::vector<std::string> pieces;
+  for (const std::string& answer : helpers_->Answers()) {
+    for (std::string& piece : SplitAnswer(answer)) pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+
+void HelpToPrepare(Group& group) {
+  PieceHelper helper(group.NameOf(group.rank()));
+  Helpers(&group).Help([&](const std::string& share) { return helper.Work(share); });
+}
+
+void FromAnswer(std::string_view answer, std::vector<std::byte>& tokens) {
+  const auto bytes = std::as_bytes(std::span(answer));
+  tokens.assign(bytes.begin(), bytes.end());
+}
+
+void FromAnswer(std::string_view answer, TextCounts& counts) {
+  FieldReader fields(answer);
+  counts = {};
+  counts.units = fields.Number();
+  counts.documents = fields.Number();
+  counts.text_bytes = fields.Number();
+  if (fields.at_end()) return;
+  counts.first.emplace();
+  counts.first->source = static_cast<size_t>(fields.Number());
+  counts.first->offset = fields.Number();
+}
+
+}  // namespace folio

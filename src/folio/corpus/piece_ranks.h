@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "folio/corpus/pieces.h"
+#include "folio/corpus/text_counter.h"
+#include "folio/data/token_file.h"
+#include "folio/dist/helpers.h"
+
+namespace folio {
+
+// What a rank does with pieces.
+enum class PieceWork : char { kCountCharacters = 'c', kCountBytes = 'b', kEncode = 'e' };
+
+// The ranks that share the pieces of a data set, as the first of them sees it: who cuts the pieces,
+// and takes what became of them in order. The others read the same files.
+class PieceRanks {
+ public:
+  // `helpers` must outlive it; null for one rank alone.
+  explicit PieceRanks(Helpers* helpers) : helpers_(helpers) {}
+
+  // The others open the sources; where one does not see what the first one does, none helps, and
+  // the answer says who does not see what. "" if they do.
+  std::string Open(std::span<const PrepareSource> sources, const TextOptions& options);
+  // And get ready for kEncode, as PieceEncoder's constructor has it; the tokenizer with this hash
+  // is saved in `dir`. The same answer.
+  std::string OpenTokenizer(const std::filesystem::path& dir, const std::string& hash,
+                            const PreparePlace& first, const std::string& special,
+                            TokenWidth width);
+
+  // Those that share the pieces.
+  int size() const { return helpers_ == nullptr ? 1 : helpers_->ranks(); }
+  // Hands the pieces of others out: of[r] are rank r's, and of[0] is not looked at.
+  void HandOut(PieceWork work, const std::vector<std::span<const PreparePiece>>& of);
+  // What became of all of them, in order. Throws what the first failed with.
+  std::vector<std::string> Answers();
+
+ private:
+  std::string Tell(const std::string& message);
+
+  Helpers* helpers_;
+};
+
+// On the other ranks, until the first one's Helpers are gone.
+void HelpToPrepare(Group& group);
+
+// What becomes of a piece, as it travels.
+void FromAnswer(std::string_view answer, std::vector<std::byte>& tokens);
+void FromAnswer(std::string_view answer, TextCounts& counts);
+
+}  // namespace folio
