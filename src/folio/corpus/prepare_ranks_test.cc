@@ -61,7 +61,7 @@ TEST_F(PrepareOnRanks, TheBytesAreThoseOfOne) {
     for (const int ranks : {2, 3, 5}) {
       On(ranks, Options(tokenizer, "ranks"), [](auto& options) { PrepareDataset(options); });
       EXPECT_EQ(FilesBelow(At("ranks")), FilesBelow(At("one"))) << tokenizer << " " << ranks;
-      EXPECT_GT(helped_, 10000u);
+      EXPECT_GT(helped_, 5000u);  // pieces to count and to encode
       std::filesystem::remove_all(At("ranks"));
     }
     std::filesystem::remove_all(At("one"));

@@ -17,6 +17,13 @@
 namespace folio {
 namespace {
 
+// Whether a row of a product depends on that row alone. oneDNN's products without AVX-512 round by
+// the number of rows.
+bool RowsAreApart(const Backend& backend) {
+  const std::string unit = backend.ProductUnit(Dtype::kF32);
+  return unit != "AVX2" && unit != "SSE4";
+}
+
 template <class Number>
 void PutNumbers(std::span<const Number> numbers, std::string& text) {
   text.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
@@ -70,6 +77,7 @@ Predictor::Predictor(std::vector<MeasuredModel> models, int64_t positions, size_
                        "its tokens see those behind them (model.causal = false)");
     }
     limit_ = std::min(limit_, config.n_positions);
+    apart_ = apart_ && RowsAreApart(*model.backend);
     logits_.push_back(plan_.Add("logits", Dtype::kF32, {LossChunkRows(limit_, V), V}));
   }
   plan_.Place();
@@ -154,7 +162,7 @@ void Predictor::RunHere(const Share& share) {
     by_length[Padded(std::ssize(share.windows[w].ids))].push_back(w);
   }
   for (const auto& [T, chosen] : by_length) {
-    const auto most = static_cast<size_t>(std::max<int64_t>(positions_ / T, 1));
+    const auto most = static_cast<size_t>(apart_ ? std::max<int64_t>(positions_ / T, 1) : 1);
     for (size_t begin = 0; begin < chosen.size(); begin += most) {
       if (first()) ThrowIfStopRequested();  // whom the others follow
       const size_t count = std::min(most, chosen.size() - begin);

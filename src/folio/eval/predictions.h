@@ -30,10 +30,10 @@ class Predictor {
   // from several threads.
   using Measure = std::function<void(Rows rows, int32_t id, std::span<double> numbers)>;
 
-  // Runs as many windows at once as have about `positions` tokens, one at least, on each rank.
-  // `group` (null for one rank alone) must outlive it; all its ranks make one with the same models
-  // and the same measure. Throws a kInput Error for a model whose tokens see those behind them.
-  // REQUIRES: one vocab_size.
+  // Runs as many windows at once as have about `positions` tokens, one at least, on each rank;
+  // where products of matrices depend on their number of rows, one at a time. `group` (null for one
+  // rank alone) must outlive it; all its ranks make one with the same models and the same measure.
+  // Throws a kInput Error for a model whose tokens see those behind them. REQUIRES: one vocab_size.
   Predictor(std::vector<MeasuredModel> models, int64_t positions, size_t numbers, Measure measure,
             Group* group = nullptr);
 
@@ -63,6 +63,7 @@ class Predictor {
   std::vector<MeasuredModel> models_;
   int64_t positions_;  // of each rank
   size_t numbers_;     // of a target
+  bool apart_ = true;  // windows may run beside each other without a change of any bit
   Measure measure_;
   Helpers helpers_;
   int64_t limit_;  // n_positions of the model that reads least
