@@ -79,21 +79,19 @@ void PutAnswer(std::string_view bytes, std::string& answer) {
   answer += bytes;
 }
 
-std::vector<std::string> SplitAnswer(std::string_view answer) {
-  std::vector<std::string> pieces;
-  while (!answer.empty()) {
-    uint64_t size = 0;
-    FOLIO_CHECK(answer.size() >= sizeof(size), "an answer that ends early");
-    std::memcpy(&size, answer.data(), sizeof(size));
-    answer.remove_prefix(sizeof(size));
-    FOLIO_CHECK(answer.size() >= size, "an answer that ends early");
-    pieces.emplace_back(answer.substr(0, size));
-    answer.remove_prefix(size);
-  }
-  return pieces;
+// Takes the first of them away.
+std::string_view TakeAnswer(std::string_view& answer) {
+  uint64_t size = 0;
+  FOLIO_CHECK(answer.size() >= sizeof(size), "an answer that ends early");
+  std::memcpy(&size, answer.data(), sizeof(size));
+  answer.remove_prefix(sizeof(size));
+  FOLIO_CHECK(answer.size() >= size, "an answer that ends early");
+  const std::string_view piece = answer.substr(0, size);
+  answer.remove_prefix(size);
+  return piece;
 }
 
-std::string ToAnswer(const std::vector<std::byte>& tokens) {
+std::string_view ToAnswer(const std::vector<std::byte>& tokens) {
   return {reinterpret_cast<const char*>(tokens.data()), tokens.size()};
 }
 
@@ -257,13 +255,11 @@ void PieceRanks::HandOut(PieceWork work, const std::vector<std::span<const Prepa
   helpers_->HandOut(std::move(shares));
 }
 
-std::vector<std::string> PieceRanks::Answers() {
-  if (size() == 1) return {};
-  std::vector<std::string> pieces;
+void PieceRanks::Answers(const std::function<void(std::string_view answer)>& each) {
+  if (size() == 1) return;
   for (const std::string& answer : helpers_->Answers()) {
-    for (std::string& piece : SplitAnswer(answer)) pieces.push_back(std::move(piece));
+    for (std::string_view rest = answer; !rest.empty();) each(TakeAnswer(rest));
   }
-  return pieces;
 }
 
 void HelpToPrepare(Group& group) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,8 +38,9 @@ class PieceRanks {
   int size() const { return helpers_ == nullptr ? 1 : helpers_->ranks(); }
   // Hands the pieces of others out: of[r] are rank r's, and of[0] is not looked at.
   void HandOut(PieceWork work, const std::vector<std::span<const PreparePiece>>& of);
-  // What became of all of them, in order. Throws what the first failed with.
-  std::vector<std::string> Answers();
+  // Calls each(answer) with what became of all of them, in order. Throws what the first failed
+  // with.
+  void Answers(const std::function<void(std::string_view answer)>& each);
 
  private:
   std::string Tell(const std::string& message);

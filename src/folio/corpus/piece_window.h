@@ -6,7 +6,7 @@
 #include <exception>
 #include <optional>
 #include <span>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -104,7 +104,7 @@ void ForPieces(PieceCutter& cutter, const WindowSizes& sizes, PieceRanks& ranks,
     });
     try {
       size_t i = own;
-      for (const std::string& answer : ranks.Answers()) FromAnswer(answer, now.result(i++));
+      ranks.Answers([&](std::string_view answer) { FromAnswer(answer, now.result(i++)); });
     } catch (...) {
       others = std::current_exception();
     }
