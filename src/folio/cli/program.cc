@@ -70,11 +70,17 @@ int Dispatch(const std::vector<std::string>& arguments,
   return entry->command->Run(context);
 }
 
+// Launchers drop what they have not yet read of a rank when they hear of an end.
+void AbortWhenRead(Group& group, int status) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  group.Abort(status);
+}
+
 // What befalls all ranks, the first one tells; the others give it time to, since its end is theirs.
 int ReportErrorOfRank(Console& console, const std::exception& error) {
   Group* group = JoinedGroup();
   if (group != nullptr && group->failed()) {  // told already
-    group->Abort(DescribeError(error).status);
+    AbortWhenRead(*group, DescribeError(error).status);
     return DescribeError(error).status;
   }
   const bool first = (group != nullptr ? group->rank() : RankByEnvironment()) == 0;
@@ -87,7 +93,7 @@ int ReportErrorOfRank(Console& console, const std::exception& error) {
   } else {
     status = ReportError(console, error);
   }
-  if (group != nullptr) group->Abort(status);
+  if (group != nullptr) AbortWhenRead(*group, status);
   return status;
 }
 

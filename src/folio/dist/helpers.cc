@@ -1,5 +1,7 @@
 #include "folio/dist/helpers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +11,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/dist/exchange.h"
 
 namespace folio {
@@ -117,6 +120,11 @@ void Helpers::Help(const Work& work) {
     if (share == std::string{kHome}) return;
     try {
       mine[0] = kAnswer + work(share.substr(1));
+      if (mine[0].size() > Transport::kMostBytes) {  // a document of a gigabyte in one line
+        throw InputError(fmt::format("{} has an answer of {}", group_->NameOf(group_->rank()),
+                                     HumanBytes(static_cast<double>(mine[0].size()))),
+                         "ranks tell each other at most 1 GB at a time", "use one rank");
+      }
     } catch (const Error& error) {
       mine[0] = FromError(error);
     }
