@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <exception>
@@ -68,7 +69,8 @@ static_assert(std::is_trivially_copyable_v<PreparePiece>);
 
 std::vector<PreparePiece> PiecesFrom(std::string_view text) {
   std::vector<PreparePiece> pieces(text.size() / sizeof(PreparePiece));
-  std::memcpy(pieces.data(), text.data(), pieces.size() * sizeof(PreparePiece));
+  std::copy_n(text.data(), pieces.size() * sizeof(PreparePiece),
+              reinterpret_cast<char*>(pieces.data()));
   return pieces;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -104,7 +104,7 @@ std::vector<std::vector<Number>> GatherNumbers(Group& group, const std::vector<N
   std::vector<std::vector<Number>> all;
   for (const std::string& said : group.GatherEqual(text)) {
     all.emplace_back(mine.size());
-    std::memcpy(all.back().data(), said.data(), said.size());
+    std::copy(said.begin(), said.end(), reinterpret_cast<char*>(all.back().data()));
   }
   return all;
 }

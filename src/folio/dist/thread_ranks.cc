@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <deque>
 #include <exception>
 #include <map>
@@ -61,7 +60,7 @@ class ThreadRanks::Rank final : public Transport {
     std::deque<Mail::Message>& box = mail_->boxes[{waiting.from, rank_, waiting.tag}];
     if (box.empty()) return false;
     FOLIO_CHECK(box.front().size() == waiting.bytes, "a message of another size");
-    std::memcpy(waiting.data, box.front().data(), waiting.bytes);
+    std::copy(box.front().begin(), box.front().end(), waiting.data);
     box.pop_front();
     waiting_.erase(it);
     return true;

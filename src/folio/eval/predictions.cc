@@ -1,7 +1,6 @@
 #include "folio/eval/predictions.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <map>
@@ -32,7 +31,7 @@ void PutNumbers(std::span<const Number> numbers, std::string& text) {
 template <class Number>
 void TakeNumbers(std::string_view& text, std::span<Number> numbers) {
   FOLIO_CHECK(numbers.size_bytes() <= text.size(), "ranks that measure different things");
-  std::memcpy(numbers.data(), text.data(), numbers.size_bytes());
+  std::copy_n(text.data(), numbers.size_bytes(), reinterpret_cast<char*>(numbers.data()));
   text.remove_prefix(numbers.size_bytes());
 }
 
