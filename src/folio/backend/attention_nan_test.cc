@@ -19,8 +19,6 @@
 namespace folio {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 std::vector<std::string> TargetsOf(const std::string& backend) {
   return backend == "cpu" ? SimdTargets() : std::vector<std::string>{""};
 }
@@ -52,7 +50,7 @@ TEST_P(SoftmaxRows, DoNotOverflow) {
   for (const std::string& target : TargetsOf(GetParam())) {
     SCOPED_TRACE(target);
     ForceSimdTarget(target);
-    EXPECT_EQ(Softmax({89, 89, -kInfinity}), std::vector<float>({0.5, 0.5, 0}));
+    EXPECT_EQ(Softmax({89, 89, -INFINITY}), std::vector<float>({0.5, 0.5, 0}));
     EXPECT_EQ(Softmax({1e30F, -1e30F}), std::vector<float>({1, 0}));
   }
 }
@@ -65,7 +63,7 @@ TEST_P(SoftmaxRows, KeepNaN) {
     ForceSimdTarget(target);
     for (const size_t S : {1, 2, 5, 64, 67}) {
       for (size_t place = 0; place < S; ++place) {
-        for (const float rest : {kNaN, -kInfinity, 3.0F}) {
+        for (const float rest : {kNaN, -INFINITY, 3.0F}) {
           std::vector<float> x(S, rest);
           x[place] = kNaN;
           for (float y : Softmax(x)) ASSERT_TRUE(std::isnan(y)) << S << " " << place;
@@ -131,14 +129,14 @@ TEST_P(AttentionOfNaN, KeepsIt) {
   }
 }
 
-std::string NameOf(const testing::TestParamInfo<AttentionOfNaN::ParamType>& info) {
+std::string NanCaseName(const testing::TestParamInfo<AttentionOfNaN::ParamType>& info) {
   return std::get<0>(info.param) + "_" + std::string(DtypeName(std::get<1>(info.param)));
 }
 
 INSTANTIATE_TEST_SUITE_P(, AttentionOfNaN,
                          testing::Combine(testing::Values("reference", "cpu"),
                                           testing::Values(Dtype::kF32, Dtype::kBF16)),
-                         NameOf);
+                         NanCaseName);
 
 }  // namespace
 }  // namespace folio

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <string>
 
 #include "folio/backend/test_op_cases.h"
@@ -12,8 +11,6 @@
 
 namespace folio {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 class Finite : public testing::Test {
  protected:
@@ -64,14 +61,14 @@ TEST_F(Finite, NamesTheOperationThatOverflows) {
 TEST_F(Finite, LooksAtNothingBeforeItWatches) {
   FiniteBackend backend(MakeReferenceBackend());
   const LinearForward op = Linear();
-  weight_.data<float>()[8] = kInfinity;
+  weight_.data<float>()[8] = INFINITY;
   backend.Run(op);
   EXPECT_FALSE(std::isfinite(op.out.data<float>()[1]));
 }
 
 TEST_F(Finite, SaysWhetherWhatItReadWasBroken) {
   const LinearForward op = Linear();
-  weight_.data<float>()[8] = -kInfinity;
+  weight_.data<float>()[8] = -INFINITY;
   const std::string error = ErrorOf([&] { backend_.Run(op); }, ErrorKind::kDiverged);
   EXPECT_TRUE(Contains(error, "element 8 of weight, which it read, is -inf already")) << error;
 }
@@ -91,13 +88,13 @@ TEST(FindNonFinite, LooksAtEachKindOfOperand) {
   const SequenceView view(fused, 2, 2, 3, 3);  // columns 3 to 5
   const Operand operand{"x", Access::kWrite, view};
   EXPECT_FALSE(FindNonFinite(operand));
-  halves[7] = ToBF16(kInfinity);  // not one of its columns
+  halves[7] = ToBF16(INFINITY);  // not one of its columns
   EXPECT_FALSE(FindNonFinite(operand));
-  halves[22] = ToBF16(-kInfinity);
+  halves[22] = ToBF16(-INFINITY);
   const auto found = FindNonFinite(operand);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->element, 10);
-  EXPECT_EQ(found->value, -kInfinity);
+  EXPECT_EQ(found->value, -INFINITY);
   std::vector<double> doubles = {1, 2, std::nan("")};
   EXPECT_EQ(FindNonFinite({"y", Access::kRead, Tensor(doubles.data(), {3})})->element, 2);
   std::vector<int32_t> ids = {1};

@@ -88,14 +88,14 @@ class CommandLineTest : public testing::Test {
   std::unique_ptr<CommandLine> line_;
 };
 
-using Words = std::vector<std::string>;
+using Texts = std::vector<std::string>;
 
 TEST_F(CommandLineTest, TakesFlagsOfEveryKind) {
   EXPECT_EQ(Take({"text", "write", "a", "-o", "x", "--max-tokens=7", "b", "--stop", "p", "c",
                   "--stop", "[q,r]", "--greedy", "--no-stream", "--mode", "slow"}),
             "text write");
-  EXPECT_EQ(taken_.files, (Words{"a", "b", "c"}));
-  EXPECT_EQ(taken_.stops, (Words{"p", "[q,r]"}));
+  EXPECT_EQ(taken_.files, (Texts{"a", "b", "c"}));
+  EXPECT_EQ(taken_.stops, (Texts{"p", "[q,r]"}));
   EXPECT_EQ(taken_.out, "x");
   EXPECT_EQ(taken_.max_tokens, 7);
   EXPECT_EQ(taken_.mode, "slow");
@@ -107,11 +107,11 @@ TEST_F(CommandLineTest, ValuesMayLookLikeFlagsAndMayBeEmpty) {
   Take({"text", "write", "--out", "--json", "--stop", "-5", "--stop", "", "--", "--file"});
   EXPECT_EQ(taken_.out, "--json");
   EXPECT_FALSE(line_->globals().json);
-  EXPECT_EQ(taken_.stops, (Words{"-5", ""}));
-  EXPECT_EQ(taken_.files, (Words{"--file"}));
+  EXPECT_EQ(taken_.stops, (Texts{"-5", ""}));
+  EXPECT_EQ(taken_.files, (Texts{"--file"}));
   Take({"text", "write", "a", "--stop", "--", "--out", "x", "--", "-o", "--"});
-  EXPECT_EQ(taken_.stops, Words{"--"});
-  EXPECT_EQ(taken_.files, (Words{"a", "-o", "--"}));
+  EXPECT_EQ(taken_.stops, Texts{"--"});
+  EXPECT_EQ(taken_.files, (Texts{"a", "-o", "--"}));
   EXPECT_EQ(Failure({"plain", "--", "x"}),
             "unexpected argument 'x' |  | folio plain --help shows what it takes");
 }
@@ -123,7 +123,7 @@ TEST_F(CommandLineTest, UnderscoresAndTheLastOfRepeatedValuesCount) {
 
 TEST_F(CommandLineTest, SettingsMayFollowOneSet) {
   EXPECT_EQ(Take({"plain", "--set", "a.b=1", "c.d=x/y", "--set=e.f=2", "g.h=3", "-v"}), "plain");
-  EXPECT_EQ(line_->globals().sets, (Words{"a.b=1", "c.d=x/y", "e.f=2", "g.h=3"}));
+  EXPECT_EQ(line_->globals().sets, (Texts{"a.b=1", "c.d=x/y", "e.f=2", "g.h=3"}));
   EXPECT_EQ(line_->globals().verbose, 1);
 }
 
@@ -134,7 +134,7 @@ TEST_F(CommandLineTest, GlobalFlagsStandBeforeOrAfterTheCommand) {
   EXPECT_EQ(line_->globals().quiet, 2);
   EXPECT_EQ(line_->globals().verbose, 1);
   EXPECT_TRUE(line_->globals().json);
-  EXPECT_EQ(line_->globals().sets, (Words{"a=1", "b=2"}));
+  EXPECT_EQ(line_->globals().sets, (Texts{"a=1", "b=2"}));
   EXPECT_EQ(line_->globals().color, "never");
 }
 
@@ -199,7 +199,7 @@ TEST_F(CommandLineTest, MissingThingsAreNamed) {
 
 TEST_F(CommandLineTest, ACommandNameAfterACommandIsAnArgument) {
   EXPECT_EQ(Take({"text", "write", "--out", "x", "plain"}), "text write");
-  EXPECT_EQ(taken_.files, Words{"plain"});
+  EXPECT_EQ(taken_.files, Texts{"plain"});
 }
 
 TEST_F(CommandLineTest, WithoutACommandTheGroupIsKnown) {
@@ -218,41 +218,41 @@ TEST_F(CommandLineTest, HelpIsGivenDespiteOtherMistakes) {
 }
 
 TEST_F(CommandLineTest, CompletesCommandsFlagsAndChoices) {
-  EXPECT_EQ(Completed({""}), (Words{"text", "plain"}));
-  EXPECT_EQ(Completed({"te"}), Words{"text"});
-  EXPECT_EQ(Completed({"text", ""}), Words{"write"});
-  EXPECT_EQ(Completed({"text", "write", "--mo"}), Words{"--mode"});
-  EXPECT_EQ(Completed({"text", "write", "--mode", ""}), (Words{"fast", "slow"}));
-  EXPECT_EQ(Completed({"--color", "n"}), Words{"never"});
-  EXPECT_EQ(Completed({"--color", "never", "pl"}), Words{"plain"});
-  EXPECT_EQ(Completed({"plain", "--js"}), Words{"--json"});
-  EXPECT_EQ(Completed({"text", "write", "--out", ""}), Words{});  // a file name
-  EXPECT_EQ(Completed({"text", "write", "some"}), Words{});
+  EXPECT_EQ(Completed({""}), (Texts{"text", "plain"}));
+  EXPECT_EQ(Completed({"te"}), Texts{"text"});
+  EXPECT_EQ(Completed({"text", ""}), Texts{"write"});
+  EXPECT_EQ(Completed({"text", "write", "--mo"}), Texts{"--mode"});
+  EXPECT_EQ(Completed({"text", "write", "--mode", ""}), (Texts{"fast", "slow"}));
+  EXPECT_EQ(Completed({"--color", "n"}), Texts{"never"});
+  EXPECT_EQ(Completed({"--color", "never", "pl"}), Texts{"plain"});
+  EXPECT_EQ(Completed({"plain", "--js"}), Texts{"--json"});
+  EXPECT_EQ(Completed({"text", "write", "--out", ""}), Texts{});  // a file name
+  EXPECT_EQ(Completed({"text", "write", "some"}), Texts{});
 }
 
 TEST_F(CommandLineTest, CompletesWhatFollowsAnEqualsSign) {
-  EXPECT_EQ(Completed({"text", "write", "--mode=s"}), Words{"--mode=slow"});
-  EXPECT_EQ(Completed({"--color=n"}), Words{"--color=never"});
-  EXPECT_EQ(Completed({"text", "write", "--out="}), Words{});
-  EXPECT_EQ(Completed({"text", "write", "--bogus=x"}), Words{});
+  EXPECT_EQ(Completed({"text", "write", "--mode=s"}), Texts{"--mode=slow"});
+  EXPECT_EQ(Completed({"--color=n"}), Texts{"--color=never"});
+  EXPECT_EQ(Completed({"text", "write", "--out="}), Texts{});
+  EXPECT_EQ(Completed({"text", "write", "--bogus=x"}), Texts{});
 }
 
 TEST_F(CommandLineTest, CompletesSettingsAndTheirChoices) {
-  const Words keys = Completed({"text", "write", "--set", "train.learn"});
-  ASSERT_EQ(keys, Words{"train.learning_rate="});
+  const Texts keys = Completed({"text", "write", "--set", "train.learn"});
+  ASSERT_EQ(keys, Texts{"train.learning_rate="});
   EXPECT_EQ(Completed({"plain", "--set", "model.norm_position="}),
-            (Words{"model.norm_position=pre", "model.norm_position=post"}));
+            (Texts{"model.norm_position=pre", "model.norm_position=post"}));
   EXPECT_EQ(Completed({"plain", "--set=model.norm_position=po"}),
-            Words{"--set=model.norm_position=post"});
-  EXPECT_EQ(Completed({"plain", "--set", "model.bias=t"}), Words{"model.bias=true"});
+            Texts{"--set=model.norm_position=post"});
+  EXPECT_EQ(Completed({"plain", "--set", "model.bias=t"}), Texts{"model.bias=true"});
   EXPECT_EQ(Completed({"plain", "--set", "a.b=1", "model.norm_position=po"}),
-            Words{"model.norm_position=post"});
-  EXPECT_EQ(Completed({"plain", "--set", "train.eps="}), Words{});
-  EXPECT_EQ(Completed({"plain", "model.norm"}), Words{});
+            Texts{"model.norm_position=post"});
+  EXPECT_EQ(Completed({"plain", "--set", "train.eps="}), Texts{});
+  EXPECT_EQ(Completed({"plain", "model.norm"}), Texts{});
 }
 
 TEST_F(CommandLineTest, EveryFlagOfACommandIsCompleted) {
-  const Words completed = Completed({"text", "write", "--"});
+  const Texts completed = Completed({"text", "write", "--"});
   for (const Flag& flag : line_->Find("text write")->flags->list()) {
     if (flag.positional) continue;
     EXPECT_NE(std::ranges::find(completed, flag.name), completed.end()) << flag.name;

@@ -13,7 +13,7 @@ namespace folio {
 namespace {
 
 // llm.c's files, composed by what its documentation says of them: int32 words, little-endian.
-std::string Words(const std::vector<uint32_t>& words) {
+std::string Words32(const std::vector<uint32_t>& words) {
   std::string bytes;
   for (const uint32_t word : words) {
     for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(word >> shift & 0xFF);
@@ -24,7 +24,7 @@ std::string Words(const std::vector<uint32_t>& words) {
 std::string Header(uint32_t magic, uint32_t version, uint32_t tokens) {
   std::vector<uint32_t> words = {magic, version, tokens};
   words.resize(256);
-  return Words(words);
+  return Words32(words);
 }
 
 constexpr uint32_t kGpt2 = 20240520, kLlama3 = 20240801;
@@ -47,7 +47,7 @@ TEST_F(LlmCFiles, TheVersionSaysHowWideTokensAre) {
   EXPECT_EQ(ReadTokens(narrow.train()), (std::vector<int32_t>{1, 50256, 3}));
   EXPECT_EQ(narrow.info().width, TokenWidth::k16);
   for (const uint32_t magic : {kLlama3, kGpt2}) {
-    const Dataset wide = Open(Header(magic, 7, 2) + Words({128000, 9}));
+    const Dataset wide = Open(Header(magic, 7, 2) + Words32({128000, 9}));
     EXPECT_EQ(ReadTokens(wide.val()), (std::vector<int32_t>{128000, 9}));
     EXPECT_EQ(wide.info().width, TokenWidth::k32);
     EXPECT_EQ(wide.info().format, TokenFormat::kLlmC);
@@ -56,7 +56,7 @@ TEST_F(LlmCFiles, TheVersionSaysHowWideTokensAre) {
 }
 
 TEST_F(LlmCFiles, WhatTheHeaderDoesNotFitIsRefused) {
-  const std::string tokens = Words({5, 6});
+  const std::string tokens = Words32({5, 6});
   for (const uint32_t version : {0u, 2u, 3u, 8u, 0xFFFFFFFFu}) {
     const int32_t shown = static_cast<int32_t>(version);
     EXPECT_TRUE(Contains(Refusal(Header(kGpt2, version, 2) + tokens),

@@ -4,12 +4,11 @@
 
 #include "folio/base/error.h"
 #include "folio/dist/thread_ranks.h"
+#include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
-
-using Strings = std::vector<std::string>;
 
 TEST(Helpers, AnswerTheirSharesUntilTheyAreSentHome) {
   for (const int ranks : {1, 2, 4}) {

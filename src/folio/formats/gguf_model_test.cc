@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
+#include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"
 #include "folio/io/model_dir.h"
@@ -36,12 +37,6 @@ std::vector<float> LogitsOf(const GptWeights& weights, std::span<const int32_t> 
   std::vector<float> logits(static_cast<size_t>(T * V));
   pass.Logits(weights.params(), 0, T, Tensor(logits.data(), {T, V}));
   return logits;
-}
-
-bool SameNumbers(const GptWeights& a, const GptWeights& b) {
-  return std::ranges::equal(a.tensors(), b.tensors(), [](const Tensor& x, const Tensor& y) {
-    return std::ranges::equal(Elements<float>(x), Elements<float>(y));
-  });
 }
 
 class GgufModel : public InTemporaryDirectory {

@@ -42,28 +42,28 @@ std::string Header(const std::vector<int64_t>& values) {
   return header + std::string(1024 - header.size(), '\0');
 }
 
-constexpr int64_t V = 3, P = 2, C = 2, L = 2, kPadded = 128;
+constexpr int64_t kV = 3, kP = 2, kC = 2, kL = 2, kPadded = 128;
 
 // As llm.c's own script lays a model out, each array with numbers of its own: 1000 for wte, 2000
 // for wpe, then 3000 and more for the kinds of a block, all layers of one kind together.
 std::string WholeFile() {
-  std::string bytes = Header({20240326, 3, P, V, L, 1, C, kPadded});
-  bytes += Numbers(V * C, 1000) + Numbers((kPadded - V) * C, 0, 0) + Numbers(P * C, 2000);
+  std::string bytes = Header({20240326, 3, kP, kV, kL, 1, kC, kPadded});
+  bytes += Numbers(kV * kC, 1000) + Numbers((kPadded - kV) * kC, 0, 0) + Numbers(kP * kC, 2000);
   float kind = 3000;
   for (const int64_t count :
-       {C, C, 3 * C * C, 3 * C, C * C, C, C, C, 4 * C * C, 4 * C, 4 * C * C, C}) {
-    bytes += Numbers(L * count, kind);
+       {kC, kC, 3 * kC * kC, 3 * kC, kC * kC, kC, kC, kC, 4 * kC * kC, 4 * kC, 4 * kC * kC, kC}) {
+    bytes += Numbers(kL * count, kind);
     kind += 1000;
   }
-  return bytes + Numbers(C, kind) + Numbers(C, kind + 1000);
+  return bytes + Numbers(kC, kind) + Numbers(kC, kind + 1000);
 }
 
 GptConfig Config() {
   GptConfig config = TinyConfig();
-  config.vocab_size = V;
-  config.n_positions = P;
-  config.n_embd = C;
-  config.n_layer = L;
+  config.vocab_size = kV;
+  config.n_positions = kP;
+  config.n_embd = kC;
+  config.n_layer = kL;
   config.n_head = 1;
   return config;
 }
@@ -92,25 +92,25 @@ TEST_F(Llmc, EveryArrayLiesWhereLlmcPutsIt) {
   const GptParams& p = weights->params();
   const auto first = [](const Tensor& x) { return x.data<float>()[0]; };
   EXPECT_EQ(first(p.wte), 1000);
-  EXPECT_EQ(p.wte.data<float>()[V * C - 1], 1000 + V * C - 1);
+  EXPECT_EQ(p.wte.data<float>()[kV * kC - 1], 1000 + kV * kC - 1);
   EXPECT_EQ(first(p.wpe), 2000);
-  for (int64_t l = 0; l < L; ++l) {
+  for (int64_t l = 0; l < kL; ++l) {
     const BlockParams& h = p.h[static_cast<size_t>(l)];
     const auto at = static_cast<float>(l);
-    EXPECT_EQ(first(h.ln_1.weight), 3000 + at * C);
-    EXPECT_EQ(first(h.ln_1.bias), 4000 + at * C);
-    EXPECT_EQ(first(h.c_attn.bias), 6000 + at * 3 * C);
-    EXPECT_EQ(first(h.attn_c_proj.weight), 7000 + at * C * C);
-    EXPECT_EQ(first(h.ln_2.weight), 9000 + at * C);
-    EXPECT_EQ(first(h.mlp_c_proj.bias), 14000 + at * C);
+    EXPECT_EQ(first(h.ln_1.weight), 3000 + at * kC);
+    EXPECT_EQ(first(h.ln_1.bias), 4000 + at * kC);
+    EXPECT_EQ(first(h.c_attn.bias), 6000 + at * 3 * kC);
+    EXPECT_EQ(first(h.attn_c_proj.weight), 7000 + at * kC * kC);
+    EXPECT_EQ(first(h.ln_2.weight), 9000 + at * kC);
+    EXPECT_EQ(first(h.mlp_c_proj.bias), 14000 + at * kC);
     // (out,in) in the file: the next input is the next number, the next output C numbers on.
-    for (int64_t in = 0; in < C; ++in) {
-      for (int64_t out = 0; out < 3 * C; ++out) {
-        EXPECT_EQ(h.c_attn.weight.data<float>()[in * 3 * C + out],
-                  5000 + at * 3 * C * C + static_cast<float>(out * C + in));
+    for (int64_t in = 0; in < kC; ++in) {
+      for (int64_t out = 0; out < 3 * kC; ++out) {
+        EXPECT_EQ(h.c_attn.weight.data<float>()[in * 3 * kC + out],
+                  5000 + at * 3 * kC * kC + static_cast<float>(out * kC + in));
       }
     }
-    EXPECT_EQ(h.mlp_c_proj.weight.data<float>()[C], 13000 + at * 4 * C * C + 1);
+    EXPECT_EQ(h.mlp_c_proj.weight.data<float>()[kC], 13000 + at * 4 * kC * kC + 1);
   }
   EXPECT_EQ(first(p.ln_f.weight), 15000);
   EXPECT_EQ(first(p.ln_f.bias), 16000);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
 #include "folio/model/checkpoint.h"
@@ -20,12 +21,6 @@ class Formats : public InTemporaryDirectory {
 
   GptWeights weights_;
 };
-
-bool SameNumbers(const GptWeights& a, const GptWeights& b) {
-  return std::ranges::equal(a.tensors(), b.tensors(), [](const Tensor& x, const Tensor& y) {
-    return std::ranges::equal(Elements<float>(x), Elements<float>(y));
-  });
-}
 
 TEST_F(Formats, AModelOfOursIsFoundInItsDirectoryAndInItsRun) {
   std::filesystem::create_directories(At("run/best"));

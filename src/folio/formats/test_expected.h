@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <span>
@@ -13,6 +14,12 @@
 #include "folio/model/stored_model.h"
 
 namespace folio {
+
+inline bool SameNumbers(const GptWeights& a, const GptWeights& b) {
+  return std::ranges::equal(a.tensors(), b.tensors(), [](const Tensor& x, const Tensor& y) {
+    return std::ranges::equal(Elements<float>(x), Elements<float>(y));
+  });
+}
 
 // The logits of the model, in float64.
 inline std::vector<double> Logits64(const StoredModel& model, const std::vector<int32_t>& ids,

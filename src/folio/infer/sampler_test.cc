@@ -40,7 +40,8 @@ std::map<int32_t, double> Kept(const SamplingOptions& options, const std::vector
   return kept;
 }
 
-std::vector<int32_t> Ids(const SamplingOptions& options, const std::vector<float>& logits) {
+std::vector<int32_t> CandidateIds(const SamplingOptions& options,
+                                  const std::vector<float>& logits) {
   Sampler sampler(options);
   std::vector<int32_t> ids;
   for (const Candidate& c : sampler.Candidates(logits)) ids.push_back(c.id);
@@ -106,7 +107,7 @@ std::map<int32_t, double> Defined(const SamplingOptions& options,
 
 TEST(Candidates, AreSoftmaxLikeliestFirst) {
   const std::vector<float> logits = Logits({0.1, 0.4, 0.2, 0.3});
-  EXPECT_EQ(Ids({}, logits), (Order{1, 3, 2, 0}));
+  EXPECT_EQ(CandidateIds({}, logits), (Order{1, 3, 2, 0}));
   const auto kept = Kept({}, logits);
   EXPECT_NEAR(kept.at(0), 0.1, kFloat32Once);
   EXPECT_NEAR(kept.at(1), 0.4, kFloat32Once);
@@ -122,21 +123,21 @@ TEST(Candidates, TemperatureSharpensAndFlattens) {
 
 TEST(Candidates, TopKKeepsTheLikeliest) {
   const std::vector<float> logits = Logits({0.1, 0.4, 0.2, 0.3});
-  EXPECT_EQ(Ids({.top_k = 2}, logits), (Order{1, 3}));
+  EXPECT_EQ(CandidateIds({.top_k = 2}, logits), (Order{1, 3}));
   EXPECT_NEAR(Kept({.top_k = 2}, logits).at(1), 4.0 / 7, kFloat32Once);
-  EXPECT_EQ(Ids({.top_k = 1}, logits), (Order{1}));
-  EXPECT_EQ(Ids({.top_k = 4}, logits).size(), 4u);
-  EXPECT_EQ(Ids({.top_k = 99}, logits).size(), 4u);
+  EXPECT_EQ(CandidateIds({.top_k = 1}, logits), (Order{1}));
+  EXPECT_EQ(CandidateIds({.top_k = 4}, logits).size(), 4u);
+  EXPECT_EQ(CandidateIds({.top_k = 99}, logits).size(), 4u);
 }
 
 TEST(Candidates, TopPKeepsWhatReachesIt) {
   const std::vector<float> logits = Logits({0.1, 0.4, 0.2, 0.3});
-  EXPECT_EQ(Ids({.top_p = 0.39}, logits), (Order{1}));
-  EXPECT_EQ(Ids({.top_p = 0.41}, logits), (Order{1, 3}));
-  EXPECT_EQ(Ids({.top_p = 0.69}, logits), (Order{1, 3}));
-  EXPECT_EQ(Ids({.top_p = 0.71}, logits), (Order{1, 3, 2}));
-  EXPECT_EQ(Ids({.top_p = 1}, logits).size(), 4u);
-  EXPECT_EQ(Ids({.top_p = 1e-12}, logits), (Order{1}));
+  EXPECT_EQ(CandidateIds({.top_p = 0.39}, logits), (Order{1}));
+  EXPECT_EQ(CandidateIds({.top_p = 0.41}, logits), (Order{1, 3}));
+  EXPECT_EQ(CandidateIds({.top_p = 0.69}, logits), (Order{1, 3}));
+  EXPECT_EQ(CandidateIds({.top_p = 0.71}, logits), (Order{1, 3, 2}));
+  EXPECT_EQ(CandidateIds({.top_p = 1}, logits).size(), 4u);
+  EXPECT_EQ(CandidateIds({.top_p = 1e-12}, logits), (Order{1}));
   EXPECT_EQ(Kept({.top_p = 1e-300}, logits).at(1), 1);
 }
 
@@ -161,28 +162,28 @@ TEST(Candidates, OfAWholeVocabularyTheSameStay) {
 TEST(Candidates, CutsComeInTheirOrder) {
   const std::vector<float> logits = Logits({0.5, 0.3, 0.2});
   // At temperature 1/2: 25/38 = 0.66, 9/38, 4/38.
-  EXPECT_EQ(Ids({.top_p = 0.6}, logits), (Order{0, 1}));
-  EXPECT_EQ(Ids({.temperature = 0.5, .top_p = 0.6}, logits), (Order{0}));
+  EXPECT_EQ(CandidateIds({.top_p = 0.6}, logits), (Order{0, 1}));
+  EXPECT_EQ(CandidateIds({.temperature = 0.5, .top_p = 0.6}, logits), (Order{0}));
   // Of the two likeliest the first has 0.625.
-  EXPECT_EQ(Ids({.top_k = 2, .top_p = 0.6}, logits), (Order{0}));
+  EXPECT_EQ(CandidateIds({.top_k = 2, .top_p = 0.6}, logits), (Order{0}));
   // Among three at temperature 1/2: 0.66; among two: 25/34 = 0.735.
-  EXPECT_EQ(Ids({.temperature = 0.5, .top_p = 0.7}, logits), (Order{0, 1}));
-  EXPECT_EQ(Ids({.temperature = 0.5, .top_k = 2, .top_p = 0.7}, logits), (Order{0}));
+  EXPECT_EQ(CandidateIds({.temperature = 0.5, .top_p = 0.7}, logits), (Order{0, 1}));
+  EXPECT_EQ(CandidateIds({.temperature = 0.5, .top_k = 2, .top_p = 0.7}, logits), (Order{0}));
 }
 
 TEST(Candidates, EqualsGoByLowestId) {
   const std::vector<float> logits = {1, 2, 2, 1, 2, 0};
-  EXPECT_EQ(Ids({}, logits), (Order{1, 2, 4, 0, 3, 5}));
-  EXPECT_EQ(Ids({.top_k = 3}, logits), (Order{1, 2, 4}));
-  EXPECT_EQ(Ids({.temperature = 0}, logits), (Order{1}));
+  EXPECT_EQ(CandidateIds({}, logits), (Order{1, 2, 4, 0, 3, 5}));
+  EXPECT_EQ(CandidateIds({.top_k = 3}, logits), (Order{1, 2, 4}));
+  EXPECT_EQ(CandidateIds({.temperature = 0}, logits), (Order{1}));
 }
 
 TEST(Candidates, TopKKeepsEqualsOfTheLastOne) {
   const std::vector<float> logits = {1, 2, 2, 1, 2, 0};
-  EXPECT_EQ(Ids({.top_k = 1}, logits), (Order{1, 2, 4}));
-  EXPECT_EQ(Ids({.top_k = 2}, logits), (Order{1, 2, 4}));
-  EXPECT_EQ(Ids({.top_k = 4}, logits), (Order{1, 2, 4, 0, 3}));
-  EXPECT_EQ(Ids({.temperature = 0, .top_k = 2}, logits), (Order{1}));
+  EXPECT_EQ(CandidateIds({.top_k = 1}, logits), (Order{1, 2, 4}));
+  EXPECT_EQ(CandidateIds({.top_k = 2}, logits), (Order{1, 2, 4}));
+  EXPECT_EQ(CandidateIds({.top_k = 4}, logits), (Order{1, 2, 4, 0, 3}));
+  EXPECT_EQ(CandidateIds({.temperature = 0, .top_k = 2}, logits), (Order{1}));
   EXPECT_NEAR(Kept({.top_k = 2}, logits).at(4), 1.0 / 3, kFloat64Chain);
 }
 
@@ -190,9 +191,9 @@ TEST(Candidates, ImpossibleTokensAreNeverKept) {
   const std::vector<float> logits = Logits({0, 0.75, 0, 0.25, 0});
   for (const SamplingOptions& options :
        {SamplingOptions{}, {.temperature = 3}, {.top_k = 4}, {.top_k = 5, .top_p = 1}}) {
-    EXPECT_EQ(Ids(options, logits), (Order{1, 3}));
+    EXPECT_EQ(CandidateIds(options, logits), (Order{1, 3}));
   }
-  EXPECT_EQ(Ids({.temperature = 0}, {kNever, kNever, 3}), (Order{2}));
+  EXPECT_EQ(CandidateIds({.temperature = 0}, {kNever, kNever, 3}), (Order{2}));
 }
 
 TEST(Candidates, HugeLogitsDoNotOverflow) {
@@ -278,27 +279,27 @@ TEST(Sampler, FrequenciesAreTheProbabilitiesThatEachCutDefines) {
 
 TEST(Candidates, MinPKeepsWhatIsNotFarBelowTheLikeliest) {
   const std::vector<float> logits = Logits({0.1, 0.4, 0.2, 0.3});
-  EXPECT_EQ(Ids({.min_p = 0.24}, logits), (Order{1, 3, 2, 0}));
-  EXPECT_EQ(Ids({.min_p = 0.26}, logits), (Order{1, 3, 2}));
-  EXPECT_EQ(Ids({.min_p = 0.74}, logits), (Order{1, 3}));
-  EXPECT_EQ(Ids({.min_p = 0.76}, logits), (Order{1}));
-  EXPECT_EQ(Ids({.min_p = 1}, {2, 3, 3}), (Order{1, 2}));
+  EXPECT_EQ(CandidateIds({.min_p = 0.24}, logits), (Order{1, 3, 2, 0}));
+  EXPECT_EQ(CandidateIds({.min_p = 0.26}, logits), (Order{1, 3, 2}));
+  EXPECT_EQ(CandidateIds({.min_p = 0.74}, logits), (Order{1, 3}));
+  EXPECT_EQ(CandidateIds({.min_p = 0.76}, logits), (Order{1}));
+  EXPECT_EQ(CandidateIds({.min_p = 1}, {2, 3, 3}), (Order{1, 2}));
   EXPECT_NEAR(Kept({.min_p = 0.6}, logits).at(1), 4.0 / 7, kFloat32Once);
   // At temperature 2 the ratios are square roots: 0.1 of 0.4 has a half.
-  EXPECT_EQ(Ids({.temperature = 2, .min_p = 0.49}, logits).size(), 4u);
+  EXPECT_EQ(CandidateIds({.temperature = 2, .min_p = 0.49}, logits).size(), 4u);
 }
 
 // H = -(0.5 ln 0.5 + 0.3 ln 0.3 + 0.15 ln 0.15 + 0.05 ln 0.05) = 1.142; -ln p =
 // 0.693, 1.204, 1.897, 2.996: distances 0.449, 0.062, 0.755, 1.854.
 TEST(Candidates, TypicalKeepsWhatTellsAsMuchAsExpected) {
   const std::vector<float> logits = Logits({0.5, 0.3, 0.15, 0.05});
-  EXPECT_EQ(Ids({.typical = 0.29}, logits), (Order{1}));
-  EXPECT_EQ(Ids({.typical = 0.31}, logits), (Order{0, 1}));
-  EXPECT_EQ(Ids({.typical = 0.79}, logits), (Order{0, 1}));
-  EXPECT_EQ(Ids({.typical = 0.81}, logits), (Order{0, 1, 2}));
-  EXPECT_EQ(Ids({.typical = 0.96}, logits).size(), 4u);
+  EXPECT_EQ(CandidateIds({.typical = 0.29}, logits), (Order{1}));
+  EXPECT_EQ(CandidateIds({.typical = 0.31}, logits), (Order{0, 1}));
+  EXPECT_EQ(CandidateIds({.typical = 0.79}, logits), (Order{0, 1}));
+  EXPECT_EQ(CandidateIds({.typical = 0.81}, logits), (Order{0, 1, 2}));
+  EXPECT_EQ(CandidateIds({.typical = 0.96}, logits).size(), 4u);
   EXPECT_NEAR(Kept({.typical = 0.31}, logits).at(1), 3.0 / 8, kFloat32Once);
-  EXPECT_EQ(Ids({.typical = 0.1}, {1, 1, 1}).size(), 3u) << "equals of the last one stay";
+  EXPECT_EQ(CandidateIds({.typical = 0.1}, {1, 1, 1}).size(), 3u) << "equals of the last one stay";
 }
 
 // Vocabularies beyond the first step of sorting, with equals.
@@ -327,7 +328,7 @@ TEST(Candidates, AreWhatSortingAllOfThemGives) {
       ASSERT_TRUE(kept.contains(id));
       EXPECT_NEAR(kept.at(id), probability, kFloat64Chain);
     }
-    const Order order = Ids(options, logits);
+    const Order order = CandidateIds(options, logits);
     EXPECT_TRUE(std::ranges::is_sorted(order, [&](int32_t a, int32_t b) {
       const float of_a = logits[size_t(a)], of_b = logits[size_t(b)];
       return of_a != of_b ? of_a > of_b : a < b;
@@ -372,8 +373,8 @@ TEST(Sampler, AnInfiniteLogitIsCertain) {
 
 TEST(Sampler, BannedTokensAreNeverChosenAndForcedOnesAlways) {
   const std::vector<float> logits = Logits({0.4, 0.1, 0.3, 0.2});
-  EXPECT_EQ(Ids({.banned = {0, 3, 0}}, logits), (Order{2, 1}));
-  EXPECT_EQ(Ids({.temperature = 0, .banned = {0}}, logits), (Order{2}));
+  EXPECT_EQ(CandidateIds({.banned = {0, 3, 0}}, logits), (Order{2, 1}));
+  EXPECT_EQ(CandidateIds({.temperature = 0, .banned = {0}}, logits), (Order{2}));
   Sampler usable({.banned = {2}}, {false, true, true, true});
   EXPECT_EQ(usable.Candidates(logits).size(), 2u);
   const SamplingOptions forcing{.top_k = 1, .banned = {3}, .forced = {1, 3}};
@@ -397,7 +398,9 @@ TEST(Sampler, SaysWhenNoTokenIsLeft) {
 TEST(Sampler, PenaltiesComeBeforeTheCuts) {
   const std::vector<float> logits = {2, 1, 0};
   const SamplingOptions biased{.temperature = 0, .penalties = {.bias = {{2, 3}}}};
-  EXPECT_EQ(Ids(SamplingOptions{.top_k = 1, .penalties = biased.penalties}, {0, 1, -1}).at(0), 2);
+  EXPECT_EQ(
+      CandidateIds(SamplingOptions{.top_k = 1, .penalties = biased.penalties}, {0, 1, -1}).at(0),
+      2);
   EXPECT_EQ(Sampler(biased).Sample(logits, 0, 0), 2) << "greedy too";
   const Order text = {0};
   Sampler halved({.top_k = 1, .penalties = {.repetition = 3}});

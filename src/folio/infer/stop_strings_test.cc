@@ -3,12 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "folio/base/utf8.h"
+#include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
-
-using Strings = std::vector<std::string>;
 
 struct Seen {
   std::string text;

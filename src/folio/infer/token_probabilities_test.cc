@@ -13,7 +13,6 @@ namespace folio {
 namespace {
 
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<int32_t> IdsOf(const std::vector<TokenProbability>& top) {
   std::vector<int32_t> ids;
@@ -83,7 +82,7 @@ TEST(ModelProbabilities, SayWhatTheRowSays) {
 }
 
 TEST(TopTokens, WhatIsNoNumberComesLast) {
-  const std::vector<float> logits = {kNan, 1, kNan, 2, -kInfinite};
+  const std::vector<float> logits = {NAN, 1, NAN, 2, -kInfinite};
   EXPECT_EQ(IdsOf(TopTokens(logits, 5)), (std::vector<int32_t>{3, 1, 0, 2, 4}));
   EXPECT_EQ(RankOf(logits, 3), 0);
   EXPECT_EQ(RankOf(logits, 2), 3);
@@ -103,7 +102,7 @@ TEST(LogSums, AreThoseOfTheSummary) {
 
 TEST(LikeliestTokens, OfEqualsTheFirstAndNeverANaN) {
   EXPECT_EQ(LikeliestToken(std::vector<float>{1, 3, 2, 3}), 1);
-  EXPECT_EQ(LikeliestToken(std::vector<float>{kNan, 1}), 1);
+  EXPECT_EQ(LikeliestToken(std::vector<float>{NAN, 1}), 1);
   EXPECT_EQ(LikeliestToken(std::vector<float>{-7}), 0);
 }
 

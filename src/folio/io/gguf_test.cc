@@ -41,7 +41,7 @@ GgufTensor Counting(std::string name, Dtype dtype, Shape shape, float scale = 1)
           }};
 }
 
-GgufBytes SmallFile() {
+GgufBytes SmallGguf() {
   GgufBytes bytes;
   bytes.String("general.architecture", "none")
       .U32("a.u32", 7)
@@ -67,7 +67,7 @@ TEST_F(Gguf, IsWrittenAsTheFormatIsDescribed) {
   const std::vector<GgufTensor> tensors = {Counting("matrix", Dtype::kF32, {2, 3}),
                                            Counting("halves", Dtype::kF16, {5})};
   WriteGguf(At("written"), header, tensors);
-  EXPECT_EQ(FilesBelow(At("")).at("written"), SmallFile().File());
+  EXPECT_EQ(FilesBelow(At("")).at("written"), SmallGguf().File());
 }
 
 TEST_F(Gguf, IsReadAsTheFormatIsDescribed) {
@@ -77,8 +77,8 @@ TEST_F(Gguf, IsReadAsTheFormatIsDescribed) {
       bytes.alignment = alignment;
       bytes.version = version;
       bytes.U32("general.alignment", static_cast<uint32_t>(alignment));
-      bytes.keys += SmallFile().keys;
-      bytes.key_count += SmallFile().key_count;
+      bytes.keys += SmallGguf().keys;
+      bytes.key_count += SmallGguf().key_count;
       bytes.Tensor("one", {}, 24, "\x05").Tensor("cube", {2, 1, 1, 3}, 24, "abcdef");
       const GgufFile file(Put(bytes.File()));
       EXPECT_EQ(file.Text("general.architecture"), "none");
@@ -103,7 +103,7 @@ TEST_F(Gguf, IsReadAsTheFormatIsDescribed) {
 }
 
 TEST_F(Gguf, ValuesOfAnotherTypeAreRefusedByTheirKey) {
-  GgufBytes bytes = SmallFile();
+  GgufBytes bytes = SmallGguf();
   bytes.Key("big", 10, kRaw(UINT64_MAX)).Key("f64", 12, kRaw(std::bit_cast<uint64_t>(0.1)));
   const GgufFile file(Put(bytes.File()));
   EXPECT_EQ(file.Number("f64"), 0.1);
@@ -169,7 +169,7 @@ TEST_F(Gguf, TypesThatFolioDoesNotHaveAreListed) {
 // --- hostile files
 
 TEST_F(Gguf, CutShortAtEveryByte) {
-  std::string whole = SmallFile().File();
+  std::string whole = SmallGguf().File();
   whole.resize(whole.find_last_not_of('\0') + 1);  // padding behind the last tensor may be missing
   EXPECT_NO_THROW(GgufFile(Put(whole)));
   for (size_t size = 0; size < whole.size(); ++size) {
@@ -180,7 +180,7 @@ TEST_F(Gguf, CutShortAtEveryByte) {
 }
 
 TEST_F(Gguf, FlippedBytesAreReadOrRefused) {
-  const std::string whole = SmallFile().File();
+  const std::string whole = SmallGguf().File();
   for (size_t at = 0; at < whole.size(); ++at) {
     for (const int flip : {1, 0x80, 0xFF}) {
       std::string bytes = whole;
@@ -204,10 +204,10 @@ TEST_F(Gguf, FlippedBytesAreReadOrRefused) {
 TEST_F(Gguf, HostileCountsAreRefusedBeforeAnythingIsMadeOfThem) {
   const uint64_t huge[] = {uint64_t{1} << 60, UINT64_MAX, UINT64_MAX / 8 + 1, 1'000'000'000};
   for (const uint64_t count : huge) {
-    GgufBytes bytes = SmallFile();
+    GgufBytes bytes = SmallGguf();
     bytes.tensor_count = count;
     EXPECT_TRUE(Contains(Refusal(bytes), "tensors, at most")) << count;
-    bytes = SmallFile();
+    bytes = SmallGguf();
     bytes.key_count = count;
     EXPECT_TRUE(Contains(Refusal(bytes), "keys, at most")) << count;
     for (const uint32_t type : {0u, 8u, 10u, 12u}) {
@@ -264,11 +264,11 @@ TEST_F(Gguf, EveryMistakeIsRefusedForItsReason) {
 
 TEST_F(Gguf, OtherVersionsAreRefused) {
   for (const uint32_t version : {0u, 1u, 4u}) {
-    GgufBytes bytes = SmallFile();
+    GgufBytes bytes = SmallGguf();
     bytes.version = version;
     EXPECT_TRUE(Contains(Refusal(bytes), fmt::format("of version {}", version), "convert"));
   }
-  GgufBytes bytes = SmallFile();
+  GgufBytes bytes = SmallGguf();
   bytes.version = 3u << 24;
   EXPECT_TRUE(Contains(Refusal(bytes), "big-endian"));
 }

@@ -24,7 +24,7 @@ std::string JsonOf(const std::string& bytes) {
   const Pickle pickle(std::as_bytes(std::span(bytes)), "x.pkl", kGlobals);
   return PlainValues(pickle, "x.pkl").dump();
 }
-std::string Refusal(const std::string& bytes) {
+std::string PickleRefusal(const std::string& bytes) {
   return ErrorAndHelp([&] { JsonOf(bytes); });
 }
 
@@ -74,31 +74,31 @@ TEST(Pickle, OpcodesOfLaterProtocolsAndTheMemo) {
 
 TEST(Pickle, WhatIsNeitherPlainNorKnownIsRefusedByName) {
   // os.system("echo") as an attacker writes it, by both opcodes.
-  EXPECT_TRUE(Contains(Refusal("\x80\x02"
-                               "cos\nsystem\n" +
-                               PickleText("echo") + "\x85R."),
+  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02"
+                                     "cos\nsystem\n" +
+                                     PickleText("echo") + "\x85R."),
                        "x.pkl is refused", "os.system", "state_dict"));
-  EXPECT_TRUE(Contains(Refusal("\x80\x04\x8c\x05"
-                               "posix\x8c\x06system\x93" +
-                               PickleText("echo") + "\x85R."),
+  EXPECT_TRUE(Contains(PickleRefusal("\x80\x04\x8c\x05"
+                                     "posix\x8c\x06system\x93" +
+                                     PickleText("echo") + "\x85R."),
                        "posix.system"));
-  EXPECT_TRUE(Contains(Refusal("\x80\x02"
-                               "cbuiltins\neval\n."),
+  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02"
+                                     "cbuiltins\neval\n."),
                        "builtins.eval"));
   // A name that is a known one with its dot elsewhere.
-  EXPECT_TRUE(Contains(Refusal("\x80\x02"
-                               "ccollections.OrderedDict\n\n."),
+  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02"
+                                     "ccollections.OrderedDict\n\n."),
                        "refused"));
-  EXPECT_TRUE(Contains(Refusal("\x80\x02"
-                               "c" +
-                               std::string(5000, 'm') + "\nf\n."),
+  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02"
+                                     "c" +
+                                     std::string(5000, 'm') + "\nf\n."),
                        "mmm.f"));
   for (const char opcode :
        {'0', '2', 'F', 'I',    'L',    'S',    'V',    'P',    'p',    'g',    'i',   'o',
         'l', 'd', '1', '\x81', '\x92', '\x82', '\x8b', '\x8e', '\x8f', '\x96', '\x97'}) {
-    EXPECT_TRUE(Contains(Refusal("\x80\x02N)"s + opcode + "N."), "opcode")) << int(opcode);
+    EXPECT_TRUE(Contains(PickleRefusal("\x80\x02N)"s + opcode + "N."), "opcode")) << int(opcode);
   }
-  EXPECT_TRUE(Contains(Refusal("\x80\x02NQ."), "neither a tensor nor a plain value"));
+  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02NQ."), "neither a tensor nor a plain value"));
 }
 
 TEST(Pickle, AValueThatIsMissingIsAnError) {
@@ -149,9 +149,9 @@ TEST(Pickle, AValueThatIsMissingIsAnError) {
                                  "ctorch\nSize\n)R."s,
                                  "\x80\x02}NK\x01s."s,
                                  "\x80\x02}}K\x01s."s}) {
-    EXPECT_TRUE(Contains(Refusal(bad), "x.pkl")) << testing::PrintToString(bad);
+    EXPECT_TRUE(Contains(PickleRefusal(bad), "x.pkl")) << testing::PrintToString(bad);
   }
-  EXPECT_TRUE(Contains(Refusal("\x80\x02}(K\x01NK\x01Nu."), "\"1\" twice"));
+  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02}(K\x01NK\x01Nu."), "\"1\" twice"));
 }
 
 // Each level holds the level below twice: 2^40 values in 200 bytes.
@@ -165,26 +165,26 @@ TEST(Pickle, SharedValuesAreNotMultiplied) {
     for (int j = 0; j < 9; ++j) lists += "h"s + char(i - 1);
     lists += "eq"s + char(i) + "\x86";
   }
-  EXPECT_TRUE(Contains(Refusal(lists + "."), "more"));
-  EXPECT_TRUE(Contains(Refusal(bomb + "."), "x.pkl"));
+  EXPECT_TRUE(Contains(PickleRefusal(lists + "."), "more"));
+  EXPECT_TRUE(Contains(PickleRefusal(bomb + "."), "x.pkl"));
   std::string many = "\x80\x02Nq\x00]("s;
   for (int i = 0; i < 140000; ++i) many += "h\x00"s;
-  EXPECT_TRUE(Contains(Refusal(many + "e."), "values are left over"));
-  EXPECT_TRUE(Contains(Refusal("\x80\x02](Nq\x00"s + many.substr(7) + "e."), "more values"));
+  EXPECT_TRUE(Contains(PickleRefusal(many + "e."), "values are left over"));
+  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02](Nq\x00"s + many.substr(7) + "e."), "more values"));
   std::string text = "\x80\x02](X" + Little(1 << 20, 4) + std::string(1 << 20, 'a') + "q\x00"s;
   for (int i = 0; i < 1000; ++i) text += "h\x00"s;
-  EXPECT_TRUE(Contains(Refusal(text + "e."), "more text"));
+  EXPECT_TRUE(Contains(PickleRefusal(text + "e."), "more text"));
 }
 
 TEST(Pickle, DepthAndCyclesEnd) {
-  EXPECT_TRUE(Contains(Refusal("\x80\x02]q\x00h\x00"
-                               "a."s),
+  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02]q\x00h\x00"
+                                     "a."s),
                        "deep"));
   std::string deep = "\x80\x02)";
   for (int i = 0; i < 100000; ++i) deep += '\x85';
-  EXPECT_TRUE(Contains(Refusal(deep + "."), "deep"));
-  EXPECT_TRUE(Contains(Refusal("\x80\x02" + std::string(300000, 'N') + "."), "more than"));
-  EXPECT_TRUE(Contains(Refusal("\x80\x02" + std::string(3000000, '(') + "."), "bytes"));
+  EXPECT_TRUE(Contains(PickleRefusal(deep + "."), "deep"));
+  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02" + std::string(300000, 'N') + "."), "more than"));
+  EXPECT_TRUE(Contains(PickleRefusal("\x80\x02" + std::string(3000000, '(') + "."), "bytes"));
 }
 
 class PickleFile : public InTemporaryDirectory {};

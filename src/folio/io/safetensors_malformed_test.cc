@@ -44,7 +44,7 @@ std::string Header(const std::string& shape, const std::string& offsets,
   return "{" + Entry("a", shape, offsets) + (other.empty() ? "" : "," + other) + "}";
 }
 
-std::string SmallFile() {
+std::string SmallSafetensors() {
   return SafetensorsBytes(
       R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},)"
       R"("b":{"dtype":"BF16","shape":[3],"data_offsets":[8,14]}})",
@@ -52,7 +52,7 @@ std::string SmallFile() {
 }
 
 TEST_F(MalformedTest, CutShortAtEveryByte) {
-  const std::string whole = SmallFile();
+  const std::string whole = SmallSafetensors();
   Put(whole);
   EXPECT_NO_THROW(SafetensorsFile(At("x")));
   for (size_t size = 0; size < whole.size(); ++size) {
@@ -64,7 +64,7 @@ TEST_F(MalformedTest, CutShortAtEveryByte) {
 TEST_F(MalformedTest, HeaderLengthBeyondTheFileOrTheFormat) {
   for (const uint64_t length : {uint64_t{200}, uint64_t{100'000'000}, uint64_t{100'000'001},
                                 uint64_t{1} << 63, UINT64_MAX, UINT64_MAX - 7}) {
-    std::string bytes = SmallFile();
+    std::string bytes = SmallSafetensors();
     SetHeaderLength(bytes, length);
     EXPECT_TRUE(Contains(Refusal(bytes), "header of " + std::to_string(length)));
   }
@@ -133,7 +133,7 @@ TEST_F(MalformedTest, EveryBadHeaderIsRefusedForItsReason) {
 
 // Random damage: each file opens or is refused with an Error, and whatever opens can be read.
 TEST_F(MalformedTest, RandomDamageNeverDoesMoreThanThrow) {
-  const std::string whole = SmallFile();
+  const std::string whole = SmallSafetensors();
   constexpr std::array<std::string_view, 12> kPieces = {
       "18446744073709551615", "-1", "0", "[", "]", "{", "}", "\"", ",", "F64", "BOOL", "1e99"};
   int opened = 0, refused = 0;

@@ -46,7 +46,7 @@ class Torch : public InTemporaryDirectory {
   }
 };
 
-std::string SmallFile(bool big = false) {
+std::string SmallTorchFile(bool big = false) {
   return TorchBytes(
       PickleDict({{"a", PickleTensor("FloatStorage", "0", 6, 0, {2, 3}, {3, 1})},
                   {"turned", PickleTensor("FloatStorage", "0", 6, 0, {3, 2}, {1, 3})},
@@ -58,7 +58,7 @@ std::string SmallFile(bool big = false) {
 
 TEST_F(Torch, TensorsAreViewsAndTheOthersArePutInOrder) {
   for (const bool big : {false, true}) {
-    const TorchFile file = Open(SmallFile(big));
+    const TorchFile file = Open(SmallTorchFile(big));
     EXPECT_EQ(file.tensors().size(), 4u);
     EXPECT_EQ(file.ReadAs<float>("a"), (std::vector<float>{0, 1, 2, 3, 4, 5}));
     EXPECT_EQ(file.ReadAs<float>("turned"), (std::vector<float>{0, 3, 1, 4, 2, 5}));
@@ -128,7 +128,7 @@ TEST_F(Torch, OtherFilesAreRefusedForWhatTheyAre) {
       Contains(Refusal(ZipBytes({{"x/data.pkl", WholePickle("}")}, {"x/byteorder", "big"}})),
                "byte order is big"));
   for (const char* name : {"x/data.pkl", "x/data/0"}) {
-    std::string compressed = SmallFile();
+    std::string compressed = SmallTorchFile();
     compressed.replace(compressed.find(name) - 22, 2, Little(8, 2));
     compressed.replace(compressed.rfind(name) - 36, 2, Little(8, 2));
     EXPECT_TRUE(Contains(Refusal(compressed), name, "is compressed", "zip -0"));
@@ -153,7 +153,7 @@ TEST_F(Torch, NamesOfEntriesAreNeverPaths) {
 }
 
 TEST_F(Torch, CutShortOrFlippedAnywhereNeverDoesMoreThanThrow) {
-  const std::string whole = SmallFile();
+  const std::string whole = SmallTorchFile();
   for (size_t size = 0; size < whole.size(); ++size) Refusal(whole.substr(0, size));
   for (size_t at = 0; at < whole.size(); ++at) {
     for (const int flip : {1, 0x80}) {

@@ -18,7 +18,7 @@ std::vector<ZipEntry> Read(const std::string& bytes) {
 std::string Text(const ZipEntry& entry) {
   return {reinterpret_cast<const char*>(entry.bytes.data()), entry.bytes.size()};
 }
-std::string Refusal(const std::string& bytes) {
+std::string ZipRefusal(const std::string& bytes) {
   return ErrorAndHelp([&] { Read(bytes); });
 }
 
@@ -57,7 +57,7 @@ TEST(Zip, CutShortAtEveryByteIsRefused) {
   for (const bool big : {false, true}) {
     const std::string bytes = ZipBytes(kFiles, big);
     for (size_t size = 0; size < bytes.size(); ++size) {
-      EXPECT_TRUE(Contains(Refusal(bytes.substr(0, size)), "x.zip")) << size;
+      EXPECT_TRUE(Contains(ZipRefusal(bytes.substr(0, size)), "x.zip")) << size;
     }
   }
 }
@@ -67,7 +67,7 @@ TEST(Zip, CompressedAndEncryptedEntriesAreMarked) {
   const size_t list = ListAt(bytes);
   EXPECT_FALSE(Read(Changed(bytes, list + 8, Little(1, 2)))[1].plain);
   const std::string compressed = Changed(bytes, list + 10, Little(8, 2));
-  EXPECT_TRUE(Contains(Refusal(compressed), "\"b\" is compressed in another way"));
+  EXPECT_TRUE(Contains(ZipRefusal(compressed), "\"b\" is compressed in another way"));
   const std::string both = Changed(Changed(compressed, 8, Little(8, 2)), list + 24, Little(99, 4));
   const auto entries = Read(both);
   EXPECT_FALSE(entries[1].plain);
@@ -78,28 +78,28 @@ TEST(Zip, CompressedAndEncryptedEntriesAreMarked) {
 TEST(Zip, WhatTheListSaysMustBeThere) {
   const std::string bytes = ZipBytes(kFiles);
   const size_t list = ListAt(bytes), end = bytes.size() - 22;
-  EXPECT_TRUE(Contains(Refusal(ZipBytes({{"a", "1"}, {"a", "2"}})), "two entries \"a\""));
+  EXPECT_TRUE(Contains(ZipRefusal(ZipBytes({{"a", "1"}, {"a", "2"}})), "two entries \"a\""));
   for (const uint64_t offset : {uint64_t{1}, uint64_t{list}, uint64_t{0xFFFFFFFE}}) {
-    EXPECT_TRUE(Contains(Refusal(Changed(bytes, list + 42, Little(offset, 4))), "entry \"b\""));
+    EXPECT_TRUE(Contains(ZipRefusal(Changed(bytes, list + 42, Little(offset, 4))), "entry \"b\""));
   }
   for (const uint64_t size : {uint64_t{list}, uint64_t{0xFFFFFFFE}}) {
-    EXPECT_TRUE(Contains(Refusal(Changed(bytes, list + 20, Little(size, 4) + Little(size, 4))),
+    EXPECT_TRUE(Contains(ZipRefusal(Changed(bytes, list + 20, Little(size, 4) + Little(size, 4))),
                          "lies behind the end"));
   }
-  EXPECT_TRUE(Contains(Refusal(Changed(bytes, list + 24, Little(5, 4))), "two sizes"));
-  EXPECT_TRUE(Contains(Refusal(Changed(bytes, list + 20, Little(40, 4) + Little(40, 4))),
+  EXPECT_TRUE(Contains(ZipRefusal(Changed(bytes, list + 24, Little(5, 4))), "two sizes"));
+  EXPECT_TRUE(Contains(ZipRefusal(Changed(bytes, list + 20, Little(40, 4) + Little(40, 4))),
                        "overlaps another"));
-  EXPECT_TRUE(Contains(Refusal(Changed(bytes, 30, "c")), "has another name"));
-  EXPECT_TRUE(Contains(Refusal(Changed(bytes, 26, Little(0xFFFF, 2))), "has another name"));
-  EXPECT_TRUE(Contains(Refusal(Changed(bytes, 28, Little(0xFFFF, 2))), "lies behind the end"));
-  EXPECT_TRUE(Contains(Refusal(Changed(bytes, list, "X")), "list of contents is damaged"));
-  EXPECT_TRUE(Contains(Refusal(Changed(bytes, end + 8, Little(2, 2) + Little(2, 2))),
+  EXPECT_TRUE(Contains(ZipRefusal(Changed(bytes, 30, "c")), "has another name"));
+  EXPECT_TRUE(Contains(ZipRefusal(Changed(bytes, 26, Little(0xFFFF, 2))), "has another name"));
+  EXPECT_TRUE(Contains(ZipRefusal(Changed(bytes, 28, Little(0xFFFF, 2))), "lies behind the end"));
+  EXPECT_TRUE(Contains(ZipRefusal(Changed(bytes, list, "X")), "list of contents is damaged"));
+  EXPECT_TRUE(Contains(ZipRefusal(Changed(bytes, end + 8, Little(2, 2) + Little(2, 2))),
                        "another length than it says"));
-  EXPECT_TRUE(Contains(Refusal(Changed(bytes, end + 8, Little(0xFFFF, 2) + Little(0xFFFF, 2))),
+  EXPECT_TRUE(Contains(ZipRefusal(Changed(bytes, end + 8, Little(0xFFFF, 2) + Little(0xFFFF, 2))),
                        "65535 entries"));
-  EXPECT_TRUE(Contains(Refusal(Changed(bytes, end + 16, Little(0xFFFFFFF0, 4))),
+  EXPECT_TRUE(Contains(ZipRefusal(Changed(bytes, end + 16, Little(0xFFFFFFF0, 4))),
                        "list of contents lies behind the end"));
-  EXPECT_TRUE(Contains(Refusal(Changed(bytes, end + 4, Little(1, 2))), "several parts"));
+  EXPECT_TRUE(Contains(ZipRefusal(Changed(bytes, end + 4, Little(1, 2))), "several parts"));
 }
 
 TEST(Zip, NumbersOf64BitsDoNotOverflow) {
@@ -108,13 +108,13 @@ TEST(Zip, NumbersOf64BitsDoNotOverflow) {
   const size_t end64 = bytes.find("PK\x06\x06");
   for (const uint64_t number : {uint64_t{1} << 60, ~uint64_t{0}, ~uint64_t{0} - 29}) {
     for (const size_t at : {extra + 20, end64 + 40, end64 + 48, bytes.size() - 22 - 12}) {
-      Refusal(Changed(bytes, at, Little(number, 8)));
+      ZipRefusal(Changed(bytes, at, Little(number, 8)));
     }
-    Refusal(Changed(bytes, extra + 4, Little(number, 8) + Little(number, 8)));
-    Refusal(Changed(bytes, end64 + 24, Little(number, 8) + Little(number, 8)));
+    ZipRefusal(Changed(bytes, extra + 4, Little(number, 8) + Little(number, 8)));
+    ZipRefusal(Changed(bytes, end64 + 24, Little(number, 8) + Little(number, 8)));
   }
-  EXPECT_TRUE(Contains(Refusal(Changed(bytes, extra, Little(2, 2))), "sizes of 64 bits"));
-  EXPECT_TRUE(Contains(Refusal(Changed(bytes, extra + 2, Little(16, 2))), "of 64 bits"));
+  EXPECT_TRUE(Contains(ZipRefusal(Changed(bytes, extra, Little(2, 2))), "sizes of 64 bits"));
+  EXPECT_TRUE(Contains(ZipRefusal(Changed(bytes, extra + 2, Little(16, 2))), "of 64 bits"));
 }
 
 TEST(Zip, FlippedBytesNeverDoMoreThanThrow) {

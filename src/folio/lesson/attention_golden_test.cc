@@ -24,7 +24,7 @@ void AppendNumbers(const Json& json, std::vector<double>& out) {
   }
 }
 
-std::vector<double> Numbers(const Json& json) {
+std::vector<double> NumbersOf(const Json& json) {
   std::vector<double> numbers;
   AppendNumbers(json, numbers);
   return numbers;
@@ -38,7 +38,7 @@ class Golden : public InTemporaryDirectory {
     golden_ = ParseJson(ReadFile(path), path);
   }
   static void ExpectNumbers(const Tensor& found, const Json& expected) {
-    EXPECT_LE(Difference(Values(found), Numbers(expected)), kBound);
+    EXPECT_LE(Difference(Values(found), NumbersOf(expected)), kBound);
   }
 
   Json golden_;
@@ -53,23 +53,23 @@ TEST_F(Golden, LinearDrawsAreThoseOfPyTorch) {
   for (const auto& [name, layer] :
        {std::pair{"W_query", p.q}, std::pair{"W_key", p.k}, std::pair{"W_value", p.v}}) {
     EXPECT_EQ(Values(layer.weight),
-              Transposed(Numbers(golden_["single_head_linear_seed_789"][name]), 3, 2));
+              Transposed(NumbersOf(golden_["single_head_linear_seed_789"][name]), 3, 2));
   }
 }
 
 TEST_F(Golden, LookUp) {
   const Json& expected = golden_["lookup"];
   const Form form = {"look-up", {.d_in = 2, .d_out = 2}, 1, 1, 3, {.scale = 1.0}, 3, false};
-  const Results operands = {{"query", Numbers(expected["query"])},
-                            {"key", Numbers(expected["keys"])},
-                            {"value", Numbers(expected["values"])},
+  const Results operands = {{"query", NumbersOf(expected["query"])},
+                            {"key", NumbersOf(expected["keys"])},
+                            {"value", NumbersOf(expected["values"])},
                             {"d_out", {0, 0}}};
   const auto backend = MakeReferenceBackend();
   FormRun run(form, *backend, Dtype::kF32, operands);
   ExpectNumbers(run.Forward(), expected["softmax_result"]);
   ExpectNumbers(run.steps().weights, expected["softmax_weights"]);
   // An exact match is all the weight on one key.
-  const Array weights({1, 1, 1, 3}, Dtype::kF32, Numbers(expected["exact_match_weights"]));
+  const Array weights({1, 1, 1, 3}, Dtype::kF32, NumbersOf(expected["exact_match_weights"]));
   const Array out({1, 2}, Dtype::kF32);
   AttentionContext(weights, run.attention().v(), out);
   ExpectNumbers(out, expected["exact_match_result"]);
@@ -86,13 +86,13 @@ class GoldenTorch : public Golden {
     const int64_t T = static_cast<int64_t>(golden["query"][0].size());
     const int64_t S = static_cast<int64_t>(golden["key_value"][0].size());
     const AttentionWeights weights = Load(golden, C, H);
-    Results operands = {{"query", Numbers(golden["query"])},
-                        {"d_out", Numbers(golden["d_output"])}};
-    if (golden.contains("d_key_value")) operands["key"] = Numbers(golden["key_value"]);
+    Results operands = {{"query", NumbersOf(golden["query"])},
+                        {"d_out", NumbersOf(golden["d_output"])}};
+    if (golden.contains("d_key_value")) operands["key"] = NumbersOf(golden["key_value"]);
     for (const auto& [name, x] : Named(weights.params())) operands[name] = Values(x);
 
     std::vector<uint8_t> keys;
-    for (const double ignored : Numbers(golden["key_padding_mask_true_is_ignored"])) {
+    for (const double ignored : NumbersOf(golden["key_padding_mask_true_is_ignored"])) {
       keys.push_back(ignored == 0);
     }
     const AttentionMask mask =
@@ -116,7 +116,7 @@ class GoldenTorch : public Golden {
                                       {"in_proj_bias", {3 * C}},
                                       {"out_proj.weight", {C, C}},
                                       {"out_proj.bias", {C}}}) {
-      arrays.emplace_back(shape, Dtype::kF64, Numbers(golden[name]));
+      arrays.emplace_back(shape, Dtype::kF64, NumbersOf(golden[name]));
       tensors.push_back({prefix + name, arrays.back()});
     }
     WriteSafetensors(At("layer.safetensors"), tensors);
@@ -125,18 +125,18 @@ class GoldenTorch : public Golden {
 
   // PyTorch's numbers under folio's names, matrices as folio stores them.
   static Results Expected(const Json& golden, int64_t C) {
-    Results expected = {{"out", Numbers(golden["output"])},
-                        {"weights", Numbers(golden["weights"])},
-                        {"d_query", Numbers(golden["d_query"])}};
-    if (golden.contains("d_key_value")) expected["d_key"] = Numbers(golden["d_key_value"]);
-    const std::vector<double> packed = Numbers(golden["d_in_proj_weight"]);
+    Results expected = {{"out", NumbersOf(golden["output"])},
+                        {"weights", NumbersOf(golden["weights"])},
+                        {"d_query", NumbersOf(golden["d_query"])}};
+    if (golden.contains("d_key_value")) expected["d_key"] = NumbersOf(golden["d_key_value"]);
+    const std::vector<double> packed = NumbersOf(golden["d_in_proj_weight"]);
     int64_t begin = 0;
     for (const char* name : {"d_q.weight", "d_k.weight", "d_v.weight"}) {
       const std::vector<double> rows(packed.begin() + begin, packed.begin() + begin + C * C);
       expected[name] = Transposed(rows, C, C);
       begin += C * C;
     }
-    expected["d_out.weight"] = Transposed(Numbers(golden["d_out_proj.weight"]), C, C);
+    expected["d_out.weight"] = Transposed(NumbersOf(golden["d_out_proj.weight"]), C, C);
     return expected;
   }
 };

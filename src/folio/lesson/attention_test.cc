@@ -16,8 +16,6 @@
 namespace folio {
 namespace {
 
-using Json = nlohmann::json;
-
 class ExplainAttentionTest : public testing::Test {
  protected:
   Walk Form(const std::string& form, bool torch = true) {
@@ -28,11 +26,11 @@ class ExplainAttentionTest : public testing::Test {
 };
 
 // Rows of numbers, or one row; a batch's first sequence where there is one too many.
-std::vector<double> Flat(const Json& json) {
+std::vector<double> Flat(const nlohmann::json& json) {
   std::vector<double> flat;
   if (json.is_number()) return {json.get<double>()};
   const bool batch = json.at(0).is_array() && json.at(0).at(0).is_array();
-  for (const Json& part : batch ? json.at(0) : json) {
+  for (const nlohmann::json& part : batch ? json.at(0) : json) {
     for (const double number : Flat(part)) flat.push_back(number);
   }
   return flat;
@@ -176,7 +174,7 @@ TEST_F(ExplainAttentionTest, SharedKeysMeanFewerNumbers) {
 TEST_F(ExplainAttentionTest, DrawsAreThoseOfPyTorch) {
   const std::string path = GoldenFile("attention/expected.json");
   if (path.empty()) GTEST_SKIP() << "no golden numbers here";
-  const Json golden = Json::parse(ReadFile(path));
+  const nlohmann::json golden = nlohmann::json::parse(ReadFile(path));
 
   Walk walk = Form("no-weights");
   ExpectNear(NumbersOf(walk, "scores"), Flat(golden["no_weights"]["scores"]), kFloat32Row);
@@ -184,7 +182,7 @@ TEST_F(ExplainAttentionTest, DrawsAreThoseOfPyTorch) {
   ExpectNear(NumbersOf(walk, "context"), Flat(golden["no_weights"]["context"]), kFloat32Row);
 
   walk = Form("single-head");
-  const Json& single = golden["single_head_rand_seed_123"];
+  const nlohmann::json& single = golden["single_head_rand_seed_123"];
   const StepValues drawn = ValuesOf(walk, "weights W_q, W_k and W_v");
   ExpectNear(Columns(drawn, 0, 2), Flat(single["W_query"]), 0);
   ExpectNear(Columns(drawn, 2, 2), Flat(single["W_key"]), 0);
@@ -193,7 +191,7 @@ TEST_F(ExplainAttentionTest, DrawsAreThoseOfPyTorch) {
   ExpectNear(NumbersOf(walk, "context"), Flat(single["context"]), kFloat32Row);
 
   walk = Form("causal");
-  const Json& causal = golden["causal"];
+  const nlohmann::json& causal = golden["causal"];
   ExpectNear(NumbersOf(walk, "weights of all on all"),
              Flat(golden["single_head_linear_seed_789"]["weights"]), kFloat32Row);
   ExpectNear(Unmasked(ValuesOf(walk, "renormalised weights")),

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -17,11 +17,6 @@
 namespace folio {
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 Walk OneStep(StepValues values, FigureKind figure = FigureKind::kHeatmap) {
   return {.topic = "test",
           .title = "A walk",
@@ -33,9 +28,9 @@ Walk OneStep(StepValues values, FigureKind figure = FigureKind::kHeatmap) {
                      .figure = figure}}};
 }
 
-StepValues Small() {
+StepValues SmallValues() {
   return {.shape = {2, 3},
-          .values = {0.25, -10, kNan, kInf, -kInf, 0.1F},
+          .values = {0.25, -10, NAN, INFINITY, -INFINITY, 0.1F},
           .row_labels = {"a", "long row"},
           .column_labels = {"x", "column", "·the"},
           .row_axis = "query",
@@ -60,7 +55,7 @@ std::string LineWith(const std::string& text, const std::string& part) {
 }
 
 TEST(WalkText, ColumnsAreAlignedAndMaskedCellsAreDots) {
-  EXPECT_EQ(WalkText(OneStep(Small()), {}),
+  EXPECT_EQ(WalkText(OneStep(SmallValues()), {}),
             "A walk\n"
             "\n"
             "What it is about.\n"
@@ -74,7 +69,7 @@ TEST(WalkText, ColumnsAreAlignedAndMaskedCellsAreDots) {
 }
 
 TEST(WalkText, AsciiTerminalsGetNothingElse) {
-  Walk walk = OneStep(Small());
+  Walk walk = OneStep(SmallValues());
   walk.steps[0].section = "Ü";
   const std::string text = WalkText(walk, {.utf8 = false});
   EXPECT_TRUE(Contains(text, "scores = x x^T / sqrt(512)\n")) << text;
@@ -85,13 +80,13 @@ TEST(WalkText, AsciiTerminalsGetNothingElse) {
 }
 
 TEST(WalkText, ColourOnlyWhereAskedAndHeatOnlyWhereWanted) {
-  EXPECT_FALSE(Contains(WalkText(OneStep(Small()), {}), "\x1b"));
-  const std::string coloured = WalkText(OneStep(Small()), {.colour = true});
+  EXPECT_FALSE(Contains(WalkText(OneStep(SmallValues()), {}), "\x1b"));
+  const std::string coloured = WalkText(OneStep(SmallValues()), {.colour = true});
   EXPECT_TRUE(Contains(coloured, "\x1b[48;5;202;38;5;16m -10.0000 \x1b[0m")) << coloured;
   std::string plain = std::regex_replace(coloured, std::regex("\x1b\\[[0-9;]*m"), "");
   plain = std::regex_replace(plain, std::regex(" +\n"), "\n");
-  EXPECT_EQ(plain, WalkText(OneStep(Small()), {}));
-  StepValues cool = Small();
+  EXPECT_EQ(plain, WalkText(OneStep(SmallValues()), {}));
+  StepValues cool = SmallValues();
   cool.heat = false;
   EXPECT_FALSE(Contains(WalkText(OneStep(cool), {.colour = true}), "\x1b[48;5"));
 }
@@ -133,7 +128,7 @@ TEST(WalkText, LongTablesLoseTheirMiddleRows) {
 }
 
 TEST(WalkText, BarsAreAsLongAsTheirNumbers) {
-  StepValues row{.shape = {3}, .values = {0.5, 1, kNan}, .column_labels = {"half", "一", "no"}};
+  StepValues row{.shape = {3}, .values = {0.5, 1, NAN}, .column_labels = {"half", "一", "no"}};
   const std::string text = WalkText(OneStep(row, FigureKind::kBars), {});
   std::string full;
   for (int i = 0; i < 20; ++i) full += "█";
@@ -159,7 +154,7 @@ TEST(WalkText, LabelsFromAnywhereCannotHarmTheTerminal) {
 }
 
 TEST(CellText, SmallAndLargeNumbersKeepTheirDigits) {
-  StepValues values{.shape = {6}, .values = {2.0611e-9, 0.00006, -3e7, 0, kNan, -0.0}};
+  StepValues values{.shape = {6}, .values = {2.0611e-9, 0.00006, -3e7, 0, NAN, -0.0}};
   EXPECT_EQ(CellText(values, 0, 0), "2e-09");
   EXPECT_EQ(CellText(values, 0, 1), "0.0001");
   EXPECT_EQ(CellText(values, 0, 2), "-3.0000e+07");
@@ -181,26 +176,26 @@ TEST(CutMiddle, KeepsBothEnds) {
 }
 
 TEST(WalkJson, HasTheSchemaAndNestsByShape) {
-  const Json json = Json::parse(WalkJson(OneStep(Small())));
+  const nlohmann::json json = nlohmann::json::parse(WalkJson(OneStep(SmallValues())));
   EXPECT_EQ(json.at("schema"), 1);
   EXPECT_EQ(json.at("topic"), "test");
   EXPECT_EQ(json.at("title"), "A walk");
   EXPECT_EQ(json.at("intro"), "What it is about.");
-  const Json& step = json.at("steps").at(0);
+  const nlohmann::json& step = json.at("steps").at(0);
   EXPECT_EQ(step.at("name"), "scores & more");
   EXPECT_EQ(step.at("formula"), "scores = x xᵀ / √512");
   EXPECT_EQ(step.at("why"), "Because √d is <so>.");
-  EXPECT_EQ(step.at("shape"), Json({2, 3}));
-  EXPECT_EQ(step.at("values"), (Json{{0.25, -10.0, nullptr}, {"inf", "-inf", 0.1}}));
-  EXPECT_EQ(step.at("row_labels"), Json({"a", "long row"}));
+  EXPECT_EQ(step.at("shape"), nlohmann::json({2, 3}));
+  EXPECT_EQ(step.at("values"), (nlohmann::json{{0.25, -10.0, nullptr}, {"inf", "-inf", 0.1}}));
+  EXPECT_EQ(step.at("row_labels"), nlohmann::json({"a", "long row"}));
   EXPECT_EQ(step.at("column_labels").size(), 3);
 }
 
 TEST(WalkJson, FloatsComeBackAndMasksAreNoNan) {
-  StepValues values{.shape = {4}, .values = {0.13854758F, 1.0 / 3, kNan, 1e-45F}};
+  StepValues values{.shape = {4}, .values = {0.13854758F, 1.0 / 3, NAN, 1e-45F}};
   values.masks = false;
   const std::string text = WalkJson(OneStep(values));
-  const Json row = Json::parse(text).at("steps").at(0).at("values");
+  const nlohmann::json row = nlohmann::json::parse(text).at("steps").at(0).at("values");
   EXPECT_EQ(row.at(0).get<float>(), 0.13854758F);
   EXPECT_EQ(row.at(1).get<double>(), 1.0 / 3);
   EXPECT_EQ(row.at(2), "nan");
@@ -209,8 +204,8 @@ TEST(WalkJson, FloatsComeBackAndMasksAreNoNan) {
 }
 
 TEST(WalkFigures, AreNamedForTheirSteps) {
-  Walk walk = OneStep(Small());
-  walk.steps.push_back({.name = "no figure", .values = Small(), .figure = FigureKind::kNone});
+  Walk walk = OneStep(SmallValues());
+  walk.steps.push_back({.name = "no figure", .values = SmallValues(), .figure = FigureKind::kNone});
   walk.steps.push_back({.name = "Σ of “all”",
                         .values = {.shape = {2}, .values = {1, 2}, .column_labels = {"a", "b"}},
                         .figure = FigureKind::kBars});
@@ -228,7 +223,7 @@ TEST(WalkFigures, AreNamedForTheirSteps) {
 }
 
 TEST(WalkHtml, IsOnePageWithoutScriptsOrLinks) {
-  const std::string html = WalkHtml(OneStep(Small()));
+  const std::string html = WalkHtml(OneStep(SmallValues()));
   EXPECT_TRUE(Contains(html, "scores &amp; more"));
   EXPECT_TRUE(Contains(html, "Because √d is &lt;so&gt;."));
   EXPECT_TRUE(Contains(html, ">-10.0000</td><td class=\"number\">·</td>")) << html;
@@ -241,14 +236,14 @@ TEST(WalkHtml, IsOnePageWithoutScriptsOrLinks) {
 
 TEST(WalkHtml, NamesAndFormulasStandOnce) {
   for (const FigureKind figure : {FigureKind::kHeatmap, FigureKind::kNone}) {
-    const std::string html = WalkHtml(OneStep(Small(), figure));
+    const std::string html = WalkHtml(OneStep(SmallValues(), figure));
     EXPECT_EQ(Count(html, "scores &amp; more"), 1U) << "the heading";
     EXPECT_EQ(Count(html, "scores = x xᵀ"), 1U);
   }
 }
 
 TEST(WalkHtml, LabelsAreNoMarkup) {
-  StepValues values = Small();
+  StepValues values = SmallValues();
   values.row_labels[0] = "<script>";
   values.column_labels[0] = "</table>";
   const std::string html = WalkHtml(OneStep(values));

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
+#include <cmath>
 
 #include "folio/base/error.h"
 #include "folio/lesson/attention_mask.h"
@@ -13,8 +13,6 @@
 
 namespace folio {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 constexpr std::pair<Weighting, const char*> kWeightings[] = {{Weighting::kSoftmax, "softmax"},
                                                              {Weighting::kNaiveSoftmax, "naive"},
@@ -190,7 +188,7 @@ Results PlainRow(const std::vector<double>& scores, const std::vector<bool>& see
       weighting == Weighting::kSoftmax || weighting == Weighting::kNaiveSoftmax;
   std::vector<double> masked = scores;
   for (size_t s = 0; s < sees.size(); ++s) {
-    if (order == MaskOrder::kBeforeSoftmax && !sees[s]) masked[s] = exponential ? -kInfinity : 0;
+    if (order == MaskOrder::kBeforeSoftmax && !sees[s]) masked[s] = exponential ? -INFINITY : 0;
   }
   std::vector<double> softmax = masked;
   double sum = 0;
@@ -264,7 +262,7 @@ Results PlainSteps(const Form& form, const Results& operands) {
 
 // -infinity in both becomes 0 in both, so that differences can be taken.
 Results Finite(Results steps) {
-  for (double& x : steps["masked"]) x = x == -kInfinity ? -12345 : x;
+  for (double& x : steps["masked"]) x = x == -INFINITY ? -12345 : x;
   return steps;
 }
 

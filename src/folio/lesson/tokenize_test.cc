@@ -23,7 +23,7 @@ Numbers Encoded(const Tokenizer& tokenizer, std::string_view text) {
   return {ids.begin(), ids.end()};
 }
 
-const BpeTokenizer& Small() {
+const BpeTokenizer& SmallTokenizer() {
   static const BpeTokenizer tokenizer(SmallVocab());
   return tokenizer;
 }
@@ -32,7 +32,8 @@ TEST(Tokenize, IdsAreTheTokenizers) {
   const BpeTokenizer learnt(LearntVocab(1, 400));
   for (const std::string_view text : {"hello world", "h", "  hello\n\n", "caf\xC3\xA9",
                                       "\xFF\xE6\x97 \xC3", "abab-ab'sab 中文"}) {
-    for (const Tokenizer* tokenizer : std::initializer_list<const Tokenizer*>{&Small(), &learnt}) {
+    for (const Tokenizer* tokenizer :
+         std::initializer_list<const Tokenizer*>{&SmallTokenizer(), &learnt}) {
       const Walk walk = ExplainTokenize(*tokenizer, text);
       EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(*tokenizer, text)) << text;
       EXPECT_EQ(StepOf(walk, "bytes").values.columns(), std::ssize(text));
@@ -42,7 +43,7 @@ TEST(Tokenize, IdsAreTheTokenizers) {
 }
 
 TEST(Tokenize, PiecesAndMergesLeadToTheIds) {
-  const Walk walk = ExplainTokenize(Small(), "hello world");
+  const Walk walk = ExplainTokenize(SmallTokenizer(), "hello world");
   EXPECT_EQ(StepOf(walk, "pieces").values.column_labels,
             (std::vector<std::string>{"hello", "·world"}));
   const StepValues& merges = StepOf(walk, "merges of “hello”").values;
@@ -50,31 +51,31 @@ TEST(Tokenize, PiecesAndMergesLeadToTheIds) {
   EXPECT_EQ(merges.row_labels,
             (std::vector<std::string>{"[he] l l o", "he [ll] o", "[hell] o", "[hello]"}));
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(merges.values[4 * i], static_cast<double>(i));
-  EXPECT_EQ(merges.values.back(), Encoded(Small(), "hello")[0]);
+  EXPECT_EQ(merges.values.back(), Encoded(SmallTokenizer(), "hello")[0]);
   EXPECT_EQ(StepOf(walk, "merges of “hello”").formula, "h e l l o → 1 token");
 }
 
 TEST(Tokenize, PiecesEndBeforeASpecialToken) {
-  const Walk walk = ExplainTokenize(Small(), "hello  <|endoftext|>  hello");
+  const Walk walk = ExplainTokenize(SmallTokenizer(), "hello  <|endoftext|>  hello");
   EXPECT_EQ(StepOf(walk, "pieces").values.column_labels,
             (std::vector<std::string>{"hello", "··", "<|endoftext|>", "·", "·hello"}));
 }
 
 TEST(Tokenize, IdsAreDrawnBelowTheirTokens) {
-  const auto figures = WalkFigures(ExplainTokenize(Small(), "hello world"));
+  const auto figures = WalkFigures(ExplainTokenize(SmallTokenizer(), "hello world"));
   ASSERT_EQ(figures.size(), 1u);
   const std::string& svg = figures.front().second;
   const size_t token = svg.find(">hello<");
   ASSERT_NE(token, std::string::npos);
-  const std::string id = fmt::format(">{:.0f}<", Encoded(Small(), "hello")[0]);
+  const std::string id = fmt::format(">{:.0f}<", Encoded(SmallTokenizer(), "hello")[0]);
   EXPECT_GT(svg.find(id, token), token);
   EXPECT_NE(svg.find(id, token), std::string::npos);
 }
 
 TEST(Tokenize, SpecialTokensAreTakenWhole) {
   const std::string text = "hello<|endoftext|>hello";
-  const Walk walk = ExplainTokenize(Small(), text);
-  EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(Small(), text));
+  const Walk walk = ExplainTokenize(SmallTokenizer(), text);
+  EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(SmallTokenizer(), text));
   const Step& pieces = StepOf(walk, "pieces");
   EXPECT_EQ(pieces.values.column_labels,
             (std::vector<std::string>{"hello", "<|endoftext|>", "hello"}));
@@ -99,7 +100,7 @@ TEST(Tokenize, WholePiecesAreNotMadeOfMerges) {
 }
 
 TEST(Tokenize, PiecesWithoutMergesStayBytes) {
-  const Walk walk = ExplainTokenize(Small(), "xyz");
+  const Walk walk = ExplainTokenize(SmallTokenizer(), "xyz");
   const Step& step = StepOf(walk, "merges of “xyz”");
   EXPECT_EQ(step.values.columns(), 3);
   EXPECT_EQ(step.formula, "no merge");
@@ -107,7 +108,7 @@ TEST(Tokenize, PiecesWithoutMergesStayBytes) {
 
 TEST(Tokenize, LongPiecesAreNotWalkedThrough) {
   const std::string text(5000, 'l');
-  const Walk walk = ExplainTokenize(Small(), text);
+  const Walk walk = ExplainTokenize(SmallTokenizer(), text);
   EXPECT_EQ(StepOf(walk, "ids").values.columns(), 2500);
   EXPECT_EQ(walk.steps.size(), 4u);
 }
@@ -126,7 +127,7 @@ TEST(Tokenize, CharactersAndBytes) {
 }
 
 TEST(Tokenize, AnEmptyTextIsAnError) {
-  EXPECT_THROW(ExplainTokenize(Small(), ""), Error);
+  EXPECT_THROW(ExplainTokenize(SmallTokenizer(), ""), Error);
   EXPECT_THROW(ExplainTokenize(ByteTokenizer(), ""), Error);
 }
 

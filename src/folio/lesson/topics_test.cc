@@ -24,7 +24,7 @@ class Topics : public testing::TestWithParam<std::string> {
 };
 INSTANTIATE_TEST_SUITE_P(Backends, Topics, testing::Values("cpu", "reference"));
 
-nlohmann::json Golden() {
+nlohmann::json GoldenTopics() {
   const std::string path = GoldenFile("attention/expected.json");
   return path.empty() ? nlohmann::json() : nlohmann::json::parse(std::ifstream(path));
 }
@@ -44,7 +44,7 @@ TEST_P(Topics, SoftmaxGivesTheQuotedNumbers) {
 }
 
 TEST_P(Topics, SoftmaxEqualsGolden) {
-  const nlohmann::json golden = Golden();
+  const nlohmann::json golden = GoldenTopics();
   if (golden.is_null()) GTEST_SKIP() << "no golden numbers here";
   const Walk walk = ExplainSoftmax(*backend_, kTenTwentyThirty);
   ExpectNear(NumbersOf(walk, "softmax"), golden["softmax_10_20_30"]["plain"], kFloat32Once);
@@ -138,7 +138,7 @@ TEST_P(Topics, GeluIsItsFormulasAndTheirDifferenceIsKnown) {
 // ---- positions -----------------------------------------------------------------------------
 
 TEST_P(Topics, SinusoidsOfFourChannelsAreGolden) {
-  const nlohmann::json golden = Golden();
+  const nlohmann::json golden = GoldenTopics();
   if (golden.is_null()) GTEST_SKIP() << "no golden numbers here";
   const auto expected = golden["sinusoidal_C4"].get<std::vector<Numbers>>();
   const Walk walk = ExplainPositions(*backend_, std::ssize(expected), 4);

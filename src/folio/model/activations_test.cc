@@ -68,7 +68,7 @@ class Watch final : public GenericBackend<Watch> {
   int64_t operations_ = 0;
 };
 
-struct Case {
+struct ActivationsCase {
   std::string norm;
   int64_t layers;
   int64_t inner;  // narrow and wide change which buffers are packed first
@@ -76,16 +76,16 @@ struct Case {
   PassOptions options;
 };
 
-std::string Name(const testing::TestParamInfo<Case>& info) {
-  const Case& c = info.param;
+std::string ActivationsName(const testing::TestParamInfo<ActivationsCase>& info) {
+  const ActivationsCase& c = info.param;
   return c.norm + "_L" + std::to_string(c.layers) + "_F" + std::to_string(c.inner) +
          (c.kind == PassKind::kTraining ? "_training" : "_forward") +
          (c.options.dtype == Dtype::kBF16 ? "_bf16" : "") +
          (c.options.recompute ? "_recompute" : "");
 }
 
-std::vector<Case> Cases() {
-  std::vector<Case> cases;
+std::vector<ActivationsCase> ActivationsCases() {
+  std::vector<ActivationsCase> cases;
   for (const char* norm : {"pre", "post"}) {
     for (int64_t layers : {1, 2, 3, 4}) {
       for (int64_t inner : {1, 8, 41}) {
@@ -101,7 +101,7 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-class PlannedPass : public testing::TestWithParam<Case> {
+class PlannedPass : public testing::TestWithParam<ActivationsCase> {
  protected:
   static constexpr int64_t B = 2, T = 3, N = B * T;
 
@@ -200,7 +200,8 @@ TEST_P(PlannedPass, SharedMemoryAndStaleContentsChangeNothing) {
   EXPECT_EQ(Values(grads.flat()), Values(grads_->flat()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Configs, PlannedPass, testing::ValuesIn(Cases()), Name);
+INSTANTIATE_TEST_SUITE_P(Configs, PlannedPass, testing::ValuesIn(ActivationsCases()),
+                         ActivationsName);
 
 TEST(PassPlan, AForwardPassNeedsLessThanATrainingStep) {
   GptConfig config = TinyConfig();

@@ -14,7 +14,7 @@
 namespace folio {
 namespace {
 
-struct Case {
+struct Bf16Case {
   std::string backend;
   std::string norm;
   double dropout;      // in the places that GPT-2 has
@@ -23,15 +23,15 @@ struct Case {
   bool adapters = false;
 };
 
-std::string Name(const testing::TestParamInfo<Case>& info) {
-  const Case& c = info.param;
+std::string Bf16Name(const testing::TestParamInfo<Bf16Case>& info) {
+  const Bf16Case& c = info.param;
   return c.backend + "_" + c.norm + (c.dropout > 0 ? "_dropout" : "") +
          (c.new_dropout > 0 ? "_new_dropout" : "") + (c.tied ? "" : "_untied") +
          (c.adapters ? "_adapters" : "");
 }
 
-std::vector<Case> Cases() {
-  std::vector<Case> cases;
+std::vector<Bf16Case> Bf16Cases() {
+  std::vector<Bf16Case> cases;
   for (const char* backend : {"reference", "cpu"}) {
     for (const char* norm : {"pre", "post"}) {
       cases.push_back({backend, norm, 0, 0, true});
@@ -44,12 +44,12 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-struct Result {
+struct Bf16Result {
   double loss = 0;
   std::vector<float> losses, gradient;
 };
 
-class Bf16Pass : public testing::TestWithParam<Case> {
+class Bf16Pass : public testing::TestWithParam<Bf16Case> {
  protected:
   static constexpr int64_t B = 3, T = 29;
 
@@ -68,8 +68,8 @@ class Bf16Pass : public testing::TestWithParam<Case> {
   }
   ~Bf16Pass() override { SetThreads(threads_); }
 
-  Result Run(Dtype dtype, const std::string& backend_name = GetParam().backend,
-             bool rounded_weights = false) const {
+  Bf16Result Run(Dtype dtype, const std::string& backend_name = GetParam().backend,
+                 bool rounded_weights = false) const {
     const auto backend = MakeBackend(backend_name);
     const GptWeights weights(config_), grads(config_, Dtype::kF32, ParamPart::kTrained);
     Scatter(weights, 1);
@@ -84,7 +84,7 @@ class Bf16Pass : public testing::TestWithParam<Case> {
     targets[5] = CrossEntropyForward::kIgnore;
     pass.Forward(weights.params(), RandomTokens(B * T, config_.vocab_size, 2),
                  {.on = true, .seed = 4, .step = 5});
-    Result result;
+    Bf16Result result;
     result.loss = pass.LossAndBackward(weights.params(), targets, 1.0 / (B * T), grads.params());
     const auto losses = Elements<float>(pass.losses()), gradient = Elements<float>(grads.flat());
     result.losses.assign(losses.begin(), losses.end());
@@ -104,7 +104,7 @@ class Bf16Pass : public testing::TestWithParam<Case> {
 
   // How far a float32 gradient goes when every weight is rounded once: what one rounding of each
   // operand does to this very model.
-  double OneRounding(const Result& wide) const {
+  double OneRounding(const Bf16Result& wide) const {
     return Distance(Run(Dtype::kF32, "reference", true).gradient, wide.gradient);
   }
 
@@ -113,7 +113,7 @@ class Bf16Pass : public testing::TestWithParam<Case> {
 };
 
 TEST_P(Bf16Pass, GradientsAreTheFloat32OnesButForRounding) {
-  const Result wide = Run(Dtype::kF32), half = Run(Dtype::kBF16);
+  const Bf16Result wide = Run(Dtype::kF32), half = Run(Dtype::kBF16);
   const double one = OneRounding(wide), found = Distance(half.gradient, wide.gradient);
   // Weights, forward values and gradients are rounded, independently of each other.
   EXPECT_LT(found, 3 * one);
@@ -123,7 +123,7 @@ TEST_P(Bf16Pass, GradientsAreTheFloat32OnesButForRounding) {
 }
 
 TEST_P(Bf16Pass, EachParametersGradientPointsTheSameWay) {
-  const Result wide = Run(Dtype::kF32), half = Run(Dtype::kBF16);
+  const Bf16Result wide = Run(Dtype::kF32), half = Run(Dtype::kBF16);
   const ParamTable table(config_);
   double whole = 0;
   for (const float g : wide.gradient) whole += static_cast<double>(g) * g;
@@ -145,10 +145,10 @@ TEST_P(Bf16Pass, EachParametersGradientPointsTheSameWay) {
 
 TEST_P(Bf16Pass, ThreadsChangeNoBit) {
   SetThreads(1);
-  const Result one = Run(Dtype::kBF16);
+  const Bf16Result one = Run(Dtype::kBF16);
   for (const int threads : {2, 3}) {
     SetThreads(threads);
-    const Result more = Run(Dtype::kBF16);
+    const Bf16Result more = Run(Dtype::kBF16);
     EXPECT_EQ(more.losses, one.losses) << threads;
     EXPECT_EQ(more.gradient, one.gradient) << threads;
   }
@@ -156,14 +156,14 @@ TEST_P(Bf16Pass, ThreadsChangeNoBit) {
 
 TEST_P(Bf16Pass, RoundsAsTheReferenceDoes) {
   if (GetParam().backend == "reference") GTEST_SKIP() << "is the reference";
-  const Result here = Run(Dtype::kBF16), reference = Run(Dtype::kBF16, "reference");
+  const Bf16Result here = Run(Dtype::kBF16), reference = Run(Dtype::kBF16, "reference");
   const double one = OneRounding(Run(Dtype::kF32, "reference"));
   // Sums in another order now and then round to the other neighbour.
   EXPECT_LT(Distance(here.gradient, reference.gradient), 2 * one);
   EXPECT_NEAR(here.loss, reference.loss, one / 4 * reference.loss);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Bf16Pass, testing::ValuesIn(Cases()), Name);
+INSTANTIATE_TEST_SUITE_P(Models, Bf16Pass, testing::ValuesIn(Bf16Cases()), Bf16Name);
 
 }  // namespace
 }  // namespace folio

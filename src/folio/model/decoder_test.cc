@@ -14,17 +14,17 @@
 namespace folio {
 namespace {
 
-struct Case {
+struct DecoderCase {
   std::string backend, norm, positions;
   Dtype dtype;
 };
 
-std::string Name(const testing::TestParamInfo<Case>& info) {
-  const Case& c = info.param;
+std::string DecoderName(const testing::TestParamInfo<DecoderCase>& info) {
+  const DecoderCase& c = info.param;
   return c.backend + "_" + c.norm + "_" + c.positions + (c.dtype == Dtype::kF64 ? "_f64" : "_f32");
 }
 
-class Decoding : public testing::TestWithParam<Case> {
+class Decoding : public testing::TestWithParam<DecoderCase> {
  protected:
   Decoding() {
     config_.norm_position = GetParam().norm;
@@ -102,13 +102,14 @@ TEST(DecoderOfAModelThatReadsBothWays, IsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Decoding,
-                         testing::Values(Case{"reference", "pre", "learned", Dtype::kF64},
-                                         Case{"reference", "post", "sinusoidal", Dtype::kF64},
-                                         Case{"reference", "pre", "learned", Dtype::kF32},
-                                         Case{"cpu", "pre", "learned", Dtype::kF32},
-                                         Case{"cpu", "pre", "sinusoidal", Dtype::kF32},
-                                         Case{"cpu", "post", "learned", Dtype::kF32}),
-                         Name);
+                         testing::Values(DecoderCase{"reference", "pre", "learned", Dtype::kF64},
+                                         DecoderCase{"reference", "post", "sinusoidal",
+                                                     Dtype::kF64},
+                                         DecoderCase{"reference", "pre", "learned", Dtype::kF32},
+                                         DecoderCase{"cpu", "pre", "learned", Dtype::kF32},
+                                         DecoderCase{"cpu", "pre", "sinusoidal", Dtype::kF32},
+                                         DecoderCase{"cpu", "post", "learned", Dtype::kF32}),
+                         DecoderName);
 
 // With contexts of several pages.
 class DecodingTogether : public testing::TestWithParam<bool> {

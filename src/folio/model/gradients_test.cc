@@ -16,7 +16,7 @@
 namespace folio {
 namespace {
 
-struct Case {
+struct GradientsCase {
   std::string norm, name;
   std::function<void(GptConfig&)> edit;
   bool key_mask = false;
@@ -25,12 +25,13 @@ struct Case {
   bool packed = false;
 };
 
-std::vector<Case> Cases() {
+std::vector<GradientsCase> GradientsCases() {
   using C = GptConfig;
-  std::vector<Case> cases;
+  std::vector<GradientsCase> cases;
   for (const char* norm : {"pre", "post"}) {
-    const auto add = [&](const std::string& name, const std::function<void(C&)>& edit) -> Case& {
-      return cases.emplace_back(Case{norm, name, edit});
+    const auto add = [&](const std::string& name,
+                         const std::function<void(C&)>& edit) -> GradientsCase& {
+      return cases.emplace_back(GradientsCase{norm, name, edit});
     };
     add("plain", [](C&) {});
     add("sinusoidal_untied_head_bias", [](C& c) {
@@ -57,10 +58,10 @@ std::vector<Case> Cases() {
     add("four_layers", [](C& c) { c.n_layer = 4; });
     add("key_mask", [](C&) {}).key_mask = true;
     add("both_ways", [](C& c) { c.causal = false; });
-    add("allowed", [](C&) {}).mask = Case::kAllowed;
-    add("allowed_both_ways", [](C& c) { c.causal = false; }).mask = Case::kAllowed;
-    add("added", [](C&) {}).mask = Case::kAdded;
-    add("added_both_ways", [](C& c) { c.causal = false; }).mask = Case::kAdded;
+    add("allowed", [](C&) {}).mask = GradientsCase::kAllowed;
+    add("allowed_both_ways", [](C& c) { c.causal = false; }).mask = GradientsCase::kAllowed;
+    add("added", [](C&) {}).mask = GradientsCase::kAdded;
+    add("added_both_ways", [](C& c) { c.causal = false; }).mask = GradientsCase::kAdded;
     add("ignored_targets", [](C&) {}).ignore_targets = true;
     add("packed", [](C&) {}).packed = true;
     add("packed_sinusoidal", [](C& c) { c.position_embedding = "sinusoidal"; }).packed = true;
@@ -85,7 +86,7 @@ std::vector<Case> Cases() {
       c.lora = {.rank = 2, .alpha = 1, .targets = "c_proj", .dropout = 0.4};
       c.bias = false;
     });
-    Case& all = add("everything", [](C& c) {
+    GradientsCase& all = add("everything", [](C& c) {
       c.embd_pdrop = 0.2;
       c.attn_pdrop = 0.3;
       c.resid_pdrop = 0.25;
@@ -96,16 +97,16 @@ std::vector<Case> Cases() {
       c.n_inner = 13;
     });
     all.key_mask = all.ignore_targets = true;
-    all.mask = Case::kAdded;
+    all.mask = GradientsCase::kAdded;
   }
   return cases;
 }
 
-std::string Name(const testing::TestParamInfo<Case>& info) {
+std::string GradientsName(const testing::TestParamInfo<GradientsCase>& info) {
   return info.param.norm + "_" + info.param.name;
 }
 
-class ModelGradients : public testing::TestWithParam<Case> {};
+class ModelGradients : public testing::TestWithParam<GradientsCase> {};
 
 // A gradient that is written over whatever was there is the one that was added to zeros.
 void ExpectWrittenOver(GptPass& pass, const GptWeights& weights, std::span<const int32_t> ids,
@@ -145,8 +146,9 @@ TEST_P(ModelGradients, AreCentralDifferences) {
   for (size_t i = 0; i < added.size(); ++i) {
     added[i] = i % 5 == 4 ? -INFINITY : std::sin(static_cast<double>(i));
   }
-  if (GetParam().mask == Case::kAllowed) pass.set_mask(Tensor(allowed.data(), {1, 1, T, T}));
-  if (GetParam().mask == Case::kAdded) pass.set_mask(Tensor(added.data(), {B, 1, T, T}));
+  if (GetParam().mask == GradientsCase::kAllowed)
+    pass.set_mask(Tensor(allowed.data(), {1, 1, T, T}));
+  if (GetParam().mask == GradientsCase::kAdded) pass.set_mask(Tensor(added.data(), {B, 1, T, T}));
   const std::vector<int32_t> ids = RandomTokens(B * T, config.vocab_size, 2);
   std::vector<int32_t> targets = RandomTokens(B * T, config.vocab_size, 3);
   if (GetParam().ignore_targets) targets[1] = targets[7] = CrossEntropyForward::kIgnore;
@@ -175,7 +177,8 @@ TEST_P(ModelGradients, AreCentralDifferences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Configs, ModelGradients, testing::ValuesIn(Cases()), Name);
+INSTANTIATE_TEST_SUITE_P(Configs, ModelGradients, testing::ValuesIn(GradientsCases()),
+                         GradientsName);
 
 // Vocabulary and rows large enough that the head takes its rows in three chunks: the slope of the
 // loss along a random direction.

@@ -23,11 +23,11 @@ TEST(LossChunkRows, AreAtMostAllAndNeverNone) {
 }
 
 // Everything that the head makes.
-struct Result {
+struct HeadResult {
   std::vector<double> losses, d_norm_f, d_params;
 };
 
-Result RunHead(int64_t chunk, bool tied) {
+HeadResult RunHead(int64_t chunk, bool tied) {
   constexpr int64_t N = 7;
   GptConfig config = TinyConfig();
   config.tie_word_embeddings = tied;
@@ -60,7 +60,7 @@ class HeadInChunks : public testing::TestWithParam<int64_t> {};
 
 TEST_P(HeadInChunks, EqualsTheHeadInOnePiece) {
   for (const bool tied : {true, false}) {
-    const Result whole = RunHead(7, tied), parts = RunHead(GetParam(), tied);
+    const HeadResult whole = RunHead(7, tied), parts = RunHead(GetParam(), tied);
     EXPECT_EQ(parts.losses, whole.losses);
     EXPECT_EQ(parts.d_norm_f, whole.d_norm_f);
     ExpectNear(parts.d_params, whole.d_params, 1e-13);

@@ -12,7 +12,7 @@
 namespace folio {
 namespace {
 
-struct Case {
+struct RecomputeCase {
   std::string backend;
   Dtype dtype;
   std::string norm;
@@ -20,15 +20,15 @@ struct Case {
   std::string adapters = "";  // their targets
 };
 
-std::string Name(const testing::TestParamInfo<Case>& info) {
-  const Case& c = info.param;
+std::string RecomputeName(const testing::TestParamInfo<RecomputeCase>& info) {
+  const RecomputeCase& c = info.param;
   return c.backend + "_" + std::string(DtypeName(c.dtype)) + "_" + c.norm +
          (c.dropout > 0 ? "_dropout" : "") +
          (c.adapters.empty() ? "" : "_adapters_" + c.adapters.substr(c.adapters.size() - 4));
 }
 
-std::vector<Case> Cases() {
-  std::vector<Case> cases;
+std::vector<RecomputeCase> RecomputeCases() {
+  std::vector<RecomputeCase> cases;
   for (const char* norm : {"pre", "post"}) {
     for (const double dropout : {0.0, 0.3}) {
       for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16}) {
@@ -44,7 +44,7 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-class Recomputation : public testing::TestWithParam<Case> {
+class Recomputation : public testing::TestWithParam<RecomputeCase> {
  protected:
   static constexpr int64_t B = 3, T = 13;
 
@@ -92,7 +92,8 @@ TEST_P(Recomputation, GivesTheSameBits) {
   EXPECT_NE(kept.find_first_not_of('\0'), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Recomputation, testing::ValuesIn(Cases()), Name);
+INSTANTIATE_TEST_SUITE_P(Backends, Recomputation, testing::ValuesIn(RecomputeCases()),
+                         RecomputeName);
 
 TEST(RecomputationsCost, IsTwoLayerNormsAndAnActivationABlock) {
   const GptConfig config = TinyConfig();

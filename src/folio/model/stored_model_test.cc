@@ -15,6 +15,7 @@
 #include "folio/tensor/convert.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/near.h"
 
 namespace folio {
 namespace {
@@ -34,7 +35,7 @@ GptWeights Scattered(const GptConfig& config) {
 }
 
 // The numbers of a parameter, in its own shape.
-std::vector<float> Numbers(const Tensor& stored, const ParamInfo& info) {
+std::vector<float> StoredNumbers(const Tensor& stored, const ParamInfo& info) {
   std::vector<float> numbers(static_cast<size_t>(stored.count()));
   DecodeFloats(stored.raw(), stored.dtype(), std::span(numbers));
   if (info.kind != ParamKind::kLinear) return numbers;
@@ -77,17 +78,6 @@ std::vector<float> Decoded(const GptWeights& weights, size_t prompt,
   return all;
 }
 
-double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
-  double largest = 0;
-  EXPECT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, double(std::abs(a[i] - b[i])));
-  return largest;
-}
-
-double Largest(const std::vector<float>& x) {
-  return LargestDifference(x, std::vector<float>(x.size()));
-}
-
 TEST(MatrixDtype, MatricesHoldTheRoundedNumbers) {
   const GptWeights weights = Scattered(BlockConfig());
   for (const Dtype dtype : {Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
@@ -98,8 +88,8 @@ TEST(MatrixDtype, MatricesHoldTheRoundedNumbers) {
       const Tensor& x = mapped->tensors()[i];
       EXPECT_EQ(x.dtype(), IsMatrix(info) ? dtype : Dtype::kF32) << info.name;
       const auto expected = Elements<float>(rounded.tensors()[i]);
-      const auto found =
-          IsMatrix(info) ? Numbers(x, info) : std::vector<float>(expected.begin(), expected.end());
+      const auto found = IsMatrix(info) ? StoredNumbers(x, info)
+                                        : std::vector<float>(expected.begin(), expected.end());
       EXPECT_TRUE(std::ranges::equal(found, expected)) << info.name;
     }
   }
@@ -116,8 +106,8 @@ TEST(MatrixDtype, ModelsWriteAsThoseOfTheRoundedNumbers) {
       const auto mapped = MapWeights(AsStored(weights), {.dtype = dtype});
       const std::vector<float> expected = Decoded(*mapped, 8, "reference");
       const double most = IsBlocked(dtype) ? 2e-2 : 5e-3;
-      EXPECT_LT(LargestDifference(Decoded(*mapped, 8), expected), most * Largest(expected));
-      EXPECT_GT(LargestDifference(Decoded(weights, 8), expected), 1e-4 * Largest(expected));
+      EXPECT_LT(Difference(Decoded(*mapped, 8), expected), most * Largest(expected));
+      EXPECT_GT(Difference(Decoded(weights, 8), expected), 1e-4 * Largest(expected));
     }
   }
 }
@@ -132,8 +122,7 @@ TEST(MatrixDtype, TheCacheChangesNothing) {
     EXPECT_EQ(Decoded(*mapped, 13), one) << DtypeName(dtype);
     // Where a number lies between two steps, another rounding takes the other one.
     const double most = dtype == Dtype::kF32 ? 1e-5 : IsBlocked(dtype) ? 2e-2 : 5e-3;
-    EXPECT_LT(LargestDifference(Decoded(*mapped, 45), one), most * Largest(one))
-        << DtypeName(dtype);
+    EXPECT_LT(Difference(Decoded(*mapped, 45), one), most * Largest(one)) << DtypeName(dtype);
   }
 }
 

@@ -20,7 +20,7 @@
 namespace folio {
 namespace {
 
-struct Case {
+struct ParallelCase {
   std::string backend, name;
   Dtype dtype;
   std::function<void(GptConfig&)> edit;
@@ -28,14 +28,15 @@ struct Case {
   int64_t B = 2, T = 9;
 };
 
-std::vector<Case> Cases() {
+std::vector<ParallelCase> ParallelCases() {
   using C = GptConfig;
-  std::vector<Case> cases;
+  std::vector<ParallelCase> cases;
   for (const auto& [backend, dtype] :
        {std::pair("reference", Dtype::kF64), {"cpu", Dtype::kF32}, {"cpu", Dtype::kBF16}}) {
     const auto add = [&, backend = backend, dtype = dtype](
-                         const std::string& name, const std::function<void(C&)>& edit) -> Case& {
-      return cases.emplace_back(Case{backend, name, dtype, edit});
+                         const std::string& name,
+                         const std::function<void(C&)>& edit) -> ParallelCase& {
+      return cases.emplace_back(ParallelCase{backend, name, dtype, edit});
     };
     add("plain", [](C&) {});
     add("post_norm", [](C& c) { c.norm_position = "post"; });
@@ -64,7 +65,7 @@ std::vector<Case> Cases() {
     }
     if (dtype != Dtype::kF32) continue;
     // The head takes its rows in three chunks.
-    Case& chunks = add("chunks", [](C& c) {
+    ParallelCase& chunks = add("chunks", [](C& c) {
       c.vocab_size = 2 * 16411;
       c.n_layer = 1;
     });
@@ -88,7 +89,7 @@ std::vector<double> Numbers(const Tensor& x) {
   return numbers;
 }
 
-class TensorParallel : public testing::TestWithParam<Case> {
+class TensorParallel : public testing::TestWithParam<ParallelCase> {
  protected:
   TensorParallel() {
     config_.vocab_size = 300;
@@ -116,7 +117,7 @@ class TensorParallel : public testing::TestWithParam<Case> {
   // Runs a pass with the weights and gradients that are given, of all of the model or of a part.
   Left Run(const GptWeights& weights, const GptWeights& grads, Dtype dtype,
            TensorTeam* team) const {
-    const Case& c = GetParam();
+    const ParallelCase& c = GetParam();
     const int64_t B = c.B, T = c.T, V = config_.vocab_size;
     const auto backend = MakeBackend(c.backend);
     GptPass pass(*backend, weights.config(), B, T, PassKind::kTraining,
@@ -228,9 +229,9 @@ TEST_P(TensorParallel, PartsMakeTheWholeModelsLossesAndGradients) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TensorParallel, testing::ValuesIn(Cases()),
+INSTANTIATE_TEST_SUITE_P(Models, TensorParallel, testing::ValuesIn(ParallelCases()),
                          [](const auto& tested) {
-                           const Case& c = tested.param;
+                           const ParallelCase& c = tested.param;
                            return c.backend + "_" + std::string(DtypeName(c.dtype)) + "_" + c.name;
                          });
 

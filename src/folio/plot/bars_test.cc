@@ -9,18 +9,18 @@
 namespace folio {
 namespace {
 
-struct Drawn {
+struct DrawnBars {
   std::string area;
   double x = 0, width = 0;
 };
 
 // The rectangles of the bars, in their order.
-std::vector<Drawn> BarsOf(const std::string& svg) {
-  std::vector<Drawn> drawn;
+std::vector<DrawnBars> BarsOf(const std::string& svg) {
+  std::vector<DrawnBars> drawn;
   const std::string begin = "<rect class=\"";
   for (size_t at = svg.find(begin); at != std::string::npos; at = svg.find(begin, at + 1)) {
     const size_t name = at + begin.size();
-    Drawn bar{.area = svg.substr(name, svg.find('"', name) - name)};
+    DrawnBars bar{.area = svg.substr(name, svg.find('"', name) - name)};
     if (bar.area == "page") continue;
     const std::string rest = svg.substr(svg.find(" x=", at));
     double y = 0;
@@ -37,19 +37,19 @@ bool Has(const std::string& svg, const std::string& text) {
 
 TEST(BarsSvg, LengthsAreInProportion) {
   const std::vector<Bar> bars = {{"a", 0.5}, {"b", 0.25}, {"c", 0}, {"d", 0.125, "", true}};
-  const std::vector<Drawn> drawn = BarsOf(BarsSvg(bars, {}));
+  const std::vector<DrawnBars> drawn = BarsOf(BarsSvg(bars, {}));
   ASSERT_EQ(drawn.size(), 4U);
   EXPECT_NEAR(drawn[1].width, drawn[0].width / 2, 0.02);
   EXPECT_EQ(drawn[2].width, 0);
   EXPECT_EQ(drawn[0].area, "plus");
   EXPECT_EQ(drawn[3].area, "off");
-  for (const Drawn& bar : drawn) EXPECT_EQ(bar.x, drawn[0].x);
+  for (const DrawnBars& bar : drawn) EXPECT_EQ(bar.x, drawn[0].x);
 }
 
 TEST(BarsSvg, NegativeBarsGoLeft) {
   const std::vector<Bar> bars = {{"a", 2}, {"b", -1}};
   const std::string svg = BarsSvg(bars, {});
-  const std::vector<Drawn> drawn = BarsOf(svg);
+  const std::vector<DrawnBars> drawn = BarsOf(svg);
   EXPECT_EQ(drawn[1].area, "minus");
   EXPECT_NEAR(drawn[1].x + drawn[1].width, drawn[0].x, 0.02);
   EXPECT_NEAR(drawn[1].width, drawn[0].width / 2, 0.02);
@@ -61,7 +61,7 @@ TEST(BarsSvg, NegativeBarsGoLeft) {
 TEST(BarsSvg, TheFullLengthMayBeGiven) {
   const std::vector<Bar> bars = {{"a", 0.5}, {"b", 7}};
   const double largest = BarsOf(BarsSvg(std::span(bars).first(1), {}))[0].width;
-  const std::vector<Drawn> drawn = BarsOf(BarsSvg(bars, {.full = 1}));
+  const std::vector<DrawnBars> drawn = BarsOf(BarsSvg(bars, {.full = 1}));
   EXPECT_NEAR(drawn[0].width, largest / 2, 20);
   EXPECT_NEAR(drawn[1].width, 2 * drawn[0].width, 0.02);  // no longer than the full length
 }

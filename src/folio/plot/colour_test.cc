@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cmath>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -10,8 +9,6 @@
 
 namespace folio {
 namespace {
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // Fills of "light" and "dark" style of a class, from the style that every figure has.
 std::array<uint32_t, 2> FillsOf(const std::string& name) {
@@ -82,7 +79,7 @@ TEST(Shade, FollowsItsScale) {
     EXPECT_EQ(Shade(1e-300, range), range.scale == HeatScale::kSqrt  ? std::sqrt(5e-301)
                                     : range.scale == HeatScale::kLog ? 0
                                                                      : 5e-301);
-    EXPECT_TRUE(std::isnan(Shade(kNan, range)));
+    EXPECT_TRUE(std::isnan(Shade(NAN, range)));
     EXPECT_TRUE(std::isnan(Shade(INFINITY, range)));
   }
 }
@@ -101,8 +98,8 @@ HeatRange RangeOfOne(const Heatmap& map, const HeatmapOptions& options) {
 }
 
 TEST(RangeOf, HoldsEveryFiniteValue) {
-  EXPECT_EQ(RangeOfOne({.values = {0.5F, kNan, INFINITY, 0.25F}}, {}).full, 0.5);
-  EXPECT_FALSE(RangeOfOne({.values = {0.5F, kNan}}, {}).is_signed);
+  EXPECT_EQ(RangeOfOne({.values = {0.5F, NAN, INFINITY, 0.25F}}, {}).full, 0.5);
+  EXPECT_FALSE(RangeOfOne({.values = {0.5F, NAN}}, {}).is_signed);
   EXPECT_TRUE(RangeOfOne({.values = {0.5F, -0.75F}}, {}).is_signed);
   EXPECT_EQ(RangeOfOne({.values = {0.5F, -0.75F}}, {}).full, 0.75);
   EXPECT_EQ(RangeOfOne({.values = {0.5F}}, {.full = 3}).full, 3);
@@ -111,12 +108,12 @@ TEST(RangeOf, HoldsEveryFiniteValue) {
     EXPECT_EQ(RangeOfOne({.values = {0.5F}}, {.full = full}).full, 0.5);
   }
   EXPECT_EQ(RangeOfOne({.values = {0, 0}}, {}).full, 1);
-  EXPECT_EQ(RangeOfOne({.values = {kNan}}, {}).full, 1);
+  EXPECT_EQ(RangeOfOne({.values = {NAN}}, {}).full, 1);
   EXPECT_EQ(RangeOfOne({}, {}).full, 1);
 }
 
 TEST(RangeOf, ValuesThatAreAboutEqualAreNotFullColour) {
-  EXPECT_EQ(RangeOfOne({.values = {0.25F, 0.25F, kNan}}, {}).full, 0.5);
+  EXPECT_EQ(RangeOfOne({.values = {0.25F, 0.25F, NAN}}, {}).full, 0.5);
   EXPECT_EQ(RangeOfOne({.values = {4, 3.5F}}, {}).full, 8);
   EXPECT_EQ(RangeOfOne({.values = {4, 3}}, {}).full, 4);
   EXPECT_EQ(RangeOfOne({.values = {1, -1}}, {}).full, 1);

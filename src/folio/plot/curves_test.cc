@@ -14,8 +14,6 @@
 namespace folio {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 // The places that path data of absolute and relative lines leads to.
 std::vector<std::pair<double, double>> PlacesOf(const std::string& path) {
   std::vector<std::pair<double, double>> places;
@@ -96,7 +94,7 @@ TEST(CurvesSvg, NothingToDrawIsStillAFigure) {
   const std::string nothing = "no data";
   EXPECT_EQ(Count(Draw({}), nothing), 1u);
   EXPECT_EQ(Count(Draw({{"empty", {}, {}}}), nothing), 1u);
-  EXPECT_EQ(Count(Draw({{"gaps", {1, 2}, {kNan, kNan}}}), nothing), 1u);
+  EXPECT_EQ(Count(Draw({{"gaps", {1, 2}, {NAN, NAN}}}), nothing), 1u);
   EXPECT_EQ(Count(Draw({{"negative", {1, 2}, {-1, 0}}}, {.log_y = true}), nothing), 1u);
   EXPECT_EQ(Count(Draw({{"one", {1}, {2}}}), nothing), 0u);
 }
@@ -111,8 +109,8 @@ TEST(CurvesSvg, LabelsAreEscaped) {
 
 TEST(CurvesSvg, GapsLiftThePen) {
   EXPECT_EQ(Count(LineData(Draw({{"", {1, 2, 3, 4}, {1, 2, 3, 4}}}), 0), "M"), 1u);
-  EXPECT_EQ(Count(LineData(Draw({{"", {1, 2, 3, 4, 5}, {1, 2, kNan, 4, 5}}}), 0), "M"), 2u);
-  EXPECT_EQ(Count(LineData(Draw({{"", {1, 2, kNan, 4, 5}, {1, 2, 3, 4, 5}}}), 0), "M"), 2u);
+  EXPECT_EQ(Count(LineData(Draw({{"", {1, 2, 3, 4, 5}, {1, 2, NAN, 4, 5}}}), 0), "M"), 2u);
+  EXPECT_EQ(Count(LineData(Draw({{"", {1, 2, NAN, 4, 5}, {1, 2, 3, 4, 5}}}), 0), "M"), 2u);
   const double infinity = std::numeric_limits<double>::infinity();
   EXPECT_EQ(Count(LineData(Draw({{"", {1, 2, 3, 4, 5}, {1, 2, infinity, 4, 5}}}), 0), "M"), 2u);
   EXPECT_EQ(
@@ -123,7 +121,7 @@ TEST(CurvesSvg, APointBetweenGapsIsADot) {
   Series series{"", {}, {}};
   for (int i = 0; i < 100; ++i) {
     series.x.push_back(i);
-    series.y.push_back(i == 50 || i == 52 ? kNan : i);
+    series.y.push_back(i == 50 || i == 52 ? NAN : i);
   }
   EXPECT_EQ(Count(Draw({series}), "h0"), 1u);
 }
@@ -227,7 +225,7 @@ TEST(CurvesSvg, WholeNumbersHaveWholeTicks) {
 }
 
 TEST(CurvesSvg, IsDeterministic) {
-  const std::vector<Series> series = {{"a", {1, 2, 3}, {0.1, kNan, 0.3}}};
+  const std::vector<Series> series = {{"a", {1, 2, 3}, {0.1, NAN, 0.3}}};
   EXPECT_EQ(CurvesSvg(series, {}), CurvesSvg(series, {}));
 }
 

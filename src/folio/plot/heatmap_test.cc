@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "folio/plot/shades.h"
 #include "tests/kit/expect.h"
@@ -11,15 +10,13 @@
 namespace folio {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 Heatmap Map(int64_t rows, int64_t columns, std::vector<float> values) {
   return {.rows = rows, .columns = columns, .values = std::move(values)};
 }
 
 TEST(WithoutFirstColumn, SharesTheRestAndStatesWhatWasTaken) {
   double share = -1;
-  Heatmap map = Map(3, 3, {1, kNan, kNan, 0.75F, 0.25F, kNan, 0.5F, 0.125F, 0.375F});
+  Heatmap map = Map(3, 3, {1, NAN, NAN, 0.75F, 0.25F, NAN, 0.5F, 0.125F, 0.375F});
   map.row_labels = map.column_labels = {"a", "b", "c"};
   const Heatmap rest = WithoutFirstColumn(map, &share);
   EXPECT_DOUBLE_EQ(share, 0.625);  // of rows 1 and 2
@@ -53,9 +50,9 @@ TEST(ShadesOf, EachRowMayHaveItsOwnFullColour) {
 TEST(Pooled, KeepsTheLargestShadeOfEachBlock) {
   const Shades shades{.rows = 3,
                       .columns = 5,
-                      .values = {0.1F, -0.9F, kNan, kNan, 0.3F,  //
-                                 0.2F, 0.3F, kNan, kNan, 0.2F,   //
-                                 kNan, 0.0F, 0.5F, 0.4F, kNan}};
+                      .values = {0.1F, -0.9F, NAN, NAN, 0.3F,  //
+                                 0.2F, 0.3F, NAN, NAN, 0.2F,   //
+                                 NAN, 0.0F, 0.5F, 0.4F, NAN}};
   const Shades pooled = Pooled(shades, 3);
   EXPECT_EQ(pooled.rows, 3);  // each side by itself
   EXPECT_EQ(pooled.columns, 3);
@@ -78,12 +75,12 @@ TEST(HeatmapSvg, CellsAreRectanglesUntilThereAreTooMany) {
   EXPECT_EQ(Count(large, "data:image/png;base64,"), 1U);
   std::vector<float> values(4050, 1);
   values[3] = -1;
-  values[4] = kNan;
+  values[4] = NAN;
   EXPECT_EQ(Count(HeatmapSvg(Map(50, 81, values), {}), "<mask"), 3U);
 }
 
 TEST(HeatmapSvg, NumbersStandInCellsThatHoldThem) {
-  const Heatmap map = Map(1, 3, {0.984F, -0.001F, kNan});
+  const Heatmap map = Map(1, 3, {0.984F, -0.001F, NAN});
   const std::string svg = HeatmapSvg(map, {});
   EXPECT_EQ(Count(svg, ">0.98</text>"), 1U);
   EXPECT_EQ(Count(svg, ">0.00</text>"), 1U);
@@ -135,7 +132,7 @@ TEST(HeatmapSvg, OddMapsAreFigures) {
       const HeatmapOptions options{.per_row = per_row};
       for (Heatmap map :
            {Map(0, 0, {}), Map(0, 3, {}), Map(3, 0, {}), Map(1, 1, {1}), Map(2, 2, {0, 0, 0, 0}),
-            Map(2, 2, {kNan, kNan, kNan, kNan}), Map(1, 3, {5, 5, 5}), Map(3, 1, {-1, -1, -1}),
+            Map(2, 2, {NAN, NAN, NAN, NAN}), Map(1, 3, {5, 5, 5}), Map(3, 1, {-1, -1, -1}),
             Map(1, 2, {INFINITY, -INFINITY}), Map(1, 2, {3.4e38F, -3.4e38F}),
             Map(1, 2, {1e-45F, 0})}) {
         double share = 0;
@@ -170,7 +167,7 @@ TEST(HeatmapSvg, WrongSizesAreRefused) {
 }
 
 TEST(HeatmapGridSvg, OneKeyForAll) {
-  std::vector<Heatmap> maps = {Map(1, 1, {0.5F}), Map(2, 2, {0, 0.25F, kNan, 1})};
+  std::vector<Heatmap> maps = {Map(1, 1, {0.5F}), Map(2, 2, {0, 0.25F, NAN, 1})};
   std::string svg = HeatmapGridSvg(maps, 2, "grid", {}, {});
   EXPECT_EQ(Count(svg, "full colour is 1, square-root scale"), 1U);
   EXPECT_EQ(Count(svg, ">masked</text>"), 1U);

@@ -10,8 +10,6 @@
 namespace folio {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 // "x,y x,y / x,y": a slash is a gap.
 std::string Print(std::span<const PlotPoint> points) {
   std::string text;
@@ -41,15 +39,15 @@ TEST(ReduceLine, KeepsFirstLowHighLastInOrder) {
 }
 
 TEST(ReduceLine, GapsStay) {
-  EXPECT_EQ(Reduced({{0, 1}, {1, kNan}, {2, 3}}), "0,1 / 20,3");
-  EXPECT_EQ(Reduced({{0, 1}, {kNan, 1}, {kNan, kNan}, {2, 3}, {3, kNan}}), "0,1 / 20,3 /");
-  EXPECT_EQ(Reduced({{0, kNan}, {1, 2}}), "10,2");
-  EXPECT_EQ(Reduced({{0, kNan}, {1, kNan}}), "");
+  EXPECT_EQ(Reduced({{0, 1}, {1, NAN}, {2, 3}}), "0,1 / 20,3");
+  EXPECT_EQ(Reduced({{0, 1}, {NAN, 1}, {NAN, NAN}, {2, 3}, {3, NAN}}), "0,1 / 20,3 /");
+  EXPECT_EQ(Reduced({{0, NAN}, {1, 2}}), "10,2");
+  EXPECT_EQ(Reduced({{0, NAN}, {1, NAN}}), "");
   EXPECT_EQ(Reduced({{0, 1}, {1, std::numeric_limits<double>::infinity()}, {2, 3}}), "0,1 / 20,3");
 }
 
 TEST(ReduceLine, GapsNarrowerThanAColumnAreNotSeen) {
-  EXPECT_EQ(Reduced({{0.1, 1}, {0.2, kNan}, {0.3, 2}, {0.4, kNan}, {1.1, 3}}), "1,1 3,2 / 11,3");
+  EXPECT_EQ(Reduced({{0.1, 1}, {0.2, NAN}, {0.3, 2}, {0.4, NAN}, {1.1, 3}}), "1,1 3,2 / 11,3");
 }
 
 TEST(ReduceLine, AMillionPointsKeepEverySpike) {
@@ -78,7 +76,7 @@ TEST(ReduceLine, AnyOrderOfXIsBounded) {
   std::vector<PlotPoint> points(300000);
   for (size_t i = 0; i < points.size(); ++i) {
     points[i] = {700 * rng.Uniform(2 * i), rng.Uniform(2 * i + 1)};
-    if (i % 2 == 1) points[i].y = kNan;
+    if (i % 2 == 1) points[i].y = NAN;
   }
   points[150000].y = 1000;
   const std::vector<PlotPoint> reduced = ReduceLine(points, 1.0);

@@ -1,15 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "folio/plot/lines.h"
 
 namespace folio {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(Smooth, WithoutWeightIsTheValuesThemselves) {
   const std::vector<double> y = {3, -1, 4, 1.5};
@@ -48,13 +44,13 @@ TEST(Smooth, DoesNotDependOnWhatComesLater) {
 
 TEST(Smooth, GapsStayGapsAndDoNotSpread) {
   const std::vector<double> smooth =
-      Smooth(std::vector<double>{kNan, 1, kNan, kInfinity, 3, -kInfinity}, 0.5);
+      Smooth(std::vector<double>{NAN, 1, NAN, INFINITY, 3, -INFINITY}, 0.5);
   EXPECT_TRUE(std::isnan(smooth[0]));
   EXPECT_EQ(smooth[1], 1);
   EXPECT_TRUE(std::isnan(smooth[2]));
-  EXPECT_EQ(smooth[3], kInfinity);
+  EXPECT_EQ(smooth[3], INFINITY);
   EXPECT_NEAR(smooth[4], (1 * 0.5 + 3) / 1.5, 1e-12);
-  EXPECT_EQ(smooth[5], -kInfinity);
+  EXPECT_EQ(smooth[5], -INFINITY);
 }
 
 TEST(Smooth, AWeightOfOneIsRefused) {

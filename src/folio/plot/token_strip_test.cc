@@ -11,15 +11,15 @@
 namespace folio {
 namespace {
 
-struct Drawn {
+struct DrawnStrip {
   double x = 0, y = 0, width = 0, height = 0, radius = 0, opacity = 0;
 };
 
-std::vector<Drawn> BoxesOf(const std::string& svg) {
-  std::vector<Drawn> boxes;
+std::vector<DrawnStrip> BoxesOf(const std::string& svg) {
+  std::vector<DrawnStrip> boxes;
   for (size_t at = svg.find("<rect class=\"plus\""); at != std::string::npos;
        at = svg.find("<rect class=\"plus\"", at + 1)) {
-    Drawn box;
+    DrawnStrip box;
     if (std::sscanf(svg.c_str() + at,
                     "<rect class=\"plus\" x=\"%lf\" y=\"%lf\" width=\"%lf\" height=\"%lf\" "
                     "rx=\"%lf\" fill-opacity=\"%lf\"",
@@ -49,7 +49,7 @@ TEST(VisibleToken, ShowsWhatOneCannotSee) {
 TEST(TokenStripSvg, LinesBreakWhereTheyAreFullOrAreTold) {
   std::vector<StripToken> tokens(40, {.text = "token"});
   tokens[2].line_break = true;
-  const std::vector<Drawn> boxes = BoxesOf(TokenStripSvg(tokens, {.width = 400}));
+  const std::vector<DrawnStrip> boxes = BoxesOf(TokenStripSvg(tokens, {.width = 400}));
   ASSERT_EQ(boxes.size(), 40U);
   EXPECT_EQ(boxes[2].y, boxes[0].y);
   EXPECT_GT(boxes[3].y, boxes[2].y);
@@ -69,7 +69,7 @@ TEST(TokenStripSvg, HeatIsColourAndLinesAreCounted) {
       {.text = "c", .heat = 7, .underline = 3},
       {.text = "d", .heat = std::numeric_limits<double>::quiet_NaN(), .underline = 99}};
   const std::string svg = TokenStripSvg(tokens, {});
-  const std::vector<Drawn> boxes = BoxesOf(svg);
+  const std::vector<DrawnStrip> boxes = BoxesOf(svg);
   ASSERT_EQ(boxes.size(), 4U);
   EXPECT_EQ(boxes[0].opacity, 0);
   EXPECT_EQ(boxes[1].opacity, 0.5);
@@ -88,7 +88,7 @@ TEST(TokenStripSvg, HeatIsColourAndLinesAreCounted) {
 TEST(TokenStripSvg, LongTokensAreCutAndNoneIsAFigure) {
   const std::vector<StripToken> tokens = {{.text = std::string(1000, 'w')}, {.text = ""}};
   const std::string svg = TokenStripSvg(tokens, {.width = 300});
-  for (const Drawn& box : BoxesOf(svg)) EXPECT_LE(box.x + box.width, 300);
+  for (const DrawnStrip& box : BoxesOf(svg)) EXPECT_LE(box.x + box.width, 300);
   EXPECT_TRUE(Contains(svg, "w\xE2\x80\xA6</text>"));
   EXPECT_TRUE(Contains(TokenStripSvg({}, {}), "no tokens"));
 }

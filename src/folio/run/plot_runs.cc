@@ -119,11 +119,11 @@ TextTable ValuesTable(std::span<const PlottedRun> runs, std::span<const Metric> 
 
 // The shorter side across: of many runs a row for each.
 TextTable DifferencesTable(std::span<const PlottedRun> runs) {
-  const std::vector<Difference> differences = DifferencesOf(runs);
+  const std::vector<RunDifference> differences = DifferencesOf(runs);
   if (!differences.empty() && runs.size() > differences.size()) {
     TextTable table{{"run"}, {}};
     for (const PlottedRun& run : runs) table.rows.push_back({run.label});
-    for (const Difference& difference : differences) {
+    for (const RunDifference& difference : differences) {
       table.columns.push_back(difference.key);
       for (size_t i = 0; i < runs.size(); ++i) {
         table.rows[i].push_back(difference.values[i].value_or(kNothing));
@@ -133,7 +133,7 @@ TextTable DifferencesTable(std::span<const PlottedRun> runs) {
   }
   TextTable table{{"setting"}, {}};
   for (const PlottedRun& run : runs) table.columns.push_back(run.label);
-  for (const Difference& difference : differences) {
+  for (const RunDifference& difference : differences) {
     std::vector<std::string> row = {difference.key};
     for (const auto& value : difference.values) row.push_back(value.value_or(kNothing));
     table.rows.push_back(std::move(row));
@@ -369,15 +369,15 @@ int64_t StepsOf(const PlottedRun& run) {
   return steps;
 }
 
-std::vector<Difference> DifferencesOf(std::span<const PlottedRun> runs) {
+std::vector<RunDifference> DifferencesOf(std::span<const PlottedRun> runs) {
   std::map<std::string, std::set<std::string>> values;
   for (const PlottedRun& run : runs) {
     for (const auto& [key, value] : run.settings) values[key].insert(value);
   }
-  std::vector<Difference> differences;
+  std::vector<RunDifference> differences;
   for (const auto& [key, different] : values) {
     if (different.size() < 2) continue;
-    Difference difference{.key = key, .values = {}};
+    RunDifference difference{.key = key, .values = {}};
     for (const PlottedRun& run : runs) {
       const auto found = run.settings.find(key);
       difference.values.push_back(found == run.settings.end() ? std::nullopt
@@ -459,7 +459,7 @@ std::string RunsJson(std::span<const PlottedRun> runs, std::span<const Metric> m
                      bool series) {
   Json json = {{"schema", 1}, {"runs", Json::array()}, {"differences", Json::array()}};
   for (const PlottedRun& run : runs) json["runs"].push_back(RunAsJson(run, metrics, series));
-  for (const Difference& difference : DifferencesOf(runs)) {
+  for (const RunDifference& difference : DifferencesOf(runs)) {
     Json values = Json::array();
     for (const auto& value : difference.values) values.push_back(value ? Json(*value) : Json());
     json["differences"].push_back({{"key", difference.key}, {"values", values}});

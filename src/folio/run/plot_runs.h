@@ -63,11 +63,11 @@ std::optional<Extremes> ExtremesOf(const Track& track);
 int64_t StepsOf(const PlottedRun& run);  // updates done
 
 // A setting in which runs differ; nothing where a run does not have it.
-struct Difference {
+struct RunDifference {
   std::string key;
   std::vector<std::optional<std::string>> values;  // one for each run
 };
-std::vector<Difference> DifferencesOf(std::span<const PlottedRun> runs);
+std::vector<RunDifference> DifferencesOf(std::span<const PlottedRun> runs);
 
 struct PlotOptions {
   std::string axis = "step";  // step | tokens | time

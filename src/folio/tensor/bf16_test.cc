@@ -11,7 +11,7 @@ namespace folio {
 namespace {
 
 constexpr uint32_t kPatterns = 1 << 16;
-constexpr uint32_t kInfinity = 0x7F80;
+constexpr uint32_t kInfinityBits = 0x7F80;
 
 float FromBits(uint32_t bits) {
   return std::bit_cast<float>(bits);
@@ -34,12 +34,12 @@ TEST(BF16, AllPatternsWidenToTheirValueAndComeBack) {
   for (uint32_t bits = 0; bits < kPatterns; ++bits) {
     const float x = ToFloat(Pattern(bits));
     ASSERT_EQ(std::bit_cast<uint32_t>(x), bits << 16);
-    if ((bits & 0x7FFF) > kInfinity) {
+    if ((bits & 0x7FFF) > kInfinityBits) {
       ASSERT_TRUE(std::isnan(x)) << bits;
       ASSERT_EQ(ToBF16(x).bits, bits | 0x40) << "a quiet NaN with the payload that fits";
       continue;
     }
-    const bool finite = (bits & 0x7FFF) < kInfinity;
+    const bool finite = (bits & 0x7FFF) < kInfinityBits;
     ASSERT_TRUE(finite ? static_cast<double>(x) == Value(bits) : std::isinf(x)) << bits;
     ASSERT_EQ(ToBF16(x).bits, bits);
   }
@@ -49,7 +49,7 @@ TEST(BF16, AllPatternsWidenToTheirValueAndComeBack) {
 // nearer wins, and in the middle the even one.
 TEST(BF16, RoundsToTheNearestAndOfTwoToTheEvenOne) {
   for (uint32_t bits = 0; bits < kPatterns; ++bits) {
-    if ((bits & 0x7FFF) >= kInfinity) continue;
+    if ((bits & 0x7FFF) >= kInfinityBits) continue;
     for (const uint32_t rest : {0x0001U, 0x4321U, 0x7FFFU, 0x8000U, 0x8001U, 0xFFFFU}) {
       const float x = FromBits(bits << 16 | rest);
       const double down = std::abs(static_cast<double>(x) - Value(bits));
@@ -72,11 +72,11 @@ TEST(BF16, KnownValues) {
 
 TEST(BF16, OverflowsToInfinity) {
   constexpr float kMax = std::numeric_limits<float>::max();
-  EXPECT_EQ(ToBF16(kMax).bits, kInfinity);
-  EXPECT_EQ(ToBF16(-kMax).bits, kInfinity | 0x8000);
+  EXPECT_EQ(ToBF16(kMax).bits, kInfinityBits);
+  EXPECT_EQ(ToBF16(-kMax).bits, kInfinityBits | 0x8000);
   EXPECT_EQ(ToBF16(FromBits(0x7F7F7FFF)).bits, 0x7F7F) << "nearer to the largest number";
-  EXPECT_EQ(ToBF16(std::numeric_limits<float>::infinity()).bits, kInfinity);
-  EXPECT_EQ(ToBF16(-std::numeric_limits<float>::infinity()).bits, kInfinity | 0x8000);
+  EXPECT_EQ(ToBF16(std::numeric_limits<float>::infinity()).bits, kInfinityBits);
+  EXPECT_EQ(ToBF16(-std::numeric_limits<float>::infinity()).bits, kInfinityBits | 0x8000);
 }
 
 TEST(BF16, RoundsSubnormalNumbers) {

@@ -14,8 +14,6 @@
 namespace folio {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 // One byte off, so that any store which assumes alignment is caught by the sanitizer.
 std::vector<uint8_t> Encoded(const std::vector<float>& from, Dtype to,
                              std::optional<size_t> bad = std::nullopt) {
@@ -75,7 +73,7 @@ TEST(Encode, HalvesRoundToTheNearestAndOfTwoToTheEven) {
       for (const float sign : {1.0f, -1.0f}) {
         const std::vector<uint8_t> out =
             Encoded({sign * std::nextafter(middle, 0.0f), sign * middle,
-                     sign * std::nextafter(middle, kInfinity)},
+                     sign * std::nextafter(middle, INFINITY)},
                     dtype);
         const int bit = sign < 0 ? 0x8000 : 0;
         ASSERT_EQ(out[0] | out[1] << 8, low | bit) << low;
@@ -91,7 +89,7 @@ TEST(Encode, HalvesRoundToTheNearestAndOfTwoToTheEven) {
 TEST(Encode, WhatIsTooLargeIsFound) {
   EXPECT_EQ(Hex(Encoded({65519.0f, -65519.0f}, Dtype::kF16)), "ff7bfffb");
   EXPECT_EQ(Hex(Encoded({1, 65520.0f, -70000.0f}, Dtype::kF16, 1)), "003c007c00fc");
-  EXPECT_EQ(Hex(Encoded({kInfinity, -kInfinity}, Dtype::kF16)), "007c00fc");
+  EXPECT_EQ(Hex(Encoded({INFINITY, -INFINITY}, Dtype::kF16)), "007c00fc");
   EXPECT_EQ(Hex(Encoded({1, std::numeric_limits<float>::max()}, Dtype::kBF16, 1)), "803f807f");
   EXPECT_TRUE(std::isnan(Decoded(Encoded({NAN}, Dtype::kBF16), Dtype::kBF16, 1)[0]));
   EXPECT_EQ(Hex(Encoded({NAN}, Dtype::kF32)), "0000c07f");
@@ -152,7 +150,7 @@ TEST(Encode, ABlockThatCannotBeScaledIsFoundAndOneOfZerosStaysZero) {
           Decoded(Encoded(std::vector<float>(32, tiny), dtype), dtype, 32);
       for (const float x : out) EXPECT_EQ(x, 0.0f);
     }
-    for (const float bad : {NAN, kInfinity, -kInfinity, 1e8f}) {
+    for (const float bad : {NAN, INFINITY, -INFINITY, 1e8f}) {
       std::vector<float> numbers(96, 0.5f);
       numbers[70] = bad;
       const std::vector<float> out = Decoded(Encoded(numbers, dtype, 64), dtype, 96);

@@ -18,17 +18,15 @@ namespace folio {
 namespace {
 
 using Ids = std::vector<int32_t>;
-using Json = nlohmann::json;
-
 std::unique_ptr<Tokenizer> Gpt2() {
   const std::string merges = TestData("gpt2/vocab.bpe");
   return merges.empty() ? nullptr : LoadTokenizer(merges);
 }
 
-std::vector<Json> Lines(const std::string& path) {
+std::vector<nlohmann::json> Lines(const std::string& path) {
   std::ifstream file(path);
-  std::vector<Json> lines;
-  for (std::string line; std::getline(file, line);) lines.push_back(Json::parse(line));
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
   return lines;
 }
 
@@ -36,9 +34,9 @@ TEST(BpeTokenizerGolden, Vectors) {
   const auto gpt2 = Gpt2();
   const std::string path = GoldenFile("tokenizer/golden_public.jsonl");
   if (!gpt2 || path.empty()) GTEST_SKIP() << "vocabulary not here";
-  const std::vector<Json> lines = Lines(path);
+  const std::vector<nlohmann::json> lines = Lines(path);
   EXPECT_EQ(lines.size(), 40u);
-  for (const Json& line : lines) {
+  for (const nlohmann::json& line : lines) {
     const SpecialRule rule =
         line["mode"] == "special" ? SpecialRule::Allow() : SpecialRule::Ordinary();
     EXPECT_EQ(gpt2->Encode(line["text"].get<std::string>(), "text", rule), line["ids"].get<Ids>())
@@ -50,9 +48,9 @@ TEST(BpeTokenizerGolden, DecodedBytesAndText) {
   const auto gpt2 = Gpt2();
   const std::string path = GoldenFile("tokenizer/golden_decode.jsonl");
   if (!gpt2 || path.empty()) GTEST_SKIP() << "vocabulary not here";
-  const std::vector<Json> lines = Lines(path);
+  const std::vector<nlohmann::json> lines = Lines(path);
   EXPECT_EQ(lines.size(), 60u);
-  for (const Json& line : lines) {
+  for (const nlohmann::json& line : lines) {
     const Ids ids = line["ids"].get<Ids>();
     std::string hex;
     for (const char byte : gpt2->Decode(ids)) {

@@ -12,13 +12,13 @@
 #include "folio/text/test_split_pieces.h"
 #include "folio/text/test_texts.h"
 #include "folio/text/unicode.h"
+#include "tests/kit/directory.h"
 #include "tests/kit/sanitized.h"
 
 namespace folio {
 namespace {
 
 using Ends = std::vector<size_t>;
-using Strings = std::vector<std::string>;
 using Pieces = std::vector<std::string_view>;
 
 constexpr SplitPattern kAll[] = {SplitPattern::kGpt2, SplitPattern::kCl100k, SplitPattern::kO200k};

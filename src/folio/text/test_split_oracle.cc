@@ -11,15 +11,18 @@
 #include "folio/text/unicode_ranges.h"
 
 namespace folio {
-namespace {
 
-constexpr char32_t kIllFormed = 0xFFFFFFFF;
-
-struct CodePoint {
+struct SplitOracle::CodePoint {
   char32_t code;
   CharClass char_class;
   size_t end;  // byte offset
 };
+
+namespace {
+
+using CodePoint = SplitOracle::CodePoint;
+
+constexpr char32_t kIllFormed = 0xFFFFFFFF;
 
 // By binary search among the ranges, not by the table that the scanners use.
 CharClass SlowClassOf(char32_t code) {
@@ -49,14 +52,12 @@ char32_t Fold(char32_t code) {
   return code;
 }
 
-using Test = std::function<bool(const CodePoint&)>;
-
 }  // namespace
 
 // One of: a test of a character, a group of alternatives (each a sequence), the end of the text;
 // repeated from `least` to `most` times.
 struct SplitOracle::Node {
-  Test test;
+  std::function<bool(const CodePoint&)> test;
   std::vector<std::vector<Node>> alternatives;
   bool is_text_end = false;
   bool is_negative_lookahead = false;
@@ -67,6 +68,7 @@ struct SplitOracle::Node {
 namespace {
 
 using Node = SplitOracle::Node;
+using Test = std::function<bool(const CodePoint&)>;
 
 class Parser {
  public:

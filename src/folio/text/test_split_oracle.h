@@ -21,6 +21,7 @@ class SplitOracle {
   std::vector<size_t> Split(std::string_view text) const;
 
   struct Node;
+  struct CodePoint;
 
  private:
   std::unique_ptr<Node> root_;

@@ -19,15 +19,13 @@
 namespace folio {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 class TokenizerFile : public InTemporaryDirectory {
  protected:
   // What LoadTokenizer says about the file.
   std::string Refusal(const std::string& name) const {
     return ErrorOf([&] { LoadTokenizer(At(name).string()); });
   }
-  void ExpectRefused(const Json& json, const char* reason) {
+  void ExpectRefused(const nlohmann::ordered_json& json, const char* reason) {
     WriteFileAtomically(At("tokenizer.json"), json.dump());
     EXPECT_TRUE(Contains(Refusal("tokenizer.json"), reason));
   }
@@ -85,10 +83,10 @@ TEST_F(TokenizerFile, AddedTokensThatDoNotFollowTheOthersAreRefused) {
   const std::vector<std::string> specials = {"<|a|>"};
   for (const auto& tokenizer :
        {Letters().WithSpecials(specials), ByteTokenizer().WithSpecials(specials)}) {
-    const Json file = Json::parse(tokenizer->FileContents());
+    const nlohmann::ordered_json file = nlohmann::ordered_json::parse(tokenizer->FileContents());
     const size_t last = file["added_tokens"].size() - 1;
-    const auto with = [&](const char* key, const Json& value) {
-      Json changed = file;
+    const auto with = [&](const char* key, const nlohmann::ordered_json& value) {
+      nlohmann::ordered_json changed = file;
       changed["added_tokens"][last][key] = value;
       return changed;
     };
@@ -98,7 +96,7 @@ TEST_F(TokenizerFile, AddedTokensThatDoNotFollowTheOthersAreRefused) {
     ExpectRefused(with("content", ""), "added token");
     ExpectRefused(with("content", 7), "added token");
     ExpectRefused(with("lstrip", true), "added_tokens");
-    Json twice = file;
+    nlohmann::ordered_json twice = file;
     twice["added_tokens"].push_back(file["added_tokens"][last]);
     twice["added_tokens"].back()["id"] = tokenizer->vocab_size();
     ExpectRefused(twice, "two added tokens");
@@ -110,7 +108,8 @@ TEST_F(TokenizerFile, ADirectoryWithoutOneSaysSo) {
 }
 
 TEST_F(TokenizerFile, TheByteAlphabetIsGpt2s) {
-  const Json vocab = Json::parse(ByteTokenizer().FileContents())["model"]["vocab"];
+  const nlohmann::ordered_json vocab =
+      nlohmann::ordered_json::parse(ByteTokenizer().FileContents())["model"]["vocab"];
   EXPECT_EQ(vocab.size(), 257u);
   for (int byte = 0; byte < 256; ++byte) {
     EXPECT_EQ(vocab[ByteNames(std::string(1, static_cast<char>(byte)))], byte);
@@ -119,11 +118,11 @@ TEST_F(TokenizerFile, TheByteAlphabetIsGpt2s) {
 }
 
 TEST_F(TokenizerFile, WhatAnotherToolSavedAgainStillLoads) {
-  Json json = Json::parse(ByteTokenizer().FileContents());
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(ByteTokenizer().FileContents());
   json["model"].erase("ignore_merges");
   json["model"]["end_of_word_suffix"] = "";
   json["something_new"] = nullptr;
-  Json backwards = Json::object();
+  nlohmann::ordered_json backwards = nlohmann::ordered_json::object();
   for (int32_t id = 256; id >= 0; --id) {
     for (const auto& [name, value] : json["model"]["vocab"].items()) {
       if (value == id) backwards[name] = id;
@@ -135,9 +134,10 @@ TEST_F(TokenizerFile, WhatAnotherToolSavedAgainStillLoads) {
 }
 
 TEST_F(TokenizerFile, NamesWhatItDoesNotSupport) {
-  const Json chars = Json::parse(CharTokenizerFile(Letters()));
-  const Json bytes = Json::parse(ByteTokenizer().FileContents());
-  Json json = chars;
+  const nlohmann::ordered_json chars = nlohmann::ordered_json::parse(CharTokenizerFile(Letters()));
+  const nlohmann::ordered_json bytes =
+      nlohmann::ordered_json::parse(ByteTokenizer().FileContents());
+  nlohmann::ordered_json json = chars;
   json["model"]["type"] = "Unigram";
   ExpectRefused(json, "model type 'Unigram' is not supported");
   json = chars;
@@ -161,18 +161,18 @@ TEST_F(TokenizerFile, NamesWhatItDoesNotSupport) {
   json = bytes;
   std::swap(json["model"]["vocab"]["a"], json["model"]["vocab"]["b"]);
   ExpectRefused(json, "this \"model\" is not supported");
-  ExpectRefused(Json::array(), "not a tokenizer");
+  ExpectRefused(nlohmann::ordered_json::array(), "not a tokenizer");
   ExpectRefused({{"model", 3}}, "model type '' is not supported");
 }
 
 TEST_F(TokenizerFile, RefusesACharacterVocabularyWithHolesOrDoubles) {
-  const Json chars = Json::parse(CharTokenizerFile(Letters()));
-  const auto refuses = [&](Json vocab, const char* reason) {
-    Json json = chars;
+  const nlohmann::ordered_json chars = nlohmann::ordered_json::parse(CharTokenizerFile(Letters()));
+  const auto refuses = [&](nlohmann::ordered_json vocab, const char* reason) {
+    nlohmann::ordered_json json = chars;
     json["model"]["vocab"] = std::move(vocab);
     ExpectRefused(json, reason);
   };
-  refuses(Json::object(), "no vocabulary");
+  refuses(nlohmann::ordered_json::object(), "no vocabulary");
   refuses({{"a", 0}, {"b", 2}}, "the id 2 of 'b'");
   refuses({{"a", 0}, {"b", -1}}, "the id -1 of 'b'");
   refuses({{"a", 0}, {"b", 1.0}}, "the id 1.0 of 'b'");
@@ -193,7 +193,8 @@ TEST_F(TokenizerFile, ABpeTokenizerIsTheSameFromWhateverFiles) {
   tokenizer.Save(At("").string());
   EXPECT_EQ(Names(),
             (Strings{"merges.txt", "tokenizer.json", "tokenizer_config.json", "vocab.json"}));
-  EXPECT_EQ(Json::parse(ReadFile(At("tokenizer_config.json")))["eos_token"], "<|endoftext|>");
+  EXPECT_EQ(nlohmann::ordered_json::parse(ReadFile(At("tokenizer_config.json")))["eos_token"],
+            "<|endoftext|>");
   WritePair(At("hf"), "vocab.json", "merges.txt");
   WritePair(At("gpt2"), "encoder.json", "vocab.bpe");
   for (const char* name : {"", "tokenizer.json", "vocab.json", "merges.txt", "hf", "hf/", "gpt2",
@@ -210,7 +211,7 @@ TEST_F(TokenizerFile, TokensAddedToAPairAreSpecial) {
   WritePair(At(""), "vocab.json", "merges.txt");
   const auto plain = LoadTokenizer(At("").string());
   const auto V = static_cast<int32_t>(plain->vocab_size());
-  const Json added = {{"<pad>", V + 3}, {"<|user|>", V}};
+  const nlohmann::ordered_json added = {{"<pad>", V + 3}, {"<|user|>", V}};
   WriteFileAtomically(At("added_tokens.json"), added.dump());
   WriteFileAtomically(At("special_tokens_map.json"), R"({"pad_token": "<pad>"})");
   WriteFileAtomically(At("tokenizer_config.json"),
@@ -233,17 +234,17 @@ TEST_F(TokenizerFile, TokensAddedToAPairAreSpecial) {
 
 // AutoTokenizer.from_pretrained(RUN).save_pretrained(X).
 TEST_F(TokenizerFile, AnIdentityTemplateIsNoPostProcessor) {
-  const Json template_of_none = {
+  const nlohmann::ordered_json template_of_none = {
       {"type", "TemplateProcessing"},
-      {"single", Json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}})},
-      {"pair", Json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
-                            {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}})},
-      {"special_tokens", Json::object()}};
+      {"single", nlohmann::ordered_json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}})},
+      {"pair", nlohmann::ordered_json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+                                              {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}})},
+      {"special_tokens", nlohmann::ordered_json::object()}};
   for (const std::string& file : {CharTokenizerFile(Letters()), ByteTokenizer().FileContents(),
                                   TokenizerJson(SmallVocab())}) {
     WriteFileAtomically(At("tokenizer.json"), file);
     const std::string hash = LoadTokenizer(At("").string())->hash();
-    Json json = Json::parse(file);
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(file);
     json["post_processor"] = template_of_none;
     WriteFileAtomically(At("tokenizer.json"), json.dump());
     EXPECT_EQ(LoadTokenizer(At("").string())->hash(), hash);

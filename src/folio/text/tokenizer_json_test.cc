@@ -9,9 +9,7 @@
 namespace folio {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-BpeVocab Read(const Json& json) {
+BpeVocab Read(const nlohmann::ordered_json& json) {
   return ReadTokenizerJson(json.dump(), "file");
 }
 
@@ -19,8 +17,8 @@ std::string Refusal(const std::string& contents) {
   return ErrorOf([&] { ReadTokenizerJson(contents, "file"); });
 }
 
-Json SmallJson() {
-  return Json::parse(TokenizerJson(SmallVocab()));
+nlohmann::ordered_json SmallJson() {
+  return nlohmann::ordered_json::parse(TokenizerJson(SmallVocab()));
 }
 
 TEST(TokenizerJson, IsReadAsWritten) {
@@ -33,7 +31,7 @@ TEST(TokenizerJson, IsReadAsWritten) {
       const BpeVocab read = ReadTokenizerJson(json, "file");
       EXPECT_TRUE(read == vocab);
       EXPECT_EQ(TokenizerJson(read), json);
-      EXPECT_TRUE(Read(Json::parse(json)) == vocab);
+      EXPECT_TRUE(Read(nlohmann::ordered_json::parse(json)) == vocab);
     }
   }
   const BpeVocab bytes = MakeTestVocab({}, {});
@@ -56,8 +54,8 @@ TEST(TokenizerJson, TheNameIsNotInIt) {
 // As GPT-2's own file is: an older writer, which named neither the model's type nor use_regex.
 TEST(TokenizerJson, ReadsOtherWritersFiles) {
   const BpeVocab vocab = SmallVocab();
-  Json json = SmallJson();
-  Json& model = json["model"];
+  nlohmann::ordered_json json = SmallJson();
+  nlohmann::ordered_json& model = json["model"];
   model.erase("type");
   model.erase("byte_fallback");
   model.erase("ignore_merges");
@@ -74,16 +72,17 @@ TEST(TokenizerJson, ReadsOtherWritersFiles) {
   EXPECT_TRUE(Read(json) == vocab);
   // What transformers makes of no post processor.
   const auto sequence = [](const char* id, int type) {
-    return Json{{"Sequence", {{"id", id}, {"type_id", type}}}};
+    return nlohmann::ordered_json{{"Sequence", {{"id", id}, {"type_id", type}}}};
   };
-  json["post_processor"] = {{"type", "TemplateProcessing"},
-                            {"single", Json::array({sequence("A", 0)})},
-                            {"pair", Json::array({sequence("A", 0), sequence("B", 1)})},
-                            {"special_tokens", Json::object()}};
+  json["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", nlohmann::ordered_json::array({sequence("A", 0)})},
+      {"pair", nlohmann::ordered_json::array({sequence("A", 0), sequence("B", 1)})},
+      {"special_tokens", nlohmann::ordered_json::object()}};
   EXPECT_TRUE(Read(json) == vocab);
   // Special tokens only there, merges as pairs.
   model["vocab"].erase("<|endoftext|>");
-  for (Json& merge : model["merges"]) {
+  for (nlohmann::ordered_json& merge : model["merges"]) {
     const std::string text = merge;
     merge = {text.substr(0, text.find(' ')), text.substr(text.find(' ') + 1)};
   }
@@ -93,9 +92,9 @@ TEST(TokenizerJson, ReadsOtherWritersFiles) {
 TEST(TokenizerJson, KnowsThePublishedSpellingsOfPatterns) {
   BpeVocab vocab = SmallVocab();
   vocab.pattern = SplitPattern::kCl100k;
-  Json json = Json::parse(TokenizerJson(vocab));
-  Json& split = json["pre_tokenizer"]["pretokenizers"][0];
-  Json& regex = split["pattern"]["Regex"];
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(TokenizerJson(vocab));
+  nlohmann::ordered_json& split = json["pre_tokenizer"]["pretokenizers"][0];
+  nlohmann::ordered_json& regex = split["pattern"]["Regex"];
   const auto reads = [&](SplitPattern pattern, const char* text) {
     regex = text;
     EXPECT_TRUE(Read(json).pattern == pattern) << text;
@@ -114,7 +113,7 @@ TEST(TokenizerJson, KnowsThePublishedSpellingsOfPatterns) {
   EXPECT_TRUE(Contains(Refusal(json.dump()), "this split pattern is not supported", "{1,3}+"));
   // The spelling cuts behind the last line break of a text, ours does not.
   regex = llama;
-  Json& model = json["model"];
+  nlohmann::ordered_json& model = json["model"];
   model["vocab"]["\u010A\u0120\u010A"] = 300;
   EXPECT_EQ(Read(json).tokens[300], "\n \n");
   model["vocab"].erase("\u010A\u0120\u010A");
@@ -124,27 +123,30 @@ TEST(TokenizerJson, KnowsThePublishedSpellingsOfPatterns) {
 
 TEST(TokenizerJson, RefusesByNameWhatWouldChangeIds) {
   const auto with = [](auto change) {
-    Json json = SmallJson();
+    nlohmann::ordered_json json = SmallJson();
     change(json);
     return Refusal(json.dump());
   };
-  const auto section = [&](const char* name, Json value) {
-    return with([&](Json& json) { json[name] = std::move(value); });
+  const auto section = [&](const char* name, nlohmann::ordered_json value) {
+    return with([&](nlohmann::ordered_json& json) { json[name] = std::move(value); });
   };
-  const auto model = [&](const char* name, Json value) {
-    return with([&](Json& json) { json["model"][name] = std::move(value); });
+  const auto model = [&](const char* name, nlohmann::ordered_json value) {
+    return with([&](nlohmann::ordered_json& json) { json["model"][name] = std::move(value); });
   };
-  const auto added = [&](const char* name, Json value) {
-    return with([&](Json& json) { json["added_tokens"][0][name] = std::move(value); });
+  const auto added = [&](const char* name, nlohmann::ordered_json value) {
+    return with(
+        [&](nlohmann::ordered_json& json) { json["added_tokens"][0][name] = std::move(value); });
   };
   EXPECT_TRUE(Contains(section("normalizer", {{"type", "NFC"}}), "normalizer type 'NFC'"));
   EXPECT_TRUE(Contains(section("post_processor", {{"type", "TemplateProcessing"}}),
                        "post_processor type 'TemplateProcessing'"));
-  const auto single = [](const Json& step) {
-    return Json{{"type", "TemplateProcessing"}, {"single", Json::array({step})}};
+  const auto single = [](const nlohmann::ordered_json& step) {
+    return nlohmann::ordered_json{{"type", "TemplateProcessing"},
+                                  {"single", nlohmann::ordered_json::array({step})}};
   };
-  for (const Json& step : {Json{{"SpecialToken", {{"id", "<|endoftext|>"}}}},
-                           Json{{"Sequence", {{"id", "B"}}}}, Json(5)}) {
+  for (const nlohmann::ordered_json& step :
+       {nlohmann::ordered_json{{"SpecialToken", {{"id", "<|endoftext|>"}}}},
+        nlohmann::ordered_json{{"Sequence", {{"id", "B"}}}}, nlohmann::ordered_json(5)}) {
     EXPECT_TRUE(Contains(section("post_processor", single(step)), "'TemplateProcessing'",
                          "folio adds nothing to a text"));
   }
@@ -155,8 +157,9 @@ TEST(TokenizerJson, RefusesByNameWhatWouldChangeIds) {
   EXPECT_TRUE(Contains(section("something", 5), "\"something\" is not supported"));
   EXPECT_TRUE(Contains(section("pre_tokenizer", nullptr), "\"pre_tokenizer\" is missing"));
   EXPECT_TRUE(Contains(section("pre_tokenizer", {{"type", "Metaspace"}}), "'Metaspace'"));
-  const auto pre_tokenizer = [&](const char* name, Json value) {
-    return with([&](Json& json) { json["pre_tokenizer"][name] = std::move(value); });
+  const auto pre_tokenizer = [&](const char* name, nlohmann::ordered_json value) {
+    return with(
+        [&](nlohmann::ordered_json& json) { json["pre_tokenizer"][name] = std::move(value); });
   };
   EXPECT_TRUE(Contains(pre_tokenizer("add_prefix_space", true), "\"add_prefix_space\""));
   EXPECT_TRUE(Contains(pre_tokenizer("add_prefix_space", nullptr), "\"add_prefix_space\""));
@@ -179,33 +182,39 @@ TEST(TokenizerJson, RefusesByNameWhatWouldChangeIds) {
   EXPECT_TRUE(Contains(section("added_tokens", {1}), "added token is not supported"));
   EXPECT_TRUE(Contains(section("added_tokens", 1), "\"added_tokens\" is no array"));
   EXPECT_TRUE(Contains(section("added_tokens", nullptr), "not written in the names of bytes"));
-  EXPECT_TRUE(
-      Contains(with([](Json& json) { json["added_tokens"].push_back(json["added_tokens"][0]); }),
-               "two special tokens have the id 270"));
+  EXPECT_TRUE(Contains(with([](nlohmann::ordered_json& json) {
+                         json["added_tokens"].push_back(json["added_tokens"][0]);
+                       }),
+                       "two special tokens have the id 270"));
 }
 
 TEST(TokenizerJson, RefusesSplitsThatItDoesNotKnow) {
   BpeVocab vocab = SmallVocab();
   vocab.pattern = SplitPattern::kO200k;
-  const Json good = Json::parse(TokenizerJson(vocab));
+  const nlohmann::ordered_json good = nlohmann::ordered_json::parse(TokenizerJson(vocab));
   const auto with = [&](auto change) {
-    Json json = good;
+    nlohmann::ordered_json json = good;
     change(json["pre_tokenizer"]["pretokenizers"]);
     return Refusal(json.dump());
   };
-  EXPECT_TRUE(Contains(with([](Json& steps) { steps[0]["pattern"]["Regex"] = "a+"; }),
-                       "split pattern is not supported", "a+"));
-  EXPECT_TRUE(Contains(with([](Json& steps) {
+  EXPECT_TRUE(
+      Contains(with([](nlohmann::ordered_json& steps) { steps[0]["pattern"]["Regex"] = "a+"; }),
+               "split pattern is not supported", "a+"));
+  EXPECT_TRUE(Contains(with([](nlohmann::ordered_json& steps) {
                          steps[0]["pattern"] = {{"String", " "}};
                        }),
                        "no regular expression"));
-  EXPECT_TRUE(Contains(with([](Json& steps) { steps[0]["behavior"] = "MergedWithNext"; }),
-                       "'MergedWithNext'"));
-  EXPECT_TRUE(Contains(with([](Json& steps) { steps[0]["invert"] = true; }), "'Isolated'"));
-  EXPECT_TRUE(Contains(with([](Json& steps) { steps[1]["use_regex"] = true; }), "\"use_regex\""));
-  EXPECT_TRUE(Contains(with([](Json& steps) { steps[1]["add_prefix_space"] = true; }),
-                       "\"add_prefix_space\""));
-  EXPECT_TRUE(Contains(with([](Json& steps) {
+  EXPECT_TRUE(
+      Contains(with([](nlohmann::ordered_json& steps) { steps[0]["behavior"] = "MergedWithNext"; }),
+               "'MergedWithNext'"));
+  EXPECT_TRUE(Contains(with([](nlohmann::ordered_json& steps) { steps[0]["invert"] = true; }),
+                       "'Isolated'"));
+  EXPECT_TRUE(Contains(with([](nlohmann::ordered_json& steps) { steps[1]["use_regex"] = true; }),
+                       "\"use_regex\""));
+  EXPECT_TRUE(
+      Contains(with([](nlohmann::ordered_json& steps) { steps[1]["add_prefix_space"] = true; }),
+               "\"add_prefix_space\""));
+  EXPECT_TRUE(Contains(with([](nlohmann::ordered_json& steps) {
                          steps.push_back({{"type", "Digits"}});
                        }),
                        "Sequence of Split and of ByteLevel"));

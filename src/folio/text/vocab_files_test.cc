@@ -15,8 +15,6 @@
 namespace folio {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 class VocabFiles : public InTemporaryDirectory {
  protected:
   BpeVocab ReadPair(std::string_view json, std::string_view merges) {
@@ -36,7 +34,7 @@ class VocabFiles : public InTemporaryDirectory {
 // VocabJson of `vocab` with its members changed by f(object).
 template <class F>
 std::string ChangedJson(const BpeVocab& vocab, F&& f) {
-  Json json = Json::parse(VocabJson(vocab));
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(VocabJson(vocab));
   f(json);
   return json.dump();
 }
@@ -50,11 +48,12 @@ TEST_F(VocabFiles, AVocabularyAndItsMergesAreReadAsWritten) {
   EXPECT_TRUE(ReadPair(VocabJson(bytes), MergesTxt(bytes)) == bytes);
   // Names in the escapes of JSON, members in any order, and white space.
   const BpeVocab vocab = SmallVocab();
-  const std::string escaped = ChangedJson(vocab, [](Json& json) {
-    const auto& members = json.get_ref<const Json::object_t&>();
-    json = Json::object_t(members.rbegin(), members.rend());
+  const std::string escaped = ChangedJson(vocab, [](nlohmann::ordered_json& json) {
+    const auto& members = json.get_ref<const nlohmann::ordered_json::object_t&>();
+    json = nlohmann::ordered_json::object_t(members.rbegin(), members.rend());
   });
-  EXPECT_TRUE(ReadPair(Json::parse(escaped).dump(3, ' ', true), MergesTxt(vocab)) == vocab);
+  EXPECT_TRUE(ReadPair(nlohmann::ordered_json::parse(escaped).dump(3, ' ', true),
+                       MergesTxt(vocab)) == vocab);
 }
 
 TEST_F(VocabFiles, MergesMayHaveNoHeaderAndAnyLineEnds) {
@@ -73,7 +72,8 @@ TEST_F(VocabFiles, MergesMayHaveNoHeaderAndAnyLineEnds) {
 TEST_F(VocabFiles, IdsMayHaveHoles) {
   const BpeVocab vocab = SmallVocab();
   const BpeVocab read = ReadPair(
-      ChangedJson(vocab, [](Json& json) { json["<|endoftext|>"] = 5000; }), MergesTxt(vocab));
+      ChangedJson(vocab, [](nlohmann::ordered_json& json) { json["<|endoftext|>"] = 5000; }),
+      MergesTxt(vocab));
   EXPECT_EQ(read.tokens.size(), 5001u);
   EXPECT_EQ(read.specials[1], (SpecialToken{"<|endoftext|>", 5000}));
   EXPECT_TRUE(read.tokens[270].empty());

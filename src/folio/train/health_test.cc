@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <set>
 
 #include "folio/backend/finite_backend.h"
@@ -15,8 +14,6 @@
 
 namespace folio {
 namespace {
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 TEST(RunningMoments, AreThoseOfAllValuesAsLongAsTheyAreFew) {
   RunningMoments moments;
@@ -92,7 +89,7 @@ class Health : public Training {
     return result;
   }
   // `value` takes the place of an element of this parameter's gradient at the bad steps.
-  UpsetBackend& UpsetGradient(const std::string& parameter, float value = kNan) {
+  UpsetBackend& UpsetGradient(const std::string& parameter, float value = NAN) {
     UpsetBackend& upset = Upset();
     upset.on_gradient = [this, parameter, value](std::byte* begin) {
       if (!bad_.contains(step_)) return;
@@ -161,10 +158,10 @@ TEST_F(Health, TheFirstTensorIsThatOfTheLastLayer) {
   const ParamTable table(model_);
   const GptWeights grads(model_);
   EXPECT_EQ(FirstNonFinite(table, grads.flat()), "");
-  grads.params().wpe.data<float>()[3] = kNan;
+  grads.params().wpe.data<float>()[3] = NAN;
   EXPECT_EQ(FirstNonFinite(table, grads.flat()), "transformer.wpe.weight");
   grads.params().h[0].c_fc.weight.data<float>()[3] = -HUGE_VALF;
-  grads.params().h[1].ln_1.bias.data<float>()[0] = kNan;
+  grads.params().h[1].ln_1.bias.data<float>()[0] = NAN;
   EXPECT_EQ(FirstNonFinite(table, grads.flat()), "transformer.h.1.ln_1.bias");
 }
 
@@ -197,7 +194,7 @@ TEST_F(Health, ManyInARowAreADivergence) {
 
 TEST_F(Health, NoneMayBeSkippedIfSettingsSaySo) {
   config_.max_skipped_steps = 0;
-  UpsetLoss(kNan);
+  UpsetLoss(NAN);
   bad_ = {4};
   const std::string error = ErrorOf([&] { RunTo("run", 20); }, ErrorKind::kDiverged);
   EXPECT_TRUE(Contains(error, "diverged at step 4", "loss nan")) << error;

@@ -13,18 +13,18 @@
 namespace folio {
 namespace {
 
-struct Case {
+struct LearnerCase {
   std::string backend;
   Dtype dtype;
   double dropout = 0;
 };
 
-std::string Name(const testing::TestParamInfo<Case>& info) {
+std::string Name(const testing::TestParamInfo<LearnerCase>& info) {
   return info.param.backend + "_" + std::string(DtypeName(info.param.dtype)) +
          (info.param.dropout > 0 ? "_dropout" : "");
 }
 
-class Overfitting : public testing::TestWithParam<Case> {};
+class Overfitting : public testing::TestWithParam<LearnerCase> {};
 
 // The losses of 200 steps on one batch.
 std::vector<double> LearnByHeart(const std::string& backend_name, const PassOptions& options) {
@@ -64,12 +64,13 @@ TEST_P(Overfitting, AsFastAsTheReferenceInFloat32) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Overfitting,
-                         testing::Values(Case{"cpu", Dtype::kF32}, Case{"cpu", Dtype::kBF16},
-                                         Case{"reference", Dtype::kF32},
-                                         Case{"reference", Dtype::kBF16}),
+                         testing::Values(LearnerCase{"cpu", Dtype::kF32},
+                                         LearnerCase{"cpu", Dtype::kBF16},
+                                         LearnerCase{"reference", Dtype::kF32},
+                                         LearnerCase{"reference", Dtype::kBF16}),
                          Name);
 
-class Accumulation : public testing::TestWithParam<Case> {
+class Accumulation : public testing::TestWithParam<LearnerCase> {
  protected:
   static constexpr int64_t B = 6, T = 5;
 
@@ -118,10 +119,10 @@ TEST_P(Accumulation, HasTheLossAndGradientOfTheOneBigBatch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Accumulation,
-                         testing::Values(Case{"reference", Dtype::kF64, 0},
-                                         Case{"reference", Dtype::kF64, 0.3},
-                                         Case{"cpu", Dtype::kF32, 0},
-                                         Case{"cpu", Dtype::kF32, 0.3}),
+                         testing::Values(LearnerCase{"reference", Dtype::kF64, 0},
+                                         LearnerCase{"reference", Dtype::kF64, 0.3},
+                                         LearnerCase{"cpu", Dtype::kF32, 0},
+                                         LearnerCase{"cpu", Dtype::kF32, 0.3}),
                          Name);
 
 TEST(Learner, OnlyMatricesDecayAndGapsStayZero) {

@@ -12,7 +12,7 @@
 namespace folio {
 namespace {
 
-struct Case {
+struct RanksCase {
   std::string name;
   Dtype reduce = Dtype::kF32;
   Dtype dtype = Dtype::kF32;
@@ -20,18 +20,18 @@ struct Case {
 };
 
 // What three steps leave behind.
-struct Left {
+struct RanksLeft {
   std::vector<double> losses, norms;
   std::vector<float> weights, gradient;
 
-  bool operator==(const Left&) const = default;
+  bool operator==(const RanksLeft&) const = default;
 };
 
-class Ranks : public testing::TestWithParam<Case> {
+class Ranks : public testing::TestWithParam<RanksCase> {
  protected:
   static constexpr int64_t B = 2, T = 7, kMicroBatches = 12;
 
-  static Left Train(Group* group) {
+  static RanksLeft Train(Group* group) {
     GptConfig config = TinyConfig();
     config.n_embd = 48;
     config.n_layer = 5;
@@ -47,7 +47,7 @@ class Ranks : public testing::TestWithParam<Case> {
     Learner learner(
         *backend, weights, B, T, {.dtype = GetParam().dtype},
         {.group = group, .micro_batches = kMicroBatches / ranks, .reduce = GetParam().reduce});
-    Left left;
+    RanksLeft left;
     for (int64_t step = 1; step <= 3; ++step) {
       for (const double loss : AccumulateShare(learner, config.vocab_size, step, kMicroBatches)) {
         left.losses.push_back(loss);
@@ -65,11 +65,11 @@ class Ranks : public testing::TestWithParam<Case> {
 };
 
 TEST_P(Ranks, LeaveTheSameBytesHoweverManyTheyAre) {
-  const Left one = Train(nullptr);
+  const RanksLeft one = Train(nullptr);
   EXPECT_GT(one.norms.back(), 0);
   for (const int ranks : {2, 3, 4, 6}) {
     RunOnThreads(ranks, [&](Group& group) {
-      Left left = Train(&group);
+      RanksLeft left = Train(&group);
       for (size_t i = 0; i < left.losses.size(); ++i) {
         const size_t micro = i * static_cast<size_t>(ranks) + static_cast<size_t>(group.rank());
         EXPECT_EQ(left.losses[i], one.losses[micro]) << i;
@@ -82,11 +82,11 @@ TEST_P(Ranks, LeaveTheSameBytesHoweverManyTheyAre) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Ranks,
-                         testing::Values(Case{.name = "fp32"},
-                                         Case{.name = "bf16_sent", .reduce = Dtype::kBF16},
-                                         Case{.name = "bf16", .dtype = Dtype::kBF16},
-                                         Case{.name = "untied", .tied = false},
-                                         Case{.name = "lora", .lora = true}),
+                         testing::Values(RanksCase{.name = "fp32"},
+                                         RanksCase{.name = "bf16_sent", .reduce = Dtype::kBF16},
+                                         RanksCase{.name = "bf16", .dtype = Dtype::kBF16},
+                                         RanksCase{.name = "untied", .tied = false},
+                                         RanksCase{.name = "lora", .lora = true}),
                          [](const auto& tested) { return tested.param.name; });
 
 TEST(RankMemory, OptimizerAndSumAreShared) {

@@ -63,16 +63,15 @@ TEST_F(RunLogs, EveryFieldReadsBack) {
 }
 
 TEST_F(RunLogs, NumbersThatJsonLacksReadBack) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   RunLog(At(""), 0).Write({.step = 3,
                            .loss = std::numeric_limits<double>::quiet_NaN(),
-                           .lr = kInfinity,
-                           .grad_norm = -kInfinity});
+                           .lr = INFINITY,
+                           .grad_norm = -INFINITY});
   EXPECT_TRUE(Contains(ReadFile(At(kMetricsFile)), "\"loss\":\"nan\""));
   const StepMetrics m = ReadRunLog(At("")).at(0);
   EXPECT_TRUE(m.loss && std::isnan(*m.loss));
-  EXPECT_EQ(m.lr, kInfinity);
-  EXPECT_EQ(m.grad_norm, -kInfinity);
+  EXPECT_EQ(m.lr, INFINITY);
+  EXPECT_EQ(m.grad_norm, -INFINITY);
 }
 
 TEST_F(RunLogs, WhatWasNotMeasuredIsNotWritten) {

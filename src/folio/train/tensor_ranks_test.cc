@@ -16,19 +16,19 @@
 namespace folio {
 namespace {
 
-struct Case {
+struct TensorCase {
   std::string name;
   bool tied = true;
   std::string norm = "pre";
 };
 
 // What the steps leave behind.
-struct Left {
+struct TensorLeft {
   std::vector<double> losses, norms;
   std::unique_ptr<GptWeights> weights, gradient;
 };
 
-class TensorRanks : public testing::TestWithParam<Case> {
+class TensorRanks : public testing::TestWithParam<TensorCase> {
  protected:
   static constexpr int64_t B = 2, T = 7, kMicroBatches = 4, kSteps = 10;
 
@@ -44,12 +44,12 @@ class TensorRanks : public testing::TestWithParam<Case> {
     for (double GptConfig::*rate : GptConfig::DropoutRates()) config_.*rate = 0.1;
   }
 
-  Left Train(Group* group, int tensor) const {
+  TensorLeft Train(Group* group, int tensor) const {
     const StepParts whole{.group = group, .tensor = tensor};
     const int64_t D = whole.data().size();
     const auto backend = MakeBackend("cpu");
     const GptConfig config = PartOf(config_, TensorTeamOf(group, tensor).rank(), tensor);
-    Left left;
+    TensorLeft left;
     left.weights = std::make_unique<GptWeights>(config);
     InitWeights(*left.weights, 3);
     Learner learner(*backend, *left.weights, B, T, {},
@@ -71,10 +71,10 @@ class TensorRanks : public testing::TestWithParam<Case> {
   }
 
   // The whole model's numbers, of parts that ranks of one team have.
-  std::vector<float> Assembled(std::span<const Left> ranks,
-                               std::unique_ptr<GptWeights> Left::*which) const {
+  std::vector<float> Assembled(std::span<const TensorLeft> ranks,
+                               std::unique_ptr<GptWeights> TensorLeft::*which) const {
     const GptWeights whole(config_);
-    for (const Left& rank : ranks) {
+    for (const TensorLeft& rank : ranks) {
       PutPart(whole, *(rank.*which));
     }
     const std::span<const float> flat = Elements<float>(whole.flat());
@@ -85,14 +85,14 @@ class TensorRanks : public testing::TestWithParam<Case> {
 };
 
 TEST_P(TensorRanks, MakeTheStepsOfOneProcess) {
-  const Left one = Train(nullptr, 1);
+  const TensorLeft one = Train(nullptr, 1);
   EXPECT_GT(one.norms.front(), 0.5);  // it is clipped
   struct Grid {
     int data, tensor;
   };
   for (const auto& [data, tensor] : {Grid{1, 2}, {2, 2}, {2, 1}, {1, 4}, {4, 2}}) {
     const std::string grid = std::to_string(data) + " x " + std::to_string(tensor);
-    std::vector<Left> ranks(static_cast<size_t>(data * tensor));
+    std::vector<TensorLeft> ranks(static_cast<size_t>(data * tensor));
     RunOnThreads(data * tensor, [&, tensor = tensor](Group& group) {
       ranks[static_cast<size_t>(group.rank())] = Train(&group, tensor);
     });
@@ -118,17 +118,18 @@ TEST_P(TensorRanks, MakeTheStepsOfOneProcess) {
       }
     }
     ExpectClose(ranks[0].norms, one.norms, tolerance);
-    const std::span<const Left> first(ranks.data(), N);
-    ExpectClose(Assembled(first, &Left::gradient), Assembled({&one, 1}, &Left::gradient),
-                kFloat32Model);
-    ExpectClose(Assembled(first, &Left::weights), Assembled({&one, 1}, &Left::weights), tolerance);
+    const std::span<const TensorLeft> first(ranks.data(), N);
+    ExpectClose(Assembled(first, &TensorLeft::gradient),
+                Assembled({&one, 1}, &TensorLeft::gradient), kFloat32Model);
+    ExpectClose(Assembled(first, &TensorLeft::weights), Assembled({&one, 1}, &TensorLeft::weights),
+                tolerance);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, TensorRanks,
-                         testing::Values(Case{.name = "tied"},
-                                         Case{.name = "untied", .tied = false},
-                                         Case{.name = "post_norm", .norm = "post"}),
+                         testing::Values(TensorCase{.name = "tied"},
+                                         TensorCase{.name = "untied", .tied = false},
+                                         TensorCase{.name = "post_norm", .norm = "post"}),
                          [](const auto& tested) { return tested.param.name; });
 
 TEST(TensorRankMemory, WeightsAndActivationsOfLayersAreShared) {

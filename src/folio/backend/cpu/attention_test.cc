@@ -20,10 +20,9 @@
 namespace folio {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr Dtype kF32 = Dtype::kF32, kBF16 = Dtype::kBF16, kF64 = Dtype::kF64;
 
-struct Sizes {
+struct AttentionSizes {
   int64_t B, T, S, H, G, D;
   bool causal = true, masked = false, dropout = false;
   enum { kNone, kAllowed, kAdded } pairs = kNone;  // the mask of queries and keys
@@ -41,8 +40,8 @@ size_t Size(int64_t n) {
 
 // Forward and backward of one attention on operands of dtype `low` and statistics of dtype
 // `number`.
-struct Attention {
-  Attention(const Sizes& sizes, Dtype low, Dtype number = kF32, bool probs = false)
+struct AttentionCall {
+  AttentionCall(const AttentionSizes& sizes, Dtype low, Dtype number = kF32, bool probs = false)
       : s(sizes), memory(number, low, /*misaligned=*/true) {
     const int64_t C = s.H * s.D, K = s.heads() * s.D;
     forward.q = Random(s.T, C, 3);
@@ -54,7 +53,7 @@ struct Attention {
     // The first of two sequences sees nothing, the last not all.
     for (int64_t i = 0; i < s.B * s.S; ++i) mask.push_back(i / s.S + 1 == s.B && i % 3 != 0);
     if (s.masked) forward.key_mask = Tensor(mask.data(), Shape{s.B, s.S});
-    if (s.pairs != Sizes::kNone) forward.mask = PairMask();
+    if (s.pairs != AttentionSizes::kNone) forward.mask = PairMask();
     forward.H = s.H;
     forward.G = s.G;
     forward.causal = s.causal;
@@ -77,13 +76,13 @@ struct Attention {
   }
   // A third of the pairs are hidden, and all of some query.
   Tensor PairMask() {
-    const Dtype dtype = s.pairs == Sizes::kAllowed ? Dtype::kU8 : memory.number();
+    const Dtype dtype = s.pairs == AttentionSizes::kAllowed ? Dtype::kU8 : memory.number();
     const Tensor pairs = memory.Unset(dtype, {s.B, 1, s.T, s.S});
     const CounterRng rng(5, 7);
     for (int64_t i = 0; i < pairs.count(); ++i) {
       const bool hidden = i % 3 == 1 || i / s.S == s.T / 2;
       const double number = ToFloat(ToBF16(static_cast<float>(rng.Normal(uint64_t(i)))));
-      memory.Set(pairs, i, dtype == Dtype::kU8 ? !hidden : hidden ? -kInfinity : number);
+      memory.Set(pairs, i, dtype == Dtype::kU8 ? !hidden : hidden ? -INFINITY : number);
     }
     return pairs;
   }
@@ -96,7 +95,7 @@ struct Attention {
     backend.Run(backward);
   }
 
-  Sizes s;
+  AttentionSizes s;
   OpMemory memory;
   uint64_t draws = 0;
   std::vector<uint8_t> mask;
@@ -105,8 +104,8 @@ struct Attention {
 };
 
 // The numbers of one that was run.
-struct Numbers {
-  explicit Numbers(const Attention& a)
+struct AttentionNumbers {
+  explicit AttentionNumbers(const AttentionCall& a)
       : q(Values(a.forward.q)),
         k(Values(a.forward.k)),
         v(Values(a.forward.v)),
@@ -124,7 +123,7 @@ struct Numbers {
 // How far each result may be off, from the exact weights: `unit` is what rounding may do to a
 // number that enters a product or is stored, relatively, and `sums` what it does to anything else.
 struct Bounds {
-  Bounds(const Sizes& s, const Numbers& e, double unit, double sums)
+  Bounds(const AttentionSizes& s, const AttentionNumbers& e, double unit, double sums)
       : out(e.out.size()), d_q(e.q.size()), d_k(e.k.size()), d_v(e.v.size()) {
     for (int64_t row = 0; row < s.B * s.H * s.T; ++row) Add(s, e, row, unit, sums);
     const auto stored = [&](std::vector<double>& bounds, const std::vector<double>& x) {
@@ -136,7 +135,8 @@ struct Bounds {
     stored(d_v, e.d_v);
   }
 
-  void Add(const Sizes& s, const Numbers& e, int64_t row, double unit, double sums) {
+  void Add(const AttentionSizes& s, const AttentionNumbers& e, int64_t row, double unit,
+           double sums) {
     const int64_t b = row / (s.H * s.T), h = row / s.T % s.H, t = row % s.T, C = s.H * s.D;
     const int64_t K = s.heads() * s.D, query = (b * s.T + t) * C + h * s.D;
     const Dropout drop = s.Drop();
@@ -187,18 +187,18 @@ void ExpectNear(const std::vector<double>& found, const std::vector<double>& exp
 
 // What a sum in float32 may be off by: a few roundings for each of its terms, which are not above
 // 4 * 4 in a score.
-double SumError(const Sizes& s) {
+double SumError(const AttentionSizes& s) {
   const double terms = static_cast<double>(s.D + s.S + s.T);
   return std::ldexp(8 + 4 * std::sqrt(terms), -24) * 8;
 }
 
-void ExpectAgreement(const Sizes& s, Backend& cpu, Dtype low, const Numbers& expected,
-                     const Bounds& bounds) {
+void ExpectAttention(const AttentionSizes& s, Backend& cpu, Dtype low,
+                     const AttentionNumbers& expected, const Bounds& bounds) {
   const double sums = SumError(s);
-  Attention attention(s, low, kF32, /*probs=*/true);
+  AttentionCall attention(s, low, kF32, /*probs=*/true);
   attention.Run(cpu);
   EXPECT_TRUE(attention.memory.GuardsIntact());
-  const Numbers found(attention);
+  const AttentionNumbers found(attention);
   for (size_t i = 0; i < found.lse.size(); ++i) {
     const double want = expected.lse[i], have = found.lse[i];
     ASSERT_TRUE(have == want || std::abs(have - want) <= sums * 2) << have << " for " << want;
@@ -214,14 +214,14 @@ void ExpectAgreement(const Sizes& s, Backend& cpu, Dtype low, const Numbers& exp
 
 // Leaves nothing but NaN in the scratch memory.
 void Spoil(Backend& cpu) {
-  Attention a({.B = 1, .T = 130, .S = 300, .H = 1, .G = 0, .D = 80}, kBF16);
+  AttentionCall a({.B = 1, .T = 130, .S = 300, .H = 1, .G = 0, .D = 80}, kBF16);
   for (const SequenceView& x : {a.forward.q, a.forward.k, a.forward.v, a.backward.d_out}) {
     a.Fill(x, [](int64_t) { return NAN; });
   }
   a.Run(cpu);
 }
 
-class AttentionTiles : public testing::TestWithParam<Sizes> {
+class AttentionTiles : public testing::TestWithParam<AttentionSizes> {
  protected:
   ~AttentionTiles() override {
     ForceSimdTarget("");
@@ -236,36 +236,36 @@ TEST_P(AttentionTiles, AgreeWithTheReferenceOnEverySimdTarget) {
   const auto reference = MakeReferenceBackend(), cpu = MakeCpuBackend();
   Spoil(*cpu);
   for (int options = 0; options < 24; ++options) {
-    Sizes s = GetParam();
+    AttentionSizes s = GetParam();
     s.causal = options & 1;
     s.masked = options & 2;
     s.dropout = options & 4;
-    if (options >= 8) s.pairs = options >= 16 ? Sizes::kAdded : Sizes::kAllowed;
+    if (options >= 8) s.pairs = options >= 16 ? AttentionSizes::kAdded : AttentionSizes::kAllowed;
     // Masks of pairs meet all else together, or nothing.
-    if (s.pairs != Sizes::kNone && options % 8 != 0 && options % 8 != 7) continue;
-    Attention exact(s, kF64, kF64, /*probs=*/true);
+    if (s.pairs != AttentionSizes::kNone && options % 8 != 0 && options % 8 != 7) continue;
+    AttentionCall exact(s, kF64, kF64, /*probs=*/true);
     exact.Run(*reference);
-    const Numbers expected(exact);
+    const AttentionNumbers expected(exact);
     const Bounds float_bounds(s, expected, 0, SumError(s));
     const Bounds bf16_bounds(s, expected, std::ldexp(1.0, -8), SumError(s));
     for (const std::string& target : SimdTargets()) {
       SCOPED_TRACE(target + " options " + std::to_string(options));
       ForceSimdTarget(target);
-      ExpectAgreement(s, *cpu, kF32, expected, float_bounds);
-      ExpectAgreement(s, *cpu, kBF16, expected, bf16_bounds);
+      ExpectAttention(s, *cpu, kF32, expected, float_bounds);
+      ExpectAttention(s, *cpu, kBF16, expected, bf16_bounds);
     }
   }
 }
 
 TEST_P(AttentionTiles, DoNotDependOnTheNumberOfThreads) {
   const auto cpu = MakeCpuBackend();
-  Sizes s = GetParam();
+  AttentionSizes s = GetParam();
   s.dropout = true;
   for (const Dtype low : {kF32, kBF16}) {
     std::vector<std::byte> of_one_thread;
     for (const int threads : {1, 2, 3}) {
       SetThreads(threads);
-      Attention attention(s, low);
+      AttentionCall attention(s, low);
       attention.Run(*cpu);
       if (threads == 1) of_one_thread = attention.memory.Bytes();
       EXPECT_TRUE(attention.memory.Bytes() == of_one_thread) << threads << " threads";
@@ -273,15 +273,15 @@ TEST_P(AttentionTiles, DoNotDependOnTheNumberOfThreads) {
   }
 }
 
-constexpr Sizes kSizes[] = {{1, 1, 1, 1, 0, 1},     {2, 2, 2, 2, 0, 8},     {2, 15, 15, 1, 0, 16},
-                            {1, 16, 16, 2, 1, 33},  {2, 17, 17, 1, 0, 64},  {1, 63, 65, 2, 0, 8},
-                            {1, 64, 64, 1, 0, 80},  {1, 65, 64, 1, 0, 16},  {1, 130, 130, 2, 1, 9},
-                            {1, 1, 130, 2, 0, 64},  {1, 130, 1, 1, 0, 8},   {1, 64, 130, 4, 2, 1},
-                            {1, 290, 130, 1, 0, 3}, {1, 16, 300, 1, 0, 16}, {1, 300, 300, 1, 0, 1},
-                            {2, 0, 3, 1, 0, 8},     {1, 20, 0, 1, 0, 8}};
+constexpr AttentionSizes kSizes[] = {
+    {1, 1, 1, 1, 0, 1},     {2, 2, 2, 2, 0, 8},     {2, 15, 15, 1, 0, 16},  {1, 16, 16, 2, 1, 33},
+    {2, 17, 17, 1, 0, 64},  {1, 63, 65, 2, 0, 8},   {1, 64, 64, 1, 0, 80},  {1, 65, 64, 1, 0, 16},
+    {1, 130, 130, 2, 1, 9}, {1, 1, 130, 2, 0, 64},  {1, 130, 1, 1, 0, 8},   {1, 64, 130, 4, 2, 1},
+    {1, 290, 130, 1, 0, 3}, {1, 16, 300, 1, 0, 16}, {1, 300, 300, 1, 0, 1}, {2, 0, 3, 1, 0, 8},
+    {1, 20, 0, 1, 0, 8}};
 
 INSTANTIATE_TEST_SUITE_P(, AttentionTiles, testing::ValuesIn(kSizes), [](const auto& param) {
-  const Sizes& s = param.param;
+  const AttentionSizes& s = param.param;
   const auto part = [](const char* name, int64_t n) { return name + std::to_string(n); };
   return part("B", s.B) + part("T", s.T) + part("S", s.S) + part("H", s.H) + part("G", s.G) +
          part("D", s.D);
@@ -291,16 +291,16 @@ INSTANTIATE_TEST_SUITE_P(, AttentionTiles, testing::ValuesIn(kSizes), [](const a
 TEST(AttentionInTiles, RescaleWhereLaterKeysMatterMore) {
   const auto reference = MakeReferenceBackend(), cpu = MakeCpuBackend();
   const auto run = [](Dtype low, Dtype number, Backend& backend) {
-    const Sizes s = {.B = 1, .T = 20, .S = 400, .H = 1, .G = 0, .D = 2, .causal = false};
-    Attention a(s, low, number, /*probs=*/true);
+    const AttentionSizes s = {.B = 1, .T = 20, .S = 400, .H = 1, .G = 0, .D = 2, .causal = false};
+    AttentionCall a(s, low, number, /*probs=*/true);
     a.Fill(a.forward.q, [](int64_t) { return 2; });
     a.Fill(a.forward.k, [](int64_t i) { return static_cast<double>(i / 2 / 100) * 64; });
     a.Run(backend);
-    return Numbers(a);
+    return AttentionNumbers(a);
   };
-  const Numbers expected = run(kF64, kF64, *reference);
+  const AttentionNumbers expected = run(kF64, kF64, *reference);
   for (const auto& [low, unit] : {std::pair{kF32, 0x1p-20}, std::pair{kBF16, 0x1p-8}}) {
-    const Numbers found = run(low, kF32, *cpu);
+    const AttentionNumbers found = run(low, kF32, *cpu);
     for (size_t i = 0; i < found.out.size(); ++i) {
       EXPECT_NEAR(found.out[i], expected.out[i], unit * 4);
     }
@@ -317,13 +317,13 @@ TEST(AttentionInTiles, TakeLargeNegativeNumbersForMasks) {
     for (const Dtype low : {kF32, kBF16}) {
       for (const float number : {std::numeric_limits<float>::lowest(), -1e9F}) {
         SCOPED_TRACE(testing::Message() << backend << DtypeName(low) << number);
-        Attention a({.B = 1, .T = kT, .S = kT, .H = 1, .G = 0, .D = 64, .causal = false}, low, kF32,
-                    /*probs=*/true);
+        AttentionCall a({.B = 1, .T = kT, .S = kT, .H = 1, .G = 0, .D = 64, .causal = false}, low,
+                        kF32, /*probs=*/true);
         std::vector<float> added(kT * kT, number);
         for (int64_t t = 1; t < kT; ++t) added[Size(t * kT + t)] = 0;
         a.forward.mask = a.backward.mask = Tensor(added.data(), {1, 1, kT, kT});
         a.Run(*MakeBackend(backend));
-        const Numbers found(a);
+        const AttentionNumbers found(a);
         for (int64_t i = 0; i < kT * kT; ++i) {
           EXPECT_EQ(found.probs[Size(i)], i > 0 && i / kT == i % kT) << i;
         }
@@ -340,12 +340,12 @@ TEST(AttentionInTiles, TakeLargeNegativeNumbersForMasks) {
 TEST(AttentionInTiles, GiveZerosWhereAllScoresAreMinusInfinity) {
   const auto cpu = MakeCpuBackend();
   for (const Dtype low : {kF32, kBF16}) {
-    Attention a({.B = 1, .T = 20, .S = 20, .H = 1, .G = 0, .D = 4}, low);
+    AttentionCall a({.B = 1, .T = 20, .S = 20, .H = 1, .G = 0, .D = 4}, low);
     a.Fill(a.forward.q, [](int64_t) { return 1e30; });
     a.Fill(a.forward.k, [](int64_t) { return -1e30; });
     a.Run(*cpu);
-    const Numbers found(a);
-    for (const double lse : found.lse) EXPECT_EQ(lse, -kInfinity);
+    const AttentionNumbers found(a);
+    for (const double lse : found.lse) EXPECT_EQ(lse, -INFINITY);
     for (const auto* x : {&found.out, &found.d_q, &found.d_k, &found.d_v}) {
       for (const double number : *x) EXPECT_EQ(number, 0);
     }

@@ -7,7 +7,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -22,9 +21,6 @@
 namespace folio {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 // Random numbers that BF16 holds exactly.
 Tensor RandomLow(OpMemory& memory, Shape shape, double scale = 1) {
   return Converted(memory, memory.Random(Dtype::kBF16, shape, scale), Dtype::kF32);
@@ -32,8 +28,8 @@ Tensor RandomLow(OpMemory& memory, Shape shape, double scale = 1) {
 
 // Puts numbers in which something could go wrong in every third place.
 void AddSpecials(const Tensor& x) {
-  const float specials[] = {kInf,  -kInf, kNan,  -0.0f,   0.0f,   0x1p-133f,
-                            10.0f, -11.f, 88.0f, -10.25f, 1e-30f, 0x1.fep127f};
+  const float specials[] = {INFINITY, -INFINITY, NAN,   -0.0f,   0.0f,   0x1p-133f,
+                            10.0f,    -11.f,     88.0f, -10.25f, 1e-30f, 0x1.fep127f};
   for (int64_t i = 0; i < x.count(); i += 3) {
     x.data<float>()[i] = ToFloat(ToBF16(specials[static_cast<size_t>(i / 3) % 12]));
   }
@@ -147,7 +143,7 @@ TEST_P(Bf16Kernels, LayerNormForward) {
 TEST_P(Bf16Kernels, LayerNormForwardOfARowWithNan) {
   OpMemory memory(Dtype::kF32, false);
   const Tensor x = memory.Random({3, 19}), out = memory.Unset(Dtype::kBF16, {3, 19});
-  x.data<float>()[19 + 18] = kNan;
+  x.data<float>()[19 + 18] = NAN;
   MakeCpuBackend()->Run(LayerNormForward{.x = x,
                                          .weight = memory.Random({19}),
                                          .out = out,
@@ -241,7 +237,7 @@ TEST_P(Bf16Kernels, ActivationKeepsNanToItsOwnPlace) {
   const int64_t n = 37;
   const Tensor x = Converted(memory, RandomLow(memory, {1, n}), Dtype::kBF16);
   const Tensor d_out = Converted(memory, RandomLow(memory, {1, n}), Dtype::kBF16);
-  x.data<BF16>()[3] = x.data<BF16>()[36] = ToBF16(kNan);
+  x.data<BF16>()[3] = x.data<BF16>()[36] = ToBF16(NAN);
   for (const auto& [kind, name] : kActivations) {
     if (kind == Activation::kRelu) continue;  // by definition no NaN's gradient
     SCOPED_TRACE(name);

@@ -24,9 +24,8 @@ BF16 Rounded(float x) {
 
 // Normal numbers of every size, ties between two bfloat16 numbers, zeros and infinities.
 float NumberAt(uint64_t i) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  static constexpr float kOdd[] = {0.0f,       -0.0f,           0x1.01p0f,  0x1.03p0f,
-                                   -0x1.01p5f, 0x1.fffffep127f, -kInfinity, 0x1p-126f};
+  static constexpr float kOdd[] = {0.0f,       -0.0f,           0x1.01p0f, 0x1.03p0f,
+                                   -0x1.01p5f, 0x1.fffffep127f, -INFINITY, 0x1p-126f};
   if (i % 11 == 0) return kOdd[i / 11 % std::size(kOdd)];
   const CounterRng rng(5, 1);
   return std::ldexp(static_cast<float>(rng.Normal(i)), static_cast<int>(i % 200) - 100);

@@ -32,8 +32,8 @@ double Value(float x) {
 // A (rows, columns) matrix of random numbers, stored either way round, with `gap` numbers between
 // rows of memory that are NaN.
 template <class T>
-struct Matrix {
-  Matrix(int64_t rows, int64_t columns, bool transposed, uint64_t seed)
+struct SeededMatrix {
+  SeededMatrix(int64_t rows, int64_t columns, bool transposed, uint64_t seed)
       : stride((transposed ? rows : columns) + 3),
         memory(static_cast<size_t>(stride * (transposed ? columns : rows)) + 1,
                Number(std::numeric_limits<float>::quiet_NaN())),
@@ -94,7 +94,7 @@ struct PackedSides {
 
 template <class T>
 void ExpectProduct(const Sizes& s, bool left_transposed, bool right_transposed, bool accumulate) {
-  const Matrix<T> left(s.M, s.K, left_transposed, 1), right(s.K, s.N, right_transposed, 2);
+  const SeededMatrix<T> left(s.M, s.K, left_transposed, 1), right(s.K, s.N, right_transposed, 2);
   PackedSides sides(s, left.view, right.view);
   const int64_t rows = RowTiles(s.M) * 16, columns = RowTiles(s.N) * 16, stride = columns + 5;
   std::vector<float> c(static_cast<size_t>(rows * stride), 0.5f);
@@ -133,7 +133,7 @@ TEST_P(Bf16Product, IsTheSumOfProductsForAnySizeAndLayout) {
 // A multiplier that takes part of the depth reads tiles that are further apart than it is deep.
 TEST_P(Bf16Product, PartsOfTheDepthAddUp) {
   const Sizes s{40, 50, 96};
-  const Matrix<BF16> left(s.M, s.K, false, 1), right(s.K, s.N, false, 2);
+  const SeededMatrix<BF16> left(s.M, s.K, false, 1), right(s.K, s.N, false, 2);
   PackedSides sides(s, left.view, right.view);
   std::vector<float> c(48 * 64, -1);
   PackedProduct part = sides.Into(c, 64);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kFew = LinearForward::kFewRows;
 
-std::vector<float> Numbers(int64_t count, uint64_t seed) {
+std::vector<float> SomeNumbers(int64_t count, uint64_t seed) {
   const CounterRng rng(seed, 0);
   std::vector<float> numbers(static_cast<size_t>(count));
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(rng.Normal(i));
@@ -37,10 +37,10 @@ class Layer {
       : transposed_(transposed),
         sizes_(sizes),
         weight_(DtypeBytes(dtype, sizes.I * sizes.O)),
-        bias_(Numbers(sizes.O, 2)),
+        bias_(SomeNumbers(sizes.O, 2)),
         view_(weight_.data(), dtype,
               transposed ? Shape{sizes.O, sizes.I} : Shape{sizes.I, sizes.O}) {
-    EncodeFloats(Numbers(sizes.I * sizes.O, 1), dtype, weight_.data());
+    EncodeFloats(SomeNumbers(sizes.I * sizes.O, 1), dtype, weight_.data());
   }
 
   // out = x weight + bias (N,O), act of it.
@@ -76,7 +76,7 @@ struct Storage {
   bool transposed;
 };
 
-std::string NameOf(const testing::TestParamInfo<Storage>& info) {
+std::string StoredName(const testing::TestParamInfo<Storage>& info) {
   return std::string(DtypeName(info.param.dtype)) + (info.param.transposed ? "_transposed" : "");
 }
 
@@ -102,7 +102,7 @@ TEST_P(StoredWeights, AgreeWithTheReferenceOnEverySimdTarget) {
   for (const Sizes sizes : AllSizes()) {
     Layer layer = Make(sizes);
     for (const int64_t N : {int64_t{1}, int64_t{3}, kFew, kFew + 1, 4 * kFew + 3}) {
-      std::vector<float> x = Numbers(N * sizes.I, 3), out, act;
+      std::vector<float> x = SomeNumbers(N * sizes.I, 3), out, act;
       const LinearForward op = layer.Op(x, out, act);
       const Comparison<LinearForward> comparison(op, *reference);
       for (const std::string& target : SimdTargets()) {
@@ -127,7 +127,7 @@ TEST_P(StoredWeights, ARowComesOutTheSameBesideAnyOthers) {
   for (const Sizes sizes : AllSizes()) {
     Layer layer = Make(sizes);
     const auto O = static_cast<size_t>(sizes.O);
-    const std::vector<float> x = Numbers(kFew * sizes.I, 3);
+    const std::vector<float> x = SomeNumbers(kFew * sizes.I, 3);
     for (const std::string& target : SimdTargets()) {
       ForceSimdTarget(target);
       SetThreads(1);
@@ -160,11 +160,11 @@ TEST_P(StoredWeights, ProductsAreAddedToWhatIsThere) {
   for (const Sizes sizes : AllSizes()) {
     Layer layer = Make(sizes);
     for (const int64_t N : {int64_t{3}, kFew + 5}) {
-      std::vector<float> x = Numbers(N * sizes.I, 3), out, act;
+      std::vector<float> x = SomeNumbers(N * sizes.I, 3), out, act;
       LinearForward op = layer.Op(x, out, act);
       op.bias = op.act = Tensor();
       op.accumulate = true;
-      const std::vector<float> before = Numbers(N * sizes.O, 4);
+      const std::vector<float> before = SomeNumbers(N * sizes.O, 4);
       out = before;
       op.out = Tensor(out.data(), op.out.shape());
       const Comparison<LinearForward> comparison(op, *reference);
@@ -185,7 +185,7 @@ constexpr Storage kStorages[] = {{Dtype::kF32, false},
                                  {Dtype::kBF16, true},
                                  {Dtype::kQ8_0, true},
                                  {Dtype::kQ4_0, true}};
-INSTANTIATE_TEST_SUITE_P(, StoredWeights, testing::ValuesIn(kStorages), NameOf);
+INSTANTIATE_TEST_SUITE_P(, StoredWeights, testing::ValuesIn(kStorages), StoredName);
 
 // Sums of integers are exact, and what is rounded is so in one order.
 TEST(BlockedWeights, GiveTheSameBitsOnEverySimdTarget) {
@@ -194,7 +194,7 @@ TEST(BlockedWeights, GiveTheSameBitsOnEverySimdTarget) {
     for (const Sizes sizes : {Sizes{416, 133}, Sizes{2208, 18}}) {
       Layer layer(dtype, true, sizes);
       for (const int64_t N : {1, 5, 8}) {
-        std::vector<float> x = Numbers(N * sizes.I, 4), out, act;
+        std::vector<float> x = SomeNumbers(N * sizes.I, 4), out, act;
         std::vector<float> first;
         for (const std::string& target : SimdTargets()) {
           ForceSimdTarget(target);
@@ -232,7 +232,7 @@ TEST(BlockedWeights, TakeEveryByte) {
 // Rows are rounded as RoundTo does it; what cannot be rounded is NaN, and nothing else is.
 TEST(BlockedWeights, MeetRowsRoundedAsAnyOthers) {
   constexpr int64_t kI = 32 * 200;
-  std::vector<float> x = Numbers(kI, 6), identity(32 * 32);
+  std::vector<float> x = SomeNumbers(kI, 6), identity(32 * 32);
   for (size_t i = 0; i < x.size(); ++i) {
     if (i % 3 == 0) x[i] = std::round(x[i] * 8) / 16;  // ties
     x[i] *= std::ldexp(1.0f, static_cast<int>(i / 32) % 60 - 45);
@@ -266,7 +266,7 @@ TEST(BlockedWeights, MeetRowsRoundedAsAnyOthers) {
 
 TEST(StoredEmbeddings, AreDecoded) {
   constexpr int64_t V = 5, C = 64;
-  const std::vector<float> numbers = Numbers(V * C, 5);
+  const std::vector<float> numbers = SomeNumbers(V * C, 5);
   std::vector<int32_t> ids = {3, 0, 3};
   for (const Dtype dtype : {Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
     std::vector<std::byte> wte(DtypeBytes(dtype, V * C));

@@ -17,9 +17,9 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // (rows, columns) numbers whose last one is the last of its page; the next page cannot be touched.
 // Rows are `gap` NaNs apart.
-class Operand {
+class ProductOperand {
  public:
-  Operand(int64_t rows, int64_t columns, int64_t gap, uint64_t stream)
+  ProductOperand(int64_t rows, int64_t columns, int64_t gap, uint64_t stream)
       : rows_(rows),
         columns_(columns),
         stride_(columns + gap),
@@ -40,7 +40,7 @@ class Operand {
   float& at(int64_t r, int64_t c) const { return data_[r * stride_ + c]; }
 
   // The same numbers, and NaN between the rows.
-  bool Equals(const Operand& other) const {
+  bool Equals(const ProductOperand& other) const {
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < stride_; ++c) {
         if (c >= columns_ && r + 1 == rows_) break;
@@ -89,7 +89,7 @@ struct Product {
              .ldc = c.stride(),
              .alpha = x.alpha,
              .beta = x.beta} {}
-  Operand a, b, c;
+  ProductOperand a, b, c;
   cpu::MatMulArgs args;
 };
 

@@ -12,13 +12,11 @@
 namespace folio {
 namespace {
 
-constexpr Dtype kF32 = Dtype::kF32, kBF16 = Dtype::kBF16;
-
 class ReferenceInBfloat16 : public testing::Test {
  protected:
-  Tensor AsFloats(const Tensor& x) { return Converted(m_, x, kF32); }
+  Tensor AsFloats(const Tensor& x) { return Converted(m_, x, Dtype::kF32); }
 
-  OpMemory m_{kF32, kBF16, true};
+  OpMemory m_{Dtype::kF32, Dtype::kBF16, true};
   std::unique_ptr<Backend> reference_ = MakeReferenceBackend();
 };
 
@@ -30,7 +28,7 @@ TEST_F(ReferenceInBfloat16, LinearRoundsItsWeightButNotTheCallers) {
   op.out = m_.Unset({3, 5});
   LinearForward plain = op;
   plain.x = AsFloats(op.x);
-  plain.weight = AsFloats(Converted(m_, op.weight, kBF16));
+  plain.weight = AsFloats(Converted(m_, op.weight, Dtype::kBF16));
   plain.out = m_.Unset({3, 5});
   const float weight = op.weight.data<float>()[4];
   ASSERT_NE(plain.weight.data<float>()[4], weight);
@@ -52,7 +50,7 @@ TEST_F(ReferenceInBfloat16, LinearBackwardAddsBeforeItRounds) {
   LinearBackward plain = op;
   plain.d_out = AsFloats(op.d_out);
   plain.d_x = AsFloats(op.d_x);
-  plain.weight = AsFloats(Converted(m_, op.weight, kBF16));
+  plain.weight = AsFloats(Converted(m_, op.weight, Dtype::kBF16));
   reference_->Run(op);
   reference_->Run(plain);
   ExpectTwin("d_x", plain.d_x, op.d_x);

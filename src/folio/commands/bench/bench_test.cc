@@ -20,24 +20,22 @@
 namespace folio {
 namespace {
 
-using Json = nlohmann::json;
-
-const std::string kTiny = Fixture("gpt2-tiny").string();
+const std::string kBenched = Fixture("gpt2-tiny").string();
 
 // What `folio bench train` says of the tiny model.
 ProgramRun BenchTiny(const std::string& flags) {
-  return RunFolio("bench train --seconds 0 --dtype fp32 --model " + kTiny + flags);
+  return RunFolio("bench train --seconds 0 --dtype fp32 --model " + kBenched + flags);
 }
 
 int64_t PlannedTiny(const std::string& flags) {
-  const std::string command = "inspect plan --json --dtype fp32 --model " + kTiny;
-  return Json::parse(RunFolio(command + flags).out).at("peak_bytes");
+  const std::string command = "inspect plan --json --dtype fp32 --model " + kBenched;
+  return nlohmann::json::parse(RunFolio(command + flags).out).at("peak_bytes");
 }
 
 TEST(BenchTrain, JsonHasAllFigures) {
   const ProgramRun run = BenchTiny(" --batch 3 --context 7 --steps 5 --threads 1 --json");
   ASSERT_EQ(run.status, 0);
-  const Json json = Json::parse(run.out);
+  const nlohmann::json json = nlohmann::json::parse(run.out);
   for (const char* key :
        {"tokens_per_second", "seconds_per_step", "seconds_per_step_min", "seconds_per_step_p90",
         "model_flops_per_second", "matmul_flops_per_second", "peak_share", "peak_memory_bytes"}) {
@@ -65,12 +63,13 @@ TEST(BenchTrain, JsonHasAllFigures) {
 
 TEST(BenchTrain, OpsCountOnlyTheTimedSteps) {
   const std::string flags = " --batch 1 --context 2 --steps 4 --ops";
-  const Json json = Json::parse(BenchTiny(flags + " --json").out);
-  const Json& ops = json.at("ops");
-  const auto op = std::find_if(ops.begin(), ops.end(),
-                               [](const Json& one) { return one.at("name") == "adamw_update"; });
+  const nlohmann::json json = nlohmann::json::parse(BenchTiny(flags + " --json").out);
+  const nlohmann::json& ops = json.at("ops");
+  const auto op = std::find_if(ops.begin(), ops.end(), [](const nlohmann::json& one) {
+    return one.at("name") == "adamw_update";
+  });
   ASSERT_NE(op, ops.end()) << ops;
-  const int64_t layers = LoadModelConfig(kTiny).n_layer;
+  const int64_t layers = LoadModelConfig(kBenched).n_layer;
   EXPECT_EQ(op->at("calls"), 4 * (layers + 2));  // embeddings, blocks, what does not decay
   EXPECT_GT(json.at("seconds_outside_ops").get<double>(), 0);
   EXPECT_TRUE(Contains(BenchTiny(flags).out, "tokens/s", "adamw_update", "linear_backward",
@@ -88,8 +87,9 @@ TEST(BenchTrain, FlopsAreThoseOfTheFormula) {
 
 TEST(BenchTrain, RecomputationIsMeasuredAgainstDoingWithout) {
   const std::string shape = " --batch 5 --context 23";
-  const Json json = Json::parse(BenchTiny(shape + " --steps 3 --recompute --json").out);
-  const Json& without = json.at("without_recompute");
+  const nlohmann::json json =
+      nlohmann::json::parse(BenchTiny(shape + " --steps 3 --recompute --json").out);
+  const nlohmann::json& without = json.at("without_recompute");
   EXPECT_EQ(without.at("peak_bytes"), PlannedTiny(shape));
   EXPECT_EQ(json.at("peak_bytes"), PlannedTiny(shape + " --recompute"));
   EXPECT_GT(without.at("saved_bytes"), 0);
@@ -98,14 +98,15 @@ TEST(BenchTrain, RecomputationIsMeasuredAgainstDoingWithout) {
   EXPECT_NEAR((1 + without.at("time_paid").get<double>()) *
                   without.at("seconds_per_step_min").get<double>(),
               json.at("seconds_per_step_min"), 1e-9);
-  EXPECT_FALSE(
-      Json::parse(BenchTiny(shape + " --steps 1 --json").out).contains("without_recompute"));
+  EXPECT_FALSE(nlohmann::json::parse(BenchTiny(shape + " --steps 1 --json").out)
+                   .contains("without_recompute"));
 }
 
 TEST(BenchTrain, AdaptersAreMeasuredBesideFullFineTuning) {
   const std::string shape = " --batch 5 --context 23", lora = " --set lora.targets=c_attn,c_fc";
-  const Json json = Json::parse(BenchTiny(shape + " --steps 3 --lora 2 --json" + lora).out);
-  const Json& full = json.at("full_fine_tuning");
+  const nlohmann::json json =
+      nlohmann::json::parse(BenchTiny(shape + " --steps 3 --lora 2 --json" + lora).out);
+  const nlohmann::json& full = json.at("full_fine_tuning");
   EXPECT_EQ(full.at("peak_bytes"), PlannedTiny(shape));
   EXPECT_EQ(json.at("peak_bytes"), PlannedTiny(shape + " --lora 2" + lora));
   EXPECT_EQ(full.at("saved_bytes").get<int64_t>() + json.at("peak_bytes").get<int64_t>(),
@@ -117,16 +118,17 @@ TEST(BenchTrain, AdaptersAreMeasuredBesideFullFineTuning) {
   EXPECT_EQ(json.at("flops_per_token"), 4 * matrices + 2 * adapters + 12 * 2 * 23 * 32);
   EXPECT_TRUE(Contains(BenchTiny(shape + " --steps 1 --lora 2").out, "adapters    saves ",
                        "of adapters + 12 x"));
-  EXPECT_FALSE(
-      Json::parse(BenchTiny(shape + " --steps 1 --json").out).contains("full_fine_tuning"));
+  EXPECT_FALSE(nlohmann::json::parse(BenchTiny(shape + " --steps 1 --json").out)
+                   .contains("full_fine_tuning"));
 }
 
 TEST(BenchTrain, GrowthIsRelativeToTheFirstBatch) {
-  const Json json = Json::parse(BenchTiny(" --batches 2,1,5 --context 3 --steps 2 --json").out);
+  const nlohmann::json json =
+      nlohmann::json::parse(BenchTiny(" --batches 2,1,5 --context 3 --steps 2 --json").out);
   ASSERT_EQ(json.at("batches").size(), 3);
   const double first = json.at("batches")[0].at("seconds_per_token");
   for (size_t i = 0; i < 3; ++i) {
-    const Json& each = json.at("batches")[i];
+    const nlohmann::json& each = json.at("batches")[i];
     const int64_t B = std::vector<int64_t>{2, 1, 5}[i];
     EXPECT_EQ(each.at("batch"), B);
     EXPECT_EQ(each.at("peak_bytes"), PlannedTiny(" --context 3 --batch " + std::to_string(B)));
@@ -142,8 +144,9 @@ TEST(BenchTrain, BatchSizesArePositiveIntegers) {
   for (const char* wrong : {"", "0", "-1", "1,,2", "1,2,", "two", "1 ,2", "3x", "16777217"}) {
     EXPECT_THROW(ParseBatches(wrong, "--batches"), Error) << wrong;
   }
-  ExpectError(2, "bench train --batches 1,x --model " + kTiny, "--batches: 'x' is no batch size");
-  EXPECT_EQ(RunFolio("bench train --batches 1 --batch 3 --model " + kTiny).status, 2);
+  ExpectError(2, "bench train --batches 1,x --model " + kBenched,
+              "--batches: 'x' is no batch size");
+  EXPECT_EQ(RunFolio("bench train --batches 1 --batch 3 --model " + kBenched).status, 2);
 }
 
 TEST(BenchTrain, WhatIsTooLargeIsRefusedBeforeItIsAllocated) {
@@ -152,13 +155,14 @@ TEST(BenchTrain, WhatIsTooLargeIsRefusedBeforeItIsAllocated) {
   EXPECT_EQ(run.status, 4) << run.out;
   EXPECT_TRUE(Contains(run.err, "does not fit into memory"));
   EXPECT_FALSE(Contains(run.err, "--grad-accumulation"));  // which this command has not
-  EXPECT_EQ(RunFolio("bench train --context 25 --model " + kTiny).status, 2);
+  EXPECT_EQ(RunFolio("bench train --context 25 --model " + kBenched).status, 2);
 }
 
 TEST(BenchMatmul, PeakIsTheBestOfItsDtype) {
-  const Json json = Json::parse(RunFolio("bench matmul --products small --seconds 0 --json").out);
+  const nlohmann::json json =
+      nlohmann::json::parse(RunFolio("bench matmul --products small --seconds 0 --json").out);
   std::map<std::string, double> best;
-  for (const Json& product : json.at("products")) {
+  for (const nlohmann::json& product : json.at("products")) {
     const double flops = 2.0 * product.at("N").get<double>() * product.at("I").get<double>() *
                          product.at("O").get<double>();
     const double rate = product.at("flops_per_second");
@@ -168,14 +172,14 @@ TEST(BenchMatmul, PeakIsTheBestOfItsDtype) {
     most = std::max(most, rate);
   }
   EXPECT_GT(best.at("fp32"), 0);
-  EXPECT_EQ(json.at("peak_flops_per_second"), Json(best));
+  EXPECT_EQ(json.at("peak_flops_per_second"), nlohmann::json(best));
   EXPECT_EQ(json.at("products").size(), best.size() * 3 * SmallMatmuls().size());
 }
 
 TEST(BenchMatmul, MeasuresTheDtypeThatIsAskedFor) {
-  const Json json =
-      Json::parse(RunFolio("bench matmul --products small --seconds 0 --dtype fp32 --json").out);
-  for (const Json& product : json.at("products")) EXPECT_EQ(product.at("dtype"), "fp32");
+  const nlohmann::json json = nlohmann::json::parse(
+      RunFolio("bench matmul --products small --seconds 0 --dtype fp32 --json").out);
+  for (const nlohmann::json& product : json.at("products")) EXPECT_EQ(product.at("dtype"), "fp32");
   EXPECT_EQ(json.at("peak_flops_per_second").size(), 1);
   EXPECT_EQ(RunFolio("bench matmul --dtype fp16").status, 2);
   EXPECT_EQ(RunFolio("bench matmul --products huge").status, 2);
@@ -206,9 +210,9 @@ TEST(BenchAttention, CountsWhatTheMaskLetsThrough) {
   const std::string command =
       "bench attention --batch 2 --context 5 --heads 3 --head-size 7 --dropout 0.25 --seconds 0 "
       "--dtype fp32";
-  const Json json = Json::parse(RunFolio(command + " --json").out);
+  const nlohmann::json json = nlohmann::json::parse(RunFolio(command + " --json").out);
   ASSERT_EQ(json.at("runs").size(), 1);
-  const Json& run = json.at("runs")[0];
+  const nlohmann::json& run = json.at("runs")[0];
   const double pairs = 2 * 15, C = 21, H = 3;
   EXPECT_EQ(run.at("forward").at("flops"), pairs * (4 * C + 5 * H));
   EXPECT_EQ(run.at("backward").at("flops"), pairs * (10 * C + 6 * H));
@@ -226,12 +230,12 @@ TEST(BenchAttention, WhatCannotBeIsRefused) {
 }
 
 TEST(BenchOptimizer, BytesAreThoseOfTheArrays) {
-  const Json json =
-      Json::parse(RunFolio("bench optimizer --parameters 1009 --seconds 0 --json").out);
+  const nlohmann::json json =
+      nlohmann::json::parse(RunFolio("bench optimizer --parameters 1009 --seconds 0 --json").out);
   EXPECT_EQ(json.at("parameters"), 1009);
   std::map<std::string, double> bytes;
-  for (const Json& pass : json.at("passes")) bytes[pass.at("name")] = pass.at("bytes");
-  for (const Json& pass : json.at("machine")) bytes[pass.at("name")] = pass.at("bytes");
+  for (const nlohmann::json& pass : json.at("passes")) bytes[pass.at("name")] = pass.at("bytes");
+  for (const nlohmann::json& pass : json.at("machine")) bytes[pass.at("name")] = pass.at("bytes");
   EXPECT_EQ(bytes, (std::map<std::string, double>{{"gradient norm", 4 * 1009},
                                                   {"adamw", 28 * 1009},
                                                   {"read", 4 * 1009},
@@ -244,35 +248,36 @@ TEST(BenchOptimizer, SaysWhatToDoWhereThereIsNoRoom) {
 }
 
 TEST(BenchOptimizer, TakesTheParametersOfAModel) {
-  const std::string tiny = " --seconds 0 --model " + kTiny;
-  const Json json = Json::parse(RunFolio("bench optimizer --json" + tiny).out);
+  const std::string tiny = " --seconds 0 --model " + kBenched;
+  const nlohmann::json json = nlohmann::json::parse(RunFolio("bench optimizer --json" + tiny).out);
   EXPECT_GE(json.at("parameters"), 97 * 32 + 24 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 64);
   EXPECT_EQ(RunFolio("bench optimizer --parameters 10" + tiny).status, 2);
 }
 
 TEST(BenchGenerate, TellsOfEachPosition) {
   for (const char* dtype : {"fp32", "bf16", "int8", "int4"}) {
-    const Json json =
-        Json::parse(RunFolio("bench generate --seconds 0 --positions 0,7 --json --dtype " +
-                             std::string(dtype) + " --model " + kTiny)
-                        .out);
+    const nlohmann::json json = nlohmann::json::parse(
+        RunFolio("bench generate --seconds 0 --positions 0,7 --json --dtype " + std::string(dtype) +
+                 " --model " + kBenched)
+            .out);
     EXPECT_EQ(json.at("dtype"), dtype);
     ASSERT_EQ(json.at("tokens").size(), 2u);
-    const Json &first = json.at("tokens")[0], &second = json.at("tokens")[1];
+    const nlohmann::json &first = json.at("tokens")[0], &second = json.at("tokens")[1];
     EXPECT_EQ(first.at("bytes"), json.at("weight_bytes"));
     // Keys and values of two layers of 32 channels, in float32.
     EXPECT_EQ(second.at("bytes").get<double>() - first.at("bytes").get<double>(),
               2 * 4 * 2 * 32 * 7);
-    for (const Json& token : json.at("tokens")) EXPECT_GT(token.at("read_share"), 0);
+    for (const nlohmann::json& token : json.at("tokens")) EXPECT_GT(token.at("read_share"), 0);
     EXPECT_GT(json.at("load_seconds"), 0);
   }
-  const Json preset = Json::parse(RunFolio("bench generate --seconds 0 --json --preset debug").out);
+  const nlohmann::json preset =
+      nlohmann::json::parse(RunFolio("bench generate --seconds 0 --json --preset debug").out);
   EXPECT_TRUE(preset.at("load_seconds").is_null());
 }
 
 TEST(BenchGenerate, PositionsAreThoseOfTheModel) {
-  ExpectError(2, "bench generate --positions 1,x --model " + kTiny, "--positions: 'x' is none");
-  ExpectError(2, "bench generate --positions 24 --model " + kTiny, "may be 0 to 23");
+  ExpectError(2, "bench generate --positions 1,x --model " + kBenched, "--positions: 'x' is none");
+  ExpectError(2, "bench generate --positions 24 --model " + kBenched, "may be 0 to 23");
 }
 
 }  // namespace

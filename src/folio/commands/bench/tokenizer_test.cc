@@ -13,8 +13,6 @@
 namespace folio {
 namespace {
 
-using Json = nlohmann::json;
-
 class BenchTokenizerTest : public InTemporaryDirectory {
  protected:
   // 2,345,678 letters, and a multibyte one across the end of the first kilobyte.
@@ -83,10 +81,10 @@ TEST_F(BenchTokenizerTest, JsonHasSpeedsAndShares) {
       "bench tokenizer --tokenizer bytes --language russian "
       "--only encode --only load --bytes 20001 --threads 1 --json");
   ASSERT_EQ(run.status, 0);
-  const Json json = Json::parse(run.out);
+  const nlohmann::json json = nlohmann::json::parse(run.out);
   EXPECT_EQ(json.at("threads"), 1);
   EXPECT_EQ(json.at("rows").size(), 8u);
-  for (const Json& row : json.at("rows")) {
+  for (const nlohmann::json& row : json.at("rows")) {
     const double seconds = row.at("seconds");
     EXPECT_LE(row.at("seconds_min").get<double>(), seconds);
     EXPECT_GE(row.at("seconds_max").get<double>(), seconds);

@@ -14,8 +14,6 @@
 namespace folio {
 namespace {
 
-using Json = nlohmann::json;
-
 class ConvertCommand : public InTemporaryDirectory {
  protected:
   ProgramRun Run(const std::string& arguments) {
@@ -30,7 +28,7 @@ TEST_F(ConvertCommand, TellsWhatItWroteAndFound) {
   EXPECT_TRUE(Contains(run.out, "gpt2-tiny, hf", "m.gguf, gguf, ", " in q8_0", "29,344",
                        "28 tensors", "of 16 tokens differ by at most"));
   EXPECT_TRUE(Contains(run.err, "doing=writing", "doing=comparing tensors"));
-  const Json json = Json::parse(Run("convert m.gguf back --to hf --json").out);
+  const nlohmann::json json = nlohmann::json::parse(Run("convert m.gguf back --to hf --json").out);
   EXPECT_EQ(json.at("schema"), 1);
   EXPECT_EQ(json.at("from_format"), "gguf");
   EXPECT_EQ(json.at("format"), "hf");
@@ -43,11 +41,13 @@ TEST_F(ConvertCommand, TellsWhatItWroteAndFound) {
 TEST_F(ConvertCommand, AFileIsAModelToEveryCommand) {
   ASSERT_EQ(Run("convert " + tiny_ + " m.gguf --to gguf -qq").status, 0);
   const std::string ids = " --ids 1,2,3 --greedy --max-tokens 5 --json";
-  const Json ours = Json::parse(Run("generate --model " + tiny_ + ids).out);
-  Json theirs = Json::parse(Run("generate --model m.gguf" + ids).out);
+  const nlohmann::json ours = nlohmann::json::parse(Run("generate --model " + tiny_ + ids).out);
+  nlohmann::json theirs = nlohmann::json::parse(Run("generate --model m.gguf" + ids).out);
   EXPECT_EQ(theirs.at("ids"), ours.at("ids"));
-  EXPECT_EQ(Json::parse(Run("inspect plan --model m.gguf --json").out).at("weights_bytes"),
-            Json::parse(Run("inspect plan --model " + tiny_ + " --json").out).at("weights_bytes"));
+  EXPECT_EQ(
+      nlohmann::json::parse(Run("inspect plan --model m.gguf --json").out).at("weights_bytes"),
+      nlohmann::json::parse(Run("inspect plan --model " + tiny_ + " --json").out)
+          .at("weights_bytes"));
 }
 
 TEST_F(ConvertCommand, InspectModelTellsFormatDtypesAndTokenizer) {
@@ -55,7 +55,8 @@ TEST_F(ConvertCommand, InspectModelTellsFormatDtypesAndTokenizer) {
   const ProgramRun run = Run("inspect model " + file);
   EXPECT_TRUE(Contains(run.out, "GGUF file, 42.56 KB", "bpe, 274 tokens", "vocabulary   277 tokens",
                        "Q8_0", "Q4_0", " as F16", "transformer.h.1.mlp.c_proj.weight"));
-  const Json json = Json::parse(Run("inspect model --json --model " + file).out);
+  const nlohmann::json json =
+      nlohmann::json::parse(Run("inspect model --json --model " + file).out);
   EXPECT_EQ(json.at("format"), "gguf");
   EXPECT_EQ(json.at("refused"), nullptr);
   EXPECT_EQ(json.at("tokenizer").at("kind"), "bpe");
@@ -63,7 +64,8 @@ TEST_F(ConvertCommand, InspectModelTellsFormatDtypesAndTokenizer) {
   EXPECT_EQ(json.at("summary").at("vocabulary"), 277);
   EXPECT_EQ(json.at("tensors").at(0).at("dtype"), "F16");
   EXPECT_EQ(json.at("tensors").at(0).at("bytes"), 2 * 277 * 32);
-  const Json directory = Json::parse(Run("inspect model " + tiny_ + " --json").out);
+  const nlohmann::json directory =
+      nlohmann::json::parse(Run("inspect model " + tiny_ + " --json").out);
   EXPECT_EQ(directory.at("format"), "hf");
   EXPECT_EQ(directory.at("tokenizer"), nullptr);
 }
@@ -76,7 +78,7 @@ TEST_F(ConvertCommand, InspectModelListsWhatItRefusesWithTheReason) {
   EXPECT_EQ(run.status, 0);
   EXPECT_TRUE(Contains(run.out, "refused      llama.gguf: a model of the architecture \"llama\"",
                        "folio runs \"gpt2\"", "blk.0.k", "(512)", "Q4_K"));
-  const Json json = Json::parse(Run("inspect model llama.gguf --json").out);
+  const nlohmann::json json = nlohmann::json::parse(Run("inspect model llama.gguf --json").out);
   EXPECT_TRUE(Contains(json.at("refused").at("what").get<std::string>(), "llama"));
   EXPECT_EQ(json.at("tensors").size(), 1);
   EXPECT_EQ(Run("generate --model llama.gguf --prompt x").status, 3);

@@ -15,8 +15,6 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-
 class Eval : public TrainTest {
  protected:
   Eval() {
@@ -46,10 +44,10 @@ class Eval : public TrainTest {
   std::string Perplexity(const std::string& more) const {
     return "eval perplexity --model " + Path("model") + " " + more;
   }
-  static Json Answer(const std::string& arguments) {
+  static nlohmann::json Answer(const std::string& arguments) {
     const ProgramRun run = RunFolio(arguments + " --json");
     EXPECT_EQ(run.status, 0) << arguments << "\n" << run.err;
-    return Json::parse(run.out);
+    return nlohmann::json::parse(run.out);
   }
 };
 
@@ -59,11 +57,11 @@ TEST_F(Eval, PerplexityIsThatOfTrainingWhereWindowsCoincide) {
   double val_loss = 0;
   for (const std::string& line : Split(ReadFile(At("run/metrics.jsonl")), '\n')) {
     if (line.empty()) continue;
-    const Json step = Json::parse(line);
+    const nlohmann::json step = nlohmann::json::parse(line);
     if (step.contains("val_loss")) val_loss = step.at("val_loss");
   }
-  const Json found = Answer("eval perplexity --model " + Path("run/last") + " " + Path("run/data") +
-                            " --stride 16");
+  const nlohmann::json found = Answer("eval perplexity --model " + Path("run/last") + " " +
+                                      Path("run/data") + " --stride 16");
   ASSERT_GT(val_loss, 0);
   EXPECT_NEAR(found.at("total").at("nats_per_token"), val_loss, 1e-6 * val_loss);
   EXPECT_EQ(found.at("context"), 16);
@@ -71,11 +69,11 @@ TEST_F(Eval, PerplexityIsThatOfTrainingWhereWindowsCoincide) {
 
 TEST_F(Eval, PerplexityOfTextsHasATableAndAnObject) {
   const std::string a = Put("a.txt", "some words to predict\n"), b = Put("b.txt", "more of them");
-  const Json json = Answer(Perplexity(a + " " + b));
+  const nlohmann::json json = Answer(Perplexity(a + " " + b));
   EXPECT_EQ(json.at("schema"), 1);
   EXPECT_EQ(json.at("context"), 13);
   EXPECT_EQ(json.at("stride"), 6);
-  const Json& first = json.at("texts").at(0);
+  const nlohmann::json& first = json.at("texts").at(0);
   EXPECT_EQ(first.at("file"), a);
   EXPECT_EQ(first.at("tokens"), 21);
   EXPECT_EQ(first.at("bytes"), 21);
@@ -89,7 +87,8 @@ TEST_F(Eval, PerplexityOfTextsHasATableAndAnObject) {
   EXPECT_TRUE(Contains(run.out, "nats/token", "bits/byte", "a.txt", "b.txt", "total"));
   EXPECT_EQ(RunFolio(Perplexity("- < " + a)).status, 0);
   // The same text in the window-by-window look.
-  const Json seen = Answer("inspect probabilities --model " + Path("model") + " --file " + a);
+  const nlohmann::json seen =
+      Answer("inspect probabilities --model " + Path("model") + " --file " + a);
   EXPECT_EQ(seen.at("tokens"), 22);
   EXPECT_EQ(seen.at("left_out"), 0);
   ASSERT_EQ(seen.at("scores").size(), 21);
@@ -100,7 +99,7 @@ TEST_F(Eval, PerplexityOfTextsHasATableAndAnObject) {
   const std::vector<std::string> rows = Split(ReadFile(At("new/t.csv")), '\n');
   for (size_t i = 0; i < 21; ++i) {
     const std::vector<std::string> cells = Split(rows[i + 1], ',');
-    const Json& score = seen.at("scores").at(i);
+    const nlohmann::json& score = seen.at("scores").at(i);
     EXPECT_EQ(score.at("position"), std::stoi(cells[1]));
     EXPECT_NEAR(score.at("surprise"), std::stod(cells[5]), 1e-5);
     EXPECT_EQ(score.at("rank"), std::stoi(cells[6]));
@@ -138,7 +137,7 @@ TEST_F(Eval, ClozeTellsThreeAccuracies) {
                                "{\"ctx\":\"One\",\"endings\":[\"day\",\"fox\"],\"label\":0}\n"
                                "{\"ctx\":\"One\",\"endings\":[\"day\",\"fox\"],\"label\":1}\n");
   const std::string call = "eval cloze --model " + Path("model") + " " + file;
-  const Json json = Answer(call + " --out " + Path("items.jsonl"));
+  const nlohmann::json json = Answer(call + " --out " + Path("items.jsonl"));
   EXPECT_EQ(json.at("items"), 2);
   for (const char* acc : {"acc", "acc_norm", "acc_token"}) {
     EXPECT_EQ(json.at(acc), 0.5);
@@ -158,18 +157,18 @@ TEST_F(Eval, CompareTellsHowFarModelsAre) {
   const auto call = [&](const std::string& b) {
     return "eval compare " + Path("model") + " " + Path(b) + " " + a;
   };
-  const Json same = Answer(call("model"));
+  const nlohmann::json same = Answer(call("model"));
   EXPECT_EQ(same.at("kl").at("max"), 0);
   EXPECT_EQ(same.at("same_top"), 1);
   EXPECT_EQ(same.at("perplexity_ratio"), 1);
-  const Json other = Answer(call("other"));
+  const nlohmann::json other = Answer(call("other"));
   EXPECT_GT(other.at("kl").at("mean"), 0.1);
   EXPECT_LT(other.at("same_top"), 1);
   EXPECT_EQ(other.at("perplexity_a"), same.at("perplexity_a"));
   EXPECT_TRUE(Contains(RunFolio(call("other")).out, "KL(A||B)", "ratio"));
   ExpectError(3, call("larger"), "cannot be compared", "257 and 258 tokens");
   // What a dtype costs.
-  const Json rounded = Answer(call("model") + " --dtype fp32 --dtype-b bf16");
+  const nlohmann::json rounded = Answer(call("model") + " --dtype fp32 --dtype-b bf16");
   EXPECT_EQ(rounded.at("perplexity_a"), same.at("perplexity_a"));
   EXPECT_GT(rounded.at("kl").at("max"), 0);
   EXPECT_LT(rounded.at("kl").at("max"), 1e-2);

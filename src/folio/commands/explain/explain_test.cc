@@ -10,30 +10,28 @@
 namespace folio {
 namespace {
 
-using Json = nlohmann::json;
-
 class Explain : public InspectTest {
  protected:
   std::string Model() const { return " --model " + At("model").string(); }
 
   static ProgramRun Run(const std::string& flags) { return RunFolio("explain " + flags); }
   // The walk, whose steps must all be what they say.
-  static Json WalkOf(const std::string& flags) {
-    const Json walk = Json::parse(JsonText("explain " + flags));
+  static nlohmann::json WalkOf(const std::string& flags) {
+    const nlohmann::json walk = nlohmann::json::parse(JsonText("explain " + flags));
     EXPECT_EQ(walk.at("schema"), 1);
     EXPECT_FALSE(walk.at("steps").empty()) << flags;
-    for (const Json& step : walk.at("steps")) ExpectStep(step);
+    for (const nlohmann::json& step : walk.at("steps")) ExpectStep(step);
     return walk;
   }
-  static void ExpectStep(const Json& step) {
+  static void ExpectStep(const nlohmann::json& step) {
     const std::string name = step.at("name");
     for (const char* key : {"name", "formula", "why"}) {
       EXPECT_FALSE(step.at(key).get<std::string>().empty()) << name << ": " << key;
     }
-    const Json& shape = step.at("shape");
+    const nlohmann::json& shape = step.at("shape");
     const bool matrix = shape.size() == 2;
     EXPECT_EQ(step.at("values").size(), shape.at(0)) << name;
-    for (const Json& row : step.at("values")) {
+    for (const nlohmann::json& row : step.at("values")) {
       EXPECT_EQ(matrix ? row.size() : shape.at(0).get<size_t>(), shape.back()) << name;
     }
     const std::pair<const char*, size_t> labels[] = {
@@ -93,12 +91,12 @@ class ExplainTopicTest : public Explain, public testing::WithParamInterface<cons
 INSTANTIATE_TEST_SUITE_P(All, ExplainTopicTest, testing::ValuesIn(kTopics), ByIndex);
 
 TEST_P(ExplainTopicTest, TextAndJsonTellTheSameWalk) {
-  const Json walk = WalkOf(Flags());
+  const nlohmann::json walk = WalkOf(Flags());
   const ProgramRun run = Run(Flags());
   EXPECT_EQ(run.status, 0);
   EXPECT_FALSE(Contains(run.out, "\x1b"));
   size_t number = 0, at = 0;
-  for (const Json& step : walk.at("steps")) {
+  for (const nlohmann::json& step : walk.at("steps")) {
     at = run.out.find("\n" + std::to_string(++number) + ". ", at);
     ASSERT_NE(at, std::string::npos) << step.at("name");
   }
@@ -133,15 +131,15 @@ TEST_P(ExplainForm, FiguresAreSound) {
   EXPECT_GE(CheckFigures(std::string("attention --form ") + GetParam()), 3);
 }
 
-Json ValuesOf(const Json& walk, const std::string& name) {
-  for (const Json& step : walk.at("steps")) {
+nlohmann::json ValuesOf(const nlohmann::json& walk, const std::string& name) {
+  for (const nlohmann::json& step : walk.at("steps")) {
     if (step.at("name") == name) return step.at("values");
   }
   ADD_FAILURE() << "no step " << name;
   return {};
 }
 
-void ExpectNear(const Json& a, const Json& b, double tolerance) {
+void ExpectNear(const nlohmann::json& a, const nlohmann::json& b, double tolerance) {
   if (a.is_array()) {
     ASSERT_EQ(a.size(), b.size());
     for (size_t i = 0; i < a.size(); ++i) ExpectNear(a[i], b[i], tolerance);
@@ -153,12 +151,12 @@ void ExpectNear(const Json& a, const Json& b, double tolerance) {
 
 TEST_F(Explain, AttentionTakesTokensOfOnesOwn) {
   WriteFileAtomically(At("tokens.txt"), "cold 1 0\nwarm 1 1\nhot 0.5 2\n");
-  const Json walk = WalkOf("attention --vectors " + At("tokens.txt").string());
-  const Json& first = walk.at("steps").at(0);
-  EXPECT_EQ(first.at("shape"), Json({3, 2}));
-  EXPECT_EQ(first.at("row_labels"), Json({"cold", "warm", "hot"}));
-  const Json one = WalkOf("attention --step context-of-warm --form no-weights --vectors " +
-                          At("tokens.txt").string());
+  const nlohmann::json walk = WalkOf("attention --vectors " + At("tokens.txt").string());
+  const nlohmann::json& first = walk.at("steps").at(0);
+  EXPECT_EQ(first.at("shape"), nlohmann::json({3, 2}));
+  EXPECT_EQ(first.at("row_labels"), nlohmann::json({"cold", "warm", "hot"}));
+  const nlohmann::json one = WalkOf(
+      "attention --step context-of-warm --form no-weights --vectors " + At("tokens.txt").string());
   const double cold = std::exp(1), warm = std::exp(2), hot = std::exp(2.5);
   EXPECT_NEAR(one.at("steps").at(0).at("values").at(0).get<double>(),
               (cold + warm + 0.5 * hot) / (cold + warm + hot), kFloat32Chain);
@@ -173,8 +171,8 @@ TEST_F(Explain, AttentionTakesTokensOfOnesOwn) {
 TEST_F(Explain, TorchDrawsGiveTheNumbersOfPyTorch) {
   const std::string path = GoldenFile("attention/expected.json");
   if (path.empty()) GTEST_SKIP() << "no golden numbers here";
-  const Json golden = Json::parse(ReadFile(path));
-  const Json usual = WalkOf("attention --rng torch --form single-head");
+  const nlohmann::json golden = nlohmann::json::parse(ReadFile(path));
+  const nlohmann::json usual = WalkOf("attention --rng torch --form single-head");
   ExpectNear(ValuesOf(usual, "context"), golden["single_head_rand_seed_123"]["context"],
              kFloat32Row);
   EXPECT_EQ(usual, WalkOf("attention --rng torch --form single-head --seed 123"));
@@ -184,8 +182,8 @@ TEST_F(Explain, TorchDrawsGiveTheNumbersOfPyTorch) {
 }
 
 TEST_F(Explain, TheReferenceBackendSaysTheSame) {
-  const Json cpu = WalkOf("attention --form stacked");
-  const Json reference = WalkOf("attention --form stacked --backend reference");
+  const nlohmann::json cpu = WalkOf("attention --form stacked");
+  const nlohmann::json reference = WalkOf("attention --form stacked --backend reference");
   ExpectNear(ValuesOf(cpu, "contexts of both, side by side"),
              ValuesOf(reference, "contexts of both, side by side"), kFloat32Row);
 }

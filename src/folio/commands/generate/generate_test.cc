@@ -10,8 +10,6 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-
 // A run of characters, and a model in `bare` that is the same without its tokenizer.
 class Generate : public TrainTest {
  protected:
@@ -32,10 +30,10 @@ class Generate : public TrainTest {
     EXPECT_EQ(run.status, 0) << run.err;
     return run.out;
   }
-  static std::vector<Json> Lines(const std::string& out) {
-    std::vector<Json> lines;
+  static std::vector<nlohmann::json> Lines(const std::string& out) {
+    std::vector<nlohmann::json> lines;
     for (const std::string& line : Split(out, '\n')) {
-      if (!line.empty()) lines.push_back(Json::parse(line));
+      if (!line.empty()) lines.push_back(nlohmann::json::parse(line));
     }
     return lines;
   }
@@ -66,9 +64,10 @@ TEST_F(Generate, APromptMayComeInAnyWay) {
   EXPECT_EQ(Text("< " + file), expected);
   const ProgramRun piped = RunShell(At(""), "cat prompt.txt | $F " + Words("--no-config"));
   EXPECT_EQ(piped.out, expected) << piped.err;
-  const Json line = Lines(Text("--json 'a small'")).at(0);
+  const nlohmann::json line = Lines(Text("--json 'a small'")).at(0);
   std::string ids;
-  for (const Json& id : line.at("prompt_ids")) ids += (ids.empty() ? "" : ",") + id.dump();
+  for (const nlohmann::json& id : line.at("prompt_ids"))
+    ids += (ids.empty() ? "" : ",") + id.dump();
   EXPECT_EQ(Text("--ids " + ids), expected);
 }
 
@@ -78,14 +77,14 @@ TEST_F(Generate, EveryPromptOfAFileIsContinuedByItself) {
                       "{\"prompt\":\"a small\"}\n{\"prompt\":\"text\",\"n\":1}\n");
   for (const char* file : {"lines.txt", "lines.jsonl"}) {
     const std::string out = Text("--n 2 --json --prompts " + At(file).string());
-    const std::vector<Json> lines = Lines(out);
+    const std::vector<nlohmann::json> lines = Lines(out);
     ASSERT_EQ(lines.size(), 4u) << file;
     for (size_t i = 0; i < 4; ++i) {
       const std::string prompt = i < 2 ? "a small" : "text";
       EXPECT_EQ(lines[i].at("prompt"), prompt);
       EXPECT_EQ(lines[i].at("prompt_index"), i / 2);
       EXPECT_EQ(lines[i].at("index"), i % 2);
-      const Json alone = Lines(Text("--n 2 --json --prompt '" + prompt + "'")).at(i % 2);
+      const nlohmann::json alone = Lines(Text("--n 2 --json --prompt '" + prompt + "'")).at(i % 2);
       EXPECT_EQ(lines[i].at("ids"), alone.at("ids")) << "neighbours change nothing";
     }
     EXPECT_EQ(Text("--prompts " + At(file).string()),
@@ -113,11 +112,11 @@ TEST_F(Generate, AModelWithoutATokenizerTakesAndPrintsIds) {
   const std::string words = "generate --seed 3 --max-tokens 4 --model " + At("bare").string() + " ";
   const ProgramRun text = RunFolio(words + "--ids 1,2");
   ASSERT_EQ(text.status, 0) << text.err;
-  const Json line = Lines(RunFolio(words + "--ids 1,2 --json").out).at(0);
+  const nlohmann::json line = Lines(RunFolio(words + "--ids 1,2 --json").out).at(0);
   EXPECT_FALSE(line.contains("text"));
   ASSERT_EQ(line.at("ids").size(), 4u);
   std::string expected = "1 2";
-  for (const Json& id : line.at("ids")) expected += " " + id.dump();
+  for (const nlohmann::json& id : line.at("ids")) expected += " " + id.dump();
   EXPECT_EQ(text.out, expected + "\n");
   ExpectError(3, words + "--prompt a", "no tokenizer", "--tokenizer", "--ids 5,0,12");
   ExpectError(3, words, "no tokenizer", "--ids");
@@ -146,7 +145,8 @@ TEST_F(Generate, AFullContextIsToldOnce) {
 
 TEST_F(Generate, AFullContextMayEndTheText) {
   const std::string words = "--json --prompt 'a small' --max-tokens 12 ";
-  const Json slid = Lines(Text(words)).at(0), ended = Lines(Text(words + "--when-full stop")).at(0);
+  const nlohmann::json slid = Lines(Text(words)).at(0),
+                       ended = Lines(Text(words + "--when-full stop")).at(0);
   EXPECT_EQ(slid.at("finish_reason"), "length");
   EXPECT_EQ(slid.at("ids").size(), 12u);
   EXPECT_EQ(ended.at("finish_reason"), "context");
@@ -174,8 +174,8 @@ TEST_F(Generate, SeveralTextsAtOnceAreToldInTheirOrder) {
     EXPECT_EQ(Text(words + batch), one) << batch;
   }
   const auto ids = [&](const std::string& more) {
-    std::vector<Json> found;
-    for (const Json& line : Lines(RunFolio(Words(words + " --json" + more)).out)) {
+    std::vector<nlohmann::json> found;
+    for (const nlohmann::json& line : Lines(RunFolio(Words(words + " --json" + more)).out)) {
       found.push_back({line.at("prompt_index"), line.at("index"), line.at("ids")});
     }
     return found;
@@ -204,7 +204,7 @@ TEST_F(Generate, BeamsFindTheLikeliestTexts) {
   const std::string words = plain + "--json ";
   const auto beams = Lines(RunFolio(words + "--beams 4 --n 3").out);
   ASSERT_EQ(beams.size(), 3u);
-  const Json greedy = Lines(RunFolio(words + "--greedy").out).at(0);
+  const nlohmann::json greedy = Lines(RunFolio(words + "--greedy").out).at(0);
   EXPECT_EQ(Lines(RunFolio(words + "--beams 1").out).at(0).at("text"), greedy.at("text"));
   for (size_t i = 1; i < 3; ++i) EXPECT_LE(beams[i].at("score"), beams[i - 1].at("score"));
   EXPECT_NEAR(beams[0].at("score").get<double>(), beams[0].at("log_probability").get<double>() / 5,
@@ -224,7 +224,7 @@ TEST_F(Generate, SpeedIsToldAtTheEnd) {
   EXPECT_EQ(RunFolio(Words("--prompt 'a small' --quiet")).err, "");
   const ProgramRun json = RunFolio(Words("--prompt 'a small' --json"));
   EXPECT_EQ(Count(json.err, "tokens/s"), 0u);
-  const Json line = Lines(json.out).at(0);
+  const nlohmann::json line = Lines(json.out).at(0);
   EXPECT_EQ(line.at("prompt_tokens"), 7);
   EXPECT_EQ(line.at("tokens"), 7) << "the first of 8 is the prompt's";
   EXPECT_GT(line.at("prompt_seconds").get<double>(), 0);
@@ -266,12 +266,12 @@ TEST_F(Generate, FlagsSayWhatIsChosen) {
 }
 
 TEST_F(Generate, StopTextsEndATextAndAreNotShown) {
-  const Json whole = Lines(Text("--json --greedy 'a small'")).at(0);
+  const nlohmann::json whole = Lines(Text("--json --greedy 'a small'")).at(0);
   const std::string text = whole.at("text");
   ASSERT_EQ(text.size(), 8u);
   const std::string stop = text.substr(3, 2);
   const size_t at = text.find(stop);
-  const Json ended =
+  const nlohmann::json ended =
       Lines(Text("--json --greedy 'a small' --stop zzz --stop '" + stop + "'")).at(0);
   EXPECT_EQ(ended.at("text"), text.substr(0, at));
   EXPECT_EQ(ended.at("finish_reason"), "stop");
@@ -282,8 +282,8 @@ TEST_F(Generate, StopTextsEndATextAndAreNotShown) {
 }
 
 TEST_F(Generate, ProbabilitiesAreInTheLines) {
-  const Json line = Lines(Text("--json --greedy 'a small' --probabilities 2")).at(0);
-  const Json& all = line.at("probabilities");
+  const nlohmann::json line = Lines(Text("--json --greedy 'a small' --probabilities 2")).at(0);
+  const nlohmann::json& all = line.at("probabilities");
   ASSERT_EQ(all.size(), 8u);
   for (size_t i = 0; i < 8; ++i) {
     EXPECT_EQ(all[i].at("id"), line.at("ids")[i]);
@@ -293,7 +293,7 @@ TEST_F(Generate, ProbabilitiesAreInTheLines) {
     EXPECT_TRUE(all[i].at("text").is_string());
   }
   // The model's own, whatever is done to them.
-  const Json biased =
+  const nlohmann::json biased =
       Lines(Text("--json 'a small' --probabilities 1 --logit-bias 3=900 --max-tokens 1")).at(0);
   EXPECT_EQ(biased.at("probabilities")[0].at("likeliest")[0], all[0].at("likeliest")[0]);
   EXPECT_LT(biased.at("probabilities")[0].at("log_probability").get<double>(), 0);
@@ -357,7 +357,8 @@ class Conversations : public TrainTest {
     ASSERT_EQ(run.status, 0) << run.err;
   }
   // One line of JSON for each answer.
-  std::vector<Json> Answers(const std::string& lines, const std::string& more, std::string* err) {
+  std::vector<nlohmann::json> Answers(const std::string& lines, const std::string& more,
+                                      std::string* err) {
     const ProgramRun run =
         RunShell(At(""), "printf '" + lines +
                              "' | $F generate --no-config --model run --greedy --chat "
@@ -365,34 +366,35 @@ class Conversations : public TrainTest {
                              more);
     EXPECT_EQ(run.status, 0) << run.err;
     if (err != nullptr) *err = run.err;
-    std::vector<Json> answers;
+    std::vector<nlohmann::json> answers;
     for (const std::string& line : Split(run.out, '\n')) {
-      if (!line.empty()) answers.push_back(Json::parse(line));
+      if (!line.empty()) answers.push_back(nlohmann::json::parse(line));
     }
     return answers;
   }
 };
 
 TEST_F(Conversations, EveryAnswerKnowsTheTurnsBefore) {
-  const std::vector<Json> answers = Answers("Who?\\nWhy?\\n", "", nullptr);
+  const std::vector<nlohmann::json> answers = Answers("Who?\\nWhy?\\n", "", nullptr);
   ASSERT_EQ(answers.size(), 2u);
   EXPECT_EQ(answers[0].at("prompt"), "Who?");
   EXPECT_EQ(answers[1].at("prompt"), "Why?");
   std::vector<int> ids = answers[0].at("prompt_ids");
-  for (const Json& id : answers[0].at("ids")) ids.push_back(id);
+  for (const nlohmann::json& id : answers[0].at("ids")) ids.push_back(id);
   const std::vector<int> second = answers[1].at("prompt_ids");
   ASSERT_GT(second.size(), ids.size());
   EXPECT_EQ(std::vector<int>(second.begin(), second.begin() + std::ssize(ids)), ids);
-  const Json alone = Answers("Who?", "", nullptr).at(0);
+  const nlohmann::json alone = Answers("Who?", "", nullptr).at(0);
   EXPECT_EQ(alone.at("ids"), answers[0].at("ids"));
 }
 
 TEST_F(Conversations, TheOldestTurnsAreForgottenAndThatIsSaid) {
   std::string err;  // a turn has 4 + 4 + 4 tokens at most, a question 7; 36 are for the question
-  const std::vector<Json> answers = Answers("1234\\n1234\\n1234\\n1234\\n", "--ban 256", &err);
+  const std::vector<nlohmann::json> answers =
+      Answers("1234\\n1234\\n1234\\n1234\\n", "--ban 256", &err);
   ASSERT_EQ(answers.size(), 4u);
   EXPECT_TRUE(Contains(err, "no longer fits the context", "forgotten at its beginning: 1"));
-  for (const Json& answer : answers) EXPECT_LE(answer.at("prompt_tokens"), 36);
+  for (const nlohmann::json& answer : answers) EXPECT_LE(answer.at("prompt_tokens"), 36);
 }
 
 }  // namespace

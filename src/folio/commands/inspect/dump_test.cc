@@ -17,7 +17,7 @@
 namespace folio {
 namespace {
 
-const std::filesystem::path kTiny = Fixture("gpt2-tiny");
+const std::filesystem::path kTinyDirectory = Fixture("gpt2-tiny");
 
 class Dump : public InTemporaryDirectory {
  protected:
@@ -29,7 +29,10 @@ class Dump : public InTemporaryDirectory {
     return At("tokens.safetensors");
   }
   DumpOptions Options(const std::filesystem::path& batch) const {
-    return {.model = kTiny, .batch = batch, .out = At("out.safetensors"), .backend = "reference"};
+    return {.model = kTinyDirectory,
+            .batch = batch,
+            .out = At("out.safetensors"),
+            .backend = "reference"};
   }
 };
 
@@ -93,7 +96,7 @@ TEST_F(Dump, ASingleBatchNeedsNoSteps) {
 }
 
 TEST_F(Dump, GradientsAreThoseBeforeTheSteps) {
-  DumpOptions options = Options(kTiny / "expected.safetensors");
+  DumpOptions options = Options(kTinyDirectory / "expected.safetensors");
   WriteDump(options);
   const std::vector<float> alone =
       SafetensorsFile(options.out).ReadAs<float>("grad.transformer.wte.weight");
@@ -104,7 +107,7 @@ TEST_F(Dump, GradientsAreThoseBeforeTheSteps) {
   const SafetensorsFile found(options.out);
   EXPECT_EQ(found.ReadAs<float>("grad.transformer.wte.weight"), alone);
   EXPECT_EQ(found.ReadAs<float>("after.transformer.wte.weight"),
-            SafetensorsFile(kTiny / "model.safetensors")
+            SafetensorsFile(kTinyDirectory / "model.safetensors")
                 .ReadAs<float>("transformer.wte.weight"));  // a step of length 0
 }
 
@@ -130,8 +133,9 @@ TEST_F(Dump, MoreStepsThanBatchesIsAUsageError) {
 }
 
 TEST_F(Dump, TheCommandTakesTheOptimizersSettings) {
-  const std::string batch = (kTiny / "expected.safetensors").string();
-  const std::string common = "inspect dump --model " + kTiny.string() + " --batch " + batch;
+  const std::string batch = (kTinyDirectory / "expected.safetensors").string();
+  const std::string common =
+      "inspect dump --model " + kTinyDirectory.string() + " --batch " + batch;
   const std::string out = " --out " + At("out.safetensors").string();
   const ProgramRun run = RunFolio(common + out +
                                   " --adamw-steps 1 --lr 0.25 --beta1 0 --beta2 0 --eps 0 "
@@ -144,7 +148,7 @@ TEST_F(Dump, TheCommandTakesTheOptimizersSettings) {
   const SafetensorsFile found(At("out.safetensors"));
   const std::string name = "transformer.ln_f.weight";
   const std::vector<float> before =
-      SafetensorsFile(kTiny / "model.safetensors").ReadAs<float>(name);
+      SafetensorsFile(kTinyDirectory / "model.safetensors").ReadAs<float>(name);
   const std::vector<float> after = found.ReadAs<float>("after." + name);
   const std::vector<float> grad = found.ReadAs<float>("grad." + name);
   for (size_t i = 0; i < before.size(); ++i) {

@@ -14,12 +14,10 @@
 namespace folio {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 class InspectInside : public InspectTest {
  protected:
-  Json Answer(const std::string& what, const std::string& flags) const {
-    return Json::parse(JsonText(Inspect(what, flags)));
+  nlohmann::ordered_json Answer(const std::string& what, const std::string& flags) const {
+    return nlohmann::ordered_json::parse(JsonText(Inspect(what, flags)));
   }
   std::string Svg(const std::string& name) const { return " --svg " + At(name).string(); }
 };
@@ -37,19 +35,20 @@ std::vector<int32_t> Ranked(const std::vector<double>& log_probabilities) {
 TEST_F(InspectInside, LensEndsInTheModelsPrediction) {
   for (const char* name : {"gpt2-tiny", "gpt2-sinusoid-relu"}) {
     const GoldenModel golden(name);
-    const Json json = Json::parse(JsonText("inspect lens --top 3" + golden.Flags()));
+    const nlohmann::ordered_json json =
+        nlohmann::ordered_json::parse(JsonText("inspect lens --top 3" + golden.Flags()));
     EXPECT_EQ(json.at("schema"), 1);
     ASSERT_EQ(json.at("positions").size(), golden.T);
     for (int64_t t = 0; t < golden.T; ++t) {
-      const Json& position = json.at("positions").at(static_cast<size_t>(t));
+      const nlohmann::ordered_json& position = json.at("positions").at(static_cast<size_t>(t));
       EXPECT_EQ(position.at("position"), t);
       ASSERT_EQ(position.at("layers").size(), golden.config.n_layer + 1);
-      const Json& last = position.at("layers").back();
+      const nlohmann::ordered_json& last = position.at("layers").back();
       const std::vector<double> expected = golden.LogProbabilities(t);
       const std::vector<int32_t> ranked = Ranked(expected);
       ASSERT_EQ(last.at("top").size(), 3);
       EXPECT_EQ(last.at("top").at(0).at("id"), ranked[0]);
-      for (const Json& one : last.at("top")) {
+      for (const nlohmann::ordered_json& one : last.at("top")) {
         EXPECT_NEAR(one.at("probability"), std::exp(expected[one.at("id").get<size_t>()]),
                     kFloat32Chain);
       }
@@ -68,7 +67,7 @@ TEST_F(InspectInside, LensShowsATableAndOfOnePositionTheDetails) {
   const std::string detail = RunFolio(Inspect("lens", "--text abcd --positions 1 --top 2")).out;
   EXPECT_TRUE(Contains(detail, "position 1, token b, in the text comes c", "KL to final"));
   EXPECT_EQ(RunFolio(Inspect("lens", "--text abcd --positions=-3 --top 2")).out, detail);
-  const Json some = Answer("lens", "--text abcd --positions 3,0,3");
+  const nlohmann::ordered_json some = Answer("lens", "--text abcd --positions 3,0,3");
   ASSERT_EQ(some.at("positions").size(), 2);
   EXPECT_EQ(some.at("positions").at(0).at("position"), 3);
   EXPECT_EQ(some.at("positions").at(1).at("position"), 0);
@@ -97,13 +96,14 @@ TEST(ParsePositions, TakesNumbersFromBothEndsAndAll) {
 
 TEST_F(InspectInside, ProbabilitiesAreThoseOfAnIndependentImplementation) {
   const GoldenModel golden("gpt2-untied-postnorm");
-  const Json json = Json::parse(JsonText("inspect probabilities --top 4" + golden.Flags()));
+  const nlohmann::ordered_json json =
+      nlohmann::ordered_json::parse(JsonText("inspect probabilities --top 4" + golden.Flags()));
   ASSERT_EQ(json.at("scores").size(), golden.T - 1);
   EXPECT_EQ(json.at("first").at("id"), golden.tokens[0]);
   double sum = 0, entropies = 0;
   int64_t likeliest = 0;
   for (int64_t t = 1; t < golden.T; ++t) {
-    const Json& score = json.at("scores").at(static_cast<size_t>(t - 1));
+    const nlohmann::ordered_json& score = json.at("scores").at(static_cast<size_t>(t - 1));
     const std::vector<double> expected = golden.LogProbabilities(t - 1);
     const int32_t id = golden.tokens[static_cast<size_t>(t)];
     EXPECT_EQ(score.at("position"), t);
@@ -130,7 +130,7 @@ TEST_F(InspectInside, ProbabilitiesAreThoseOfAnIndependentImplementation) {
 }
 
 TEST_F(InspectInside, ProbabilitiesOfBytesHaveBitsPerByteAndColours) {
-  const Json json = Answer("probabilities", "--text 'a text.'");
+  const nlohmann::ordered_json json = Answer("probabilities", "--text 'a text.'");
   EXPECT_NEAR(json.at("bits_per_byte"), json.at("surprise").get<double>() / std::log(2.0), 1e-9);
   const std::string plain = RunFolio(Inspect("probabilities", "--text 'a text.'")).out;
   EXPECT_TRUE(Contains(plain, "perplexity", "bits/byte", "ranks", "likeliest"));
@@ -156,14 +156,14 @@ TEST(RankClass, HasTheBoundsOfGltr) {
 }
 
 TEST_F(InspectInside, ActivationsAreOfEveryPointAndAgreeWithThemselves) {
-  const Json json = Answer("activations", "--text 'abc def'");
+  const nlohmann::ordered_json json = Answer("activations", "--text 'abc def'");
   ASSERT_EQ(json.at("points").size(), 1 + 2 * 10 + 1);
   EXPECT_EQ(json.at("points").at(0).at("point"), "embedded");
   EXPECT_TRUE(json.at("points").at(0).at("layer").is_null());
   EXPECT_EQ(json.at("points").at(10).at("point"), "output");
   EXPECT_EQ(json.at("points").at(10).at("layer"), 0);
   EXPECT_EQ(json.at("points").back().at("point"), "final");
-  for (const Json& point : json.at("points")) {
+  for (const nlohmann::ordered_json& point : json.at("points")) {
     const double mean = point.at("mean"), std = point.at("std"), rms = point.at("rms");
     EXPECT_NEAR(rms * rms, mean * mean + std * std, 1e-6 * rms * rms) << point;
     EXPECT_LE(point.at("norm_median").get<double>(), point.at("norm_max").get<double>());
@@ -173,7 +173,7 @@ TEST_F(InspectInside, ActivationsAreOfEveryPointAndAgreeWithThemselves) {
                                      ? 48
                                      : 12);
   }
-  const Json one = Answer("activations", "--text 'abc def' --layer 1");
+  const nlohmann::ordered_json one = Answer("activations", "--text 'abc def' --layer 1");
   ASSERT_EQ(one.at("points").size(), 10);
   EXPECT_EQ(one.at("points").at(0), json.at("points").at(11));
 }
@@ -190,10 +190,10 @@ TEST_F(InspectInside, NearestTokensAreThoseOfAllCosines) {
   const Tensor& wte = weights->params().wte;
   const auto row = [&](int64_t id) { return Elements<float>(wte).subspan(size_t(id * 12), 12); };
   const std::vector<Neighbour> expected = NearestRows(wte, row('e'), 5, 'e');
-  const Json json = Answer("embeddings", "--token e --top 5");
+  const nlohmann::ordered_json json = Answer("embeddings", "--token e --top 5");
   ASSERT_EQ(json.at("nearest").size(), 5);
   for (size_t i = 0; i < 5; ++i) {
-    const Json& found = json.at("nearest").at(i);
+    const nlohmann::ordered_json& found = json.at("nearest").at(i);
     const auto values = row(expected[i].row);
     EXPECT_EQ(found.at("id"), expected[i].row);
     EXPECT_NEAR(found.at("cosine"), expected[i].cosine, kFloat32Row);
@@ -204,7 +204,8 @@ TEST_F(InspectInside, NearestTokensAreThoseOfAllCosines) {
   EXPECT_EQ(Answer("embeddings", "--id 101 --top 5"), json);
   EXPECT_EQ(json.at("vocab_size"), 260);
   EXPECT_EQ(json.at("projection").at("points").size(), 260);
-  const Json some = Answer("embeddings", "--points 5").at("projection").at("points");
+  const nlohmann::ordered_json some =
+      Answer("embeddings", "--points 5").at("projection").at("points");
   ASSERT_EQ(some.size(), 5);
   for (size_t i = 0; i < 5; ++i)
     EXPECT_EQ(some.at(i), json.at("projection").at("points").at(52 * i));
@@ -227,7 +228,8 @@ TEST_F(InspectInside, EmbeddingsAsTextAndFigures) {
 
 TEST_F(InspectInside, SinusoidalPositionsAreLookedAtToo) {
   const GoldenModel golden("gpt2-sinusoid-relu");
-  const Json json = Json::parse(JsonText("inspect embeddings --model " + golden.dir.string()));
+  const nlohmann::ordered_json json =
+      nlohmann::ordered_json::parse(JsonText("inspect embeddings --model " + golden.dir.string()));
   EXPECT_EQ(json.at("position_embedding"), "sinusoidal");
   EXPECT_NEAR(json.at("position_norms").at("min"), std::sqrt(8.0), kFloat32Chain);
   EXPECT_NEAR(json.at("position_norms").at("max"), std::sqrt(8.0), kFloat32Chain);
@@ -270,14 +272,15 @@ TEST_F(InspectInside, MistakesHaveTheirExitStatus) {
 // Windows of 13 that begin every 6 tokens: what each adds is what it tells by itself.
 TEST_F(InspectInside, ProbabilitiesOfALongTextAreThoseOfItsWindows) {
   const std::string text = "a text of forty bytes, or a little more";
-  const Json json = Answer("probabilities", "--text '" + text + "'");
+  const nlohmann::ordered_json json = Answer("probabilities", "--text '" + text + "'");
   ASSERT_EQ(json.at("scores").size(), text.size() - 1);
   EXPECT_EQ(json.at("left_out"), 0);
   size_t next = 1;
   for (size_t begin = 0; next < text.size(); begin += 6) {
-    const Json part = Answer("probabilities", "--text '" + text.substr(begin, 13) + "'");
+    const nlohmann::ordered_json part =
+        Answer("probabilities", "--text '" + text.substr(begin, 13) + "'");
     for (; next < std::min(begin + 13, text.size()); ++next) {
-      const Json& score = json.at("scores").at(next - 1);
+      const nlohmann::ordered_json& score = json.at("scores").at(next - 1);
       EXPECT_EQ(score.at("position"), next);
       EXPECT_EQ(score.at("text"), text.substr(next, 1));
       if (next == begin + 13) continue;
@@ -358,7 +361,8 @@ TEST_F(InspectInside, AMaskHidesKeysFromQueries) {
   WriteFileAtomically(mask, "[[0,0,0],[0,0,0],[0,0,0]]");
   EXPECT_EQ(weights(" --mask " + mask), plain);
   WriteFileAtomically(mask, "[[true,true,true],[false,true,true],[true,true,true]]");
-  const Json masked = Answer("attention", "--text abc --layer 0 --head 0 --mask " + mask);
+  const nlohmann::ordered_json masked =
+      Answer("attention", "--text abc --layer 0 --head 0 --mask " + mask);
   const std::string all = masked.dump();
   EXPECT_TRUE(Contains(all, "[1.0,0.0,0.0],[0.0,1.0,0.0],")) << all;
   EXPECT_NE(Answer("probabilities", "--text abc --mask " + mask),

@@ -13,8 +13,6 @@
 namespace folio {
 namespace {
 
-using Json = nlohmann::json;
-
 const std::string kTiny = Fixture("gpt2-tiny").string();
 
 TEST(InspectModel, CountsOfThePresets) {
@@ -28,12 +26,12 @@ TEST(InspectModel, CountsOfThePresets) {
   };
   for (const auto& [preset, parameters] : presets) {
     const std::string command = std::string("inspect model --preset ") + preset;
-    const Json json = Json::parse(RunFolio(command + " --json").out);
+    const nlohmann::json json = nlohmann::json::parse(RunFolio(command + " --json").out);
     EXPECT_EQ(json.at("schema"), 1);
     EXPECT_EQ(json.at("parameters"), parameters) << preset;
     EXPECT_EQ(json.at("bytes"), 4 * parameters);
     int64_t sum = 0, decayed = 0;
-    for (const Json& tensor : json.at("tensors")) {
+    for (const nlohmann::json& tensor : json.at("tensors")) {
       int64_t product = 1;
       for (const int64_t dim : tensor.at("shape")) product *= dim;
       EXPECT_EQ(tensor.at("count"), product);
@@ -64,22 +62,24 @@ TEST(InspectModel, BeginsWithTheModelAsAWhole) {
                        "activation   gelu_new\n\n"
                        "name "))
       << text;
-  const Json summary = Json::parse(RunFolio(of + " --json").out).at("summary");
-  EXPECT_EQ(summary, Json::parse(R"({"layers": 12, "heads": 12, "head_size": 64, "channels": 768,
+  const nlohmann::json summary = nlohmann::json::parse(RunFolio(of + " --json").out).at("summary");
+  EXPECT_EQ(summary,
+            nlohmann::json::parse(R"({"layers": 12, "heads": 12, "head_size": 64, "channels": 768,
       "feed_forward": 1000, "context": 1024, "positions": "learned", "vocabulary": 50257,
       "tied": false, "norm": "post", "activation": "gelu_new"})"));
 }
 
 TEST(InspectModel, ADirectoryIsWhatItsConfigurationSays) {
-  const Json json = Json::parse(RunFolio("inspect model --json --model " + kTiny).out);
+  const nlohmann::json json =
+      nlohmann::json::parse(RunFolio("inspect model --json --model " + kTiny).out);
   EXPECT_EQ(json.at("config").at("vocab_size"), 97);
-  EXPECT_EQ(json.at("tensors").at(0).at("shape"), Json({97, 32}));
+  EXPECT_EQ(json.at("tensors").at(0).at("shape"), nlohmann::json({97, 32}));
   EXPECT_EQ(json.at("tensors").at(0).at("init"), "normal(0, 0.02)");
   EXPECT_EQ(json.at("tensors").size(), 28);
 }
 
 TEST(InspectModel, SettingsDescribeAModelOfTheirOwn) {
-  const Json json = Json::parse(
+  const nlohmann::json json = nlohmann::json::parse(
       RunFolio("inspect model --json --set model.n_layer=1 --set model.n_embd=6 --set "
                "model.n_head=3 --set model.n_inner=5 --set model.vocab_size=7 --set "
                "model.n_positions=11 --set model.bias=false --set model.init=xavier_uniform")
@@ -97,12 +97,12 @@ TEST(InspectModel, ContradictionsAreUsageErrors) {
 }
 
 TEST(InspectPlan, PeakHoldsAllThatLivesAlwaysAndStaysBelowTheSum) {
-  const Json json =
-      Json::parse(RunFolio("inspect plan --preset gpt2 --batch 3 --context 17 --json").out);
+  const nlohmann::json json = nlohmann::json::parse(
+      RunFolio("inspect plan --preset gpt2 --batch 3 --context 17 --json").out);
   EXPECT_EQ(json.at("batch"), 3);
   EXPECT_EQ(json.at("context"), 17);
   int64_t always = 0, sum = 0;
-  for (const Json& buffer : json.at("buffers")) {
+  for (const nlohmann::json& buffer : json.at("buffers")) {
     const int64_t bytes = buffer.at("bytes"), offset = buffer.at("offset");
     EXPECT_LE(offset + bytes, json.at("peak_bytes")) << buffer;
     sum += bytes;
@@ -121,9 +121,9 @@ TEST(InspectPlan, PeakHoldsAllThatLivesAlwaysAndStaysBelowTheSum) {
 
 TEST(InspectPlan, GrowsWithTheBatchOnly) {
   const auto plan = [](const std::string& flags) {
-    return Json::parse(RunFolio("inspect plan --json --model " + kTiny + flags).out);
+    return nlohmann::json::parse(RunFolio("inspect plan --json --model " + kTiny + flags).out);
   };
-  const Json one = plan(" --batch 1 --context 1"), many = plan(" --batch 7 --context 24");
+  const nlohmann::json one = plan(" --batch 1 --context 1"), many = plan(" --batch 7 --context 24");
   EXPECT_EQ(one.at("weights_bytes"), many.at("weights_bytes"));
   EXPECT_LT(one.at("activations_bytes"), many.at("activations_bytes"));
   EXPECT_EQ(plan(" --batch 1").at("context"), 24);

@@ -17,9 +17,6 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 class Plot : public InTemporaryDirectory {
  protected:
@@ -44,10 +41,10 @@ class Plot : public InTemporaryDirectory {
   }
   static ProgramRun Run(const std::string& arguments) { return RunFolio("plot " + arguments); }
   std::string Path(const std::string& name) const { return At(name).string(); }
-  Json AsJson(const std::string& arguments) const {
+  nlohmann::json AsJson(const std::string& arguments) const {
     const ProgramRun run = Run("--json " + arguments);
     EXPECT_EQ(run.status, 0) << run.err;
-    return Json::parse(run.out, nullptr, false);
+    return nlohmann::json::parse(run.out, nullptr, false);
   }
   // Draws the runs; with labels, looks at the figure too, which takes half a second.
   std::string Drawn(const std::string& arguments, const std::vector<std::string>& labels) const {
@@ -114,7 +111,7 @@ TEST_F(Plot, APageHasOneTitle) {
 
 TEST_F(Plot, JsonHasFinalsBestsAndSeries) {
   MakeRun("a", 25);
-  Json run = AsJson(Path("a"))["runs"][0];
+  nlohmann::json run = AsJson(Path("a"))["runs"][0];
   EXPECT_EQ(run["label"], "a");
   EXPECT_EQ(run["steps"], 25);
   EXPECT_EQ(run["metrics"]["val_loss"]["final_step"], 20);
@@ -124,16 +121,16 @@ TEST_F(Plot, JsonHasFinalsBestsAndSeries) {
   EXPECT_FALSE(run["metrics"]["loss"].contains("series"));
   run = AsJson("--series --keys val_loss " + Path("a"))["runs"][0]["metrics"];
   EXPECT_EQ(run.size(), 1u);
-  EXPECT_EQ(run["val_loss"]["series"]["step"], (Json{0, 10, 20}));
+  EXPECT_EQ(run["val_loss"]["series"]["step"], (nlohmann::json{0, 10, 20}));
   // An evaluation comes before the update of its step.
-  EXPECT_EQ(run["val_loss"]["series"]["tokens"], (Json{0, 640, 1280}));
+  EXPECT_EQ(run["val_loss"]["series"]["tokens"], (nlohmann::json{0, 640, 1280}));
   EXPECT_EQ(run["val_loss"]["series"]["value"].size(), 3u);
 }
 
 TEST_F(Plot, LossesThatAreNoNumbersAreGaps) {
   MakeRun("a", 5);
-  RunLog(At("a"), 5).Write({.step = 5, .loss = kNan, .tokens = 384, .seconds = 2});
-  const Json loss = AsJson("--series " + Path("a"))["runs"][0]["metrics"]["loss"];
+  RunLog(At("a"), 5).Write({.step = 5, .loss = NAN, .tokens = 384, .seconds = 2});
+  const nlohmann::json loss = AsJson("--series " + Path("a"))["runs"][0]["metrics"]["loss"];
   EXPECT_EQ(loss["final"], "nan");
   EXPECT_LT(loss["best_step"].get<int>(), 5);
   EXPECT_EQ(loss["series"]["value"][5], "nan");

@@ -19,8 +19,6 @@
 namespace folio {
 namespace {
 
-using Json = nlohmann::json;
-
 class Serve : public TrainTest {
  protected:
   void SetUp() override { ASSERT_EQ(Train().status, 0); }
@@ -81,19 +79,20 @@ TEST_F(Serve, AnswersWithWhatGenerateWrites) {
   EXPECT_EQ(answer->status, 200) << answer->body;
   const ProgramRun written =
       RunFolio("generate --seed 3 --max-tokens 8 --prompt 'a small' --model " + At("run").string());
-  EXPECT_EQ("a small" + Json::parse(answer->body)["choices"][0]["text"].get<std::string>() + "\n",
+  EXPECT_EQ("a small" +
+                nlohmann::json::parse(answer->body)["choices"][0]["text"].get<std::string>() + "\n",
             written.out);
   EXPECT_EQ(End(SIGTERM), 0);
 }
 
 TEST_F(Serve, LogsItsRequestsWithoutTheirText) {
   Start("--json --model other=" + At("run/last").string());
-  const Json head = Json::parse(Split(Out(), '\n').at(0));
-  EXPECT_EQ(head["models"], Json::array({"run", "other"})) << head;
+  const nlohmann::json head = nlohmann::json::parse(Split(Out(), '\n').at(0));
+  EXPECT_EQ(head["models"], nlohmann::json::array({"run", "other"})) << head;
   client_->Post("/v1/completions", R"({"model":"other","prompt":"learn from"})",
                 "application/json");
   EXPECT_EQ(End(SIGTERM), 0);
-  const Json line = Json::parse(Split(Out(), '\n').at(1));
+  const nlohmann::json line = nlohmann::json::parse(Split(Out(), '\n').at(1));
   EXPECT_EQ(line["path"], "/v1/completions");
   EXPECT_EQ(line["status"], 200);
   EXPECT_EQ(Out().find("learn from"), std::string::npos);
@@ -118,14 +117,14 @@ TEST_F(Serve, LetsRequestsEndBeforeItDoes) {
 
 TEST_F(Serve, ARunShowsItselfAsItTrains) {
   Begin(Words("--overwrite --max-steps 1000000 --serve --port 0"));
-  Json run;
+  nlohmann::json run;
   const double end = SteadySeconds() + 60;
   while (run["step"].is_null() || run["step"] < 20) {
     ASSERT_LT(SteadySeconds(), end) << Err();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const auto runs = client_->Get("/api/runs");
     if (!runs) continue;
-    const Json all = Json::parse(runs->body)["runs"];
+    const nlohmann::json all = nlohmann::json::parse(runs->body)["runs"];
     ASSERT_LE(all.size(), 1u) << all;
     if (all.size() == 1) run = all[0];
   }

@@ -19,8 +19,6 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-
 std::string AllBytes() {
   std::string bytes;
   for (int i = 0; i < 256 * 3; ++i) bytes += static_cast<char>(i * 7);
@@ -148,10 +146,10 @@ TEST_F(TokenizerCommandTest, ManyJsonLinesKeepTheirOrder) {
   std::string lines, ids;
   for (int i = 0; i < 20'000; ++i) {
     const std::string text(static_cast<size_t>(i % 97), 'a');
-    lines += Json{{"text", text + std::to_string(i % 10)}}.dump() + "\n";
-    Json expected = Json::array();
+    lines += nlohmann::json{{"text", text + std::to_string(i % 10)}}.dump() + "\n";
+    nlohmann::json expected = nlohmann::json::array();
     for (const char c : text + std::to_string(i % 10)) expected.push_back(static_cast<int>(c));
-    ids += Json{{"ids", expected}}.dump() + "\n";
+    ids += nlohmann::json{{"ids", expected}}.dump() + "\n";
   }
   Write("t", lines);
   EXPECT_EQ(Out("$T encode t --jsonl --tokenizer bytes"), ids);

@@ -17,37 +17,38 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-
 TEST_F(TokenizerCommandTest, CountsAddUp) {
   Write("a", "hello é");
   Write("b", "\xFF");
-  const Json json = Json::parse(Out("$T count a b --tokenizer bpe --json"));
-  EXPECT_EQ(json.at("files").at(0), Json({{"file", "a"},
-                                          {"tokens", 4},
-                                          {"bytes", 8},
-                                          {"characters", 7},
-                                          {"bytes_per_token", 2.0}}));
+  const nlohmann::json json = nlohmann::json::parse(Out("$T count a b --tokenizer bpe --json"));
+  EXPECT_EQ(json.at("files").at(0), nlohmann::json({{"file", "a"},
+                                                    {"tokens", 4},
+                                                    {"bytes", 8},
+                                                    {"characters", 7},
+                                                    {"bytes_per_token", 2.0}}));
   EXPECT_EQ(json.at("total").at("tokens"), 5);
   EXPECT_EQ(json.at("total").at("bytes"), 9);
   EXPECT_EQ(json.at("total").at("characters"), 8);
   const std::string table = Out("$T count a b --tokenizer bpe");
   EXPECT_TRUE(Contains(table, "5      9           8        1.800  total\n"));
   EXPECT_EQ(Out("cat a | $T count --tokenizer bpe").find("total"), std::string::npos);
-  EXPECT_EQ(Json::parse(Out("$T count --tokenizer bpe --json")).at("total").at("bytes_per_token"),
+  EXPECT_EQ(nlohmann::json::parse(Out("$T count --tokenizer bpe --json"))
+                .at("total")
+                .at("bytes_per_token"),
             0.0);
 }
 
 TEST_F(TokenizerCommandTest, InfoTellsWhatTheTokenizerIs) {
-  const Json json = Json::parse(Out("$T info --tokenizer bpe --json"));
+  const nlohmann::json json = nlohmann::json::parse(Out("$T info --tokenizer bpe --json"));
   EXPECT_EQ(json.at("kind"), "bpe");
   EXPECT_EQ(json.at("vocab_size"), kSmallEnd + 1);
   EXPECT_EQ(json.at("merges"), 7);
   EXPECT_EQ(json.at("pattern"), "gpt2");
-  EXPECT_EQ(json.at("special_tokens"), Json::parse("[{\"text\":\"<|a_longer_one|>\",\"id\":69999},"
-                                                   "{\"text\":\"<|end|>\",\"id\":70000}]"));
+  EXPECT_EQ(json.at("special_tokens"),
+            nlohmann::json::parse("[{\"text\":\"<|a_longer_one|>\",\"id\":69999},"
+                                  "{\"text\":\"<|end|>\",\"id\":70000}]"));
   EXPECT_EQ(json.at("longest_token"),
-            Json::parse("{\"id\":259,\"text\":\"hello\",\"hex\":\"68656c6c6f\"}"));
+            nlohmann::json::parse("{\"id\":259,\"text\":\"hello\",\"hex\":\"68656c6c6f\"}"));
   EXPECT_EQ(json.at("hash").get<std::string>().size(), 32u);
   EXPECT_FALSE(json.at("files").empty());
   EXPECT_TRUE(Contains(Out("$T info --tokenizer bpe"), "70000 \"<|end|>\""));
@@ -60,19 +61,19 @@ TEST_F(TokenizerCommandTest, InfoTellsWhatTheTokenizerIs) {
 
 TEST_F(TokenizerCommandTest, ExplainedMergesLeadToTheIds) {
   Write("t", "hello hello<|end|>\xFFwo wo\n");
-  const Json json =
-      Json::parse(Out("$T encode t --explain --json --special allow --tokenizer bpe"));
+  const nlohmann::json json =
+      nlohmann::json::parse(Out("$T encode t --explain --json --special allow --tokenizer bpe"));
   std::string bytes;
   std::vector<int32_t> ids;
   const BpeVocab vocab = HelloVocab();
-  for (const Json& piece : json.at("pieces")) {
+  for (const nlohmann::json& piece : json.at("pieces")) {
     std::vector<int32_t> symbols;
-    for (const Json& byte : piece.at("bytes")) {
+    for (const nlohmann::json& byte : piece.at("bytes")) {
       bytes += static_cast<char>(byte.get<int>());
       symbols.push_back(byte.get<int32_t>());
     }
     if (piece.contains("special")) symbols = {kSmallEnd};
-    for (const Json& merge : piece.at("merges")) {
+    for (const nlohmann::json& merge : piece.at("merges")) {
       const auto rank = merge.at("rank").get<size_t>();
       const BpeMerge made{merge.at("left"), merge.at("right"), merge.at("merged")};
       ASSERT_LT(rank, vocab.merges.size());
@@ -82,12 +83,13 @@ TEST_F(TokenizerCommandTest, ExplainedMergesLeadToTheIds) {
       symbols[at] = made.merged;
       symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(at) + 1);
     }
-    EXPECT_EQ(piece.at("ids"), Json(symbols)) << piece;
+    EXPECT_EQ(piece.at("ids"), nlohmann::json(symbols)) << piece;
     ids.insert(ids.end(), symbols.begin(), symbols.end());
   }
   EXPECT_EQ(bytes, Read("t"));
-  EXPECT_EQ(Json::parse(Out("$T encode t --json --special allow --tokenizer bpe")).at("ids"),
-            Json(ids));
+  EXPECT_EQ(
+      nlohmann::json::parse(Out("$T encode t --json --special allow --tokenizer bpe")).at("ids"),
+      nlohmann::json(ids));
 }
 
 TEST_F(TokenizerCommandTest, AnExplanationCanBeRead) {
@@ -109,9 +111,9 @@ TEST_F(TokenizerCommandTest, FetchSaysWhatIsWrong) {
   Wrong("$T fetch", 2);
   Wrong("$T fetch gpt2 --from missing", 3);
   EXPECT_TRUE(Contains(Out("$T fetch --list"), "gpt2"));
-  const Json json = Json::parse(Out("FOLIO_HOME=h $T fetch --list --json"));
+  const nlohmann::json json = nlohmann::json::parse(Out("FOLIO_HOME=h $T fetch --list --json"));
   EXPECT_EQ(json.at("encodings").size(), PublishedEncodings().size());
-  for (const Json& encoding : json.at("encodings")) EXPECT_EQ(encoding.at("here"), false);
+  for (const nlohmann::json& encoding : json.at("encodings")) EXPECT_EQ(encoding.at("here"), false);
   EXPECT_FALSE(fs::exists(At("h")));
 }
 

@@ -14,7 +14,6 @@ namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 using TokenizerTrainTest = TokenizerCommandTest;
 
 std::string Words(size_t bytes) {
@@ -28,10 +27,11 @@ std::string Words(size_t bytes) {
 
 TEST_F(TokenizerTrainTest, WhatItWritesLoadsAndGivesTheTokensItTells) {
   Write("t", "low lower lowest, slow slower slowest\n\xFF\xFE low");
-  const Json made = Json::parse(Out("$T train t --vocab-size 270 --out made --json"));
+  const nlohmann::json made =
+      nlohmann::json::parse(Out("$T train t --vocab-size 270 --out made --json"));
   EXPECT_EQ(made["vocab_size"], 270);
   EXPECT_EQ(made["merges"], 13);
-  const Json count = Json::parse(Out("$T count t --tokenizer ./made --json"));
+  const nlohmann::json count = nlohmann::json::parse(Out("$T count t --tokenizer ./made --json"));
   EXPECT_EQ(made["tokens"], count["total"]["tokens"]);
   EXPECT_EQ(made["bytes"], count["total"]["bytes"]);
   EXPECT_EQ(Out("$T encode t --tokenizer ./made | $T decode --tokenizer ./made"), Read("t"));
@@ -58,7 +58,7 @@ TEST_F(TokenizerTrainTest, TextLongerThanAWindowIsOneText) {
   const std::string hash = BpeTokenizer(trainer.Train()).hash();
   const std::string command = "$T train - --vocab-size 400 --out made --overwrite --json";
   for (const std::string& run : {command + " <t", "cat t | " + command}) {
-    const Json made = Json::parse(Out(run));
+    const nlohmann::json made = nlohmann::json::parse(Out(run));
     EXPECT_EQ(made["tokenizer_hash"], hash) << run;
     EXPECT_EQ(made["pieces"], trainer.pieces());
     EXPECT_EQ(made["distinct_pieces"], trainer.distinct_pieces());
@@ -68,7 +68,8 @@ TEST_F(TokenizerTrainTest, TextLongerThanAWindowIsOneText) {
 TEST_F(TokenizerTrainTest, EachFileIsATextOfItsOwn) {
   Write("a", "aaaa");
   Write("b", "aa");
-  const Json made = Json::parse(Out("$T train a b --vocab-size 300 --out made --json"));
+  const nlohmann::json made =
+      nlohmann::json::parse(Out("$T train a b --vocab-size 300 --out made --json"));
   EXPECT_EQ(made["distinct_pieces"], 2);
   EXPECT_EQ(made["vocab_size"], 256 + 2 + 1);
 }

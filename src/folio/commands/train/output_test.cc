@@ -13,8 +13,6 @@
 namespace folio {
 namespace {
 
-using Json = nlohmann::json;
-
 class TrainOutput : public TrainTest {
  protected:
   // On prepared data: a dry run prepares none.
@@ -24,10 +22,10 @@ class TrainOutput : public TrainTest {
     data_ = out;
   }
 
-  static std::vector<Json> Lines(const std::string& text) {
-    std::vector<Json> lines;
+  static std::vector<nlohmann::json> Lines(const std::string& text) {
+    std::vector<nlohmann::json> lines;
     for (const std::string& line : Split(text, '\n')) {
-      if (line.starts_with("{")) lines.push_back(Json::parse(line));
+      if (line.starts_with("{")) lines.push_back(nlohmann::json::parse(line));
     }
     return lines;
   }
@@ -41,7 +39,8 @@ TEST_F(TrainOutput, AModelThatReadsBothWaysIsLookedIntoButCannotWrite) {
               "log.sample_every is 2");
   const ProgramRun heads = RunFolio("inspect attention --layer 0 --json --text tex" + model);
   ASSERT_EQ(heads.status, 0) << heads.err;
-  const Json weights = Json::parse(heads.out).at("texts").at(0).at("heads").at(0).at("weights");
+  const nlohmann::json weights =
+      nlohmann::json::parse(heads.out).at("texts").at(0).at("heads").at(0).at("weights");
   EXPECT_GT(weights.at(0).at(2).get<double>(), 0);  // ahead
   const ProgramRun walk = RunFolio("explain attention --text tex" + model);
   ASSERT_EQ(walk.status, 0) << walk.err;
@@ -54,9 +53,9 @@ TEST_F(TrainOutput, DryRunTellsMemoryAndTime) {
   ASSERT_EQ(text.status, 0);
   EXPECT_TRUE(Contains(text.out, "weights", "gradients", "moments", "logits", "peak", "about ",
                        "4 steps", "fp32 on ", "32 tokens a step"));
-  const std::vector<Json> lines = Lines(Train("--dry-run --json").out);
+  const std::vector<nlohmann::json> lines = Lines(Train("--dry-run --json").out);
   ASSERT_EQ(lines.size(), 1);
-  const Json& plan = lines[0];
+  const nlohmann::json& plan = lines[0];
   EXPECT_EQ(plan.at("event"), "plan");
   EXPECT_EQ(plan.at("dtype"), "fp32");
   EXPECT_EQ(plan.at("tokens_per_step"), 32);
@@ -69,10 +68,10 @@ TEST_F(TrainOutput, DryRunTellsMemoryAndTime) {
 }
 
 TEST_F(TrainOutput, EventsCarrySpeed) {
-  const std::vector<Json> events = Lines(Train("--json").out);
+  const std::vector<nlohmann::json> events = Lines(Train("--json").out);
   ASSERT_GE(events.size(), 3);
-  const Json& plan = events.front();
-  const Json& done = events.back();
+  const nlohmann::json& plan = events.front();
+  const nlohmann::json& done = events.back();
   ASSERT_EQ(plan.at("event"), "plan");
   ASSERT_EQ(done.at("event"), "done");
   const double speed = done.at("tokens_per_second");
@@ -92,7 +91,7 @@ TEST_F(TrainOutput, ProgressShowsTheSpeedAndTheLogStaysAsItWas) {
   ASSERT_EQ(run.status, 0);
   EXPECT_TRUE(Contains(run.out + run.err, "step=2/4", "tokens_per_second=",
                        "model_flops_per_second=", "tokens/s in training", "about "));
-  for (const Json& line : Lines(ReadFile(At("run/metrics.jsonl")))) {
+  for (const nlohmann::json& line : Lines(ReadFile(At("run/metrics.jsonl")))) {
     EXPECT_FALSE(line.contains("model_flops_per_second")) << line;
   }
 }
@@ -156,7 +155,7 @@ TEST_F(TrainOutput, WhatDoesNotFitIsRefusedWithABatchThatDoes) {
 
 TEST_F(TrainOutput, SimdIsForcedAndAWrongNameRefused) {
   const std::string least = SimdTargets().back();
-  const std::vector<Json> forced = Lines(Train("--dry-run --json --simd " + least).out);
+  const std::vector<nlohmann::json> forced = Lines(Train("--dry-run --json --simd " + least).out);
   ASSERT_EQ(forced.size(), 1);
   EXPECT_EQ(forced[0].at("simd"), least);
   EXPECT_EQ(forced[0].at("product_unit"), least);

@@ -11,8 +11,6 @@
 namespace folio {
 namespace {
 
-using Json = nlohmann::json;
-
 const std::string kModel = Fixture("gpt2-tiny").string();
 
 // With rates of its own, so that nothing is measured.
@@ -25,12 +23,12 @@ TEST(Plan, ARowForEachNumberOfRanksAndNetwork) {
       Plan("--model " + kModel + " --batch 2 --ranks 1,2,8 --network 1Gbit,10Gbit --json");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(run.err, "");
-  const Json json = Json::parse(run.out);
+  const nlohmann::json json = nlohmann::json::parse(run.out);
   EXPECT_EQ(json.at("schema"), 1);
   EXPECT_EQ(json.at("rank").at("flops_per_second"), 1e12);
   EXPECT_EQ(json.at("rank").at("from"), "given");
   EXPECT_EQ(json.at("context"), 24);
-  const Json& rows = json.at("rows");
+  const nlohmann::json& rows = json.at("rows");
   ASSERT_EQ(rows.size(), 1u + 2 + 2);  // one rank has no network
   EXPECT_EQ(rows[0].at("efficiency"), 1);
   EXPECT_FALSE(rows[0].contains("communication"));
@@ -38,7 +36,7 @@ TEST(Plan, ARowForEachNumberOfRanksAndNetwork) {
   EXPECT_EQ(rows[4].at("ranks"), 8);
   EXPECT_EQ(rows[4].at("grad_accumulation"), 8);  // one micro-batch for each
   EXPECT_EQ(rows[4].at("tokens_per_step"), 8 * 2 * 24);
-  const Json& communication = rows[4].at("communication");
+  const nlohmann::json& communication = rows[4].at("communication");
   EXPECT_GT(communication.at("bytes_sent_per_step").get<double>(),
             communication.at("reduce_bytes_per_micro_batch").get<double>() +
                 communication.at("gather_bytes_per_step").get<double>());
@@ -48,9 +46,11 @@ TEST(Plan, ARowForEachNumberOfRanksAndNetwork) {
 
 TEST(Plan, MemoryIsThatOfInspectPlan) {
   const std::string shape = "--batch 3 --dtype fp32 --model " + kModel;
-  const Json row = Json::parse(Plan(shape + " --ranks 4 --network 1Gbit --json").out)["rows"][0];
+  const nlohmann::json row =
+      nlohmann::json::parse(Plan(shape + " --ranks 4 --network 1Gbit --json").out)["rows"][0];
   EXPECT_EQ(row.at("peak_bytes"),
-            Json::parse(RunFolio("inspect plan --ranks 4 --json " + shape).out).at("peak_bytes"));
+            nlohmann::json::parse(RunFolio("inspect plan --ranks 4 --json " + shape).out)
+                .at("peak_bytes"));
 }
 
 TEST(Plan, TheTableSaysWhatItsColumnsMean) {
@@ -65,7 +65,7 @@ TEST(Plan, WhatIsNotGivenIsMeasured) {
   const ProgramRun run =
       RunFolio("plan --json --threads 1 --ranks 2 --network 1Gbit --model " + kModel);
   ASSERT_EQ(run.status, 0) << run.err;
-  const Json rank = Json::parse(run.out).at("rank");
+  const nlohmann::json rank = nlohmann::json::parse(run.out).at("rank");
   EXPECT_GT(rank.at("flops_per_second").get<double>(), 0);
   EXPECT_EQ(rank.at("threads"), 1);
 }
