@@ -34,7 +34,7 @@ void LinkFiles(const fs::path& from, const fs::path& to, const fs::path& without
     }
     const fs::path target = to / entry.path().lexically_relative(from);
     if (entry.is_directory()) {
-      CreateDirectories(target);
+      fs::create_directory(target);  // and not what is around it: somebody may have moved the run
       continue;
     }
     std::error_code error;
@@ -88,7 +88,7 @@ void Checkpoints::WriteBase(const GptWeights& weights) const {
 void Checkpoints::SaveModelInto(const fs::path& dir, const CheckpointParts& parts) const {
   SaveModel(dir, parts.merged != nullptr ? *parts.merged : parts.weights);
   if (parts.merged != nullptr) {
-    CreateDirectories(dir / kAdapterDir);
+    fs::create_directory(dir / kAdapterDir);
     SaveAdapter(dir / kAdapterDir, parts.weights, options_.base);
   }
   if (options_.tokenizer != nullptr) options_.tokenizer->Save(dir.string());
@@ -100,6 +100,10 @@ void Checkpoints::Write(const CheckpointParts& parts, bool best, bool last,
     WriteBoth(parts, best, last, previous);
   } catch (const fs::filesystem_error& error) {
     internal::ThrowCannotWrite(error.path1(), error.code().value());
+  } catch (const Error& error) {
+    // What is linked, or read for its checksum, was there a moment ago: the disk is gone.
+    if (error.kind() != ErrorKind::kInput) throw;
+    throw RuntimeError(error.what(), error.cause(), error.help());
   }
 }
 
