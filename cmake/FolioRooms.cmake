@@ -41,6 +41,10 @@ function(folio_compile_options target)
     target_compile_options(${target} PUBLIC -fsanitize=address,undefined -fno-sanitize=pointer-overflow
                                             -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
     target_link_options(${target} PUBLIC -fsanitize=address,undefined)
+    # Highway then leaves out older instructions, whose vectors are no longer than SSE4's.
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+      target_compile_options(${target} PRIVATE -msse4.2 -maes -mpclmul)
+    endif()
   endif()
   if(FOLIO_THREAD_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=thread -fno-omit-frame-pointer)
@@ -56,9 +60,11 @@ endfunction()
 # Rooms whose branches libFuzzer counts: those of the fuzz targets.
 set(folio_fuzzed_rooms base io text data model formats corpus train eval serve)
 
-# Rooms that no one waits for: optimising them more than a little takes longer than they ever run. Under
-# the sanitizers the others are optimised a little, since they go through large arrays.
+# Rooms that no one waits for: optimising them more than a little takes longer than they ever run.
 set(folio_cold_rooms plot lesson run cli commands)
+
+# Rooms that are optimised a little under the sanitizers, since they go through large arrays.
+set(folio_hot_rooms base io text data tensor backend model)
 
 # What nearly every source includes, compiled once for all rooms. Clang wants an own one for each set of
 # options; rooms with OpenMP's option do without.
@@ -117,7 +123,7 @@ function(folio_room room)
   if(TARGET folio_room_headers AND NOT OpenMP::OpenMP_CXX IN_LIST ARG_LIBS)
     target_precompile_headers(${target} REUSE_FROM folio_room_headers)
   endif()
-  if(folio_sanitized AND NOT room IN_LIST folio_cold_rooms)
+  if(folio_sanitized AND room IN_LIST folio_hot_rooms)
     target_compile_options(${target} PRIVATE -O1)
   endif()
   if(FOLIO_SANITIZE AND room IN_LIST folio_fuzzed_rooms)

@@ -30,6 +30,18 @@ foreach(part best/model.safetensors last/tokenizer.json metrics.jsonl loss.svg)
     message(FATAL_ERROR "the consumer left no ${part}")
   endif()
 endforeach()
+# A program of ranks leaves what it leaves alone.
+run(${SCRATCH}/build/ranks ${SCRATCH}/text.txt ${SCRATCH}/alone)
+find_program(MPIRUN mpirun.openmpi)
+file(GLOB plugin ${SCRATCH}/prefix/lib*/folio/folio_mpi_openmpi.so ${SCRATCH}/prefix/lib*/*/folio/folio_mpi_openmpi.so)
+if(MPIRUN AND plugin)
+  run(${MPIRUN} --allow-run-as-root --oversubscribe --bind-to none -n 2 -x FOLIO_MPI=${plugin}
+      ${SCRATCH}/build/ranks ${SCRATCH}/text.txt ${SCRATCH}/shared)
+  run(${CMAKE_COMMAND} -E compare_files ${SCRATCH}/alone/last/model.safetensors
+      ${SCRATCH}/shared/last/model.safetensors)
+else()
+  message(STATUS "no Open MPI here: its ranks were left out")
+endif()
 if(EXISTS ${BUILD}/folio)
   run(${SCRATCH}/prefix/bin/folio --version)
 endif()

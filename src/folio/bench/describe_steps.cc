@@ -46,14 +46,15 @@ std::string StepsText(const StepPlan& plan) {
   const NetworkRates& network = plan.rows.front().network;
   std::string text = fmt::format(
       "model    {}, {} parameters, {}\n"
-      "batch    {} x {} tokens in a micro-batch; gradients are sent as {}\n"
+      "batch    {} x {} tokens in a micro-batch; gradients {}are sent as {}\n"
       "rank     {}/s of forward and backward, {}/s of optimizer, {}/s of adding up ({})\n"
       "network  {} from rank to rank, {} for each message\n\n",
       plan.model, HumanCount(static_cast<double>(table.parameters())),
-      TrainDtypeName(plan.pass.dtype), plan.B, plan.T, TrainDtypeName(plan.reduce),
-      HumanFlops(plan.rank.flops_per_second), HumanBytes(plan.rank.memory_bytes_per_second),
-      HumanBytes(plan.rank.sum_bytes_per_second), plan.rates_from, StepSeconds(network.latency),
-      StepSeconds(network.seconds_per_message));
+      TrainDtypeName(plan.pass.dtype), plan.B, plan.T,
+      plan.reduce_every > 1 ? fmt::format("of {} in a row ", plan.reduce_every) : "",
+      TrainDtypeName(plan.reduce), HumanFlops(plan.rank.flops_per_second),
+      HumanBytes(plan.rank.memory_bytes_per_second), HumanBytes(plan.rank.sum_bytes_per_second),
+      plan.rates_from, StepSeconds(network.latency), StepSeconds(network.seconds_per_message));
   std::vector<std::vector<std::string>> rows;
   for (const StepPlan::Row& row : plan.rows) {
     const StepPrediction& step = row.step;
@@ -113,6 +114,7 @@ std::string StepsJson(const StepPlan& plan) {
                {"model", plan.model},
                {"parameters", ParamTable(plan.config).parameters()},
                {"dtype", TrainDtypeName(plan.pass.dtype)},
+               {"reduce_every", plan.reduce_every},
                {"reduce_dtype", TrainDtypeName(plan.reduce)},
                {"recompute", plan.pass.recompute},
                {"batch", plan.B},

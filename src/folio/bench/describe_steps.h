@@ -20,6 +20,7 @@ struct StepPlan {
   GptConfig config = {};
   int64_t B = 1, T = 1;
   PassOptions pass = {};
+  int64_t reduce_every = 1;
   Dtype reduce = Dtype::kF32;
   RankRates rank = {};
   std::string rates_from = {};  // "measured here, 8 threads"

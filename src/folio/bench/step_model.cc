@@ -1,7 +1,6 @@
 #include "folio/bench/step_model.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "folio/dist/shards.h"
 #include "folio/train/buckets.h"
 #include "folio/train/flops.h"
+#include "folio/train/gradient_sum.h"
 
 namespace folio {
 namespace {
@@ -61,6 +61,7 @@ class SimulatedRank {
       : ranks_(shape.ranks),
         layers_(shape.model.n_layer),
         turns_(shape.grad_accumulation / shape.ranks),
+        every_(shape.reduce_every),
         reduce_bytes_(static_cast<double>(DtypeSize(shape.reduce))),
         rank_(rank),
         network_(network),
@@ -74,6 +75,7 @@ class SimulatedRank {
     std::ranges::stable_sort(buckets_, {}, &BucketShare::layer);
     reduced_.resize(static_cast<size_t>(layers_) + 2);
     gathered_ = reduced_;
+    places_.resize(static_cast<size_t>(GradientSum::PlacesOf(layers_, every_)));
   }
 
   StepPrediction Run() {
@@ -84,7 +86,7 @@ class SimulatedRank {
     step.optimizer = pieces_ * kOptimizerBytes / rank_.memory_bytes_per_second;
     if (ranks_ == 1) {
       const double adding = elements_ * kAddBytes / rank_.memory_bytes_per_second;
-      step.optimizer += static_cast<double>(turns_ - 1) * adding;
+      step.optimizer += static_cast<double>(turns_ / every_ - 1) * adding;
       step.seconds = step.computing();
       return step;
     }
@@ -103,7 +105,7 @@ class SimulatedRank {
     step.waited = group_.seconds_waited() - before.seconds_waited();
     step.thread = thread_seconds_;
     const double share = static_cast<double>(ranks_ - 1) / ranks_;
-    step.reduce_bytes = share * elements_ * reduce_bytes_;
+    step.reduce_bytes = share * elements_ * reduce_bytes_ / static_cast<double>(every_);
     step.gather_bytes = share * elements_ * sizeof(float);
     step.bytes_sent = bytes_sent_;
     step.messages = messages_;
@@ -149,26 +151,28 @@ class SimulatedRank {
     }
   }
 
-  void MicroBatch() {
+  void MicroBatch(int64_t turn) {
+    const bool sends = (turn + 1) % every_ == 0;
     for (int64_t layer = -1; layer <= layers_; ++layer) {
       Wait(gathered_[Index(layer)]);
       if (layer >= 0 && layer < layers_) Compute(durations_.block_forward);
     }
     Wait(std::max(reduced_[Index(-1)], reduced_[Index(layers_)]));
     Compute(durations_.head_both);
-    Reduce(layers_);
+    if (sends) Reduce(layers_);
     for (int64_t layer = layers_; layer-- > 0;) {
-      uint64_t& place = places_[static_cast<size_t>(layer % kPlaces)];
+      uint64_t& place = places_[static_cast<size_t>(layer) % places_.size()];
       Wait(place);
       Compute(durations_.block_backward);
+      if (!sends) continue;
       Reduce(layer);
       place = std::max(place, reduced_[Index(layer)]);
     }
-    Reduce(-1);
+    if (sends) Reduce(-1);
   }
 
   void TakeStep() {
-    for (int64_t turn = 0; turn < turns_; ++turn) MicroBatch();
+    for (int64_t turn = 0; turn < turns_; ++turn) MicroBatch(turn);
     Wait(*std::ranges::max_element(reduced_));
     Compute(pieces_ * sizeof(float) / rank_.memory_bytes_per_second);
     // Of each block of elements the sum of squares, then what a Trainer tells.
@@ -184,10 +188,8 @@ class SimulatedRank {
     }
   }
 
-  static constexpr int64_t kPlaces = 2;  // that the gradients of blocks take in turns
-
   const int ranks_;
-  const int64_t layers_, turns_;
+  const int64_t layers_, turns_, every_;
   const double reduce_bytes_;
   const RankRates rank_;
   const NetworkRates network_;
@@ -199,7 +201,7 @@ class SimulatedRank {
   SimulatedGroup group_;
   double now_ = 0, bytes_sent_ = 0, messages_ = 0, thread_seconds_ = 0;
   std::vector<uint64_t> reduced_, gathered_;  // last tickets of layers, from -1 to n_layer
-  std::array<uint64_t, kPlaces> places_ = {};
+  std::vector<uint64_t> places_;              // that the gradients of blocks take in turns
 };
 
 // What would make it shortest, if it did not count.
@@ -238,7 +240,7 @@ const char* StepBoundName(StepBound bound) {
 StepPrediction PredictStep(const TrainShape& shape, const RankRates& rank,
                            const NetworkRates& network) {
   FOLIO_CHECK(shape.ranks >= 1 && shape.grad_accumulation >= shape.ranks &&
-                  shape.grad_accumulation % shape.ranks == 0,
+                  shape.grad_accumulation % (shape.ranks * shape.reduce_every) == 0,
               "ranks share the micro-batches evenly");
   FOLIO_CHECK(rank.flops_per_second > 0 && rank.memory_bytes_per_second > 0 &&
                   rank.sum_bytes_per_second > 0 && network.bits_per_second > 0,

@@ -138,6 +138,18 @@ TEST(StepModels, BytesAreThoseOfAReduceScatterAndAGather) {
   }
 }
 
+TEST(StepModels, GradientsThatAreAddedUpFirstAreSentOnce) {
+  TrainShape shape = ShapeOf(SmallModel(), 2, 6);
+  const NetworkRates slow = {.bits_per_second = 1e5};
+  const StepPrediction each = PredictStep(shape, kOnlyFlops, slow);
+  shape.reduce_every = 3;
+  const StepPrediction sums = PredictStep(shape, kOnlyFlops, slow);
+  EXPECT_NEAR(3 * sums.reduce_bytes, each.reduce_bytes, 1e-3);
+  EXPECT_NEAR(each.bytes_sent - sums.bytes_sent, 4 * each.reduce_bytes, 1e-3);
+  EXPECT_LT(sums.seconds, 0.5 * each.seconds);
+  EXPECT_GT(sums.memory, each.memory);
+}
+
 // A network so slow that computing does not count: the link is full all the time, but for a rank's
 // pieces that are more than an even share.
 TEST(StepModels, ASlowNetworkIsFullAllTheTime) {

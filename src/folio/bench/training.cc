@@ -38,8 +38,8 @@ class TrainingBench {
       : train_(options.train),
         group_(options.group),
         weights_(ModelOfRank(options.model, options.train, options.group)),
-        parts_(StepPartsOf(options.train, options.group)),
-        learner_(backend, weights_, options.train.batch_size, options.T, options.pass, parts_) {
+        learner_(backend, weights_, options.train.batch_size, options.T, options.pass,
+                 StepPartsOf(options.train, options.group)) {
     const uint64_t seed = static_cast<uint64_t>(train_.seed);
     InitWeights(weights_, seed);
     const CounterRng rng(seed, kTokenStream);
@@ -73,18 +73,17 @@ class TrainingBench {
   // Takes a step; returns its seconds.
   double Step() {
     const std::span<const int32_t> tokens(tokens_);
-    const Team& team = learner_.data_team();
+    const StepParts& parts = learner_.parts();
     const double rows = static_cast<double>(tokens.size() - 1);
     const double begin = SteadySeconds();
     learner_.Begin();
-    for (int64_t turn = 0; turn < parts_.micro_batches; ++turn) {
-      const int64_t micro = turn * team.size() + team.rank();
+    for (int64_t turn = 0; turn < parts.micro_batches; ++turn) {
       loss_ = learner_.Accumulate(tokens.first(tokens.size() - 1), tokens.subspan(1),
                                   1 / (rows * static_cast<double>(train_.grad_accumulation)),
                                   {.on = true,
                                    .seed = static_cast<uint64_t>(train_.seed),
                                    .step = static_cast<uint64_t>(step_),
-                                   .first_sequence = micro * train_.batch_size}) /
+                                   .first_sequence = parts.NumberOf(turn) * train_.batch_size}) /
               rows;
     }
     learner_.Finish(AdamWSettingsOf(train_), train_.learning_rate, train_.grad_clip, ++step_);
@@ -98,7 +97,6 @@ class TrainingBench {
   const TrainConfig train_;
   Group* group_;  // of all ranks; null for one alone
   GptWeights weights_;
-  const StepParts parts_;
   Learner learner_;
   std::vector<int32_t> tokens_;
   int64_t step_ = 0;
@@ -183,15 +181,8 @@ int64_t BenchTrainResult::saved_bytes() const {
 
 BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
                             TimedBackend* timed) {
-  const int64_t B = options.train.batch_size;
-  const TrainShape shape{.model = options.model,
-                         .B = B,
-                         .T = options.T,
-                         .grad_accumulation = options.train.grad_accumulation,
-                         .options = options.pass,
-                         .ranks = Ranks(options),
-                         .tensor = static_cast<int>(options.train.tensor_parallel),
-                         .reduce = ReduceDtype(options.train)};
+  const TrainShape shape =
+      ShapeOf(options.model, options.train, options.T, options.pass, Ranks(options));
   RequireTrainingFits(shape, ThisMachinesMemory());
   BenchTrainResult result;
   result.planned_bytes = PlannedBytes(shape);
@@ -250,7 +241,7 @@ double MeasureTrainRate(Backend& backend, const BenchTrainOptions& options, doub
   constexpr int kSteps = 5;
   const int64_t B = options.train.batch_size, L = options.model.n_layer;
   BenchTrainOptions part = options;
-  part.train.grad_accumulation = 1;
+  part.train.grad_accumulation = part.train.reduce_every = 1;
   part.group = nullptr;
   part.train.tensor_parallel = 1;
   part.train.batch_size = part.model.n_layer = 1;

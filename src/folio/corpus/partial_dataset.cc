@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/data/shard_writer.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/posix.h"

@@ -19,6 +19,7 @@
 #include "folio/corpus/piece_window.h"
 #include "folio/corpus/prepare_conversations.h"
 #include "folio/corpus/prepare_plan.h"
+#include "folio/data/shard_writer.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/term/signals.h"

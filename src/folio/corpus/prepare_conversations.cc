@@ -12,6 +12,7 @@
 #include "folio/base/error.h"
 #include "folio/corpus/conversation.h"
 #include "folio/corpus/json_documents.h"
+#include "folio/data/shard_writer.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/text/char_tokenizer.h"

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "folio/data/shard_writer.h"
 #include "folio/data/token_file.h"
 
 namespace folio {

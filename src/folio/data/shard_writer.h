@@ -12,15 +12,6 @@
 
 namespace folio {
 
-// One file of tokens.
-struct TokenShard {
-  std::string file;  // its name: "train.bin", "train_000000.bin"
-  int64_t tokens = 0;
-  std::string hash;  // HashHex of the bytes of its tokens, without a header
-
-  bool operator==(const TokenShard&) const = default;
-};
-
 // What the files of one part of a data set look like.
 struct ShardLayout {
   std::string part;  // "train", "val"

@@ -11,6 +11,15 @@
 
 namespace folio {
 
+// One file of tokens.
+struct TokenShard {
+  std::string file;  // its name: "train.bin", "train_000000.bin"
+  int64_t tokens = 0;
+  std::string hash;  // HashHex of the bytes of its tokens, without a header
+
+  bool operator==(const TokenShard&) const = default;
+};
+
 // The tokens of one memory-mapped file, or of several, one after the other; with or without llm.c's
 // header. Positions are 64-bit.
 class TokenFile {

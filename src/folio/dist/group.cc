@@ -18,6 +18,8 @@
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
+#include "folio/dist/exchange.h"
+#include "folio/dist/transport.h"
 
 namespace folio {
 namespace {

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/dist/exchange.h"
-#include "folio/dist/transport.h"
 
 namespace folio {
+
+class Exchange;   // dist/exchange.h
+class Transport;  // dist/transport.h
 
 // What went between the ranks so far, as this one saw it.
 struct GroupTraffic {

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <thread>
 
+#include "folio/dist/exchange.h"
 #include "folio/dist/team.h"
 #include "folio/dist/thread_ranks.h"
 

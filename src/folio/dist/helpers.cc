@@ -13,6 +13,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/dist/exchange.h"
+#include "folio/dist/transport.h"
 
 namespace folio {
 namespace {

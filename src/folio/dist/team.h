@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "folio/base/check.h"
+#include "folio/dist/exchange.h"
 #include "folio/dist/group.h"
 
 namespace folio {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "folio/base/check.h"
+#include "folio/dist/transport.h"
 
 namespace folio {
 

@@ -94,18 +94,6 @@ double EvaluationTokens(const TrainConfig& train, int64_t held_out_tokens) {
   return held_out + std::min(held_out, kTrainingBatches * batch);
 }
 
-TrainShape ShapeOf(const RunConfig& config, const Backend& backend, int ranks) {
-  const TrainConfig& train = config.train;
-  return {.model = config.model,
-          .B = train.batch_size,
-          .T = train.context,
-          .grad_accumulation = train.grad_accumulation,
-          .options = PassOptionsOf(train, config.model, backend),
-          .ranks = ranks,
-          .tensor = static_cast<int>(train.tensor_parallel),
-          .reduce = ReduceDtype(train)};
-}
-
 int64_t TokensPerStep(const TrainShape& shape) {
   return shape.B * shape.T * shape.grad_accumulation;
 }
@@ -149,7 +137,8 @@ TrainPreview::TrainPreview(const RunConfig& config, const Dataset& data, Backend
       data_(data),
       backend_(backend),
       memory_(memory),
-      shape_(ShapeOf(config, backend, ranks)) {
+      shape_(ShapeOf(config.model, config.train, config.train.context,
+                     PassOptionsOf(config.train, config.model, backend), ranks)) {
   RequireTrainingFits(shape_, memory_);
   const std::string warning = MemoryWarning(PlannedBytes(shape_), memory_);
   if (!warning.empty()) LogWarning(warning);

@@ -7,6 +7,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
+#include "folio/model/divisors.h"
 
 namespace folio {
 
@@ -113,8 +114,13 @@ std::vector<Field> TrainConfig::Fields() {
             "look at every number that an operation writes, and end the run at the first that is "
             "not finite, with the operation's name; slow"}
           .WithFlag("--check-numerics"),
+      Field{"reduce_every", &reduce_every,
+            "micro-batches in a row whose gradients a rank adds up before it sends them: that many "
+            "times fewer bytes, for room for a gradient",
+            1, static_cast<double>(kMaxMicroBatches)}
+          .WithFlag("--reduce-every"),
       Field{"reduce_dtype", &reduce_dtype,
-            "what the gradient of a micro-batch is rounded to before it is added to the others'"}
+            "what gradients are rounded to before they are sent and added to the others'"}
           .Choices({"fp32", "bf16"})
           .WithFlag("--reduce-dtype"),
       Field{"tensor_parallel", &tensor_parallel,
@@ -137,6 +143,13 @@ void TrainConfig::Validate(const std::string& where) const {
     throw UsageError(fmt::format("{}: train.min_lr is above train.learning_rate", where),
                      fmt::format("min_lr is {}, learning_rate is {}", min_lr, learning_rate),
                      "lower train.min_lr, or set train.schedule = \"constant\"");
+  }
+  if (grad_accumulation % reduce_every != 0) {
+    throw UsageError(
+        fmt::format("{}: train.reduce_every does not divide train.grad_accumulation", where),
+        fmt::format("{} micro-batches do not go into sums of {}", grad_accumulation, reduce_every),
+        fmt::format("set train.reduce_every to {}",
+                    NearestDivisors(grad_accumulation, reduce_every)));
   }
   if (eval_stride > 0 && eval_batches > 0) {
     throw UsageError(

@@ -54,6 +54,7 @@ struct TrainConfig {
   std::string backend = "cpu";
   bool check_numerics = false;
   int64_t threads = 0;                // 0: one on each core
+  int64_t reduce_every = 1;           // micro-batches that are added up before they are sent
   std::string reduce_dtype = "fp32";  // fp32 | bf16: of gradients on their way to their sum
   int64_t tensor_parallel = 1;        // ranks that share each layer of the model
 

@@ -4,24 +4,20 @@
 #include <span>
 
 namespace folio {
-namespace {
 
-// Of each rank's batches, one after the other, sum and targets: in the order of the batches.
-double MeanOf(std::span<const std::vector<double>> ranks) {
+double MeanLoss(const std::vector<double>& mine, const Team& team, int64_t in_a_row) {
+  const std::vector<std::vector<double>> ranks = team.GatherNumbers(mine);
+  const size_t turn = 2 * static_cast<size_t>(in_a_row);
   double sum = 0, targets = 0;
-  for (size_t i = 0; i < ranks.front().size(); i += 2) {
+  for (size_t begin = 0; begin < mine.size(); begin += turn) {
     for (const std::vector<double>& rank : ranks) {
-      sum += rank[i];
-      targets += rank[i + 1];
+      for (size_t i = begin; i < begin + turn; i += 2) {
+        sum += rank[i];
+        targets += rank[i + 1];
+      }
     }
   }
   return sum / targets;
-}
-
-}  // namespace
-
-double MeanLoss(const std::vector<double>& mine, const Team& team) {
-  return MeanOf(team.GatherNumbers(mine));
 }
 
 std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,

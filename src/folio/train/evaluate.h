@@ -26,9 +26,9 @@ struct EvaluationHooks {
 };
 
 // The mean loss from what each rank has of its batches, of which there are equally many: sum and
-// number of targets of each. Rank r's n-th is number n * ranks + r; they are added up in this
+// number of targets of each. Ranks take `in_a_row` of them in turns; they are added up in this
 // order. Ranks that share a model's layers have the same.
-double MeanLoss(const std::vector<double>& mine, const Team& team);
+double MeanLoss(const std::vector<double>& mine, const Team& team, int64_t in_a_row = 1);
 
 // The losses of both without dropout; nothing if asked to stop before the end. `batch` is scratch.
 // With a team, each rank takes its share of the batches, and all get the same result, which does

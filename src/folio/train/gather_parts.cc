@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "folio/base/check.h"
+#include "folio/dist/exchange.h"
 #include "folio/dist/team.h"
 #include "folio/model/model_part.h"
 #include "folio/train/buckets.h"

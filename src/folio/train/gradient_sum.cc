@@ -11,12 +11,11 @@
 namespace folio {
 namespace {
 
-// Where the gradient of one micro-batch lies: that of embeddings, head and what does not decay in
-// its order, then two places that the blocks take in turns.
+// Where the gradient of one micro-batch, or of several in a row, lies: that of embeddings, head and
+// what does not decay in its order, then the places of blocks.
 struct PartLayout {
-  static constexpr int64_t kPlaces = 2;
-
-  PartLayout(const Shards& shards, int64_t layers) : n_layer(layers) {
+  PartLayout(const Shards& shards, int64_t layers, int64_t reduce_every)
+      : n_layer(layers), turns(GradientSum::PlacesOf(layers, reduce_every)) {
     for (const ShardBucket& bucket : shards.buckets()) {
       if (IsBlock(bucket.layer)) {
         if (bucket.layer == 0) block += bucket.size();
@@ -25,7 +24,7 @@ struct PartLayout {
       size += bucket.size();
     }
     places = size;
-    size += kPlaces * block;
+    size += turns * block;
   }
 
   bool IsBlock(int64_t layer) const { return layer >= 0 && layer < n_layer; }
@@ -40,10 +39,10 @@ struct PartLayout {
       return at;
     }
     const auto first = std::ranges::find(shards.buckets(), layer, &ShardBucket::layer);
-    return places + layer % kPlaces * block + element - first->begin;
+    return places + layer % turns * block + element - first->begin;
   }
 
-  int64_t n_layer;
+  int64_t n_layer, turns;
   int64_t block = 0, places = 0, size = 0;
 };
 
@@ -53,19 +52,20 @@ struct PlanIds {
 };
 
 PlanIds AddBuffers(MemoryPlan& plan, int64_t n_layer, const Shards& shards, int rank, Dtype dtype,
-                   int64_t micro_batches, Dtype reduce) {
+                   const PlannedParts& parts) {
   PlanIds ids;
   ids.sum = plan.Add("gradients", dtype, {shards.SizeOf(rank)});
-  if (shards.ranks() == 1 && micro_batches == 1) return ids;
-  ids.part = plan.Add("gradients.part", dtype, {PartLayout(shards, n_layer).size});
+  if (shards.ranks() == 1 && parts.micro_batches == parts.reduce_every) return ids;
+  const PartLayout layout(shards, n_layer, parts.reduce_every);
+  ids.part = plan.Add("gradients.part", dtype, {layout.size});
   if (shards.ranks() == 1) return ids;
   int64_t bucket = 0;
   for (const ShardBucket& b : shards.buckets()) bucket = std::max(bucket, b.size());
   for (int slot = 0; slot < Exchange::kInFlight; ++slot) {
     ids.scratch.push_back(
-        plan.Add("gradients.received", reduce, {shards.ranks(), shards.longest()}));
-    if (reduce != Dtype::kBF16) continue;
-    ids.packed.push_back(plan.Add("gradients.sent", reduce, {bucket}));
+        plan.Add("gradients.received", parts.reduce, {shards.ranks(), shards.longest()}));
+    if (parts.reduce != Dtype::kBF16) continue;
+    ids.packed.push_back(plan.Add("gradients.sent", parts.reduce, {bucket}));
   }
   return ids;
 }
@@ -180,14 +180,18 @@ GradientSum::GradientSum(Backend& backend, const GptConfig& config, const ParamT
       n_layer_(config.n_layer) {
   FOLIO_CHECK(dtype == Dtype::kF32 || (team_.size() == 1 && parts.reduce == Dtype::kF32),
               "ranks add up float32");
-  const PlanIds ids =
-      AddBuffers(plan_, n_layer_, shards, team_.rank(), dtype, parts.micro_batches, parts.reduce);
+  FOLIO_CHECK(parts.micro_batches % parts.reduce_every == 0, "a sum has as many as another");
+  const PlanIds ids = AddBuffers(plan_, n_layer_, shards, team_.rank(), dtype,
+                                 {.ranks = team_.size(),
+                                  .micro_batches = parts.micro_batches,
+                                  .reduce_every = parts.reduce_every,
+                                  .reduce = parts.reduce});
   plan_.Place();
   arena_ = Arena(plan_);
   sum_ = arena_.Get(plan_, ids.sum);
   for (const MemoryPlan::Id id : ids.scratch) scratch_.push_back(arena_.Get(plan_, id));
   for (const MemoryPlan::Id id : ids.packed) packed_.push_back(arena_.Get(plan_, id));
-  if (team_.size() > 1 || parts.micro_batches > 1) {
+  if (team_.size() > 1 || parts.micro_batches > parts.reduce_every) {
     part_ = arena_.Get(plan_, ids.part);
     BindParts(config, table);
   }
@@ -207,13 +211,13 @@ GradientSum::GradientSum(Backend& backend, const GptConfig& config, const ParamT
 GradientSum::~GradientSum() = default;
 
 void GradientSum::AddTo(MemoryPlan& plan, const GptConfig& config, const Shards& shards,
-                        Dtype dtype, int64_t micro_batches, Dtype reduce) {
-  AddBuffers(plan, config.n_layer, shards, /*rank=*/0, dtype, micro_batches, reduce);
+                        Dtype dtype, const PlannedParts& parts) {
+  AddBuffers(plan, config.n_layer, shards, /*rank=*/0, dtype, parts);
 }
 
-// Elements [begin, end) of the flat array, all of one layer, of a micro-batch.
+// Elements [begin, end) of the flat array, all of one layer, of what the backward leaves.
 Tensor GradientSum::PartOf(int64_t begin, int64_t end, int64_t layer) const {
-  const int64_t at = PartLayout(shards_, n_layer_).At(shards_, begin, layer);
+  const int64_t at = PartLayout(shards_, n_layer_, parts_.reduce_every).At(shards_, begin, layer);
   return part_.Slice(at, at + end - begin);
 }
 
@@ -235,7 +239,7 @@ void GradientSum::BindParts(const GptConfig& config, const ParamTable& table) {
 const GptParams& GradientSum::BeginMicroBatch() {
   micro_batches_ += 1;
   FOLIO_CHECK(micro_batches_ <= parts_.micro_batches, "more micro-batches than were announced");
-  if (team_.size() == 1) return micro_batches_ == 1 ? into_sum_ : into_part_;
+  if (team_.size() == 1) return first() ? into_sum_ : into_part_;
   // What is written from the beginning of the backward on.
   for (size_t b = 0; b < tickets_.size(); ++b) {
     const int64_t layer = shards_.buckets()[b].layer;
@@ -248,17 +252,16 @@ void GradientSum::BeforeBlock(int64_t layer) {
   block_ = layer;
   if (team_.size() == 1) return;
   // Of whoever had its place before, in this micro-batch or at the end of the one before.
+  const int64_t places = PlacesOf(n_layer_, parts_.reduce_every);
   for (size_t b = 0; b < tickets_.size(); ++b) {
     const int64_t other = shards_.buckets()[b].layer;
-    if (other < 0 || other >= n_layer_ ||
-        other % PartLayout::kPlaces != layer % PartLayout::kPlaces) {
-      continue;
-    }
+    if (other < 0 || other >= n_layer_ || other % places != layer % places) continue;
     team_.Wait(tickets_[b]);
   }
 }
 
 void GradientSum::AfterLayer(int64_t layer) {
+  if (micro_batches_ % parts_.reduce_every != 0) return;
   for (size_t b = 0; b < shards_.buckets().size(); ++b) {
     const ShardBucket& bucket = shards_.buckets()[b];
     if (bucket.layer != layer) continue;
@@ -266,19 +269,19 @@ void GradientSum::AfterLayer(int64_t layer) {
       AddPart(bucket, b);
       continue;
     }
-    reductions_[b]->set_add(micro_batches_ > 1);
+    reductions_[b]->set_add(!first());
     tickets_[b] = team_.Begin(*reductions_[b]);
   }
 }
 
-// Of one rank alone: the first micro-batch is in the sum already.
+// Of one rank alone: what is added first is in the sum already.
 void GradientSum::AddPart(const ShardBucket& bucket, size_t index) {
   const int64_t offset = shards_.PieceOf(index, 0).offset, n = bucket.size();
   const Tensor sum = sum_.Slice(offset, offset + n).Reshape({1, n});
-  const bool first = micro_batches_ == 1;
-  const Tensor part = first ? sum : PartOf(bucket.begin, bucket.end, bucket.layer).Reshape({1, n});
+  const Tensor part =
+      first() ? sum : PartOf(bucket.begin, bucket.end, bucket.layer).Reshape({1, n});
   if (parts_.reduce == Dtype::kBF16) RoundToBf16(part);
-  if (!first) backend_.Run(ResidualForward{.residual = sum, .x = part, .out = sum});
+  if (!first()) backend_.Run(ResidualForward{.residual = sum, .x = part, .out = sum});
 }
 
 void GradientSum::Finish() {

@@ -16,22 +16,38 @@ namespace folio {
 
 // How the micro-batches of a step are divided, and their gradients brought together.
 struct StepParts {
-  Group* group = nullptr;  // null: one rank alone
-  int tensor = 1;          // ranks that share the layers of a model (LayerPart), and its data
-  // Of this rank: its n-th is number n * D + d of the step, where it is the d-th of D of its team.
-  int64_t micro_batches = 1;
-  Dtype reduce = Dtype::kF32;  // each gradient is rounded to this before it is added: F32 or BF16
+  Group* group = nullptr;     // null: one rank alone
+  int tensor = 1;             // ranks that share the layers of a model (LayerPart), and its data
+  int64_t micro_batches = 1;  // of this rank
+  // So many in a row are added up where they are computed; it divides micro_batches.
+  int64_t reduce_every = 1;
+  Dtype reduce = Dtype::kF32;  // each such sum is rounded to this before it is added: F32 or BF16
 
   // Those that have the same part of the model and share the data.
   Team data() const { return DataTeamOf(group, tensor); }
+  // Which micro-batch of the step this rank's turn-th one is: those that it adds up are
+  // consecutive, and its n-th sum is number n * D + d of the step, where it is the d-th of D of its
+  // team.
+  int64_t NumberOf(int64_t turn) const {
+    const Team team = data();
+    return (turn / reduce_every * team.size() + team.rank()) * reduce_every + turn % reduce_every;
+  }
 };
 
-// The gradient of a step: the sum of those of its micro-batches, added up in their order whoever
-// computed them, so that its bits depend on the number of micro-batches and not on that of ranks.
-// Each element is added up by the rank that owns it (dist/shards.h), which gets it from the others
-// while their backward still runs: a reduce-scatter by an all-to-all, which moves as many bytes as
-// a ring. That is ZeRO's stage 2 (S. Rajbhandari et al., arXiv:1910.02054): a rank keeps its part
-// of the sum, and of the gradient of a micro-batch no more than what was not sent yet.
+// Of what a plan is: the first of so many ranks that share the data, with StepParts' own of a step.
+struct PlannedParts {
+  int ranks = 1;
+  int64_t micro_batches = 1, reduce_every = 1;
+  Dtype reduce = Dtype::kF32;
+};
+
+// The gradient of a step: the sum of those of its micro-batches, of reduce_every in a row first and
+// then of these sums, in their order whoever computed them, so that its bits do not depend on the
+// number of ranks. Each element is added up by the rank that owns it (dist/shards.h), which gets it
+// from the others while their backward still runs: a reduce-scatter by an all-to-all, which moves
+// as many bytes as a ring. That is ZeRO's stage 2 (S. Rajbhandari et al., arXiv:1910.02054): a rank
+// keeps its part of the sum, and of the gradient of a micro-batch no more than what was not sent
+// yet.
 class GradientSum {
  public:
   // REQUIRES: `dtype` is F32 unless one rank adds up in F32 or F64. All must outlive it.
@@ -40,15 +56,22 @@ class GradientSum {
   ~GradientSum();
   GradientSum(const GradientSum&) = delete;
 
+  // How many places the gradients of blocks take in turns: two where each leaves before the
+  // micro-batch is over.
+  static int64_t PlacesOf(int64_t n_layer, int64_t reduce_every) {
+    return reduce_every > 1 ? n_layer : 2;
+  }
   // Adds the buffers of such a sum, of the first of the shards' ranks, to a plan.
   static void AddTo(MemoryPlan& plan, const GptConfig& config, const Shards& shards, Dtype dtype,
-                    int64_t micro_batches, Dtype reduce);
+                    const PlannedParts& parts);
 
   // The sum is zero from here on.
   void Begin() { micro_batches_ = 0; }
   bool empty() const { return micro_batches_ == 0; }
   // Where the backward writes the gradient of the next micro-batch, once its place is free.
   const GptParams& BeginMicroBatch();
+  // Whether it is added there to what the micro-batches before it left.
+  bool adds() const { return (micro_batches_ - 1) % parts_.reduce_every > 0; }
   // The backward is about to write what belongs to a block, and it, or what belongs to the head or
   // to the embeddings, is what it stays.
   void BeforeBlock(int64_t layer);
@@ -58,6 +81,7 @@ class GradientSum {
 
   // This rank's pieces of the sum, or all of it for one alone. REQUIRES: Finish.
   const Tensor& sum() const { return sum_; }
+  const StepParts& parts() const { return parts_; }
   // Fills what this rank keeps with zeros.
   void Clear();
   // The parameter whose gradient, of the layer that the backward is in or of one rank's sum, lies
@@ -70,6 +94,8 @@ class GradientSum {
   void BindParts(const GptConfig& config, const ParamTable& table);
   Tensor PartOf(int64_t begin, int64_t end, int64_t layer) const;
   void AddPart(const ShardBucket& bucket, size_t index);
+  // Whether what the backward leaves is the first that the step adds up.
+  bool first() const { return micro_batches_ <= parts_.reduce_every; }
 
   Backend& backend_;
   const Shards& shards_;

@@ -95,7 +95,7 @@ MemoryPlan Learner::Plan(const GptConfig& config, int64_t B, int64_t T, const Pa
   const ParamTable table(config);
   const Shards shards(BucketsOf(table, config.n_layer), parts.ranks);
   plan.Add("weights", options.number(), {table.flat_size()});
-  GradientSum::AddTo(plan, config, shards, options.number(), parts.micro_batches, parts.reduce);
+  GradientSum::AddTo(plan, config, shards, options.number(), parts);
   for (const char* name : {"adamw.m", "adamw.v"}) {
     plan.Add(name, options.number(), {shards.SizeOf(0)});
   }
@@ -119,8 +119,8 @@ double Learner::Accumulate(std::span<const int32_t> inputs, std::span<const int3
                            double scale, DropoutContext dropout, std::span<const int32_t> begins) {
   if (pass_.packed()) pass_.set_begins(begins);
   pass_.Forward(weights_.params(), inputs, dropout);
-  return pass_.LossAndBackward(weights_.params(), targets, scale, sum_.BeginMicroBatch(),
-                               /*accumulate=*/false);
+  const GptParams& into = sum_.BeginMicroBatch();
+  return pass_.LossAndBackward(weights_.params(), targets, scale, into, sum_.adds());
 }
 
 void Learner::BeforeForward(int64_t layer) {

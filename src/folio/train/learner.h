@@ -16,14 +16,6 @@
 
 namespace folio {
 
-// Of what a plan is: the first of so many ranks that share the data, each with so many
-// micro-batches of a step.
-struct PlannedParts {
-  int ranks = 1;
-  int64_t micro_batches = 1;
-  Dtype reduce = Dtype::kF32;
-};
-
 // The arithmetic of a training step, without data, schedule or files:
 //   Begin(); Accumulate(...) once for each micro-batch of this rank; Finish(...).
 // The gradient is that of the one big batch that the micro-batches of all ranks make up.
@@ -73,6 +65,7 @@ class Learner : private LayerGate {
   // Its moments are of this rank's pieces.
   AdamW& optimizer() { return optimizer_; }
   const Shards& shards() const { return shards_; }
+  const StepParts& parts() const { return sum_.parts(); }
   // Those that share the data, and this model's parts.
   const Team& data_team() const { return data_; }
   const Team& tensor_team() const { return tensor_.team(); }

@@ -10,6 +10,7 @@
 #include "folio/base/strings.h"
 #include "folio/model/model_part.h"
 #include "folio/train/learner.h"
+#include "folio/train/precision.h"
 
 namespace folio {
 namespace {
@@ -58,7 +59,7 @@ std::string WaysOut(const TrainShape& shape, uint64_t limit) {
     if (const int64_t step = shape.B * shape.grad_accumulation; step > 0) {
       TrainShape several = shape;  // which takes a place for the gradient of each
       several.grad_accumulation =
-          std::max<int64_t>(2 * shape.ranks / shape.tensor, shape.grad_accumulation);
+          std::max(2 * shape.ranks / shape.tensor * shape.reduce_every, shape.grad_accumulation);
       const int64_t micro =
           LargestDivisor(step, std::max<int64_t>(1, LargestBatch(several, limit)));
       if (step / micro <= kMaxMicroBatches) {
@@ -86,12 +87,27 @@ std::string WaysOut(const TrainShape& shape, uint64_t limit) {
 
 }  // namespace
 
+TrainShape ShapeOf(const GptConfig& model, const TrainConfig& train, int64_t T,
+                   const PassOptions& options, int ranks) {
+  return {.model = model,
+          .B = train.batch_size,
+          .T = T,
+          .grad_accumulation = train.grad_accumulation,
+          .options = options,
+          .ranks = ranks,
+          .tensor = static_cast<int>(train.tensor_parallel),
+          .reduce_every = train.reduce_every,
+          .reduce = ReduceDtype(train)};
+}
+
 MemoryPlan PlanOf(const TrainShape& shape) {
   const int ranks = shape.ranks / shape.tensor;
-  return Learner::Plan(LargestPart(shape), shape.B, shape.T, shape.options,
-                       {.ranks = ranks,
-                        .micro_batches = std::max<int64_t>(1, shape.grad_accumulation / ranks),
-                        .reduce = shape.reduce});
+  return Learner::Plan(
+      LargestPart(shape), shape.B, shape.T, shape.options,
+      {.ranks = ranks,
+       .micro_batches = std::max(shape.reduce_every, shape.grad_accumulation / ranks),
+       .reduce_every = shape.reduce_every,
+       .reduce = shape.reduce});
 }
 
 PlanTotals::PlanTotals(const MemoryPlan& plan) : peak(plan.arena_bytes()) {

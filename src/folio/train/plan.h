@@ -9,6 +9,7 @@
 #include "folio/model/activations.h"
 #include "folio/model/config.h"
 #include "folio/tensor/plan.h"
+#include "folio/train/config.h"
 
 namespace folio {
 
@@ -20,8 +21,13 @@ struct TrainShape {
   PassOptions options = {};
   int ranks = 1;
   int tensor = 1;              // of them that share the layers of the model
+  int64_t reduce_every = 1;    // StepParts'
   Dtype reduce = Dtype::kF32;  // of gradients on their way to be added up
 };
+
+// That of these settings with sequences of T tokens, on so many ranks.
+TrainShape ShapeOf(const GptConfig& model, const TrainConfig& train, int64_t T,
+                   const PassOptions& options, int ranks = 1);
 
 // What training in this shape keeps in memory, on the first of its ranks, or on the first of those
 // that have the largest part of the model.

@@ -26,7 +26,7 @@ void RequireTeams(const TrainConfig& config, int ranks) {
 void RequireShares(const TrainConfig& config, int ranks) {
   RequireTeams(config, ranks);
   const auto tensor = static_cast<int>(config.tensor_parallel);
-  const int64_t n = config.grad_accumulation;
+  const int64_t every = config.reduce_every, n = config.grad_accumulation / every;
   ranks /= tensor;
   if (n % ranks == 0) return;
   const std::string who = tensor > 1 ? fmt::format("teams of {} ranks", tensor) : "ranks";
@@ -35,11 +35,13 @@ void RequireShares(const TrainConfig& config, int ranks) {
   while (more < n && n % more != 0) ++more;
   const int64_t below = n / ranks * ranks, above = below + ranks;
   throw UsageError(
-      fmt::format("{} {} cannot share {} micro-batches evenly", ranks, who, n),
+      fmt::format("{} {} cannot share {} micro-batches evenly{}", ranks, who,
+                  config.grad_accumulation,
+                  every > 1 ? fmt::format(", {} in a row (--reduce-every)", every) : ""),
       fmt::format("--grad-accumulation {} says how many a step has, on all ranks together; the "
                   "nearest that go together: {}{} {}, or --grad-accumulation {}{}",
-                  n, fewer, more <= n ? fmt::format(" or {}", more) : "", who,
-                  below > 0 ? fmt::format("{} or ", below) : "", above),
+                  config.grad_accumulation, fewer, more <= n ? fmt::format(" or {}", more) : "",
+                  who, below > 0 ? fmt::format("{} or ", below * every) : "", above * every),
       "ranks that divide it evenly make the same run, whatever their number");
 }
 
@@ -53,6 +55,7 @@ GptConfig ModelOfRank(const GptConfig& model, const TrainConfig& config, Group* 
 StepParts StepPartsOf(const TrainConfig& config, Group* group) {
   StepParts parts{.group = group,
                   .tensor = static_cast<int>(config.tensor_parallel),
+                  .reduce_every = config.reduce_every,
                   .reduce = ReduceDtype(config)};
   parts.micro_batches = config.grad_accumulation / parts.data().size();
   return parts;

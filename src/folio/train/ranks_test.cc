@@ -1,6 +1,8 @@
 // Steps of several ranks: whoever computes, the bytes are the same.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "folio/dist/thread_ranks.h"
@@ -17,6 +19,7 @@ struct RanksCase {
   Dtype reduce = Dtype::kF32;
   Dtype dtype = Dtype::kF32;
   bool tied = true, lora = false;
+  int64_t every = 1;
 };
 
 // What three steps leave behind.
@@ -44,9 +47,11 @@ class Ranks : public testing::TestWithParam<RanksCase> {
     GptWeights weights(config);
     Scatter(weights, 1);
     const int64_t ranks = group == nullptr ? 1 : group->size();
-    Learner learner(
-        *backend, weights, B, T, {.dtype = GetParam().dtype},
-        {.group = group, .micro_batches = kMicroBatches / ranks, .reduce = GetParam().reduce});
+    Learner learner(*backend, weights, B, T, {.dtype = GetParam().dtype},
+                    {.group = group,
+                     .micro_batches = kMicroBatches / ranks,
+                     .reduce_every = GetParam().every,
+                     .reduce = GetParam().reduce});
     RanksLeft left;
     for (int64_t step = 1; step <= 3; ++step) {
       for (const double loss : AccumulateShare(learner, config.vocab_size, step, kMicroBatches)) {
@@ -68,10 +73,12 @@ TEST_P(Ranks, LeaveTheSameBytesHoweverManyTheyAre) {
   const RanksLeft one = Train(nullptr);
   EXPECT_GT(one.norms.back(), 0);
   for (const int ranks : {2, 3, 4, 6}) {
+    if (kMicroBatches / GetParam().every % ranks != 0) continue;
     RunOnThreads(ranks, [&](Group& group) {
       RanksLeft left = Train(&group);
+      const StepParts steps{.group = &group, .reduce_every = GetParam().every};
       for (size_t i = 0; i < left.losses.size(); ++i) {
-        const size_t micro = i * static_cast<size_t>(ranks) + static_cast<size_t>(group.rank());
+        const auto micro = static_cast<size_t>(steps.NumberOf(static_cast<int64_t>(i)));
         EXPECT_EQ(left.losses[i], one.losses[micro]) << i;
       }
       left.losses = one.losses;
@@ -81,13 +88,61 @@ TEST_P(Ranks, LeaveTheSameBytesHoweverManyTheyAre) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Ranks,
-                         testing::Values(RanksCase{.name = "fp32"},
-                                         RanksCase{.name = "bf16_sent", .reduce = Dtype::kBF16},
-                                         RanksCase{.name = "bf16", .dtype = Dtype::kBF16},
-                                         RanksCase{.name = "untied", .tied = false},
-                                         RanksCase{.name = "lora", .lora = true}),
-                         [](const auto& tested) { return tested.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Cases, Ranks,
+    testing::Values(
+        RanksCase{.name = "fp32"}, RanksCase{.name = "bf16_sent", .reduce = Dtype::kBF16},
+        RanksCase{.name = "bf16", .dtype = Dtype::kBF16},
+        RanksCase{.name = "untied", .tied = false}, RanksCase{.name = "pairs", .every = 2},
+        RanksCase{.name = "pairs_bf16_sent", .reduce = Dtype::kBF16, .tied = false, .every = 2},
+        RanksCase{.name = "threes_lora", .lora = true, .every = 3},
+        RanksCase{.name = "lora", .lora = true}),
+    [](const auto& tested) { return tested.param.name; });
+
+// Micro-batches that are added up before they are sent: the same gradient but for rounding, and as
+// many messages fewer.
+TEST(ReduceEvery, SendsOnceForSoManyMicroBatches) {
+  constexpr int64_t kEach = 4;
+  GptConfig config = TinyConfig();
+  config.n_embd = 48;
+  config.n_layer = 3;
+  config.vocab_size = 301;
+  config.n_positions = 7;
+  RunOnThreads(2, [&](Group& group) {
+    const auto backend = MakeBackend("cpu");
+    std::vector<uint64_t> sent;
+    std::vector<std::vector<float>> gradients;
+    for (const int64_t every : {int64_t{1}, kEach}) {
+      GptWeights weights(config);
+      Scatter(weights, 1);
+      Learner learner(*backend, weights, 2, 7, {},
+                      {.group = &group, .micro_batches = kEach, .reduce_every = every});
+      const uint64_t before = group.traffic().bytes_sent;
+      // As the same micro-batches of whoever has them.
+      learner.Begin();
+      for (int64_t turn = 0; turn < kEach; ++turn) {
+        const auto seed = static_cast<uint64_t>(learner.parts().NumberOf(turn));
+        learner.Accumulate(RandomTokens(14, config.vocab_size, seed),
+                           RandomTokens(14, config.vocab_size, seed + 50), 1.0 / (14 * 2 * kEach),
+                           {});
+      }
+      learner.Norm();
+      sent.push_back(group.traffic().bytes_sent - before);
+      const std::span<const float> gradient = Elements<float>(learner.Gradient());
+      gradients.emplace_back(gradient.begin(), gradient.end());
+    }
+    EXPECT_NEAR(static_cast<double>(sent[0]) / static_cast<double>(sent[1]), kEach, 0.1);
+    ASSERT_EQ(gradients[0].size(), gradients[1].size());
+    float largest = 0, difference = 0;
+    for (size_t i = 0; i < gradients[0].size(); ++i) {
+      largest = std::max(largest, std::abs(gradients[0][i]));
+      difference = std::max(difference, std::abs(gradients[0][i] - gradients[1][i]));
+    }
+    EXPECT_GT(largest, 0);
+    // Each of eight terms is added once, to no more than eight of the largest.
+    EXPECT_LE(difference, 64 * std::ldexp(largest, -24));
+  });
+}
 
 TEST(RankMemory, OptimizerAndSumAreShared) {
   const GptConfig gpt2;

@@ -13,10 +13,10 @@ namespace folio {
 inline std::vector<double> AccumulateShare(Learner& learner, int64_t vocab_size, int64_t step,
                                            int64_t micro_batches) {
   const int64_t B = learner.pass().B(), T = learner.pass().T();
-  const Team& team = learner.data_team();
   std::vector<double> losses;
   learner.Begin();
-  for (int64_t micro = team.rank(); micro < micro_batches; micro += team.size()) {
+  for (int64_t turn = 0; turn < learner.parts().micro_batches; ++turn) {
+    const int64_t micro = learner.parts().NumberOf(turn);
     const auto seed = static_cast<uint64_t>(100 * step + micro);
     const std::vector<int32_t> inputs = RandomTokens(B * T, vocab_size, seed);
     const std::vector<int32_t> targets = RandomTokens(B * T, vocab_size, seed + 50);

@@ -172,18 +172,18 @@ double Trainer::Seconds() const {
 // The micro-batch that this rank computes next: the turn-th of its own of this step.
 void Trainer::FetchBatch(int64_t turn) {
   if (torch_ && turn == 0) state_.torch_before_batch = torch_->state();
-  sampler_->Fill(state_.data_step(), turn * ranks() + learner_.data_team().rank(), batch_);
+  sampler_->Fill(state_.data_step(), learner_.parts().NumberOf(turn), batch_);
 }
 
 // The gradient of the step, and the mean loss of its targets.
 double Trainer::Accumulate() {
-  const int64_t turns = config_.grad_accumulation / ranks();
+  const int64_t turns = learner_.parts().micro_batches;
   const double scale = 1.0 / static_cast<double>(sampler_->Targets(state_.data_step()));
   std::vector<double>& mine = step_losses_;
   mine.clear();
   learner_.Begin();
   for (int64_t turn = 0; turn < turns; ++turn) {
-    const int64_t micro = turn * ranks() + learner_.data_team().rank();
+    const int64_t micro = learner_.parts().NumberOf(turn);
     mine.push_back(learner_.Accumulate(batch_.inputs, batch_.targets, scale,
                                        {.on = true,
                                         .seed = static_cast<uint64_t>(config_.seed),
@@ -193,7 +193,7 @@ double Trainer::Accumulate() {
     mine.push_back(static_cast<double>(batch_.CountTargets()));
     if (turn + 1 < turns) FetchBatch(turn + 1);
   }
-  return MeanLoss(mine, learner_.data_team());
+  return MeanLoss(mine, learner_.data_team(), config_.reduce_every);
 }
 
 // The parameter whose gradient is not finite; all ranks hear the same.

@@ -73,6 +73,19 @@ TEST_F(TrainingOnRanks, AdaptersAndRoundedSumsDoSoToo) {
   ExpectSameFiles("one/last", "ranks/last");
 }
 
+// As many micro-batches in a row are added up whoever has them.
+TEST_F(TrainingOnRanks, SumsThatAreSentAreThoseOfOneProcess) {
+  config_.reduce_every = 4;
+  RunOn(1, "one");
+  RunOn(3, "three", 4);
+  RunOn(1, "three", 100, true);
+  ExpectSameFiles("one/last", "three/last");
+  EXPECT_EQ(Numbers("one"), Numbers("three"));
+  config_.reduce_every = 5;
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { config_.Validate("settings"); }, ErrorKind::kUsage),
+                       "12 micro-batches do not go into sums of 5", "4 or 6"));
+}
+
 TEST_F(TrainingOnRanks, ANumberThatDoesNotDivideIsRefusedWithTheNearest) {
   const auto refusal = [&](int64_t micro_batches, int ranks) {
     config_.grad_accumulation = micro_batches;
@@ -81,6 +94,9 @@ TEST_F(TrainingOnRanks, ANumberThatDoesNotDivideIsRefusedWithTheNearest) {
   EXPECT_TRUE(Contains(refusal(12, 5), "5 ranks cannot share 12", "4 or 6 ranks",
                        "--grad-accumulation 10 or 15"));
   EXPECT_TRUE(Contains(refusal(1, 4), ": 1 ranks, or", "--grad-accumulation 4"));
+  config_.reduce_every = 3;
+  EXPECT_TRUE(Contains(refusal(12, 3), "12 micro-batches evenly, 3 in a row", ": 2 or 4 ranks",
+                       "--grad-accumulation 9 or 18"));
 }
 
 }  // namespace

@@ -35,26 +35,23 @@ class InspectPlanCommand final : public Command {
 
   int Run(const Context& context) override {
     settings_.Read(context.sources);
-    const TrainConfig& train = settings_.config().train;
+    TrainConfig train = settings_.config().train;
+    train.grad_accumulation =
+        std::max(ranks_ / train.tensor_parallel * train.reduce_every, train.grad_accumulation);
     const GptConfig& model = settings_.config().model;
     RequireTeams(train, static_cast<int>(ranks_));
     RequireParts(model, train.tensor_parallel);
-    const TrainShape shape = {.model = model,
-                              .B = train.batch_size,
-                              .T = settings_.Context(),
-                              .grad_accumulation = std::max(ranks_, train.grad_accumulation),
-                              .options = PassOptionsOf(train, model, *MakeBackend(train.backend)),
-                              .ranks = static_cast<int>(ranks_),
-                              .tensor = static_cast<int>(train.tensor_parallel),
-                              .reduce = ReduceDtype(train)};
+    const TrainShape shape =
+        ShapeOf(model, train, settings_.Context(),
+                PassOptionsOf(train, model, *MakeBackend(train.backend)), static_cast<int>(ranks_));
     context.console.Result(DescribeBuffers(shape, context.console.json()));
     return 0;
   }
 
  private:
-  ModelSettings settings_{std::vector<std::string>{"--batch", "--context", "--dtype", "--recompute",
-                                                   "--backend", "--lora", "--grad-accumulation",
-                                                   "--reduce-dtype", "--tensor-parallel"}};
+  ModelSettings settings_{std::vector<std::string>{
+      "--batch", "--context", "--dtype", "--recompute", "--backend", "--lora",
+      "--grad-accumulation", "--reduce-every", "--reduce-dtype", "--tensor-parallel"}};
   int64_t ranks_ = 1;
 };
 

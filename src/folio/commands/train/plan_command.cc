@@ -85,18 +85,14 @@ class PlanCommand final : public Command {
                   .B = train.batch_size,
                   .T = settings_.Context(),
                   .pass = PassOptionsOf(train, settings_.config().model, *backend),
+                  .reduce_every = train.reduce_every,
                   .reduce = ReduceDtype(train),
                   .rows = std::move(rows)};
     FindRates(context.console, *backend, plan);
     for (StepPlan::Row& row : plan.rows) {
-      row.step = PredictStep({.model = plan.config,
-                              .B = plan.B,
-                              .T = plan.T,
-                              .grad_accumulation = row.grad_accumulation,
-                              .options = plan.pass,
-                              .ranks = row.ranks,
-                              .reduce = plan.reduce},
-                             plan.rank, row.network);
+      TrainShape shape = ShapeOf(plan.config, train, plan.T, plan.pass, row.ranks);
+      shape.grad_accumulation = row.grad_accumulation;
+      row.step = PredictStep(shape, plan.rank, row.network);
     }
     context.console.Result(DescribeSteps(plan, context.console.json()));
     return 0;
@@ -124,9 +120,12 @@ class PlanCommand final : public Command {
 
   // Micro-batches of a step.
   int64_t Shares(int64_t ranks) const {
-    if (!shared_) return std::max<int64_t>(1, micro_batches_) * ranks;
-    RequireShares(settings_.config().train, static_cast<int>(ranks));
-    return settings_.config().train.grad_accumulation;
+    TrainConfig train = settings_.config().train;
+    const int64_t mine = micro_batches_ > 0 ? micro_batches_ : train.reduce_every;
+    if (!shared_) train.grad_accumulation = mine * ranks;
+    train.Validate("settings");
+    RequireShares(train, static_cast<int>(ranks));
+    return train.grad_accumulation;
   }
 
   void FindRates(Console& console, Backend& backend, StepPlan& plan) const {
@@ -154,9 +153,9 @@ class PlanCommand final : public Command {
 
   static constexpr double kMostRanks = 8192;
 
-  ModelSettings settings_{std::vector<std::string>{"--batch", "--context", "--dtype", "--recompute",
-                                                   "--threads", "--backend", "--lora",
-                                                   "--grad-accumulation", "--reduce-dtype"}};
+  ModelSettings settings_{std::vector<std::string>{
+      "--batch", "--context", "--dtype", "--recompute", "--threads", "--backend", "--lora",
+      "--grad-accumulation", "--reduce-every", "--reduce-dtype"}};
   std::string ranks_ = "1,8,64,1024", networks_ = "10Gbit,100Gbit,400Gbit";
   std::string latency_ = "20us", message_time_ = "1us";
   int64_t micro_batches_ = 0;
