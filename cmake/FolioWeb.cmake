@@ -47,6 +47,6 @@ function(folio_embed_page target directory)
   set(table ${CMAKE_CURRENT_BINARY_DIR}/page_table.cc)
   file(CONFIGURE OUTPUT ${table} @ONLY CONTENT
        "// Made by cmake/FolioWeb.cmake.\n#include \"folio/serve/page_files.h\"\n\n${code}namespace folio {\n\nstd::span<const PageFile> PageFiles() {\n${body}}\n\n}  // namespace folio\n")
-  set_source_files_properties(${table} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON OBJECT_DEPENDS "${files}")
+  set_source_files_properties(${table} PROPERTIES OBJECT_DEPENDS "${files}")
   target_sources(${target} PRIVATE ${table})
 endfunction()

@@ -139,7 +139,8 @@ TEST(StepModels, BytesAreThoseOfAReduceScatterAndAGather) {
 }
 
 TEST(StepModels, GradientsThatAreAddedUpFirstAreSentOnce) {
-  TrainShape shape = ShapeOf(SmallModel(), 2, 6);
+  const GptConfig model = SmallModel();
+  TrainShape shape = ShapeOf(model, 2, 6);
   const NetworkRates slow = {.bits_per_second = 1e5};
   const StepPrediction each = PredictStep(shape, kOnlyFlops, slow);
   shape.reduce_every = 3;

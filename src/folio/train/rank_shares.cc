@@ -24,6 +24,7 @@ void RequireTeams(const TrainConfig& config, int ranks) {
 }
 
 void RequireShares(const TrainConfig& config, int ranks) {
+  config.Validate("settings");
   RequireTeams(config, ranks);
   const auto tensor = static_cast<int>(config.tensor_parallel);
   const int64_t every = config.reduce_every, n = config.grad_accumulation / every;

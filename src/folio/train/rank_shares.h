@@ -8,7 +8,8 @@
 namespace folio {
 
 // Throws a kUsage Error that names the nearest numbers unless so many ranks go into teams of
-// tensor_parallel; the second also unless the teams can share the micro-batches of a step evenly.
+// tensor_parallel; the second also unless the settings are valid and the teams can share the
+// micro-batches of a step evenly.
 void RequireTeams(const TrainConfig& config, int ranks);
 void RequireShares(const TrainConfig& config, int ranks);
 

@@ -103,7 +103,8 @@ class BenchTrainCommand final : public Command {
 
   ModelSettings settings_{std::vector<std::string>{"--batch", "--context", "--dtype", "--recompute",
                                                    "--threads", "--backend", "--lora",
-                                                   "--grad-accumulation", "--reduce-dtype"}};
+                                                   "--grad-accumulation", "--reduce-every",
+                                                   "--reduce-dtype", "--tensor-parallel"}};
   std::string batches_;
   int64_t steps_ = 10;
   double seconds_ = 5;

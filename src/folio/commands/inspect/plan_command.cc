@@ -39,6 +39,7 @@ class InspectPlanCommand final : public Command {
     train.grad_accumulation =
         std::max(ranks_ / train.tensor_parallel * train.reduce_every, train.grad_accumulation);
     const GptConfig& model = settings_.config().model;
+    train.Validate("settings");
     RequireTeams(train, static_cast<int>(ranks_));
     RequireParts(model, train.tensor_parallel);
     const TrainShape shape =

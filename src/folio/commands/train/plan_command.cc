@@ -123,7 +123,6 @@ class PlanCommand final : public Command {
     TrainConfig train = settings_.config().train;
     const int64_t mine = micro_batches_ > 0 ? micro_batches_ : train.reduce_every;
     if (!shared_) train.grad_accumulation = mine * ranks;
-    train.Validate("settings");
     RequireShares(train, static_cast<int>(ranks));
     return train.grad_accumulation;
   }

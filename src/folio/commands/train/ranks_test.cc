@@ -35,6 +35,13 @@ class MpiRun : public TrainTest, public testing::WithParamInterface<std::string>
     std::filesystem::rename(At("run"), At(name));
     return name;
   }
+  static std::map<int64_t, double> Losses(const std::vector<StepMetrics>& steps) {
+    std::map<int64_t, double> losses;
+    for (const StepMetrics& step : steps) {
+      if (step.loss) losses[step.step] = *step.loss;
+    }
+    return losses;
+  }
   std::map<std::string, std::string> Last(const std::string& run) const {
     return FilesBelow(At(run) / "last");
   }
@@ -66,6 +73,33 @@ TEST_P(MpiRun, GoesOnWithAnotherNumberOfRanks) {
   EXPECT_EQ(one.at("model.safetensors"), parts.at("model.safetensors"));
   EXPECT_EQ(one.at("train_state/optimizer.safetensors"),
             parts.at("train_state/optimizer.safetensors"));
+}
+
+TEST_P(MpiRun, SumsOfSeveralMicroBatchesAreThoseOfOneProcess) {
+  const std::string words = "--grad-accumulation 6 --reduce-every 3 --threads 1";
+  ASSERT_EQ(Train(words).status, 0);
+  Kept("one");
+  const ProgramRun run = On(2, Words(words));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(Last("run"), Last("one"));
+}
+
+// Ranks that share layers learn what one learns, but for rounding; and one goes on from there.
+TEST_P(MpiRun, SharesLayersAndGoesOnAlone) {
+  const std::string words =
+      "model.n_head=2 train.decay_steps=6 --grad-accumulation 2 --dtype fp32 --threads 1";
+  ASSERT_EQ(Train(words + " --max-steps 6").status, 0);
+  const std::vector<StepMetrics> one = ReadRunLog(At("run"));
+  Kept("one");
+  const ProgramRun shared = On(4, Words(words + " --tensor-parallel 2"));
+  ASSERT_EQ(shared.status, 0) << shared.err;
+  const ProgramRun alone = RunFolio(Resumed("--tensor-parallel 1 --max-steps 6"));
+  ASSERT_EQ(alone.status, 0) << alone.err;
+  const std::vector<StepMetrics> parts = ReadRunLog(At("run"));
+  for (const auto& [step, loss] : Losses(one)) {
+    ASSERT_TRUE(Losses(parts).contains(step)) << step;
+    EXPECT_NEAR(Losses(parts).at(step), loss, 1e-5 * loss) << step;
+  }
 }
 
 TEST_P(MpiRun, RanksThatDoNotBelongTogetherAreRefused) {
