@@ -101,10 +101,9 @@ class BenchTrainCommand final : public Command {
     return all;
   }
 
-  ModelSettings settings_{std::vector<std::string>{"--batch", "--context", "--dtype", "--recompute",
-                                                   "--threads", "--backend", "--lora",
-                                                   "--grad-accumulation", "--reduce-every",
-                                                   "--reduce-dtype", "--tensor-parallel"}};
+  ModelSettings settings_{std::vector<std::string>{
+      "--batch", "--context", "--dtype", "--recompute", "--threads", "--backend", "--lora",
+      "--grad-accumulation", "--reduce-every", "--reduce-dtype", "--tensor-parallel"}};
   std::string batches_;
   int64_t steps_ = 10;
   double seconds_ = 5;
