@@ -64,7 +64,7 @@ set(folio_fuzzed_rooms base io text data model formats corpus train eval serve)
 set(folio_cold_rooms plot lesson run cli commands)
 
 # Rooms that are optimised a little under the sanitizers, since they go through large arrays.
-set(folio_hot_rooms base io text data tensor backend model)
+set(folio_hot_rooms base io text data tensor backend model corpus infer inspect)
 
 # What nearly every source includes, compiled once for all rooms. Clang wants an own one for each set of
 # options; rooms with OpenMP's option do without.
@@ -88,7 +88,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 # Sets `out` to what a target is compiled from: with FOLIO_UNITS units that include eight sources each, and by itself
-# what Highway compiles once for each instruction set, by including it again. A unit names its sources from an include
+# what has options of its own, or is compiled by Highway once for each instruction set, by including it again. A unit names its sources from an include
 # directory, so that it is the same in every checkout (CMake's unity builds name them by their whole path), and ccache
 # finds what another one compiled.
 set(FOLIO_UNITS OFF CACHE BOOL "Compile sources in batches")
@@ -108,7 +108,9 @@ function(folio_units out target sources)
   set(number 0)
   foreach(source ${sources})
     file(STRINGS ${source} lines REGEX "hwy/foreach_target.h" LIMIT_COUNT 1)
-    if(lines)
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
+    get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
+    if(lines OR options OR definitions)
       list(APPEND units ${source})
       continue()
     endif()
