@@ -86,7 +86,8 @@ class SimulatedRank {
     step.optimizer = pieces_ * kOptimizerBytes / rank_.memory_bytes_per_second;
     if (ranks_ == 1) {
       const double adding = elements_ * kAddBytes / rank_.memory_bytes_per_second;
-      step.optimizer += static_cast<double>(turns_ / every_ - 1) * adding;
+      const int64_t added = turns_ / every_ - 1;
+      step.optimizer += static_cast<double>(added) * adding;
       step.seconds = step.computing();
       return step;
     }

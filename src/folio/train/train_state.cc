@@ -164,7 +164,7 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
                     const ParamTable& table, const Tensor& m, const Tensor& v,
                     const std::filesystem::path& written) {
   const std::filesystem::path at = dir / kTrainStateDir;
-  fs::create_directory(at);  // and not `dir`: somebody may have moved the run
+  std::filesystem::create_directory(at);  // and not `dir`: somebody may have moved the run
   if (!written.empty()) {
     std::filesystem::rename(written, at / kOptimizerFile);
   } else {
