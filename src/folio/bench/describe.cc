@@ -205,6 +205,7 @@ Json ToJson(const BenchTrainOptions& options, const BenchTrainResult& result) {
   if (result.ranks > 1) {
     const double steps = static_cast<double>(result.step_seconds.size());
     json["ranks"] = result.ranks;
+    json["tensor_parallel"] = options.train.tensor_parallel;
     json["reduce_every"] = options.train.reduce_every;
     json["reduce_dtype"] = options.train.reduce_dtype;
     json["communication"] = {
