@@ -92,6 +92,7 @@ endif()
 # directory, so that it is the same in every checkout (CMake's unity builds name them by their whole path), and ccache
 # finds what another one compiled.
 set(FOLIO_UNITS OFF CACHE BOOL "Compile sources in batches")
+set(CMAKE_UNITY_BUILD OFF)  # whatever a build directory of before, or its user, says: units of units do not compile
 function(folio_units out target sources)
   if(NOT FOLIO_UNITS)
     set(${out} ${sources} PARENT_SCOPE)
