@@ -7,6 +7,7 @@
 #include "folio/text/test_pair_tokenizer.h"
 #include "folio/text/test_texts.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/sanitized.h"
 
 namespace folio {
 namespace {
@@ -97,7 +98,7 @@ TEST(SpecialFinder, FindsOneBehindALongTextOfNearlySpecialTokens) {
   const auto specials = Specials({"<|end|>", "<|endofprompt|>"});
   const SpecialFinder finder(specials, SpecialRule::Allow());
   for (const std::string part : {"<", "|", "<|", "<|endofprompt|"}) {
-    const std::string text = Repeated(part, 4'000'000);
+    const std::string text = Repeated(part, kSanitized ? 400'000 : 4'000'000);
     EXPECT_EQ(finder.Next(text, 0).token, nullptr) << part;
     EXPECT_EQ(Found(finder, text + "<|end|>"), std::to_string(text.size()) + ":<|end|> ") << part;
   }

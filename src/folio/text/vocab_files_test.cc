@@ -259,6 +259,7 @@ TEST_F(VocabFiles, EveryPublishedFileOfRanksHasItsMerges) {
     const PublishedEncoding& encoding = *FindPublishedEncoding(name);
     const std::string path = TestData("tiktoken/" + std::string(encoding.files[0].name));
     if (path.empty()) GTEST_SKIP() << "vocabulary not here";
+    if (kSanitized && count > 60'000) continue;
     const BpeVocab vocab = ReadTiktoken(path, name);
     EXPECT_EQ(vocab.merges.size(), count);
     EXPECT_EQ(static_cast<int64_t>(vocab.tokens.size()), encoding.vocab_size);
