@@ -132,6 +132,12 @@ void SetField(const Field& field, const std::string& text, const std::string& wh
                                    : fmt::format("did you mean '{}'?", nearest));
 }
 
+bool TakesTruth(const Field& field) {
+  return std::holds_alternative<bool*>(field.value) ||
+         std::holds_alternative<std::optional<bool>*>(field.value) ||
+         std::ranges::find(field.choices, "true") != field.choices.end();
+}
+
 std::vector<Field> WithPrefix(const std::string& prefix, std::vector<Field> fields) {
   for (Field& field : fields) field.key = prefix + field.key;
   return fields;

@@ -110,7 +110,10 @@ std::string HumanSeconds(double seconds) {
   if (seconds < 0.9995) return fmt::format("{:.0f}ms", seconds * 1e3);
   if (seconds < 59.95) return fmt::format("{:.1f}s", seconds);
   if (seconds >= 1e15) return fmt::format("{:.0e}s", seconds);
+  constexpr int64_t kYear = 31'557'600, kManyDays = 100 * 86400;  // of which no hours are told
   const int64_t whole = std::llround(seconds);
+  if (whole >= 2 * kYear) return fmt::format("{} years", WithCommas(whole / kYear));
+  if (whole >= kManyDays) return fmt::format("{} days", whole / 86400);
   if (whole < 3600) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
   if (whole < 86400) return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
   return fmt::format("{}d{:02}h", whole / 86400, whole / 3600 % 24);

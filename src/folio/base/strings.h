@@ -23,7 +23,7 @@ std::string ShellWord(std::string_view text);
 
 std::string HumanBytes(double bytes);      // "1.50 GB", powers of 1000
 std::string HumanCount(double count);      // "124.4M"
-std::string HumanSeconds(double seconds);  // "58m04s"
+std::string HumanSeconds(double seconds);  // "58m04s", "1d05h", "103 years"
 std::string WithCommas(int64_t value);     // "124,439,808"
 
 // Seconds of "90s", "10m", "1h30m" or "2d"; a bare number is seconds. Throws a kUsage Error that

@@ -93,6 +93,10 @@ TEST(HumanSeconds, CarriesIntoTheNextUnit) {
   EXPECT_EQ(HumanSeconds(3484), "58m04s");
   EXPECT_EQ(HumanSeconds(3599.6), "1h00m");
   EXPECT_EQ(HumanSeconds(86400 + 3600 * 5 + 59), "1d05h");
+  EXPECT_EQ(HumanSeconds(99.9 * 86400), "99d21h");
+  EXPECT_EQ(HumanSeconds(700.5 * 86400), "700 days");
+  EXPECT_EQ(HumanSeconds(37779 * 86400.0), "103 years");
+  EXPECT_EQ(HumanSeconds(1e12), "31,688 years");
   EXPECT_EQ(HumanSeconds(-61), "-1m01s");
   EXPECT_EQ(HumanSeconds(std::numeric_limits<double>::infinity()), "?");
 }

@@ -36,8 +36,9 @@ std::vector<Field> DataConfig::Fields() {
 
 std::unique_ptr<Tokenizer> LoadDataTokenizer(const Dataset& data) {
   if (data.info().tokenizer_kind.empty()) return nullptr;
-  std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(data.TokenizerDir());
-  if (tokenizer->hash() == data.info().tokenizer_hash) return tokenizer;
+  std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(data.TokenizerPlace());
+  const std::string& hash = data.info().tokenizer_hash;
+  if (hash.empty() || tokenizer->hash() == hash) return tokenizer;
   throw InputError(
       fmt::format("{}: {} is not the tokenizer that made the data", data.dir(), kTokenizerFile),
       fmt::format("{} names the one with hash {}, this one's is {}", kDatasetFile,

@@ -36,7 +36,7 @@ bool IsOurs(const std::string& name) {
   if (name == kDatasetFile || std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end()) {
     return true;
   }
-  for (const std::string_view part : {"train", "val"}) {
+  for (const std::string_view part : {"train", "val", "valid"}) {
     if (!name.starts_with(part) || !name.ends_with(".bin")) continue;
     const std::string between = name.substr(part.size(), name.size() - part.size() - 4);
     if (between.empty() || (between[0] == '_' && between.size() > 1 &&

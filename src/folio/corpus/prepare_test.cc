@@ -48,7 +48,7 @@ TEST_F(Prepare, CharactersAreSplitLikeNanoGpt) {
   EXPECT_EQ(info.train_tokens, 9);  // int(11 * 0.9)
   EXPECT_EQ(info.val_tokens, 2);
   const Dataset dataset(options.out);
-  const auto tokenizer = LoadTokenizer(dataset.TokenizerDir());
+  const auto tokenizer = LoadTokenizer(dataset.TokenizerPlace());
   EXPECT_EQ(tokenizer->hash(), dataset.info().tokenizer_hash);
   EXPECT_EQ(tokenizer->Decode(ReadTokens(dataset.train())), "a\u00E9b\u20ACab\U0001F600aa");
   EXPECT_EQ(tokenizer->Decode(ReadTokens(dataset.val())), "b\n");
@@ -182,6 +182,11 @@ TEST_F(Prepare, OnlyADataSetIsReplacedAndOnlyWhenAsked) {
   options.overwrite = true;
   PrepareDataset(options);
   EXPECT_NE(ReadFile(At("out/train.bin")), before);
+  // As others call what is held out.
+  std::filesystem::rename(At("out/val.bin"), At("out/valid.bin"));
+  PrepareDataset(options);
+  EXPECT_TRUE(std::filesystem::exists(At("out/val.bin")));
+  EXPECT_FALSE(std::filesystem::exists(At("out/valid.bin")));
   WriteFileAtomically(At("out/notes.txt"), "mine");
   EXPECT_TRUE(Contains(Refusal(options, ErrorKind::kUsage), "notes.txt"));
   options.out = options.files[0];

@@ -30,6 +30,53 @@ class AnswerState {
 
 }  // namespace
 
+std::vector<int64_t> PositionsOfConversations(const TokenFile& tokens, const ChatTokens& chat) {
+  constexpr int64_t kPiece = 1 << 16;
+  std::vector<int64_t> found;
+  std::vector<int32_t> piece;
+  int64_t length = 0;
+  bool answered = false;
+  const auto end = [&] {
+    if (answered) found.push_back(length - 1);
+    length = 0;
+    answered = false;
+  };
+  for (int64_t begin = 0; begin < tokens.size(); begin += kPiece) {
+    piece.resize(static_cast<size_t>(std::min(kPiece, tokens.size() - begin)));
+    tokens.Read(begin, piece);
+    for (const int32_t token : piece) {
+      if (token == chat.border) {
+        end();
+        continue;
+      }
+      ++length;
+      answered = answered || token == chat.answer;
+    }
+  }
+  end();
+  return found;
+}
+
+std::vector<int32_t> FirstQuestion(const TokenFile& tokens, const ChatTokens& chat, int64_t most) {
+  constexpr int64_t kEnough = 1 << 16;
+  std::vector<int32_t> all(static_cast<size_t>(std::min(kEnough, tokens.size())));
+  tokens.Read(0, all);
+  std::vector<int32_t> question;
+  bool asked = false;  // in this conversation
+  for (const int32_t token : all) {
+    if (token == chat.border) {
+      question.clear();
+      asked = false;
+      continue;
+    }
+    if (asked) continue;
+    question.push_back(token);
+    asked = token == chat.answer;
+    if (asked && std::ssize(question) <= most) return question;
+  }
+  return {};
+}
+
 PackedConversations::PackedConversations(const TokenFile& tokens, const ChatTokens& chat,
                                          BatchShape shape, uint64_t seed, Order order)
     : tokens_(tokens), chat_(chat), shape_(shape), seed_(seed), order_(order) {

@@ -8,6 +8,15 @@
 
 namespace folio {
 
+// How many positions each conversation takes that has an answer: its tokens but the last, which is
+// a target alone. In their order.
+std::vector<int64_t> PositionsOfConversations(const TokenFile& tokens, const ChatTokens& chat);
+
+// The first of the conversations that begins with at most so many tokens before its answer, up to
+// the token that begins that: what a model has to answer. Empty if there is none near the
+// beginning.
+std::vector<int32_t> FirstQuestion(const TokenFile& tokens, const ChatTokens& chat, int64_t most);
+
 // Conversations, packed into windows of T positions; only answers are targets. A window holds as
 // many whole conversations as have room, and Batch::begins tells them apart. One that is longer
 // than a window is cut at its end. Keeps a reference to `tokens`. Throws a kInput Error if there is

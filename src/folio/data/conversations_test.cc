@@ -62,6 +62,19 @@ TEST_F(Conversations, OnlyAnswersAndTheirEndsAreTargets) {
   EXPECT_EQ(sampler.Targets(1), 0);
 }
 
+TEST_F(Conversations, TakeOnePositionLessThanTokens) {
+  const TokenFile file = Write({Pair(2, 3), {3, 10, 2}, Pair(1, 1), {}});
+  EXPECT_EQ(PositionsOfConversations(file, kChat), (std::vector<int64_t>{8, 5}));
+}
+
+TEST_F(Conversations, TheFirstQuestionEndsWhereItsAnswerBegins) {
+  const TokenFile file =
+      Write({{3, 10, 2}, {3, 11, 12, 13, 2, 1, 14, 2, 3, 15, 2, 1, 16, 2}, {3, 17, 2, 1, 18, 2}});
+  EXPECT_EQ(FirstQuestion(file, kChat, 100), (Ids{3, 11, 12, 13, 2, 1}));
+  EXPECT_EQ(FirstQuestion(file, kChat, 5), (Ids{3, 17, 2, 1}));
+  EXPECT_EQ(FirstQuestion(file, kChat, 3), Ids{});
+}
+
 // Every conversation is in exactly one window, whole, and windows are never over-full.
 TEST_F(Conversations, ArePackedWholeAndEachOnceInAnEpoch) {
   std::vector<Ids> all;

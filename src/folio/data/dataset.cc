@@ -10,6 +10,8 @@
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/io/model_dir.h"
+#include "folio/io/pickle_json.h"
 
 namespace folio {
 namespace {
@@ -211,6 +213,19 @@ void FindEncoding(const fs::path& dir, DatasetInfo& info) {
   info.width = said ? *said : guess.width();
 }
 
+// How many tokens nanoGPT's meta.pkl knows.
+int64_t VocabularyOf(const fs::path& meta) {
+  const Json json = ReadPlainPickle(meta);
+  const Json* size = json.find("vocab_size");
+  if (size != nullptr && IsCount(json, "vocab_size")) {
+    const auto tokens = size->get<int64_t>();
+    if (tokens > 0 && tokens <= std::numeric_limits<int32_t>::max()) return tokens;
+  }
+  throw InputError(fmt::format("{}: it does not say how many tokens there are", meta.string()),
+                   "expected vocab_size, a number above 0",
+                   "move it away to train on the tokens alone, without a tokenizer");
+}
+
 void CheckCount(const std::string& path, int64_t said, int64_t found) {
   if (found == said) return;
   throw InputError(fmt::format("{}: wrong length", path),
@@ -306,7 +321,11 @@ Dataset::Dataset(const std::string& dir, int64_t vocab_size) : dir_(dir) {
   const fs::path path(dir);
   bare_ = !fs::exists(path / kDatasetFile);
   if (bare_) {
-    info_.vocab_size = vocab_size;
+    std::error_code ignored;
+    const fs::path meta = path / kNanoGptMetaFile;
+    const bool known = fs::exists(meta, ignored);
+    info_.vocab_size = known ? VocabularyOf(meta) : vocab_size;
+    if (known) info_.tokenizer_kind = "char";
     info_.train_shards = FindShards(dir, kTrainFile, "train");
     info_.val_shards = FindValShards(dir);
     FindEncoding(path, info_);
@@ -329,13 +348,9 @@ std::string Dataset::BareNote() const {
   const std::string taken = fmt::format(
       "The tokens are {}, {}", TokenWidthName(info_.width),
       info_.format == TokenFormat::kLlmC ? "by llm.c's header" : "as far as their bytes tell");
-  std::error_code ignored;
-  if (fs::exists(fs::path(dir_) / "meta.pkl", ignored)) {
-    return fmt::format(
-        "{}: nanoGPT's meta.pkl is a Python pickle, which folio does not read: a run on this data "
-        "has no tokenizer. Prepare the text itself instead, which gives the same tokens: folio "
-        "data prepare input.txt --tokenizer char --out DIR. {}",
-        dir_, taken);
+  if (!info_.tokenizer_kind.empty()) {
+    return fmt::format("{}: its tokens are the characters of nanoGPT's {}. {}", dir_,
+                       kNanoGptMetaFile, taken);
   }
   return fmt::format(
       "{}: token files without a tokenizer: a run on them has none either; it generates from "
@@ -343,8 +358,9 @@ std::string Dataset::BareNote() const {
       dir_, taken);
 }
 
-const std::string& Dataset::TokenizerDir() const {
+std::string Dataset::TokenizerPlace() const {
   std::error_code ignored;
+  if (bare_ && !info_.tokenizer_kind.empty()) return fs::path(dir_) / kNanoGptMetaFile;
   if (fs::exists(fs::path(dir_) / "tokenizer.json", ignored)) return dir_;
   throw InputError(
       fmt::format("{}: the data came without a tokenizer", dir_),

@@ -65,7 +65,8 @@ bool IsDataset(const std::string& dir);
 // several of each) and the files of the tokenizer. A directory with nothing but token files is one
 // too, with an unknown vocabulary: nanoGPT's train.bin and val.bin (or valid.bin), or llm.c's
 // NAME_train_000001.bin ... and NAME_val_000000.bin. Their type is what llm.c's header says, or
-// without one uint16, uint32 or int64 as TokenWidthGuess takes their bytes for.
+// without one uint16, uint32 or int64 as TokenWidthGuess takes their bytes for. The meta.pkl of a
+// data set of nanoGPT's says how many tokens there are, and which character each is.
 class Dataset {
  public:
   // Throws a kInput Error if something is missing, or if counts and file sizes disagree. Where the
@@ -85,8 +86,9 @@ class Dataset {
   // what can be done, for people; "" where there is a dataset.json.
   std::string BareNote() const;
 
-  // The directory to load the tokenizer from; throws a kInput Error if the data came without one.
-  const std::string& TokenizerDir() const;
+  // The directory or file to load the tokenizer from; throws a kInput Error if the data came
+  // without one.
+  std::string TokenizerPlace() const;
 
  private:
   std::string dir_;

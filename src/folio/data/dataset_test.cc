@@ -137,10 +137,10 @@ TEST_F(Datasets, ABareNanoGptDirectoryOpensButHasNoTokenizer) {
   const Dataset dataset(At("").string(), 5);
   EXPECT_EQ(dataset.info().train_tokens, 3);
   EXPECT_EQ(dataset.info().vocab_size, 5);
-  EXPECT_TRUE(Contains(ErrorOf([&] { dataset.TokenizerDir(); }), "nanoGPT"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { dataset.TokenizerPlace(); }), "nanoGPT"));
   ErrorOf([&] { ReadTokens(dataset.val()); });
   WriteFileAtomically(At("tokenizer.json"), "{}");
-  EXPECT_EQ(dataset.TokenizerDir(), At("").string());
+  EXPECT_EQ(dataset.TokenizerPlace(), At("").string());
 }
 
 TEST_F(Datasets, HeldOutTokensMayBeCalledValid) {
@@ -156,9 +156,6 @@ TEST_F(Datasets, ABareDirectorySaysWhatItLacks) {
   WriteBoth();
   EXPECT_TRUE(
       Contains(Dataset(At("").string()).BareNote(), "without a tokenizer", "--ids", "--tokenizer"));
-  WriteFileAtomically(At("meta.pkl"), "\x80\x04");
-  EXPECT_TRUE(Contains(Dataset(At("").string()).BareNote(), "meta.pkl", "Python pickle",
-                       "folio data prepare input.txt --tokenizer char"));
   WriteDatasetInfo(At("").string(), Info());
   EXPECT_EQ(Dataset(At("").string()).BareNote(), "");
 }

@@ -7,6 +7,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/corpus/data_tokenizer.h"
 #include "folio/corpus/json_documents.h"
 #include "folio/corpus/source.h"
 #include "folio/corpus/text_files.h"
@@ -112,7 +113,11 @@ void ReadDataSet(const std::string& dir, const Tokenizer* tokenizer, int64_t voc
                  WindowReader& reader) {
   constexpr int64_t kPiece = int64_t{1} << 16;
   const Dataset data(dir, vocab_size);
-  const std::string& hash = data.info().tokenizer_hash;
+  std::string hash = data.info().tokenizer_hash;
+  if (hash.empty()) {
+    const std::unique_ptr<Tokenizer> own = LoadDataTokenizer(data);
+    if (own != nullptr) hash = own->hash();
+  }
   if (tokenizer != nullptr && !hash.empty() && hash != tokenizer->hash()) {
     throw InputError(fmt::format("{}: tokens of another tokenizer than the model's", dir),
                      fmt::format("the data's has hash {}, the model's {}", hash, tokenizer->hash()),

@@ -8,21 +8,19 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/base/utf8.h"
 #include "folio/formats/gpt2_encoding.h"
 #include "folio/formats/out_in_model.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
-#include "folio/io/pickle_json.h"
 #include "folio/io/torch_file.h"
-#include "folio/text/char_tokenizer.h"
+#include "folio/text/nanogpt_meta.h"
 
 namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kCheckpointFile[] = "ckpt.pt", kMeta[] = "meta.pkl";
+constexpr char kCheckpointFile[] = "ckpt.pt";
 constexpr char kModel[] = "model/", kCompiled[] = "model/_orig_mod.";
 
 fs::path FileOf(const fs::path& path) {
@@ -64,45 +62,14 @@ bool HeadIsTied(const TensorFile& file, const std::string& prefix) {
           std::memcmp(head->data, wte.data, wte.bytes) == 0);
 }
 
-// The character that a text is, 0 if it is not one.
-char32_t OnlyCharacter(const Json& value) {
-  if (!value.is_string() || value.text().empty()) return 0;
-  const Utf8Char c = DecodeUtf8(value.text());
-  const bool whole = c.status == Utf8Status::kValid && c.length == value.text().size();
-  return whole ? c.code : 0;
-}
-
-// meta.pkl of nanoGPT's data sets of characters: itos numbers them in ascending order.
-std::unique_ptr<Tokenizer> ReadMeta(const fs::path& path) {
-  const Json meta = ReadPlainPickle(path);
-  const Json* itos = meta.find("itos");
-  std::vector<char32_t> characters;
-  if (itos != nullptr && itos->is_object()) {
-    for (const auto& [id, text] : itos->items()) {
-      const char32_t code = OnlyCharacter(text);
-      const bool next = id == fmt::format("{}", characters.size()) &&
-                        (characters.empty() || characters.back() < code);
-      if (!next) {
-        characters.clear();
-        break;
-      }
-      characters.push_back(code);
-    }
-  }
-  if (!characters.empty()) return std::make_unique<CharTokenizer>(characters);
-  throw InputError(fmt::format("{}: not a tokenizer that folio knows", path.string()),
-                   "expected itos, which numbers characters in ascending order",
-                   "move it away, and name the tokenizer with --tokenizer");
-}
-
 // Where nanoGPT has put it, or its user: "" if nowhere.
 fs::path FindMeta(const fs::path& checkpoint, const Json& values) {
   const fs::path dir = fs::absolute(checkpoint).parent_path();
-  std::vector<fs::path> places = {dir / kMeta};
+  std::vector<fs::path> places = {dir / kNanoGptMetaFile};
   const Json* config = values.find("config");
   const Json* dataset = config == nullptr ? nullptr : config->find("dataset");
   if (dataset != nullptr && dataset->is_string() && IsFileName(dataset->text())) {
-    places.push_back(dir.parent_path() / "data" / dataset->text() / kMeta);
+    places.push_back(dir.parent_path() / "data" / dataset->text() / kNanoGptMetaFile);
   }
   std::error_code ignored;
   for (const fs::path& place : places) {
@@ -113,7 +80,7 @@ fs::path FindMeta(const fs::path& checkpoint, const Json& values) {
 
 void FindTokenizer(const TorchFile& file, FoundModel& found) {
   if (const fs::path meta = FindMeta(file.path(), file.values()); !meta.empty()) {
-    found.tokenizer = ReadMeta(meta);
+    found.tokenizer = ReadNanoGptMeta(meta);
   } else {
     UseGpt2Encoding(found, "put the meta.pkl of nanoGPT's data set beside the checkpoint");
   }

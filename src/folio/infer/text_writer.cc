@@ -56,8 +56,13 @@ TextWriter::~TextWriter() = default;
 
 GenerateOptions TextWriter::ForTokens(const Tokenizer& tokenizer, GenerateOptions options) {
   if (tokenizer.end_of_text()) options.stop_tokens.push_back(*tokenizer.end_of_text());
-  if (const auto chat = FindChatFormat(tokenizer)) options.stop_tokens.push_back(chat->end);
   options.usable = IdsWithTokens(tokenizer);
+  if (const auto chat = FindChatFormat(tokenizer)) {
+    options.stop_tokens.push_back(chat->end);
+    for (const ChatRole role : {ChatRole::kSystem, ChatRole::kUser, ChatRole::kAssistant}) {
+      options.usable[static_cast<size_t>(chat->RoleToken(role))] = false;
+    }
+  }
   options.stop_strings.clear();
   return options;
 }

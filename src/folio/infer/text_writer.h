@@ -39,7 +39,8 @@ struct WrittenText {
 // Makes text of a model's tokens, and hands out what can be shown, as it comes: whole UTF-8
 // characters only, and nothing that could still become a stop string. The end-of-text token ends a
 // text, and so do the end of a turn (text/chat.h) and a stop string, which is not shown; none of
-// them before min_tokens, whose text is not searched. Ids without a token are never chosen.
+// them before min_tokens, whose text is not searched. Ids without a token are never chosen, nor are
+// those that begin a turn: who asks does that.
 class TextWriter {
  public:
   // `on_text` returns false to stop. The tokenizer must outlive it.

@@ -7,6 +7,7 @@
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
+#include "folio/text/chat.h"
 #include "folio/text/test_vocab.h"
 
 namespace folio {
@@ -48,6 +49,27 @@ void ExpectOnlyTokens(const Tokenizer& tokenizer, int64_t vocab_size) {
     EXPECT_EQ(written.text, TextOf(tokenizer, written.ids));
     EXPECT_EQ(shown, written.text);
   }
+}
+
+TEST(TextWriter, NoTurnIsBegunInsideOfOne) {
+  const auto tokenizer = WithChatTokens(*Letters());
+  const ChatFormat chat = FindChatFormat(*tokenizer).value();
+  GptConfig config = TinyConfig();
+  config.vocab_size = tokenizer->vocab_size();
+  GptWeights weights(config);
+  Scatter(weights, 1);
+  const auto backend = MakeBackend("cpu");
+  Generator generator(*backend, weights);
+  GenerateOptions options{.sampling = {.seed = 1}, .max_tokens = 50};
+  // As a model would that has learnt little but that turns are frequent.
+  for (const int32_t role : {chat.system, chat.user, chat.assistant}) {
+    options.sampling.penalties.bias.push_back({role, 50});
+  }
+  options.sampling.penalties.bias.push_back({chat.end, -50});
+  const WrittenText written = WriteText(generator, *tokenizer, {chat.user, 0, chat.end}, options, 0,
+                                        [](auto) { return true; });
+  EXPECT_FALSE(written.ids.empty());
+  EXPECT_EQ(written.text.find('|'), std::string::npos) << written.text;
 }
 
 TEST(TextWriter, IdsBeyondTheTokenizerAreNeverChosen) {

@@ -17,6 +17,9 @@ inline constexpr char kTorchIndexFile[] = "pytorch_model.bin.index.json";  // of
 inline constexpr std::array kWeightsFiles = {kWeightsFile, kWeightsIndexFile, kTorchWeightsFile,
                                              kTorchIndexFile};
 
+// Of nanoGPT, beside a data set or a checkpoint: a pickle that says the tokens.
+inline constexpr char kNanoGptMetaFile[] = "meta.pkl";
+
 // Checkpoints of a run: both are whole model directories; `last` has train_state/ too. A run that
 // trains adapters has them merged there, and by themselves in adapter/.
 inline constexpr char kLastDir[] = "last";

@@ -330,7 +330,9 @@ uint32_t PickleReader::Read() {
     bytes_.Fail(fmt::format("{} bytes, more than the weights of a model need", bytes_.left()));
   }
   constexpr uint8_t kProtocol = 0x80, kFrame = 0x95, kStop = '.';
-  if (bytes_.Number<uint8_t>() != kProtocol) bytes_.Fail("it does not begin with a protocol");
+  if (bytes_.Number<uint8_t>() != kProtocol) {
+    bytes_.Fail("it does not begin with a protocol, as pickles of Python 3 do (2 to 5)");
+  }
   const auto protocol = bytes_.Number<uint8_t>();
   if (protocol < 2 || protocol > 5) bytes_.Fail(fmt::format("its protocol is {}", protocol));
   for (;;) {

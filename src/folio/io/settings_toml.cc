@@ -31,7 +31,7 @@ bool IsText(const Field& field) {
 std::string ValueText(const Field& field, const toml::node& node, const std::string& where) {
   using OptionalBool = std::optional<bool>*;
   using OptionalInt = std::optional<int64_t>*;
-  if (node.is_boolean() && HoldsAny<bool*, OptionalBool>(field)) {
+  if (node.is_boolean() && TakesTruth(field)) {
     return node.ref<bool>() ? "true" : "false";
   }
   if (node.is_integer() && HoldsAny<int64_t*, OptionalInt, double*>(field)) {
@@ -120,7 +120,8 @@ std::string Settings::ToToml() const {
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
     }
     const std::string value = FieldText(field);
-    const bool quoted = IsText(field) || value == "null";
+    const bool truth = TakesTruth(field) && (value == "true" || value == "false");
+    const bool quoted = (IsText(field) && !truth) || value == "null";
     text += fmt::format("# {} ({})\n{} = {}\n", field.help, FieldType(field),
                         field.key.substr(dot + 1), quoted ? TomlString(value) : value);
   }

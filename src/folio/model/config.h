@@ -57,7 +57,7 @@ struct GptConfig {
   std::string init = "normal";  // normal | xavier_uniform | xavier_uniform_split
   double initializer_range = 0.02;
   bool init_zero_positions = false;
-  bool init_scaled_residuals = true;
+  std::string init_scaled_residuals = "true";  // true | false | mlp: of mlp.c_proj alone
   std::optional<int64_t> bos_token_id = {};
   std::optional<int64_t> eos_token_id = {};
 
@@ -135,7 +135,8 @@ struct GptConfig {
         Field{"init_zero_positions", &init_zero_positions, "learned positions start at zero"},
         Field{"init_scaled_residuals", &init_scaled_residuals,
               "for init = normal: divide the deviation of what adds to the residual by "
-              "sqrt(2 n_layer)"},
+              "sqrt(2 n_layer): of both projections, of neither, or of mlp.c_proj alone"}
+            .Choices({"true", "false", "mlp"}),
         Field{"bos_token_id", &bos_token_id, "token that begins a text, if any", 0, kMaxSize},
         Field{"eos_token_id", &eos_token_id, "token that ends a text, if any", 0, kMaxSize},
     };

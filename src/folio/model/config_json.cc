@@ -92,7 +92,8 @@ std::string FieldTextOf(const Json& value, const Field& field, const std::string
   const bool text_field = std::holds_alternative<std::string*>(field.value);
   if (value.is_string() && text_field) return value.get<std::string>();
   const bool number_or_bool = value.is_boolean() || value.is_number() || value.is_null();
-  if (text_field || !number_or_bool) {
+  const bool truth = value.is_boolean() && TakesTruth(field);
+  if ((text_field && !truth) || !number_or_bool) {
     throw InputError(fmt::format("{}: {} has the wrong type", where, field.key),
                      fmt::format("expected {}, found {}", FieldType(field), value.dump()));
   }
@@ -168,7 +169,10 @@ std::string GptConfigToJson(const GptConfig& config, Dtype dtype) {
   json["architectures"] = Json::array({gpt2 ? "GPT2LMHeadModel" : kOwnArchitecture});
   GptConfig copy = config;
   for (const Field& field : copy.Fields()) {
-    json[field.key] = std::visit([](const auto* value) { return Json(*value); }, field.value);
+    const std::string text = FieldText(field);
+    json[field.key] = TakesTruth(field) && (text == "true" || text == "false")
+                          ? Json(text == "true")
+                          : std::visit([](const auto* value) { return Json(*value); }, field.value);
   }
   if (!gpt2) {
     json["activation_function"] = fmt::format("{}{}", kOwnPrefix, config.activation_function);

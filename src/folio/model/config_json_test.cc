@@ -52,6 +52,19 @@ TEST(ConfigJson, EveryFieldReadsBack) {
   EXPECT_EQ(Parse(GptConfigToJson(GptConfig{})), GptConfig{});
 }
 
+// As the files of before have it, when there was no third value.
+TEST(ConfigJson, ATruthThatMayBeAWordTooIsWrittenAsOne) {
+  GptConfig config;
+  EXPECT_TRUE(Contains(GptConfigToJson(config), "\"init_scaled_residuals\": true"));
+  for (const char* value : {"true", "false", "mlp"}) {
+    config.init_scaled_residuals = value;
+    EXPECT_EQ(Parse(GptConfigToJson(config)), config) << value;
+  }
+  EXPECT_EQ(Parse("{\"init_scaled_residuals\": false}").init_scaled_residuals, "false");
+  EXPECT_TRUE(Contains(Refusal("{\"init\": true}"), "init has the wrong type"));
+  EXPECT_TRUE(Contains(Refusal("{\"init_scaled_residuals\": \"attn\"}"), "true, false, mlp"));
+}
+
 TEST(ConfigJson, WritesWhatHuggingFaceAsksFor) {
   GptConfig config;
   config.n_positions = 77;

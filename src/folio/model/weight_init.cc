@@ -16,6 +16,13 @@ double ResidualScale(const GptConfig& config) {
   return 1.0 / std::sqrt(2.0 * static_cast<double>(config.n_layer));
 }
 
+// Whether this matrix starts narrower by that.
+bool IsScaled(const GptConfig& config, const ParamRow& row) {
+  if (row.init != InitKind::kResidualWeight) return false;
+  return config.init_scaled_residuals == "true" ||
+         (config.init_scaled_residuals == "mlp" && row.module == "mlp.c_proj");
+}
+
 template <class Value>
 void FillWith(const Tensor& x, Value&& value) {
   ParallelRange(x.count(), 4096, [&](int64_t begin, int64_t end, int) {
@@ -34,8 +41,7 @@ void FillWith(const Tensor& x, Value&& value) {
 double InitSpread(const GptConfig& config, const ParamInfo& info) {
   if (info.init == InitKind::kFanIn) return 1 / std::sqrt(static_cast<double>(info.shape[1]));
   if (config.init == "normal") {
-    const bool scaled = info.init == InitKind::kResidualWeight && config.init_scaled_residuals;
-    return config.initializer_range * (scaled ? ResidualScale(config) : 1);
+    return config.initializer_range * (IsScaled(config, info) ? ResidualScale(config) : 1);
   }
   const bool split = info.init == InitKind::kQkvWeight && config.init == "xavier_uniform_split";
   const int64_t columns = info.shape[1] / (split ? 3 : 1);
@@ -190,7 +196,7 @@ void InitWeightsLikeTorch(GptWeights& weights, TorchRng& rng) {
     keep(wte);
   }
   for (const ParamInfo& info : params) {
-    if (info.init != InitKind::kResidualWeight || !config.init_scaled_residuals) continue;
+    if (!IsScaled(config, info)) continue;
     draw(info);
     rng.Normal(drawn, 0, InitSpread(config, info));
     keep(info);

@@ -117,7 +117,7 @@ TEST(InitWeights, LeavesResidualProjectionsAndPositionsAsAsked) {
   GptConfig config = MiddleConfig();
   GptWeights usual(config);
   InitWeights(usual, 3);
-  config.init_scaled_residuals = false;
+  config.init_scaled_residuals = "false";
   config.init_zero_positions = true;
   GptWeights weights(config);
   InitWeights(weights, 3);
@@ -127,6 +127,23 @@ TEST(InitWeights, LeavesResidualProjectionsAndPositionsAsAsked) {
       ExpectNormal(x, config.initializer_range, info.name);
     } else if (info.module == "wpe") {
       EXPECT_EQ(Largest(x), 0);
+    } else {
+      EXPECT_TRUE(std::equal(x.begin(), x.end(), y.begin())) << info.name;
+    }
+  }
+}
+
+TEST(InitWeights, ScalesTheProjectionOfTheFeedForwardAloneIfAsked) {
+  GptConfig config = MiddleConfig();
+  GptWeights usual(config);
+  InitWeights(usual, 3);
+  config.init_scaled_residuals = "mlp";
+  GptWeights weights(config);
+  InitWeights(weights, 3);
+  for (const ParamInfo& info : weights.table().params()) {
+    const std::span<const float> x = Param(weights, info), y = Param(usual, info);
+    if (info.module == "attn.c_proj" && info.part == "weight") {
+      ExpectNormal(x, config.initializer_range, info.name);
     } else {
       EXPECT_TRUE(std::equal(x.begin(), x.end(), y.begin())) << info.name;
     }
@@ -248,7 +265,7 @@ TEST(InitWeightsLikeTorch, DrawsNothingForWhatItDoesNotScaleOrSet) {
   GptWeights usual(config);
   TorchRng rng(7), unscaled_rng(7), zero_rng(7);
   InitWeightsLikeTorch(usual, rng);
-  config.init_scaled_residuals = false;
+  config.init_scaled_residuals = "false";
   GptWeights unscaled(config);
   InitWeightsLikeTorch(unscaled, unscaled_rng);
   const auto c_fc = [](const GptWeights& weights) { return weights.params().h[1].c_fc.weight; };
@@ -257,6 +274,19 @@ TEST(InitWeightsLikeTorch, DrawsNothingForWhatItDoesNotScaleOrSet) {
       Elements<float>(unscaled.params().h[1].mlp_c_proj.weight);
   ExpectNormal(projection, config.initializer_range, "c_proj");
   EXPECT_NE(rng.Random32(), unscaled_rng.Random32());
+  // A last loop over half of the projections draws half as much.
+  config.init_scaled_residuals = "mlp";
+  GptWeights half(config);
+  TorchRng half_rng(7);
+  InitWeightsLikeTorch(half, half_rng);
+  const auto same = [&](const GptWeights& a, const GptWeights& b,
+                        LinearParams BlockParams::*layer) {
+    const auto x = Elements<float>((a.params().h[1].*layer).weight);
+    return std::ranges::equal(x, Elements<float>((b.params().h[1].*layer).weight));
+  };
+  EXPECT_TRUE(same(half, unscaled, &BlockParams::attn_c_proj));
+  EXPECT_FALSE(same(half, unscaled, &BlockParams::mlp_c_proj));
+  EXPECT_FALSE(same(half, usual, &BlockParams::mlp_c_proj));  // drawn before
   config.init_zero_positions = true;
   GptWeights zero(config);
   InitWeightsLikeTorch(zero, zero_rng);

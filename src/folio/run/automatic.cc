@@ -8,6 +8,7 @@
 
 #include "folio/base/strings.h"
 #include "folio/bench/training.h"
+#include "folio/run/whole_conversations.h"
 #include "folio/train/flops.h"
 #include "folio/train/precision.h"
 #include "folio/train/trainer.h"
@@ -43,6 +44,9 @@ int64_t LongestContext(const Dataset& data) {
   return static_cast<int64_t>(std::bit_floor(room));
 }
 
+// The longest sequence for conversations that is chosen without being asked for.
+constexpr int64_t kMostChosen = 2048;
+
 struct Choice {
   Size size = kSizes[0];
   double tokens = 0;  // that training can see in the time
@@ -54,8 +58,10 @@ Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& da
                      Backend& backend, double seconds) {
   std::optional<Choice> best;
   double rate = 1e10;
+  const int64_t whole = std::min(LongestConversation(data), kMostChosen);
   for (Size size : kSizes) {
-    size.context = context > 0 ? context : std::min(size.context, LongestContext(data));
+    size.context =
+        context > 0 ? context : std::max(whole, std::min(size.context, LongestContext(data)));
     RunConfig tried = config;
     tried.model.n_layer = size.layers;
     tried.model.n_head = size.heads;
@@ -100,7 +106,8 @@ std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& bac
   const auto given = [&](const char* key) { return settings.layers.layer(key) > Layer::kPreset; };
   const int64_t T = given("train.context")
                         ? ContextOf(config.model, config.train)
-                        : std::min(config.model.n_positions, LongestContext(data));
+                        : std::min(config.model.n_positions,
+                                   std::max(LongestContext(data), LongestConversation(data)));
   if (!given("train.batch_size")) {
     config.train.batch_size = std::clamp<int64_t>(kTokensPerStep / T, 1, 32);
   }

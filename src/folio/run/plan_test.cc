@@ -175,5 +175,36 @@ TEST(TrainEstimate, TheFirstEvaluationIsShort) {
   EXPECT_NEAR(batches(0), 2 * (40 + 40 + 40), 1e-6);
 }
 
+std::string WarningOf(const std::string& preset,
+                      std::vector<std::array<std::string, 2>> more = {}) {
+  RunSettings settings;
+  settings.UsePreset(preset);
+  for (const auto& [key, value] : more) settings.Set(key, value);
+  settings.layers.Resolve();
+  return LengthWarning(settings, *MakeBackend("cpu"), 1);
+}
+
+TEST(LengthWarning, ARunOfYearsIsToldWithWhatWouldMendIt) {
+  const std::string warning = WarningOf("gpt2");
+  EXPECT_TRUE(Contains(warning, "600,000 steps of 491,520 tokens take more than ",
+                       "on this machine: in place of --preset gpt2, --init gpt2 begins with",
+                       "--budget 1h", "--max-steps N"));
+  EXPECT_TRUE(Contains(warning, " years on") || Contains(warning, " days on") ||
+              Contains(warning, "h on"))
+      << warning;
+  EXPECT_TRUE(Contains(WarningOf("gpt2-xl"), "--init gpt2-xl"));
+  const std::string own = WarningOf("", {{"train.max_steps", "1000000000"}});
+  EXPECT_TRUE(Contains(own, "--budget 1h without a size of the model"));
+  EXPECT_EQ(Count(own, "--init") + Count(own, "--preset"), 0u) << own;
+}
+
+TEST(LengthWarning, OthersAreNotWarnedOf) {
+  EXPECT_EQ(WarningOf("char-cpu"), "");
+  EXPECT_EQ(WarningOf("debug"), "");
+  EXPECT_EQ(WarningOf("gpt2", {{"train.max_steps", "2"}, {"train.eval_batches", "1"}}), "");
+  EXPECT_EQ(WarningOf("gpt2", {{"train.max_time", "8h"}}), "");
+  EXPECT_EQ(WarningOf("gpt2", {{"train.max_tokens", "1000000"}}), "");
+}
+
 }  // namespace
 }  // namespace folio

@@ -9,6 +9,7 @@
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
+#include "folio/bench/matmul_rate.h"
 #include "folio/bench/training.h"
 #include "folio/io/json.h"
 #include "folio/model/params.h"
@@ -17,6 +18,7 @@
 #include "folio/train/learner.h"
 #include "folio/train/precision.h"
 #include "folio/train/schedule.h"
+#include "folio/train/trainer.h"
 
 namespace folio {
 namespace {
@@ -129,6 +131,38 @@ TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t he
   work.flops =
       static_cast<double>(work.steps) * flops.per_step(tokens) + evaluated * flops.per_token() / 3;
   return work;
+}
+
+std::string LengthWarning(const RunSettings& settings, Backend& backend, int ranks) {
+  constexpr double kWeek = 7 * 86400, kMeasureSeconds = 0.1;
+  constexpr double kSlowMachine = 1e9;  // a second; what ends there in time is not measured
+  constexpr std::string_view kPublished = "gpt2";  // presets called like a published model
+  const auto& [model, train, data, log] = settings.config;
+  if (!train.max_time.empty() || train.max_tokens > 0) return "";
+  TrainConfig ran = train;
+  ran.context = ContextOf(model, train);
+  const double flops = WorkAhead(model, ran, /*held_out_tokens=*/0, 0).flops;
+  if (flops / kSlowMachine < kWeek) return "";
+  const double rate =
+      ranks * MeasureMatmulPeak(backend, TrainDtype(train, model, backend), kMeasureSeconds);
+  if (flops / rate < kWeek) return "";
+  const std::string& origin = settings.layers.origin("model.n_embd");
+  const std::string preset = origin.starts_with("preset ") ? origin.substr(7) : "";
+  std::string mend = "--max-steps N trains for fewer";
+  if (!preset.empty()) {
+    mend =
+        fmt::format("in place of --preset {}, {}--budget 1h chooses a size for an hour; ", preset,
+                    preset.starts_with(kPublished)
+                        ? fmt::format("--init {} begins with the published model, and ", preset)
+                        : "") +
+        mend;
+  } else if (train.init.empty()) {
+    mend = "--budget 1h without a size of the model chooses one for an hour; " + mend;
+  }
+  return fmt::format("{} steps of {} tokens take more than {} on this machine: {}",
+                     WithCommas(train.max_steps),
+                     WithCommas(train.batch_size * train.grad_accumulation * ran.context),
+                     HumanSeconds(flops / rate), mend);
 }
 
 TrainPreview::TrainPreview(const RunConfig& config, const Dataset& data, Backend& backend,

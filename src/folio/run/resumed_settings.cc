@@ -6,6 +6,7 @@
 #include <array>
 
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/train/schedule.h"
 
 namespace folio {
@@ -32,6 +33,9 @@ constexpr std::array kFreeKeys = {"log.",
                                   "train.recompute",
                                   "train.check_numerics",
                                   "train.max_steps"};
+constexpr std::array kScheduleKeys = {
+    "train.max_steps",    "train.learning_rate", "train.min_lr",         "train.schedule",
+    "train.warmup_steps", "train.decay_steps",   "train.stable_fraction"};
 
 template <class Keys>
 bool AmongThem(const Keys& keys, std::string_view key) {
@@ -47,15 +51,18 @@ Resumption ResumptionOf(std::string_view key) {
 }
 
 std::vector<std::string> ChangedSettings(RunConfig before, RunConfig now, int64_t step) {
-  const std::string decayed = DescribeSchedule(before.train), decays = DescribeSchedule(now.train);
+  const bool another_rate = DescribeSchedule(before.train) != DescribeSchedule(now.train);
   const std::vector<Field> old_fields = before.Fields(), fields = now.Fields();
-  std::vector<std::string> lines;
-  bool another = decayed != decays;
+  std::vector<std::string> lines, of_schedule;
   for (size_t i = 0; i < fields.size(); ++i) {
     const std::string& key = fields[i].key;
     const std::string was = FieldText(old_fields[i]), is = FieldText(fields[i]);
     if (was == is) continue;
     const std::string what = fmt::format("{} was {}, is {}", key, was, is);
+    if (another_rate && AmongThem(kScheduleKeys, key)) {
+      of_schedule.push_back(what);
+      continue;
+    }
     switch (ResumptionOf(key)) {
       case Resumption::kFixed:
         throw UsageError(fmt::format("{} cannot change in a run that goes on", key), what,
@@ -64,16 +71,17 @@ std::vector<std::string> ChangedSettings(RunConfig before, RunConfig now, int64_
         lines.push_back(what + ": the numbers of its steps stay the same");
         break;
       case Resumption::kFromHere:
-        another = true;
         lines.push_back(fmt::format("{} from step {} on ({})", what, step, fields[i].help));
     }
   }
-  if (decayed != decays) {
-    lines.push_back(fmt::format("the learning rate was: {}; is: {}", decayed, decays));
-  }
-  if (another) {
+  if (another_rate) {
+    const auto rate = [&](const RunConfig& config) {
+      return fmt::format("{:.3g}", LearningRate(config.train, step));
+    };
+    const std::string was = rate(before), is = rate(now);
     lines.push_back(fmt::format(
-        "after step {} the run is not what it would have been without the change", step));
+        "{}: the learning rate of step {} is {}{}, {}", Join(of_schedule, "; "), WithCommas(step),
+        is, is == was ? " as before" : ", not " + was, DescribeDecay(now.train)));
   }
   return lines;
 }

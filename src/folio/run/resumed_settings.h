@@ -17,9 +17,9 @@ enum class Resumption {
 };
 Resumption ResumptionOf(std::string_view key);
 
-// What to tell about the settings of a run that goes on at `step`, a line for each that is another
-// one `now`, and one for what that makes of the learning rate. Throws a kUsage Error that names the
-// first that cannot be another.
+// What to tell about the settings of a run that goes on at `step`: a line for each that is another
+// one `now`, and one for all that make the learning rate another. Throws a kUsage Error that names
+// the first that cannot be another.
 std::vector<std::string> ChangedSettings(RunConfig before, RunConfig now, int64_t step);
 
 }  // namespace folio

@@ -8,9 +8,12 @@
 #include "folio/base/error.h"
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
+#include "folio/data/conversations.h"
 #include "folio/infer/text_writer.h"
 #include "folio/io/json.h"
 #include "folio/run/run_directory.h"
+#include "folio/text/chat.h"
+#include "folio/text/streaming_decoder.h"
 
 namespace folio {
 namespace {
@@ -20,16 +23,54 @@ std::string AsCodeBlock(const std::string& text) {
   return "    " + Join(Split(text, '\n'), "\n    ");
 }
 
+// Turns as people read them: "user: Who are you?\nassistant: ".
+std::string TurnsText(const Tokenizer& tokenizer, const ChatFormat& format,
+                      std::span<const int32_t> ids) {
+  std::string text;
+  StreamingDecoder decoder(tokenizer);
+  for (const int32_t id : ids) {
+    std::string_view role;
+    for (const ChatRole one : {ChatRole::kSystem, ChatRole::kUser, ChatRole::kAssistant}) {
+      if (id == format.RoleToken(one)) role = ChatRoleName(one);
+    }
+    if (!role.empty()) {
+      text += fmt::format("{}: ", role);
+    } else if (id == format.end) {
+      text += decoder.Flush() + "\n";
+    } else {
+      text += decoder.Add(id);
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 RunRecorder::RunRecorder(const RunConfig& config, std::filesystem::path run, Backend& backend,
-                         const Tokenizer* tokenizer, int64_t first_step)
+                         const Tokenizer* tokenizer, const Dataset& data, int64_t first_step)
     : config_(config), run_(std::move(run)), backend_(backend), tokenizer_(tokenizer) {
+  if (tokenizer_ != nullptr && config_.log.sample_every > 0) MakePrompt(data);
   // A sample of a step comes before the checkpoint of that step.
   CutLines(run_ / kSamplesFile, first_step + 1);
   if (!config_.log.tensorboard) return;
   tensorboard_.emplace(run_ / kTensorBoardDir);
   if (first_step > 0) tensorboard_->Restart(first_step, WallSeconds());
+}
+
+void RunRecorder::MakePrompt(const Dataset& data) {
+  const std::optional<ChatTokens>& chat = data.info().chat;
+  const std::optional<ChatFormat> format = FindChatFormat(*tokenizer_);
+  prompt_ = config_.log.sample_prompt;
+  if (chat && format) {
+    if (prompt_.empty()) {
+      prompt_ids_ = FirstQuestion(data.val(), *chat, config_.train.context);
+    } else {
+      const ChatMessage asked{ChatRole::kUser, prompt_};
+      EncodeChat(*tokenizer_, *format, {&asked, 1}, /*ask=*/true, "log.sample_prompt", prompt_ids_);
+    }
+    prompt_ = TurnsText(*tokenizer_, *format, prompt_ids_);
+  }
+  if (prompt_ids_.empty()) prompt_ids_ = PromptTokens(*tokenizer_, prompt_);
 }
 
 // Training is worth more than its event files: without room they end, and it goes on.
@@ -63,21 +104,19 @@ void RunRecorder::RecordInto(TensorBoardWriter& events, const StepMetrics& m) {
 }
 
 std::string RunRecorder::Sample(int64_t step, const GptWeights& weights) {
-  const std::string& begin = config_.log.sample_prompt;
   Generator generator(backend_, weights);
   const GenerateOptions options{.sampling = {.seed = static_cast<uint64_t>(config_.train.seed)},
                                 .max_tokens = config_.log.sample_tokens,
                                 .truncate = true};
-  const WrittenText written =
-      WriteText(generator, *tokenizer_, PromptTokens(*tokenizer_, begin), options,
-                static_cast<uint64_t>(step), [](auto) { return true; });
+  const WrittenText written = WriteText(generator, *tokenizer_, prompt_ids_, options,
+                                        static_cast<uint64_t>(step), [](auto) { return true; });
   const Json line = {
-      {"event", "sample"}, {"step", step}, {"prompt", begin}, {"text", written.text}};
+      {"event", "sample"}, {"step", step}, {"prompt", prompt_}, {"text", written.text}};
   if (samples_ == nullptr) samples_ = std::make_unique<LineFile>(run_ / kSamplesFile);
   samples_->Write(line.dump() + "\n");
   samples_->Sync();  // the checkpoint that comes after it knows nothing of samples
   ToTensorBoard([&](TensorBoardWriter& events) {
-    events.Text("sample", step, AsCodeBlock(begin + written.text), WallSeconds());
+    events.Text("sample", step, AsCodeBlock(prompt_ + written.text), WallSeconds());
     events.Flush();
   });
   return written.text;

@@ -129,6 +129,19 @@ TEST_F(SettingsTest, EveryTypeIsReadFromToml) {
   EXPECT_EQ(config_.log.sample_prompt, "a\nb");
 }
 
+TEST_F(SettingsTest, ATruthThatMayBeAWordTooIsEitherInToml) {
+  const auto read = [&](const std::string& value) {
+    settings_.ReadToml(Layer::kFile, "[model]\ninit_scaled_residuals = " + value, "f.toml");
+    settings_.Resolve();
+    return config_.model.init_scaled_residuals;
+  };
+  EXPECT_EQ(read("false"), "false");
+  EXPECT_TRUE(Contains(settings_.ToToml(), "\ninit_scaled_residuals = false\n"));
+  EXPECT_EQ(read("\"mlp\""), "mlp");
+  EXPECT_TRUE(Contains(settings_.ToToml(), "\ninit_scaled_residuals = \"mlp\"\n"));
+  EXPECT_TRUE(Contains(Failure([&] { read("1"); }), "expected true|false|mlp"));
+}
+
 TEST_F(SettingsTest, TheSavedTomlRepeatsEveryValue) {
   settings_.Set(Layer::kFlag, "train.learning_rate", "0.00035", "--lr");
   settings_.Set(Layer::kFlag, "train.beta2", "0.9999999", "--set");

@@ -112,8 +112,7 @@ void TrainReport::Evaluated(int64_t step, const Evaluation& evaluation) {
             .dump());
 }
 
-void TrainReport::Sampled(int64_t step, const std::string& text) {
-  const std::string& prompt = config_.log.sample_prompt;
+void TrainReport::Sampled(int64_t step, const std::string& prompt, const std::string& text) {
   progress_.Finish();
   console_.Note(fmt::format("--- sample after step {}\n{}", step,
                             Styled(console_.err(), Style::kDim, prompt + text)));

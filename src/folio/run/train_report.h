@@ -28,7 +28,7 @@ class TrainReport {
   void WentBack(int64_t from, int64_t to, const std::string& why);
   void Evaluated(int64_t step, const Evaluation& evaluation);
   void Saved(int64_t step, const std::filesystem::path& path);
-  void Sampled(int64_t step, const std::string& text);
+  void Sampled(int64_t step, const std::string& prompt, const std::string& text);
   void End(const TrainResult& result);
 
  private:

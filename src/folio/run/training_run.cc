@@ -29,6 +29,7 @@
 #include "folio/run/run_recorder.h"
 #include "folio/run/train_report.h"
 #include "folio/run/watchdog.h"
+#include "folio/run/whole_conversations.h"
 #include "folio/term/signals.h"
 #include "folio/text/encodings.h"
 #include "folio/text/extend_tokenizer.h"
@@ -70,6 +71,12 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
     finite_ = finite.get();
     backend_ = std::move(finite);
   }
+  const bool steps_follow = automatic_ || (options_.budget_seconds > 0 && initial_);
+  if (!options_.resume && !steps_follow && first()) {
+    const int ranks = options_.group == nullptr ? 1 : options_.group->size();
+    const std::string warning = LengthWarning(settings_, *backend_, ranks);
+    if (!warning.empty()) LogWarning(warning);
+  }
   if (!options_.resume && !options_.dry_run && first()) {
     if (options_.overwrite) RequireDataOutsideOf(options_.out, GivenData());
     new_run_ = std::make_unique<NewRun>(options_.out, options_.overwrite);
@@ -91,6 +98,10 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
   // As other programs find the model that an adapter names.
   if (initial_) config_.train.init = initial_->path.string();
   FitModelToData();
+  if (!options_.resume) {
+    const std::string cut = RequireWholeConversations(settings_, *data_);
+    if (!cut.empty()) Note(cut);
+  }
   ModelOfRank(config_.model, config_.train, options_.group);  // before anything is measured
   if (options_.resume) TellChanges();
   preview_ = std::make_unique<TrainPreview>(config_, *data_, *backend_, ThisMachinesMemory(),
@@ -404,7 +415,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
     all.on_checkpoint = [&](int64_t step, const fs::path& path) { report->Saved(step, path); };
   }
   all.on_rollback = [&](int64_t from, int64_t to, const std::string& why) {
-    recorder.emplace(config_, run, *backend_, tokenizer_.get(), to);
+    recorder.emplace(config_, run, *backend_, tokenizer_.get(), *data_, to);
     if (report) report->WentBack(from, to, why);
   };
   all.layer_norms_every = config_.log.layer_norms;
@@ -413,7 +424,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
     all.sample_every = config_.log.sample_every;
     all.on_sample = [&](int64_t step, const GptWeights& weights) {
       const std::string text = recorder->Sample(step, weights);
-      if (report) report->Sampled(step, text);
+      if (report) report->Sampled(step, recorder->prompt(), text);
       if (hooks.on_sample) hooks.on_sample(step, text);
     };
   }
@@ -462,7 +473,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   const bool own = data_->dir() == (Parts() / kRunDataDir).string();
   watchdog.emplace(run, checkpoint, *data_, own ? run / kRunDataDir : fs::path(data_->dir()));
   if (report) report->Begin(trainer.step());
-  recorder.emplace(config_, run, *backend_, tokenizer_.get(), trainer.step());
+  recorder.emplace(config_, run, *backend_, tokenizer_.get(), *data_, trainer.step());
   if (finite_ != nullptr) {
     finite_->Watch({.when = [&] { return fmt::format("step {}", trainer.step()); },
                     .name_of = [&](const std::byte* at) { return trainer.NameOf(at); }});

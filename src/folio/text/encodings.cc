@@ -124,8 +124,9 @@ std::unique_ptr<Tokenizer> OpenPublished(const PublishedEncoding& encoding) {
                                             : ReadVocabAndMerges(path(1), path(0), {.name = name}));
 }
 
-constexpr std::string_view kFileNames[] = {kTokenizerFile, kTokenizerConfigFile, kVocabFile,
-                                           kMergesFile,    "encoder.json",       "vocab.bpe"};
+constexpr std::string_view kFileNames[] = {kTokenizerFile,  kTokenizerConfigFile, kVocabFile,
+                                           kMergesFile,     "encoder.json",       "vocab.bpe",
+                                           kNanoGptMetaFile};
 
 // `spec`, or the checkpoint in the run directory that it is.
 std::string CheckpointOfRun(const std::string& spec) {

@@ -125,8 +125,8 @@ Error CannotEncode(const Tokenizer& tokenizer, std::string_view text, size_t at,
                    TextPosition position, std::string_view where);
 
 // Reads a tokenizer from a directory (tokenizer.json, or vocab.json and merges.txt, or encoder.json
-// and vocab.bpe) or from one of these files or a .tiktoken file named for its encoding. What is in
-// a file and not supported is a kInput Error that names it.
+// and vocab.bpe, or nanoGPT's meta.pkl) or from one of these files or a .tiktoken file named for
+// its encoding. What is in a file and not supported is a kInput Error that names it.
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file);
 
 }  // namespace folio

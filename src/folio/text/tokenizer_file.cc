@@ -8,11 +8,13 @@
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/json_reader.h"
+#include "folio/io/model_dir.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_names.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/chat.h"
 #include "folio/text/encodings.h"
+#include "folio/text/nanogpt_meta.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/vocab_builder.h"
 #include "folio/text/vocab_files.h"
@@ -292,6 +294,8 @@ std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
         fmt::format("{} and {}", ranks[0].filename().string(), ranks[1].filename().string()),
         "give the path of one of the files");
   }
+  const fs::path meta = dir / kNanoGptMetaFile;
+  if (fs::exists(meta, ignored)) return ReadNanoGptMeta(meta);
   throw InputError(
       fmt::format("{}: no tokenizer here", dir.string()),
       fmt::format("expected {}, or vocab.json and merges.txt, or encoder.json and vocab.bpe",
@@ -333,6 +337,7 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& dir_or_file) {
   if (fs::is_directory(path, ignored)) return FromDirectory(path);
   const std::string name = path.filename().string();
   if (path.extension() == ".tiktoken") return FromTiktoken(path, path.stem().string());
+  if (path.extension() == ".pkl") return ReadNanoGptMeta(path);
   for (const FilePair& pair : kPairs) {
     if (name == pair.vocab || name == pair.merges) return FromPair(path.parent_path(), pair);
   }

@@ -174,8 +174,8 @@ std::vector<Field> LogConfig::Fields() {
           .WithFlag("--sample-every"),
       Field{"sample_tokens", &sample_tokens, "tokens of a sample", 1, 1 << 20},
       Field{"sample_prompt", &sample_prompt,
-            "how a sample begins; empty starts from the end-of-text "
-            "token, or from a line break"},
+            "how a sample begins, or on conversations what it answers; empty starts from the "
+            "end-of-text token or a line break, or asks the first held-out question"},
       Field{"tensorboard", &tensorboard,
             "write RUN/tensorboard/, event files that TensorBoard reads"}
           .WithFlag("--tensorboard"),

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "folio/backend/test_values.h"
+#include "folio/data/padded_batch.h"
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"
 #include "tests/kit/near.h"
@@ -68,6 +69,92 @@ INSTANTIATE_TEST_SUITE_P(Backends, Overfitting,
                                          LearnerCase{"cpu", Dtype::kBF16},
                                          LearnerCase{"reference", Dtype::kF32},
                                          LearnerCase{"reference", Dtype::kBF16}),
+                         Name);
+
+class Padding : public testing::TestWithParam<LearnerCase> {
+ protected:
+  struct Result {
+    double loss = 0;
+    std::vector<double> losses, gradient;  // of each row, of each parameter
+  };
+
+  Padding() { Scatter(weights_, 1); }
+
+  Result Learn(const PaddedBatch& padded) {
+    const Batch& batch = padded.batch;
+    Learner learner(*backend_, weights_, batch.B, batch.T, {.dtype = GetParam().dtype});
+    learner.pass().set_key_mask(padded.key_mask());
+    learner.Begin();
+    Result result;
+    result.loss = learner.Accumulate(batch.inputs, batch.targets, 0.25, {});
+    result.losses = Values(learner.pass().losses());
+    result.gradient = Values(learner.grads());
+    return result;
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeBackend(GetParam().backend);
+  GptConfig config_ = [] {
+    GptConfig config = TinyConfig();
+    config.causal = GetParam().dropout == 0;
+    return config;
+  }();
+  GptWeights weights_{config_, GetParam().dtype};
+  std::vector<std::vector<int32_t>> sequences_ = {RandomTokens(6, 11, 2), RandomTokens(2, 11, 3),
+                                                  RandomTokens(4, 11, 4)};
+};
+
+TEST_P(Padding, ABatchIsItsSequencesEachByItself) {
+  const PaddedBatch padded = PadSequences(sequences_);
+  ASSERT_EQ(padded.batch.T, 5);
+  EXPECT_EQ(padded.batch.CountTargets(), 5 + 1 + 3);
+  const Result all = Learn(padded);
+  const bool wide = GetParam().dtype == Dtype::kF64;
+  const double unit = wide ? std::numeric_limits<double>::epsilon()
+                           : static_cast<double>(std::numeric_limits<float>::epsilon());
+  const double largest = Largest(all.gradient);
+  ASSERT_GT(largest, 0.01);
+  double loss = 0;
+  std::vector<double> gradient(all.gradient.size());
+  for (size_t b = 0; b < sequences_.size(); ++b) {
+    const Result alone = Learn(PadSequences(std::span(sequences_).subspan(b, 1)));
+    loss += alone.loss;
+    for (size_t i = 0; i < gradient.size(); ++i) gradient[i] += alone.gradient[i];
+    for (size_t t = 0; t < 5; ++t) {
+      const double row = all.losses[b * 5 + t];
+      if (t < alone.losses.size()) {
+        EXPECT_NEAR(row, alone.losses[t], 16 * unit * (1 + row)) << b << ", " << t;
+      } else {
+        EXPECT_EQ(row, 0) << b << ", " << t;
+      }
+    }
+  }
+  EXPECT_NEAR(all.loss, loss, 16 * unit * loss);
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    ASSERT_NEAR(all.gradient[i], gradient[i], 32 * unit * largest) << i;
+  }
+}
+
+TEST_P(Padding, WhatIsThereInsteadOfTokensChangesNoBit) {
+  PaddedBatch padded = PadSequences(sequences_, 5);
+  const Result zeros = Learn(padded);
+  for (size_t i = 0; i < padded.keys.size(); ++i) {
+    if (padded.keys[i] == 0) padded.batch.inputs[i] = 7;
+  }
+  const Result others = Learn(padded);
+  EXPECT_EQ(others.losses, zeros.losses);
+  EXPECT_EQ(others.gradient, zeros.gradient);
+  // It is the mask that hides them from a model that reads both ways.
+  std::ranges::fill(padded.keys, uint8_t{1});
+  EXPECT_EQ(Learn(padded).loss == zeros.loss, config_.causal);
+}
+
+INSTANTIATE_TEST_SUITE_P(Causal, Padding,
+                         testing::Values(LearnerCase{"cpu", Dtype::kF32},
+                                         LearnerCase{"reference", Dtype::kF64}),
+                         Name);
+INSTANTIATE_TEST_SUITE_P(BothWays, Padding,
+                         testing::Values(LearnerCase{"cpu", Dtype::kF32, 1},
+                                         LearnerCase{"reference", Dtype::kF64, 1}),
                          Name);
 
 class Accumulation : public testing::TestWithParam<LearnerCase> {

@@ -85,10 +85,11 @@ TEST(Presets, CharGpuDropsOutEverywhere) {
 TEST(Presets, DebugIsDoneInAMoment) {
   const auto [model, train] = Apply(FindPreset("debug"));
   EXPECT_EQ(model.n_layer, 2);
-  EXPECT_EQ(model.n_head, 2);
-  EXPECT_EQ(model.n_embd, 32);
-  EXPECT_EQ(model.n_positions, 32);
-  EXPECT_EQ(train.batch_size, 4);
+  EXPECT_EQ(train.batch_size, 2);   // B
+  EXPECT_EQ(model.n_positions, 8);  // T
+  EXPECT_EQ(model.n_embd, 4);       // C
+  EXPECT_EQ(model.n_head, 2);       // H
+  EXPECT_EQ(model.inner(), 4);      // F
   EXPECT_EQ(train.max_steps, 100);
   EXPECT_EQ(train.eval_every, 50);
   EXPECT_LT(train.warmup_steps, train.max_steps);

@@ -34,14 +34,16 @@ std::string DescribeSchedule(const TrainConfig& config) {
                        LearningRate(config, std::max<int64_t>(0, config.max_steps - 1)),
                        WithCommas(config.warmup_steps));
   }
-  std::string text =
-      fmt::format("to {} in {} steps", config.learning_rate, WithCommas(config.warmup_steps));
-  if (config.schedule == "constant") return text + ", where it stays";
+  return fmt::format("to {} in {} steps, {}", config.learning_rate, WithCommas(config.warmup_steps),
+                     DescribeDecay(config));
+}
+
+std::string DescribeDecay(const TrainConfig& config) {
+  if (config.schedule == "constant") return "where it stays";
+  std::string text = "then";
   if (config.schedule == "wsd") {
     const double stable = config.stable_fraction * static_cast<double>(config.decay_end());
-    text += fmt::format(", from step {} on", WithCommas(static_cast<int64_t>(stable)));
-  } else {
-    text += ", then";
+    text = fmt::format("from step {} on", WithCommas(static_cast<int64_t>(stable)));
   }
   return fmt::format("{} {} down to {} at step {}", text,
                      config.schedule == "cosine" ? "a cosine" : "a straight line", config.min_lr,

@@ -1,0 +1,45 @@
+#include "folio/data/padded_batch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "folio/base/error.h"
+
+namespace folio {
+
+Tensor PaddedBatch::key_mask() const {
+  return Tensor(const_cast<uint8_t*>(keys.data()), {batch.B, batch.T});
+}
+
+PaddedBatch PadSequences(std::span<const std::vector<int32_t>> sequences, int64_t T) {
+  if (sequences.empty()) throw UsageError("no sequences to pad", "", "give at least one");
+  int64_t longest = 0;
+  for (size_t b = 0; b < sequences.size(); ++b) {
+    const int64_t positions = std::ssize(sequences[b]) - 1;
+    if (positions < 1) {
+      throw UsageError(fmt::format("sequence {} predicts nothing", b),
+                       fmt::format("it has {} tokens", sequences[b].size()),
+                       "a token predicts the next: give two or more");
+    }
+    longest = std::max(longest, positions);
+  }
+  if (T > 0 && longest > T) {
+    throw UsageError(fmt::format("a sequence takes {} positions, rows have {}", longest, T), "",
+                     "cut it, or give longer rows");
+  }
+  PaddedBatch padded;
+  const BatchShape shape{std::ssize(sequences), T > 0 ? T : longest, 1};
+  padded.batch.Clear(shape, 0);
+  padded.keys.assign(padded.batch.inputs.size(), 0);
+  for (int64_t b = 0; b < shape.B; ++b) {
+    const std::vector<int32_t>& sequence = sequences[static_cast<size_t>(b)];
+    const int64_t row = b * shape.T;
+    std::copy(sequence.begin(), sequence.end() - 1, padded.batch.inputs.begin() + row);
+    std::copy(sequence.begin() + 1, sequence.end(), padded.batch.targets.begin() + row);
+    std::fill_n(padded.keys.begin() + row, sequence.size() - 1, uint8_t{1});
+  }
+  return padded;
+}
+
+}  // namespace folio
