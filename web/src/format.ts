@@ -21,7 +21,7 @@ export function Digits(value: number | null | undefined, digits = 4): string {
 }
 
 // "41.2k", "124M".
-export function Short(value: number | null | undefined): string {
+export function Short(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   for (const [size, unit] of [
     [1e12, "T"],
@@ -29,9 +29,19 @@ export function Short(value: number | null | undefined): string {
     [1e6, "M"],
     [1e3, "k"],
   ] as const) {
-    if (Math.abs(value) >= size) return `${Signed(String(+(value / size).toPrecision(3)))}${unit}`;
+    if (Math.abs(value) >= size) return `${Signed(String(+(value / size).toPrecision(digits)))}${unit}`;
   }
-  return Signed(String(+value.toPrecision(3)));
+  return Signed(String(+value.toPrecision(digits)));
+}
+
+// Numbers of an axis, with as many digits as tell them apart; "" for null.
+export function ShortApart(values: (number | null)[]): string[] {
+  const [kFewest, kMost] = [3, 12];
+  const count = new Set(values).size;
+  for (let digits = kFewest; ; ++digits) {
+    const said = values.map((value) => (value === null ? "" : Short(value, digits)));
+    if (digits === kMost || new Set(said).size === count) return said;
+  }
 }
 
 export function Whole(value: number): string {

@@ -1,7 +1,7 @@
 import type uPlot from "uplot";
 import { Digits } from "../format";
 import { Csv, EscapeXml, SaveCanvas, SaveFile } from "../save";
-import type { ChartRun, ChartView } from "./chart";
+import { AxisText, Column, type ChartRun, type ChartView } from "./chart_data";
 import type { Curves } from "./series";
 
 const kSize = { width: 760, height: 400, left: 64, right: 16, top: 40, bottom: 48 };
@@ -12,11 +12,10 @@ export function ChartSvg(
   title: string,
   runs: ChartRun[],
   data: uPlot.AlignedData,
-  perRun: number,
   view: ChartView,
 ): string {
   const [xs] = data;
-  const lines = runs.map((_, i) => data[4 + perRun * i] ?? []);
+  const lines = runs.map((_, i) => data[Column(i, "drawn")] ?? []);
   const flat = lines
     .flatMap((line) => [...line])
     .filter((y): y is number => typeof y === "number" && Number.isFinite(y));
@@ -47,6 +46,7 @@ export function ChartSvg(
     kSize.height - kSize.bottom,
     kSize.top,
   );
+  const say = AxisText(view.axis, view.from_zero);
   const paths = runs.map((run, i) => {
     const points: string[] = [];
     for (let at = 0; at < xs.length; ++at) {
@@ -54,7 +54,11 @@ export function ChartSvg(
       if (typeof value === "number" && Number.isFinite(value))
         points.push(`${x.at(xs[at] as number).toFixed(1)},${y.at(value).toFixed(1)}`);
     }
+    const [lone, second] = points;
     return (
+      (lone && !second
+        ? `<circle cx="${lone.split(",")[0]}" cy="${lone.split(",")[1]}" r="3" fill="${run.print}"/>`
+        : "") +
       `<polyline fill="none" stroke="${run.print}" stroke-width="1.5" ` +
       `stroke-dasharray="${run.dash.join(" ")}" points="${points.join(" ")}"><title>${EscapeXml(run.id)}</title></polyline>` +
       `<text x="${kSize.left + 150 * i}" y="28" fill="${run.print}">${EscapeXml(run.id)}</text>`
@@ -68,7 +72,7 @@ export function ChartSvg(
     ),
     ...x.ticks.map(
       (value) =>
-        `<text x="${x.at(value)}" y="${kSize.height - kSize.bottom + 18}" text-anchor="middle">${Digits(value, 3)}</text>`,
+        `<text x="${x.at(value)}" y="${kSize.height - kSize.bottom + 18}" text-anchor="middle">${EscapeXml(say(value))}</text>`,
     ),
     `<text x="${(kSize.left + kSize.width) / 2}" y="${kSize.height - 8}" text-anchor="middle">${view.axis}</text>`,
   ];
@@ -82,13 +86,12 @@ export function SaveChart(
   title: string,
   runs: ChartRun[],
   data: uPlot.AlignedData,
-  perRun: number,
   view: ChartView,
   canvas?: HTMLCanvasElement,
 ): void {
   const name = title.replace(/\W+/g, "-").toLowerCase();
   if (canvas) SaveCanvas(`${name}.png`, canvas);
-  else SaveFile(`${name}.svg`, [ChartSvg(title, runs, data, perRun, view)], "image/svg+xml");
+  else SaveFile(`${name}.svg`, [ChartSvg(title, runs, data, view)], "image/svg+xml");
 }
 
 export function SaveCurves(curves: Curves, axis: string): void {
