@@ -34,14 +34,9 @@ export function Short(value: number | null | undefined, digits = 3): string {
   return Signed(String(+value.toPrecision(digits)));
 }
 
-// Numbers of an axis, with as many digits as tell them apart; "" for null.
-export function ShortApart(values: (number | null)[]): string[] {
-  const [kFewest, kMost] = [3, 12];
-  const count = new Set(values).size;
-  for (let digits = kFewest; ; ++digits) {
-    const said = values.map((value) => (value === null ? "" : Short(value, digits)));
-    if (digits === kMost || new Set(said).size === count) return said;
-  }
+// A tick of an axis, which is round: with all its digits but those that only a computer sees.
+export function Tick(value: number | null): string {
+  return value === null ? "" : Short(value, 12);
 }
 
 export function Whole(value: number): string {

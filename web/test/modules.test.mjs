@@ -193,7 +193,7 @@ test("CSV and figures say what the screen shows", async () => {
 });
 
 test("numbers are short and say what they are", async () => {
-  const { Digits, Duration, Percent, Short, ShortApart } = await Module("format.ts");
+  const { Digits, Duration, Percent, Short, Tick } = await Module("format.ts");
   assert.equal(Digits(0.00012345), "1.23e−4");
   assert.equal(Digits(1234.5678), "1235");
   assert.equal(Digits(NaN), "–");
@@ -201,6 +201,11 @@ test("numbers are short and say what they are", async () => {
   assert.equal(Short(124439808), "124M");
   assert.equal(Percent(0.00001), "<0.01 %");
   assert.equal(Duration(3484), "58m 04s");
-  assert.deepEqual(ShortApart([0, null, 1e-5, 2e-5]), ["0", "", "0.00001", "0.00002"]);
-  assert.deepEqual(ShortApart([12340, 12345, 12350]), ["12.34k", "12.345k", "12.35k"]);
+  assert.deepEqual([5.525, 0.1 + 0.2, 1e-5, 12345, null].map(Tick), [
+    "5.525",
+    "0.3",
+    "0.00001",
+    "12.345k",
+    "",
+  ]);
 });

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Digits } from "../format";
+import { Digits, Whole } from "../format";
 
 export interface Line {
   name: string;
@@ -80,7 +80,7 @@ export function LineChart(props: {
               class="grid-line"
             />
             <text x={kRoom.left - 6} y={y(value) + 3.5} text-anchor="end">
-              {Digits(value, 3)}
+              {props.whole ? Whole(value) : Digits(value, 3)}
             </text>
           </g>
         ))}

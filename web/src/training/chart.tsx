@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import { Digits, ShortApart } from "../format";
+import { Digits, Tick } from "../format";
 import { Say } from "../parts/live";
 import { theme } from "../state/theme";
 import { text } from "../text";
@@ -19,6 +19,7 @@ function Alpha(colour: string, percent: number): string {
 
 const kFont = "11px system-ui, sans-serif";
 const kTick = { length: 4, gap: 5 }; // pixels
+const kTickRoom = kTick.length + 2 * kTick.gap;
 const kLeast = { left: 52, right: 16 }; // pixels beside the plot
 
 const pen = document.createElement("canvas").getContext("2d");
@@ -30,7 +31,7 @@ function TextWidth(said: string): number {
 }
 
 // Of what counts steps or tokens no part is a tick.
-const kWholeTicks = Array.from({ length: 46 }, (_, i) => [1, 2, 5][i % 3]! * 10 ** Math.floor(i / 3));
+const kWholeTicks = Array.from({ length: 16 }, (_, i) => [1, 2, 5].map((n) => n * 10 ** i)).flat();
 
 // Whether a line would be too short to be seen.
 function IsLone(values: ArrayLike<unknown> | undefined): boolean {
@@ -59,8 +60,8 @@ function Options(
     gap: kTick.gap,
     font: kFont,
   };
-  const say = AxisText(view.axis, view.from_zero);
   const counts = view.axis === "step" || view.axis === "tokens";
+  const tick = counts ? Tick : AxisText(view.axis, view.from_zero);
   const series = shown.flatMap(({ colour, dash, beside }): uPlot.Series[] => {
     // Not at whole pixels, which would make stairs of a line that falls slowly.
     const quiet = { points: { show: false }, spanGaps: true, pxAlign: 0 };
@@ -93,7 +94,7 @@ function Options(
       10,
       // uPlot asks before it has any data, too.
       ({ data }: { data?: uPlot.AlignedData }) =>
-        Math.max(kLeast.right, TextWidth(say(data?.[0].at(-1) ?? 0)) / 2),
+        Math.max(kLeast.right, TextWidth(tick(data?.[0].at(-1) ?? 0)) / 2),
       0,
       0,
     ],
@@ -106,19 +107,16 @@ function Options(
     axes: [
       {
         ...axis,
-        values: (_, splits) =>
-          counts
-            ? ShortApart(splits)
-            : splits.map((value) => (value === null ? "" : say(value))),
+        values: (_, splits) => splits.map((value) => (value === null ? "" : tick(value))),
         ...(counts ? { incrs: kWholeTicks } : {}),
         size: 30,
         space: view.axis === "time" ? 110 : 64,
       },
       {
         ...axis,
-        values: (_, splits) => ShortApart(splits),
+        values: (_, splits) => splits.map(Tick),
         size: (_, said) =>
-          Math.max(kLeast.left, ...(said ?? []).map(TextWidth).map((w) => w + 2 * kTick.gap + kTick.length)),
+          Math.max(kLeast.left, ...(said ?? []).map((one) => kTickRoom + TextWidth(one))),
       },
     ],
     series: [{}, ...series],
