@@ -183,6 +183,17 @@ test("CSV and figures say what the screen shows", async () => {
     ]),
     'a,"b ""c"", d"\r\n1,\r\n"x\ny",0.5\r\n',
   );
+  const { ChartSvg } = await Module("training/save_chart.ts");
+  const run = { id: "a", print: "#123456", dash: [] };
+  const data = [[0, 1, 2, 3], [], [], [], [2, 1, 1, 1], []];
+  const view = { axis: "step", from_zero: false, log_x: false, log_y: false };
+  const svg = ChartSvg("Loss", [run], data, view);
+  assert.match(svg, /points="64.0,40.0 280.0,352.0 496.0,352.0 712.0,352.0"/);
+  const steps = [...svg.matchAll(/y="370" [^>]*>([^<]*)</g)];
+  assert.deepEqual(
+    steps.map(([, said]) => said),
+    ["0", "1", "2", "3"],
+  );
   const { WordDiff } = await Module("training/word_diff.ts");
   assert.deepEqual(WordDiff("the cat", "the dog"), [
     ["same", "the"],

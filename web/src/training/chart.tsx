@@ -4,7 +4,7 @@ import { Digits, Tick } from "../format";
 import { Say } from "../parts/live";
 import { theme } from "../state/theme";
 import { text } from "../text";
-import { Aligned, AxisText, Column, type ChartRun, type ChartView } from "./chart_data";
+import { Aligned, AxisText, Column, IsCount, type ChartRun, type ChartView } from "./chart_data";
 import { SaveChart } from "./save_chart";
 import type { Range } from "./series";
 
@@ -30,7 +30,7 @@ function TextWidth(said: string): number {
   return pen.measureText(said).width;
 }
 
-// Of what counts steps or tokens no part is a tick.
+// The ways between ticks of what is counted.
 const kWholeTicks = Array.from({ length: 16 }, (_, i) => [1, 2, 5].map((n) => n * 10 ** i)).flat();
 
 // Whether a line would be too short to be seen.
@@ -60,7 +60,7 @@ function Options(
     gap: kTick.gap,
     font: kFont,
   };
-  const counts = view.axis === "step" || view.axis === "tokens";
+  const counts = IsCount(view.axis);
   const tick = counts ? Tick : AxisText(view.axis, view.from_zero);
   const series = shown.flatMap(({ colour, dash, beside }): uPlot.Series[] => {
     // Not at whole pixels, which would make stairs of a line that falls slowly.

@@ -21,6 +21,11 @@ export interface ChartView {
   log_y: boolean;
 }
 
+// Of steps and tokens there are no parts.
+export function IsCount(axis: Axis): boolean {
+  return axis === "step" || axis === "tokens";
+}
+
 export function AxisText(axis: Axis, from_zero: boolean): (value: number) => string {
   if (axis === "seconds" || (axis === "time" && from_zero)) return Duration;
   if (axis === "time")

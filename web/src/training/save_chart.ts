@@ -1,10 +1,10 @@
 import type uPlot from "uplot";
 import { Digits } from "../format";
 import { Csv, EscapeXml, SaveCanvas, SaveFile } from "../save";
-import { AxisText, Column, type ChartRun, type ChartView } from "./chart_data";
+import { AxisText, Column, IsCount, type ChartRun, type ChartView } from "./chart_data";
 import type { Curves } from "./series";
 
-const kSize = { width: 760, height: 400, left: 64, right: 16, top: 40, bottom: 48 };
+const kSize = { width: 760, height: 400, left: 64, right: 48, top: 40, bottom: 48 };
 const kTicks = 5;
 
 // The chart as a figure, light in any theme: a polyline for each run's curve.
@@ -19,30 +19,41 @@ export function ChartSvg(
   const flat = lines
     .flatMap((line) => [...line])
     .filter((y): y is number => typeof y === "number" && Number.isFinite(y));
-  const axis = (low: number, high: number, log: boolean, from: number, to: number) => {
+  const axis = (
+    low: number,
+    high: number,
+    { log, whole }: { log: boolean; whole: boolean },
+    from: number,
+    to: number,
+  ) => {
     const scale = (value: number) => (log ? Math.log10(value) : value);
     const span = scale(high) - scale(low) || 1;
     return {
       at: (value: number) => from + ((scale(value) - scale(low)) / span) * (to - from),
-      ticks: Array.from({ length: kTicks + 1 }, (_, i) => {
-        const t = scale(low) + (i / kTicks) * span;
-        return log ? 10 ** t : t;
-      }),
+      ticks: [
+        ...new Set(
+          Array.from({ length: kTicks + 1 }, (_, i) => {
+            const t = scale(low) + (i / kTicks) * span;
+            const value = log ? 10 ** t : t;
+            return whole ? Math.round(value) : value;
+          }),
+        ),
+      ],
     };
   };
   const fold = (values: ArrayLike<number>, pick: (a: number, b: number) => number, none: number) =>
-    Array.from(values).reduce(pick, none);
+    Array.from(values).reduce((all, one) => pick(all, one), none); // it gives more than two
   const x = axis(
     fold(xs, Math.min, Infinity),
     fold(xs, Math.max, -Infinity),
-    view.log_x,
+    { log: view.log_x, whole: IsCount(view.axis) },
     kSize.left,
     kSize.width - kSize.right,
   );
   const y = axis(
     fold(flat, Math.min, Infinity),
     fold(flat, Math.max, -Infinity),
-    view.log_y,
+    { log: view.log_y, whole: false },
     kSize.height - kSize.bottom,
     kSize.top,
   );
