@@ -21,7 +21,7 @@ export function Digits(value: number | null | undefined, digits = 4): string {
 }
 
 // "41.2k", "124M".
-export function Short(value: number | null | undefined): string {
+export function Short(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   for (const [size, unit] of [
     [1e12, "T"],
@@ -29,9 +29,14 @@ export function Short(value: number | null | undefined): string {
     [1e6, "M"],
     [1e3, "k"],
   ] as const) {
-    if (Math.abs(value) >= size) return `${Signed(String(+(value / size).toPrecision(3)))}${unit}`;
+    if (Math.abs(value) >= size) return `${Signed(String(+(value / size).toPrecision(digits)))}${unit}`;
   }
-  return Signed(String(+value.toPrecision(3)));
+  return Signed(String(+value.toPrecision(digits)));
+}
+
+// A tick of an axis, which is round: with all its digits but those that only a computer sees.
+export function Tick(value: number | null): string {
+  return value === null ? "" : Short(value, 12);
 }
 
 export function Whole(value: number): string {

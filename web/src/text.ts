@@ -437,7 +437,7 @@ export const text = {
     log_y: "log y",
     smoothing: "Smoothing",
     smoothing_help:
-      "A mean over about so many steps behind each point; what was measured stays visible behind it.",
+      "A mean over about so many steps behind each point; what was measured stays visible behind it. Held-out loss and learning rate are shown as they are.",
     keys: {
       loss: "Loss",
       val_loss: "Held-out loss",

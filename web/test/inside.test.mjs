@@ -177,6 +177,8 @@ test("the lens and the pipeline show what the service computes", async () => {
   const percent =
     Number((await page.textContent(".inside .bars .bar-number")).replace(" %", "")) / 100;
   assert.ok(Math.abs(percent - lens.rows.at(-1).top[0][1]) < 1e-3);
+  const ranks = await page.locator(".line-chart >> nth=0 >> g text").allTextContents();
+  assert.ok(ranks.length > 1 && ranks.every((rank) => /^[\d\u202f]+$/.test(rank)), `${ranks}`);
   await page.keyboard.press("Tab");
   await page.click("text=Pipeline");
   await page.waitForSelector(".stop");

@@ -52,6 +52,30 @@ export function Workshop() {
       );
       return out;
     },
+    // A run that trains, and a page of its own; `Hold` makes it stand still in the midst of it.
+    async Live(name, ...more) {
+      const out = join(root, "runs", name);
+      const child = spawn(
+        kFolio,
+        ["train", "--data", stories, "--tokenizer", "bytes", "--preset", "debug", "--out", out]
+          .concat(["--max-steps", "1000000", "--serve", "--port", "0"])
+          .concat(more),
+        { stdio: ["ignore", "ignore", "pipe"] },
+      );
+      let said = "";
+      child.stderr.on("data", (more) => (said += more));
+      const ended = new Promise((resolve) => child.on("exit", resolve));
+      const url = await Until("the address", () => said.match(/http:\/\/\S+(?=\n)/)?.[0]);
+      return {
+        url,
+        log: join(out, "metrics.jsonl"),
+        Hold: () => child.kill("SIGSTOP"),
+        async Stop() {
+          child.kill("SIGKILL");
+          await ended;
+        },
+      };
+    },
     Remove: () => rmSync(root, { recursive: true, force: true }),
   };
 }

@@ -145,6 +145,34 @@ test("smoothing does not depend on how many points there are", async () => {
   ]);
 });
 
+test("smoothing is Adam's average, and goes on alike where points come closer", async () => {
+  const { Smoothed } = await Module("training/curve.ts");
+  const curve = (x, of) => ({ x, y: x.map(of), low: [], high: [], raw: true });
+  const span = 7;
+  const keep = Math.exp(-1 / span);
+  const noise = (i) => 5 / (1 + i / 9) + Math.sin(i * i);
+  const steps = Array.from({ length: 60 }, (_, i) => i);
+  let m = 0;
+  Smoothed(curve(steps, noise), span).forEach((mean, i) => {
+    m = keep * m + (1 - keep) * noise(i);
+    assert.ok(Math.abs(mean - m / (1 - keep ** (i + 1))) < 1e-12, `at ${i}`);
+  });
+  assert.deepEqual(Smoothed(curve([3], noise), span), [noise(3)]);
+  // From 0 to 1 where points begin to follow each other at once, no more after 50 steps.
+  const seam = Array.from({ length: 200 }, (_, i) => (i < 100 ? 50 * i : 5000 + i - 100));
+  const grown = Smoothed(curve(seam, (x) => (x < 5000 ? 0 : 1)), 500).at(-1);
+  assert.ok(Math.abs(grown - (1 - Math.exp(-149 / 500))) < 1e-4, `${grown}`);
+});
+
+test("ticks of ranks are whole numbers", async () => {
+  const { Ticks } = await Module("parts/line_chart.tsx");
+  const ranks = (...ends) => Ticks(...ends.map(Math.log10), true, true);
+  assert.deepEqual(ranks(1, 900), [1, 30, 900]);
+  assert.deepEqual(ranks(1, 2), [1, 2]);
+  assert.deepEqual(Ticks(-0.5, 0.5, true, true), [1, 3]); // of rank 1 alone
+  assert.deepEqual(Ticks(0, 1, false, false), [0, 0.5, 1]);
+});
+
 test("CSV and figures say what the screen shows", async () => {
   const { Csv } = await Module("save.ts");
   assert.equal(
@@ -154,6 +182,17 @@ test("CSV and figures say what the screen shows", async () => {
       ["x\ny", 0.5],
     ]),
     'a,"b ""c"", d"\r\n1,\r\n"x\ny",0.5\r\n',
+  );
+  const { ChartSvg } = await Module("training/save_chart.ts");
+  const run = { id: "a", print: "#123456", dash: [] };
+  const data = [[0, 1, 2, 3], [], [], [], [2, 1, 1, 1], []];
+  const view = { axis: "step", from_zero: false, log_x: false, log_y: false };
+  const svg = ChartSvg("Loss", [run], data, view);
+  assert.match(svg, /points="64.0,40.0 280.0,352.0 496.0,352.0 712.0,352.0"/);
+  const steps = [...svg.matchAll(/y="370" [^>]*>([^<]*)</g)];
+  assert.deepEqual(
+    steps.map(([, said]) => said),
+    ["0", "1", "2", "3"],
   );
   const { WordDiff } = await Module("training/word_diff.ts");
   assert.deepEqual(WordDiff("the cat", "the dog"), [
@@ -165,7 +204,7 @@ test("CSV and figures say what the screen shows", async () => {
 });
 
 test("numbers are short and say what they are", async () => {
-  const { Digits, Duration, Percent, Short } = await Module("format.ts");
+  const { Digits, Duration, Percent, Short, Tick } = await Module("format.ts");
   assert.equal(Digits(0.00012345), "1.23e−4");
   assert.equal(Digits(1234.5678), "1235");
   assert.equal(Digits(NaN), "–");
@@ -173,4 +212,11 @@ test("numbers are short and say what they are", async () => {
   assert.equal(Short(124439808), "124M");
   assert.equal(Percent(0.00001), "<0.01 %");
   assert.equal(Duration(3484), "58m 04s");
+  assert.deepEqual([5.525, 0.1 + 0.2, 1e-5, 12345, null].map(Tick), [
+    "5.525",
+    "0.3",
+    "0.00001",
+    "12.345k",
+    "",
+  ]);
 });

@@ -1,11 +1,11 @@
 // Runs that grow while one looks, and a service that comes back.
 import assert from "node:assert/strict";
-import { appendFileSync, readFileSync } from "node:fs";
+import { appendFileSync, cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Browser, Downloaded, Open, Serve, Until, Workshop } from "./kit.mjs";
+import { Browser, Downloaded, Module, Open, Serve, Until, Workshop } from "./kit.mjs";
 
-let workshop, service, browser, log;
+let workshop, service, browser, log, live;
 before(async () => {
   workshop = Workshop();
   log = join(
@@ -13,28 +13,84 @@ before(async () => {
     "metrics.jsonl",
   );
   workshop.Train("second", "--max-steps", "20", "--seed", "2", "--lr", "0.002");
+  live = await workshop.Live("live");
   service = await Serve("--runs", workshop.runs);
   browser = await Browser();
 });
 after(async () => {
   await browser?.close();
   await service?.Stop();
+  await live?.Stop();
   workshop?.Remove();
 });
 
-const Rows = () =>
-  readFileSync(log, "utf8")
+const Rows = (of = log) =>
+  readFileSync(of, "utf8")
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line));
-function Append(count) {
-  const last = Rows().at(-1);
+function Append(count, to = log) {
+  const last = Rows(to).at(-1);
   for (let i = 1; i <= count; ++i)
     appendFileSync(
-      log,
+      to,
       `${JSON.stringify({ ...last, step: last.step + i, loss: 2 + i / 1000, seconds: last.seconds + i, tokens: last.tokens + i })}\n`,
     );
   return last.step + count;
+}
+
+// A run of so many steps whose log says what `row(step)` does.
+function Written(name, steps, row) {
+  mkdirSync(join(workshop.runs, name));
+  const rows = Array.from({ length: steps }, (_, step) => JSON.stringify({ step, ...row(step) }));
+  writeFileSync(join(workshop.runs, name, "metrics.jsonl"), `${rows.join("\n")}\n`);
+}
+
+// Of each chart's canvas: its pixels that have a run's colour, by run; the pixels of its left edge
+// that something is drawn on; and for the first run where its line is in each column.
+async function Drawn(page, runs) {
+  return page.evaluate((names) => {
+    const colours = names.map((name) => {
+      const row = [...document.querySelectorAll(".run")].find(
+        (one) => one.querySelector(".run-name").textContent === name,
+      );
+      const hex = row.querySelector("input[type=color]").value;
+      return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+    });
+    return [...document.querySelectorAll(".plot canvas")].map((canvas) => {
+      const { width, height } = canvas;
+      const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+      const pixels = names.map(() => 0);
+      const line = [];
+      let edge = 0;
+      for (let x = 0; x < width; ++x) {
+        let [sum, ink] = [0, 0];
+        for (let y = 0; y < height; ++y) {
+          const [r, g, b, a] = data.subarray(4 * (y * width + x), 4 * (y * width + x) + 4);
+          if (x === 0 && a > 0) ++edge;
+          colours.forEach((colour, run) => {
+            const far = Math.max(...[r, g, b].map((part, i) => Math.abs(part - colour[i])));
+            if (far > 12 || a < 16) return;
+            ++pixels[run];
+            if (run === 0) [sum, ink] = [sum + a * y, ink + a];
+          });
+        }
+        if (ink > 0) line.push(sum / ink);
+      }
+      return { pixels, edge, line };
+    });
+  }, runs);
+}
+
+// Each chart shows each of the runs, after every one of ten loads.
+async function LoadsWhole(page, runs, charts) {
+  for (let load = 0; load < 10; ++load) {
+    await page.reload();
+    await Until(`charts of ${runs}, load ${load}`, async () => {
+      if ((await page.locator(".plot canvas").count()) < charts) return false;
+      return (await Drawn(page, runs)).every(({ pixels }) => pixels.every((count) => count >= 20));
+    });
+  }
 }
 
 // Steps and losses of the first chart, as its table has them.
@@ -104,6 +160,96 @@ test("a chart grows with its log, and over a new start of the service nothing is
   await Close();
 });
 
+test("a run that trains prints the address that shows it", async () => {
+  await Until("its first steps", () => Rows(live.log).length > 60);
+  const { page, Close } = await Open(browser, live.url);
+  await page.waitForSelector(".run.shown .run-name >> text=live");
+  await page.waitForSelector(".run-state.running");
+  await Until("its curve", async () => (await Drawn(page, ["live"]))[0]?.pixels[0] > 20);
+  await Close();
+  live.Hold();
+});
+
+test("charts of ended runs, of one that trains, and of both are drawn at every load", async () => {
+  for (const copy of ["b", "c", "d", "e", "f"])
+    cpSync(join(workshop.runs, "second"), join(workshop.runs, copy), { recursive: true });
+  const { page, Close } = await Open(browser, `${service.url}/#/runs`);
+  await page.waitForSelector(".run >> nth=7");
+  for (const runs of [["first"], ["live"], ["second", "live"]]) {
+    await page.goto(`${service.url}/#/runs?r=${runs}`);
+    // Without an evaluation there is no chart of them.
+    await LoadsWhole(page, runs, 4);
+  }
+  // By itself the page shows the newest.
+  await page.goto(`${service.url}/#/runs`);
+  await page.reload();
+  const newest = await page.textContent(".run.shown .run-name");
+  await LoadsWhole(page, [newest], 4);
+  await Close();
+});
+
+test("what is left of a run that trains is told as it goes", async () => {
+  const { Duration } = await Module("format.ts");
+  const { page, Close } = await Open(browser, `${service.url}/#/runs?r=live`);
+  const left = page.locator(".run", { hasText: "live" }).locator("dt:text-is('left') + dd");
+  await left.waitFor();
+  // Steps that take a second each.
+  const last = Append(150, live.log);
+  await Until("what is left", async () => (await left.textContent()) === Duration(999999 - last));
+  await Close();
+});
+
+test("losses are smoothed; evaluations and the plan of the learning rate are not", async () => {
+  const { page, Close } = await Open(browser, `${service.url}/#/runs?r=first`);
+  const tables = async (address) => {
+    await page.goto(`${service.url}/#/runs?${address}`);
+    await page.reload();
+    await page.waitForSelector(".chart >> nth=4 >> .u-over");
+    for (const button of await page.locator(".chart button:text-is('Table')").all())
+      await button.click();
+    const charts = await page.locator(".chart").all();
+    return Object.fromEntries(
+      await Promise.all(
+        charts.map(async (chart) => [
+          await chart.locator("h2").textContent(),
+          await chart.locator("tbody").textContent(),
+        ]),
+      ),
+    );
+  };
+  const [plain, smooth] = [await tables("r=first"), await tables("r=first&sm=10")];
+  for (const same of ["Held-out loss", "Learning rate"]) assert.equal(smooth[same], plain[same]);
+  for (const other of ["Loss", "Gradient norm", "Tokens per second"])
+    assert.notEqual(smooth[other], plain[other]);
+  await Close();
+});
+
+test("a line falls without stairs, its axis is whole, and one point is a point", async () => {
+  Written("plan", 1000, (step) => ({
+    loss: 2,
+    lr: step === 0 ? 0 : 5e-5 * (1 - step / 4000),
+    ...(step === 500 ? { val_loss: 2.25 } : {}),
+  }));
+  const { page, Close } = await Open(browser, `${service.url}/#/runs?r=plan`);
+  await Until("its charts", async () => (await page.locator(".plot canvas").count()) === 3);
+  const [loss, held_out, rate] = await Until("what is drawn", async () => {
+    const drawn = await Drawn(page, ["plan"]);
+    return drawn.every(({ pixels }) => pixels[0] > 10) && drawn;
+  });
+  // A dot of five pixels in either, with a line of 2 in one.
+  assert.ok(held_out.line.length >= 4 && held_out.line.length <= 9, `${held_out.line.length}`);
+  assert.ok(loss.line.length > 300);
+  // It falls by a seventh of a pixel from column to column; a stair is level for six of them.
+  const falls = rate.line.slice(9, -9).map((y, i, line) => (line[i + 1] ?? y) - y);
+  const level = falls.map((by) => (Math.abs(by) < 0.005 ? "_" : " ")).join("").split(" ");
+  const longest = Math.max(...level.map(({ length }) => length));
+  assert.ok(falls.length > 200 && longest < 4, `${longest} columns are level`);
+  for (const { edge } of [loss, held_out, rate]) assert.equal(edge, 0);
+  const svg = await Downloaded(page, () => page.click(".chart >> nth=1 >> text=SVG"));
+  assert.match(svg.bytes.toString(), /<circle cx="[\d.]+" cy="[\d.]+" r="3"/);
+  await Close();
+});
+
 test("the cursor moves along a chart by keys, and says where it is", async () => {
   const { page, Close } = await Open(browser, `${service.url}/#/runs?r=first`);
   await page.waitForSelector(".u-over");
@@ -115,7 +261,12 @@ test("the cursor moves along a chart by keys, and says where it is", async () =>
   await Close();
 });
 
-test("a service without a model says so where one is needed", async () => {
+test("a service without a model opens at Training, and says so where one is needed", async () => {
+  const first = await Open(browser, `${service.url}/`);
+  await first.page.waitForSelector(".rail a[aria-current=page] >> text=Training");
+  await first.page.waitForSelector(".run");
+  await Until("its address", () => first.page.url().endsWith("/#/runs"));
+  await first.Close();
   const { page, Close } = await Open(browser, `${service.url}/#/play`);
   await page.waitForSelector("text=no model");
   await Close();

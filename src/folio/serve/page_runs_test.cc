@@ -8,6 +8,7 @@
 #include "folio/run/run_directory.h"
 #include "folio/run/run_lock.h"
 #include "folio/serve/run_feed.h"
+#include "folio/serve/run_shelf.h"
 #include "folio/serve/test_page.h"
 #include "folio/train/run_log.h"
 #include "tests/kit/directory.h"
@@ -111,12 +112,38 @@ TEST_F(PageRunsTest, AreListedAsFarAsTheyHaveCome) {
     const RunLock lock(dir_ / "one");
     const Json running = RunOf("one");
     EXPECT_EQ(running["state"], "running");
-    EXPECT_EQ(running["eta"], 20) << "40 steps of 64 tokens, 128 a second";
+    EXPECT_EQ(running["eta"], 20) << "40 steps of half a second";
   }
   EXPECT_EQ(RunOf("one")["state"], "stopped");
   Append("one", "{\"step\":99,\"loss\":1}\n");
   EXPECT_EQ(RunOf("one")["state"], "ended");
   EXPECT_EQ(Get("/api/info")["features"][4], "runs");
+}
+
+TEST_F(PageRunsTest, WhatIsLeftIsByTheLastSteps) {
+  Begin();
+  const RunLock lock(dir_ / "one");
+  std::string rows;
+  for (int step = 60; step < 70; ++step) {
+    rows += fmt::format("{{\"step\":{},\"loss\":1,\"seconds\":{}}}\n", step, 30 + 2 * (step - 60));
+  }
+  Append("one", rows);
+  EXPECT_NEAR(RunOf("one")["eta"].get<double>(), 30 * (48.0 / 69), 1e-3);
+  // Of a hundred rows, not of those before them.
+  Write(dir_ / "one" / kMetricsFile, "");
+  rows.clear();
+  for (int step = 0; step < 90; ++step) {
+    rows += fmt::format("{{\"step\":{},\"loss\":1,\"seconds\":{}}}\n", step, 100 * step);
+  }
+  for (int i = 0; i <= 100; ++i) {
+    rows += fmt::format("{{\"step\":90,\"loss\":1,\"seconds\":{}}}\n", 9000 + i);
+  }
+  rows += "{\"step\":95,\"loss\":1,\"seconds\":9110}\n";
+  Append("one", rows);
+  EXPECT_NEAR(RunOf("one")["eta"].get<double>(), 4 * (9110 - 9001) / 5.0, 1e-2);
+  // Of the only one there is.
+  Write(dir_ / "one" / kMetricsFile, "{\"step\":0,\"loss\":1,\"seconds\":3}\n");
+  EXPECT_EQ(RunOf("one")["eta"], 297);
 }
 
 TEST_F(PageRunsTest, OneIsToldWithItsSettings) {
@@ -271,6 +298,24 @@ TEST_F(PageRunsTest, EventsTellWhatBecomesOfRuns) {
   const auto gone = Listen(2, running[1].id, [&] { fs::remove_all(dir_ / "three"); });
   EXPECT_EQ(next(gone)["run"], "three");
   EXPECT_EQ(next(gone)["state"], "gone");
+}
+
+TEST_F(PageRunsTest, EventsTellWhatIsLeftOfARunThatTrains) {
+  Begin();
+  const RunLock lock(dir_ / "one");
+  const auto events =
+      Listen(3, "", [&] { Append("one", "{\"step\":60,\"loss\":1,\"seconds\":30}\n"); });
+  EXPECT_EQ(events[1].name, "run.append");
+  EXPECT_EQ(events[2].name, "run.state");
+  EXPECT_EQ(events[2].data["run"], "one");
+  EXPECT_EQ(events[2].data["state"], "running");
+  EXPECT_EQ(events[2].data["eta"], 19.5);
+}
+
+TEST_F(PageRunsTest, AreFoundOnThePageByTheirDirectory) {
+  EXPECT_EQ(PlaceOnPage("runs/first/"), "/#/runs?r=first");
+  EXPECT_EQ(PlaceOnPage("/tmp/a b&c+\xC3\xA9"), "/#/runs?r=a%20b%26c%2B%C3%A9");
+  EXPECT_EQ(PlaceOnPage("."), PlaceOnPage(fs::current_path()));
 }
 
 TEST_F(PageRunsTest, StreamsAreFewAndEndWithTheService) {

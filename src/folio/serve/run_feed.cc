@@ -110,11 +110,14 @@ void RunFeed::LookAt(const RunShelf::Run& run, bool state_too) {
     if (!rows.empty()) Tell("run.append", {{"run", run.id}, {"rows", rows}});
   }
   if (!state_too && !rewound) return;
-  Json summary = shelf_.Summary(run);
-  const std::string state = summary["state"].text();
+  const Json summary = shelf_.Summary(run);
+  Json told = Json::object();
+  for (const char* key : {"state", "max_steps", "eta"}) {
+    if (const Json* value = summary.find(key)) told[key] = *value;
+  }
   // What is there at the first look is no news.
-  const bool news = begun_ && (added || state != watched.state);
-  watched.state = state;
+  const bool news = begun_ && (added || told != watched.told);
+  watched.told = told;
   if (!news && !rewound) return;
   Json data{{"run", run.id}};
   data.update(summary);

@@ -41,7 +41,7 @@ class RunFeed {
  private:
   struct Watched {
     GrowingLines lines;
-    std::string state = {};
+    Json told = {};        // of its state and its end
     bool rewound = false;  // and nobody was told yet
     bool seen = false;     // at this look
   };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <system_error>
@@ -26,6 +27,12 @@ bool IsRun(const fs::path& dir) {
   std::error_code ignored;
   return fs::is_regular_file(dir / kMetricsFile, ignored) ||
          fs::is_regular_file(dir / kRunConfigFile, ignored);
+}
+
+// A path that has a name, of "." too.
+fs::path Whole(const fs::path& given) {
+  const fs::path dir = fs::absolute(given).lexically_normal();
+  return dir.has_filename() ? dir : dir.parent_path();
 }
 
 // The last whole lines of a file, the last first, of at most so many bytes.
@@ -65,15 +72,33 @@ fs::file_time_type TimeOf(const fs::path& file) {
   return failed ? fs::file_time_type{} : time;
 }
 
-// What the log's end says.
-Json SummaryOf(const fs::path& dir, std::optional<int64_t> max_steps, bool& ended) {
+// Seconds until a run has made all its steps, by what the steps between two rows took, with their
+// evaluations.
+std::optional<double> TimeLeft(const Json& from, const Json& to, int64_t max_steps) {
+  const Json *began = from.find("seconds"), *ended = to.find("seconds");
+  if (began == nullptr || ended == nullptr || !began->is_number() || !ended->is_number()) return {};
+  const auto last = to["step"].get<int64_t>();
+  const double steps = static_cast<double>(last - from["step"].get<int64_t>());
+  const double seconds = ended->get<double>() - began->get<double>();
+  if (!(steps > 0) || !(seconds > 0)) return {};
+  return std::max(0.0, static_cast<double>(max_steps - 1 - last) * seconds / steps);
+}
+
+// What the log's end says; `left` by its last rows, or by its only one.
+Json SummaryOf(const fs::path& dir, std::optional<int64_t> max_steps, bool& ended,
+               std::optional<double>& left) {
+  constexpr size_t kRecent = 100;  // rows
   Json summary = Json::object();
   if (max_steps) summary["max_steps"] = *max_steps;
   ended = false;
-  for (const std::string& line : LastLines(dir / kMetricsFile)) {
+  const std::vector<std::string> lines = LastLines(dir / kMetricsFile);
+  for (const std::string& line : lines) {
     const std::optional<Json> row = SoundRow(line);
     if (!row) continue;
     if (!summary.contains("step")) {
+      std::optional<Json> from = Json{{"step", -1}, {"seconds", 0}};
+      if (lines.size() > 1) from = SoundRow(lines[std::min(kRecent, lines.size() - 1)]);
+      if (max_steps && from) left = TimeLeft(*from, *row, *max_steps);
       const auto step = (*row)["step"].get<int64_t>();
       summary["step"] = step;
       ended = row->contains("ended_by") ||
@@ -92,18 +117,6 @@ Json SummaryOf(const fs::path& dir, std::optional<int64_t> max_steps, bool& ende
   return summary;
 }
 
-// Seconds until a run has made all its steps.
-std::optional<double> TimeLeft(const Json& summary) {
-  for (const char* key : {"step", "max_steps", "tokens", "tokens_per_second"}) {
-    if (!summary.contains(key) || !summary[key].is_number()) return {};
-  }
-  const double done = summary["step"].get<double>() + 1;
-  const double rate = summary["tokens_per_second"].get<double>();
-  if (!(rate > 0)) return {};
-  return (summary["max_steps"].get<double>() - done) * summary["tokens"].get<double>() / done /
-         rate;
-}
-
 }  // namespace
 
 std::optional<Json> SoundRow(std::string_view line) {
@@ -118,11 +131,18 @@ std::optional<Json> SoundRow(std::string_view line) {
   return {};
 }
 
-RunShelf::RunShelf(const std::vector<fs::path>& directories) {
-  for (const fs::path& given : directories) {
-    const fs::path dir = fs::absolute(given).lexically_normal();  // one that has a name, so "." too
-    directories_.push_back(dir.has_filename() ? dir : dir.parent_path());
+std::string PlaceOnPage(const fs::path& run) {
+  std::string place = "/#/runs?r=";
+  for (const char c : Whole(run).filename().string()) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (byte < 0x80 && std::isalnum(byte) != 0) || c == '-' || c == '_' || c == '.';
+    place += plain ? std::string(1, c) : fmt::format("%{:02X}", byte);
   }
+  return place;
+}
+
+RunShelf::RunShelf(const std::vector<fs::path>& directories) {
+  for (const fs::path& given : directories) directories_.push_back(Whole(given));
 }
 
 std::vector<RunShelf::Run> RunShelf::List() const {
@@ -166,6 +186,7 @@ Json RunShelf::Summary(const Run& run) {
   const fs::file_time_type log_time = TimeOf(log), config_time = TimeOf(run.dir / kRunConfigFile);
   Json summary{{"id", run.id}, {"state", nullptr}};
   bool ended = false;
+  std::optional<double> left;
   {
     const std::lock_guard lock(mutex_);
     if (remembered_.size() > 2 * kMostRuns) remembered_.clear();
@@ -173,16 +194,15 @@ Json RunShelf::Summary(const Run& run) {
     if (known.summary.is_null() || known.log_time != log_time || known.log_size != size ||
         known.config_time != config_time) {
       known = {.log_time = log_time, .config_time = config_time, .log_size = size};
-      known.summary = SummaryOf(run.dir, MaxSteps(run.dir), known.ended);
+      known.summary = SummaryOf(run.dir, MaxSteps(run.dir), known.ended, known.left);
     }
     summary.update(known.summary);
     ended = known.ended;
+    left = known.left;
   }
   const bool running = IsLocked(run.dir);
   summary["state"] = running ? "running" : ended ? "ended" : "stopped";
-  if (const std::optional<double> left = TimeLeft(summary); running && left) {
-    summary["eta"] = ShortNumber(std::max(*left, 0.0));
-  }
+  if (running && left) summary["eta"] = ShortNumber(*left);
   summary["updated"] = UnixSeconds(std::max(log_time, config_time));
   return summary;
 }

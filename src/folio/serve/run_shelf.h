@@ -16,6 +16,10 @@ namespace folio {
 // A line of metrics.jsonl as an object with an integer "step"; nothing for one that is damaged.
 std::optional<Json> SoundRow(std::string_view line);
 
+// Where the page shows the run of a directory, be that there or not: what follows the service's
+// URL.
+std::string PlaceOnPage(const std::filesystem::path& run);
+
 // The runs below some directories, as far as they have come. Nothing of a request becomes a path: a
 // run is called by the name of its directory, and found by listing.
 class RunShelf {
@@ -45,6 +49,7 @@ class RunShelf {
     uint64_t log_size = 0;
     Json summary = {};
     bool ended = false;
+    std::optional<double> left = {};  // seconds until all steps are made
   };
 
   std::vector<std::filesystem::path> directories_;

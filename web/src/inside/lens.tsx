@@ -67,6 +67,7 @@ function LensPanel(props: {
       <LineChart
         label={words.rank_through(TokenLabel(props.final[0]))}
         log
+        whole
         downward
         mark={props.depth}
         ticks={layerName}

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Digits } from "../format";
+import { Digits, Whole } from "../format";
 
 export interface Line {
   name: string;
@@ -9,12 +9,23 @@ export interface Line {
 
 const kRoom = { left: 40, right: 8, top: 8, bottom: 20 };
 
+// The y of a chart's ticks, below, amid and above; whole numbers of `low` to `high` where y is one.
+export function Ticks(low: number, high: number, log: boolean, whole: boolean): number[] {
+  const ends = [low, (low + high) / 2, high].map((value) => (log ? 10 ** value : value));
+  if (!whole) return ends;
+  const scaled = (value: number) => (log ? Math.log10(value) : value);
+  return [...new Set(ends.map(Math.round))].filter(
+    (value) => scaled(value) >= low - 1e-9 && scaled(value) <= high + 1e-9,
+  );
+}
+
 // A small chart of a few lines over 0, 1, 2, …; with `log` their y must be above 0.
 export function LineChart(props: {
   label: string;
   lines: Line[];
   height?: number;
   log?: boolean;
+  whole?: boolean; // y counts
   downward?: boolean; // small values on top, as of ranks
   ticks?: (x: number) => string;
   mark?: number | null;
@@ -47,8 +58,7 @@ export function LineChart(props: {
     const t = (scale(value) - low) / (high - low);
     return kRoom.top + (props.downward ? t : 1 - t) * (height - kRoom.top - kRoom.bottom);
   };
-  const unscale = (value: number) => (props.log ? 10 ** value : value);
-  const rows = [0, 0.5, 1].map((t) => unscale(low + t * (high - low)));
+  const rows = Ticks(low, high, props.log ?? false, props.whole ?? false);
   const ticks = props.ticks ?? String;
   const every = Math.max(1, Math.ceil(n / 6));
   return (
@@ -70,7 +80,7 @@ export function LineChart(props: {
               class="grid-line"
             />
             <text x={kRoom.left - 6} y={y(value) + 3.5} text-anchor="end">
-              {Digits(value, 3)}
+              {props.whole ? Whole(value) : Digits(value, 3)}
             </text>
           </g>
         ))}

@@ -65,6 +65,11 @@ export function GoTo(screen: Screen, changes: Record<string, string> = {}): void
   Show({ screen, params }, "push");
 }
 
+// The screen of an address that names none.
+export function OpenAt(screen: Screen): void {
+  if (/^#?\/?$/.test(location.hash)) Show({ ...route.value, screen }, "replace");
+}
+
 // Null takes a parameter away.
 export function SetParams(changes: Record<string, string | number | null>): void {
   const params = new URLSearchParams(route.value.params);

@@ -2,6 +2,7 @@ import { effect, signal } from "@preact/signals";
 import { ApiFailure, Get, MessageOf, online } from "../api/http";
 import type { Info } from "../api/types";
 import { SetVocabulary } from "../tokens";
+import { OpenAt } from "./route";
 
 export const info = signal<Info | null>(null);
 export const infoError = signal("");
@@ -24,6 +25,7 @@ export async function LoadInfo(): Promise<void> {
       SetVocabulary(tokens.map((token) => (token === null ? null : BytesOf(token))));
       vocabularyReady.value = true;
     }
+    if (!loaded.model && loaded.features.includes("runs")) OpenAt("runs");
     info.value = loaded;
   } catch (error) {
     infoError.value = MessageOf(error);

@@ -1,78 +1,44 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import { Digits, Duration, Short } from "../format";
+import { Digits, Tick } from "../format";
 import { Say } from "../parts/live";
 import { theme } from "../state/theme";
 import { text } from "../text";
-import { Smoothed, type Curve } from "./curve";
+import { Aligned, AxisText, Column, IsCount, type ChartRun, type ChartView } from "./chart_data";
 import { SaveChart } from "./save_chart";
-import type { Axis, Range } from "./series";
+import type { Range } from "./series";
 
 const words = text.training;
 const kHeight = 210;
 const kMostRows = 200; // of the table
 const kSync = uPlot.sync("folio");
 
-export interface ChartRun {
-  id: string;
-  colour: string;
-  print: string; // its colour on white
-  dash: number[];
-  curve: Curve;
-  beside?: Curve; // drawn with points, as of evaluations
-  per_step: number; // of x
-}
-
-export interface ChartView {
-  axis: Axis;
-  from_zero: boolean;
-  log_x: boolean;
-  log_y: boolean;
-  smoothing: number; // steps
-}
-
 function Alpha(colour: string, percent: number): string {
   return `color-mix(in srgb, ${colour} ${percent}%, transparent)`;
 }
 
-export function AxisText(axis: Axis, from_zero: boolean): (value: number) => string {
-  if (axis === "seconds" || (axis === "time" && from_zero)) return Duration;
-  if (axis === "time")
-    return (value) =>
-      new Date(value * 1000).toLocaleString("en-GB", {
-        month: "short",
-        day: "numeric",
-        hour: "2-digit",
-        minute: "2-digit",
-      });
-  return Short;
+const kFont = "11px system-ui, sans-serif";
+const kTick = { length: 4, gap: 5 }; // pixels
+const kTickRoom = kTick.length + 2 * kTick.gap;
+const kLeast = { left: 52, right: 16 }; // pixels beside the plot
+
+const pen = document.createElement("canvas").getContext("2d");
+
+function TextWidth(said: string): number {
+  if (!pen) return 0;
+  pen.font = kFont;
+  return pen.measureText(said).width;
 }
 
-// For each run: least, largest, as measured, smoothed, beside.
-const kPerRun = 5;
+// The ways between ticks of what is counted.
+const kWholeTicks = Array.from({ length: 16 }, (_, i) => [1, 2, 5].map((n) => n * 10 ** i)).flat();
 
-function Aligned(shown: ChartRun[], view: ChartView): uPlot.AlignedData {
-  const tables: uPlot.AlignedData[] = [];
-  for (const { curve, beside, per_step } of shown) {
-    const begin = view.from_zero ? (curve.x[0] ?? 0) : 0;
-    const keep = (x: number) => !view.log_x || x - begin > 0;
-    const pick = <T,>(values: T[], xs: number[]) => values.filter((_, i) => keep(xs[i] as number));
-    const none = curve.x.map(() => null);
-    const shift = (xs: number[]) => xs.filter(keep).map((x) => x - begin);
-    const columns = [
-      curve.raw ? none : curve.low,
-      curve.raw ? none : curve.high,
-      view.smoothing > 0 ? curve.y : none,
-      Smoothed(curve, view.smoothing * per_step),
-    ];
-    const bare = beside ?? { x: [], y: [] };
-    tables.push([
-      shift(curve.x),
-      ...columns.map((column) => pick(column, curve.x)),
-    ] as uPlot.AlignedData);
-    tables.push([shift(bare.x), pick(bare.y, bare.x)] as uPlot.AlignedData);
-  }
-  return tables.length > 0 ? uPlot.join(tables) : [[]];
+// Whether a line would be too short to be seen.
+function IsLone(values: ArrayLike<unknown> | undefined): boolean {
+  let count = 0;
+  for (let i = 0; values && i < values.length && count < 2; ++i)
+    if (typeof values[i] === "number") ++count;
+  return count === 1;
 }
 
 function Options(
@@ -87,27 +53,36 @@ function Options(
   },
 ): uPlot.Options {
   const [ink, line] = [style.getPropertyValue("--faint"), style.getPropertyValue("--line")];
-  const font = "11px system-ui, sans-serif";
   const axis = {
     stroke: ink,
     grid: { stroke: line, width: 1 },
-    ticks: { stroke: line, width: 1, size: 4 },
-    font,
+    ticks: { stroke: line, width: 1, size: kTick.length },
+    gap: kTick.gap,
+    font: kFont,
   };
-  const say = AxisText(view.axis, view.from_zero);
+  const counts = IsCount(view.axis);
+  const tick = counts ? Tick : AxisText(view.axis, view.from_zero);
   const series = shown.flatMap(({ colour, dash, beside }): uPlot.Series[] => {
-    const quiet = { points: { show: false }, spanGaps: true };
+    // Not at whole pixels, which would make stairs of a line that falls slowly.
+    const quiet = { points: { show: false }, spanGaps: true, pxAlign: 0 };
+    const points = { size: 5, fill: colour, stroke: colour };
     return [
       { ...quiet, stroke: "transparent", width: 0 },
       { ...quiet, stroke: "transparent", width: 0 },
       { ...quiet, stroke: Alpha(colour, 28), width: 1 },
-      { ...quiet, stroke: colour, width: 1.75, dash },
       {
+        ...quiet,
+        stroke: colour,
+        width: 1.75,
+        dash,
+        points: { ...points, show: (plot, column) => IsLone(plot.data[column]) },
+      },
+      {
+        ...quiet,
         stroke: colour,
         width: 1.25,
         dash: [3, 3],
-        spanGaps: true,
-        points: { show: beside !== undefined, size: 5, fill: colour, stroke: colour },
+        points: { ...points, show: beside !== undefined },
       },
     ];
   });
@@ -115,7 +90,14 @@ function Options(
     width,
     height: kHeight,
     legend: { show: false },
-    padding: [10, 16, 0, 0],
+    padding: [
+      10,
+      // uPlot asks before it has any data, too.
+      ({ data }: { data?: uPlot.AlignedData }) =>
+        Math.max(kLeast.right, TextWidth(tick(data?.[0].at(-1) ?? 0)) / 2),
+      0,
+      0,
+    ],
     cursor: {
       sync: { key: kSync.key, setSeries: false },
       drag: { x: true, y: false, setScale: false },
@@ -125,19 +107,21 @@ function Options(
     axes: [
       {
         ...axis,
-        values: (_, splits) => splits.map((value) => (value === null ? "" : say(value))),
+        values: (_, splits) => splits.map((value) => (value === null ? "" : tick(value))),
+        ...(counts ? { incrs: kWholeTicks } : {}),
         size: 30,
         space: view.axis === "time" ? 110 : 64,
       },
       {
         ...axis,
-        values: (_, splits) => splits.map((value) => (value === null ? "" : Short(value))),
-        size: 52,
+        values: (_, splits) => splits.map(Tick),
+        size: (_, said) =>
+          Math.max(kLeast.left, ...(said ?? []).map((one) => kTickRoom + TextWidth(one))),
       },
     ],
     series: [{}, ...series],
     bands: shown.map(({ colour }, i) => ({
-      series: [2 + kPerRun * i, 1 + kPerRun * i] as [number, number],
+      series: [Column(i, "high"), Column(i, "low")] as [number, number],
       fill: Alpha(colour, 18),
     })),
     hooks: {
@@ -221,7 +205,8 @@ export function Chart(props: {
     };
   }, [shape]);
   useEffect(() => plot.current?.setData(data), [data]);
-  useEffect(() => plot.current?.redraw(), [props.marks.join()]);
+  // The marks alone: to ask for x as it is would undo a change of its range that is still to come.
+  useEffect(() => plot.current?.redraw(false), [props.marks.join()]);
   const say = AxisText(props.view.axis, props.view.from_zero);
   const xs = data[0];
   const here = at ?? xs.length - 1;
@@ -233,8 +218,8 @@ export function Chart(props: {
   };
   const readout = props.runs.map((run, i) => ({
     run,
-    value: valueAt(4 + kPerRun * i),
-    beside: valueAt(5 + kPerRun * i),
+    value: valueAt(Column(i, "drawn")),
+    beside: valueAt(Column(i, "beside")),
   }));
   const keys = (event: KeyboardEvent) => {
     const by = { ArrowRight: 1, ArrowLeft: -1, PageDown: 20, PageUp: -20 }[event.key];
@@ -247,7 +232,7 @@ export function Chart(props: {
     Say(
       [
         `${words.axes[props.view.axis]} ${say(xs[next] as number)}`,
-        ...props.runs.map((run, i) => `${run.id} ${Digits(data[4 + kPerRun * i]?.[next] ?? null)}`),
+        ...props.runs.map((run, i) => `${run.id} ${Digits(data[Column(i, "drawn")]?.[next] ?? null)}`),
       ].join(", "),
     );
   };
@@ -267,7 +252,7 @@ export function Chart(props: {
           </button>
           <button
             class="small plain"
-            onClick={() => SaveChart(props.title, props.runs, data, kPerRun, props.view)}
+            onClick={() => SaveChart(props.title, props.runs, data, props.view)}
           >
             {words.save_svg}
           </button>
@@ -275,7 +260,7 @@ export function Chart(props: {
             class="small plain"
             onClick={() =>
               plot.current &&
-              SaveChart(props.title, props.runs, data, kPerRun, props.view, plot.current.ctx.canvas)
+              SaveChart(props.title, props.runs, data, props.view, plot.current.ctx.canvas)
             }
           >
             {words.save_png}
@@ -331,7 +316,7 @@ export function Chart(props: {
                   <td class="number">{say(xs[i] as number)}</td>
                   {props.runs.map(({ id }, r) => (
                     <td key={id} class="number">
-                      {Digits(data[4 + kPerRun * r]?.[i] ?? null)}
+                      {Digits(data[Column(r, "drawn")]?.[i] ?? null)}
                     </td>
                   ))}
                 </tr>

@@ -3,7 +3,8 @@ import type { RunDetails, RunInfo } from "../api/types";
 import { Check, Failure, Pick, Slider } from "../parts/controls";
 import { NumberParam, Param, SetParams } from "../state/route";
 import { text } from "../text";
-import { Chart, type ChartRun, type ChartView } from "./chart";
+import { Chart } from "./chart";
+import type { ChartRun, ChartView } from "./chart_data";
 import { RunColour, RunDash } from "./runs";
 import { SaveCurves } from "./save_chart";
 import { kKeys, useCurves, type Axis, type Key, type Range } from "./series";
@@ -11,6 +12,8 @@ import { kKeys, useCurves, type Axis, type Key, type Range } from "./series";
 const words = text.training;
 const kAxes = Object.entries(words.axes) as [Axis, string][];
 const kSpans = [0, 2, 5, 10, 20, 50, 100, 200, 500, 1000]; // steps
+// What is measured again at each step, and so is noise in part: evaluations and plans are not.
+const kNoisy: readonly Key[] = ["loss", "grad_norm", "tokens_per_second"];
 const kPoints = 1200;
 
 export function ChartsTab({ shown, details }: { shown: RunInfo[]; details: RunDetails[] }) {
@@ -21,10 +24,10 @@ export function ChartsTab({ shown, details }: { shown: RunInfo[]; details: RunDe
       from_zero: Param("zero") === "1",
       log_x: Param("lx") === "1",
       log_y: Param("ly") === "1",
-      smoothing: NumberParam("sm", 0),
     }),
-    [axis, Param("zero"), Param("lx"), Param("ly"), Param("sm")],
+    [axis, Param("zero"), Param("lx"), Param("ly")],
   );
+  const smoothing = NumberParam("sm", 0); // steps
   const [range, setRange] = useState<Range | null>(null);
   useEffect(() => setRange(null), [axis, view.from_zero]);
   const { curves, failure } = useCurves(shown, axis, range, kPoints);
@@ -44,12 +47,12 @@ export function ChartsTab({ shown, details }: { shown: RunInfo[]; details: RunDe
               print: RunColour(run.id, "light"),
               dash: RunDash(run.id),
               curve,
-              per_step: perStep(run),
+              span: kNoisy.includes(key) ? smoothing * perStep(run) : 0,
               ...(key === "loss" ? { beside: curves.get(run.id)?.val_loss } : {}),
             },
           ];
         }),
-    [curves, colours, axis],
+    [curves, colours, axis, smoothing],
   );
   const charts = useMemo(
     () => kKeys.map((key) => [key, of(key)] as const).filter(([, drawn]) => drawn.length > 0),
@@ -61,7 +64,7 @@ export function ChartsTab({ shown, details }: { shown: RunInfo[]; details: RunDe
       : [];
   // With x counted from a run's own beginning a range means something else for each: only the picture is cut.
   const zoom = (next: Range | null) => !(view.from_zero && next) && setRange(next);
-  const span = kSpans.indexOf(view.smoothing);
+  const span = kSpans.indexOf(smoothing);
   return (
     <div class="stack">
       <div class="toolbar row">
@@ -88,7 +91,7 @@ export function ChartsTab({ shown, details }: { shown: RunInfo[]; details: RunDe
             high={kSpans.length - 1}
             step={1}
             value={Math.max(span, 0)}
-            shown={view.smoothing === 0 ? text.play.off : String(view.smoothing)}
+            shown={smoothing === 0 ? text.play.off : String(smoothing)}
             onInput={(i) => SetParams({ sm: kSpans[i] || null })}
           />
         </div>

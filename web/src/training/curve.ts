@@ -7,18 +7,20 @@ export interface Curve {
   raw: boolean; // each point is one measurement
 }
 
-// A mean of what lies behind each point, its weight falling to 1/e over `span` of x: the same for
-// any number of points.
+// A mean of what lies behind each point, whose weight falls to 1/e over `span` of x. Each value
+// counts as much as the x that it stands for, so that points may lie close or far apart; divided by
+// the weights' sum, as Adam's averages are, the mean begins at the first value and not at 0.
 export function Smoothed({ x, y }: Curve, span: number): (number | null)[] {
   if (!(span > 0)) return y;
-  let [sum, weight, last] = [0, 0, x[0] ?? 0];
+  const [first = 0, second = first + span] = x;
+  let [sum, weight, last] = [0, 0, 2 * first - second];
   return y.map((value, i) => {
-    const decay = Math.exp(-((x[i] as number) - last) / span);
+    const kept = Math.exp((last - (x[i] as number)) / span);
     last = x[i] as number;
-    [sum, weight] = [sum * decay, weight * decay];
+    [sum, weight] = [sum * kept, weight * kept];
     if (value === null) return null;
-    sum += value;
-    weight += 1;
-    return sum / weight;
+    sum += (1 - kept) * value;
+    weight += 1 - kept;
+    return weight > 0 ? sum / weight : value;
   });
 }

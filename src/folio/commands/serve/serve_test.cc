@@ -131,6 +131,8 @@ TEST_F(Serve, ARunShowsItselfAsItTrains) {
   EXPECT_EQ(run["id"], "run");
   EXPECT_EQ(run["state"], "running");
   EXPECT_EQ(client_->Get("/")->status, 200);
+  EXPECT_NE(Err().find("the run as it trains: " + url_ + "/#/runs?r=run\n"), std::string::npos)
+      << Err();
   EXPECT_EQ(End(SIGINT), 130) << Err();
 }
 

@@ -11,6 +11,7 @@
 #include "folio/commands/model_settings.h"
 #include "folio/commands/serve/program_page.h"
 #include "folio/run/training_run.h"
+#include "folio/serve/run_shelf.h"
 #include "folio/serve/serving.h"
 #include "folio/term/signals.h"
 
@@ -23,7 +24,7 @@ class RunPage {
   RunPage(Console& console, const std::string& run, int port)
       : service_({.page = ProgramPage({run})}, [](const AnsweredRequest&) {}),
         serving_(service_, "127.0.0.1", port) {
-    console.Note("the run as it trains: " + serving_.url());
+    console.Note("the run as it trains: " + serving_.url() + PlaceOnPage(run));
   }
 
  private:
