@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Draws the figures that README.md shows, docs/demo/*.svg, of the model that `make demo` trains; trains it
-# if it is not there. Their numbers depend on the processor, so no test compares them.
+# Draws the figures that README.md shows, docs/demo/*.svg and a picture of the page, of the model that `make demo`
+# trains; trains it if it is not there. Their numbers depend on the processor, so no test compares them. The picture
+# needs what the page's tests need (scripts/bootstrap.sh web); without it the old one stays.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,3 +13,10 @@ mkdir -p "$out"
 "$folio" inspect attention --model runs/demo --text 'One day, a little fox' \
   --svg "$out/attention.svg" >/dev/null
 "$folio" inspect lens --model runs/demo --text 'Once upon a time' --svg "$out/lens.svg" >/dev/null
+
+if command -v npm >/dev/null && [[ -x ${CHROMIUM:-/usr/bin/chromium} ]]; then
+  npm ci --prefix web --silent --no-audit --no-fund
+  node web/picture.mjs runs/demo "$out/page.png"
+else
+  echo "demo_figures: $out/page.png stays: no npm or no chromium (scripts/bootstrap.sh web)" >&2
+fi

@@ -35,7 +35,7 @@ export function Ramp(theme: Theme, t: number): Rgb {
 }
 
 export function RampCss(theme: Theme, t: number): string {
-  return `rgb(${Ramp(theme, t).join(" ")})`;
+  return Css(Ramp(theme, t));
 }
 
 // The same as numbers that ImageData takes, little-endian.
@@ -46,20 +46,65 @@ export function RampPixels(theme: Theme): Uint32Array {
   );
 }
 
+function Css(colour: Rgb): string {
+  return `rgb(${colour.join(" ")})`;
+}
+
 // Two hues around the background, for values of both signs; t in [-1,1].
-export function Diverging(theme: Theme, t: number): string {
-  const [r, g, b] = RgbOf(
+function DivergingRgb(theme: Theme, t: number): Rgb {
+  const far = RgbOf(
     t < 0 ? (theme === "dark" ? "#f0a35e" : "#b4560a") : theme === "dark" ? "#86a4fb" : "#2c50c8",
   );
   const back = RgbOf(kStops[theme][0] as string);
   const share = Math.min(Math.abs(Number.isFinite(t) ? t : 0), 1);
-  return `rgb(${[r, g, b].map((c, i) => Math.round((back[i] as number) + (c - (back[i] as number)) * share)).join(" ")})`;
+  return far.map((c, i) =>
+    Math.round((back[i] as number) + (c - (back[i] as number)) * share),
+  ) as Rgb;
 }
 
-// What can be written legibly on Ramp(theme, t).
-export function InkOn(theme: Theme, t: number): string {
-  if (theme === "dark") return t > 0.46 ? "#0f1116" : "#e8eaf0";
-  return t > 0.58 ? "#ffffff" : "#16181d";
+export function Diverging(theme: Theme, t: number): string {
+  return Css(DivergingRgb(theme, t));
+}
+
+const kReadable = 4.5; // of WCAG 2.1, 1.4.3
+const kInks: Record<Theme, string[]> = {
+  light: ["#16181d", "#ffffff", "#000000"],
+  dark: ["#e8eaf0", "#0f1116", "#ffffff", "#000000"],
+};
+
+function Luminance(colour: Rgb): number {
+  const [r, g, b] = colour.map((c) =>
+    c <= 10 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4,
+  ) as Rgb;
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+function Contrast(a: Rgb, b: Rgb): number {
+  const [x, y] = [Luminance(a) + 0.05, Luminance(b) + 0.05];
+  return Math.max(x, y) / Math.min(x, y);
+}
+
+// Of the theme's inks the first that is readable; on every colour black or white is.
+function InkOn(theme: Theme, back: Rgb): string {
+  return kInks[theme].find((ink) => Contrast(RgbOf(ink), back) >= kReadable) as string;
+}
+
+export type TileStyle = {
+  backgroundColor: string;
+  color: string;
+};
+
+function TileOf(theme: Theme, back: Rgb): TileStyle {
+  return { backgroundColor: Css(back), color: InkOn(theme, back) };
+}
+
+// The colours of a tile that has text on it, as Ramp and Diverging have them.
+export function RampTile(theme: Theme, t: number): TileStyle {
+  return TileOf(theme, Ramp(theme, t));
+}
+
+export function DivergingTile(theme: Theme, t: number): TileStyle {
+  return TileOf(theme, DivergingRgb(theme, t));
 }
 
 // Okabe and Ito's palette without its yellow, which no light page shows; dashes after these.

@@ -9,6 +9,7 @@ export const text = {
     writing: "writing",
     down: "no answer",
     theme: "Theme",
+    close: "Close",
   },
   themes: { system: "as the system has it", light: "light", dark: "dark" },
   server: {
@@ -105,7 +106,7 @@ export const text = {
     said_stopped: (n: number) => `Stopped after ${n} tokens`,
     sampler: "Sampler",
     presets: "Presets",
-    preset: { greedy: "greedy", balanced: "balanced", wild: "wild" },
+    preset: { plain: "default", greedy: "greedy", balanced: "balanced", wild: "wild" },
     temperature: "Temperature",
     top_k: "Top-k",
     top_p: "Top-p",
@@ -138,9 +139,9 @@ export const text = {
     pick: "What else it might have been – pick one to branch",
     branch: (label: string) => `Go on from “${label}” instead`,
     exact:
-      "Wide bars: the model. Thin ones: after the sampler as it is set now, computed from every logit.",
+      "Wide bars: the model. Thin ones: after the sampler as it is set now, computed from every logit. The longest is the likeliest.",
     approximate:
-      "Wide bars: the model. Thin ones: after the sampler as it is set now, from these tokens alone; click the token for the exact numbers.",
+      "Wide bars: the model. Thin ones: after the sampler as it is set now, from these tokens alone; click the token for the exact numbers. The longest is the likeliest.",
     none: "Point at a token, or go to it with Tab and the arrow keys.",
   },
   score: {
@@ -191,7 +192,23 @@ export const text = {
       distance: "distance",
     },
     units: { entropy: " nats", distance: " tokens" } as Record<string, string>,
+    // Each is a mean over the queries but the first.
+    explain: {
+      previous:
+        "The weight on the token just before the query: near 1, the head brings each token what stands before it.",
+      first:
+        "The weight on the first token of the text: near 1, the head rests there because it finds nothing to look for.",
+      self: "The weight on the query itself: near 1, the head looks at nothing but the token that asks.",
+      duplicate:
+        "The weight on earlier places of the query's own token: near 1, the head finds where the same token stood before.",
+      induction:
+        "The weight on tokens that came right after an earlier place of the query's token: near 1, the head foresees that what followed then follows again.",
+      entropy:
+        "How spread the weights are: 0 where one token gets all of them, ln n where n tokens get the same.",
+      distance: "How many tokens lie between the query and what it looks at, by weight.",
+    },
     head: (l: number, h: number) => `Layer ${l}, head ${h}`,
+    head_short: (l: number, h: number) => `head ${l}.${h}`,
     joined: (l: number, how: string) => `Layer ${l}, ${how}`,
     one_head: "one head",
     mean: "mean of its heads",
@@ -211,8 +228,8 @@ export const text = {
     copied: "Link copied",
     save: "Save SVG",
     direction: { query: "Query", key: "Key" },
-    told: (q: number, a: string, k: number, b: string, p: string, head: string) =>
-      `query ${q} “${a}” → key ${k} “${b}”: ${p}, head ${head}`,
+    told: (q: number, a: string, k: number, b: string, p: string, of: string) =>
+      `query ${q} “${a}” → key ${k} “${b}”: ${p}, ${of}`,
     hidden: (q: number, a: string, k: number, b: string) =>
       `query ${q} “${a}” may not look at key ${k} “${b}”, which comes later`,
     axes: "Queries down, keys across; hatched is what a query may not see.",
@@ -251,7 +268,7 @@ export const text = {
       },
     },
     table: {
-      caption: "The strongest pairs of this head",
+      caption: "The strongest pairs of this map",
       query: "Query",
       key: "Key",
       weight: "Weight",
@@ -297,6 +314,8 @@ export const text = {
       told: (at: number, label: string, channel: number, value: string) =>
         `Token ${at} “${label}”, channel ${channel}: ${value}`,
       map: (name: string) => `Values of: ${name}`,
+      behind_token: "Next after",
+      likeliest: (n: number) => `The ${n} likeliest`,
       histogram: "Histogram of the values",
       mean: "mean",
       std: "standard deviation",
@@ -376,8 +395,22 @@ export const text = {
         final: {
           name: "Final LayerNorm",
           stream: false,
-          formula: "y = LN(x),  logits = y·Eᵀ",
-          explain: "The last norm; its product with the embeddings gives each token's logit.",
+          formula: "y = LN(x)",
+          explain: "The last norm, before the stream is read as tokens.",
+        },
+        logits: {
+          name: "Logits",
+          stream: false,
+          formula: "logits = y·Uᵀ",
+          explain:
+            "One number for every token of the vocabulary: how well its row of the output matrix U (mostly the embeddings again) fits what stands behind the chosen token.",
+        },
+        probabilities: {
+          name: "Next token",
+          stream: false,
+          formula: "p = softmax(logits)",
+          explain:
+            "e to the power of each logit, divided by their sum: how likely each token is to come next. Of these the sampler draws one.",
         },
       },
     },
@@ -395,6 +428,7 @@ export const text = {
         other: "other",
       },
       search: "Find a token",
+      nothing: (sought: string) => `Nothing found: no token has “${sought}” in it.`,
       near: "Nearest by cosine",
       norm: "length",
       hint: "Click a point, or find a token, to see its neighbours.",

@@ -220,3 +220,48 @@ test("numbers are short and say what they are", async () => {
     "",
   ]);
 });
+
+test("black on white or white on black: a tile's text is readable whatever its colour", async () => {
+  const { RampTile, DivergingTile } = await Module("colour.ts");
+  const parse = (css) =>
+    css.startsWith("#")
+      ? [1, 3, 5].map((at) => parseInt(css.slice(at, at + 2), 16))
+      : css.match(/\d+/g).map(Number);
+  const light = (css) =>
+    parse(css)
+      .map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4))
+      .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0.05);
+  for (const theme of ["light", "dark"]) {
+    for (let t = -1; t <= 1; t += 1 / 512) {
+      for (const { color, backgroundColor } of [RampTile(theme, t), DivergingTile(theme, t)]) {
+        const [a, b] = [light(color), light(backgroundColor)];
+        const ratio = Math.max(a, b) / Math.min(a, b);
+        assert.ok(ratio >= 4.5, `${theme} ${t}: ${color} on ${backgroundColor} is ${ratio}`);
+      }
+    }
+  }
+});
+
+test("names beside points touch neither names nor points", async () => {
+  const { LabelsThatFit } = await Module("inside/labels.ts");
+  const [n, radius, size] = [400, 4, { width: 500, height: 300 }];
+  let state = 1;
+  const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
+  const spots = Float32Array.from({ length: 2 * n }, (_, i) =>
+    i % 2 === 0 ? 16 + random() * (size.width - 32) : 16 + random() * (size.height - 32),
+  );
+  const widthOf = (id) => 8 + (id % 5) * 7;
+  const placed = LabelsThatFit(spots, radius, size, Array(n).keys(), widthOf);
+  assert.ok(placed.length > 20 && placed.length < n, `${placed.length}`);
+  const boxOf = ({ id, x, y }) => [x, y - 6, x + widthOf(id), y + 6];
+  const apart = ([a0, b0, a1, b1], [c0, d0, c1, d1]) => a1 < c0 || c1 < a0 || b1 < d0 || d1 < b0;
+  placed.forEach((one, i) => {
+    const box = boxOf(one);
+    assert.ok(box[0] >= 0 && box[1] >= 0 && box[2] < size.width && box[3] < size.height);
+    for (const other of placed.slice(0, i)) assert.ok(apart(box, boxOf(other)));
+    for (let id = 0; id < n; ++id) {
+      const [x, y] = [spots[2 * id], spots[2 * id + 1]];
+      assert.ok(apart(box, [x - radius, y - radius, x + radius, y + radius]));
+    }
+  });
+});

@@ -124,21 +124,23 @@ GenerateOptions ReadGenerationFields(const RequestFields& fields, const ServedMo
   const int64_t V = model.config().vocab_size;
   GenerateOptions options{.max_tokens = max_tokens, .when_full = WhenFull::kStop};
   SamplingOptions& sampling = options.sampling;
-  sampling.temperature = fields.Number("temperature", 1, 0, 2);
-  sampling.top_p = std::max(fields.Number("top_p", 1, 0, 1), 1e-9);  // 0: the likeliest alone
-  sampling.top_k = fields.Integer("top_k", 0, -1, V);
+  sampling.temperature = fields.Number("temperature", sampling.temperature, 0, 2);
+  // 0: the likeliest alone
+  sampling.top_p = std::max(fields.Number("top_p", sampling.top_p, 0, 1), 1e-9);
+  sampling.top_k = fields.Integer("top_k", sampling.top_k, -1, V);
   sampling.top_k = std::max<int64_t>(sampling.top_k, 0);  // -1 is a way to say "all"
-  sampling.min_p = fields.Number("min_p", 0, 0, 1);
+  sampling.min_p = fields.Number("min_p", sampling.min_p, 0, 1);
   constexpr int64_t kLow = std::numeric_limits<int64_t>::min(),
                     kHigh = std::numeric_limits<int64_t>::max();
   const auto seed = fields.IntegerIfAny("seed", kLow, kHigh);
   sampling.seed = seed ? static_cast<uint64_t>(*seed) : RandomNumber();
   PenaltyOptions& penalties = sampling.penalties;
-  penalties.presence = fields.Number("presence_penalty", 0, -2, 2);
-  penalties.frequency = fields.Number("frequency_penalty", 0, -2, 2);
-  penalties.repetition = fields.Number("repetition_penalty", 1, 0.01, 100);
-  penalties.no_repeat_ngram = fields.Integer("no_repeat_ngram_size", 0, 0, 1000);
-  penalties.min_tokens = fields.Integer("min_tokens", 0, 0, max_tokens);
+  penalties.presence = fields.Number("presence_penalty", penalties.presence, -2, 2);
+  penalties.frequency = fields.Number("frequency_penalty", penalties.frequency, -2, 2);
+  penalties.repetition = fields.Number("repetition_penalty", penalties.repetition, 0.01, 100);
+  penalties.no_repeat_ngram =
+      fields.Integer("no_repeat_ngram_size", penalties.no_repeat_ngram, 0, 1000);
+  penalties.min_tokens = fields.Integer("min_tokens", penalties.min_tokens, 0, max_tokens);
   penalties.bias = ReadBias(fields, V);
   options.stop_strings = ReadStops(fields);
   GenerateOptions for_tokens = ForTokens(model.model, options);
@@ -150,6 +152,16 @@ GenerateOptions ReadGenerationFields(const RequestFields& fields, const ServedMo
     options.stop_tokens.insert(options.stop_tokens.end(), more.begin(), more.end());
   }
   return options;
+}
+
+Json GenerationDefaults() {
+  const GenerateOptions of;
+  return {{"temperature", of.sampling.temperature},
+          {"top_k", of.sampling.top_k},
+          {"top_p", of.sampling.top_p},
+          {"min_p", of.sampling.min_p},
+          {"repetition_penalty", of.sampling.penalties.repetition},
+          {"max_tokens", of.max_tokens}};
 }
 
 const char* FinishReasonName(FinishReason reason) {

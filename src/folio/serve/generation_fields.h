@@ -26,6 +26,10 @@ inline constexpr size_t kMostStops = 16;       // strings, and ids
 GenerateOptions ReadGenerationFields(const RequestFields& fields, const ServedModel& model,
                                      int64_t max_tokens);
 
+// What these fields are where a request does not say them, and the page's max_tokens: the defaults
+// of SamplingOptions and GenerateOptions, which are the program's.
+Json GenerationDefaults();
+
 // stream_options.include_usage: a stream ends with what was used. Throws an ApiError.
 bool ReadIncludeUsage(const RequestFields& fields);
 

@@ -8,6 +8,7 @@
 
 #include "folio/base/strings.h"
 #include "folio/serve/api_error.h"
+#include "folio/serve/generation_fields.h"
 #include "folio/serve/page_model.h"
 
 namespace folio {
@@ -103,6 +104,7 @@ HttpReply PageApi::Info(const HttpRequest& request, const Path&) {
   if (!runs_.empty()) features.push_back("runs");
   const TraceLimits& traces = traces_.limits();
   json["models"] = names;
+  json["sampling"] = GenerationDefaults();
   json["limits"] = {{"traces", traces.traces},
                     {"trace_bytes", traces.bytes},
                     {"trace_seconds", traces.seconds},

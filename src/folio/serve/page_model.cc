@@ -119,7 +119,8 @@ Json PageModelJson(const ServedModel& model) {
           {"causal", config.causal},
           {"position_embedding", config.position_embedding},
           {"tokenizer", std::string(model.tokenizer().kind())},
-          {"end_of_text", Json(model.tokenizer().end_of_text())}};
+          {"end_of_text", Json(model.tokenizer().end_of_text())},
+          {"begin", PromptTokens(model.tokenizer(), "")}};
 }
 
 HttpReply AnswerVocabulary(const ServedModel& model, const HttpRequest& request) {

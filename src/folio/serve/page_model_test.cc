@@ -192,21 +192,57 @@ TEST_F(PageModel, WritesAsTheGeneratorDoes) {
   EXPECT_EQ(text, TextOf(*model.tokenizer, ids));
 }
 
+std::vector<int32_t> IdsOf(const std::vector<PageEvent>& events) {
+  std::vector<int32_t> ids;
+  for (const PageEvent& event : events) {
+    if (event.name == "token") ids.push_back(event.data["id"].get<int32_t>());
+  }
+  return ids;
+}
+
+TEST_F(PageModel, SamplesAsTheProgramWhereNothingIsSaid) {
+  Serve();
+  const SamplingOptions sampling{.seed = 5};
+  const Json said = Get("/api/info")["sampling"];
+  EXPECT_EQ(said["temperature"], sampling.temperature);
+  EXPECT_EQ(said["top_k"], sampling.top_k);
+  EXPECT_EQ(said["top_p"], sampling.top_p);
+  EXPECT_EQ(said["min_p"], sampling.min_p);
+  EXPECT_EQ(said["repetition_penalty"], sampling.penalties.repetition);
+  EXPECT_EQ(said["max_tokens"], GenerateOptions{}.max_tokens);
+  const OpenedModel model = SmallModel();
+  Generator generator(*model.backend, *model.weights);
+  GenerateOptions wanted{.sampling = sampling};
+  wanted.usable = IdsWithTokens(*model.tokenizer);
+  std::vector<int32_t> ids;
+  generator.Generate(std::vector<int32_t>{97}, wanted, 0, [&](const NewToken& token) {
+    ids.push_back(token.id);
+    return true;
+  });
+  EXPECT_EQ(IdsOf(Generate({{"prompt", "a"}, {"seed", 5}, {"ignore_eos", true}})), ids);
+}
+
+TEST_F(PageModel, AnEmptyPromptBeginsAsTheProgramDoes) {
+  Serve();
+  const Json begin = Get("/api/info")["model"]["begin"];
+  EXPECT_EQ(begin, Json(PromptTokens(*SmallModel().tokenizer, "")));
+  const Json fields{{"max_tokens", 8}, {"seed", 5}, {"ignore_eos", true}};
+  Json empty = fields, ids = fields;
+  empty["prompt"] = "";
+  ids["ids"] = begin;
+  const auto events = Generate(empty);
+  EXPECT_EQ(events.back().data["prompt_ids"], begin);
+  EXPECT_EQ(IdsOf(events), IdsOf(Generate(ids)));
+}
+
 TEST_F(PageModel, GivesTheSeedThatItDrew) {
   Serve();
   const Json fields{{"ids", Json::array({1, 2})}, {"max_tokens", 8}};
   const Json first = Generate(fields).back().data;
   Json again = fields;
   again["seed"] = first["seed"];
-  const auto ids = [](const std::vector<PageEvent>& events) {
-    Json all = Json::array();
-    for (const PageEvent& event : events) {
-      if (event.name == "token") all.push_back(event.data["id"]);
-    }
-    return all;
-  };
   EXPECT_LT(first["seed"].get<double>(), 4294967296.0);
-  EXPECT_EQ(ids(Generate(again)), ids(Generate(again)));
+  EXPECT_EQ(IdsOf(Generate(again)), IdsOf(Generate(again)));
 }
 
 TEST_F(PageModel, SaysWhyATextEnded) {

@@ -16,10 +16,10 @@ namespace folio {
 namespace {
 
 TextJob ReadPageText(const RequestFields& fields, const ServedModel& model) {
-  constexpr int64_t kTokens = 256, kTop = 10;
+  constexpr int64_t kTop = 10;
   TextJob job;
   job.reading = true;
-  const int64_t max_tokens = fields.Integer("max_tokens", kTokens, 0, 1 << 30);
+  const int64_t max_tokens = fields.Integer("max_tokens", job.options.max_tokens, 0, 1 << 30);
   job.options = ReadGenerationFields(fields, model, max_tokens);
   job.options.likeliest = fields.Integer("logprobs", kTop, 0, kMostPageTop);
   if (fields.Find("seed") == nullptr) {

@@ -10,11 +10,23 @@ export interface ModelInfo {
   params: number;
   dtype: string;
   device?: string;
+  begin: number[]; // what an empty prompt stands for
+}
+
+// How tokens are chosen, by the names of generate's fields.
+export interface Sampling {
+  temperature: number;
+  top_k: number; // 0 for all
+  top_p: number;
+  min_p: number;
+  repetition_penalty: number;
+  max_tokens: number;
 }
 
 export interface Info {
   version: string;
   model: ModelInfo | null;
+  sampling: Sampling; // where nothing else is said
   features: string[];
 }
 

@@ -152,22 +152,33 @@ export function HeadGrid(props: {
         />
       </div>
       <h3>{words.head(told.layer, told.head)}</h3>
-      <dl class="head-scores">
+      <ul class="head-scores">
         {(Object.keys(words.columns) as Column[]).map((column) => {
           const score = scoreOf(told, column);
-          const share = column === "entropy" || column === "distance" ? 0 : score;
+          const share = column in words.units ? null : score || 0; // of weights
           return (
-            <div key={column} class={column === order ? "is-order" : ""}>
-              <dt>{words.columns[column]}</dt>
-              <dd>
-                <i style={{ width: `${Math.max(0, Math.min(share || 0, 1)) * 100}%` }} />
-                {Digits(score, 3)}
-                {words.units[column] ?? ""}
-              </dd>
-            </div>
+            <li key={column} class={column === order ? "is-order" : ""}>
+              <details>
+                <summary title={words.explain[column]}>
+                  <span>{words.columns[column]}</span>
+                  {share === null ? (
+                    <span />
+                  ) : (
+                    <span class="bar-track">
+                      <i class="bar-after" style={{ width: `${share * 100}%` }} />
+                    </span>
+                  )}
+                  <span class="bar-number strong">
+                    {Digits(score, 3)}
+                    {words.units[column] ?? ""}
+                  </span>
+                </summary>
+                <p class="note">{words.explain[column]}</p>
+              </details>
+            </li>
           );
         })}
-      </dl>
+      </ul>
     </section>
   );
 }

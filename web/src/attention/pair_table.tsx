@@ -5,7 +5,7 @@ import { useLoaded } from "../state/load";
 import { WithTrace } from "../state/trace";
 import { text } from "../text";
 import { TokenLabel } from "../tokens";
-import type { HeadWeights } from "./weights";
+import { WeightOf, type ExactRow, type HeadWeights, type Join } from "./weights";
 
 const kPairs = 20;
 
@@ -29,31 +29,32 @@ function Strongest(head: HeadWeights): Pair[] {
   return best;
 }
 
-// The strongest pairs of a head as numbers, exact ones.
+// The strongest pairs of a head, or of a layer's heads joined, as numbers, exact ones.
 export function PairTable(props: {
   ids: number[];
   layer: number;
-  head: number;
+  of: number | Join;
   weights: HeadWeights;
 }) {
   const words = text.attn.table;
-  const exact = useLoaded(`${props.ids.join(",")}:${props.layer}:${props.head}`, (signal) =>
+  const exact = useLoaded(`${props.ids.join(",")}:${props.layer}:${props.of}`, (signal) =>
     WithTrace(
       props.ids,
       async (trace) => {
         const pairs = Strongest(props.weights);
         const rows = new Map(
           await Promise.all(
-            [...new Set(pairs.map(({ q }) => q))].map(
-              async (q) =>
-                [q, await GetGvz(`${trace}/row?q=${q}&l=${props.layer}`, signal)] as const,
-            ),
+            [...new Set(pairs.map(({ q }) => q))].map(async (q) => {
+              const { header, data } = await GetGvz(`${trace}/row?q=${q}&l=${props.layer}`, signal);
+              const [H = 0, T = 0] = header.shape;
+              return [q, { H, T, weights: data as Float32Array }] as const;
+            }),
           ),
         );
         return pairs
           .map((pair) => ({
             ...pair,
-            p: rows.get(pair.q)?.data[props.head * props.ids.length + pair.k] ?? NaN,
+            p: WeightOf(rows.get(pair.q) as ExactRow, props.of, pair.k),
           }))
           .sort((a, b) => b.p - a.p);
       },
@@ -63,7 +64,7 @@ export function PairTable(props: {
   const label = (place: number) => TokenLabel(props.ids[place] ?? 0);
   const save = () =>
     SaveFile(
-      `attention-l${props.layer}-h${props.head}.csv`,
+      `attention-l${props.layer}-${typeof props.of === "number" ? `h${props.of}` : props.of}.csv`,
       [
         Csv([
           ["query", "query_token", "key", "key_token", "weight"],

@@ -1,30 +1,24 @@
+import { useEffect, useRef } from "preact/hooks";
 import { SeriesColour } from "../colour";
 import { Digits } from "../format";
 import { theme } from "../state/theme";
 import { text } from "../text";
 import { TokenLabel } from "../tokens";
+import { WeightOf, type ExactRow, type Join } from "./weights";
 
 export type Direction = "query" | "key";
 
 const kAllShown = 96; // tokens; of more only the weightiest
 const kMostShown = 40;
 const kRow = 24;
-const kLines = 88;
+const kLines = 56;
 
-// Exact weights of one query (or key) in every head of a layer: (H, T).
-export interface ExactRow {
+export interface PlacedRow extends ExactRow {
   place: number;
   direction: Direction;
-  H: number;
-  T: number;
-  weights: Float32Array;
 }
 
-export function WeightOf(row: ExactRow, head: number, place: number): number {
-  return row.weights[head * row.T + place] ?? 0;
-}
-
-function ShownPlaces(row: ExactRow, heads: number[]): number[] {
+function ShownPlaces(row: PlacedRow, heads: number[]): number[] {
   const all = Array.from({ length: row.T }, (_, i) => i).filter(
     (i) =>
       (row.direction === "query" ? i <= row.place : i >= row.place) ||
@@ -41,22 +35,31 @@ function ShownPlaces(row: ExactRow, heads: number[]): number[] {
 // The chosen query's weights as lines, bars and numbers; of further heads of the layer lines alone.
 export function QueryPanel(props: {
   ids: number[];
-  row: ExactRow | null;
-  head: number;
+  row: PlacedRow | null;
+  of: number | Join; // whose weights are bars and numbers
   heads: number[]; // those with lines
+  picked: boolean; // else what is shown is just what the pointer is on
   pointed: number | null; // the other end under the pointer
   onPoint: (place: number | null) => void;
   onHeads: (heads: number[]) => void;
 }) {
   const words = text.attn;
-  const { row, ids, head } = props;
+  const { row, ids } = props;
+  const list = useRef<HTMLDivElement>(null);
+  const places = row ? ShownPlaces(row, props.heads) : [];
+  const weights = row ? places.map((place) => WeightOf(row, props.of, place)) : [];
+  const most = Math.max(...weights, 1e-9);
+  // A list opens at its strongest.
+  useEffect(() => {
+    const at = (weights.indexOf(most) + 0.5) * kRow;
+    if (list.current) list.current.scrollTop = at - list.current.clientHeight / 2;
+  }, [row, props.of, props.picked]);
   if (!row)
     return (
       <section class="panel query-panel">
         <p class="empty">{words.point}</p>
       </section>
     );
-  const places = ShownPlaces(row, props.heads);
   const from = Math.max(places.indexOf(row.place), 0);
   const height = places.length * kRow;
   const label = TokenLabel(ids[row.place] ?? 0);
@@ -96,7 +99,7 @@ export function QueryPanel(props: {
           );
         })}
       </div>
-      <div class="query-list" tabIndex={0} role="region" aria-label={words.exact_list}>
+      <div ref={list} class="query-list" tabIndex={0} role="region" aria-label={words.exact_list}>
         <svg
           class="query-lines"
           width={kLines}
@@ -123,8 +126,8 @@ export function QueryPanel(props: {
           )}
         </svg>
         <ol onMouseLeave={() => props.onPoint(null)}>
-          {places.map((place) => {
-            const p = WeightOf(row, head, place);
+          {places.map((place, i) => {
+            const p = weights[i] as number;
             return (
               <li
                 key={place}
@@ -133,7 +136,7 @@ export function QueryPanel(props: {
               >
                 <span class="bar-label">{TokenLabel(ids[place] ?? 0)}</span>
                 <span class="bar-track">
-                  <i class="bar-after" style={{ width: `${p * 100}%` }} />
+                  <i class="bar-after" style={{ width: `${(p / most) * 100}%` }} />
                 </span>
                 <output class="bar-number strong">{Digits(p, 4)}</output>
               </li>

@@ -6,6 +6,7 @@ import { useKeys } from "../keys";
 import { Check, Failure, Pick, Segments } from "../parts/controls";
 import { HeatMap, type Cell } from "../parts/heat_map";
 import { Say } from "../parts/live";
+import { Sheet } from "../parts/sheet";
 import { TokenStrip } from "../parts/strip";
 import { TextBar } from "../parts/text_bar";
 import { CopyText } from "../save";
@@ -19,10 +20,19 @@ import { text } from "../text";
 import { TokenLabel } from "../tokens";
 import { HeadGrid } from "./head_grid";
 import { PairTable } from "./pair_table";
-import { QueryPanel, WeightOf, type Direction, type ExactRow } from "./query_panel";
+import { QueryPanel, type Direction, type PlacedRow } from "./query_panel";
 import { SaveMap } from "./save_map";
 import { Steps } from "./steps";
-import { FirstShare, HeadWeights, kScales, Scaled, Shades, type Look, type Scale } from "./weights";
+import {
+  FirstShare,
+  HeadWeights,
+  kScales,
+  Scaled,
+  Shades,
+  WeightOf,
+  type Look,
+  type Scale,
+} from "./weights";
 
 const words = text.attn;
 const kScaleNames = kScales.map((scale) => [scale, words.scales[scale]] as const);
@@ -46,6 +56,8 @@ function Looking({ ids }: { ids: number[] }) {
   const scale = kScales.find((one) => one === Param("s")) ?? "sqrt";
   const direction: Direction = Param("d") === "key" ? "key" : "query";
   const join = (["mean", "max"] as const).find((one) => one === Param("j"));
+  const of = join ?? head; // what the map is of
+  const title = join ? words.joined(layer, words[join]) : words.head(layer, head);
   const look: Look = { scale, per_row: Param("row") === "1", first_aside: Param("first") === "1" };
   const locked =
     Param("q") !== ""
@@ -80,7 +92,7 @@ function Looking({ ids }: { ids: number[] }) {
   const exact = useLoaded(`${key}:${layer}:${direction}:${place}`, (signal) =>
     WithTrace(
       ids,
-      async (trace): Promise<ExactRow> => {
+      async (trace): Promise<PlacedRow> => {
         const frame = await GetGvz(
           `${trace}/row?${direction === "query" ? "q" : "key"}=${place}&l=${layer}`,
           signal,
@@ -104,7 +116,7 @@ function Looking({ ids }: { ids: number[] }) {
   }, [shades, direction, place]);
 
   const row = exact.fresh ? exact.value : null;
-  const p = row ? WeightOf(row, head, other) : null;
+  const p = row ? WeightOf(row, of, other) : null;
   const hidden = weights !== null && !weights.Seen(cell.row, cell.column);
   const told = hidden
     ? words.hidden(cell.row, labels[cell.row] ?? "", cell.column, labels[cell.column] ?? "")
@@ -114,7 +126,7 @@ function Looking({ ids }: { ids: number[] }) {
         cell.column,
         labels[cell.column] ?? "",
         p === null ? "…" : Digits(p, 4),
-        `${layer}.${head}`,
+        join ? words[join] : words.head_short(layer, head),
       );
   useEffect(() => {
     if ((p !== null || hidden) && (locked || pointed)) Say(told);
@@ -123,6 +135,10 @@ function Looking({ ids }: { ids: number[] }) {
   const pick = (at: Cell) => {
     setPointed(null);
     SetParams({ q: at.row, k: at.column });
+  };
+  const letGo = () => {
+    setPointed(null);
+    SetParams({ q: null, k: null });
   };
   const pickPlace = (at: number) =>
     pick(
@@ -143,7 +159,6 @@ function Looking({ ids }: { ids: number[] }) {
   const turn = () => SetParams({ d: direction === "query" ? "key" : null });
   const nextScale = () =>
     SetParams({ s: kScales[(kScales.indexOf(scale) + 1) % kScales.length] ?? "sqrt" });
-  const title = join ? words.joined(layer, words[join]) : words.head(layer, head);
   const save = () => shades && SaveMap(ids, shades, title);
   useKeys([
     { key: "j", label: text.keys.layer_down, run: () => choose(layer + 1, head) },
@@ -155,7 +170,7 @@ function Looking({ ids }: { ids: number[] }) {
     { key: "r", label: text.keys.rotate, run: turn },
     { key: "g", label: text.keys.scale, run: nextScale },
     { key: "e", label: text.keys.save, run: () => void save() },
-    { key: "Escape", label: text.keys.stop, run: () => SetParams({ q: null, k: null }) },
+    { key: "Escape", label: text.keys.stop, run: letGo },
   ]);
   const failure = thumbs.failure || map.failure || exact.failure || scores.failure;
   const asTable = Param("view") === "table";
@@ -241,8 +256,8 @@ function Looking({ ids }: { ids: number[] }) {
             </output>
           </div>
           {join && <p class="note">{words.lossy}</p>}
-          {asTable && weights && !join ? (
-            <PairTable ids={ids} layer={layer} head={head} weights={weights} />
+          {asTable && weights ? (
+            <PairTable ids={ids} layer={layer} of={of} weights={weights} />
           ) : !shades ? (
             !failure && <p class="empty">{text.server.loading}</p>
           ) : (
@@ -271,23 +286,26 @@ function Looking({ ids }: { ids: number[] }) {
           </div>
           <Steps ids={ids} layer={layer} head={head} query={cell.row} />
         </section>
-        <QueryPanel
-          ids={ids}
-          row={row ?? exact.value}
-          head={head}
-          heads={lines}
-          pointed={other}
-          onHeads={setLines}
-          onPoint={(at) =>
-            setPointed(
-              at === null
-                ? null
-                : direction === "query"
-                  ? { row: place, column: at }
-                  : { row: at, column: place },
-            )
-          }
-        />
+        <Sheet open={locked !== null} onClose={letGo}>
+          <QueryPanel
+            ids={ids}
+            row={row ?? exact.value}
+            of={of}
+            heads={lines}
+            pointed={other}
+            picked={locked !== null}
+            onHeads={setLines}
+            onPoint={(at) =>
+              setPointed(
+                at === null
+                  ? null
+                  : direction === "query"
+                    ? { row: place, column: at }
+                    : { row: at, column: place },
+              )
+            }
+          />
+        </Sheet>
       </div>
       <p class="note">
         {words.caution}{" "}

@@ -1,5 +1,5 @@
 import { GetGvz, type Gvz } from "../api/gvz";
-import { Diverging, RampCss } from "../colour";
+import { Diverging, DivergingTile, RampTile } from "../colour";
 import { Digits } from "../format";
 import { Param, SetParams } from "../state/route";
 import { useLoaded } from "../state/load";
@@ -41,14 +41,16 @@ function Band({
   begin,
   count,
   most,
+  opacity = 1,
 }: {
   values: ArrayLike<number>;
   begin: number;
   count: number;
   most: number;
+  opacity?: number;
 }) {
   return (
-    <span class="band">
+    <span class="band" style={{ opacity }}>
       {Array.from({ length: count }, (_, i) => {
         const x = values[begin + i] as number;
         return (
@@ -87,16 +89,17 @@ function Vectors(props: {
         <span />
       </li>
       {places.map((place) => (
-        <li
-          key={place}
-          style={{
-            opacity: props.name === "v" ? 0.25 + 0.75 * Math.sqrt(weights[place] as number) : 1,
-          }}
-        >
+        <li key={place}>
           <span class="bar-label">
             {props.name} {TokenLabel(props.ids[place] ?? 0)}
           </span>
-          <Band values={others.values} begin={place * d} count={d} most={most} />
+          <Band
+            values={others.values}
+            begin={place * d}
+            count={d}
+            most={most}
+            opacity={props.name === "v" ? 0.25 + 0.75 * Math.sqrt(weights[place] as number) : 1}
+          />
           <span class="bar-number">
             {props.name === "v" ? `× ${Digits(weights[place], 3)}` : ""}
           </span>
@@ -131,15 +134,15 @@ function Numbers(props: {
     <ol class="step-cells">
       {places.map((place) => {
         const x = values[place] as number;
-        const colour =
+        const tile =
           props.name === "softmax"
-            ? RampCss(theme.value, Scaled(x, "sqrt") * 0.6)
-            : Diverging(theme.value, (x / most) * 0.45);
+            ? RampTile(theme.value, Scaled(x, "sqrt") * 0.6)
+            : DivergingTile(theme.value, (x / most) * 0.45);
         return (
           <li
             key={place}
             class={Number.isFinite(x) ? "" : "hidden-cell"}
-            style={{ backgroundColor: Number.isFinite(x) ? colour : "" }}
+            style={Number.isFinite(x) ? tile : undefined}
           >
             <span class="bar-label">{TokenLabel(props.ids[place] ?? 0)}</span>
             <b>{Digits(x, 3)}</b>

@@ -32,7 +32,7 @@ export class HeadWeights {
   }
 
   // Of several heads one that is their mean or maximum: what single heads do is lost in it.
-  static Join(heads: HeadWeights[], how: "mean" | "max"): HeadWeights {
+  static Join(heads: HeadWeights[], how: Join): HeadWeights {
     const first = heads[0] as HeadWeights;
     const count = first.triangle ? (first.T * (first.T + 1)) / 2 : first.T * first.T;
     const joined = new Float32Array(count);
@@ -51,6 +51,23 @@ export class HeadWeights {
       joined.map((p) => 255 * Math.sqrt(p)),
     );
   }
+}
+
+export type Join = "mean" | "max";
+
+// Exact weights of one query (or key) in every head of a layer: (H, T).
+export interface ExactRow {
+  H: number;
+  T: number;
+  weights: Float32Array;
+}
+
+// The weight at `place` of one head, or of all of them joined.
+export function WeightOf(row: ExactRow, of: number | Join, place: number): number {
+  const one = (head: number) => row.weights[head * row.T + place] ?? 0;
+  if (typeof of === "number") return one(of);
+  const all = Array.from({ length: row.H }, (_, head) => one(head));
+  return of === "max" ? Math.max(...all) : all.reduce((sum, p) => sum + p, 0) / row.H;
 }
 
 export interface Look {

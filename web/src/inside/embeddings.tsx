@@ -9,7 +9,9 @@ import { NumberParam, Param, SetParams } from "../state/route";
 import { theme } from "../state/theme";
 import { text } from "../text";
 import { kTokenKinds, KindOf, TokenLabel, VocabularySize } from "../tokens";
+import { Sheet } from "../parts/sheet";
 import { useWidth } from "../parts/use_width";
+import { LabelsThatFit } from "./labels";
 
 const words = text.inside.embeddings;
 type Axes = "01" | "02" | "12";
@@ -22,6 +24,13 @@ const kNear = 20;
 const kFound = 12;
 const kReach = 12; // pixels from the pointer to a point
 const kEdge = 16;
+const kFont = "11px ui-monospace, 'Liberation Mono', monospace";
+const kOther = kTokenKinds.indexOf("other");
+
+// A point's, in pixels; of many they are smaller.
+function RadiusOf(V: number): number {
+  return V > 8000 ? 1.6 : V > 1000 ? 2.6 : 4;
+}
 
 interface Neighbours {
   id: number;
@@ -66,12 +75,50 @@ export function EmbeddingsView() {
     });
     return out;
   }, [pca.value, axes, width, height]);
+  const radius = RadiusOf(V);
+  const placed = useMemo(() => {
+    const context = document.createElement("canvas").getContext("2d");
+    if (!spots || !context) return [];
+    context.font = kFont;
+    // Characters come before bytes that are none.
+    const ids = Array.from({ length: V }, (_, id) => id);
+    const order = [
+      ...ids.filter((id) => kinds[id] !== kOther),
+      ...ids.filter((id) => kinds[id] === kOther),
+    ];
+    const widthOf = (id: number) => context.measureText(TokenLabel(id)).width;
+    return LabelsThatFit(spots, radius, { width, height }, order, widthOf);
+  }, [spots, kinds]);
   const seen = theme.value;
+  // All points and names, for what is drawn over them.
+  const ground = useMemo(() => {
+    const drawn = document.createElement("canvas");
+    const context = drawn.getContext("2d");
+    if (!spots || !context) return null;
+    const scale = devicePixelRatio || 1;
+    drawn.width = width * scale;
+    drawn.height = height * scale;
+    context.scale(scale, scale);
+    context.globalAlpha = V > 8000 ? 0.6 : 0.85;
+    for (let id = 0; id < V; ++id) {
+      const [x, y] = [spots[id * 2] as number, spots[id * 2 + 1] as number];
+      context.fillStyle = SeriesColour(seen, kinds[id] ?? 0);
+      context.beginPath();
+      context.arc(x, y, radius, 0, 7);
+      context.fill();
+    }
+    context.globalAlpha = 1;
+    context.font = kFont;
+    context.textBaseline = "middle";
+    context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--soft");
+    for (const { id, x, y } of placed) context.fillText(TokenLabel(id), x, y);
+    return drawn;
+  }, [placed, kinds, seen]);
   const neighbours = near.fresh && near.value ? near.value.nearest : [];
   useEffect(() => {
     const element = canvas.current;
     const context = element?.getContext("2d");
-    if (!element || !context || !spots) return;
+    if (!element || !context || !spots || !ground) return;
     const scale = devicePixelRatio || 1;
     element.width = width * scale;
     element.height = height * scale;
@@ -80,36 +127,31 @@ export function EmbeddingsView() {
     const [ink, surface, accent] = ["--ink", "--surface", "--accent"].map((name) =>
       style.getPropertyValue(name),
     ) as [string, string, string];
-    const size = V > 8000 ? 1.6 : V > 1000 ? 2.6 : 4;
-    context.globalAlpha = V > 8000 ? 0.5 : 0.75;
-    for (let id = 0; id < V; ++id) {
-      context.fillStyle = SeriesColour(seen, kinds[id] ?? 0);
-      context.fillRect(
-        (spots[id * 2] as number) - size / 2,
-        (spots[id * 2 + 1] as number) - size / 2,
-        size,
-        size,
-      );
-    }
+    // What is picked stands out.
+    context.globalAlpha = chosen === null ? 1 : 0.45;
+    context.drawImage(ground, 0, 0, width, height);
     context.globalAlpha = 1;
-    context.font = "12px ui-monospace, 'Liberation Mono', monospace";
+    context.font = kFont;
+    context.textBaseline = "middle";
     const name = (id: number, strong: boolean) => {
       const [x, y] = [spots[id * 2] as number, spots[id * 2 + 1] as number];
       context.beginPath();
-      context.arc(x, y, strong ? 5 : 3.5, 0, 7);
+      context.arc(x, y, radius + (strong ? 2.5 : 1.5), 0, 7);
       context.fillStyle = strong ? accent : ink;
       context.fill();
       context.strokeStyle = surface;
       context.lineWidth = 3;
-      context.textAlign = x > width - 90 ? "right" : "left";
-      const [tx, ty] = [x + (x > width - 90 ? -8 : 8), y + 4];
+      const own = placed.find((one) => one.id === id);
+      const turned = own === undefined && x > width - 90;
+      context.textAlign = turned ? "right" : "left";
+      const [tx, ty] = [own?.x ?? x + (turned ? -10 : 10), own?.y ?? y];
       context.strokeText(TokenLabel(id), tx, ty);
       context.fillText(TokenLabel(id), tx, ty);
     };
     neighbours.slice(0, 10).forEach(([id]) => name(id, false));
     if (chosen !== null) name(chosen, true);
     if (pointed !== null && pointed !== chosen) name(pointed, true);
-  }, [spots, kinds, chosen, pointed, neighbours, seen]);
+  }, [ground, chosen, pointed, neighbours]);
   const nearestTo = (event: MouseEvent): number | null => {
     if (!spots) return null;
     let [best, least]: [number | null, number] = [null, kReach * kReach];
@@ -123,7 +165,7 @@ export function EmbeddingsView() {
   };
   const found = useMemo(() => {
     const wanted = sought.replace(/ /g, "·").toLowerCase();
-    if (wanted === "") return [];
+    if (wanted === "") return null;
     const all: number[] = [];
     for (let id = 0; id < VocabularySize(); ++id)
       if (TokenLabel(id).toLowerCase().includes(wanted)) all.push(id);
@@ -151,6 +193,7 @@ export function EmbeddingsView() {
         <div class="scatter">
           <canvas
             ref={canvas}
+            data-labels={placed.length}
             role="img"
             aria-label={words.title}
             style={{ width: `${width}px`, height: `${height}px` }}
@@ -183,7 +226,8 @@ export function EmbeddingsView() {
           value={sought}
           onInput={(event) => setSought(event.currentTarget.value)}
         />
-        {found.length > 0 && (
+        {found?.length === 0 && <p role="status">{words.nothing(sought)}</p>}
+        {found !== null && found.length > 0 && (
           <div class="strip">
             {found.map((id) => (
               <button key={id} class="chip" onClick={() => SetParams({ id })}>
@@ -192,34 +236,35 @@ export function EmbeddingsView() {
             ))}
           </div>
         )}
-        {chosen === null ? (
-          <p class="note">{words.hint}</p>
-        ) : (
-          <>
-            <div class="panel-head">
-              <span class="chip big">{TokenLabel(chosen)}</span>
-              <span class="faint small">
-                {text.token.id} {chosen}
-                {near.fresh && near.value ? ` · ${words.norm} ${Digits(near.value.norm, 3)}` : ""}
-              </span>
+        {chosen === null && <p class="note">{words.hint}</p>}
+        <Sheet open={chosen !== null} onClose={() => SetParams({ id: null })}>
+          {chosen !== null && (
+            <div class="stack near">
+              <div class="panel-head">
+                <span class="chip big">{TokenLabel(chosen)}</span>
+                <span class="faint small">
+                  {text.token.id} {chosen}
+                  {near.fresh && near.value ? ` · ${words.norm} ${Digits(near.value.norm, 3)}` : ""}
+                </span>
+              </div>
+              <h3>{words.near}</h3>
+              <Failure message={near.failure} />
+              <ol class="bars">
+                {neighbours.map(([id, cosine]) => (
+                  <li key={id}>
+                    <button class="bar" onClick={() => SetParams({ id })}>
+                      <span class="bar-label">{TokenLabel(id)}</span>
+                      <span class="bar-track">
+                        <i class="bar-after" style={{ width: `${Math.max(cosine, 0) * 100}%` }} />
+                      </span>
+                      <span class="bar-number strong">{cosine.toFixed(3)}</span>
+                    </button>
+                  </li>
+                ))}
+              </ol>
             </div>
-            <h3>{words.near}</h3>
-            <Failure message={near.failure} />
-            <ol class="bars">
-              {neighbours.map(([id, cosine]) => (
-                <li key={id}>
-                  <button class="bar" onClick={() => SetParams({ id })}>
-                    <span class="bar-label">{TokenLabel(id)}</span>
-                    <span class="bar-track">
-                      <i class="bar-after" style={{ width: `${Math.max(cosine, 0) * 100}%` }} />
-                    </span>
-                    <span class="bar-number strong">{cosine.toFixed(3)}</span>
-                  </button>
-                </li>
-              ))}
-            </ol>
-          </>
-        )}
+          )}
+        </Sheet>
       </section>
     </div>
   );

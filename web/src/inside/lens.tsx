@@ -1,11 +1,12 @@
 import { Get } from "../api/http";
 import type { LensRow } from "../api/types";
-import { InkOn, RampCss } from "../colour";
+import { RampTile } from "../colour";
 import { Digits, kNatsToBits, Percent } from "../format";
 import { Failure } from "../parts/controls";
 import { LineChart } from "../parts/line_chart";
+import { Sheet } from "../parts/sheet";
 import { useLoaded } from "../state/load";
-import { NumberParam, SetParams } from "../state/route";
+import { NumberParam, Param, SetParams } from "../state/route";
 import { info } from "../state/server";
 import { theme } from "../state/theme";
 import { WithTrace } from "../state/trace";
@@ -30,6 +31,7 @@ function LensPanel(props: {
 }) {
   const row = props.rows[props.depth];
   if (!row) return null;
+  const most = Math.max(...row.top.map(([, p]) => p));
   const layerName = (i: number) => (i === 0 ? words.embed_short : String(i - 1));
   return (
     <section class="panel stack" aria-label={words.panel}>
@@ -44,7 +46,7 @@ function LensPanel(props: {
             <span class="bar">
               <span class="bar-label">{TokenLabel(id)}</span>
               <span class="bar-track">
-                <i class="bar-after" style={{ width: `${p * 100}%` }} />
+                <i class="bar-after" style={{ width: `${(p / most) * 100}%` }} />
               </span>
               <span class="bar-number strong">{Percent(p)}</span>
             </span>
@@ -174,11 +176,10 @@ export function LensView({ ids }: { ids: number[] }) {
                           aria-pressed={chosen}
                           title={`${TokenLabel(id)} ${Percent(p)}`}
                           onClick={() => SetParams({ q: at, l: row })}
-                          onMouseEnter={() => SetParams({ q: at, l: row })}
-                          style={{
-                            backgroundColor: RampCss(theme.value, p),
-                            color: InkOn(theme.value, p),
-                          }}
+                          onPointerEnter={({ pointerType }) =>
+                            pointerType === "mouse" && SetParams({ q: at, l: row })
+                          }
+                          style={RampTile(theme.value, p)}
                         >
                           {TokenLabel(id)}
                         </button>
@@ -192,15 +193,20 @@ export function LensView({ ids }: { ids: number[] }) {
         </div>
         <p class="note">{words.explain}</p>
       </section>
-      {lens?.final[place] && (
-        <LensPanel
-          ids={ids}
-          place={place}
-          depth={depth}
-          rows={rowsOf(place)}
-          final={lens.final[place] as [number, number]}
-        />
-      )}
+      <Sheet
+        open={Param("q") !== "" || Param("l") !== ""}
+        onClose={() => SetParams({ q: null, l: null })}
+      >
+        {lens?.final[place] && (
+          <LensPanel
+            ids={ids}
+            place={place}
+            depth={depth}
+            rows={rowsOf(place)}
+            final={lens.final[place] as [number, number]}
+          />
+        )}
+      </Sheet>
     </div>
   );
 }

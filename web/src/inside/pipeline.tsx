@@ -1,10 +1,13 @@
-import { useState } from "preact/hooks";
-import { GetGvz, type Gvz } from "../api/gvz";
+import { useMemo, useState } from "preact/hooks";
+import { GetGvz, Values, type Gvz } from "../api/gvz";
 import type { TensorStats } from "../api/types";
-import { Digits } from "../format";
+import { Digits, kNatsToBits, Percent } from "../format";
 import { Failure, Pick } from "../parts/controls";
 import { Histogram } from "../parts/line_chart";
+import { Sheet } from "../parts/sheet";
+import { TokenStrip } from "../parts/strip";
 import { ValueMap } from "../parts/value_map";
+import { LogSoftmax } from "../playground/sampling";
 import { useLoaded } from "../state/load";
 import { NumberParam, Param, SetParams } from "../state/route";
 import { info } from "../state/server";
@@ -26,7 +29,10 @@ const kOfBlock: Point[] = [
   "mlp",
   "output",
 ];
-const kAll: Point[] = ["embedded", ...kOfBlock, "final"];
+const kTensors: Point[] = ["embedded", ...kOfBlock, "final"];
+const kAll: Point[] = [...kTensors, "logits", "probabilities"];
+const kLikeliest = 12;
+const kBins = 32;
 
 function StatsOf(frame: Gvz): TensorStats {
   return frame.header.stats as TensorStats;
@@ -114,9 +120,99 @@ function TensorPanel(props: { ids: number[]; point: Point; name: string }) {
   );
 }
 
-// The way of a text through one block, each stop with its numbers.
+// A token's logits, and what they make of the next one.
+interface Ending {
+  logits: Float32Array;
+  lps: Float64Array;
+  rms: number;
+  order: number[]; // the likeliest ids
+}
+
+function EndingOf(logits: Float32Array): Ending {
+  return {
+    logits,
+    lps: LogSoftmax(logits),
+    rms: Math.sqrt(logits.reduce((sum, x) => sum + x * x, 0) / logits.length),
+    order: Array.from(logits.keys())
+      .sort((a, b) => (logits[b] as number) - (logits[a] as number) || a - b)
+      .slice(0, kLikeliest),
+  };
+}
+
+function HistogramOf(values: Float32Array): { from: number; to: number; counts: number[] } {
+  const [from, to] = [
+    values.reduce((a, b) => Math.min(a, b)),
+    values.reduce((a, b) => Math.max(a, b)),
+  ];
+  const counts = new Array<number>(kBins).fill(0);
+  for (const x of values)
+    ++(counts as number[])[
+      Math.min(Math.floor(((x - from) / (to - from || 1)) * kBins), kBins - 1)
+    ]!;
+  return { from, to, counts };
+}
+
+function EndingPanel(props: {
+  ids: number[];
+  place: number;
+  point: "logits" | "probabilities";
+  ending: Ending;
+}) {
+  const { ids, place, point } = props;
+  const { logits, lps, order } = props.ending;
+  const about = words.points[point];
+  const counts = useMemo(() => HistogramOf(logits), [logits]);
+  const bars = order.map((id) => {
+    const p = Math.exp(lps[id] as number);
+    const logit = logits[id] as number;
+    return point === "logits"
+      ? { id, size: logit - counts.from, said: Digits(logit) }
+      : { id, size: p, said: Percent(p) };
+  });
+  const most = bars[0]?.size || 1;
+  const entropy = lps.reduce((sum, lp) => sum - Math.exp(lp) * lp, 0);
+  return (
+    <section class="panel stack" aria-label={about.name}>
+      <div class="panel-head">
+        <h2>{about.name}</h2>
+        <span class="faint small">1 × {logits.length}</span>
+      </div>
+      <p class="formula">{about.formula}</p>
+      <p class="soft">{about.explain}</p>
+      <h3>{words.behind_token}</h3>
+      <TokenStrip ids={ids} at={place} locked onPick={(at) => SetParams({ q: at })} />
+      <h3>{words.likeliest(order.length)}</h3>
+      <ol class="bars">
+        {bars.map(({ id, size, said }) => (
+          <li key={id}>
+            <span class="bar">
+              <span class="bar-label">{TokenLabel(id)}</span>
+              <span class="bar-track">
+                <i class="bar-after" style={{ width: `${(size / most) * 100}%` }} />
+              </span>
+              <span class="bar-number strong">{said}</span>
+            </span>
+          </li>
+        ))}
+      </ol>
+      {point === "logits" ? (
+        <Histogram label={words.histogram} {...counts} />
+      ) : (
+        <dl class="facts small">
+          <dt>{text.token.entropy}</dt>
+          <dd>
+            {Digits(entropy * kNatsToBits, 3)} {text.token.bits}
+          </dd>
+        </dl>
+      )}
+    </section>
+  );
+}
+
+// The way of a text through one block to the next token, each stop with its numbers.
 export function PipelineView({ ids }: { ids: number[] }) {
   const L = info.value?.model?.n_layer ?? 1;
+  const place = NumberParam("q", ids.length - 1, 0, ids.length - 1);
   const layer = NumberParam("l", 0, 0, L - 1);
   const point = kAll.find((one) => one === Param("p")) ?? "embedded";
   const sizes = useLoaded(`${ids.join(",")}:${layer}`, (signal) =>
@@ -125,7 +221,7 @@ export function PipelineView({ ids }: { ids: number[] }) {
       async (trace) =>
         new Map(
           await Promise.all(
-            kAll.map(
+            kTensors.map(
               async (one) =>
                 [
                   one,
@@ -139,13 +235,27 @@ export function PipelineView({ ids }: { ids: number[] }) {
       signal,
     ),
   );
-  const most = Math.max(...(sizes.value?.values() ?? [1]));
+  const ended = useLoaded(`${ids.join(",")}:${place}`, (signal) =>
+    WithTrace(
+      ids,
+      async (trace) => EndingOf(Values(await GetGvz(`${trace}/logits?pos=${place}`, signal))),
+      signal,
+    ),
+  );
+  const ending = ended.value;
+  const sizeOf = (one: Point) => (one === "logits" ? ending?.rms : sizes.value?.get(one));
+  const most = Math.max(...kAll.map((one) => sizeOf(one) ?? 0)) || 1;
+  const best = ending?.order[0] ?? 0;
+  const told = (one: Point) =>
+    one === "probabilities"
+      ? ending && `${TokenLabel(best)} ${Percent(Math.exp(ending.lps[best] as number))}`
+      : Digits(sizeOf(one), 3);
   const box = (one: Point) => (
     <li key={one} class={words.points[one].stream ? "stream" : ""}>
       <button class="stop" aria-pressed={one === point} onClick={() => SetParams({ p: one })}>
         <span>{words.points[one].name}</span>
-        <span class="faint small">{Digits(sizes.value?.get(one), 3)}</span>
-        <i style={{ width: `${((sizes.value?.get(one) ?? 0) / most) * 100}%` }} />
+        <span class="faint small">{told(one)}</span>
+        <i style={{ width: `${((sizeOf(one) ?? 0) / most) * 100}%` }} />
       </button>
     </li>
   );
@@ -162,15 +272,23 @@ export function PipelineView({ ids }: { ids: number[] }) {
             options={Array.from({ length: L }, (_, l) => [String(l), String(l)] as const)}
           />
         </div>
-        <Failure message={sizes.failure} />
+        <Failure message={sizes.failure || ended.failure} />
         <ol class="stops">{box("embedded")}</ol>
         <p class="skip">{layer > 0 ? words.before(layer) : " "}</p>
         <ol class="stops block">{kOfBlock.map(box)}</ol>
         <p class="skip">{layer < L - 1 ? words.behind(L - 1 - layer) : " "}</p>
-        <ol class="stops">{box("final")}</ol>
+        <ol class="stops">{(["final", "logits", "probabilities"] as const).map(box)}</ol>
         <p class="note">{words.legend}</p>
       </section>
-      <TensorPanel ids={ids} point={point} name={NameOf(point, layer)} />
+      <Sheet open={Param("p") !== ""} onClose={() => SetParams({ p: null })}>
+        {point !== "logits" && point !== "probabilities" ? (
+          <TensorPanel ids={ids} point={point} name={NameOf(point, layer)} />
+        ) : ending ? (
+          <EndingPanel ids={ids} place={place} point={point} ending={ending} />
+        ) : (
+          <section class="panel" />
+        )}
+      </Sheet>
     </div>
   );
 }

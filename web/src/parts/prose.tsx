@@ -1,5 +1,5 @@
 import { theme } from "../state/theme";
-import { RampCss } from "../colour";
+import { RampTile, type TileStyle } from "../colour";
 import { kNatsToBits } from "../format";
 import { TokenLabel } from "../tokens";
 
@@ -14,7 +14,7 @@ export interface Judged {
   plain?: boolean; // not the model's, and not judged
 }
 
-const kStrongest = 0.42; // of the ramp: text must stay legible on it
+const kStrongest = 0.42; // of the ramp
 const kMostBits = 8;
 const kLeast = Math.log(1e-3);
 
@@ -33,8 +33,8 @@ export function Mark(token: Judged, mode: ColourMode): number {
   return 0;
 }
 
-export function MarkCss(strength: number): string | undefined {
-  return strength <= 0.01 ? undefined : RampCss(theme.value, strength * kStrongest);
+function MarkTile(strength: number): TileStyle | undefined {
+  return strength <= 0.01 ? undefined : RampTile(theme.value, strength * kStrongest);
 }
 
 // Text made of tokens that can be gone through by mouse and by keys: a listbox with one tab stop.
@@ -108,7 +108,7 @@ export function Prose(props: {
             aria-selected={i === at}
             aria-label={TokenLabel(token.id)}
             class={`piece${kind}`}
-            style={{ backgroundColor: MarkCss(Mark(token, mode)) }}
+            style={MarkTile(Mark(token, mode))}
           >
             {props.pieces[i]}
           </span>
@@ -131,7 +131,7 @@ export function ColourLegend({
     return (
       <span class="legend">
         {words.rank.map((word, i) => (
-          <span key={word} class={`piece rank-${i}`} style={{ backgroundColor: MarkCss(i / 3) }}>
+          <span key={word} class={`piece rank-${i}`} style={MarkTile(i / 3)}>
             {word}
           </span>
         ))}
@@ -143,7 +143,7 @@ export function ColourLegend({
       {words.low}
       <span class="ramp">
         {Array.from({ length: 12 }, (_, i) => (
-          <i key={i} style={{ backgroundColor: MarkCss((i + 1) / 12) }} />
+          <i key={i} style={MarkTile((i + 1) / 12)} />
         ))}
       </span>
       {words.high}

@@ -1,4 +1,4 @@
-import { InkOn, RampCss } from "../colour";
+import { RampTile } from "../colour";
 import { theme } from "../state/theme";
 import { text } from "../text";
 import { Hex, TokenBytes, TokenLabel } from "../tokens";
@@ -56,10 +56,7 @@ export function TokenStrip(props: {
             aria-selected={i === at}
             class={`chip${i === at ? (props.locked ? " chosen" : " pointed") : ""}${props.muted?.(i) ? " muted" : ""}`}
             title={`${i} · ${text.token.id} ${id} · ${Hex(TokenBytes(id))}`}
-            style={{
-              backgroundColor: t > 0.004 ? RampCss(theme.value, t) : "",
-              color: t > 0.004 ? InkOn(theme.value, t) : "",
-            }}
+            style={t > 0.004 ? RampTile(theme.value, t) : undefined}
           >
             {TokenLabel(id)}
           </span>

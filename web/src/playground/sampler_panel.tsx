@@ -1,23 +1,22 @@
 import { Segments, Slider } from "../parts/controls";
 import { info } from "../state/server";
 import { text } from "../text";
-import { kPresets, PresetOf, type Preset, type Settings } from "./sampling";
-import { settings } from "./writing";
+import { PresetOf, type Preset } from "./sampling";
+import { Choose, presets, settings } from "./settings";
 
-const kPresetNames = Object.keys(kPresets) as Preset[];
+const kPresetNames = Object.keys(text.play.preset) as Preset[];
 
 export function SamplerPanel() {
   const now = settings.value;
   const words = text.play;
-  const set = (change: Partial<Settings>) => (settings.value = { ...now, ...change });
   const context = info.value?.model?.n_ctx ?? 1024;
   return (
     <section class="panel sampler" aria-label={words.sampler}>
       <Segments
         name={words.presets}
-        value={PresetOf(now)}
+        value={PresetOf(now, presets.value)}
         options={kPresetNames.map((name) => [name, words.preset[name]] as const)}
-        onPick={(name) => name && set(kPresets[name])}
+        onPick={(name) => name && Choose(presets.value[name])}
       />
       <Slider
         label={words.temperature}
@@ -27,7 +26,7 @@ export function SamplerPanel() {
         high={2}
         step={0.05}
         shown={now.temperature.toFixed(2)}
-        onInput={(temperature) => set({ temperature })}
+        onInput={(temperature) => Choose({ temperature })}
       />
       <Slider
         label={words.top_k}
@@ -37,7 +36,7 @@ export function SamplerPanel() {
         high={200}
         step={1}
         shown={now.top_k === 0 ? words.all : String(now.top_k)}
-        onInput={(top_k) => set({ top_k })}
+        onInput={(top_k) => Choose({ top_k })}
       />
       <Slider
         label={words.top_p}
@@ -47,7 +46,7 @@ export function SamplerPanel() {
         high={1}
         step={0.01}
         shown={now.top_p === 1 ? words.all : now.top_p.toFixed(2)}
-        onInput={(top_p) => set({ top_p })}
+        onInput={(top_p) => Choose({ top_p })}
       />
       <Slider
         label={words.min_p}
@@ -57,7 +56,7 @@ export function SamplerPanel() {
         high={0.5}
         step={0.01}
         shown={now.min_p === 0 ? words.off : now.min_p.toFixed(2)}
-        onInput={(min_p) => set({ min_p })}
+        onInput={(min_p) => Choose({ min_p })}
       />
       <Slider
         label={words.repetition}
@@ -67,7 +66,7 @@ export function SamplerPanel() {
         high={2}
         step={0.05}
         shown={now.repetition_penalty === 1 ? words.off : now.repetition_penalty.toFixed(2)}
-        onInput={(repetition_penalty) => set({ repetition_penalty })}
+        onInput={(repetition_penalty) => Choose({ repetition_penalty })}
       />
       <Slider
         label={words.max_tokens}
@@ -77,7 +76,7 @@ export function SamplerPanel() {
         high={context}
         step={1}
         shown={String(Math.min(now.max_tokens, context))}
-        onInput={(max_tokens) => set({ max_tokens })}
+        onInput={(max_tokens) => Choose({ max_tokens })}
       />
       <label class="seed" title={words.help.seed}>
         {words.seed_label}
@@ -87,7 +86,7 @@ export function SamplerPanel() {
           placeholder={words.seed_hint}
           value={now.seed}
           onInput={(event) =>
-            set({ seed: event.currentTarget.value.replace(/\D/g, "").slice(0, 15) })
+            Choose({ seed: event.currentTarget.value.replace(/\D/g, "").slice(0, 15) })
           }
         />
       </label>

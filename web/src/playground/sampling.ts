@@ -1,39 +1,29 @@
 // The sampler again, as the service has it, so that its sliders can be tried on a token that is
 // already written: repetition, temperature, top-k, top-p, min-p, in this order.
 
-export interface Settings {
-  temperature: number;
-  top_k: number; // 0 for all
-  top_p: number;
-  min_p: number;
-  repetition_penalty: number;
-  max_tokens: number;
+import type { Sampling } from "../api/types";
+
+export interface Settings extends Sampling {
   seed: string; // "" for a new one each time
 }
 
-export const kBalanced: Settings = {
-  temperature: 0.8,
-  top_k: 40,
-  top_p: 0.95,
-  min_p: 0,
-  repetition_penalty: 1,
-  max_tokens: 128,
-  seed: "",
-};
-
+// The service's defaults are one more, which it says itself.
 export const kPresets = {
   greedy: { temperature: 0, top_k: 0, top_p: 1, min_p: 0, repetition_penalty: 1 },
   balanced: { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0, repetition_penalty: 1 },
   wild: { temperature: 1.3, top_k: 0, top_p: 1, min_p: 0.02, repetition_penalty: 1 },
 } as const;
 
-export type Preset = keyof typeof kPresets;
+export type Preset = "plain" | keyof typeof kPresets;
 
-export function PresetOf(settings: Settings): Preset | "" {
-  const names = Object.keys(kPresets) as Preset[];
+export function PresetOf(
+  settings: Settings,
+  presets: Record<Preset, Partial<Settings>>,
+): Preset | "" {
+  const names = Object.keys(presets) as Preset[];
   return (
     names.find((name) =>
-      Object.entries(kPresets[name]).every(
+      Object.entries(presets[name]).every(
         ([key, value]) => settings[key as keyof Settings] === value,
       ),
     ) ?? ""

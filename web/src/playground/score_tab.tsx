@@ -5,6 +5,7 @@ import { Digits, Whole } from "../format";
 import { useKeys } from "../keys";
 import { Failure, Segments } from "../parts/controls";
 import { ColourLegend, Prose, type ColourMode, type Judged } from "../parts/prose";
+import { Sheet } from "../parts/sheet";
 import { Param, SetParams } from "../state/route";
 import { HasFeature } from "../state/server";
 import { text } from "../text";
@@ -121,19 +122,27 @@ export function ScoreTab() {
         )}
       </div>
       <aside class="play-side">
-        {scores && at !== null && scores.ids[at] !== undefined ? (
-          <TokenPanel
-            ids={scores.ids}
-            at={at}
-            lp={scores.lp[at] ?? null}
-            rank={scores.rank[at] ?? null}
-            H={scores.H[at] ?? null}
-            top={scores.top[at] ?? []}
-            locked={false}
-          />
-        ) : (
-          <p class="note">{scores ? text.token.none : words.hint}</p>
-        )}
+        <Sheet
+          open={locked !== null}
+          onClose={() => {
+            setPointed(null);
+            setLocked(null);
+          }}
+        >
+          {scores && at !== null && scores.ids[at] !== undefined ? (
+            <TokenPanel
+              ids={scores.ids}
+              at={at}
+              lp={scores.lp[at] ?? null}
+              rank={scores.rank[at] ?? null}
+              H={scores.H[at] ?? null}
+              top={scores.top[at] ?? []}
+              locked={false}
+            />
+          ) : (
+            <p class="note">{scores ? text.token.none : words.hint}</p>
+          )}
+        </Sheet>
       </aside>
     </div>
   );

@@ -74,6 +74,7 @@ export function TokenPanel(props: {
   const shown = settings
     ? Weigh(props.top, logits, settings, new Set(ids.slice(0, at)))
     : { rows: props.top.map(([one, lp]) => ({ id: one, lp, after: 0 })), exact: true };
+  const most = Math.max(...shown.rows.flatMap(({ lp, after }) => [Math.exp(lp), after]));
   return (
     <section class="panel token-panel" aria-label={text.token.title}>
       <div class="panel-head">
@@ -101,15 +102,17 @@ export function TokenPanel(props: {
       {shown.rows.length > 0 && (
         <>
           <h3>{props.onBranch ? text.token.pick : text.token.alternatives}</h3>
-          <ol class="bars">
+          <ol class={`bars${settings ? " two" : ""}`}>
             {shown.rows.map(({ id: one, lp, after }) => {
               const p = Math.exp(lp);
               const bar = (
                 <>
                   <span class="bar-label">{TokenLabel(one)}</span>
                   <span class="bar-track">
-                    <i class="bar-raw" style={{ width: `${p * 100}%` }} />
-                    {settings && <i class="bar-after" style={{ width: `${after * 100}%` }} />}
+                    <i class="bar-raw" style={{ width: `${(p / most) * 100}%` }} />
+                    {settings && (
+                      <i class="bar-after" style={{ width: `${(after / most) * 100}%` }} />
+                    )}
                   </span>
                   <span class="bar-number">{Percent(p)}</span>
                   {settings && (
@@ -123,14 +126,14 @@ export function TokenPanel(props: {
                 <li key={one} class={one === id ? "is-this" : ""}>
                   {props.onBranch ? (
                     <button
-                      class={`bar${settings ? " two" : ""}`}
+                      class="bar"
                       title={text.token.branch(TokenLabel(one))}
                       onClick={() => props.onBranch?.([one, lp])}
                     >
                       {bar}
                     </button>
                   ) : (
-                    <span class={`bar${settings ? " two" : ""}`}>{bar}</span>
+                    <span class="bar">{bar}</span>
                   )}
                 </li>
               );

@@ -4,12 +4,14 @@ import { useKeys } from "../keys";
 import { Failure, Segments } from "../parts/controls";
 import { Say } from "../parts/live";
 import { ColourLegend, Prose, type ColourMode, type Judged } from "../parts/prose";
+import { Sheet } from "../parts/sheet";
 import { CopyText } from "../save";
 import { GoTo, Param, SetParams } from "../state/route";
 import { info } from "../state/server";
 import { text } from "../text";
 import { Pieces, TextOf, TokenBytes } from "../tokens";
 import { SamplerPanel } from "./sampler_panel";
+import { settings } from "./settings";
 import { TokenPanel } from "./token_panel";
 import {
   Branch,
@@ -21,7 +23,6 @@ import {
   IdsOf,
   pace,
   prompt,
-  settings,
   ShowBeside,
   shown,
   ShowTake,
@@ -156,7 +157,14 @@ export function WriteTab() {
     { key: "]", label: text.keys.next_take, run: () => ShowBeside(1) },
     { key: "[", label: text.keys.previous_take, run: () => ShowBeside(-1) },
   ]);
-  const copy = () => void CopyText(of ? TextOf(ids) : prompt.value).then(() => Say(words.copied));
+  const letGo = () => {
+    setPointed(null);
+    setLocked(null);
+  };
+  const copy = () =>
+    void CopyText(of ? TextOf(of.prompt === "" ? ids.slice(given) : ids) : prompt.value).then(() =>
+      Say(words.copied),
+    );
   return (
     <div class="play">
       <div class="play-main">
@@ -268,23 +276,27 @@ export function WriteTab() {
       </div>
       <aside class="play-side">
         <SamplerPanel />
-        {of && at !== null && ids[at] !== undefined ? (
-          <TokenPanel
-            ids={ids}
-            at={at}
-            lp={token?.lp ?? null}
-            rank={token?.rank ?? null}
-            H={token?.H ?? null}
-            top={token?.top ?? []}
-            locked={locked !== null && !writing.value}
-            settings={settings.value}
-            onBranch={
-              token && !writing.value ? (choice) => void Branch(of, at - given, choice) : undefined
-            }
-          />
-        ) : (
-          <p class="note">{text.token.none}</p>
-        )}
+        <Sheet open={locked !== null} onClose={letGo}>
+          {of && at !== null && ids[at] !== undefined ? (
+            <TokenPanel
+              ids={ids}
+              at={at}
+              lp={token?.lp ?? null}
+              rank={token?.rank ?? null}
+              H={token?.H ?? null}
+              top={token?.top ?? []}
+              locked={locked !== null && !writing.value}
+              settings={settings.value}
+              onBranch={
+                token && !writing.value
+                  ? (choice) => void Branch(of, at - given, choice)
+                  : undefined
+              }
+            />
+          ) : (
+            <p class="note">{text.token.none}</p>
+          )}
+        </Sheet>
       </aside>
     </div>
   );

@@ -1,4 +1,4 @@
-import { batch, computed, effect, signal } from "@preact/signals";
+import { batch, computed, signal } from "@preact/signals";
 import { EventsOf } from "../api/event_stream";
 import { IsAbort, MessageOf, Post, SendJson } from "../api/http";
 import type { DoneEvent, ProgressEvent, TokenEvent, Tokenized, TopToken } from "../api/types";
@@ -7,7 +7,7 @@ import { Param } from "../state/route";
 import { info } from "../state/server";
 import { text } from "../text";
 import { TextOf } from "../tokens";
-import { kBalanced, type Settings } from "./sampling";
+import { settings } from "./settings";
 
 export interface WrittenToken {
   id: number;
@@ -38,28 +38,12 @@ export interface Pace {
   prompt: ProgressEvent | null; // while the prompt is read
 }
 
-const kStored = "folio.sampler";
-
-function StoredSettings(): Settings {
-  try {
-    return {
-      ...kBalanced,
-      ...(JSON.parse(localStorage.getItem(kStored) ?? "{}") as Partial<Settings>),
-    };
-  } catch {
-    return kBalanced;
-  }
-}
-
 export const prompt = signal(Param("p", text.play.examples[0]?.[1] ?? ""));
-export const settings = signal<Settings>(StoredSettings());
 export const takes = signal<Take[]>([]);
 export const shown = signal<number | null>(null); // a take's name
 export const writing = signal(false);
 export const pace = signal<Pace | null>(null);
 export const failure = signal("");
-
-effect(() => localStorage.setItem(kStored, JSON.stringify(settings.value)));
 
 export const take = computed(() => takes.value.find(({ name }) => name === shown.value) ?? null);
 export const takeText = computed(() =>
@@ -234,7 +218,10 @@ export async function Generate(): Promise<void> {
   writing.value = true;
   failure.value = "";
   try {
-    const { ids } = await Post<Tokenized>("api/tokenize", { text: prompt.value });
+    const ids =
+      prompt.value === ""
+        ? (info.value?.model?.begin ?? [])
+        : (await Post<Tokenized>("api/tokenize", { text: prompt.value })).ids;
     await Begin({ prompt: prompt.value, prompt_ids: ids, tokens: [], parent: null, at: 0 });
   } catch (error) {
     failure.value = MessageOf(error);

@@ -201,7 +201,7 @@ class ChatCommand final : public Command {
   LoadFlag load_;
   ComputeFlags compute_;
   SamplingFlags sampling_;
-  int64_t max_tokens_ = 256;
+  int64_t max_tokens_ = GenerateOptions{}.max_tokens;
   bool bf16_cache_ = false, told_of_forgetting_ = false;
   WrittenText last_;
 };

@@ -266,7 +266,7 @@ class GenerateCommand final : public Command {
   LoadFlag load_;
   PromptFlags prompts_;
   SamplingFlags sampling_;
-  int64_t max_tokens_ = 256, n_ = 1, batch_ = 8;
+  int64_t max_tokens_ = GenerateOptions{}.max_tokens, n_ = 1, batch_ = 8;
   std::vector<std::string> stops_;
   std::optional<int64_t> stride_, likeliest_;
   ComputeFlags compute_;

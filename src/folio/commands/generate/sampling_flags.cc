@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <random>
+#include <tuple>
 #include <utility>
 
 #include "folio/base/error.h"
@@ -26,22 +27,26 @@ std::vector<int32_t> AllIds(const std::vector<std::string>& lists, const std::st
 }  // namespace
 
 std::vector<Field> SamplingFlags::Penalties() {
+  PenaltyOptions& of = options_.penalties;
   return {
-      {"repetition-penalty", &repetition_, "above 1: less likely if in prompt or text", 0.01, 100},
-      {"presence-penalty", &presence_, "taken off the logit of a token that was written", -100,
+      {"repetition-penalty", &of.repetition, "above 1: less likely if in prompt or text", 0.01,
        100},
-      {"frequency-penalty", &frequency_, "the same for each time that it was written", -100, 100},
-      {"no-repeat-ngram", &no_repeat_ngram_, "no n tokens in a row come twice; 0 for any", 0, 1e9},
-      {"min-tokens", &min_tokens_, "the text does not end before so many tokens", 0, 1e12}};
+      {"presence-penalty", &of.presence, "taken off the logit of a token that was written", -100,
+       100},
+      {"frequency-penalty", &of.frequency, "the same for each time that it was written", -100, 100},
+      {"no-repeat-ngram", &of.no_repeat_ngram, "no n tokens in a row come twice; 0 for any", 0,
+       1e9},
+      {"min-tokens", &of.min_tokens, "the text does not end before so many tokens", 0, 1e12}};
 }
 
 std::vector<Field> SamplingFlags::Choice() {
+  SamplingOptions& of = options_;
   return {
-      {"temperature", &temperature_, "below 1 plays safe, above 1 dares; 0 is --greedy", 0, 1e6},
-      {"top-k", &top_k_, "of the k likeliest and equals of the last; 0 for all", 0, 1e9},
-      {"top-p", &top_p_, "of the likeliest that reach probability p", 1e-9, 1},
-      {"min-p", &min_p_, "of those with at least p times the likeliest's", 0, 1},
-      {"typical", &typical_, "of those near the expected surprise, up to p", 1e-9, 1},
+      {"temperature", &of.temperature, "below 1 plays safe, above 1 dares; 0 is --greedy", 0, 1e6},
+      {"top-k", &of.top_k, "of the k likeliest and equals of the last; 0 for all", 0, 1e9},
+      {"top-p", &of.top_p, "of the likeliest that reach probability p", 1e-9, 1},
+      {"min-p", &of.min_p, "of those with at least p times the likeliest's", 0, 1},
+      {"typical", &of.typical, "of those near the expected surprise, up to p", 1e-9, 1},
       {"seed", &seed_, "of the choices; a random one if not given", 0, 9e15}};
 }
 
@@ -83,33 +88,29 @@ std::vector<LogitBias> SamplingFlags::Biases() const {
 }
 
 bool SamplingFlags::given() const {
+  const SamplingOptions none;
+  const auto penalties = [](const PenaltyOptions& of) {
+    return std::tuple(of.repetition, of.presence, of.frequency, of.no_repeat_ngram, of.min_tokens);
+  };
+  const auto choice = [](const SamplingOptions& of) {
+    return std::tuple(of.temperature, of.top_k, of.top_p, of.min_p, of.typical);
+  };
   const bool lists = !biases_.empty() || !banned_.empty() || !forced_.empty();
-  const bool penalties = repetition_ != 1 || presence_ != 0 || frequency_ != 0 ||
-                         no_repeat_ngram_ != 0 || min_tokens_ != 0;
-  const bool cuts = top_k_ != 0 || top_p_ != 1 || min_p_ != 0 || typical_ != 1;
-  return lists || penalties || cuts || temperature_ != 1 || greedy_ || seed_;
+  return lists || greedy_ || seed_ || choice(options_) != choice(none) ||
+         penalties(options_.penalties) != penalties(none.penalties);
 }
 
 SamplingOptions SamplingFlags::Options(int64_t V, Console& console) {
-  if (std::exchange(greedy_, false)) temperature_ = 0;
+  if (std::exchange(greedy_, false)) options_.temperature = 0;
   if (!seed_) {
     seed_ = std::random_device{}();
-    if (temperature_ > 0) console.Note(fmt::format("seed {}", *seed_));
+    if (options_.temperature > 0) console.Note(fmt::format("seed {}", *seed_));
   }
-  SamplingOptions options{.temperature = temperature_,
-                          .top_k = top_k_,
-                          .top_p = top_p_,
-                          .min_p = min_p_,
-                          .typical = typical_,
-                          .seed = static_cast<uint64_t>(*seed_),
-                          .penalties = {.bias = Biases(),
-                                        .repetition = repetition_,
-                                        .presence = presence_,
-                                        .frequency = frequency_,
-                                        .no_repeat_ngram = no_repeat_ngram_,
-                                        .min_tokens = min_tokens_},
-                          .banned = AllIds(banned_, "--ban", V),
-                          .forced = AllIds(forced_, "--force", V)};
+  SamplingOptions options = options_;
+  options.seed = static_cast<uint64_t>(*seed_);
+  options.penalties.bias = Biases();
+  options.banned = AllIds(banned_, "--ban", V);
+  options.forced = AllIds(forced_, "--force", V);
   CheckSampling(options, V);
   return options;
 }

@@ -28,10 +28,7 @@ class SamplingFlags {
   std::vector<Field> Choice();
   std::vector<LogitBias> Biases() const;
 
-  double temperature_ = 1, top_p_ = 1, min_p_ = 0, typical_ = 1;
-  int64_t top_k_ = 0;
-  double repetition_ = 1, presence_ = 0, frequency_ = 0;
-  int64_t no_repeat_ngram_ = 0, min_tokens_ = 0;
+  SamplingOptions options_;  // without what the next lines say
   std::vector<std::string> biases_, banned_, forced_;
   std::optional<int64_t> seed_;
   bool greedy_ = false;
