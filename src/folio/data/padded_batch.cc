@@ -5,11 +5,16 @@
 #include <algorithm>
 
 #include "folio/base/error.h"
+#include "folio/data/batch_sampler.h"
 
 namespace folio {
 
 Tensor PaddedBatch::key_mask() const {
-  return Tensor(const_cast<uint8_t*>(keys.data()), {batch.B, batch.T});
+  return Tensor(const_cast<uint8_t*>(keys.data()), {B, T});
+}
+
+int64_t PaddedBatch::CountTargets() const {
+  return std::ranges::count(keys, 1);
 }
 
 PaddedBatch PadSequences(std::span<const std::vector<int32_t>> sequences, int64_t T) {
@@ -28,15 +33,16 @@ PaddedBatch PadSequences(std::span<const std::vector<int32_t>> sequences, int64_
     throw UsageError(fmt::format("a sequence takes {} positions, rows have {}", longest, T), "",
                      "cut it, or give longer rows");
   }
-  PaddedBatch padded;
-  const BatchShape shape{std::ssize(sequences), T > 0 ? T : longest, 1};
-  padded.batch.Clear(shape, 0);
-  padded.keys.assign(padded.batch.inputs.size(), 0);
-  for (int64_t b = 0; b < shape.B; ++b) {
+  PaddedBatch padded{.B = std::ssize(sequences), .T = T > 0 ? T : longest};
+  const auto size = static_cast<size_t>(padded.B * padded.T);
+  padded.inputs.resize(size);
+  padded.targets.assign(size, Batch::kNoTarget);
+  padded.keys.resize(size);
+  for (int64_t b = 0; b < padded.B; ++b) {
     const std::vector<int32_t>& sequence = sequences[static_cast<size_t>(b)];
-    const int64_t row = b * shape.T;
-    std::copy(sequence.begin(), sequence.end() - 1, padded.batch.inputs.begin() + row);
-    std::copy(sequence.begin() + 1, sequence.end(), padded.batch.targets.begin() + row);
+    const int64_t row = b * padded.T;
+    std::copy(sequence.begin(), sequence.end() - 1, padded.inputs.begin() + row);
+    std::copy(sequence.begin() + 1, sequence.end(), padded.targets.begin() + row);
     std::fill_n(padded.keys.begin() + row, sequence.size() - 1, uint8_t{1});
   }
   return padded;

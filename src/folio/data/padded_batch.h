@@ -4,24 +4,25 @@
 #include <span>
 #include <vector>
 
-#include "folio/data/batch_sampler.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {
 
 // Sequences of unequal length side by side, for training or losses: each begins its row, and what
-// is left of the row is padding, which nobody attends to and which predicts nothing:
-//   learner.pass().set_key_mask(padded.key_mask());
-//   learner.Accumulate(padded.batch.inputs, padded.batch.targets, 1.0 /
-//   padded.batch.CountTargets(),
-//                      dropout);
+// is left of the row is padding, which nobody attends to and which predicts nothing. With a
+// GptPass of the same B and T (model/gpt.h):
+//   pass.set_key_mask(padded.key_mask());
+//   pass.Forward(params, padded.inputs, dropout);
+//   pass.LossAndBackward(params, padded.targets, 1.0 / padded.CountTargets(), d_params);
 // Losses and gradients are those of the sequences by themselves.
 struct PaddedBatch {
-  Batch batch;
-  std::vector<uint8_t> keys;  // (B,T): 1 for a token, 0 for padding
+  int64_t B = 0, T = 0;
+  std::vector<int32_t> inputs = {};   // (B,T), 0 for padding
+  std::vector<int32_t> targets = {};  // (B,T), inputs shifted by one, -1 for padding
+  std::vector<uint8_t> keys = {};     // (B,T): 1 for a token, 0 for padding
 
-  // For GptPass::set_key_mask; views `keys`.
-  Tensor key_mask() const;
+  Tensor key_mask() const;  // views `keys`
+  int64_t CountTargets() const;
 };
 
 // Each sequence of n tokens takes n - 1 positions, whose targets are the tokens that follow. Rows

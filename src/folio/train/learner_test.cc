@@ -80,10 +80,9 @@ class Padding : public testing::TestWithParam<LearnerCase> {
 
   Padding() { Scatter(weights_, 1); }
 
-  Result Learn(const PaddedBatch& padded) {
-    const Batch& batch = padded.batch;
+  Result Learn(const PaddedBatch& batch) {
     Learner learner(*backend_, weights_, batch.B, batch.T, {.dtype = GetParam().dtype});
-    learner.pass().set_key_mask(padded.key_mask());
+    learner.pass().set_key_mask(batch.key_mask());
     learner.Begin();
     Result result;
     result.loss = learner.Accumulate(batch.inputs, batch.targets, 0.25, {});
@@ -105,8 +104,8 @@ class Padding : public testing::TestWithParam<LearnerCase> {
 
 TEST_P(Padding, ABatchIsItsSequencesEachByItself) {
   const PaddedBatch padded = PadSequences(sequences_);
-  ASSERT_EQ(padded.batch.T, 5);
-  EXPECT_EQ(padded.batch.CountTargets(), 5 + 1 + 3);
+  ASSERT_EQ(padded.T, 5);
+  EXPECT_EQ(padded.CountTargets(), 5 + 1 + 3);
   const Result all = Learn(padded);
   const bool wide = GetParam().dtype == Dtype::kF64;
   const double unit = wide ? std::numeric_limits<double>::epsilon()
@@ -138,7 +137,7 @@ TEST_P(Padding, WhatIsThereInsteadOfTokensChangesNoBit) {
   PaddedBatch padded = PadSequences(sequences_, 5);
   const Result zeros = Learn(padded);
   for (size_t i = 0; i < padded.keys.size(); ++i) {
-    if (padded.keys[i] == 0) padded.batch.inputs[i] = 7;
+    if (padded.keys[i] == 0) padded.inputs[i] = 7;
   }
   const Result others = Learn(padded);
   EXPECT_EQ(others.losses, zeros.losses);
