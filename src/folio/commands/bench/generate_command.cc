@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <string>
@@ -41,7 +42,9 @@ class BenchGenerateCommand final : public Command {
                       "what the matrices are kept and multiplied as; auto: as they are stored"}
                     .Choices(MatrixDtypeNames()));
     flags.Value(Field{"prompt-tokens", &options_.prompt_tokens, "length of the prompt", 1, 1e9});
-    flags.Value(Field{"positions", &positions_, "contexts behind which tokens are timed"});
+    flags.Value(Field{"positions", &positions_,
+                      "contexts behind which tokens are timed; 10 if not said, in a shorter "
+                      "context its last"});
     flags.Value(Field{"batches", &batches_, "numbers of sequences that are written together"});
     flags.Switch("--bf16-cache", &bf16_cache_, "keep keys and values in bfloat16");
     flags.Value(Field{"seconds", &options_.seconds, "measure at least so long", 0, 1e6});
@@ -54,7 +57,9 @@ class BenchGenerateCommand final : public Command {
     UseThreads(train.threads);
     simd_.Use();
     const GptConfig& config = settings_.config().model;
-    options_.positions = Numbers("--positions", positions_, 0, config.n_positions - 1);
+    const int64_t last = config.n_positions - 1;
+    options_.positions = positions_.empty() ? std::vector{std::min<int64_t>(10, last)}
+                                            : Numbers("--positions", positions_, 0, last);
     options_.batches = Numbers("--batches", batches_, 1, Decoder::kFewRows);
     if (bf16_cache_) options_.cache = Dtype::kBF16;
     const MatrixDtype matrices = MatrixDtypeNamed(dtype_);
@@ -95,7 +100,7 @@ class BenchGenerateCommand final : public Command {
 
   ModelSettings settings_{std::vector<std::string>{"--threads", "--backend"}};
   BenchGenerateOptions options_;
-  std::string dtype_ = "auto", positions_ = "10", batches_ = "1,4,16";
+  std::string dtype_ = "auto", positions_, batches_ = "1,4,16";
   bool bf16_cache_ = false;
   SimdFlag simd_;
 };
