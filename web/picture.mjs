@@ -1,18 +1,33 @@
 // Takes the picture of the page that README.md shows, of the model in a directory:
-//   node web/picture.mjs runs/demo docs/demo/page.png
+//   node web/picture.mjs runs/words docs/demo/page.png
 import { Browser, Open, Serve } from "./test/kit.mjs";
 
 const [model, out] = process.argv.slice(2);
 const service = await Serve("--model", model);
 const browser = await Browser();
 try {
-  const view = new URLSearchParams({ t: "The fox saw a fox.", l: "1", h: "1", q: "16", k: "8" });
-  const { page, Close } = await Open(browser, `${service.url}/#/attn?${view}`, {
+  const { page, Close } = await Open(browser, `${service.url}/#/play`, {
     colorScheme: "light",
-    viewport: { width: 1280, height: 832 },
+    viewport: { width: 1280, height: 800 },
   });
-  await page.waitForSelector(".query-list output");
-  await page.waitForLoadState("networkidle");
+  await page.evaluate(() =>
+    localStorage.setItem("folio.sampler", JSON.stringify({ seed: "3", max_tokens: 110 })),
+  );
+  await page.reload();
+  await page.fill("#prompt", "Once upon a time, there was a little");
+  const answer = page.waitForResponse(/api\/generate/);
+  await page.click("#generate");
+  await page.waitForSelector("#stop", { state: "detached" });
+  // Of the first tokens the one that the model was least sure of.
+  const entropies = (await (await answer).text())
+    .split("\n\n")
+    .filter((event) => event.startsWith("event: token"))
+    .map((event) => JSON.parse(event.split("data: ")[1]).H)
+    .slice(0, 60);
+  const open = entropies.indexOf(Math.max(...entropies));
+  await page.locator(".piece:not(.given)").nth(open).click();
+  await page.mouse.move(5, 5);
+  await page.waitForFunction(() => !/≈/.test(document.querySelector(".bars").textContent));
   await page.screenshot({ path: out });
   await Close();
 } finally {

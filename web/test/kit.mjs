@@ -19,6 +19,15 @@ function Run(...args) {
   assert.equal(status, 0, `folio ${args.join(" ")}: ${stderr}`);
 }
 
+// Of a model that is larger than the debug preset's, and has room for a text.
+const kSizes = [
+  "train.batch_size=4",
+  "train.context=32",
+  "model.n_embd=32",
+  "model.n_inner=128",
+  "model.n_positions=32",
+].flatMap((size) => ["--set", size]);
+
 // A directory of runs, made once for a file of tests.
 export function Workshop() {
   const root = mkdtempSync(join(tmpdir(), "folio-web-"));
@@ -43,8 +52,7 @@ export function Workshop() {
         ...tokenizer,
         "--preset",
         "debug",
-        "--context",
-        "32",
+        ...kSizes,
         "--out",
         out,
         "--quiet",
@@ -58,7 +66,7 @@ export function Workshop() {
       const child = spawn(
         kFolio,
         ["train", "--data", stories, "--tokenizer", "bytes", "--preset", "debug", "--out", out]
-          .concat(["--max-steps", "1000000", "--serve", "--port", "0"])
+          .concat(kSizes, ["--max-steps", "1000000", "--serve", "--port", "0"])
           .concat(more),
         { stdio: ["ignore", "ignore", "pipe"] },
       );
