@@ -1,9 +1,14 @@
 // Which model the page is of: one of several, or another one after the service was started again.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Browser, Open, Serve, Until, Workshop, Write } from "./kit.mjs";
+import { Browser, Open, Serve as Begin, Until, Workshop, Write } from "./kit.mjs";
 
 let workshop, bytes, merging, browser;
+const begun = [];
+async function Serve(...flags) {
+  begun.push(await Begin(...flags));
+  return begun.at(-1);
+}
 before(async () => {
   workshop = Workshop();
   bytes = workshop.Train("bytes", "--max-steps", "20");
@@ -13,33 +18,35 @@ before(async () => {
 });
 after(async () => {
   await browser?.close();
+  await Promise.all(begun.map((one) => one.Stop()));
   workshop?.Remove();
 });
 
 const name = (page) => page.textContent(".model-card strong");
 const written = (page) => page.locator(".piece:not(.given)").allTextContents();
 
-// What the service itself writes with the settings of Write.
+// The service's own text, by the settings that the page sent last.
+let sent = {};
 async function Expected(url, prompt, model) {
+  const { temperature, top_k, top_p, min_p, repetition_penalty } = sent;
+  const how = { max_tokens: 16, seed: 7, temperature, top_k, top_p, min_p, repetition_penalty };
   const answer = await fetch(`${url}/api/generate`, {
     method: "POST",
-    body: JSON.stringify({ prompt, model, max_tokens: 16, seed: 7, ...(await Sampler(url)) }),
+    body: JSON.stringify({ prompt, model, ...how }),
   });
   const events = (await answer.text()).matchAll(/^event: (?:token|done)\ndata: (.*)$/gm);
   return [...events].map(([, data]) => JSON.parse(data).text ?? "").join("");
 }
-let sampler = {};
-const Sampler = async () => sampler;
-// The settings that the page really sends.
-function Listen(page, asked = []) {
+
+// Which model each request of the page is for.
+function Listen(page) {
+  const asked = [];
   page.on("request", (request) => {
-    if (!request.url().includes("/api/")) return;
-    const body = request.postData() ? JSON.parse(request.postData()) : {};
-    asked.push({ path: new URL(request.url()).pathname, model: body.model ?? new URL(request.url()).searchParams.get("model") });
-    if (request.url().endsWith("/api/generate")) {
-      const { temperature, top_k, top_p, min_p, repetition_penalty } = body;
-      sampler = { temperature, top_k, top_p, min_p, repetition_penalty };
-    }
+    const { pathname, searchParams } = new URL(request.url());
+    if (!pathname.startsWith("/api/")) return;
+    const body = JSON.parse(request.postData() ?? "{}");
+    asked.push({ path: pathname, model: body.model ?? searchParams.get("model") });
+    if (pathname.endsWith("/generate")) sent = body;
   });
   return asked;
 }
