@@ -144,16 +144,27 @@ async function Generate(body, response) {
   response.writeHead(200, { "Content-Type": "text/event-stream" });
   const send = (event, data) =>
     response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
-  const ids = body.ids ?? Encode(body.prompt).ids,
+  const ids = body.ids ?? Encode(body.prompt ?? body.messages.at(-1).content).ids,
     prompt_n = ids.length,
     begin = Date.now(),
     all = [...ids];
   const seed = body.seed ?? Math.floor(Math.random() * 2 ** 32);
-  send("progress", { done: 0, total: prompt_n, tps: null, eta: null, waiting: 0 });
+  send("progress", {
+    done: 0,
+    total: prompt_n,
+    tps: null,
+    eta: null,
+    waiting: 0,
+    model: "mock-4x4@0",
+    prompt_ids: ids,
+    forgotten: 0,
+  });
   await sleep(60);
+  const slides = body.when_full === "slide";
   let i = 0;
-  for (; i < (body.max_tokens ?? 256) && all.length < P && !response.destroyed; ++i) {
-    const { p, order, H, top } = Judge(all, body.logprobs ?? 10);
+  for (; i < (body.max_tokens ?? 256) && (slides || all.length < P) && !response.destroyed; ++i) {
+    const seen = Math.min(all.length, P);
+    const { p, order, H, top } = Judge(all.slice(-seen), body.logprobs ?? 10);
     let left = Noise(seed, i),
       at = 0;
     const sharp =
@@ -172,12 +183,13 @@ async function Generate(body, response) {
       rank: at + 1,
       H,
       top,
+      seen,
     });
     await sleep(12);
   }
   const gen_ms = Date.now() - begin;
   send("done", {
-    reason: all.length >= P ? "context" : "length",
+    reason: !slides && all.length >= P ? "context" : "length",
     timings: { prompt_n, shared_n: 0, prompt_ms: 60, gen_n: i, gen_ms, ttft_ms: 60 },
     seed,
     prompt_ids: ids,
@@ -242,6 +254,7 @@ async function Answer(request, response) {
         backend: "none",
         model: {
           name: "mock-4x4",
+          id: "mock-4x4@0",
           n_layer: L,
           n_head: H,
           n_embd: C,
@@ -264,7 +277,7 @@ async function Answer(request, response) {
         },
         models: ["mock-4x4"],
         limits: { traces: 4, score_tokens: 4096, lens_positions: 64, events: 32 },
-        features: ["generate", "score", "trace", "embed", "runs"],
+        features: ["generate", "chat", "score", "trace", "embed", "runs"],
       });
     case "vocab":
       return Json({ tokens: vocabulary.map((bytes) => bytes.toString("base64")) });

@@ -9,8 +9,8 @@ import { Icon } from "./parts/icons";
 import { LiveRegion } from "./parts/live";
 import { PlaygroundScreen } from "./playground/screen";
 import { writing } from "./playground/writing";
-import { GoTo, HashOf, kScreens, route, type Screen } from "./state/route";
-import { info, infoError } from "./state/server";
+import { Address, GoTo, HashOf, kScreens, Param, route, SetParams, type Screen } from "./state/route";
+import { info, infoError, modelId, replaced } from "./state/server";
 import { NextTheme, themeChoice } from "./state/theme";
 import { text } from "./text";
 import { TrainingScreen } from "./training/screen";
@@ -29,7 +29,7 @@ function Rail() {
         {kScreens.map((screen, at) => (
           <li key={screen}>
             <a
-              href={HashOf(screen)}
+              href={HashOf(screen, Param("m") ? { m: Param("m") } : {})}
               aria-current={route.value.screen === screen ? "page" : undefined}
               title={`${text.screens[screen]} (${at + 1})`}
               onClick={(event) => {
@@ -50,6 +50,7 @@ function Rail() {
 
 function ModelCard() {
   const model = info.value?.model;
+  const all = info.value?.models ?? [];
   if (!model)
     return (
       <div class="model-card grow">
@@ -58,7 +59,23 @@ function ModelCard() {
     );
   return (
     <div class="model-card grow">
-      <strong>{model.name}</strong>
+      {all.length > 1 ? (
+        <select
+          id="model"
+          aria-label={text.shell.model}
+          value={model.name}
+          onChange={({ currentTarget: { value } }) => {
+            SetParams({ m: value === all[0] ? null : value });
+            Address();
+          }}
+        >
+          {all.map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+      ) : (
+        <strong>{model.name}</strong>
+      )}
       <span>
         {model.n_layer} L · {model.n_head} H · d {model.n_embd}
       </span>
@@ -197,13 +214,21 @@ export function Shell() {
             {text.server.unreachable}
           </p>
         )}
+        {replaced.value && (
+          <p class="banner row" role="status">
+            <span class="grow">{text.server.replaced(info.value?.model?.name)}</span>
+            <button class="small" onClick={() => (replaced.value = false)}>
+              {text.server.understood}
+            </button>
+          </p>
+        )}
         {infoError.value && online.value && (
           <p class="failure" role="alert">
             {infoError.value}
           </p>
         )}
         <h1 class="unseen">{text.screens[screen]}</h1>
-        {info.value ? <Body /> : !infoError.value && <p class="empty">{text.server.loading}</p>}
+        {info.value ? <Body key={modelId.value} /> : !infoError.value && <p class="empty">{text.server.loading}</p>}
       </main>
       {help && <KeysDialog onClose={() => setHelp(false)} />}
       <KeyDialog />

@@ -10,11 +10,17 @@ export const text = {
     down: "no answer",
     theme: "Theme",
     close: "Close",
+    model: "Model",
   },
   themes: { system: "as the system has it", light: "light", dark: "dark" },
   server: {
     loading: "Loading …",
     unreachable: "The service does not answer. The page goes on by itself as soon as it does.",
+    replaced: (name?: string) =>
+      name === undefined
+        ? "The service was started again, without a model."
+        : `The service was started again with another model: ${name}. Texts of the one before are not shown.`,
+    understood: "All right",
     no_model: "This service has no model, only runs: start it with --model DIR to see this.",
     no_trace:
       "This model's weights are not float32, and looking inside needs them: serve it with --dtype fp32.",
@@ -54,7 +60,7 @@ export const text = {
     save: "Save as SVG",
   },
   play: {
-    tabs: { write: "Write", score: "Score", tokens: "Tokens" },
+    tabs: { chat: "Chat", write: "Write", score: "Score", tokens: "Tokens" },
     views: "What to do with a text",
     prompt: "Prompt",
     prompt_hint: "Begin a text; the model goes on.",
@@ -94,6 +100,7 @@ export const text = {
     speed: "tokens/s",
     tokens: "tokens",
     context: "context",
+    beyond: "the beginning is forgotten",
     seed: "seed",
     reasons: {
       length: "reached its length",
@@ -126,6 +133,25 @@ export const text = {
       max_tokens: "How many tokens to write.",
       seed: "The same seed and settings write the same text.",
     },
+  },
+  chat: {
+    conversation: "Conversation",
+    nothing_yet: "This model was taught to answer. Ask it something; what it was taught says what it knows.",
+    message: "Message",
+    message_hint: "Ask something",
+    message_keys: "Enter sends, Shift Enter breaks the line.",
+    ask: "Ask",
+    edit: "Edit",
+    edited: "Ask anew",
+    edit_note: "What follows it is dropped.",
+    cancel: "Cancel",
+    retry: "Another answer",
+    retry_greedy: "At temperature 0 the same answer would come again.",
+    begin: "New conversation",
+    you: "You",
+    answer: (n: number) => `Answer ${n}`,
+    forgotten: "What stands above has left the context: the model has forgotten it.",
+    nothing: "(nothing)",
   },
   token: {
     title: "Token",
@@ -174,7 +200,8 @@ export const text = {
     label: "Text to look at",
     strip: "Tokens of the text",
     example: "The cat sat on the mat. The cat sat on the rug.",
-    left_out: (n: number) => `${n} tokens more than the model's context are left out.`,
+    window: (n: number, before: number) =>
+      `The last ${n} of ${before + n} tokens: what the model sees at once.`,
   },
   attn: {
     heads: "Heads",

@@ -22,7 +22,8 @@ const kScreens = [
   "runs?v=compare",
   "runs?v=samples",
 ];
-let workshop, model, service, browser;
+const kChat = "play?m=taught";
+let workshop, model, taught, service, browser;
 before(async () => {
   workshop = Workshop();
   model = workshop.Train(
@@ -34,7 +35,17 @@ before(async () => {
     "--set",
     "model.n_positions=64",
   );
-  service = await Serve("--model", model, "--runs", workshop.runs, "--dtype", "fp32");
+  taught = workshop.Teach("taught", "--max-steps", "300", "--set", "model.n_positions=64");
+  service = await Serve(
+    "--model",
+    model,
+    "--model",
+    taught,
+    "--runs",
+    workshop.runs,
+    "--dtype",
+    "fp32",
+  );
   browser = await Browser();
 });
 after(async () => {
@@ -42,6 +53,18 @@ after(async () => {
   await service?.Stop();
   workshop?.Remove();
 });
+
+// Until a turn has left the context, and another is edited.
+async function Talk(page) {
+  for (let i = 0; i < 4; ++i) {
+    await page.fill("#message", "Is it red?");
+    await page.press("#message", "Enter");
+    await page.waitForSelector("#ask");
+  }
+  await page.waitForSelector(".turns .forgotten");
+  await page.locator(".said button").last().click();
+  await page.locator(".answer .piece").nth(1).click();
+}
 
 async function Settle(page) {
   await page.waitForLoadState("networkidle", { timeout: 1500 }).catch(() => {});
@@ -57,9 +80,12 @@ for (const colorScheme of ["light", "dark"]) {
     });
     await Write(page, "The cat", 12);
     await page.locator(".piece:not(.given)").nth(2).click();
+    const talked = "a conversation";
     const faults = [];
-    for (const screen of [null, ...kScreens]) {
-      if (screen !== null) await page.evaluate((hash) => (location.hash = `#/${hash}`), screen);
+    for (const screen of [null, ...kScreens, kChat, talked]) {
+      if (screen === talked) await Talk(page);
+      else if (screen !== null)
+        await page.evaluate((hash) => (location.hash = `#/${hash}`), screen);
       await Settle(page);
       await page.evaluate(axe);
       const { violations } = await page.evaluate(() =>
@@ -82,11 +108,13 @@ test("320 pixels are wide enough", async () => {
   const { page, Close } = await Open(browser, `${service.url}/`, {
     viewport: { width: 320, height: 640 },
   });
-  for (const screen of kScreens) {
+  for (const screen of [...kScreens, kChat]) {
     await page.evaluate((hash) => (location.hash = `#/${hash}`), screen);
     await Settle(page);
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 320, screen);
   }
+  await Talk(page);
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 320, "chat");
   await Close();
 });
 

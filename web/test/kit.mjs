@@ -2,7 +2,7 @@
 // A page that asks another origin, breaks its policy or logs an error fails its test.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -36,6 +36,20 @@ export function Workshop() {
   return {
     root,
     runs: join(root, "runs"),
+    // A model that was taught to answer, a little: it ends its turns.
+    Teach(name, ...more) {
+      const questions = join(root, "questions.jsonl");
+      const lines = ["red", "blue", "green"].map((colour) =>
+        JSON.stringify({
+          messages: [
+            { role: "user", content: `Is it ${colour}?` },
+            { role: "assistant", content: `It is ${colour}.` },
+          ],
+        }),
+      );
+      writeFileSync(questions, `${lines.join("\n")}\n`.repeat(60));
+      return this.Train(name, "--data", questions, ...more);
+    },
     // A tokenizer of merges.
     Learn() {
       const out = join(root, "tokenizer");
@@ -47,8 +61,7 @@ export function Workshop() {
       const tokenizer = more.includes("--tokenizer") ? [] : ["--tokenizer", "bytes"];
       Run(
         "train",
-        "--data",
-        stories,
+        ...(more.includes("--data") ? [] : ["--data", stories]),
         ...tokenizer,
         "--preset",
         "debug",
@@ -157,11 +170,10 @@ export async function Open(browser, url, { allowed = [], ...options } = {}) {
 }
 
 // Writes `text` on from the page's prompt and waits for the end.
-export async function Write(page, prompt, tokens = 16) {
+export async function Write(page, prompt, tokens = 16, more = {}) {
   await page.evaluate(
-    (count) =>
-      localStorage.setItem("folio.sampler", JSON.stringify({ max_tokens: count, seed: "7" })),
-    tokens,
+    (all) => localStorage.setItem("folio.sampler", JSON.stringify(all)),
+    { max_tokens: tokens, seed: "7", ...more },
   );
   await page.reload();
   await page.fill("#prompt", prompt);

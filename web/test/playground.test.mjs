@@ -137,6 +137,42 @@ test("sliders weigh a token's alternatives anew without asking for anything", as
   await Close();
 });
 
+test("a text goes on beyond the context, and its last window is what the screens show", async () => {
+  const short = await Serve("--model", workshop.Train("short", "--max-steps", "60"), "--dtype", "fp32");
+  try {
+    const { page, Close } = await Open(browser, `${short.url}/#/play`);
+    await Write(page, "The cat sat", 50, { top_k: 5 });
+    const tokens = page.locator(".piece:not(.given)");
+    assert.equal(await tokens.count(), 50);
+    await page.click("text=Continue");
+    await Until("as many again", async () => (await tokens.count()) === 100);
+    await page.waitForSelector("#stop", { state: "detached" });
+    assert.equal(await page.locator(".failure").count(), 0);
+    assert.match(await page.textContent("#pace"), /32\/32: the beginning is forgotten/);
+    // What a token was chosen by is what the model saw then, not what stands before it.
+    for (const at of [10, 40, 60, 99]) {
+      await tokens.nth(at).click();
+      await page.waitForSelector(".bars .is-this");
+      await Until("exact numbers", async () => !/≈/.test(await page.textContent(".token-panel .bars")));
+      assert.equal(
+        await page.textContent(".bars .is-this .bar-number >> nth=0"),
+        await page.textContent(".token-panel .facts dd >> nth=0"),
+        `token ${at}`,
+      );
+    }
+    await page.click("text=Look inside");
+    await page.waitForSelector(".map-panel canvas");
+    assert.equal(await page.locator(".strip .chip").count(), 32);
+    const whole = await page.inputValue(".text-bar");
+    const last = await page.locator(".strip .chip").allTextContents();
+    assert.equal(last.join(""), [...whole].slice(-32).join("").replace(/ /g, "·").replace(/\n/g, "⏎"));
+    assert.equal(await page.locator(".failure").count(), 0);
+    await Close();
+  } finally {
+    await short.Stop();
+  }
+});
+
 test("characters that tokens tear are whole in the end, and none is replaced", async () => {
   const { page, Close } = await Open(browser, `${service.url}/#/play`);
   const prompt = "Größe 漢字 🙂👍🏽";

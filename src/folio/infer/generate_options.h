@@ -58,7 +58,11 @@ struct NewToken {
   int32_t id = 0;
   ModelProbabilities probabilities = {};  // with GenerateOptions::likeliest
   double chance = 1;                      // with which it was chosen, after penalties and cuts
+  int64_t seen = 0;                       // tokens before it that the model saw
 };
+
+// How many tokens of a prompt with `length` of them a model with a context of P sees: the last.
+int64_t PromptTokensSeen(int64_t length, const GenerateOptions& options, int64_t P);
 
 enum class FinishReason { kLength, kStop, kContext, kCancelled };
 

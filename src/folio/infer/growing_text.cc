@@ -32,6 +32,10 @@ int64_t KeptOf(const GenerateOptions& options, int64_t P) {
 
 }  // namespace
 
+int64_t PromptTokensSeen(int64_t length, const GenerateOptions& options, int64_t P) {
+  return length <= P ? length : KeptOf(options, P);
+}
+
 void CheckGeneration(std::span<const int32_t> prompt, const GenerateOptions& options, int64_t P,
                      int64_t V, const std::string& name) {
   if (prompt.empty()) {
@@ -63,7 +67,7 @@ GrowingText::GrowingText(TextRequest request, Decoder& decoder)
       P_(decoder.capacity()),
       tokens_(request_.prompt) {
   const GenerateOptions& options = request_.options;
-  const int64_t length = std::ssize(tokens_), seen = length <= P_ ? length : KeptOf(options, P_);
+  const int64_t length = std::ssize(tokens_), seen = PromptTokensSeen(length, options, P_);
   window_ = static_cast<size_t>(length - seen);
   stats_ = {.prompt_tokens = seen, .dropped = length - seen, .stride = StrideOf(options, P_)};
   const int64_t room = P_ - seen;
@@ -160,6 +164,7 @@ void GrowingText::ChooseAll(const Tensor& logits) {
     NewToken token{sampler_.Sample(row, request_.sequence, static_cast<uint64_t>(written_) + i,
                                    {.tokens = tokens_, .prompt_tokens = request_.prompt.size()})};
     token.chance = sampler_.chance();
+    token.seen = seen + static_cast<int64_t>(i);
     if (options.likeliest) {
       token.probabilities = ProbabilitiesOf(row, token.id, *options.likeliest);
     }

@@ -20,41 +20,6 @@ struct ChatRequest {
   std::optional<int64_t> logprobs = {};  // likeliest tokens of each place
 };
 
-// A message's text: one, or parts of which each has one.
-std::string ReadContent(const Json& message) {
-  const Json* content = message.find("content");
-  if (content != nullptr && content->is_string()) return content->text();
-  std::string text;
-  if (content == nullptr || !content->is_array()) {
-    ThrowBadField("messages", "a list of objects with 'role' and 'content', a text");
-  }
-  for (const Json& part : *content) {
-    const Json *type = part.find("type"), *of = part.find("text");
-    if (type == nullptr || *type != Json("text") || of == nullptr || !of->is_string()) {
-      ThrowBadField("messages", "text alone: this model takes nothing else");
-    }
-    text += of->text();
-  }
-  return text;
-}
-
-std::vector<ChatMessage> ReadMessages(const RequestFields& fields) {
-  const Json* list = fields.Find("messages");
-  if (list == nullptr || !list->is_array() || list->empty()) {
-    ThrowBadField("messages", "a list of at least one message");
-  }
-  std::vector<ChatMessage> messages;
-  for (const Json& message : *list) {
-    const Json* role = message.find("role");
-    const auto found = role != nullptr && role->is_string()
-                           ? FindChatRole(role->text() == "developer" ? "system" : role->text())
-                           : std::nullopt;
-    if (!found) ThrowBadField("messages", "of the roles system, user and assistant");
-    messages.push_back({*found, ReadContent(message)});
-  }
-  return messages;
-}
-
 // What would change the answer and is not there is refused, not passed over.
 void RefuseTools(const RequestFields& fields) {
   for (const char* key : {"tools", "functions"}) {
@@ -72,20 +37,12 @@ void RefuseTools(const RequestFields& fields) {
 }
 
 ChatRequest ReadChat(const RequestFields& fields, const ServedModel& model) {
-  const std::optional<ChatFormat> format = FindChatFormat(model.tokenizer());
-  if (!format) {
-    throw ApiError(400,
-                   fmt::format("the model '{}' was not trained on conversations and has no chat "
-                               "template; it goes on from a text at /v1/completions",
-                               model.name),
-                   "model", "no_chat_template");
-  }
+  const ChatFormat format = RequireChatFormat(model);
   RefuseTools(fields);
   ChatRequest request;
   std::vector<int32_t> ids;
-  EncodeChat(model.tokenizer(), *format, ReadMessages(fields), /*ask=*/true, "'messages'", ids);
+  EncodeChat(model.tokenizer(), format, ReadMessages(fields), /*ask=*/true, "'messages'", ids);
   const int64_t P = model.config().n_positions;
-  RequireContext(ids, "messages", model);
   request.n = fields.Integer("n", 1, 1, kMostTexts);
   request.stream = fields.Flag("stream");
   request.usage = ReadIncludeUsage(fields);
@@ -97,6 +54,7 @@ ChatRequest ReadChat(const RequestFields& fields, const ServedModel& model) {
   TextJob& job = request.job;
   job.options = ReadGenerationFields(fields, model, max_tokens);
   job.options.likeliest = request.logprobs;
+  if (!job.options.truncate) RequireContext(ids, "messages", model);
   job.prompts = {std::move(ids)};
   job.each = request.n;
   return request;

@@ -57,6 +57,8 @@ CompletionRequest ReadCompletion(const RequestFields& fields, const ServedModel&
                     : ReadTexts(fields, "prompt", model, most_prompts, encoded);
   job.prompt_probabilities = request.echo && request.logprobs;
   for (const std::vector<int32_t>& prompt : job.prompts) {
+    const bool part = job.options.truncate && !job.prompt_probabilities;
+    if (!part) RequireContext(prompt, "prompt", model);
     if (request.echo) request.prompts.push_back(TextOf(model.tokenizer(), prompt));
   }
   return request;

@@ -21,7 +21,6 @@ class Completions : public ServiceTest {
                              uint64_t sequence = 0) {
     const OpenedModel model = SmallModel();
     Generator generator(*model.backend, *model.weights);
-    options.when_full = WhenFull::kStop;
     return WriteText(generator, *model.tokenizer, PromptTokens(*model.tokenizer, prompt), options,
                      sequence, [](std::string_view) { return true; });
   }
@@ -109,7 +108,9 @@ TEST_F(Completions, EveryFieldHasItsDefaultAndNullIsOne) {
                           "min_p",
                           "repetition_penalty",
                           "min_tokens",
-                          "ignore_eos"}) {
+                          "ignore_eos",
+                          "when_full",
+                          "truncate"}) {
     nulls[key] = nullptr;
   }
   nulls["what_nobody_knows"] = 5;
@@ -209,6 +210,24 @@ TEST_F(Completions, ATextEndsWhereTheContextIsFull) {
   const Json answer = Complete({{"prompt", std::string(295, 'x')}, {"max_tokens", 100}});
   EXPECT_EQ(answer["choices"][size_t{0}]["finish_reason"].text(), "length");
   EXPECT_EQ(answer["usage"]["completion_tokens"], Json(6));
+}
+
+TEST_F(Completions, GoOnBeyondTheContextAsGenerateDoes) {
+  const std::string prompt(295, 'x'), longer = prompt + "and more than the context";
+  GenerateOptions options{.sampling = {.seed = 6}, .max_tokens = 400};
+  Json body{{"model", "small"}, {"prompt", prompt}, {"max_tokens", 400}, {"seed", 6}};
+  body["when_full"] = "slide";
+  EXPECT_GT(Complete(body)["usage"]["completion_tokens"].get<int64_t>(), 160) << "it slides twice";
+  EXPECT_EQ(TextOfChoice(body), Written(prompt, options).text);
+  // A prompt that is longer, too, if that is wanted.
+  body["prompt"] = longer;
+  EXPECT_EQ(Post("/v1/completions", body).json()["error"]["code"], "context_length_exceeded");
+  body["truncate"] = options.truncate = true;
+  EXPECT_EQ(TextOfChoice(body), Written(longer, options).text);
+  EXPECT_EQ(Complete(body)["usage"]["prompt_tokens"], Json(150)) << "half of the context";
+  // What it does not see has no probabilities.
+  body.update({{"echo", true}, {"logprobs", 1}});
+  EXPECT_EQ(Post("/v1/completions", body).json()["error"]["code"], "context_length_exceeded");
 }
 
 // What the model makes of a text, by itself.
@@ -316,6 +335,9 @@ TEST_F(Completions, BadFieldsAreNamed) {
       {{{"prompt", std::string(301, 'x')}}, "prompt"},
       {{{"min_tokens", 17}}, "min_tokens"},
       {{{"top_k", 1000}}, "top_k"},
+      {{{"when_full", "wait"}}, "when_full"},
+      {{{"when_full", true}}, "when_full"},
+      {{{"truncate", "yes"}}, "truncate"},
       {{{"stop_token_ids", Json::array({300})}}, "stop_token_ids"},
       {{{"stream_options", "all"}}, "stream_options"},
       {{{"stream_options", Json{{"include_usage", 1}}}}, "stream_options"},

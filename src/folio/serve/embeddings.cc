@@ -58,6 +58,7 @@ HttpReply AnswerEmbedding(ServedModel& model, const RequestFields& fields,
       fields, "input", model, limits.prompts,
       [&](const std::string& text) { return model.tokenizer().EncodeOrdinary(text, "'input'"); });
 
+  for (const std::vector<int32_t>& input : inputs) RequireContext(input, "input", model);
   const auto state = std::make_shared<Embedding>();
   state->texts.resize(inputs.size());
   std::vector<TextRequest> texts(inputs.size());

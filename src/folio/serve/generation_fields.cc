@@ -58,7 +58,59 @@ std::vector<LogitBias> ReadBias(const RequestFields& fields, int64_t V) {
   return read;
 }
 
+// A message's text: one, or parts of which each has one.
+std::string ReadContent(const Json& message) {
+  const Json* content = message.find("content");
+  if (content != nullptr && content->is_string()) return content->text();
+  std::string text;
+  if (content == nullptr || !content->is_array()) {
+    ThrowBadField("messages", "a list of objects with 'role' and 'content', a text");
+  }
+  for (const Json& part : *content) {
+    const Json *type = part.find("type"), *of = part.find("text");
+    if (type == nullptr || *type != Json("text") || of == nullptr || !of->is_string()) {
+      ThrowBadField("messages", "text alone: this model takes nothing else");
+    }
+    text += of->text();
+  }
+  return text;
+}
+
+WhenFull ReadWhenFull(const RequestFields& fields) {
+  const std::string said = fields.Text("when_full", "stop");
+  if (said == "stop") return WhenFull::kStop;
+  if (said != "slide") ThrowBadField("when_full", "\"stop\" or \"slide\"");
+  return WhenFull::kSlide;
+}
+
 }  // namespace
+
+std::vector<ChatMessage> ReadMessages(const RequestFields& fields) {
+  const Json* list = fields.Find("messages");
+  if (list == nullptr || !list->is_array() || list->empty()) {
+    ThrowBadField("messages", "a list of at least one message");
+  }
+  std::vector<ChatMessage> messages;
+  for (const Json& message : *list) {
+    const Json* role = message.find("role");
+    const auto found = role != nullptr && role->is_string()
+                           ? FindChatRole(role->text() == "developer" ? "system" : role->text())
+                           : std::nullopt;
+    if (!found) ThrowBadField("messages", "of the roles system, user and assistant");
+    messages.push_back({*found, ReadContent(message)});
+  }
+  return messages;
+}
+
+ChatFormat RequireChatFormat(const ServedModel& model) {
+  const std::optional<ChatFormat> format = FindChatFormat(model.tokenizer());
+  if (format) return *format;
+  throw ApiError(400,
+                 fmt::format("the model '{}' was not trained on conversations and has no chat "
+                             "template; it goes on from a text at /v1/completions",
+                             model.name),
+                 "model", "no_chat_template");
+}
 
 std::vector<int32_t> ReadTokenIds(const Json& ids, std::string_view key, int64_t V) {
   std::vector<int32_t> read;
@@ -95,7 +147,6 @@ std::vector<std::vector<int32_t>> ReadTexts(
     if (!one.is_string() && !one.is_array()) ThrowBadField(key, kExpected);
     texts.push_back(one.is_string() ? encode(one.text()) : ReadTokenIds(one, key, V));
     if (texts.back().empty()) ThrowBadField(key, "of at least one token");
-    RequireContext(texts.back(), std::string(key), model);
   };
   if (!given->is_array() || given->at(size_t{0}).is_number()) {
     add(*given);
@@ -122,7 +173,9 @@ bool ReadIncludeUsage(const RequestFields& fields) {
 GenerateOptions ReadGenerationFields(const RequestFields& fields, const ServedModel& model,
                                      int64_t max_tokens) {
   const int64_t V = model.config().vocab_size;
-  GenerateOptions options{.max_tokens = max_tokens, .when_full = WhenFull::kStop};
+  GenerateOptions options{.max_tokens = max_tokens,
+                          .when_full = ReadWhenFull(fields),
+                          .truncate = fields.Flag("truncate")};
   SamplingOptions& sampling = options.sampling;
   sampling.temperature = fields.Number("temperature", sampling.temperature, 0, 2);
   // 0: the likeliest alone

@@ -10,6 +10,7 @@
 #include "folio/io/json.h"
 #include "folio/serve/request_fields.h"
 #include "folio/serve/served_model.h"
+#include "folio/text/chat.h"
 
 namespace folio {
 
@@ -21,8 +22,8 @@ inline constexpr size_t kMostStops = 16;       // strings, and ids
 
 // How tokens are chosen and where a text ends: temperature, top_p, top_k, min_p, seed,
 // presence_penalty, frequency_penalty, repetition_penalty, no_repeat_ngram_size, logit_bias, stop,
-// stop_token_ids, min_tokens, ignore_eos. A text ends where the context is full. Without a seed one
-// is drawn. Throws an ApiError.
+// stop_token_ids, min_tokens, ignore_eos; when_full ("stop", or "slide") and truncate, as of
+// GenerateOptions. Without a seed one is drawn. Throws an ApiError.
 GenerateOptions ReadGenerationFields(const RequestFields& fields, const ServedModel& model,
                                      int64_t max_tokens);
 
@@ -38,10 +39,17 @@ std::vector<int32_t> ReadTokenIds(const Json& ids, std::string_view key, int64_t
 
 // The four forms of OpenAI's "prompt" and "input", as token ids: a text, at most `most` texts,
 // token ids, or lists of those. Texts become what `encode` makes of them. Throws an ApiError that
-// names `key`, also for none, for an empty one and for one that the model's context does not hold.
+// names `key`, also for none and for an empty one.
 std::vector<std::vector<int32_t>> ReadTexts(
     const RequestFields& fields, std::string_view key, const ServedModel& model, int64_t most,
     const std::function<std::vector<int32_t>(const std::string& text)>& encode);
+
+// The messages of a conversation, one at least. Throws an ApiError that names "messages".
+std::vector<ChatMessage> ReadMessages(const RequestFields& fields);
+
+// How messages become tokens for the model. Throws the ApiError of one that was not taught to
+// answer.
+ChatFormat RequireChatFormat(const ServedModel& model);
 
 // Throws the ApiError of a text, at `key`, that is longer than the model's context.
 void RequireContext(std::span<const int32_t> ids, const std::string& key, const ServedModel& model);

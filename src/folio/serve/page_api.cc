@@ -10,6 +10,7 @@
 #include "folio/serve/api_error.h"
 #include "folio/serve/generation_fields.h"
 #include "folio/serve/page_model.h"
+#include "folio/text/chat.h"
 
 namespace folio {
 
@@ -73,8 +74,8 @@ HttpReply PageApi::Answer(const HttpRequest& request) {
 ServedModel& PageApi::ModelNamed(const std::string& name) const {
   if (models_.empty()) throw ApiError(404, "this service has no model", "", "model_not_found");
   if (name.empty()) return *models_.front();
-  const auto found =
-      std::ranges::find_if(models_, [&](const auto& model) { return model->name == name; });
+  const auto found = std::ranges::find_if(
+      models_, [&](const auto& model) { return model->name == name || model->id == name; });
   if (found != models_.end()) return **found;
   throw ApiError(404, fmt::format("there is no model '{}'", name.substr(0, 200)), "model",
                  "model_not_found");
@@ -97,6 +98,7 @@ HttpReply PageApi::Info(const HttpRequest& request, const Path&) {
     json["backend"] = model.looking_backend->description();
     json["model"] = PageModelJson(model);
     if (model.config().causal) features.push_back("generate");
+    if (model.config().causal && FindChatFormat(model.tokenizer())) features.push_back("chat");
     if (MatricesName(model) == "fp32") {
       for (const char* feature : {"score", "trace", "embed"}) features.push_back(feature);
     }

@@ -41,7 +41,7 @@ class PageApi {
   static const std::vector<Endpoint>& Endpoints();
   using Path = std::vector<std::string>;  // the names behind /api/
 
-  // The one of that name, the first for "".
+  // The one of that name or id, the first for "".
   ServedModel& ModelNamed(const std::string& name) const;
   ServedModel& ModelOf(const HttpRequest& request) const;
   ServedModel& ModelOf(const RequestFields& fields) const;

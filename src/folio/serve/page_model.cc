@@ -108,6 +108,7 @@ Json TopPairs(const std::vector<TokenProbability>& top) {
 Json PageModelJson(const ServedModel& model) {
   const GptConfig& config = model.config();
   return {{"name", model.name},
+          {"id", model.id},
           {"n_layer", config.n_layer},
           {"n_head", config.n_head},
           {"n_embd", config.n_embd},

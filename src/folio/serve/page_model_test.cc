@@ -4,8 +4,11 @@
 #include <set>
 
 #include "folio/base/error.h"
+#include "folio/infer/chat_session.h"
 #include "folio/infer/text_writer.h"
+#include "folio/infer/token_probabilities.h"
 #include "folio/inspect/probabilities.h"
+#include "folio/model/decoder.h"
 #include "folio/model/stored_model.h"
 #include "folio/plot/png.h"
 #include "folio/serve/gvz.h"
@@ -69,6 +72,38 @@ TEST_F(PageModel, SaysWhatThereIs) {
   EXPECT_EQ(model["params"], SmallModel().weights->table().parameters());
   EXPECT_EQ(Get("/api/info?model=talker")["model"]["name"], "talker");
   EXPECT_EQ(info["features"], Json::array({"generate", "score", "trace", "embed"}));
+  EXPECT_EQ(Get("/api/info?model=talker")["features"],
+            Json::array({"generate", "chat", "score", "trace", "embed"}));
+}
+
+// Who knew another model by the same name is not answered with this one.
+TEST_F(PageModel, AModelHasAnIdThatNoOtherHas) {
+  Serve();
+  const std::string id = Get("/api/info")["model"]["id"].text();
+  const auto id_of = [](const std::string& name, OpenedModel model) {
+    Service service({}, {});
+    service.Add(name, std::move(model));
+    HttpRequest request{.method = "GET", .path = "/api/info", .body = "", .client = "me"};
+    request.header = [](const std::string& of) { return of == "Host" ? "localhost" : ""; };
+    request.parameter = [](const std::string&) { return ""; };
+    return ParseJson(service.Answer(request).body, "info")["model"]["id"].text();
+  };
+  EXPECT_EQ(id_of("small", SmallModel()), id) << "a service that is started again has the same";
+  EXPECT_NE(id_of("other", SmallModel()), id);
+  EXPECT_NE(id_of("small", SmallModel(false, 301)), id);
+  OpenedModel trained = SmallModel();
+  const Tensor last = trained.weights->tensors().back();
+  last.data<float>()[0] += 1e-6F;
+  EXPECT_NE(id_of("small", std::move(trained)), id);
+  OpenedModel other = SmallModel();
+  other.tokenizer = WithChatTokens(*other.tokenizer);
+  EXPECT_NE(id_of("small", std::move(other)), id);
+
+  EXPECT_EQ(Get("/api/info?model=" + id)["model"]["name"], "small");
+  EXPECT_EQ(Generate({{"model", id}, {"prompt", "a"}, {"max_tokens", 1}})[0].data["model"], id);
+  const Answer gone = Post("/api/generate", {{"model", "small@0123456789abcdef"}, {"prompt", "a"}});
+  ErrorOf(gone, 404);
+  EXPECT_EQ(gone.json()["error"]["code"], "model_not_found");
 }
 
 TEST_F(PageModel, RefusesWhatIsNotThere) {
@@ -262,6 +297,95 @@ TEST_F(PageModel, SaysWhyATextEnded) {
   full["prompt"] = std::string(298, 'x');
   full["max_tokens"] = 100;
   EXPECT_EQ(Generate(full).back().data["reason"], "context");
+}
+
+// Of each token that was written, by what the model sees then.
+TEST_F(PageModel, ATextGoesOnBeyondTheContextAndTellsWhatWasSeen) {
+  Serve();
+  Json ids = Json::array();
+  for (int i = 0; i < 290; ++i) ids.push_back(i % 200);
+  const auto events = Generate({{"ids", ids},
+                                {"max_tokens", 400},
+                                {"seed", 2},
+                                {"ignore_eos", true},
+                                {"when_full", "slide"}});
+  EXPECT_EQ(events.back().data["reason"], "length");
+  const OpenedModel model = SmallModel();
+  Decoder decoder(*model.backend, model.weights->config(), model.weights->params());
+  std::vector<int32_t> text = Integers(ids);
+  std::set<size_t> windows;
+  for (const PageEvent& event : events) {
+    if (event.name != "token") continue;
+    const auto seen = event.data["seen"].get<size_t>();
+    windows.insert(text.size() - seen);
+    EXPECT_LE(seen, 300u);
+    const auto id = static_cast<int32_t>(event.data["id"].get<int64_t>());
+    if (text.size() % 50 == 1) {
+      CachedSequence sequence(decoder.cache());
+      const Tensor row = decoder.Append(sequence, std::span(text).last(seen));
+      EXPECT_NEAR(event.data["lp"].get<double>(),
+                  ProbabilitiesOf(Elements<float>(row), id, 1).log_probability, 1e-4)
+          << text.size();
+    }
+    text.push_back(id);
+  }
+  EXPECT_EQ(text.size(), 690u);
+  EXPECT_EQ(windows, (std::set<size_t>{0, 150, 300, 450}));
+
+  // More of it: what is too long is seen in part, if that is wanted.
+  Json more{{"ids", text}, {"max_tokens", 3}, {"when_full", "slide"}};
+  EXPECT_EQ(Post("/api/generate", more).json()["error"]["code"], "context_length_exceeded");
+  more["truncate"] = true;
+  const auto on = Generate(more);
+  EXPECT_EQ(on[0].data["total"], 150);
+  EXPECT_EQ(on.back().data["prompt_ids"].size(), text.size());
+}
+
+TEST_F(PageModel, ConversationsAreThoseOfAChatSession) {
+  Serve();
+  const auto turn = [](const char* role, const std::string& content) {
+    return Json{{"role", role}, {"content", content}};
+  };
+  Json messages = Json::array({turn("user", "Who?")});
+  Json fields{{"model", "talker"}, {"messages", messages}, {"max_tokens", 20}, {"seed", 3}};
+  const OpenedModel model = SmallModel(/*chat=*/true);
+  ChatSession session(*model.tokenizer, FindChatFormat(*model.tokenizer).value(), 300);
+  const auto prompt_of = [&](const std::vector<PageEvent>& events) {
+    return Integers(events.back().data["prompt_ids"]);
+  };
+  auto events = Generate(fields);
+  EXPECT_EQ(prompt_of(events), session.Ask("Who?", 20).ids);
+  EXPECT_EQ(events[0].data["forgotten"], 0);
+  // Until the oldest turns have no room any more.
+  int64_t forgotten = 0, told = 0;
+  for (int i = 0; i < 6; ++i) {
+    const std::string answer(60, 'a'), question(40, 'q');
+    session.Answered(model.tokenizer->EncodeOrdinary(answer));
+    messages.push_back(turn("assistant", answer));
+    messages.push_back(turn("user", question));
+    fields["messages"] = messages;
+    const ChatSession::Question asked = session.Ask(question, 20);
+    forgotten += asked.forgotten;
+    events = Generate(fields);
+    EXPECT_EQ(prompt_of(events), asked.ids) << i;
+    told = events[0].data["forgotten"].get<int64_t>();
+    EXPECT_EQ(events[0].data["prompt_ids"], events.back().data["prompt_ids"]);
+    EXPECT_EQ(told, forgotten) << i;
+  }
+  EXPECT_GT(told, 2);
+  const auto refused = [&](const Json& bad) {
+    fields["messages"] = bad;
+    return Post("/api/generate", fields).json()["error"]["param"];
+  };
+  EXPECT_EQ(refused(Json::array()), "messages");
+  EXPECT_EQ(refused(Json::array({turn("assistant", "x")})), "messages");
+  EXPECT_EQ(refused(Json::array({turn("user", "x"), turn("user", "y")})), "messages");
+  EXPECT_EQ(refused(Json::array({turn("user", "x"), turn("assistant", "y")})), "messages");
+  EXPECT_EQ(refused(Json::array({turn("system", "x"), turn("user", "y")})), "messages");
+  EXPECT_EQ(refused(Json::array({turn("user", std::string(400, 'x'))})), "messages");
+  fields["model"] = "small";
+  fields["messages"] = Json::array({turn("user", "x")});
+  EXPECT_EQ(Post("/api/generate", fields).json()["error"]["code"], "no_chat_template");
 }
 
 TEST_F(PageModel, ALongPromptSaysHowFarItIs) {

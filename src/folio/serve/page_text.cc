@@ -4,6 +4,7 @@
 #include <random>
 
 #include "folio/base/clock.h"
+#include "folio/infer/chat_session.h"
 #include "folio/infer/text_writer.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/event_stream.h"
@@ -15,9 +16,41 @@
 namespace folio {
 namespace {
 
-TextJob ReadPageText(const RequestFields& fields, const ServedModel& model) {
-  constexpr int64_t kTop = 10;
+constexpr int64_t kMostPageIds = 1 << 20;  // of a text that goes on
+
+// What the page wants written.
+struct PageJob {
   TextJob job;
+  bool conversation = false;
+  int64_t forgotten = 0;  // turns of it that the context does not hold any more
+};
+
+// What a conversation goes on from: its turns without the oldest, where they leave no room.
+std::vector<int32_t> ReadConversation(const RequestFields& fields, const ServedModel& model,
+                                      PageJob& page) {
+  ChatSession session(model.tokenizer(), RequireChatFormat(model), model.config().n_positions);
+  ChatSession::Question question;
+  bool asked = false;
+  for (const ChatMessage& message : ReadMessages(fields)) {
+    if (message.role != (asked ? ChatRole::kAssistant : ChatRole::kUser)) {
+      ThrowBadField("messages", "a user's and the assistant's by turns, the last a user's");
+    }
+    if (asked) {
+      session.Answered(model.tokenizer().EncodeOrdinary(message.content, "'messages'"));
+    } else {
+      question = session.Ask(message.content, page.job.options.max_tokens);
+      page.forgotten += question.forgotten;
+    }
+    asked = !asked;
+  }
+  if (!asked) ThrowBadField("messages", "a user's and the assistant's by turns, the last a user's");
+  return question.ids;
+}
+
+PageJob ReadPageText(const RequestFields& fields, const ServedModel& model) {
+  constexpr int64_t kTop = 10;
+  PageJob page;
+  TextJob& job = page.job;
   job.reading = true;
   const int64_t max_tokens = fields.Integer("max_tokens", job.options.max_tokens, 0, 1 << 30);
   job.options = ReadGenerationFields(fields, model, max_tokens);
@@ -25,18 +58,19 @@ TextJob ReadPageText(const RequestFields& fields, const ServedModel& model) {
   if (fields.Find("seed") == nullptr) {
     job.options.sampling.seed = std::random_device()();  // a number that JavaScript holds
   }
-  const int64_t P = model.config().n_positions;
-  if (fields.Find("ids") != nullptr) {
-    job.prompts = {ReadPageTokens(fields, model, P)};
-    return job;
+  std::string key = "prompt";
+  if (fields.Find("messages") != nullptr) {
+    key = "messages";
+    page.conversation = true;
+    job.prompts = {ReadConversation(fields, model, page)};
+  } else if (fields.Find("ids") != nullptr) {
+    key = "ids";
+    job.prompts = {ReadPageTokens(fields, model, kMostPageIds)};
+  } else {
+    job.prompts = {PromptTokens(model.tokenizer(), fields.Text("prompt"), "'prompt'")};
   }
-  job.prompts = {PromptTokens(model.tokenizer(), fields.Text("prompt"), "'prompt'")};
-  const int64_t T = std::ssize(job.prompts.front());
-  if (T > P) {
-    throw ApiError(400, fmt::format("the prompt has {} tokens, and the model's context {}", T, P),
-                   "prompt", "context_length_exceeded");
-  }
-  return job;
+  if (!job.options.truncate) RequireContext(job.prompts.front(), key, model);
+  return page;
 }
 
 const char* ReasonOf(const WrittenTexts::Text& text) {
@@ -55,17 +89,21 @@ const char* ReasonOf(const WrittenTexts::Text& text) {
 // A text on its way to the page, as events.
 class PageText {
  public:
-  PageText(ServedModel& model, ServiceMetrics& metrics, const std::string& client, TextJob job)
-      : prompt_(job.prompts.front()),
-        seed_(job.options.sampling.seed),
+  PageText(ServedModel& model, ServiceMetrics& metrics, const std::string& client, PageJob page)
+      : model_(model.id),
+        prompt_(page.job.prompts.front()),
+        read_(PromptTokensSeen(std::ssize(prompt_), page.job.options, model.config().n_positions)),
+        conversation_(page.conversation),
+        forgotten_(page.forgotten),
+        seed_(page.job.options.sampling.seed),
         waiting_(model.scheduler->waiting()),
         begin_(SteadySeconds()),
-        texts_(model, metrics, client, std::move(job)) {}
+        texts_(model, metrics, client, std::move(page.job)) {}
 
   // Sends it all, until the client is gone.
   void Send(const HttpReply::Write& write, const std::function<bool()>& gone, double most_seconds) {
     constexpr double kLook = 0.05;  // how often a silent client is looked for
-    if (!write(Progress(0))) return;
+    if (!write(Begin())) return;
     double said = SteadySeconds();
     while (!texts_.ended()) {
       const double now = SteadySeconds();
@@ -84,21 +122,27 @@ class PageText {
   }
 
  private:
-  std::string Progress(int64_t done) const {
+  std::string Begin() const {
+    Json json = Progress(0);
+    json["model"] = model_;
+    if (conversation_) json.update({{"forgotten", forgotten_}, {"prompt_ids", prompt_}});
+    return NamedEvent("progress", json);
+  }
+
+  Json Progress(int64_t done) const {
     const double seconds = SteadySeconds() - begin_;
     const double rate = static_cast<double>(done) / seconds;
-    const int64_t left = std::ssize(prompt_) - done;
-    return NamedEvent("progress",
-                      {{"done", done},
-                       {"total", prompt_.size()},
-                       {"tps", done > 0 ? ShortNumber(rate) : Json()},
-                       {"eta", done > 0 ? ShortNumber(static_cast<double>(left) / rate) : Json()},
-                       {"waiting", waiting_}});
+    const int64_t left = read_ - done;
+    return {{"done", done},
+            {"total", read_},
+            {"tps", done > 0 ? ShortNumber(rate) : Json()},
+            {"eta", done > 0 ? ShortNumber(static_cast<double>(left) / rate) : Json()},
+            {"waiting", waiting_}};
   }
 
   std::string Event(const WrittenTexts::Piece& piece) {
     if (piece.ended) return Done(piece.shown);
-    if (piece.tokens.empty()) return Progress(piece.read);
+    if (piece.tokens.empty()) return NamedEvent("progress", Progress(piece.read));
     if (index_ == 0) first_ = SteadySeconds();
     const NewToken& token = piece.tokens.front();
     const ModelProbabilities& of = token.probabilities;
@@ -109,6 +153,7 @@ class PageText {
                                 {"sp", ShortNumber(token.chance)},
                                 {"rank", of.rank + 1},
                                 {"H", ShortNumber(of.entropy)},
+                                {"seen", token.seen},
                                 {"top", TopPairs(of.likeliest)}});
   }
 
@@ -127,7 +172,11 @@ class PageText {
     return NamedEvent("done", json);
   }
 
+  std::string model_;
   std::vector<int32_t> prompt_;
+  int64_t read_;  // tokens of the prompt that the model sees
+  bool conversation_;
+  int64_t forgotten_;
   uint64_t seed_;
   int64_t waiting_;
   double begin_, first_ = 0;

@@ -12,6 +12,8 @@ namespace folio {
 // A model of a service: opened, with a tokenizer, and with what writes for its clients.
 struct ServedModel {
   std::string name;
+  // The same for the same model by the same name, whenever and wherever it is served.
+  std::string id;
   OpenedModel model;
   int64_t created = 0;  // seconds since 1970, of its files
   std::unique_ptr<Scheduler> scheduler;

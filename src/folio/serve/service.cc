@@ -6,15 +6,34 @@
 #include <utility>
 
 #include "folio/base/clock.h"
+#include "folio/base/hash.h"
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
 #include "folio/infer/text_writer.h"
+#include "folio/model/config_json.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/embeddings.h"
 #include "folio/serve/generation_fields.h"
 #include "folio/serve/page_files.h"
 
 namespace folio {
+namespace {
+
+// Of a model by its name, configuration and tokenizer, and the first numbers of each of its
+// tensors: no training leaves all of these as they are, and a large model need not be read for it.
+std::string IdOf(const std::string& name, const OpenedModel& model) {
+  constexpr size_t kOfEach = 256;  // bytes
+  Hasher hasher;
+  const auto add = [&](const std::string& text) { hasher.Add(std::as_bytes(std::span(text))); };
+  add(GptConfigToJson(model.weights->config()));
+  add(model.tokenizer->hash());
+  for (const Tensor& tensor : model.weights->tensors()) {
+    hasher.Add({tensor.raw(), std::min(tensor.bytes(), kOfEach)});
+  }
+  return fmt::format("{}@{}", name, hasher.Hex().substr(0, 16));
+}
+
+}  // namespace
 
 // An address of the service. No method: the answer looks at that.
 struct Service::Route {
@@ -53,6 +72,7 @@ void Service::Add(const std::string& name, OpenedModel model) {
   model.RequireTokenizer();
   auto served = std::make_unique<ServedModel>();
   served->name = name;
+  served->id = IdOf(name, model);
   served->model = std::move(model);
   served->created = static_cast<int64_t>(WallSeconds());
   served->scheduler = std::make_unique<Scheduler>(served->model, options_.scheduler);

@@ -1,4 +1,4 @@
-import { signal } from "@preact/signals";
+import { batch, signal } from "@preact/signals";
 import { text } from "../text";
 
 // What a request failed with; `status` 0 where nobody answered.
@@ -12,10 +12,14 @@ export class ApiFailure extends Error {
   }
 }
 
+export const kNoModel = "model_not_found";
 const kKeyName = "folio.key";
 
 // Whether the service answered last time.
 export const online = signal(true);
+// Grows when what is known of the service may hold no more: it answers again, or knows a model by
+// its id no longer.
+export const doubt = signal(0);
 // Set while the person is asked for the key; called with what was typed, or null to give up.
 export const keyQuestion = signal<((key: string | null) => void) | null>(null);
 
@@ -61,10 +65,16 @@ export async function Send(path: string, init: RequestInit = {}): Promise<Respon
       online.value = false;
       throw new ApiFailure(0, text.server.unreachable);
     }
-    online.value = true;
+    if (!online.peek())
+      batch(() => {
+        online.value = true;
+        ++doubt.value;
+      });
     if (response.ok) return response;
     if (response.status === 401 && (await AskForKey())) continue;
-    throw await FailureOf(response);
+    const failure = await FailureOf(response);
+    if (failure.code === kNoModel) ++doubt.value;
+    throw failure;
   }
 }
 
@@ -98,6 +108,8 @@ export function IsAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }
 
+// "" for what is told once for the whole page: nobody answers, or there is another model now.
 export function MessageOf(error: unknown): string {
+  if (error instanceof ApiFailure && (error.status === 0 || error.code === kNoModel)) return "";
   return error instanceof Error ? error.message : String(error);
 }

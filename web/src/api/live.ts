@@ -1,5 +1,5 @@
 import { EventsOf } from "./event_stream";
-import { IsAbort, Send } from "./http";
+import { doubt, IsAbort, Send } from "./http";
 
 // What happens in the runs, as it happens. One tab of a browser holds the stream (a browser opens
 // only six connections to a service) and tells the others; a hidden tab gives it up.
@@ -44,10 +44,13 @@ function Wait(milliseconds: number, signal: AbortSignal): Promise<void> {
 }
 
 async function Lead(signal: AbortSignal): Promise<void> {
+  let ended = false; // a stream: the next one may be another service's
   for (let wait = kFirstWait; !signal.aborted; wait = Math.min(2 * wait, kLongestWait)) {
     try {
       const headers: HeadersInit = last === "" ? {} : { "Last-Event-ID": last };
       const response = await Send("api/events", { headers, signal });
+      if (ended) ++doubt.value;
+      ended = true;
       for await (const event of EventsOf(response)) {
         wait = kFirstWait;
         Deliver(event);

@@ -2,6 +2,7 @@
 
 export interface ModelInfo {
   name: string;
+  id: string; // no other model's that was ever called so
   n_layer: number;
   n_head: number;
   n_embd: number;
@@ -27,6 +28,7 @@ export interface Info {
   version: string;
   model: ModelInfo | null;
   sampling: Sampling; // where nothing else is said
+  models: string[];
   features: string[];
 }
 
@@ -42,6 +44,7 @@ export interface TokenEvent {
   rank: number; // 1 is the likeliest
   H: number; // nats
   top: TopToken[];
+  seen: number; // tokens before it that the model saw
 }
 
 export interface ProgressEvent {
@@ -50,6 +53,9 @@ export interface ProgressEvent {
   tps: number | null;
   eta: number | null;
   waiting?: number; // texts that come first
+  // The first of a conversation: what the model sees of it, and turns at the beginning that it does not.
+  prompt_ids?: number[];
+  forgotten?: number;
 }
 
 export interface DoneEvent {

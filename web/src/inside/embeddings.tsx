@@ -6,6 +6,7 @@ import { Digits, Percent, Whole } from "../format";
 import { Failure, Segments } from "../parts/controls";
 import { useLoaded } from "../state/load";
 import { NumberParam, Param, SetParams } from "../state/route";
+import { OfModel } from "../state/server";
 import { theme } from "../state/theme";
 import { text } from "../text";
 import { kTokenKinds, KindOf, TokenLabel, VocabularySize } from "../tokens";
@@ -45,9 +46,9 @@ export function EmbeddingsView() {
   const [sought, setSought] = useState("");
   const axes = kAxes.find(([value]) => value === Param("ax"))?.[0] ?? "01";
   const chosen = Param("id") === "" ? null : NumberParam("id", 0, 0, VocabularySize() - 1);
-  const pca = useLoaded("pca", (signal) => GetGvz("api/embed/pca", signal));
+  const pca = useLoaded("pca", (signal) => GetGvz(OfModel("api/embed/pca"), signal));
   const near = useLoaded(chosen === null ? null : `${chosen}`, (signal) =>
-    Get<Neighbours>(`api/embed/nn?id=${chosen}&k=${kNear}`, signal),
+    Get<Neighbours>(OfModel(`api/embed/nn?id=${chosen}&k=${kNear}`), signal),
   );
   const V = pca.value?.header.shape[0] ?? 0;
   const kinds = useMemo(

@@ -7,7 +7,7 @@ import { LineChart } from "../parts/line_chart";
 import { ValueMap } from "../parts/value_map";
 import { useLoaded } from "../state/load";
 import { Param, SetParams } from "../state/route";
-import { info } from "../state/server";
+import { info, OfModel } from "../state/server";
 import { theme } from "../state/theme";
 import { text } from "../text";
 
@@ -23,7 +23,7 @@ function Picture(props: {
   told: (frame: Gvz, row: number, column: number, value: string) => string;
 }) {
   const loaded = useLoaded(props.path, async (signal) => {
-    const frame = await GetGvz(props.path, signal);
+    const frame = await GetGvz(OfModel(props.path), signal);
     return { frame, values: Values(frame) };
   });
   const [told, setTold] = useState("");
@@ -71,7 +71,7 @@ export function PositionsView() {
     ),
   ].slice(0, kMostDims);
   const curves = useLoaded(dims.length > 0 ? dims.join(",") : null, (signal) =>
-    GetGvz(`api/wpe?view=curves&dims=${dims.join(",")}`, signal),
+    GetGvz(OfModel(`api/wpe?view=curves&dims=${dims.join(",")}`), signal),
   );
   const P = curves.value?.header.shape[1] ?? 0;
   const positions = (frame: Gvz) => frame.header.positions as number[];

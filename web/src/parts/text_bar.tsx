@@ -21,7 +21,9 @@ export function TextBar({ found }: { found: Inspected }) {
         onInput={(event) => SetParams({ t: event.currentTarget.value, q: null, k: null })}
       />
       <Failure message={found.failure} />
-      {found.left_out > 0 && <p class="note">{text.inspected.left_out(found.left_out)}</p>}
+      {found.before > 0 && (
+        <p class="note">{text.inspected.window(found.ids.length, found.before)}</p>
+      )}
     </>
   );
 }

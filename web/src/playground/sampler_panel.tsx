@@ -6,10 +6,12 @@ import { Choose, presets, settings } from "./settings";
 
 const kPresetNames = Object.keys(text.play.preset) as Preset[];
 
+const kMostTokens = 1024; // of the slider, where the context is smaller
+
 export function SamplerPanel() {
   const now = settings.value;
   const words = text.play;
-  const context = info.value?.model?.n_ctx ?? 1024;
+  const most = Math.max(info.value?.model?.n_ctx ?? 0, kMostTokens);
   return (
     <section class="panel sampler" aria-label={words.sampler}>
       <Segments
@@ -71,11 +73,11 @@ export function SamplerPanel() {
       <Slider
         label={words.max_tokens}
         title={words.help.max_tokens}
-        value={Math.min(now.max_tokens, context)}
+        value={Math.min(now.max_tokens, most)}
         low={1}
-        high={context}
+        high={most}
         step={1}
-        shown={String(Math.min(now.max_tokens, context))}
+        shown={String(now.max_tokens)}
         onInput={(max_tokens) => Choose({ max_tokens })}
       />
       <label class="seed" title={words.help.seed}>

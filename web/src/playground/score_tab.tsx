@@ -1,35 +1,32 @@
 import { useMemo, useState } from "preact/hooks";
-import { MessageOf, Post } from "../api/http";
+import { MessageOf } from "../api/http";
 import type { Scores } from "../api/types";
 import { Digits, Whole } from "../format";
 import { useKeys } from "../keys";
-import { Failure, Segments } from "../parts/controls";
-import { ColourLegend, Prose, type ColourMode, type Judged } from "../parts/prose";
+import { Failure } from "../parts/controls";
+import { Prose, type Judged } from "../parts/prose";
 import { Sheet } from "../parts/sheet";
-import { Param, SetParams } from "../state/route";
-import { HasFeature } from "../state/server";
+import { HasFeature, PostToModel } from "../state/server";
 import { text } from "../text";
 import { Pieces, TokenBytes } from "../tokens";
+import { ColourBy, ColourChoice } from "./colour_by";
 import { TokenPanel } from "./token_panel";
-import { prompt, take, takeText } from "./writing";
-
-const kModes = Object.entries(text.play.colours) as [ColourMode, string][];
+import { typed, typedText } from "./writing";
 
 export function ScoreTab() {
   const words = text.score;
-  const [typed, setTyped] = useState(take.value ? takeText.value : prompt.value);
   const [scores, setScores] = useState<Scores | null>(null);
   const [busy, setBusy] = useState(false);
   const [failed, setFailed] = useState("");
   const [pointed, setPointed] = useState<number | null>(null);
   const [locked, setLocked] = useState<number | null>(null);
-  const mode = Param("c", "probability") as ColourMode;
+  const mode = ColourChoice();
   const at = locked ?? pointed;
   const judge = async () => {
     setBusy(true);
     setFailed("");
     try {
-      setScores(await Post<Scores>("api/score", { text: typed, top: 10 }));
+      setScores(await PostToModel<Scores>("api/score", { text: typedText.value, top: 10 }));
       setLocked(null);
     } catch (error) {
       setFailed(MessageOf(error));
@@ -62,8 +59,8 @@ export function ScoreTab() {
           aria-label={words.label}
           placeholder={words.hint}
           spellcheck={false}
-          value={typed}
-          onInput={(event) => setTyped(event.currentTarget.value)}
+          value={typedText.value}
+          onInput={(event) => (typed.value = event.currentTarget.value)}
         />
         <div class="row">
           <button class="primary" disabled={busy} onClick={() => void judge()}>
@@ -93,20 +90,7 @@ export function ScoreTab() {
             </dl>
             <hr class="rule" />
             <div class="result-head">
-              <span class="soft small">{text.play.colour}</span>
-              <Segments
-                name={text.play.colour}
-                value={mode}
-                options={kModes}
-                onPick={(value) => SetParams({ c: value })}
-              />
-              <ColourLegend
-                mode={mode}
-                words={{
-                  ...(mode === "entropy" ? text.play.legend.entropy : text.play.legend.probability),
-                  rank: text.play.legend.rank,
-                }}
-              />
+              <ColourBy />
             </div>
             <Prose
               label={text.play.result}

@@ -10,18 +10,24 @@ import { LogSoftmax, Sampled, type Candidate, type Settings } from "./sampling";
 
 const kShown = 10;
 
-// The logits that the token in place `at` was chosen by, once it is locked; null until they are
-// here, and where the service does not trace.
-function useLogits(ids: number[], at: number, wanted: boolean): Float32Array | null {
+// The logits that the token in place `at` was chosen by, when the model saw `seen` tokens before it,
+// once it is locked; null until they are here, and where the service does not trace.
+function useLogits(
+  ids: number[],
+  at: number,
+  seen: number,
+  wanted: boolean,
+): Float32Array | null {
   const [found, setFound] = useState<{ key: string; logits: Float32Array } | null>(null);
-  const key = `${at}:${ids.join(",")}`;
+  const key = `${at}:${seen}:${ids.join(",")}`;
   useEffect(() => {
     if (!wanted || at < 1 || !HasFeature("trace")) return;
     const gone = new AbortController();
     const most = info.value?.model?.n_ctx ?? ids.length;
+    const from = at - seen;
     WithTrace(
-      ids.slice(0, most),
-      (trace) => GetGvz(`${trace}/logits?pos=${at - 1}`, gone.signal),
+      ids.slice(from, from + most),
+      (trace) => GetGvz(`${trace}/logits?pos=${seen - 1}`, gone.signal),
       gone.signal,
     )
       .then((frame) => setFound({ key, logits: Values(frame) }))
@@ -63,6 +69,7 @@ export function TokenPanel(props: {
   lp: number | null;
   rank: number | null;
   H: number | null;
+  seen?: number; // tokens before it that the model saw; all of them if it is not said
   top: TopToken[];
   locked: boolean;
   settings?: Settings;
@@ -70,7 +77,7 @@ export function TokenPanel(props: {
 }) {
   const { ids, at, settings } = props;
   const id = ids[at] ?? 0;
-  const logits = useLogits(ids, at, props.locked && settings !== undefined);
+  const logits = useLogits(ids, at, props.seen ?? at, props.locked && settings !== undefined);
   const shown = settings
     ? Weigh(props.top, logits, settings, new Set(ids.slice(0, at)))
     : { rows: props.top.map(([one, lp]) => ({ id: one, lp, after: 0 })), exact: true };

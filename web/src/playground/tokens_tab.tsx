@@ -1,25 +1,26 @@
 import { useEffect, useState } from "preact/hooks";
-import { IsAbort, MessageOf, Post } from "../api/http";
+import { IsAbort, MessageOf } from "../api/http";
 import type { Tokenized } from "../api/types";
 import { Digits, Whole } from "../format";
 import { Failure } from "../parts/controls";
+import { comebacks, PostToModel } from "../state/server";
 import { text } from "../text";
 import { Hex, TokenBytes, TokenLabel } from "../tokens";
 import { Merges } from "./merges";
-import { prompt, take, takeText } from "./writing";
+import { typed, typedText } from "./writing";
 
 const kMostRows = 500;
 const kTypingPause = 200; // milliseconds
 
 export function TokensTab() {
   const words = text.tokens;
-  const [typed, setTyped] = useState(take.value ? takeText.value : prompt.value);
+  const said = typedText.value;
   const [found, setFound] = useState<Tokenized | null>(null);
   const [failed, setFailed] = useState("");
   useEffect(() => {
     const gone = new AbortController();
     const timer = setTimeout(() => {
-      Post<Tokenized>("api/tokenize", { text: typed }, gone.signal)
+      PostToModel<Tokenized>("api/tokenize", { text: said }, gone.signal)
         .then((made) => {
           setFound(made);
           setFailed("");
@@ -30,15 +31,15 @@ export function TokensTab() {
       clearTimeout(timer);
       gone.abort();
     };
-  }, [typed]);
+  }, [said, comebacks.value]);
   return (
     <div class="play-main">
       <textarea
         class="prompt"
         aria-label={words.label}
         spellcheck={false}
-        value={typed}
-        onInput={(event) => setTyped(event.currentTarget.value)}
+        value={said}
+        onInput={(event) => (typed.value = event.currentTarget.value)}
       />
       <Failure message={failed} />
       {found && (
@@ -59,7 +60,7 @@ export function TokensTab() {
             <div>
               <dt>{words.per_token}</dt>
               <dd>
-                {found.ids.length > 0 ? Digits([...typed].length / found.ids.length, 3) : "–"}
+                {found.ids.length > 0 ? Digits([...said].length / found.ids.length, 3) : "–"}
               </dd>
             </div>
           </dl>

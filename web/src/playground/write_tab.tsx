@@ -1,15 +1,15 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Digits, Duration, Milliseconds, Percent } from "../format";
 import { useKeys } from "../keys";
-import { Failure, Segments } from "../parts/controls";
+import { Failure } from "../parts/controls";
 import { Say } from "../parts/live";
-import { ColourLegend, Prose, type ColourMode, type Judged } from "../parts/prose";
+import { Prose, type Judged } from "../parts/prose";
 import { Sheet } from "../parts/sheet";
 import { CopyText } from "../save";
-import { GoTo, Param, SetParams } from "../state/route";
-import { info } from "../state/server";
+import { GoTo, SetParams } from "../state/route";
 import { text } from "../text";
 import { Pieces, TextOf, TokenBytes } from "../tokens";
+import { ColourBy, ColourChoice } from "./colour_by";
+import { PaceLine } from "./pace_line";
 import { SamplerPanel } from "./sampler_panel";
 import { settings } from "./settings";
 import { TokenPanel } from "./token_panel";
@@ -21,7 +21,6 @@ import {
   failure,
   Generate,
   IdsOf,
-  pace,
   prompt,
   ShowBeside,
   shown,
@@ -31,67 +30,9 @@ import {
   takes,
   Travel,
   writing,
-  type Take,
 } from "./writing";
 
-const kModes = Object.entries(text.play.colours) as [ColourMode, string][];
 const kMostInLink = 2000; // characters of a prompt that the address holds
-
-function PaceLine({ of }: { of: Take | null }) {
-  const now = pace.value;
-  const words = text.play;
-  const context = info.value?.model?.n_ctx ?? 0;
-  if (!now) return <div class="pace" />;
-  const used = Math.min(of ? of.prompt_ids.length + of.tokens.length : 0, context);
-  const reading = now.prompt;
-  const share = writing.value
-    ? now.written > 0
-      ? now.written / now.wanted
-      : reading && reading.total > 0
-        ? reading.done / reading.total
-        : 0
-    : 1;
-  return (
-    <div class="stack" role="group" aria-label={words.status}>
-      <div class="progress">
-        <i style={{ width: `${Math.min(share, 1) * 100}%` }} />
-      </div>
-      <div class="pace" id="pace">
-        {writing.value && now.written === 0 && (
-          <span>
-            {reading && reading.done > 0 && reading.total > 0
-              ? words.reading(Percent(reading.done / reading.total), Duration(reading.eta))
-              : words.waiting(reading?.waiting ?? 0)}
-          </span>
-        )}
-        {now.ttft !== null && (
-          <span>
-            {words.first_token} <b>{Milliseconds(now.ttft)}</b>
-          </span>
-        )}
-        {now.per_second !== null && (
-          <span>
-            <b>{Digits(now.per_second, 3)}</b> {words.speed}
-          </span>
-        )}
-        <span>
-          <b>{now.written}</b>/{now.wanted} {words.tokens}
-        </span>
-        <span>
-          {words.context} <b>{used}</b>/{context}
-        </span>
-        {!writing.value && of?.done && (
-          <span>
-            {words.seed} <b>{String(of.done.seed)}</b>
-          </span>
-        )}
-        {!writing.value && of?.done && (
-          <span>{words.reasons[of.done.reason] ?? of.done.reason}</span>
-        )}
-      </div>
-    </div>
-  );
-}
 
 function Takes() {
   if (takes.value.length < 2) return null;
@@ -121,7 +62,7 @@ export function WriteTab() {
   const field = useRef<HTMLTextAreaElement>(null);
   const [pointed, setPointed] = useState<number | null>(null);
   const [locked, setLocked] = useState<number | null>(null);
-  const mode = Param("c", "probability") as ColourMode;
+  const mode = ColourChoice();
   const of = take.value;
   const given = of?.prompt_ids.length ?? 0;
   const ids = useMemo(() => (of ? IdsOf(of) : []), [of]);
@@ -228,20 +169,7 @@ export function WriteTab() {
         <Failure message={failure.value} />
         <section class="panel result" aria-label={words.result} aria-busy={writing.value}>
           <div class="result-head">
-            <span class="soft small">{words.colour}</span>
-            <Segments
-              name={words.colour}
-              value={mode}
-              options={kModes}
-              onPick={(value) => SetParams({ c: value })}
-            />
-            <ColourLegend
-              mode={mode}
-              words={{
-                ...(mode === "entropy" ? words.legend.entropy : words.legend.probability),
-                rank: words.legend.rank,
-              }}
-            />
+            <ColourBy />
             <span class="grow" />
             <Takes />
             {of && (
@@ -284,6 +212,7 @@ export function WriteTab() {
               lp={token?.lp ?? null}
               rank={token?.rank ?? null}
               H={token?.H ?? null}
+              seen={token?.seen}
               top={token?.top ?? []}
               locked={locked !== null && !writing.value}
               settings={settings.value}

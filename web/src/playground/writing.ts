@@ -1,10 +1,10 @@
-import { batch, computed, signal } from "@preact/signals";
+import { batch, computed, effect, signal, untracked } from "@preact/signals";
 import { EventsOf } from "../api/event_stream";
-import { IsAbort, MessageOf, Post, SendJson } from "../api/http";
+import { IsAbort, MessageOf, SendJson } from "../api/http";
 import type { DoneEvent, ProgressEvent, TokenEvent, Tokenized, TopToken } from "../api/types";
 import { Say } from "../parts/live";
 import { Param } from "../state/route";
-import { info } from "../state/server";
+import { info, modelId, PostToModel } from "../state/server";
 import { text } from "../text";
 import { TextOf } from "../tokens";
 import { settings } from "./settings";
@@ -16,12 +16,14 @@ export interface WrittenToken {
   rank: number;
   H: number;
   top: TopToken[];
+  seen: number; // tokens before it that the model saw
 }
 
 // One continuation of a prompt. A branch shares the first `at` tokens with its parent, and its
 // token there was chosen by hand.
 export interface Take {
   name: number;
+  model: string; // an id: what wrote it
   prompt: string;
   prompt_ids: number[];
   tokens: WrittenToken[];
@@ -39,7 +41,8 @@ export interface Pace {
 }
 
 export const prompt = signal(Param("p", text.play.examples[0]?.[1] ?? ""));
-export const takes = signal<Take[]>([]);
+const everyTake = signal<Take[]>([]); // of all models
+export const takes = computed(() => everyTake.value.filter(({ model }) => model === modelId.value));
 export const shown = signal<number | null>(null); // a take's name
 export const writing = signal(false);
 export const pace = signal<Pace | null>(null);
@@ -50,7 +53,13 @@ export const takeText = computed(() =>
   take.value ? TextOf(IdsOf(take.value), writing.value) : "",
 );
 
-export function IdsOf(of: Take): number[] {
+// The text of Score and Tokens; null for the take's or, where there is none, the prompt.
+export const typed = signal<string | null>(null);
+export const typedText = computed(
+  () => typed.value ?? (take.value ? takeText.value : prompt.value),
+);
+
+export function IdsOf(of: { prompt_ids: number[]; tokens: WrittenToken[] }): number[] {
   return [...of.prompt_ids, ...of.tokens.map(({ id }) => id)];
 }
 
@@ -103,19 +112,34 @@ export function Stop(): void {
   stop?.abort();
 }
 
+// Another model has its own takes, and nothing is written on with one that is not shown.
+effect(() => {
+  const id = modelId.value;
+  untracked(() => {
+    Stop();
+    const last = everyTake.value.filter(({ model }) => model === id).at(-1);
+    batch(() => {
+      shown.value = last?.name ?? null;
+      moments.value = { all: [{ prompt: prompt.value, shown: shown.value }], at: 0 };
+      pace.value = null;
+      failure.value = "";
+    });
+  });
+});
+
 function Change(name: number, change: (take: Take) => Take): void {
-  takes.value = takes.value.map((one) => (one.name === name ? change(one) : one));
+  everyTake.value = everyTake.value.map((one) => (one.name === name ? change(one) : one));
 }
 
 // A frame's worth of tokens at a time; a hidden page draws no frames.
-function Collect(name: number): (token: WrittenToken | null) => void {
+function Collect(give: (more: WrittenToken[]) => void): (token: WrittenToken | null) => void {
   let held: WrittenToken[] = [];
   let waits = false;
   const flush = () => {
     waits = false;
     const more = held;
     held = [];
-    if (more.length > 0) Change(name, (one) => ({ ...one, tokens: [...one.tokens, ...more] }));
+    if (more.length > 0) give(more);
   };
   return (token) => {
     if (token === null) return flush();
@@ -129,17 +153,26 @@ function Collect(name: number): (token: WrittenToken | null) => void {
 
 const kAlternatives = 10;
 
-// Has the service write on behind a take's tokens.
-async function Write(name: number): Promise<void> {
-  const of = takes.value.find((one) => one.name === name);
-  if (!of) return;
-  const { seed, ...sampler } = settings.value;
-  sampler.max_tokens = Math.min(sampler.max_tokens, info.value?.model?.n_ctx ?? sampler.max_tokens);
+// Who is handed what the service writes.
+interface Reader {
+  tokens: (more: WrittenToken[]) => void;
+  progress?: (said: ProgressEvent) => void;
+  done: (said: DoneEvent) => void;
+}
+
+// Has a model write on from `of` (token ids or messages), as the sampler is set and beyond the
+// context, as the program does. Returns what went wrong.
+export async function Stream(
+  model: string,
+  of: { ids: number[] } | { messages: { role: string; content: string }[] },
+  seed: string,
+  reader: Reader,
+): Promise<string> {
+  const sampler = { ...settings.value, seed: seed === "" ? undefined : Number(seed) };
   stop = new AbortController();
   const stopped = stop.signal;
   batch(() => {
     writing.value = true;
-    failure.value = "";
     pace.value = {
       ttft: null,
       per_second: null,
@@ -148,23 +181,26 @@ async function Write(name: number): Promise<void> {
       prompt: null,
     };
   });
-  const add = Collect(name);
+  const add = Collect(reader.tokens);
   const begin = performance.now();
   let first = 0;
   let written = 0;
+  let failed = "";
   try {
     const body = {
-      ids: IdsOf(of),
+      model,
+      ...of,
       ...sampler,
       logprobs: kAlternatives,
-      ...(seed === "" ? {} : { seed: Number(seed) }),
+      when_full: "slide",
+      truncate: "ids" in of, // a message that is too long is refused
     };
     const response = await SendJson("api/generate", body, stopped);
     for await (const { event, data } of EventsOf(response)) {
       stopped.throwIfAborted(); // what came before Stop may still wait to be read
       if (event === "token") {
-        const { id, lp, sp, rank, H, top } = JSON.parse(data) as TokenEvent;
-        add({ id, lp, sp, rank, H, top });
+        const { id, lp, sp, rank, H, top, seen } = JSON.parse(data) as TokenEvent;
+        add({ id, lp, sp, rank, H, top, seen });
         const now = performance.now();
         if (++written === 1) first = now;
         pace.value = {
@@ -176,36 +212,48 @@ async function Write(name: number): Promise<void> {
         };
       } else if (event === "progress") {
         const progress = JSON.parse(data) as ProgressEvent;
+        reader.progress?.(progress);
         if (written === 0 && pace.value) pace.value = { ...pace.value, prompt: progress };
       } else if (event === "done") {
         const done = JSON.parse(data) as DoneEvent;
         add(null);
-        Change(name, (one) => ({ ...one, done }));
+        reader.done(done);
         const { gen_n, gen_ms, ttft_ms } = done.timings;
         // As the service measured it: what the network held back is not in it.
         if (pace.value && gen_ms > 0)
           pace.value = { ...pace.value, per_second: (gen_n * 1000) / gen_ms, ttft: ttft_ms };
         Say(text.play.said_done(written));
       } else if (event === "error") {
-        failure.value = (JSON.parse(data) as { message: string }).message;
+        failed = (JSON.parse(data) as { message: string }).message;
       }
     }
   } catch (error) {
     if (IsAbort(error)) Say(text.play.said_stopped(written));
-    else failure.value = MessageOf(error);
+    else failed = MessageOf(error);
   } finally {
     add(null);
     writing.value = false;
     stop = null;
   }
+  return failed;
+}
+
+// Has a take's model write on behind its tokens.
+async function Write(name: number): Promise<string> {
+  const of = everyTake.value.find((one) => one.name === name);
+  if (!of) return "";
+  return Stream(of.model, { ids: IdsOf(of) }, settings.value.seed, {
+    tokens: (more) => Change(name, (one) => ({ ...one, tokens: [...one.tokens, ...more] })),
+    done: (done) => Change(name, (one) => ({ ...one, done })),
+  });
 }
 
 let names = 0;
 
-function Begin(made: Omit<Take, "name" | "done">): Promise<void> {
+function Begin(made: Omit<Take, "name" | "done">): Promise<string> {
   const name = ++names;
   batch(() => {
-    takes.value = [...takes.value, { ...made, name, done: null }];
+    everyTake.value = [...everyTake.value, { ...made, name, done: null }];
     shown.value = name;
   });
   Remember();
@@ -218,11 +266,13 @@ export async function Generate(): Promise<void> {
   writing.value = true;
   failure.value = "";
   try {
-    const ids =
+    const model = modelId.value;
+    const prompt_ids =
       prompt.value === ""
         ? (info.value?.model?.begin ?? [])
-        : (await Post<Tokenized>("api/tokenize", { text: prompt.value })).ids;
-    await Begin({ prompt: prompt.value, prompt_ids: ids, tokens: [], parent: null, at: 0 });
+        : (await PostToModel<Tokenized>("api/tokenize", { text: prompt.value })).ids;
+    const made = { model, prompt: prompt.value, prompt_ids, tokens: [], parent: null, at: 0 };
+    failure.value = await Begin(made);
   } catch (error) {
     failure.value = MessageOf(error);
   } finally {
@@ -232,20 +282,28 @@ export async function Generate(): Promise<void> {
 
 // More of the take that is shown.
 export async function Continue(): Promise<void> {
-  if (!writing.value && take.value) await Write(take.value.name);
+  if (writing.value || !take.value) return;
+  failure.value = "";
+  failure.value = await Write(take.value.name);
+}
+
+// The token that is chosen by hand in the place of `old`.
+export function Chosen(old: WrittenToken, [id, lp]: TopToken): WrittenToken {
+  const rank = old.top.findIndex((one) => one[0] === id) + 1 || old.rank;
+  return { ...old, id, lp, sp: NaN, rank };
 }
 
 // Another token in a take's place `at`, and what would have come of it.
-export async function Branch(of: Take, at: number, [id, lp]: TopToken): Promise<void> {
+export async function Branch(of: Take, at: number, choice: TopToken): Promise<void> {
   if (writing.value) return;
   const old = of.tokens[at];
   if (!old) return;
-  const rank = old.top.findIndex((one) => one[0] === id) + 1 || old.rank;
-  const chosen: WrittenToken = { ...old, id, lp, sp: NaN, rank };
-  await Begin({
+  failure.value = "";
+  failure.value = await Begin({
+    model: of.model,
     prompt: of.prompt,
     prompt_ids: of.prompt_ids,
-    tokens: [...of.tokens.slice(0, at), chosen],
+    tokens: [...of.tokens.slice(0, at), Chosen(old, choice)],
     parent: of.name,
     at,
   });

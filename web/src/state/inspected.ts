@@ -1,10 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
-import { IsAbort, MessageOf, Post } from "../api/http";
+import { IsAbort, MessageOf } from "../api/http";
 import type { Tokenized } from "../api/types";
 import { takeText } from "../playground/writing";
 import { text } from "../text";
 import { Param } from "./route";
-import { info } from "./server";
+import { comebacks, info, PostToModel } from "./server";
 
 // The text that Attention and Inside look at, as the address has it.
 export function InspectedText(): string {
@@ -12,8 +12,8 @@ export function InspectedText(): string {
 }
 
 export interface Inspected {
-  ids: number[]; // at most as many as the model's context
-  left_out: number; // tokens behind these
+  ids: number[]; // the last, as many as the model's context holds
+  before: number; // tokens that come before these
   failure: string;
 }
 
@@ -24,31 +24,28 @@ export function useInspected(): Inspected {
   const [found, setFound] = useState<Inspected & { said: string }>({
     said: "",
     ids: [],
-    left_out: 0,
+    before: 0,
     failure: "",
   });
   useEffect(() => {
+    const most = info.peek()?.model?.n_ctx;
+    if (most === undefined) return;
     const gone = new AbortController();
-    const most = info.value?.model?.n_ctx ?? 1024;
     const ask = () =>
-      Post<Tokenized>("api/tokenize", { text: said }, gone.signal)
-        .then(({ ids }) =>
-          setFound({
-            said,
-            ids: ids.slice(0, most),
-            left_out: Math.max(ids.length - most, 0),
-            failure: "",
-          }),
-        )
+      PostToModel<Tokenized>("api/tokenize", { text: said }, gone.signal)
+        .then(({ ids }) => {
+          const before = Math.max(ids.length - most, 0);
+          setFound({ said, ids: ids.slice(before), before, failure: "" });
+        })
         .catch(
           (error: unknown) =>
-            !IsAbort(error) && setFound({ said, ids: [], left_out: 0, failure: MessageOf(error) }),
+            !IsAbort(error) && setFound({ said, ids: [], before: 0, failure: MessageOf(error) }),
         );
     const timer = setTimeout(ask, found.said === "" ? 0 : kTypingPause);
     return () => {
       clearTimeout(timer);
       gone.abort();
     };
-  }, [said]);
+  }, [said, comebacks.value]);
   return found;
 }

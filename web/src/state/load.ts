@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { IsAbort, MessageOf } from "../api/http";
+import { comebacks } from "./server";
 
 export interface Loaded<T> {
   value: T | null; // of `key` if `fresh`, else of one before it
@@ -7,7 +8,8 @@ export interface Loaded<T> {
   failure: string;
 }
 
-// What `load` gives for `key`; nothing for a null key. What is not wanted any more is given up.
+// What `load` gives for `key`; nothing for a null key. What is not wanted any more is given up, and
+// all is asked for again when the service has come back.
 export function useLoaded<T>(
   key: string | null,
   load: (signal: AbortSignal) => Promise<T>,
@@ -27,7 +29,7 @@ export function useLoaded<T>(
           setState({ key, value: null, failure: MessageOf(error) });
       });
     return () => gone.abort();
-  }, [key]);
+  }, [key, comebacks.value]);
   const fresh = key !== null && state.key === key;
   return {
     value: key === null ? null : state.value,

@@ -56,9 +56,12 @@ export function HashOf(screen: Screen, params: Record<string, string> = {}): str
   return `#/${screen}${query ? `?${query}` : ""}`;
 }
 
-// To a screen as it was left, or with the text that another one shows.
+// To a screen as it was left, with the model that is shown, or with the text that another one shows.
 export function GoTo(screen: Screen, changes: Record<string, string> = {}): void {
   const params = new URLSearchParams(left.get(screen) ?? "");
+  const model = route.value.params.get("m");
+  if (model === null) params.delete("m");
+  else params.set("m", model);
   const shown = route.value.params.get("t");
   if (shown !== null && screen !== "runs" && screen !== "play") params.set("t", shown);
   for (const [key, value] of Object.entries(changes)) params.set(key, value);

@@ -1,15 +1,20 @@
-import { ApiFailure, Post } from "../api/http";
+import { ApiFailure } from "../api/http";
 import type { TraceInfo } from "../api/types";
+import { modelId, PostToModel } from "./server";
 
-// Traces that the service keeps for a while, by their tokens; each is asked for once.
+// Traces that the service keeps for a while, by their model and tokens; each is asked for once.
 const kept = new Map<string, Promise<TraceInfo>>();
 const kMost = 4;
 
+function KeyOf(ids: number[]): string {
+  return `${modelId.peek()}:${ids.join(",")}`;
+}
+
 function TraceOf(ids: number[]): Promise<TraceInfo> {
-  const key = ids.join(",");
+  const key = KeyOf(ids);
   let made = kept.get(key);
   if (made) kept.delete(key); // to the end: it was used last
-  made ??= Post<TraceInfo>("api/trace", { ids });
+  made ??= PostToModel<TraceInfo>("api/trace", { ids });
   kept.set(key, made);
   made.catch(() => kept.delete(key));
   while (kept.size > kMost) kept.delete(kept.keys().next().value as string);
@@ -29,7 +34,7 @@ export async function WithTrace<T>(
       return await read(`api/trace/${trace.trace}`, trace);
     } catch (error) {
       if (again || !(error instanceof ApiFailure) || error.code !== "no_trace") throw error;
-      kept.delete(ids.join(","));
+      kept.delete(KeyOf(ids));
     }
   }
 }

@@ -1,0 +1,210 @@
+// Which model the page is of: one of several, or another one after the service was started again.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Browser, Open, Serve as Begin, Until, Workshop, Write } from "./kit.mjs";
+
+let workshop, bytes, merging, browser;
+const begun = [];
+async function Serve(...flags) {
+  begun.push(await Begin(...flags));
+  return begun.at(-1);
+}
+before(async () => {
+  workshop = Workshop();
+  bytes = workshop.Train("bytes", "--max-steps", "20");
+  const tokenizer = workshop.Learn();
+  merging = workshop.Train("merging", "--max-steps", "20", "--tokenizer", tokenizer);
+  browser = await Browser();
+});
+after(async () => {
+  await browser?.close();
+  await Promise.all(begun.map((one) => one.Stop()));
+  workshop?.Remove();
+});
+
+const name = (page) => page.textContent(".model-card strong");
+const written = (page) => page.locator(".piece:not(.given)").allTextContents();
+
+// The service's own text, by the settings that the page sent last.
+let sent = {};
+async function Expected(url, prompt, model) {
+  const { temperature, top_k, top_p, min_p, repetition_penalty } = sent;
+  const how = { max_tokens: 16, seed: 7, temperature, top_k, top_p, min_p, repetition_penalty };
+  const answer = await fetch(`${url}/api/generate`, {
+    method: "POST",
+    body: JSON.stringify({ prompt, model, ...how }),
+  });
+  const events = (await answer.text()).matchAll(/^event: (?:token|done)\ndata: (.*)$/gm);
+  return [...events].map(([, data]) => JSON.parse(data).text ?? "").join("");
+}
+
+// Which model each request of the page is for.
+function Listen(page) {
+  const asked = [];
+  page.on("request", (request) => {
+    const { pathname, searchParams } = new URL(request.url());
+    if (!pathname.startsWith("/api/")) return;
+    const body = JSON.parse(request.postData() ?? "{}");
+    asked.push({ path: pathname, model: body.model ?? searchParams.get("model") });
+    if (pathname.endsWith("/generate")) sent = body;
+  });
+  return asked;
+}
+
+const kDown = { allowed: [/ERR_CONNECTION_REFUSED/, /ERR_EMPTY_RESPONSE/, /ERR_CONNECTION_RESET/, /404/] };
+
+for (const [how, flags] of [
+  ["another name", ["--model"]],
+  ["the same name", ["--model", "demo="]],
+]) {
+  test(`a service that is started again with another model of ${how} is taken up, after it was missed`, async () => {
+    const of = (path) => (flags.length > 1 ? ["--model", `demo=${path}`] : ["--model", path]);
+    let service = await Serve(...of(bytes));
+    const { page, Close } = await Open(browser, `${service.url}/#/play`, kDown);
+    Listen(page);
+    await Write(page, "The cat");
+    const header = await page.textContent(".model-card");
+    await service.Stop();
+    await page.click("#generate");
+    await page.waitForSelector(".failure");
+    await Until("it is missed", async () => /does not answer/.test(await page.textContent("main")));
+    service = await Serve("--port", service.port, ...of(merging));
+    await Until("another header", async () => (await page.textContent(".model-card")) !== header);
+    assert.equal(await name(page), flags.length > 1 ? "demo" : "merging");
+    assert.ok(!/does not answer/.test(await page.textContent("body")), "the banner has gone");
+    assert.match(await page.textContent(".banner"), /another model/);
+    await page.click(".banner button");
+    assert.equal(await page.locator(".banner").count(), 0);
+    assert.equal(await page.inputValue("#prompt"), "The cat", "the prompt stays");
+    assert.equal((await written(page)).length, 0, "the other model's text has gone");
+    await page.click("#generate");
+    await page.waitForSelector(".piece:not(.given)");
+    await page.waitForSelector("#stop", { state: "detached" });
+    assert.equal((await written(page)).join(""), await Expected(service.url, "The cat"));
+    await Close();
+    await service.Stop();
+  });
+}
+
+test("a restart that nobody noticed is noticed at the next request, which writes no garbage", async () => {
+  let service = await Serve("--model", `demo=${bytes}`);
+  const { page, Close } = await Open(browser, `${service.url}/#/play`, kDown);
+  Listen(page);
+  await Write(page, "The cat");
+  await service.Stop();
+  service = await Serve("--port", service.port, "--model", `demo=${merging}`);
+  await page.click("text=Continue");
+  await page.waitForSelector(".banner");
+  assert.equal((await written(page)).length, 0);
+  assert.equal(await page.locator(".failure").count(), 0);
+  await page.click("#generate");
+  await page.waitForSelector(".piece:not(.given)");
+  await page.waitForSelector("#stop", { state: "detached" });
+  assert.equal((await written(page)).join(""), await Expected(service.url, "The cat"));
+  // Whoever comes back to the window sees it without any request.
+  await service.Stop();
+  service = await Serve("--port", service.port, "--model", `third=${bytes}`);
+  await page.evaluate(() => dispatchEvent(new Event("focus")));
+  await Until("the third", async () => (await name(page)) === "third");
+  await Close();
+  await service.Stop();
+});
+
+test("the same model after a restart goes on as if nothing had been", async () => {
+  let service = await Serve("--model", bytes);
+  const { page, Close } = await Open(browser, `${service.url}/#/play`, kDown);
+  await Write(page, "The cat");
+  const before = await written(page);
+  await service.Stop();
+  await page.click("text=Continue");
+  await page.waitForSelector(".failure");
+  service = await Serve("--port", service.port, "--model", bytes);
+  await page.waitForSelector(".failure", { state: "detached" });
+  assert.equal(await page.locator(".banner").count(), 0);
+  assert.deepEqual(await written(page), before);
+  await page.click("text=Continue");
+  await Until("more", async () => (await written(page)).length === 32);
+  // A trace that went with the service is made anew.
+  await page.locator(".piece:not(.given)").nth(20).click();
+  await Until("exact numbers", async () => !/≈/.test(await page.textContent(".token-panel .bars")));
+  await Close();
+  await service.Stop();
+});
+
+test("what was not answered is asked for again when the service is back, on every screen", async () => {
+  let service = await Serve("--model", bytes);
+  const { page, Close } = await Open(browser, `${service.url}/#/play`, kDown);
+  await service.Stop();
+  await page.goto(`${service.url}/#/inside?v=embeddings`);
+  await page.waitForSelector("main > .failure");
+  service = await Serve("--port", service.port, "--model", bytes);
+  await page.waitForSelector(".scatter canvas");
+  await page.waitForSelector(".failure", { state: "detached" });
+  await Close();
+  await service.Stop();
+});
+
+test("one of several models is picked, and every request says which", async () => {
+  const service = await Serve("--model", `one=${bytes}`, "--model", `two=${merging}`);
+  const { page, Close } = await Open(browser, `${service.url}/#/play`);
+  const asked = Listen(page);
+  assert.deepEqual(await page.locator("#model option").allTextContents(), ["one", "two"]);
+  assert.equal(await page.inputValue("#model"), "one");
+  await Write(page, "The cat");
+  assert.equal((await written(page)).join(""), await Expected(service.url, "The cat", "one"));
+  const card = await page.textContent(".model-card span >> nth=1");
+  await page.selectOption("#model", "two");
+  await Until("its header", async () => (await page.textContent(".model-card span >> nth=1")) !== card);
+  assert.equal(await page.locator(".banner").count(), 0, "who picked knows");
+  assert.equal((await written(page)).length, 0);
+  await page.click("#generate");
+  await page.waitForSelector(".piece:not(.given)");
+  await page.waitForSelector("#stop", { state: "detached" });
+  const second = await written(page);
+  assert.equal(second.join(""), await Expected(service.url, "The cat", "two"));
+  // The texts of each stay its own.
+  await page.selectOption("#model", "one");
+  await Until("the first text", async () =>
+    (await written(page)).join("") === (await Expected(service.url, "The cat", "one")),
+  );
+  await page.selectOption("#model", "two");
+  await Until("the second text", async () => (await written(page)).join("") === second.join(""));
+  // The address holds it, on every screen.
+  const id = (await (await fetch(`${service.url}/api/info?model=two`)).json()).model.id;
+  asked.length = 0;
+  for (const screen of ["attn", "inside?v=embeddings&id=3", "inside?v=positions", "play?tab=tokens"]) {
+    const [path, query] = screen.split("?");
+    await page.goto(`${service.url}/#/${path}?${query ? `${query}&` : ""}m=two`);
+    await page.reload();
+    await page.waitForLoadState("networkidle");
+    assert.equal(await page.inputValue("#model"), "two", screen);
+  }
+  await page.keyboard.press("1");
+  await Until("the address", async () => (await page.evaluate(() => location.hash)).includes("m=two"));
+  const of = asked.filter(({ path }) => /vocab|tokenize|embed|wpe|trace$|generate/.test(path));
+  assert.ok(of.length > 8, JSON.stringify(of));
+  for (const { path, model } of of) assert.equal(model, id, path);
+  // One that is not there gives way to the first.
+  await page.goto(`${service.url}/#/play?m=three`);
+  await page.reload();
+  await page.waitForSelector("#prompt");
+  assert.equal(await page.inputValue("#model"), "one");
+  await Until("the address", async () => !(await page.evaluate(() => location.hash)).includes("m="));
+  await Close();
+  await service.Stop();
+});
+
+test("a picked model that is gone after a restart gives way, and the page says so", async () => {
+  let service = await Serve("--model", `one=${bytes}`, "--model", `two=${merging}`);
+  const { page, Close } = await Open(browser, `${service.url}/#/play?m=two`, kDown);
+  await Until("the second", async () => (await page.inputValue("#model")) === "two");
+  await service.Stop();
+  await page.click("#generate");
+  await page.waitForSelector("main > .failure");
+  service = await Serve("--port", service.port, "--model", `other=${bytes}`);
+  await page.waitForSelector(".banner");
+  assert.equal(await name(page), "other");
+  assert.match(await page.textContent(".banner"), /other/);
+  await Close();
+  await service.Stop();
+});
