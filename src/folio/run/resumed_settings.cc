@@ -13,9 +13,8 @@ namespace folio {
 namespace {
 
 // Keys, or what they begin with.
-constexpr std::array kFixedKeys = {"model.",     "lora.",     "data.val_fraction",
-                                   "data.field", "data.raw",  "data.add_tokens",
-                                   "train.rng",  "train.init"};
+constexpr std::array kFixedKeys = {"model.",   "lora.",           "data.val_", "data.field",
+                                   "data.raw", "data.add_tokens", "train.rng", "train.init"};
 constexpr std::array kDropoutKeys = {"model.embd_pdrop", "model.attn_pdrop", "model.resid_pdrop",
                                      "lora.dropout"};
 constexpr std::array kFreeKeys = {"log.",
