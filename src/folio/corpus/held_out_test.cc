@@ -57,7 +57,7 @@ TEST_F(HeldOutText, OfAConcatenationIsOfEachOfItsParts) {
   for (char letter = 'a'; letter < 'k'; ++letter) text += Lines(letter, 400);
   WriteFileAtomically(At("a.txt"), text);
   const Parts spread = Prepare({"a.txt"});
-  EXPECT_EQ(spread.info.val_blocks, std::ssize(text) / 10 / 1024);
+  EXPECT_EQ(spread.info.val_blocks, std::ssize(text) / 10 / 512);
   EXPECT_EQ(spread.info.WhereHeldOut(),
             fmt::format("{} blocks spread over the text", spread.info.val_blocks));
   auto all = CountLetters(text), held_out = CountLetters(spread.val);

@@ -15,7 +15,7 @@
 namespace folio {
 namespace {
 
-constexpr int64_t kBlockUnits = 1024, kMostBlocks = 64;
+constexpr int64_t kBlockUnits = 512, kMostBlocks = 64;
 constexpr int64_t kLineBytes = 4096;  // how far the end of a line is looked for, at most
 
 struct Counted {

@@ -34,7 +34,7 @@ struct HeldOut {
 // there would be nothing to train on.
 //
 // int((1 - fraction) * units) units are to train on; no split if that is all. At the end there is
-// one split, behind so many units. Spread there are up to 64 blocks of held-out text, of 1,024
+// one split, behind so many units. Spread there are up to 64 blocks of held-out text, of 512
 // units at least, each behind as much training text. They begin and end with documents, where
 // these are not longer than a block, or else with lines, if one ends near. A text that is too short
 // for two has its end held out.

@@ -33,8 +33,8 @@ constexpr std::array kFreeKeys = {"log.",
                                   "train.check_numerics",
                                   "train.max_steps"};
 constexpr std::array kScheduleKeys = {
-    "train.max_steps",    "train.learning_rate", "train.min_lr",         "train.schedule",
-    "train.warmup_steps", "train.decay_steps",   "train.stable_fraction"};
+    "train.max_steps", "train.budget",       "train.learning_rate", "train.min_lr",
+    "train.schedule",  "train.warmup_steps", "train.decay_steps",   "train.stable_fraction"};
 
 template <class Keys>
 bool AmongThem(const Keys& keys, std::string_view key) {

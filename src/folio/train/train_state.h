@@ -15,8 +15,8 @@ namespace folio {
 
 inline constexpr char kTrainStateDir[] = "train_state";
 
-// What a run needs beside the model to go on as if it had never stopped. Says nothing of time or of
-// threads, so that equal runs have equal bytes.
+// What a run needs beside the model to go on as if it had never stopped. Without a budget it says
+// nothing of time, and never of threads, so that equal runs have equal bytes.
 struct TrainState {
   int64_t step = 0;  // steps done, made or skipped
   int64_t tokens = 0;
@@ -28,6 +28,13 @@ struct TrainState {
   int64_t seed = 0;
   StepHealth health = {};
   int64_t rollbacks = 0, data_skipped = 0;  // how often the run went back; batches left out so
+  // With train.budget: the steps of the run as the clock has corrected them, and how much of the
+  // time is gone. Only then do the bytes of a run depend on a clock.
+  struct Budget {
+    int64_t steps = 0;
+    double seconds = 0;
+  };
+  std::optional<Budget> budget = {};
   // With PyTorch's numbers: the generator now, and before it drew the batch of `step`.
   std::optional<TorchRng::State> torch = {}, torch_before_batch = {};
 
