@@ -203,8 +203,8 @@ std::string TrainPreview::Plan() const {
   return text + DescribePlan(shape_);
 }
 
-void TrainPreview::Probe(int64_t done) {
-  begun_ = done > 0;
+void TrainPreview::Probe(int64_t done, double gone) {
+  seconds_left_ = std::max(0.0, config_.train.budget_seconds() - gone);
   work_ = WorkAhead(config_.model, config_.train, data_.val().size(), done);
   constexpr double kPartOfRun = 0.02;
   flops_per_second_ = MeasureTrainRate(
@@ -221,9 +221,8 @@ bool TrainPreview::TextEndsIt() const {
 
 double TrainPreview::EstimatedSeconds() const {
   const double measured = work_.flops / (flops_per_second_ * shape_.ranks);
-  const double budget = config_.train.budget_seconds();
-  if (budget == 0) return measured;
-  return TextEndsIt() || begun_ ? std::min(measured, budget) : budget;
+  if (config_.train.budget.empty()) return measured;
+  return TextEndsIt() ? std::min(measured, seconds_left_) : seconds_left_;
 }
 
 std::string TrainPreview::Estimate() const {

@@ -50,8 +50,9 @@ class TrainPreview {
   std::string Plan() const;
 
   // Takes a few steps of such a model on random tokens, for at most 2 s, and less where the run
-  // itself will not take long. `done` steps of the run are behind it.
-  void Probe(int64_t done);
+  // itself will not take long. `done` steps of the run are behind it, and so many seconds of its
+  // budget.
+  void Probe(int64_t done, double gone);
 
   // After Probe: "about 31.0s: 2,000 steps, ..." for people.
   double EstimatedSeconds() const;
@@ -68,7 +69,7 @@ class TrainPreview {
   MachineMemory memory_;
   TrainShape shape_;
   TrainWork work_;
-  bool begun_ = false;           // by an earlier process
+  double seconds_left_ = 0;      // of the budget
   double flops_per_second_ = 0;  // of training steps, as Probe found them
 };
 

@@ -440,7 +440,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
       return {.step = trainer.step()};
     }
   }
-  preview_->Probe(trainer.step());
+  Probe(trainer.step());
   if (!first()) return trainer.Run();
   // Not before: settings that the run refuses may not take the place of its own.
   WriteFileAtomically(Parts() / kRunConfigFile, settings_.layers.ToToml());

@@ -89,6 +89,7 @@ class TrainingRun {
   void TellChanges() const;
   void RequireBudgetGoesOn();
   void ChoosePlan();
+  void Probe(int64_t done);
   void FollowPlan(int64_t steps, bool last = false);
   std::vector<std::string> GivenData() const;
   TextOptions Texts() const;

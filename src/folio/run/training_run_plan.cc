@@ -66,8 +66,12 @@ void TrainingRun::FollowPlan(int64_t steps, bool last) {
   }
 }
 
+void TrainingRun::Probe(int64_t done) {
+  preview_->Probe(done, options_.resume ? SavedBudgetSeconds(checkpoint_) : 0);
+}
+
 std::string TrainingRun::Plan(bool json) {
-  preview_->Probe(options_.resume ? SavedStep(checkpoint_) : 0);
+  Probe(options_.resume ? SavedStep(checkpoint_) : 0);
   if (json) return preview_->Event() + "\n" + RankPlan(json);
   return preview_->Plan() + RankPlan(json) + preview_->Estimate() + "\n";
 }

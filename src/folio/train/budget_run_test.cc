@@ -129,8 +129,8 @@ TEST_F(BudgetRun, TheFirstRankDecidesForAll) {
 
 TEST_F(BudgetRun, ATimeThatIsNoneIsRefused) {
   config_.budget = "soon";
-  EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kUsage), "train.budget",
-                       "'soon' is no time"));
+  EXPECT_TRUE(
+      Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kUsage), "--budget", "'soon' is no time"));
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ double TrainConfig::max_seconds() const {
 }
 
 double TrainConfig::budget_seconds() const {
-  return budget.empty() ? 0 : ParseSeconds(budget, "train.budget");
+  return budget.empty() ? 0 : ParseSeconds(budget, "--budget");
 }
 
 void TrainConfig::Validate(const std::string& where) const {

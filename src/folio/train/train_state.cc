@@ -218,6 +218,11 @@ int64_t SavedStep(const std::filesystem::path& dir) {
   return ReadState(dir).step;
 }
 
+double SavedBudgetSeconds(const std::filesystem::path& dir) {
+  const TrainState state = ReadState(dir);
+  return state.budget ? state.budget->seconds : 0;
+}
+
 TrainState LoadTrainState(const std::filesystem::path& dir, const GptConfig& config,
                           AdamW& optimizer, const Shards* shards, int rank) {
   const ParamTable table(config), whole(WholeOf(config));

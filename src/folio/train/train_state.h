@@ -48,8 +48,10 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
                     const ParamTable& table, const Tensor& m, const Tensor& v,
                     const std::filesystem::path& written = {});
 
-// Updates done by the run that left the state in `dir`. Throws as LoadTrainState does.
+// Updates done by the run that left the state in `dir`, and the seconds of its budget that were
+// gone by then. Both throw as LoadTrainState does.
 int64_t SavedStep(const std::filesystem::path& dir);
+double SavedBudgetSeconds(const std::filesystem::path& dir);
 
 // Reads them back, the moments into `optimizer`: those of the pieces of this rank, where there are
 // several (`shards`), of the model or of a part of it. Throws a kInput Error if they are missing or

@@ -69,6 +69,7 @@ TEST_F(FirstRun, ABudgetForASizeThatIsSetChoosesSteps) {
   EXPECT_TRUE(Contains(ReadFile(At("run/last/train_state/state.json")),
                        "\"steps\": " + std::to_string(steps)));
   EXPECT_TRUE(Contains(RunFolio(Resumed("")).err, "the run has made its"));
+  EXPECT_FALSE(Contains(RunFolio(Resumed("--dry-run")).out, "about 1.0s"));  // that is gone
   ExpectError(2, Resumed("--budget 1h"), "--max-steps how long");
   const ProgramRun more = RunFolio(Resumed("--max-steps " + std::to_string(steps + 3)));
   EXPECT_EQ(more.status, 0) << more.err;
