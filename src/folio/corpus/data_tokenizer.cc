@@ -23,9 +23,12 @@ std::vector<Field> DataConfig::Fields() {
           "special tokens to add to that tokenizer, between commas; where the text has one, it is "
           "that token"}
           .WithFlag("--add-tokens"),
-      Field{"val_fraction", &val_fraction, "part at the end of the text held out for evaluation", 0,
-            0.9}
+      Field{"val_fraction", &val_fraction, "part of the text held out for evaluation", 0, 0.9}
           .WithFlag("--val-fraction"),
+      Field{"val_split", &val_split,
+            "where that is: documents or blocks spread over the text, or its end, as nanoGPT's"}
+          .Choices({"spread", "tail"})
+          .WithFlag("--val-split"),
       Field{"field", &field, "of JSON lines: the member that holds the text"}.WithFlag("--field"),
       Field{"raw", &raw,
             "with --tokenizer bytes: take files as bytes, whatever they are, also if they are no "

@@ -16,8 +16,9 @@ struct DataConfig {
   std::string tokenizer = "char";  // char | bytes | what OpenTokenizer takes
   std::string add_tokens = "";     // special tokens beside its own, between commas
   double val_fraction = 0.1;
-  std::string field = "text";  // of JSON lines: the member that is the document
-  bool raw = false;            // files are bytes, whatever they look like
+  std::string val_split = "spread";  // spread | tail
+  std::string field = "text";        // of JSON lines: the member that is the document
+  bool raw = false;                  // files are bytes, whatever they look like
 
   std::vector<Field> Fields();
 };

@@ -28,6 +28,7 @@ std::string DescribeJson(const std::string& dir, const DatasetInfo& info) {
                      {"special", info.special},
                      {"train_tokens", info.train_tokens},
                      {"val_tokens", info.val_tokens},
+                     {"val_blocks", info.val_blocks},
                      {"documents", info.documents},
                      {"text_bytes", info.text_bytes},
                      {"tokens_per_byte", TokensPerByte(info)},
@@ -48,18 +49,19 @@ std::string DescribeShards(const std::vector<TokenShard>& shards) {
 std::string DescribeDataset(const std::string& dir, const DatasetInfo& info, bool json) {
   if (json) return DescribeJson(dir, info);
   const bool known = info.vocab_size > 0;
+  const std::string where = info.WhereHeldOut();
   std::string text = fmt::format(
       "directory     {}\n"
       "tokenizer     {}\n"
       "vocabulary    {}\n"
       "train tokens  {}\n"
-      "val tokens    {}\n"
+      "val tokens    {}{}\n"
       "stored as     {}{}\n"
       "train files   {}\n"
       "val files     {}\n",
       dir, known ? info.tokenizer_kind : "unknown", known ? WithCommas(info.vocab_size) : "unknown",
-      WithCommas(info.train_tokens), WithCommas(info.val_tokens), TokenWidthName(info.width),
-      info.format == TokenFormat::kLlmC ? " with llm.c's header" : "",
+      WithCommas(info.train_tokens), WithCommas(info.val_tokens), where.empty() ? "" : ": " + where,
+      TokenWidthName(info.width), info.format == TokenFormat::kLlmC ? " with llm.c's header" : "",
       DescribeShards(info.train_shards), DescribeShards(info.val_shards));
   if (info.text_bytes > 0) {
     text +=

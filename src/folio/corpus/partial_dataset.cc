@@ -32,7 +32,15 @@ Json ToJson(const ShardProgress& progress) {
 }
 
 Json ToJson(const PreparePlace& place) {
-  return {place.source, place.offset, place.val};
+  return {place.source, place.offset, place.part};
+}
+
+Json ToJson(const std::vector<PrepareSplit>& splits) {
+  Json json = Json::array();
+  for (const PrepareSplit& split : splits) {
+    json.push_back({split.source, split.offset, split.line_end, split.inside});
+  }
+  return json;
 }
 
 Json ToJson(const PrepareState& state) {
@@ -41,7 +49,7 @@ Json ToJson(const PrepareState& state) {
           {"documents", plan.documents},
           {"text_bytes", plan.text_bytes},
           {"first", ToJson(plan.first)},
-          {"split", {plan.split.source, plan.split.offset, plan.split.line_end, plan.split.inside}},
+          {"splits", ToJson(plan.splits)},
           {"converted", state.converted},
           {"tokenizer_hash", state.tokenizer_hash},
           {"next", ToJson(state.next)},
@@ -50,7 +58,7 @@ Json ToJson(const PrepareState& state) {
 }
 
 PreparePlace PlaceFrom(const Json& json) {
-  return {json.at(0).get<size_t>(), json.at(1).get<int64_t>(), json.at(2).get<bool>()};
+  return {json.at(0).get<size_t>(), json.at(1).get<int64_t>(), json.at(2).get<size_t>()};
 }
 
 ShardProgress ProgressFrom(const Json& json) {
@@ -76,9 +84,10 @@ PrepareState StateFrom(const Json& json) {
   state.plan.documents = json.at("documents").get<int64_t>();
   state.plan.text_bytes = json.at("text_bytes").get<int64_t>();
   state.plan.first = PlaceFrom(json.at("first"));
-  const Json& split = json.at("split");
-  state.plan.split = {split.at(0).get<size_t>(), split.at(1).get<int64_t>(),
-                      split.at(2).get<int64_t>(), split.at(3).get<int64_t>()};
+  for (const Json& split : json.at("splits")) {
+    state.plan.splits.push_back({split.at(0).get<size_t>(), split.at(1).get<int64_t>(),
+                                 split.at(2).get<int64_t>(), split.at(3).get<int64_t>()});
+  }
   for (const Json& bytes : json.at("converted")) {
     state.converted.push_back(bytes.get<int64_t>());
   }

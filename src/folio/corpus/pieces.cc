@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "folio/base/check.h"
 #include "folio/base/utf8.h"
@@ -73,13 +74,27 @@ size_t CutRule::Find(std::string_view view, size_t at) const {
 }
 
 PieceCutter::PieceCutter(std::span<const PrepareSource> sources, const CutRule& rule,
-                         int64_t piece_bytes, const PrepareSplit& split, PreparePlace begin)
-    : sources_(sources), rule_(rule), piece_bytes_(piece_bytes), split_(split), at_(begin) {
+                         int64_t piece_bytes, std::span<const PrepareSplit> splits,
+                         PreparePlace begin)
+    : sources_(sources), rule_(rule), piece_bytes_(piece_bytes), splits_(splits), at_(begin) {
   FOLIO_CHECK(piece_bytes > 0, "a piece holds something");
 }
 
-bool PieceCutter::AtSplit() const {
-  return at_.source == split_.source && at_.offset == split_.offset;
+// That split, if it cuts the document of the line that begins here; else null.
+const PrepareSplit* PieceCutter::InThisLine(size_t split) const {
+  if (split >= splits_.size()) return nullptr;
+  const PrepareSplit& found = splits_[split];
+  const bool here = found.source == at_.source && found.offset == at_.offset;
+  return here && found.inside > 0 ? &found : nullptr;
+}
+
+// Counts those at or before this place, but for those inside of the line that begins here.
+void PieceCutter::PassSplits() {
+  for (; at_.part < splits_.size(); ++at_.part) {
+    const PrepareSplit& next = splits_[at_.part];
+    if (InThisLine(at_.part) != nullptr) return;
+    if (std::pair(next.source, next.offset) > std::pair(at_.source, at_.offset)) return;
+  }
 }
 
 void PieceCutter::MoveTo(int64_t offset) {
@@ -89,27 +104,30 @@ void PieceCutter::MoveTo(int64_t offset) {
   ++at_.source;
 }
 
-// The line whose document is cut: before the split its beginning, behind it the rest.
-std::optional<PreparePiece> PieceCutter::SplitLine() {
-  PreparePiece piece{.begin = at_, .end = split_.line_end};
-  if (at_.val) {
-    piece.text_begin = split_.inside;
-    MoveTo(split_.line_end);
+// What lies between two splits of a document; null where it goes to the document's beginning or
+// end.
+PreparePiece PieceCutter::PartOfLine(const PrepareSplit* begin, const PrepareSplit* end) {
+  PreparePiece piece{.begin = at_, .end = (begin != nullptr ? begin : end)->line_end};
+  if (begin != nullptr) piece.text_begin = begin->inside;
+  if (end != nullptr) {
+    piece.text_end = end->inside;
+    ++at_.part;
   } else {
-    piece.text_end = split_.inside;
-    at_.val = true;
+    MoveTo(piece.end);
   }
   return piece;
 }
 
 std::optional<PreparePiece> PieceCutter::Next() {
-  if (AtSplit() && split_.inside > 0) return SplitLine();
-  if (at_.source > split_.source || AtSplit()) at_.val = true;
+  PassSplits();
+  const PrepareSplit* before = at_.part > 0 ? InThisLine(at_.part - 1) : nullptr;
+  const PrepareSplit* ahead = InThisLine(at_.part);
+  if (before != nullptr || ahead != nullptr) return PartOfLine(before, ahead);
   if (at_.source == sources_.size()) return std::nullopt;
   const PrepareSource& source = sources_[at_.source];
-  const bool split_ahead = at_.source == split_.source && !at_.val;
+  const bool split_ahead = at_.part < splits_.size() && splits_[at_.part].source == at_.source;
   PreparePiece piece{.begin = at_};
-  piece.end = FindEnd(source, split_ahead ? split_.offset : source.bytes());
+  piece.end = FindEnd(source, split_ahead ? splits_[at_.part].offset : source.bytes());
   MoveTo(piece.end);
   return piece;
 }

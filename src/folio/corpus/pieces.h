@@ -18,20 +18,23 @@ namespace folio {
 struct PreparePlace {
   size_t source = 0;
   int64_t offset = 0;  // in bytes, below the source's length unless that is 0
-  bool val = false;    // behind the split
+  size_t part = 0;     // splits before it: odd parts are held out
+
+  bool val() const { return part % 2 != 0; }
 };
 
-// Where training text ends and held-out text begins: at byte `offset` of a source, or, if `inside`
-// is not 0, behind that many bytes of the document in the line that begins there.
+// Where one part of the text ends and the next begins: at byte `offset` of a source, or, if
+// `inside` is not 0, behind that many bytes of the document in the line that begins there. Parts
+// are training text and held-out text in turns.
 struct PrepareSplit {
-  size_t source = 0;  // the number of sources if nothing is held out
+  size_t source = 0;
   int64_t offset = 0;
   int64_t line_end = 0;
   int64_t inside = 0;
 };
 
 // Consecutive bytes of a source that can be dealt with apart from all others: whole lines of
-// .jsonl, else a run of text. Of a document that the split cuts there are two pieces.
+// .jsonl, else a run of text. Of a document that splits cut there is a piece for each part.
 struct PreparePiece {
   PreparePlace begin;
   int64_t end = 0;
@@ -84,17 +87,18 @@ class CutRule {
 // text cannot be cut. An empty source that is no .jsonl is a piece of no bytes.
 class PieceCutter {
  public:
-  // All must outlive it.
+  // All must outlive it. The splits are in order.
   PieceCutter(std::span<const PrepareSource> sources, const CutRule& rule, int64_t piece_bytes,
-              const PrepareSplit& split, PreparePlace begin = {});
+              std::span<const PrepareSplit> splits, PreparePlace begin = {});
 
   std::optional<PreparePiece> Next();
   // Where the next piece begins.
   const PreparePlace& place() const { return at_; }
 
  private:
-  bool AtSplit() const;
-  std::optional<PreparePiece> SplitLine();
+  const PrepareSplit* InThisLine(size_t split) const;
+  void PassSplits();
+  PreparePiece PartOfLine(const PrepareSplit* begin, const PrepareSplit* end);
   int64_t FindEnd(const PrepareSource& source, int64_t limit);
   int64_t FindLineEnd(const PrepareSource& source, int64_t look, int64_t limit);
   int64_t FindCut(const PrepareSource& source, int64_t look, int64_t limit);
@@ -103,7 +107,7 @@ class PieceCutter {
   std::span<const PrepareSource> sources_;
   const CutRule& rule_;
   int64_t piece_bytes_;
-  PrepareSplit split_;
+  std::span<const PrepareSplit> splits_;
   PreparePlace at_;
   std::string view_;
 };

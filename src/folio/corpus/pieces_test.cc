@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "folio/base/utf8.h"
 #include "folio/io/file.h"
 #include "folio/text/bpe_tokenizer.h"
@@ -24,9 +27,9 @@ class Pieces : public InTemporaryDirectory {
   // All pieces, of which each but the last must be at least `piece_bytes` long where nothing else
   // ends it.
   static std::vector<PreparePiece> Cut(std::span<const PrepareSource> sources, const CutRule& rule,
-                                       int64_t piece_bytes, const PrepareSplit& split,
+                                       int64_t piece_bytes, std::vector<PrepareSplit> splits = {},
                                        PreparePlace begin = {}) {
-    PieceCutter cutter(sources, rule, piece_bytes, split, begin);
+    PieceCutter cutter(sources, rule, piece_bytes, splits, begin);
     std::vector<PreparePiece> pieces;
     while (const auto piece = cutter.Next()) pieces.push_back(*piece);
     EXPECT_EQ(cutter.place().source, sources.size());
@@ -47,17 +50,25 @@ TEST_F(Pieces, CoverAllBytesOnceAndEndWhereTheyMay) {
       Source("c", RandomText(AwkwardParts(), 300, rng)), Source("d.jsonl", "{}\n\n{}\n{}")};
   const BpeTokenizer bpe(TrainedOn("the the house is the house", {.vocab_size = 280}));
   const CutRule rule(bpe, true);
-  const PrepareSplit split{.source = 2, .offset = 301};
+  const std::vector<PrepareSplit> splits = {{.source = 0, .offset = 700},
+                                            {.source = 0, .offset = 700},
+                                            {.source = 1, .offset = 0},
+                                            {.source = 2, .offset = 301}};
   for (const int64_t piece_bytes : {1, 2, 100, 4000, 100000}) {
     PreparePlace next;
-    for (const PreparePiece& piece : Cut(sources, rule, piece_bytes, split)) {
+    for (const PreparePiece& piece : Cut(sources, rule, piece_bytes, splits)) {
       ASSERT_EQ(piece.begin.source, next.source);
       ASSERT_EQ(piece.begin.offset, next.offset);
-      EXPECT_EQ(piece.begin.val, next.source > 2 || (next.source == 2 && next.offset >= 301));
+      const auto passed = std::ranges::count_if(splits, [&](const PrepareSplit& split) {
+        return std::pair(split.source, split.offset) <= std::pair(next.source, next.offset);
+      });
+      EXPECT_EQ(piece.begin.part, passed);
       next = piece.begin;
       next.offset = piece.end;
       const bool source_ends = piece.end == sources[next.source].bytes();
-      const bool split_ends = next.source == 2 && piece.end == 301;
+      const bool split_ends = std::ranges::any_of(splits, [&](const PrepareSplit& split) {
+        return next.source == split.source && piece.end == split.offset;
+      });
       if (!source_ends && !split_ends) {
         EXPECT_GE(piece.end - piece.begin.offset, piece_bytes);
       }
@@ -75,7 +86,7 @@ TEST_F(Pieces, WhatCannotBeCutStaysWhole) {
   const std::string run(100003, 'a');
   const std::vector<PrepareSource> sources = {Source("a", "b b b" + run + " " + run)};
   const BpeTokenizer bpe(TrainedOn("", {.vocab_size = 257}));
-  const auto pieces = Cut(sources, CutRule(bpe, false), 5, {.source = 1});
+  const auto pieces = Cut(sources, CutRule(bpe, false), 5);
   ASSERT_EQ(pieces.size(), 2u);
   EXPECT_EQ(pieces[1].begin.offset, 5 + 100003);
 }
@@ -88,8 +99,7 @@ TEST_F(Pieces, HalfACharacterIsNoReasonToCut) {
       std::string text(shift, 'a');
       while (text.size() < 70000) text += character;
       const std::vector<PrepareSource> sources = {Source("a", text)};
-      EXPECT_EQ(Cut(sources, CutRule(bpe, false), 5, {.source = 1}).size(), 1u)
-          << character << " " << shift;
+      EXPECT_EQ(Cut(sources, CutRule(bpe, false), 5).size(), 1u) << character << " " << shift;
     }
   }
 }
@@ -103,7 +113,7 @@ TEST_F(Pieces, SpecialTokensAreNotTornWhereverTheyStand) {
         std::string(static_cast<size_t>(before), '<') + special + special + "|>";
     const std::vector<PrepareSource> sources = {Source("a", text)};
     std::string all;
-    for (const PreparePiece& piece : Cut(sources, rule, 3, {.source = 1})) {
+    for (const PreparePiece& piece : Cut(sources, rule, 3)) {
       const int64_t end = piece.end;
       const auto inside = [&](int64_t begin) {
         return end > begin && end < begin + std::ssize(special);
@@ -115,34 +125,43 @@ TEST_F(Pieces, SpecialTokensAreNotTornWhereverTheyStand) {
   }
 }
 
-TEST_F(Pieces, ALineThatTheSplitCutsIsInBothParts) {
+TEST_F(Pieces, ALineThatSplitsCutIsInEachPart) {
   const std::vector<PrepareSource> sources = {Source("a.jsonl", "11\n2222\n333\n")};
   const ByteTokenizer bytes;
   const CutRule rule(bytes, false);
   const PrepareSplit split{.source = 0, .offset = 3, .line_end = 8, .inside = 2};
-  const auto pieces = Cut(sources, rule, 1, split);
-  ASSERT_EQ(pieces.size(), 4u);
+  PrepareSplit another = split;
+  another.inside = 3;
+  const std::vector<PrepareSplit> splits = {split, another, {.source = 0, .offset = 8}};
+  const auto pieces = Cut(sources, rule, 1, splits);
+  ASSERT_EQ(pieces.size(), 5u);
   EXPECT_EQ(Bytes(sources[0], pieces[1]), "2222\n");
   EXPECT_EQ(Bytes(sources[0], pieces[2]), "2222\n");
-  EXPECT_FALSE(pieces[1].begin.val);
+  EXPECT_FALSE(pieces[1].begin.val());
   EXPECT_EQ(pieces[1].text_end, 2);
   EXPECT_EQ(pieces[1].text_begin, 0);
-  EXPECT_TRUE(pieces[2].begin.val);
+  EXPECT_TRUE(pieces[2].begin.val());
   EXPECT_EQ(pieces[2].text_begin, 2);
-  EXPECT_EQ(pieces[2].text_end, -1);
-  EXPECT_EQ(Bytes(sources[0], pieces[3]), "333\n");
+  EXPECT_EQ(pieces[2].text_end, 3);
+  EXPECT_EQ(Bytes(sources[0], pieces[3]), "2222\n");
+  EXPECT_FALSE(pieces[3].begin.val());
+  EXPECT_EQ(pieces[3].text_begin, 3);
+  EXPECT_EQ(pieces[3].text_end, -1);
+  EXPECT_EQ(Bytes(sources[0], pieces[4]), "333\n");
+  EXPECT_TRUE(pieces[4].begin.val());
   // Gone on with from the place of any piece, the same ones follow.
   for (size_t i = 0; i < pieces.size(); ++i) {
-    const auto rest = Cut(sources, rule, 1, split, pieces[i].begin);
+    const auto rest = Cut(sources, rule, 1, splits, pieces[i].begin);
     ASSERT_EQ(rest.size(), pieces.size() - i);
     EXPECT_EQ(rest[0].end, pieces[i].end);
     EXPECT_EQ(rest[0].text_begin, pieces[i].text_begin);
+    EXPECT_EQ(rest[0].text_end, pieces[i].text_end);
   }
 }
 
 TEST_F(Pieces, WithoutATokenizerCharactersStayWhole) {
   const std::vector<PrepareSource> sources = {Source("a", "\u20AC\u20ACx\x80\x80\x80y")};
-  const auto pieces = Cut(sources, CutRule(), 1, {.source = 1});
+  const auto pieces = Cut(sources, CutRule(), 1);
   ASSERT_EQ(pieces.size(), 4u);
   EXPECT_EQ(pieces[2].end, 10);
 }

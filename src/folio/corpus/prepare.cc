@@ -55,6 +55,10 @@ void CheckOptions(const PrepareOptions& options) {
     throw UsageError(fmt::format("--val-fraction: {} is out of range", options.val_fraction),
                      "expected a number from 0 to below 1", "use --val-fraction 0.1");
   }
+  if (options.val_split != "spread" && options.val_split != "tail") {
+    throw UsageError(fmt::format("--val-split: unknown split '{}'", options.val_split),
+                     "expected spread or tail", "use --val-split spread");
+  }
   if (options.shard_tokens < 0) {
     throw UsageError(fmt::format("--shard-tokens: {} is out of range", options.shard_tokens),
                      "expected a number of tokens, or 0", "use --shard-tokens 100000000");
@@ -85,12 +89,13 @@ std::string IdentityOf(const PrepareOptions& options, std::span<const TextInput>
   for (const TextInput& input : inputs) {
     files.push_back({input.path, input.bytes, input.modified});
   }
-  const Json json = {{"version", 2},
+  const Json json = {{"version", 3},
                      {"text", std::move(files)},
                      {"field", options.field},
                      {"raw", options.raw},
                      {"tokenizer", tokenizer == nullptr ? "char" : tokenizer->hash()},
                      {"val-fraction", options.val_fraction},
+                     {"val-split", options.val_split},
                      {"special", options.special},
                      {"format", options.format},
                      {"shard-tokens", options.shard_tokens}};
@@ -304,7 +309,7 @@ class Preparing {
         std::ranges::any_of(inputs_, [](const TextInput& input) { return input.form.converted; });
     if (convert) BeginPartial();
     ConvertAll();
-    state_.plan = MakePreparePlan(sources_, options_.val_fraction,
+    state_.plan = MakePreparePlan(sources_, {options_.val_fraction, options_.val_split == "spread"},
                                   bytes ? PrepareUnit::kByte : PrepareUnit::kCharacter,
                                   collect ? &characters : nullptr, sizes_, ranks_,
                                   [&](const PreparePlace& place) { meter_->Show(0, place); });
@@ -322,7 +327,7 @@ class Preparing {
     const SpecialRule rule = SpecialRule::Named(options_.special);
     PieceEncoder encoder(*tokenizer_, sources_, state_.plan.first, rule, Width());
     const CutRule cuts(*tokenizer_, options_.special != "ordinary");
-    PieceCutter cutter(sources_, cuts, sizes_.piece_bytes, state_.plan.split, state_.next);
+    PieceCutter cutter(sources_, cuts, sizes_.piece_bytes, state_.plan.splits, state_.next);
     NoteAlone(ranks_.OpenTokenizer(partial_.path(), state_.tokenizer_hash, state_.plan.first,
                                    options_.special, Width()));
     int64_t unsaved = 0;
@@ -332,7 +337,7 @@ class Preparing {
           encoder.Encode(piece, tokens, thread);
         },
         [&](const PreparePiece& piece, const Tokens& tokens) {
-          (piece.begin.val ? *val_ : *train_).Append(tokens);
+          (piece.begin.val() ? *val_ : *train_).Append(tokens);
           unsaved += static_cast<int64_t>(tokens.size());
         },
         [&](const PreparePlace& place) {
@@ -372,6 +377,7 @@ class Preparing {
     info.special = options_.special;
     info.documents = state_.plan.documents;
     info.text_bytes = state_.plan.text_bytes;
+    info.val_blocks = state_.plan.blocks();
     for (const PrepareSource& source : sources_) {
       info.sources.push_back({source.path(), source.given_bytes()});
     }

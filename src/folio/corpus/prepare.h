@@ -16,7 +16,8 @@ struct PrepareOptions {
   std::vector<std::string> files = {};  // read in this order; "-" is standard input
   std::string tokenizer = "char";       // char | bytes | what OpenTokenizer takes
   std::string out = {};                 // directory
-  double val_fraction = 0.1;            // in [0, 1): the end of the text that becomes val.bin
+  double val_fraction = 0.1;            // in [0, 1): the part of the text that becomes val.bin
+  std::string val_split = "spread";     // spread | tail: where in the text that is
   bool overwrite = false;               // replace a data set that is already there
   std::string special = "ordinary";     // what special tokens in the text are: allow|raise|ordinary
   std::string format = "folio";         // folio | llmc
@@ -47,18 +48,20 @@ struct PrepareHooks {
 // the files. Neither threads, ranks nor sizes of pieces change what is written.
 //
 // Lines of JSON that are conversations (corpus/conversation.h) become a data set of conversations
-// (DatasetInfo::chat): the tokenizer gets the tokens of text/chat.h, and of n conversations the
-// first int((1 - val_fraction) * n) are the train part. What is said of texts below does not hold
-// for them: they are begun again where that ended early, and one rank alone deals with them.
+// (DatasetInfo::chat): the tokenizer gets the tokens of text/chat.h, and of n conversations
+// int((1 - val_fraction) * n) are the train part, of `tail` the first, else those between evenly
+// spread ones. What is said of texts below does not hold for them: they are begun again where that
+// ended early, and one rank alone deals with them.
 //
 // A file is a document, and each object of JSON lines is one: its `field`. What a file is follows
 // from its contents (text_stream.h): gzip, bzip2, xz and zstd, UTF-16, other layouts of JSON and
 // whatever can be read only once are unpacked and converted into a file beside the data set first,
 // which goes when that is whole. What is no text is refused. The text is all
-// documents in a row; the first int((1 - val_fraction) * n) of its n characters (for `bytes`: of
-// its bytes) are the train part, the rest is val. A document that is cut there is encoded as two
-// texts. Where bytes are not UTF-8, each that does not go on with a character counts as one. A
-// tokenizer that has an end-of-text puts it between documents.
+// documents in a row; int((1 - val_fraction) * n) of its n characters (for `bytes`: of its bytes)
+// are the train part, of `tail` the first exactly, else about so many between blocks of held-out
+// text (prepare_plan.h). A document that is cut is encoded as several texts. Where bytes are not
+// UTF-8, each that does not go on with a character counts as one. A tokenizer that has an
+// end-of-text puts it between documents.
 //
 // While it works the data grows in `.NAME.partial` beside the directory, which appears under its
 // name when it is whole; one that holds anything but a data set is never replaced. Ended early, by

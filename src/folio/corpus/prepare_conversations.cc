@@ -120,8 +120,13 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
   const Tokenizer& tokenizer = *found.tokenizer;
   const ChatFormat format = FindChatFormat(tokenizer).value();
   const int32_t border = tokenizer.end_of_text().value();
-  const auto train_conversations =
-      static_cast<int64_t>((1 - options.val_fraction) * static_cast<double>(found.conversations));
+  const int64_t all = found.conversations;
+  const int64_t held_out =
+      all - static_cast<int64_t>((1 - options.val_fraction) * static_cast<double>(all));
+  const auto is_held_out = [&](int64_t i) {
+    if (options.val_split == "tail") return i >= all - held_out;
+    return (i + 1) * held_out / all > i * held_out / all;  // every so many of them, the last too
+  };
 
   DatasetInfo info;
   info.width = WidthForVocab(tokenizer.vocab_size());
@@ -133,6 +138,7 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
   info.chat = ChatTokens{.border = border, .answer = format.assistant, .end = format.end};
   info.documents = found.conversations;
   info.text_bytes = found.text_bytes;
+  info.val_blocks = options.val_split == "tail" ? std::min<int64_t>(held_out, 1) : held_out;
   for (const TextInput& input : inputs) info.sources.push_back({input.path, input.bytes});
 
   AtomicDirectory directory(options.out);
@@ -143,7 +149,7 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
     ids.clear();
     EncodeChat(tokenizer, format, messages, /*ask=*/false, where, ids);
     ids.push_back(border);
-    writers.Append(conversation++ >= train_conversations, ids);
+    writers.Append(is_held_out(conversation++), ids);
     done += TextBytes(messages);
     if (hooks.progress) hooks.progress(done, found.text_bytes);
   });

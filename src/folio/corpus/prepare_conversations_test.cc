@@ -38,7 +38,8 @@ class PrepareConversations : public InTemporaryDirectory {
 TEST_F(PrepareConversations, EachIsARowOfMarkedTurnsAndABorder) {
   WriteChats(kLines);
   for (const char* tokenizer : {"char", "bytes"}) {
-    const DatasetInfo info = Prepare({.tokenizer = tokenizer, .val_fraction = 0.4});
+    const DatasetInfo info =
+        Prepare({.tokenizer = tokenizer, .val_fraction = 0.4, .val_split = "tail"});
     EXPECT_EQ(info.documents, 3);
     EXPECT_EQ(info.text_bytes, 4 + 8 + 2);
     const Dataset data(At("data").string());

@@ -118,7 +118,8 @@ TEST_F(Prepare, ManyCharactersNeedUint32) {
   std::string text;
   for (char32_t code = 0x4E00; code < 0x4E00 + 20000; ++code) AppendUtf8(code, text);
   for (char32_t code = 0x20000; code < 0x20000 + 46000; ++code) AppendUtf8(code, text);
-  const PrepareOptions options = Options("char", {text});
+  PrepareOptions options = Options("char", {text});
+  options.val_split = "tail";
   const DatasetInfo info = PrepareDataset(options);
   EXPECT_EQ(info.width, TokenWidth::k32);
   const Dataset dataset(options.out);
@@ -155,6 +156,7 @@ TEST_F(Prepare, WrongOptionsAreUsageErrors) {
   refuses([](PrepareOptions& options) { options.out.clear(); });
   refuses([](PrepareOptions& options) { options.val_fraction = 1; });
   refuses([](PrepareOptions& options) { options.special = "some"; });
+  refuses([](PrepareOptions& options) { options.val_split = "random"; });
   refuses([](PrepareOptions& options) { options.format = "npy"; });
   refuses([](PrepareOptions& options) { options.shard_tokens = -1; });
 }
@@ -334,6 +336,7 @@ TEST_F(Prepare, AVocabularyBeyond65536IsLlmCsVersion7) {
   std::string text;
   for (char32_t code = 0x10000; code < 0x10000 + 65537; ++code) AppendUtf8(code, text);
   PrepareOptions options = Options("char", {text});
+  options.val_split = "tail";
   options.format = "llmc";
   const std::vector<int32_t> train = ReadTokens(Prepared(options).train());
   EXPECT_EQ(train.size(), 58983u);
@@ -361,6 +364,7 @@ TEST_F(Prepare, TinyShakespeareIsNanoGpts) {
   if (path.empty()) GTEST_SKIP() << "tinyshakespeare is not here";
   PrepareOptions options = Options("char", {});
   options.files = {path};
+  options.val_split = "tail";
   const DatasetInfo info = PrepareDataset(options);
   EXPECT_EQ(info.vocab_size, 65);
   EXPECT_EQ(info.train_tokens, 1003854);
@@ -374,6 +378,7 @@ TEST_F(Prepare, TinyShakespeareInGpt2sTokensIsNanoGpts) {
   if (text.empty() || vocab.empty()) GTEST_SKIP() << "vocabulary or text not here";
   PrepareOptions options = Options(vocab, {});
   options.files = {text};
+  options.val_split = "tail";
   const DatasetInfo info = PrepareDataset(options);
   EXPECT_EQ(info.train_tokens, 301966);
   EXPECT_EQ(info.val_tokens, 36059);

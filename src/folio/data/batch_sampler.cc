@@ -153,13 +153,17 @@ SequentialWindows::SequentialWindows(const TokenFile& tokens, BatchShape shape, 
                    "use more text");
 }
 
-int64_t SequentialWindows::windows() const {
-  const int64_t behind_first = std::max<int64_t>(0, targets() - shape_.T);
-  return 1 + (behind_first + stride_ - 1) / stride_;
+int64_t SequentialWindows::Windows(int64_t tokens, int64_t T, int64_t stride) {
+  const int64_t behind_first = std::max<int64_t>(0, tokens - 1 - T);
+  return 1 + (behind_first + stride - 1) / stride;
+}
+
+int64_t SequentialWindows::Batches(int64_t tokens, const BatchShape& shape, int64_t stride) {
+  return (Windows(tokens, shape.T, stride) + shape.sequences() - 1) / shape.sequences();
 }
 
 int64_t SequentialWindows::steps() const {
-  return (windows() + shape_.sequences() - 1) / shape_.sequences();
+  return Batches(tokens_.size(), shape_, stride_);
 }
 
 void SequentialWindows::Fill(uint64_t step, int64_t micro, Batch& batch) {

@@ -163,10 +163,13 @@ class SequentialWindows final : public BatchSampler {
   int64_t Targets(uint64_t /*step*/) const override { return shape_.sequences() * shape_.T; }
 
   int64_t steps() const;  // after which the file is through
+  // Of a file of so many tokens.
+  static int64_t Batches(int64_t tokens, const BatchShape& shape, int64_t stride);
 
  private:
   int64_t targets() const { return tokens_.size() - 1; }
-  int64_t windows() const;
+  int64_t windows() const { return Windows(tokens_.size(), shape_.T, stride_); }
+  static int64_t Windows(int64_t tokens, int64_t T, int64_t stride);
 
   const TokenFile& tokens_;
   BatchShape shape_;

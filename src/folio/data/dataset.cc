@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
@@ -44,6 +45,9 @@ class Reader {
     if (!IsCount(json_, key)) Fail(fmt::format("\"{}\" to be a count", key), value);
     return value.get<int64_t>();
   }
+
+  // Of what data sets of before do not say.
+  int64_t CountOr0(const char* key) const { return json_.contains(key) ? Count(key) : 0; }
 
   std::string Text(const char* key) const {
     const Json& value = Member(key);
@@ -152,6 +156,7 @@ DatasetInfo ReadDatasetInfo(const std::string& path) {
   info.chat = reader.Chat(info.vocab_size);
   info.documents = reader.Count("documents");
   info.text_bytes = reader.Count("text_bytes");
+  info.val_blocks = reader.CountOr0("val_blocks");
   info.train_shards = reader.Shards("train");
   info.val_shards = reader.Shards("val");
   return info;
@@ -293,6 +298,7 @@ void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
                {"val_tokens", info.val_tokens},
                {"documents", info.documents},
                {"text_bytes", info.text_bytes},
+               {"val_blocks", info.val_blocks},
                {"train", ToJson(info.train_shards)},
                {"val", ToJson(info.val_shards)},
                {"sources", ToJson(info.sources)}};
@@ -302,6 +308,13 @@ void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
   }
   // A path that is not UTF-8 is still written: its bad bytes become U+FFFD.
   WriteFileAtomically(fs::path(dir) / kDatasetFile, json.dump(2) + "\n");
+}
+
+std::string DatasetInfo::WhereHeldOut() const {
+  if (val_tokens == 0 || val_blocks == 0) return "";
+  if (val_blocks == 1) return chat ? "one conversation" : "the end of the text";
+  return chat ? "every so many conversations"
+              : fmt::format("{} blocks spread over the text", WithCommas(val_blocks));
 }
 
 bool IsDataset(const std::string& dir) {

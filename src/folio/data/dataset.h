@@ -42,6 +42,7 @@ struct DatasetInfo {
   std::optional<ChatTokens> chat = {};  // of conversations
   int64_t documents = 0;                // 0: not known
   int64_t text_bytes = 0;               // of the documents; 0: not known
+  int64_t val_blocks = 0;  // of the text that are held out: 1 is its end; 0: not known, or none
   struct Source {
     std::string path;
     int64_t bytes = 0;
@@ -49,6 +50,10 @@ struct DatasetInfo {
   std::vector<Source> sources;
   std::vector<TokenShard> train_shards;  // hashes empty if not known
   std::vector<TokenShard> val_shards;
+
+  // Which text the held-out tokens are of, for people: "64 blocks spread over the text"; "" where
+  // nobody knows.
+  std::string WhereHeldOut() const;
 };
 
 // As dataset.json lists them.

@@ -8,7 +8,10 @@
 
 #include "folio/base/strings.h"
 #include "folio/bench/training.h"
+#include "folio/run/preview.h"
 #include "folio/run/whole_conversations.h"
+#include "folio/train/budget.h"
+#include "folio/train/evaluate.h"
 #include "folio/train/flops.h"
 #include "folio/train/precision.h"
 #include "folio/train/trainer.h"
@@ -29,9 +32,6 @@ constexpr Size kSizes[] = {{2, 2, 64, 64},   {3, 3, 96, 128},   {4, 4, 128, 128}
 constexpr double kTokensPerParameter = 10;
 // Parameters for each token of a text, beyond which it is learned by heart.
 constexpr double kParametersPerToken = 2;
-// A text that was read so often teaches nothing more.
-constexpr double kMostEpochs = 40;
-
 constexpr double kTraining = 0.9;  // of the time; the rest is evaluations and files
 
 // What is worth measuring: how long it takes, a moment.
@@ -86,6 +86,19 @@ Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& da
   return *best;
 }
 
+// What the time was, and how to have more, for whoever did not say.
+std::string ForSo(double seconds, const TrainConfig& train) {
+  if (!train.budget.empty()) {
+    return fmt::format("{} on this machine", HumanSeconds(train.budget_seconds()));
+  }
+  return fmt::format("about {} on this machine (--budget 1h takes longer)", HumanSeconds(seconds));
+}
+
+// Whether somebody asked for exactly that.
+bool Asked(const RunSettings& settings, const char* key) {
+  return settings.layers.layer(key) > Layer::kPreset;
+}
+
 }  // namespace
 
 bool SizeIsOpen(const Settings& layers) {
@@ -100,58 +113,62 @@ std::string ChooseTokens(int64_t text_bytes) {
 
 std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& backend,
                         double seconds) {
-  constexpr double kEpochs = 3;  // a model that has read much learns a text by heart soon after
-  constexpr int64_t kTokensPerStep = 4096, kParts = 8;
+  constexpr int64_t kTokensPerStep = 4096, kParts = 8, kFewSteps = 50;
   RunConfig& config = settings.config;
-  const auto given = [&](const char* key) { return settings.layers.layer(key) > Layer::kPreset; };
-  const int64_t T = given("train.context")
-                        ? ContextOf(config.model, config.train)
-                        : std::min(config.model.n_positions,
-                                   std::max(LongestContext(data), LongestConversation(data)));
-  if (!given("train.batch_size")) {
-    config.train.batch_size = std::clamp<int64_t>(kTokensPerStep / T, 1, 32);
+  TrainConfig& train = config.train;
+  const auto open = [&](const char* key) { return settings.layers.layer(key) == Layer::kBuiltIn; };
+  const auto given = [&](const char* key) { return Asked(settings, key); };
+  const int64_t T = open("train.context")
+                        ? std::min(config.model.n_positions,
+                                   std::max(LongestContext(data), LongestConversation(data)))
+                        : ContextOf(config.model, train);
+  const auto tokens = static_cast<double>(data.train().size());
+  const double worthwhile = WorthwhileEpochs(train) * tokens;
+  if (open("train.batch_size")) {
+    // Of a small text a few sequences, so that there are some steps all the same.
+    const auto most = static_cast<int64_t>(worthwhile / static_cast<double>(kFewSteps * T));
+    train.batch_size = std::clamp<int64_t>(std::min(kTokensPerStep / T, most), 1, 32);
   }
   const double rate = MeasureTrainRate(backend,
                                        {.model = config.model,
-                                        .train = config.train,
+                                        .train = train,
                                         .T = T,
-                                        .pass = PassOptionsOf(config.train, config.model, backend)},
+                                        .pass = PassOptionsOf(train, config.model, backend)},
                                        kMeasureSeconds * 1e10);
-  const double step =
-      static_cast<double>(config.train.batch_size * config.train.grad_accumulation * T);
+  const auto step = static_cast<double>(train.batch_size * train.grad_accumulation * T);
   const double affordable =
       kTraining * seconds * rate / TrainFlops(config.model, T).per_token() / step;
-  const double enough = kEpochs * static_cast<double>(data.train().size()) / step;
+  const double enough = worthwhile / step;
   const int64_t steps = given("train.max_steps")
-                            ? config.train.max_steps
+                            ? train.max_steps
                             : std::max(kParts, static_cast<int64_t>(std::min(affordable, enough)));
   const auto text = [](auto value) { return fmt::format("{}", value); };
   const std::vector<std::pair<std::string, std::string>> values = {
       {"train.context", text(T)},
-      {"train.batch_size", text(config.train.batch_size)},
+      {"train.batch_size", text(train.batch_size)},
       {"train.max_steps", text(steps)},
-      {"train.warmup_steps", text(std::min<int64_t>(100, steps / 10))},
+      {"train.warmup_steps", text(std::min(train.warmup_steps, steps / 10))},
       {"train.eval_every", text(std::max<int64_t>(1, steps / kParts))},
   };
   settings.layers.UsePreset("automatic", values);
-  settings.layers.Resolve();
+  settings.Resolve();
   return fmt::format(
-      "chosen: {} steps of {} sequences of {}, {}", WithCommas(steps), config.train.batch_size, T,
-      enough < affordable ? fmt::format("{:.0f} times through the text", kEpochs)
-                          : fmt::format("about {} on this machine; --budget 1h takes longer",
-                                        HumanSeconds(seconds)));
+      "chosen: {} steps of {} sequences of {}, {}", WithCommas(steps), train.batch_size, T,
+      enough < affordable || given("train.max_steps")
+          ? HowOften(static_cast<double>(steps) * step / tokens) + " through the text"
+          : ForSo(seconds, train));
 }
 
 std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& backend,
                        double seconds) {
   constexpr int64_t kSteps = 4000, kParts = 8;
   RunConfig& config = settings.config;
-  const auto given = [&](const char* key) { return settings.layers.layer(key) > Layer::kPreset; };
+  const auto given = [&](const char* key) { return Asked(settings, key); };
   const auto [size, affordable] =
       LargestWorthy(config, given("train.context") ? config.train.context : 0, data, backend,
                     kTraining * seconds);
   const double epoch = static_cast<double>(data.train().size());
-  const double tokens = std::min(affordable, kMostEpochs * epoch);
+  const double tokens = std::min(affordable, WorthwhileEpochs(config.train) * epoch);
   const int64_t T = size.context;
   const int64_t B =
       given("train.batch_size")
@@ -185,17 +202,58 @@ std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& back
       {"log.sample_tokens", "200"},
   };
   settings.layers.UsePreset("automatic", values);
-  settings.layers.Resolve();
+  settings.Resolve();
   return fmt::format(
       "chosen: {}, {} layers of {} channels, sequences of {}, {} steps of {} sequences\n"
-      "because: {} tokens of text and {} on this machine{}; --budget 1h takes longer, --preset "
-      "NAME "
-      "or --set model.n_embd=N choose otherwise",
+      "because: {} tokens of text and {}{}; --preset NAME or --set model.n_embd=N choose otherwise",
       data.info().tokenizer_kind == "char" ? "characters" : "tokens", size.layers, size.channels, T,
       WithCommas(steps), B, WithCommas(data.train().size() + data.val().size()),
-      HumanSeconds(seconds),
-      tokens < affordable ? fmt::format(" (no more than {:.0f} times through it)", kMostEpochs)
-                          : "");
+      ForSo(seconds, config.train),
+      tokens < affordable && !given("train.max_steps")
+          ? fmt::format(" ({} through it, as more would teach nothing)",
+                        HowOften(static_cast<double>(steps * B * T) / epoch))
+          : "");
+}
+
+std::string LimitEvaluations(RunSettings& settings, int64_t held_out_tokens) {
+  constexpr double kMost = 0.1;
+  constexpr int64_t kFewBatches = 4;
+  TrainConfig& train = settings.config.train;
+  const TrainConfig before = train;
+  const bool batches = !Asked(settings, "train.eval_batches") && train.eval_stride == 0;
+  const bool every = !Asked(settings, "train.eval_every");
+  if (train.rng == "torch" || train.max_steps == 0) return "";
+  const auto too_many = [&] {
+    const TrainWork work = WorkAhead(settings.config.model, train, held_out_tokens, 0);
+    return work.evaluation_flops > kMost * work.flops;
+  };
+  // First shorter ones, down to what says something, then fewer, then whatever is left.
+  const auto all = [&] { return EvaluationSizeOf(train, held_out_tokens).val; };
+  while (too_many()) {
+    if (batches && all() > kFewBatches) {
+      train.eval_batches = std::max(kFewBatches, all() / 2);
+    } else if (every && train.eval_every > 0 && 2 * train.eval_every <= train.max_steps) {
+      train.eval_every *= 2;
+    } else if (batches && all() > 1) {
+      train.eval_batches = all() / 2;
+    } else if (every && train.eval_every > 0) {
+      train.eval_every = 0;
+    } else {
+      break;
+    }
+  }
+  if (train.eval_batches == before.eval_batches && train.eval_every == before.eval_every) return "";
+  const std::vector<std::pair<std::string, std::string>> values = {
+      {"train.eval_batches", fmt::format("{}", train.eval_batches)},
+      {"train.eval_every", fmt::format("{}", train.eval_every)}};
+  const int64_t left = all();
+  settings.layers.UsePreset("a tenth of the run", values);
+  settings.Resolve();
+  return fmt::format("evaluations: {} batch{}{}, so that they take a tenth of the run at most",
+                     left, left == 1 ? "" : "es",
+                     train.eval_every == 0
+                         ? " at the end"
+                         : fmt::format(" every {} steps", WithCommas(train.eval_every)));
 }
 
 }  // namespace folio

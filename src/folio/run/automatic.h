@@ -30,8 +30,13 @@ inline constexpr int64_t kMuchText = 20'000'000;    // bytes of text from which 
 std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& backend,
                        double seconds);
 
-// Likewise for a model that is there already, of which the size is set.
+// Likewise for a model whose size is set, and perhaps its batch and context.
 std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& backend,
                         double seconds);
+
+// Makes evaluations so short, and then so few, that they take a tenth of the run at most, as far as
+// nobody set train.eval_batches and train.eval_every; says so in a line, or "" where they stay.
+// REQUIRES: resolved settings with train.context, which it resolves again.
+std::string LimitEvaluations(RunSettings& settings, int64_t held_out_tokens);
 
 }  // namespace folio

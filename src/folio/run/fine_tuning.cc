@@ -91,7 +91,7 @@ void UseInitialModel(RunSettings& settings, const FoundModel& found) {
   values.emplace_back("train.learning_rate", fmt::format("{}", rate));
   values.emplace_back("train.min_lr", fmt::format("{}", rate / 10));
   layers.UsePreset("--init", values);
-  layers.Resolve();
+  settings.Resolve();
 }
 
 void RequireTokenizerOf(const FoundModel& model, const Dataset& data, const Tokenizer* tokenizer) {

@@ -8,6 +8,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/run/automatic.h"
 #include "folio/run/preview.h"
 #include "folio/train/flops.h"
 #include "folio/train/learner.h"
@@ -152,12 +153,13 @@ TEST(TrainEstimate, WorkIsStepsAndEvaluations) {
   const TrainWork work = WorkAhead(kModel, train, 1000, 2);
   EXPECT_EQ(work.steps, 5);
   EXPECT_EQ(work.flops_per_token, token);
+  EXPECT_DOUBLE_EQ(work.evaluation_flops, token * 2 * 4 * 10 / 3.0);
   EXPECT_DOUBLE_EQ(work.flops, token * (5 * 30 + 2 * 4 * 10 / 3.0));
   train.eval_batches = 0;  // all that is held out, and as much or 20 batches of the rest
   EXPECT_DOUBLE_EQ(WorkAhead(kModel, train, 1000, 7).flops, token * (1000 + 200) / 3);
   EXPECT_DOUBLE_EQ(WorkAhead(kModel, train, 60, 7).flops, token * (60 + 60) / 3);
   train.eval_stride = 1;  // every window of 5
-  EXPECT_DOUBLE_EQ(WorkAhead(kModel, train, 1000, 7).flops, token * (5000 + 200) / 3);
+  EXPECT_DOUBLE_EQ(WorkAhead(kModel, train, 1000, 7).flops, token * (4980 + 200) / 3);
 }
 
 TEST(TrainEstimate, TheFirstEvaluationIsShort) {
@@ -204,6 +206,69 @@ TEST(LengthWarning, OthersAreNotWarnedOf) {
   EXPECT_EQ(WarningOf("gpt2", {{"train.max_steps", "2"}, {"train.eval_batches", "1"}}), "");
   EXPECT_EQ(WarningOf("gpt2", {{"train.max_time", "8h"}}), "");
   EXPECT_EQ(WarningOf("gpt2", {{"train.max_tokens", "1000000"}}), "");
+  EXPECT_EQ(WarningOf("gpt2", {{"train.budget", "1h"}}), "");
+}
+
+TEST(TrainEstimate, AnEvaluationHasNoMoreThanIsHeldOut) {
+  TrainConfig train{.batch_size = 32, .context = 128, .max_steps = 8};
+  train.eval_every = 0;
+  train.eval_batches = 20;
+  const double token = TrainFlops(kModel, 24).per_token();
+  train.context = 24;
+  train.batch_size = 2;
+  // 9 of both: those of 400 tokens fill them.
+  EXPECT_DOUBLE_EQ(WorkAhead(kModel, train, 400, 0).evaluation_flops, token * 2 * 9 * 48 / 3);
+}
+
+// The work of a whole run by these settings.
+TrainWork Limited(RunSettings& settings, int64_t held_out, std::string* note = nullptr) {
+  settings.Set("train.context", "24");
+  settings.Resolve();
+  const std::string said = LimitEvaluations(settings, held_out);
+  if (note != nullptr) *note = said;
+  return WorkAhead(settings.config.model, settings.config.train, held_out, 0);
+}
+
+TEST(EvaluationShare, IsATenthAtMostUnlessAskedFor) {
+  for (const int64_t steps : {7, 13, 52, 200, 1000, 20000}) {
+    for (const int64_t every : {1, 10, 250}) {
+      for (const int64_t held_out : {50, 2000, 1'000'000}) {
+        RunSettings settings;
+        settings.config.model = kModel;
+        const std::pair<std::string, std::string> preset[] = {
+            {"train.max_steps", std::to_string(steps)},
+            {"train.eval_every", std::to_string(every)}};
+        settings.layers.UsePreset("a preset", preset);
+        std::string note;
+        const TrainWork work = Limited(settings, held_out, &note);
+        EXPECT_LE(work.evaluation_flops, 0.1 * work.flops) << steps << " " << every;
+        const TrainConfig& train = settings.config.train;
+        EXPECT_EQ(note.empty(), train.eval_batches == 20 && train.eval_every == every);
+        // Not much less than that, where they were shortened.
+        if (!note.empty() && train.eval_every > 0 && held_out == 1'000'000) {
+          EXPECT_GE(work.evaluation_flops, 0.02 * work.flops) << steps << " " << every;
+        }
+      }
+    }
+  }
+}
+
+TEST(EvaluationShare, WhatIsSetStays) {
+  RunSettings settings;
+  settings.Set("train.max_steps", "20");
+  settings.Set("train.eval_every", "5");
+  settings.Set("train.eval_batches", "10");
+  std::string note;
+  const TrainWork work = Limited(settings, 100'000, &note);
+  EXPECT_EQ(note, "");
+  EXPECT_EQ(settings.config.train.eval_batches, 10);
+  EXPECT_EQ(settings.config.train.eval_every, 5);
+  EXPECT_GT(work.evaluation_flops, 0.1 * work.flops);
+  RunSettings torch;
+  torch.Set("train.max_steps", "20");
+  torch.Set("train.rng", "torch");
+  Limited(torch, 100'000);
+  EXPECT_EQ(torch.config.train.eval_batches, 20);
 }
 
 }  // namespace

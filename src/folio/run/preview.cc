@@ -14,6 +14,8 @@
 #include "folio/io/json.h"
 #include "folio/model/params.h"
 #include "folio/term/table.h"
+#include "folio/train/budget.h"
+#include "folio/train/evaluate.h"
 #include "folio/train/flops.h"
 #include "folio/train/learner.h"
 #include "folio/train/precision.h"
@@ -84,16 +86,12 @@ std::string BuffersJson(const MemoryPlan& plan, const TrainShape& shape) {
   return json.dump(2) + "\n";
 }
 
-// Tokens of one evaluation, training and held-out ones.
-double EvaluationTokens(const TrainConfig& train, int64_t held_out_tokens) {
-  constexpr double kTrainingBatches = 20;  // of an evaluation on the whole held-out set
-  const double batch = static_cast<double>(train.batch_size * train.context);
-  if (train.eval_batches > 0) return 2 * static_cast<double>(train.eval_batches) * batch;
-  double held_out = static_cast<double>(held_out_tokens);
-  if (train.eval_stride > 0) {
-    held_out *= static_cast<double>(train.context) / static_cast<double>(train.eval_stride);
-  }
-  return held_out + std::min(held_out, kTrainingBatches * batch);
+// Tokens that one evaluation computes, of `most` batches of each at most; 0 for as many as always.
+double EvaluationTokens(const TrainConfig& train, int64_t held_out_tokens, int64_t most = 0) {
+  const EvaluationSize batches = EvaluationSizeOf(train, held_out_tokens);
+  const auto short_of = [&](int64_t all) { return most > 0 ? std::min(all, most) : all; };
+  return static_cast<double>((short_of(batches.train) + short_of(batches.val)) * train.batch_size *
+                             train.context);
 }
 
 int64_t TokensPerStep(const TrainShape& shape) {
@@ -105,6 +103,12 @@ int64_t TokensPerStep(const TrainShape& shape) {
 std::string DescribeBuffers(const TrainShape& shape, bool json) {
   const MemoryPlan plan = PlanOf(shape);
   return json ? BuffersJson(plan, shape) : BuffersText(plan, shape);
+}
+
+std::string HowOften(double epochs) {
+  if (epochs < 0.01) return "fewer than 0.01 times";
+  return epochs < 10 ? fmt::format("about {:.2g} times", epochs)
+                     : fmt::format("about {:.0f} times", epochs);
 }
 
 TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t held_out_tokens,
@@ -121,15 +125,11 @@ TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t he
   double evaluated =
       static_cast<double>(work.evaluations) * EvaluationTokens(train, held_out_tokens);
   if (done == 0 && work.evaluations > 1 && train.first_eval_is_short()) {
-    TrainConfig first = train;
-    if (first.eval_batches == 0 || first.eval_batches > first.first_eval_batches) {
-      first.eval_batches = first.first_eval_batches;
-    }
-    evaluated +=
-        EvaluationTokens(first, held_out_tokens) - EvaluationTokens(train, held_out_tokens);
+    evaluated += EvaluationTokens(train, held_out_tokens, train.first_eval_batches) -
+                 EvaluationTokens(train, held_out_tokens);
   }
-  work.flops =
-      static_cast<double>(work.steps) * flops.per_step(tokens) + evaluated * flops.per_token() / 3;
+  work.evaluation_flops = evaluated * flops.per_token() / 3;
+  work.flops = static_cast<double>(work.steps) * flops.per_step(tokens) + work.evaluation_flops;
   return work;
 }
 
@@ -138,7 +138,7 @@ std::string LengthWarning(const RunSettings& settings, Backend& backend, int ran
   constexpr double kSlowMachine = 1e9;  // a second; what ends there in time is not measured
   constexpr std::string_view kPublished = "gpt2";  // presets called like a published model
   const auto& [model, train, data, log] = settings.config;
-  if (!train.max_time.empty() || train.max_tokens > 0) return "";
+  if (!train.max_time.empty() || train.max_tokens > 0 || !train.budget.empty()) return "";
   TrainConfig ran = train;
   ran.context = ContextOf(model, train);
   const double flops = WorkAhead(model, ran, /*held_out_tokens=*/0, 0).flops;
@@ -194,15 +194,17 @@ std::string TrainPreview::Plan() const {
                   HumanCount(static_cast<double>(parameters)), trained,
                   WithCommas(TokensPerStep(shape_)), TrainDtypeName(shape_.options.dtype),
                   backend_.ProductUnit(shape_.options.dtype), Threads(), backend_.description());
-  text += fmt::format("{} tokens to learn from, each {} times; {} held out; vocabulary {}\n",
-                      WithCommas(tokens),
-                      epochs < 0.01 ? "fewer than 0.01" : fmt::format("about {:.2g}", epochs),
-                      WithCommas(data_.val().size()), WithCommas(config_.model.vocab_size));
+  const std::string held_out = data_.info().WhereHeldOut();
+  text +=
+      fmt::format("{} tokens to learn from, each {}; {} held out{}; vocabulary {}\n",
+                  WithCommas(tokens), HowOften(epochs), WithCommas(data_.val().size()),
+                  held_out.empty() ? "" : ", " + held_out, WithCommas(config_.model.vocab_size));
   text += fmt::format("learning rate {}\n", DescribeSchedule(config_.train));
   return text + DescribePlan(shape_);
 }
 
-void TrainPreview::Probe(int64_t done) {
+void TrainPreview::Probe(int64_t done, double gone) {
+  seconds_left_ = std::max(0.0, config_.train.budget_seconds() - gone);
   work_ = WorkAhead(config_.model, config_.train, data_.val().size(), done);
   constexpr double kPartOfRun = 0.02;
   flops_per_second_ = MeasureTrainRate(
@@ -211,12 +213,29 @@ void TrainPreview::Probe(int64_t done) {
       kPartOfRun * work_.flops);
 }
 
+// Whether the text ends a run with a budget before the time does.
+bool TrainPreview::TextEndsIt() const {
+  return config_.train.max_steps >=
+         WorthwhileSteps(config_.train, config_.train.context, data_.train().size());
+}
+
+double TrainPreview::EstimatedSeconds() const {
+  const double measured = work_.flops / (flops_per_second_ * shape_.ranks);
+  if (config_.train.budget.empty()) return measured;
+  return TextEndsIt() ? std::min(measured, seconds_left_) : seconds_left_;
+}
+
 std::string TrainPreview::Estimate() const {
+  const std::string with_budget =
+      TextEndsIt() ? fmt::format("; then the text was read {:.0f} times, and more teaches nothing",
+                                 WorthwhileEpochs(config_.train))
+                   : "; the clock corrects the steps as they are made";
   return fmt::format(
-      "about {}: {} steps and {} evaluations, at the {:.3g} GFLOP/s of a few steps{}",
+      "about {}: {} steps and {} evaluations, at the {:.3g} GFLOP/s of a few steps{}{}",
       HumanSeconds(EstimatedSeconds()), WithCommas(work_.steps), work_.evaluations,
       flops_per_second_ / 1e9,
-      shape_.ranks > 1 ? fmt::format(", on each of {} ranks", shape_.ranks) : "");
+      shape_.ranks > 1 ? fmt::format(", on each of {} ranks", shape_.ranks) : "",
+      config_.train.budget.empty() ? "" : with_budget);
 }
 
 std::string TrainPreview::Event() const {

@@ -18,8 +18,9 @@ std::string DescribeBuffers(const TrainShape& shape, bool json);
 // The work of a run that is still to do.
 struct TrainWork {
   int64_t steps = 0, evaluations = 0;
-  double flops = 0;            // of both; an evaluation goes forward only
-  double flops_per_token = 0;  // of training
+  double flops = 0;             // of both
+  double evaluation_flops = 0;  // of the evaluations, which go forward only
+  double flops_per_token = 0;   // of training
 };
 
 // `done` steps of the run are behind it; train.context must be set. The held-out set has so many
@@ -31,6 +32,9 @@ TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t he
 // of that: how long at the least, if all went as fast as matrix products do here, and what would
 // mend it. "" for others. REQUIRES: resolved settings of a run that has its size.
 std::string LengthWarning(const RunSettings& settings, Backend& backend, int ranks);
+
+// "about 3 times", for people: how often a text is read.
+std::string HowOften(double epochs);
 
 // What is told of a training run before it begins: its size, the memory it takes, and about how
 // long it will take.
@@ -46,22 +50,26 @@ class TrainPreview {
   std::string Plan() const;
 
   // Takes a few steps of such a model on random tokens, for at most 2 s, and less where the run
-  // itself will not take long. `done` steps of the run are behind it.
-  void Probe(int64_t done);
+  // itself will not take long. `done` steps of the run are behind it, and so many seconds of its
+  // budget.
+  void Probe(int64_t done, double gone);
 
   // After Probe: "about 31.0s: 2,000 steps, ..." for people.
-  double EstimatedSeconds() const { return work_.flops / (flops_per_second_ * shape_.ranks); }
+  double EstimatedSeconds() const;
   std::string Estimate() const;
   std::string Event() const;  // all of it, as one line of JSON
   const TrainWork& work() const { return work_; }
 
  private:
+  bool TextEndsIt() const;
+
   const RunConfig& config_;
   const Dataset& data_;
   Backend& backend_;
   MachineMemory memory_;
   TrainShape shape_;
   TrainWork work_;
+  double seconds_left_ = 0;      // of the budget
   double flops_per_second_ = 0;  // of training steps, as Probe found them
 };
 

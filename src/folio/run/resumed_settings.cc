@@ -13,9 +13,8 @@ namespace folio {
 namespace {
 
 // Keys, or what they begin with.
-constexpr std::array kFixedKeys = {"model.",     "lora.",     "data.val_fraction",
-                                   "data.field", "data.raw",  "data.add_tokens",
-                                   "train.rng",  "train.init"};
+constexpr std::array kFixedKeys = {"model.",   "lora.",           "data.val_", "data.field",
+                                   "data.raw", "data.add_tokens", "train.rng", "train.init"};
 constexpr std::array kDropoutKeys = {"model.embd_pdrop", "model.attn_pdrop", "model.resid_pdrop",
                                      "lora.dropout"};
 constexpr std::array kFreeKeys = {"log.",
@@ -34,8 +33,8 @@ constexpr std::array kFreeKeys = {"log.",
                                   "train.check_numerics",
                                   "train.max_steps"};
 constexpr std::array kScheduleKeys = {
-    "train.max_steps",    "train.learning_rate", "train.min_lr",         "train.schedule",
-    "train.warmup_steps", "train.decay_steps",   "train.stable_fraction"};
+    "train.max_steps", "train.budget",       "train.learning_rate", "train.min_lr",
+    "train.schedule",  "train.warmup_steps", "train.decay_steps",   "train.stable_fraction"};
 
 template <class Keys>
 bool AmongThem(const Keys& keys, std::string_view key) {

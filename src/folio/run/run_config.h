@@ -30,6 +30,10 @@ struct RunSettings {
   // Adds the settings of a preset (train/presets.h), "" for none. Throws a kUsage Error for an
   // unknown one.
   void UsePreset(const std::string& name);
+  // Gives each field its strongest value, and those that nobody set what follows from others:
+  // min_lr is a tenth of a learning rate that is set, the decay ends with the steps. Runs with
+  // PyTorch's random numbers have nanoGPT's decay and held-out text.
+  void Resolve();
   // One value above those of presets, files and the environment: Set("train.max_steps", "500").
   void Set(const std::string& key, const std::string& text);
 

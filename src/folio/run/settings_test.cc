@@ -180,7 +180,7 @@ TEST_F(SettingsTest, MistakesInAFileAreToldWithTheirPosition) {
             "train.toml:1:1: unknown key 'seed', did you mean 'train.seed'? |  | ");
   EXPECT_EQ(failure("[data]\nzzzzzzzz = 1\n"),
             "train.toml:2:1: unknown key 'zzzzzzzz' |  | the keys are data.tokenizer, "
-            "data.add_tokens, data.val_fraction, data.field, data.raw");
+            "data.add_tokens, data.val_fraction, data.val_split, data.field, data.raw");
   EXPECT_EQ(failure("[trian]\nseed = 1\n"),
             "train.toml:1:2: unknown section [trian] |  | did you mean [train]?");
   EXPECT_EQ(failure("[train]\nseed = \"1\"\n"),
@@ -231,6 +231,30 @@ TEST_F(SettingsTest, AValueThatIsOverriddenIsCheckedToo) {
 TEST_F(SettingsTest, AMissingConfigFileIsAnInputError) {
   sources_.file = At("none.toml").string();
   EXPECT_TRUE(Contains(ErrorOf([&] { settings_.ReadSources(sources_); }), "none.toml"));
+}
+
+TEST(RunSettingsTest, WhatNobodySetFollowsWhatSomebodyDid) {
+  const auto min_lr = [](const std::vector<std::pair<std::string, std::string>>& set) {
+    RunSettings settings;
+    settings.UsePreset("char-cpu");
+    for (const auto& [key, value] : set) settings.Set(key, value);
+    settings.Resolve();
+    settings.Resolve();  // changes nothing more
+    EXPECT_NO_THROW(settings.config.train.Validate("settings"));
+    return settings.config.train.min_lr;
+  };
+  EXPECT_DOUBLE_EQ(min_lr({}), 1e-4);
+  EXPECT_DOUBLE_EQ(min_lr({{"train.learning_rate", "5e-5"}}), 5e-6);
+  EXPECT_DOUBLE_EQ(min_lr({{"train.learning_rate", "0.3"}}), 0.03);
+  EXPECT_DOUBLE_EQ(min_lr({{"train.learning_rate", "5e-5"}, {"train.min_lr", "2e-5"}}), 2e-5);
+  RunSettings settings;
+  settings.UsePreset("char-cpu");
+  settings.Resolve();
+  EXPECT_EQ(settings.config.train.decay_steps, 0);
+  EXPECT_EQ(settings.config.data.val_split, "spread");
+  settings.Set("train.rng", "torch");
+  settings.Resolve();
+  EXPECT_EQ(settings.config.data.val_split, "tail");
 }
 
 }  // namespace

@@ -85,11 +85,7 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
   if (options_.group != nullptr) RequireSame(*options_.group, "data", FingerprintOf(*data_));
   tokenizer_ = LoadDataTokenizer(*data_);
   if (first()) RequireTokenizer();
-  if (automatic_ && first())
-    Note(ChooseSize(settings_, *data_, *backend_, options_.budget_seconds));
-  if (options_.budget_seconds > 0 && initial_ && first()) {
-    Note(ChooseSteps(settings_, *data_, *backend_, options_.budget_seconds));
-  }
+  if (first()) ChoosePlan();
   if (options_.group != nullptr) ShareSettings();
   config_.train.context = ContextOf(config_.model, config_.train);
   config_.train.Validate("settings");
@@ -137,20 +133,9 @@ void TrainingRun::ReadSettings() {
     options_.sources.discover = false;  // the run's own settings stand for the files' ones
   }
   layers.ReadSources(options_.sources);
-  layers.Resolve();
+  settings_.Resolve();
   ReadInitialModel();
-  automatic_ = options_.budget_seconds > 0 && !options_.resume && SizeIsOpen(layers);
-  if (options_.budget_asked && !automatic_ && (options_.resume || config_.train.init.empty())) {
-    throw UsageError("--budget chooses how large the model is, which is said already",
-                     options_.resume ? "the run goes on with its own size" : "the settings say it",
-                     "leave --budget out, and say with --max-steps how long to train");
-  }
-  // The decay follows the steps, unless somebody said where it ends, or another run is repeated.
-  if (layers.layer("train.decay_steps") <= Layer::kPreset && config_.train.rng != "torch") {
-    const std::pair<std::string, std::string> followed("train.decay_steps", "0");
-    layers.UsePreset("", {&followed, 1});
-    layers.Resolve();
-  }
+  RequireBudgetGoesOn();
 }
 
 // What is otherwise than when the run was stopped.
@@ -248,12 +233,13 @@ std::string TrainingRun::Prepare(const std::vector<std::string>& files, Helpers*
     }
     const std::pair<std::string, std::string> chosen("data.tokenizer", name);
     settings_.layers.UsePreset("automatic", {&chosen, 1});
-    settings_.layers.Resolve();
+    settings_.Resolve();
   }
   PrepareOptions prepare = {.files = files,
                             .tokenizer = TokenizerPlace(),
                             .out = (Parts() / kRunDataDir).string(),
                             .val_fraction = config_.data.val_fraction,
+                            .val_split = config_.data.val_split,
                             .overwrite = true,
                             .field = config_.data.field,
                             .raw = config_.data.raw,
@@ -373,12 +359,6 @@ void TrainingRun::RequireTokenizer() const {
                    "leave it out, or prepare the text again with it");
 }
 
-std::string TrainingRun::Plan(bool json) {
-  preview_->Probe(options_.resume ? SavedStep(checkpoint_) : 0);
-  if (json) return preview_->Event() + "\n" + RankPlan(json);
-  return preview_->Plan() + RankPlan(json) + preview_->Estimate() + "\n";
-}
-
 // A figure that cannot be written is no reason to fail: it can be drawn again.
 void TrainingRun::DrawLoss() const {
   try {
@@ -440,6 +420,8 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
     return StopRequested() != 0 || (hooks.stop_requested && hooks.stop_requested());
   };
   all.checkpoint_requested = [] { return TakeCheckpointRequest(); };
+  all.on_plan = [&](int64_t steps) { FollowPlan(steps); };
+  all.budget_began = began_;
 
   std::unique_ptr<GptWeights> from;
   if (initial_) from = ReadWeights(initial_->model);
@@ -451,16 +433,18 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
     if (first()) MendLines(run / kMetricsFile);
     FromFirst("");
     trainer.Resume(checkpoint_);
-    if (trainer.ended() && trainer.step() >= config_.train.max_steps) {
+    config_.train.max_steps = trainer.max_steps();
+    if (trainer.ended() && trainer.step() >= trainer.max_steps()) {
       if (first()) DrawLoss();
       if (report) report->NothingToDo(trainer.step());
       return {.step = trainer.step()};
     }
   }
-  preview_->Probe(trainer.step());
+  Probe(trainer.step());
   if (!first()) return trainer.Run();
   // Not before: settings that the run refuses may not take the place of its own.
   WriteFileAtomically(Parts() / kRunConfigFile, settings_.layers.ToToml());
+  told_steps_ = config_.train.max_steps;
   const ParamTable table(config_.model);
   // Weights, and two moments of what is trained.
   const uint64_t checkpoint =
@@ -479,6 +463,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
                     .name_of = [&](const std::byte* at) { return trainer.NameOf(at); }});
   }
   TrainResult result = trainer.Run();
+  FollowPlan(trainer.max_steps(), /*last=*/true);
   DrawLoss();
   recorder->End(result);
   if (report) report->End(result);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
+#include "folio/base/clock.h"
 #include "folio/data/dataset.h"
 #include "folio/formats/model_formats.h"
 #include "folio/run/run_config.h"
@@ -42,10 +43,9 @@ struct TrainingRunOptions {
   bool resume = false;             // go on from the last checkpoint
   bool overwrite = false;          // replace the run that is there
   bool dry_run = false;            // leave nothing behind: for Plan only
-  // Where no setting says how large the model is: choose size and steps so that training takes so
-  // long (automatic.h). 0: the settings as they are.
+  // Where neither a setting says how large the model is nor train.budget how long to train: choose
+  // size and steps for so long (automatic.h). 0: the settings as they are.
   double budget_seconds = 0;
-  bool budget_asked = false;  // by the user, and not only by default
   ConfigSources sources = {.discover = false};
   // Where progress and notes go, with --json's events as its result; null for nowhere.
   Console* console = nullptr;
@@ -87,6 +87,10 @@ class TrainingRun {
   std::string RankPlan(bool json) const;
   void ReadInitialModel();
   void TellChanges() const;
+  void RequireBudgetGoesOn();
+  void ChoosePlan();
+  void Probe(int64_t done);
+  void FollowPlan(int64_t steps, bool last = false);
   std::vector<std::string> GivenData() const;
   TextOptions Texts() const;
   std::string DataDir(Helpers* helpers);
@@ -108,6 +112,8 @@ class TrainingRun {
   std::unique_ptr<Backend> backend_;
   FiniteBackend* finite_ = nullptr;        // backend_, with train.check_numerics
   bool automatic_ = false;                 // size and steps are chosen here
+  double began_ = SteadySeconds();         // train.budget
+  int64_t told_steps_ = 0;                 // train.max_steps as RUN/config.toml has it
   std::filesystem::path checkpoint_ = {};  // with `resume`, that the run goes on from
   std::optional<FoundModel> initial_;  // train.init, until its weights are read; none with `resume`
   std::unique_ptr<RunLock> lock_;      // with resume; a new run has its own

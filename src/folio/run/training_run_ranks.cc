@@ -65,7 +65,7 @@ void TrainingRun::ShareSettings() {
   }
   if (first()) return;
   layers.UsePreset("of the first rank", values);
-  layers.Resolve();
+  settings_.Resolve();
 }
 
 // A line for each rank.

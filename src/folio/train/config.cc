@@ -28,8 +28,15 @@ std::vector<Field> TrainConfig::Fields() {
           .WithFlag("--grad-accumulation"),
       Field{"max_steps", &max_steps, "stop after this many steps", 0, kMany}.WithFlag(
           "--max-steps"),
+      Field{"budget", &budget,
+            "time for the whole run, on this machine (30s, 10m, 8h): steps and decay follow the "
+            "clock, and where nothing says how large the model is, that is chosen too"}
+          .WithFlag("--budget"),
       Field{"learning_rate", &learning_rate, "highest learning rate", 0, 1e3}.WithFlag("--lr"),
-      Field{"min_lr", &min_lr, "learning rate at the end of the decay", 0, 1e3},
+      Field{"min_lr", &min_lr,
+            "learning rate at the end of the decay; a tenth of learning_rate where that alone is "
+            "set",
+            0, 1e3},
       Field{"schedule", &schedule,
             "shape of the decay after the warm-up (wsd: warm-up, stable, decay)"}
           .Choices({"cosine", "linear", "constant", "wsd"}),
@@ -52,7 +59,9 @@ std::vector<Field> TrainConfig::Fields() {
       Field{"eval_every", &eval_every, "steps between evaluations; 0 for one at the end only", 0,
             kMany}
           .WithFlag("--eval-every"),
-      Field{"eval_batches", &eval_batches, "batches of an evaluation; 0 for the whole held-out set",
+      Field{"eval_batches", &eval_batches,
+            "batches of an evaluation, as far as the held-out set has so many; 0 for all of it. "
+            "Unless it is set, evaluations take a tenth of the run at most, as with eval_every",
             0, kMany},
       Field{"first_eval_batches", &first_eval_batches,
             "batches of the evaluation before the first step, if that is fewer; 0 for as many as "
@@ -137,8 +146,13 @@ double TrainConfig::max_seconds() const {
   return max_time.empty() ? HUGE_VAL : ParseSeconds(max_time, "train.max_time");
 }
 
+double TrainConfig::budget_seconds() const {
+  return budget.empty() ? 0 : ParseSeconds(budget, "--budget");
+}
+
 void TrainConfig::Validate(const std::string& where) const {
   static_cast<void>(max_seconds());
+  static_cast<void>(budget_seconds());
   if (schedule != "constant" && min_lr > learning_rate) {
     throw UsageError(fmt::format("{}: train.min_lr is above train.learning_rate", where),
                      fmt::format("min_lr is {}, learning_rate is {}", min_lr, learning_rate),

@@ -17,6 +17,9 @@ struct TrainConfig {
   int64_t context = 0;      // T; 0 means the model's n_positions
   int64_t grad_accumulation = 1;
   int64_t max_steps = 2000;
+  // The time of the whole run, as ParseSeconds reads it: max_steps follows the clock (budget.h).
+  // Empty: max_steps stays.
+  std::string budget = "";
 
   double learning_rate = 1e-3;
   double min_lr = 1e-4;
@@ -61,8 +64,12 @@ struct TrainConfig {
   std::vector<Field> Fields();
   // Throws a kUsage Error where settings do not fit each other.
   void Validate(const std::string& where) const;
-  double max_seconds() const;  // max_time; infinite for no limit
+  double max_seconds() const;     // max_time; infinite for no limit
+  double budget_seconds() const;  // 0 for none
   int64_t decay_end() const { return decay_steps > 0 ? decay_steps : max_steps; }
+  // Of a micro-batch and of a step. REQUIRES: context is set.
+  int64_t batch_tokens() const { return batch_size * context; }
+  int64_t step_tokens() const { return batch_tokens() * grad_accumulation; }
   // Whether the evaluation before the first step has first_eval_batches at most.
   bool first_eval_is_short() const {
     return first_eval_batches > 0 && max_steps > 0 && rng != "torch";

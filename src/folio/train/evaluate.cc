@@ -5,6 +5,16 @@
 
 namespace folio {
 
+EvaluationSize EvaluationSizeOf(const TrainConfig& config, int64_t val_tokens) {
+  constexpr int64_t kTraining = 20;  // of an evaluation on the whole held-out set
+  const int64_t T = config.context, stride = config.eval_stride > 0 ? config.eval_stride : T;
+  const int64_t all = SequentialWindows::Batches(val_tokens, {config.batch_size, T, 1}, stride);
+  const int64_t asked = config.eval_batches;
+  const bool drawn = asked < all || config.rng == "torch" || val_tokens <= T;  // or refused
+  if (asked > 0 && drawn) return {asked, asked, false};
+  return {std::min(all, asked > 0 ? asked : kTraining), all, true};
+}
+
 double MeanLoss(const std::vector<double>& mine, const Team& team, int64_t in_a_row) {
   const std::vector<std::vector<double>> ranks = team.GatherNumbers(mine);
   const size_t turn = 2 * static_cast<size_t>(in_a_row);

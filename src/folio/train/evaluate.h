@@ -8,6 +8,7 @@
 #include "folio/data/batch_sampler.h"
 #include "folio/dist/team.h"
 #include "folio/model/gpt.h"
+#include "folio/train/config.h"
 #include "folio/train/result.h"
 
 namespace folio {
@@ -17,6 +18,16 @@ struct EvaluationData {
   BatchSampler& sampler;
   int64_t batches = 0;
 };
+
+// How many batches an evaluation has.
+struct EvaluationSize {
+  int64_t train = 0, val = 0;
+  bool whole = false;  // all windows of the held-out set in a row, and none drawn at random
+};
+
+// train.eval_batches of each, but no more than the held-out set fills: then it is taken as a whole.
+// Runs with PyTorch's random numbers draw as many as they are told to. REQUIRES: context is set.
+EvaluationSize EvaluationSizeOf(const TrainConfig& config, int64_t val_tokens);
 
 // What an evaluation asks and tells; either may be empty. All ranks are asked, and must say the
 // same.

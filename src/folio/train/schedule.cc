@@ -45,9 +45,11 @@ std::string DescribeDecay(const TrainConfig& config) {
     const double stable = config.stable_fraction * static_cast<double>(config.decay_end());
     text = fmt::format("from step {} on", WithCommas(static_cast<int64_t>(stable)));
   }
-  return fmt::format("{} {} down to {} at step {}", text,
-                     config.schedule == "cosine" ? "a cosine" : "a straight line", config.min_lr,
-                     WithCommas(config.decay_end()));
+  const bool follows_clock = !config.budget.empty() && config.decay_steps == 0;
+  return fmt::format(
+      "{} {} down to {:.6g} at {}", text,
+      config.schedule == "cosine" ? "a cosine" : "a straight line", config.min_lr,
+      follows_clock ? "the end of the time" : "step " + WithCommas(config.decay_end()));
 }
 
 }  // namespace folio

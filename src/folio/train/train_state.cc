@@ -104,6 +104,11 @@ TrainState FromJson(const Json& json, const std::string& where) {
       state.rollbacks = json.at("rollbacks").get<int64_t>();
       state.data_skipped = json.at("data_skipped").get<int64_t>();
     }
+    if (json.contains("budget")) {
+      const Json& budget = json.at("budget");
+      state.budget = {.steps = budget.at("steps").get<int64_t>(),
+                      .seconds = budget.at("seconds").get<double>()};
+    }
     if (json.contains("torch")) {
       state.torch = TorchFromJson(json.at("torch"), where);
       state.torch_before_batch = TorchFromJson(json.at("torch_before_batch"), where);
@@ -111,6 +116,9 @@ TrainState FromJson(const Json& json, const std::string& where) {
     if (state.step < 0 || state.tokens < 0) throw InputError(where + ": negative step or tokens");
     if (state.rollbacks < 0 || state.data_skipped < 0 || state.data_skipped > kMostSteps) {
       throw InputError(where + ": rollbacks or data_skipped is out of range");
+    }
+    if (state.budget && (state.budget->steps < 0 || !(state.budget->seconds >= 0))) {
+      throw InputError(where + ": the budget is out of range");
     }
     if (state.health.skipped < 0 || state.health.skipped > state.step) {
       throw InputError(where + ": more steps are skipped than there were");
@@ -196,6 +204,9 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
     json["rollbacks"] = state.rollbacks;
     json["data_skipped"] = state.data_skipped;
   }
+  if (state.budget) {
+    json["budget"] = {{"steps", state.budget->steps}, {"seconds", state.budget->seconds}};
+  }
   if (state.torch && state.torch_before_batch) {
     json["torch"] = ToJson(*state.torch);
     json["torch_before_batch"] = ToJson(*state.torch_before_batch);
@@ -205,6 +216,11 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
 
 int64_t SavedStep(const std::filesystem::path& dir) {
   return ReadState(dir).step;
+}
+
+double SavedBudgetSeconds(const std::filesystem::path& dir) {
+  const TrainState state = ReadState(dir);
+  return state.budget ? state.budget->seconds : 0;
 }
 
 TrainState LoadTrainState(const std::filesystem::path& dir, const GptConfig& config,

@@ -15,8 +15,8 @@ namespace folio {
 
 inline constexpr char kTrainStateDir[] = "train_state";
 
-// What a run needs beside the model to go on as if it had never stopped. Says nothing of time or of
-// threads, so that equal runs have equal bytes.
+// What a run needs beside the model to go on as if it had never stopped. Without a budget it says
+// nothing of time, and never of threads, so that equal runs have equal bytes.
 struct TrainState {
   int64_t step = 0;  // steps done, made or skipped
   int64_t tokens = 0;
@@ -28,6 +28,13 @@ struct TrainState {
   int64_t seed = 0;
   StepHealth health = {};
   int64_t rollbacks = 0, data_skipped = 0;  // how often the run went back; batches left out so
+  // With train.budget: the steps of the run as the clock has corrected them, and how much of the
+  // time is gone. Only then do the bytes of a run depend on a clock.
+  struct Budget {
+    int64_t steps = 0;
+    double seconds = 0;
+  };
+  std::optional<Budget> budget = {};
   // With PyTorch's numbers: the generator now, and before it drew the batch of `step`.
   std::optional<TorchRng::State> torch = {}, torch_before_batch = {};
 
@@ -41,8 +48,10 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
                     const ParamTable& table, const Tensor& m, const Tensor& v,
                     const std::filesystem::path& written = {});
 
-// Updates done by the run that left the state in `dir`. Throws as LoadTrainState does.
+// Updates done by the run that left the state in `dir`, and the seconds of its budget that were
+// gone by then. Both throw as LoadTrainState does.
 int64_t SavedStep(const std::filesystem::path& dir);
+double SavedBudgetSeconds(const std::filesystem::path& dir);
 
 // Reads them back, the moments into `optimizer`: those of the pieces of this rank, where there are
 // several (`shards`), of the model or of a part of it. Throws a kInput Error if they are missing or

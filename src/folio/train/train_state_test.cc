@@ -37,6 +37,7 @@ class TrainStates : public InTemporaryDirectory {
             .health = {.first_loss = 10.5},
             .rollbacks = 2,
             .data_skipped = 31,
+            .budget = TrainState::Budget{.steps = 99, .seconds = 0.3},
             .torch = rng.state(),
             .torch_before_batch = earlier.state()};
   }
@@ -70,6 +71,9 @@ TEST_F(TrainStates, EverythingReadsBack) {
   EXPECT_EQ(state.best_val_loss, 0.1);
   EXPECT_EQ(state.best_step, 77);
   EXPECT_EQ(state.seed, 1337);
+  ASSERT_TRUE(state.budget);
+  EXPECT_EQ(state.budget->steps, 99);
+  EXPECT_EQ(state.budget->seconds, 0.3);
   for (const auto& [found, wanted] :
        {std::pair{state.torch, expected.torch},
         std::pair{state.torch_before_batch, expected.torch_before_batch}}) {
@@ -90,6 +94,7 @@ TEST_F(TrainStates, WhatIsAbsentStaysAbsent) {
   EXPECT_FALSE(state.evaluation);
   EXPECT_FALSE(state.best_val_loss);
   EXPECT_FALSE(state.torch);
+  EXPECT_FALSE(state.budget);
 }
 
 TEST_F(TrainStates, RefusesMalformedState) {
@@ -104,7 +109,8 @@ TEST_F(TrainStates, RefusesMalformedState) {
         Change{"\"best_val_loss\": 0.1", "\"best_val_loss\": []"}, Change{"\"seed\"", "\"need\""},
         Change{"\"words\": [", "\"words\": [ 1, \"a\", "},
         Change{"\"words\": [", "\"words\": 3, \"w\": ["},
-        Change{"\"position\": ", "\"position\": 99"},
+        Change{"\"position\": ", "\"position\": 99"}, Change{"\"seconds\": 0.3", "\"seconds\": -1"},
+        Change{"\"steps\": 99", "\"steps\": []"},
         Change{"\"torch_before_batch\"", "\"torch_after\""}, Change{"{", "[{"}}) {
     Edit(from, to);
     EXPECT_TRUE(Contains(Refusal(), "state.json")) << from << " -> " << to;

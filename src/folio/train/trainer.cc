@@ -88,6 +88,7 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
   config_.context = learner_.pass().T();
   config_.Validate("settings");
   MakeSamplers(data);
+  worthwhile_steps_ = WorthwhileSteps(config_, config_.context, data.train().size());
   state_.seed = config.seed;
   if (torch_) {
     InitWeightsLikeTorch(weights_, *torch_);
@@ -105,6 +106,7 @@ void Trainer::MakeSamplers(const Dataset& data) {
   const BatchShape eval_shape{shape.B, shape.T, 1};
   const uint64_t seed = static_cast<uint64_t>(config_.seed);
   if (data.info().chat) return MakeConversationSamplers(data);
+  const EvaluationSize batches = EvaluationSizeOf(config_, data.val().size());
   if (config_.rng == "torch") {
     torch_.emplace(seed);
     sampler_ = std::make_unique<TorchWindows>(data.train(), shape, *torch_);
@@ -120,17 +122,15 @@ void Trainer::MakeSamplers(const Dataset& data) {
     }
     const RngPurpose purpose = RngPurpose::kEvaluation;
     train_eval_ = std::make_unique<RandomWindows>(data.train(), eval_shape, seed, purpose);
-    if (config_.eval_batches > 0) {
+    if (!batches.whole) {
       val_eval_ = std::make_unique<RandomWindows>(data.val(), eval_shape, seed, purpose);
     }
   }
-  train_eval_batches_ = val_eval_batches_ = config_.eval_batches;
-  if (config_.eval_batches == 0) {
+  train_eval_batches_ = batches.train;
+  val_eval_batches_ = batches.val;
+  if (batches.whole) {
     const int64_t stride = config_.eval_stride > 0 ? config_.eval_stride : shape.T;
-    auto whole = std::make_unique<SequentialWindows>(data.val(), eval_shape, stride);
-    val_eval_batches_ = whole->steps();
-    train_eval_batches_ = std::min<int64_t>(val_eval_batches_, 20);
-    val_eval_ = std::move(whole);
+    val_eval_ = std::make_unique<SequentialWindows>(data.val(), eval_shape, stride);
   }
 }
 
@@ -328,6 +328,7 @@ int64_t Trainer::EvaluationBatches(int64_t usual) const {
 }
 
 bool Trainer::Evaluate() {
+  const double begin = Clock();
   const std::optional<TorchRng> before = torch_;
   const std::function<bool()> stop_asked = [this] {
     Ask();
@@ -348,6 +349,7 @@ bool Trainer::Evaluate() {
     return true;
   }
   if (hooks_.on_evaluation) hooks_.on_evaluation(state_.step, *state_.evaluation);
+  if (state_.step > 0) evaluation_seconds_ = Clock() - begin;
   Saved(writer_.Wait());  // of the best one so far, perhaps
   begun_step_ = -1;       // a checkpoint of this step, if it is there, does not know the evaluation
   const double val = state_.evaluation->val_loss;
@@ -365,6 +367,7 @@ bool Trainer::Evaluate() {
 TrainResult Trainer::Run() {
   started_ = SteadySeconds();
   max_seconds_ = config_.max_seconds();
+  BeginBudget();
   if (first()) {
     log_.emplace(run_, state_.step);
     if (weights_.config().lora.on() && begun_step_ < 0) writer_.checkpoints().WriteBase(weights_);
@@ -386,10 +389,12 @@ TrainResult Trainer::Run() {
     BeginSave(std::exchange(wishes_.checkpoint, false) || regular);
     TellStanding();
     const double begin = SteadySeconds();
+    const double budget_begin = Clock();
     const StepMetrics metrics = TakeStep();
     if (WentBack()) continue;
     if (log_) log_->Write(metrics);
     if (hooks_.on_step) hooks_.on_step(metrics);
+    FollowClock(budget_begin);
     if (hooks_.sample_every > 0 && state_.step % hooks_.sample_every == 0) Sample();
     longest_step_ = std::max(longest_step_, SteadySeconds() - begin);
     Ask();

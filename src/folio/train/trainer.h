@@ -8,12 +8,14 @@
 #include <optional>
 #include <string>
 
+#include "folio/base/clock.h"
 #include "folio/base/torch_rng.h"
 #include "folio/data/batch_sampler.h"
 #include "folio/data/dataset.h"
 #include "folio/dist/group.h"
 #include "folio/io/model_dir.h"
 #include "folio/text/tokenizer.h"
+#include "folio/train/budget.h"
 #include "folio/train/checkpoint_writer.h"
 #include "folio/train/config.h"
 #include "folio/train/evaluate.h"
@@ -46,6 +48,12 @@ struct TrainerHooks {
   bool rank_seconds = false;                  // metrics have rank_seconds
   std::function<bool()> stop_requested = {};  // asked after each step and batch of an evaluation
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
+  // With train.budget, of the first rank: the run is now to make so many steps.
+  std::function<void(int64_t steps)> on_plan = {};
+  // What the budget is measured by, in seconds, and what it was when that began; not set: when Run
+  // is called.
+  std::function<double()> clock = {};
+  std::optional<double> budget_began = {};
 };
 
 // Trains a model on a data set and keeps the run directory: metrics.jsonl, the checkpoints
@@ -89,6 +97,8 @@ class Trainer {
 
   const GptWeights& weights() const { return weights_; }  // or this rank's part of them
   int64_t step() const { return state_.step; }            // steps done
+  // config's, or what the clock has made of them. A resumed run goes on with those it had.
+  int64_t max_steps() const { return config_.max_steps; }
   // Of a run that was resumed: it came to its end, and nothing of that is missing in its log.
   bool ended() const { return ended_; }
   // The parameter that lies there, or whose gradient does: "gradient of <name>"; "" for neither.
@@ -108,6 +118,9 @@ class Trainer {
   void GatherSeconds(double seconds, StepMetrics& metrics);
   void RequireSameWeights() const;
   void TellStanding() const;
+  double Clock() const { return hooks_.clock ? hooks_.clock() : SteadySeconds(); }
+  void BeginBudget();
+  void FollowClock(double step_began);
   bool AllStepsDone() const;
   bool RegularCheckpointDue(bool evaluated);
   bool OutOfTime() const;
@@ -157,7 +170,11 @@ class Trainer {
   int64_t first_lost_step_ = 0;  // checkpoints from here on are of such
   std::string went_back_ = {};   // what the next line of metrics says of it
   double max_seconds_ = 0, longest_step_ = 0, longest_save_ = 0;
-  double seconds_before_ = 0;  // of earlier parts of the run
+  std::optional<BudgetPlan> budget_;
+  int64_t worthwhile_steps_ = 0;
+  double budget_began_ = 0, step_ended_ = 0;  // by Clock; the last step of this process
+  double evaluation_seconds_ = 0;             // of the last, but for that before the first step
+  double seconds_before_ = 0;                 // of earlier parts of the run
   double started_ = 0;
   CheckpointWriter writer_;  // last: it reads the others while it ends
 };

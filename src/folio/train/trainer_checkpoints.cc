@@ -60,6 +60,8 @@ std::string Trainer::Common(const std::function<std::string()>& find) const {
 
 void Trainer::Resume(const std::filesystem::path& checkpoint) {
   Load(checkpoint);
+  if (config_.budget.empty()) state_.budget = {};
+  if (state_.budget) config_.max_steps = state_.budget->steps;
   const auto mend = [&] { return writer_.checkpoints().MendBest(state_.best_step) ? "yes" : "no"; };
   if (state_.best_val_loss && Common(mend) == "no") {
     state_.best_val_loss = saved_best_loss_ = {};
@@ -177,6 +179,7 @@ bool Trainer::WentBack() {
   // The step that was lost has seen its data: the next is what comes after it.
   state_.data_skipped = before.data_skipped + before.step + 1 - state_.step;
   state_.rollbacks = before.rollbacks + 1;
+  state_.budget = before.budget;  // no time comes back
   state_.best_val_loss = saved_best_loss_ = before.best_val_loss;
   state_.best_step = saved_best_step_ = before.best_step;
   went_back_ = fmt::format("from step {}: {}", before.step, std::exchange(lost_, ""));

@@ -356,6 +356,26 @@ TEST_F(Training, EvaluationsDoNotDisturbTheRun) {
             Files("once/last").at("model.safetensors"));
 }
 
+// 19 windows of 5 tokens, of which two make a batch.
+TEST_F(Training, AnEvaluationHasNoMoreThanIsHeldOut) {
+  config_.eval_batches = 0;
+  Run("whole");
+  for (const int64_t batches : {10, 50}) {
+    config_.eval_batches = batches;
+    TrainerHooks hooks;
+    int64_t most = 0;
+    hooks.on_evaluation_progress = [&](int64_t, int64_t total) { most = std::max(most, total); };
+    const std::string run = "asked" + std::to_string(batches);
+    Make(run, hooks).Run();
+    EXPECT_EQ(most, 10 + 10);
+    ExpectSameFiles("whole/last", run + "/last");
+  }
+  config_.eval_batches = 9;
+  Run("drawn");
+  EXPECT_NE(Files("drawn/last").at("train_state/state.json"),
+            Files("whole/last").at("train_state/state.json"));
+}
+
 TEST_F(Training, RefusesDataShorterThanAWindow) {
   data_ = MakeData("short", 5, 93);
   EXPECT_TRUE(Contains(ErrorOf([&] { Run("run"); }, ErrorKind::kInput), "train.bin",

@@ -24,11 +24,11 @@ class DataPrepareCommand final : public Command {
         .group = "data",
         .details =
             "Writes train.bin, val.bin, dataset.json and the tokenizer. Files are read\n"
-            "in order, as one text, of which the end is held out for evaluation; of\n"
-            "directories all texts below them; - is standard input. Each file is a document,\n"
-            "and so is each object of JSON lines, or of a JSON array: its \"text\", or the\n"
-            "member that --field names. A tokenizer that has an end-of-text puts it between\n"
-            "documents.\n"
+            "in order, as one text, of which blocks spread over it are held out for evaluation\n"
+            "(--val-split tail: its end); of directories all texts below them; - is standard\n"
+            "input. Each file is a document, and so is each object of JSON lines, or of a JSON\n"
+            "array: its \"text\", or the member that --field names. A tokenizer that has an\n"
+            "end-of-text puts it between documents.\n"
             "\n"
             "What a file is follows from its contents: gzip, bzip2, xz and zstd streams and\n"
             "UTF-16 with a byte order mark are unpacked beside --out for as long as it takes.\n"
@@ -80,6 +80,7 @@ class DataPrepareCommand final : public Command {
     options_.helpers = &helpers;
     options_.tokenizer = settings_.config.data.tokenizer;
     options_.val_fraction = settings_.config.data.val_fraction;
+    options_.val_split = settings_.config.data.val_split;
     options_.field = settings_.config.data.field;
     options_.raw = settings_.config.data.raw;
     TextFiles found = FindTextFiles(options_.files, {.field = options_.field, .raw = options_.raw});

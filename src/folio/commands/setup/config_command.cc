@@ -5,6 +5,7 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
 #include "folio/io/json.h"
+#include "folio/run/fine_tuning.h"
 #include "folio/run/run_config.h"
 
 namespace folio {
@@ -34,7 +35,10 @@ class ConfigShowCommand final : public Command {
   int Run(const Context& context) override {
     settings_.UsePreset(preset_);
     settings_.layers.ReadSources(context.sources);
-    settings_.layers.Resolve();
+    settings_.Resolve();
+    // What a run takes over from it.
+    const std::string& init = settings_.config.train.init;
+    if (!init.empty()) UseInitialModel(settings_, FindModel(init));
     Console& console = context.console;
     console.Result(console.json() ? AsJson()
                    : origin_      ? WithOrigins(console.out())

@@ -1,6 +1,7 @@
 // Training that starts from a model, through the real program.
 #include <gtest/gtest.h>
 
+#include "folio/base/strings.h"
 #include "folio/commands/train/test_train.h"
 #include "folio/io/model_dir.h"
 #include "folio/model/adapter.h"
@@ -19,7 +20,8 @@ class FineTuningProgram : public TrainTest {
   }
   std::string Init(const std::string& more, const std::string& out = "tuned") const {
     return "train --init " + At("model").string() + " --data " + data_ + " --out " +
-           At(out).string() + " --batch 2 --max-steps 3 --set train.eval_batches=2 " + more;
+           At(out).string() +
+           " --batch 2 --max-steps 3 --set train.eval_batches=2 train.eval_every=1 " + more;
   }
   std::string Setting(const std::string& key) const {
     const std::string text = "\n" + ReadFile(At("tuned/config.toml"));
@@ -119,6 +121,38 @@ TEST_F(FineTuningProgram, SpecialTokensAreAddedWithTheirRows) {
               "choose texts that are no tokens yet");
   ExpectError(2, "train --tokenizer char --out " + At("new").string() + said + " --add-tokens b",
               "kind char takes no special tokens");
+}
+
+TEST_F(FineTuningProgram, ShownSettingsAreThoseOfTheRun) {
+  ASSERT_EQ(RunFolio(Init("")).status, 0);
+  const ProgramRun shown =
+      RunFolio("config show --batch 2 --max-steps 3 --set train.init=" + At("model").string());
+  ASSERT_EQ(shown.status, 0) << shown.err;
+  for (const char* key : {"n_embd", "bias", "n_positions", "attn_pdrop", "tokenizer",
+                          "learning_rate", "min_lr", "decay_steps"}) {
+    EXPECT_NE(Setting(key), "");
+    EXPECT_TRUE(Contains(shown.out, "\n" + Setting(key) + "\n")) << key;
+  }
+  ExpectError(3, "config show --set train.init=" + At("nowhere").string(), "nowhere");
+}
+
+TEST_F(FineTuningProgram, ASmallTextIsReadAsOftenAsIsSaid) {
+  for (const size_t bytes : {300, 2000, 14000}) {
+    WriteFileAtomically(At("small.txt"), ReadFile(data_).substr(0, bytes));
+    const ProgramRun run =
+        RunFolio("train --overwrite --init " + At("model").string() + " --data " +
+                 At("small.txt").string() + " --out " + At("tuned").string());
+    ASSERT_EQ(run.status, 0) << run.err;
+    // "about N times", before what follows it.
+    const auto said = [&](const std::string& behind) {
+      const size_t end = run.err.find(behind), begin = run.err.rfind("about", end);
+      return end == run.err.npos ? "nothing" : run.err.substr(begin, end - begin);
+    };
+    EXPECT_EQ(said(" through the text"), said("; " + WithCommas(bytes / 10) + " held out"));
+    if (bytes > 300) {
+      EXPECT_TRUE(said(" through the text").starts_with("about 3")) << run.err;
+    }
+  }
 }
 
 TEST_F(FineTuningProgram, WhatWouldMakeItAnotherModelIsRefused) {

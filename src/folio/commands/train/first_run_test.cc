@@ -27,8 +27,10 @@ TEST_F(FirstRun, ATextAloneIsEnough) {
   const ProgramRun run = RunFolio("train --budget 1s --data " + data_ + Out());
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_TRUE(Contains(run.err, "chosen: characters, 2 layers of 64 channels",
-                       "because: ", "--budget 1h takes longer", "--- sample after step",
-                       "learning rate to", "tokens to learn from"));
+                       "because: ", "1.0s on this machine", "learning rate to",
+                       "tokens to learn from", "about 1.0s: "));
+  EXPECT_FALSE(Contains(run.err, "takes longer"));
+  EXPECT_EQ(Setting("budget"), "\"1s\"");
   EXPECT_EQ(Setting("n_embd"), "64");
   EXPECT_EQ(Setting("tokenizer"), "\"char\"");
   EXPECT_EQ(RunFolio("generate --max-tokens 5 --model " + At("run").string()).status, 0);
@@ -38,10 +40,13 @@ TEST_F(FirstRun, WhatIsSaidBesideTheTextStays) {
   const ProgramRun run =
       RunFolio("train --max-steps 3 --batch 2 --tokenizer bytes --data " + data_ + Out());
   ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_TRUE(Contains(run.err, "chosen: tokens", "3 steps of 2 sequences"));
+  EXPECT_TRUE(
+      Contains(run.err, "chosen: tokens", "3 steps of 2 sequences", "--- sample after step"));
   EXPECT_EQ(Setting("max_steps"), "3");
   EXPECT_EQ(ReadRunLog(At("run")).back().step, 3);
-  ExpectError(2, "train --preset char-cpu --budget 5m --data " + data_ + Out(), "--budget");
+  EXPECT_EQ(Setting("budget"), "\"\"");
+  EXPECT_TRUE(Contains(RunFolio("train --dry-run --data " + data_ + Out()).err,
+                       "(--budget 1h takes longer)"));
   ExpectError(2, "train --budget soon --data " + data_ + Out(), "'soon' is no time");
 }
 
@@ -52,8 +57,23 @@ TEST_F(FirstRun, ALongerSequenceIsWhatTheSizeIsChosenFor) {
   EXPECT_TRUE(Contains(run.err, "sequences of 96"));
 }
 
-TEST_F(FirstRun, ABudgetForASizeThatIsSetIsRefused) {
-  ExpectError(2, Words("--budget 5m --set model.n_layer=1"), "--budget chooses how large");
+TEST_F(FirstRun, ABudgetForASizeThatIsSetChoosesSteps) {
+  const std::string train = "train --preset debug --budget 1s --data " + data_ + Out();
+  const ProgramRun run = RunFolio(train);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(Contains(run.err, "chosen: ", "steps of 4 sequences of 32", "the end of the time"));
+  EXPECT_EQ(Setting("n_embd"), "32");
+  // Where it ended is where its settings and its checkpoint say that it would.
+  const int64_t steps = ReadRunLog(At("run")).back().step;
+  EXPECT_EQ(Setting("max_steps"), std::to_string(steps));
+  EXPECT_TRUE(Contains(ReadFile(At("run/last/train_state/state.json")),
+                       "\"steps\": " + std::to_string(steps)));
+  EXPECT_TRUE(Contains(RunFolio(Resumed("")).err, "the run has made its"));
+  EXPECT_FALSE(Contains(RunFolio(Resumed("--dry-run")).out, "about 1.0s"));  // that is gone
+  ExpectError(2, Resumed("--budget 1h"), "--max-steps how long");
+  const ProgramRun more = RunFolio(Resumed("--max-steps " + std::to_string(steps + 3)));
+  EXPECT_EQ(more.status, 0) << more.err;
+  EXPECT_EQ(ReadRunLog(At("run")).back().step, steps + 3);
 }
 
 TEST_F(FirstRun, TheDecayFollowsTheSteps) {
@@ -79,6 +99,20 @@ TEST_F(FirstRun, SeveralTextsAreOneData) {
               "is a data set, and not the only one");
   ExpectError(2, Words("--overwrite --data " + At("run/data").string()),
               "belongs to the run that is to be replaced");
+}
+
+TEST_F(FirstRun, WhatIsHeldOutIsSaid) {
+  const auto plan = [&](const std::string& more) {
+    return Train("--dry-run --val-fraction 0.5 " + more).out;
+  };
+  EXPECT_TRUE(Contains(plan(""), " held out, ", "14 blocks spread over the text"));
+  EXPECT_TRUE(Contains(plan("--val-split tail"), " held out, the end of the text"));
+  EXPECT_TRUE(Contains(plan("--rng torch"), " held out, the end of the text"));
+  ASSERT_EQ(Train("--val-fraction 0.5").status, 0);
+  const ProgramRun info = RunFolio("data info " + At("run/data").string());
+  EXPECT_TRUE(Contains(info.out, "blocks spread over the text")) << info.err;
+  // A run keeps what is held out.
+  ExpectError(2, Resumed("--max-steps 9 --val-split tail"), "data.val_split cannot change");
 }
 
 TEST_F(FirstRun, ADryRunTakesATextAndLeavesNothing) {
@@ -119,14 +153,14 @@ TEST_F(FirstRun, AFinishedRunSaysSo) {
 }
 
 TEST_F(FirstRun, TheFirstEvaluationIsShort) {
-  const std::string whole = " --set train.eval_batches=50 --json --max-steps 1";
+  const std::string whole = " --set train.eval_batches=40 --json --max-steps 1";
   const auto first = [&](const std::string& more) {
     EXPECT_EQ(Train("--overwrite" + whole + more).status, 0);
     return *ReadRunLog(At("run")).front().val_loss;
   };
   const double of_four = first(""), of_all = first(" --set train.first_eval_batches=0");
   EXPECT_NE(of_four, of_all);
-  EXPECT_EQ(first(" --set train.first_eval_batches=60"), of_all);
+  EXPECT_EQ(first(" --set train.first_eval_batches=50"), of_all);
   EXPECT_EQ(first(" --set train.eval_batches=4"), of_four);
 }
 

@@ -24,7 +24,7 @@ class TrainTest : public InTemporaryDirectory {
     return "train " + (more.find("--data ") == more.npos ? "--data " + data_ : "") + " --out " +
            At("run").string() +
            " --batch 2 --max-steps 4 --set model.n_layer=1 model.n_head=1 model.n_embd=8"
-           " model.n_positions=16 train.eval_batches=2 " +
+           " model.n_positions=16 train.eval_batches=2 train.eval_every=250 " +
            more;
   }
   ProgramRun Train(const std::string& more = "") const { return RunFolio(Words(more)); }

@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "folio/base/strings.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/cli/ranks.h"
 #include "folio/commands/commands.h"
@@ -67,10 +66,6 @@ class TrainCommand final : public Command {
     flags.Value(Field{"out", &out_, "the run directory"}.WithFlag("-o,--out"),
                 {.placeholder = "RUN", .required = true});
     AddPresetFlag(flags, &preset_);
-    flags.Value(Field{"budget", &budget_,
-                      "without a preset or a size of the model: choose tokens, size and steps by "
-                      "the text, so that training takes so long on this machine; 10m if not said"},
-                {.placeholder = "30s|10m|8h"});
     flags.Switch("--resume", &options_.resume, "go on from the last checkpoint of the run");
     flags.Switch("--overwrite", &options_.overwrite, "replace the run that is there");
     flags.Switch("--dry-run", &options_.dry_run,
@@ -92,11 +87,8 @@ class TrainCommand final : public Command {
     options_.sources = context.sources;
     options_.console = group.first() ? &console : nullptr;
     options_.progress = context.progress_mode;
-    RefuseTogether(!preset_.empty() && !budget_.empty(), "--preset", "--budget");
-    if (preset_.empty()) {
-      options_.budget_seconds = ParseSeconds(budget_.empty() ? "10m" : budget_, "--budget");
-      options_.budget_asked = !budget_.empty();
-    }
+    constexpr double kMinutes = 10;  // where nothing says how long
+    if (preset_.empty()) options_.budget_seconds = 60 * kMinutes;
     std::optional<RunPage> page;
     if (serve_ && !options_.dry_run && group.first())
       page.emplace(context.console, out_, static_cast<int>(port_));
@@ -117,7 +109,7 @@ class TrainCommand final : public Command {
 
  private:
   TrainingRunOptions options_;
-  std::string out_, preset_, budget_;
+  std::string out_, preset_;
   bool serve_ = false;
   int64_t port_ = 8080;
   RunSettings settings_;
