@@ -40,7 +40,7 @@ test("an empty prompt and untouched settings write what the program writes", asy
   assert.equal(program.status, 0, program.stderr);
   const wanted = JSON.parse(program.stdout.trim().split("\n")[0]);
   const { page, Close } = await Open(browser, At("play"));
-  assert.equal(await page.locator(".slider output").nth(5).textContent(), "128"); // all that fit
+  assert.equal(await page.locator(".slider output").nth(5).textContent(), "256");
   assert.ok(
     await page.locator(".segments label", { hasText: "default" }).locator("input").isChecked(),
   );
