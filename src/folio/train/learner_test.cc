@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "folio/backend/test_values.h"
 #include "folio/data/padded_batch.h"
@@ -71,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, Overfitting,
                                          LearnerCase{"reference", Dtype::kBF16}),
                          Name);
 
-class Padding : public testing::TestWithParam<LearnerCase> {
+class Padding : public testing::TestWithParam<std::tuple<LearnerCase, /*causal*/ bool>> {
  protected:
   struct Result {
     double loss = 0;
@@ -80,8 +81,10 @@ class Padding : public testing::TestWithParam<LearnerCase> {
 
   Padding() { Scatter(weights_, 1); }
 
+  static const LearnerCase& Case() { return std::get<0>(GetParam()); }
+
   Result Learn(const PaddedBatch& batch) {
-    Learner learner(*backend_, weights_, batch.B, batch.T, {.dtype = GetParam().dtype});
+    Learner learner(*backend_, weights_, batch.B, batch.T, {.dtype = Case().dtype});
     learner.pass().set_key_mask(batch.key_mask());
     learner.Begin();
     Result result;
@@ -91,13 +94,13 @@ class Padding : public testing::TestWithParam<LearnerCase> {
     return result;
   }
 
-  std::unique_ptr<Backend> backend_ = MakeBackend(GetParam().backend);
+  std::unique_ptr<Backend> backend_ = MakeBackend(Case().backend);
   GptConfig config_ = [] {
     GptConfig config = TinyConfig();
-    config.causal = GetParam().dropout == 0;
+    config.causal = std::get<1>(GetParam());
     return config;
   }();
-  GptWeights weights_{config_, GetParam().dtype};
+  GptWeights weights_{config_, Case().dtype};
   std::vector<std::vector<int32_t>> sequences_ = {RandomTokens(6, 11, 2), RandomTokens(2, 11, 3),
                                                   RandomTokens(4, 11, 4)};
 };
@@ -107,7 +110,7 @@ TEST_P(Padding, ABatchIsItsSequencesEachByItself) {
   ASSERT_EQ(padded.T, 5);
   EXPECT_EQ(padded.CountTargets(), 5 + 1 + 3);
   const Result all = Learn(padded);
-  const bool wide = GetParam().dtype == Dtype::kF64;
+  const bool wide = Case().dtype == Dtype::kF64;
   const double unit = wide ? std::numeric_limits<double>::epsilon()
                            : static_cast<double>(std::numeric_limits<float>::epsilon());
   const double largest = Largest(all.gradient);
@@ -147,14 +150,16 @@ TEST_P(Padding, WhatIsThereInsteadOfTokensChangesNoBit) {
   EXPECT_EQ(Learn(padded).loss == zeros.loss, config_.causal);
 }
 
-INSTANTIATE_TEST_SUITE_P(Causal, Padding,
-                         testing::Values(LearnerCase{"cpu", Dtype::kF32},
-                                         LearnerCase{"reference", Dtype::kF64}),
-                         Name);
-INSTANTIATE_TEST_SUITE_P(BothWays, Padding,
-                         testing::Values(LearnerCase{"cpu", Dtype::kF32, 1},
-                                         LearnerCase{"reference", Dtype::kF64, 1}),
-                         Name);
+std::string PaddingName(const testing::TestParamInfo<Padding::ParamType>& of) {
+  const auto& [learner, causal] = of.param;
+  return Name({learner, 0}) + (causal ? "" : "_both_ways");
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Padding,
+                         testing::Combine(testing::Values(LearnerCase{"cpu", Dtype::kF32},
+                                                          LearnerCase{"reference", Dtype::kF64}),
+                                          testing::Bool()),
+                         PaddingName);
 
 class Accumulation : public testing::TestWithParam<LearnerCase> {
  protected:
