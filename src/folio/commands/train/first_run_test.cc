@@ -61,8 +61,8 @@ TEST_F(FirstRun, ABudgetForASizeThatIsSetChoosesSteps) {
   const std::string train = "train --preset debug --budget 1s --data " + data_ + Out();
   const ProgramRun run = RunFolio(train);
   ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_TRUE(Contains(run.err, "chosen: ", "steps of 4 sequences of 32", "the end of the time"));
-  EXPECT_EQ(Setting("n_embd"), "32");
+  EXPECT_TRUE(Contains(run.err, "chosen: ", "steps of 2 sequences of 8", "the end of the time"));
+  EXPECT_EQ(Setting("n_embd"), "4");
   // Where it ended is where its settings and its checkpoint say that it would.
   const int64_t steps = ReadRunLog(At("run")).back().step;
   EXPECT_EQ(Setting("max_steps"), std::to_string(steps));
