@@ -13,12 +13,13 @@ using nlohmann::json;
 
 class TrainsOnConversations : public TrainTest {
  protected:
-  // Forty of them, of which the last `held_out` tenth asks for "held out N"; the first is as long
-  // as it should be.
+  // Forty of them, of which every tenth, which is held out, asks for "held out N"; the first is as
+  // long as it should be.
   void Write(size_t longest) {
     std::string lines;
     for (int i = 0; i < 40; ++i) {
-      const std::string question = (i < 36 ? "what is " : "held out ") + std::to_string(i) + "?";
+      const std::string question =
+          (i % 10 == 9 ? "held out " : "what is ") + std::to_string(i) + "?";
       std::string answer = "it is " + std::to_string(i) + ".";
       if (i == 0) answer += std::string(longest, 'x');
       const json messages = {{{"role", "user"}, {"content", question}},
@@ -46,10 +47,10 @@ TEST_F(TrainsOnConversations, ASampleAnswersAHeldOutQuestionAndBeginsNoTurn) {
   std::vector<json> samples = Samples();
   ASSERT_EQ(samples.size(), 4u);
   for (const json& sample : samples) {
-    EXPECT_EQ(sample.at("prompt"), "user: held out 36?\nassistant: ");
+    EXPECT_EQ(sample.at("prompt"), "user: held out 9?\nassistant: ");
     EXPECT_EQ(Count(sample.at("text").get<std::string>(), "<|"), 0u) << sample;
   }
-  EXPECT_TRUE(Contains(run.err, "--- sample after step 1\nuser: held out 36?\nassistant: "));
+  EXPECT_TRUE(Contains(run.err, "--- sample after step 1\nuser: held out 9?\nassistant: "));
   // One's own question.
   ASSERT_EQ(Train(size + "--overwrite --set 'log.sample_prompt=what?'").status, 0);
   samples = Samples();
@@ -81,7 +82,8 @@ TEST_F(TrainsOnConversations, ALengthThatIsChosenHasRoomForAllOfThem) {
 
 TEST_F(TrainsOnConversations, OneThatIsNotIsRefusedWithHowManyWouldBeCut) {
   Write(60);
-  const std::string out = " --max-steps 1 --set train.eval_batches=1 --out " + At("run").string();
+  const std::string out =
+      " --max-steps 1 --set train.eval_batches=1 train.eval_every=0 --out " + At("run").string();
   ExpectError(2, "train --preset char-cpu --data " + data_ + out,
               "1 of 40 conversations are longer than a sequence of 64 tokens",
               "--set model.n_positions=81 has room for all; --context 64 cuts them");
