@@ -144,6 +144,25 @@ test("what was not answered is asked for again when the service is back, on ever
   await service.Stop();
 });
 
+test("whoever only looks on sees the other model, too", async () => {
+  const runs = ["--runs", workshop.runs];
+  let service = await Serve("--model", bytes, ...runs);
+  const { page, Close } = await Open(browser, `${service.url}/#/runs`, kDown);
+  await page.waitForSelector(".run");
+  await service.Stop();
+  service = await Serve("--port", service.port, "--model", merging, ...runs);
+  await Until("its name", async () => (await name(page)) === "merging");
+  assert.equal(await page.locator(".failure").count(), 0);
+  // And one without any.
+  await service.Stop();
+  service = await Serve("--port", service.port, ...runs);
+  await Until("no model", async () => (await name(page)) === "folio");
+  await page.keyboard.press("1");
+  await Until("why", async () => /has no model/.test(await page.textContent("main")));
+  await Close();
+  await service.Stop();
+});
+
 test("one of several models is picked, and every request says which", async () => {
   const service = await Serve("--model", `one=${bytes}`, "--model", `two=${merging}`);
   const { page, Close } = await Open(browser, `${service.url}/#/play`);
