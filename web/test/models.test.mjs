@@ -131,6 +131,34 @@ test("the same model after a restart goes on as if nothing had been", async () =
   await service.Stop();
 });
 
+test("a service that dies while it writes is missed at once, and the text goes on when it is back", async () => {
+  let service = await Serve("--model", bytes);
+  const { page, Close } = await Open(browser, `${service.url}/#/play`, {
+    allowed: [...kDown.allowed, /ERR_INCOMPLETE_CHUNKED_ENCODING/],
+  });
+  // A text that never ends by itself.
+  await page.route("**/api/generate", (route) => {
+    const body = JSON.parse(route.request().postData());
+    const max_tokens = body.max_tokens === 9 ? 9 : 60000;
+    return route.continue({ postData: JSON.stringify({ ...body, max_tokens, ignore_eos: true }) });
+  });
+  await page.fill("#prompt", "The cat");
+  await page.click("#generate");
+  await page.waitForSelector(".piece:not(.given)");
+  await service.Stop("SIGKILL");
+  await page.waitForSelector("main > .failure");
+  await page.waitForSelector("#generate");
+  const before = (await written(page)).length;
+  assert.ok(before > 0 && before < 60000, `${before} tokens`);
+  service = await Serve("--port", service.port, "--model", bytes);
+  await page.waitForSelector(".failure", { state: "detached" });
+  await page.locator(".slider input").nth(5).fill("9");
+  await page.click("text=Continue");
+  await Until("nine more", async () => (await written(page)).length === before + 9);
+  await Close();
+  await service.Stop();
+});
+
 test("what was not answered is asked for again when the service is back, on every screen", async () => {
   let service = await Serve("--model", bytes);
   const { page, Close } = await Open(browser, `${service.url}/#/play`, kDown);
@@ -140,6 +168,25 @@ test("what was not answered is asked for again when the service is back, on ever
   service = await Serve("--port", service.port, "--model", bytes);
   await page.waitForSelector(".scatter canvas");
   await page.waitForSelector(".failure", { state: "detached" });
+  await Close();
+  await service.Stop();
+});
+
+test("whoever only looks on sees the other model, too", async () => {
+  const runs = ["--runs", workshop.runs];
+  let service = await Serve("--model", bytes, ...runs);
+  const { page, Close } = await Open(browser, `${service.url}/#/runs`, kDown);
+  await page.waitForSelector(".run");
+  await service.Stop();
+  service = await Serve("--port", service.port, "--model", merging, ...runs);
+  await Until("its name", async () => (await name(page)) === "merging");
+  assert.equal(await page.locator(".failure").count(), 0);
+  // And one without any.
+  await service.Stop();
+  service = await Serve("--port", service.port, ...runs);
+  await Until("no model", async () => (await name(page)) === "folio");
+  await page.keyboard.press("1");
+  await Until("why", async () => /has no model/.test(await page.textContent("main")));
   await Close();
   await service.Stop();
 });

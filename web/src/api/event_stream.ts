@@ -1,3 +1,5 @@
+import { IsAbort, Lost } from "./http";
+
 export interface StreamEvent {
   event: string;
   data: string;
@@ -5,7 +7,7 @@ export interface StreamEvent {
 }
 
 // The events of a text/event-stream as they come. Ends with the stream; what is torn at its end is
-// dropped.
+// dropped. Fails as a request does where the service goes away.
 export async function* EventsOf(response: Response): AsyncGenerator<StreamEvent> {
   if (!response.body) return;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -14,7 +16,9 @@ export async function* EventsOf(response: Response): AsyncGenerator<StreamEvent>
   let any = false;
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reader.read().catch((error: unknown) => {
+        throw IsAbort(error) ? error : Lost();
+      });
       if (done) return;
       const lines = (held + value).split(/\r\n|\n|\r(?!$)/);
       held = lines.pop() ?? "";

@@ -51,6 +51,12 @@ async function FailureOf(response: Response): Promise<ApiFailure> {
   return new ApiFailure(response.status, message, code);
 }
 
+// Nobody answers any more: it is told, and what a request fails with.
+export function Lost(): ApiFailure {
+  online.value = false;
+  return new ApiFailure(0, text.server.unreachable);
+}
+
 // An answer that is not an error. Asks for the key where the service wants one.
 export async function Send(path: string, init: RequestInit = {}): Promise<Response> {
   for (;;) {
@@ -62,8 +68,7 @@ export async function Send(path: string, init: RequestInit = {}): Promise<Respon
       response = await fetch(path, { ...init, headers });
     } catch (error) {
       if (init.signal?.aborted) throw error;
-      online.value = false;
-      throw new ApiFailure(0, text.server.unreachable);
+      throw Lost();
     }
     if (!online.peek())
       batch(() => {
