@@ -182,8 +182,9 @@ TEST_F(Convert, WhoStopsItLeavesNothing) {
 
 TEST_F(Convert, ASlashBehindTheNameIsNoPartOfIt) {
   for (const char* format : {"gguf", "llmc", "hf"}) {
-    ConvertModel(To(std::string(format) + "/", format), Nothing);
-    EXPECT_EQ(FindModel(At(format)).format, format);
+    const std::string name = std::string("as-") + format;
+    ConvertModel(To(name + "/", format), Nothing);
+    EXPECT_EQ(FindModel(At(name)).format, format);
   }
   Conversion nowhere = To("x", "gguf");
   nowhere.to = "";
