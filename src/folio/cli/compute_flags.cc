@@ -1,5 +1,6 @@
 #include "folio/cli/compute_flags.h"
 
+#include "folio/base/error.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/thread_pool.h"
 
@@ -30,6 +31,18 @@ void AddModelFlag(Flags& flags, std::string* model, bool required) {
   flags.Value(
       Field{"model", model, "a run, a model directory or a model file"}.WithFlag("-m,--model"),
       {.placeholder = "DIR", .required = required});
+}
+
+void AddAdapterFlag(Flags& flags, std::string* adapter) {
+  flags.Value(Field{"adapter", adapter,
+                    "an adapter (LoRA) for the model, as PEFT saves it, to add to its weights"},
+              {.placeholder = "DIR"});
+}
+
+void RequireModelFor(const std::string& adapter, const std::string& model) {
+  if (adapter.empty() || !model.empty()) return;
+  throw UsageError("--adapter needs --model", "an adapter is added to the weights of a model",
+                   "add --model, with the one that the adapter was trained for");
 }
 
 void AddBackendFlag(Flags& flags, std::string* backend) {

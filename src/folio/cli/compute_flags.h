@@ -31,8 +31,11 @@ class ComputeFlags {
   SimdFlag simd_;
 };
 
-// --model: where one lies. --backend: what computes.
+// --model: where one lies. --adapter: the directory of one for it. --backend: what computes.
 void AddModelFlag(Flags& flags, std::string* model, bool required);
+void AddAdapterFlag(Flags& flags, std::string* adapter);
+// Throws a kUsage Error for an adapter without a model.
+void RequireModelFor(const std::string& adapter, const std::string& model);
 void AddBackendFlag(Flags& flags, std::string* backend);
 
 // --load: how the bytes of a model come to memory.

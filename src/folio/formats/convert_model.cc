@@ -30,7 +30,22 @@ namespace fs = std::filesystem;
 
 // Files of which model directories consist.
 bool IsPartOfModel(const std::string& name) {
-  return name.ends_with(".json") || name.ends_with(".safetensors") || name == "merges.txt";
+  return name.ends_with(".json") || name.ends_with(".safetensors") || name == "merges.txt" ||
+         name == "ckpt.pt" || name == "meta.pkl";
+}
+
+void RequireDtype(const ModelFormat& format, Dtype dtype) {
+  if (std::ranges::count(format.dtypes, dtype) > 0) return;
+  std::vector<std::string> held, others;
+  for (const Dtype one : format.dtypes) held.push_back(NameOfSaved(one));
+  for (const ModelFormat& other : ModelFormats()) {
+    if (std::ranges::count(other.dtypes, dtype) > 0) others.emplace_back(other.name);
+  }
+  throw UsageError(fmt::format("{} holds no matrices of {}", format.name, NameOfSaved(dtype)),
+                   fmt::format("it holds {}", fmt::join(held, ", ")),
+                   others.empty() ? "choose one of these"
+                                  : fmt::format("choose one of these, or {}, which holds {} too",
+                                                fmt::join(others, " or "), NameOfSaved(dtype)));
 }
 
 void CheckTarget(const Conversion& conversion, const fs::path& from) {
@@ -44,6 +59,15 @@ void CheckTarget(const Conversion& conversion, const fs::path& from) {
   } else {
     CheckNewFile(conversion.to.string(), conversion.overwrite);
   }
+}
+
+// Without a slash at its end, which a file has not, and a directory not before it is there.
+fs::path TargetOf(const Conversion& conversion) {
+  if (conversion.to.empty()) {
+    throw UsageError("no place to write the model to", "its path is empty",
+                     "name a new file or directory");
+  }
+  return conversion.to.has_filename() ? conversion.to : conversion.to.parent_path();
 }
 
 uint64_t BytesAt(const fs::path& path) {
@@ -76,10 +100,7 @@ bool HoldsEncoded(const StoredParam& stored, const Tensor* source) {
 
 // Returns how many tensors were compared.
 int64_t CompareTensors(const GptWeights& source, const FoundModel& result, Dtype dtype) {
-  std::map<std::string_view, const Tensor*> ours;
-  for (size_t i = 0; i < source.tensors().size(); ++i) {
-    ours[source.table().params()[i].name] = &source.tensors()[i];
-  }
+  auto ours = TensorsByName(source);
   const ParamTable table(result.model.config);
   for (size_t i = 0; i < table.params().size(); ++i) {
     const std::string& name = table.params()[i].name;
@@ -112,7 +133,7 @@ void CompareTokenizers(const Tokenizer* source, const Tokenizer* result) {
                      fmt::format("it is of kind {}", source->kind()),
                      "convert it to another format, or give the model without a tokenizer");
   }
-  if (source == nullptr && result != nullptr) Differ("there is a tokenizer");
+  // Of a model without one nothing was written; a reader may still know which belongs to it.
   if (source == nullptr || source->hash() == result->hash()) return;
   if (source->vocab_size() != result->vocab_size() ||
       !std::ranges::equal(source->special_tokens(), result->special_tokens())) {
@@ -162,7 +183,13 @@ void CompareLogits(const GptWeights& source, const FoundModel& result, Dtype dty
     converted.logit_difference = std::max(converted.logit_difference, std::abs(x - y));
     converted.largest_logit = std::max(converted.largest_logit, std::abs(x));
   }
-  if (dtype == Dtype::kF32 && converted.logit_difference != 0) {
+  const std::string& had = source.config().activation_function;
+  const std::string& has = result.model.config.activation_function;
+  if (had != has) {
+    converted.note = fmt::format(
+        "{} computes {} where the model was trained with {}: that is why the logits differ",
+        result.format, has, had);
+  } else if (dtype == Dtype::kF32 && converted.logit_difference != 0) {
     Differ(fmt::format("logits differ by up to {:.3g}", converted.logit_difference));
   }
 }
@@ -180,10 +207,30 @@ const ModelFormat& SavedFormat(std::string_view name) {
                    fmt::format("expected one of {}", fmt::join(names, ", ")));
 }
 
+std::vector<Dtype> SavedDtypes() {
+  std::vector<Dtype> all;
+  for (const ModelFormat& format : ModelFormats()) {
+    for (const Dtype dtype : format.dtypes) {
+      if (!std::ranges::count(all, dtype)) all.push_back(dtype);
+    }
+  }
+  return all;
+}
+
+std::string NameOfSaved(Dtype dtype) {
+  std::string name(DtypeName(dtype));
+  std::ranges::transform(name, name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
+  return name;
+}
+
 Converted ConvertModel(const Conversion& conversion,
                        const std::function<void(int, std::string_view)>& progress) {
   const ModelFormat& format = SavedFormat(conversion.format);
-  const FoundModel source = FindModel(conversion.from);
+  RequireDtype(format, conversion.dtype);
+  const fs::path to = TargetOf(conversion);
+  const FoundModel source = FindModel(conversion.from, Loading::kMap, conversion.adapter);
   CheckTarget(conversion, source.path);
   const auto weights = MapWeights(source.model);
   Converted converted{.from = source.path,
@@ -191,12 +238,12 @@ Converted ConvertModel(const Conversion& conversion,
                       .parameters = weights->table().parameters()};
   progress(0, "writing");
   format.save(
-      conversion.to,
-      {.weights = *weights, .tokenizer = source.tokenizer.get(), .dtype = conversion.dtype});
+      to, {.weights = *weights, .tokenizer = source.tokenizer.get(), .dtype = conversion.dtype});
   try {
     progress(1, "comparing tensors");
-    const FoundModel result = format.open(conversion.to, Loading::kMap);
-    converted.bytes = BytesAt(conversion.to);
+    FoundModel result = format.open(to, Loading::kMap);
+    result.format = format.name;
+    converted.bytes = BytesAt(to);
     converted.tensors = CompareTensors(*weights, result, conversion.dtype);
     progress(2, "comparing tokenizers");
     CompareTokenizers(source.tokenizer.get(), result.tokenizer.get());
@@ -205,7 +252,7 @@ Converted ConvertModel(const Conversion& conversion,
     progress(kConversionSteps, "done");
   } catch (...) {
     std::error_code ignored;
-    fs::remove_all(conversion.to, ignored);
+    fs::remove_all(to, ignored);
     throw;
   }
   return converted;

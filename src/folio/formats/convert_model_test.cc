@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -15,6 +17,7 @@
 #include "folio/text/byte_tokenizer.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/paths.h"
 
 namespace folio {
 namespace {
@@ -60,6 +63,66 @@ TEST_F(Convert, NarrowerDtypesAreComparedAndTheirLogitsToldApart) {
     EXPECT_GT(made.logit_difference, before) << DtypeName(dtype);
     before = made.logit_difference;
   }
+}
+
+TEST_F(Convert, WhatAFormatDoesNotHoldIsAUsageError) {
+  // nanoGPT has no bytes.
+  for (const char* file : {"tokenizer.json", "tokenizer_config.json"}) {
+    std::filesystem::remove(At("hf") / file);
+  }
+  int refused = 0;
+  for (const ModelFormat& format : ModelFormats()) {
+    if (format.save == nullptr) continue;
+    for (const Dtype dtype : SavedDtypes()) {
+      const Conversion conversion = To("m", format.name, dtype);
+      if (std::ranges::count(format.dtypes, dtype) > 0) {
+        EXPECT_NO_THROW(ConvertModel(conversion, Nothing)) << format.name << DtypeName(dtype);
+        std::filesystem::remove_all(At("m"));
+      } else {
+        ++refused;
+        EXPECT_TRUE(
+            Contains(ErrorAndHelp([&] { ConvertModel(conversion, Nothing); }, ErrorKind::kUsage),
+                     std::string(format.name), NameOfSaved(dtype), "it holds f32", "gguf"));
+      }
+      EXPECT_EQ(Names(), (Strings{"hf"})) << format.name << DtypeName(dtype);
+    }
+  }
+  EXPECT_GE(refused, 5);
+  const GptWeights weights(TinyConfig());
+  EXPECT_TRUE(Contains(
+      ErrorOf([&] { SaveModel(At("hf"), weights, {.dtype = Dtype::kQ8_0}); }, ErrorKind::kUsage),
+      "Q8_0"));
+}
+
+// gpt2_encoding.h: a reader of llm.c's files knows which tokenizer a vocabulary of that size has.
+TEST_F(Convert, AModelWithoutATokenizerMayBeReadBackWithOne) {
+  const std::string merges = TestData("gpt2/vocab.bpe"), ids = TestData("gpt2/encoder.json");
+  if (merges.empty() || ids.empty()) GTEST_SKIP() << "GPT-2's tokenizer is not here";
+  setenv("FOLIO_HOME", At("home").c_str(), 1);
+  std::filesystem::create_directories(At("home/tokenizers/gpt2"));
+  std::filesystem::copy_file(merges, At("home/tokenizers/gpt2/vocab.bpe"));
+  std::filesystem::copy_file(ids, At("home/tokenizers/gpt2/encoder.json"));
+  GptConfig config = TinyConfig();
+  config.n_layer = 1;
+  for (const int64_t tokens : {50257, 50304}) {
+    config.vocab_size = tokens;
+    const GptWeights weights(config);
+    Scatter(weights, 1);
+    std::filesystem::remove_all(At("hf"));
+    std::filesystem::create_directories(At("hf"));
+    SaveModel(At("hf"), weights);
+    std::filesystem::remove(At("m.bin"));
+    EXPECT_EQ(ConvertModel(To("m.bin", "llmc"), Nothing).logit_difference, 0);
+    EXPECT_NE(FindModel(At("m.bin")).tokenizer, nullptr);
+    // With tokens of its own beside GPT-2's it has them again.
+    if (tokens == 50257) continue;
+    const auto more = LoadTokenizer(At("home/tokenizers/gpt2").string())
+                          ->WithSpecials(std::vector<std::string>{"<|user|>"});
+    more->Save(At("hf").string());
+    EXPECT_EQ(ConvertModel(To("n.bin", "llmc"), Nothing).logit_difference, 0);
+    EXPECT_EQ(FindModel(At("n.bin")).tokenizer->hash(), more->hash());
+  }
+  unsetenv("FOLIO_HOME");
 }
 
 TEST_F(Convert, AHeadThatRepeatsTheEmbeddingsIsTheSameModel) {
@@ -115,6 +178,18 @@ TEST_F(Convert, WhoStopsItLeavesNothing) {
                  Enough);
     EXPECT_EQ(Names(), (Strings{"hf"})) << last;
   }
+}
+
+TEST_F(Convert, ASlashBehindTheNameIsNoPartOfIt) {
+  for (const char* format : {"gguf", "llmc", "hf"}) {
+    const std::string name = std::string("as-") + format;
+    ConvertModel(To(name + "/", format), Nothing);
+    EXPECT_EQ(FindModel(At(name)).format, format);
+  }
+  Conversion nowhere = To("x", "gguf");
+  nowhere.to = "";
+  EXPECT_TRUE(Contains(ErrorOf([&] { ConvertModel(nowhere, Nothing); }, ErrorKind::kUsage),
+                       "no place to write"));
 }
 
 TEST_F(Convert, NothingIsReplacedUnasked) {

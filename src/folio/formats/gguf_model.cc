@@ -15,6 +15,7 @@
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
 #include "folio/formats/gguf_tokenizer.h"
+#include "folio/formats/out_in_model.h"
 #include "folio/io/gguf.h"
 
 namespace folio {
@@ -205,8 +206,7 @@ uint32_t FileType(Dtype dtype) {
     case Dtype::kBF16:
       return 32;
     default:
-      throw UsageError(fmt::format("GGUF is not written as {}", DtypeName(dtype)),
-                       "expected F32, F16, BF16, Q8_0 or Q4_0");
+      FOLIO_CHECK(false, "GGUF holds no such dtype");
   }
 }
 
@@ -246,33 +246,10 @@ GgufHeader MakeHeader(const std::string& name, const GptConfig& config, const Mo
 }
 
 // All that GPT-2 has, from what this model has of it.
-std::vector<GgufTensor> MakeTensors(const GptWeights& weights, Dtype dtype) {
-  std::map<std::string_view, const Tensor*> ours;
-  for (size_t i = 0; i < weights.tensors().size(); ++i) {
-    ours[weights.table().params()[i].name] = &weights.tensors()[i];
-  }
-  const GptConfig full = WithBiases(weights.config());
-  std::vector<GgufTensor> tensors;
-  const ParamTable table(full);
-  for (const ParamInfo& info : table.params()) {
-    const bool transposed = IsTransposed(info);
-    const auto found = ours.find(info.name);
-    const Tensor* source = found == ours.end() ? nullptr : found->second;
-    const auto read = [source, transposed](int64_t row, std::span<float> out) {
-      if (source == nullptr) {
-        std::ranges::fill(out, 0.0f);
-      } else {
-        GatherRows(*source, transposed, row, out);
-      }
-    };
-    tensors.push_back({GgufName(info), IsMatrix(info) ? dtype : Dtype::kF32,
-                       StoredShape(info.shape, transposed), read});
-  }
-  if (full.tie_word_embeddings) {
-    GgufTensor head = tensors.front();
-    head.name = kHead;
-    tensors.push_back(std::move(head));
-  }
+std::vector<TensorToWrite> MakeTensors(const GptWeights& weights, Dtype dtype) {
+  std::vector<TensorToWrite> tensors = OutInTensors(weights, /*biases=*/true, dtype);
+  const ParamTable table(WithBiases(weights.config()));
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].name = GgufName(table.params()[i]);
   return tensors;
 }
 

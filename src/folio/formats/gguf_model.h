@@ -13,8 +13,8 @@ namespace folio {
 FoundModel OpenGgufModel(const std::filesystem::path& path, Loading loading);
 
 // Matrices become model.dtype: F32, F16, BF16, Q8_0 or Q4_0; the others stay F32. Biases that the
-// model leaves out are written as zeros, which other programs ask for, and the head's matrix
-// always.
+// model leaves out are written as zeros, which other programs ask for; a head that is tied to the
+// embeddings is not written.
 void SaveGgufModel(const std::filesystem::path& path, const ModelToSave& model);
 
 std::vector<ListedTensor> ListGgufTensors(const std::filesystem::path& path);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "folio/formats/model_formats.h"
 
 namespace folio {
@@ -8,5 +10,8 @@ namespace folio {
 // it that where its vocabulary is of that size, perhaps padded to 50304, and the encoding's files
 // are on this machine; else says in tokenizer_help how to get one, `otherwise` for other sizes.
 void UseGpt2Encoding(FoundModel& found, const char* otherwise);
+
+// GPT-2's tokenizer, or null where its files are not on this machine.
+std::unique_ptr<Tokenizer> FindGpt2Encoding();
 
 }  // namespace folio

@@ -10,12 +10,15 @@ namespace folio {
 
 // Whatever else lies there: what is missing is said when it is opened.
 bool IsHfDirectory(const std::filesystem::path& path) {
-  return std::filesystem::is_directory(path);
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) ||
+         (std::filesystem::is_regular_file(path, ignored) && IsWeightsName(path));
 }
 
 FoundModel OpenHfDirectory(const std::filesystem::path& path, Loading loading) {
   FoundModel found{.model = OpenModelDir(path, loading)};
-  if (!TokenizerFiles(path.string()).empty()) found.tokenizer = LoadTokenizer(path.string());
+  const std::string dir = (DirOfModel(path) / "").string();
+  if (!TokenizerFiles(dir).empty()) found.tokenizer = LoadTokenizer(dir);
   return found;
 }
 

@@ -6,7 +6,8 @@
 
 namespace folio {
 
-// Hugging Face's model directory, which is folio's own too: model/checkpoint.h with the tokenizer.
+// Hugging Face's model directory, which is folio's own too, or the weights in it alone:
+// model/checkpoint.h with the tokenizer.
 bool IsHfDirectory(const std::filesystem::path& path);
 FoundModel OpenHfDirectory(const std::filesystem::path& path, Loading loading);
 void SaveHfDirectory(const std::filesystem::path& path, const ModelToSave& model);

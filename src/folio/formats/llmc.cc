@@ -106,45 +106,25 @@ LlmcFile::LlmcFile(const fs::path& path, Loading loading) : TensorFile(path) {
   if (reader.left() != 0) reader.Fail(fmt::format("{} bytes too many", reader.left()));
 }
 
-// What of a model llm.c's programs, which know one GPT-2 of several sizes, would compute otherwise.
 std::string WhyNot(const GptConfig& config) {
   std::vector<std::string> reasons;
-  if (std::string other = WhyNotGpt2(config); !other.empty()) reasons.push_back(std::move(other));
-  const auto need = [&](bool same, std::string other) {
-    if (!same) reasons.push_back(std::move(other));
-  };
-  need(config.scale_attn_weights, "scale_attn_weights = false");
-  need(!config.scale_attn_by_inverse_layer_idx, "scale_attn_by_inverse_layer_idx = true");
-  need(config.has_attention_bias() && config.has_mlp_bias() && config.has_layer_norm_bias(),
-       "layers without bias");
-  need(config.tie_word_embeddings, "tie_word_embeddings = false");
-  need(config.inner() == 4 * config.n_embd, fmt::format("n_inner = {}", config.inner()));
-  need(config.activation_function == "gelu_new",
-       "activation_function = " + config.activation_function);
-  need(config.layer_norm_epsilon == 1e-5,
-       fmt::format("layer_norm_epsilon = {}", config.layer_norm_epsilon));
-  return Join(reasons, ", ");
-}
-
-void WriteParam(AtomicFile& file, Dtype dtype, const Tensor& parameter, bool transposed) {
-  constexpr int64_t kNumbers = 1 << 20;
-  const int64_t columns = StoredShape(parameter.shape(), transposed).back();
-  const int64_t rows = parameter.count() / columns;
-  std::vector<std::byte> bytes;
-  for (int64_t first = 0; first < rows;) {
-    const int64_t count = std::min(rows - first, std::max<int64_t>(1, kNumbers / columns));
-    bytes.resize(DtypeBytes(dtype, count * columns));
-    EncodeRows(dtype, count, columns, bytes.data(), [&](int64_t row, std::span<float> to) {
-      GatherRows(parameter, transposed, first + row, to);
-    });
-    file.Write(bytes);
-    first += count;
+  if (std::string other = WhyNotOnlySizes(config); !other.empty()) reasons.push_back(other);
+  if (config.activation_function != "gelu_new") {
+    reasons.push_back("activation_function = " + config.activation_function);
   }
+  return Join(reasons, ", ");
 }
 
 void WriteTokenizer(const fs::path& model, const Tokenizer& tokenizer) {
   const std::string bytes = LlmcTokenizerBytes(tokenizer);
-  if (bytes.empty()) return;
+  if (bytes.empty()) {
+    throw InputError(
+        fmt::format("llm.c's {} cannot hold the tokenizer of this model", kLlmcTokenizerFile),
+        fmt::format("it has {} tokens of kind {}, and the file only the bytes of each, up to 255: "
+                    "with those it would be another",
+                    tokenizer.vocab_size(), tokenizer.kind()),
+        "convert it to another format");
+  }
   const fs::path path = model.parent_path() / kLlmcTokenizerFile;
   if (!fs::exists(path)) return WriteFileAtomically(path, bytes);
   if (ReadFile(path) == bytes) return;
@@ -192,11 +172,6 @@ void SaveLlmc(const fs::path& path, const ModelToSave& model) {
     throw InputError("llm.c cannot run this model", "it has " + why,
                      "convert it to another format");
   }
-  if (model.dtype != Dtype::kF32 && model.dtype != Dtype::kBF16) {
-    throw InputError("llm.c cannot run this model",
-                     fmt::format("its files hold F32 or BF16, not {}", DtypeName(model.dtype)),
-                     "choose --dtype f32 or --dtype bf16");
-  }
   const int64_t padded = PaddedTo(config.vocab_size);
   std::array<int32_t, kHeaderInts> header = {kMagic,
                                              model.dtype == Dtype::kF32 ? kFloat32 : kBFloat16};
@@ -206,9 +181,10 @@ void SaveLlmc(const fs::path& path, const ModelToSave& model) {
                          [](int64_t size) { return static_cast<int32_t>(size); });
   AtomicFile file(path);
   file.Write(std::as_bytes(std::span(header)));
-  for (const size_t i : FileOrder(model.weights.table())) {
-    WriteParam(file, model.dtype, model.weights.tensors()[i],
-               model.weights.table().params()[i].kind == ParamKind::kLinear);
+  std::vector<TensorToWrite> tensors = OutInTensors(model.weights, /*biases=*/true, model.dtype);
+  for (const size_t i : FileOrder(ParamTable(WithBiases(config)))) {
+    tensors[i].dtype = model.dtype;  // norms and biases too
+    EncodeTensor(tensors[i], [&](std::span<const std::byte> bytes) { file.Write(bytes); });
     if (i > 0) continue;
     const auto pad = static_cast<size_t>((padded - config.vocab_size) * config.n_embd);
     file.Write(std::string(pad * DtypeSize(model.dtype), '\0'));

@@ -18,6 +18,7 @@
 #include "folio/tensor/bf16.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
+#include "folio/text/char_tokenizer.h"
 #include "folio/text/test_bpe_vocabs.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -160,8 +161,6 @@ TEST_F(Llmc, WhatLlmcCannotComputeIsRefusedWithTheReason) {
   EXPECT_TRUE(Contains(refusal([](auto& c) { c.norm_position = "post"; }), "norm_position = post"));
   EXPECT_TRUE(
       Contains(refusal([](auto& c) { c.position_embedding = "sinusoidal"; }), "sinusoidal"));
-  EXPECT_TRUE(Contains(refusal([](auto& c) { c.bias = false; }), "layers without bias"));
-  EXPECT_TRUE(Contains(refusal([](auto& c) { c.mlp_bias = false; }), "layers without bias"));
   EXPECT_TRUE(Contains(refusal([](auto& c) { c.lm_head_bias = true; }), "lm_head_bias"));
   EXPECT_TRUE(Contains(refusal([](auto& c) { c.tie_word_embeddings = false; }), "tie_word"));
   EXPECT_TRUE(Contains(refusal([](auto& c) { c.n_inner = 5; }), "n_inner = 5"));
@@ -174,11 +173,7 @@ TEST_F(Llmc, WhatLlmcCannotComputeIsRefusedWithTheReason) {
                          c.activation_function = "relu";
                          c.layer_norm_epsilon = 1e-6;
                        }),
-                       "activation_function = relu, layer_norm_epsilon = 1e-06"));
-  const GptWeights weights(Config());
-  EXPECT_TRUE(Contains(
-      ErrorAndHelp([&] { SaveLlmc(At("no.bin"), {.weights = weights, .dtype = Dtype::kF16}); }),
-      "not F16", "--dtype bf16"));
+                       "layer_norm_epsilon = 1e-06, activation_function = relu"));
   EXPECT_EQ(Names(), Strings{});
 }
 
@@ -234,11 +229,70 @@ TEST_F(Llmc, ATokenizerGoesAndComesBackAsItself) {
                        }),
                        "gpt2_tokenizer.bin: not replaced"));
   EXPECT_FALSE(std::filesystem::exists(At("n.bin")));
-  std::filesystem::remove(At("gpt2_tokenizer.bin"));
+}
+
+// The file holds bytes of tokens alone: what a tokenizer is follows from them.
+TEST_F(Llmc, EveryKindOfTokenizerComesBackAsItself) {
+  const std::vector<std::string> turns = {"<|user|>", "<|assistant|>"}, end = {"<|endoftext|>"};
+  const BpeTokenizer bpe(Vocab());
   const ByteTokenizer bytes;
-  SaveLlmc(At("m.bin"), {weights, &bytes});
-  EXPECT_EQ(Names(), Strings{"m.bin"});
-  EXPECT_TRUE(Contains(FindModel(At("m.bin")).tokenizer_help, "gpt2_tokenizer.bin"));
+  const CharTokenizer characters({U'\n', U'a', U'é', U'😀'}), no_line_break({U'a', U'b'});
+  std::vector<std::unique_ptr<Tokenizer>> all;
+  for (const Tokenizer* plain :
+       std::initializer_list<const Tokenizer*>{&bpe, &bytes, &characters, &no_line_break}) {
+    all.push_back(plain->WithSpecials({}));
+    all.push_back(plain->WithSpecials(turns));
+    all.push_back(all.back()->WithSpecials(std::vector<std::string>{"<|x|>"}));
+  }
+  all.push_back(characters.WithSpecials(end));
+  all.push_back(all.back()->WithSpecials(turns));
+  for (const auto& tokenizer : all) {
+    GptConfig config = Config();
+    config.vocab_size = tokenizer->vocab_size() + 3;
+    const GptWeights weights(config);
+    SaveLlmc(At("m.bin"), {weights, tokenizer.get()});
+    const FoundModel found = FindModel(At("m.bin"));
+    ASSERT_NE(found.tokenizer, nullptr);
+    EXPECT_EQ(found.tokenizer->hash(), tokenizer->hash())
+        << tokenizer->kind() << tokenizer->vocab_size();
+    EXPECT_EQ(found.model.config.eos_token_id, tokenizer->end_of_text());
+    std::filesystem::remove(At("gpt2_tokenizer.bin"));
+  }
+}
+
+TEST_F(Llmc, ATokenizerThatItsFileCannotHoldIsRefused) {
+  const ByteTokenizer bytes(std::vector<std::string>{std::string(256, 'x')});
+  GptConfig config = Config();
+  config.vocab_size = bytes.vocab_size();
+  const GptWeights weights(config);
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] {
+                         SaveLlmc(At("m.bin"), {weights, &bytes});
+                       }),
+                       "cannot hold the tokenizer", "258 tokens of kind bytes"));
+  EXPECT_EQ(Names(), Strings{});
+}
+
+TEST_F(Llmc, BiasesThatAModelLeavesOutAreZeros) {
+  for (const auto change :
+       {+[](GptConfig& c) { c.bias = false; }, +[](GptConfig& c) { c.mlp_bias = false; }}) {
+    GptConfig config = Config();
+    change(config);
+    const GptWeights weights(config);
+    Scatter(weights, 4);
+    SaveLlmc(At("m.bin"), {weights});
+    const auto read = ReadWeights(FindModel(At("m.bin")).model);
+    EXPECT_TRUE(read->config().bias);
+    const auto ours = TensorsByName(weights);
+    for (const auto& [name, tensor] : TensorsByName(*read)) {
+      const auto found = ours.find(name);
+      const auto numbers = Elements<float>(*tensor);
+      if (found == ours.end()) {
+        EXPECT_EQ(std::ranges::count(numbers, 0.0f), std::ssize(numbers)) << name;
+      } else {
+        EXPECT_TRUE(std::ranges::equal(numbers, Elements<float>(*found->second))) << name;
+      }
+    }
+  }
 }
 
 TEST_F(Llmc, AVocabularyOfGpt2sSizeIsGpt2s) {
@@ -283,6 +337,9 @@ TEST_F(Llmc, TokenizersThatAreNotSoundAreRefused) {
   EXPECT_TRUE(Contains(with(2, -1), "tokens"));
   EXPECT_TRUE(Contains(with(2, INT32_MAX), "tokens"));
   EXPECT_TRUE(Contains(with(3, 300), "end of text is 300"));
+  EXPECT_TRUE(Contains(with(4, -1), "-1 special tokens"));
+  EXPECT_TRUE(Contains(with(4, INT32_MAX), "special tokens"));
+  EXPECT_FALSE(with(4, 200).empty());
   EXPECT_TRUE(Contains(with(3, -1), "end of text is -1"));
   EXPECT_TRUE(Contains(refusal(std::string(whole).replace(1024, 1, 1, '\0')), "token 0 is empty"));
 }

@@ -15,10 +15,15 @@
 #include "folio/formats/published_models.h"
 #include "folio/io/gguf.h"
 #include "folio/io/model_dir.h"
+#include "folio/model/adapter.h"
+#include "folio/model/checkpoint.h"
 
 namespace folio {
 
 std::span<const ModelFormat> ModelFormats() {
+  static constexpr std::array kGgufDtypes = {Dtype::kF32, Dtype::kF16, Dtype::kBF16, Dtype::kQ8_0,
+                                             Dtype::kQ4_0};
+  static constexpr std::array kLlmcDtypes = {Dtype::kF32, Dtype::kBF16};
   // Directories are not looked into before they are opened, so their format comes last.
   static constexpr std::array kFormats = {
       ModelFormat{.name = "gguf",
@@ -26,12 +31,14 @@ std::span<const ModelFormat> ModelFormats() {
                   .recognises = IsGguf,
                   .open = OpenGgufModel,
                   .save = SaveGgufModel,
+                  .dtypes = kGgufDtypes,
                   .list = ListGgufTensors},
       ModelFormat{.name = "llmc",
                   .title = "llm.c model file",
                   .recognises = IsLlmc,
                   .open = OpenLlmc,
-                  .save = SaveLlmc},
+                  .save = SaveLlmc,
+                  .dtypes = kLlmcDtypes},
       ModelFormat{.name = "openai",
                   .title = "OpenAI's TensorFlow checkpoint",
                   .recognises = IsOpenAiCheckpoint,
@@ -39,12 +46,15 @@ std::span<const ModelFormat> ModelFormats() {
       ModelFormat{.name = "nanogpt",
                   .title = "nanoGPT checkpoint",
                   .recognises = IsNanoGpt,
-                  .open = OpenNanoGpt},
+                  .open = OpenNanoGpt,
+                  .save = SaveNanoGpt,
+                  .dtypes = kModelDirDtypes},
       ModelFormat{.name = "hf",
                   .title = "Hugging Face directory",
                   .recognises = IsHfDirectory,
                   .open = OpenHfDirectory,
                   .save = SaveHfDirectory,
+                  .dtypes = kModelDirDtypes,
                   .list = ListHfTensors},
   };
   return kFormats;
@@ -84,12 +94,14 @@ std::filesystem::path Located(const std::filesystem::path& path) {
 
 }  // namespace
 
-FoundModel FindModel(const std::filesystem::path& path, Loading loading) {
+FoundModel FindModel(const std::filesystem::path& path, Loading loading,
+                     const std::filesystem::path& adapter) {
   const std::filesystem::path at = FindModelDir(Located(path));
   const ModelFormat& format = FormatOf(at);
   FoundModel found = format.open(at, loading);
   found.path = at;
   found.format = format.name;
+  if (!adapter.empty()) found.model = WithAdapter(found.model, adapter);
   return found;
 }
 

@@ -50,6 +50,8 @@ struct ModelFormat {
   // Writes a model that appears as a whole. Throws a kInput Error where the format cannot express
   // it, and a kRuntime Error where it cannot be written. Null where folio only reads.
   void (*save)(const std::filesystem::path& path, const ModelToSave& model) = nullptr;
+  // What `save` can write matrices as. REQUIRES of its model: one of these.
+  std::span<const Dtype> dtypes = {};
   // What is there, also of a model that `open` refuses. Throws a kInput Error where that cannot be
   // read either. Null where folio cannot tell.
   std::vector<ListedTensor> (*list)(const std::filesystem::path& path) = nullptr;
@@ -64,7 +66,10 @@ const ModelFormat& FormatOf(const std::filesystem::path& path);
 
 // Opens what `path` names, in whatever format: a file, a model directory, of a run directory the
 // best checkpoint, else the last, or, where nothing is at that path, a published model that was
-// fetched (published_models.h). Throws a kInput Error where there is no model.
-FoundModel FindModel(const std::filesystem::path& path, Loading loading = Loading::kMap);
+// fetched (published_models.h). `adapter` is the directory of one that is added to its weights
+// (WithAdapter), or empty. Throws a kInput Error where there is no model, or the adapter is not one
+// for it.
+FoundModel FindModel(const std::filesystem::path& path, Loading loading = Loading::kMap,
+                     const std::filesystem::path& adapter = {});
 
 }  // namespace folio

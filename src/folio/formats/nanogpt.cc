@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/utf8.h"
 #include "folio/formats/gpt2_encoding.h"
 #include "folio/formats/out_in_model.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
+#include "folio/io/pickle_writer.h"
 #include "folio/io/torch_file.h"
 #include "folio/text/nanogpt_meta.h"
 
@@ -86,11 +89,71 @@ void FindTokenizer(const TorchFile& file, FoundModel& found) {
   }
 }
 
+// --- writing
+
+void RequireNanoGpt(const GptConfig& config) {
+  std::string why = WhyNotOnlySizes(config);
+  if (config.activation_function != "gelu" && config.activation_function != "gelu_new") {
+    why += fmt::format("{}activation_function = {}", why.empty() ? "" : ", ",
+                       config.activation_function);
+  }
+  if (why.empty()) return;
+  throw InputError("nanoGPT cannot run this model", "it has " + why,
+                   "convert it to another format");
+}
+
+// nanoGPT's sample.py takes GPT-2's tokens where it finds no meta.pkl.
+void RequireGpt2Tokens(const Tokenizer& tokenizer) {
+  const auto gpt2 = FindGpt2Encoding();
+  bool same = gpt2 != nullptr && gpt2->vocab_size() == tokenizer.vocab_size();
+  for (int32_t id = 0; same && id < tokenizer.vocab_size(); ++id) {
+    same = gpt2->TokenBytes(id) == tokenizer.TokenBytes(id);
+  }
+  if (same) return;
+  throw InputError(
+      "nanoGPT cannot read this model's tokenizer",
+      fmt::format("it has {} tokens of kind {}; nanoGPT knows characters and GPT-2's tokens{}",
+                  tokenizer.vocab_size(), tokenizer.kind(),
+                  gpt2 == nullptr ? ", which are not on this machine to compare" : ""),
+      gpt2 == nullptr ? "if these are GPT-2's: folio tokenizer fetch gpt2"
+                      : "convert it to another format");
+}
+
+// As the prepare.py of nanoGPT's data sets of characters writes it.
+std::string MetaOf(const Tokenizer& tokenizer) {
+  std::vector<std::pair<std::string, std::string>> itos, stoi;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    const std::string number = Pickled(id), text = Pickled(tokenizer.TokenBytes(id));
+    itos.emplace_back(number, text);
+    stoi.emplace_back(text, number);
+  }
+  const std::vector<std::pair<std::string, std::string>> meta = {
+      {Pickled("vocab_size"), Pickled(tokenizer.vocab_size())},
+      {Pickled("itos"), PickledDict(itos)},
+      {Pickled("stoi"), PickledDict(stoi)}};
+  return PickleOf(PickledDict(meta));
+}
+
+Json CheckpointValues(const GptConfig& config, bool bias) {
+  return {{"model_args",
+           {{"n_layer", config.n_layer},
+            {"n_head", config.n_head},
+            {"n_embd", config.n_embd},
+            {"block_size", config.n_positions},
+            {"bias", bias},
+            {"vocab_size", config.vocab_size},
+            {"dropout", config.resid_pdrop}}},
+          {"iter_num", 0},
+          {"best_val_loss", 1e9}};
+}
+
 }  // namespace
 
 bool IsNanoGpt(const fs::path& path) {
   std::error_code ignored;
-  return IsTorchFile(FileOf(path)) && !fs::exists(path / kConfigFile, ignored);
+  const fs::path file = FileOf(path);
+  const bool may_be_hf = fs::is_directory(path, ignored) || IsWeightsName(path);
+  return IsTorchFile(file) && !(may_be_hf && fs::exists(DirOfModel(file) / kConfigFile, ignored));
 }
 
 FoundModel OpenNanoGpt(const fs::path& path, Loading loading) {
@@ -105,6 +168,34 @@ FoundModel OpenNanoGpt(const fs::path& path, Loading loading) {
   FoundModel found{.model = OutInModel(config, file, prefix)};
   FindTokenizer(*file, found);
   return found;
+}
+
+void SaveNanoGpt(const fs::path& path, const ModelToSave& model) {
+  const GptConfig& config = model.weights.config();
+  RequireNanoGpt(config);
+  const bool characters = model.tokenizer != nullptr && model.tokenizer->kind() == "char";
+  if (model.tokenizer != nullptr && !characters) RequireGpt2Tokens(*model.tokenizer);
+  if (path.extension() == ".pt") {
+    throw UsageError(fmt::format("{}: nanoGPT's files lie in a directory", path.string()),
+                     "it looks for ckpt.pt in its out_dir", "name that directory");
+  }
+  // One setting for all biases.
+  const bool bias =
+      config.has_attention_bias() || config.has_mlp_bias() || config.has_layer_norm_bias();
+  Json values = CheckpointValues(config, bias);
+  CreateParentOf(path);
+  AtomicDirectory dir(path);
+  if (characters) {
+    // sample.py joins "data", this and "meta.pkl" where it is started: in nanoGPT's directory.
+    const fs::path name = fs::absolute(path / "").lexically_normal().parent_path().filename();
+    values["config"] = {{"dataset", "../" + ReplaceInvalidUtf8(name.string())}};
+    WriteFileAtomically(dir.path() / kNanoGptMetaFile, MetaOf(*model.tokenizer));
+  }
+  const auto tensors = OutInTensors(model.weights, bias, model.dtype);
+  const std::vector<std::pair<std::string, std::string>> tied = {
+      {fmt::format("{}.weight", kHeadName), tensors.front().name}};
+  WriteTorchFile(dir.path() / kCheckpointFile, values, "model", tensors, tied);
+  dir.Commit();
 }
 
 }  // namespace folio

@@ -13,4 +13,11 @@ namespace folio {
 bool IsNanoGpt(const std::filesystem::path& path);
 FoundModel OpenNanoGpt(const std::filesystem::path& path, Loading loading);
 
+// Writes the directory that nanoGPT calls out_dir: ckpt.pt, without an optimizer, and of a
+// tokenizer of characters meta.pkl, which nanoGPT's sample.py finds if the directory keeps its name
+// and lies in nanoGPT's own. GELU in its tanh form becomes the exact one, which is all that nanoGPT
+// has. Throws a kInput Error for a model that nanoGPT cannot express, and for a tokenizer that is
+// neither of characters nor GPT-2's.
+void SaveNanoGpt(const std::filesystem::path& path, const ModelToSave& model);
+
 }  // namespace folio

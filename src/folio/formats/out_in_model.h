@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "folio/io/json.h"
 #include "folio/model/stored_model.h"
@@ -19,5 +20,14 @@ GptConfig ConfigOfFields(const Json& fields, const std::string& where, int64_t t
 // the prefix and is none of the model's.
 StoredModel OutInModel(const GptConfig& config, std::shared_ptr<const TensorFile> file,
                        const std::string& prefix);
+
+// The tensors of such a file, in the order of ParamTable: with `biases` all that GPT-2 has, zeros
+// for those of the model that are left out. `matrices` is the dtype of those that IsMatrix, the
+// others are float32. `weights` must outlive them.
+std::vector<TensorToWrite> OutInTensors(const GptWeights& weights, bool biases, Dtype matrices);
+
+// What of a model the programs that know GPT-2 in several sizes, and no other settings of it, would
+// compute otherwise; empty for what they have. The activation is up to them.
+std::string WhyNotOnlySizes(const GptConfig& config);
 
 }  // namespace folio

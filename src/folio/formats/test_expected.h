@@ -12,6 +12,7 @@
 #include "folio/io/safetensors.h"
 #include "folio/model/gpt.h"
 #include "folio/model/stored_model.h"
+#include "folio/model/test_models.h"
 
 namespace folio {
 

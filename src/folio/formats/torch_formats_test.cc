@@ -3,13 +3,20 @@
 #include <fstream>
 #include <string>
 
+#include "folio/formats/convert_model.h"
 #include "folio/formats/model_formats.h"
+#include "folio/formats/nanogpt.h"
 #include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
+#include "folio/io/pickle_json.h"
 #include "folio/io/test_zip_bytes.h"
 #include "folio/io/torch_file.h"
+#include "folio/model/checkpoint.h"
+#include "folio/model/test_models.h"
+#include "folio/text/byte_tokenizer.h"
+#include "folio/text/char_tokenizer.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
@@ -138,6 +145,111 @@ TEST_F(TorchFormats, WhatANanoGptCheckpointHasNoPlaceForIsRefused) {
   WriteFileAtomically(At("ckpt.pt"), NanoBytes("N"));
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { FindModel(At("ckpt.pt")); }), "no nanoGPT checkpoint",
                        "config.json"));
+}
+
+class NanoGptSaved : public TorchFormats {
+ protected:
+  static GptConfig Config() {
+    GptConfig config = TinyConfig();
+    config.activation_function = "gelu";
+    config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = 0.25;
+    return config;
+  }
+  Strings NamesIn(std::string_view dir) const {
+    Strings names;
+    for (const auto& [name, bytes] : FilesBelow(At(dir))) names.push_back(name);
+    return names;
+  }
+  std::string Refusal(const GptConfig& config, const Tokenizer* tokenizer = nullptr) {
+    const GptWeights weights(config);
+    return ErrorAndHelp([&] { SaveNanoGpt(At("no"), {weights, tokenizer}); });
+  }
+};
+
+TEST_F(NanoGptSaved, ComesBackBitForBit) {
+  for (const bool bias : {true, false}) {
+    GptConfig config = Config();
+    config.bias = bias;
+    const GptWeights weights(config);
+    Scatter(weights, 1);
+    SaveNanoGpt(At("out"), {weights});
+    const FoundModel found = FindModel(At("out"));
+    EXPECT_EQ(found.format, "nanogpt");
+    EXPECT_EQ(found.model.config, config);
+    EXPECT_TRUE(SameNumbers(*ReadWeights(found.model), weights));
+    EXPECT_EQ(NamesIn("out"), Strings{"ckpt.pt"});
+    const TorchFile file(At("out/ckpt.pt"));
+    EXPECT_EQ(file.Require("model/lm_head.weight").data,
+              file.Require("model/transformer.wte.weight").data);
+    EXPECT_FALSE(file.values().contains("config"));
+  }
+  // nanoGPT has one setting for all biases.
+  GptConfig some = Config();
+  some.mlp_bias = false;
+  const GptWeights weights(some);
+  Scatter(weights, 1);
+  SaveNanoGpt(At("some"), {.weights = weights, .dtype = Dtype::kBF16});
+  const FoundModel found = FindModel(At("some"));
+  EXPECT_TRUE(found.model.config.has_mlp_bias());
+  EXPECT_EQ(found.model.params[0].from.dtype, Dtype::kBF16);
+}
+
+TEST_F(NanoGptSaved, CharactersLieBesideItWhereItsSampleLooks) {
+  const CharTokenizer plain({U'\n', U'a', U'é'});
+  const auto more = plain.WithSpecials(std::vector<std::string>{"<|endoftext|>", "<|user|>"});
+  for (const Tokenizer* tokenizer : std::initializer_list<const Tokenizer*>{&plain, more.get()}) {
+    GptConfig config = Config();
+    config.vocab_size = tokenizer->vocab_size();
+    const GptWeights weights(config);
+    SaveNanoGpt(At("out/"), {weights, tokenizer});
+    EXPECT_EQ(NamesIn("out"), (Strings{"ckpt.pt", "meta.pkl"}));
+    EXPECT_EQ(FindModel(At("out")).tokenizer->hash(), tokenizer->hash());
+    const TorchFile file(At("out/ckpt.pt"));
+    EXPECT_EQ(file.values()["config"]["dataset"].text(), "../out");
+    const Json meta = ReadPlainPickle(At("out/meta.pkl"));
+    EXPECT_EQ(meta["vocab_size"].get<int64_t>(), tokenizer->vocab_size());
+    EXPECT_EQ(meta["itos"]["2"].text(), "é");
+    EXPECT_EQ(meta["stoi"]["é"].get<int64_t>(), 2);
+  }
+}
+
+TEST_F(NanoGptSaved, WhatNanoGptCannotComputeIsRefusedWithTheReason) {
+  const auto refusal = [&](auto change) {
+    GptConfig config = Config();
+    change(config);
+    return Refusal(config);
+  };
+  EXPECT_TRUE(Contains(refusal([](auto& c) { c.norm_position = "post"; }), "norm_position = post"));
+  EXPECT_TRUE(Contains(refusal([](auto& c) { c.tie_word_embeddings = false; }), "tie_word"));
+  EXPECT_TRUE(Contains(refusal([](auto& c) { c.n_inner = 5; }), "n_inner = 5"));
+  EXPECT_TRUE(Contains(refusal([](auto& c) { c.layer_norm_epsilon = 1e-6; }), "1e-06"));
+  EXPECT_TRUE(Contains(refusal([](auto& c) { c.activation_function = "relu"; }), "relu"));
+  const ByteTokenizer bytes;
+  GptConfig config = Config();
+  config.vocab_size = 257;
+  EXPECT_TRUE(Contains(Refusal(config, &bytes), "257 tokens of kind bytes", "characters"));
+  const GptWeights weights(config);
+  EXPECT_TRUE(Contains(ErrorOf([&] { SaveNanoGpt(At("ckpt.pt"), {weights}); }, ErrorKind::kUsage),
+                       "in a directory"));
+  EXPECT_EQ(Names(), Strings{});
+}
+
+// GPT-2's activation is another than nanoGPT's, which loads GPT-2's weights all the same.
+TEST_F(NanoGptSaved, AnotherActivationIsSaid) {
+  std::filesystem::create_directories(At("hf"));
+  GptConfig config = Config();
+  config.activation_function = "gelu_new";
+  const GptWeights weights(config);
+  Scatter(weights, 1);
+  SaveModel(At("hf"), weights);
+  const Converted made = ConvertModel({.from = At("hf"), .to = At("out"), .format = "nanogpt"},
+                                      [](int, std::string_view) {});
+  EXPECT_TRUE(Contains(made.note, "nanogpt computes gelu", "gelu_new"));
+  EXPECT_GT(made.logit_difference, 0);
+  EXPECT_LT(made.logit_difference, 0.1 * made.largest_logit);
+  Conversion again = {.from = At("out"), .to = At("twice"), .format = "nanogpt"};
+  EXPECT_EQ(ConvertModel(again, [](int, std::string_view) {}).note, "");
+  EXPECT_EQ(ReadFile(At("twice/ckpt.pt")), ReadFile(At("out/ckpt.pt")));
 }
 
 }  // namespace

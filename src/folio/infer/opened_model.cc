@@ -71,7 +71,7 @@ std::vector<std::string> MatrixDtypeNames() {
 }
 
 OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& options) {
-  FoundModel found = FindModel(path, options.loading);
+  FoundModel found = FindModel(path, options.loading, options.adapter);
   OpenedModel model{.path = found.path, .weights = MapWeights(found.model, options.matrices)};
   model.tokenizer = std::move(found.tokenizer);
   model.tokenizer_help = std::move(found.tokenizer_help);

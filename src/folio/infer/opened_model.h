@@ -28,6 +28,7 @@ struct OpenedModel {
 struct OpenOptions {
   std::string backend = "cpu";
   std::string tokenizer = {};  // (text/encodings.h) for a model that came without its own
+  std::string adapter = {};    // the directory of one to add to the weights, or ""
   Loading loading = Loading::kMap;
   MatrixDtype matrices = {};  // what only decodes takes any, the rest of folio float32
 };

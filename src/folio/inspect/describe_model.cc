@@ -14,6 +14,7 @@
 #include "folio/inspect/parameters.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
+#include "folio/model/adapter.h"
 #include "folio/term/table.h"
 
 namespace folio {
@@ -158,8 +159,12 @@ std::string JsonText(const Seen& seen) {
 
 }  // namespace
 
-std::string DescribeModel(const fs::path& path, bool json) {
-  const Seen seen = LookAt(path);
+std::string DescribeModel(const fs::path& path, const fs::path& adapter, bool json) {
+  Seen seen = LookAt(path);
+  if (seen.found && !adapter.empty()) {
+    seen.found->model = WithAdapter(seen.found->model, adapter);
+    seen.tensors = Parameters(seen.found->model);
+  }
   return json ? JsonText(seen) : Text(seen);
 }
 

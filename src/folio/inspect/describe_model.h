@@ -7,8 +7,10 @@ namespace folio {
 
 // What lies at `path`, a model in any format (formats/model_formats.h): text for people, or one
 // JSON object (`json`). Its configuration as parameters.h describes it, the tokenizer, and how each
-// tensor is stored; of a model that folio refuses the tensors that are there, and why. Throws a
-// kInput Error where there is no model, or nothing of it can be read.
-std::string DescribeModel(const std::filesystem::path& path, bool json);
+// tensor is stored; of a model that folio refuses the tensors that are there, and why. With the
+// adapter of a directory, unless that is empty. Throws a kInput Error where there is no model, or
+// nothing of it can be read, or the adapter is not one for it.
+std::string DescribeModel(const std::filesystem::path& path, const std::filesystem::path& adapter,
+                          bool json);
 
 }  // namespace folio

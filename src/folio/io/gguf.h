@@ -113,18 +113,10 @@ class GgufHeader {
   uint64_t count_ = 0;
 };
 
-// A tensor to write. Its numbers are asked for row by row, by several threads at once: `read` fills
-// whole rows from `row` on.
-struct GgufTensor {
-  std::string name;  // shorter than 64 bytes
-  Dtype dtype = Dtype::kF32;
-  Shape shape;  // of one to four sizes, row-major; the last in whole blocks
-  std::function<void(int64_t row, std::span<float> rows)> read;
-};
-
-// Writes a file of version 3, which appears whole or not at all. Throws a kInput Error where a
+// Writes a file of version 3, which appears whole or not at all. Names are shorter than 64 bytes,
+// shapes of one to four sizes. Throws a kInput Error where a
 // number cannot be written as its tensor's dtype, a kRuntime Error if it cannot be written.
 void WriteGguf(const std::filesystem::path& path, const GgufHeader& header,
-               std::span<const GgufTensor> tensors);
+               std::span<const TensorToWrite> tensors);
 
 }  // namespace folio

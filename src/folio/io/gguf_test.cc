@@ -33,7 +33,7 @@ class Gguf : public InTemporaryDirectory {
 };
 
 // Numbers 0, 1, 2 ... times `scale`.
-GgufTensor Counting(std::string name, Dtype dtype, Shape shape, float scale = 1) {
+TensorToWrite Counting(std::string name, Dtype dtype, Shape shape, float scale = 1) {
   return {std::move(name), dtype, shape, [shape, scale](int64_t row, std::span<float> out) {
             for (size_t i = 0; i < out.size(); ++i) {
               out[i] = scale * static_cast<float>(row * shape.back() + static_cast<int64_t>(i));
@@ -64,8 +64,8 @@ TEST_F(Gguf, IsWrittenAsTheFormatIsDescribed) {
   header.AddBool("a.bool", true);
   header.AddTexts("a.texts", std::vector<std::string>{"x", "", "\xC4\xA0the"});
   header.AddI32s("a.i32s", std::vector<int32_t>{1, -1});
-  const std::vector<GgufTensor> tensors = {Counting("matrix", Dtype::kF32, {2, 3}),
-                                           Counting("halves", Dtype::kF16, {5})};
+  const std::vector<TensorToWrite> tensors = {Counting("matrix", Dtype::kF32, {2, 3}),
+                                              Counting("halves", Dtype::kF16, {5})};
   WriteGguf(At("written"), header, tensors);
   EXPECT_EQ(FilesBelow(At("")).at("written"), SmallGguf().File());
 }
@@ -122,7 +122,7 @@ TEST_F(Gguf, ValuesOfAnotherTypeAreRefusedByTheirKey) {
 
 TEST_F(Gguf, BlocksOfAnyNumberOfRowsComeBack) {
   // Rows of one and of several blocks; more than are written at a time.
-  std::vector<GgufTensor> tensors;
+  std::vector<TensorToWrite> tensors;
   const auto add = [&](Dtype dtype, const Shape& shape) {
     tensors.push_back(Counting(fmt::format("{}{}", DtypeName(dtype), shape.ToString()), dtype,
                                shape, 1.0f / static_cast<float>(shape.count())));
@@ -135,7 +135,7 @@ TEST_F(Gguf, BlocksOfAnyNumberOfRowsComeBack) {
   WriteGguf(At("x"), {}, tensors);
   const GgufFile file(At("x"), Loading::kRead);
   EXPECT_EQ(file.tensors().size(), tensors.size());
-  for (const GgufTensor& tensor : tensors) {
+  for (const TensorToWrite& tensor : tensors) {
     const TensorInfo& info = file.Require(tensor.name, tensor.shape);
     EXPECT_EQ(info.dtype, tensor.dtype);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(info.data) % 32, 0u);
@@ -148,8 +148,8 @@ TEST_F(Gguf, BlocksOfAnyNumberOfRowsComeBack) {
 }
 
 TEST_F(Gguf, ANumberThatDoesNotFitIsNamedAndNothingIsLeft) {
-  const std::vector<GgufTensor> tensors = {Counting("small", Dtype::kF16, {3}),
-                                           Counting("large", Dtype::kF16, {9, 7}, 2000)};
+  const std::vector<TensorToWrite> tensors = {Counting("small", Dtype::kF16, {3}),
+                                              Counting("large", Dtype::kF16, {9, 7}, 2000)};
   EXPECT_TRUE(Contains(ErrorAndHelp([&] { WriteGguf(At("x"), {}, tensors); }),
                        "large cannot be written as F16", "row 4 ", "bf16"));
   EXPECT_TRUE(Names().empty());

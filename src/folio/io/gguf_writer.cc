@@ -33,7 +33,7 @@ constexpr size_t Padding(size_t bytes) {
 }
 
 // Everything before the data.
-std::string Beginning(const GgufHeader& header, std::span<const GgufTensor> tensors) {
+std::string Beginning(const GgufHeader& header, std::span<const TensorToWrite> tensors) {
   std::string out(kGgufMagic);
   Append(out, kGgufVersion);
   Append(out, uint64_t{tensors.size()});
@@ -41,7 +41,7 @@ std::string Beginning(const GgufHeader& header, std::span<const GgufTensor> tens
   out += header.bytes();
   std::set<std::string_view> names;
   uint64_t offset = 0;
-  for (const GgufTensor& tensor : tensors) {
+  for (const TensorToWrite& tensor : tensors) {
     const Shape& shape = tensor.shape;
     FOLIO_CHECK(names.insert(tensor.name).second, "tensor name used twice");
     FOLIO_CHECK(tensor.name.size() <= kGgufMaxName, "tensor name too long");
@@ -57,30 +57,6 @@ std::string Beginning(const GgufHeader& header, std::span<const GgufTensor> tens
   }
   out.append(Padding(out.size()), '\0');
   return out;
-}
-
-[[noreturn]] void RefuseNumber(const GgufTensor& tensor, int64_t row) {
-  throw InputError(fmt::format("{} cannot be written as {}", tensor.name, DtypeName(tensor.dtype)),
-                   fmt::format("row {} has a number that is too large for it, or is none", row),
-                   "choose a wider dtype: bf16, or f32, which keeps every number");
-}
-
-// Reads, encodes and writes a tensor some rows at a time.
-void WriteTensor(AtomicFile& file, const GgufTensor& tensor) {
-  constexpr int64_t kNumbers = 1 << 20;
-  const int64_t columns = tensor.shape.back(), rows = tensor.shape.count() / columns;
-  const int64_t step = std::max<int64_t>(1, kNumbers / columns);
-  const size_t row_bytes = DtypeBytes(tensor.dtype, columns);
-  std::vector<std::byte> bytes(static_cast<size_t>(std::min(step, rows)) * row_bytes);
-  for (int64_t first = 0; first < rows; first += step) {
-    const int64_t count = std::min(step, rows - first);
-    const int64_t bad =
-        EncodeRows(tensor.dtype, count, columns, bytes.data(),
-                   [&](int64_t row, std::span<float> to) { tensor.read(first + row, to); });
-    if (bad >= 0) RefuseNumber(tensor, first + bad);
-    file.Write(std::span(bytes).first(static_cast<size_t>(count) * row_bytes));
-  }
-  file.Write(std::string(Padding(static_cast<size_t>(rows) * row_bytes), '\0'));
 }
 
 }  // namespace
@@ -128,10 +104,13 @@ void GgufHeader::AddI32s(std::string_view key, std::span<const int32_t> values) 
 }
 
 void WriteGguf(const std::filesystem::path& path, const GgufHeader& header,
-               std::span<const GgufTensor> tensors) {
+               std::span<const TensorToWrite> tensors) {
   AtomicFile file(path);
   file.Write(Beginning(header, tensors));
-  for (const GgufTensor& tensor : tensors) WriteTensor(file, tensor);
+  for (const TensorToWrite& tensor : tensors) {
+    EncodeTensor(tensor, [&](std::span<const std::byte> bytes) { file.Write(bytes); });
+    file.Write(std::string(Padding(static_cast<size_t>(tensor.bytes())), '\0'));
+  }
   file.Commit();
 }
 

@@ -87,6 +87,8 @@ size_t JsonReader::String(char* out) {
 }
 
 // Takes a backslash and what belongs to it; writes at most four bytes, and no more than were taken.
+// Half a surrogate pair becomes U+FFFD: it is no character, and other programs write it all the
+// same where they cut a text between the halves.
 size_t JsonReader::Escape(char* out) {
   const size_t begin = at_++;
   const char kind = at_ < text_.size() ? text_[at_++] : '\0';
@@ -99,13 +101,16 @@ size_t JsonReader::Escape(char* out) {
   if (kind != 'u') Fail(begin, "no such escape");
   char32_t code = FourHexDigits();
   if (code >= 0xD800 && code < 0xDC00 && text_.substr(at_).starts_with("\\u")) {
+    const size_t behind = at_;
     at_ += 2;
     const uint32_t low = FourHexDigits();
-    if (low < 0xDC00 || low >= 0xE000) Fail(begin, "half a surrogate pair");
-    code = 0x10000 + ((code - 0xD800) << 10 | (low - 0xDC00));
-  } else if (code >= 0xD800 && code < 0xE000) {
-    Fail(begin, "half a surrogate pair");
+    if (low >= 0xDC00 && low < 0xE000) {
+      code = 0x10000 + ((code - 0xD800) << 10 | (low - 0xDC00));
+    } else {
+      at_ = behind;  // a character of its own
+    }
   }
+  if (code >= 0xD800 && code < 0xE000) code = 0xFFFD;
   if (code >= 0x80 && code < 0x800) {  // the names of bytes
     out[0] = static_cast<char>(0xC0 | code >> 6);
     out[1] = static_cast<char>(0x80 | (code & 0x3F));

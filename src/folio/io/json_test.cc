@@ -62,14 +62,31 @@ TEST(ParseJson, RefusesDeepNesting) {
 
 TEST(ParseJson, RefusesWhatIsNotJson) {
   for (const std::string text :
-       {"",         " ",      "{",           "[1,]",      "{\"a\":1,}", "{'a':1}", "// c\n1",
-        "nul",      "NaN",    "Infinity",    "1 2",       "[01]",       "+1",      "1e999",
-        "\"\xff\"", "\"\n\"", "\"\\ud800\"", "{\"a\" 1}", "{1:2}",      "]"}) {
+       {"",         " ",      "{",          "[1,]",      "{\"a\":1,}", "{'a':1}", "// c\n1",
+        "nul",      "NaN",    "Infinity",   "1 2",       "[01]",       "+1",      "1e999",
+        "\"\xff\"", "\"\n\"", "\"\\ud80\"", "{\"a\" 1}", "{1:2}",      "]"}) {
     EXPECT_TRUE(Contains(Refusal(text), "x.json:")) << text;
   }
   // A zero byte ends nothing.
   EXPECT_TRUE(Contains(Refusal(std::string("1\0", 2)), "x.json:1:2"));
   EXPECT_TRUE(Contains(Refusal(std::string("\n{}\0{", 5)), "x.json:2:3"));
+}
+
+// As tiktoken makes of a Python text with such: encode("utf-16", "surrogatepass"), then
+// decode("utf-16", "replace").
+TEST(ParseJson, HalfASurrogatePairIsTheReplacementCharacter) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("\ud83d")", "\uFFFD"},
+      {R"("a\uDE00b")", "a\uFFFDb"},
+      {R"("\ud83d\u0041")", "\uFFFDA"},
+      {R"("\ud83d\ud83d\ude00")", "\uFFFD\U0001F600"},
+      {R"("\ude00\ud83d")", "\uFFFD\uFFFD"},
+      {R"("\ud83d\n")", "\uFFFD\n"},
+      {R"("\ud83d\ude00")", "\U0001F600"}};
+  for (const auto& [text, expected] : cases) {
+    EXPECT_EQ(ParseJson(text, "x").text(), expected) << text;
+  }
+  EXPECT_TRUE(Contains(Refusal(R"("\ud83d\u00g0")"), "four hexadecimal digits"));
 }
 
 TEST(ParseJson, SaysLineAndColumn) {

@@ -1,7 +1,15 @@
 #include "folio/io/model_dir.h"
 
-#include <system_error>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "folio/base/error.h"
 #include "folio/io/posix.h"
 
 namespace folio {
@@ -9,19 +17,81 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool HoldsModel(const fs::path& dir) {
-  std::error_code ignored;
-  return fs::exists(dir / kConfigFile, ignored) && !FindWeightsFile(dir).empty();
+// Whether `name` is `plain` with one word more: model.fp16.safetensors. That of a shard,
+// model.fp16-00001-of-00002.safetensors, is none.
+bool IsVariant(std::string_view name, std::string_view plain) {
+  const size_t dot = plain.rfind('.');
+  const std::string_view front = plain.substr(0, dot + 1), back = plain.substr(dot);
+  if (name.size() <= front.size() + back.size() || !name.starts_with(front) ||
+      !name.ends_with(back)) {
+    return false;
+  }
+  const std::string_view word = name.substr(front.size(), name.size() - front.size() - back.size());
+  return word.find_first_of(".-") == word.npos;
 }
 
-}  // namespace
+// The variants of the first of kWeightsFiles of which there are some, by name.
+std::vector<std::string> FindVariants(const fs::path& dir) {
+  std::error_code error;
+  std::vector<std::string> names, found;
+  for (fs::directory_iterator entry(dir, error), end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  for (const char* plain : kWeightsFiles) {
+    std::ranges::copy_if(names, std::back_inserter(found),
+                         [&](const std::string& name) { return IsVariant(name, plain); });
+    if (!found.empty()) break;
+  }
+  std::ranges::sort(found);
+  return found;
+}
 
-fs::path FindWeightsFile(const fs::path& dir) {
+fs::path FindPlainWeights(const fs::path& dir) {
   std::error_code ignored;
   for (const char* name : kWeightsFiles) {
     if (fs::exists(dir / name, ignored)) return dir / name;
   }
   return {};
+}
+
+bool HoldsModel(const fs::path& dir) {
+  std::error_code ignored;
+  return fs::exists(dir / kConfigFile, ignored) &&
+         (!FindPlainWeights(dir).empty() || !FindVariants(dir).empty());
+}
+
+}  // namespace
+
+fs::path FindWeightsFile(const fs::path& dir) {
+  if (fs::path plain = FindPlainWeights(dir); !plain.empty()) return plain;
+  const std::vector<std::string> variants = FindVariants(dir);
+  if (variants.size() > 1) {
+    throw InputError(fmt::format("{}: several variants of a model", dir.string()),
+                     fmt::format("it holds {}", fmt::join(variants, ", ")),
+                     fmt::format("name one: {}", (dir / variants.front()).string()));
+  }
+  return variants.empty() ? fs::path() : dir / variants.front();
+}
+
+bool IsIndexName(const fs::path& path) {
+  return path.extension() == ".json" &&
+         path.filename().string().find(".index.") != std::string::npos;
+}
+
+bool IsTorchName(const fs::path& path) {
+  return path.filename().string().starts_with("pytorch_model");
+}
+
+bool IsWeightsName(const fs::path& path) {
+  return path.extension() == ".safetensors" || IsIndexName(path) ||
+         (IsTorchName(path) && path.extension() == ".bin");
+}
+
+fs::path DirOfModel(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return path;
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
 fs::path FindModelDir(const fs::path& dir) {

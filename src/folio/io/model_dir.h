@@ -13,7 +13,8 @@ inline constexpr char kWeightsFile[] = "model.safetensors";
 inline constexpr char kWeightsIndexFile[] = "model.safetensors.index.json";  // of shards
 inline constexpr char kTorchWeightsFile[] = "pytorch_model.bin";
 inline constexpr char kTorchIndexFile[] = "pytorch_model.bin.index.json";  // of such shards
-// The first that is there is read.
+// The first that is there is read; where none is, the first of which there is a variant, as
+// transformers names them: model.fp16.safetensors, model.safetensors.index.fp16.json.
 inline constexpr std::array kWeightsFiles = {kWeightsFile, kWeightsIndexFile, kTorchWeightsFile,
                                              kTorchIndexFile};
 
@@ -32,8 +33,18 @@ inline constexpr char kBaseDir[] = "base";
 inline constexpr char kNewRunDir[] = ".new";
 inline constexpr char kOldRunDir[] = ".old";
 
-// The file of `dir` that the weights are read from; empty if there is none.
+// The file of `dir` that the weights are read from; empty if there is none. Throws a kInput Error
+// where there are several variants to choose from.
 std::filesystem::path FindWeightsFile(const std::filesystem::path& dir);
+
+// Whether a file of that name holds weights, or is an index of such, that have their configuration
+// beside them; and, of such a file, whether it is an index, and whether it is PyTorch's.
+bool IsWeightsName(const std::filesystem::path& path);
+bool IsIndexName(const std::filesystem::path& path);
+bool IsTorchName(const std::filesystem::path& path);
+
+// The directory of a model that is given as that, or as its weights alone.
+std::filesystem::path DirOfModel(const std::filesystem::path& path);
 
 // The model directory that `dir` means: itself if it holds a model, else, for a run directory,
 // best/ or last/, also where a crash left them aside. `dir` if it is neither: loading it says what

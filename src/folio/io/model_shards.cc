@@ -68,7 +68,7 @@ std::filesystem::path ShardPath(const std::filesystem::path& index, const std::s
 
 std::shared_ptr<const TensorFile> OpenShard(const std::filesystem::path& index,
                                             const std::filesystem::path& shard, Loading loading) {
-  if (index.filename() == kTorchIndexFile) return std::make_shared<const TorchFile>(shard, loading);
+  if (IsTorchName(index)) return std::make_shared<const TorchFile>(shard, loading);
   return std::make_shared<const SafetensorsFile>(shard, loading);
 }
 

@@ -14,7 +14,7 @@ namespace folio {
 // "weight_map" which tensor is in which of the files, "shards", that lie beside it. Its "metadata"
 // is not looked at: sizes are checked against the shards themselves.
 
-// All tensors of the shards: PyTorch's files of an index called pytorch_model.bin.index.json, else
+// All tensors of the shards: PyTorch's files of an index that IsTorchName (model_dir.h), else
 // safetensors. The index is not trusted: shards are named by plain file names, every
 // tensor is in the shard that the index says and in no other, and no shard holds a tensor that the
 // index does not list.

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
 #include <string>
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/pickle_json.h"
+#include "folio/io/pickle_writer.h"
 #include "folio/io/test_zip_bytes.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -196,6 +198,21 @@ TEST_F(PickleFile, IsReadFromAFile) {
                       "\x80\x02"
                       "ctorch\nSize\n)\x85R.");
   EXPECT_TRUE(Contains(ErrorOf([&] { ReadPlainPickle(At("bad.pkl")); }), "bad.pkl", "torch.Size"));
+}
+
+// Each with what Python's pickle.loads makes of it.
+TEST(PickleWriter, WhatIsWrittenIsRead) {
+  const Json json = {{"none", nullptr},
+                     {"yes", true},
+                     {"no", false},
+                     {"ints", {0, -1, 255, INT64_MAX, INT64_MIN}},
+                     {"number", 0.1},
+                     {"text", "é\n\"😀"},
+                     {"empty", Json::object()},
+                     {"list", Json::array()}};
+  const std::string bytes = PickleOf(Pickled(json));
+  const Pickle pickle(std::as_bytes(std::span(bytes)), "x", {});
+  EXPECT_EQ(PlainValues(pickle, "x").dump(), json.dump());
 }
 
 }  // namespace

@@ -14,6 +14,28 @@
 
 namespace folio {
 
+void EncodeTensor(const TensorToWrite& tensor,
+                  const std::function<void(std::span<const std::byte> bytes)>& write) {
+  constexpr int64_t kNumbers = 1 << 20;
+  const int64_t columns = tensor.shape.back(), rows = tensor.shape.count() / columns;
+  const int64_t step = std::max<int64_t>(1, kNumbers / columns);
+  const size_t row_bytes = DtypeBytes(tensor.dtype, columns);
+  std::vector<std::byte> bytes(static_cast<size_t>(std::min(step, rows)) * row_bytes);
+  for (int64_t first = 0; first < rows; first += step) {
+    const int64_t count = std::min(step, rows - first);
+    const int64_t bad =
+        EncodeRows(tensor.dtype, count, columns, bytes.data(),
+                   [&](int64_t row, std::span<float> to) { tensor.read(first + row, to); });
+    if (bad >= 0) {
+      throw InputError(
+          fmt::format("{} cannot be written as {}", tensor.name, DtypeName(tensor.dtype)),
+          fmt::format("row {} has a number that is too large for it, or is none", first + bad),
+          "choose a wider dtype: bf16, or f32, which keeps every number");
+    }
+    write(std::span(bytes).first(static_cast<size_t>(count) * row_bytes));
+  }
+}
+
 bool IsAligned(const TensorInfo& info) {
   return reinterpret_cast<uintptr_t>(info.data) % DtypeAlignment(info.dtype) == 0;
 }

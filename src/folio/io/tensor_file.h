@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -23,6 +24,22 @@ struct TensorInfo {
   const std::byte* data = nullptr;  // of no particular alignment; as long as the file is open
   uint64_t bytes = 0;
 };
+
+// A tensor to write. Its numbers are asked for row by row, by several threads at once: `read` fills
+// whole rows from `row` on.
+struct TensorToWrite {
+  std::string name;
+  Dtype dtype = Dtype::kF32;
+  Shape shape;  // of at least one size, row-major; the last in whole blocks
+  std::function<void(int64_t row, std::span<float> rows)> read;
+
+  uint64_t bytes() const { return DtypeBytes(dtype, shape.count()); }
+};
+
+// Calls write(bytes) for one part after the other. Throws a kInput Error where a number cannot be
+// written as the tensor's dtype.
+void EncodeTensor(const TensorToWrite& tensor,
+                  const std::function<void(std::span<const std::byte> bytes)>& write);
 
 // Whether its numbers can be read where they lie.
 bool IsAligned(const TensorInfo& info);

@@ -11,6 +11,7 @@
 #include "folio/base/error.h"
 #include "folio/io/pickle.h"
 #include "folio/io/pickle_json.h"
+#include "folio/io/torch_names.h"
 #include "folio/io/zip.h"
 
 namespace folio {
@@ -18,29 +19,17 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-struct Storage {
-  std::string_view global;
-  Dtype dtype;
-};
-constexpr std::array kTorchStorages = {
-    Storage{"torch.FloatStorage", Dtype::kF32}, Storage{"torch.DoubleStorage", Dtype::kF64},
-    Storage{"torch.HalfStorage", Dtype::kF16},  Storage{"torch.BFloat16Storage", Dtype::kBF16},
-    Storage{"torch.LongStorage", Dtype::kI64},  Storage{"torch.IntStorage", Dtype::kI32},
-    Storage{"torch.ShortStorage", Dtype::kI16}, Storage{"torch.CharStorage", Dtype::kI8},
-    Storage{"torch.ByteStorage", Dtype::kU8},   Storage{"torch.BoolStorage", Dtype::kBool},
-};
-constexpr std::string_view kRebuiltTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kRebuiltParameter = "torch._utils._rebuild_parameter";
 constexpr std::string_view kTorchSize = "torch.Size";
 // What a pickle of PyTorch may name.
 constexpr std::array kTorchGlobals = [] {
   constexpr std::array<std::string_view, 12> kOthers = {
-      kRebuiltTensor,  kRebuiltParameter, kTorchSize,      "collections.OrderedDict",
+      kRebuiltTensor,  kRebuiltParameter, kTorchSize,      kOrderedDict,
       "torch.float32", "torch.float64",   "torch.float16", "torch.bfloat16",
       "torch.int64",   "torch.int32",     "torch.uint8",   "torch.bool"};
   std::array<std::string_view, kOthers.size() + kTorchStorages.size()> all;
   std::ranges::copy(kOthers, all.begin());
-  std::ranges::transform(kTorchStorages, all.begin() + kOthers.size(), &Storage::global);
+  std::ranges::transform(kTorchStorages, all.begin() + kOthers.size(), &TorchStorage::global);
   return all;
 }();
 
@@ -142,7 +131,7 @@ std::span<const std::byte> TorchReader::FindStorage(const PickleValue& stored,
   const PickleValue& type = pickle_[id[1]];
   const PickleValue& key = pickle_[id[2]];
   const PickleValue& count = pickle_[id[4]];
-  const auto* const known = std::ranges::find(kTorchStorages, type.text, &Storage::global);
+  const auto* const known = std::ranges::find(kTorchStorages, type.text, &TorchStorage::global);
   if (type.kind != Kind::kGlobal || known == kTorchStorages.end() || key.kind != Kind::kText ||
       count.kind != Kind::kInt || pickle_[id[0]].text != "storage") {
     Refuse(name, "its storage is not described");

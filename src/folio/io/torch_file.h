@@ -1,6 +1,10 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "folio/io/json.h"
 #include "folio/io/tensor_file.h"
@@ -28,5 +32,14 @@ class TorchFile : public TensorFile {
   friend class TorchReader;
   Json values_;
 };
+
+// Writes a dictionary as torch.save does: the plain `values`, and at `key` another dictionary of
+// the tensors, float32, float16 or bfloat16 ones. Each pair of `same` is a name that it has too,
+// and that of a tensor whose storage it shares. The file appears whole or not at all. Throws a
+// kInput Error where a number cannot be written as its tensor's dtype, a kRuntime Error if it
+// cannot be written.
+void WriteTorchFile(const std::filesystem::path& path, const Json& values, std::string_view key,
+                    std::span<const TensorToWrite> tensors,
+                    std::span<const std::pair<std::string, std::string>> same = {});
 
 }  // namespace folio

@@ -172,5 +172,35 @@ TEST_F(Torch, CutShortOrFlippedAnywhereNeverDoesMoreThanThrow) {
   }
 }
 
+TEST_F(Torch, WhatIsWrittenIsRead) {
+  const auto counting = [](int64_t row, std::span<float> rows) {
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<float>(3 * row) + float(i);
+  };
+  const std::vector<TensorToWrite> tensors = {{"a", Dtype::kF32, {2, 3}, counting},
+                                              {"b", Dtype::kBF16, {4, 3}, counting},
+                                              {"c", Dtype::kF16, {3}, counting}};
+  const Json values = {{"args", {{"n", 3}, {"bias", false}}}, {"rate", 0.25}};
+  const std::vector<std::pair<std::string, std::string>> same = {{"head", "a"}};
+  WriteTorchFile(At("x.pt"), values, "model", tensors, same);
+  const TorchFile file(At("x.pt"));
+  EXPECT_EQ(file.values()["args"].dump(), values["args"].dump());
+  EXPECT_EQ(file.values()["rate"].get<double>(), 0.25);
+  EXPECT_EQ(file.Require("model/a", {2, 3}).dtype, Dtype::kF32);
+  EXPECT_EQ(file.Require("model/b", {4, 3}).dtype, Dtype::kBF16);
+  EXPECT_EQ(file.Require("model/c", {3}).dtype, Dtype::kF16);
+  EXPECT_EQ(file.ReadAs<float>("model/a"), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(file.ReadAs<float>("model/b")[11], 11);
+  EXPECT_EQ(file.Require("model/head").data, file.Require("model/a").data);
+  EXPECT_EQ(file.tensors().size(), 4u);
+  // Nothing where a number does not fit.
+  const std::vector<TensorToWrite> large = {
+      {"a", Dtype::kF16, {3}, [](int64_t, std::span<float> rows) {
+         std::ranges::fill(rows, 1e9f);
+       }}};
+  EXPECT_TRUE(Contains(ErrorOf([&] { WriteTorchFile(At("y.pt"), values, "model", large); }),
+                       "a cannot be written as F16"));
+  EXPECT_FALSE(std::filesystem::exists(At("y.pt")));
+}
+
 }  // namespace
 }  // namespace folio

@@ -1,10 +1,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include "folio/io/file.h"
 
 namespace folio {
 
@@ -20,5 +24,23 @@ struct ZipEntry {
 // one name or overlap, and where anything does not lie in the file as its list of contents says.
 // https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
 std::vector<ZipEntry> ReadZip(std::span<const std::byte> file, const std::filesystem::path& path);
+
+// Writes a zip file: entries as they are, the bytes of each from a multiple of 64 on, as torch.save
+// has them. From `see64` on sizes and offsets stand in fields of 64 bits.
+class ZipWriter {
+ public:
+  explicit ZipWriter(AtomicFile& file, uint64_t see64 = 0xFFFFFFFF) : file_(file), see64_(see64) {}
+
+  // REQUIRES: another name than before, shorter than 1,000 bytes.
+  void Add(std::string_view name, std::span<const std::byte> bytes);
+  // The list of contents; once, behind all entries.
+  void Finish();
+
+ private:
+  AtomicFile& file_;
+  uint64_t see64_;
+  std::string list_;
+  uint64_t entries_ = 0;
+};
 
 }  // namespace folio

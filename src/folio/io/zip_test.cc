@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "folio/base/error.h"
 #include "folio/base/rng.h"
+#include "folio/io/file.h"
 #include "folio/io/test_zip_bytes.h"
+#include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
@@ -130,6 +133,42 @@ TEST(Zip, FlippedBytesNeverDoMoreThanThrow) {
       }
     }
   }
+}
+
+class ZipFile : public InTemporaryDirectory {
+ protected:
+  std::string Written(const ZipFiles& files, uint64_t see64 = 0xFFFFFFFF) const {
+    AtomicFile file(At("x.zip"));
+    ZipWriter zip(file, see64);
+    for (const auto& [name, bytes] : files) zip.Add(name, std::as_bytes(std::span(bytes)));
+    zip.Finish();
+    file.Commit();
+    return ReadFile(At("x.zip"));
+  }
+};
+
+TEST_F(ZipFile, WhatIsWrittenIsReadAndAligned) {
+  ZipFiles files = kFiles;
+  for (size_t i = 0; i < 70; ++i)
+    files.emplace_back("n" + std::string(i, 'x'), std::string(i, 'd'));
+  std::ranges::sort(files);
+  // With fields of 64 bits from several sizes and places on: for some entries, for all, for none.
+  for (const uint64_t see64 : {uint64_t{0xFFFFFFFF}, uint64_t{40}, uint64_t{300}, uint64_t{0}}) {
+    const std::string bytes = Written(files, see64);
+    const auto entries = Read(bytes);
+    ASSERT_EQ(entries.size(), files.size());
+    for (size_t i = 0; i < files.size(); ++i) {
+      EXPECT_EQ(entries[i].name, files[i].first);
+      EXPECT_EQ(Text(entries[i]), files[i].second);
+      EXPECT_TRUE(entries[i].plain);
+      const auto at = reinterpret_cast<const char*>(entries[i].bytes.data()) - bytes.data();
+      EXPECT_EQ(at % 64, 0) << files[i].first;
+    }
+  }
+  EXPECT_EQ(Read(Written({})).size(), 0u);
+  // zlib.crc32(b"first") in Python.
+  EXPECT_NE(Written({{"a", "first"}}).find(Little(0x9271EE57, 4) + Little(5, 4) + Little(5, 4)),
+            std::string::npos);
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
@@ -13,7 +15,9 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/safetensors.h"
+#include "folio/io/torch_file.h"
 #include "folio/model/weight_init.h"
+#include "folio/tensor/convert.h"
 
 namespace folio {
 namespace {
@@ -40,7 +44,6 @@ constexpr std::array kOtherKinds = {"alora_invocation_tokens",
                                     "use_bdlora",
                                     "use_dora",
                                     "use_qalora",
-                                    "use_rslora",
                                     "velora_config"};
 
 bool SaysNo(const Json& value) {
@@ -54,6 +57,28 @@ bool SaysNo(const Json& value) {
                    "folio has plain LoRA adapters of the four linear layers of a block");
 }
 
+// Ways to begin that leave the weights of the model as they are. Others (PiSSA, OLoRA, LoftQ ...)
+// change them, and what is in the files is beside weights that are nowhere.
+constexpr std::array<std::string_view, 3> kPlainBeginnings = {"gaussian", "eva", "orthogonal"};
+
+void CheckAdapterBeginning(const Json& json, const std::string& where) {
+  const Json* init = json.find("init_lora_weights");
+  if (init == nullptr || init->is_null() || init->is_boolean()) return;
+  if (init->is_string() && std::ranges::count(kPlainBeginnings, init->text()) > 0) return;
+  RefuseAdapter(where, "init_lora_weights", *init);
+}
+
+// The name of a layer as PEFT has it: the end of what the model calls it, "c_proj", "attn.c_proj",
+// up to all of it, "transformer.h.0.attn.c_proj".
+void CheckAdapterTarget(const Json& target, const std::string& where) {
+  const LoraConfig one{.rank = 1, .targets = target.text()};
+  const bool known = std::ranges::any_of(kLinearLayers, [&](std::string_view layer) {
+    return one.Adapts(layer) || target.text().ends_with(fmt::format(".{}", layer));
+  });
+  if (known) return;
+  RefuseAdapter(where, "an adapter of another layer", target);
+}
+
 LoraConfig ConfigFromJson(const Json& json, const std::string& where) {
   if (const Json& type = json.at("peft_type"); type != "LORA")
     RefuseAdapter(where, "peft_type", type);
@@ -65,6 +90,7 @@ LoraConfig ConfigFromJson(const Json& json, const std::string& where) {
       RefuseAdapter(where, key, *value);
     }
   }
+  CheckAdapterBeginning(json, where);
   LoraConfig config{.rank = json.at("r").get<int64_t>(),
                     .alpha = json.at("lora_alpha").get<double>(),
                     .targets = ""};
@@ -72,6 +98,7 @@ LoraConfig ConfigFromJson(const Json& json, const std::string& where) {
   const Json& targets = json.at("target_modules");
   if (!targets.is_array() || targets.empty()) RefuseAdapter(where, "target_modules", targets);
   for (const Json& target : targets) {
+    CheckAdapterTarget(target, where);
     config.targets += (config.targets.empty() ? "" : ",") + target.text();
   }
   constexpr int64_t kMaxRank = 65536;
@@ -81,7 +108,35 @@ LoraConfig ConfigFromJson(const Json& json, const std::string& where) {
                      fmt::format("r is {}, lora_alpha {}, lora_dropout {}", config.rank,
                                  config.alpha, config.dropout));
   }
+  // What they add is multiplied by alpha / sqrt(r) then (D. Kalajdzievski, arXiv:2312.03732).
+  const Json* rank_stabilized = json.find("use_rslora");
+  if (rank_stabilized != nullptr && !SaysNo(*rank_stabilized)) {
+    if (!rank_stabilized->is_boolean()) RefuseAdapter(where, "use_rslora", *rank_stabilized);
+    config.alpha *= std::sqrt(static_cast<double>(config.rank));
+  }
   return config;
+}
+
+Json ReadAdapterJson(const fs::path& dir) {
+  constexpr uint64_t kMaxConfig = 1 << 20;
+  const fs::path path = dir / kAdapterConfigFile;
+  if (!fs::exists(path)) {
+    throw InputError(fmt::format("{}: no adapter here", dir.string()),
+                     fmt::format("{} is missing", kAdapterConfigFile),
+                     "give the directory that PEFT's save_pretrained wrote, or RUN/last/adapter");
+  }
+  return ParseJson(ReadFile(path, kMaxConfig), path.string());
+}
+
+// What to do where an adapter does not fit the model.
+std::string AdapterHelp(const fs::path& dir) {
+  const Json json = ReadAdapterJson(dir);
+  const Json* base = json.find("base_model_name_or_path");
+  if (base == nullptr || !base->is_string() || base->text().empty()) {
+    return "give the model that it was trained for";
+  }
+  return fmt::format("give the model that it was trained for: {} says \"{}\"", kAdapterConfigFile,
+                     base->text());
 }
 
 // Whether both mean the same adapters; dropout is a matter of training.
@@ -98,14 +153,21 @@ void AddProduct(const Tensor& weight, const Tensor& a, const Tensor& b, double s
   const int64_t I = weight.dim(0), O = weight.dim(1), R = a.dim(0);
   const T *pa = a.data<T>(), *pb = b.data<T>();
   T* w = weight.data<T>();
+  std::vector<double> turned(static_cast<size_t>(R * O));  // b, by rank
+  for (int64_t r = 0; r < R; ++r) {
+    for (int64_t o = 0; o < O; ++o) turned[r * O + o] = static_cast<double>(pb[o * R + r]);
+  }
   ParallelRange(I, 16, [&](int64_t begin, int64_t end, int) {
+    std::vector<double> sums(static_cast<size_t>(O));
     for (int64_t i = begin; i < end; ++i) {
+      std::ranges::fill(sums, 0.0);
+      for (int64_t r = 0; r < R; ++r) {
+        const auto factor = static_cast<double>(pa[r * I + i]);
+        const double* row = turned.data() + r * O;
+        for (int64_t o = 0; o < O; ++o) sums[o] += factor * row[o];
+      }
       for (int64_t o = 0; o < O; ++o) {
-        double sum = 0;
-        for (int64_t r = 0; r < R; ++r) {
-          sum += static_cast<double>(pa[r * I + i]) * static_cast<double>(pb[o * R + r]);
-        }
-        w[i * O + o] = static_cast<T>(static_cast<double>(w[i * O + o]) + scale * sum);
+        w[i * O + o] = static_cast<T>(static_cast<double>(w[i * O + o]) + scale * sums[o]);
       }
     }
   });
@@ -146,10 +208,9 @@ void SaveAdapter(const fs::path& dir, const GptWeights& weights, const std::stri
 }
 
 LoraConfig LoadAdapterConfig(const fs::path& dir) {
-  constexpr uint64_t kMaxConfig = 1 << 20;
   const std::string where = (dir / kAdapterConfigFile).string();
   try {
-    return ConfigFromJson(ParseJson(ReadFile(where, kMaxConfig), where), where);
+    return ConfigFromJson(ReadAdapterJson(dir), where);
   } catch (const JsonError& error) {
     throw InputError(fmt::format("{}: not an adapter's configuration", where), error.what());
   }
@@ -186,6 +247,125 @@ void LoadAdapter(const fs::path& dir, const GptWeights& weights) {
     file.Read(std::string(kAdapterPrefix) + info.name,
               std::span(to.data<float>(), static_cast<size_t>(to.count())));
   }
+}
+
+namespace {
+
+std::shared_ptr<const TensorFile> OpenAdapterWeights(const fs::path& dir) {
+  if (!fs::exists(dir / kAdapterWeightsFile) && fs::exists(dir / kAdapterTorchFile)) {
+    return std::make_shared<const TorchFile>(dir / kAdapterTorchFile);
+  }
+  return std::make_shared<const SafetensorsFile>(dir / kAdapterWeightsFile);
+}
+
+// A layer of a model, and what its adapter's tensors are called and must be shaped like.
+struct AdaptedLayer {
+  size_t param = 0;  // the weight among the model's parameters
+  std::string a, b;
+  Shape a_shape, b_shape;
+};
+
+std::vector<AdaptedLayer> AdaptedLayers(const GptConfig& config, const LoraConfig& lora,
+                                        const TensorFile& file) {
+  // PEFT's name for a GPT2LMHeadModel, or for a GPT2Model by itself.
+  const auto named = [&](const std::string& name) {
+    const std::string full = std::string(kAdapterPrefix) + name;
+    const std::string bare = std::string(kAdapterPrefix) + name.substr(kNamePrefix.size());
+    return file.Find(full) == nullptr && file.Find(bare) != nullptr ? bare : full;
+  };
+  std::vector<AdaptedLayer> layers;
+  const ParamTable table(config);
+  for (size_t i = 0; i < table.params().size(); ++i) {
+    const ParamInfo& info = table.params()[i];
+    const std::string module = info.name.substr(0, info.name.rfind('.'));
+    if (info.kind != ParamKind::kLinear || !lora.Adapts(module)) continue;
+    layers.push_back({.param = i,
+                      .a = named(module + ".lora_A.weight"),
+                      .b = named(module + ".lora_B.weight"),
+                      .a_shape = {lora.rank, info.shape[0]},
+                      .b_shape = {info.shape[1], lora.rank}});
+  }
+  return layers;
+}
+
+// Whether the files hold just these.
+void CheckAdaptedLayers(const TensorFile& file, const std::vector<AdaptedLayer>& layers,
+                        const std::string& help) {
+  try {
+    for (const AdaptedLayer& layer : layers) {
+      file.Require(layer.a, layer.a_shape);
+      file.Require(layer.b, layer.b_shape);
+    }
+  } catch (const Error& error) {
+    throw InputError(error.what(), error.cause(), help);
+  }
+  std::set<std::string_view> names;
+  for (const AdaptedLayer& layer : layers) names.insert({layer.a, layer.b});
+  for (const TensorInfo& info : file.tensors()) {
+    if (names.contains(info.name)) continue;
+    throw InputError(
+        fmt::format("{}: tensor '{}' is not part of the adapter", file.path().string(), info.name),
+        fmt::format("{} beside it describes one without it, or the model has no such layer",
+                    kAdapterConfigFile),
+        help);
+  }
+}
+
+std::vector<float> FiniteNumbers(const TensorFile& file, const std::string& name) {
+  std::vector<float> numbers = file.ReadAs<float>(name);
+  if (!std::ranges::all_of(numbers, [](float x) { return std::isfinite(x); })) {
+    throw InputError(fmt::format("{}: tensor '{}' is damaged", file.path().string(), name),
+                     "a number in it is not finite", "train the adapter again, or copy it again");
+  }
+  return numbers;
+}
+
+// The tensors of another file, of which some have been replaced.
+class ReplacedTensors : public TensorFile {
+ public:
+  explicit ReplacedTensors(std::shared_ptr<const TensorFile> from)
+      : TensorFile(from->path()), from_(std::move(from)) {}
+
+  // Room for one of float32, of which `info` becomes.
+  std::span<float> Replace(TensorInfo& info, const Shape& shape) {
+    const auto count = static_cast<size_t>(shape.count());
+    const std::span<std::byte> memory = Allocate(count * sizeof(float));
+    info.dtype = Dtype::kF32;
+    info.shape = shape;
+    info.data = memory.data();
+    info.bytes = memory.size();
+    return {reinterpret_cast<float*>(memory.data()), count};
+  }
+
+ private:
+  std::shared_ptr<const TensorFile> from_;
+};
+
+}  // namespace
+
+StoredModel WithAdapter(const StoredModel& model, const fs::path& dir) {
+  RequireDirectory(dir, "the directory of an adapter");
+  const LoraConfig lora = LoadAdapterConfig(dir);
+  const auto file = OpenAdapterWeights(dir);
+  const std::vector<AdaptedLayer> layers = AdaptedLayers(model.config, lora, *file);
+  CheckAdaptedLayers(*file, layers, AdapterHelp(dir));
+  StoredModel merged = model;
+  const auto replaced = std::make_shared<ReplacedTensors>(model.file);
+  const ParamTable table(model.config);
+  for (const AdaptedLayer& layer : layers) {
+    StoredParam& param = merged.params[layer.param];
+    if (!IsFloating(param.from.dtype)) continue;  // who reads the model refuses it
+    const Shape& shape = table.params()[layer.param].shape;
+    std::vector<float> a = FiniteNumbers(*file, layer.a), b = FiniteNumbers(*file, layer.b);
+    const StoredParam from = std::exchange(param, {});
+    param.from.name = from.from.name;
+    const std::span<float> weight = replaced->Replace(param.from, shape);
+    DecodeParam(from, weight);
+    AddProduct<float>(Tensor(weight.data(), shape), Tensor(a.data(), layer.a_shape),
+                      Tensor(b.data(), layer.b_shape), lora.scale());
+  }
+  merged.file = replaced;
+  return merged;
 }
 
 std::unique_ptr<GptWeights> MergeAdapter(const GptWeights& weights) {

@@ -184,7 +184,10 @@ TEST_F(AdapterFiles, OfOtherKindsAreRefusedByName) {
   const std::pair<const char*, nlohmann::json> other[] = {
       {"peft_type", "IA3"},
       {"use_dora", true},
-      {"use_rslora", true},
+      {"use_rslora", "yes"},
+      {"init_lora_weights", "pissa_niter_4"},
+      {"init_lora_weights", "loftq"},
+      {"target_modules", {"lm_head"}},
       {"bias", "all"},
       {"modules_to_save", {"wte"}},
       {"rank_pattern", {{"c_attn", 4}}},

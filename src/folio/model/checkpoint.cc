@@ -15,6 +15,7 @@
 #include "folio/io/model_shards.h"
 #include "folio/io/safetensors.h"
 #include "folio/io/torch_file.h"
+#include "folio/model/adapter.h"
 #include "folio/model/config_json.h"
 #include "folio/tensor/convert.h"
 
@@ -22,6 +23,11 @@ namespace folio {
 namespace {
 
 constexpr uint64_t kMaxConfig = 1 << 20;  // bytes
+
+// The file of weights of a model given as a directory, or as that file.
+std::filesystem::path WeightsOf(const std::filesystem::path& model) {
+  return DirOfModel(model) == model ? FindWeightsFile(model) : model;
+}
 
 std::string NameInFile(const TensorFile& file, const std::string& name) {
   if (file.Find(name) == nullptr && name.starts_with(kNamePrefix)) {
@@ -98,11 +104,12 @@ class OtherTensors {
 
 void SaveModel(const std::filesystem::path& dir, const GptWeights& weights,
                const SaveOptions& options) {
-  const GptConfig& config = weights.config();
-  std::map<std::string_view, Tensor> own;
-  for (const ParamInfo& info : weights.table().params()) {
-    own.emplace(info.name, weights.tensors()[own.size()]);
+  if (!std::ranges::count(kModelDirDtypes, options.dtype)) {
+    throw UsageError(fmt::format("a model directory holds no {}", DtypeName(options.dtype)),
+                     "expected F32, F16 or BF16");
   }
+  const GptConfig& config = weights.config();
+  const auto own = TensorsByName(weights);
   std::vector<float> zeros(static_cast<size_t>(std::max(3 * config.n_embd, config.inner())));
   GptConfig saved = WhyNotGpt2(config).empty() ? WithBiases(config) : config;
   saved.lora = {};  // adapters are others' business
@@ -111,7 +118,7 @@ void SaveModel(const std::filesystem::path& dir, const GptWeights& weights,
   for (const ParamInfo& info : table.params()) {
     const auto found = own.find(info.name);
     tensors.push_back({info.name,
-                       found != own.end() ? found->second : Tensor(zeros.data(), info.shape),
+                       found != own.end() ? *found->second : Tensor(zeros.data(), info.shape),
                        options.dtype});
   }
   WriteSafetensorsShards(dir, tensors, options.max_shard_bytes);
@@ -119,11 +126,23 @@ void SaveModel(const std::filesystem::path& dir, const GptWeights& weights,
   WriteFileAtomically(dir / kConfigFile, GptConfigToJson(config, options.dtype));
 }
 
-GptConfig LoadModelConfig(const std::filesystem::path& dir) {
+GptConfig LoadModelConfig(const std::filesystem::path& model) {
+  const std::filesystem::path dir = DirOfModel(model);
   RequireDirectory(dir, "the model directory");
   const std::filesystem::path path = dir / kConfigFile;
   const bool config_there = std::filesystem::exists(path);
-  if (!config_there || FindWeightsFile(dir).empty()) {
+  if (!config_there && dir != model) {
+    throw InputError(fmt::format("{}: weights without their configuration", model.string()),
+                     fmt::format("{} is missing beside it", kConfigFile),
+                     fmt::format("copy the model's {} there too", kConfigFile));
+  }
+  if (!config_there && std::filesystem::exists(dir / kAdapterConfigFile)) {
+    throw InputError(
+        fmt::format("{}: an adapter, and no model", dir.string()),
+        fmt::format("it holds {}", kAdapterConfigFile),
+        fmt::format("give the model that it was trained for, and --adapter {}", dir.string()));
+  }
+  if (!config_there || WeightsOf(model).empty()) {
     throw InputError(fmt::format("{}: no model here", dir.string()),
                      fmt::format("{} is missing", config_there ? kWeightsFile : kConfigFile),
                      "give the directory of a checkpoint: one that holds config.json and "
@@ -137,20 +156,16 @@ GptConfig LoadModelConfig(const std::filesystem::path& dir) {
   return config;
 }
 
-std::shared_ptr<const TensorFile> OpenWeights(const std::filesystem::path& dir, Loading loading) {
-  const std::filesystem::path path = FindWeightsFile(dir);
-  if (path.filename() == kWeightsIndexFile || path.filename() == kTorchIndexFile) {
-    return std::make_shared<const ModelShards>(path, loading);
-  }
-  if (path.filename() == kTorchWeightsFile) {
-    return std::make_shared<const TorchFile>(path, loading);
-  }
+std::shared_ptr<const TensorFile> OpenWeights(const std::filesystem::path& model, Loading loading) {
+  const std::filesystem::path path = WeightsOf(model);
+  if (IsIndexName(path)) return std::make_shared<const ModelShards>(path, loading);
+  if (IsTorchName(path)) return std::make_shared<const TorchFile>(path, loading);
   return std::make_shared<const SafetensorsFile>(path, loading);
 }
 
-StoredModel OpenModelDir(const std::filesystem::path& dir, Loading loading) {
-  StoredModel model{.config = LoadModelConfig(dir)};
-  model.file = OpenWeights(dir, loading);
+StoredModel OpenModelDir(const std::filesystem::path& from, Loading loading) {
+  StoredModel model{.config = LoadModelConfig(from)};
+  model.file = OpenWeights(from, loading);
   RequireBlocks(*model.file, model.config);
   std::set<std::string> used;
   const ParamTable table(model.config);
@@ -166,8 +181,8 @@ StoredModel OpenModelDir(const std::filesystem::path& dir, Loading loading) {
   return model;
 }
 
-std::unique_ptr<GptWeights> LoadModel(const std::filesystem::path& dir, Dtype dtype) {
-  return ReadWeights(OpenModelDir(dir), dtype);
+std::unique_ptr<GptWeights> LoadModel(const std::filesystem::path& model, Dtype dtype) {
+  return ReadWeights(OpenModelDir(model), dtype);
 }
 
 }  // namespace folio

@@ -38,6 +38,34 @@ std::string OurActivation(std::string name) {
   return alias == kAliases.end() ? name : std::string(alias->ours);
 }
 
+// Names that transformers' GPT2Config takes for its own too, as configurations of other kinds of
+// models have them.
+constexpr auto kKeyAliases = std::to_array<Alias>({
+    {"num_hidden_layers", "n_layer"},
+    {"num_attention_heads", "n_head"},
+    {"hidden_size", "n_embd"},
+    {"max_position_embeddings", "n_positions"},
+});
+
+// The value that `json` has for a field, by whichever of its names; null if by none. Throws where
+// two say different things.
+const Json* FindField(const Json& json, const std::string& key, const std::string& where) {
+  const Json* found = json.find(key);
+  std::string_view found_as = key;
+  for (const auto& [theirs, ours] : kKeyAliases) {
+    const Json* other = ours == key ? json.find(theirs) : nullptr;
+    if (other == nullptr) continue;
+    if (found != nullptr && *found != *other) {
+      throw InputError(fmt::format("{}: {} and {} differ", where, theirs, found_as),
+                       fmt::format("they are {} and {}", other->dump(), found->dump()),
+                       "make them equal");
+    }
+    found = other;
+    found_as = theirs;
+  }
+  return found;
+}
+
 // Keys of which folio knows but one value, and what the others would ask for.
 struct Refused {
   const char* key;
@@ -65,6 +93,12 @@ void RefuseOtherModels(const Json& json, const std::string& where) {
     Refuse(where, fmt::format("the architecture {}", names->at(0).dump()),
            "expected \"GPT2LMHeadModel\"");
   }
+  const Json *context = json.find("n_ctx"), *positions = FindField(json, "n_positions", where);
+  if (context != nullptr && positions != nullptr && *context != *positions) {
+    throw InputError(fmt::format("{}: n_ctx and n_positions differ", where),
+                     fmt::format("they are {} and {}", context->dump(), positions->dump()),
+                     "make them equal");
+  }
   const std::array refused = {
       Refused{"add_cross_attention", false, "cross-attention"},
       Refused{"is_encoder_decoder", false, "an encoder"},
@@ -77,13 +111,6 @@ void RefuseOtherModels(const Json& json, const std::string& where) {
     Refuse(where, feature,
            found->is_object() ? fmt::format("it has {}", key)
                               : fmt::format("{} is {}", key, found->dump()));
-  }
-  if (json.contains("n_ctx") && json.contains("n_positions") &&
-      json["n_ctx"] != json["n_positions"]) {
-    throw InputError(
-        fmt::format("{}: n_ctx and n_positions differ", where),
-        fmt::format("they are {} and {}", json["n_ctx"].dump(), json["n_positions"].dump()),
-        "make them equal");
   }
 }
 
@@ -134,9 +161,9 @@ GptConfig GptConfigFromJson(std::string_view text, const std::string& where) {
   GptConfig config;
   config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = 0.1;
   for (const Field& field : config.Fields()) {
-    if (!json.contains(field.key)) continue;
-    const Json& given = json[field.key];
-    std::string value = FieldTextOf(IsTokenId(field) ? TokenId(given) : given, field, where);
+    const Json* given = FindField(json, field.key, where);
+    if (given == nullptr) continue;
+    std::string value = FieldTextOf(IsTokenId(field) ? TokenId(*given) : *given, field, where);
     if (field.key == "activation_function") value = OurActivation(std::move(value));
     SetFromFile(field, value, where);
   }

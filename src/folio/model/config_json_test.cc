@@ -149,6 +149,10 @@ TEST(ConfigJson, RefusesOtherModels) {
 
 TEST(ConfigJson, RefusesTwoContextLengths) {
   EXPECT_TRUE(Contains(Refusal(R"({"n_ctx": 512, "n_positions": 1024})"), "n_ctx", "512", "1024"));
+  EXPECT_TRUE(Contains(Refusal(R"({"n_ctx": 512, "max_position_embeddings": 1024})"), "n_ctx"));
+  EXPECT_TRUE(Contains(Refusal(R"({"n_layer": 2, "num_hidden_layers": 3})"),
+                       "num_hidden_layers and n_layer differ", "3 and 2"));
+  EXPECT_TRUE(Contains(Refusal(R"({"num_attention_heads": "two"})"), "n_head has the wrong type"));
 }
 
 TEST(ConfigJson, RefusesWrongTypesAndValues) {

@@ -53,13 +53,17 @@ void DecodeTransposed(const TensorInfo& from, std::span<T> to) {
 }
 
 template <class T>
-void DecodeInto(const StoredParam& param, const Tensor& to) {
-  const std::span<T> out(to.data<T>(), static_cast<size_t>(to.count()));
+void DecodeInto(const StoredParam& param, std::span<T> to) {
   if (param.transposed) {
-    DecodeTransposed(param.from, out);
+    DecodeTransposed(param.from, to);
   } else {
-    Decode(param.from, out);
+    Decode(param.from, to);
   }
+}
+
+template <class T>
+void DecodeInto(const StoredParam& param, const Tensor& to) {
+  DecodeInto(param, std::span(to.data<T>(), static_cast<size_t>(to.count())));
 }
 
 // Before memory of the configured size is taken.
@@ -242,6 +246,18 @@ StoredModel AsStored(const GptWeights& weights) {
                              .bytes = x.bytes()}});
   }
   return model;
+}
+
+std::map<std::string_view, const Tensor*> TensorsByName(const GptWeights& weights) {
+  std::map<std::string_view, const Tensor*> tensors;
+  for (size_t i = 0; i < weights.tensors().size(); ++i) {
+    tensors[weights.table().params()[i].name] = &weights.tensors()[i];
+  }
+  return tensors;
+}
+
+void DecodeParam(const StoredParam& param, std::span<float> to) {
+  DecodeInto(param, to);
 }
 
 Shape StoredShape(const Shape& shape, bool transposed) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -34,8 +35,15 @@ struct StoredModel {
       {};  // what `params` point into; null if nothing in a file
 };
 
+// The tensors of a model by the names of their parameters; valid as long as it.
+std::map<std::string_view, const Tensor*> TensorsByName(const GptWeights& weights);
+
 // Weights in memory, which must live as long, as a model that is stored.
 StoredModel AsStored(const GptWeights& weights);
+
+// The numbers of a parameter in the order in which the model has them. REQUIRES: floating-point
+// ones, as many as `to` holds.
+void DecodeParam(const StoredParam& param, std::span<float> to);
 
 // Whether a tensor of that name is a buffer of the causal mask, as old files hold them:
 // "h.0.attn.bias", "h.0.attn.masked_bias".

@@ -172,7 +172,7 @@ SafetensorsMetadata Metadata(const DumpOptions& options) {
 }  // namespace
 
 DumpResult WriteDump(const DumpOptions& options) {
-  const FoundModel found = FindModel(options.model);
+  const FoundModel found = FindModel(options.model, Loading::kMap, options.adapter);
   const TokenBatches batches = ReadBatches(options.batch, found.model.config);
   if (options.adamw_steps > batches.K) {
     throw UsageError("--adamw-steps is more than there are batches",

@@ -10,9 +10,9 @@
 namespace folio {
 
 struct DumpOptions {
-  std::filesystem::path model;  // as FindModel takes it
-  std::filesystem::path batch;  // safetensors with `batches` [K,B,T+1] or `tokens` [B,T+1]
-  std::filesystem::path out;    // safetensors to write
+  std::filesystem::path model, adapter;  // as FindModel takes them
+  std::filesystem::path batch;           // safetensors with `batches` [K,B,T+1] or `tokens` [B,T+1]
+  std::filesystem::path out;             // safetensors to write
   std::string backend = "cpu";
   int64_t adamw_steps = 0;  // at most K
   double lr = 1e-3;

@@ -31,6 +31,12 @@ CharTokenizer::CharTokenizer(std::vector<char32_t> characters,
   }
 }
 
+char32_t OnlyCharacter(std::string_view text) {
+  if (text.empty()) return 0;
+  const Utf8Char c = DecodeUtf8(text);
+  return c.status == Utf8Status::kValid && c.length == text.size() ? c.code : 0;
+}
+
 int32_t CharTokenizer::IdOf(char32_t code) const {
   const int32_t page = page_of_[code / kPage];
   return page < 0 ? -1 : pages_[static_cast<size_t>(page)][code % kPage];

@@ -45,6 +45,9 @@ class CharTokenizer final : public Tokenizer {
   std::vector<std::array<int32_t, kPage>> pages_;  // ids, or -1
 };
 
+// The character that `text` is, or 0 if it is not exactly one.
+char32_t OnlyCharacter(std::string_view text);
+
 // Collects the set of characters of texts that come in pieces cut anywhere.
 class CharSetBuilder {
  public:

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
@@ -12,25 +14,35 @@
 namespace folio {
 namespace {
 
-// The character that a text is, 0 if it is not one.
-char32_t OnlyCharacter(const Json& value) {
-  if (!value.is_string() || value.text().empty()) return 0;
-  const Utf8Char c = DecodeUtf8(value.text());
-  const bool whole = c.status == Utf8Status::kValid && c.length == value.text().size();
-  return whole ? c.code : 0;
-}
-
-// Those of itos, which numbers them 0, 1, ... in ascending order; empty if it does not.
-std::vector<char32_t> Characters(const Json* itos) {
+struct MetaTokens {
   std::vector<char32_t> characters;
+  std::vector<std::string> specials;
+
+  size_t size() const { return characters.size() + specials.size(); }
+  // Takes the next; false if it cannot be one.
+  bool Take(const Json& text) {
+    if (!text.is_string()) return false;
+    const char32_t code = OnlyCharacter(text.text());
+    if (code != 0) {
+      const bool ascends = characters.empty() || characters.back() < code;
+      characters.push_back(code);
+      return ascends && specials.empty();
+    }
+    specials.push_back(text.text());
+    return !characters.empty() && !text.text().empty() &&
+           FindInvalidUtf8(text.text()) == std::string::npos &&
+           std::ranges::count(specials, text.text()) == 1;
+  }
+};
+
+// Those of itos, which numbers them 0, 1, ...; none if it does not, or they are no such.
+MetaTokens TokensOf(const Json* itos) {
+  MetaTokens tokens;
   if (itos == nullptr || !itos->is_object()) return {};
   for (const auto& [id, text] : itos->items()) {
-    const char32_t code = OnlyCharacter(text);
-    const bool ascends = characters.empty() || characters.back() < code;
-    if (id != fmt::format("{}", characters.size()) || !ascends) return {};
-    characters.push_back(code);
+    if (id != fmt::format("{}", tokens.size()) || !tokens.Take(text)) return {};
   }
-  return characters;
+  return tokens;
 }
 
 }  // namespace
@@ -42,16 +54,16 @@ std::unique_ptr<CharTokenizer> ReadNanoGptMeta(const std::filesystem::path& path
                       "move it away, and name the tokenizer with --tokenizer");
   };
   if (!meta.is_object()) throw refuse("expected a dictionary");
-  std::vector<char32_t> characters = Characters(meta.find("itos"));
-  if (characters.empty()) {
+  MetaTokens tokens = TokensOf(meta.find("itos"));
+  if (tokens.characters.empty()) {
     throw refuse("expected itos, which numbers characters in ascending order");
   }
   const Json* size = meta.find("vocab_size");
-  if (size == nullptr || *size != Json(std::ssize(characters))) {
+  if (size == nullptr || *size != Json(tokens.size())) {
     throw refuse(fmt::format("vocab_size is {}, itos has {} characters",
-                             size == nullptr ? "not there" : size->dump(), characters.size()));
+                             size == nullptr ? "not there" : size->dump(), tokens.size()));
   }
-  return std::make_unique<CharTokenizer>(std::move(characters));
+  return std::make_unique<CharTokenizer>(std::move(tokens.characters), tokens.specials);
 }
 
 }  // namespace folio

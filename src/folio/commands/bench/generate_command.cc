@@ -38,6 +38,7 @@ class BenchGenerateCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     settings_.AddFlags(flags);
+    AddAdapterFlag(flags, &adapter_);
     flags.Value(Field{"dtype", &dtype_,
                       "what the matrices are kept and multiplied as; auto: as they are stored"}
                     .Choices(MatrixDtypeNames()));
@@ -53,6 +54,7 @@ class BenchGenerateCommand final : public Command {
 
   int Run(const Context& context) override {
     settings_.Read(context.sources);
+    RequireModelFor(adapter_, settings_.path());
     const TrainConfig& train = settings_.config().train;
     UseThreads(train.threads);
     simd_.Use();
@@ -70,8 +72,9 @@ class BenchGenerateCommand final : public Command {
       InitWeights(*random, /*seed=*/1);
       weights = MapWeights(AsStored(*random), matrices);
     } else {
-      load_seconds =
-          SecondsOf([&] { weights = OpenModel(settings_.path(), {.matrices = matrices}).weights; });
+      load_seconds = SecondsOf([&] {
+        weights = OpenModel(settings_.path(), {.adapter = adapter_, .matrices = matrices}).weights;
+      });
     }
     const std::unique_ptr<Backend> backend = MakeBackend(train.backend);
     const GenerationTimings timings = MeasureGeneration(*backend, *weights, options_);
@@ -100,7 +103,7 @@ class BenchGenerateCommand final : public Command {
 
   ModelSettings settings_{std::vector<std::string>{"--threads", "--backend"}};
   BenchGenerateOptions options_;
-  std::string dtype_ = "auto", positions_, batches_ = "1,4,16";
+  std::string adapter_, dtype_ = "auto", positions_, batches_ = "1,4,16";
   bool bf16_cache_ = false;
   SimdFlag simd_;
 };

@@ -66,6 +66,7 @@ class BenchServeCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     AddModelFlag(flags, &model_, /*required=*/false);
+    AddAdapterFlag(flags, &adapter_);
     flags.Value(Field{"port", &port_, "of a service that runs on this machine", 1, 65535});
     flags.Value(Field{"clients", &clients_, "how many at a time, one after the other"});
     flags.Value(Field{"slots", &slots_, "texts that the service writes at once", 1, 1024});
@@ -79,6 +80,7 @@ class BenchServeCommand final : public Command {
 
   int Run(const Context& context) override {
     compute_.Use();
+    RequireModelFor(adapter_, model_);
     if (model_.empty() == !port_) {
       throw UsageError("name a model or a service", "--model begins a service, --port takes one",
                        "folio bench serve --model RUN");
@@ -128,7 +130,10 @@ class BenchServeCommand final : public Command {
   void Measure(const Context& context, const std::string& name, int64_t slots,
                const std::vector<int>& clients, Json& rows) const {
     std::optional<LocalService> local;
-    if (!port_) local.emplace(OpenModel(model_, {.matrices = MatrixDtypeNamed(dtype_)}), slots);
+    if (!port_) {
+      local.emplace(OpenModel(model_, {.adapter = adapter_, .matrices = MatrixDtypeNamed(dtype_)}),
+                    slots);
+    }
     LoadDriver driver({.port = local ? local->port() : static_cast<int>(*port_),
                        .prompts = Prompts(),
                        .max_tokens = max_tokens_,
@@ -150,7 +155,7 @@ class BenchServeCommand final : public Command {
     }
   }
 
-  std::string model_, prompts_, dtype_ = "auto", clients_ = "1,8,64";
+  std::string model_, adapter_, prompts_, dtype_ = "auto", clients_ = "1,8,64";
   std::optional<int64_t> port_;
   int64_t slots_ = 8, max_tokens_ = 64;
   double seconds_ = 10;

@@ -48,6 +48,7 @@ class ChatCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     AddModelFlag(flags, &model_, /*required=*/true);
+    AddAdapterFlag(flags, &adapter_);
     load_.Add(flags);
     flags.Value(Field{"tokenizer", &tokenizer_, "of a model that came without one"},
                 {.placeholder = "NAME|DIR|FILE"});
@@ -72,6 +73,7 @@ class ChatCommand final : public Command {
     compute_.Use();
     const OpenedModel model = OpenModel(model_, {.backend = backend_,
                                                  .tokenizer = tokenizer_,
+                                                 .adapter = adapter_,
                                                  .loading = load_.loading(),
                                                  .matrices = MatrixDtypeNamed(dtype_)});
     Dialogue dialogue(model, bf16_cache_ ? std::optional(Dtype::kBF16) : std::nullopt);
@@ -182,8 +184,8 @@ class ChatCommand final : public Command {
     if (!dialogue.answers() && reply.written.reason == FinishReason::kStop) {
       console.Note("(the text has ended; the next begins anew)");
     }
-    if (console.verbosity() > 0 && reply.stats.tokens > 0) {
-      console.Note(Speed(reply.stats.tokens, reply.stats.seconds));
+    if (console.verbosity() > 0 && !reply.written.ids.empty()) {
+      console.Note(Speed(std::ssize(reply.written.ids), reply.stats));
     }
     last_ = std::move(reply.written);
   }
@@ -197,7 +199,7 @@ class ChatCommand final : public Command {
     console.Result(text);
   }
 
-  std::string model_, tokenizer_, backend_ = "cpu", dtype_ = "auto";
+  std::string model_, adapter_, tokenizer_, backend_ = "cpu", dtype_ = "auto";
   LoadFlag load_;
   ComputeFlags compute_;
   SamplingFlags sampling_;

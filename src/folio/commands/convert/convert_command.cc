@@ -13,19 +13,9 @@
 namespace folio {
 namespace {
 
-struct NamedDtype {
-  std::string_view name;
-  Dtype dtype;
-};
-constexpr NamedDtype kDtypes[] = {{"f32", Dtype::kF32},
-                                  {"f16", Dtype::kF16},
-                                  {"bf16", Dtype::kBF16},
-                                  {"q8_0", Dtype::kQ8_0},
-                                  {"q4_0", Dtype::kQ4_0}};
-
 std::vector<std::string> DtypeNames() {
   std::vector<std::string> names;
-  for (const NamedDtype& named : kDtypes) names.emplace_back(named.name);
+  for (const Dtype dtype : SavedDtypes()) names.push_back(NameOfSaved(dtype));
   return names;
 }
 
@@ -46,13 +36,18 @@ class ConvertCommand final : public Command {
             .details =
                 "Reads a model in any format that folio knows, with its tokenizer, and writes it\n"
                 "for other programs: hf is a directory that Hugging Face's libraries open, gguf a\n"
-                "file for llama.cpp and what is built on it. Matrices become --dtype; norms,\n"
-                "biases and what else is small stay f32. The result is read back and compared:\n"
-                "every tensor, the tokenizer, and the logits of a prompt. If they differ it is\n"
-                "removed.",
+                "file for llama.cpp and what is built on it, llmc a file for llm.c, and nanogpt\n"
+                "nanoGPT's out_dir, with its ckpt.pt and of characters meta.pkl: put into\n"
+                "nanoGPT's own directory, it is what sample.py --out_dir=DST samples from.\n"
+                "Matrices become --dtype; norms, biases and what else is small stay f32 (in hf\n"
+                "and llmc all are of one dtype). --adapter adds an adapter's weights first. The\n"
+                "result is read back and compared: every tensor, the tokenizer, and the logits\n"
+                "of a prompt. If they differ it is removed.",
             .examples = {"folio convert runs/demo demo.gguf --to gguf",
                          "folio convert runs/demo demo-q8.gguf --to gguf --dtype q8_0",
-                         "folio convert gpt2.gguf gpt2 --to hf"}};
+                         "folio convert gpt2.gguf gpt2 --to hf",
+                         "folio convert runs/demo out-demo --to nanogpt",
+                         "folio convert gpt2 merged --to hf --adapter my-adapter"}};
   }
 
   void AddFlags(Flags& flags) override {
@@ -62,6 +57,7 @@ class ConvertCommand final : public Command {
     flags.Value(Field{"to", &format_, "format to write"}.Choices(FormatNames()),
                 {.required = true});
     flags.Value(Field{"dtype", &dtype_, "of the matrices"}.Choices(DtypeNames()));
+    AddAdapterFlag(flags, &adapter_);
     flags.Switch("--overwrite", &overwrite_, "replace what is there");
     compute_.Add(flags);
   }
@@ -69,9 +65,10 @@ class ConvertCommand final : public Command {
   int Run(const Context& context) override {
     CatchSignals();
     compute_.Use();
-    Conversion conversion{.from = from_, .to = to_, .format = format_, .overwrite = overwrite_};
-    for (const NamedDtype& named : kDtypes) {
-      if (named.name == dtype_) conversion.dtype = named.dtype;
+    Conversion conversion{
+        .from = from_, .to = to_, .format = format_, .adapter = adapter_, .overwrite = overwrite_};
+    for (const Dtype dtype : SavedDtypes()) {
+      if (NameOfSaved(dtype) == dtype_) conversion.dtype = dtype;
     }
     Progress progress(context.console, context.progress_mode);
     const Converted made = ConvertModel(conversion, [&](int step, std::string_view doing) {
@@ -83,6 +80,7 @@ class ConvertCommand final : public Command {
     });
     progress.Finish();
     context.console.Result(context.console.json() ? ResultJson(made) : ResultText(made));
+    if (!made.note.empty()) context.console.Note(made.note);
     return 0;
   }
 
@@ -111,11 +109,12 @@ class ConvertCommand final : public Command {
                        {"tensors_compared", made.tensors},
                        {"prompt_tokens", made.prompt},
                        {"logit_difference", made.logit_difference},
-                       {"largest_logit", made.largest_logit}};
+                       {"largest_logit", made.largest_logit},
+                       {"note", made.note.empty() ? Json() : Json(made.note)}};
     return json.dump(2) + "\n";
   }
 
-  std::string from_, to_, format_, dtype_ = "f32";
+  std::string from_, to_, format_, adapter_, dtype_ = "f32";
   bool overwrite_ = false;
   ComputeFlags compute_;
 };

@@ -86,6 +86,57 @@ TEST_F(ConvertCommand, InspectModelListsWhatItRefusesWithTheReason) {
   EXPECT_EQ(Run("inspect model broken.gguf").status, 3);
 }
 
+TEST_F(ConvertCommand, AnAdapterGoesWithTheModelOfEveryCommand) {
+  const std::string model = " --model " + (Fixture("fine-tuning") / "model").string();
+  const std::string adapter = " --adapter " + (Fixture("peft") / "plain").string();
+  for (const std::string command :
+       {"generate --greedy --max-tokens 8", "inspect probabilities", "inspect lens",
+        "inspect attention --json", "inspect activations"}) {
+    const ProgramRun without = Run(command + " --ids 5,60,0" + model);
+    const ProgramRun with = Run(command + " --ids 5,60,0" + model + adapter);
+    EXPECT_EQ(without.status, 0) << command << without.err;
+    EXPECT_EQ(with.status, 0) << command << with.err;
+    EXPECT_NE(with.out, without.out) << command;
+  }
+  // All of them look for it.
+  const std::string twice = " " + (Fixture("fine-tuning") / "model").string();
+  for (const std::string& command :
+       {"generate --ids 1" + model, "serve --port 0" + model, "eval perplexity x.txt" + model,
+        "eval cloze x.jsonl" + model, "eval compare" + twice + twice + " x.txt",
+        "inspect model" + model, "inspect probabilities --ids 1" + model,
+        "inspect lens --ids 1" + model, "inspect attention --ids 1" + model,
+        "inspect activations --ids 1" + model, "inspect embeddings" + model,
+        "inspect dump --batch x --out y" + model, "bench generate" + model, "bench serve" + model,
+        "explain block --text a" + model, "convert" + twice + " z --to gguf"}) {
+    const ProgramRun run = Run(command + " --adapter /nowhere/adapter");
+    EXPECT_EQ(run.status, 3) << command << run.err;
+    EXPECT_TRUE(Contains(run.err, "/nowhere/adapter")) << command;
+  }
+  EXPECT_EQ(Run("eval compare" + twice + twice + " x.txt --adapter-b /nowhere").status, 3);
+  EXPECT_EQ(Run("serve --port 0" + model + model + " --adapter /nowhere").status, 2);
+  EXPECT_EQ(Run("serve --port 0" + model + " --adapter other=/nowhere").status, 2);
+  EXPECT_EQ(Run("bench generate --preset debug --adapter /nowhere").status, 2);
+  EXPECT_TRUE(Names().empty());
+}
+
+TEST_F(ConvertCommand, CharactersGoToNanoGptAndLlmcAndBack) {
+  ASSERT_EQ(RunShell(At(""), "$F data stories --out s.txt --bytes 20000 --no-config").status, 0);
+  ASSERT_EQ(Run("train --data s.txt --preset debug --max-steps 2 --out run -qq").status, 0);
+  for (const std::string format : {"nanogpt", "llmc"}) {
+    const ProgramRun run = Run("convert run out-" + format + " --to " + format);
+    EXPECT_EQ(run.status, 0) << run.err;
+    const std::string words = " --prompt 'One day' --seed 1 --max-tokens 5 --json";
+    const auto ours = nlohmann::json::parse(Run("generate --model run" + words).out);
+    const auto theirs = nlohmann::json::parse(Run("generate --model out-" + format + words).out);
+    EXPECT_EQ(theirs.at("prompt_ids"), ours.at("prompt_ids")) << format;
+    if (format == "llmc") {
+      EXPECT_EQ(theirs.at("text"), ours.at("text"));
+    } else {
+      EXPECT_TRUE(Contains(run.err, "nanogpt computes gelu"));
+    }
+  }
+}
+
 TEST_F(ConvertCommand, MistakesAreErrors) {
   const auto expect = [&](int status, const std::string& arguments, std::string_view part) {
     const ProgramRun run = Run(arguments);
@@ -95,6 +146,10 @@ TEST_F(ConvertCommand, MistakesAreErrors) {
   expect(2, "convert " + tiny_ + " m --to zip", "gguf");
   expect(2, "convert " + tiny_ + " m --to gguf --dtype q4_k", "q4_0");
   expect(2, "convert " + tiny_ + " m", "--to");
+  expect(2, "convert " + tiny_ + " m --to hf --dtype q8_0", "hf holds no matrices of q8_0");
+  expect(2, "convert " + tiny_ + " m --to nanogpt --dtype q4_0", "it holds f32, f16, bf16");
+  expect(2, "convert " + tiny_ + " m --to llmc --dtype f16", "it holds f32, bf16");
+  expect(3, "convert " + tiny_ + " m --to hf --adapter " + tiny_, "no adapter here");
   expect(3, "convert /nowhere m --to gguf", "/nowhere");
   expect(3, "convert " + Fixture("gpt2-untied-postnorm").string() + " m --to gguf",
          "norm_position is post");

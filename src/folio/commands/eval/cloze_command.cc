@@ -34,6 +34,7 @@ class EvalClozeCommand final : public Command {
   void AddFlags(Flags& flags) override {
     flags.Positional(Field{"FILE", &file_, "JSON lines; - for standard input"}, {.required = true});
     AddModelFlag(flags, &model_, true);
+    AddAdapterFlag(flags, &adapter_);
     flags.Value(Field{"text", &text_, "how contexts and endings are written"}.Choices(
         {"plain", "hellaswag"}));
     flags.Value(Field{"batch", &batch_,
@@ -48,7 +49,7 @@ class EvalClozeCommand final : public Command {
     RequireFileName("--out", out_);
     CatchSignals();
     Group& group = open_.Use(context.console);
-    const OpenedModel model = open_.Open(model_);
+    const OpenedModel model = open_.Open(model_, adapter_);
     model.RequireTokenizer(", or name it with --tokenizer");
     RequireSameModel(group, model, out_);
     const ClozeOptions options{
@@ -69,7 +70,7 @@ class EvalClozeCommand final : public Command {
   }
 
  private:
-  std::string file_, model_, text_ = "plain", out_;
+  std::string file_, model_, adapter_, text_ = "plain", out_;
   int64_t batch_ = 0;
   OpenFlags open_;
 };

@@ -24,7 +24,8 @@ class EvalCompareCommand final : public Command {
             "token is the same; both perplexities and B's divided by A's; and by how much\n"
             "ln p of the right token differs in the mean.",
         .examples = {"folio eval compare runs/tour tour-q8.gguf stories.txt",
-                     "folio eval compare runs/tour runs/tour --dtype-b int4 stories.txt"}};
+                     "folio eval compare runs/tour runs/tour --dtype-b int4 stories.txt",
+                     "folio eval compare gpt2 gpt2 --adapter-b my-adapter stories.txt"}};
   }
 
   void AddFlags(Flags& flags) override {
@@ -36,13 +37,17 @@ class EvalCompareCommand final : public Command {
                       {.required = true});
     windows_.Add(flags);
     open_.Add(flags);
+    flags.Value(Field{"adapter", &adapter_a_, "an adapter (LoRA) to add to the weights of MODEL-A"},
+                {.placeholder = "DIR"});
+    flags.Value(Field{"adapter-b", &adapter_b_, "one for MODEL-B"}, {.placeholder = "DIR"});
     flags.Value(Field{"dtype-b", &dtype_b_, "of MODEL-B, if not --dtype"}, {.placeholder = "NAME"});
   }
 
   int Run(const Context& context) override {
     CatchSignals();
     Group& group = open_.Use(context.console);
-    const OpenedModel a = open_.Open(model_a_), b = open_.Open(model_b_, dtype_b_);
+    const OpenedModel a = open_.Open(model_a_, adapter_a_),
+                      b = open_.Open(model_b_, adapter_b_, dtype_b_);
     RequireComparable(a, b);
     const ReadingOptions reading = windows_.Options(
         std::min(a.weights->config().n_positions, b.weights->config().n_positions));
@@ -63,7 +68,7 @@ class EvalCompareCommand final : public Command {
   }
 
  private:
-  std::string model_a_, model_b_, dtype_b_;
+  std::string model_a_, model_b_, adapter_a_, adapter_b_, dtype_b_;
   std::vector<std::string> files_;
   WindowFlags windows_;
   OpenFlags open_;

@@ -31,9 +31,11 @@ Group& OpenFlags::Use(Console& console) const {
   return group;
 }
 
-OpenedModel OpenFlags::Open(const std::string& model, const std::string& dtype) const {
+OpenedModel OpenFlags::Open(const std::string& model, const std::string& adapter,
+                            const std::string& dtype) const {
   return OpenModel(model, {.backend = backend_,
                            .tokenizer = tokenizer_,
+                           .adapter = adapter,
                            .loading = load_.loading(),
                            .matrices = MatrixDtypeNamed(dtype.empty() ? dtype_ : dtype)});
 }

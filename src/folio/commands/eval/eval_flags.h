@@ -19,8 +19,9 @@ class OpenFlags {
   // Joins the ranks that share the work and takes --threads and --simd into effect: before the
   // first model.
   Group& Use(Console& console) const;
-  // With another dtype than --dtype says, unless that is "".
-  OpenedModel Open(const std::string& model, const std::string& dtype = "") const;
+  // With the adapter of that directory, and another dtype than --dtype says, unless these are "".
+  OpenedModel Open(const std::string& model, const std::string& adapter,
+                   const std::string& dtype = "") const;
 
  private:
   std::string backend_ = "cpu", tokenizer_, dtype_ = "auto";

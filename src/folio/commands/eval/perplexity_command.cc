@@ -38,6 +38,7 @@ class EvalPerplexityCommand final : public Command {
                       "texts or data, or directories of such; - for standard input",
                       {.required = true});
     AddModelFlag(flags, &model_, true);
+    AddAdapterFlag(flags, &adapter_);
     windows_.Add(flags);
     flags.Value(Field{"csv", &csv_, "write a row for each token"}, {.placeholder = "FILE"});
     open_.Add(flags);
@@ -47,7 +48,7 @@ class EvalPerplexityCommand final : public Command {
     RequireFileName("--csv", csv_);
     CatchSignals();
     Group& group = open_.Use(context.console);
-    const OpenedModel model = open_.Open(model_);
+    const OpenedModel model = open_.Open(model_, adapter_);
     const ReadingOptions reading = windows_.Options(model.weights->config().n_positions);
     RequireSameModel(group, model, csv_);
     const PerplexityOptions options{.reading = reading, .csv = csv_, .group = &group};
@@ -67,7 +68,7 @@ class EvalPerplexityCommand final : public Command {
 
  private:
   std::vector<std::string> files_;
-  std::string model_, csv_;
+  std::string model_, adapter_, csv_;
   WindowFlags windows_;
   OpenFlags open_;
 };

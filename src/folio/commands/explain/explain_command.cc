@@ -206,6 +206,7 @@ class ExplainCommand final : public Command {
   }
 
   Walk WalkOfInput() const {
+    RequireModelFor(model_.adapter, model_.model);
     model_.compute.Use();
     const std::unique_ptr<Backend> backend = MakeBackend(model_.backend);
     LessonInput input = Input(*backend);

@@ -58,6 +58,7 @@ class GenerateCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     AddModelFlag(flags, &model_, /*required=*/true);
+    AddAdapterFlag(flags, &adapter_);
     load_.Add(flags);
     prompts_.Add(flags);
     flags.Value(Field{"tokenizer", &tokenizer_,
@@ -104,6 +105,7 @@ class GenerateCommand final : public Command {
     CheckFlags(console);
     const OpenedModel model = OpenModel(model_, {.backend = backend_,
                                                  .tokenizer = tokenizer_,
+                                                 .adapter = adapter_,
                                                  .loading = load_.loading(),
                                                  .matrices = MatrixDtypeNamed(dtype_)});
     if (beams_) {
@@ -216,12 +218,8 @@ class GenerateCommand final : public Command {
     }
     for (const TextBatch::Id id : ids) batch.Cancel(id);
     if (console.json() || teller.tokens() == 0) return;
-    const GenerateStats& one = teller.stats();
-    if (total > 1) {
-      console.Note(Speed(teller.tokens(), SteadySeconds() - begin));
-    } else if (one.tokens > 0) {
-      console.Note(Speed(one.tokens, one.seconds));  // the first token is the prompt's
-    }
+    console.Note(total > 1 ? Speed(teller.tokens(), SteadySeconds() - begin)
+                           : Speed(teller.tokens(), teller.stats()));
   }
 
   // Line after line of standard input: each continued by itself, or all of them a conversation.
@@ -262,7 +260,7 @@ class GenerateCommand final : public Command {
   std::unique_ptr<Draft> guesser_;
   std::optional<int64_t> beams_;
   double length_penalty_ = 1;
-  std::string model_, tokenizer_, backend_ = "cpu", dtype_ = "auto", when_full_ = "slide";
+  std::string model_, adapter_, tokenizer_, backend_ = "cpu", dtype_ = "auto", when_full_ = "slide";
   LoadFlag load_;
   PromptFlags prompts_;
   SamplingFlags sampling_;

@@ -226,12 +226,19 @@ TEST_F(Generate, SpeedIsToldAtTheEnd) {
   EXPECT_EQ(Count(json.err, "tokens/s"), 0u);
   const nlohmann::json line = Lines(json.out).at(0);
   EXPECT_EQ(line.at("prompt_tokens"), 7);
-  EXPECT_EQ(line.at("tokens"), 7) << "the first of 8 is the prompt's";
+  EXPECT_EQ(line.at("tokens"), 8);
+  EXPECT_EQ(line.at("ids").size(), 8u);
   EXPECT_GT(line.at("prompt_seconds").get<double>(), 0);
   EXPECT_GT(line.at("seconds").get<double>(), 0);
   const ProgramRun verbose = RunFolio(Words("--prompt 'a small' -v"));
   EXPECT_TRUE(
-      Contains(verbose.err, "prompt: 7 tokens in ", "generation: 7 tokens in ", "tokens/s"));
+      Contains(verbose.err, "prompt: 7 tokens in ", "generation: 8 tokens in ", "tokens/s"));
+  for (const int64_t tokens : {1, 2, 8}) {
+    const std::string most = " --max-tokens " + std::to_string(tokens);
+    const std::string alone = RunFolio(Words("--prompt 'a small'" + most)).err;
+    EXPECT_TRUE(Contains(alone, std::to_string(tokens) + " tokens in ")) << alone;
+    EXPECT_EQ(Lines(Text("--json --prompt 'a small'" + most)).at(0).at("tokens"), tokens);
+  }
 }
 
 // Every id but a few is made impossible, or one of them certain.

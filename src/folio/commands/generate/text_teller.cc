@@ -52,6 +52,13 @@ std::string Speed(int64_t tokens, double seconds) {
                      HumanCount(static_cast<double>(tokens) / seconds));
 }
 
+std::string Speed(int64_t tokens, const GenerateStats& stats) {
+  if (stats.tokens == 0) return Speed(tokens, stats.prompt_seconds + stats.seconds);
+  return fmt::format("{} tokens in {} ({} tokens/s)", WithCommas(tokens),
+                     HumanSeconds(stats.seconds),
+                     HumanCount(static_cast<double>(stats.tokens) / stats.seconds));
+}
+
 TextTeller::TextTeller(Console& console, const OpenedModel& model, const GenerateOptions& options)
     : console_(console), model_(model), options_(options), for_tokens_(ForTokens(model, options)) {}
 
@@ -104,7 +111,7 @@ void TextTeller::End(Text& text, FinishReason reason, const GenerateStats& stats
     return;
   }
   Show(text, console_.json() ? Line(text) : "\n");
-  NoteStats(stats);
+  NoteStats(stats, std::ssize(text.written.ids));
   last_ = text.written;
   text.finished = true;
   while (!texts_.empty() && texts_.front().finished) {
@@ -128,12 +135,12 @@ std::string TextTeller::Line(const Text& text) const {
   json["seed"] = options_.sampling.seed;
   json["prompt_tokens"] = stats_.prompt_tokens;
   json["prompt_seconds"] = stats_.prompt_seconds;
-  json["tokens"] = stats_.tokens;
+  json["tokens"] = text.written.ids.size();
   json["seconds"] = stats_.seconds;
   return json.dump() + "\n";
 }
 
-void TextTeller::NoteStats(const GenerateStats& stats) {
+void TextTeller::NoteStats(const GenerateStats& stats, int64_t tokens) {
   const int64_t P = model_.weights->config().n_positions;
   if (stats.dropped > 0) {
     console_.Note(fmt::format("the prompt is cut: the model sees the last {} of its {} tokens",
@@ -151,7 +158,7 @@ void TextTeller::NoteStats(const GenerateStats& stats) {
   if (console_.verbosity() < 1 || stats.prompt_seconds == 0) return;
   std::string note = "prompt: " + Speed(stats.prompt_tokens, stats.prompt_seconds);
   if (stats.shared > 0) note += fmt::format(", {} of them known", WithCommas(stats.shared));
-  if (stats.tokens > 0) note += "; generation: " + Speed(stats.tokens, stats.seconds);
+  if (tokens > 0) note += "; generation: " + Speed(tokens, stats);
   if (stats.proposed > 0) {
     note += fmt::format("; {} of {} guesses right, {} passes", WithCommas(stats.accepted),
                         WithCommas(stats.proposed), WithCommas(stats.passes));

@@ -52,7 +52,7 @@ class TextTeller {
   bool Take(Text& text, const NewToken& token);
   void End(Text& text, FinishReason reason, const GenerateStats& stats);
   std::string Line(const Text& text) const;
-  void NoteStats(const GenerateStats& stats);
+  void NoteStats(const GenerateStats& stats, int64_t tokens);
 
   Console& console_;
   const OpenedModel& model_;
@@ -66,5 +66,8 @@ class TextTeller {
 
 // "100 tokens in 1.2 s (83 tokens/s)"
 std::string Speed(int64_t tokens, double seconds);
+// The same of one text of so many tokens. The time is that behind the first token, which the prompt
+// gives, and so is the speed.
+std::string Speed(int64_t tokens, const GenerateStats& stats);
 
 }  // namespace folio

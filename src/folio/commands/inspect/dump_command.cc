@@ -26,6 +26,7 @@ class InspectDumpCommand final : public Command {
 
   void AddFlags(Flags& flags) override {
     AddModelFlag(flags, &model_, /*required=*/true);
+    AddAdapterFlag(flags, &adapter_);
     flags.Value(Field{"batch", &batch_, "safetensors file with the tokens"},
                 {.placeholder = "FILE", .required = true});
     flags.Value(Field{"out", &out_, "safetensors file to write"}.WithFlag("-o,--out"),
@@ -47,6 +48,7 @@ class InspectDumpCommand final : public Command {
   int Run(const Context& context) override {
     compute_.Use();
     options_.model = model_;
+    options_.adapter = adapter_;
     options_.batch = batch_;
     options_.out = out_;
     const DumpResult result = WriteDump(options_);
@@ -56,7 +58,7 @@ class InspectDumpCommand final : public Command {
   }
 
  private:
-  std::string model_, batch_, out_;
+  std::string model_, adapter_, batch_, out_;
   ComputeFlags compute_;
   DumpOptions options_;
 };

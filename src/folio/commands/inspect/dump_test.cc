@@ -30,6 +30,7 @@ class Dump : public InTemporaryDirectory {
   }
   DumpOptions Options(const std::filesystem::path& batch) const {
     return {.model = kTinyDirectory,
+            .adapter = {},
             .batch = batch,
             .out = At("out.safetensors"),
             .backend = "reference"};

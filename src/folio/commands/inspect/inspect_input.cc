@@ -89,6 +89,7 @@ std::string Numbered(const std::string& flag, size_t i, size_t count) {
 
 void ModelFlags::Add(Flags& flags, bool required) {
   AddModelFlag(flags, &model, required);
+  AddAdapterFlag(flags, &adapter);
   load.Add(flags);
   compute.Add(flags);
   AddBackendFlag(flags, &backend);
@@ -96,7 +97,9 @@ void ModelFlags::Add(Flags& flags, bool required) {
 
 OpenedModel OpenModel(const ModelFlags& flags) {
   flags.compute.Use();
-  return OpenModel(flags.model, {.backend = flags.backend, .loading = flags.load.loading()});
+  return OpenModel(
+      flags.model,
+      {.backend = flags.backend, .adapter = flags.adapter, .loading = flags.load.loading()});
 }
 
 void TextFlags::Add(Flags& flags) {

@@ -16,9 +16,9 @@ namespace folio {
 
 // What the commands that look into a trained model have in common.
 
-// The flags --model, --load, --backend, --threads and --simd.
+// The flags --model, --adapter, --load, --backend, --threads and --simd.
 struct ModelFlags {
-  std::string model, backend = "cpu";
+  std::string model, adapter, backend = "cpu";
   LoadFlag load;
   ComputeFlags compute;
 

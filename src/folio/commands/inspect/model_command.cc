@@ -1,5 +1,6 @@
 #include <string>
 
+#include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
 #include "folio/inspect/describe_model.h"
@@ -30,20 +31,22 @@ class InspectModelCommand final : public Command {
   void AddFlags(Flags& flags) override {
     flags.Positional(Field{"MODEL", &path_, "a run, a model directory or a model file"});
     settings_.AddFlags(flags);
+    AddAdapterFlag(flags, &adapter_);
   }
 
   int Run(const Context& context) override {
     settings_.SetPath(path_);
     settings_.Resolve(context.sources);
+    RequireModelFor(adapter_, settings_.path());
     const bool json = context.console.json();
     context.console.Result(settings_.path().empty()
                                ? DescribeParameters(settings_.config().model, json)
-                               : DescribeModel(settings_.path(), json));
+                               : DescribeModel(settings_.path(), adapter_, json));
     return 0;
   }
 
  private:
-  std::string path_;
+  std::string path_, adapter_;
   ModelSettings settings_;
 };
 

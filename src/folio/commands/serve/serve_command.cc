@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -64,6 +66,7 @@ class ServeCommand final : public Command {
             "one does not.",
         .examples = {"folio serve --model runs/demo",
                      "folio serve --model small=runs/demo --model models/gpt2 --port 0",
+                     "folio serve --model gpt2 --model tuned=gpt2 --adapter tuned=my-adapter",
                      "folio serve --runs runs",
                      "folio serve --model runs/demo --host 0.0.0.0 --api-key-file keys.txt"}};
   }
@@ -71,6 +74,9 @@ class ServeCommand final : public Command {
   void AddFlags(Flags& flags) override {
     flags.List("--model", &models_, "a model to serve; may be given again",
                {.placeholder = "[NAME=]RUN|DIR|FILE"});
+    flags.List("--adapter", &adapters_,
+               "an adapter (LoRA) to add to the weights of the model, or of the one of that name",
+               {.placeholder = "[NAME=]DIR"});
     flags.List("--runs", &runs_, "a directory of runs to show; ./runs where there is one",
                {.placeholder = "DIR"});
     flags.Value(Field{"host", &host_, "the address to listen at"});
@@ -111,10 +117,12 @@ class ServeCommand final : public Command {
     Service service(std::move(options),
                     [&](const AnsweredRequest& request) { Tell(console, request); });
     Json names = Json::array();
+    std::map<std::string, std::string> adapters = Adapters();
     for (const std::string& given : models_) {
       const auto [name, path] = NameAndPath(given);
       service.Add(name, OpenModel(path, {.backend = backend_,
                                          .tokenizer = tokenizer_,
+                                         .adapter = adapters[name],
                                          .loading = load_.loading(),
                                          .matrices = MatrixDtypeNamed(dtype_)}));
       names.push_back(name);
@@ -163,6 +171,32 @@ class ServeCommand final : public Command {
     return {runs_.begin(), runs_.end()};
   }
 
+  // By the names of their models.
+  std::map<std::string, std::string> Adapters() const {
+    std::vector<std::string> names;
+    for (const std::string& given : models_) names.push_back(NameAndPath(given).first);
+    std::map<std::string, std::string> adapters;
+    for (const std::string& given : adapters_) {
+      const size_t equals = given.find('=');
+      const bool named = equals != std::string::npos && !std::filesystem::exists(given);
+      if (!named && models_.size() != 1) {
+        throw UsageError(fmt::format("--adapter {}: of which model?", given),
+                         fmt::format("there are {} of them", models_.size()),
+                         "write the name of its model before it: --adapter NAME=DIR");
+      }
+      const std::string name = named ? given.substr(0, equals) : names.front();
+      if (!std::ranges::count(names, name)) {
+        throw UsageError(fmt::format("--adapter {}: there is no model '{}'", given, name),
+                         fmt::format("the models are {}", Join(names, ", ")));
+      }
+      if (!adapters.emplace(name, named ? given.substr(equals + 1) : given).second) {
+        throw UsageError(fmt::format("--adapter {}: a second one for '{}'", given, name),
+                         "a model is served with one", "serve it twice, under two names");
+      }
+    }
+    return adapters;
+  }
+
   static void Tell(Console& console, const AnsweredRequest& request) {
     if (!console.json()) {
       return console.Note(fmt::format("{} {} {} {} {:.3f} s", request.client, request.method,
@@ -180,7 +214,7 @@ class ServeCommand final : public Command {
     }
   }
 
-  std::vector<std::string> models_, runs_, hosts_, origins_;
+  std::vector<std::string> models_, adapters_, runs_, hosts_, origins_;
   std::string host_ = "127.0.0.1", key_file_, timeout_ = "10m", tokenizer_, dtype_ = "auto",
               backend_ = "cpu";
   int64_t port_ = 8080, slots_ = 8, queue_ = 64, connections_ = 256;
