@@ -64,7 +64,8 @@ const ModelFormat& FormatOf(const std::filesystem::path& path);
 
 // Opens what `path` names, in whatever format: a file, a model directory, of a run directory the
 // best checkpoint, else the last, or, where nothing is at that path, a published model that was
-// fetched (published_models.h). Throws a kInput Error where there is no model.
+// fetched (published_models.h). Throws a kInput Error where there is no model, or a checkpoint of a
+// run whose files are not those of its checksums.
 FoundModel FindModel(const std::filesystem::path& path, Loading loading = Loading::kMap);
 
 }  // namespace folio
