@@ -181,7 +181,7 @@ void CommandLine::RejectExtras(const std::vector<std::string>& extras,
   throw UsageError(fmt::format("unexpected argument '{}'", extra), {},
                    meant.empty()
                        ? fmt::format("folio {} --help shows what it takes", entry->info.name)
-                       : fmt::format("did you mean '{}'?", meant));
+                       : fmt::format("did you mean {}?", meant));
 }
 
 // A long name behind one dash would be read as short ones: "-model" as "-m odel".

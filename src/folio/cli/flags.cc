@@ -190,12 +190,7 @@ std::string Flags::Meant(const std::vector<std::string>& extras) const {
   words.insert(words.end(), extras.begin(), extras.end());
   if (!flag->meant->empty()) words = {Join(words, *flag->meant)};
   std::vector<std::string> meant;
-  for (const std::string& word : words) {
-    const bool plain = word.find_first_of(" '\"$`\\!*?;&|<>()#~") == word.npos && !word.empty();
-    const bool single = word.find('"') != word.npos && word.find('\'') == word.npos;
-    const std::string quote = plain ? "" : single ? "'" : "\"";
-    meant.push_back(flag->name + " " + quote + word + quote);
-  }
+  for (const std::string& word : words) meant.push_back(flag->name + " " + ShellWord(word));
   return Join(meant, " ");
 }
 

@@ -190,9 +190,9 @@ TEST_F(CommandLineTest, ArgumentsWithoutAFlagNameTheOneThatWasMeant) {
     return flags.Meant(app.remaining());
   };
   EXPECT_EQ(meant("", false, {"book.txt"}), "--text book.txt");
-  EXPECT_EQ(meant("", false, {"--text", "a", "b c", "d"}), "--text \"b c\" --text d");
-  EXPECT_EQ(meant(" ", true, {"Once", "upon"}), "--text \"Once upon\"");
-  EXPECT_EQ(meant(" ", false, {"--text", "Once", "upon", "a"}), "--text \"Once upon a\"");
+  EXPECT_EQ(meant("", false, {"--text", "a", "b c", "d"}), "--text 'b c' --text d");
+  EXPECT_EQ(meant(" ", true, {"Once", "upon"}), "--text 'Once upon'");
+  EXPECT_EQ(meant(" ", false, {"--text", "Once", "upon", "a"}), "--text 'Once upon a'");
   EXPECT_EQ(meant(" ", false, {"say", "\"no\""}), "--text 'say \"no\"'");
   CLI::App app;
   EXPECT_EQ(Flags(&app).Meant({"x"}), "");
