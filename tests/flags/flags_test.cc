@@ -145,7 +145,7 @@ class FlagsOf : public testing::TestWithParam<std::string> {
     fs::create_directories(in);
     fs::create_directories(root_ / "home");
     std::string text;
-    for (int i = 0; i < 200; ++i)
+    for (int i = 0; i < 40; ++i)
       text += "a small text to learn from, number " + std::to_string(i % 10);
     WriteFileAtomically(in / "text.txt", text);
     WriteFileAtomically(in / "short.txt", text.substr(0, 60));
