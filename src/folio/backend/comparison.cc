@@ -88,7 +88,9 @@ std::vector<double> Tolerances(const std::vector<Operand>& operands,
     if (operands[k].access == Access::kRead) continue;
     const bool cancels = operands[k].name == cancelled.operand;
     const double largest = std::max(Largest(expected[k]), cancels ? cancelled.largest : 0);
-    tolerances[k] = errors * sensitivity.to_numbers[k] + 4 * unit * largest;
+    // Of a single number the change may be none by chance: its sum rounds all the same.
+    const double change = std::max(sensitivity.to_numbers[k], unit * largest);
+    tolerances[k] = errors * change + 4 * unit * largest;
     if (sensitivity.to_halves.empty() || operands[k].dtype() != Dtype::kBF16) continue;
     tolerances[k] += 4 * sensitivity.to_halves[k];
   }

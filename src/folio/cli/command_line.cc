@@ -98,24 +98,27 @@ void CommandLine::AddCommand(std::unique_ptr<Command> command) {
   commands_.push_back(std::move(entry));
 }
 
+// Whether what stands behind `argument` is its value, in some command.
+bool CommandLine::TakesValue(const std::string& argument) const {
+  if (argument.empty()) return false;
+  const auto takes = [&](const Flags& flags) {
+    return std::ranges::any_of(flags.list(), [&](const Flag& flag) {
+      return !flag.placeholder.empty() && !flag.positional &&
+             (flag.name == argument || flag.short_name == argument);
+    });
+  };
+  return takes(*global_flags_) || std::ranges::any_of(commands_, [&](const CommandEntry& entry) {
+           return takes(*entry.flags);
+         });
+}
+
 // The index of the "--" after which everything is positional, or the number of arguments. A "--"
 // that is the value of a flag does not count.
 std::ptrdiff_t CommandLine::PositionalMark(const std::vector<std::string>& arguments) const {
-  const auto takes_value = [](const Flags& flags, const std::string& name) {
-    if (name.empty()) return false;
-    return std::ranges::any_of(flags.list(), [&](const Flag& flag) {
-      return !flag.placeholder.empty() && !flag.positional &&
-             (flag.name == name || flag.short_name == name);
-    });
-  };
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] != "--") continue;
-    const std::string before = i == 0 ? "" : arguments[i - 1];
-    const bool is_value = takes_value(*global_flags_, before) ||
-                          std::ranges::any_of(commands_, [&](const CommandEntry& entry) {
-                            return takes_value(*entry.flags, before);
-                          });
-    if (!is_value) return static_cast<std::ptrdiff_t>(i);
+    if (arguments[i] == "--" && (i == 0 || !TakesValue(arguments[i - 1]))) {
+      return static_cast<std::ptrdiff_t>(i);
+    }
   }
   return static_cast<std::ptrdiff_t>(arguments.size());
 }
@@ -142,7 +145,10 @@ CommandEntry* CommandLine::Parse(const std::vector<std::string>& given) {
     if (entry.info.name == name) found = &entry;
   }
   group_ = found == nullptr ? name : "";
-  if (!globals_.short_help && !globals_.full_help) RejectExtras(root_->remaining(true), found);
+  if (!globals_.short_help && !globals_.full_help) {
+    RejectSingleDashes({arguments.begin(), end}, found);
+    RejectExtras(root_->remaining(true), found);
+  }
   if (found != nullptr) found->flags->SetTrailing(std::move(trailing));
   return found;
 }
@@ -168,18 +174,35 @@ void CommandLine::RejectExtras(const std::vector<std::string>& extras,
       ThrowUnknownFlag(extra.substr(0, extra.find('=')), entry);
     }
   }
-  for (const std::string& extra : extras) {
-    if (entry == nullptr) ThrowUnknownCommand(group_.empty() ? extra : group_ + " " + extra);
-    throw UsageError(fmt::format("unexpected argument '{}'", extra), {},
-                     fmt::format("folio {} --help shows what it takes", entry->info.name));
+  if (extras.empty()) return;
+  const std::string& extra = extras.front();
+  if (entry == nullptr) ThrowUnknownCommand(group_.empty() ? extra : group_ + " " + extra);
+  const std::string meant = entry->flags->Meant(extras);
+  throw UsageError(fmt::format("unexpected argument '{}'", extra), {},
+                   meant.empty()
+                       ? fmt::format("folio {} --help shows what it takes", entry->info.name)
+                       : fmt::format("did you mean {}?", meant));
+}
+
+// A long name behind one dash would be read as short ones: "-model" as "-m odel".
+void CommandLine::RejectSingleDashes(const std::vector<std::string>& arguments,
+                                     const CommandEntry* entry) const {
+  const std::vector<std::string> names = LongNames(entry);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (argument.size() < 3 || argument[0] != '-' || argument[1] == '-') continue;
+    if (i > 0 && TakesValue(arguments[i - 1])) continue;
+    std::string name = "-" + argument.substr(0, argument.find('='));
+    std::ranges::replace(name, '_', '-');
+    if (std::ranges::find(names, name) == names.end()) continue;
+    throw UsageError(fmt::format("unknown flag '{}'", name.substr(1)), {},
+                     fmt::format("did you mean '{}', with two dashes?", name));
   }
 }
 
-void CommandLine::ThrowUnknownFlag(const std::string& flag, const CommandEntry* entry) const {
+std::vector<std::string> CommandLine::LongNames(const CommandEntry* entry) const {
   std::vector<std::string> names;
-  std::string command = "folio";
   if (entry != nullptr) {
-    command += " " + entry->info.name;
     for (const Flag& known : entry->flags->list()) {
       if (known.positional || known.hidden) continue;
       names.push_back(known.name);
@@ -187,10 +210,15 @@ void CommandLine::ThrowUnknownFlag(const std::string& flag, const CommandEntry* 
     }
   }
   for (const Flag& known : global_flags_->list()) names.push_back(known.name);
+  return names;
+}
+
+void CommandLine::ThrowUnknownFlag(const std::string& flag, const CommandEntry* entry) const {
+  const std::string command = entry == nullptr ? "folio" : "folio " + entry->info.name;
   std::string spelling = flag;
   std::ranges::replace(spelling, '_', '-');
   // Of short names each is near every other.
-  const std::string nearest = flag.starts_with("--") ? Nearest(spelling, names) : "";
+  const std::string nearest = flag.starts_with("--") ? Nearest(spelling, LongNames(entry)) : "";
   std::string help = fmt::format("{} --help lists its flags", command);
   if (!nearest.empty()) {
     help = fmt::format("did you mean '{}'?", nearest);

@@ -64,6 +64,11 @@ class CommandLine {
   std::vector<std::string> WordsAfter(const std::string& group) const;
   void AddGlobalFlags();
   void AddCommand(std::unique_ptr<Command> command);
+  bool TakesValue(const std::string& argument) const;
+  // The long names that a command, or with nullptr folio alone, knows.
+  std::vector<std::string> LongNames(const CommandEntry* entry) const;
+  void RejectSingleDashes(const std::vector<std::string>& arguments,
+                          const CommandEntry* entry) const;
   std::ptrdiff_t PositionalMark(const std::vector<std::string>& arguments) const;
   void RejectExtras(const std::vector<std::string>& extras, const CommandEntry* entry) const;
   [[noreturn]] void ThrowUnknownFlag(const std::string& flag, const CommandEntry* entry) const;

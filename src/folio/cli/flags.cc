@@ -97,6 +97,7 @@ Flag& Flags::Add(const std::string& names, bool takes_value, const std::string& 
   flag.required = shape.required;
   flag.hidden = shape.hidden;
   flag.choices = shape.suggestions;
+  flag.meant = shape.meant;
   return flags_.emplace_back(std::move(flag));
 }
 
@@ -170,6 +171,27 @@ void Flags::Settings(folio::Settings* settings, const std::vector<std::string>& 
   }
   group_.clear();
   settings_ = settings;
+}
+
+std::string Flags::Meant(const std::vector<std::string>& extras) const {
+  const auto flag =
+      std::ranges::find_if(flags_, [](const Flag& one) { return one.meant.has_value(); });
+  if (flag == flags_.end()) return "";
+  // One value of several words begins with what the flag, or a positional, has taken of them.
+  std::vector<std::string> words;
+  if (!flag->meant->empty()) {
+    words = flag->option->results();
+    for (const Flag& other : flags_) {
+      if (!other.positional) continue;
+      const std::vector<std::string> taken = other.option->results();
+      words.insert(words.end(), taken.begin(), taken.end());
+    }
+  }
+  words.insert(words.end(), extras.begin(), extras.end());
+  if (!flag->meant->empty()) words = {Join(words, *flag->meant)};
+  std::vector<std::string> meant;
+  for (const std::string& word : words) meant.push_back(flag->name + " " + ShellWord(word));
+  return Join(meant, " ");
 }
 
 void Flags::Take(const std::string& command) const {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct FlagShape {
   bool required = false;
   bool hidden = false;                        // neither in help nor in completion
   std::vector<std::string> suggestions = {};  // for completion, where any text is allowed
+  // Of the flag that is meant by arguments without one, which the command does not take: what joins
+  // several of them to one value, or "" if each is a value.
+  std::optional<std::string> meant = {};
 };
 
 // One declared flag or positional, for help, completion and for taking its value.
@@ -38,7 +42,8 @@ struct Flag {
   bool many = false;  // takes all remaining positionals
   bool required = false;
   bool hidden = false;
-  bool setting = false;  // shorthand for a configuration key
+  bool setting = false;                   // shorthand for a configuration key
+  std::optional<std::string> meant = {};  // as FlagShape has it
   // Takes what was given, in order; called only if anything was.
   std::function<void(const std::vector<std::string>& given)> take;
 };
@@ -78,6 +83,10 @@ class Flags {
 
   // The positionals after "--".
   void SetTrailing(std::vector<std::string> trailing) { trailing_ = std::move(trailing); }
+
+  // The flags as they should have been written where `extras` are arguments that nothing takes:
+  // "--data a.txt". "" where no flag is meant by such.
+  std::string Meant(const std::vector<std::string>& extras) const;
 
   // Writes all given values to their targets. Throws a kUsage Error if a value is wrong or a
   // required flag is missing; `command` is named then.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -158,6 +159,43 @@ TEST_F(CommandLineTest, UnknownFlagsNameTheNearest) {
   EXPECT_EQ(Failure({"plain", "--zzzzz"}),
             "unknown flag '--zzzzz' |  | folio plain --help lists its flags");
   EXPECT_EQ(Failure({"plain", "-x"}), "unknown flag '-x' |  | folio plain --help lists its flags");
+}
+
+TEST_F(CommandLineTest, ALongNameBehindOneDashIsNoShortOne) {
+  EXPECT_EQ(Failure({"text", "write", "-out", "x"}),
+            "unknown flag '-out' |  | did you mean '--out', with two dashes?");
+  EXPECT_EQ(Failure({"text", "write", "-max_tokens=3"}),
+            "unknown flag '-max-tokens' |  | did you mean '--max-tokens', with two dashes?");
+  EXPECT_EQ(Failure({"plain", "-version"}),
+            "unknown flag '-version' |  | did you mean '--version', with two dashes?");
+  EXPECT_EQ(Failure({"plain", "-out"}),
+            "unknown flag '-out' |  | folio plain --help lists its flags");
+  EXPECT_EQ(Take({"text", "write", "--out", "x", "--stop", "-mode", "-vvq", "--", "-mode"}),
+            "text write");
+  EXPECT_EQ(taken_.stops, Texts{"-mode"});
+  EXPECT_EQ(taken_.files, Texts{"-mode"});
+}
+
+// By command: which flag its arguments without one are meant for, and how they should be written.
+TEST_F(CommandLineTest, ArgumentsWithoutAFlagNameTheOneThatWasMeant) {
+  const auto meant = [](const std::string& separator, bool positional, const Texts& arguments) {
+    std::vector<std::string> texts;
+    std::string text;
+    CLI::App app;
+    Flags flags(&app);
+    if (positional) flags.Positional(Field{"TEXT", &text, ""});
+    flags.List("--text", &texts, "", {.placeholder = "TEXT", .meant = separator});
+    app.allow_extras();
+    app.parse(Texts(arguments.rbegin(), arguments.rend()));
+    return flags.Meant(app.remaining());
+  };
+  EXPECT_EQ(meant("", false, {"book.txt"}), "--text book.txt");
+  EXPECT_EQ(meant("", false, {"--text", "a", "b c", "d"}), "--text 'b c' --text d");
+  EXPECT_EQ(meant(" ", true, {"Once", "upon"}), "--text 'Once upon'");
+  EXPECT_EQ(meant(" ", false, {"--text", "Once", "upon", "a"}), "--text 'Once upon a'");
+  EXPECT_EQ(meant(" ", false, {"say", "\"no\""}), "--text 'say \"no\"'");
+  CLI::App app;
+  EXPECT_EQ(Flags(&app).Meant({"x"}), "");
 }
 
 TEST_F(CommandLineTest, UnknownCommandsNameTheNearest) {

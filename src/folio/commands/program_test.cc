@@ -66,6 +66,26 @@ TEST_F(ProgramTest, AWrongFlagIsAUsageErrorWithNothingOnStdout) {
             "error: unknown flag '--lerning-rate'\n  help: did you mean '--learning-rate'?\n");
 }
 
+TEST_F(ProgramTest, WhatWasMeantIsNamed) {
+  const auto help = [&](const std::string& arguments) {
+    const ProgramRun run = Shell("$F " + arguments);
+    EXPECT_EQ(run.status, 2) << arguments;
+    return run.err.substr(std::min(run.err.size(), run.err.find("help: ")));
+  };
+  EXPECT_EQ(help("train book.txt --out r"), "help: did you mean --data book.txt?\n");
+  EXPECT_EQ(help("train -data book.txt --out r"),
+            "help: did you mean '--data', with two dashes?\n");
+  EXPECT_EQ(help("generate --model r Once upon a"), "help: did you mean --prompt 'Once upon a'?\n");
+  EXPECT_EQ(help("generate --model r --prompt Once upon a time"),
+            "help: did you mean --prompt 'Once upon a time'?\n");
+  EXPECT_EQ(help("generate -model r"), "help: did you mean '--model', with two dashes?\n");
+  EXPECT_EQ(help("tokenizer decode 15496 11 995 --tokenizer bytes"),
+            "help: did you mean --ids '15496 11 995'?\n");
+  EXPECT_EQ(help("tokenizer encode Hello world --tokenizer bytes"),
+            "help: did you mean --text 'Hello world'?\n");
+  EXPECT_EQ(help("inspect lens --model r the cat"), "help: did you mean --text 'the cat'?\n");
+}
+
 TEST_F(ProgramTest, ErrorsAreJsonIfAskedForWhereverTheFlagStands) {
   for (const char* command : {"$F verison --json", "$F --json verison", "$F --bad --json"}) {
     const ProgramRun run = Shell(command);

@@ -9,14 +9,9 @@
 namespace folio {
 namespace {
 
-constexpr char kHelp[] =
-    "a line is {\"messages\": [{\"role\": \"user\", \"content\": \"...\"}, {\"role\": "
-    "\"assistant\", "
-    "...}]}, {\"prompt\": \"...\", \"completion\": \"...\"} or {\"instruction\": \"...\", "
-    "\"output\": \"...\"}";
-
 [[noreturn]] void Refuse(const std::string& where, std::string cause) {
-  throw InputError(fmt::format("{}: not a conversation", where), std::move(cause), kHelp);
+  throw InputError(fmt::format("{}: not a conversation", where), std::move(cause),
+                   fmt::format("a line is {}", kConversationForms));
 }
 
 bool Has(const Json& line, const char* a, const char* b) {

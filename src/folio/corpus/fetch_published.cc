@@ -49,7 +49,7 @@ void FetchText(const PublishedFile& text, const std::filesystem::path& out,
     return;
   }
   CheckNewFile(path, overwrite);
-  CreateParentOf(out);
+  RequireParentOf(out);
   FetchPublished(text, wanted, from, console, mode);
   console.Note(fmt::format("{} is now {}", text.name, path));
 }

@@ -31,8 +31,17 @@ std::string TextOfJsonLine(std::string_view line, const std::string& field,
   }
   const Json* text = json.find(field);
   if (text == nullptr || !text->is_string()) {
-    throw BadLine(where(), "no document",
-                  fmt::format("there is no {} that is a string", Json(field).dump()), field);
+    Error bad = BadLine(where(), "no document",
+                        fmt::format("there is no {} that is a string", Json(field).dump()), field);
+    // It may have been meant for a conversation.
+    if (!json.is_object() || text != nullptr) throw bad;
+    std::string members;
+    for (const Json::Member& member : json.items())
+      members += (members.empty() ? "" : ", ") + member.key;
+    throw InputError(bad.what(),
+                     fmt::format("{}, nor a conversation{}", bad.cause(),
+                                 members.empty() ? "" : fmt::format("; it has {}", members)),
+                     fmt::format("{}; a conversation is {}", bad.help(), kConversationForms));
   }
   return text->text();
 }

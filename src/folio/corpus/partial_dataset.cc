@@ -109,8 +109,7 @@ std::string Difference(const Json& a, const Json& b) {
 }  // namespace
 
 PartialDataset::PartialDataset(const std::string& target, std::string identity)
-    : identity_(std::move(identity)) {
-  CreateParentOf(target);
+    : parents_(target), identity_(std::move(identity)) {
   const fs::path resolved = internal::ResolveTarget(target);
   path_ = resolved.parent_path() / fmt::format(".{}.partial", resolved.filename().string());
   std::error_code error;

@@ -6,6 +6,7 @@
 
 #include "folio/corpus/prepare_plan.h"
 #include "folio/data/shard_writer.h"
+#include "folio/io/file.h"
 
 namespace folio {
 
@@ -50,6 +51,7 @@ class PartialDataset {
   void Lock();
   void Read();
 
+  MadeParents parents_;
   std::filesystem::path path_;
   std::string identity_;
   int fd_ = -1;  // of the directory, locked

@@ -309,6 +309,7 @@ class Preparing {
         std::ranges::any_of(inputs_, [](const TextInput& input) { return input.form.converted; });
     if (convert) BeginPartial();
     ConvertAll();
+    if (const std::string note = LineEndsNote(sources_); !options_.raw && !note.empty()) Note(note);
     state_.plan = MakePreparePlan(sources_, {options_.val_fraction, options_.val_split == "spread"},
                                   bytes ? PrepareUnit::kByte : PrepareUnit::kCharacter,
                                   collect ? &characters : nullptr, sizes_, ranks_,

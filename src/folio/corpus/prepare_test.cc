@@ -83,6 +83,28 @@ TEST_F(Prepare, LongTextsComeThroughWhole) {
   EXPECT_EQ(LoadTokenizer(options.out)->Decode(ReadTokens(dataset.train())), text);
 }
 
+TEST_F(Prepare, LineEndsOfWindowsAreToldOnce) {
+  const auto notes = [&](const std::vector<std::string>& texts, bool raw) {
+    PrepareOptions options = Options("bytes", texts);
+    options.overwrite = true;
+    options.raw = raw;
+    std::vector<std::string> told;
+    PrepareHooks hooks;
+    hooks.note = [&](const std::string& note) { told.push_back(note); };
+    PrepareDataset(options, hooks);
+    return told;
+  };
+  const std::string windows = "some text\r\nof lines\r\n", plain = "some text\nof lines\r more\n";
+  EXPECT_EQ(notes({plain, plain}, false).size(), 0u);
+  const auto one = notes({plain, windows}, false);
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_TRUE(Contains(one[0], "file1: lines end in \\r\\n", "sed 's/\\r$//'"));
+  const auto three = notes({windows, windows, windows}, false);
+  ASSERT_EQ(three.size(), 1u);
+  EXPECT_TRUE(Contains(three[0], "file0 and 2 more: "));
+  EXPECT_EQ(notes({windows}, true).size(), 0u);
+}
+
 // Also where pieces are a few bytes, and the split is counted from the beginning.
 TEST_F(Prepare, AByteOrderMarkIsNoPartOfTheText) {
   const std::string mark = "\xEF\xBB\xBF", text = "abcdefghij";

@@ -165,6 +165,22 @@ PrepareSource ConvertSource(TextInput input, const TextOptions& options, const f
   return {std::move(input), options, to.string()};
 }
 
+std::string LineEndsNote(std::span<const PrepareSource> sources) {
+  std::string first, text;
+  int64_t count = 0;
+  for (const PrepareSource& source : sources) {
+    if (source.json_lines()) continue;
+    source.Read(0, std::min<int64_t>(source.bytes(), kTextHead), text);
+    if (text.find("\r\n") == text.npos) continue;
+    if (++count == 1) first = source.path();
+  }
+  if (count == 0) return "";
+  return fmt::format(
+      "{}{}: lines end in \\r\\n, as on Windows, and the model learns both; sed 's/\\r$//' leaves "
+      "\\n alone",
+      first, count == 1 ? "" : fmt::format(" and {} more", WithCommas(count - 1)));
+}
+
 void SaveStandardInput(const std::string& to) {
   constexpr size_t kPiece = size_t{1} << 20;
   ByteInput input("-");

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,10 @@ class PrepareSource {
 PrepareSource ConvertSource(TextInput input, const TextOptions& options,
                             const std::filesystem::path& to,
                             const std::function<void(int64_t bytes)>& progress);
+
+// Says of all texts at once which have lines that end in \r\n near their beginning, as Windows
+// writes them; "" if none has.
+std::string LineEndsNote(std::span<const PrepareSource> sources);
 
 // Writes what standard input gives, as it is, into a new file.
 void SaveStandardInput(const std::string& to);

@@ -98,9 +98,10 @@ std::optional<TextKind> ByEncoding(std::string_view sample) {
     at = more == sample.npos ? sample.npos : next + more;
   }
   if (bad <= kFew || bad * kOneIn <= CountCharacters(sample)) return std::nullopt;
-  return Other(
-      "text that is not UTF-8, or binary data",
-      "convert it, if it is text: iconv -f ISO-8859-1 -t UTF-8 FILE, or whatever it is in");
+  return Other("text that is not UTF-8, or binary data",
+               "convert it, if it is text: iconv -f ISO-8859-1 -t UTF-8 FILE, or whatever it is "
+               "in; or take its "
+               "bytes as they are: --tokenizer bytes --raw");
 }
 
 std::string_view FirstLine(std::string_view text) {

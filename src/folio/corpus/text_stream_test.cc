@@ -151,6 +151,7 @@ TEST_F(TextStreams, WhatIsNoTextIsNamedWithWhatToDo) {
         "F\xFCr die Stra\xDF"
         "e. ";
   names(latin, "text that is not UTF-8", "iconv");
+  names(latin, "text that is not UTF-8", "--tokenizer bytes --raw");
 }
 
 TEST_F(TextStreams, AFewWrongBytesAreText) {

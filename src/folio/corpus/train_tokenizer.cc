@@ -105,7 +105,7 @@ bool IsTokenizerFile(const std::string& name) {
 TrainedTokenizer TrainTokenizer(const TrainTokenizerOptions& options,
                                 const TrainTokenizerHooks& hooks) {
   CheckReplaceable(options.out, "tokenizer", options.overwrite, IsTokenizerFile);
-  CreateParentOf(options.out);
+  const MadeParents parents(options.out);
   AtomicDirectory directory(options.out);
   BpeTrainer trainer(options.trainer);
   const double begin = SteadySeconds();

@@ -60,7 +60,7 @@ ModelComparison CompareModels(const OpenedModel& a, const OpenedModel& b,
   std::vector<double> divergences;
   double nats_a = 0, nats_b = 0, kl = 0, differences = 0;
   int64_t same = 0;
-  MeasureProgress progress = ProgressOver(texts);
+  MeasureProgress progress = ProgressOver(texts, options.max_tokens);
   const auto take = [&](std::span<const TextWindow> windows) {
     const std::vector<double> compared = predictor.Run(windows);
     for (auto one = compared.begin(); one != compared.end(); one += kCompared) {

@@ -18,6 +18,9 @@
 namespace folio {
 namespace {
 
+// Thrown where max_tokens have been read.
+struct Enough {};
+
 // The windows of all texts on their way to who looks at them.
 class WindowReader {
  public:
@@ -33,20 +36,17 @@ class WindowReader {
     totals_ = {};
     predicted_ = 0;
   }
-  // Of the document that is being read.
+  // Of the document that is being read. Throws Enough.
   void Add(std::span<const int32_t> ids) {
-    // In pieces, so that windows need not be waited for.
-    constexpr size_t kPiece = 4096;
-    for (; !ids.empty(); ids = ids.subspan(std::min(ids.size(), kPiece))) {
-      const auto piece = ids.subspan(0, std::min(ids.size(), kPiece));
-      for (const int32_t id : piece) {
-        ends_.push_back(document_bytes_ += std::ssize(Bytes(id)));
-        if (tokenizer_ != nullptr) words_.Add(Bytes(id));
-      }
-      document_tokens_ += std::ssize(piece);
-      cutter_.Add(piece);
-    }
+    const auto room = static_cast<size_t>(options_.max_tokens - read_);
+    const bool enough = options_.max_tokens > 0 && ids.size() >= room;
+    if (enough) ids = ids.first(room);
+    read_ += std::ssize(ids);
+    AddPieces(ids);
+    if (enough) throw Enough();
   }
+  // Whether another text could be predicted from.
+  bool enough() const { return options_.max_tokens > 0 && options_.max_tokens - read_ < 2; }
   void EndDocument() {
     cutter_.Finish();
     ++totals_.documents;
@@ -73,6 +73,20 @@ class WindowReader {
   }
 
  private:
+  void AddPieces(std::span<const int32_t> ids) {
+    // In pieces, so that windows need not be waited for.
+    constexpr size_t kPiece = 4096;
+    for (; !ids.empty(); ids = ids.subspan(std::min(ids.size(), kPiece))) {
+      const auto piece = ids.subspan(0, std::min(ids.size(), kPiece));
+      for (const int32_t id : piece) {
+        ends_.push_back(document_bytes_ += std::ssize(Bytes(id)));
+        if (tokenizer_ != nullptr) words_.Add(Bytes(id));
+      }
+      document_tokens_ += std::ssize(piece);
+      cutter_.Add(piece);
+    }
+  }
+
   std::string_view Bytes(int32_t id) const {
     return tokenizer_ != nullptr && id < tokenizer_->vocab_size() ? tokenizer_->TokenBytes(id)
                                                                   : std::string_view();
@@ -107,6 +121,7 @@ class WindowReader {
   int64_t ends_begin_ = 0;
   TextTotals totals_;
   int64_t predicted_ = 0;
+  int64_t read_ = 0;  // tokens of all texts
 };
 
 void ReadDataSet(const std::string& dir, const Tokenizer* tokenizer, int64_t vocab_size,
@@ -184,13 +199,17 @@ std::vector<TextTotals> ReadWindows(std::span<const MeasuredText> texts, const T
                                     const OnWindows& on_windows) {
   WindowReader reader(tokenizer, options, on_windows);
   std::vector<TextTotals> totals;
-  for (size_t i = 0; i < texts.size(); ++i) {
+  for (size_t i = 0; i < texts.size() && !reader.enough(); ++i) {
     reader.Begin(i);
-    if (texts[i].data_set) {
-      ReadDataSet(texts[i].name, tokenizer, vocab_size, reader);
-    } else {
-      FOLIO_CHECK(tokenizer != nullptr, "a text without a tokenizer");
-      ReadText(texts[i].name, *tokenizer, options, reader);
+    try {
+      if (texts[i].data_set) {
+        ReadDataSet(texts[i].name, tokenizer, vocab_size, reader);
+      } else {
+        FOLIO_CHECK(tokenizer != nullptr, "a text without a tokenizer");
+        ReadText(texts[i].name, *tokenizer, options, reader);
+      }
+    } catch (const Enough&) {
+      reader.EndDocument();
     }
     totals.push_back(reader.End(texts[i].name));
   }

@@ -41,6 +41,8 @@ struct TextTotals {
 struct ReadingOptions {
   WindowShape shape = {};
   int64_t positions = 0;  // windows come in batches of about so many tokens
+  int64_t max_tokens =
+      0;  // of the texts in a row, which end there as if they were no longer; 0: all
   TextOptions text = {};
   SpecialRule special = {};
 };
@@ -49,9 +51,9 @@ using OnWindows = std::function<void(std::span<const TextWindow> windows)>;
 
 // Reads the texts one after the other in memory that does not grow with them, and hands their
 // windows on in order, also those of several texts at once. `tokenizer` may be null where all are
-// data sets; then bytes and words are 0. Returns what each text was. Throws a kInput Error for a
-// text with fewer than two tokens in every document, for what cannot be encoded, and for data of
-// another vocabulary.
+// data sets; then bytes and words are 0. Returns what each text was that was read. Throws a kInput
+// Error for a text with fewer than two tokens in every document, for what cannot be encoded, and
+// for data of another vocabulary.
 std::vector<TextTotals> ReadWindows(std::span<const MeasuredText> texts, const Tokenizer* tokenizer,
                                     int64_t vocab_size, const ReadingOptions& options,
                                     const OnWindows& on_windows);

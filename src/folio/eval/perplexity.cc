@@ -32,6 +32,7 @@ std::string PerplexityKey(const OpenedModel& model, std::span<const MeasuredText
   const WindowShape& shape = options.shape;
   std::string key = fmt::format("perplexity 1 {} {} {} {} {}", shape.context, shape.stride,
                                 options.text.field, options.text.raw, MeasuredIdentity(model));
+  if (options.max_tokens > 0) key += fmt::format(" of {}", options.max_tokens);
   for (const MeasuredText& text : texts) key += '\n' + text.name;
   return key;
 }
@@ -64,7 +65,7 @@ class PerplexityMeter {
             },
             options.group),
         sums_(texts.size()),
-        progress_(ProgressOver(texts)),
+        progress_(ProgressOver(texts, options.reading.max_tokens)),
         csv_path_(options.csv) {
     if (csv_path_.empty() || !predictor_.first()) return;
     csv_.emplace(csv_path_, PerplexityKey(model, texts, options.reading));
@@ -102,7 +103,8 @@ class PerplexityMeter {
                                      std::span<const TextTotals> totals) {
     if (csv_ && csv_->resuming()) Damaged();
     if (csv_) csv_->Commit();
-    for (size_t i = 0; i < texts.size(); ++i) {
+    sums_.resize(totals.size());
+    for (size_t i = 0; i < totals.size(); ++i) {
       sums_[i].name = texts[i].name;
       sums_[i].documents = totals[i].documents;
       sums_[i].words = totals[i].words;
@@ -226,7 +228,7 @@ double TextPerplexity::word_perplexity() const {
   return std::exp(nats / static_cast<double>(words));
 }
 
-MeasureProgress ProgressOver(std::span<const MeasuredText> texts) {
+MeasureProgress ProgressOver(std::span<const MeasuredText> texts, int64_t max_tokens) {
   MeasureProgress progress{.unit = "token"};
   for (const MeasuredText& text : texts) {
     if (!text.data_set) progress.unit = "byte";
@@ -237,6 +239,9 @@ MeasureProgress ProgressOver(std::span<const MeasuredText> texts) {
     progress.total += text.size;
   }
   if (!known) progress.total = 0;
+  // A token is a byte at least.
+  const bool cut = max_tokens > 0 && (!known || max_tokens < progress.total);
+  if (cut) progress = {.total = max_tokens, .unit = "token"};
   return progress;
 }
 

@@ -39,8 +39,8 @@ struct MeasureProgress {
   double nats_per_token = 0;
 };
 
-// Of the texts together, before anything is done.
-MeasureProgress ProgressOver(std::span<const MeasuredText> texts);
+// Of the texts together, of which max_tokens are read (ReadingOptions), before anything is done.
+MeasureProgress ProgressOver(std::span<const MeasuredText> texts, int64_t max_tokens);
 
 // What a measurement tells; any may be empty.
 struct MeasureHooks {

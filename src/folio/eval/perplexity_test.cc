@@ -120,6 +120,28 @@ TEST_F(Perplexities, DocumentsAreByThemselves) {
             found[0].nats);
 }
 
+// As if the texts ended there, wherever that is.
+TEST_F(Perplexities, OfTheFirstTokensAreThoseOfShorterTexts) {
+  const std::string one = SomeText(60), other = SomeText(90);
+  const std::vector<std::string> paths = {Put("a.txt", one), Put("b.txt", other)};
+  for (const int64_t most : {2, 13, 14, 59, 60, 61, 62, 100, 149, 150, 200}) {
+    PerplexityOptions options = Options(13, 6);
+    options.reading.max_tokens = most;
+    const auto found = Measure(paths, options);
+    const size_t behind = static_cast<size_t>(std::max<int64_t>(0, most - 60));
+    const auto a =
+        Measure({Put("c.txt", one.substr(0, static_cast<size_t>(most)))}, Options(13, 6))[0];
+    EXPECT_EQ(found[0].nats, a.nats) << most;
+    EXPECT_EQ(found[0].words, a.words) << most;
+    EXPECT_EQ(found[0].bytes, a.bytes) << most;
+    ASSERT_EQ(found.size(), behind < 2 ? 1u : 2u) << most;
+    if (behind < 2) continue;
+    const auto b = Measure({Put("d.txt", other.substr(0, behind))}, Options(13, 6))[0];
+    EXPECT_EQ(found[1].nats, b.nats) << most;
+    EXPECT_EQ(found[1].tokens, b.tokens) << most;
+  }
+}
+
 TEST_F(Perplexities, OfADataSetIsThatOfItsHeldOutPart) {
   const std::string text = SomeText(50);
   const std::string train = "other";

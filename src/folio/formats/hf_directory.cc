@@ -23,7 +23,7 @@ FoundModel OpenHfDirectory(const std::filesystem::path& path, Loading loading) {
 }
 
 void SaveHfDirectory(const std::filesystem::path& path, const ModelToSave& model) {
-  CreateParentOf(path);
+  const MadeParents parents(path);
   AtomicDirectory dir(path);
   SaveModel(dir.path(), model.weights, {.dtype = model.dtype});
   if (model.tokenizer != nullptr) model.tokenizer->Save(dir.path().string());

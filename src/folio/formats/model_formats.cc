@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <system_error>
+#include <utility>
 
 #include "folio/base/error.h"
 #include "folio/formats/gguf_model.h"
@@ -13,6 +15,7 @@
 #include "folio/formats/nanogpt.h"
 #include "folio/formats/openai_checkpoint.h"
 #include "folio/formats/published_models.h"
+#include "folio/io/checksums.h"
 #include "folio/io/gguf.h"
 #include "folio/io/model_dir.h"
 #include "folio/model/adapter.h"
@@ -92,11 +95,40 @@ std::filesystem::path Located(const std::filesystem::path& path) {
   return name ? "." / path : path;
 }
 
+// Throws a kInput Error where a checkpoint is not what it was when it was saved.
+void RequireSound(const std::filesystem::path& at) {
+  const std::filesystem::path list = at / kChecksumsFile;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(list, ignored)) return;
+  for (std::filesystem::file_time_type listed;;) {
+    const auto before = std::exchange(listed, std::filesystem::last_write_time(list, ignored));
+    try {
+      VerifyChecksums(at, /*below=*/false);
+      return;
+    } catch (const Error& error) {
+      // A run that goes on may have put a newer checkpoint there meanwhile.
+      if (listed != before) continue;
+      const std::filesystem::path run = at.parent_path();
+      const bool best =
+          at.filename() == kBestDir && std::filesystem::exists(run / kLastDir, ignored);
+      throw InputError(
+          error.what(), error.cause(),
+          (best
+               ? fmt::format("{} is the newest checkpoint; folio train --resume --out {} makes the "
+                             "best one again",
+                             (run / kLastDir).string(), run.string())
+               : std::string("take another checkpoint or a copy of this one")) +
+              fmt::format("; where the change is meant, remove {}", list.string()));
+    }
+  }
+}
+
 }  // namespace
 
 FoundModel FindModel(const std::filesystem::path& path, Loading loading,
                      const std::filesystem::path& adapter) {
   const std::filesystem::path at = FindModelDir(Located(path));
+  RequireSound(at);
   const ModelFormat& format = FormatOf(at);
   FoundModel found = format.open(at, loading);
   found.path = at;

@@ -67,8 +67,8 @@ const ModelFormat& FormatOf(const std::filesystem::path& path);
 // Opens what `path` names, in whatever format: a file, a model directory, of a run directory the
 // best checkpoint, else the last, or, where nothing is at that path, a published model that was
 // fetched (published_models.h). `adapter` is the directory of one that is added to its weights
-// (WithAdapter), or empty. Throws a kInput Error where there is no model, or the adapter is not one
-// for it.
+// (WithAdapter), or empty. Throws a kInput Error where there is no model, a checkpoint of a run
+// whose files are not those of its checksums, or an adapter that is not one for the model.
 FoundModel FindModel(const std::filesystem::path& path, Loading loading = Loading::kMap,
                      const std::filesystem::path& adapter = {});
 

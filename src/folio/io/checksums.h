@@ -13,7 +13,8 @@ inline constexpr char kChecksumsFile[] = "SHA256SUMS";
 void WriteChecksums(const std::filesystem::path& dir, const std::filesystem::path& known = {});
 
 // Throws a kInput Error that names the first file that is missing or differs from dir/SHA256SUMS.
-// Returns false if there is no such file. Files that it does not name are not looked at.
-bool VerifyChecksums(const std::filesystem::path& dir);
+// Returns false if there is no such file. Files that it does not name are not looked at, nor
+// without `below` those in directories.
+bool VerifyChecksums(const std::filesystem::path& dir, bool below = true);
 
 }  // namespace folio

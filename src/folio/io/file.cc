@@ -127,6 +127,28 @@ void CreateParentOf(const fs::path& path) {
   if (name.has_parent_path()) CreateDirectories(name.parent_path());
 }
 
+MadeParents::MadeParents(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  for (fs::path at = (whole.has_filename() ? whole : whole.parent_path()).parent_path();
+       !fs::exists(at, ignored) && at.has_relative_path(); at = at.parent_path()) {
+    made_.push_back(at);
+  }
+  CreateParentOf(path);
+}
+
+MadeParents::~MadeParents() {
+  std::error_code error;
+  for (const fs::path& one : made_) {
+    if (!fs::remove(one, error) || error) return;
+  }
+}
+
+void RequireParentOf(const fs::path& path) {
+  const fs::path parent = internal::ResolveTarget(path).parent_path();
+  if (access(parent.c_str(), W_OK) != 0) internal::ThrowCannotWrite(path, errno);
+}
+
 void CheckReplaceable(const std::string& out, const std::string& kind, bool overwrite,
                       const std::function<bool(const std::string& name)>& is_part) {
   std::error_code ignored;

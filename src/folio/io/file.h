@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace folio {
 
@@ -28,6 +29,20 @@ bool IsFileName(std::string_view name);
 void CreateDirectories(const std::filesystem::path& path);
 // The same for the directory that `path` will be in.
 void CreateParentOf(const std::filesystem::path& path);
+// The same as long as something is there: what it made goes with it where that is still empty,
+// since what was to be written failed.
+class MadeParents {
+ public:
+  explicit MadeParents(const std::filesystem::path& path);
+  ~MadeParents();
+  MadeParents(const MadeParents&) = delete;
+
+ private:
+  std::vector<std::filesystem::path> made_;  // the innermost first
+};
+// Throws a kRuntime Error where the directory that `path` will be in is none, or one that nobody
+// may write to: before the work, not after it.
+void RequireParentOf(const std::filesystem::path& path);
 
 // Throws a kUsage Error unless `out` may become a directory of some kind, a "data set" or a
 // "tokenizer": it is not there, or empty, or an earlier one of the kind and `overwrite`. One that

@@ -100,5 +100,25 @@ TEST_F(FileTest, CreateDirectoriesFailsWhereAFileStands) {
   }
 }
 
+TEST_F(FileTest, ParentsThatWereMadeForNothingGoAgain) {
+  std::filesystem::create_directory(At("old"));
+  { const MadeParents parents(At("old/a/b/file")); }
+  EXPECT_TRUE(std::filesystem::exists(At("old")));
+  EXPECT_FALSE(std::filesystem::exists(At("old/a")));
+  {
+    const MadeParents parents(At("old/a/b/file"));
+    EXPECT_TRUE(std::filesystem::is_directory(At("old/a/b")));
+    WriteFileAtomically(At("old/a/other"), "x");
+  }
+  EXPECT_TRUE(std::filesystem::exists(At("old/a/other")));
+  EXPECT_FALSE(std::filesystem::exists(At("old/a/b")));
+}
+
+TEST_F(FileTest, AParentThatIsNotThereIsNamed) {
+  EXPECT_TRUE(Contains(ErrorOf([&] { RequireParentOf(At("none/file")); }, ErrorKind::kRuntime),
+                       "none is not an existing directory"));
+  RequireParentOf(At("file"));
+}
+
 }  // namespace
 }  // namespace folio

@@ -98,7 +98,7 @@ void RecoverRun(const fs::path& run) {
   }
 }
 
-NewRun::NewRun(fs::path run, bool overwrite) : run_(std::move(run)) {
+NewRun::NewRun(fs::path run, bool overwrite) : run_(std::move(run)), parents_(run_) {
   if (fs::exists(run_) && !fs::is_directory(run_)) {
     throw UsageError(fmt::format("'{}' is not a directory", run_.string()), "",
                      "give --out the name of a directory");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "folio/io/file.h"
 #include "folio/run/run_lock.h"
 
 namespace folio {
@@ -61,6 +62,7 @@ class NewRun {
 
  private:
   std::filesystem::path run_;
+  MadeParents parents_;
   std::optional<RunLock> lock_;
   bool made_ = false;  // the directory was not there before
   bool begun_ = false;

@@ -72,7 +72,7 @@ void TrainReport::Step(const StepMetrics& m) {
   }
   state.fields.push_back({"tokens_per_second", fmt::format("{:.0f}", *m.tokens_per_second),
                           fmt::format("{} tok/s", HumanCount(*m.tokens_per_second))});
-  state.fields.push_back({"lr", fmt::format("{:.3e}", *m.lr), fmt::format("lr {:.2e}", *m.lr)});
+  state.fields.push_back({"lr", fmt::format("{:.4g}", *m.lr), fmt::format("lr {:.3g}", *m.lr)});
   state.fields.push_back(
       {"grad_norm", fmt::format("{:.4f}", *m.grad_norm), fmt::format("|g| {:.2f}", *m.grad_norm)});
   state.fields.push_back(

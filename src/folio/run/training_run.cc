@@ -45,6 +45,10 @@ namespace fs = std::filesystem;
 // What standard input gave, while the data is made.
 constexpr char kStandardInputFile[] = ".input";
 
+constexpr char kWhyHeldOut[] =
+    "training measures the model on text that it does not learn from, and keeps what was best "
+    "there";
+
 // A run that is replaced takes what is in it along.
 void RequireDataOutsideOf(const fs::path& run, const std::vector<std::string>& data) {
   const fs::path inside = fs::weakly_canonical(run);
@@ -82,6 +86,10 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
     new_run_ = std::make_unique<NewRun>(options_.out, options_.overwrite);
   }
   data_.emplace(DataDirOfRanks(), config_.model.vocab_size);
+  if (data_->val().size() == 0) {
+    throw InputError(fmt::format("{}: nothing is held out", data_->dir()), kWhyHeldOut,
+                     "prepare the text again with --val-fraction 0.01, or more");
+  }
   if (options_.group != nullptr) RequireSame(*options_.group, "data", FingerprintOf(*data_));
   tokenizer_ = LoadDataTokenizer(*data_);
   if (first()) RequireTokenizer();
@@ -205,6 +213,10 @@ std::string TrainingRun::DataDir(Helpers* helpers) {
     throw UsageError(fmt::format("--data: '{}' is a data set, and not the only one", path),
                      "tokens that were made before cannot be joined with more",
                      "name one data set, or texts only");
+  }
+  if (config_.data.val_fraction == 0) {
+    throw UsageError("--val-fraction 0: training needs held-out text", kWhyHeldOut,
+                     "hold a little out: --val-fraction 0.01");
   }
   if (options_.dry_run) {
     fs::path run = options_.out;

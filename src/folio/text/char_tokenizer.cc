@@ -108,9 +108,10 @@ size_t CharSetBuilder::Take(std::string_view text) {
 }
 
 void CharSetBuilder::Fail(int64_t byte) const {
-  throw InputError(fmt::format("{}: not UTF-8 text", where_),
-                   fmt::format("the bytes at offset {} are no Unicode character", byte),
-                   "convert the file to UTF-8, or use --tokenizer bytes, which takes any file");
+  throw InputError(
+      fmt::format("{}: not UTF-8 text", where_),
+      fmt::format("the bytes at offset {} are no Unicode character", byte),
+      "convert the file to UTF-8, or use --tokenizer bytes --raw, which takes any file");
 }
 
 std::unique_ptr<CharTokenizer> CharSetBuilder::Build() const {

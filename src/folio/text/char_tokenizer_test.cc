@@ -28,7 +28,7 @@ std::string CauseOf(std::string_view text, size_t piece) {
   const auto add = [&] { AddText(builder, "bad.txt", text, piece); };
   const Error error = Refused(add);
   EXPECT_TRUE(Contains(error.what(), "bad.txt"));
-  EXPECT_TRUE(Contains(error.help(), "--tokenizer bytes"));
+  EXPECT_TRUE(Contains(error.help(), "--tokenizer bytes --raw"));
   return error.cause();
 }
 

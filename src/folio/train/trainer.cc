@@ -241,7 +241,7 @@ StepMetrics Trainer::TakeStep() {
       const int64_t in_a_row = health.skipped_in_a_row;
       first_lost_step_ = state_.step + 1 - in_a_row;
       lost_ = fmt::format(
-          "{}: loss {}, gradient norm {}{}{}", skipped->reason, loss, norm,
+          "{}: loss {:.4g}, gradient norm {:.4g}{}{}", skipped->reason, loss, norm,
           skipped->parameter.empty() ? "" : ", first in " + skipped->parameter,
           in_a_row > 1 ? fmt::format(" (the last of {} skipped in a row)", in_a_row) : "");
       return metrics;

@@ -61,6 +61,22 @@ TEST(BenchTrain, JsonHasAllFigures) {
   EXPECT_LT(json.at("last_loss").get<double>(), 7);
 }
 
+// A preset's 40 would take minutes where seconds are expected.
+TEST(BenchTrain, AStepIsOneMicroBatchUnlessToldOtherwise) {
+  const auto accumulated = [](const std::string& flags) {
+    const ProgramRun run = RunFolio(
+        "bench train --seconds 0 --steps 1 --preset gpt2 --batch 1 --context 4 --json --set "
+        "model.n_layer=1 model.n_embd=12 model.vocab_size=50 model.bos_token_id=null "
+        "model.eos_token_id=null " +
+        flags);
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.status == 0 ? nlohmann::json::parse(run.out).value("grad_accumulation", 1) : 0;
+  };
+  EXPECT_EQ(accumulated(""), 1);
+  EXPECT_EQ(accumulated("--grad-accumulation 3"), 3);
+  EXPECT_EQ(accumulated("train.grad_accumulation=2"), 2);
+}
+
 TEST(BenchTrain, OpsCountOnlyTheTimedSteps) {
   const std::string flags = " --batch 1 --context 2 --steps 4 --ops";
   const nlohmann::json json = nlohmann::json::parse(BenchTiny(flags + " --json").out);

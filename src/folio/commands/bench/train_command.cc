@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "folio/base/thread_pool.h"
 #include "folio/bench/describe.h"
 #include "folio/bench/training.h"
@@ -21,7 +23,9 @@ class BenchTrainCommand final : public Command {
             .group = "set-up",
             .details =
                 "Takes whole training steps on random tokens and compares their arithmetic with\n"
-                "the fastest matrix products of this machine in the same dtype. With --recompute\n"
+                "the fastest matrix products of this machine in the same dtype. A step is one\n"
+                "micro-batch for each rank, whatever a preset says, unless --grad-accumulation\n"
+                "says more. With --recompute\n"
                 "its steps take turns with those of the same model without, and with --lora with "
                 "those\n"
                 "of full fine-tuning, if both fit into\n"
@@ -54,8 +58,8 @@ class BenchTrainCommand final : public Command {
     settings_.Read(context.sources);
     RefuseTogether(!batches_.empty() && settings_.flagged("train.batch_size"), "--batches",
                    "--batch");
-    const TrainConfig& train = settings_.config().train;
     Group& group = JoinRanks(context.console);
+    const TrainConfig train = Train(group);
     RequireShares(train, group.size());
     UseThreads(train.threads);
     simd_.Use();
@@ -67,7 +71,7 @@ class BenchTrainCommand final : public Command {
       timed = timing.get();
       backend = std::move(timing);
     }
-    const std::vector<BenchTrainOptions> options = Options(*backend, group);
+    const std::vector<BenchTrainOptions> options = Options(train, *backend, group);
     std::vector<BenchTrainResult> results;
     for (const BenchTrainOptions& each : options) {
       if (group.first())
@@ -82,13 +86,25 @@ class BenchTrainCommand final : public Command {
   }
 
  private:
+  // With a micro-batch for each rank, or as many in a row as are sent together, if nobody said how
+  // many: a preset's would take minutes to measure what one shows.
+  TrainConfig Train(const Group& group) const {
+    TrainConfig train = settings_.config().train;
+    if (!settings_.told("train.grad_accumulation")) {
+      train.grad_accumulation =
+          std::max<int64_t>(1, group.size() / train.tensor_parallel) * train.reduce_every;
+    }
+    return train;
+  }
+
   // One for each batch size.
-  std::vector<BenchTrainOptions> Options(const Backend& backend, Group& group) const {
-    const RunConfig& config = settings_.config();
-    BenchTrainOptions options{.model = config.model,
-                              .train = config.train,
+  std::vector<BenchTrainOptions> Options(const TrainConfig& train, const Backend& backend,
+                                         Group& group) const {
+    const GptConfig& model = settings_.config().model;
+    BenchTrainOptions options{.model = model,
+                              .train = train,
                               .T = settings_.Context(),
-                              .pass = PassOptionsOf(config.train, config.model, backend),
+                              .pass = PassOptionsOf(train, model, backend),
                               .steps = steps_,
                               .seconds = seconds_,
                               .group = group.alone() ? nullptr : &group};

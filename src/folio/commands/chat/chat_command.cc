@@ -175,11 +175,10 @@ class ChatCommand final : public Command {
     const bool interrupted = TakeInterrupt();
     console.Result("\n");
     if (interrupted) console.Note("(stopped)");
-    if (reply.forgotten > 0 && dialogue.answers()) {
-      console.Note(fmt::format("(the context is full: turns forgotten at the beginning: {})",
-                               reply.forgotten));
-    } else if (reply.forgotten > 0 && !std::exchange(told_of_forgetting_, true)) {
-      console.Note("(the context is full: from now on the text's beginning is forgotten)");
+    if (reply.forgotten > 0 && !std::exchange(told_of_forgetting_, true)) {
+      console.Note(
+          fmt::format("(the context is full: from now on {} forgotten)",
+                      dialogue.answers() ? "the oldest turns are" : "the text's beginning is"));
     }
     if (!dialogue.answers() && reply.written.reason == FinishReason::kStop) {
       console.Note("(the text has ended; the next begins anew)");

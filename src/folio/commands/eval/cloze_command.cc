@@ -3,7 +3,6 @@
 #include "folio/commands/commands.h"
 #include "folio/commands/eval/eval_flags.h"
 #include "folio/eval/cloze.h"
-#include "folio/io/file.h"
 #include "folio/term/signals.h"
 
 namespace folio {
@@ -61,8 +60,7 @@ class EvalClozeCommand final : public Command {
       MeasureCloze(model, file_, options);
       return 0;
     }
-    if (!out_.empty()) CreateParentOf(out_);
-    MeasureReport report(context);
+    MeasureReport report(context, /*max_tokens=*/false);
     const ClozeResult result = MeasureCloze(model, file_, options, report.hooks());
     report.Finish();
     context.console.Result(DescribeCloze(model, file_, result, context.console.json()));

@@ -22,7 +22,8 @@ class EvalCompareCommand final : public Command {
             "perplexity). Over all predicted tokens: mean, quantiles and largest of KL(A||B),\n"
             "which is what B's predictions miss of A's, in nats; how often their likeliest\n"
             "token is the same; both perplexities and B's divided by A's; and by how much\n"
-            "ln p of the right token differs in the mean.",
+            "ln p of the right token differs in the mean. --max-tokens reads the beginning of a\n"
+            "large text alone.",
         .examples = {"folio eval compare runs/tour tour-q8.gguf stories.txt",
                      "folio eval compare runs/tour runs/tour --dtype-b int4 stories.txt",
                      "folio eval compare gpt2 gpt2 --adapter-b my-adapter stories.txt"}};
@@ -59,7 +60,7 @@ class EvalCompareCommand final : public Command {
     }
     const auto texts =
         FindTexts(files_, windows_.texts(), a.tokenizer || !b.tokenizer ? a : b, context.console);
-    MeasureReport report(context);
+    MeasureReport report(context, /*max_tokens=*/true);
     const ModelComparison comparison = CompareModels(a, b, texts, reading, report.hooks(), &group);
     report.Finish();
     context.console.Result(

@@ -12,6 +12,7 @@
 #include "folio/commands/tokenizer/tokenizer_input.h"
 #include "folio/dist/same.h"
 #include "folio/eval/result_file.h"
+#include "folio/io/file.h"
 
 namespace folio {
 
@@ -47,13 +48,21 @@ void WindowFlags::Add(Flags& flags) {
                     "tokens from one window to the next; 0 for half a window. With fewer, tokens "
                     "have more before them, and it takes longer",
                     0, 1e9});
+  flags.Value(Field{"max-tokens", &max_tokens_,
+                    "read no more of the texts than so many tokens at their beginning; 0: all", 0,
+                    1e15});
   flags.Value(Field{"batch", &batch_, "windows that run at once; 0 for about 2048 tokens", 0, 1e6});
   AddSpecialFlag(flags, &special_);
   flags.Value(Field{"field", &field_, "of JSON lines: the member that holds the text"});
 }
 
 ReadingOptions WindowFlags::Options(int64_t n_positions) const {
+  if (max_tokens_ == 1) {
+    throw UsageError("--max-tokens 1: nothing to predict",
+                     "the first token of a text is not predicted", "give 2 or more, or 0 for all");
+  }
   ReadingOptions options{.shape = ChooseWindows(context_, stride_, n_positions),
+                         .max_tokens = max_tokens_,
                          .text = texts(),
                          .special = SpecialRule::Named(special_)};
   options.positions = BatchPositions(batch_, options.shape.context);
@@ -72,7 +81,8 @@ void RequireSameModel(Group& group, const OpenedModel& model, const std::string&
 
 void RequireFileName(const std::string& flag, const std::string& path) {
   std::error_code ignored;
-  if (path != "-" && !std::filesystem::is_directory(path, ignored)) return;
+  if (path.empty()) return;
+  if (path != "-" && !std::filesystem::is_directory(path, ignored)) return RequireParentOf(path);
   throw UsageError(
       fmt::format("{} {}: {}", flag, path,
                   path == "-" ? "it does not go to standard output" : "is a directory"),
@@ -90,8 +100,11 @@ std::vector<MeasuredText> FindTexts(const std::vector<std::string>& paths,
   return std::move(found.texts);
 }
 
-MeasureReport::MeasureReport(const Context& context)
-    : progress_(context.console, context.progress_mode), last_seconds_(SteadySeconds()) {
+MeasureReport::MeasureReport(const Context& context, bool max_tokens)
+    : console_(context.console),
+      max_tokens_(max_tokens),
+      progress_(context.console, context.progress_mode),
+      last_seconds_(SteadySeconds()) {
   hooks_.on_progress = [this](const MeasureProgress& progress) { Show(progress); };
   hooks_.on_note = [&console = context.console](const std::string& note) { console.Note(note); };
 }
@@ -105,6 +118,7 @@ void MeasureReport::Show(const MeasureProgress& progress) {
   last_seconds_ = now;
   last_done_ = progress.done;
   last_tokens_ = progress.tokens;
+  TellHowLong(progress);
   if (!progress_.Due()) return;
   ProgressState state{
       .unit = progress.unit, .done = progress.done, .total = progress.total, .fields = {}};
@@ -119,6 +133,24 @@ void MeasureReport::Show(const MeasureProgress& progress) {
     state.fields.push_back({"eta_seconds", fmt::format("{:.0f}", eta), "eta " + HumanSeconds(eta)});
   }
   progress_.Show(state);
+}
+
+void MeasureReport::TellHowLong(const MeasureProgress& progress) {
+  constexpr double kLong = 60;
+  if (told_ || progress.total == 0 || !rate_.known()) return;
+  told_ = true;
+  const double seconds = rate_.Eta(static_cast<double>(progress.total - progress.done));
+  if (seconds < kLong) return;
+  std::string note = fmt::format("this takes about {}", HumanSeconds(seconds));
+  if (max_tokens_) {
+    // A minute's, one digit of them.
+    const double tokens = tokens_per_second_ * kLong,
+                 unit = std::pow(10, std::floor(std::log10(tokens)));
+    note += fmt::format("; --max-tokens {:.0f} measures the beginning alone, in about a minute",
+                        std::max(2.0, std::floor(tokens / unit) * unit));
+  }
+  progress_.Finish();
+  console_.Note(note);
 }
 
 }  // namespace folio

@@ -29,7 +29,7 @@ class OpenFlags {
   ComputeFlags compute_;
 };
 
-// The flags --context, --stride, --batch, --special and --field.
+// The flags --context, --stride, --max-tokens, --batch, --special and --field.
 class WindowFlags {
  public:
   void Add(Flags& flags);
@@ -38,7 +38,7 @@ class WindowFlags {
   TextOptions texts() const { return {.field = field_}; }
 
  private:
-  int64_t context_ = 0, stride_ = 0, batch_ = 0;
+  int64_t context_ = 0, stride_ = 0, batch_ = 0, max_tokens_ = 0;
   std::string special_ = "raise", field_ = "text";
 };
 
@@ -49,7 +49,8 @@ int64_t BatchPositions(int64_t batch, int64_t context);
 // measurement from another.
 void RequireSameModel(Group& group, const OpenedModel& model, const std::string& what);
 
-// Throws a kUsage Error where a file that grows while it is made cannot be: "-", a directory.
+// Throws a kUsage Error where a file that grows while it is made cannot be: "-", a directory; and a
+// kRuntime Error where its directory cannot be written to. "" asks for none.
 void RequireFileName(const std::string& flag, const std::string& path);
 
 // The texts to measure on; says what was left out of directories. Throws a kInput Error where there
@@ -58,16 +59,21 @@ std::vector<MeasuredText> FindTexts(const std::vector<std::string>& paths,
                                     const TextOptions& options, const OpenedModel& model,
                                     Console& console);
 
-// A bar, and notes on standard error. Must outlive what it is given to.
+// A bar, and notes on standard error: at once, where it takes longer than a minute, how long. Must
+// outlive what it is given to.
 class MeasureReport {
  public:
-  explicit MeasureReport(const Context& context);
+  // `max_tokens`: whether the command has such a flag, for that note.
+  MeasureReport(const Context& context, bool max_tokens);
   const MeasureHooks& hooks() const { return hooks_; }
   void Finish() { progress_.Finish(); }
 
  private:
   void Show(const MeasureProgress& progress);
+  void TellHowLong(const MeasureProgress& progress);
 
+  Console& console_;
+  bool max_tokens_, told_ = false;
   Progress progress_;
   RateMeter rate_;
   double last_seconds_;

@@ -41,6 +41,11 @@ class Eval : public TrainTest {
     WriteFileAtomically(At(name), contents);
     return At(name).string();
   }
+  static std::string SomeWords(size_t bytes) {
+    std::string text;
+    for (size_t i = 0; text.size() < bytes; ++i) text += std::to_string(i * i % 977) + ' ';
+    return text;
+  }
   std::string Path(const std::string& name) const { return At(name).string(); }
   std::string Perplexity(const std::string& more) const {
     return "eval perplexity --model " + Path("model") + " " + more;
@@ -96,8 +101,8 @@ TEST_F(Eval, PerplexityOfTextsHasATableAndAnObject) {
   EXPECT_NEAR(seen.at("perplexity").get<double>() / first.at("perplexity").get<double>(), 1, 1e-6);
   EXPECT_NEAR(seen.at("bits_per_byte"), first.at("bits_per_byte"), 1e-6);
   // And token by token.
-  ASSERT_EQ(RunFolio(Perplexity(a + " --csv " + Path("new/t.csv"))).status, 0);
-  const std::vector<std::string> rows = Split(ReadFile(At("new/t.csv")), '\n');
+  ASSERT_EQ(RunFolio(Perplexity(a + " --csv " + Path("t.csv"))).status, 0);
+  const std::vector<std::string> rows = Split(ReadFile(At("t.csv")), '\n');
   for (size_t i = 0; i < 21; ++i) {
     const std::vector<std::string> cells = Split(rows[i + 1], ',');
     const nlohmann::json& score = seen.at("scores").at(i);
@@ -105,6 +110,20 @@ TEST_F(Eval, PerplexityOfTextsHasATableAndAnObject) {
     EXPECT_NEAR(score.at("surprise"), std::stod(cells[5]), 1e-5);
     EXPECT_EQ(score.at("rank"), std::stoi(cells[6]));
   }
+}
+
+TEST_F(Eval, ALongTextMayBeCutAndSaysSo) {
+  const std::string a = Put("a.txt", SomeWords(300000));
+  const std::string compare = "eval compare " + Path("model") + " " + Path("other") + " " + a;
+  EXPECT_EQ(Answer(compare + " --max-tokens 50").at("tokens"), 49);
+  EXPECT_EQ(Answer(Perplexity(a + " --max-tokens 50")).at("total").at("tokens"), 49);
+  ExpectError(2, compare + " --max-tokens 1", "nothing to predict");
+  // Reading it all with a stride of one token takes minutes, which is said within seconds.
+  const ProgramRun run = RunShell(At(""), "timeout --preserve-status -s INT 12 $F " + compare +
+                                              " --stride 1 --threads 1 --backend reference");
+  EXPECT_EQ(run.status, 130);
+  EXPECT_EQ(Count(run.err, "this takes about"), 1u) << run.err;
+  EXPECT_TRUE(Contains(run.err, "; --max-tokens ", "in about a minute"));
 }
 
 // Killed at any time, the next call leaves what one without interruption does.

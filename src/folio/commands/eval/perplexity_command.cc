@@ -3,7 +3,6 @@
 
 #include "folio/commands/commands.h"
 #include "folio/commands/eval/eval_flags.h"
-#include "folio/io/file.h"
 #include "folio/term/signals.h"
 
 namespace folio {
@@ -57,8 +56,7 @@ class EvalPerplexityCommand final : public Command {
       return 0;
     }
     const auto texts = FindTexts(files_, windows_.texts(), model, context.console);
-    if (!csv_.empty()) CreateParentOf(csv_);
-    MeasureReport report(context);
+    MeasureReport report(context, /*max_tokens=*/true);
     const auto measured = MeasurePerplexity(model, texts, options, report.hooks());
     report.Finish();
     context.console.Result(

@@ -105,7 +105,8 @@ class ExplainCommand final : public Command {
 
   void AddLessonFlags(Flags& flags) {
     if (Takes(kLessonText)) {
-      flags.Value(Field{"text", &text_, "the text to follow"}.WithFlag("-t,--text"));
+      flags.Value(Field{"text", &text_, "the text to follow"}.WithFlag("-t,--text"),
+                  {.meant = " "});
     }
     if (Takes(kLessonValues)) {
       flags.Value(Field{"values", &values_, "numbers with commas between them"},

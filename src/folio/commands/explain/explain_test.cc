@@ -109,16 +109,16 @@ TEST_P(ExplainTopicTest, FiguresAreSound) {
 }
 
 TEST_P(ExplainTopicTest, ThePageNeedsNothingElse) {
-  const ProgramRun run = Run(Flags() + " --html " + At("new/page.html").string());
+  const ProgramRun run = Run(Flags() + " --html " + At("page.html").string());
   EXPECT_EQ(run.status, 0);
-  EXPECT_EQ(run.err, "wrote " + At("new/page.html").string() + "\n");
+  EXPECT_EQ(run.err, "wrote " + At("page.html").string() + "\n");
   EXPECT_EQ(run.out, "") << "the walk is in the page";
-  const std::string html = ReadFile(At("new/page.html"));
+  const std::string html = ReadFile(At("page.html"));
   EXPECT_TRUE(Contains(html, "<!DOCTYPE html>", "</html>", "<table>"));
   EXPECT_FALSE(Contains(html, "<script"));
   EXPECT_EQ(Run(Flags() + " --html -").out, html);
   EXPECT_FALSE(std::regex_search(html, std::regex("(src|href)=\"[^#\"d]")));
-  EXPECT_EQ(Names(), (Strings{"model", "new"}));
+  EXPECT_EQ(Names(), (Strings{"model", "page.html"}));
 }
 
 class ExplainForm : public Explain, public testing::WithParamInterface<const char*> {};

@@ -231,17 +231,17 @@ class GenerateCommand final : public Command {
       session.emplace(*model.tokenizer, RequireChat(model), model.weights->config().n_positions);
     }
     LineInput lines;
+    bool told_of_forgetting = false;
     for (uint64_t turn = 0; StopRequested() == 0; ++turn) {
       const std::optional<std::string> line = lines.Next();
       if (!line) return;
       Prompt prompt{*line, {}};
       if (session) {
         ChatSession::Question question = session->Ask(*line, max_tokens_);
-        if (question.forgotten > 0) {
+        if (question.forgotten > 0 && !std::exchange(told_of_forgetting, true)) {
           console.Note(
-              fmt::format("the conversation no longer fits the context: turns forgotten "
-                          "at its beginning: {}",
-                          question.forgotten));
+              "the conversation no longer fits the context: from now on its oldest turns are "
+              "forgotten");
         }
         prompt.ids = std::move(question.ids);
       } else {

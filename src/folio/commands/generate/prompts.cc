@@ -108,7 +108,7 @@ Prompt PromptOf(const OpenedModel& model, std::string text, const std::string& w
 void PromptFlags::Add(Flags& flags) {
   flags.Positional(Field{"TEXT", &positional, "how the text begins; - for standard input"});
   flags.List("-p,--prompt", &texts, "how the text begins; nothing lets the model begin",
-             {.placeholder = "TEXT"});
+             {.placeholder = "TEXT", .meant = " "});
   flags.List("--file", &files, "a file with the prompt; - for standard input",
              {.placeholder = "FILE"});
   flags.List("--ids", &ids, "the prompt as token ids: 464,2068", {.placeholder = "IDS"});

@@ -133,11 +133,11 @@ TEST_F(InspectAttention, PiecesOfCharactersAreShownAsBytes) {
 }
 
 TEST_F(InspectAttention, FiguresOfAllHeadsOfALayerAndOfOne) {
-  ExpectDrawn("attention", "--text 'hello word'", "deep/a.svg",
+  ExpectDrawn("attention", "--text 'hello word'", "a.svg",
               {"L0 H0", "L0 H2", "L1 H1", "10 tokens", "masked", "w"});
-  ExpectDrawn("attention", "--text 'hello' --layer 1 --sort self", "deep/a.svg",
+  ExpectDrawn("attention", "--text 'hello' --layer 1 --sort self", "a.svg",
               {"L1 H0", "L1 H2", "layer 1", "largest self first"});
-  ExpectDrawn("attention", "--text 'hex é' --layer 1 --head 0 --scale log", "deep/a.svg",
+  ExpectDrawn("attention", "--text 'hex é' --layer 1 --head 0 --scale log", "a.svg",
               {"layer 1, head 0", "h", "x", "<C3>", "query", "key"});
 }
 

@@ -302,6 +302,23 @@ TEST_F(InspectInside, FiguresThatCannotBeWrittenAreErrors) {
   EXPECT_TRUE(Contains(run.err, "error: ", "taken"));
 }
 
+// Before the model is read: there is none.
+TEST_F(InspectInside, PlacesThatAreNotThereAreRefusedBeforeTheWork) {
+  const std::string none = At("none/x").string();
+  for (const std::string what :
+       {"attention --text a --svg ", "lens --text a --svg ", "probabilities --text a --svg ",
+        "activations --text a --svg ", "attention --text a --html ", "embeddings --html "}) {
+    const std::string kind = what.find("--svg") == what.npos ? ".html" : ".svg";
+    ExpectError(1, "inspect " + what + none + kind + " --model nowhere", "cannot write",
+                "none is not an existing directory", "mkdir -p");
+  }
+  ExpectError(1, "explain softmax --html " + none + ".html", "none is not an existing directory");
+  ExpectError(1, "plot nowhere --out " + none + ".svg", "none is not an existing directory");
+  ExpectError(1, "eval perplexity nowhere --model nowhere --csv " + none,
+              "none is not an existing directory");
+  EXPECT_FALSE(std::filesystem::exists(At("none")));
+}
+
 TEST_F(InspectInside, AWideLensGoesOnBelow) {
   ExpectDrawn("lens", "--text abcdefghijklm", "lens.svg",
               {"embedding", "block 1", "0", "11", "12", "a", "m"});
@@ -340,7 +357,7 @@ TEST_F(InspectInside, PagesHaveTheFigureAndItsNumbers) {
       {"embeddings", "--id 5", "nearest to", "cosine"},
       {"embeddings", "", "Longest and shortest tokens", "shortest"}};
   for (const auto& [what, flags, heading, column] : pages) {
-    const std::string path = At("pages/" + what + ".html").string();
+    const std::string path = At(what + ".html").string();
     const ProgramRun run = RunFolio(Inspect(what, flags + " --html " + path));
     EXPECT_EQ(run.status, 0) << what;
     EXPECT_EQ(run.out, "") << what;

@@ -103,7 +103,7 @@ OpenedModel OpenModel(const ModelFlags& flags) {
 }
 
 void TextFlags::Add(Flags& flags) {
-  flags.List("--text", &texts, "the text to look at", {.placeholder = "TEXT"});
+  flags.List("--text", &texts, "the text to look at", {.placeholder = "TEXT", .meant = " "});
   flags.List("--file", &files, "a file with the text; - for standard input",
              {.placeholder = "FILE"});
   flags.List("--ids", &ids, "the text as token ids: 5,0,12", {.placeholder = "IDS"});
@@ -162,7 +162,7 @@ ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags, const st
 }
 
 void WriteFigure(Console& console, const std::filesystem::path& path, std::string_view svg) {
-  CreateParentOf(path);
+  CreateParentOf(path);  // of several figures
   WriteFileAtomically(path, svg);
   console.Note(fmt::format("wrote {}", path.string()));
 }
@@ -180,6 +180,7 @@ void CheckFigureFile(const std::string& path) {
   if (!path.empty() && std::filesystem::is_directory(path, ignored)) {
     throw UsageError(fmt::format("--svg {}: is a directory", path), {}, "name a file");
   }
+  if (!path.empty()) RequireParentOf(path);
 }
 
 void CheckFigureDirectory(const std::string& path) {
@@ -216,6 +217,7 @@ void PageFlag::Check(const Console& console) const {
   if (given() && std::filesystem::is_directory(path, ignored)) {
     throw UsageError(fmt::format("--html {}: is a directory", path), {}, "name a file");
   }
+  if (given() && path != "-") RequireParentOf(path);
 }
 
 void PageFlag::Write(Console& console, const std::string& page) const {

@@ -48,11 +48,13 @@ std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flag
 ModelText ReadOneText(const OpenedModel& model, const TextFlags& flags, const std::string& command,
                       TextLength length = TextLength::kContext);
 
-// Writes a figure where it was asked for, with the directories on the way, and says so on stderr.
+// Writes a figure where it was asked for, one of several with their directory, and says so on
+// stderr.
 void WriteFigure(Console& console, const std::filesystem::path& path, std::string_view svg);
 
 // Throws a kUsage Error where the figure, or the directory of figures, that --svg `path` asks for
-// cannot be, or `path` is named as something else: to be called before the work. "" asks for none.
+// cannot be, or `path` is named as something else, and a kRuntime Error where the directory of the
+// one figure cannot be written to: to be called before the work. "" asks for none.
 void CheckFigureFile(const std::string& path);
 void CheckFigureDirectory(const std::string& path);
 
@@ -62,7 +64,8 @@ struct PageFlag {
 
   void Add(Flags& flags);
   // Throws a kUsage Error where there can be no such page, which stdout holds instead of --json's
-  // object if it is "-": to be called before the work.
+  // object if it is "-", and a kRuntime Error where its directory cannot be written to: to be
+  // called before the work.
   void Check(const Console& console) const;
   bool given() const { return !path.empty(); }
   // Writes the page, and says so on stderr. REQUIRES: given.

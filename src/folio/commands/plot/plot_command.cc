@@ -57,13 +57,13 @@ class PlotCommand final : public Command {
       throw UsageError(fmt::format("--out: cannot write '{}'", out_),
                        "figures are SVG, pages are HTML", "end its name in .svg or .html");
     }
+    if (!out_.empty()) RequireParentOf(out_);
     if (series_ && !context.console.json()) {
       throw UsageError("--series is for --json", {}, "add --json");
     }
     const std::vector<Metric> metrics = MetricsNamed(keys_);
     const std::vector<PlottedRun> runs = ReadRuns(runs_, labels_, context.console);
     if (!out_.empty()) {
-      CreateParentOf(out_);
       WriteFileAtomically(out_, kind == ".svg" ? RunsSvg(runs, metrics, options_)
                                                : RunsHtml(runs, metrics, options_));
       context.console.Note(fmt::format("wrote {}", out_));

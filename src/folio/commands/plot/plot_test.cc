@@ -238,7 +238,7 @@ TEST_F(Plot, DifferencesAreThoseOfTheSettings) {
 TEST_F(Plot, ThePageHoldsFigureValuesAndDifferences) {
   MakeRun("a", 30, 4, "[train]\nseed = 1\n");
   MakeRun("b", 30, 3, "[train]\nseed = 2\n");
-  const std::string out = Path("pages/compare.html");
+  const std::string out = Path("compare.html");
   const ProgramRun run =
       Run(Path("a") + " " + Path("b") + " --label '<i>&' --label b --out " + out);
   ASSERT_EQ(run.status, 0) << run.err;

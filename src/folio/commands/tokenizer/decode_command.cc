@@ -30,7 +30,8 @@ class TokenizerDecodeCommand final : public Command {
   void AddFlags(Flags& flags) override {
     flags.Positional(Field{"IDS-FILE", &file_, "ids to read; - for standard input"});
     AddTokenizerFlag(flags, &tokenizer_);
-    flags.List("--ids", &ids_, "decode these instead of a file", {.placeholder = "IDS"});
+    flags.List("--ids", &ids_, "decode these instead of a file",
+               {.placeholder = "IDS", .meant = " "});
     flags.Switch("--jsonl", &jsonl_, "read and write a JSON object in each line");
     flags.Switch("--hex", &hex_, "write bytes as hexadecimal digits");
     flags.Switch("--replace", &replace_, "write UTF-8 always: U+FFFD for what is none");

@@ -42,7 +42,8 @@ class TokenizerEncodeCommand final : public Command {
   void AddFlags(Flags& flags) override {
     flags.Positional(Field{"TEXT-FILE", &file_, "text to read; - for standard input"});
     AddTokenizerFlag(flags, &tokenizer_);
-    flags.List("--text", &texts_, "encode this instead of a file", {.placeholder = "STRING"});
+    flags.List("--text", &texts_, "encode this instead of a file",
+               {.placeholder = "STRING", .meant = " "});
     AddSpecialFlag(flags, &special_);
     flags.Switch("--jsonl", &jsonl_, "read and write a JSON object in each line");
     flags.Switch("--explain", &explain_, "show how each piece of the text becomes its tokens");

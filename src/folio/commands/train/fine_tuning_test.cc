@@ -1,6 +1,8 @@
 // Training that starts from a model, through the real program.
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "folio/base/strings.h"
 #include "folio/commands/train/test_train.h"
 #include "folio/io/model_dir.h"
@@ -43,6 +45,18 @@ TEST_F(FineTuningProgram, GoesOnFromTheModelsParametersSizesAndTokenizer) {
   // A text with a character that the model has no token for.
   WriteFileAtomically(At("other.txt"), ReadFile(data_) + "\xC3\xA4");
   ExpectError(3, Init("--overwrite --data " + At("other.txt").string()), "no token");
+}
+
+// A tenth of 0.003 is 0.0003, not 0.00030000000000000003.
+TEST_F(FineTuningProgram, RatesThatAreChosenAreWrittenAsPeopleDo) {
+  fs::remove_all(At("model"));
+  ASSERT_EQ(Train("model.n_embd=128").status, 0);
+  fs::rename(At("run"), At("model"));
+  const ProgramRun run = RunFolio(Init("--max-steps 1"));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(Setting("learning_rate"), "learning_rate = 0.0003");
+  EXPECT_FALSE(std::regex_search(ReadFile(At("tuned/config.toml")) + run.err,
+                                 std::regex("[.][0-9]*(00000|99999)[0-9]")));
 }
 
 TEST_F(FineTuningProgram, ARunGoesOnByItselfWhenTheModelIsGone) {

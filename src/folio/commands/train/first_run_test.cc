@@ -115,6 +115,16 @@ TEST_F(FirstRun, WhatIsHeldOutIsSaid) {
   ExpectError(2, Resumed("--max-steps 9 --val-split tail"), "data.val_split cannot change");
 }
 
+TEST_F(FirstRun, WithoutHeldOutTextNothingIsTrained) {
+  ExpectError(2, "train --preset debug --val-fraction 0 --data " + data_ + Out(),
+              "--val-fraction 0: training needs held-out text", "--val-fraction 0.01");
+  EXPECT_EQ(Names(), Strings{"text.txt"});
+  const std::string data = At("data").string();
+  ASSERT_EQ(RunFolio("data prepare --val-fraction 0 --out " + data + " " + data_).status, 0);
+  ExpectError(3, "train --preset debug --data " + data + Out(), "nothing is held out",
+              "prepare the text again");
+}
+
 TEST_F(FirstRun, ADryRunTakesATextAndLeavesNothing) {
   const Strings before = Names();
   const ProgramRun run = Train("--dry-run");

@@ -62,7 +62,7 @@ class TrainCommand final : public Command {
         "--data", &options_.data,
         "a text, a directory of texts, - for standard input, or a directory of tokens; texts may "
         "be given again and again",
-        {.placeholder = "DIR|FILE"});
+        {.placeholder = "DIR|FILE", .meant = ""});
     flags.Value(Field{"out", &out_, "the run directory"}.WithFlag("-o,--out"),
                 {.placeholder = "RUN", .required = true});
     AddPresetFlag(flags, &preset_);

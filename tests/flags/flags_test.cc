@@ -1,0 +1,409 @@
+// Every command with every value of each of its flags: those that are asked for by name, those of
+// other flags of the kind, and numbers, texts and paths that nobody should ask for. The flags are
+// the program's own (cli/command_line.h); what is listed here is an ordinary call of each command.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "folio/base/strings.h"
+#include "folio/cli/command_line.h"
+#include "folio/cli/program.h"
+#include "folio/commands/commands.h"
+#include "folio/io/file.h"
+#include "folio/io/safetensors.h"
+#include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
+#include "tests/kit/program.h"
+#include "tests/kit/sanitized.h"
+
+namespace folio {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+// A call that is in order: what a flag is changed in, or added to.
+struct Call {
+  Strings positionals;
+  Strings flags;
+};
+
+// By the names of commands. Inputs lie in ../in, the directory of a call is its own.
+const std::map<std::string, Call>& Calls() {
+  static const Strings kTiny = {"--set", "model.n_layer=1", "model.n_head=1", "model.n_embd=8",
+                                "model.n_positions=16"};
+  static const auto with = [](Strings flags, const Strings& more) {
+    flags.insert(flags.end(), more.begin(), more.end());
+    return flags;
+  };
+  static const auto lesson = Call{};
+  static const std::map<std::string, Call> calls = {
+      {"train",
+       {{},
+        with({"--data", "../in/text.txt", "--out", "run", "--batch", "1", "--max-steps", "1"},
+             with(kTiny, {"train.eval_batches=1"}))}},
+      {"generate", {{"a small"}, {"--model", "../in/run", "--max-tokens", "2"}}},
+      {"chat", {{}, {"--model", "../in/run"}}},
+      {"serve", {{}, {"--model", "../in/run", "--port", "0"}}},
+      {"convert", {{"../in/run", "made"}, {}}},
+      {"fetch", {{"gpt2"}, {}}},
+      {"plot", {{"../in/run"}, {"--out", "made.svg"}}},
+      {"eval perplexity", {{"../in/short.txt"}, {"--model", "../in/run"}}},
+      {"eval cloze", {{"../in/items.jsonl"}, {"--model", "../in/run"}}},
+      {"eval compare", {{"../in/run", "../in/run", "../in/short.txt"}, {}}},
+      {"data prepare", {{"../in/text.txt"}, {"--out", "made"}}},
+      {"data info", {{"../in/run/data"}, {}}},
+      {"data stories", {{}, {"--out", "made", "--bytes", "100"}}},
+      {"data fetch", {{"tinyshakespeare"}, {}}},
+      {"tokenizer encode", {{"../in/short.txt"}, {"--tokenizer", "bytes", "--out", "made"}}},
+      {"tokenizer decode", {{"../in/ids.txt"}, {"--tokenizer", "bytes", "--out", "made"}}},
+      {"tokenizer count", {{"../in/short.txt"}, {"--tokenizer", "bytes"}}},
+      {"tokenizer info", {{}, {"--tokenizer", "../in/run/last"}}},
+      {"tokenizer train", {{"../in/text.txt"}, {"--out", "made", "--vocab-size", "270"}}},
+      {"tokenizer fetch", {{"gpt2"}, {}}},
+      {"inspect attention", {{}, {"--model", "../in/run", "--text", "a small"}}},
+      {"inspect lens", {{}, {"--model", "../in/run", "--text", "a small"}}},
+      {"inspect embeddings", {{}, {"--model", "../in/run"}}},
+      {"inspect activations", {{}, {"--model", "../in/run", "--text", "a small"}}},
+      {"inspect probabilities", {{}, {"--model", "../in/run", "--text", "a small"}}},
+      {"inspect model", {{"../in/run"}, {}}},
+      {"inspect plan", {{}, with({"--batch", "1"}, kTiny)}},
+      {"inspect dump",
+       {{}, {"--model", "../in/run", "--batch", "../in/batch.safetensors", "--out", "made"}}},
+      {"bench train", {{}, with({"--batch", "1", "--steps", "1", "--seconds", "0"}, kTiny)}},
+      {"bench matmul", {{}, {"--products", "small", "--seconds", "0"}}},
+      {"bench attention",
+       {{},
+        {"--context", "4", "--batch", "1", "--heads", "1", "--head-size", "4", "--seconds", "0"}}},
+      {"bench generate", {{}, with({"--prompt-tokens", "2", "--seconds", "0"}, kTiny)}},
+      {"bench optimizer", {{}, {"--parameters", "100", "--seconds", "0"}}},
+      {"bench serve",
+       {{}, {"--model", "../in/run", "--clients", "1", "--seconds", "0.1", "--max-tokens", "1"}}},
+      {"bench tokenizer", {{}, {"--bytes", "1000", "--merges", "2"}}},
+      {"config show", {{}, {}}},
+      {"doctor", {{}, {}}},
+      {"plan", {{}, with({}, kTiny)}},
+      {"completion", {{"bash"}, {}}},
+      {"help", {{"train"}, {}}},
+      {"version", {{}, {}}},
+      {"__complete", {{"tra"}, {}}},
+      {"explain attention", lesson},
+      {"explain block", {{}, {"--model", "../in/run", "--text", "a"}}},
+      {"explain tokenize", lesson},
+      {"explain positions", lesson},
+      {"explain layernorm", lesson},
+      {"explain gelu", lesson},
+      {"explain softmax", lesson},
+      {"explain sampling", lesson},
+  };
+  return calls;
+}
+
+const Strings kNumbers = {
+    "",   "-1", "0", "1", "3", "97", "0.3", "1e-30", "1e30", "2147483648", "9223372036854775807",
+    "nan"};
+// Also for what takes numbers, names or JSON in a text; `here` is a file, and `heredir` a
+// directory.
+const Strings kTexts = {"",         "x",      "-",       "here",  "heredir",       "none/x.svg",
+                        "none/x",   "0",      "-1",      "1,,2",  "5,99999999999", "nan",
+                        "0.5,1e30", "65=nan", "{\"a\":", "[1,2]", "\xC3\xA9",      "\xFF",
+                        "x.html"};
+
+// A command line in its own process and directory.
+struct Case {
+  Strings words;
+  pid_t pid = 0;
+  fs::path dir = {};
+  Clock::time_point end = {};
+  int signals = 0;  // that were sent
+};
+
+std::string Shown(const Strings& words) {
+  std::string text = "folio";
+  for (const std::string& word : words) text += " '" + word.substr(0, 60) + "'";
+  return text;
+}
+
+class FlagsOf : public testing::TestWithParam<std::string> {
+ protected:
+  static void SetUpTestSuite() {
+    root_ = fs::path(testing::TempDir()) / ("folio_flags_" + std::to_string(getpid()));
+    const fs::path in = root_ / "in";
+    fs::create_directories(in);
+    fs::create_directories(root_ / "home");
+    std::string text;
+    for (int i = 0; i < 40; ++i)
+      text += "a small text to learn from, number " + std::to_string(i % 10);
+    WriteFileAtomically(in / "text.txt", text);
+    WriteFileAtomically(in / "short.txt", text.substr(0, 60));
+    WriteFileAtomically(in / "ids.txt", "97 98 32 99\n");
+    WriteFileAtomically(
+        in / "items.jsonl",
+        "{\"ctx\": \"a small\", \"endings\": [\" text\", \" form\"], \"label\": 0}\n");
+    std::vector<int64_t> tokens(2 * 2 * 9, 3);
+    const NamedTensor batches{"batches", Tensor(tokens.data(), {2, 2, 9})};
+    WriteSafetensors(in / "batch.safetensors", std::span(&batches, 1));
+    const ProgramRun run = RunShell(
+        in,
+        "$F train --data text.txt --tokenizer bytes --out run --batch 2 --max-steps 2 --set "
+        "model.n_layer=1 model.n_head=2 model.n_embd=8 model.n_positions=16 train.eval_batches=2");
+    ASSERT_EQ(run.status, 0) << run.err;
+  }
+  static void TearDownTestSuite() { fs::remove_all(root_); }
+
+  void Start(Case& one) const;
+  void Finish(Case& one, int status) const;
+  void RunAll(const std::vector<Strings>& cases) const;
+
+  static inline fs::path root_;
+};
+
+constexpr rlim_t kMemory = rlim_t{6} << 30, kFile = rlim_t{64} << 20;
+
+void FlagsOf::Start(Case& one) const {
+  static int number = 0;
+  one.dir = root_ / std::to_string(number++);
+  fs::create_directories(one.dir / "heredir");
+  WriteFileAtomically(one.dir / "here", "what was here\n");
+  WriteFileAtomically(one.dir / "heredir/file", "and here\n");
+  const std::string log = one.dir.string() + ".log";
+  WriteFileAtomically(log, "");
+  one.pid = fork();
+  ASSERT_GE(one.pid, 0);
+  if (one.pid != 0) return;
+  // The program, alone in a process without other threads, as main.cc runs it.
+  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  const int in = open("/dev/null", O_RDONLY);
+  dup2(in, 0);
+  dup2(out, 1);
+  dup2(out, 2);
+  const rlimit memory{kMemory, kMemory}, file{kFile, kFile}, core{0, 0};
+  setrlimit(RLIMIT_AS, &memory);
+  setrlimit(RLIMIT_FSIZE, &file);
+  setrlimit(RLIMIT_CORE, &core);
+  signal(SIGXFSZ, SIG_IGN);  // as on a disk that is full
+  const std::string home = root_ / "home";
+  clearenv();
+  setenv("HOME", home.c_str(), 1);
+  setenv("FOLIO_HOME", home.c_str(), 1);
+  setenv("https_proxy", "http://127.0.0.1:1", 1);  // no network
+  if (chdir(one.dir.c_str()) != 0) _exit(99);
+  const int status = RunProgram(one.words, AllCommands);
+  fflush(nullptr);
+  _exit(status);
+}
+
+// How it ended, what it said and what it left.
+void FlagsOf::Finish(Case& one, int status) const {
+  const std::string said = ReadFile(one.dir.string() + ".log");
+  const std::string call = Shown(one.words) + "\n" + said.substr(0, 1500);
+  for (const char* mistake :
+       {"mistake of folio", "check failed", "terminate called", "runtime error:"}) {
+    EXPECT_FALSE(Contains(said, mistake)) << call;
+  }
+  bool failed = false;
+  if (WIFSIGNALED(status)) {
+    // A command that takes longer than this test waits may be ended by the signal itself.
+    EXPECT_TRUE(one.signals == 1 && WTERMSIG(status) == SIGTERM)
+        << "ended by signal " << WTERMSIG(status) << ": " << call;
+  } else {
+    const int code = WEXITSTATUS(status);
+    const bool stopped = one.signals == 1 && code == 128 + SIGTERM;
+    failed = code >= 1 && code <= 5;
+    EXPECT_TRUE(code == 0 || failed || stopped) << "status " << code << ": " << call;
+    if (failed) {
+      EXPECT_TRUE(said.find("error") != said.npos || Contains(call, "'-q") ||
+                  Contains(call, "--quiet"))
+          << "status " << code << " without a word: " << call;
+    }
+  }
+  Strings left;
+  for (const auto& entry : fs::recursive_directory_iterator(one.dir)) {
+    const std::string name = entry.path().lexically_relative(one.dir);
+    const bool before = name == "here" || name == "heredir" || name == "heredir/file";
+    const bool hidden = entry.path().filename().string().starts_with(".");
+    if (!before && (failed || (hidden && one.signals == 0))) left.push_back(name);
+  }
+  EXPECT_EQ(left, Strings{}) << call;
+  if (failed) {
+    EXPECT_EQ(ReadFile(one.dir / "here"), "what was here\n") << call;
+    EXPECT_EQ(ReadFile(one.dir / "heredir/file"), "and here\n") << call;
+  }
+  fs::remove_all(one.dir);
+  fs::remove(one.dir.string() + ".log");
+}
+
+// Several at a time: some only wait.
+void FlagsOf::RunAll(const std::vector<Strings>& cases) const {
+  constexpr std::chrono::milliseconds kPatience(500), kMore(20000);
+  const size_t at_once = 2 * std::thread::hardware_concurrency() + 2;
+  std::vector<Case> running;
+  for (size_t next = 0; next < cases.size() || !running.empty();) {
+    while (next < cases.size() && running.size() < at_once) {
+      running.push_back({.words = cases[next++]});
+      Start(running.back());
+      running.back().end = Clock::now() + kPatience;
+    }
+    std::erase_if(running, [&](Case& one) {
+      int status = 0;
+      if (waitpid(one.pid, &status, WNOHANG) == one.pid) {
+        Finish(one, status);
+        return true;
+      }
+      if (Clock::now() < one.end) return false;
+      kill(one.pid, one.signals++ == 0 ? SIGTERM : SIGKILL);
+      one.end = Clock::now() + kMore;
+      return false;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+bool IsSwitch(const Flag& flag) {
+  return flag.placeholder.empty() && !flag.positional;
+}
+
+bool IsNumber(const Flag& flag) {
+  return flag.placeholder == "N" || flag.placeholder == "X";
+}
+
+// All choices of all flags of the program that share one with this flag, and its own.
+Strings ChoicesLike(const CommandLine& line, const Flag& flag) {
+  std::set<std::string> all(flag.choices.begin(), flag.choices.end());
+  for (const CommandEntry& entry : line.commands()) {
+    for (const Flag& other : entry.flags->list()) {
+      const bool shared = std::ranges::any_of(other.choices, [&](const std::string& choice) {
+        return std::ranges::find(flag.choices, choice) != flag.choices.end();
+      });
+      if (shared) all.insert(other.choices.begin(), other.choices.end());
+    }
+  }
+  return {all.begin(), all.end()};
+}
+
+Strings ValuesOf(const CommandLine& line, const Flag& flag) {
+  Strings values = IsNumber(flag) ? kNumbers : kTexts;
+  const Strings choices = ChoicesLike(line, flag);
+  if (!choices.empty() && flag.placeholder.find('|') != std::string::npos) values = {""};
+  values.insert(values.end(), choices.begin(), choices.end());
+  return values;
+}
+
+// What a flag that has choices may be asked for, as words.
+std::vector<Strings> FewWords(const Flag& flag) {
+  if (flag.positional || flag.hidden || IsSwitch(flag)) return {};
+  std::vector<Strings> words;
+  if (flag.placeholder.find('|') == std::string::npos && flag.placeholder != "NAME") return {};
+  for (const std::string& choice : flag.choices) words.push_back({flag.name, choice});
+  return words;
+}
+
+// Every value of every flag, and every two values of flags that have choices.
+std::vector<Strings> CasesOf(const CommandLine& line, const CommandEntry& entry, const Call& call) {
+  const Strings command = Split(entry.info.name, ' ');
+  std::vector<Strings> cases;
+  const auto add = [&](const Call& changed, const Strings& more) {
+    Strings words = command;
+    words.insert(words.end(), changed.positionals.begin(), changed.positionals.end());
+    words.insert(words.end(), changed.flags.begin(), changed.flags.end());
+    words.insert(words.end(), more.begin(), more.end());
+    cases.push_back(std::move(words));
+  };
+  add(call, {});
+  size_t positional = 0;
+  for (const Flag& flag : entry.flags->list()) {
+    if (IsSwitch(flag)) {
+      add(call, {flag.name});
+      add(call, {flag.name + "=x"});
+      continue;
+    }
+    for (const std::string& value : ValuesOf(line, flag)) {
+      if (!flag.positional) {
+        add(call, {flag.name, value});
+        continue;
+      }
+      Call changed = call;
+      changed.positionals.resize(std::max(positional + 1, changed.positionals.size()));
+      changed.positionals[positional] = value;
+      // Behind "--" nothing is a flag.
+      Call flags{.positionals = {}, .flags = changed.flags};
+      Strings behind = {"--"};
+      behind.insert(behind.end(), changed.positionals.begin(), changed.positionals.end());
+      add(flags, behind);
+    }
+    positional += flag.positional ? 1 : 0;
+  }
+  const std::vector<Flag>& flags = entry.flags->list();
+  for (size_t a = 0; a < flags.size(); ++a) {
+    for (size_t b = a + 1; b < flags.size(); ++b) {
+      for (const Strings& one : FewWords(flags[a])) {
+        for (const Strings& other : FewWords(flags[b])) {
+          Strings both = one;
+          both.insert(both.end(), other.begin(), other.end());
+          add(call, both);
+        }
+      }
+    }
+  }
+  if (entry.info.name != "train") return cases;  // which takes every setting
+  for (const Field& field : entry.flags->settings()->fields()) {
+    const std::string type = FieldType(field);
+    Strings values = type.starts_with("integer") || type.starts_with("number")
+                         ? kNumbers
+                         : Strings{"", "x", "true", "null"};
+    values.insert(values.end(), field.choices.begin(), field.choices.end());
+    for (const std::string& value : values) add(call, {"--set", field.key + "=" + value});
+  }
+  return cases;
+}
+
+std::vector<std::string> NamesOfAll() {
+  std::vector<std::string> names;
+  for (const auto& command : AllCommands()) names.push_back(command->info().name);
+  return names;
+}
+
+TEST(Flags, EveryCommandHasAnOrdinaryCall) {
+  std::set<std::string> known;
+  for (const auto& [name, call] : Calls()) known.insert(name);
+  const std::vector<std::string> all = NamesOfAll();
+  EXPECT_EQ(known, std::set<std::string>(all.begin(), all.end()));
+}
+
+TEST_P(FlagsOf, NoValueEndsTheProgramByASignal) {
+  if (kSanitized) GTEST_SKIP() << "limits of memory do not go with the sanitizers";
+  const CommandLine line(AllCommands());
+  const CommandEntry* entry = line.Find(GetParam());
+  ASSERT_NE(entry, nullptr);
+  const auto call = Calls().find(GetParam());
+  ASSERT_NE(call, Calls().end());
+  const auto before = FilesBelow(root_ / "in");
+  const std::vector<Strings> cases = CasesOf(line, *entry, call->second);
+  RecordProperty("calls", static_cast<int>(cases.size()));
+  RunAll(cases);
+  EXPECT_EQ(FilesBelow(root_ / "in"), before) << "its inputs are no longer what they were";
+}
+
+std::string NameOf(const testing::TestParamInfo<std::string>& of) {
+  std::string name = of.param;
+  std::ranges::replace(name, ' ', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Commands, FlagsOf, testing::ValuesIn(NamesOfAll()), NameOf);
+
+}  // namespace
+}  // namespace folio
