@@ -129,6 +129,7 @@ std::string MetaOf(const Tokenizer& tokenizer) {
   }
   const std::vector<std::pair<std::string, std::string>> meta = {
       {Pickled("vocab_size"), Pickled(tokenizer.vocab_size())},
+      {Pickled("special_tokens"), Pickled(tokenizer.special_tokens().size())},
       {Pickled("itos"), PickledDict(itos)},
       {Pickled("stoi"), PickledDict(stoi)}};
   return PickleOf(PickledDict(meta));

@@ -36,13 +36,14 @@ struct MetaTokens {
 };
 
 // Those of itos, which numbers them 0, 1, ...; none if it does not, or they are no such.
-MetaTokens TokensOf(const Json* itos) {
+MetaTokens TokensOf(const Json* itos, const Json* specials) {
   MetaTokens tokens;
   if (itos == nullptr || !itos->is_object()) return {};
   for (const auto& [id, text] : itos->items()) {
     if (id != fmt::format("{}", tokens.size()) || !tokens.Take(text)) return {};
   }
-  return tokens;
+  const Json expected = tokens.specials.size();
+  return (specials == nullptr ? Json(0) : *specials) == expected ? tokens : MetaTokens{};
 }
 
 }  // namespace
@@ -54,7 +55,7 @@ std::unique_ptr<CharTokenizer> ReadNanoGptMeta(const std::filesystem::path& path
                       "move it away, and name the tokenizer with --tokenizer");
   };
   if (!meta.is_object()) throw refuse("expected a dictionary");
-  MetaTokens tokens = TokensOf(meta.find("itos"));
+  MetaTokens tokens = TokensOf(meta.find("itos"), meta.find("special_tokens"));
   if (tokens.characters.empty()) {
     throw refuse("expected itos, which numbers characters in ascending order");
   }
