@@ -113,7 +113,7 @@ TEST_F(Eval, PerplexityOfTextsHasATableAndAnObject) {
 }
 
 TEST_F(Eval, ALongTextMayBeCutAndSaysSo) {
-  const std::string a = Put("a.txt", SomeWords(300000));
+  const std::string a = Put("a.txt", SomeWords(6000000));
   const std::string compare = "eval compare " + Path("model") + " " + Path("other") + " " + a;
   EXPECT_EQ(Answer(compare + " --max-tokens 50").at("tokens"), 49);
   EXPECT_EQ(Answer(Perplexity(a + " --max-tokens 50")).at("total").at("tokens"), 49);
