@@ -19,7 +19,12 @@ class DataFetch : public InTemporaryDirectory {
 constexpr char kFetch[] = "https_proxy=http://127.0.0.1:1 $F data fetch tinyshakespeare ";
 
 TEST_F(DataFetch, WithoutANetworkItSaysWhatToPutWhere) {
-  const ProgramRun run = Shell(std::string(kFetch) + "--out texts/t.txt -q");
+  const std::string fetch = std::string(kFetch) + "--out texts/t.txt -q";
+  const ProgramRun nowhere = Shell(fetch);
+  EXPECT_EQ(nowhere.status, 1);
+  EXPECT_TRUE(Contains(nowhere.err, "texts is not an existing directory", "mkdir -p "));
+  fs::create_directory(At("texts"));
+  const ProgramRun run = Shell(fetch);
   EXPECT_EQ(run.status, 1);
   const std::string url(PublishedText("tinyshakespeare").url);
   EXPECT_TRUE(Contains(run.err, "download " + url + " elsewhere and put it here as texts/t.txt"));
