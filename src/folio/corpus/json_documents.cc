@@ -31,10 +31,11 @@ std::string TextOfJsonLine(std::string_view line, const std::string& field,
   }
   const Json* text = json.find(field);
   if (text == nullptr || !text->is_string()) {
-    Error bad = BadLine(where(), "no document",
-                        fmt::format("there is no {} that is a string", Json(field).dump()), field);
+    const Error bad =
+        BadLine(where(), "no document",
+                fmt::format("there is no {} that is a string", Json(field).dump()), field);
     // It may have been meant for a conversation.
-    if (!json.is_object() || text != nullptr) throw bad;
+    if (!json.is_object() || text != nullptr) throw Error(bad);
     std::string members;
     for (const Json::Member& member : json.items())
       members += (members.empty() ? "" : ", ") + member.key;

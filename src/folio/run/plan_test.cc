@@ -209,6 +209,12 @@ TEST(LengthWarning, OthersAreNotWarnedOf) {
   EXPECT_EQ(WarningOf("gpt2", {{"train.budget", "1h"}}), "");
 }
 
+TEST(TrainEstimate, HowOftenATextIsReadIsANumberForPeople) {
+  EXPECT_EQ(HowOften(0.001), "fewer than 0.01 times");
+  EXPECT_EQ(HowOften(2.96), "about 3 times");
+  EXPECT_EQ(HowOften(1090065.6), "about 1,090,066 times");
+}
+
 TEST(TrainEstimate, AnEvaluationHasNoMoreThanIsHeldOut) {
   TrainConfig train{.batch_size = 32, .context = 128, .max_steps = 8};
   train.eval_every = 0;

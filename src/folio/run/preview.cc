@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "folio/base/log.h"
@@ -108,7 +109,7 @@ std::string DescribeBuffers(const TrainShape& shape, bool json) {
 std::string HowOften(double epochs) {
   if (epochs < 0.01) return "fewer than 0.01 times";
   return epochs < 10 ? fmt::format("about {:.2g} times", epochs)
-                     : fmt::format("about {:.0f} times", epochs);
+                     : fmt::format("about {} times", WithCommas(std::llround(epochs)));
 }
 
 TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t held_out_tokens,
