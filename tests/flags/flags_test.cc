@@ -95,7 +95,9 @@ const std::map<std::string, Call>& Calls() {
       {"bench tokenizer", {{}, {"--bytes", "1000", "--merges", "2"}}},
       {"config show", {{}, {}}},
       {"doctor", {{}, {}}},
-      {"plan", {{}, with({}, kTiny)}},
+      {"plan",  // without measuring the machine
+       {{},
+        with({"--flops-per-second", "1e9", "--memory-rate", "1e9", "--sum-rate", "1e9"}, kTiny)}},
       {"completion", {{"bash"}, {}}},
       {"help", {{"train"}, {}}},
       {"version", {{}, {}}},
