@@ -1,6 +1,11 @@
+#include <fmt/format.h>
+
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
+#include "folio/base/error.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/tokenizer/tokenizer_input.h"
 #include "folio/term/json_lines.h"
@@ -79,6 +84,12 @@ class TokenizerDecodeCommand final : public Command {
     RefuseTogether(hex_ && replace_, "--hex", "--replace");
     RefuseTogether(format_ != "text" && jsonl_, "--format " + format_, "--jsonl");
     RefuseTogether(format_ != "text" && !ids_.empty(), "--format " + format_, "--ids");
+    const bool digits = !file_.empty() && file_.find_first_not_of("0123456789,") == file_.npos;
+    std::error_code ignored;
+    if (digits && !std::filesystem::exists(file_, ignored)) {
+      throw UsageError("there is no file " + file_, {},
+                       fmt::format("did you mean --ids {}?", file_));
+    }
   }
 
   JsonBytes How() const {

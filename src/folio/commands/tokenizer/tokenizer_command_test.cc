@@ -221,6 +221,9 @@ TEST_F(TokenizerCommandTest, DecodingTakesIdsInManyForms) {
   EXPECT_EQ(Out("$T decode --ids '259 70000' --json --tokenizer bpe"),
             "{\"text\":\"hello<|end|>\"}\n");
   EXPECT_EQ(Out("$T decode --ids '' --tokenizer bpe"), "");
+  EXPECT_TRUE(Contains(Wrong("$T decode 15496 --tokenizer bpe", 2), "did you mean --ids 15496?"));
+  Write("15496", "104 105");
+  EXPECT_EQ(Out("$T decode 15496 --tokenizer bpe"), "hi");
 }
 
 TEST_F(TokenizerCommandTest, WhatIsNoIdIsNamed) {
