@@ -182,10 +182,19 @@ test("the lens and the pipeline show what the service computes", async () => {
   await page.keyboard.press("Tab");
   await page.click("text=Pipeline");
   await page.waitForSelector(".stop");
+  await page.waitForSelector(".tensor-facts");
+  let answer;
+  const held = new Promise((done) => (answer = done));
+  await page.route("**/tensor/0.activated*", async (route) => {
+    await held;
+    await route.continue();
+  });
   await page.click("text=Activation");
   await Until("its tensor", async () =>
     /0\.activated/.test(await page.textContent(".pipeline .panel >> nth=1")),
   );
+  assert.equal(await page.locator(".tensor-facts").count(), 0, "numbers of another tensor");
+  answer();
   const { header } = await Frame(`${trace}/tensor/0.activated`);
   const mean = Number((await page.textContent(".tensor-facts dd")).replaceAll("−", "-"));
   assert.ok(Math.abs(mean - header.stats.mean) < 1e-3 * Math.max(1, Math.abs(header.stats.mean)));

@@ -179,7 +179,8 @@ export async function Write(page, prompt, tokens = 16, more = {}) {
   await page.fill("#prompt", prompt);
   await page.click("#generate");
   await page.waitForSelector("#stop", { state: "detached" });
-  await page.waitForSelector(".piece:not(.given)");
+  // Half a character has no width.
+  await page.waitForSelector(".piece:not(.given)", { state: "attached" });
 }
 
 export async function Until(what, check) {

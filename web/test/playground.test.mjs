@@ -74,7 +74,7 @@ test("text streams with its speed, Stop frees the only slot, and the next reques
   await page.locator(".slider input").nth(5).fill("200");
   await page.keyboard.press("Escape");
   await page.locator("#prompt").press("Control+Enter");
-  await page.waitForSelector(".piece:not(.given)");
+  await page.waitForSelector(".piece:not(.given)", { state: "attached" });
   await Until("a speed", async () => /tokens\/s/.test(await page.textContent("#pace")));
   await page.keyboard.press("Escape");
   await page.waitForSelector("#generate");

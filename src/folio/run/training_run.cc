@@ -101,6 +101,8 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
   config_.train.dtype = TrainDtypeName(TrainDtype(config_.train, config_.model, *backend_));
   // As other programs find the model that an adapter names.
   if (initial_) config_.train.init = initial_->path.string();
+  std::string& adapter = config_.train.init_adapter;
+  if (initial_ && !adapter.empty()) adapter = fs::absolute(adapter).string();
   FitModelToData();
   if (!options_.resume) {
     const std::string cut = RequireWholeConversations(settings_, *data_);
@@ -167,9 +169,14 @@ void TrainingRun::ReadInitialModel() {
     throw UsageError("--lora needs --init", "adapters are trained beside a model that is there",
                      "give the model: --init MODEL_DIR");
   }
+  if (!config_.train.init_adapter.empty() && !given) {
+    throw UsageError("--adapter needs --init",
+                     "it is added to the weights of a model that is there",
+                     "give the model: --init MODEL_DIR");
+  }
   config_.model.lora.Validate("settings");
   if (!given || options_.resume) return;
-  initial_.emplace(FindModel(config_.train.init));
+  initial_.emplace(FindModel(config_.train.init, Loading::kMap, config_.train.init_adapter));
   UseInitialModel(settings_, *initial_);
 }
 

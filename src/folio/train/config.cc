@@ -18,6 +18,10 @@ std::vector<Field> TrainConfig::Fields() {
             "a model directory or a run to start from, with its parameters, sizes and tokenizer; "
             "empty: new parameters"}
           .WithFlag("--init"),
+      Field{"init_adapter", &init_adapter,
+            "the directory of an adapter (LoRA) whose weights are added to those of init first; "
+            "empty: none"}
+          .WithFlag("--adapter"),
       Field{"batch_size", &batch_size, "sequences in a micro-batch", 1, 1 << 24}.WithFlag(
           "--batch"),
       Field{"context", &context, "tokens in a sequence; 0 means the model's n_positions", 0,

@@ -12,9 +12,10 @@ namespace folio {
 inline constexpr int64_t kMaxMicroBatches = int64_t{1} << 24;
 
 struct TrainConfig {
-  std::string init = "";    // the model to start from; empty: new parameters
-  int64_t batch_size = 12;  // B, sequences of one micro-batch
-  int64_t context = 0;      // T; 0 means the model's n_positions
+  std::string init = "";          // the model to start from; empty: new parameters
+  std::string init_adapter = "";  // the directory of an adapter that is added to it; empty: none
+  int64_t batch_size = 12;        // B, sequences of one micro-batch
+  int64_t context = 0;            // T; 0 means the model's n_positions
   int64_t grad_accumulation = 1;
   int64_t max_steps = 2000;
   // The time of the whole run, as ParseSeconds reads it: max_steps follows the clock (budget.h).

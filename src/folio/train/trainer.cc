@@ -9,6 +9,7 @@
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/data/conversations.h"
+#include "folio/io/model_dir.h"
 #include "folio/model/model_part.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/gather_parts.h"
@@ -81,7 +82,9 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       layer_norms_(backend, weights_, learner_.tensor_team()),
       writer_(Checkpoints(run_, {.keep_last = config.keep_last,
                                  .keep_every = config.keep_every,
-                                 .base = config.init,
+                                 // What adapters belong to, where other programs find it.
+                                 .base = config.init_adapter.empty() ? config.init
+                                                                     : (run_ / kBaseDir).string(),
                                  .tokenizer = tokenizer}),
               weights_, learner_.optimizer(), {group_, &learner_.shards()}) {
   CheckTorchRng(model, config, from != nullptr, group_ != nullptr);

@@ -48,17 +48,31 @@ function TensorPanel(props: { ids: number[]; point: Point; name: string }) {
   const loaded = useLoaded(`${ids.join(",")}:${name}`, (signal) =>
     WithTrace(ids, (trace) => GetGvz(`${trace}/tensor/${name}`, signal), signal),
   );
-  const frame = loaded.value;
+  const frame = loaded.fresh ? loaded.value : null; // another tensor's numbers are none of this one
   const about = words.points[point];
+  const [T = 0, width = 0] = (frame?.header.of ?? []) as number[];
+  const head = (
+    <>
+      <div class="panel-head">
+        <h2>{about.name}</h2>
+        <span class="faint small">
+          {name}
+          {frame && ` · ${T} × ${width}`}
+        </span>
+      </div>
+      <p class="formula">{about.formula}</p>
+      <p class="soft">{about.explain}</p>
+    </>
+  );
   if (!frame)
     return (
-      <section class="panel">
+      <section class="panel stack" aria-label={about.name}>
+        {head}
         <Failure message={loaded.failure} />
       </section>
     );
   const stats = StatsOf(frame);
   const [rows = 0, columns = 0] = frame.header.shape;
-  const [T = 0, width = 0] = frame.header.of as number[];
   const most = Math.max(Math.abs(stats.min), Math.abs(stats.max));
   const pointed = () => {
     if (!at) return words.hint;
@@ -72,14 +86,7 @@ function TensorPanel(props: { ids: number[]; point: Point; name: string }) {
   };
   return (
     <section class="panel stack" aria-label={about.name}>
-      <div class="panel-head">
-        <h2>{about.name}</h2>
-        <span class="faint small">
-          {name} · {T} × {width}
-        </span>
-      </div>
-      <p class="formula">{about.formula}</p>
-      <p class="soft">{about.explain}</p>
+      {head}
       <ValueMap
         label={words.map(about.name)}
         values={frame.data}

@@ -37,8 +37,10 @@ class ConfigShowCommand final : public Command {
     settings_.layers.ReadSources(context.sources);
     settings_.Resolve();
     // What a run takes over from it.
-    const std::string& init = settings_.config.train.init;
-    if (!init.empty()) UseInitialModel(settings_, FindModel(init));
+    const TrainConfig& train = settings_.config.train;
+    if (!train.init.empty()) {
+      UseInitialModel(settings_, FindModel(train.init, Loading::kMap, train.init_adapter));
+    }
     Console& console = context.console;
     console.Result(console.json() ? AsJson()
                    : origin_      ? WithOrigins(console.out())

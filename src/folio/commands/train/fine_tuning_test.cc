@@ -92,6 +92,26 @@ TEST_F(FineTuningProgram, AdaptersAreSavedBesideTheMergedModel) {
   ExpectError(2, Init("--lora 2 --overwrite --set lora.targets=q_proj"), "no layer 'q_proj'");
 }
 
+TEST_F(FineTuningProgram, AnAdapterIsAddedToTheModelFirst) {
+  ASSERT_EQ(RunFolio(Init("--lora 3")).status, 0);
+  const std::string adapter = " --adapter " + At("tuned/last/adapter").string();
+  const ProgramRun run = RunFolio(Init("--max-steps 0" + adapter, "more"));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(Bytes("more/last"), Bytes("tuned/last"));
+  EXPECT_NE(Bytes("more/last"), Bytes("model/best"));
+  // An adapter of its own belongs to the merged model, which the run keeps.
+  const ProgramRun again = RunFolio(Init("--lora 2" + adapter, "again"));
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(Bytes("again/base"), Bytes("tuned/last"));
+  EXPECT_TRUE(Contains(ReadFile(At("again/last/adapter/adapter_config.json")),
+                       "\"base_model_name_or_path\": \"" + At("again/base").string() + "\""));
+  fs::rename(At("tuned"), At("gone"));
+  const ProgramRun on = RunFolio("train --resume --max-steps 4 --out " + At("again").string());
+  EXPECT_EQ(on.status, 0) << on.err;
+  ExpectError(3, Init("--overwrite" + adapter, "more"), "tuned/last/adapter");
+  ExpectError(2, Words("--overwrite" + adapter), "--adapter needs --init");
+}
+
 TEST_F(FineTuningProgram, TheContextIsCutAndTheVocabularyExtended) {
   ASSERT_EQ(RunFolio(Init("--max-steps 0 --set model.n_positions=7 model.vocab_size=60")).status,
             0);
