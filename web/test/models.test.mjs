@@ -133,9 +133,11 @@ test("the same model after a restart goes on as if nothing had been", async () =
 });
 
 test("a service that dies while it writes is missed at once, and the text goes on when it is back", async () => {
-  let service = await Serve("--model", bytes);
+  // A text that does not end by itself before the service does.
+  const sizes = ["model.n_embd=512", "model.n_inner=2048", "model.n_layer=4"];
+  const slow = workshop.Train("slow", "--max-steps", "0", ...sizes.flatMap((size) => ["--set", size]));
+  let service = await Serve("--model", slow);
   const { page, Close } = await Open(browser, `${service.url}/#/play`, kDown);
-  // A text that never ends by itself.
   await page.route("**/api/generate", (route) => {
     const body = JSON.parse(route.request().postData());
     const max_tokens = body.max_tokens === 9 ? 9 : 60000;
@@ -149,7 +151,7 @@ test("a service that dies while it writes is missed at once, and the text goes o
   await page.waitForSelector("#generate");
   const before = (await written(page)).length;
   assert.ok(before > 0 && before < 60000, `${before} tokens`);
-  service = await Serve("--port", service.port, "--model", bytes);
+  service = await Serve("--port", service.port, "--model", slow);
   await page.waitForSelector(".failure", { state: "detached" });
   await page.locator(".slider input").nth(5).fill("9");
   await page.click("text=Continue");
