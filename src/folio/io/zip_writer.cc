@@ -53,7 +53,7 @@ void AppendZipField(std::string& extra, uint16_t kind, const std::string& field)
 }  // namespace
 
 void ZipWriter::Add(std::string_view name, std::span<const std::byte> bytes) {
-  constexpr size_t kLocalSize = 30, kFieldHeader = 4, kLongestName = 999;
+  constexpr size_t kLocalHeader = 30, kFieldHeader = 4, kLongestName = 999;
   FOLIO_CHECK(name.size() <= kLongestName, "the name of an entry is too long");
   const uint64_t offset = file_.written(), size = bytes.size();
   const bool big = size >= see64_, far = offset >= see64_;
@@ -64,7 +64,7 @@ void ZipWriter::Add(std::string_view name, std::span<const std::byte> bytes) {
     AppendZip(sizes, size);
   }
   AppendZipField(extra, kZip64Kind, sizes);
-  const uint64_t begin = offset + kLocalSize + name.size() + extra.size() + kFieldHeader;
+  const uint64_t begin = offset + kLocalHeader + name.size() + extra.size() + kFieldHeader;
   const uint64_t padding = (kZipAlignment - begin % kZipAlignment) % kZipAlignment;
   AppendZip(extra, kPaddingKind);
   AppendZip(extra, static_cast<uint16_t>(padding));
