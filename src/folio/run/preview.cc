@@ -135,7 +135,7 @@ TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t he
 }
 
 std::string LengthWarning(const RunSettings& settings, Backend& backend, int ranks) {
-  constexpr double kWeek = 7 * 86400, kMeasureSeconds = 0.1;
+  constexpr double kWeek = 7 * 86400, kProbeSeconds = 0.1;
   constexpr double kSlowMachine = 1e9;  // a second; what ends there in time is not measured
   constexpr std::string_view kPublished = "gpt2";  // presets called like a published model
   const auto& [model, train, data, log] = settings.config;
@@ -145,7 +145,7 @@ std::string LengthWarning(const RunSettings& settings, Backend& backend, int ran
   const double flops = WorkAhead(model, ran, /*held_out_tokens=*/0, 0).flops;
   if (flops / kSlowMachine < kWeek) return "";
   const double rate =
-      ranks * MeasureMatmulPeak(backend, TrainDtype(train, model, backend), kMeasureSeconds);
+      ranks * MeasureMatmulPeak(backend, TrainDtype(train, model, backend), kProbeSeconds);
   if (flops / rate < kWeek) return "";
   const std::string& origin = settings.layers.origin("model.n_embd");
   const std::string preset = origin.starts_with("preset ") ? origin.substr(7) : "";
