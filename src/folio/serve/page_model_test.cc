@@ -456,8 +456,9 @@ TEST_F(PageModel, ScoresAreInspects) {
 }
 
 TEST(PageOfStoredModels, SaysThatLookingInsideNeedsFloat32) {
+  const OpenedModel source = SmallModel();  // where the vectors stay
   OpenedModel model = SmallModel();
-  model.weights = MapWeights(AsStored(*SmallModel().weights), {.dtype = Dtype::kBF16});
+  model.weights = MapWeights(AsStored(*source.weights), {.dtype = Dtype::kBF16});
   Service service({}, {});
   service.Add("stored", std::move(model));
   const auto ask = [&](const std::string& method, const std::string& path, const Json& body) {
