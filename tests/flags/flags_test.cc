@@ -394,7 +394,6 @@ TEST_P(FlagsOf, NoValueEndsTheProgramByASignal) {
   ASSERT_NE(call, Calls().end());
   const auto before = FilesBelow(root_ / "in");
   const std::vector<Strings> cases = CasesOf(line, *entry, call->second);
-  RecordProperty("calls", static_cast<int>(cases.size()));
   RunAll(cases);
   EXPECT_EQ(FilesBelow(root_ / "in"), before) << "its inputs are no longer what they were";
 }
