@@ -1,7 +1,7 @@
 // Talking with a model that was taught to answer.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Browser, Open, Serve, Until, Workshop } from "./kit.mjs";
+import { Browser, Open, ReadSlowly, Serve, Until, Workshop } from "./kit.mjs";
 
 let workshop, service, browser;
 before(async () => {
@@ -129,24 +129,7 @@ test("a stopped answer stays as far as it came, and the conversation goes on fro
       postData: JSON.stringify({ ...JSON.parse(route.request().postData()), ignore_eos: true }),
     }),
   );
-  await page.evaluate(() => {
-    const real = fetch;
-    globalThis.fetch = async (path, init) => {
-      const answer = await real(path, init);
-      if (!String(path).includes("generate")) return answer;
-      const slow = answer.body.pipeThrough(
-        new TransformStream({
-          async transform(chunk, out) {
-            for (let at = 0; at < chunk.length; at += 300) {
-              out.enqueue(chunk.subarray(at, at + 300));
-              await new Promise((done) => setTimeout(done, 40));
-            }
-          },
-        }),
-      );
-      return new Response(slow, { status: answer.status });
-    };
-  });
+  await ReadSlowly(page, 40);
   await page.fill("#message", "Is it red?");
   await page.press("#message", "Enter");
   await page.waitForSelector(".answer .piece");

@@ -169,6 +169,28 @@ export async function Open(browser, url, { allowed = [], ...options } = {}) {
   };
 }
 
+// Has the page read what is generated in pieces, with pauses of so many milliseconds.
+export async function ReadSlowly(page, pause) {
+  await page.evaluate((pause) => {
+    const real = fetch;
+    globalThis.fetch = async (path, init) => {
+      const answer = await real(path, init);
+      if (!String(path).includes("generate")) return answer;
+      const slow = answer.body.pipeThrough(
+        new TransformStream({
+          async transform(chunk, out) {
+            for (let at = 0; at < chunk.length; at += 300) {
+              out.enqueue(chunk.subarray(at, at + 300));
+              await new Promise((done) => setTimeout(done, pause));
+            }
+          },
+        }),
+      );
+      return new Response(slow, { status: answer.status });
+    };
+  }, pause);
+}
+
 // Writes `text` on from the page's prompt and waits for the end.
 export async function Write(page, prompt, tokens = 16, more = {}) {
   await page.evaluate(

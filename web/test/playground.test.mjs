@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { request } from "node:http";
 import { after, before, test } from "node:test";
 import { gunzipSync } from "node:zlib";
-import { Browser, Open, Serve, Until, Workshop, Write } from "./kit.mjs";
+import { Browser, Open, ReadSlowly, Serve, Until, Workshop, Write } from "./kit.mjs";
 
 let workshop, model, service, browser;
 before(async () => {
@@ -53,24 +53,7 @@ test("text streams with its speed, Stop frees the only slot, and the next reques
   const { page, Close } = await Open(browser, `${service.url}/#/play`);
   await page.fill("#prompt", "Once");
   // A slow reader: the text must not be over before Stop.
-  await page.evaluate(() => {
-    const real = fetch;
-    globalThis.fetch = async (path, init) => {
-      const answer = await real(path, init);
-      if (!String(path).includes("generate")) return answer;
-      const slow = answer.body.pipeThrough(
-        new TransformStream({
-          async transform(chunk, out) {
-            for (let at = 0; at < chunk.length; at += 300) {
-              out.enqueue(chunk.subarray(at, at + 300));
-              await new Promise((done) => setTimeout(done, 60));
-            }
-          },
-        }),
-      );
-      return new Response(slow, { status: answer.status });
-    };
-  });
+  await ReadSlowly(page, 60);
   await page.locator(".slider input").nth(5).fill("200");
   await page.keyboard.press("Escape");
   await page.locator("#prompt").press("Control+Enter");

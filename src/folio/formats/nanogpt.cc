@@ -184,7 +184,7 @@ void SaveNanoGpt(const fs::path& path, const ModelToSave& model) {
   const bool bias =
       config.has_attention_bias() || config.has_mlp_bias() || config.has_layer_norm_bias();
   Json values = CheckpointValues(config, bias);
-  CreateParentOf(path);
+  const MadeParents parents(path);
   AtomicDirectory dir(path);
   if (characters) {
     // sample.py joins "data", this and "meta.pkl" where it is started: in nanoGPT's directory.
