@@ -23,11 +23,6 @@
 namespace folio {
 namespace {
 
-struct Program {
-  const std::string& version;
-  const std::string& compiler;
-};
-
 // The value of the first line "name : value" in a /proc file, or "".
 std::string ProcValue(const char* path, const std::string& name) {
   std::ifstream file(path);
@@ -105,7 +100,7 @@ std::vector<Product> MeasureProducts() {
   return products;
 }
 
-std::string MachineJson(const Program& program, const Machine& m,
+std::string MachineJson(const ReportedProgram& program, const Machine& m,
                         const std::vector<Product>& products) {
   Json rates = Json::array();
   for (const Product& product : products) {
@@ -130,11 +125,13 @@ std::string MachineJson(const Program& program, const Machine& m,
                      {"memory_available_bytes", m.memory.available},
                      {"disk_available_bytes", m.disk_available},
                      {"mpi", mpi},
+                     {"landlock", program.landlock},
+                     {"seccomp", program.seccomp},
                      {"warnings", m.Warnings()}};
   return json.dump(2) + "\n";
 }
 
-std::string MachineText(const Program& program, const Machine& m,
+std::string MachineText(const ReportedProgram& program, const Machine& m,
                         const std::vector<Product>& products) {
   std::string text = fmt::format(
       "folio    {} ({})\n"
@@ -159,6 +156,7 @@ std::string MachineText(const Program& program, const Machine& m,
                     plugin.problem.empty() ? "" : ", which cannot be opened: " + plugin.problem);
   }
   if (m.mpi.empty()) text += "mpi      none: folio trains on this machine alone\n";
+  text += fmt::format("sandbox  {}\n", program.sandbox);
   const std::vector<std::string> warnings = m.Warnings();
   for (const std::string& warning : warnings) text += fmt::format("warning  {}\n", warning);
   if (warnings.empty()) text += "all is well\n";
@@ -167,8 +165,7 @@ std::string MachineText(const Program& program, const Machine& m,
 
 }  // namespace
 
-std::string DescribeMachine(const std::string& version, const std::string& compiler, bool json) {
-  const Program program{version, compiler};
+std::string DescribeMachine(const ReportedProgram& program, bool json) {
   const Machine machine;
   const std::vector<Product> products = MeasureProducts();
   return json ? MachineJson(program, machine, products) : MachineText(program, machine, products);

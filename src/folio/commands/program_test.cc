@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "folio/base/strings.h"
+#include "folio/serve/sandbox.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/sanitized.h"
 
@@ -219,8 +220,11 @@ TEST_F(ProgramTest, TheSameSeedTellsTheSameStories) {
 }
 
 TEST_F(ProgramTest, DoctorAnswersInBothForms) {
-  EXPECT_TRUE(Contains(Shell("$F doctor").out, "memory", "products of matrices at"));
+  EXPECT_TRUE(Contains(Shell("$F doctor").out, "memory", "products of matrices at",
+                       "sandbox  " + DescribeSandbox(FindSandbox()) + "\n"));
   const auto json = nlohmann::json::parse(Shell("$F doctor --json").out);
+  EXPECT_EQ(json.at("landlock"), FindSandbox().landlock);
+  EXPECT_EQ(json.at("seccomp"), FindSandbox().seccomp);
   EXPECT_GE(json.at("threads").get<int>(), 1);
   EXPECT_GT(json.at("disk_available_bytes").get<int64_t>(), 0);
   ASSERT_GE(json.at("products").size(), 1);

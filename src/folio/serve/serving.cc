@@ -15,11 +15,14 @@ std::string Url(const std::string& host, int port) {
 Serving::Serving(Service& service, const std::string& host, int port, const HttpLimits& limits)
     : server_([&service](const HttpRequest& request) { return service.Answer(request); }, limits),
       port_(server_.Bind(host, port)),
-      url_(Url(host, port_)),
-      thread_([this] { server_.Serve(); }) {}
+      url_(Url(host, port_)) {}
 
 Serving::~Serving() {
   Stop();
+}
+
+void Serving::Begin() {
+  thread_ = std::thread([this] { server_.Serve(); });
 }
 
 void Serving::Stop() {

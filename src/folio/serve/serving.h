@@ -8,10 +8,11 @@
 
 namespace folio {
 
-// A service that answers at an address, on threads of its own, from here until it is stopped.
+// A service that answers at an address, on threads of its own, until it is stopped.
 class Serving {
  public:
-  // `service` must outlive it. Throws as HttpServer::Bind.
+  // Takes the address; who connects waits until Begin. `service` must outlive it. Throws as
+  // HttpServer::Bind.
   Serving(Service& service, const std::string& host, int port, const HttpLimits& limits = {});
   ~Serving();  // stops
   Serving(const Serving&) = delete;
@@ -20,6 +21,8 @@ class Serving {
   const std::string& url() const { return url_; }  // "http://127.0.0.1:8080"
   int connections() const { return server_.connections(); }
 
+  // Answers from here on.
+  void Begin();
   // Takes no more requests, and returns when those that run have ended.
   void Stop();
 

@@ -11,13 +11,16 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/log.h"
 #include "folio/base/strings.h"
 #include "folio/cli/compute_flags.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/serve/program_page.h"
+#include "folio/commands/serve/served_files.h"
 #include "folio/infer/opened_model.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/serve/sandbox.h"
 #include "folio/serve/service.h"
 #include "folio/serve/serving.h"
 #include "folio/term/signals.h"
@@ -103,6 +106,8 @@ class ServeCommand final : public Command {
     flags.Switch("--bf16-cache", &bf16_cache_, "keep keys and values in bfloat16: half the memory");
     compute_.Add(flags);
     AddBackendFlag(flags, &backend_);
+    flags.Switch("--no-sandbox", &no_sandbox_,
+                 "let the process do all that its user may (folio doctor says what it is kept in)");
   }
 
   int Run(const Context& context) override {
@@ -116,8 +121,11 @@ class ServeCommand final : public Command {
     }
     Service service(std::move(options),
                     [&](const AnsweredRequest& request) { Tell(console, request); });
-    Json names = Json::array();
     std::map<std::string, std::string> adapters = Adapters();
+    Serving serving(service, host_, static_cast<int>(port_),
+                    {.connections = static_cast<int>(connections_)});
+    if (!no_sandbox_) Confine(console);
+    Json names = Json::array();
     for (const std::string& given : models_) {
       const auto [name, path] = NameAndPath(given);
       service.Add(name, OpenModel(path, {.backend = backend_,
@@ -127,8 +135,7 @@ class ServeCommand final : public Command {
                                          .matrices = MatrixDtypeNamed(dtype_)}));
       names.push_back(name);
     }
-    Serving serving(service, host_, static_cast<int>(port_),
-                    {.connections = static_cast<int>(connections_)});
+    serving.Begin();
     if (console.json()) {
       console.Result(
           Json{{"schema", 1}, {"url", serving.url()}, {"port", serving.port()}, {"models", names}}
@@ -161,6 +168,26 @@ class ServeCommand final : public Command {
                        "add --api-key-file FILE, or leave out --host");
     }
     return options;
+  }
+
+  // Before there is another thread, and before files of strangers are read.
+  void Confine(Console& console) const {
+    SandboxRules rules{.readable = RunDirectories()};
+    for (const auto* list : {&models_, &adapters_}) {
+      for (const std::string& given : *list) {
+        for (auto& path : FilesToOpen(NameAndPath(given).second)) {
+          rules.readable.push_back(std::move(path));
+        }
+      }
+    }
+    for (auto& path : FilesToOpen(tokenizer_)) rules.readable.push_back(std::move(path));
+    const Sandbox sandbox = EnterSandbox(rules);
+    if (sandbox.landlock == 0 || !sandbox.seccomp) {
+      console.Note(fmt::format(
+          "this system has {}: what breaks into the service can do {}", DescribeSandbox(sandbox),
+          sandbox.seccomp ? "to files what its user can" : "what its user can"));
+    }
+    Log(LogLevel::kDebug, fmt::format("sandbox: {}", DescribeSandbox(sandbox)));
   }
 
   std::vector<std::filesystem::path> RunDirectories() const {
@@ -220,7 +247,7 @@ class ServeCommand final : public Command {
   int64_t port_ = 8080, slots_ = 8, queue_ = 64, connections_ = 256;
   LoadFlag load_;
   ComputeFlags compute_;
-  bool bf16_cache_ = false;
+  bool bf16_cache_ = false, no_sandbox_ = false;
 };
 
 }  // namespace

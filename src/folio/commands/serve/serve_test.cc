@@ -7,13 +7,17 @@
 
 #include <array>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 #include <thread>
 
 #include "folio/base/clock.h"
 #include "folio/base/strings.h"
 #include "folio/commands/train/test_train.h"
+#include "folio/serve/sandbox.h"
 #include "tests/kit/paths.h"
 
 namespace folio {
@@ -31,6 +35,7 @@ class Serve : public TrainTest {
     Begin("serve --port 0 --no-config --model " + At("run").string() + " " + more);
   }
   void Begin(const std::string& command) {
+    for (const char* said : {"out", "err"}) std::filesystem::remove(At(said));
     const std::string words = "exec " + ProgramPath() + " " + command + " > out 2> err";
     process_ = fork();
     if (process_ == 0) {
@@ -143,6 +148,82 @@ TEST_F(Serve, ARunWhosePageHasNoPortDoesNotBegin) {
       1, "train --serve --port " + port + " --out " + At("other").string() + " --data " + data_,
       port);
   EXPECT_FALSE(std::filesystem::exists(At("other")));
+}
+
+// The values of a line of /proc/PID/task/*/status, of every thread.
+std::set<std::string> OfThreads(pid_t process, const std::string& line) {
+  std::set<std::string> values;
+  for (const auto& task :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task")) {
+    std::ifstream status(task.path() / "status");
+    for (std::string text; std::getline(status, text);) {
+      if (text.starts_with(line + ":\t")) values.insert(text.substr(line.size() + 2));
+    }
+  }
+  return values;
+}
+
+TEST_F(Serve, EveryThreadIsInASandbox) {
+  if (!FindSandbox().seccomp) GTEST_SKIP() << "this kernel has no seccomp";
+  using Values = std::set<std::string>;
+  Start("");
+  EXPECT_GT(
+      std::distance(
+          std::filesystem::directory_iterator("/proc/" + std::to_string(process_) + "/task"), {}),
+      1);
+  EXPECT_EQ(OfThreads(process_, "Seccomp"), Values{"2"});
+  EXPECT_EQ(OfThreads(process_, "NoNewPrivs"), Values{"1"});
+  EXPECT_EQ(End(SIGTERM), 0);
+  EXPECT_EQ(Err(), "");
+
+  Start("--no-sandbox");
+  EXPECT_EQ(OfThreads(process_, "Seccomp"), OfThreads(getpid(), "Seccomp"));
+  EXPECT_EQ(OfThreads(process_, "NoNewPrivs"), OfThreads(getpid(), "NoNewPrivs"));
+}
+
+TEST_F(Serve, ReadsNothingBesideItsModelsAndRuns) {
+  if (FindSandbox().landlock == 0) GTEST_SKIP() << "this kernel has no Landlock";
+  std::filesystem::create_directories(At("runs"));
+  std::filesystem::create_directory_symlink(At("run"), At("runs/elsewhere"));
+  const auto copy = [&](const std::string& to) {
+    std::filesystem::copy(At("run"), At(to), std::filesystem::copy_options::recursive);
+  };
+  copy("runs/here");
+  copy("model");
+  // The ids of the runs of which the last step is known.
+  const auto read = [&] {
+    std::set<std::string> ids;
+    const auto answer = client_->Get("/api/runs");
+    const auto said = nlohmann::json::parse(answer ? answer->body : R"({"runs":[]})");
+    for (const auto& run : said["runs"]) {
+      if (run.contains("step")) ids.insert(run["id"]);
+    }
+    return ids;
+  };
+  const std::string command = "serve --port 0 --no-config --model " + At("model").string() +
+                              " --runs " + At("runs").string();
+  Begin(command);
+  EXPECT_EQ(read(), std::set<std::string>{"here"});
+  copy("runs/later");
+  EXPECT_EQ(read(), (std::set<std::string>{"here", "later"}));
+  EXPECT_EQ(End(SIGTERM), 0);
+
+  Begin(command + " --no-sandbox");
+  EXPECT_EQ(read(), (std::set<std::string>{"elsewhere", "here", "later"}));
+}
+
+TEST_F(Serve, AModelBehindLinksIsServed) {
+  // As a cache of downloads keeps it: each file is a link to a blob elsewhere.
+  std::filesystem::create_directories(At("snapshot"));
+  for (const auto& file : std::filesystem::directory_iterator(At("run/last"))) {
+    if (file.is_regular_file()) {
+      std::filesystem::create_symlink(file.path(), At("snapshot") / file.path().filename());
+    }
+  }
+  Begin("serve --port 0 --no-config --model " + At("snapshot").string());
+  const auto models = client_->Get("/v1/models");
+  ASSERT_TRUE(models);
+  EXPECT_EQ(nlohmann::json::parse(models->body)["data"][0]["id"], "snapshot");
 }
 
 TEST_F(Serve, MistakesAreSaid) {

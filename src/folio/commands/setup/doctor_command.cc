@@ -1,6 +1,7 @@
 #include "folio/bench/machine_report.h"
 #include "folio/cli/version.h"
 #include "folio/commands/commands.h"
+#include "folio/serve/sandbox.h"
 
 namespace folio {
 namespace {
@@ -16,7 +17,13 @@ class DoctorCommand final : public Command {
   void AddFlags(Flags&) override {}
 
   int Run(const Context& context) override {
-    context.console.Result(DescribeMachine(Version(), Compiler(), context.console.json()));
+    const Sandbox sandbox = FindSandbox();
+    context.console.Result(DescribeMachine({.version = Version(),
+                                            .compiler = Compiler(),
+                                            .sandbox = DescribeSandbox(sandbox),
+                                            .landlock = sandbox.landlock,
+                                            .seccomp = sandbox.seccomp},
+                                           context.console.json()));
     return 0;
   }
 };

@@ -23,6 +23,7 @@ class RunPage {
   RunPage(Console& console, const std::string& run, int port)
       : service_({.page = ProgramPage({run})}, [](const AnsweredRequest&) {}),
         serving_(service_, "127.0.0.1", port) {
+    serving_.Begin();
     console.Note("the run as it trains: " + serving_.url() + PlaceOnPage(run));
   }
 
