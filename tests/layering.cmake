@@ -1,6 +1,7 @@
 # Reads every #include below SOURCE/folio and fails on what docs/architecture.md does not allow:
 # a room that uses a room it may not know, an outside library outside its place, a file too long, two
-# headers that give one name to two types (the linker would mix them up without a word).
+# headers that give one name to two types (the linker would mix them up without a word), a file opened
+# for reading in a way that may wait or never end.
 #   cmake -DSOURCE=DIR -P layering.cmake
 
 cmake_minimum_required(VERSION 3.25)
@@ -50,7 +51,7 @@ set(openssl_place "^io/sha256\\.cc$")
 set(png_header "^png\\.h$")
 set(png_place "^plot/png(_test)?\\.cc$")
 set(zlib_header "^zlib\\.h$")
-set(zlib_place "^io/(gunzip|zip_writer)\\.cc$")
+set(zlib_place "^io/(gunzip|zip|zip_writer)\\.cc$")
 set(archive_header "^archive(_entry)?\\.h$")
 set(archive_place "^io/decompress\\.cc$")
 set(httplib_header "^httplib\\.h$")
@@ -62,6 +63,12 @@ set(edit_place "^commands/chat/line_editor\\.cc$")
 
 set(seccomp_header "^seccomp\\.h$")
 set(seccomp_place "^serve/sandbox\\.cc$")
+# Files are opened for reading by the functions of io/posix.h, and read as a whole up to a size that their
+# kind justifies. Elsewhere only what the kernel says of itself is opened, and what is to be flushed.
+set(opens_for_reading "^io/(posix|atomic)\\.cc$|^base/(cgroups|machine)\\.cc$|^bench/machine_report\\.cc$")
+set(test_file "(^|/)test_[a-z0-9_]+\\.(cc|h)$|_test\\.cc$")
+set(other_opening "ifstream|filebuf|[^a-z_o]fstream [a-z_]+|fopen *\\(|open(at2?)? *\\([^;]*O_RDONLY[^;]*")
+set(read_without_limit "[^a-zA-Z_]ReadFile\\([^,;()]*(\\([^,;()]*\\))?[^,;()]*\\)")
 
 set(max_lines_cc 500)  # so that a file is one thought, about 400 as a rule
 set(max_lines_h 200)
@@ -121,6 +128,19 @@ foreach(file ${files})
   endif()
 
   file(READ ${SOURCE}/folio/${file} text)
+  if(NOT file MATCHES "${test_file}")
+    string(REGEX MATCHALL "${other_opening}" openings "${text}")
+    foreach(opening ${openings})
+      if(NOT file MATCHES "${opens_for_reading}" AND NOT opening MATCHES "O_DIRECTORY|O_PATH")
+        mistake("${file}: '${opening}' is not how files are opened for reading (io/posix.h)")
+      endif()
+    endforeach()
+    string(REGEX MATCH "${read_without_limit}" unlimited "${text}")
+    if(unlimited AND NOT file MATCHES "^io/file\\.")
+      mistake("${file}: '${unlimited}' has no limit of size")
+    endif()
+  endif()
+
   string(REGEX MATCHALL "\n" lines "${text}")
   list(LENGTH lines length)
   string(REGEX REPLACE ".*\\." "" kind ${file})

@@ -34,6 +34,13 @@ void ReadAll(const TensorFile& file) {
   EXPECT_LT(set, size_t{1} << 60);
 }
 
+std::string WithoutZipChecksums(std::string bytes) {
+  for (size_t at = 0; (at = bytes.find("PK\x01\x02", at)) != bytes.npos; ++at) {
+    bytes.replace(at + 16, 4, 4, '\0');
+  }
+  return bytes;
+}
+
 std::string SmallTorchFile(FuzzInput& input, uint8_t kind) {
   if (kind < 96) {
     const std::string pickle = PickleDict(
@@ -49,7 +56,8 @@ std::string SmallTorchFile(FuzzInput& input, uint8_t kind) {
 }  // namespace
 
 testing::AssertionResult TorchFileIsReadOrRefused(std::string_view bytes) {
-  static const std::string checkpoint = FixtureBytes("nanogpt-tiny/ckpt.pt");
+  // Without checksums, so that changes are read and not only noticed.
+  static const std::string checkpoint = WithoutZipChecksums(FixtureBytes("nanogpt-tiny/ckpt.pt"));
   FuzzInput input(bytes);
   TheScratch().Clear();
   const uint8_t kind = input.Byte();
@@ -90,16 +98,17 @@ testing::AssertionResult TfBundleIsReadOrRefused(std::string_view bytes) {
   FuzzInput input(bytes);
   TheScratch().Clear();
   const uint8_t kind = input.Byte();
+  const std::string data(64, 'x');
   std::string index;
   if (kind < 64) {
     index = ChangedBytes(table, input);
   } else {
     // Changed before it is sealed, so that the checksums are right.
-    const std::string block = TfBlock({{"", kTfHeader}, {"a", TfTensor(1, {2, 3}, 0, 24)}});
+    const std::string block = TfBlock({{"", kTfHeader}, {"a", TfTensor(1, {2, 3}, 0, 24, data)}});
     index = TfTable({kind < 192 ? ChangedBytes(block, input) : std::string(input.Rest())});
   }
   TheScratch().Write("m.index", index);
-  TheScratch().Write("m.data-00000-of-00001", std::string(64, 'x'));
+  TheScratch().Write("m.data-00000-of-00001", data);
   return ReadOrRefused([&] { ReadAll(TfBundle(TheScratch().dir() + "/m")); });
 }
 

@@ -486,6 +486,7 @@ export const text = {
       string,
       string
     >,
+    unreadable: (problem: string) => `cannot be read – ${problem}`,
     step: "step",
     loss: "loss",
     held_out: "held out",

@@ -1,6 +1,7 @@
 // Runs that grow while one looks, and a service that comes back.
 import assert from "node:assert/strict";
-import { appendFileSync, cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { appendFileSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Browser, Downloaded, Module, Open, Serve, Until, Workshop } from "./kit.mjs";
@@ -247,6 +248,23 @@ test("a line falls without stairs, its axis is whole, and one point is a point",
   for (const { edge } of [loss, held_out, rate]) assert.equal(edge, 0);
   const svg = await Downloaded(page, () => page.click(".chart >> nth=1 >> text=SVG"));
   assert.match(svg.bytes.toString(), /<circle cx="[\d.]+" cy="[\d.]+" r="3"/);
+  await Close();
+});
+
+test("a run that cannot be read says why, among those that can", async () => {
+  const foreign = join(workshop.runs, "foreign");
+  mkdirSync(foreign);
+  assert.equal(spawnSync("mkfifo", [join(foreign, "metrics.jsonl")]).status, 0);
+  const { page, Close } = await Open(browser, `${service.url}/#/runs?r=first,foreign`);
+  const reason = page.locator(".run", { hasText: "foreign" }).locator(".run-problem");
+  await Until("the reason", async () =>
+    /metrics\.jsonl: it is a pipe/.test(await reason.textContent()),
+  );
+  assert.equal(await page.locator(".run-problem").count(), 1);
+  await page.waitForSelector(".plot canvas");
+  if (process.env.PICTURE) await page.screenshot({ path: process.env.PICTURE });
+  rmSync(foreign, { recursive: true });
+  await Until("that it is gone", async () => (await page.locator(".run-problem").count()) === 0);
   await Close();
 });
 

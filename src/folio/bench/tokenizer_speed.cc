@@ -272,8 +272,10 @@ void BenchTokenizer(const BenchTokenizerOptions& options,
     measure(std::string(BenchLanguageName(language)), InventedText(language, options.bytes, kSeed));
   }
   for (const std::string& file : options.files) {
-    const std::string text = ReadFile(file, uint64_t{1} << 36);
-    measure(file, Beginning(text, options.bytes));
+    const MappedFile text(file);
+    measure(file,
+            Beginning({reinterpret_cast<const char*>(text.bytes().data()), text.bytes().size()},
+                      options.bytes));
   }
 }
 

@@ -140,8 +140,9 @@ void PartialDataset::Lock() {
 }
 
 void PartialDataset::Read() {
+  constexpr uint64_t kMost = uint64_t{64} << 20;  // of some hundred thousand texts
   const std::string file = (path_ / kJournalFile).string();
-  const Json json = ParseJson(ReadFile(file), file);
+  const Json json = ParseJson(ReadFile(file, kMost), file);
   const Json identity = ParseJson(identity_, "identity");
   if (json.at("made_of") != identity) {
     useless_ = fmt::format("another {}", Difference(json.at("made_of"), identity));

@@ -1,6 +1,5 @@
 #include "folio/corpus/source.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -94,11 +93,7 @@ PrepareSource::PrepareSource(TextInput input, const TextOptions& options, std::s
 }
 
 void PrepareSource::Read(int64_t begin, int64_t end, std::string& out) const {
-  const internal::FileDescriptor fd(open(text_.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) {
-    throw InputError(fmt::format("{}: cannot be opened", path()), internal::ErrnoText(errno),
-                     "check its permissions");
-  }
+  const internal::FileDescriptor fd = internal::OpenForReading(text_);
   out.resize(static_cast<size_t>(end - begin));
   for (size_t done = 0; done < out.size();) {
     const ssize_t got = pread(fd.get(), out.data() + done, out.size() - done,

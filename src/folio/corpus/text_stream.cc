@@ -1,6 +1,5 @@
 #include "folio/corpus/text_stream.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -135,8 +134,8 @@ ByteInput TextStream::AsInput() {
 void CheckPlaces(const std::string& path, const std::string& name) {
   constexpr int kPlaces = 8;
   constexpr size_t kBytes = size_t{1} << 15;
-  const internal::FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  const off_t size = fd.get() < 0 ? -1 : lseek(fd.get(), 0, SEEK_END);
+  const internal::FileDescriptor fd = internal::OpenForReading(path);
+  const off_t size = lseek(fd.get(), 0, SEEK_END);
   if (size < 0) internal::ThrowCannotRead(name, errno);
   std::string sample(kBytes, '\0');
   for (int place = 1; place <= kPlaces && size > static_cast<off_t>(kTextHead); ++place) {

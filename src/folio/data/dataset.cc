@@ -36,7 +36,10 @@ bool IsCount(const Json& object, const char* key) {
 // Reads members of dataset.json and complains by name.
 class Reader {
  public:
-  explicit Reader(const std::string& path) : path_(path), json_(ParseJson(ReadFile(path), path)) {
+  static constexpr uint64_t kMostBytes = uint64_t{16} << 20;  // of some hundred thousand shards
+
+  explicit Reader(const std::string& path)
+      : path_(path), json_(ParseJson(ReadFile(path, kMostBytes), path)) {
     if (!json_.is_object()) Fail("an object", json_);
   }
 

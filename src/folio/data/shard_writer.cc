@@ -144,7 +144,7 @@ void ShardWriter::CompleteFile() {
 ShardProgress ShardWriter::Checkpoint() {
   for (; durable_ < progress_.finished.size(); ++durable_) {
     const fs::path path = dir_ / progress_.finished[durable_].file;
-    const internal::FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const internal::FileDescriptor fd = internal::OpenIfRegular(path);
     if (fd.get() < 0 || fsync(fd.get()) != 0) ThrowCannotWrite(path, errno);
   }
   if (fd_ >= 0 && fsync(fd_) != 0) ThrowCannotWrite(Path(), errno);

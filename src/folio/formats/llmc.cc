@@ -127,7 +127,9 @@ void WriteTokenizer(const fs::path& model, const Tokenizer& tokenizer) {
   }
   const fs::path path = model.parent_path() / kLlmcTokenizerFile;
   if (!fs::exists(path)) return WriteFileAtomically(path, bytes);
-  if (ReadFile(path) == bytes) return;
+  std::error_code ignored;
+  const bool same_size = fs::file_size(path, ignored) == bytes.size();
+  if (same_size && ReadFile(path, bytes.size()) == bytes) return;
   throw InputError(fmt::format("{}: not replaced", path.string()),
                    "it is another tokenizer, and that of this model would have the same name",
                    "write the model to another directory");

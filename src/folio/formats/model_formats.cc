@@ -99,7 +99,7 @@ std::filesystem::path Located(const std::filesystem::path& path) {
 void RequireSound(const std::filesystem::path& at) {
   const std::filesystem::path list = at / kChecksumsFile;
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(list, ignored)) return;
+  if (!std::filesystem::is_directory(at, ignored)) return;
   for (std::filesystem::file_time_type listed;;) {
     const auto before = std::exchange(listed, std::filesystem::last_write_time(list, ignored));
     try {
@@ -118,7 +118,8 @@ void RequireSound(const std::filesystem::path& at) {
                              "best one again",
                              (run / kLastDir).string(), run.string())
                : std::string("take another checkpoint or a copy of this one")) +
-              fmt::format("; where the change is meant, remove {}", list.string()));
+              fmt::format("; where the change is meant, remove {}, and \"{}\" from {}",
+                          list.string(), kChecksumsKey, kConfigFile));
     }
   }
 }

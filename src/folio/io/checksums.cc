@@ -2,13 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
+#include "folio/io/json.h"
+#include "folio/io/model_dir.h"
+#include "folio/io/safetensors.h"
 #include "folio/io/sha256.h"
 
 namespace folio {
@@ -24,13 +30,19 @@ std::string HashOf(const fs::path& path) {
   return Sha256Hex({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
 }
 
-// Hash by name; empty if there is no such file.
-std::map<std::string, std::string> ReadChecksums(const fs::path& dir) {
+using Sums = std::map<std::string, std::string>;  // hash by name
+
+// Nothing if there is no such file.
+std::optional<Sums> ReadChecksums(const fs::path& dir) {
   constexpr uint64_t kMost = 1 << 20;
   const fs::path path = dir / kChecksumsFile;
-  std::map<std::string, std::string> sums;
-  if (!fs::exists(path)) return sums;
+  Sums sums;
+  std::error_code ignored;
+  if (fs::symlink_status(path, ignored).type() == fs::file_type::not_found) return {};
   const std::string text = ReadFile(path, kMost);
+  if (text.empty()) {
+    throw InputError(fmt::format("{} is damaged", path.string()), "it is empty");
+  }
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = text.find('\n', begin);
     const std::string line = text.substr(begin, end - begin);
@@ -44,11 +56,64 @@ std::map<std::string, std::string> ReadChecksums(const fs::path& dir) {
   return sums;
 }
 
+// Whether folio wrote a list of checksums for the model in `dir`. A config.json that is not there
+// or cannot be read says nothing: where there is a list, that names it.
+bool ListIsOurs(const fs::path& dir) {
+  constexpr uint64_t kMost = 1 << 20;
+  try {
+    const Json config = ParseJson(ReadFile(dir / kConfigFile, kMost), kConfigFile);
+    const Json* said = config.is_object() ? config.find(kChecksumsKey) : nullptr;
+    return said != nullptr && *said == kChecksumsFile;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// The names of the files of which checkpoints are made.
+std::vector<std::string> PartsOf(const fs::path& dir, bool below) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(dir, error), end; !error && it != end;
+       it.increment(error)) {
+    if (!below || it.depth() > 2) it.disable_recursion_pending();
+    const std::string kind = it->path().extension();
+    std::error_code ignored;
+    const bool hidden = it->path().filename().string().starts_with('.');
+    if (hidden || (kind != ".json" && kind != ".safetensors") || !it->is_regular_file(ignored)) {
+      continue;
+    }
+    names.push_back(it->path().lexically_relative(dir).generic_string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+// Of a file without an end (a hole of a terabyte, say) no hash is ever computed: throws a kInput
+// Error for a large one that is not what its header says, or of a kind without a header.
+void RequireEnd(const fs::path& path) {
+  constexpr uint64_t kMost = uint64_t{16} << 30;
+  std::error_code failed;
+  const uint64_t size = fs::file_size(path, failed);
+  if (failed || size <= kMost) return;
+  std::string cause =
+      fmt::format("it has {} bytes, and such a file of a checkpoint up to {}", size, kMost);
+  if (path.extension() == ".safetensors") {
+    try {
+      const SafetensorsFile sound(path);
+      return;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInput) throw;
+      cause = error.cause();
+    }
+  }
+  throw InputError(fmt::format("{} is damaged", path.string()), cause);
+}
+
 }  // namespace
 
 void WriteChecksums(const fs::path& dir, const fs::path& known) {
-  const auto before = known.empty() ? std::map<std::string, std::string>{} : ReadChecksums(known);
-  std::map<std::string, std::string> sums;
+  const Sums before = known.empty() ? Sums() : ReadChecksums(known).value_or(Sums());
+  Sums sums;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(dir)) {
     const std::string name = entry.path().lexically_relative(dir).generic_string();
     if (!entry.is_regular_file() || name == kChecksumsFile) continue;
@@ -62,21 +127,40 @@ void WriteChecksums(const fs::path& dir, const fs::path& known) {
 }
 
 bool VerifyChecksums(const fs::path& dir, bool below) {
-  const auto sums = ReadChecksums(dir);
-  for (const auto& [name, sum] : sums) {
+  const std::optional<Sums> sums = ReadChecksums(dir);
+  const bool ours = ListIsOurs(dir);
+  if (!sums && ours) {
+    throw InputError(
+        fmt::format("{} is missing", (dir / kChecksumsFile).string()),
+        fmt::format("folio wrote it with the model, as {} says", kConfigFile),
+        fmt::format("copy it too; where the model is meant to be without, take \"{}\" out of {}",
+                    kChecksumsKey, kConfigFile));
+  }
+  if (!sums) return false;
+  for (const auto& [name, sum] : *sums) {
     const fs::path inside = fs::path(name).lexically_normal();
     if (!below && inside.has_parent_path()) continue;
     std::error_code ignored;  // a name may be too long for any file
     const fs::path path = dir / inside;
-    if (inside.is_absolute() || *inside.begin() == ".." || !fs::is_regular_file(path, ignored)) {
+    if (inside.is_absolute() || *inside.begin() == ".." ||
+        !fs::exists(fs::symlink_status(path, ignored))) {
       throw InputError(fmt::format("{} is missing", path.string()),
                        fmt::format("{} names it", kChecksumsFile));
     }
+    RequireEnd(path);
     if (HashOf(path) == sum) continue;
     throw InputError(fmt::format("{} is damaged", path.string()),
                      fmt::format("its SHA-256 is not the one in {}", kChecksumsFile));
   }
-  return !sums.empty();
+  if (!ours) return true;
+  for (const std::string& name : PartsOf(dir, below)) {
+    if (sums->contains(name)) continue;
+    throw InputError(fmt::format("{} has no line for {}", (dir / kChecksumsFile).string(), name),
+                     "folio wrote a line for each file of a checkpoint",
+                     fmt::format("the list is cut short, or {} was put there later: take it away",
+                                 (dir / name).string()));
+  }
+  return true;
 }
 
 }  // namespace folio

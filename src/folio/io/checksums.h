@@ -12,9 +12,14 @@ inline constexpr char kChecksumsFile[] = "SHA256SUMS";
 // of its own, has of the same file (a hard link) is not computed again.
 void WriteChecksums(const std::filesystem::path& dir, const std::filesystem::path& known = {});
 
-// Throws a kInput Error that names the first file that is missing or differs from dir/SHA256SUMS.
-// Returns false if there is no such file. Files that it does not name are not looked at, nor
-// without `below` those in directories.
+// What a config.json says beside SHA256SUMS, so that it is known to be missing: only of a directory
+// whose config.json has this member with this value folio itself has written the list.
+inline constexpr char kChecksumsKey[] = "checksums";
+
+// Throws a kInput Error that names the first file that is missing or differs from dir/SHA256SUMS,
+// or where that is empty. Where folio has written the list, it must be there, and have a line for
+// each .json and .safetensors: others may be put beside a checkpoint. Returns false if there is no
+// list. Without `below` files in directories are not looked at.
 bool VerifyChecksums(const std::filesystem::path& dir, bool below = true);
 
 }  // namespace folio

@@ -55,6 +55,53 @@ TEST_F(Checksums, NameWhatIsDamagedOrMissing) {
   EXPECT_FALSE(VerifyChecksums(At("dir")));
 }
 
+TEST_F(Checksums, AnEmptyListIsDamaged) {
+  List("");
+  EXPECT_TRUE(Contains(ErrorOf([&] { VerifyChecksums(At("dir")); }),
+                       "dir/SHA256SUMS is damaged | it is empty"));
+}
+
+// As folio's own checkpoints have it.
+TEST_F(Checksums, ThatFolioHasWrittenMustBeThereAndComplete) {
+  const auto error = [&](bool below = true) {
+    return ErrorAndHelp([&] { VerifyChecksums(At("dir"), below); });
+  };
+  WriteFileAtomically(At("dir/config.json"), R"({"n_layer": 1, "checksums": "SHA256SUMS"})");
+  WriteFileAtomically(At("dir/inside/state.json"), "{}");
+  WriteChecksums(At("dir"));
+  EXPECT_TRUE(VerifyChecksums(At("dir")));
+  WriteFileAtomically(At("dir/README.md"), "what somebody puts there");
+  fs::create_directory(At("dir/some.json"));
+  EXPECT_TRUE(VerifyChecksums(At("dir")));
+  // A line is lost, wherever its file is.
+  const std::string whole = ReadFile(At("dir") / kChecksumsFile);
+  const size_t state = whole.find("  inside/state.json\n") - 64,
+               config = whole.find("  config") - 64;
+  List(whole.substr(0, state));
+  EXPECT_TRUE(Contains(error(), "dir/SHA256SUMS has no line for inside/state.json"));
+  EXPECT_TRUE(VerifyChecksums(At("dir"), /*below=*/false));
+  List(whole.substr(0, config) + whole.substr(whole.find('\n', config) + 1));
+  EXPECT_TRUE(Contains(error(false), "SHA256SUMS has no line for config.json"));
+  List("");
+  EXPECT_TRUE(Contains(error(), "it is empty"));
+  fs::remove(At("dir") / kChecksumsFile);
+  EXPECT_TRUE(Contains(error(), "dir/SHA256SUMS is missing", "folio wrote it",
+                       "take \"checksums\" out of config.json"));
+  WriteFileAtomically(At("dir/config.json"), "{}");
+  EXPECT_FALSE(VerifyChecksums(At("dir"))) << "a model from elsewhere has none";
+}
+
+// A hole of a terabyte, of which no hash comes to its end.
+TEST_F(Checksums, OfAFileWithoutAnEndAreNotComputed) {
+  for (const char* file : {"a", "a.safetensors"}) {
+    std::ofstream(At("dir") / file) << "";
+    fs::resize_file(At("dir") / file, uintmax_t{1} << 40);
+    List(std::string(kOfAbc) + "  " + file + "\n");
+    EXPECT_TRUE(Contains(ErrorOf([&] { VerifyChecksums(At("dir")); }), "is damaged")) << file;
+    fs::remove(At("dir") / file);
+  }
+}
+
 TEST_F(Checksums, OfTheSameFileAreNotComputedAgain) {
   fs::create_directories(At("link"));
   fs::create_hard_link(At("dir/b"), At("link/b"));

@@ -34,5 +34,18 @@ TEST(Crc32c, CheckValueAndNothing) {
   EXPECT_EQ(Crc32c(""), 0u);
 }
 
+// At every length and alignment of what is taken eight bytes at a time.
+TEST(Crc32c, IsTheSameWithoutTheProcessorsInstruction) {
+  std::string bytes;
+  for (int i = 0; i < 300; ++i) bytes += static_cast<char>(i * 37 + i / 7);
+  for (size_t from = 0; from < 9; ++from) {
+    for (size_t size = 0; from + size <= bytes.size(); ++size) {
+      const std::string_view some = std::string_view(bytes).substr(from, size);
+      ASSERT_EQ(Crc32c(some, false), Crc32c(some, true)) << from << " " << size;
+    }
+  }
+  EXPECT_EQ(Crc32c("123456789", false), 0xE3069283u);
+}
+
 }  // namespace
 }  // namespace folio

@@ -36,6 +36,28 @@ bool IsBzip2(std::string_view head) {
          (mark == "1AY&SY" || mark == "\x17\x72\x45\x38\x50\x90");
 }
 
+// How many bytes back a frame of zstd refers, as its header says (RFC 8878, 3.1.1.1); 0 where the
+// header is none.
+uint64_t ZstdWindow(std::string_view frame) {
+  constexpr size_t kDescriptor = 4, kDictionary = 5;
+  if (frame.size() <= kDictionary) return 0;
+  const auto byte = [&](size_t at) { return uint64_t{static_cast<unsigned char>(frame[at])}; };
+  const uint64_t descriptor = byte(kDescriptor);
+  const bool single_segment = (descriptor >> 5 & 1) != 0;
+  if (!single_segment) {
+    const uint64_t base = uint64_t{1} << (10 + (byte(kDescriptor + 1) >> 3));
+    return base + base / 8 * (byte(kDescriptor + 1) & 7);
+  }
+  // The content is the window: its size follows the number of a dictionary.
+  constexpr std::array<size_t, 4> kDictionaryBytes = {0, 1, 2, 4};
+  const size_t at = kDictionary + kDictionaryBytes[descriptor & 3];
+  const size_t count = size_t{1} << (descriptor >> 6);
+  if (frame.size() < at + count) return 0;
+  uint64_t size = count == 2 ? 256 : 0;
+  for (size_t i = 0; i < count; ++i) size += byte(at + i) << (8 * i);
+  return size;
+}
+
 // The functions of libarchive that folio calls. It is opened when something is to be unpacked and
 // not with the program: it brings a dozen more libraries, which nearly double the time in which a
 // program starts.
@@ -148,6 +170,7 @@ class Unpacker {
     try {
       unpacker.piece_.clear();
       unpacker.taken_ += unpacker.from_(unpacker.piece_, kPiece);
+      if (unpacker.head_.size() < kHead) unpacker.head_ += unpacker.piece_.substr(0, kHead);
     } catch (...) {
       unpacker.problem_ = std::current_exception();
       return ARCHIVE_FATAL;
@@ -159,8 +182,21 @@ class Unpacker {
   void Check(int result) {
     if (problem_ != nullptr) std::rethrow_exception(problem_);
     if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return;
+    RequireWindow();
     const char* said = TheLibarchive().error(archive_.get());
     throw Damaged(said == nullptr ? "it is damaged or cut short" : said);
+  }
+
+  // libzstd refuses a window of more, so that nobody's file takes so much memory.
+  void RequireWindow() const {
+    constexpr uint64_t kMostWindow = uint64_t{128} << 20;
+    if (compression_ != Compression::kZstd) return;
+    const uint64_t window = ZstdWindow(head_);
+    if (window <= kMostWindow) return;
+    throw InputError(fmt::format("{}: compressed with too long a window", name_),
+                     fmt::format("zstd refers back {} MiB in it, and up to {} MiB are read",
+                                 window >> 20, kMostWindow >> 20),
+                     "compress it again without --long: zstd -dc --long=31 FILE | zstd > NEW.zst");
   }
 
   void CheckAllRead() {
@@ -177,6 +213,7 @@ class Unpacker {
   }
 
   static constexpr size_t kPiece = size_t{1} << 16;
+  static constexpr size_t kHead = 18;  // no header of a frame of zstd is longer
 
   ReadBytes from_;
   Compression compression_;
@@ -184,6 +221,7 @@ class Unpacker {
   std::unique_ptr<archive, Free> archive_;
   bool opened_ = false, at_end_ = false;
   std::string piece_;
+  std::string head_;  // how it all begins
   size_t taken_ = 0;  // bytes that libarchive was given
   std::exception_ptr problem_;
 };

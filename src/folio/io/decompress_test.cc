@@ -124,5 +124,22 @@ TEST(Decompressing, OtherBytesAreNotCompressed) {
   }
 }
 
+// As `zstd --long=31` writes it: sound, and not to be read with the memory that is allowed.
+TEST(Decompressing, ALongWindowIsNoDamage) {
+  const std::string head = "\x28\xB5\x2F\xFD";
+  const std::string block("\x29\0\0hello", 8);  // the last one, of five bytes as they are
+  const auto told = [&](const std::string& header) {
+    return ErrorAndHelp([&] { Unpacked(head + header + block); });
+  };
+  EXPECT_EQ(Unpacked(head + std::string("\0\x88", 2) + block), "hello") << "128 MiB";
+  EXPECT_TRUE(Contains(told(std::string("\0\xA8", 2)),
+                       "some.file: compressed with too long a window",
+                       "2048 MiB in it, and up to 128 MiB", "zstd -dc --long=31"));
+  EXPECT_TRUE(Contains(told(std::string("\0\x89", 2)), "144 MiB in it"));
+  // The size of the content, of 1 GiB, is that of the window where there is one segment.
+  EXPECT_TRUE(Contains(told(std::string("\xA0\0\0\0\x40", 5)), "1024 MiB in it"));
+  EXPECT_TRUE(Contains(told(std::string("\xA1\7\0\0\0\x40", 6)), "1024 MiB in it"));
+}
+
 }  // namespace
 }  // namespace folio

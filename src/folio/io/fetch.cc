@@ -235,6 +235,10 @@ void FetchFile(const std::string& url, const WantedFile& wanted, const OnFetched
 void CopyFile(const fs::path& from, const WantedFile& wanted) {
   const MappedFile file(from);
   const std::string_view bytes = BytesAsText(file.bytes());
+  if (bytes.size() > static_cast<uint64_t>(wanted.bytes)) {  // perhaps without an end
+    ThrowOther(from.string(), wanted,
+               fmt::format("it has {} bytes, and {} were published", bytes.size(), wanted.bytes));
+  }
   CheckHash(from.string(), wanted, static_cast<int64_t>(bytes.size()), Sha256Hex(bytes));
   WriteFileAtomically(wanted.path, bytes);
 }

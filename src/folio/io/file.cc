@@ -1,8 +1,8 @@
 #include "folio/io/file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +14,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/machine.h"
+#include "folio/base/strings.h"
 #include "folio/io/mapped_faults.h"
 #include "folio/io/posix.h"
 
@@ -28,10 +29,21 @@ using internal::ThrowCannotRead;
 constexpr size_t kPast = 64;
 constexpr char kSpelling[] = "check the spelling of the path";
 
-int OpenForReading(const fs::path& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) ThrowCannotRead(path, errno);
-  return fd;
+// Throws the Error of a file that is sound and does not fit into this process.
+[[noreturn]] void ThrowCannotMap(const fs::path& path, uint64_t size, int error) {
+  if (error != ENOMEM) ThrowCannotRead(path, error);
+  rlimit limit = {};
+  const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  const std::string bytes = HumanBytes(static_cast<double>(size));
+  throw Error(
+      ErrorKind::kResource, fmt::format("no room in memory for {}", path.string()),
+      limited ? fmt::format("it has {}, and the address space of this process is limited to {}",
+                            bytes, HumanBytes(static_cast<double>(limit.rlim_cur)))
+              : fmt::format("it has {}, and the system gives this process no such address space",
+                            bytes),
+      limited ? "raise the limit: ulimit -v unlimited"
+              : "free memory, or allow more of it to be promised (vm.overcommit_memory, "
+                "vm.max_map_count)");
 }
 
 // Throws a kInput Error if the file has become shorter than `to`.
@@ -52,15 +64,19 @@ void ReadAll(int fd, const fs::path& path, std::span<std::byte> to) {
 
 std::string ReadFile(const fs::path& path, uint64_t max_bytes) {
   constexpr size_t kPiece = size_t{1} << 16;
-  const FileDescriptor fd(OpenForReading(path));
+  const FileDescriptor fd = internal::OpenForReading(path);
   struct stat info;
   if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
 
-  const auto refuse = [&] {
-    throw InputError(fmt::format("cannot read {}", path.string()),
-                     fmt::format("it is longer than the {} bytes allowed here", max_bytes));
+  const auto refuse = [&](uint64_t bytes) {
+    throw InputError(
+        fmt::format("cannot read {}", path.string()),
+        fmt::format("it has {} bytes, and such a file is read up to {}", bytes, max_bytes),
+        "look whether it is the file that was meant");
   };
-  if (S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) > max_bytes) refuse();
+  if (static_cast<uint64_t>(info.st_size) > max_bytes) {
+    refuse(static_cast<uint64_t>(info.st_size));
+  }
 
   std::string bytes;
   size_t used = 0;
@@ -75,7 +91,7 @@ std::string ReadFile(const fs::path& path, uint64_t max_bytes) {
     if (got < 0) ThrowCannotRead(path, errno);
     if (got == 0) break;
     used += static_cast<size_t>(got);
-    if (used > max_bytes) refuse();
+    if (used > max_bytes) refuse(used);
     if (used == bytes.size()) bytes.resize(bytes.size() * 2);
   }
   bytes.resize(used);
@@ -180,26 +196,22 @@ void CheckNewFile(const std::string& path, bool overwrite) {
 
 MappedFile::MappedFile(const fs::path& path, Loading loading) : MappedFile() {
   path_ = path;
-  const FileDescriptor fd(OpenForReading(path));
+  const FileDescriptor fd = internal::OpenForReading(path);
   struct stat info;
   if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
-  if (S_ISDIR(info.st_mode)) ThrowCannotRead(path, EISDIR);
-  if (!S_ISREG(info.st_mode)) {
-    throw InputError(fmt::format("cannot read {}", path.string()), "it is not a regular file",
-                     "save it as a file first");
-  }
   if (info.st_size == 0) return;
   const size_t size = static_cast<size_t>(info.st_size);
-  void* memory =
-      mmap(nullptr, size + kPast, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) ThrowCannotRead(path, errno);
+  // What a file will lie over is not written to, so that no memory is promised for it.
+  const int access = loading == Loading::kRead ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* memory = mmap(nullptr, size + kPast, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) ThrowCannotMap(path, size, errno);
   data_ = static_cast<const std::byte*>(memory);
   size_ = size;
   if (loading == Loading::kRead) {
     AdviseLargePages(memory, size);
     ReadAll(fd.get(), path, {static_cast<std::byte*>(memory), size});
   } else if (mmap(memory, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd.get(), 0) == MAP_FAILED) {
-    ThrowCannotRead(path, errno);
+    ThrowCannotMap(path, size, errno);
   } else {
     mapped_ = true;
     AddMappedBytes(data_, size_, path_);

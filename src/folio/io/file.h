@@ -11,8 +11,8 @@
 
 namespace folio {
 
-// The whole file (or pipe) as bytes. Throws a kInput Error if it is missing, a directory,
-// unreadable or longer than max_bytes.
+// The whole regular file as bytes. Throws a kInput Error if it is missing, of another kind,
+// unreadable or longer than max_bytes, which is for each reader to say.
 std::string ReadFile(const std::filesystem::path& path, uint64_t max_bytes = uint64_t{1} << 32);
 
 // Throws a kInput Error if there is nothing at `path`, which somebody typed and may have misspelt.

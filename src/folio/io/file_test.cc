@@ -1,13 +1,19 @@
 #include "folio/io/file.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <utility>
 
+#include "folio/io/posix.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/sanitized.h"
 
 namespace folio {
 namespace {
@@ -36,8 +42,7 @@ TEST_F(FileTest, ReadFileKeepsEveryByte) {
 TEST_F(FileTest, ReadFileHoldsToItsLimit) {
   Put(At("a"), "12345");
   EXPECT_EQ(ReadFile(At("a"), 5), "12345");
-  EXPECT_TRUE(Contains(ErrorOf([&] { ReadFile(At("a"), 4); }), "4 bytes"));
-  EXPECT_TRUE(Contains(ErrorOf([&] { ReadFile("/dev/zero", 100000); }), "/dev/zero"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { ReadFile(At("a"), 4); }), "it has 5 bytes", "up to 4"));
 }
 
 TEST_F(FileTest, MissingFilesAndDirectoriesAreInputErrors) {
@@ -118,6 +123,64 @@ TEST_F(FileTest, AParentThatIsNotThereIsNamed) {
   EXPECT_TRUE(Contains(ErrorOf([&] { RequireParentOf(At("none/file")); }, ErrorKind::kRuntime),
                        "none is not an existing directory"));
   RequireParentOf(At("file"));
+}
+
+// As something that never begins or never ends.
+TEST_F(FileTest, WhatIsNoRegularFileIsRefusedAtOnce) {
+  ASSERT_EQ(mkfifo(At("pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", At("zero"));
+  std::filesystem::create_directory(At("directory"));
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un name = {};
+  name.sun_family = AF_UNIX;
+  ASSERT_LT(At("socket").string().size(), sizeof(name.sun_path));
+  At("socket").string().copy(name.sun_path, sizeof(name.sun_path) - 1);
+  ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
+  close(fd);
+  const std::pair<const char*, const char*> kinds[] = {{"pipe", "it is a pipe, not a regular file"},
+                                                       {"zero", "it is a device"},
+                                                       {"directory", "Is a directory"},
+                                                       {"socket", "it is a socket"}};
+  for (const auto& [file, cause] : kinds) {
+    EXPECT_TRUE(Contains(ErrorOf([&] { ReadFile(At(file)); }), At(file).string(), cause));
+    EXPECT_TRUE(Contains(ErrorOf([&] { MappedFile{At(file)}; }), At(file).string(), cause));
+    EXPECT_EQ(internal::OpenIfRegular(At(file)).get(), -1) << file;
+  }
+  EXPECT_TRUE(Contains(ErrorOf([&] { internal::OpenStream(At("zero")); }), "it is a device"));
+  EXPECT_GE(internal::OpenStream(At("pipe")).get(), 0);
+  EXPECT_GE(internal::OpenStream("/dev/null").get(), 0);
+}
+
+TEST_F(FileTest, AFileThatIsTooLongIsRefusedUnread) {
+  std::ofstream{At("hole")};
+  std::filesystem::resize_file(At("hole"), uintmax_t{1} << 40);
+  EXPECT_TRUE(Contains(ErrorOf([&] { ReadFile(At("hole"), 1000); }), At("hole").string(),
+                       "it has 1099511627776 bytes", "up to 1000"));
+}
+
+// Nothing is promised for what a file lies over, be it larger than all memory.
+TEST_F(FileTest, AFileLargerThanMemoryIsMapped) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers have the address space";
+  std::ofstream{At("hole")};
+  std::filesystem::resize_file(At("hole"), uintmax_t{1} << 40);
+  const MappedFile file(At("hole"));
+  EXPECT_EQ(file.bytes().size(), size_t{1} << 40);
+  EXPECT_EQ(file.bytes().back(), std::byte{0});
+}
+
+TEST_F(FileTest, AMapThatDoesNotFitIsNoDamagedFile) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers have the address space";
+  std::ofstream{At("hole")};
+  std::filesystem::resize_file(At("hole"), uintmax_t{1} << 40);
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = rlim_t{64} << 30;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &low), 0);
+  const std::string error = ErrorAndHelp([&] { MappedFile{At("hole")}; }, ErrorKind::kResource);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_TRUE(Contains(error, "no room in memory for " + At("hole").string(), "it has 1.10 TB",
+                       "address space of this process is limited to 68.72 GB", "ulimit -v"));
 }
 
 }  // namespace

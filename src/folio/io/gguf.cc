@@ -7,7 +7,6 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <utility>
 
@@ -363,11 +362,11 @@ uint64_t GgufFile::Count(std::string_view key) const {
 }
 
 bool IsGguf(const std::filesystem::path& path) {
-  std::array<char, kGgufMagic.size()> begin{};
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  std::ifstream file(path, std::ios::binary);
-  return file.read(begin.data(), begin.size()) && std::ranges::equal(begin, kGgufMagic);
+  const MappedFile file(path);
+  return file.bytes().size() >= kGgufMagic.size() &&
+         std::memcmp(file.bytes().data(), kGgufMagic.data(), kGgufMagic.size()) == 0;
 }
 
 }  // namespace folio

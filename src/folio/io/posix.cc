@@ -33,11 +33,41 @@ bool HasPrefixAndNumber(const std::string& name, const std::string& prefix) {
                      [](char c) { return '0' <= c && c <= '9'; });
 }
 
+constexpr int kAtOnce = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+
+[[noreturn]] void ThrowNotRegular(const fs::path& path, std::string_view kind) {
+  throw InputError(fmt::format("cannot read {}", path.string()),
+                   fmt::format("it is {}, not a regular file", kind), "save it as a file first");
+}
+
+// What is no regular file, in words; "" for one, or for nothing.
+std::string_view OtherKind(const struct stat& info) {
+  if (S_ISFIFO(info.st_mode)) return "a pipe";
+  if (S_ISSOCK(info.st_mode)) return "a socket";
+  if (S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode)) return "a device";
+  return "";
+}
+
+// As open(), but for its errors: a socket is refused before anything is known of it.
+FileDescriptor OpenAtOnce(const fs::path& path, struct stat& info) {
+  FileDescriptor fd(open(path.c_str(), kAtOnce));
+  if (fd.get() < 0) {
+    const int error = errno;
+    if (error == ENXIO && stat(path.c_str(), &info) == 0 && !OtherKind(info).empty()) {
+      ThrowNotRegular(path, OtherKind(info));
+    }
+    ThrowCannotRead(path, error);
+  }
+  if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
+  if (S_ISDIR(info.st_mode)) ThrowCannotRead(path, EISDIR);
+  return FileDescriptor(fd.Release());
+}
+
 enum class Writer { kGone, kAlive, kUnknown };  // unknown: the file system has no locks
 
 Writer WriterOf(const fs::path& path) {
   // Without waiting, should it be a pipe.
-  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const FileDescriptor fd(open(path.c_str(), kAtOnce | O_NOFOLLOW));
   if (fd.get() < 0) return Writer::kUnknown;
   if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return Writer::kGone;
   return errno == EWOULDBLOCK ? Writer::kAlive : Writer::kUnknown;
@@ -99,6 +129,32 @@ int FileDescriptor::Release() {
 
 std::string ErrnoText(int error) {
   return std::generic_category().message(error);
+}
+
+FileDescriptor OpenForReading(const fs::path& path) {
+  struct stat info = {};
+  FileDescriptor fd = OpenAtOnce(path, info);
+  if (!S_ISREG(info.st_mode)) ThrowNotRegular(path, OtherKind(info));
+  return FileDescriptor(fd.Release());
+}
+
+FileDescriptor OpenIfRegular(const fs::path& path, int flags) {
+  FileDescriptor fd(open(path.c_str(), kAtOnce | flags));
+  struct stat info = {};
+  const bool regular = fd.get() >= 0 && fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode);
+  return FileDescriptor(regular ? fd.Release() : -1);
+}
+
+FileDescriptor OpenStream(const fs::path& path) {
+  struct stat info = {};
+  FileDescriptor fd = OpenAtOnce(path, info);
+  struct stat null = {};
+  const bool is_null =
+      S_ISCHR(info.st_mode) && stat("/dev/null", &null) == 0 && info.st_rdev == null.st_rdev;
+  const bool taken =
+      S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode) || is_null || isatty(fd.get()) == 1;
+  if (!taken) ThrowNotRegular(path, OtherKind(info));
+  return FileDescriptor(fd.Release());
 }
 
 void ThrowCannotRead(const fs::path& path, int error) {

@@ -22,6 +22,16 @@ class FileDescriptor {
 
 std::string ErrnoText(int error);
 
+// How folio opens what it reads (tests/layering.cmake looks for other ways): at once, whoever may
+// have put a pipe without a writer there, and regular files alone, since devices have no end.
+// Throws a kInput Error that says what is there instead.
+FileDescriptor OpenForReading(const std::filesystem::path& path);
+// The same without an Error: the descriptor is -1 then. `flags` are further ones of open().
+FileDescriptor OpenIfRegular(const std::filesystem::path& path, int flags = 0);
+// For what is read as it comes (term/byte_streams.h): also a pipe, a terminal, or /dev/null.
+// Reading from it does not wait either.
+FileDescriptor OpenStream(const std::filesystem::path& path);
+
 // Throws the kInput Error of a file that cannot be read.
 [[noreturn]] void ThrowCannotRead(const std::filesystem::path& path, int error);
 // Throws the kRuntime Error of an output that cannot be written; explains a full disk.

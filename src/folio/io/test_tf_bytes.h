@@ -70,12 +70,14 @@ inline std::string TfBytes(int field, const std::string& bytes) {
   return TfVarint(static_cast<uint64_t>(field) << 3 | 2) + TfVarint(bytes.size()) + bytes;
 }
 
+// With the checksum of its part of `data`.
 inline std::string TfTensor(uint64_t type, const std::vector<uint64_t>& sizes, uint64_t offset,
-                            uint64_t bytes) {
+                            uint64_t bytes, const std::string& data = "") {
   std::string shape;
   for (const uint64_t size : sizes) shape += TfBytes(2, TfNumber(1, size));
   return TfNumber(1, type) + TfBytes(2, shape) + TfNumber(4, offset) + TfNumber(5, bytes) +
-         TfVarint(6 << 3 | 5) + Little(0, 4);
+         TfVarint(6 << 3 | 5) +
+         Little(SlowMaskedCrc(offset < data.size() ? data.substr(offset, bytes) : ""), 4);
 }
 
 inline const std::string kTfHeader = TfNumber(1, 1) + TfBytes(3, TfNumber(1, 1));

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/base/thread_pool.h"
 #include "folio/io/crc32c.h"
 
 namespace folio {
@@ -24,7 +26,15 @@ constexpr size_t kMaxTensors = 1 << 16, kMaxTensorName = 256;
 
 // Field numbers of TensorFlow's messages, and values of theirs.
 enum HeaderField { kNumShards = 1, kEndianness = 2 };
-enum EntryField { kType = 1, kShape = 2, kShardId = 3, kOffset = 4, kByteSize = 5, kSlices = 7 };
+enum EntryField {
+  kType = 1,
+  kShape = 2,
+  kShardId = 3,
+  kOffset = 4,
+  kByteSize = 5,
+  kCrc32c = 6,
+  kSlices = 7
+};
 enum ShapeField { kDim = 2, kUnknownRank = 3 };
 enum DimField { kDimSize = 1 };
 
@@ -203,7 +213,7 @@ std::pair<Shape, uint64_t> ReadShape(ByteReader shape, uint64_t bytes, const std
 
 void TfBundle::AddEntry(std::string_view name, ByteReader entry, std::span<const std::byte> data) {
   const std::string what = fmt::format("tensor \"{}\"", name);
-  uint64_t type = 0, shard = 0, offset = 0, size = 0;
+  uint64_t type = 0, shard = 0, offset = 0, size = 0, checksum = 0;
   std::span<const std::byte> shape;
   ReadMessage(entry, [&](const ProtoField& field) {
     if (field.number == kType) type = field.value;
@@ -211,6 +221,7 @@ void TfBundle::AddEntry(std::string_view name, ByteReader entry, std::span<const
     if (field.number == kShardId) shard = field.value;
     if (field.number == kOffset) offset = field.value;
     if (field.number == kByteSize) size = field.value;
+    if (field.number == kCrc32c) checksum = field.value;
     if (field.number == kSlices) entry.Fail(what + " is partitioned, which folio does not read");
   });
   const std::optional<Dtype> dtype = DtypeOfTf(type);
@@ -226,7 +237,28 @@ void TfBundle::AddEntry(std::string_view name, ByteReader entry, std::span<const
                            info.shape.ToString(), info.bytes, size));
   }
   info.data = data.data() + offset;
+  checksums_.push_back(static_cast<uint32_t>(checksum));
   if (!Add(std::move(info))) entry.Fail(what + " is there twice");
+}
+
+// By several threads, since it is a pass over all of the file.
+void TfBundle::CheckTensors(const fs::path& data) const {
+  const auto count = static_cast<int64_t>(tensors().size());
+  std::atomic<int64_t> wrong = count;  // the first of them
+  ParallelFor(count, [&](int64_t i, int) {
+    const TensorInfo& info = tensors()[static_cast<size_t>(i)];
+    const std::string_view bytes(reinterpret_cast<const char*>(info.data),
+                                 static_cast<size_t>(info.bytes));
+    if (MaskedCrc32c(bytes) == checksums_[static_cast<size_t>(i)]) return;
+    int64_t before = wrong;
+    while (i < before && !wrong.compare_exchange_weak(before, i)) {
+    }
+  });
+  if (wrong == count) return;
+  throw InputError(fmt::format("{} is damaged", data.string()),
+                   fmt::format("the checksum of tensor \"{}\" is not the one in the index",
+                               tensors()[static_cast<size_t>(wrong)].name),
+                   "copy or download it again");
 }
 
 TfBundle::TfBundle(const fs::path& prefix, Loading loading) : TensorFile(prefix) {
@@ -234,7 +266,8 @@ TfBundle::TfBundle(const fs::path& prefix, Loading loading) : TensorFile(prefix)
   const std::string mistake =
       fmt::format("{} is not the sound index of a TensorFlow checkpoint", index.string());
   const auto table = Open(index, loading);
-  const auto data = Open(prefix.string() + ".data-00000-of-00001", loading);
+  const fs::path data_file = prefix.string() + ".data-00000-of-00001";
+  const auto data = Open(data_file, loading);
   bool any = false;
   TableReader(table, mistake).Read([&](std::string_view key, std::span<const std::byte> value) {
     ByteReader message(value, mistake);
@@ -244,6 +277,7 @@ TfBundle::TfBundle(const fs::path& prefix, Loading loading) : TensorFile(prefix)
     CheckHeader(std::move(message));
   });
   if (!any) ByteReader(table, mistake).Fail("it has no entries");
+  CheckTensors(data_file);
 }
 
 }  // namespace folio

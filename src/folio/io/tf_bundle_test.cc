@@ -14,6 +14,8 @@
 namespace folio {
 namespace {
 
+const std::string kSmallData = Little(0x3F800000, 4) + Little(0x40000000, 4) + Little(7, 4);
+
 class Tf : public InTemporaryDirectory {
  protected:
   void Put(const std::string& index) const {
@@ -34,12 +36,13 @@ class Tf : public InTemporaryDirectory {
     return Refusal(TfTable({TfBlock({{"", kTfHeader}, {"t", entry}})}));
   }
 
-  std::string data_ = Little(0x3F800000, 4) + Little(0x40000000, 4) + Little(7, 4);
+  std::string data_ = kSmallData;
 };
 
 std::string SmallTable() {
-  return TfTable({TfBlock({{"", kTfHeader}, {"a", TfTensor(1, {1, 2}, 0, 8)}}),
-                  TfBlock({{"a/b", TfTensor(3, {}, 8, 4)}, {"c", TfTensor(1, {0, 3}, 12, 0)}})});
+  return TfTable({TfBlock({{"", kTfHeader}, {"a", TfTensor(1, {1, 2}, 0, 8, kSmallData)}}),
+                  TfBlock({{"a/b", TfTensor(3, {}, 8, 4, kSmallData)},
+                           {"c", TfTensor(1, {0, 3}, 12, 0, kSmallData)}})});
 }
 
 TEST_F(Tf, TensorsOfEveryBlockAreViewsOfTheData) {
@@ -54,7 +57,7 @@ TEST_F(Tf, TensorsOfEveryBlockAreViewsOfTheData) {
 }
 
 TEST_F(Tf, NamesShareTheBeginningOfTheNameBefore) {
-  const std::string entry = TfTensor(1, {2}, 0, 8);
+  const std::string entry = TfTensor(1, {2}, 0, 8, data_);
   const std::string block = TfVarint(0) + TfVarint(0) + TfVarint(kTfHeader.size()) + kTfHeader +
                             TfVarint(0) + TfVarint(4) + TfVarint(entry.size()) + "h0/w" + entry +
                             TfVarint(1) + TfVarint(3) + TfVarint(entry.size()) + "1/w" + entry +
@@ -149,6 +152,17 @@ TEST_F(Tf, TablesThatAreNoneAreRefused) {
       Refusal(TfSealed(block) + TfSealed(twice) + TfFooter(block.size() + 5, twice.size())),
       "a block of"));
   EXPECT_TRUE(Contains(Refusal(std::string(5 << 20, '\0')), "it has 5242880 bytes"));
+}
+
+// Each of the bits of the tensors.
+TEST_F(Tf, AFlippedBitOfATensorIsNoticed) {
+  for (size_t bit = 0; bit < 8 * kSmallData.size(); ++bit) {
+    data_ = kSmallData;
+    data_[bit / 8] = static_cast<char>(data_[bit / 8] ^ 1 << bit % 8);
+    EXPECT_TRUE(Contains(Refusal(SmallTable()), "m.data-00000-of-00001 is damaged",
+                         bit < 64 ? "tensor \"a\"" : "tensor \"a/b\"", "copy or download"))
+        << bit;
+  }
 }
 
 }  // namespace

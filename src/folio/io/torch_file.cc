@@ -49,9 +49,16 @@ const ZipEntry* FindEntry(const std::vector<ZipEntry>& entries, std::string_view
 
 void RequirePlain(const ZipEntry& entry, const std::filesystem::path& path) {
   if (entry.plain) return;
-  throw InputError(fmt::format("{}: entry \"{}\" is compressed", path.string(), entry.name),
-                   "PyTorch stores them as they are, and so they can be read in place",
-                   "unpack it, and pack it again without compression: zip -0");
+  if (entry.encrypted) {
+    throw InputError(fmt::format("{}: entry \"{}\" is encrypted", path.string(), entry.name), "",
+                     "unpack it with its password, and pack it again without: zip -0 -r");
+  }
+  throw InputError(
+      fmt::format("{}: entry \"{}\" is compressed", path.string(), entry.name),
+      "the file is whole, but packed by another program: torch.save stores entries as they are, "
+      "and so they can be read in place",
+      "load and save it with PyTorch, or pack it anew in an empty directory: unzip FILE && zip -0 "
+      "-r NEW.pt .");
 }
 
 }  // namespace
@@ -288,14 +295,16 @@ TorchFile::TorchFile(const std::filesystem::path& path, Loading loading) : Tenso
                      "folio reads weights and executes nothing",
                      "save its weights alone: torch.save(torch.jit.load(FILE).state_dict(), FILE)");
   }
+  const ZipEntry& values = *FindEntry(entries, prefix + "data.pkl");
+  RequirePlain(values, path);
   const ZipEntry* const order = FindEntry(entries, prefix + "byteorder");
+  if (order != nullptr) RequirePlain(*order, path);
+  CheckZip(entries, path);
   if (order != nullptr && TextOf(order->bytes) != "little") {
     throw InputError(
         fmt::format("{}: its byte order is {}", path.string(), TextOf(order->bytes).substr(0, 10)),
         "folio reads files of little-endian machines", "write it again on such a machine");
   }
-  const ZipEntry& values = *FindEntry(entries, prefix + "data.pkl");
-  RequirePlain(values, path);
   const Pickle pickle(values.bytes, path.string(), kTorchGlobals);
   TorchReader(*this, pickle, fmt::format("{} is not a sound PyTorch file", path.string()), entries,
               prefix, bytes.size())

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "folio/base/rng.h"
+#include "folio/io/file.h"
 #include "folio/io/test_zip_bytes.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -133,6 +134,15 @@ TEST_F(Torch, OtherFilesAreRefusedForWhatTheyAre) {
     compressed.replace(compressed.rfind(name) - 36, 2, Little(8, 2));
     EXPECT_TRUE(Contains(Refusal(compressed), name, "is compressed", "zip -0"));
   }
+  // What stands in a compressed entry is not taken for its contents.
+  std::string order = SmallTorchFile();
+  order.replace(order.find("x/byteorder") - 22, 2, Little(8, 2));
+  order.replace(order.rfind("x/byteorder") - 36, 2, Little(8, 2));
+  order.replace(order.find("little"), 6, "LITTLE");
+  EXPECT_TRUE(Contains(Refusal(order), "x/byteorder\" is compressed", "the file is whole"));
+  std::string secret = SmallTorchFile();
+  secret.replace(secret.rfind("x/data.pkl") - 38, 2, Little(1, 2));
+  EXPECT_TRUE(Contains(Refusal(secret), "is encrypted", "password"));
   EXPECT_TRUE(Contains(Refusal(ZipBytes({{"arr_0.npy", "..."}})), "not written by torch.save"));
   EXPECT_TRUE(Contains(Refusal(TorchBytes("]", {})), "not a dictionary"));
   EXPECT_TRUE(
@@ -200,6 +210,30 @@ TEST_F(Torch, WhatIsWrittenIsRead) {
   EXPECT_TRUE(Contains(ErrorOf([&] { WriteTorchFile(At("y.pt"), values, "model", large); }),
                        "a cannot be written as F16"));
   EXPECT_FALSE(std::filesystem::exists(At("y.pt")));
+}
+
+// Of the pickle and of the storages, each by its own checksum.
+TEST_F(Torch, AFlippedBitIsNoticed) {
+  const std::vector<TensorToWrite> tensors = {
+      {"a", Dtype::kF32, {2, 3}, [](int64_t, std::span<float> rows) {
+         std::ranges::fill(rows, 1.5f);
+       }}};
+  WriteTorchFile(At("y.pt"), Json{{"rate", 0.25}}, "model", tensors);
+  const std::string whole = ReadFile(At("y.pt"));
+  TorchFile{At("y.pt")};
+  const std::string number = Little(0x3FC00000, 4), key = "rate";
+  for (const auto& [part, entry] : {std::pair{number, "data/0\""}, std::pair{key, "data.pkl\""}}) {
+    std::string changed = whole;
+    const size_t at = changed.find(part);
+    ASSERT_NE(at, changed.npos);
+    changed[at] = static_cast<char>(changed[at] ^ 4);
+    EXPECT_TRUE(Contains(Refusal(changed), "x.pt is damaged", entry, "checksum")) << entry;
+  }
+}
+
+// As torch.serialization.set_crc32_options(False) leaves them: all are 0.
+TEST_F(Torch, WithoutChecksumsNoneIsLookedAt) {
+  EXPECT_EQ(Open(SmallTorchFile()).tensors().size(), 4u);
 }
 
 }  // namespace

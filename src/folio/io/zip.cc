@@ -1,10 +1,14 @@
 #include "folio/io/zip.h"
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
+#include "folio/base/error.h"
+#include "folio/base/thread_pool.h"
 #include "folio/io/byte_reader.h"
 
 namespace folio {
@@ -131,7 +135,8 @@ ZipEntry ReadEntry(ByteReader& reader, uint64_t end) {
   reader.Bytes(2 + 2);  // versions
   const auto flags = reader.Number<uint16_t>();
   const auto method = reader.Number<uint16_t>();
-  reader.Bytes(2 + 2 + 4);  // time, date, checksum
+  reader.Bytes(2 + 2);  // time, date
+  const auto checksum = reader.Number<uint32_t>();
   uint64_t stored = reader.Number<uint32_t>();
   uint64_t size = reader.Number<uint32_t>();
   const auto name_bytes = reader.Number<uint16_t>();
@@ -143,21 +148,22 @@ ZipEntry ReadEntry(ByteReader& reader, uint64_t end) {
   const auto extra = reader.Bytes(extra_bytes);
   reader.Bytes(comment_bytes);
   Read64(extra, reader, size, stored, offset);
-  const bool plain = method == kStored && (flags & kEncrypted) == 0;
+  const bool encrypted = (flags & kEncrypted) != 0;
+  const bool plain = method == kStored && !encrypted;
   if (plain && size != stored) {
     reader.Fail(fmt::format("its entry \"{}\" has two sizes", Shown(name)));
   }
-  return {name, Locate(reader, name, method, offset, stored, end), plain};
+  return {name, Locate(reader, name, method, offset, stored, end), plain, encrypted, checksum};
 }
 
 void CheckApart(const ByteReader& reader, std::vector<ZipEntry> entries) {
   std::ranges::sort(entries, {}, [](const ZipEntry& entry) { return entry.bytes.data(); });
   const std::byte* end = nullptr;
-  for (const auto& [name, bytes, plain] : entries) {
-    if (bytes.empty()) continue;
-    if (bytes.data() < end)
-      reader.Fail(fmt::format("its entry \"{}\" overlaps another", Shown(name)));
-    end = bytes.data() + bytes.size();
+  for (const ZipEntry& entry : entries) {
+    if (entry.bytes.empty()) continue;
+    if (entry.bytes.data() < end)
+      reader.Fail(fmt::format("its entry \"{}\" overlaps another", Shown(entry.name)));
+    end = entry.bytes.data() + entry.bytes.size();
   }
 }
 
@@ -186,6 +192,26 @@ std::vector<ZipEntry> ReadZip(std::span<const std::byte> file, const std::filesy
   if (twice != entries.end()) reader.Fail(fmt::format("two entries \"{}\"", Shown(twice->name)));
   CheckApart(reader, entries);
   return entries;
+}
+
+void CheckZip(const std::vector<ZipEntry>& entries, const std::filesystem::path& path) {
+  const auto count = static_cast<int64_t>(entries.size());
+  std::atomic<int64_t> wrong = count;  // the first of them
+  ParallelFor(count, [&](int64_t i, int) {
+    const ZipEntry& entry = entries[static_cast<size_t>(i)];
+    const auto* const bytes = reinterpret_cast<const Bytef*>(entry.bytes.data());
+    if (!entry.plain || entry.checksum == 0) return;
+    if (crc32_z(0, bytes, entry.bytes.size()) == entry.checksum) return;
+    int64_t before = wrong;
+    while (i < before && !wrong.compare_exchange_weak(before, i)) {
+    }
+  });
+  if (wrong == count) return;
+  throw InputError(fmt::format("{} is damaged", path.string()),
+                   fmt::format("the bytes of its entry \"{}\" do not have the checksum that is "
+                               "written beside them",
+                               Shown(entries[static_cast<size_t>(wrong)].name)),
+                   "copy or download it again");
 }
 
 }  // namespace folio

@@ -123,7 +123,7 @@ void SaveModel(const std::filesystem::path& dir, const GptWeights& weights,
   }
   WriteSafetensorsShards(dir, tensors, options.max_shard_bytes);
   WriteFileAtomically(dir / kGenerationConfigFile, GenerationConfigToJson(config));
-  WriteFileAtomically(dir / kConfigFile, GptConfigToJson(config, options.dtype));
+  WriteFileAtomically(dir / kConfigFile, GptConfigToJson(config, options.dtype, options.checksums));
 }
 
 GptConfig LoadModelConfig(const std::filesystem::path& model) {

@@ -20,6 +20,7 @@ inline constexpr std::array kModelDirDtypes = {Dtype::kF32, Dtype::kF16, Dtype::
 struct SaveOptions {
   Dtype dtype = Dtype::kF32;                 // of every tensor, one of these
   uint64_t max_shard_bytes = 5'000'000'000;  // a larger model is cut into shards
+  bool checksums = false;  // config.json says that the caller writes some (io/checksums.h)
 };
 
 // Writes these files into the existing directory, which holds no model of other shards. Float32

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "folio/base/error.h"
+#include "folio/io/checksums.h"
 #include "folio/io/json.h"
 
 namespace folio {
@@ -189,7 +190,7 @@ void AddGenerationConfig(std::string_view text, const std::string& where, GptCon
   }
 }
 
-std::string GptConfigToJson(const GptConfig& config, Dtype dtype) {
+std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums) {
   Json json;
   const bool gpt2 = WhyNotGpt2(config).empty();
   json["model_type"] = gpt2 ? "gpt2" : kOwnType;
@@ -208,6 +209,7 @@ std::string GptConfigToJson(const GptConfig& config, Dtype dtype) {
   json["torch_dtype"] = dtype == Dtype::kF16    ? "float16"
                         : dtype == Dtype::kBF16 ? "bfloat16"
                                                 : "float32";
+  if (checksums) json[kChecksumsKey] = kChecksumsFile;
   return json.dump(2) + "\n";
 }
 

@@ -14,8 +14,10 @@ namespace folio {
 GptConfig GptConfigFromJson(std::string_view text, const std::string& where);
 
 // A config.json that Hugging Face's GPT2LMHeadModel reads, if it is a GPT-2 (WhyNotGpt2), and that
-// reads back as the same config. `dtype` is that of the weights beside it.
-std::string GptConfigToJson(const GptConfig& config, Dtype dtype = Dtype::kF32);
+// reads back as the same config. `dtype` is that of the weights beside it; `checksums` whether it
+// says that checksums (io/checksums.h) are beside it, too.
+std::string GptConfigToJson(const GptConfig& config, Dtype dtype = Dtype::kF32,
+                            bool checksums = false);
 
 // generation_config.json: how other programs begin and end a text. Of its fields only these are
 // read, where config.json has none.

@@ -1,6 +1,5 @@
 #include "folio/run/growing_lines.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,21 +11,17 @@ namespace folio {
 namespace {
 
 using Descriptor = internal::FileDescriptor;
-
-// Not a pipe, which would make the reader wait.
-int OpenForLines(const std::filesystem::path& file) {
-  return open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-}
+using internal::OpenIfRegular;
 
 bool StatOf(int fd, struct stat& stat) {
-  return fd >= 0 && fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode);
+  return fd >= 0 && fstat(fd, &stat) == 0;
 }
 
 }  // namespace
 
 bool GrowingLines::Rewound() {
   if (offset_ == 0) return false;
-  const Descriptor fd(OpenForLines(file_));
+  const Descriptor fd = OpenIfRegular(file_);
   struct stat now = {};
   char before = 0;
   const bool same =
@@ -41,7 +36,7 @@ bool GrowingLines::Rewound() {
 }
 
 bool GrowingLines::Read(uint64_t most, const std::function<void(std::string_view line)>& take) {
-  const Descriptor fd(OpenForLines(file_));
+  const Descriptor fd = OpenIfRegular(file_);
   struct stat now = {};
   if (!StatOf(fd.get(), now)) return false;
   device_ = now.st_dev;
@@ -69,7 +64,7 @@ bool GrowingLines::Read(uint64_t most, const std::function<void(std::string_view
 }
 
 void GrowingLines::SkipToEnd() {
-  const Descriptor fd(OpenForLines(file_));
+  const Descriptor fd = OpenIfRegular(file_);
   struct stat now = {};
   if (!StatOf(fd.get(), now)) return;
   device_ = now.st_dev;

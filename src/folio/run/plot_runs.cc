@@ -200,7 +200,7 @@ std::map<std::string, std::string> SettingsOfRun(const fs::path& run) {
   constexpr uint64_t kMaxBytes = 1 << 20;
   const fs::path path = run / kRunConfigFile;
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) return {};
+  if (fs::status(path, ignored).type() == fs::file_type::not_found) return {};
   toml::table root;
   try {
     root = toml::parse(ReadFile(path, kMaxBytes), path.string());

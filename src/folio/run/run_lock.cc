@@ -117,8 +117,7 @@ RunLock::~RunLock() {
 }
 
 bool IsLocked(const fs::path& run) {
-  const FileDescriptor fd(
-      open((run / kLockFile).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor fd = internal::OpenIfRegular(run / kLockFile, O_NOFOLLOW);
   if (fd.get() < 0) return false;
   const std::optional<Owner> owner = ReadOwner(fd.get());
   return owner && MayLive(*owner);

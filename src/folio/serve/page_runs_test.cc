@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include "folio/serve/test_page.h"
 #include "folio/train/run_log.h"
 #include "tests/kit/directory.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -415,6 +417,70 @@ TEST_F(PageRunsTest, WhoIsTooSlowIsToldToBeginAnew) {
   const std::vector<RunFeed::Event> news = feed.News(place);
   ASSERT_EQ(news.size(), 1u);
   EXPECT_NE(news[0].text.find("\"rewound\":true"), std::string::npos);
+}
+
+// A run of strangers keeps nobody waiting, takes no memory, and is told what is wrong with it.
+TEST_F(PageRunsTest, ARunThatCannotBeReadIsListedAsSuch) {
+  const std::pair<const char*, const char*> kinds[] = {{"pipe", "it is a pipe"},
+                                                       {"zero", "it is a device"},
+                                                       {"directory", "Is a directory"},
+                                                       {"hole", "1099511627776 bytes"},
+                                                       {"loop", "symbolic links"}};
+  for (const char* file : {kMetricsFile, kRunConfigFile, kSamplesFile}) {
+    for (const auto& [kind, cause] : kinds) {
+      const fs::path run = dir_ / (std::string(kind) + "." + file);
+      fs::create_directories(run);
+      const fs::path at = run / file;
+      if (kind == std::string("pipe")) {
+        ASSERT_EQ(mkfifo(at.c_str(), 0600), 0);
+      } else if (kind == std::string("zero")) {
+        fs::create_symlink("/dev/zero", at);
+      } else if (kind == std::string("directory")) {
+        fs::create_directory(at);
+      } else if (kind == std::string("loop")) {
+        fs::create_symlink(at, at);
+      } else {
+        Write(at, "");
+        fs::resize_file(at, uintmax_t{1} << 40);
+      }
+      if (file == std::string(kSamplesFile)) Write(run / kMetricsFile, "{\"step\":0}\n");
+    }
+  }
+  Begin();
+  EXPECT_FALSE(RunOf("one").contains("problem"));
+  for (const char* file : {kMetricsFile, kRunConfigFile, kSamplesFile}) {
+    for (const auto& [kind, cause] : kinds) {
+      const std::string id = std::string(kind) + "." + file;
+      const Json run = RunOf(id);
+      if (file == std::string(kSamplesFile)) {
+        EXPECT_FALSE(run.contains("problem")) << id;
+      } else {
+        ASSERT_TRUE(run.contains("problem")) << id;
+        EXPECT_TRUE(Contains(run["problem"].text(), file, cause)) << id;
+        EXPECT_FALSE(Contains(run["problem"].text(), dir_.string())) << "no place of the service";
+      }
+      const Json whole = Get("/api/runs/" + id);
+      EXPECT_EQ(whole.contains("problem"), run.contains("problem")) << id;
+      EXPECT_EQ(Ask("GET", "/api/runs/" + id + "/series?keys=loss").status, 200) << id;
+      EXPECT_EQ(Ask("GET", "/api/runs/" + id + "/samples").status, 200) << id;
+    }
+  }
+  // What was in the way is gone.
+  fs::remove(dir_ / "pipe.metrics.jsonl" / kMetricsFile);
+  Append("pipe.metrics.jsonl", "{\"step\":3,\"loss\":1}\n");
+  EXPECT_FALSE(RunOf("pipe.metrics.jsonl").contains("problem"));
+  EXPECT_EQ(RunOf("pipe.metrics.jsonl")["step"], 3);
+}
+
+TEST_F(PageRunsTest, EventsTellOfARunThatCannotBeReadAnyMore) {
+  Begin();
+  const auto events = Listen(2, "", [&] {
+    fs::remove(dir_ / "two" / kMetricsFile);
+    ASSERT_EQ(mkfifo((dir_ / "two" / kMetricsFile).c_str(), 0600), 0);
+  });
+  EXPECT_EQ(events[1].name, "run.state");
+  EXPECT_EQ(events[1].data["run"], "two");
+  EXPECT_TRUE(Contains(events[1].data["problem"].text(), "it is a pipe"));
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ void RunFeed::LookAt(const RunShelf::Run& run, bool state_too) {
   if (!state_too && !rewound) return;
   const Json summary = shelf_.Summary(run);
   Json told = Json::object();
-  for (const char* key : {"state", "max_steps", "eta"}) {
+  for (const char* key : {"state", "max_steps", "eta", "problem"}) {
     if (const Json* value = summary.find(key)) told[key] = *value;
   }
   // What is there at the first look is no news.

@@ -10,6 +10,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/io/posix.h"
 #include "folio/run/growing_lines.h"
 #include "folio/run/plot_runs.h"
 #include "folio/run/run_directory.h"
@@ -23,10 +24,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool IsRun(const fs::path& dir) {
+// Whatever is there by that name: what cannot be read is told.
+bool HasEntry(const fs::path& file) {
   std::error_code ignored;
-  return fs::is_regular_file(dir / kMetricsFile, ignored) ||
-         fs::is_regular_file(dir / kRunConfigFile, ignored);
+  return fs::exists(fs::symlink_status(file, ignored));
+}
+
+bool IsRun(const fs::path& dir) {
+  return HasEntry(dir / kMetricsFile) || HasEntry(dir / kRunConfigFile);
+}
+
+// Why a run's log cannot be read; "" where it can, or there is none yet.
+std::string ProblemOfLog(const fs::path& log) {
+  if (!HasEntry(log)) return "";
+  try {
+    internal::OpenForReading(log);
+  } catch (const Error& error) {
+    // One that has gone since is none of a run that cannot be read.
+    return HasEntry(log) ? fmt::format("{}: {}", kMetricsFile, error.cause()) : "";
+  }
+  std::error_code failed;
+  const uint64_t size = fs::file_size(log, failed);
+  if (failed || size <= kMostLogBytes) return "";
+  return fmt::format("{}: it has {} bytes, and such a file is read up to {}", kMetricsFile, size,
+                     kMostLogBytes);
 }
 
 // A path that has a name, of "." too.
@@ -47,7 +68,8 @@ std::vector<std::string> LastLines(const fs::path& file) {
   return lines;
 }
 
-std::optional<int64_t> MaxSteps(const fs::path& dir) {
+// `problem` is why the settings cannot be read, if they cannot.
+std::optional<int64_t> MaxSteps(const fs::path& dir, std::string& problem) {
   try {
     const auto settings = SettingsOfRun(dir);
     const auto found = settings.find("train.max_steps");
@@ -55,7 +77,8 @@ std::optional<int64_t> MaxSteps(const fs::path& dir) {
     int64_t steps = 0;
     const char* end = found->second.data() + found->second.size();
     if (std::from_chars(found->second.data(), end, steps).ptr == end) return steps;
-  } catch (const Error&) {  // the run says nothing of it
+  } catch (const Error& error) {
+    problem = fmt::format("{}: {}", kRunConfigFile, error.cause());
   }
   return {};
 }
@@ -187,6 +210,7 @@ Json RunShelf::Summary(const Run& run) {
   Json summary{{"id", run.id}, {"state", nullptr}};
   bool ended = false;
   std::optional<double> left;
+  std::string problem = ProblemOfLog(log);
   {
     const std::lock_guard lock(mutex_);
     if (remembered_.size() > 2 * kMostRuns) remembered_.clear();
@@ -194,14 +218,17 @@ Json RunShelf::Summary(const Run& run) {
     if (known.summary.is_null() || known.log_time != log_time || known.log_size != size ||
         known.config_time != config_time) {
       known = {.log_time = log_time, .config_time = config_time, .log_size = size};
-      known.summary = SummaryOf(run.dir, MaxSteps(run.dir), known.ended, known.left);
+      const std::optional<int64_t> steps = MaxSteps(run.dir, known.problem);
+      known.summary = SummaryOf(run.dir, steps, known.ended, known.left);
     }
     summary.update(known.summary);
+    if (problem.empty()) problem = known.problem;
     ended = known.ended;
     left = known.left;
   }
   const bool running = IsLocked(run.dir);
   summary["state"] = running ? "running" : ended ? "ended" : "stopped";
+  if (!problem.empty()) summary["problem"] = problem;
   if (running && left) summary["eta"] = ShortNumber(*left);
   summary["updated"] = UnixSeconds(std::max(log_time, config_time));
   return summary;

@@ -50,6 +50,7 @@ class RunShelf {
     Json summary = {};
     bool ended = false;
     std::optional<double> left = {};  // seconds until all steps are made
+    std::string problem = {};         // of its settings
   };
 
   std::vector<std::filesystem::path> directories_;

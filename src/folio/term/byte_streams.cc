@@ -1,6 +1,5 @@
 #include "folio/term/byte_streams.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,7 +36,7 @@ ByteInput::ByteInput(const std::string& path) : name_(path == "-" ? "standard in
     fd_ = STDIN_FILENO;
   } else {
     RequireTyped(path);
-    file_ = std::make_unique<internal::FileDescriptor>(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    file_ = std::make_unique<internal::FileDescriptor>(internal::OpenStream(path).Release());
     fd_ = file_->get();
   }
   struct stat info;
@@ -87,7 +86,7 @@ size_t ByteInput::Read(std::string& out, size_t wanted) {
       WaitForBytes(fd_);
     }
     const ssize_t n = read(fd_, out.data() + before + got, piece - got);
-    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) internal::ThrowCannotRead(name_, errno);
     got += static_cast<size_t>(n);
     if (n == 0 || !again_) break;

@@ -79,14 +79,14 @@ Checkpoints::Checkpoints(fs::path run, Options options)
 
 void Checkpoints::WriteBase(const GptWeights& weights) const {
   AtomicDirectory dir(run_ / kBaseDir);
-  SaveModel(dir.path(), weights);
+  SaveModel(dir.path(), weights, {.checksums = true});
   if (options_.tokenizer != nullptr) options_.tokenizer->Save(dir.path().string());
   WriteChecksums(dir.path());
   dir.Commit();
 }
 
 void Checkpoints::SaveModelInto(const fs::path& dir, const CheckpointParts& parts) const {
-  SaveModel(dir, parts.merged != nullptr ? *parts.merged : parts.weights);
+  SaveModel(dir, parts.merged != nullptr ? *parts.merged : parts.weights, {.checksums = true});
   if (parts.merged != nullptr) {
     fs::create_directory(dir / kAdapterDir);
     SaveAdapter(dir / kAdapterDir, parts.weights, options_.base);

@@ -160,11 +160,38 @@ TEST_F(KeptCheckpoints, WhereTheBestIsLostTheNextEvaluationWritesIt) {
   EXPECT_TRUE(VerifyChecksums(At("run/best")));
 }
 
+TEST_F(KeptCheckpoints, ListsOfChecksumsThatAreGoneOrCutShortAreDamage) {
+  config_.eval_every = 10;
+  RunUntil("straight", 12);
+  const auto sums = [&](const std::string& of) { return At("run") / of / kChecksumsFile; };
+  const std::string whole = ReadFile(At("straight/last") / kChecksumsFile);
+  const std::string cut = whole.substr(0, whole.find('\n') + 1);
+  for (const std::string* list : {static_cast<const std::string*>(nullptr), &cut}) {
+    fs::remove_all(At("run"));
+    RunUntil("run", 12);
+    warnings_.Take();
+    for (const char* of : {"last", "best"}) {
+      fs::remove(sums(of));
+      if (list != nullptr) WriteFileAtomically(sums(of), *list);
+    }
+    Trainer trainer = Make("run");
+    trainer.Resume();
+    EXPECT_EQ(trainer.step(), 10);
+    EXPECT_TRUE(Contains(warnings_.text(),
+                         list == nullptr ? "SHA256SUMS is missing" : "no line for", "run/best"))
+        << warnings_.text();
+    EXPECT_TRUE(VerifyChecksums(At("run/best")));
+  }
+}
+
 // As an earlier folio left it.
 TEST_F(KeptCheckpoints, OneWithoutChecksumsIsTaken) {
   Run("straight");
   RunUntil("run", 12);
   fs::remove(At("run/last") / kChecksumsFile);
+  const std::string config = ReadFile(At("run/last/config.json"));
+  WriteFileAtomically(At("run/last/config.json"),
+                      Replaced(config, R"("checksums": "SHA256SUMS")", R"("no": "such")"));
   fs::remove_all(At("run") / kStepsDir);
   Resume("run");
   ExpectSameFiles("straight/last", "run/last");

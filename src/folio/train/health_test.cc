@@ -8,6 +8,7 @@
 
 #include "folio/backend/finite_backend.h"
 #include "folio/backend/generic_backend.h"
+#include "folio/io/checksums.h"
 #include "folio/model/checkpoint.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"
@@ -278,7 +279,7 @@ TEST_F(Rollbacks, GoBackAndLeaveOutTheData) {
   const std::filesystem::path state = At("by_hand/last/train_state/state.json");
   WriteFileAtomically(
       state, Replaced(ReadFile(state), "\n}", ",\n \"rollbacks\": 1,\n \"data_skipped\": 4\n}"));
-  std::filesystem::remove(At("by_hand/last/SHA256SUMS"));
+  WriteChecksums(At("by_hand/last"));
   Resume("by_hand");
   Run("healthy");
   for (const char* file : {"model.safetensors", "train_state/optimizer.safetensors"}) {

@@ -133,7 +133,7 @@ void ForLines(const std::filesystem::path& path, const std::string& text, const 
 std::vector<StepMetrics> ReadRunLog(const std::filesystem::path& run) {
   const std::filesystem::path path = run / kMetricsFile;
   std::vector<StepMetrics> all;
-  ForLines(path, ReadFile(path), [&](const StepMetrics& metrics, size_t /*end*/) {
+  ForLines(path, ReadFile(path, kMostLogBytes), [&](const StepMetrics& metrics, size_t /*end*/) {
     all.push_back(metrics);
     return true;
   });
@@ -144,7 +144,7 @@ void MendLines(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) return;
   const std::filesystem::path aside =
       file.parent_path() / (file.stem().string() + ".damaged" + file.extension().string());
-  const std::string text = ReadFile(file);
+  const std::string text = ReadFile(file, kMostLogBytes);
   std::string sound, damaged;
   size_t begin = 0;
   for (int64_t line = 1; begin < text.size(); ++line) {
@@ -164,14 +164,14 @@ void MendLines(const std::filesystem::path& file) {
   }
   if (damaged.empty()) return;
   const bool before = std::filesystem::exists(aside);
-  WriteFileAtomically(aside, (before ? ReadFile(aside) : "") + damaged);
+  WriteFileAtomically(aside, (before ? ReadFile(aside, kMostLogBytes) : "") + damaged);
   WriteFileAtomically(file, sound + text.substr(begin));
 }
 
 void CutLines(const std::filesystem::path& file, int64_t end) {
   if (!std::filesystem::exists(file)) return;
   MendLines(file);
-  const std::string text = ReadFile(file);
+  const std::string text = ReadFile(file, kMostLogBytes);
   size_t kept = 0;
   ForLines(file, text, [&](const StepMetrics& line, size_t behind) {
     const bool before = line.step < end;

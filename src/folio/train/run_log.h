@@ -12,6 +12,8 @@ namespace folio {
 class LineFile;
 
 inline constexpr char kMetricsFile[] = "metrics.jsonl";
+// No log that is read as a whole is larger: some four million steps.
+inline constexpr uint64_t kMostLogBytes = uint64_t{1} << 30;
 
 // Euclidean norms of what is trained. The first is of all that lies outside of the blocks
 // (embeddings, last LayerNorm, head), then one for each block.

@@ -128,6 +128,7 @@ export interface RunInfo {
   id: string;
   state: "running" | "ended" | "stopped" | "gone";
   step: number;
+  problem?: string; // why a file of it cannot be read
   max_steps?: number;
   loss?: number;
   val_loss?: number;

@@ -19,7 +19,8 @@ export function OnRows(listener: RowsListener): () => void {
 
 async function LoadRuns(): Promise<void> {
   try {
-    runs.value = (await Get<{ runs: RunInfo[] }>("api/runs")).runs;
+    const all = (await Get<{ runs: RunInfo[] }>("api/runs")).runs;
+    runs.value = all.map((run) => ({ ...run, step: run.step ?? 0 })); // one without rows has none
     runsError.value = "";
   } catch (error) {
     runsError.value = MessageOf(error);
@@ -72,7 +73,7 @@ export function FollowRuns(): () => void {
         run: string;
         rewound: boolean;
       } & RunInfo;
-      Change(run, state);
+      Change(run, { problem: undefined, ...state }); // it may be gone
       if (rewound) Tell(run, null);
     }
   });

@@ -48,6 +48,7 @@ function RunRow({ run, on }: { run: RunInfo; on: boolean }) {
       <div class="progress">
         <i style={{ width: `${share * 100}%` }} />
       </div>
+      {run.problem && <p class="run-problem">{words.unreadable(run.problem)}</p>}
       <dl>
         <div>
           <dt>{words.step}</dt>

@@ -57,7 +57,9 @@ std::vector<float> ReadMask(const std::string& path, int64_t T) {
     throw InputError(fmt::format("--mask {}: no mask of this text", path), found,
                      fmt::format("write {0} arrays of {0} numbers, or of true and false", T));
   };
-  const Json rows = ParseJson(ReadFile(path), path);
+  constexpr uint64_t kNumberBytes = 32, kAround = 1 << 16;
+  const auto most = static_cast<uint64_t>(T * T) * kNumberBytes + kAround;
+  const Json rows = ParseJson(ReadFile(path, most), path);
   if (!rows.is_array() || std::ssize(rows) != T) {
     refuse(fmt::format("expected an array of {} rows, one for each token", T));
   }
