@@ -72,6 +72,7 @@ fs::path FetchEncoding(const PublishedEncoding& encoding, const fs::path& from, 
     if (IsThere(wanted)) continue;
     any = true;
     CreateParentOf(wanted.path);
+    const GuardedDirectory inside(wanted.path.parent_path());
     if (from.empty()) wanted.otherwise = Elsewhere(encoding);
     FetchPublished(file, wanted, from.empty() ? from : from / file.name, console, mode);
   }

@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <system_error>
@@ -22,6 +24,19 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kJournalFile[] = "progress.json";
+// In a directory whose files went elsewhere, so that nobody goes on with it.
+constexpr char kHandedOverFile[] = "handed-over";
+
+// `.NAME.partial` beside a resolved target.
+fs::path PathFor(const fs::path& resolved) {
+  return resolved.parent_path() / fmt::format(".{}.partial", resolved.filename().string());
+}
+
+bool IsSameFile(const fs::path& a, const fs::path& b) {
+  struct stat one = {}, other = {};
+  return internal::HeldName(a).Stat(one) == 0 && internal::HeldName(b).Stat(other) == 0 &&
+         S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
 
 Json ToJson(const ShardProgress& progress) {
   Json finished = Json::array();
@@ -110,11 +125,10 @@ std::string Difference(const Json& a, const Json& b) {
 
 PartialDataset::PartialDataset(const std::string& target, std::string identity)
     : parents_(target), identity_(std::move(identity)) {
-  const fs::path resolved = internal::ResolveTarget(target);
-  path_ = resolved.parent_path() / fmt::format(".{}.partial", resolved.filename().string());
-  std::error_code error;
-  if (!fs::exists(fs::symlink_status(path_, error))) return;
-  if (!fs::is_directory(fs::symlink_status(path_, error)) || !internal::IsOwn(path_)) {
+  path_ = PathFor(internal::ResolveTarget(target));
+  inside_.emplace(GuardedDirectory::AlsoItself(path_));
+  if (!internal::IsThere(path_)) return;
+  if (!internal::IsDirectoryItself(path_) || !internal::IsOwn(path_)) {
     throw RuntimeError(fmt::format("cannot write {}", target),
                        fmt::format("{} is there and no directory of this user's", path_.string()),
                        "remove it, or choose a place that nobody else may write to");
@@ -129,12 +143,28 @@ PartialDataset::PartialDataset(const std::string& target, std::string identity)
   }
 }
 
+void PartialDataset::Tidy(const std::string& target) {
+  std::error_code ignored;
+  if (!fs::exists(target, ignored)) return;
+  const fs::path whole = internal::ResolveTarget(target), partial = PathFor(whole);
+  const GuardedDirectory inside = GuardedDirectory::AlsoItself(partial);
+  if (!internal::IsDirectoryItself(partial) || !internal::IsOwn(partial)) return;
+  const internal::FileDescriptor held(internal::OpenFile(partial, O_RDONLY | O_DIRECTORY));
+  if (held.get() < 0) return;
+  if (flock(held.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return;
+  if (std::ranges::any_of(internal::NamesIn(partial), [&](const std::string& name) {
+        return name == kHandedOverFile || IsSameFile(partial / name, whole / name);
+      })) {
+    internal::RemoveTree(partial);
+  }
+}
+
 PartialDataset::~PartialDataset() {
   if (fd_ >= 0) close(fd_);
 }
 
 void PartialDataset::Lock() {
-  fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  fd_ = internal::OpenFile(path_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (fd_ < 0) internal::ThrowCannotWrite(path_, errno);
   if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) internal::ThrowBusy(path_);
 }
@@ -152,16 +182,15 @@ void PartialDataset::Read() {
 }
 
 void PartialDataset::Begin() {
-  std::error_code error;
   if (fd_ < 0) {
-    fs::create_directory(path_, error);
+    const std::error_code error = internal::MakeDirectory(path_);
     if (error) internal::ThrowCannotWrite(path_, error.value());
     Lock();
   }
   found_.reset();
-  for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
-    fs::remove_all(entry.path(), error);
-    if (error) internal::ThrowCannotWrite(entry.path(), error.value());
+  for (const std::string& name : internal::NamesIn(path_)) {
+    const std::error_code error = internal::RemoveTree(path_ / name);
+    if (error) internal::ThrowCannotWrite(path_ / name, error.value());
   }
 }
 
@@ -172,16 +201,15 @@ void PartialDataset::Save(const PrepareState& state) {
 
 void PartialDataset::HandOver(const std::vector<TokenShard>& shards, const fs::path& to) const {
   for (const TokenShard& shard : shards) {
-    std::error_code error;
-    fs::create_hard_link(path_ / shard.file, to / shard.file, error);
-    if (error) fs::rename(path_ / shard.file, to / shard.file, error);
+    std::error_code error = internal::Link(path_ / shard.file, to / shard.file);
+    if (error) WriteFileAtomically(path_ / kHandedOverFile, "");
+    if (error) error = internal::Rename(path_ / shard.file, to / shard.file);
     if (error) internal::ThrowCannotWrite(to / shard.file, error.value());
   }
 }
 
 void PartialDataset::Remove() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  internal::RemoveTree(path_);
   if (fd_ >= 0) close(std::exchange(fd_, -1));
 }
 

@@ -32,6 +32,10 @@ class PartialDataset {
   PartialDataset(const PartialDataset&) = delete;
   PartialDataset& operator=(const PartialDataset&) = delete;
 
+  // Removes what a process left that was killed when the target was there already: the directory,
+  // if its files are the target's.
+  static void Tidy(const std::string& target);
+
   const std::filesystem::path& path() const { return path_; }
   // Where an earlier process was, if there was one that made the same.
   const std::optional<PrepareState>& found() const { return found_; }
@@ -53,6 +57,7 @@ class PartialDataset {
 
   MadeParents parents_;
   std::filesystem::path path_;
+  std::optional<GuardedDirectory> inside_;  // it, too, is no link
   std::string identity_;
   int fd_ = -1;  // of the directory, locked
   std::optional<PrepareState> found_;

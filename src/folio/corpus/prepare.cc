@@ -79,6 +79,7 @@ void CheckOptions(const PrepareOptions& options) {
                      fmt::format("the tokenizer is {}", options.tokenizer),
                      "use --tokenizer bytes, or leave --raw out");
   }
+  PartialDataset::Tidy(options.out);
   CheckReplaceable(options.out, "data set", options.overwrite, IsOurs);
 }
 

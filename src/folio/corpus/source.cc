@@ -64,8 +64,9 @@ TextInput FindTextInput(const std::string& path, const TextOptions& options,
     return input;
   }
   if (!fs::exists(status)) {
-    throw InputError(fmt::format("{}: no such file", path), error ? error.message() : "",
-                     "name a text file");
+    const bool missing = !error || error == std::errc::no_such_file_or_directory;
+    throw InputError(fmt::format("{}: {}", path, missing ? "no such file" : "cannot be read"),
+                     error ? internal::ErrnoText(error.value()) : "", "name a text file");
   }
   if (!fs::is_regular_file(status)) {
     throw InputError(fmt::format("{}: not a regular file", path), "",

@@ -309,6 +309,7 @@ void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
     json["chat"] = {
         {"border", info.chat->border}, {"answer", info.chat->answer}, {"end", info.chat->end}};
   }
+  const GuardedDirectory inside(dir);
   // A path that is not UTF-8 is still written: its bad bytes become U+FFFD.
   WriteFileAtomically(fs::path(dir) / kDatasetFile, json.dump(2) + "\n");
 }

@@ -11,6 +11,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
 
 namespace folio {
@@ -71,7 +72,7 @@ void ShardWriter::CheckFinished() const {
 
 // Cuts off what no checkpoint knows of, and hashes the rest again.
 void ShardWriter::Reopen() {
-  fd_ = open(Path().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  fd_ = internal::OpenFile(Path(), O_RDWR | O_NOFOLLOW);
   if (fd_ < 0) ThrowChanged(Path());
   const int64_t end =
       static_cast<int64_t>(HeaderBytes()) + progress_.tokens * static_cast<int64_t>(layout_.width);
@@ -90,7 +91,7 @@ void ShardWriter::Reopen() {
 }
 
 void ShardWriter::Open() {
-  fd_ = open(Path().c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+  fd_ = internal::OpenFile(Path(), O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW);
   if (fd_ < 0) ThrowCannotWrite(Path(), errno);
   hasher_ = Hasher();
   if (HeaderBytes() > 0) WriteHeader(0);
@@ -144,7 +145,8 @@ void ShardWriter::CompleteFile() {
 ShardProgress ShardWriter::Checkpoint() {
   for (; durable_ < progress_.finished.size(); ++durable_) {
     const fs::path path = dir_ / progress_.finished[durable_].file;
-    const internal::FileDescriptor fd = internal::OpenIfRegular(path);
+    const internal::FileDescriptor fd(
+        internal::OpenFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
     if (fd.get() < 0 || fsync(fd.get()) != 0) ThrowCannotWrite(path, errno);
   }
   if (fd_ >= 0 && fsync(fd_) != 0) ThrowCannotWrite(Path(), errno);

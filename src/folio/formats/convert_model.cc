@@ -237,6 +237,7 @@ Converted ConvertModel(const Conversion& conversion,
                       .from_format = source.format,
                       .parameters = weights->table().parameters()};
   progress(0, "writing");
+  const GuardedDirectory inside(conversion.from);  // a run's own files lead nowhere
   format.save(
       to, {.weights = *weights, .tokenizer = source.tokenizer.get(), .dtype = conversion.dtype});
   try {

@@ -19,15 +19,18 @@ using internal::ThrowCannotWrite;
 
 // Makes everything below `directory` and itself durable.
 void SyncTree(const fs::path& directory) {
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-    if (entry.is_symlink()) continue;
-    if (entry.is_directory()) {
-      SyncTree(entry.path());
-    } else if (entry.is_regular_file()) {
-      const internal::FileDescriptor fd(open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
-      if (fd.get() < 0 || fsync(fd.get()) != 0) ThrowCannotWrite(entry.path(), errno);
-    }
+  std::error_code unread;
+  for (const std::string& name : internal::NamesIn(directory, &unread)) {
+    const fs::path inside = directory / name;
+    const internal::HeldName held(inside);
+    struct stat info = {};
+    if (held.Stat(info) != 0) ThrowCannotWrite(inside, errno);
+    if (S_ISDIR(info.st_mode)) SyncTree(inside);
+    if (!S_ISREG(info.st_mode)) continue;
+    const internal::FileDescriptor fd(held.Open(O_RDONLY | O_NOFOLLOW));
+    if (fd.get() < 0 || fsync(fd.get()) != 0) ThrowCannotWrite(inside, errno);
   }
+  if (unread) ThrowCannotWrite(directory, unread.value());
   internal::SyncDirectory(directory);
 }
 
@@ -43,11 +46,11 @@ AtomicFile::AtomicFile(const std::filesystem::path& target)
       target_(internal::ResolveTarget(target)),
       temporary_(internal::TemporaryFor(target_)) {
   struct stat info;
-  if (stat(target_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+  if (target_.Stat(info) == 0 && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
     ThrowCannotWrite(name_, S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
   }
   internal::CleanLeftovers(target_);
-  fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  fd_ = target_.Open(temporary_, O_WRONLY | O_CREAT | O_EXCL);
   if (fd_ < 0 && errno == EEXIST) internal::ThrowBusy(name_);
   if (fd_ < 0) ThrowCannotWrite(name_, errno);
   internal::LockTemporary(fd_);
@@ -55,7 +58,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& target)
 
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
-  unlink(temporary_.c_str());
+  target_.Remove(temporary_);
   close(fd_);
 }
 
@@ -73,9 +76,9 @@ void AtomicFile::Write(std::span<const std::byte> bytes) {
 void AtomicFile::Commit() {
   if (fd_ < 0) ThrowClosed(name_);
   if (fsync(fd_) != 0) ThrowCannotWrite(name_, errno);
-  if (rename(temporary_.c_str(), target_.c_str()) != 0) ThrowCannotWrite(name_, errno);
+  if (target_.Rename(temporary_, target_.name()) != 0) ThrowCannotWrite(name_, errno);
   if (close(std::exchange(fd_, -1)) != 0) ThrowCannotWrite(name_, errno);
-  internal::SyncDirectory(target_.parent_path());
+  if (target_.SyncDirectory() != 0) ThrowCannotWrite(name_, errno);
 }
 
 void WriteFileAtomically(const std::filesystem::path& path, std::string_view bytes) {
@@ -86,37 +89,35 @@ void WriteFileAtomically(const std::filesystem::path& path, std::string_view byt
 
 AtomicDirectory::AtomicDirectory(const fs::path& target)
     : name_(target),
-      target_(internal::ResolveTarget(target)),
-      temporary_(internal::TemporaryFor(target_)) {
+      resolved_(internal::ResolveTarget(target)),
+      target_(resolved_),
+      temporary_(internal::TemporaryFor(target_)),
+      path_(resolved_.parent_path() / temporary_),
+      inside_(GuardedDirectory::AlsoItself(path_)) {
   struct stat info;
-  if (stat(target_.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
+  if (target_.Stat(info) == 0 && !S_ISDIR(info.st_mode) && !S_ISLNK(info.st_mode)) {
     ThrowCannotWrite(name_, ENOTDIR);
   }
   internal::CleanLeftovers(target_);
-  if (mkdir(temporary_.c_str(), 0777) != 0) {
+  if (target_.MakeDirectory(temporary_) != 0) {
     if (errno == EEXIST) internal::ThrowBusy(name_);
     ThrowCannotWrite(name_, errno);
   }
-  fd_ = open(temporary_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  fd_ = target_.Open(temporary_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (fd_ < 0) ThrowCannotWrite(name_, errno);
   internal::LockTemporary(fd_);
 }
 
 AtomicDirectory::~AtomicDirectory() {
   if (fd_ < 0) return;
-  std::error_code ignored;
-  fs::remove_all(temporary_, ignored);
+  target_.RemoveTree(temporary_);
   close(fd_);
 }
 
 void AtomicDirectory::Commit() {
   if (fd_ < 0) ThrowClosed(name_);
-  try {
-    SyncTree(temporary_);
-  } catch (const fs::filesystem_error& error) {
-    ThrowCannotWrite(name_, error.code().value());
-  }
-  internal::ReplaceDirectory(temporary_, target_);
+  SyncTree(path_);
+  internal::ReplaceDirectory(target_, temporary_, name_);
   close(std::exchange(fd_, -1));
 }
 

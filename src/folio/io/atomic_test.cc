@@ -148,7 +148,7 @@ TEST_F(AtomicTest, DirectoryWithoutCommitLeavesTheOldOne) {
 TEST_F(AtomicTest, DirectoryReplacesWithoutExchange) {
   MakeDirectory("d", "old");
   MakeDirectory("n", "new");
-  internal::ReplaceDirectory(At("n"), At("d"), false);
+  internal::ReplaceDirectory(internal::HeldName(At("d")), "n", At("d"), false);
   EXPECT_EQ(TextIn("d"), "new");
   EXPECT_EQ(Names(), (Strings{"d"}));
 }
@@ -169,7 +169,7 @@ TEST_F(AtomicTest, AWholeNewDirectoryWinsOverTheOneAsideAndTheOneInPlace) {
   for (const char* old : {".d.old-77", "d", ""}) {
     if (*old != 0) MakeDirectory(old, "old");
     MakeDirectory(".d.new-77", "new");
-    internal::CleanLeftovers(At("d"));
+    internal::CleanLeftovers(internal::HeldName(At("d")));
     EXPECT_EQ(TextIn("d"), "new") << old;
     EXPECT_EQ(Names(), (Strings{"d"}));
     fs::remove_all(At("d"));
@@ -181,7 +181,7 @@ TEST_F(AtomicTest, WhatALivingWriterHasAsideStaysThere) {
   MakeDirectory(".d.new-77", "new");
   const internal::FileDescriptor fd(open(At(".d.new-77").c_str(), O_RDONLY));
   ASSERT_EQ(flock(fd.get(), LOCK_EX), 0);
-  internal::CleanLeftovers(At("d"));
+  internal::CleanLeftovers(internal::HeldName(At("d")));
   EXPECT_EQ(Names(), (Strings{".d.new-77", ".d.old-77"}));
 }
 
@@ -198,15 +198,16 @@ TEST_F(AtomicTest, AReplacementWithoutExchangeKilledAtAnyMomentLeavesAWholeDirec
     const pid_t child = fork();
     if (child == 0) {
       for (int next = number + 1;; ++next) {
-        const fs::path from = internal::TemporaryFor(At("d"));
-        fill(from, next);
-        internal::ReplaceDirectory(from, At("d"), /*may_exchange=*/false);
+        const internal::HeldName to(At("d"));
+        const std::string from = internal::TemporaryFor(to);
+        fill(At(from), next);
+        internal::ReplaceDirectory(to, from, At("d"), /*may_exchange=*/false);
       }
     }
     usleep(static_cast<useconds_t>(100 + 29 * i));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
-    internal::CleanLeftovers(At("d"));
+    internal::CleanLeftovers(internal::HeldName(At("d")));
     ASSERT_EQ(Names(), (Strings{"d"}));
     ASSERT_EQ(ReadFile(At("d/a")), ReadFile(At("d/b")));
     const int found = std::stoi(ReadFile(At("d/a")));
@@ -263,7 +264,7 @@ TEST_F(AtomicTest, WhatOthersHaveLeftIsNeitherTakenOverNorRemoved) {
   for (const char* name : {".d.new-1", ".d.tmp-2"})
     ASSERT_EQ(chown(At(name).c_str(), 1234, 1234), 0);
   MakeDirectory("d", "own");
-  internal::CleanLeftovers(At("d"));
+  internal::CleanLeftovers(internal::HeldName(At("d")));
   EXPECT_EQ(TextIn("d"), "own");
   EXPECT_EQ(Names(), (Strings{".d.new-1", ".d.tmp-2", "d"}));
 }

@@ -123,6 +123,7 @@ void WriteChecksums(const fs::path& dir, const fs::path& known) {
   }
   std::string text;
   for (const auto& [name, sum] : sums) text += sum + "  " + name + "\n";
+  const GuardedDirectory inside(dir);
   WriteFileAtomically(dir / kChecksumsFile, text);
 }
 

@@ -121,6 +121,13 @@ bool IsFileName(std::string_view name) {
 
 void CreateDirectories(const fs::path& path) {
   std::error_code error;
+  if (const fs::path guarded = internal::GuardedPath(path); !guarded.empty()) {
+    if (internal::IsDirectoryItself(guarded)) return;
+    CreateDirectories(guarded.parent_path());
+    error = internal::MakeDirectory(guarded);
+    if (error) internal::ThrowCannotWrite(path, error.value());
+    return internal::SyncDirectory(guarded.parent_path());
+  }
   std::vector<fs::path> holders;  // of the names that are new, the innermost first
   for (fs::path made = path; !made.empty() && !fs::exists(made, error); made = made.parent_path()) {
     holders.push_back(made.has_parent_path() ? made.parent_path() : ".");

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/io/guarded_directory.h"
+
 namespace folio {
 
 // The whole regular file as bytes. Throws a kInput Error if it is missing, of another kind,
@@ -91,7 +93,8 @@ class MappedFile {
 // Writes a file that appears under its name only when it is whole: bytes go to `.NAME.tmp-PID` in
 // the same directory, Commit makes them durable and renames. Without Commit the destructor removes
 // the temporary and the target is as it was. What a killed process left behind is removed by the
-// next writer of the same target. A target that is a symbolic link is written where it points.
+// next writer of the same target. A target that is a symbolic link is written where it points,
+// below a guarded directory (guarded_directory.h) it is replaced.
 // Not buffered: give it large pieces.
 // Constructor, Write and Commit throw a kRuntime Error that names the path and the system's reason,
 // also where another process is writing the same target.
@@ -110,9 +113,9 @@ class AtomicFile {
 
  private:
   std::filesystem::path name_;  // as the caller spelt it
-  std::filesystem::path target_;
-  std::filesystem::path temporary_;
-  int fd_ = -1;  // locked as long as it is open: a temporary without a lock is a leftover
+  internal::HeldName target_;
+  std::string temporary_;  // its name beside the target
+  int fd_ = -1;            // locked as long as it is open: a temporary without a lock is a leftover
   uint64_t written_ = 0;
 };
 
@@ -130,14 +133,16 @@ class AtomicDirectory {
   AtomicDirectory(const AtomicDirectory&) = delete;
   AtomicDirectory& operator=(const AtomicDirectory&) = delete;
 
-  const std::filesystem::path& path() const { return temporary_; }
+  const std::filesystem::path& path() const { return path_; }
   // Flushes every file inside, swaps the directories, removes the old one. Once.
   void Commit();
 
  private:
-  std::filesystem::path name_;
-  std::filesystem::path target_;
-  std::filesystem::path temporary_;
+  std::filesystem::path name_, resolved_;
+  internal::HeldName target_;
+  std::string temporary_;  // its name beside the target
+  std::filesystem::path path_;
+  GuardedDirectory inside_;
   int fd_ = -1;
 };
 

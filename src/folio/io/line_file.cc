@@ -7,17 +7,18 @@
 #include <cerrno>
 
 #include "folio/base/log.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
 
 namespace folio {
 
 LineFile::LineFile(const std::filesystem::path& path) : path_(path) {
-  constexpr int kFlags = O_WRONLY | O_APPEND | O_CLOEXEC;
-  fd_ = open(path.c_str(), kFlags);
+  constexpr int kFlags = O_WRONLY | O_APPEND;
+  const internal::HeldName held(path);
+  fd_ = held.Open(kFlags);
   if (fd_ >= 0) return;
-  if (errno == ENOENT) fd_ = open(path.c_str(), kFlags | O_CREAT, 0666);
-  if (fd_ < 0) internal::ThrowCannotWrite(path, errno);
-  internal::SyncDirectory(std::filesystem::absolute(path).parent_path());
+  if (errno == ENOENT) fd_ = held.Open(kFlags | O_CREAT);
+  if (fd_ < 0 || held.SyncDirectory() != 0) internal::ThrowCannotWrite(path, errno);
 }
 
 LineFile::~LineFile() {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
 
 namespace folio {
@@ -105,8 +106,9 @@ fs::path FindModelDir(const fs::path& dir) {
   fs::path found = checkpoint_of(dir);
   std::error_code ignored;
   if (found.empty() && fs::is_directory(dir, ignored)) {
+    const GuardedDirectory inside(dir);
     for (const char* checkpoint : {kBestDir, kLastDir}) {
-      internal::CleanLeftovers(internal::ResolveTarget(dir / checkpoint));
+      internal::CleanLeftovers(internal::HeldName(dir / checkpoint));
     }
     found = checkpoint_of(dir);
     const bool interrupted = fs::exists(dir / kNewRunDir, ignored);

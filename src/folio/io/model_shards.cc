@@ -113,6 +113,7 @@ void WriteSafetensorsShards(const std::filesystem::path& dir, std::span<const Na
     shard += bytes;
     total += bytes;
   }
+  const GuardedDirectory inside(dir);
   if (ends.empty()) return WriteSafetensors(dir / kWeightsFile, tensors);
   ends.push_back(tensors.size());
   Json map = Json::object();

@@ -20,11 +20,13 @@ using internal::ThrowCannotWrite;
 PartialFile::PartialFile(const std::filesystem::path& target, std::string_view key,
                          int64_t worth_keeping)
     : name_(target),
-      target_(internal::ResolveTarget(target)),
-      path_(target_.parent_path() / fmt::format(".{}.{}.part", target_.filename().string(), key)),
+      resolved_(internal::ResolveTarget(target)),
+      target_(resolved_),
+      part_(fmt::format(".{}.{}.part", target_.name(), key)),
+      path_(resolved_.parent_path() / part_),
       worth_keeping_(worth_keeping) {
-  constexpr int kHow = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-  fd_ = open(path_.c_str(), kHow, 0666);
+  constexpr int kHow = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK;
+  fd_ = target_.Open(part_, kHow);
   if (fd_ < 0) ThrowCannotWrite(name_, errno);
   // A file system without locks is no reason not to download.
   if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
@@ -48,7 +50,7 @@ PartialFile::PartialFile(const std::filesystem::path& target, std::string_view k
 
 PartialFile::~PartialFile() {
   if (fd_ < 0) return;
-  if (bytes_ < worth_keeping_) unlink(path_.c_str());
+  if (bytes_ < worth_keeping_) target_.Remove(part_);
   close(fd_);
 }
 
@@ -72,9 +74,9 @@ void PartialFile::Clear(int64_t kept) {
 void PartialFile::Commit() {
   FOLIO_CHECK(fd_ >= 0, "second Commit");
   if (fsync(fd_) != 0) ThrowCannotWrite(name_, errno);
-  if (rename(path_.c_str(), target_.c_str()) != 0) ThrowCannotWrite(name_, errno);
+  if (target_.Rename(part_, target_.name()) != 0) ThrowCannotWrite(name_, errno);
   if (close(std::exchange(fd_, -1)) != 0) ThrowCannotWrite(name_, errno);
-  internal::SyncDirectory(target_.parent_path());
+  if (target_.SyncDirectory() != 0) ThrowCannotWrite(name_, errno);
 }
 
 }  // namespace folio

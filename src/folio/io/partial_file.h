@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "folio/io/guarded_directory.h"
+
 namespace folio {
 
 // A file on its way here, which may take more than one try: its bytes are kept beside the target as
@@ -31,7 +33,9 @@ class PartialFile {
 
  private:
   std::filesystem::path name_;  // as the caller spelt it
-  std::filesystem::path target_;
+  std::filesystem::path resolved_;
+  internal::HeldName target_;
+  std::string part_;  // its name beside the target
   std::filesystem::path path_;
   int64_t worth_keeping_;
   int fd_ = -1;

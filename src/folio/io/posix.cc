@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/io/guarded_directory.h"
 
 namespace folio::internal {
 namespace {
@@ -22,8 +23,8 @@ constexpr std::string_view kTemporaryMark = ".tmp-";
 constexpr std::string_view kAsideMark = ".old-";
 constexpr std::string_view kWholeMark = ".new-";  // finished, on its way to the target's name
 
-std::string Beside(const fs::path& target, std::string_view mark) {
-  return fmt::format(".{}{}", target.filename().string(), mark);
+std::string Beside(const HeldName& target, std::string_view mark) {
+  return fmt::format(".{}{}", target.name(), mark);
 }
 
 // Whether `name` is `prefix` and then a process number.
@@ -65,54 +66,59 @@ FileDescriptor OpenAtOnce(const fs::path& path, struct stat& info) {
 
 enum class Writer { kGone, kAlive, kUnknown };  // unknown: the file system has no locks
 
-Writer WriterOf(const fs::path& path) {
+Writer WriterOf(const HeldName& target, const std::string& name) {
   // Without waiting, should it be a pipe.
-  const FileDescriptor fd(open(path.c_str(), kAtOnce | O_NOFOLLOW));
+  const FileDescriptor fd(target.Open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
   if (fd.get() < 0) return Writer::kUnknown;
   if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return Writer::kGone;
   return errno == EWOULDBLOCK ? Writer::kAlive : Writer::kUnknown;
 }
 
-std::vector<fs::path> Siblings(const fs::path& target, std::string_view mark) {
+// What lies beside a target under names with `mark`.
+std::vector<std::string> Marked(const HeldName& target, std::string_view mark) {
   const std::string prefix = Beside(target, mark);
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (fs::directory_iterator it(target.parent_path(), error), end; !error && it != end;
-       it.increment(error)) {
-    if (HasPrefixAndNumber(it->path().filename().string(), prefix)) found.push_back(it->path());
-  }
+  std::vector<std::string> found = target.Siblings();
+  std::erase_if(found, [&](const std::string& name) { return !HasPrefixAndNumber(name, prefix); });
   return found;
 }
 
-std::vector<fs::path> OwnSiblings(const fs::path& target, std::string_view mark) {
-  std::vector<fs::path> found = Siblings(target, mark);
-  std::erase_if(found, [](const fs::path& path) { return !IsOwn(path); });
+std::vector<std::string> OwnMarked(const HeldName& target, std::string_view mark) {
+  std::vector<std::string> found = Marked(target, mark);
+  std::erase_if(found, [&](const std::string& name) {
+    struct stat info = {};
+    return target.Stat(name, info) != 0 || info.st_uid != geteuid();
+  });
   return found;
 }
 
-bool HasLivingWriter(const fs::path& target) {
+bool HasLivingWriter(const HeldName& target) {
   for (const std::string_view mark : {kTemporaryMark, kWholeMark}) {
-    for (const fs::path& path : Siblings(target, mark)) {
-      if (WriterOf(path) == Writer::kAlive) return true;
+    for (const std::string& name : Marked(target, mark)) {
+      if (WriterOf(target, name) == Writer::kAlive) return true;
     }
   }
   return false;
 }
 
-fs::path OwnName(const fs::path& target, std::string_view mark) {
-  return target.parent_path() / fmt::format("{}{}", Beside(target, mark), getpid());
+std::string OwnName(const HeldName& target, std::string_view mark) {
+  return fmt::format("{}{}", Beside(target, mark), getpid());
 }
 
-// Puts `from` in the place of `to` in two steps; what was there is aside then, or back if it fails.
-void SwapByRenames(const fs::path& from, const fs::path& to, std::error_code& error) {
-  const fs::path aside = OwnName(to, kAsideMark);
-  std::error_code ignored;
-  const bool there = fs::exists(to, ignored);
-  error.clear();
-  if (there) fs::rename(to, aside, error);
-  if (error) return;
-  fs::rename(from, to, error);
-  if (error && there) fs::rename(aside, to, ignored);
+bool IsThere(const HeldName& target) {
+  struct stat info = {};
+  return target.Stat(info) == 0;
+}
+
+// Puts `from` in the place of the target in two steps; what was there is aside then, or back if it
+// fails. Returns an errno, or 0.
+int SwapByRenames(const HeldName& target, const std::string& from) {
+  const std::string aside = OwnName(target, kAsideMark);
+  const bool there = IsThere(target);
+  if (there && target.Rename(target.name(), aside) != 0) return errno;
+  if (target.Rename(from, target.name()) == 0) return 0;
+  const int error = errno;
+  if (there) target.Rename(aside, target.name());
+  return error;
 }
 
 }  // namespace
@@ -128,6 +134,7 @@ int FileDescriptor::Release() {
 }
 
 std::string ErrnoText(int error) {
+  if (error == ELOOP) return "symbolic links there lead back to themselves";
   return std::generic_category().message(error);
 }
 
@@ -157,6 +164,14 @@ FileDescriptor OpenStream(const fs::path& path) {
   return FileDescriptor(fd.Release());
 }
 
+std::string WhyNotThere(const fs::path& path) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) == 0 || errno == ENOENT) {
+    return "there is no such file or directory";
+  }
+  return ErrnoText(errno);
+}
+
 void ThrowCannotRead(const fs::path& path, int error) {
   throw InputError(fmt::format("cannot read {}", path.string()), ErrnoText(error),
                    error == EACCES ? "ask for permission to read it" : "");
@@ -167,7 +182,13 @@ void ThrowCannotWrite(const fs::path& path, int error) {
   if (error == ENOSPC || error == EDQUOT) help = "the disk or the quota is full: make room there";
   if (error == EFBIG) help = "files of this size are not allowed there (see ulimit -f)";
   if (error == EIO) help = "the disk reported a fault: write to another one";
-  throw RuntimeError(fmt::format("cannot write {}", path.string()), ErrnoText(error), help);
+  if (error == ELOOP) {
+    help = GuardedPath(path).empty() ? "remove them, or name another place"
+                                     : "put there what it leads to";
+  }
+  if (error == EBUSY) help = "if another disk is mounted there, mount what is around it instead";
+  throw RuntimeError(fmt::format("cannot write {}", path.string()),
+                     error == ELOOP ? WhyNotFollowed(path) : ErrnoText(error), help);
 }
 
 void ThrowBusy(const fs::path& path) {
@@ -177,6 +198,11 @@ void ThrowBusy(const fs::path& path) {
 
 fs::path ResolveTarget(const fs::path& target) {
   std::error_code error;
+  if (fs::path guarded = GuardedPath(target); !guarded.empty()) {
+    const FileDescriptor parent(OpenFile(guarded.parent_path(), O_PATH | O_DIRECTORY));
+    if (parent.get() < 0) ThrowCannotWrite(target, errno);
+    return guarded;
+  }
   fs::path resolved = target.empty() ? target : fs::weakly_canonical(fs::absolute(target), error);
   if (error) ThrowCannotWrite(target, error.value());
   if (!resolved.has_filename()) resolved = resolved.parent_path();
@@ -195,28 +221,27 @@ bool IsOwn(const fs::path& path) {
   return lstat(path.c_str(), &info) == 0 && info.st_uid == geteuid();
 }
 
-fs::path TemporaryFor(const fs::path& target) {
+std::string TemporaryFor(const HeldName& target) {
   return OwnName(target, kTemporaryMark);
 }
 
-void CleanLeftovers(const fs::path& target) {
-  std::error_code ignored;
+void CleanLeftovers(const HeldName& target) {
   if (!HasLivingWriter(target)) {
-    for (const fs::path& whole : OwnSiblings(target, kWholeMark)) {
+    for (const std::string& whole : OwnMarked(target, kWholeMark)) {
       // With a newer one that is whole nobody needs what it was to replace.
-      for (const fs::path& aside : OwnSiblings(target, kAsideMark)) fs::remove_all(aside, ignored);
-      SwapByRenames(whole, target, ignored);
+      for (const std::string& aside : OwnMarked(target, kAsideMark)) target.RemoveTree(aside);
+      SwapByRenames(target, whole);
     }
-    for (const fs::path& aside : OwnSiblings(target, kAsideMark)) {
-      if (fs::exists(target, ignored)) {
-        fs::remove_all(aside, ignored);
+    for (const std::string& aside : OwnMarked(target, kAsideMark)) {
+      if (IsThere(target)) {
+        target.RemoveTree(aside);
       } else {
-        fs::rename(aside, target, ignored);
+        target.Rename(aside, target.name());
       }
     }
   }
-  for (const fs::path& temporary : OwnSiblings(target, kTemporaryMark)) {
-    if (WriterOf(temporary) == Writer::kGone) fs::remove_all(temporary, ignored);
+  for (const std::string& temporary : OwnMarked(target, kTemporaryMark)) {
+    if (WriterOf(target, temporary) == Writer::kGone) target.RemoveTree(temporary);
   }
 }
 
@@ -225,36 +250,34 @@ void LockTemporary(int fd) {
 }
 
 void SyncDirectory(const fs::path& directory) {
-  const FileDescriptor fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const FileDescriptor fd(OpenFile(directory, O_RDONLY | O_DIRECTORY));
   // Some file systems cannot flush a directory and say EINVAL; only a real fault counts.
   if (fd.get() < 0 || (fsync(fd.get()) != 0 && errno == EIO)) ThrowCannotWrite(directory, errno);
 }
 
-void ReplaceDirectory(const fs::path& from, const fs::path& to, bool may_exchange) {
-  std::error_code error;
-  if (!fs::exists(to, error)) {
-    fs::rename(from, to, error);
-    if (error) ThrowCannotWrite(to, error.value());
-    SyncDirectory(to.parent_path());
+void ReplaceDirectory(const HeldName& to, const std::string& from, const fs::path& name,
+                      bool may_exchange) {
+  const auto check = [&](int result) {
+    if (result != 0) ThrowCannotWrite(name, errno);
+  };
+  if (!IsThere(to)) {
+    check(to.Rename(from, to.name()));
+    check(to.SyncDirectory());
     return;
   }
-  fs::path old = from;
-  if (!may_exchange ||
-      renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0) {
+  std::string old = from;
+  if (!may_exchange || to.Rename(from, to.name(), RENAME_EXCHANGE) != 0) {
     // Under this name it is known to be whole, whatever happens between the steps.
-    const fs::path whole = OwnName(to, kWholeMark);
-    fs::rename(from, whole, error);
-    if (error) ThrowCannotWrite(to, error.value());
-    SwapByRenames(whole, to, error);
-    if (error) {
-      std::error_code ignored;
-      fs::rename(whole, from, ignored);
-      ThrowCannotWrite(to, error.value());
+    const std::string whole = OwnName(to, kWholeMark);
+    check(to.Rename(from, whole));
+    if (const int error = SwapByRenames(to, whole); error != 0) {
+      to.Rename(whole, from);
+      ThrowCannotWrite(name, error);
     }
     old = OwnName(to, kAsideMark);
   }
-  SyncDirectory(to.parent_path());
-  fs::remove_all(old, error);
+  check(to.SyncDirectory());
+  to.RemoveTree(old);
 }
 
 }  // namespace folio::internal

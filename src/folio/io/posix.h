@@ -5,6 +5,8 @@
 
 namespace folio::internal {
 
+class HeldName;  // guarded_directory.h
+
 // Owns a file descriptor.
 class FileDescriptor {
  public:
@@ -21,6 +23,9 @@ class FileDescriptor {
 };
 
 std::string ErrnoText(int error);
+// Why nothing can be found at `path`: that it is not there, or what keeps one from looking, such as
+// links that lead back to themselves.
+std::string WhyNotThere(const std::filesystem::path& path);
 
 // How folio opens what it reads (tests/layering.cmake looks for other ways): at once, whoever may
 // have put a pipe without a writer there, and regular files alone, since devices have no end.
@@ -40,22 +45,23 @@ FileDescriptor OpenStream(const std::filesystem::path& path);
 // Throws the kRuntime Error of an output that another process is writing.
 [[noreturn]] void ThrowBusy(const std::filesystem::path& path);
 
-// The place a write to `target` goes to: absolute, symbolic links followed, no slash at its end.
-// Throws a kRuntime Error if its directory does not exist or it names no file.
+// The place a write to `target` goes to: absolute, no slash at its end, symbolic links followed but
+// for those below a guarded directory. Throws a kRuntime Error if its directory does not exist or
+// it names no file.
 std::filesystem::path ResolveTarget(const std::filesystem::path& target);
 
 // Whether `path`, itself and not what it may be a link to, is there and belongs to this user. In a
 // directory that all may write to, what others have put there is neither taken over nor removed.
 bool IsOwn(const std::filesystem::path& path);
 
-// `.NAME.tmp-PID` beside a resolved target.
-std::filesystem::path TemporaryFor(const std::filesystem::path& target);
+// `.NAME.tmp-PID`, beside a resolved target.
+std::string TemporaryFor(const HeldName& target);
 
 // Removes temporaries of `target` that no process holds locked, and ends what a ReplaceDirectory
 // left half done whose process is gone, all of it this user's own: `.NAME.new-PID` is whole and
 // takes its place; without one
 // `.NAME.old-PID` is put back if the target is missing, else removed.
-void CleanLeftovers(const std::filesystem::path& target);
+void CleanLeftovers(const HeldName& target);
 
 // Takes the lock that marks a temporary as being written. On a file system without locks it does
 // nothing, and CleanLeftovers removes nothing.
@@ -64,10 +70,10 @@ void LockTemporary(int fd);
 // Makes the entries of a directory durable. Throws a kRuntime Error on an I/O error.
 void SyncDirectory(const std::filesystem::path& directory);
 
-// Puts directory `from` in the place of `to` (missing or a directory) and removes what was there;
-// what cannot be removed is left to CleanLeftovers.
+// Puts the directory `from`, which lies beside `to`, in its place (missing or a directory) and
+// removes what was there; what cannot be removed is left to CleanLeftovers. Errors say `name`.
 // `may_exchange` false takes the road of systems that cannot exchange two names.
-void ReplaceDirectory(const std::filesystem::path& from, const std::filesystem::path& to,
-                      bool may_exchange = true);
+void ReplaceDirectory(const HeldName& to, const std::string& from,
+                      const std::filesystem::path& name, bool may_exchange = true);
 
 }  // namespace folio::internal

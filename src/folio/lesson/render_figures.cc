@@ -126,6 +126,7 @@ std::vector<std::pair<std::string, std::string>> WalkFigures(const Walk& walk) {
 size_t WriteWalkFigures(const Walk& walk, const std::filesystem::path& dir) {
   const auto figures = WalkFigures(walk);
   CreateDirectories(dir);
+  const GuardedDirectory inside(dir);
   for (const auto& [name, svg] : figures) WriteFileAtomically(dir / name, svg);
   return figures.size();
 }

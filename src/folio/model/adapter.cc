@@ -193,6 +193,7 @@ void SaveAdapter(const fs::path& dir, const GptWeights& weights, const std::stri
     tensors.push_back(
         {std::string(kAdapterPrefix) + info.name, weights.table().View(info, weights.flat())});
   }
+  const GuardedDirectory inside(dir);
   WriteSafetensors(dir / kAdapterWeightsFile, tensors);
   const Json json = {{"peft_type", "LORA"},
                      {"task_type", "CAUSAL_LM"},

@@ -121,6 +121,7 @@ void SaveModel(const std::filesystem::path& dir, const GptWeights& weights,
                        found != own.end() ? *found->second : Tensor(zeros.data(), info.shape),
                        options.dtype});
   }
+  const GuardedDirectory inside(dir);
   WriteSafetensorsShards(dir, tensors, options.max_shard_bytes);
   WriteFileAtomically(dir / kGenerationConfigFile, GenerationConfigToJson(config));
   WriteFileAtomically(dir / kConfigFile, GptConfigToJson(config, options.dtype, options.checksums));

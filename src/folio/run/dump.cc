@@ -198,6 +198,7 @@ DumpResult WriteDump(const DumpOptions& options) {
       tensors.push_back({"after." + info.name, table.View(info, weights->flat())});
     }
   }
+  const GuardedDirectory inside(options.model);  // a run's own files lead nowhere
   WriteSafetensors(options.out, tensors, Metadata(options));
   result.tensors = tensors.size();
   return result;

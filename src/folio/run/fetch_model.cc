@@ -58,6 +58,7 @@ fs::path FetchModel(const PublishedModel& model, const fs::path& from, Console& 
     if (IsThere(wanted)) continue;
     any = true;
     CreateDirectories(dir);
+    const GuardedDirectory inside(dir);
     if (from.empty()) wanted.otherwise = Elsewhere(model, dir);
     FetchPublished(file, wanted, from.empty() ? from : from / file.name, console, mode);
   }

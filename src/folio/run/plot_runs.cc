@@ -13,6 +13,7 @@
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/io/posix.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/html.h"
 #include "folio/plot/lines.h"
@@ -32,10 +33,9 @@ fs::path RunDir(const std::string& name) {
   fs::path dir = path.empty() ? fs::path(".") : path;
   std::error_code ignored;
   if (fs::exists(dir / kMetricsFile, ignored)) return dir;
+  const fs::path missing = fs::is_directory(dir, ignored) ? dir / kMetricsFile : dir;
   throw InputError(fmt::format("'{}' holds no run", name),
-                   fs::exists(dir, ignored)
-                       ? fmt::format("there is no {}", (dir / kMetricsFile).string())
-                       : "there is no such directory",
+                   fmt::format("{}: {}", missing.string(), internal::WhyNotThere(missing)),
                    "give directories that folio train --out made");
 }
 

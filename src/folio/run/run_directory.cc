@@ -6,11 +6,13 @@
 #include <array>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
 #include "folio/plot/curves.h"
@@ -51,50 +53,71 @@ constexpr char kBegunDir[] = ".begun";
 void MoveParts(const fs::path& from, const fs::path& to) {
   std::error_code last;
   for (const char* part : kParts) {
-    std::error_code error;
-    if (!fs::exists(from / part, error)) continue;
-    fs::rename(from / part, to / part, error);
-    if (error) last = error;
+    if (!internal::IsThere(from / part)) continue;
+    if (const std::error_code error = internal::Rename(from / part, to / part)) last = error;
   }
   if (last) ThrowCannotMove(from, to, last);
-}
-
-void Remove(const fs::path& path) {
-  std::error_code ignored;
-  fs::remove_all(path, ignored);
 }
 
 // The last steps of a run that begins, and those of its recovery.
 void TakePlace(const fs::path& run) {
   MoveParts(run / kBegunDir, run);
   internal::SyncDirectory(run);
-  Remove(run / kBegunDir);
-  Remove(run / kOldRunDir);
+  internal::RemoveTree(run / kBegunDir);
+  internal::RemoveTree(run / kOldRunDir);
+}
+
+// Whatever is a link of what lies in a run under `name`, or nothing.
+fs::path FindLink(const fs::path& run, const fs::path& name) {
+  std::error_code ignored;
+  if (fs::is_symlink(run / name, ignored)) return run / name;
+  for (fs::recursive_directory_iterator it(run / name, ignored), end; !ignored && it != end;
+       it.increment(ignored)) {
+    if (it->is_symlink(ignored)) return it->path();
+  }
+  return {};
 }
 
 }  // namespace
 
 bool HoldsRun(const fs::path& run) {
-  return std::ranges::any_of(kParts, [&](const char* part) { return fs::exists(run / part); });
+  return std::ranges::any_of(kParts,
+                             [&](const char* part) { return internal::IsThere(run / part); });
+}
+
+void RequireNoLinks(const fs::path& run) {
+  std::vector<fs::path> names(kParts.begin(), kParts.end());
+  names.insert(names.end(), {kLockFile, kMomentsFile, kNewRunDir, kOldRunDir, kBegunDir});
+  for (const fs::path& name : names) {
+    const fs::path link = FindLink(run, name);
+    if (link.empty()) continue;
+    std::error_code ignored;
+    throw InputError(
+        fmt::format("'{}' is a symbolic link", link.string()),
+        fmt::format("it leads to {}, and inside of a run no link is followed: what is there "
+                    "would be replaced",
+                    fs::read_symlink(link, ignored).string()),
+        "put there what it leads to; a whole run may lie elsewhere, and its directory be a link; "
+        "disks may be mounted as the run, its data and its steps");
+  }
 }
 
 void RecoverRun(const fs::path& run) {
+  const GuardedDirectory inside(run);
   const fs::path fresh = run / kNewRunDir, old = run / kOldRunDir;
-  if (fs::exists(run / kBegunDir)) TakePlace(run);
-  if (fs::exists(fresh)) {
+  if (internal::IsThere(run / kBegunDir)) TakePlace(run);
+  if (internal::IsThere(fresh)) {
     MoveParts(old, run);
-    Remove(old);
-    Remove(fresh);
+    internal::RemoveTree(old);
+    internal::RemoveTree(fresh);
   }
-  Remove(old);
-  Remove(run / kMomentsFile);
+  internal::RemoveTree(old);
+  internal::RemoveTree(run / kMomentsFile);
   for (const char* part : kParts) {
-    internal::CleanLeftovers(internal::ResolveTarget(run / part));
+    internal::CleanLeftovers(internal::HeldName(run / part));
   }
-  std::error_code ignored;
-  for (fs::directory_iterator it(run / kStepsDir, ignored), end; !ignored && it != end;
-       it.increment(ignored)) {
-    if (it->path().filename().string().starts_with('.')) Remove(it->path());
+  for (const std::string& name : internal::NamesIn(run / kStepsDir)) {
+    if (name.starts_with('.')) internal::RemoveTree(run / kStepsDir / name);
   }
 }
 
@@ -128,16 +151,19 @@ fs::path NewRun::path() const {
 uint64_t NewRun::ReplacedBytes() const {
   uint64_t bytes = 0;
   for (const char* part : kParts) {
+    if (fs::is_symlink(run_ / part)) continue;
     if (fs::is_regular_file(run_ / part)) bytes += fs::file_size(run_ / part);
     if (!fs::is_directory(run_ / part)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(run_ / part)) {
-      if (entry.is_regular_file()) bytes += entry.file_size() / entry.hard_link_count();
+      if (entry.is_regular_file() && !entry.is_symlink())
+        bytes += entry.file_size() / entry.hard_link_count();
     }
   }
   return bytes;
 }
 
 void NewRun::Begun() {
+  const GuardedDirectory inside(run_);
   const fs::path old = run_ / kOldRunDir;
   if (HoldsRun(run_)) {
     CreateDirectories(old);
@@ -146,9 +172,9 @@ void NewRun::Begun() {
   internal::SyncDirectory(path());
   internal::SyncDirectory(run_);
   // Before this step the old run stands, after it the new one.
-  std::error_code error;
-  fs::rename(path(), run_ / kBegunDir, error);
-  if (error) ThrowCannotMove(path(), run_, error);
+  if (const std::error_code error = internal::Rename(path(), run_ / kBegunDir)) {
+    ThrowCannotMove(path(), run_, error);
+  }
   begun_ = true;
   TakePlace(run_);
 }
@@ -182,6 +208,7 @@ void RequireRoom(const fs::path& run, const fs::space_info& disk, uint64_t freed
 }
 
 void DrawLossFigure(const fs::path& run) {
+  const GuardedDirectory inside(run);
   Series loss{.label = "training batch", .faint = true, .colour = 0};
   Series smooth{.label = "training, smoothed", .colour = 0};
   Series train{.label = "training set", .colour = 1}, val{.label = "held out", .colour = 2};

@@ -36,6 +36,10 @@ inline constexpr char kTensorBoardDir[] = "tensorboard";
 // Whether any part of a run is there.
 bool HoldsRun(const std::filesystem::path& run);
 
+// Throws a kInput Error that names a symbolic link among the parts of a run, at any depth: whoever
+// goes on with a run replaces them.
+void RequireNoLinks(const std::filesystem::path& run);
+
 // Ends what a killed process left half done: a run that had begun is whole again, one that had not
 // is gone and the one that it was to replace is back, and so are checkpoints. Whoever has the lock
 // does it before anything else. Throws a kRuntime Error if it cannot.

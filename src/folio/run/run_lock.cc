@@ -16,6 +16,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
 
 namespace folio {
@@ -23,8 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using internal::FileDescriptor;
-
-constexpr char kLockFile[] = ".lock";
 
 struct Owner {
   pid_t process = 0;
@@ -75,9 +74,9 @@ bool MayLive(const Owner& owner) {
                    fmt::format("wait for that to end or {}; or choose another --out", stop));
 }
 
-bool HasName(int fd, const fs::path& path) {
+bool HasName(int fd, const internal::HeldName& name) {
   struct stat held = {}, named = {};
-  return fstat(fd, &held) == 0 && stat(path.c_str(), &named) == 0 && held.st_dev == named.st_dev &&
+  return fstat(fd, &held) == 0 && name.Stat(named) == 0 && held.st_dev == named.st_dev &&
          held.st_ino == named.st_ino;
 }
 
@@ -87,10 +86,12 @@ bool KnowsNoLocks(int error) {
 
 }  // namespace
 
-RunLock::RunLock(const fs::path& run, int (*lock)(int fd, int operation)) : path_(run / kLockFile) {
+RunLock::RunLock(const fs::path& run, int (*lock)(int fd, int operation))
+    : path_(run / kLockFile), inside_(run) {
   for (;;) {
+    const internal::HeldName name(path_);
     // For writing: NFS gives no other lock that excludes.
-    FileDescriptor fd(open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+    FileDescriptor fd(name.Open(O_RDWR | O_CREAT));
     if (fd.get() < 0) internal::ThrowCannotWrite(path_, errno);
     if (lock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
@@ -102,7 +103,7 @@ RunLock::RunLock(const fs::path& run, int (*lock)(int fd, int operation)) : path
                       run.string(), internal::ErrnoText(errno)));
     }
     // An owner that ended since the opening took the name away.
-    if (!HasName(fd.get(), path_)) continue;
+    if (!HasName(fd.get(), name)) continue;
     const std::string owner = fmt::format("{} {}\n", getpid(), HostName());
     // On a full disk the lock holds without it.
     if (ftruncate(fd.get(), 0) == 0) (void)!pwrite(fd.get(), owner.data(), owner.size(), 0);
@@ -112,7 +113,8 @@ RunLock::RunLock(const fs::path& run, int (*lock)(int fd, int operation)) : path
 }
 
 RunLock::~RunLock() {
-  unlink(path_.c_str());
+  const internal::HeldName held(path_);
+  held.Remove(held.name());
   close(fd_);
 }
 

@@ -4,7 +4,11 @@
 
 #include <filesystem>
 
+#include "folio/io/guarded_directory.h"
+
 namespace folio {
+
+inline constexpr char kLockFile[] = ".lock";
 
 // The right to write a run directory, of one process at a time. The kernel gives it back when its
 // owner dies, however that is. Readers ask for no lock.
@@ -23,6 +27,7 @@ class RunLock {
 
  private:
   std::filesystem::path path_;
+  GuardedDirectory inside_;  // whoever may write the run writes nothing else
   int fd_ = -1;
 };
 

@@ -48,7 +48,11 @@ std::string TurnsText(const Tokenizer& tokenizer, const ChatFormat& format,
 
 RunRecorder::RunRecorder(const RunConfig& config, std::filesystem::path run, Backend& backend,
                          const Tokenizer* tokenizer, const Dataset& data, int64_t first_step)
-    : config_(config), run_(std::move(run)), backend_(backend), tokenizer_(tokenizer) {
+    : config_(config),
+      run_(std::move(run)),
+      inside_(run_),
+      backend_(backend),
+      tokenizer_(tokenizer) {
   if (tokenizer_ != nullptr && config_.log.sample_every > 0) MakePrompt(data);
   // A sample of a step comes before the checkpoint of that step.
   CutLines(run_ / kSamplesFile, first_step + 1);

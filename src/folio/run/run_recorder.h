@@ -44,6 +44,7 @@ class RunRecorder {
 
   const RunConfig& config_;
   std::filesystem::path run_;
+  GuardedDirectory inside_;
   Backend& backend_;
   const Tokenizer* tokenizer_;
   std::string prompt_;

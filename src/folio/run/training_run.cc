@@ -123,6 +123,7 @@ void TrainingRun::Note(const std::string& text) const {
 void TrainingRun::ReadSettings() {
   Settings& layers = settings_.layers;
   if (options_.resume) {
+    if (first()) RequireNoLinks(options_.out);
     if (!options_.dry_run && first() && fs::is_directory(options_.out)) {
       lock_ = std::make_unique<RunLock>(options_.out);
       RecoverRun(options_.out);
@@ -278,8 +279,7 @@ std::string TrainingRun::Prepare(const std::vector<std::string>& files, Helpers*
   } else {
     PrepareWithProgress(prepare, *options_.console, options_.progress);
   }
-  std::error_code ignored;
-  fs::remove(input, ignored);  // and if not now, with the rest of what has not begun
+  internal::RemoveTree(input);  // and if not now, with the rest of what has not begun
   return prepare.out;
 }
 

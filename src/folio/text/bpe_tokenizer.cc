@@ -112,6 +112,7 @@ std::string BpeTokenizer::FileContents() const {
 }
 
 void BpeTokenizer::Save(const std::string& dir) const {
+  const GuardedDirectory inside(dir);
   Tokenizer::Save(dir);
   WriteFileAtomically(std::filesystem::path(dir) / kVocabFile, VocabJson(vocab()));
   WriteFileAtomically(std::filesystem::path(dir) / kMergesFile, MergesTxt(vocab()));

@@ -10,6 +10,7 @@
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
+#include "folio/io/posix.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/tokenizer_file.h"
@@ -201,7 +202,7 @@ std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& spec) {
   }
   const std::string nearest = Nearest(spec, PublishedEncodingNames());
   throw UsageError(fmt::format("no tokenizer '{}'", spec),
-                   fmt::format("there is no such file or directory, and it is none of {}, bytes",
+                   fmt::format("{}, and it is none of {}, bytes", internal::WhyNotThere(spec),
                                Join(PublishedEncodingNames(), ", ")),
                    nearest.empty()
                        ? "give one of these names, or the path of a tokenizer's directory or file"

@@ -327,6 +327,7 @@ void Tokenizer::Save(const std::string& dir) const {
     config["eos_token"] = std::string(TokenBytes(chat->end));
     config["chat_template"] = std::string(ChatTemplate());
   }
+  const GuardedDirectory inside(dir);
   WriteFileAtomically(fs::path(dir) / kTokenizerFile, FileContents());
   WriteFileAtomically(fs::path(dir) / kTokenizerConfigFile, Printed(config));
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <system_error>
 #include <utility>
@@ -11,10 +12,12 @@
 #include "folio/base/log.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
 #include "folio/model/adapter.h"
 #include "folio/model/checkpoint.h"
+#include "folio/train/run_log.h"
 
 namespace folio {
 namespace {
@@ -25,23 +28,22 @@ namespace fs = std::filesystem;
 constexpr char kRemovedDir[] = ".removed";
 
 // The same files under other names, but for `without`; copies where the file system has no links.
-void LinkFiles(const fs::path& from, const fs::path& to, const fs::path& without = {}) {
-  for (fs::recursive_directory_iterator it(from), end; it != end; ++it) {
-    const fs::directory_entry& entry = *it;
-    if (entry.path().filename() == without) {
-      it.disable_recursion_pending();
+void LinkFiles(const fs::path& from, const fs::path& to, const std::string& without = {}) {
+  std::error_code unread;
+  const std::vector<std::string> names = internal::NamesIn(from, &unread);
+  if (unread) internal::ThrowCannotWrite(from, unread.value());
+  for (const std::string& name : names) {
+    if (name == without) continue;
+    const fs::path source = from / name, target = to / name;
+    if (internal::IsDirectoryItself(source)) {
+      if (const auto error = internal::MakeDirectory(target))
+        internal::ThrowCannotWrite(target, error.value());
+      LinkFiles(source, target, without);
       continue;
     }
-    const fs::path target = to / entry.path().lexically_relative(from);
-    if (entry.is_directory()) {
-      fs::create_directory(target);  // and not what is around it: somebody may have moved the run
-      continue;
-    }
-    std::error_code error;
-    fs::create_hard_link(entry.path(), target, error);
-    if (!error) continue;
+    if (!internal::Link(source, target)) continue;
     AtomicFile copy(target);
-    copy.Write(MappedFile(entry.path()).bytes());
+    copy.Write(MappedFile(source).bytes());
     copy.Commit();
   }
 }
@@ -50,10 +52,7 @@ void LinkFiles(const fs::path& from, const fs::path& to, const fs::path& without
 std::vector<int64_t> KeptSteps(const fs::path& run) {
   constexpr size_t kMostDigits = 16;
   std::vector<int64_t> steps;
-  std::error_code ignored;
-  for (fs::directory_iterator it(run / kStepsDir, ignored), end; !ignored && it != end;
-       it.increment(ignored)) {
-    const std::string name = it->path().filename().string();
+  for (const std::string& name : internal::NamesIn(run / kStepsDir)) {
     if (name.size() > kMostDigits || name.find_first_not_of("0123456789") != name.npos) continue;
     steps.push_back(std::stoll(name));
   }
@@ -75,7 +74,7 @@ fs::path PlaceOf(const fs::path& run, int64_t step) {
 }  // namespace
 
 Checkpoints::Checkpoints(fs::path run, Options options)
-    : run_(std::move(run)), options_(std::move(options)) {}
+    : run_(std::move(run)), options_(std::move(options)), inside_(run_) {}
 
 void Checkpoints::WriteBase(const GptWeights& weights) const {
   AtomicDirectory dir(run_ / kBaseDir);
@@ -88,7 +87,7 @@ void Checkpoints::WriteBase(const GptWeights& weights) const {
 void Checkpoints::SaveModelInto(const fs::path& dir, const CheckpointParts& parts) const {
   SaveModel(dir, parts.merged != nullptr ? *parts.merged : parts.weights, {.checksums = true});
   if (parts.merged != nullptr) {
-    fs::create_directory(dir / kAdapterDir);
+    CreateDirectories(dir / kAdapterDir);
     SaveAdapter(dir / kAdapterDir, parts.weights, options_.base);
   }
   if (options_.tokenizer != nullptr) options_.tokenizer->Save(dir.string());
@@ -130,6 +129,10 @@ void Checkpoints::WriteBoth(const CheckpointParts& parts, bool best, bool last,
   Prune(parts.state.step);
 }
 
+bool Checkpoints::LostBest() const {
+  return internal::IsThere(run_ / kMetricsFile) && !internal::IsThere(run_ / kBestDir);
+}
+
 bool Checkpoints::MendBest(int64_t step) const {
   const fs::path best = run_ / kBestDir;
   std::string found;
@@ -168,18 +171,30 @@ bool Checkpoints::OfRoundStep(int64_t step) const {
 // Gives RUN/last a second name, before another takes its place.
 void Checkpoints::Keep(int64_t step) const {
   const fs::path place = PlaceOf(run_, step);
-  if ((options_.keep_last <= 1 && !OfRoundStep(step)) || fs::exists(place)) return;
-  fs::create_directory(run_ / kStepsDir);  // and not the run: somebody may have moved it
+  if ((options_.keep_last <= 1 && !OfRoundStep(step)) || internal::IsThere(place)) return;
+  const fs::path last = run_ / kLastDir, steps = run_ / kStepsDir;
+  if (!internal::IsDirectoryItself(last)) {
+    LogWarning(
+        fmt::format("{} was removed: the checkpoint of step {} is not kept", last.string(), step));
+    return;
+  }
+  // And not the run: somebody may have moved it.
+  std::error_code error = internal::MakeDirectory(steps);
+  if (error.value() == ELOOP) {
+    LogWarning(fmt::format("{} is a symbolic link now: it is removed", steps.string()));
+    internal::RemoveTree(steps);
+    error = internal::MakeDirectory(steps);
+  }
+  if (error) internal::ThrowCannotWrite(steps, error.value());
   AtomicDirectory dir(place);
-  LinkFiles(run_ / kLastDir, dir.path());
+  LinkFiles(last, dir.path());
   dir.Commit();
 }
 
 // What cannot be removed now is removed after the next checkpoint.
 void Checkpoints::Prune(int64_t newest) const {
-  std::error_code ignored;
   const fs::path removed = run_ / kStepsDir / kRemovedDir;
-  fs::remove_all(removed, ignored);
+  internal::RemoveTree(removed);
   int64_t kept = 1;  // RUN/last
   for (const int64_t step : KeptSteps(run_)) {
     // Those from `newest` on are of a way that the run has left.
@@ -189,14 +204,14 @@ void Checkpoints::Prune(int64_t newest) const {
       continue;
     }
     if (earlier && OfRoundStep(step)) continue;
-    fs::rename(PlaceOf(run_, step), removed, ignored);
-    fs::remove_all(removed, ignored);
+    internal::Rename(PlaceOf(run_, step), removed);
+    internal::RemoveTree(removed);
   }
 }
 
 std::vector<fs::path> FindCheckpoints(const fs::path& run) {
   std::vector<fs::path> found;
-  if (fs::exists(run / kLastDir)) found.push_back(run / kLastDir);
+  if (internal::IsThere(run / kLastDir)) found.push_back(run / kLastDir);
   for (const int64_t step : KeptSteps(run)) found.push_back(PlaceOf(run, step));
   return found;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "folio/io/guarded_directory.h"
 #include "folio/model/params.h"
 #include "folio/text/tokenizer.h"
 #include "folio/train/train_state.h"
@@ -48,6 +49,8 @@ class Checkpoints {
   // is, -1 if it is none. Throws a kRuntime Error where it cannot write; RUN/last is then as it
   // was.
   void Write(const CheckpointParts& parts, bool best, bool last, int64_t previous) const;
+  // Whether RUN/best was removed from a run that is there otherwise.
+  bool LostBest() const;
   // Whether RUN/best, the model of `step`, is sound now: where it is missing or damaged, it is made
   // again of a sound checkpoint of that step. Warns of what it finds.
   bool MendBest(int64_t step) const;
@@ -65,6 +68,7 @@ class Checkpoints {
 
   std::filesystem::path run_;
   Options options_;
+  GuardedDirectory inside_;
 };
 
 // The checkpoints that a run can go on from, newest first: RUN/last, and those of RUN/steps.

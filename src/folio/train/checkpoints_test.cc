@@ -56,6 +56,16 @@ class KeptCheckpoints : public Training {
     };
     return Make(run, hooks).Run();
   }
+  // Calls `meddle` when the checkpoint of step 10 is there, and none is being written.
+  TrainResult RunAndMeddle(const std::function<void()>& meddle) {
+    fs::remove_all(At("run"));
+    warnings_.Take();
+    TrainerHooks hooks;
+    hooks.on_checkpoint = [&](int64_t step, const fs::path&) {
+      if (step == 10) meddle();
+    };
+    return Make("run", hooks).Run();
+  }
   Warnings warnings_;
   std::set<int64_t> saved_;
   int64_t full_after_ = -1;  // the checkpoint of this step
@@ -235,6 +245,57 @@ TEST_F(KeptCheckpoints, ADirectoryThatComesBackIsWrittenAgain) {
   EXPECT_TRUE(Contains(warnings_.text(), "no checkpoint of step 8", "no checkpoint of step 10"));
   ExpectSameFiles("straight/last", "run/last");
   EXPECT_EQ(LoggedSteps("run"), UpTo(20));
+}
+
+// Somebody takes away what a running training has written.
+TEST_F(KeptCheckpoints, WhatIsRemovedWhileTrainingGoesOnIsMadeAgain) {
+  config_.eval_every = 4;
+  config_.keep_last = 5;  // that of the best step among them
+  Run("straight");
+  for (const char* part : {"last", "steps", "best"}) {
+    RunAndMeddle([&] { fs::remove_all(At("run") / part); });
+    ExpectSameFiles("straight/last", "run/last");
+    EXPECT_TRUE(VerifyChecksums(At("run/best"))) << part;
+    EXPECT_EQ(Kept("run"), (Strings{"12", "14", "16", "18"})) << part;
+    EXPECT_FALSE(Contains(warnings_.text(), "no checkpoint of step")) << warnings_.text();
+    if (part == std::string("last")) {
+      EXPECT_TRUE(Contains(warnings_.text(), "run/last was removed", "step 10 is not kept"));
+    } else if (part == std::string("best")) {
+      EXPECT_TRUE(Contains(warnings_.text(), "run/best is made again of"));
+    }
+  }
+  // Where no checkpoint of its step is left, it is that of the next evaluation.
+  config_.keep_last = 1;
+  RunAndMeddle([&] { fs::remove_all(At("run/best")); });
+  EXPECT_TRUE(VerifyChecksums(At("run/best")));
+  EXPECT_TRUE(Contains(warnings_.text(), "the next evaluation writes"));
+}
+
+TEST_F(KeptCheckpoints, ARunThatIsRemovedEndsWithAnError) {
+  const std::string error =
+      ErrorOf([this] { RunAndMeddle([this] { fs::remove_all(At("run")); }); }, ErrorKind::kRuntime);
+  EXPECT_TRUE(Contains(error, "the checkpoint of step 20 is lost", "cannot write", "No such file"));
+  EXPECT_TRUE(Contains(warnings_.text(), "no checkpoint of step 12"));
+}
+
+TEST_F(KeptCheckpoints, ALinkInTheirPlaceIsReplacedAndNotFollowed) {
+  config_.eval_every = 4;
+  config_.keep_last = 3;
+  Run("straight");
+  for (const char* part : {"last", "steps", "best"}) {
+    fs::remove_all(At("outside"));
+    std::map<std::string, std::string> before;
+    RunAndMeddle([&] {
+      fs::rename(At("run") / part, At("outside"));
+      before = FilesBelow(At("outside"));
+      fs::create_directory_symlink(At("outside"), At("run") / part);
+    });
+    EXPECT_FALSE(before.empty());
+    EXPECT_EQ(FilesBelow(At("outside")), before) << part;
+    ExpectSameFiles("straight/last", "run/last");
+    EXPECT_FALSE(fs::is_symlink(At("run/last")));
+    EXPECT_FALSE(fs::is_symlink(At("run/steps")));
+  }
 }
 
 // Whether ranks write their pieces of the moments into one file, or the first gathers them.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
 
 namespace folio {
@@ -46,7 +47,7 @@ MomentFile::MomentFile(std::filesystem::path path, const GptWeights& weights)
 
 void MomentFile::Create() const {
   const internal::FileDescriptor file(
-      open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
+      internal::OpenFile(path_, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW));
   if (file.get() < 0) internal::ThrowCannotWrite(path_, errno);
   WriteAt(file, path_, layout_.header.data(), layout_.header.size(), 0);
   if (ftruncate(file.get(), static_cast<off_t>(layout_.bytes)) != 0) {
@@ -62,7 +63,7 @@ bool MomentFile::IsHere() const {
 }
 
 void MomentFile::Write(const Shards& shards, int rank, const float* m, const float* v) const {
-  const internal::FileDescriptor file(open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+  const internal::FileDescriptor file(internal::OpenFile(path_, O_WRONLY | O_NOFOLLOW));
   if (file.get() < 0) internal::ThrowCannotWrite(path_, errno);
   for (const ParamInfo& info : table_.params()) {
     if (!info.trained) continue;

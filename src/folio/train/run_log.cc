@@ -1,17 +1,22 @@
 #include "folio/train/run_log.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <limits>
 #include <string>
-#include <system_error>
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/line_file.h"
+#include "folio/io/posix.h"
 
 namespace folio {
 namespace {
@@ -114,6 +119,19 @@ StepMetrics FromLine(const std::string& line, const std::string& where) {
   return m;
 }
 
+std::filesystem::path DirectoryOf(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : ".";
+}
+
+// What is read to be written again: no file that a link leads to.
+std::string ReadOwn(const std::filesystem::path& file) {
+  struct stat info = {};
+  if (internal::HeldName(file).Stat(info) == 0 && S_ISLNK(info.st_mode)) {
+    internal::ThrowCannotWrite(file, ELOOP);
+  }
+  return ReadFile(file, kMostLogBytes);
+}
+
 // Calls visit(metrics, end) for each whole line of the log, `end` being the offset behind it, until
 // it returns false. What a crash tore is no line.
 template <class Visit>
@@ -141,10 +159,11 @@ std::vector<StepMetrics> ReadRunLog(const std::filesystem::path& run) {
 }
 
 void MendLines(const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) return;
+  const GuardedDirectory inside(DirectoryOf(file));
+  if (!internal::IsThere(file)) return;
   const std::filesystem::path aside =
       file.parent_path() / (file.stem().string() + ".damaged" + file.extension().string());
-  const std::string text = ReadFile(file, kMostLogBytes);
+  const std::string text = ReadOwn(file);
   std::string sound, damaged;
   size_t begin = 0;
   for (int64_t line = 1; begin < text.size(); ++line) {
@@ -163,15 +182,16 @@ void MendLines(const std::filesystem::path& file) {
     begin = end + 1;
   }
   if (damaged.empty()) return;
-  const bool before = std::filesystem::exists(aside);
-  WriteFileAtomically(aside, (before ? ReadFile(aside, kMostLogBytes) : "") + damaged);
+  const bool before = internal::IsThere(aside);
+  WriteFileAtomically(aside, (before ? ReadOwn(aside) : "") + damaged);
   WriteFileAtomically(file, sound + text.substr(begin));
 }
 
 void CutLines(const std::filesystem::path& file, int64_t end) {
-  if (!std::filesystem::exists(file)) return;
+  const GuardedDirectory inside(DirectoryOf(file));
+  if (!internal::IsThere(file)) return;
   MendLines(file);
-  const std::string text = ReadFile(file, kMostLogBytes);
+  const std::string text = ReadOwn(file);
   size_t kept = 0;
   ForLines(file, text, [&](const StepMetrics& line, size_t behind) {
     const bool before = line.step < end;
@@ -179,14 +199,14 @@ void CutLines(const std::filesystem::path& file, int64_t end) {
     return before;
   });
   if (kept == text.size()) return;
-  std::error_code error;
-  std::filesystem::resize_file(file, kept, error);
-  if (error) {
-    throw RuntimeError(fmt::format("cannot write {}", file.string()), error.message());
+  const internal::FileDescriptor fd(internal::OpenFile(file, O_WRONLY));
+  if (fd.get() < 0 || ftruncate(fd.get(), static_cast<off_t>(kept)) != 0) {
+    internal::ThrowCannotWrite(file, errno);
   }
 }
 
 RunLog::RunLog(const std::filesystem::path& run, int64_t first_step) {
+  const GuardedDirectory inside(run);
   const std::filesystem::path path = run / kMetricsFile;
   if (first_step == 0) {
     WriteFileAtomically(path, "");

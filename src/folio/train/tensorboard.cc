@@ -1,5 +1,6 @@
 #include "folio/train/tensorboard.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -7,13 +8,18 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/io/crc32c.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 
 namespace folio {
 namespace {
@@ -21,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kPrefix[] = "events.out.tfevents.";
+constexpr size_t kMostWaiting = 8 << 10;        // bytes
 constexpr int64_t kMaxSeconds = 9'999'999'999;  // ten digits
 
 // Field numbers of TensorFlow's messages.
@@ -97,9 +104,12 @@ std::string HostName() {
 // Readers take the files of a directory in the order of their names.
 fs::path NextName(const fs::path& dir) {
   static std::atomic<int> count = 0;
+  CreateDirectories(dir);
   auto seconds = static_cast<int64_t>(WallSeconds());
-  for (const auto& entry : fs::directory_iterator(dir)) {
-    const std::string name = entry.path().filename().string();
+  std::error_code unread;
+  const std::vector<std::string> names = internal::NamesIn(dir, &unread);
+  if (unread) internal::ThrowCannotWrite(dir, unread.value());
+  for (const std::string& name : names) {
     int64_t theirs = 0;
     if (!name.starts_with(kPrefix)) continue;
     std::from_chars(name.data() + std::strlen(kPrefix), name.data() + name.size(), theirs);
@@ -110,15 +120,20 @@ fs::path NextName(const fs::path& dir) {
 
 }  // namespace
 
-TensorBoardWriter::TensorBoardWriter(const fs::path& dir) {
-  CreateDirectories(dir);
-  path_ = NextName(dir);
-  file_.open(path_, std::ios::binary);
-  Check();
+TensorBoardWriter::TensorBoardWriter(const fs::path& dir)
+    : path_(NextName(dir)), file_(internal::OpenFile(path_, O_WRONLY | O_CREAT | O_EXCL)) {
+  if (file_.get() < 0) internal::ThrowCannotWrite(path_, errno);
   ProtobufMessage first;
   first.Double(kWallTime, WallSeconds()).Bytes(kFileVersion, "brain.Event:2");
   Record(first.bytes());
   Flush();
+}
+
+TensorBoardWriter::~TensorBoardWriter() {
+  try {
+    Flush();
+  } catch (const Error&) {  // who must know has flushed
+  }
 }
 
 void TensorBoardWriter::Restart(int64_t step, double wall_time) {
@@ -146,8 +161,13 @@ void TensorBoardWriter::Text(std::string_view tag, int64_t step, std::string_vie
 }
 
 void TensorBoardWriter::Flush() {
-  file_.flush();
-  Check();
+  for (std::string_view rest = waiting_; !rest.empty();) {
+    const ssize_t put = write(file_.get(), rest.data(), rest.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) internal::ThrowCannotWrite(path_, errno);
+    rest.remove_prefix(static_cast<size_t>(put));
+  }
+  waiting_.clear();
 }
 
 void TensorBoardWriter::Record(std::string_view message) {
@@ -156,15 +176,8 @@ void TensorBoardWriter::Record(std::string_view message) {
   AppendLittleEndian(record, MaskedCrc32c(record), 4);
   record += message;
   AppendLittleEndian(record, MaskedCrc32c(message), 4);
-  file_ << record;
-  Check();
-}
-
-void TensorBoardWriter::Check() const {
-  if (file_) return;
-  throw RuntimeError(fmt::format("cannot write '{}'", path_.string()),
-                     "the disk may be full, or the directory not yours",
-                     "make room, or go on without --tensorboard");
+  waiting_ += record;
+  if (waiting_.size() > kMostWaiting) Flush();
 }
 
 }  // namespace folio

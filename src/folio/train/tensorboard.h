@@ -2,9 +2,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
+
+#include "folio/io/posix.h"
 
 namespace folio {
 
@@ -16,6 +17,10 @@ class TensorBoardWriter {
   // A new file DIR/events.out.tfevents.<seconds>.<host>.<pid>.<n>, whose name is behind those of
   // all event files there; the directory is made. Throws a kRuntime Error if it cannot be written.
   explicit TensorBoardWriter(const std::filesystem::path& dir);
+
+  // Tries to flush.
+  ~TensorBoardWriter();
+  TensorBoardWriter(const TensorBoardWriter&) = delete;
 
   // Readers forget what the files before this one say about `step` and later ones.
   void Restart(int64_t step, double wall_time);
@@ -30,10 +35,10 @@ class TensorBoardWriter {
 
  private:
   void Record(std::string_view message);
-  void Check() const;
 
   std::filesystem::path path_;
-  std::ofstream file_;
+  internal::FileDescriptor file_{-1};
+  std::string waiting_;  // what is not written yet
 };
 
 }  // namespace folio

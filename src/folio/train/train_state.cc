@@ -9,6 +9,7 @@
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/io/posix.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/model_part.h"
 
@@ -172,9 +173,14 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
                     const ParamTable& table, const Tensor& m, const Tensor& v,
                     const std::filesystem::path& written) {
   const std::filesystem::path at = dir / kTrainStateDir;
-  std::filesystem::create_directory(at);  // and not `dir`: somebody may have moved the run
+  const GuardedDirectory inside(dir);
+  // And not `dir`: somebody may have moved the run.
+  if (const auto error = internal::MakeDirectory(at)) {
+    internal::ThrowCannotWrite(at, error.value());
+  }
   if (!written.empty()) {
-    std::filesystem::rename(written, at / kOptimizerFile);
+    const auto error = internal::Rename(written, at / kOptimizerFile);
+    if (error) internal::ThrowCannotWrite(at / kOptimizerFile, error.value());
   } else {
     std::vector<NamedTensor> moments;
     for (const ParamInfo& info : table.params()) {

@@ -355,6 +355,7 @@ bool Trainer::Evaluate() {
   if (state_.step > 0) evaluation_seconds_ = Clock() - begin;
   Saved(writer_.Wait());  // of the best one so far, perhaps
   begun_step_ = -1;       // a checkpoint of this step, if it is there, does not know the evaluation
+  MendBest([this] { return !writer_.checkpoints().LostBest(); });
   const double val = state_.evaluation->val_loss;
   if (state_.step > 0 && (!state_.best_val_loss || val < *state_.best_val_loss)) {
     state_.best_val_loss = val;

@@ -129,6 +129,7 @@ class Trainer {
   bool EvaluationDue() const;
   int64_t EvaluationBatches(int64_t usual) const;
   bool Evaluate();  // false if asked to stop before it was through: it then leaves no trace
+  void MendBest(const std::function<bool()>& is_there);
   std::string Common(const std::function<std::string()>& find) const;
   void Load(const std::filesystem::path& checkpoint);
   void BeginSave(bool last);

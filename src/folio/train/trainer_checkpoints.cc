@@ -62,16 +62,23 @@ void Trainer::Resume(const std::filesystem::path& checkpoint) {
   Load(checkpoint);
   if (config_.budget.empty()) state_.budget = {};
   if (state_.budget) config_.max_steps = state_.budget->steps;
-  const auto mend = [&] { return writer_.checkpoints().MendBest(state_.best_step) ? "yes" : "no"; };
-  if (state_.best_val_loss && Common(mend) == "no") {
-    state_.best_val_loss = saved_best_loss_ = {};
-    state_.best_step = saved_best_step_ = 0;
-  }
+  MendBest([] { return false; });
   if (!std::filesystem::exists(run_ / kMetricsFile)) return;
   for (const StepMetrics& m : ReadRunLog(run_)) {
     if (m.step < state_.step) seconds_before_ = m.seconds;
     ended_ = m.step == state_.step && !m.loss && AllStepsDone();
   }
+}
+
+// Where RUN/best is not there as it was, it is made again, or the next evaluation is the best.
+// `is_there` spares looking closely.
+void Trainer::MendBest(const std::function<bool()>& is_there) {
+  const auto mend = [&] {
+    return is_there() || writer_.checkpoints().MendBest(state_.best_step) ? "yes" : "no";
+  };
+  if (!state_.best_val_loss || Common(mend) == "yes") return;
+  state_.best_val_loss = saved_best_loss_ = {};
+  state_.best_step = saved_best_step_ = 0;
 }
 
 // Parameters, moments and state as they were.

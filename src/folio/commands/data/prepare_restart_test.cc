@@ -187,6 +187,33 @@ TEST_F(PrepareRestart, NothingIsKeptWhereNobodyGoesOn) {
   EXPECT_EQ(Names(), (Strings{"a.txt", "b.txt", "c.jsonl"}));
 }
 
+// The data set is there, and so is what it grew in.
+TEST_F(PrepareRestart, KilledBeforeItClearedUpTheNextCallDoes) {
+  const PrepareOptions options = Options("bytes", "out");
+  ASSERT_TRUE(RunUntil(options, int64_t{1} << 40));
+  const auto whole = FilesBelow(At("out"));
+  const auto leave = [&](bool linked) {
+    std::filesystem::create_directory(At(".out.partial"));
+    WriteFileAtomically(At(".out.partial/progress.json"), "{}");
+    if (linked) std::filesystem::create_hard_link(At("out/val.bin"), At(".out.partial/val.bin"));
+    if (!linked) WriteFileAtomically(At(".out.partial/handed-over"), "");
+  };
+  for (const bool linked : {true, false}) {
+    leave(linked);
+    EXPECT_TRUE(Contains(ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage),
+                         "already holds a data set"));
+    EXPECT_EQ(Names(), (Strings{"a.txt", "b.txt", "c.jsonl", "out"}));
+    EXPECT_EQ(FilesBelow(At("out")), whole);
+  }
+  // What is on its way to replace it stays.
+  PrepareOptions other = Options("bytes", "out");
+  other.overwrite = true;
+  other.val_fraction = 0.1;
+  EXPECT_FALSE(RunUntil(other, 100000));
+  ErrorOf([&] { PrepareDataset(options); }, ErrorKind::kUsage);
+  EXPECT_TRUE(std::filesystem::exists(At(".out.partial/train.bin")));
+}
+
 TEST_F(PrepareRestart, KilledItGoesOnToTheSame) {
   {
     std::ofstream big(At("big.txt"), std::ios::binary);

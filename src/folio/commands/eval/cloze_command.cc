@@ -60,6 +60,7 @@ class EvalClozeCommand final : public Command {
       MeasureCloze(model, file_, options);
       return 0;
     }
+    const GuardedDirectory inside(model_);  // a run's own files lead nowhere
     MeasureReport report(context, /*max_tokens=*/false);
     const ClozeResult result = MeasureCloze(model, file_, options, report.hooks());
     report.Finish();

@@ -57,6 +57,7 @@ class EvalPerplexityCommand final : public Command {
     }
     const auto texts = FindTexts(files_, windows_.texts(), model, context.console);
     MeasureReport report(context, /*max_tokens=*/true);
+    const GuardedDirectory inside(model_);  // a run's own files lead nowhere
     const auto measured = MeasurePerplexity(model, texts, options, report.hooks());
     report.Finish();
     context.console.Result(

@@ -64,6 +64,9 @@ class PlotCommand final : public Command {
     const std::vector<Metric> metrics = MetricsNamed(keys_);
     const std::vector<PlottedRun> runs = ReadRuns(runs_, labels_, context.console);
     if (!out_.empty()) {
+      // A figure in a run takes the place of a link there.
+      std::vector<GuardedDirectory> inside;
+      for (const PlottedRun& run : runs) inside.emplace_back(run.dir);
       WriteFileAtomically(out_, kind == ".svg" ? RunsSvg(runs, metrics, options_)
                                                : RunsHtml(runs, metrics, options_));
       context.console.Note(fmt::format("wrote {}", out_));

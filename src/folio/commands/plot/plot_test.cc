@@ -194,7 +194,7 @@ TEST_F(Plot, MistakesSayWhatToDo) {
     ExpectError(status, "plot " + arguments, "help: ", parts...);
   };
   fails("", 2, "RUN");
-  fails(Path("missing"), 3, "missing", "no such directory");
+  fails(Path("missing"), 3, "missing", "no such file or directory");
   fails(Path(""), 3, "metrics.jsonl");
   fails(Path("a") + " --keys loss,vall_loss", 2, "did you mean val_loss");
   fails(Path("a") + " --keys ''", 2, "the keys are");
