@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <array>
 
-#include "folio/base/strings.h"
-#include "folio/io/file.h"
 #include "folio/serve/api_error.h"
+#include "folio/serve/generation_fields.h"
 
 namespace folio {
 namespace {
@@ -36,15 +35,6 @@ bool IsOurs(const AccessRules& rules, const std::string& name) {
   return name == "localhost" || IsAddress(name) || std::ranges::count(rules.hosts, name) > 0;
 }
 
-// Takes as long wherever they differ.
-bool Same(std::string_view a, std::string_view b) {
-  size_t different = a.size() ^ b.size();
-  for (size_t i = 0; i < a.size(); ++i) {
-    different |= static_cast<size_t>(a[i] ^ (i < b.size() ? b[i] : ~a[i]));
-  }
-  return different == 0;
-}
-
 std::string KeyOf(const HttpRequest& request) {
   constexpr std::string_view kBearer = "Bearer ";
   const std::string authorization = request.header("Authorization");
@@ -58,7 +48,8 @@ bool Knows(const AccessRules& rules, const std::string& origin) {
 
 }  // namespace
 
-void CheckAccess(const AccessRules& rules, const HttpRequest& request, bool open) {
+std::string CheckAccess(const AccessRules& rules, const AccessKeys& keys,
+                        const HttpRequest& request, bool open) {
   const std::string host = request.header("Host"), origin = request.header("Origin");
   if (!IsOurs(rules, NameOf(host))) {
     throw ApiError(
@@ -68,15 +59,32 @@ void CheckAccess(const AccessRules& rules, const HttpRequest& request, bool open
       !Knows(rules, origin)) {
     throw ApiError(403, "pages of other origins may not ask (--cors)");
   }
-  if (open || rules.keys.empty() || request.method == "OPTIONS") return;
+  if (keys.empty()) return "";
   const std::string given = KeyOf(request);
-  bool known = false;
-  for (const std::string& key : rules.keys) known = Same(given, key) || known;
-  if (known) return;
+  if (const std::optional<std::string> name = NameOfKey(keys, given)) return *name;
+  if (open || request.method == "OPTIONS") return "";
   throw ApiError(401,
                  given.empty() ? "an API key is needed: Authorization: Bearer <key>"
                                : "the API key is not one of this service",
                  "", "invalid_api_key");
+}
+
+std::string NewRequestId() {
+  return NewAnswerId("req");
+}
+
+std::string RequestIdOf(const HttpRequest& request) {
+  constexpr size_t kLongest = 128;
+  constexpr std::string_view kOfIds =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:/+=~@";
+  std::string given = request.header("X-Request-Id");
+  const bool fits = !given.empty() && given.size() <= kLongest &&
+                    given.find_first_not_of(kOfIds) == std::string::npos;
+  return fits ? given : NewRequestId();
+}
+
+ClientName NameOfClient(const HttpRequest& request) {
+  return {.key = request.key, .address = NetworkOf(request.client)};
 }
 
 void AddCorsHeaders(const AccessRules& rules, const HttpRequest& request, HttpReply& reply) {
@@ -84,24 +92,11 @@ void AddCorsHeaders(const AccessRules& rules, const HttpRequest& request, HttpRe
   if (origin.empty() || !Knows(rules, origin)) return;
   reply.headers.emplace_back("Access-Control-Allow-Origin", origin);
   reply.headers.emplace_back("Vary", "Origin");
+  reply.headers.emplace_back("Access-Control-Expose-Headers", "X-Request-Id");
   if (request.method != "OPTIONS") return;
   reply.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST");
   reply.headers.emplace_back("Access-Control-Allow-Headers",
-                             "Authorization, Content-Type, X-Api-Key");
-}
-
-std::vector<std::string> ReadKeys(const std::string& file) {
-  constexpr uint64_t kMost = 1 << 20;
-  std::vector<std::string> keys;
-  for (std::string line : Split(ReadFile(file, kMost), '\n')) {
-    while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
-    if (!line.empty() && line[0] != '#') keys.push_back(line);
-  }
-  if (keys.empty()) {
-    throw InputError(fmt::format("{}: no key", file), "expected one key a line",
-                     "write one into it, as of: openssl rand -hex 32");
-  }
-  return keys;
+                             "Authorization, Content-Type, X-Api-Key, X-Request-Id");
 }
 
 }  // namespace folio

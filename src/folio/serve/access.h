@@ -1,31 +1,40 @@
 #pragma once
 
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "folio/serve/access_keys.h"
+#include "folio/serve/client_address.h"
 #include "folio/serve/http.h"
+#include "folio/serve/scheduler.h"
 
 namespace folio {
 
 // Who may ask.
 struct AccessRules {
-  std::vector<std::string> keys = {};     // any of them opens; none: nobody needs one
-  std::vector<std::string> hosts = {};    // names by which the service is called, beside loopback
-  std::vector<std::string> origins = {};  // "https://host": pages of others that may ask
+  AccessKeys keys = {};                    // any of them opens; none: nobody needs one
+  std::vector<std::string> hosts = {};     // names by which the service is called, beside loopback
+  std::vector<std::string> origins = {};   // "https://host": pages of others that may ask
+  std::vector<AddressBlock> proxies = {};  // whose X-Forwarded-For is believed
 };
 
-// Throws an ApiError: 403 for a request that calls the service by a foreign name (a web page whose
-// name was bound to our address) or that comes from a foreign page, 401 for one without its key.
-// Names that are numeric addresses cannot be bound to others, and are taken. `open`: needs no key.
-void CheckAccess(const AccessRules& rules, const HttpRequest& request, bool open);
+// Returns the name of the key that opens the service to the request, "" where none does and none is
+// needed, of `keys` instead of those of the rules. Throws an ApiError: 403 for a request that calls
+// the service by a foreign name (a web page whose name was bound to our address) or that comes from
+// a foreign page, 401 for one without its key. Names that are numeric addresses cannot be bound to
+// others, and are taken. `open`: needs no key.
+std::string CheckAccess(const AccessRules& rules, const AccessKeys& keys,
+                        const HttpRequest& request, bool open);
+
+// The X-Request-Id that the request came with, where it is one: up to 128 letters, digits and
+// "-_.:/+=~@". Else a new one.
+std::string RequestIdOf(const HttpRequest& request);
+std::string NewRequestId();
+
+// As which it takes its turns. REQUIRES: the service has filled in client and key.
+ClientName NameOfClient(const HttpRequest& request);
 
 // What a page of another origin needs to be told; nothing for others.
 void AddCorsHeaders(const AccessRules& rules, const HttpRequest& request, HttpReply& reply);
-
-// One key a line; empty lines and lines that begin with '#' are left out. Throws a kInput Error for
-// a file without a key.
-std::vector<std::string> ReadKeys(const std::string& file);
 
 }  // namespace folio

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "folio/base/clock.h"
+#include "folio/serve/access.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/completions.h"
 #include "folio/serve/generation_fields.h"
@@ -166,7 +167,8 @@ HttpReply AnswerChat(ServedModel& model, const RequestFields& fields, const Http
                      const AnswerLimits& limits, ServiceMetrics& metrics) {
   ChatRequest read = ReadChat(fields, model);
   const bool stream = read.stream;
-  const auto texts = std::make_shared<WrittenTexts>(model, metrics, request.client, read.job);
+  const auto texts =
+      std::make_shared<WrittenTexts>(model, metrics, NameOfClient(request), read.job);
   const auto answer = std::make_shared<ChatAnswer>(std::move(read), model);
   return Reply(texts, answer, stream, request, limits.seconds);
 }

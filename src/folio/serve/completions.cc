@@ -7,6 +7,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/infer/text_writer.h"
+#include "folio/serve/access.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/generation_fields.h"
 #include "folio/serve/text_answer.h"
@@ -260,7 +261,8 @@ HttpReply AnswerCompletion(ServedModel& model, const RequestFields& fields,
                            ServiceMetrics& metrics) {
   CompletionRequest read = ReadCompletion(fields, model, limits.prompts);
   const bool stream = read.stream;
-  const auto texts = std::make_shared<WrittenTexts>(model, metrics, request.client, read.job);
+  const auto texts =
+      std::make_shared<WrittenTexts>(model, metrics, NameOfClient(request), read.job);
   const auto answer = std::make_shared<CompletionAnswer>(std::move(read), model);
   return Reply(texts, answer, stream, request, limits.seconds);
 }

@@ -9,6 +9,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/plot/png.h"
+#include "folio/serve/access.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/generation_fields.h"
 
@@ -89,7 +90,7 @@ HttpReply AnswerEmbedding(ServedModel& model, const RequestFields& fields,
       state->news.notify_one();
     };
   }
-  const auto scheduled = model.scheduler->Submit(request.client, std::move(texts));
+  const auto scheduled = model.scheduler->Submit(NameOfClient(request), std::move(texts));
   std::unique_lock lock(state->mutex);
   for (const double end = SteadySeconds() + limits.seconds; state->ended < inputs.size();) {
     state->news.wait_for(lock, std::chrono::duration<double>(kLookAgain));
@@ -98,9 +99,7 @@ HttpReply AnswerEmbedding(ServedModel& model, const RequestFields& fields,
     if (gone) throw ApiError(499, "the client is gone");
     if (late) throw ApiError(408, "not done within the time that an answer may take");
   }
-  if (const std::string failure = scheduled->failure(); !failure.empty()) {
-    throw ApiError(500, "the model failed: " + failure);
-  }
+  scheduled->ThrowIfFailed();
   Json data = Json::array();
   for (size_t i = 0; i < inputs.size(); ++i) {
     data.push_back({{"object", "embedding"},

@@ -14,7 +14,8 @@ struct HttpRequest {
   std::string method;  // "GET"
   std::string path;    // decoded, without the query
   std::string body;
-  std::string client;  // the address that it comes from
+  std::string client;             // the address that it comes from
+  std::string id = {}, key = {};  // of the request and, its name, of what opens the service to it
   // Of a header, in any case, and of the query, decoded; "" where there is none.
   std::function<std::string(const std::string&name)> header = {}, parameter = {};
   // Whether the client has hung up: nobody wants the answer any more.

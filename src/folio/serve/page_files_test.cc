@@ -74,7 +74,7 @@ class PageItself : public PageTest {};
 
 TEST_F(PageItself, IsServedWithoutAKey) {
   ServiceOptions options;
-  options.access.keys = {"secret"};
+  options.access.keys = ParseKeys("secret", "the test");
   Serve(options);
   EXPECT_EQ(Ask("GET", "/api/info").status, 401);
   if (PageFiles().empty()) {

@@ -98,7 +98,8 @@ Slice ReadSlice(const std::string& text, int64_t rows, int64_t columns) {
 }
 
 // The value that is farthest from 0 of each cell.
-std::vector<float> Extremes(const Tensor& x, const Slice& slice, int64_t rows, int64_t columns) {
+std::vector<float> CellExtremes(const Tensor& x, const Slice& slice, int64_t rows,
+                                int64_t columns) {
   std::vector<float> cells;
   for (int64_t i = 0; i < rows; ++i) {
     const auto [r0, r1] = CellRange(i, rows, slice.rows());
@@ -158,7 +159,7 @@ HttpReply AnswerTensor(PageTrace& trace, const std::string& name, const HttpRequ
                      {"norm_max", ShortNumber(stats.norm_max)},
                      {"norm_max_position", stats.norm_max_position},
                      {"histogram", HistogramOf(x, stats.min, stats.max, bins)}};
-  frame.Append(std::span<const float>(Extremes(x, slice, rows, columns)));
+  frame.Append(std::span<const float>(CellExtremes(x, slice, rows, columns)));
   return frame.reply();
 }
 

@@ -6,6 +6,7 @@
 #include "folio/base/clock.h"
 #include "folio/infer/chat_session.h"
 #include "folio/infer/text_writer.h"
+#include "folio/serve/access.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/event_stream.h"
 #include "folio/serve/generation_fields.h"
@@ -89,7 +90,7 @@ const char* ReasonOf(const WrittenTexts::Text& text) {
 // A text on its way to the page, as events.
 class PageText {
  public:
-  PageText(ServedModel& model, ServiceMetrics& metrics, const std::string& client, PageJob page)
+  PageText(ServedModel& model, ServiceMetrics& metrics, ClientName client, PageJob page)
       : model_(model.id),
         prompt_(page.job.prompts.front()),
         read_(PromptTokensSeen(std::ssize(prompt_), page.job.options, model.config().n_positions)),
@@ -98,7 +99,7 @@ class PageText {
         seed_(page.job.options.sampling.seed),
         waiting_(model.scheduler->waiting()),
         begin_(SteadySeconds()),
-        texts_(model, metrics, client, std::move(page.job)) {}
+        texts_(model, metrics, std::move(client), std::move(page.job)) {}
 
   // Sends it all, until the client is gone.
   void Send(const HttpReply::Write& write, const std::function<bool()>& gone, double most_seconds) {
@@ -189,8 +190,8 @@ class PageText {
 HttpReply AnswerPageText(ServedModel& model, const RequestFields& fields,
                          const HttpRequest& request, const AnswerLimits& limits,
                          ServiceMetrics& metrics) {
-  const auto text =
-      std::make_shared<PageText>(model, metrics, request.client, ReadPageText(fields, model));
+  const auto text = std::make_shared<PageText>(model, metrics, NameOfClient(request),
+                                               ReadPageText(fields, model));
   HttpReply reply{.type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
   reply.stream = [text, gone = request.gone,
                   seconds = limits.seconds](const HttpReply::Write& write) {

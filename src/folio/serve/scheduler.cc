@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "folio/base/log.h"
@@ -10,8 +12,15 @@
 
 namespace folio {
 
-std::string ScheduledTexts::failure() const {
-  return failed_ ? failure_ : "";
+void ScheduledTexts::Fail(int status, std::string why) {
+  if (failed_ != 0) return;
+  failure_ = std::move(why);
+  failed_ = status;
+  cancelled_ = true;
+}
+
+void ScheduledTexts::ThrowIfFailed() const {
+  if (failed_ != 0) throw ApiError(failed_, failure_);
 }
 
 Scheduler::Scheduler(const OpenedModel& model, const Options& options)
@@ -36,7 +45,7 @@ void Scheduler::Renew() {
   cache_bytes_ = batch_->cache_bytes();
 }
 
-std::shared_ptr<ScheduledTexts> Scheduler::Submit(std::string client,
+std::shared_ptr<ScheduledTexts> Scheduler::Submit(ClientName client,
                                                   std::vector<TextRequest> texts) {
   auto scheduled = std::make_shared<ScheduledTexts>();
   const auto count = std::ssize(texts);
@@ -49,7 +58,7 @@ std::shared_ptr<ScheduledTexts> Scheduler::Submit(std::string client,
       throw ApiError(
           400, fmt::format("{} texts at once are more than the {} that are taken", count, room));
     }
-    if (running_ + waiting_ + count > room) {
+    if (!MakeRoom(scheduled->client_, count)) {
       throw ApiError(429, fmt::format("busy: {} texts are written and {} wait; try again later",
                                       running_.load(), waiting_.load()));
     }
@@ -69,12 +78,8 @@ std::shared_ptr<ScheduledTexts> Scheduler::Submit(std::string client,
     }
     waiting_ += count;
     open_.push_back(scheduled);
-    const auto client_of = std::ranges::find(clients_, scheduled->client_, &Client::name);
-    if (client_of != clients_.end()) {
-      client_of->requests.push_back(scheduled);
-    } else {
-      clients_.push_back({scheduled->client_, {scheduled}});
-    }
+    Turn& of_key = InTurns(turns_, scheduled->client_.key);
+    InTurns(of_key.inner, scheduled->client_.address).inner.push_back({.texts = scheduled});
   }
   news_.notify_all();
   return scheduled;
@@ -86,36 +91,130 @@ void Scheduler::End(ScheduledTexts& texts, const std::function<void()>& tell) {
   --texts.left_;
 }
 
-// Fills the slots: a text of the client whose turn it is, of its request whose turn it is. The
-// lock is held.
-void Scheduler::Admit() {
-  while (!clients_.empty() && batch_->running() + batch_->waiting() < options_.slots) {
-    Client client = std::move(clients_.front());
-    clients_.pop_front();
-    const Texts texts = client.requests.front();
-    client.requests.pop_front();
-    if (!texts->waiting_.empty()) {
-      TextRequest text = std::move(texts->waiting_.front());
-      texts->waiting_.pop_front();
-      --waiting_;
-      ++running_;
-      texts->begun_.push_back(batch_->Add(std::move(text)));
+// Whether there is room for so many more texts of a client. Where all is taken and it would not
+// hold more than an equal share of it, requests make room for it that hold more than theirs: of the
+// key and address that hold most, one that has not begun before one that has, the newest first. A
+// key's share is that of its addresses together. The lock is held.
+bool Scheduler::MakeRoom(const ClientName& client, int64_t count) {
+  const int64_t room = options_.slots + options_.queue;
+  if (running_ + waiting_ + count <= room) return true;
+
+  struct Holding {
+    int64_t texts = 0;
+    std::map<std::string, int64_t> addresses = {};
+  };
+  std::map<std::string, Holding> holdings;  // by key
+  const auto hold = [&](const ClientName& who, int64_t texts) {
+    holdings[who.key].texts += texts;
+    holdings[who.key].addresses[who.address] += texts;
+  };
+  // Those that ended in this step, or will as nobody wants them, are still counted as running.
+  int64_t missing = count - room;
+  for (const Texts& texts : open_) {
+    const int64_t left = texts->cancelled_ ? 0 : texts->left_.load();
+    if (left > 0) hold(texts->client_, left);
+    missing += left;
+  }
+  if (missing <= 0) return true;
+  hold(client, count);
+  const Holding& own = holdings[client.key];
+  const int64_t keys = std::ssize(holdings), addresses = std::ssize(own.addresses);
+  const int64_t share = std::max<int64_t>(room / keys, 1);
+  const int64_t share_in_key = std::max<int64_t>(share / addresses, 1);
+  // Its key has all that it may have: then it is between the addresses of that.
+  const bool in_key = own.texts > share;
+  if (in_key && own.addresses.at(client.address) > share_in_key) return false;
+
+  std::vector<Texts> moved;
+  while (missing > 0) {
+    Texts most;
+    std::tuple<int64_t, int64_t, bool> most_held;
+    for (auto at = open_.rbegin(); at != open_.rend(); ++at) {
+      const Texts& texts = *at;
+      if (texts->waiting_.empty() || texts->cancelled_ || std::ranges::count(moved, texts) > 0) {
+        continue;
+      }
+      const Holding& of = holdings[texts->client_.key];
+      const int64_t of_address = of.addresses.at(texts->client_.address);
+      if (in_key ? &of != &own || of_address <= share_in_key : of.texts <= share) continue;
+      const std::tuple held(of.texts, of_address, texts->begun_.empty());
+      if (most != nullptr && held <= most_held) continue;
+      most = texts;
+      most_held = held;
     }
-    if (!texts->waiting_.empty()) client.requests.push_back(texts);
-    if (!client.requests.empty()) clients_.push_back(std::move(client));
+    if (most == nullptr) return false;
+    const int64_t left = most->left_;
+    missing -= left;
+    hold(most->client_, -left);
+    moved.push_back(most);
+  }
+  for (const Texts& texts : moved) {
+    texts->Fail(429, "busy: other clients wait, with fewer texts; try again later");
+    waiting_ -= std::ssize(texts->waiting_);
+    std::ranges::move(texts->waiting_, std::back_inserter(moved_));
+    texts->waiting_.clear();
+  }
+  return true;
+}
+
+// The turn of this name, the last one if it is new.
+Scheduler::Turn& Scheduler::InTurns(std::list<Turn>& turns, const std::string& name) {
+  const auto found = std::ranges::find(turns, name, &Turn::name);
+  return found != turns.end() ? *found : turns.emplace_back(Turn{.name = name});
+}
+
+// The request whose turn it is, which has texts that wait; null if there is none. It, its address
+// and its key are last from now on.
+Scheduler::Texts Scheduler::TakeTurn(std::list<Turn>& turns) {
+  while (!turns.empty()) {
+    Turn& turn = turns.front();
+    Texts next = turn.texts == nullptr          ? TakeTurn(turn.inner)
+                 : turn.texts->waiting_.empty() ? nullptr
+                                                : turn.texts;
+    if (next != nullptr) {
+      turns.splice(turns.end(), turns, turns.begin());
+      return next;
+    }
+    turns.pop_front();
+  }
+  return nullptr;
+}
+
+// Removes those of whom nothing waits.
+void Scheduler::Prune(std::list<Turn>& turns) {
+  std::erase_if(turns, [](Turn& turn) {
+    Prune(turn.inner);
+    return turn.texts == nullptr ? turn.inner.empty() : turn.texts->waiting_.empty();
+  });
+}
+
+// Fills the slots with the texts whose turn it is. The lock is held.
+void Scheduler::Admit() {
+  while (batch_->running() + batch_->waiting() < options_.slots) {
+    const Texts texts = TakeTurn(turns_);
+    if (texts == nullptr) return;
+    TextRequest text = std::move(texts->waiting_.front());
+    texts->waiting_.pop_front();
+    --waiting_;
+    ++running_;
+    texts->begun_.push_back(batch_->Add(std::move(text)));
   }
 }
 
-// Ends what nobody wants. The lock is held, also by the callbacks, which are quick.
+// Ends what nobody wants, and what made room. The lock is held, also by the callbacks, which are
+// quick.
 void Scheduler::DropCancelled() {
+  std::vector<TextRequest> ended = std::exchange(moved_, {});
   for (const Texts& texts : open_) {
     if (!texts->cancelled_) continue;
     for (const TextBatch::Id id : std::exchange(texts->begun_, {})) batch_->Cancel(id);
     waiting_ -= std::ssize(texts->waiting_);
-    for (TextRequest& text : std::exchange(texts->waiting_, {})) {
-      text.on_end(FinishReason::kCancelled, {});
-    }
+    std::ranges::move(texts->waiting_, std::back_inserter(ended));
+    texts->waiting_.clear();
   }
+  if (ended.empty()) return;
+  Prune(turns_);
+  for (TextRequest& text : ended) text.on_end(FinishReason::kCancelled, {});
 }
 
 // The model failed: nobody's text can go on.
@@ -123,9 +222,7 @@ void Scheduler::FailAll(const std::string& why) {
   LogWarning(fmt::format("the model failed: {}", why));
   const std::lock_guard lock(mutex_);
   for (const Texts& texts : open_) {
-    texts->failure_ = why;
-    texts->failed_ = true;
-    texts->cancelled_ = true;
+    texts->Fail(500, "the model failed: " + why);
   }
   DropCancelled();
   Renew();
@@ -135,7 +232,7 @@ void Scheduler::Run() {
   for (bool more = false;;) {
     {
       std::unique_lock lock(mutex_);
-      news_.wait(lock, [&] { return more || stopped_ || !clients_.empty(); });
+      news_.wait(lock, [&] { return more || stopped_ || waiting_ > 0; });
       if (stopped_) {
         for (const Texts& texts : open_) texts->cancelled_ = true;
       }

@@ -17,28 +17,40 @@
 
 namespace folio {
 
+// Who asks: turns and shares of the queue are those of keys, and in a key those of its addresses.
+struct ClientName {
+  std::string key = {};  // its name; "" where none is needed
+  std::string address = {};
+};
+
 // The texts of one request, on their way through a Scheduler.
 class ScheduledTexts {
  public:
   // Nobody wants them any more: those that have not ended do so within a step of the model.
   void Cancel() { cancelled_ = true; }
-  // Why they ended, where the model failed; "" otherwise. Known once on_end was called.
-  std::string failure() const;
+  // Throws an ApiError where they did not end by themselves: 500 if the model failed, 429 if they
+  // had to make room for other clients. Known once on_end was called.
+  void ThrowIfFailed() const;
 
  private:
   friend class Scheduler;
-  std::string client_;
+  // The status is the last to be set.
+  void Fail(int status, std::string why);
+
+  ClientName client_;
   std::deque<TextRequest> waiting_;
   std::vector<TextBatch::Id> begun_;  // of the batch that runs now
-  int64_t left_ = 0;                  // that have not ended
+  std::atomic<int64_t> left_ = 0;     // that have not ended
   std::atomic<bool> cancelled_ = false;
-  std::atomic<bool> failed_ = false;
+  std::atomic<int> failed_ = 0;  // a status of HTTP
   std::string failure_;
 };
 
 // A model that writes for many: a TextBatch on a thread of its own. Texts join and leave between
-// steps. Who comes first is taken first, but in turns: between clients, and between the requests
-// of one, so that nobody who asks for much keeps others waiting for all of it.
+// steps. Who comes first is taken first, but in turns: between keys, between the addresses of one,
+// and between the requests of an address, so that nobody who asks for much keeps others waiting for
+// all of it. Nor does he keep them out: one client alone may fill the queue, but when it is full,
+// who holds less than an equal share takes the place of the newest request of those who hold more.
 class Scheduler {
  public:
   struct Options {
@@ -53,9 +65,10 @@ class Scheduler {
   ~Scheduler();
 
   // Takes the texts of a client's request. Their callbacks come from the scheduler's thread and
-  // must be quick; each on_end is called once. Throws an ApiError: 429 where the queue is full.
+  // must be quick; each on_end is called once. Throws an ApiError: 429 where the queue is full, and
+  // the client has its share of it.
   // REQUIRES: CheckGeneration lets them pass.
-  std::shared_ptr<ScheduledTexts> Submit(std::string client, std::vector<TextRequest> texts);
+  std::shared_ptr<ScheduledTexts> Submit(ClientName client, std::vector<TextRequest> texts);
 
   int64_t running() const { return running_; }
   int64_t waiting() const { return waiting_; }
@@ -66,13 +79,19 @@ class Scheduler {
 
  private:
   using Texts = std::shared_ptr<ScheduledTexts>;
-  struct Client {
-    std::string name;
-    std::deque<Texts> requests;
+  // Whose turn it is: keys, in each its addresses, in each its requests. Who is next stands first.
+  struct Turn {
+    std::string name = {};  // of a key or an address
+    std::list<Turn> inner = {};
+    Texts texts = {};  // of a request
   };
+  static Turn& InTurns(std::list<Turn>& turns, const std::string& name);
+  static Texts TakeTurn(std::list<Turn>& turns);
+  static void Prune(std::list<Turn>& turns);
 
   void Run();
   void Renew();
+  bool MakeRoom(const ClientName& client, int64_t count);
   void Admit();
   void DropCancelled();
   void End(ScheduledTexts& texts, const std::function<void()>& tell);
@@ -83,8 +102,9 @@ class Scheduler {
   std::unique_ptr<TextBatch> batch_;
   std::mutex mutex_;
   std::condition_variable news_;
-  std::list<Client> clients_;  // whose texts wait, whose turn is next first
-  std::list<Texts> open_;      // that have not ended
+  std::list<Turn> turns_;           // of keys
+  std::list<Texts> open_;           // that have not ended, the newest last
+  std::vector<TextRequest> moved_;  // that made room, and are to be told so
   bool stopped_ = false;
   std::atomic<int64_t> running_ = 0, waiting_ = 0, cache_bytes_ = 0, used_cache_bytes_ = 0;
   std::thread thread_;

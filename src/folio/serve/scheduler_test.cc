@@ -15,6 +15,20 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
+ClientName Client(const std::string& address, const std::string& key = "") {
+  return {.key = key, .address = address};
+}
+
+// 0 where they ended by themselves.
+int StatusOf(const std::shared_ptr<ScheduledTexts>& texts) {
+  try {
+    texts->ThrowIfFailed();
+  } catch (const ApiError& error) {
+    return error.status();
+  }
+  return 0;
+}
+
 class Schedulers : public testing::Test {
  protected:
   // A text of its own for each number; `told` is called with its tokens, on the scheduler's thread.
@@ -79,7 +93,8 @@ TEST_F(Schedulers, ATextDoesNotDependOnItsNeighbours) {
   const auto write = [&](int64_t slots, std::map<int, Tokens>& texts) {
     Scheduler scheduler(model_, {.slots = slots});
     for (int i = 0; i < 40; ++i) {
-      scheduler.Submit("client", {Request(i, 5 + i % 30, [&texts, i, this](const Tokens& tokens) {
+      scheduler.Submit(Client("client"),
+                       {Request(i, 5 + i % 30, [&texts, i, this](const Tokens& tokens) {
                          const std::lock_guard lock(mutex_);
                          texts[i] = tokens;
                          ended_.push_back("");
@@ -96,9 +111,9 @@ TEST_F(Schedulers, ATextDoesNotDependOnItsNeighbours) {
 
 TEST_F(Schedulers, WhoAsksForMuchDoesNotKeepOthersWaiting) {
   Scheduler scheduler(model_, {.slots = 2, .queue = 200});
-  const auto much = scheduler.Submit("greedy", Several(100, 40, "greedy"));
-  const auto more = scheduler.Submit("greedy", Several(20, 40, "greedy's other"));
-  const auto one = scheduler.Submit("modest", Several(3, 40, "modest"));
+  const auto much = scheduler.Submit(Client("greedy"), Several(100, 40, "greedy"));
+  const auto more = scheduler.Submit(Client("greedy"), Several(20, 40, "greedy's other"));
+  const auto one = scheduler.Submit(Client("modest"), Several(3, 40, "modest"));
   WaitFor(123);
   // In turns: greedy, modest, greedy, modest, ...
   EXPECT_LE(LastOf("modest"), 12u);
@@ -110,20 +125,130 @@ TEST_F(Schedulers, TheQueueHasAnEnd) {
   Scheduler scheduler(model_, {.slots = 2, .queue = 3});
   const auto refused = [&](int count) {
     try {
-      scheduler.Submit("client", Several(count, 1, ""));
+      scheduler.Submit(Client("client"), Several(count, 1, ""));
     } catch (const ApiError& error) {
       return error.status();
     }
     return 200;
   };
   EXPECT_EQ(refused(6), 400) << "more than there will ever be room for";
-  const auto held = scheduler.Submit("client", Several(5, 250, ""));
+  const auto held = scheduler.Submit(Client("client"), Several(5, 250, ""));
   EXPECT_EQ(refused(1), 429);
   EXPECT_EQ(scheduler.running() + scheduler.waiting(), 5);
   WaitFor(5);
   while (scheduler.running() > 0) std::this_thread::yield();
   EXPECT_EQ(refused(5), 200);
   WaitFor(10);
+}
+
+// The requests of clients at a scheduler whose slots and queue are taken, which go no further.
+class SchedulerShares : public Schedulers {
+ protected:
+  // How many of the client's requests, of so many texts each, are refused at once.
+  int Ask(const ClientName& client, int requests, int texts = 1) {
+    int refused = 0;
+    for (int i = 0; i < requests; ++i) {
+      try {
+        std::vector<TextRequest> some = Several(texts, 1, client.key + client.address);
+        taken_.push_back({client, scheduler_->Submit(client, std::move(some))});
+        texts_ += static_cast<size_t>(texts);
+      } catch (const ApiError& error) {
+        EXPECT_EQ(error.status(), 429) << error.what();
+        ++refused;
+      }
+    }
+    return refused;
+  }
+  // Of those that were taken, how many had to make room.
+  int Moved(const ClientName& client) const {
+    int moved = 0;
+    for (const auto& [of, texts] : taken_) {
+      if (of.key == client.key && of.address == client.address && StatusOf(texts) == 429) ++moved;
+    }
+    return moved;
+  }
+  void Begin(int64_t slots, int64_t queue) {
+    scheduler_.emplace(model_, Scheduler::Options{.slots = slots, .queue = queue});
+  }
+  // All that were taken end, and each once.
+  void End() {
+    WaitFor(texts_);
+    while (scheduler_->running() > 0) std::this_thread::yield();
+    EXPECT_EQ(scheduler_->waiting(), 0);
+    EXPECT_EQ(ended(), texts_);
+    scheduler_.reset();
+  }
+  ~SchedulerShares() override { Go(); }
+
+  std::optional<Scheduler> scheduler_;
+  std::vector<std::pair<ClientName, std::shared_ptr<ScheduledTexts>>> taken_;
+  size_t texts_ = 0;
+};
+
+TEST_F(SchedulerShares, AHundredConnectionsOfOneClientLeaveOthersTheirs) {
+  Begin(8, 64);
+  const ClientName greedy = Client("greedy");
+  EXPECT_EQ(Ask(greedy, 100), 28) << "alone it may have all of it";
+  // Three others come, each again and again, and each time what it refused asks anew.
+  int refused = 0, asked = 0;
+  for (int round = 0; round < 10; ++round) {
+    for (const char* other : {"one", "two", "three"}) {
+      refused += Ask(Client(other), 1);
+      ++asked;
+      EXPECT_EQ(Ask(greedy, 28), 28) << "what others have is theirs";
+    }
+  }
+  EXPECT_LE(refused, asked / 10);
+  EXPECT_EQ(Moved(greedy), 30);
+  for (const char* other : {"one", "two", "three"}) EXPECT_EQ(Moved(Client(other)), 0);
+  End();
+}
+
+TEST_F(SchedulerShares, NobodyGetsMoreThanAnEqualOne) {
+  Begin(2, 10);
+  EXPECT_EQ(Ask(Client("a"), 12), 0);
+  EXPECT_EQ(Ask(Client("b"), 12), 6) << "half of it";
+  EXPECT_EQ(Ask(Client("c"), 12), 8) << "a third";
+  EXPECT_EQ(Moved(Client("a")) + Moved(Client("b")), 10);
+  EXPECT_EQ(Ask(Client("a"), 1) + Ask(Client("b"), 1), 2);
+  EXPECT_EQ(Ask(Client("d"), 1, 4), 1) << "four texts are more than a quarter";
+  EXPECT_EQ(Ask(Client("d"), 1, 3), 0);
+  End();
+}
+
+TEST_F(SchedulerShares, AreThoseOfKeysAndInThemOfAddresses) {
+  Begin(2, 10);
+  // A key that asks from everywhere is one client.
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(Ask(Client(std::to_string(i), "many"), 1), 0);
+  EXPECT_EQ(Ask(Client("0", "other"), 12), 6);
+  EXPECT_EQ(Ask(Client("99", "many"), 1), 1) << "its key has what it may have";
+  End();
+  // And of one key, no address keeps the others out.
+  Begin(2, 10);
+  EXPECT_EQ(Ask(Client("greedy", "shared"), 12), 0);
+  EXPECT_EQ(Ask(Client("modest", "shared"), 7), 1);
+  End();
+}
+
+TEST_F(SchedulerShares, ARequestOfManyTextsMakesRoomAsAWhole) {
+  Begin(2, 10);
+  EXPECT_EQ(Ask(Client("greedy"), 1, 12), 0);
+  while (scheduler_->running() < 2) std::this_thread::yield();
+  EXPECT_EQ(Ask(Client("modest"), 3), 0);
+  EXPECT_EQ(Moved(Client("greedy")), 1);
+  End();
+  EXPECT_EQ(Moved(Client("modest")), 0);
+}
+
+// Turns are those of keys first: many addresses do not get more of them.
+TEST_F(Schedulers, KeysTakeTurns) {
+  Scheduler scheduler(model_, {.slots = 2, .queue = 200});
+  for (int i = 0; i < 40; ++i) {
+    scheduler.Submit(Client(std::to_string(i), "greedy"), Several(1, 40, "greedy"));
+  }
+  scheduler.Submit(Client("0", "modest"), Several(3, 40, "modest"));
+  WaitFor(43);
+  EXPECT_LE(LastOf("modest"), 12u);
 }
 
 TEST_F(Schedulers, CancelledTextsEndWhereverTheyAre) {
@@ -136,7 +261,7 @@ TEST_F(Schedulers, CancelledTextsEndWhereverTheyAre) {
       tell(reason, stats);
     };
   }
-  const auto texts = scheduler.Submit("client", std::move(requests));
+  const auto texts = scheduler.Submit(Client("client"), std::move(requests));
   while (scheduler.running() < 2) std::this_thread::yield();
   texts->Cancel();
   WaitFor(10);  // and Go
@@ -144,13 +269,13 @@ TEST_F(Schedulers, CancelledTextsEndWhereverTheyAre) {
   while (scheduler.running() > 0) std::this_thread::yield();
   EXPECT_EQ(scheduler.waiting(), 0);
   EXPECT_EQ(scheduler.used_cache_bytes(), 0);
-  EXPECT_EQ(texts->failure(), "");
+  EXPECT_NO_THROW(texts->ThrowIfFailed());
 }
 
 TEST_F(Schedulers, EndingOneEndsItsTexts) {
   {
     Scheduler scheduler(model_, {.slots = 2});
-    scheduler.Submit("client", Several(10, 290, ""));
+    scheduler.Submit(Client("client"), Several(10, 290, ""));
     Go();
   }
   EXPECT_EQ(ended(), 10u);
@@ -165,14 +290,14 @@ TEST_F(Schedulers, AModelThatFailsIsToldAndTriedAgain) {
   wte.data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
   std::vector<TextRequest> bad = Several(3, 5, "");
   for (TextRequest& request : bad) request.prompt = {0};
-  const auto texts = scheduler.Submit("client", std::move(bad));
+  const auto texts = scheduler.Submit(Client("client"), std::move(bad));
   WaitFor(3);
-  EXPECT_TRUE(Contains(texts->failure(), "no numbers")) << texts->failure();
+  EXPECT_EQ(StatusOf(texts), 500);
   EXPECT_TRUE(Contains(warnings.text(), "the model failed"));
   wte.data<float>()[0] = before;
-  const auto good = scheduler.Submit("client", Several(3, 5, ""));
+  const auto good = scheduler.Submit(Client("client"), Several(3, 5, ""));
   WaitFor(6);
-  EXPECT_EQ(good->failure(), "");
+  EXPECT_NO_THROW(good->ThrowIfFailed());
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ const std::vector<Service::Route>& Service::Routes() {
 
 Service::Service(ServiceOptions options, std::function<void(const AnsweredRequest&)> log)
     : options_(std::move(options)),
+      keys_(std::make_shared<const AccessKeys>(options_.access.keys)),
       log_(std::move(log)),
       page_(options_.page, options_.limits, models_, metrics_) {}
 
@@ -80,8 +81,31 @@ void Service::Add(const std::string& name, OpenedModel model) {
   models_.push_back(std::move(served));
 }
 
-HttpReply Service::Answer(const HttpRequest& request) {
+std::shared_ptr<const AccessKeys> Service::Keys() const {
+  const std::lock_guard lock(keys_mutex_);
+  return keys_;
+}
+
+void Service::SetKeys(AccessKeys keys) {
+  auto shared = std::make_shared<const AccessKeys>(std::move(keys));
+  const std::lock_guard lock(keys_mutex_);
+  keys_.swap(shared);
+}
+
+std::string Service::Refused(const std::string& client, int status, const std::string& reason) {
+  std::string id = NewRequestId();
+  metrics_.AddRequest("refused", status);
+  if (log_) {
+    log_({.time = LogTime(), .id = id, .client = client, .status = status, .refusal = reason});
+  }
+  return id;
+}
+
+HttpReply Service::Answer(HttpRequest request) {
   const double begin = SteadySeconds();
+  request.client =
+      ClientAddress(options_.access.proxies, request.client, request.header("X-Forwarded-For"));
+  request.id = RequestIdOf(request);
   const auto is_at = [&](const Route& route) {
     return request.path == route.path ||
            (route.below && request.path.starts_with(std::string(route.path) + "/"));
@@ -90,8 +114,8 @@ HttpReply Service::Answer(const HttpRequest& request) {
   const PageFile* const file = route == Routes().end() ? FindPageFile(request.path) : nullptr;
   HttpReply reply;
   try {
-    CheckAccess(options_.access, request,
-                file != nullptr || (route != Routes().end() && route->open));
+    request.key = CheckAccess(options_.access, *Keys(), request,
+                              file != nullptr || (route != Routes().end() && route->open));
     if (file == nullptr && route == Routes().end()) {
       throw ApiError(404, fmt::format("there is nothing at '{}'", request.path.substr(0, 200)));
     }
@@ -103,26 +127,35 @@ HttpReply Service::Answer(const HttpRequest& request) {
   } catch (const std::bad_alloc&) {
     reply = ApiError(503, "not enough memory for this request now").reply();
   } catch (const std::exception& error) {
-    LogWarning(fmt::format("{} {}: {}", request.method, request.path, error.what()));
+    LogWarning(fmt::format("{} {}: {} ({})", UrlText(request.method), UrlText(request.path),
+                           error.what(), request.id));
     reply = ApiError(500, "the request failed; the log says why").reply();
   }
   AddCorsHeaders(options_.access, request, reply);
   reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  reply.headers.emplace_back("X-Request-Id", request.id);
   const std::string endpoint = file != nullptr           ? "page"
                                : route == Routes().end() ? "other"
                                                          : route->path;
-  const auto answered = [this, begin, endpoint, status = reply.status, client = request.client,
-                         method = request.method, path = request.path] {
-    const double seconds = SteadySeconds() - begin;
-    metrics_.AddRequest(endpoint, status);
-    metrics_.whole_request.Add(seconds);
-    if (log_) log_({client, method, path, status, seconds});
+  AnsweredRequest told{.id = request.id,
+                       .client = request.client,
+                       .key = request.key,
+                       .method = UrlText(request.method),
+                       .path = UrlText(request.path),
+                       .status = reply.status};
+  auto answered = [this, begin, endpoint, told = std::move(told)]() mutable {
+    told.seconds = SteadySeconds() - begin;
+    metrics_.AddRequest(endpoint, told.status, told.key);
+    metrics_.whole_request.Add(told.seconds);
+    told.time = LogTime();
+    if (log_) log_(told);
   };
   if (!reply.stream) {
     answered();
     return reply;
   }
-  reply.stream = [stream = std::move(reply.stream), answered](const HttpReply::Write& write) {
+  reply.stream = [stream = std::move(reply.stream),
+                  answered](const HttpReply::Write& write) mutable {
     stream(write);
     answered();
   };

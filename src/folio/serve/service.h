@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "folio/serve/access.h"
+#include "folio/serve/access_log.h"
 #include "folio/serve/completions.h"
 #include "folio/serve/http.h"
 #include "folio/serve/page_api.h"
@@ -20,13 +22,6 @@ struct ServiceOptions {
   AnswerLimits limits = {};
   AccessRules access = {};
   PageOptions page = {};
-};
-
-// A request that was answered, for the log. The text of requests and answers is not among it.
-struct AnsweredRequest {
-  std::string client, method, path;
-  int status = 0;
-  double seconds = 0;  // until the end of the answer
 };
 
 // What `folio serve` answers:
@@ -43,8 +38,14 @@ class Service {
   // Before the first request. Throws a kInput Error for a model without a tokenizer.
   void Add(const std::string& name, OpenedModel model);
 
-  // For HttpServer; by many threads at once.
-  HttpReply Answer(const HttpRequest& request);
+  // For HttpServer; by many threads at once. Every answer has an X-Request-Id.
+  HttpReply Answer(HttpRequest request);
+  // The same for what HTTP itself refused, for a `reason` in our own words: it is counted and
+  // logged. Returns the X-Request-Id of its answer.
+  std::string Refused(const std::string& client, int status, const std::string& reason);
+
+  // These open the service from now on, and no others; at any time. REQUIRES: it has keys.
+  void SetKeys(AccessKeys keys);
 
   const ServiceMetrics& metrics() const { return metrics_; }
 
@@ -52,6 +53,7 @@ class Service {
   struct Route;
   static const std::vector<Route>& Routes();
 
+  std::shared_ptr<const AccessKeys> Keys() const;
   HttpReply Dispatch(const HttpRequest& request, const Route& route);
   ServedModel& ModelOf(const RequestFields& fields);
 
@@ -66,6 +68,8 @@ class Service {
   HttpReply Page(const HttpRequest& request);
 
   ServiceOptions options_;
+  mutable std::mutex keys_mutex_;
+  std::shared_ptr<const AccessKeys> keys_;
   std::function<void(const AnsweredRequest&)> log_;
   ServiceMetrics metrics_;
   std::vector<std::unique_ptr<ServedModel>> models_;

@@ -30,9 +30,9 @@ std::string SecondsHistogram::Text(const std::string& name, const std::string& h
   return text + fmt::format("folio_{0}_sum {1}\nfolio_{0}_count {2}\n", name, sum_.load(), total);
 }
 
-void ServiceMetrics::AddRequest(const std::string& endpoint, int status) {
+void ServiceMetrics::AddRequest(const std::string& endpoint, int status, const std::string& key) {
   const std::lock_guard lock(mutex_);
-  ++requests_[{endpoint, status}];
+  ++requests_[{endpoint, status, key}];
 }
 
 std::string ServiceMetrics::Text(const std::vector<Gauge>& gauges) const {
@@ -40,8 +40,10 @@ std::string ServiceMetrics::Text(const std::vector<Gauge>& gauges) const {
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [of, count] : requests_) {
-      text += fmt::format("folio_requests_total{{endpoint=\"{}\",status=\"{}\"}} {}\n", of.first,
-                          of.second, count);
+      const auto& [endpoint, status, key] = of;
+      const std::string label = key.empty() ? "" : fmt::format(",key=\"{}\"", key);
+      text += fmt::format("folio_requests_total{{endpoint=\"{}\",status=\"{}\"{}}} {}\n", endpoint,
+                          status, label, count);
     }
   }
   const auto counter = [&](const char* name, const char* help, int64_t value) {

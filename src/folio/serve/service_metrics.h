@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 namespace folio {
@@ -28,7 +28,8 @@ class SecondsHistogram {
 // What a service has done since it began. Any thread may add.
 class ServiceMetrics {
  public:
-  void AddRequest(const std::string& endpoint, int status);
+  // `key`: the name of the one that it came with, or "".
+  void AddRequest(const std::string& endpoint, int status, const std::string& key = "");
 
   std::atomic<int64_t> prompt_tokens = 0, shared_tokens = 0, new_tokens = 0;
   SecondsHistogram first_token;     // from the request to its first token
@@ -44,7 +45,7 @@ class ServiceMetrics {
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::pair<std::string, int>, int64_t> requests_;  // by endpoint and status
+  std::map<std::tuple<std::string, int, std::string>, int64_t> requests_;
 };
 
 }  // namespace folio

@@ -2,13 +2,13 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
+#include <thread>
 
 #include "folio/infer/text_writer.h"
-#include "folio/io/file.h"
 #include "folio/model/decoder.h"
 #include "folio/serve/test_service.h"
 #include "folio/text/chat.h"
-#include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
@@ -239,7 +239,7 @@ TEST_F(Services, CountWhatTheyDo) {
 
 TEST_F(Services, AKeyOpensThem) {
   ServiceOptions options;
-  options.access.keys = {"first key", "another"};
+  options.access.keys = ParseKeys("first key\nanother", "the test");
   Serve(options);
   EXPECT_EQ(Ask("GET", "/health").status, 200);
   for (const char* path : {"/v1/models", "/metrics", "/nothing"}) {
@@ -253,6 +253,149 @@ TEST_F(Services, AKeyOpensThem) {
                             "Basic another", "Bearer ANOTHER"}) {
     ErrorOf(Ask("GET", "/v1/models", "", {{"Authorization", wrong}}), 401);
   }
+}
+
+TEST_F(Services, KeysAreReplacedWhileTheyServe) {
+  ServiceOptions options;
+  options.access.keys = ParseKeys("old:before\nkept:always", "the test");
+  Serve(options);
+  const auto status = [&](const std::string& key) {
+    return Ask("GET", "/v1/models", "", {{"Authorization", "Bearer " + key}}).status;
+  };
+  EXPECT_EQ(status("before"), 200);
+  EXPECT_EQ(status("always"), 200);
+  service_->SetKeys(ParseKeys("kept:always\nnew:after", "the test"));
+  EXPECT_EQ(status("before"), 401);
+  EXPECT_EQ(status("always"), 200);
+  EXPECT_EQ(status("after"), 200);
+  EXPECT_TRUE(
+      Contains(service_->metrics().Text({}),
+               "folio_requests_total{endpoint=\"/v1/models\",status=\"200\",key=\"kept\"} 2\n",
+               "folio_requests_total{endpoint=\"/v1/models\",status=\"401\"} 1\n"));
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  for (const AnsweredRequest& one : log_) names.push_back(one.key);
+  EXPECT_EQ(names, (std::vector<std::string>{"old", "kept", "", "kept", "new"}));
+}
+
+TEST_F(Services, EveryAnswerHasAnId) {
+  ServiceOptions options;
+  options.access.keys = ParseKeys("secret", "the test");
+  Serve(options);
+  const auto id = [&](const std::string& method, const std::string& path,
+                      const httplib::Headers& headers) {
+    httplib::Request request;
+    request.method = method;
+    request.path = path;
+    request.headers = headers;
+    const httplib::Result result = NewClient()->send(request);
+    return result ? result->get_header_value("X-Request-Id") : "";
+  };
+  EXPECT_EQ(id("GET", "/health", {{"X-Request-Id", "Root=1-67:a_b.c+d/e~f@g"}}),
+            "Root=1-67:a_b.c+d/e~f@g");
+  EXPECT_EQ(id("GET", "/v1/models", {{"X-Request-Id", std::string(128, 'x')}}),
+            std::string(128, 'x'))
+      << "a 401";
+  std::set<std::string> made;
+  for (const std::string& bad :
+       {std::string(), std::string("a b"), std::string("a\"b"), std::string("\xC3\xA9"),
+        std::string("\x1b[2J"), std::string("a,b"), std::string(129, 'x')}) {
+    const std::string other = id("GET", "/nothing", {{"X-Request-Id", bad}});
+    EXPECT_TRUE(other.starts_with("req-")) << bad << ": " << other;
+    made.insert(other);
+  }
+  made.insert(id("GET", "/health", {}));
+  EXPECT_EQ(made.size(), 8u) << "each has its own";
+  made.insert(service_->Refused("1.2.3.4", 400, "no HTTP"));
+  EXPECT_EQ(made.size(), 9u);
+  const std::lock_guard lock(mutex_);
+  std::set<std::string> logged;
+  for (const AnsweredRequest& one : log_) logged.insert(one.id);
+  made.merge(std::set<std::string>{"Root=1-67:a_b.c+d/e~f@g", std::string(128, 'x')});
+  EXPECT_EQ(logged, made);
+}
+
+TEST_F(Services, LogEveryRequestInPrintableText) {
+  ServiceOptions options;
+  options.access.keys = ParseKeys("friend:secret", "the test");
+  Serve(options);
+  const auto ask = [&](const char* method, const std::string& path, const std::string& key,
+                       const std::string& host = "localhost") {
+    HttpRequest request{.method = method, .path = path, .body = "{}", .client = "127.0.0.1"};
+    request.header = [=](const std::string& name) {
+      return name == "Host" ? host : name == "X-Api-Key" ? key : std::string();
+    };
+    return service_->Answer(request).status;
+  };
+  EXPECT_EQ(ask("GET", "/a\n127.0.0.1 - GET /\x1b[2J\x9b\xc2\x85\xe2\x80\xae\"\\%", "secret"), 404);
+  EXPECT_EQ(ask("GET", "/v1/models", ""), 401);
+  EXPECT_EQ(ask("GET", "/health", "", "evil.example"), 403);
+  EXPECT_EQ(ask("PUT", "/v1/models", "secret"), 405);
+  EXPECT_EQ(ask("GET", "/" + std::string(3000, 'a'), "secret"), 404);
+  service_->Refused("1.2.3.4", 400, "no HTTP");
+  const std::lock_guard lock(mutex_);
+  ASSERT_EQ(log_.size(), 6u);
+  EXPECT_EQ(log_[0].path, "/a%0A127.0.0.1%20-%20GET%20/%1B[2J%9B%C2%85%E2%80%AE%22%5C%25");
+  EXPECT_EQ(log_[4].path.size(), 1004u);
+  const std::vector<int> statuses = {404, 401, 403, 405, 404, 400};
+  for (size_t i = 0; i < log_.size(); ++i) {
+    EXPECT_EQ(log_[i].status, statuses[i]);
+    const std::string line = AccessLine(log_[i]);
+    for (const char c : line) EXPECT_TRUE(c >= ' ' && c < 0x7F) << line;
+    EXPECT_TRUE(Contains(line, log_[i].id)) << line;
+  }
+  EXPECT_TRUE(AccessLine(log_[5]).ends_with("(no HTTP)"));
+  EXPECT_TRUE(Contains(service_->metrics().Text({}), "{endpoint=\"refused\",status=\"400\"} 1\n"));
+}
+
+TEST_F(Services, ATrustedProxyNamesTheClient) {
+  ServiceOptions options;
+  options.access.proxies = {AddressBlock("127.0.0.1", ""), AddressBlock("10.0.0.0/8", "")};
+  Serve(options);
+  Ask("GET", "/health", "", {{"X-Forwarded-For", "1.1.1.1, 203.0.113.7,10.9.8.7"}});
+  {
+    const std::lock_guard lock(mutex_);
+    EXPECT_EQ(log_.back().client, "203.0.113.7");
+  }
+  Stop();
+  Serve();
+  Ask("GET", "/health", "", {{"X-Forwarded-For", "203.0.113.7"}});
+  const std::lock_guard lock(mutex_);
+  EXPECT_EQ(log_.back().client, "127.0.0.1") << "nobody is trusted";
+}
+
+// As tests/scheduler_test.cc has it, over HTTP: a hundred connections behind a proxy are one
+// client.
+TEST_F(Services, AHundredConnectionsOfOneClientLeaveOthersTheirs) {
+  ServiceOptions options;
+  options.scheduler = {.slots = 2, .queue = 16};
+  options.access.proxies = {AddressBlock("127.0.0.1", "")};
+  Serve(options, {.connections = 1000});
+  std::atomic<bool> over = false;
+  std::atomic<int> of_greedy = 0;
+  const auto ask = [&](const std::string& client) {
+    const Json body{{"model", "small"}, {"prompt", "Once"}, {"max_tokens", 60}};
+    return Ask("POST", "/v1/completions", body.dump(), {{"X-Forwarded-For", client}}).status;
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 100; ++i) {
+    threads.emplace_back([&] {
+      while (!over) of_greedy += ask("192.0.2.1") == 429 ? 1 : 0;
+    });
+  }
+  while (of_greedy < 100) std::this_thread::yield();
+  constexpr int kAsked = 30;
+  std::atomic<int> refused = 0;
+  std::vector<std::thread> others;
+  for (const char* other : {"192.0.2.2", "192.0.2.3"}) {
+    others.emplace_back([&, other] {
+      for (int i = 0; i < kAsked; ++i) refused += ask(other) == 429 ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : others) thread.join();
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(refused, 2 * kAsked / 10);
 }
 
 TEST_F(Services, ForeignNamesAndPagesAreRefused) {
@@ -281,15 +424,6 @@ TEST_F(Services, ForeignNamesAndPagesAreRefused) {
   EXPECT_EQ(allowed->get_header_value("Access-Control-Allow-Origin"), "https://friend.example");
   EXPECT_EQ(Ask("OPTIONS", "/v1/completions", "", friends).status, 204);
   EXPECT_FALSE(client_->Get("/v1/models")->has_header("Access-Control-Allow-Origin"));
-}
-
-class KeyFiles : public InTemporaryDirectory {};
-
-TEST_F(KeyFiles, HaveAKeyALine) {
-  WriteFileAtomically(At("keys"), "# ours\n\n  \nfirst key \r\nanother");
-  EXPECT_EQ(ReadKeys(At("keys").string()), (std::vector<std::string>{"first key", "another"}));
-  WriteFileAtomically(At("none"), "# nothing\n");
-  EXPECT_TRUE(Contains(ErrorOf([&] { ReadKeys(At("none").string()); }), "no key"));
 }
 
 TEST_F(Services, ModelsHaveNamesOfTheirOwn) {

@@ -35,7 +35,7 @@ struct WrittenTexts::State {
   }
 };
 
-WrittenTexts::WrittenTexts(ServedModel& model, ServiceMetrics& metrics, const std::string& client,
+WrittenTexts::WrittenTexts(ServedModel& model, ServiceMetrics& metrics, ClientName client,
                            TextJob job)
     : state_(std::make_shared<State>()), left_(job.prompts.size() * static_cast<size_t>(job.each)) {
   const double begin = SteadySeconds();
@@ -98,7 +98,7 @@ WrittenTexts::WrittenTexts(ServedModel& model, ServiceMetrics& metrics, const st
       keep->Hand({.text = i, .shown = std::exchange(writing.shown, ""), .ended = true});
     };
   }
-  scheduled_ = model.scheduler->Submit(client, std::move(requests));
+  scheduled_ = model.scheduler->Submit(std::move(client), std::move(requests));
 }
 
 WrittenTexts::~WrittenTexts() {
@@ -114,9 +114,7 @@ std::vector<WrittenTexts::Piece> WrittenTexts::Take(double seconds) {
     pieces.swap(state_->pieces);
   }
   for (const Piece& piece : pieces) left_ -= piece.ended ? 1 : 0;
-  if (const std::string failure = scheduled_->failure(); !failure.empty()) {
-    throw ApiError(500, "the model failed: " + failure);
-  }
+  scheduled_->ThrowIfFailed();
   return pieces;
 }
 

@@ -41,13 +41,13 @@ class WrittenTexts {
   };
 
   // Throws what CheckGeneration and Scheduler::Submit throw. The others must outlive it.
-  WrittenTexts(ServedModel& model, ServiceMetrics& metrics, const std::string& client, TextJob job);
+  WrittenTexts(ServedModel& model, ServiceMetrics& metrics, ClientName client, TextJob job);
   // Those that have not ended are cancelled.
   ~WrittenTexts();
   WrittenTexts(const WrittenTexts&) = delete;
 
-  // What has come since the last call; waits so long for something. Throws an ApiError if the model
-  // failed.
+  // What has come since the last call; waits so long for something. Throws as
+  // ScheduledTexts::ThrowIfFailed.
   std::vector<Piece> Take(double seconds);
   bool ended() const { return left_ == 0; }
   // REQUIRES: its last piece was taken.

@@ -11,6 +11,8 @@ namespace {
 static_assert(std::atomic<int>::is_always_lock_free);  // safe in a signal handler
 std::atomic<int> g_stop = 0;
 std::atomic<int> g_checkpoint = 0;
+std::atomic<int> g_reload = 0;
+int g_terminal = -1;  // a standard stream that is one
 
 extern "C" void OnStop(int signal) {
   int none = 0;
@@ -21,6 +23,10 @@ extern "C" void OnStop(int signal) {
 
 extern "C" void OnCheckpoint(int) {
   g_checkpoint = 1;
+}
+
+extern "C" void OnReload(int) {
+  g_reload = 1;
 }
 
 void Catch(int signal, void (*handler)(int)) {
@@ -40,6 +46,22 @@ void CatchSignals() {
   sigaction(SIGHUP, nullptr, &hang_up);
   if (hang_up.sa_handler != SIG_IGN) Catch(SIGHUP, OnStop);
   Catch(SIGUSR1, OnCheckpoint);
+}
+
+void CatchReload() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (isatty(fd) == 1) g_terminal = fd;
+  }
+  struct sigaction hang_up = {};
+  sigaction(SIGHUP, nullptr, &hang_up);
+  if (hang_up.sa_handler != SIG_IGN) Catch(SIGHUP, OnReload);
+}
+
+bool TakeReloadRequest() {
+  if (g_reload.exchange(0) == 0) return false;
+  if (g_terminal < 0 || isatty(g_terminal) == 1) return true;
+  OnStop(SIGHUP);
+  return false;
 }
 
 int StopRequested() {

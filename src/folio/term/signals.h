@@ -8,6 +8,12 @@ namespace folio {
 // checkpoint.
 void CatchSignals();
 
+// After it: SIGHUP asks to read and open anew what may have changed, as services take it. It still
+// stops where the terminal that a standard stream is, or was, is gone.
+void CatchReload();
+// True once for each such request.
+bool TakeReloadRequest();
+
 // SIGINT, SIGTERM, SIGHUP, or 0 while nobody has asked to stop.
 int StopRequested();
 // True where SIGINT asked, and takes that back: for work of which a Ctrl-C ends a part alone.

@@ -42,6 +42,12 @@ std::pair<std::string, std::string> NameAndPath(const std::string& given) {
           given};
 }
 
+// Of a name and of what it is a link to.
+void AddDirectoriesOf(const std::string& file, std::vector<std::filesystem::path>& directories) {
+  directories.push_back(std::filesystem::absolute(file).parent_path());
+  directories.push_back(std::filesystem::weakly_canonical(file).parent_path());
+}
+
 bool IsLoopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
@@ -65,13 +71,21 @@ class ServeCommand final : public Command {
             "--dtype fp32), and shows the runs of --runs as they train.\n"
             "\n"
             "Only this machine reaches it, unless --host says otherwise; then every request\n"
-            "needs a key of --api-key-file. SIGTERM and Ctrl-C let what was begun end, a second\n"
-            "one does not.",
+            "needs a key of --api-key-file: a line \"KEY\" or \"NAME:KEY\" for each, where KEY "
+            "may\n"
+            "be \"sha256:\" and the SHA-256 of the key. Behind a proxy --trusted-proxy says whose\n"
+            "X-Forwarded-For to believe. Requests are told on standard error, or by --access-log\n"
+            "as lines of JSON.\n"
+            "\n"
+            "SIGHUP reads the keys and opens the log anew. SIGTERM and Ctrl-C let what was begun\n"
+            "end, a second one does not.",
         .examples = {"folio serve --model runs/demo",
                      "folio serve --model small=runs/demo --model models/gpt2 --port 0",
                      "folio serve --model gpt2 --model tuned=gpt2 --adapter tuned=my-adapter",
                      "folio serve --runs runs",
-                     "folio serve --model runs/demo --host 0.0.0.0 --api-key-file keys.txt"}};
+                     "folio serve --model runs/demo --host 0.0.0.0 --api-key-file keys.txt",
+                     "folio serve --model runs/demo --trusted-proxy 127.0.0.1 --allow-host "
+                     "models.example --access-log access.jsonl"}};
   }
 
   void AddFlags(Flags& flags) override {
@@ -84,10 +98,17 @@ class ServeCommand final : public Command {
                {.placeholder = "DIR"});
     flags.Value(Field{"host", &host_, "the address to listen at"});
     flags.Value(Field{"port", &port_, "its port; 0 takes one that is free", 0, 65535});
-    flags.Value(Field{"api-key-file", &key_file_, "the keys that open it, one a line"},
+    flags.Value(Field{"api-key-file", &key_file_, "the keys that open it, [NAME:]KEY a line"},
                 {.placeholder = "FILE"});
     flags.List("--allow-host", &hosts_, "another name by which it is called",
                {.placeholder = "NAME"});
+    flags.List("--trusted-proxy", &proxies_,
+               "a proxy whose X-Forwarded-For names the client: the last address in it that is no "
+               "such proxy",
+               {.placeholder = "ADDRESS[/BITS]"});
+    flags.Value(Field{"access-log", &log_file_,
+                      "append each request as a line of JSON; - for standard output"},
+                {.placeholder = "FILE|-"});
     flags.List("--cors", &origins_, "pages of this origin may ask too", {.placeholder = "ORIGIN"});
     flags.Value(Field{"slots", &slots_, "texts that are written at once", 1, 1024});
     flags.Value(Field{"queue", &queue_,
@@ -112,6 +133,7 @@ class ServeCommand final : public Command {
 
   int Run(const Context& context) override {
     CatchSignals();
+    CatchReload();
     compute_.Use();
     Console& console = context.console;
     ServiceOptions options = Options();
@@ -119,8 +141,12 @@ class ServeCommand final : public Command {
       throw UsageError("nothing to serve", "there is no --model, and no directory of runs",
                        "add --model RUN|DIR|FILE, or --runs DIR to show runs alone");
     }
-    Service service(std::move(options),
-                    [&](const AnsweredRequest& request) { Tell(console, request); });
+    std::optional<AccessLog> log;
+    if (!log_file_.empty()) log.emplace(log_file_);
+    Service service(std::move(options), [&](const AnsweredRequest& request) {
+      if (log) return log->Write(request);
+      console.Note(AccessLine(request));
+    });
     std::map<std::string, std::string> adapters = Adapters();
     Serving serving(service, host_, static_cast<int>(port_),
                     {.connections = static_cast<int>(connections_)});
@@ -144,7 +170,13 @@ class ServeCommand final : public Command {
     } else {
       console.Result(serving.url() + "\n");
     }
-    while (StopRequested() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    while (StopRequested() == 0) {
+      if (TakeReloadRequest()) {
+        if (log) log->Reopen();
+        ReloadKeys(console, service);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
     if (const int left = serving.connections(); left > 0) {
       console.Note(fmt::format("no new requests; {} connections end first (again: at once)", left));
     }
@@ -159,7 +191,7 @@ class ServeCommand final : public Command {
                       .queue = queue_,
                       .cache = bf16_cache_ ? std::optional(Dtype::kBF16) : std::nullopt},
         .limits = {.seconds = ParseSeconds(timeout_, "--timeout")},
-        .access = {.hosts = hosts_, .origins = origins_},
+        .access = {.hosts = hosts_, .origins = origins_, .proxies = Proxies()},
         .page = ProgramPage(RunDirectories())};
     if (!key_file_.empty()) options.access.keys = ReadKeys(key_file_);
     if (options.access.keys.empty() && !IsLoopback(host_)) {
@@ -181,6 +213,9 @@ class ServeCommand final : public Command {
       }
     }
     for (auto& path : FilesToOpen(tokenizer_)) rules.readable.push_back(std::move(path));
+    // SIGHUP opens what has their names then.
+    if (!key_file_.empty()) AddDirectoriesOf(key_file_, rules.readable);
+    if (!log_file_.empty() && log_file_ != "-") AddDirectoriesOf(log_file_, rules.writable);
     const Sandbox sandbox = EnterSandbox(rules);
     if (sandbox.landlock == 0 || !sandbox.seccomp) {
       console.Note(fmt::format(
@@ -188,6 +223,25 @@ class ServeCommand final : public Command {
           sandbox.seccomp ? "to files what its user can" : "what its user can"));
     }
     Log(LogLevel::kDebug, fmt::format("sandbox: {}", DescribeSandbox(sandbox)));
+  }
+
+  std::vector<AddressBlock> Proxies() const {
+    std::vector<AddressBlock> proxies;
+    for (const std::string& given : proxies_) proxies.emplace_back(given, "--trusted-proxy");
+    return proxies;
+  }
+
+  // A file that is none, or has none, leaves the keys as they are.
+  void ReloadKeys(Console& console, Service& service) const {
+    if (key_file_.empty()) return;
+    try {
+      AccessKeys keys = ReadKeys(key_file_);
+      const size_t count = keys.size();
+      service.SetKeys(std::move(keys));
+      console.Note(fmt::format("{}: read again, {} keys", key_file_, count));
+    } catch (const Error& error) {
+      LogWarning(fmt::format("the keys stay as they are: {}: {}", error.what(), error.cause()));
+    }
   }
 
   std::vector<std::filesystem::path> RunDirectories() const {
@@ -224,26 +278,9 @@ class ServeCommand final : public Command {
     return adapters;
   }
 
-  static void Tell(Console& console, const AnsweredRequest& request) {
-    if (!console.json()) {
-      return console.Note(fmt::format("{} {} {} {} {:.3f} s", request.client, request.method,
-                                      request.path, request.status, request.seconds));
-    }
-    try {
-      console.Result(Json{{"client", request.client},
-                          {"method", request.method},
-                          {"path", request.path},
-                          {"status", request.status},
-                          {"seconds", request.seconds}}
-                         .dump() +
-                     "\n");
-    } catch (...) {  // who reads the log is gone; the service goes on
-    }
-  }
-
-  std::vector<std::string> models_, adapters_, runs_, hosts_, origins_;
-  std::string host_ = "127.0.0.1", key_file_, timeout_ = "10m", tokenizer_, dtype_ = "auto",
-              backend_ = "cpu";
+  std::vector<std::string> models_, adapters_, runs_, hosts_, proxies_, origins_;
+  std::string host_ = "127.0.0.1", key_file_, log_file_, timeout_ = "10m", tokenizer_,
+              dtype_ = "auto", backend_ = "cpu";
   int64_t port_ = 8080, slots_ = 8, queue_ = 64, connections_ = 256;
   LoadFlag load_;
   ComputeFlags compute_;

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "folio/base/strings.h"
 #include "folio/commands/train/test_train.h"
 #include "folio/serve/sandbox.h"
+#include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
 
 namespace folio {
@@ -37,8 +39,9 @@ class Serve : public TrainTest {
   void Begin(const std::string& command) {
     for (const char* said : {"out", "err"}) std::filesystem::remove(At(said));
     const std::string words = "exec " + ProgramPath() + " " + command + " > out 2> err";
-    process_ = fork();
+    process_ = in_terminal_ ? forkpty(&terminal_, nullptr, nullptr, nullptr) : fork();
     if (process_ == 0) {
+      signal(SIGHUP, SIG_DFL);  // under nohup, too
       if (chdir(At("").c_str()) != 0) _exit(1);
       execl("/bin/sh", "sh", "-c", words.c_str(), nullptr);
       _exit(1);
@@ -71,6 +74,8 @@ class Serve : public TrainTest {
   }
 
   pid_t process_ = 0;
+  bool in_terminal_ = false;  // its standard input is one, the other end of which is `terminal_`
+  int terminal_ = -1;
   std::string url_;
   std::unique_ptr<httplib::Client> client_;
 };
@@ -91,16 +96,86 @@ TEST_F(Serve, AnswersWithWhatGenerateWrites) {
 }
 
 TEST_F(Serve, LogsItsRequestsWithoutTheirText) {
-  Start("--json --model other=" + At("run/last").string());
+  Start("--json --access-log - --model other=" + At("run/last").string());
   const nlohmann::json head = nlohmann::json::parse(Split(Out(), '\n').at(0));
   EXPECT_EQ(head["models"], nlohmann::json::array({"run", "other"})) << head;
   client_->Post("/v1/completions", R"({"model":"other","prompt":"learn from"})",
                 "application/json");
+  client_->Get("/a%1bb", {{"X-Request-Id", "mine"}});
   EXPECT_EQ(End(SIGTERM), 0);
   const nlohmann::json line = nlohmann::json::parse(Split(Out(), '\n').at(1));
   EXPECT_EQ(line["path"], "/v1/completions");
   EXPECT_EQ(line["status"], 200);
-  EXPECT_EQ(Out().find("learn from"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(Split(Out(), '\n').at(2))["id"], "mine");
+  EXPECT_EQ((Out() + Err()).find("learn from"), std::string::npos);
+}
+
+TEST_F(Serve, TellsItsRequestsOnTheTerminal) {
+  Start("");
+  client_->Get("/a%22b%1b[2J", {{"X-Request-Id", "mine"}});
+  EXPECT_EQ(End(SIGTERM), 0);
+  EXPECT_EQ(Out(), url_ + "\n");
+  EXPECT_TRUE(std::regex_search(
+      Err(), std::regex("\n?20[0-9-]{8}T[0-9:.]{12}Z 127.0.0.1 - GET /a%22b%1B\\[2J 404 0.[0-9]+ s "
+                        "mine\n")))
+      << Err();
+}
+
+TEST_F(Serve, SighupReadsKeysAndOpensTheLogAnew) {
+  const auto keys = [&](const std::string& text) {
+    WriteFileAtomically(At("keys"), text);
+    std::filesystem::permissions(At("keys"), std::filesystem::perms(0600));
+  };
+  const auto status = [&](const char* key) {
+    const auto answer = client_->Get("/v1/models", {{"X-Api-Key", key}});
+    return answer ? answer->status : 0;
+  };
+  // Reads again, until it has said so.
+  const auto reload = [&](const char* word) {
+    const size_t before = Count(Err(), word);
+    kill(process_, SIGHUP);
+    for (const double end = SteadySeconds() + 60; Count(Err(), word) == before;) {
+      ASSERT_LT(SteadySeconds(), end) << Err();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  };
+  keys("first:one\nsecond:two\n");
+  Start("--api-key-file keys --access-log log");
+  EXPECT_EQ(status("one"), 200);
+  EXPECT_EQ(status("three"), 401);
+  keys("second:two\nthird:three\n");
+  std::filesystem::rename(At("log"), At("log.1"));
+  reload("read again, 2 keys");
+  EXPECT_EQ(status("one"), 401) << "it is gone";
+  EXPECT_EQ(status("two"), 200);
+  EXPECT_EQ(status("three"), 200);
+  for (const char* bad : {"# none\n", "a b:key\n"}) {
+    keys(bad);
+    reload("the keys stay as they are");
+    EXPECT_EQ(status("two"), 200) << bad;
+  }
+  std::filesystem::remove(At("keys"));
+  reload("the keys stay as they are");
+  EXPECT_EQ(status("three"), 200);
+  EXPECT_EQ(End(SIGTERM), 0);
+  const auto names = [&](const char* log) {
+    Strings of_lines;
+    for (const std::string& line : Split(ReadFile(At(log)), '\n')) {
+      if (!line.empty()) of_lines.push_back(nlohmann::json::parse(line)["key"]);
+    }
+    return of_lines;
+  };
+  EXPECT_EQ(names("log.1"), (Strings{"first", ""}));
+  EXPECT_EQ(names("log"), (Strings{"", "second", "third", "second", "second", "third"}));
+  EXPECT_EQ(Err().find("GET"), std::string::npos) << "what is logged is not told besides";
+}
+
+TEST_F(Serve, EndsWithItsTerminal) {
+  in_terminal_ = true;
+  Start("");
+  EXPECT_EQ(client_->Get("/health")->status, 200);
+  close(terminal_);
+  EXPECT_EQ(End(0), 0) << Err();
 }
 
 TEST_F(Serve, LetsRequestsEndBeforeItDoes) {
@@ -227,14 +302,18 @@ TEST_F(Serve, AModelBehindLinksIsServed) {
 }
 
 TEST_F(Serve, MistakesAreSaid) {
+  WriteFileAtomically(At("keys"), "a-key");
+  std::filesystem::permissions(At("keys"), std::filesystem::perms(0600));
   const std::string model = "serve --port 0 --model " + At("run").string() + " ";
   ExpectError(2, model + "--host 0.0.0.0", "other machines reach the service", "--api-key-file");
   ExpectError(3, model + "--host 0.0.0.0 --api-key-file nowhere", "nowhere");
-  ExpectError(2, model + "--host example.com --api-key-file " + data_,
+  ExpectError(2, model + "--host example.com --api-key-file " + At("keys").string(),
               "'example.com' is no address");
   ExpectError(2, model + "--model " + At("run").string(), "two models are called 'run'");
   ExpectError(3, "serve --model " + At("nothing").string(), "nothing");
   ExpectError(2, model + "--timeout soon", "--timeout");
+  ExpectError(2, model + "--trusted-proxy localhost", "--trusted-proxy: 'localhost'");
+  ExpectError(1, model + "--access-log nowhere/log", "cannot write the log");
   ExpectError(2, "serve", "--model");
   ExpectError(3, "serve --runs nowhere", "nowhere");
 }

@@ -1,0 +1,122 @@
+#include "folio/serve/access_log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <system_error>
+#include <utility>
+
+#include "folio/base/error.h"
+#include "folio/base/log.h"
+#include "folio/io/json.h"
+
+namespace folio {
+namespace {
+
+std::string Reason(int error) {
+  return std::system_category().message(error);
+}
+
+// -1 and errno where that fails. Opening a pipe that nobody reads does not wait.
+int OpenLog(const std::string& file) {
+  if (file == "-") return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+  return open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+              0640);
+}
+
+std::string JsonLine(const AnsweredRequest& request) {
+  Json line{{"time", request.time},     {"id", request.id},          {"client", request.client},
+            {"key", request.key},       {"method", request.method},  {"path", request.path},
+            {"status", request.status}, {"seconds", request.seconds}};
+  if (!request.refusal.empty()) line["refusal"] = request.refusal;
+  return line.dump() + "\n";
+}
+
+}  // namespace
+
+std::string UrlText(std::string_view text) {
+  constexpr size_t kMost = 1000;
+  std::string shown;
+  for (const char c : text) {
+    const bool plain = c > ' ' && c < 0x7F && c != '"' && c != '\\' && c != '%';
+    shown += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    if (shown.size() > kMost) return shown + "...";
+  }
+  return shown;
+}
+
+std::string LogTime() {
+  const auto now = std::chrono::system_clock::now();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch());
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900,
+                     utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
+                     ms.count() % 1000);
+}
+
+std::string AccessLine(const AnsweredRequest& request) {
+  const auto shown = [](const std::string& text) { return text.empty() ? "-" : text; };
+  return fmt::format("{} {} {} {} {} {} {:.3f} s {}{}", request.time, shown(request.client),
+                     shown(request.key), shown(request.method), shown(request.path), request.status,
+                     request.seconds, request.id,
+                     request.refusal.empty() ? "" : " (" + request.refusal + ")");
+}
+
+AccessLog::AccessLog(std::string file) : file_(std::move(file)), fd_(OpenLog(file_)) {
+  if (fd_ >= 0) return;
+  const int error = errno;
+  throw RuntimeError(fmt::format("cannot write the log '{}'", file_),
+                     error == ENXIO ? "it is a pipe, and nobody reads it" : Reason(error));
+}
+
+AccessLog::~AccessLog() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void AccessLog::Write(const AnsweredRequest& request) {
+  // It is shorter than PIPE_BUF: a pipe that is ready takes all of it at once.
+  std::string line = JsonLine(request);
+  int error = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (torn_) line.insert(0, "\n");
+    pollfd ready{.fd = fd_, .events = POLLOUT, .revents = 0};
+    if (poll(&ready, 1, 0) == 0) {
+      error = EAGAIN;
+    } else if (const ssize_t written = write(fd_, line.data(), line.size()); written < 0) {
+      error = errno;
+    } else {
+      torn_ = static_cast<size_t>(written) < line.size();
+      if (torn_) error = ENOSPC;
+    }
+    if (error == 0 || std::exchange(warned_, true)) return;
+  }
+  LogWarning(fmt::format("the log of requests is not written: {}: {}; lines are missing from it",
+                         file_, error == EAGAIN ? "nobody reads it" : Reason(error)));
+}
+
+void AccessLog::Reopen() {
+  const int fd = OpenLog(file_);
+  if (fd < 0) {
+    LogWarning(
+        fmt::format("the log of requests goes on in its old file: {}: {}", file_, Reason(errno)));
+    return;
+  }
+  int old = -1;
+  {
+    const std::lock_guard lock(mutex_);
+    old = std::exchange(fd_, fd);
+    warned_ = torn_ = false;
+  }
+  close(old);
+}
+
+}  // namespace folio
