@@ -45,6 +45,7 @@ std::optional<Predicted> ParsePredicted(std::string_view text) {
   if (bad_nats != std::errc() || comma == end || *comma != ',') return {};
   const auto [behind, bad_rank] = std::from_chars(comma + 1, end, one.rank);
   if (bad_rank != std::errc() || std::string_view(behind, end) != "\n") return {};
+  if (!std::isfinite(one.nats)) return {};
   return one;
 }
 

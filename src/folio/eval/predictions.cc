@@ -1,6 +1,9 @@
 #include "folio/eval/predictions.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
@@ -11,6 +14,7 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
+#include "folio/infer/token_probabilities.h"
 #include "folio/term/signals.h"
 
 namespace folio {
@@ -53,6 +57,19 @@ TextWindow TakeWindow(std::string_view& text) {
   TakeNumbers<int32_t>(text, window.ids);
   TakeNumbers<int32_t>(text, window.targets);
   return window;
+}
+
+// What stands for each number of a prediction whose logits are not finite, until the first rank has
+// heard of it.
+constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
+
+void RequireFinite(const TextWindow& window, std::span<const double> numbers, size_t each) {
+  const auto found =
+      std::ranges::find_if(numbers, [](double number) { return !std::isfinite(number); });
+  if (found == numbers.end()) return;
+  const int64_t target = (found - numbers.begin()) / static_cast<int64_t>(each);
+  throw LogitsNotFinite(fmt::format("those that token {} of document {} is to be predicted by",
+                                    window.begin + target, window.document));
 }
 
 }  // namespace
@@ -131,6 +148,9 @@ std::vector<double> Predictor::Run(std::span<const TextWindow> windows) {
     std::string_view answer = answers[r];
     for (const size_t w : of_ranks[r]) TakeNumbers<double>(answer, numbers_of(w));
   }
+  for (size_t w = 0; w < windows.size(); ++w) {
+    RequireFinite(windows[w], numbers_of(w), numbers_);
+  }
   return all;
 }
 
@@ -202,8 +222,12 @@ void Predictor::RunTogether(const Share& share, std::span<const size_t> chosen, 
           logits[m] = {arena_.Get(plan_, logits_[m]).data<float>() + i * V, static_cast<size_t>(V)};
         }
         const auto target = static_cast<size_t>(begin + i);
-        measure_(logits, window.targets[target],
-                 share.numbers[chosen[b]].subspan(target * numbers_, numbers_));
+        const auto numbers = share.numbers[chosen[b]].subspan(target * numbers_, numbers_);
+        if (std::ranges::all_of(logits, AreFinite)) {
+          measure_(logits, window.targets[target], numbers);
+        } else {
+          std::ranges::fill(numbers, kNotFinite);
+        }
       });
     }
   }

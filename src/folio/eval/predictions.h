@@ -42,7 +42,8 @@ class Predictor {
   int64_t positions() const { return positions_ * helpers_.ranks(); }
 
   // On the first rank: the numbers of all targets, window by window. Each window has at most
-  // n_positions tokens. Throws Stopped (term/signals.h) between passes if that was asked for.
+  // n_positions tokens. Throws Stopped (term/signals.h) between passes if that was asked for, and
+  // a kDiverged Error where logits are not finite.
   std::vector<double> Run(std::span<const TextWindow> windows);
   // On the other ranks: runs what the first one has for it, until that one's Predictor is gone.
   void Help();

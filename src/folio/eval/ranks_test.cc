@@ -83,6 +83,23 @@ TEST_F(MeasuresOnRanks, ChoicesAndTheirLinesAreTheSame) {
   EXPECT_EQ(ReadFile(At("3")), ReadFile(At("1")));
 }
 
+// Whichever rank had the prediction, the first one names it.
+TEST_F(MeasuresOnRanks, LogitsThatAreNotFiniteAreToldByTheFirst) {
+  RunOnThreads(3, [&](Group& group) {
+    const OpenedModel model = ByteModel(1);
+    model.weights->params().wpe.data<float>()[12 * 4] = NAN;  // from position 4 on
+    const PerplexityOptions options{.reading = {.shape = {13, 6}, .positions = 39},
+                                    .group = &group};
+    const auto texts = FindMeasuredTexts({a_, b_}, {}).texts;
+    if (!group.first()) {
+      MeasurePerplexity(model, texts, options);
+      return;
+    }
+    EXPECT_TRUE(Contains(ErrorOf([&] { MeasurePerplexity(model, texts, options); }, ErrorKind::kDiverged),
+                         "logits that are not finite", "token 5 of document 0"));
+  });
+}
+
 // What the first rank finds wrong is its error alone, and the others go home.
 TEST_F(MeasuresOnRanks, AnErrorOfTheFirstRankEndsThemAll) {
   int home = 0;

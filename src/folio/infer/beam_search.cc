@@ -138,6 +138,7 @@ class BeamSearcher {
   // The same of all beams, in order.
   std::vector<Continuation> Continuations(const Tensor& logits) const {
     const int64_t V = logits.dim(1);
+    RequireFiniteLogits({logits.data<float>(), beams_.size() * static_cast<size_t>(V)});
     std::vector<std::vector<Continuation>> of_beams(beams_.size());
     ParallelFor(std::ssize(beams_), [&](int64_t b, int) {
       of_beams[static_cast<size_t>(b)] = ContinuationsOf(

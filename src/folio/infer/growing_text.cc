@@ -161,6 +161,7 @@ void GrowingText::ChooseAll(const Tensor& logits) {
   chosen_.clear();
   for (size_t i = 0;; ++i) {
     const std::span<const float> row(logits.data<float>() + i * V, V);
+    RequireFiniteLogits(row);
     NewToken token{sampler_.Sample(row, request_.sequence, static_cast<uint64_t>(written_) + i,
                                    {.tokens = tokens_, .prompt_tokens = request_.prompt.size()})};
     token.chance = sampler_.chance();

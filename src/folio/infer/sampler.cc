@@ -14,6 +14,7 @@
 #include "folio/base/exponentials.h"
 #include "folio/base/rng.h"
 #include "folio/infer/penalties.h"
+#include "folio/infer/token_probabilities.h"
 
 namespace folio {
 namespace {
@@ -274,10 +275,7 @@ void Sampler::Cut(std::span<const float> logits, const TextSoFar& text) {
     Gather(changed);
   }
   if (keys_.empty()) {
-    if (std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); })) {
-      throw InputError("the model gives logits that are no numbers",
-                       "weights that are NaN or too large make such", "get its files again");
-    }
+    RequireFiniteLogits(logits);
     throw UsageError("no token is left that may come next",
                      "bans, n-grams that may not repeat and the least number of tokens leave none",
                      "ban less, or end the text earlier");

@@ -24,6 +24,22 @@ bool RanksBefore(const RankedToken& a, const RankedToken& b) {
 
 }  // namespace
 
+bool AreFinite(std::span<const float> logits) {
+  bool finite = true;  // without a way out of the loop, which is made vectors of
+  for (const float logit : logits) finite &= std::isfinite(logit);
+  return finite;
+}
+
+void RequireFiniteLogits(std::span<const float> logits) {
+  if (!AreFinite(logits)) throw LogitsNotFinite("");
+}
+
+Error LogitsNotFinite(const std::string& where) {
+  return {ErrorKind::kDiverged, "the model gives logits that are not finite", where,
+          "its weights have grown too large: take an earlier checkpoint, or get its files again; "
+          "folio inspect activations shows where it begins"};
+}
+
 LogitSummary Summarize(std::span<const float> logits) {
   FOLIO_CHECK(!logits.empty(), "no logits");
   const double largest = *std::max_element(logits.begin(), logits.end());

@@ -2,12 +2,21 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "folio/base/error.h"
 #include "folio/infer/generate_options.h"
 #include "folio/infer/sampler.h"
 
 namespace folio {
+
+// Throws a kDiverged Error if one of the logits is not finite: weights that are finite and too large
+// make such, and no number that comes of them means anything.
+void RequireFiniteLogits(std::span<const float> logits);
+bool AreFinite(std::span<const float> logits);
+// That error; `where` is the prediction that they are of, as a sentence, or "".
+Error LogitsNotFinite(const std::string& where);
 
 // Of a row of logits, in double. Logits that are not numbers come last in every order.
 

@@ -293,6 +293,7 @@ TEST_F(Schedulers, AModelThatFailsIsToldAndTriedAgain) {
   const auto texts = scheduler.Submit(Client("client"), std::move(bad));
   WaitFor(3);
   EXPECT_EQ(StatusOf(texts), 500);
+  EXPECT_TRUE(Contains(warnings.text(), "not finite"));
   EXPECT_TRUE(Contains(warnings.text(), "the model failed"));
   wte.data<float>()[0] = before;
   const auto good = scheduler.Submit(Client("client"), Several(3, 5, ""));

@@ -68,6 +68,7 @@ WrittenTexts::WrittenTexts(ServedModel& model, ServiceMetrics& metrics, ClientNa
           const auto next = static_cast<size_t>(first + row + 1);
           if (next >= prompt.size()) break;
           const std::span<const float> of(logits.data<float>() + static_cast<size_t>(row) * V, V);
+          RequireFiniteLogits(of);
           writing.text.prompt.push_back(ProbabilitiesOf(of, prompt[next], likeliest));
         }
       };

@@ -229,5 +229,33 @@ TEST_F(Eval, AModelThatIsNotFiniteIsRefused) {
   }
 }
 
+// Every weight is finite, and their products are not.
+TEST_F(Eval, LogitsThatAreNotFiniteAreNoResult) {
+  const GptWeights weights(LoadModelConfig(At("model")));
+  Scatter(weights, 7);
+  for (float& x : Elements<float>(weights.params().ln_f.weight)) x = 3e38F;
+  for (float& x : Elements<float>(weights.params().wte)) x *= 100;
+  SaveModel(At("model"), weights);
+  const std::string text = Put("a.txt", "some words of a text");
+  const std::string items =
+      Put("items.jsonl", R"({"ctx":"ab","endings":["c","d","e","f"],"label":0})");
+  for (const std::string& call :
+       {"eval perplexity " + text, "eval perplexity --csv " + Path("rows.csv") + " " + text,
+        "eval cloze " + items, "eval cloze --out " + Path("lines") + " " + items,
+        "eval perplexity --dtype int8 " + text, "eval perplexity --backend reference " + text,
+        std::string("inspect probabilities --text abc"), std::string("inspect lens --text abc"),
+        std::string("generate --prompt a --max-tokens 2"),
+        std::string("generate --prompt a --max-tokens 2 --temperature 0"),
+        std::string("generate --prompt a --max-tokens 2 --beams 2")}) {
+    ExpectError(5, call + " --model " + Path("model"), "logits that are not finite",
+                "help: its weights have grown too large");
+  }
+  EXPECT_FALSE(fs::exists(At("rows.csv")));
+  for (const auto& [a, b] : {std::pair("model", "other"), std::pair("other", "model")}) {
+    ExpectError(5, "eval compare " + Path(a) + " " + Path(b) + " " + text, "not finite",
+                "token 1 of document 0");
+  }
+}
+
 }  // namespace
 }  // namespace folio
