@@ -3,11 +3,13 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "folio/base/visible.h"
+
 namespace folio {
 
 void CheckFailed(const char* file, int line, const char* condition, std::string_view message) {
-  std::fprintf(stderr, "%s:%d: check failed: %s: %.*s\n", file, line, condition,
-               static_cast<int>(message.size()), message.data());
+  std::fprintf(stderr, "%s:%d: check failed: %s: %s\n", file, line, condition,
+               Visible(message, {.lines = false}).c_str());
   std::fflush(stderr);
   std::abort();
 }

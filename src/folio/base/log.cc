@@ -5,12 +5,13 @@
 #include <mutex>
 #include <utility>
 
+#include "folio/base/visible.h"
+
 namespace folio {
 namespace {
 
 void WriteToStderr(LogLevel, std::string_view message) {
-  std::string line(message);
-  line += '\n';
+  const std::string line = Visible(message, {.lines = false}) + '\n';
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

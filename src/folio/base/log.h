@@ -11,7 +11,8 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 // Receives each message, without a newline at its end. Called under a lock: one at a time.
 using LogSink = std::function<void(LogLevel, std::string_view)>;
 
-// Messages below `level` are dropped. The first sink writes lines to stderr.
+// Messages below `level` are dropped. The first sink writes lines to
+// stderr, with controls as escapes (visible.h).
 void SetLogLevel(LogLevel level);
 void SetLogSink(LogSink sink);
 

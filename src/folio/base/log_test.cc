@@ -19,6 +19,15 @@ TEST(Log, FirstSinkWritesWholeLinesToStderr) {
       testing::ExitedWithCode(0), "^careful: 100%s\n$");
 }
 
+TEST(Log, AMessageIsALine) {
+  EXPECT_EXIT(
+      {
+        LogWarning("GET /a\nerror: forged \x1b[2J");
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(0), "^GET /a.u000aerror: forged .u001b.2J\n$");
+}
+
 TEST(Log, MessagesBelowTheLevelAreDropped) {
   std::vector<std::string> seen;
   SetLogSink([&](LogLevel, std::string_view message) { seen.emplace_back(message); });

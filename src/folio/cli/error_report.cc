@@ -5,6 +5,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/base/visible.h"
 #include "folio/io/json.h"
 
 namespace folio {
@@ -34,12 +35,13 @@ ErrorReport DescribeError(const std::exception& error) {
 }
 
 std::string RenderError(const ErrorReport& report, const Terminal& terminal) {
-  std::string text = Styled(terminal, Style::kError, "error:") + " " + report.what;
+  const auto on_a_line = [](const std::string& text) { return Visible(text, {.lines = false}); };
+  std::string text = Styled(terminal, Style::kError, "error:") + " " + on_a_line(report.what);
   if (!report.cause.empty()) {
-    for (const std::string& line : Split(report.cause, '\n')) text += "\n  " + line;
+    for (const std::string& line : Split(report.cause, '\n')) text += "\n  " + on_a_line(line);
   }
   if (!report.help.empty()) {
-    text += "\n  " + Styled(terminal, Style::kHelp, "help:") + " " + report.help;
+    text += "\n  " + Styled(terminal, Style::kHelp, "help:") + " " + on_a_line(report.help);
   }
   return text;
 }

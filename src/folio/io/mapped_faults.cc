@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "folio/base/error.h"
+#include "folio/base/visible.h"
 
 namespace folio {
 namespace {
@@ -64,7 +65,7 @@ void AddMappedBytes(const std::byte* begin, size_t size, const std::filesystem::
     entry->next = g_entries;
     g_entries = entry;
   }
-  const std::string name = path.string();
+  const std::string name = Visible(path.string(), {.lines = false});
   const size_t length = std::min(name.size(), sizeof(entry->path) - 1);
   std::memcpy(entry->path, name.data(), length);
   entry->path[length] = '\0';

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "folio/base/check.h"
+#include "folio/base/utf8.h"
 #include "folio/io/file.h"
 #include "folio/term/signals.h"
 
@@ -125,20 +126,25 @@ bool ByteOutput::to_terminal() const {
 
 void ByteOutput::Write(std::string_view bytes) {
   if (held_.size() + bytes.size() > kHold) Flush();
-  if (bytes.size() > kHold) {
-    file_ != nullptr ? file_->Write(bytes) : console_.Result(bytes);
+  if (bytes.size() > kHold && !to_terminal()) {
+    file_ != nullptr ? file_->Write(bytes) : console_.Bytes(bytes);
   } else {
     held_ += bytes;
   }
 }
 
 void ByteOutput::Flush() {
-  file_ != nullptr ? file_->Write(std::string_view(held_)) : console_.Result(held_);
-  held_.clear();
+  WriteHeld(to_terminal() ? CompleteUtf8Prefix(held_) : held_.size());
+}
+
+void ByteOutput::WriteHeld(size_t bytes) {
+  const std::string_view written = std::string_view(held_).substr(0, bytes);
+  file_ != nullptr ? file_->Write(written) : console_.Bytes(written);
+  held_.erase(0, bytes);
 }
 
 void ByteOutput::Finish() {
-  Flush();
+  WriteHeld(held_.size());
   if (file_ != nullptr) file_->Commit();
 }
 

@@ -66,12 +66,14 @@ class ByteOutput {
   // Whether a person would see the bytes.
   bool to_terminal() const;
   void Write(std::string_view bytes);
-  // What was written goes out now.
+  // What was written goes out now, to a terminal in whole characters.
   void Flush();
   // Flushes, and the file appears. Without it nothing of a file is left.
   void Finish();
 
  private:
+  void WriteHeld(size_t bytes);
+
   Console& console_;
   std::unique_ptr<AtomicFile> file_;
   std::string held_;

@@ -16,6 +16,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
+#include "folio/base/visible.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
@@ -111,7 +112,8 @@ void Console::Configure(ColorMode color, int verbosity, bool json) {
   SetLogLevel(verbosity < 0   ? LogLevel::kError
               : verbosity > 0 ? LogLevel::kDebug
                               : LogLevel::kInfo);
-  SetLogSink([this](LogLevel level, std::string_view text) {
+  SetLogSink([this](LogLevel level, std::string_view message) {
+    const std::string text = Visible(message, {.lines = false});
     if (level == LogLevel::kError) {
       Message(Styled(err_, Style::kError, "error:") + fmt::format(" {}", text));
     } else if (level == LogLevel::kWarning) {
@@ -125,6 +127,15 @@ void Console::Configure(ColorMode color, int verbosity, bool json) {
 }
 
 void Console::Result(std::string_view text) {
+  WriteResult(Visible(text, {.styles = out_.color}));
+}
+
+void Console::Bytes(std::string_view bytes) {
+  if (isatty(STDOUT_FILENO) == 1) return Result(bytes);
+  WriteResult(bytes);
+}
+
+void Console::WriteResult(std::string_view text) {
   if (text.empty()) return;
   int problem = 0;
   {
@@ -147,8 +158,7 @@ void Console::Message(std::string_view text) {
   if (verbosity_ < -1) return;
   const std::lock_guard lock(mutex_);
   EraseStatus();
-  std::string line(text);
-  line += '\n';
+  const std::string line = Visible(text, {.styles = err_.color}) + '\n';
   WriteAll(STDERR_FILENO, line);
   DrawStatus();
 }
@@ -157,11 +167,11 @@ void Console::Note(std::string_view text) {
   if (verbosity_ >= 0) Message(text);
 }
 
-void Console::SetStatus(std::string line) {
+void Console::SetStatus(std::string_view line) {
   const std::lock_guard lock(mutex_);
   if (!err_.is_terminal || (line.empty() && status_.empty())) return;
   EraseStatus();
-  status_ = std::move(line);
+  status_ = Visible(line, {.lines = false, .styles = err_.color});
   DrawStatus();
 }
 

@@ -52,9 +52,14 @@ class Console {
   bool json() const { return json_; }
   int verbosity() const { return verbosity_; }
 
-  // Writes `text` to stdout at once, as it is. Throws OutputClosed, or a kRuntime Error if stdout
+  // Writes `text` to stdout at once. What could command a terminal is shown as escapes
+  // (base/visible.h), in each of the following too, so that names and texts of files may be in it;
+  // where the stream has color, styles stay. Throws OutputClosed, or a kRuntime Error if stdout
   // cannot be written.
   void Result(std::string_view text);
+  // A result that is text or bytes for whoever reads them (what a model wrote, what tokens decode
+  // to): into files and pipes as they are. On a terminal as Result, in pieces of whole characters.
+  void Bytes(std::string_view bytes);
   // Writes `text` and a line break to stderr. Does not fail.
   void Message(std::string_view text);
   // As Message, unless verbosity is below 0.
@@ -62,11 +67,12 @@ class Console {
 
   // Shows `line` at the bottom until the next call, cut to the width of the terminal; "" takes it
   // away. Only where err().is_terminal.
-  void SetStatus(std::string line);
+  void SetStatus(std::string_view line);
   // Columns of stderr as it is now: people resize their terminals.
   int MeasureWidth();
 
  private:
+  void WriteResult(std::string_view text);
   void FollowWidth();
   void EraseStatus();
   void DrawStatus();

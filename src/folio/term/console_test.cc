@@ -58,12 +58,6 @@ TEST(Terminal, WidthComesFromTheTerminalThenColumnsThenEighty) {
   EXPECT_EQ(Describe(false, ColorMode::kAuto, {{"COLUMNS", "-5"}}).width, 80);
 }
 
-TEST(Terminal, WhatAModelWritesDoesNotCommandIt) {
-  EXPECT_EQ(WithoutControls("a\tЖ\n漢"), "a\tЖ\n漢");
-  EXPECT_EQ(WithoutControls("\033[2J\a\r\x7f"), "\uFFFD[2J\uFFFD\uFFFD\uFFFD");
-  EXPECT_EQ(WithoutControls("\u009b1m"), "\uFFFD1m");
-}
-
 TEST(Terminal, PlainTextStaysWithoutEscapes) {
   EXPECT_EQ(Styled(Terminal{}, Style::kError, "x"), "x");
   EXPECT_EQ(Styled(Terminal{.color = true}, Style::kError, "x"), "\x1b[1;31mx\x1b[0m");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "folio/base/check.h"
+#include "folio/base/visible.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
@@ -38,13 +39,20 @@ std::string RenderTable(const std::vector<std::string>& columns,
   std::vector<std::string> titles;
   std::vector<bool> right;
   std::vector<int64_t> widths;
-  for (const std::string& column : columns) {
-    right.push_back(column.starts_with('>'));
-    titles.push_back(column.substr(right.back() ? 1 : 0));
-    widths.push_back(DisplayWidth(titles.back()));
-  }
+  std::vector<std::vector<std::string>> shown;
   for (const std::vector<std::string>& row : rows) {
     FOLIO_CHECK(row.size() == columns.size(), "a row has a cell for each column");
+    std::vector<std::string>& cells = shown.emplace_back();
+    for (const std::string& cell : row) {
+      cells.push_back(Visible(cell, {.lines = false, .styles = true}));
+    }
+  }
+  for (const std::string& column : columns) {
+    right.push_back(column.starts_with('>'));
+    titles.push_back(Visible(column.substr(right.back() ? 1 : 0), {.lines = false}));
+    widths.push_back(DisplayWidth(titles.back()));
+  }
+  for (const std::vector<std::string>& row : shown) {
     for (size_t c = 0; c < row.size(); ++c) {
       widths[c] = std::max(widths[c], DisplayWidth(row[c]));
     }
@@ -60,7 +68,7 @@ std::string RenderTable(const std::vector<std::string>& columns,
     text += line + "\n";
   };
   add(titles);
-  for (const std::vector<std::string>& row : rows) add(row);
+  for (const std::vector<std::string>& row : shown) add(row);
   return text;
 }
 

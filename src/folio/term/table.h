@@ -13,7 +13,7 @@ struct TextTable {
 
 // A table for people. Columns are as wide as their widest cell and two spaces apart; the names of
 // those that are aligned to the right begin with ">". Every row has a cell for each column; cells
-// are UTF-8 and may be coloured.
+// may be coloured; what else could command a terminal is shown as escapes, line breaks too.
 std::string RenderTable(const std::vector<std::string>& columns,
                         const std::vector<std::vector<std::string>>& rows);
 inline std::string RenderTable(const TextTable& table) {

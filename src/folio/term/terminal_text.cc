@@ -152,18 +152,6 @@ std::string TerminalLabel(std::string_view text, int64_t width, bool utf8) {
   return cut + std::string(ellipsis);
 }
 
-std::string WithoutControls(std::string_view text) {
-  std::string harmless;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Char one = DecodeUtf8(text, at);
-    const bool control = one.code < 0x20 || (one.code >= 0x7F && one.code < 0xA0);
-    const bool kept = one.code == U'\n' || one.code == U'\t' || !control;
-    AppendUtf8(kept ? one.code : 0xFFFD, harmless);
-    at += one.length;
-  }
-  return harmless;
-}
-
 std::string PadLeft(std::string_view text, int64_t width) {
   const int64_t missing = std::max<int64_t>(0, width - DisplayWidth(text));
   return std::string(static_cast<size_t>(missing), ' ') + std::string(text);

@@ -22,10 +22,6 @@ int64_t DisplayWidth(std::string_view text);
 // In ASCII if not utf8.
 std::string TerminalLabel(std::string_view text, int64_t width, bool utf8);
 
-// `text` with U+FFFD for each control character but line breaks and tabs: what a model writes must
-// not command the terminal. Of text in pieces, each of whole characters.
-std::string WithoutControls(std::string_view text);
-
 // Spaces before (or after) `text` up to `width` columns.
 std::string PadLeft(std::string_view text, int64_t width);
 std::string PadRight(std::string_view text, int64_t width);

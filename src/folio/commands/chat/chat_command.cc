@@ -169,7 +169,7 @@ class ChatCommand final : public Command {
   void Tell(Console& console, const OpenedModel& model, Dialogue& dialogue, const Write& write) {
     const TypedUnseen unseen;
     Dialogue::Reply reply = write(Options(model, console), [&](std::string_view more) {
-      console.Result(WithoutControls(more));
+      console.Result(more);
       return StopRequested() == 0;
     });
     const bool interrupted = TakeInterrupt();

@@ -53,7 +53,7 @@ void TellBeams(Console& console, const OpenedModel& model, const std::vector<Pro
       if (console.json()) {
         console.Result(Line(model, prompts[p], p, i, texts[i]));
       } else {
-        console.Result((p + i > 0 ? "\n" : "") + Shown(model, prompts[p], texts[i]));
+        console.Bytes((p + i > 0 ? "\n" : "") + Shown(model, prompts[p], texts[i]));
       }
     }
   }

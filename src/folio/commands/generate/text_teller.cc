@@ -9,7 +9,6 @@
 #include "folio/inspect/token_names.h"
 #include "folio/io/json.h"
 #include "folio/term/signals.h"
-#include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
@@ -90,7 +89,7 @@ void TextTeller::Show(Text& text, std::string_view more) {
 }
 
 void TextTeller::Write(std::string_view text) {
-  console_.Result(console_.out().is_terminal ? WithoutControls(text) : std::string(text));
+  console_.json() ? console_.Result(text) : console_.Bytes(text);
 }
 
 bool TextTeller::Take(Text& text, const NewToken& token) {

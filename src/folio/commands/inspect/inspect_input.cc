@@ -224,7 +224,7 @@ void PageFlag::Check(const Console& console) const {
 
 void PageFlag::Write(Console& console, const std::string& page) const {
   if (path == "-") {
-    console.Result(page);
+    console.Bytes(page);
   } else {
     WriteFigure(console, path, page);
   }
