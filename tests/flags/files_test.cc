@@ -106,6 +106,8 @@ std::vector<Reading> Streams() {
       {"text.txt", "tokenizer train text.txt --out new --vocab-size 270"},
       {"text.txt", "tokenizer encode text.txt --tokenizer bytes --out new"},
       {"text.txt", "tokenizer count text.txt --tokenizer bytes"},
+      {"lines.jsonl", "tokenizer encode --jsonl lines.jsonl --tokenizer bytes --out new"},
+      {"lines.jsonl", "tokenizer decode --jsonl lines.jsonl --tokenizer bytes --out new"},
       {"ids.txt", "tokenizer decode ids.txt --tokenizer bytes --out new"},
       {"short.txt", "eval perplexity short.txt --model run"},
       {"short.txt", "eval compare run run short.txt"},

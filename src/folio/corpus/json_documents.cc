@@ -94,6 +94,7 @@ void ForJsonLines(TextStream& stream, const std::string& path,
     }
     held.erase(0, begin);
     seen = held.size();
+    RequireLineEnds(held, path);
   }
 }
 

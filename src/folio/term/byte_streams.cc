@@ -1,5 +1,6 @@
 #include "folio/term/byte_streams.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "folio/base/check.h"
+#include "folio/base/error.h"
 #include "folio/base/utf8.h"
 #include "folio/io/file.h"
 #include "folio/term/signals.h"
@@ -103,6 +105,15 @@ size_t ByteInput::PieceToRead() const {
   const off_t at = lseek(fd_, 0, SEEK_CUR);
   if (at < 0 || fstat(fd_, &info) != 0) internal::ThrowCannotRead(name_, errno);
   return static_cast<size_t>(std::max(info.st_size - at, kLeast));
+}
+
+void RequireLineEnds(std::string_view held, const std::string& name) {
+  constexpr size_t kLongestLine = size_t{1} << 27;
+  if (held.size() <= kLongestLine) return;
+  throw InputError(
+      fmt::format("{}: a line does not end", name),
+      fmt::format("it has {} bytes, and lines are read up to {}", held.size(), kLongestLine),
+      "look whether it is the file that was meant: each line is to be one JSON value");
 }
 
 bool InputIsPiped() {

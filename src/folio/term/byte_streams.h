@@ -50,6 +50,10 @@ class ByteInput {
   size_t at_ = 0;  // in text_
 };
 
+// Throws a kInput Error where more of a line that must be seen as a whole is held than anybody
+// writes: 128 MiB. `name` is the input's.
+void RequireLineEnds(std::string_view held, const std::string& name);
+
 // Whether standard input is a pipe or a file that somebody put there, and no terminal or nothing.
 bool InputIsPiped();
 // Whether somebody types it.

@@ -166,6 +166,7 @@ void MapLines(ByteInput& input, ByteOutput& out, const MapLine& map) {
     MapBatch(lines, out, map);
     held.erase(0, begin);
     seen = held.size();
+    RequireLineEnds(held, input.name());
   }
 }
 

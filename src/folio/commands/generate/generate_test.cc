@@ -16,9 +16,9 @@ class Generate : public TrainTest {
   void SetUp() override {
     ASSERT_EQ(Train().status, 0);
     fs::create_directory(At("bare"));
-    for (const char* file : {"config.json", "model.safetensors"}) {
-      fs::copy_file(At("run/best") / file, At("bare") / file);
-    }
+    fs::copy_file(At("run/best/model.safetensors"), At("bare/model.safetensors"));
+    WriteFileAtomically(At("bare/config.json"), Replaced(ReadFile(At("run/best/config.json")),
+                                                         ",\n  \"checksums\": \"SHA256SUMS\"", ""));
   }
 
   std::string Words(const std::string& more) const {
@@ -130,6 +130,14 @@ TEST_F(Generate, ATokenizerMayBeNamedForAModelWithoutOne) {
   ExpectError(2, Words("--prompt a --tokenizer bytes"), "the model has another tokenizer");
   EXPECT_EQ(Text("--prompt 'a small' --tokenizer " + At("run/last").string()),
             Text("--prompt 'a small'"));
+}
+
+TEST_F(Generate, AModelThatIsCopiedWithoutItsChecksumsSaysWhatToDo) {
+  fs::copy_file(At("run/best/config.json"), At("bare/config.json"),
+                fs::copy_options::overwrite_existing);
+  ExpectError(3, "generate --model " + At("bare").string() + " --ids 1",
+              "bare/SHA256SUMS is missing", "as config.json says",
+              "copy it too; where the model is meant to be without, take \"checksums\" out");
 }
 
 TEST_F(Generate, ADamagedCheckpointIsNoticed) {
