@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <exception>
 #include <iterator>
 #include <memory>
 #include <system_error>
@@ -125,14 +126,38 @@ class Waiter {
   std::atomic<int> asleep_ = 0;  // an int, because that is what Linux can wait for directly
 };
 
-struct Job {
-  void (*run)(void* context, int64_t task, int thread);
-  void* context;
-  int64_t tasks;
+// What tasks of a job throw: the first that comes is kept.
+class Failure {
+ public:
+  void Keep(std::exception_ptr thrown) {
+    if (!any_.exchange(true)) thrown_ = std::move(thrown);
+  }
+  void Rethrow() const {
+    if (any_) std::rethrow_exception(thrown_);
+  }
+
+ private:
+  std::atomic<bool> any_ = false;
+  std::exception_ptr thrown_;
 };
 
-void RunInOrder(const Job& job, int number) noexcept {
-  for (int64_t task = 0; task < job.tasks; ++task) job.run(job.context, task, number);
+struct Job {
+  void (*run)(void* context, int64_t task, int thread) = nullptr;
+  void* context = nullptr;
+  int64_t tasks = 0;
+  Failure* failure = nullptr;
+
+  void Run(int64_t task, int number) const noexcept {
+    try {
+      run(context, task, number);
+    } catch (...) {
+      failure->Keep(std::current_exception());
+    }
+  }
+};
+
+void RunInOrder(const Job& job, int number) {
+  for (int64_t task = 0; task < job.tasks; ++task) job.Run(task, number);
 }
 
 // The threads beside the calling one. How a call goes:
@@ -275,7 +300,7 @@ class Pool {
     int64_t done = 0;
     const auto run = [&](Range& range, bool front) {
       for (int64_t task; (task = range.Claim(front)) >= 0; ++done) {
-        job_.run(job_.context, task, number);
+        job_.Run(task, number);
       }
     };
     run(ranges_[static_cast<size_t>(number)], true);
@@ -320,11 +345,16 @@ namespace internal {
 void ParallelTasks(int64_t tasks, void (*run)(void* context, int64_t task, int thread),
                    void* context) {
   FOLIO_CHECK(tasks <= UINT32_MAX, "too many tasks");
-  const Job job{run, context, tasks};
-  if (const Inside* inside = Inside::Here()) return RunInOrder(job, inside->number());
-  const Inside inside(0);
-  if (tasks > 1 && Threads() > 1 && Pool::Get().TryRun(job)) return;
-  RunInOrder(job, 0);
+  Failure failure;
+  const Job job{run, context, tasks, &failure};
+  if (const Inside* inside = Inside::Here()) {
+    RunInOrder(job, inside->number());
+  } else {
+    const Inside first(0);
+    const bool shared = tasks > 1 && Threads() > 1 && Pool::Get().TryRun(job);
+    if (!shared) RunInOrder(job, 0);
+  }
+  failure.Rethrow();
 }
 
 }  // namespace internal

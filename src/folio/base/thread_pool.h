@@ -25,9 +25,9 @@ void ParallelTasks(int64_t tasks, void (*run)(void* context, int64_t task, int t
 // each thread begins with its own part of the tasks, in order, so that calls with as many tasks
 // over the same data find it in the same caches. REQUIRES: tasks < 2^32.
 // Inside another ParallelFor the tasks run one after the other on the calling thread, with its
-// number; so they do, as thread 0, while another user thread is in a ParallelFor. f must not throw.
-// Throws Error where the system refuses the threads, which the first call starts; nothing has run
-// then.
+// number; so they do, as thread 0, while another user thread is in a ParallelFor. What f throws is
+// thrown here when all tasks have ended, one of several. Throws Error where the system refuses the
+// threads, which the first call starts; nothing has run then.
 template <class F>
 void ParallelFor(int64_t tasks, F&& f) {
   internal::ParallelTasks(

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -309,6 +310,29 @@ TEST_F(Parallel, NoHandlerRunsOnThreadsBesideTheCaller) {
     bad += Blocked(SIGALRM) != (thread == 1);
   });
   EXPECT_EQ(bad, 0);
+}
+
+// On the caller's thread, on others and in a nested one; the threads are there for the next.
+TEST_F(Parallel, WhatATaskThrowsIsThrownWhenAllHaveEnded) {
+  for (const int threads : {1, 4}) {
+    SetThreads(threads);
+    for (const int64_t bad : {0, 7, 39}) {
+      std::atomic<int> ended = 0;
+      const auto run = [&] {
+        ParallelFor(40, [&](int64_t task, int) {
+          ParallelFor(2, [&](int64_t inner, int) {
+            if (task == bad && inner == 1) throw std::bad_alloc();
+          });
+          ++ended;
+        });
+      };
+      EXPECT_THROW(run(), std::bad_alloc);
+      EXPECT_EQ(ended, 39);
+      std::atomic<int> again = 0;
+      ParallelFor(40, [&](int64_t, int) { ++again; });
+      EXPECT_EQ(again, 40);
+    }
+  }
 }
 
 TEST_F(Parallel, SignalsCannotBeHeldOutside) {

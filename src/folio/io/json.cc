@@ -4,29 +4,21 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>  // for the digits of doubles alone
+#include <type_traits>
 
-#include "folio/base/utf8.h"
+#include "folio/io/json_writer.h"
 
 namespace folio {
 namespace {
 
-// Appends a JSON string.
-void AppendQuoted(std::string_view text, std::string& out) {
-  if (FindInvalidUtf8(text) != text.npos) return AppendQuoted(ReplaceInvalidUtf8(text), out);
-  constexpr std::string_view kMeanings = "\"\\\b\f\n\r\t";
-  constexpr std::string_view kKinds = "\"\\bfnrt";
-  out += '"';
-  for (const char c : text) {
-    if (const size_t kind = kMeanings.find(c); kind != kMeanings.npos) {
-      out += '\\';
-      out += kKinds[kind];
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", c);
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
+// A value as an error shows it: its text, or the beginning of that.
+std::string ForError(const Json& value) {
+  constexpr size_t kMost = 200;
+  std::string text = value.dump();
+  if (text.size() <= kMost) return text;
+  size_t end = kMost;
+  while ((text[end] & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "...";
 }
 
 }  // namespace
@@ -74,9 +66,22 @@ void Json::SetInteger(uint64_t bits, bool is_signed) {
   }
 }
 
-Json::Json(const Json&) = default;
+Json::Json(const Json& other) {
+  *this = other;
+}
 Json::Json(Json&&) noexcept = default;
-Json& Json::operator=(const Json&) = default;
+// The copy is whole before it takes its place, so that the value is as it was where memory does not
+// suffice. std::variant's own copy would be left with an alternative that is not there (GCC 12).
+Json& Json::operator=(const Json& other) {
+  std::visit(
+      [this]<class T>(const T& value) {
+        static_assert(std::is_nothrow_move_constructible_v<T>);
+        T copy = value;
+        value_.template emplace<T>(std::move(copy));
+      },
+      other.value_);
+  return *this;
+}
 Json& Json::operator=(Json&&) noexcept = default;
 Json::~Json() = default;
 
@@ -91,7 +96,7 @@ bool Json::is_number_unsigned() const {
 
 const std::string& Json::text() const {
   if (const std::string* value = std::get_if<std::string>(&value_)) return *value;
-  throw JsonError(fmt::format("expected a string, found {}", dump()));
+  throw JsonError(fmt::format("expected a string, found {}", ForError(*this)));
 }
 
 template <class T>
@@ -102,16 +107,17 @@ T Json::get() const {
     return text();
   } else if constexpr (std::same_as<T, bool>) {
     if (const bool* value = std::get_if<bool>(&value_)) return *value;
-    throw JsonError(fmt::format("expected true or false, found {}", dump()));
+    throw JsonError(fmt::format("expected true or false, found {}", ForError(*this)));
   } else if constexpr (std::same_as<T, double>) {
     if (const double* value = std::get_if<double>(&value_)) return *value;
     if (small != nullptr) return static_cast<double>(*small);
     if (large != nullptr) return static_cast<double>(*large);
-    throw JsonError(fmt::format("expected a number, found {}", dump()));
+    throw JsonError(fmt::format("expected a number, found {}", ForError(*this)));
   } else {
     if (small != nullptr && std::in_range<T>(*small)) return static_cast<T>(*small);
     if (large != nullptr && std::in_range<T>(*large)) return static_cast<T>(*large);
-    throw JsonError(fmt::format("expected an integer of {} bits, found {}", 8 * sizeof(T), dump()));
+    throw JsonError(
+        fmt::format("expected an integer of {} bits, found {}", 8 * sizeof(T), ForError(*this)));
   }
 }
 template bool Json::get() const;
@@ -128,7 +134,7 @@ size_t Json::size() const {
 
 const Json* Json::begin() const {
   if (const Array* values = std::get_if<Array>(&value_)) return values->data();
-  throw JsonError(fmt::format("expected an array, found {}", dump()));
+  throw JsonError(fmt::format("expected an array, found {}", ForError(*this)));
 }
 
 const Json* Json::end() const {
@@ -147,7 +153,7 @@ void Json::push_back(Json value) {
 
 const Json::Object& Json::items() const {
   if (const Object* members = std::get_if<Object>(&value_)) return *members;
-  throw JsonError(fmt::format("expected an object, found {}", dump()));
+  throw JsonError(fmt::format("expected an object, found {}", ForError(*this)));
 }
 
 const Json* Json::find(std::string_view key) const {
@@ -194,7 +200,7 @@ void Json::AppendTo(std::string& out, int indent, int depth) const {
   if (const uint64_t* value = std::get_if<uint64_t>(&value_)) out += std::to_string(*value);
   // Its digits are not always the fewest that give the double back; files keep them.
   if (const double* value = std::get_if<double>(&value_)) out += nlohmann::json(*value).dump();
-  if (const std::string* value = std::get_if<std::string>(&value_)) AppendQuoted(*value, out);
+  if (const std::string* value = std::get_if<std::string>(&value_)) AppendJsonString(*value, out);
   if (!is_array() && !is_object()) return;
   const char* brackets = is_array() ? "[]" : "{}";
   out += brackets[0];
@@ -202,7 +208,7 @@ void Json::AppendTo(std::string& out, int indent, int depth) const {
     if (i > 0) out += ',';
     new_line(depth + 1);
     if (is_object()) {
-      AppendQuoted(items()[i].key, out);
+      AppendJsonString(items()[i].key, out);
       out += indent < 0 ? ":" : ": ";
     }
     (is_array() ? at(i) : items()[i].value).AppendTo(out, indent, depth + 1);

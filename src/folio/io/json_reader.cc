@@ -234,6 +234,11 @@ void JsonReader::Array(const std::function<void()>& element) {
 
 Json JsonReader::Value() {
   Json value;
+  if (++values_ > source_.most_values) {
+    throw InputError(fmt::format("{}: too many values", Place(at_)),
+                     fmt::format("at most {} are taken", source_.most_values),
+                     "say it in several texts");
+  }
   switch (Peek()) {
     case '{':
       value = Json::object();
@@ -304,8 +309,12 @@ Json JsonReader::Number() {
 }
 
 Json ParseJson(std::string_view text, const std::string& where, int64_t line) {
+  return ParseJsonFrom({where, line}, text);
+}
+
+Json ParseJsonFrom(JsonSource source, std::string_view text) {
   const bool mark = text.starts_with("\xEF\xBB\xBF");  // of the order of bytes: means nothing
-  JsonReader reader(text, {where, line}, mark ? 3 : 0);
+  JsonReader reader(text, std::move(source), mark ? 3 : 0);
   Json value = reader.Value();
   reader.ExpectEnd();
   return value;

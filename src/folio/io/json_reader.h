@@ -16,6 +16,7 @@ struct JsonSource {
   int64_t line = 1;  // on which the text begins
   const char* mistake = "not valid JSON";
   const char* help = "mend the file, or copy it again if it should be whole";
+  size_t most_values = SIZE_MAX;  // that Value may make of it
 };
 
 // Reads JSON (RFC 8259) from left to right: whole values, or only the parts that are asked for
@@ -38,7 +39,8 @@ class JsonReader {
   void ExpectEnd();
 
   // The value that is next. Refuses what the format leaves open: strings that are not UTF-8, keys
-  // that an object repeats, numbers that no double holds, and nesting deeper than kMaxJsonDepth.
+  // that an object repeats, numbers that no double holds, nesting deeper than kMaxJsonDepth, and
+  // more values than the source may have.
   Json Value();
   // Calls member(): the reader stands before the value, `key` is its name, each for one member.
   // Keys must differ.
@@ -72,6 +74,10 @@ class JsonReader {
   JsonSource source_;
   size_t at_;
   int depth_ = 0;
+  size_t values_ = 0;  // made so far
 };
+
+// As ParseJson of json.h, of a source that says more of itself.
+Json ParseJsonFrom(JsonSource source, std::string_view text);
 
 }  // namespace folio

@@ -267,7 +267,7 @@ const PieceCache& CacheFor(const BpeModel& model, EncodeScratch& scratch, size_t
   const PieceCache& old = scratch.cache ? *scratch.cache : model.tokens_cache();
   const bool small = scratch.cache ? scratch.cache->filled() > scratch.cache->lines() &&
                                          scratch.cache->lines() < kMaxLines
-                                   : scratch.bytes >= kOwnCacheAfter;
+                                   : scratch.bytes >= kOwnCacheAfter && scratch.has_caches;
   if (small) {
     const size_t lines = std::min(
         std::max((scratch.cache ? 4 : 2) * old.lines(), std::bit_floor(left / 128)), kMaxLines);

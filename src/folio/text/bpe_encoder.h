@@ -20,6 +20,7 @@ struct EncodeScratch {
   static constexpr size_t kPieces = 512;  // handled at a time
   static constexpr size_t kUnits = 1024;  // they, or the parts of the long ones among them
 
+  bool has_caches = false;            // it may have those:
   std::unique_ptr<PieceCache> cache;  // none until a thread has encoded enough to need its own
   std::unique_ptr<LongPieceCache> long_pieces;  // likewise
   size_t bytes = 0;                             // encoded with this so far

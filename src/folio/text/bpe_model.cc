@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "folio/base/thread_pool.h"
 #include "folio/text/bpe_encoder.h"
 
 namespace folio {
@@ -123,11 +124,17 @@ EncodeScratch* BpeModel::Borrow() const {
   for (auto& lent : scratch_) {
     if (EncodeScratch* scratch = lent.exchange(nullptr, std::memory_order_acquire)) return scratch;
   }
-  return new EncodeScratch;
+  auto* scratch = new EncodeScratch;
+  const size_t most = std::min<size_t>(kLent, static_cast<size_t>(Threads()));
+  for (size_t count = with_caches_; count < most && !scratch->has_caches;) {
+    scratch->has_caches = with_caches_.compare_exchange_weak(count, count + 1);
+  }
+  return scratch;
 }
 
 void BpeModel::Return(EncodeScratch* scratch) const {
   for (auto& lent : scratch_) {
+    if (!scratch->has_caches) break;
     EncodeScratch* expected = nullptr;
     if (lent.compare_exchange_strong(expected, scratch, std::memory_order_release,
                                      std::memory_order_relaxed)) {

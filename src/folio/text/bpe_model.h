@@ -65,7 +65,8 @@ class BpeModel {
   };
   const ShortToken* short_tokens() const { return short_tokens_.data(); }
 
-  // Lends memory to one thread at a time; Return gives it back. Never waits.
+  // Lends memory to one thread at a time; Return gives it back. Never waits. As many have caches of
+  // their own, of up to 40 MB each, as threads compute (base/thread_pool.h), however many encode.
   EncodeScratch* Borrow() const;
   void Return(EncodeScratch* scratch) const;
 
@@ -93,6 +94,7 @@ class BpeModel {
 
   static constexpr size_t kLent = 64;
   mutable std::array<std::atomic<EncodeScratch*>, kLent> scratch_ = {};
+  mutable std::atomic<size_t> with_caches_ = 0;
 };
 
 }  // namespace folio
