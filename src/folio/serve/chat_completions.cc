@@ -63,8 +63,9 @@ ChatRequest ReadChat(const RequestFields& fields, const ServedModel& model) {
 
 class ChatAnswer final : public TextAnswer {
  public:
-  ChatAnswer(ChatRequest request, const ServedModel& model)
-      : request_(std::move(request)),
+  ChatAnswer(ChatRequest request, const ServedModel& model, MemoryBudget::Share memory)
+      : memory_(std::move(memory)),
+        request_(std::move(request)),
         tokenizer_(model.tokenizer()),
         head_{NewAnswerId("chatcmpl"),
               request_.stream ? "chat.completion.chunk" : "chat.completion", model.name,
@@ -107,13 +108,14 @@ class ChatAnswer final : public TextAnswer {
       for (size_t t = 0; t < written.probabilities.size(); ++t) {
         tokens.push_back({written.ids[t], written.probabilities[t]});
       }
-      choices.push_back({{"index", i},
-                         {"message", Json{{"role", "assistant"}, {"content", written.text}}},
-                         {"logprobs", LogProbabilities(tokens)},
-                         {"finish_reason", FinishReasonName(written.reason)}});
+      Json choice{{"index", i},
+                  {"message", Json{{"role", "assistant"}, {"content", written.text}}}};
+      choice["logprobs"] = LogProbabilities(tokens);
+      choice["finish_reason"] = FinishReasonName(written.reason);
+      choices.push_back(std::move(choice));
     }
     Json json = head_.json();
-    json["choices"] = choices;
+    json["choices"] = std::move(choices);
     json["usage"] = UsageOf(texts, texts.size());
     return json;
   }
@@ -148,12 +150,16 @@ class ChatAnswer final : public TextAnswer {
       for (const TokenProbability& one : token.probabilities.likeliest) {
         top.push_back(Entry(one.id, one.log_probability));
       }
-      entry["top_logprobs"] = top;
-      content.push_back(entry);
+      entry["top_logprobs"] = std::move(top);
+      content.push_back(std::move(entry));
     }
-    return {{"content", content}, {"refusal", nullptr}};
+    Json all = Json::object();
+    all["content"] = std::move(content);
+    all["refusal"] = nullptr;
+    return all;
   }
 
+  MemoryBudget::Share memory_;
   ChatRequest request_;
   const Tokenizer& tokenizer_;
   AnswerHead head_;
@@ -166,10 +172,11 @@ class ChatAnswer final : public TextAnswer {
 HttpReply AnswerChat(ServedModel& model, const RequestFields& fields, const HttpRequest& request,
                      const AnswerLimits& limits, ServiceMetrics& metrics) {
   ChatRequest read = ReadChat(fields, model);
+  MemoryBudget::Share memory = ReserveTexts(read.job, model, limits);
   const bool stream = read.stream;
   const auto texts =
       std::make_shared<WrittenTexts>(model, metrics, NameOfClient(request), read.job);
-  const auto answer = std::make_shared<ChatAnswer>(std::move(read), model);
+  const auto answer = std::make_shared<ChatAnswer>(std::move(read), model, std::move(memory));
   return Reply(texts, answer, stream, request, limits.seconds);
 }
 

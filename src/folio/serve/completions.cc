@@ -28,7 +28,7 @@ struct CompletionRequest {
 };
 
 CompletionRequest ReadCompletion(const RequestFields& fields, const ServedModel& model,
-                                 int64_t most_prompts) {
+                                 const AnswerLimits& limits) {
   if (!fields.Text("suffix").empty()) {
     throw ApiError(400, "'suffix' is not supported: the model writes forward", "suffix");
   }
@@ -55,12 +55,14 @@ CompletionRequest ReadCompletion(const RequestFields& fields, const ServedModel&
   };
   job.prompts = fields.Find("prompt") == nullptr
                     ? std::vector<std::vector<int32_t>>{encoded("")}
-                    : ReadTexts(fields, "prompt", model, most_prompts, encoded);
+                    : ReadTexts(fields, "prompt", model, limits.prompts, encoded);
   job.prompt_probabilities = request.echo && request.logprobs;
   for (const std::vector<int32_t>& prompt : job.prompts) {
     const bool part = job.options.truncate && !job.prompt_probabilities;
     if (!part) RequireContext(prompt, "prompt", model);
-    if (request.echo) request.prompts.push_back(TextOf(model.tokenizer(), prompt));
+    if (request.echo) {
+      request.prompts.push_back(BoundedTextOf(model.tokenizer(), prompt, "prompt", limits));
+    }
   }
   return request;
 }
@@ -84,14 +86,15 @@ class LogProbabilities {
       }
       top[text] = FiniteLogProbability(of.log_probability);
     }
-    top_.push_back(top);
+    top_.push_back(std::move(top));
   }
   bool empty() const { return tokens_.empty(); }
   Json Take() {
-    Json json{{"tokens", std::exchange(tokens_, Json::array())},
-              {"token_logprobs", std::exchange(logs_, Json::array())},
-              {"top_logprobs", std::exchange(top_, Json::array())},
-              {"text_offset", std::exchange(offsets_, Json::array())}};
+    Json json = Json::object();
+    json["tokens"] = std::exchange(tokens_, Json::array());
+    json["token_logprobs"] = std::exchange(logs_, Json::array());
+    json["top_logprobs"] = std::exchange(top_, Json::array());
+    json["text_offset"] = std::exchange(offsets_, Json::array());
     if (likeliest_ == 0) json["top_logprobs"] = nullptr;
     return json;
   }
@@ -105,8 +108,9 @@ class LogProbabilities {
 
 class CompletionAnswer final : public TextAnswer {
  public:
-  CompletionAnswer(CompletionRequest request, const ServedModel& model)
-      : request_(std::move(request)),
+  CompletionAnswer(CompletionRequest request, const ServedModel& model, MemoryBudget::Share memory)
+      : memory_(std::move(memory)),
+        request_(std::move(request)),
         tokenizer_(model.tokenizer()),
         head_{NewAnswerId("cmpl"), "text_completion", model.name,
               static_cast<int64_t>(WallSeconds())},
@@ -153,7 +157,7 @@ class CompletionAnswer final : public TextAnswer {
       }
     }
     Json json = head_.json();
-    json["choices"] = choices;
+    json["choices"] = std::move(choices);
     json["usage"] = UsageOf(texts, static_cast<size_t>(request_.job.each));
     return json;
   }
@@ -203,9 +207,9 @@ class CompletionAnswer final : public TextAnswer {
       logprobs = all.Take();
     }
     Json choice{{"text", (request_.echo ? request_.prompts[p] : "") + text.written.text},
-                {"index", index},
-                {"logprobs", logprobs},
-                {"finish_reason", FinishReasonName(text.written.reason)}};
+                {"index", index}};
+    choice["logprobs"] = std::move(logprobs);
+    choice["finish_reason"] = FinishReasonName(text.written.reason);
     if (request_.ids) {
       choice["token_ids"] = text.written.ids;
       choice["prompt_token_ids"] = request_.job.prompts[p];
@@ -248,22 +252,63 @@ class CompletionAnswer final : public TextAnswer {
     return all.Take();
   }
 
+  MemoryBudget::Share memory_;
   CompletionRequest request_;
   const Tokenizer& tokenizer_;
   AnswerHead head_;
   std::vector<Open> open_;
 };
 
+// What an answer says of its prompts, once for each of their texts: them, and their ids.
+int64_t MemoryOfPrompts(const CompletionRequest& request) {
+  constexpr int64_t kOfCharacter = 20, kOfId = 4 * sizeof(Json);
+  int64_t bytes = 0;
+  for (const std::string& prompt : request.prompts) bytes += kOfCharacter * std::ssize(prompt);
+  for (const std::vector<int32_t>& prompt : request.job.prompts) {
+    bytes += request.ids ? kOfId * std::ssize(prompt) : 0;
+  }
+  return bytes * request.n;
+}
+
 }  // namespace
+
+MemoryBudget::Share ReserveTexts(const TextJob& job, const ServedModel& model,
+                                 const AnswerLimits& limits, int64_t beside) {
+  // Of a token: as it comes, in the text, and as JSON. Of a probability: kept, told, and as JSON.
+  constexpr int64_t kOfPromptToken = 16, kOfToken = 128, kOfProbability = 1024;
+  constexpr int64_t kMostCounted = 1 << 16;  // tokens of a text that goes on
+  const bool slides = job.options.when_full == WhenFull::kSlide;
+  const int64_t P = model.config().n_positions, most = job.options.max_tokens;
+  int64_t read = 0;
+  for (const std::vector<int32_t>& prompt : job.prompts) read += std::ssize(prompt) * job.each;
+  const int64_t texts = std::ssize(job.prompts) * job.each;
+  const int64_t written = texts * (slides ? most : std::min(most, P));
+  int64_t bytes = kOfPromptToken * read + beside;
+  bytes += kOfToken * texts * std::min(most, slides ? kMostCounted : P);
+  if (job.options.likeliest && !job.reading) {
+    const int64_t told =
+        (written + (job.prompt_probabilities ? read : 0)) * (1 + *job.options.likeliest);
+    if (told > limits.probabilities) {
+      throw ApiError(400,
+                     fmt::format("up to {} log-probabilities are more than the {} that an answer "
+                                 "may tell: ask for fewer tokens, texts or likeliest tokens",
+                                 told, limits.probabilities),
+                     "logprobs");
+    }
+    bytes += kOfProbability * told;
+  }
+  return {limits.memory, bytes};
+}
 
 HttpReply AnswerCompletion(ServedModel& model, const RequestFields& fields,
                            const HttpRequest& request, const AnswerLimits& limits,
                            ServiceMetrics& metrics) {
-  CompletionRequest read = ReadCompletion(fields, model, limits.prompts);
+  CompletionRequest read = ReadCompletion(fields, model, limits);
+  MemoryBudget::Share memory = ReserveTexts(read.job, model, limits, MemoryOfPrompts(read));
   const bool stream = read.stream;
   const auto texts =
       std::make_shared<WrittenTexts>(model, metrics, NameOfClient(request), read.job);
-  const auto answer = std::make_shared<CompletionAnswer>(std::move(read), model);
+  const auto answer = std::make_shared<CompletionAnswer>(std::move(read), model, std::move(memory));
   return Reply(texts, answer, stream, request, limits.seconds);
 }
 

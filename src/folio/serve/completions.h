@@ -1,5 +1,6 @@
 #pragma once
 
+#include "folio/serve/answer_limits.h"
 #include "folio/serve/http.h"
 #include "folio/serve/request_fields.h"
 #include "folio/serve/served_model.h"
@@ -7,10 +8,13 @@
 
 namespace folio {
 
-struct AnswerLimits {
-  double seconds = 600;  // for an answer
-  int64_t prompts = 64;  // of one request
-};
+struct TextJob;
+
+// What the texts of an answer, and the probabilities that it tells, will take; `beside` bytes more.
+// Throws an ApiError: a 400 where it would tell more probabilities than the limits let it, and as
+// MemoryBudget::Share does.
+MemoryBudget::Share ReserveTexts(const TextJob& job, const ServedModel& model,
+                                 const AnswerLimits& limits, int64_t beside = 0);
 
 // POST /v1/completions, as OpenAI's: text that goes on from prompts. Also top_k, min_p,
 // repetition_penalty, no_repeat_ngram_size, min_tokens, stop_token_ids, ignore_eos, and

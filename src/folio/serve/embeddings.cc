@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "folio/base/clock.h"
+#include "folio/io/json_writer.h"
 #include "folio/plot/png.h"
 #include "folio/serve/access.h"
 #include "folio/serve/api_error.h"
@@ -26,19 +27,20 @@ struct Embedding {
   size_t ended = 0;
 };
 
-Json JsonOf(const std::vector<double>& vector, bool normalize, bool base64) {
+void Write(const std::vector<double>& vector, bool normalize, bool base64, JsonWriter& json) {
   double square = 0;
   for (const double v : vector) square += v * v;
   const double scale = normalize && square > 0 ? 1 / std::sqrt(square) : 1;
   std::vector<float> floats;
   for (const double v : vector) floats.push_back(static_cast<float>(v * scale));
   if (!base64) {
-    Json numbers = Json::array();
-    for (const float v : floats) numbers.push_back(static_cast<double>(v));
-    return numbers;
+    json.BeginArray();
+    for (const float v : floats) json.Value(static_cast<double>(v));
+    json.EndArray();
+    return;
   }
   static_assert(std::endian::native == std::endian::little);
-  return Base64({reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)});
+  json.Text(Base64({reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)}));
 }
 
 }  // namespace
@@ -60,6 +62,8 @@ HttpReply AnswerEmbedding(ServedModel& model, const RequestFields& fields,
       [&](const std::string& text) { return model.tokenizer().EncodeOrdinary(text, "'input'"); });
 
   for (const std::vector<int32_t>& input : inputs) RequireContext(input, "input", model);
+  constexpr int64_t kMemoryOfNumber = 96;  // a sum, and its digits
+  const MemoryBudget::Share memory(limits.memory, kMemoryOfNumber * C * std::ssize(inputs));
   const auto state = std::make_shared<Embedding>();
   state->texts.resize(inputs.size());
   std::vector<TextRequest> texts(inputs.size());
@@ -100,17 +104,17 @@ HttpReply AnswerEmbedding(ServedModel& model, const RequestFields& fields,
     if (late) throw ApiError(408, "not done within the time that an answer may take");
   }
   scheduled->ThrowIfFailed();
-  Json data = Json::array();
+  HttpReply reply;
+  JsonWriter json(reply.body);
+  json.BeginObject().Key("object").Text("list").Key("data").BeginArray();
   for (size_t i = 0; i < inputs.size(); ++i) {
-    data.push_back({{"object", "embedding"},
-                    {"index", i},
-                    {"embedding", JsonOf(state->texts[i], normalize, format == "base64")}});
+    json.BeginObject().Key("object").Text("embedding").Key("index").Value(i).Key("embedding");
+    Write(state->texts[i], normalize, format == "base64", json);
+    json.EndObject();
   }
-  const Json answer{{"object", "list"},
-                    {"data", data},
-                    {"model", model.name},
-                    {"usage", Json{{"prompt_tokens", tokens}, {"total_tokens", tokens}}}};
-  return {.body = answer.dump()};
+  json.EndArray().Key("model").Text(model.name).Key("usage");
+  json.Value(Json{{"prompt_tokens", tokens}, {"total_tokens", tokens}}).EndObject();
+  return reply;
 }
 
 }  // namespace folio

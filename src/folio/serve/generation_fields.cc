@@ -24,6 +24,7 @@ std::vector<std::string> ReadStops(const RequestFields& fields) {
   if (stop == nullptr) return stops;
   constexpr char kExpected[] = "a text or a list of at most 16 texts, none of them empty";
   if (!stop->is_string() && !stop->is_array()) ThrowBadField("stop", kExpected);
+  if (stop->size() > kMostStops) ThrowBadField("stop", kExpected);
   if (stop->is_string()) {
     stops.push_back(stop->text());
   } else {
@@ -32,9 +33,7 @@ std::vector<std::string> ReadStops(const RequestFields& fields) {
       stops.push_back(text.text());
     }
   }
-  if (stops.size() > kMostStops || std::ranges::count(stops, "") > 0) {
-    ThrowBadField("stop", kExpected);
-  }
+  if (std::ranges::count(stops, "") > 0) ThrowBadField("stop", kExpected);
   return stops;
 }
 
@@ -42,7 +41,9 @@ std::vector<LogitBias> ReadBias(const RequestFields& fields, int64_t V) {
   const Json* bias = fields.Find("logit_bias");
   std::vector<LogitBias> read;
   if (bias == nullptr) return read;
-  if (!bias->is_object()) ThrowBadField("logit_bias", "an object of numbers by token id");
+  if (!bias->is_object() || std::cmp_greater(bias->size(), V)) {
+    ThrowBadField("logit_bias", "an object of numbers by token id");
+  }
   for (const Json::Member& member : bias->items()) {
     LogitBias one;
     const char* end = member.key.data() + member.key.size();
@@ -90,6 +91,9 @@ std::vector<ChatMessage> ReadMessages(const RequestFields& fields) {
   if (list == nullptr || !list->is_array() || list->empty()) {
     ThrowBadField("messages", "a list of at least one message");
   }
+  if (list->size() > kMostMessages) {
+    ThrowBadField("messages", fmt::format("at most {} messages", kMostMessages));
+  }
   std::vector<ChatMessage> messages;
   for (const Json& message : *list) {
     const Json* role = message.find("role");
@@ -124,6 +128,16 @@ std::vector<int32_t> ReadTokenIds(const Json& ids, std::string_view key, int64_t
     ThrowBadField(key, fmt::format("a list of token ids, 0 to {}", V - 1));
   }
   return read;
+}
+
+std::string BoundedTextOf(const Tokenizer& tokenizer, std::span<const int32_t> ids,
+                          std::string_view key, const AnswerLimits& limits) {
+  size_t bytes = 0;
+  for (const int32_t id : ids) {
+    bytes += id < tokenizer.vocab_size() ? tokenizer.TokenBytes(id).size() : 1;
+  }
+  RequireTextBytes(key, bytes, limits);
+  return TextOf(tokenizer, ids);
 }
 
 void RequireContext(std::span<const int32_t> ids, const std::string& key,
@@ -200,8 +214,8 @@ GenerateOptions ReadGenerationFields(const RequestFields& fields, const ServedMo
   options.usable = std::move(for_tokens.usable);
   if (!fields.Flag("ignore_eos")) options.stop_tokens = std::move(for_tokens.stop_tokens);
   if (const Json* ids = fields.Find("stop_token_ids")) {
+    if (ids->size() > kMostStops) ThrowBadField("stop_token_ids", "at most 16 ids");
     const std::vector<int32_t> more = ReadTokenIds(*ids, "stop_token_ids", V);
-    if (more.size() > kMostStops) ThrowBadField("stop_token_ids", "at most 16 ids");
     options.stop_tokens.insert(options.stop_tokens.end(), more.begin(), more.end());
   }
   return options;

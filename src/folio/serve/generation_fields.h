@@ -16,9 +16,10 @@ namespace folio {
 
 // What is common to requests that have text written.
 
-inline constexpr int64_t kMostTexts = 128;     // of one prompt
-inline constexpr int64_t kMostLikeliest = 20;  // tokens told of each place
-inline constexpr size_t kMostStops = 16;       // strings, and ids
+inline constexpr int64_t kMostTexts = 128;        // of one prompt
+inline constexpr int64_t kMostLikeliest = 20;     // tokens told of each place
+inline constexpr size_t kMostStops = 16;          // strings, and ids
+inline constexpr size_t kMostMessages = 1 << 14;  // of a conversation
 
 // How tokens are chosen and where a text ends: temperature, top_p, top_k, min_p, seed,
 // presence_penalty, frequency_penalty, repetition_penalty, no_repeat_ngram_size, logit_bias, stop,
@@ -36,6 +37,11 @@ bool ReadIncludeUsage(const RequestFields& fields);
 
 // A list of token ids, all of them in [0,V). Throws an ApiError that names `key`.
 std::vector<int32_t> ReadTokenIds(const Json& ids, std::string_view key, int64_t V);
+
+// The text of the ids. Throws the ApiError of one, at `key`, of more bytes than the limits let a
+// field have.
+std::string BoundedTextOf(const Tokenizer& tokenizer, std::span<const int32_t> ids,
+                          std::string_view key, const AnswerLimits& limits);
 
 // The four forms of OpenAI's "prompt" and "input", as token ids: a text, at most `most` texts,
 // token ids, or lists of those. Texts become what `encode` makes of them. Throws an ApiError that

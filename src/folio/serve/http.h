@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,7 @@ struct HttpReply {
   std::string type = "application/json";
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
+  std::shared_ptr<void> held = {};  // what it takes is given back with this, when it was sent
 
   // Sends a piece of the body; false where the client is gone.
   using Write = std::function<bool(std::string_view)>;

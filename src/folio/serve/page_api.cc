@@ -122,22 +122,22 @@ HttpReply PageApi::Vocabulary(const HttpRequest& request, const Path&) {
 }
 
 HttpReply PageApi::Tokenize(const HttpRequest& request, const Path&) {
-  const RequestFields fields(request.body);
+  const RequestFields fields(request.body, limits_);
   return AnswerPageTokens(ModelOf(fields), fields);
 }
 
 HttpReply PageApi::Generate(const HttpRequest& request, const Path&) {
-  const RequestFields fields(request.body);
+  const RequestFields fields(request.body, limits_);
   return AnswerPageText(ModelOf(fields), fields, request, limits_, metrics_);
 }
 
 HttpReply PageApi::Score(const HttpRequest& request, const Path&) {
-  const RequestFields fields(request.body);
-  return AnswerScores(ModelOf(fields), fields);
+  const RequestFields fields(request.body, limits_);
+  return AnswerScores(ModelOf(fields), fields, limits_);
 }
 
 HttpReply PageApi::MakeTrace(const HttpRequest& request, const Path&) {
-  const RequestFields fields(request.body);
+  const RequestFields fields(request.body, limits_);
   return traces_.Make(ModelOf(fields), fields);
 }
 

@@ -11,6 +11,7 @@
 #include "folio/base/utf8.h"
 #include "folio/infer/text_writer.h"
 #include "folio/inspect/probabilities.h"
+#include "folio/io/json_writer.h"
 #include "folio/plot/png.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/generation_fields.h"
@@ -21,9 +22,12 @@
 namespace folio {
 namespace {
 
-// The first pieces of a text that are put together of several symbols, each once, and how.
+// The first pieces of a text that are put together of several symbols, each once, and how. Of a
+// long text its beginning is looked at.
 Json MergedPieces(const Tokenizer& tokenizer, std::string_view text) {
   constexpr size_t kMost = 40, kLongest = 64;  // pieces, bytes
+  constexpr size_t kBeginning = size_t{1} << 15;
+  if (text.size() > kBeginning) text = text.substr(0, tokenizer.FindCut(text, kBeginning));
   std::set<std::string_view> seen;
   Json pieces = Json::array();
   ExplainText(tokenizer, text, SpecialRule::Allow(), "'text'", [&](const ExplainedPiece& piece) {
@@ -126,58 +130,67 @@ Json PageModelJson(const ServedModel& model) {
 
 HttpReply AnswerVocabulary(const ServedModel& model, const HttpRequest& request) {
   const Tokenizer& tokenizer = model.tokenizer();
-  Json tokens = Json::array();
+  HttpReply reply;
+  JsonWriter json(reply.body);
+  json.BeginObject().Key("tokens").BeginArray();
   for (int64_t id = 0; id < KnownTokens(model); ++id) {
     const std::string_view bytes = tokenizer.TokenBytes(static_cast<int32_t>(id));
-    tokens.push_back(bytes.empty() ? Json() : Json(Base64(bytes)));
+    json.Value(bytes.empty() ? Json() : Json(Base64(bytes)));
   }
-  return Tagged({.body = Json{{"tokens", tokens}}.dump()}, tokenizer.hash(), request);
+  json.EndArray().EndObject();
+  return Tagged(std::move(reply), tokenizer.hash(), request);
 }
 
 HttpReply AnswerPageTokens(const ServedModel& model, const RequestFields& fields) {
   const Tokenizer& tokenizer = model.tokenizer();
   const std::string text = fields.Text("text");
   const std::vector<int32_t> ids = tokenizer.Encode(text, "'text'", SpecialRule::Allow());
-  const DecodedText decoded = DecodeWithOffsets(tokenizer, ids);
-  Json spans = Json::array();
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const size_t end = i + 1 < ids.size() ? decoded.bytes[i + 1] : text.size();
-    spans.push_back(Json::array({decoded.bytes[i], end}));
+  HttpReply reply;
+  JsonWriter json(reply.body);
+  json.BeginObject().Key("ids").Array(std::span(ids)).Key("spans").BeginArray();
+  for (size_t i = 0, begin = 0; i < ids.size(); ++i) {
+    const size_t end = begin + tokenizer.TokenBytes(ids[i]).size();
+    json.BeginArray().Value(begin).Value(end).EndArray();
+    begin = end;
   }
-  return {.body = Json{{"ids", ids},
-                       {"spans", spans},
-                       {"bytes", text.size()},
-                       {"pieces", MergedPieces(tokenizer, text)}}
-                      .dump()};
+  json.EndArray().Key("bytes").Value(text.size());
+  json.Key("pieces").Value(MergedPieces(tokenizer, text)).EndObject();
+  return reply;
 }
 
-HttpReply AnswerScores(ServedModel& model, const RequestFields& fields) {
+HttpReply AnswerScores(ServedModel& model, const RequestFields& fields,
+                       const AnswerLimits& limits) {
+  constexpr int64_t kMemoryOfScore = 64;  // in `seen`, and as text
   RequireFloat32(model);
   const int64_t top = fields.Integer("top", 10, 0, kMostPageTop);
   ModelText text{.name = "text", .ids = ReadPageTokens(fields, model, kMostScoredTokens)};
+  const MemoryBudget::Share memory(limits.memory,
+                                   kMemoryOfScore * (top + 4) * std::ssize(text.ids));
   const bool any = text.ids.size() > 1;
-  Json lp = Json::array({Json()}), rank = lp, entropy = lp, tops = Json::array({Json::array()});
-  Json json{{"ids", text.ids}};
+  HttpReply reply;
+  JsonWriter json(reply.body);
+  json.BeginObject().Key("ids").Array(std::span<const int32_t>(text.ids));
   ForeseenText seen;
   if (any) {
     const std::lock_guard lock(model.looking);
     seen = Foresee(*model.looking_backend, *model.model.weights, &model.tokenizer(),
                    std::move(text), top);
   }
-  for (const TokenScore& score : seen.scores) {
-    lp.push_back(ShortNumber(-score.surprise));
-    rank.push_back(score.rank + 1);
-    entropy.push_back(ShortNumber(score.entropy));
-    tops.push_back(TopPairs(score.top));
-  }
-  json["lp"] = lp;
-  json["rank"] = rank;
-  json["H"] = entropy;
-  json["top"] = tops;
-  json["nats_per_token"] = any ? ShortNumber(seen.surprise) : Json();
-  json["perplexity"] = any ? ShortNumber(std::exp(seen.surprise)) : Json();
-  json["bits_per_byte"] = any && seen.bits_per_byte > 0 ? ShortNumber(seen.bits_per_byte) : Json();
-  return {.body = json.dump()};
+  // Nothing foretells the first token.
+  const auto column = [&](const char* key, const Json& first, const auto& value_of) {
+    json.Key(key).BeginArray().Value(first);
+    for (const TokenScore& score : seen.scores) json.Value(value_of(score));
+    json.EndArray();
+  };
+  column("lp", {}, [](const TokenScore& score) { return ShortNumber(-score.surprise); });
+  column("rank", {}, [](const TokenScore& score) { return score.rank + 1; });
+  column("H", {}, [](const TokenScore& score) { return ShortNumber(score.entropy); });
+  column("top", Json::array(), [](const TokenScore& score) { return TopPairs(score.top); });
+  json.Key("nats_per_token").Value(any ? ShortNumber(seen.surprise) : Json());
+  json.Key("perplexity").Value(any ? ShortNumber(std::exp(seen.surprise)) : Json());
+  const bool bits = any && seen.bits_per_byte > 0;
+  json.Key("bits_per_byte").Value(bits ? ShortNumber(seen.bits_per_byte) : Json()).EndObject();
+  return reply;
 }
 
 }  // namespace folio

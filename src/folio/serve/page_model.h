@@ -37,7 +37,7 @@ HttpReply AnswerPageText(ServedModel& model, const RequestFields& fields,
                          const HttpRequest& request, const AnswerLimits& limits,
                          ServiceMetrics& metrics);
 // POST /api/score
-HttpReply AnswerScores(ServedModel& model, const RequestFields& fields);
+HttpReply AnswerScores(ServedModel& model, const RequestFields& fields, const AnswerLimits& limits);
 
 // [[id, ln p], ...]
 Json TopPairs(const std::vector<TokenProbability>& top);

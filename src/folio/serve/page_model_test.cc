@@ -148,7 +148,7 @@ TEST_F(PageModel, MergesMakeTheTokens) {
   opened.tokenizer = std::make_unique<BpeTokenizer>(tokenizer.vocab());
   ServedModel model;
   model.model = std::move(opened);
-  const HttpReply reply = AnswerPageTokens(model, RequestFields(Json{{"text", text}}.dump()));
+  const HttpReply reply = AnswerPageTokens(model, RequestFields(Json{{"text", text}}.dump(), {}));
   const Json json = ParseJson(reply.body, "tokens");
   EXPECT_GE(json["pieces"].size(), 3u);
   std::set<std::string> seen;

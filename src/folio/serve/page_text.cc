@@ -90,8 +90,10 @@ const char* ReasonOf(const WrittenTexts::Text& text) {
 // A text on its way to the page, as events.
 class PageText {
  public:
-  PageText(ServedModel& model, ServiceMetrics& metrics, ClientName client, PageJob page)
-      : model_(model.id),
+  PageText(ServedModel& model, ServiceMetrics& metrics, ClientName client, PageJob page,
+           MemoryBudget::Share memory)
+      : memory_(std::move(memory)),
+        model_(model.id),
         prompt_(page.job.prompts.front()),
         read_(PromptTokensSeen(std::ssize(prompt_), page.job.options, model.config().n_positions)),
         conversation_(page.conversation),
@@ -173,6 +175,7 @@ class PageText {
     return NamedEvent("done", json);
   }
 
+  MemoryBudget::Share memory_;
   std::string model_;
   std::vector<int32_t> prompt_;
   int64_t read_;  // tokens of the prompt that the model sees
@@ -190,8 +193,13 @@ class PageText {
 HttpReply AnswerPageText(ServedModel& model, const RequestFields& fields,
                          const HttpRequest& request, const AnswerLimits& limits,
                          ServiceMetrics& metrics) {
+  constexpr int64_t kMemoryOfTold =
+      4 * sizeof(Json);  // of an id of the prompt, as the events have it
+  PageJob page = ReadPageText(fields, model);
+  MemoryBudget::Share memory =
+      ReserveTexts(page.job, model, limits, kMemoryOfTold * std::ssize(page.job.prompts.front()));
   const auto text = std::make_shared<PageText>(model, metrics, NameOfClient(request),
-                                               ReadPageText(fields, model));
+                                               std::move(page), std::move(memory));
   HttpReply reply{.type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
   reply.stream = [text, gone = request.gone,
                   seconds = limits.seconds](const HttpReply::Write& write) {

@@ -4,19 +4,33 @@
 
 #include <cmath>
 
+#include "folio/io/json_reader.h"
 #include "folio/serve/api_error.h"
 
 namespace folio {
 namespace {
 
-Json ParsedObject(std::string_view body) {
+Json ParsedObject(std::string_view body, size_t most_values) {
   try {
-    Json json = ParseJson(body, "the body");
+    Json json = ParseJsonFrom({.name = "the body", .most_values = most_values}, body);
     if (json.is_object()) return json;
   } catch (const Error& error) {
     throw ApiError(error);
   }
   throw ApiError(400, "the body is no JSON object");
+}
+
+// Of all texts in a value.
+size_t TextBytesOf(const Json& value) {
+  if (value.is_string()) return value.text().size();
+  size_t bytes = 0;
+  if (value.is_array()) {
+    for (const Json& element : value) bytes += TextBytesOf(element);
+  }
+  if (value.is_object()) {
+    for (const auto& [key, of] : value.items()) bytes += key.size() + TextBytesOf(of);
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -25,7 +39,25 @@ void ThrowBadField(std::string_view key, const std::string& expected) {
   throw ApiError(400, fmt::format("'{}' must be {}", key, expected), std::string(key));
 }
 
-RequestFields::RequestFields(std::string_view body) : object_(ParsedObject(body)) {}
+void RequireTextBytes(std::string_view key, size_t bytes, const AnswerLimits& limits) {
+  if (bytes <= limits.text_bytes) return;
+  const std::string name(key.substr(0, 100));
+  throw ApiError(400,
+                 fmt::format("'{}' has {} bytes of text, and at most {} are taken", name, bytes,
+                             limits.text_bytes),
+                 name, "text_too_long");
+}
+
+RequestFields::RequestFields(std::string_view body, const AnswerLimits& limits)
+    : memory_(limits.memory, JsonMemory(body)), object_(ParsedObject(body, limits.values)) {
+  size_t bytes = 0;
+  for (const auto& [key, value] : object_.items()) {
+    const size_t of = key.size() + TextBytesOf(value);
+    RequireTextBytes(key, of, limits);
+    bytes += of;
+  }
+  memory_.Resize(memory_.bytes() + kMemoryOfText * static_cast<int64_t>(bytes));
+}
 
 const Json* RequestFields::Find(std::string_view key) const {
   const Json* found = object_.find(key);

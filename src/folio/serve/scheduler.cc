@@ -12,14 +12,19 @@
 
 namespace folio {
 
-void ScheduledTexts::Fail(int status, std::string why) {
+void ScheduledTexts::Fail(int status, const char* why) noexcept {
   if (failed_ != 0) return;
-  failure_ = std::move(why);
-  failed_ = status;
+  try {
+    failure_ = status == 500 ? fmt::format("the model failed: {}", why) : why;
+    failed_ = status;
+  } catch (const std::exception&) {
+    failed_ = 503;
+  }
   cancelled_ = true;
 }
 
 void ScheduledTexts::ThrowIfFailed() const {
+  if (failed_ == 503) throw ApiError(503, "not enough memory for this request now");
   if (failed_ != 0) throw ApiError(failed_, failure_);
 }
 
@@ -62,33 +67,63 @@ std::shared_ptr<ScheduledTexts> Scheduler::Submit(ClientName client,
       throw ApiError(429, fmt::format("busy: {} texts are written and {} wait; try again later",
                                       running_.load(), waiting_.load()));
     }
-    // Not before: they hold what holds them, until they end.
-    for (TextRequest& text : texts) {
-      // What the batch tells the request, and us.
-      text.on_end = [this, scheduled, tell = std::move(text.on_end)](FinishReason reason,
-                                                                     const GenerateStats& stats) {
-        End(*scheduled, [&] {
-          if (tell) tell(reason, stats);
-        });
-      };
-      text.on_token = [scheduled, tell = std::move(text.on_token)](const NewToken& token) {
-        return !scheduled->cancelled_ && (!tell || tell(token));
-      };
-      scheduled->waiting_.push_back(std::move(text));
+    try {
+      Enqueue(scheduled, std::move(texts));
+    } catch (...) {
+      std::erase(open_, scheduled);
+      scheduled->waiting_.clear();
+      throw;
     }
     waiting_ += count;
-    open_.push_back(scheduled);
-    Turn& of_key = InTurns(turns_, scheduled->client_.key);
-    InTurns(of_key.inner, scheduled->client_.address).inner.push_back({.texts = scheduled});
   }
   news_.notify_all();
   return scheduled;
 }
 
+// They wait for their turn from now on. Where it throws they may be in `scheduled`, which they hold
+// themselves until they end. The lock is held.
+void Scheduler::Enqueue(const Texts& scheduled, std::vector<TextRequest> texts) {
+  for (TextRequest& text : texts) {
+    // What the batch tells the request, and us.
+    text.on_end = [scheduled, tell = std::move(text.on_end)](FinishReason reason,
+                                                             const GenerateStats& stats) {
+      End(*scheduled, tell, reason, stats);
+    };
+    text.on_token = [scheduled, tell = std::move(text.on_token)](const NewToken& token) {
+      return !scheduled->cancelled_ && (!tell || tell(token));
+    };
+    scheduled->waiting_.push_back(std::move(text));
+  }
+  open_.push_back(scheduled);
+  Turn& of_key = InTurns(turns_, scheduled->client_.key);
+  InTurns(of_key.inner, scheduled->client_.address).inner.push_back({.texts = scheduled});
+}
+
 // A text of these has ended, on the scheduler's thread.
-void Scheduler::End(ScheduledTexts& texts, const std::function<void()>& tell) {
-  tell();
+void Scheduler::End(ScheduledTexts& texts, const OnEnd& tell, FinishReason reason,
+                    const GenerateStats& stats) noexcept {
+  try {
+    if (tell) tell(reason, stats);
+  } catch (const std::exception& error) {
+    texts.Fail(503, error.what());
+  }
   --texts.left_;
+}
+
+// The next text of these joins the batch; where memory does not suffice they end, and others go on.
+void Scheduler::Begin(ScheduledTexts& texts) {
+  TextRequest& text = texts.waiting_.front();
+  const OnEnd on_end = text.on_end;
+  texts.begun_.reserve(texts.begun_.size() + 1);
+  --waiting_;
+  ++running_;
+  try {
+    texts.begun_.push_back(batch_->Add(std::move(text)));
+  } catch (const std::exception& error) {
+    texts.Fail(503, error.what());
+    on_end(FinishReason::kCancelled, {});
+  }
+  texts.waiting_.pop_front();
 }
 
 // Whether there is room for so many more texts of a client. Where all is taken and it would not
@@ -151,8 +186,7 @@ bool Scheduler::MakeRoom(const ClientName& client, int64_t count) {
   for (const Texts& texts : moved) {
     texts->Fail(429, "busy: other clients wait, with fewer texts; try again later");
     waiting_ -= std::ssize(texts->waiting_);
-    std::ranges::move(texts->waiting_, std::back_inserter(moved_));
-    texts->waiting_.clear();
+    moved_.splice(moved_.end(), texts->waiting_);
   }
   return true;
 }
@@ -193,64 +227,70 @@ void Scheduler::Admit() {
   while (batch_->running() + batch_->waiting() < options_.slots) {
     const Texts texts = TakeTurn(turns_);
     if (texts == nullptr) return;
-    TextRequest text = std::move(texts->waiting_.front());
-    texts->waiting_.pop_front();
-    --waiting_;
-    ++running_;
-    texts->begun_.push_back(batch_->Add(std::move(text)));
+    Begin(*texts);
   }
 }
 
 // Ends what nobody wants, and what made room. The lock is held, also by the callbacks, which are
 // quick.
-void Scheduler::DropCancelled() {
-  std::vector<TextRequest> ended = std::exchange(moved_, {});
+void Scheduler::DropCancelled() noexcept {
+  std::list<TextRequest> ended = std::exchange(moved_, {});
   for (const Texts& texts : open_) {
     if (!texts->cancelled_) continue;
     for (const TextBatch::Id id : std::exchange(texts->begun_, {})) batch_->Cancel(id);
     waiting_ -= std::ssize(texts->waiting_);
-    std::ranges::move(texts->waiting_, std::back_inserter(ended));
-    texts->waiting_.clear();
+    ended.splice(ended.end(), texts->waiting_);
   }
   if (ended.empty()) return;
   Prune(turns_);
   for (TextRequest& text : ended) text.on_end(FinishReason::kCancelled, {});
 }
 
-// The model failed: nobody's text can go on.
-void Scheduler::FailAll(const std::string& why) {
-  LogWarning(fmt::format("the model failed: {}", why));
-  const std::lock_guard lock(mutex_);
-  for (const Texts& texts : open_) {
-    texts->Fail(500, "the model failed: " + why);
+// The model failed, or memory did: nobody's text can go on.
+void Scheduler::FailAll(int status, const char* why) noexcept {
+  try {
+    LogWarning(fmt::format("the model failed: {}", why));
+  } catch (const std::exception&) {  // those who wait hear it all the same
   }
+  const std::lock_guard lock(mutex_);
+  for (const Texts& texts : open_) texts->Fail(status, why);
   DropCancelled();
-  Renew();
+  open_.clear();
+  turns_.clear();
+  batch_.reset();
+  try {
+    Renew();
+  } catch (const std::exception&) {  // before the next text, then
+  }
 }
 
 void Scheduler::Run() {
   for (bool more = false;;) {
-    {
-      std::unique_lock lock(mutex_);
-      news_.wait(lock, [&] { return more || stopped_ || waiting_ > 0; });
-      if (stopped_) {
-        for (const Texts& texts : open_) texts->cancelled_ = true;
-      }
-      DropCancelled();
-      std::erase_if(open_, [](const Texts& texts) { return texts->left_ == 0; });
-      Admit();
-      if (stopped_) return;
-    }
     try {
+      {
+        std::unique_lock lock(mutex_);
+        news_.wait(lock, [&] { return more || stopped_ || waiting_ > 0; });
+        if (stopped_) {
+          for (const Texts& texts : open_) texts->cancelled_ = true;
+        }
+        DropCancelled();
+        std::erase_if(open_, [](const Texts& texts) { return texts->left_ == 0; });
+        if (stopped_) return;
+        if (batch_ == nullptr) Renew();
+        Admit();
+      }
       more = batch_->Step();
+    } catch (const std::bad_alloc& error) {
+      FailAll(503, error.what());
+      more = false;
     } catch (const std::exception& error) {
-      FailAll(error.what());
+      FailAll(500, error.what());
       more = false;
     }
     const std::lock_guard lock(mutex_);
     std::erase_if(open_, [](const Texts& texts) { return texts->left_ == 0; });
-    running_ = batch_->running() + batch_->waiting();
-    used_cache_bytes_ = batch_->used_cache_bytes();
+    running_ = batch_ == nullptr ? 0 : batch_->running() + batch_->waiting();
+    used_cache_bytes_ = batch_ == nullptr ? 0 : batch_->used_cache_bytes();
   }
 }
 

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -28,17 +27,18 @@ class ScheduledTexts {
  public:
   // Nobody wants them any more: those that have not ended do so within a step of the model.
   void Cancel() { cancelled_ = true; }
-  // Throws an ApiError where they did not end by themselves: 500 if the model failed, 429 if they
-  // had to make room for other clients. Known once on_end was called.
+  // Throws an ApiError where they did not end by themselves: 500 if the model failed, 503 if
+  // memory did not suffice, 429 if they had to make room for other clients. Known once on_end was
+  // called.
   void ThrowIfFailed() const;
 
  private:
   friend class Scheduler;
   // The status is the last to be set.
-  void Fail(int status, std::string why);
+  void Fail(int status, const char* why) noexcept;
 
   ClientName client_;
-  std::deque<TextRequest> waiting_;
+  std::list<TextRequest> waiting_;
   std::vector<TextBatch::Id> begun_;  // of the batch that runs now
   std::atomic<int64_t> left_ = 0;     // that have not ended
   std::atomic<bool> cancelled_ = false;
@@ -79,6 +79,7 @@ class Scheduler {
 
  private:
   using Texts = std::shared_ptr<ScheduledTexts>;
+  using OnEnd = std::function<void(FinishReason, const GenerateStats&)>;
   // Whose turn it is: keys, in each its addresses, in each its requests. Who is next stands first.
   struct Turn {
     std::string name = {};  // of a key or an address
@@ -92,19 +93,22 @@ class Scheduler {
   void Run();
   void Renew();
   bool MakeRoom(const ClientName& client, int64_t count);
+  void Enqueue(const Texts& scheduled, std::vector<TextRequest> texts);
   void Admit();
-  void DropCancelled();
-  void End(ScheduledTexts& texts, const std::function<void()>& tell);
-  void FailAll(const std::string& why);
+  void Begin(ScheduledTexts& texts);
+  void DropCancelled() noexcept;
+  static void End(ScheduledTexts& texts, const OnEnd& tell, FinishReason reason,
+                  const GenerateStats& stats) noexcept;
+  void FailAll(int status, const char* why) noexcept;
 
   const OpenedModel& model_;
   Options options_;
-  std::unique_ptr<TextBatch> batch_;
+  std::unique_ptr<TextBatch> batch_;  // none where it threw, until there is memory for another
   std::mutex mutex_;
   std::condition_variable news_;
-  std::list<Turn> turns_;           // of keys
-  std::list<Texts> open_;           // that have not ended, the newest last
-  std::vector<TextRequest> moved_;  // that made room, and are to be told so
+  std::list<Turn> turns_;         // of keys
+  std::list<Texts> open_;         // that have not ended, the newest last
+  std::list<TextRequest> moved_;  // that made room, and are to be told so
   bool stopped_ = false;
   std::atomic<int64_t> running_ = 0, waiting_ = 0, cache_bytes_ = 0, used_cache_bytes_ = 0;
   std::thread thread_;

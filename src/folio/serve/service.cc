@@ -10,6 +10,7 @@
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
 #include "folio/infer/text_writer.h"
+#include "folio/io/json_writer.h"
 #include "folio/model/config_json.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/embeddings.h"
@@ -31,6 +32,22 @@ std::string IdOf(const std::string& name, const OpenedModel& model) {
     hasher.Add({tensor.raw(), std::min(tensor.bytes(), kOfEach)});
   }
   return fmt::format("{}@{}", name, hasher.Hex().substr(0, 16));
+}
+
+ServiceOptions WithMemory(ServiceOptions options) {
+  std::shared_ptr<MemoryBudget>& memory = options.limits.memory;
+  if (memory == nullptr) {
+    memory = std::make_shared<MemoryBudget>(MemoryBudget::DefaultBytes());
+  }
+  return options;
+}
+
+// A large answer has a share of the memory of all until it was sent.
+void Hold(const std::shared_ptr<MemoryBudget>& memory, HttpReply& reply) {
+  constexpr size_t kSmall = 64 << 10;
+  const size_t bytes = reply.body.capacity();
+  if (bytes <= kSmall) return;
+  reply.held = std::make_shared<MemoryBudget::Share>(memory, static_cast<int64_t>(bytes));
 }
 
 }  // namespace
@@ -59,7 +76,7 @@ const std::vector<Service::Route>& Service::Routes() {
 }
 
 Service::Service(ServiceOptions options, std::function<void(const AnsweredRequest&)> log)
-    : options_(std::move(options)),
+    : options_(WithMemory(std::move(options))),
       keys_(std::make_shared<const AccessKeys>(options_.access.keys)),
       log_(std::move(log)),
       page_(options_.page, options_.limits, models_, metrics_) {}
@@ -120,6 +137,7 @@ HttpReply Service::Answer(HttpRequest request) {
       throw ApiError(404, fmt::format("there is nothing at '{}'", request.path.substr(0, 200)));
     }
     reply = file != nullptr ? AnswerPageFile(*file, request) : Dispatch(request, *route);
+    Hold(options_.limits.memory, reply);
   } catch (const ApiError& error) {
     reply = error.reply();
   } catch (const Error& error) {
@@ -205,44 +223,58 @@ HttpReply Service::Models(const HttpRequest& request) {
 }
 
 HttpReply Service::Completion(const HttpRequest& request) {
-  const RequestFields fields(request.body);
+  const RequestFields fields(request.body, options_.limits);
   return AnswerCompletion(ModelOf(fields), fields, request, options_.limits, metrics_);
 }
 
 HttpReply Service::Chat(const HttpRequest& request) {
-  const RequestFields fields(request.body);
+  const RequestFields fields(request.body, options_.limits);
   return AnswerChat(ModelOf(fields), fields, request, options_.limits, metrics_);
 }
 
 HttpReply Service::Embedding(const HttpRequest& request) {
-  const RequestFields fields(request.body);
+  const RequestFields fields(request.body, options_.limits);
   return AnswerEmbedding(ModelOf(fields), fields, request, options_.limits, metrics_);
 }
 
 // As other servers': {"content"|"prompt": text} to {"tokens": ids}.
 HttpReply Service::Tokenize(const HttpRequest& request) {
-  const RequestFields fields(request.body);
+  const RequestFields fields(request.body, options_.limits);
   const ServedModel& model = ModelOf(fields);
   const std::string key = fields.Find("content") != nullptr ? "content" : "prompt";
   const std::vector<int32_t> ids =
       model.tokenizer().Encode(fields.Text(key), "'" + key + "'", SpecialRule::Allow());
-  Json json{{"tokens", ids}, {"count", ids.size()}, {"max_model_len", model.config().n_positions}};
+  HttpReply reply;
+  JsonWriter json(reply.body);
+  json.BeginObject().Key("tokens").Array(std::span(ids)).Key("count").Value(ids.size());
+  json.Key("max_model_len").Value(model.config().n_positions);
   if (fields.Flag("with_pieces")) {
-    Json pieces = Json::array();
-    for (const int32_t id : ids) pieces.push_back(TokenText(model.tokenizer(), id));
-    json["pieces"] = pieces;
+    json.Key("pieces").BeginArray();
+    for (const int32_t id : ids) json.Text(TokenText(model.tokenizer(), id));
+    json.EndArray();
   }
-  return {.body = json.dump()};
+  json.EndObject();
+  return reply;
 }
 
 HttpReply Service::Detokenize(const HttpRequest& request) {
-  const RequestFields fields(request.body);
+  const RequestFields fields(request.body, options_.limits);
   const ServedModel& model = ModelOf(fields);
   const Json* tokens = fields.Find("tokens");
   const std::vector<int32_t> ids =
       ReadTokenIds(tokens == nullptr ? Json() : *tokens, "tokens", model.config().vocab_size);
-  const std::string text = TextOf(model.tokenizer(), ids);
-  return {.body = Json{{"content", text}, {"prompt", text}}.dump()};
+  const std::string text = BoundedTextOf(model.tokenizer(), ids, "tokens", options_.limits);
+  const MemoryBudget::Share memory(options_.limits.memory,
+                                   kMemoryOfText * static_cast<int64_t>(text.size()));
+  HttpReply reply;
+  JsonWriter(reply.body)
+      .BeginObject()
+      .Key("content")
+      .Text(text)
+      .Key("prompt")
+      .Text(text)
+      .EndObject();
+  return reply;
 }
 
 HttpReply Service::Page(const HttpRequest& request) {
@@ -272,7 +304,11 @@ HttpReply Service::Metrics(const HttpRequest&) {
                                  gauge("slots", "texts that can be written at once", slots),
                                  gauge("queue", "texts that may wait", queue),
                                  gauge("cache_bytes", "of keys and values, at most", cache),
-                                 gauge("cache_used_bytes", "of these, by running texts", used)})};
+                                 gauge("cache_used_bytes", "of these, by running texts", used),
+                                 gauge("request_memory_bytes", "of all requests, at most",
+                                       options_.limits.memory->bytes()),
+                                 gauge("request_memory_used_bytes", "of these, by requests now",
+                                       options_.limits.memory->used())})};
 }
 
 }  // namespace folio

@@ -24,6 +24,7 @@ struct WrittenTexts::State {
   std::mutex mutex;
   std::condition_variable news;
   std::vector<Piece> pieces;
+  bool lost = false;  // a last piece, for want of memory
   std::vector<Writing> texts;
 
   void Hand(Piece piece) {
@@ -32,6 +33,24 @@ struct WrittenTexts::State {
       pieces.push_back(std::move(piece));
     }
     news.notify_one();
+  }
+
+  // Hands over the last piece of a text or, where memory does not suffice, that there will be none.
+  void End(size_t i, FinishReason reason, const GenerateStats& stats) {
+    Writing& writing = texts[i];
+    try {
+      writing.text.written = writing.writer->Finish(reason);
+      writing.text.stats = stats;
+      writing.text.ended = true;
+      writing.text.end_token = reason == FinishReason::kStop;
+      Hand({.text = i, .shown = std::exchange(writing.shown, ""), .ended = true});
+    } catch (const std::bad_alloc&) {
+      {
+        const std::lock_guard lock(mutex);
+        lost = true;
+      }
+      news.notify_one();
+    }
   }
 };
 
@@ -42,6 +61,7 @@ WrittenTexts::WrittenTexts(ServedModel& model, ServiceMetrics& metrics, ClientNa
   const Tokenizer& tokenizer = model.tokenizer();
   GenerateOptions for_tokens = job.options;
   for_tokens.stop_strings.clear();
+  if (job.reading) job.options.likeliest.reset();  // told as they come, and not kept
   for (const auto& prompt : job.prompts) {
     CheckGeneration(prompt, for_tokens, model.config().n_positions, model.config().vocab_size);
   }
@@ -88,15 +108,10 @@ WrittenTexts::WrittenTexts(ServedModel& model, ServiceMetrics& metrics, ClientNa
       keep->Hand({.text = i, .shown = std::exchange(writing.shown, ""), .tokens = {token}});
       return more;
     };
-    request.on_end = [keep = state_, &writing, &metrics, i](FinishReason reason,
-                                                            const GenerateStats& stats) {
+    request.on_end = [keep = state_, &metrics, i](FinishReason reason, const GenerateStats& stats) {
       metrics.prompt_tokens += stats.prompt_tokens;
       metrics.shared_tokens += stats.shared;
-      writing.text.written = writing.writer->Finish(reason);
-      writing.text.stats = stats;
-      writing.text.ended = true;
-      writing.text.end_token = reason == FinishReason::kStop;
-      keep->Hand({.text = i, .shown = std::exchange(writing.shown, ""), .ended = true});
+      keep->End(i, reason, stats);
     };
   }
   scheduled_ = model.scheduler->Submit(std::move(client), std::move(requests));
@@ -111,7 +126,8 @@ std::vector<WrittenTexts::Piece> WrittenTexts::Take(double seconds) {
   {
     std::unique_lock lock(state_->mutex);
     state_->news.wait_for(lock, std::chrono::duration<double>(seconds),
-                          [&] { return !state_->pieces.empty(); });
+                          [&] { return !state_->pieces.empty() || state_->lost; });
+    if (state_->lost) throw ApiError(503, "not enough memory for this request now");
     pieces.swap(state_->pieces);
   }
   for (const Piece& piece : pieces) left_ -= piece.ended ? 1 : 0;

@@ -118,6 +118,10 @@ class ServeCommand final : public Command {
     flags.Value(Field{"timeout", &timeout_, "how long an answer may take"},
                 {.placeholder = "TIME"});
     flags.Value(Field{"connections", &connections_, "clients at a time", 1, 1e5});
+    flags.Value(Field{"request-memory", &request_memory_,
+                      "MB that all requests may take together; 0: an eighth of what is free, at "
+                      "most 1 GiB",
+                      0, 1e7});
     load_.Add(flags);
     flags.Value(Field{"tokenizer", &tokenizer_, "of models that came without one"},
                 {.placeholder = "NAME|DIR|FILE"});
@@ -193,6 +197,9 @@ class ServeCommand final : public Command {
         .limits = {.seconds = ParseSeconds(timeout_, "--timeout")},
         .access = {.hosts = hosts_, .origins = origins_, .proxies = Proxies()},
         .page = ProgramPage(RunDirectories())};
+    if (request_memory_ > 0) {
+      options.limits.memory = std::make_shared<MemoryBudget>(request_memory_ * 1000 * 1000);
+    }
     if (!key_file_.empty()) options.access.keys = ReadKeys(key_file_);
     if (options.access.keys.empty() && !IsLoopback(host_)) {
       throw UsageError(fmt::format("at {} other machines reach the service", host_),
@@ -281,7 +288,7 @@ class ServeCommand final : public Command {
   std::vector<std::string> models_, adapters_, runs_, hosts_, proxies_, origins_;
   std::string host_ = "127.0.0.1", key_file_, log_file_, timeout_ = "10m", tokenizer_,
               dtype_ = "auto", backend_ = "cpu";
-  int64_t port_ = 8080, slots_ = 8, queue_ = 64, connections_ = 256;
+  int64_t port_ = 8080, slots_ = 8, queue_ = 64, connections_ = 256, request_memory_ = 0;
   LoadFlag load_;
   ComputeFlags compute_;
   bool bf16_cache_ = false, no_sandbox_ = false;
