@@ -17,6 +17,7 @@ set(folio_thread_tests_of_infer Batching* TextBatches* BeamSearching* Generating
 set(folio_thread_tests_of_eval Perplexities.Go* Perplexities.Documents* Cloze* Comparisons*)
 set(folio_thread_tests_of_run *)
 set(folio_thread_tests_of_serve *)
+set(folio_thread_tests_of_memory MemoryOfRequests.Many* MemoryOfTokenizers.Keep*)
 set(folio_thread_tests_of_commands Generate* Serve* Train* FirstRun* Resum* CrashTest* RunDirectory* Prepare*
                                    FineTuningProgram* TensorBoardFlag* Eval.* ProgramTest*)
 

@@ -37,6 +37,14 @@ void* Allocate(size_t bytes, size_t alignment) {
   return memory;
 }
 
+void* AllocateOrNull(size_t bytes) {
+  try {
+    return Allocate(bytes, 1);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 void Free(void* memory) {
   if (memory != nullptr) live -= static_cast<int64_t>(malloc_usable_size(memory));
   std::free(memory);
@@ -44,22 +52,53 @@ void Free(void* memory) {
 
 }  // namespace
 
+// All that are not made of others by the language, so that a sanitizer's never meet these.
 void* operator new(size_t bytes) {
+  return Allocate(bytes, 1);
+}
+void* operator new[](size_t bytes) {
   return Allocate(bytes, 1);
 }
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return Allocate(bytes, static_cast<size_t>(alignment));
 }
+void* operator new[](size_t bytes, std::align_val_t alignment) {
+  return Allocate(bytes, static_cast<size_t>(alignment));
+}
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return AllocateOrNull(bytes);
+}
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
+  return AllocateOrNull(bytes);
+}
 void operator delete(void* memory) noexcept {
+  Free(memory);
+}
+void operator delete[](void* memory) noexcept {
   Free(memory);
 }
 void operator delete(void* memory, size_t) noexcept {
   Free(memory);
 }
+void operator delete[](void* memory, size_t) noexcept {
+  Free(memory);
+}
 void operator delete(void* memory, std::align_val_t) noexcept {
   Free(memory);
 }
+void operator delete[](void* memory, std::align_val_t) noexcept {
+  Free(memory);
+}
 void operator delete(void* memory, size_t, std::align_val_t) noexcept {
+  Free(memory);
+}
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept {
+  Free(memory);
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  Free(memory);
+}
+void operator delete[](void* memory, const std::nothrow_t&) noexcept {
   Free(memory);
 }
 

@@ -59,8 +59,8 @@ class MemoryOfRequests : public testing::Test {
   }
   // The whole answer, as its client gets it.
   HttpReply Ask(const Said& said) { return Ask(Request(said)); }
-  HttpReply Ask(const HttpRequest& request) {
-    HttpReply reply = service_->Answer(request);
+  HttpReply Ask(HttpRequest request) {
+    HttpReply reply = service_->Answer(std::move(request));
     if (!reply.stream) return reply;
     std::exchange(reply.stream, {})([&](std::string_view piece) {
       reply.body += piece;
@@ -223,10 +223,10 @@ TEST_F(MemoryOfRequests, TakeNoMoreThanTheyReserve) {
     }
     Begin({.memory = std::make_shared<MemoryBudget>(high)});
     Ask(said);
-    const HttpRequest request = Request(said);
+    HttpRequest request = Request(said);
     const int64_t before = LiveBytes();
     ResetPeakLiveBytes();
-    EXPECT_EQ(Ask(request).status, 200) << said.path;
+    EXPECT_EQ(Ask(std::move(request)).status, 200) << said.path;
     const int64_t peak = PeakLiveBytes() - before;
     EXPECT_LE(peak, high) << said.path << " " << said.body.substr(0, 60);
   }
