@@ -91,7 +91,7 @@ RunLock::RunLock(const fs::path& run, int (*lock)(int fd, int operation))
   for (;;) {
     const internal::HeldName name(path_);
     // For writing: NFS gives no other lock that excludes.
-    FileDescriptor fd(name.Open(O_RDWR | O_CREAT));
+    FileDescriptor fd(name.Open(O_RDWR | O_CREAT | O_NOFOLLOW));
     if (fd.get() < 0) internal::ThrowCannotWrite(path_, errno);
     if (lock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;

@@ -172,6 +172,22 @@ TEST_F(Links, InADirectoryThatIsWrittenFileByFileAreReplaced) {
   }
 }
 
+TEST_F(Links, ThatLeadBackToThemselvesAreToldAsThat) {
+  fs::create_symlink(At("loop"), At("loop"));
+  const std::string loop = At("loop").string();
+  for (const std::string& arguments :
+       {"train --data " + loop + " --out " + At("run").string(),
+        "train --data " + data_ + " --out " + loop, "generate --prompt a --model " + loop,
+        "plot " + loop, "tokenizer encode a --tokenizer " + loop,
+        "tokenizer train " + data_ + " --out " + loop, "data info " + loop,
+        "data prepare " + data_ + " --out " + loop, "data prepare " + loop + " --out x"}) {
+    const ProgramRun run = RunFolio(arguments);
+    EXPECT_TRUE(run.status == 1 || run.status == 2 || run.status == 3) << arguments << run.err;
+    EXPECT_TRUE(Contains(run.err, "symbolic links")) << arguments;
+    EXPECT_FALSE(Contains(run.err, "o such")) << arguments << run.err;
+  }
+}
+
 // Another disk inside of a run is as good as a directory.
 TEST_F(Links, AMountedDirectoryIsNone) {
   TrainWhole();
