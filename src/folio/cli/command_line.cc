@@ -103,7 +103,7 @@ bool CommandLine::TakesValue(const std::string& argument) const {
   if (argument.empty()) return false;
   const auto takes = [&](const Flags& flags) {
     return std::ranges::any_of(flags.list(), [&](const Flag& flag) {
-      return !flag.placeholder.empty() && !flag.positional &&
+      return !flag.placeholder.empty() && !flag.optional && !flag.positional &&
              (flag.name == argument || flag.short_name == argument);
     });
   };

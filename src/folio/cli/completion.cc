@@ -103,6 +103,9 @@ Place Follow(const CommandLine& line, const std::vector<std::string>& words) {
   Place place;
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     const std::string& word = words[i];
+    if (place.open != nullptr && place.open->optional && word.starts_with("-")) {
+      place.open = nullptr;
+    }
     if (place.open != nullptr) {
       place.more_settings = place.open->name == kSet;
       place.open = nullptr;
@@ -178,7 +181,7 @@ std::vector<Completion> Complete(const CommandLine& line, const std::vector<std:
   const Place place = Follow(line, words);
   std::vector<Completion> found;
   const size_t equals = last.find('=');
-  if (place.open != nullptr) {
+  if (place.open != nullptr && !(place.open->optional && last.starts_with("-"))) {
     AddValues(line, place, *place.open, last, "", found);
   } else if (last.starts_with("--") && equals != std::string::npos) {
     const Flag* const flag = FlagAt(line, place, last.substr(0, equals));

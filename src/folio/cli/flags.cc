@@ -130,6 +130,21 @@ void Flags::Switch(const std::string& names, bool* target, const std::string& he
   flag.take = Setter({flag.name, target, help}, flag.name);
 }
 
+void Flags::SwitchOr(const std::string& names, std::string* target, const std::string& help,
+                     const std::vector<std::string>& words) {
+  Flag& flag = Add(names, true, help, {.placeholder = "[" + Join(words, "|") + "]"});
+  flag.option->expected(0, 1);
+  flag.optional = true;
+  flag.choices = words;
+  flag.take = [target, words, name = flag.name](const std::vector<std::string>& given) {
+    if (given.back().empty()) {
+      *target = "yes";
+    } else {
+      SetField(Field{name, target, ""}.Choices(words), given.back(), name);
+    }
+  };
+}
+
 void Flags::Count(const std::string& names, int64_t* target, const std::string& help) {
   Add(names, false, help, {}).take = [target](const std::vector<std::string>& given) {
     *target = static_cast<int64_t>(given.size());

@@ -39,7 +39,8 @@ struct Flag {
   std::string initial;  // the value without the flag, "" if none or if the settings decide
   std::vector<std::string> choices;  // all that is allowed, or some of it; for help and completion
   bool positional = false;
-  bool many = false;  // takes all remaining positionals
+  bool optional = false;  // its value may be left out
+  bool many = false;      // takes all remaining positionals
   bool required = false;
   bool hidden = false;
   bool setting = false;                   // shorthand for a configuration key
@@ -63,6 +64,9 @@ class Flags {
   void Value(Field field, const FlagShape& shape = {});
   // A switch that sets *target.
   void Switch(const std::string& names, bool* target, const std::string& help);
+  // A switch that a word may follow: *target becomes that, one of `words`, or "yes" without one.
+  void SwitchOr(const std::string& names, std::string* target, const std::string& help,
+                const std::vector<std::string>& words);
   // Sets *target to how often the switch was given.
   void Count(const std::string& names, int64_t* target, const std::string& help);
   // May be given again and again.

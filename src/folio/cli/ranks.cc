@@ -7,15 +7,17 @@
 #include <utility>
 
 #include "folio/base/log.h"
+#include "folio/base/simd_targets.h"
 #include "folio/base/thread_pool.h"
 #include "folio/cli/error_report.h"
 #include "folio/cli/version.h"
 #include "folio/dist/join.h"
+#include "folio/dist/same.h"
 #include "folio/term/signals.h"
 
 namespace folio {
 
-Group& JoinRanks(Console& console) {
+Group& JoinRanks(Console& console, const std::string& command) {
   // Who ends a run from outside, as mpirun does where a rank has died, may leave no time for more
   // than to say where it stands.
   GroupOptions options = {
@@ -29,9 +31,17 @@ Group& JoinRanks(Console& console) {
             console.Note(fmt::format("asked to stop (signal {}) {}", StopRequested(), standing));
           }};
   Group& group = JoinGroup(Version() + " (" + Compiler() + ")", std::move(options));
+  RequireSame(group, "commands", command);
   if (!group.alone()) SetThreads(ThreadsOfRank(group));
   if (!group.first()) SetLogSink([](LogLevel, std::string_view) {});
   return group;
+}
+
+void RequireSameSimd(Group& group) {
+  RequireSame(
+      group, "instruction sets", SimdTarget(),
+      "name one that all machines have, on all ranks: --simd NAME (folio doctor lists those "
+      "of a machine)");
 }
 
 }  // namespace folio

@@ -22,6 +22,7 @@ struct Taken {
   std::vector<std::string> stops;
   std::string out;
   std::string mode = "fast";
+  std::string again;
   int64_t max_tokens = 100;
   bool greedy = false;
   bool stream = true;
@@ -39,6 +40,7 @@ class WriteCommand final : public Command {
     flags.Value(Field{"max-tokens", &taken_->max_tokens, "how many", 1, 1000});
     flags.Value(Field{"mode", &taken_->mode, "how"}.Choices({"fast", "slow"}));
     flags.Value(Field{"stream", &taken_->stream, "as it comes"});
+    flags.SwitchOr("--again", &taken_->again, "once more", {"auto", "never"});
     flags.Switch("--greedy", &taken_->greedy, "no chance");
     flags.List("--stop", &taken_->stops, "where to end", {.placeholder = "TEXT"});
     flags.Settings(&taken_->settings, {"train"});
@@ -115,6 +117,28 @@ TEST_F(CommandLineTest, ValuesMayLookLikeFlagsAndMayBeEmpty) {
   EXPECT_EQ(taken_.files, (Texts{"a", "-o", "--"}));
   EXPECT_EQ(Failure({"plain", "--", "x"}),
             "unexpected argument 'x' |  | folio plain --help shows what it takes");
+}
+
+TEST_F(CommandLineTest, AWordMayFollowASwitch) {
+  const auto again = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"text", "write"});
+    taken_.again.clear();
+    Take(words);
+    EXPECT_EQ(taken_.out, "x");
+    return taken_.again;
+  };
+  EXPECT_EQ(again({"--out", "x"}), "");
+  EXPECT_EQ(again({"--again", "--out", "x"}), "yes");
+  EXPECT_EQ(again({"--out", "x", "--again"}), "yes");
+  EXPECT_EQ(again({"--again", "auto", "--out", "x"}), "auto");
+  EXPECT_EQ(again({"--again=never", "--out", "x"}), "never");
+  EXPECT_EQ(again({"--out", "x", "--again", "--", "auto"}), "yes");
+  EXPECT_TRUE(Contains(Failure({"text", "write", "--out", "x", "--again", "now"}), "--again",
+                       "'now'", "auto", "never"));
+  EXPECT_EQ(Completed({"text", "write", "--again", ""}), (Texts{"auto", "never"}));
+  EXPECT_EQ(Completed({"text", "write", "--again", "--mo"}), Texts{"--mode"});
+  EXPECT_EQ(Completed({"text", "write", "--again", "--mode", "s"}), Texts{"slow"});
+  EXPECT_EQ(Completed({"text", "write", "--again", "--greedy", ""}), Texts{});
 }
 
 TEST_F(CommandLineTest, UnderscoresAndTheLastOfRepeatedValuesCount) {

@@ -260,15 +260,19 @@ TokenFile OpenPart(const std::string& dir, std::string_view part, const DatasetI
   return file;
 }
 
-void VerifyPart(const TokenFile& file, const std::vector<TokenShard>& shards) {
+// False if stopped.
+bool VerifyPart(const TokenFile& file, const std::vector<TokenShard>& shards,
+                const std::function<bool()>& stop) {
   for (size_t i = 0; i < shards.size(); ++i) {
-    const std::string found = file.ShardHash(i);
+    const std::string found = file.ShardHash(i, stop);
+    if (found.empty()) return false;
     if (found == shards[i].hash) continue;
     throw InputError(fmt::format("{}: not the tokens that were prepared", file.shard_path(i)),
                      fmt::format("{} says they hash to {}, they hash to {}", kDatasetFile,
                                  shards[i].hash, found),
                      "copy the file again, or prepare the data again");
   }
+  return true;
 }
 
 }  // namespace
@@ -353,11 +357,13 @@ Dataset::Dataset(const std::string& dir, int64_t vocab_size) : dir_(dir) {
   val_ = OpenPart(dir, "val", info_, info_.val_shards, info_.val_tokens, bare_);
 }
 
-bool Dataset::Verify() const {
-  if (info_.train_shards.front().hash.empty()) return false;
-  VerifyPart(*train_, info_.train_shards);
-  VerifyPart(*val_, info_.val_shards);
-  return true;
+int64_t Dataset::bytes() const {
+  return (train_->size() + val_->size()) * static_cast<int64_t>(info_.width);
+}
+
+bool Dataset::Verify(const std::function<bool()>& stop) const {
+  return hashed() && VerifyPart(*train_, info_.train_shards, stop) &&
+         VerifyPart(*val_, info_.val_shards, stop);
 }
 
 std::string Dataset::BareNote() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,9 +84,12 @@ class Dataset {
   const TokenFile& train() const { return *train_; }
   const TokenFile& val() const { return *val_; }
 
+  int64_t bytes() const;  // of the tokens
+  // Whether dataset.json has their hashes.
+  bool hashed() const { return !info_.train_shards.front().hash.empty(); }
   // Reads all tokens and throws a kInput Error if they are not those whose hashes dataset.json has.
-  // Returns false if it has none.
-  bool Verify() const;
+  // Returns false if it has none, or if `stop`, which is asked now and then, wants no more.
+  bool Verify(const std::function<bool()>& stop = {}) const;
 
   // What a directory of nothing but token files means for a run, what type they were taken for, and
   // what can be done, for people; "" where there is a dataset.json.

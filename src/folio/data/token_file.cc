@@ -75,10 +75,19 @@ void TokenFile::ForRuns(int64_t begin, int64_t count, F&& f) const {
   }
 }
 
-std::string TokenFile::ShardHash(size_t shard) const {
-  const std::span<const std::byte> bytes = shards_[shard].bytes;
+std::string TokenFile::ShardHash(size_t shard, const std::function<bool()>& stop) const {
+  constexpr size_t kPiece = size_t{1} << 24;
+  std::span<const std::byte> rest = shards_[shard].bytes;
   shards_[shard].file.Advise(MappedFile::Access::kSequential);
-  return HashHex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  Hasher hasher;
+  while (!rest.empty()) {
+    if (stop && stop()) return "";
+    const std::span<const std::byte> piece = rest.first(std::min(kPiece, rest.size()));
+    hasher.Add(piece);
+    rest = rest.subspan(piece.size());
+  }
+  shards_[shard].file.Advise(MappedFile::Access::kNormal);
+  return hasher.Hex();
 }
 
 std::string TokenFile::Fingerprint() const {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,8 +40,9 @@ class TokenFile {
   size_t shards() const { return shards_.size(); }
   const std::string& shard_path(size_t shard) const { return shards_[shard].path; }
   int64_t shard_tokens(size_t shard) const { return shards_[shard].tokens; }
-  // HashHex of its tokens' bytes; reads all of them.
-  std::string ShardHash(size_t shard) const;
+  // HashHex of its tokens' bytes; reads all of them, or "" if `stop`, which is asked now and then,
+  // wants no more.
+  std::string ShardHash(size_t shard, const std::function<bool()>& stop = {}) const;
   // Tells this file from another in a moment: HashHex of how many tokens there are and of 64 pieces
   // of 2^18 of them, evenly spread, or of all if those are fewer. However they are divided into
   // files and of whatever width, equal tokens have equal fingerprints.

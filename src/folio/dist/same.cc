@@ -10,7 +10,8 @@
 
 namespace folio {
 
-void RequireSame(Group& group, const std::string& what, const std::string& lines) {
+void RequireSame(Group& group, const std::string& what, const std::string& lines,
+                 const std::string& help) {
   constexpr size_t kMostShown = 3;
   const std::vector<std::string> all = group.Gather(lines);
   for (int rank = 1; rank < group.size(); ++rank) {
@@ -27,7 +28,7 @@ void RequireSame(Group& group, const std::string& what, const std::string& lines
     differences.resize(differences.size() - more);
     throw UsageError(fmt::format("{} has other {} than the first rank", group.NameOf(rank), what),
                      Join(differences, "; ") + (more > 0 ? fmt::format("; and {} more", more) : ""),
-                     "start all ranks with the same program, command line and files");
+                     help);
   }
 }
 

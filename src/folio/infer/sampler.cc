@@ -275,7 +275,9 @@ void Sampler::Cut(std::span<const float> logits, const TextSoFar& text) {
     Gather(changed);
   }
   if (keys_.empty()) {
-    RequireFiniteLogits(logits);
+    if (std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); })) {
+      throw LogitsNotFinite("");
+    }
     throw UsageError("no token is left that may come next",
                      "bans, n-grams that may not repeat and the least number of tokens leave none",
                      "ban less, or end the text earlier");

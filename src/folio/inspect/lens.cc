@@ -89,10 +89,8 @@ class LensChunk {
       std::memcpy(stream_.data<float>() + row * from.size(), from.data(), from.size_bytes());
     }
     const int64_t rows = static_cast<int64_t>(positions.size());
-    const Tensor logits = to.Slice(0, rows);
-    trace_.Logits(stream_, 0, rows, logits);
-    RequireFiniteLogits({logits.data<float>(), static_cast<size_t>(logits.count())});
-    return logits;
+    trace_.Logits(stream_, 0, rows, to.Slice(0, rows));
+    return to.Slice(0, rows);
   }
 
   const Trace& trace_;

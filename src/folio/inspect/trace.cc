@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "folio/base/error.h"
+#include "folio/infer/token_probabilities.h"
 #include "folio/model/attention.h"
 #include "folio/model/head.h"
 #include "folio/model/norm.h"
@@ -170,6 +171,7 @@ void Trace::Logits(const Tensor& stream, int64_t begin, int64_t end, const Tenso
   const PassContext pass{.backend = backend_, .config = config(), .B = 1, .T = rows};
   NormForward(pass, weights_.params().ln_f, stream.Slice(begin, end), acts);
   HeadLogits(pass, weights_.params(), acts.out, out);
+  RequireFiniteLogits({out.data<float>(), static_cast<size_t>(out.count())});
 }
 
 }  // namespace folio

@@ -57,7 +57,8 @@ class Trace {
   // Only the weights, into (T,T). REQUIRES: there is room for as many.
   void HeadWeights(int64_t layer, int64_t head, std::span<float> weights) const;
   // Logits of rows [begin, end) of `stream` (any number of rows, C), as if it were the last
-  // block's: through ln_f and the head, into out (end - begin, V).
+  // block's: through ln_f and the head, into out (end - begin, V). Throws a kDiverged Error where
+  // they are not finite.
   void Logits(const Tensor& stream, int64_t begin, int64_t end, const Tensor& out) const;
 
  private:

@@ -121,14 +121,15 @@ void RecoverRun(const fs::path& run) {
   }
 }
 
-NewRun::NewRun(fs::path run, bool overwrite) : run_(std::move(run)), parents_(run_) {
+NewRun::NewRun(fs::path run, bool overwrite, std::unique_ptr<RunLock> lock)
+    : run_(std::move(run)), parents_(run_), lock_(std::move(lock)) {
   if (fs::exists(run_) && !fs::is_directory(run_)) {
     throw UsageError(fmt::format("'{}' is not a directory", run_.string()), "",
                      "give --out the name of a directory");
   }
   const bool made = !fs::exists(run_);
   CreateDirectories(run_);
-  lock_.emplace(run_);
+  if (lock_ == nullptr) lock_ = std::make_unique<RunLock>(run_);
   RecoverRun(run_);
   if (HoldsRun(run_) && !overwrite) {
     const bool resumable = !FindCheckpoints(run_).empty();

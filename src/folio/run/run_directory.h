@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <memory>
 
 #include "folio/io/file.h"
 #include "folio/run/run_lock.h"
@@ -50,9 +50,9 @@ void RecoverRun(const std::filesystem::path& run);
 // never does, nothing of it is left.
 class NewRun {
  public:
-  // Makes the directory and takes its lock. One that holds a run already is a kUsage Error, unless
-  // `overwrite`.
-  NewRun(std::filesystem::path run, bool overwrite);
+  // Makes the directory and takes its lock, unless the caller has it. One that holds a run already
+  // is a kUsage Error, unless `overwrite`.
+  NewRun(std::filesystem::path run, bool overwrite, std::unique_ptr<RunLock> lock = nullptr);
   ~NewRun();
   NewRun(const NewRun&) = delete;
 
@@ -67,7 +67,7 @@ class NewRun {
  private:
   std::filesystem::path run_;
   MadeParents parents_;
-  std::optional<RunLock> lock_;
+  std::unique_ptr<RunLock> lock_;
   bool made_ = false;  // the directory was not there before
   bool begun_ = false;
 };

@@ -11,6 +11,7 @@
 #include "folio/base/clock.h"
 #include "folio/data/dataset.h"
 #include "folio/formats/model_formats.h"
+#include "folio/run/data_check.h"
 #include "folio/run/run_config.h"
 #include "folio/term/progress.h"
 #include "folio/text/tokenizer.h"
@@ -41,8 +42,11 @@ struct TrainingRunOptions {
   std::vector<std::string> data = {};
   std::filesystem::path out = {};  // the run directory (run_directory.h)
   bool resume = false;             // go on from the last checkpoint
-  bool overwrite = false;          // replace the run that is there
-  bool dry_run = false;            // leave nothing behind: for Plan only
+  // The same where there is one, else begin. What says how a run begins, such as train.init and
+  // train.budget, then counts only where it does.
+  bool begin_or_resume = false;
+  bool overwrite = false;  // replace the run that is there
+  bool dry_run = false;    // leave nothing behind: for Plan only
   // Where neither a setting says how large the model is nor train.budget how long to train: choose
   // size and steps for so long (automatic.h). 0: the settings as they are.
   double budget_seconds = 0;
@@ -54,6 +58,9 @@ struct TrainingRunOptions {
   // options; null for one alone. The first makes the data, writes and tells; the directory and the
   // data are where all can read them.
   Group* group = nullptr;
+  // Data of so many bytes is compared with its hashes before the run begins, larger data beside
+  // training.
+  int64_t hashed_at_once = DataCheck::kAtOnce;
 };
 
 // A training run from its settings to its last checkpoint: gathers the settings, makes the data
@@ -65,7 +72,8 @@ class TrainingRun {
   // threads to train.threads, if that is not 0. `settings` and the console must outlive the run.
   // Throws a kUsage Error where settings or options do not fit, a kInput Error for the data, a
   // kResource Error where memory does not suffice. The run directory is its own until it is gone: a
-  // kUsage Error if another process trains there.
+  // kUsage Error if another process trains there. Data that is not what was prepared is a kInput
+  // Error, here or, where it is large, of Train.
   TrainingRun(RunSettings& settings, TrainingRunOptions options);
   TrainingRun(const TrainingRun&) = delete;
   ~TrainingRun();
@@ -82,6 +90,11 @@ class TrainingRun {
   bool first() const;
   std::string FromFirst(const std::string& mine) const;
   void ReadSettings();
+  void TakeRun();
+  void ChooseStart();
+  std::unique_ptr<RunSettings> SettingsBefore() const;
+  void RequireKnownSettings() const;
+  void ForgetBeginning();
   void RequireSameSettings();
   void ShareSettings();
   std::string RankPlan(bool json) const;
@@ -91,6 +104,7 @@ class TrainingRun {
   void ChoosePlan();
   void Probe(int64_t done);
   void FollowPlan(int64_t steps, bool last = false);
+  void OpenData();
   std::vector<std::string> GivenData() const;
   TextOptions Texts() const;
   std::string DataDir(Helpers* helpers);

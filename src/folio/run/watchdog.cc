@@ -1,6 +1,7 @@
 #include "folio/run/watchdog.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <system_error>
 #include <utility>
@@ -22,14 +23,6 @@ std::string Bytes(uint64_t bytes) {
   return HumanBytes(static_cast<double>(bytes));
 }
 
-// What lies there now; size 0 for nothing.
-std::pair<uintmax_t, fs::file_time_type> StateOf(const fs::path& path) {
-  std::error_code error;
-  const uintmax_t size = fs::file_size(path, error);
-  const fs::file_time_type time = fs::last_write_time(path, error);
-  return error ? std::pair{uintmax_t{0}, fs::file_time_type{}} : std::pair{size, time};
-}
-
 }  // namespace
 
 Watchdog::Watchdog(fs::path run, uint64_t checkpoint_bytes, const Dataset& data,
@@ -37,6 +30,7 @@ Watchdog::Watchdog(fs::path run, uint64_t checkpoint_bytes, const Dataset& data,
     : run_(std::move(run)),
       checkpoint_bytes_(checkpoint_bytes),
       read_(std::move(read)),
+      fingerprint_(FingerprintOf(data)),
       next_(SteadySeconds() + kInterval) {
   if (!read_) {
     read_ = [this] {
@@ -47,10 +41,16 @@ Watchdog::Watchdog(fs::path run, uint64_t checkpoint_bytes, const Dataset& data,
   for (const TokenFile* tokens : {&data.train(), &data.val()}) {
     for (size_t shard = 0; shard < tokens->shards(); ++shard) {
       const fs::path path = data_dir / fs::path(tokens->shard_path(shard)).filename();
-      const auto [size, time] = StateOf(path);
-      files_.push_back({path, size, time});
+      files_.push_back({path, StateOf(path)});
     }
   }
+}
+
+Watchdog::FileState Watchdog::StateOf(const fs::path& path) {
+  struct stat found = {};
+  if (stat(path.c_str(), &found) != 0) return {};
+  return {static_cast<uintmax_t>(found.st_size), found.st_ino, found.st_mtim.tv_sec,
+          found.st_mtim.tv_nsec};
 }
 
 void Watchdog::Tell(bool bad, bool& told, const std::string& warning) {
@@ -77,15 +77,29 @@ void Watchdog::Look() {
        fmt::format("the disk of '{}' is nearly full: {} are left, the next checkpoint takes {}; "
                    "make room there",
                    run_.string(), Bytes(now.disk.available), Bytes(checkpoint_bytes_)));
+  LookAtData();
+}
+
+void Watchdog::LookAtData() {
   for (File& file : files_) {
-    const auto [size, time] = StateOf(file.path);
-    if (size == file.size && time == file.time) continue;
-    file.size = size, file.time = time;
+    const FileState now = StateOf(file.path);
+    if (now == file.state) continue;
+    file.state = now;
+    data_changed_ = true;
     LogWarning(
         fmt::format("{} was {} while the run trains on it: what comes of the run is of "
                     "neither the old tokens nor the new",
-                    file.path.string(), size == 0 ? "removed" : "changed"));
+                    file.path.string(), now.size == 0 ? "removed" : "changed"));
   }
+}
+
+void Watchdog::Finish(const Dataset& data) {
+  LookAtData();
+  if (data_changed_ || FingerprintOf(data) == fingerprint_) return;
+  LogWarning(
+      fmt::format("the tokens in {} were changed while the run trained on them: what came of "
+                  "it is of neither the old tokens nor the new",
+                  files_.front().path.parent_path().string()));
 }
 
 std::string FingerprintOf(const Dataset& data) {

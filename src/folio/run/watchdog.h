@@ -30,13 +30,26 @@ class Watchdog {
   // To be called after each step: looks every half a minute.
   void Step();
   void Look();
+  // Only at the files of tokens: where a checkpoint is there.
+  void LookAtData();
+  // The last look, at the tokens themselves too, whatever their files' times say.
+  void Finish(const Dataset& data);
 
  private:
+  // What tells a file from the one that was there.
+  struct FileState {
+    uintmax_t size = 0;  // 0 for no file
+    uint64_t number = 0;
+    int64_t seconds = 0, nanoseconds = 0;  // of the last change
+
+    bool operator==(const FileState&) const = default;
+  };
   struct File {
     std::filesystem::path path;
-    uintmax_t size = 0;
-    std::filesystem::file_time_type time = {};
+    FileState state;
   };
+
+  static FileState StateOf(const std::filesystem::path& path);
 
   // Warns where what was well is not.
   static void Tell(bool bad, bool& told, const std::string& warning);
@@ -45,7 +58,9 @@ class Watchdog {
   uint64_t checkpoint_bytes_;
   std::function<Reading()> read_;
   std::vector<File> files_;
-  double next_;  // SteadySeconds of the next look
+  std::string fingerprint_;    // of the tokens that training began with
+  bool data_changed_ = false;  // that was told
+  double next_;                // SteadySeconds of the next look
   bool low_memory_ = false, low_disk_ = false;
 };
 

@@ -85,6 +85,33 @@ TEST_F(Watching, TellsOfTokensThatChange) {
   EXPECT_TRUE(Contains(Told(), "val.bin was removed"));
 }
 
+// Whatever the file's time says.
+TEST_F(Watching, TellsOfTokensThatChangedUnseenWhenItEnds) {
+  const Dataset data = Data();
+  const fs::path file = At("data/train.bin");
+  const auto time = fs::last_write_time(file);
+  {
+    Watchdog watchdog(At(""), 1000, data, At("data"), [this] { return now_; });
+    watchdog.Finish(data);
+    EXPECT_EQ(Told(), "");
+    std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(100).put('\7');
+    fs::last_write_time(file, time);
+    watchdog.LookAtData();
+    EXPECT_EQ(Told(), "");
+    watchdog.Finish(data);
+    EXPECT_TRUE(Contains(Told(), "the tokens in ", "data were changed while the run trained"));
+  }
+  // Another file in its place, as a copy that keeps times makes it.
+  Watchdog watchdog(At(""), 1000, data, At("data"), [this] { return now_; });
+  const auto before = fs::last_write_time(file);
+  WriteTokens("train.bin", 5000, 9);
+  fs::last_write_time(file, before);
+  watchdog.LookAtData();
+  EXPECT_TRUE(Contains(Told(), "train.bin was changed while the run trains"));
+  watchdog.Finish(data);
+  EXPECT_EQ(Told(), "");
+}
+
 // As the data of a new run does when the run begins.
 TEST_F(Watching, TokensThatMovedWithTheirRunAreWatchedWhereTheyAre) {
   const Dataset data = Data();

@@ -96,6 +96,7 @@ std::string Styled(const Terminal& terminal, Style style, std::string_view text)
 Console::Console() {
   OccupyClosedStreams();
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   Configure(ColorMode::kAuto, 0, false);
 }
 

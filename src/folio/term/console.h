@@ -37,7 +37,8 @@ struct OutputClosed {};
 // Thread-safe. There is one Console, made before anything is printed.
 class Console {
  public:
-  // Ignores SIGPIPE and keeps closed standard streams from being reused by files.
+  // Ignores SIGPIPE and SIGXFSZ (a write beyond ulimit -f is then an error like that of a full
+  // disk), and keeps closed standard streams from being reused by files.
   Console();
   ~Console();
   Console(const Console&) = delete;

@@ -17,8 +17,9 @@ int g_terminal = -1;  // a standard stream that is one
 extern "C" void OnStop(int signal) {
   int none = 0;
   if (g_stop.compare_exchange_strong(none, signal)) return;
-  // A terminal that closes sends it twice: by the shell, and by the kernel when the shell is gone.
-  if (signal != SIGHUP) _exit(SignalExitStatus(signal));
+  // A terminal that closes sends its signal twice: by the shell, and by the kernel when the shell is
+  // gone. The kernel sends SIGXCPU every second until the hard limit.
+  if (signal != SIGHUP && signal != SIGXCPU) _exit(SignalExitStatus(signal));
 }
 
 extern "C" void OnCheckpoint(int) {
@@ -40,12 +41,11 @@ void Catch(int signal, void (*handler)(int)) {
 }  // namespace
 
 void CatchSignals() {
-  Catch(SIGINT, OnStop);
-  Catch(SIGTERM, OnStop);
+  for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGALRM, SIGXCPU}) Catch(signal, OnStop);
   struct sigaction hang_up = {};
   sigaction(SIGHUP, nullptr, &hang_up);
   if (hang_up.sa_handler != SIG_IGN) Catch(SIGHUP, OnStop);
-  Catch(SIGUSR1, OnCheckpoint);
+  for (const int signal : {SIGUSR1, SIGUSR2}) Catch(signal, OnCheckpoint);
 }
 
 void CatchReload() {

@@ -58,11 +58,12 @@ class BenchTrainCommand final : public Command {
     settings_.Read(context.sources);
     RefuseTogether(!batches_.empty() && settings_.flagged("train.batch_size"), "--batches",
                    "--batch");
-    Group& group = JoinRanks(context.console);
+    Group& group = JoinRanks(context.console, "folio bench train");
     const TrainConfig train = Train(group);
     RequireShares(train, group.size());
     UseThreads(train.threads);
     simd_.Use();
+    RequireSameSimd(group);
     std::unique_ptr<Backend> backend = MakeBackend(train.backend);
     const Backend& plain = *backend;
     TimedBackend* timed = nullptr;

@@ -71,7 +71,7 @@ class DataPrepareCommand final : public Command {
     settings_.layers.ReadSources(context.sources);
     settings_.layers.Resolve();
     CatchSignals();
-    Group& group = JoinRanks(context.console);
+    Group& group = JoinRanks(context.console, "folio data prepare");
     if (!group.first()) {
       HelpToPrepare(group);
       return 0;

@@ -47,7 +47,7 @@ class EvalClozeCommand final : public Command {
   int Run(const Context& context) override {
     RequireFileName("--out", out_);
     CatchSignals();
-    Group& group = open_.Use(context.console);
+    Group& group = open_.Use(context.console, "folio eval cloze");
     const OpenedModel model = open_.Open(model_, adapter_);
     model.RequireTokenizer(", or name it with --tokenizer");
     RequireSameModel(group, model, out_);

@@ -46,7 +46,7 @@ class EvalCompareCommand final : public Command {
 
   int Run(const Context& context) override {
     CatchSignals();
-    Group& group = open_.Use(context.console);
+    Group& group = open_.Use(context.console, "folio eval compare");
     const OpenedModel a = open_.Open(model_a_, adapter_a_),
                       b = open_.Open(model_b_, adapter_b_, dtype_b_);
     RequireComparable(a, b);

@@ -26,9 +26,10 @@ void OpenFlags::Add(Flags& flags) {
   AddBackendFlag(flags, &backend_);
 }
 
-Group& OpenFlags::Use(Console& console) const {
-  Group& group = JoinRanks(console);
+Group& OpenFlags::Use(Console& console, const std::string& command) const {
+  Group& group = JoinRanks(console, command);
   compute_.Use();
+  RequireSameSimd(group);
   return group;
 }
 

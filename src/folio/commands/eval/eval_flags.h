@@ -16,9 +16,9 @@ namespace folio {
 class OpenFlags {
  public:
   void Add(Flags& flags);
-  // Joins the ranks that share the work and takes --threads and --simd into effect: before the
-  // first model.
-  Group& Use(Console& console) const;
+  // Joins the ranks that share the work of the command and takes --threads and --simd into effect:
+  // before the first model.
+  Group& Use(Console& console, const std::string& command) const;
   // With the adapter of that directory, and another dtype than --dtype says, unless these are "".
   OpenedModel Open(const std::string& model, const std::string& adapter,
                    const std::string& dtype = "") const;

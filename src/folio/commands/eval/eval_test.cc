@@ -239,16 +239,20 @@ TEST_F(Eval, LogitsThatAreNotFiniteAreNoResult) {
   const std::string text = Put("a.txt", "some words of a text");
   const std::string items =
       Put("items.jsonl", R"({"ctx":"ab","endings":["c","d","e","f"],"label":0})");
-  for (const std::string& call :
-       {"eval perplexity " + text, "eval perplexity --csv " + Path("rows.csv") + " " + text,
-        "eval cloze " + items, "eval cloze --out " + Path("lines") + " " + items,
-        "eval perplexity --dtype int8 " + text, "eval perplexity --backend reference " + text,
-        std::string("inspect probabilities --text abc"), std::string("inspect lens --text abc"),
-        std::string("generate --prompt a --max-tokens 2"),
-        std::string("generate --prompt a --max-tokens 2 --temperature 0"),
-        std::string("generate --prompt a --max-tokens 2 --beams 2")}) {
-    ExpectError(5, call + " --model " + Path("model"), "logits that are not finite",
+  const std::string model = " --model " + Path("model");
+  for (const std::string& call : std::vector<std::string>{
+           "eval perplexity " + text, "eval perplexity --csv " + Path("rows.csv") + " " + text,
+           "eval perplexity --dtype bf16 " + text, "eval perplexity --backend reference " + text,
+           "eval cloze " + items, "eval cloze --out " + Path("lines") + " " + items,
+           "inspect probabilities --text abc", "inspect lens --text abc",
+           "explain block --text abc", "explain sampling --text abc"}) {
+    ExpectError(5, call + model, "logits that are not finite",
                 "help: its weights have grown too large");
+  }
+  for (const std::string more : {"", " --temperature 0", " --beams 2"}) {
+    const ProgramRun run = RunFolio("generate --prompt a --max-tokens 2" + model + more);
+    EXPECT_EQ(run.status, 5) << more << run.err;
+    EXPECT_TRUE(Contains(run.err, "error: the model gives logits that are not finite")) << more;
   }
   EXPECT_FALSE(fs::exists(At("rows.csv")));
   for (const auto& [a, b] : {std::pair("model", "other"), std::pair("other", "model")}) {

@@ -46,7 +46,7 @@ class EvalPerplexityCommand final : public Command {
   int Run(const Context& context) override {
     RequireFileName("--csv", csv_);
     CatchSignals();
-    Group& group = open_.Use(context.console);
+    Group& group = open_.Use(context.console, "folio eval perplexity");
     const OpenedModel model = open_.Open(model_, adapter_);
     const ReadingOptions reading = windows_.Options(model.weights->config().n_positions);
     RequireSameModel(group, model, csv_);

@@ -116,6 +116,31 @@ TEST_P(MpiRun, RanksThatDoNotBelongTogetherAreRefused) {
   EXPECT_FALSE(std::filesystem::exists(At("run")));
 }
 
+TEST_P(MpiRun, RanksThatDoSomethingElseAreNamed) {
+  const std::string words = Words("--grad-accumulation 2 --no-config ");
+  const auto both = [&](const std::string& one, const std::string& other) {
+    return RunShell(".", "unset HOME; " + Ranks(1) + "$F " + one + " : -n 1 $F " + other);
+  };
+  const ProgramRun simd = both(words + " --simd SSE4", words + " --simd SSSE3");
+  EXPECT_EQ(simd.status, 2) << simd.err;
+  EXPECT_TRUE(Contains(simd.err, "rank 1 (", "other instruction sets than the first rank",
+                       "'SSSE3' there, 'SSE4' at rank 0", "--simd NAME"))
+      << simd.err;
+  const ProgramRun command =
+      both(words, "data prepare " + data_ + " --out " + At("data").string() + " --no-config");
+  EXPECT_EQ(command.status, 2) << command.err;
+  EXPECT_TRUE(Contains(command.err, "rank 1 (", "other commands than the first rank",
+                       "'folio data prepare' there, 'folio train' at rank 0"))
+      << command.err;
+  EXPECT_FALSE(std::filesystem::exists(At("run")));
+  ASSERT_EQ(Train().status, 0);
+  const std::string measure =
+      "eval perplexity --no-config --model " + At("run").string() + " " + data_;
+  const ProgramRun measured = both(measure + " --simd SSE4", measure + " --simd SSSE3");
+  EXPECT_EQ(measured.status, 2) << measured.err;
+  EXPECT_TRUE(Contains(measured.err, "other instruction sets")) << measured.err;
+}
+
 TEST_P(MpiRun, ThePlanSaysWhatEachRankDoes) {
   const ProgramRun run = On(2, Words("--grad-accumulation 4 --dry-run"));
   ASSERT_EQ(run.status, 0) << run.err;

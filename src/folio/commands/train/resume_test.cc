@@ -28,6 +28,37 @@ TEST_F(Resumes, OtherSettingsAreTold) {
   EXPECT_TRUE(Contains(refused.err, "model.n_layer cannot change", "was 1, is 2")) << refused.err;
 }
 
+// Neither a preset nor what is built in takes the place of settings that are lost.
+TEST_F(Resumes, SettingsThatAreLostAreNotGuessed) {
+  ASSERT_EQ(Train().status, 0);
+  const std::string config = ReadFile(At("run/config.toml"));
+  const auto run = FilesBelow(At("run/last"));
+  fs::rename(At("run/config.toml"), At("kept.toml"));
+  for (const std::string more :
+       {"--max-steps 6", "--max-steps 6 --preset char-cpu", "--max-steps 6 --lr 0.01"}) {
+    ExpectError(3, Resumed(more), "run/config.toml is missing, or empty",
+                "nobody knows with which settings", "train.", "--config FILE");
+  }
+  WriteFileAtomically(At("run/config.toml"), "");
+  ExpectError(3, Resumed("--max-steps 6"), "run/config.toml is missing, or empty");
+  // A line that is lost is not the preset's to say.
+  const size_t line = config.find("learning_rate = ");
+  WriteFileAtomically(At("run/config.toml"),
+                      config.substr(0, line) + config.substr(config.find('\n', line) + 1));
+  ExpectError(3, Resumed("--max-steps 6 --preset char-cpu"), "does not say all settings",
+              "train.learning_rate (preset char-cpu has ");
+  EXPECT_EQ(FilesBelow(At("run/last")), run);
+  const ProgramRun older = RunFolio(Resumed("--max-steps 5"));
+  EXPECT_EQ(older.status, 0) << older.err;
+  EXPECT_TRUE(Contains(older.err, "does not say train.learning_rate (built-in has 0.001)"))
+      << older.err;
+  fs::remove(At("run/config.toml"));
+  const ProgramRun given =
+      RunShell(".", "$F " + Resumed("--max-steps 6 --config " + At("kept.toml").string()));
+  EXPECT_EQ(given.status, 0) << given.err;
+  EXPECT_TRUE(fs::exists(At("run/config.toml")));
+}
+
 TEST_F(Resumes, ADamagedCheckpointGivesWayToTheOneBefore) {
   ASSERT_EQ(Train("--eval-every 2").status, 0);
   ASSERT_TRUE(fs::exists(At("run/steps/2/train_state/state.json")));

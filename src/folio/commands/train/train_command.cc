@@ -44,7 +44,11 @@ class TrainCommand final : public Command {
             "compressed, or - for standard input (folio data prepare --help says more). The run\n"
             "directory gets the settings, metrics.jsonl, loss.svg and two checkpoints: last/ to\n"
             "go on from, best/ with the lowest held-out loss. Ctrl-C stops after the current\n"
-            "step and saves. With --serve a page of this machine shows the run as it trains;\n"
+            "step and saves; --resume goes on. --resume auto is for who starts it again and "
+            "again,\n"
+            "such as systemd or Slurm: the same command begins the run, goes on with it, and ends\n"
+            "with 0 once it is done. With --serve a page of this machine shows the run as it "
+            "trains;\n"
             "folio serve --runs DIR shows those that have ended, too. Under mpirun or srun the "
             "ranks\n"
             "share the micro-batches of each step, and make the run that one process makes.",
@@ -55,6 +59,7 @@ class TrainCommand final : public Command {
             "--max-steps 500",
             "folio train --init runs/first --lora 8 --data more.txt --out runs/more",
             "folio train --resume --out runs/first --max-steps 4000",
+            "folio train --resume auto --data book.txt --out runs/book",
             "mpirun -n 4 folio train --data book.txt --grad-accumulation 4 --out runs/book"}};
   }
 
@@ -67,7 +72,9 @@ class TrainCommand final : public Command {
     flags.Value(Field{"out", &out_, "the run directory"}.WithFlag("-o,--out"),
                 {.placeholder = "RUN", .required = true});
     AddPresetFlag(flags, &preset_);
-    flags.Switch("--resume", &options_.resume, "go on from the last checkpoint of the run");
+    flags.SwitchOr("--resume", &resume_,
+                   "go on from the last checkpoint of the run; auto: begin it where there is none",
+                   {"auto"});
     flags.Switch("--overwrite", &options_.overwrite, "replace the run that is there");
     flags.Switch("--dry-run", &options_.dry_run,
                  "check the settings and the data, print the plan, and train nothing");
@@ -79,10 +86,14 @@ class TrainCommand final : public Command {
 
   int Run(const Context& context) override {
     CatchSignals();
+    RefuseTogether(!resume_.empty() && options_.overwrite, "--resume", "--overwrite");
     Console& console = context.console;
-    Group& group = JoinRanks(console);
-    options_.group = &group;
+    Group& group = JoinRanks(console, "folio train");
     simd_.Use();
+    RequireSameSimd(group);
+    options_.group = &group;
+    options_.resume = resume_ == "yes";
+    options_.begin_or_resume = resume_ == "auto";
     settings_.UsePreset(preset_);
     options_.out = out_;
     options_.sources = context.sources;
@@ -110,7 +121,7 @@ class TrainCommand final : public Command {
 
  private:
   TrainingRunOptions options_;
-  std::string out_, preset_;
+  std::string out_, preset_, resume_;
   bool serve_ = false;
   int64_t port_ = 8080;
   RunSettings settings_;
