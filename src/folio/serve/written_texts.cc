@@ -1,7 +1,5 @@
 #include "folio/serve/written_texts.h"
 
-#include <chrono>
-#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -22,16 +20,14 @@ struct WrittenTexts::State {
   };
 
   std::mutex mutex;
-  std::condition_variable news;
+  std::function<void()> news = [] {};
   std::vector<Piece> pieces;
   std::vector<Writing> texts;
 
   void Hand(Piece piece) {
-    {
-      const std::lock_guard lock(mutex);
-      pieces.push_back(std::move(piece));
-    }
-    news.notify_one();
+    const std::lock_guard lock(mutex);
+    pieces.push_back(std::move(piece));
+    news();
   }
 };
 
@@ -106,12 +102,16 @@ WrittenTexts::~WrittenTexts() {
   if (scheduled_ != nullptr && left_ > 0) scheduled_->Cancel();
 }
 
-std::vector<WrittenTexts::Piece> WrittenTexts::Take(double seconds) {
+void WrittenTexts::OnNews(std::function<void()> news) {
+  const std::lock_guard lock(state_->mutex);
+  state_->news = std::move(news);
+  if (!state_->pieces.empty()) state_->news();
+}
+
+std::vector<WrittenTexts::Piece> WrittenTexts::Take() {
   std::vector<Piece> pieces;
   {
-    std::unique_lock lock(state_->mutex);
-    state_->news.wait_for(lock, std::chrono::duration<double>(seconds),
-                          [&] { return !state_->pieces.empty(); });
+    const std::lock_guard lock(state_->mutex);
     pieces.swap(state_->pieces);
   }
   for (const Piece& piece : pieces) left_ -= piece.ended ? 1 : 0;
