@@ -4,14 +4,15 @@
 #   scripts/bootstrap.sh web     what the page of folio serve is made and tested with
 #   scripts/bootstrap.sh cluster what make test-cluster puts several machines and their Slurm together from
 #   scripts/bootstrap.sh checks  the same, clang with its sanitizers, OpenMP and coverage, clang-format, clang-tidy,
-#                                and two MPIs (folio finds whichever is there, and does without)
+#                                two MPIs (folio finds whichever is there, and does without), and the proxies that
+#                                folio serve is tested behind
 # On Debian and its descendants it installs what is missing, as root or through sudo, or prints the
 # command that would and exits 1. Elsewhere it says what is needed.
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache libdnnl-dev libhwy-dev libfmt-dev nlohmann-json3-dev
   libtomlplusplus-dev libcli11-dev libxxhash-dev libcurl4-openssl-dev libssl-dev libpng-dev zlib1g-dev
-  libarchive-dev libcpp-httplib-dev libedit-dev libseccomp-dev libgtest-dev libpugixml-dev librsvg2-bin fonts-dejavu-core protobuf-compiler)
+  libarchive-dev libboost-dev libedit-dev libseccomp-dev libgtest-dev libpugixml-dev librsvg2-bin fonts-dejavu-core protobuf-compiler)
 case "${1:-build}" in
   build) ;;
   web)
@@ -19,7 +20,7 @@ case "${1:-build}" in
     command -v npm >/dev/null || packages+=(nodejs npm)  # from wherever it came
     ;;
   checks) packages+=(clang clang-format clang-tidy libclang-rt-dev libomp-dev llvm libopenmpi-dev openmpi-bin
-    libmpich-dev mpich) ;;
+    libmpich-dev mpich nginx haproxy) ;;
   cluster)
     packages=(iproute2 munge openssh-client openssh-server procps slurm-client slurm-wlm-basic-plugins slurmctld
       slurmd libopenmpi-dev openmpi-bin libmpich-dev mpich)
@@ -36,7 +37,7 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
       echo "bootstrap: this is not Debian; please install by hand: a C++20 compiler with OpenMP," >&2
       echo "  CMake 3.25 or later, Ninja, and the development files of oneDNN (2.6 or later)," >&2
       echo "  Highway, fmt, nlohmann-json, toml++, CLI11, xxHash, libcurl (7.85 or later), OpenSSL, zlib," >&2
-      echo "  libpng, libarchive, cpp-httplib, libedit, libseccomp, GoogleTest and pugixml ('$tool' is missing)." >&2
+      echo "  libpng, libarchive, Boost (1.74 or later), libedit, libseccomp, GoogleTest and pugixml ('$tool' is missing)." >&2
       exit 1
     fi
   done

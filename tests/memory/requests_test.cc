@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +32,32 @@ OpenedModel Model(std::unique_ptr<Tokenizer> tokenizer) {
   Scatter(*model.weights, 1);
   model.backend = MakeBackend("reference");
   return model;
+}
+
+// All of an answer that is made as it comes.
+HttpReply Whole(HttpReply reply) {
+  struct News {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool any = false;
+  };
+  const auto news = std::make_shared<News>();
+  const std::shared_ptr<HttpStream> stream = std::exchange(reply.stream, {});
+  stream->Begin([news] {
+    const std::lock_guard lock(news->mutex);
+    news->any = true;
+    news->changed.notify_one();
+  });
+  for (;;) {
+    HttpStream::Part part = stream->Next();
+    if (part.whole) return std::move(*part.whole);
+    reply.body += part.bytes;
+    if (part.ended) return reply;
+    std::unique_lock lock(news->mutex);
+    news->changed.wait_for(lock, std::chrono::duration<double>(std::min(part.seconds, 60.0)),
+                           [&] { return news->any; });
+    news->any = false;
+  }
 }
 
 struct Said {
@@ -62,11 +90,7 @@ class MemoryOfRequests : public testing::Test {
   HttpReply Ask(HttpRequest request) {
     HttpReply reply = service_->Answer(std::move(request));
     if (!reply.stream) return reply;
-    std::exchange(reply.stream, {})([&](std::string_view piece) {
-      reply.body += piece;
-      return true;
-    });
-    return reply;
+    return Whole(std::move(reply));
   }
   HttpReply Post(const std::string& path, const std::string& body) {
     return Ask(Said{"POST", path, body});

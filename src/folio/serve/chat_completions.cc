@@ -177,7 +177,7 @@ HttpReply AnswerChat(ServedModel& model, const RequestFields& fields, const Http
   const auto texts =
       std::make_shared<WrittenTexts>(model, metrics, NameOfClient(request), read.job);
   const auto answer = std::make_shared<ChatAnswer>(std::move(read), model, std::move(memory));
-  return Reply(texts, answer, stream, request, limits.seconds);
+  return Reply(texts, answer, stream, limits.seconds);
 }
 
 }  // namespace folio

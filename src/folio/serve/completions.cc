@@ -309,7 +309,7 @@ HttpReply AnswerCompletion(ServedModel& model, const RequestFields& fields,
   const auto texts =
       std::make_shared<WrittenTexts>(model, metrics, NameOfClient(request), read.job);
   const auto answer = std::make_shared<CompletionAnswer>(std::move(read), model, std::move(memory));
-  return Reply(texts, answer, stream, request, limits.seconds);
+  return Reply(texts, answer, stream, limits.seconds);
 }
 
 }  // namespace folio

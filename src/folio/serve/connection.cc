@@ -1,121 +1,441 @@
 #include "folio/serve/connection.h"
 
-#include <arpa/inet.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
+#include <boost/asio/post.hpp>
+#include <optional>
+#include <utility>
 
-#include "folio/base/clock.h"
+#include "folio/base/log.h"
+#include "folio/serve/answer_head.h"
+#include "folio/serve/connection_host.h"
+#include "folio/serve/stream_pump.h"
 
 namespace folio {
 namespace {
 
-// The numeric address and the port of one end.
-std::pair<std::string, int> EndOf(int socket,
-                                  int (*name)(int, struct sockaddr*, socklen_t*) noexcept) {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof storage;
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  auto* address = reinterpret_cast<sockaddr*>(&storage);
-  if (name(socket, address, &size) != 0) return {};
-  if (storage.ss_family == AF_INET6) {
-    const auto* ip = reinterpret_cast<const sockaddr_in6*>(&storage);
-    inet_ntop(AF_INET6, &ip->sin6_addr, text.data(), text.size());
-    return {text.data(), ntohs(ip->sin6_port)};
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+constexpr size_t kMostAhead = 16 << 10;  // bytes of requests that wait for an answer to another
+constexpr size_t kSlice = 64 << 10;      // bytes of an answer that have a deadline of their own
+constexpr size_t kSmall = 8 << 10;       // bytes that are sent with their neighbours
+constexpr size_t kMostDrained = 256 << 10;
+constexpr double kDrainSeconds = 1;
+constexpr int kMostDraining = 512;  // connections
+
+// What the handler makes of a request; never throws.
+HttpReply Handled(const HttpServer::Handler& handler, const HttpRequest& request) {
+  try {
+    return handler(request);
+  } catch (const std::exception& error) {
+    LogWarning(fmt::format("{} {}: {}", request.method, request.path, error.what()));
+  } catch (...) {
+    LogWarning(fmt::format("{} {}: failed", request.method, request.path));
   }
-  const auto* ip = reinterpret_cast<const sockaddr_in*>(&storage);
-  inet_ntop(AF_INET, &ip->sin_addr, text.data(), text.size());
-  return {text.data(), ntohs(ip->sin_port)};
+  return ErrorReply(500, "the request failed; the log says why");
 }
 
 }  // namespace
 
-Connection::Connection(int socket, const Limits& limits)
-    : socket_(socket), limits_(limits), address_(EndOf(socket, getpeername).first) {
+template <class Call>
+void Connection::Safely(const Call& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    LogWarning(fmt::format("a connection of {} ends: {}", address_, error.what()));
+    Close();
+  }
+}
+
+Connection::Alarm::Alarm(Connection& of, void (Connection::*what)())
+    : connection(of), call(what), timer(of.host_.io) {}
+
+void Connection::Alarm::Set(double seconds) {
+  constexpr double kForever = 1e8;
+  at = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                          std::chrono::duration<double>(std::min(seconds, kForever)));
+  if (at < waits) Wait();
+}
+
+void Connection::Alarm::Wait() {
+  waits = at;
+  timer.expires_at(at);
+  timer.async_wait([self = connection.shared_from_this(), this](error_code error) {
+    if (error) return;
+    waits = Clock::time_point::max();
+    if (at == waits || self->state_ == State::kClosed) return;
+    if (Clock::now() < at) return Wait();
+    Off();
+    self->Safely([&] { (self.get()->*call)(); });
+  });
+}
+
+Connection::Connection(ConnectionHost& host, int socket, std::string address, int turned_away)
+    : host_(host),
+      address_(std::move(address)),
+      turned_away_(turned_away),
+      socket_(host.io),
+      deadline_(*this, &Connection::Late),
+      wake_(*this, &Connection::AskStream) {
+  sockaddr_storage name{};
+  socklen_t size = sizeof name;
+  getsockname(socket, reinterpret_cast<sockaddr*>(&name), &size);
   const int on = 1;  // a token is sent when it comes
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
-
-Connection::~Connection() {
-  shutdown(socket_.get(), SHUT_RDWR);
-}
-
-bool Connection::WaitFor(short events, double deadline) const {
-  for (;;) {
-    const double left = deadline - SteadySeconds();
-    if (left <= 0) return false;
-    pollfd wanted{.fd = socket_.get(), .events = events, .revents = 0};
-    const int ready = poll(&wanted, 1, static_cast<int>(std::ceil(std::min(left, 1e6) * 1e3)));
-    if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) return false;
+  error_code failed;
+  if (socket_.assign({name.ss_family, 0}, socket, failed)) {
+    ::close(socket);
+  } else {
+    socket_.non_blocking(true, failed);
   }
 }
 
-bool Connection::WaitForRequest(double seconds, const std::function<bool()>& stopped) {
-  constexpr double kLook = 0.1;  // how often `stopped` is asked
-  left_ = limits_.head_bytes;
-  for (const double end = SteadySeconds() + seconds; begin_ == end_;) {
-    const double now = SteadySeconds();
-    if (stopped() || now >= end) return false;
-    if (WaitFor(POLLIN, std::min(end, now + kLook))) break;
+Connection::~Connection() = default;
+
+void Connection::Begin() {
+  if (!socket_.is_open()) return Close();
+  deadline_.Set(host_.limits.idle_seconds);
+  Read();
+}
+
+// Waits for bytes, or for the client to hang up.
+void Connection::Read() {
+  const bool full = state_ == State::kAnswering && in_.size() >= kMostAhead;
+  if (reading_ || eof_ || full || state_ == State::kClosed) return;
+  reading_ = true;
+  socket_.async_wait(asio::socket_base::wait_read, [self = shared_from_this()](error_code error) {
+    self->reading_ = false;
+    if (!error && self->state_ != State::kClosed) self->Safely([&] { self->Receive(); });
+  });
+}
+
+void Connection::Receive() {
+  error_code error;
+  const size_t count = socket_.read_some(asio::buffer(host_.received), error);
+  if (error == asio::error::would_block) return Read();
+  eof_ = bool(error);
+  if (state_ == State::kDraining) {
+    drained_ += count;
+    return eof_ || drained_ > kMostDrained ? Close() : Read();
   }
-  deadline_ = SteadySeconds() + limits_.receive_seconds;
-  return !stopped();
+  in_.append(host_.received.data(), count);
+  if (state_ != State::kAnswering) return Step();
+  if (eof_) return Gone(/*broken=*/error != asio::error::eof);
+  Read();
 }
 
-bool Connection::gone() const {
-  pollfd wanted{.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
-  return poll(&wanted, 1, 0) != 0;
-}
-
-bool Connection::is_readable() const {
-  return begin_ < end_ || WaitFor(POLLIN, SteadySeconds());
-}
-
-ssize_t Connection::read(char* data, size_t size) {
-  if (begin_ == end_) {
-    if (!WaitFor(POLLIN, deadline_)) return -1;
-    const ssize_t count = recv(socket_.get(), buffer_.data(), buffer_.size(), 0);
-    if (count <= 0) return count;
-    // Clients that send a head and then its body may wait for word of the head.
-    const int on = 1;
-    setsockopt(socket_.get(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
-    begin_ = 0;
-    end_ = static_cast<size_t>(count);
+// Takes what has come of requests.
+void Connection::Step() {
+  if (in_.empty()) return eof_ || (host_.stopped && idle()) ? Close() : Read();
+  if (state_ == State::kIdle) {
+    state_ = State::kReceiving;
+    reader_ = std::make_unique<RequestReader>(host_.limits.head_bytes, host_.limits.body_bytes);
+    told_to_continue_ = false;
+    begun_ = Clock::now();
+    deadline_.Set(std::min(host_.limits.head_seconds, host_.limits.receive_seconds));
   }
-  const size_t count = std::min({size, end_ - begin_, left_});
-  if (count == 0) return -1;  // too much of it
-  std::memcpy(data, buffer_.data() + begin_, count);
-  begin_ += count;
-  left_ -= count;
-  return static_cast<ssize_t>(count);
-}
-
-ssize_t Connection::write(const char* data, size_t size) {
-  const double deadline = SteadySeconds() + limits_.send_seconds;
-  for (size_t sent = 0; sent < size;) {
-    const ssize_t count =
-        send(socket_.get(), data + sent, size - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count > 0) {
-      sent += static_cast<size_t>(count);
-    } else if ((errno != EAGAIN && errno != EINTR) || !WaitFor(POLLOUT, deadline)) {
-      return -1;
+  const RequestReader::State state = reader_->Take(in_);
+  if (state == RequestReader::State::kRefused) return Refuse(reader_->status(), reader_->reason());
+  if (state == RequestReader::State::kRequest) return Handle();
+  if (eof_) return Close();  // in the middle of it
+  if (state == RequestReader::State::kBody) {
+    if (turned_away_ != 0) return TurnAway();
+    const std::chrono::duration<double> since = Clock::now() - begun_;
+    deadline_.Set(std::max(host_.limits.receive_seconds - since.count(), 0.0));
+    const int on = 1;  // a client that sends a head and then its body may wait for word of the head
+    setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
+    if (reader_->expects_continue() && !std::exchange(told_to_continue_, true)) {
+      Push("HTTP/1.1 100 Continue\r\n\r\n");
+      Flush();
     }
   }
-  return static_cast<ssize_t>(size);
+  Read();
 }
 
-void Connection::get_remote_ip_and_port(std::string& ip, int& port) const {
-  std::tie(ip, port) = EndOf(socket_.get(), getpeername);
+void Connection::Handle() {
+  HttpRequest request = reader_->TakeRequest();
+  const bool at_once = std::ranges::count(host_.limits.at_once, request.path) > 0;
+  if (turned_away_ != 0 && !at_once) return TurnAway();
+  http_1_1_ = reader_->http_1_1();
+  keep_alive_ = reader_->keep_alive() && ++requests_ < host_.limits.requests && turned_away_ == 0;
+  head_only_ = request.method == "HEAD";
+  reader_.reset();
+  state_ = State::kAnswering;
+  deadline_.Off();
+  gone_ = std::make_shared<std::atomic<bool>>(false);
+  request.client = address_;
+  request.gone = [gone = gone_] { return gone->load(); };
+  request.stopping = [&stopped = host_.stopped] { return stopped.load(); };
+  if (at_once) return Answer(Handled(host_.handler, request));
+  const auto asked = std::make_shared<HttpRequest>(std::move(request));
+  const auto reply = std::make_shared<HttpReply>();
+  asio::post(*host_.handlers, [self = shared_from_this(), asked, reply] {
+    *reply = Handled(self->host_.handler, *asked);
+    *asked = {};
+    PostTo(self->host_.io, [self, reply] {
+      self->handling_ = false;
+      self->Safely([&] { self->Answer(std::move(*reply)); });
+      self->EndIfOver();
+    });
+  });
+  handling_ = true;
+  if (eof_) return Gone(/*broken=*/false);
+  Read();
 }
 
-void Connection::get_local_ip_and_port(std::string& ip, int& port) const {
-  std::tie(ip, port) = EndOf(socket_.get(), getsockname);
+void Connection::Answer(HttpReply reply) {
+  const std::shared_ptr<HttpStream> stream = std::move(reply.stream);
+  const bool wanted = state_ != State::kClosed && !(stream != nullptr && eof_);
+  answer_whole_ = stream == nullptr || head_only_ || !wanted;
+  streamed_ = {};
+  if (!answer_whole_) {
+    streamed_ = std::move(reply);
+    if (!streamed_.waits) SendHead(streamed_, {});
+    pump_ = std::make_shared<StreamPump>(
+        host_, stream, !streamed_.waits && chunked_,
+        [this](std::string_view bytes) { return SendNow(bytes); },
+        [self = shared_from_this()](HttpStream::Part* part, bool last) {
+          self->Safely([&] { self->TakePart(part, last); });
+        });
+    Flush();
+    // Not before: what the stream says goes behind the head.
+    if (pump_ != nullptr) pump_->Begin();
+    return;
+  }
+  if (reply.ended) reply.ended(wanted ? reply.status : 499);
+  if (!wanted) return Close();
+  if (stream != nullptr) {
+    SendHead(reply, {});
+  } else {
+    SendHead(reply, reply.body.size());
+    held_ = std::move(reply.held);
+    if (!head_only_ && HasBody(reply.status)) Push(std::move(reply.body));
+  }
+  Flush();
+}
+
+void Connection::SendHead(const HttpReply& reply, std::optional<size_t> length) {
+  if (host_.stopped || (eof_ && in_.empty())) keep_alive_ = false;
+  chunked_ = !length && http_1_1_;
+  if (!length && !http_1_1_) keep_alive_ = false;  // the body ends with the connection
+  Push(AnswerHeadOf(reply, length, chunked_, keep_alive_));
+}
+
+// What never reaches the handler.
+void Connection::Refuse(int status, std::string reason) {
+  reader_.reset();
+  state_ = State::kAnswering;
+  deadline_.Off();
+  keep_alive_ = head_only_ = false;
+  in_.clear();
+  HttpReply reply = ErrorReply(status, reason);
+  const std::string id = host_.refused ? host_.refused(address_, status, reason) : "";
+  if (!id.empty()) reply.headers.emplace_back("X-Request-Id", id);
+  Answer(std::move(reply));
+}
+
+void Connection::TurnAway() {
+  const char* why = turned_away_ == 429 ? "too many connections of this client; try again later"
+                                        : "too many connections; try again later";
+  if (state_ == State::kReceiving) return Refuse(turned_away_, why);
+  if (state_ != State::kIdle) return;
+  // It has said nothing, so that there is nothing to be logged.
+  state_ = State::kAnswering;
+  keep_alive_ = false;
+  Answer(ErrorReply(turned_away_, why));
+}
+
+void Connection::Push(std::string bytes) {
+  if (bytes.empty() || state_ == State::kClosed) return;
+  out_bytes_ += bytes.size();
+  if (!out_.empty() && out_.back().size() + bytes.size() <= kSmall) {
+    out_.back() += bytes;
+  } else {
+    out_.push_back(std::move(bytes));
+  }
+}
+
+// By a thread of the answer's stream, while nothing else is to be sent.
+size_t Connection::SendNow(std::string_view bytes) {
+  const std::lock_guard lock(socket_mutex_);
+  if (!socket_.is_open()) return 0;
+  const ssize_t count =
+      send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  return count > 0 ? static_cast<size_t>(count) : 0;  // else it is seen once more, and told
+}
+
+// Sends what the client takes, and goes on when it takes more.
+void Connection::Flush() {
+  if (writing_ || state_ == State::kClosed) return;
+  while (!out_.empty()) {
+    const std::string& first = out_.front();
+    error_code error;
+    const size_t count =
+        socket_.write_some(asio::buffer(first.data() + sent_, first.size() - sent_), error);
+    if (error == asio::error::would_block) {
+      if (state_ == State::kAnswering && (!std::exchange(slow_, true) || taken_ >= kSlice)) {
+        taken_ = 0;
+        deadline_.Set(host_.limits.send_seconds);
+      }
+      writing_ = true;
+      socket_.async_wait(asio::socket_base::wait_write,
+                         [self = shared_from_this()](error_code failed) {
+                           self->writing_ = false;
+                           if (!failed) self->Safely([&] { self->Flush(); });
+                         });
+      break;
+    }
+    if (error) {
+      eof_ = true;
+      return Gone(/*broken=*/true);
+    }
+    out_bytes_ -= count;
+    taken_ += count;
+    sent_ += count;
+    if (sent_ == first.size()) {
+      out_.pop_front();
+      sent_ = 0;
+    }
+  }
+  if (pump_ != nullptr) pump_->Unsent(out_bytes_);
+  if (!out_.empty() || state_ != State::kAnswering) return;
+  if (std::exchange(slow_, false)) deadline_.Off();
+  if (answer_whole_ && pump_ == nullptr) Answered();
+}
+
+void Connection::Answered() {
+  gone_.reset();
+  held_.reset();
+  if (!keep_alive_ || host_.stopped) return Drain();
+  state_ = State::kIdle;
+  answer_whole_ = false;
+  deadline_.Set(host_.limits.idle_seconds);
+  if (in_.empty() && !eof_) return Read();
+  // What has come already; not from here, which the next one may have called.
+  asio::post(host_.io, [self = shared_from_this()] {
+    if (self->idle()) self->Safely([&] { self->Step(); });
+  });
+}
+
+// Nothing more is answered. What the client sends is read for a while: else the kernel would take
+// back what was sent to it.
+void Connection::Drain() {
+  error_code ignored;
+  socket_.shutdown(asio::socket_base::shutdown_send, ignored);
+  in_.clear();
+  if (eof_ || host_.draining >= kMostDraining) {
+    while (!eof_ && socket_.read_some(asio::buffer(host_.received), ignored) > 0 && !ignored) {
+      drained_ += host_.received.size();
+      if (drained_ > kMostDrained) break;
+    }
+    return Close();
+  }
+  state_ = State::kDraining;
+  ++host_.draining;
+  deadline_.Set(kDrainSeconds);
+  Read();
+}
+
+// The time of what the connection waits for is over.
+void Connection::Late() {
+  if (state_ == State::kReceiving && reader_->begun()) {
+    return Refuse(408, "the request did not come in time");
+  }
+  if (state_ == State::kAnswering) return Gone(/*broken=*/true);
+  Close();
+}
+
+// The client has hung up, or at least closed its end. An answer that is there is sent all the same.
+void Connection::Gone(bool broken) {
+  if (gone_ != nullptr) *gone_ = true;
+  if (broken || pump_ != nullptr) Close();
+}
+
+void Connection::Close() {
+  if (state_ == State::kClosed) return;
+  if (gone_ != nullptr) *gone_ = true;
+  if (state_ == State::kDraining) --host_.draining;
+  state_ = State::kClosed;
+  error_code ignored;
+  {
+    const std::lock_guard lock(socket_mutex_);
+    socket_.close(ignored);
+  }
+  deadline_.timer.cancel(ignored);
+  wake_.timer.cancel(ignored);
+  in_ = {};
+  out_.clear();
+  held_.reset();
+  reader_.reset();
+  if (pump_ != nullptr) pump_->Stop();
+  EndIfOver();
+}
+
+// Calls `ended` once nothing of another thread is left of it.
+void Connection::EndIfOver() {
+  if (state_ != State::kClosed || handling_ || pump_ != nullptr || std::exchange(over_, true)) {
+    return;
+  }
+  const auto self = shared_from_this();
+  host_.ended(*this);
+}
+
+void Connection::Stop() {
+  if (state_ == State::kIdle && in_.empty()) return Close();
+  AskStream();
+}
+
+void Connection::AskStream() {
+  if (pump_ != nullptr) pump_->News();
+}
+
+void Connection::StreamEnded(int status) {
+  answer_whole_ = true;
+  if (const auto ended = std::exchange(streamed_.ended, {})) ended(status);
+}
+
+void Connection::TakePart(HttpStream::Part* part, bool last) {
+  if (part != nullptr && state_ != State::kClosed) PushPart(std::move(*part));
+  if (last) StreamOver();
+  Flush();
+}
+
+void Connection::PushPart(HttpStream::Part part) {
+  if (part.whole) {
+    HttpReply& whole = *part.whole;
+    whole.headers.insert(whole.headers.end(), streamed_.headers.begin(), streamed_.headers.end());
+    StreamEnded(whole.status);
+    SendHead(whole, whole.body.size());
+    held_ = std::move(whole.held);
+    return Push(std::move(whole.body));
+  }
+  if (part.ended) {
+    StreamEnded(streamed_.status);
+  } else {
+    wake_.Set(part.seconds);
+  }
+  Push(std::move(part.bytes));
+}
+
+// The stream is destroyed.
+void Connection::StreamOver() {
+  pump_.reset();
+  wake_.Off();
+  if (!answer_whole_ && streamed_.waits && state_ != State::kClosed) {
+    StreamEnded(500);
+    return Answer(ErrorReply(500, "the request failed; the log says why"));
+  }
+  if (!answer_whole_) {
+    StreamEnded(streamed_.waits ? 499 : streamed_.status);
+    Close();
+  }
+  EndIfOver();
 }
 
 }  // namespace folio

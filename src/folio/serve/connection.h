@@ -1,55 +1,128 @@
 #pragma once
 
-#include <httplib.h>
-
-#include <array>
-#include <cstddef>
+#include <atomic>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 
-#include "folio/io/posix.h"
+#include "folio/serve/http.h"
+#include "folio/serve/request_reader.h"
 
 namespace folio {
 
-// A client's socket, for httplib, with limits that hold for a request as a whole: a client that
-// sends or reads a byte a second has no longer than any other.
-class Connection final : public httplib::Stream {
+struct ConnectionHost;
+class StreamPump;
+
+// The client of one socket: its requests, one after the other, and their answers.
+class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  struct Limits {
-    size_t head_bytes = 64 << 10, body_bytes = 8 << 20;
-    double receive_seconds = 30;  // for a whole request
-    double send_seconds = 30;     // for each piece of an answer
-  };
+  // Owns the socket. `turned_away`: 0, or with which status all requests are that are not to be
+  // answered at once.
+  Connection(ConnectionHost& host, int socket, std::string address, int turned_away);
+  ~Connection();
 
-  // Owns the socket.
-  Connection(int socket, const Limits& limits);
-  ~Connection() override;
+  void Begin();
+  // Says, unless an answer is on its way, that there is no room.
+  void TurnAway();
+  // The server is about to end.
+  void Stop();
 
-  // Waits until the next request begins; false if none does in so many seconds, or `stopped`.
-  bool WaitForRequest(double seconds, const std::function<bool()>& stopped);
-  // The head has come, the body begins.
-  void HeadRead() { left_ = limits_.body_bytes; }
-  // Whether the client has closed its end.
-  bool gone() const;
   const std::string& address() const { return address_; }
-
-  bool is_readable() const override;
-  bool is_writable() const override { return !gone(); }
-  ssize_t read(char* data, size_t size) override;
-  ssize_t write(const char* data, size_t size) override;
-  void get_remote_ip_and_port(std::string& ip, int& port) const override;
-  void get_local_ip_and_port(std::string& ip, int& port) const override;
-  socket_t socket() const override { return socket_.get(); }
+  int turned_away() const { return turned_away_; }
+  // Whether the next request has not begun.
+  bool idle() const { return state_ == State::kIdle; }
+  bool answering() const { return state_ == State::kAnswering; }
 
  private:
-  bool WaitFor(short events, double deadline) const;
+  using Clock = std::chrono::steady_clock;
+  enum class State {
+    kIdle,       // between requests
+    kReceiving,  // one
+    kAnswering,  // one, until its handler has answered and all of that is sent
+    kDraining,   // nothing more is answered; waits for the client to close
+    kClosed,
+  };
 
-  internal::FileDescriptor socket_;
-  Limits limits_;
-  std::string address_;
-  std::array<char, 16 << 10> buffer_;
-  size_t begin_ = 0, end_ = 0;  // of what has come and was not read
-  size_t left_ = 0;             // bytes that may still come
-  double deadline_ = 0;         // of the request
+  // A time after which something is called. It is seldom set anew in the timer itself: that looks,
+  // when it goes off, whether it was put off.
+  struct Alarm {
+    Alarm(Connection& of, void (Connection::*what)());
+    void Set(double seconds);
+    void Off() { at = Clock::time_point::max(); }
+    void Wait();
+
+    Connection& connection;
+    void (Connection::*call)();
+    boost::asio::steady_timer timer;
+    Clock::time_point at = Clock::time_point::max(), waits = at;
+  };
+
+  // Calls what a callback is for. Whatever that throws, as where memory has ended, ends the
+  // connection alone.
+  template <class Call>
+  void Safely(const Call& call);
+
+  void Read();
+  void Receive();
+  void Step();
+  void Handle();
+  void Answer(HttpReply reply);
+  void SendHead(const HttpReply& reply, std::optional<size_t> length);
+  void Refuse(int status, std::string reason);
+  void Push(std::string bytes);
+  size_t SendNow(std::string_view bytes);
+  void Flush();
+  void Answered();
+  void Drain();
+  void Late();
+  void Gone(bool broken);
+  void Close();
+  void EndIfOver();
+
+  // Of the stream of an answer.
+  void TakePart(HttpStream::Part* part, bool last);
+  void PushPart(HttpStream::Part part);
+  void StreamOver();
+  void StreamEnded(int status);
+  void AskStream();
+
+  ConnectionHost& host_;
+  const std::string address_;
+  const int turned_away_;
+  boost::asio::generic::stream_protocol::socket socket_;
+  std::mutex socket_mutex_;  // held where it is closed, or used by another thread
+  State state_ = State::kIdle;
+  bool reading_ = false, writing_ = false, eof_ = false, over_ = false;
+
+  std::string in_;  // has come, and was not taken
+  std::unique_ptr<RequestReader> reader_;
+  bool told_to_continue_ = false;
+  Clock::time_point begun_;  // when the request's first byte came
+  int requests_ = 0;
+
+  // Of the request that is answered.
+  std::shared_ptr<std::atomic<bool>> gone_;
+  bool handling_ = false;  // the handler runs
+  bool keep_alive_ = false, http_1_1_ = true, head_only_ = false, chunked_ = false;
+  bool answer_whole_ = false;  // nothing more will be pushed
+  HttpReply streamed_;         // what is not the stream itself
+  std::shared_ptr<StreamPump> pump_;
+  std::shared_ptr<void> held_;  // of the answer, until it was sent
+
+  std::deque<std::string> out_;
+  size_t out_bytes_ = 0;  // of all of it
+  size_t sent_ = 0;       // of its first
+  bool slow_ = false;     // the client takes less than there is
+  size_t taken_ = 0;      // bytes, since the deadline of a slow client was set
+  size_t drained_ = 0;
+
+  Alarm deadline_, wake_;
 };
 
 }  // namespace folio

@@ -4,7 +4,8 @@
 
 #include <bit>
 #include <cmath>
-#include <condition_variable>
+#include <functional>
+#include <memory>
 #include <mutex>
 
 #include "folio/base/clock.h"
@@ -17,12 +18,10 @@
 namespace folio {
 namespace {
 
-constexpr double kLookAgain = 0.05;  // how often a silent client is looked for
-
 // Of all texts; the scheduler's thread writes.
 struct Embedding {
   std::mutex mutex;
-  std::condition_variable news;
+  std::function<void()> news = [] {};
   std::vector<std::vector<double>> texts;  // made as the model reads them
   size_t ended = 0;
 };
@@ -42,6 +41,71 @@ void Write(const std::vector<double>& vector, bool normalize, bool base64, JsonW
   static_assert(std::endian::native == std::endian::little);
   json.Text(Base64({reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float)}));
 }
+
+// The answer, when the model has read all texts.
+class EmbeddingStream final : public HttpStream {
+ public:
+  // How it is answered.
+  struct Form {
+    std::string model;
+    int64_t tokens = 0;  // of all texts
+    bool normalize = true, base64 = false;
+  };
+
+  EmbeddingStream(std::shared_ptr<Embedding> state, std::shared_ptr<ScheduledTexts> scheduled,
+                  std::shared_ptr<MemoryBudget::Share> memory, Form form, double most_seconds)
+      : state_(std::move(state)),
+        scheduled_(std::move(scheduled)),
+        memory_(std::move(memory)),
+        form_(std::move(form)),
+        end_(SteadySeconds() + most_seconds) {}
+  ~EmbeddingStream() override { scheduled_->Cancel(); }
+
+  void Begin(std::function<void()> news) override {
+    const std::lock_guard lock(state_->mutex);
+    state_->news = std::move(news);
+  }
+
+  Part Next() override {
+    {
+      const std::lock_guard lock(state_->mutex);
+      const double left = end_ - SteadySeconds();
+      if (state_->ended < state_->texts.size()) {
+        if (left > 0) return {.seconds = left};
+        return {.whole = ApiError(408, "not done within the time that an answer may take").reply()};
+      }
+    }
+    try {
+      scheduled_->ThrowIfFailed();
+      return {.whole = Whole()};
+    } catch (const ApiError& error) {
+      return {.whole = error.reply()};
+    } catch (const std::bad_alloc&) {
+      return {.whole = ApiError(503, "not enough memory for this request now").reply()};
+    }
+  }
+
+ private:
+  HttpReply Whole() const {
+    HttpReply reply{.held = memory_};
+    JsonWriter json(reply.body);
+    json.BeginObject().Key("object").Text("list").Key("data").BeginArray();
+    for (size_t i = 0; i < state_->texts.size(); ++i) {
+      json.BeginObject().Key("object").Text("embedding").Key("index").Value(i).Key("embedding");
+      Write(state_->texts[i], form_.normalize, form_.base64, json);
+      json.EndObject();
+    }
+    json.EndArray().Key("model").Text(form_.model).Key("usage");
+    json.Value(Json{{"prompt_tokens", form_.tokens}, {"total_tokens", form_.tokens}}).EndObject();
+    return reply;
+  }
+
+  std::shared_ptr<Embedding> state_;
+  std::shared_ptr<ScheduledTexts> scheduled_;
+  std::shared_ptr<MemoryBudget::Share> memory_;  // until the answer was sent
+  Form form_;
+  double end_;
+};
 
 }  // namespace
 
@@ -63,7 +127,8 @@ HttpReply AnswerEmbedding(ServedModel& model, const RequestFields& fields,
 
   for (const std::vector<int32_t>& input : inputs) RequireContext(input, "input", model);
   constexpr int64_t kMemoryOfNumber = 96;  // a sum, and its digits
-  const MemoryBudget::Share memory(limits.memory, kMemoryOfNumber * C * std::ssize(inputs));
+  auto memory = std::make_shared<MemoryBudget::Share>(limits.memory,
+                                                      kMemoryOfNumber * C * std::ssize(inputs));
   const auto state = std::make_shared<Embedding>();
   state->texts.resize(inputs.size());
   std::vector<TextRequest> texts(inputs.size());
@@ -87,33 +152,15 @@ HttpReply AnswerEmbedding(ServedModel& model, const RequestFields& fields,
     };
     texts[i].on_end = [state, &metrics](FinishReason, const GenerateStats& stats) {
       metrics.prompt_tokens += stats.prompt_tokens;
-      {
-        const std::lock_guard lock(state->mutex);
-        ++state->ended;
-      }
-      state->news.notify_one();
+      const std::lock_guard lock(state->mutex);
+      if (++state->ended == state->texts.size()) state->news();
     };
   }
-  const auto scheduled = model.scheduler->Submit(NameOfClient(request), std::move(texts));
-  std::unique_lock lock(state->mutex);
-  for (const double end = SteadySeconds() + limits.seconds; state->ended < inputs.size();) {
-    state->news.wait_for(lock, std::chrono::duration<double>(kLookAgain));
-    const bool gone = request.gone(), late = SteadySeconds() > end;
-    if (gone || late) scheduled->Cancel();
-    if (gone) throw ApiError(499, "the client is gone");
-    if (late) throw ApiError(408, "not done within the time that an answer may take");
-  }
-  scheduled->ThrowIfFailed();
-  HttpReply reply;
-  JsonWriter json(reply.body);
-  json.BeginObject().Key("object").Text("list").Key("data").BeginArray();
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    json.BeginObject().Key("object").Text("embedding").Key("index").Value(i).Key("embedding");
-    Write(state->texts[i], normalize, format == "base64", json);
-    json.EndObject();
-  }
-  json.EndArray().Key("model").Text(model.name).Key("usage");
-  json.Value(Json{{"prompt_tokens", tokens}, {"total_tokens", tokens}}).EndObject();
+  auto scheduled = model.scheduler->Submit(NameOfClient(request), std::move(texts));
+  HttpReply reply{.waits = true};
+  reply.stream = std::make_shared<EmbeddingStream>(
+      state, std::move(scheduled), std::move(memory),
+      EmbeddingStream::Form{model.name, tokens, normalize, format == "base64"}, limits.seconds);
   return reply;
 }
 

@@ -3,27 +3,30 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace folio {
 
-// A request of HTTP as its handler sees it; untrusted, but of a bounded size.
+// A request of HTTP as its handler sees it; untrusted, but of a bounded size, and whole.
 struct HttpRequest {
   std::string method;  // "GET"
   std::string path;    // decoded, without the query
   std::string body;
   std::string client;             // the address that it comes from
   std::string id = {}, key = {};  // of the request and, its name, of what opens the service to it
-  // Of a header, in any case, and of the query, decoded; "" where there is none.
+  // Of a header, in any case (the values of several of one name behind commas), and of the query,
+  // decoded; "" where there is none.
   std::function<std::string(const std::string&name)> header = {}, parameter = {};
   // Whether the client has hung up: nobody wants the answer any more.
   std::function<bool()> gone = [] { return false; };
   // Whether the service is about to end: what has no end of its own ends then.
   std::function<bool()> stopping = [] { return false; };
 };
+
+class HttpStream;
 
 struct HttpReply {
   int status = 200;
@@ -32,10 +35,37 @@ struct HttpReply {
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::shared_ptr<void> held = {};  // what it takes is given back with this, when it was sent
 
-  // Sends a piece of the body; false where the client is gone.
-  using Write = std::function<bool(std::string_view)>;
-  // Instead of `body`: called once, to write it as it comes.
-  std::function<void(const Write& write)> stream = {};
+  // Instead of `body`: what makes it as it comes, in pieces or, where the status too is not known
+  // before (`waits`), at once.
+  std::shared_ptr<HttpStream> stream = {};
+  bool waits = false;
+  // Of a stream: called once, with the status, when the last of the answer is about to be sent, or
+  // when its client is gone; that is 499 where there was no status yet.
+  std::function<void(int status)> ended = {};
+};
+
+// An answer that is made as it comes, without a thread that waits for it. It is asked for more
+// whenever it says that there are news or its time is over, never by two threads at a time, and not
+// while the client leaves much of it unread. It is destroyed as soon as it has ended or its client
+// is gone: what still works for it ends then.
+class HttpStream {
+ public:
+  struct Part {
+    std::string bytes = {};               // more of the body
+    std::optional<HttpReply> whole = {};  // of an answer that waits: all of it, without a stream
+    bool ended = false;                   // there is no more
+    double seconds = 1e9;                 // after which it is to be asked without news, too
+  };
+
+  virtual ~HttpStream() = default;
+
+  // Before the first Next. `news` may be called by any thread, at any time.
+  virtual void Begin(std::function<void()> /*news*/) {}
+  // What there is now; may be nothing.
+  virtual Part Next() = 0;
+  // Whether Next takes no longer than computing what it says. Where it reads files it may not keep
+  // those who wait for tokens.
+  virtual bool quick() const { return true; }
 };
 
 }  // namespace folio

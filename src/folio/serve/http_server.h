@@ -1,48 +1,64 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "folio/serve/client_address.h"
 #include "folio/serve/http.h"
 
 namespace folio {
 
 struct HttpLimits {
-  int connections = 256;  // at a time; who comes later is told so (503) and closed
+  int connections = 256;       // at a time; who comes later is told so (503) and closed
+  int client_connections = 0;  // of one address, or network of IPv6 (429); 0: half of them
+  // The addresses of proxies, whose connections are those of many clients.
+  std::vector<AddressBlock> proxies = {};
+  int requests = 1000;  // of a connection, so that none is forever
   size_t head_bytes = 64 << 10;
   size_t body_bytes = 8 << 20;
+  double head_seconds = 10;     // for a head, from its first byte
   double receive_seconds = 30;  // for a whole request, from its first byte
-  double send_seconds = 30;     // for each piece of an answer
+  double send_seconds = 30;     // for each 64 KiB of an answer to be taken
   double idle_seconds = 5;      // between the requests of a connection
+  int threads = 16;             // on which the handler runs
+  // What is answered when all else is full: on the thread of the connections, so that the handler
+  // has to be quick there.
+  std::vector<std::string> at_once = {"/health"};
 };
 
-// HTTP/1.1 on a socket: a thread for each connection, each within limits, so that no client can
-// take more than its connection from the others.
+// HTTP/1.1 on a socket, read strictly (docs/serve.md): one thread has all connections, a few run
+// the handler, others make what answers send as it comes. Each connection is within limits, so that
+// no client can take more than its share from the others.
 class HttpServer {
  public:
   using Handler = std::function<HttpReply(const HttpRequest&)>;
+  // Hears of what never reached the handler, and returns the X-Request-Id of its answer or "".
+  using Refused =
+      std::function<std::string(const std::string& client, int status, const std::string& reason)>;
 
   // The handler is called by many threads at once, for requests of any kind. What it throws is told
-  // as a 500 without its text, and logged.
-  HttpServer(Handler handler, const HttpLimits& limits = {});
+  // as a 500 without its text, and logged. `refused` is called by the thread of the connections.
+  HttpServer(Handler handler, const HttpLimits& limits = {}, Refused refused = {});
   ~HttpServer();  // REQUIRES: Serve has returned
 
   // Listens at a numeric address or "localhost"; port 0 takes one that is free. Returns the port.
   // Throws a kUsage Error for an address that is none, a kRuntime Error where it is taken.
   int Bind(const std::string& host, int port);
-  // Answers until Stop, and returns when the last connection has ended.
+  // Answers until Stop, with threads that begin here, and returns when the last connection has
+  // ended.
   void Serve();
-  // Answers what comes over a connected socket, which it owns, until either side ends. Serve does
-  // so for each connection.
+  // Instead of Serve: answers what comes over a connected socket, which it owns, until either side
+  // ends.
   void Converse(int socket);
-  // From any thread or none: takes no more connections and requests; those that run end.
+  // From any thread: takes no more connections and requests; those that run end.
   void Stop();
 
-  int connections() const;  // now
+  int connections() const;  // now, without those that are only told to come again
 
  private:
-  class Protocol;
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -10,7 +10,6 @@
 #include "folio/serve/test_raw_client.h"
 #include "folio/serve/test_service.h"
 #include "tests/kit/expect.h"
-#include "tests/kit/warnings.h"
 
 namespace folio {
 namespace {
@@ -29,6 +28,7 @@ class HttpFaults : public ServiceTest {
     ServiceOptions options;
     options.scheduler.queue = 200;
     Serve(options, {.connections = 40,
+                    .client_connections = 40,
                     .head_bytes = 4096,
                     .body_bytes = 20000,
                     .receive_seconds = 0.4,
@@ -58,46 +58,6 @@ class HttpFaults : public ServiceTest {
     return client.Receive(30);
   }
 };
-
-TEST_F(HttpFaults, MalformedRequestsAreRefused) {
-  const std::vector<std::string> malformed = {
-      "\r\n\r\n",
-      "GET\r\n\r\n",
-      "GET /health\r\n\r\n",
-      "GET /health HTTP/9.9\r\n\r\n",
-      "BREW /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
-      "GET /health HTTP/1.1\r\nHost\r\n\r\n",
-      "GET /health HTTP/1.1\r\n: x\r\n\r\n",
-      "GET /%zz%00%ff HTTP/1.1\r\nHost: localhost\r\n\r\n",
-      "GET /" + std::string(9000, 'x') + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
-      "GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(9000, 'x') + "\r\n\r\n",
-      "GET /health HTTP/1.1\r\nRange: bytes=0-0,1-1,2-2\r\nHost: evil\r\n\r\n",
-      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\nabc",
-      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\nabc",
-      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
-      "99999999999999999999\r\n\r\nabc",
-      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz",
-      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-      "ffffffffffffffff\r\nabc",
-      std::string(5000, '\0'),
-      "\xff\xfe\xfd",
-  };
-  for (const std::string& one : malformed) {
-    const double begin = SteadySeconds();
-    const std::string answer = Talk(one);
-    EXPECT_LT(SteadySeconds() - begin, 20) << one.substr(0, 100);
-    EXPECT_FALSE(answer.starts_with("HTTP/1.1 200")) << one.substr(0, 100) << answer;
-    EXPECT_FALSE(answer.starts_with("HTTP/1.1 5")) << one.substr(0, 100) << answer;
-  }
-  ExpectAlive();
-}
-
-TEST_F(HttpFaults, ManyHeadersAreRefused) {
-  std::string head = "GET /health HTTP/1.1\r\nHost: localhost\r\n";
-  for (int i = 0; i < 100000; ++i) head += "a:\r\n";
-  EXPECT_FALSE(Talk(head + "\r\n").starts_with("HTTP/1.1 200"));
-  ExpectAlive();
-}
 
 TEST_F(HttpFaults, ALargeBodyIsRefusedBeforeItHasCome) {
   const RawClient honest(port_);
@@ -227,7 +187,7 @@ TEST_F(HttpFaults, ManyRequestsShareAConnection) {
   for (int i = 0; i < 30; ++i) {
     const auto result = client_->Get("/health");
     ASSERT_TRUE(result);
-    EXPECT_EQ(result->status, 200);
+    EXPECT_EQ(result.status, 200);
   }
   // Three at once, answered in turn.
   const std::string get = "GET /health HTTP/1.1\r\nHost: localhost\r\n";
@@ -262,34 +222,6 @@ TEST_F(HttpFaults, StoppingLetsRequestsEnd) {
   EXPECT_TRUE(done);
   EXPECT_FALSE(text.empty());
   client_.reset();
-}
-
-TEST(HttpServers, APortThatIsTakenIsNamed) {
-  const auto handler = [](const HttpRequest&) { return HttpReply{}; };
-  HttpServer one(handler), two(handler);
-  const int port = one.Bind("127.0.0.1", 0);
-  EXPECT_GT(port, 0);
-  EXPECT_TRUE(Contains(ErrorOf([&] { two.Bind("127.0.0.1", port); }, ErrorKind::kRuntime),
-                       fmt::format("port {}", port), "in use"));
-  EXPECT_TRUE(Contains(ErrorOf([&] { two.Bind("example.com", 0); }, ErrorKind::kUsage),
-                       "'example.com' is no address"));
-}
-
-TEST(HttpServers, WhatAHandlerThrowsIsLoggedAndNotTold) {
-  Warnings warnings;
-  HttpServer server([](const HttpRequest&) -> HttpReply { throw std::runtime_error("a secret"); });
-  const int port = server.Bind("127.0.0.1", 0);
-  std::thread serving([&] { server.Serve(); });
-  {
-    const RawClient client(port);
-    client.Send("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    const std::string answer = client.Receive(5);
-    EXPECT_TRUE(answer.starts_with("HTTP/1.1 500")) << answer;
-    EXPECT_EQ(answer.find("secret"), answer.npos);
-  }
-  server.Stop();
-  serving.join();
-  EXPECT_TRUE(Contains(warnings.text(), "a secret"));
 }
 
 }  // namespace

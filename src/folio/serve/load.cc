@@ -1,7 +1,6 @@
 #include "folio/serve/load.h"
 
 #include <fmt/format.h>
-#include <httplib.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +10,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/serve/http_client.h"
 
 namespace folio {
 namespace {
@@ -83,7 +83,7 @@ LoadResult LoadDriver::Drive(int clients) {
   std::mutex mutex;
   std::atomic<size_t> next = 0;
   const double begin = SteadySeconds(), end = begin + options_.seconds;
-  const auto ask = [&](httplib::Client& client, size_t p) {
+  const auto ask = [&](HttpClient& client, size_t p) {
     Json body{{"prompt", options_.prompts[p]},
               {"max_tokens", options_.max_tokens},
               {"seed", 1},
@@ -93,24 +93,18 @@ LoadResult LoadDriver::Drive(int clients) {
               {"stream_options", Json{{"include_usage", true}}}};
     if (!options_.model.empty()) body["model"] = options_.model;
     StreamedAnswer answer;
-    httplib::Request request;
-    request.method = "POST";
-    request.path = "/v1/completions";
-    request.body = body.dump();
-    request.set_header("Content-Type", "application/json");
-    request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
-      answer.Take({data, size});
-      return true;
-    };
-    const httplib::Result sent = client.send(request);
-    answer.status = sent ? sent->status : 0;
+    answer.status = client
+                        .Ask("POST", "/v1/completions", body.dump(), {},
+                             [&](std::string_view piece) {
+                               answer.Take(piece);
+                               return true;
+                             })
+                        .status;
     return answer;
   };
   const auto drive = [&] {
-    httplib::Client client(options_.host, options_.port);
-    client.set_keep_alive(true);
-    client.set_tcp_nodelay(true);
-    client.set_read_timeout(600);
+    constexpr double kPatience = 600;  // seconds
+    HttpClient client(options_.host, options_.port, kPatience);
     while (SteadySeconds() < end) {
       const size_t p = next++ % options_.prompts.size();
       const double asked = SteadySeconds();

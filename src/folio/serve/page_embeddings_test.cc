@@ -40,9 +40,9 @@ TEST_F(PageEmbeddingsTest, TokensAreProjectedAsInspectDoes) {
 
 TEST_F(PageEmbeddingsTest, TheirTagSavesTheSecondTime) {
   const auto first = client_->Get("/api/embed/pca");
-  const std::string tag = first->get_header_value("ETag");
-  EXPECT_EQ(client_->Get("/api/embed/pca", {{"If-None-Match", tag}})->status, 304);
-  EXPECT_EQ(client_->Get("/api/embed/pca")->body, first->body);
+  const std::string tag = first.header("ETag");
+  EXPECT_EQ(client_->Get("/api/embed/pca", {{"If-None-Match", tag}}).status, 304);
+  EXPECT_EQ(client_->Get("/api/embed/pca").body, first.body);
 }
 
 TEST_F(PageEmbeddingsTest, NeighboursAreInspects) {

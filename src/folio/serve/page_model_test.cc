@@ -122,16 +122,16 @@ TEST_F(PageModel, RefusesWhatIsNotThere) {
 TEST_F(PageModel, GivesEachTokensBytesOnceForEachTokenizer) {
   Serve();
   const auto answer = client_->Get("/api/vocab");
-  const Json tokens = ParseJson(answer->body, "vocab")["tokens"];
+  const Json tokens = ParseJson(answer.body, "vocab")["tokens"];
   ASSERT_EQ(tokens.size(), 257u);
   EXPECT_EQ(tokens[0], "AA==");
   EXPECT_EQ(tokens[97], "YQ==");
   EXPECT_EQ(tokens[256], Base64("<|endoftext|>"));
-  const std::string tag = answer->get_header_value("ETag");
+  const std::string tag = answer.header("ETag");
   const auto again = client_->Get("/api/vocab", {{"If-None-Match", tag}});
-  EXPECT_EQ(again->status, 304);
-  EXPECT_EQ(again->body, "");
-  EXPECT_EQ(client_->Get("/api/vocab?model=talker", {{"If-None-Match", tag}})->status, 200);
+  EXPECT_EQ(again.status, 304);
+  EXPECT_EQ(again.body, "");
+  EXPECT_EQ(client_->Get("/api/vocab?model=talker", {{"If-None-Match", tag}}).status, 200);
 }
 
 std::vector<int32_t> Integers(const Json& json) {
@@ -415,13 +415,7 @@ TEST_F(PageModel, AGenerationEndsWhenItsReaderHangsUp) {
   Serve(options);
   const std::string body = Json{{"prompt", "a"}, {"max_tokens", 290}, {"ignore_eos", true}}.dump();
   for (int i = 0; i < 6; ++i) {
-    httplib::Request request;
-    request.method = "POST";
-    request.path = "/api/generate";
-    request.body = body;
-    request.set_header("Content-Type", "application/json");
-    request.content_receiver = [](const char*, size_t, uint64_t, uint64_t) { return false; };
-    NewClient()->send(request);
+    NewClient().Ask("POST", "/api/generate", body, {}, [](std::string_view) { return false; });
   }
   const Json small{{"prompt", "b"}, {"max_tokens", 2}};
   while (Post("/api/generate", small).status == 429) std::this_thread::yield();

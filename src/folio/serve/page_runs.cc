@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <deque>
+#include <functional>
+#include <optional>
 #include <system_error>
-#include <thread>
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
@@ -84,10 +84,6 @@ class Listener {
   std::atomic<int64_t>& count_;
 };
 
-void SleepSeconds(double seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
-
 std::optional<uint64_t> LastEventOf(const HttpRequest& request) {
   const std::string given = request.header("Last-Event-ID");
   uint64_t id = 0;
@@ -95,6 +91,49 @@ std::optional<uint64_t> LastEventOf(const HttpRequest& request) {
   if (given.empty() || error != std::errc() || rest != given.data() + given.size()) return {};
   return id;
 }
+
+// What happens in the runs, to one who listens.
+class RunEvents final : public HttpStream {
+ public:
+  RunEvents(RunFeed& feed, std::shared_ptr<Listener> listener, std::string version,
+            const HttpRequest& request)
+      : feed_(feed),
+        listener_(std::move(listener)),
+        version_(std::move(version)),
+        last_(LastEventOf(request)),
+        stopping_(request.stopping) {}
+
+  bool quick() const override { return false; }
+
+  Part Next() override {
+    const double now = SteadySeconds();
+    if (!place_) return {.bytes = Hello(now), .seconds = RunFeed::kPollSeconds};
+    if (stopping_() && !end_) end_ = now + RunFeed::kListSeconds;
+    // A run may have ended just now, as where its own process serves it: that is told, too.
+    Part part{.ended = end_ && now >= *end_, .seconds = RunFeed::kPollSeconds};
+    for (const RunFeed::Event& event : feed_.News(*place_)) part.bytes += event.text;
+    if (part.bytes.empty() && now - said_ > kHeartbeatSeconds) part.bytes = kStillThere;
+    if (!part.bytes.empty()) said_ = now;
+    return part;
+  }
+
+ private:
+  std::string Hello(double now) {
+    place_ = feed_.Begin(last_);
+    said_ = now;
+    const Json server{{"resumed", place_->resumed}, {"version", version_}, {"time", WallSeconds()}};
+    return NamedEvent("server", server, fmt::format("{}", place_->last));
+  }
+
+  RunFeed& feed_;
+  std::shared_ptr<Listener> listener_;
+  std::string version_;
+  std::optional<uint64_t> last_;
+  std::function<bool()> stopping_;
+  std::optional<RunFeed::Place> place_;
+  std::optional<double> end_;  // when it ends, where the service does
+  double said_ = 0;
+};
 
 }  // namespace
 
@@ -190,35 +229,12 @@ HttpReply PageRuns::Samples(const std::string& id) {
 }
 
 HttpReply PageRuns::Events(const HttpRequest& request) {
-  const auto listener = std::make_shared<Listener>(listening_);
+  auto listener = std::make_shared<Listener>(listening_);
   if (listening_ > options_.streams) {
     throw ApiError(429, fmt::format("{} listen already; try again later", options_.streams));
   }
   HttpReply reply{.type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
-  reply.stream = [this, listener, last = LastEventOf(request), gone = request.gone,
-                  stopping = request.stopping](const HttpReply::Write& write) {
-    constexpr double kLook = 0.05;  // how often a silent client is looked for
-    RunFeed::Place place = feed_.Begin(last);
-    const Json server{
-        {"resumed", place.resumed}, {"version", options_.version}, {"time", WallSeconds()}};
-    if (!write(NamedEvent("server", server, fmt::format("{}", place.last)))) return;
-    double said = SteadySeconds(), looked = said;
-    for (bool ending = false; !gone() && !ending;) {
-      ending = stopping();
-      // A run may have ended just now, as where its own process serves it: that is told, too.
-      if (ending) SleepSeconds(RunFeed::kListSeconds);
-      const double now = SteadySeconds();
-      std::string events;
-      if (ending || now - looked >= RunFeed::kPollSeconds) {
-        looked = now;
-        for (const RunFeed::Event& event : feed_.News(place)) events += event.text;
-      }
-      if (now - said > kHeartbeatSeconds && events.empty()) events = kStillThere;
-      if (!events.empty()) said = now;
-      if (!events.empty() && !write(events)) return;
-      SleepSeconds(kLook);
-    }
-  };
+  reply.stream = std::make_shared<RunEvents>(feed_, std::move(listener), options_.version, request);
   return reply;
 }
 

@@ -75,19 +75,16 @@ class PageRunsTest : public PageTest {
                                 const std::function<void()>& begun = {}) const {
     std::string body;
     std::vector<PageEvent> events;
-    httplib::Request request;
-    request.method = "GET";
-    request.path = "/api/events";
-    if (!last.empty()) request.set_header("Last-Event-ID", last);
+    HttpClient::Headers headers;
+    if (!last.empty()) headers.emplace_back("Last-Event-ID", last);
     bool told = false;
     const double end = SteadySeconds() + 30;  // not forever for what never comes
-    request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
-      body.append(data, size);
+    NewClient().Ask("GET", "/api/events", "", headers, [&](std::string_view piece) {
+      body += piece;
       events = EventsOf(body.substr(0, body.rfind("\n\n") + 2));
       if (!std::exchange(told, true) && begun) begun();
       return events.size() < count && SteadySeconds() < end;
-    };
-    NewClient()->send(request);
+    });
     EXPECT_EQ(events.size(), count);
     events.resize(count);
     return events;
@@ -326,7 +323,7 @@ TEST_F(PageRunsTest, StreamsAreFewAndEndWithTheService) {
   std::atomic<int> listening = 0, ended = 0;
   for (int i = 0; i < 3; ++i) {
     listeners.emplace_back([&] {
-      NewClient()->Get("/api/events", [&](const char*, size_t) {
+      NewClient().Ask("GET", "/api/events", "", {}, [&](std::string_view) {
         ++listening;
         return true;
       });
@@ -346,8 +343,8 @@ TEST_F(PageRunsTest, TheEndOfARunIsToldByAServiceThatEndsWithIt) {
   std::atomic<bool> begun = false;
   std::thread listener([&] {
     std::string body;
-    NewClient()->Get("/api/events", [&](const char* data, size_t size) {
-      body.append(data, size);
+    NewClient().Ask("GET", "/api/events", "", {}, [&](std::string_view piece) {
+      body += piece;
       begun = true;
       return true;
     });
@@ -366,15 +363,9 @@ TEST_F(PageRunsTest, AStreamsPlaceIsFreeWhenItsReaderHangsUp) {
   for (int i = 0; i < 8; ++i) {
     int status = 0;
     while (status != 200) {
-      httplib::Request request;
-      request.method = "GET";
-      request.path = "/api/events";
-      request.content_receiver = [&](const char*, size_t, uint64_t, uint64_t) { return false; };
-      request.response_handler = [&](const httplib::Response& response) {
-        status = response.status;
-        return true;
-      };
-      NewClient()->send(request);
+      status = NewClient()
+                   .Ask("GET", "/api/events", "", {}, [](std::string_view) { return false; })
+                   .status;
     }
   }
 }

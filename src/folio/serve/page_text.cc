@@ -12,6 +12,7 @@
 #include "folio/serve/generation_fields.h"
 #include "folio/serve/gvz.h"
 #include "folio/serve/page_model.h"
+#include "folio/serve/text_answer.h"
 #include "folio/serve/written_texts.h"
 
 namespace folio {
@@ -88,44 +89,24 @@ const char* ReasonOf(const WrittenTexts::Text& text) {
 }
 
 // A text on its way to the page, as events.
-class PageText {
+class PageText final : public TextsStream {
  public:
-  PageText(ServedModel& model, ServiceMetrics& metrics, ClientName client, PageJob page,
-           MemoryBudget::Share memory)
-      : memory_(std::move(memory)),
+  PageText(ServedModel& model, const PageJob& page, MemoryBudget::Share memory,
+           const std::shared_ptr<WrittenTexts>& written, int64_t waiting, double begin,
+           double most_seconds)
+      : TextsStream(written, most_seconds),
+        memory_(std::move(memory)),
         model_(model.id),
         prompt_(page.job.prompts.front()),
         read_(PromptTokensSeen(std::ssize(prompt_), page.job.options, model.config().n_positions)),
         conversation_(page.conversation),
         forgotten_(page.forgotten),
         seed_(page.job.options.sampling.seed),
-        waiting_(model.scheduler->waiting()),
-        begin_(SteadySeconds()),
-        texts_(model, metrics, std::move(client), std::move(page.job)) {}
-
-  // Sends it all, until the client is gone.
-  void Send(const HttpReply::Write& write, const std::function<bool()>& gone, double most_seconds) {
-    constexpr double kLook = 0.05;  // how often a silent client is looked for
-    if (!write(Begin())) return;
-    double said = SteadySeconds();
-    while (!texts_.ended()) {
-      const double now = SteadySeconds();
-      for (const WrittenTexts::Piece& piece : texts_.Take(kLook)) {
-        if (!write(Event(piece))) return;
-        said = now;
-      }
-      if (gone()) return;
-      if (now - begin_ > most_seconds) {
-        throw ApiError(
-            408, fmt::format("not done within the {} s that an answer may take", most_seconds));
-      }
-      if (now - said > kHeartbeatSeconds && !write(kStillThere)) return;
-      if (now - said > kHeartbeatSeconds) said = now;
-    }
-  }
+        waiting_(waiting),
+        begin_(begin) {}
 
  private:
-  std::string Begin() const {
+  std::string FirstEvents() override {
     Json json = Progress(0);
     json["model"] = model_;
     if (conversation_) json.update({{"forgotten", forgotten_}, {"prompt_ids", prompt_}});
@@ -143,7 +124,7 @@ class PageText {
             {"waiting", waiting_}};
   }
 
-  std::string Event(const WrittenTexts::Piece& piece) {
+  std::string Events(const WrittenTexts::Piece& piece) override {
     if (piece.ended) return Done(piece.shown);
     if (piece.tokens.empty()) return NamedEvent("progress", Progress(piece.read));
     if (index_ == 0) first_ = SteadySeconds();
@@ -160,8 +141,12 @@ class PageText {
                                 {"top", TopPairs(of.likeliest)}});
   }
 
+  std::string ErrorEvent(const ApiError& error) const override {
+    return NamedEvent("error", {{"code", error.status()}, {"message", error.what()}, {"hint", ""}});
+  }
+
   std::string Done(const std::string& rest) const {
-    const WrittenTexts::Text& text = texts_.text(0);
+    const WrittenTexts::Text& text = texts().text(0);
     const auto ms = [](double seconds) { return ShortNumber(1e3 * seconds); };
     Json timings{{"prompt_n", text.stats.prompt_tokens},
                  {"shared_n", text.stats.shared},
@@ -185,7 +170,6 @@ class PageText {
   int64_t waiting_;
   double begin_, first_ = 0;
   int64_t index_ = 0;
-  WrittenTexts texts_;
 };
 
 }  // namespace
@@ -195,21 +179,16 @@ HttpReply AnswerPageText(ServedModel& model, const RequestFields& fields,
                          ServiceMetrics& metrics) {
   constexpr int64_t kMemoryOfTold =
       4 * sizeof(Json);  // of an id of the prompt, as the events have it
-  PageJob page = ReadPageText(fields, model);
+  const PageJob page = ReadPageText(fields, model);
   MemoryBudget::Share memory =
       ReserveTexts(page.job, model, limits, kMemoryOfTold * std::ssize(page.job.prompts.front()));
-  const auto text = std::make_shared<PageText>(model, metrics, NameOfClient(request),
-                                               std::move(page), std::move(memory));
+  const int64_t waiting = model.scheduler->waiting();
+  const double begin = SteadySeconds();
+  const auto texts =
+      std::make_shared<WrittenTexts>(model, metrics, NameOfClient(request), page.job);
   HttpReply reply{.type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
-  reply.stream = [text, gone = request.gone,
-                  seconds = limits.seconds](const HttpReply::Write& write) {
-    try {
-      text->Send(write, gone, seconds);
-    } catch (const ApiError& error) {
-      write(
-          NamedEvent("error", {{"code", error.status()}, {"message", error.what()}, {"hint", ""}}));
-    }
-  };
+  reply.stream = std::make_shared<PageText>(model, page, std::move(memory), texts, waiting, begin,
+                                            limits.seconds);
   return reply;
 }
 

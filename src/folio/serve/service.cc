@@ -159,24 +159,20 @@ HttpReply Service::Answer(HttpRequest request) {
                        .client = request.client,
                        .key = request.key,
                        .method = UrlText(request.method),
-                       .path = UrlText(request.path),
-                       .status = reply.status};
-  auto answered = [this, begin, endpoint, told = std::move(told)]() mutable {
+                       .path = UrlText(request.path)};
+  auto answered = [this, begin, endpoint, told = std::move(told)](int status) mutable {
+    told.status = status;
     told.seconds = SteadySeconds() - begin;
     metrics_.AddRequest(endpoint, told.status, told.key);
     metrics_.whole_request.Add(told.seconds);
     told.time = LogTime();
     if (log_) log_(told);
   };
-  if (!reply.stream) {
-    answered();
-    return reply;
+  if (reply.stream != nullptr) {
+    reply.ended = std::move(answered);
+  } else {
+    answered(reply.status);
   }
-  reply.stream = [stream = std::move(reply.stream),
-                  answered](const HttpReply::Write& write) mutable {
-    stream(write);
-    answered();
-  };
   return reply;
 }
 

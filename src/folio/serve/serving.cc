@@ -13,7 +13,10 @@ std::string Url(const std::string& host, int port) {
 }  // namespace
 
 Serving::Serving(Service& service, const std::string& host, int port, const HttpLimits& limits)
-    : server_([&service](const HttpRequest& request) { return service.Answer(request); }, limits),
+    : server_([&service](const HttpRequest& request) { return service.Answer(request); }, limits,
+              [&service](const std::string& client, int status, const std::string& reason) {
+                return service.Refused(client, status, reason);
+              }),
       port_(server_.Bind(host, port)),
       url_(Url(host, port_)) {}
 

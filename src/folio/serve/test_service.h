@@ -1,14 +1,16 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <httplib.h>
 
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "folio/infer/test_small_model.h"
 #include "folio/io/json.h"
+#include "folio/serve/http_client.h"
 #include "folio/serve/http_server.h"
 #include "folio/serve/service.h"
 
@@ -27,10 +29,13 @@ class ServiceTest : public testing::Test {
     service_->Add("small", SmallModel());
     service_->Add("talker", SmallModel(/*chat=*/true));
     server_ = std::make_unique<HttpServer>(
-        [this](const HttpRequest& request) { return service_->Answer(request); }, limits);
+        [this](const HttpRequest& request) { return service_->Answer(request); }, limits,
+        [this](const std::string& client, int status, const std::string& reason) {
+          return service_->Refused(client, status, reason);
+        });
     port_ = server_->Bind("127.0.0.1", 0);
     serving_ = std::thread([this] { server_->Serve(); });
-    client_ = NewClient();
+    client_.emplace("127.0.0.1", port_);
   }
   ~ServiceTest() override { Stop(); }
   void Stop() {
@@ -40,12 +45,7 @@ class ServiceTest : public testing::Test {
     serving_.join();
   }
 
-  std::unique_ptr<httplib::Client> NewClient() const {
-    auto client = std::make_unique<httplib::Client>("127.0.0.1", port_);
-    client->set_read_timeout(60);
-    client->set_keep_alive(true);
-    return client;
-  }
+  HttpClient NewClient() const { return {"127.0.0.1", port_}; }
 
   struct Answer {
     int status = 0;
@@ -68,19 +68,10 @@ class ServiceTest : public testing::Test {
     }
   };
   Answer Ask(const std::string& method, const std::string& path, const std::string& body = "",
-             const httplib::Headers& headers = {}) const {
-    httplib::Request request;
-    request.method = method;
-    request.path = path;
-    request.body = body;
-    request.headers = headers;
-    if (!body.empty()) request.set_header("Content-Type", "application/json");
-    const httplib::Result result = NewClient()->send(request);
-    if (!result) {
-      ADD_FAILURE() << method << " " << path << ": " << httplib::to_string(result.error());
-      return {};
-    }
-    return {result->status, result->body, result->get_header_value("Content-Type")};
+             const HttpClient::Headers& headers = {}) const {
+    const HttpAnswer answer = NewClient().Ask(method, path, body, headers);
+    if (!answer) ADD_FAILURE() << method << " " << path << ": " << answer.body;
+    return {answer.status, answer.body, answer.header("Content-Type")};
   }
   Answer Post(const std::string& path, const Json& body) const {
     return Ask("POST", path, body.dump());
@@ -107,7 +98,7 @@ class ServiceTest : public testing::Test {
 
   std::unique_ptr<Service> service_;
   std::unique_ptr<HttpServer> server_;
-  std::unique_ptr<httplib::Client> client_;
+  std::optional<HttpClient> client_;
   std::thread serving_;
   int port_ = 0;
   std::mutex mutex_;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "folio/base/clock.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/event_stream.h"
@@ -9,59 +11,98 @@
 namespace folio {
 namespace {
 
-constexpr double kLook = 0.05;  // how often a silent client is looked for
+class AnswerStream final : public TextsStream {
+ public:
+  AnswerStream(const std::shared_ptr<WrittenTexts>& written, std::shared_ptr<TextAnswer> answer,
+               double most_seconds, bool waits)
+      : TextsStream(written, most_seconds), answer_(std::move(answer)), waits_(waits) {}
 
-ApiError TooLong(double seconds) {
-  return {408, fmt::format("not done within the {} s that an answer may take", seconds)};
-}
-
-// Sends events until all is said; what it throws is to be sent too.
-void SendEvents(WrittenTexts& texts, TextAnswer& answer, const HttpReply::Write& write,
-                const std::function<bool()>& gone, double most_seconds) {
-  const auto send = [&](const std::vector<Json>& chunks) {
+ private:
+  static std::string EventsOf(const std::vector<Json>& chunks) {
     std::string events;
     for (const Json& chunk : chunks) events += EventOf(chunk);
-    return write(events);
-  };
-  double said = SteadySeconds();
-  for (const double end = said + most_seconds; !texts.ended();) {
-    const double now = SteadySeconds();
-    for (const WrittenTexts::Piece& piece : texts.Take(kLook)) {
-      if (!send(answer.Chunks(texts, piece))) return;
-      said = now;
-    }
-    if (gone()) return;
-    if (now > end) throw TooLong(most_seconds);
-    if (now - said > kHeartbeatSeconds && !write(kStillThere)) return;
-    if (now - said > kHeartbeatSeconds) said = now;
+    return events;
   }
-  send(answer.LastChunks(texts));
-  write(kLastEvent);
-}
+  std::string Events(const WrittenTexts::Piece& piece) override {
+    return EventsOf(answer_->Chunks(texts(), piece));
+  }
+  std::string LastEvents() override { return EventsOf(answer_->LastChunks(texts())) + kLastEvent; }
+  std::string ErrorEvent(const ApiError& error) const override {
+    return "data: " + error.body() + "\n\n";
+  }
+  std::optional<HttpReply> Whole() override {
+    return HttpReply{.body = answer_->Whole(texts()).dump(), .held = answer_};
+  }
+  bool waits() const override { return waits_; }
+
+  std::shared_ptr<TextAnswer> answer_;
+  bool waits_;
+};
 
 }  // namespace
 
-HttpReply Reply(const std::shared_ptr<WrittenTexts>& texts,
-                const std::shared_ptr<TextAnswer>& answer, bool stream, const HttpRequest& request,
-                double most_seconds) {
-  if (stream) {
-    HttpReply reply{.type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
-    reply.stream = [texts, answer, gone = request.gone,
-                    most_seconds](const HttpReply::Write& write) {
-      try {
-        SendEvents(*texts, *answer, write, gone, most_seconds);
-      } catch (const ApiError& error) {
-        write("data: " + error.body() + "\n\n");
+TextsStream::TextsStream(std::shared_ptr<WrittenTexts> texts, double most_seconds)
+    : texts_(std::move(texts)),
+      most_seconds_(most_seconds),
+      end_(SteadySeconds() + most_seconds),
+      said_(SteadySeconds()) {}
+
+HttpStream::Part TextsStream::Next() {
+  Part part;
+  const double now = SteadySeconds();
+  const auto fail = [&](const ApiError& error) {
+    if (waits()) {
+      part.whole = error.reply();
+    } else {
+      part.bytes += ErrorEvent(error);
+      part.ended = true;
+    }
+    return std::move(part);
+  };
+  try {
+    if (!waits() && !std::exchange(begun_, true)) part.bytes = FirstEvents();
+    for (const WrittenTexts::Piece& piece : texts_->Take()) {
+      if (!waits()) part.bytes += Events(piece);
+      said_ = now;
+    }
+    if (texts_->ended()) {
+      if (waits()) {
+        part.whole = Whole();
+      } else {
+        part.bytes += LastEvents();
+        part.ended = true;
       }
-    };
-    return reply;
+      return part;
+    }
+    if (now > end_) {
+      throw ApiError(
+          408, fmt::format("not done within the {} s that an answer may take", most_seconds_));
+    }
+  } catch (const ApiError& error) {
+    return fail(error);
+  } catch (const std::bad_alloc&) {
+    return fail({503, "not enough memory for this request now"});
   }
-  for (const double end = SteadySeconds() + most_seconds; !texts->ended();) {
-    texts->Take(kLook);
-    if (SteadySeconds() > end) throw TooLong(most_seconds);
-    if (request.gone()) throw ApiError(499, "the client is gone");
+  part.seconds = end_ - now;
+  if (waits()) return part;
+  if (now - said_ > kHeartbeatSeconds) {
+    part.bytes += kStillThere;
+    said_ = now;
   }
-  return {.body = answer->Whole(*texts).dump()};
+  part.seconds = std::min(part.seconds, said_ + kHeartbeatSeconds - now);
+  return part;
+}
+
+HttpReply Reply(const std::shared_ptr<WrittenTexts>& texts,
+                const std::shared_ptr<TextAnswer>& answer, bool stream, double most_seconds) {
+  HttpReply reply;
+  reply.waits = !stream;
+  reply.stream = std::make_shared<AnswerStream>(texts, answer, most_seconds, reply.waits);
+  if (stream) {
+    reply.type = "text/event-stream";
+    reply.headers = {{"Cache-Control", "no-cache"}};
+  }
+  return reply;
 }
 
 Json UsageOf(const WrittenTexts& texts, size_t texts_of_a_prompt) {

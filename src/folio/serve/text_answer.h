@@ -1,10 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/io/json.h"
+#include "folio/serve/api_error.h"
 #include "folio/serve/http.h"
 #include "folio/serve/written_texts.h"
 
@@ -23,11 +26,37 @@ class TextAnswer {
   virtual Json Whole(const WrittenTexts& texts) = 0;
 };
 
-// Waits for the texts or, with `stream`, hands them on as events while they come. Where the client
-// is gone they end, and an answer that takes longer than `most_seconds` is an error.
+// Texts on their way to a client. One that takes longer than `most_seconds` ends with an error.
+class TextsStream : public HttpStream {
+ public:
+  TextsStream(std::shared_ptr<WrittenTexts> texts, double most_seconds);
+
+  void Begin(std::function<void()> news) final { texts_->OnNews(std::move(news)); }
+  Part Next() final;
+
+ protected:
+  WrittenTexts& texts() { return *texts_; }
+  const WrittenTexts& texts() const { return *texts_; }
+
+ private:
+  // Events for a piece; may be none.
+  virtual std::string Events(const WrittenTexts::Piece& piece) = 0;
+  // What comes before all of them, and behind.
+  virtual std::string FirstEvents() { return ""; }
+  virtual std::string LastEvents() { return ""; }
+  virtual std::string ErrorEvent(const ApiError& error) const = 0;
+  // Instead of events, where the answer waits: all of it, when the texts have ended.
+  virtual std::optional<HttpReply> Whole() { return {}; }
+  virtual bool waits() const { return false; }
+
+  std::shared_ptr<WrittenTexts> texts_;
+  double most_seconds_, end_, said_;
+  bool begun_ = false;
+};
+
+// The texts when all of them have ended or, with `stream`, as events while they come.
 HttpReply Reply(const std::shared_ptr<WrittenTexts>& texts,
-                const std::shared_ptr<TextAnswer>& answer, bool stream, const HttpRequest& request,
-                double most_seconds);
+                const std::shared_ptr<TextAnswer>& answer, bool stream, double most_seconds);
 
 // What was used, as OpenAI counts: prompts once, every text that was written.
 Json UsageOf(const WrittenTexts& texts, size_t texts_of_a_prompt);

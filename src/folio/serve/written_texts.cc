@@ -1,7 +1,5 @@
 #include "folio/serve/written_texts.h"
 
-#include <chrono>
-#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -22,17 +20,15 @@ struct WrittenTexts::State {
   };
 
   std::mutex mutex;
-  std::condition_variable news;
+  std::function<void()> news = [] {};
   std::vector<Piece> pieces;
   bool lost = false;  // a last piece, for want of memory
   std::vector<Writing> texts;
 
   void Hand(Piece piece) {
-    {
-      const std::lock_guard lock(mutex);
-      pieces.push_back(std::move(piece));
-    }
-    news.notify_one();
+    const std::lock_guard lock(mutex);
+    pieces.push_back(std::move(piece));
+    news();
   }
 
   // Hands over the last piece of a text or, where memory does not suffice, that there will be none.
@@ -45,11 +41,9 @@ struct WrittenTexts::State {
       writing.text.end_token = reason == FinishReason::kStop;
       Hand({.text = i, .shown = std::exchange(writing.shown, ""), .ended = true});
     } catch (const std::bad_alloc&) {
-      {
-        const std::lock_guard lock(mutex);
-        lost = true;
-      }
-      news.notify_one();
+      const std::lock_guard lock(mutex);
+      lost = true;
+      news();
     }
   }
 };
@@ -121,12 +115,16 @@ WrittenTexts::~WrittenTexts() {
   if (scheduled_ != nullptr && left_ > 0) scheduled_->Cancel();
 }
 
-std::vector<WrittenTexts::Piece> WrittenTexts::Take(double seconds) {
+void WrittenTexts::OnNews(std::function<void()> news) {
+  const std::lock_guard lock(state_->mutex);
+  state_->news = std::move(news);
+  if (!state_->pieces.empty() || state_->lost) state_->news();
+}
+
+std::vector<WrittenTexts::Piece> WrittenTexts::Take() {
   std::vector<Piece> pieces;
   {
-    std::unique_lock lock(state_->mutex);
-    state_->news.wait_for(lock, std::chrono::duration<double>(seconds),
-                          [&] { return !state_->pieces.empty() || state_->lost; });
+    const std::lock_guard lock(state_->mutex);
     if (state_->lost) throw ApiError(503, "not enough memory for this request now");
     pieces.swap(state_->pieces);
   }

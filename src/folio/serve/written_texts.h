@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,9 +47,11 @@ class WrittenTexts {
   ~WrittenTexts();
   WrittenTexts(const WrittenTexts&) = delete;
 
-  // What has come since the last call; waits so long for something. Throws as
-  // ScheduledTexts::ThrowIfFailed.
-  std::vector<Piece> Take(double seconds);
+  // Calls `news`, which must be quick, on the scheduler's thread whenever something has come, also
+  // for what has come before.
+  void OnNews(std::function<void()> news);
+  // What has come since the last call. Throws as ScheduledTexts::ThrowIfFailed.
+  std::vector<Piece> Take();
   bool ended() const { return left_ == 0; }
   // REQUIRES: its last piece was taken.
   const Text& text(size_t i) const;

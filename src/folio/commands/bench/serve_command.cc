@@ -23,10 +23,13 @@ namespace {
 
 // A service in this process, as `folio serve` runs one.
 class LocalService {
+  static constexpr int kClients = 4096;  // all of this machine
+
  public:
   LocalService(OpenedModel model, int64_t slots)
       : service_({.scheduler = {.slots = slots, .queue = 256}}, {}),
-        server_([this](const HttpRequest& request) { return service_.Answer(request); }) {
+        server_([this](const HttpRequest& request) { return service_.Answer(request); },
+                {.connections = kClients, .client_connections = kClients}) {
     service_.Add("model", std::move(model));
     port_ = server_.Bind("127.0.0.1", 0);
     serving_ = std::thread([this] { server_.Serve(); });

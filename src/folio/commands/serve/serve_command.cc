@@ -153,7 +153,7 @@ class ServeCommand final : public Command {
     });
     std::map<std::string, std::string> adapters = Adapters();
     Serving serving(service, host_, static_cast<int>(port_),
-                    {.connections = static_cast<int>(connections_)});
+                    {.connections = static_cast<int>(connections_), .proxies = Proxies()});
     if (!no_sandbox_) Confine(console);
     Json names = Json::array();
     for (const std::string& given : models_) {

@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <httplib.h>
 #include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -11,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <regex>
 #include <set>
 #include <thread>
@@ -18,6 +18,7 @@
 #include "folio/base/clock.h"
 #include "folio/base/strings.h"
 #include "folio/commands/train/test_train.h"
+#include "folio/serve/http_client.h"
 #include "folio/serve/sandbox.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
@@ -57,8 +58,7 @@ class Serve : public TrainTest {
       told.clear();  // it is still being written
     }
     url_ = url.str();
-    client_ = std::make_unique<httplib::Client>(url_);
-    client_->set_read_timeout(60);
+    client_.emplace("127.0.0.1", std::stoi(url_.substr(url_.rfind(':') + 1)));
   }
   std::string Err() const {
     return std::filesystem::exists(At("err")) ? ReadFile(At("err"), 1 << 20) : "";
@@ -77,20 +77,19 @@ class Serve : public TrainTest {
   bool in_terminal_ = false;  // its standard input is one, the other end of which is `terminal_`
   int terminal_ = -1;
   std::string url_;
-  std::unique_ptr<httplib::Client> client_;
+  std::optional<HttpClient> client_;
 };
 
 TEST_F(Serve, AnswersWithWhatGenerateWrites) {
   Start("");
-  const auto answer = client_->Post("/v1/completions",
-                                    R"({"model":"run","prompt":"a small","max_tokens":8,"seed":3})",
-                                    "application/json");
+  const auto answer = client_->Ask("POST", "/v1/completions",
+                                   R"({"model":"run","prompt":"a small","max_tokens":8,"seed":3})");
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->status, 200) << answer->body;
+  EXPECT_EQ(answer.status, 200) << answer.body;
   const ProgramRun written =
       RunFolio("generate --seed 3 --max-tokens 8 --prompt 'a small' --model " + At("run").string());
   EXPECT_EQ("a small" +
-                nlohmann::json::parse(answer->body)["choices"][0]["text"].get<std::string>() + "\n",
+                nlohmann::json::parse(answer.body)["choices"][0]["text"].get<std::string>() + "\n",
             written.out);
   EXPECT_EQ(End(SIGTERM), 0);
 }
@@ -99,8 +98,7 @@ TEST_F(Serve, LogsItsRequestsWithoutTheirText) {
   Start("--json --access-log - --model other=" + At("run/last").string());
   const nlohmann::json head = nlohmann::json::parse(Split(Out(), '\n').at(0));
   EXPECT_EQ(head["models"], nlohmann::json::array({"run", "other"})) << head;
-  client_->Post("/v1/completions", R"({"model":"other","prompt":"learn from"})",
-                "application/json");
+  client_->Ask("POST", "/v1/completions", R"({"model":"other","prompt":"learn from"})");
   client_->Get("/a%1bb", {{"X-Request-Id", "mine"}});
   EXPECT_EQ(End(SIGTERM), 0);
   const nlohmann::json line = nlohmann::json::parse(Split(Out(), '\n').at(1));
@@ -128,7 +126,7 @@ TEST_F(Serve, SighupReadsKeysAndOpensTheLogAnew) {
   };
   const auto status = [&](const char* key) {
     const auto answer = client_->Get("/v1/models", {{"X-Api-Key", key}});
-    return answer ? answer->status : 0;
+    return answer.status;
   };
   // Reads again, until it has said so.
   const auto reload = [&](const char* word) {
@@ -173,7 +171,7 @@ TEST_F(Serve, SighupReadsKeysAndOpensTheLogAnew) {
 TEST_F(Serve, EndsWithItsTerminal) {
   in_terminal_ = true;
   Start("");
-  EXPECT_EQ(client_->Get("/health")->status, 200);
+  EXPECT_EQ(client_->Get("/health").status, 200);
   close(terminal_);
   EXPECT_EQ(End(0), 0) << Err();
 }
@@ -183,10 +181,9 @@ TEST_F(Serve, LetsRequestsEndBeforeItDoes) {
   int status = 0;
   std::string text;
   std::thread asking([&] {
-    const auto answer =
-        client_->Post("/v1/completions", R"({"model":"run","prompt":"a","max_tokens":9,"n":64})",
-                      "application/json");
-    if (answer) status = answer->status;
+    const auto answer = client_->Ask("POST", "/v1/completions",
+                                     R"({"model":"run","prompt":"a","max_tokens":9,"n":64})");
+    if (answer) status = answer.status;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(End(SIGTERM), 0);
@@ -204,13 +201,13 @@ TEST_F(Serve, ARunShowsItselfAsItTrains) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const auto runs = client_->Get("/api/runs");
     if (!runs) continue;
-    const nlohmann::json all = nlohmann::json::parse(runs->body)["runs"];
+    const nlohmann::json all = nlohmann::json::parse(runs.body)["runs"];
     ASSERT_LE(all.size(), 1u) << all;
     if (all.size() == 1) run = all[0];
   }
   EXPECT_EQ(run["id"], "run");
   EXPECT_EQ(run["state"], "running");
-  EXPECT_EQ(client_->Get("/")->status, 200);
+  EXPECT_EQ(client_->Get("/").status, 200);
   EXPECT_NE(Err().find("the run as it trains: " + url_ + "/#/runs?r=run\n"), std::string::npos)
       << Err();
   EXPECT_EQ(End(SIGINT), 130) << Err();
@@ -269,7 +266,7 @@ TEST_F(Serve, ReadsNothingBesideItsModelsAndRuns) {
   const auto read = [&] {
     std::set<std::string> ids;
     const auto answer = client_->Get("/api/runs");
-    const auto said = nlohmann::json::parse(answer ? answer->body : R"({"runs":[]})");
+    const auto said = nlohmann::json::parse(answer ? answer.body : R"({"runs":[]})");
     for (const auto& run : said["runs"]) {
       if (run.contains("step")) ids.insert(run["id"]);
     }
@@ -298,7 +295,7 @@ TEST_F(Serve, AModelBehindLinksIsServed) {
   Begin("serve --port 0 --no-config --model " + At("snapshot").string());
   const auto models = client_->Get("/v1/models");
   ASSERT_TRUE(models);
-  EXPECT_EQ(nlohmann::json::parse(models->body)["data"][0]["id"], "snapshot");
+  EXPECT_EQ(nlohmann::json::parse(models.body)["data"][0]["id"], "snapshot");
 }
 
 TEST_F(Serve, MistakesAreSaid) {

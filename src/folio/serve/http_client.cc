@@ -1,0 +1,169 @@
+#include "folio/serve/http_client.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <cerrno>
+#include <cmath>
+#include <limits>
+#include <system_error>
+
+namespace folio {
+namespace {
+
+namespace http = boost::beast::http;
+
+bool WaitFor(int socket, short events, double seconds) {
+  pollfd wanted{.fd = socket, .events = events, .revents = 0};
+  int ready = 0;
+  do {
+    ready = poll(&wanted, 1, static_cast<int>(seconds * 1e3));
+  } while (ready < 0 && errno == EINTR);
+  return ready > 0;
+}
+
+bool SameField(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace
+
+std::string HttpAnswer::header(std::string_view name) const {
+  const auto found =
+      std::ranges::find_if(headers, [&](const auto& one) { return SameField(one.first, name); });
+  return found == headers.end() ? "" : found->second;
+}
+
+bool HttpClient::Connect(std::string& why) {
+  sockaddr_in v4{};
+  sockaddr_in6 v6{};
+  v4.sin_family = AF_INET;
+  v6.sin6_family = AF_INET6;
+  v4.sin_port = v6.sin6_port = htons(static_cast<uint16_t>(port_));
+  const bool is_v6 = inet_pton(AF_INET6, host_.c_str(), &v6.sin6_addr) == 1;
+  if (!is_v6 && inet_pton(AF_INET, host_.c_str(), &v4.sin_addr) != 1) {
+    why = fmt::format("'{}' is no numeric address", host_);
+    return false;
+  }
+  socket_.emplace(
+      ::socket(is_v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  rest_.clear();
+  const auto* const address =
+      is_v6 ? reinterpret_cast<const sockaddr*>(&v6) : reinterpret_cast<const sockaddr*>(&v4);
+  int error = 0;
+  if (connect(socket_->get(), address, is_v6 ? sizeof v6 : sizeof v4) != 0) error = errno;
+  if (error == EINPROGRESS) {
+    error = ETIMEDOUT;
+    socklen_t size = sizeof error;
+    if (WaitFor(socket_->get(), POLLOUT, seconds_)) {
+      getsockopt(socket_->get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    }
+  }
+  if (error != 0) {
+    why = fmt::format("{}:{}: {}", host_, port_, std::system_category().message(error));
+    socket_.reset();
+    return false;
+  }
+  const int on = 1;
+  setsockopt(socket_->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  fcntl(socket_->get(), F_SETFL, 0);  // it waits from here on
+  const timeval silence{.tv_sec = static_cast<time_t>(seconds_),
+                        .tv_usec = static_cast<suseconds_t>(std::fmod(seconds_, 1) * 1e6)};
+  setsockopt(socket_->get(), SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof silence);
+  setsockopt(socket_->get(), SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof silence);
+  return true;
+}
+
+bool HttpClient::Send(std::string_view bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(socket_->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+  return true;
+}
+
+HttpAnswer HttpClient::Ask(const std::string& method, const std::string& target,
+                           const std::string& body, const Headers& headers, const Take& take) {
+  std::string request = fmt::format("{} {} HTTP/1.1\r\n", method, target);
+  const bool named =
+      std::ranges::any_of(headers, [](const auto& one) { return SameField(one.first, "Host"); });
+  if (!named) request += fmt::format("Host: {}:{}\r\n", host_, port_);
+  for (const auto& [name, value] : headers) request += fmt::format("{}: {}\r\n", name, value);
+  if (!body.empty()) {
+    request += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n", body.size());
+  }
+  request += "\r\n" + body;
+  for (;;) {
+    const bool kept = socket_.has_value();
+    std::string why;
+    if (!kept && !Connect(why)) return {.body = why};
+    // Where it cannot all be sent there may be an answer that says why.
+    Send(request);
+    bool silent = true;
+    HttpAnswer answer = Receive(method, take, silent);
+    // The service may have closed a kept connection before it saw the request.
+    if (answer || !kept || !silent) return answer;
+  }
+}
+
+HttpAnswer HttpClient::Receive(const std::string& method, const Take& take, bool& silent) {
+  http::response_parser<http::string_body> parser;
+  parser.eager(true);
+  parser.body_limit(std::numeric_limits<uint64_t>::max());
+  parser.skip(method == "HEAD");
+  HttpAnswer answer;
+  const auto ends = [&](const std::string& why) {
+    socket_.reset();
+    answer.status = 0;
+    answer.body = why;
+    return answer;
+  };
+  std::array<char, 64 << 10> bytes;
+  while (!parser.is_done()) {
+    boost::system::error_code error;
+    if (rest_.empty() || parser.got_some()) {
+      const ssize_t count = recv(socket_->get(), bytes.data(), bytes.size(), 0);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0 && errno == EAGAIN) return ends("no answer in time");
+      if (count > 0) {
+        silent = false;
+        rest_.append(bytes.data(), static_cast<size_t>(count));
+      } else if (!parser.got_some()) {
+        return ends("the connection was closed without an answer");
+      } else {
+        parser.put_eof(error);
+        if (error) return ends("the connection was closed within an answer");
+      }
+    }
+    while (!rest_.empty() && !parser.is_done() && !error) {
+      rest_.erase(0, parser.put(boost::asio::const_buffer(rest_.data(), rest_.size()), error));
+    }
+    if (error && error != http::error::need_more) return ends(error.message());
+    std::string piece = std::exchange(parser.get().body(), {});
+    if (take && !piece.empty() && !take(piece)) {
+      socket_.reset();
+      break;
+    }
+    if (!take) answer.body += piece;
+  }
+  answer.status = static_cast<int>(parser.get().result_int());
+  for (const auto& field : parser.get()) {
+    answer.headers.emplace_back(field.name_string(), field.value());
+  }
+  if (!parser.is_done() || !parser.keep_alive()) socket_.reset();
+  return answer;
+}
+
+}  // namespace folio

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "folio/serve/http.h"
+
+namespace folio {
+
+// Reads one request from the bytes of a connection, as RFC 9112 has it and no other way: what two
+// readers could understand differently is refused, and whoever reads on behind a refusal is wrong.
+// docs/serve.md says what is taken.
+class RequestReader {
+ public:
+  RequestReader(size_t head_bytes, size_t body_bytes);
+  ~RequestReader();
+
+  enum class State {
+    kHead,     // has not come whole
+    kBody,     // has not come whole
+    kRequest,  // is there
+    kRefused,
+  };
+  // Takes what belongs to the request from the front of `bytes`.
+  State Take(std::string& bytes);
+
+  // Whether anything of it has come: a line break before it is nothing.
+  bool begun() const { return lines_ > 0 || scanned_ > line_; }
+  // Whether the client waits for word before it sends the body ("Expect: 100-continue").
+  bool expects_continue() const;
+
+  // Of a request: without `client`, `gone` and `stopping`. May be called once.
+  HttpRequest TakeRequest();
+  // Of a request: whether its client takes another answer over this connection.
+  bool keep_alive() const;
+  // Where the head has come: whether its client knows chunks.
+  bool http_1_1() const;
+
+  // Of a refusal.
+  int status() const;
+  const std::string& reason() const;
+
+ private:
+  struct Fields;
+  class Parser;
+  State TakeHead(std::string& bytes);
+  State Refuse(int status, const std::string& reason);
+
+  size_t head_bytes_;
+  std::unique_ptr<Parser> parser_;
+  size_t begin_ = 0, line_ = 0, scanned_ = 0;  // of the head: in what has come
+  int lines_ = 0;
+  bool head_done_ = false;
+  int status_ = 0;
+  std::string reason_;
+};
+
+}  // namespace folio
