@@ -145,7 +145,7 @@ void Connection::Step() {
   if (state == RequestReader::State::kRequest) return Handle();
   if (eof_) return Close();  // in the middle of it
   if (state == RequestReader::State::kBody) {
-    if (turned_away_ != 0) return TurnAway();
+    if (turned_away_ != 0) return NoRoom();
     const std::chrono::duration<double> since = Clock::now() - begun_;
     deadline_.Set(std::max(host_.limits.receive_seconds - since.count(), 0.0));
     const int on = 1;  // a client that sends a head and then its body may wait for word of the head
@@ -161,7 +161,7 @@ void Connection::Step() {
 void Connection::Handle() {
   HttpRequest request = reader_->TakeRequest();
   const bool at_once = std::ranges::count(host_.limits.at_once, request.path) > 0;
-  if (turned_away_ != 0 && !at_once) return TurnAway();
+  if (turned_away_ != 0 && !at_once) return NoRoom();
   http_1_1_ = reader_->http_1_1();
   keep_alive_ = reader_->keep_alive() && ++requests_ < host_.limits.requests && turned_away_ == 0;
   head_only_ = request.method == "HEAD";
@@ -240,7 +240,14 @@ void Connection::Refuse(int status, std::string reason) {
   Answer(std::move(reply));
 }
 
+// What has come meanwhile may be a request that is answered at once.
 void Connection::TurnAway() {
+  if (state_ != State::kIdle && state_ != State::kReceiving) return;
+  Receive();
+  NoRoom();
+}
+
+void Connection::NoRoom() {
   const char* why = turned_away_ == 429 ? "too many connections of this client; try again later"
                                         : "too many connections; try again later";
   if (state_ == State::kReceiving) return Refuse(turned_away_, why);

@@ -37,7 +37,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   int turned_away() const { return turned_away_; }
   // Whether the next request has not begun.
   bool idle() const { return state_ == State::kIdle; }
-  bool answering() const { return state_ == State::kAnswering; }
+  // Whether a part of it has come.
+  bool receiving() const { return state_ == State::kReceiving; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -75,6 +76,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Answer(HttpReply reply);
   void SendHead(const HttpReply& reply, std::optional<size_t> length);
   void Refuse(int status, std::string reason);
+  void NoRoom();
   void Push(std::string bytes);
   size_t SendNow(std::string_view bytes);
   void Flush();

@@ -14,6 +14,7 @@
 #include "folio/serve/http_server.h"
 #include "folio/serve/test_raw_client.h"
 #include "tests/kit/expect.h"
+#include "tests/kit/sanitized.h"
 
 // What RFC 9110 and RFC 9112 say of requests, row by row, against a server that tells what it
 // understood.
@@ -309,21 +310,38 @@ TEST_F(HttpRules, ManyFieldsGetOneAnswer) {
   EXPECT_TRUE(Ask(head + "a:\r\n\r\n", 1).starts_with("HTTP/1.1 431"));
 }
 
+// The stacks of threads that begin while it lives.
+class SmallStacks {
+ public:
+  SmallStacks() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t small;
+    pthread_getattr_default_np(&small);
+    pthread_attr_setstacksize(&small, kSanitized ? 2 << 20 : 256 << 10);
+    pthread_setattr_default_np(&small);
+    pthread_attr_destroy(&small);
+  }
+  ~SmallStacks() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+
+ private:
+  pthread_attr_t before_;
+};
+
 TEST(HttpServers, ALongAddressNeedsNoStack) {
-  pthread_attr_t before, small;
-  ASSERT_EQ(pthread_getattr_default_np(&before), 0);
-  ASSERT_EQ(pthread_getattr_default_np(&small), 0);
-  pthread_attr_setstacksize(&small, 256 << 10);
-  ASSERT_EQ(pthread_setattr_default_np(&small), 0);
+  const SmallStacks small;
   HttpServer server(Told);
   const int port = server.Bind("127.0.0.1", 0);
   std::thread serving([&] { server.Serve(); });
-  ASSERT_EQ(pthread_setattr_default_np(&before), 0);
-  const RawClient client(port);
-  client.Send("GET /" + std::string(8000, 'A') +
-              " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-  const std::string answer = client.Receive(5);
-  EXPECT_TRUE(Contains(answer, "HTTP/1.1 200", "[GET /AAAAA")) << answer.substr(0, 300);
+  {
+    const RawClient client(port);
+    client.Send("GET /" + std::string(8000, 'A') +
+                " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    const std::string answer = client.Receive(5);
+    EXPECT_TRUE(Contains(answer, "HTTP/1.1 200", "[GET /AAAAA")) << answer.substr(0, 300);
+  }
   server.Stop();
   serving.join();
 }

@@ -30,7 +30,7 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 // Connections beyond the limits, of which the latest are heard: health is asked for by one of them.
-constexpr size_t kReserve = 64;
+constexpr size_t kReserve = 256;
 constexpr rlim_t kOtherFiles = 1024;  // that a process may have open beside its connections
 
 // The numeric address; "" where there is none.
@@ -179,11 +179,15 @@ bool HttpServer::Impl::Take(int socket, const std::string& address) {
   return true;
 }
 
+// The first of those that have sent a part of a request, since short ones come in one piece, or of
+// all.
 void HttpServer::Impl::TurnFirstAway() {
   if (waiting_.empty()) return;
-  Connection* const first = waiting_.front();
-  waiting_.pop_front();
-  first->TurnAway();
+  auto first = std::ranges::find_if(waiting_, [](const auto* one) { return one->receiving(); });
+  if (first == waiting_.end()) first = waiting_.begin();
+  Connection* const connection = *first;
+  waiting_.erase(first);
+  connection->TurnAway();
 }
 
 void HttpServer::Impl::Add(int socket, const std::string& address) {
