@@ -127,7 +127,7 @@ HttpReply AnswerHeadScores(PageTrace& trace, const HttpRequest& request) {
   return frame.reply();
 }
 
-HttpReply AnswerHead(PageTrace& trace, int64_t layer, int64_t head, const HttpRequest& request) {
+HttpReply AnswerHeadMap(PageTrace& trace, int64_t layer, int64_t head, const HttpRequest& request) {
   const Trace& of = *trace.trace;
   const int64_t T = of.T();
   const PageQuery query(request);

@@ -84,8 +84,8 @@ HttpReply PageTraces::Answer(const std::vector<std::string>& path, const HttpReq
   if (what == "tensor" && path.size() == 3) return AnswerTensor(*found, path[2], request);
   if (what == "attn" && path.size() == 4) {
     const GptConfig& config = found->trace->config();
-    return AnswerHead(*found, IntegerIn(path[2], "layer", 0, config.n_layer - 1),
-                      IntegerIn(path[3], "head", 0, config.n_head - 1), request);
+    return AnswerHeadMap(*found, IntegerIn(path[2], "layer", 0, config.n_layer - 1),
+                         IntegerIn(path[3], "head", 0, config.n_head - 1), request);
   }
   throw ApiError(404, fmt::format("a trace has no '{}'", what.substr(0, 100)));
 }

@@ -75,7 +75,7 @@ class PageTraces {
 // What is read of a trace, by a thread that holds its model's `looking`. They throw ApiErrors.
 // `request` has the parameters, and says when nobody waits for the answer any more.
 HttpReply AnswerThumbs(PageTrace& trace, const HttpRequest& request);
-HttpReply AnswerHead(PageTrace& trace, int64_t layer, int64_t head, const HttpRequest& request);
+HttpReply AnswerHeadMap(PageTrace& trace, int64_t layer, int64_t head, const HttpRequest& request);
 HttpReply AnswerRow(PageTrace& trace, const HttpRequest& request);
 HttpReply AnswerHeadScores(PageTrace& trace, const HttpRequest& request);
 HttpReply AnswerSteps(PageTrace& trace, const HttpRequest& request);
