@@ -6,10 +6,13 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 #include <string>
 
 #include "folio/base/utf8.h"
+#include "folio/io/file.h"
+#include "folio/io/zip.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"
@@ -64,19 +67,35 @@ class HostileNames : public InTemporaryDirectory {
     bytes << std::ifstream(file, std::ios::binary).rdbuf();
     return bytes.str();
   }
-  // A file of a fixture with the beginning of each `name` in it made hostile.
+  // A file of a fixture with the beginning of each `name` in it made hostile; a zip file's
+  // checksums are those of what is in it then.
   void Patch(const std::string& fixture, const std::string& file, const std::string& name,
              const std::string& to) {
     fs::create_directories(At(to));
     fs::copy(Fixture(fixture), At(to), fs::copy_options::recursive);
-    std::string bytes = BytesOf(At(to) / file);
     const std::string hostile = kTenBytes + name.substr(std::string(kTenBytes).size());
     size_t count = 0;
-    for (size_t at = 0; (at = bytes.find(name, at)) != bytes.npos; ++count) {
-      bytes.replace(at, name.size(), hostile);
+    const auto patched = [&](std::string bytes) {
+      for (size_t at = 0; (at = bytes.find(name, at)) != bytes.npos; ++count) {
+        bytes.replace(at, name.size(), hostile);
+      }
+      return bytes;
+    };
+    const std::string bytes = BytesOf(Fixture(fixture) / file);
+    if (bytes.starts_with("PK")) {
+      AtomicFile out(At(to) / file);
+      ZipWriter zip(out);
+      for (const ZipEntry& entry : ReadZip(std::as_bytes(std::span(bytes)), file)) {
+        const auto* begin = reinterpret_cast<const char*>(entry.bytes.data());
+        const std::string now = patched(std::string(begin, entry.bytes.size()));
+        zip.Add(entry.name, std::as_bytes(std::span(now)));
+      }
+      zip.Finish();
+      out.Commit();
+    } else {
+      Write(to + "/" + file, patched(bytes));
     }
     EXPECT_GT(count, 0u) << name;
-    Write(to + "/" + file, bytes);
   }
   static std::string Word(const std::string& text) { return "'" + text + "'"; }
   // A run in `run` on a text that is full of it, with that among its characters.

@@ -71,7 +71,8 @@ int LandlockVersion() {
 }
 
 // What libraries read of the system when it pleases them: libc and OpenMP how many processors there
-// are and how much memory, the loader what is opened late, the clock its zone.
+// are and how much memory, the loader what is opened late, the clock its zone, OpenSSL its
+// settings.
 std::vector<fs::path> FilesOfSystem() {
   return {"/proc/self",
           "/proc/cpuinfo",
@@ -86,6 +87,7 @@ std::vector<fs::path> FilesOfSystem() {
           "/dev/urandom",
           "/etc/ld.so.cache",
           "/etc/localtime",
+          "/etc/ssl/openssl.cnf",
           "/lib",
           "/lib64",
           "/usr/lib",
