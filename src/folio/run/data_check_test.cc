@@ -74,7 +74,7 @@ TEST_F(DataChecks, LargeDataIsCheckedBesideTraining) {
   EXPECT_TRUE(Contains(told_.Take(), "data: the tokens are those that were prepared"));
   fs::remove_all(At("run"));
   Damage("val.bin");
-  EXPECT_TRUE(Contains(ErrorAndHelp([&] { Train(0, "1000000"); }),
+  EXPECT_TRUE(Contains(ErrorAndHelp([&] { Train(0, "20000"); }),
                        "val.bin: not the tokens that were prepared",
                        "begin the run again with "
                        "--overwrite"));
