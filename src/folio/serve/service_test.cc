@@ -394,6 +394,32 @@ TEST_F(Services, AHundredConnectionsOfOneClientLeaveOthersTheirs) {
   EXPECT_LE(refused, 2 * kAsked / 10);
 }
 
+TEST_F(Services, AStreamThatMakesRoomEndsWithAnError) {
+  ServiceOptions options;
+  options.scheduler = {.slots = 1, .queue = 2};
+  options.access.proxies = {AddressBlock("127.0.0.1", "")};
+  Serve(options);
+  const auto ask = [&](const std::string& client, int tokens, bool stream) {
+    const Json body{{"model", "small"},     {"prompt", "Once"}, {"max_tokens", tokens},
+                    {"when_full", "slide"}, {"stream", stream}, {"ignore_eos", true}};
+    return Ask("POST", "/v1/completions", body.dump(), {{"X-Forwarded-For", client}});
+  };
+  std::vector<std::string> last(3);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < last.size(); ++i) {
+    threads.emplace_back([&, i] { last[i] = ask("192.0.2.1", 2000, true).events().back(); });
+  }
+  while (!Contains(Metrics(), "folio_texts_waiting 2\n")) std::this_thread::yield();
+  EXPECT_EQ(ask("192.0.2.2", 1, false).status, 200);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(std::ranges::count(last, "[DONE]"), 2);
+  EXPECT_EQ(std::ranges::count_if(last,
+                                  [](const std::string& event) {
+                                    return event.find("rate_limit_error") != event.npos;
+                                  }),
+            1);
+}
+
 TEST_F(Services, ForeignNamesAndPagesAreRefused) {
   ServiceOptions options;
   options.access.hosts = {"models.example"};
