@@ -168,6 +168,7 @@ class SchedulerShares : public Schedulers {
     return moved;
   }
   void Begin(int64_t slots, int64_t queue) {
+    going_ = false;
     scheduler_.emplace(model_, Scheduler::Options{.slots = slots, .queue = queue});
   }
   // All that were taken end, and each once.
