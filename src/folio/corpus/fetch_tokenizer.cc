@@ -8,6 +8,7 @@
 #include "folio/base/strings.h"
 #include "folio/corpus/fetch_published.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/term/table.h"
 

@@ -15,6 +15,7 @@
 #include "folio/base/error.h"
 #include "folio/data/shard_writer.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
 

@@ -7,6 +7,7 @@
 #include "folio/corpus/prepare_plan.h"
 #include "folio/data/shard_writer.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 
 namespace folio {
 

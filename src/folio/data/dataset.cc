@@ -10,6 +10,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/pickle_json.h"

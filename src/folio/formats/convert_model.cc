@@ -15,6 +15,7 @@
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/model/gpt.h"
 #include "folio/tensor/convert.h"
 

@@ -9,6 +9,7 @@
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
 
 namespace folio {
@@ -43,14 +44,14 @@ void SyncTree(const fs::path& directory) {
 
 AtomicFile::AtomicFile(const std::filesystem::path& target)
     : name_(target),
-      target_(internal::ResolveTarget(target)),
-      temporary_(internal::TemporaryFor(target_)) {
+      target_(std::make_unique<internal::HeldName>(internal::ResolveTarget(target))),
+      temporary_(internal::TemporaryFor(*target_)) {
   struct stat info;
-  if (target_.Stat(info) == 0 && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
+  if (target_->Stat(info) == 0 && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
     ThrowCannotWrite(name_, S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
   }
-  internal::CleanLeftovers(target_);
-  fd_ = target_.Open(temporary_, O_WRONLY | O_CREAT | O_EXCL);
+  internal::CleanLeftovers(*target_);
+  fd_ = target_->Open(temporary_, O_WRONLY | O_CREAT | O_EXCL);
   if (fd_ < 0 && errno == EEXIST) internal::ThrowBusy(name_);
   if (fd_ < 0) ThrowCannotWrite(name_, errno);
   internal::LockTemporary(fd_);
@@ -58,7 +59,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& target)
 
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
-  target_.Remove(temporary_);
+  target_->Remove(temporary_);
   close(fd_);
 }
 
@@ -76,9 +77,9 @@ void AtomicFile::Write(std::span<const std::byte> bytes) {
 void AtomicFile::Commit() {
   if (fd_ < 0) ThrowClosed(name_);
   if (fsync(fd_) != 0) ThrowCannotWrite(name_, errno);
-  if (target_.Rename(temporary_, target_.name()) != 0) ThrowCannotWrite(name_, errno);
+  if (target_->Rename(temporary_, target_->name()) != 0) ThrowCannotWrite(name_, errno);
   if (close(std::exchange(fd_, -1)) != 0) ThrowCannotWrite(name_, errno);
-  if (target_.SyncDirectory() != 0) ThrowCannotWrite(name_, errno);
+  if (target_->SyncDirectory() != 0) ThrowCannotWrite(name_, errno);
 }
 
 void WriteFileAtomically(const std::filesystem::path& path, std::string_view bytes) {
@@ -90,34 +91,34 @@ void WriteFileAtomically(const std::filesystem::path& path, std::string_view byt
 AtomicDirectory::AtomicDirectory(const fs::path& target)
     : name_(target),
       resolved_(internal::ResolveTarget(target)),
-      target_(resolved_),
-      temporary_(internal::TemporaryFor(target_)),
+      target_(std::make_unique<internal::HeldName>(resolved_)),
+      temporary_(internal::TemporaryFor(*target_)),
       path_(resolved_.parent_path() / temporary_),
-      inside_(GuardedDirectory::AlsoItself(path_)) {
+      inside_(std::make_unique<GuardedDirectory>(GuardedDirectory::AlsoItself(path_))) {
   struct stat info;
-  if (target_.Stat(info) == 0 && !S_ISDIR(info.st_mode) && !S_ISLNK(info.st_mode)) {
+  if (target_->Stat(info) == 0 && !S_ISDIR(info.st_mode) && !S_ISLNK(info.st_mode)) {
     ThrowCannotWrite(name_, ENOTDIR);
   }
-  internal::CleanLeftovers(target_);
-  if (target_.MakeDirectory(temporary_) != 0) {
+  internal::CleanLeftovers(*target_);
+  if (target_->MakeDirectory(temporary_) != 0) {
     if (errno == EEXIST) internal::ThrowBusy(name_);
     ThrowCannotWrite(name_, errno);
   }
-  fd_ = target_.Open(temporary_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  fd_ = target_->Open(temporary_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (fd_ < 0) ThrowCannotWrite(name_, errno);
   internal::LockTemporary(fd_);
 }
 
 AtomicDirectory::~AtomicDirectory() {
   if (fd_ < 0) return;
-  target_.RemoveTree(temporary_);
+  target_->RemoveTree(temporary_);
   close(fd_);
 }
 
 void AtomicDirectory::Commit() {
   if (fd_ < 0) ThrowClosed(name_);
   SyncTree(path_);
-  internal::ReplaceDirectory(target_, temporary_, name_);
+  internal::ReplaceDirectory(*target_, temporary_, name_);
   close(std::exchange(fd_, -1));
 }
 

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"

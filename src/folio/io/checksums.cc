@@ -12,6 +12,7 @@
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/safetensors.h"

@@ -15,6 +15,7 @@
 #include "folio/base/error.h"
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/mapped_faults.h"
 #include "folio/io/posix.h"
 

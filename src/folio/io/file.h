@@ -4,14 +4,18 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "folio/io/guarded_directory.h"
-
 namespace folio {
+
+class GuardedDirectory;  // guarded_directory.h
+namespace internal {
+class HeldName;
+}
 
 // The whole regular file as bytes. Throws a kInput Error if it is missing, of another kind,
 // unreadable or longer than max_bytes, which is for each reader to say.
@@ -113,7 +117,7 @@ class AtomicFile {
 
  private:
   std::filesystem::path name_;  // as the caller spelt it
-  internal::HeldName target_;
+  std::unique_ptr<internal::HeldName> target_;
   std::string temporary_;  // its name beside the target
   int fd_ = -1;            // locked as long as it is open: a temporary without a lock is a leftover
   uint64_t written_ = 0;
@@ -139,10 +143,10 @@ class AtomicDirectory {
 
  private:
   std::filesystem::path name_, resolved_;
-  internal::HeldName target_;
+  std::unique_ptr<internal::HeldName> target_;
   std::string temporary_;  // its name beside the target
   std::filesystem::path path_;
-  GuardedDirectory inside_;
+  std::unique_ptr<GuardedDirectory> inside_;
   int fd_ = -1;
 };
 

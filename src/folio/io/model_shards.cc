@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/json_reader.h"
 #include "folio/io/model_dir.h"

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/lesson/render.h"
 #include "folio/lesson/select_steps.h"
 #include "folio/lesson/step_table.h"

@@ -13,6 +13,7 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/safetensors.h"
 #include "folio/io/torch_file.h"

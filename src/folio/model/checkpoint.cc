@@ -12,6 +12,7 @@
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/io/model_shards.h"
 #include "folio/io/safetensors.h"
 #include "folio/io/torch_file.h"

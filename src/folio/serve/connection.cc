@@ -13,6 +13,7 @@
 
 #include "folio/base/log.h"
 #include "folio/serve/answer_head.h"
+#include "folio/serve/api_error.h"
 #include "folio/serve/connection_host.h"
 #include "folio/serve/stream_pump.h"
 
@@ -142,6 +143,7 @@ void Connection::Step() {
   }
   const RequestReader::State state = reader_->Take(in_);
   if (state == RequestReader::State::kRefused) return Refuse(reader_->status(), reader_->reason());
+  if (!ReserveBody()) return;
   if (state == RequestReader::State::kRequest) return Handle();
   if (eof_) return Close();  // in the middle of it
   if (state == RequestReader::State::kBody) {
@@ -158,6 +160,26 @@ void Connection::Step() {
   Read();
 }
 
+// Has a share of the memory of all requests for what has come of a body; where there is none left
+// the request is refused, and that is false.
+bool Connection::ReserveBody() {
+  constexpr size_t kSlice = 64 << 10;  // so that it is asked for seldom; less than that is free
+  const size_t slices = reader_->body_bytes() / kSlice;
+  const auto wanted = static_cast<int64_t>(slices * kSlice);
+  if (host_.limits.memory == nullptr || wanted <= body_memory_.bytes()) return true;
+  try {
+    if (body_memory_.bytes() > 0) {
+      body_memory_.Resize(wanted);
+    } else {
+      body_memory_ = MemoryBudget::Share(host_.limits.memory, wanted);
+    }
+    return true;
+  } catch (const ApiError& error) {
+    Refuse(error.status(), error.what());
+    return false;
+  }
+}
+
 void Connection::Handle() {
   HttpRequest request = reader_->TakeRequest();
   const bool at_once = std::ranges::count(host_.limits.at_once, request.path) > 0;
@@ -172,10 +194,15 @@ void Connection::Handle() {
   request.client = address_;
   request.gone = [gone = gone_] { return gone->load(); };
   request.stopping = [&stopped = host_.stopped] { return stopped.load(); };
-  if (at_once) return Answer(Handled(host_.handler, request));
+  if (at_once) {
+    body_memory_ = {};
+    return Answer(Handled(host_.handler, request));
+  }
   const auto asked = std::make_shared<HttpRequest>(std::move(request));
+  const auto body = std::make_shared<MemoryBudget::Share>(std::exchange(body_memory_, {}));
   const auto reply = std::make_shared<HttpReply>();
-  asio::post(*host_.handlers, [self = shared_from_this(), asked, reply] {
+  asio::post(*host_.handlers, [self = shared_from_this(), asked, body, reply] {
+    *body = {};  // from here on the handler counts
     *reply = Handled(self->host_.handler, *asked);
     *asked = {};
     PostTo(self->host_.io, [self, reply] {
@@ -230,6 +257,7 @@ void Connection::SendHead(const HttpReply& reply, std::optional<size_t> length) 
 // What never reaches the handler.
 void Connection::Refuse(int status, std::string reason) {
   reader_.reset();
+  body_memory_ = {};
   state_ = State::kAnswering;
   deadline_.Off();
   keep_alive_ = head_only_ = false;
@@ -379,6 +407,7 @@ void Connection::Close() {
   in_ = {};
   out_.clear();
   held_.reset();
+  body_memory_ = {};
   reader_.reset();
   if (pump_ != nullptr) pump_->Stop();
   EndIfOver();

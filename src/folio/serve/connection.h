@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "folio/serve/http.h"
+#include "folio/serve/memory_budget.h"
 #include "folio/serve/request_reader.h"
 
 namespace folio {
@@ -72,6 +73,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Read();
   void Receive();
   void Step();
+  bool ReserveBody();
   void Handle();
   void Answer(HttpReply reply);
   void SendHead(const HttpReply& reply, std::optional<size_t> length);
@@ -107,6 +109,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool told_to_continue_ = false;
   Clock::time_point begun_;  // when the request's first byte came
   int requests_ = 0;
+  MemoryBudget::Share body_memory_;
 
   // Of the request that is answered.
   std::shared_ptr<std::atomic<bool>> gone_;

@@ -202,6 +202,33 @@ TEST_F(HttpLimited, OneClientCannotHaveAllConnections) {
   EXPECT_TRUE(Ask(kOther, "127.0.0.2").starts_with("HTTP/1.1 200"));
 }
 
+// Bodies that come share a budget, and what they took is there again when they have been handled,
+// were refused, or their clients are gone.
+TEST_F(HttpLimited, BodiesThatComeTakeNoMoreMemoryThanThereIs) {
+  const auto memory = std::make_shared<MemoryBudget>(int64_t{1} << 20);
+  Serve({.memory = memory});
+  const auto post = [](size_t length, size_t sent) {
+    return "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(length) +
+           "\r\n\r\n" + std::string(sent, 'a');
+  };
+  constexpr size_t kLarge = 700 << 10;
+  EXPECT_TRUE(Ask(post(2 << 20, 2 << 20)).starts_with("HTTP/1.1 413"));
+  {
+    const RawClient half(port_);
+    half.Send(post(kLarge + 1, kLarge));
+    ASSERT_TRUE(Within(10, [&] { return memory->used() >= 640 << 10; })) << memory->used();
+    const std::string other = Ask(post(kLarge, kLarge));
+    EXPECT_TRUE(other.starts_with("HTTP/1.1 503")) << other;
+    EXPECT_TRUE(Contains(other, "Retry-After: 1", "try again later")) << other;
+    Health();
+  }
+  EXPECT_TRUE(Within(10, [&] { return memory->used() == 0; })) << memory->used();
+  const RawClient whole(port_);
+  whole.Send(post(kLarge, kLarge));
+  EXPECT_TRUE(whole.Receive(1).starts_with("HTTP/1.1 200"));
+  EXPECT_EQ(memory->used(), 0);
+}
+
 TEST_F(HttpLimited, EachDeadlineIsSaid) {
   Serve({.head_seconds = 0.3, .receive_seconds = 0.6, .idle_seconds = 0.2});
   const auto takes = [&](const std::string& said, const std::string& answer) {

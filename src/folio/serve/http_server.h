@@ -8,6 +8,7 @@
 
 #include "folio/serve/client_address.h"
 #include "folio/serve/http.h"
+#include "folio/serve/memory_budget.h"
 
 namespace folio {
 
@@ -19,6 +20,8 @@ struct HttpLimits {
   int requests = 1000;  // of a connection, so that none is forever
   size_t head_bytes = 64 << 10;
   size_t body_bytes = 8 << 20;
+  // Of which bodies take what they are, until their handler runs; null: without such a limit.
+  std::shared_ptr<MemoryBudget> memory = {};
   double head_seconds = 10;     // for a head, from its first byte
   double receive_seconds = 30;  // for a whole request, from its first byte
   double send_seconds = 30;     // for each 64 KiB of an answer to be taken

@@ -299,6 +299,10 @@ bool RequestReader::expects_continue() const {
   return head_done_ && parser_->expects_continue;
 }
 
+size_t RequestReader::body_bytes() const {
+  return parser_->body.size();
+}
+
 HttpRequest RequestReader::TakeRequest() {
   HttpRequest request{.method = std::move(parser_->method),
                       .path = std::move(parser_->path),

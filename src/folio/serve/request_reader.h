@@ -30,6 +30,8 @@ class RequestReader {
   // Whether the client waits for word before it sends the body ("Expect: 100-continue").
   bool expects_continue() const;
 
+  // Bytes of the body that have come.
+  size_t body_bytes() const;
   // Of a request: without `client`, `gone` and `stopping`. May be called once.
   HttpRequest TakeRequest();
   // Of a request: whether its client takes another answer over this connection.

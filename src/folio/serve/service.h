@@ -48,6 +48,8 @@ class Service {
   void SetKeys(AccessKeys keys);
 
   const ServiceMetrics& metrics() const { return metrics_; }
+  // Of all its requests.
+  const std::shared_ptr<MemoryBudget>& memory() const { return options_.limits.memory; }
 
  private:
   struct Route;

@@ -10,10 +10,17 @@ std::string Url(const std::string& host, int port) {
   return fmt::format("http://{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", port);
 }
 
+// Bodies that come and requests that are answered share one budget of memory.
+HttpLimits WithMemory(HttpLimits limits, const std::shared_ptr<MemoryBudget>& memory) {
+  limits.memory = memory;
+  return limits;
+}
+
 }  // namespace
 
 Serving::Serving(Service& service, const std::string& host, int port, const HttpLimits& limits)
-    : server_([&service](const HttpRequest& request) { return service.Answer(request); }, limits,
+    : server_([&service](const HttpRequest& request) { return service.Answer(request); },
+              WithMemory(limits, service.memory()),
               [&service](const std::string& client, int status, const std::string& reason) {
                 return service.Refused(client, status, reason);
               }),

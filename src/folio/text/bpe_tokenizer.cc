@@ -6,6 +6,7 @@
 
 #include "folio/base/machine.h"
 #include "folio/io/file.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/text/bpe_encoder.h"
 #include "folio/text/bpe_model.h"
 #include "folio/text/special_tokens.h"

@@ -3,6 +3,7 @@
 
 #include "folio/commands/commands.h"
 #include "folio/commands/eval/eval_flags.h"
+#include "folio/io/guarded_directory.h"
 #include "folio/term/signals.h"
 
 namespace folio {
