@@ -14,9 +14,6 @@ namespace folio {
 // with the hashes that dataset.json has of them.
 class DataCheck {
  public:
-  // Data of no more bytes is read at once where a run begins: that takes a few tenths of a second.
-  static constexpr int64_t kAtOnce = int64_t{128} << 20;
-
   // Opens the data for itself. Throws as Dataset and std::thread do.
   explicit DataCheck(const std::string& dir);
   // Ends the thread, which may not be through.

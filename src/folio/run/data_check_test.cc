@@ -52,11 +52,11 @@ class DataChecks : public InTemporaryDirectory {
 };
 
 TEST_F(DataChecks, SmallDataIsCheckedBeforeARunBegins) {
-  Train(DataCheck::kAtOnce, "2");
+  Train(TrainingRunOptions{}.hashed_at_once, "2");
   fs::remove_all(At("run"));
   for (const char* file : {"train.bin", "val.bin"}) {
     Damage(file);
-    EXPECT_TRUE(Contains(ErrorAndHelp([&] { Train(DataCheck::kAtOnce); }),
+    EXPECT_TRUE(Contains(ErrorAndHelp([&] { Train(TrainingRunOptions{}.hashed_at_once); }),
                          std::string(file) + ": not the tokens that were prepared",
                          "dataset.json says they hash to", "prepare the data again"));
     EXPECT_FALSE(fs::exists(At("run")));
@@ -66,7 +66,7 @@ TEST_F(DataChecks, SmallDataIsCheckedBeforeARunBegins) {
   // Tokens of others have no hashes.
   fs::remove(At("data/dataset.json"));
   Damage("train.bin");
-  Train(DataCheck::kAtOnce, "2");
+  Train(TrainingRunOptions{}.hashed_at_once, "2");
 }
 
 TEST_F(DataChecks, LargeDataIsCheckedBesideTraining) {
@@ -102,7 +102,7 @@ TEST_F(DataChecks, ChangedDataIsLookedForAtCheckpointsAndAtTheEnd) {
     if (m.step == 2) Damage("train.bin");
     if (m.step == 39) at_checkpoint = told_.text();
   };
-  Train(DataCheck::kAtOnce, "40", change);
+  Train(TrainingRunOptions{}.hashed_at_once, "40", change);
   EXPECT_EQ(Count(told_.Take(), "train.bin was changed while the run trains on it"), 1u);
   EXPECT_TRUE(Contains(at_checkpoint, "train.bin was changed"));
   fs::remove_all(At("run"));
@@ -114,7 +114,7 @@ TEST_F(DataChecks, ChangedDataIsLookedForAtCheckpointsAndAtTheEnd) {
     Damage("train.bin");
     fs::last_write_time(At("data/train.bin"), time);
   };
-  Train(DataCheck::kAtOnce, "40", unseen);
+  Train(TrainingRunOptions{}.hashed_at_once, "40", unseen);
   EXPECT_TRUE(Contains(told_.Take(), "were changed while the run trained on them"));
 }
 

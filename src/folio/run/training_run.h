@@ -11,7 +11,6 @@
 #include "folio/base/clock.h"
 #include "folio/data/dataset.h"
 #include "folio/formats/model_formats.h"
-#include "folio/run/data_check.h"
 #include "folio/run/run_config.h"
 #include "folio/term/progress.h"
 #include "folio/text/tokenizer.h"
@@ -59,8 +58,8 @@ struct TrainingRunOptions {
   // data are where all can read them.
   Group* group = nullptr;
   // Data of so many bytes is compared with its hashes before the run begins, larger data beside
-  // training.
-  int64_t hashed_at_once = DataCheck::kAtOnce;
+  // training: this takes a few tenths of a second.
+  int64_t hashed_at_once = int64_t{128} << 20;
 };
 
 // A training run from its settings to its last checkpoint: gathers the settings, makes the data
