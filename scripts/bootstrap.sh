@@ -4,8 +4,8 @@
 #   scripts/bootstrap.sh web     what the page of folio serve is made and tested with
 #   scripts/bootstrap.sh cluster what make test-cluster puts several machines and their Slurm together from
 #   scripts/bootstrap.sh checks  the same, clang with its sanitizers, OpenMP and coverage, clang-format, clang-tidy,
-#                                two MPIs (folio finds whichever is there, and does without), and the proxies that
-#                                folio serve is tested behind
+#                                two MPIs (folio finds whichever is there, and does without), and the proxies and systemd that
+#                                folio serve is tested with
 # On Debian and its descendants it installs what is missing, as root or through sudo, or prints the
 # command that would and exits 1. Elsewhere it says what is needed.
 set -euo pipefail
@@ -20,7 +20,7 @@ case "${1:-build}" in
     command -v npm >/dev/null || packages+=(nodejs npm)  # from wherever it came
     ;;
   checks) packages+=(clang clang-format clang-tidy libclang-rt-dev libomp-dev llvm libopenmpi-dev openmpi-bin
-    libmpich-dev mpich nginx haproxy) ;;
+    libmpich-dev mpich caddy haproxy nginx systemd) ;;
   cluster)
     packages=(iproute2 munge openssh-client openssh-server procps slurm-client slurm-wlm-basic-plugins slurmctld
       slurmd libopenmpi-dev openmpi-bin libmpich-dev mpich)
