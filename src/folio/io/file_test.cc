@@ -142,8 +142,9 @@ TEST_F(FileTest, WhatIsNoRegularFileIsRefusedAtOnce) {
                                                        {"directory", "Is a directory"},
                                                        {"socket", "it is a socket"}};
   for (const auto& [file, cause] : kinds) {
-    EXPECT_TRUE(Contains(ErrorOf([&] { ReadFile(At(file)); }), At(file).string(), cause));
-    EXPECT_TRUE(Contains(ErrorOf([&] { MappedFile{At(file)}; }), At(file).string(), cause));
+    EXPECT_TRUE(Contains(ErrorOf([path = At(file)] { ReadFile(path); }), At(file).string(), cause));
+    EXPECT_TRUE(
+        Contains(ErrorOf([path = At(file)] { MappedFile{path}; }), At(file).string(), cause));
     EXPECT_EQ(internal::OpenIfRegular(At(file)).get(), -1) << file;
   }
   EXPECT_TRUE(Contains(ErrorOf([&] { internal::OpenStream(At("zero")); }), "it is a device"));
