@@ -96,8 +96,8 @@ void TrainingRun::RequireKnownSettings() const {
   }
   if (missing.empty()) return;
   // The checkpoint knows most of the model.
-  std::ranges::stable_partition(missing,
-                                [](const Field& field) { return field.key.starts_with("train."); });
+  std::stable_partition(missing.begin(), missing.end(),
+                        [](const Field& field) { return field.key.starts_with("train."); });
   std::string which;
   bool of_preset = false;
   for (size_t i = 0; i < missing.size(); ++i) {

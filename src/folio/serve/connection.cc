@@ -163,9 +163,8 @@ void Connection::Step() {
 // Has a share of the memory of all requests for what has come of a body; where there is none left
 // the request is refused, and that is false.
 bool Connection::ReserveBody() {
-  constexpr size_t kSlice = 64 << 10;  // so that it is asked for seldom; less than that is free
-  const size_t slices = reader_->body_bytes() / kSlice;
-  const auto wanted = static_cast<int64_t>(slices * kSlice);
+  constexpr size_t kStep = 64 << 10;  // so that it is asked for seldom; less than that is free
+  const auto wanted = static_cast<int64_t>(reader_->body_bytes() / kStep * kStep);
   if (host_.limits.memory == nullptr || wanted <= body_memory_.bytes()) return true;
   try {
     if (body_memory_.bytes() > 0) {

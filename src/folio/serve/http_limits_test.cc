@@ -168,7 +168,8 @@ TEST_F(HttpLimited, IdleConnectionsCostLittle) {
     return 0L;
   };
   Health();
-  const long before = status("VmRSS"), threads = status("Threads");
+  [[maybe_unused]] const long before = status("VmRSS");
+  const long threads = status("Threads");
   std::vector<std::unique_ptr<RawClient>> clients;
   for (int i = 0; i < count; ++i) {
     clients.push_back(std::make_unique<RawClient>(port_));

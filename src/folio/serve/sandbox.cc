@@ -156,6 +156,11 @@ constexpr std::array kDenied = {
     "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setfsuid", "setfsgid",
     "setgroups", "capset"};
 
+// A condition of an argument: by its value or, masked, that none of these bits is set.
+scmp_arg_cmp If(unsigned argument, scmp_compare how, scmp_datum_t value) {
+  return {argument, how, value, 0};
+}
+
 class Filter {
  public:
   Filter() : context_(seccomp_init(SCMP_ACT_ALLOW), &seccomp_release) {
@@ -194,16 +199,15 @@ void RestrictCalls() {
   if (!kMayTraceItself) {
     // Threads, and no processes. What clone3 is asked for lies in memory, where a filter does not
     // see it: libc takes clone where there is no clone3.
-    filter.Deny("clone", EPERM, {SCMP_A0_64(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0)});
+    filter.Deny("clone", EPERM, {If(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD)});
     filter.Deny("clone3", ENOSYS);
   }
   // Signals to itself, and the question whether a process is there, which runs are asked.
-  filter.Deny("kill", EPERM,
-              {SCMP_A0_32(SCMP_CMP_NE, self), SCMP_A1_32(SCMP_CMP_NE, scmp_datum_t{0})});
-  filter.Deny("tgkill", EPERM, {SCMP_A0_32(SCMP_CMP_NE, self)});
+  filter.Deny("kill", EPERM, {If(0, SCMP_CMP_NE, self), If(1, SCMP_CMP_NE, 0)});
+  filter.Deny("tgkill", EPERM, {If(0, SCMP_CMP_NE, self)});
   // Typing into the terminal that it was started from.
   for (const scmp_datum_t request : {scmp_datum_t{TIOCSTI}, scmp_datum_t{TIOCLINUX}}) {
-    filter.Deny("ioctl", EPERM, {SCMP_A1_32(SCMP_CMP_EQ, request)});
+    filter.Deny("ioctl", EPERM, {If(1, SCMP_CMP_EQ, request)});
   }
   filter.Load();
 }
