@@ -254,8 +254,7 @@ void Connection::SendHead(const HttpReply& reply, std::optional<size_t> length) 
 }
 
 // What never reaches the handler.
-void Connection::Refuse(int status, std::string reason) {
-  reader_.reset();
+void Connection::Refuse(int status, const std::string& reason) {
   body_memory_ = {};
   state_ = State::kAnswering;
   deadline_.Off();
@@ -264,6 +263,7 @@ void Connection::Refuse(int status, std::string reason) {
   HttpReply reply = ErrorReply(status, reason);
   const std::string id = host_.refused ? host_.refused(address_, status, reason) : "";
   if (!id.empty()) reply.headers.emplace_back("X-Request-Id", id);
+  reader_.reset();  // which may have said the reason
   Answer(std::move(reply));
 }
 

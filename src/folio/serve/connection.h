@@ -77,7 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Handle();
   void Answer(HttpReply reply);
   void SendHead(const HttpReply& reply, std::optional<size_t> length);
-  void Refuse(int status, std::string reason);
+  void Refuse(int status, const std::string& reason);
   void NoRoom();
   void Push(std::string bytes);
   size_t SendNow(std::string_view bytes);

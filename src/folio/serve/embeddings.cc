@@ -61,9 +61,9 @@ class EmbeddingStream final : public HttpStream {
         end_(SteadySeconds() + most_seconds) {}
   ~EmbeddingStream() override { scheduled_->Cancel(); }
 
-  void Begin(std::function<void()> news) override {
+  void Begin(const std::function<void()>& news) override {
     const std::lock_guard lock(state_->mutex);
-    state_->news = std::move(news);
+    state_->news = news;
   }
 
   Part Next() override {

@@ -60,7 +60,7 @@ class HttpStream {
   virtual ~HttpStream() = default;
 
   // Before the first Next. `news` may be called by any thread, at any time.
-  virtual void Begin(std::function<void()> /*news*/) {}
+  virtual void Begin(const std::function<void()>& /*news*/) {}
   // What there is now; may be nothing.
   virtual Part Next() = 0;
   // Whether Next takes no longer than computing what it says. Where it reads files it may not keep

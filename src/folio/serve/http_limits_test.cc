@@ -285,7 +285,7 @@ class Endless final : public HttpStream {
  public:
   explicit Endless(std::shared_ptr<Asked> asked) : asked_(std::move(asked)) {}
   ~Endless() override { asked_->destroyed = true; }
-  void Begin(std::function<void()> news) override { news_ = std::move(news); }
+  void Begin(const std::function<void()>& news) override { news_ = news; }
   Part Next() override {
     if (asked_->failing) throw std::runtime_error("a secret of the stream");
     ++asked_->calls;
@@ -304,7 +304,7 @@ class Words final : public HttpStream {
  public:
   explicit Words(std::shared_ptr<Asked> asked) : asked_(std::move(asked)) {}
   ~Words() override { asked_->destroyed = true; }
-  void Begin(std::function<void()> news) override { asked_->news = std::move(news); }
+  void Begin(const std::function<void()>& news) override { asked_->news = news; }
   Part Next() override {
     const int64_t call = ++asked_->calls;
     return {.bytes = fmt::format("word{} ", call), .ended = call == 3};

@@ -31,7 +31,7 @@ class TextsStream : public HttpStream {
  public:
   TextsStream(std::shared_ptr<WrittenTexts> texts, double most_seconds);
 
-  void Begin(std::function<void()> news) final { texts_->OnNews(std::move(news)); }
+  void Begin(const std::function<void()>& news) final { texts_->OnNews(news); }
   Part Next() final;
 
  protected:
