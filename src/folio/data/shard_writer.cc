@@ -145,8 +145,7 @@ void ShardWriter::CompleteFile() {
 ShardProgress ShardWriter::Checkpoint() {
   for (; durable_ < progress_.finished.size(); ++durable_) {
     const fs::path path = dir_ / progress_.finished[durable_].file;
-    const internal::FileDescriptor fd(
-        internal::OpenFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
+    const internal::FileDescriptor fd(internal::OpenFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
     if (fd.get() < 0 || fsync(fd.get()) != 0) ThrowCannotWrite(path, errno);
   }
   if (fd_ >= 0 && fsync(fd_) != 0) ThrowCannotWrite(Path(), errno);

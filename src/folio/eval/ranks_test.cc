@@ -95,8 +95,9 @@ TEST_F(MeasuresOnRanks, LogitsThatAreNotFiniteAreToldByTheFirst) {
       MeasurePerplexity(model, texts, options);
       return;
     }
-    EXPECT_TRUE(Contains(ErrorOf([&] { MeasurePerplexity(model, texts, options); }, ErrorKind::kDiverged),
-                         "logits that are not finite", "token 5 of document 0"));
+    EXPECT_TRUE(
+        Contains(ErrorOf([&] { MeasurePerplexity(model, texts, options); }, ErrorKind::kDiverged),
+                 "logits that are not finite", "token 5 of document 0"));
   });
 }
 

@@ -11,8 +11,8 @@
 
 namespace folio {
 
-// Throws a kDiverged Error if one of the logits is not finite: weights that are finite and too large
-// make such, and no number that comes of them means anything.
+// Throws a kDiverged Error if one of the logits is not finite: weights that are finite and too
+// large make such, and no number that comes of them means anything.
 void RequireFiniteLogits(std::span<const float> logits);
 bool AreFinite(std::span<const float> logits);
 // That error; `where` is the prediction that they are of, as a sentence, or "".

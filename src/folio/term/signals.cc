@@ -17,8 +17,8 @@ int g_terminal = -1;  // a standard stream that is one
 extern "C" void OnStop(int signal) {
   int none = 0;
   if (g_stop.compare_exchange_strong(none, signal)) return;
-  // A terminal that closes sends its signal twice: by the shell, and by the kernel when the shell is
-  // gone. The kernel sends SIGXCPU every second until the hard limit.
+  // A terminal that closes sends its signal twice: by the shell, and by the kernel when the shell
+  // is gone. The kernel sends SIGXCPU every second until the hard limit.
   if (signal != SIGHUP && signal != SIGXCPU) _exit(SignalExitStatus(signal));
 }
 
