@@ -268,6 +268,31 @@ test("a run that cannot be read says why, among those that can", async () => {
   await Close();
 });
 
+test("a list of runs that comes behind the news of them is asked for again", async () => {
+  const { page, Close } = await Open(browser, `${service.url}/#/runs?r=first`);
+  const short = join(workshop.runs, "short");
+  cpSync(join(workshop.runs, "first"), short, { recursive: true });
+  let Release;
+  const released = new Promise((resolve) => (Release = resolve));
+  await page.route("**/api/runs", async (route) => {
+    const response = await route.fetch();
+    await released;
+    await route.fulfill({ response });
+  });
+  const asked = page.waitForRequest("**/api/runs");
+  await page.reload();
+  await asked;
+  const Listed = async () => (await (await fetch(`${service.url}/api/runs`)).json()).runs;
+  await new Promise((resolve) => setTimeout(resolve, 1500)); // the service has seen it
+  assert.ok((await Listed()).some(({ id }) => id === "short"));
+  rmSync(short, { recursive: true });
+  await new Promise((resolve) => setTimeout(resolve, 2500)); // and has told that it is gone
+  Release();
+  await page.waitForSelector(".run >> text=first");
+  await Until("that it is gone", async () => (await page.locator(".run", { hasText: "short" }).count()) === 0);
+  await Close();
+});
+
 test("the cursor moves along a chart by keys, and says where it is", async () => {
   const { page, Close } = await Open(browser, `${service.url}/#/runs?r=first`);
   await page.waitForSelector(".u-over");

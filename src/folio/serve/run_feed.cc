@@ -29,6 +29,9 @@ RunFeed::RunFeed(RunShelf& shelf) : shelf_(shelf), forgotten_(FirstId()), newest
 
 RunFeed::Place RunFeed::Begin(std::optional<uint64_t> last) {
   const std::lock_guard lock(mutex_);
+  // Who begins may have seen runs that were not there at the last look, and wants to hear of their
+  // end.
+  listed_at_ = polled_ = 0;
   Poll();
   if (last && *last >= forgotten_ && *last <= newest_) return {.last = *last, .resumed = true};
   return {.last = newest_};

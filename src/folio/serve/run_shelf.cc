@@ -92,7 +92,7 @@ double UnixSeconds(fs::file_time_type time) {
 fs::file_time_type TimeOf(const fs::path& file) {
   std::error_code failed;
   const fs::file_time_type time = fs::last_write_time(file, failed);
-  return failed ? fs::file_time_type{} : time;
+  return failed ? fs::file_time_type::min() : time;  // whose zero lies in the future
 }
 
 // Seconds until a run has made all its steps, by what the steps between two rows took, with their

@@ -17,10 +17,16 @@ export function OnRows(listener: RowsListener): () => void {
   return () => void rowsListeners.delete(listener);
 }
 
+let changes = 0; // of states, that were told
+
 async function LoadRuns(): Promise<void> {
   try {
-    const all = (await Get<{ runs: RunInfo[] }>("api/runs")).runs;
-    runs.value = all.map((run) => ({ ...run, step: run.step ?? 0 })); // one without rows has none
+    // A list may be older than the news that came while it was on its way.
+    for (let before = -1; before !== changes; ) {
+      before = changes;
+      const all = (await Get<{ runs: RunInfo[] }>("api/runs")).runs;
+      runs.value = all.map((run) => ({ ...run, step: run.step ?? 0 })); // one without rows has none
+    }
     runsError.value = "";
   } catch (error) {
     runsError.value = MessageOf(error);
@@ -69,6 +75,7 @@ export function FollowRuns(): () => void {
       }
       Tell(run, rows);
     } else if (event === "run.state") {
+      ++changes;
       const { run, rewound, ...state } = JSON.parse(data) as {
         run: string;
         rewound: boolean;
