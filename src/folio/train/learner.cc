@@ -52,6 +52,12 @@ bool IsShared(const ParamTable& table, int64_t offset) {
   return there->shared;
 }
 
+PassOptions OptionsFor(const GptWeights& weights, PassOptions options) {
+  options.lora = weights.table().lora();
+  options.shard = weights.table().shard();
+  return options;
+}
+
 }  // namespace
 
 Learner::Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
@@ -61,13 +67,13 @@ Learner::Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
       data_(parts.data()),
       tensor_(TensorTeamOf(parts.group, parts.tensor)),
       shards_(BucketsOf(weights.table(), weights.config().n_layer), data_.size()),
-      pass_(backend, weights.config(), B, T, PassKind::kTraining, options),
-      sum_(backend, weights.config(), weights.table(), shards_, weights.flat().dtype(), parts),
+      pass_(backend, weights.config(), B, T, PassKind::kTraining, OptionsFor(weights, options)),
+      sum_(backend, weights.table(), shards_, weights.flat().dtype(), parts),
       optimizer_(backend, weights.flat().dtype(), shards_.SizeOf(data_.rank())) {
   FOLIO_CHECK(weights.flat().dtype() == options.number(), "weights are of another dtype");
-  const LayerPart& part = weights.config().part;
-  FOLIO_CHECK(part.parts == tensor_.team().size() && part.index == tensor_.team().rank(),
-              "another rank's part of the model");
+  const Shard& shard = weights.table().shard();
+  FOLIO_CHECK(shard.count == tensor_.team().size() && shard.index == tensor_.team().rank(),
+              "another rank's shard of the model");
   if (!data_.alone()) gather_.emplace(data_, shards_, weights.flat());
   block_sums_.resize(static_cast<size_t>(shards_.BlocksOf(data_.rank())));
   std::vector<size_t> next;
@@ -86,20 +92,20 @@ Learner::Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
     }
   }
   pass_.set_gate(this);
-  if (!tensor_.team().alone()) pass_.set_team(&tensor_);
+  if (!tensor_.team().alone()) pass_.set_group(&tensor_);
 }
 
 MemoryPlan Learner::Plan(const GptConfig& config, int64_t B, int64_t T, const PassOptions& options,
                          const PlannedParts& parts) {
   MemoryPlan plan;
-  const ParamTable table(config);
+  const ParamTable table(config, options.lora, options.shard);
   const Shards shards(BucketsOf(table, config.n_layer), parts.ranks);
   plan.Add("weights", options.number(), {table.flat_size()});
   GradientSum::AddTo(plan, config, shards, options.number(), parts);
   for (const char* name : {"adamw.m", "adamw.v"}) {
     plan.Add(name, options.number(), {shards.SizeOf(0)});
   }
-  if (!config.part.whole()) plan.Add("sums.received", options.number(), {B * T, config.n_embd});
+  if (!options.shard.whole()) plan.Add("sums.received", options.number(), {B * T, config.n_embd});
   const MemoryPlan pass = GptPass::Plan(config, B, T, PassKind::kTraining, options);
   for (const MemoryPlan::Buffer& buffer : pass.buffers()) {
     plan.Add(buffer.name, buffer.dtype, buffer.shape, buffer.first_tick, buffer.last_tick);
@@ -108,9 +114,11 @@ MemoryPlan Learner::Plan(const GptConfig& config, int64_t B, int64_t T, const Pa
   return plan;
 }
 
-RecomputeBytes CompareRecompute(const GptConfig& config, int64_t B, int64_t T, Dtype dtype) {
+RecomputeBytes CompareRecompute(const GptConfig& config, int64_t B, int64_t T,
+                                PassOptions options) {
   const auto bytes = [&](bool recompute) {
-    return Learner::Plan(config, B, T, {.dtype = dtype, .recompute = recompute}).arena_bytes();
+    options.recompute = recompute;
+    return Learner::Plan(config, B, T, options).arena_bytes();
   };
   return {.without = bytes(false), .with = bytes(true)};
 }
@@ -190,7 +198,7 @@ double Learner::Finish(const AdamWSettings& settings, double lr, double clip, in
 const Tensor& Learner::Gradient() {
   if (data_.alone()) return sum_.sum();
   if (!whole_gradient_) {
-    whole_gradient_.emplace(weights_.config(), weights_.dtype(), ParamPart::kTrained);
+    whole_gradient_.emplace(weights_.table(), weights_.dtype(), ParamPart::kTrained);
   }
   const Tensor& flat = whole_gradient_->flat();
   WeightGather gather(data_, shards_, flat);
