@@ -157,7 +157,7 @@ class TensorParallel : public testing::TestWithParam<ParallelCase> {
     std::vector<std::unique_ptr<GptWeights>> grads(static_cast<size_t>(parts));
     RunOnThreads(parts, [&](Group& group) {
       const auto r = static_cast<size_t>(group.rank());
-      TensorTeam team(TensorTeamOf(&group, parts));
+      TensorTeam team(TensorCommunicator(&group, parts));
       const GptConfig part = PartOf(config_, group.rank(), parts);
       const GptWeights weights(part, whole.dtype());
       TakePart(whole, weights);

@@ -9,8 +9,8 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/model/model_part.h"
-#include "folio/train/learner.h"
 #include "folio/train/precision.h"
+#include "folio/train/train_step.h"
 
 namespace folio {
 namespace {
@@ -102,7 +102,7 @@ TrainShape ShapeOf(const GptConfig& model, const TrainConfig& train, int64_t T,
 
 MemoryPlan PlanOf(const TrainShape& shape) {
   const int ranks = shape.ranks / shape.tensor;
-  return Learner::Plan(
+  return TrainStep::Plan(
       LargestPart(shape), shape.B, shape.T, shape.options,
       {.ranks = ranks,
        .micro_batches = std::max(shape.reduce_every, shape.grad_accumulation / ranks),
