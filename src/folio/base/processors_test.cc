@@ -128,7 +128,7 @@ TEST(ShortTurns, AreTakenByAThreadAndThoseItBegins) {
     GTEST_SKIP() << "this Linux has no turns of a length that threads choose";
   std::thread([] {
     TakeShortTurns();
-    constexpr uint64_t kNanoseconds = 100'000;
+    static constexpr uint64_t kNanoseconds = 100'000;
     EXPECT_EQ(TurnOfThisThread(), kNanoseconds);
     std::thread([] { EXPECT_EQ(TurnOfThisThread(), kNanoseconds); }).join();
   }).join();
