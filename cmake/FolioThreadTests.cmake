@@ -9,7 +9,7 @@ set(folio_thread_tests_of_data Samplers* Datasets* Shards* Conversations*)
 set(folio_thread_tests_of_model Checkpoints* DecodingTogether* Decoding/* Adapter* InitWeights*)
 set(folio_thread_tests_of_term *)
 set(folio_thread_tests_of_corpus *)
-set(folio_thread_tests_of_train Accumulation* EarlyStop.P* EarlyStop.To* Learner* Resuming* TensorBoard* Training.Checkpoints*
+set(folio_thread_tests_of_train Accumulation* EarlyStop.P* EarlyStop.To* TrainStep* Resuming* TensorBoard* Training.Checkpoints*
                                 Training.Conversations* Training.Stops* TrainStates*)
 set(folio_thread_tests_of_formats Convert*)
 set(folio_thread_tests_of_infer Batching* TextBatches* BeamSearching* Generating* Speculation*

@@ -14,8 +14,8 @@
 #include "folio/bench/optimizer.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/flops.h"
-#include "folio/train/learner.h"
 #include "folio/train/precision.h"
+#include "folio/train/train_step.h"
 
 namespace folio {
 namespace {
@@ -33,7 +33,7 @@ double PassRate(Backend& backend, const BenchTrainOptions& options, int passes) 
   GptWeights weights(ParamTable(options.model, options.pass.lora));
   InitWeights(weights, static_cast<uint64_t>(options.train.seed));
   const int64_t N = options.train.batch_size * options.T;
-  Learner learner(backend, weights, options.train.batch_size, options.T, options.pass);
+  TrainStep train_step(backend, weights, options.train.batch_size, options.T, options.pass);
   std::vector<int32_t> tokens(static_cast<size_t>(N));
   for (size_t i = 0; i < tokens.size(); ++i) {
     tokens[i] = static_cast<int32_t>(static_cast<int64_t>(i) * 7919 % options.model.vocab_size);
@@ -41,8 +41,8 @@ double PassRate(Backend& backend, const BenchTrainOptions& options, int passes) 
   std::vector<double> seconds;
   for (int pass = 0; pass < passes; ++pass) {
     const double begin = SteadySeconds();
-    learner.Begin();
-    learner.Accumulate(tokens, tokens, 1 / static_cast<double>(N), {.on = true});
+    train_step.Begin();
+    train_step.Accumulate(tokens, tokens, 1 / static_cast<double>(N), {.on = true});
     seconds.push_back(SteadySeconds() - begin);
   }
   if (passes > 1) seconds.erase(seconds.begin());

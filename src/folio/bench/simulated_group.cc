@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "folio/base/check.h"
-#include "folio/dist/exchange.h"
+#include "folio/dist/all_to_all.h"
 
 namespace folio {
 
-uint64_t SimulatedGroup::Begin(double now, const ExchangeCost& cost) {
+uint64_t SimulatedGroup::Begin(double now, const AllToAllCost& cost) {
   queue_.push_back({.begun = now, .cost = cost});
   return ++begun_;
 }
@@ -16,7 +16,7 @@ double SimulatedGroup::Wait(double now, uint64_t ticket) {
   FOLIO_CHECK(ticket <= begun_, "nobody began it");
   // Nothing else is begun until then, so that the thread's future is known as far as it is needed.
   RunUntilDone(ticket);
-  // Times that lie ahead are of the exchange waited for: the thread has done nothing after it.
+  // Times that lie ahead are of the all-to-all waited for: the thread has done nothing after it.
   const double then = ticket == 0 ? now : std::max(now, thread_);
   seconds_waited_ += then - now;
   return then;
@@ -24,11 +24,11 @@ double SimulatedGroup::Wait(double now, uint64_t ticket) {
 
 void SimulatedGroup::RunUntilDone(uint64_t ticket) {
   while (done_ < ticket) {
-    const bool room = under_way_.size() < Exchange::kInFlight && !queue_.empty();
+    const bool room = under_way_.size() < AllToAll::kInFlight && !queue_.empty();
     if (room && (under_way_.empty() || queue_.front().begun <= thread_)) {
       thread_ = std::max(thread_, queue_.front().begun);
       if (under_way_.empty()) busy_since_ = thread_;
-      const ExchangeCost cost = queue_.front().cost;
+      const AllToAllCost cost = queue_.front().cost;
       queue_.pop_front();
       thread_ += cost.prepare;
       link_ = std::max(link_, thread_) + cost.wire;

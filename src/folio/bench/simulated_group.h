@@ -5,37 +5,37 @@
 
 namespace folio {
 
-// What an exchange costs a rank, in seconds.
-struct ExchangeCost {
+// What an all-to-all costs a rank, in seconds.
+struct AllToAllCost {
   double prepare = 0;  // of the group's thread, before anything is sent: packing, posting messages
   double wire = 0;     // in which the rank's link is full
   double flight = 0;   // from the last byte that is sent to its arrival
   double finish = 0;   // of the group's thread, when everything is here: adding up
 };
 
-// The exchanges of a Group in simulated time, where all ranks do the same at the same time: one
-// thread begins them in their order, Exchange::kInFlight at most, the link carries one after the
+// The all-to-alls of a Group in simulated time, where all ranks do the same at the same time: one
+// thread begins them in their order, AllToAll::kInFlight at most, the link carries one after the
 // other, and the thread ends them in their order (dist/group.cc). Times that are given never go
 // back.
 class SimulatedGroup {
  public:
   // Group::Begin at that time.
-  uint64_t Begin(double now, const ExchangeCost& cost);
+  uint64_t Begin(double now, const AllToAllCost& cost);
   // Group::Wait: when it returns. Ticket 0 was always done.
   double Wait(double now, uint64_t ticket);
 
-  // As GroupTraffic has them: with an exchange under way; of these, spent in Wait.
+  // As GroupTraffic has them: with an all-to-all under way; of these, spent in Wait.
   double seconds() const { return seconds_; }
   double seconds_waited() const { return seconds_waited_; }
 
  private:
   struct Queued {
     double begun = 0;
-    ExchangeCost cost = {};
+    AllToAllCost cost = {};
   };
   struct UnderWay {
     double here = 0;    // when everything has arrived
-    double finish = 0;  // ExchangeCost's
+    double finish = 0;  // AllToAllCost's
   };
 
   void RunUntilDone(uint64_t ticket);

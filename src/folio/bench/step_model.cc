@@ -54,7 +54,7 @@ struct Durations {
   double block_forward = 0, block_backward = 0, head_both = 0;
 };
 
-// A rank that goes through steps as Learner does, in simulated time.
+// A rank that goes through steps as TrainStep does, in simulated time.
 class SimulatedRank {
  public:
   SimulatedRank(const TrainShape& shape, const RankRates& rank, const NetworkRates& network)
@@ -118,7 +118,7 @@ class SimulatedRank {
   static constexpr double kOptimizerBytes = 8 * sizeof(float);  // the norm reads one array, AdamW
                                                                 // four and writes three
   static constexpr double kAddBytes = 3 * sizeof(float);        // two are read, one is written
-  static constexpr int kSmallGathers = 3;    // of a Trainer: losses, seconds, wishes
+  static constexpr int kSmallGathers = 3;    // of a Trainer: losses, seconds, flags
   static constexpr double kEager = 1 << 16;  // longer messages ask before they come
 
   void Compute(double seconds) { now_ += seconds * slower_; }
@@ -132,7 +132,7 @@ class SimulatedRank {
     bytes_sent_ += bytes_sent;
     messages_ += others;
     const double flights = wire_bytes / others > kEager ? 3 : 1;
-    const ExchangeCost cost = {
+    const AllToAllCost cost = {
         .prepare = packed / rank_.sum_bytes_per_second + others * network_.seconds_per_message,
         .wire = wire_bytes * kBitsOfByte / network_.bits_per_second,
         .flight = flights * network_.latency,

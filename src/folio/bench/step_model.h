@@ -45,7 +45,7 @@ struct StepPrediction {
   double gather_bytes = 0;   // sent for the new weights
   double bytes_sent = 0;     // all of a step
   double messages = 0;       // sent
-  double communication = 0;  // an exchange is under way
+  double communication = 0;  // an all-to-all is under way
   double waited = 0;         // of that, the rank waited
   double thread = 0;         // the group's thread packed, posted and added up
   uint64_t memory = 0;       // bytes of PlanOf, on the first rank
@@ -54,7 +54,7 @@ struct StepPrediction {
   StepBound bound = StepBound::kCompute;
 
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
-  // Of the time with exchanges under way, that in which the rank computed; 1 for none.
+  // Of the time with all-to-alls under way, that in which the rank computed; 1 for none.
   double hidden() const { return communication > 0 ? 1 - waited / communication : 1; }
   // What a step would take if messages took no time, as a share of what it takes.
   double efficiency() const { return computing() / seconds; }
@@ -63,7 +63,7 @@ struct StepPrediction {
 // A step of a Trainer: forward and backward of each micro-batch of a rank layer by layer, the
 // gradient of each layer reduced in the buckets of train/buckets.h when its backward is over, the
 // norm, AdamW on each rank's part and the gathering of weights that the next forward waits for
-// (Learner). The waits are the learner's own, in simulated time; all ranks are alike. REQUIRES: the
+// (TrainStep). The waits are the step's own, in simulated time; all ranks are alike. REQUIRES: the
 // shape's ranks divide its micro-batches; rates are positive.
 StepPrediction PredictStep(const TrainShape& shape, const RankRates& rank,
                            const NetworkRates& network);

@@ -43,7 +43,7 @@ double Elements(const GptConfig& model) {
   return static_cast<double>(ParamTable(model).trained_size());
 }
 
-TEST(SimulatedGroups, OneExchangeIsTheSumOfItsParts) {
+TEST(SimulatedGroups, OneAllToAllIsTheSumOfItsParts) {
   SimulatedGroup group;
   const uint64_t ticket = group.Begin(5, {.prepare = 1, .wire = 2, .flight = 4, .finish = 8});
   EXPECT_DOUBLE_EQ(group.Wait(7, ticket), 20);

@@ -17,10 +17,10 @@
 #include "folio/bench/matmul_rate.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/flops.h"
-#include "folio/train/learner.h"
 #include "folio/train/plan.h"
 #include "folio/train/precision.h"
 #include "folio/train/rank_shares.h"
+#include "folio/train/train_step.h"
 
 namespace folio {
 namespace {
@@ -39,8 +39,8 @@ class TrainingBench {
         group_(options.group),
         weights_(ParamTable(options.model, options.pass.lora,
                             ShardOfRank(options.model, options.train, options.group))),
-        learner_(backend, weights_, options.train.batch_size, options.T, options.pass,
-                 StepPartsOf(options.train, options.group)) {
+        train_step_(backend, weights_, options.train.batch_size, options.T, options.pass,
+                    ParallelismOf(options.train, options.group)) {
     const uint64_t seed = static_cast<uint64_t>(train_.seed);
     InitWeights(weights_, seed);
     const CounterRng rng(seed, kTokenStream);
@@ -59,7 +59,7 @@ class TrainingBench {
     // As many on all ranks, whose clocks differ.
     const auto goes_on = [&] {
       const bool mine = seconds < kLongest;
-      return group_ == nullptr ? mine : group_->FromFirst(mine ? "yes" : "no") == "yes";
+      return group_ == nullptr ? mine : group_->Broadcast(mine ? "yes" : "no") == "yes";
     };
     for (int i = 0; i < steps && goes_on(); ++i) {
       last = Step();
@@ -69,25 +69,26 @@ class TrainingBench {
   }
 
   // Until nothing of a step is under way.
-  void Settle() { learner_.WaitForWeights(); }
+  void Settle() { train_step_.WaitForWeights(); }
 
   // Takes a step; returns its seconds.
   double Step() {
     const std::span<const int32_t> tokens(tokens_);
-    const StepParts& parts = learner_.parts();
+    const Parallelism& parallelism = train_step_.parallelism();
     const double rows = static_cast<double>(tokens.size() - 1);
     const double begin = SteadySeconds();
-    learner_.Begin();
-    for (int64_t turn = 0; turn < parts.micro_batches; ++turn) {
-      loss_ = learner_.Accumulate(tokens.first(tokens.size() - 1), tokens.subspan(1),
-                                  1 / (rows * static_cast<double>(train_.grad_accumulation)),
-                                  {.on = true,
-                                   .seed = static_cast<uint64_t>(train_.seed),
-                                   .step = static_cast<uint64_t>(step_),
-                                   .first_sequence = parts.NumberOf(turn) * train_.batch_size}) /
+    train_step_.Begin();
+    for (int64_t turn = 0; turn < parallelism.micro_batches; ++turn) {
+      loss_ = train_step_.Accumulate(
+                  tokens.first(tokens.size() - 1), tokens.subspan(1),
+                  1 / (rows * static_cast<double>(train_.grad_accumulation)),
+                  {.on = true,
+                   .seed = static_cast<uint64_t>(train_.seed),
+                   .step = static_cast<uint64_t>(step_),
+                   .first_sequence = parallelism.MicroBatch(turn) * train_.batch_size}) /
               rows;
     }
-    learner_.Finish(AdamWSettingsOf(train_), train_.learning_rate, train_.grad_clip, ++step_);
+    train_step_.Finish(AdamWSettingsOf(train_), train_.learning_rate, train_.grad_clip, ++step_);
     return SteadySeconds() - begin;
   }
 
@@ -98,7 +99,7 @@ class TrainingBench {
   const TrainConfig train_;
   Group* group_;  // of all ranks; null for one alone
   GptWeights weights_;
-  Learner learner_;
+  TrainStep train_step_;
   std::vector<int32_t> tokens_;
   int64_t step_ = 0;
   double loss_ = 0;
@@ -126,7 +127,8 @@ std::unique_ptr<Rival> MakeRival(BenchTrainOptions options, PlainTraining& plain
     return nullptr;
   }
   plain.planned_bytes =
-      Learner::Plan(options.model, options.train.batch_size, options.T, options.pass).arena_bytes();
+      TrainStep::Plan(options.model, options.train.batch_size, options.T, options.pass)
+          .arena_bytes();
   const MachineMemory memory = ThisMachinesMemory();
   if (memory.available != 0 && plain.planned_bytes > memory.available / 10 * 9) return nullptr;
   return std::make_unique<Rival>(options);

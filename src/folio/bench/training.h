@@ -42,7 +42,7 @@ struct BenchTrainResult {
   double flops_per_step = 0;  // as TrainFlops counts
   double matmul_flops_per_second =
       0;                           // of a rank: the larger of the rates before and after the steps
-  uint64_t planned_bytes = 0;      // of Learner::Plan
+  uint64_t planned_bytes = 0;      // of TrainStep::Plan
   uint64_t peak_memory_bytes = 0;  // of the process, without what is only measured beside
   std::vector<OpTime> ops = {};    // over all steps, if they were timed
   double seconds_outside_ops = 0;  // likewise: of the steps, in no operation

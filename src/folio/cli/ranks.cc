@@ -22,13 +22,13 @@ Group& JoinRanks(Console& console, const std::string& command) {
   // than to say where it stands.
   GroupOptions options = {
       .on_lost = [&console](const Error& error) { ReportError(console, error); },
-      .on_beat =
-          [&console, told = false](const std::string& standing) mutable {
-            if (told || standing.empty() || StopRequested() == 0 || RankByEnvironment() != 0) {
+      .on_heartbeat =
+          [&console, told = false](const std::string& progress) mutable {
+            if (told || progress.empty() || StopRequested() == 0 || RankByEnvironment() != 0) {
               return;
             }
             told = true;
-            console.Note(fmt::format("asked to stop (signal {}) {}", StopRequested(), standing));
+            console.Note(fmt::format("asked to stop (signal {}) {}", StopRequested(), progress));
           }};
   Group& group = JoinGroup(Version() + " (" + Compiler() + ")", std::move(options));
   RequireSame(group, "commands", command);

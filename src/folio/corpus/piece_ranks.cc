@@ -107,9 +107,9 @@ std::string ToAnswer(const TextCounts& counts) {
 }
 
 // One of the other ranks.
-class PieceHelper {
+class PieceWorker {
  public:
-  explicit PieceHelper(std::string name) : name_(std::move(name)) {}
+  explicit PieceWorker(std::string name) : name_(std::move(name)) {}
 
   std::string Work(const std::string& share) {
     const std::string_view rest = std::string_view(share).substr(1);
@@ -212,13 +212,13 @@ class PieceHelper {
 }  // namespace
 
 std::string PieceRanks::Tell(const std::string& message) {
-  helpers_->HandOut(std::vector<std::string>(static_cast<size_t>(size()), message));
+  workers_->Scatter(std::vector<std::string>(static_cast<size_t>(size()), message));
   try {
-    helpers_->Answers();
+    workers_->Gather();
     return "";
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kInput) throw;
-    helpers_ = nullptr;
+    workers_ = nullptr;
     return error.what();
   }
 }
@@ -247,26 +247,26 @@ std::string PieceRanks::OpenTokenizer(const fs::path& dir, const std::string& ha
   return Tell(fields.text());
 }
 
-void PieceRanks::HandOut(PieceWork work, const std::vector<std::span<const PreparePiece>>& of) {
+void PieceRanks::Scatter(PieceWork work, const std::vector<std::span<const PreparePiece>>& of) {
   if (size() == 1) return;
   std::vector<std::string> shares;
   for (const std::span<const PreparePiece> pieces : of) {
     shares.emplace_back(1, static_cast<char>(work));
     shares.back().append(reinterpret_cast<const char*>(pieces.data()), pieces.size_bytes());
   }
-  helpers_->HandOut(std::move(shares));
+  workers_->Scatter(std::move(shares));
 }
 
-void PieceRanks::Answers(const std::function<void(std::string_view answer)>& each) {
+void PieceRanks::Gather(const std::function<void(std::string_view answer)>& each) {
   if (size() == 1) return;
-  for (const std::string& answer : helpers_->Answers()) {
+  for (const std::string& answer : workers_->Gather()) {
     for (std::string_view rest = answer; !rest.empty();) each(TakeAnswer(rest));
   }
 }
 
-void HelpToPrepare(Group& group) {
-  PieceHelper helper(group.NameOf(group.rank()));
-  Helpers(&group).Help([&](const std::string& share) { return helper.Work(share); });
+void PrepareAsWorker(Group& group) {
+  PieceWorker worker(group.NameOf(group.rank()));
+  Workers(&group).Serve([&](const std::string& share) { return worker.Work(share); });
 }
 
 void FromAnswer(std::string_view answer, std::vector<std::byte>& tokens) {

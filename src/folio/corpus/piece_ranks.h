@@ -11,7 +11,7 @@
 #include "folio/corpus/pieces.h"
 #include "folio/corpus/text_counter.h"
 #include "folio/data/token_file.h"
-#include "folio/dist/helpers.h"
+#include "folio/dist/workers.h"
 
 namespace folio {
 
@@ -22,8 +22,8 @@ enum class PieceWork : char { kCountCharacters = 'c', kCountBytes = 'b', kEncode
 // and takes what became of them in order. The others read the same files.
 class PieceRanks {
  public:
-  // `helpers` must outlive it; null for one rank alone.
-  explicit PieceRanks(Helpers* helpers) : helpers_(helpers) {}
+  // `workers` must outlive it; null for one rank alone.
+  explicit PieceRanks(Workers* workers) : workers_(workers) {}
 
   // The others open the sources; where one does not see what the first one does, none helps, and
   // the answer says who does not see what. "" if they do.
@@ -35,21 +35,21 @@ class PieceRanks {
                             TokenWidth width);
 
   // Those that share the pieces.
-  int size() const { return helpers_ == nullptr ? 1 : helpers_->ranks(); }
+  int size() const { return workers_ == nullptr ? 1 : workers_->ranks(); }
   // Hands the pieces of others out: of[r] are rank r's, and of[0] is not looked at.
-  void HandOut(PieceWork work, const std::vector<std::span<const PreparePiece>>& of);
+  void Scatter(PieceWork work, const std::vector<std::span<const PreparePiece>>& of);
   // Calls each(answer) with what became of all of them, in order. Throws what the first failed
   // with.
-  void Answers(const std::function<void(std::string_view answer)>& each);
+  void Gather(const std::function<void(std::string_view answer)>& each);
 
  private:
   std::string Tell(const std::string& message);
 
-  Helpers* helpers_;
+  Workers* workers_;
 };
 
-// On the other ranks, until the first one's Helpers are gone.
-void HelpToPrepare(Group& group);
+// On the other ranks, until the first one's Workers are gone.
+void PrepareAsWorker(Group& group);
 
 // What becomes of a piece, as it travels.
 void FromAnswer(std::string_view answer, std::vector<std::byte>& tokens);

@@ -87,7 +87,7 @@ void ForPieces(PieceCutter& cutter, const WindowSizes& sizes, PieceRanks& ranks,
   for (;;) {
     now.Fill(cutter, sizes, ranks.size());
     if (now.size() + before.size() == 0) return;
-    ranks.HandOut(kind, now.shares());
+    ranks.Scatter(kind, now.shares());
     const size_t own = now.shares()[0].size();
     std::exception_ptr taking, others;
     ParallelFor(1 + static_cast<int64_t>(own), [&](int64_t task, int thread) {
@@ -104,7 +104,7 @@ void ForPieces(PieceCutter& cutter, const WindowSizes& sizes, PieceRanks& ranks,
     });
     try {
       size_t i = own;
-      ranks.Answers([&](std::string_view answer) { FromAnswer(answer, now.result(i++)); });
+      ranks.Gather([&](std::string_view answer) { FromAnswer(answer, now.result(i++)); });
     } catch (...) {
       others = std::current_exception();
     }

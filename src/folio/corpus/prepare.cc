@@ -156,7 +156,7 @@ class Preparing {
         hooks_(hooks),
         inputs_(std::move(inputs)),
         sizes_(Threads()),
-        ranks_(options.helpers),
+        ranks_(options.workers),
         tokenizer_(FixedTokenizer(options.tokenizer)),
         partial_(options.out, IdentityOf(options, inputs_, tokenizer_.get())) {
     if (options.piece_bytes > 0) {

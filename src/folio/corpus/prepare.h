@@ -10,7 +10,7 @@
 
 namespace folio {
 
-class Helpers;
+class Workers;
 
 struct PrepareOptions {
   std::vector<std::string> files = {};  // read in this order; "-" is standard input
@@ -28,9 +28,9 @@ struct PrepareOptions {
   bool keep_partial = true;         // what was begun stays when it ends early, to go on with
   int64_t checkpoint_bytes = 1 << 26;  // of tokens, after which progress is made durable
   int64_t piece_bytes = 0;             // of text that a thread takes at a time; 0: by the threads
-  // Other ranks that help (each in HelpToPrepare), those of which see the same files; null for
+  // Other ranks that help (each in PrepareAsWorker), those of which see the same files; null for
   // none.
-  Helpers* helpers = nullptr;
+  Workers* workers = nullptr;
 };
 
 struct PrepareHooks {

@@ -44,9 +44,9 @@ class PrepareOnRanks : public InTemporaryDirectory {
   // Calls f(options) on the first of so many ranks; the others help.
   void On(int ranks, PrepareOptions options, const std::function<void(PrepareOptions&)>& f) {
     RunOnThreads(ranks, [&](Group& group) {
-      if (!group.first()) return HelpToPrepare(group);
-      Helpers helpers(&group);
-      options.helpers = &helpers;
+      if (!group.first()) return PrepareAsWorker(group);
+      Workers workers(&group);
+      options.workers = &workers;
       f(options);
       helped_ = group.traffic().bytes_sent;
     });
@@ -106,14 +106,14 @@ TEST_F(PrepareOnRanks, TheFirstMistakeIsTold) {
   }
 }
 
-// A helper that is given what is not there, as on a machine with other disks.
+// A worker that is given what is not there, as on a machine with other disks.
 TEST_F(PrepareOnRanks, WhereOneDoesNotSeeTheFilesTheFirstIsAlone) {
   PrepareSource source(At("a.txt").string());
   std::string why;
   RunOnThreads(2, [&](Group& group) {
-    if (!group.first()) return HelpToPrepare(group);
-    Helpers helpers(&group);
-    PieceRanks ranks(&helpers);
+    if (!group.first()) return PrepareAsWorker(group);
+    Workers workers(&group);
+    PieceRanks ranks(&workers);
     EXPECT_EQ(ranks.Open({&source, 1}, {}), "");
     EXPECT_EQ(ranks.size(), 2);
     WriteFileAtomically(At("a.txt"), "another");

@@ -18,7 +18,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
-#include "folio/dist/exchange.h"
+#include "folio/dist/all_to_all.h"
 #include "folio/dist/transport.h"
 
 namespace folio {
@@ -34,9 +34,9 @@ std::string HostName() {
 }
 
 // Strings of sizes that all ranks know.
-class StringExchange final : public Exchange {
+class StringsAllToAll final : public AllToAll {
  public:
-  StringExchange(std::string mine, const std::vector<size_t>& sizes) : mine_(std::move(mine)) {
+  StringsAllToAll(std::string mine, const std::vector<size_t>& sizes) : mine_(std::move(mine)) {
     for (const size_t size : sizes) all_.emplace_back(size, '\0');
   }
   std::span<const std::byte> Outgoing(int /*to*/, int /*slot*/) const override {
@@ -115,11 +115,11 @@ class Heartbeat {
 
 struct Group::Impl {
   struct UnderWay {
-    Exchange* exchange = nullptr;
+    AllToAll* all_to_all = nullptr;
     Members among = {};
     uint64_t ticket = 0;
     std::vector<Transport::Request> requests = {};
-    int slot() const { return static_cast<int>(ticket % Exchange::kInFlight); }
+    int slot() const { return static_cast<int>(ticket % AllToAll::kInFlight); }
   };
 
   // Exchanges that are done in their order. Those of one lane may overtake those of the other.
@@ -131,9 +131,9 @@ struct Group::Impl {
   };
 
   // Both REQUIRE the lock.
-  uint64_t Begin(Lane& lane, Exchange& exchange, const Members& among) {
+  uint64_t Begin(Lane& lane, AllToAll& all_to_all, const Members& among) {
     if (failed) throw Error(*failed);
-    lane.queue.push_back({.exchange = &exchange, .among = among, .ticket = ++lane.begun});
+    lane.queue.push_back({.all_to_all = &all_to_all, .among = among, .ticket = ++lane.begun});
     changed.notify_all();
     return lane.begun;
   }
@@ -165,9 +165,9 @@ struct Group::Impl {
       const int silent = heartbeat.Beat(options.silence_seconds);
       if (silent >= 0 && !IsClosing()) return Lost(silent);
       if (aborting >= 0) return transport->Abort(aborting);
-      if (options.on_beat && now - told >= kTellSeconds) {
+      if (options.on_heartbeat && now - told >= kTellSeconds) {
         told = now;
-        options.on_beat(Standing());
+        options.on_heartbeat(Progress());
       }
       if (moved) continue;
       std::unique_lock lock(mutex);
@@ -186,9 +186,9 @@ struct Group::Impl {
     transport.reset();
   }
 
-  std::string Standing() {
+  std::string Progress() {
     const std::lock_guard lock(mutex);
-    return standing;
+    return progress;
   }
 
   bool IsClosing() {
@@ -206,7 +206,7 @@ struct Group::Impl {
 
   bool Move(Lane& lane) {
     bool moved = false;
-    while (static_cast<int>(lane.under_way.size()) < Exchange::kInFlight) {
+    while (static_cast<int>(lane.under_way.size()) < AllToAll::kInFlight) {
       UnderWay next;
       {
         const std::lock_guard lock(mutex);
@@ -223,7 +223,7 @@ struct Group::Impl {
       UnderWay& oldest = lane.under_way.front();
       std::erase_if(oldest.requests, [&](Transport::Request r) { return transport->Done(r); });
       if (!oldest.requests.empty()) break;
-      oldest.exchange->Finish(oldest.slot());
+      oldest.all_to_all->Finish(oldest.slot());
       {
         const std::lock_guard lock(mutex);
         lane.done = oldest.ticket;
@@ -245,19 +245,19 @@ struct Group::Impl {
     const Members& among = next.among;
     const int rank = (transport->rank() - among.first) / among.stride, size = among.size;
     const int slot = next.slot();
-    Exchange& exchange = *next.exchange;
-    exchange.Prepare(slot);
+    AllToAll& all_to_all = *next.all_to_all;
+    all_to_all.Prepare(slot);
     // Each begins with its neighbour, so that not all of them turn to one at a time.
     for (int distance = 1; distance < size; ++distance) {
       const int from = (rank + size - distance) % size;
-      const std::span<std::byte> in = exchange.Incoming(from, slot);
+      const std::span<std::byte> in = all_to_all.Incoming(from, slot);
       if (in.empty()) continue;
       next.requests.push_back(transport->Receive(among.RankOf(from), tag, in.data(), in.size()));
     }
     uint64_t bytes = 0;
     for (int distance = 1; distance < size; ++distance) {
       const int to = (rank + distance) % size;
-      const std::span<const std::byte> out = exchange.Outgoing(to, slot);
+      const std::span<const std::byte> out = all_to_all.Outgoing(to, slot);
       if (out.empty()) continue;
       next.requests.push_back(transport->Send(among.RankOf(to), tag, out.data(), out.size()));
       bytes += out.size();
@@ -274,7 +274,7 @@ struct Group::Impl {
     {
       const std::lock_guard lock(mutex);
       name = names[static_cast<size_t>(silent)];
-      where = standing;
+      where = progress;
     }
     const Error error = RuntimeError(
         fmt::format("{} has not been heard of for {:g} s", name, options.silence_seconds), where,
@@ -299,7 +299,7 @@ struct Group::Impl {
   Lane bulk{.tag = kBulkTag}, at_once{.tag = kAtOnceTag};
   std::optional<Error> failed;
   std::atomic<int> aborting = -1;  // the status
-  std::string standing;
+  std::string progress;
   std::vector<std::string> names;
   GroupTraffic traffic;
   std::thread thread;
@@ -357,18 +357,18 @@ std::string Group::NameOf(int rank) const {
   return alone() ? "rank 0" : names_[static_cast<size_t>(rank)];
 }
 
-uint64_t Group::Begin(Exchange& exchange) {
-  return Begin(exchange, {.size = size_});
+uint64_t Group::Begin(AllToAll& all_to_all) {
+  return Begin(all_to_all, {.size = size_});
 }
 
-uint64_t Group::Begin(Exchange& exchange, const Members& among) {
+uint64_t Group::Begin(AllToAll& all_to_all, const Members& among) {
   if (impl_ == nullptr) {
-    exchange.Prepare(0);
-    exchange.Finish(0);
+    all_to_all.Prepare(0);
+    all_to_all.Finish(0);
     return 0;
   }
   const std::lock_guard lock(impl_->mutex);
-  return impl_->Begin(impl_->bulk, exchange, among);
+  return impl_->Begin(impl_->bulk, all_to_all, among);
 }
 
 void Group::Wait(uint64_t ticket) {
@@ -377,18 +377,18 @@ void Group::Wait(uint64_t ticket) {
   impl_->Wait(impl_->bulk, ticket, lock);
 }
 
-void Group::Do(Exchange& exchange, const Members& among) {
+void Group::Do(AllToAll& all_to_all, const Members& among) {
   if (impl_ == nullptr) {
-    exchange.Prepare(0);
-    exchange.Finish(0);
+    all_to_all.Prepare(0);
+    all_to_all.Finish(0);
     return;
   }
   std::unique_lock lock(impl_->mutex);
-  impl_->Wait(impl_->at_once, impl_->Begin(impl_->at_once, exchange, among), lock);
+  impl_->Wait(impl_->at_once, impl_->Begin(impl_->at_once, all_to_all, among), lock);
 }
 
-void Group::Do(Exchange& exchange) {
-  Do(exchange, {.size = size_});
+void Group::Do(AllToAll& all_to_all) {
+  Do(all_to_all, {.size = size_});
 }
 
 std::vector<std::string> Group::Gather(const std::string& mine) {
@@ -403,26 +403,26 @@ std::vector<std::string> Group::Gather(const std::string& mine) {
     FOLIO_CHECK(bytes <= Transport::kMostBytes, "more than a message holds");
     sizes.push_back(bytes);
   }
-  StringExchange strings(mine, sizes);
+  StringsAllToAll strings(mine, sizes);
   Do(strings);
   return strings.Take(rank_);
 }
 
 std::vector<std::string> Group::GatherEqual(const std::string& mine) {
   if (impl_ == nullptr) return {mine};
-  StringExchange strings(mine, std::vector<size_t>(static_cast<size_t>(size_), mine.size()));
+  StringsAllToAll strings(mine, std::vector<size_t>(static_cast<size_t>(size_), mine.size()));
   Do(strings);
   return strings.Take(rank_);
 }
 
-std::string Group::FromFirst(const std::string& mine) {
+std::string Group::Broadcast(const std::string& mine) {
   return Gather(first() ? mine : "").front();
 }
 
-void Group::set_standing(const std::string& standing) {
+void Group::set_progress(const std::string& progress) {
   if (impl_ == nullptr) return;
   const std::lock_guard lock(impl_->mutex);
-  impl_->standing = standing;
+  impl_->progress = progress;
 }
 
 bool Group::failed() const {

@@ -12,13 +12,13 @@
 
 namespace folio {
 
-class Exchange;   // dist/exchange.h
+class AllToAll;   // dist/all_to_all.h
 class Transport;  // dist/transport.h
 
 // What went between the ranks so far, as this one saw it.
 struct GroupTraffic {
   uint64_t bytes_sent = 0;
-  double seconds = 0;         // in which an exchange was under way
+  double seconds = 0;         // in which an all-to-all was under way
   double seconds_waited = 0;  // of these, in which the program had to wait
 };
 
@@ -27,9 +27,9 @@ struct GroupOptions {
   // Told by the group's thread when a rank is lost, once, before Abort. What waits then throws this
   // error, where it gets as far.
   std::function<void(const Error&)> on_lost = {};
-  // Called by the group's thread several times a second, whatever the program does; `standing` is
-  // what set_standing said.
-  std::function<void(const std::string& standing)> on_beat = {};
+  // Called by the group's thread several times a second, whatever the program does; `progress` is
+  // what set_progress said.
+  std::function<void(const std::string& progress)> on_heartbeat = {};
 };
 
 // Some ranks of a group: every stride-th from the first on.
@@ -63,25 +63,25 @@ class Group {
   const std::string& HostOf(int rank) const { return hosts_[static_cast<size_t>(rank)]; }
   const std::string& transport() const { return transport_name_; }  // "" for one alone
 
-  // Begins an exchange, which must live until it is done; they are done in this order. One among
+  // Begins an all-to-all, which must live until it is done; they are done in this order. One among
   // members, of whom this rank is one, counts them and not the ranks; every other rank begins one
   // among others then, or none.
-  uint64_t Begin(Exchange& exchange);
-  uint64_t Begin(Exchange& exchange, const Members& among);
+  uint64_t Begin(AllToAll& all_to_all);
+  uint64_t Begin(AllToAll& all_to_all, const Members& among);
   // Waits for that one, and so for all before it. Throws a kRuntime Error where a rank is lost.
   void Wait(uint64_t ticket);
   // One that the program waits for now: done in the order of its kind, whatever was begun before.
-  void Do(Exchange& exchange);
-  void Do(Exchange& exchange, const Members& among);
+  void Do(AllToAll& all_to_all);
+  void Do(AllToAll& all_to_all, const Members& among);
 
   // What each rank says, by rank; the second where all say as many bytes, which is sooner done.
   std::vector<std::string> Gather(const std::string& mine);
   std::vector<std::string> GatherEqual(const std::string& mine);
   // What the first rank says.
-  std::string FromFirst(const std::string& mine);
+  std::string Broadcast(const std::string& mine);
 
   // What is told beside the name of a rank that is lost: where the run stands.
-  void set_standing(const std::string& standing);
+  void set_progress(const std::string& progress);
   GroupTraffic traffic() const;
   // Whether a rank is lost, which was told.
   bool failed() const;

@@ -6,15 +6,15 @@
 #include <numeric>
 #include <thread>
 
-#include "folio/dist/exchange.h"
-#include "folio/dist/team.h"
+#include "folio/dist/all_to_all.h"
+#include "folio/dist/communicator.h"
 #include "folio/dist/thread_ranks.h"
 
 namespace folio {
 namespace {
 
 // Gives to each rank a number of its own, and adds up what it gets.
-class Numbers final : public Exchange {
+class Numbers final : public AllToAll {
  public:
   template <class Ranks>
   Numbers(const Ranks& ranks, int round) : rank_(ranks.rank()) {
@@ -36,7 +36,7 @@ class Numbers final : public Exchange {
   std::vector<int> out_, in_;
 };
 
-TEST(Group, ExchangesAreDoneInTheirOrder) {
+TEST(Group, AllToAllsAreDoneInTheirOrder) {
   for (const int ranks : {1, 2, 5}) {
     RunOnThreads(ranks, [&](Group& group) {
       std::vector<std::unique_ptr<Numbers>> rounds;
@@ -57,13 +57,14 @@ TEST(Group, ExchangesAreDoneInTheirOrder) {
   }
 }
 
-// One rank begins an exchange only after it has spoken: in one order, nobody would come to an end.
+// One rank begins an all-to-all only after it has spoken: in one order, nobody would come to an
+// end.
 TEST(Group, WhatIsNeededAtOnceOvertakes) {
   RunOnThreads(2, [](Group& group) {
     Numbers numbers(group, 1);
     uint64_t ticket = 0;
     if (group.first()) ticket = group.Begin(numbers);
-    EXPECT_EQ(group.FromFirst("a"), "a");
+    EXPECT_EQ(group.Broadcast("a"), "a");
     if (!group.first()) ticket = group.Begin(numbers);
     group.Wait(ticket);
     EXPECT_NE(numbers.sum, -1);
@@ -75,7 +76,7 @@ TEST(Group, WhatIsNeededAtOnceOvertakes) {
       rounds.push_back(std::make_unique<Numbers>(group, round));
       ticket = group.Begin(*rounds.back());
       if (round % 5 == 0) {
-        EXPECT_EQ(group.FromFirst("a"), "a");
+        EXPECT_EQ(group.Broadcast("a"), "a");
       }
     }
     group.Wait(ticket);
@@ -87,7 +88,7 @@ TEST(Group, GathersWhatEachRankSays) {
   RunOnThreads(3, [](Group& group) {
     const std::string mine(static_cast<size_t>(group.rank()), 'x');
     EXPECT_EQ(group.Gather(mine), (std::vector<std::string>{"", "x", "xx"}));
-    EXPECT_EQ(group.FromFirst(group.first() ? "hear" : "ignored"), "hear");
+    EXPECT_EQ(group.Broadcast(group.first() ? "hear" : "ignored"), "hear");
     const std::vector<std::vector<double>> all =
         GatherNumbers(group, std::vector<double>{group.rank() + 0.5});
     EXPECT_EQ(all, (std::vector<std::vector<double>>{{0.5}, {1.5}, {2.5}}));
@@ -96,9 +97,9 @@ TEST(Group, GathersWhatEachRankSays) {
   });
 }
 
-TEST(Group, TeamsOfBothKindsTakeTurns) {
+TEST(Group, CommunicatorsOfBothKindsTakeTurns) {
   RunOnThreads(6, [](Group& group) {
-    const Team tensor = TensorTeamOf(&group, 2), data = DataTeamOf(&group, 2);
+    const Communicator tensor = TensorCommunicator(&group, 2), data = DataCommunicator(&group, 2);
     EXPECT_EQ(tensor.size(), 2);
     EXPECT_EQ(tensor.rank(), group.rank() % 2);
     EXPECT_EQ(data.size(), 3);
@@ -112,10 +113,10 @@ TEST(Group, TeamsOfBothKindsTakeTurns) {
       if (round % 4 == 3 || round == 19) ranks_of(round).Wait(ticket);
     }
     for (int round = 0; round < 20; ++round) {
-      const Team& team = ranks_of(round);
+      const Communicator& communicator = ranks_of(round);
       int expected = 0;
-      for (int from = 0; from < team.size(); ++from) {
-        if (from != team.rank()) expected += 1000 * round + 10 * from + team.rank();
+      for (int from = 0; from < communicator.size(); ++from) {
+        if (from != communicator.rank()) expected += 1000 * round + 10 * from + communicator.rank();
       }
       EXPECT_EQ(rounds[static_cast<size_t>(round)]->sum, expected) << round;
     }
@@ -130,7 +131,7 @@ TEST(Group, OneAloneIsAGroup) {
   Group group;
   EXPECT_TRUE(group.alone() && group.first());
   EXPECT_EQ(group.Gather("a"), std::vector<std::string>{"a"});
-  EXPECT_EQ(group.FromFirst("b"), "b");
+  EXPECT_EQ(group.Broadcast("b"), "b");
   group.Abort(1);
 }
 
@@ -146,7 +147,7 @@ TEST(Group, ARankThatIsSilentIsNamed) {
                                             told += 1;
                                             EXPECT_EQ(error.cause(), "at step 7");
                                           }});
-        group.set_standing("at step 7");
+        group.set_progress("at step 7");
         group.Gather("all are here");
         if (rank == dead) ranks.Silence(rank);
         try {

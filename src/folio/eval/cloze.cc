@@ -210,7 +210,7 @@ ClozeResult MeasureCloze(const OpenedModel& model, const std::string& file,
                          const ClozeOptions& options, const MeasureHooks& hooks) {
   model.RequireTokenizer();
   if (options.group != nullptr && !options.group->first()) {
-    ClozeMeter(model, file, options, hooks).predictor().Help();
+    ClozeMeter(model, file, options, hooks).predictor().Serve();
     return {};
   }
   TextStream stream(file, options.reading);

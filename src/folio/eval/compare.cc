@@ -50,7 +50,7 @@ ModelComparison CompareModels(const OpenedModel& a, const OpenedModel& b,
   Predictor predictor({{a.backend.get(), a.weights.get()}, {b.backend.get(), b.weights.get()}},
                       options.positions, kCompared, ComparePrediction, group);
   if (!predictor.first()) {
-    predictor.Help();
+    predictor.Serve();
     return {};
   }
   ReadingOptions reading = options;

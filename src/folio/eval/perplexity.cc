@@ -252,7 +252,7 @@ std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
                                               const MeasureHooks& hooks) {
   PerplexityMeter meter(model, texts, options, hooks);
   if (options.group != nullptr && !options.group->first()) {
-    meter.predictor().Help();
+    meter.predictor().Serve();
     return {};
   }
   ReadingOptions reading = options.reading;

@@ -80,7 +80,7 @@ Predictor::Predictor(std::vector<MeasuredModel> models, int64_t positions, size_
       positions_(positions),
       numbers_(numbers),
       measure_(std::move(measure)),
-      helpers_(group),
+      workers_(group),
       limit_(std::numeric_limits<int64_t>::max()),
       passes_(models_.size()) {
   FOLIO_CHECK(!models_.empty(), "no model to measure");
@@ -112,7 +112,7 @@ std::vector<std::vector<size_t>> Predictor::Divide(std::span<const TextWindow> w
   std::iota(order.begin(), order.end(), size_t{0});
   const auto length = [&](size_t w) { return Padded(std::ssize(windows[w].ids)); };
   std::ranges::stable_sort(order, std::greater(), length);
-  std::vector<std::vector<size_t>> of_ranks(static_cast<size_t>(helpers_.ranks()));
+  std::vector<std::vector<size_t>> of_ranks(static_cast<size_t>(workers_.ranks()));
   std::vector<int64_t> tokens(of_ranks.size());
   for (const size_t w : order) {
     const auto least = static_cast<size_t>(std::ranges::min_element(tokens) - tokens.begin());
@@ -136,14 +136,14 @@ std::vector<double> Predictor::Run(std::span<const TextWindow> windows) {
   for (size_t r = 1; r < of_ranks.size(); ++r) {
     for (const size_t w : of_ranks[r]) PutWindow(windows[w], shares[r]);
   }
-  helpers_.HandOut(std::move(shares));
+  workers_.Scatter(std::move(shares));
   Share mine;
   for (const size_t w : of_ranks[0]) {
     mine.windows.push_back(windows[w]);
     mine.numbers.push_back(numbers_of(w));
   }
   RunHere(mine);
-  const std::vector<std::string> answers = helpers_.Answers();
+  const std::vector<std::string> answers = workers_.Gather();
   for (size_t r = 1; r < of_ranks.size(); ++r) {
     std::string_view answer = answers[r];
     for (const size_t w : of_ranks[r]) TakeNumbers<double>(answer, numbers_of(w));
@@ -154,8 +154,8 @@ std::vector<double> Predictor::Run(std::span<const TextWindow> windows) {
   return all;
 }
 
-void Predictor::Help() {
-  helpers_.Help([&](const std::string& text) {
+void Predictor::Serve() {
+  workers_.Serve([&](const std::string& text) {
     Share share;
     size_t count = 0;
     for (std::string_view rest = text; !rest.empty();) {

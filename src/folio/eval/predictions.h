@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/dist/helpers.h"
+#include "folio/dist/workers.h"
 #include "folio/eval/windows.h"
 #include "folio/model/gpt.h"
 
@@ -37,16 +37,16 @@ class Predictor {
   Predictor(std::vector<MeasuredModel> models, int64_t positions, size_t numbers, Measure measure,
             Group* group = nullptr);
 
-  bool first() const { return helpers_.first(); }
+  bool first() const { return workers_.first(); }
   // Tokens that all ranks can run at once, about.
-  int64_t positions() const { return positions_ * helpers_.ranks(); }
+  int64_t positions() const { return positions_ * workers_.ranks(); }
 
   // On the first rank: the numbers of all targets, window by window. Each window has at most
   // n_positions tokens. Throws Stopped (term/signals.h) between passes if that was asked for, and
   // a kDiverged Error where logits are not finite.
   std::vector<double> Run(std::span<const TextWindow> windows);
   // On the other ranks: runs what the first one has for it, until that one's Predictor is gone.
-  void Help();
+  void Serve();
 
  private:
   // Windows that one rank runs, and where the numbers of each go.
@@ -66,7 +66,7 @@ class Predictor {
   size_t numbers_;     // of a target
   bool apart_ = true;  // windows may run beside each other without a change of any bit
   Measure measure_;
-  Helpers helpers_;
+  Workers workers_;
   int64_t limit_;  // n_positions of the model that reads least
   std::vector<std::unique_ptr<GptPass>> passes_;
   MemoryPlan plan_;

@@ -23,7 +23,7 @@ struct TensorPieces {
 };
 
 // Each piece of everybody's goes to its rank.
-class ScatterPieces final : public Exchange {
+class ScatterPieces final : public AllToAll {
  public:
   ScatterPieces(const TensorPieces& pieces, int rank, std::byte* received)
       : pieces_(pieces), rank_(rank), received_(received) {}
@@ -43,7 +43,7 @@ class ScatterPieces final : public Exchange {
 };
 
 // Each rank's own piece goes to everybody.
-class SpreadPieces final : public Exchange {
+class SpreadPieces final : public AllToAll {
  public:
   SpreadPieces(const TensorPieces& pieces, int rank) : pieces_(pieces), rank_(rank) {}
 
@@ -93,14 +93,14 @@ void AddPieces(Number* mine, const std::byte* received, int64_t n, int rank, int
 }  // namespace
 
 void TensorParallelGroup::Sum(const Tensor& x) {
-  const int rank = team_.rank(), ranks = team_.size();
+  const int rank = communicator_.rank(), ranks = communicator_.size();
   if (ranks == 1) return;
   const TensorPieces pieces{x, ranks};
   const std::span<std::byte> mine = pieces.Of(rank);
   const size_t room = mine.size() * static_cast<size_t>(ranks);
   if (received_.size() < room) received_.resize(room);
   ScatterPieces scatter(pieces, rank, received_.data());
-  team_.Do(scatter);
+  communicator_.Do(scatter);
   const int64_t n = pieces.Size(rank);
   if (x.dtype() == Dtype::kF64) {
     AddPieces(reinterpret_cast<double*>(mine.data()), received_.data(), n, rank, ranks);
@@ -111,7 +111,7 @@ void TensorParallelGroup::Sum(const Tensor& x) {
     AddPieces(reinterpret_cast<float*>(mine.data()), received_.data(), n, rank, ranks);
   }
   SpreadPieces spread(pieces, rank);
-  team_.Do(spread);
+  communicator_.Do(spread);
 }
 
 }  // namespace folio

@@ -160,7 +160,7 @@ class TensorParallel : public testing::TestWithParam<ParallelCase> {
     std::vector<std::unique_ptr<GptWeights>> grads(static_cast<size_t>(shards));
     RunOnThreads(shards, [&](Group& group) {
       const auto r = static_cast<size_t>(group.rank());
-      TensorParallelGroup tensor(TensorTeamOf(&group, shards));
+      TensorParallelGroup tensor(TensorCommunicator(&group, shards));
       const ParamTable table(config_, {}, {.index = group.rank(), .count = shards});
       const GptWeights weights(table, whole.dtype());
       TakeShard(whole, weights);

@@ -12,7 +12,7 @@
 #include "folio/io/json.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/attention.h"
-#include "folio/train/learner.h"
+#include "folio/train/train_step.h"
 
 namespace folio {
 namespace {
@@ -100,16 +100,16 @@ class FirstBatch : public TraceSink {
     for (const MemoryPlan::Id id : hidden) hidden_.push_back(arena_.Get(plan_, id));
   }
 
-  // Forward and backward; returns the loss. `learner` is left without a trace.
-  double Compute(Learner& learner, const GptWeights& weights, const TokenBatches& batches) {
+  // Forward and backward; returns the loss. `train_step` is left without a trace.
+  double Compute(TrainStep& train_step, const GptWeights& weights, const TokenBatches& batches) {
     const int64_t N = batches.B * batches.T;
     const double rows = static_cast<double>(N);
-    learner.pass().set_trace(this);
-    learner.Begin();
-    const double sum = learner.Accumulate(batches.Inputs(0), batches.Targets(0), 1 / rows, {});
-    learner.pass().set_trace(nullptr);
-    learner.pass().Logits(weights.params(), 0, N, logits_.Reshape({N, logits_.shape().back()}));
-    std::memcpy(grads_.raw(), learner.grads().raw(), grads_.bytes());
+    train_step.pass().set_trace(this);
+    train_step.Begin();
+    const double sum = train_step.Accumulate(batches.Inputs(0), batches.Targets(0), 1 / rows, {});
+    train_step.pass().set_trace(nullptr);
+    train_step.pass().Logits(weights.params(), 0, N, logits_.Reshape({N, logits_.shape().back()}));
+    std::memcpy(grads_.raw(), train_step.grads().raw(), grads_.bytes());
     return sum / rows;
   }
 
@@ -143,14 +143,14 @@ class FirstBatch : public TraceSink {
   std::vector<Tensor> hidden_;  // by layer (B,T,C), the stream after the block
 };
 
-void TakeSteps(const DumpOptions& options, const TokenBatches& batches, Learner& learner,
+void TakeSteps(const DumpOptions& options, const TokenBatches& batches, TrainStep& train_step,
                DumpResult& result) {
   const double rows = static_cast<double>(batches.B * batches.T);
   for (int64_t k = 0; k < options.adamw_steps; ++k) {
-    learner.Begin();
-    const double sum = learner.Accumulate(batches.Inputs(k), batches.Targets(k), 1 / rows, {});
+    train_step.Begin();
+    const double sum = train_step.Accumulate(batches.Inputs(k), batches.Targets(k), 1 / rows, {});
     result.losses.push_back(sum / rows);
-    result.grad_norms.push_back(learner.Finish(options.adamw, options.lr, options.clip, k + 1));
+    result.grad_norms.push_back(train_step.Finish(options.adamw, options.lr, options.clip, k + 1));
   }
 }
 
@@ -184,15 +184,15 @@ DumpResult WriteDump(const DumpOptions& options) {
   const std::unique_ptr<GptWeights> weights = ReadWeights(found.model);
   const ParamTable& table = weights->table();
   const std::unique_ptr<Backend> backend = MakeBackend(options.backend);
-  Learner learner(*backend, *weights, batches.B, batches.T);
+  TrainStep train_step(*backend, *weights, batches.B, batches.T);
   FirstBatch first(*backend, weights->config(), table, batches.B, batches.T);
 
   DumpResult result;
-  result.loss = first.Compute(learner, *weights, batches);
+  result.loss = first.Compute(train_step, *weights, batches);
   std::vector<NamedTensor> tensors{{"loss", Tensor(&result.loss, {1})}};
   first.AddTo(table, tensors);
   if (options.adamw_steps > 0) {
-    TakeSteps(options, batches, learner, result);
+    TakeSteps(options, batches, train_step, result);
     tensors.push_back({"losses", AsTensor(result.losses)});
     tensors.push_back({"grad_norms", AsTensor(result.grad_norms)});
     for (const ParamInfo& info : table.params()) {

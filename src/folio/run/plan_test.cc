@@ -11,7 +11,7 @@
 #include "folio/run/automatic.h"
 #include "folio/run/preview.h"
 #include "folio/train/flops.h"
-#include "folio/train/learner.h"
+#include "folio/train/train_step.h"
 #include "tests/kit/expect.h"
 
 namespace folio {
@@ -104,7 +104,7 @@ TEST(TrainPlan, WarnsOfWhatIsNotFreeNow) {
 }
 
 TEST(TrainPlan, PartsMakeUpThePeak) {
-  const PlanTotals totals(Learner::Plan(kModel, 3, 7, {}));
+  const PlanTotals totals(TrainStep::Plan(kModel, 3, 7, {}));
   EXPECT_EQ(totals.weights + totals.gradients + totals.optimizer + totals.activations, totals.peak);
   EXPECT_GE(totals.logits, 21 * 97 * sizeof(float));
   EXPECT_LT(totals.logits, totals.activations);

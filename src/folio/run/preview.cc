@@ -18,9 +18,9 @@
 #include "folio/train/budget.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/flops.h"
-#include "folio/train/learner.h"
 #include "folio/train/precision.h"
 #include "folio/train/schedule.h"
+#include "folio/train/train_step.h"
 #include "folio/train/trainer.h"
 
 namespace folio {

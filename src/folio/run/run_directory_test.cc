@@ -36,7 +36,7 @@ class RunDirectories : public InTemporaryDirectory {
   }
 
   // The number of the run, which must be whole.
-  int NumberOf(const fs::path& run) const {
+  int MicroBatch(const fs::path& run) const {
     const std::string number = ReadFile(run / kRunConfigFile);
     const bool odd = std::stoi(number) % 2 == 1;
     for (const auto& [name, bytes] : FilesBelow(run)) {
@@ -81,7 +81,7 @@ TEST_F(RunDirectories, AReplacementKilledAtAnyMomentLeavesOneOfTheTwoRuns) {
       const RunLock lock(run);
       RecoverRun(run);
     }
-    const int found = NumberOf(run);
+    const int found = MicroBatch(run);
     ASSERT_GE(found, number);
     replaced += found > number ? 1 : 0;
     number = found;
@@ -106,7 +106,7 @@ TEST_F(RunDirectories, EveryStepOfAReplacementIsUndoneOrFinished) {
       }
       EXPECT_TRUE(begun || FindModelDir(run) != run);
       RecoverRun(run);
-      EXPECT_EQ(NumberOf(run), begun ? 4 : 2);
+      EXPECT_EQ(MicroBatch(run), begun ? 4 : 2);
     }
   }
 }
@@ -117,7 +117,7 @@ TEST_F(RunDirectories, ARunThatDoesNotBeginLeavesTheOldOneAndNoDirectoryOfItsOwn
     NewRun fresh(out, true);
     WriteParts(fresh.path(), 2);
   }
-  EXPECT_EQ(NumberOf(run), 1);
+  EXPECT_EQ(MicroBatch(run), 1);
   EXPECT_EQ(Names(), (Strings{"run"}));
 }
 
@@ -128,7 +128,7 @@ TEST_F(RunDirectories, CheckpointsThatWereBeingReplacedAreBack) {
   fs::rename(run / "best", run / ".best.old-77");
   fs::create_directory(run / ".last.tmp-78");
   RecoverRun(run);
-  EXPECT_EQ(NumberOf(run), 1);
+  EXPECT_EQ(MicroBatch(run), 1);
   EXPECT_FALSE(fs::exists(run / ".last.tmp-78"));
 }
 

@@ -93,7 +93,7 @@ void TrainReport::Skipped(const StepMetrics& m) {
   Event(event.dump());
 }
 
-void TrainReport::WentBack(int64_t from, int64_t to, const std::string& why) {
+void TrainReport::RolledBack(int64_t from, int64_t to, const std::string& why) {
   progress_.Finish();
   console_.Note(fmt::format("back to step {}, and on with data not seen yet; {}", to, why));
   Event(Json{{"event", "rollback"}, {"step", to}, {"from", from}, {"why", why}}.dump());

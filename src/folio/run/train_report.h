@@ -25,7 +25,7 @@ class TrainReport {
   void NothingToDo(int64_t step);
   void Step(const StepMetrics& metrics);
   void Evaluating(int64_t done, int64_t total);
-  void WentBack(int64_t from, int64_t to, const std::string& why);
+  void RolledBack(int64_t from, int64_t to, const std::string& why);
   void Evaluated(int64_t step, const Evaluation& evaluation);
   void Saved(int64_t step, const std::filesystem::path& path);
   void Sampled(int64_t step, const std::string& prompt, const std::string& text);

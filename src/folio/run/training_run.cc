@@ -172,7 +172,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   };
   all.on_rollback = [&](int64_t from, int64_t to, const std::string& why) {
     recorder.emplace(config_, run, *backend_, tokenizer_.get(), *data_, to);
-    if (report) report->WentBack(from, to, why);
+    if (report) report->RolledBack(from, to, why);
   };
   all.layer_norms_every = config_.log.layer_norms;
   all.rank_seconds = config_.log.ranks;
@@ -204,8 +204,8 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
                   from.get(), options_.group);
   from.reset();
   if (options_.resume) {
-    if (first()) MendLines(run / kMetricsFile);
-    FromFirst("");
+    if (first()) RepairLines(run / kMetricsFile);
+    Broadcast("");
     trainer.Resume(checkpoint_);
     config_.train.max_steps = trainer.max_steps();
     if (trainer.ended() && trainer.step() >= trainer.max_steps()) {

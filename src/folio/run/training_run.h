@@ -21,7 +21,7 @@ namespace folio {
 
 class FiniteBackend;
 class Group;
-class Helpers;
+class Workers;
 class NewRun;
 class RunLock;
 class TrainPreview;
@@ -87,7 +87,7 @@ class TrainingRun {
 
  private:
   bool first() const;
-  std::string FromFirst(const std::string& mine) const;
+  std::string Broadcast(const std::string& mine) const;
   void ReadSettings();
   void TakeRun();
   void ChooseStart();
@@ -106,10 +106,10 @@ class TrainingRun {
   void OpenData();
   std::vector<std::string> GivenData() const;
   TextOptions Texts() const;
-  std::string DataDir(Helpers* helpers);
+  std::string DataDir(Workers* workers);
   std::string DataDirOfRanks();
   std::filesystem::path Parts() const;
-  std::string Prepare(const std::vector<std::string>& files, Helpers* helpers);
+  std::string Prepare(const std::vector<std::string>& files, Workers* workers);
   std::string TokenizerPlace() const;
   std::unique_ptr<Tokenizer> AskedTokenizer() const;
   void LearnTokenizer(const std::vector<std::string>& files,

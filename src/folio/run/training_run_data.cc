@@ -82,7 +82,7 @@ fs::path TrainingRun::Parts() const {
 }
 
 // Where the tokens are; makes them from text. Remembers the place for resuming.
-std::string TrainingRun::DataDir(Helpers* helpers) {
+std::string TrainingRun::DataDir(Workers* workers) {
   const fs::path own = Parts() / kRunDataDir, source = Parts() / kRunSourceFile;
   const std::vector<std::string> given = GivenData();
   const bool is_dataset = given.size() == 1 && IsDataset(given[0]);
@@ -118,11 +118,11 @@ std::string TrainingRun::DataDir(Helpers* helpers) {
   }
   const TextFiles texts = FindTextFiles(given, Texts());
   if (!texts.left_out.empty()) Note(texts.left_out);
-  return Prepare(texts.files, helpers);
+  return Prepare(texts.files, workers);
 }
 
 // Makes the data and returns its directory.
-std::string TrainingRun::Prepare(const std::vector<std::string>& files, Helpers* helpers) {
+std::string TrainingRun::Prepare(const std::vector<std::string>& files, Workers* workers) {
   const fs::path tokenizer = Parts() / kRunTokenizerDir, input = Parts() / kStandardInputFile;
   if (automatic_ && settings_.layers.layer("data.tokenizer") == Layer::kBuiltIn) {
     // What is looked at before it is prepared is read more than once.
@@ -150,7 +150,7 @@ std::string TrainingRun::Prepare(const std::vector<std::string>& files, Helpers*
                             .raw = config_.data.raw,
                             .standard_input = fs::exists(input) ? input.string() : "",
                             .keep_partial = false,
-                            .helpers = helpers};
+                            .workers = workers};
   const bool of_model = !config_.train.init.empty() && config_.data.tokenizer == config_.train.init;
   if (of_model || !config_.data.add_tokens.empty()) {
     const std::unique_ptr<Tokenizer> extended = AskedTokenizer();

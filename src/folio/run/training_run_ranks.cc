@@ -11,8 +11,8 @@
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/piece_ranks.h"
 #include "folio/dist/group.h"
-#include "folio/dist/helpers.h"
 #include "folio/dist/same.h"
+#include "folio/dist/workers.h"
 #include "folio/io/json.h"
 #include "folio/run/training_run.h"
 #include "folio/train/rank_shares.h"
@@ -23,23 +23,23 @@ bool TrainingRun::first() const {
   return options_.group == nullptr || options_.group->first();
 }
 
-std::string TrainingRun::FromFirst(const std::string& mine) const {
-  return options_.group == nullptr ? mine : options_.group->FromFirst(mine);
+std::string TrainingRun::Broadcast(const std::string& mine) const {
+  return options_.group == nullptr ? mine : options_.group->Broadcast(mine);
 }
 
 // DataDir of the first rank, whom the others help.
 std::string TrainingRun::DataDirOfRanks() {
   if (options_.group == nullptr) return DataDir(nullptr);
   if (!first()) {
-    HelpToPrepare(*options_.group);
-    return FromFirst("");
+    PrepareAsWorker(*options_.group);
+    return Broadcast("");
   }
   std::string dir;
   {
-    Helpers helpers(options_.group);
-    dir = DataDir(&helpers);
+    Workers workers(options_.group);
+    dir = DataDir(&workers);
   }
-  return FromFirst(dir);
+  return Broadcast(dir);
 }
 
 // Every setting but how many threads each has must be that of the others, and the ranks must be so
@@ -59,7 +59,7 @@ void TrainingRun::ShareSettings() {
   std::string mine;
   for (const Field& field : layers.fields()) mine += field.key + "=" + FieldText(field) + "\n";
   std::vector<std::pair<std::string, std::string>> values;
-  for (const std::string& line : Split(FromFirst(mine), '\n')) {
+  for (const std::string& line : Split(Broadcast(mine), '\n')) {
     const size_t equals = line.find('=');
     if (equals != line.npos) values.emplace_back(line.substr(0, equals), line.substr(equals + 1));
   }

@@ -36,7 +36,7 @@ void TrainingRun::ReadSettings() {
                              "--overwrite in place of --resume"
                            : "leave out --resume to begin one");
     }
-    checkpoint_ = FromFirst(first() ? SoundCheckpoint(options_.out).string() : "");
+    checkpoint_ = Broadcast(first() ? SoundCheckpoint(options_.out).string() : "");
     if (fs::exists(options_.out / kRunConfigFile)) {
       layers.ReadTomlFile(Layer::kProjectFile, options_.out / kRunConfigFile);
     }
@@ -57,7 +57,7 @@ void TrainingRun::TakeRun() {
     lock_ = std::make_unique<RunLock>(options_.out);
     RecoverRun(options_.out);
   }
-  FromFirst("");  // the directory is in order
+  Broadcast("");  // the directory is in order
 }
 
 // With begin_or_resume: whether there is something to go on from. A run that began and was killed
@@ -66,7 +66,7 @@ void TrainingRun::ChooseStart() {
   const fs::path& run = options_.out;
   std::string goes_on;
   if (first() && !FindCheckpoints(run).empty()) goes_on = "yes";
-  options_.resume = !FromFirst(goes_on).empty();
+  options_.resume = !Broadcast(goes_on).empty();
   if (options_.resume) return;
   options_.overwrite = fs::exists(run / kRunConfigFile);
   Note(options_.overwrite

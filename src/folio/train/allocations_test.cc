@@ -11,7 +11,7 @@
 
 #include "folio/model/decoder.h"
 #include "folio/model/test_models.h"
-#include "folio/train/learner.h"
+#include "folio/train/train_step.h"
 
 #if !defined(FOLIO_SANITIZE)
 
@@ -96,16 +96,16 @@ int64_t AllocationsOfTraining(Backend& backend, const PassOptions& options,
   for (double GptConfig::*rate : GptConfig::DropoutRates()) config.*rate = 0.1;
   GptWeights weights(ParamTable(config, lora));
   Scatter(weights, 1);
-  Learner learner(backend, weights, 2, 40, options, {.micro_batches = 2});
+  TrainStep train_step(backend, weights, 2, 40, options, {.micro_batches = 2});
   const std::vector<int32_t> ids = RandomTokens(80, config.vocab_size, 2);
   int64_t step = 0;
   const auto take_step = [&] {
-    learner.Begin();
+    train_step.Begin();
     for (int64_t micro : {0, 1}) {
-      learner.Accumulate(ids, ids, 0.1,
-                         {.on = true, .seed = 1, .step = 2, .first_sequence = 2 * micro});
+      train_step.Accumulate(ids, ids, 0.1,
+                            {.on = true, .seed = 1, .step = 2, .first_sequence = 2 * micro});
     }
-    learner.Finish({}, 1e-3, 1, ++step);
+    train_step.Finish({}, 1e-3, 1, ++step);
   };
   take_step();
   take_step();

@@ -97,7 +97,7 @@ bool CheckpointWriter::BeginPieces() {
   if (!shards_.same_files || !weights_.table().shard().whole()) return false;
   if (!file_) file_.emplace(checkpoints_.run() / kMomentsFile, weights_);
   const std::string failed =
-      group.FromFirst(first() ? ErrorOfRunning([&] { file_->Create(); }) : "");
+      group.Broadcast(first() ? ErrorOfRunning([&] { file_->Create(); }) : "");
   if (failed_ = Unpack(failed); failed_ != nullptr) return false;
   for (const auto& here : GatherNumbers(group, std::vector<uint8_t>{file_->IsHere()})) {
     shards_.same_files = shards_.same_files && here[0] != 0;
@@ -137,7 +137,7 @@ void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int6
   const bool beside = first() && MakeRoom();
   bool in_pieces = false;
   if (Group* group = shards_.group; group != nullptr) {
-    if (group->FromFirst(beside ? "room" : "none") == "none") {
+    if (group->Broadcast(beside ? "room" : "none") == "none") {
       failed_ = std::make_exception_ptr(
           RuntimeError("the first rank has no memory for a copy of weights and moments", "",
                        "use fewer ranks on its machine, or a smaller --batch"));
@@ -199,7 +199,7 @@ std::optional<CheckpointWriter::Written> CheckpointWriter::Wait() {
   Written written = *std::exchange(under_way_, std::nullopt);
   std::string outcome;
   if (written_.valid()) outcome = ErrorOfRunning([&] { written_.get(); });
-  if (shards_.group != nullptr) outcome = shards_.group->FromFirst(outcome);
+  if (shards_.group != nullptr) outcome = shards_.group->Broadcast(outcome);
   written.error = std::exchange(failed_, nullptr);
   if (written.error == nullptr) written.error = Unpack(outcome);
   written.seconds = SteadySeconds() - began_;

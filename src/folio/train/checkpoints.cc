@@ -133,7 +133,7 @@ bool Checkpoints::LostBest() const {
   return internal::IsThere(run_ / kMetricsFile) && !internal::IsThere(run_ / kBestDir);
 }
 
-bool Checkpoints::MendBest(int64_t step) const {
+bool Checkpoints::RepairBest(int64_t step) const {
   const fs::path best = run_ / kBestDir;
   std::string found;
   try {

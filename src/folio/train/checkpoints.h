@@ -53,7 +53,7 @@ class Checkpoints {
   bool LostBest() const;
   // Whether RUN/best, the model of `step`, is sound now: where it is missing or damaged, it is made
   // again of a sound checkpoint of that step. Warns of what it finds.
-  bool MendBest(int64_t step) const;
+  bool RepairBest(int64_t step) const;
   const std::filesystem::path& run() const { return run_; }
   // Whether keep_every wants the checkpoint of this step.
   bool OfRoundStep(int64_t step) const;

@@ -15,8 +15,9 @@ EvaluationSize EvaluationSizeOf(const TrainConfig& config, int64_t val_tokens) {
   return {std::min(all, asked > 0 ? asked : kTraining), all, true};
 }
 
-double MeanLoss(const std::vector<double>& mine, const Team& team, int64_t in_a_row) {
-  const std::vector<std::vector<double>> ranks = team.GatherNumbers(mine);
+double MeanLoss(const std::vector<double>& mine, const Communicator& communicator,
+                int64_t in_a_row) {
+  const std::vector<std::vector<double>> ranks = communicator.GatherNumbers(mine);
   const size_t turn = 2 * static_cast<size_t>(in_a_row);
   double sum = 0, targets = 0;
   for (size_t begin = 0; begin < mine.size(); begin += turn) {
@@ -32,8 +33,9 @@ double MeanLoss(const std::vector<double>& mine, const Team& team, int64_t in_a_
 
 std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
                                    const EvaluationData& train, const EvaluationData& val,
-                                   Batch& batch, const EvaluationHooks& hooks, const Team& team) {
-  const int64_t ranks = team.size(), rank = team.rank();
+                                   Batch& batch, const EvaluationHooks& hooks,
+                                   const Communicator& communicator) {
+  const int64_t ranks = communicator.size(), rank = communicator.rank();
   const int64_t total = train.batches + val.batches;
   int64_t done = 0;
   std::vector<double> losses;
@@ -54,7 +56,7 @@ std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
       done = std::min(total, done + ranks);
       if (hooks.on_progress) hooks.on_progress(done, total);
     }
-    losses.push_back(MeanLoss(sums, team));
+    losses.push_back(MeanLoss(sums, communicator));
   }
   return Evaluation{.train_loss = losses[0], .val_loss = losses[1]};
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "folio/data/batch_sampler.h"
-#include "folio/dist/team.h"
+#include "folio/dist/communicator.h"
 #include "folio/model/gpt.h"
 #include "folio/train/config.h"
 #include "folio/train/result.h"
@@ -39,14 +39,15 @@ struct EvaluationHooks {
 // The mean loss from what each rank has of its batches, of which there are equally many: sum and
 // number of targets of each. Ranks take `in_a_row` of them in turns; they are added up in this
 // order. Ranks that share a model's layers have the same.
-double MeanLoss(const std::vector<double>& mine, const Team& team, int64_t in_a_row = 1);
+double MeanLoss(const std::vector<double>& mine, const Communicator& communicator,
+                int64_t in_a_row = 1);
 
 // The losses of both without dropout; nothing if asked to stop before the end. `batch` is scratch.
-// With a team, each rank takes its share of the batches, and all get the same result, which does
-// not depend on how many they are.
+// With a communicator, each rank takes its share of the batches, and all get the same result, which
+// does not depend on how many they are.
 std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params,
                                    const EvaluationData& train, const EvaluationData& val,
                                    Batch& batch, const EvaluationHooks& hooks,
-                                   const Team& team = {});
+                                   const Communicator& communicator = {});
 
 }  // namespace folio

@@ -11,7 +11,7 @@
 #include "folio/model/adapter.h"
 #include "folio/model/checkpoint.h"
 #include "folio/model/weight_init.h"
-#include "folio/train/learner.h"
+#include "folio/train/train_step.h"
 #include "tests/kit/paths.h"
 
 namespace folio {
@@ -23,7 +23,7 @@ class FineTuning : public testing::Test {
   static std::vector<double> Steps(GptWeights& weights) {
     constexpr int64_t B = 3, T = 12;
     const auto backend = MakeBackend("cpu");
-    Learner learner(*backend, weights, B, T);
+    TrainStep train_step(*backend, weights, B, T);
     std::vector<double> losses;
     for (int64_t step = 1; step <= 20; ++step) {
       std::vector<int32_t> inputs, targets;
@@ -32,9 +32,9 @@ class FineTuning : public testing::Test {
         inputs.insert(inputs.end(), ids.begin(), ids.end() - 1);
         targets.insert(targets.end(), ids.begin() + 1, ids.end());
       }
-      learner.Begin();
-      const double loss = learner.Accumulate(inputs, targets, 1.0 / (B * T), {.on = true});
-      learner.Finish({}, 5e-3, 1.0, step);
+      train_step.Begin();
+      const double loss = train_step.Accumulate(inputs, targets, 1.0 / (B * T), {.on = true});
+      train_step.Finish({}, 5e-3, 1.0, step);
       losses.push_back(loss / (B * T));
     }
     return losses;

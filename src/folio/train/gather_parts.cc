@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "folio/base/check.h"
-#include "folio/dist/exchange.h"
-#include "folio/dist/team.h"
+#include "folio/dist/all_to_all.h"
+#include "folio/dist/communicator.h"
 #include "folio/model/shard.h"
 #include "folio/train/buckets.h"
 
@@ -16,13 +16,13 @@ namespace folio {
 namespace {
 
 // A bucket of one part on its way to the first rank, a piece from each of those that have the part.
-class BucketToFirst final : public Exchange {
+class BucketToFirst final : public AllToAll {
  public:
   struct Part {
     const Shards& shards;
-    Team owners;        // of this rank: those that have its part
-    bool mine = false;  // this rank is one of them
-    int index = 0;      // of the part, and how many there are
+    Communicator owners;  // of this rank: those that have its part
+    bool mine = false;    // this rank is one of them
+    int index = 0;        // of the part, and how many there are
     int parts = 1;
     bool pieces = false;  // PartHeld
     const float* from;    // what this rank has
@@ -71,7 +71,7 @@ void Gather(Group& group, const BucketToFirst::Part& part) {
 
 void GatherPieces(Group& group, const Shards& shards, const Tensor& mine, const Tensor& whole) {
   Gather(group, {.shards = shards,
-                 .owners = DataTeamOf(&group, 1),
+                 .owners = DataCommunicator(&group, 1),
                  .mine = true,
                  .pieces = true,
                  .from = mine.data<float>(),
@@ -81,7 +81,7 @@ void GatherPieces(Group& group, const Shards& shards, const Tensor& mine, const 
 void GatherParts(Group& group, const ParamTable& table, const Tensor& mine, PartHeld held,
                  const GptWeights* whole) {
   const auto parts = static_cast<int>(table.shard().count);
-  const Team owners = DataTeamOf(&group, parts);
+  const Communicator owners = DataCommunicator(&group, parts);
   for (int index = 0; index < parts; ++index) {
     const ParamTable of(table.config(), table.lora(), {.index = index, .count = parts});
     FOLIO_CHECK(of.trained_size() == of.flat_size(), "a shard is trained as a whole");

@@ -52,20 +52,20 @@ struct PlanIds {
 };
 
 PlanIds AddBuffers(MemoryPlan& plan, int64_t n_layer, const Shards& shards, int rank, Dtype dtype,
-                   const PlannedParts& parts) {
+                   const PlannedParallelism& parallelism) {
   PlanIds ids;
   ids.sum = plan.Add("gradients", dtype, {shards.SizeOf(rank)});
-  if (shards.ranks() == 1 && parts.micro_batches == parts.reduce_every) return ids;
-  const PartLayout layout(shards, n_layer, parts.reduce_every);
+  if (shards.ranks() == 1 && parallelism.micro_batches == parallelism.reduce_every) return ids;
+  const PartLayout layout(shards, n_layer, parallelism.reduce_every);
   ids.part = plan.Add("gradients.part", dtype, {layout.size});
   if (shards.ranks() == 1) return ids;
   int64_t bucket = 0;
   for (const ShardBucket& b : shards.buckets()) bucket = std::max(bucket, b.size());
-  for (int slot = 0; slot < Exchange::kInFlight; ++slot) {
+  for (int slot = 0; slot < AllToAll::kInFlight; ++slot) {
     ids.scratch.push_back(
-        plan.Add("gradients.received", parts.reduce, {shards.ranks(), shards.longest()}));
-    if (parts.reduce != Dtype::kBF16) continue;
-    ids.packed.push_back(plan.Add("gradients.sent", parts.reduce, {bucket}));
+        plan.Add("gradients.received", parallelism.reduce, {shards.ranks(), shards.longest()}));
+    if (parallelism.reduce != Dtype::kBF16) continue;
+    ids.packed.push_back(plan.Add("gradients.sent", parallelism.reduce, {bucket}));
   }
   return ids;
 }
@@ -101,12 +101,12 @@ void RoundToBf16(const Tensor& x) {
 }  // namespace
 
 // A bucket's gradients on their way to their owners.
-class GradientSum::Reduction final : public Exchange {
+class GradientSum::Reduction final : public AllToAll {
  public:
   Reduction(GradientSum& of, size_t bucket) : of_(of), bucket_(bucket) {
     const ShardBucket& b = of.shards_.buckets()[bucket];
     part_ = of.PartOf(b.begin, b.end, b.layer).data<float>() - b.begin;
-    sources_.resize(static_cast<size_t>(of.team_.size()));
+    sources_.resize(static_cast<size_t>(of.communicator_.size()));
     packed_sources_.resize(sources_.size());
   }
 
@@ -135,8 +135,8 @@ class GradientSum::Reduction final : public Exchange {
   void Finish(int slot) override {
     const Shards::Piece mine = Mine();
     float* sum = of_.sum_.data<float>() + mine.offset;
-    const int me = of_.team_.rank();
-    for (int rank = 0; rank < of_.team_.size(); ++rank) {
+    const int me = of_.communicator_.rank();
+    for (int rank = 0; rank < of_.communicator_.size(); ++rank) {
       const auto r = static_cast<size_t>(rank);
       if (packs()) {
         packed_sources_[r] = rank == me ? Packed(mine, slot) : Received<BF16>(rank, slot);
@@ -152,8 +152,8 @@ class GradientSum::Reduction final : public Exchange {
   }
 
  private:
-  bool packs() const { return of_.parts_.reduce == Dtype::kBF16; }
-  Shards::Piece Mine() const { return of_.shards_.PieceOf(bucket_, of_.team_.rank()); }
+  bool packs() const { return of_.parallelism_.reduce == Dtype::kBF16; }
+  Shards::Piece Mine() const { return of_.shards_.PieceOf(bucket_, of_.communicator_.rank()); }
   const BF16* Packed(const Shards::Piece& piece, int slot) const {
     const int64_t begin = of_.shards_.buckets()[bucket_].begin;
     return of_.packed_[static_cast<size_t>(slot)].data<BF16>() + (piece.begin - begin);
@@ -172,30 +172,32 @@ class GradientSum::Reduction final : public Exchange {
 };
 
 GradientSum::GradientSum(Backend& backend, const ParamTable& table, const Shards& shards,
-                         Dtype dtype, const StepParts& parts)
+                         Dtype dtype, const Parallelism& parallelism)
     : backend_(backend),
       shards_(shards),
-      parts_(parts),
-      team_(parts.data()),
+      parallelism_(parallelism),
+      communicator_(parallelism.data()),
       n_layer_(table.config().n_layer) {
-  FOLIO_CHECK(dtype == Dtype::kF32 || (team_.size() == 1 && parts.reduce == Dtype::kF32),
-              "ranks add up float32");
-  FOLIO_CHECK(parts.micro_batches % parts.reduce_every == 0, "a sum has as many as another");
-  const PlanIds ids = AddBuffers(plan_, n_layer_, shards, team_.rank(), dtype,
-                                 {.ranks = team_.size(),
-                                  .micro_batches = parts.micro_batches,
-                                  .reduce_every = parts.reduce_every,
-                                  .reduce = parts.reduce});
+  FOLIO_CHECK(
+      dtype == Dtype::kF32 || (communicator_.size() == 1 && parallelism.reduce == Dtype::kF32),
+      "ranks add up float32");
+  FOLIO_CHECK(parallelism.micro_batches % parallelism.reduce_every == 0,
+              "a sum has as many as another");
+  const PlanIds ids = AddBuffers(plan_, n_layer_, shards, communicator_.rank(), dtype,
+                                 {.ranks = communicator_.size(),
+                                  .micro_batches = parallelism.micro_batches,
+                                  .reduce_every = parallelism.reduce_every,
+                                  .reduce = parallelism.reduce});
   plan_.Place();
   arena_ = Arena(plan_);
   sum_ = arena_.Get(plan_, ids.sum);
   for (const MemoryPlan::Id id : ids.scratch) scratch_.push_back(arena_.Get(plan_, id));
   for (const MemoryPlan::Id id : ids.packed) packed_.push_back(arena_.Get(plan_, id));
-  if (team_.size() > 1 || parts.micro_batches > parts.reduce_every) {
+  if (communicator_.size() > 1 || parallelism.micro_batches > parallelism.reduce_every) {
     part_ = arena_.Get(plan_, ids.part);
     BindParts(table);
   }
-  if (team_.size() == 1) {
+  if (communicator_.size() == 1) {
     for (const ParamInfo& info : table.params()) {
       in_sum_.push_back(info.trained ? table.View(info, sum_) : Tensor());
     }
@@ -211,13 +213,14 @@ GradientSum::GradientSum(Backend& backend, const ParamTable& table, const Shards
 GradientSum::~GradientSum() = default;
 
 void GradientSum::AddTo(MemoryPlan& plan, const GptConfig& config, const Shards& shards,
-                        Dtype dtype, const PlannedParts& parts) {
-  AddBuffers(plan, config.n_layer, shards, /*rank=*/0, dtype, parts);
+                        Dtype dtype, const PlannedParallelism& parallelism) {
+  AddBuffers(plan, config.n_layer, shards, /*rank=*/0, dtype, parallelism);
 }
 
 // Elements [begin, end) of the flat array, all of one layer, of what the backward leaves.
 Tensor GradientSum::PartOf(int64_t begin, int64_t end, int64_t layer) const {
-  const int64_t at = PartLayout(shards_, n_layer_, parts_.reduce_every).At(shards_, begin, layer);
+  const int64_t at =
+      PartLayout(shards_, n_layer_, parallelism_.reduce_every).At(shards_, begin, layer);
   return part_.Slice(at, at + end - begin);
 }
 
@@ -238,39 +241,40 @@ void GradientSum::BindParts(const ParamTable& table) {
 
 const GptParams& GradientSum::BeginMicroBatch() {
   micro_batches_ += 1;
-  FOLIO_CHECK(micro_batches_ <= parts_.micro_batches, "more micro-batches than were announced");
-  if (team_.size() == 1) return first() ? into_sum_ : into_part_;
+  FOLIO_CHECK(micro_batches_ <= parallelism_.micro_batches,
+              "more micro-batches than were announced");
+  if (communicator_.size() == 1) return first() ? into_sum_ : into_part_;
   // What is written from the beginning of the backward on.
   for (size_t b = 0; b < tickets_.size(); ++b) {
     const int64_t layer = shards_.buckets()[b].layer;
-    if (layer < 0 || layer == n_layer_) team_.Wait(tickets_[b]);
+    if (layer < 0 || layer == n_layer_) communicator_.Wait(tickets_[b]);
   }
   return into_part_;
 }
 
 void GradientSum::BeforeBlock(int64_t layer) {
   block_ = layer;
-  if (team_.size() == 1) return;
+  if (communicator_.size() == 1) return;
   // Of whoever had its place before, in this micro-batch or at the end of the one before.
-  const int64_t places = PlacesOf(n_layer_, parts_.reduce_every);
+  const int64_t places = PlacesOf(n_layer_, parallelism_.reduce_every);
   for (size_t b = 0; b < tickets_.size(); ++b) {
     const int64_t other = shards_.buckets()[b].layer;
     if (other < 0 || other >= n_layer_ || other % places != layer % places) continue;
-    team_.Wait(tickets_[b]);
+    communicator_.Wait(tickets_[b]);
   }
 }
 
 void GradientSum::AfterLayer(int64_t layer) {
-  if (micro_batches_ % parts_.reduce_every != 0) return;
+  if (micro_batches_ % parallelism_.reduce_every != 0) return;
   for (size_t b = 0; b < shards_.buckets().size(); ++b) {
     const ShardBucket& bucket = shards_.buckets()[b];
     if (bucket.layer != layer) continue;
-    if (team_.size() == 1) {
+    if (communicator_.size() == 1) {
       AddPart(bucket, b);
       continue;
     }
     reductions_[b]->set_add(!first());
-    tickets_[b] = team_.Begin(*reductions_[b]);
+    tickets_[b] = communicator_.Begin(*reductions_[b]);
   }
 }
 
@@ -280,13 +284,13 @@ void GradientSum::AddPart(const ShardBucket& bucket, size_t index) {
   const Tensor sum = sum_.Slice(offset, offset + n).Reshape({1, n});
   const Tensor part =
       first() ? sum : PartOf(bucket.begin, bucket.end, bucket.layer).Reshape({1, n});
-  if (parts_.reduce == Dtype::kBF16) RoundToBf16(part);
+  if (parallelism_.reduce == Dtype::kBF16) RoundToBf16(part);
   if (!first()) backend_.Run(ResidualForward{.residual = sum, .x = part, .out = sum});
 }
 
 void GradientSum::Finish() {
-  if (team_.size() == 1) return;
-  for (const uint64_t ticket : tickets_) team_.Wait(ticket);
+  if (communicator_.size() == 1) return;
+  for (const uint64_t ticket : tickets_) communicator_.Wait(ticket);
 }
 
 std::string GradientSum::NameAt(const std::byte* at, const ParamTable& table) const {

@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
+#include "folio/dist/communicator.h"
 #include "folio/dist/shards.h"
-#include "folio/dist/team.h"
 #include "folio/model/params.h"
 #include "folio/tensor/plan.h"
 
 namespace folio {
 
 // How the micro-batches of a step are divided, and their gradients brought together.
-struct StepParts {
+struct Parallelism {
   Group* group = nullptr;     // null: one rank alone
   int tensor = 1;             // ranks that share the layers of a model (Shard), and its data
   int64_t micro_batches = 1;  // of this rank
@@ -24,18 +24,20 @@ struct StepParts {
   Dtype reduce = Dtype::kF32;  // each such sum is rounded to this before it is added: F32 or BF16
 
   // Those that have the same part of the model and share the data.
-  Team data() const { return DataTeamOf(group, tensor); }
+  Communicator data() const { return DataCommunicator(group, tensor); }
   // Which micro-batch of the step this rank's turn-th one is: those that it adds up are
   // consecutive, and its n-th sum is number n * D + d of the step, where it is the d-th of D of its
-  // team.
-  int64_t NumberOf(int64_t turn) const {
-    const Team team = data();
-    return (turn / reduce_every * team.size() + team.rank()) * reduce_every + turn % reduce_every;
+  // communicator.
+  int64_t MicroBatch(int64_t turn) const {
+    const Communicator communicator = data();
+    return (turn / reduce_every * communicator.size() + communicator.rank()) * reduce_every +
+           turn % reduce_every;
   }
 };
 
-// Of what a plan is: the first of so many ranks that share the data, with StepParts' own of a step.
-struct PlannedParts {
+// Of what a plan is: the first of so many ranks that share the data, with Parallelism' own of a
+// step.
+struct PlannedParallelism {
   int ranks = 1;
   int64_t micro_batches = 1, reduce_every = 1;
   Dtype reduce = Dtype::kF32;
@@ -52,7 +54,7 @@ class GradientSum {
  public:
   // REQUIRES: `dtype` is F32 unless one rank adds up in F32 or F64. All must outlive it.
   GradientSum(Backend& backend, const ParamTable& table, const Shards& shards, Dtype dtype,
-              const StepParts& parts);
+              const Parallelism& parallelism);
   ~GradientSum();
   GradientSum(const GradientSum&) = delete;
 
@@ -63,7 +65,7 @@ class GradientSum {
   }
   // Adds the buffers of such a sum, of the first of the shards' ranks, to a plan.
   static void AddTo(MemoryPlan& plan, const GptConfig& config, const Shards& shards, Dtype dtype,
-                    const PlannedParts& parts);
+                    const PlannedParallelism& parallelism);
 
   // The sum is zero from here on.
   void Begin() { micro_batches_ = 0; }
@@ -71,7 +73,7 @@ class GradientSum {
   // Where the backward writes the gradient of the next micro-batch, once its place is free.
   const GptParams& BeginMicroBatch();
   // Whether it is added there to what the micro-batches before it left.
-  bool adds() const { return (micro_batches_ - 1) % parts_.reduce_every > 0; }
+  bool adds() const { return (micro_batches_ - 1) % parallelism_.reduce_every > 0; }
   // The backward is about to write what belongs to a block, and it, or what belongs to the head or
   // to the embeddings, is what it stays.
   void BeforeBlock(int64_t layer);
@@ -81,7 +83,7 @@ class GradientSum {
 
   // This rank's pieces of the sum, or all of it for one alone. REQUIRES: Finish.
   const Tensor& sum() const { return sum_; }
-  const StepParts& parts() const { return parts_; }
+  const Parallelism& parallelism() const { return parallelism_; }
   // Fills what this rank keeps with zeros.
   void Clear();
   // The parameter whose gradient, of the layer that the backward is in or of one rank's sum, lies
@@ -95,12 +97,12 @@ class GradientSum {
   Tensor PartOf(int64_t begin, int64_t end, int64_t layer) const;
   void AddPart(const ShardBucket& bucket, size_t index);
   // Whether what the backward leaves is the first that the step adds up.
-  bool first() const { return micro_batches_ <= parts_.reduce_every; }
+  bool first() const { return micro_batches_ <= parallelism_.reduce_every; }
 
   Backend& backend_;
   const Shards& shards_;
-  StepParts parts_;
-  Team team_;
+  Parallelism parallelism_;
+  Communicator communicator_;
   MemoryPlan plan_;
   Arena arena_;
   Tensor sum_, part_;

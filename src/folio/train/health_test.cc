@@ -247,7 +247,7 @@ class Rollbacks : public Health {
     config_.checkpoint_every = 5;
     config_.max_skipped_steps = 2;
     on_rollback_ = [this](int64_t from, int64_t to, const std::string& why) {
-      went_back_ += std::to_string(from) + " to " + std::to_string(to) + ", " + why + "; ";
+      rollbacks_ += std::to_string(from) + " to " + std::to_string(to) + ", " + why + "; ";
       if (!again_) bad_.clear();
     };
   }
@@ -260,13 +260,13 @@ class Rollbacks : public Health {
     return RunTo(run, last, resume);
   }
 
-  std::string went_back_;
+  std::string rollbacks_;
   bool again_ = false;
 };
 
 TEST_F(Rollbacks, GoBackAndLeaveOutTheData) {
   EXPECT_EQ(RunLost("run").rollbacks, 1);
-  EXPECT_TRUE(Contains(went_back_, "13 to 10, from step 13: non-finite gradient"));
+  EXPECT_TRUE(Contains(rollbacks_, "13 to 10, from step 13: non-finite gradient"));
   EXPECT_EQ(LoggedSteps("run"), UpTo(19));
   for (const StepMetrics& m : ReadRunLog(At("run"))) {
     EXPECT_EQ(m.skipped, "") << m.step;
@@ -303,7 +303,7 @@ TEST_F(Rollbacks, AreTheSameInARunThatWasStopped) {
 TEST_F(Rollbacks, GoBackBehindWhatNobodyHasTried) {
   config_.checkpoint_every = 1;
   RunLost("run");
-  EXPECT_TRUE(Contains(went_back_, "13 to 10,"));
+  EXPECT_TRUE(Contains(rollbacks_, "13 to 10,"));
 }
 
 TEST_F(Rollbacks, AreDoneSoOftenAndNoMore) {
@@ -312,7 +312,7 @@ TEST_F(Rollbacks, AreDoneSoOftenAndNoMore) {
   const std::string error = ErrorOf([&] { RunLost("run"); }, ErrorKind::kDiverged);
   EXPECT_TRUE(Contains(error, "diverged at step 13", "gone back 2 times", "run/last (step 10)"))
       << error;
-  EXPECT_EQ(Count(went_back_, "13 to 10"), 2u);
+  EXPECT_EQ(Count(rollbacks_, "13 to 10"), 2u);
 }
 
 TEST_F(Rollbacks, WithoutACheckpointFromBeforeAreADivergence) {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/dist/team.h"
+#include "folio/dist/communicator.h"
 #include "folio/model/params.h"
 #include "folio/train/run_log.h"
 
@@ -13,8 +13,8 @@ namespace folio {
 // weights.
 class LayerNormMeter {
  public:
-  // Both must outlive it, and so must the group of the team of a part of a model.
-  LayerNormMeter(Backend& backend, const GptWeights& weights, const Team& parts = {})
+  // Both must outlive it, and so must the group of the communicator of a part of a model.
+  LayerNormMeter(Backend& backend, const GptWeights& weights, const Communicator& parts = {})
       : backend_(backend), weights_(weights), parts_(parts) {}
 
   void Begin();
@@ -27,7 +27,7 @@ class LayerNormMeter {
 
   Backend& backend_;
   const GptWeights& weights_;
-  Team parts_;
+  Communicator parts_;
   std::vector<float> before_;  // then the update
 };
 

@@ -8,8 +8,8 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/train/learner.h"
 #include "folio/train/precision.h"
+#include "folio/train/train_step.h"
 
 namespace folio {
 namespace {
@@ -103,7 +103,7 @@ TrainShape ShapeOf(const GptConfig& model, const TrainConfig& train, int64_t T,
 
 MemoryPlan PlanOf(const TrainShape& shape) {
   const int ranks = shape.ranks / shape.tensor;
-  return Learner::Plan(
+  return TrainStep::Plan(
       shape.model, shape.B, shape.T, OfLargestShard(shape),
       {.ranks = ranks,
        .micro_batches = std::max(shape.reduce_every, shape.grad_accumulation / ranks),

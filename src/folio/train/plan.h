@@ -21,7 +21,7 @@ struct TrainShape {
   PassOptions options = {};
   int ranks = 1;
   int tensor = 1;              // of them that share the layers of the model
-  int64_t reduce_every = 1;    // StepParts'
+  int64_t reduce_every = 1;    // Parallelism'
   Dtype reduce = Dtype::kF32;  // of gradients on their way to be added up
 };
 
@@ -36,7 +36,7 @@ MemoryPlan PlanOf(const TrainShape& shape);
 // What training keeps in memory by kind, in bytes: weights, gradients and moments from step to
 // step, activations beside them.
 struct PlanTotals {
-  explicit PlanTotals(const MemoryPlan& plan);  // one of Learner::Plan
+  explicit PlanTotals(const MemoryPlan& plan);  // one of TrainStep::Plan
 
   size_t weights = 0, gradients = 0, optimizer = 0;
   size_t activations = 0;           // of the arena: buffers whose lives do not meet share memory

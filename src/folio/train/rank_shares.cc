@@ -9,7 +9,7 @@
 
 namespace folio {
 
-void RequireTeams(const TrainConfig& config, int ranks) {
+void RequireTensorParallelRanks(const TrainConfig& config, int ranks) {
   const auto tensor = static_cast<int>(config.tensor_parallel);
   if (ranks % tensor == 0) return;
   const int below = ranks / tensor * tensor;
@@ -25,7 +25,7 @@ void RequireTeams(const TrainConfig& config, int ranks) {
 
 void RequireShares(const TrainConfig& config, int ranks) {
   config.Validate("settings");
-  RequireTeams(config, ranks);
+  RequireTensorParallelRanks(config, ranks);
   const auto tensor = static_cast<int>(config.tensor_parallel);
   const int64_t every = config.reduce_every, n = config.grad_accumulation / every;
   ranks /= tensor;
@@ -53,11 +53,11 @@ Shard ShardOfRank(const GptConfig& model, const TrainConfig& config, Group* grou
   return {.index = group->rank() % config.tensor_parallel, .count = config.tensor_parallel};
 }
 
-StepParts StepPartsOf(const TrainConfig& config, Group* group) {
-  StepParts parts{.group = group,
-                  .tensor = static_cast<int>(config.tensor_parallel),
-                  .reduce_every = config.reduce_every,
-                  .reduce = ReduceDtype(config)};
+Parallelism ParallelismOf(const TrainConfig& config, Group* group) {
+  Parallelism parts{.group = group,
+                    .tensor = static_cast<int>(config.tensor_parallel),
+                    .reduce_every = config.reduce_every,
+                    .reduce = ReduceDtype(config)};
   parts.micro_batches = config.grad_accumulation / parts.data().size();
   return parts;
 }

@@ -8,8 +8,8 @@
 #include "folio/dist/thread_ranks.h"
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"
-#include "folio/train/learner.h"
 #include "folio/train/test_rank_steps.h"
+#include "folio/train/train_step.h"
 
 namespace folio {
 namespace {
@@ -48,22 +48,23 @@ class Ranks : public testing::TestWithParam<RanksCase> {
     GptWeights weights(ParamTable(config, lora));
     Scatter(weights, 1);
     const int64_t ranks = group == nullptr ? 1 : group->size();
-    Learner learner(*backend, weights, B, T, {.dtype = GetParam().dtype},
-                    {.group = group,
-                     .micro_batches = kMicroBatches / ranks,
-                     .reduce_every = GetParam().every,
-                     .reduce = GetParam().reduce});
+    TrainStep train_step(*backend, weights, B, T, {.dtype = GetParam().dtype},
+                         {.group = group,
+                          .micro_batches = kMicroBatches / ranks,
+                          .reduce_every = GetParam().every,
+                          .reduce = GetParam().reduce});
     RanksLeft left;
     for (int64_t step = 1; step <= 3; ++step) {
-      for (const double loss : AccumulateShare(learner, config.vocab_size, step, kMicroBatches)) {
+      for (const double loss :
+           AccumulateShare(train_step, config.vocab_size, step, kMicroBatches)) {
         left.losses.push_back(loss);
       }
-      left.norms.push_back(learner.Norm());
-      const std::span<const float> gradient = Elements<float>(learner.Gradient());
+      left.norms.push_back(train_step.Norm());
+      const std::span<const float> gradient = Elements<float>(train_step.Gradient());
       left.gradient.assign(gradient.begin(), gradient.end());
-      learner.Update({}, 1e-2, 1, step, left.norms.back());
+      train_step.Update({}, 1e-2, 1, step, left.norms.back());
     }
-    learner.WaitForWeights();
+    train_step.WaitForWeights();
     const std::span<const float> flat = Elements<float>(weights.flat());
     left.weights.assign(flat.begin(), flat.end());
     return left;
@@ -77,9 +78,9 @@ TEST_P(Ranks, LeaveTheSameBytesHoweverManyTheyAre) {
     if (kMicroBatches / GetParam().every % ranks != 0) continue;
     RunOnThreads(ranks, [&](Group& group) {
       RanksLeft left = Train(&group);
-      const StepParts steps{.group = &group, .reduce_every = GetParam().every};
+      const Parallelism steps{.group = &group, .reduce_every = GetParam().every};
       for (size_t i = 0; i < left.losses.size(); ++i) {
-        const auto micro = static_cast<size_t>(steps.NumberOf(static_cast<int64_t>(i)));
+        const auto micro = static_cast<size_t>(steps.MicroBatch(static_cast<int64_t>(i)));
         EXPECT_EQ(left.losses[i], one.losses[micro]) << i;
       }
       left.losses = one.losses;
@@ -116,20 +117,20 @@ TEST(ReduceEvery, SendsOnceForSoManyMicroBatches) {
     for (const int64_t every : {int64_t{1}, kEach}) {
       GptWeights weights(config);
       Scatter(weights, 1);
-      Learner learner(*backend, weights, 2, 7, {},
-                      {.group = &group, .micro_batches = kEach, .reduce_every = every});
+      TrainStep train_step(*backend, weights, 2, 7, {},
+                           {.group = &group, .micro_batches = kEach, .reduce_every = every});
       const uint64_t before = group.traffic().bytes_sent;
       // As the same micro-batches of whoever has them.
-      learner.Begin();
+      train_step.Begin();
       for (int64_t turn = 0; turn < kEach; ++turn) {
-        const auto seed = static_cast<uint64_t>(learner.parts().NumberOf(turn));
-        learner.Accumulate(RandomTokens(14, config.vocab_size, seed),
-                           RandomTokens(14, config.vocab_size, seed + 50), 1.0 / (14 * 2 * kEach),
-                           {});
+        const auto seed = static_cast<uint64_t>(train_step.parallelism().MicroBatch(turn));
+        train_step.Accumulate(RandomTokens(14, config.vocab_size, seed),
+                              RandomTokens(14, config.vocab_size, seed + 50),
+                              1.0 / (14 * 2 * kEach), {});
       }
-      learner.Norm();
+      train_step.Norm();
       sent.push_back(group.traffic().bytes_sent - before);
-      const std::span<const float> gradient = Elements<float>(learner.Gradient());
+      const std::span<const float> gradient = Elements<float>(train_step.Gradient());
       gradients.emplace_back(gradient.begin(), gradient.end());
     }
     EXPECT_NEAR(static_cast<double>(sent[0]) / static_cast<double>(sent[1]), kEach, 0.1);
@@ -148,7 +149,7 @@ TEST(ReduceEvery, SendsOnceForSoManyMicroBatches) {
 TEST(RankMemory, OptimizerAndSumAreShared) {
   const GptConfig gpt2;
   const auto bytes = [&](int ranks, const std::string& prefix) {
-    const MemoryPlan plan = Learner::Plan(gpt2, 1, 64, {}, {.ranks = ranks, .micro_batches = 1});
+    const MemoryPlan plan = TrainStep::Plan(gpt2, 1, 64, {}, {.ranks = ranks, .micro_batches = 1});
     size_t sum = 0;
     for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
       if (buffer.name.starts_with(prefix)) sum += buffer.bytes;

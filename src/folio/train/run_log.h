@@ -46,7 +46,7 @@ struct StepMetrics {
 // Takes the lines that are damaged, by a power cut or an editor, out of a file whose lines are JSON
 // objects with an integer "step"; each is put at the end of NAME.damaged.jsonl (of NAME.jsonl) and
 // warned of. Nothing if there is no such file. Throws a kRuntime Error if it cannot write.
-void MendLines(const std::filesystem::path& file);
+void RepairLines(const std::filesystem::path& file);
 
 // That, and drops everything from the first line of step `end` or later on, and what is torn at the
 // end of the file.

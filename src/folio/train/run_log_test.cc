@@ -108,14 +108,14 @@ TEST_F(RunLogs, DamagedLinesArePutAsideWhereverTheyAre) {
   WriteSteps(0, 2);
   const std::string sound = ReadFile(At(kMetricsFile));
   Append("{\"step\":\n");
-  MendLines(At(kMetricsFile));
+  RepairLines(At(kMetricsFile));
   EXPECT_EQ(ReadFile(At(kMetricsFile)), sound);
   WriteFileAtomically(At(kMetricsFile),
                       "edited\n" + sound + "{\"loss\": 3}\n{\"step\":2}\n{\"torn");
   WriteSteps(2, 1);
   EXPECT_EQ(Steps(), (Ids{0, 1, 2}));
   EXPECT_EQ(ReadFile(At("metrics.damaged.jsonl")), "{\"step\":\nedited\n{\"loss\": 3}\n");
-  MendLines(At("none.jsonl"));
+  RepairLines(At("none.jsonl"));
   EXPECT_FALSE(std::filesystem::exists(At("none.jsonl")));
 }
 

@@ -9,8 +9,8 @@
 #include "folio/model/shard.h"
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"
-#include "folio/train/learner.h"
 #include "folio/train/test_rank_steps.h"
+#include "folio/train/train_step.h"
 #include "tests/kit/near.h"
 
 namespace folio {
@@ -45,28 +45,30 @@ class TensorRanks : public testing::TestWithParam<TensorCase> {
   }
 
   TensorLeft Train(Group* group, int tensor) const {
-    const StepParts whole{.group = group, .tensor = tensor};
+    const Parallelism whole{.group = group, .tensor = tensor};
     const int64_t D = whole.data().size();
     const auto backend = MakeBackend("cpu");
-    const ParamTable table(config_, {}, {TensorTeamOf(group, tensor).rank(), tensor});
+    const ParamTable table(config_, {}, {TensorCommunicator(group, tensor).rank(), tensor});
     TensorLeft left;
     left.weights = std::make_unique<GptWeights>(table);
     InitWeights(*left.weights, 3);
-    Learner learner(*backend, *left.weights, B, T, {},
-                    {.group = group, .tensor = tensor, .micro_batches = kMicroBatches / D});
+    TrainStep train_step(*backend, *left.weights, B, T, {},
+                         {.group = group, .tensor = tensor, .micro_batches = kMicroBatches / D});
     for (int64_t step = 1; step <= kSteps; ++step) {
-      for (const double loss : AccumulateShare(learner, config_.vocab_size, step, kMicroBatches)) {
+      for (const double loss :
+           AccumulateShare(train_step, config_.vocab_size, step, kMicroBatches)) {
         left.losses.push_back(loss);
       }
-      left.norms.push_back(learner.Norm());
+      left.norms.push_back(train_step.Norm());
       if (step == 1) {
         left.gradient = std::make_unique<GptWeights>(table);
-        std::ranges::copy(Elements<float>(learner.Gradient()), left.gradient->flat().data<float>());
+        std::ranges::copy(Elements<float>(train_step.Gradient()),
+                          left.gradient->flat().data<float>());
       }
       // So large an eps that rounding is not blown up where a gradient is nothing else.
-      learner.Update({.eps = 1e-2}, 1e-2, 0.5, step, left.norms.back());
+      train_step.Update({.eps = 1e-2}, 1e-2, 0.5, step, left.norms.back());
     }
-    learner.WaitForWeights();
+    train_step.WaitForWeights();
     return left;
   }
 
@@ -135,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, TensorRanks,
 TEST(TensorRankMemory, WeightsAndActivationsOfLayersAreShared) {
   const GptConfig gpt2;
   const auto bytes = [&](int64_t shards, const std::string& prefix) {
-    const MemoryPlan plan = Learner::Plan(gpt2, 4, 256, {.shard = {0, shards}});
+    const MemoryPlan plan = TrainStep::Plan(gpt2, 4, 256, {.shard = {0, shards}});
     size_t sum = 0;
     for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
       if (buffer.name.starts_with(prefix)) sum += buffer.bytes;

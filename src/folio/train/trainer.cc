@@ -75,19 +75,19 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       hooks_(std::move(hooks)),
       group_(group != nullptr && !group->alone() ? group : nullptr),
       weights_(ParamTable(model, config.lora, ShardOfRank(model, config, group_))),
-      learner_(backend, weights_, config.batch_size, ContextOf(model, config),
-               PassOptionsOf(config, model, backend, data.info().chat.has_value()),
-               StepPartsOf(config, group_)),
-      layer_norms_(backend, weights_, learner_.tensor_team()),
+      train_step_(backend, weights_, config.batch_size, ContextOf(model, config),
+                  PassOptionsOf(config, model, backend, data.info().chat.has_value()),
+                  ParallelismOf(config, group_)),
+      layer_norms_(backend, weights_, train_step_.tensor_communicator()),
       writer_(Checkpoints(run_, {.keep_last = config.keep_last,
                                  .keep_every = config.keep_every,
                                  // What adapters belong to, where other programs find it.
                                  .base = config.init_adapter.empty() ? config.init
                                                                      : (run_ / kBaseDir).string(),
                                  .tokenizer = tokenizer}),
-              weights_, learner_.optimizer(), {group_, &learner_.shards()}) {
+              weights_, train_step_.optimizer(), {group_, &train_step_.shards()}) {
   CheckTorchRng(model, config, from != nullptr, group_ != nullptr);
-  config_.context = learner_.pass().T();
+  config_.context = train_step_.pass().T();
   config_.Validate("settings");
   MakeSamplers(data);
   worthwhile_steps_ = WorthwhileSteps(config_, config_.context, data.train().size());
@@ -104,7 +104,7 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
 }
 
 void Trainer::MakeSamplers(const Dataset& data) {
-  const BatchShape shape{config_.batch_size, learner_.pass().T(), config_.grad_accumulation};
+  const BatchShape shape{config_.batch_size, train_step_.pass().T(), config_.grad_accumulation};
   const BatchShape eval_shape{shape.B, shape.T, 1};
   const uint64_t seed = static_cast<uint64_t>(config_.seed);
   if (data.info().chat) return MakeConversationSamplers(data);
@@ -142,7 +142,7 @@ void Trainer::MakeConversationSamplers(const Dataset& data) {
                      fmt::format("{} holds conversations", data.dir()), "use --rng folio");
   }
   using Order = PackedConversations::Order;
-  const BatchShape shape{config_.batch_size, learner_.pass().T(), config_.grad_accumulation};
+  const BatchShape shape{config_.batch_size, train_step_.pass().T(), config_.grad_accumulation};
   const uint64_t seed = static_cast<uint64_t>(config_.seed);
   const auto sampler = [&](const TokenFile& tokens, Order order) {
     const int64_t micro_batches = order == Order::kOnce ? 1 : shape.micro_batches;
@@ -163,7 +163,7 @@ std::string Trainer::NameOf(const std::byte* at) const {
     const Tensor x = weights_.table().View(info, weights_.flat());
     if (!std::less<>()(at, x.raw()) && std::less<>()(at, x.raw() + x.bytes())) return info.name;
   }
-  const std::string of = learner_.GradientAt(at);
+  const std::string of = train_step_.GradientAt(at);
   return of.empty() ? "" : "gradient of " + of;
 }
 
@@ -174,34 +174,34 @@ double Trainer::Seconds() const {
 // The micro-batch that this rank computes next: the turn-th of its own of this step.
 void Trainer::FetchBatch(int64_t turn) {
   if (torch_ && turn == 0) state_.torch_before_batch = torch_->state();
-  sampler_->Fill(state_.data_step(), learner_.parts().NumberOf(turn), batch_);
+  sampler_->Fill(state_.data_step(), train_step_.parallelism().MicroBatch(turn), batch_);
 }
 
 // The gradient of the step, and the mean loss of its targets.
 double Trainer::Accumulate() {
-  const int64_t turns = learner_.parts().micro_batches;
+  const int64_t turns = train_step_.parallelism().micro_batches;
   const double scale = 1.0 / static_cast<double>(sampler_->Targets(state_.data_step()));
   std::vector<double>& mine = step_losses_;
   mine.clear();
-  learner_.Begin();
+  train_step_.Begin();
   for (int64_t turn = 0; turn < turns; ++turn) {
-    const int64_t micro = learner_.parts().NumberOf(turn);
-    mine.push_back(learner_.Accumulate(batch_.inputs, batch_.targets, scale,
-                                       {.on = true,
-                                        .seed = static_cast<uint64_t>(config_.seed),
-                                        .step = static_cast<uint64_t>(state_.step),
-                                        .first_sequence = micro * config_.batch_size},
-                                       batch_.begins));
+    const int64_t micro = train_step_.parallelism().MicroBatch(turn);
+    mine.push_back(train_step_.Accumulate(batch_.inputs, batch_.targets, scale,
+                                          {.on = true,
+                                           .seed = static_cast<uint64_t>(config_.seed),
+                                           .step = static_cast<uint64_t>(state_.step),
+                                           .first_sequence = micro * config_.batch_size},
+                                          batch_.begins));
     mine.push_back(static_cast<double>(batch_.CountTargets()));
     if (turn + 1 < turns) FetchBatch(turn + 1);
   }
-  return MeanLoss(mine, learner_.data_team(), config_.reduce_every);
+  return MeanLoss(mine, train_step_.data_communicator(), config_.reduce_every);
 }
 
 // The parameter whose gradient is not finite; all ranks hear the same.
 std::string Trainer::NonFinite() {
-  std::string found = FirstNonFinite(weights_.table(), learner_.Gradient());
-  if (learner_.tensor_team().alone()) return found;
+  std::string found = FirstNonFinite(weights_.table(), train_step_.Gradient());
+  if (train_step_.tensor_communicator().alone()) return found;
   for (const std::string& name : group_->Gather(found)) {
     if (!name.empty()) return name;
   }
@@ -209,9 +209,9 @@ std::string Trainer::NonFinite() {
 }
 
 void Trainer::Sample() {
-  learner_.WaitForWeights();
+  train_step_.WaitForWeights();
   std::optional<GptWeights> whole;
-  if (!learner_.tensor_team().alone()) {
+  if (!train_step_.tensor_communicator().alone()) {
     if (first()) whole.emplace(weights_.table().Whole());
     GatherParts(*group_, weights_.table(), weights_.flat(), PartHeld::kAll,
                 whole ? &*whole : nullptr);
@@ -223,11 +223,11 @@ void Trainer::Sample() {
 StepMetrics Trainer::TakeStep() {
   const double begin = SteadySeconds();
   const double waited = group_ == nullptr ? 0 : group_->traffic().seconds_waited;
-  const int64_t tokens = config_.batch_size * learner_.pass().T() * config_.grad_accumulation;
+  const int64_t tokens = config_.batch_size * train_step_.pass().T() * config_.grad_accumulation;
   StepMetrics metrics{.step = state_.step};
   const double loss = Accumulate();
   const double lr = LearningRate(config_, state_.step);
-  const double norm = learner_.Norm();
+  const double norm = train_step_.Norm();
   const bool measure = hooks_.layer_norms_every > 0 && state_.step % hooks_.layer_norms_every == 0;
   if (measure) layer_norms_.Begin();
   StepHealth& health = state_.health;
@@ -249,12 +249,12 @@ StepMetrics Trainer::TakeStep() {
       return metrics;
     }
   } else {
-    learner_.Update(AdamWSettingsOf(config_), lr, config_.grad_clip,
-                    state_.step + 1 - health.skipped, norm);
+    train_step_.Update(AdamWSettingsOf(config_), lr, config_.grad_clip,
+                       state_.step + 1 - health.skipped, norm);
   }
   if (measure) {
-    learner_.WaitForWeights();
-    metrics.layer_norms = layer_norms_.End(learner_.Gradient());
+    train_step_.WaitForWeights();
+    metrics.layer_norms = layer_norms_.End(train_step_.Gradient());
   }
   state_.step += 1;
   state_.tokens += tokens;
@@ -263,7 +263,7 @@ StepMetrics Trainer::TakeStep() {
   if (group_ != nullptr) {
     GatherSeconds(seconds - (group_->traffic().seconds_waited - waited), metrics);
   }
-  metrics.rolled_back = std::exchange(went_back_, "");
+  metrics.rolled_back = std::exchange(rollback_, "");
   metrics.loss = loss;
   metrics.lr = lr;
   metrics.grad_norm = norm;
@@ -320,7 +320,7 @@ std::string Trainer::EndedBy() const {
   if (config_.patience > 0 && state_.evaluations_without_better >= config_.patience) {
     return "patience";
   }
-  return wishes_.out_of_time ? "max_time" : "";
+  return flags_.out_of_time ? "max_time" : "";
 }
 
 int64_t Trainer::EvaluationBatches(int64_t usual) const {
@@ -333,13 +333,13 @@ bool Trainer::Evaluate() {
   const double begin = Clock();
   const std::optional<TorchRng> before = torch_;
   const std::function<bool()> stop_asked = [this] {
-    Ask();
+    Poll();
     return StopAsked();
   };
   state_.evaluation = folio::Evaluate(
-      learner_.pass(), weights_.params(), {*train_eval_, EvaluationBatches(train_eval_batches_)},
+      train_step_.pass(), weights_.params(), {*train_eval_, EvaluationBatches(train_eval_batches_)},
       {*val_eval_, EvaluationBatches(val_eval_batches_)}, eval_batch_,
-      {stop_asked, hooks_.on_evaluation_progress}, learner_.data_team());
+      {stop_asked, hooks_.on_evaluation_progress}, train_step_.data_communicator());
   if (!state_.evaluation) {
     torch_ = before;  // as if the evaluation had not begun
     return false;
@@ -354,7 +354,7 @@ bool Trainer::Evaluate() {
   if (state_.step > 0) evaluation_seconds_ = Clock() - begin;
   Saved(writer_.Wait());  // of the best one so far, perhaps
   begun_step_ = -1;       // a checkpoint of this step, if it is there, does not know the evaluation
-  MendBest([this] { return !writer_.checkpoints().LostBest(); });
+  RepairBest([this] { return !writer_.checkpoints().LostBest(); });
   const double val = state_.evaluation->val_loss;
   if (state_.step > 0 && (!state_.best_val_loss || val < *state_.best_val_loss)) {
     state_.best_val_loss = val;
@@ -380,28 +380,28 @@ TrainResult Trainer::Run() {
   if (torch_ && state_.torch) torch_->set_state(*state_.torch);
   bool stop = false;
   std::string ended_by;
-  Ask();
+  Poll();
   for (;;) {
     const bool evaluate = EvaluationDue() && !stop;
     if (evaluate) stop = !Evaluate();
-    if (WentBack()) continue;
+    if (RollBackIfLost()) continue;
     ended_by = EndedBy();
     stop = stop || AllStepsDone() || !ended_by.empty();
     if (stop) break;
     const bool regular = RegularCheckpointDue(evaluate);
-    BeginSave(std::exchange(wishes_.checkpoint, false) || regular);
-    TellStanding();
+    BeginSave(std::exchange(flags_.checkpoint, false) || regular);
+    TellProgress();
     const double begin = SteadySeconds();
     const double budget_begin = Clock();
     const StepMetrics metrics = TakeStep();
-    if (WentBack()) continue;
+    if (RollBackIfLost()) continue;
     if (log_) log_->Write(metrics);
     if (hooks_.on_step) hooks_.on_step(metrics);
     FollowClock(budget_begin);
     if (hooks_.sample_every > 0 && state_.step % hooks_.sample_every == 0) Sample();
     longest_step_ = std::max(longest_step_, SteadySeconds() - begin);
-    Ask();
-    if (wishes_.written) Saved(writer_.Wait());
+    Poll();
+    if (flags_.written) Saved(writer_.Wait());
     stop = StopAsked();
   }
   SaveToEnd();

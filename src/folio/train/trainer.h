@@ -20,10 +20,10 @@
 #include "folio/train/config.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/layer_norms.h"
-#include "folio/train/learner.h"
 #include "folio/train/run_log.h"
 #include "folio/train/stragglers.h"
 #include "folio/train/train_state.h"
+#include "folio/train/train_step.h"
 
 namespace folio {
 
@@ -107,36 +107,36 @@ class Trainer {
  private:
   void MakeSamplers(const Dataset& data);
   void MakeConversationSamplers(const Dataset& data);
-  int64_t ranks() const { return learner_.data_team().size(); }  // that share the data
+  int64_t ranks() const { return train_step_.data_communicator().size(); }  // that share the data
   bool first() const { return group_ == nullptr || group_->first(); }
   void FetchBatch(int64_t turn);
   StepMetrics TakeStep();
   double Accumulate();
   std::string NonFinite();
   void Sample();
-  void Ask();
+  void Poll();
   void GatherSeconds(double seconds, StepMetrics& metrics);
   void RequireSameWeights() const;
-  void TellStanding() const;
+  void TellProgress() const;
   double Clock() const { return hooks_.clock ? hooks_.clock() : SteadySeconds(); }
   void BeginBudget();
   void FollowClock(double step_began);
   bool AllStepsDone() const;
   bool RegularCheckpointDue(bool evaluated);
   bool OutOfTime() const;
-  bool StopAsked() const { return wishes_.stop || wishes_.out_of_time; }
+  bool StopAsked() const { return flags_.stop || flags_.out_of_time; }
   std::string EndedBy() const;
   bool EvaluationDue() const;
   int64_t EvaluationBatches(int64_t usual) const;
   bool Evaluate();  // false if asked to stop before it was through: it then leaves no trace
-  void MendBest(const std::function<bool()>& is_there);
+  void RepairBest(const std::function<bool()>& is_there);
   std::string Common(const std::function<std::string()>& find) const;
   void Load(const std::filesystem::path& checkpoint);
   void BeginSave(bool last);
   void Saved(const std::optional<CheckpointWriter::Written>& written);
   void SaveToEnd();
   // Where the run is lost (lost_): goes back, or throws.
-  bool WentBack();
+  bool RollBackIfLost();
   double Seconds() const;
   [[noreturn]] void Diverged(const std::filesystem::path& good) const;
 
@@ -145,7 +145,7 @@ class Trainer {
   TrainerHooks hooks_;
   Group* group_;
   GptWeights weights_;
-  Learner learner_;
+  TrainStep train_step_;
   LayerNormMeter layer_norms_;
   std::optional<TorchRng> torch_;
   std::unique_ptr<BatchSampler> sampler_, train_eval_, val_eval_;
@@ -154,11 +154,11 @@ class Trainer {
   std::vector<double> step_losses_;  // of this rank: sum and number of targets by micro-batch
   TrainState state_;
   std::optional<RunLog> log_;  // while it runs, of the first rank
-  // What was asked of any rank, as of the last Ask.
-  struct Wishes {
+  // What was asked of any rank, as of the last Poll.
+  struct Flags {
     bool stop = false, out_of_time = false, checkpoint = false, written = false;
   };
-  Wishes wishes_;
+  Flags flags_;
   // Of RUN/last, if it is sound and on the way that led here, and of the one that was begun since.
   int64_t saved_step_ = -1, begun_step_ = -1;
   bool ended_ = false;
@@ -169,7 +169,7 @@ class Trainer {
   Stragglers stragglers_;
   std::string lost_ = {};        // why the parameters are worth nothing any more
   int64_t first_lost_step_ = 0;  // checkpoints from here on are of such
-  std::string went_back_ = {};   // what the next line of metrics says of it
+  std::string rollback_ = {};    // what the next line of metrics says of it
   double max_seconds_ = 0, longest_step_ = 0, longest_save_ = 0;
   std::optional<BudgetPlan> budget_;
   int64_t worthwhile_steps_ = 0;

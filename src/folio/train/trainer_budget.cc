@@ -27,7 +27,7 @@ void Trainer::FollowClock(double step_began) {
   state_.budget->seconds = now - budget_began_;
   if (state_.step % std::max<int64_t>(1, config_.max_steps / kTimes) != 0) return;
   int64_t steps = budget_->Correct(state_.step, state_.budget->seconds, evaluation_seconds_);
-  if (group_ != nullptr) steps = std::stoll(group_->FromFirst(std::to_string(steps)));
+  if (group_ != nullptr) steps = std::stoll(group_->Broadcast(std::to_string(steps)));
   if (steps == config_.max_steps) return;
   config_.max_steps = state_.budget->steps = steps;
   if (first() && hooks_.on_plan) hooks_.on_plan(steps);

@@ -53,16 +53,16 @@ std::string Trainer::Common(const std::function<std::string()>& find) const {
       failed = fmt::format("{}: {}", error.what(), error.cause());
     }
   }
-  failed = group_->FromFirst(failed);
+  failed = group_->Broadcast(failed);
   if (!failed.empty()) throw InputError(failed);
-  return group_->FromFirst(found);
+  return group_->Broadcast(found);
 }
 
 void Trainer::Resume(const std::filesystem::path& checkpoint) {
   Load(checkpoint);
   if (config_.budget.empty()) state_.budget = {};
   if (state_.budget) config_.max_steps = state_.budget->steps;
-  MendBest([] { return false; });
+  RepairBest([] { return false; });
   if (!std::filesystem::exists(run_ / kMetricsFile)) return;
   for (const StepMetrics& m : ReadRunLog(run_)) {
     if (m.step < state_.step) seconds_before_ = m.seconds;
@@ -72,9 +72,9 @@ void Trainer::Resume(const std::filesystem::path& checkpoint) {
 
 // Where RUN/best is not there as it was, it is made again, or the next evaluation is the best.
 // `is_there` spares looking closely.
-void Trainer::MendBest(const std::function<bool()>& is_there) {
+void Trainer::RepairBest(const std::function<bool()>& is_there) {
   const auto mend = [&] {
-    return is_there() || writer_.checkpoints().MendBest(state_.best_step) ? "yes" : "no";
+    return is_there() || writer_.checkpoints().RepairBest(state_.best_step) ? "yes" : "no";
   };
   if (!state_.best_val_loss || Common(mend) == "yes") return;
   state_.best_val_loss = saved_best_loss_ = {};
@@ -92,8 +92,8 @@ void Trainer::Load(const std::filesystem::path& checkpoint) {
   RequireSameModel(saved->config(), weights_.config(), model.string());
   InitWeightsFrom(*saved, weights_);
   if (adapters) LoadAdapter(checkpoint / kAdapterDir, weights_);
-  state_ = LoadTrainState(checkpoint, weights_.table(), learner_.optimizer(), &learner_.shards(),
-                          learner_.data_team().rank());
+  state_ = LoadTrainState(checkpoint, weights_.table(), train_step_.optimizer(),
+                          &train_step_.shards(), train_step_.data_communicator().rank());
   begun_step_ = state_.step;
   // Any other is of a way that the run has left, or damaged.
   saved_step_ = checkpoint == run_ / kLastDir ? state_.step : -1;
@@ -119,7 +119,7 @@ void Trainer::BeginSave(bool last) {
     begun_step_ = state_.step;
     if (log_) log_->Sync();  // the checkpoint stands for its lines
   }
-  learner_.WaitForWeights();
+  train_step_.WaitForWeights();
   RequireSameWeights();
   writer_.Begin(state_, std::exchange(best_due_, false), last, saved_step_);
 }
@@ -171,7 +171,7 @@ void Trainer::SaveToEnd() {
 }
 
 // Goes back to the newest checkpoint whose next step was made, and leaves out the data since then.
-bool Trainer::WentBack() {
+bool Trainer::RollBackIfLost() {
   if (lost_.empty()) return false;
   Saved(writer_.Wait());
   std::filesystem::path good;
@@ -189,10 +189,10 @@ bool Trainer::WentBack() {
   state_.budget = before.budget;  // no time comes back
   state_.best_val_loss = saved_best_loss_ = before.best_val_loss;
   state_.best_step = saved_best_step_ = before.best_step;
-  went_back_ = fmt::format("from step {}: {}", before.step, std::exchange(lost_, ""));
+  rollback_ = fmt::format("from step {}: {}", before.step, std::exchange(lost_, ""));
   checkpoint_postponed_ = best_due_ = false;
   if (first()) log_.emplace(run_, state_.step);
-  if (hooks_.on_rollback) hooks_.on_rollback(before.step, state_.step, went_back_);
+  if (hooks_.on_rollback) hooks_.on_rollback(before.step, state_.step, rollback_);
   FetchBatch(0);
   return true;
 }

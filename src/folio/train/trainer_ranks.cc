@@ -21,17 +21,17 @@ bool Asked(const std::function<bool()>& hook) {
 }  // namespace
 
 // What this rank is asked for, or any: then all do the same at the same time.
-void Trainer::Ask() {
-  std::vector<uint8_t> wishes = {Asked(hooks_.stop_requested), OutOfTime(),
-                                 wishes_.checkpoint || Asked(hooks_.checkpoint_requested),
-                                 writer_.done(), writer_.writes_pieces()};
+void Trainer::Poll() {
+  std::vector<uint8_t> flags = {Asked(hooks_.stop_requested), OutOfTime(),
+                                flags_.checkpoint || Asked(hooks_.checkpoint_requested),
+                                writer_.done(), writer_.writes_pieces()};
   if (group_ != nullptr) {
-    for (const std::vector<uint8_t>& other : GatherNumbers(*group_, wishes)) {
-      for (size_t i = 0; i < wishes.size(); ++i) wishes[i] = wishes[i] != 0 || other[i] != 0;
+    for (const std::vector<uint8_t>& other : GatherNumbers(*group_, flags)) {
+      for (size_t i = 0; i < flags.size(); ++i) flags[i] = flags[i] != 0 || other[i] != 0;
     }
   }
-  wishes_ = {wishes[0] != 0, wishes[1] != 0, wishes[2] != 0, wishes[3] != 0};
-  if (wishes[4] == 0) writer_.FinishPieces();
+  flags_ = {flags[0] != 0, flags[1] != 0, flags[2] != 0, flags[3] != 0};
+  if (flags[4] == 0) writer_.FinishPieces();
 }
 
 // How long each rank computed, and whether one holds up the others.
@@ -58,7 +58,7 @@ void Trainer::RequireSameWeights() const {
   const auto all =
       group_->GatherEqual(HashHex({reinterpret_cast<const char*>(flat.raw()), flat.bytes()}));
   for (int rank = 1; rank < group_->size(); ++rank) {
-    const int with = rank % learner_.tensor_team().size();  // the first with that part
+    const int with = rank % train_step_.tensor_communicator().size();  // the first with that part
     if (all[static_cast<size_t>(rank)] == all[static_cast<size_t>(with)]) continue;
     throw RuntimeError(
         fmt::format("{} has other weights than {} at step {}", group_->NameOf(rank),
@@ -73,9 +73,9 @@ void Trainer::RequireSameWeights() const {
 }
 
 // For the others, if a rank is lost.
-void Trainer::TellStanding() const {
+void Trainer::TellProgress() const {
   if (group_ == nullptr) return;
-  group_->set_standing(fmt::format("in step {}; {}", state_.step,
+  group_->set_progress(fmt::format("in step {}; {}", state_.step,
                                    saved_step_ >= 0
                                        ? fmt::format("the last checkpoint is {} (step {})",
                                                      (run_ / kLastDir).string(), saved_step_)

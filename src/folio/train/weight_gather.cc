@@ -5,13 +5,13 @@
 
 namespace folio {
 
-class WeightGather::Piece final : public Exchange {
+class WeightGather::Piece final : public AllToAll {
  public:
   Piece(const WeightGather& of, size_t bucket, float* flat)
       : of_(of), bucket_(bucket), flat_(flat) {}
 
   std::span<const std::byte> Outgoing(int /*to*/, int /*slot*/) const override {
-    return std::as_bytes(Of(of_.team_.rank()));
+    return std::as_bytes(Of(of_.communicator_.rank()));
   }
   std::span<std::byte> Incoming(int from, int /*slot*/) override {
     return std::as_writable_bytes(Of(from));
@@ -28,8 +28,12 @@ class WeightGather::Piece final : public Exchange {
   float* flat_;
 };
 
-WeightGather::WeightGather(const Team& team, const Shards& shards, const Tensor& flat)
-    : team_(team), shards_(shards), tickets_(shards.buckets().size()), order_(tickets_.size()) {
+WeightGather::WeightGather(const Communicator& communicator, const Shards& shards,
+                           const Tensor& flat)
+    : communicator_(communicator),
+      shards_(shards),
+      tickets_(shards.buckets().size()),
+      order_(tickets_.size()) {
   for (size_t b = 0; b < tickets_.size(); ++b) {
     pieces_.push_back(std::make_unique<Piece>(*this, b, flat.data<float>()));
   }
@@ -41,17 +45,17 @@ WeightGather::WeightGather(const Team& team, const Shards& shards, const Tensor&
 WeightGather::~WeightGather() = default;
 
 void WeightGather::Begin(size_t bucket) {
-  tickets_[bucket] = team_.Begin(*pieces_[bucket]);
+  tickets_[bucket] = communicator_.Begin(*pieces_[bucket]);
 }
 
 void WeightGather::Wait(int64_t layer) {
   for (size_t b = 0; b < tickets_.size(); ++b) {
-    if (shards_.buckets()[b].layer == layer) team_.Wait(tickets_[b]);
+    if (shards_.buckets()[b].layer == layer) communicator_.Wait(tickets_[b]);
   }
 }
 
 void WeightGather::WaitForAll() {
-  for (const uint64_t ticket : tickets_) team_.Wait(ticket);
+  for (const uint64_t ticket : tickets_) communicator_.Wait(ticket);
 }
 
 }  // namespace folio

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "folio/dist/communicator.h"
 #include "folio/dist/shards.h"
-#include "folio/dist/team.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {
@@ -15,7 +15,7 @@ namespace folio {
 class WeightGather {
  public:
   // All must outlive it. `flat` is F32.
-  WeightGather(const Team& team, const Shards& shards, const Tensor& flat);
+  WeightGather(const Communicator& communicator, const Shards& shards, const Tensor& flat);
   ~WeightGather();
   WeightGather(const WeightGather&) = delete;
 
@@ -30,7 +30,7 @@ class WeightGather {
  private:
   class Piece;
 
-  Team team_;
+  Communicator communicator_;
   const Shards& shards_;
   std::vector<std::unique_ptr<Piece>> pieces_;  // by bucket
   std::vector<uint64_t> tickets_;

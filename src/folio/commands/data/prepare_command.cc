@@ -73,11 +73,11 @@ class DataPrepareCommand final : public Command {
     CatchSignals();
     Group& group = JoinRanks(context.console, "folio data prepare");
     if (!group.first()) {
-      HelpToPrepare(group);
+      PrepareAsWorker(group);
       return 0;
     }
-    Helpers helpers(&group);
-    options_.helpers = &helpers;
+    Workers workers(&group);
+    options_.workers = &workers;
     options_.tokenizer = settings_.config.data.tokenizer;
     options_.val_fraction = settings_.config.data.val_fraction;
     options_.val_split = settings_.config.data.val_split;

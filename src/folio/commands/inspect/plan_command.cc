@@ -40,7 +40,7 @@ class InspectPlanCommand final : public Command {
         std::max(ranks_ / train.tensor_parallel * train.reduce_every, train.grad_accumulation);
     const GptConfig& model = settings_.config().model;
     train.Validate("settings");
-    RequireTeams(train, static_cast<int>(ranks_));
+    RequireTensorParallelRanks(train, static_cast<int>(ranks_));
     RequireShards(model, train.lora, train.tensor_parallel);
     const TrainShape shape =
         ShapeOf(model, train, settings_.Context(),

@@ -1,4 +1,4 @@
-#include "folio/dist/helpers.h"
+#include "folio/dist/workers.h"
 
 #include <gtest/gtest.h>
 
@@ -10,13 +10,13 @@
 namespace folio {
 namespace {
 
-TEST(Helpers, AnswerTheirSharesUntilTheyAreSentHome) {
+TEST(Workers, AnswerTheirSharesUntilTheyAreSentHome) {
   for (const int ranks : {1, 2, 4}) {
     RunOnThreads(ranks, [&](Group& group) {
-      Helpers helpers(&group);
-      EXPECT_EQ(helpers.ranks(), ranks);
-      if (!helpers.first()) {
-        return helpers.Help([&](const std::string& share) {
+      Workers workers(&group);
+      EXPECT_EQ(workers.ranks(), ranks);
+      if (!workers.first()) {
+        return workers.Serve([&](const std::string& share) {
           return share + " by " + std::to_string(group.rank());
         });
       }
@@ -26,32 +26,32 @@ TEST(Helpers, AnswerTheirSharesUntilTheyAreSentHome) {
           shares.push_back(word + std::to_string(r));
           expected.push_back(r == 0 ? "" : shares.back() + " by " + std::to_string(r));
         }
-        helpers.HandOut(shares);
-        EXPECT_EQ(helpers.Answers(), expected);
+        workers.Scatter(shares);
+        EXPECT_EQ(workers.Gather(), expected);
       }
     });
   }
 }
 
-TEST(Helpers, OneAloneHasNone) {
-  Helpers helpers(nullptr);
-  helpers.HandOut({"all"});
-  EXPECT_EQ(helpers.Answers(), Strings{""});
+TEST(Workers, OneAloneHasNone) {
+  Workers workers(nullptr);
+  workers.Scatter({"all"});
+  EXPECT_EQ(workers.Gather(), Strings{""});
 }
 
 // And the others are sent home whatever was under way.
-TEST(Helpers, TheErrorOfTheFirstOfThemIsThrown) {
+TEST(Workers, TheErrorOfTheFirstOfThemIsThrown) {
   RunOnThreads(4, [&](Group& group) {
-    Helpers helpers(&group);
-    if (!helpers.first()) {
-      return helpers.Help([&](const std::string&) -> std::string {
+    Workers workers(&group);
+    if (!workers.first()) {
+      return workers.Serve([&](const std::string&) -> std::string {
         if (group.rank() == 1) return "done";
         throw InputError("a.txt: " + std::to_string(group.rank()), "", "look");
       });
     }
-    helpers.HandOut(Strings(4));
+    workers.Scatter(Strings(4));
     try {
-      helpers.Answers();
+      workers.Gather();
       ADD_FAILURE() << "nothing was thrown";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kInput);
@@ -59,7 +59,7 @@ TEST(Helpers, TheErrorOfTheFirstOfThemIsThrown) {
       EXPECT_EQ(error.cause(), "");
       EXPECT_EQ(error.help(), "look");
     }
-    helpers.HandOut(Strings(4));
+    workers.Scatter(Strings(4));
   });
 }
 

@@ -7,12 +7,12 @@ namespace folio {
 
 // What a rank gives to each of the others and gets from them, all at once (an all-to-all): the one
 // collective that a Group knows. It may be begun again when it is done.
-class Exchange {
+class AllToAll {
  public:
   // So many are under way at a time. Each has a slot of its own, for memory that they share.
   static constexpr int kInFlight = 2;
 
-  virtual ~Exchange() = default;
+  virtual ~AllToAll() = default;
   // On the group's thread: before anything is sent, and when everything is here.
   virtual void Prepare(int /*slot*/) {}
   virtual void Finish(int /*slot*/) {}

@@ -1,4 +1,4 @@
-#include "folio/dist/helpers.h"
+#include "folio/dist/workers.h"
 
 #include <fmt/format.h>
 
@@ -12,14 +12,14 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/dist/exchange.h"
+#include "folio/dist/all_to_all.h"
 #include "folio/dist/transport.h"
 
 namespace folio {
 namespace {
 
 // What this rank has for each of the others, and what comes from each. The sizes are known.
-class StringsOfRanks final : public Exchange {
+class StringsOfRanks final : public AllToAll {
  public:
   StringsOfRanks(const std::vector<std::string>& to, std::vector<std::string>& from)
       : to_(to), from_(from) {}
@@ -61,7 +61,7 @@ std::vector<std::string> Swap(Group& group, const std::vector<std::string>& to) 
   return from;
 }
 
-// The first byte of what goes to a helper, and of what it answers.
+// The first byte of what goes to a worker, and of what it answers.
 constexpr char kShare = 's', kHome = 'h', kAnswer = 'a', kError = 'e';
 
 std::string FromError(const Error& error) {
@@ -82,27 +82,27 @@ Error ToError(const std::string& text) {
 
 }  // namespace
 
-Helpers::~Helpers() {
+Workers::~Workers() {
   if (group_ == nullptr || group_->alone() || !first()) return;
   try {
-    if (handed_out_) Swap(*group_, std::vector<std::string>(static_cast<size_t>(ranks())));
+    if (scattered_) Swap(*group_, std::vector<std::string>(static_cast<size_t>(ranks())));
     Swap(*group_, std::vector<std::string>(static_cast<size_t>(ranks()), {kHome}));
   } catch (const Error&) {  // a rank is lost, which was told
   }
 }
 
-void Helpers::HandOut(std::vector<std::string> shares) {
-  FOLIO_CHECK(first() && !handed_out_ && std::ssize(shares) == ranks(), "shares out of turn");
+void Workers::Scatter(std::vector<std::string> shares) {
+  FOLIO_CHECK(first() && !scattered_ && std::ssize(shares) == ranks(), "shares out of turn");
   if (ranks() == 1) return;
   for (std::string& share : shares) share.insert(share.begin(), kShare);
   Swap(*group_, shares);
-  handed_out_ = true;
+  scattered_ = true;
 }
 
-std::vector<std::string> Helpers::Answers() {
+std::vector<std::string> Workers::Gather() {
   if (ranks() == 1) return {""};
-  FOLIO_CHECK(handed_out_, "no answer to come");
-  handed_out_ = false;
+  FOLIO_CHECK(scattered_, "no answer to come");
+  scattered_ = false;
   std::vector<std::string> answers =
       Swap(*group_, std::vector<std::string>(static_cast<size_t>(ranks())));
   for (std::string& answer : answers) {
@@ -113,7 +113,7 @@ std::vector<std::string> Helpers::Answers() {
   return answers;
 }
 
-void Helpers::Help(const Work& work) {
+void Workers::Serve(const Work& work) {
   FOLIO_CHECK(!first(), "the first rank hands the work out");
   std::vector<std::string> mine(static_cast<size_t>(ranks()));
   for (;;) {

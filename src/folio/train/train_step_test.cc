@@ -1,4 +1,4 @@
-#include "folio/train/learner.h"
+#include "folio/train/train_step.h"
 
 #include <gtest/gtest.h>
 
@@ -37,15 +37,15 @@ std::vector<double> LearnByHeart(const std::string& backend_name, const PassOpti
   InitWeights(weights, 1);
   constexpr int64_t B = 3, T = 5;
   const double scale = 1.0 / (B * T);
-  Learner learner(*backend, weights, B, T, options);
+  TrainStep train_step(*backend, weights, B, T, options);
   std::vector<int32_t> inputs = RandomTokens(B * T, config.vocab_size, 2);
   for (int32_t b = 0; b < B; ++b) inputs[static_cast<size_t>(b) * T] = b;  // no equal prefixes
   const std::vector<int32_t> targets = RandomTokens(B * T, config.vocab_size, 3);
   std::vector<double> losses;
   for (int64_t step = 1; step <= 200; ++step) {
-    learner.Begin();
-    losses.push_back(scale * learner.Accumulate(inputs, targets, scale, {}));
-    learner.Finish({}, 1e-2, 1, step);
+    train_step.Begin();
+    losses.push_back(scale * train_step.Accumulate(inputs, targets, scale, {}));
+    train_step.Finish({}, 1e-2, 1, step);
   }
   return losses;
 }
@@ -84,13 +84,13 @@ class Padding : public testing::TestWithParam<std::tuple<LearnerCase, /*causal*/
   static const LearnerCase& Case() { return std::get<0>(GetParam()); }
 
   Result Learn(const PaddedBatch& batch) {
-    Learner learner(*backend_, weights_, batch.B, batch.T, {.dtype = Case().dtype});
-    learner.pass().set_key_mask(batch.key_mask());
-    learner.Begin();
+    TrainStep train_step(*backend_, weights_, batch.B, batch.T, {.dtype = Case().dtype});
+    train_step.pass().set_key_mask(batch.key_mask());
+    train_step.Begin();
     Result result;
-    result.loss = learner.Accumulate(batch.inputs, batch.targets, 0.25, {});
-    result.losses = Values(learner.pass().losses());
-    result.gradient = Values(learner.grads());
+    result.loss = train_step.Accumulate(batch.inputs, batch.targets, 0.25, {});
+    result.losses = Values(train_step.pass().losses());
+    result.gradient = Values(train_step.grads());
     return result;
   }
 
@@ -151,8 +151,8 @@ TEST_P(Padding, WhatIsThereInsteadOfTokensChangesNoBit) {
 }
 
 std::string PaddingName(const testing::TestParamInfo<Padding::ParamType>& of) {
-  const auto& [learner, causal] = of.param;
-  return Name({learner, 0}) + (causal ? "" : "_both_ways");
+  const auto& [train_step, causal] = of.param;
+  return Name({train_step, 0}) + (causal ? "" : "_both_ways");
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Padding,
@@ -176,18 +176,19 @@ class Accumulation : public testing::TestWithParam<LearnerCase> {
     Scatter(weights, 1);
     const std::vector<int32_t> inputs = RandomTokens(B * T, config.vocab_size, 2);
     const std::vector<int32_t> targets = RandomTokens(B * T, config.vocab_size, 3);
-    Learner learner(*backend, weights, part, T, {.dtype = GetParam().dtype},
-                    {.micro_batches = B / part});
-    learner.Begin();
+    TrainStep train_step(*backend, weights, part, T, {.dtype = GetParam().dtype},
+                         {.micro_batches = B / part});
+    train_step.Begin();
     std::vector<double> result(1);
     for (int64_t first = 0; first < B; first += part) {
       const auto piece = [&](const std::vector<int32_t>& x) {
         return std::span(x).subspan(static_cast<size_t>(first * T), static_cast<size_t>(part * T));
       };
-      result[0] += learner.Accumulate(piece(inputs), piece(targets), 1.0 / (B * T),
-                                      {.on = true, .seed = 4, .step = 5, .first_sequence = first});
+      result[0] +=
+          train_step.Accumulate(piece(inputs), piece(targets), 1.0 / (B * T),
+                                {.on = true, .seed = 4, .step = 5, .first_sequence = first});
     }
-    const std::vector<double> gradient = Values(learner.grads());
+    const std::vector<double> gradient = Values(train_step.grads());
     result.insert(result.end(), gradient.begin(), gradient.end());
     return result;
   }
@@ -216,15 +217,15 @@ INSTANTIATE_TEST_SUITE_P(Backends, Accumulation,
                                          LearnerCase{"cpu", Dtype::kF32, 0.3}),
                          Name);
 
-TEST(Learner, OnlyMatricesDecayAndGapsStayZero) {
+TEST(TrainStep, OnlyMatricesDecayAndGapsStayZero) {
   const auto backend = MakeReferenceBackend();
   GptWeights weights(TinyConfig());
   Scatter(weights, 1);
   const std::vector<float> before(Elements<float>(weights.flat()).begin(),
                                   Elements<float>(weights.flat()).end());
-  Learner learner(*backend, weights, 1, 1);
-  learner.Begin();  // no gradient at all: what changes, decays
-  EXPECT_EQ(learner.Finish({.weight_decay = 0.5}, 0.1, 1, 1), 0);
+  TrainStep train_step(*backend, weights, 1, 1);
+  train_step.Begin();  // no gradient at all: what changes, decays
+  EXPECT_EQ(train_step.Finish({.weight_decay = 0.5}, 0.1, 1, 1), 0);
   std::vector<bool> covered(before.size());
   for (const ParamInfo& info : weights.table().params()) {
     const float* x = weights.table().View(info, weights.flat()).data<float>();
@@ -241,39 +242,39 @@ TEST(Learner, OnlyMatricesDecayAndGapsStayZero) {
   }
 }
 
-TEST(Learner, FinishTellsTheLengthBeforeClipping) {
+TEST(TrainStep, FinishTellsTheLengthBeforeClipping) {
   const auto backend = MakeReferenceBackend();
   GptWeights weights(TinyConfig());
   Scatter(weights, 1);
-  Learner learner(*backend, weights, 1, 5);
+  TrainStep train_step(*backend, weights, 1, 5);
   const std::vector<int32_t> ids = {1, 2, 3, 4, 5};
-  learner.Begin();
-  learner.Accumulate(ids, ids, 1, {});
+  train_step.Begin();
+  train_step.Accumulate(ids, ids, 1, {});
   double sum = 0;
-  for (float g : Elements<float>(learner.grads())) sum += static_cast<double>(g) * g;
-  const double norm = learner.Finish({}, 0.1, 1e-3, 1);
+  for (float g : Elements<float>(train_step.grads())) sum += static_cast<double>(g) * g;
+  const double norm = train_step.Finish({}, 0.1, 1e-3, 1);
   EXPECT_NEAR(norm, std::sqrt(sum), 1e-9 * norm);
   double clipped = 0;  // m is (1 - beta1) times the clipped gradient
-  for (float m : Elements<float>(learner.optimizer().m())) clipped += 100.0 * m * m;
+  for (float m : Elements<float>(train_step.optimizer().m())) clipped += 100.0 * m * m;
   EXPECT_NEAR(std::sqrt(clipped), 1e-3, 1e-6);
 }
 
-TEST(Learner, ThePlanIsWhatIsAllocated) {
+TEST(TrainStep, ThePlanIsWhatIsAllocated) {
   GptConfig config = TinyConfig();
-  const MemoryPlan plan = Learner::Plan(config, 3, 4);
+  const MemoryPlan plan = TrainStep::Plan(config, 3, 4);
   const MemoryPlan pass = GptPass::Plan(config, 3, 4, PassKind::kTraining);
   EXPECT_GE(plan.arena_bytes(),
             pass.arena_bytes() + 16 * static_cast<size_t>(ParamTable(config).flat_size()));
   EXPECT_EQ(plan.buffers().size(), pass.buffers().size() + 4);
 }
 
-TEST(Learner, Bf16AndRecomputationTakeLessMemory) {
+TEST(TrainStep, Bf16AndRecomputationTakeLessMemory) {
   const GptConfig gpt2;
   constexpr int64_t B = 4, T = 1024;
   const double layers = 12, N = 4096, C = 768;
   const RecomputeBytes wide = CompareRecompute(gpt2, B, T, {});
   const RecomputeBytes half = CompareRecompute(gpt2, B, T, {.dtype = Dtype::kBF16});
-  const MemoryPlan plan = Learner::Plan(gpt2, B, T, {.dtype = Dtype::kBF16});
+  const MemoryPlan plan = TrainStep::Plan(gpt2, B, T, {.dtype = Dtype::kBF16});
   EXPECT_EQ(half.without, plan.arena_bytes());
   for (const MemoryPlan::Buffer& buffer : plan.buffers().first(4)) {  // of the parameters
     EXPECT_EQ(buffer.dtype, Dtype::kF32) << buffer.name;
@@ -287,10 +288,10 @@ TEST(Learner, Bf16AndRecomputationTakeLessMemory) {
   }
 }
 
-TEST(Learner, RefusesWeightsOfAnotherDtype) {
+TEST(TrainStep, RefusesWeightsOfAnotherDtype) {
   const auto backend = MakeReferenceBackend();
   GptWeights weights(TinyConfig());
-  EXPECT_DEATH(Learner(*backend, weights, 1, 1, {.dtype = Dtype::kF64}), "another dtype");
+  EXPECT_DEATH(TrainStep(*backend, weights, 1, 1, {.dtype = Dtype::kF64}), "another dtype");
 }
 
 }  // namespace

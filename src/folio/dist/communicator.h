@@ -4,48 +4,48 @@
 #include <vector>
 
 #include "folio/base/check.h"
-#include "folio/dist/exchange.h"
+#include "folio/dist/all_to_all.h"
 #include "folio/dist/group.h"
 
 namespace folio {
 
 // Ranks of a group that exchange something among themselves, while the others do so in teams of
 // their own.
-class Team {
+class Communicator {
  public:
   // One rank alone.
-  Team() = default;
+  Communicator() = default;
   // The members, of whom this rank is one. The group must outlive it.
-  Team(Group& group, const Members& members) : group_(&group), members_(members) {
+  Communicator(Group& group, const Members& members) : group_(&group), members_(members) {
     const int distance = group.rank() - members.first;
     rank_ = distance / members.stride;
     FOLIO_CHECK(distance >= 0 && distance % members.stride == 0 && rank_ < members.size &&
                     members.RankOf(members.size - 1) < group.size(),
-                "no member of the team");
+                "no member of the communicator");
   }
 
-  // This rank's number in the team, and how many they are.
+  // This rank's number in the communicator, and how many they are.
   int rank() const { return rank_; }
   int size() const { return members_.size; }
   bool alone() const { return members_.size == 1; }
 
-  // As Group's, with numbers of the team.
-  uint64_t Begin(Exchange& exchange) const {
-    if (group_ != nullptr) return group_->Begin(exchange, members_);
-    exchange.Prepare(0);
-    exchange.Finish(0);
+  // As Group's, with numbers of the communicator.
+  uint64_t Begin(AllToAll& all_to_all) const {
+    if (group_ != nullptr) return group_->Begin(all_to_all, members_);
+    all_to_all.Prepare(0);
+    all_to_all.Finish(0);
     return 0;
   }
-  void Do(Exchange& exchange) const {
-    if (group_ != nullptr) return group_->Do(exchange, members_);
-    exchange.Prepare(0);
-    exchange.Finish(0);
+  void Do(AllToAll& all_to_all) const {
+    if (group_ != nullptr) return group_->Do(all_to_all, members_);
+    all_to_all.Prepare(0);
+    all_to_all.Finish(0);
   }
   void Wait(uint64_t ticket) const {
     if (group_ != nullptr) group_->Wait(ticket);
   }
 
-  // What each member says, by its number in the team; all ranks of the group must ask.
+  // What each member says, by its number in the communicator; all ranks of the group must ask.
   template <class Number>
   std::vector<std::vector<Number>> GatherNumbers(const std::vector<Number>& mine) const {
     if (group_ == nullptr) return {mine};
@@ -64,11 +64,11 @@ class Team {
 
 // The ranks of a group, of which `tensor` in a row share the layers of a model: rank r has part r %
 // tensor of it, and the (r / tensor)-th share of the data.
-inline Team TensorTeamOf(Group* group, int tensor) {
+inline Communicator TensorCommunicator(Group* group, int tensor) {
   if (group == nullptr) return {};
   return {*group, {.first = group->rank() / tensor * tensor, .stride = 1, .size = tensor}};
 }
-inline Team DataTeamOf(Group* group, int tensor) {
+inline Communicator DataCommunicator(Group* group, int tensor) {
   if (group == nullptr) return {};
   return {*group,
           {.first = group->rank() % tensor, .stride = tensor, .size = group->size() / tensor}};

@@ -19,22 +19,23 @@ namespace folio {
 // The arithmetic of a training step, without data, schedule or files:
 //   Begin(); Accumulate(...) once for each micro-batch of this rank; Finish(...).
 // The gradient is that of the one big batch that the micro-batches of all ranks make up.
-class Learner : private LayerGate {
+class TrainStep : private LayerGate {
  public:
   // `backend`, `weights` and the group must outlive it. Every micro-batch has B sequences of T
   // tokens. What is trained (ParamRow::trained) has gradients and moments, and changes. Gradients
   // and moments are of the weights' dtype. Adapters and shard are the weights'. REQUIRES: their
   // dtype is options.number(), and F32 for several ranks. All ranks have the same weights, or rank
-  // r shard r % parts.tensor of them; then those with one r / parts.tensor see the same
+  // r shard r % parallelism.tensor of them; then those with one r / parallelism.tensor see the same
   // micro-batches.
-  Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
-          const PassOptions& options = {}, const StepParts& parts = {});
-  Learner(const Learner&) = delete;
+  TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
+            const PassOptions& options = {}, const Parallelism& parallelism = {});
+  TrainStep(const TrainStep&) = delete;
 
   // Everything that training in this shape keeps in memory, of the model or of a shard of it, with
   // nothing allocated.
   static MemoryPlan Plan(const GptConfig& config, int64_t B, int64_t T,
-                         const PassOptions& options = {}, const PlannedParts& parts = {});
+                         const PassOptions& options = {},
+                         const PlannedParallelism& parallelism = {});
 
   // The gradient is zero from here on.
   void Begin() { sum_.Begin(); }
@@ -53,7 +54,7 @@ class Learner : private LayerGate {
   double Finish(const AdamWSettings& settings, double lr, double clip, int64_t step);
 
   // Waits for the weights that other ranks changed: for whoever reads them but a pass of this
-  // learner.
+  // step.
   void WaitForWeights();
   // The whole gradient of the weights, laid out as what is trained of them; with several ranks all
   // must ask, after Norm.
@@ -66,10 +67,10 @@ class Learner : private LayerGate {
   // Its moments are of this rank's pieces.
   AdamW& optimizer() { return optimizer_; }
   const Shards& shards() const { return shards_; }
-  const StepParts& parts() const { return sum_.parts(); }
+  const Parallelism& parallelism() const { return sum_.parallelism(); }
   // Those that share the data, and this model's parts.
-  const Team& data_team() const { return data_; }
-  const Team& tensor_team() const { return tensor_.team(); }
+  const Communicator& data_communicator() const { return data_; }
+  const Communicator& tensor_communicator() const { return tensor_.communicator(); }
   // The gradient of one rank alone, as far as it is accumulated.
   const Tensor& grads() const { return sum_.sum(); }
 
@@ -80,7 +81,7 @@ class Learner : private LayerGate {
 
   Backend& backend_;
   GptWeights& weights_;
-  Team data_;
+  Communicator data_;
   TensorParallelGroup tensor_;
   Shards shards_;
   GptPass pass_;
@@ -93,7 +94,7 @@ class Learner : private LayerGate {
   std::vector<size_t> block_order_, shared_blocks_;
 };
 
-// Bytes of Learner::Plan without recomputation and with it.
+// Bytes of TrainStep::Plan without recomputation and with it.
 struct RecomputeBytes {
   size_t without = 0, with = 0;
 

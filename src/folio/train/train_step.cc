@@ -1,4 +1,4 @@
-#include "folio/train/learner.h"
+#include "folio/train/train_step.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@ namespace folio {
 namespace {
 
 // Sums of squares of the blocks of all ranks.
-class BlockSums final : public Exchange {
+class BlockSums final : public AllToAll {
  public:
   BlockSums(const Shards& shards, int rank, const std::vector<double>& mine,
             std::vector<double>& all)
@@ -60,20 +60,21 @@ PassOptions OptionsFor(const GptWeights& weights, PassOptions options) {
 
 }  // namespace
 
-Learner::Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
-                 const PassOptions& options, const StepParts& parts)
+TrainStep::TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
+                     const PassOptions& options, const Parallelism& parallelism)
     : backend_(backend),
       weights_(weights),
-      data_(parts.data()),
-      tensor_(TensorTeamOf(parts.group, parts.tensor)),
+      data_(parallelism.data()),
+      tensor_(TensorCommunicator(parallelism.group, parallelism.tensor)),
       shards_(BucketsOf(weights.table(), weights.config().n_layer), data_.size()),
       pass_(backend, weights.config(), B, T, PassKind::kTraining, OptionsFor(weights, options)),
-      sum_(backend, weights.table(), shards_, weights.flat().dtype(), parts),
+      sum_(backend, weights.table(), shards_, weights.flat().dtype(), parallelism),
       optimizer_(backend, weights.flat().dtype(), shards_.SizeOf(data_.rank())) {
   FOLIO_CHECK(weights.flat().dtype() == options.number(), "weights are of another dtype");
   const Shard& shard = weights.table().shard();
-  FOLIO_CHECK(shard.count == tensor_.team().size() && shard.index == tensor_.team().rank(),
-              "another rank's shard of the model");
+  FOLIO_CHECK(
+      shard.count == tensor_.communicator().size() && shard.index == tensor_.communicator().rank(),
+      "another rank's shard of the model");
   if (!data_.alone()) gather_.emplace(data_, shards_, weights.flat());
   block_sums_.resize(static_cast<size_t>(shards_.BlocksOf(data_.rank())));
   std::vector<size_t> next;
@@ -92,16 +93,16 @@ Learner::Learner(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
     }
   }
   pass_.set_gate(this);
-  if (!tensor_.team().alone()) pass_.set_group(&tensor_);
+  if (!tensor_.communicator().alone()) pass_.set_group(&tensor_);
 }
 
-MemoryPlan Learner::Plan(const GptConfig& config, int64_t B, int64_t T, const PassOptions& options,
-                         const PlannedParts& parts) {
+MemoryPlan TrainStep::Plan(const GptConfig& config, int64_t B, int64_t T,
+                           const PassOptions& options, const PlannedParallelism& parallelism) {
   MemoryPlan plan;
   const ParamTable table(config, options.lora, options.shard);
-  const Shards shards(BucketsOf(table, config.n_layer), parts.ranks);
+  const Shards shards(BucketsOf(table, config.n_layer), parallelism.ranks);
   plan.Add("weights", options.number(), {table.flat_size()});
-  GradientSum::AddTo(plan, config, shards, options.number(), parts);
+  GradientSum::AddTo(plan, config, shards, options.number(), parallelism);
   for (const char* name : {"adamw.m", "adamw.v"}) {
     plan.Add(name, options.number(), {shards.SizeOf(0)});
   }
@@ -118,28 +119,29 @@ RecomputeBytes CompareRecompute(const GptConfig& config, int64_t B, int64_t T,
                                 PassOptions options) {
   const auto bytes = [&](bool recompute) {
     options.recompute = recompute;
-    return Learner::Plan(config, B, T, options).arena_bytes();
+    return TrainStep::Plan(config, B, T, options).arena_bytes();
   };
   return {.without = bytes(false), .with = bytes(true)};
 }
 
-double Learner::Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                           double scale, DropoutContext dropout, std::span<const int32_t> begins) {
+double TrainStep::Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
+                             double scale, DropoutContext dropout,
+                             std::span<const int32_t> begins) {
   if (pass_.packed()) pass_.set_begins(begins);
   pass_.Forward(weights_.params(), inputs, dropout);
   const GptParams& into = sum_.BeginMicroBatch();
   return pass_.LossAndBackward(weights_.params(), targets, scale, into, sum_.adds());
 }
 
-void Learner::BeforeForward(int64_t layer) {
+void TrainStep::BeforeForward(int64_t layer) {
   if (gather_) gather_->Wait(layer);
 }
 
-void Learner::WaitForWeights() {
+void TrainStep::WaitForWeights() {
   if (gather_) gather_->WaitForAll();
 }
 
-double Learner::Norm() {
+double TrainStep::Norm() {
   if (sum_.empty()) sum_.Clear();
   sum_.Finish();
   size_t block = 0;
@@ -160,15 +162,16 @@ double Learner::Norm() {
     return sum;
   };
   const double mine = sum_of(block_order_);
-  if (tensor_.team().alone()) return std::sqrt(mine);
+  if (tensor_.communicator().alone()) return std::sqrt(mine);
   // What all parts have counts once.
   double sum = sum_of(shared_blocks_);
-  for (const auto& part : tensor_.team().GatherNumbers(std::vector<double>{mine})) sum += part[0];
+  for (const auto& part : tensor_.communicator().GatherNumbers(std::vector<double>{mine}))
+    sum += part[0];
   return std::sqrt(sum);
 }
 
-void Learner::Update(const AdamWSettings& settings, double lr, double clip, int64_t step,
-                     double norm) {
+void TrainStep::Update(const AdamWSettings& settings, double lr, double clip, int64_t step,
+                       double norm) {
   const double scale = ClipScale(norm, clip);
   const int64_t decay_size = weights_.table().decay_size();
   const auto update = [&](size_t b) {
@@ -189,13 +192,13 @@ void Learner::Update(const AdamWSettings& settings, double lr, double clip, int6
   }
 }
 
-double Learner::Finish(const AdamWSettings& settings, double lr, double clip, int64_t step) {
+double TrainStep::Finish(const AdamWSettings& settings, double lr, double clip, int64_t step) {
   const double norm = Norm();
   Update(settings, lr, clip, step, norm);
   return norm;
 }
 
-const Tensor& Learner::Gradient() {
+const Tensor& TrainStep::Gradient() {
   if (data_.alone()) return sum_.sum();
   if (!whole_gradient_) {
     whole_gradient_.emplace(weights_.table(), weights_.dtype(), ParamPart::kTrained);
