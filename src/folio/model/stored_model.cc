@@ -236,6 +236,8 @@ Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredPar
 }  // namespace
 
 StoredModel AsStored(const GptWeights& weights) {
+  FOLIO_CHECK(!weights.table().lora().on() && weights.table().shard().whole(),
+              "a stored model is whole, and has no adapters");
   StoredModel model{.config = weights.config()};
   for (size_t i = 0; i < weights.tensors().size(); ++i) {
     const Tensor& x = weights.tensors()[i];

@@ -110,19 +110,19 @@ Json TopPairs(const std::vector<TokenProbability>& top) {
 }
 
 Json PageModelJson(const ServedModel& model) {
-  const GptConfig& config = model.config();
+  const ModelSummary summary = model.summary();
   return {{"name", model.name},
           {"id", model.id},
-          {"n_layer", config.n_layer},
-          {"n_head", config.n_head},
-          {"n_embd", config.n_embd},
-          {"n_ctx", config.n_positions},
-          {"n_vocab", config.vocab_size},
-          {"n_inner", config.inner()},
-          {"params", model.model.weights->table().parameters()},
+          {"n_layer", summary.layers},
+          {"n_head", summary.heads},
+          {"n_embd", summary.channels},
+          {"n_ctx", summary.context},
+          {"n_vocab", summary.vocabulary},
+          {"n_inner", summary.feed_forward},
+          {"params", summary.parameters()},
           {"dtype", MatricesName(model)},
-          {"causal", config.causal},
-          {"position_embedding", config.position_embedding},
+          {"causal", summary.causal},
+          {"position_embedding", summary.positions},
           {"tokenizer", std::string(model.tokenizer().kind())},
           {"end_of_text", Json(model.tokenizer().end_of_text())},
           {"begin", PromptTokens(model.tokenizer(), "")}};

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "folio/infer/opened_model.h"
+#include "folio/model/model_summary.h"
 #include "folio/serve/scheduler.h"
 
 namespace folio {
@@ -22,6 +23,7 @@ struct ServedModel {
   std::mutex looking;
 
   const GptConfig& config() const { return model.weights->config(); }
+  ModelSummary summary() const { return ModelSummary(model.weights->table()); }
   const Tokenizer& tokenizer() const { return *model.tokenizer; }
 };
 
