@@ -6,14 +6,15 @@ FinishReason Generator::Generate(std::span<const int32_t> prompt, const Generate
                                  uint64_t sequence,
                                  const std::function<bool(const NewToken&)>& on_token) {
   FinishReason reason = FinishReason::kCancelled;
-  const TextBatch::Id id = batch_.Add({.prompt = {prompt.begin(), prompt.end()},
-                                       .options = options,
-                                       .sequence = sequence,
-                                       .on_token = on_token,
-                                       .on_end = [&](FinishReason why, const GenerateStats& stats) {
-                                         reason = why;
-                                         stats_ = stats;
-                                       }});
+  const DecodeBatch::Id id =
+      batch_.Add({.prompt = {prompt.begin(), prompt.end()},
+                  .options = options,
+                  .sequence = sequence,
+                  .on_token = on_token,
+                  .on_end = [&](FinishReason why, const GenerateStats& stats) {
+                    reason = why;
+                    stats_ = stats;
+                  }});
   try {
     while (batch_.Step()) {
     }

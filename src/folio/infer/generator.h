@@ -4,12 +4,12 @@
 #include <functional>
 #include <span>
 
+#include "folio/infer/decode_batch.h"
 #include "folio/infer/generate_options.h"
-#include "folio/infer/text_batch.h"
 
 namespace folio {
 
-// Continues texts with one model, one after the other: a TextBatch of one, without its callbacks.
+// Continues texts with one model, one after the other: a DecodeBatch of one, without its callbacks.
 class Generator {
  public:
   // `backend` and `weights` must outlive it.
@@ -23,7 +23,7 @@ class Generator {
   const GenerateStats& stats() const { return stats_; }  // of the last text
 
  private:
-  TextBatch batch_;
+  DecodeBatch batch_;
   GenerateStats stats_;
 };
 

@@ -44,9 +44,9 @@ Scheduler::~Scheduler() {
 }
 
 void Scheduler::Renew() {
-  batch_ = std::make_unique<TextBatch>(
+  batch_ = std::make_unique<DecodeBatch>(
       *model_.backend, *model_.weights,
-      TextBatchOptions{.texts = options_.slots, .cache = options_.cache});
+      DecodeBatchOptions{.texts = options_.slots, .cache = options_.cache});
   cache_bytes_ = batch_->cache_bytes();
 }
 
@@ -237,7 +237,7 @@ void Scheduler::DropCancelled() noexcept {
   std::list<TextRequest> ended = std::exchange(moved_, {});
   for (const Texts& texts : open_) {
     if (!texts->cancelled_) continue;
-    for (const TextBatch::Id id : std::exchange(texts->begun_, {})) batch_->Cancel(id);
+    for (const DecodeBatch::Id id : std::exchange(texts->begun_, {})) batch_->Cancel(id);
     waiting_ -= std::ssize(texts->waiting_);
     ended.splice(ended.end(), texts->waiting_);
   }

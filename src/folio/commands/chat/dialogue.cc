@@ -111,7 +111,7 @@ Dialogue::Reply Dialogue::Write(const GenerateOptions& options, const OnText& on
     wanted = wanted && on_text(more);
     return wanted;
   });
-  const TextBatch::Id id =
+  const DecodeBatch::Id id =
       batch_.Add({.prompt = prompt_,
                   .options = ForTokens(model_, with),
                   .sequence = turn_,

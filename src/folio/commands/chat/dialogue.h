@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "folio/infer/chat_session.h"
+#include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
-#include "folio/infer/text_batch.h"
 #include "folio/infer/text_writer.h"
 
 namespace folio {
@@ -23,8 +23,8 @@ class Dialogue {
   // Returns false to stop.
   using OnText = std::function<bool(std::string_view more)>;
 
-  // `model` must outlive it. Throws a kInput Error for one without a tokenizer, and what TextBatch
-  // throws.
+  // `model` must outlive it. Throws a kInput Error for one without a tokenizer, and what
+  // DecodeBatch throws.
   Dialogue(const OpenedModel& model, std::optional<Dtype> cache);
 
   // Whether the model answers, rather than going on from the text.
@@ -55,7 +55,7 @@ class Dialogue {
 
   const OpenedModel& model_;
   const Tokenizer& tokenizer_;
-  TextBatch batch_;
+  DecodeBatch batch_;
   std::optional<ChatFormat> format_;
   std::optional<ChatSession> session_;  // of a model that answers
   std::vector<int32_t> text_;           // of one that goes on: everything so far

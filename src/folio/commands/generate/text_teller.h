@@ -8,16 +8,16 @@
 #include <string_view>
 
 #include "folio/commands/generate/prompts.h"
+#include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
-#include "folio/infer/text_batch.h"
 #include "folio/infer/text_writer.h"
 #include "folio/term/console.h"
 
 namespace folio {
 
-// Tells what a TextBatch writes, as text or as lines of JSON, in the order in which the texts were
-// begun: of the first that is not finished as it comes, of the others when it is their turn. Of
-// texts that are cancelled only the first is shown.
+// Tells what a DecodeBatch writes, as text or as lines of JSON, in the order in which the texts
+// were begun: of the first that is not finished as it comes, of the others when it is their turn.
+// Of texts that are cancelled only the first is shown.
 class TextTeller {
  public:
   // `console` and `model` must outlive it.
