@@ -11,7 +11,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/infer/growing_text.h"
+#include "folio/infer/sequence.h"
 
 namespace folio {
 
@@ -39,7 +39,7 @@ class DecodeBatch::Impl {
  private:
   struct Text {
     Id id;
-    GrowingText text;
+    Sequence text;
     bool done = false;
   };
 
@@ -69,7 +69,7 @@ DecodeBatch::Impl::Impl(Backend& backend, const GptWeights& weights,
 
 DecodeBatch::Id DecodeBatch::Impl::Add(TextRequest request) {
   CheckGeneration(request.prompt, request.options, context(), V_);
-  Text text{next_id_, GrowingText(std::move(request), decoder_)};
+  Text text{next_id_, Sequence(std::move(request), decoder_)};
   const int64_t needed = text.text.most_pages(), R = decoder_.cache().page_tokens();
   if (needed > decoder_.cache().pages()) {
     throw UsageError(fmt::format("the text would need keys and values of {} tokens, and there is "
