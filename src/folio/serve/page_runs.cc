@@ -93,10 +93,10 @@ std::optional<uint64_t> LastEventOf(const HttpRequest& request) {
 }
 
 // What happens in the runs, to one who listens.
-class RunEvents final : public HttpStream {
+class RunEventStream final : public HttpStream {
  public:
-  RunEvents(RunFeed& feed, std::shared_ptr<Listener> listener, std::string version,
-            const HttpRequest& request)
+  RunEventStream(RunFeed& feed, std::shared_ptr<Listener> listener, std::string version,
+                 const HttpRequest& request)
       : feed_(feed),
         listener_(std::move(listener)),
         version_(std::move(version)),
@@ -138,10 +138,10 @@ class RunEvents final : public HttpStream {
 }  // namespace
 
 PageRuns::PageRuns(RunsOptions options)
-    : options_(std::move(options)), shelf_(options_.directories), feed_(shelf_) {}
+    : options_(std::move(options)), registry_(options_.directories), feed_(registry_) {}
 
 template <class Use>
-void PageRuns::WithTable(const RunShelf::Run& run, const Use& use) {
+void PageRuns::WithTable(const RunRegistry::Run& run, const Use& use) {
   constexpr size_t kMostTables = 4;
   const std::lock_guard lock(mutex_);
   auto found =
@@ -158,8 +158,8 @@ void PageRuns::WithTable(const RunShelf::Run& run, const Use& use) {
 
 HttpReply PageRuns::List() {
   std::vector<std::pair<double, Json>> found;
-  for (const RunShelf::Run& run : shelf_.List()) {
-    Json summary = shelf_.Summary(run);
+  for (const RunRegistry::Run& run : registry_.List()) {
+    Json summary = registry_.Summary(run);
     const double updated = summary["updated"].get<double>();
     found.emplace_back(-updated, std::move(summary));
   }
@@ -170,8 +170,8 @@ HttpReply PageRuns::List() {
 }
 
 HttpReply PageRuns::One(const std::string& id) {
-  const RunShelf::Run run = shelf_.Named(id);
-  Json json = shelf_.Summary(run);
+  const RunRegistry::Run run = registry_.Named(id);
+  Json json = registry_.Summary(run);
   Json events = Json::array();
   AddCheckpoints(run.dir, events);
   WithTable(run, [&](const RunTable& table) {
@@ -203,7 +203,7 @@ HttpReply PageRuns::Series(const std::string& id, const HttpRequest& request) {
   if (keys.size() > RunTable::Keys().size()) ThrowBadField("keys", "each of them once");
   Json series = Json::object();
   int64_t rows = 0;
-  WithTable(shelf_.Named(id), [&](const RunTable& table) {
+  WithTable(registry_.Named(id), [&](const RunTable& table) {
     rows = table.RowsIn(range);
     for (const std::string& key : keys) series[key] = table.Series(key, range);
   });
@@ -213,7 +213,7 @@ HttpReply PageRuns::Series(const std::string& id, const HttpRequest& request) {
 HttpReply PageRuns::Samples(const std::string& id) {
   constexpr uint64_t kMostBytes = 4 << 20;
   constexpr size_t kMost = 1000;
-  GrowingLines lines(shelf_.Named(id).dir / kSamplesFile);
+  GrowingLines lines(registry_.Named(id).dir / kSamplesFile);
   if (const uint64_t size = lines.left(); size > kMostBytes) lines.SkipTo(size - kMostBytes);
   std::deque<Json> last;
   lines.Read(kMostBytes, [&](std::string_view line) {
@@ -234,7 +234,8 @@ HttpReply PageRuns::Events(const HttpRequest& request) {
     throw ApiError(429, fmt::format("{} listen already; try again later", options_.streams));
   }
   HttpReply reply{.type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
-  reply.stream = std::make_shared<RunEvents>(feed_, std::move(listener), options_.version, request);
+  reply.stream =
+      std::make_shared<RunEventStream>(feed_, std::move(listener), options_.version, request);
   return reply;
 }
 

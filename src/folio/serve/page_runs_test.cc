@@ -9,7 +9,7 @@
 #include "folio/run/run_directory.h"
 #include "folio/run/run_lock.h"
 #include "folio/serve/run_feed.h"
-#include "folio/serve/run_shelf.h"
+#include "folio/serve/run_registry.h"
 #include "folio/serve/test_page.h"
 #include "folio/train/run_log.h"
 #include "tests/kit/directory.h"
@@ -394,7 +394,7 @@ TEST_F(PageRunsTest, ARunOfItselfAndRunsAloneAreServed) {
   };
   EXPECT_EQ(ParseJson(ask("/api/runs").body, "runs")["runs"].size(), 1u);
   EXPECT_EQ(ask("/api/runs/two").status, 200);
-  EXPECT_EQ(RunShelf(std::vector{dir_ / "two" / ""}).List().at(0).id, "two");
+  EXPECT_EQ(RunRegistry(std::vector{dir_ / "two" / ""}).List().at(0).id, "two");
   const Json info = ParseJson(ask("/api/info").body, "info");
   EXPECT_TRUE(info["model"].is_null());
   EXPECT_EQ(info["features"], Json::array({"runs"}));
@@ -402,8 +402,8 @@ TEST_F(PageRunsTest, ARunOfItselfAndRunsAloneAreServed) {
 }
 
 TEST_F(PageRunsTest, WhoIsTooSlowIsToldToBeginAnew) {
-  RunShelf shelf({dir_});
-  RunFeed feed(shelf);
+  RunRegistry registry({dir_});
+  RunFeed feed(registry);
   RunFeed::Place place = feed.Begin({});
   for (int i = 0; i < 3; ++i) {
     Append("one", "{\"step\":60,\"loss\":1}\n{\"step\":60,\"text\":\"" + std::string(100'000, 'x') +

@@ -25,7 +25,8 @@ uint64_t FirstId() {
 
 }  // namespace
 
-RunFeed::RunFeed(RunShelf& shelf) : shelf_(shelf), forgotten_(FirstId()), newest_(forgotten_) {}
+RunFeed::RunFeed(RunRegistry& registry)
+    : registry_(registry), forgotten_(FirstId()), newest_(forgotten_) {}
 
 RunFeed::Place RunFeed::Begin(std::optional<uint64_t> last) {
   const std::lock_guard lock(mutex_);
@@ -72,10 +73,10 @@ void RunFeed::Poll() {
   const bool list = !begun_ || now - listed_at_ >= kListSeconds;
   if (list) {
     listed_at_ = now;
-    listed_ = shelf_.List();
+    listed_ = registry_.List();
     for (auto& [dir, watched] : runs_) watched.seen = false;
   }
-  for (const RunShelf::Run& run : listed_) LookAt(run, list);
+  for (const RunRegistry::Run& run : listed_) LookAt(run, list);
   if (list) {
     std::erase_if(runs_, [&](const auto& one) {
       if (one.second.seen) return false;
@@ -87,7 +88,7 @@ void RunFeed::Poll() {
   begun_ = true;
 }
 
-void RunFeed::LookAt(const RunShelf::Run& run, bool state_too) {
+void RunFeed::LookAt(const RunRegistry::Run& run, bool state_too) {
   const std::string dir = run.dir.string();
   const auto [found, added] = runs_.try_emplace(dir, Watched{GrowingLines(run.dir / kMetricsFile)});
   Watched& watched = found->second;
@@ -113,7 +114,7 @@ void RunFeed::LookAt(const RunShelf::Run& run, bool state_too) {
     if (!rows.empty()) Tell("run.append", {{"run", run.id}, {"rows", rows}});
   }
   if (!state_too && !rewound) return;
-  const Json summary = shelf_.Summary(run);
+  const Json summary = registry_.Summary(run);
   Json told = Json::object();
   for (const char* key : {"state", "max_steps", "eta", "problem"}) {
     if (const Json* value = summary.find(key)) told[key] = *value;

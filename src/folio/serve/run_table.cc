@@ -8,7 +8,7 @@
 
 #include "folio/serve/api_error.h"
 #include "folio/serve/gvz.h"
-#include "folio/serve/run_shelf.h"
+#include "folio/serve/run_registry.h"
 #include "folio/train/run_log.h"
 
 namespace folio {

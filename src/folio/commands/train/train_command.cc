@@ -10,7 +10,7 @@
 #include "folio/commands/model_settings.h"
 #include "folio/commands/serve/program_page.h"
 #include "folio/run/training_run.h"
-#include "folio/serve/run_shelf.h"
+#include "folio/serve/run_registry.h"
 #include "folio/serve/serving.h"
 #include "folio/term/signals.h"
 

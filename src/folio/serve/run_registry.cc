@@ -1,4 +1,4 @@
-#include "folio/serve/run_shelf.h"
+#include "folio/serve/run_registry.h"
 
 #include <fmt/format.h>
 
@@ -164,11 +164,11 @@ std::string PlaceOnPage(const fs::path& run) {
   return place;
 }
 
-RunShelf::RunShelf(const std::vector<fs::path>& directories) {
+RunRegistry::RunRegistry(const std::vector<fs::path>& directories) {
   for (const fs::path& given : directories) directories_.push_back(Whole(given));
 }
 
-std::vector<RunShelf::Run> RunShelf::List() const {
+std::vector<RunRegistry::Run> RunRegistry::List() const {
   constexpr int kMostEntries = 20'000;  // of a directory
   std::vector<Run> runs;
   const auto add = [&](const fs::path& dir) {
@@ -194,14 +194,14 @@ std::vector<RunShelf::Run> RunShelf::List() const {
   return runs;
 }
 
-RunShelf::Run RunShelf::Named(const std::string& id) const {
+RunRegistry::Run RunRegistry::Named(const std::string& id) const {
   for (const Run& run : List()) {
     if (run.id == id) return run;
   }
   throw ApiError(404, fmt::format("there is no run '{}'", id.substr(0, 200)), "", "no_run");
 }
 
-Json RunShelf::Summary(const Run& run) {
+Json RunRegistry::Summary(const Run& run) {
   const fs::path log = run.dir / kMetricsFile;
   std::error_code failed;
   uint64_t size = fs::file_size(log, failed);

@@ -22,12 +22,12 @@ std::string PlaceOnPage(const std::filesystem::path& run);
 
 // The runs below some directories, as far as they have come. Nothing of a request becomes a path: a
 // run is called by the name of its directory, and found by listing.
-class RunShelf {
+class RunRegistry {
  public:
   static constexpr size_t kMostRuns = 1000;
 
   // A directory that is a run itself is taken as one. Of two runs of one name the first counts.
-  explicit RunShelf(const std::vector<std::filesystem::path>& directories);
+  explicit RunRegistry(const std::vector<std::filesystem::path>& directories);
 
   struct Run {
     std::string id;
