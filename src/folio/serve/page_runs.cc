@@ -95,9 +95,9 @@ std::optional<uint64_t> LastEventOf(const HttpRequest& request) {
 // What happens in the runs, to one who listens.
 class RunEventStream final : public HttpStream {
  public:
-  RunEventStream(RunFeed& feed, std::shared_ptr<Listener> listener, std::string version,
+  RunEventStream(RunEvents& events, std::shared_ptr<Listener> listener, std::string version,
                  const HttpRequest& request)
-      : feed_(feed),
+      : events_(events),
         listener_(std::move(listener)),
         version_(std::move(version)),
         last_(LastEventOf(request)),
@@ -107,11 +107,11 @@ class RunEventStream final : public HttpStream {
 
   Part Next() override {
     const double now = SteadySeconds();
-    if (!place_) return {.bytes = Hello(now), .seconds = RunFeed::kPollSeconds};
-    if (stopping_() && !end_) end_ = now + RunFeed::kListSeconds;
+    if (!place_) return {.bytes = Hello(now), .seconds = RunEvents::kPollSeconds};
+    if (stopping_() && !end_) end_ = now + RunEvents::kListSeconds;
     // A run may have ended just now, as where its own process serves it: that is told, too.
-    Part part{.ended = end_ && now >= *end_, .seconds = RunFeed::kPollSeconds};
-    for (const RunFeed::Event& event : feed_.News(*place_)) part.bytes += event.text;
+    Part part{.ended = end_ && now >= *end_, .seconds = RunEvents::kPollSeconds};
+    for (const RunEvents::Event& event : events_.News(*place_)) part.bytes += event.text;
     if (part.bytes.empty() && now - said_ > kHeartbeatSeconds) part.bytes = kStillThere;
     if (!part.bytes.empty()) said_ = now;
     return part;
@@ -119,18 +119,18 @@ class RunEventStream final : public HttpStream {
 
  private:
   std::string Hello(double now) {
-    place_ = feed_.Begin(last_);
+    place_ = events_.Begin(last_);
     said_ = now;
     const Json server{{"resumed", place_->resumed}, {"version", version_}, {"time", WallSeconds()}};
     return NamedEvent("server", server, fmt::format("{}", place_->last));
   }
 
-  RunFeed& feed_;
+  RunEvents& events_;
   std::shared_ptr<Listener> listener_;
   std::string version_;
   std::optional<uint64_t> last_;
   std::function<bool()> stopping_;
-  std::optional<RunFeed::Place> place_;
+  std::optional<RunEvents::Place> place_;
   std::optional<double> end_;  // when it ends, where the service does
   double said_ = 0;
 };
@@ -138,7 +138,7 @@ class RunEventStream final : public HttpStream {
 }  // namespace
 
 PageRuns::PageRuns(RunsOptions options)
-    : options_(std::move(options)), registry_(options_.directories), feed_(registry_) {}
+    : options_(std::move(options)), registry_(options_.directories), events_(registry_) {}
 
 template <class Use>
 void PageRuns::WithTable(const RunRegistry::Run& run, const Use& use) {
@@ -235,7 +235,7 @@ HttpReply PageRuns::Events(const HttpRequest& request) {
   }
   HttpReply reply{.type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
   reply.stream =
-      std::make_shared<RunEventStream>(feed_, std::move(listener), options_.version, request);
+      std::make_shared<RunEventStream>(events_, std::move(listener), options_.version, request);
   return reply;
 }
 

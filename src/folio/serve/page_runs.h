@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "folio/serve/http.h"
-#include "folio/serve/run_feed.h"
+#include "folio/serve/run_events.h"
 #include "folio/serve/run_registry.h"
 #include "folio/serve/run_table.h"
 
@@ -47,7 +47,7 @@ class PageRuns {
 
   RunsOptions options_;
   RunRegistry registry_;
-  RunFeed feed_;
+  RunEvents events_;
   std::atomic<int64_t> listening_ = 0;
   std::mutex mutex_;
   std::list<std::pair<std::filesystem::path, RunTable>> tables_;  // the last used first

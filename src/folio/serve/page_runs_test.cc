@@ -8,7 +8,7 @@
 #include "folio/run/plot_runs.h"
 #include "folio/run/run_directory.h"
 #include "folio/run/run_lock.h"
-#include "folio/serve/run_feed.h"
+#include "folio/serve/run_events.h"
 #include "folio/serve/run_registry.h"
 #include "folio/serve/test_page.h"
 #include "folio/train/run_log.h"
@@ -403,21 +403,21 @@ TEST_F(PageRunsTest, ARunOfItselfAndRunsAloneAreServed) {
 
 TEST_F(PageRunsTest, WhoIsTooSlowIsToldToBeginAnew) {
   RunRegistry registry({dir_});
-  RunFeed feed(registry);
-  RunFeed::Place place = feed.Begin({});
+  RunEvents events(registry);
+  RunEvents::Place place = events.Begin({});
   for (int i = 0; i < 3; ++i) {
     Append("one", "{\"step\":60,\"loss\":1}\n{\"step\":60,\"text\":\"" + std::string(100'000, 'x') +
                       "\"}\n");
     std::this_thread::sleep_for(std::chrono::milliseconds(260));
-    RunFeed::Place other = feed.Begin({});
-    EXPECT_TRUE(feed.News(other).empty());
+    RunEvents::Place other = events.Begin({});
+    EXPECT_TRUE(events.News(other).empty());
   }
-  EXPECT_FALSE(feed.News(place).empty());
-  EXPECT_TRUE(feed.News(place).empty());
+  EXPECT_FALSE(events.News(place).empty());
+  EXPECT_TRUE(events.News(place).empty());
   // More than anybody waits for: all are to fetch it anew.
   Append("one", std::string(2 << 20, '\n') + "{\"step\":61}\n");
   std::this_thread::sleep_for(std::chrono::milliseconds(260));
-  const std::vector<RunFeed::Event> news = feed.News(place);
+  const std::vector<RunEvents::Event> news = events.News(place);
   ASSERT_EQ(news.size(), 1u);
   EXPECT_NE(news[0].text.find("\"rewound\":true"), std::string::npos);
 }

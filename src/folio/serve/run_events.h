@@ -16,13 +16,13 @@ namespace folio {
 // What happens in the runs, for all who listen: rows that are appended, runs that begin, end and
 // go. Whoever waits for news looks for them, so that nothing is done where nobody listens. The last
 // events are kept, for listeners who come back.
-class RunFeed {
+class RunEvents {
  public:
   static constexpr double kPollSeconds = 0.25;  // how often the logs are looked at
   static constexpr double kListSeconds = 1;     // how often runs are looked for, and their states
 
   // `registry` must outlive it.
-  explicit RunFeed(RunRegistry& registry);
+  explicit RunEvents(RunRegistry& registry);
 
   struct Event {
     uint64_t id = 0;

@@ -1,4 +1,4 @@
-#include "folio/serve/run_feed.h"
+#include "folio/serve/run_events.h"
 
 #include <fmt/format.h>
 
@@ -25,10 +25,10 @@ uint64_t FirstId() {
 
 }  // namespace
 
-RunFeed::RunFeed(RunRegistry& registry)
+RunEvents::RunEvents(RunRegistry& registry)
     : registry_(registry), forgotten_(FirstId()), newest_(forgotten_) {}
 
-RunFeed::Place RunFeed::Begin(std::optional<uint64_t> last) {
+RunEvents::Place RunEvents::Begin(std::optional<uint64_t> last) {
   const std::lock_guard lock(mutex_);
   // Who begins may have seen runs that were not there at the last look, and wants to hear of their
   // end.
@@ -38,7 +38,7 @@ RunFeed::Place RunFeed::Begin(std::optional<uint64_t> last) {
   return {.last = newest_};
 }
 
-std::vector<RunFeed::Event> RunFeed::News(Place& place) {
+std::vector<RunEvents::Event> RunEvents::News(Place& place) {
   const std::lock_guard lock(mutex_);
   Poll();
   std::vector<Event> news;
@@ -55,7 +55,7 @@ std::vector<RunFeed::Event> RunFeed::News(Place& place) {
   return news;
 }
 
-void RunFeed::Tell(const char* name, const Json& data) {
+void RunEvents::Tell(const char* name, const Json& data) {
   ++newest_;
   events_.push_back({newest_, NamedEvent(name, data, fmt::format("{}", newest_))});
   kept_bytes_ += events_.back().text.size();
@@ -66,7 +66,7 @@ void RunFeed::Tell(const char* name, const Json& data) {
   }
 }
 
-void RunFeed::Poll() {
+void RunEvents::Poll() {
   const double now = SteadySeconds();
   if (begun_ && now - polled_ < kPollSeconds) return;
   polled_ = now;
@@ -88,7 +88,7 @@ void RunFeed::Poll() {
   begun_ = true;
 }
 
-void RunFeed::LookAt(const RunRegistry::Run& run, bool state_too) {
+void RunEvents::LookAt(const RunRegistry::Run& run, bool state_too) {
   const std::string dir = run.dir.string();
   const auto [found, added] = runs_.try_emplace(dir, Watched{GrowingLines(run.dir / kMetricsFile)});
   Watched& watched = found->second;
