@@ -81,7 +81,7 @@ bool TextWriter::Take(const NewToken& token) {
   return wanted_ && !stops_->found();
 }
 
-WrittenText TextWriter::Finish(FinishReason reason) {
+GeneratedText TextWriter::Finish(FinishReason reason) {
   written_.reason = reason;
   if (wanted_) Show(stops_->Add(decoder_->Flush()) + stops_->Flush());
   if (wanted_ && stops_->found()) written_.reason = FinishReason::kStop;
@@ -95,9 +95,10 @@ GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options) {
   return TextWriter::ForTokens(*model.tokenizer, std::move(options));
 }
 
-WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
-                      const std::vector<int32_t>& prompt, const GenerateOptions& options,
-                      uint64_t sequence, const std::function<bool(std::string_view)>& on_text) {
+GeneratedText GenerateText(Generator& generator, const Tokenizer& tokenizer,
+                           const std::vector<int32_t>& prompt, const GenerateOptions& options,
+                           uint64_t sequence,
+                           const std::function<bool(std::string_view)>& on_text) {
   TextWriter writer(tokenizer, options, on_text);
   const FinishReason reason =
       generator.Generate(prompt, TextWriter::ForTokens(tokenizer, options), sequence,

@@ -29,7 +29,7 @@ std::string TextOf(const Tokenizer& tokenizer, std::span<const int32_t> ids);
 // Which ids have a token: a model may have more, and a tokenizer has holes.
 std::vector<bool> IdsWithTokens(const Tokenizer& tokenizer);
 
-struct WrittenText {
+struct GeneratedText {
   std::string text;          // without the prompt
   std::vector<int32_t> ids;  // all that were chosen, those of a stop string too
   std::vector<ModelProbabilities> probabilities;  // of each, with GenerateOptions::likeliest
@@ -54,7 +54,7 @@ class TextWriter {
   // For TextRequest::on_token.
   bool Take(const NewToken& token);
   // For what follows on_end.
-  WrittenText Finish(FinishReason reason);
+  GeneratedText Finish(FinishReason reason);
 
  private:
   bool Show(const std::string& text);
@@ -65,7 +65,7 @@ class TextWriter {
   bool keep_probabilities_, wanted_ = true;
   std::unique_ptr<StopStrings> stops_;
   std::unique_ptr<StreamingDecoder> decoder_;
-  WrittenText written_;
+  GeneratedText written_;
 };
 
 // `options` for tokens of a model, with a tokenizer or without: its configuration's end of text
@@ -73,8 +73,8 @@ class TextWriter {
 GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options);
 
 // A text of a Generator by a TextWriter.
-WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
-                      const std::vector<int32_t>& prompt, const GenerateOptions& options,
-                      uint64_t sequence, const std::function<bool(std::string_view)>& on_text);
+GeneratedText GenerateText(Generator& generator, const Tokenizer& tokenizer,
+                           const std::vector<int32_t>& prompt, const GenerateOptions& options,
+                           uint64_t sequence, const std::function<bool(std::string_view)>& on_text);
 
 }  // namespace folio

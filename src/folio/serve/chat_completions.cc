@@ -103,7 +103,7 @@ class ChatAnswer final : public TextAnswer {
   Json Whole(const WrittenTexts& texts) override {
     Json choices = Json::array();
     for (size_t i = 0; i < texts.size(); ++i) {
-      const WrittenText& written = texts.text(i).written;
+      const GeneratedText& written = texts.text(i).written;
       std::vector<NewToken> tokens;
       for (size_t t = 0; t < written.probabilities.size(); ++t) {
         tokens.push_back({written.ids[t], written.probabilities[t]});

@@ -17,12 +17,12 @@ class Completions : public ServiceTest {
   Completions() { Serve(); }
 
   // What the library's generator writes.
-  static WrittenText Written(const std::string& prompt, GenerateOptions options,
-                             uint64_t sequence = 0) {
+  static GeneratedText Written(const std::string& prompt, GenerateOptions options,
+                               uint64_t sequence = 0) {
     const OpenedModel model = SmallModel();
     Generator generator(*model.backend, *model.weights);
-    return WriteText(generator, *model.tokenizer, PromptTokens(*model.tokenizer, prompt), options,
-                     sequence, [](std::string_view) { return true; });
+    return GenerateText(generator, *model.tokenizer, PromptTokens(*model.tokenizer, prompt),
+                        options, sequence, [](std::string_view) { return true; });
   }
   // The text of a choice.
   std::string TextOfChoice(Json more, size_t choice = 0) const {

@@ -38,9 +38,9 @@ TEST_F(Services, AnswerConversations) {
              std::vector<ChatMessage>{{ChatRole::kSystem, "Be brief."}, {ChatRole::kUser, "Who?"}},
              true, "test", ids);
   Generator generator(*model.backend, *model.weights);
-  const WrittenText expected =
-      WriteText(generator, *model.tokenizer, ids, {.sampling = {.seed = 5}, .max_tokens = 30}, 0,
-                [](std::string_view) { return true; });
+  const GeneratedText expected =
+      GenerateText(generator, *model.tokenizer, ids, {.sampling = {.seed = 5}, .max_tokens = 30}, 0,
+                   [](std::string_view) { return true; });
   EXPECT_EQ(choice["message"]["content"].text(), expected.text);
   EXPECT_EQ(json["usage"]["prompt_tokens"], Json(ids.size()));
 

@@ -25,7 +25,7 @@ struct TextJob {
 class WrittenTexts {
  public:
   struct Text {
-    WrittenText written = {};  // when it has ended
+    GeneratedText written = {};  // when it has ended
     GenerateStats stats = {};
     // Of the prompt's tokens from the second on, if the job wants them.
     std::vector<ModelProbabilities> prompt = {};

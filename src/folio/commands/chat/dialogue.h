@@ -31,7 +31,7 @@ class Dialogue {
   bool answers() const { return session_.has_value(); }
 
   struct Reply {
-    WrittenText written;  // with log-probabilities
+    GeneratedText written;  // with log-probabilities
     GenerateStats stats;
     int64_t forgotten = 0;  // turns, or tokens of the text, that were left out just now
   };

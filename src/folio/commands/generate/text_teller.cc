@@ -27,7 +27,7 @@ std::string_view ReasonName(FinishReason reason) {
   return "";
 }
 
-Json Probabilities(const WrittenText& written, const Tokenizer* tokenizer) {
+Json Probabilities(const GeneratedText& written, const Tokenizer* tokenizer) {
   const TokenNames names(tokenizer);
   Json all = Json::array();
   for (size_t i = 0; i < written.ids.size(); ++i) {

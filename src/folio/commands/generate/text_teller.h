@@ -31,7 +31,7 @@ class TextTeller {
   TextRequest Begin(const Prompt& prompt, size_t p, int64_t i, uint64_t sequence,
                     std::string_view shown);
 
-  const WrittenText& last() const { return last_; }      // that has ended
+  const GeneratedText& last() const { return last_; }    // that has ended
   int64_t tokens() const { return tokens_; }             // of all texts that have ended
   const GenerateStats& stats() const { return stats_; }  // of the last
 
@@ -41,7 +41,7 @@ class TextTeller {
     size_t p;
     int64_t i;
     std::unique_ptr<TextWriter> writer = {};  // null without a tokenizer
-    WrittenText written = {};                 // then
+    GeneratedText written = {};               // then
     std::string held = {};
     bool finished = false;
   };
@@ -60,7 +60,7 @@ class TextTeller {
   std::list<Text> texts_;  // that are not told to the end
   bool cancelled_ = false, told_of_sliding_ = false;
   int64_t tokens_ = 0;
-  WrittenText last_;
+  GeneratedText last_;
   GenerateStats stats_;
 };
 
