@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "folio/infer/opened_model.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/run/training_run.h"
 
 int main(int, char** argv) {  // TEXT RUN

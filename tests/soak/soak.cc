@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "folio/infer/opened_model.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/run/training_run.h"
 #include "tests/soak/level.h"
 #include "tests/torture/process.h"

@@ -44,8 +44,8 @@ void CheckGeneration(std::span<const int32_t> prompt, const GenerateOptions& opt
   }
   RequireTokens(prompt, V, name);
   if (!options.stop_strings.empty()) {
-    throw UsageError("tokens alone have no strings to stop at", "a TextWriter looks for them",
-                     "give TextWriter the options, and the model what ForTokens makes of them");
+    throw UsageError("tokens alone have no strings to stop at", "a TextStreamer looks for them",
+                     "give TextStreamer the options, and the model what ForTokens makes of them");
   }
   if (options.max_tokens < 0 || options.likeliest.value_or(0) < 0) {
     throw UsageError(fmt::format("a number of tokens is below 0: max_tokens {}, likeliest {}",

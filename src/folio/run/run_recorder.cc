@@ -9,7 +9,7 @@
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
 #include "folio/data/conversations.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
 #include "folio/run/run_directory.h"
 #include "folio/text/chat.h"

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "folio/base/clock.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/serve/access.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/generation_fields.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/model/decoder.h"
 #include "folio/serve/test_service.h"

@@ -9,7 +9,7 @@
 
 #include "folio/base/hash.h"
 #include "folio/base/utf8.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/inspect/probabilities.h"
 #include "folio/io/json_writer.h"
 #include "folio/plot/png.h"

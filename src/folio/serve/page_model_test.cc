@@ -5,7 +5,7 @@
 
 #include "folio/base/error.h"
 #include "folio/infer/chat_session.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/inspect/probabilities.h"
 #include "folio/model/decoder.h"

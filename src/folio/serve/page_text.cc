@@ -5,7 +5,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/infer/chat_session.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/serve/access.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/event_stream.h"

@@ -9,7 +9,7 @@
 #include "folio/base/hash.h"
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/io/json_writer.h"
 #include "folio/model/config_json.h"
 #include "folio/serve/api_error.h"

@@ -5,7 +5,7 @@
 #include <set>
 #include <thread>
 
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/model/decoder.h"
 #include "folio/serve/test_service.h"
 #include "folio/text/chat.h"

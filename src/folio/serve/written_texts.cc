@@ -13,10 +13,10 @@ namespace folio {
 // What the scheduler's thread writes and the request's reads.
 struct WrittenTexts::State {
   struct Writing {
-    std::unique_ptr<TextWriter> writer;  // of the scheduler's thread
-    std::string shown;                   // of its last token
-    double last_token = 0;               // when
-    Text text;                           // written before its last piece is handed over
+    std::unique_ptr<TextStreamer> writer;  // of the scheduler's thread
+    std::string shown;                     // of its last token
+    double last_token = 0;                 // when
+    Text text;                             // written before its last piece is handed over
   };
 
   std::mutex mutex;
@@ -65,7 +65,7 @@ WrittenTexts::WrittenTexts(ServedModel& model, ServiceMetrics& metrics, ClientNa
     State::Writing& writing = state_->texts[i];
     writing.last_token = begin;
     writing.writer =
-        std::make_unique<TextWriter>(tokenizer, job.options, [&writing](std::string_view text) {
+        std::make_unique<TextStreamer>(tokenizer, job.options, [&writing](std::string_view text) {
           writing.shown += text;
           return true;
         });

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/serve/served_model.h"
 #include "folio/serve/service_metrics.h"
 

@@ -107,7 +107,7 @@ Dialogue::Reply Dialogue::Write(const GenerateOptions& options, const OnText& on
   with.likeliest = 0;
   Reply reply;
   bool wanted = true;
-  TextWriter writer(tokenizer_, with, [&](std::string_view more) {
+  TextStreamer writer(tokenizer_, with, [&](std::string_view more) {
     wanted = wanted && on_text(more);
     return wanted;
   });

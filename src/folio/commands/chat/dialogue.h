@@ -10,7 +10,7 @@
 #include "folio/infer/chat_session.h"
 #include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 
 namespace folio {
 

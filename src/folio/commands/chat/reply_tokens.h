@@ -3,7 +3,7 @@
 #include <string>
 
 #include "folio/infer/opened_model.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/term/console.h"
 
 namespace folio {

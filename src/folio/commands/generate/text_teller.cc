@@ -66,11 +66,11 @@ TextRequest TextTeller::Begin(const Prompt& prompt, size_t p, int64_t i, uint64_
   Text& text = texts_.emplace_back(Text{prompt, p, i});
   if (!console_.json()) Show(text, shown);
   if (model_.tokenizer != nullptr) {
-    text.writer = std::make_unique<TextWriter>(*model_.tokenizer, options_,
-                                               [this, &text](std::string_view more) {
-                                                 if (!console_.json()) Show(text, more);
-                                                 return StopRequested() == 0;
-                                               });
+    text.writer = std::make_unique<TextStreamer>(*model_.tokenizer, options_,
+                                                 [this, &text](std::string_view more) {
+                                                   if (!console_.json()) Show(text, more);
+                                                   return StopRequested() == 0;
+                                                 });
   }
   return {.prompt = prompt.ids,
           .options = for_tokens_,

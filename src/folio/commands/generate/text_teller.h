@@ -10,7 +10,7 @@
 #include "folio/commands/generate/prompts.h"
 #include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/term/console.h"
 
 namespace folio {
@@ -40,8 +40,8 @@ class TextTeller {
     Prompt prompt;
     size_t p;
     int64_t i;
-    std::unique_ptr<TextWriter> writer = {};  // null without a tokenizer
-    GeneratedText written = {};               // then
+    std::unique_ptr<TextStreamer> writer = {};  // null without a tokenizer
+    GeneratedText written = {};                 // then
     std::string held = {};
     bool finished = false;
   };

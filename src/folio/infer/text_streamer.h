@@ -41,12 +41,12 @@ struct GeneratedText {
 // text, and so do the end of a turn (text/chat.h) and a stop string, which is not shown; none of
 // them before min_tokens, whose text is not searched. Ids without a token are never chosen, nor are
 // those that begin a turn: who asks does that.
-class TextWriter {
+class TextStreamer {
  public:
   // `on_text` returns false to stop. The tokenizer must outlive it.
-  TextWriter(const Tokenizer& tokenizer, const GenerateOptions& options,
-             std::function<bool(std::string_view)> on_text);
-  ~TextWriter();
+  TextStreamer(const Tokenizer& tokenizer, const GenerateOptions& options,
+               std::function<bool(std::string_view)> on_text);
+  ~TextStreamer();
 
   // `options` for tokens: what ends a text and may be chosen is the tokenizer's too.
   static GenerateOptions ForTokens(const Tokenizer& tokenizer, GenerateOptions options);
@@ -72,7 +72,7 @@ class TextWriter {
 // ends one too.
 GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options);
 
-// A text of a Generator by a TextWriter.
+// A text of a Generator by a TextStreamer.
 GeneratedText GenerateText(Generator& generator, const Tokenizer& tokenizer,
                            const std::vector<int32_t>& prompt, const GenerateOptions& options,
                            uint64_t sequence, const std::function<bool(std::string_view)>& on_text);

@@ -1,4 +1,4 @@
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ std::unique_ptr<Tokenizer> Letters() {
   return characters.Build();
 }
 
-TEST(TextWriter, ShowsTokensThatTheTokenizerLacksAsUnknown) {
+TEST(TextStreamer, ShowsTokensThatTheTokenizerLacksAsUnknown) {
   EXPECT_EQ(TextOf(*Letters(), std::vector<int32_t>{0, 17, 2}), "a\uFFFDc");
 }
 
@@ -51,7 +51,7 @@ void ExpectOnlyTokens(const Tokenizer& tokenizer, int64_t vocab_size) {
   }
 }
 
-TEST(TextWriter, NoTurnIsBegunInsideOfOne) {
+TEST(TextStreamer, NoTurnIsBegunInsideOfOne) {
   const auto tokenizer = WithChatTokens(*Letters());
   const ChatFormat chat = FindChatFormat(*tokenizer).value();
   GptConfig config = TinyConfig();
@@ -72,11 +72,11 @@ TEST(TextWriter, NoTurnIsBegunInsideOfOne) {
   EXPECT_EQ(written.text.find('|'), std::string::npos) << written.text;
 }
 
-TEST(TextWriter, IdsBeyondTheTokenizerAreNeverChosen) {
+TEST(TextStreamer, IdsBeyondTheTokenizerAreNeverChosen) {
   ExpectOnlyTokens(*Letters(), 20);
 }
 
-TEST(TextWriter, IdsWithoutATokenAmongOthersAreNeverChosen) {
+TEST(TextStreamer, IdsWithoutATokenAmongOthersAreNeverChosen) {
   BpeVocab vocab = MakeTestVocab({}, {});
   for (int i = 0; i < 500; ++i) vocab.tokens.Add("");
   vocab.tokens.Add("<end>");
