@@ -22,7 +22,7 @@ struct TextJob {
 };
 
 // The texts of a request, as a model writes them.
-class WrittenTexts {
+class GeneratedTexts {
  public:
   struct Text {
     GeneratedText written = {};  // when it has ended
@@ -42,10 +42,10 @@ class WrittenTexts {
   };
 
   // Throws what CheckGeneration and Scheduler::Submit throw. The others must outlive it.
-  WrittenTexts(ServedModel& model, ServiceMetrics& metrics, ClientName client, TextJob job);
+  GeneratedTexts(ServedModel& model, ServiceMetrics& metrics, ClientName client, TextJob job);
   // Those that have not ended are cancelled.
-  ~WrittenTexts();
-  WrittenTexts(const WrittenTexts&) = delete;
+  ~GeneratedTexts();
+  GeneratedTexts(const GeneratedTexts&) = delete;
 
   // Calls `news`, which must be quick, on the scheduler's thread whenever something has come, also
   // for what has come before.
