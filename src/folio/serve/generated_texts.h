@@ -50,7 +50,7 @@ class GeneratedTexts {
   // Calls `news`, which must be quick, on the scheduler's thread whenever something has come, also
   // for what has come before.
   void OnNews(std::function<void()> news);
-  // What has come since the last call. Throws as ScheduledTexts::ThrowIfFailed.
+  // What has come since the last call. Throws as SequenceGroup::ThrowIfFailed.
   std::vector<Piece> Take();
   bool ended() const { return left_ == 0; }
   // REQUIRES: its last piece was taken.
@@ -60,7 +60,7 @@ class GeneratedTexts {
  private:
   struct State;
   std::shared_ptr<State> state_;
-  std::shared_ptr<ScheduledTexts> scheduled_;
+  std::shared_ptr<SequenceGroup> scheduled_;
   size_t left_ = 0;
 };
 

@@ -23,7 +23,7 @@ struct ClientName {
 };
 
 // The texts of one request, on their way through a Scheduler.
-class ScheduledTexts {
+class SequenceGroup {
  public:
   // Nobody wants them any more: those that have not ended do so within a step of the model.
   void Cancel() { cancelled_ = true; }
@@ -68,7 +68,7 @@ class Scheduler {
   // must be quick; each on_end is called once. Throws an ApiError: 429 where the queue is full, and
   // the client has its share of it.
   // REQUIRES: CheckGeneration lets them pass.
-  std::shared_ptr<ScheduledTexts> Submit(ClientName client, std::vector<TextRequest> texts);
+  std::shared_ptr<SequenceGroup> Submit(ClientName client, std::vector<TextRequest> texts);
 
   int64_t running() const { return running_; }
   int64_t waiting() const { return waiting_; }
@@ -78,7 +78,7 @@ class Scheduler {
   const Options& options() const { return options_; }
 
  private:
-  using Texts = std::shared_ptr<ScheduledTexts>;
+  using Texts = std::shared_ptr<SequenceGroup>;
   using OnEnd = std::function<void(FinishReason, const GenerateStats&)>;
   // Whose turn it is: keys, in each its addresses, in each its requests. Who is next stands first.
   struct Turn {
@@ -95,9 +95,9 @@ class Scheduler {
   bool MakeRoom(const ClientName& client, int64_t count);
   void Enqueue(const Texts& scheduled, std::vector<TextRequest> texts);
   void Admit();
-  void Begin(ScheduledTexts& texts);
+  void Begin(SequenceGroup& texts);
   void DropCancelled() noexcept;
-  static void End(ScheduledTexts& texts, const OnEnd& tell, FinishReason reason,
+  static void End(SequenceGroup& texts, const OnEnd& tell, FinishReason reason,
                   const GenerateStats& stats) noexcept;
   void FailAll(int status, const char* why) noexcept;
 

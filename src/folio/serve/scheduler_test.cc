@@ -20,7 +20,7 @@ ClientName Client(const std::string& address, const std::string& key = "") {
 }
 
 // 0 where they ended by themselves.
-int StatusOf(const std::shared_ptr<ScheduledTexts>& texts) {
+int StatusOf(const std::shared_ptr<SequenceGroup>& texts) {
   try {
     texts->ThrowIfFailed();
   } catch (const ApiError& error) {
@@ -182,7 +182,7 @@ class SchedulerShares : public Schedulers {
   ~SchedulerShares() override { Go(); }
 
   std::optional<Scheduler> scheduler_;
-  std::vector<std::pair<ClientName, std::shared_ptr<ScheduledTexts>>> taken_;
+  std::vector<std::pair<ClientName, std::shared_ptr<SequenceGroup>>> taken_;
   size_t texts_ = 0;
 };
 
