@@ -10,8 +10,8 @@
 #include "folio/commands/model_settings.h"
 #include "folio/commands/serve/program_page.h"
 #include "folio/run/training_run.h"
+#include "folio/serve/background_server.h"
 #include "folio/serve/run_registry.h"
-#include "folio/serve/serving.h"
 #include "folio/term/signals.h"
 
 namespace folio {
@@ -29,7 +29,7 @@ class RunPage {
 
  private:
   Service service_;
-  Serving serving_;
+  BackgroundServer serving_;
 };
 
 class TrainCommand final : public Command {
