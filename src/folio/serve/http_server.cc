@@ -21,7 +21,7 @@
 #include "folio/base/error.h"
 #include "folio/base/log.h"
 #include "folio/serve/connection.h"
-#include "folio/serve/connection_host.h"
+#include "folio/serve/server_context.h"
 
 namespace folio {
 namespace {
@@ -96,7 +96,7 @@ class HttpServer::Impl {
     std::string counted;  // by what, where it has a place
   };
 
-  ConnectionHost host_;
+  ServerContext host_;
   asio::posix::stream_descriptor listening_;
   asio::steady_timer pause_;
   bool conversing_ = false;
