@@ -217,7 +217,7 @@ HttpReply PageRuns::Samples(const std::string& id) {
   if (const uint64_t size = lines.left(); size > kMostBytes) lines.SkipTo(size - kMostBytes);
   std::deque<Json> last;
   lines.Read(kMostBytes, [&](std::string_view line) {
-    const std::optional<Json> row = SoundRow(line);
+    const std::optional<Json> row = ParseMetricsRow(line);
     if (!row || !row->contains("text")) return;
     last.push_back({{"step", (*row)["step"]}, {"text", (*row)["text"]}});
     if (const Json* prompt = row->find("prompt")) last.back()["prompt"] = *prompt;

@@ -109,7 +109,7 @@ void RunEvents::LookAt(const RunRegistry::Run& run, bool state_too) {
   if (!rewound) {
     Json rows = Json::array();
     watched.lines.Read(kPieceBytes, [&](std::string_view line) {
-      if (std::optional<Json> row = SoundRow(line)) rows.push_back(std::move(*row));
+      if (std::optional<Json> row = ParseMetricsRow(line)) rows.push_back(std::move(*row));
     });
     if (!rows.empty()) Tell("run.append", {{"run", run.id}, {"rows", rows}});
   }

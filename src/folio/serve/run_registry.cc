@@ -116,11 +116,11 @@ Json SummaryOf(const fs::path& dir, std::optional<int64_t> max_steps, bool& ende
   ended = false;
   const std::vector<std::string> lines = LastLines(dir / kMetricsFile);
   for (const std::string& line : lines) {
-    const std::optional<Json> row = SoundRow(line);
+    const std::optional<Json> row = ParseMetricsRow(line);
     if (!row) continue;
     if (!summary.contains("step")) {
       std::optional<Json> from = Json{{"step", -1}, {"seconds", 0}};
-      if (lines.size() > 1) from = SoundRow(lines[std::min(kRecent, lines.size() - 1)]);
+      if (lines.size() > 1) from = ParseMetricsRow(lines[std::min(kRecent, lines.size() - 1)]);
       if (max_steps && from) left = TimeLeft(*from, *row, *max_steps);
       const auto step = (*row)["step"].get<int64_t>();
       summary["step"] = step;
@@ -142,7 +142,7 @@ Json SummaryOf(const fs::path& dir, std::optional<int64_t> max_steps, bool& ende
 
 }  // namespace
 
-std::optional<Json> SoundRow(std::string_view line) {
+std::optional<Json> ParseMetricsRow(std::string_view line) {
   try {
     Json row = ParseJson(line, "a row");
     const Json* step = row.find("step");

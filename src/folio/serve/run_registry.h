@@ -14,7 +14,7 @@
 namespace folio {
 
 // A line of metrics.jsonl as an object with an integer "step"; nothing for one that is damaged.
-std::optional<Json> SoundRow(std::string_view line);
+std::optional<Json> ParseMetricsRow(std::string_view line);
 
 // Where the page shows the run of a directory, be that there or not: what follows the service's
 // URL.

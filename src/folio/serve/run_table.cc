@@ -88,7 +88,7 @@ void RunTable::Update() {
   if (lines_.Rewound()) Clear();
   if (lines_.left() > kMostLogBytes) return;  // the run's summary says so
   while (lines_.Read(kPiece, [&](std::string_view line) {
-    if (const std::optional<Json> row = SoundRow(line)) Add(*row);
+    if (const std::optional<Json> row = ParseMetricsRow(line)) Add(*row);
   })) {
   }
 }
