@@ -324,9 +324,9 @@ TEST_F(PageRunsTest, EventsTellWhatIsLeftOfARunThatTrains) {
 }
 
 TEST_F(PageRunsTest, AreFoundOnThePageByTheirDirectory) {
-  EXPECT_EQ(PlaceOnPage("runs/first/"), "/#/runs?r=first");
-  EXPECT_EQ(PlaceOnPage("/tmp/a b&c+\xC3\xA9"), "/#/runs?r=a%20b%26c%2B%C3%A9");
-  EXPECT_EQ(PlaceOnPage("."), PlaceOnPage(fs::current_path()));
+  EXPECT_EQ(PageUrlPath("runs/first/"), "/#/runs?r=first");
+  EXPECT_EQ(PageUrlPath("/tmp/a b&c+\xC3\xA9"), "/#/runs?r=a%20b%26c%2B%C3%A9");
+  EXPECT_EQ(PageUrlPath("."), PageUrlPath(fs::current_path()));
 }
 
 TEST_F(PageRunsTest, StreamsAreFewAndEndWithTheService) {

@@ -154,7 +154,7 @@ std::optional<Json> ParseMetricsRow(std::string_view line) {
   return {};
 }
 
-std::string PlaceOnPage(const fs::path& run) {
+std::string PageUrlPath(const fs::path& run) {
   std::string place = "/#/runs?r=";
   for (const char c : Whole(run).filename().string()) {
     const auto byte = static_cast<unsigned char>(c);

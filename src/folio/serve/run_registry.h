@@ -18,7 +18,7 @@ std::optional<Json> ParseMetricsRow(std::string_view line);
 
 // Where the page shows the run of a directory, be that there or not: what follows the service's
 // URL.
-std::string PlaceOnPage(const std::filesystem::path& run);
+std::string PageUrlPath(const std::filesystem::path& run);
 
 // The runs below some directories, as far as they have come. Nothing of a request becomes a path: a
 // run is called by the name of its directory, and found by listing.

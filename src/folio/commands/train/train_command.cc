@@ -24,7 +24,7 @@ class RunPage {
       : service_({.page = ProgramPage({run})}, [](const AnsweredRequest&) {}),
         serving_(service_, "127.0.0.1", port) {
     serving_.Begin();
-    console.Note("the run as it trains: " + serving_.url() + PlaceOnPage(run));
+    console.Note("the run as it trains: " + serving_.url() + PageUrlPath(run));
   }
 
  private:
