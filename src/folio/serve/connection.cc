@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "folio/base/log.h"
-#include "folio/serve/answer_head.h"
 #include "folio/serve/api_error.h"
+#include "folio/serve/response_head.h"
 #include "folio/serve/server_context.h"
 #include "folio/serve/stream_pump.h"
 
@@ -250,7 +250,7 @@ void Connection::SendHead(const HttpReply& reply, std::optional<size_t> length) 
   if (server_.stopped || (eof_ && in_.empty())) keep_alive_ = false;
   chunked_ = !length && http_1_1_;
   if (!length && !http_1_1_) keep_alive_ = false;  // the body ends with the connection
-  Push(AnswerHeadOf(reply, length, chunked_, keep_alive_));
+  Push(ResponseHead(reply, length, chunked_, keep_alive_));
 }
 
 // What never reaches the handler.
