@@ -112,7 +112,7 @@ class RunEventStream final : public HttpStream {
     // A run may have ended just now, as where its own process serves it: that is told, too.
     Part part{.ended = end_ && now >= *end_, .seconds = RunEvents::kPollSeconds};
     for (const RunEvents::Event& event : events_.News(*place_)) part.bytes += event.text;
-    if (part.bytes.empty() && now - said_ > kHeartbeatSeconds) part.bytes = kStillThere;
+    if (part.bytes.empty() && now - said_ > kHeartbeatSeconds) part.bytes = kHeartbeat;
     if (!part.bytes.empty()) said_ = now;
     return part;
   }

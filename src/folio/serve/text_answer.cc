@@ -86,7 +86,7 @@ HttpStream::Part TextsStream::Next() {
   part.seconds = end_ - now;
   if (waits()) return part;
   if (now - said_ > kHeartbeatSeconds) {
-    part.bytes += kStillThere;
+    part.bytes += kHeartbeat;
     said_ = now;
   }
   part.seconds = std::min(part.seconds, said_ + kHeartbeatSeconds - now);
