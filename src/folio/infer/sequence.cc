@@ -150,7 +150,7 @@ void Sequence::Choose(const Tensor& logits, double pass_seconds) {
   if (request_.draft == nullptr || !alone_ || !begun || slid) return;
   stats_.proposed += proposed;
   stats_.accepted += accepted;
-  speculation_.Told(proposed, accepted, guess_seconds_, pass_seconds);
+  speculation_.Record(proposed, accepted, guess_seconds_, pass_seconds);
 }
 
 // A guess counts while it is what is chosen at its place anyway.
