@@ -172,8 +172,8 @@ HttpReply AnswerScores(ServedModel& model, const RequestFields& fields,
   json.BeginObject().Key("ids").Array(std::span<const int32_t>(text.ids));
   TokenScores scores;
   if (any) {
-    const std::lock_guard lock(model.looking);
-    scores = ScoreTokens(*model.looking_backend, *model.model.weights, &model.tokenizer(),
+    const std::lock_guard lock(model.inspect_mutex);
+    scores = ScoreTokens(*model.inspect_backend, *model.model.weights, &model.tokenizer(),
                          std::move(text), top);
   }
   // Nothing foretells the first token.
