@@ -19,7 +19,7 @@ struct TextRequest {
   std::vector<int32_t> prompt;  // not empty, each in [0,V), else Add throws
   GenerateOptions options = {};
   // Tells texts of one prompt and seed apart: each has random numbers of its own.
-  uint64_t sequence = 0;
+  uint64_t rng_stream = 0;
   // Optional: guesses how the text goes on, where it pays and no other text is beside it. What is
   // written stays the same. One for a text at a time; must outlive it.
   Draft* draft = nullptr;

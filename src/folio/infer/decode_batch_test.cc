@@ -52,7 +52,7 @@ class Batching : public testing::TestWithParam<std::string> {
                                   .top_k = i % 5,
                                   .seed = 11,
                                   .penalties = {.repetition = i % 4 == 3 ? 1.3 : 1}};
-      request.sequence = static_cast<uint64_t>(i);
+      request.rng_stream = static_cast<uint64_t>(i);
       requests.push_back(request);
     }
     return requests;
@@ -162,8 +162,8 @@ TEST_P(Batching, GuessesChangeNothingButTheNumberOfPasses) {
   for (TextRequest request : Requests()) {
     request.options.max_tokens = 70;  // some slide
     request.options.stride = 30;
-    if (request.sequence % 3 == 2) request.options.stop_tokens = {5};
-    if (request.sequence == 4) request.options.when_full = WhenFull::kStop;
+    if (request.rng_stream % 3 == 2) request.options.stop_tokens = {5};
+    if (request.rng_stream == 4) request.options.when_full = WhenFull::kStop;
     const Tokens alone = Write({request}, {})[0];
     Tokens whole = request.prompt;
     whole.insert(whole.end(), alone.begin(), alone.end());
@@ -171,7 +171,7 @@ TEST_P(Batching, GuessesChangeNothingButTheNumberOfPasses) {
     request.on_end = [&](FinishReason, const GenerateStats& one) { stats = one; };
     for (Draft* draft : std::initializer_list<Draft*>{&ngrams, &model, &itself, &oracle}) {
       request.draft = draft;
-      EXPECT_EQ(Write({request}, {})[0], alone) << request.sequence;
+      EXPECT_EQ(Write({request}, {})[0], alone) << request.rng_stream;
       EXPECT_LE(stats.accepted, stats.proposed);
       if (draft == &oracle) right += stats.accepted;
     }

@@ -15,10 +15,10 @@ class Generator {
   // `backend` and `weights` must outlive it.
   Generator(Backend& backend, const GptWeights& weights) : batch_(backend, weights) {}
 
-  // Calls on_token for each new token, in order; it returns false to end the text. `sequence` is
+  // Calls on_token for each new token, in order; it returns false to end the text. `rng_stream` is
   // that of a TextRequest. Throws what CheckGeneration and Sampler throw.
   FinishReason Generate(std::span<const int32_t> prompt, const GenerateOptions& options,
-                        uint64_t sequence, const std::function<bool(const NewToken&)>& on_token);
+                        uint64_t rng_stream, const std::function<bool(const NewToken&)>& on_token);
 
   const GenerateStats& stats() const { return stats_; }  // of the last text
 

@@ -337,12 +337,12 @@ size_t Sampler::Draw(double goal) {
   return last;
 }
 
-int32_t Sampler::Sample(std::span<const float> logits, uint64_t sequence, uint64_t position,
+int32_t Sampler::Sample(std::span<const float> logits, uint64_t rng_stream, uint64_t position,
                         const TokenHistory& text) {
   Cut(logits, text);
   chance_ = 1;
   if (keys_.size() == 1) return IdOf(keys_.front());
-  const CounterRng rng(options_.seed, RngStream(RngPurpose::kSampling, sequence));
+  const CounterRng rng(options_.seed, RngStream(RngPurpose::kSampling, rng_stream));
   const size_t drawn = Draw(rng.Uniform(position) * total_);
   chance_ = weights_[drawn] / total_;
   return IdOf(keys_[drawn]);

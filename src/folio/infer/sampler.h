@@ -83,7 +83,7 @@ struct TokenProbability {
   double log_probability = 0;  // ln of it, also where it is too small for a double
 };
 
-// Chooses tokens. A choice depends on the logits, the options, the text so far, `sequence` and
+// Chooses tokens. A choice depends on the logits, the options, the text so far, `rng_stream` and
 // `position` alone. Sorts no more tokens than the cuts keep, or are about as likely as the drawn.
 class Sampler {
  public:
@@ -98,7 +98,7 @@ class Sampler {
   // One of logits.size() tokens. Throws a kUsage Error where bans leave none, and a
   // kInput Error where NaN does: logits that are NaN or infinity are no one's choice, and -infinity
   // is a token that cannot come. REQUIRES: what CheckSampling lets pass.
-  int32_t Sample(std::span<const float> logits, uint64_t sequence, uint64_t position,
+  int32_t Sample(std::span<const float> logits, uint64_t rng_stream, uint64_t position,
                  const TokenHistory& text = {});
   // How likely the token that Sample chose last was there, after penalties and cuts.
   double chance() const { return chance_; }

@@ -162,7 +162,7 @@ void Sequence::ChooseAll(const Tensor& logits) {
   for (size_t i = 0;; ++i) {
     const std::span<const float> row(logits.data<float>() + i * V, V);
     RequireFiniteLogits(row);
-    NewToken token{sampler_.Sample(row, request_.sequence, static_cast<uint64_t>(written_) + i,
+    NewToken token{sampler_.Sample(row, request_.rng_stream, static_cast<uint64_t>(written_) + i,
                                    {.tokens = tokens_, .prompt_tokens = request_.prompt.size()})};
     token.chance = sampler_.chance();
     token.seen = seen + static_cast<int64_t>(i);

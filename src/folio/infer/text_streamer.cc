@@ -97,11 +97,11 @@ GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options) {
 
 GeneratedText GenerateText(Generator& generator, const Tokenizer& tokenizer,
                            const std::vector<int32_t>& prompt, const GenerateOptions& options,
-                           uint64_t sequence,
+                           uint64_t rng_stream,
                            const std::function<bool(std::string_view)>& on_text) {
   TextStreamer writer(tokenizer, options, on_text);
   const FinishReason reason =
-      generator.Generate(prompt, TextStreamer::ForTokens(tokenizer, options), sequence,
+      generator.Generate(prompt, TextStreamer::ForTokens(tokenizer, options), rng_stream,
                          [&](const NewToken& token) { return writer.Take(token); });
   return writer.Finish(reason);
 }

@@ -75,6 +75,7 @@ GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options);
 // A text of a Generator by a TextStreamer.
 GeneratedText GenerateText(Generator& generator, const Tokenizer& tokenizer,
                            const std::vector<int32_t>& prompt, const GenerateOptions& options,
-                           uint64_t sequence, const std::function<bool(std::string_view)>& on_text);
+                           uint64_t rng_stream,
+                           const std::function<bool(std::string_view)>& on_text);
 
 }  // namespace folio

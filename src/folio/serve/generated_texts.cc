@@ -72,7 +72,7 @@ GeneratedTexts::GeneratedTexts(ServedModel& model, ServiceMetrics& metrics, Clie
     TextRequest& request = requests[i];
     request.prompt = job.prompts[i / static_cast<size_t>(job.each)];
     request.options = for_tokens;
-    request.sequence = i % static_cast<size_t>(job.each);
+    request.rng_stream = i % static_cast<size_t>(job.each);
     if (job.prompt_probabilities) {
       request.on_logits = [&writing, prompt = request.prompt,
                            likeliest = for_tokens.likeliest.value_or(0)](int64_t first,

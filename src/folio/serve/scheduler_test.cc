@@ -36,7 +36,7 @@ class Schedulers : public testing::Test {
     TextRequest request;
     request.prompt = {number % 256, 65};
     request.options = {.sampling = {.seed = 3}, .max_tokens = tokens, .when_full = WhenFull::kStop};
-    request.sequence = static_cast<uint64_t>(number);
+    request.rng_stream = static_cast<uint64_t>(number);
     auto written = std::make_shared<Tokens>();
     request.on_token = [written](const NewToken& token) {
       written->push_back(token.id);

@@ -114,7 +114,7 @@ Dialogue::Reply Dialogue::Write(const GenerateOptions& options, const OnText& on
   const DecodeBatch::Id id =
       batch_.Add({.prompt = prompt_,
                   .options = ForTokens(model_, with),
-                  .sequence = turn_,
+                  .rng_stream = turn_,
                   .on_token = [&](const NewToken& token) { return writer.Take(token); },
                   .on_end =
                       [&](FinishReason reason, const GenerateStats& stats) {

@@ -182,8 +182,8 @@ class GenerateCommand final : public Command {
   }
 
   TextRequest Request(TextTeller& teller, const Prompt& prompt, size_t p, int64_t i,
-                      uint64_t sequence, std::string_view shown) {
-    TextRequest request = teller.Begin(prompt, p, i, sequence, shown);
+                      uint64_t rng_stream, std::string_view shown) {
+    TextRequest request = teller.Begin(prompt, p, i, rng_stream, shown);
     request.draft = guesser_.get();
     return request;
   }

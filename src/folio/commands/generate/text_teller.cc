@@ -61,7 +61,7 @@ std::string Speed(int64_t tokens, const GenerateStats& stats) {
 TextTeller::TextTeller(Console& console, const OpenedModel& model, const GenerateOptions& options)
     : console_(console), model_(model), options_(options), for_tokens_(ForTokens(model, options)) {}
 
-TextRequest TextTeller::Begin(const Prompt& prompt, size_t p, int64_t i, uint64_t sequence,
+TextRequest TextTeller::Begin(const Prompt& prompt, size_t p, int64_t i, uint64_t rng_stream,
                               std::string_view shown) {
   Text& text = texts_.emplace_back(Text{prompt, p, i});
   if (!console_.json()) Show(text, shown);
@@ -74,7 +74,7 @@ TextRequest TextTeller::Begin(const Prompt& prompt, size_t p, int64_t i, uint64_
   }
   return {.prompt = prompt.ids,
           .options = for_tokens_,
-          .sequence = sequence,
+          .rng_stream = rng_stream,
           .on_token = [this, &text](const NewToken& token) { return Take(text, token); },
           .on_end = [this, &text](FinishReason reason,
                                   const GenerateStats& stats) { End(text, reason, stats); }};

@@ -28,7 +28,7 @@ class TextTeller {
 
   // A request that tells of itself; must not outlive this. `p` is the prompt's number, `i` that of
   // the text among those of the prompt. `shown` is what stands before it, but not in JSON.
-  TextRequest Begin(const Prompt& prompt, size_t p, int64_t i, uint64_t sequence,
+  TextRequest Begin(const Prompt& prompt, size_t p, int64_t i, uint64_t rng_stream,
                     std::string_view shown);
 
   const GeneratedText& last() const { return last_; }    // that has ended
