@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/model/decoder.h"
 #include "folio/serve/test_service.h"
@@ -17,12 +17,12 @@ class Completions : public ServiceTest {
   Completions() { Serve(); }
 
   // What the library's generator writes.
-  static WrittenText Written(const std::string& prompt, GenerateOptions options,
-                             uint64_t sequence = 0) {
+  static GeneratedText Written(const std::string& prompt, GenerateOptions options,
+                               uint64_t sequence = 0) {
     const OpenedModel model = SmallModel();
     Generator generator(*model.backend, *model.weights);
-    return WriteText(generator, *model.tokenizer, PromptTokens(*model.tokenizer, prompt), options,
-                     sequence, [](std::string_view) { return true; });
+    return GenerateText(generator, *model.tokenizer, PromptTokens(*model.tokenizer, prompt),
+                        options, sequence, [](std::string_view) { return true; });
   }
   // The text of a choice.
   std::string TextOfChoice(Json more, size_t choice = 0) const {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
 #include "folio/term/signals.h"
 
