@@ -59,7 +59,7 @@ void RequireBlocks(const TensorFile& file, const GptConfig& config) {
                    "check n_layer in config.json, or copy the model again");
 }
 
-// What else a file may hold: what the model does without changing nothing.
+// The other tensors that a file may hold: those without which the model computes the same.
 class OtherTensors {
  public:
   OtherTensors(const TensorFile& file, const GptConfig& config) : file_(file) {

@@ -15,7 +15,7 @@
 namespace folio {
 namespace {
 
-// What a model that GPT-2 cannot express is called, so that no other program takes it for one.
+// The type of a model that GPT-2 cannot express, so that no other program takes it for one.
 constexpr char kOwnType[] = "folio", kOwnArchitecture[] = "FolioLMHeadModel";
 // Before the name of the activation of such a model: programs that pass over its type stop there.
 constexpr std::string_view kOwnPrefix = "folio:";

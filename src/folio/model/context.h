@@ -80,7 +80,7 @@ struct CachedRows {
   Tensor keys, values = {};  // (S,C), room for those of a sequence
 };
 
-// What the sublayers of a pass share.
+// The state of a pass that its sublayers share.
 struct PassContext {
   Backend& backend;
   const GptConfig& config;

@@ -136,7 +136,8 @@ void Connection::Step() {
   if (in_.empty()) return eof_ || (context_.stopped && idle()) ? Close() : Read();
   if (state_ == State::kIdle) {
     state_ = State::kReceiving;
-    reader_ = std::make_unique<RequestReader>(context_.limits.head_bytes, context_.limits.body_bytes);
+    reader_ =
+        std::make_unique<RequestReader>(context_.limits.head_bytes, context_.limits.body_bytes);
     told_to_continue_ = false;
     begun_ = Clock::now();
     deadline_.Set(std::min(context_.limits.head_seconds, context_.limits.receive_seconds));
@@ -184,7 +185,8 @@ void Connection::Handle() {
   const bool at_once = std::ranges::count(context_.limits.at_once, request.path) > 0;
   if (turned_away_ != 0 && !at_once) return NoRoom();
   http_1_1_ = reader_->http_1_1();
-  keep_alive_ = reader_->keep_alive() && ++requests_ < context_.limits.requests && turned_away_ == 0;
+  keep_alive_ =
+      reader_->keep_alive() && ++requests_ < context_.limits.requests && turned_away_ == 0;
   head_only_ = request.method == "HEAD";
   reader_.reset();
   state_ = State::kAnswering;

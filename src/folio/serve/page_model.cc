@@ -49,36 +49,15 @@ int64_t KnownTokens(const ServedModel& model) {
   return std::min(model.config().vocab_size, model.tokenizer().vocab_size());
 }
 
-const char* DtypeLabel(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF32:
-      return "fp32";
-    case Dtype::kBF16:
-      return "bf16";
-    case Dtype::kQ8_0:
-      return "int8";
-    case Dtype::kQ4_0:
-      return "int4";
-    default:
-      return "other";
-  }
-}
-
 }  // namespace
 
-std::string MatricesName(const ServedModel& model) {
-  for (const Tensor& tensor : model.model.weights->tensors()) {
-    if (tensor.dtype() != Dtype::kF32) return DtypeLabel(tensor.dtype());
-  }
-  return DtypeLabel(Dtype::kF32);
-}
-
 void RequireFloat32(const ServedModel& model) {
-  if (MatricesName(model) == DtypeLabel(Dtype::kF32)) return;
+  const std::string_view dtype = MatrixDtypeOf(*model.model.weights);
+  if (dtype == "fp32") return;
   throw ApiError(400,
                  fmt::format("the model is kept as {}, and looking inside needs float32: serve it "
                              "with --dtype fp32",
-                             MatricesName(model)),
+                             dtype),
                  "", "needs_fp32");
 }
 
@@ -120,7 +99,7 @@ Json PageModelJson(const ServedModel& model) {
           {"n_vocab", summary.vocabulary},
           {"n_inner", summary.feed_forward},
           {"params", summary.parameters()},
-          {"dtype", MatricesName(model)},
+          {"dtype", MatrixDtypeOf(*model.model.weights)},
           {"causal", summary.causal},
           {"position_embedding", summary.positions},
           {"tokenizer", std::string(model.tokenizer().kind())},
