@@ -58,7 +58,7 @@ class Batching : public testing::TestWithParam<std::string> {
     return requests;
   }
 
-  // What each becomes, with so many at once.
+  // Returns the tokens of each text, with so many at once.
   std::vector<Tokens> Write(std::vector<TextRequest> requests, DecodeBatchOptions options) {
     std::vector<Tokens> texts(requests.size());
     options.cache = cache_;

@@ -14,7 +14,7 @@
 namespace folio {
 namespace {
 
-// How many tokens a full context of P forgets.
+// Returns how many tokens a full context of P forgets.
 int64_t StrideOf(const GenerateOptions& options, int64_t P) {
   const int64_t most = std::max<int64_t>(P - 1, 1);
   if (!options.stride) return std::clamp<int64_t>(P / 2, 1, most);
@@ -25,7 +25,7 @@ int64_t StrideOf(const GenerateOptions& options, int64_t P) {
                                P));
 }
 
-// How many tokens of a prompt that is too long count.
+// Returns how many tokens of a prompt that is too long count.
 int64_t KeptOf(const GenerateOptions& options, int64_t P) {
   return std::max<int64_t>(P - StrideOf(options, P), 1);
 }

@@ -46,8 +46,9 @@ class Sequence {
   // The tokens that the model has to see before the next one is chosen: at least one token, behind
   // which, if they are guesses, all logits are wanted.
   SequencePiece pending();
-  // Chooses what follows pending(), by the logits that are wanted, of a pass that took so long. Of
-  // several sequences each may do so on a thread of its own; what it throws is thrown by HandOut.
+  // Chooses what follows pending(), by the logits that are wanted, of a pass that took so long.
+  // Several sequences may each do so on a thread of their own; HandOut throws what this would
+  // throw.
   void Choose(const Tensor& logits, double pass_seconds);
   // Gives out what was chosen, up to the end of the sequence.
   void HandOut();
