@@ -16,8 +16,8 @@
 
 namespace folio {
 
-// What the forms of attention have in common: the tokens, six where the topic has no vectors, where
-// random weights come from, the walk that grows.
+// AttentionWalk holds what the forms of attention have in common: the tokens, six where the topic
+// has no vectors, the source of random weights, and the walk that grows.
 class AttentionWalk {
  public:
   // `usual_seed` where the topic gives none.

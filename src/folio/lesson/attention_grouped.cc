@@ -17,7 +17,8 @@ std::vector<std::string> HeadLabels() {
   return labels;
 }
 
-// What a model that writes keeps of each token: keys and values.
+// Returns how many numbers of keys and values a cache keeps of each token, with kH, kG and one head
+// of them.
 std::vector<double> KeptNumbers(const AttentionWalk& form) {
   std::vector<double> counts;
   for (const int64_t G : {kH, kG, int64_t{1}}) {

@@ -25,7 +25,7 @@ using Numbers = std::vector<double>;
 
 constexpr char kText[] = "bade cafe";
 
-// Of 34 characters: fewer than the models have tokens, so that some have no name.
+// The tokenizer has 34 characters: fewer than the models have tokens, so that some have no name.
 CharTokenizer Letters() {
   std::vector<char32_t> characters = {' '};
   for (char32_t c = '@'; c <= '`'; ++c) characters.push_back(c);

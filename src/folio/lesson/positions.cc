@@ -23,7 +23,7 @@ void RequirePositions(int64_t positions) {
                    "give a number from 1 on");
 }
 
-// Of more positions than these every n-th is looked at.
+// Where there are more positions than these, every n-th is looked at.
 constexpr int64_t kMaxShown = 128;
 
 std::vector<int64_t> PositionsShown(int64_t positions) {
@@ -113,7 +113,7 @@ class Sinusoids {
   }
 
   const std::vector<int64_t>& shown() const { return shown_; }
-  // Of the positions shown, one row for each.
+  // Returns the rows of the positions that are shown.
   StepTensor Table() const {
     return {{std::ssize(shown_), C_}, std::vector<float>(rows_.begin(), rows_.end())};
   }
@@ -162,8 +162,8 @@ class Sinusoids {
              "and are never larger than 1.");
   }
 
-  // How far the hand of a pair turns with each position: its sine and cosine at position 1 are a
-  // point on a circle.
+  // Returns how far the hand of a pair turns with each position: its sine and cosine at position 1
+  // are a point on a circle.
   double Frequency(int64_t pair) const {
     const double* point = table_.data() + C_ + 2 * pair;
     return std::atan2(point[0], point[1]);
@@ -222,7 +222,7 @@ std::vector<int64_t> Widest(const std::vector<double>& x, int64_t C) {
   return channels;
 }
 
-// What a model adds at these positions: (positions, C).
+// Returns the vectors that a model adds at these positions: (positions, C).
 StepTensor ModelTable(const GptWeights& weights, const std::vector<int64_t>& positions) {
   const int64_t C = weights.config().n_embd;
   const std::vector<float> all = PositionTable(weights);

@@ -89,7 +89,7 @@ class TextRenderer {
     Paragraph(step.why, kIndent);
   }
 
-  // What stands in a cell, masked or not.
+  // Returns the text of a cell, masked or not.
   std::string Cell(const StepValues& values, int64_t row, int64_t column) const {
     if (IsMasked(values, row, column)) return style_.utf8 ? "·" : ".";
     return CellText(values, row, column);

@@ -110,7 +110,7 @@ class SoftmaxWalk {
               "high one makes all equal.");
   }
 
-  // What a share changes where its own logit does.
+  // Returns for each share how much it changes with its own logit.
   std::vector<double> OwnSlopes(const StepTensor& shares) const {
     std::vector<double> slopes;
     for (int64_t i = 0; i < S_; ++i) {

@@ -23,7 +23,7 @@ inline const Step& StepOf(const Walk& walk, const std::string& name) {
 
 const Step& StepOf(Walk&& walk, const std::string& name) = delete;  // the step would be gone
 
-// What it shows, and the numbers of that: all, or those of a row.
+// ValuesOf returns the values of a step, NumbersOf their numbers: all, or those of a row.
 inline StepValues ValuesOf(const Walk& walk, const std::string& name) {
   return StepOf(walk, name).values;
 }

@@ -16,7 +16,7 @@
 namespace folio {
 namespace {
 
-// How much is shown merge by merge.
+// Only so many pieces, up to so many bytes long, are shown merge by merge.
 constexpr size_t kPiecesShown = 8;
 constexpr size_t kLongestFollowed = 64;  // bytes
 

@@ -88,7 +88,7 @@ TEST(Tokenize, SpecialTokensAreTakenWhole) {
 
 TEST(Tokenize, WholePiecesAreNotMadeOfMerges) {
   const BpeTokenizer tokenizer(ImproperVocab(true));
-  // Of the first no pair merges, of the second many do.
+  // No pair of the first merges, and many of the second do.
   for (const std::string piece : {"acb", "abcabcabcabcabcabcab"}) {
     const Walk walk = ExplainTokenize(tokenizer, piece);
     EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(tokenizer, piece));

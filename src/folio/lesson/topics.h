@@ -37,10 +37,10 @@ struct TokenVectors {
   int64_t T() const { return std::ssize(labels); }
   int64_t C() const { return std::ssize(numbers) / T(); }
 };
-// Those of a file: a JSON array of arrays of numbers, or a line of numbers for each token with
-// spaces, tabs or commas between them, before which a label may stand. Throws a kInput Error that
-// names the line for anything else, for rows of different lengths, and for more than 64 tokens or
-// 256 numbers each.
+// Reads the vectors of a file: a JSON array of arrays of numbers, or a line of numbers for each
+// token with spaces, tabs or commas between them, before which a label may stand. Throws a kInput
+// Error that names the line for anything else, for rows of different lengths, and for more than 64
+// tokens or 256 numbers each.
 TokenVectors ReadTokenVectors(const std::filesystem::path& file);
 
 struct AttentionTopic {
@@ -57,8 +57,8 @@ Walk ExplainAttention(Backend& backend, const AttentionTopic& topic);
 Walk ExplainAttention(Backend& backend, const ExplainModel& model, std::string_view text,
                       int64_t layer, int64_t head);
 
-// Sinusoids for C channels, or a model's positions, for which no tokenizer is needed. Of more than
-// 128 every n-th is shown.
+// Sinusoids for C channels, or a model's positions, for which no tokenizer is needed. Where there
+// are more than 128, every n-th is shown.
 Walk ExplainPositions(Backend& backend, int64_t positions, int64_t channels);
 Walk ExplainPositions(Backend& backend, const ExplainModel& model, int64_t positions);
 
