@@ -21,7 +21,7 @@ struct ChatRequest {
   std::optional<int64_t> logprobs = {};  // likeliest tokens of each place
 };
 
-// What would change the answer and is not there is refused, not passed over.
+// Refuses fields that would change the answer and are not supported, instead of passing them over.
 void RefuseTools(const RequestFields& fields) {
   for (const char* key : {"tools", "functions"}) {
     const Json* tools = fields.Find(key);

@@ -10,7 +10,7 @@
 
 namespace folio {
 
-// What the scheduler's thread writes and the request's reads.
+// State is written by the scheduler's thread and read by the request's.
 struct GeneratedTexts::State {
   struct Writing {
     std::unique_ptr<TextStreamer> writer;  // of the scheduler's thread

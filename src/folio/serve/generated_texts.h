@@ -12,7 +12,7 @@
 
 namespace folio {
 
-// What a request wants written.
+// TextJob holds the texts that a request wants written.
 struct TextJob {
   std::vector<std::vector<int32_t>> prompts;  // not empty, nor is any of them
   int64_t each = 1;                           // texts of each prompt
@@ -27,7 +27,7 @@ class GeneratedTexts {
   struct Text {
     GeneratedText written = {};  // when it has ended
     GenerateStats stats = {};
-    // Of the prompt's tokens from the second on, if the job wants them.
+    // These are the probabilities of the prompt's tokens from the second on, if the job wants them.
     std::vector<ModelProbabilities> prompt = {};
     bool ended = false;
     bool end_token = false;  // it ended by such a one
@@ -43,14 +43,14 @@ class GeneratedTexts {
 
   // Throws what CheckGeneration and Scheduler::Submit throw. The others must outlive it.
   GeneratedTexts(ServedModel& model, ServiceMetrics& metrics, ClientName client, TextJob job);
-  // Those that have not ended are cancelled.
+  // Cancels the texts that have not ended.
   ~GeneratedTexts();
   GeneratedTexts(const GeneratedTexts&) = delete;
 
   // Calls `news`, which must be quick, on the scheduler's thread whenever something has come, also
   // for what has come before.
   void OnNews(std::function<void()> news);
-  // What has come since the last call. Throws as SequenceGroup::ThrowIfFailed.
+  // Returns the pieces that have come since the last call. Throws as SequenceGroup::ThrowIfFailed.
   std::vector<Piece> Take();
   bool ended() const { return left_ == 0; }
   // REQUIRES: its last piece was taken.

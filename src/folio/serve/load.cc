@@ -15,7 +15,7 @@
 namespace folio {
 namespace {
 
-// What a client reads of one answer.
+// StreamedAnswer holds what a client reads of one answer.
 struct StreamedAnswer {
   int status = 0;
   std::string text, rest;

@@ -8,8 +8,8 @@
 
 namespace folio {
 
-// How a service of OpenAI's interface is driven: each client asks for a completion, reads it as a
-// stream, and asks for the next.
+// LoadOptions say how a service of OpenAI's interface is driven: each client asks for a completion,
+// reads it as a stream, and asks for the next.
 struct LoadOptions {
   std::string host = "127.0.0.1";
   int port = 0;
@@ -30,7 +30,7 @@ struct LoadResult {
   std::vector<double> first_token = {};     // seconds from each request to its first token, sorted
   std::vector<double> between_tokens = {};  // of each request the mean, sorted
 
-  // Of what is sorted; 0 where there is none.
+  // Returns a quantile of sorted numbers; 0 where there are none.
   static double Quantile(const std::vector<double>& sorted, double q);
   Json json() const;
 };

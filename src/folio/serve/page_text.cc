@@ -20,14 +20,15 @@ namespace {
 
 constexpr int64_t kMostPageIds = 1 << 20;  // of a text that goes on
 
-// What the page wants written.
+// PageJob holds what the page wants written.
 struct PageJob {
   TextJob job;
   bool conversation = false;
   int64_t forgotten = 0;  // turns of it that the context does not hold any more
 };
 
-// What a conversation goes on from: its turns without the oldest, where they leave no room.
+// Returns the tokens that a conversation goes on from: its turns without the oldest, where they
+// leave no room.
 std::vector<int32_t> ReadConversation(const RequestFields& fields, const ServedModel& model,
                                       PageJob& page) {
   ChatSession session(model.tokenizer(), RequireChatFormat(model), model.config().n_positions);
