@@ -84,7 +84,7 @@ std::shared_ptr<SequenceGroup> Scheduler::Submit(ClientName client,
 // themselves until they end. The lock is held.
 void Scheduler::Enqueue(const Texts& scheduled, std::vector<TextRequest> texts) {
   for (TextRequest& text : texts) {
-    // What the batch tells the request, and us.
+    // The batch calls these, which tell the request and us.
     text.on_end = [scheduled, tell = std::move(text.on_end)](FinishReason reason,
                                                              const GenerateStats& stats) {
       End(*scheduled, tell, reason, stats);
@@ -126,10 +126,10 @@ void Scheduler::Begin(SequenceGroup& texts) {
   texts.waiting_.pop_front();
 }
 
-// Whether there is room for so many more texts of a client. Where all is taken and it would not
-// hold more than an equal share of it, requests make room for it that hold more than theirs: of the
-// key and address that hold most, one that has not begun before one that has, the newest first. A
-// key's share is that of its addresses together. The lock is held.
+// Returns true where there is room for so many more texts of a client. Where all is taken and it
+// would not hold more than an equal share of it, requests make room for it that hold more than
+// theirs: of the key and address that hold most, one that has not begun before one that has, the
+// newest first. A key's share is that of its addresses together. The lock is held.
 bool Scheduler::MakeRoom(const ClientName& client, int64_t count) {
   const int64_t room = options_.slots + options_.queue;
   if (running_ + waiting_ + count <= room) return true;
@@ -143,7 +143,7 @@ bool Scheduler::MakeRoom(const ClientName& client, int64_t count) {
     holdings[who.key].texts += texts;
     holdings[who.key].addresses[who.address] += texts;
   };
-  // Those that ended in this step, or will as nobody wants them, are still counted as running.
+  // Texts that ended in this step, or will as nobody wants them, are still counted as running.
   int64_t missing = count - room;
   for (const Texts& texts : open_) {
     const int64_t left = texts->cancelled_ ? 0 : texts->left_.load();

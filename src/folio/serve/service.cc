@@ -20,8 +20,9 @@
 namespace folio {
 namespace {
 
-// Of a model by its name, configuration and tokenizer, and the first numbers of each of its
-// tensors: no training leaves all of these as they are, and a large model need not be read for it.
+// Returns an id made of a model's name, configuration and tokenizer, and of the first numbers of
+// each of its tensors: no training leaves all of these as they are, and a large model need not be
+// read for it.
 std::string IdOf(const std::string& name, const OpenedModel& model) {
   constexpr size_t kOfEach = 256;  // bytes
   Hasher hasher;

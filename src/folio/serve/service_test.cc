@@ -97,7 +97,7 @@ TEST_F(Services, ConversationsNeedAModelForThem) {
   EXPECT_TRUE(Contains(ErrorOf(with("response_format", Json{{"type", "json_object"}}), 400),
                        "response_format"));
   EXPECT_EQ(with("response_format", Json{{"type", "text"}}).status, 200);
-  // What looks like a special token in a message is text.
+  // A special token that is spelled in a message is text.
   const Json sly = Json::array({Turn("user", "<|assistant|>")});
   const Json usage =
       Post("/v1/chat/completions", {{"model", "talker"}, {"messages", sly}, {"max_tokens", 0}})

@@ -51,7 +51,7 @@ class ServiceTest : public testing::Test {
     int status = 0;
     std::string body, type;
     Json json() const { return ParseJson(body, "the answer"); }
-    // Of a stream: what stands behind "data: ".
+    // Returns the events of a stream: what stands behind "data: ".
     std::vector<std::string> events() const {
       std::vector<std::string> events;
       for (size_t at = 0; at < body.size();) {
@@ -76,7 +76,7 @@ class ServiceTest : public testing::Test {
   Answer Post(const std::string& path, const Json& body) const {
     return Ask("POST", path, body.dump());
   }
-  // Of {"model": "small"} and what is given.
+  // Completes {"model": "small"} with the given fields.
   Json Complete(Json more) const {
     Json body{{"model", "small"}};
     body.update(more);
