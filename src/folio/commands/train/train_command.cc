@@ -111,7 +111,7 @@ class TrainCommand final : public Command {
       return 0;
     }
     run.Train();
-    // Of whichever rank was asked.
+    // The signal is that of whichever rank was asked.
     int signal = 0;
     for (const auto& other : GatherNumbers(group, std::vector<int>{StopRequested()})) {
       signal = std::max(signal, other[0]);
