@@ -60,7 +60,7 @@ DecodeBatch::Impl::Impl(Backend& backend, const GptWeights& weights,
     : texts_(RequirePositive(options.texts)),
       V_(weights.config().vocab_size),
       decoder_(
-          backend, weights.config(), weights.params(),
+          backend, weights,
           {.cache = options.cache,
            .pages = options.pages > 0 ? options.pages
                                       : texts_ * KvCache::PagesOf(weights.config(),

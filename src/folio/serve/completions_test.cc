@@ -242,7 +242,7 @@ TEST_F(Completions, PromptLogProbabilitiesAreTheModels) {
   EXPECT_TRUE(logs["token_logprobs"][size_t{0}].is_null());
   EXPECT_TRUE(logs["top_logprobs"][size_t{0}].is_null());
   const OpenedModel model = SmallModel();
-  Decoder decoder(*model.backend, model.weights->config(), model.weights->params());
+  Decoder decoder(*model.backend, *model.weights);
   CachedSequence sequence(decoder.cache());
   const std::vector<int32_t> ids = model.tokenizer->EncodeOrdinary(text);
   for (size_t t = 0; t + 1 < ids.size(); ++t) {

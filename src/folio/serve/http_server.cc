@@ -20,6 +20,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
+#include "folio/base/processors.h"
 #include "folio/serve/connection.h"
 #include "folio/serve/server_context.h"
 
@@ -229,6 +230,7 @@ void HttpServer::Impl::Ended(Connection& connection) {
 }
 
 void HttpServer::Impl::Run() {
+  TakeShortTurns();  // and those of the context: what a model writes is sent while it computes
   context_.Begin();
   const auto work = asio::make_work_guard(context_.io);
   context_.io.restart();

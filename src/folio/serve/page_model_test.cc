@@ -311,7 +311,7 @@ TEST_F(PageModel, ATextGoesOnBeyondTheContextAndTellsWhatWasSeen) {
                                 {"when_full", "slide"}});
   EXPECT_EQ(events.back().data["reason"], "length");
   const OpenedModel model = SmallModel();
-  Decoder decoder(*model.backend, model.weights->config(), model.weights->params());
+  Decoder decoder(*model.backend, *model.weights);
   std::vector<int32_t> text = Integers(ids);
   std::set<size_t> windows;
   for (const PageEvent& event : events) {

@@ -108,7 +108,7 @@ TEST_F(Services, ConversationsNeedAModelForThem) {
 // By the model's own decoder.
 std::vector<double> Hidden(const std::string& text, bool mean) {
   const OpenedModel model = SmallModel();
-  Decoder decoder(*model.backend, model.weights->config(), model.weights->params());
+  Decoder decoder(*model.backend, *model.weights);
   CachedSequence sequence(decoder.cache());
   std::vector<double> sum(static_cast<size_t>(model.weights->config().n_embd), 0);
   const std::vector<int32_t> ids = model.tokenizer->EncodeOrdinary(text);
