@@ -76,7 +76,7 @@ const std::vector<Service::Route>& Service::Routes() {
   return routes;
 }
 
-Service::Service(ServiceOptions options, std::function<void(const AnsweredRequest&)> log)
+Service::Service(ServiceOptions options, std::function<void(const AccessLogEntry&)> log)
     : options_(WithMemory(std::move(options))),
       keys_(std::make_shared<const AccessKeys>(options_.access.keys)),
       log_(std::move(log)),
@@ -156,11 +156,11 @@ HttpReply Service::Answer(HttpRequest request) {
   const std::string endpoint = file != nullptr           ? "page"
                                : route == Routes().end() ? "other"
                                                          : route->path;
-  AnsweredRequest told{.id = request.id,
-                       .client = request.client,
-                       .key = request.key,
-                       .method = UrlText(request.method),
-                       .path = UrlText(request.path)};
+  AccessLogEntry told{.id = request.id,
+                      .client = request.client,
+                      .key = request.key,
+                      .method = UrlText(request.method),
+                      .path = UrlText(request.path)};
   auto answered = [this, begin, endpoint, told = std::move(told)](int status) mutable {
     told.status = status;
     told.seconds = SteadySeconds() - begin;

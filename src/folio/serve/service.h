@@ -33,7 +33,7 @@ struct ServiceOptions {
 class Service {
  public:
   // `log` is called by many threads. Throws a kUsage Error for two models of one name.
-  Service(ServiceOptions options, std::function<void(const AnsweredRequest&)> log);
+  Service(ServiceOptions options, std::function<void(const AccessLogEntry&)> log);
 
   // Before the first request. Throws a kInput Error for a model without a tokenizer.
   void Add(const std::string& name, OpenedModel model);
@@ -72,7 +72,7 @@ class Service {
   ServiceOptions options_;
   mutable std::mutex keys_mutex_;
   std::shared_ptr<const AccessKeys> keys_;
-  std::function<void(const AnsweredRequest&)> log_;
+  std::function<void(const AccessLogEntry&)> log_;
   ServiceMetrics metrics_;
   std::vector<std::unique_ptr<ServedModel>> models_;
   PageApi page_;

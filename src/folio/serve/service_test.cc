@@ -275,7 +275,7 @@ TEST_F(Services, KeysAreReplacedWhileTheyServe) {
                "folio_requests_total{endpoint=\"/v1/models\",status=\"401\"} 1\n"));
   const std::lock_guard lock(mutex_);
   std::vector<std::string> names;
-  for (const AnsweredRequest& one : log_) names.push_back(one.key);
+  for (const AccessLogEntry& one : log_) names.push_back(one.key);
   EXPECT_EQ(names, (std::vector<std::string>{"old", "kept", "", "kept", "new"}));
 }
 
@@ -306,7 +306,7 @@ TEST_F(Services, EveryAnswerHasAnId) {
   EXPECT_EQ(made.size(), 9u);
   const std::lock_guard lock(mutex_);
   std::set<std::string> logged;
-  for (const AnsweredRequest& one : log_) logged.insert(one.id);
+  for (const AccessLogEntry& one : log_) logged.insert(one.id);
   made.merge(std::set<std::string>{"Root=1-67:a_b.c+d/e~f@g", std::string(128, 'x')});
   EXPECT_EQ(logged, made);
 }

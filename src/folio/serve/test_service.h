@@ -22,7 +22,7 @@ class ServiceTest : public testing::Test {
  protected:
   // Begins to serve; "small" and "talker" are the models.
   void Serve(ServiceOptions options = {}, const HttpLimits& limits = {}) {
-    service_ = std::make_unique<Service>(std::move(options), [this](const AnsweredRequest& one) {
+    service_ = std::make_unique<Service>(std::move(options), [this](const AccessLogEntry& one) {
       const std::lock_guard lock(mutex_);
       log_.push_back(one);
     });
@@ -102,7 +102,7 @@ class ServiceTest : public testing::Test {
   std::thread serving_;
   int port_ = 0;
   std::mutex mutex_;
-  std::vector<AnsweredRequest> log_;
+  std::vector<AccessLogEntry> log_;
 };
 
 }  // namespace folio

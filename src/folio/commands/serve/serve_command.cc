@@ -149,7 +149,7 @@ class ServeCommand final : public Command {
     }
     std::optional<AccessLog> log;
     if (!log_file_.empty()) log.emplace(log_file_);
-    Service service(std::move(options), [&](const AnsweredRequest& request) {
+    Service service(std::move(options), [&](const AccessLogEntry& request) {
       if (log) return log->Write(request);
       console.Note(AccessLine(request));
     });

@@ -21,7 +21,7 @@ namespace {
 class RunPage {
  public:
   RunPage(Console& console, const std::string& run, int port)
-      : service_({.page = ProgramPage({run})}, [](const AnsweredRequest&) {}),
+      : service_({.page = ProgramPage({run})}, [](const AccessLogEntry&) {}),
         serving_(service_, "127.0.0.1", port) {
     serving_.Begin();
     console.Note("the run as it trains: " + serving_.url() + PageUrlPath(run));
