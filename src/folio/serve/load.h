@@ -36,13 +36,13 @@ struct LoadResult {
 };
 
 // Remembers what each request got, to find texts that were mixed up.
-class LoadDriver {
+class LoadGenerator {
  public:
-  explicit LoadDriver(LoadOptions options) : options_(std::move(options)) {
+  explicit LoadGenerator(LoadOptions options) : options_(std::move(options)) {
     known_.resize(options_.prompts.size());
   }
   // So many clients at a time. Throws a kRuntime Error where nobody answers.
-  LoadResult Drive(int clients);
+  LoadResult Run(int clients);
 
  private:
   LoadOptions options_;
