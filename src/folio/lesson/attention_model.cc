@@ -146,7 +146,7 @@ class HeadWalk {
 
 }  // namespace
 
-Walk ExplainAttention(Backend& backend, const ExplainModel& model, std::string_view text,
+Walk ExplainAttention(Backend& backend, const LessonModel& model, std::string_view text,
                       int64_t layer, int64_t head) {
   RequireLayer(model.weights->config(), layer);
   RequireHead(model.weights->config(), head);

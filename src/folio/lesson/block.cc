@@ -331,7 +331,7 @@ class BlockWalk {
 
 }  // namespace
 
-Walk ExplainBlock(Backend& backend, const ExplainModel& model, std::string_view text,
+Walk ExplainBlock(Backend& backend, const LessonModel& model, std::string_view text,
                   const SamplingOptions& sampling) {
   const ModelTokens tokens = TokensOf(model, text);
   const Trace trace(backend, *model.weights, tokens.ids, Trace::AllPoints());

@@ -93,7 +93,7 @@ Walk ExplainLayerNorm(Backend& backend, std::span<const float> row) {
   return walk;
 }
 
-Walk ExplainLayerNorm(Backend& backend, const ExplainModel& model, std::string_view text,
+Walk ExplainLayerNorm(Backend& backend, const LessonModel& model, std::string_view text,
                       int64_t layer) {
   const GptConfig& config = model.weights->config();
   RequireLayer(config, layer);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kText[] = "Your journey starts with one step";
 
-ExplainModel ModelOf(const LessonInput& in) {
+LessonModel ModelOf(const LessonInput& in) {
   return {.weights = in.model->weights.get(), .tokenizer = &in.model->RequireTokenizer()};
 }
 
@@ -30,7 +30,7 @@ Walk Positions(const LessonInput& in) {
                      fmt::format("give at most {}", P));
   }
   // Positions are looked at without a text: no tokenizer is needed.
-  const ExplainModel model{.weights = in.model->weights.get(), .tokenizer = nullptr};
+  const LessonModel model{.weights = in.model->weights.get(), .tokenizer = nullptr};
   return ExplainPositions(in.backend, model, in.positions.value_or(P));
 }
 

@@ -20,7 +20,7 @@ struct ModelTokens {
 
 // Special tokens in the text become their tokens. Throws a kInput Error for a text without tokens,
 // one that is longer than the model's context, or one with tokens that the model has not.
-ModelTokens TokensOf(const ExplainModel& model, std::string_view text);
+ModelTokens TokensOf(const LessonModel& model, std::string_view text);
 
 // The ids, each below its label.
 StepValues IdValues(const ModelTokens& tokens);

@@ -36,7 +36,7 @@ CharTokenizer Letters() {
 class ModelTopics : public testing::TestWithParam<std::string> {
  protected:
   const GptConfig& config() const { return weights_->config(); }
-  ExplainModel model() const { return {.weights = weights_.get(), .tokenizer = &tokenizer_}; }
+  LessonModel model() const { return {.weights = weights_.get(), .tokenizer = &tokenizer_}; }
   std::vector<int32_t> ids() const { return tokenizer_.Encode(kText); }
   int64_t L() const { return config().n_layer; }
   bool pre() const { return config().pre_norm(); }
@@ -277,7 +277,7 @@ TEST_P(ModelTopics, WhatTheModelCannotDoIsAnError) {
   EXPECT_THROW(ExplainLayerNorm(*backend_, model(), "a", -1), Error);
   // A tokenizer with more tokens than the model.
   const ByteTokenizer bytes;
-  const ExplainModel wrong{.weights = weights_.get(), .tokenizer = &bytes};
+  const LessonModel wrong{.weights = weights_.get(), .tokenizer = &bytes};
   EXPECT_THROW(ExplainSampling(*backend_, wrong, "\xF0", {}), Error);
 }
 

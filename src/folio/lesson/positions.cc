@@ -286,7 +286,7 @@ Walk ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
   return walk;
 }
 
-Walk ExplainPositions(Backend& backend, const ExplainModel& model, int64_t positions) {
+Walk ExplainPositions(Backend& backend, const LessonModel& model, int64_t positions) {
   RequirePositions(positions);
   const bool learned = model.weights->config().learned_positions();
   const std::vector<int64_t> shown =

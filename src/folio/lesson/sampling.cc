@@ -208,7 +208,7 @@ Walk ExplainSampling(Backend& backend, std::span<const float> logits,
   return walk;
 }
 
-Walk ExplainSampling(Backend& backend, const ExplainModel& model, std::string_view text,
+Walk ExplainSampling(Backend& backend, const LessonModel& model, std::string_view text,
                      const SamplingOptions& sampling) {
   const ModelTokens tokens = TokensOf(model, text);
   const Trace trace(backend, *model.weights, tokens.ids,

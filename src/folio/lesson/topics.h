@@ -24,7 +24,7 @@ namespace folio {
 // head that is not there, and a text that is empty, too long for the model or not its tokenizer's.
 
 // A model to walk through; all of it must outlive the call.
-struct ExplainModel {
+struct LessonModel {
   const GptWeights* weights = nullptr;
   const Tokenizer* tokenizer = nullptr;
 };
@@ -54,17 +54,17 @@ struct AttentionTopic {
 std::vector<std::string> AttentionForms();
 Walk ExplainAttention(Backend& backend, const AttentionTopic& topic);
 // One head of a model on a text.
-Walk ExplainAttention(Backend& backend, const ExplainModel& model, std::string_view text,
+Walk ExplainAttention(Backend& backend, const LessonModel& model, std::string_view text,
                       int64_t layer, int64_t head);
 
 // Sinusoids for C channels, or a model's positions, for which no tokenizer is needed. Where there
 // are more than 128, every n-th is shown.
 Walk ExplainPositions(Backend& backend, int64_t positions, int64_t channels);
-Walk ExplainPositions(Backend& backend, const ExplainModel& model, int64_t positions);
+Walk ExplainPositions(Backend& backend, const LessonModel& model, int64_t positions);
 
 // A row of numbers, or what one token's stream is in front of ln_1 of a model's layer.
 Walk ExplainLayerNorm(Backend& backend, std::span<const float> row);
-Walk ExplainLayerNorm(Backend& backend, const ExplainModel& model, std::string_view text,
+Walk ExplainLayerNorm(Backend& backend, const LessonModel& model, std::string_view text,
                       int64_t layer);
 Walk ExplainGelu(Backend& backend, std::span<const float> inputs);
 Walk ExplainSoftmax(Backend& backend, std::span<const float> logits);
@@ -72,13 +72,13 @@ Walk ExplainSoftmax(Backend& backend, std::span<const float> logits);
 Walk ExplainTokenize(const Tokenizer& tokenizer, std::string_view text);
 
 // The text's last token from id to the probabilities of the next, through a trained model.
-Walk ExplainBlock(Backend& backend, const ExplainModel& model, std::string_view text,
+Walk ExplainBlock(Backend& backend, const LessonModel& model, std::string_view text,
                   const SamplingOptions& sampling);
 
 // Temperature, top-k and top-p on a row of logits. A label for each, or none.
 Walk ExplainSampling(Backend& backend, std::span<const float> logits,
                      std::span<const std::string> labels, const SamplingOptions& sampling);
-Walk ExplainSampling(Backend& backend, const ExplainModel& model, std::string_view text,
+Walk ExplainSampling(Backend& backend, const LessonModel& model, std::string_view text,
                      const SamplingOptions& sampling);
 
 }  // namespace folio
