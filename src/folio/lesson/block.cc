@@ -48,7 +48,7 @@ class BlockWalk {
         config_(trace.config()),
         t_(tokens.last()) {}
 
-  Walk Make(const SamplingOptions& sampling) {
+  Walkthrough Make(const SamplingOptions& sampling) {
     const std::string& token = tokens_.labels.back();
     walk_.topic = "block";
     walk_.title = fmt::format("One token’s way: from “{}” to what comes next", token);
@@ -326,13 +326,13 @@ class BlockWalk {
   const GptParams& params_;
   const GptConfig& config_;
   const int64_t t_;  // the last token
-  Walk walk_ = {};
+  Walkthrough walk_ = {};
 };
 
 }  // namespace
 
-Walk ExplainBlock(Backend& backend, const LessonModel& model, std::string_view text,
-                  const SamplingOptions& sampling) {
+Walkthrough ExplainBlock(Backend& backend, const LessonModel& model, std::string_view text,
+                         const SamplingOptions& sampling) {
   const ModelTokens tokens = TokensOf(model, text);
   const Trace trace(backend, *model.weights, tokens.ids, Trace::AllPoints());
   return BlockWalk(trace, tokens, *model.tokenizer).Make(sampling);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/lesson/walk.h"
+#include "folio/lesson/walkthrough.h"
 
 namespace folio {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/lesson/walk.h"
+#include "folio/lesson/walkthrough.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {

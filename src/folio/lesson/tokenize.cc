@@ -37,7 +37,7 @@ class TokenizeWalk {
         text_(text),
         ids_(tokenizer.Encode(text, "text", SpecialRule::Allow())) {}
 
-  Walk Make() {
+  Walkthrough Make() {
     walk_.topic = "tokenize";
     walk_.title = "Tokens: from text to the numbers that a model reads";
     walk_.intro =
@@ -197,12 +197,12 @@ class TokenizeWalk {
   std::string_view text_;
   std::vector<int32_t> ids_;
   std::vector<std::string_view> specials_;
-  Walk walk_ = {};
+  Walkthrough walk_ = {};
 };
 
 }  // namespace
 
-Walk ExplainTokenize(const Tokenizer& tokenizer, std::string_view text) {
+Walkthrough ExplainTokenize(const Tokenizer& tokenizer, std::string_view text) {
   if (text.empty()) throw InputError("text: no tokens", {}, "give it some text");
   return TokenizeWalk(tokenizer, text).Make();
 }
