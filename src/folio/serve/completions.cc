@@ -117,20 +117,20 @@ class CompletionAnswer final : public TextAnswer {
         open_(request_.job.prompts.size() * static_cast<size_t>(request_.n)) {}
 
   std::vector<Json> Chunks(const GeneratedTexts& texts,
-                           const GeneratedTexts::Piece& piece) override {
-    Open& open = open_[piece.text];
-    std::string shown = piece.shown;
+                           const GeneratedTexts::Delta& delta) override {
+    Open& open = open_[delta.text];
+    std::string shown = delta.shown;
     if (!std::exchange(open.begun, true) && request_.echo) {
-      shown = request_.prompts[PromptOf(piece.text)] + shown;
+      shown = request_.prompts[PromptOf(delta.text)] + shown;
     }
     open.shown += Characters(shown);
-    open.tokens.insert(open.tokens.end(), piece.tokens.begin(), piece.tokens.end());
-    if (shown.empty() && !piece.ended) return {};
+    open.tokens.insert(open.tokens.end(), delta.tokens.begin(), delta.tokens.end());
+    if (shown.empty() && !delta.ended) return {};
     Json logprobs;
-    if (request_.logprobs) logprobs = NewLogProbabilities(texts, piece.text);
-    Json choice{{"text", shown}, {"index", piece.text}, {"logprobs", logprobs}};
+    if (request_.logprobs) logprobs = NewLogProbabilities(texts, delta.text);
+    Json choice{{"text", shown}, {"index", delta.text}, {"logprobs", logprobs}};
     choice["finish_reason"] =
-        piece.ended ? Json(FinishReasonName(texts.text(piece.text).written.reason)) : Json();
+        delta.ended ? Json(FinishReasonName(texts.text(delta.text).written.reason)) : Json();
     if (request_.ids) {
       Json ids = Json::array();
       for (; open.ids < open.tokens.size(); ++open.ids) ids.push_back(open.tokens[open.ids].id);

@@ -18,7 +18,7 @@ struct TextJob {
   int64_t each = 1;                           // texts of each prompt
   GenerateOptions options = {};  // stop_tokens and usable as ForTokens makes them; stop_strings too
   bool prompt_probabilities = false;  // with options.likeliest
-  bool reading = false;               // a piece tells how much of a long prompt is read
+  bool reading = false;               // a delta tells how much of a long prompt is read
 };
 
 // The texts of a request, as a model writes them.
@@ -33,11 +33,11 @@ class GeneratedTexts {
     bool end_token = false;  // it ended by such a one
   };
   // Something of one text.
-  struct Piece {
+  struct Delta {
     size_t text = 0;         // prompt * each + place among its texts
     std::string shown = {};  // of the text; may be empty
     std::vector<NewToken> tokens = {};
-    bool ended = false;  // it is its last piece
+    bool ended = false;  // it is its last delta
     int64_t read = 0;    // of the prompt, if that is all there is to tell
   };
 
@@ -50,10 +50,10 @@ class GeneratedTexts {
   // Calls `news`, which must be quick, on the scheduler's thread whenever something has come, also
   // for what has come before.
   void OnNews(std::function<void()> news);
-  // Returns the pieces that have come since the last call. Throws as SequenceGroup::ThrowIfFailed.
-  std::vector<Piece> Take();
+  // Returns the deltas that have come since the last call. Throws as SequenceGroup::ThrowIfFailed.
+  std::vector<Delta> Take();
   bool ended() const { return left_ == 0; }
-  // REQUIRES: its last piece was taken.
+  // REQUIRES: its last delta was taken.
   const Text& text(size_t i) const;
   size_t size() const;
 

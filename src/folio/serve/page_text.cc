@@ -125,15 +125,15 @@ class PageText final : public TextsStream {
             {"waiting", waiting_}};
   }
 
-  std::string Events(const GeneratedTexts::Piece& piece) override {
-    if (piece.ended) return Done(piece.shown);
-    if (piece.tokens.empty()) return NamedEvent("progress", Progress(piece.read));
+  std::string Events(const GeneratedTexts::Delta& delta) override {
+    if (delta.ended) return Done(delta.shown);
+    if (delta.tokens.empty()) return NamedEvent("progress", Progress(delta.read));
     if (index_ == 0) first_ = SteadySeconds();
-    const NewToken& token = piece.tokens.front();
+    const NewToken& token = delta.tokens.front();
     const ModelProbabilities& of = token.probabilities;
     return NamedEvent("token", {{"i", index_++},
                                 {"id", token.id},
-                                {"text", piece.shown},
+                                {"text", delta.shown},
                                 {"lp", ShortNumber(of.log_probability)},
                                 {"sp", ShortNumber(token.chance)},
                                 {"rank", of.rank + 1},
