@@ -51,6 +51,7 @@ class OtherTensors {
       if (const TensorInfo* bias = find(info)) biases_.emplace(bias->name, info.shape);
     }
     if (config.tie_word_embeddings) wte_ = find(table.params()[0]);
+    head_ = NameInFiles(family, FileFormat::kHuggingFace, -1, kHeadName, "weight");
   }
 
   // Throws unless the file may hold it.
@@ -63,7 +64,7 @@ class OtherTensors {
           "config.json beside it says that the model has no such bias",
           "set bias, attention_bias, mlp_bias or layer_norm_bias in config.json to true");
     }
-    if (wte_ != nullptr && info.name == fmt::format("{}.weight", kHeadName)) {
+    if (wte_ != nullptr && info.name == head_) {
       throw InputError(fmt::format("{}: tensor '{}' differs from '{}'", file_.path().string(),
                                    info.name, wte_->name),
                        "config.json beside it says that the two are one",
@@ -80,6 +81,7 @@ class OtherTensors {
   const TensorFile& file_;
   std::map<std::string, Shape> biases_;
   const TensorInfo* wte_ = nullptr;  // if it is the head's matrix too
+  std::string head_;
 };
 
 }  // namespace

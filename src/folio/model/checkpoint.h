@@ -14,7 +14,7 @@ namespace folio {
 // generation_config.json and model.safetensors, or shards of it. The tokenizer's files and
 // train_state/ lie beside them and are others' business.
 
-// What such a directory can hold its tensors as.
+// The dtypes that such a directory can hold its tensors as.
 inline constexpr std::array kModelDirDtypes = {Dtype::kF32, Dtype::kF16, Dtype::kBF16};
 
 struct SaveOptions {
@@ -31,7 +31,7 @@ struct SaveOptions {
 void SaveModel(const std::filesystem::path& dir, const GptWeights& weights,
                const SaveOptions& options = {});
 
-// What follows takes the directory, or one of the files of weights in it, which is then read
+// The functions below take the directory, or one of the files of weights in it, which is then read
 // whichever others there are.
 
 // Throws a kInput Error if `model` is neither or holds no model, naming what is missing.

@@ -165,7 +165,7 @@ TEST_F(Checkpoints, RefusesNumbersThatAreNotFinite) {
   weights_.params().ln_f.bias.data<float>()[5] = INFINITY;
   SaveModel(At(""), weights_);
   EXPECT_TRUE(Contains(Refusal(), "ln_f.bias", "[5] is inf"));
-  // What is finite may be as large as it likes, or as small.
+  // A finite number may be as large as it likes, or as small.
   for (const float x : {3.4028235e38f, -3.4028235e38f, 1e-45f, -0.0f}) {
     weights_.params().ln_f.bias.data<float>()[5] = x;
     SaveModel(At(""), weights_);

@@ -106,7 +106,7 @@ constexpr auto kGpt2Limits = std::to_array<Limit>({
      [](const GptConfig& c) { return c.layer_norm_epsilon == 1e-5; }},
     {"activation_function", Formats(kGguf, kLlmc),
      [](const GptConfig& c) { return c.activation_function == "gelu_new"; }},
-    // Of its two forms nanoGPT has the exact one, and loads GPT-2's weights all the same.
+    // nanoGPT has GELU in its exact form, and loads GPT-2's weights all the same.
     {"activation_function", Formats(kNanoGpt),
      [](const GptConfig& c) {
        return c.activation_function == "gelu" || c.activation_function == "gelu_new";
@@ -183,7 +183,8 @@ const Family& FamilyFor(const GptConfig& config, FileFormat format) {
 void RequireExpressed(const GptConfig& config, FileFormat format, const std::string& what) {
   const std::string why = WhyNot(FamilyFor(config, format), format, config);
   if (why.empty()) return;
-  throw InputError(what, "it has " + why, "convert to hf, which keeps it, or train without");
+  throw InputError(what, "it has " + why + "; GPT-2, as that program runs it, has no such thing",
+                   "convert to hf, which keeps it, or train without");
 }
 
 GptConfig WithBiases(GptConfig config) {

@@ -32,8 +32,8 @@ const TensorInfo* FindTensor(const TensorFile& file, const Family& family, std::
 void RequireBlocks(const GptConfig& config, const Family& family, int64_t tensors,
                    const std::string& where);
 
-// Whether a file, where names are behind `prefix`, lacks the head's matrix or has the embeddings
-// once more in its place.
+// Returns whether a file, where names are behind `prefix`, lacks the head's matrix or has the
+// embeddings once more in its place.
 bool HeadIsTied(const TensorFile& file, const Family& family, FileFormat format,
                 const std::string& prefix = "");
 
