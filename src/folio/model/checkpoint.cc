@@ -96,9 +96,7 @@ void SaveModel(const std::filesystem::path& dir, const GptWeights& weights,
   const auto own = TensorsByName(weights);
   std::vector<float> zeros(static_cast<size_t>(std::max(3 * config.n_embd, config.inner())));
   const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
-  GptConfig saved = family.all_biases ? WithBiases(config) : config;
-  saved.lora = {};  // adapters are others' business
-  const ParamTable table(saved);
+  const ParamTable table(family.all_biases ? WithBiases(config) : config);
   std::vector<NamedTensor> tensors;
   for (const ParamInfo& info : table.params()) {
     const auto found = own.find(info.name);

@@ -67,7 +67,7 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
     const std::string cut = RequireWholeConversations(settings_, *data_);
     if (!cut.empty()) Note(cut);
   }
-  ModelOfRank(config_.model, config_.train, options_.group);  // before anything is measured
+  ShardOfRank(config_.model, config_.train, options_.group);  // before anything is measured
   if (options_.resume) TellChanges();
   preview_ = std::make_unique<TrainPreview>(config_, *data_, *backend_, ThisMachinesMemory(),
                                             options_.group == nullptr ? 1 : options_.group->size());
@@ -99,13 +99,13 @@ void TrainingRun::FitModelToData() {
     }
     const bool given = !config_.train.init.empty();  // and may have more rows than tokens
     const bool more_rows = given && !options_.resume && V > model.vocab_size;
-    if (more_rows && model.lora.on() && data_->info().chat) {
+    if (more_rows && config_.train.lora.on() && data_->info().chat) {
       throw UsageError(
           "adapters alone cannot learn the tokens that mark turns",
           "the model does not have them yet, and --lora trains no rows of the vocabulary",
           "leave --lora out, or start from a model that was trained on conversations");
     }
-    if (more_rows && model.lora.on() && !asked) {
+    if (more_rows && config_.train.lora.on() && !asked) {
       Note(fmt::format("the rows of {} new tokens stay as they begin: adapters alone are trained",
                        V - model.vocab_size));
     }
@@ -219,7 +219,7 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   // Not before: settings that the run refuses may not take the place of its own.
   WriteFileAtomically(Parts() / kRunConfigFile, settings_.layers.ToToml());
   told_steps_ = config_.train.max_steps;
-  const ParamTable table(config_.model);
+  const ParamTable table(config_.model, config_.train.lora);
   // Weights, and two moments of what is trained.
   const uint64_t checkpoint =
       sizeof(float) * static_cast<uint64_t>(table.parameters() + 2 * table.trained_size());

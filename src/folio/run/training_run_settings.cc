@@ -155,7 +155,7 @@ void TrainingRun::ReadInitialModel() {
     throw UsageError("--init does not go with --resume", "a run goes on from its own checkpoint",
                      "leave --init out, or choose another --out to begin from that model");
   }
-  if (config_.model.lora.on() && !given) {
+  if (config_.train.lora.on() && !given) {
     throw UsageError("--lora needs --init", "adapters are trained beside a model that is there",
                      "give the model: --init MODEL_DIR");
   }
@@ -164,7 +164,7 @@ void TrainingRun::ReadInitialModel() {
                      "it is added to the weights of a model that is there",
                      "give the model: --init MODEL_DIR");
   }
-  config_.model.lora.Validate("settings");
+  config_.train.lora.Validate("settings");
   if (!given || options_.resume) return;
   initial_.emplace(FindModel(config_.train.init, Loading::kMap, config_.train.init_adapter));
   UseInitialModel(settings_, *initial_);

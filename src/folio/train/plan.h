@@ -29,8 +29,8 @@ struct TrainShape {
 TrainShape ShapeOf(const GptConfig& model, const TrainConfig& train, int64_t T,
                    const PassOptions& options, int ranks = 1);
 
-// What training in this shape keeps in memory, on the first of its ranks, or on the first of those
-// that have the largest part of the model.
+// The memory that training in this shape keeps on the first of its ranks, or on the first of those
+// that have the largest shard of the model.
 MemoryPlan PlanOf(const TrainShape& shape);
 
 // What training keeps in memory by kind, in bytes: weights, gradients and moments from step to

@@ -12,7 +12,7 @@
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
 #include "folio/io/safetensors.h"
-#include "folio/model/model_part.h"
+#include "folio/model/shard.h"
 
 namespace folio {
 namespace {
@@ -230,9 +230,9 @@ double SavedBudgetSeconds(const std::filesystem::path& dir) {
   return state.budget ? state.budget->seconds : 0;
 }
 
-TrainState LoadTrainState(const std::filesystem::path& dir, const GptConfig& config,
+TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
                           AdamW& optimizer, const Shards* shards, int rank) {
-  const ParamTable table(config), whole(WholeOf(config));
+  const ParamTable whole = table.Whole();
   const TrainState state = ReadState(dir);
   const SafetensorsFile file(dir / kTrainStateDir / kOptimizerFile);
   for (const ParamInfo& info : whole.params()) {
@@ -244,7 +244,7 @@ TrainState LoadTrainState(const std::filesystem::path& dir, const GptConfig& con
     const ParamInfo& info = table.params()[p];
     if (!info.trained) continue;
     const Shape& shape = whole.params()[p].shape;
-    const PlaceInWhole place(config, info, shape);
+    const PlaceInWhole place(table.shard(), info, shape);
     for (const auto& [name, moment] :
          {std::pair("m.", &optimizer.m()), std::pair("v.", &optimizer.v())}) {
       KeepMoment(ReadMoment(file, name + info.name, shape, info.shape, place), info, *moment,

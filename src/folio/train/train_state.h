@@ -54,9 +54,9 @@ int64_t SavedStep(const std::filesystem::path& dir);
 double SavedBudgetSeconds(const std::filesystem::path& dir);
 
 // Reads them back, the moments into `optimizer`: those of the pieces of this rank, where there are
-// several (`shards`), of the model or of a part of it. Throws a kInput Error if they are missing or
-// do not belong to the model.
-TrainState LoadTrainState(const std::filesystem::path& dir, const GptConfig& config,
+// several (`shards`), of the model or of a shard of it. Throws a kInput Error if they are missing
+// or do not belong to the model.
+TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
                           AdamW& optimizer, const Shards* shards = nullptr, int rank = 0);
 
 }  // namespace folio

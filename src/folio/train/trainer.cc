@@ -10,7 +10,6 @@
 #include "folio/base/error.h"
 #include "folio/data/conversations.h"
 #include "folio/io/model_dir.h"
-#include "folio/model/model_part.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/gather_parts.h"
 #include "folio/train/precision.h"
@@ -27,7 +26,7 @@ void CheckTorchRng(const GptConfig& model, const TrainConfig& config, bool from_
                      "one generator draws all numbers, one after the other",
                      "leave mpirun or srun out, or use --rng folio");
   }
-  if (from_model || model.lora.on()) {
+  if (from_model || config.lora.on()) {
     throw UsageError("--rng torch reproduces runs from new parameters only", "",
                      "use --rng folio with --init");
   }
@@ -75,7 +74,7 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       run_(std::move(run)),
       hooks_(std::move(hooks)),
       group_(group != nullptr && !group->alone() ? group : nullptr),
-      weights_(ModelOfRank(model, config, group_)),
+      weights_(ParamTable(model, config.lora, ShardOfRank(model, config, group_))),
       train_step_(backend, weights_, config.batch_size, ContextOf(model, config),
                   PassOptionsOf(config, model, backend, data.info().chat.has_value()),
                   ParallelismOf(config, group_)),
@@ -97,7 +96,7 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
     InitWeightsLikeTorch(weights_, *torch_);
     return;
   }
-  if (from == nullptr || model.lora.on()) {
+  if (from == nullptr || config.lora.on()) {
     InitWeights(weights_, static_cast<uint64_t>(config.seed),
                 from == nullptr ? ParamPart::kAll : ParamPart::kTrained);
   }
@@ -213,8 +212,8 @@ void Trainer::Sample() {
   train_step_.WaitForWeights();
   std::optional<GptWeights> whole;
   if (!train_step_.tensor_communicator().alone()) {
-    if (first()) whole.emplace(WholeOf(weights_.config()));
-    GatherParts(*group_, weights_.config(), weights_.flat(), PartHeld::kAll,
+    if (first()) whole.emplace(weights_.table().Whole());
+    GatherParts(*group_, weights_.table(), weights_.flat(), PartHeld::kAll,
                 whole ? &*whole : nullptr);
     if (!first()) return;
   }
@@ -309,7 +308,7 @@ bool Trainer::RegularCheckpointDue(bool evaluated) {
 bool Trainer::OutOfTime() const {
   constexpr double kMargin = 1.5, kBytesPerSecond = 50e6, kArrays = 3;  // weights and two moments
   const auto bytes = static_cast<double>(weights_.flat().bytes() *
-                                         static_cast<size_t>(weights_.config().part.parts));
+                                         static_cast<size_t>(weights_.table().shard().count));
   const double save = longest_save_ > 0 ? longest_save_ : kArrays * bytes / kBytesPerSecond;
   const double saves = writer_.busy() ? 2 * save : save;
   return SteadySeconds() - started_ + kMargin * (longest_step_ + saves) >= max_seconds_;
@@ -374,7 +373,7 @@ TrainResult Trainer::Run() {
   BeginBudget();
   if (first()) {
     log_.emplace(run_, state_.step);
-    if (weights_.config().lora.on() && begun_step_ < 0) writer_.checkpoints().WriteBase(weights_);
+    if (config_.lora.on() && begun_step_ < 0) writer_.checkpoints().WriteBase(weights_);
   }
   FetchBatch(0);
   // A resumed generator has drawn the batch again; what it drew after it comes next.

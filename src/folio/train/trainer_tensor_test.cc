@@ -73,8 +73,9 @@ class TrainingInParts : public Training {
   }
   // Moments by name, first ones and second ones.
   std::vector<float> Moments(const std::string& checkpoint) const {
-    AdamW optimizer(*backend_, Dtype::kF32, ParamTable(model_).trained_size());
-    LoadTrainState(At(checkpoint), model_, optimizer);
+    const ParamTable table(model_);
+    AdamW optimizer(*backend_, Dtype::kF32, table.trained_size());
+    LoadTrainState(At(checkpoint), table, optimizer);
     std::vector<float> all;
     for (const Tensor& moment : {optimizer.m(), optimizer.v()}) {
       const std::span<const float> flat = Elements<float>(moment);
