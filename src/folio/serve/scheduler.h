@@ -93,7 +93,7 @@ class Scheduler {
   static void Prune(std::list<Turn>& turns);
 
   void Run();
-  void Renew();
+  void MakeBatch();
   bool MakeRoom(const ClientName& client, int64_t count);
   void Enqueue(const Texts& scheduled, std::vector<TextRequest> texts);
   void Admit();
@@ -108,9 +108,9 @@ class Scheduler {
   std::unique_ptr<DecodeBatch> batch_;  // none where it threw, until there is memory for another
   std::mutex mutex_;
   std::condition_variable news_;
-  std::list<Turn> turns_;         // of keys
-  std::list<Texts> open_;         // that have not ended, the newest last
-  std::list<TextRequest> moved_;  // that made room, and are to be told so
+  std::list<Turn> turns_;           // of keys
+  std::list<Texts> open_;           // that have not ended, the newest last
+  std::list<TextRequest> evicted_;  // that made room, and are to be told so
   bool stopped_ = false;
   std::atomic<int64_t> running_ = 0, waiting_ = 0, cache_bytes_ = 0, used_cache_bytes_ = 0;
   std::thread thread_;
