@@ -87,7 +87,8 @@ class TrainingBench {
                    .first_sequence = parallelism.MicroBatch(turn) * train_.batch_size}) /
               rows;
     }
-    train_step_.Finish(AdamWSettingsOf(train_), train_.learning_rate, train_.grad_clip, ++step_);
+    train_step_.Finish(OptimizerSettingsOf(train_), train_.learning_rate, train_.grad_clip,
+                       ++step_);
     return SteadySeconds() - begin;
   }
 

@@ -220,9 +220,9 @@ TrainResult TrainingRun::Train(const RunHooks& hooks) {
   WriteFileAtomically(Parts() / kRunConfigFile, settings_.layers.ToToml());
   told_steps_ = config_.train.max_steps;
   const ParamTable table(config_.model);
-  // Weights, and two moments of what is trained.
+  constexpr int64_t kArrays = std::ssize(Optimizer::kState);
   const uint64_t checkpoint =
-      sizeof(float) * static_cast<uint64_t>(table.parameters() + 2 * table.trained_size());
+      sizeof(float) * static_cast<uint64_t>(table.parameters() + kArrays * table.trained_size());
   std::error_code unknown;
   RequireRoom(run, fs::space(run, unknown), new_run_ ? new_run_->ReplacedBytes() : 0, checkpoint,
               config_.train.keep_last + 1);

@@ -123,7 +123,7 @@ void Checkpoints::WriteBoth(const CheckpointParts& parts, bool best, bool last,
   } else {
     SaveModelInto(dir.path(), parts);
   }
-  SaveTrainState(dir.path(), parts.state, parts.weights.table(), parts.m, parts.v, parts.moments);
+  SaveTrainState(dir.path(), parts.state, parts.weights.table(), parts.optimizer, parts.written);
   WriteChecksums(dir.path(), best ? run_ / kBestDir : fs::path());
   dir.Commit();
   Prune(parts.state.step);

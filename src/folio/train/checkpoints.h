@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,17 +16,16 @@ namespace folio {
 
 // Where earlier checkpoints of a run are kept, each in a directory named by its step.
 inline constexpr char kStepsDir[] = "steps";
-// In the directory of the run: moments that several ranks are writing (moment_file.h).
+// In the directory of the run: optimizer state that several ranks are writing (optimizer_file.h).
 inline constexpr char kMomentsFile[] = ".moments";
 
 // What a checkpoint is made of. Nothing of it may change while it is written.
 struct CheckpointParts {
-  const GptWeights& weights;  // as they are trained
-  const GptWeights* merged;   // with the adapters in it; null for a model without such
-  const Tensor& m;            // AdamW's moments
-  const Tensor& v;
+  const GptWeights& weights;               // as they are trained
+  const GptWeights* merged;                // with the adapters in it; null for a model without such
+  std::span<const NamedTensor> optimizer;  // its state, of the whole model
   const TrainState& state;
-  std::filesystem::path moments = {};  // where the file of m and v is written already, if it is
+  std::filesystem::path written = {};  // the file of the optimizer's state, if it is there already
 };
 
 // The checkpoints of a run: RUN/best has the model alone, RUN/last what is needed to go on too, and

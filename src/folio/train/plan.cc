@@ -116,7 +116,7 @@ PlanTotals::PlanTotals(const MemoryPlan& plan) : peak(plan.arena_bytes()) {
       weights += buffer.bytes;
     } else if (buffer.name.starts_with("gradients")) {
       gradients += buffer.bytes;
-    } else if (buffer.name.starts_with("adamw.")) {
+    } else if (buffer.name.starts_with(Optimizer::kBuffers)) {
       optimizer += buffer.bytes;
     } else {
       activations_unshared += buffer.bytes;

@@ -3,13 +3,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 
 #include "folio/base/torch_rng.h"
 #include "folio/dist/shards.h"
 #include "folio/model/params.h"
-#include "folio/train/adamw.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/health.h"
+#include "folio/train/optimizer.h"
 
 namespace folio {
 
@@ -42,10 +43,10 @@ struct TrainState {
   uint64_t data_step() const { return static_cast<uint64_t>(step + data_skipped); }
 };
 
-// Writes dir/train_state/state.json and optimizer.safetensors (moments "m.<parameter>" and
-// "v.<parameter>"); `written` is that file where it is there already, and is moved to its place.
+// Writes dir/train_state/state.json and optimizer.safetensors (optimizer_file.h), the optimizer's
+// state; `written` is that file where it is there already, and is moved to its place.
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
-                    const ParamTable& table, const Tensor& m, const Tensor& v,
+                    const ParamTable& table, std::span<const NamedTensor> optimizer,
                     const std::filesystem::path& written = {});
 
 // Updates done by the run that left the state in `dir`, and the seconds of its budget that were
@@ -53,10 +54,9 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
 int64_t SavedStep(const std::filesystem::path& dir);
 double SavedBudgetSeconds(const std::filesystem::path& dir);
 
-// Reads them back, the moments into `optimizer`: those of the pieces of this rank, where there are
-// several (`shards`), of the model or of a part of it. Throws a kInput Error if they are missing or
-// do not belong to the model.
+// Reads both back, the second as ReadOptimizerFile does. Throws a kInput Error if they are missing
+// or do not belong to the model.
 TrainState LoadTrainState(const std::filesystem::path& dir, const GptConfig& config,
-                          AdamW& optimizer, const Shards* shards = nullptr, int rank = 0);
+                          const Optimizer& optimizer, const Shards* shards = nullptr, int rank = 0);
 
 }  // namespace folio

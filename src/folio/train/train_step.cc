@@ -43,13 +43,13 @@ int64_t BlocksOf(const Shards::Piece& piece) {
   return (piece.size() + Shards::kBlock - 1) / Shards::kBlock;
 }
 
-// Whether what lies there is of a parameter that all parts of a model have.
-bool IsShared(const ParamTable& table, int64_t offset) {
+// The parameter that lies at an offset of the flat array.
+const ParamInfo& ParamAt(const ParamTable& table, int64_t offset) {
   const ParamInfo* there = nullptr;
   for (const ParamInfo& info : table.params()) {
     if (info.offset <= offset && (there == nullptr || info.offset > there->offset)) there = &info;
   }
-  return there->shared;
+  return *there;
 }
 
 }  // namespace
@@ -80,8 +80,9 @@ TrainStep::TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T
   }
   all_block_sums_.resize(blocks);
   for (size_t b = 0; b < shards_.buckets().size(); ++b) {
-    const bool shared = IsShared(weights.table(), shards_.buckets()[b].begin);
-    std::vector<size_t>& order = shared ? shared_blocks_ : block_order_;
+    const ParamInfo& first = ParamAt(weights.table(), shards_.buckets()[b].begin);
+    groups_.push_back(GroupOf(first));
+    std::vector<size_t>& order = first.shared ? shared_blocks_ : block_order_;
     for (int r = 0; r < shards_.ranks(); ++r) {
       size_t& at = next[static_cast<size_t>(r)];
       for (int64_t i = 0; i < BlocksOf(shards_.PieceOf(b, r)); ++i) order.push_back(at++);
@@ -98,9 +99,7 @@ MemoryPlan TrainStep::Plan(const GptConfig& config, int64_t B, int64_t T,
   const Shards shards(BucketsOf(table, config.n_layer), parallelism.ranks);
   plan.Add("weights", options.number(), {table.flat_size()});
   GradientSum::AddTo(plan, config, shards, options.number(), parallelism);
-  for (const char* name : {"adamw.m", "adamw.v"}) {
-    plan.Add(name, options.number(), {shards.SizeOf(0)});
-  }
+  Optimizer::AddTo(plan, options.number(), shards.SizeOf(0));
   if (!config.part.whole()) plan.Add("sums.received", options.number(), {B * T, config.n_embd});
   const MemoryPlan pass = GptPass::Plan(config, B, T, PassKind::kTraining, options);
   for (const MemoryPlan::Buffer& buffer : pass.buffers()) {
@@ -163,17 +162,15 @@ double TrainStep::Norm() {
   return std::sqrt(sum);
 }
 
-void TrainStep::Update(const AdamWSettings& settings, double lr, double clip, int64_t step,
+void TrainStep::Update(const OptimizerSettings& settings, double lr, double clip, int64_t step,
                        double norm) {
   const double scale = ClipScale(norm, clip);
-  const int64_t decay_size = weights_.table().decay_size();
   const auto update = [&](size_t b) {
     const Shards::Piece piece = shards_.PieceOf(b, data_.rank());
     if (piece.size() == 0) return;
-    optimizer_.Step(settings, {.lr = lr, .step = step, .grad_scale = scale},
+    optimizer_.Step(settings, {.lr = lr, .step = step, .grad_scale = scale}, groups_[b],
                     weights_.flat().Slice(piece.begin, piece.end),
-                    sum_.sum().Slice(piece.offset, piece.offset + piece.size()), piece.offset,
-                    /*decays=*/piece.begin < decay_size);
+                    sum_.sum().Slice(piece.offset, piece.offset + piece.size()), piece.offset);
   };
   if (!gather_) {
     for (size_t b = 0; b < shards_.buckets().size(); ++b) update(b);
@@ -185,7 +182,7 @@ void TrainStep::Update(const AdamWSettings& settings, double lr, double clip, in
   }
 }
 
-double TrainStep::Finish(const AdamWSettings& settings, double lr, double clip, int64_t step) {
+double TrainStep::Finish(const OptimizerSettings& settings, double lr, double clip, int64_t step) {
   const double norm = Norm();
   Update(settings, lr, clip, step, norm);
   return norm;

@@ -250,7 +250,7 @@ StepMetrics Trainer::TakeStep() {
       return metrics;
     }
   } else {
-    train_step_.Update(AdamWSettingsOf(config_), lr, config_.grad_clip,
+    train_step_.Update(OptimizerSettingsOf(config_), lr, config_.grad_clip,
                        state_.step + 1 - health.skipped, norm);
   }
   if (measure) {
@@ -307,7 +307,8 @@ bool Trainer::RegularCheckpointDue(bool evaluated) {
 // through in time: a save may take half as long again as the longest so far. Before the first it is
 // taken to write 50 MB/s.
 bool Trainer::OutOfTime() const {
-  constexpr double kMargin = 1.5, kBytesPerSecond = 50e6, kArrays = 3;  // weights and two moments
+  constexpr double kMargin = 1.5, kBytesPerSecond = 50e6;
+  constexpr double kArrays = 1 + std::size(Optimizer::kState);  // beside the weights
   const auto bytes = static_cast<double>(weights_.flat().bytes() *
                                          static_cast<size_t>(weights_.config().part.parts));
   const double save = longest_save_ > 0 ? longest_save_ : kArrays * bytes / kBytesPerSecond;

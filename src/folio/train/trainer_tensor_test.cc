@@ -73,11 +73,11 @@ class TrainingInParts : public Training {
   }
   // Moments by name, first ones and second ones.
   std::vector<float> Moments(const std::string& checkpoint) const {
-    AdamW optimizer(*backend_, Dtype::kF32, ParamTable(model_).trained_size());
+    Optimizer optimizer(*backend_, Dtype::kF32, ParamTable(model_).trained_size());
     LoadTrainState(At(checkpoint), model_, optimizer);
     std::vector<float> all;
-    for (const Tensor& moment : {optimizer.m(), optimizer.v()}) {
-      const std::span<const float> flat = Elements<float>(moment);
+    for (const NamedTensor& array : optimizer.State()) {
+      const std::span<const float> flat = Elements<float>(array.tensor);
       const float largest = static_cast<float>(Largest(flat));
       for (const float x : flat) all.push_back(x / largest);
     }
