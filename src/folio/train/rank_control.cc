@@ -47,13 +47,12 @@ void RankControl::RequireSameBytes(const Tensor& weights, int parts, int64_t ste
   for (int rank = 1; rank < group_->size(); ++rank) {
     const int with = rank % parts;  // the first with that part
     if (all[static_cast<size_t>(rank)] == all[static_cast<size_t>(with)]) continue;
-    throw RuntimeError(
-        fmt::format("{} has other weights than {} at step {}", group_->NameOf(rank),
-                    with == 0 ? "the first rank" : group_->NameOf(with), step),
-        checkpoint,
-        "they should be the same to the last bit: look at the memory and processor "
-        "of that machine, "
-        "then go on with --resume");
+    throw RuntimeError(fmt::format("{} has other weights than {} at step {}", group_->NameOf(rank),
+                                   with == 0 ? "the first rank" : group_->NameOf(with), step),
+                       checkpoint,
+                       "they should be the same to the last bit: look at the memory and processor "
+                       "of that machine, "
+                       "then go on with --resume");
   }
 }
 
