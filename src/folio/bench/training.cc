@@ -92,7 +92,7 @@ class TrainingBench {
     return SteadySeconds() - begin;
   }
 
-  // Of its last micro-batch.
+  // The loss of its last micro-batch.
   double loss() const { return loss_; }
 
  private:
@@ -116,7 +116,7 @@ struct Rival {
   TrainingBench bench;
 };
 
-// What PlainTraining says; null where there is nothing to compare or no room for both.
+// Makes the rival of PlainTraining; null where there is nothing to compare or no room for both.
 std::unique_ptr<Rival> MakeRival(BenchTrainOptions options, PlainTraining& plain) {
   if (options.group != nullptr) return nullptr;
   if (options.model.lora.on()) {

@@ -45,7 +45,7 @@ class Communicator {
     if (group_ != nullptr) group_->Wait(ticket);
   }
 
-  // What each member says, by its number in the communicator; all ranks of the group must ask.
+  // The numbers of each member, by its number in the communicator; all ranks of the group must ask.
   template <class Number>
   std::vector<std::vector<Number>> GatherNumbers(const std::vector<Number>& mine) const {
     if (group_ == nullptr) return {mine};

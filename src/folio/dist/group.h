@@ -15,7 +15,7 @@ namespace folio {
 class AllToAll;   // dist/all_to_all.h
 class Transport;  // dist/transport.h
 
-// What went between the ranks so far, as this one saw it.
+// The traffic between the ranks so far, as this one saw it.
 struct GroupTraffic {
   uint64_t bytes_sent = 0;
   double seconds = 0;         // in which an all-to-all was under way
@@ -74,16 +74,17 @@ class Group {
   void Do(AllToAll& all_to_all);
   void Do(AllToAll& all_to_all, const Members& among);
 
-  // What each rank says, by rank; the second where all say as many bytes, which is sooner done.
+  // The string of each rank, by rank; the second, where all strings have the same size, is sooner
+  // done.
   std::vector<std::string> Gather(const std::string& mine);
   std::vector<std::string> GatherEqual(const std::string& mine);
-  // What the first rank says.
+  // The string of the first rank.
   std::string Broadcast(const std::string& mine);
 
-  // What is told beside the name of a rank that is lost: where the run stands.
+  // Says how far the run is: it is told beside the name of a rank that is lost.
   void set_progress(const std::string& progress);
   GroupTraffic traffic() const;
-  // Whether a rank is lost, which was told.
+  // Returns whether a rank is lost, which was told.
   bool failed() const;
   // Ends all ranks; see Transport.
   void Abort(int status);
@@ -97,7 +98,7 @@ class Group {
   std::unique_ptr<Impl> impl_;  // null for one alone
 };
 
-// What each rank says, by rank, in numbers: as many of each.
+// The numbers of each rank, by rank: as many of each.
 template <class Number>
 std::vector<std::vector<Number>> GatherNumbers(Group& group, const std::vector<Number>& mine) {
   static_assert(std::is_arithmetic_v<Number>);

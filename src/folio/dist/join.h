@@ -23,8 +23,8 @@ struct MpiPlugin {
   std::string path;          // of the file
   std::string problem = {};  // why it cannot be opened; "" if it can
 };
-// Those beside the program or below its lib/folio, and the one that FOLIO_MPI names. With `open`
-// they are tried.
+// Finds the plug-ins beside the program or below its lib/folio, and the one that FOLIO_MPI names.
+// With `open` they are tried.
 std::vector<MpiPlugin> FindMpiPlugins(bool open);
 
 // The group of the processes that mpirun or srun has started, or this one alone, which lives until

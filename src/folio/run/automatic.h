@@ -14,7 +14,7 @@ namespace folio {
 // Settings for whoever gives a text and nothing else. They take the place of a preset: whatever
 // else is set stays as it is.
 
-// Whether nothing says how large the model is. After Settings::Resolve.
+// Returns whether nothing says how large the model is. After Settings::Resolve.
 bool SizeIsOpen(const Settings& layers);
 
 // The tokenizer for so many bytes of text: "char", or "" where a byte-level BPE learned from the

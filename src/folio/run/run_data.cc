@@ -151,7 +151,7 @@ std::string DataMaker::DataDir(Workers* workers) {
 std::string DataMaker::Prepare(const std::vector<std::string>& files, Workers* workers) {
   const fs::path tokenizer = Parts() / kRunTokenizerDir, input = Parts() / kStandardInputFile;
   if (start_.automatic && settings_.layers.layer("data.tokenizer") == Layer::kBuiltIn) {
-    // What is looked at before it is prepared is read more than once.
+    // A text that is looked at before it is prepared is read more than once.
     std::vector<std::string> from = files;
     if (std::ranges::count(files, "-") > 0) {
       SaveStandardInput(input.string());

@@ -34,8 +34,8 @@ class RunRanks {
   void WaitForFirst() const { Broadcast(group_, ""); }
   // The first rank's answer, for all.
   bool Agree(bool mine) const { return !Broadcast(group_, mine ? "yes" : "").empty(); }
-  // What make(workers) returns at the first rank, for all. The others are its workers meanwhile;
-  // one rank alone has null.
+  // Returns make(workers) of the first rank, for all. The others are its workers meanwhile; one
+  // rank alone has null.
   std::string MakeTogether(const std::function<std::string(Workers*)>& make) const;
 
   // Throws a kUsage Error unless the ranks can share a step, and every setting but how many threads

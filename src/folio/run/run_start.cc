@@ -33,8 +33,8 @@ std::unique_ptr<RunLock> TakeRun(const TrainingRunOptions& options, const RunRan
   return lock;
 }
 
-// Whether there is something that begin_or_resume goes on from. A run that began and was killed
-// before its first checkpoint begins again; what is no run is not replaced.
+// Decides whether there is something that begin_or_resume goes on from. A run that began and was
+// killed before its first checkpoint begins again; what is no run is not replaced.
 void ChooseStart(const fs::path& run, const RunRanks& ranks, RunStart& start) {
   start.resume = ranks.Agree(ranks.first() && !FindCheckpoints(run).empty());
   if (start.resume) return;

@@ -66,8 +66,8 @@ class TrainingRun {
   TrainingRun(const TrainingRun&) = delete;
   ~TrainingRun();
 
-  // What is going to happen and about how long it will take, for people or as a line of JSON; with
-  // a group also what each rank does. All ranks ask.
+  // Says what is going to happen and about how long it will take, for people or as a line of JSON;
+  // with a group also what each rank does. All ranks ask.
   std::string Plan(bool json);
 
   // Trains to train.max_steps, or until a signal (term/signals.h) or `hooks` ask to stop. Throws a

@@ -36,7 +36,7 @@ class Watchdog {
   void Finish(const Dataset& data);
 
  private:
-  // What tells a file from the one that was there.
+  // The state that tells a file from the one that was there.
   struct FileState {
     uintmax_t size = 0;  // 0 for no file
     uint64_t number = 0;

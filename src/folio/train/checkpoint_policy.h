@@ -44,9 +44,9 @@ class CheckpointPolicy {
   // A checkpoint of this step that was begun before its evaluation does not know of it.
   void ForgetBegun() { begun_step_ = -1; }
 
-  // Whether RUN/last is due at this step, which was evaluated or not.
+  // Returns whether RUN/last is due at this step, which was evaluated or not.
   bool RegularDue(const TrainState& state, bool evaluated);
-  // Whether RUN/last, if it is asked for, or RUN/best has to be written.
+  // Returns whether RUN/last is `asked` for and no checkpoint of this step was begun.
   bool LastMissing(const TrainState& state, bool asked) const {
     return asked && begun_step_ != state.step;
   }

@@ -75,7 +75,7 @@ CheckpointWriter::CheckpointWriter(Checkpoints checkpoints, const GptWeights& we
 
 CheckpointWriter::~CheckpointWriter() = default;
 
-// Whether there is a copy to write into, which is made at the first checkpoint and kept.
+// Returns whether there is a copy to write into, which is made at the first checkpoint and kept.
 bool CheckpointWriter::MakeRoom() {
   if (!beside_) return false;
   if (copy_ != nullptr) return true;

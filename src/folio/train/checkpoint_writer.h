@@ -35,7 +35,7 @@ struct OptimizerShards {
 // hear the same.
 class CheckpointWriter {
  public:
-  // What became of a checkpoint.
+  // The outcome of a checkpoint.
   struct Written {
     int64_t step = 0;
     bool best = false, last = false;
@@ -53,13 +53,14 @@ class CheckpointWriter {
   // Begins to write RUN/best, RUN/last or both (Checkpoints::Write). REQUIRES: not busy.
   void Begin(const TrainState& state, bool best, bool last, int64_t previous);
   bool busy() const { return under_way_.has_value(); }
-  // Whether this rank still writes its pieces of the one that was begun. As soon as none does, all
-  // call FinishPieces.
+  // Returns whether this rank still writes its pieces of the checkpoint that was begun. As soon as
+  // no rank does, all call FinishPieces.
   bool writes_pieces() const;
   void FinishPieces();
-  // Whether this rank knows that the one that was begun is written, so that nobody waits for it.
+  // Returns whether this rank knows that the checkpoint that was begun is written, so that nobody
+  // waits for it.
   bool done() const;
-  // What became of the checkpoint that was begun, when it is done; nothing if none was.
+  // The outcome of the checkpoint that was begun, when it is done; nothing if none was.
   std::optional<Written> Wait();
 
   const Checkpoints& checkpoints() const { return checkpoints_; }

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is about to be removed: no checkpoint any more.
+// The name of a directory that is about to be removed: no checkpoint any more.
 constexpr char kRemovedDir[] = ".removed";
 
 // The same files under other names, but for `without`; copies where the file system has no links.
@@ -100,7 +100,8 @@ void Checkpoints::Write(const CheckpointParts& parts, bool best, bool last,
   } catch (const fs::filesystem_error& error) {
     internal::ThrowCannotWrite(error.path1(), error.code().value());
   } catch (const Error& error) {
-    // What is linked, or read for its checksum, was there a moment ago: the disk is gone.
+    // Files that are linked, or read for their checksums, were there a moment ago: the disk is
+    // gone.
     if (error.kind() != ErrorKind::kInput) throw;
     throw RuntimeError(error.what(), error.cause(), error.help());
   }
@@ -191,13 +192,13 @@ void Checkpoints::Keep(int64_t step) const {
   dir.Commit();
 }
 
-// What cannot be removed now is removed after the next checkpoint.
+// A directory that cannot be removed now is removed after the next checkpoint.
 void Checkpoints::Prune(int64_t newest) const {
   const fs::path removed = run_ / kStepsDir / kRemovedDir;
   internal::RemoveTree(removed);
   int64_t kept = 1;  // RUN/last
   for (const int64_t step : KeptSteps(run_)) {
-    // Those from `newest` on are of a way that the run has left.
+    // Checkpoints from `newest` on are of a way that the run has left.
     const bool earlier = step < newest;
     if (earlier && kept < options_.keep_last) {
       kept += 1;

@@ -23,11 +23,11 @@ struct Parallelism {
   int64_t reduce_every = 1;
   Dtype reduce = Dtype::kF32;  // each such sum is rounded to this before it is added: F32 or BF16
 
-  // Those that have the same part of the model and share the data.
+  // The ranks that have the same part of the model and share the data.
   Communicator data() const { return DataCommunicator(group, tensor); }
-  // Which micro-batch of the step this rank's turn-th one is: those that it adds up are
-  // consecutive, and its n-th sum is number n * D + d of the step, where it is the d-th of D of its
-  // communicator.
+  // The number in the step of this rank's turn-th micro-batch: those that it adds up are
+  // consecutive, and its n-th sum is number n * D + d of the step, where it is the d-th of D ranks
+  // in data().
   int64_t MicroBatch(int64_t turn) const {
     const Communicator communicator = data();
     return (turn / reduce_every * communicator.size() + communicator.rank()) * reduce_every +
@@ -35,8 +35,8 @@ struct Parallelism {
   }
 };
 
-// Of what a plan is: the first of so many ranks that share the data, with Parallelism' own of a
-// step.
+// The parallelism that a plan is of: the first of so many ranks that share the data is planned, and
+// the rest is as in Parallelism.
 struct PlannedParallelism {
   int ranks = 1;
   int64_t micro_batches = 1, reduce_every = 1;
@@ -72,7 +72,7 @@ class GradientSum {
   bool empty() const { return micro_batches_ == 0; }
   // Where the backward writes the gradient of the next micro-batch, once its place is free.
   const GptParams& BeginMicroBatch();
-  // Whether it is added there to what the micro-batches before it left.
+  // Returns whether the gradient is added there to what the micro-batches before it left.
   bool adds() const { return (micro_batches_ - 1) % parallelism_.reduce_every > 0; }
   // The backward is about to write what belongs to a block, and it, or what belongs to the head or
   // to the embeddings, is what it stays.
@@ -96,7 +96,7 @@ class GradientSum {
   void BindParts(const GptConfig& config, const ParamTable& table);
   Tensor PartOf(int64_t begin, int64_t end, int64_t layer) const;
   void AddPart(const ShardBucket& bucket, size_t index);
-  // Whether what the backward leaves is the first that the step adds up.
+  // Returns whether what the backward leaves is the first that the step adds up.
   bool first() const { return micro_batches_ <= parallelism_.reduce_every; }
 
   Backend& backend_;

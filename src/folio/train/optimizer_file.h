@@ -34,7 +34,7 @@ class SharedOptimizerFile {
   // By the first rank: makes it as long as it will be, with its header. Throws a kRuntime Error if
   // it cannot.
   void Create() const;
-  // Whether this rank can write the file that the first has created.
+  // Returns whether this rank can write the file that the first has created.
   bool IsHere() const;
   // Writes the pieces of a rank and flushes them. Throws a kRuntime Error if it cannot.
   void Write(const Shards& shards, int rank, std::span<const NamedTensor> state) const;

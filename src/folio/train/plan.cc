@@ -45,12 +45,12 @@ int64_t LargestDivisor(int64_t n, int64_t most) {
   return best;
 }
 
-// Of a vocabulary that is not cut evenly the last part has more.
+// The last part has more of a vocabulary that is not cut evenly.
 GptConfig LargestPart(const TrainShape& shape) {
   return PartOf(shape.model, shape.tensor - 1, shape.tensor);
 }
 
-// What a user can do where this shape has no room.
+// The ways that a user has where this shape has no room.
 std::string WaysOut(const TrainShape& shape, uint64_t limit) {
   std::vector<std::string> ways;
   const int64_t most = LargestBatch(shape, limit);

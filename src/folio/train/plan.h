@@ -13,7 +13,7 @@
 
 namespace folio {
 
-// What one micro-batch of training looks like, and how many make up a step.
+// The shape of one micro-batch of training, and how many make up a step.
 struct TrainShape {
   const GptConfig& model;
   int64_t B = 1, T = 1;
@@ -29,11 +29,11 @@ struct TrainShape {
 TrainShape ShapeOf(const GptConfig& model, const TrainConfig& train, int64_t T,
                    const PassOptions& options, int ranks = 1);
 
-// What training in this shape keeps in memory, on the first of its ranks, or on the first of those
+// The memory that training in this shape keeps, on the first of its ranks, or on the first of those
 // that have the largest part of the model.
 MemoryPlan PlanOf(const TrainShape& shape);
 
-// What training keeps in memory by kind, in bytes: weights, gradients and moments from step to
+// The memory of training by kind, in bytes: weights, gradients and optimizer state from step to
 // step, activations beside them.
 struct PlanTotals {
   explicit PlanTotals(const MemoryPlan& plan);  // one of TrainStep::Plan

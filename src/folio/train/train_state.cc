@@ -36,7 +36,7 @@ RunningMoments MomentsFromJson(const Json& json) {
           .variance = json.at("variance").get<double>()};
 }
 
-// What none of its steps needed is not written.
+// Numbers that none of the steps needed are not written.
 void PutHealth(const StepHealth& health, Json& json) {
   if (health.skipped > 0) {
     json["skipped"] = health.skipped;

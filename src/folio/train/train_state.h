@@ -16,8 +16,8 @@ namespace folio {
 
 inline constexpr char kTrainStateDir[] = "train_state";
 
-// What a run needs beside the model to go on as if it had never stopped. Without a budget it says
-// nothing of time, and never of threads, so that equal runs have equal bytes.
+// The state that a run needs beside the model to go on as if it had never stopped. Without a budget
+// it says nothing of time, and never of threads, so that equal runs have equal bytes.
 struct TrainState {
   int64_t step = 0;  // steps done, made or skipped
   int64_t tokens = 0;

@@ -67,7 +67,7 @@ class TrainStep : private LayerGate {
   const Optimizer& optimizer() const { return optimizer_; }
   const Shards& shards() const { return shards_; }
   const Parallelism& parallelism() const { return sum_.parallelism(); }
-  // Those that share the data, and this model's parts.
+  // The ranks that share the data, and those that share the layers of this model.
   const Communicator& data_communicator() const { return data_; }
   const Communicator& tensor_communicator() const { return tensor_.communicator(); }
   // The gradient of one rank alone, as far as it is accumulated.
@@ -90,7 +90,8 @@ class TrainStep : private LayerGate {
   std::optional<GptWeights> whole_gradient_;
   std::vector<ParamGroup> groups_;                   // of each bucket
   std::vector<double> block_sums_, all_block_sums_;  // of squares; of all ranks, by rank
-  // Of all_block_sums_, as in the flat array: what this part has alone, and what all parts have.
+  // Places in all_block_sums_, in the order of the flat array: of parameters that this part has
+  // alone, and of those that all parts have.
   std::vector<size_t> block_order_, shared_blocks_;
 };
 

@@ -51,7 +51,7 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       policy_(config_,
               Checkpoints(run_, {.keep_last = config.keep_last,
                                  .keep_every = config.keep_every,
-                                 // What adapters belong to, where other programs find it.
+                                 // The model that adapters belong to, where other programs find it.
                                  .base = config.init_adapter.empty() ? config.init
                                                                      : (run_ / kBaseDir).string(),
                                  .tokenizer = tokenizer}),
@@ -207,8 +207,8 @@ bool Trainer::EvaluationDue() const {
   return regular || AllStepsDone();
 }
 
-// Whether the next step, or batch of an evaluation, and the checkpoint after it might not be
-// through in time: both may take half as long again as is known.
+// Returns whether the next step, or batch of an evaluation, and the checkpoint after it might not
+// be through in time: both may take half as long again as is known.
 bool Trainer::OutOfTime() const {
   constexpr double kMargin = 1.5;
   constexpr double kArrays = 1 + std::size(Optimizer::kState);  // beside the weights

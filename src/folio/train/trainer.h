@@ -31,7 +31,7 @@ namespace folio {
 // is longer than that.
 int64_t ContextOf(const GptConfig& model, const TrainConfig& config);
 
-// What a trainer tells and asks while it runs; any of them may be empty.
+// The news and questions of a trainer while it runs; any of them may be empty.
 struct TrainerHooks {
   std::function<void(const StepMetrics&)> on_step = {};  // after each step, made or skipped
   std::function<void(int64_t step, const Evaluation&)> on_evaluation = {};
@@ -50,8 +50,8 @@ struct TrainerHooks {
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
   // With train.budget, of the first rank: the run is now to make so many steps.
   std::function<void(int64_t steps)> on_plan = {};
-  // What the budget is measured by, in seconds, and what it was when that began; not set: when Run
-  // is called.
+  // The clock that measures the budget, in seconds, and its time when the budget began; not set:
+  // the time when Run is called.
   std::function<double()> clock = {};
   std::optional<double> budget_began = {};
 };
@@ -99,7 +99,8 @@ class Trainer {
   int64_t step() const { return state_.step; }            // steps done
   // config's, or what the clock has made of them. A resumed run goes on with those it had.
   int64_t max_steps() const { return config_.max_steps; }
-  // Of a run that was resumed: it came to its end, and nothing of that is missing in its log.
+  // Returns whether the run that was resumed had come to its end, with nothing of that missing in
+  // its log.
   bool ended() const { return ended_; }
   // The parameter that lies there, or whose gradient does: "gradient of <name>"; "" for neither.
   std::string NameOf(const std::byte* at) const;

@@ -1,4 +1,4 @@
-// What a Trainer has to do with a budget of time.
+// How a Trainer keeps to a budget of time.
 
 #include <algorithm>
 #include <string>
