@@ -46,7 +46,7 @@ class Group {
  public:
   using Connect = std::function<std::unique_ptr<Transport>()>;
 
-  // One rank alone.
+  // Makes the group of one rank alone.
   Group();
   // Connects on the group's thread. Throws what `connect` throws.
   explicit Group(Connect connect, GroupOptions options = {});
@@ -70,7 +70,8 @@ class Group {
   uint64_t Begin(AllToAll& all_to_all, const Members& among);
   // Waits for that one, and so for all before it. Throws a kRuntime Error where a rank is lost.
   void Wait(uint64_t ticket);
-  // One that the program waits for now: done in the order of its kind, whatever was begun before.
+  // Makes an all-to-all that the program waits for now: done in the order of its kind, whatever was
+  // begun before.
   void Do(AllToAll& all_to_all);
   void Do(AllToAll& all_to_all, const Members& among);
 

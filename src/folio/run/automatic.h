@@ -30,7 +30,7 @@ inline constexpr int64_t kMuchText = 20'000'000;    // bytes of text from which 
 std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& backend,
                        double seconds);
 
-// Likewise for a model whose size is set, and perhaps its batch and context.
+// Sets steps likewise for a model whose size is set, and perhaps its batch and context.
 std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& backend,
                         double seconds);
 

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// How matrices start, which they do not here.
+// The settings of how matrices start, which they do not here.
 constexpr std::array kNotOfAModel = {"init", "initializer_range", "init_zero_positions",
                                      "init_scaled_residuals"};
 // The settings that the tokenizer of the data decides.

@@ -119,7 +119,7 @@ void ResolveTraining(PreparedRun& run) {
   // A run goes on in the format it began with, wherever that is.
   train.dtype = TrainDtypeName(TrainDtype(train, run.config().model, *run.backend));
   if (!run.start.initial) return;
-  // As other programs find the model that an adapter names.
+  // The names are such that other programs find the model that an adapter names.
   train.init = run.start.initial->path.string();
   if (!train.init_adapter.empty()) train.init_adapter = fs::absolute(train.init_adapter).string();
 }
@@ -146,7 +146,7 @@ PreparedRun PrepareRun(RunSettings& settings, TrainingRunOptions options) {
     const std::string cut = RequireWholeConversations(settings, data);
     if (!cut.empty()) ranks.Note(cut);
   }
-  // Before anything is measured.
+  // Parts that cannot be had are refused before anything is measured.
   ModelOfRank(run.config().model, run.config().train, ranks.group());
   if (run.start.resume) TellChanges(settings, run.options, run.start, ranks);
   run.preview = std::make_unique<TrainPreview>(run.config(), data, *run.backend,

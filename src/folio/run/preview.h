@@ -54,7 +54,7 @@ class TrainPreview {
   // budget.
   void Probe(int64_t done, double gone);
 
-  // After Probe: "about 31.0s: 2,000 steps, ..." for people.
+  // The estimate after Probe: "about 31.0s: 2,000 steps, ..." for people.
   double EstimatedSeconds() const;
   std::string Estimate() const;
   std::string Event() const;  // all of it, as one line of JSON

@@ -16,7 +16,7 @@ struct RunData {
   std::unique_ptr<Dataset> data;
   std::unique_ptr<Tokenizer> tokenizer;  // null where nobody knows the data's
 
-  // Where the parts of the run are: those of a new one wait aside until it begins.
+  // The directory of the parts of the run: those of a new one wait aside until it begins.
   std::filesystem::path Parts(const std::filesystem::path& run) const {
     return new_run != nullptr ? new_run->path() : run;
   }

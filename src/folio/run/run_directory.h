@@ -56,7 +56,7 @@ class NewRun {
   ~NewRun();
   NewRun(const NewRun&) = delete;
 
-  // Where its parts are made, until it begins.
+  // The directory in which its parts are made, until it begins.
   std::filesystem::path path() const;
   // The bytes that are freed on the disk when it begins.
   uint64_t ReplacedBytes() const;

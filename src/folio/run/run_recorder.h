@@ -27,7 +27,7 @@ class RunRecorder {
   RunRecorder(const RunConfig& config, std::filesystem::path run, Backend& backend,
               const Tokenizer* tokenizer, const Dataset& data, int64_t first_step);
 
-  // As metrics.jsonl has it.
+  // Records a step, as metrics.jsonl has it.
   void Record(const StepMetrics& metrics);
   // Writes a sample and returns its text, without the prompt. On conversations it is an answer: to
   // log.sample_prompt, or to the first held-out question.

@@ -115,7 +115,7 @@ void RunInTraining::Step(const StepMetrics& metrics) {
   if (report_) report_->Step(metrics);
   if (hooks_.on_step) hooks_.on_step(metrics);
   if (!check_) return;
-  // Before the next checkpoint is begun, and the last one waits for it.
+  // Data is looked at before the next checkpoint is begun, and the last one waits for it.
   const bool last = metrics.step + 1 >= config().train.max_steps;
   if (last && !check_->done()) {
     run_.ranks.Note("the last checkpoint waits until all tokens are compared with their hashes");

@@ -30,16 +30,16 @@ struct TrainingRunOptions {
   std::vector<std::string> data = {};
   std::filesystem::path out = {};  // the run directory (run_directory.h)
   bool resume = false;             // go on from the last checkpoint
-  // The same where there is one, else begin. What says how a run begins, such as train.init and
-  // train.budget, then counts only where it does.
+  // Goes on likewise where there is a checkpoint, else begins. What says how a run begins, such as
+  // train.init and train.budget, then counts only where it does.
   bool begin_or_resume = false;
   bool overwrite = false;  // replace the run that is there
   bool dry_run = false;    // leave nothing behind: for Plan only
-  // Where neither a setting says how large the model is nor train.budget how long to train: choose
-  // size and steps for so long (automatic.h). 0: the settings as they are.
+  // Chooses size and steps for so long (automatic.h) where neither a setting says how large the
+  // model is nor train.budget how long to train. 0: the settings as they are.
   double budget_seconds = 0;
   ConfigSources sources = {.discover = false};
-  // Where progress and notes go, with --json's events as its result; null for nowhere.
+  // Progress and notes go here, with --json's events as its result; null for nowhere.
   Console* console = nullptr;
   ProgressMode progress = ProgressMode::kAuto;
   // The ranks that train together (dist/group.h), each with a TrainingRun of the same settings and

@@ -27,7 +27,7 @@ class Watchdog {
   Watchdog(std::filesystem::path run, uint64_t checkpoint_bytes, const Dataset& data,
            const std::filesystem::path& data_dir, std::function<Reading()> read = {});
 
-  // To be called after each step: looks every half a minute.
+  // Looks every half a minute. To be called after each step.
   void Step();
   void Look();
   // Only at the files of tokens: where a checkpoint is there.

@@ -57,10 +57,10 @@ class CheckpointPolicy {
   // Waits for the checkpoint that was begun, if one was. Where it could not be written, `state`
   // takes back what it says of the best, and training goes on with a warning.
   void Finish(TrainState& state);
-  // The same at the end of a run, where it is a kRuntime Error.
+  // Waits likewise at the end of a run, where it is a kRuntime Error.
   void FinishLast(TrainState& state);
-  // Where RUN/best is not there as it was, it is made again, or the next evaluation is the best.
-  // `is_there` spares looking closely.
+  // Makes RUN/best again where it is not there as it was; if it cannot, the next evaluation is the
+  // best. `is_there` spares looking closely.
   void RepairBest(TrainState& state, const std::function<bool()>& is_there);
 
  private:

@@ -173,7 +173,7 @@ void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int6
       CopyBytes(optimizer_.State()[i].tensor, copy_->named[i].tensor);
     }
   }
-  // Here, because it computes: the thread only writes.
+  // Adapters are merged here, because that computes: the thread only writes.
   std::shared_ptr<const GptWeights> merged;
   if (weights_.config().lora.on()) merged = MergeAdapter(weights_);
   rest_ = [this, state, best, last, previous, merged, beside, in_pieces] {

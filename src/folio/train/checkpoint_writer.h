@@ -18,8 +18,8 @@
 
 namespace folio {
 
-// Which elements of the optimizer's state a rank has: with a group its pieces of the model's, or of
-// those of its part of the model.
+// The elements of the optimizer's state that a rank has: with a group its pieces of the model's, or
+// of those of its part of the model.
 struct OptimizerShards {
   Group* group = nullptr;  // null for one rank alone
   const Shards* shards = nullptr;

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 // The name of a directory that is about to be removed: no checkpoint any more.
 constexpr char kRemovedDir[] = ".removed";
 
-// The same files under other names, but for `without`; copies where the file system has no links.
+// Gives the files other names, but for `without`; copies them where the file system has no links.
 void LinkFiles(const fs::path& from, const fs::path& to, const std::string& without = {}) {
   std::error_code unread;
   const std::vector<std::string> names = internal::NamesIn(from, &unread);
@@ -179,7 +179,7 @@ void Checkpoints::Keep(int64_t step) const {
         fmt::format("{} was removed: the checkpoint of step {} is not kept", last.string(), step));
     return;
   }
-  // And not the run: somebody may have moved it.
+  // RUN/steps alone is made, and not the run: somebody may have moved it.
   std::error_code error = internal::MakeDirectory(steps);
   if (error.value() == ELOOP) {
     LogWarning(fmt::format("{} is a symbolic link now: it is removed", steps.string()));

@@ -14,9 +14,10 @@
 
 namespace folio {
 
-// Where earlier checkpoints of a run are kept, each in a directory named by its step.
+// Earlier checkpoints of a run are kept here, each in a directory named by its step.
 inline constexpr char kStepsDir[] = "steps";
-// In the directory of the run: optimizer state that several ranks are writing (optimizer_file.h).
+// Several ranks write the state of the optimizer (optimizer_file.h) to this file in the directory
+// of the run.
 inline constexpr char kMomentsFile[] = ".moments";
 
 // The contents of a checkpoint. Nothing of them may change while it is written.

@@ -8,7 +8,7 @@
 
 namespace folio {
 
-// How a model is trained (keys `train.*`).
+// The settings of training (keys `train.*`).
 inline constexpr int64_t kMaxMicroBatches = int64_t{1} << 24;
 
 struct TrainConfig {

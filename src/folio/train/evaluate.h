@@ -19,7 +19,7 @@ struct EvaluationData {
   int64_t batches = 0;
 };
 
-// How many batches an evaluation has.
+// The number of batches of an evaluation.
 struct EvaluationSize {
   int64_t train = 0, val = 0;
   bool whole = false;  // all windows of the held-out set in a row, and none drawn at random

@@ -11,8 +11,8 @@
 namespace folio {
 namespace {
 
-// Where the gradient of one micro-batch, or of several in a row, lies: that of embeddings, head and
-// what does not decay in its order, then the places of blocks.
+// The place of the gradient of one micro-batch, or of several in a row: that of embeddings, head
+// and what does not decay in its order, then the places of blocks.
 struct PartLayout {
   PartLayout(const Shards& shards, int64_t layers, int64_t reduce_every)
       : n_layer(layers), turns(GradientSum::PlacesOf(layers, reduce_every)) {
@@ -29,7 +29,7 @@ struct PartLayout {
 
   bool IsBlock(int64_t layer) const { return layer >= 0 && layer < n_layer; }
 
-  // Where that element of the flat array lies, which is of this layer.
+  // The place of that element of the flat array, which is of this layer.
   int64_t At(const Shards& shards, int64_t element, int64_t layer) const {
     if (!IsBlock(layer)) {
       int64_t at = element - shards.buckets().front().begin;

@@ -14,7 +14,8 @@
 
 namespace folio {
 
-// How the micro-batches of a step are divided, and their gradients brought together.
+// The division of the micro-batches of a step among ranks, and the way in which their gradients
+// come together.
 struct Parallelism {
   Group* group = nullptr;     // null: one rank alone
   int tensor = 1;             // ranks that share the layers of a model (LayerPart), and its data
@@ -58,8 +59,8 @@ class GradientSum {
   ~GradientSum();
   GradientSum(const GradientSum&) = delete;
 
-  // How many places the gradients of blocks take in turns: two where each leaves before the
-  // micro-batch is over.
+  // The number of places that the gradients of blocks take in turns: two where each leaves before
+  // the micro-batch is over.
   static int64_t PlacesOf(int64_t n_layer, int64_t reduce_every) {
     return reduce_every > 1 ? n_layer : 2;
   }
@@ -70,7 +71,7 @@ class GradientSum {
   // The sum is zero from here on.
   void Begin() { micro_batches_ = 0; }
   bool empty() const { return micro_batches_ == 0; }
-  // Where the backward writes the gradient of the next micro-batch, once its place is free.
+  // The backward writes the gradient of the next micro-batch here, once the place is free.
   const GptParams& BeginMicroBatch();
   // Returns whether the gradient is added there to what the micro-batches before it left.
   bool adds() const { return (micro_batches_ - 1) % parallelism_.reduce_every > 0; }

@@ -31,21 +31,21 @@ void Optimizer::AddTo(MemoryPlan& plan, Dtype dtype, int64_t size) {
   }
 }
 
-void Optimizer::Step(const OptimizerSettings& settings, const OptimizerStep& step,
-                     ParamGroup group, const Tensor& param, const Tensor& grad, int64_t offset) {
+void Optimizer::Step(const OptimizerSettings& settings, const OptimizerStep& step, ParamGroup group,
+                     const Tensor& param, const Tensor& grad, int64_t offset) {
   const int64_t end = offset + param.count();
-  backend_.Run(AdamWUpdate{
-      .param = param,
-      .grad = grad,
-      .m = state_[0].tensor.Slice(offset, end),
-      .v = state_[1].tensor.Slice(offset, end),
-      .lr = step.lr,
-      .beta1 = settings.beta1,
-      .beta2 = settings.beta2,
-      .eps = settings.eps,
-      .weight_decay = group == ParamGroup::kDecayed ? settings.weight_decay : 0,
-      .step = step.step,
-      .grad_scale = step.grad_scale});
+  backend_.Run(
+      AdamWUpdate{.param = param,
+                  .grad = grad,
+                  .m = state_[0].tensor.Slice(offset, end),
+                  .v = state_[1].tensor.Slice(offset, end),
+                  .lr = step.lr,
+                  .beta1 = settings.beta1,
+                  .beta2 = settings.beta2,
+                  .eps = settings.eps,
+                  .weight_decay = group == ParamGroup::kDecayed ? settings.weight_decay : 0,
+                  .step = step.step,
+                  .grad_scale = step.grad_scale});
 }
 
 }  // namespace folio

@@ -24,15 +24,15 @@ void WriteOptimizerFile(const std::filesystem::path& path, const ParamTable& tab
 void ReadOptimizerFile(const std::filesystem::path& path, const GptConfig& config,
                        const Optimizer& optimizer, const Shards* shards, int rank);
 
-// Such a file that all ranks write at the same time, each its pieces. All see the same file system;
-// the first rank then puts the file in its place.
+// An optimizer file that all ranks write at the same time, each its pieces. All see the same file
+// system; the first rank then puts the file in its place.
 class SharedOptimizerFile {
  public:
   SharedOptimizerFile(std::filesystem::path path, const GptWeights& weights);
 
   const std::filesystem::path& path() const { return path_; }
-  // By the first rank: makes it as long as it will be, with its header. Throws a kRuntime Error if
-  // it cannot.
+  // Makes the file as long as it will be, with its header. The first rank calls it. Throws a
+  // kRuntime Error if it cannot.
   void Create() const;
   // Returns whether this rank can write the file that the first has created.
   bool IsHere() const;

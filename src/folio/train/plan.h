@@ -25,7 +25,7 @@ struct TrainShape {
   Dtype reduce = Dtype::kF32;  // of gradients on their way to be added up
 };
 
-// That of these settings with sequences of T tokens, on so many ranks.
+// The shape of these settings with sequences of T tokens, on so many ranks.
 TrainShape ShapeOf(const GptConfig& model, const TrainConfig& train, int64_t T,
                    const PassOptions& options, int ranks = 1);
 
@@ -56,7 +56,7 @@ int64_t LargestThatFits(const std::function<uint64_t(int64_t n)>& bytes, int64_t
 // batch fits, how to keep the batch of a step with it, and what recomputation would do.
 void RequireTrainingFits(const TrainShape& shape, const MachineMemory& memory);
 
-// Where the plan is larger than what is free now: what to tell, else "".
+// Warns of a plan that is larger than what is free now; "" for others.
 std::string MemoryWarning(uint64_t bytes, const MachineMemory& memory);
 
 // The memory plan for people, a line for each kind; with what recomputation would save, if it is

@@ -142,7 +142,7 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
                     const std::filesystem::path& written) {
   const std::filesystem::path at = dir / kTrainStateDir;
   const GuardedDirectory inside(dir);
-  // And not `dir`: somebody may have moved the run.
+  // This directory alone is made, and not `dir`: somebody may have moved the run.
   if (const auto error = internal::MakeDirectory(at)) {
     internal::ThrowCannotWrite(at, error.value());
   }

@@ -24,7 +24,7 @@ struct TrainState {
   std::optional<Evaluation> evaluation = {};  // that of `step`, if it is done
   std::optional<double> best_val_loss = {};
   int64_t best_step = 0;
-  // In a row, before `step`; 0 in runs without train.patience.
+  // Evaluations in a row, before `step`; 0 in runs without train.patience.
   int64_t evaluations_without_better = 0;
   int64_t seed = 0;
   StepHealth health = {};
@@ -39,7 +39,7 @@ struct TrainState {
   // With PyTorch's numbers: the generator now, and before it drew the batch of `step`.
   std::optional<TorchRng::State> torch = {}, torch_before_batch = {};
 
-  // Whose batch `step` has, as the sampler counts.
+  // The step whose batch `step` has, as the sampler counts.
   uint64_t data_step() const { return static_cast<uint64_t>(step + data_skipped); }
 };
 

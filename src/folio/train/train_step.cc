@@ -24,7 +24,7 @@ class BlockSums final : public AllToAll {
   std::span<std::byte> Incoming(int from, int /*slot*/) override {
     return std::as_writable_bytes(Of(from));
   }
-  // Where the sums of a rank are, the ranks' one after the other.
+  // The place of the sums of a rank, the ranks' one after the other.
   std::span<double> Of(int rank) {
     size_t before = 0;
     for (int r = 0; r < rank; ++r) before += static_cast<size_t>(shards_.BlocksOf(r));

@@ -49,7 +49,7 @@ class TrainStep : private LayerGate {
   double Norm();
   // Makes one step of the optimizer with the gradient, of this norm, clipped. `step` counts from 1.
   void Update(const OptimizerSettings& settings, double lr, double clip, int64_t step, double norm);
-  // Both; returns the norm.
+  // Calls Norm and Update; returns the norm.
   double Finish(const OptimizerSettings& settings, double lr, double clip, int64_t step);
 
   // Waits for the weights that other ranks changed: for whoever reads them but a pass of this

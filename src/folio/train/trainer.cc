@@ -147,7 +147,7 @@ StepMetrics Trainer::TakeStep() {
   const bool measure = hooks_.layer_norms_every > 0 && state_.step % hooks_.layer_norms_every == 0;
   if (measure) layer_norms_.Begin();
   StepHealth& health = state_.health;
-  // Whose gradient it is that is not finite.
+  // Names the parameter whose gradient is not finite.
   const auto of = [&] { return NonFinite(); };
   const auto skipped =
       health.Judge(loss, norm, config_.spike_zscore, weights_.config().vocab_size, of);

@@ -48,7 +48,7 @@ struct TrainerHooks {
   bool rank_seconds = false;                  // metrics have rank_seconds
   std::function<bool()> stop_requested = {};  // asked after each step and batch of an evaluation
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
-  // With train.budget, of the first rank: the run is now to make so many steps.
+  // Tells the first rank of a run with train.budget that it is now to make so many steps.
   std::function<void(int64_t steps)> on_plan = {};
   // The clock that measures the budget, in seconds, and its time when the budget began; not set:
   // the time when Run is called.
@@ -82,7 +82,7 @@ class Trainer {
   // Goes on from SoundCheckpoint(run). Throws a kInput Error if there is none or if it is another
   // model's.
   void Resume();
-  // The same from that one.
+  // Goes on from this checkpoint, likewise.
   void Resume(const std::filesystem::path& checkpoint);
 
   // Trains to max_steps, to what patience, max_tokens or max_time say, or until asked to stop, and
