@@ -12,7 +12,7 @@ set(folio_thread_tests_of_corpus *)
 set(folio_thread_tests_of_train Accumulation* EarlyStop.P* EarlyStop.To* TrainStep* Resuming* TensorBoard* Training.Checkpoints*
                                 Training.Conversations* Training.Stops* TrainStates*)
 set(folio_thread_tests_of_formats Convert*)
-set(folio_thread_tests_of_infer Batching* TextBatches* BeamSearching* Generating* Speculation*
+set(folio_thread_tests_of_infer Batching* DecodeBatches* BeamSearching* Generating* Speculation*
                                 ModelDrafting* Written*)
 set(folio_thread_tests_of_eval Perplexities.Go* Perplexities.Documents* Cloze* Comparisons*)
 set(folio_thread_tests_of_run *)

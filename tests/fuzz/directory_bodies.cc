@@ -126,15 +126,13 @@ testing::AssertionResult RunFilesAreReadOrRefused(std::string_view bytes) {
   WriteChanged(kind == 0 ? state : kind == 1 ? dataset : kind == 2 ? adapter : nanogpt, input);
   const std::string dir = TheScratch().dir();
   return ReadOrRefused([&] {
-    if (kind == 0) LoadTrainState(dir, TinyConfig(), optimizer);
+    if (kind == 0) LoadTrainState(dir, table, optimizer);
     if (kind == 1) {
       const Dataset data(dir);
       data.train().Validate(0);
     }
     if (kind == 2) {
-      GptConfig config = TinyConfig();
-      config.lora = LoadAdapterConfig(dir);
-      LoadAdapter(dir, GptWeights(config));
+      LoadAdapter(dir, GptWeights(ParamTable(TinyConfig(), LoadAdapterConfig(dir))));
     }
     if (kind == 3) OpenNanoGpt(dir + "/ckpt.pt", Loading::kMap);
   });

@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "folio/infer/opened_model.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/run/training_run.h"
 
 int main(int, char** argv) {  // TEXT RUN
@@ -18,8 +18,8 @@ int main(int, char** argv) {  // TEXT RUN
   }
   const OpenedModel model = OpenModel(argv[2]);
   Generator generator(*model.backend, *model.weights);
-  WriteText(generator, *model.tokenizer, PromptTokens(*model.tokenizer, "The "),
-            {.max_tokens = 200}, /*sequence=*/0, [](std::string_view text) {
-              return std::printf("%.*s", int(text.size()), text.data()) >= 0;
-            });
+  GenerateText(generator, *model.tokenizer, PromptTokens(*model.tokenizer, "The "),
+               {.max_tokens = 200}, /*sequence=*/0, [](std::string_view text) {
+                 return std::printf("%.*s", int(text.size()), text.data()) >= 0;
+               });
 }

@@ -6,9 +6,9 @@
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/data/dataset.h"
+#include "folio/infer/decode_batch.h"
 #include "folio/infer/generator.h"
 #include "folio/infer/opened_model.h"
-#include "folio/infer/text_batch.h"
 #include "folio/inspect/trace.h"
 #include "folio/io/file.h"
 #include "folio/plot/heatmap.h"
@@ -41,7 +41,8 @@ void GiveWrong(const OpenedModel& model, Generator& generator, const std::string
   Refused("a prompt that is too long", [&] { write(std::vector<int32_t>(P + 1), {}); });
   Refused("a temperature below 0", [&] { write({0}, {.sampling = {.temperature = -1}}); });
   Refused("a ban of no token", [&] { write({0}, {.sampling = {.banned = {V}}}); });
-  Refused("a batch of no texts", [&] { TextBatch(*model.backend, *model.weights, {.texts = 0}); });
+  Refused("a batch of no texts",
+          [&] { DecodeBatch(*model.backend, *model.weights, {.texts = 0}); });
   Refused("ids that no token has", [&] { model.tokenizer->Decode(std::vector<int32_t>{V}); });
 
   const std::vector<int32_t> ids(3);

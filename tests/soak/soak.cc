@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "folio/infer/opened_model.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/run/training_run.h"
 #include "tests/soak/level.h"
 #include "tests/torture/process.h"
@@ -83,8 +83,8 @@ void TrainAndWrite(const fs::path& text, const fs::path& run) {
   }
   const OpenedModel model = OpenModel(run);
   Generator generator(*model.backend, *model.weights);
-  WriteText(generator, *model.tokenizer, PromptTokens(*model.tokenizer, "a small "),
-            {.max_tokens = 64}, /*sequence=*/0, [](std::string_view) { return true; });
+  GenerateText(generator, *model.tokenizer, PromptTokens(*model.tokenizer, "a small "),
+               {.max_tokens = 64}, /*sequence=*/0, [](std::string_view) { return true; });
 }
 
 struct Options {

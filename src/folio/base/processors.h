@@ -22,4 +22,9 @@ struct ProcessorFiles {
 // of is a core of its own. At least 1.
 int UsableCores(const std::vector<int>& processors, const ProcessorFiles& files = {});
 
+// Has this thread, and those that it begins from now on, run as soon as they wake beside threads
+// that compute, in turns of 0.1 ms: their share of the processors stays the same. Does nothing
+// where the system has no such turns (Linux before 6.12) or does not allow it.
+void TakeShortTurns();
+
 }  // namespace folio

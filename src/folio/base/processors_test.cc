@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -111,6 +114,25 @@ TEST_F(Processors, OfThisProcessAreThoseItMayRunOn) {
     EXPECT_EQ(UsableCores(ProcessorsOfThisProcess()), 1);
   })
       .join();
+}
+
+// Linux's sched_attr: 48 bytes, of which those from the 24th on are the length of a turn.
+uint64_t TurnOfThisThread() {
+  std::array<uint64_t, 6> attributes = {};
+  EXPECT_EQ(syscall(SYS_sched_getattr, 0, attributes.data(), sizeof(attributes), 0), 0);
+  return attributes[3];
+}
+
+TEST(ShortTurns, AreTakenByAThreadAndThoseItBegins) {
+  if (TurnOfThisThread() == 0)
+    GTEST_SKIP() << "this Linux has no turns of a length that threads choose";
+  std::thread([] {
+    TakeShortTurns();
+    static constexpr uint64_t kNanoseconds = 100'000;
+    EXPECT_EQ(TurnOfThisThread(), kNanoseconds);
+    std::thread([] { EXPECT_EQ(TurnOfThisThread(), kNanoseconds); }).join();
+  }).join();
+  EXPECT_NE(TurnOfThisThread(), 100'000U);
 }
 
 }  // namespace

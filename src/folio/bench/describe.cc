@@ -217,7 +217,7 @@ Json ToJson(const BenchTrainOptions& options, const BenchTrainResult& result) {
   }
   if (result.plain) {
     const PlainTraining& plain = *result.plain;
-    json[options.model.lora.on() ? "full_fine_tuning" : "without_recompute"] = {
+    json[options.pass.lora.on() ? "full_fine_tuning" : "without_recompute"] = {
         {"peak_bytes", plain.planned_bytes},
         {"saved_bytes", result.saved_bytes()},
         {"seconds_per_step", Median(plain.step_seconds)},
@@ -275,7 +275,7 @@ std::string ToText(const BenchTrainOptions& options, const BenchTrainResult& res
         HumanBytes(static_cast<double>(result.traffic.bytes_sent) / steps),
         result.traffic.seconds_waited / steps * 1e3, result.overlap() * 100);
   }
-  if (options.model.lora.on()) {
+  if (options.pass.lora.on()) {
     text += PlainLine("adapters", result);
   } else if (options.pass.recompute) {
     text += PlainLine("recompute", result);
@@ -322,7 +322,7 @@ std::string TrainingText(const std::string& model, const Backend& backend,
       "counted     {}\n",
       model, WithCommas(results[0].parameters), first.train.backend, backend.description(),
       TrainDtypeName(first.pass.dtype), backend.ProductUnit(first.pass.dtype), Threads(),
-      TrainFlops(first.model, first.T).Explanation());
+      TrainFlops(first.model, first.T, first.pass.lora).Explanation());
   for (size_t i = 0; i < results.size(); ++i) {
     text += (growth ? "\n" : "") + ToText(options[i], results[i]);
   }
@@ -334,14 +334,14 @@ std::string TrainingJson(const std::string& model, const Backend& backend,
                          const std::vector<BenchTrainOptions>& options,
                          const std::vector<BenchTrainResult>& results, bool growth) {
   const BenchTrainOptions& first = options.front();
-  const TrainFlops flops(first.model, first.T);
+  const TrainFlops flops(first.model, first.T, first.pass.lora);
   Json json = {{"schema", 1},
                {"model", model},
                {"parameters", results[0].parameters},
                {"dtype", TrainDtypeName(first.pass.dtype)},
                {"product_unit", backend.ProductUnit(first.pass.dtype)},
                {"recompute", first.pass.recompute},
-               {"lora_rank", first.model.lora.rank},
+               {"lora_rank", first.pass.lora.rank},
                {"backend", first.train.backend},
                {"backend_description", backend.description()},
                {"simd", SimdTarget()},

@@ -42,7 +42,7 @@ std::string StepSeconds(double seconds) {
 }
 
 std::string StepsText(const StepPlan& plan) {
-  const ParamTable table(plan.config);
+  const ParamTable table(plan.config, plan.pass.lora);
   const NetworkRates& network = plan.rows.front().network;
   std::string text = fmt::format(
       "model    {}, {} parameters, {}\n"
@@ -112,7 +112,7 @@ std::string StepsJson(const StepPlan& plan) {
   const NetworkRates& network = plan.rows.front().network;
   Json json = {{"schema", 1},
                {"model", plan.model},
-               {"parameters", ParamTable(plan.config).parameters()},
+               {"parameters", ParamTable(plan.config, plan.pass.lora).parameters()},
                {"dtype", TrainDtypeName(plan.pass.dtype)},
                {"reduce_every", plan.reduce_every},
                {"reduce_dtype", TrainDtypeName(plan.reduce)},

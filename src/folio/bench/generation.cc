@@ -45,7 +45,7 @@ class Rounds {
         ids_(Tokens(weights.config(), P_)),
         read_floats_(static_cast<int64_t>(WeightBytes(weights)) / int64_t{sizeof(float)} + 1),
         memory_(std::make_unique<float[]>(static_cast<size_t>(read_floats_))),
-        decoder_(backend, weights.config(), weights.params(),
+        decoder_(backend, weights,
                  {.cache = options.cache, .pages = Pages(weights.config(), options)}) {}
 
   void Run(GenerationTimings& to) {

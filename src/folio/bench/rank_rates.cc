@@ -24,12 +24,13 @@ constexpr double kPassSeconds = 3;  // that forward and backward are measured fo
 constexpr int kPasses = 4;          // the first does not count
 
 double FlopsOf(const BenchTrainOptions& options) {
-  return TrainFlops(options.model, options.T).per_step(options.train.batch_size * options.T);
+  return TrainFlops(options.model, options.T, options.pass.lora)
+      .per_step(options.train.batch_size * options.T);
 }
 
 // Operations a second of forward and backward, without the optimizer.
 double PassRate(Backend& backend, const BenchTrainOptions& options, int passes) {
-  GptWeights weights(options.model);
+  GptWeights weights(ParamTable(options.model, options.pass.lora));
   InitWeights(weights, static_cast<uint64_t>(options.train.seed));
   const int64_t N = options.train.batch_size * options.T;
   TrainStep train_step(backend, weights, options.train.batch_size, options.T, options.pass);

@@ -37,10 +37,10 @@ struct BucketShare {
 struct Durations {
   Durations(const TrainShape& shape, const RankRates& rank) {
     const GptConfig& model = shape.model;
-    const TrainFlops flops(model, shape.T);
+    const TrainFlops flops(model, shape.T, shape.options.lora);
     const double layers = static_cast<double>(model.n_layer);
     const double head = static_cast<double>(model.vocab_size) * static_cast<double>(model.n_embd);
-    const double trained_head = model.lora.on() ? 0 : head;
+    const double trained_head = shape.options.lora.on() ? 0 : head;
     const double blocks = static_cast<double>(flops.matrix_parameters) - head;
     const double trained = static_cast<double>(flops.trained_parameters) - trained_head;
     const double second =
@@ -66,7 +66,7 @@ class SimulatedRank {
         rank_(rank),
         network_(network),
         durations_(shape, rank) {
-    const ParamTable table(shape.model);
+    const ParamTable table(shape.model, shape.options.lora);
     for (const ShardBucket& bucket : BucketsOf(table, layers_)) {
       buckets_.emplace_back(bucket, ranks_);
       elements_ += buckets_.back().size;
@@ -250,7 +250,7 @@ StepPrediction PredictStep(const TrainShape& shape, const RankRates& rank,
   StepPrediction step = SimulatedRank(shape, rank, network).Run();
   step.memory = PlannedBytes(shape);
   step.tokens = shape.B * shape.T * shape.grad_accumulation;
-  step.flops = TrainFlops(shape.model, shape.T).per_step(step.tokens);
+  step.flops = TrainFlops(shape.model, shape.T, shape.options.lora).per_step(step.tokens);
   step.bound = BoundOf(shape, rank, network, step.seconds, step.computing());
   return step;
 }

@@ -37,7 +37,8 @@ class TrainingBench {
   TrainingBench(Backend& backend, const BenchTrainOptions& options)
       : train_(options.train),
         group_(options.group),
-        weights_(ModelOfRank(options.model, options.train, options.group)),
+        weights_(ParamTable(options.model, options.pass.lora,
+                            ShardOfRank(options.model, options.train, options.group))),
         train_step_(backend, weights_, options.train.batch_size, options.T, options.pass,
                     ParallelismOf(options.train, options.group)) {
     const uint64_t seed = static_cast<uint64_t>(train_.seed);
@@ -119,8 +120,8 @@ struct Rival {
 // Makes the rival of PlainTraining; null where there is nothing to compare or no room for both.
 std::unique_ptr<Rival> MakeRival(BenchTrainOptions options, PlainTraining& plain) {
   if (options.group != nullptr) return nullptr;
-  if (options.model.lora.on()) {
-    options.model.lora = {};
+  if (options.pass.lora.on()) {
+    options.pass.lora = {};
   } else if (options.pass.recompute) {
     options.pass.recompute = false;
   } else {
@@ -139,7 +140,7 @@ int64_t TokensPerStep(const BenchTrainOptions& options) {
 }
 
 double FlopsPerStep(const BenchTrainOptions& options) {
-  return TrainFlops(options.model, options.T).per_step(TokensPerStep(options));
+  return TrainFlops(options.model, options.T, options.pass.lora).per_step(TokensPerStep(options));
 }
 
 // Operations a second, at the median of the steps after the first.
@@ -191,7 +192,7 @@ BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
   result.planned_bytes = PlannedBytes(shape);
   ResetPeakMemory();
   TrainingBench bench(backend, options);
-  result.parameters = ParamTable(options.model).parameters();
+  result.parameters = ParamTable(options.model, options.pass.lora).parameters();
   result.tokens_per_step = TokensPerStep(options);
   result.ranks = Ranks(options);
   result.flops_per_step = FlopsPerStep(options);

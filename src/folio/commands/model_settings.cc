@@ -54,6 +54,7 @@ void ModelSettings::Resolve(const ConfigSources& sources) {
   settings_.Resolve();
   if (model_.empty()) {
     config_.model.Validate("settings");
+    config_.train.lora.Validate("settings");
     return;
   }
   for (const Field& field : settings_.fields()) {
@@ -67,9 +68,7 @@ void ModelSettings::Resolve(const ConfigSources& sources) {
 void ModelSettings::Read(const ConfigSources& sources) {
   Resolve(sources);
   if (model_.empty()) return;
-  const LoraConfig lora = config_.model.lora;
   config_.model = FindModel(model_).model.config;
-  config_.model.lora = lora;
 }
 
 std::string ModelSettings::name() const {

@@ -99,7 +99,7 @@ class ClozeMeter {
     progress_.total = CountItems(file, options.reading);
     if (options.out.empty()) return;
     out_.emplace(options.out, fmt::format("cloze 1 {} {} {}", static_cast<int>(options.text),
-                                          MeasuredIdentity(model), file));
+                                          ModelFingerprint(model), file));
   }
 
   Predictor& predictor() { return predictor_; }

@@ -31,7 +31,7 @@ std::string PerplexityKey(const OpenedModel& model, std::span<const MeasuredText
                           const ReadingOptions& options) {
   const WindowShape& shape = options.shape;
   std::string key = fmt::format("perplexity 1 {} {} {} {} {}", shape.context, shape.stride,
-                                options.text.field, options.text.raw, MeasuredIdentity(model));
+                                options.text.field, options.text.raw, ModelFingerprint(model));
   if (options.max_tokens > 0) key += fmt::format(" of {}", options.max_tokens);
   for (const MeasuredText& text : texts) key += '\n' + text.name;
   return key;

@@ -49,7 +49,7 @@ std::string DamagedNote(const std::filesystem::path& path) {
          "again";
 }
 
-std::string MeasuredIdentity(const OpenedModel& model) {
+std::string ModelFingerprint(const OpenedModel& model) {
   Hasher hasher;
   for (const Tensor& x : model.weights->tensors()) {
     hasher.Add({static_cast<const std::byte*>(x.raw()), static_cast<size_t>(x.bytes())});

@@ -45,6 +45,6 @@ std::string DamagedNote(const std::filesystem::path& path);
 
 // What tells one model's numbers from another's: its configuration and every weight, the tokenizer,
 // and what computes. Reads all weights.
-std::string MeasuredIdentity(const OpenedModel& model);
+std::string ModelFingerprint(const OpenedModel& model);
 
 }  // namespace folio

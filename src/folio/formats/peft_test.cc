@@ -87,9 +87,7 @@ TEST_F(Peft, WhatHasNoAdapterIsNotCopied) {
   EXPECT_FALSE(
       std::ranges::equal(Elements<float>(a.c_attn.weight), Elements<float>(b.c_attn.weight)));
   // The same numbers as those of a run that trains one.
-  GptConfig config = bare->config();
-  config.lora = LoadAdapterConfig(At("adapter"));
-  const GptWeights apart(config);
+  const GptWeights apart(ParamTable(bare->config(), LoadAdapterConfig(At("adapter"))));
   for (size_t i = 0, k = 0; i < apart.tensors().size(); ++i) {
     if (apart.table().params()[i].kind == ParamKind::kAdapter) continue;
     const auto from = Elements<float>(bare->tensors()[k++]);

@@ -39,7 +39,7 @@ class BeamSearching : public testing::Test {
 
   std::vector<BeamText> Search(const Tokens& prompt, const BeamSearchOptions& options) {
     const int64_t pages = BeamSearchPages(config_, std::ssize(prompt), options);
-    Decoder decoder(*backend_, config_, weights_->params(), {.pages = pages});
+    Decoder decoder(*backend_, *weights_, {.pages = pages});
     return BeamSearch(decoder, prompt, options);
   }
 
@@ -243,8 +243,7 @@ TEST_F(BeamSearching, EndsAsSoonAsNothingBetterCanCome) {
         int64_t steps = 0;
         ExpectTexts(Search({3, 1}, options), Plainly({3, 1}, options, &steps));
         TimedBackend timed(MakeBackend("cpu"));
-        Decoder decoder(timed, config_, weights_->params(),
-                        {.pages = BeamSearchPages(config_, 2, options)});
+        Decoder decoder(timed, *weights_, {.pages = BeamSearchPages(config_, 2, options)});
         timed.Reset();
         BeamSearch(decoder, Tokens{3, 1}, options);
         const std::vector<OpTime> times = timed.Times();
@@ -348,8 +347,7 @@ TEST_F(BeamSearching, DependsNeitherOnThreadsNorOnTheCache) {
   const std::vector<BeamText> once = Search(prompt, options);
   for (const int threads : {2, 5}) {
     SetThreads(threads);
-    Decoder decoder(*backend_, config_, weights_->params(),
-                    {.pages = BeamSearchPages(config_, 131, options) + 2});
+    Decoder decoder(*backend_, *weights_, {.pages = BeamSearchPages(config_, 131, options) + 2});
     CachedSequence other(decoder.cache());
     decoder.Append(other, std::span(prompt).first(130));
     for (int repeat = 0; repeat < 2; ++repeat) {
@@ -372,8 +370,7 @@ TEST_F(BeamSearching, PagesThatThePromptFillsCountOnce) {
   EXPECT_EQ(BeamSearchPages(config_, 128, {.beams = 4, .max_tokens = 0}), 1);
   EXPECT_EQ(BeamSearchPages(config_, 1, {.beams = 32, .max_tokens = 5000}), 32 * 8);
   const BeamSearchOptions options = {.beams = 4, .max_tokens = 200};
-  Decoder decoder(*backend_, config_, weights_->params(),
-                  {.pages = BeamSearchPages(config_, 130, options) - 1});
+  Decoder decoder(*backend_, *weights_, {.pages = BeamSearchPages(config_, 130, options) - 1});
   EXPECT_DEATH(BeamSearch(decoder, RandomTokens(130, config_.vocab_size, 1), options),
                "too few pages");
 }

@@ -73,7 +73,7 @@ void NgramDraft::Propose(std::span<const int32_t> text, int64_t count, std::vect
 
 // A page more than the context has: one that was filled at once, and then cut, is copied.
 ModelDraft::ModelDraft(Backend& backend, const GptWeights& weights, int64_t vocab_size)
-    : decoder_(backend, weights.config(), weights.params(),
+    : decoder_(backend, weights,
                {.pages = KvCache::PagesOf(weights.config(), weights.config().n_positions) + 1}) {
   RequireOneVocabulary(weights.config().vocab_size, vocab_size);
 }

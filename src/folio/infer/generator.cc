@@ -3,17 +3,18 @@
 namespace folio {
 
 FinishReason Generator::Generate(std::span<const int32_t> prompt, const GenerateOptions& options,
-                                 uint64_t sequence,
+                                 uint64_t rng_stream,
                                  const std::function<bool(const NewToken&)>& on_token) {
   FinishReason reason = FinishReason::kCancelled;
-  const TextBatch::Id id = batch_.Add({.prompt = {prompt.begin(), prompt.end()},
-                                       .options = options,
-                                       .sequence = sequence,
-                                       .on_token = on_token,
-                                       .on_end = [&](FinishReason why, const GenerateStats& stats) {
-                                         reason = why;
-                                         stats_ = stats;
-                                       }});
+  const DecodeBatch::Id id =
+      batch_.Add({.prompt = {prompt.begin(), prompt.end()},
+                  .options = options,
+                  .rng_stream = rng_stream,
+                  .on_token = on_token,
+                  .on_end = [&](FinishReason why, const GenerateStats& stats) {
+                    reason = why;
+                    stats_ = stats;
+                  }});
   try {
     while (batch_.Step()) {
     }

@@ -28,14 +28,14 @@ class Generating : public testing::TestWithParam<std::string> {
   }
   ~Generating() override { SetThreads(threads_); }
 
-  Tokens Generate(const Tokens& prompt, const GenerateOptions& options, uint64_t sequence = 0) {
+  Tokens Generate(const Tokens& prompt, const GenerateOptions& options, uint64_t rng_stream = 0) {
     Generator generator(*backend_, *weights_);
-    return Generate(generator, prompt, options, sequence);
+    return Generate(generator, prompt, options, rng_stream);
   }
   static Tokens Generate(Generator& generator, const Tokens& prompt, const GenerateOptions& options,
-                         uint64_t sequence = 0) {
+                         uint64_t rng_stream = 0) {
     Tokens out;
-    generator.Generate(prompt, options, sequence, [&](const NewToken& token) {
+    generator.Generate(prompt, options, rng_stream, [&](const NewToken& token) {
       out.push_back(token.id);
       return true;
     });
@@ -45,7 +45,7 @@ class Generating : public testing::TestWithParam<std::string> {
   // The same by the definition, in double: for each new token the window of what the model sees is
   // read from its first position on; the oldest `stride` of a full window are forgotten.
   Tokens Slowly(const Tokens& prompt, const GenerateOptions& options, size_t stride,
-                uint64_t sequence = 0) {
+                uint64_t rng_stream = 0) {
     Sampler sampler(options.sampling);
     const size_t P = static_cast<size_t>(config_.n_positions);
     const size_t V = static_cast<size_t>(config_.vocab_size);
@@ -54,7 +54,7 @@ class Generating : public testing::TestWithParam<std::string> {
     while (static_cast<int64_t>(out.size()) < options.max_tokens) {
       const PlainModel plain(*weights_, window);
       const std::vector<float> logits(plain.logits().end() - ptrdiff_t(V), plain.logits().end());
-      out.push_back(sampler.Sample(logits, sequence, out.size()));
+      out.push_back(sampler.Sample(logits, rng_stream, out.size()));
       if (window.size() == P) window.erase(window.begin(), window.begin() + ptrdiff_t(stride));
       window.push_back(out.back());
     }

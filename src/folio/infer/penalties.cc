@@ -21,7 +21,7 @@ float& Penalties::At(int32_t id) {
   return changed_[static_cast<size_t>(id)];
 }
 
-std::span<const float> Penalties::Apply(std::span<const float> logits, const TextSoFar& text) {
+std::span<const float> Penalties::Apply(std::span<const float> logits, const TokenHistory& text) {
   const PenaltyOptions& o = options_;
   const bool penalises = o.repetition != 1 || o.presence != 0 || o.frequency != 0;
   const bool too_short = std::cmp_less(text.written().size(), o.min_tokens);
@@ -38,7 +38,7 @@ std::span<const float> Penalties::Apply(std::span<const float> logits, const Tex
   return changed_;
 }
 
-void Penalties::PenaliseRepetition(const TextSoFar& text) {
+void Penalties::PenaliseRepetition(const TokenHistory& text) {
   counts_.resize(changed_.size());
   const auto count = [&](int32_t id) -> int32_t& {
     FOLIO_CHECK(id >= 0 && static_cast<size_t>(id) < counts_.size(), "an id without a logit");

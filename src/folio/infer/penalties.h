@@ -17,10 +17,10 @@ class Penalties {
   // The changed logits: `logits` itself where nothing changes, else valid until the next call. They
   // depend on the arguments and options alone, and take time for each token of the text.
   // REQUIRES: every id is that of a logit.
-  std::span<const float> Apply(std::span<const float> logits, const TextSoFar& text);
+  std::span<const float> Apply(std::span<const float> logits, const TokenHistory& text);
 
  private:
-  void PenaliseRepetition(const TextSoFar& text);
+  void PenaliseRepetition(const TokenHistory& text);
   void BanRepeatedNgrams(std::span<const int32_t> tokens);
   float& At(int32_t id);
 

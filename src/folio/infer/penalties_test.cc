@@ -14,7 +14,7 @@ std::vector<float> Changed(const PenaltyOptions& options, const std::vector<floa
                            const std::vector<int32_t>& tokens, size_t prompt_tokens,
                            const std::vector<int32_t>& ends = {}) {
   Penalties penalties(options, ends);
-  const TextSoFar text{.tokens = tokens, .prompt_tokens = prompt_tokens};
+  const TokenHistory text{.tokens = tokens, .prompt_tokens = prompt_tokens};
   const auto first = penalties.Apply(logits, text);
   const std::vector<float> changed(first.begin(), first.end());
   const auto again = penalties.Apply(logits, text);

@@ -260,7 +260,7 @@ void Sampler::CutTypical() {
   SortMore(keys_, sorted_, keys_.size(), std::greater<>());
 }
 
-void Sampler::Cut(std::span<const float> logits, const TextSoFar& text) {
+void Sampler::Cut(std::span<const float> logits, const TokenHistory& text) {
   keys_.clear();
   sorted_ = 0;
   const std::span<const float> changed = penalties_->Apply(logits, text);
@@ -293,7 +293,7 @@ void Sampler::Cut(std::span<const float> logits, const TextSoFar& text) {
 }
 
 std::span<const Candidate> Sampler::Candidates(std::span<const float> logits,
-                                               const TextSoFar& text) {
+                                               const TokenHistory& text) {
   Cut(logits, text);
   SortFirst(keys_.size());
   candidates_.clear();
@@ -337,12 +337,12 @@ size_t Sampler::Draw(double goal) {
   return last;
 }
 
-int32_t Sampler::Sample(std::span<const float> logits, uint64_t sequence, uint64_t position,
-                        const TextSoFar& text) {
+int32_t Sampler::Sample(std::span<const float> logits, uint64_t rng_stream, uint64_t position,
+                        const TokenHistory& text) {
   Cut(logits, text);
   chance_ = 1;
   if (keys_.size() == 1) return IdOf(keys_.front());
-  const CounterRng rng(options_.seed, RngStream(RngPurpose::kSampling, sequence));
+  const CounterRng rng(options_.seed, RngStream(RngPurpose::kSampling, rng_stream));
   const size_t drawn = Draw(rng.Uniform(position) * total_);
   chance_ = weights_[drawn] / total_;
   return IdOf(keys_[drawn]);

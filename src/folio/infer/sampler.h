@@ -12,7 +12,7 @@ namespace folio {
 class Penalties;
 
 // What stands before the next token.
-struct TextSoFar {
+struct TokenHistory {
   std::span<const int32_t> tokens = {};  // the prompt, and what was written after it
   size_t prompt_tokens = 0;              // how many of them are the prompt's
 
@@ -83,7 +83,7 @@ struct TokenProbability {
   double log_probability = 0;  // ln of it, also where it is too small for a double
 };
 
-// Chooses tokens. A choice depends on the logits, the options, the text so far, `sequence` and
+// Chooses tokens. A choice depends on the logits, the options, the text so far, `rng_stream` and
 // `position` alone. Sorts no more tokens than the cuts keep, or are about as likely as the drawn.
 class Sampler {
  public:
@@ -98,20 +98,21 @@ class Sampler {
   // One of logits.size() tokens. Throws a kUsage Error where bans leave none, and a
   // kInput Error where NaN does: logits that are NaN or infinity are no one's choice, and -infinity
   // is a token that cannot come. REQUIRES: what CheckSampling lets pass.
-  int32_t Sample(std::span<const float> logits, uint64_t sequence, uint64_t position,
-                 const TextSoFar& text = {});
+  int32_t Sample(std::span<const float> logits, uint64_t rng_stream, uint64_t position,
+                 const TokenHistory& text = {});
   // How likely the token that Sample chose last was there, after penalties and cuts.
   double chance() const { return chance_; }
 
   // The tokens that the cuts leave, likeliest first, with probabilities that add up to 1; valid
   // until the next call. For temperature 0 that is one token. Throws as Sample does.
-  std::span<const Candidate> Candidates(std::span<const float> logits, const TextSoFar& text = {});
+  std::span<const Candidate> Candidates(std::span<const float> logits,
+                                        const TokenHistory& text = {});
 
  private:
   // A token as a number, larger the likelier, and of equals the lower the id.
   using Key = uint64_t;
 
-  void Cut(std::span<const float> logits, const TextSoFar& text);
+  void Cut(std::span<const float> logits, const TokenHistory& text);
   float ReachedByTopK(std::span<const float> logits);
   void Gather(std::span<const float> logits);
   void TakeLikeliest(std::span<const float> logits);

@@ -207,11 +207,11 @@ TEST(Sampler, GreedyTakesTheLikeliestWhateverTheSeed) {
   }
 }
 
-std::vector<int32_t> Draws(uint64_t seed, uint64_t sequence) {
+std::vector<int32_t> Draws(uint64_t seed, uint64_t rng_stream) {
   Sampler sampler({.seed = seed});
   std::vector<int32_t> ids;
   for (uint64_t position = 0; position < 40; ++position) {
-    ids.push_back(sampler.Sample(Logits({0.2, 0.3, 0.5}), sequence, position));
+    ids.push_back(sampler.Sample(Logits({0.2, 0.3, 0.5}), rng_stream, position));
   }
   return ids;
 }

@@ -73,8 +73,8 @@ int64_t Speculation::Next() const {
   return best == 0 && rest_ == 0 ? Best(1) : best;
 }
 
-void Speculation::Told(int64_t proposed, int64_t accepted, double draft_seconds,
-                       double pass_seconds) {
+void Speculation::Record(int64_t proposed, int64_t accepted, double draft_seconds,
+                         double pass_seconds) {
   FOLIO_CHECK(0 <= accepted && accepted <= proposed && proposed <= kMost,
               "more was accepted than proposed");
   ++passes_;

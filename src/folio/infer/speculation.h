@@ -28,7 +28,7 @@ class Speculation {
   // How each pass went, in seconds: how many tokens were proposed (maybe fewer than Next() said)
   // and accepted, what it took to propose them, and the pass of proposed + 1 rows. REQUIRES: 0 <=
   // accepted <= proposed <= kMost.
-  void Told(int64_t proposed, int64_t accepted, double draft_seconds, double pass_seconds);
+  void Record(int64_t proposed, int64_t accepted, double draft_seconds, double pass_seconds);
 
  private:
   // The last few measurements of one thing.

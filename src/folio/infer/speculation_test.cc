@@ -51,7 +51,7 @@ Went Go(Speculation& speculation, const World& world, int64_t passes) {
     }
     const double draft = static_cast<double>(proposed) * world.proposal;
     const double pass = world.pass(proposed + 1);
-    speculation.Told(proposed, accepted, draft, pass);
+    speculation.Record(proposed, accepted, draft, pass);
     went.chosen.push_back(k);
     went.tokens += static_cast<double>(accepted) + 1;
     went.seconds += draft + pass;
@@ -186,8 +186,8 @@ TEST(Speculation, StandsADraftThatHasToCatchUp) {
   for (uint64_t i = 0; i < 1000; ++i) {
     const int64_t k = speculation.Next();
     const int64_t accepted = rng.Uniform(i) < 0.2 ? k / 2 : k;
-    speculation.Told(k, accepted, k == 0 ? 0 : 0.01 * double(k) + (behind ? 20 : 0),
-                     Linear(0.05)(k + 1));
+    speculation.Record(k, accepted, k == 0 ? 0 : 0.01 * double(k) + (behind ? 20 : 0),
+                       Linear(0.05)(k + 1));
     behind = k == 0;
     proposals += k > 0;
   }
@@ -208,11 +208,11 @@ TEST(Speculation, KeepsAskingADraftThatSaysNothing) {
 TEST(Speculation, BeginsWithPassesToCompareWith) {
   Speculation speculation;
   EXPECT_EQ(speculation.Next(), 0);
-  speculation.Told(0, 0, 0, 5);  // the first is slow
+  speculation.Record(0, 0, 0, 5);  // the first is slow
   EXPECT_EQ(speculation.Next(), 0);
-  speculation.Told(0, 0, 0, 1);
+  speculation.Record(0, 0, 0, 1);
   EXPECT_EQ(speculation.Next(), 2) << "as nothing speaks against it";
-  speculation.Told(2, 0, 0, 1.5);
+  speculation.Record(2, 0, 0, 1.5);
   EXPECT_EQ(speculation.Next(), 1) << "a try has two passes";
 }
 
@@ -230,8 +230,8 @@ TEST(Speculation, DependsOnWhatItIsToldAlone) {
 
 TEST(Speculation, RefusesImpossibleNumbers) {
   Speculation speculation;
-  EXPECT_DEATH(speculation.Told(2, 3, 0, 1), "more was accepted");
-  EXPECT_DEATH(speculation.Told(9, 3, 0, 1), "more was accepted");
+  EXPECT_DEATH(speculation.Record(2, 3, 0, 1), "more was accepted");
+  EXPECT_DEATH(speculation.Record(9, 3, 0, 1), "more was accepted");
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "folio/model/context.h"
 #include "folio/model/params.h"
-#include "folio/model/trace.h"
 
 // A GPT as its definition reads, in double and without the backends, for the tests of what a trace
 // shows.

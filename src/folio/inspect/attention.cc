@@ -309,8 +309,8 @@ std::string OneHeadSvg(const AttentionText& text, const AttentionHead& head,
 
 }  // namespace
 
-AttentionText LookAtHeads(const OpenedModel& model, const ModelText& text,
-                          const AttentionView& view, const std::function<void()>& on_head) {
+AttentionText InspectHeads(const OpenedModel& model, const ModelText& text,
+                           const AttentionView& view, const std::function<void()>& on_head) {
   const GptConfig& config = model.weights->config();
   const Trace trace(*model.backend, *model.weights, text.ids, {TracePoint::kQkv}, text.mask);
   const auto T = static_cast<int64_t>(text.ids.size());

@@ -43,8 +43,8 @@ struct AttentionText {
 
 // Runs the model on the text and looks at each head, after which `on_head` is called. Keeps what
 // the view asks for, and of a single head the whole map.
-AttentionText LookAtHeads(const OpenedModel& model, const ModelText& text,
-                          const AttentionView& view, const std::function<void()>& on_head);
+AttentionText InspectHeads(const OpenedModel& model, const ModelText& text,
+                           const AttentionView& view, const std::function<void()>& on_head);
 
 // The names of the scores, as in --sort and in tables.
 std::vector<std::string> ScoreNames();

@@ -319,8 +319,8 @@ std::string KindName(TokenKind kind) {
   return kKinds[static_cast<size_t>(kind)];
 }
 
-EmbeddingsView LookAtEmbeddings(const OpenedModel& model, std::optional<int32_t> token, int64_t top,
-                                int64_t points, const std::function<void()>& before) {
+EmbeddingsView InspectEmbeddings(const OpenedModel& model, std::optional<int32_t> token,
+                                 int64_t top, int64_t points, const std::function<void()>& before) {
   const GptConfig& config = model.weights->config();
   const Tensor& wte = model.weights->params().wte;
   EmbeddingsView view{.V = config.vocab_size,

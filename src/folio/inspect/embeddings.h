@@ -82,8 +82,8 @@ struct EmbeddingsView {
 // Of the model, with lists of `top` rows, the neighbours of `token` if there is one, and `points`
 // tokens to be drawn with their names, evenly over the ids. `before` is called before the principal
 // components, the longest part.
-EmbeddingsView LookAtEmbeddings(const OpenedModel& model, std::optional<int32_t> token, int64_t top,
-                                int64_t points, const std::function<void()>& before);
+EmbeddingsView InspectEmbeddings(const OpenedModel& model, std::optional<int32_t> token,
+                                 int64_t top, int64_t points, const std::function<void()>& before);
 
 std::string EmbeddingsTerminalText(const EmbeddingsView& view, const TokenNames& names,
                                    const Terminal& terminal);

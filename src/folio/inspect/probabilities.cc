@@ -41,12 +41,12 @@ std::string Marked(int rank_class, const std::string& coloured) {
 }
 
 // The text in its colours, and what they mean.
-std::string Strip(const ForeseenText& seen, const std::string& by, const TokenNames& names,
+std::string Strip(const TokenScores& scores, const std::string& by, const TokenNames& names,
                   const Terminal& terminal) {
   std::string strip;
   int64_t column = 0;
-  for (size_t i = 0; i < seen.text.ids.size(); ++i) {
-    const std::string shown = names.Shown(seen.text.ids[i]);
+  for (size_t i = 0; i < scores.text.ids.size(); ++i) {
+    const std::string shown = names.Shown(scores.text.ids[i]);
     const int64_t width = DisplayWidth(shown);
     if (column > 0 && column + width > terminal.width) {
       strip += '\n';
@@ -56,12 +56,12 @@ std::string Strip(const ForeseenText& seen, const std::string& by, const TokenNa
     if (i == 0) {
       strip += Styled(terminal, Style::kDim, shown);
     } else {
-      const TokenScore& score = seen.scores[i - 1];
+      const TokenScore& score = scores.tokens[i - 1];
       const int c = RankClass(score.rank);
       strip += Marked(c, by == "rank" ? ClassColoured(c, shown)
-                                      : Heated(terminal, TokenHeat(seen, score, by), shown));
+                                      : Heated(terminal, TokenHeat(scores, score, by), shown));
     }
-    if (names.Bytes(seen.text.ids[i]).ends_with('\n')) {
+    if (names.Bytes(scores.text.ids[i]).ends_with('\n')) {
       strip += '\n';
       column = 0;
     }
@@ -88,19 +88,19 @@ std::string Alternatives(const TokenScore& score, const TokenNames& names, int64
   return list;
 }
 
-TextTable ScoreTable(const ForeseenText& seen, const TokenNames& names, const Terminal& terminal) {
+TextTable ScoreTable(const TokenScores& scores, const TokenNames& names, const Terminal& terminal) {
   constexpr int64_t kOtherColumns = 42, kWide = 14;
   int64_t widest = 5;
-  for (const int32_t id : seen.text.ids) {
+  for (const int32_t id : scores.text.ids) {
     widest = std::max(widest, std::min(DisplayWidth(names.Shown(id)), kWide));
   }
   const int64_t room = terminal.is_terminal ? terminal.width - kOtherColumns - widest : 1000;
   TextTable table{
       .columns = {">pos", "token", ">prob", ">rank", ">surprise", ">entropy", "likeliest"}};
   table.rows = {
-      {"0", FitColumns(terminal, names.Shown(seen.text.ids[0]), widest), "-", "-", "-", "-", ""}};
-  for (size_t i = 0; i < seen.scores.size(); ++i) {
-    const TokenScore& score = seen.scores[i];
+      {"0", FitColumns(terminal, names.Shown(scores.text.ids[0]), widest), "-", "-", "-", "-", ""}};
+  for (size_t i = 0; i < scores.tokens.size(); ++i) {
+    const TokenScore& score = scores.tokens[i];
     table.rows.push_back(
         {fmt::format("{}", i + 1), FitColumns(terminal, names.Shown(score.id), widest),
          Heated(terminal, score.probability, fmt::format("{:.4f}", score.probability)),
@@ -110,14 +110,14 @@ TextTable ScoreTable(const ForeseenText& seen, const TokenNames& names, const Te
   return table;
 }
 
-std::string Summary(const ForeseenText& seen) {
-  std::string text = fmt::format("perplexity  {:.3f}\n", std::exp(seen.surprise));
-  text += fmt::format("surprise    {:.4f} nats a token\n", seen.surprise);
-  text += fmt::format("entropy     {:.4f} nats a token\n", seen.entropy);
-  if (seen.bits_per_byte > 0) text += fmt::format("bits/byte   {:.4f}\n", seen.bits_per_byte);
+std::string Summary(const TokenScores& scores) {
+  std::string text = fmt::format("perplexity  {:.3f}\n", std::exp(scores.surprise));
+  text += fmt::format("surprise    {:.4f} nats a token\n", scores.surprise);
+  text += fmt::format("entropy     {:.4f} nats a token\n", scores.entropy);
+  if (scores.bits_per_byte > 0) text += fmt::format("bits/byte   {:.4f}\n", scores.bits_per_byte);
   text += "ranks      ";
-  const std::vector<int64_t> counts = RankClasses(seen);
-  const auto all = static_cast<double>(seen.scores.size());
+  const std::vector<int64_t> counts = RankClasses(scores);
+  const auto all = static_cast<double>(scores.tokens.size());
   for (int c = 0; c < kRankClasses; ++c) {
     const double share = static_cast<double>(counts[static_cast<size_t>(c)]) / all;
     text += fmt::format("{} {}: {:.0f}%", c > 0 ? "," : "", RankClassName(c), 100 * share);
@@ -127,33 +127,33 @@ std::string Summary(const ForeseenText& seen) {
 
 }  // namespace
 
-ForeseenText Foresee(const OpenedModel& model, ModelText text, int64_t top) {
-  return Foresee(*model.backend, *model.weights, model.tokenizer.get(), std::move(text), top);
+TokenScores ScoreTokens(const OpenedModel& model, ModelText text, int64_t top) {
+  return ScoreTokens(*model.backend, *model.weights, model.tokenizer.get(), std::move(text), top);
 }
 
-ForeseenText Foresee(Backend& backend, const GptWeights& weights, const Tokenizer* tokenizer,
-                     ModelText text, int64_t top) {
+TokenScores ScoreTokens(Backend& backend, const GptWeights& weights, const Tokenizer* tokenizer,
+                        ModelText text, int64_t top) {
   const WindowShape shape = ChooseWindows(0, 0, weights.config().n_positions);
   FOLIO_CHECK(text.mask.empty() || std::ssize(text.ids) <= shape.context, "a mask of windows");
-  ForeseenText seen;
+  TokenScores scores;
   for (const TextWindow& window : CutWindows(text.ids, shape)) {
     const Trace trace(backend, weights, window.ids, {TracePoint::kOutput}, text.mask);
     std::ranges::move(ScoreTokens(trace, window.first, window.targets, top),
-                      std::back_inserter(seen.scores));
+                      std::back_inserter(scores.tokens));
   }
-  seen.text = std::move(text);
-  seen.vocab_size = weights.config().vocab_size;
+  scores.text = std::move(text);
+  scores.vocab_size = weights.config().vocab_size;
   const TokenNames names(tokenizer);
   double bytes = 0;
-  for (const TokenScore& score : seen.scores) {
-    seen.surprise += score.surprise;
-    seen.entropy += score.entropy;
+  for (const TokenScore& score : scores.tokens) {
+    scores.surprise += score.surprise;
+    scores.entropy += score.entropy;
     bytes += static_cast<double>(names.Bytes(score.id).size());
   }
-  if (bytes > 0) seen.bits_per_byte = seen.surprise / std::numbers::ln2 / bytes;
-  seen.surprise /= static_cast<double>(seen.scores.size());
-  seen.entropy /= static_cast<double>(seen.scores.size());
-  return seen;
+  if (bytes > 0) scores.bits_per_byte = scores.surprise / std::numbers::ln2 / bytes;
+  scores.surprise /= static_cast<double>(scores.tokens.size());
+  scores.entropy /= static_cast<double>(scores.tokens.size());
+  return scores;
 }
 
 int RankClass(int64_t rank) {
@@ -167,47 +167,48 @@ std::string RankClassName(int rank_class) {
   return fmt::format("{}-{}", kClassEnds[c - 1] + 1, kClassEnds[c]);
 }
 
-std::vector<int64_t> RankClasses(const ForeseenText& seen) {
+std::vector<int64_t> RankClasses(const TokenScores& scores) {
   std::vector<int64_t> counts(kRankClasses);
-  for (const TokenScore& score : seen.scores) ++counts[static_cast<size_t>(RankClass(score.rank))];
+  for (const TokenScore& score : scores.tokens)
+    ++counts[static_cast<size_t>(RankClass(score.rank))];
   return counts;
 }
 
-double TokenHeat(const ForeseenText& seen, const TokenScore& score, const std::string& by) {
+double TokenHeat(const TokenScores& scores, const TokenScore& score, const std::string& by) {
   double heat = ClassHeat(RankClass(score.rank));
   if (by == "probability") heat = 1 - score.probability;
   if (by == "entropy") {
-    heat = score.entropy / std::log(static_cast<double>(std::max<int64_t>(seen.vocab_size, 2)));
+    heat = score.entropy / std::log(static_cast<double>(std::max<int64_t>(scores.vocab_size, 2)));
   }
   return std::isfinite(heat) ? std::clamp(heat, 0.0, 1.0) : 1;
 }
 
-std::string ForeseenTerminalText(const ForeseenText& seen, const std::string& by,
-                                 const TokenNames& names, const Terminal& terminal) {
-  const TextTable scores = ScoreTable(seen, names, terminal);
-  std::string text = RenderTable(scores) + "\n";
-  if (terminal.color) text += Strip(seen, by, names, terminal) + "\n";
-  return text + Summary(seen);
+std::string TokenScoresTerminalText(const TokenScores& scores, const std::string& by,
+                                    const TokenNames& names, const Terminal& terminal) {
+  const TextTable table = ScoreTable(scores, names, terminal);
+  std::string text = RenderTable(table) + "\n";
+  if (terminal.color) text += Strip(scores, by, names, terminal) + "\n";
+  return text + Summary(scores);
 }
 
-std::string ForeseenJson(const ForeseenText& seen, const TokenNames& names) {
+std::string TokenScoresJson(const TokenScores& scores, const TokenNames& names) {
   Json json = {{"schema", 1},
-               {"left_out", seen.text.left_out},
-               {"first", names.AsJson(seen.text.ids[0])},
-               {"tokens", seen.text.ids.size()},
-               {"perplexity", std::exp(seen.surprise)},
-               {"surprise", seen.surprise},
-               {"entropy", seen.entropy},
+               {"left_out", scores.text.left_out},
+               {"first", names.AsJson(scores.text.ids[0])},
+               {"tokens", scores.text.ids.size()},
+               {"perplexity", std::exp(scores.surprise)},
+               {"surprise", scores.surprise},
+               {"entropy", scores.entropy},
                {"bits_per_byte", nullptr},
                {"ranks", Json::object()},
                {"scores", Json::array()}};
-  if (seen.bits_per_byte > 0) json["bits_per_byte"] = seen.bits_per_byte;
-  const std::vector<int64_t> counts = RankClasses(seen);
+  if (scores.bits_per_byte > 0) json["bits_per_byte"] = scores.bits_per_byte;
+  const std::vector<int64_t> counts = RankClasses(scores);
   for (int c = 0; c < kRankClasses; ++c) {
     json["ranks"][RankClassName(c)] = counts[static_cast<size_t>(c)];
   }
-  for (size_t i = 0; i < seen.scores.size(); ++i) {
-    const TokenScore& score = seen.scores[i];
+  for (size_t i = 0; i < scores.tokens.size(); ++i) {
+    const TokenScore& score = scores.tokens[i];
     Json entry = {{"position", i + 1}};
     entry.update(names.AsJson(score.id));
     entry["probability"] = score.probability;
@@ -225,22 +226,23 @@ std::string ForeseenJson(const ForeseenText& seen, const TokenNames& names) {
   return json.dump() + "\n";
 }
 
-std::string ForeseenSvg(const ForeseenText& seen, const std::string& by, const TokenNames& names) {
+std::string TokenScoresSvg(const TokenScores& scores, const std::string& by,
+                           const TokenNames& names) {
   std::vector<StripToken> tokens;
-  for (size_t i = 0; i < seen.text.ids.size(); ++i) {
-    StripToken token{.text = names.Shown(seen.text.ids[i])};
-    token.line_break = names.Bytes(seen.text.ids[i]).ends_with('\n');
+  for (size_t i = 0; i < scores.text.ids.size(); ++i) {
+    StripToken token{.text = names.Shown(scores.text.ids[i])};
+    token.line_break = names.Bytes(scores.text.ids[i]).ends_with('\n');
     if (i > 0) {
-      const TokenScore& score = seen.scores[i - 1];
-      token.heat = TokenHeat(seen, score, by);
+      const TokenScore& score = scores.tokens[i - 1];
+      token.heat = TokenHeat(scores, score, by);
       token.underline = std::min(RankClass(score.rank), 3);
       token.note = PercentText(score.probability);
     }
     tokens.push_back(std::move(token));
   }
   StripOptions options;
-  options.title =
-      fmt::format("{} tokens, perplexity {:.2f}", seen.text.ids.size(), std::exp(seen.surprise));
+  options.title = fmt::format("{} tokens, perplexity {:.2f}", scores.text.ids.size(),
+                              std::exp(scores.surprise));
   const std::string meaning = by == "rank"          ? "rank of the token"
                               : by == "probability" ? "improbable tokens"
                                                     : "entropy of the prediction";
@@ -249,17 +251,18 @@ std::string ForeseenSvg(const ForeseenText& seen, const std::string& by, const T
   return TokenStripSvg(tokens, options);
 }
 
-std::string ForeseenHtml(const ForeseenText& seen, const std::string& by, const TokenNames& names) {
+std::string TokenScoresHtml(const TokenScores& scores, const std::string& by,
+                            const TokenNames& names) {
   HtmlPage page("Probabilities");
   page.Heading(1, "How well the model foresaw each token");
   page.Paragraph(
       "For each token but the first: the probability that the model gave it after all before it, "
       "its rank (1 is the likeliest), its surprise (-ln probability) and the entropy of the "
       "prediction, in nats, and the likeliest tokens.");
-  page.Figure(ForeseenSvg(seen, by, names));
-  page.Code(Summary(seen));
-  const TextTable scores = ScoreTable(seen, names, {});
-  page.Table(scores.columns, scores.rows);
+  page.Figure(TokenScoresSvg(scores, by, names));
+  page.Code(Summary(scores));
+  const TextTable table = ScoreTable(scores, names, {});
+  page.Table(table.columns, table.rows);
   return std::move(page).Finish();
 }
 

@@ -11,9 +11,9 @@
 namespace folio {
 
 // How well a model foresaw a text.
-struct ForeseenText {
+struct TokenScores {
   ModelText text;
-  std::vector<TokenScore> scores = {};  // of tokens 1 to T-1
+  std::vector<TokenScore> tokens = {};  // of tokens 1 to T-1
   double surprise = 0;                  // mean, nats
   double entropy = 0;                   // mean of the predictions', nats
   double bits_per_byte = 0;             // 0 where the bytes are not known
@@ -23,10 +23,10 @@ struct ForeseenText {
 // Runs the model on the text, of at least two tokens; `top` of the likeliest tokens at each place.
 // A text that is longer than the model's context is seen in windows (eval/windows.h) that begin
 // every half of it. REQUIRES: no mask for such a text.
-ForeseenText Foresee(const OpenedModel& model, ModelText text, int64_t top);
+TokenScores ScoreTokens(const OpenedModel& model, ModelText text, int64_t top);
 // The same by another backend than the model's, which may be busy. `tokenizer` may be null.
-ForeseenText Foresee(Backend& backend, const GptWeights& weights, const Tokenizer* tokenizer,
-                     ModelText text, int64_t top);
+TokenScores ScoreTokens(Backend& backend, const GptWeights& weights, const Tokenizer* tokenizer,
+                        ModelText text, int64_t top);
 
 // Ranks in the classes of GLTR (S. Gehrmann et al., arXiv:1906.04043): 0 for the likeliest token, 1
 // up to the 10th, 2 up to the 100th, 3 up to the 1000th, 4 beyond.
@@ -35,18 +35,20 @@ int RankClass(int64_t rank);
 // "1", "2-10", "11-100", "101-1000", "1001-"
 std::string RankClassName(int rank_class);
 // How many tokens are in each class.
-std::vector<int64_t> RankClasses(const ForeseenText& seen);
+std::vector<int64_t> RankClasses(const TokenScores& scores);
 
 // How much colour the token gets by "rank", "probability" or "entropy": more where it was expected
 // less, or where less was known. 0 to 1.
-double TokenHeat(const ForeseenText& seen, const TokenScore& score, const std::string& by);
+double TokenHeat(const TokenScores& scores, const TokenScore& score, const std::string& by);
 
 // A table of the tokens; with colour the text itself too; the means.
-std::string ForeseenTerminalText(const ForeseenText& seen, const std::string& by,
-                                 const TokenNames& names, const Terminal& terminal);
-std::string ForeseenJson(const ForeseenText& seen, const TokenNames& names);
-std::string ForeseenSvg(const ForeseenText& seen, const std::string& by, const TokenNames& names);
+std::string TokenScoresTerminalText(const TokenScores& scores, const std::string& by,
+                                    const TokenNames& names, const Terminal& terminal);
+std::string TokenScoresJson(const TokenScores& scores, const TokenNames& names);
+std::string TokenScoresSvg(const TokenScores& scores, const std::string& by,
+                           const TokenNames& names);
 // A page with the figure and the table.
-std::string ForeseenHtml(const ForeseenText& seen, const std::string& by, const TokenNames& names);
+std::string TokenScoresHtml(const TokenScores& scores, const std::string& by,
+                            const TokenNames& names);
 
 }  // namespace folio

@@ -21,9 +21,9 @@ TEST(PercentText, SmallSharesAreNotNothing) {
   EXPECT_EQ(PercentText(0), "0%");
 }
 
-class TokenScores : public testing::Test {
+class TokenScoresTest : public testing::Test {
  protected:
-  TokenScores() {
+  TokenScoresTest() {
     config_.vocab_size = 13109;  // so that 300 predictions take more than one chunk
     config_.n_positions = 301;
     config_.n_embd = 4;
@@ -42,7 +42,7 @@ class TokenScores : public testing::Test {
   std::unique_ptr<GptWeights> weights_;
 };
 
-TEST_F(TokenScores, EqualASoftmaxOfThePassesLogits) {
+TEST_F(TokenScoresTest, EqualASoftmaxOfThePassesLogits) {
   const int64_t T = 301, V = config_.vocab_size;
   ASSERT_LT(LossChunkRows(T - 1, V), T - 1);
   const std::vector<int32_t> ids = RandomTokens(T, V, 5);
@@ -72,7 +72,7 @@ TEST_F(TokenScores, EqualASoftmaxOfThePassesLogits) {
   }
 }
 
-TEST_F(TokenScores, RankIsThePlaceInTheList) {
+TEST_F(TokenScoresTest, RankIsThePlaceInTheList) {
   const std::vector<int32_t> ids = RandomTokens(6, config_.vocab_size, 5);
   for (const TokenScore& score : ScoreTokens(Run(ids), config_.vocab_size)) {
     ASSERT_EQ(score.top.size(), static_cast<size_t>(config_.vocab_size));
@@ -84,7 +84,7 @@ TEST_F(TokenScores, RankIsThePlaceInTheList) {
   }
 }
 
-TEST_F(TokenScores, DoNotDependOnThreads) {
+TEST_F(TokenScoresTest, DoNotDependOnThreads) {
   const std::vector<int32_t> ids = RandomTokens(33, config_.vocab_size, 5);
   ExpectSameOnThreads([&] {
     std::vector<double> seen;
@@ -95,7 +95,7 @@ TEST_F(TokenScores, DoNotDependOnThreads) {
   });
 }
 
-TEST_F(TokenScores, ATextOfOneTokenHasNone) {
+TEST_F(TokenScoresTest, ATextOfOneTokenHasNone) {
   EXPECT_TRUE(ScoreTokens(Run(std::vector<int32_t>{3}), 5).empty());
 }
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "folio/model/context.h"
 #include "folio/model/gpt.h"
-#include "folio/model/trace.h"
 
 namespace folio {
 

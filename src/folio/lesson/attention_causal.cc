@@ -11,7 +11,7 @@ namespace folio {
 namespace {
 
 // The weights that are masked after the softmax: whole, struck out, renormalised.
-void ShowMaskAfter(FormWalk& form, const AttentionSteps& steps, const Tensor& mask) {
+void ShowMaskAfter(AttentionWalk& form, const AttentionSteps& steps, const Tensor& mask) {
   form.Add("weights of all on all", "softmax(q kᵀ / √d_k)",
            MatrixValues(steps.softmax, form.ByTokens()),
            "As before; the upper right half is knowledge of the future.");
@@ -26,7 +26,7 @@ void ShowMaskAfter(FormWalk& form, const AttentionSteps& steps, const Tensor& ma
            "the sum of the softmax that knew it cancels.");
 }
 
-void ShowMaskBefore(FormWalk& form, const AttentionSteps& steps, const AttentionSteps& after,
+void ShowMaskBefore(AttentionWalk& form, const AttentionSteps& steps, const AttentionSteps& after,
                     const Tensor& mask) {
   form.Add("masked scores", "scores = q kᵀ / √d_k, −∞ where masked",
            MatrixValues(steps.masked, form.ByTokens()),
@@ -41,7 +41,7 @@ void ShowMaskBefore(FormWalk& form, const AttentionSteps& steps, const Attention
            "The two agree to the last digits that float32 has.", FigureKind::kNone);
 }
 
-void ShowDropout(FormWalk& form, StepwiseAttention& attention, const AttentionParams& params,
+void ShowDropout(AttentionWalk& form, StepwiseAttention& attention, const AttentionParams& params,
                  const Tensor& mask) {
   const double p = form.topic().dropout;
   attention.options().dropout = {
@@ -61,7 +61,7 @@ void ShowDropout(FormWalk& form, StepwiseAttention& attention, const AttentionPa
 }  // namespace
 
 void WalkCausal(const AttentionTopic& topic, Backend& backend, Walk& walk) {
-  FormWalk form(backend, topic, 789, walk);
+  AttentionWalk form(backend, topic, 789, walk);
   const AttentionSizes sizes{.d_in = form.C(), .d_out = kOut};
   const AttentionWeights weights = form.Drawn(sizes);
   StepwiseAttention after =

@@ -34,7 +34,8 @@ constexpr Form kForms[] = {
 
 }  // namespace
 
-FormWalk::FormWalk(Backend& backend, const AttentionTopic& topic, uint64_t usual_seed, Walk& walk)
+AttentionWalk::AttentionWalk(Backend& backend, const AttentionTopic& topic, uint64_t usual_seed,
+                             Walk& walk)
     : backend_(backend),
       topic_(topic),
       seed_(topic.seed.value_or(usual_seed)),
@@ -45,18 +46,18 @@ FormWalk::FormWalk(Backend& backend, const AttentionTopic& topic, uint64_t usual
   if (topic.torch_rng) torch_.emplace(seed_);
 }
 
-StepLabels FormWalk::ByToken(std::vector<std::string> columns, std::string column_axis) const {
+StepLabels AttentionWalk::ByToken(std::vector<std::string> columns, std::string column_axis) const {
   return {.rows = Tokens(),
           .columns = std::move(columns),
           .row_axis = "token",
           .column_axis = std::move(column_axis)};
 }
 
-StepLabels FormWalk::ByTokens() const {
+StepLabels AttentionWalk::ByTokens() const {
   return {.rows = Tokens(), .columns = Tokens(), .row_axis = "query", .column_axis = "key"};
 }
 
-AttentionWeights FormWalk::Drawn(const AttentionSizes& sizes, AttentionDraws draws) {
+AttentionWeights AttentionWalk::Drawn(const AttentionSizes& sizes, AttentionDraws draws) {
   AttentionWeights weights(sizes);
   if (torch_) {
     DrawAttention(weights, draws, *torch_);
@@ -66,7 +67,7 @@ AttentionWeights FormWalk::Drawn(const AttentionSizes& sizes, AttentionDraws dra
   return weights;
 }
 
-void FormWalk::DrawNormal(std::span<float> out) {
+void AttentionWalk::DrawNormal(std::span<float> out) {
   if (torch_) {
     torch_->Normal(out, 0, 1);
     return;

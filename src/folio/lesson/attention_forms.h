@@ -18,10 +18,10 @@ namespace folio {
 
 // What the forms of attention have in common: the tokens, six where the topic has no vectors, where
 // random weights come from, the walk that grows.
-class FormWalk {
+class AttentionWalk {
  public:
   // `usual_seed` where the topic gives none.
-  FormWalk(Backend& backend, const AttentionTopic& topic, uint64_t usual_seed, Walk& walk);
+  AttentionWalk(Backend& backend, const AttentionTopic& topic, uint64_t usual_seed, Walk& walk);
 
   Backend& backend() { return backend_; }
   const AttentionTopic& topic() const { return topic_; }

@@ -18,7 +18,7 @@ std::vector<std::string> HeadLabels() {
 }
 
 // What a model that writes keeps of each token: keys and values.
-std::vector<double> KeptNumbers(const FormWalk& form) {
+std::vector<double> KeptNumbers(const AttentionWalk& form) {
   std::vector<double> counts;
   for (const int64_t G : {kH, kG, int64_t{1}}) {
     const AttentionSizes sizes{.d_in = form.C(), .d_out = kH * kD, .H = kH, .G = G};
@@ -30,7 +30,7 @@ std::vector<double> KeptNumbers(const FormWalk& form) {
 }  // namespace
 
 void WalkGrouped(const AttentionTopic& topic, Backend& backend, Walk& walk) {
-  FormWalk form(backend, topic, 123, walk);
+  AttentionWalk form(backend, topic, 123, walk);
   const AttentionSizes sizes{
       .d_in = form.C(), .d_out = kH * kD, .H = kH, .G = kG, .out_proj = true};
   const AttentionWeights weights = form.Drawn(sizes);

@@ -7,14 +7,14 @@ namespace folio {
 namespace {
 
 // `weights` are those of the head `number`, (T,T), before the mask hides them.
-void AddWeights(FormWalk& form, int number, const Tensor& weights, const Tensor& mask,
+void AddWeights(AttentionWalk& form, int number, const Tensor& weights, const Tensor& mask,
                 std::string why) {
   form.Add(fmt::format("weights of head {}", number), "softmax(q kᵀ / √D), −∞ where masked",
            Hidden(weights, mask, form.ByTokens()), std::move(why));
 }
 
 // Two causal heads of 2 elements, drawn one after the other.
-std::vector<AttentionWeights> DrawHeads(FormWalk& form) {
+std::vector<AttentionWeights> DrawHeads(AttentionWalk& form) {
   std::vector<AttentionWeights> heads;
   for (int h = 0; h < 2; ++h) {
     heads.push_back(form.Drawn({.d_in = form.C(), .d_out = 2}));
@@ -22,19 +22,20 @@ std::vector<AttentionWeights> DrawHeads(FormWalk& form) {
   return heads;
 }
 
-std::vector<StepwiseAttention> RunStack(FormWalk& form, std::span<const AttentionWeights> heads) {
+std::vector<StepwiseAttention> RunStack(AttentionWalk& form,
+                                        std::span<const AttentionWeights> heads) {
   std::vector<StepwiseAttention> stack =
       StackedHeads(form.backend(), heads[0].sizes(), std::ssize(heads), 1, form.T());
   for (size_t h = 0; h < stack.size(); ++h) stack[h].Forward(heads[h].params(), form.x());
   return stack;
 }
 
-StepLabels ByHeadElement(const FormWalk& form, int64_t each) {
+StepLabels ByHeadElement(const AttentionWalk& form, int64_t each) {
   return form.ByToken(ColumnsOf({"head 0:", "head 1:"}, each));
 }
 
 // The stack's weights in one layer, and what it says about the last token.
-void ShowJoined(FormWalk& form) {
+void ShowJoined(AttentionWalk& form) {
   const std::vector<AttentionWeights> heads = DrawHeads(form);
   const StepTensor stacked = SideBySide(RunStack(form, heads));
   const AttentionWeights joined = JoinHeads(heads);
@@ -61,7 +62,7 @@ void ShowJoined(FormWalk& form) {
 }  // namespace
 
 void WalkStacked(const AttentionTopic& topic, Backend& backend, Walk& walk) {
-  FormWalk form(backend, topic, 123, walk);
+  AttentionWalk form(backend, topic, 123, walk);
   const std::vector<AttentionWeights> heads = DrawHeads(form);
   const std::vector<StepwiseAttention> stack = RunStack(form, heads);
   const StepTensor out = SideBySide(stack);
@@ -79,11 +80,11 @@ void WalkStacked(const AttentionTopic& topic, Backend& backend, Walk& walk) {
 }
 
 void WalkSplit(const AttentionTopic& topic, Backend& backend, Walk& walk) {
-  FormWalk stack_form(backend, topic, 123, walk);
+  AttentionWalk stack_form(backend, topic, 123, walk);
   stack_form.Section("Several heads, split from one projection");
   ShowJoined(stack_form);
 
-  FormWalk form(backend, topic, 123, walk);
+  AttentionWalk form(backend, topic, 123, walk);
   const AttentionSizes sizes{.d_in = form.C(), .d_out = 2, .H = 2, .out_proj = true};
   const AttentionWeights weights = form.Drawn(sizes);
   const AttentionMask mask = AttentionMask::Causal(form.T(), form.T());

@@ -12,12 +12,12 @@ namespace {
 
 const std::vector<std::string> kWays = {"as they are", "by their sum", "naive softmax", "softmax"};
 
-std::vector<std::string> Elements(const FormWalk& form) {
+std::vector<std::string> Elements(const AttentionWalk& form) {
   return Numbered(form.C(), "x");
 }
 
 // "0.55·0.55 + 0.87·0.87": the followed vector times itself.
-std::string Squares(const FormWalk& form) {
+std::string Squares(const AttentionWalk& form) {
   constexpr size_t kTerms = 6;
   std::string sum;
   const std::vector<double> x = RowOf(form.x(), form.followed());
@@ -29,7 +29,7 @@ std::string Squares(const FormWalk& form) {
 
 // The attention of the followed token weighted in four ways, with the sum of each row of weights;
 // and the four contexts.
-void CompareWeightings(FormWalk& form) {
+void CompareWeightings(AttentionWalk& form) {
   std::vector<std::vector<double>> weights, contexts;
   for (const Weighting way :
        {Weighting::kNone, Weighting::kSum, Weighting::kNaiveSoftmax, Weighting::kSoftmax}) {
@@ -57,7 +57,7 @@ void CompareWeightings(FormWalk& form) {
            FigureKind::kNone);
 }
 
-void ShowOverflow(FormWalk& form) {
+void ShowOverflow(AttentionWalk& form) {
   const StepTensor scores({1, 3}, {100, 1, 2});
   const StepTensor naive = NaiveSoftmax(scores.tensor());
   const StepTensor stable = Softmax(scores.tensor());
@@ -73,7 +73,7 @@ void ShowOverflow(FormWalk& form) {
            FigureKind::kNone);
 }
 
-void ShowAllTokens(FormWalk& form, const AttentionSteps& steps) {
+void ShowAllTokens(AttentionWalk& form, const AttentionSteps& steps) {
   form.Add("weights", "weights = softmax(scores), row by row",
            MatrixValues(steps.weights, form.ByTokens()),
            "Each row adds up to 1: it says which share of every token goes into the new vector of "
@@ -92,7 +92,7 @@ void ShowAllTokens(FormWalk& form, const AttentionSteps& steps) {
 }
 
 // A query against keys and values: what a database returns, and what attention returns.
-void ShowLookup(FormWalk& form) {
+void ShowLookup(AttentionWalk& form) {
   const StepTensor query({1, 2}, {1, 0}), keys({3, 2}, {1, 0, 0, 1, 1, 1});
   const StepTensor values({3, 2}, {0.1F, 0.9F, 0.2F, 0.8F, 0.3F, 0.7F});
   StepwiseAttention soft = DotProductAttention(form.backend(), 1, 1, 2, 1, 1, 3, {.scale = 1.0});
@@ -124,7 +124,7 @@ void ShowLookup(FormWalk& form) {
 }  // namespace
 
 void WalkNoWeights(const AttentionTopic& topic, Backend& backend, Walk& walk) {
-  FormWalk form(backend, topic, 123, walk);
+  AttentionWalk form(backend, topic, 123, walk);
   form.Section("Attention without weights");
   form.Add("inputs",
            fmt::format("x: a vector of {} numbers for each of {} tokens", form.C(), form.T()),

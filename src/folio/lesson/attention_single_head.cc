@@ -20,7 +20,7 @@ StepTensor Scores(Backend& backend, const Tensor& q, const Tensor& k, double sca
 }
 
 // Products of random vectors of 512 elements, and what softmax makes of large numbers.
-void ShowWhyRoot(FormWalk& form) {
+void ShowWhyRoot(AttentionWalk& form) {
   const double root = 1 / std::sqrt(static_cast<double>(kWide));
   StepTensor q({kVectors, kWide}), k({kVectors, kWide});
   const auto elements = static_cast<size_t>(kVectors * kWide);
@@ -57,7 +57,8 @@ void ShowWhyRoot(FormWalk& form) {
            FigureKind::kNone);
 }
 
-void ShowProjections(FormWalk& form, const AttentionParams& params, const StepwiseAttention& head) {
+void ShowProjections(AttentionWalk& form, const AttentionParams& params,
+                     const StepwiseAttention& head) {
   form.Add(
       "weights W_q, W_k and W_v",
       fmt::format("W_q, W_k, W_v: from {} elements to 2, random before training", form.C()),
@@ -76,7 +77,7 @@ void ShowProjections(FormWalk& form, const AttentionParams& params, const Stepwi
 }  // namespace
 
 void WalkSingleHead(const AttentionTopic& topic, Backend& backend, Walk& walk) {
-  FormWalk form(backend, topic, 123, walk);
+  AttentionWalk form(backend, topic, 123, walk);
   const AttentionSizes sizes{.d_in = form.C(), .d_out = kOut};
   const AttentionWeights weights = form.Drawn(sizes, AttentionDraws::kUnit);
   StepwiseAttention head = SelfAttention(backend, sizes, 1, form.T());

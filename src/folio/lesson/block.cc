@@ -9,7 +9,7 @@
 #include "folio/infer/token_probabilities.h"
 #include "folio/inspect/embeddings.h"
 #include "folio/inspect/trace.h"
-#include "folio/lesson/model_text.h"
+#include "folio/lesson/model_tokens.h"
 #include "folio/lesson/sampling.h"
 #include "folio/lesson/step_ops.h"
 

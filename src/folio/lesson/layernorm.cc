@@ -5,7 +5,7 @@
 
 #include "folio/base/error.h"
 #include "folio/inspect/trace.h"
-#include "folio/lesson/model_text.h"
+#include "folio/lesson/model_tokens.h"
 #include "folio/lesson/step_ops.h"
 
 namespace folio {

@@ -10,7 +10,7 @@
 #include "folio/base/rng.h"
 #include "folio/base/strings.h"
 #include "folio/inspect/trace.h"
-#include "folio/lesson/model_text.h"
+#include "folio/lesson/model_tokens.h"
 #include "folio/lesson/step_ops.h"
 
 namespace folio {

@@ -40,7 +40,7 @@ struct GptActivations {
   std::vector<BlockActivations> h;
   NormActivations norm_f;
   Tensor logits;                       // (R,V), rows of one chunk of the loss head
-  Tensor losses, loss_lse, lse_parts;  // (N), (N); in a part (parts,R), of a chunk
+  Tensor losses, loss_lse, lse_parts;  // (N), (N); in a shard (count,R), of a chunk
 };
 
 // Gradients that flow backward, and what the backward recomputes; one set serves all blocks.
@@ -81,7 +81,7 @@ struct BufferRow {
 template <class Visit>
 void VisitBlockBuffers(const PassShape& pass, int64_t layer, BlockActivations& h, Visit&& visit) {
   const int64_t N = pass.N(), C = pass.config.n_embd;
-  const int64_t A = pass.config.part_channels(), F = pass.config.part_inner();
+  const int64_t A = pass.A(), F = pass.F();
   const bool pre = pass.config.pre_norm();
   const Dtype low = pass.options.dtype, number = pass.options.number();
   const int64_t t = pass.BlockTick(layer), next = PassShape::kBlockTicks;
@@ -93,7 +93,7 @@ void VisitBlockBuffers(const PassShape& pass, int64_t layer, BlockActivations& h
           slot);
   };
   // Asked for again by the gradient of this layer's weights, or by its adapter, alone.
-  const LoraConfig& lora = pass.config.lora;
+  const LoraConfig& lora = pass.lora();
   const auto dispensable = [&](std::string_view reader) {
     return pass.options.recompute || !lora.Trains(reader);
   };
@@ -108,7 +108,7 @@ void VisitBlockBuffers(const PassShape& pass, int64_t layer, BlockActivations& h
   row("norm_1.mean", h.norm_1.mean, number, {N}, 0, 4, 0);
   row("norm_1.rstd", h.norm_1.rstd, number, {N}, 0, 4, 0);
   row("qkv", h.qkv, low, {N, 3 * A}, 1, 2, 1);
-  row("lse", h.lse, number, {pass.B, pass.config.part_heads(), pass.T}, 2, 2, 2);
+  row("lse", h.lse, number, {pass.B, pass.shard().Size(pass.config.n_head), pass.T}, 2, 2, 2);
   row("attn", h.attn, low, {N, A}, 2, 3, 2);
   row("sum_1", h.sum_1, number, {N, C}, 3, 7, 3);
   row("norm_2", h.norm_2.out, pre ? low : number, {N, C}, 4, pre ? 5 : 7 + next, 4,
@@ -131,8 +131,8 @@ void VisitBlockBuffers(const PassShape& pass, int64_t layer, BlockActivations& h
 template <class Visit>
 void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
   const int64_t N = pass.N(), C = pass.config.n_embd, head = pass.HeadTick();
-  const int64_t A = pass.config.part_channels(), F = pass.config.part_inner();
-  const int64_t V = pass.config.part_vocab(), parts = pass.config.part.parts;
+  const int64_t A = pass.A(), F = pass.F();
+  const int64_t V = pass.shard().Size(pass.config.vocab_size), shards = pass.shard().count;
   const Dtype low = pass.options.dtype, number = pass.options.number();
   const auto row = [&](std::string_view name, Tensor& slot, Dtype dtype, const Shape& shape,
                        const Lifetime& life) {
@@ -160,12 +160,12 @@ void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
   row("norm_f.mean", acts.norm_f.mean, number, {N}, pass.Kept(head, head, head));
   row("norm_f.rstd", acts.norm_f.rstd, number, {N}, pass.Kept(head, head, head));
   const int64_t few = std::min(N, LinearForward::kFewRows);
-  const int64_t most = (pass.config.vocab_size + parts - 1) / parts;  // of all parts
+  const int64_t most = (pass.config.vocab_size + shards - 1) / shards;  // of all shards
   const int64_t rows = pass.kind == PassKind::kDecode ? few : LossChunkRows(N, most, low);
   row("logits", acts.logits, number, {rows, V}, {head, head});
   row("losses", acts.losses, number, {N}, {head});
   row("losses.lse", acts.loss_lse, number, {N}, {head, head});
-  if (parts > 1) row("lse_parts", acts.lse_parts, number, {parts, rows}, {head, head});
+  if (shards > 1) row("lse_parts", acts.lse_parts, number, {shards, rows}, {head, head});
 
   if (!pass.training()) return;
   GptGradients& grads = buffers.grads;
@@ -180,7 +180,7 @@ void VisitBuffers(const PassShape& pass, PassBuffers& buffers, Visit&& visit) {
   if (pre ? pass.options.recompute : low != number || pass.config.sublayer_pdrop > 0) {
     row("input", grads.input, low, {N, C}, backward);
   }
-  const LoraConfig& lora = pass.config.lora;
+  const LoraConfig& lora = pass.lora();
   if (pass.options.recompute && lora.Trains("mlp.c_proj")) {
     row("act", grads.act, low, {N, F}, backward);
   }

@@ -186,7 +186,7 @@ void MergeLayer(const LinearParams& from, const LinearParams& to, double scale) 
 }  // namespace
 
 void SaveAdapter(const fs::path& dir, const GptWeights& weights, const std::string& base) {
-  const LoraConfig& lora = weights.config().lora;
+  const LoraConfig& lora = weights.table().lora();
   FOLIO_CHECK(lora.on(), "the model has no adapters");
   std::vector<NamedTensor> tensors;
   for (const ParamInfo& info : weights.table().params()) {
@@ -220,7 +220,7 @@ LoraConfig LoadAdapterConfig(const fs::path& dir) {
 
 void LoadAdapter(const fs::path& dir, const GptWeights& weights) {
   const LoraConfig found = LoadAdapterConfig(dir);
-  const LoraConfig& wanted = weights.config().lora;
+  const LoraConfig& wanted = weights.table().lora();
   if (!Same(found, wanted)) {
     throw InputError(fmt::format("{}: other adapters than those of this run", dir.string()),
                      fmt::format("they have rank {}, alpha {:g} and targets {}; the settings say "
@@ -371,10 +371,8 @@ StoredModel WithAdapter(const StoredModel& model, const fs::path& dir) {
 }
 
 std::unique_ptr<GptWeights> MergeAdapter(const GptWeights& weights) {
-  GptConfig config = weights.config();
-  const double scale = config.lora.scale();
-  config.lora = {};
-  auto merged = std::make_unique<GptWeights>(config, weights.flat().dtype());
+  const double scale = weights.table().lora().scale();
+  auto merged = std::make_unique<GptWeights>(weights.config(), weights.flat().dtype());
   InitWeightsFrom(weights, *merged);
   for (size_t l = 0; l < weights.params().h.size(); ++l) {
     const BlockParams& from = weights.params().h[l];

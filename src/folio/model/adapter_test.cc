@@ -18,10 +18,8 @@
 namespace folio {
 namespace {
 
-GptConfig Adapted(const std::string& targets = "c_attn,c_proj,c_fc") {
-  GptConfig config = TinyConfig();
-  config.lora = {.rank = 3, .alpha = 5, .targets = targets};
-  return config;
+ParamTable Adapted(const std::string& targets = "c_attn,c_proj,c_fc") {
+  return ParamTable(TinyConfig(), {.rank = 3, .alpha = 5, .targets = targets});
 }
 
 template <class T>
@@ -29,7 +27,8 @@ std::vector<T> LogitsOf(const GptWeights& weights) {
   const GptConfig& config = weights.config();
   const auto backend = MakeReferenceBackend();
   const Dtype dtype = weights.flat().dtype();
-  GptPass pass(*backend, config, 2, 5, PassKind::kForward, {.dtype = dtype});
+  GptPass pass(*backend, config, 2, 5, PassKind::kForward,
+               {.dtype = dtype, .lora = weights.table().lora()});
   pass.Forward(weights.params(), RandomTokens(10, config.vocab_size, 2));
   std::vector<T> logits(static_cast<size_t>(10 * config.vocab_size));
   pass.Logits(weights.params(), 0, 10, Tensor(logits.data(), {10, config.vocab_size}));
@@ -41,7 +40,7 @@ TEST(Adapters, AMergedModelGivesTheSame) {
     const GptWeights weights(Adapted(targets), Dtype::kF64);
     Scatter(weights, 1);
     const auto merged = MergeAdapter(weights);
-    EXPECT_FALSE(merged->config().lora.on());
+    EXPECT_FALSE(merged->table().lora().on());
     const auto apart = LogitsOf<double>(weights), together = LogitsOf<double>(*merged);
     for (size_t i = 0; i < apart.size(); ++i) ASSERT_NEAR(apart[i], together[i], 1e-11) << targets;
     const GptWeights bare(TinyConfig(), Dtype::kF64);
@@ -55,7 +54,7 @@ TEST(Adapters, ADecoderRunsThem) {
   Scatter(weights, 1);
   const auto logits = LogitsOf<double>(weights);
   const auto backend = MakeReferenceBackend();
-  Decoder decoder(*backend, weights.config(), weights.params(), {.dtype = Dtype::kF64});
+  Decoder decoder(*backend, weights, {.dtype = Dtype::kF64});
   CachedSequence text(decoder.cache());
   const std::vector<int32_t> ids = RandomTokens(10, weights.config().vocab_size, 2);
   for (size_t t = 0; t < 5; ++t) {
@@ -84,9 +83,8 @@ TEST(Adapters, BeginByChangingNothing) {
 }
 
 TEST(Adapters, AreWhatHasGradientsAndMoments) {
-  const GptConfig config = Adapted("c_attn");
-  const int64_t C = config.n_embd, V = config.vocab_size;
-  const ParamTable table(config), bare(TinyConfig());
+  const ParamTable table = Adapted("c_attn"), bare(TinyConfig());
+  const int64_t C = table.config().n_embd, V = table.config().vocab_size;
   const int64_t added = 2 * 3 * (C + 3 * C);
   EXPECT_EQ(table.parameters(), bare.parameters() + added);
   EXPECT_EQ(table.trained_matrix_parameters(), added);
@@ -94,7 +92,7 @@ TEST(Adapters, AreWhatHasGradientsAndMoments) {
   EXPECT_LT(table.trained_size(), added + 4 * 16);
   EXPECT_EQ(table.decay_size(), table.trained_size());
   EXPECT_EQ(bare.trained_size(), bare.flat_size());
-  const GptWeights grads(config, Dtype::kF32, ParamPart::kTrained);
+  const GptWeights grads(table, Dtype::kF32, ParamPart::kTrained);
   EXPECT_EQ(grads.flat().count(), table.trained_size());
   EXPECT_FALSE(grads.params().wte || grads.params().h[0].c_attn.weight);
   EXPECT_TRUE(grads.params().h[1].c_attn.lora_a && grads.params().h[1].c_attn.lora_b);
@@ -105,8 +103,9 @@ TEST(Adapters, SpareActivations) {
   GptConfig config;
   config.n_layer = 4;
   const auto bytes = [&](const std::string& targets) {
-    config.lora = {.rank = targets.empty() ? 0 : 8, .targets = targets};
-    return static_cast<double>(GptPass::Plan(config, 2, 256, PassKind::kTraining).arena_bytes());
+    const PassOptions options{.lora = {.rank = targets.empty() ? 0 : 8, .targets = targets}};
+    const MemoryPlan plan = GptPass::Plan(config, 2, 256, PassKind::kTraining, options);
+    return static_cast<double>(plan.arena_bytes());
   };
   const double row = 2 * 256 * 768 * 4, blocks = 3;  // what the last block has serves the backward
   EXPECT_LT(bytes("c_attn"), bytes("") - blocks * 5 * row);  // norm_2 and act
@@ -147,7 +146,7 @@ class AdapterFiles : public InTemporaryDirectory {
     WriteFileAtomically(At(kAdapterConfigFile), json.dump());
   }
   std::string Refusal() const {
-    const GptWeights into(weights_.config());
+    const GptWeights into(weights_.table());
     return ErrorAndHelp([&] { LoadAdapter(At(""), into); }, ErrorKind::kInput);
   }
 
@@ -172,12 +171,12 @@ TEST_F(AdapterFiles, AreLaidOutAsPeftDoes) {
 }
 
 TEST_F(AdapterFiles, ComeBackBitForBit) {
-  const GptWeights loaded(weights_.config());
+  const GptWeights loaded(weights_.table());
   LoadAdapter(At(""), loaded);
   const size_t trained = static_cast<size_t>(weights_.table().trained_size()) * sizeof(float);
   EXPECT_EQ(std::memcmp(loaded.flat().raw(), weights_.flat().raw(), trained), 0);
   const LoraConfig config = LoadAdapterConfig(At(""));
-  EXPECT_EQ(config, weights_.config().lora);
+  EXPECT_EQ(config, weights_.table().lora());
 }
 
 TEST_F(AdapterFiles, OfOtherKindsAreRefusedByName) {
@@ -207,7 +206,7 @@ TEST_F(AdapterFiles, OfOtherKindsAreRefusedByName) {
   }
   Configure("use_dora", false);
   Configure("rank_pattern", nlohmann::json::object());
-  EXPECT_EQ(LoadAdapterConfig(At("")), weights_.config().lora);
+  EXPECT_EQ(LoadAdapterConfig(At("")), weights_.table().lora());
 }
 
 TEST_F(AdapterFiles, OfAnotherRunAreRefused) {
@@ -233,7 +232,7 @@ TEST_F(AdapterFiles, BrokenInAnyByteAreRefusedOrOfTheRightShapes) {
       std::string broken = whole;
       broken[at] = static_cast<char>(broken[at] ^ 0x15);
       WriteFileAtomically(At(name), broken);
-      const GptWeights into(weights_.config());
+      const GptWeights into(weights_.table());
       try {
         LoadAdapter(At(""), into);
       } catch (const Error& error) {

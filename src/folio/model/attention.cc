@@ -21,7 +21,7 @@ LinearLayer CProj(const PassContext& pass, int64_t layer, const BlockParams& par
 
 void Attend(const PassContext& pass, int64_t layer, const BlockActivations& acts,
             const SequenceView& k, const SequenceView& v) {
-  const int64_t B = pass.B, T = pass.T, C = pass.config.part_channels();
+  const int64_t B = pass.B, T = pass.T, C = pass.channels();
   pass.backend.Run(AttentionForward{.q = SequenceView(acts.qkv, B, T, 0, C),
                                     .k = k,
                                     .v = v,
@@ -29,7 +29,7 @@ void Attend(const PassContext& pass, int64_t layer, const BlockActivations& acts
                                     .mask = pass.mask,
                                     .out = SequenceView(acts.attn, B, T, 0, C),
                                     .lse = acts.lse,
-                                    .H = pass.config.part_heads(),
+                                    .H = pass.heads(),
                                     .scale = pass.config.attention_scale(layer),
                                     .causal = pass.config.causal,
                                     .dropout = pass.BlockDropout(layer, DropoutPlace::kAttention)});
@@ -38,7 +38,7 @@ void Attend(const PassContext& pass, int64_t layer, const BlockActivations& acts
 // Everything attends to keys and values as the cache has them, which may be rounded.
 void AttendToCache(const PassContext& pass, int64_t layer, const BlockActivations& acts) {
   const CachedRows& cached = *pass.cached;
-  const int64_t N = pass.N(), C = pass.config.part_channels();
+  const int64_t N = pass.N(), C = pass.channels();
   const Tensor& pages = cached.cache->layer(static_cast<size_t>(layer));
   const Tensor positions = pass.positions.Reshape({N});
   pass.backend.Run(CacheWrite{.k = SequenceView(acts.qkv, 1, N, C, C),
@@ -52,7 +52,7 @@ void AttendToCache(const PassContext& pass, int64_t layer, const BlockActivation
                                            .tables = cached.tables,
                                            .positions = positions,
                                            .out = SequenceView(acts.attn, 1, N, 0, C),
-                                           .H = pass.config.part_heads(),
+                                           .H = pass.heads(),
                                            .scale = pass.config.attention_scale(layer)});
   }
   const int64_t S = positions.data<int32_t>()[N - 1] + 1;
@@ -67,7 +67,7 @@ void AttendToCache(const PassContext& pass, int64_t layer, const BlockActivation
 
 void AttentionSublayerForward(const PassContext& pass, int64_t layer, const BlockParams& params,
                               const BlockActivations& acts, const Tensor& x, const Tensor& out) {
-  const int64_t B = pass.B, T = pass.T, C = pass.config.part_channels();
+  const int64_t B = pass.B, T = pass.T, C = pass.channels();
   LinearLayerForward(pass, CAttn(pass, layer, params, acts), acts.lora.input,
                      {.x = x, .weight = {}, .out = acts.qkv});
   pass.Show(TracePoint::kQkv, layer, acts.qkv);
@@ -109,7 +109,7 @@ void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const Blo
                                const BlockActivations& acts, const Tensor& x, const Tensor& d_out,
                                const BlockParams& d_params, const GptGradients& grads,
                                const Tensor& d_x, bool accumulate) {
-  const int64_t B = pass.B, T = pass.T, C = pass.config.part_channels();
+  const int64_t B = pass.B, T = pass.T, C = pass.channels();
   const Tensor d_qkv = Tensor(grads.d_wide.raw(), grads.d_wide.dtype(), {B * T, 3 * C});
   LinearLayerBackward(pass, CProj(pass, layer, params, acts), d_params.attn_c_proj, grads,
                       {.x = acts.attn, .weight = {}, .d_out = d_out, .d_x = grads.d_attn});
@@ -125,7 +125,7 @@ void AttentionSublayerBackward(const PassContext& pass, int64_t layer, const Blo
                         .d_q = SequenceView(d_qkv, B, T, 0, C),
                         .d_k = SequenceView(d_qkv, B, T, C, C),
                         .d_v = SequenceView(d_qkv, B, T, 2 * C, C),
-                        .H = pass.config.part_heads(),
+                        .H = pass.heads(),
                         .scale = pass.config.attention_scale(layer),
                         .causal = pass.config.causal,
                         .dropout = pass.BlockDropout(layer, DropoutPlace::kAttention)});

@@ -64,14 +64,15 @@ class Bf16Pass : public testing::TestWithParam<Bf16Case> {
     config_.tie_word_embeddings = GetParam().tied;
     config_.lm_head_bias = !GetParam().tied;
     if (!GetParam().adapters) return;
-    config_.lora = {.rank = 5, .targets = "c_attn,c_proj,c_fc", .dropout = GetParam().dropout};
+    lora_ = {.rank = 5, .targets = "c_attn,c_proj,c_fc", .dropout = GetParam().dropout};
   }
   ~Bf16Pass() override { SetThreads(threads_); }
 
   Bf16Result Run(Dtype dtype, const std::string& backend_name = GetParam().backend,
                  bool rounded_weights = false) const {
     const auto backend = MakeBackend(backend_name);
-    const GptWeights weights(config_), grads(config_, Dtype::kF32, ParamPart::kTrained);
+    const ParamTable table(config_, lora_);
+    const GptWeights weights(table), grads(table, Dtype::kF32, ParamPart::kTrained);
     Scatter(weights, 1);
     for (float& w : Elements<float>(weights.flat())) {
       // Softmaxes that are not of one key alone: of these nearly all that c_attn's gradient has is
@@ -79,7 +80,7 @@ class Bf16Pass : public testing::TestWithParam<Bf16Case> {
       if (GetParam().adapters) w *= 0.5f;
       if (rounded_weights) w = ToFloat(ToBF16(w));
     }
-    GptPass pass(*backend, config_, B, T, PassKind::kTraining, {.dtype = dtype});
+    GptPass pass(*backend, config_, B, T, PassKind::kTraining, {.dtype = dtype, .lora = lora_});
     std::vector<int32_t> targets = RandomTokens(B * T, config_.vocab_size, 3);
     targets[5] = CrossEntropyForward::kIgnore;
     pass.Forward(weights.params(), RandomTokens(B * T, config_.vocab_size, 2),
@@ -110,6 +111,7 @@ class Bf16Pass : public testing::TestWithParam<Bf16Case> {
 
   int threads_ = Threads();
   GptConfig config_ = TinyConfig();
+  LoraConfig lora_;
 };
 
 TEST_P(Bf16Pass, GradientsAreTheFloat32OnesButForRounding) {
@@ -124,7 +126,7 @@ TEST_P(Bf16Pass, GradientsAreTheFloat32OnesButForRounding) {
 
 TEST_P(Bf16Pass, EachParametersGradientPointsTheSameWay) {
   const Bf16Result wide = Run(Dtype::kF32), half = Run(Dtype::kBF16);
-  const ParamTable table(config_);
+  const ParamTable table(config_, lora_);
   double whole = 0;
   for (const float g : wide.gradient) whole += static_cast<double>(g) * g;
   for (const ParamInfo& info : table.params()) {

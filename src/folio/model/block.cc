@@ -30,7 +30,7 @@ Tensor ReadStream(const PassContext& pass, const Dropout& dropout, const Tensor&
 template <class Backward>
 void AddToStream(const PassContext& pass, const Dropout& dropout, const GptGradients& grads,
                  const Backward& sublayer_backward) {
-  const bool apart = dropout.active() || grads.lora_input || !pass.config.part.whole();
+  const bool apart = dropout.active() || grads.lora_input || !pass.shard.whole();
   if (!apart) return sublayer_backward(grads.d_stream, true);
   sublayer_backward(grads.d_branch, false);
   pass.backend.Run(ResidualForward{
@@ -106,7 +106,7 @@ void BlockBackward(const PassContext& pass, int64_t layer, const BlockParams& pa
     // forward: sum_2 = sum_1 + mlp(ln_2(sum_1))
     Tensor d_branch = BranchGradient(pass, mlp_dropout, grads);
     Tensor input = ReadNorm(pass, mlp_input, params.ln_2, acts.sum_1, acts.norm_2, grads,
-                            pass.config.lora.Trains("mlp.c_fc"));
+                            pass.lora.Trains("mlp.c_fc"));
     MlpSublayerBackward(pass, layer, params, acts, input, d_branch, d_params, grads, grads.d_branch,
                         false);
     pass.Drop(grads.d_branch, mlp_input);
@@ -115,7 +115,7 @@ void BlockBackward(const PassContext& pass, int64_t layer, const BlockParams& pa
     // forward: sum_1 = x + attention(ln_1(x))
     d_branch = BranchGradient(pass, attn_dropout, grads);
     input = ReadNorm(pass, attn_input, params.ln_1, x, acts.norm_1, grads,
-                     pass.config.lora.Trains("attn.c_attn"));
+                     pass.lora.Trains("attn.c_attn"));
     AttentionSublayerBackward(pass, layer, params, acts, input, d_branch, d_params, grads,
                               grads.d_branch, false);
     pass.Drop(grads.d_branch, attn_input);

@@ -112,9 +112,7 @@ void SaveModel(const std::filesystem::path& dir, const GptWeights& weights,
   const GptConfig& config = weights.config();
   const auto own = TensorsByName(weights);
   std::vector<float> zeros(static_cast<size_t>(std::max(3 * config.n_embd, config.inner())));
-  GptConfig saved = WhyNotGpt2(config).empty() ? WithBiases(config) : config;
-  saved.lora = {};  // adapters are others' business
-  const ParamTable table(saved);
+  const ParamTable table(WhyNotGpt2(config).empty() ? WithBiases(config) : config);
   std::vector<NamedTensor> tensors;
   for (const ParamInfo& info : table.params()) {
     const auto found = own.find(info.name);

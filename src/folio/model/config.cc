@@ -50,7 +50,6 @@ void GptConfig::Validate(const std::string& where) const {
     throw UsageError(fmt::format("{}: sinusoidal positions need an even n_embd", where),
                      fmt::format("n_embd is {}", n_embd), "use an even n_embd");
   }
-  lora.Validate(where);
   for (const auto& [name, id] :
        {std::pair{"bos_token_id", bos_token_id}, std::pair{"eos_token_id", eos_token_id}}) {
     if (id && *id >= vocab_size) {

@@ -10,24 +10,10 @@
 
 #include "folio/backend/ops.h"
 #include "folio/base/fields.h"
-#include "folio/model/lora.h"
 
 namespace folio {
 
-// Which of several equal parts of a model's layers is here, where ranks share each layer: M.
-// Shoeybi et al., Megatron-LM, arXiv:1909.08053. A part has some of the heads, of the columns of
-// c_fc and of the tokens of the vocabulary, and all of the rest.
-struct LayerPart {
-  int64_t index = 0, parts = 1;
-
-  bool whole() const { return parts == 1; }
-  // Of n things it has those from Begin(n) on, Size(n) of them.
-  int64_t Begin(int64_t n) const { return n * index / parts; }
-  int64_t Size(int64_t n) const { return n * (index + 1) / parts - Begin(n); }
-  bool operator==(const LayerPart&) const = default;
-};
-
-// What a GPT is. Names are those of Hugging Face's config.json where it has one.
+// The architecture of a GPT. Names are those of Hugging Face's config.json where it has one.
 struct GptConfig {
   int64_t vocab_size = 50257;                    // V
   int64_t n_positions = 1024;                    // P, the longest context
@@ -61,17 +47,8 @@ struct GptConfig {
   std::optional<int64_t> bos_token_id = {};
   std::optional<int64_t> eos_token_id = {};
 
-  // Of a model in training: no part of what a file says, and so no field.
-  LoraConfig lora = {};
-  LayerPart part = {};
-
   int64_t head_size() const { return n_embd / n_head; }           // D
   int64_t inner() const { return n_inner.value_or(4 * n_embd); }  // F
-  // What of them this part has.
-  int64_t part_heads() const { return part.Size(n_head); }
-  int64_t part_channels() const { return part_heads() * head_size(); }  // of q, k and v each
-  int64_t part_inner() const { return part.Size(inner()); }
-  int64_t part_vocab() const { return part.Size(vocab_size); }
   bool has_attention_bias() const { return attention_bias.value_or(bias); }
   bool has_mlp_bias() const { return mlp_bias.value_or(bias); }
   bool has_layer_norm_bias() const { return layer_norm_bias.value_or(bias); }

@@ -2,13 +2,13 @@
 
 #include "folio/base/check.h"
 #include "folio/base/rng.h"
-#include "folio/model/tensor_team.h"
+#include "folio/model/tensor_parallel_group.h"
 
 namespace folio {
 
 void PassContext::Sum(const Tensor& x) const {
-  FOLIO_CHECK(config.part.whole() || team != nullptr, "nobody has the other parts");
-  if (!config.part.whole()) team->Sum(x);
+  FOLIO_CHECK(shard.whole() || group != nullptr, "nobody has the other shards");
+  if (!shard.whole()) group->Sum(x);
 }
 
 Dropout PassContext::DropoutAt(double p, uint64_t place, int64_t rows_per_sequence) const {
@@ -21,7 +21,7 @@ Dropout PassContext::DropoutAt(double p, uint64_t place, int64_t rows_per_sequen
 
 namespace {
 
-double RateAt(const GptConfig& config, DropoutPlace place) {
+double RateAt(const GptConfig& config, const LoraConfig& lora, DropoutPlace place) {
   switch (place) {
     case DropoutPlace::kAttention:
       return config.attn_pdrop;
@@ -37,7 +37,7 @@ double RateAt(const GptConfig& config, DropoutPlace place) {
     case DropoutPlace::kAttnProjAdapter:
     case DropoutPlace::kFcAdapter:
     case DropoutPlace::kMlpProjAdapter:
-      return config.lora.dropout;
+      return lora.dropout;
   }
   FOLIO_CHECK(false, "no such place");
 }
@@ -52,16 +52,16 @@ Dropout PassContext::BlockDropout(int64_t layer, DropoutPlace place) const {
   const uint64_t block =
       kind / kOfABlock * static_cast<uint64_t>(config.n_layer) + static_cast<uint64_t>(layer);
   const bool attention = place == DropoutPlace::kAttention;
-  Dropout at = DropoutAt(RateAt(config, place), 1 + block * kOfABlock + kind % kOfABlock,
+  Dropout at = DropoutAt(RateAt(config, lora, place), 1 + block * kOfABlock + kind % kOfABlock,
                          attention ? config.n_head * T : T);
-  if (config.part.whole() || !at.active()) return at;
+  if (shard.whole() || !at.active()) return at;
   if (attention) {
     at.heads = config.n_head;
-    at.first_row += config.part.Begin(config.n_head) * T;
+    at.first_row += shard.Begin(config.n_head) * T;
   }
   if (place == DropoutPlace::kActivation) {
     at.width = config.inner();
-    at.first_column = config.part.Begin(config.inner());
+    at.first_column = shard.Begin(config.inner());
   }
   return at;
 }

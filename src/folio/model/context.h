@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "folio/backend/backend.h"
 #include "folio/model/config.h"
-#include "folio/model/trace.h"
+#include "folio/model/lora.h"
+#include "folio/model/shard.h"
 
 namespace folio {
 
@@ -31,9 +33,44 @@ enum class DropoutPlace : uint64_t {
   kMlpProjAdapter = 9,
 };
 
+// Places in a pass where its insides can be taken, in the order of a pass with norm_position "pre".
+// N rows of the width given. With "post" ln_1 stands behind kMiddle, which is what it is given, and
+// ln_2 at the end, where its result is kOutput too.
+enum class TracePoint {
+  kEmbedded,   // (N,C) token and position embeddings, what the first block sees; layer 0
+  kNorm1,      // (N,C) result of ln_1
+  kQkv,        // (N,3C) queries, keys and values
+  kHeads,      // (N,C) the heads' contexts side by side, before c_proj
+  kAttention,  // (N,C) result of the attention sublayer, before it joins the stream
+  kMiddle,     // (N,C) the stream after attention
+  kNorm2,      // (N,C) result of ln_2
+  kUp,         // (N,F) c_fc's result, before the activation
+  kActivated,  // (N,F) after it
+  kMlp,        // (N,C) result of the feed-forward sublayer, before it joins the stream
+  kOutput,     // (N,C) the stream after the block
+  kFinal,      // (N,C) result of ln_f; layer 0
+};
+inline constexpr int kTracePoints = 12;
+
+// "embedded", "ln_1", "qkv" and so on, for people and for keys.
+constexpr std::string_view TracePointName(TracePoint point) {
+  constexpr std::string_view kNames[kTracePoints] = {"embedded",  "ln_1",   "qkv",    "heads",
+                                                     "attention", "middle", "ln_2",   "up",
+                                                     "activated", "mlp",    "output", "final"};
+  return kNames[static_cast<int>(point)];
+}
+
+// Is shown the insides of a pass as they come. A pass without one does nothing for it.
+class TraceSink {
+ public:
+  virtual ~TraceSink() = default;
+  // `x` is overwritten by what comes later: copy what must last.
+  virtual void Take(TracePoint point, int64_t layer, const Tensor& x) = 0;
+};
+
 class KvCache;
 class LayerGate;
-class TensorTeam;
+class TensorParallelGroup;
 
 // Rows of a pass whose keys and values go to a KvCache, and which attend to what is there: those of
 // one sequence, or few rows of any.
@@ -47,23 +84,27 @@ struct CachedRows {
 struct PassContext {
   Backend& backend;
   const GptConfig& config;
+  const LoraConfig& lora = NoAdapters();
+  Shard shard = {};
   int64_t B = 0, T = 0;
   Tensor key_mask = {};  // (B,T) u8, optional: keys that may be attended to
   Tensor mask = {};      // (B or 1,1,T,T) u8 or Number, optional: see ops.h
   DropoutContext dropout = {};
   TraceSink* trace = nullptr;
   LayerGate* gate = nullptr;
-  TensorTeam* team = nullptr;          // of a part of the layers: those who have the other parts
-  Tensor positions = {};               // (B,T) i32, optional: of each token, instead of 0 to T-1
-  const CachedRows* cached = nullptr;  // optional, with positions
-  bool accumulate = true;              // backward: gradients of matrices are added to what is there
+  TensorParallelGroup* group = nullptr;  // of a shard: the ranks that have all shards
+  Tensor positions = {};                 // (B,T) i32, optional: of each token, instead of 0 to T-1
+  const CachedRows* cached = nullptr;    // optional, with positions
+  bool accumulate = true;  // backward: gradients of matrices are added to what is there
 
   int64_t N() const { return B * T; }
+  int64_t heads() const { return shard.Size(config.n_head); }
+  int64_t channels() const { return heads() * config.head_size(); }  // of q, k and v each
   // Shows `x` to whoever looks.
   void Show(TracePoint point, int64_t layer, const Tensor& x) const {
     if (trace != nullptr) trace->Take(point, layer, x);
   }
-  // Of what a part of the layers gives: the sum of what all parts give, in place.
+  // Adds up what the shards of a layer give, in place.
   void Sum(const Tensor& x) const;
 
   // `rows_per_sequence`: rows that one sequence has in the array that is dropped from.

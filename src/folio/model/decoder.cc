@@ -13,8 +13,8 @@
 namespace folio {
 namespace {
 
-const GptConfig& Causal(const GptConfig& config) {
-  if (config.causal) return config;
+const GptWeights& Causal(const GptWeights& weights) {
+  if (weights.config().causal) return weights;
   throw UsageError("this model cannot write, token by token",
                    "it has causal = false: what it makes of a token depends on those that follow",
                    "look into it with folio inspect and folio explain, or train one with "
@@ -29,27 +29,26 @@ int64_t RowsOf(std::span<const SequencePiece> pieces) {
 
 }  // namespace
 
-Decoder::Decoder(Backend& backend, const GptConfig& config, const GptParams& params,
-                 const DecoderOptions& options)
+Decoder::Decoder(Backend& backend, const GptWeights& weights, const DecoderOptions& options)
     : backend_(backend),
-      config_(Causal(config)),
-      params_(params),
+      weights_(Causal(weights)),
       options_(options),
-      cache_(config_, options.cache.value_or(options.dtype),
-             options.pages > 0 ? options.pages : KvCache::PagesOf(config_, config_.n_positions)) {
+      cache_(config(), options.cache.value_or(options.dtype),
+             options.pages > 0 ? options.pages : KvCache::PagesOf(config(), config().n_positions)) {
   FOLIO_CHECK(backend.Supports(options.dtype) && options.dtype != Dtype::kBF16,
               "decoding is in float32 or 64");
+  FOLIO_CHECK(weights.table().shard().whole(), "a shard has no whole row of logits");
   const PassShape longest = Pass(std::max(cache_.page_tokens(), kFewRows));
   plan_ = PlanBuffers(longest);
   arena_ = Arena(plan_);
   BindBuffers(longest, plan_, arena_, buffers_);
-  const int64_t N = longest.T, W = KvCache::PagesOf(config_, capacity());
+  const int64_t N = longest.T, W = KvCache::PagesOf(config(), capacity());
   const auto add = [&](std::string name, Dtype dtype, const Shape& shape) {
     return cached_plan_.Add(std::move(name), dtype, shape);
   };
   const auto tables = add("tables", Dtype::kI32, {N, W}), places = add("places", Dtype::kI32, {N});
-  const auto keys = add("keys", options.dtype, {capacity(), config_.n_embd});
-  const auto values = add("values", options.dtype, {capacity(), config_.n_embd});
+  const auto keys = add("keys", options.dtype, {capacity(), config().n_embd});
+  const auto values = add("values", options.dtype, {capacity(), config().n_embd});
   cached_plan_.Place();
   cached_arena_ = Arena(cached_plan_);
   const auto get = [&](MemoryPlan::Id id) { return cached_arena_.Get(cached_plan_, id); };
@@ -59,17 +58,20 @@ Decoder::Decoder(Backend& backend, const GptConfig& config, const GptParams& par
 }
 
 PassShape Decoder::Pass(int64_t rows) const {
-  return {
-      .config = config_, .B = 1, .T = rows, .kind = PassKind::kDecode, .options = {options_.dtype}};
+  return {.config = config(),
+          .B = 1,
+          .T = rows,
+          .kind = PassKind::kDecode,
+          .options = {.dtype = options_.dtype, .lora = weights_.table().lora()}};
 }
 
 void Decoder::CopyPage(int32_t from, int32_t to, int64_t rows) {
-  const int64_t C = config_.n_embd;
+  const int64_t C = config().n_embd;
   const Tensor tables = First(cached_.tables, {rows, 1}), positions = First(positions_, {rows});
   const SequenceView k(First(cached_.keys, {rows, C}), 1, rows, 0, C);
   const SequenceView v(First(cached_.values, {rows, C}), 1, rows, 0, C);
   std::iota(positions.data<int32_t>(), positions.data<int32_t>() + rows, 0);
-  for (size_t l = 0; l < params_.h.size(); ++l) {
+  for (size_t l = 0; l < weights_.params().h.size(); ++l) {
     const Tensor& pages = cache_.layer(l);
     std::fill_n(tables.data<int32_t>(), rows, from);
     backend_.Run(
@@ -110,30 +112,32 @@ void Decoder::Forward(std::span<const SequencePiece> pieces) {
   int64_t n = 0;
   for (const SequencePiece& piece : pieces) {
     const int64_t count = std::ssize(piece.ids), size = piece.sequence->size();
-    CopyTokens(piece.ids, buffers_.ids.Reshape({N}).Slice(n, n + count), 0, config_.vocab_size);
+    CopyTokens(piece.ids, buffers_.ids.Reshape({N}).Slice(n, n + count), 0, config().vocab_size);
     for (int64_t i = 0; i < count; ++i, ++n) {
       positions_.data<int32_t>()[n] = static_cast<int32_t>(size + i);
       std::ranges::copy(piece.sequence->pages(), rows.tables.data<int32_t>() + n * W);
     }
   }
   TransformerForward({.backend = backend_,
-                      .config = config_,
+                      .config = config(),
+                      .lora = weights_.table().lora(),
                       .B = 1,
                       .T = N,
                       .positions = First(positions_, {1, N}),
                       .cached = &rows},
-                     params_, buffers_);
+                     weights_.params(), buffers_);
   for (const SequencePiece& piece : pieces) piece.sequence->Advance(piece.ids);
 }
 
 Tensor Decoder::Logits(std::span<const SequencePiece> pieces) {
-  const PassContext pass{.backend = backend_, .config = config_};
+  const PassContext pass{.backend = backend_, .config = config(), .lora = weights_.table().lora()};
   const Tensor &x = buffers_.acts.norm_f.out, &logits = buffers_.acts.logits;
   // Rows that follow each other go through the head together.
   int64_t begin = 0, end = 0, made = 0, n = 0;
   const auto flush = [&] {
     if (begin == end) return;
-    HeadLogits(pass, params_, x.Slice(begin, end), logits.Slice(made, made + end - begin));
+    HeadLogits(pass, weights_.params(), x.Slice(begin, end),
+               logits.Slice(made, made + end - begin));
     made += end - begin;
   };
   for (const SequencePiece& piece : pieces) {
@@ -167,7 +171,8 @@ Tensor Decoder::Append(CachedSequence& sequence, std::span<const int32_t> ids) {
 Tensor Decoder::LogitsOf(int64_t begin, int64_t end) {
   FOLIO_CHECK(end - begin <= kFewRows, "logits of too many rows");
   const Tensor logits = buffers_.acts.logits.Slice(0, end - begin);
-  HeadLogits({.backend = backend_, .config = config_}, params_, norm().Slice(begin, end), logits);
+  HeadLogits({.backend = backend_, .config = config(), .lora = weights_.table().lora()},
+             weights_.params(), norm().Slice(begin, end), logits);
   return logits;
 }
 

@@ -33,10 +33,9 @@ class Decoder {
  public:
   static constexpr int64_t kFewRows = LinearForward::kFewRows;
 
-  // `backend` and the weights behind `params` must outlive it. Throws a kUsage Error for a model
+  // `backend` and the weights, which are whole, must outlive it. Throws a kUsage Error for a model
   // that is not causal, and a kResource Error where memory does not suffice.
-  Decoder(Backend& backend, const GptConfig& config, const GptParams& params,
-          const DecoderOptions& options = {});
+  Decoder(Backend& backend, const GptWeights& weights, const DecoderOptions& options = {});
   Decoder(const Decoder&) = delete;
 
   KvCache& cache() { return cache_; }
@@ -64,6 +63,7 @@ class Decoder {
   CachedSequence Fork(const CachedSequence& sequence);
 
  private:
+  const GptConfig& config() const { return weights_.config(); }
   PassShape Pass(int64_t rows) const;  // of as many new tokens
   // Room for so many rows in a buffer of the longest pass.
   static Tensor First(const Tensor& x, Shape shape) { return {x.raw(), x.dtype(), shape}; }
@@ -76,8 +76,7 @@ class Decoder {
   void CopyPage(int32_t from, int32_t to, int64_t rows);
 
   Backend& backend_;
-  GptConfig config_;
-  const GptParams& params_;
+  const GptWeights& weights_;
   DecoderOptions options_;
   KvCache cache_;
   MemoryPlan plan_, cached_plan_;  // of the longest pass

@@ -68,7 +68,7 @@ class Decoding : public testing::TestWithParam<DecoderCase> {
 };
 
 TEST_P(Decoding, TokenByTokenEqualsOneForwardPass) {
-  Decoder decoder(*backend_, config_, weights_->params(), {.dtype = GetParam().dtype});
+  Decoder decoder(*backend_, *weights_, {.dtype = GetParam().dtype});
   CachedSequence text(decoder.cache());
   for (size_t t = 0; t < ids_.size(); ++t) {
     ExpectRow(decoder.Append(text, std::span(ids_).subspan(t, 1)), static_cast<int64_t>(t));
@@ -77,7 +77,7 @@ TEST_P(Decoding, TokenByTokenEqualsOneForwardPass) {
 }
 
 TEST_P(Decoding, PiecesOfAnyLengthEqualOneForwardPass) {
-  Decoder decoder(*backend_, config_, weights_->params(), {.dtype = GetParam().dtype});
+  Decoder decoder(*backend_, *weights_, {.dtype = GetParam().dtype});
   CachedSequence text(decoder.cache());
   for (const int repeat : {0, 1}) {  // again after Clear: nothing is left of the first text
     SCOPED_TRACE(repeat);
@@ -96,9 +96,8 @@ TEST(DecoderOfAModelThatReadsBothWays, IsRefused) {
   config.causal = false;
   const GptWeights weights(config);
   const auto backend = MakeReferenceBackend();
-  EXPECT_TRUE(
-      Contains(ErrorOf([&] { Decoder(*backend, config, weights.params()); }, ErrorKind::kUsage),
-               "cannot write", "causal = false"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { Decoder(*backend, weights); }, ErrorKind::kUsage),
+                       "cannot write", "causal = false"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Decoding,
@@ -128,7 +127,7 @@ class DecodingTogether : public testing::TestWithParam<bool> {
     return options;
   }
   std::unique_ptr<Decoder> MakeDecoder(int64_t pages = 30) const {
-    return std::make_unique<Decoder>(*backend_, config_, weights_->params(), Options(pages));
+    return std::make_unique<Decoder>(*backend_, *weights_, Options(pages));
   }
   std::span<const int32_t> Ids(size_t begin, size_t end) const {
     return std::span(ids_).subspan(begin, end - begin);
@@ -247,7 +246,7 @@ INSTANTIATE_TEST_SUITE_P(Caches, DecodingTogether, testing::Bool());
 TEST(Decoder, RefusesMoreThanItsContextHolds) {
   const GptWeights weights(TinyConfig());
   const auto backend = MakeReferenceBackend();
-  Decoder decoder(*backend, weights.config(), weights.params());
+  Decoder decoder(*backend, weights);
   EXPECT_EQ(decoder.capacity(), 5);
   const std::vector<int32_t> ids(6, 1);
   CachedSequence text(decoder.cache());

@@ -6,6 +6,7 @@
 
 #include "folio/base/error.h"
 #include "folio/model/head.h"
+#include "folio/model/param_list.h"
 #include "folio/model/positions.h"
 #include "folio/model/transformer.h"
 
@@ -24,15 +25,15 @@ void RequireBegins(std::span<const int32_t> begins, int64_t B, int64_t T) {
   }
 }
 
-// Tokens, of which those of other parts of the vocabulary are kElsewhere.
-void CopyTokensOf(const GptConfig& config, std::span<const int32_t> from, const Tensor& to,
+// Tokens, of which those of other shards of the vocabulary of V are kElsewhere.
+void CopyTokensOf(const Shard& shard, int64_t V, std::span<const int32_t> from, const Tensor& to,
                   int32_t lowest) {
-  CopyTokens(from, to, lowest, config.vocab_size);
-  if (config.part.whole()) return;
-  const int64_t begin = config.part.Begin(config.vocab_size), V = config.part_vocab();
+  CopyTokens(from, to, lowest, V);
+  if (shard.whole()) return;
+  const int64_t begin = shard.Begin(V), end = begin + shard.Size(V);
   for (int32_t& id : std::span(to.data<int32_t>(), from.size())) {
     if (id < 0) continue;
-    const bool here = id >= begin && id < begin + V;
+    const bool here = id >= begin && id < end;
     id = here ? static_cast<int32_t>(id - begin) : kElsewhere;
   }
 }
@@ -48,7 +49,12 @@ GptPass::GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T
                  const PassOptions& options)
     : config_(config),
       shape_{.config = config_, .B = B, .T = T, .kind = kind, .options = options},
-      pass_{.backend = backend, .config = config_, .B = B, .T = T} {
+      pass_{.backend = backend,
+            .config = config_,
+            .lora = shape_.options.lora,
+            .shard = options.shard,
+            .B = B,
+            .T = T} {
   if (!backend.Supports(options.dtype)) {
     throw UsageError(
         fmt::format("backend {} does not compute in {}", backend.name(), DtypeName(options.dtype)),
@@ -106,26 +112,27 @@ void GptPass::set_begins(std::span<const int32_t> begins) {
 }
 
 void GptPass::set_trace(TraceSink* trace) {
-  FOLIO_CHECK(trace == nullptr || (shape_.options.dtype != Dtype::kBF16 && config_.part.whole()),
-              "a trace is not of bfloat16, nor of a part");
+  FOLIO_CHECK(trace == nullptr || (shape_.options.dtype != Dtype::kBF16 && pass_.shard.whole()),
+              "a trace is not of bfloat16, nor of a shard");
   pass_.trace = trace;
 }
 
 void GptPass::Forward(const GptParams& params, std::span<const int32_t> ids,
                       DropoutContext dropout) {
   FOLIO_CHECK(!dropout.on || shape_.training(), "dropout is for training");
-  CopyTokensOf(config_, ids, buffers_.ids, 0);
+  CopyTokensOf(pass_.shard, config_.vocab_size, ids, buffers_.ids, 0);
   pass_.dropout = dropout;
   TransformerForward(pass_, params, buffers_);
 }
 
 void GptPass::Logits(const GptParams& params, int64_t begin, int64_t end, const Tensor& out) {
-  FOLIO_CHECK(config_.part.whole(), "a part has no whole row of logits");
+  FOLIO_CHECK(pass_.shard.whole(), "a shard has no whole row of logits");
   HeadLogits(pass_, params, buffers_.acts.norm_f.out.Slice(begin, end), out);
 }
 
 double GptPass::Loss(const GptParams& params, std::span<const int32_t> targets) {
-  CopyTokensOf(config_, targets, buffers_.targets, CrossEntropyForward::kIgnore);
+  CopyTokensOf(pass_.shard, config_.vocab_size, targets, buffers_.targets,
+               CrossEntropyForward::kIgnore);
   HeadForward(pass_, params, buffers_.acts, buffers_.targets);
   return SumOfLosses();
 }
@@ -133,7 +140,8 @@ double GptPass::Loss(const GptParams& params, std::span<const int32_t> targets) 
 double GptPass::LossAndBackward(const GptParams& params, std::span<const int32_t> targets,
                                 double scale, const GptParams& d_params, bool accumulate) {
   FOLIO_CHECK(shape_.training(), "a forward pass has no backward");
-  CopyTokensOf(config_, targets, buffers_.targets, CrossEntropyForward::kIgnore);
+  CopyTokensOf(pass_.shard, config_.vocab_size, targets, buffers_.targets,
+               CrossEntropyForward::kIgnore);
   pass_.accumulate = accumulate;
   if (!accumulate) ZeroWhatIsAddedTo(d_params);
   HeadForwardBackward(pass_, params, buffers_.acts, buffers_.targets, scale, d_params,
@@ -143,9 +151,11 @@ double GptPass::LossAndBackward(const GptParams& params, std::span<const int32_t
 }
 
 void GptPass::ZeroWhatIsAddedTo(const GptParams& d_params) {
-  VisitParams(config_, d_params, [&](const ParamRow& row, const Tensor& d) {
-    if (row.trained && !IsLinearWeight(row.kind)) pass_.backend.Run(Fill{.out = d, .value = 0});
-  });
+  VisitParams(config_, pass_.lora, pass_.shard, d_params,
+              [&](const ParamRow& row, const Tensor& d) {
+                if (row.trained && !IsLinearWeight(row.kind))
+                  pass_.backend.Run(Fill{.out = d, .value = 0});
+              });
 }
 
 double GptPass::SumOfLosses() const {

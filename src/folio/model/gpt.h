@@ -49,8 +49,8 @@ class GptPass {
   void set_trace(TraceSink* trace);
   // Who is asked before parameters are read and told of gradients; null for nobody.
   void set_gate(LayerGate* gate) { pass_.gate = gate; }
-  // Of a part of a model: those who have the others, and run the same passes at the same time.
-  void set_team(TensorTeam* team) { pass_.team = team; }
+  // The ranks that have all shards of the model, and run the same passes at the same time.
+  void set_group(TensorParallelGroup* group) { pass_.group = group; }
 
   // Runs the model on ids (B*T, each in [0,V)) up to the final LayerNorm.
   void Forward(const GptParams& params, std::span<const int32_t> ids, DropoutContext dropout = {});

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "folio/model/gpt.h"
+#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/near.h"
 
@@ -19,6 +20,7 @@ namespace {
 struct GradientsCase {
   std::string norm, name;
   std::function<void(GptConfig&)> edit;
+  LoraConfig lora = {};
   bool key_mask = false;
   enum { kNoMask, kAllowed, kAdded } mask = kNoMask;  // of queries and keys
   bool ignore_targets = false;
@@ -31,7 +33,7 @@ std::vector<GradientsCase> GradientsCases() {
   for (const char* norm : {"pre", "post"}) {
     const auto add = [&](const std::string& name,
                          const std::function<void(C&)>& edit) -> GradientsCase& {
-      return cases.emplace_back(GradientsCase{norm, name, edit});
+      return cases.emplace_back(GradientsCase{.norm = norm, .name = name, .edit = edit});
     };
     add("plain", [](C&) {});
     add("sinusoidal_untied_head_bias", [](C& c) {
@@ -70,22 +72,18 @@ std::vector<GradientsCase> GradientsCases() {
     add("residual_dropout", [](C& c) { c.resid_pdrop = 0.4; });
     add("activation_dropout", [](C& c) { c.mlp_pdrop = 0.4; });
     add("sublayer_dropout", [](C& c) { c.sublayer_pdrop = 0.4; });
-    add("adapters", [](C& c) { c.lora = {.rank = 2, .alpha = 3}; });
-    add("adapters_attn_c_proj", [](C& c) { c.lora = {.rank = 1, .targets = "attn.c_proj"}; });
-    add("adapters_c_fc", [](C& c) { c.lora = {.rank = 1, .targets = "c_fc"}; });
-    add("adapters_mlp_c_proj", [](C& c) { c.lora = {.rank = 1, .targets = "mlp.c_proj"}; });
-    add("adapters_everywhere", [](C& c) {
-      c.lora = {.rank = 3, .alpha = 7, .targets = "c_attn,c_proj,c_fc"};
-      c.tie_word_embeddings = false;
-    });
-    add("adapters_dropout", [](C& c) {
-      c.lora = {.rank = 3, .alpha = 2, .targets = "c_attn,c_proj,c_fc", .dropout = 0.3};
-    });
+    add("adapters", [](C&) {}).lora = {.rank = 2, .alpha = 3};
+    add("adapters_attn_c_proj", [](C&) {}).lora = {.rank = 1, .targets = "attn.c_proj"};
+    add("adapters_c_fc", [](C&) {}).lora = {.rank = 1, .targets = "c_fc"};
+    add("adapters_mlp_c_proj", [](C&) {}).lora = {.rank = 1, .targets = "mlp.c_proj"};
+    add("adapters_everywhere", [](C& c) { c.tie_word_embeddings = false; }).lora = {
+        .rank = 3, .alpha = 7, .targets = "c_attn,c_proj,c_fc"};
+    add("adapters_dropout", [](C&) {}).lora = {
+        .rank = 3, .alpha = 2, .targets = "c_attn,c_proj,c_fc", .dropout = 0.3};
     add("adapters_and_everything", [](C& c) {
       for (double C::*rate : C::DropoutRates()) c.*rate = 0.2;
-      c.lora = {.rank = 2, .alpha = 1, .targets = "c_proj", .dropout = 0.4};
       c.bias = false;
-    });
+    }).lora = {.rank = 2, .alpha = 1, .targets = "c_proj", .dropout = 0.4};
     GradientsCase& all = add("everything", [](C& c) {
       c.embd_pdrop = 0.2;
       c.attn_pdrop = 0.3;
@@ -112,12 +110,14 @@ class ModelGradients : public testing::TestWithParam<GradientsCase> {};
 void ExpectWrittenOver(GptPass& pass, const GptWeights& weights, std::span<const int32_t> ids,
                        std::span<const int32_t> targets, DropoutContext dropout, double scale,
                        const GptWeights& added) {
-  const GptWeights written(weights.config(), Dtype::kF64, ParamPart::kTrained);
-  VisitParams(weights.config(), written.params(), [](const ParamRow& row, const Tensor& view) {
-    ASSERT_EQ(static_cast<bool>(view), row.trained) << row.Name();
-    if (!row.trained) return;
-    for (double& g : Elements<double>(view)) g = NAN;
-  });
+  const ParamTable& table = weights.table();
+  const GptWeights written(table, Dtype::kF64, ParamPart::kTrained);
+  VisitParams(table.config(), table.lora(), table.shard(), written.params(),
+              [](const ParamRow& row, const Tensor& view) {
+                ASSERT_EQ(static_cast<bool>(view), row.trained) << row.Name();
+                if (!row.trained) return;
+                for (double& g : Elements<double>(view)) g = NAN;
+              });
   pass.Forward(weights.params(), ids, dropout);
   pass.LossAndBackward(weights.params(), targets, scale, written.params(), /*accumulate=*/false);
   const auto expected = Elements<double>(added.flat()), found = Elements<double>(written.flat());
@@ -130,12 +130,13 @@ TEST_P(ModelGradients, AreCentralDifferences) {
   GptConfig config = TinyConfig();
   config.norm_position = GetParam().norm;
   GetParam().edit(config);
-  const GptWeights weights(config, Dtype::kF64);
-  const GptWeights grads(config, Dtype::kF64, ParamPart::kTrained);
+  const ParamTable table(config, GetParam().lora);
+  const GptWeights weights(table, Dtype::kF64);
+  const GptWeights grads(table, Dtype::kF64, ParamPart::kTrained);
   Scatter(weights, 1);
   const auto backend = MakeReferenceBackend();
   GptPass pass(*backend, config, B, T, PassKind::kTraining,
-               {.dtype = Dtype::kF64, .packed = GetParam().packed});
+               {.dtype = Dtype::kF64, .packed = GetParam().packed, .lora = GetParam().lora});
   const std::vector<int32_t> begins = {0, 0, 2, 2, /**/ 0, 1, 1, 1};
   if (GetParam().packed) pass.set_begins(begins);
   std::vector<uint8_t> mask = {1, 0, 1, 1, /**/ 0, 1, 1, 0};  // the first row sees nothing at first

@@ -21,21 +21,21 @@ void LinearLayerForward(const PassContext& pass, const LinearLayer& layer, const
   const LinearParams& params = layer.params;
   op.weight = params.weight;
   const bool sums = layer.shares == LinearLayer::kInput;
-  if (!sums || pass.config.part.index == 0) op.bias = params.bias;
+  if (!sums || pass.shard.index == 0) op.bias = params.bias;
   op.transposed = IsStored(op.weight.dtype());
   if (!params.lora_a) {
     pass.backend.Run(op);
     if (sums) pass.Sum(op.out);
     return;
   }
-  FOLIO_CHECK(pass.config.part.whole(), "adapters are whole");
+  FOLIO_CHECK(pass.shard.whole(), "adapters are whole");
   const Tensor act = std::exchange(op.act, Tensor());
   pass.backend.Run(op);
   pass.backend.Run(LinearForward{.x = AdapterInput(pass, layer, op.x, scratch),
                                  .weight = params.lora_a,
                                  .out = layer.adapted,
                                  .transposed = true});
-  pass.backend.Run(Scale{.x = layer.adapted, .factor = pass.config.lora.scale()});
+  pass.backend.Run(Scale{.x = layer.adapted, .factor = pass.lora.scale()});
   pass.backend.Run(LinearForward{.x = layer.adapted,
                                  .weight = params.lora_b,
                                  .out = op.out,
@@ -55,7 +55,7 @@ void LinearLayerBackward(const PassContext& pass, const LinearLayer& layer,
   const Tensor x = op.x;
   if (!op.d_weight) op.x = {};
   if (!params.lora_a) {
-    const bool sums = layer.shares == LinearLayer::kOutput && !pass.config.part.whole();
+    const bool sums = layer.shares == LinearLayer::kOutput && !pass.shard.whole();
     FOLIO_CHECK(!sums || !op.accumulate_d_x, "a sum would have what is there several times");
     pass.backend.Run(op);
     if (sums) pass.Sum(op.d_x);
@@ -70,7 +70,7 @@ void LinearLayerBackward(const PassContext& pass, const LinearLayer& layer,
                                   .d_weight = d_params.lora_b,
                                   .transposed = true,
                                   .accumulate_d_weight = pass.accumulate});
-  pass.backend.Run(Scale{.x = grads.d_lora, .factor = pass.config.lora.scale()});
+  pass.backend.Run(Scale{.x = grads.d_lora, .factor = pass.lora.scale()});
   pass.backend.Run(LinearBackward{.x = AdapterInput(pass, layer, x, grads.lora_input),
                                   .weight = params.lora_a,
                                   .d_out = grads.d_lora,

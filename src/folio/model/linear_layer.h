@@ -11,7 +11,7 @@ struct LinearLayer {
   const LinearParams& params;
   const Tensor& adapted;  // (N,rank), of AdapterActivations
   Dropout dropout;        // of what the adapter reads
-  // Which of its dimensions parts of a model share. They add up what one that shares its input
+  // The dimension that shards of a model divide. They add up what one that shares its input
   // gives, and the gradients of what one that shares its output reads.
   enum { kOutput, kInput } shares;
 };
@@ -23,7 +23,7 @@ void LinearLayerForward(const PassContext& pass, const LinearLayer& layer, const
 
 // Runs `op`, whose weight the layer gives and whose gradients of parameters are d_params, and the
 // adapter's backward. op.x may be anything where the layer trains nothing. REQUIRES: with dropout,
-// and in a part of a model where the layer shares its output, op.d_x is overwritten.
+// and in a shard of a model where the layer shares its output, op.d_x is overwritten.
 void LinearLayerBackward(const PassContext& pass, const LinearLayer& layer,
                          const LinearParams& d_params, const GptGradients& grads,
                          LinearBackward op);

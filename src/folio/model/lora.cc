@@ -27,6 +27,11 @@ bool AnyTarget(std::string_view targets, const Visit& visit) {
 
 }  // namespace
 
+const LoraConfig& NoAdapters() {
+  static const LoraConfig none;
+  return none;
+}
+
 bool LoraConfig::Adapts(std::string_view module) const {
   return on() && AnyTarget(targets, [&](std::string_view target) { return Names(target, module); });
 }

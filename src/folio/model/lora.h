@@ -35,6 +35,9 @@ struct LoraConfig {
   bool operator==(const LoraConfig&) const = default;
 };
 
+// Everything is trained, and a linear layer is its weight and bias.
+const LoraConfig& NoAdapters();
+
 // The linear layers of a block, by the names that targets have.
 inline constexpr std::array<std::string_view, 4> kLinearLayers = {"attn.c_attn", "attn.c_proj",
                                                                   "mlp.c_fc", "mlp.c_proj"};

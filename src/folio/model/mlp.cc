@@ -40,8 +40,8 @@ void MlpSublayerBackward(const PassContext& pass, int64_t layer, const BlockPara
                          const BlockParams& d_params, const GptGradients& grads, const Tensor& d_x,
                          bool accumulate) {
   const Dropout dropout = pass.BlockDropout(layer, DropoutPlace::kActivation);
-  const Tensor d_fc =
-      Tensor(grads.d_wide.raw(), grads.d_wide.dtype(), {pass.N(), pass.config.part_inner()});
+  const Tensor d_fc = Tensor(grads.d_wide.raw(), grads.d_wide.dtype(),
+                             {pass.N(), pass.shard.Size(pass.config.inner())});
   LinearBackward down{.x = acts.act,
                       .weight = {},
                       .d_out = d_out,

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "folio/base/check.h"
-#include "folio/model/model_part.h"
+#include "folio/model/param_list.h"
 
 namespace folio {
 
@@ -14,17 +14,18 @@ std::string ParamRow::Name() const {
   return fmt::format("{}{}.{}", module == kHeadName ? "" : kNamePrefix, module, part);
 }
 
-ParamTable::ParamTable(const GptConfig& config) {
+ParamTable::ParamTable(const GptConfig& config, const LoraConfig& lora, const Shard& shard)
+    : config_(config), lora_(lora), shard_(shard) {
   constexpr int64_t kAlign = 16;  // elements: 64 bytes of float32
   GptParams none;
   none.h.resize(static_cast<size_t>(config.n_layer));
-  VisitParams(config, none, [&](const ParamRow& row, const Tensor&) {
+  VisitParams(config, lora, shard, none, [&](const ParamRow& row, const Tensor&) {
     params_.push_back({row, row.Name(), row.shape.rank() >= 2});
     parameters_ += row.shape.count();
   });
-  if (!config.part.whole()) {
+  if (!shard.whole()) {
     size_t next = 0;
-    VisitParams(WholeOf(config), none, [&](const ParamRow& row, const Tensor&) {
+    VisitParams(config, lora, Shard(), none, [&](const ParamRow& row, const Tensor&) {
       params_[next].shared = params_[next].shape == row.shape;
       next += 1;
     });
@@ -65,16 +66,17 @@ Tensor ParamTable::View(const ParamInfo& info, const Tensor& flat) const {
   return flat.Slice(info.offset, info.offset + info.shape.count()).Reshape(info.shape);
 }
 
-GptParams BindParams(const GptConfig& config, std::span<const Tensor> tensors) {
+GptParams BindParams(const ParamTable& table, std::span<const Tensor> tensors) {
   GptParams params;
-  params.h.resize(static_cast<size_t>(config.n_layer));
+  params.h.resize(static_cast<size_t>(table.config().n_layer));
   size_t next = 0;
-  VisitParams(config, params, [&](const ParamRow&, Tensor& slot) { slot = tensors[next++]; });
+  VisitParams(table.config(), table.lora(), table.shard(), params,
+              [&](const ParamRow&, Tensor& slot) { slot = tensors[next++]; });
   return params;
 }
 
-GptWeights::GptWeights(const GptConfig& config, Dtype dtype, ParamPart part)
-    : config_(config), table_(config), dtype_(dtype) {
+GptWeights::GptWeights(ParamTable table, Dtype dtype, ParamPart part)
+    : table_(std::move(table)), dtype_(dtype) {
   const int64_t size = part == ParamPart::kAll ? table_.flat_size() : table_.trained_size();
   const MemoryPlan::Id id = plan_.Add("weights", dtype, {size});
   plan_.Place();
@@ -84,12 +86,12 @@ GptWeights::GptWeights(const GptConfig& config, Dtype dtype, ParamPart part)
     const bool there = part == ParamPart::kAll || info.trained;
     tensors_.push_back(there ? table_.View(info, flat_) : Tensor());
   }
-  params_ = BindParams(config_, tensors_);
+  params_ = BindParams(table_, tensors_);
 }
 
 GptWeights::GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
                        std::shared_ptr<const void> owner)
-    : config_(config), table_(config), tensors_(std::move(tensors)), owner_(std::move(owner)) {
+    : table_(config), tensors_(std::move(tensors)), owner_(std::move(owner)) {
   FOLIO_CHECK(tensors_.size() == table_.params().size(), "parameters of another model");
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const Shape& shape = table_.params()[i].shape;
@@ -98,7 +100,7 @@ GptWeights::GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
     FOLIO_CHECK(tensors_[i].shape() == (turned ? Shape{shape[1], shape[0]} : shape),
                 "parameter of another model");
   }
-  params_ = BindParams(config_, tensors_);
+  params_ = BindParams(table_, tensors_);
 }
 
 const Tensor& GptWeights::flat() const {

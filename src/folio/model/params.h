@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "folio/model/config.h"
+#include "folio/model/lora.h"
+#include "folio/model/shard.h"
 #include "folio/tensor/plan.h"
 #include "folio/tensor/tensor.h"
 
@@ -77,70 +79,26 @@ struct ParamRow {
   std::string Name() const;  // Hugging Face's, "transformer.h.0.attn.c_attn.weight"
 };
 
-// The list of parameters, the only place that names them: calls visit(row, slot) for each that the
-// configuration has, in Hugging Face's order; slot is its tensor in `params`, a GptParams of
-// n_layer blocks, const or not. Allocates nothing.
-template <class Params, class Visit>
-void VisitParams(const GptConfig& config, Params& params, Visit&& visit) {
-  const int64_t V = config.part_vocab(), P = config.n_positions, C = config.n_embd;
-  const int64_t A = config.part_channels(), F = config.part_inner();
-  const bool tied = config.tie_word_embeddings, ln_bias = config.has_layer_norm_bias();
-  const bool attention_bias = config.has_attention_bias(), mlp_bias = config.has_mlp_bias();
-  using enum ParamKind;
-  using enum InitKind;
-  int64_t layer = -1;
-  const auto row = [&](std::string_view module, std::string_view part, auto& slot,
-                       const Shape& shape, ParamKind kind, InitKind init) {
-    const bool trained = !config.lora.on() || kind == kAdapter;
-    visit(ParamRow{layer, module, part, shape, kind, init, trained}, slot);
-  };
-  const auto norm = [&](std::string_view module, auto& to) {
-    row(module, "weight", to.weight, {C}, kElementwise, kOne);
-    if (ln_bias) row(module, "bias", to.bias, {C}, kElementwise, kZero);
-  };
-  const auto linear = [&](std::string_view module, auto& to, const Shape& shape, InitKind init,
-                          bool has_bias) {
-    row(module, "weight", to.weight, shape, kLinear, init);
-    if (has_bias) row(module, "bias", to.bias, {shape[1]}, kBias, kZero);
-    if (!config.lora.Adapts(module)) return;
-    const int64_t rank = config.lora.rank;
-    row(module, "lora_A.weight", to.lora_a, {rank, shape[0]}, kAdapter, kFanIn);
-    row(module, "lora_B.weight", to.lora_b, {shape[1], rank}, kAdapter, kZero);
-  };
-
-  row("wte", "weight", params.wte, {V, C}, tied ? kTiedEmbedding : kEmbedding, kWeight);
-  if (config.learned_positions()) {
-    row("wpe", "weight", params.wpe, {P, C}, kEmbedding,
-        config.init_zero_positions ? kZero : kWeight);
-  }
-  for (auto& h : params.h) {
-    ++layer;
-    norm("ln_1", h.ln_1);
-    linear("attn.c_attn", h.c_attn, {C, 3 * A}, kQkvWeight, attention_bias);
-    linear("attn.c_proj", h.attn_c_proj, {A, C}, kResidualWeight, attention_bias);
-    norm("ln_2", h.ln_2);
-    linear("mlp.c_fc", h.c_fc, {C, F}, kWeight, mlp_bias);
-    linear("mlp.c_proj", h.mlp_c_proj, {F, C}, kResidualWeight, mlp_bias);
-  }
-  layer = -1;
-  norm("ln_f", params.ln_f);
-  if (!tied) row(kHeadName, "weight", params.lm_head_weight, {V, C}, kHead, kWeight);
-  if (config.lm_head_bias) row(kHeadName, "bias", params.lm_head_bias, {V}, kBias, kZero);
-}
-
 struct ParamInfo : ParamRow {
   std::string name;
   bool decay = false;   // AdamW decays it: two or more dimensions
-  bool shared = false;  // in a part of a model (LayerPart): every part has all of it
+  bool shared = false;  // in a shard: every shard has all of it
   int64_t offset = 0;   // of its first element
 };
 
-// Every parameter of a model, in Hugging Face's order, and its place in one flat array: what is
-// trained first, of that what decays first, of either what is shared last; each on a 64-byte
-// boundary, with zeros in the gaps.
+// Every parameter of a model, of its adapters if it has some, or of one shard of it, in Hugging
+// Face's order, and its place in one flat array: what is trained first, of that what decays first,
+// of either what is shared last; each on a 64-byte boundary, with zeros in the gaps.
 class ParamTable {
  public:
-  explicit ParamTable(const GptConfig& config);
+  explicit ParamTable(const GptConfig& config, const LoraConfig& lora = {},
+                      const Shard& shard = {});
+
+  const GptConfig& config() const { return config_; }
+  const LoraConfig& lora() const { return lora_; }
+  const Shard& shard() const { return shard_; }
+  // The table of the model that this is a shard of.
+  ParamTable Whole() const { return ParamTable(config_, lora_); }
 
   std::span<const ParamInfo> params() const { return params_; }
   int64_t parameters() const { return parameters_; }  // without the gaps
@@ -156,12 +114,15 @@ class ParamTable {
   Tensor View(const ParamInfo& info, const Tensor& flat) const;
 
  private:
+  GptConfig config_;
+  LoraConfig lora_;
+  Shard shard_;
   std::vector<ParamInfo> params_;
   int64_t parameters_ = 0, flat_size_ = 0, trained_size_ = 0, decay_size_ = 0;
 };
 
-// Where each is, in the order of ParamTable(config).
-GptParams BindParams(const GptConfig& config, std::span<const Tensor> tensors);
+// The tensors, in the order of the table, as the parameters that they are.
+GptParams BindParams(const ParamTable& table, std::span<const Tensor> tensors);
 
 enum class ParamPart { kAll, kTrained };
 // A model's parameters: in one flat array of their own, or only as much of it as is trained (for
@@ -169,13 +130,16 @@ enum class ParamPart { kAll, kTrained };
 class GptWeights {
  public:
   explicit GptWeights(const GptConfig& config, Dtype dtype = Dtype::kF32,
+                      ParamPart part = ParamPart::kAll)
+      : GptWeights(ParamTable(config), dtype, part) {}
+  explicit GptWeights(ParamTable table, Dtype dtype = Dtype::kF32,
                       ParamPart part = ParamPart::kAll);
   // `tensors` are those of ParamTable(config), only ever read, and live as long as `owner`.
   // Matrices may be stored otherwise (ops.h), linear layers' then as (out,in).
   GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
              std::shared_ptr<const void> owner);
 
-  const GptConfig& config() const { return config_; }
+  const GptConfig& config() const { return table_.config(); }
   const ParamTable& table() const { return table_; }
   Dtype dtype() const { return dtype_; }
   // Those of table().params(), in its order; empty where they are not here.
@@ -185,7 +149,6 @@ class GptWeights {
   const Tensor& flat() const;
 
  private:
-  GptConfig config_;
   ParamTable table_;
   Dtype dtype_ = Dtype::kF32;
   MemoryPlan plan_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 
 namespace folio {
@@ -133,7 +134,7 @@ TEST_P(FlatLayout, IsAlignedWithoutOverlapAndDecaysFirst) {
 
 TEST_P(FlatLayout, ViewsReachEveryParameterOnce) {
   const GptWeights weights(config_, Dtype::kF64);
-  VisitParams(config_, weights.params(), [](const ParamRow&, const Tensor& view) {
+  VisitParams(config_, {}, {}, weights.params(), [](const ParamRow&, const Tensor& view) {
     for (double& x : Elements<double>(view)) x += 1;
   });
   int64_t ones = 0;

@@ -4,6 +4,8 @@
 #include <cstdint>
 
 #include "folio/model/config.h"
+#include "folio/model/lora.h"
+#include "folio/model/shard.h"
 #include "folio/tensor/plan.h"
 
 namespace folio {
@@ -15,7 +17,7 @@ enum class PassKind {
   kDecode,    // T rows of sequences that grow, whose keys and values a KvCache has (B is 1)
 };
 
-// How a pass computes.
+// How a pass computes, and what it has of the model.
 struct PassOptions {
   // F32, F64, or BF16: then what ops.h marks Low is bfloat16, and all else float32.
   Dtype dtype = Dtype::kF32;
@@ -24,6 +26,8 @@ struct PassOptions {
   bool recompute = false;
   // A sequence may be of several texts (GptPass::set_begins).
   bool packed = false;
+  LoraConfig lora = {};  // the adapters of its linear layers
+  Shard shard = {};      // of its layers, where ranks share them
 
   // The dtype of weights, of the stream and of the losses.
   Dtype number() const { return dtype == Dtype::kBF16 ? Dtype::kF32 : dtype; }
@@ -47,6 +51,11 @@ struct PassShape {
   PassOptions options = {};
 
   int64_t N() const { return B * T; }
+  const Shard& shard() const { return options.shard; }
+  const LoraConfig& lora() const { return options.lora; }
+  // Of q, k and v each, of the feed-forward layer, and of the vocabulary.
+  int64_t A() const { return shard().Size(config.n_head) * config.head_size(); }
+  int64_t F() const { return shard().Size(config.inner()); }
   bool training() const { return kind == PassKind::kTraining; }
 
   int64_t BlockTick(int64_t layer) const { return 1 + layer * kBlockTicks; }

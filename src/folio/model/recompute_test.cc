@@ -58,14 +58,15 @@ class Recomputation : public testing::TestWithParam<RecomputeCase> {
       config_.*rate = GetParam().dropout;
     }
     if (GetParam().adapters.empty()) return;
-    config_.lora = {.rank = 3, .targets = GetParam().adapters, .dropout = GetParam().dropout};
+    lora_ = {.rank = 3, .targets = GetParam().adapters, .dropout = GetParam().dropout};
   }
 
   // Bytes of the losses and of the gradient.
   std::string Pass(Backend& backend, bool recompute) const {
-    const PassOptions options{.dtype = GetParam().dtype, .recompute = recompute};
-    const GptWeights weights(config_, options.number());
-    const GptWeights grads(config_, options.number(), ParamPart::kTrained);
+    const PassOptions options{.dtype = GetParam().dtype, .recompute = recompute, .lora = lora_};
+    const ParamTable table(config_, lora_);
+    const GptWeights weights(table, options.number());
+    const GptWeights grads(table, options.number(), ParamPart::kTrained);
     Scatter(weights, 1);
     GptPass pass(backend, config_, B, T, PassKind::kTraining, options);
     const std::vector<int32_t> ids = RandomTokens(B * T, config_.vocab_size, 2);
@@ -82,6 +83,7 @@ class Recomputation : public testing::TestWithParam<RecomputeCase> {
   }
 
   GptConfig config_ = TinyConfig();
+  LoraConfig lora_;
 };
 
 TEST_P(Recomputation, GivesTheSameBits) {

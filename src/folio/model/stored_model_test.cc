@@ -63,7 +63,7 @@ GptWeights Rounded(const GptWeights& from, Dtype dtype) {
 std::vector<float> Decoded(const GptWeights& weights, size_t prompt,
                            const std::string& backend_name = "cpu") {
   const auto backend = MakeBackend(backend_name);
-  Decoder decoder(*backend, weights.config(), weights.params());
+  Decoder decoder(*backend, weights);
   CachedSequence text(decoder.cache());
   const auto P = static_cast<size_t>(weights.config().n_positions);
   const std::vector<int32_t> ids =

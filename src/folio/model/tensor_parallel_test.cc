@@ -9,8 +9,8 @@
 
 #include "folio/dist/thread_ranks.h"
 #include "folio/model/gpt.h"
-#include "folio/model/model_part.h"
-#include "folio/model/tensor_team.h"
+#include "folio/model/shard.h"
+#include "folio/model/tensor_parallel_group.h"
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"
 #include "folio/tensor/bf16.h"
@@ -114,15 +114,18 @@ class TensorParallel : public testing::TestWithParam<ParallelCase> {
     return weights;
   }
 
-  // Runs a pass with the weights and gradients that are given, of all of the model or of a part.
+  // Runs a pass with the weights and gradients that are given, of all of the model or of a shard.
   Left Run(const GptWeights& weights, const GptWeights& grads, Dtype dtype,
-           TensorTeam* team) const {
+           TensorParallelGroup* group) const {
     const ParallelCase& c = GetParam();
     const int64_t B = c.B, T = c.T, V = config_.vocab_size;
     const auto backend = MakeBackend(c.backend);
     GptPass pass(*backend, weights.config(), B, T, PassKind::kTraining,
-                 {.dtype = dtype, .recompute = c.recompute, .packed = c.packed});
-    pass.set_team(team);
+                 {.dtype = dtype,
+                  .recompute = c.recompute,
+                  .packed = c.packed,
+                  .shard = weights.table().shard()});
+    pass.set_group(group);
     std::vector<int32_t> begins;
     for (int64_t n = 0; n < B * T; ++n) begins.push_back(n % T < 4 ? 0 : 4);
     if (c.packed) pass.set_begins(begins);
@@ -151,25 +154,25 @@ class TensorParallel : public testing::TestWithParam<ParallelCase> {
     return left;
   }
 
-  Left RunInParts(int parts) const {
+  Left RunInShards(int shards) const {
     const GptWeights whole = Weights(), gradient(config_, whole.dtype());
-    std::vector<Left> left(static_cast<size_t>(parts));
-    std::vector<std::unique_ptr<GptWeights>> grads(static_cast<size_t>(parts));
-    RunOnThreads(parts, [&](Group& group) {
+    std::vector<Left> left(static_cast<size_t>(shards));
+    std::vector<std::unique_ptr<GptWeights>> grads(static_cast<size_t>(shards));
+    RunOnThreads(shards, [&](Group& group) {
       const auto r = static_cast<size_t>(group.rank());
-      TensorTeam team(TensorCommunicator(&group, parts));
-      const GptConfig part = PartOf(config_, group.rank(), parts);
-      const GptWeights weights(part, whole.dtype());
-      TakePart(whole, weights);
-      grads[r] = std::make_unique<GptWeights>(part, whole.dtype());
-      left[r] = Run(weights, *grads[r], GetParam().dtype, &team);
+      TensorParallelGroup tensor(TensorCommunicator(&group, shards));
+      const ParamTable table(config_, {}, {.index = group.rank(), .count = shards});
+      const GptWeights weights(table, whole.dtype());
+      TakeShard(whole, weights);
+      grads[r] = std::make_unique<GptWeights>(table, whole.dtype());
+      left[r] = Run(weights, *grads[r], GetParam().dtype, &tensor);
     });
     for (size_t r = 0; r < left.size(); ++r) {
       EXPECT_EQ(left[r].loss, left[0].loss);
       EXPECT_EQ(left[r].evaluated, left[0].evaluated);
       EXPECT_EQ(left[r].losses, left[0].losses);
       const ParamTable& table = grads[r]->table();
-      PutPart(gradient, *grads[r]);
+      PutShard(gradient, *grads[r]);
       // What all have is the same for all, to the last bit.
       for (size_t p = 0; p < table.params().size(); ++p) {
         if (!table.params()[p].shared) continue;
@@ -194,27 +197,27 @@ class TensorParallel : public testing::TestWithParam<ParallelCase> {
   GptConfig config_ = TinyConfig();
 };
 
-TEST_P(TensorParallel, PartsMakeTheWholeModelsLossesAndGradients) {
+TEST_P(TensorParallel, ShardsMakeTheWholeModelsLossesAndGradients) {
   const Left whole = RunWhole(GetParam().dtype);
   double loss_error = 0, gradient_error = 0;
   if (GetParam().dtype == Dtype::kBF16) {
-    // How far one rounding of each weight takes the float32 gradient. What each part gives of a
-    // sublayer is rounded too, beside all that one rank rounds.
+    // How far one rounding of each weight takes the float32 gradient. What each shard gives of
+    // a sublayer is rounded too, beside all that one rank rounds.
     const Left wide = RunWhole(Dtype::kF32), rounded = RunWhole(Dtype::kF32, true);
     gradient_error = 3 * Distance(rounded.gradient, wide.gradient);
     loss_error = gradient_error;
   } else {
     loss_error = gradient_error = GetParam().dtype == Dtype::kF64 ? kFloat64Chain : kFloat32Model;
   }
-  for (const int parts : {2, 4}) {
-    const Left found = RunInParts(parts);
+  for (const int shards : {2, 4}) {
+    const Left found = RunInShards(shards);
     const double rows = static_cast<double>(whole.losses.size());
-    EXPECT_NEAR(found.loss, whole.loss, loss_error * whole.loss) << parts;
-    EXPECT_NEAR(found.evaluated, whole.evaluated, loss_error * whole.evaluated) << parts;
-    EXPECT_LE(Distance(found.losses, whole.losses), loss_error) << parts << " " << rows;
-    EXPECT_LE(Distance(found.gradient, whole.gradient), gradient_error) << parts;
+    EXPECT_NEAR(found.loss, whole.loss, loss_error * whole.loss) << shards;
+    EXPECT_NEAR(found.evaluated, whole.evaluated, loss_error * whole.evaluated) << shards;
+    EXPECT_LE(Distance(found.losses, whole.losses), loss_error) << shards << " " << rows;
+    EXPECT_LE(Distance(found.gradient, whole.gradient), gradient_error) << shards;
     if (GetParam().dtype == Dtype::kBF16) continue;
-    EXPECT_LE(Difference(found.losses, whole.losses), loss_error * Largest(whole.losses)) << parts;
+    EXPECT_LE(Difference(found.losses, whole.losses), loss_error * Largest(whole.losses)) << shards;
     // Each parameter by its own measure.
     const ParamTable table(config_);
     for (const ParamInfo& info : table.params()) {
@@ -224,7 +227,7 @@ TEST_P(TensorParallel, PartsMakeTheWholeModelsLossesAndGradients) {
         worst = std::max(worst, std::abs(found.gradient[at] - whole.gradient[at]));
         largest = std::max(largest, std::abs(whole.gradient[at]));
       }
-      EXPECT_LE(worst, gradient_error * largest) << parts << " " << info.name;
+      EXPECT_LE(worst, gradient_error * largest) << shards << " " << info.name;
     }
   }
 }
@@ -235,7 +238,7 @@ INSTANTIATE_TEST_SUITE_P(Models, TensorParallel, testing::ValuesIn(ParallelCases
                            return c.backend + "_" + std::string(DtypeName(c.dtype)) + "_" + c.name;
                          });
 
-TEST(TensorParts, BeginAsSlicesOfTheWholeModel) {
+TEST(Shards, BeginAsSlicesOfTheWholeModel) {
   for (const char* init : {"normal", "xavier_uniform", "xavier_uniform_split"}) {
     GptConfig config = TinyConfig();
     config.n_embd = 24;
@@ -249,20 +252,19 @@ TEST(TensorParts, BeginAsSlicesOfTheWholeModel) {
     GptWeights grown(config);
     InitWeightsFrom(whole, grown);
     config.vocab_size -= 3;
-    for (const int64_t parts : {2, 4}) {
-      for (int64_t index = 0; index < parts; ++index) {
-        const GptConfig of = PartOf(config, index, parts);
-        GptWeights part(of), taken(of);
-        InitWeights(part, 7);
-        TakePart(whole, taken);
-        EXPECT_EQ(Numbers(part.flat()), Numbers(taken.flat())) << init;
-        PutPart(assembled, part);
+    for (const int64_t count : {2, 4}) {
+      for (int64_t index = 0; index < count; ++index) {
+        const ParamTable of(config, {}, {index, count});
+        GptWeights shard(of), taken(of);
+        InitWeights(shard, 7);
+        TakeShard(whole, taken);
+        EXPECT_EQ(Numbers(shard.flat()), Numbers(taken.flat())) << init;
+        PutShard(assembled, shard);
         // From a model, whose vocabulary grows.
-        GptConfig of_grown = of;
-        of_grown.vocab_size += 3;
+        const ParamTable of_grown(grown.config(), {}, {index, count});
         GptWeights from(of_grown), expected(of_grown);
         InitWeightsFrom(whole, from);
-        TakePart(grown, expected);
+        TakeShard(grown, expected);
         EXPECT_EQ(Numbers(from.flat()), Numbers(expected.flat()));
       }
       EXPECT_EQ(Numbers(assembled.flat()), Numbers(whole.flat())) << init;
@@ -271,12 +273,12 @@ TEST(TensorParts, BeginAsSlicesOfTheWholeModel) {
   }
 }
 
-TEST(TensorParts, HaveTheirShareOfTheParameters) {
+TEST(Shards, HaveTheirShareOfTheParameters) {
   const GptConfig gpt2;
   const ParamTable whole(gpt2);
   int64_t sum = 0, shared = 0;
   for (const int64_t index : {0, 1, 2, 3}) {
-    const ParamTable table(PartOf(gpt2, index, 4));
+    const ParamTable table(gpt2, {}, {index, 4});
     sum += table.parameters();
     if (index > 0) continue;
     for (const ParamInfo& info : table.params()) shared += info.shared ? info.shape.count() : 0;
@@ -285,22 +287,23 @@ TEST(TensorParts, HaveTheirShareOfTheParameters) {
   EXPECT_LT(static_cast<double>(shared), 0.01 * static_cast<double>(whole.parameters()));
 }
 
-TEST(TensorParts, ThatDoNotGoIntoTheModelAreRefusedWithTheNearest) {
+TEST(Shards, ThatDoNotGoIntoTheModelAreRefusedWithTheNearest) {
   GptConfig config = TinyConfig();
   config.n_embd = 24;
   config.n_head = 6;
-  const auto refusal = [&](int64_t parts) {
-    return ErrorAndHelp([&] { RequireParts(config, parts); }, ErrorKind::kUsage);
+  LoraConfig lora;
+  const auto refusal = [&](int64_t count) {
+    return ErrorAndHelp([&] { RequireShards(config, lora, count); }, ErrorKind::kUsage);
   };
-  RequireParts(config, 1);
-  RequireParts(config, 3);
+  RequireShards(config, lora, 1);
+  RequireShards(config, lora, 3);
   EXPECT_TRUE(Contains(refusal(4), "4 ranks cannot share", "n_head", "--tensor-parallel 3 or 6"));
   config.n_inner = 28;
   EXPECT_TRUE(Contains(refusal(3), "n_inner, which is 28", "--tensor-parallel 2 or 4"));
   config.n_inner = 30;
   config.vocab_size = 2;
   EXPECT_TRUE(Contains(refusal(3), "vocabulary, of 2 tokens"));
-  config.lora.rank = 2;
+  lora.rank = 2;
   EXPECT_TRUE(Contains(refusal(2), "adapters"));
 }
 

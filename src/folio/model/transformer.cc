@@ -37,8 +37,8 @@ void TransformerForward(const PassContext& pass, const GptParams& params,
     if (pass.gate != nullptr) pass.gate->BeforeForward(static_cast<int64_t>(layer));
   };
   if (pass.gate != nullptr) pass.gate->BeforeForward(-1);
-  // Of several parts, the first adds the position.
-  const bool first = pass.config.part.index == 0;
+  // Of several shards, the first adds the position.
+  const bool first = pass.shard.index == 0;
   const Tensor& wpe = buffers.sinusoids ? buffers.sinusoids : params.wpe;
   pass.backend.Run(EmbeddingForward{.ids = buffers.ids,
                                     .wte = params.wte,

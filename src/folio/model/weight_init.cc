@@ -7,7 +7,6 @@
 
 #include "folio/base/rng.h"
 #include "folio/base/thread_pool.h"
-#include "folio/model/model_part.h"
 
 namespace folio {
 namespace {
@@ -50,7 +49,7 @@ double InitSpread(const GptConfig& config, const ParamInfo& info) {
 
 void InitWeights(GptWeights& weights, uint64_t seed, ParamPart part) {
   const GptConfig& config = weights.config();
-  const ParamTable whole_table(WholeOf(config));
+  const ParamTable whole_table = weights.table().Whole();
   uint64_t number = 0;
   for (const ParamInfo& info : weights.table().params()) {
     const ParamInfo& whole = whole_table.params()[number];
@@ -62,7 +61,7 @@ void InitWeights(GptWeights& weights, uint64_t seed, ParamPart part) {
       continue;
     }
     const double spread = InitSpread(config, whole);
-    const PlaceInWhole place(config, info, whole.shape);
+    const PlaceInWhole place(weights.table().shard(), info, whole.shape);
     const auto index = [&](int64_t i) { return static_cast<uint64_t>(place(i)); };
     if (info.init != InitKind::kFanIn && config.init == "normal") {
       FillWith(x, [&](int64_t i) { return rng.Normal(index(i)) * spread; });
@@ -97,16 +96,16 @@ void CopyRows(const Tensor& from, const Tensor& to) {
 }  // namespace
 
 void InitWeightsFrom(const GptWeights& from, const GptWeights& to) {
-  if (!to.config().part.whole()) {
+  if (!to.table().shard().whole()) {
     const auto same_shapes = [](const ParamTable& a, const ParamTable& b) {
       return std::ranges::equal(a.params(), b.params(), {}, &ParamInfo::shape, &ParamInfo::shape);
     };
-    if (same_shapes(from.table(), ParamTable(WholeOf(to.config())))) {
-      return TakePart(from, to);
+    if (same_shapes(from.table(), to.table().Whole())) {
+      return TakeShard(from, to);
     }
-    const GptWeights whole(WholeOf(to.config()), to.dtype());
+    const GptWeights whole(to.table().Whole(), to.dtype());
     InitWeightsFrom(from, whole);
-    return TakePart(whole, to);
+    return TakeShard(whole, to);
   }
   size_t next = 0;
   const auto is_adapter = [](const ParamInfo& info) { return info.kind == ParamKind::kAdapter; };
@@ -126,7 +125,7 @@ void InitWeightsFrom(const GptWeights& from, const GptWeights& to) {
 void InitWeightsLikeTorch(GptWeights& weights, TorchRng& rng) {
   FOLIO_CHECK(weights.flat().dtype() == Dtype::kF32 && weights.config().init == "normal",
               "PyTorch's draws are for float32 and normal initialisation");
-  FOLIO_CHECK(!weights.config().lora.on(), "PyTorch's draws know no adapters");
+  FOLIO_CHECK(!weights.table().lora().on(), "PyTorch's draws know no adapters");
   const GptConfig& config = weights.config();
   const std::span<const ParamInfo> params = weights.table().params();
   std::vector<float> drawn;

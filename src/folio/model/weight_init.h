@@ -17,8 +17,8 @@ void InitWeights(GptWeights& weights, uint64_t seed, ParamPart part = ParamPart:
 // with adapters or without. The first rows of longer positions are taken; rows of tokens that
 // `from` lacks begin as the mean of those it has, so that next to nothing changes for the others:
 // J. Hewitt, "Initializing New Word Embeddings for Pretrained Language Models" (2021). REQUIRES: of
-// one dtype, at least as many tokens, at most as many positions. A part of a model (LayerPart) gets
-// its part of a `from` that is whole.
+// one dtype, at least as many tokens, at most as many positions. A shard gets its share of a
+// `from` that is whole.
 void InitWeightsFrom(const GptWeights& from, const GptWeights& to);
 
 // How wide the first numbers of a matrix are: the standard deviation of normal ones, the bound of

@@ -68,7 +68,7 @@ Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& da
     tried.model.n_embd = size.channels;
     tried.model.n_positions = size.context;
     if (data.info().vocab_size > 0) tried.model.vocab_size = data.info().vocab_size;
-    const TrainFlops flops(tried.model, size.context);
+    const TrainFlops flops(tried.model, size.context, tried.train.lora);
     const auto parameters = static_cast<double>(flops.matrix_parameters);
     const bool by_heart =
         parameters > kParametersPerToken * static_cast<double>(data.train().size());
@@ -137,7 +137,7 @@ std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& bac
                                        kMeasureSeconds * 1e10);
   const auto step = static_cast<double>(train.batch_size * train.grad_accumulation * T);
   const double affordable =
-      kTraining * seconds * rate / TrainFlops(config.model, T).per_token() / step;
+      kTraining * seconds * rate / TrainFlops(config.model, T, train.lora).per_token() / step;
   const double enough = worthwhile / step;
   const int64_t steps = given("train.max_steps")
                             ? train.max_steps

@@ -87,7 +87,7 @@ void UseInitialModel(RunSettings& settings, const FoundModel& found) {
   // A tenth of what models of this width begin with (automatic.cc), as A. Radford et al. (2018)
   // went on from GPT with 6.25e-5; adapters take several times as much (E. J. Hu et al., table 11).
   const double first = std::clamp(3e-3 * 128 / static_cast<double>(model.n_embd), 6e-4, 4e-3);
-  const double rate = first / (settings.config.model.lora.on() ? 2 : 10);
+  const double rate = first / (settings.config.train.lora.on() ? 2 : 10);
   values.emplace_back("train.learning_rate", fmt::format("{:.3g}", rate));
   values.emplace_back("train.min_lr", fmt::format("{:.3g}", rate / 10));
   layers.UsePreset("--init", values);

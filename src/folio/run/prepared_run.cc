@@ -88,13 +88,13 @@ void FitModelToData(PreparedRun& run) {
     }
     const bool given = !config.train.init.empty();  // and may have more rows than tokens
     const bool more_rows = given && !run.start.resume && V > model.vocab_size;
-    if (more_rows && model.lora.on() && data.info().chat) {
+    if (more_rows && config.train.lora.on() && data.info().chat) {
       throw UsageError(
           "adapters alone cannot learn the tokens that mark turns",
           "the model does not have them yet, and --lora trains no rows of the vocabulary",
           "leave --lora out, or start from a model that was trained on conversations");
     }
-    if (more_rows && model.lora.on() && !asked) {
+    if (more_rows && config.train.lora.on() && !asked) {
       run.ranks.Note(
           fmt::format("the rows of {} new tokens stay as they begin: adapters alone are trained",
                       V - model.vocab_size));
@@ -147,7 +147,7 @@ PreparedRun PrepareRun(RunSettings& settings, TrainingRunOptions options) {
     if (!cut.empty()) ranks.Note(cut);
   }
   // Parts that cannot be had are refused before anything is measured.
-  ModelOfRank(run.config().model, run.config().train, ranks.group());
+  ShardOfRank(run.config().model, run.config().train, ranks.group());
   if (run.start.resume) TellChanges(settings, run.options, run.start, ranks);
   run.preview = std::make_unique<TrainPreview>(run.config(), data, *run.backend,
                                                ThisMachinesMemory(), ranks.size());

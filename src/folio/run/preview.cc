@@ -114,7 +114,7 @@ std::string HowOften(double epochs) {
 
 TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t held_out_tokens,
                     int64_t done) {
-  const TrainFlops flops(model, train.context);
+  const TrainFlops flops(model, train.context, train.lora);
   const int64_t end = std::max(done, train.max_steps);
   TrainWork work{.steps = end - done, .evaluations = 1, .flops_per_token = flops.per_token()};
   // Evaluations are due from `done` on, before the last step; the one at the end is counted
@@ -181,15 +181,16 @@ TrainPreview::TrainPreview(const RunConfig& config, const Dataset& data, Backend
 }
 
 std::string TrainPreview::Plan() const {
-  const int64_t parameters = ParamTable(shape_.model).parameters();
+  const int64_t parameters = ParamTable(shape_.model, shape_.options.lora).parameters();
   const int64_t tokens = data_.train().size();
   const double epochs = static_cast<double>(config_.train.max_steps * TokensPerStep(shape_)) /
                         static_cast<double>(tokens);
   const std::string trained =
-      shape_.model.lora.on()
-          ? fmt::format(", {} of them trained",
-                        HumanCount(static_cast<double>(
-                            TrainFlops(shape_.model, shape_.T).trained_parameters)))
+      shape_.options.lora.on()
+          ? fmt::format(
+                ", {} of them trained",
+                HumanCount(static_cast<double>(
+                    TrainFlops(shape_.model, shape_.T, shape_.options.lora).trained_parameters)))
           : "";
   std::string text =
       fmt::format("{} parameters{}, {} tokens a step\n{} on {}, {} threads ({})\n",
@@ -244,7 +245,7 @@ std::string TrainPreview::Event() const {
   const PlanTotals totals(PlanOf(shape_));
   const Json json = {{"event", "plan"},
                      {"schema", 1},
-                     {"parameters", ParamTable(shape_.model).parameters()},
+                     {"parameters", ParamTable(shape_.model, shape_.options.lora).parameters()},
                      {"batch", shape_.B},
                      {"context", shape_.T},
                      {"grad_accumulation", shape_.grad_accumulation},

@@ -9,7 +9,7 @@ namespace folio {
 std::vector<Field> RunConfig::Fields() {
   std::vector<Field> all;
   for (auto& section :
-       {WithPrefix("model.", model.Fields()), WithPrefix("lora.", model.lora.Fields()),
+       {WithPrefix("model.", model.Fields()), WithPrefix("lora.", train.lora.Fields()),
         WithPrefix("train.", train.Fields()), WithPrefix("data.", data.Fields()),
         WithPrefix("log.", log.Fields())}) {
     all.insert(all.end(), section.begin(), section.end());

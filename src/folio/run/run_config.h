@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// Everything that can be set: sections model, lora (which is model.lora), train, data and log.
+// Everything that can be set: sections model, lora (which is train.lora), train, data and log.
 struct RunConfig {
   GptConfig model;
   TrainConfig train;

@@ -9,7 +9,7 @@
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
 #include "folio/data/conversations.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
 #include "folio/run/run_directory.h"
 #include "folio/text/chat.h"
@@ -112,8 +112,9 @@ std::string RunRecorder::Sample(int64_t step, const GptWeights& weights) {
   const GenerateOptions options{.sampling = {.seed = static_cast<uint64_t>(config_.train.seed)},
                                 .max_tokens = config_.log.sample_tokens,
                                 .truncate = true};
-  const WrittenText written = WriteText(generator, *tokenizer_, prompt_ids_, options,
-                                        static_cast<uint64_t>(step), [](auto) { return true; });
+  const GeneratedText written =
+      GenerateText(generator, *tokenizer_, prompt_ids_, options, static_cast<uint64_t>(step),
+                   [](auto) { return true; });
   const Json line = {
       {"event", "sample"}, {"step", step}, {"prompt", prompt_}, {"text", written.text}};
   if (samples_ == nullptr) samples_ = std::make_unique<LineFile>(run_ / kSamplesFile);

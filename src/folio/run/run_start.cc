@@ -131,7 +131,7 @@ void RequireInitialModelFits(RunSettings& settings, bool goes_on) {
     throw UsageError("--init does not go with --resume", "a run goes on from its own checkpoint",
                      "leave --init out, or choose another --out to begin from that model");
   }
-  if (config.model.lora.on() && !given) {
+  if (config.train.lora.on() && !given) {
     throw UsageError("--lora needs --init", "adapters are trained beside a model that is there",
                      "give the model: --init MODEL_DIR");
   }
@@ -140,7 +140,7 @@ void RequireInitialModelFits(RunSettings& settings, bool goes_on) {
                      "it is added to the weights of a model that is there",
                      "give the model: --init MODEL_DIR");
   }
-  config.model.lora.Validate("settings");
+  config.train.lora.Validate("settings");
 }
 
 // Size and steps are open only where a run begins. Whoever says how many steps there are has no

@@ -147,7 +147,7 @@ void RunInTraining::Begin(const Trainer& trainer) {
   // Not before: settings that the run refuses may not take the place of its own.
   WriteFileAtomically(parts / kRunConfigFile, run_.settings.layers.ToToml());
   told_steps_ = config().train.max_steps;
-  const ParamTable table(config().model);
+  const ParamTable table(config().model, config().train.lora);
   constexpr int64_t kArrays = std::ssize(Optimizer::kState);
   const uint64_t checkpoint =
       sizeof(float) * static_cast<uint64_t>(table.parameters() + kArrays * table.trained_size());

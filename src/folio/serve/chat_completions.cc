@@ -73,7 +73,8 @@ class ChatAnswer final : public TextAnswer {
         begun_(static_cast<size_t>(request_.n)),
         held_(begun_.size()) {}
 
-  std::vector<Json> Chunks(const WrittenTexts& texts, const WrittenTexts::Piece& piece) override {
+  std::vector<Json> Chunks(const GeneratedTexts& texts,
+                           const GeneratedTexts::Piece& piece) override {
     std::vector<Json> chunks;
     if (!begun_[piece.text]) {
       begun_[piece.text] = true;
@@ -92,7 +93,7 @@ class ChatAnswer final : public TextAnswer {
     return chunks;
   }
 
-  std::vector<Json> LastChunks(const WrittenTexts& texts) override {
+  std::vector<Json> LastChunks(const GeneratedTexts& texts) override {
     if (!request_.usage) return {};
     Json chunk = head_.json();
     chunk["choices"] = Json::array();
@@ -100,10 +101,10 @@ class ChatAnswer final : public TextAnswer {
     return {chunk};
   }
 
-  Json Whole(const WrittenTexts& texts) override {
+  Json Whole(const GeneratedTexts& texts) override {
     Json choices = Json::array();
     for (size_t i = 0; i < texts.size(); ++i) {
-      const WrittenText& written = texts.text(i).written;
+      const GeneratedText& written = texts.text(i).written;
       std::vector<NewToken> tokens;
       for (size_t t = 0; t < written.probabilities.size(); ++t) {
         tokens.push_back({written.ids[t], written.probabilities[t]});
@@ -175,7 +176,7 @@ HttpReply AnswerChat(ServedModel& model, const RequestFields& fields, const Http
   MemoryBudget::Share memory = ReserveTexts(read.job, model, limits);
   const bool stream = read.stream;
   const auto texts =
-      std::make_shared<WrittenTexts>(model, metrics, NameOfClient(request), read.job);
+      std::make_shared<GeneratedTexts>(model, metrics, NameOfClient(request), read.job);
   const auto answer = std::make_shared<ChatAnswer>(std::move(read), model, std::move(memory));
   return Reply(texts, answer, stream, limits.seconds);
 }

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "folio/base/clock.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/serve/access.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/generation_fields.h"
@@ -116,7 +116,8 @@ class CompletionAnswer final : public TextAnswer {
               static_cast<int64_t>(WallSeconds())},
         open_(request_.job.prompts.size() * static_cast<size_t>(request_.n)) {}
 
-  std::vector<Json> Chunks(const WrittenTexts& texts, const WrittenTexts::Piece& piece) override {
+  std::vector<Json> Chunks(const GeneratedTexts& texts,
+                           const GeneratedTexts::Piece& piece) override {
     Open& open = open_[piece.text];
     std::string shown = piece.shown;
     if (!std::exchange(open.begun, true) && request_.echo) {
@@ -141,7 +142,7 @@ class CompletionAnswer final : public TextAnswer {
     return {chunk};
   }
 
-  std::vector<Json> LastChunks(const WrittenTexts& texts) override {
+  std::vector<Json> LastChunks(const GeneratedTexts& texts) override {
     if (!request_.usage) return {};
     Json chunk = head_.json();
     chunk["choices"] = Json::array();
@@ -149,7 +150,7 @@ class CompletionAnswer final : public TextAnswer {
     return {chunk};
   }
 
-  Json Whole(const WrittenTexts& texts) override {
+  Json Whole(const GeneratedTexts& texts) override {
     Json choices = Json::array();
     for (size_t p = 0; p < request_.job.prompts.size(); ++p) {
       for (const size_t i : Best(texts, p)) {
@@ -175,7 +176,7 @@ class CompletionAnswer final : public TextAnswer {
   size_t PromptOf(size_t text) const { return text / static_cast<size_t>(request_.job.each); }
 
   // Of one prompt's texts, the `n` whose tokens are likeliest on the average.
-  std::vector<size_t> Best(const WrittenTexts& texts, size_t prompt) const {
+  std::vector<size_t> Best(const GeneratedTexts& texts, size_t prompt) const {
     std::vector<size_t> order(static_cast<size_t>(request_.job.each));
     std::iota(order.begin(), order.end(), prompt * order.size());
     if (request_.job.each > request_.n) {
@@ -191,8 +192,8 @@ class CompletionAnswer final : public TextAnswer {
     return order;
   }
 
-  Json Choice(const WrittenTexts& texts, size_t i, int64_t index) const {
-    const WrittenTexts::Text& text = texts.text(i);
+  Json Choice(const GeneratedTexts& texts, size_t i, int64_t index) const {
+    const GeneratedTexts::Text& text = texts.text(i);
     const size_t p = PromptOf(i);
     Json logprobs;
     if (request_.logprobs) {
@@ -217,7 +218,7 @@ class CompletionAnswer final : public TextAnswer {
     return choice;
   }
 
-  void AddPrompt(const WrittenTexts::Text& text, size_t p, LogProbabilities& all) const {
+  void AddPrompt(const GeneratedTexts::Text& text, size_t p, LogProbabilities& all) const {
     if (!request_.job.prompt_probabilities) return;
     const std::vector<int32_t>& ids = request_.job.prompts[p];
     const DecodedText decoded = DecodeWithOffsets(tokenizer_, ids);
@@ -242,7 +243,7 @@ class CompletionAnswer final : public TextAnswer {
   }
 
   // Of a stream: of what was shown since the last time.
-  Json NewLogProbabilities(const WrittenTexts& texts, size_t i) {
+  Json NewLogProbabilities(const GeneratedTexts& texts, size_t i) {
     Open& open = open_[i];
     const size_t p = PromptOf(i);
     LogProbabilities all(tokenizer_, *request_.logprobs);
@@ -307,7 +308,7 @@ HttpReply AnswerCompletion(ServedModel& model, const RequestFields& fields,
   MemoryBudget::Share memory = ReserveTexts(read.job, model, limits, MemoryOfPrompts(read));
   const bool stream = read.stream;
   const auto texts =
-      std::make_shared<WrittenTexts>(model, metrics, NameOfClient(request), read.job);
+      std::make_shared<GeneratedTexts>(model, metrics, NameOfClient(request), read.job);
   const auto answer = std::make_shared<CompletionAnswer>(std::move(read), model, std::move(memory));
   return Reply(texts, answer, stream, limits.seconds);
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/model/decoder.h"
 #include "folio/serve/test_service.h"
@@ -17,12 +17,12 @@ class Completions : public ServiceTest {
   Completions() { Serve(); }
 
   // What the library's generator writes.
-  static WrittenText Written(const std::string& prompt, GenerateOptions options,
-                             uint64_t sequence = 0) {
+  static GeneratedText Written(const std::string& prompt, GenerateOptions options,
+                               uint64_t sequence = 0) {
     const OpenedModel model = SmallModel();
     Generator generator(*model.backend, *model.weights);
-    return WriteText(generator, *model.tokenizer, PromptTokens(*model.tokenizer, prompt), options,
-                     sequence, [](std::string_view) { return true; });
+    return GenerateText(generator, *model.tokenizer, PromptTokens(*model.tokenizer, prompt),
+                        options, sequence, [](std::string_view) { return true; });
   }
   // The text of a choice.
   std::string TextOfChoice(Json more, size_t choice = 0) const {
@@ -242,7 +242,7 @@ TEST_F(Completions, PromptLogProbabilitiesAreTheModels) {
   EXPECT_TRUE(logs["token_logprobs"][size_t{0}].is_null());
   EXPECT_TRUE(logs["top_logprobs"][size_t{0}].is_null());
   const OpenedModel model = SmallModel();
-  Decoder decoder(*model.backend, model.weights->config(), model.weights->params());
+  Decoder decoder(*model.backend, *model.weights);
   CachedSequence sequence(decoder.cache());
   const std::vector<int32_t> ids = model.tokenizer->EncodeOrdinary(text);
   for (size_t t = 0; t + 1 < ids.size(); ++t) {

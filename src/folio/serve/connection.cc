@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "folio/base/log.h"
-#include "folio/serve/answer_head.h"
 #include "folio/serve/api_error.h"
-#include "folio/serve/connection_host.h"
+#include "folio/serve/response_head.h"
+#include "folio/serve/server_context.h"
 #include "folio/serve/stream_pump.h"
 
 namespace folio {
@@ -55,7 +55,7 @@ void Connection::Safely(const Call& call) {
 }
 
 Connection::Alarm::Alarm(Connection& of, void (Connection::*what)())
-    : connection(of), call(what), timer(of.host_.io) {}
+    : connection(of), call(what), timer(of.context_.io) {}
 
 void Connection::Alarm::Set(double seconds) {
   constexpr double kForever = 1e8;
@@ -77,11 +77,11 @@ void Connection::Alarm::Wait() {
   });
 }
 
-Connection::Connection(ConnectionHost& host, int socket, std::string address, int turned_away)
-    : host_(host),
+Connection::Connection(ServerContext& context, int socket, std::string address, int turned_away)
+    : context_(context),
       address_(std::move(address)),
       turned_away_(turned_away),
-      socket_(host.io),
+      socket_(context.io),
       deadline_(*this, &Connection::Late),
       wake_(*this, &Connection::AskStream) {
   sockaddr_storage name{};
@@ -101,7 +101,7 @@ Connection::~Connection() = default;
 
 void Connection::Begin() {
   if (!socket_.is_open()) return Close();
-  deadline_.Set(host_.limits.idle_seconds);
+  deadline_.Set(context_.limits.idle_seconds);
   Read();
 }
 
@@ -118,14 +118,14 @@ void Connection::Read() {
 
 void Connection::Receive() {
   error_code error;
-  const size_t count = socket_.read_some(asio::buffer(host_.received), error);
+  const size_t count = socket_.read_some(asio::buffer(context_.received), error);
   if (error == asio::error::would_block) return Read();
   eof_ = bool(error);
   if (state_ == State::kDraining) {
     drained_ += count;
     return eof_ || drained_ > kMostDrained ? Close() : Read();
   }
-  in_.append(host_.received.data(), count);
+  in_.append(context_.received.data(), count);
   if (state_ != State::kAnswering) return Step();
   if (eof_) return Gone(/*broken=*/error != asio::error::eof);
   Read();
@@ -133,13 +133,14 @@ void Connection::Receive() {
 
 // Takes what has come of requests.
 void Connection::Step() {
-  if (in_.empty()) return eof_ || (host_.stopped && idle()) ? Close() : Read();
+  if (in_.empty()) return eof_ || (context_.stopped && idle()) ? Close() : Read();
   if (state_ == State::kIdle) {
     state_ = State::kReceiving;
-    reader_ = std::make_unique<RequestReader>(host_.limits.head_bytes, host_.limits.body_bytes);
+    reader_ =
+        std::make_unique<RequestReader>(context_.limits.head_bytes, context_.limits.body_bytes);
     told_to_continue_ = false;
     begun_ = Clock::now();
-    deadline_.Set(std::min(host_.limits.head_seconds, host_.limits.receive_seconds));
+    deadline_.Set(std::min(context_.limits.head_seconds, context_.limits.receive_seconds));
   }
   const RequestReader::State state = reader_->Take(in_);
   if (state == RequestReader::State::kRefused) return Refuse(reader_->status(), reader_->reason());
@@ -149,7 +150,7 @@ void Connection::Step() {
   if (state == RequestReader::State::kBody) {
     if (turned_away_ != 0) return NoRoom();
     const std::chrono::duration<double> since = Clock::now() - begun_;
-    deadline_.Set(std::max(host_.limits.receive_seconds - since.count(), 0.0));
+    deadline_.Set(std::max(context_.limits.receive_seconds - since.count(), 0.0));
     const int on = 1;  // a client that sends a head and then its body may wait for word of the head
     setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
     if (reader_->expects_continue() && !std::exchange(told_to_continue_, true)) {
@@ -165,12 +166,12 @@ void Connection::Step() {
 bool Connection::ReserveBody() {
   constexpr size_t kStep = 64 << 10;  // so that it is asked for seldom; less than that is free
   const auto wanted = static_cast<int64_t>(reader_->body_bytes() / kStep * kStep);
-  if (host_.limits.memory == nullptr || wanted <= body_memory_.bytes()) return true;
+  if (context_.limits.memory == nullptr || wanted <= body_memory_.bytes()) return true;
   try {
     if (body_memory_.bytes() > 0) {
       body_memory_.Resize(wanted);
     } else {
-      body_memory_ = MemoryBudget::Share(host_.limits.memory, wanted);
+      body_memory_ = MemoryBudget::Share(context_.limits.memory, wanted);
     }
     return true;
   } catch (const ApiError& error) {
@@ -181,10 +182,11 @@ bool Connection::ReserveBody() {
 
 void Connection::Handle() {
   HttpRequest request = reader_->TakeRequest();
-  const bool at_once = std::ranges::count(host_.limits.at_once, request.path) > 0;
+  const bool at_once = std::ranges::count(context_.limits.at_once, request.path) > 0;
   if (turned_away_ != 0 && !at_once) return NoRoom();
   http_1_1_ = reader_->http_1_1();
-  keep_alive_ = reader_->keep_alive() && ++requests_ < host_.limits.requests && turned_away_ == 0;
+  keep_alive_ =
+      reader_->keep_alive() && ++requests_ < context_.limits.requests && turned_away_ == 0;
   head_only_ = request.method == "HEAD";
   reader_.reset();
   state_ = State::kAnswering;
@@ -192,19 +194,19 @@ void Connection::Handle() {
   gone_ = std::make_shared<std::atomic<bool>>(false);
   request.client = address_;
   request.gone = [gone = gone_] { return gone->load(); };
-  request.stopping = [&stopped = host_.stopped] { return stopped.load(); };
+  request.stopping = [&stopped = context_.stopped] { return stopped.load(); };
   if (at_once) {
     body_memory_ = {};
-    return Answer(Handled(host_.handler, request));
+    return Answer(Handled(context_.handler, request));
   }
   const auto asked = std::make_shared<HttpRequest>(std::move(request));
   const auto body = std::make_shared<MemoryBudget::Share>(std::exchange(body_memory_, {}));
   const auto reply = std::make_shared<HttpReply>();
-  asio::post(*host_.handlers, [self = shared_from_this(), asked, body, reply] {
+  asio::post(*context_.handlers, [self = shared_from_this(), asked, body, reply] {
     *body = {};  // from here on the handler counts
-    *reply = Handled(self->host_.handler, *asked);
+    *reply = Handled(self->context_.handler, *asked);
     *asked = {};
-    PostTo(self->host_.io, [self, reply] {
+    PostTo(self->context_.io, [self, reply] {
       self->handling_ = false;
       self->Safely([&] { self->Answer(std::move(*reply)); });
       self->EndIfOver();
@@ -224,7 +226,7 @@ void Connection::Answer(HttpReply reply) {
     streamed_ = std::move(reply);
     if (!streamed_.waits) SendHead(streamed_, {});
     pump_ = std::make_shared<StreamPump>(
-        host_, stream, !streamed_.waits && chunked_,
+        context_, stream, !streamed_.waits && chunked_,
         [this](std::string_view bytes) { return SendNow(bytes); },
         [self = shared_from_this()](HttpStream::Part* part, bool last) {
           self->Safely([&] { self->TakePart(part, last); });
@@ -247,10 +249,10 @@ void Connection::Answer(HttpReply reply) {
 }
 
 void Connection::SendHead(const HttpReply& reply, std::optional<size_t> length) {
-  if (host_.stopped || (eof_ && in_.empty())) keep_alive_ = false;
+  if (context_.stopped || (eof_ && in_.empty())) keep_alive_ = false;
   chunked_ = !length && http_1_1_;
   if (!length && !http_1_1_) keep_alive_ = false;  // the body ends with the connection
-  Push(AnswerHeadOf(reply, length, chunked_, keep_alive_));
+  Push(ResponseHead(reply, length, chunked_, keep_alive_));
 }
 
 // What never reaches the handler.
@@ -261,7 +263,7 @@ void Connection::Refuse(int status, const std::string& reason) {
   keep_alive_ = head_only_ = false;
   in_.clear();
   HttpReply reply = ErrorReply(status, reason);
-  const std::string id = host_.refused ? host_.refused(address_, status, reason) : "";
+  const std::string id = context_.refused ? context_.refused(address_, status, reason) : "";
   if (!id.empty()) reply.headers.emplace_back("X-Request-Id", id);
   reader_.reset();  // which may have said the reason
   Answer(std::move(reply));
@@ -315,7 +317,7 @@ void Connection::Flush() {
     if (error == asio::error::would_block) {
       if (state_ == State::kAnswering && (!std::exchange(slow_, true) || taken_ >= kSlice)) {
         taken_ = 0;
-        deadline_.Set(host_.limits.send_seconds);
+        deadline_.Set(context_.limits.send_seconds);
       }
       writing_ = true;
       socket_.async_wait(asio::socket_base::wait_write,
@@ -346,13 +348,13 @@ void Connection::Flush() {
 void Connection::Answered() {
   gone_.reset();
   held_.reset();
-  if (!keep_alive_ || host_.stopped) return Drain();
+  if (!keep_alive_ || context_.stopped) return Drain();
   state_ = State::kIdle;
   answer_whole_ = false;
-  deadline_.Set(host_.limits.idle_seconds);
+  deadline_.Set(context_.limits.idle_seconds);
   if (in_.empty() && !eof_) return Read();
   // What has come already; not from here, which the next one may have called.
-  asio::post(host_.io, [self = shared_from_this()] {
+  asio::post(context_.io, [self = shared_from_this()] {
     if (self->idle()) self->Safely([&] { self->Step(); });
   });
 }
@@ -363,15 +365,15 @@ void Connection::Drain() {
   error_code ignored;
   socket_.shutdown(asio::socket_base::shutdown_send, ignored);
   in_.clear();
-  if (eof_ || host_.draining >= kMostDraining) {
-    while (!eof_ && socket_.read_some(asio::buffer(host_.received), ignored) > 0 && !ignored) {
-      drained_ += host_.received.size();
+  if (eof_ || context_.draining >= kMostDraining) {
+    while (!eof_ && socket_.read_some(asio::buffer(context_.received), ignored) > 0 && !ignored) {
+      drained_ += context_.received.size();
       if (drained_ > kMostDrained) break;
     }
     return Close();
   }
   state_ = State::kDraining;
-  ++host_.draining;
+  ++context_.draining;
   deadline_.Set(kDrainSeconds);
   Read();
 }
@@ -394,7 +396,7 @@ void Connection::Gone(bool broken) {
 void Connection::Close() {
   if (state_ == State::kClosed) return;
   if (gone_ != nullptr) *gone_ = true;
-  if (state_ == State::kDraining) --host_.draining;
+  if (state_ == State::kDraining) --context_.draining;
   state_ = State::kClosed;
   error_code ignored;
   {
@@ -418,7 +420,7 @@ void Connection::EndIfOver() {
     return;
   }
   const auto self = shared_from_this();
-  host_.ended(*this);
+  context_.ended(*this);
 }
 
 void Connection::Stop() {

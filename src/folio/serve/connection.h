@@ -17,7 +17,7 @@
 
 namespace folio {
 
-struct ConnectionHost;
+struct ServerContext;
 class StreamPump;
 
 // The client of one socket: its requests, one after the other, and their answers.
@@ -25,7 +25,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // Owns the socket. `turned_away`: 0, or with which status all requests are that are not to be
   // answered at once.
-  Connection(ConnectionHost& host, int socket, std::string address, int turned_away);
+  Connection(ServerContext& context, int socket, std::string address, int turned_away);
   ~Connection();
 
   void Begin();
@@ -96,7 +96,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void StreamEnded(int status);
   void AskStream();
 
-  ConnectionHost& host_;
+  ServerContext& context_;
   const std::string address_;
   const int turned_away_;
   boost::asio::generic::stream_protocol::socket socket_;

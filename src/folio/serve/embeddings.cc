@@ -52,7 +52,7 @@ class EmbeddingStream final : public HttpStream {
     bool normalize = true, base64 = false;
   };
 
-  EmbeddingStream(std::shared_ptr<Embedding> state, std::shared_ptr<ScheduledTexts> scheduled,
+  EmbeddingStream(std::shared_ptr<Embedding> state, std::shared_ptr<SequenceGroup> scheduled,
                   std::shared_ptr<MemoryBudget::Share> memory, Form form, double most_seconds)
       : state_(std::move(state)),
         scheduled_(std::move(scheduled)),
@@ -101,7 +101,7 @@ class EmbeddingStream final : public HttpStream {
   }
 
   std::shared_ptr<Embedding> state_;
-  std::shared_ptr<ScheduledTexts> scheduled_;
+  std::shared_ptr<SequenceGroup> scheduled_;
   std::shared_ptr<MemoryBudget::Share> memory_;  // until the answer was sent
   Form form_;
   double end_;

@@ -20,7 +20,7 @@ inline std::string NamedEvent(const std::string& name, const Json& json,
 // What ends a stream of OpenAI's.
 inline constexpr char kLastEvent[] = "data: [DONE]\n\n";
 // A comment: keeps the connection, and finds out that nobody is there.
-inline constexpr char kStillThere[] = ": still writing\n\n";
+inline constexpr char kHeartbeat[] = ": still writing\n\n";
 // After so many seconds of silence.
 inline constexpr double kHeartbeatSeconds = 15;
 

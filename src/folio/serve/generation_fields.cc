@@ -7,7 +7,7 @@
 #include <random>
 
 #include "folio/base/utf8.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/serve/api_error.h"
 
 namespace folio {

@@ -20,8 +20,9 @@
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
+#include "folio/base/processors.h"
 #include "folio/serve/connection.h"
-#include "folio/serve/connection_host.h"
+#include "folio/serve/server_context.h"
 
 namespace folio {
 namespace {
@@ -70,10 +71,10 @@ void AllowFiles(int connections) {
 class HttpServer::Impl {
  public:
   Impl(Handler handler, const HttpLimits& limits, Refused refused)
-      : host_(std::move(handler), limits, std::move(refused)),
-        listening_(host_.io),
-        pause_(host_.io) {
-    host_.ended = [this](Connection& connection) { Ended(connection); };
+      : context_(std::move(handler), limits, std::move(refused)),
+        listening_(context_.io),
+        pause_(context_.io) {
+    context_.ended = [this](Connection& connection) { Ended(connection); };
   }
 
   int Bind(const std::string& host, int port);
@@ -96,7 +97,7 @@ class HttpServer::Impl {
     std::string counted;  // by what, where it has a place
   };
 
-  ConnectionHost host_;
+  ServerContext context_;
   asio::posix::stream_descriptor listening_;
   asio::steady_timer pause_;
   bool conversing_ = false;
@@ -125,7 +126,7 @@ int HttpServer::Impl::Bind(const std::string& host, int port) {
         "expected localhost or a numeric address of this machine",
         "--host 127.0.0.1 for this machine alone, --host 0.0.0.0 for all that reach it");
   }
-  AllowFiles(host_.limits.connections);
+  AllowFiles(context_.limits.connections);
   auto* address = reinterpret_cast<sockaddr*>(&storage);
   const int socket = ::socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const int on = 1;
@@ -144,7 +145,7 @@ int HttpServer::Impl::Bind(const std::string& host, int port) {
 
 void HttpServer::Impl::Accept() {
   listening_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
-    if (!error && !host_.stopped) AcceptAll();
+    if (!error && !context_.stopped) AcceptAll();
   });
 }
 
@@ -164,7 +165,7 @@ void HttpServer::Impl::AcceptAll() {
     TurnFirstAway();
     pause_.expires_after(std::chrono::milliseconds(10));
     return pause_.async_wait([this](error_code failed) {
-      if (!failed && !host_.stopped) AcceptAll();
+      if (!failed && !context_.stopped) AcceptAll();
     });
   }
   Accept();
@@ -191,7 +192,7 @@ void HttpServer::Impl::TurnFirstAway() {
 }
 
 void HttpServer::Impl::Add(int socket, const std::string& address) {
-  const HttpLimits& limits = host_.limits;
+  const HttpLimits& limits = context_.limits;
   const bool proxy = std::ranges::any_of(
       limits.proxies, [&](const AddressBlock& block) { return block.Has(address); });
   const std::string counted = NetworkOf(address);
@@ -202,7 +203,7 @@ void HttpServer::Impl::Add(int socket, const std::string& address) {
   } else if (!proxy && of_client >= OfOneClient(limits)) {
     turned_away = 429;
   }
-  const auto connection = std::make_shared<Connection>(host_, socket, address, turned_away);
+  const auto connection = std::make_shared<Connection>(context_, socket, address, turned_away);
   all_[connection.get()] = {connection, counted};
   if (turned_away == 0) {
     ++of_client;
@@ -225,16 +226,17 @@ void HttpServer::Impl::Ended(Connection& connection) {
   const auto of_client = of_clients_.find(place->second.counted);
   if (of_client != of_clients_.end() && of_client->second == 0) of_clients_.erase(of_client);
   all_.erase(place);
-  if (all_.empty() && (host_.stopped || conversing_)) host_.io.stop();
+  if (all_.empty() && (context_.stopped || conversing_)) context_.io.stop();
 }
 
 void HttpServer::Impl::Run() {
-  host_.Begin();
-  const auto work = asio::make_work_guard(host_.io);
-  host_.io.restart();
+  TakeShortTurns();  // and those of the context: what a model writes is sent while it computes
+  context_.Begin();
+  const auto work = asio::make_work_guard(context_.io);
+  context_.io.restart();
   for (;;) {
     try {
-      host_.io.run();
+      context_.io.run();
       break;
     } catch (const std::exception& error) {  // as where memory has ended
       LogWarning(fmt::format("the connections' thread goes on: {}", error.what()));
@@ -243,8 +245,8 @@ void HttpServer::Impl::Run() {
 }
 
 void HttpServer::Impl::Serve() {
-  if (!host_.stopped) {
-    asio::post(host_.io, [this] { Accept(); });
+  if (!context_.stopped) {
+    asio::post(context_.io, [this] { Accept(); });
     Run();
   }
   error_code ignored;
@@ -253,20 +255,20 @@ void HttpServer::Impl::Serve() {
 
 void HttpServer::Impl::Converse(int socket) {
   conversing_ = true;
-  asio::post(host_.io, [this, socket] { Add(socket, {}); });
+  asio::post(context_.io, [this, socket] { Add(socket, {}); });
   Run();
 }
 
 void HttpServer::Impl::Stop() {
-  host_.stopped = true;
-  asio::post(host_.io, [this] {
+  context_.stopped = true;
+  asio::post(context_.io, [this] {
     error_code ignored;
     listening_.close(ignored);
     pause_.cancel(ignored);
     std::vector<std::shared_ptr<Connection>> all;
     for (const auto& [key, place] : all_) all.push_back(place.connection);
     for (const auto& connection : all) connection->Stop();
-    if (all_.empty()) host_.io.stop();
+    if (all_.empty()) context_.io.stop();
   });
 }
 

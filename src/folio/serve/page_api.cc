@@ -95,7 +95,7 @@ HttpReply PageApi::Info(const HttpRequest& request, const Path&) {
   Json json{{"version", options_.version}, {"build", options_.build}, {"model", nullptr}};
   if (!models_.empty()) {
     const ServedModel& model = ModelOf(request);
-    json["backend"] = model.looking_backend->description();
+    json["backend"] = model.inspect_backend->description();
     json["model"] = PageModelJson(model);
     if (model.config().causal) features.push_back("generate");
     if (model.config().causal && FindChatFormat(model.tokenizer())) features.push_back("chat");

@@ -105,7 +105,7 @@ HttpReply PageEmbeddings::Projected(ServedModel& model, const HttpRequest& reque
   std::string& frame = frames_[&model];
   if (frame.empty()) {
     // By a backend of its own, so that others may look into the model meanwhile.
-    const std::unique_ptr<Backend> backend = MakeBackend(model.looking_backend->name());
+    const std::unique_ptr<Backend> backend = MakeBackend(model.inspect_backend->name());
     frame = ProjectedTokens(*backend, model.model.weights->params().wte);
   }
   return Tagged({.type = "application/octet-stream", .body = frame}, HashHex(frame), request);

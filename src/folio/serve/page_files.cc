@@ -56,7 +56,7 @@ const PageFile* FindPageFile(std::string_view path) {
   return found == files.end() ? nullptr : &*found;
 }
 
-bool TakesGzip(std::string_view accepted) {
+bool AcceptsGzip(std::string_view accepted) {
   bool any = false;
   for (const std::string& item : Split(accepted, ',')) {
     const auto [coding, wanted] = CodingOf(item);
@@ -85,7 +85,7 @@ HttpReply AnswerPageFile(const PageFile& file, const HttpRequest& request) {
     reply.headers.emplace_back("Allow", "GET");
     return reply;
   }
-  const bool packed = TakesGzip(request.header("Accept-Encoding"));
+  const bool packed = AcceptsGzip(request.header("Accept-Encoding"));
   HttpReply reply{.type = std::string(file.type),
                   .body = packed ? std::string(file.gzip) : Unpacked(file)};
   if (packed) reply.headers.emplace_back("Content-Encoding", "gzip");

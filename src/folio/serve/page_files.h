@@ -29,6 +29,6 @@ HttpReply AnswerPageFile(const PageFile& file, const HttpRequest& request);
 HttpReply Tagged(HttpReply reply, const std::string& tag, const HttpRequest& request);
 
 // Whether a request's Accept-Encoding takes gzip.
-bool TakesGzip(std::string_view accepted);
+bool AcceptsGzip(std::string_view accepted);
 
 }  // namespace folio

@@ -9,7 +9,7 @@
 
 #include "folio/base/hash.h"
 #include "folio/base/utf8.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/inspect/probabilities.h"
 #include "folio/io/json_writer.h"
 #include "folio/plot/png.h"
@@ -160,7 +160,7 @@ HttpReply AnswerPageTokens(const ServedModel& model, const RequestFields& fields
 
 HttpReply AnswerScores(ServedModel& model, const RequestFields& fields,
                        const AnswerLimits& limits) {
-  constexpr int64_t kMemoryOfScore = 64;  // in `seen`, and as text
+  constexpr int64_t kMemoryOfScore = 64;  // in `scores`, and as text
   RequireFloat32(model);
   const int64_t top = fields.Integer("top", 10, 0, kMostPageTop);
   ModelText text{.name = "text", .ids = ReadPageTokens(fields, model, kMostScoredTokens)};
@@ -170,26 +170,26 @@ HttpReply AnswerScores(ServedModel& model, const RequestFields& fields,
   HttpReply reply;
   JsonWriter json(reply.body);
   json.BeginObject().Key("ids").Array(std::span<const int32_t>(text.ids));
-  ForeseenText seen;
+  TokenScores scores;
   if (any) {
-    const std::lock_guard lock(model.looking);
-    seen = Foresee(*model.looking_backend, *model.model.weights, &model.tokenizer(),
-                   std::move(text), top);
+    const std::lock_guard lock(model.inspect_mutex);
+    scores = ScoreTokens(*model.inspect_backend, *model.model.weights, &model.tokenizer(),
+                         std::move(text), top);
   }
   // Nothing foretells the first token.
   const auto column = [&](const char* key, const Json& first, const auto& value_of) {
     json.Key(key).BeginArray().Value(first);
-    for (const TokenScore& score : seen.scores) json.Value(value_of(score));
+    for (const TokenScore& score : scores.tokens) json.Value(value_of(score));
     json.EndArray();
   };
   column("lp", {}, [](const TokenScore& score) { return ShortNumber(-score.surprise); });
   column("rank", {}, [](const TokenScore& score) { return score.rank + 1; });
   column("H", {}, [](const TokenScore& score) { return ShortNumber(score.entropy); });
   column("top", Json::array(), [](const TokenScore& score) { return TopPairs(score.top); });
-  json.Key("nats_per_token").Value(any ? ShortNumber(seen.surprise) : Json());
-  json.Key("perplexity").Value(any ? ShortNumber(std::exp(seen.surprise)) : Json());
-  const bool bits = any && seen.bits_per_byte > 0;
-  json.Key("bits_per_byte").Value(bits ? ShortNumber(seen.bits_per_byte) : Json()).EndObject();
+  json.Key("nats_per_token").Value(any ? ShortNumber(scores.surprise) : Json());
+  json.Key("perplexity").Value(any ? ShortNumber(std::exp(scores.surprise)) : Json());
+  const bool bits = any && scores.bits_per_byte > 0;
+  json.Key("bits_per_byte").Value(bits ? ShortNumber(scores.bits_per_byte) : Json()).EndObject();
   return reply;
 }
 

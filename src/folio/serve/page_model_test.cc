@@ -5,7 +5,7 @@
 
 #include "folio/base/error.h"
 #include "folio/infer/chat_session.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/inspect/probabilities.h"
 #include "folio/model/decoder.h"
@@ -311,7 +311,7 @@ TEST_F(PageModel, ATextGoesOnBeyondTheContextAndTellsWhatWasSeen) {
                                 {"when_full", "slide"}});
   EXPECT_EQ(events.back().data["reason"], "length");
   const OpenedModel model = SmallModel();
-  Decoder decoder(*model.backend, model.weights->config(), model.weights->params());
+  Decoder decoder(*model.backend, *model.weights);
   std::vector<int32_t> text = Integers(ids);
   std::set<size_t> windows;
   for (const PageEvent& event : events) {
@@ -429,20 +429,21 @@ TEST_F(PageModel, ScoresAreInspects) {
     for (size_t i = 0; i < length; ++i) text += static_cast<char>('a' + i * i % 17);
     const Json json = Post("/api/score", {{"text", text}, {"top", 4}}).json();
     const OpenedModel model = SmallModel();
-    const ForeseenText seen = Foresee(model, {.name = "", .ids = model.tokenizer->Encode(text)}, 4);
+    const TokenScores scores =
+        ScoreTokens(model, {.name = "", .ids = model.tokenizer->Encode(text)}, 4);
     ASSERT_EQ(json["lp"].size(), length);
     EXPECT_TRUE(json["lp"][0u].is_null());
     EXPECT_EQ(json["top"][0u].size(), 0u);
     for (size_t i = 1; i < length; ++i) {
-      const TokenScore& score = seen.scores[i - 1];
+      const TokenScore& score = scores.tokens[i - 1];
       EXPECT_NEAR(json["lp"][i].get<double>(), -score.surprise, 1e-5 * (1 + score.surprise));
       EXPECT_EQ(json["rank"][i], score.rank + 1);
       EXPECT_NEAR(json["H"][i].get<double>(), score.entropy, 1e-4);
       EXPECT_EQ(json["top"][i][3][0u], score.top[3].id);
     }
-    EXPECT_NEAR(json["bits_per_byte"].get<double>(), seen.bits_per_byte, 1e-4);
-    EXPECT_NEAR(json["perplexity"].get<double>(), std::exp(seen.surprise),
-                1e-4 * std::exp(seen.surprise));
+    EXPECT_NEAR(json["bits_per_byte"].get<double>(), scores.bits_per_byte, 1e-4);
+    EXPECT_NEAR(json["perplexity"].get<double>(), std::exp(scores.surprise),
+                1e-4 * std::exp(scores.surprise));
   }
   EXPECT_TRUE(Post("/api/score", {{"text", "a"}}).json()["perplexity"].is_null());
   ErrorOf(Post("/api/score", {{"text", ""}}), 400);

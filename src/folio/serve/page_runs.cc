@@ -93,11 +93,11 @@ std::optional<uint64_t> LastEventOf(const HttpRequest& request) {
 }
 
 // What happens in the runs, to one who listens.
-class RunEvents final : public HttpStream {
+class RunEventStream final : public HttpStream {
  public:
-  RunEvents(RunFeed& feed, std::shared_ptr<Listener> listener, std::string version,
-            const HttpRequest& request)
-      : feed_(feed),
+  RunEventStream(RunEvents& events, std::shared_ptr<Listener> listener, std::string version,
+                 const HttpRequest& request)
+      : events_(events),
         listener_(std::move(listener)),
         version_(std::move(version)),
         last_(LastEventOf(request)),
@@ -107,30 +107,30 @@ class RunEvents final : public HttpStream {
 
   Part Next() override {
     const double now = SteadySeconds();
-    if (!place_) return {.bytes = Hello(now), .seconds = RunFeed::kPollSeconds};
-    if (stopping_() && !end_) end_ = now + RunFeed::kListSeconds;
+    if (!place_) return {.bytes = Hello(now), .seconds = RunEvents::kPollSeconds};
+    if (stopping_() && !end_) end_ = now + RunEvents::kListSeconds;
     // A run may have ended just now, as where its own process serves it: that is told, too.
-    Part part{.ended = end_ && now >= *end_, .seconds = RunFeed::kPollSeconds};
-    for (const RunFeed::Event& event : feed_.News(*place_)) part.bytes += event.text;
-    if (part.bytes.empty() && now - said_ > kHeartbeatSeconds) part.bytes = kStillThere;
+    Part part{.ended = end_ && now >= *end_, .seconds = RunEvents::kPollSeconds};
+    for (const RunEvents::Event& event : events_.News(*place_)) part.bytes += event.text;
+    if (part.bytes.empty() && now - said_ > kHeartbeatSeconds) part.bytes = kHeartbeat;
     if (!part.bytes.empty()) said_ = now;
     return part;
   }
 
  private:
   std::string Hello(double now) {
-    place_ = feed_.Begin(last_);
+    place_ = events_.Begin(last_);
     said_ = now;
     const Json server{{"resumed", place_->resumed}, {"version", version_}, {"time", WallSeconds()}};
     return NamedEvent("server", server, fmt::format("{}", place_->last));
   }
 
-  RunFeed& feed_;
+  RunEvents& events_;
   std::shared_ptr<Listener> listener_;
   std::string version_;
   std::optional<uint64_t> last_;
   std::function<bool()> stopping_;
-  std::optional<RunFeed::Place> place_;
+  std::optional<RunEvents::Place> place_;
   std::optional<double> end_;  // when it ends, where the service does
   double said_ = 0;
 };
@@ -138,10 +138,10 @@ class RunEvents final : public HttpStream {
 }  // namespace
 
 PageRuns::PageRuns(RunsOptions options)
-    : options_(std::move(options)), shelf_(options_.directories), feed_(shelf_) {}
+    : options_(std::move(options)), registry_(options_.directories), events_(registry_) {}
 
 template <class Use>
-void PageRuns::WithTable(const RunShelf::Run& run, const Use& use) {
+void PageRuns::WithTable(const RunRegistry::Run& run, const Use& use) {
   constexpr size_t kMostTables = 4;
   const std::lock_guard lock(mutex_);
   auto found =
@@ -158,8 +158,8 @@ void PageRuns::WithTable(const RunShelf::Run& run, const Use& use) {
 
 HttpReply PageRuns::List() {
   std::vector<std::pair<double, Json>> found;
-  for (const RunShelf::Run& run : shelf_.List()) {
-    Json summary = shelf_.Summary(run);
+  for (const RunRegistry::Run& run : registry_.List()) {
+    Json summary = registry_.Summary(run);
     const double updated = summary["updated"].get<double>();
     found.emplace_back(-updated, std::move(summary));
   }
@@ -170,8 +170,8 @@ HttpReply PageRuns::List() {
 }
 
 HttpReply PageRuns::One(const std::string& id) {
-  const RunShelf::Run run = shelf_.Named(id);
-  Json json = shelf_.Summary(run);
+  const RunRegistry::Run run = registry_.Named(id);
+  Json json = registry_.Summary(run);
   Json events = Json::array();
   AddCheckpoints(run.dir, events);
   WithTable(run, [&](const RunTable& table) {
@@ -203,7 +203,7 @@ HttpReply PageRuns::Series(const std::string& id, const HttpRequest& request) {
   if (keys.size() > RunTable::Keys().size()) ThrowBadField("keys", "each of them once");
   Json series = Json::object();
   int64_t rows = 0;
-  WithTable(shelf_.Named(id), [&](const RunTable& table) {
+  WithTable(registry_.Named(id), [&](const RunTable& table) {
     rows = table.RowsIn(range);
     for (const std::string& key : keys) series[key] = table.Series(key, range);
   });
@@ -213,11 +213,11 @@ HttpReply PageRuns::Series(const std::string& id, const HttpRequest& request) {
 HttpReply PageRuns::Samples(const std::string& id) {
   constexpr uint64_t kMostBytes = 4 << 20;
   constexpr size_t kMost = 1000;
-  GrowingLines lines(shelf_.Named(id).dir / kSamplesFile);
+  GrowingLines lines(registry_.Named(id).dir / kSamplesFile);
   if (const uint64_t size = lines.left(); size > kMostBytes) lines.SkipTo(size - kMostBytes);
   std::deque<Json> last;
   lines.Read(kMostBytes, [&](std::string_view line) {
-    const std::optional<Json> row = SoundRow(line);
+    const std::optional<Json> row = ParseMetricsRow(line);
     if (!row || !row->contains("text")) return;
     last.push_back({{"step", (*row)["step"]}, {"text", (*row)["text"]}});
     if (const Json* prompt = row->find("prompt")) last.back()["prompt"] = *prompt;
@@ -234,7 +234,8 @@ HttpReply PageRuns::Events(const HttpRequest& request) {
     throw ApiError(429, fmt::format("{} listen already; try again later", options_.streams));
   }
   HttpReply reply{.type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
-  reply.stream = std::make_shared<RunEvents>(feed_, std::move(listener), options_.version, request);
+  reply.stream =
+      std::make_shared<RunEventStream>(events_, std::move(listener), options_.version, request);
   return reply;
 }
 

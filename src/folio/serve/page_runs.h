@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "folio/serve/http.h"
-#include "folio/serve/run_feed.h"
-#include "folio/serve/run_shelf.h"
+#include "folio/serve/run_events.h"
+#include "folio/serve/run_registry.h"
 #include "folio/serve/run_table.h"
 
 namespace folio {
@@ -28,7 +28,7 @@ class PageRuns {
  public:
   explicit PageRuns(RunsOptions options);
 
-  bool empty() const { return shelf_.empty(); }
+  bool empty() const { return registry_.empty(); }
   int64_t streams() const { return options_.streams; }
 
   // GET /api/runs
@@ -43,11 +43,11 @@ class PageRuns {
  private:
   // Calls use(table) with the table of a run as it is now; one at a time. The last few are kept.
   template <class Use>
-  void WithTable(const RunShelf::Run& run, const Use& use);
+  void WithTable(const RunRegistry::Run& run, const Use& use);
 
   RunsOptions options_;
-  RunShelf shelf_;
-  RunFeed feed_;
+  RunRegistry registry_;
+  RunEvents events_;
   std::atomic<int64_t> listening_ = 0;
   std::mutex mutex_;
   std::list<std::pair<std::filesystem::path, RunTable>> tables_;  // the last used first

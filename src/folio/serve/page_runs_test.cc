@@ -8,8 +8,8 @@
 #include "folio/run/plot_runs.h"
 #include "folio/run/run_directory.h"
 #include "folio/run/run_lock.h"
-#include "folio/serve/run_feed.h"
-#include "folio/serve/run_shelf.h"
+#include "folio/serve/run_events.h"
+#include "folio/serve/run_registry.h"
 #include "folio/serve/test_page.h"
 #include "folio/train/run_log.h"
 #include "tests/kit/directory.h"
@@ -324,9 +324,9 @@ TEST_F(PageRunsTest, EventsTellWhatIsLeftOfARunThatTrains) {
 }
 
 TEST_F(PageRunsTest, AreFoundOnThePageByTheirDirectory) {
-  EXPECT_EQ(PlaceOnPage("runs/first/"), "/#/runs?r=first");
-  EXPECT_EQ(PlaceOnPage("/tmp/a b&c+\xC3\xA9"), "/#/runs?r=a%20b%26c%2B%C3%A9");
-  EXPECT_EQ(PlaceOnPage("."), PlaceOnPage(fs::current_path()));
+  EXPECT_EQ(PageUrlPath("runs/first/"), "/#/runs?r=first");
+  EXPECT_EQ(PageUrlPath("/tmp/a b&c+\xC3\xA9"), "/#/runs?r=a%20b%26c%2B%C3%A9");
+  EXPECT_EQ(PageUrlPath("."), PageUrlPath(fs::current_path()));
 }
 
 TEST_F(PageRunsTest, StreamsAreFewAndEndWithTheService) {
@@ -394,7 +394,7 @@ TEST_F(PageRunsTest, ARunOfItselfAndRunsAloneAreServed) {
   };
   EXPECT_EQ(ParseJson(ask("/api/runs").body, "runs")["runs"].size(), 1u);
   EXPECT_EQ(ask("/api/runs/two").status, 200);
-  EXPECT_EQ(RunShelf(std::vector{dir_ / "two" / ""}).List().at(0).id, "two");
+  EXPECT_EQ(RunRegistry(std::vector{dir_ / "two" / ""}).List().at(0).id, "two");
   const Json info = ParseJson(ask("/api/info").body, "info");
   EXPECT_TRUE(info["model"].is_null());
   EXPECT_EQ(info["features"], Json::array({"runs"}));
@@ -402,22 +402,22 @@ TEST_F(PageRunsTest, ARunOfItselfAndRunsAloneAreServed) {
 }
 
 TEST_F(PageRunsTest, WhoIsTooSlowIsToldToBeginAnew) {
-  RunShelf shelf({dir_});
-  RunFeed feed(shelf);
-  RunFeed::Place place = feed.Begin({});
+  RunRegistry registry({dir_});
+  RunEvents events(registry);
+  RunEvents::Place place = events.Begin({});
   for (int i = 0; i < 3; ++i) {
     Append("one", "{\"step\":60,\"loss\":1}\n{\"step\":60,\"text\":\"" + std::string(100'000, 'x') +
                       "\"}\n");
     std::this_thread::sleep_for(std::chrono::milliseconds(260));
-    RunFeed::Place other = feed.Begin({});
-    EXPECT_TRUE(feed.News(other).empty());
+    RunEvents::Place other = events.Begin({});
+    EXPECT_TRUE(events.News(other).empty());
   }
-  EXPECT_FALSE(feed.News(place).empty());
-  EXPECT_TRUE(feed.News(place).empty());
+  EXPECT_FALSE(events.News(place).empty());
+  EXPECT_TRUE(events.News(place).empty());
   // More than anybody waits for: all are to fetch it anew.
   Append("one", std::string(2 << 20, '\n') + "{\"step\":61}\n");
   std::this_thread::sleep_for(std::chrono::milliseconds(260));
-  const std::vector<RunFeed::Event> news = feed.News(place);
+  const std::vector<RunEvents::Event> news = events.News(place);
   ASSERT_EQ(news.size(), 1u);
   EXPECT_NE(news[0].text.find("\"rewound\":true"), std::string::npos);
 }

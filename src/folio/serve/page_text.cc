@@ -5,15 +5,15 @@
 
 #include "folio/base/clock.h"
 #include "folio/infer/chat_session.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/serve/access.h"
 #include "folio/serve/api_error.h"
 #include "folio/serve/event_stream.h"
+#include "folio/serve/generated_texts.h"
 #include "folio/serve/generation_fields.h"
 #include "folio/serve/gvz.h"
 #include "folio/serve/page_model.h"
 #include "folio/serve/text_answer.h"
-#include "folio/serve/written_texts.h"
 
 namespace folio {
 namespace {
@@ -75,7 +75,7 @@ PageJob ReadPageText(const RequestFields& fields, const ServedModel& model) {
   return page;
 }
 
-const char* ReasonOf(const WrittenTexts::Text& text) {
+const char* ReasonOf(const GeneratedTexts::Text& text) {
   switch (text.written.reason) {
     case FinishReason::kStop:
       return text.end_token ? "eos" : "stop";
@@ -92,7 +92,7 @@ const char* ReasonOf(const WrittenTexts::Text& text) {
 class PageText final : public TextsStream {
  public:
   PageText(ServedModel& model, const PageJob& page, MemoryBudget::Share memory,
-           const std::shared_ptr<WrittenTexts>& written, int64_t waiting, double begin,
+           const std::shared_ptr<GeneratedTexts>& written, int64_t waiting, double begin,
            double most_seconds)
       : TextsStream(written, most_seconds),
         memory_(std::move(memory)),
@@ -124,7 +124,7 @@ class PageText final : public TextsStream {
             {"waiting", waiting_}};
   }
 
-  std::string Events(const WrittenTexts::Piece& piece) override {
+  std::string Events(const GeneratedTexts::Piece& piece) override {
     if (piece.ended) return Done(piece.shown);
     if (piece.tokens.empty()) return NamedEvent("progress", Progress(piece.read));
     if (index_ == 0) first_ = SteadySeconds();
@@ -146,7 +146,7 @@ class PageText final : public TextsStream {
   }
 
   std::string Done(const std::string& rest) const {
-    const WrittenTexts::Text& text = texts().text(0);
+    const GeneratedTexts::Text& text = texts().text(0);
     const auto ms = [](double seconds) { return ShortNumber(1e3 * seconds); };
     Json timings{{"prompt_n", text.stats.prompt_tokens},
                  {"shared_n", text.stats.shared},
@@ -185,7 +185,7 @@ HttpReply AnswerPageText(ServedModel& model, const RequestFields& fields,
   const int64_t waiting = model.scheduler->waiting();
   const double begin = SteadySeconds();
   const auto texts =
-      std::make_shared<WrittenTexts>(model, metrics, NameOfClient(request), page.job);
+      std::make_shared<GeneratedTexts>(model, metrics, NameOfClient(request), page.job);
   HttpReply reply{.type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
   reply.stream = std::make_shared<PageText>(model, page, std::move(memory), texts, waiting, begin,
                                             limits.seconds);

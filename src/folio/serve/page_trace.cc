@@ -49,8 +49,8 @@ HttpReply PageTraces::Make(ServedModel& model, const RequestFields& fields) {
                    "ids");
   }
   {
-    const std::lock_guard lock(model.looking);
-    made->trace = std::make_unique<Trace>(*model.looking_backend, *model.model.weights, ids,
+    const std::lock_guard lock(model.inspect_mutex);
+    made->trace = std::make_unique<Trace>(*model.inspect_backend, *model.model.weights, ids,
                                           std::vector{TracePoint::kEmbedded, TracePoint::kQkv,
                                                       TracePoint::kOutput, TracePoint::kFinal});
   }
@@ -71,7 +71,7 @@ HttpReply PageTraces::Answer(const std::vector<std::string>& path, const HttpReq
   if (path.size() < 2) throw ApiError(404, "a trace is asked for something: /api/trace/ID/scores");
   const std::shared_ptr<PageTrace> found = Find(path[0]);
   const std::string& what = path[1];
-  const std::lock_guard lock(found->model->looking);
+  const std::lock_guard lock(found->model->inspect_mutex);
   if (request.gone()) throw ApiError(499, "the client is gone");
   if (path.size() == 2) {
     if (what == "thumbs") return AnswerThumbs(*found, request);

@@ -21,8 +21,8 @@ struct TraceLimits {
   double seconds = 600;                // until one that nobody looks at is gone
 };
 
-// A text's way through a model, and what was read from it. Who reads holds the model's `looking`:
-// all of it runs on that backend, and is remembered here.
+// A text's way through a model, and what was read from it. Who reads holds the model's
+// `inspect_mutex`: all of it runs on that backend, and is remembered here.
 struct PageTrace {
   std::string id;
   ServedModel* model = nullptr;
@@ -72,8 +72,8 @@ class PageTraces {
   std::list<std::shared_ptr<PageTrace>> traces_;  // the one that was asked for last first
 };
 
-// What is read of a trace, by a thread that holds its model's `looking`. They throw ApiErrors.
-// `request` has the parameters, and says when nobody waits for the answer any more.
+// What is read of a trace, by a thread that holds its model's `inspect_mutex`. They throw
+// ApiErrors. `request` has the parameters, and says when nobody waits for the answer any more.
 HttpReply AnswerThumbs(PageTrace& trace, const HttpRequest& request);
 HttpReply AnswerHeadMap(PageTrace& trace, int64_t layer, int64_t head, const HttpRequest& request);
 HttpReply AnswerRow(PageTrace& trace, const HttpRequest& request);

@@ -8,7 +8,7 @@
 
 #include "folio/serve/api_error.h"
 #include "folio/serve/gvz.h"
-#include "folio/serve/run_shelf.h"
+#include "folio/serve/run_registry.h"
 #include "folio/train/run_log.h"
 
 namespace folio {
@@ -88,7 +88,7 @@ void RunTable::Update() {
   if (lines_.Rewound()) Clear();
   if (lines_.left() > kMostLogBytes) return;  // the run's summary says so
   while (lines_.Read(kPiece, [&](std::string_view line) {
-    if (const std::optional<Json> row = SoundRow(line)) Add(*row);
+    if (const std::optional<Json> row = ParseMetricsRow(line)) Add(*row);
   })) {
   }
 }

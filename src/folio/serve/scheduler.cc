@@ -12,7 +12,7 @@
 
 namespace folio {
 
-void ScheduledTexts::Fail(int status, const char* why) noexcept {
+void SequenceGroup::Fail(int status, const char* why) noexcept {
   if (failed_ != 0) return;
   try {
     failure_ = status == 500 ? fmt::format("the model failed: {}", why) : why;
@@ -23,7 +23,7 @@ void ScheduledTexts::Fail(int status, const char* why) noexcept {
   cancelled_ = true;
 }
 
-void ScheduledTexts::ThrowIfFailed() const {
+void SequenceGroup::ThrowIfFailed() const {
   if (failed_ == 503) throw ApiError(503, "not enough memory for this request now");
   if (failed_ != 0) throw ApiError(failed_, failure_);
 }
@@ -44,15 +44,15 @@ Scheduler::~Scheduler() {
 }
 
 void Scheduler::Renew() {
-  batch_ = std::make_unique<TextBatch>(
+  batch_ = std::make_unique<DecodeBatch>(
       *model_.backend, *model_.weights,
-      TextBatchOptions{.texts = options_.slots, .cache = options_.cache});
+      DecodeBatchOptions{.texts = options_.slots, .cache = options_.cache});
   cache_bytes_ = batch_->cache_bytes();
 }
 
-std::shared_ptr<ScheduledTexts> Scheduler::Submit(ClientName client,
-                                                  std::vector<TextRequest> texts) {
-  auto scheduled = std::make_shared<ScheduledTexts>();
+std::shared_ptr<SequenceGroup> Scheduler::Submit(ClientName client,
+                                                 std::vector<TextRequest> texts) {
+  auto scheduled = std::make_shared<SequenceGroup>();
   const auto count = std::ssize(texts);
   scheduled->client_ = std::move(client);
   scheduled->left_ = count;
@@ -100,7 +100,7 @@ void Scheduler::Enqueue(const Texts& scheduled, std::vector<TextRequest> texts) 
 }
 
 // A text of these has ended, on the scheduler's thread.
-void Scheduler::End(ScheduledTexts& texts, const OnEnd& tell, FinishReason reason,
+void Scheduler::End(SequenceGroup& texts, const OnEnd& tell, FinishReason reason,
                     const GenerateStats& stats) noexcept {
   try {
     if (tell) tell(reason, stats);
@@ -111,7 +111,7 @@ void Scheduler::End(ScheduledTexts& texts, const OnEnd& tell, FinishReason reaso
 }
 
 // The next text of these joins the batch; where memory does not suffice they end, and others go on.
-void Scheduler::Begin(ScheduledTexts& texts) {
+void Scheduler::Begin(SequenceGroup& texts) {
   TextRequest& text = texts.waiting_.front();
   const OnEnd on_end = text.on_end;
   texts.begun_.reserve(texts.begun_.size() + 1);
@@ -237,7 +237,7 @@ void Scheduler::DropCancelled() noexcept {
   std::list<TextRequest> ended = std::exchange(moved_, {});
   for (const Texts& texts : open_) {
     if (!texts->cancelled_) continue;
-    for (const TextBatch::Id id : std::exchange(texts->begun_, {})) batch_->Cancel(id);
+    for (const DecodeBatch::Id id : std::exchange(texts->begun_, {})) batch_->Cancel(id);
     waiting_ -= std::ssize(texts->waiting_);
     ended.splice(ended.end(), texts->waiting_);
   }

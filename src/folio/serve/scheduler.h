@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
-#include "folio/infer/text_batch.h"
 
 namespace folio {
 
@@ -23,7 +23,7 @@ struct ClientName {
 };
 
 // The texts of one request, on their way through a Scheduler.
-class ScheduledTexts {
+class SequenceGroup {
  public:
   // Nobody wants them any more: those that have not ended do so within a step of the model.
   void Cancel() { cancelled_ = true; }
@@ -39,14 +39,14 @@ class ScheduledTexts {
 
   ClientName client_;
   std::list<TextRequest> waiting_;
-  std::vector<TextBatch::Id> begun_;  // of the batch that runs now
-  std::atomic<int64_t> left_ = 0;     // that have not ended
+  std::vector<DecodeBatch::Id> begun_;  // of the batch that runs now
+  std::atomic<int64_t> left_ = 0;       // that have not ended
   std::atomic<bool> cancelled_ = false;
   std::atomic<int> failed_ = 0;  // a status of HTTP
   std::string failure_;
 };
 
-// A model that writes for many: a TextBatch on a thread of its own. Texts join and leave between
+// A model that writes for many: a DecodeBatch on a thread of its own. Texts join and leave between
 // steps. Who comes first is taken first, but in turns: between keys, between the addresses of one,
 // and between the requests of an address, so that nobody who asks for much keeps others waiting for
 // all of it. Nor does he keep them out: one client alone may fill the queue, but when it is full,
@@ -56,10 +56,10 @@ class Scheduler {
   struct Options {
     int64_t slots = 8;                // texts at once
     int64_t queue = 64;               // that wait, at most
-    std::optional<Dtype> cache = {};  // as TextBatchOptions
+    std::optional<Dtype> cache = {};  // as DecodeBatchOptions
   };
 
-  // The model must outlive it. Throws as TextBatch does.
+  // The model must outlive it. Throws as DecodeBatch does.
   Scheduler(const OpenedModel& model, const Options& options);
   // Ends what runs, as kCancelled.
   ~Scheduler();
@@ -68,17 +68,17 @@ class Scheduler {
   // must be quick; each on_end is called once. Throws an ApiError: 429 where the queue is full, and
   // the client has its share of it.
   // REQUIRES: CheckGeneration lets them pass.
-  std::shared_ptr<ScheduledTexts> Submit(ClientName client, std::vector<TextRequest> texts);
+  std::shared_ptr<SequenceGroup> Submit(ClientName client, std::vector<TextRequest> texts);
 
   int64_t running() const { return running_; }
   int64_t waiting() const { return waiting_; }
-  // As of the TextBatch.
+  // As of the DecodeBatch.
   int64_t cache_bytes() const { return cache_bytes_; }
   int64_t used_cache_bytes() const { return used_cache_bytes_; }
   const Options& options() const { return options_; }
 
  private:
-  using Texts = std::shared_ptr<ScheduledTexts>;
+  using Texts = std::shared_ptr<SequenceGroup>;
   using OnEnd = std::function<void(FinishReason, const GenerateStats&)>;
   // Whose turn it is: keys, in each its addresses, in each its requests. Who is next stands first.
   struct Turn {
@@ -95,15 +95,15 @@ class Scheduler {
   bool MakeRoom(const ClientName& client, int64_t count);
   void Enqueue(const Texts& scheduled, std::vector<TextRequest> texts);
   void Admit();
-  void Begin(ScheduledTexts& texts);
+  void Begin(SequenceGroup& texts);
   void DropCancelled() noexcept;
-  static void End(ScheduledTexts& texts, const OnEnd& tell, FinishReason reason,
+  static void End(SequenceGroup& texts, const OnEnd& tell, FinishReason reason,
                   const GenerateStats& stats) noexcept;
   void FailAll(int status, const char* why) noexcept;
 
   const OpenedModel& model_;
   Options options_;
-  std::unique_ptr<TextBatch> batch_;  // none where it threw, until there is memory for another
+  std::unique_ptr<DecodeBatch> batch_;  // none where it threw, until there is memory for another
   std::mutex mutex_;
   std::condition_variable news_;
   std::list<Turn> turns_;         // of keys

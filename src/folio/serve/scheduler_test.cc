@@ -20,7 +20,7 @@ ClientName Client(const std::string& address, const std::string& key = "") {
 }
 
 // 0 where they ended by themselves.
-int StatusOf(const std::shared_ptr<ScheduledTexts>& texts) {
+int StatusOf(const std::shared_ptr<SequenceGroup>& texts) {
   try {
     texts->ThrowIfFailed();
   } catch (const ApiError& error) {
@@ -36,7 +36,7 @@ class Schedulers : public testing::Test {
     TextRequest request;
     request.prompt = {number % 256, 65};
     request.options = {.sampling = {.seed = 3}, .max_tokens = tokens, .when_full = WhenFull::kStop};
-    request.sequence = static_cast<uint64_t>(number);
+    request.rng_stream = static_cast<uint64_t>(number);
     auto written = std::make_shared<Tokens>();
     request.on_token = [written](const NewToken& token) {
       written->push_back(token.id);
@@ -182,7 +182,7 @@ class SchedulerShares : public Schedulers {
   ~SchedulerShares() override { Go(); }
 
   std::optional<Scheduler> scheduler_;
-  std::vector<std::pair<ClientName, std::shared_ptr<ScheduledTexts>>> taken_;
+  std::vector<std::pair<ClientName, std::shared_ptr<SequenceGroup>>> taken_;
   size_t texts_ = 0;
 };
 

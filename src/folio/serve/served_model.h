@@ -17,9 +17,9 @@ struct ServedModel {
   OpenedModel model;
   int64_t created = 0;  // seconds since 1970, of its files
   std::unique_ptr<Scheduler> scheduler;
-  // For those who look into the model while it writes: one at a time, who holds `looking`.
-  std::unique_ptr<Backend> looking_backend;
-  std::mutex looking;
+  // For those who look into the model while it writes: one at a time, who holds `inspect_mutex`.
+  std::unique_ptr<Backend> inspect_backend;
+  std::mutex inspect_mutex;
 
   const GptConfig& config() const { return model.weights->config(); }
   const Tokenizer& tokenizer() const { return *model.tokenizer; }

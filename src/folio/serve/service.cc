@@ -9,7 +9,7 @@
 #include "folio/base/hash.h"
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/io/json_writer.h"
 #include "folio/model/config_json.h"
 #include "folio/serve/api_error.h"
@@ -94,7 +94,7 @@ void Service::Add(const std::string& name, OpenedModel model) {
   served->model = std::move(model);
   served->created = static_cast<int64_t>(WallSeconds());
   served->scheduler = std::make_unique<Scheduler>(served->model, options_.scheduler);
-  served->looking_backend = MakeBackend(served->model.backend->name());
+  served->inspect_backend = MakeBackend(served->model.backend->name());
   models_.push_back(std::move(served));
 }
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <thread>
 
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/model/decoder.h"
 #include "folio/serve/test_service.h"
 #include "folio/text/chat.h"
@@ -38,9 +38,9 @@ TEST_F(Services, AnswerConversations) {
              std::vector<ChatMessage>{{ChatRole::kSystem, "Be brief."}, {ChatRole::kUser, "Who?"}},
              true, "test", ids);
   Generator generator(*model.backend, *model.weights);
-  const WrittenText expected =
-      WriteText(generator, *model.tokenizer, ids, {.sampling = {.seed = 5}, .max_tokens = 30}, 0,
-                [](std::string_view) { return true; });
+  const GeneratedText expected =
+      GenerateText(generator, *model.tokenizer, ids, {.sampling = {.seed = 5}, .max_tokens = 30}, 0,
+                   [](std::string_view) { return true; });
   EXPECT_EQ(choice["message"]["content"].text(), expected.text);
   EXPECT_EQ(json["usage"]["prompt_tokens"], Json(ids.size()));
 
@@ -108,7 +108,7 @@ TEST_F(Services, ConversationsNeedAModelForThem) {
 // By the model's own decoder.
 std::vector<double> Hidden(const std::string& text, bool mean) {
   const OpenedModel model = SmallModel();
-  Decoder decoder(*model.backend, model.weights->config(), model.weights->params());
+  Decoder decoder(*model.backend, *model.weights);
   CachedSequence sequence(decoder.cache());
   std::vector<double> sum(static_cast<size_t>(model.weights->config().n_embd), 0);
   const std::vector<int32_t> ids = model.tokenizer->EncodeOrdinary(text);

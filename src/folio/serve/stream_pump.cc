@@ -6,7 +6,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/log.h"
-#include "folio/serve/connection_host.h"
+#include "folio/serve/server_context.h"
 
 namespace folio {
 namespace {
@@ -15,9 +15,9 @@ constexpr size_t kMostUnsent = 256 << 10;  // bytes that the client has not take
 
 }  // namespace
 
-StreamPump::StreamPump(ConnectionHost& host, std::shared_ptr<HttpStream> stream, bool chunked,
+StreamPump::StreamPump(ServerContext& context, std::shared_ptr<HttpStream> stream, bool chunked,
                        Send send, Take take)
-    : host_(host),
+    : context_(context),
       quick_(stream->quick()),
       chunked_(chunked),
       stream_(std::move(stream)),
@@ -26,7 +26,7 @@ StreamPump::StreamPump(ConnectionHost& host, std::shared_ptr<HttpStream> stream,
 
 template <class Call>
 void StreamPump::Post(const Call& call) {
-  PostTo(quick_ ? *host_.writers : *host_.handlers, call);
+  PostTo(quick_ ? *context_.writers : *context_.handlers, call);
 }
 
 void StreamPump::Begin() {
@@ -128,7 +128,7 @@ void StreamPump::HandOn(HttpStream::Part part, bool any, bool last) {
     bytes_on_the_way_ += bytes;
   }
   const auto on_its_way = std::make_shared<HttpStream::Part>(std::move(part));
-  PostTo(host_.io, [self = shared_from_this(), on_its_way, bytes, any, last] {
+  PostTo(context_.io, [self = shared_from_this(), on_its_way, bytes, any, last] {
     {
       const std::lock_guard lock(self->mutex_);
       --self->parts_on_the_way_;

@@ -10,9 +10,9 @@
 
 namespace folio {
 
-struct ConnectionHost;
+struct ServerContext;
 
-// Between a stream's threads and its connection's: asks the stream on one of the host's, while it
+// Between a stream's threads and its connection's: asks the stream on one of the server's, while it
 // has news and the client takes what it said, and hands on what it says.
 class StreamPump : public std::enable_shared_from_this<StreamPump> {
  public:
@@ -24,7 +24,7 @@ class StreamPump : public std::enable_shared_from_this<StreamPump> {
   using Send = std::function<size_t(std::string_view bytes)>;
 
   // `chunked`: parts become chunks.
-  StreamPump(ConnectionHost& host, std::shared_ptr<HttpStream> stream, bool chunked, Send send,
+  StreamPump(ServerContext& context, std::shared_ptr<HttpStream> stream, bool chunked, Send send,
              Take take);
 
   void Begin();
@@ -44,7 +44,7 @@ class StreamPump : public std::enable_shared_from_this<StreamPump> {
   bool Full() const;
   void HandOn(HttpStream::Part part, bool any, bool last);
 
-  ConnectionHost& host_;
+  ServerContext& context_;
   const bool quick_, chunked_;
   std::shared_ptr<HttpStream> stream_;
   const Send send_;

@@ -13,7 +13,7 @@ namespace {
 
 class AnswerStream final : public TextsStream {
  public:
-  AnswerStream(const std::shared_ptr<WrittenTexts>& written, std::shared_ptr<TextAnswer> answer,
+  AnswerStream(const std::shared_ptr<GeneratedTexts>& written, std::shared_ptr<TextAnswer> answer,
                double most_seconds, bool waits)
       : TextsStream(written, most_seconds), answer_(std::move(answer)), waits_(waits) {}
 
@@ -23,7 +23,7 @@ class AnswerStream final : public TextsStream {
     for (const Json& chunk : chunks) events += EventOf(chunk);
     return events;
   }
-  std::string Events(const WrittenTexts::Piece& piece) override {
+  std::string Events(const GeneratedTexts::Piece& piece) override {
     return EventsOf(answer_->Chunks(texts(), piece));
   }
   std::string LastEvents() override { return EventsOf(answer_->LastChunks(texts())) + kLastEvent; }
@@ -41,7 +41,7 @@ class AnswerStream final : public TextsStream {
 
 }  // namespace
 
-TextsStream::TextsStream(std::shared_ptr<WrittenTexts> texts, double most_seconds)
+TextsStream::TextsStream(std::shared_ptr<GeneratedTexts> texts, double most_seconds)
     : texts_(std::move(texts)),
       most_seconds_(most_seconds),
       end_(SteadySeconds() + most_seconds),
@@ -61,7 +61,7 @@ HttpStream::Part TextsStream::Next() {
   };
   try {
     if (!waits() && !std::exchange(begun_, true)) part.bytes = FirstEvents();
-    for (const WrittenTexts::Piece& piece : texts_->Take()) {
+    for (const GeneratedTexts::Piece& piece : texts_->Take()) {
       if (!waits()) part.bytes += Events(piece);
       said_ = now;
     }
@@ -86,14 +86,14 @@ HttpStream::Part TextsStream::Next() {
   part.seconds = end_ - now;
   if (waits()) return part;
   if (now - said_ > kHeartbeatSeconds) {
-    part.bytes += kStillThere;
+    part.bytes += kHeartbeat;
     said_ = now;
   }
   part.seconds = std::min(part.seconds, said_ + kHeartbeatSeconds - now);
   return part;
 }
 
-HttpReply Reply(const std::shared_ptr<WrittenTexts>& texts,
+HttpReply Reply(const std::shared_ptr<GeneratedTexts>& texts,
                 const std::shared_ptr<TextAnswer>& answer, bool stream, double most_seconds) {
   HttpReply reply;
   reply.waits = !stream;
@@ -105,7 +105,7 @@ HttpReply Reply(const std::shared_ptr<WrittenTexts>& texts,
   return reply;
 }
 
-Json UsageOf(const WrittenTexts& texts, size_t texts_of_a_prompt) {
+Json UsageOf(const GeneratedTexts& texts, size_t texts_of_a_prompt) {
   int64_t prompt = 0, written = 0, known = 0;
   for (size_t i = 0; i < texts.size(); ++i) {
     written += std::ssize(texts.text(i).written.ids);

@@ -8,8 +8,8 @@
 
 #include "folio/io/json.h"
 #include "folio/serve/api_error.h"
+#include "folio/serve/generated_texts.h"
 #include "folio/serve/http.h"
-#include "folio/serve/written_texts.h"
 
 namespace folio {
 
@@ -19,28 +19,29 @@ class TextAnswer {
   virtual ~TextAnswer() = default;
 
   // The events of a stream for a piece; may be none.
-  virtual std::vector<Json> Chunks(const WrittenTexts& texts, const WrittenTexts::Piece& piece) = 0;
+  virtual std::vector<Json> Chunks(const GeneratedTexts& texts,
+                                   const GeneratedTexts::Piece& piece) = 0;
   // Those behind the last piece.
-  virtual std::vector<Json> LastChunks(const WrittenTexts& texts) = 0;
+  virtual std::vector<Json> LastChunks(const GeneratedTexts& texts) = 0;
   // Instead of a stream, when all have ended.
-  virtual Json Whole(const WrittenTexts& texts) = 0;
+  virtual Json Whole(const GeneratedTexts& texts) = 0;
 };
 
 // Texts on their way to a client. One that takes longer than `most_seconds` ends with an error.
 class TextsStream : public HttpStream {
  public:
-  TextsStream(std::shared_ptr<WrittenTexts> texts, double most_seconds);
+  TextsStream(std::shared_ptr<GeneratedTexts> texts, double most_seconds);
 
   void Begin(const std::function<void()>& news) final { texts_->OnNews(news); }
   Part Next() final;
 
  protected:
-  WrittenTexts& texts() { return *texts_; }
-  const WrittenTexts& texts() const { return *texts_; }
+  GeneratedTexts& texts() { return *texts_; }
+  const GeneratedTexts& texts() const { return *texts_; }
 
  private:
   // Events for a piece; may be none.
-  virtual std::string Events(const WrittenTexts::Piece& piece) = 0;
+  virtual std::string Events(const GeneratedTexts::Piece& piece) = 0;
   // What comes before all of them, and behind.
   virtual std::string FirstEvents() { return ""; }
   virtual std::string LastEvents() { return ""; }
@@ -49,17 +50,17 @@ class TextsStream : public HttpStream {
   virtual std::optional<HttpReply> Whole() { return {}; }
   virtual bool waits() const { return false; }
 
-  std::shared_ptr<WrittenTexts> texts_;
+  std::shared_ptr<GeneratedTexts> texts_;
   double most_seconds_, end_, said_;
   bool begun_ = false;
 };
 
 // The texts when all of them have ended or, with `stream`, as events while they come.
-HttpReply Reply(const std::shared_ptr<WrittenTexts>& texts,
+HttpReply Reply(const std::shared_ptr<GeneratedTexts>& texts,
                 const std::shared_ptr<TextAnswer>& answer, bool stream, double most_seconds);
 
 // What was used, as OpenAI counts: prompts once, every text that was written.
-Json UsageOf(const WrittenTexts& texts, size_t texts_of_a_prompt);
+Json UsageOf(const GeneratedTexts& texts, size_t texts_of_a_prompt);
 
 // Members that every answer and chunk begins with.
 struct AnswerHead {

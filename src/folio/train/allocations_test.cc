@@ -94,8 +94,7 @@ int64_t AllocationsOfTraining(Backend& backend, const PassOptions& options,
   config.n_positions = 40;
   config.n_embd = 48;
   for (double GptConfig::*rate : GptConfig::DropoutRates()) config.*rate = 0.1;
-  config.lora = lora;
-  GptWeights weights(config);
+  GptWeights weights(ParamTable(config, lora));
   Scatter(weights, 1);
   TrainStep train_step(backend, weights, 2, 40, options, {.micro_batches = 2});
   const std::vector<int32_t> ids = RandomTokens(80, config.vocab_size, 2);
@@ -132,7 +131,7 @@ TEST_P(Steady, DecodingATokenAllocatesNothing) {
   config.n_positions = 12;
   GptWeights weights(config);
   Scatter(weights, 1);
-  Decoder decoder(*backend, config, weights.params());
+  Decoder decoder(*backend, weights);
   const std::vector<int32_t> ids = RandomTokens(12, config.vocab_size, 2);
   CachedSequence text(decoder.cache());
   decoder.Append(text, ids);

@@ -11,7 +11,6 @@
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/model/adapter.h"
-#include "folio/model/model_part.h"
 #include "folio/train/gather_parts.h"
 
 namespace folio {
@@ -52,9 +51,9 @@ std::string ErrorOfRunning(const F& run) {
 }  // namespace
 
 struct CheckpointWriter::Copy {
-  explicit Copy(const GptConfig& config) : weights(config) {
+  explicit Copy(const ParamTable& table) : weights(table) {
     for (const std::string_view name : Optimizer::kState) {
-      state.push_back(std::make_unique<GptWeights>(config, weights.dtype(), ParamPart::kTrained));
+      state.push_back(std::make_unique<GptWeights>(table, weights.dtype(), ParamPart::kTrained));
       named.push_back({std::string(name), state.back()->flat()});
     }
   }
@@ -80,14 +79,14 @@ bool CheckpointWriter::MakeRoom() {
   if (!beside_) return false;
   if (copy_ != nullptr) return true;
   constexpr uint64_t kSpare = 4;  // parts of what is free that stay free
-  const ParamTable table(WholeOf(weights_.config()));
+  const ParamTable table = weights_.table().Whole();
   constexpr int64_t kArrays = std::ssize(Optimizer::kState);
   const uint64_t bytes =
       DtypeBytes(weights_.dtype(), table.flat_size() + kArrays * table.trained_size());
   const uint64_t available = ThisMachinesMemory().available;
   bool room = available == 0 || bytes <= available - available / kSpare;
   try {
-    if (room) copy_ = std::make_unique<Copy>(WholeOf(weights_.config()));
+    if (room) copy_ = std::make_unique<Copy>(table);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
     room = false;
@@ -101,8 +100,8 @@ bool CheckpointWriter::MakeRoom() {
 // Begins to write this rank's pieces of the optimizer's state, if all ranks see the file.
 bool CheckpointWriter::BeginPieces() {
   Group& group = *shards_.group;
-  // A part of a model (LayerPart) has no place of its own in the file.
-  if (!shards_.same_files || !weights_.config().part.whole()) return false;
+  // A shard of a model has no place of its own in the file.
+  if (!shards_.same_files || !weights_.table().shard().whole()) return false;
   if (!file_) file_.emplace(checkpoints_.run() / kMomentsFile, weights_);
   const std::string failed =
       group.Broadcast(first() ? ErrorOfRunning([&] { file_->Create(); }) : "");
@@ -136,7 +135,7 @@ void CheckpointWriter::GatherState() {
 // Brings the weights of a model in parts to the first rank, and the optimizer's state if `state`.
 void CheckpointWriter::GatherWholeModel(bool state) {
   const auto gather = [&](const Tensor& mine, PartHeld held, const GptWeights* whole) {
-    GatherParts(*shards_.group, weights_.config(), mine, held, whole);
+    GatherParts(*shards_.group, weights_.table(), mine, held, whole);
   };
   gather(weights_.flat(), PartHeld::kAll, copy_ ? &copy_->weights : nullptr);
   if (!state) return;
@@ -160,12 +159,12 @@ void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int6
     }
     if (last) in_pieces = BeginPieces();
     if (failed_ != nullptr) return;
-    const bool whole = weights_.config().part.whole();
+    const bool whole = weights_.table().shard().whole();
     if (!whole) GatherWholeModel(/*state=*/last);
     if (whole && last && !in_pieces) GatherState();
     if (!first()) return;
   }
-  if (beside && weights_.config().part.whole()) {
+  if (beside && weights_.table().shard().whole()) {
     CopyBytes(weights_.flat(), copy_->weights.flat());
   }
   if (beside && shards_.group == nullptr) {
@@ -175,7 +174,7 @@ void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int6
   }
   // Adapters are merged here, because that computes: the thread only writes.
   std::shared_ptr<const GptWeights> merged;
-  if (weights_.config().lora.on()) merged = MergeAdapter(weights_);
+  if (weights_.table().lora().on()) merged = MergeAdapter(weights_);
   rest_ = [this, state, best, last, previous, merged, beside, in_pieces] {
     checkpoints_.Write({.weights = beside ? copy_->weights : weights_,
                         .merged = merged.get(),

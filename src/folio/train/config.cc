@@ -155,6 +155,7 @@ double TrainConfig::budget_seconds() const {
 }
 
 void TrainConfig::Validate(const std::string& where) const {
+  lora.Validate(where);
   static_cast<void>(max_seconds());
   static_cast<void>(budget_seconds());
   if (schedule != "constant" && min_lr > learning_rate) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "folio/base/fields.h"
+#include "folio/model/lora.h"
 
 namespace folio {
 
@@ -14,6 +15,7 @@ inline constexpr int64_t kMaxMicroBatches = int64_t{1} << 24;
 struct TrainConfig {
   std::string init = "";          // the model to start from; empty: new parameters
   std::string init_adapter = "";  // the directory of an adapter that is added to it; empty: none
+  LoraConfig lora = {};           // adapters that are trained in its place (keys `lora.*`)
   int64_t batch_size = 12;        // B, sequences of one micro-batch
   int64_t context = 0;            // T; 0 means the model's n_positions
   int64_t grad_accumulation = 1;

@@ -59,9 +59,8 @@ TEST_F(FineTuning, LossesAreThoseOfTransformers) {
 
 TEST_F(FineTuning, LossesOfAdaptersAreThoseOfPeft) {
   const auto model = LoadModel(Fixture("fine-tuning") / "model");
-  GptConfig config = model->config();
-  config.lora = LoadAdapterConfig(Fixture("fine-tuning") / "adapter");
-  GptWeights weights(config);
+  GptWeights weights(
+      ParamTable(model->config(), LoadAdapterConfig(Fixture("fine-tuning") / "adapter")));
   InitWeightsFrom(*model, weights);
   LoadAdapter(Fixture("fine-tuning") / "adapter", weights);
   ExpectLosses(Steps(weights), "lora");

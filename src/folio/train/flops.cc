@@ -9,9 +9,9 @@
 
 namespace folio {
 
-TrainFlops::TrainFlops(const GptConfig& config, int64_t T)
-    : matrix_parameters(ParamTable(config).matrix_parameters()),
-      trained_parameters(ParamTable(config).trained_matrix_parameters()),
+TrainFlops::TrainFlops(const GptConfig& config, int64_t T, const LoraConfig& lora)
+    : matrix_parameters(ParamTable(config, lora).matrix_parameters()),
+      trained_parameters(ParamTable(config, lora).trained_matrix_parameters()),
       products_per_token(4.0 * static_cast<double>(matrix_parameters) +
                          2.0 * static_cast<double>(trained_parameters)),
       attention_per_token(12.0 * static_cast<double>(config.n_layer) * static_cast<double>(T) *

@@ -4,13 +4,14 @@
 #include <string>
 
 #include "folio/model/config.h"
+#include "folio/model/lora.h"
 
 namespace folio {
 
 // The arithmetic of training by the count that is usual in the literature: what the model asks for,
 // not what is carried out, so that recomputation and skipped masks do not change it.
 struct TrainFlops {
-  TrainFlops(const GptConfig& config, int64_t T);
+  TrainFlops(const GptConfig& config, int64_t T, const LoraConfig& lora = {});
 
   int64_t matrix_parameters = 0;   // in matrix products: the head too, no look-ups, biases or norms
   int64_t trained_parameters = 0;  // of these; all, unless the model has adapters

@@ -9,7 +9,7 @@
 #include "folio/base/check.h"
 #include "folio/dist/all_to_all.h"
 #include "folio/dist/communicator.h"
-#include "folio/model/model_part.h"
+#include "folio/model/shard.h"
 #include "folio/train/buckets.h"
 
 namespace folio {
@@ -78,27 +78,26 @@ void GatherPieces(Group& group, const Shards& shards, const Tensor& mine, const 
                  .to = group.first() ? whole.data<float>() : nullptr});
 }
 
-void GatherParts(Group& group, const GptConfig& config, const Tensor& mine, PartHeld held,
+void GatherParts(Group& group, const ParamTable& table, const Tensor& mine, PartHeld held,
                  const GptWeights* whole) {
-  const auto parts = static_cast<int>(config.part.parts);
+  const auto parts = static_cast<int>(table.shard().count);
   const Communicator owners = DataCommunicator(&group, parts);
   for (int index = 0; index < parts; ++index) {
-    const GptConfig of = PartOf(WholeOf(config), index, parts);
-    const ParamTable table(of);
-    FOLIO_CHECK(table.trained_size() == table.flat_size(), "a part is trained as a whole");
-    const Shards shards(BucketsOf(table, of.n_layer), owners.size());
+    const ParamTable of(table.config(), table.lora(), {.index = index, .count = parts});
+    FOLIO_CHECK(of.trained_size() == of.flat_size(), "a shard is trained as a whole");
+    const Shards shards(BucketsOf(of, of.config().n_layer), owners.size());
     std::optional<GptWeights> received;
     if (whole != nullptr) received.emplace(of);
     const BucketToFirst::Part part{.shards = shards,
                                    .owners = owners,
-                                   .mine = config.part.index == index,
+                                   .mine = table.shard().index == index,
                                    .index = index,
                                    .parts = parts,
                                    .pieces = held == PartHeld::kPieces,
                                    .from = mine.data<float>(),
                                    .to = received ? received->flat().data<float>() : nullptr};
     Gather(group, part);
-    if (whole != nullptr) PutPart(*whole, *received);
+    if (whole != nullptr) PutShard(*whole, *received);
   }
 }
 

@@ -171,13 +171,13 @@ class GradientSum::Reduction final : public AllToAll {
   std::vector<const BF16*> packed_sources_;
 };
 
-GradientSum::GradientSum(Backend& backend, const GptConfig& config, const ParamTable& table,
-                         const Shards& shards, Dtype dtype, const Parallelism& parallelism)
+GradientSum::GradientSum(Backend& backend, const ParamTable& table, const Shards& shards,
+                         Dtype dtype, const Parallelism& parallelism)
     : backend_(backend),
       shards_(shards),
       parallelism_(parallelism),
       communicator_(parallelism.data()),
-      n_layer_(config.n_layer) {
+      n_layer_(table.config().n_layer) {
   FOLIO_CHECK(
       dtype == Dtype::kF32 || (communicator_.size() == 1 && parallelism.reduce == Dtype::kF32),
       "ranks add up float32");
@@ -195,13 +195,13 @@ GradientSum::GradientSum(Backend& backend, const GptConfig& config, const ParamT
   for (const MemoryPlan::Id id : ids.packed) packed_.push_back(arena_.Get(plan_, id));
   if (communicator_.size() > 1 || parallelism.micro_batches > parallelism.reduce_every) {
     part_ = arena_.Get(plan_, ids.part);
-    BindParts(config, table);
+    BindParts(table);
   }
   if (communicator_.size() == 1) {
     for (const ParamInfo& info : table.params()) {
       in_sum_.push_back(info.trained ? table.View(info, sum_) : Tensor());
     }
-    into_sum_ = BindParams(config, in_sum_);
+    into_sum_ = BindParams(table, in_sum_);
     return;
   }
   for (size_t b = 0; b < shards.buckets().size(); ++b) {
@@ -224,7 +224,7 @@ Tensor GradientSum::PartOf(int64_t begin, int64_t end, int64_t layer) const {
   return part_.Slice(at, at + end - begin);
 }
 
-void GradientSum::BindParts(const GptConfig& config, const ParamTable& table) {
+void GradientSum::BindParts(const ParamTable& table) {
   for (const ParamInfo& info : table.params()) {
     if (!info.trained) {
       in_part_.emplace_back();
@@ -236,7 +236,7 @@ void GradientSum::BindParts(const GptConfig& config, const ParamTable& table) {
     });
     in_part_.push_back(PartOf(info.offset, end, bucket->layer).Reshape(info.shape));
   }
-  into_part_ = BindParams(config, in_part_);
+  into_part_ = BindParams(table, in_part_);
 }
 
 const GptParams& GradientSum::BeginMicroBatch() {

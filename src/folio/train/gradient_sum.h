@@ -18,7 +18,7 @@ namespace folio {
 // come together.
 struct Parallelism {
   Group* group = nullptr;     // null: one rank alone
-  int tensor = 1;             // ranks that share the layers of a model (LayerPart), and its data
+  int tensor = 1;             // ranks that share the layers of a model (Shard), and its data
   int64_t micro_batches = 1;  // of this rank
   // So many in a row are added up where they are computed; it divides micro_batches.
   int64_t reduce_every = 1;
@@ -54,8 +54,8 @@ struct PlannedParallelism {
 class GradientSum {
  public:
   // REQUIRES: `dtype` is F32 unless one rank adds up in F32 or F64. All must outlive it.
-  GradientSum(Backend& backend, const GptConfig& config, const ParamTable& table,
-              const Shards& shards, Dtype dtype, const Parallelism& parallelism);
+  GradientSum(Backend& backend, const ParamTable& table, const Shards& shards, Dtype dtype,
+              const Parallelism& parallelism);
   ~GradientSum();
   GradientSum(const GradientSum&) = delete;
 
@@ -94,7 +94,7 @@ class GradientSum {
  private:
   class Reduction;
 
-  void BindParts(const GptConfig& config, const ParamTable& table);
+  void BindParts(const ParamTable& table);
   Tensor PartOf(int64_t begin, int64_t end, int64_t layer) const;
   void AddPart(const ShardBucket& bucket, size_t index);
   // Returns whether what the backward leaves is the first that the step adds up.

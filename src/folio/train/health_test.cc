@@ -221,7 +221,7 @@ TEST_F(Health, CheckedNumbersLeaveTheSameFiles) {
   for (const std::string kind : {"fp32", "bf16", "recompute", "adapters"}) {
     if (kind == "bf16") config_.dtype = kind;
     config_.recompute = kind == "recompute";
-    if (kind == "adapters") model_.lora = {.rank = 2, .dropout = 0.1};
+    if (kind == "adapters") config_.lora = {.rank = 2, .dropout = 0.1};
     backend_ = MakeBackend("cpu");
     Run("plain_" + kind);
     auto finite = std::make_unique<FiniteBackend>(MakeBackend("cpu"));

@@ -11,7 +11,7 @@
 
 #include "folio/io/guarded_directory.h"
 #include "folio/io/posix.h"
-#include "folio/model/model_part.h"
+#include "folio/model/shard.h"
 
 namespace folio {
 namespace {
@@ -81,9 +81,9 @@ void WriteOptimizerFile(const std::filesystem::path& path, const ParamTable& tab
   WriteSafetensors(path, FileTensors(table, state));
 }
 
-void ReadOptimizerFile(const std::filesystem::path& path, const GptConfig& config,
+void ReadOptimizerFile(const std::filesystem::path& path, const ParamTable& table,
                        const Optimizer& optimizer, const Shards* shards, int rank) {
-  const ParamTable table(config), whole(WholeOf(config));
+  const ParamTable whole = table.Whole();
   const SafetensorsFile file(path);
   for (const ParamInfo& info : whole.params()) {
     if (!info.trained) continue;
@@ -95,7 +95,7 @@ void ReadOptimizerFile(const std::filesystem::path& path, const GptConfig& confi
     const ParamInfo& info = table.params()[p];
     if (!info.trained) continue;
     const Shape& shape = whole.params()[p].shape;
-    const PlaceInWhole place(config, info, shape);
+    const PlaceInWhole place(table.shard(), info, shape);
     for (const NamedTensor& array : optimizer.State()) {
       const std::vector<float> values =
           ReadPart(file, FileName(array, info), shape, info.shape, place);

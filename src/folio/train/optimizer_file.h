@@ -19,9 +19,9 @@ void WriteOptimizerFile(const std::filesystem::path& path, const ParamTable& tab
                         std::span<const NamedTensor> state);
 
 // Reads the pieces that this rank owns (`shards`, null for one rank alone) of the model of
-// `config`, or of a part of it. Throws a kInput Error where the file is missing or of another
-// model.
-void ReadOptimizerFile(const std::filesystem::path& path, const GptConfig& config,
+// `table`, or of the shard that it is of. Throws a kInput Error where the file is missing or of
+// another model.
+void ReadOptimizerFile(const std::filesystem::path& path, const ParamTable& table,
                        const Optimizer& optimizer, const Shards* shards, int rank);
 
 // An optimizer file that all ranks write at the same time, each its pieces. All see the same file

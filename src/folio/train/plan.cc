@@ -8,7 +8,6 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/model/model_part.h"
 #include "folio/train/precision.h"
 #include "folio/train/train_step.h"
 
@@ -45,9 +44,11 @@ int64_t LargestDivisor(int64_t n, int64_t most) {
   return best;
 }
 
-// The last part has more of a vocabulary that is not cut evenly.
-GptConfig LargestPart(const TrainShape& shape) {
-  return PartOf(shape.model, shape.tensor - 1, shape.tensor);
+// The last shard has more of a vocabulary that is not cut evenly.
+PassOptions OfLargestShard(const TrainShape& shape) {
+  PassOptions options = shape.options;
+  options.shard = {.index = shape.tensor - 1, .count = shape.tensor};
+  return options;
 }
 
 // The ways that a user has where this shape has no room.
@@ -103,7 +104,7 @@ TrainShape ShapeOf(const GptConfig& model, const TrainConfig& train, int64_t T,
 MemoryPlan PlanOf(const TrainShape& shape) {
   const int ranks = shape.ranks / shape.tensor;
   return TrainStep::Plan(
-      LargestPart(shape), shape.B, shape.T, shape.options,
+      shape.model, shape.B, shape.T, OfLargestShard(shape),
       {.ranks = ranks,
        .micro_batches = std::max(shape.reduce_every, shape.grad_accumulation / ranks),
        .reduce_every = shape.reduce_every,
@@ -175,7 +176,7 @@ std::string DescribePlan(const TrainShape& shape) {
   line("activations", totals.activations,
        fmt::format(" ({} of logits; {} x {} tokens)", Bytes(totals.logits), shape.B, shape.T));
   const RecomputeBytes recompute =
-      CompareRecompute(LargestPart(shape), shape.B, shape.T, shape.options.dtype);
+      CompareRecompute(shape.model, shape.B, shape.T, OfLargestShard(shape));
   std::string saved;
   if (recompute.saved() > 0) {
     saved = fmt::format(" (--recompute {} {})", shape.options.recompute ? "saves" : "would save",

@@ -29,8 +29,8 @@ struct TrainShape {
 TrainShape ShapeOf(const GptConfig& model, const TrainConfig& train, int64_t T,
                    const PassOptions& options, int ranks = 1);
 
-// The memory that training in this shape keeps, on the first of its ranks, or on the first of those
-// that have the largest part of the model.
+// The memory that training in this shape keeps on the first of its ranks, or on the first of those
+// that have the largest shard of the model.
 MemoryPlan PlanOf(const TrainShape& shape);
 
 // The memory of training by kind, in bytes: weights, gradients and optimizer state from step to

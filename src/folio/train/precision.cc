@@ -33,8 +33,10 @@ Dtype TrainDtype(const TrainConfig& train, const GptConfig& model, const Backend
 
 PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, const Backend& backend,
                           bool packed) {
-  return {
-      .dtype = TrainDtype(train, model, backend), .recompute = train.recompute, .packed = packed};
+  return {.dtype = TrainDtype(train, model, backend),
+          .recompute = train.recompute,
+          .packed = packed,
+          .lora = train.lora};
 }
 
 Dtype ReduceDtype(const TrainConfig& train) {

@@ -12,7 +12,8 @@ namespace folio {
 // where it is "auto". Throws a kUsage Error where the backend has no BF16.
 Dtype TrainDtype(const TrainConfig& train, const GptConfig& model, const Backend& backend);
 
-// How a run's passes compute: TrainDtype and train.recompute; `packed` for conversations.
+// How a run's passes compute: TrainDtype, train.recompute and train.lora; `packed` for
+// conversations.
 PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, const Backend& backend,
                           bool packed = false);
 

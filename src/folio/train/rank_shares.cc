@@ -4,7 +4,7 @@
 
 #include "folio/base/error.h"
 #include "folio/model/divisors.h"
-#include "folio/model/model_part.h"
+#include "folio/model/shard.h"
 #include "folio/train/precision.h"
 
 namespace folio {
@@ -46,11 +46,11 @@ void RequireShares(const TrainConfig& config, int ranks) {
       "ranks that divide it evenly make the same run, whatever their number");
 }
 
-GptConfig ModelOfRank(const GptConfig& model, const TrainConfig& config, Group* group) {
+Shard ShardOfRank(const GptConfig& model, const TrainConfig& config, Group* group) {
   RequireShares(config, group == nullptr ? 1 : group->size());
-  RequireParts(model, config.tensor_parallel);
-  if (group == nullptr) return model;
-  return PartOf(model, group->rank() % config.tensor_parallel, config.tensor_parallel);
+  RequireShards(model, config.lora, config.tensor_parallel);
+  if (group == nullptr) return {};
+  return {.index = group->rank() % config.tensor_parallel, .count = config.tensor_parallel};
 }
 
 Parallelism ParallelismOf(const TrainConfig& config, Group* group) {

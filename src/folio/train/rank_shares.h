@@ -13,9 +13,9 @@ namespace folio {
 void RequireTensorParallelRanks(const TrainConfig& config, int ranks);
 void RequireShares(const TrainConfig& config, int ranks);
 
-// A rank's part of the model, and its share of a step. The first throws as RequireShares and
-// RequireParts do. A group of null is one rank alone.
-GptConfig ModelOfRank(const GptConfig& model, const TrainConfig& config, Group* group);
+// A rank's shard of the model, and its share of a step. The first throws as RequireShares and
+// RequireShards do. A group of null is one rank alone.
+Shard ShardOfRank(const GptConfig& model, const TrainConfig& config, Group* group);
 Parallelism ParallelismOf(const TrainConfig& config, Group* group);
 
 }  // namespace folio

@@ -41,10 +41,11 @@ class Ranks : public testing::TestWithParam<RanksCase> {
     config.vocab_size = 301;
     config.n_positions = T;
     config.tie_word_embeddings = GetParam().tied;
-    if (GetParam().lora) config.lora = {.rank = 3, .targets = "c_attn,c_fc"};
+    LoraConfig lora;
+    if (GetParam().lora) lora = {.rank = 3, .targets = "c_attn,c_fc"};
     for (double GptConfig::*rate : GptConfig::DropoutRates()) config.*rate = 0.1;
     const auto backend = MakeBackend("cpu");
-    GptWeights weights(config);
+    GptWeights weights(ParamTable(config, lora));
     Scatter(weights, 1);
     const int64_t ranks = group == nullptr ? 1 : group->size();
     TrainStep train_step(*backend, weights, B, T, {.dtype = GetParam().dtype},

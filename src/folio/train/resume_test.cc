@@ -19,7 +19,7 @@ class Resuming : public Training, public testing::WithParamInterface<std::string
     if (GetParam() == "epochs" || GetParam() == "windows") config_.order = GetParam();
     if (GetParam() == "bf16") config_.dtype = "bf16";
     if (GetParam() == "adapters") {
-      model_.lora = {.rank = 2, .targets = "c_attn,c_proj,c_fc", .dropout = 0.3};
+      config_.lora = {.rank = 2, .targets = "c_attn,c_proj,c_fc", .dropout = 0.3};
     }
     if (GetParam() == "torch") {
       config_.rng = "torch";
@@ -116,14 +116,14 @@ TEST_F(Training, AResumedLogKeepsItsTimes) {
 
 TEST_F(Training, AResumedRunHasTheAdaptersThatItBeganWith) {
   config_.max_steps = 1;
-  model_.lora = {.rank = 2};
+  config_.lora = {.rank = 2};
   Run("run");
-  model_.lora.rank = 3;
+  config_.lora.rank = 3;
   EXPECT_TRUE(Contains(ErrorOf([&] { Resume("run"); }, ErrorKind::kInput), "other adapters"));
-  model_.lora = {};
+  config_.lora = {};
   EXPECT_TRUE(Contains(ErrorOf([&] { Resume("run"); }, ErrorKind::kInput), "m.transformer.wte"));
   Run("whole");
-  model_.lora.rank = 2;
+  config_.lora.rank = 2;
   EXPECT_TRUE(Contains(ErrorOf([&] { Resume("whole"); }, ErrorKind::kInput), "base"));
 }
 

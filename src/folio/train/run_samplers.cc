@@ -47,7 +47,7 @@ void RequireTorchRngFits(const GptConfig& model, const TrainConfig& config, bool
                      "one generator draws all numbers, one after the other",
                      "leave mpirun or srun out, or use --rng folio");
   }
-  if (from_model || model.lora.on()) {
+  if (from_model || config.lora.on()) {
     throw UsageError("--rng torch reproduces runs from new parameters only", "",
                      "use --rng folio with --init");
   }

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "folio/dist/thread_ranks.h"
-#include "folio/model/model_part.h"
+#include "folio/model/shard.h"
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/test_rank_steps.h"
@@ -48,20 +48,20 @@ class TensorRanks : public testing::TestWithParam<TensorCase> {
     const Parallelism whole{.group = group, .tensor = tensor};
     const int64_t D = whole.data().size();
     const auto backend = MakeBackend("cpu");
-    const GptConfig config = PartOf(config_, TensorCommunicator(group, tensor).rank(), tensor);
+    const ParamTable table(config_, {}, {TensorCommunicator(group, tensor).rank(), tensor});
     TensorLeft left;
-    left.weights = std::make_unique<GptWeights>(config);
+    left.weights = std::make_unique<GptWeights>(table);
     InitWeights(*left.weights, 3);
     TrainStep train_step(*backend, *left.weights, B, T, {},
                          {.group = group, .tensor = tensor, .micro_batches = kMicroBatches / D});
     for (int64_t step = 1; step <= kSteps; ++step) {
       for (const double loss :
-           AccumulateShare(train_step, config.vocab_size, step, kMicroBatches)) {
+           AccumulateShare(train_step, config_.vocab_size, step, kMicroBatches)) {
         left.losses.push_back(loss);
       }
       left.norms.push_back(train_step.Norm());
       if (step == 1) {
-        left.gradient = std::make_unique<GptWeights>(config);
+        left.gradient = std::make_unique<GptWeights>(table);
         std::ranges::copy(Elements<float>(train_step.Gradient()),
                           left.gradient->flat().data<float>());
       }
@@ -72,12 +72,12 @@ class TensorRanks : public testing::TestWithParam<TensorCase> {
     return left;
   }
 
-  // The whole model's numbers, of parts that ranks of one team have.
+  // The whole model's numbers, of shards that ranks of one team have.
   std::vector<float> Assembled(std::span<const TensorLeft> ranks,
                                std::unique_ptr<GptWeights> TensorLeft::*which) const {
     const GptWeights whole(config_);
     for (const TensorLeft& rank : ranks) {
-      PutPart(whole, *(rank.*which));
+      PutShard(whole, *(rank.*which));
     }
     const std::span<const float> flat = Elements<float>(whole.flat());
     return {flat.begin(), flat.end()};
@@ -103,7 +103,7 @@ TEST_P(TensorRanks, MakeTheStepsOfOneProcess) {
     for (size_t r = 0; r < ranks.size(); ++r) {
       EXPECT_EQ(ranks[r].norms, ranks[0].norms) << grid;
       EXPECT_EQ(ranks[r].losses, ranks[r / N * N].losses) << grid;
-      // Ranks of one part have the same weights, to the last bit.
+      // Ranks of one shard have the same weights, to the last bit.
       const auto mine = Elements<float>(ranks[r].weights->flat());
       EXPECT_TRUE(std::ranges::equal(mine, Elements<float>(ranks[r % N].weights->flat()))) << grid;
       for (size_t i = 0; i < ranks[r].losses.size(); ++i) {
@@ -136,8 +136,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, TensorRanks,
 
 TEST(TensorRankMemory, WeightsAndActivationsOfLayersAreShared) {
   const GptConfig gpt2;
-  const auto bytes = [&](int64_t parts, const std::string& prefix) {
-    const MemoryPlan plan = TrainStep::Plan(PartOf(gpt2, 0, parts), 4, 256);
+  const auto bytes = [&](int64_t shards, const std::string& prefix) {
+    const MemoryPlan plan = TrainStep::Plan(gpt2, 4, 256, {.shard = {0, shards}});
     size_t sum = 0;
     for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
       if (buffer.name.starts_with(prefix)) sum += buffer.bytes;

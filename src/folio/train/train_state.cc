@@ -191,10 +191,10 @@ double SavedBudgetSeconds(const std::filesystem::path& dir) {
   return state.budget ? state.budget->seconds : 0;
 }
 
-TrainState LoadTrainState(const std::filesystem::path& dir, const GptConfig& config,
+TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
                           const Optimizer& optimizer, const Shards* shards, int rank) {
   const TrainState state = ReadState(dir);
-  ReadOptimizerFile(dir / kTrainStateDir / kOptimizerFile, config, optimizer, shards, rank);
+  ReadOptimizerFile(dir / kTrainStateDir / kOptimizerFile, table, optimizer, shards, rank);
   return state;
 }
 

@@ -56,7 +56,7 @@ double SavedBudgetSeconds(const std::filesystem::path& dir);
 
 // Reads both back, the second as ReadOptimizerFile does. Throws a kInput Error if they are missing
 // or do not belong to the model.
-TrainState LoadTrainState(const std::filesystem::path& dir, const GptConfig& config,
+TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
                           const Optimizer& optimizer, const Shards* shards = nullptr, int rank = 0);
 
 }  // namespace folio

@@ -51,7 +51,7 @@ class TrainStates : public InTemporaryDirectory {
     WriteFileAtomically(StatePath(), text.replace(at, from.size(), to));
   }
   std::string Refusal() {
-    return ErrorOf([&] { LoadTrainState(At(""), TinyConfig(), loaded_); }, ErrorKind::kInput);
+    return ErrorOf([&] { LoadTrainState(At(""), table_, loaded_); }, ErrorKind::kInput);
   }
   static bool Same(const Tensor& a, const Tensor& b) {
     return a.bytes() == b.bytes() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
@@ -64,7 +64,7 @@ class TrainStates : public InTemporaryDirectory {
 
 TEST_F(TrainStates, EverythingReadsBack) {
   SaveTrainState(At(""), State(), table_, optimizer_.State());
-  const TrainState state = LoadTrainState(At(""), TinyConfig(), loaded_), expected = State();
+  const TrainState state = LoadTrainState(At(""), table_, loaded_), expected = State();
   EXPECT_EQ(state.step, expected.step);
   EXPECT_EQ(state.tokens, expected.tokens);
   EXPECT_EQ(state.evaluation->train_loss, 1.0 / 3);
@@ -93,7 +93,7 @@ TEST_F(TrainStates, EverythingReadsBack) {
 
 TEST_F(TrainStates, WhatIsAbsentStaysAbsent) {
   SaveTrainState(At(""), {.step = 1}, table_, optimizer_.State());
-  const TrainState state = LoadTrainState(At(""), TinyConfig(), loaded_);
+  const TrainState state = LoadTrainState(At(""), table_, loaded_);
   EXPECT_FALSE(state.evaluation);
   EXPECT_FALSE(state.best_val_loss);
   EXPECT_FALSE(state.torch);

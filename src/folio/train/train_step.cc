@@ -52,6 +52,12 @@ const ParamInfo& ParamAt(const ParamTable& table, int64_t offset) {
   return *there;
 }
 
+PassOptions OptionsFor(const GptWeights& weights, PassOptions options) {
+  options.lora = weights.table().lora();
+  options.shard = weights.table().shard();
+  return options;
+}
+
 }  // namespace
 
 TrainStep::TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
@@ -61,15 +67,14 @@ TrainStep::TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T
       data_(parallelism.data()),
       tensor_(TensorCommunicator(parallelism.group, parallelism.tensor)),
       shards_(BucketsOf(weights.table(), weights.config().n_layer), data_.size()),
-      pass_(backend, weights.config(), B, T, PassKind::kTraining, options),
-      sum_(backend, weights.config(), weights.table(), shards_, weights.flat().dtype(),
-           parallelism),
+      pass_(backend, weights.config(), B, T, PassKind::kTraining, OptionsFor(weights, options)),
+      sum_(backend, weights.table(), shards_, weights.flat().dtype(), parallelism),
       optimizer_(backend, weights.flat().dtype(), shards_.SizeOf(data_.rank())) {
   FOLIO_CHECK(weights.flat().dtype() == options.number(), "weights are of another dtype");
-  const LayerPart& part = weights.config().part;
+  const Shard& shard = weights.table().shard();
   FOLIO_CHECK(
-      part.parts == tensor_.communicator().size() && part.index == tensor_.communicator().rank(),
-      "another rank's part of the model");
+      shard.count == tensor_.communicator().size() && shard.index == tensor_.communicator().rank(),
+      "another rank's shard of the model");
   if (!data_.alone()) gather_.emplace(data_, shards_, weights.flat());
   block_sums_.resize(static_cast<size_t>(shards_.BlocksOf(data_.rank())));
   std::vector<size_t> next;
@@ -89,18 +94,18 @@ TrainStep::TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T
     }
   }
   pass_.set_gate(this);
-  if (!tensor_.communicator().alone()) pass_.set_team(&tensor_);
+  if (!tensor_.communicator().alone()) pass_.set_group(&tensor_);
 }
 
 MemoryPlan TrainStep::Plan(const GptConfig& config, int64_t B, int64_t T,
                            const PassOptions& options, const PlannedParallelism& parallelism) {
   MemoryPlan plan;
-  const ParamTable table(config);
+  const ParamTable table(config, options.lora, options.shard);
   const Shards shards(BucketsOf(table, config.n_layer), parallelism.ranks);
   plan.Add("weights", options.number(), {table.flat_size()});
   GradientSum::AddTo(plan, config, shards, options.number(), parallelism);
   Optimizer::AddTo(plan, options.number(), shards.SizeOf(0));
-  if (!config.part.whole()) plan.Add("sums.received", options.number(), {B * T, config.n_embd});
+  if (!options.shard.whole()) plan.Add("sums.received", options.number(), {B * T, config.n_embd});
   const MemoryPlan pass = GptPass::Plan(config, B, T, PassKind::kTraining, options);
   for (const MemoryPlan::Buffer& buffer : pass.buffers()) {
     plan.Add(buffer.name, buffer.dtype, buffer.shape, buffer.first_tick, buffer.last_tick);
@@ -109,9 +114,11 @@ MemoryPlan TrainStep::Plan(const GptConfig& config, int64_t B, int64_t T,
   return plan;
 }
 
-RecomputeBytes CompareRecompute(const GptConfig& config, int64_t B, int64_t T, Dtype dtype) {
+RecomputeBytes CompareRecompute(const GptConfig& config, int64_t B, int64_t T,
+                                PassOptions options) {
   const auto bytes = [&](bool recompute) {
-    return TrainStep::Plan(config, B, T, {.dtype = dtype, .recompute = recompute}).arena_bytes();
+    options.recompute = recompute;
+    return TrainStep::Plan(config, B, T, options).arena_bytes();
   };
   return {.without = bytes(false), .with = bytes(true)};
 }
@@ -191,7 +198,7 @@ double TrainStep::Finish(const OptimizerSettings& settings, double lr, double cl
 const Tensor& TrainStep::Gradient() {
   if (data_.alone()) return sum_.sum();
   if (!whole_gradient_) {
-    whole_gradient_.emplace(weights_.config(), weights_.dtype(), ParamPart::kTrained);
+    whole_gradient_.emplace(weights_.table(), weights_.dtype(), ParamPart::kTrained);
   }
   const Tensor& flat = whole_gradient_->flat();
   WeightGather gather(data_, shards_, flat);

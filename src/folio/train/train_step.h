@@ -9,7 +9,7 @@
 #include "folio/dist/shards.h"
 #include "folio/model/gpt.h"
 #include "folio/model/layer_gate.h"
-#include "folio/model/tensor_team.h"
+#include "folio/model/tensor_parallel_group.h"
 #include "folio/train/gradient_sum.h"
 #include "folio/train/optimizer.h"
 #include "folio/train/weight_gather.h"
@@ -23,14 +23,15 @@ class TrainStep : private LayerGate {
  public:
   // `backend`, `weights` and the group must outlive it. Every micro-batch has B sequences of T
   // tokens. What is trained (ParamRow::trained) has gradients and optimizer state, and changes.
-  // Both are of the weights' dtype. REQUIRES: that is options.number(), and F32 for several
-  // ranks. All ranks have the same weights, or rank r part r % parallelism.tensor of them; then
-  // those with one r / parallelism.tensor see the same micro-batches.
+  // Both are of the weights' dtype. Adapters and shard are the weights'. REQUIRES: their dtype is
+  // options.number(), and F32 for several ranks. All ranks have the same weights, or rank r shard
+  // r % parallelism.tensor of them; then those with one r / parallelism.tensor see the same
+  // micro-batches.
   TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
             const PassOptions& options = {}, const Parallelism& parallelism = {});
   TrainStep(const TrainStep&) = delete;
 
-  // Everything that training in this shape, of a model or a part of one, keeps in memory, with
+  // Everything that training in this shape keeps in memory, of the model or of a shard of it, with
   // nothing allocated.
   static MemoryPlan Plan(const GptConfig& config, int64_t B, int64_t T,
                          const PassOptions& options = {},
@@ -81,7 +82,7 @@ class TrainStep : private LayerGate {
   Backend& backend_;
   GptWeights& weights_;
   Communicator data_;
-  TensorTeam tensor_;
+  TensorParallelGroup tensor_;
   Shards shards_;
   GptPass pass_;
   GradientSum sum_;
@@ -101,6 +102,6 @@ struct RecomputeBytes {
 
   int64_t saved() const { return static_cast<int64_t>(without) - static_cast<int64_t>(with); }
 };
-RecomputeBytes CompareRecompute(const GptConfig& config, int64_t B, int64_t T, Dtype dtype);
+RecomputeBytes CompareRecompute(const GptConfig& config, int64_t B, int64_t T, PassOptions options);
 
 }  // namespace folio

@@ -275,8 +275,8 @@ TEST(TrainStep, Bf16AndRecomputationTakeLessMemory) {
   const GptConfig gpt2;
   constexpr int64_t B = 4, T = 1024;
   const double layers = 12, N = 4096, C = 768;
-  const RecomputeBytes wide = CompareRecompute(gpt2, B, T, Dtype::kF32);
-  const RecomputeBytes half = CompareRecompute(gpt2, B, T, Dtype::kBF16);
+  const RecomputeBytes wide = CompareRecompute(gpt2, B, T, {});
+  const RecomputeBytes half = CompareRecompute(gpt2, B, T, {.dtype = Dtype::kBF16});
   const MemoryPlan plan = TrainStep::Plan(gpt2, B, T, {.dtype = Dtype::kBF16});
   EXPECT_EQ(half.without, plan.arena_bytes());
   for (const MemoryPlan::Buffer& buffer : plan.buffers().first(4)) {  // of the parameters

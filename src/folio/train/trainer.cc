@@ -8,7 +8,6 @@
 
 #include "folio/base/error.h"
 #include "folio/io/model_dir.h"
-#include "folio/model/model_part.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/gather_parts.h"
 #include "folio/train/precision.h"
@@ -43,7 +42,7 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       run_(std::move(run)),
       hooks_(std::move(hooks)),
       ranks_(group != nullptr && !group->alone() ? group : nullptr),
-      weights_(ModelOfRank(model, config, ranks_.group())),
+      weights_(ParamTable(model, config.lora, ShardOfRank(model, config, ranks_.group()))),
       train_step_(backend, weights_, config.batch_size, ContextOf(model, config),
                   PassOptionsOf(config, model, backend, data.info().chat.has_value()),
                   ParallelismOf(config, ranks_.group())),
@@ -67,7 +66,7 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
     InitWeightsLikeTorch(weights_, *torch_);
     return;
   }
-  if (from == nullptr || model.lora.on()) {
+  if (from == nullptr || config.lora.on()) {
     InitWeights(weights_, static_cast<uint64_t>(config.seed),
                 from == nullptr ? ParamPart::kAll : ParamPart::kTrained);
   }
@@ -128,8 +127,8 @@ void Trainer::Sample() {
   train_step_.WaitForWeights();
   std::optional<GptWeights> whole;
   if (!train_step_.tensor_communicator().alone()) {
-    if (ranks_.first()) whole.emplace(WholeOf(weights_.config()));
-    GatherParts(*ranks_.group(), weights_.config(), weights_.flat(), PartHeld::kAll,
+    if (ranks_.first()) whole.emplace(weights_.table().Whole());
+    GatherParts(*ranks_.group(), weights_.table(), weights_.flat(), PartHeld::kAll,
                 whole ? &*whole : nullptr);
     if (!ranks_.first()) return;
   }
@@ -213,7 +212,7 @@ bool Trainer::OutOfTime() const {
   constexpr double kMargin = 1.5;
   constexpr double kArrays = 1 + std::size(Optimizer::kState);  // beside the weights
   const auto bytes = static_cast<double>(weights_.flat().bytes() *
-                                         static_cast<size_t>(weights_.config().part.parts));
+                                         static_cast<size_t>(weights_.table().shard().count));
   const double rest = longest_step_ + policy_.Seconds(kArrays * bytes);
   return SteadySeconds() - started_ + kMargin * rest >= max_seconds_;
 }
@@ -288,7 +287,7 @@ TrainResult Trainer::Run() {
   BeginBudget();
   if (ranks_.first()) {
     log_.emplace(run_, state_.step);
-    if (weights_.config().lora.on() && !policy_.begun()) policy_.checkpoints().WriteBase(weights_);
+    if (config_.lora.on() && !policy_.begun()) policy_.checkpoints().WriteBase(weights_);
   }
   FetchBatch(0);
   // A resumed generator has drawn the batch again; what it drew after it comes next.

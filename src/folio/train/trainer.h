@@ -65,8 +65,8 @@ struct TrainerHooks {
 // With a group, the ranks' trainers share the micro-batches of each step and the batches of each
 // evaluation; the first alone writes. Hooks are of its own rank, but for these: all ranks have the
 // same layer_norms_every and sample_every, and what one asks for, to stop or a checkpoint, is done
-// by all after the same step. With train.tensor_parallel N, rank r has part r % N of the model, and
-// checkpoints have the whole of it.
+// by all after the same step. With train.tensor_parallel N, rank r has shard r % N of the model,
+// and checkpoints have the whole of it.
 class Trainer {
  public:
   // Allocates everything and gives the weights their first values: those of `from`, if that is not

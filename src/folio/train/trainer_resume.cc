@@ -54,16 +54,16 @@ void Trainer::Resume(const std::filesystem::path& checkpoint) {
 
 // Parameters, the state of the optimizer and that of the run become as they were.
 void Trainer::Load(const std::filesystem::path& checkpoint) {
-  const bool adapters = weights_.config().lora.on();
+  const bool adapters = config_.lora.on();
   const std::filesystem::path model = adapters ? run_ / kBaseDir : checkpoint;
   if (adapters) VerifyChecksums(model);
-  // A part takes its numbers from where they lie: nobody holds the whole model.
+  // A shard takes its numbers from where they lie: nobody holds the whole model.
   const auto saved =
-      weights_.config().part.whole() ? LoadModel(model) : MapWeights(OpenModelDir(model));
+      weights_.table().shard().whole() ? LoadModel(model) : MapWeights(OpenModelDir(model));
   RequireSameModel(saved->config(), weights_.config(), model.string());
   InitWeightsFrom(*saved, weights_);
   if (adapters) LoadAdapter(checkpoint / kAdapterDir, weights_);
-  state_ = LoadTrainState(checkpoint, weights_.config(), train_step_.optimizer(),
+  state_ = LoadTrainState(checkpoint, weights_.table(), train_step_.optimizer(),
                           &train_step_.shards(), train_step_.data_communicator().rank());
   policy_.Resumed(state_, checkpoint);
   if (torch_) {

@@ -73,8 +73,9 @@ class TrainingInParts : public Training {
   }
   // Moments by name, first ones and second ones.
   std::vector<float> Moments(const std::string& checkpoint) const {
-    Optimizer optimizer(*backend_, Dtype::kF32, ParamTable(model_).trained_size());
-    LoadTrainState(At(checkpoint), model_, optimizer);
+    const ParamTable table(model_);
+    Optimizer optimizer(*backend_, Dtype::kF32, table.trained_size());
+    LoadTrainState(At(checkpoint), table, optimizer);
     std::vector<float> all;
     for (const NamedTensor& array : optimizer.State()) {
       const std::span<const float> flat = Elements<float>(array.tensor);

@@ -27,7 +27,7 @@ TEST_F(Training, CheckpointsDoNotDependOnThreads) {
   config_.eval_every = 10;
   for (const std::string kind : {"fp32", "bf16", "adapters"}) {
     if (kind == "adapters") {
-      model_.lora = {.rank = 5, .targets = "c_attn,c_proj,c_fc", .dropout = 0.1};
+      config_.lora = {.rank = 5, .targets = "c_attn,c_proj,c_fc", .dropout = 0.1};
     } else {
       config_.dtype = kind;
     }
@@ -45,12 +45,12 @@ TEST_F(Training, CheckpointsDoNotDependOnThreads) {
 TEST_F(Training, AdaptersLeaveTheModelAsItWas) {
   const GptWeights from(model_);
   Scatter(from, 5);
-  model_.lora = {.rank = 2};
+  config_.lora = {.rank = 2};
   std::filesystem::create_directories(At("run"));
   Trainer(*backend_, model_, config_, *data_, At("run"), {}, nullptr, &from).Run();
   SaveModel(At(""), from);
   EXPECT_EQ(ReadFile(At("run/base") / kWeightsFile), ReadFile(At(kWeightsFile)));
-  const GptWeights adapted(model_);
+  const GptWeights adapted(ParamTable(model_, config_.lora));
   InitWeightsFrom(from, adapted);
   LoadAdapter(At("run/last") / kAdapterDir, adapted);
   SaveModel(At(""), *MergeAdapter(adapted));
@@ -170,7 +170,7 @@ TEST_F(Training, AnotherSeedIsAnotherRun) {
 TEST_F(Training, AccumulationIsTheOneBigBatchWithDropoutToo) {
   config_.max_steps = 4;
   for (const std::string adapters : {"", " of adapters"}) {
-    if (!adapters.empty()) model_.lora = {.rank = 2, .dropout = 0.3};
+    if (!adapters.empty()) config_.lora = {.rank = 2, .dropout = 0.3};
     config_.batch_size = 2;
     config_.grad_accumulation = 2;
     Run("parts" + adapters);

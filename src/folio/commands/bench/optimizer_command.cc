@@ -36,8 +36,9 @@ class BenchOptimizerCommand final : public Command {
     UseThreads(train.threads);
     simd_.Use();
     RefuseTogether(parameters_ > 0 && settings_.named(), "--parameters", "--preset or --model");
-    const int64_t parameters =
-        parameters_ > 0 ? parameters_ : ParamTable(settings_.config().model).flat_size();
+    const int64_t parameters = parameters_ > 0
+                                   ? parameters_
+                                   : ParamTable(settings_.config().model, train.lora).flat_size();
     RequireMemory("this benchmark", OptimizerBytes(parameters),
                   parameters_ > 0 ? "lower --parameters" : "choose a smaller model");
     const std::unique_ptr<Backend> backend = MakeBackend(train.backend);

@@ -16,7 +16,7 @@ namespace {
 class BenchTokenizerTest : public InTemporaryDirectory {
  protected:
   // 2,345,678 letters, and a multibyte one across the end of the first kilobyte.
-  std::string WriteText() const {
+  std::string GenerateText() const {
     std::string text(2'345'678, 'a');
     text.replace(999, 3, "日");
     WriteFileAtomically(At("text.txt"), text);
@@ -27,7 +27,7 @@ class BenchTokenizerTest : public InTemporaryDirectory {
 TEST_F(BenchTokenizerTest, EveryMeasureCountsTheSameBytesAndTokens) {
   const BenchTokenizerOptions options{
       .tokenizer = "bytes",
-      .files = {WriteText()},
+      .files = {GenerateText()},
       .measures = {TokenizerMeasure::kLoad, TokenizerMeasure::kFirst, TokenizerMeasure::kEncode,
                    TokenizerMeasure::kDecode, TokenizerMeasure::kTrain},
       .bytes = 1'234'567,

@@ -204,7 +204,7 @@ class ChatCommand final : public Command {
   SamplingFlags sampling_;
   int64_t max_tokens_ = GenerateOptions{}.max_tokens;
   bool bf16_cache_ = false, told_of_forgetting_ = false;
-  WrittenText last_;
+  GeneratedText last_;
 };
 
 }  // namespace

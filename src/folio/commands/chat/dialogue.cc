@@ -107,14 +107,14 @@ Dialogue::Reply Dialogue::Write(const GenerateOptions& options, const OnText& on
   with.likeliest = 0;
   Reply reply;
   bool wanted = true;
-  TextWriter writer(tokenizer_, with, [&](std::string_view more) {
+  TextStreamer writer(tokenizer_, with, [&](std::string_view more) {
     wanted = wanted && on_text(more);
     return wanted;
   });
-  const TextBatch::Id id =
+  const DecodeBatch::Id id =
       batch_.Add({.prompt = prompt_,
                   .options = ForTokens(model_, with),
-                  .sequence = turn_,
+                  .rng_stream = turn_,
                   .on_token = [&](const NewToken& token) { return writer.Take(token); },
                   .on_end =
                       [&](FinishReason reason, const GenerateStats& stats) {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "folio/infer/chat_session.h"
+#include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
-#include "folio/infer/text_batch.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 
 namespace folio {
 
@@ -23,15 +23,15 @@ class Dialogue {
   // Returns false to stop.
   using OnText = std::function<bool(std::string_view more)>;
 
-  // `model` must outlive it. Throws a kInput Error for one without a tokenizer, and what TextBatch
-  // throws.
+  // `model` must outlive it. Throws a kInput Error for one without a tokenizer, and what
+  // DecodeBatch throws.
   Dialogue(const OpenedModel& model, std::optional<Dtype> cache);
 
   // Whether the model answers, rather than going on from the text.
   bool answers() const { return session_.has_value(); }
 
   struct Reply {
-    WrittenText written;  // with log-probabilities
+    GeneratedText written;  // with log-probabilities
     GenerateStats stats;
     int64_t forgotten = 0;  // turns, or tokens of the text, that were left out just now
   };
@@ -55,7 +55,7 @@ class Dialogue {
 
   const OpenedModel& model_;
   const Tokenizer& tokenizer_;
-  TextBatch batch_;
+  DecodeBatch batch_;
   std::optional<ChatFormat> format_;
   std::optional<ChatSession> session_;  // of a model that answers
   std::vector<int32_t> text_;           // of one that goes on: everything so far

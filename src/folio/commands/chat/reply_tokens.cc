@@ -11,7 +11,7 @@
 
 namespace folio {
 
-std::string ReplyTokens(const WrittenText& written, const OpenedModel& model,
+std::string ReplyTokens(const GeneratedText& written, const OpenedModel& model,
                         const Terminal& terminal) {
   FOLIO_CHECK(written.probabilities.size() == written.ids.size(), "of each token");
   const TokenNames names(model, terminal);

@@ -77,7 +77,7 @@ int64_t BatchPositions(int64_t batch, int64_t context) {
 
 void RequireSameModel(Group& group, const OpenedModel& model, const std::string& what) {
   if (group.alone()) return;
-  RequireSame(group, "models", fmt::format("{}\n{}", MeasuredIdentity(model), what));
+  RequireSame(group, "models", fmt::format("{}\n{}", ModelFingerprint(model), what));
 }
 
 void RequireFileName(const std::string& flag, const std::string& path) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/io/json.h"
 #include "folio/term/signals.h"
 
@@ -45,8 +45,7 @@ void TellBeams(Console& console, const OpenedModel& model, const std::vector<Pro
   for (const Prompt& prompt : prompts) {
     pages = std::max(pages, BeamSearchPages(config, std::ssize(prompt.ids), options));
   }
-  Decoder decoder(*model.backend, config, model.weights->params(),
-                  {.cache = cache, .pages = pages});
+  Decoder decoder(*model.backend, *model.weights, {.cache = cache, .pages = pages});
   for (size_t p = 0; p < prompts.size() && StopRequested() == 0; ++p) {
     const std::vector<BeamText> texts = BeamSearch(decoder, prompts[p].ids, options);
     for (size_t i = 0; i < texts.size(); ++i) {

@@ -16,10 +16,10 @@
 #include "folio/commands/generate/sampling_flags.h"
 #include "folio/commands/generate/text_teller.h"
 #include "folio/infer/chat_session.h"
+#include "folio/infer/decode_batch.h"
 #include "folio/infer/draft.h"
 #include "folio/infer/opened_model.h"
 #include "folio/infer/stop_strings.h"
-#include "folio/infer/text_batch.h"
 #include "folio/term/signals.h"
 
 namespace folio {
@@ -158,7 +158,7 @@ class GenerateCommand final : public Command {
             .likeliest = likeliest_};
   }
 
-  TextBatch MakeBatch(const OpenedModel& model, int64_t texts) const {
+  DecodeBatch MakeBatch(const OpenedModel& model, int64_t texts) const {
     return {*model.backend, *model.weights, {.texts = std::min(texts, AtOnce()), .cache = Cache()}};
   }
   // A draft guesses for one text at a time.
@@ -182,8 +182,8 @@ class GenerateCommand final : public Command {
   }
 
   TextRequest Request(TextTeller& teller, const Prompt& prompt, size_t p, int64_t i,
-                      uint64_t sequence, std::string_view shown) {
-    TextRequest request = teller.Begin(prompt, p, i, sequence, shown);
+                      uint64_t rng_stream, std::string_view shown) {
+    TextRequest request = teller.Begin(prompt, p, i, rng_stream, shown);
     request.draft = guesser_.get();
     return request;
   }
@@ -198,13 +198,13 @@ class GenerateCommand final : public Command {
   void ContinueAll(Console& console, const OpenedModel& model) {
     const std::vector<Prompt> prompts = ReadPrompts(model, prompts_);
     const int64_t total = std::ssize(prompts) * n_;
-    TextBatch batch = MakeBatch(model, total);
+    DecodeBatch batch = MakeBatch(model, total);
     TextTeller teller(console, model, Options(model, console));
     for (size_t p = 0; p < prompts.size(); ++p) {
       Check(model, teller, prompts[p],
             prompts.size() == 1 ? "the prompt" : fmt::format("prompt {}", p + 1));
     }
-    std::vector<TextBatch::Id> ids;
+    std::vector<DecodeBatch::Id> ids;
     const double begin = SteadySeconds();
     for (bool more = true; more && StopRequested() == 0;) {
       for (; std::ssize(ids) < total && batch.running() + batch.waiting() < AtOnce();) {
@@ -216,7 +216,7 @@ class GenerateCommand final : public Command {
       }
       more = batch.Step() || std::ssize(ids) < total;
     }
-    for (const TextBatch::Id id : ids) batch.Cancel(id);
+    for (const DecodeBatch::Id id : ids) batch.Cancel(id);
     if (console.json() || teller.tokens() == 0) return;
     console.Note(total > 1 ? Speed(teller.tokens(), SteadySeconds() - begin)
                            : Speed(teller.tokens(), teller.stats()));
@@ -224,7 +224,7 @@ class GenerateCommand final : public Command {
 
   // Line after line of standard input: each continued by itself, or all of them a conversation.
   void Converse(Console& console, const OpenedModel& model) {
-    TextBatch batch = MakeBatch(model, 1);
+    DecodeBatch batch = MakeBatch(model, 1);
     TextTeller teller(console, model, Options(model, console));
     std::optional<ChatSession> session;
     if (prompts_.chat) {

@@ -27,7 +27,7 @@ std::string_view ReasonName(FinishReason reason) {
   return "";
 }
 
-Json Probabilities(const WrittenText& written, const Tokenizer* tokenizer) {
+Json Probabilities(const GeneratedText& written, const Tokenizer* tokenizer) {
   const TokenNames names(tokenizer);
   Json all = Json::array();
   for (size_t i = 0; i < written.ids.size(); ++i) {
@@ -61,20 +61,20 @@ std::string Speed(int64_t tokens, const GenerateStats& stats) {
 TextTeller::TextTeller(Console& console, const OpenedModel& model, const GenerateOptions& options)
     : console_(console), model_(model), options_(options), for_tokens_(ForTokens(model, options)) {}
 
-TextRequest TextTeller::Begin(const Prompt& prompt, size_t p, int64_t i, uint64_t sequence,
+TextRequest TextTeller::Begin(const Prompt& prompt, size_t p, int64_t i, uint64_t rng_stream,
                               std::string_view shown) {
   Text& text = texts_.emplace_back(Text{prompt, p, i});
   if (!console_.json()) Show(text, shown);
   if (model_.tokenizer != nullptr) {
-    text.writer = std::make_unique<TextWriter>(*model_.tokenizer, options_,
-                                               [this, &text](std::string_view more) {
-                                                 if (!console_.json()) Show(text, more);
-                                                 return StopRequested() == 0;
-                                               });
+    text.writer = std::make_unique<TextStreamer>(*model_.tokenizer, options_,
+                                                 [this, &text](std::string_view more) {
+                                                   if (!console_.json()) Show(text, more);
+                                                   return StopRequested() == 0;
+                                                 });
   }
   return {.prompt = prompt.ids,
           .options = for_tokens_,
-          .sequence = sequence,
+          .rng_stream = rng_stream,
           .on_token = [this, &text](const NewToken& token) { return Take(text, token); },
           .on_end = [this, &text](FinishReason reason,
                                   const GenerateStats& stats) { End(text, reason, stats); }};

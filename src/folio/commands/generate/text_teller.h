@@ -8,16 +8,16 @@
 #include <string_view>
 
 #include "folio/commands/generate/prompts.h"
+#include "folio/infer/decode_batch.h"
 #include "folio/infer/opened_model.h"
-#include "folio/infer/text_batch.h"
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/term/console.h"
 
 namespace folio {
 
-// Tells what a TextBatch writes, as text or as lines of JSON, in the order in which the texts were
-// begun: of the first that is not finished as it comes, of the others when it is their turn. Of
-// texts that are cancelled only the first is shown.
+// Tells what a DecodeBatch writes, as text or as lines of JSON, in the order in which the texts
+// were begun: of the first that is not finished as it comes, of the others when it is their turn.
+// Of texts that are cancelled only the first is shown.
 class TextTeller {
  public:
   // `console` and `model` must outlive it.
@@ -28,10 +28,10 @@ class TextTeller {
 
   // A request that tells of itself; must not outlive this. `p` is the prompt's number, `i` that of
   // the text among those of the prompt. `shown` is what stands before it, but not in JSON.
-  TextRequest Begin(const Prompt& prompt, size_t p, int64_t i, uint64_t sequence,
+  TextRequest Begin(const Prompt& prompt, size_t p, int64_t i, uint64_t rng_stream,
                     std::string_view shown);
 
-  const WrittenText& last() const { return last_; }      // that has ended
+  const GeneratedText& last() const { return last_; }    // that has ended
   int64_t tokens() const { return tokens_; }             // of all texts that have ended
   const GenerateStats& stats() const { return stats_; }  // of the last
 
@@ -40,8 +40,8 @@ class TextTeller {
     Prompt prompt;
     size_t p;
     int64_t i;
-    std::unique_ptr<TextWriter> writer = {};  // null without a tokenizer
-    WrittenText written = {};                 // then
+    std::unique_ptr<TextStreamer> writer = {};  // null without a tokenizer
+    GeneratedText written = {};                 // then
     std::string held = {};
     bool finished = false;
   };
@@ -60,7 +60,7 @@ class TextTeller {
   std::list<Text> texts_;  // that are not told to the end
   bool cancelled_ = false, told_of_sliding_ = false;
   int64_t tokens_ = 0;
-  WrittenText last_;
+  GeneratedText last_;
   GenerateStats stats_;
 };
 

@@ -111,7 +111,7 @@ class InspectAttentionCommand final : public Command {
     state.total = config.n_layer * config.n_head * static_cast<int64_t>(inputs.size());
     std::vector<AttentionText> texts;
     for (const ModelText& input : inputs) {
-      texts.push_back(LookAtHeads(model, input, view_, [&] {
+      texts.push_back(InspectHeads(model, input, view_, [&] {
         ThrowIfStopRequested();
         ++state.done;
         progress.Show(state);

@@ -54,7 +54,7 @@ class InspectEmbeddingsCommand final : public Command {
     RefuseTogether(!tokens_.empty() && id_.has_value(), "--token", "--id");
     const OpenedModel model = OpenModel(model_);
     const std::optional<int32_t> token = ChosenToken(model);
-    const EmbeddingsView view = LookAtEmbeddings(model, token, top_, points_, [&] {
+    const EmbeddingsView view = InspectEmbeddings(model, token, top_, points_, [&] {
       context.console.SetStatus(fmt::format("principal components of {} tokens",
                                             WithCommas(model.weights->config().vocab_size)));
       ThrowIfStopRequested();

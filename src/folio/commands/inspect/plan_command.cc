@@ -2,7 +2,7 @@
 
 #include "folio/commands/commands.h"
 #include "folio/commands/model_settings.h"
-#include "folio/model/model_part.h"
+#include "folio/model/shard.h"
 #include "folio/run/preview.h"
 #include "folio/train/precision.h"
 #include "folio/train/rank_shares.h"
@@ -41,7 +41,7 @@ class InspectPlanCommand final : public Command {
     const GptConfig& model = settings_.config().model;
     train.Validate("settings");
     RequireTensorParallelRanks(train, static_cast<int>(ranks_));
-    RequireParts(model, train.tensor_parallel);
+    RequireShards(model, train.lora, train.tensor_parallel);
     const TrainShape shape =
         ShapeOf(model, train, settings_.Context(),
                 PassOptionsOf(train, model, *MakeBackend(train.backend)), static_cast<int>(ranks_));

@@ -47,19 +47,20 @@ class InspectProbabilitiesCommand final : public Command {
     const OpenedModel model = OpenModel(model_);
     ModelText text = ReadOneText(model, text_, "inspect probabilities", TextLength::kAny);
     RequireTwoTokens(text, "the first token is not foreseen by anything");
-    const ForeseenText seen = Foresee(model, std::move(text), top_);
+    const TokenScores scores = ScoreTokens(model, std::move(text), top_);
     const Terminal& out = context.console.out();
     const TokenNames names(model, out);
     // Before stdout: its reader may go away.
     if (!svg_.empty()) {
-      WriteFigure(context.console, svg_, ForeseenSvg(seen, by_, TokenNames(model.tokenizer.get())));
+      WriteFigure(context.console, svg_,
+                  TokenScoresSvg(scores, by_, TokenNames(model.tokenizer.get())));
     }
     if (page_.given())
-      page_.Write(context.console, ForeseenHtml(seen, by_, TokenNames(model.tokenizer.get())));
+      page_.Write(context.console, TokenScoresHtml(scores, by_, TokenNames(model.tokenizer.get())));
     if (context.console.json()) {
-      context.console.Result(ForeseenJson(seen, names));
+      context.console.Result(TokenScoresJson(scores, names));
     } else if (!page_.given()) {
-      context.console.Result(ForeseenTerminalText(seen, by_, names, out));
+      context.console.Result(TokenScoresTerminalText(scores, by_, names, out));
     }
     return 0;
   }

@@ -21,9 +21,9 @@
 #include "folio/infer/opened_model.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/serve/background_server.h"
 #include "folio/serve/sandbox.h"
 #include "folio/serve/service.h"
-#include "folio/serve/serving.h"
 #include "folio/term/signals.h"
 
 namespace folio {
@@ -153,8 +153,8 @@ class ServeCommand final : public Command {
       console.Note(AccessLine(request));
     });
     std::map<std::string, std::string> adapters = Adapters();
-    Serving serving(service, host_, static_cast<int>(port_),
-                    {.connections = static_cast<int>(connections_), .proxies = Proxies()});
+    BackgroundServer serving(service, host_, static_cast<int>(port_),
+                             {.connections = static_cast<int>(connections_), .proxies = Proxies()});
     if (!no_sandbox_) Confine(console);
     Json names = Json::array();
     for (const std::string& given : models_) {

@@ -10,8 +10,8 @@
 #include "folio/commands/model_settings.h"
 #include "folio/commands/serve/program_page.h"
 #include "folio/run/training_run.h"
-#include "folio/serve/run_shelf.h"
-#include "folio/serve/serving.h"
+#include "folio/serve/background_server.h"
+#include "folio/serve/run_registry.h"
 #include "folio/term/signals.h"
 
 namespace folio {
@@ -24,12 +24,12 @@ class RunPage {
       : service_({.page = ProgramPage({run})}, [](const AnsweredRequest&) {}),
         serving_(service_, "127.0.0.1", port) {
     serving_.Begin();
-    console.Note("the run as it trains: " + serving_.url() + PlaceOnPage(run));
+    console.Note("the run as it trains: " + serving_.url() + PageUrlPath(run));
   }
 
  private:
   Service service_;
-  Serving serving_;
+  BackgroundServer serving_;
 };
 
 class TrainCommand final : public Command {

@@ -10,7 +10,7 @@ namespace folio {
 
 // The head of an answer, up to its empty line. `length`: of its body, where that is known; else it
 // comes in chunks or, for HTTP/1.0, until the connection ends.
-std::string AnswerHeadOf(const HttpReply& reply, std::optional<size_t> length, bool chunked,
+std::string ResponseHead(const HttpReply& reply, std::optional<size_t> length, bool chunked,
                          bool keep_alive);
 
 // Whether an answer of this status may have a body.

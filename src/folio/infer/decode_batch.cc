@@ -1,4 +1,4 @@
-#include "folio/infer/text_batch.h"
+#include "folio/infer/decode_batch.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/infer/growing_text.h"
+#include "folio/infer/sequence.h"
 
 namespace folio {
 
@@ -24,9 +24,9 @@ int64_t RequirePositive(int64_t texts) {
 
 }  // namespace
 
-class TextBatch::Impl {
+class DecodeBatch::Impl {
  public:
-  Impl(Backend& backend, const GptWeights& weights, const TextBatchOptions& options);
+  Impl(Backend& backend, const GptWeights& weights, const DecodeBatchOptions& options);
 
   int64_t context() const { return decoder_.capacity(); }
   Id Add(TextRequest request);
@@ -39,7 +39,7 @@ class TextBatch::Impl {
  private:
   struct Text {
     Id id;
-    GrowingText text;
+    Sequence text;
     bool done = false;
   };
 
@@ -56,19 +56,20 @@ class TextBatch::Impl {
   std::deque<Text> waiting_, running_;
 };
 
-TextBatch::Impl::Impl(Backend& backend, const GptWeights& weights, const TextBatchOptions& options)
+DecodeBatch::Impl::Impl(Backend& backend, const GptWeights& weights,
+                        const DecodeBatchOptions& options)
     : texts_(RequirePositive(options.texts)),
       V_(weights.config().vocab_size),
       decoder_(
-          backend, weights.config(), weights.params(),
+          backend, weights,
           {.cache = options.cache,
            .pages = options.pages > 0 ? options.pages
                                       : texts_ * KvCache::PagesOf(weights.config(),
                                                                   weights.config().n_positions)}) {}
 
-TextBatch::Id TextBatch::Impl::Add(TextRequest request) {
+DecodeBatch::Id DecodeBatch::Impl::Add(TextRequest request) {
   CheckGeneration(request.prompt, request.options, context(), V_);
-  Text text{next_id_, GrowingText(std::move(request), decoder_)};
+  Text text{next_id_, Sequence(std::move(request), decoder_)};
   const int64_t needed = text.text.most_pages(), R = decoder_.cache().page_tokens();
   if (needed > decoder_.cache().pages()) {
     throw UsageError(fmt::format("the text would need keys and values of {} tokens, and there is "
@@ -81,7 +82,7 @@ TextBatch::Id TextBatch::Impl::Add(TextRequest request) {
   return next_id_++;
 }
 
-void TextBatch::Impl::Cancel(Id id) {
+void DecodeBatch::Impl::Cancel(Id id) {
   const auto is_it = [&](const Text& text) { return text.id == id && !text.done; };
   if (const auto found = std::ranges::find_if(running_, is_it); found != running_.end()) {
     found->done = true;
@@ -95,7 +96,7 @@ void TextBatch::Impl::Cancel(Id id) {
 }
 
 // Pages that texts have not taken yet.
-int64_t TextBatch::Impl::PromisedPages() {
+int64_t DecodeBatch::Impl::PromisedPages() {
   int64_t pages = 0;
   for (Text& text : running_) {
     if (text.done) continue;
@@ -104,7 +105,7 @@ int64_t TextBatch::Impl::PromisedPages() {
   return pages;
 }
 
-void TextBatch::Impl::Admit() {
+void DecodeBatch::Impl::Admit() {
   while (!waiting_.empty() && running() < texts_) {
     Text& text = waiting_.front();
     text.text.Join();
@@ -118,8 +119,8 @@ void TextBatch::Impl::Admit() {
   }
 }
 
-void TextBatch::Impl::Take(std::span<Text* const> texts, const Tensor& logits,
-                           double pass_seconds) {
+void DecodeBatch::Impl::Take(std::span<Text* const> texts, const Tensor& logits,
+                             double pass_seconds) {
   std::vector<Tensor> rows;
   int64_t begin = 0;
   for (Text* text : texts) {
@@ -136,7 +137,7 @@ void TextBatch::Impl::Take(std::span<Text* const> texts, const Tensor& logits,
   }
 }
 
-void TextBatch::Impl::ReadPages() {
+void DecodeBatch::Impl::ReadPages() {
   for (Text& text : running_) {
     if (text.done) continue;
     const SequencePiece piece = text.text.pending();
@@ -159,7 +160,7 @@ void TextBatch::Impl::ReadPages() {
   }
 }
 
-void TextBatch::Impl::RunRows(std::span<Text* const> texts) {
+void DecodeBatch::Impl::RunRows(std::span<Text* const> texts) {
   if (texts.empty()) return;
   std::vector<SequencePiece> pieces;
   for (Text* text : texts) pieces.push_back(text->text.pending());
@@ -168,7 +169,7 @@ void TextBatch::Impl::RunRows(std::span<Text* const> texts) {
   Take(texts, logits, seconds);
 }
 
-bool TextBatch::Impl::Step() {
+bool DecodeBatch::Impl::Step() {
   Admit();
   const bool alone = running_.size() == 1;
   std::vector<Text*> texts;
@@ -191,40 +192,41 @@ bool TextBatch::Impl::Step() {
   return !running_.empty() || !waiting_.empty();
 }
 
-TextBatch::TextBatch(Backend& backend, const GptWeights& weights, const TextBatchOptions& options)
+DecodeBatch::DecodeBatch(Backend& backend, const GptWeights& weights,
+                         const DecodeBatchOptions& options)
     : impl_(std::make_unique<Impl>(backend, weights, options)) {}
 
-TextBatch::~TextBatch() = default;
+DecodeBatch::~DecodeBatch() = default;
 
-int64_t TextBatch::context() const {
+int64_t DecodeBatch::context() const {
   return impl_->context();
 }
 
-TextBatch::Id TextBatch::Add(TextRequest request) {
+DecodeBatch::Id DecodeBatch::Add(TextRequest request) {
   return impl_->Add(std::move(request));
 }
 
-void TextBatch::Cancel(Id id) {
+void DecodeBatch::Cancel(Id id) {
   impl_->Cancel(id);
 }
 
-bool TextBatch::Step() {
+bool DecodeBatch::Step() {
   return impl_->Step();
 }
 
-int64_t TextBatch::running() const {
+int64_t DecodeBatch::running() const {
   return impl_->running();
 }
 
-int64_t TextBatch::waiting() const {
+int64_t DecodeBatch::waiting() const {
   return impl_->waiting();
 }
 
-int64_t TextBatch::cache_bytes() const {
+int64_t DecodeBatch::cache_bytes() const {
   return impl_->cache().bytes();
 }
 
-int64_t TextBatch::used_cache_bytes() const {
+int64_t DecodeBatch::used_cache_bytes() const {
   const KvCache& cache = impl_->cache();
   return cache.bytes() / cache.pages() * (cache.pages() - cache.free_pages());
 }

@@ -1,4 +1,4 @@
-#include "folio/model/tensor_team.h"
+#include "folio/model/tensor_parallel_group.h"
 
 #include <span>
 
@@ -92,7 +92,7 @@ void AddPieces(Number* mine, const std::byte* received, int64_t n, int rank, int
 
 }  // namespace
 
-void TensorTeam::Sum(const Tensor& x) {
+void TensorParallelGroup::Sum(const Tensor& x) {
   const int rank = communicator_.rank(), ranks = communicator_.size();
   if (ranks == 1) return;
   const TensorPieces pieces{x, ranks};

@@ -5,22 +5,22 @@
 #include <optional>
 #include <vector>
 
+#include "folio/infer/decode_batch.h"
 #include "folio/infer/draft.h"
 #include "folio/infer/sampler.h"
 #include "folio/infer/speculation.h"
-#include "folio/infer/text_batch.h"
 #include "folio/model/decoder.h"
 
 namespace folio {
 
-// A text of a TextBatch (text_batch.h), from pass to pass: it says what the model has to see, and
+// A text of a DecodeBatch (text_batch.h), from pass to pass: it says what the model has to see, and
 // takes what the model makes of it.
-class GrowingText {
+class Sequence {
  public:
   // `decoder` must outlive it. Throws what CheckGeneration throws.
-  GrowingText(TextRequest request, Decoder& decoder);
-  GrowingText(GrowingText&&) = default;
-  GrowingText& operator=(GrowingText&&) = default;
+  Sequence(TextRequest request, Decoder& decoder);
+  Sequence(Sequence&&) = default;
+  Sequence& operator=(Sequence&&) = default;
 
   CachedSequence& sequence() { return sequence_; }
   int64_t most_pages() const { return most_pages_; }  // that it will ever have

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 #include "folio/serve/served_model.h"
 #include "folio/serve/service_metrics.h"
 
@@ -22,10 +22,10 @@ struct TextJob {
 };
 
 // The texts of a request, as a model writes them.
-class WrittenTexts {
+class GeneratedTexts {
  public:
   struct Text {
-    WrittenText written = {};  // when it has ended
+    GeneratedText written = {};  // when it has ended
     GenerateStats stats = {};
     // Of the prompt's tokens from the second on, if the job wants them.
     std::vector<ModelProbabilities> prompt = {};
@@ -42,15 +42,15 @@ class WrittenTexts {
   };
 
   // Throws what CheckGeneration and Scheduler::Submit throw. The others must outlive it.
-  WrittenTexts(ServedModel& model, ServiceMetrics& metrics, ClientName client, TextJob job);
+  GeneratedTexts(ServedModel& model, ServiceMetrics& metrics, ClientName client, TextJob job);
   // Those that have not ended are cancelled.
-  ~WrittenTexts();
-  WrittenTexts(const WrittenTexts&) = delete;
+  ~GeneratedTexts();
+  GeneratedTexts(const GeneratedTexts&) = delete;
 
   // Calls `news`, which must be quick, on the scheduler's thread whenever something has come, also
   // for what has come before.
   void OnNews(std::function<void()> news);
-  // What has come since the last call. Throws as ScheduledTexts::ThrowIfFailed.
+  // What has come since the last call. Throws as SequenceGroup::ThrowIfFailed.
   std::vector<Piece> Take();
   bool ended() const { return left_ == 0; }
   // REQUIRES: its last piece was taken.
@@ -60,7 +60,7 @@ class WrittenTexts {
  private:
   struct State;
   std::shared_ptr<State> state_;
-  std::shared_ptr<ScheduledTexts> scheduled_;
+  std::shared_ptr<SequenceGroup> scheduled_;
   size_t left_ = 0;
 };
 

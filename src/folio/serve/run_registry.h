@@ -14,20 +14,20 @@
 namespace folio {
 
 // A line of metrics.jsonl as an object with an integer "step"; nothing for one that is damaged.
-std::optional<Json> SoundRow(std::string_view line);
+std::optional<Json> ParseMetricsRow(std::string_view line);
 
 // Where the page shows the run of a directory, be that there or not: what follows the service's
 // URL.
-std::string PlaceOnPage(const std::filesystem::path& run);
+std::string PageUrlPath(const std::filesystem::path& run);
 
 // The runs below some directories, as far as they have come. Nothing of a request becomes a path: a
 // run is called by the name of its directory, and found by listing.
-class RunShelf {
+class RunRegistry {
  public:
   static constexpr size_t kMostRuns = 1000;
 
   // A directory that is a run itself is taken as one. Of two runs of one name the first counts.
-  explicit RunShelf(const std::vector<std::filesystem::path>& directories);
+  explicit RunRegistry(const std::vector<std::filesystem::path>& directories);
 
   struct Run {
     std::string id;

@@ -1,4 +1,4 @@
-#include "folio/infer/growing_text.h"
+#include "folio/infer/sequence.h"
 
 #include <fmt/format.h>
 
@@ -44,8 +44,8 @@ void CheckGeneration(std::span<const int32_t> prompt, const GenerateOptions& opt
   }
   RequireTokens(prompt, V, name);
   if (!options.stop_strings.empty()) {
-    throw UsageError("tokens alone have no strings to stop at", "a TextWriter looks for them",
-                     "give TextWriter the options, and the model what ForTokens makes of them");
+    throw UsageError("tokens alone have no strings to stop at", "a TextStreamer looks for them",
+                     "give TextStreamer the options, and the model what ForTokens makes of them");
   }
   if (options.max_tokens < 0 || options.likeliest.value_or(0) < 0) {
     throw UsageError(fmt::format("a number of tokens is below 0: max_tokens {}, likeliest {}",
@@ -60,7 +60,7 @@ void CheckGeneration(std::span<const int32_t> prompt, const GenerateOptions& opt
                    fmt::format("--truncate keeps its last {} tokens", WithCommas(kept)));
 }
 
-GrowingText::GrowingText(TextRequest request, Decoder& decoder)
+Sequence::Sequence(TextRequest request, Decoder& decoder)
     : request_(std::move(request)),
       sampler_(request_.options.sampling, request_.options.usable, request_.options.stop_tokens),
       sequence_(decoder.cache()),
@@ -74,11 +74,11 @@ GrowingText::GrowingText(TextRequest request, Decoder& decoder)
   most_pages_ = decoder.cache().PagesOf(seen + std::clamp<int64_t>(options.max_tokens, 0, room));
 }
 
-double GrowingText::seconds() const {
+double Sequence::seconds() const {
   return SteadySeconds() - begin_;
 }
 
-void GrowingText::Join() {
+void Sequence::Join() {
   begin_ = SteadySeconds();
   if (looked_at()) return;
   const std::span<const int32_t> ids = pending().ids;
@@ -86,13 +86,13 @@ void GrowingText::Join() {
   stats_.shared = sequence_.size();
 }
 
-SequencePiece GrowingText::pending() {
+SequencePiece Sequence::pending() {
   if (!guesses_.empty()) return {&sequence_, guessed_, /*every_row=*/true};
   const size_t seen = window_ + static_cast<size_t>(sequence_.size());
   return {&sequence_, std::span(tokens_).subspan(seen)};
 }
 
-void GrowingText::Slide() {
+void Sequence::Slide() {
   const int64_t kept = P_ - stats_.stride;
   slide_begin_ = SteadySeconds();
   sequence_.Clear();
@@ -101,7 +101,7 @@ void GrowingText::Slide() {
   stats_.reread += kept;
 }
 
-bool GrowingText::Prepare(bool alone) {
+bool Sequence::Prepare(bool alone) {
   const bool begun = written_ > 0;
   alone_ = alone;
   if (!wants_tokens() && !looked_at()) {
@@ -120,7 +120,7 @@ bool GrowingText::Prepare(bool alone) {
   return true;
 }
 
-void GrowingText::Guess() {
+void Sequence::Guess() {
   const int64_t room = std::min(P_ - sequence_.size(), request_.options.max_tokens - written_) - 1;
   const int64_t count = std::min(speculation_.Next(), room);
   guess_seconds_ = SecondsOf([&] {
@@ -132,7 +132,7 @@ void GrowingText::Guess() {
   guessed_.insert(guessed_.end(), guesses_.begin(), guesses_.end());
 }
 
-void GrowingText::Choose(const Tensor& logits, double pass_seconds) {
+void Sequence::Choose(const Tensor& logits, double pass_seconds) {
   const bool begun = written_ > 0, slid = slide_begin_.has_value();
   if (slid) stats_.slide_seconds += SteadySeconds() - *std::exchange(slide_begin_, {});
   if (!begun) stats_.prompt_seconds = seconds();
@@ -150,11 +150,11 @@ void GrowingText::Choose(const Tensor& logits, double pass_seconds) {
   if (request_.draft == nullptr || !alone_ || !begun || slid) return;
   stats_.proposed += proposed;
   stats_.accepted += accepted;
-  speculation_.Told(proposed, accepted, guess_seconds_, pass_seconds);
+  speculation_.Record(proposed, accepted, guess_seconds_, pass_seconds);
 }
 
 // A guess counts while it is what is chosen at its place anyway.
-void GrowingText::ChooseAll(const Tensor& logits) {
+void Sequence::ChooseAll(const Tensor& logits) {
   const GenerateOptions& options = request_.options;
   const auto V = static_cast<size_t>(logits.dim(1));
   const int64_t seen = sequence_.size() - std::ssize(guesses_);
@@ -162,7 +162,7 @@ void GrowingText::ChooseAll(const Tensor& logits) {
   for (size_t i = 0;; ++i) {
     const std::span<const float> row(logits.data<float>() + i * V, V);
     RequireFiniteLogits(row);
-    NewToken token{sampler_.Sample(row, request_.sequence, static_cast<uint64_t>(written_) + i,
+    NewToken token{sampler_.Sample(row, request_.rng_stream, static_cast<uint64_t>(written_) + i,
                                    {.tokens = tokens_, .prompt_tokens = request_.prompt.size()})};
     token.chance = sampler_.chance();
     token.seen = seen + static_cast<int64_t>(i);
@@ -178,7 +178,7 @@ void GrowingText::ChooseAll(const Tensor& logits) {
   sequence_.Truncate(seen + std::ssize(chosen_) - 1);
 }
 
-bool GrowingText::HandOut() {
+bool Sequence::HandOut() {
   if (error_) std::rethrow_exception(error_);
   for (const NewToken& token : chosen_) {
     if (std::ranges::count(request_.options.stop_tokens, token.id) > 0) {
@@ -193,7 +193,7 @@ bool GrowingText::HandOut() {
   return true;
 }
 
-void GrowingText::Look(Decoder& decoder) const {
+void Sequence::Look(Decoder& decoder) const {
   const Tensor norm = decoder.norm();
   const int64_t rows = norm.dim(0),
                 before = static_cast<int64_t>(window_) + sequence_.size() - rows;
@@ -205,12 +205,12 @@ void GrowingText::Look(Decoder& decoder) const {
   }
 }
 
-void GrowingText::TellRead() const {
+void Sequence::TellRead() const {
   if (written_ > 0 || !request_.on_read) return;
   request_.on_read(sequence_.size(), std::ssize(tokens_) - static_cast<int64_t>(window_));
 }
 
-void GrowingText::End(FinishReason reason) {
+void Sequence::End(FinishReason reason) {
   sequence_.Clear();
   if (const auto on_end = std::exchange(request_.on_end, {})) on_end(reason, stats_);
 }

@@ -19,7 +19,7 @@ struct TextRequest {
   std::vector<int32_t> prompt;  // not empty, each in [0,V), else Add throws
   GenerateOptions options = {};
   // Tells texts of one prompt and seed apart: each has random numbers of its own.
-  uint64_t sequence = 0;
+  uint64_t rng_stream = 0;
   // Optional: guesses how the text goes on, where it pays and no other text is beside it. What is
   // written stays the same. One for a text at a time; must outlive it.
   Draft* draft = nullptr;
@@ -37,7 +37,7 @@ struct TextRequest {
   std::function<void(FinishReason, const GenerateStats&)> on_end = {};
 };
 
-struct TextBatchOptions {
+struct DecodeBatchOptions {
   int64_t texts = 1;                // at once, at most
   std::optional<Dtype> cache = {};  // of keys and values: F32, or BF16
   int64_t pages =
@@ -54,14 +54,14 @@ struct TextBatchOptions {
 // others and the new one as if it saw them for the first time; then it goes on until the context is
 // full again. With stride 1 it always sees the last P tokens, and computes all of them for each;
 // with P/2 a token costs less than two.
-class TextBatch {
+class DecodeBatch {
  public:
   using Id = uint64_t;
 
   // `backend` and `weights` must outlive it. Throws a kUsage Error for a model that is not causal
   // and for no texts, and a kResource Error where memory does not suffice.
-  TextBatch(Backend& backend, const GptWeights& weights, const TextBatchOptions& options = {});
-  ~TextBatch();
+  DecodeBatch(Backend& backend, const GptWeights& weights, const DecodeBatchOptions& options = {});
+  ~DecodeBatch();
 
   int64_t context() const;  // P
 

@@ -9,20 +9,20 @@
 #include <vector>
 
 #include "folio/run/growing_lines.h"
-#include "folio/serve/run_shelf.h"
+#include "folio/serve/run_registry.h"
 
 namespace folio {
 
 // What happens in the runs, for all who listen: rows that are appended, runs that begin, end and
 // go. Whoever waits for news looks for them, so that nothing is done where nobody listens. The last
 // events are kept, for listeners who come back.
-class RunFeed {
+class RunEvents {
  public:
   static constexpr double kPollSeconds = 0.25;  // how often the logs are looked at
   static constexpr double kListSeconds = 1;     // how often runs are looked for, and their states
 
-  // `shelf` must outlive it.
-  explicit RunFeed(RunShelf& shelf);
+  // `registry` must outlive it.
+  explicit RunEvents(RunRegistry& registry);
 
   struct Event {
     uint64_t id = 0;
@@ -48,13 +48,13 @@ class RunFeed {
 
   void Poll();
   void Tell(const char* name, const Json& data);
-  void LookAt(const RunShelf::Run& run, bool state_too);
+  void LookAt(const RunRegistry::Run& run, bool state_too);
 
-  RunShelf& shelf_;
+  RunRegistry& registry_;
   std::mutex mutex_;
   std::map<std::string, Watched> runs_;  // by directory
   std::map<std::string, std::string> ids_;
-  std::vector<RunShelf::Run> listed_;
+  std::vector<RunRegistry::Run> listed_;
   std::deque<Event> events_;
   size_t kept_bytes_ = 0;
   uint64_t forgotten_, newest_;  // ids: the last that is kept no more, and the last of all

@@ -1,4 +1,4 @@
-#include "folio/serve/serving.h"
+#include "folio/serve/background_server.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +18,8 @@ HttpLimits WithMemory(HttpLimits limits, const std::shared_ptr<MemoryBudget>& me
 
 }  // namespace
 
-Serving::Serving(Service& service, const std::string& host, int port, const HttpLimits& limits)
+BackgroundServer::BackgroundServer(Service& service, const std::string& host, int port,
+                                   const HttpLimits& limits)
     : server_([&service](const HttpRequest& request) { return service.Answer(request); },
               WithMemory(limits, service.memory()),
               [&service](const std::string& client, int status, const std::string& reason) {
@@ -27,15 +28,15 @@ Serving::Serving(Service& service, const std::string& host, int port, const Http
       port_(server_.Bind(host, port)),
       url_(Url(host, port_)) {}
 
-Serving::~Serving() {
+BackgroundServer::~BackgroundServer() {
   Stop();
 }
 
-void Serving::Begin() {
+void BackgroundServer::Begin() {
   thread_ = std::thread([this] { server_.Serve(); });
 }
 
-void Serving::Stop() {
+void BackgroundServer::Stop() {
   server_.Stop();
   if (thread_.joinable()) thread_.join();
 }

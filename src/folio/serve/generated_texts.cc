@@ -1,4 +1,4 @@
-#include "folio/serve/written_texts.h"
+#include "folio/serve/generated_texts.h"
 
 #include <mutex>
 #include <optional>
@@ -11,12 +11,12 @@
 namespace folio {
 
 // What the scheduler's thread writes and the request's reads.
-struct WrittenTexts::State {
+struct GeneratedTexts::State {
   struct Writing {
-    std::unique_ptr<TextWriter> writer;  // of the scheduler's thread
-    std::string shown;                   // of its last token
-    double last_token = 0;               // when
-    Text text;                           // written before its last piece is handed over
+    std::unique_ptr<TextStreamer> writer;  // of the scheduler's thread
+    std::string shown;                     // of its last token
+    double last_token = 0;                 // when
+    Text text;                             // written before its last piece is handed over
   };
 
   std::mutex mutex;
@@ -48,8 +48,8 @@ struct WrittenTexts::State {
   }
 };
 
-WrittenTexts::WrittenTexts(ServedModel& model, ServiceMetrics& metrics, ClientName client,
-                           TextJob job)
+GeneratedTexts::GeneratedTexts(ServedModel& model, ServiceMetrics& metrics, ClientName client,
+                               TextJob job)
     : state_(std::make_shared<State>()), left_(job.prompts.size() * static_cast<size_t>(job.each)) {
   const double begin = SteadySeconds();
   const Tokenizer& tokenizer = model.tokenizer();
@@ -65,14 +65,14 @@ WrittenTexts::WrittenTexts(ServedModel& model, ServiceMetrics& metrics, ClientNa
     State::Writing& writing = state_->texts[i];
     writing.last_token = begin;
     writing.writer =
-        std::make_unique<TextWriter>(tokenizer, job.options, [&writing](std::string_view text) {
+        std::make_unique<TextStreamer>(tokenizer, job.options, [&writing](std::string_view text) {
           writing.shown += text;
           return true;
         });
     TextRequest& request = requests[i];
     request.prompt = job.prompts[i / static_cast<size_t>(job.each)];
     request.options = for_tokens;
-    request.sequence = i % static_cast<size_t>(job.each);
+    request.rng_stream = i % static_cast<size_t>(job.each);
     if (job.prompt_probabilities) {
       request.on_logits = [&writing, prompt = request.prompt,
                            likeliest = for_tokens.likeliest.value_or(0)](int64_t first,
@@ -111,17 +111,17 @@ WrittenTexts::WrittenTexts(ServedModel& model, ServiceMetrics& metrics, ClientNa
   scheduled_ = model.scheduler->Submit(std::move(client), std::move(requests));
 }
 
-WrittenTexts::~WrittenTexts() {
+GeneratedTexts::~GeneratedTexts() {
   if (scheduled_ != nullptr && left_ > 0) scheduled_->Cancel();
 }
 
-void WrittenTexts::OnNews(std::function<void()> news) {
+void GeneratedTexts::OnNews(std::function<void()> news) {
   const std::lock_guard lock(state_->mutex);
   state_->news = std::move(news);
   if (!state_->pieces.empty() || state_->lost) state_->news();
 }
 
-std::vector<WrittenTexts::Piece> WrittenTexts::Take() {
+std::vector<GeneratedTexts::Piece> GeneratedTexts::Take() {
   std::vector<Piece> pieces;
   {
     const std::lock_guard lock(state_->mutex);
@@ -133,11 +133,11 @@ std::vector<WrittenTexts::Piece> WrittenTexts::Take() {
   return pieces;
 }
 
-const WrittenTexts::Text& WrittenTexts::text(size_t i) const {
+const GeneratedTexts::Text& GeneratedTexts::text(size_t i) const {
   return state_->texts[i].text;
 }
 
-size_t WrittenTexts::size() const {
+size_t GeneratedTexts::size() const {
   return state_->texts.size();
 }
 

@@ -1,4 +1,4 @@
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ std::unique_ptr<Tokenizer> Letters() {
   return characters.Build();
 }
 
-TEST(TextWriter, ShowsTokensThatTheTokenizerLacksAsUnknown) {
+TEST(TextStreamer, ShowsTokensThatTheTokenizerLacksAsUnknown) {
   EXPECT_EQ(TextOf(*Letters(), std::vector<int32_t>{0, 17, 2}), "a\uFFFDc");
 }
 
@@ -34,13 +34,13 @@ void ExpectOnlyTokens(const Tokenizer& tokenizer, int64_t vocab_size) {
   const std::vector<bool> with = IdsWithTokens(tokenizer);
   for (const double temperature : {0.0, 3.0}) {
     std::string shown;
-    const WrittenText written =
-        WriteText(generator, tokenizer, {static_cast<int32_t>(vocab_size - 1)},
-                  {.sampling = {.temperature = temperature, .seed = 1}, .max_tokens = 20}, 0,
-                  [&](std::string_view text) {
-                    shown += text;
-                    return true;
-                  });
+    const GeneratedText written =
+        GenerateText(generator, tokenizer, {static_cast<int32_t>(vocab_size - 1)},
+                     {.sampling = {.temperature = temperature, .seed = 1}, .max_tokens = 20}, 0,
+                     [&](std::string_view text) {
+                       shown += text;
+                       return true;
+                     });
     EXPECT_TRUE(written.ids.size() == 20u || written.reason == FinishReason::kStop);
     for (const int32_t id : written.ids) {
       ASSERT_LT(static_cast<size_t>(id), with.size());
@@ -51,7 +51,7 @@ void ExpectOnlyTokens(const Tokenizer& tokenizer, int64_t vocab_size) {
   }
 }
 
-TEST(TextWriter, NoTurnIsBegunInsideOfOne) {
+TEST(TextStreamer, NoTurnIsBegunInsideOfOne) {
   const auto tokenizer = WithChatTokens(*Letters());
   const ChatFormat chat = FindChatFormat(*tokenizer).value();
   GptConfig config = TinyConfig();
@@ -66,17 +66,17 @@ TEST(TextWriter, NoTurnIsBegunInsideOfOne) {
     options.sampling.penalties.bias.push_back({role, 50});
   }
   options.sampling.penalties.bias.push_back({chat.end, -50});
-  const WrittenText written = WriteText(generator, *tokenizer, {chat.user, 0, chat.end}, options, 0,
-                                        [](auto) { return true; });
+  const GeneratedText written = GenerateText(generator, *tokenizer, {chat.user, 0, chat.end},
+                                             options, 0, [](auto) { return true; });
   EXPECT_FALSE(written.ids.empty());
   EXPECT_EQ(written.text.find('|'), std::string::npos) << written.text;
 }
 
-TEST(TextWriter, IdsBeyondTheTokenizerAreNeverChosen) {
+TEST(TextStreamer, IdsBeyondTheTokenizerAreNeverChosen) {
   ExpectOnlyTokens(*Letters(), 20);
 }
 
-TEST(TextWriter, IdsWithoutATokenAmongOthersAreNeverChosen) {
+TEST(TextStreamer, IdsWithoutATokenAmongOthersAreNeverChosen) {
   BpeVocab vocab = MakeTestVocab({}, {});
   for (int i = 0; i < 500; ++i) vocab.tokens.Add("");
   vocab.tokens.Add("<end>");
@@ -96,21 +96,21 @@ class Written : public testing::Test {
     Scatter(*weights_, 1);
   }
 
-  WrittenText Write(const std::string& text, std::vector<std::string> stops,
-                    int64_t min_tokens = 0) {
+  GeneratedText Write(const std::string& text, std::vector<std::string> stops,
+                      int64_t min_tokens = 0) {
     std::vector<int32_t> forced;
     tokenizer_.EncodePrefix(text, forced);
     Generator generator(*backend_, *weights_);
     shown_.clear();
-    return WriteText(generator, tokenizer_, {1},
-                     {.sampling = {.penalties = {.min_tokens = min_tokens}, .forced = forced},
-                      .max_tokens = std::ssize(forced),
-                      .stop_strings = std::move(stops)},
-                     0, [&](std::string_view some) {
-                       EXPECT_EQ(ReplaceInvalidUtf8(some), some);
-                       shown_ += some;
-                       return true;
-                     });
+    return GenerateText(generator, tokenizer_, {1},
+                        {.sampling = {.penalties = {.min_tokens = min_tokens}, .forced = forced},
+                         .max_tokens = std::ssize(forced),
+                         .stop_strings = std::move(stops)},
+                        0, [&](std::string_view some) {
+                          EXPECT_EQ(ReplaceInvalidUtf8(some), some);
+                          shown_ += some;
+                          return true;
+                        });
   }
 
   ByteTokenizer tokenizer_;
@@ -121,18 +121,18 @@ class Written : public testing::Test {
 
 // Tokens are bytes: the characters of the stop string are cut too.
 TEST_F(Written, AStopStringEndsTheTextAndIsNeverShown) {
-  const WrittenText written = Write("ein Stück: Bär und Bären", {"ä€", "Bären"});
+  const GeneratedText written = Write("ein Stück: Bär und Bären", {"ä€", "Bären"});
   EXPECT_EQ(written.reason, FinishReason::kStop);
   EXPECT_EQ(written.text, "ein Stück: Bär und ");
   EXPECT_EQ(shown_, written.text);
   EXPECT_EQ(written.ids.size(), std::string("ein Stück: Bär und Bären").size());
-  const WrittenText early = Write("ein Stück: Bär", {"ü"});
+  const GeneratedText early = Write("ein Stück: Bär", {"ü"});
   EXPECT_EQ(early.text, "ein St");
   EXPECT_EQ(early.ids.size(), 8u) << "nothing is written after it";
 }
 
 TEST_F(Written, WhatBeganLikeAStopStringIsShownInTheEnd) {
-  const WrittenText written = Write("ein St", {"Stop"});
+  const GeneratedText written = Write("ein St", {"Stop"});
   EXPECT_EQ(written.reason, FinishReason::kLength);
   EXPECT_EQ(shown_, "ein St");
   EXPECT_EQ(Write("a\xC3", {"Stop"}).text, "a\uFFFD");
@@ -146,7 +146,7 @@ TEST_F(Written, NoStopStringCountsBeforeTheLeastLength) {
 
 TEST_F(Written, ProbabilitiesComeWithEveryToken) {
   Generator generator(*backend_, *weights_);
-  const WrittenText written = WriteText(
+  const GeneratedText written = GenerateText(
       generator, tokenizer_, {1}, {.sampling = {.temperature = 0}, .max_tokens = 5, .likeliest = 2},
       0, [](std::string_view) { return true; });
   ASSERT_EQ(written.ids.size(), 5u);

@@ -1,4 +1,4 @@
-#include "folio/infer/text_batch.h"
+#include "folio/infer/decode_batch.h"
 
 #include <gtest/gtest.h>
 
@@ -52,17 +52,17 @@ class Batching : public testing::TestWithParam<std::string> {
                                   .top_k = i % 5,
                                   .seed = 11,
                                   .penalties = {.repetition = i % 4 == 3 ? 1.3 : 1}};
-      request.sequence = static_cast<uint64_t>(i);
+      request.rng_stream = static_cast<uint64_t>(i);
       requests.push_back(request);
     }
     return requests;
   }
 
   // What each becomes, with so many at once.
-  std::vector<Tokens> Write(std::vector<TextRequest> requests, TextBatchOptions options) {
+  std::vector<Tokens> Write(std::vector<TextRequest> requests, DecodeBatchOptions options) {
     std::vector<Tokens> texts(requests.size());
     options.cache = cache_;
-    TextBatch batch(*backend_, *model_, options);
+    DecodeBatch batch(*backend_, *model_, options);
     for (size_t i = 0; i < requests.size(); ++i) {
       requests[i].on_token = [&texts, i](const NewToken& token) {
         texts[i].push_back(token.id);
@@ -162,8 +162,8 @@ TEST_P(Batching, GuessesChangeNothingButTheNumberOfPasses) {
   for (TextRequest request : Requests()) {
     request.options.max_tokens = 70;  // some slide
     request.options.stride = 30;
-    if (request.sequence % 3 == 2) request.options.stop_tokens = {5};
-    if (request.sequence == 4) request.options.when_full = WhenFull::kStop;
+    if (request.rng_stream % 3 == 2) request.options.stop_tokens = {5};
+    if (request.rng_stream == 4) request.options.when_full = WhenFull::kStop;
     const Tokens alone = Write({request}, {})[0];
     Tokens whole = request.prompt;
     whole.insert(whole.end(), alone.begin(), alone.end());
@@ -171,7 +171,7 @@ TEST_P(Batching, GuessesChangeNothingButTheNumberOfPasses) {
     request.on_end = [&](FinishReason, const GenerateStats& one) { stats = one; };
     for (Draft* draft : std::initializer_list<Draft*>{&ngrams, &model, &itself, &oracle}) {
       request.draft = draft;
-      EXPECT_EQ(Write({request}, {})[0], alone) << request.sequence;
+      EXPECT_EQ(Write({request}, {})[0], alone) << request.rng_stream;
       EXPECT_LE(stats.accepted, stats.proposed);
       if (draft == &oracle) right += stats.accepted;
     }
@@ -191,9 +191,9 @@ TEST_P(Batching, ADraftRestsWhileOthersAreBeside) {
 INSTANTIATE_TEST_SUITE_P(Dtypes, Batching,
                          testing::Values("fp32", "bf16", "int8", "int4", "bf16_cache"));
 
-class TextBatches : public testing::Test {
+class DecodeBatches : public testing::Test {
  protected:
-  TextBatches() {
+  DecodeBatches() {
     config_.n_positions = 20;
     Scatter(weights_, 1);
   }
@@ -212,8 +212,8 @@ class TextBatches : public testing::Test {
   std::vector<FinishReason> ends_;
 };
 
-TEST_F(TextBatches, TextsJoinAndLeaveBetweenSteps) {
-  TextBatch batch(*backend_, weights_, {.texts = 2});
+TEST_F(DecodeBatches, TextsJoinAndLeaveBetweenSteps) {
+  DecodeBatch batch(*backend_, weights_, {.texts = 2});
   batch.Add(Request(3));
   batch.Add(Request(1));
   batch.Add(Request(2));
@@ -228,10 +228,10 @@ TEST_F(TextBatches, TextsJoinAndLeaveBetweenSteps) {
   EXPECT_FALSE(batch.Step());
 }
 
-TEST_F(TextBatches, APromptOfSeveralPassesSaysHowFarItIs) {
+TEST_F(DecodeBatches, APromptOfSeveralPassesSaysHowFarItIs) {
   config_.n_positions = 300;
   const GptWeights weights(config_);
-  TextBatch batch(*backend_, weights, {.texts = 1});
+  DecodeBatch batch(*backend_, weights, {.texts = 1});
   TextRequest request = Request(3);
   request.prompt = RandomTokens(290, config_.vocab_size, 3);
   Tokens told;
@@ -245,8 +245,8 @@ TEST_F(TextBatches, APromptOfSeveralPassesSaysHowFarItIs) {
   EXPECT_EQ(told, (Tokens{128, 256, 290}));
 }
 
-TEST_F(TextBatches, ATextMayAskForAnother) {
-  TextBatch batch(*backend_, weights_, {.texts = 1});
+TEST_F(DecodeBatches, ATextMayAskForAnother) {
+  DecodeBatch batch(*backend_, weights_, {.texts = 1});
   TextRequest first = Request(1);
   first.on_end = [&](FinishReason, const GenerateStats&) { batch.Add(Request(2)); };
   batch.Add(std::move(first));
@@ -255,9 +255,9 @@ TEST_F(TextBatches, ATextMayAskForAnother) {
   EXPECT_EQ(ends_.size(), 1u);
 }
 
-TEST_F(TextBatches, ATextCanBeCancelledWhereverItIs) {
-  TextBatch batch(*backend_, weights_, {.texts = 1});
-  const TextBatch::Id running = batch.Add(Request(9)), waiting = batch.Add(Request(9));
+TEST_F(DecodeBatches, ATextCanBeCancelledWhereverItIs) {
+  DecodeBatch batch(*backend_, weights_, {.texts = 1});
+  const DecodeBatch::Id running = batch.Add(Request(9)), waiting = batch.Add(Request(9));
   batch.Step();
   batch.Cancel(waiting);
   EXPECT_EQ(batch.waiting(), 0);
@@ -267,7 +267,7 @@ TEST_F(TextBatches, ATextCanBeCancelledWhereverItIs) {
   EXPECT_FALSE(batch.Step());
   int calls = 0;
   TextRequest other = Request(9);
-  TextBatch::Id id = 0;
+  DecodeBatch::Id id = 0;
   other.on_token = [&](const NewToken&) {
     batch.Cancel(id);
     return ++calls < 9;
@@ -280,11 +280,11 @@ TEST_F(TextBatches, ATextCanBeCancelledWhereverItIs) {
 }
 
 // Whose turn is in a later pass of the same step.
-TEST_F(TextBatches, ATextMayCancelAnother) {
+TEST_F(DecodeBatches, ATextMayCancelAnother) {
   config_.n_positions = 60;
   const GptWeights weights(config_);
-  TextBatch batch(*backend_, weights, {.texts = 40});
-  std::vector<TextBatch::Id> ids;
+  DecodeBatch batch(*backend_, weights, {.texts = 40});
+  std::vector<DecodeBatch::Id> ids;
   std::vector<int> written(40);
   for (int& count : written) {
     TextRequest request = Request(40);
@@ -301,10 +301,10 @@ TEST_F(TextBatches, ATextMayCancelAnother) {
   EXPECT_EQ(std::ranges::count(ends_, FinishReason::kLength), 39);
 }
 
-TEST_F(TextBatches, ATextThatCanNeverFitIsRefused) {
+TEST_F(DecodeBatches, ATextThatCanNeverFitIsRefused) {
   config_.n_positions = 300;
   const GptWeights weights(config_);
-  TextBatch batch(*backend_, weights, {.texts = 4, .pages = 2});
+  DecodeBatch batch(*backend_, weights, {.texts = 4, .pages = 2});
   TextRequest request = Request(255);
   EXPECT_TRUE(Contains(ErrorOf([&] { batch.Add(request); }, ErrorKind::kUsage),
                        "keys and values of 384 tokens, and there is room for 256"));
@@ -312,8 +312,8 @@ TEST_F(TextBatches, ATextThatCanNeverFitIsRefused) {
   batch.Add(request);
 }
 
-TEST_F(TextBatches, ASamplerThatFindsNothingIsHeard) {
-  TextBatch batch(*backend_, weights_, {.texts = 2});
+TEST_F(DecodeBatches, ASamplerThatFindsNothingIsHeard) {
+  DecodeBatch batch(*backend_, weights_, {.texts = 2});
   TextRequest request = Request(3);
   for (int32_t id = 0; id < config_.vocab_size; ++id) request.options.sampling.banned.push_back(id);
   batch.Add(Request(3));

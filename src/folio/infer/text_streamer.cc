@@ -1,4 +1,4 @@
-#include "folio/infer/text_writer.h"
+#include "folio/infer/text_streamer.h"
 
 #include <optional>
 #include <utility>
@@ -43,8 +43,8 @@ std::vector<bool> IdsWithTokens(const Tokenizer& tokenizer) {
   return with;
 }
 
-TextWriter::TextWriter(const Tokenizer& tokenizer, const GenerateOptions& options,
-                       std::function<bool(std::string_view)> on_text)
+TextStreamer::TextStreamer(const Tokenizer& tokenizer, const GenerateOptions& options,
+                           std::function<bool(std::string_view)> on_text)
     : tokenizer_(tokenizer),
       on_text_(std::move(on_text)),
       min_tokens_(options.sampling.penalties.min_tokens),
@@ -52,9 +52,9 @@ TextWriter::TextWriter(const Tokenizer& tokenizer, const GenerateOptions& option
       stops_(std::make_unique<StopStrings>(options.stop_strings)),
       decoder_(std::make_unique<StreamingDecoder>(tokenizer)) {}
 
-TextWriter::~TextWriter() = default;
+TextStreamer::~TextStreamer() = default;
 
-GenerateOptions TextWriter::ForTokens(const Tokenizer& tokenizer, GenerateOptions options) {
+GenerateOptions TextStreamer::ForTokens(const Tokenizer& tokenizer, GenerateOptions options) {
   if (tokenizer.end_of_text()) options.stop_tokens.push_back(*tokenizer.end_of_text());
   options.usable = IdsWithTokens(tokenizer);
   if (const auto chat = FindChatFormat(tokenizer)) {
@@ -67,12 +67,12 @@ GenerateOptions TextWriter::ForTokens(const Tokenizer& tokenizer, GenerateOption
   return options;
 }
 
-bool TextWriter::Show(const std::string& text) {
+bool TextStreamer::Show(const std::string& text) {
   written_.text += text;
   return text.empty() || on_text_(text);
 }
 
-bool TextWriter::Take(const NewToken& token) {
+bool TextStreamer::Take(const NewToken& token) {
   written_.ids.push_back(token.id);
   if (keep_probabilities_) written_.probabilities.push_back(token.probabilities);
   const std::string text = Shown(tokenizer_, token.id, *decoder_);
@@ -81,7 +81,7 @@ bool TextWriter::Take(const NewToken& token) {
   return wanted_ && !stops_->found();
 }
 
-WrittenText TextWriter::Finish(FinishReason reason) {
+GeneratedText TextStreamer::Finish(FinishReason reason) {
   written_.reason = reason;
   if (wanted_) Show(stops_->Add(decoder_->Flush()) + stops_->Flush());
   if (wanted_ && stops_->found()) written_.reason = FinishReason::kStop;
@@ -92,15 +92,16 @@ GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options) {
   const std::optional<int64_t> end = model.weights->config().eos_token_id;
   if (end) options.stop_tokens.push_back(static_cast<int32_t>(*end));
   if (model.tokenizer == nullptr) return options;
-  return TextWriter::ForTokens(*model.tokenizer, std::move(options));
+  return TextStreamer::ForTokens(*model.tokenizer, std::move(options));
 }
 
-WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
-                      const std::vector<int32_t>& prompt, const GenerateOptions& options,
-                      uint64_t sequence, const std::function<bool(std::string_view)>& on_text) {
-  TextWriter writer(tokenizer, options, on_text);
+GeneratedText GenerateText(Generator& generator, const Tokenizer& tokenizer,
+                           const std::vector<int32_t>& prompt, const GenerateOptions& options,
+                           uint64_t rng_stream,
+                           const std::function<bool(std::string_view)>& on_text) {
+  TextStreamer writer(tokenizer, options, on_text);
   const FinishReason reason =
-      generator.Generate(prompt, TextWriter::ForTokens(tokenizer, options), sequence,
+      generator.Generate(prompt, TextStreamer::ForTokens(tokenizer, options), rng_stream,
                          [&](const NewToken& token) { return writer.Take(token); });
   return writer.Finish(reason);
 }

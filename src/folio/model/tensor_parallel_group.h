@@ -8,11 +8,11 @@
 
 namespace folio {
 
-// The ranks that have the parts of a model (LayerPart), by their index.
-class TensorTeam {
+// The ranks that have the shards of a model, by the shards' index.
+class TensorParallelGroup {
  public:
   // The team's group must outlive it.
-  explicit TensorTeam(const Communicator& team) : communicator_(team) {}
+  explicit TensorParallelGroup(const Communicator& team) : communicator_(team) {}
 
   // x, of which each has as much, becomes the sum of everybody's, added up in their order and then
   // rounded, once, to its dtype: the same bits for all. F32, F64 or BF16.

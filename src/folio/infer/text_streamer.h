@@ -29,7 +29,7 @@ std::string TextOf(const Tokenizer& tokenizer, std::span<const int32_t> ids);
 // Which ids have a token: a model may have more, and a tokenizer has holes.
 std::vector<bool> IdsWithTokens(const Tokenizer& tokenizer);
 
-struct WrittenText {
+struct GeneratedText {
   std::string text;          // without the prompt
   std::vector<int32_t> ids;  // all that were chosen, those of a stop string too
   std::vector<ModelProbabilities> probabilities;  // of each, with GenerateOptions::likeliest
@@ -41,12 +41,12 @@ struct WrittenText {
 // text, and so do the end of a turn (text/chat.h) and a stop string, which is not shown; none of
 // them before min_tokens, whose text is not searched. Ids without a token are never chosen, nor are
 // those that begin a turn: who asks does that.
-class TextWriter {
+class TextStreamer {
  public:
   // `on_text` returns false to stop. The tokenizer must outlive it.
-  TextWriter(const Tokenizer& tokenizer, const GenerateOptions& options,
-             std::function<bool(std::string_view)> on_text);
-  ~TextWriter();
+  TextStreamer(const Tokenizer& tokenizer, const GenerateOptions& options,
+               std::function<bool(std::string_view)> on_text);
+  ~TextStreamer();
 
   // `options` for tokens: what ends a text and may be chosen is the tokenizer's too.
   static GenerateOptions ForTokens(const Tokenizer& tokenizer, GenerateOptions options);
@@ -54,7 +54,7 @@ class TextWriter {
   // For TextRequest::on_token.
   bool Take(const NewToken& token);
   // For what follows on_end.
-  WrittenText Finish(FinishReason reason);
+  GeneratedText Finish(FinishReason reason);
 
  private:
   bool Show(const std::string& text);
@@ -65,16 +65,17 @@ class TextWriter {
   bool keep_probabilities_, wanted_ = true;
   std::unique_ptr<StopStrings> stops_;
   std::unique_ptr<StreamingDecoder> decoder_;
-  WrittenText written_;
+  GeneratedText written_;
 };
 
 // `options` for tokens of a model, with a tokenizer or without: its configuration's end of text
 // ends one too.
 GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options);
 
-// A text of a Generator by a TextWriter.
-WrittenText WriteText(Generator& generator, const Tokenizer& tokenizer,
-                      const std::vector<int32_t>& prompt, const GenerateOptions& options,
-                      uint64_t sequence, const std::function<bool(std::string_view)>& on_text);
+// A text of a Generator by a TextStreamer.
+GeneratedText GenerateText(Generator& generator, const Tokenizer& tokenizer,
+                           const std::vector<int32_t>& prompt, const GenerateOptions& options,
+                           uint64_t rng_stream,
+                           const std::function<bool(std::string_view)>& on_text);
 
 }  // namespace folio

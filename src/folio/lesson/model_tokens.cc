@@ -1,4 +1,4 @@
-#include "folio/lesson/model_text.h"
+#include "folio/lesson/model_tokens.h"
 
 #include <fmt/format.h>
 

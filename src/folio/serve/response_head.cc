@@ -1,4 +1,4 @@
-#include "folio/serve/answer_head.h"
+#include "folio/serve/response_head.h"
 
 #include <fmt/format.h>
 
@@ -35,7 +35,7 @@ bool HasBody(int status) {
   return status >= 200 && status != 204 && status != 304;
 }
 
-std::string AnswerHeadOf(const HttpReply& reply, std::optional<size_t> length, bool chunked,
+std::string ResponseHead(const HttpReply& reply, std::optional<size_t> length, bool chunked,
                          bool keep_alive) {
   std::string head =
       fmt::format("HTTP/1.1 {} {}\r\nDate: {}\r\n", reply.status, PhraseOf(reply.status), Now());

@@ -1,4 +1,4 @@
-#include "folio/serve/run_feed.h"
+#include "folio/serve/run_events.h"
 
 #include <fmt/format.h>
 
@@ -25,9 +25,10 @@ uint64_t FirstId() {
 
 }  // namespace
 
-RunFeed::RunFeed(RunShelf& shelf) : shelf_(shelf), forgotten_(FirstId()), newest_(forgotten_) {}
+RunEvents::RunEvents(RunRegistry& registry)
+    : registry_(registry), forgotten_(FirstId()), newest_(forgotten_) {}
 
-RunFeed::Place RunFeed::Begin(std::optional<uint64_t> last) {
+RunEvents::Place RunEvents::Begin(std::optional<uint64_t> last) {
   const std::lock_guard lock(mutex_);
   // Who begins may have seen runs that were not there at the last look, and wants to hear of their
   // end.
@@ -37,7 +38,7 @@ RunFeed::Place RunFeed::Begin(std::optional<uint64_t> last) {
   return {.last = newest_};
 }
 
-std::vector<RunFeed::Event> RunFeed::News(Place& place) {
+std::vector<RunEvents::Event> RunEvents::News(Place& place) {
   const std::lock_guard lock(mutex_);
   Poll();
   std::vector<Event> news;
@@ -54,7 +55,7 @@ std::vector<RunFeed::Event> RunFeed::News(Place& place) {
   return news;
 }
 
-void RunFeed::Tell(const char* name, const Json& data) {
+void RunEvents::Tell(const char* name, const Json& data) {
   ++newest_;
   events_.push_back({newest_, NamedEvent(name, data, fmt::format("{}", newest_))});
   kept_bytes_ += events_.back().text.size();
@@ -65,17 +66,17 @@ void RunFeed::Tell(const char* name, const Json& data) {
   }
 }
 
-void RunFeed::Poll() {
+void RunEvents::Poll() {
   const double now = SteadySeconds();
   if (begun_ && now - polled_ < kPollSeconds) return;
   polled_ = now;
   const bool list = !begun_ || now - listed_at_ >= kListSeconds;
   if (list) {
     listed_at_ = now;
-    listed_ = shelf_.List();
+    listed_ = registry_.List();
     for (auto& [dir, watched] : runs_) watched.seen = false;
   }
-  for (const RunShelf::Run& run : listed_) LookAt(run, list);
+  for (const RunRegistry::Run& run : listed_) LookAt(run, list);
   if (list) {
     std::erase_if(runs_, [&](const auto& one) {
       if (one.second.seen) return false;
@@ -87,7 +88,7 @@ void RunFeed::Poll() {
   begun_ = true;
 }
 
-void RunFeed::LookAt(const RunShelf::Run& run, bool state_too) {
+void RunEvents::LookAt(const RunRegistry::Run& run, bool state_too) {
   const std::string dir = run.dir.string();
   const auto [found, added] = runs_.try_emplace(dir, Watched{GrowingLines(run.dir / kMetricsFile)});
   Watched& watched = found->second;
@@ -108,12 +109,12 @@ void RunFeed::LookAt(const RunShelf::Run& run, bool state_too) {
   if (!rewound) {
     Json rows = Json::array();
     watched.lines.Read(kPieceBytes, [&](std::string_view line) {
-      if (std::optional<Json> row = SoundRow(line)) rows.push_back(std::move(*row));
+      if (std::optional<Json> row = ParseMetricsRow(line)) rows.push_back(std::move(*row));
     });
     if (!rows.empty()) Tell("run.append", {{"run", run.id}, {"rows", rows}});
   }
   if (!state_too && !rewound) return;
-  const Json summary = shelf_.Summary(run);
+  const Json summary = registry_.Summary(run);
   Json told = Json::object();
   for (const char* key : {"state", "max_steps", "eta", "problem"}) {
     if (const Json* value = summary.find(key)) told[key] = *value;

@@ -20,8 +20,8 @@ class Connection;
 
 // What the connections of a server share. All of it is of the thread that runs `io`, but for what
 // says otherwise.
-struct ConnectionHost {
-  ConnectionHost(HttpServer::Handler asked, const HttpLimits& given, HttpServer::Refused heard)
+struct ServerContext {
+  ServerContext(HttpServer::Handler asked, const HttpLimits& given, HttpServer::Refused heard)
       : handler(std::move(asked)), refused(std::move(heard)), limits(given) {}
 
   // Begins the threads, unless they are there. Not before the service answers: until then the

@@ -1,4 +1,4 @@
-#include "folio/serve/run_shelf.h"
+#include "folio/serve/run_registry.h"
 
 #include <fmt/format.h>
 
@@ -116,11 +116,11 @@ Json SummaryOf(const fs::path& dir, std::optional<int64_t> max_steps, bool& ende
   ended = false;
   const std::vector<std::string> lines = LastLines(dir / kMetricsFile);
   for (const std::string& line : lines) {
-    const std::optional<Json> row = SoundRow(line);
+    const std::optional<Json> row = ParseMetricsRow(line);
     if (!row) continue;
     if (!summary.contains("step")) {
       std::optional<Json> from = Json{{"step", -1}, {"seconds", 0}};
-      if (lines.size() > 1) from = SoundRow(lines[std::min(kRecent, lines.size() - 1)]);
+      if (lines.size() > 1) from = ParseMetricsRow(lines[std::min(kRecent, lines.size() - 1)]);
       if (max_steps && from) left = TimeLeft(*from, *row, *max_steps);
       const auto step = (*row)["step"].get<int64_t>();
       summary["step"] = step;
@@ -142,7 +142,7 @@ Json SummaryOf(const fs::path& dir, std::optional<int64_t> max_steps, bool& ende
 
 }  // namespace
 
-std::optional<Json> SoundRow(std::string_view line) {
+std::optional<Json> ParseMetricsRow(std::string_view line) {
   try {
     Json row = ParseJson(line, "a row");
     const Json* step = row.find("step");
@@ -154,7 +154,7 @@ std::optional<Json> SoundRow(std::string_view line) {
   return {};
 }
 
-std::string PlaceOnPage(const fs::path& run) {
+std::string PageUrlPath(const fs::path& run) {
   std::string place = "/#/runs?r=";
   for (const char c : Whole(run).filename().string()) {
     const auto byte = static_cast<unsigned char>(c);
@@ -164,11 +164,11 @@ std::string PlaceOnPage(const fs::path& run) {
   return place;
 }
 
-RunShelf::RunShelf(const std::vector<fs::path>& directories) {
+RunRegistry::RunRegistry(const std::vector<fs::path>& directories) {
   for (const fs::path& given : directories) directories_.push_back(Whole(given));
 }
 
-std::vector<RunShelf::Run> RunShelf::List() const {
+std::vector<RunRegistry::Run> RunRegistry::List() const {
   constexpr int kMostEntries = 20'000;  // of a directory
   std::vector<Run> runs;
   const auto add = [&](const fs::path& dir) {
@@ -194,14 +194,14 @@ std::vector<RunShelf::Run> RunShelf::List() const {
   return runs;
 }
 
-RunShelf::Run RunShelf::Named(const std::string& id) const {
+RunRegistry::Run RunRegistry::Named(const std::string& id) const {
   for (const Run& run : List()) {
     if (run.id == id) return run;
   }
   throw ApiError(404, fmt::format("there is no run '{}'", id.substr(0, 200)), "", "no_run");
 }
 
-Json RunShelf::Summary(const Run& run) {
+Json RunRegistry::Summary(const Run& run) {
   const fs::path log = run.dir / kMetricsFile;
   std::error_code failed;
   uint64_t size = fs::file_size(log, failed);

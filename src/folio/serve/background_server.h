@@ -9,13 +9,14 @@
 namespace folio {
 
 // A service that answers at an address, on threads of its own, until it is stopped.
-class Serving {
+class BackgroundServer {
  public:
   // Takes the address; who connects waits until Begin. `service` must outlive it. Throws as
   // HttpServer::Bind.
-  Serving(Service& service, const std::string& host, int port, const HttpLimits& limits = {});
-  ~Serving();  // stops
-  Serving(const Serving&) = delete;
+  BackgroundServer(Service& service, const std::string& host, int port,
+                   const HttpLimits& limits = {});
+  ~BackgroundServer();  // stops
+  BackgroundServer(const BackgroundServer&) = delete;
 
   int port() const { return port_; }
   const std::string& url() const { return url_; }  // "http://127.0.0.1:8080"
