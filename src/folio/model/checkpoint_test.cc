@@ -10,6 +10,7 @@
 #include "folio/io/file.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/config_json.h"
+#include "folio/model/families.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -264,11 +265,14 @@ TEST_F(Checkpoints, WhatIsNoGpt2HasATypeOfItsOwn) {
       [](GptConfig& c) { c.lm_head_bias = true; },
       [](GptConfig& c) { c.causal = false; },
   };
-  EXPECT_EQ(WhyNotGpt2(TinyConfig()), "");
+  const auto why = [](const GptConfig& config) {
+    return WhyNot(Gpt2Family(), FileFormat::kHuggingFace, config);
+  };
+  EXPECT_EQ(why(TinyConfig()), "");
   for (const auto& edit : edits) {
     GptConfig config = TinyConfig();
     edit(config);
-    EXPECT_NE(WhyNotGpt2(config), "");
+    EXPECT_NE(why(config), "");
     SaveModel(At(""), GptWeights(config));
     const std::string json = ReadFile(At(kConfigFile));
     EXPECT_TRUE(Contains(json, R"("model_type": "folio")", R"("FolioLMHeadModel")"));

@@ -12,7 +12,8 @@
 
 namespace folio {
 
-// What the page asks of a model as a whole (web/API.md). All of it throws an ApiError.
+// These functions answer what the page asks of a model as a whole (web/API.md). All of it throws an
+// ApiError.
 
 inline constexpr int64_t kMostPageTop = 50;         // likeliest tokens of a place
 inline constexpr int64_t kMostScoredTokens = 4096;  // of a text
