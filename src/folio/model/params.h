@@ -59,13 +59,13 @@ enum class ParamKind {
   kElementwise,    // what a LayerNorm multiplies with and adds
 };
 
-// True if LinearBackward writes over its gradient at first. Others are added to, zeroed before.
+// Whether LinearBackward writes over its gradient at first. Others are added to, zeroed before.
 constexpr bool IsLinearWeight(ParamKind kind) {
   return kind == ParamKind::kTiedEmbedding || kind == ParamKind::kLinear ||
          kind == ParamKind::kHead || kind == ParamKind::kAdapter;
 }
 
-// The beginning of Hugging Face's names of all but the head, and the head's name.
+// What Hugging Face's names of all but the head begin with, and what the head is called.
 inline constexpr std::string_view kNamePrefix = "transformer.", kHeadName = "lm_head";
 
 // One row of the list of parameters.
@@ -106,7 +106,7 @@ class ParamTable {
   // The beginning of the flat array, with what is trained; gradients and moments end there.
   int64_t trained_size() const { return trained_size_; }
   int64_t decay_size() const { return decay_size_; }  // the first part of that
-  // The parameters of linear operations, all but wpe, biases and LayerNorms; and the trained ones.
+  // Of linear operations: all but wpe, biases and LayerNorms; of those that are trained.
   int64_t matrix_parameters() const;
   int64_t trained_matrix_parameters() const;
 
@@ -142,7 +142,7 @@ class GptWeights {
   const GptConfig& config() const { return table_.config(); }
   const ParamTable& table() const { return table_; }
   Dtype dtype() const { return dtype_; }
-  // The parameters in the order of table().params(); empty where they are not here.
+  // Those of table().params(), in its order; empty where they are not here.
   std::span<const Tensor> tensors() const { return tensors_; }
   const GptParams& params() const { return params_; }
   // REQUIRES: the parameters are not views of memory elsewhere.

@@ -39,7 +39,7 @@ class RankControl {
   // The seconds for which this rank has waited for others so far.
   double seconds_waited() const { return group_ == nullptr ? 0 : group_->traffic().seconds_waited; }
   // Throws a kRuntime Error that names a rank whose bytes are not those of the first rank that has
-  // the same part of the model, of `parts`: a processor or memory is at fault. `checkpoint` says
+  // the same shard of the model, of `parts`: a processor or memory is at fault. `checkpoint` says
   // where the run can go on from.
   void RequireSameBytes(const Tensor& weights, int parts, int64_t step,
                         const std::string& checkpoint) const;
