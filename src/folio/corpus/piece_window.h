@@ -76,13 +76,13 @@ class PieceWindow {
   PreparePlace end_;
 };
 
-// Deals with all pieces: work(piece, result, thread) on all threads, and on other ranks what `kind`
-// says, which is the same; take(piece, result) in order, beside the work on the pieces after it;
+// Deals with all pieces: process(piece, result, thread) on all threads, and on other ranks what `kind`
+// says, which is the same; take(piece, result) in order, beside the processing of the pieces after it;
 // then, on the calling thread, done(place) with the place up to which everything was taken. Each
 // may throw; of several pieces that fail the first one's exception leaves.
-template <class Result, class Work, class Take, class Done>
+template <class Result, class Process, class Take, class Done>
 void ForPieces(PieceCutter& cutter, const WindowSizes& sizes, PieceRanks& ranks, PieceWork kind,
-               Work&& work, Take&& take, Done&& done) {
+               Process&& process, Take&& take, Done&& done) {
   PieceWindow<Result> now, before;
   for (;;) {
     now.Fill(cutter, sizes, ranks.size());
@@ -94,7 +94,7 @@ void ForPieces(PieceCutter& cutter, const WindowSizes& sizes, PieceRanks& ranks,
       const size_t i = static_cast<size_t>(task) - 1;
       try {
         if (task > 0) {
-          work(now.piece(i), now.result(i), thread);
+          process(now.piece(i), now.result(i), thread);
         } else {
           for (size_t k = 0; k < before.size(); ++k) take(before.piece(k), before.result(k));
         }
