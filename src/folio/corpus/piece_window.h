@@ -76,10 +76,10 @@ class PieceWindow {
   PreparePlace end_;
 };
 
-// Deals with all pieces: process(piece, result, thread) on all threads, and on other ranks what `kind`
-// says, which is the same; take(piece, result) in order, beside the processing of the pieces after it;
-// then, on the calling thread, done(place) with the place up to which everything was taken. Each
-// may throw; of several pieces that fail the first one's exception leaves.
+// Deals with all pieces: process(piece, result, thread) on all threads, and on other ranks what
+// `kind` says, which is the same; take(piece, result) in order, beside the processing of the pieces
+// after it; then, on the calling thread, done(place) with the place up to which everything was
+// taken. Each may throw; of several pieces that fail the first one's exception leaves.
 template <class Result, class Process, class Take, class Done>
 void ForPieces(PieceCutter& cutter, const WindowSizes& sizes, PieceRanks& ranks, PieceWork kind,
                Process&& process, Take&& take, Done&& done) {

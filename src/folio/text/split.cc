@@ -33,8 +33,8 @@ const PatternInfo& InfoOf(SplitPattern pattern) {
   return kPatterns[place];
 }
 
-// Whether every pattern begins a piece between `before` and what begins with `after`, a character
-// of the set `after_set`. `before` is 0 at the begin of the text.
+// Whether every pattern begins a pretoken between `before` and what begins with `after`, a
+// character of the set `after_set`. `before` is 0 at the begin of the text.
 bool IsCut(scan::ClassSet before, unsigned char after, scan::ClassSet after_set) {
   if (after == ' ') return before != 0 && before != scan::kSpaces;
   if (before == scan::kNumbers) return after_set != scan::kNumbers;
@@ -73,19 +73,19 @@ std::string_view SplitPatternRegex(SplitPattern pattern) {
   return InfoOf(pattern).regex;
 }
 
-size_t NextPiece(SplitPattern pattern, std::string_view text, size_t begin, bool at_end) {
+size_t NextPretoken(SplitPattern pattern, std::string_view text, size_t begin, bool at_end) {
   switch (pattern) {
     case SplitPattern::kGpt2:
-      return NextPieceGpt2(text, begin, at_end);
+      return NextPretokenGpt2(text, begin, at_end);
     case SplitPattern::kCl100k:
-      return NextPieceCl100k(text, begin, at_end);
+      return NextPretokenCl100k(text, begin, at_end);
     case SplitPattern::kO200k:
-      return NextPieceO200k(text, begin, at_end);
+      return NextPretokenO200k(text, begin, at_end);
   }
   FOLIO_CHECK(false, "not a split pattern");
 }
 
-// A run of one class from the second character on belongs to the piece that the first one leads.
+// A run of one class from the second character on belongs to the pretoken that the first one leads.
 // GPT-2's pattern knows no kinds of letters. In the others there are two exceptions: what white
 // space becomes depends on line breaks behind it, so all of it has to be line breaks, or the same
 // character; and o200k gives capitals back if what came before them can end a word.

@@ -165,12 +165,13 @@ BpeVocab ReadTiktoken(const std::string& path, const std::string& name) {
   }
   CheckBpeVocab(vocab, path);
   vocab.merges = MergesFromRanks(ranked, encoding->ranks);
-  // A whole piece is looked up first, which matters only if there are tokens that no merge makes.
+  // A whole pretoken is looked up first, which matters only if there are tokens that no merge
+  // makes.
   constexpr size_t kBytes = 256;
   const auto specials = static_cast<size_t>(
       std::count_if(vocab.specials.begin(), vocab.specials.end(),
                     [&](const SpecialToken& token) { return token.id < encoding->ranks; }));
-  vocab.whole_pieces =
+  vocab.whole_pretokens =
       vocab.merges.size() + kBytes + specials < static_cast<size_t>(encoding->ranks);
   return vocab;
 }

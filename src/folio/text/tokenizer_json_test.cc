@@ -26,7 +26,7 @@ TEST(TokenizerJson, IsReadAsWritten) {
     for (const bool flag : {false, true}) {
       BpeVocab vocab = SmallVocab(flag);
       vocab.pattern = pattern;
-      vocab.whole_pieces = flag;
+      vocab.whole_pretokens = flag;
       const std::string json = TokenizerJson(vocab);
       const BpeVocab read = ReadTokenizerJson(json, "file");
       EXPECT_TRUE(read == vocab);

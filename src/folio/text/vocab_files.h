@@ -66,7 +66,7 @@ BpeVocab ReadBpeParts(const TokenizerJsonParts& parts, std::string_view contents
                       const std::string& path);
 
 // What BpeTokenizer writes. All ids are kept, those of special tokens and those that are not used
-// too. Only tokenizer.json says the pattern, which unmade tokens are special, and whether pieces
+// too. Only tokenizer.json says the pattern, which unmade tokens are special, and whether pretokens
 // are looked up as a whole. The same for the same vocabulary, whatever its name and the files that
 // it came from.
 std::string TokenizerJson(const BpeVocab& vocab);
