@@ -126,7 +126,7 @@ class Waiter {
   std::atomic<int> asleep_ = 0;  // an int, because that is what Linux can wait for directly
 };
 
-// What tasks of a job throw: the first that comes is kept.
+// A failure of a job is the first exception that one of its tasks throws.
 class Failure {
  public:
   void Keep(std::exception_ptr thrown) {

@@ -22,7 +22,7 @@ struct CommandInfo {
   std::vector<std::string> examples = {};  // whole command lines
 };
 
-// What a command runs with.
+// A command runs in a context of console and settings.
 struct Context {
   Console& console;
   const ConfigSources& sources;     // for Settings::ReadSources

@@ -25,7 +25,7 @@ struct PrepareState {
 // it is, so that a later process can go on. One process uses it at a time.
 class PartialDataset {
  public:
-  // What `identity` (JSON) says must be the same for what is there to be of use. Opens what is
+  // An earlier attempt is of use only where its `identity` (JSON) is the same. Opens what is
   // there, and makes nothing. Throws a kRuntime Error where another process is at work, or where
   // the target's parent is no directory.
   PartialDataset(const std::string& target, std::string identity);

@@ -206,7 +206,7 @@ class Preparing {
     val_.emplace(partial_.path(), Layout("val"), state.val);
   }
 
-  // Whether a later process can go on with what is there.
+  // Returns whether a later process can go on with what is there.
   bool GoesOn() const {
     return saved_ && options_.keep_partial &&
            std::ranges::none_of(inputs_, [](const TextInput& input) { return input.once; });
@@ -236,7 +236,7 @@ class Preparing {
     if (!why.empty()) Note(why + ": the first rank prepares the data alone");
   }
 
-  // Those that an earlier process has converted.
+  // Opens the sources that an earlier process has converted.
   void OpenConverted(const PrepareState& state) {
     size_t used = 0;
     OpenSources([&](size_t i) {

@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// What reading all text once tells.
+// A plan is made by reading all text once.
 struct PreparePlan {
   int64_t units = 0;  // characters, or bytes, of all documents
   int64_t documents = 0;

@@ -16,7 +16,7 @@ enum class PrepareUnit { kCharacter, kByte };
 
 int64_t CountUnits(std::string_view text, PrepareUnit unit);
 
-// What one piece holds.
+// The counts of one piece.
 struct TextCounts {
   int64_t units = 0;
   int64_t documents = 0;

@@ -27,7 +27,7 @@ struct TrainTokenizerHooks {
   BpeTrainer::Progress merging = {};
 };
 
-// What was made, and of what.
+// A tokenizer that was made, and the text that it was made of.
 struct TrainedTokenizer {
   std::string hash;
   int64_t vocab_size = 0;
@@ -48,7 +48,7 @@ struct TrainedTokenizer {
 TrainedTokenizer TrainTokenizer(const TrainTokenizerOptions& options,
                                 const TrainTokenizerHooks& hooks = {});
 
-// What came out: a line for each fact, or one JSON object (`json`).
+// Describes the tokenizer: a line for each fact, or one JSON object (`json`).
 std::string DescribeTrained(const TrainTokenizerOptions& options, const TrainedTokenizer& made,
                             bool json);
 

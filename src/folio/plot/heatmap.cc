@@ -15,7 +15,7 @@
 namespace folio {
 namespace {
 
-// Of labels; cells of a line's height have one each.
+// Sizes of labels; cells of a line's height have one each.
 constexpr double kCellFont = 11, kCellLine = 14, kCellGap = 5, kMaxWidth = 130;
 constexpr double kMiddle = 0.35;  // from the middle of a line of text to its base, in font sizes
 
@@ -251,7 +251,7 @@ HeatmapLayout LayOut(const Heatmap& map, const Shades& shades, const ColourKey& 
           .height = std::ceil(key_top + ColourKey::kHeight)};
 }
 
-// Of grids.
+// Sizes of grids.
 constexpr int64_t kMaxCells = 96;     // on each side of a map
 constexpr int64_t kMaxLabelled = 32;  // cells on a side that a map is made larger for
 constexpr double kWidth = 960;        // of the maps of a row together, about
@@ -286,7 +286,7 @@ Thumbnail MakeThumbnail(Shades shades, double side) {
   return result;
 }
 
-// What all maps have in common, and the maps.
+// A grid has maps, and all that they have in common.
 struct Grid {
   std::vector<Thumbnail> maps;
   HeatRange range;

@@ -41,7 +41,7 @@ double Shade(double value, const HeatRange& range);
 // The values where a key has marks, rising, none outside of the range.
 std::vector<Tick> KeyTicks(const HeatRange& range);
 
-// What a key says of a range: its scale, and the value of full colour; `per_row`: the colours are
+// A key names a range's scale and the value of full colour; `per_row`: the colours are
 // shares of each row's largest value.
 std::string MeaningOf(const HeatRange& range, bool per_row);
 

@@ -69,7 +69,7 @@ class SvgWriter {
   void Text(std::string_view text, double x, double y, const TextLook& look = {});
   void Rect(std::string_view style, const PlotBox& box, std::optional<double> opacity = {});
 
-  // What a reader sees when the pointer rests on the open element.
+  // A tooltip is shown when the pointer rests on the open element.
   void Tooltip(std::string_view text);
 
   // Closes the document. REQUIRES: every Open had its Close.

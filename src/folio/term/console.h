@@ -10,7 +10,7 @@ namespace folio {
 
 enum class ColorMode { kAuto, kAlways, kNever };
 
-// What one output stream can show.
+// A terminal is an output stream and what it can show.
 struct Terminal {
   bool is_terminal = false;  // a person looks at it, and it understands "\r" and escapes
   bool color = false;

@@ -53,7 +53,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Whether Show would print now; saves the making of a state that nobody sees.
+  // Returns whether Show would print now; saves the making of a state that nobody sees.
   bool Due(bool milestone = false) const;
   // Prints `state` if it is due.
   void Show(const ProgressState& state, bool milestone = false);

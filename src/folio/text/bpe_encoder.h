@@ -12,7 +12,7 @@
 
 namespace folio {
 
-// What one encoding thread remembers between texts.
+// A thread keeps its scratch, and what it has found, between texts.
 struct EncodeScratch {
   // Gives back what one very long pretoken has made long.
   void Trim();

@@ -37,7 +37,7 @@ class BpeModel {
     return byte_pair_ranks_[size_t{left} << 8 | right];
   }
   const PairTable& pairs() const { return pairs_; }
-  // What the merge of this rank makes.
+  // The token that the merge of this rank makes.
   int32_t merged(uint32_t rank) const { return merged_[rank]; }
 
   // True if every token that a text may become is what its own bytes are encoded as, and one merge

@@ -24,7 +24,7 @@ class BpeTokenizer final : public Tokenizer {
   ~BpeTokenizer() override;
 
   const BpeVocab& vocab() const;
-  // What one pretoken becomes, merge by merge; for showing.
+  // A step of one pretoken to its tokens, merge by merge; for showing.
   struct MergeStep {
     std::vector<int32_t> before;  // the symbols
     size_t at = 0;                // before[at] and before[at + 1] become `merged`

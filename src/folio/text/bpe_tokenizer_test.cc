@@ -18,7 +18,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// What the vocabularies here merge, and what is awkward in any.
+// Texts that the vocabularies here merge, and texts that are awkward in any.
 const std::vector<std::string>& Parts() {
   static const std::vector<std::string> parts = [] {
     std::vector<std::string> all = AwkwardParts();

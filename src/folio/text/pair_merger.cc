@@ -69,7 +69,7 @@ int64_t PairMerger::Merge(const MergeCandidate& pair, int32_t merged) {
               "symbols are made in order, below max_symbols");
   lengths_.push_back(LengthOf(pair.left) + LengthOf(pair.right));
   const int64_t weight = Apply(pair, merged);
-  // Of a pair of equal symbols those that overlap the one before are not merged.
+  // Occurrences of a pair of equal symbols that overlap the one before are not merged.
   FOLIO_CHECK(weight == pair.count || pair.left == pair.right,
               "pairs stand where they were counted");
   CountFallen(pair, merged);

@@ -66,7 +66,7 @@ class PairMerger {
   std::vector<uint32_t> positions_;  // of left symbols; each candidate has a range, ascending
   PairCounts counts_;
   MergeQueue queue_;
-  // Of the merge that goes on, to keep their memory.
+  // Buffers of the merge that goes on are members, to keep their memory.
   std::vector<Event> events_;
   Side left_;
   Side right_;

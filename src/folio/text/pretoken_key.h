@@ -28,13 +28,13 @@ struct PretokenKey {
     key.high = (key.high & kKeepHigh[length]) | uint64_t{length} << 56;
     return key;
   }
-  // Of a pretoken behind which nothing may be read.
+  // Makes the key of a pretoken behind which nothing may be read.
   static PretokenKey Of(std::string_view pretoken) {
     char bytes[16] = {};
     std::memcpy(bytes, pretoken.data(), pretoken.size());
     return Load(bytes, pretoken.size());
   }
-  // Of a pretoken in a text that ends at `end`.
+  // Makes the key of a pretoken in a text that ends at `end`.
   static PretokenKey In(std::string_view pretoken, const char* end) {
     return end - pretoken.data() >= 16 ? Load(pretoken.data(), pretoken.size()) : Of(pretoken);
   }

@@ -34,7 +34,7 @@ inline SpaceRun ReadSpaces(const unsigned char* at, const unsigned char* end) {
   return run;
 }
 
-// What Contraction returns where more text is needed to tell.
+// Contraction returns this where more text is needed to tell.
 inline constexpr size_t kContractionOpen = 9;
 
 // Length in bytes of the contraction ('s 't 'd 'm 'll 've 're) that begins with the apostrophe at

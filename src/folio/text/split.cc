@@ -33,7 +33,7 @@ const PatternInfo& InfoOf(SplitPattern pattern) {
   return kPatterns[place];
 }
 
-// Whether every pattern begins a pretoken between `before` and what begins with `after`, a
+// Returns whether every pattern begins a pretoken between `before` and what begins with `after`, a
 // character of the set `after_set`. `before` is 0 at the begin of the text.
 bool IsCut(scan::ClassSet before, unsigned char after, scan::ClassSet after_set) {
   if (after == ' ') return before != 0 && before != scan::kSpaces;
@@ -108,7 +108,7 @@ size_t CertainRun(SplitPattern pattern, std::string_view text) {
   }
   const bool capitals = (run & scan::kUppers & ~scan::kCaseless) != 0;
   if (pattern == SplitPattern::kO200k && capitals && (first.set & scan::kCaseless) != 0) return 0;
-  // What the end cuts off may belong to the run or not: it is not counted.
+  // A character that the end cuts off may belong to the run or not: it is not counted.
   while (end - at >= 4) {
     const scan::Char c = scan::Read(at, end);
     if ((c.set & run) == 0) return 0;

@@ -31,7 +31,7 @@ std::optional<SplitPattern> FindSplitPattern(std::string_view name);
 // regex read alike, so \z for the end of the text, which $ is not everywhere.
 std::string_view SplitPatternRegex(SplitPattern pattern);
 
-// What the scanners return where the end of a pretoken depends on what follows the text.
+// Scanners return this where the end of a pretoken depends on what follows the text.
 inline constexpr size_t kUndecided = static_cast<size_t>(-1);
 
 // The end of the pretoken that begins at `begin`, which must be where a pretoken begins. With

@@ -30,7 +30,7 @@ size_t Cl100kSpacePretoken(const Window& window) {
   return window.Offset(run.past_newline);
 }
 
-// What U*W+, or else U+W*, matches.
+// A word is a match of U*W+, or else of U+W*.
 struct Word {
   const unsigned char* end;   // of the match; where it was looked for if there is none
   const unsigned char* read;  // where the scan stopped

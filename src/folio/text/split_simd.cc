@@ -76,7 +76,7 @@ inline uint64_t Gpt2Starts(const char* text, const Block& b, size_t known) {
   const uint64_t other = ~(b.space | b.letter | b.number);
   const uint64_t same =
       (b.letter & b.letter << 1) | (b.number & b.number << 1) | (other & other << 1);
-  // Of a run of white space the last one goes to what follows or stands alone.
+  // The last character of a run of white space goes to what follows or stands alone.
   const uint64_t in_space = b.space & (~(b.space << 1) | ~(b.space >> 1));
   uint64_t starts = in_space | (~b.space & ~(b.blank << 1) & ~same) | 1;
   uint64_t contractions = b.apostrophe & starts & (b.letter >> 1) & Low(known < 2 ? 0 : known - 2);

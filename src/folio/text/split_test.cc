@@ -119,7 +119,7 @@ TEST(Split, PretokensAreThoseOfTheRegularExpressions) {
   TestRng rng(16);
   for (int round = 0; round < 50000; ++round) {
     const std::string text = RandomRuns(Alphabet(), 14, rng);
-    // What lies behind the text must not be looked at.
+    // Bytes behind the text must not be looked at.
     const std::string longer = text + (round % 2 == 0 ? "\x80\xBFs\n" : "s\u0301\n");
     for (const SplitPattern pattern : kAll) {
       const std::string_view view(longer.data(), text.size());
@@ -183,7 +183,7 @@ TEST(Split, IncompleteCharacterDecidesNothing) {
   }
 }
 
-// Whether FindCut's rule holds between the characters `before` and `after`.
+// Returns whether FindCut's rule holds between the characters `before` and `after`.
 bool MayCut(char32_t before, char32_t after) {
   const CharClass a = ClassOf(before);
   const CharClass b = ClassOf(after);

@@ -187,7 +187,7 @@ class Parser {
   size_t at_ = 0;
 };
 
-// What must match behind: given a position in characters.
+// A rest tells whether the pattern behind matches from a position in characters.
 using Rest = std::function<bool(size_t)>;
 
 class Matcher {

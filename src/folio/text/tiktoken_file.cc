@@ -44,7 +44,7 @@ bool AppendBase64(std::string_view text, std::string& bytes) {
     for (int byte = 0; byte < 3; ++byte) bytes += static_cast<char>(bits >> (16 - 8 * byte) & 0xFF);
     bits = 0;
   }
-  // What the padding stands for must be zero.
+  // The bits that the padding stands for must be zero.
   for (size_t i = 0; i < padding; ++i) {
     if (bytes.back() != '\0') return false;
     bytes.pop_back();

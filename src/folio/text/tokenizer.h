@@ -21,11 +21,13 @@ struct SpecialToken {
   bool operator==(const SpecialToken&) const = default;
 };
 
-// What is done where the text contains a special token's text; the semantics of tiktoken.
+// A rule says what is done where the text contains a special token's text; the semantics are
+// tiktoken's.
 struct SpecialRule {
   bool allow_all = false;
   std::vector<std::string> allow = {};  // these become their token
-  // Those that are not allowed and are disallowed make the text an error; the others are text.
+  // Special tokens that are not allowed and are disallowed make the text an error; the others are
+  // text.
   bool disallow_all = true;
   std::vector<std::string> disallow = {};
 

@@ -248,7 +248,7 @@ TEST_F(VocabFiles, ThePublishedFilesAreReadAndWrittenBack) {
 }
 
 TEST_F(VocabFiles, EveryPublishedFileOfRanksHasItsMerges) {
-  // Of all other tokens the last is made by one pair; these are whole pretokens only.
+  // The last of all other tokens is made by one pair; these are whole pretokens only.
   const std::pair<const char*, size_t> merges[] = {
       {"p50k_base", 50024}, {"p50k_edit", 50024}, {"cl100k_base", 100000}, {"o200k_base", 199742}};
   for (const auto& [name, count] : merges) {
