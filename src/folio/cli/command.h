@@ -13,7 +13,7 @@ namespace folio {
 
 class CommandLine;
 
-// How a command appears in help.
+// The entry of a command in help.
 struct CommandInfo {
   std::string name;                        // "train", or "data prepare"
   std::string summary;                     // one line, no full stop

@@ -98,7 +98,7 @@ const Flag* FlagAt(const CommandLine& line, const Place& place, const std::strin
   return flag != nullptr ? flag : FindFlag(line.global_flags(), name);
 }
 
-// Where the words before the last lead.
+// Returns the place that the words before the last lead to.
 Place Follow(const CommandLine& line, const std::vector<std::string>& words) {
   Place place;
   for (size_t i = 0; i + 1 < words.size(); ++i) {

@@ -16,7 +16,7 @@ class Option;
 
 namespace folio {
 
-// How a flag or positional is shown, and whether it must be there.
+// The shape says how a flag or positional is shown, and whether it must be there.
 struct FlagShape {
   std::string placeholder = {};  // "DIR"; the field's type if empty
   bool required = false;

@@ -1,4 +1,4 @@
-// Which text is held out.
+// These tests look at which text is held out.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

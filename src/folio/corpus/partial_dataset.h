@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// How far the making of a data set is.
+// The state of a data set that is being made.
 struct PrepareState {
   PreparePlan plan;
   std::vector<int64_t> converted;  // bytes of the texts that inputs were converted to
@@ -38,9 +38,9 @@ class PartialDataset {
   static void Tidy(const std::string& target);
 
   const std::filesystem::path& path() const { return path_; }
-  // Where an earlier process was, if there was one that made the same.
+  // The state that an earlier process left, if there was one that made the same.
   const std::optional<PrepareState>& found() const { return found_; }
-  // Why what is there is of no use, or "" if nothing is there or it is: "other options".
+  // Says why an earlier attempt is of no use ("other options"), or "" if there is none or it is.
   const std::string& useless() const { return useless_; }
 
   // Begins with an empty directory.

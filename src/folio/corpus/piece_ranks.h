@@ -48,7 +48,7 @@ class PieceRanks {
   Workers* workers_;
 };
 
-// On the other ranks, until the first one's Workers are gone.
+// Serves the first rank on all others, until its Workers are gone.
 void PrepareAsWorker(Group& group);
 
 // FromAnswer reads the result of a piece as it travels.

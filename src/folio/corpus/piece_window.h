@@ -19,7 +19,7 @@ namespace folio {
 // Sizes that keep memory bounded: a thread holds one piece, and there are two windows of results.
 // Nothing that is written depends on them.
 struct WindowSizes {
-  // For so many threads.
+  // Chooses the sizes for so many threads.
   explicit WindowSizes(int threads)
       : piece_bytes(std::clamp<int64_t>(kBytes / (8 * threads), 1 << 16, 1 << 19)),
         window_bytes(std::max(kBytes, 4 * threads * piece_bytes)) {}
@@ -35,7 +35,7 @@ struct WindowSizes {
 template <class Result>
 class PieceWindow {
  public:
-  // With about as much for each of `ranks`.
+  // Fills the window with about as much for each of `ranks`.
   void Fill(PieceCutter& cutter, const WindowSizes& sizes, int ranks) {
     pieces_.clear();
     shares_.assign(static_cast<size_t>(ranks), {});

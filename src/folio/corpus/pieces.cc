@@ -80,7 +80,7 @@ PieceCutter::PieceCutter(std::span<const PrepareSource> sources, const CutRule& 
   FOLIO_CHECK(piece_bytes > 0, "a piece holds something");
 }
 
-// That split, if it cuts the document of the line that begins here; else null.
+// Returns that split, if it cuts the document of the line that begins here; else null.
 const PrepareSplit* PieceCutter::InThisLine(size_t split) const {
   if (split >= splits_.size()) return nullptr;
   const PrepareSplit& found = splits_[split];

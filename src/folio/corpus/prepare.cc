@@ -83,7 +83,8 @@ void CheckOptions(const PrepareOptions& options) {
   CheckReplaceable(options.out, "data set", options.overwrite, IsOurs);
 }
 
-// All that decides what a data set will be, as JSON. `tokenizer` is null where the text decides.
+// Returns all that decides what a data set will be, as JSON. `tokenizer` is null where the text
+// decides.
 std::string IdentityOf(const PrepareOptions& options, std::span<const TextInput> inputs,
                        const Tokenizer* tokenizer) {
   Json files = Json::array();
@@ -212,7 +213,7 @@ class Preparing {
            std::ranges::none_of(inputs_, [](const TextInput& input) { return input.once; });
   }
 
-  // Where the text of an input is that had to be converted.
+  // Returns the path of the text of an input that had to be converted.
   std::string ConvertedPath(size_t input) const {
     return (partial_.path() / fmt::format("text_{:06}", input)).string();
   }

@@ -23,7 +23,7 @@ struct PreparePlan {
   int64_t blocks() const { return (std::ssize(splits) + 1) / 2; }
 };
 
-// Which text is held out: `fraction` of it, at its end or spread over it.
+// The share of text that is held out: `fraction` of it, at its end or spread over it.
 struct HeldOut {
   double fraction = 0;
   bool spread = false;

@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// How the units are counted that the split is made by.
+// The units that the split is made by.
 enum class PrepareUnit { kCharacter, kByte };
 
 int64_t CountUnits(std::string_view text, PrepareUnit unit);

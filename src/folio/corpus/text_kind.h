@@ -31,7 +31,8 @@ struct TextKind {
   std::string help = {};        // and what to do
 };
 
-// By the first kTextHead bytes, or all if there are fewer. Where a file is not named for JSON lines
+// Recognises a text by its first kTextHead bytes, or all if there are fewer. Where a file is not
+// named for JSON lines
 // (`lines_by_name`), its first line must be an object.
 TextKind RecogniseText(std::string_view head, bool lines_by_name);
 

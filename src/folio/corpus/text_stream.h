@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// How texts that data is made from are read.
+// Options of how texts that data is made from are read.
 struct TextOptions {
   std::string field = "text";  // of JSON lines: the member that holds the document
   bool raw = false;            // every file is a document of bytes, whatever it looks like
@@ -48,8 +48,8 @@ class TextStream {
   // it cannot be.
   bool begins_with_document() const;
 
-  // As ReadBytes. Throws NotText where bytes show that this is none, and a kInput Error for
-  // compressed streams and UTF-16 that are damaged.
+  // Reads as ReadBytes does. Throws NotText where bytes show that this is none, and a kInput Error
+  // for compressed streams and UTF-16 that are damaged.
   size_t Read(std::string& out, size_t wanted);
 
   // The input from its beginning, where it is text, or bytes, as it is and can be read again; else

@@ -55,8 +55,8 @@ constexpr double kMore = 80;        // room for "+ 99 more"
 // The labelled lines of a figure, each label once, in rows.
 class Legend {
  public:
-  // In rows of at most `width`, and at most `max_rows`; the last entry then says how many are left
-  // out.
+  // Lays entries out in rows of at most `width`, and at most `max_rows`; the last entry then says
+  // how many are left out.
   Legend(std::span<const Series> series, double width, int max_rows);
 
   double Height() const;                                // 0 if there is nothing

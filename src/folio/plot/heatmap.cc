@@ -213,7 +213,7 @@ std::string NoCells(const Heatmap& map, const std::vector<std::string>& notes) {
   return std::move(svg).Finish();
 }
 
-// Where everything is.
+// The layout says where everything is.
 struct HeatmapLayout {
   Heading heading;
   CellLabels rows, columns;
@@ -322,7 +322,7 @@ Grid MakeGrid(std::span<const Heatmap> maps, double side, const HeatmapOptions& 
   return grid;
 }
 
-// At the first map of each row, unless the row above has the same.
+// Adds labels at the first map of each row, unless the row above has the same.
 void AddLabels(std::span<const Heatmap> maps, size_t columns, Grid* grid) {
   grid->above.resize((maps.size() + columns - 1) / columns);
   const bool room = std::ranges::all_of(grid->maps, [](const Thumbnail& map) {

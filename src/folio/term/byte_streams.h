@@ -37,7 +37,7 @@ class ByteInput {
 
  private:
   ByteInput() = default;
-  // As many bytes as it is worth making room for.
+  // Returns how many bytes it is worth making room for.
   size_t PieceToRead() const;
 
   std::string name_;
@@ -60,7 +60,7 @@ bool InputIsPiped();
 // Returns whether somebody types standard input.
 bool InputIsTerminal();
 
-// Where a command's result goes: to standard output, or into a file that appears when it is whole.
+// A command's result goes to standard output, or into a file that appears when it is whole.
 // Collects small pieces.
 class ByteOutput {
  public:

@@ -35,8 +35,8 @@ int32_t* Room(EncodeScratch& scratch, size_t count, size_t more) {
   return scratch.ids.data();
 }
 
-// Where the part of a pretoken that begins at `begin` ends: nothing merges across. Looked for
-// between characters only. REQUIRES: begin < pretoken.size().
+// Returns where the part of a pretoken that begins at `begin` ends: nothing merges across. Ends are
+// looked for between characters only. REQUIRES: begin < pretoken.size().
 size_t PartEnd(const BpeModel& model, std::string_view pretoken, size_t begin) {
   constexpr unsigned char kLengths[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4};
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(pretoken[i]); };

@@ -71,7 +71,7 @@ class BpeModel {
   void Return(EncodeScratch* scratch) const;
 
  private:
-  // By a merge, or a byte.
+  // Returns whether a merge makes the token, or it is a byte.
   bool Made(size_t id) const;
   bool IsProper(const std::vector<bool>& special) const;
   // True if two tokens, each encoded as itself, stay as they are side by side, but for `made`, the

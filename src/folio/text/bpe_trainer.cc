@@ -114,7 +114,7 @@ class Learner {
   }
 
   int64_t max_symbols() const { return kBytes + merges_wanted_; }
-  // How many tokens fewer than bytes the texts have.
+  // The number of tokens that the texts have fewer than bytes.
   int64_t saved() const { return saved_; }
 
  private:

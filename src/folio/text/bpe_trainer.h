@@ -40,7 +40,7 @@ class BpeTrainer {
   // Counts the pretokens of one whole document, or of a part of one that begins and ends where
   // FindCut says; on all threads. REQUIRES: Train was not called.
   void AddText(std::string_view text);
-  // How far Train is: merges done of how many. May throw to stop.
+  // Called with the merges that are done and their total. May throw to stop.
   using Progress = std::function<void(int64_t done, int64_t total)>;
   // Fewer merges come out where no pair is left; special tokens that come last follow the last
   // merge then. Throws a kResource Error if the distinct pretokens have 4 GiB or more. Once, at the

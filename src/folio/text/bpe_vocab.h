@@ -57,7 +57,8 @@ struct BpeVocab {
   // The bytes of each id; empty where an id is not used. Special tokens have theirs here too.
   ByteStrings tokens = {};
   std::vector<BpeMerge> merges = {};
-  // By id. Tokens that no merge makes; matched as text, longest first, where they are allowed.
+  // Special tokens by id: no merge makes them; they are matched as text, longest first, where they
+  // are allowed.
   std::vector<SpecialToken> specials = {};
   // A pretoken that is a token is encoded as it, also where merges would not make it.
   bool whole_pretokens = false;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kByteValues = 256;
 constexpr size_t kNowhere = static_cast<size_t>(-1);
-// How far ahead of their use memory is fetched: positions of symbols, and pairs in the hash table.
+// Memory is fetched so far ahead of its use: positions of symbols, and pairs in the hash table.
 constexpr size_t kSymbolsAhead = 24;
 constexpr size_t kPairsAhead = 8;
 

@@ -12,14 +12,14 @@
 
 namespace folio {
 
-// For what malloc and its like gave.
+// Frees what malloc and its like gave.
 struct FreeMemory {
   void operator()(void* memory) const { std::free(memory); }
 };
 
-// From short pretokens to their ids, of a bounded size: a pretoken has four places, and a new one
-// takes that of another where all are in use. What is not found must be worked out again, so
-// nothing but speed depends on what is kept. Ids are stored as four 32-bit numbers or, where all
+// A cache from short pretokens to their ids, of a bounded size: a pretoken has four places, and a
+// new one takes that of another where all are in use. What is not found must be worked out again,
+// so nothing but speed depends on what is kept. Ids are stored as four 32-bit numbers or, where all
 // ids of a vocabulary are below 2^16, as eight 16-bit ones; pretokens of more ids are not kept.
 class PretokenCache {
  public:
@@ -78,8 +78,8 @@ class PretokenCache {
   bool narrow_;
 };
 
-// From pretokens of up to 64 bytes to their ids, for those that have too many bytes or ids for
-// PretokenCache: indentation, rules of dashes, long names. Each pretoken has one place, and the
+// A cache from pretokens of up to 64 bytes to their ids, for those that have too many bytes or ids
+// for PretokenCache: indentation, rules of dashes, long names. Each pretoken has one place, and the
 // last to come stays. The caller brings any hash of the bytes.
 class LongPretokenCache {
  public:

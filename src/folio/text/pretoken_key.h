@@ -19,7 +19,7 @@ struct PretokenKey {
   uint64_t low = 0;
   uint64_t high = 0;
 
-  // From 16 readable bytes, of which the pretoken is the first `length`.
+  // Makes the key from 16 readable bytes, of which the pretoken is the first `length`.
   static PretokenKey Load(const char* bytes, size_t length) {
     PretokenKey key;
     std::memcpy(&key.low, bytes, 8);

@@ -14,7 +14,7 @@ struct PatternInfo {
   std::string_view regex;
 };
 
-// By SplitPattern.
+// Patterns are listed by SplitPattern.
 constexpr std::array<PatternInfo, 3> kPatterns = {{
     {"gpt2", R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
     {"cl100k",

@@ -6,8 +6,8 @@
 
 namespace folio {
 
-// How a text is cut into pretokens before each is encoded by itself. The pretokens are those of the
-// regular expressions that the encodings were published with (in the syntax of Unicode-aware
+// A pattern cuts a text into pretokens before each is encoded by itself. The pretokens are those of
+// the regular expressions that the encodings were published with (in the syntax of Unicode-aware
 // engines, White_Space, L, N and M of Unicode 16.0); put together they are the text. A byte that
 // belongs to no well-formed UTF-8 character counts as a character of its own that is neither
 // letter, mark, number nor white space.

@@ -70,8 +70,8 @@ inline size_t Contraction(const char* text) {
   }
 }
 
-// Where pretokens begin in a block that begins with a pretoken, of GPT-2's pattern. Right for the
-// bytes from 1 on for which the next byte is known; a contraction needs the next two.
+// Returns where pretokens begin in a block that begins with a pretoken, of GPT-2's pattern. Right
+// for the bytes from 1 on for which the next byte is known; a contraction needs the next two.
 inline uint64_t Gpt2Starts(const char* text, const Block& b, size_t known) {
   const uint64_t other = ~(b.space | b.letter | b.number);
   const uint64_t same =

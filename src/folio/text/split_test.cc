@@ -23,7 +23,7 @@ using Pretokens = std::vector<std::string_view>;
 
 constexpr SplitPattern kAll[] = {SplitPattern::kGpt2, SplitPattern::kCl100k, SplitPattern::kO200k};
 
-// As published, apart from line breaks.
+// The patterns are as published, apart from line breaks.
 const SplitOracle& OracleOf(SplitPattern pattern) {
   static const SplitOracle gpt2(
       R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)");

@@ -10,8 +10,8 @@
 
 namespace folio {
 
-// For tests: the rules themselves, pretokens by the regular expression, each looked up as a whole
-// where that is the rule, else merged as defined.
+// An oracle for tests follows the rules themselves: pretokens by the regular expression, each
+// looked up as a whole where that is the rule, else merged as defined.
 class BpeOracle {
  public:
   explicit BpeOracle(const BpeTokenizer& tokenizer)

@@ -32,7 +32,7 @@ inline std::vector<std::string_view> PretokensOf(SplitPattern pattern, std::stri
   return pretokens;
 }
 
-// By SplitPretokens, with room for `capacity` at a time.
+// Splits by SplitPretokens, with room for `capacity` at a time.
 inline std::vector<size_t> ManyAtATime(SplitPattern pattern, std::string_view text, bool at_end,
                                        size_t capacity) {
   std::vector<size_t> ends;

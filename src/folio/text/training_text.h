@@ -25,7 +25,7 @@ class TrainingText {
 
   std::span<const int32_t> row() const { return row_; }
   int32_t* symbols() { return row_.data(); }
-  // How often the pretoken at this position occurred.
+  // Returns how often the pretoken at this position occurred.
   int64_t Weight(uint32_t position) const {
     size_t run = run_of_[position / kBlock];
     while (runs_[run].end <= position) ++run;

@@ -42,7 +42,8 @@ struct TokenizerJsonParts {
 
   // The file with an empty vocabulary and no merges in its model.
   Json rest;
-  // Where the object "vocab" and the array "merges" begin in the file, if its model has such.
+  // The places where the object "vocab" and the array "merges" begin in the file, if its model has
+  // such.
   size_t vocab = kNowhere;
   size_t merges = kNowhere;
   bool any_merges = false;
