@@ -30,7 +30,7 @@ Json MergedPieces(const Tokenizer& tokenizer, std::string_view text) {
   if (text.size() > kBeginning) text = text.substr(0, tokenizer.FindCut(text, kBeginning));
   std::set<std::string_view> seen;
   Json pieces = Json::array();
-  ExplainText(tokenizer, text, SpecialRule::Allow(), "'text'", [&](const ExplainedPiece& piece) {
+  ExplainText(tokenizer, text, SpecialRule::Allow(), "'text'", [&](const ExplainedPretoken& piece) {
     if (pieces.size() == kMost || piece.merges.empty() || piece.bytes.size() > kLongest) return;
     if (!seen.insert(piece.bytes).second) return;
     Json merges = Json::array();
