@@ -20,14 +20,14 @@ struct MeasuredModel {
 };
 
 // Runs windows through one model, or through several for comparing what they predict, on all ranks
-// of a group. What comes of a window depends on it alone: on neither the windows that run beside it
+// of a group. The result of a window depends on it alone: on neither the windows that run beside it
 // nor the number of threads or ranks.
 class Predictor {
  public:
   // Logits of one prediction, (V), of each of the models.
   using Rows = std::span<const std::span<const float>>;
-  // What is kept of a prediction whose right token is `id`: some numbers, as many of each. Called
-  // from several threads.
+  // A Measure keeps some numbers of a prediction whose right token is `id`, equally many of each.
+  // Called from several threads.
   using Measure = std::function<void(Rows rows, int32_t id, std::span<double> numbers)>;
 
   // Runs as many windows at once as have about `positions` tokens, one at least, on each rank;
@@ -41,11 +41,11 @@ class Predictor {
   // Tokens that all ranks can run at once, about.
   int64_t positions() const { return positions_ * workers_.ranks(); }
 
-  // On the first rank: the numbers of all targets, window by window. Each window has at most
-  // n_positions tokens. Throws Stopped (term/signals.h) between passes if that was asked for, and
-  // a kDiverged Error where logits are not finite.
+  // Returns, on the first rank, the numbers of all targets, window by window. Each window has at
+  // most n_positions tokens. Throws Stopped (term/signals.h) between passes if that was asked for,
+  // and a kDiverged Error where logits are not finite.
   std::vector<double> Run(std::span<const TextWindow> windows);
-  // On the other ranks: runs what the first one has for it, until that one's Predictor is gone.
+  // Runs, on the other ranks, what the first one has for them, until that one's Predictor is gone.
   void Serve();
 
  private:

@@ -105,7 +105,7 @@ std::vector<double> ScatterMatrix(Backend& backend, const Tensor& table,
   return sum;
 }
 
-// With the largest entry positive.
+// Returns the vector with the sign by which its largest entry is positive.
 std::vector<double> Signed(std::vector<double> x) {
   double largest = 0;
   for (const double value : x) {
@@ -131,7 +131,7 @@ std::vector<double> RowNorms(const Tensor& table) {
 constexpr std::array<const char*, 5> kKinds = {"letter", "space and letter", "digit", "punctuation",
                                                "other"};
 
-// Of an even number of values the upper of the two in the middle.
+// Returns the median; where the number of values is even, the upper of the two in the middle.
 double UpperMedian(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);

@@ -10,7 +10,7 @@
 
 namespace folio {
 
-// How well a model foresaw a text.
+// TokenScores says how well a model predicted each token of a text.
 struct TokenScores {
   ModelText text;
   std::vector<TokenScore> tokens = {};  // of tokens 1 to T-1
@@ -24,7 +24,7 @@ struct TokenScores {
 // A text that is longer than the model's context is seen in windows (eval/windows.h) that begin
 // every half of it. REQUIRES: no mask for such a text.
 TokenScores ScoreTokens(const OpenedModel& model, ModelText text, int64_t top);
-// The same by another backend than the model's, which may be busy. `tokenizer` may be null.
+// Does the same with another backend than the model's, which may be busy. `tokenizer` may be null.
 TokenScores ScoreTokens(Backend& backend, const GptWeights& weights, const Tokenizer* tokenizer,
                         ModelText text, int64_t top);
 
@@ -34,11 +34,11 @@ inline constexpr int kRankClasses = 5;
 int RankClass(int64_t rank);
 // "1", "2-10", "11-100", "101-1000", "1001-"
 std::string RankClassName(int rank_class);
-// How many tokens are in each class.
+// Returns how many tokens are in each class.
 std::vector<int64_t> RankClasses(const TokenScores& scores);
 
-// How much colour the token gets by "rank", "probability" or "entropy": more where it was expected
-// less, or where less was known. 0 to 1.
+// Returns from 0 to 1 how much colour the token gets by "rank", "probability" or "entropy": more
+// where it was expected less, or where less was known.
 double TokenHeat(const TokenScores& scores, const TokenScore& score, const std::string& by);
 
 // A table of the tokens; with colour the text itself too; the means.

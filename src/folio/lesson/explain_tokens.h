@@ -25,11 +25,11 @@ std::string QuoteBytes(std::string_view bytes, bool ascii = false);
 // "48 65 6C"
 std::string HexBytes(std::string_view bytes);
 
-// What a tokenizer is, opened as `spec`: a line for each fact, or one JSON object (`json`). Without
-// `json`, `ascii` keeps all else out of the text.
+// Describes a tokenizer, opened as `spec`: a line for each fact, or one JSON object (`json`).
+// Without `json`, `ascii` keeps all else out of the text.
 std::string DescribeTokenizer(const Tokenizer& tokenizer, const std::string& spec, bool json,
                               bool ascii);
-// The same of single tokens. Throws as Tokenizer::TokenBytes.
+// Describes single tokens in the same way. Throws as Tokenizer::TokenBytes.
 std::string DescribeTokens(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool json,
                            bool ascii);
 

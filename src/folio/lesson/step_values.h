@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/lesson/walk.h"
+#include "folio/lesson/walkthrough.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {
@@ -42,12 +42,12 @@ StepValues MatrixValues(const Tensor& x, StepLabels labels = {});
 // `rows` stacked, all equally long: the same thing done in several ways.
 StepValues StackedValues(const std::vector<std::vector<double>>& rows, StepLabels labels = {});
 
-// The same without colours, for numbers that are no sizes, such as ids.
+// Returns the values without colours, for numbers that are no sizes, such as ids.
 StepValues Plain(StepValues values, int digits = 4);
-// The same with exponents, for numbers that are far apart.
+// Returns the values with exponents, for numbers that are far apart.
 StepValues Scientific(StepValues values);
 
-// What may not be seen becomes NaN. REQUIRES: as many marks as values, 0 for "masked".
+// Makes values that may not be seen NaN. REQUIRES: as many marks as values, 0 for "masked".
 void MarkMasked(StepValues& values, std::span<const uint8_t> mask);
 
 // A tensor's numbers as double.

@@ -21,14 +21,14 @@ std::span<const PageFile> PageFiles();
 // The one that is at an address, "/" being that of /index.html; null if there is none.
 const PageFile* FindPageFile(std::string_view path);
 
-// As it is, where the client takes gzip, else unpacked.
+// Answers with the file as it is, where the client takes gzip, else unpacked.
 HttpReply AnswerPageFile(const PageFile& file, const HttpRequest& request);
 
 // A reply that clients may keep as long as `tag` stays: 304 without a body where the request has
 // it.
 HttpReply Tagged(HttpReply reply, const std::string& tag, const HttpRequest& request);
 
-// Whether a request's Accept-Encoding takes gzip.
+// Returns true where a request's Accept-Encoding takes gzip.
 bool AcceptsGzip(std::string_view accepted);
 
 }  // namespace folio
