@@ -55,7 +55,7 @@ fs::path FindCheckpoint(const fs::path& run, const RunRanks& ranks) {
                            "--overwrite in place of --resume"
                          : "leave out --resume to begin one");
   }
-  return Broadcast(ranks.group(), ranks.first() ? SoundCheckpoint(run).string() : "");
+  return ranks.Share(ranks.first() ? SoundCheckpoint(run).string() : "");
 }
 
 // The settings of the run itself, as it was stopped.
