@@ -29,7 +29,7 @@ std::string HexBytes(std::string_view bytes);
 // Without `json`, `ascii` keeps all else out of the text.
 std::string DescribeTokenizer(const Tokenizer& tokenizer, const std::string& spec, bool json,
                               bool ascii);
-// The same of single tokens. Throws as Tokenizer::TokenBytes.
+// Describes single tokens in the same way. Throws as Tokenizer::TokenBytes.
 std::string DescribeTokens(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool json,
                            bool ascii);
 
