@@ -179,7 +179,7 @@ size_t AllocatedBytes() {
 
 class MemoryOfTokenizers : public testing::Test {
  protected:
-  // Long enough for caches, with pieces of every length, one of them longer than any other.
+  // Long enough for caches, with pretokens of every length, one of them longer than any other.
   static std::string Text() {
     TestRng rng(3);
     std::string text;
@@ -197,7 +197,7 @@ TEST_F(MemoryOfTokenizers, LearntOnesEncodeAndDecode) {
   Holds(BpeTokenizer(vocab), Text() + "<|end|>and more");
 }
 
-TEST_F(MemoryOfTokenizers, OnesOfWholePiecesEncodeAndDecode) {
+TEST_F(MemoryOfTokenizers, OnesOfWholePretokensEncodeAndDecode) {
   BpeVocab vocab = LearntVocab(2, 350);
   AddWords(vocab, 50, 4);
   Holds(BpeTokenizer(std::move(vocab)), Text());
