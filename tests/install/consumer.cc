@@ -19,7 +19,7 @@ int main(int, char** argv) {  // TEXT RUN
   const OpenedModel model = OpenModel(argv[2]);
   Generator generator(*model.backend, *model.weights);
   GenerateText(generator, *model.tokenizer, PromptTokens(*model.tokenizer, "The "),
-               {.max_tokens = 200}, /*sequence=*/0, [](std::string_view text) {
+               {.max_tokens = 200}, /*rng_stream=*/0, [](std::string_view text) {
                  return std::printf("%.*s", int(text.size()), text.data()) >= 0;
                });
 }

@@ -84,7 +84,7 @@ void TrainAndWrite(const fs::path& text, const fs::path& run) {
   const OpenedModel model = OpenModel(run);
   Generator generator(*model.backend, *model.weights);
   GenerateText(generator, *model.tokenizer, PromptTokens(*model.tokenizer, "a small "),
-               {.max_tokens = 64}, /*sequence=*/0, [](std::string_view) { return true; });
+               {.max_tokens = 64}, /*rng_stream=*/0, [](std::string_view) { return true; });
 }
 
 struct Options {
