@@ -17,6 +17,7 @@
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/model/gpt.h"
+#include "folio/model/param_list.h"
 #include "folio/tensor/convert.h"
 
 namespace folio {

@@ -4,12 +4,8 @@
 
 namespace folio {
 
-int64_t LossChunkRows(int64_t N, int64_t V, Dtype dtype) {
-  // A chunk of bfloat16 rounds and packs the head's whole matrix anew, as dear as about 100 rows of
-  // its product; one of float32 reads the matrix as it is.
-  const int64_t min_rows = dtype == Dtype::kBF16 ? 512 : 256;
-  constexpr int64_t kElements = int64_t{1} << 22;
-  return std::min(N, std::max(min_rows, kElements / V / 64 * 64));
+HeadLayout PassShape::heads() const {
+  return config.head_layout().ShardOf(shard());
 }
 
 MemoryPlan PlanBuffers(const PassShape& pass) {

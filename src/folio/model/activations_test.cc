@@ -12,7 +12,8 @@
 #include "folio/backend/generic_backend.h"
 #include "folio/backend/test_values.h"
 #include "folio/model/gpt.h"
-#include "folio/model/head.h"
+#include "folio/model/layers/head.h"
+#include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 #include "folio/model/transformer.h"
 

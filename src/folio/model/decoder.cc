@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "folio/base/error.h"
-#include "folio/model/head.h"
-#include "folio/model/positions.h"
+#include "folio/model/head_layout.h"
+#include "folio/model/param_list.h"
 #include "folio/model/transformer.h"
 
 namespace folio {
@@ -47,8 +47,8 @@ Decoder::Decoder(Backend& backend, const GptWeights& weights, const DecoderOptio
     return cached_plan_.Add(std::move(name), dtype, shape);
   };
   const auto tables = add("tables", Dtype::kI32, {N, W}), places = add("places", Dtype::kI32, {N});
-  const auto keys = add("keys", options.dtype, {capacity(), config().n_embd});
-  const auto values = add("values", options.dtype, {capacity(), config().n_embd});
+  const Shape rows = {capacity(), config().head_layout().kv_width()};
+  const auto keys = add("keys", options.dtype, rows), values = add("values", options.dtype, rows);
   cached_plan_.Place();
   cached_arena_ = Arena(cached_plan_);
   const auto get = [&](MemoryPlan::Id id) { return cached_arena_.Get(cached_plan_, id); };
@@ -66,10 +66,10 @@ PassShape Decoder::Pass(int64_t rows) const {
 }
 
 void Decoder::CopyPage(int32_t from, int32_t to, int64_t rows) {
-  const int64_t C = config().n_embd;
+  const int64_t width = config().head_layout().kv_width();
   const Tensor tables = First(cached_.tables, {rows, 1}), positions = First(positions_, {rows});
-  const SequenceView k(First(cached_.keys, {rows, C}), 1, rows, 0, C);
-  const SequenceView v(First(cached_.values, {rows, C}), 1, rows, 0, C);
+  const SequenceView k(First(cached_.keys, {rows, width}), 1, rows, 0, width);
+  const SequenceView v(First(cached_.values, {rows, width}), 1, rows, 0, width);
   std::iota(positions.data<int32_t>(), positions.data<int32_t>() + rows, 0);
   for (size_t l = 0; l < weights_.params().h.size(); ++l) {
     const Tensor& pages = cache_.layer(l);

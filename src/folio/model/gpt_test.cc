@@ -291,16 +291,16 @@ TEST_F(Gpt, EachPlaceDropsOtherElements) {
   pass.dropout = {.on = true, .seed = 1, .step = 2};
   std::vector<uint64_t> streams = {pass.EmbeddingDropout().stream};
   for (int64_t layer : {0, 1}) {
-    for (DropoutPlace place :
-         {DropoutPlace::kAttention, DropoutPlace::kAttentionResidual, DropoutPlace::kMlpResidual}) {
+    for (const DropoutPlace& place : {kAttentionDropout, kAttentionResidual, kMlpResidual}) {
       streams.push_back(pass.BlockDropout(layer, place).stream);
       // Runs that were begun long ago go on with their own numbers.
       EXPECT_EQ(streams.back(), RngStream(RngPurpose::kDropout, 2, streams.size() - 1));
     }
   }
   for (int64_t layer : {0, 1}) {
-    for (DropoutPlace place :
-         {DropoutPlace::kActivation, DropoutPlace::kAttentionInput, DropoutPlace::kMlpInput}) {
+    for (const DropoutPlace& place :
+         {kActivationDropout, kAttentionInput, kMlpInput, kCAttn.adapter_dropout,
+          kAttnCProj.adapter_dropout, kCFc.adapter_dropout, kMlpCProj.adapter_dropout}) {
       streams.push_back(pass.BlockDropout(layer, place).stream);
     }
   }

@@ -53,8 +53,7 @@ struct PassShape {
   int64_t N() const { return B * T; }
   const Shard& shard() const { return options.shard; }
   const LoraConfig& lora() const { return options.lora; }
-  // Of q, k and v each, of the feed-forward layer, and of the vocabulary.
-  int64_t A() const { return shard().Size(config.n_head) * config.head_size(); }
+  HeadLayout heads() const;  // of the shard
   int64_t F() const { return shard().Size(config.inner()); }
   bool training() const { return kind == PassKind::kTraining; }
 

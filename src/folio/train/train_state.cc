@@ -244,7 +244,7 @@ TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& ta
     const ParamInfo& info = table.params()[p];
     if (!info.trained) continue;
     const Shape& shape = whole.params()[p].shape;
-    const PlaceInWhole place(table.shard(), info, shape);
+    const PlaceInWhole place(table, info, shape);
     for (const auto& [name, moment] :
          {std::pair("m.", &optimizer.m()), std::pair("v.", &optimizer.v())}) {
       KeepMoment(ReadMoment(file, name + info.name, shape, info.shape, place), info, *moment,
