@@ -59,10 +59,10 @@ Files TrainStateFiles() {
   const ParamTable table(TinyConfig());
   TheScratch().Clear();
   TorchRng rng(3);
-  const AdamW optimizer(*backend, Dtype::kF32, table.trained_size());
+  const Optimizer optimizer(*backend, Dtype::kF32, table.trained_size());
   SaveTrainState(TheScratch().dir(),
                  {.step = 7, .evaluation = Evaluation{1, 2}, .torch = rng.state()}, table,
-                 optimizer.m(), optimizer.v());
+                 optimizer.State());
   return FilesBelow(TheScratch().dir());
 }
 
@@ -120,7 +120,7 @@ testing::AssertionResult RunFilesAreReadOrRefused(std::string_view bytes) {
                      nanogpt = FilesBelow(Fixture("nanogpt-tiny"));
   static const auto backend = MakeReferenceBackend();
   static const ParamTable table(TinyConfig());
-  static AdamW optimizer(*backend, Dtype::kF32, table.trained_size());
+  static Optimizer optimizer(*backend, Dtype::kF32, table.trained_size());
   FuzzInput input(bytes);
   const uint8_t kind = input.Byte() % 4;
   WriteChanged(kind == 0 ? state : kind == 1 ? dataset : kind == 2 ? adapter : nanogpt, input);

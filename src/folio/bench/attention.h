@@ -25,7 +25,8 @@ struct AttentionTiming {
 struct AttentionRate {
   AttentionShape shape;
   AttentionTiming forward, backward;
-  // What a model plans for it: qkv, out, lse and, for the backward, the gradients of the first two.
+  // The memory that a model plans for it: qkv, out, lse and, for the backward, the gradients of the
+  // first two.
   uint64_t planned_bytes = 0;
 
   double tokens_per_second() const;  // both directions, at their medians

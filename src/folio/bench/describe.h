@@ -14,7 +14,8 @@
 
 namespace folio {
 
-// What the benchmarks found: tables for people, or one JSON object (`json`). Nothing may be empty.
+// The findings of the benchmarks: tables for people, or one JSON object (`json`). Nothing may be
+// empty.
 
 std::string DescribeMatmuls(const Backend& backend, const std::vector<Dtype>& dtypes,
                             const std::vector<MatmulRate>& rates, bool json);

@@ -20,7 +20,7 @@ struct Letter {
 
 enum class After { kGoOn, kCapital, kIndent, kOutdent };
 
-// What follows a word; a line break in it is followed by the indentation.
+// A separator follows a word; a line break in it is followed by the indentation.
 struct Separator {
   uint32_t percent;
   std::string_view text;
@@ -123,7 +123,7 @@ class Draws {
   uint64_t index_;
 };
 
-// Those of lower rank are shorter, as in any language.
+// Words of lower rank are shorter, as in any language.
 std::u32string Word(BenchLanguage language, uint64_t rank) {
   const Script& script = ScriptOf(language);
   Draws draws(0, 1, language, rank * 128);
@@ -145,7 +145,7 @@ std::u32string Number(uint32_t bits) {
   return {digits.begin(), digits.end()};
 }
 
-// Of the Latin and the Russian alphabet.
+// Capitals of the Latin and the Russian alphabet.
 char32_t Capital(char32_t c) {
   return (c >= U'a' && c <= U'z') || (c >= U'а' && c <= U'я') ? c - 32 : c;
 }

@@ -63,7 +63,7 @@ struct Machine {
     return problem ? 0 : static_cast<int64_t>(space.available);
   }
 
-  // What will make folio slow or fail.
+  // The things that will make folio slow or fail.
   std::vector<std::string> Warnings() const {
     const auto has = [this](const char* name) {
       return std::ranges::find(simd, name) != simd.end();

@@ -12,8 +12,8 @@ struct ReportedProgram {
   bool seccomp = false;
 };
 
-// What this machine offers to folio, how fast it multiplies matrices (measured for a moment), and
-// what will be a problem: for people, or as one JSON object (`json`).
+// Describes what this machine offers to folio, how fast it multiplies matrices (measured for a
+// moment), and what will be a problem: for people, or as one JSON object (`json`).
 std::string DescribeMachine(const ReportedProgram& program, bool json);
 
 }  // namespace folio

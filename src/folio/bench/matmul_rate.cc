@@ -49,7 +49,7 @@ class Numbers {
   Tensor tensor_;
 };
 
-// What the products of one shape and dtype read and write.
+// The operands of the products of one shape and dtype.
 class MatmulOperands {
  public:
   MatmulOperands(MatmulShape shape, Dtype dtype)

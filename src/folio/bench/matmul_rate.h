@@ -43,7 +43,7 @@ struct MatmulRate {
 
 // The layers of GPT-2 (124M) with 1024 rows, and its loss head with a chunk of 256.
 std::span<const MatmulShape> Gpt2Matmuls();
-// Those of a model of characters: C=128 with 12 x 64 rows, V=65, and one row alone.
+// The products of a model of characters: C=128 with 12 x 64 rows, V=65, and one row alone.
 std::span<const MatmulShape> SmallMatmuls();
 
 // All three kinds of the products in all `dtypes`. Those of one shape take turns, run by run, so

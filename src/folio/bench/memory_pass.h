@@ -15,8 +15,8 @@ struct MemoryPass {
   double bytes_per_second() const;  // at the median
 };
 
-// What the machine's memory does at best: reading an array (what it returns keeps the compiler from
-// leaving that out), copying it to another, on all threads.
+// The best that the machine's memory does: reading an array (what it returns keeps the compiler
+// from leaving that out), copying it to another, on all threads.
 uint32_t ReadAll(const float* x, int64_t n);
 void CopyAll(const float* from, float* to, int64_t n);
 

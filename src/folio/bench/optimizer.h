@@ -8,9 +8,10 @@
 namespace folio {
 
 struct OptimizerRates {
-  // What a step does to all parameters beside its products: the norm of their gradients, AdamW.
+  // The passes of a step over all parameters beside its products: the norm of their gradients,
+  // AdamW.
   MemoryPass norm, adamw;
-  // What the machine's memory does at best: reading one such array, copying one to another.
+  // The best that the machine's memory does: reading one such array, copying one to another.
   MemoryPass read, copy;
 
   double seconds_per_step() const;  // at the medians

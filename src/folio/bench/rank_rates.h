@@ -5,7 +5,7 @@
 
 namespace folio {
 
-// What this machine does, as a rank alone: forward and backward of such a model (`options` as in
+// Measures this machine as a rank alone: forward and backward of such a model (`options` as in
 // MeasureTrainRate; with fewer layers, sequences and positions where a pass takes too long or too
 // much memory), the optimizer, and adding up on one thread. Takes a few seconds. Throws a kResource
 // Error where not even a layer has room.

@@ -5,7 +5,7 @@
 
 namespace folio {
 
-// What an all-to-all costs a rank, in seconds.
+// The cost of an all-to-all for a rank, in seconds.
 struct AllToAllCost {
   double prepare = 0;  // of the group's thread, before anything is sent: packing, posting messages
   double wire = 0;     // in which the rank's link is full

@@ -33,7 +33,7 @@ struct BucketShare {
   double others;  // that this rank has to get of the others, or to give them: whatever is more
 };
 
-// What parts of a step take a rank, when nothing holds it up.
+// The seconds that parts of a step take a rank when nothing holds it up.
 struct Durations {
   Durations(const TrainShape& shape, const RankRates& rank) {
     const GptConfig& model = shape.model;
@@ -91,8 +91,8 @@ class SimulatedRank {
       step.seconds = step.computing();
       return step;
     }
-    // What the group's thread takes from those that compute makes them slower throughout: found
-    // by a step at full speed.
+    // The group's thread takes time from those that compute, which makes them slower throughout:
+    // found by a step at full speed.
     TakeStep();
     const double stolen = rank_.threads == 0 ? 0 : thread_seconds_ / rank_.threads;
     slower_ = 1 + stolen / step.computing();
@@ -125,8 +125,8 @@ class SimulatedRank {
   void Wait(uint64_t ticket) { now_ = group_.Wait(now_, ticket); }
   size_t Index(int64_t layer) const { return static_cast<size_t>(layer + 1); }
 
-  // What is sent and received at most, in `bytes_sent` that of the average rank, in messages of
-  // that size; the group's thread reads so many bytes before and after.
+  // Sends and receives so many bytes at most, in `bytes_sent` those of the average rank, in
+  // messages of that size; the group's thread reads so many bytes before and after.
   uint64_t Begin(double wire_bytes, double bytes_sent, double packed, double summed) {
     const double others = ranks_ - 1;
     bytes_sent_ += bytes_sent;
@@ -176,7 +176,8 @@ class SimulatedRank {
     for (int64_t turn = 0; turn < turns_; ++turn) MicroBatch(turn);
     Wait(*std::ranges::max_element(reduced_));
     Compute(pieces_ * sizeof(float) / rank_.memory_bytes_per_second);
-    // Of each block of elements the sum of squares, then what a Trainer tells.
+    // Ranks tell each other the sum of squares of each block of elements, then what a Trainer
+    // tells.
     const double share = static_cast<double>(ranks_ - 1) / ranks_;
     const double sums = share * elements_ / Shards::kBlock * sizeof(double);
     Wait(Begin(sums, sums, 0, 0));
@@ -205,7 +206,7 @@ class SimulatedRank {
   std::vector<uint64_t> places_;              // that the gradients of blocks take in turns
 };
 
-// What would make it shortest, if it did not count.
+// Returns what would make it shortest, if it did not count.
 StepBound BoundOf(const TrainShape& shape, const RankRates& rank, const NetworkRates& network,
                   double seconds, double computing) {
   constexpr double kLittle = 1.1;

@@ -7,7 +7,7 @@
 
 namespace folio {
 
-// What one rank does.
+// The rates of one rank.
 struct RankRates {
   double flops_per_second = 0;         // forward and backward, as TrainFlops counts
   double memory_bytes_per_second = 0;  // norm and AdamW, on all its threads
@@ -17,14 +17,14 @@ struct RankRates {
   int threads = 0;
 };
 
-// What lies between ranks: a rank sends and receives so much at the same time.
+// The network between ranks: a rank sends and receives so much at the same time.
 struct NetworkRates {
   double bits_per_second = std::numeric_limits<double>::infinity();
   double latency = 0;              // seconds from one rank to another
   double seconds_per_message = 0;  // that the group's thread needs for each, whatever its size
 };
 
-// What makes a step longer than its computing.
+// The cause that makes a step longer than its computing.
 enum class StepBound {
   kCompute,   // nothing, or less than a tenth
   kNetwork,   // bytes on a link
@@ -54,9 +54,9 @@ struct StepPrediction {
   StepBound bound = StepBound::kCompute;
 
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
-  // Of the time with all-to-alls under way, that in which the rank computed; 1 for none.
+  // The part of the time with all-to-alls under way in which the rank computed; 1 for none.
   double hidden() const { return communication > 0 ? 1 - waited / communication : 1; }
-  // What a step would take if messages took no time, as a share of what it takes.
+  // The time of a step if messages took none, as a share of what it takes.
   double efficiency() const { return computing() / seconds; }
 };
 

@@ -169,8 +169,8 @@ TEST(StepModels, ASlowNetworkIsFullAllTheTime) {
   EXPECT_LT(step.hidden(), 0.01);
 }
 
-// What is sent hides behind what is computed after it: a block's gradient behind the backward of
-// those below it, its weights behind the forward of those before it.
+// Messages hide behind what is computed after them: a block's gradient behind the backward of those
+// below it, its weights behind the forward of those before it.
 TEST(StepModels, TheEmbeddingsAreWaitedForAndBlocksHide) {
   const GptConfig model = SmallModel();
   const double bits = 8e9;  // a byte a nanosecond

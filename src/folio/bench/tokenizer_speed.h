@@ -33,7 +33,7 @@ struct TokenizerTiming {
   std::string text = {};  // a language or a file
   bool cold = false;
   int threads = 1;
-  // Of one run:
+  // The numbers of one run:
   int64_t calls = 1;
   uint64_t bytes = 0;                // of text in all calls, 0 if there was none
   int64_t tokens = 0;                // 0 if there were none

@@ -88,11 +88,12 @@ class TrainingBench {
                    .first_sequence = parallelism.MicroBatch(turn) * train_.batch_size}) /
               rows;
     }
-    train_step_.Finish(AdamWSettingsOf(train_), train_.learning_rate, train_.grad_clip, ++step_);
+    train_step_.Finish(OptimizerSettingsOf(train_), train_.learning_rate, train_.grad_clip,
+                       ++step_);
     return SteadySeconds() - begin;
   }
 
-  // Of its last micro-batch.
+  // The loss of its last micro-batch.
   double loss() const { return loss_; }
 
  private:
@@ -116,7 +117,7 @@ struct Rival {
   TrainingBench bench;
 };
 
-// What PlainTraining says; null where there is nothing to compare or no room for both.
+// Makes the rival of PlainTraining; null where there is nothing to compare or no room for both.
 std::unique_ptr<Rival> MakeRival(BenchTrainOptions options, PlainTraining& plain) {
   if (options.group != nullptr) return nullptr;
   if (options.pass.lora.on()) {

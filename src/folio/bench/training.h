@@ -25,8 +25,8 @@ struct BenchTrainOptions {
   Group* group = nullptr;  // ranks that train together; null for one alone
 };
 
-// What the training is measured beside, with steps in turns: of a model with adapters that of all
-// parameters, else, with recomputation, that without.
+// The plain training that the training is measured beside, with steps in turns: of a model with
+// adapters that of all parameters, else, with recomputation, that without.
 struct PlainTraining {
   uint64_t planned_bytes = 0;
   std::vector<double> step_seconds = {};
@@ -54,9 +54,9 @@ struct BenchTrainResult {
   }
   double tokens_per_second() const { return 1 / seconds_per_token(); }
   double flops_per_second() const { return flops_per_step / seconds_per_step(); }
-  // Of the rate of matrix products.
+  // The share of the rate of matrix products.
   double peak_share() const { return flops_per_second() / (ranks * matmul_flops_per_second); }
-  // Of the time that messages were under way, the part in which the program computed; 1 for none.
+  // The part of the time with messages under way in which the program computed; 1 for none.
   double overlap() const;
   // The time that a step takes more, as a share of a plain one, and what is saved: REQUIRES plain.
   double time_paid() const;

@@ -16,7 +16,7 @@
 namespace folio {
 namespace {
 
-// What the commands of a test took.
+// Taken holds what the commands of a test took.
 struct Taken {
   std::vector<std::string> files;
   std::vector<std::string> stops;

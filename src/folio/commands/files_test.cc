@@ -1,4 +1,4 @@
-// What the program leaves on the disk: for whom, and where.
+// These tests check what the program leaves on the disk: for whom, and where.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

@@ -205,7 +205,7 @@ TEST_F(HostileNames, OfRunsAndTheirFilesAreShown) {
   Expect("$F inspect model " + word_);
   Expect("$F train --resume --max-steps 6 --out " + word_);
   Expect("$F train --out " + word_ + " --data text.txt");  // is there already
-  // What the log says of a damaged file.
+  // The log tells of the damaged file.
   std::ofstream(At(hostile_) / "metrics.jsonl", std::ios::app) << hostile_ << "\n";
   Expect("$F train --resume --max-steps 8 --out " + word_);
   Expect("cp text.txt " + Word(hostile_ + ".txt") + "; $F eval perplexity --model run " +

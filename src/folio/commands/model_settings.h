@@ -37,11 +37,11 @@ class ModelSettings {
   void SetPath(const std::string& path);
   // The preset or the path, or "settings".
   std::string name() const;
-  // Whether a preset or a path says which model it is.
+  // Returns true where a preset or a path says which model it is.
   bool named() const { return !preset_.empty() || !model_.empty(); }
-  // Whether somebody said what that setting is, and not a preset alone.
+  // Returns true where somebody said what that setting is, and not a preset alone.
   bool told(const std::string& setting) const { return settings_.layer(setting) > Layer::kPreset; }
-  // Whether that setting has a flag of its own on the command line.
+  // Returns true where that setting has a flag of its own on the command line.
   bool flagged(const std::string& setting) const {
     return settings_.layer(setting) == Layer::kFlag;
   }

@@ -8,7 +8,7 @@
 
 namespace folio {
 
-// What commands that hand a text to a model have in common.
+// These functions are common to commands that hand a text to a model.
 
 // All of a text that a person gives to a model. Throws a kInput Error beyond 64 MiB.
 std::string ReadAll(ByteInput input);

@@ -163,7 +163,7 @@ class SequentialWindows final : public BatchSampler {
   int64_t Targets(uint64_t /*step*/) const override { return shape_.sequences() * shape_.T; }
 
   int64_t steps() const;  // after which the file is through
-  // Of a file of so many tokens.
+  // The batches of a file of so many tokens.
   static int64_t Batches(int64_t tokens, const BatchShape& shape, int64_t stride);
 
  private:

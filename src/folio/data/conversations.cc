@@ -12,7 +12,7 @@
 namespace folio {
 namespace {
 
-// Whether the token behind the ones seen so far belongs to an answer.
+// The state of a conversation: whether the token behind the ones seen so far belongs to an answer.
 class AnswerState {
  public:
   explicit AnswerState(const ChatTokens& chat) : chat_(chat) {}

@@ -51,7 +51,7 @@ class PackedConversations final : public BatchSampler {
 
   std::vector<Conversation> FindConversations();
   void Pack(std::vector<Conversation> conversations);
-  // Of a sequence of the run; null where there is none.
+  // The window of a sequence of the run; null where there is none.
   const Window* At(uint64_t step, int64_t sequence) const;
 
   const TokenFile& tokens_;

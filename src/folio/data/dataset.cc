@@ -50,7 +50,7 @@ class Reader {
     return value.get<int64_t>();
   }
 
-  // Of what data sets of before do not say.
+  // Counts that earlier data sets do not have are 0.
   int64_t CountOr0(const char* key) const { return json_.contains(key) ? Count(key) : 0; }
 
   std::string Text(const char* key) const {
@@ -196,8 +196,8 @@ std::vector<TokenShard> FindValShards(const std::string& dir) {
   return shards.empty() ? FindShards(dir, kValidFile, "valid") : shards;
 }
 
-// What token files of others hold: what llm.c's headers say, or where there are none what the bytes
-// look like. Throws a kInput Error for files that are no tokens.
+// Finds what token files of others hold: as the headers of llm.c say, or where there are none as
+// the bytes look. Throws a kInput Error for files that are no tokens.
 void FindEncoding(const fs::path& dir, DatasetInfo& info) {
   constexpr std::string_view kNumPy = "\x93NUMPY";
   std::optional<TokenWidth> said;

@@ -27,7 +27,7 @@ struct ChatTokens {
   bool operator==(const ChatTokens&) const = default;
 };
 
-// What dataset.json says.
+// The contents of dataset.json.
 struct DatasetInfo {
   // Version 1 had one file for each part and knew neither documents nor hashes.
   static constexpr int64_t kFormatVersion = 2;
@@ -85,14 +85,14 @@ class Dataset {
   const TokenFile& val() const { return *val_; }
 
   int64_t bytes() const;  // of the tokens
-  // Whether dataset.json has their hashes.
+  // Returns whether dataset.json has their hashes.
   bool hashed() const { return !info_.train_shards.front().hash.empty(); }
   // Reads all tokens and throws a kInput Error if they are not those whose hashes dataset.json has.
   // Returns false if it has none, or if `stop`, which is asked now and then, wants no more.
   bool Verify(const std::function<bool()>& stop = {}) const;
 
-  // What a directory of nothing but token files means for a run, what type they were taken for, and
-  // what can be done, for people; "" where there is a dataset.json.
+  // Says, for people, what a directory of nothing but token files means for a run, what type they
+  // were taken for, and what can be done; "" where there is a dataset.json.
   std::string BareNote() const;
 
   // The directory or file to load the tokenizer from; throws a kInput Error if the data came

@@ -12,7 +12,7 @@
 
 namespace folio {
 
-// What the files of one part of a data set look like.
+// The shape of the files of one part of a data set.
 struct ShardLayout {
   std::string part;  // "train", "val"
   TokenWidth width = TokenWidth::k16;

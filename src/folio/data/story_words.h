@@ -4,11 +4,11 @@
 #include <span>
 #include <string_view>
 
-// What stories are told from. Templates: {x} is a part that the cast of the story plays, [a|b|c]
-// one of the alternatives, `a~` the article that fits the next word. See stories.cc.
+// The words that stories are told from. Templates: {x} is a part that the cast of the story plays,
+// [a|b|c] one of the alternatives, `a~` the article that fits the next word. See stories.cc.
 namespace folio::internal {
 
-// What can be asked about one of the lines of text that a plot is told in, counted from 0.
+// A question about one of the lines of text that a plot is told in, counted from 0.
 struct Question {
   size_t line;
   std::string_view question, answer;  // templates
@@ -29,7 +29,7 @@ struct Named {
   std::string_view kind = {};  // of animal
 };
 
-// What parts that belong together are played by.
+// The players of parts that belong together.
 template <size_t N>
 using Row = std::array<std::string_view, N>;
 

@@ -15,7 +15,7 @@
 namespace folio {
 namespace {
 
-// What begins llm.c's files of tokens, and its files of questions.
+// The first numbers of llm.c's files of tokens, and of its files of questions.
 constexpr int32_t kGpt2Magic = 20240520, kLlama3Magic = 20240801, kEvaluationMagic = 20240522;
 constexpr int32_t kVersion16 = 1, kVersion32 = 7;
 

@@ -46,8 +46,8 @@ std::string TokenHeader(int64_t tokens, TokenWidth width);
 // kinds, and where the length is not what the header says.
 std::optional<TokenWidth> ReadTokenHeader(std::span<const std::byte> file, const std::string& path);
 
-// What a file without a header is taken for, by its bytes. Files of one data set have one width:
-// all must be added.
+// The guess, by its bytes, of what a file without a header holds. Files of one data set have one
+// width: all must be added.
 class TokenWidthGuess {
  public:
   // Looks at some places of `file`.

@@ -83,7 +83,7 @@ TEST(TokenHeaders, AreLlmCs) {
 
 class BareDirectories : public InTemporaryDirectory {
  protected:
-  // What tokens come back from, written so wide, and what they are taken for.
+  // Expects what tokens come back from, written so wide, and what they are taken for.
   void ExpectTaken(const std::vector<int32_t>& ids, TokenWidth written) {
     WriteTokens(At("train.bin"), written, ids);
     WriteTokens(At("val.bin"), written, std::span(ids).first(ids.size() / 3));

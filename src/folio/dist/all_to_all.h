@@ -5,8 +5,8 @@
 
 namespace folio {
 
-// What a rank gives to each of the others and gets from them, all at once (an all-to-all): the one
-// collective that a Group knows. It may be begun again when it is done.
+// An all-to-all, the one collective that a Group knows: each rank sends to each of the others and
+// receives from it, all at once. It may be begun again when it is done.
 class AllToAll {
  public:
   // So many are under way at a time. Each has a slot of its own, for memory that they share.

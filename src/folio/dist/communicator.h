@@ -13,7 +13,7 @@ namespace folio {
 // their own.
 class Communicator {
  public:
-  // One rank alone.
+  // Makes the communicator of one rank alone.
   Communicator() = default;
   // The members, of whom this rank is one. The group must outlive it.
   Communicator(Group& group, const Members& members) : group_(&group), members_(members) {
@@ -29,7 +29,7 @@ class Communicator {
   int size() const { return members_.size; }
   bool alone() const { return members_.size == 1; }
 
-  // As Group's, with numbers of the communicator.
+  // Begins, makes and waits for an all-to-all as a Group does, with numbers of the communicator.
   uint64_t Begin(AllToAll& all_to_all) const {
     if (group_ != nullptr) return group_->Begin(all_to_all, members_);
     all_to_all.Prepare(0);
@@ -45,7 +45,7 @@ class Communicator {
     if (group_ != nullptr) group_->Wait(ticket);
   }
 
-  // What each member says, by its number in the communicator; all ranks of the group must ask.
+  // The numbers of each member, by its number in the communicator; all ranks of the group must ask.
   template <class Number>
   std::vector<std::vector<Number>> GatherNumbers(const std::vector<Number>& mine) const {
     if (group_ == nullptr) return {mine};

@@ -233,7 +233,7 @@ struct Group::Impl {
       changed.notify_all();
       moved = true;
     }
-    // What came later may move on meanwhile.
+    // Later ones may move on meanwhile.
     for (size_t i = 1; i < lane.under_way.size(); ++i) {
       std::erase_if(lane.under_way[i].requests,
                     [&](Transport::Request r) { return transport->Done(r); });

@@ -15,7 +15,7 @@ namespace folio {
 class AllToAll;   // dist/all_to_all.h
 class Transport;  // dist/transport.h
 
-// What went between the ranks so far, as this one saw it.
+// The traffic between the ranks so far, as this one saw it.
 struct GroupTraffic {
   uint64_t bytes_sent = 0;
   double seconds = 0;         // in which an all-to-all was under way
@@ -46,7 +46,7 @@ class Group {
  public:
   using Connect = std::function<std::unique_ptr<Transport>()>;
 
-  // One rank alone.
+  // Makes the group of one rank alone.
   Group();
   // Connects on the group's thread. Throws what `connect` throws.
   explicit Group(Connect connect, GroupOptions options = {});
@@ -70,20 +70,22 @@ class Group {
   uint64_t Begin(AllToAll& all_to_all, const Members& among);
   // Waits for that one, and so for all before it. Throws a kRuntime Error where a rank is lost.
   void Wait(uint64_t ticket);
-  // One that the program waits for now: done in the order of its kind, whatever was begun before.
+  // Makes an all-to-all that the program waits for now: done in the order of its kind, whatever was
+  // begun before.
   void Do(AllToAll& all_to_all);
   void Do(AllToAll& all_to_all, const Members& among);
 
-  // What each rank says, by rank; the second where all say as many bytes, which is sooner done.
+  // The string of each rank, by rank; the second, where all strings have the same size, is sooner
+  // done.
   std::vector<std::string> Gather(const std::string& mine);
   std::vector<std::string> GatherEqual(const std::string& mine);
-  // What the first rank says.
+  // The string of the first rank.
   std::string Broadcast(const std::string& mine);
 
-  // What is told beside the name of a rank that is lost: where the run stands.
+  // Says how far the run is: it is told beside the name of a rank that is lost.
   void set_progress(const std::string& progress);
   GroupTraffic traffic() const;
-  // Whether a rank is lost, which was told.
+  // Returns whether a rank is lost, which was told.
   bool failed() const;
   // Ends all ranks; see Transport.
   void Abort(int status);
@@ -97,7 +99,7 @@ class Group {
   std::unique_ptr<Impl> impl_;  // null for one alone
 };
 
-// What each rank says, by rank, in numbers: as many of each.
+// The numbers of each rank, by rank: as many of each.
 template <class Number>
 std::vector<std::vector<Number>> GatherNumbers(Group& group, const std::vector<Number>& mine) {
   static_assert(std::is_arithmetic_v<Number>);

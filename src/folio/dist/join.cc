@@ -41,7 +41,7 @@ std::vector<fs::path> PluginDirectories() {
   return {program, program.parent_path() / "lib/folio", FOLIO_PLUGIN_DIR};
 }
 
-// What dlopen says, without the name of the file that it begins with.
+// The message of dlopen, without the name of the file that it begins with.
 std::string OpeningProblem() {
   const char* said = dlerror();
   return said == nullptr ? "it cannot be opened" : said;
@@ -108,7 +108,7 @@ std::unique_ptr<Group> Join(GroupOptions options) {
   return group;
 }
 
-// Of this process.
+// The group of this process.
 std::unique_ptr<Group> joined;
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace folio {
 
-// Who started this process beside others, by what is in its environment.
+// The program that started this process beside others, by what is in its environment.
 struct Launcher {
   std::string name;  // "mpirun of Open MPI", "srun"; "" for none
   std::string mpi;   // "openmpi" or "mpich": which plug-in it needs; "" where it offers none
@@ -23,8 +23,8 @@ struct MpiPlugin {
   std::string path;          // of the file
   std::string problem = {};  // why it cannot be opened; "" if it can
 };
-// Those beside the program or below its lib/folio, and the one that FOLIO_MPI names. With `open`
-// they are tried.
+// Finds the plug-ins beside the program or below its lib/folio, and the one that FOLIO_MPI names.
+// With `open` they are tried.
 std::vector<MpiPlugin> FindMpiPlugins(bool open);
 
 // The group of the processes that mpirun or srun has started, or this one alone, which lives until
@@ -34,15 +34,15 @@ std::vector<MpiPlugin> FindMpiPlugins(bool open);
 Group& JoinGroup(const std::string& version, GroupOptions options = {});
 // The group that was joined; null for none, or one rank alone.
 Group* JoinedGroup();
-// Which of several ranks the environment says that this is; 0 where it says nothing.
+// The rank that the environment says that this is; 0 where it says nothing.
 int RankByEnvironment();
 // Waits for the other ranks and leaves them; `status` is what the process is about to exit with,
 // and exits with here where the MPI does not let it go (MPICH 4.0 over UCX and TCP hangs in
 // MPI_Finalize).
 void LeaveGroup(int status);
 
-// How many threads this rank should compute with: the cores that it may use, shared with the ranks
-// of this machine that may use the same.
+// The number of threads that this rank should compute with: the cores that it may use, shared with
+// the ranks of this machine that may use the same.
 int ThreadsOfRank(Group& group);
 
 }  // namespace folio

@@ -45,7 +45,7 @@ class MpiTransport final : public Transport {
     return text.substr(0, text.find_first_of(",\n"));
   }
 
-  // What fails is never done: a rank that is gone is missed by its silence.
+  // A message that fails is never done: a rank that is gone is missed by its silence.
   Request Send(int to, int tag, const void* data, size_t bytes) override {
     const Request place = Place();
     MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, MPI_COMM_WORLD, At(place));
@@ -95,7 +95,7 @@ class MpiTransport final : public Transport {
 extern "C" __attribute__((visibility("default"))) folio::Transport* folio_connect(char* why,
                                                                                   size_t bytes) {
   int provided = 0;
-  // Of this process's threads, this one alone calls MPI.
+  // One thread of this process alone calls MPI.
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
     std::snprintf(why, bytes, "MPI_Init_thread failed");
     return nullptr;

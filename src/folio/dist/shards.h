@@ -14,10 +14,10 @@ struct ShardBucket {
   int64_t size() const { return end - begin; }
 };
 
-// Which elements of a flat array belong to which rank: of each bucket a piece to each, so that all
-// ranks send and receive as much at any time. Pieces begin at multiples of kBlock in their bucket;
-// sums over blocks therefore do not depend on the number of ranks. A rank keeps its pieces one
-// after the other, in the order of the buckets.
+// The elements of a flat array that belong to each rank: a piece of each bucket, so that all ranks
+// send and receive as much at any time. Pieces begin at multiples of kBlock in their bucket; sums
+// over blocks therefore do not depend on the number of ranks. A rank keeps its pieces one after the
+// other, in the order of the buckets.
 class Shards {
  public:
   static constexpr int64_t kBlock = 4096;

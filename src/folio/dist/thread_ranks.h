@@ -14,9 +14,9 @@ class ThreadRanks {
   ~ThreadRanks();
   ThreadRanks(const ThreadRanks&) = delete;
 
-  // For the Group of this rank, which the ThreadRanks must outlive.
+  // Connects the Group of this rank, which the ThreadRanks must outlive.
   Group::Connect Connect(int rank);
-  // From here on nothing that this rank sends arrives, as if it were dead.
+  // Lets nothing that this rank sends arrive from here on, as if it were dead.
   void Silence(int rank);
 
  private:

@@ -15,7 +15,7 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // What it is, for people: "Open MPI v4.1.4".
+  // Its name for people: "Open MPI v4.1.4".
   virtual std::string Name() const = 0;
 
   // Begin to send or to receive so many bytes, as many on either side, which stay where they are
@@ -23,7 +23,7 @@ class Transport {
   static constexpr size_t kMostBytes = size_t{1} << 30;
   virtual Request Send(int to, int tag, const void* data, size_t bytes) = 0;
   virtual Request Receive(int from, int tag, void* data, size_t bytes) = 0;
-  // Whether it is done; if so, the request is gone.
+  // Returns whether the request is done; if so, it is gone.
   virtual bool Done(Request request) = 0;
 
   // Ends the processes of all ranks, this one too, with this status, as far as that is possible;
@@ -31,8 +31,8 @@ class Transport {
   virtual void Abort(int status) = 0;
 };
 
-// What a file with a transport in it, which is opened while the program runs, has under this name:
-// connects, or returns null and says why in `why`.
+// The function of a file with a transport in it, which is opened while the program runs, has this
+// name. It connects, or returns null and says why in `why`.
 inline constexpr char kConnectName[] = "folio_connect";
 using ConnectFunction = Transport* (*)(char* why, size_t bytes);
 

@@ -18,7 +18,8 @@
 namespace folio {
 namespace {
 
-// What this rank has for each of the others, and what comes from each. The sizes are known.
+// The strings of this rank for each of the others, and those from each of them, whose sizes are
+// known.
 class StringsOfRanks final : public AllToAll {
  public:
   StringsOfRanks(const std::vector<std::string>& to, std::vector<std::string>& from)
@@ -36,7 +37,7 @@ class StringsOfRanks final : public AllToAll {
   std::vector<std::string>& from_;
 };
 
-// What each rank has for this one, which has `to` for each of them.
+// Sends `to` each rank its string, and returns the string of each for this one.
 std::vector<std::string> Swap(Group& group, const std::vector<std::string>& to) {
   constexpr size_t kSize = sizeof(uint64_t);
   const size_t ranks = to.size();

@@ -21,7 +21,7 @@
 namespace folio {
 namespace {
 
-// What is known of an ending when a model has seen it.
+// EndingScore holds what a model says of an ending.
 struct EndingScore {
   double log_probability = 0;
   int64_t tokens = 0, characters = 0;
@@ -145,8 +145,8 @@ class ClozeMeter {
     ++progress_.done;
   }
 
-  // Whether an earlier call has measured the item: if not, nothing is taken from it any more. A
-  // line fits if its numbers give that line again.
+  // Adds the item as an earlier call has measured it, and returns true; else nothing is taken from
+  // that call any more. A line fits if its numbers give that line again.
   bool AddFromBefore(WaitingItem item) {
     const std::string_view line = out_->Next(1);
     try {

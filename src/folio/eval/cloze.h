@@ -10,12 +10,13 @@
 
 namespace folio {
 
-// How many of the items a model gets right by one way of choosing.
+// ClozeAccuracy counts the items that a model gets right by one way of choosing.
 struct ClozeAccuracy {
   int64_t right = 0, items = 0;
 
   double part() const { return static_cast<double>(right) / static_cast<double>(items); }
-  // Of the mean, from the sample (n - 1), as lm-eval gives it; NaN for a single item.
+  // Returns the standard error of the mean, from the sample (n - 1), as lm-eval gives it; NaN for a
+  // single item.
   double standard_error() const;
 };
 

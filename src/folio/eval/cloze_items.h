@@ -19,7 +19,7 @@ struct ClozeItem {
   std::string where;  // "a.jsonl:7"
 };
 
-// How the text of an item is made of its members.
+// ClozeText says how the text of an item is made of its members.
 enum class ClozeText {
   kAsIs,       // the context as it stands
   kHellaSwag,  // as lm-eval writes HellaSwag's: the activity before it, brackets taken out
@@ -31,16 +31,16 @@ enum class ClozeText {
 ClozeItem ParseClozeItem(std::string_view line, const std::function<std::string()>& where,
                          ClozeText text);
 
-// What lm-eval's hellaswag task makes of a part of an item: white space at both ends goes, "
+// Returns a part of an item as lm-eval's hellaswag task makes it: white space at both ends goes, "
 // [title]" becomes ". ", other brackets with what is in them go, and then two spaces become one.
 std::string CleanHellaSwag(std::string_view text);
 
-// What a model reads for each ending, and the tokens of the ending: context and ending with a space
-// between are encoded as one, and those of the tokens that are beyond as many as the context alone
-// has are the ending's, as lm-eval does it. (White space at the end of the context belongs to the
-// endings.) An empty context stands for the token between texts. Of what is longer than
-// `n_positions` the beginning is left out. Throws a kInput Error for what cannot be encoded and for
-// endings without a token or too long for the model.
+// Returns a window for each ending: context and ending with a space between are encoded as one, and
+// the tokens beyond as many as the context alone has are the ending's, the targets, as lm-eval does
+// it. (White space at the end of the context belongs to the endings.) An empty context stands for
+// the token between texts. Text that is longer than `n_positions` loses its beginning. Throws a
+// kInput Error for what cannot be encoded and for endings without a token or too long for the
+// model.
 std::vector<TextWindow> ClozeWindows(const ClozeItem& item, const Tokenizer& tokenizer,
                                      int64_t n_positions);
 

@@ -162,7 +162,7 @@ TEST_F(Cloze, AnEmptyContextStandsForTheTokenBetweenTexts) {
   EXPECT_EQ(windows[0].first, 0);
 }
 
-// What Python's preprocess of lm-eval's task makes of them.
+// The expected texts are those of Python's preprocess of lm-eval's task.
 TEST_F(Cloze, HellaSwagIsCleanedAsTheHarnessDoes) {
   EXPECT_EQ(CleanHellaSwag("  How to [title] Do it [step] now. [substeps] Then  go.\n"),
             "How to. Do it now. Then go.");

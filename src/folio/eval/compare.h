@@ -8,8 +8,8 @@
 
 namespace folio {
 
-// How far the predictions of model B are from those of model A, at every token of the texts but the
-// first of each document.
+// ModelComparison says how far the predictions of model B are from those of model A, at every token
+// of the texts but the first of each document.
 struct ModelComparison {
   int64_t tokens = 0;
   double kl_mean = 0, kl_max = 0;              // of KL(A||B), nats

@@ -36,7 +36,7 @@ class WindowReader {
     totals_ = {};
     predicted_ = 0;
   }
-  // Of the document that is being read. Throws Enough.
+  // Adds tokens of the document that is being read. Throws Enough.
   void Add(std::span<const int32_t> ids) {
     const auto room = static_cast<size_t>(options_.max_tokens - read_);
     const bool enough = options_.max_tokens > 0 && ids.size() >= room;
@@ -45,7 +45,7 @@ class WindowReader {
     AddPieces(ids);
     if (enough) throw Enough();
   }
-  // Whether another text could be predicted from.
+  // Returns true where too few tokens are left of max_tokens for another text to be predicted.
   bool enough() const { return options_.max_tokens > 0 && options_.max_tokens - read_ < 2; }
   void EndDocument() {
     cutter_.Finish();

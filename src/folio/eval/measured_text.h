@@ -12,8 +12,8 @@
 
 namespace folio {
 
-// What a model is measured on: a text of any kind that data is made from, or the held-out part of
-// prepared data, which is one text.
+// A MeasuredText is a text that a model is measured on: one of any kind that data is made from, or
+// the held-out part of prepared data, which is one text.
 struct MeasuredText {
   std::string name;
   bool data_set = false;
@@ -29,8 +29,8 @@ struct MeasuredTexts {
 // is nothing to read.
 MeasuredTexts FindMeasuredTexts(const std::vector<std::string>& paths, const TextOptions& options);
 
-// What a text was found to be. Of a text of several documents, as JSON lines are, each is by
-// itself: nothing is predicted from another one.
+// TextTotals counts what was read of a text. Each of the documents of a text, as JSON lines has
+// several, is by itself: nothing is predicted from another one.
 struct TextTotals {
   int64_t documents = 0;
   int64_t tokens = 0;

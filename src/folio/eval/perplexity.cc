@@ -139,8 +139,8 @@ class PerplexityMeter {
     progress_.nats_per_token = all_nats_ / static_cast<double>(all_tokens_);
   }
 
-  // Whether an earlier call had measured this window: where it had not, nothing is taken from it
-  // any more.
+  // Adds the predictions of the window as an earlier call has measured them, and returns true; else
+  // nothing is taken from that call any more.
   bool AddFromBefore(const TextWindow& window) {
     std::string_view lines = csv_->Next(window.targets.size());
     if (lines.empty()) {  // it stopped in the middle of the window

@@ -14,8 +14,8 @@ namespace folio {
 
 class Group;
 
-// How well a model predicts a text: every token of each document but its first, which nothing comes
-// before.
+// TextPerplexity says how well a model predicts a text: every token of each document but its first,
+// which nothing comes before.
 struct TextPerplexity {
   std::string name;
   int64_t documents = 0;
@@ -31,7 +31,7 @@ struct TextPerplexity {
   double word_perplexity() const;  // exp(nats / words)
 };
 
-// How far a measurement is; of `total` 0 nobody knows.
+// MeasureProgress says how far a measurement is; a `total` of 0 is not known.
 struct MeasureProgress {
   int64_t done = 0, total = 0;
   std::string unit;    // "byte", or "token" where bytes are not known
@@ -39,10 +39,11 @@ struct MeasureProgress {
   double nats_per_token = 0;
 };
 
-// Of the texts together, of which max_tokens are read (ReadingOptions), before anything is done.
+// Returns the progress before anything is done, with the total of all texts, of which max_tokens
+// are read (ReadingOptions).
 MeasureProgress ProgressOver(std::span<const MeasuredText> texts, int64_t max_tokens);
 
-// What a measurement tells; any may be empty.
+// A measurement calls these hooks; any may be empty.
 struct MeasureHooks {
   std::function<void(const MeasureProgress& progress)> on_progress = {};
   std::function<void(const std::string& note)> on_note = {};
@@ -65,7 +66,7 @@ std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
                                               const PerplexityOptions& options,
                                               const MeasureHooks& hooks = {});
 
-// Of all texts together.
+// Returns the perplexity of all texts together.
 TextPerplexity TotalPerplexity(std::span<const TextPerplexity> texts);
 
 // For people, or one JSON object (`json`).

@@ -20,8 +20,8 @@
 namespace folio {
 namespace {
 
-// Whether a row of a product depends on that row alone. oneDNN's products without AVX-512 round by
-// the number of rows.
+// Returns true where a row of a product depends on that row alone. oneDNN's products without
+// AVX-512 round by the number of rows.
 bool RowsAreApart(const Backend& backend) {
   const std::string unit = backend.ProductUnit(Dtype::kF32);
   return unit != "AVX2" && unit != "SSE4";
@@ -39,7 +39,7 @@ void TakeNumbers(std::string_view& text, std::span<Number> numbers) {
   text.remove_prefix(numbers.size_bytes());
 }
 
-// What a rank needs of a window to run it.
+// Appends to `text` the parts of a window that a rank needs to run it.
 void PutWindow(const TextWindow& window, std::string& text) {
   const int64_t sizes[] = {std::ssize(window.ids), std::ssize(window.targets), window.first};
   PutNumbers<int64_t>(sizes, text);
@@ -59,8 +59,8 @@ TextWindow TakeWindow(std::string_view& text) {
   return window;
 }
 
-// What stands for each number of a prediction whose logits are not finite, until the first rank has
-// heard of it.
+// This number stands for each number of a prediction whose logits are not finite, until the first
+// rank has heard of it.
 constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
 
 void RequireFinite(const TextWindow& window, std::span<const double> numbers, size_t each) {
@@ -106,7 +106,8 @@ int64_t Predictor::Padded(int64_t tokens) const {
   return std::min(limit_, CeilDiv(tokens, kStep) * kStep);
 }
 
-// Of each rank the numbers of its windows: the longest first, each to who has the fewest tokens.
+// Returns the indices of the windows of each rank: the longest windows are given out first, each to
+// the rank with the fewest tokens.
 std::vector<std::vector<size_t>> Predictor::Divide(std::span<const TextWindow> windows) const {
   std::vector<size_t> order(windows.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -20,14 +20,14 @@ struct MeasuredModel {
 };
 
 // Runs windows through one model, or through several for comparing what they predict, on all ranks
-// of a group. What comes of a window depends on it alone: on neither the windows that run beside it
+// of a group. The result of a window depends on it alone: on neither the windows that run beside it
 // nor the number of threads or ranks.
 class Predictor {
  public:
   // Logits of one prediction, (V), of each of the models.
   using Rows = std::span<const std::span<const float>>;
-  // What is kept of a prediction whose right token is `id`: some numbers, as many of each. Called
-  // from several threads.
+  // A Measure keeps some numbers of a prediction whose right token is `id`, equally many of each.
+  // Called from several threads.
   using Measure = std::function<void(Rows rows, int32_t id, std::span<double> numbers)>;
 
   // Runs as many windows at once as have about `positions` tokens, one at least, on each rank;

@@ -102,7 +102,7 @@ TEST_F(MeasuresOnRanks, LogitsThatAreNotFiniteAreToldByTheFirst) {
   });
 }
 
-// What the first rank finds wrong is its error alone, and the others go home.
+// An error that the first rank finds is its alone, and the others go home.
 TEST_F(MeasuresOnRanks, AnErrorOfTheFirstRankEndsThemAll) {
   int home = 0;
   RunOnThreads(2, [&](Group& group) {

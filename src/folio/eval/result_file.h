@@ -11,15 +11,15 @@
 
 namespace folio {
 
-// A file of lines, one for each thing that was measured, which appears when it is whole. What an
-// interrupted call had measured lies beside it (PartialFile) and is handed back, so that the next
-// call with the same key goes on behind it and leaves the same bytes.
+// A file of lines, one for each thing that was measured, which appears when it is whole. The lines
+// of an interrupted call lie beside it (PartialFile) and are handed back, so that the next call
+// with the same key goes on behind it and leaves the same bytes.
 class ResultFile {
  public:
   // `key` says all that the lines depend on. Throws a kRuntime Error as PartialFile.
   ResultFile(const std::filesystem::path& path, const std::string& key);
 
-  // Whether there are lines left from before; a last one without its end is none.
+  // Returns true while there are lines left from before; a last one without its end is none.
   bool resuming() const { return !before_.empty(); }
   // The next `count` of those lines, each with its line break; empty if there are not so many.
   std::string_view Next(size_t count);
@@ -43,8 +43,8 @@ class ResultFile {
 // For people, where lines left from before are not what they should be.
 std::string DamagedNote(const std::filesystem::path& path);
 
-// What tells one model's numbers from another's: its configuration and every weight, the tokenizer,
-// and what computes. Reads all weights.
+// Returns a text that is different for models with different numbers: it covers the configuration,
+// every weight, the tokenizer and the backend. Reads all weights.
 std::string ModelFingerprint(const OpenedModel& model);
 
 }  // namespace folio

@@ -13,14 +13,14 @@ struct TextWindow {
   int64_t first = 0;             // the row whose prediction is the first that counts
   std::vector<int32_t> targets;  // what the rows from `first` on should have predicted
   int64_t begin = 0;             // place of the first target in its text, in tokens
-  // Which text, of several, which of the documents of them all, and the bytes of the document
-  // before the first target.
+  // `text` and `document` are the indices of the text and, over all texts, of the document; `byte`
+  // counts the bytes of the document before the first target.
   size_t text = 0;
   int64_t document = 0;
   int64_t byte = 0;
 };
 
-// How a text that is longer than a model's context is cut.
+// WindowShape says how a text that is longer than a model's context is cut.
 struct WindowShape {
   int64_t context = 0;  // tokens of a window
   int64_t stride = 0;   // from one window to the next; 1 to context

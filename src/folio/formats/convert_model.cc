@@ -81,8 +81,8 @@ uint64_t BytesAt(const fs::path& path) {
   return bytes;
 }
 
-// Whether `stored` holds the source's numbers as its dtype encodes them; zeros where there is no
-// source.
+// Returns whether `stored` holds the source's numbers as its dtype encodes them; zeros where there
+// is no source.
 bool HoldsEncoded(const StoredParam& stored, const Tensor* source) {
   constexpr int64_t kGrain = 1 << 15;
   const Shape& shape = stored.from.shape;
@@ -135,7 +135,8 @@ void CompareTokenizers(const Tokenizer* source, const Tokenizer* result) {
                      fmt::format("it is of kind {}", source->kind()),
                      "convert it to another format, or give the model without a tokenizer");
   }
-  // Of a model without one nothing was written; a reader may still know which belongs to it.
+  // For a model without a tokenizer nothing was written; a reader may still know which belongs to
+  // it.
   if (source == nullptr || source->hash() == result->hash()) return;
   if (source->vocab_size() != result->vocab_size() ||
       !std::ranges::equal(source->special_tokens(), result->special_tokens())) {

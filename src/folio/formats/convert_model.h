@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// What is to be converted, and to what.
+// A conversion to make: a model, and the format and place of the result.
 struct Conversion {
   std::filesystem::path from = {};  // as FindModel takes it
   std::filesystem::path to = {};
@@ -21,7 +21,7 @@ struct Conversion {
   bool overwrite = false;
 };
 
-// What was made of it, and what was seen when it was read back.
+// A conversion that was made, and the comparison with its source when it was read back.
 struct Converted {
   std::filesystem::path from = {};  // the file or directory that was read
   std::string_view from_format = {};
@@ -49,7 +49,7 @@ Converted ConvertModel(const Conversion& conversion,
 // The format of that name, if it can be saved. Throws a kUsage Error.
 const ModelFormat& SavedFormat(std::string_view name);
 
-// What any format holds matrices as, and what that is called: "q8_0".
+// The dtypes that any format holds matrices as, and the name of one: "q8_0".
 std::vector<Dtype> SavedDtypes();
 std::string NameOfSaved(Dtype dtype);
 

@@ -179,18 +179,18 @@ TEST_F(GgufModel, WhatGpt2CannotExpressIsNotWritten) {
   };
   using C = GptConfig;
   EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.norm_position = "post"; })),
-                       "norm_position is post", "convert to hf"));
+                       "norm_position = post", "convert to hf"));
   EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.position_embedding = "sinusoidal"; })),
-                       "position_embedding is sinusoidal"));
+                       "position_embedding = sinusoidal"));
   EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.activation_function = "relu"; })),
-                       "activation_function is relu"));
+                       "activation_function = relu"));
   EXPECT_TRUE(
-      Contains(SaveRefused(with([](C& c) { c.lm_head_bias = true; })), "lm_head_bias is true"));
-  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.causal = false; })), "causal is false"));
+      Contains(SaveRefused(with([](C& c) { c.lm_head_bias = true; })), "lm_head_bias = true"));
+  EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.causal = false; })), "causal = false"));
   EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.scale_attn_weights = false; })),
-                       "scale_attn_weights is false"));
+                       "scale_attn_weights = false"));
   EXPECT_TRUE(Contains(SaveRefused(with([](C& c) { c.scale_attn_by_inverse_layer_idx = true; })),
-                       "scale_attn_by_inverse_layer_idx is true"));
+                       "scale_attn_by_inverse_layer_idx = true"));
   EXPECT_TRUE(Contains(SaveRefused(TinyConfig(), Dtype::kQ8_0), "blocks of 32", "n_embd is 6",
                        "choose f16"));
   EXPECT_TRUE(Contains(SaveRefused(with([](C& c) {

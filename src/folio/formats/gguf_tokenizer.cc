@@ -141,7 +141,7 @@ std::unique_ptr<Tokenizer> ReadBpe(const GgufFile& file) {
   return std::make_unique<BpeTokenizer>(std::move(vocab));
 }
 
-// What llama.cpp's "rwkv" writes as an escape is taken for itself.
+// The escapes of llama.cpp's "rwkv" stand for the characters themselves.
 std::string Unescaped(std::string_view text) {
   if (text == "\\n") return "\n";
   if (text == "\\t") return "\t";
@@ -206,7 +206,7 @@ void AddEnds(std::optional<int64_t> begin, std::optional<int64_t> end, GgufHeade
   header.AddBool("tokenizer.ggml.add_bos_token", false);
 }
 
-// Those of a BPE vocabulary that begin and end a text. llama.cpp takes token 11 where it names
+// The tokens of a BPE vocabulary that begin and end a text. llama.cpp takes token 11 where it names
 // none, so an id that nothing is made of stands in.
 void AddBpeEnds(const Tokenizer& tokenizer, const GptConfig& config, const Written& written,
                 GgufHeader& header) {

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/base/strings.h"
 #include "folio/formats/gpt2_encoding.h"
 #include "folio/formats/llmc_tokenizer.h"
-#include "folio/formats/out_in_model.h"
 #include "folio/io/byte_reader.h"
+#include "folio/model/config_json.h"
+#include "folio/model/family_tensors.h"
 #include "folio/tensor/convert.h"
 
 namespace folio {
@@ -26,25 +26,34 @@ namespace fs = std::filesystem;
 constexpr size_t kHeaderInts = 256, kHeaderBytes = kHeaderInts * sizeof(int32_t);
 constexpr int32_t kMagic = 20240326, kFloat32 = 3, kBFloat16 = 5;
 constexpr int64_t kPadding = 128;
-constexpr int64_t kMaxLayers = 4096;  // so that a small file cannot ask for a large table
+constexpr int64_t kMaxTensors = 4096;  // so that a small file cannot ask for a large table
 
 int64_t PaddedTo(int64_t vocab_size) {
   return (vocab_size + kPadding - 1) / kPadding * kPadding;
 }
 
-// The order of the parameters in the file: indices in the list of a model with all biases.
+// The sizes that the header begins with.
+constexpr std::array<std::pair<const char*, int64_t GptConfig::*>, 5> kSizes = {{
+    {"n_positions", &GptConfig::n_positions},
+    {"vocab_size", &GptConfig::vocab_size},
+    {"n_layer", &GptConfig::n_layer},
+    {"n_head", &GptConfig::n_head},
+    {"n_embd", &GptConfig::n_embd},
+}};
+
+// The order of the parameters in the file, as indices in the list of a model with all biases: the
+// first of its kind in the list, then those of the same kind in the other blocks.
 std::vector<size_t> FileOrder(const ParamTable& table) {
-  constexpr size_t kBefore = 2, kAfter = 2, kOfBlock = 12;
-  const size_t count = table.params().size();
-  const size_t layers = (count - kBefore - kAfter) / kOfBlock;
-  std::vector<size_t> order = {0, 1};
-  for (size_t kind = 0; kind < kOfBlock; ++kind) {
-    for (size_t layer = 0; layer < layers; ++layer) {
-      order.push_back(kBefore + layer * kOfBlock + kind);
-    }
+  std::vector<size_t> first, order;
+  for (size_t i = 0; i < table.params().size(); ++i) {
+    const auto same = [&](const ParamInfo& other) {
+      return other.module == table.params()[i].module && other.part == table.params()[i].part;
+    };
+    first.push_back(
+        static_cast<size_t>(std::ranges::find_if(table.params(), same) - table.params().begin()));
+    order.push_back(i);
   }
-  order.push_back(count - 2);
-  order.push_back(count - 1);
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return first[i]; });
   return order;
 }
 
@@ -72,11 +81,10 @@ int64_t LlmcFile::ReadHeader(ByteReader& reader) {
   }
   dtype_ = version == kFloat32 ? Dtype::kF32 : Dtype::kBF16;
   Json fields = {{"activation_function", "gelu_new"}};
-  for (const char* name : {"n_positions", "vocab_size", "n_layer", "n_head", "n_embd"}) {
-    fields[name] = reader.Number<int32_t>();
-  }
+  for (const auto& size : kSizes) fields[size.first] = reader.Number<int32_t>();
   for (const char* name : {"embd_pdrop", "attn_pdrop", "resid_pdrop"}) fields[name] = 0;
-  config_ = ConfigOfFields(fields, path().string(), kMaxLayers);
+  config_ = GptConfigFromJson(fields.dump(), path().string());
+  RequireBlocks(config_, Gpt2Family(), kMaxTensors, path().string());
   const auto padded = reader.Number<int32_t>();
   if (padded < config_.vocab_size) {
     reader.Fail(fmt::format("a vocabulary of {}, padded to {}", config_.vocab_size, padded));
@@ -93,9 +101,9 @@ LlmcFile::LlmcFile(const fs::path& path, Loading loading) : TensorFile(path) {
   const auto size = static_cast<int64_t>(DtypeSize(dtype_));
   for (const size_t i : FileOrder(table)) {
     const ParamInfo& param = table.params()[i];
-    TensorInfo info{.name = param.name,
+    TensorInfo info{.name = NameInFiles(Gpt2Family(), FileFormat::kLlmc, param),
                     .dtype = dtype_,
-                    .shape = StoredShape(param.shape, param.kind == ParamKind::kLinear)};
+                    .shape = ShapeInFiles(Gpt2Family(), FileFormat::kLlmc, param)};
     info.bytes = static_cast<uint64_t>(param.shape.count() * size);
     info.data = reader.Bytes(info.bytes).data();
     if (i == 0) {
@@ -104,15 +112,6 @@ LlmcFile::LlmcFile(const fs::path& path, Loading loading) : TensorFile(path) {
     Add(std::move(info));
   }
   if (reader.left() != 0) reader.Fail(fmt::format("{} bytes too many", reader.left()));
-}
-
-std::string WhyNot(const GptConfig& config) {
-  std::vector<std::string> reasons;
-  if (std::string other = WhyNotOnlySizes(config); !other.empty()) reasons.push_back(other);
-  if (config.activation_function != "gelu_new") {
-    reasons.push_back("activation_function = " + config.activation_function);
-  }
-  return Join(reasons, ", ");
 }
 
 void WriteTokenizer(const fs::path& model, const Tokenizer& tokenizer) {
@@ -150,7 +149,8 @@ bool IsLlmc(const fs::path& path) {
 
 FoundModel OpenLlmc(const fs::path& path, Loading loading) {
   const auto file = std::make_shared<const LlmcFile>(path, loading);
-  FoundModel found{.model = OutInModel(file->config(), file, "")};
+  FoundModel found{.model = FindParams(file->config(), file, Gpt2Family(), FileFormat::kLlmc,
+                                       [](const TensorInfo&) {})};
   const fs::path tokenizer = path.parent_path() / kLlmcTokenizerFile;
   if (fs::exists(tokenizer)) found.tokenizer = ReadLlmcTokenizer(tokenizer);
   if (found.tokenizer == nullptr) {
@@ -170,21 +170,19 @@ FoundModel OpenLlmc(const fs::path& path, Loading loading) {
 
 void SaveLlmc(const fs::path& path, const ModelToSave& model) {
   const GptConfig& config = model.weights.config();
-  if (const std::string why = WhyNot(config); !why.empty()) {
-    throw InputError("llm.c cannot run this model", "it has " + why,
-                     "convert it to another format");
-  }
+  RequireExpressed(config, FileFormat::kLlmc, "llm.c cannot run this model");
   const int64_t padded = PaddedTo(config.vocab_size);
   std::array<int32_t, kHeaderInts> header = {kMagic,
                                              model.dtype == Dtype::kF32 ? kFloat32 : kBFloat16};
-  const std::array sizes = {config.n_positions, config.vocab_size, config.n_layer,
-                            config.n_head,      config.n_embd,     padded};
-  std::ranges::transform(sizes, header.begin() + 2,
-                         [](int64_t size) { return static_cast<int32_t>(size); });
+  size_t next = 2;
+  for (const auto& size : kSizes) header[next++] = static_cast<int32_t>(config.*size.second);
+  header[next] = static_cast<int32_t>(padded);
   AtomicFile file(path);
   file.Write(std::as_bytes(std::span(header)));
-  std::vector<TensorToWrite> tensors = OutInTensors(model.weights, /*biases=*/true, model.dtype);
-  for (const size_t i : FileOrder(ParamTable(WithBiases(config)))) {
+  const GptConfig described = WithBiases(config);
+  std::vector<TensorToWrite> tensors =
+      TensorsToWrite(model.weights, described, Gpt2Family(), FileFormat::kLlmc, model.dtype);
+  for (const size_t i : FileOrder(ParamTable(described))) {
     tensors[i].dtype = model.dtype;  // norms and biases too
     EncodeTensor(tensors[i], [&](std::span<const std::byte> bytes) { file.Write(bytes); });
     if (i > 0) continue;

@@ -25,7 +25,7 @@ constexpr int32_t kTokenizerMagic = 20240328, kVersion = 2, kVersionWithoutEnd =
 constexpr int32_t kGpt2End = 50256;
 constexpr uint64_t kMaxBytes = uint64_t{8} << 20;
 
-// What such a file says.
+// The contents of such a file.
 struct StoredTokens {
   std::vector<std::string_view> tokens = {};
   int32_t end = 0;    // of a text

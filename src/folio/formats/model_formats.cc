@@ -108,7 +108,7 @@ void RequireSound(const std::filesystem::path& at) {
     } catch (const Error& error) {
       // A run that goes on may have put a newer checkpoint there meanwhile.
       if (listed != before) continue;
-      // Of a list that was not copied along it is said already what to do.
+      // The error of a list that was not copied along says already what to do.
       if (error.kind() != ErrorKind::kInput || !std::filesystem::exists(list, ignored)) throw;
       const std::filesystem::path run = at.parent_path();
       const bool best =

@@ -22,7 +22,7 @@ struct FoundModel {
   std::string tokenizer_help = {};            // then: how to get it, where more is known
 };
 
-// What is to be written.
+// A model to write.
 struct ModelToSave {
   const GptWeights& weights;
   const Tokenizer* tokenizer = nullptr;  // null: none
@@ -42,7 +42,7 @@ std::vector<ListedTensor> ListTensors(const TensorFile& file);
 struct ModelFormat {
   std::string_view name;   // "hf"
   std::string_view title;  // "Hugging Face directory"
-  // Whether `path`, which is there, looks like such a model: by what is in it, not by its name.
+  // Returns whether `path`, which is there, looks like such a model, by its contents, not its name.
   bool (*recognises)(const std::filesystem::path& path);
   // Checks everything but the numbers. Throws a kInput Error that names what is wrong, or what
   // folio cannot do.
@@ -50,10 +50,10 @@ struct ModelFormat {
   // Writes a model that appears as a whole. Throws a kInput Error where the format cannot express
   // it, and a kRuntime Error where it cannot be written. Null where folio only reads.
   void (*save)(const std::filesystem::path& path, const ModelToSave& model) = nullptr;
-  // What `save` can write matrices as. REQUIRES of its model: one of these.
+  // The dtypes that `save` can write matrices as. REQUIRES of its model: one of these.
   std::span<const Dtype> dtypes = {};
-  // What is there, also of a model that `open` refuses. Throws a kInput Error where that cannot be
-  // read either. Null where folio cannot tell.
+  // Lists all tensors, also those of a model that `open` refuses. Throws a kInput Error where that
+  // cannot be read either. Null where folio cannot tell.
   std::vector<ListedTensor> (*list)(const std::filesystem::path& path) = nullptr;
 };
 

@@ -3,19 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
 #include "folio/formats/gpt2_encoding.h"
-#include "folio/formats/out_in_model.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/pickle_writer.h"
 #include "folio/io/torch_file.h"
+#include "folio/model/config_json.h"
+#include "folio/model/family_tensors.h"
 #include "folio/text/nanogpt_meta.h"
 
 namespace folio {
@@ -30,7 +32,21 @@ fs::path FileOf(const fs::path& path) {
   return fs::is_directory(path) ? path / kCheckpointFile : path;
 }
 
-// model_args under the names of config.json.
+// The settings of model_args, and the fields of config.json that each says.
+struct ModelArg {
+  const char* name;
+  std::array<const char*, 3> fields;
+};
+constexpr auto kModelArgs = std::to_array<ModelArg>({
+    {"n_layer", {"n_layer"}},
+    {"n_head", {"n_head"}},
+    {"n_embd", {"n_embd"}},
+    {"block_size", {"n_positions"}},
+    {"bias", {"bias"}},
+    {"vocab_size", {"vocab_size"}},
+    {"dropout", {"resid_pdrop", "attn_pdrop", "embd_pdrop"}},
+});
+
 Json ConfigFields(const TorchFile& file) {
   const Json* args = file.values().find("model_args");
   if (args == nullptr || !args->is_object()) {
@@ -40,29 +56,16 @@ Json ConfigFields(const TorchFile& file) {
                      "directory that holds both");
   }
   Json fields = {{"activation_function", "gelu"}};
-  const auto take = [&](const char* name, const char* as) {
-    const Json* value = args->find(name);
+  for (const ModelArg& arg : kModelArgs) {
+    const Json* value = args->find(arg.name);
     if (value == nullptr) {
-      throw InputError(fmt::format("{}: model_args has no {}", file.path().string(), name));
+      throw InputError(fmt::format("{}: model_args has no {}", file.path().string(), arg.name));
     }
-    fields[as] = *value;
-  };
-  take("n_layer", "n_layer");
-  take("n_head", "n_head");
-  take("n_embd", "n_embd");
-  take("block_size", "n_positions");
-  take("vocab_size", "vocab_size");
-  take("bias", "bias");
-  for (const char* place : {"embd_pdrop", "attn_pdrop", "resid_pdrop"}) take("dropout", place);
+    for (const char* field : arg.fields) {
+      if (field != nullptr) fields[field] = *value;
+    }
+  }
   return fields;
-}
-
-bool HeadIsTied(const TensorFile& file, const std::string& prefix) {
-  const TensorInfo& wte = file.Require(prefix + "transformer.wte.weight");
-  const TensorInfo* head = file.Find(fmt::format("{}{}.weight", prefix, kHeadName));
-  return head == nullptr || head->data == wte.data ||
-         (head->shape == wte.shape && head->dtype == wte.dtype &&
-          std::memcmp(head->data, wte.data, wte.bytes) == 0);
 }
 
 // Where nanoGPT has put it, or its user: "" if nowhere.
@@ -90,17 +93,6 @@ void FindTokenizer(const TorchFile& file, FoundModel& found) {
 }
 
 // --- writing
-
-void RequireNanoGpt(const GptConfig& config) {
-  std::string why = WhyNotOnlySizes(config);
-  if (config.activation_function != "gelu" && config.activation_function != "gelu_new") {
-    why += fmt::format("{}activation_function = {}", why.empty() ? "" : ", ",
-                       config.activation_function);
-  }
-  if (why.empty()) return;
-  throw InputError("nanoGPT cannot run this model", "it has " + why,
-                   "convert it to another format");
-}
 
 // nanoGPT's sample.py takes GPT-2's tokens where it finds no meta.pkl.
 void RequireGpt2Tokens(const Tokenizer& tokenizer) {
@@ -135,17 +127,14 @@ std::string MetaOf(const Tokenizer& tokenizer) {
   return PickleOf(PickledDict(meta));
 }
 
-Json CheckpointValues(const GptConfig& config, bool bias) {
-  return {{"model_args",
-           {{"n_layer", config.n_layer},
-            {"n_head", config.n_head},
-            {"n_embd", config.n_embd},
-            {"block_size", config.n_positions},
-            {"bias", bias},
-            {"vocab_size", config.vocab_size},
-            {"dropout", config.resid_pdrop}}},
-          {"iter_num", 0},
-          {"best_val_loss", 1e9}};
+Json CheckpointValues(GptConfig config) {
+  Json args;
+  const std::vector<Field> fields = config.Fields();
+  for (const ModelArg& arg : kModelArgs) {
+    args[arg.name] = std::visit([](const auto* value) { return Json(*value); },
+                                FieldOf(fields, arg.fields.front()).value);
+  }
+  return {{"model_args", args}, {"iter_num", 0}, {"best_val_loss", 1e9}};
 }
 
 }  // namespace
@@ -164,16 +153,22 @@ FoundModel OpenNanoGpt(const fs::path& path, Loading loading) {
   const bool compiled = std::ranges::any_of(
       file->tensors(), [](const TensorInfo& info) { return info.name.starts_with(kCompiled); });
   const std::string prefix = compiled ? kCompiled : kModel;
-  fields["tie_word_embeddings"] = HeadIsTied(*file, prefix);
-  const GptConfig config = ConfigOfFields(fields, where, std::ssize(file->tensors()));
-  FoundModel found{.model = OutInModel(config, file, prefix)};
+  const Family& family = Gpt2Family();
+  fields["tie_word_embeddings"] = HeadIsTied(*file, family, FileFormat::kNanoGpt, prefix);
+  const GptConfig config = GptConfigFromJson(fields.dump(), where);
+  RequireBlocks(config, family, std::ssize(file->tensors()), where);
+  const auto refuse = [&](const TensorInfo& info) {
+    throw InputError(fmt::format("{}: tensor '{}' is not part of the model", where, info.name),
+                     "folio runs GPT-2 models only");
+  };
+  FoundModel found{.model = FindParams(config, file, family, FileFormat::kNanoGpt, refuse, prefix)};
   FindTokenizer(*file, found);
   return found;
 }
 
 void SaveNanoGpt(const fs::path& path, const ModelToSave& model) {
   const GptConfig& config = model.weights.config();
-  RequireNanoGpt(config);
+  RequireExpressed(config, FileFormat::kNanoGpt, "nanoGPT cannot run this model");
   const bool characters = model.tokenizer != nullptr && model.tokenizer->kind() == "char";
   if (model.tokenizer != nullptr && !characters) RequireGpt2Tokens(*model.tokenizer);
   if (path.extension() == ".pt") {
@@ -183,7 +178,9 @@ void SaveNanoGpt(const fs::path& path, const ModelToSave& model) {
   // One setting for all biases.
   const bool bias =
       config.has_attention_bias() || config.has_mlp_bias() || config.has_layer_norm_bias();
-  Json values = CheckpointValues(config, bias);
+  GptConfig described = bias ? WithBiases(config) : config;
+  described.bias = bias;
+  Json values = CheckpointValues(described);
   const MadeParents parents(path);
   AtomicDirectory dir(path);
   if (characters) {
@@ -192,9 +189,11 @@ void SaveNanoGpt(const fs::path& path, const ModelToSave& model) {
     values["config"] = {{"dataset", "../" + ReplaceInvalidUtf8(name.string())}};
     WriteFileAtomically(dir.path() / kNanoGptMetaFile, MetaOf(*model.tokenizer));
   }
-  const auto tensors = OutInTensors(model.weights, bias, model.dtype);
+  const Family& family = Gpt2Family();
+  const auto tensors =
+      TensorsToWrite(model.weights, described, family, FileFormat::kNanoGpt, model.dtype);
   const std::vector<std::pair<std::string, std::string>> tied = {
-      {fmt::format("{}.weight", kHeadName), tensors.front().name}};
+      {NameInFiles(family, FileFormat::kNanoGpt, -1, kHeadName, "weight"), tensors.front().name}};
   WriteTorchFile(dir.path() / kCheckpointFile, values, "model", tensors, tied);
   dir.Commit();
 }

@@ -2,15 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <set>
 #include <string>
 #include <utility>
 
 #include "folio/base/error.h"
 #include "folio/formats/gpt2_encoding.h"
-#include "folio/formats/out_in_model.h"
 #include "folio/io/file.h"
 #include "folio/io/tf_bundle.h"
+#include "folio/model/config_json.h"
+#include "folio/model/family_tensors.h"
 #include "folio/text/encodings.h"
 
 namespace folio {
@@ -49,24 +49,6 @@ Json ConfigFields(const fs::path& path) {
   return fields;
 }
 
-// "model/h0/attn/c_attn/w", "model/wte".
-std::string TfName(const ParamInfo& info) {
-  std::string name = "model/";
-  if (info.layer >= 0) name += fmt::format("h{}/", info.layer);
-  for (const char c : info.module) name += c == '.' ? '/' : c;
-  if (info.kind == ParamKind::kTiedEmbedding || info.kind == ParamKind::kEmbedding) return name;
-  if (info.part == "bias") return name + "/b";
-  return name + (info.kind == ParamKind::kLinear ? "/w" : "/g");
-}
-
-// A Linear weight is that of a convolution of width 1, (1,in,out).
-StoredParam FindParam(const TensorFile& file, const ParamInfo& info, const std::string& name) {
-  if (info.kind != ParamKind::kLinear) return {file.Require(name, info.shape)};
-  StoredParam param{file.Require(name, {1, info.shape[0], info.shape[1]})};
-  param.from.shape = info.shape;
-  return param;
-}
-
 }  // namespace
 
 bool IsOpenAiCheckpoint(const fs::path& path) {
@@ -78,28 +60,20 @@ bool IsOpenAiCheckpoint(const fs::path& path) {
 FoundModel OpenOpenAiCheckpoint(const fs::path& path, Loading loading) {
   const auto file = std::make_shared<const TfBundle>(path / PrefixName(path), loading);
   const fs::path hparams = path / kHparams;
-  FoundModel found;
-  StoredModel& model = found.model;
-  model.file = file;
-  model.config =
-      ConfigOfFields(ConfigFields(hparams), hparams.string(), std::ssize(file->tensors()));
-  std::set<std::string, std::less<>> used;
-  const ParamTable table(model.config);
-  for (const ParamInfo& info : table.params()) {
-    const std::string name = TfName(info);
-    model.params.push_back(FindParam(*file, info, name));
-    used.insert(name);
-  }
-  for (const TensorInfo& info : file->tensors()) {
-    const bool of_optimizer = info.name.ends_with("/Adam") || info.name.ends_with("/Adam_1");
-    if (!info.name.starts_with("model/") || used.contains(info.name) || of_optimizer) continue;
+  const GptConfig config = GptConfigFromJson(ConfigFields(hparams).dump(), hparams.string());
+  RequireBlocks(config, Gpt2Family(), std::ssize(file->tensors()), hparams.string());
+  const auto refuse = [&](const TensorInfo& info) {
+    if (info.name.ends_with("/Adam") || info.name.ends_with("/Adam_1")) return;  // its moments
     throw InputError(
         fmt::format("{}: tensor '{}' is not part of the model", file->path().string(), info.name),
         "hparams.json beside it describes a model without it");
-  }
+  };
+  FoundModel found{
+      .model = FindParams(config, file, Gpt2Family(), FileFormat::kOpenAi, refuse, "model/")};
   if (!TokenizerFiles((path / "").string()).empty()) {
     found.tokenizer = LoadTokenizer(path.string());
-    model.config.bos_token_id = model.config.eos_token_id = found.tokenizer->end_of_text();
+    found.model.config.bos_token_id = found.model.config.eos_token_id =
+        found.tokenizer->end_of_text();
   } else {
     UseGpt2Encoding(found, "put encoder.json and vocab.bpe beside the checkpoint");
   }

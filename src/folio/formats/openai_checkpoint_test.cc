@@ -54,7 +54,7 @@ TEST_F(OpenAi, TheCheckpointFileNamesTheCheckpoint) {
 
 TEST_F(OpenAi, TheTokenizerBesideItIsItsOwn) {
   ByteTokenizer().Save(At("m").string());
-  // Of 256 tokens, where the model has 13: that they do not fit is seen by who uses both.
+  // It has 256 tokens, the model 13: that they do not fit is seen by who uses both.
   EXPECT_NE(FindModel(At("m")).tokenizer, nullptr);
 }
 

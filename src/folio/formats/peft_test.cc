@@ -163,7 +163,7 @@ TEST_F(Peft, WhatDoesNotFitTheModelIsRefused) {
     return name.find("h.1.attn.c_attn.lora_B") == name.npos ? name : "base_model.model.wte.weight";
   });
   EXPECT_TRUE(Contains(Refusal(), "no tensor", "h.1.attn.c_attn.lora_B"));
-  // Of a model of another size, and of fewer blocks.
+  // The adapter is of a model of another size, and of fewer blocks.
   GptConfig config = TinyConfig();
   std::filesystem::create_directories(At("other"));
   SaveModel(At("other"), GptWeights(config));

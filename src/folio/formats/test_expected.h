@@ -34,7 +34,7 @@ inline std::vector<double> Logits64(const StoredModel& model, const std::vector<
   return logits;
 }
 
-// Whether the model gives the logits that the expected.safetensors in `dir` has for its ids.
+// Succeeds if the model gives the logits that the expected.safetensors in `dir` has for its ids.
 inline testing::AssertionResult GivesExpected(const StoredModel& model,
                                               const std::filesystem::path& dir,
                                               double tolerance = 1e-10) {

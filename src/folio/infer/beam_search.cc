@@ -153,7 +153,8 @@ class BeamSearcher {
     return found;
   }
 
-  // Those that go on; texts that have ended are kept. `tokens`: of each, with the new one.
+  // Returns the beams that go on; texts that have ended are kept. `tokens`: of each, with the new
+  // one.
   std::vector<Continuation> Choose(const Tensor& logits, int64_t tokens) {
     const auto most = static_cast<size_t>(options_.beams);
     std::vector<Continuation> next;
@@ -186,7 +187,8 @@ class BeamSearcher {
     if (std::ssize(texts_) > options_.n) texts_.pop_back();
   }
 
-  // Whether no beam of so many tokens, the best of which has this sum, can beat what is finished.
+  // Returns true where no beam of so many tokens, the best of which has this sum, can beat the
+  // finished texts.
   bool Sure(double log_probability, int64_t tokens) const {
     if (std::ssize(texts_) < options_.n) return false;
     const int64_t length = options_.length_penalty > 0 ? longest_ : tokens + 1;

@@ -8,8 +8,9 @@
 
 namespace folio {
 
-// How beam search goes (R. Reddy, 1977; for texts: A. Graves, arXiv:1211.3711). From step to step
-// it keeps the likeliest beginnings of texts, `beams` of them, each continued by one more token.
+// These are the options of beam search (R. Reddy, 1977; for texts: A. Graves, arXiv:1211.3711).
+// From step to step it keeps the likeliest beginnings of texts, `beams` of them, each continued by
+// one more token.
 struct BeamSearchOptions {
   int64_t beams = 4;  // 1 to Decoder::kFewRows
   // A text of n tokens, the one that ended it among them, has the score
@@ -41,10 +42,10 @@ int64_t BeamSearchPages(const GptConfig& config, int64_t prompt_tokens,
 // of P tokens is full, of which none is forgotten here: behind T tokens it has P - T + 1 at most.
 //
 // In each step all continuations of the beams by a token are put in order: the likelier first, of
-// equals that of the better beam, then the lower id. Those of the first `beams` that end are put
-// aside as finished; the first `beams` that do not end go on. With one beam nothing goes on beside
-// a text that has ended: that is greedy search. Of equal scores the text that was found first is
-// the better one.
+// equals that of the better beam, then the lower id. Among the first `beams`, continuations that
+// end are put aside as finished; the first `beams` that do not end go on. With one beam nothing
+// goes on beside a text that has ended: that is greedy search. Of equal scores the text that was
+// found first is the better one.
 //
 // It ends early where `n` texts are finished and no beam can beat the last of them. The sum s of a
 // beam is the largest that can become of it. It is negative, so that its score is at most
@@ -52,10 +53,10 @@ int64_t BeamSearchPages(const GptConfig& config, int64_t prompt_tokens,
 // one more than the beam has for one below (for 0 it makes no difference); what was found by then
 // is exactly what would be found at the end.
 //
-// What it finds depends neither on threads nor on what else the cache holds. Throws a kUsage Error
-// for options out of their ranges, for a prompt that is empty, no tokens or longer than the
-// context, and where no token may come next. REQUIRES: so many free pages in the cache as
-// BeamSearchPages says.
+// The texts depend neither on threads nor on what else the cache holds. Throws a kUsage Error for
+// options out of their ranges, for a prompt that is empty, no tokens or longer than the context,
+// and where no token may come next. REQUIRES: so many free pages in the cache as BeamSearchPages
+// says.
 std::vector<BeamText> BeamSearch(Decoder& decoder, std::span<const int32_t> prompt,
                                  const BeamSearchOptions& options);
 

@@ -44,7 +44,8 @@ class BeamSearching : public testing::Test {
     return BeamSearch(decoder, prompt, options);
   }
 
-  // Of what follows a text, all of it computed again: -infinity for what may not be chosen.
+  // Returns ln p of each token that may follow a text, computed anew from the whole text: -infinity
+  // for those that may not be chosen.
   std::vector<double> LogProbabilities(const Tokens& text, const BeamSearchOptions& options) {
     const int64_t T = std::ssize(text), V = config_.vocab_size;
     GptPass pass(*backend_, config_, 1, T, PassKind::kForward);

@@ -14,7 +14,7 @@ namespace folio {
 // (a message with its answer) are forgotten.
 class ChatSession {
  public:
-  // Of a model with a context of P. The tokenizer must outlive it.
+  // The session is with a model whose context has P tokens. The tokenizer must outlive it.
   ChatSession(const Tokenizer& tokenizer, const ChatFormat& format, int64_t P);
 
   struct Question {
@@ -25,7 +25,7 @@ class ChatSession {
   // kInput Error for a message that the tokenizer has no tokens for. A message that alone is too
   // long is left whole.
   Question Ask(const std::string& message, int64_t max_tokens);
-  // What the model answered. REQUIRES: it was asked.
+  // Takes the answer of the model. REQUIRES: it was asked.
   void Answered(std::span<const int32_t> ids);
   // Forgets the last answer, as if the model was only just asked. REQUIRES: it answered.
   void TakeBackAnswer();

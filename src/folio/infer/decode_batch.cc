@@ -37,23 +37,22 @@ class DecodeBatch::Impl {
   const KvCache& cache() const { return decoder_.cache(); }
 
  private:
-  struct Text {
+  struct Entry {
     Id id;
-    Sequence text;
-    bool done = false;
+    Sequence sequence;
   };
 
   void Admit();
   int64_t PromisedPages();
   void ReadPages();
-  // One pass over these texts' pending tokens, which are few.
-  void RunRows(std::span<Text* const> texts);
-  void Take(std::span<Text* const> texts, const Tensor& logits, double pass_seconds);
+  // Makes one pass over the pending tokens of the sequences, which are few.
+  void RunRows(std::span<Sequence* const> sequences);
+  void Take(std::span<Sequence* const> sequences, const Tensor& logits, double pass_seconds);
 
   int64_t texts_, V_;
   Decoder decoder_;
   Id next_id_ = 0;
-  std::deque<Text> waiting_, running_;
+  std::deque<Entry> waiting_, running_;
 };
 
 DecodeBatch::Impl::Impl(Backend& backend, const GptWeights& weights,
@@ -69,8 +68,8 @@ DecodeBatch::Impl::Impl(Backend& backend, const GptWeights& weights,
 
 DecodeBatch::Id DecodeBatch::Impl::Add(TextRequest request) {
   CheckGeneration(request.prompt, request.options, context(), V_);
-  Text text{next_id_, Sequence(std::move(request), decoder_)};
-  const int64_t needed = text.text.most_pages(), R = decoder_.cache().page_tokens();
+  Sequence sequence(std::move(request), decoder_);
+  const int64_t needed = sequence.most_pages(), R = decoder_.cache().page_tokens();
   if (needed > decoder_.cache().pages()) {
     throw UsageError(fmt::format("the text would need keys and values of {} tokens, and there is "
                                  "room for {}",
@@ -78,117 +77,110 @@ DecodeBatch::Id DecodeBatch::Impl::Add(TextRequest request) {
                      "prompt and tokens to write together are more than the cache holds",
                      "ask for fewer tokens, or for a larger cache");
   }
-  waiting_.push_back(std::move(text));
+  waiting_.push_back({next_id_, std::move(sequence)});
   return next_id_++;
 }
 
 void DecodeBatch::Impl::Cancel(Id id) {
-  const auto is_it = [&](const Text& text) { return text.id == id && !text.done; };
-  if (const auto found = std::ranges::find_if(running_, is_it); found != running_.end()) {
-    found->done = true;
-    found->text.End(FinishReason::kCancelled);
+  if (const auto found = std::ranges::find(running_, id, &Entry::id); found != running_.end()) {
+    if (!found->sequence.finished()) found->sequence.Cancel();
   }
-  if (const auto found = std::ranges::find_if(waiting_, is_it); found != waiting_.end()) {
-    Text text = std::move(*found);
+  if (const auto found = std::ranges::find(waiting_, id, &Entry::id); found != waiting_.end()) {
+    Sequence sequence = std::move(found->sequence);
     waiting_.erase(found);
-    text.text.End(FinishReason::kCancelled);
+    sequence.Cancel();
   }
 }
 
-// Pages that texts have not taken yet.
+// Returns the number of pages that running sequences have not taken yet.
 int64_t DecodeBatch::Impl::PromisedPages() {
   int64_t pages = 0;
-  for (Text& text : running_) {
-    if (text.done) continue;
-    pages += text.text.most_pages() - std::ssize(text.text.sequence().pages());
+  for (const auto& [id, sequence] : running_) {
+    if (!sequence.finished()) pages += sequence.missing_pages();
   }
   return pages;
 }
 
 void DecodeBatch::Impl::Admit() {
   while (!waiting_.empty() && running() < texts_) {
-    Text& text = waiting_.front();
-    text.text.Join();
-    const int64_t needed = text.text.most_pages() - std::ssize(text.text.sequence().pages());
-    if (needed > decoder_.cache().free_pages() - PromisedPages()) {
-      text.text.sequence().Clear();
-      return;
+    Sequence& sequence = waiting_.front().sequence;
+    sequence.Join();
+    if (sequence.missing_pages() > decoder_.cache().free_pages() - PromisedPages()) {
+      return sequence.Leave();
     }
-    running_.push_back(std::move(text));
+    running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
   }
 }
 
-void DecodeBatch::Impl::Take(std::span<Text* const> texts, const Tensor& logits,
+void DecodeBatch::Impl::Take(std::span<Sequence* const> sequences, const Tensor& logits,
                              double pass_seconds) {
   std::vector<Tensor> rows;
   int64_t begin = 0;
-  for (Text* text : texts) {
-    const SequencePiece piece = text->text.pending();
+  for (Sequence* sequence : sequences) {
+    const SequencePiece piece = sequence->pending();
     const int64_t count = piece.every_row ? std::ssize(piece.ids) : 1;
     rows.push_back(logits.Slice(begin, begin + count));
     begin += count;
   }
-  ParallelFor(std::ssize(texts), [&](int64_t i, int) {
-    texts[static_cast<size_t>(i)]->text.Choose(rows[static_cast<size_t>(i)], pass_seconds);
+  ParallelFor(std::ssize(sequences), [&](int64_t i, int) {
+    sequences[static_cast<size_t>(i)]->Choose(rows[static_cast<size_t>(i)], pass_seconds);
   });
-  for (Text* text : texts) {
-    if (!text->done) text->done = !text->text.HandOut() || text->done;
+  for (Sequence* sequence : sequences) {
+    if (!sequence->finished()) sequence->HandOut();
   }
 }
 
 void DecodeBatch::Impl::ReadPages() {
-  for (Text& text : running_) {
-    if (text.done) continue;
-    const SequencePiece piece = text.text.pending();
-    const bool looked_at = text.text.looked_at();
-    if (std::ssize(piece.ids) <= Decoder::kFewRows && !looked_at) continue;
+  for (Entry& entry : running_) {
+    Sequence& sequence = entry.sequence;
+    if (sequence.finished()) continue;
+    const SequencePiece piece = sequence.pending();
+    const bool observed = sequence.observed();
+    if (std::ssize(piece.ids) <= Decoder::kFewRows && !observed) continue;
     const int64_t R = decoder_.cache().page_tokens(), room = R - piece.sequence->size() % R;
     const int64_t count = std::min(room, std::ssize(piece.ids));
     decoder_.Read(*piece.sequence, piece.ids.first(static_cast<size_t>(count)));
-    if (looked_at) text.text.Look(decoder_);
-    text.text.TellRead();
+    if (observed) sequence.Observe(decoder_);
+    sequence.ReportRead();
     if (count < std::ssize(piece.ids)) return;
-    if (text.text.wants_tokens()) {
-      Text* const one = &text;
-      Take({&one, 1}, decoder_.LogitsOf(decoder_.norm().dim(0) - 1, decoder_.norm().dim(0)), 0);
-    } else {
-      text.done = true;
-      text.text.End(FinishReason::kLength);
-    }
-    return;
+    if (sequence.EndReason()) return sequence.End();
+    Sequence* const one = &sequence;
+    return Take({&one, 1}, decoder_.LogitsOf(decoder_.norm().dim(0) - 1, decoder_.norm().dim(0)),
+                0);
   }
 }
 
-void DecodeBatch::Impl::RunRows(std::span<Text* const> texts) {
-  if (texts.empty()) return;
+void DecodeBatch::Impl::RunRows(std::span<Sequence* const> sequences) {
+  if (sequences.empty()) return;
   std::vector<SequencePiece> pieces;
-  for (Text* text : texts) pieces.push_back(text->text.pending());
+  for (Sequence* sequence : sequences) pieces.push_back(sequence->pending());
   Tensor logits;
   const double seconds = SecondsOf([&] { logits = decoder_.Append(pieces); });
-  Take(texts, logits, seconds);
+  Take(sequences, logits, seconds);
 }
 
 bool DecodeBatch::Impl::Step() {
   Admit();
   const bool alone = running_.size() == 1;
-  std::vector<Text*> texts;
+  std::vector<Sequence*> sequences;
   int64_t rows = 0;
-  for (Text& text : running_) {
-    text.done = text.done || !text.text.Prepare(alone);
-    if (text.done) continue;
-    const int64_t count = std::ssize(text.text.pending().ids);
-    if (count > Decoder::kFewRows || text.text.looked_at()) continue;
+  for (Entry& entry : running_) {
+    Sequence& sequence = entry.sequence;
+    if (!sequence.finished()) sequence.Prepare(alone);
+    if (sequence.finished()) continue;
+    const int64_t count = std::ssize(sequence.pending().ids);
+    if (count > Decoder::kFewRows || sequence.observed()) continue;
     if (rows + count > Decoder::kFewRows) {
-      RunRows(std::exchange(texts, {}));
+      RunRows(std::exchange(sequences, {}));
       rows = 0;
     }
-    texts.push_back(&text);
+    sequences.push_back(&sequence);
     rows += count;
   }
-  RunRows(texts);
+  RunRows(sequences);
   ReadPages();
-  std::erase_if(running_, [](const Text& text) { return text.done; });
+  std::erase_if(running_, [](const Entry& entry) { return entry.sequence.finished(); });
   return !running_.empty() || !waiting_.empty();
 }
 

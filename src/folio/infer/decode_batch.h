@@ -20,12 +20,12 @@ struct TextRequest {
   GenerateOptions options = {};
   // Tells texts of one prompt and seed apart: each has random numbers of its own.
   uint64_t rng_stream = 0;
-  // Optional: guesses how the text goes on, where it pays and no other text is beside it. What is
-  // written stays the same. One for a text at a time; must outlive it.
+  // Optional: guesses how the text goes on, where it pays and no other text is beside it. The text
+  // is the same without. One for a text at a time; must outlive it.
   Draft* draft = nullptr;
-  // What the model makes of the prompt, for who looks at it: rows of the final LayerNorm (n,C), and
-  // logits (n,V), of its tokens from `first` on, in order, before the first new token. Valid during
-  // the call. All of the prompt is then computed, even if nothing is to be written.
+  // These show what the model makes of the prompt: rows of the final LayerNorm (n,C), and logits
+  // (n,V), of its tokens from `first` on, in order, before the first new token. Valid during the
+  // call. All of the prompt is then computed, even if nothing is to be written.
   std::function<void(int64_t first, const Tensor& norm)> on_norm = {};
   std::function<void(int64_t first, const Tensor& logits)> on_logits = {};
   // Called when the model has read so many tokens of the prompt, for prompts that take several
@@ -46,8 +46,8 @@ struct DecodeBatchOptions {
 
 // Texts that are continued together: they join and leave between passes ("continuous batching",
 // G.-I. Yu et al., Orca, OSDI 2022). A pass reads the weights once for all of them, so that several
-// cost little more than one. What is written depends on a text's own request alone: not on those
-// beside it, nor on the number of threads. Texts that begin alike share what the model made of it.
+// cost little more than one. A text depends on its own request alone: not on those beside it, nor
+// on the number of threads. Texts that begin alike share what the model made of it.
 //
 // While text and prompt fit the context of P tokens each token costs one row of work. When a token
 // comes to a full context, the `stride` oldest of the P are forgotten, and the model reads the
@@ -73,13 +73,13 @@ class DecodeBatch {
   void Cancel(Id id);
   // Runs the model: over the next page of one long prompt, and over all other texts, which get a
   // token each (or more, where guesses of a draft were right). Calls on_token and on_end, which may
-  // Add. Returns whether there is anything left. What it throws ends nothing: not to be called
-  // again then.
+  // Add. Returns whether there is anything left. An exception ends no text; Step is not to be
+  // called again then.
   bool Step();
 
   int64_t running() const;
   int64_t waiting() const;
-  // Of keys and values: the most there will be, and those that texts have now.
+  // Return the bytes of keys and values: the most there will be, and those that texts have now.
   int64_t cache_bytes() const;
   int64_t used_cache_bytes() const;
 

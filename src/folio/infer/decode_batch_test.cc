@@ -58,7 +58,7 @@ class Batching : public testing::TestWithParam<std::string> {
     return requests;
   }
 
-  // What each becomes, with so many at once.
+  // Returns the tokens of each text, with so many at once.
   std::vector<Tokens> Write(std::vector<TextRequest> requests, DecodeBatchOptions options) {
     std::vector<Tokens> texts(requests.size());
     options.cache = cache_;
@@ -279,7 +279,36 @@ TEST_F(DecodeBatches, ATextCanBeCancelledWhereverItIs) {
   EXPECT_EQ(ends_.size(), 3u);
 }
 
-// Whose turn is in a later pass of the same step.
+TEST_F(DecodeBatches, ATextThatCancelsItselfHearsOfNoMoreGuesses) {
+  const auto write = [&](Draft* draft, size_t most) {
+    DecodeBatch batch(*backend_, weights_, {.texts = 1});
+    TextRequest request = Request(12);
+    DecodeBatch::Id id = 0;
+    Tokens text;
+    request.draft = draft;
+    request.on_token = [&](const NewToken& token) {
+      text.push_back(token.id);
+      if (text.size() == most) batch.Cancel(id);
+      return true;
+    };
+    id = batch.Add(std::move(request));
+    while (batch.Step()) {
+    }
+    return text;
+  };
+  const Tokens alone = write(nullptr, 99);
+  ASSERT_EQ(alone.size(), 12u);
+  Tokens whole = Request(12).prompt;
+  whole.insert(whole.end(), alone.begin(), alone.end());
+  Oracle oracle(whole);
+  for (size_t most = 1; most < 12; ++most) {
+    EXPECT_EQ(write(&oracle, most),
+              Tokens(alone.begin(), alone.begin() + static_cast<ptrdiff_t>(most)));
+  }
+  EXPECT_EQ(std::ranges::count(ends_, FinishReason::kCancelled), 11);
+}
+
+// The cancelled text is in a later pass of the same step.
 TEST_F(DecodeBatches, ATextMayCancelAnother) {
   config_.n_positions = 60;
   const GptWeights weights(config_);

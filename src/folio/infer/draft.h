@@ -19,8 +19,8 @@ class Draft {
  public:
   virtual ~Draft() = default;
 
-  // What may follow `text`, the prompt and all that was written, into `ids` in place of what is
-  // there: at most `count` tokens, maybe none. The text need not go on where the last one ended.
+  // Replaces `ids` by tokens that may follow `text`, which is the prompt and all that was written:
+  // at most `count` tokens, maybe none. The text need not go on where the last one ended.
   virtual void Propose(std::span<const int32_t> text, int64_t count, std::vector<int32_t>& ids) = 0;
 };
 

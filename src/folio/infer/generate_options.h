@@ -10,7 +10,7 @@
 
 namespace folio {
 
-// What happens when a text has filled the context.
+// WhenFull says what happens when a text has filled the context.
 enum class WhenFull {
   kSlide,  // its oldest tokens are forgotten, and it goes on
   kStop,   // it ends
@@ -29,7 +29,7 @@ struct GenerateOptions {
   std::optional<int64_t> likeliest = {};
 };
 
-// How a text went.
+// GenerateStats counts and times the passes of one text.
 struct GenerateStats {
   int64_t prompt_tokens = 0;  // that the model saw
   int64_t shared = 0;         // of these, from the first: known from another text
@@ -46,7 +46,8 @@ struct GenerateStats {
   double slide_seconds = 0;   // for these
 };
 
-// What the model itself expected at the place of a token, before biases, penalties and cuts.
+// ModelProbabilities holds the model's own prediction at the place of a token, before biases,
+// penalties and cuts.
 struct ModelProbabilities {
   double log_probability = 0;                    // ln, of the token that was chosen
   std::vector<TokenProbability> likeliest = {};  // likeliest first
@@ -61,7 +62,8 @@ struct NewToken {
   int64_t seen = 0;                       // tokens before it that the model saw
 };
 
-// How many tokens of a prompt with `length` of them a model with a context of P sees: the last.
+// Returns how many tokens of a prompt with `length` of them a model with a context of P sees: the
+// last ones.
 int64_t PromptTokensSeen(int64_t length, const GenerateOptions& options, int64_t P);
 
 enum class FinishReason { kLength, kStop, kContext, kCancelled };

@@ -36,7 +36,7 @@ struct OpenOptions {
 // "auto" (as stored), "fp32", "bf16", "int8" (Q8_0) and "int4" (Q4_0). Throws a kUsage Error for
 // any other name.
 MatrixDtype MatrixDtypeNamed(std::string_view name);
-// Those names.
+// Returns the names that MatrixDtypeNamed takes.
 std::vector<std::string> MatrixDtypeNames();
 
 // Opens what `path` names, in any format (formats/model_formats.h). Throws a kInput Error where

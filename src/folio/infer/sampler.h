@@ -11,7 +11,7 @@ namespace folio {
 
 class Penalties;
 
-// What stands before the next token.
+// TokenHistory holds the tokens before the next one.
 struct TokenHistory {
   std::span<const int32_t> tokens = {};  // the prompt, and what was written after it
   size_t prompt_tokens = 0;              // how many of them are the prompt's
@@ -24,7 +24,7 @@ struct LogitBias {
   double value = 0;
 };
 
-// What changes logits before a token is chosen by them, in this order:
+// PenaltyOptions change logits before a token is chosen by them, in this order:
 //   bias             is added to the logits of its tokens
 //   repetition       divides logits above 0 of tokens in prompt or text, and multiplies others'
 //                    (N. S. Keskar et al., arXiv:1909.05858, with the sign as in transformers)
@@ -42,8 +42,8 @@ struct PenaltyOptions {
   int64_t min_tokens = 0;       // >= 0
 };
 
-// How the next token is chosen. Biases and penalties come first, then what may not be
-// chosen at all is left out, then come these, in transformers' order:
+// SamplingOptions say how the next token is chosen. Biases and penalties come first, then what may
+// not be chosen at all is left out, then come these, in transformers' order:
 //   temperature  logits / temperature; 0 takes the likeliest token (of equals the lowest id)
 //   top_k        only the k likeliest, and equals of the k-th, stay; 0 for all
 //   top_p        of these the likeliest whose probabilities reach p stay, at least one; 1 for all
@@ -87,7 +87,7 @@ struct TokenProbability {
 // `position` alone. Sorts no more tokens than the cuts keep, or are about as likely as the drawn.
 class Sampler {
  public:
-  // Of `usable`, unless it is empty, only tokens are chosen that are true there. `ends`: the tokens
+  // Where `usable` is not empty, only tokens are chosen that are true there. `ends`: the tokens
   // that end a text.
   explicit Sampler(SamplingOptions options, const std::vector<bool>& usable = {},
                    std::vector<int32_t> ends = {});
@@ -100,7 +100,7 @@ class Sampler {
   // is a token that cannot come. REQUIRES: what CheckSampling lets pass.
   int32_t Sample(std::span<const float> logits, uint64_t rng_stream, uint64_t position,
                  const TokenHistory& text = {});
-  // How likely the token that Sample chose last was there, after penalties and cuts.
+  // Returns the probability of the token that Sample chose last, after penalties and cuts.
   double chance() const { return chance_; }
 
   // The tokens that the cuts leave, likeliest first, with probabilities that add up to 1; valid
@@ -130,8 +130,9 @@ class Sampler {
   SamplingOptions options_;
   std::unique_ptr<Penalties> penalties_;
   std::vector<std::pair<size_t, size_t>> usable_;  // from, to: the ids that may be chosen
-  // What is left: sorted, likeliest first, up to `sorted_`, behind that less likely; all is in the
-  // order of ids or all sorted between the cuts, so that sums do not depend on how we sort.
+  // `keys_` holds the tokens that are left: sorted, likeliest first, up to `sorted_`, behind that
+  // less likely; all is in the order of ids or all sorted between the cuts, so that sums do not
+  // depend on how we sort.
   std::vector<Key> keys_;
   size_t sorted_ = 0;
   double largest_ = 0;  // logit

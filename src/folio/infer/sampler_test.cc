@@ -69,7 +69,8 @@ size_t Reaching(const std::vector<Candidate>& all, double mass) {
   return all.size();
 }
 
-// What the cuts leave as they are defined, with everything sorted: probabilities by id.
+// Returns by id the probabilities of the tokens that the cuts leave as they are defined, with
+// everything sorted.
 std::map<int32_t, double> Defined(const SamplingOptions& options,
                                   const std::vector<float>& logits) {
   std::vector<Candidate> all;
@@ -141,7 +142,7 @@ TEST(Candidates, TopPKeepsWhatReachesIt) {
   EXPECT_EQ(Kept({.top_p = 1e-300}, logits).at(1), 1);
 }
 
-// Of so many tokens only those are looked at that can be among the k.
+// Where there are so many tokens, the sampler looks only at those that can be among the k.
 TEST(Candidates, OfAWholeVocabularyTheSameStay) {
   const CounterRng rng(3, 4);
   std::vector<float> logits(7003);

@@ -14,7 +14,7 @@
 namespace folio {
 namespace {
 
-// How many tokens a full context of P forgets.
+// Returns how many tokens a full context of P forgets.
 int64_t StrideOf(const GenerateOptions& options, int64_t P) {
   const int64_t most = std::max<int64_t>(P - 1, 1);
   if (!options.stride) return std::clamp<int64_t>(P / 2, 1, most);
@@ -25,7 +25,7 @@ int64_t StrideOf(const GenerateOptions& options, int64_t P) {
                                P));
 }
 
-// How many tokens of a prompt that is too long count.
+// Returns how many tokens of a prompt that is too long count.
 int64_t KeptOf(const GenerateOptions& options, int64_t P) {
   return std::max<int64_t>(P - StrideOf(options, P), 1);
 }
@@ -63,7 +63,7 @@ void CheckGeneration(std::span<const int32_t> prompt, const GenerateOptions& opt
 Sequence::Sequence(TextRequest request, Decoder& decoder)
     : request_(std::move(request)),
       sampler_(request_.options.sampling, request_.options.usable, request_.options.stop_tokens),
-      sequence_(decoder.cache()),
+      cached_(decoder.cache()),
       P_(decoder.capacity()),
       tokens_(request_.prompt) {
   const GenerateOptions& options = request_.options;
@@ -80,48 +80,69 @@ double Sequence::seconds() const {
 
 void Sequence::Join() {
   begin_ = SteadySeconds();
-  if (looked_at()) return;
+  state_ = SequenceState::kPrefill;
+  if (observed()) return;
   const std::span<const int32_t> ids = pending().ids;
-  sequence_.Recall(ids.first(ids.size() - 1));  // logits come of the last
-  stats_.shared = sequence_.size();
+  cached_.Recall(ids.first(ids.size() - 1));  // logits come of the last
+  stats_.shared = cached_.size();
+}
+
+void Sequence::Leave() {
+  cached_.Clear();
+  state_ = SequenceState::kWaiting;
+}
+
+std::optional<FinishReason> Sequence::EndReason() const {
+  if (cancelled_) return FinishReason::kCancelled;
+  if (stopped_) return FinishReason::kStop;
+  const size_t seen = window_ + static_cast<size_t>(cached_.size());
+  const bool to_observe = observed() && seen < tokens_.size();
+  if (!wants_tokens() && !to_observe) return FinishReason::kLength;
+  const bool full = decoding() && cached_.size() == P_;
+  if (full && request_.options.when_full == WhenFull::kStop) return FinishReason::kContext;
+  return {};
+}
+
+void Sequence::Cancel() {
+  cancelled_ = true;
+  End();
+}
+
+void Sequence::End() {
+  const FinishReason reason = *EndReason();
+  state_ = SequenceState::kFinished;
+  cached_.Clear();
+  if (const auto on_end = std::exchange(request_.on_end, {})) on_end(reason, stats_);
 }
 
 SequencePiece Sequence::pending() {
-  if (!guesses_.empty()) return {&sequence_, guessed_, /*every_row=*/true};
-  const size_t seen = window_ + static_cast<size_t>(sequence_.size());
-  return {&sequence_, std::span(tokens_).subspan(seen)};
+  if (!guesses_.empty()) return {&cached_, guessed_, /*every_row=*/true};
+  const size_t seen = window_ + static_cast<size_t>(cached_.size());
+  return {&cached_, std::span(tokens_).subspan(seen)};
 }
 
 void Sequence::Slide() {
   const int64_t kept = P_ - stats_.stride;
   slide_begin_ = SteadySeconds();
-  sequence_.Clear();
+  cached_.Clear();
   window_ = tokens_.size() - static_cast<size_t>(kept) - 1;
   ++stats_.slides;
   stats_.reread += kept;
 }
 
-bool Sequence::Prepare(bool alone) {
-  const bool begun = written_ > 0;
+void Sequence::Prepare(bool alone) {
   alone_ = alone;
-  if (!wants_tokens() && !looked_at()) {
-    End(FinishReason::kLength);
-    return false;
-  }
-  if (begun && sequence_.size() == P_) {
-    if (request_.options.when_full == WhenFull::kStop) {
-      End(FinishReason::kContext);
-      return false;
-    }
+  if (EndReason()) return End();
+  if (!decoding()) return;
+  if (cached_.size() == P_) {
     Slide();
-  } else if (begun && alone && !slide_begin_ && request_.draft != nullptr) {
+  } else if (alone && !slide_begin_ && request_.draft != nullptr) {
     Guess();
   }
-  return true;
 }
 
 void Sequence::Guess() {
-  const int64_t room = std::min(P_ - sequence_.size(), request_.options.max_tokens - written_) - 1;
+  const int64_t room = std::min(P_ - cached_.size(), request_.options.max_tokens - written_) - 1;
   const int64_t count = std::min(speculation_.Next(), room);
   guess_seconds_ = SecondsOf([&] {
     guesses_.clear();
@@ -133,7 +154,7 @@ void Sequence::Guess() {
 }
 
 void Sequence::Choose(const Tensor& logits, double pass_seconds) {
-  const bool begun = written_ > 0, slid = slide_begin_.has_value();
+  const bool begun = decoding(), slid = slide_begin_.has_value();
   if (slid) stats_.slide_seconds += SteadySeconds() - *std::exchange(slide_begin_, {});
   if (!begun) stats_.prompt_seconds = seconds();
   if (begun) ++stats_.passes;
@@ -157,7 +178,7 @@ void Sequence::Choose(const Tensor& logits, double pass_seconds) {
 void Sequence::ChooseAll(const Tensor& logits) {
   const GenerateOptions& options = request_.options;
   const auto V = static_cast<size_t>(logits.dim(1));
-  const int64_t seen = sequence_.size() - std::ssize(guesses_);
+  const int64_t seen = cached_.size() - std::ssize(guesses_);
   chosen_.clear();
   for (size_t i = 0;; ++i) {
     const std::span<const float> row(logits.data<float>() + i * V, V);
@@ -175,28 +196,26 @@ void Sequence::ChooseAll(const Tensor& logits) {
     if (ends || i == guesses_.size() || guesses_[i] != tokens_.back()) break;
   }
   guesses_.clear();
-  sequence_.Truncate(seen + std::ssize(chosen_) - 1);
+  cached_.Truncate(seen + std::ssize(chosen_) - 1);
 }
 
-bool Sequence::HandOut() {
+void Sequence::HandOut() {
   if (error_) std::rethrow_exception(error_);
   for (const NewToken& token : chosen_) {
-    if (std::ranges::count(request_.options.stop_tokens, token.id) > 0) {
-      End(FinishReason::kStop);
-      return false;
+    stopped_ = std::ranges::count(request_.options.stop_tokens, token.id) > 0;
+    if (!stopped_) {
+      state_ = SequenceState::kDecoding;
+      ++written_;
+      cancelled_ = !request_.on_token(token);
     }
-    ++written_;
-    if (request_.on_token(token)) continue;
-    End(FinishReason::kCancelled);
-    return false;
+    if (finished()) return;
+    if (stopped_ || cancelled_) return End();
   }
-  return true;
 }
 
-void Sequence::Look(Decoder& decoder) const {
+void Sequence::Observe(Decoder& decoder) const {
   const Tensor norm = decoder.norm();
-  const int64_t rows = norm.dim(0),
-                before = static_cast<int64_t>(window_) + sequence_.size() - rows;
+  const int64_t rows = norm.dim(0), before = static_cast<int64_t>(window_) + cached_.size() - rows;
   if (request_.on_norm) request_.on_norm(before, norm);
   if (!request_.on_logits) return;
   for (int64_t row = 0; row < rows; row += Decoder::kFewRows) {
@@ -205,14 +224,9 @@ void Sequence::Look(Decoder& decoder) const {
   }
 }
 
-void Sequence::TellRead() const {
-  if (written_ > 0 || !request_.on_read) return;
-  request_.on_read(sequence_.size(), std::ssize(tokens_) - static_cast<int64_t>(window_));
-}
-
-void Sequence::End(FinishReason reason) {
-  sequence_.Clear();
-  if (const auto on_end = std::exchange(request_.on_end, {})) on_end(reason, stats_);
+void Sequence::ReportRead() const {
+  if (decoding() || !request_.on_read) return;
+  request_.on_read(cached_.size(), std::ssize(tokens_) - static_cast<int64_t>(window_));
 }
 
 }  // namespace folio

@@ -25,9 +25,9 @@ class Speculation {
   // Tokens to propose before the next pass, 0 to kMost.
   int64_t Next() const;
 
-  // How each pass went, in seconds: how many tokens were proposed (maybe fewer than Next() said)
-  // and accepted, what it took to propose them, and the pass of proposed + 1 rows. REQUIRES: 0 <=
-  // accepted <= proposed <= kMost.
+  // Takes the measurements of a pass: how many tokens were proposed (maybe fewer than Next() said)
+  // and accepted, and the seconds of proposing them and of the pass of proposed + 1 rows. REQUIRES:
+  // 0 <= accepted <= proposed <= kMost.
   void Record(int64_t proposed, int64_t accepted, double draft_seconds, double pass_seconds);
 
  private:

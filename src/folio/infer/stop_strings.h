@@ -15,9 +15,9 @@ class StopStrings {
   // Throws a kUsage Error for an empty one, and for one that is not UTF-8.
   explicit StopStrings(std::vector<std::string> stops);
 
-  // What can be shown now that `text` has come, whole UTF-8 characters; "" once found().
+  // Returns what can be shown now that `text` has come, whole UTF-8 characters; "" once found().
   std::string Add(std::string_view text);
-  // What was held back, for a text that has ended otherwise.
+  // Returns what was held back, for a text that has ended otherwise.
   std::string Flush();
   bool found() const { return found_; }
 

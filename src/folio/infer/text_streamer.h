@@ -22,11 +22,11 @@ struct OpenedModel;
 std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, std::string_view prompt,
                                   std::string_view where = "prompt");
 
-// What tokens of a model look like: UTF-8, with U+FFFD for what is none and for a token that the
-// tokenizer lacks (a model may have more).
+// Returns the text of tokens of a model: UTF-8, with U+FFFD for what is none and for a token that
+// the tokenizer lacks (a model may have more).
 std::string TextOf(const Tokenizer& tokenizer, std::span<const int32_t> ids);
 
-// Which ids have a token: a model may have more, and a tokenizer has holes.
+// Returns by id which ids have a token: a model may have more, and a tokenizer has holes.
 std::vector<bool> IdsWithTokens(const Tokenizer& tokenizer);
 
 struct GeneratedText {

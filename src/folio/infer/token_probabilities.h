@@ -15,10 +15,12 @@ namespace folio {
 // large make such, and no number that comes of them means anything.
 void RequireFiniteLogits(std::span<const float> logits);
 bool AreFinite(std::span<const float> logits);
-// That error; `where` is the prediction that they are of, as a sentence, or "".
+// Returns the error that RequireFiniteLogits throws; `where` is the prediction that the logits are
+// of, as a sentence, or "".
 Error LogitsNotFinite(const std::string& where);
 
-// Of a row of logits, in double. Logits that are not numbers come last in every order.
+// The functions below take a row of logits and compute in double. Logits that are not numbers come
+// last in every order.
 
 struct LogitSummary {
   double log_sum = 0;  // ln of the sum of exp(logit)
@@ -40,12 +42,12 @@ std::vector<TokenProbability> TopTokens(std::span<const float> logits, int64_t k
 // The same, with log_sum known.
 std::vector<TokenProbability> TopTokens(std::span<const float> logits, int64_t k, double log_sum);
 
-// How likely the token is, and the likeliest.
+// Returns the probability and rank of the token, and the likeliest tokens.
 ModelProbabilities ProbabilitiesOf(std::span<const float> logits, int32_t id, int64_t likeliest);
 
-// How much the second row's distribution misses of the first one's: the sum of p (ln p - ln q), in
-// nats, never below 0 (S. Kullback, R. A. Leibler, 1951). With the rows' log_sums. REQUIRES: rows
-// of one length.
+// Returns how much the second row's distribution misses of the first one's: the sum of p (ln p - ln
+// q), in nats, never below 0 (S. Kullback, R. A. Leibler, 1951). With the rows' log_sums. REQUIRES:
+// rows of one length.
 double Divergence(std::span<const float> p, double p_log_sum, std::span<const float> q,
                   double q_log_sum);
 

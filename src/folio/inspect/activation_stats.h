@@ -36,7 +36,7 @@ struct ActivationStats {
 // TracePoint, the final norm.
 std::vector<ActivationStats> ActivationStatistics(const Trace& trace);
 
-// Of x (T,width) float32 alone; without `dead`.
+// Returns the statistics of x (T,width), float32, without `dead`.
 ActivationStats StatisticsOf(const Tensor& x);
 
 // Columns of x (T,width) that are below 1e-6 in size in every row.

@@ -36,7 +36,7 @@ TEST(ActivationStats, OfAFewNumbers) {
 TEST(ActivationStats, Kurtosis) {
   std::vector<float> coin = {-1, 1, 1, -1}, rare = {0, 0, 0, 0, 5}, same = {2, 2, 2};
   EXPECT_NEAR(Of(coin, 2, 2).kurtosis, 1, 1e-15);
-  // Of a value with probability p: (1 - 3 p (1 - p)) / (p (1 - p)).
+  // A value with probability p has the kurtosis (1 - 3 p (1 - p)) / (p (1 - p)).
   EXPECT_NEAR(Of(rare, 5, 1).kurtosis, (1 - 3 * 0.16) / 0.16, 1e-13);
   EXPECT_EQ(Of(same, 3, 1).kurtosis, 0);
   EXPECT_EQ(Of(same, 3, 1).std, 0);

@@ -113,7 +113,7 @@ TextTable ScoreTable(const AttentionText& text, std::span<const size_t> order,
   return table;
 }
 
-// How a map is laid out in the columns of a terminal.
+// MapLayout says how a map lies in the columns of a terminal.
 struct MapLayout {
   Heatmap map;
   int64_t step = 1;   // positions in a cell
@@ -244,8 +244,8 @@ std::string HeadName(const AttentionHead& head) {
   return fmt::format("L{} H{}", head.layer, head.head);
 }
 
-// What the head does most, for a small map: the score it was sorted by, or its largest share where
-// that says something, else its entropy.
+// Returns what the head does most, for a small map: the score that it was sorted by, or its largest
+// share where that says something, else its entropy.
 std::string ShortCaption(const AttentionHead& head, const std::string& sort) {
   std::string name = sort;
   if (sort == "layer") {

@@ -14,7 +14,7 @@
 
 namespace folio {
 
-// What `folio inspect attention` was asked to show.
+// AttentionView says what `folio inspect attention` was asked to show.
 struct AttentionView {
   std::optional<int64_t> layer = {}, head = {};  // all if not given; no head without a layer
   HeatScale scale = HeatScale::kSqrt;

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What lies at a path, as far as it can be read.
+// Seen holds a model at a path, as far as it can be read.
 struct Seen {
   fs::path path = {};
   const ModelFormat* format = nullptr;
@@ -73,7 +73,7 @@ Seen LookAt(const fs::path& path) {
   return seen;
 }
 
-// How many numbers are stored as each dtype.
+// Returns how many numbers are stored as each dtype.
 std::map<std::string, int64_t> ByDtype(const Seen& seen) {
   std::map<std::string, int64_t> counts;
   for (const ListedTensor& tensor : seen.tensors) counts[tensor.dtype] += tensor.shape.count();

@@ -5,7 +5,7 @@
 
 namespace folio {
 
-// What lies at `path`, a model in any format (formats/model_formats.h): text for people, or one
+// Describes the model at `path`, in any format (formats/model_formats.h): text for people, or one
 // JSON object (`json`). Its configuration as parameters.h describes it, the tokenizer, and how each
 // tensor is stored; of a model that folio refuses the tensors that are there, and why. With the
 // adapter of a directory, unless that is empty. Throws a kInput Error where there is no model, or

@@ -84,7 +84,7 @@ Eigenpairs LargestEigenpairs(std::span<const double> matrix, int64_t n, int64_t 
   FOLIO_CHECK(static_cast<int64_t>(matrix.size()) == n * n, "the matrix is (n,n)");
   FOLIO_CHECK(0 <= k && k <= std::min<int64_t>(n, 4), "too many eigenpairs");
   if (k == 0) return {};
-  // Of the size of 1, so that squares neither overflow nor vanish.
+  // The matrix is scaled to a size of 1, so that squares neither overflow nor vanish.
   Vector scaled(matrix.begin(), matrix.end());
   const double largest = *std::max_element(scaled.begin(), scaled.end());
   const double scale = largest > 0 && std::isfinite(largest) ? largest : 1;

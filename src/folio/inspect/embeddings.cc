@@ -132,7 +132,7 @@ std::vector<double> RowNorms(const Tensor& table) {
 constexpr std::array<const char*, 5> kKinds = {"letter", "space and letter", "digit", "punctuation",
                                                "other"};
 
-// Of an even number of values the upper of the two in the middle.
+// Returns the median; where the number of values is even, the upper of the two in the middle.
 double UpperMedian(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);

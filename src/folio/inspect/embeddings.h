@@ -38,7 +38,7 @@ struct PrincipalAxes {
   std::vector<std::vector<double>> axes = {};  // of length 1; none where all rows are the same
   std::vector<double> explained = {};          // shares of the variance
 
-  // Of a row, along one of them; 0 along one that there is not.
+  // Returns the coordinate of a row along one of the axes; 0 along one that there is not.
   double Coordinate(std::span<const float> row, size_t axis) const;
 };
 // At most `count` of them, 0 to 4, as exact as LargestEigenpairs says. `backend` multiplies.
@@ -50,11 +50,11 @@ struct Projection {
   std::vector<double> x, y;  // of each row of `which`, along the first two components
   double explained_x = 0, explained_y = 0;  // shares of the variance
 };
-// The components are those of all rows of the table; `which` says whose coordinates to give. Of
-// one column, or of rows that are all the same, what is missing is 0. `backend` multiplies.
+// The components are those of all rows of the table; `which` says whose coordinates to give. Where
+// there is one column only, or all rows are the same, what is missing is 0. `backend` multiplies.
 Projection ProjectRows(Backend& backend, const Tensor& table, std::span<const int64_t> which);
 
-// What a token looks like: the colours of the projection.
+// TokenKind is the class of a token's text, which the projection shows as a colour.
 enum class TokenKind { kLetter, kSpaceLetter, kDigit, kPunctuation, kOther };
 TokenKind KindOf(std::string_view bytes);
 // "letter", "space and letter", ...
@@ -66,7 +66,7 @@ struct TokenNeighbours {
   std::vector<Neighbour> nearest = {};
 };
 
-// What is known of the embeddings of a model.
+// EmbeddingsView holds the norms, neighbours and projections of a model's embeddings.
 struct EmbeddingsView {
   int64_t V = 0, C = 0, P = 0;
   bool learned_positions = true;
@@ -79,9 +79,9 @@ struct EmbeddingsView {
   int64_t top = 10;                 // rows of the lists
 };
 
-// Of the model, with lists of `top` rows, the neighbours of `token` if there is one, and `points`
-// tokens to be drawn with their names, evenly over the ids. `before` is called before the principal
-// components, the longest part.
+// Looks at the embeddings of the model, with lists of `top` rows, the neighbours of `token` if
+// there is one, and `points` tokens to be drawn with their names, evenly over the ids. `before` is
+// called before the principal components, the longest part.
 EmbeddingsView InspectEmbeddings(const OpenedModel& model, std::optional<int32_t> token,
                                  int64_t top, int64_t points, const std::function<void()>& before);
 

@@ -5,8 +5,8 @@
 
 namespace folio {
 
-// What a head does, in numbers: means over its queries but the first, which in a causal model sees
-// only itself. All 0 where there is no query to ask.
+// HeadScores says in numbers what a head does: means over its queries but the first, which in a
+// causal model sees only itself. All 0 where there is no query to ask.
 struct HeadScores {
   double entropy = 0;   // nats
   double distance = 0;  // between query and key

@@ -41,7 +41,7 @@ double Divergence(const FinalPrediction& final, std::span<const float> logits, d
   return sum;
 }
 
-// What the positions of one chunk are computed in.
+// LensChunk computes the cells of a chunk of positions in memory of its own.
 class LensChunk {
  public:
   LensChunk(const Trace& trace, int64_t rows) : trace_(trace) {
@@ -104,7 +104,7 @@ std::string LensLayerName(int64_t layer) {
   return layer == 0 ? "embedding" : fmt::format("block {}", layer - 1);
 }
 
-// Of the table, in columns.
+// These are widths of the table, in columns.
 constexpr int kToken = 5, kColumn = kToken + 6;  // "token  83% "
 constexpr int kLabel = 12;
 
@@ -187,7 +187,7 @@ std::string PositionText(const LensView& view, size_t index, const TokenNames& n
                      next.empty() ? "" : ", in the text comes " + next);
 }
 
-// Of the figure, in pixels.
+// These are sizes of the figure, in pixels.
 constexpr double kCellWidth = 74, kCellHeight = 34, kLabelWidth = 84;
 constexpr double kBandHead = 40, kBandFoot = 36;
 constexpr size_t kBand = 12;  // positions beside each other
@@ -242,7 +242,7 @@ void DrawBand(SvgWriter& svg, const LensView& view, size_t begin, size_t end, do
   DrawTokens(svg, "in the text", top + static_cast<double>(view.layers) * kCellHeight + 16, next);
 }
 
-// Which positions of the text the view has, and where the others are.
+// Returns a sentence that says which positions of the text the view has, and how to see others.
 std::string PositionsShown(const LensView& view) {
   const size_t T = view.text.ids.size(), count = view.positions.size();
   if (count == T) return fmt::format("All {} positions of the text.", T);

@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// What one position's stream would predict if the model ended there.
+// LensCell holds what one position's stream would predict if the model ended there.
 struct LensCell {
   int64_t layer = 0;  // blocks gone through; 0 is the embedding
   int64_t position = 0;

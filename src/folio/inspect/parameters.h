@@ -11,7 +11,8 @@ namespace folio {
 // people, or one JSON object (`json`). Nothing is allocated.
 std::string DescribeParameters(const GptConfig& config, bool json);
 
-// Of that, the model as a whole, a line for each thing and an empty one; and the JSON object.
+// SummaryText is the part of that about the model as a whole, a line for each thing and an empty
+// one; ParametersJson is the JSON object.
 std::string SummaryText(const GptConfig& config);
 Json ParametersJson(const GptConfig& config);
 

@@ -10,7 +10,7 @@
 
 namespace folio {
 
-// How well a model foresaw a text.
+// TokenScores says how well a model predicted each token of a text.
 struct TokenScores {
   ModelText text;
   std::vector<TokenScore> tokens = {};  // of tokens 1 to T-1
@@ -34,11 +34,11 @@ inline constexpr int kRankClasses = 5;
 int RankClass(int64_t rank);
 // "1", "2-10", "11-100", "101-1000", "1001-"
 std::string RankClassName(int rank_class);
-// How many tokens are in each class.
+// Returns how many tokens are in each class.
 std::vector<int64_t> RankClasses(const TokenScores& scores);
 
-// How much colour the token gets by "rank", "probability" or "entropy": more where it was expected
-// less, or where less was known. 0 to 1.
+// Returns from 0 to 1 how much colour the token gets by "rank", "probability" or "entropy": more
+// where it was expected less, or where less was known.
 double TokenHeat(const TokenScores& scores, const TokenScore& score, const std::string& by);
 
 // A table of the tokens; with colour the text itself too; the means.

@@ -10,7 +10,7 @@
 
 namespace folio {
 
-// How well the model foresaw one token of a text.
+// TokenScore says how well the model predicted one token of a text.
 struct TokenScore {
   int32_t id = 0;
   double probability = 0;

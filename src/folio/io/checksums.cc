@@ -57,8 +57,8 @@ std::optional<Sums> ReadChecksums(const fs::path& dir) {
   return sums;
 }
 
-// Whether folio wrote a list of checksums for the model in `dir`. A config.json that is not there
-// or cannot be read says nothing: where there is a list, that names it.
+// Returns whether folio wrote a list of checksums for the model in `dir`. A config.json that is not
+// there or cannot be read says nothing: where there is a list, that names it.
 bool ListIsOurs(const fs::path& dir) {
   constexpr uint64_t kMost = 1 << 20;
   try {
@@ -89,7 +89,7 @@ std::vector<std::string> PartsOf(const fs::path& dir, bool below) {
   return names;
 }
 
-// Of a file without an end (a hole of a terabyte, say) no hash is ever computed: throws a kInput
+// No hash is ever computed of a file without an end (a hole of a terabyte, say): throws a kInput
 // Error for a large one that is not what its header says, or of a kind without a header.
 void RequireEnd(const fs::path& path) {
   constexpr uint64_t kMost = uint64_t{16} << 30;

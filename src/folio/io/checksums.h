@@ -12,8 +12,8 @@ inline constexpr char kChecksumsFile[] = "SHA256SUMS";
 // of its own, has of the same file (a hard link) is not computed again.
 void WriteChecksums(const std::filesystem::path& dir, const std::filesystem::path& known = {});
 
-// What a config.json says beside SHA256SUMS, so that it is known to be missing: only of a directory
-// whose config.json has this member with this value folio itself has written the list.
+// A config.json beside SHA256SUMS has this member, so that the list is known to be missing: only of
+// a directory whose config.json has this member with this value folio itself has written the list.
 inline constexpr char kChecksumsKey[] = "checksums";
 
 // Throws a kInput Error that names the first file that is missing or differs from dir/SHA256SUMS,

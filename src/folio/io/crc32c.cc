@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t kPolynomial = 0x82F63B78;  // 0x1EDC6F41 with its bits in reverse order
 constexpr size_t kStep = 8;                   // bytes at a time
 
-// Of [i][byte]: what a byte with i more behind it adds.
+// The sum that a byte with i more behind it adds, by [i][byte].
 using CrcTables = std::array<std::array<uint32_t, 256>, kStep>;
 
 constexpr CrcTables MakeTables() {

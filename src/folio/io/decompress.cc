@@ -140,7 +140,7 @@ class Unpacker {
     if (!opened_) {
       opened_ = true;
       Check(library.open(archive_.get(), this, nullptr, &Unpacker::OnRead, nullptr));
-      // What is too short for its own header goes through libarchive as it is.
+      // A stream that is too short for its own header goes through libarchive as it is.
       if (library.filters(archive_.get()) < 2) throw Damaged("it is cut short");
       archive_entry* entry = nullptr;
       const int next = library.next(archive_.get(), &entry);

@@ -14,13 +14,14 @@ using ReadBytes = std::function<size_t(std::string& out, size_t wanted)>;
 
 enum class Compression { kGzip, kBzip2, kXz, kZstd };
 
-// What a stream that begins with `head` is compressed by, if by any of these.
+// The compression of a stream that begins with `head`, if it is any of these.
 std::optional<Compression> FindCompression(std::string_view head);
 std::string_view CompressionName(Compression compression);  // "gzip", "bzip2", "xz", "zstd"
 
-// What was compressed; several streams in a row are one, as for the programs of those names.
-// Reading throws a kInput Error that names `name` where a stream is damaged, cut short or followed
-// by other bytes, and a kRuntime Error if libarchive, which all but gzip need, is not there.
+// The contents of compressed bytes; several streams in a row are one, as for the programs of those
+// names. Reading throws a kInput Error that names `name` where a stream is damaged, cut short or
+// followed by other bytes, and a kRuntime Error if libarchive, which all but gzip need, is not
+// there.
 ReadBytes Decompress(ReadBytes from, Compression compression, std::string name);
 
 }  // namespace folio

@@ -130,7 +130,7 @@ class Arrival {
   std::unique_ptr<Sha256> hash_ = std::make_unique<Sha256>();
 };
 
-// What libcurl's callbacks see. Exceptions do not pass through C: they wait in `problem`.
+// The state that libcurl's callbacks see. Exceptions do not pass through C: they wait in `problem`.
 struct Transfer {
   Arrival& arrival;
   const OnFetched& on_fetched;

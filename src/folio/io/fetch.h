@@ -15,8 +15,8 @@ struct WantedFile {
   std::string otherwise = {};  // what to do where it cannot be got, for errors
 };
 
-// Whether there is a regular file at wanted.path with this hash. Throws a kInput Error if it
-// cannot be read.
+// Returns whether there is a regular file at wanted.path with this hash. Throws a kInput Error if
+// it cannot be read.
 bool IsThere(const WantedFile& wanted);
 
 struct FetchLimits {

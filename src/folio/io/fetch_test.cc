@@ -70,7 +70,7 @@ class Server {
 
   std::string url() const { return fmt::format("http://127.0.0.1:{}/file", port_); }
   int asked() const { return asked_; }
-  // What was asked so far, request after request.
+  // All requests so far, one after the other.
   std::string requests() const {
     const std::scoped_lock lock(mutex_);
     return requests_;

@@ -209,7 +209,7 @@ MappedFile::MappedFile(const fs::path& path, Loading loading) : MappedFile() {
   if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
   if (info.st_size == 0) return;
   const size_t size = static_cast<size_t>(info.st_size);
-  // What a file will lie over is not written to, so that no memory is promised for it.
+  // Memory that a file will lie over is not written to, so that none is promised for it.
   const int access = loading == Loading::kRead ? PROT_READ | PROT_WRITE : PROT_READ;
   void* memory = mmap(nullptr, size + kPast, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) ThrowCannotMap(path, size, errno);

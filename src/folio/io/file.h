@@ -28,7 +28,7 @@ void RequireTyped(const std::filesystem::path& path);
 // directory".
 void RequireDirectory(const std::filesystem::path& path, std::string_view what = "the directory");
 
-// Whether `name`, which some file says, can be that of a file beside it: no path, nothing else.
+// Returns whether `name`, which some file says, can be that of a file beside it, and is no path.
 bool IsFileName(std::string_view name);
 
 // Makes the directory and its missing parents, with durable names. Throws a kRuntime Error.

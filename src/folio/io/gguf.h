@@ -24,7 +24,7 @@ inline constexpr uint64_t kGgufAlignment = 32;
 inline constexpr uint64_t kGgufMaxName = 63;  // bytes
 inline constexpr int kGgufMaxDims = 4;
 
-// What a value is, by its number in files.
+// The type of a value, by its number in files.
 enum class GgufType : uint32_t {
   kU8,
   kI8,
@@ -88,7 +88,7 @@ class GgufFile : public TensorFile {
   std::vector<Foreign> foreign_;
 };
 
-// Whether a file begins as one.
+// Returns whether a file begins as a GGUF file.
 bool IsGguf(const std::filesystem::path& path);
 
 // Keys and values to write, in the order in which they are added. REQUIRES of all: a key that was

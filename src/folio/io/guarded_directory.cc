@@ -66,7 +66,7 @@ std::string AbsoluteName(const fs::path& path) {
   return name;
 }
 
-// What of `name` comes below `prefix`, if it does.
+// The rest of `name` below `prefix`, if it lies there.
 std::optional<std::string> Below(const std::string& name, const std::string& prefix) {
   if (prefix == "/") return name == "/" ? std::nullopt : std::optional(name.substr(1));
   if (name.size() <= prefix.size() + 1 || !name.starts_with(prefix) || name[prefix.size()] != '/') {
@@ -81,7 +81,7 @@ struct GuardedName {
   std::string rest;
 };
 
-// Of several guards the outermost counts.
+// The outermost of several guards counts.
 std::optional<GuardedName> FindGuard(const std::string& name) {
   const std::lock_guard<std::mutex> lock(GuardsMutex());
   std::optional<GuardedName> found;
@@ -161,7 +161,7 @@ std::vector<std::string> NamesOf(int directory, std::error_code* error = nullptr
 
 int RemoveTreeAt(int directory, const std::string& name) {
   if (unlinkat(directory, name.c_str(), 0) == 0) return 0;
-  // Of a directory Linux says EISDIR, POSIX EPERM.
+  // Linux says EISDIR where it is a directory, POSIX EPERM.
   if (errno != EISDIR && errno != EPERM) return -1;
   const int why = errno;
   const FileDescriptor inside(
@@ -250,7 +250,7 @@ int HeldName::Open(const std::string& name, int flags, mode_t mode) const {
   if (!Ready()) return -1;
   const int fd =
       openat(directory_, name.c_str(), flags | O_CLOEXEC | (guarded_ ? O_NOFOLLOW : 0), mode);
-  // Of a link it says, where a directory is wanted, that it is none.
+  // The kernel says of a link, where a directory is wanted, that it is none.
   struct stat info = {};
   if (fd < 0 && errno == ENOTDIR && guarded_ && Stat(name, info) == 0) {
     errno = S_ISLNK(info.st_mode) ? ELOOP : ENOTDIR;

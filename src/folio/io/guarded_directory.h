@@ -43,11 +43,11 @@ class HeldName {
   HeldName(const HeldName&) = delete;
   HeldName& operator=(const HeldName&) = delete;
 
-  // Whether links are not followed.
+  // Returns whether links are refused.
   bool guarded() const { return guarded_; }
   const std::string& name() const { return name_; }
-  // Of the name, or of another one in its directory. Open follows a link that is not guarded,
-  // unless it is told O_NOFOLLOW; the others are about the name itself.
+  // The calls below take the name, or another one in its directory. Open follows a link that is not
+  // guarded, unless it is told O_NOFOLLOW; the others are about the name itself.
   int Open(int flags, mode_t mode = 0666) const { return Open(name_, flags, mode); }
   int Open(const std::string& name, int flags, mode_t mode = 0666) const;
   int Stat(struct stat& info) const { return Stat(name_, info); }
@@ -58,7 +58,7 @@ class HeldName {
   int LinkTo(const HeldName& to) const;
   int Remove(const std::string& name) const;      // a file or a link
   int RemoveTree(const std::string& name) const;  // whatever it is
-  // Those in its directory, in no order; none where it cannot be read.
+  // The names in its directory, in no order; none where it cannot be read.
   std::vector<std::string> Siblings() const;
   // Makes the names of the directory durable. A file system that cannot do that is no error.
   int SyncDirectory() const;

@@ -77,7 +77,7 @@ class Json {
   T get() const;
   const std::string& text() const;  // throws JsonError
 
-  // Of an array or object; 0 for anything else.
+  // The number of elements of an array or members of an object; 0 for anything else.
   size_t size() const;
   bool empty() const { return size() == 0; }
   // The elements of an array; throw JsonError for anything else.

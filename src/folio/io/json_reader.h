@@ -10,7 +10,7 @@
 
 namespace folio {
 
-// What errors say of a text.
+// The name and place of a text in errors.
 struct JsonSource {
   std::string name;
   int64_t line = 1;  // on which the text begins

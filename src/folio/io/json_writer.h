@@ -29,7 +29,7 @@ class JsonWriter {
   JsonWriter& EndObject() { return End('}'); }
   JsonWriter& BeginArray() { return Begin('['); }
   JsonWriter& EndArray() { return End(']'); }
-  // Of the member whose value follows.
+  // Writes the key of the member whose value follows.
   JsonWriter& Key(std::string_view key);
   JsonWriter& Text(std::string_view text);
   JsonWriter& Value(const Json& value);

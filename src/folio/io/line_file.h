@@ -18,9 +18,9 @@ class LineFile {
 
   // `line` ends in a line break.
   void Write(std::string_view line);
-  // What is written so far survives a power cut.
+  // Lines that were written so far survive a power cut then.
   void Sync();
-  // That, and throws a kRuntime Error if something still waits and cannot be written now.
+  // Does the same, and throws a kRuntime Error if something still waits and cannot be written now.
   void Finish();
 
  private:

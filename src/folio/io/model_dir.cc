@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether `name` is `plain` with one word more: model.fp16.safetensors. That of a shard,
+// Returns whether `name` is `plain` with one word more: model.fp16.safetensors. A shard's name,
 // model.fp16-00001-of-00002.safetensors, is none.
 bool IsVariant(std::string_view name, std::string_view plain) {
   const size_t dot = plain.rfind('.');

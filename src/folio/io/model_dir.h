@@ -18,17 +18,17 @@ inline constexpr char kTorchIndexFile[] = "pytorch_model.bin.index.json";  // of
 inline constexpr std::array kWeightsFiles = {kWeightsFile, kWeightsIndexFile, kTorchWeightsFile,
                                              kTorchIndexFile};
 
-// Of nanoGPT, beside a data set or a checkpoint: a pickle that says the tokens.
+// nanoGPT's pickle beside a data set or a checkpoint, which says the tokens.
 inline constexpr char kNanoGptMetaFile[] = "meta.pkl";
 
 // Checkpoints of a run: both are whole model directories; `last` has train_state/ too. A run that
 // trains adapters has them merged there, and by themselves in adapter/.
 inline constexpr char kLastDir[] = "last";
 inline constexpr char kBestDir[] = "best";
-// Of a run that trains adapters: the model that they are for, as it was when training began.
+// The model that a run trains adapters for, as it was when training began.
 inline constexpr char kBaseDir[] = "base";
 
-// Of a run directory, while its run is replaced: the new run grows in the first, and for an instant
+// While the run of a run directory is replaced, the new run grows in the first, and for an instant
 // the old one lies in the second (run/run_directory.h).
 inline constexpr char kNewRunDir[] = ".new";
 inline constexpr char kOldRunDir[] = ".old";
@@ -37,8 +37,9 @@ inline constexpr char kOldRunDir[] = ".old";
 // where there are several variants to choose from.
 std::filesystem::path FindWeightsFile(const std::filesystem::path& dir);
 
-// Whether a file of that name holds weights, or is an index of such, that have their configuration
-// beside them; and, of such a file, whether it is an index, and whether it is PyTorch's.
+// Returns whether a file of that name holds weights, or is an index of such, that have their
+// configuration beside them; and, of such a file, whether it is an index, and whether it is
+// PyTorch's.
 bool IsWeightsName(const std::filesystem::path& path);
 bool IsIndexName(const std::filesystem::path& path);
 bool IsTorchName(const std::filesystem::path& path);

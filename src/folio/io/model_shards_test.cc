@@ -33,7 +33,7 @@ class Shards : public InTemporaryDirectory {
   void PutIndex(const std::string& weight_map) {
     Put(kWeightsIndexFile, R"({"metadata": {"total_size": 7}, "weight_map": )" + weight_map + "}");
   }
-  // Of a in one and b in two.
+  // Tensor a lies in the first shard, b in the second.
   void PutBoth() {
     PutShard(kOne, "a", "123");
     PutShard(kTwo, "b", "4567");

@@ -46,7 +46,7 @@ class PickleReader {
   void StackGlobal();
   void Call();
 
-  // What stands on the stack above the last mark, or all.
+  // The height of the stack at the last mark, or 0.
   size_t Floor() const { return marks_.empty() ? 0 : marks_.back(); }
   uint32_t Pop();
   uint32_t Top() const;
@@ -201,7 +201,7 @@ bool PickleReader::Container(uint8_t opcode) {
   return true;
 }
 
-// What stands above `from` goes into the list or dictionary below it.
+// The items above `from` go into the list or dictionary below it.
 void PickleReader::AppendTo(Kind kind, size_t from) {
   const std::vector<uint32_t> items = Above(from);
   PickleValue& to = values_[Top()];

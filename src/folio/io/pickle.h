@@ -31,7 +31,7 @@ struct PickleValue {
   std::vector<uint32_t> items = {};  // kDict: key, value, key, value ...
 };
 
-// What Python's pickle says, in the opcodes of protocols 2 to 5 in which torch.save and plain
+// The values of a Python pickle, in the opcodes of protocols 2 to 5 in which torch.save and plain
 // containers are written. It is only described: nothing is looked up, called or executed, and a
 // global that is not among those expected is refused by its name. Values are shared, and may
 // contain themselves: who goes through them needs a limit. Takes less than 60 MB.

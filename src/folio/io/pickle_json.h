@@ -20,7 +20,7 @@ using TakeOther = std::function<bool(const PickleValue& value, const std::string
 Json PlainValues(const Pickle& pickle, const std::string& mistake,
                  const TakeOther& take_other = {});
 
-// Those of a file that pickle.dump has written.
+// The values of a file that pickle.dump has written.
 Json ReadPlainPickle(const std::filesystem::path& path);
 
 }  // namespace folio

@@ -27,7 +27,7 @@ std::string Beside(const HeldName& target, std::string_view mark) {
   return fmt::format(".{}{}", target.name(), mark);
 }
 
-// Whether `name` is `prefix` and then a process number.
+// Returns whether `name` is `prefix` and then a process number.
 bool HasPrefixAndNumber(const std::string& name, const std::string& prefix) {
   return name.size() > prefix.size() && name.starts_with(prefix) &&
          std::all_of(name.begin() + static_cast<std::ptrdiff_t>(prefix.size()), name.end(),
@@ -41,7 +41,7 @@ constexpr int kAtOnce = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
                    fmt::format("it is {}, not a regular file", kind), "save it as a file first");
 }
 
-// What is no regular file, in words; "" for one, or for nothing.
+// The kind of a file in words; "" for a regular file, or for nothing.
 std::string_view OtherKind(const struct stat& info) {
   if (S_ISFIFO(info.st_mode)) return "a pipe";
   if (S_ISSOCK(info.st_mode)) return "a socket";
@@ -74,7 +74,7 @@ Writer WriterOf(const HeldName& target, const std::string& name) {
   return errno == EWOULDBLOCK ? Writer::kAlive : Writer::kUnknown;
 }
 
-// What lies beside a target under names with `mark`.
+// The names beside a target that have `mark`.
 std::vector<std::string> Marked(const HeldName& target, std::string_view mark) {
   const std::string prefix = Beside(target, mark);
   std::vector<std::string> found = target.Siblings();

@@ -50,8 +50,9 @@ FileDescriptor OpenStream(const std::filesystem::path& path);
 // it names no file.
 std::filesystem::path ResolveTarget(const std::filesystem::path& target);
 
-// Whether `path`, itself and not what it may be a link to, is there and belongs to this user. In a
-// directory that all may write to, what others have put there is neither taken over nor removed.
+// Returns whether `path`, itself and not what it may be a link to, is there and belongs to this
+// user. In a directory that all may write to, what others have put there is neither taken over nor
+// removed.
 bool IsOwn(const std::filesystem::path& path);
 
 // `.NAME.tmp-PID`, beside a resolved target.

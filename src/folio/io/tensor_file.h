@@ -41,7 +41,7 @@ struct TensorToWrite {
 void EncodeTensor(const TensorToWrite& tensor,
                   const std::function<void(std::span<const std::byte> bytes)>& write);
 
-// Whether its numbers can be read where they lie.
+// Returns whether a tensor's numbers can be read where they lie.
 bool IsAligned(const TensorInfo& info);
 
 // Tensors by name, in one file or several, mapped and wholly validated when opened: whatever is

@@ -81,7 +81,7 @@ inline std::string WholePickle(const std::string& value) {
   return "\x80\x02" + value + ".";
 }
 
-// What torch.save writes of a dictionary and the bytes of its storages "0", "1" ...
+// The file that torch.save makes of a dictionary and the bytes of its storages "0", "1" ...
 inline std::string TorchBytes(const std::string& pickle, const std::vector<std::string>& storages,
                               bool big = false) {
   ZipFiles files = {{"x/data.pkl", WholePickle(pickle)}, {"x/byteorder", "little"}};

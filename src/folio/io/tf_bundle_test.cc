@@ -31,7 +31,7 @@ class Tf : public InTemporaryDirectory {
     Put(index);
     return ErrorAndHelp([&] { TfBundle(At("m")); });
   }
-  // Of a table with the header and one tensor "t".
+  // The error for a table with the header and one tensor "t".
   std::string Refused(const std::string& entry) const {
     return Refusal(TfTable({TfBlock({{"", kTfHeader}, {"t", entry}})}));
   }

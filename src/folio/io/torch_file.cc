@@ -21,7 +21,7 @@ using Kind = PickleValue::Kind;
 
 constexpr std::string_view kRebuiltParameter = "torch._utils._rebuild_parameter";
 constexpr std::string_view kTorchSize = "torch.Size";
-// What a pickle of PyTorch may name.
+// The globals that a pickle of PyTorch may name.
 constexpr std::array kTorchGlobals = [] {
   constexpr std::array<std::string_view, 12> kOthers = {
       kRebuiltTensor,  kRebuiltParameter, kTorchSize,      kOrderedDict,
@@ -253,7 +253,7 @@ const std::byte* TorchReader::InOrder(const TensorInfo& info, std::span<const in
 
 namespace {
 
-// What the names of all entries begin with: "archive/".
+// The beginning that the names of all entries share: "archive/".
 std::string PrefixOf(const std::vector<ZipEntry>& entries, const std::filesystem::path& path) {
   constexpr std::string_view kPickle = "/data.pkl";
   for (const ZipEntry& entry : entries) {

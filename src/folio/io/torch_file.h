@@ -11,8 +11,8 @@
 
 namespace folio {
 
-// Whether `path` looks like something that PyTorch's torch.save has written since version 1.6, or
-// before.
+// Returns whether `path` looks like something that PyTorch's torch.save has written since
+// version 1.6, or before.
 bool IsTorchFile(const std::filesystem::path& path);
 
 // A dictionary as torch.save writes it: a zip file of a pickle (io/pickle.h) and the tensors' data.

@@ -38,7 +38,7 @@ class Torch : public InTemporaryDirectory {
     Put(bytes);
     return ErrorAndHelp([&] { TorchFile(At("x.pt")); });
   }
-  // Of one tensor over a storage of 6 floats.
+  // The error for a file of one tensor over a storage of 6 floats.
   std::string Refusal(int64_t offset, const std::vector<int64_t>& sizes,
                       const std::vector<int64_t>& strides, int64_t count = 6) const {
     return Refusal(TorchBytes(
@@ -134,7 +134,7 @@ TEST_F(Torch, OtherFilesAreRefusedForWhatTheyAre) {
     compressed.replace(compressed.rfind(name) - 36, 2, Little(8, 2));
     EXPECT_TRUE(Contains(Refusal(compressed), name, "is compressed", "zip -0"));
   }
-  // What stands in a compressed entry is not taken for its contents.
+  // The bytes of a compressed entry are not taken for its contents.
   std::string order = SmallTorchFile();
   order.replace(order.find("x/byteorder") - 22, 2, Little(8, 2));
   order.replace(order.rfind("x/byteorder") - 36, 2, Little(8, 2));
@@ -212,7 +212,7 @@ TEST_F(Torch, WhatIsWrittenIsRead) {
   EXPECT_FALSE(std::filesystem::exists(At("y.pt")));
 }
 
-// Of the pickle and of the storages, each by its own checksum.
+// The pickle and the storages each have a checksum of their own.
 TEST_F(Torch, AFlippedBitIsNoticed) {
   const std::vector<TensorToWrite> tensors = {
       {"a", Dtype::kF32, {2, 3}, [](int64_t, std::span<float> rows) {

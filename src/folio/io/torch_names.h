@@ -7,7 +7,7 @@
 
 namespace folio {
 
-// What the pickles of torch.save name.
+// The names in pickles of torch.save.
 struct TorchStorage {
   std::string_view global;
   Dtype dtype;

@@ -11,7 +11,7 @@ namespace folio {
 namespace {
 
 // The weights that are masked after the softmax: whole, struck out, renormalised.
-void ShowMaskAfter(AttentionWalk& form, const AttentionSteps& steps, const Tensor& mask) {
+void ShowMaskAfter(AttentionWalkthrough& form, const AttentionSteps& steps, const Tensor& mask) {
   form.Add("weights of all on all", "softmax(q kᵀ / √d_k)",
            MatrixValues(steps.softmax, form.ByTokens()),
            "As before; the upper right half is knowledge of the future.");
@@ -26,8 +26,8 @@ void ShowMaskAfter(AttentionWalk& form, const AttentionSteps& steps, const Tenso
            "the sum of the softmax that knew it cancels.");
 }
 
-void ShowMaskBefore(AttentionWalk& form, const AttentionSteps& steps, const AttentionSteps& after,
-                    const Tensor& mask) {
+void ShowMaskBefore(AttentionWalkthrough& form, const AttentionSteps& steps,
+                    const AttentionSteps& after, const Tensor& mask) {
   form.Add("masked scores", "scores = q kᵀ / √d_k, −∞ where masked",
            MatrixValues(steps.masked, form.ByTokens()),
            "The shorter way: exp(−∞) = 0, so that softmax itself leaves the future out.");
@@ -41,8 +41,8 @@ void ShowMaskBefore(AttentionWalk& form, const AttentionSteps& steps, const Atte
            "The two agree to the last digits that float32 has.", FigureKind::kNone);
 }
 
-void ShowDropout(AttentionWalk& form, StepwiseAttention& attention, const AttentionParams& params,
-                 const Tensor& mask) {
+void ShowDropout(AttentionWalkthrough& form, StepwiseAttention& attention,
+                 const AttentionParams& params, const Tensor& mask) {
   const double p = form.topic().dropout;
   attention.options().dropout = {
       .p = p, .seed = form.seed(), .stream = RngStream(RngPurpose::kDropout)};
@@ -60,8 +60,8 @@ void ShowDropout(AttentionWalk& form, StepwiseAttention& attention, const Attent
 
 }  // namespace
 
-void WalkCausal(const AttentionTopic& topic, Backend& backend, Walk& walk) {
-  AttentionWalk form(backend, topic, 789, walk);
+void ExplainCausal(const AttentionTopic& topic, Backend& backend, Walkthrough& walk) {
+  AttentionWalkthrough form(backend, topic, 789, walk);
   const AttentionSizes sizes{.d_in = form.C(), .d_out = kOut};
   const AttentionWeights weights = form.Drawn(sizes);
   StepwiseAttention after =

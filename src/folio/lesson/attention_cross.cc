@@ -16,7 +16,7 @@ std::vector<std::string> OtherTokens() {
 }
 
 // Queries from the walk's tokens, keys and values from another sequence that ends in padding.
-void ShowCross(AttentionWalk& form) {
+void ShowCross(AttentionWalkthrough& form) {
   const StepTensor other({kS, kOther}, {0.31F, 0.92F, 0.84F, 0.27F, 0.56F, 0.68F, 0, 0, 0, 0});
   std::vector<uint8_t> real = {1, 1, 1, 0, 0};
   const Tensor key_mask(real.data(), {1, kS});
@@ -52,7 +52,7 @@ void ShowCross(AttentionWalk& form) {
 }
 
 // Self-attention of a sequence with padding in front, under both masks.
-void ShowPaddedCausal(AttentionWalk& form) {
+void ShowPaddedCausal(AttentionWalkthrough& form) {
   const int64_t pads = std::min<int64_t>(2, form.T() - 1), tokens_left = form.T() - pads;
   std::vector<float> padded(static_cast<size_t>(pads * form.C()));
   const std::vector<double> kept = Doubles(RowsOf(form.x(), 0, tokens_left));
@@ -90,8 +90,8 @@ void ShowPaddedCausal(AttentionWalk& form) {
 
 }  // namespace
 
-void WalkCross(const AttentionTopic& topic, Backend& backend, Walk& walk) {
-  AttentionWalk form(backend, topic, 123, walk);
+void ExplainCross(const AttentionTopic& topic, Backend& backend, Walkthrough& walk) {
+  AttentionWalkthrough form(backend, topic, 123, walk);
   ShowCross(form);
   ShowPaddedCausal(form);
 }

@@ -22,20 +22,20 @@ const TokenVectors& Journey() {
 
 struct Form {
   const char* name;
-  void (*walk)(const AttentionTopic& topic, Backend& backend, Walk& walk);
+  void (*walk)(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
 };
 
 constexpr Form kForms[] = {
-    {"no-weights", WalkNoWeights}, {"single-head", WalkSingleHead},
-    {"causal", WalkCausal},        {"stacked", WalkStacked},
-    {"split", WalkSplit},          {"cross", WalkCross},
-    {"grouped", WalkGrouped},
+    {"no-weights", ExplainNoWeights}, {"single-head", ExplainSingleHead},
+    {"causal", ExplainCausal},        {"stacked", ExplainStacked},
+    {"split", ExplainSplit},          {"cross", ExplainCross},
+    {"grouped", ExplainGrouped},
 };
 
 }  // namespace
 
-AttentionWalk::AttentionWalk(Backend& backend, const AttentionTopic& topic, uint64_t usual_seed,
-                             Walk& walk)
+AttentionWalkthrough::AttentionWalkthrough(Backend& backend, const AttentionTopic& topic,
+                                           uint64_t usual_seed, Walkthrough& walk)
     : backend_(backend),
       topic_(topic),
       seed_(topic.seed.value_or(usual_seed)),
@@ -46,18 +46,19 @@ AttentionWalk::AttentionWalk(Backend& backend, const AttentionTopic& topic, uint
   if (topic.torch_rng) torch_.emplace(seed_);
 }
 
-StepLabels AttentionWalk::ByToken(std::vector<std::string> columns, std::string column_axis) const {
+StepLabels AttentionWalkthrough::ByToken(std::vector<std::string> columns,
+                                         std::string column_axis) const {
   return {.rows = Tokens(),
           .columns = std::move(columns),
           .row_axis = "token",
           .column_axis = std::move(column_axis)};
 }
 
-StepLabels AttentionWalk::ByTokens() const {
+StepLabels AttentionWalkthrough::ByTokens() const {
   return {.rows = Tokens(), .columns = Tokens(), .row_axis = "query", .column_axis = "key"};
 }
 
-AttentionWeights AttentionWalk::Drawn(const AttentionSizes& sizes, AttentionDraws draws) {
+AttentionWeights AttentionWalkthrough::Drawn(const AttentionSizes& sizes, AttentionDraws draws) {
   AttentionWeights weights(sizes);
   if (torch_) {
     DrawAttention(weights, draws, *torch_);
@@ -67,7 +68,7 @@ AttentionWeights AttentionWalk::Drawn(const AttentionSizes& sizes, AttentionDraw
   return weights;
 }
 
-void AttentionWalk::DrawNormal(std::span<float> out) {
+void AttentionWalkthrough::DrawNormal(std::span<float> out) {
   if (torch_) {
     torch_->Normal(out, 0, 1);
     return;
@@ -125,22 +126,23 @@ std::vector<std::string> AttentionForms() {
   return names;
 }
 
-Walk ExplainAttention(Backend& backend, const AttentionTopic& topic) {
+Walkthrough ExplainAttention(Backend& backend, const AttentionTopic& topic) {
   const std::vector<std::string> names = AttentionForms();
   if (topic.form && std::ranges::find(names, *topic.form) == names.end()) {
     throw UsageError("unknown form of attention '" + *topic.form + "'", {},
                      "one of " + Join(names, ", "));
   }
-  Walk walk{.topic = "attention",
-            .title = "Attention, step by step",
-            .intro = std::string(topic.vectors
-                                     ? fmt::format("Your tokens: {}, each a vector of length {}.",
-                                                   topic.vectors->T(), topic.vectors->C())
-                                     : "Six tokens, “Your journey starts with one step”, each a "
-                                       "vector of three numbers.") +
-                     " Attention makes a new vector for each token out of all of them. "
-                     "Each form below adds one idea to the one before it; every number was "
-                     "computed just now by the code that models run on."};
+  Walkthrough walk{
+      .topic = "attention",
+      .title = "Attention, step by step",
+      .intro =
+          std::string(topic.vectors ? fmt::format("Your tokens: {}, each a vector of length {}.",
+                                                  topic.vectors->T(), topic.vectors->C())
+                                    : "Six tokens, “Your journey starts with one step”, each a "
+                                      "vector of three numbers.") +
+          " Attention makes a new vector for each token out of all of them. "
+          "Each form below adds one idea to the one before it; every number was "
+          "computed just now by the code that models run on."};
   for (const Form& form : kForms) {
     if (!topic.form || *topic.form == form.name) form.walk(topic, backend, walk);
   }

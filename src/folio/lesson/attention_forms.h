@@ -16,12 +16,13 @@
 
 namespace folio {
 
-// What the forms of attention have in common: the tokens, six where the topic has no vectors, where
-// random weights come from, the walk that grows.
-class AttentionWalk {
+// AttentionWalkthrough holds what the forms of attention have in common: the tokens, six where the
+// topic has no vectors, the source of random weights, and the walk that grows.
+class AttentionWalkthrough {
  public:
   // `usual_seed` where the topic gives none.
-  AttentionWalk(Backend& backend, const AttentionTopic& topic, uint64_t usual_seed, Walk& walk);
+  AttentionWalkthrough(Backend& backend, const AttentionTopic& topic, uint64_t usual_seed,
+                       Walkthrough& walk);
 
   Backend& backend() { return backend_; }
   const AttentionTopic& topic() const { return topic_; }
@@ -60,7 +61,7 @@ class AttentionWalk {
   uint64_t drawn_ = 0;
   std::vector<std::string> tokens_;
   StepTensor x_;
-  Walk& walk_;
+  Walkthrough& walk_;
 };
 
 inline constexpr int64_t kOut = 2;  // elements of a head's result
@@ -78,12 +79,12 @@ std::vector<std::string> ColumnsOf(std::initializer_list<std::string> parts, int
 // A tensor of weights, or of masked scores, of which `mask` hides a part.
 StepValues Hidden(const Tensor& x, const Tensor& mask, StepLabels labels);
 
-void WalkNoWeights(const AttentionTopic& topic, Backend& backend, Walk& walk);
-void WalkSingleHead(const AttentionTopic& topic, Backend& backend, Walk& walk);
-void WalkCausal(const AttentionTopic& topic, Backend& backend, Walk& walk);
-void WalkStacked(const AttentionTopic& topic, Backend& backend, Walk& walk);
-void WalkSplit(const AttentionTopic& topic, Backend& backend, Walk& walk);
-void WalkCross(const AttentionTopic& topic, Backend& backend, Walk& walk);
-void WalkGrouped(const AttentionTopic& topic, Backend& backend, Walk& walk);
+void ExplainNoWeights(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
+void ExplainSingleHead(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
+void ExplainCausal(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
+void ExplainStacked(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
+void ExplainSplit(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
+void ExplainCross(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
+void ExplainGrouped(const AttentionTopic& topic, Backend& backend, Walkthrough& walk);
 
 }  // namespace folio

@@ -17,8 +17,9 @@ std::vector<std::string> HeadLabels() {
   return labels;
 }
 
-// What a model that writes keeps of each token: keys and values.
-std::vector<double> KeptNumbers(const AttentionWalk& form) {
+// Returns how many numbers of keys and values a cache keeps of each token, with kH, kG and one head
+// of them.
+std::vector<double> KeptNumbers(const AttentionWalkthrough& form) {
   std::vector<double> counts;
   for (const int64_t G : {kH, kG, int64_t{1}}) {
     const AttentionSizes sizes{.d_in = form.C(), .d_out = kH * kD, .H = kH, .G = G};
@@ -29,8 +30,8 @@ std::vector<double> KeptNumbers(const AttentionWalk& form) {
 
 }  // namespace
 
-void WalkGrouped(const AttentionTopic& topic, Backend& backend, Walk& walk) {
-  AttentionWalk form(backend, topic, 123, walk);
+void ExplainGrouped(const AttentionTopic& topic, Backend& backend, Walkthrough& walk) {
+  AttentionWalkthrough form(backend, topic, 123, walk);
   const AttentionSizes sizes{
       .d_in = form.C(), .d_out = kH * kD, .H = kH, .G = kG, .out_proj = true};
   const AttentionWeights weights = form.Drawn(sizes);

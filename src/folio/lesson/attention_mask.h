@@ -7,7 +7,7 @@
 
 namespace folio {
 
-// Which query may attend to which key, u8, 0 where it may not.
+// AttentionMask says which query may attend to which key, u8, 0 where it may not.
 class AttentionMask {
  public:
   // (1,1,T,S): query t sees keys s <= t + (S - T).

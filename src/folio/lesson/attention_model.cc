@@ -27,7 +27,7 @@ class HeadWalk {
         head_.T);
   }
 
-  Walk Make() {
+  Walkthrough Make() {
     Tokens();
     Projections();
     Scores();
@@ -141,13 +141,13 @@ class HeadWalk {
   const bool causal_;
   const ModelTokens& tokens_;
   const HeadTrace head_;
-  Walk walk_ = {};
+  Walkthrough walk_ = {};
 };
 
 }  // namespace
 
-Walk ExplainAttention(Backend& backend, const ExplainModel& model, std::string_view text,
-                      int64_t layer, int64_t head) {
+Walkthrough ExplainAttention(Backend& backend, const LessonModel& model, std::string_view text,
+                             int64_t layer, int64_t head) {
   RequireLayer(model.weights->config(), layer);
   RequireHead(model.weights->config(), head);
   const ModelTokens tokens = TokensOf(model, text);

@@ -7,14 +7,14 @@ namespace folio {
 namespace {
 
 // `weights` are those of the head `number`, (T,T), before the mask hides them.
-void AddWeights(AttentionWalk& form, int number, const Tensor& weights, const Tensor& mask,
+void AddWeights(AttentionWalkthrough& form, int number, const Tensor& weights, const Tensor& mask,
                 std::string why) {
   form.Add(fmt::format("weights of head {}", number), "softmax(q kᵀ / √D), −∞ where masked",
            Hidden(weights, mask, form.ByTokens()), std::move(why));
 }
 
 // Two causal heads of 2 elements, drawn one after the other.
-std::vector<AttentionWeights> DrawHeads(AttentionWalk& form) {
+std::vector<AttentionWeights> DrawHeads(AttentionWalkthrough& form) {
   std::vector<AttentionWeights> heads;
   for (int h = 0; h < 2; ++h) {
     heads.push_back(form.Drawn({.d_in = form.C(), .d_out = 2}));
@@ -22,7 +22,7 @@ std::vector<AttentionWeights> DrawHeads(AttentionWalk& form) {
   return heads;
 }
 
-std::vector<StepwiseAttention> RunStack(AttentionWalk& form,
+std::vector<StepwiseAttention> RunStack(AttentionWalkthrough& form,
                                         std::span<const AttentionWeights> heads) {
   std::vector<StepwiseAttention> stack =
       StackedHeads(form.backend(), heads[0].sizes(), std::ssize(heads), 1, form.T());
@@ -30,12 +30,12 @@ std::vector<StepwiseAttention> RunStack(AttentionWalk& form,
   return stack;
 }
 
-StepLabels ByHeadElement(const AttentionWalk& form, int64_t each) {
+StepLabels ByHeadElement(const AttentionWalkthrough& form, int64_t each) {
   return form.ByToken(ColumnsOf({"head 0:", "head 1:"}, each));
 }
 
 // The stack's weights in one layer, and what it says about the last token.
-void ShowJoined(AttentionWalk& form) {
+void ShowJoined(AttentionWalkthrough& form) {
   const std::vector<AttentionWeights> heads = DrawHeads(form);
   const StepTensor stacked = SideBySide(RunStack(form, heads));
   const AttentionWeights joined = JoinHeads(heads);
@@ -61,8 +61,8 @@ void ShowJoined(AttentionWalk& form) {
 
 }  // namespace
 
-void WalkStacked(const AttentionTopic& topic, Backend& backend, Walk& walk) {
-  AttentionWalk form(backend, topic, 123, walk);
+void ExplainStacked(const AttentionTopic& topic, Backend& backend, Walkthrough& walk) {
+  AttentionWalkthrough form(backend, topic, 123, walk);
   const std::vector<AttentionWeights> heads = DrawHeads(form);
   const std::vector<StepwiseAttention> stack = RunStack(form, heads);
   const StepTensor out = SideBySide(stack);
@@ -79,12 +79,12 @@ void WalkStacked(const AttentionTopic& topic, Backend& backend, Walk& walk) {
            "What the heads found is put side by side: 2 heads of 2 elements give 4.");
 }
 
-void WalkSplit(const AttentionTopic& topic, Backend& backend, Walk& walk) {
-  AttentionWalk stack_form(backend, topic, 123, walk);
+void ExplainSplit(const AttentionTopic& topic, Backend& backend, Walkthrough& walk) {
+  AttentionWalkthrough stack_form(backend, topic, 123, walk);
   stack_form.Section("Several heads, split from one projection");
   ShowJoined(stack_form);
 
-  AttentionWalk form(backend, topic, 123, walk);
+  AttentionWalkthrough form(backend, topic, 123, walk);
   const AttentionSizes sizes{.d_in = form.C(), .d_out = 2, .H = 2, .out_proj = true};
   const AttentionWeights weights = form.Drawn(sizes);
   const AttentionMask mask = AttentionMask::Causal(form.T(), form.T());

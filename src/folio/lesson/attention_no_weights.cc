@@ -12,12 +12,12 @@ namespace {
 
 const std::vector<std::string> kWays = {"as they are", "by their sum", "naive softmax", "softmax"};
 
-std::vector<std::string> Elements(const AttentionWalk& form) {
+std::vector<std::string> Elements(const AttentionWalkthrough& form) {
   return Numbered(form.C(), "x");
 }
 
 // "0.55·0.55 + 0.87·0.87": the followed vector times itself.
-std::string Squares(const AttentionWalk& form) {
+std::string Squares(const AttentionWalkthrough& form) {
   constexpr size_t kTerms = 6;
   std::string sum;
   const std::vector<double> x = RowOf(form.x(), form.followed());
@@ -29,7 +29,7 @@ std::string Squares(const AttentionWalk& form) {
 
 // The attention of the followed token weighted in four ways, with the sum of each row of weights;
 // and the four contexts.
-void CompareWeightings(AttentionWalk& form) {
+void CompareWeightings(AttentionWalkthrough& form) {
   std::vector<std::vector<double>> weights, contexts;
   for (const Weighting way :
        {Weighting::kNone, Weighting::kSum, Weighting::kNaiveSoftmax, Weighting::kSoftmax}) {
@@ -57,7 +57,7 @@ void CompareWeightings(AttentionWalk& form) {
            FigureKind::kNone);
 }
 
-void ShowOverflow(AttentionWalk& form) {
+void ShowOverflow(AttentionWalkthrough& form) {
   const StepTensor scores({1, 3}, {100, 1, 2});
   const StepTensor naive = NaiveSoftmax(scores.tensor());
   const StepTensor stable = Softmax(scores.tensor());
@@ -73,7 +73,7 @@ void ShowOverflow(AttentionWalk& form) {
            FigureKind::kNone);
 }
 
-void ShowAllTokens(AttentionWalk& form, const AttentionSteps& steps) {
+void ShowAllTokens(AttentionWalkthrough& form, const AttentionSteps& steps) {
   form.Add("weights", "weights = softmax(scores), row by row",
            MatrixValues(steps.weights, form.ByTokens()),
            "Each row adds up to 1: it says which share of every token goes into the new vector of "
@@ -92,7 +92,7 @@ void ShowAllTokens(AttentionWalk& form, const AttentionSteps& steps) {
 }
 
 // A query against keys and values: what a database returns, and what attention returns.
-void ShowLookup(AttentionWalk& form) {
+void ShowLookup(AttentionWalkthrough& form) {
   const StepTensor query({1, 2}, {1, 0}), keys({3, 2}, {1, 0, 0, 1, 1, 1});
   const StepTensor values({3, 2}, {0.1F, 0.9F, 0.2F, 0.8F, 0.3F, 0.7F});
   StepwiseAttention soft = DotProductAttention(form.backend(), 1, 1, 2, 1, 1, 3, {.scale = 1.0});
@@ -123,8 +123,8 @@ void ShowLookup(AttentionWalk& form) {
 
 }  // namespace
 
-void WalkNoWeights(const AttentionTopic& topic, Backend& backend, Walk& walk) {
-  AttentionWalk form(backend, topic, 123, walk);
+void ExplainNoWeights(const AttentionTopic& topic, Backend& backend, Walkthrough& walk) {
+  AttentionWalkthrough form(backend, topic, 123, walk);
   form.Section("Attention without weights");
   form.Add("inputs",
            fmt::format("x: a vector of {} numbers for each of {} tokens", form.C(), form.T()),

@@ -20,7 +20,7 @@ StepTensor Scores(Backend& backend, const Tensor& q, const Tensor& k, double sca
 }
 
 // Products of random vectors of 512 elements, and what softmax makes of large numbers.
-void ShowWhyRoot(AttentionWalk& form) {
+void ShowWhyRoot(AttentionWalkthrough& form) {
   const double root = 1 / std::sqrt(static_cast<double>(kWide));
   StepTensor q({kVectors, kWide}), k({kVectors, kWide});
   const auto elements = static_cast<size_t>(kVectors * kWide);
@@ -57,7 +57,7 @@ void ShowWhyRoot(AttentionWalk& form) {
            FigureKind::kNone);
 }
 
-void ShowProjections(AttentionWalk& form, const AttentionParams& params,
+void ShowProjections(AttentionWalkthrough& form, const AttentionParams& params,
                      const StepwiseAttention& head) {
   form.Add(
       "weights W_q, W_k and W_v",
@@ -76,8 +76,8 @@ void ShowProjections(AttentionWalk& form, const AttentionParams& params,
 
 }  // namespace
 
-void WalkSingleHead(const AttentionTopic& topic, Backend& backend, Walk& walk) {
-  AttentionWalk form(backend, topic, 123, walk);
+void ExplainSingleHead(const AttentionTopic& topic, Backend& backend, Walkthrough& walk) {
+  AttentionWalkthrough form(backend, topic, 123, walk);
   const AttentionSizes sizes{.d_in = form.C(), .d_out = kOut};
   const AttentionWeights weights = form.Drawn(sizes, AttentionDraws::kUnit);
   StepwiseAttention head = SelfAttention(backend, sizes, 1, form.T());

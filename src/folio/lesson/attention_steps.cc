@@ -57,7 +57,7 @@ RowSizes CheckedRows(std::string_view step, std::string_view name, const Tensor&
 void CheckLike(std::string_view step, std::string_view name, const Tensor& y, const Tensor& x) {
   CheckOperand(step, name, y, x.dtype(), x.shape());
 }
-// What is read after `written` was begun.
+// Fails where `x` overlaps `out`, since it is read after `written` was begun.
 void CheckApart(std::string_view step, std::string_view name, const Tensor& x,
                 std::string_view written, const Tensor& out) {
   if (Overlap(x, out)) FailOverlap(step, written, name);

@@ -26,7 +26,7 @@ void Softmax(const Tensor& x, const Tensor& out);
 // As the formula is written, without taking the row's maximum off first: in float32 it overflows
 // to NaN from x = 89 on, and below -87 nothing is left. To show why nobody does.
 void NaiveSoftmax(const Tensor& x, const Tensor& out);
-// Of both, from their result; d_x may be d_out.
+// SoftmaxBackward is the backward of both, from their result; d_x may be d_out.
 void SoftmaxBackward(const Tensor& out, const Tensor& d_out, const Tensor& d_x);
 
 // Each row of out = x / sum of x, the sum kept for the backward; out may be x. A row whose sum is 0

@@ -18,7 +18,7 @@ namespace {
 
 class ExplainAttentionTest : public testing::Test {
  protected:
-  Walk Form(const std::string& form, bool torch = true) {
+  Walkthrough Form(const std::string& form, bool torch = true) {
     return ExplainAttention(*backend_, {.form = form, .torch_rng = torch});
   }
 
@@ -55,7 +55,7 @@ std::vector<double> Columns(const StepValues& values, int64_t first, int64_t cou
 }
 
 TEST_F(ExplainAttentionTest, WithoutWeightsTheNumbersOfTheSixVectors) {
-  const Walk walk = Form("no-weights");
+  const Walkthrough walk = Form("no-weights");
   ExpectNear(RowOf(walk, "scores", 1), {0.9544, 1.4950, 1.4754, 0.8434, 0.7070, 1.0865},
              QuotedTo(4));
   ExpectNear(RowOf(walk, "weights", 1), {0.1385, 0.2379, 0.2333, 0.1240, 0.1082, 0.1581},
@@ -90,7 +90,7 @@ TEST_F(ExplainAttentionTest, TheNaiveSoftmaxReallyOverflows) {
 
 TEST_F(ExplainAttentionTest, ScalingBringsTheVarianceBackToOne) {
   for (const bool torch : {false, true}) {
-    const Walk walk = Form("single-head", torch);
+    const Walkthrough walk = Form("single-head", torch);
     const StepValues moments = ValuesOf(walk, "products of random vectors of 512 elements");
     EXPECT_NEAR(RowOf(moments, 0)[1], 512, 15);
     EXPECT_NEAR(RowOf(moments, 1)[1], 1, 0.03);
@@ -103,7 +103,7 @@ TEST_F(ExplainAttentionTest, ScalingBringsTheVarianceBackToOne) {
 }
 
 TEST_F(ExplainAttentionTest, BothMaskOrdersAgreeAndSeeNoFuture) {
-  const Walk walk = Form("causal", /*torch=*/false);
+  const Walkthrough walk = Form("causal", /*torch=*/false);
   const StepValues after = ValuesOf(walk, "renormalised weights");
   const StepValues before = ValuesOf(walk, "weights");
   ExpectNear(Unmasked(after), Unmasked(before), kFloat32Row);
@@ -124,7 +124,7 @@ TEST_F(ExplainAttentionTest, BothMaskOrdersAgreeAndSeeNoFuture) {
 }
 
 TEST_F(ExplainAttentionTest, DropoutScalesWhatItKeeps) {
-  const Walk walk =
+  const Walkthrough walk =
       ExplainAttention(*backend_, {.form = "causal", .torch_rng = true, .dropout = 0.25});
   const StepValues kept = ValuesOf(walk, "weights after dropout");
   const StepValues whole = ValuesOf(walk, "weights");
@@ -149,7 +149,7 @@ TEST_F(ExplainAttentionTest, StackAndSplitLayerAgree) {
 }
 
 TEST_F(ExplainAttentionTest, PaddingGetsAndGivesNothing) {
-  const Walk walk = Form("cross");
+  const Walkthrough walk = Form("cross");
   for (int64_t t = 0; t < 6; ++t) {
     const std::vector<double> row = RowOf(walk, "weights", t);
     EXPECT_NEAR(row[0] + row[1] + row[2], 1, kFloat32Row);
@@ -163,7 +163,7 @@ TEST_F(ExplainAttentionTest, PaddingGetsAndGivesNothing) {
 }
 
 TEST_F(ExplainAttentionTest, SharedKeysMeanFewerNumbers) {
-  const Walk walk = Form("grouped");
+  const Walkthrough walk = Form("grouped");
   EXPECT_EQ(ValuesOf(walk, "queries of 4 heads").shape, (std::vector<int64_t>{6, 8}));
   EXPECT_EQ(ValuesOf(walk, "keys and values of 2 groups").shape, (std::vector<int64_t>{6, 8}));
   EXPECT_EQ(NumbersOf(walk, "numbers to keep for each token"), (std::vector<double>{16, 8, 4}));
@@ -176,7 +176,7 @@ TEST_F(ExplainAttentionTest, DrawsAreThoseOfPyTorch) {
   if (path.empty()) GTEST_SKIP() << "no golden numbers here";
   const nlohmann::json golden = nlohmann::json::parse(ReadFile(path));
 
-  Walk walk = Form("no-weights");
+  Walkthrough walk = Form("no-weights");
   ExpectNear(NumbersOf(walk, "scores"), Flat(golden["no_weights"]["scores"]), kFloat32Row);
   ExpectNear(NumbersOf(walk, "weights"), Flat(golden["no_weights"]["weights"]), kFloat32Row);
   ExpectNear(NumbersOf(walk, "context"), Flat(golden["no_weights"]["context"]), kFloat32Row);
@@ -216,10 +216,10 @@ TEST_F(ExplainAttentionTest, SeedAndGeneratorChangeTheDraws) {
 }
 
 TEST_F(ExplainAttentionTest, AllFormsInTheirOrderOnBothBackends) {
-  const Walk all = ExplainAttention(*backend_, {});
+  const Walkthrough all = ExplainAttention(*backend_, {});
   size_t steps = 0;
   for (const std::string& form : AttentionForms()) {
-    const Walk walk = Form(form, /*torch=*/false);
+    const Walkthrough walk = Form(form, /*torch=*/false);
     ASSERT_LE(steps + walk.steps.size(), all.steps.size());
     EXPECT_FALSE(walk.steps.front().section.empty());
     for (const Step& step : walk.steps) {
@@ -233,7 +233,7 @@ TEST_F(ExplainAttentionTest, AllFormsInTheirOrderOnBothBackends) {
   EXPECT_EQ(steps, all.steps.size());
 
   const auto reference = MakeReferenceBackend();
-  const Walk slow = ExplainAttention(*reference, {});
+  const Walkthrough slow = ExplainAttention(*reference, {});
   for (size_t i = 0; i < steps; ++i) {
     const StepValues &a = all.steps[i].values, &b = slow.steps[i].values;
     for (size_t n = 0; n < a.values.size(); ++n) {

@@ -48,7 +48,7 @@ class BlockWalk {
         config_(trace.config()),
         t_(tokens.last()) {}
 
-  Walk Make(const SamplingOptions& sampling) {
+  Walkthrough Make(const SamplingOptions& sampling) {
     const std::string& token = tokens_.labels.back();
     walk_.topic = "block";
     walk_.title = fmt::format("One token’s way: from “{}” to what comes next", token);
@@ -76,7 +76,7 @@ class BlockWalk {
   Tensor Row(TracePoint point, int64_t layer = 0) const {
     return RowAt(trace_.At(point, layer), t_);
   }
-  // What the feed-forward sublayer of a layer is added to.
+  // Returns the row that the output of a layer's feed-forward sublayer is added to.
   Tensor BeforeMlp(int64_t layer) const {
     return Row(config_.pre_norm() ? TracePoint::kMiddle : TracePoint::kNorm1, layer);
   }
@@ -272,7 +272,7 @@ class BlockWalk {
               FigureKind::kNone);
   }
 
-  // What the model would say if it ended after `layers` blocks.
+  // Returns the logits that the model would give if it ended after `layers` blocks.
   std::vector<float> LogitsAfter(int64_t layers) const {
     std::vector<float> logits(static_cast<size_t>(config_.vocab_size));
     trace_.Logits(trace_.Stream(layers), t_, t_ + 1,
@@ -326,13 +326,13 @@ class BlockWalk {
   const GptParams& params_;
   const GptConfig& config_;
   const int64_t t_;  // the last token
-  Walk walk_ = {};
+  Walkthrough walk_ = {};
 };
 
 }  // namespace
 
-Walk ExplainBlock(Backend& backend, const ExplainModel& model, std::string_view text,
-                  const SamplingOptions& sampling) {
+Walkthrough ExplainBlock(Backend& backend, const LessonModel& model, std::string_view text,
+                         const SamplingOptions& sampling) {
   const ModelTokens tokens = TokensOf(model, text);
   const Trace trace(backend, *model.weights, tokens.ids, Trace::AllPoints());
   return BlockWalk(trace, tokens, *model.tokenizer).Make(sampling);

@@ -25,8 +25,8 @@ std::string QuoteBytes(std::string_view bytes, bool ascii = false);
 // "48 65 6C"
 std::string HexBytes(std::string_view bytes);
 
-// What a tokenizer is, opened as `spec`: a line for each fact, or one JSON object (`json`). Without
-// `json`, `ascii` keeps all else out of the text.
+// Describes a tokenizer, opened as `spec`: a line for each fact, or one JSON object (`json`).
+// Without `json`, `ascii` keeps all else out of the text.
 std::string DescribeTokenizer(const Tokenizer& tokenizer, const std::string& spec, bool json,
                               bool ascii);
 // The same of single tokens. Throws as Tokenizer::TokenBytes.

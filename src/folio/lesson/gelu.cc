@@ -75,15 +75,16 @@ std::vector<double> LargestOf(const std::vector<float>& points,
 
 }  // namespace
 
-Walk ExplainGelu(Backend& backend, std::span<const float> inputs) {
+Walkthrough ExplainGelu(Backend& backend, std::span<const float> inputs) {
   RequireNumbers(inputs);
   const StepTensor x({1, std::ssize(inputs)}, inputs);
-  Walk walk{.topic = "gelu",
-            .title = "GELU: the bend between two matrices",
-            .intro =
-                "The feed-forward part of a block is a matrix, a bend, and a matrix again. Without "
-                "the bend both matrices would be one. GPT-2 bends with GELU, which lets through "
-                "large numbers and holds back negative ones, without ReLU's corner."};
+  Walkthrough walk{
+      .topic = "gelu",
+      .title = "GELU: the bend between two matrices",
+      .intro =
+          "The feed-forward part of a block is a matrix, a bend, and a matrix again. Without "
+          "the bend both matrices would be one. GPT-2 bends with GELU, which lets through "
+          "large numbers and holds back negative ones, without ReLU's corner."};
   const auto apply = [&](Activation kind, const auto& at) { return Apply(backend, kind, at); };
   const auto slope = [&](Activation kind, const auto& at) { return Slope(backend, kind, at); };
   walk.Add("activations",

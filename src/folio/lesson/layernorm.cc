@@ -32,7 +32,8 @@ struct Scale {
 };
 
 // The steps from x (1,C) to weight * (x - mean) / sqrt(variance + eps) + bias.
-void AddSteps(Backend& backend, const Tensor& x, const Scale& scale, double eps, Walk& walk) {
+void AddSteps(Backend& backend, const Tensor& x, const Scale& scale, double eps,
+              Walkthrough& walk) {
   const NormalizedRow normalized = Normalized(backend, x, {}, {}, eps);
   walk.Add("mean", "mean = Σ x / C", Plain(RowValues({normalized.mean})),
            "Where the numbers of this token lie: one number for the whole row, whatever the other "
@@ -71,7 +72,7 @@ void AddSteps(Backend& backend, const Tensor& x, const Scale& scale, double eps,
 
 }  // namespace
 
-Walk ExplainLayerNorm(Backend& backend, std::span<const float> row) {
+Walkthrough ExplainLayerNorm(Backend& backend, std::span<const float> row) {
   RequireNumbers(row);
   const auto C = static_cast<int64_t>(row.size());
   const StepTensor x({1, C}, row);
@@ -85,7 +86,7 @@ Walk ExplainLayerNorm(Backend& backend, std::span<const float> row) {
     weight.data()[c] = kWeights[static_cast<size_t>(c) % 3];
     bias.data()[c] = kBiases[static_cast<size_t>(c) % 3];
   }
-  Walk walk{
+  Walkthrough walk{
       .topic = "layernorm", .title = "LayerNorm: every token at the same size", .intro = kIntro};
   walk.Add("x", "x", Channels(x.tensor()), "The numbers of one token, one for each channel.",
            FigureOf(x.tensor()));
@@ -93,8 +94,8 @@ Walk ExplainLayerNorm(Backend& backend, std::span<const float> row) {
   return walk;
 }
 
-Walk ExplainLayerNorm(Backend& backend, const ExplainModel& model, std::string_view text,
-                      int64_t layer) {
+Walkthrough ExplainLayerNorm(Backend& backend, const LessonModel& model, std::string_view text,
+                             int64_t layer) {
   const GptConfig& config = model.weights->config();
   RequireLayer(config, layer);
   const ModelTokens tokens = TokensOf(model, text);
@@ -104,9 +105,9 @@ Walk ExplainLayerNorm(Backend& backend, const ExplainModel& model, std::string_v
       config.pre_norm() ? trace.Stream(layer) : trace.At(TracePoint::kMiddle, layer);
   const Tensor x = RowAt(stream, tokens.last());
   const NormParams& params = model.weights->params().h[static_cast<size_t>(layer)].ln_1;
-  Walk walk{.topic = "layernorm",
-            .title = fmt::format("LayerNorm: ln_1 of layer {}", layer),
-            .intro = kIntro};
+  Walkthrough walk{.topic = "layernorm",
+                   .title = fmt::format("LayerNorm: ln_1 of layer {}", layer),
+                   .intro = kIntro};
   walk.Add(
       "x",
       config.pre_norm() ? "x = the stream before the layer"

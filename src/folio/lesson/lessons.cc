@@ -10,17 +10,17 @@ namespace {
 
 constexpr char kText[] = "Your journey starts with one step";
 
-ExplainModel ModelOf(const LessonInput& in) {
+LessonModel ModelOf(const LessonInput& in) {
   return {.weights = in.model->weights.get(), .tokenizer = &in.model->RequireTokenizer()};
 }
 
-Walk Attention(const LessonInput& in) {
+Walkthrough Attention(const LessonInput& in) {
   if (in.model == nullptr) return ExplainAttention(in.backend, in.attention);
   return ExplainAttention(in.backend, ModelOf(in), in.text, in.layer.value_or(0),
                           in.head.value_or(0));
 }
 
-Walk Positions(const LessonInput& in) {
+Walkthrough Positions(const LessonInput& in) {
   if (in.model == nullptr) {
     return ExplainPositions(in.backend, in.positions.value_or(24), in.channels.value_or(8));
   }
@@ -30,33 +30,33 @@ Walk Positions(const LessonInput& in) {
                      fmt::format("give at most {}", P));
   }
   // Positions are looked at without a text: no tokenizer is needed.
-  const ExplainModel model{.weights = in.model->weights.get(), .tokenizer = nullptr};
+  const LessonModel model{.weights = in.model->weights.get(), .tokenizer = nullptr};
   return ExplainPositions(in.backend, model, in.positions.value_or(P));
 }
 
-Walk LayerNorm(const LessonInput& in) {
+Walkthrough LayerNorm(const LessonInput& in) {
   if (in.model == nullptr) return ExplainLayerNorm(in.backend, in.values);
   return ExplainLayerNorm(in.backend, ModelOf(in), in.text, in.layer.value_or(0));
 }
 
-Walk Gelu(const LessonInput& in) {
+Walkthrough Gelu(const LessonInput& in) {
   return ExplainGelu(in.backend, in.values);
 }
 
-Walk Softmax(const LessonInput& in) {
+Walkthrough Softmax(const LessonInput& in) {
   return ExplainSoftmax(in.backend, in.values);
 }
 
-Walk Tokenize(const LessonInput& in) {
+Walkthrough Tokenize(const LessonInput& in) {
   return ExplainTokenize(in.model == nullptr ? *in.tokenizer : in.model->RequireTokenizer(),
                          in.text);
 }
 
-Walk Block(const LessonInput& in) {
+Walkthrough Block(const LessonInput& in) {
   return ExplainBlock(in.backend, ModelOf(in), in.text, in.sampling);
 }
 
-Walk Sampling(const LessonInput& in) {
+Walkthrough Sampling(const LessonInput& in) {
   if (in.model != nullptr) return ExplainSampling(in.backend, ModelOf(in), in.text, in.sampling);
   std::vector<std::string> labels = {"forest", "village", "king", "queen", "cat",
                                      "shoe",   "of",      "moon", "the"};

@@ -10,7 +10,7 @@
 
 namespace folio {
 
-// What a lesson can be told.
+// A LessonPart is a part of the input that a lesson may take.
 enum LessonPart : unsigned {
   kLessonModel = 1,
   kLessonText = 2,
@@ -23,7 +23,7 @@ enum LessonPart : unsigned {
   kLessonTokenizer = 256,
 };
 
-// What one is told; the parts that it does not take stay as they are.
+// LessonInput holds the input of a lesson; the parts that it does not take stay as they are.
 struct LessonInput {
   Backend& backend;
   const OpenedModel* model = nullptr;    // null for numbers of its own, or for `values`
@@ -44,7 +44,7 @@ struct Lesson {
   std::string text = {};              // where none is given
   bool model_required = false;
   // Throws as the walks of topics.h.
-  Walk (*walk)(const LessonInput& input) = nullptr;
+  Walkthrough (*walk)(const LessonInput& input) = nullptr;
 };
 const std::vector<Lesson>& Lessons();
 

@@ -17,7 +17,7 @@ void RequireOneOf(const std::string& what, int64_t value, int64_t count) {
 
 }  // namespace
 
-ModelTokens TokensOf(const ExplainModel& model, std::string_view text) {
+ModelTokens TokensOf(const LessonModel& model, std::string_view text) {
   const GptConfig& config = model.weights->config();
   ModelTokens tokens;
   tokens.ids = model.tokenizer->Encode(text, "text", SpecialRule::Allow());

@@ -20,12 +20,12 @@ struct ModelTokens {
 
 // Special tokens in the text become their tokens. Throws a kInput Error for a text without tokens,
 // one that is longer than the model's context, or one with tokens that the model has not.
-ModelTokens TokensOf(const ExplainModel& model, std::string_view text);
+ModelTokens TokensOf(const LessonModel& model, std::string_view text);
 
 // The ids, each below its label.
 StepValues IdValues(const ModelTokens& tokens);
 
-// How a token is shown: "#50300" where the tokenizer has no such token.
+// Returns the label of a token: "#50300" where the tokenizer has no such token.
 std::string IdLabel(const Tokenizer& tokenizer, int32_t id);
 
 // Throw a kUsage Error where the model has no such layer or head.

@@ -26,7 +26,7 @@ using Numbers = std::vector<double>;
 
 constexpr char kText[] = "bade cafe";
 
-// Of 34 characters: fewer than the models have tokens, so that some have no name.
+// The tokenizer has 34 characters: fewer than the models have tokens, so that some have no name.
 CharTokenizer Letters() {
   std::vector<char32_t> characters = {' '};
   for (char32_t c = '@'; c <= '`'; ++c) characters.push_back(c);
@@ -37,7 +37,7 @@ CharTokenizer Letters() {
 class ModelTopics : public testing::TestWithParam<std::string> {
  protected:
   const GptConfig& config() const { return weights_->config(); }
-  ExplainModel model() const { return {.weights = weights_.get(), .tokenizer = &tokenizer_}; }
+  LessonModel model() const { return {.weights = weights_.get(), .tokenizer = &tokenizer_}; }
   std::vector<int32_t> ids() const { return tokenizer_.Encode(kText); }
   int64_t L() const { return config().n_layer; }
   bool pre() const { return config().pre_norm(); }
@@ -77,7 +77,7 @@ double Length(const Numbers& x) {
 // ---- block ---------------------------------------------------------------------------------
 
 TEST_P(ModelTopics, OneHotTimesTheEmbeddingIsTheLookUpExactly) {
-  const Walk walk = ExplainBlock(*backend_, model(), kText, {});
+  const Walkthrough walk = ExplainBlock(*backend_, model(), kText, {});
   const Step& look_up = StepOf(walk, "look-up");
   EXPECT_EQ(RowOf(look_up.values, 0), RowOf(look_up.values, 1));
   EXPECT_EQ(RowOf(look_up.values, 2), Numbers(static_cast<size_t>(config().n_embd), 0.0));
@@ -90,7 +90,7 @@ TEST_P(ModelTopics, OneHotTimesTheEmbeddingIsTheLookUpExactly) {
 }
 
 TEST_P(ModelTopics, TheStreamAddsUpFromLayerToLayer) {
-  const Walk walk = ExplainBlock(*backend_, model(), kText, {});
+  const Walkthrough walk = ExplainBlock(*backend_, model(), kText, {});
   Numbers stream = RowOf(walk, "position", 2);
   const Step& all = StepOf(walk, "stream");
   EXPECT_EQ(RowOf(all.values, 0), stream);
@@ -116,7 +116,7 @@ TEST_P(ModelTopics, TheStreamAddsUpFromLayerToLayer) {
 }
 
 TEST_P(ModelTopics, LengthsAreOfTheSameStream) {
-  const Walk walk = ExplainBlock(*backend_, model(), kText, {});
+  const Walkthrough walk = ExplainBlock(*backend_, model(), kText, {});
   for (int64_t l = 0; l < L(); ++l) {
     const std::string layer = "layer " + std::to_string(l) + ": ";
     for (int64_t half = 0; half < 2; ++half) {
@@ -131,7 +131,7 @@ TEST_P(ModelTopics, LengthsAreOfTheSameStream) {
 }
 
 TEST_P(ModelTopics, HeadsAreThoseOfTheModelAndEachAddsUpToOne) {
-  const Walk walk = ExplainBlock(*backend_, model(), kText, {});
+  const Walkthrough walk = ExplainBlock(*backend_, model(), kText, {});
   const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());
   const auto T = static_cast<size_t>(trace.T()), H = static_cast<size_t>(config().n_head);
   for (int64_t l = 0; l < L(); ++l) {
@@ -156,7 +156,7 @@ TEST_P(ModelTopics, HeadsAreThoseOfTheModelAndEachAddsUpToOne) {
 
 TEST_P(ModelTopics, TheWalkEndsInTheModelsOwnPrediction) {
   const SamplingOptions sampling{.temperature = 0.8, .top_k = 7, .top_p = 0.85, .seed = 5};
-  const Walk walk = ExplainBlock(*backend_, model(), kText, sampling);
+  const Walkthrough walk = ExplainBlock(*backend_, model(), kText, sampling);
   const std::vector<float> logits = Logits();
   Sampler likeliest({}), sampler(sampling);
   const auto top = likeliest.Candidates(logits);
@@ -185,7 +185,7 @@ TEST_P(ModelTopics, TheWalkEndsInTheModelsOwnPrediction) {
 }
 
 TEST_P(ModelTopics, SectionsLeadThroughTheBlock) {
-  const Walk walk = ExplainBlock(*backend_, model(), "a", {.temperature = 0});
+  const Walkthrough walk = ExplainBlock(*backend_, model(), "a", {.temperature = 0});
   std::vector<std::string> sections;
   for (const Step& step : walk.steps) {
     EXPECT_FALSE(step.name.empty() || step.why.empty() || step.formula.empty());
@@ -201,7 +201,7 @@ TEST_P(ModelTopics, SectionsLeadThroughTheBlock) {
 
 TEST_P(ModelTopics, AHeadIsTheTracedOne) {
   const int64_t layer = L() - 1, head = config().n_head - 1;
-  const Walk walk = ExplainAttention(*backend_, model(), kText, layer, head);
+  const Walkthrough walk = ExplainAttention(*backend_, model(), kText, layer, head);
   const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());
   const HeadTrace expected = trace.Head(layer, head);
   const auto T = static_cast<size_t>(expected.T);
@@ -228,7 +228,7 @@ TEST_P(ModelTopics, AHeadIsTheTracedOne) {
 
 TEST_P(ModelTopics, LayerNormIsTheModelsLn1) {
   for (int64_t layer = 0; layer < L(); ++layer) {
-    const Walk walk = ExplainLayerNorm(*backend_, model(), kText, layer);
+    const Walkthrough walk = ExplainLayerNorm(*backend_, model(), kText, layer);
     const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());
     const float* row =
         trace.At(TracePoint::kNorm1, layer).data<float>() + (trace.T() - 1) * config().n_embd;
@@ -238,7 +238,7 @@ TEST_P(ModelTopics, LayerNormIsTheModelsLn1) {
 
 TEST_P(ModelTopics, PositionsAreTheModels) {
   // No text and no tokenizer is needed.
-  const Walk walk = ExplainPositions(*backend_, {.weights = weights_.get()}, 1000);
+  const Walkthrough walk = ExplainPositions(*backend_, {.weights = weights_.get()}, 1000);
   const bool learned = config().learned_positions();
   const StepValues& table = StepOf(walk, learned ? "wpe" : "sinusoids").values;
   ASSERT_EQ(table.shape, (std::vector<int64_t>{config().n_positions, config().n_embd}));
@@ -257,8 +257,8 @@ TEST_P(ModelTopics, PositionsAreTheModels) {
 
 TEST_P(ModelTopics, SamplingOfATextIsTheBlocksLastPart) {
   const SamplingOptions sampling{.temperature = 1.2, .top_k = 5};
-  const Walk walk = ExplainSampling(*backend_, model(), kText, sampling);
-  const Walk block = ExplainBlock(*backend_, model(), kText, sampling);
+  const Walkthrough walk = ExplainSampling(*backend_, model(), kText, sampling);
+  const Walkthrough block = ExplainBlock(*backend_, model(), kText, sampling);
   for (const Step& step : walk.steps) {
     const Numbers other = NumbersOf(block, step.name);
     ASSERT_EQ(other.size(), step.values.values.size());
@@ -278,7 +278,7 @@ TEST_P(ModelTopics, WhatTheModelCannotDoIsAnError) {
   EXPECT_THROW(ExplainLayerNorm(*backend_, model(), "a", -1), Error);
   // A tokenizer with more tokens than the model.
   const ByteTokenizer bytes;
-  const ExplainModel wrong{.weights = weights_.get(), .tokenizer = &bytes};
+  const LessonModel wrong{.weights = weights_.get(), .tokenizer = &bytes};
   EXPECT_THROW(ExplainSampling(*backend_, wrong, "\xF0", {}), Error);
 }
 

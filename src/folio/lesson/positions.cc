@@ -23,7 +23,7 @@ void RequirePositions(int64_t positions) {
                    "give a number from 1 on");
 }
 
-// Of more positions than these every n-th is looked at.
+// Where there are more positions than these, every n-th is looked at.
 constexpr int64_t kMaxShown = 128;
 
 std::vector<int64_t> PositionsShown(int64_t positions) {
@@ -63,7 +63,7 @@ StepValues Columns(const std::vector<double>& x, const std::vector<int64_t>& pos
 
 // Steps that say how like positions are to each other. table is (positions, C).
 void AddSimilarity(const Tensor& table, const std::vector<int64_t>& positions,
-                   const std::string& why, Walk& walk) {
+                   const std::string& why, Walkthrough& walk) {
   const int64_t P = table.dim(0);
   const std::vector<float> cosines = CosineSimilarity(table, P);
   const std::vector<std::string> labels = Labels(positions);
@@ -101,7 +101,7 @@ class Sinusoids {
     }
   }
 
-  void AddSteps(Walk& walk) const {
+  void AddSteps(Walkthrough& walk) const {
     Frequencies(walk);
     Angles(walk);
     Waves(walk);
@@ -113,13 +113,13 @@ class Sinusoids {
   }
 
   const std::vector<int64_t>& shown() const { return shown_; }
-  // Of the positions shown, one row for each.
+  // Returns the rows of the positions that are shown.
   StepTensor Table() const {
     return {{std::ssize(shown_), C_}, std::vector<float>(rows_.begin(), rows_.end())};
   }
 
  private:
-  void Frequencies(Walk& walk) const {
+  void Frequencies(Walkthrough& walk) const {
     std::vector<double> angles, turns;
     for (int64_t pair = 0; pair < C_ / 2; ++pair) {
       angles.push_back(Frequency(pair));
@@ -133,7 +133,7 @@ class Sinusoids {
              FigureKind::kNone);
   }
 
-  void Angles(Walk& walk) const {
+  void Angles(Walkthrough& walk) const {
     std::vector<std::vector<double>> rows;
     for (const int64_t p : shown_) {
       rows.emplace_back();
@@ -148,7 +148,7 @@ class Sinusoids {
              "Where the hand of each clock points at each position.", FigureKind::kNone);
   }
 
-  void Waves(Walk& walk) const {
+  void Waves(Walkthrough& walk) const {
     std::vector<std::string> columns;
     for (int64_t c = 0; c < C_; ++c) {
       columns.push_back(fmt::format("{} {}", c % 2 == 0 ? "sin" : "cos", c / 2));
@@ -162,8 +162,8 @@ class Sinusoids {
              "and are never larger than 1.");
   }
 
-  // How far the hand of a pair turns with each position: its sine and cosine at position 1 are a
-  // point on a circle.
+  // Returns how far the hand of a pair turns with each position: its sine and cosine at position 1
+  // are a point on a circle.
   double Frequency(int64_t pair) const {
     const double* point = table_.data() + C_ + 2 * pair;
     return std::atan2(point[0], point[1]);
@@ -177,7 +177,7 @@ class Sinusoids {
 
 // The same token at every position.
 void AddToToken(Backend& backend, const Tensor& table, const std::vector<int64_t>& positions,
-                Walk& walk) {
+                Walkthrough& walk) {
   const int64_t P = table.dim(0), C = table.dim(1);
   StepTensor token({1, C});
   for (int64_t c = 0; c < C; ++c) {
@@ -222,7 +222,7 @@ std::vector<int64_t> Widest(const std::vector<double>& x, int64_t C) {
   return channels;
 }
 
-// What a model adds at these positions: (positions, C).
+// Returns the vectors that a model adds at these positions: (positions, C).
 StepTensor ModelTable(const GptWeights& weights, const std::vector<int64_t>& positions) {
   const int64_t C = weights.config().n_embd;
   const std::vector<float> all = PositionTable(weights);
@@ -234,7 +234,7 @@ StepTensor ModelTable(const GptWeights& weights, const std::vector<int64_t>& pos
 }
 
 void AddModelTable(Backend& backend, const GptWeights& weights, const Tensor& table,
-                   const std::vector<int64_t>& positions, Walk& walk) {
+                   const std::vector<int64_t>& positions, Walkthrough& walk) {
   const std::string name = weights.config().learned_positions() ? "wpe" : "sinusoids";
   const std::vector<std::string> labels = Labels(positions);
   const std::vector<double> numbers = Doubles(table);
@@ -262,7 +262,7 @@ void AddModelTable(Backend& backend, const GptWeights& weights, const Tensor& ta
 
 }  // namespace
 
-Walk ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
+Walkthrough ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
   RequirePositions(positions);
   if (channels < 2 || channels % 2 != 0) {
     throw UsageError(fmt::format("{} channels", channels),
@@ -270,12 +270,12 @@ Walk ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
                      "give an even number from 2 on");
   }
   const Sinusoids sinusoids(positions, channels);
-  Walk walk{.topic = "positions",
-            .title = fmt::format("Positions: sinusoids for {} channels", channels),
-            .intro =
-                "Attention compares tokens whatever their order. To know the order, a model "
-                "adds to each token's vector one that stands for its position. The first "
-                "transformer took sines and cosines of many wavelengths for it."};
+  Walkthrough walk{.topic = "positions",
+                   .title = fmt::format("Positions: sinusoids for {} channels", channels),
+                   .intro =
+                       "Attention compares tokens whatever their order. To know the order, a model "
+                       "adds to each token's vector one that stands for its position. The first "
+                       "transformer took sines and cosines of many wavelengths for it."};
   sinusoids.AddSteps(walk);
   const StepTensor table = sinusoids.Table();
   AddSimilarity(table.tensor(), sinusoids.shown(),
@@ -286,13 +286,13 @@ Walk ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
   return walk;
 }
 
-Walk ExplainPositions(Backend& backend, const ExplainModel& model, int64_t positions) {
+Walkthrough ExplainPositions(Backend& backend, const LessonModel& model, int64_t positions) {
   RequirePositions(positions);
   const bool learned = model.weights->config().learned_positions();
   const std::vector<int64_t> shown =
       PositionsShown(std::min(positions, model.weights->config().n_positions));
   const StepTensor table = ModelTable(*model.weights, shown);
-  Walk walk{
+  Walkthrough walk{
       .topic = "positions",
       .title = learned ? "Positions: what the model has learnt" : "Positions: fixed sinusoids",
       .intro = learned ? "This model has a vector for each position, wpe, that was learnt "

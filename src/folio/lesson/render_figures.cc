@@ -113,7 +113,7 @@ std::string StepFigure(const Step& step) {
   return "";
 }
 
-std::vector<std::pair<std::string, std::string>> WalkFigures(const Walk& walk) {
+std::vector<std::pair<std::string, std::string>> WalkthroughFigures(const Walkthrough& walk) {
   std::vector<std::pair<std::string, std::string>> figures;
   for (size_t i = 0; i < walk.steps.size(); ++i) {
     std::string figure = StepFigure(walk.steps[i]);
@@ -124,8 +124,8 @@ std::vector<std::pair<std::string, std::string>> WalkFigures(const Walk& walk) {
   return figures;
 }
 
-size_t WriteWalkFigures(const Walk& walk, const std::filesystem::path& dir) {
-  const auto figures = WalkFigures(walk);
+size_t WriteWalkthroughFigures(const Walkthrough& walk, const std::filesystem::path& dir) {
+  const auto figures = WalkthroughFigures(walk);
   CreateDirectories(dir);
   const GuardedDirectory inside(dir);
   for (const auto& [name, svg] : figures) WriteFileAtomically(dir / name, svg);

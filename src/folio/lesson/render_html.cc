@@ -64,7 +64,7 @@ std::string TableOf(const StepValues& values) {
 
 }  // namespace
 
-std::string WalkHtml(const Walk& walk) {
+std::string WalkthroughHtml(const Walkthrough& walk) {
   HtmlPage page(walk.title);
   page.Heading(1, walk.title);
   page.Paragraph(walk.intro);

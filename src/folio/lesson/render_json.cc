@@ -45,7 +45,7 @@ Json StepJson(const Step& step) {
 
 }  // namespace
 
-std::string WalkJson(const Walk& walk) {
+std::string WalkthroughJson(const Walkthrough& walk) {
   Json steps = Json::array();
   for (const Step& step : walk.steps) steps.push_back(StepJson(step));
   const Json json = {{"schema", 1},

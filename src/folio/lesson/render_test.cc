@@ -17,7 +17,7 @@
 namespace folio {
 namespace {
 
-Walk OneStep(StepValues values, FigureKind figure = FigureKind::kHeatmap) {
+Walkthrough OneStep(StepValues values, FigureKind figure = FigureKind::kHeatmap) {
   return {.topic = "test",
           .title = "A walk",
           .intro = "What it is about.",
@@ -54,8 +54,8 @@ std::string LineWith(const std::string& text, const std::string& part) {
   return "";
 }
 
-TEST(WalkText, ColumnsAreAlignedAndMaskedCellsAreDots) {
-  EXPECT_EQ(WalkText(OneStep(SmallValues()), {}),
+TEST(WalkthroughText, ColumnsAreAlignedAndMaskedCellsAreDots) {
+  EXPECT_EQ(WalkthroughText(OneStep(SmallValues()), {}),
             "A walk\n"
             "\n"
             "What it is about.\n"
@@ -68,10 +68,10 @@ TEST(WalkText, ColumnsAreAlignedAndMaskedCellsAreDots) {
             "   Because √d is <so>.\n");
 }
 
-TEST(WalkText, AsciiTerminalsGetNothingElse) {
-  Walk walk = OneStep(SmallValues());
+TEST(WalkthroughText, AsciiTerminalsGetNothingElse) {
+  Walkthrough walk = OneStep(SmallValues());
   walk.steps[0].section = "Ü";
-  const std::string text = WalkText(walk, {.utf8 = false});
+  const std::string text = WalkthroughText(walk, {.utf8 = false});
   EXPECT_TRUE(Contains(text, "scores = x x^T / sqrt(512)\n")) << text;
   EXPECT_TRUE(Contains(text, "Because sqrt(d) is <so>.\n")) << text;
   EXPECT_TRUE(LineWith(text, "-10.0000").ends_with("         .")) << text;
@@ -79,29 +79,29 @@ TEST(WalkText, AsciiTerminalsGetNothingElse) {
   for (const char c : text) EXPECT_LT(static_cast<unsigned char>(c), 0x80);
 }
 
-TEST(WalkText, ColourOnlyWhereAskedAndHeatOnlyWhereWanted) {
-  EXPECT_FALSE(Contains(WalkText(OneStep(SmallValues()), {}), "\x1b"));
-  const std::string coloured = WalkText(OneStep(SmallValues()), {.colour = true});
+TEST(WalkthroughText, ColourOnlyWhereAskedAndHeatOnlyWhereWanted) {
+  EXPECT_FALSE(Contains(WalkthroughText(OneStep(SmallValues()), {}), "\x1b"));
+  const std::string coloured = WalkthroughText(OneStep(SmallValues()), {.colour = true});
   EXPECT_TRUE(Contains(coloured, "\x1b[48;5;202;38;5;16m -10.0000 \x1b[0m")) << coloured;
   std::string plain = std::regex_replace(coloured, std::regex("\x1b\\[[0-9;]*m"), "");
   plain = std::regex_replace(plain, std::regex(" +\n"), "\n");
-  EXPECT_EQ(plain, WalkText(OneStep(SmallValues()), {}));
+  EXPECT_EQ(plain, WalkthroughText(OneStep(SmallValues()), {}));
   StepValues cool = SmallValues();
   cool.heat = false;
-  EXPECT_FALSE(Contains(WalkText(OneStep(cool), {.colour = true}), "\x1b[48;5"));
+  EXPECT_FALSE(Contains(WalkthroughText(OneStep(cool), {.colour = true}), "\x1b[48;5"));
 }
 
-TEST(WalkText, ZeroHasNoColourAndSignsDiffer) {
+TEST(WalkthroughText, ZeroHasNoColourAndSignsDiffer) {
   StepValues row{.shape = {4}, .values = {0, 4, -4, 0.3}};
-  const std::string text = WalkText(OneStep(row), {.colour = true});
+  const std::string text = WalkthroughText(OneStep(row), {.colour = true});
   EXPECT_TRUE(Contains(text, "  0.0000 \x1b[48;5;33;38;5;16m  4.0000 ")) << text;
   EXPECT_TRUE(Contains(text, "\x1b[48;5;202;38;5;16m -4.0000 ")) << text;
   EXPECT_TRUE(Contains(text, "\x1b[38;5;33m  0.3000")) << text;  // letters only
 }
 
-TEST(WalkText, WideTablesLoseTheirMiddleAndSayHowMuch) {
+TEST(WalkthroughText, WideTablesLoseTheirMiddleAndSayHowMuch) {
   for (const int width : {40, 61, 80, 120}) {
-    const std::string text = WalkText(OneStep(Large(3, 101)), {.width = width});
+    const std::string text = WalkthroughText(OneStep(Large(3, 101)), {.width = width});
     for (const std::string& line : Split(text, '\n')) {
       EXPECT_LE(DisplayWidth(line), width) << line;
     }
@@ -117,35 +117,35 @@ TEST(WalkText, WideTablesLoseTheirMiddleAndSayHowMuch) {
   }
 }
 
-TEST(WalkText, LongTablesLoseTheirMiddleRows) {
-  const std::string text = WalkText(OneStep(Large(50, 2)), {.rows = 7});
+TEST(WalkthroughText, LongTablesLoseTheirMiddleRows) {
+  const std::string text = WalkthroughText(OneStep(Large(50, 2)), {.rows = 7});
   EXPECT_TRUE(Contains(text, "   r2 "));
   EXPECT_FALSE(Contains(text, "   r3 "));
   EXPECT_TRUE(Contains(text, "   r47"));
   EXPECT_FALSE(Contains(text, "   r46"));
   EXPECT_TRUE(Contains(text, "(44 rows in the middle left out)")) << text;
-  EXPECT_FALSE(Contains(WalkText(OneStep(Large(7, 2)), {.rows = 7}), "left out"));
+  EXPECT_FALSE(Contains(WalkthroughText(OneStep(Large(7, 2)), {.rows = 7}), "left out"));
 }
 
-TEST(WalkText, BarsAreAsLongAsTheirNumbers) {
+TEST(WalkthroughText, BarsAreAsLongAsTheirNumbers) {
   StepValues row{.shape = {3}, .values = {0.5, 1, NAN}, .column_labels = {"half", "一", "no"}};
-  const std::string text = WalkText(OneStep(row, FigureKind::kBars), {});
+  const std::string text = WalkthroughText(OneStep(row, FigureKind::kBars), {});
   std::string full;
   for (int i = 0; i < 20; ++i) full += "█";
   EXPECT_TRUE(Contains(text, "   half  0.5000  " + full + "\n")) << text;
   EXPECT_TRUE(Contains(text, "   一    1.0000  " + full + full + "\n")) << text;
   EXPECT_TRUE(Contains(text, "   no         ·\n")) << text;
   row.values[0] = -1;
-  EXPECT_FALSE(Contains(WalkText(OneStep(row, FigureKind::kBars), {}), "█"));
+  EXPECT_FALSE(Contains(WalkthroughText(OneStep(row, FigureKind::kBars), {}), "█"));
 }
 
-TEST(WalkText, LabelsFromAnywhereCannotHarmTheTerminal) {
+TEST(WalkthroughText, LabelsFromAnywhereCannotHarmTheTerminal) {
   StepValues values{.shape = {1, 2},
                     .values = {1, 2},
                     .row_labels = {"\x1b[31m\x07"},
                     .column_labels = {"\xFF", "a very very long label\n"}};
   for (const bool utf8 : {true, false}) {
-    const std::string text = WalkText(OneStep(values), {.utf8 = utf8});
+    const std::string text = WalkthroughText(OneStep(values), {.utf8 = utf8});
     EXPECT_FALSE(Contains(text, "\x1b"));
     EXPECT_FALSE(Contains(text, "\x07"));
     EXPECT_FALSE(Contains(text, "\xFF"));
@@ -175,8 +175,8 @@ TEST(CutMiddle, KeepsBothEnds) {
   EXPECT_EQ(LeftOut(CutMiddle(6, 6), 6), 0);
 }
 
-TEST(WalkJson, HasTheSchemaAndNestsByShape) {
-  const nlohmann::json json = nlohmann::json::parse(WalkJson(OneStep(SmallValues())));
+TEST(WalkthroughJson, HasTheSchemaAndNestsByShape) {
+  const nlohmann::json json = nlohmann::json::parse(WalkthroughJson(OneStep(SmallValues())));
   EXPECT_EQ(json.at("schema"), 1);
   EXPECT_EQ(json.at("topic"), "test");
   EXPECT_EQ(json.at("title"), "A walk");
@@ -191,10 +191,10 @@ TEST(WalkJson, HasTheSchemaAndNestsByShape) {
   EXPECT_EQ(step.at("column_labels").size(), 3);
 }
 
-TEST(WalkJson, FloatsComeBackAndMasksAreNoNan) {
+TEST(WalkthroughJson, FloatsComeBackAndMasksAreNoNan) {
   StepValues values{.shape = {4}, .values = {0.13854758F, 1.0 / 3, NAN, 1e-45F}};
   values.masks = false;
-  const std::string text = WalkJson(OneStep(values));
+  const std::string text = WalkthroughJson(OneStep(values));
   const nlohmann::json row = nlohmann::json::parse(text).at("steps").at(0).at("values");
   EXPECT_EQ(row.at(0).get<float>(), 0.13854758F);
   EXPECT_EQ(row.at(1).get<double>(), 1.0 / 3);
@@ -203,8 +203,8 @@ TEST(WalkJson, FloatsComeBackAndMasksAreNoNan) {
   EXPECT_TRUE(Contains(text, "0.13854758,")) << text;
 }
 
-TEST(WalkFigures, AreNamedForTheirSteps) {
-  Walk walk = OneStep(SmallValues());
+TEST(WalkthroughFigures, AreNamedForTheirSteps) {
+  Walkthrough walk = OneStep(SmallValues());
   walk.steps.push_back({.name = "no figure", .values = SmallValues(), .figure = FigureKind::kNone});
   walk.steps.push_back({.name = "Σ of “all”",
                         .values = {.shape = {2}, .values = {1, 2}, .column_labels = {"a", "b"}},
@@ -212,7 +212,7 @@ TEST(WalkFigures, AreNamedForTheirSteps) {
   walk.steps.push_back({.name = "curve",
                         .values = {.shape = {3, 1}, .values = {1, 4, 9}},
                         .figure = FigureKind::kCurves});
-  const auto figures = WalkFigures(walk);
+  const auto figures = WalkthroughFigures(walk);
   ASSERT_EQ(figures.size(), 3);
   EXPECT_EQ(figures[0].first, "test-01-scores-more.svg");
   EXPECT_EQ(figures[1].first, "test-03-of-all.svg");
@@ -222,8 +222,8 @@ TEST(WalkFigures, AreNamedForTheirSteps) {
   EXPECT_TRUE(Contains(figures[1].second, "2.0000"));
 }
 
-TEST(WalkHtml, IsOnePageWithoutScriptsOrLinks) {
-  const std::string html = WalkHtml(OneStep(SmallValues()));
+TEST(WalkthroughHtml, IsOnePageWithoutScriptsOrLinks) {
+  const std::string html = WalkthroughHtml(OneStep(SmallValues()));
   EXPECT_TRUE(Contains(html, "scores &amp; more"));
   EXPECT_TRUE(Contains(html, "Because √d is &lt;so&gt;."));
   EXPECT_TRUE(Contains(html, ">-10.0000</td><td class=\"number\">·</td>")) << html;
@@ -234,26 +234,26 @@ TEST(WalkHtml, IsOnePageWithoutScriptsOrLinks) {
   EXPECT_FALSE(Contains(html, "url(http"));
 }
 
-TEST(WalkHtml, NamesAndFormulasStandOnce) {
+TEST(WalkthroughHtml, NamesAndFormulasStandOnce) {
   for (const FigureKind figure : {FigureKind::kHeatmap, FigureKind::kNone}) {
-    const std::string html = WalkHtml(OneStep(SmallValues(), figure));
+    const std::string html = WalkthroughHtml(OneStep(SmallValues(), figure));
     EXPECT_EQ(Count(html, "scores &amp; more"), 1U) << "the heading";
     EXPECT_EQ(Count(html, "scores = x xᵀ"), 1U);
   }
 }
 
-TEST(WalkHtml, LabelsAreNoMarkup) {
+TEST(WalkthroughHtml, LabelsAreNoMarkup) {
   StepValues values = SmallValues();
   values.row_labels[0] = "<script>";
   values.column_labels[0] = "</table>";
-  const std::string html = WalkHtml(OneStep(values));
+  const std::string html = WalkthroughHtml(OneStep(values));
   EXPECT_FALSE(Contains(html, "<script>"));
   EXPECT_TRUE(Contains(html, ">&lt;script&gt;</th>"));
   EXPECT_TRUE(Contains(html, ">&lt;/table&gt;</th>"));
 }
 
-TEST(WalkHtml, LargeTablesAreCutToo) {
-  const std::string html = WalkHtml(OneStep(Large(100, 40), FigureKind::kNone));
+TEST(WalkthroughHtml, LargeTablesAreCutToo) {
+  const std::string html = WalkthroughHtml(OneStep(Large(100, 40), FigureKind::kNone));
   EXPECT_TRUE(Contains(html, "(37 rows in the middle left out)"));
   EXPECT_TRUE(Contains(html, "(9 columns in the middle left out)"));
   EXPECT_TRUE(Contains(html, "<details open>"));

@@ -26,7 +26,7 @@ class TextRenderer {
   explicit TextRenderer(const TextStyle& style)
       : style_(style), width_(std::max<int64_t>(kNarrowest, style.width)) {}
 
-  std::string Render(const Walk& walk) {
+  std::string Render(const Walkthrough& walk) {
     if (!walk.intro.empty()) {
       Line(Bold(Plain(walk.title)));
       text_ += '\n';
@@ -89,7 +89,7 @@ class TextRenderer {
     Paragraph(step.why, kIndent);
   }
 
-  // What stands in a cell, masked or not.
+  // Returns the text of a cell, masked or not.
   std::string Cell(const StepValues& values, int64_t row, int64_t column) const {
     if (IsMasked(values, row, column)) return style_.utf8 ? "·" : ".";
     return CellText(values, row, column);
@@ -236,7 +236,7 @@ class TextRenderer {
 
 }  // namespace
 
-std::string WalkText(const Walk& walk, const TextStyle& style) {
+std::string WalkthroughText(const Walkthrough& walk, const TextStyle& style) {
   return TextRenderer(style).Render(walk);
 }
 

@@ -7,7 +7,7 @@
 
 #include "folio/backend/backend.h"
 #include "folio/infer/sampler.h"
-#include "folio/lesson/walk.h"
+#include "folio/lesson/walkthrough.h"
 
 namespace folio {
 
@@ -18,8 +18,8 @@ struct LabelledLogits {
 };
 
 // Adds the steps from logits to the token that is drawn: the first of `folio generate` with these
-// options. Of more tokens than a table can show the likeliest are shown.
+// options. Where there are more tokens than a table can show, the likeliest are shown.
 void AddSamplingSteps(Backend& backend, const LabelledLogits& row, const SamplingOptions& options,
-                      Walk& walk);
+                      Walkthrough& walk);
 
 }  // namespace folio

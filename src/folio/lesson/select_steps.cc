@@ -10,7 +10,7 @@
 namespace folio {
 namespace {
 
-void RequireStep(const Walk& walk, const std::string& slug) {
+void RequireStep(const Walkthrough& walk, const std::string& slug) {
   std::vector<std::string> slugs;
   for (const Step& step : walk.steps) {
     slugs.push_back(StepSlug(step));
@@ -37,10 +37,10 @@ std::string StepSlug(const Step& step) {
   return slug;
 }
 
-Walk SelectSteps(const Walk& walk, std::span<const std::string> slugs) {
+Walkthrough SelectSteps(const Walkthrough& walk, std::span<const std::string> slugs) {
   if (slugs.empty()) return walk;
   for (const std::string& slug : slugs) RequireStep(walk, slug);
-  Walk selected{.topic = walk.topic, .title = walk.title};
+  Walkthrough selected{.topic = walk.topic, .title = walk.title};
   for (const Step& step : walk.steps) {
     if (std::ranges::find(slugs, StepSlug(step)) == slugs.end()) continue;
     selected.steps.push_back(step);

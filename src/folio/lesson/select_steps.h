@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "folio/lesson/walk.h"
+#include "folio/lesson/walkthrough.h"
 
 namespace folio {
 
@@ -12,6 +12,6 @@ std::string StepSlug(const Step& step);
 
 // The walk with only the steps of these slugs, in its own order, without introduction and sections;
 // all of it where `slugs` is empty. Throws a kUsage Error that lists all steps for one it lacks.
-Walk SelectSteps(const Walk& walk, std::span<const std::string> slugs);
+Walkthrough SelectSteps(const Walkthrough& walk, std::span<const std::string> slugs);
 
 }  // namespace folio

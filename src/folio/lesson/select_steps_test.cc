@@ -10,7 +10,7 @@
 namespace folio {
 namespace {
 
-Walk ThreeSteps() {
+Walkthrough ThreeSteps() {
   return {
       .topic = "t",
       .title = "title",
@@ -28,7 +28,7 @@ TEST(StepSlug, KeepsLettersAndDigits) {
 
 TEST(SelectSteps, KeepsTheWalksOrderAndAllOfAName) {
   const std::vector<std::string> slugs = {"scores-of-one", "inputs"};
-  const Walk walk = SelectSteps(ThreeSteps(), slugs);
+  const Walkthrough walk = SelectSteps(ThreeSteps(), slugs);
   ASSERT_EQ(walk.steps.size(), 3u);
   EXPECT_EQ(walk.steps[0].name, "inputs");
   EXPECT_EQ(walk.steps[0].section, "");
@@ -38,7 +38,7 @@ TEST(SelectSteps, KeepsTheWalksOrderAndAllOfAName) {
 }
 
 TEST(SelectSteps, LeavesTheWalkWholeWithoutNames) {
-  const Walk walk = SelectSteps(ThreeSteps(), {});
+  const Walkthrough walk = SelectSteps(ThreeSteps(), {});
   EXPECT_EQ(walk.steps.size(), 3u);
   EXPECT_EQ(walk.intro, "intro");
   EXPECT_EQ(walk.steps[0].section, "part");

@@ -26,7 +26,7 @@ class SoftmaxWalk {
     for (const float logit : logits) labels_.push_back(fmt::format("{:g}", logit));
   }
 
-  Walk Make() {
+  Walkthrough Make() {
     walk_.topic = "softmax";
     walk_.title = "Softmax: from any numbers to shares";
     walk_.intro =
@@ -110,7 +110,7 @@ class SoftmaxWalk {
               "high one makes all equal.");
   }
 
-  // What a share changes where its own logit does.
+  // Returns for each share how much it changes with its own logit.
   std::vector<double> OwnSlopes(const StepTensor& shares) const {
     std::vector<double> slopes;
     for (int64_t i = 0; i < S_; ++i) {
@@ -163,12 +163,12 @@ class SoftmaxWalk {
   double largest_;
   StepTensor safe_;
   std::vector<std::string> labels_;  // the logits themselves
-  Walk walk_ = {};
+  Walkthrough walk_ = {};
 };
 
 }  // namespace
 
-Walk ExplainSoftmax(Backend& backend, std::span<const float> logits) {
+Walkthrough ExplainSoftmax(Backend& backend, std::span<const float> logits) {
   RequireNumbers(logits);
   return SoftmaxWalk(backend, logits).Make();
 }

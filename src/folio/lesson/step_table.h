@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "folio/lesson/walk.h"
+#include "folio/lesson/walkthrough.h"
 
 namespace folio {
 
-// What tables in the terminal and on pages have in common.
+// These functions are common to tables in the terminal and on pages.
 
 bool IsMasked(const StepValues& values, int64_t row, int64_t column);
 // A number as it is written in a table: "0.1385", "2.1e-09" where no digit would be left, "-inf".
@@ -22,7 +22,7 @@ double LargestSize(const StepValues& values);
 // out in the middle, and `most` entries in all. REQUIRES: most >= 3.
 std::vector<int64_t> CutMiddle(int64_t count, int64_t most);
 
-// How many of `count` are not among what CutMiddle gave.
+// Returns how many of `count` are not among `shown`, which CutMiddle gave.
 int64_t LeftOut(const std::vector<int64_t>& shown, int64_t count);
 
 // "6 × 3", "6 numbers", "1 number"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/lesson/walk.h"
+#include "folio/lesson/walkthrough.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {
@@ -47,7 +47,7 @@ StepValues Plain(StepValues values, int digits = 4);
 // The same with exponents, for numbers that are far apart.
 StepValues Scientific(StepValues values);
 
-// What may not be seen becomes NaN. REQUIRES: as many marks as values, 0 for "masked".
+// Makes values that may not be seen NaN. REQUIRES: as many marks as values, 0 for "masked".
 void MarkMasked(StepValues& values, std::span<const uint8_t> mask);
 
 // A tensor's numbers as double.

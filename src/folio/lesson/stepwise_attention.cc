@@ -88,7 +88,7 @@ void StepwiseAttention::RunSteps() {
 
 void StepwiseAttention::RunStepsBackward(const Tensor& d_context, const Tensor& d_q,
                                          const Tensor& d_k, const Tensor& d_v) const {
-  // Of each step in turn, from the last to the first.
+  // `gradient` is the gradient of each step in turn, from the last to the first.
   const StepTensor gradient(steps_.scores.shape(), dtype_);
   const Tensor& d = gradient.tensor();
   AttentionContextBackward(steps_.kept, v_, d_context, d, d_v);

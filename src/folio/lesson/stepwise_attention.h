@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// How scores become weights.
+// Weighting says how scores become weights.
 enum class Weighting {
   kSoftmax,
   kNaiveSoftmax,  // exp(x) / sum of exp(x) as written: overflows
@@ -32,7 +32,7 @@ struct AttentionOptions {
   Dropout dropout = {};  // of the weights; rows are ((b * H + h) * T + t), of width S
 };
 
-// What attention leaves behind at each step, all but the last (B,H,T,S). A step that the options
+// AttentionSteps holds the result of each step, all but the last (B,H,T,S). A step that the options
 // leave out is the tensor of the step before.
 struct AttentionSteps {
   Tensor scores;   // scale * q k^T
@@ -46,8 +46,8 @@ struct AttentionSteps {
 // Dot-product attention (A. Vaswani et al., arXiv:1706.03762, section 3.2) one step at a time,
 // keeping what every step gave: queries from one sequence, keys and values from the same (self) or
 // from another (cross), split into H heads (G of keys and values); with or without weights, with an
-// output projection if the sizes have one. What the fused AttentionForward computes in one, and
-// what one looks at. The functions below make the forms that have names.
+// output projection if the sizes have one. The fused AttentionForward computes the same in one. The
+// functions below make the forms that have names.
 class StepwiseAttention {
  public:
   // B sequences of T queries and S keys. Throws a kUsage Error for sizes that do not fit. `backend`
@@ -65,7 +65,8 @@ class StepwiseAttention {
   }
 
   // After Forward with the same operands. d_params gets +=; d_query, d_key and d_value are
-  // overwritten. Those of operands that are the same tensor are one tensor too, which gets the sum.
+  // overwritten. Gradients of operands that are the same tensor are one tensor too, which gets the
+  // sum.
   void Backward(const AttentionParams& params, const Tensor& query, const Tensor& key,
                 const Tensor& value, const Tensor& d_out, const AttentionParams& d_params,
                 const Tensor& d_query, const Tensor& d_key, const Tensor& d_value);
@@ -74,8 +75,8 @@ class StepwiseAttention {
     Backward(params, x, x, x, d_out, d_params, d_x, d_x, d_x);
   }
 
-  // What the last Forward left, until the next: q (B*T, H*D), k and v (B*S, G*D), the steps, the
-  // result.
+  // These are the results of the last Forward, until the next: q (B*T, H*D), k and v (B*S, G*D),
+  // the steps, the result.
   const Tensor& q() const { return q_; }
   const Tensor& k() const { return k_; }
   const Tensor& v() const { return v_; }
@@ -134,14 +135,14 @@ StepwiseAttention CausalAttention(Backend& backend, const AttentionSizes& sizes,
                                   Dtype dtype = Dtype::kF32);
 
 // Several heads the plain way: single causal heads, each as `sizes` says, whose contexts stand side
-// by side. What MultiHeadAttention without an output projection computes in one of the weights that
-// JoinHeads makes. Each head drops weights of its own: its B*T rows of dropout come after those of
-// the head before, which for B = 1 is what the layer in one drops.
+// by side. MultiHeadAttention without an output projection computes the same in one with the
+// weights that JoinHeads makes. Each head drops weights of its own: its B*T rows of dropout come
+// after those of the head before, which for B = 1 is what the layer in one drops.
 std::vector<StepwiseAttention> StackedHeads(Backend& backend, const AttentionSizes& sizes,
                                             int64_t heads, int64_t B, int64_t T,
                                             const AttentionOptions& options = {},
                                             Dtype dtype = Dtype::kF32);
-// What the heads left in their last Forward: (B*T, heads * d_out).
+// Returns the results of the heads' last Forward: (B*T, heads * d_out).
 StepTensor SideBySide(const std::vector<StepwiseAttention>& heads);
 
 // Heads split from one projection, with an output projection if the sizes have one: A. Vaswani et

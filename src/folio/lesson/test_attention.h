@@ -96,7 +96,7 @@ inline void Scatter(const AttentionWeights& weights, uint64_t seed, bool positiv
   }
 }
 
-// What an attention takes, or leaves behind, by name.
+// Results holds operands and results of an attention by name.
 using Results = std::map<std::string, std::vector<double>>;
 
 // Where the forms run, and within what part of the largest magnitude their results are exact.
@@ -183,7 +183,7 @@ class FormRun {
     params_ = weights_.params();
     d_params_ = d_weights_.params();
     for (const auto& [name, x] : Named(params_)) Assign(x, operands.at(name));
-    // What is there already is added to.
+    // Gradients of parameters are added to the values that are there already.
     for (const auto& [name, x] : Named(d_params_)) {
       Assign(x, std::vector<double>(size_t(x.count()), kBefore));
     }

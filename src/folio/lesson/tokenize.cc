@@ -16,7 +16,7 @@
 namespace folio {
 namespace {
 
-// How much is shown merge by merge.
+// Only so many pieces, up to so many bytes long, are shown merge by merge.
 constexpr size_t kPiecesShown = 8;
 constexpr size_t kLongestFollowed = 64;  // bytes
 
@@ -37,7 +37,7 @@ class TokenizeWalk {
         text_(text),
         ids_(tokenizer.Encode(text, "text", SpecialRule::Allow())) {}
 
-  Walk Make() {
+  Walkthrough Make() {
     walk_.topic = "tokenize";
     walk_.title = "Tokens: from text to the numbers that a model reads";
     walk_.intro =
@@ -197,12 +197,12 @@ class TokenizeWalk {
   std::string_view text_;
   std::vector<int32_t> ids_;
   std::vector<std::string_view> specials_;
-  Walk walk_ = {};
+  Walkthrough walk_ = {};
 };
 
 }  // namespace
 
-Walk ExplainTokenize(const Tokenizer& tokenizer, std::string_view text) {
+Walkthrough ExplainTokenize(const Tokenizer& tokenizer, std::string_view text) {
   if (text.empty()) throw InputError("text: no tokens", {}, "give it some text");
   return TokenizeWalk(tokenizer, text).Make();
 }

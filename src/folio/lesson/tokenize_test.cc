@@ -34,7 +34,7 @@ TEST(Tokenize, IdsAreTheTokenizers) {
                                       "\xFF\xE6\x97 \xC3", "abab-ab'sab 中文"}) {
     for (const Tokenizer* tokenizer :
          std::initializer_list<const Tokenizer*>{&SmallTokenizer(), &learnt}) {
-      const Walk walk = ExplainTokenize(*tokenizer, text);
+      const Walkthrough walk = ExplainTokenize(*tokenizer, text);
       EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(*tokenizer, text)) << text;
       EXPECT_EQ(StepOf(walk, "bytes").values.columns(), std::ssize(text));
       EXPECT_EQ(NumbersOf(walk, "sizes")[0], static_cast<double>(text.size()));
@@ -43,7 +43,7 @@ TEST(Tokenize, IdsAreTheTokenizers) {
 }
 
 TEST(Tokenize, PiecesAndMergesLeadToTheIds) {
-  const Walk walk = ExplainTokenize(SmallTokenizer(), "hello world");
+  const Walkthrough walk = ExplainTokenize(SmallTokenizer(), "hello world");
   EXPECT_EQ(StepOf(walk, "pieces").values.column_labels,
             (std::vector<std::string>{"hello", "·world"}));
   const StepValues& merges = StepOf(walk, "merges of “hello”").values;
@@ -56,13 +56,13 @@ TEST(Tokenize, PiecesAndMergesLeadToTheIds) {
 }
 
 TEST(Tokenize, PiecesEndBeforeASpecialToken) {
-  const Walk walk = ExplainTokenize(SmallTokenizer(), "hello  <|endoftext|>  hello");
+  const Walkthrough walk = ExplainTokenize(SmallTokenizer(), "hello  <|endoftext|>  hello");
   EXPECT_EQ(StepOf(walk, "pieces").values.column_labels,
             (std::vector<std::string>{"hello", "··", "<|endoftext|>", "·", "·hello"}));
 }
 
 TEST(Tokenize, IdsAreDrawnBelowTheirTokens) {
-  const auto figures = WalkFigures(ExplainTokenize(SmallTokenizer(), "hello world"));
+  const auto figures = WalkthroughFigures(ExplainTokenize(SmallTokenizer(), "hello world"));
   ASSERT_EQ(figures.size(), 1u);
   const std::string& svg = figures.front().second;
   const size_t token = svg.find(">hello<");
@@ -74,7 +74,7 @@ TEST(Tokenize, IdsAreDrawnBelowTheirTokens) {
 
 TEST(Tokenize, SpecialTokensAreTakenWhole) {
   const std::string text = "hello<|endoftext|>hello";
-  const Walk walk = ExplainTokenize(SmallTokenizer(), text);
+  const Walkthrough walk = ExplainTokenize(SmallTokenizer(), text);
   EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(SmallTokenizer(), text));
   const Step& pieces = StepOf(walk, "pieces");
   EXPECT_EQ(pieces.values.column_labels,
@@ -88,9 +88,9 @@ TEST(Tokenize, SpecialTokensAreTakenWhole) {
 
 TEST(Tokenize, WholePiecesAreNotMadeOfMerges) {
   const BpeTokenizer tokenizer(ImproperVocab(true));
-  // Of the first no pair merges, of the second many do.
+  // No pair of the first merges, and many of the second do.
   for (const std::string piece : {"acb", "abcabcabcabcabcabcab"}) {
-    const Walk walk = ExplainTokenize(tokenizer, piece);
+    const Walkthrough walk = ExplainTokenize(tokenizer, piece);
     EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(tokenizer, piece));
     EXPECT_EQ(StepOf(walk, "ids").values.columns(), 1);
     const Step& merges = StepOf(walk, "merges of “" + piece + "”");
@@ -100,7 +100,7 @@ TEST(Tokenize, WholePiecesAreNotMadeOfMerges) {
 }
 
 TEST(Tokenize, PiecesWithoutMergesStayBytes) {
-  const Walk walk = ExplainTokenize(SmallTokenizer(), "xyz");
+  const Walkthrough walk = ExplainTokenize(SmallTokenizer(), "xyz");
   const Step& step = StepOf(walk, "merges of “xyz”");
   EXPECT_EQ(step.values.columns(), 3);
   EXPECT_EQ(step.formula, "no merge");
@@ -108,20 +108,20 @@ TEST(Tokenize, PiecesWithoutMergesStayBytes) {
 
 TEST(Tokenize, LongPiecesAreNotWalkedThrough) {
   const std::string text(5000, 'l');
-  const Walk walk = ExplainTokenize(SmallTokenizer(), text);
+  const Walkthrough walk = ExplainTokenize(SmallTokenizer(), text);
   EXPECT_EQ(StepOf(walk, "ids").values.columns(), 2500);
   EXPECT_EQ(walk.steps.size(), 4u);
 }
 
 TEST(Tokenize, CharactersAndBytes) {
   const CharTokenizer chars({'a', 'b', 0xE9});
-  const Walk walk = ExplainTokenize(chars, "b\xC3\xA9");
+  const Walkthrough walk = ExplainTokenize(chars, "b\xC3\xA9");
   EXPECT_EQ(NumbersOf(walk, "characters"), (Numbers{'b', 0xE9}));
   EXPECT_EQ(NumbersOf(walk, "ids"), (Numbers{1, 2}));
   EXPECT_EQ(StepOf(walk, "ids").values.column_labels[1], "é");
   EXPECT_THROW(ExplainTokenize(chars, "abc"), Error);
   const ByteTokenizer bytes;
-  const Walk raw = ExplainTokenize(bytes, "a\xFF");
+  const Walkthrough raw = ExplainTokenize(bytes, "a\xFF");
   EXPECT_EQ(NumbersOf(raw, "ids"), (Numbers{'a', 255}));
   EXPECT_EQ(StepOf(raw, "bytes").values.column_labels[1], "<FF>");
 }

@@ -11,7 +11,7 @@
 
 #include "folio/backend/backend.h"
 #include "folio/infer/sampler.h"
-#include "folio/lesson/walk.h"
+#include "folio/lesson/walkthrough.h"
 #include "folio/model/params.h"
 #include "folio/text/tokenizer.h"
 
@@ -24,7 +24,7 @@ namespace folio {
 // head that is not there, and a text that is empty, too long for the model or not its tokenizer's.
 
 // A model to walk through; all of it must outlive the call.
-struct ExplainModel {
+struct LessonModel {
   const GptWeights* weights = nullptr;
   const Tokenizer* tokenizer = nullptr;
 };
@@ -37,10 +37,10 @@ struct TokenVectors {
   int64_t T() const { return std::ssize(labels); }
   int64_t C() const { return std::ssize(numbers) / T(); }
 };
-// Those of a file: a JSON array of arrays of numbers, or a line of numbers for each token with
-// spaces, tabs or commas between them, before which a label may stand. Throws a kInput Error that
-// names the line for anything else, for rows of different lengths, and for more than 64 tokens or
-// 256 numbers each.
+// Reads the vectors of a file: a JSON array of arrays of numbers, or a line of numbers for each
+// token with spaces, tabs or commas between them, before which a label may stand. Throws a kInput
+// Error that names the line for anything else, for rows of different lengths, and for more than 64
+// tokens or 256 numbers each.
 TokenVectors ReadTokenVectors(const std::filesystem::path& file);
 
 struct AttentionTopic {
@@ -52,33 +52,33 @@ struct AttentionTopic {
   std::optional<TokenVectors> vectors = {};  // none: those of "Your journey starts with one step"
 };
 std::vector<std::string> AttentionForms();
-Walk ExplainAttention(Backend& backend, const AttentionTopic& topic);
+Walkthrough ExplainAttention(Backend& backend, const AttentionTopic& topic);
 // One head of a model on a text.
-Walk ExplainAttention(Backend& backend, const ExplainModel& model, std::string_view text,
-                      int64_t layer, int64_t head);
+Walkthrough ExplainAttention(Backend& backend, const LessonModel& model, std::string_view text,
+                             int64_t layer, int64_t head);
 
-// Sinusoids for C channels, or a model's positions, for which no tokenizer is needed. Of more than
-// 128 every n-th is shown.
-Walk ExplainPositions(Backend& backend, int64_t positions, int64_t channels);
-Walk ExplainPositions(Backend& backend, const ExplainModel& model, int64_t positions);
+// Sinusoids for C channels, or a model's positions, for which no tokenizer is needed. Where there
+// are more than 128, every n-th is shown.
+Walkthrough ExplainPositions(Backend& backend, int64_t positions, int64_t channels);
+Walkthrough ExplainPositions(Backend& backend, const LessonModel& model, int64_t positions);
 
 // A row of numbers, or what one token's stream is in front of ln_1 of a model's layer.
-Walk ExplainLayerNorm(Backend& backend, std::span<const float> row);
-Walk ExplainLayerNorm(Backend& backend, const ExplainModel& model, std::string_view text,
-                      int64_t layer);
-Walk ExplainGelu(Backend& backend, std::span<const float> inputs);
-Walk ExplainSoftmax(Backend& backend, std::span<const float> logits);
+Walkthrough ExplainLayerNorm(Backend& backend, std::span<const float> row);
+Walkthrough ExplainLayerNorm(Backend& backend, const LessonModel& model, std::string_view text,
+                             int64_t layer);
+Walkthrough ExplainGelu(Backend& backend, std::span<const float> inputs);
+Walkthrough ExplainSoftmax(Backend& backend, std::span<const float> logits);
 
-Walk ExplainTokenize(const Tokenizer& tokenizer, std::string_view text);
+Walkthrough ExplainTokenize(const Tokenizer& tokenizer, std::string_view text);
 
 // The text's last token from id to the probabilities of the next, through a trained model.
-Walk ExplainBlock(Backend& backend, const ExplainModel& model, std::string_view text,
-                  const SamplingOptions& sampling);
+Walkthrough ExplainBlock(Backend& backend, const LessonModel& model, std::string_view text,
+                         const SamplingOptions& sampling);
 
 // Temperature, top-k and top-p on a row of logits. A label for each, or none.
-Walk ExplainSampling(Backend& backend, std::span<const float> logits,
-                     std::span<const std::string> labels, const SamplingOptions& sampling);
-Walk ExplainSampling(Backend& backend, const ExplainModel& model, std::string_view text,
-                     const SamplingOptions& sampling);
+Walkthrough ExplainSampling(Backend& backend, std::span<const float> logits,
+                            std::span<const std::string> labels, const SamplingOptions& sampling);
+Walkthrough ExplainSampling(Backend& backend, const LessonModel& model, std::string_view text,
+                            const SamplingOptions& sampling);
 
 }  // namespace folio

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +16,7 @@
 #include "folio/io/torch_file.h"
 #include "folio/model/adapter.h"
 #include "folio/model/config_json.h"
+#include "folio/model/family_tensors.h"
 #include "folio/model/head_layout.h"
 #include "folio/tensor/convert.h"
 
@@ -31,14 +30,6 @@ std::filesystem::path WeightsOf(const std::filesystem::path& model) {
   return DirOfModel(model) == model ? FindWeightsFile(model) : model;
 }
 
-std::string NameInFile(const TensorFile& file, const std::string& name) {
-  if (file.Find(name) == nullptr && name.starts_with(kNamePrefix)) {
-    std::string bare = name.substr(kNamePrefix.size());
-    if (file.Find(bare) != nullptr) return bare;
-  }
-  return name;
-}
-
 bool IsZero(const TensorInfo& info) {
   if (!IsFloating(info.dtype)) return false;
   std::vector<float> numbers(static_cast<size_t>(info.shape.count()));
@@ -46,34 +37,26 @@ bool IsZero(const TensorInfo& info) {
   return std::ranges::all_of(numbers, [](float x) { return x == 0; });
 }
 
-bool SameNumbers(const TensorInfo& a, const TensorInfo& b) {
-  return a.dtype == b.dtype && a.shape == b.shape && std::memcmp(a.data, b.data, a.bytes) == 0;
-}
-
-// Before a table of all parameters is made: each block has six at least.
-void RequireBlocks(const TensorFile& file, const GptConfig& config) {
-  const int64_t tensors = std::ssize(file.tensors());
-  if (config.n_layer <= tensors / 6) return;
-  throw InputError(fmt::format("{}: fewer tensors than the model has", file.path().string()),
-                   fmt::format("it holds {}, and n_layer is {} in config.json beside it", tensors,
-                               config.n_layer),
-                   "check n_layer in config.json, or copy the model again");
-}
-
-// What else a file may hold: what the model does without changing nothing.
+// The tensors of a file that are no parameters of the model: biases that it does without are
+// passed over if they are zeros, so that they change nothing.
 class OtherTensors {
  public:
-  OtherTensors(const TensorFile& file, const GptConfig& config) : file_(file) {
+  OtherTensors(const TensorFile& file, const GptConfig& config, const Family& family)
+      : file_(file) {
     const ParamTable table(WithBiases(config));
+    const auto find = [&](const ParamInfo& info) {
+      return FindTensor(file, family, NameInFiles(family, FileFormat::kHuggingFace, info));
+    };
     for (const ParamInfo& info : table.params()) {
-      if (info.part == "bias") biases_.emplace(NameInFile(file, info.name), info.shape);
+      if (info.part != "bias") continue;
+      if (const TensorInfo* bias = find(info)) biases_.emplace(bias->name, info.shape);
     }
-    if (config.tie_word_embeddings) wte_ = file.Find(NameInFile(file, table.params()[0].name));
+    if (config.tie_word_embeddings) wte_ = find(table.params()[0]);
+    head_ = NameInFiles(family, FileFormat::kHuggingFace, -1, kHeadName, "weight");
   }
 
-  // Throws unless it may.
+  // Throws unless the file may hold it.
   void Check(const TensorInfo& info) const {
-    if (IsMaskBuffer(info.name)) return;
     const auto bias = biases_.find(info.name);
     if (bias != biases_.end() && bias->second == info.shape) {
       if (IsZero(info)) return;
@@ -82,8 +65,7 @@ class OtherTensors {
           "config.json beside it says that the model has no such bias",
           "set bias, attention_bias, mlp_bias or layer_norm_bias in config.json to true");
     }
-    if (wte_ != nullptr && info.name == fmt::format("{}.weight", kHeadName)) {
-      if (SameNumbers(info, *wte_)) return;
+    if (wte_ != nullptr && info.name == head_) {
       throw InputError(fmt::format("{}: tensor '{}' differs from '{}'", file_.path().string(),
                                    info.name, wte_->name),
                        "config.json beside it says that the two are one",
@@ -100,6 +82,7 @@ class OtherTensors {
   const TensorFile& file_;
   std::map<std::string, Shape> biases_;
   const TensorInfo* wte_ = nullptr;  // if it is the head's matrix too
+  std::string head_;
 };
 
 }  // namespace
@@ -114,11 +97,12 @@ void SaveModel(const std::filesystem::path& dir, const GptWeights& weights,
   const auto own = TensorsByName(weights);
   std::vector<float> zeros(static_cast<size_t>(
       std::max({config.n_embd, config.head_layout().qkv_width(), config.inner()})));
-  const ParamTable table(WhyNotGpt2(config).empty() ? WithBiases(config) : config);
+  const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
+  const ParamTable table(family.all_biases ? WithBiases(config) : config);
   std::vector<NamedTensor> tensors;
   for (const ParamInfo& info : table.params()) {
     const auto found = own.find(info.name);
-    tensors.push_back({info.name,
+    tensors.push_back({NameInFiles(family, FileFormat::kHuggingFace, info),
                        found != own.end() ? *found->second : Tensor(zeros.data(), info.shape),
                        options.dtype});
   }
@@ -166,21 +150,13 @@ std::shared_ptr<const TensorFile> OpenWeights(const std::filesystem::path& model
 }
 
 StoredModel OpenModelDir(const std::filesystem::path& from, Loading loading) {
-  StoredModel model{.config = LoadModelConfig(from)};
-  model.file = OpenWeights(from, loading);
-  RequireBlocks(*model.file, model.config);
-  std::set<std::string> used;
-  const ParamTable table(model.config);
-  for (const ParamInfo& info : table.params()) {
-    const std::string name = NameInFile(*model.file, info.name);
-    model.params.push_back({model.file->Require(name, info.shape)});
-    used.insert(name);
-  }
-  const OtherTensors others(*model.file, model.config);
-  for (const TensorInfo& info : model.file->tensors()) {
-    if (!used.contains(info.name)) others.Check(info);
-  }
-  return model;
+  const GptConfig config = LoadModelConfig(from);
+  const auto file = OpenWeights(from, loading);
+  const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
+  RequireBlocks(config, family, std::ssize(file->tensors()), file->path().string());
+  const OtherTensors others(*file, config, family);
+  return FindParams(config, file, family, FileFormat::kHuggingFace,
+                    [&](const TensorInfo& info) { others.Check(info); });
 }
 
 std::unique_ptr<GptWeights> LoadModel(const std::filesystem::path& model, Dtype dtype) {

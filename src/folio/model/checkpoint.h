@@ -14,7 +14,7 @@ namespace folio {
 // generation_config.json and model.safetensors, or shards of it. The tokenizer's files and
 // train_state/ lie beside them and are others' business.
 
-// What such a directory can hold its tensors as.
+// The dtypes that such a directory can hold its tensors as.
 inline constexpr std::array kModelDirDtypes = {Dtype::kF32, Dtype::kF16, Dtype::kBF16};
 
 struct SaveOptions {
@@ -24,13 +24,14 @@ struct SaveOptions {
 };
 
 // Writes these files into the existing directory, which holds no model of other shards. Float32
-// weights only. A model that GPT-2 can express has all of GPT-2's parameters there: zeros for
-// biases that it lacks. Others (WhyNotGpt2) are marked so that no other program takes them for one.
+// weights only. A model that a family of other programs can express (families.h) has all of that
+// family's parameters there: zeros for biases that it lacks. Others are marked so that no other
+// program takes them for one.
 // Throws a kUsage Error for another dtype.
 void SaveModel(const std::filesystem::path& dir, const GptWeights& weights,
                const SaveOptions& options = {});
 
-// What follows takes the directory, or one of the files of weights in it, which is then read
+// The functions below take the directory, or one of the files of weights in it, which is then read
 // whichever others there are.
 
 // Throws a kInput Error if `model` is neither or holds no model, naming what is missing.

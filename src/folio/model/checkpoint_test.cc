@@ -10,6 +10,7 @@
 #include "folio/io/file.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/config_json.h"
+#include "folio/model/families.h"
 #include "folio/model/param_list.h"
 #include "folio/model/test_models.h"
 #include "tests/kit/directory.h"
@@ -165,7 +166,7 @@ TEST_F(Checkpoints, RefusesNumbersThatAreNotFinite) {
   weights_.params().ln_f.bias.data<float>()[5] = INFINITY;
   SaveModel(At(""), weights_);
   EXPECT_TRUE(Contains(Refusal(), "ln_f.bias", "[5] is inf"));
-  // What is finite may be as large as it likes, or as small.
+  // A finite number may be as large as it likes, or as small.
   for (const float x : {3.4028235e38f, -3.4028235e38f, 1e-45f, -0.0f}) {
     weights_.params().ln_f.bias.data<float>()[5] = x;
     SaveModel(At(""), weights_);
@@ -265,11 +266,14 @@ TEST_F(Checkpoints, WhatIsNoGpt2HasATypeOfItsOwn) {
       [](GptConfig& c) { c.lm_head_bias = true; },
       [](GptConfig& c) { c.causal = false; },
   };
-  EXPECT_EQ(WhyNotGpt2(TinyConfig()), "");
+  const auto why = [](const GptConfig& config) {
+    return WhyNot(Gpt2Family(), FileFormat::kHuggingFace, config);
+  };
+  EXPECT_EQ(why(TinyConfig()), "");
   for (const auto& edit : edits) {
     GptConfig config = TinyConfig();
     edit(config);
-    EXPECT_NE(WhyNotGpt2(config), "");
+    EXPECT_NE(why(config), "");
     SaveModel(At(""), GptWeights(config));
     const std::string json = ReadFile(At(kConfigFile));
     EXPECT_TRUE(Contains(json, R"("model_type": "folio")", R"("FolioLMHeadModel")"));

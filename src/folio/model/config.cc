@@ -7,7 +7,6 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/base/strings.h"
 #include "folio/model/divisors.h"
 #include "folio/model/head_layout.h"
 
@@ -71,23 +70,6 @@ void RequireTokens(std::span<const int32_t> ids, int64_t V, std::string_view nam
   throw UsageError(fmt::format("{}: the model has no token {}", name, *wrong),
                    fmt::format("its tokens are 0 to {}", V - 1),
                    "take the tokenizer that the model was trained with");
-}
-
-std::string WhyNotGpt2(const GptConfig& config) {
-  std::vector<std::string> reasons;
-  if (!config.pre_norm()) reasons.push_back("norm_position = " + config.norm_position);
-  if (!config.learned_positions()) {
-    reasons.push_back("position_embedding = " + config.position_embedding);
-  }
-  if (config.lm_head_bias) reasons.emplace_back("lm_head_bias");
-  if (!config.causal) reasons.emplace_back("causal = false");
-  return Join(reasons, ", ");
-}
-
-GptConfig WithBiases(GptConfig config) {
-  config.bias = true;
-  config.attention_bias = config.mlp_bias = config.layer_norm_bias = std::nullopt;
-  return config;
 }
 
 }  // namespace folio

@@ -142,11 +142,4 @@ struct GptConfig {
 void RequireTokens(std::span<const int32_t> ids, int64_t V, std::string_view name,
                    int32_t lowest = 0);
 
-// What of the configuration GPT-2 as other programs know it cannot express, "norm_position = post,
-// lm_head_bias"; empty for a GPT-2.
-std::string WhyNotGpt2(const GptConfig& config);
-
-// The same with every bias that GPT-2 has.
-GptConfig WithBiases(GptConfig config);
-
 }  // namespace folio

@@ -5,20 +5,18 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/io/checksums.h"
 #include "folio/io/json.h"
+#include "folio/model/families.h"
 
 namespace folio {
 namespace {
-
-// What a model that GPT-2 cannot express is called, so that no other program takes it for one.
-constexpr char kOwnType[] = "folio", kOwnArchitecture[] = "FolioLMHeadModel";
-// Before the name of the activation of such a model: programs that pass over its type stop there.
-constexpr std::string_view kOwnPrefix = "folio:";
 
 // Other names of our activations in transformers, which has several libraries' forms of them.
 struct Alias {
@@ -34,45 +32,39 @@ constexpr auto kAliases = std::to_array<Alias>({
 });
 
 std::string OurActivation(std::string name) {
-  if (name.starts_with(kOwnPrefix)) name.erase(0, kOwnPrefix.size());
+  for (const Family& family : Families()) {
+    if (name.starts_with(family.activation_prefix)) name.erase(0, family.activation_prefix.size());
+  }
   const auto alias = std::ranges::find(kAliases, name, &Alias::theirs);
   return alias == kAliases.end() ? name : std::string(alias->ours);
 }
 
-// Names that transformers' GPT2Config takes for its own too, as configurations of other kinds of
-// models have them.
-constexpr auto kKeyAliases = std::to_array<Alias>({
-    {"num_hidden_layers", "n_layer"},
-    {"num_attention_heads", "n_head"},
-    {"hidden_size", "n_embd"},
-    {"max_position_embeddings", "n_positions"},
-});
-
-// The value that `json` has for a field, by whichever of its names; null if by none. Throws where
-// two say different things.
-const Json* FindField(const Json& json, const std::string& key, const std::string& where) {
-  const Json* found = json.find(key);
-  std::string_view found_as = key;
-  for (const auto& [theirs, ours] : kKeyAliases) {
-    const Json* other = ours == key ? json.find(theirs) : nullptr;
+// The value that `json` has by any of a field's keys; null if by none. Throws where two of them
+// say different things.
+const Json* FindField(const Json& json, std::span<const std::string_view> keys,
+                      const std::string& where) {
+  const Json* found = nullptr;
+  std::string_view found_as;
+  for (const std::string_view key : keys) {
+    const Json* other = key.empty() ? nullptr : json.find(key);
     if (other == nullptr) continue;
     if (found != nullptr && *found != *other) {
-      throw InputError(fmt::format("{}: {} and {} differ", where, theirs, found_as),
+      throw InputError(fmt::format("{}: {} and {} differ", where, key, found_as),
                        fmt::format("they are {} and {}", other->dump(), found->dump()),
                        "make them equal");
     }
     found = other;
-    found_as = theirs;
+    found_as = key;
   }
   return found;
 }
 
-// Keys of which folio knows but one value, and what the others would ask for.
-struct Refused {
-  const char* key;
-  Json only;
-  const char* feature;
-};
+// All keys of a field that are read.
+std::vector<std::string_view> KeysOf(const Family& family, std::string_view field) {
+  const auto row = std::ranges::find(family.keys, field, &ConfigKey::field);
+  if (row == family.keys.end()) return {field};
+  return {row->keys.begin(), row->keys.end()};
+}
 
 [[noreturn]] void Refuse(const std::string& where, std::string_view feature, std::string cause) {
   throw InputError(fmt::format("{}: {} is not supported", where, feature), std::move(cause),
@@ -80,35 +72,40 @@ struct Refused {
                    "plain weights first");
 }
 
-void RefuseOtherModels(const Json& json, const std::string& where) {
-  if (const Json* type = json.find("model_type");
-      type != nullptr && *type != Json(kOwnType) && *type != Json("gpt2")) {
-    Refuse(where, fmt::format("model_type {}", type->dump()), "expected \"gpt2\"");
+// The family that a configuration says to be of; GPT-2 if it says nothing.
+const Family& FamilyOf(const Json& json, const std::string& where) {
+  const Json gpt2(Gpt2Family().model_type);
+  const Json* type = json.find("model_type");
+  if (type == nullptr) type = &gpt2;
+  const auto families = Families();
+  const auto family = std::ranges::find_if(
+      families, [&](const Family& one) { return *type == Json(one.model_type); });
+  if (family == families.end()) {
+    Refuse(where, fmt::format("model_type {}", type->dump()),
+           fmt::format("expected {}", gpt2.dump()));
   }
+  const auto known = [&](const Json& name) {
+    return std::ranges::any_of(family->architectures,
+                               [&](std::string_view one) { return name == Json(one); });
+  };
   const Json* names = json.find("architectures");
   if (names != nullptr && names->is_array() && !names->empty() &&
-      std::ranges::none_of(*names, [](const Json& name) {
-        return name == Json("GPT2LMHeadModel") || name == Json("GPT2Model") ||
-               name == Json(kOwnArchitecture);
-      })) {
+      std::ranges::none_of(*names, known)) {
     Refuse(where, fmt::format("the architecture {}", names->at(0).dump()),
-           "expected \"GPT2LMHeadModel\"");
+           fmt::format("expected \"{}\"", family->architectures.front()));
   }
-  const Json *context = json.find("n_ctx"), *positions = FindField(json, "n_positions", where);
-  if (context != nullptr && positions != nullptr && *context != *positions) {
-    throw InputError(fmt::format("{}: n_ctx and n_positions differ", where),
-                     fmt::format("they are {} and {}", context->dump(), positions->dump()),
-                     "make them equal");
+  return *family;
+}
+
+void RefuseOtherModels(const Json& json, const Family& family, const std::string& where) {
+  for (const ConfigKey& repeated : family.repeated_keys) {
+    std::vector<std::string_view> keys = KeysOf(family, repeated.field);
+    keys.insert(keys.end(), repeated.keys.begin(), repeated.keys.end());
+    FindField(json, keys, where);
   }
-  const std::array refused = {
-      Refused{"add_cross_attention", false, "cross-attention"},
-      Refused{"is_encoder_decoder", false, "an encoder"},
-      Refused{"quantization_config", nullptr, "a quantised model"},
-      Refused{"pruned_heads", Json::object(), "a model with pruned heads"},
-  };
-  for (const auto& [key, only, feature] : refused) {
+  for (const auto& [key, only, feature] : family.refused) {
     const Json* found = json.find(key);
-    if (found == nullptr || found->is_null() || *found == only) continue;
+    if (found == nullptr || found->is_null() || found->dump() == only) continue;
     Refuse(where, feature,
            found->is_object() ? fmt::format("it has {}", key)
                               : fmt::format("{} is {}", key, found->dump()));
@@ -133,11 +130,10 @@ const Json& TokenId(const Json& value) {
   return value.is_array() && !value.empty() ? value[0] : value;
 }
 
-// transformers gives a configuration GPT-2's end-of-text token where it names none, in however
-// small a vocabulary.
-void DropForeignEnd(std::optional<int64_t>& id, int64_t vocab_size) {
-  constexpr int64_t kGpt2End = 50256;
-  if (id == kGpt2End && kGpt2End >= vocab_size) id.reset();
+// transformers writes its default where a configuration names no end, in however small a
+// vocabulary.
+void DropForeignEnd(std::optional<int64_t>& id, const Family& family, int64_t vocab_size) {
+  if (id == family.absent_end && id >= vocab_size) id.reset();
 }
 
 // SetField, whose mistakes are here those of a file.
@@ -149,6 +145,13 @@ void SetFromFile(const Field& field, const std::string& value, const std::string
   }
 }
 
+// The value as config.json has it.
+Json ValueOf(const Field& field) {
+  const std::string text = FieldText(field);
+  if (TakesTruth(field) && (text == "true" || text == "false")) return text == "true";
+  return std::visit([](const auto* value) { return Json(*value); }, field.value);
+}
+
 bool IsTokenId(const Field& field) {
   return field.key == "bos_token_id" || field.key == "eos_token_id";
 }
@@ -158,18 +161,22 @@ bool IsTokenId(const Field& field) {
 GptConfig GptConfigFromJson(std::string_view text, const std::string& where) {
   const Json json = ParseJson(text, where);
   if (!json.is_object()) throw InputError(where + ": not a JSON object");
-  RefuseOtherModels(json, where);
+  const Family& family = FamilyOf(json, where);
+  RefuseOtherModels(json, family, where);
   GptConfig config;
-  config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = 0.1;
-  for (const Field& field : config.Fields()) {
-    const Json* given = FindField(json, field.key, where);
+  const std::vector<Field> fields = config.Fields();
+  for (const auto& [field, value] : family.absent) {
+    SetField(FieldOf(fields, field), std::string(value), where);
+  }
+  for (const Field& field : fields) {
+    const Json* given = FindField(json, KeysOf(family, field.key), where);
     if (given == nullptr) continue;
     std::string value = FieldTextOf(IsTokenId(field) ? TokenId(*given) : *given, field, where);
     if (field.key == "activation_function") value = OurActivation(std::move(value));
     SetFromFile(field, value, where);
   }
-  DropForeignEnd(config.bos_token_id, config.vocab_size);
-  DropForeignEnd(config.eos_token_id, config.vocab_size);
+  DropForeignEnd(config.bos_token_id, family, config.vocab_size);
+  DropForeignEnd(config.eos_token_id, family, config.vocab_size);
   try {
     config.Validate(where);
   } catch (const Error& error) {
@@ -192,20 +199,16 @@ void AddGenerationConfig(std::string_view text, const std::string& where, GptCon
 
 std::string GptConfigToJson(const GptConfig& config, Dtype dtype, bool checksums) {
   Json json;
-  const bool gpt2 = WhyNotGpt2(config).empty();
-  json["model_type"] = gpt2 ? "gpt2" : kOwnType;
-  json["architectures"] = Json::array({gpt2 ? "GPT2LMHeadModel" : kOwnArchitecture});
+  const Family& family = FamilyFor(config, FileFormat::kHuggingFace);
+  json["model_type"] = family.model_type;
+  json["architectures"] = Json::array({family.architectures.front()});
   GptConfig copy = config;
-  for (const Field& field : copy.Fields()) {
-    const std::string text = FieldText(field);
-    json[field.key] = TakesTruth(field) && (text == "true" || text == "false")
-                          ? Json(text == "true")
-                          : std::visit([](const auto* value) { return Json(*value); }, field.value);
+  copy.activation_function.insert(0, family.activation_prefix);
+  const std::vector<Field> fields = copy.Fields();
+  for (const Field& field : fields) json[KeysOf(family, field.key).front()] = ValueOf(field);
+  for (const auto& [field, keys] : family.repeated_keys) {
+    json[keys.front()] = ValueOf(FieldOf(fields, field));
   }
-  if (!gpt2) {
-    json["activation_function"] = fmt::format("{}{}", kOwnPrefix, config.activation_function);
-  }
-  json["n_ctx"] = config.n_positions;
   json["torch_dtype"] = dtype == Dtype::kF16    ? "float16"
                         : dtype == Dtype::kBF16 ? "bfloat16"
                                                 : "float32";

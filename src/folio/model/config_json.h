@@ -7,15 +7,15 @@
 
 namespace folio {
 
-// Hugging Face's config.json for model_type "gpt2", with the fields of GptConfig that it lacks
-// beside its own, or for "folio", a model that GPT-2 cannot express. What it leaves out gets
-// Hugging Face's default. Throws a kInput Error whose `what` begins with `where` for a value of the
-// wrong type or range, and for one that folio does not implement.
+// Hugging Face's config.json of a family (families.h), with the fields of GptConfig that it lacks
+// beside its own. Keys that it leaves out get Hugging Face's default. Throws a kInput Error whose
+// `what` begins with `where` for a value of the wrong type or range, and for one that folio does
+// not implement.
 GptConfig GptConfigFromJson(std::string_view text, const std::string& where);
 
-// A config.json that Hugging Face's GPT2LMHeadModel reads, if it is a GPT-2 (WhyNotGpt2), and that
-// reads back as the same config. `dtype` is that of the weights beside it; `checksums` whether it
-// says that checksums (io/checksums.h) are beside it, too.
+// A config.json of the first family that expresses the model, for Hugging Face's class to read,
+// which reads back as the same config. `dtype` is that of the weights beside it; with `checksums`
+// it says that there are some (io/checksums.h).
 std::string GptConfigToJson(const GptConfig& config, Dtype dtype = Dtype::kF32,
                             bool checksums = false);
 

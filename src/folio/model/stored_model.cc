@@ -277,10 +277,6 @@ void GatherRows(const Tensor& parameter, bool transposed, int64_t row, std::span
   }
 }
 
-bool IsMaskBuffer(std::string_view name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
-}
-
 std::unique_ptr<GptWeights> ReadWeights(const StoredModel& model, Dtype dtype) {
   Check(model);
   auto weights = std::make_unique<GptWeights>(model.config, dtype);

@@ -45,10 +45,6 @@ StoredModel AsStored(const GptWeights& weights);
 // ones, as many as `to` holds.
 void DecodeParam(const StoredParam& param, std::span<float> to);
 
-// Whether a tensor of that name is a buffer of the causal mask, as old files hold them:
-// "h.0.attn.bias", "h.0.attn.masked_bias".
-bool IsMaskBuffer(std::string_view name);
-
 // Reads all parameters into memory of `dtype`, kF32 or kF64, which may be trained. Throws a kInput
 // Error if one is not stored as floating-point numbers, or if a number of it is not finite.
 std::unique_ptr<GptWeights> ReadWeights(const StoredModel& model, Dtype dtype = Dtype::kF32);

@@ -34,7 +34,7 @@ constexpr double kTokensPerParameter = 10;
 constexpr double kParametersPerToken = 2;
 constexpr double kTraining = 0.9;  // of the time; the rest is evaluations and files
 
-// What is worth measuring: how long it takes, a moment.
+// The time that is worth measuring for: a moment.
 constexpr double kMeasureSeconds = 0.2;
 
 // The text decides how long a sequence can be: the held-out part has to hold one.
@@ -86,15 +86,15 @@ Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& da
   return *best;
 }
 
-// What the time was, and how to have more, for whoever did not say.
-std::string ForSo(double seconds, const TrainConfig& train) {
+// Says how long the time was, and how to have more, to whoever did not say.
+std::string TimeGiven(double seconds, const TrainConfig& train) {
   if (!train.budget.empty()) {
     return fmt::format("{} on this machine", HumanSeconds(train.budget_seconds()));
   }
   return fmt::format("about {} on this machine (--budget 1h takes longer)", HumanSeconds(seconds));
 }
 
-// Whether somebody asked for exactly that.
+// Returns whether somebody asked for exactly that.
 bool Asked(const RunSettings& settings, const char* key) {
   return settings.layers.layer(key) > Layer::kPreset;
 }
@@ -125,7 +125,7 @@ std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& bac
   const auto tokens = static_cast<double>(data.train().size());
   const double worthwhile = WorthwhileEpochs(train) * tokens;
   if (open("train.batch_size")) {
-    // Of a small text a few sequences, so that there are some steps all the same.
+    // A batch of a small text is a few sequences, so that there are some steps all the same.
     const auto most = static_cast<int64_t>(worthwhile / static_cast<double>(kFewSteps * T));
     train.batch_size = std::clamp<int64_t>(std::min(kTokensPerStep / T, most), 1, 32);
   }
@@ -156,7 +156,7 @@ std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& bac
       "chosen: {} steps of {} sequences of {}, {}", WithCommas(steps), train.batch_size, T,
       enough < affordable || given("train.max_steps")
           ? HowOften(static_cast<double>(steps) * step / tokens) + " through the text"
-          : ForSo(seconds, train));
+          : TimeGiven(seconds, train));
 }
 
 std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& backend,
@@ -208,7 +208,7 @@ std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& back
       "because: {} tokens of text and {}{}; --preset NAME or --set model.n_embd=N choose otherwise",
       data.info().tokenizer_kind == "char" ? "characters" : "tokens", size.layers, size.channels, T,
       WithCommas(steps), B, WithCommas(data.train().size() + data.val().size()),
-      ForSo(seconds, config.train),
+      TimeGiven(seconds, config.train),
       tokens < affordable && !given("train.max_steps")
           ? fmt::format(" ({} through it, as more would teach nothing)",
                         HowOften(static_cast<double>(steps * B * T) / epoch))

@@ -14,7 +14,7 @@ namespace folio {
 // Settings for whoever gives a text and nothing else. They take the place of a preset: whatever
 // else is set stays as it is.
 
-// Whether nothing says how large the model is. After Settings::Resolve.
+// Returns whether nothing says how large the model is. After Settings::Resolve.
 bool SizeIsOpen(const Settings& layers);
 
 // The tokenizer for so many bytes of text: "char", or "" where a byte-level BPE learned from the
@@ -30,7 +30,7 @@ inline constexpr int64_t kMuchText = 20'000'000;    // bytes of text from which 
 std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& backend,
                        double seconds);
 
-// Likewise for a model whose size is set, and perhaps its batch and context.
+// Sets steps likewise for a model whose size is set, and perhaps its batch and context.
 std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& backend,
                         double seconds);
 

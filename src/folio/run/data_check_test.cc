@@ -33,7 +33,7 @@ class DataChecks : public InTemporaryDirectory {
     const int byte = stream.seekg(40).get();
     stream.seekp(40).put(static_cast<char>(byte == 3 ? 4 : 3));
   }
-  // What `begun` is called with has been told of. It may damage data, too.
+  // Calls `begun` with what has been told. It may damage data, too.
   void Train(int64_t at_once, const std::string& steps = "40",
              const std::function<void(const StepMetrics&)>& on_step = {},
              const std::function<bool()>& stop = {}) const {

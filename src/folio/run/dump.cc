@@ -151,7 +151,8 @@ void TakeSteps(const DumpOptions& options, const TokenBatches& batches, TrainSte
     train_step.Begin();
     const double sum = train_step.Accumulate(batches.Inputs(k), batches.Targets(k), 1 / rows, {});
     result.losses.push_back(sum / rows);
-    result.grad_norms.push_back(train_step.Finish(options.adamw, options.lr, options.clip, k + 1));
+    result.grad_norms.push_back(
+        train_step.Finish(options.optimizer, options.lr, options.clip, k + 1));
   }
 }
 
@@ -163,9 +164,9 @@ SafetensorsMetadata Metadata(const DumpOptions& options) {
   SafetensorsMetadata metadata{{"backend", options.backend}};
   if (options.adamw_steps > 0) {
     metadata["lr"] = fmt::format("{}", options.lr);
-    metadata["betas"] = fmt::format("{},{}", options.adamw.beta1, options.adamw.beta2);
-    metadata["eps"] = fmt::format("{}", options.adamw.eps);
-    metadata["weight_decay"] = fmt::format("{}", options.adamw.weight_decay);
+    metadata["betas"] = fmt::format("{},{}", options.optimizer.beta1, options.optimizer.beta2);
+    metadata["eps"] = fmt::format("{}", options.optimizer.eps);
+    metadata["weight_decay"] = fmt::format("{}", options.optimizer.weight_decay);
     metadata["clip"] = fmt::format("{}", options.clip);
   }
   return metadata;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/train/adamw.h"
+#include "folio/train/optimizer.h"
 
 namespace folio {
 
@@ -16,7 +16,7 @@ struct DumpOptions {
   std::string backend = "cpu";
   int64_t adamw_steps = 0;  // at most K
   double lr = 1e-3;
-  AdamWSettings adamw = {};
+  OptimizerSettings optimizer = {};
   double clip = 1.0;
 };
 

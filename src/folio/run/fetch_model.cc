@@ -25,7 +25,7 @@ fs::path DirOf(const PublishedModel& model) {
                    "set FOLIO_HOME to a directory for them");
 }
 
-// How to do without this machine's network.
+// The way to do without the network of this machine.
 std::string Elsewhere(const PublishedModel& model, const fs::path& dir) {
   std::vector<std::string> missing;
   std::error_code ignored;

@@ -18,10 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// How matrices start, which they do not here.
+// The settings of how matrices start, which they do not here.
 constexpr std::array kNotOfAModel = {"init", "initializer_range", "init_zero_positions",
                                      "init_scaled_residuals"};
-// What the data's tokenizer decides.
+// The settings that the tokenizer of the data decides.
 constexpr std::array kOfTheTokenizer = {"bos_token_id", "eos_token_id"};
 
 bool IsDropout(GptConfig& config, const Field& field) {

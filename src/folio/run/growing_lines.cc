@@ -56,7 +56,7 @@ bool GrowingLines::Read(uint64_t most, const std::function<void(std::string_view
   for (size_t end = 0; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
     take(std::string_view(text).substr(begin, end - begin));
   }
-  // Of a line that does not end here: what comes of it is none that anybody can read.
+  // A line that does not end here is none that anybody can read.
   within_ = begin == 0 && read == most;
   if (within_) begin = read;
   offset_ += begin;

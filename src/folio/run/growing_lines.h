@@ -14,8 +14,8 @@ class GrowingLines {
  public:
   explicit GrowingLines(std::filesystem::path file) : file_(std::move(file)) {}
 
-  // Whether what was read is not the beginning of the file any more: it was cut, or replaced. It is
-  // then read from its beginning again.
+  // Returns whether what was read is not the beginning of the file any more: it was cut, or
+  // replaced. It is then read from its beginning again.
   bool Rewound();
   // Calls take(line) for the whole lines that are new, without their ends, until `most` bytes are
   // read. Returns whether there may be more. Of a line longer than `most` it gets pieces.

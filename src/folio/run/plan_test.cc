@@ -1,4 +1,4 @@
-// What is told of a training run before it begins.
+// The plan of a training run before it begins.
 #include "folio/train/plan.h"
 
 #include <gtest/gtest.h>

@@ -51,7 +51,7 @@ std::string Tail(const fs::path& path, size_t count) {
 
 constexpr char kNothing[] = "-";
 
-// What stands below the figure, and how values become places on it.
+// The axis below the figure, and how values become places on it.
 struct XAxis {
   std::vector<double> Track::*values;
   std::string label;

@@ -117,7 +117,8 @@ TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t he
   const TrainFlops flops(model, train.context, train.lora);
   const int64_t end = std::max(done, train.max_steps);
   TrainWork work{.steps = end - done, .evaluations = 1, .flops_per_token = flops.per_token()};
-  // Those due from `done` on, before the last step; the one at the end is counted already.
+  // Evaluations are due from `done` on, before the last step; the one at the end is counted
+  // already.
   if (const int64_t every = train.eval_every; every > 0 && work.steps > 0) {
     const int64_t first = (done + every - 1) / every, last = (end - 1) / every;
     work.evaluations += last - first + 1;
@@ -215,7 +216,7 @@ void TrainPreview::Probe(int64_t done, double gone) {
       kPartOfRun * work_.flops);
 }
 
-// Whether the text ends a run with a budget before the time does.
+// Returns whether the text ends a run with a budget before the time does.
 bool TrainPreview::TextEndsIt() const {
   return config_.train.max_steps >=
          WorthwhileSteps(config_.train, config_.train.context, data_.train().size());

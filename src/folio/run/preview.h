@@ -28,7 +28,7 @@ struct TrainWork {
 TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t held_out_tokens,
                     int64_t done);
 
-// What to say of a run that takes longer than a week whatever its text is, before anything is made
+// The warning of a run that takes longer than a week whatever its text is, before anything is made
 // of that: how long at the least, if all went as fast as matrix products do here, and what would
 // mend it. "" for others. REQUIRES: resolved settings of a run that has its size.
 std::string LengthWarning(const RunSettings& settings, Backend& backend, int ranks);
@@ -36,8 +36,8 @@ std::string LengthWarning(const RunSettings& settings, Backend& backend, int ran
 // "about 3 times", for people: how often a text is read.
 std::string HowOften(double epochs);
 
-// What is told of a training run before it begins: its size, the memory it takes, and about how
-// long it will take.
+// The preview of a training run before it begins: its size, the memory it takes, and about how long
+// it will take.
 class TrainPreview {
  public:
   // train.context is set and train.dtype resolved; of so many ranks, this is one. Throws a
@@ -54,7 +54,7 @@ class TrainPreview {
   // budget.
   void Probe(int64_t done, double gone);
 
-  // After Probe: "about 31.0s: 2,000 steps, ..." for people.
+  // The estimate after Probe: "about 31.0s: 2,000 steps, ..." for people.
   double EstimatedSeconds() const;
   std::string Estimate() const;
   std::string Event() const;  // all of it, as one line of JSON

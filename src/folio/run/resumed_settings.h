@@ -9,7 +9,7 @@
 
 namespace folio {
 
-// What it means for a run that goes on that a setting is another one now.
+// The meaning of a setting that is another one now, for a run that goes on.
 enum class Resumption {
   kFree,      // its numbers are the same
   kFromHere,  // from here on it is another run
@@ -17,7 +17,7 @@ enum class Resumption {
 };
 Resumption ResumptionOf(std::string_view key);
 
-// What to tell about the settings of a run that goes on at `step`: a line for each that is another
+// Tells how the settings changed of a run that goes on at `step`: a line for each that is another
 // one `now`, and one for all that make the learning rate another. Throws a kUsage Error that names
 // the first that cannot be another.
 std::vector<std::string> ChangedSettings(RunConfig before, RunConfig now, int64_t step);

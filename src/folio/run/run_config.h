@@ -34,7 +34,8 @@ struct RunSettings {
   // min_lr is a tenth of a learning rate that is set, the decay ends with the steps. Runs with
   // PyTorch's random numbers have nanoGPT's decay and held-out text.
   void Resolve();
-  // One value above those of presets, files and the environment: Set("train.max_steps", "500").
+  // Sets one value above those of presets, files and the environment: Set("train.max_steps",
+  // "500").
   void Set(const std::string& key, const std::string& text);
 
   RunConfig config;

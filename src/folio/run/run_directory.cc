@@ -193,7 +193,7 @@ NewRun::~NewRun() {
 
 void RequireRoom(const fs::path& run, const fs::space_info& disk, uint64_t freed,
                  uint64_t checkpoint_bytes, int64_t together) {
-  // What cannot be known is the largest number.
+  // A number that cannot be known is the largest.
   if (disk.capacity == 0 || disk.available + 1 == 0) return;
   const uint64_t free_bytes = disk.available + freed;
   const auto bytes = [](uint64_t count) { return HumanBytes(static_cast<double>(count)); };

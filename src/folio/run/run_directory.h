@@ -33,7 +33,7 @@ inline constexpr char kSamplesFile[] = "samples.jsonl";
 inline constexpr char kLossFigureFile[] = "loss.svg";
 inline constexpr char kTensorBoardDir[] = "tensorboard";
 
-// Whether any part of a run is there.
+// Returns whether any part of a run is there.
 bool HoldsRun(const std::filesystem::path& run);
 
 // Throws a kInput Error that names a symbolic link among the parts of a run, at any depth: whoever
@@ -56,9 +56,9 @@ class NewRun {
   ~NewRun();
   NewRun(const NewRun&) = delete;
 
-  // Where its parts are made, until it begins.
+  // The directory in which its parts are made, until it begins.
   std::filesystem::path path() const;
-  // What is freed on the disk when it begins.
+  // The bytes that are freed on the disk when it begins.
   uint64_t ReplacedBytes() const;
   // Training begins: the parts are in the run directory from here on, and those of a run that was
   // replaced are gone. A process that is killed here leaves what RecoverRun makes one of the two.

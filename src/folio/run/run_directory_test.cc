@@ -89,7 +89,7 @@ TEST_F(RunDirectories, AReplacementKilledAtAnyMomentLeavesOneOfTheTwoRuns) {
   }
 }
 
-// What stands where after each single step of a replacement.
+// Each single step of a replacement may be the last.
 TEST_F(RunDirectories, EveryStepOfAReplacementIsUndoneOrFinished) {
   const std::array parts = {kRunConfigFile, kRunDataDir, kBestDir};
   for (size_t moved = 0; moved <= parts.size(); ++moved) {

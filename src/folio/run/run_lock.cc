@@ -49,14 +49,14 @@ std::optional<Owner> ReadOwner(int fd) {
   return owner;
 }
 
-// Of another machine nothing is known.
+// Nothing is known of processes of another machine.
 bool MayLive(const Owner& owner) {
   return owner.host != HostName() || kill(owner.process, 0) == 0 || errno == EPERM;
 }
 
 [[noreturn]] void ThrowTaken(const fs::path& run, int fd) {
-  // What is there may be from an owner that was killed, for the instant until the next one has
-  // written its own name.
+  // The name there may be that of an owner that was killed, for the instant until the next one has
+  // written its own.
   std::optional<Owner> owner;
   for (int i = 0; i < 20; ++i) {
     owner = ReadOwner(fd);

@@ -31,8 +31,8 @@ class RunLock {
   int fd_ = -1;
 };
 
-// Whether somebody has the lock, as far as its file tells: by a process of this machine that is
-// there, or by one of another. Asks for no lock itself.
+// Returns whether somebody has the lock, as far as its file tells: a process of this machine that
+// is there, or one of another. Asks for no lock itself.
 bool IsLocked(const std::filesystem::path& run);
 
 }  // namespace folio

@@ -18,7 +18,7 @@
 namespace folio {
 namespace {
 
-// In Markdown, which TensorBoard shows: so that line breaks stay.
+// Text in Markdown, which TensorBoard shows: so that line breaks stay.
 std::string AsCodeBlock(const std::string& text) {
   return "    " + Join(Split(text, '\n'), "\n    ");
 }

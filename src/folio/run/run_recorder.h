@@ -27,12 +27,12 @@ class RunRecorder {
   RunRecorder(const RunConfig& config, std::filesystem::path run, Backend& backend,
               const Tokenizer* tokenizer, const Dataset& data, int64_t first_step);
 
-  // As metrics.jsonl has it.
+  // Records a step, as metrics.jsonl has it.
   void Record(const StepMetrics& metrics);
   // Writes a sample and returns its text, without the prompt. On conversations it is an answer: to
   // log.sample_prompt, or to the first held-out question.
   std::string Sample(int64_t step, const GptWeights& weights);
-  // What samples go on from, as people read it.
+  // The text that samples go on from, as people read it.
   const std::string& prompt() const { return prompt_; }
   // Throws a kRuntime Error if samples wait for room on the disk in vain.
   void End(const TrainResult& result);

@@ -3,29 +3,18 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "folio/backend/backend.h"
-#include "folio/base/clock.h"
-#include "folio/data/dataset.h"
-#include "folio/formats/model_formats.h"
 #include "folio/run/run_config.h"
 #include "folio/term/progress.h"
-#include "folio/text/tokenizer.h"
 #include "folio/train/result.h"
 #include "folio/train/run_log.h"
 
 namespace folio {
 
-class FiniteBackend;
 class Group;
-class Workers;
-class NewRun;
-class RunLock;
-class TrainPreview;
-struct TextOptions;
+struct PreparedRun;
 
 // Called while a run trains; any of them may be empty.
 struct RunHooks {
@@ -41,16 +30,16 @@ struct TrainingRunOptions {
   std::vector<std::string> data = {};
   std::filesystem::path out = {};  // the run directory (run_directory.h)
   bool resume = false;             // go on from the last checkpoint
-  // The same where there is one, else begin. What says how a run begins, such as train.init and
-  // train.budget, then counts only where it does.
+  // Goes on likewise where there is a checkpoint, else begins. What says how a run begins, such as
+  // train.init and train.budget, then counts only where it does.
   bool begin_or_resume = false;
   bool overwrite = false;  // replace the run that is there
   bool dry_run = false;    // leave nothing behind: for Plan only
-  // Where neither a setting says how large the model is nor train.budget how long to train: choose
-  // size and steps for so long (automatic.h). 0: the settings as they are.
+  // Chooses size and steps for so long (automatic.h) where neither a setting says how large the
+  // model is nor train.budget how long to train. 0: the settings as they are.
   double budget_seconds = 0;
   ConfigSources sources = {.discover = false};
-  // Where progress and notes go, with --json's events as its result; null for nowhere.
+  // Progress and notes go here, with --json's events as its result; null for nowhere.
   Console* console = nullptr;
   ProgressMode progress = ProgressMode::kAuto;
   // The ranks that train together (dist/group.h), each with a TrainingRun of the same settings and
@@ -77,8 +66,8 @@ class TrainingRun {
   TrainingRun(const TrainingRun&) = delete;
   ~TrainingRun();
 
-  // What is going to happen and about how long it will take, for people or as a line of JSON; with
-  // a group also what each rank does. All ranks ask.
+  // Says what is going to happen and about how long it will take, for people or as a line of JSON;
+  // with a group also what each rank does. All ranks ask.
   std::string Plan(bool json);
 
   // Trains to train.max_steps, or until a signal (term/signals.h) or `hooks` ask to stop. Throws a
@@ -86,54 +75,7 @@ class TrainingRun {
   TrainResult Train(const RunHooks& hooks = {});
 
  private:
-  bool first() const;
-  std::string Broadcast(const std::string& mine) const;
-  void ReadSettings();
-  void TakeRun();
-  void ChooseStart();
-  std::unique_ptr<RunSettings> SettingsBefore() const;
-  void RequireKnownSettings() const;
-  void ForgetBeginning();
-  void RequireSameSettings();
-  void ShareSettings();
-  std::string RankPlan(bool json) const;
-  void ReadInitialModel();
-  void TellChanges() const;
-  void RequireBudgetGoesOn();
-  void ChoosePlan();
-  void Probe(int64_t done);
-  void FollowPlan(int64_t steps, bool last = false);
-  void OpenData();
-  std::vector<std::string> GivenData() const;
-  TextOptions Texts() const;
-  std::string DataDir(Workers* workers);
-  std::string DataDirOfRanks();
-  std::filesystem::path Parts() const;
-  std::string Prepare(const std::vector<std::string>& files, Workers* workers);
-  std::string TokenizerPlace() const;
-  std::unique_ptr<Tokenizer> AskedTokenizer() const;
-  void LearnTokenizer(const std::vector<std::string>& files,
-                      const std::filesystem::path& dir) const;
-  void FitModelToData();
-  void RequireTokenizer() const;
-  void DrawLoss() const;
-  void Note(const std::string& text) const;
-
-  RunSettings& settings_;
-  RunConfig& config_;
-  TrainingRunOptions options_;
-  std::unique_ptr<Backend> backend_;
-  FiniteBackend* finite_ = nullptr;        // backend_, with train.check_numerics
-  bool automatic_ = false;                 // size and steps are chosen here
-  double began_ = SteadySeconds();         // train.budget
-  int64_t told_steps_ = 0;                 // train.max_steps as RUN/config.toml has it
-  std::filesystem::path checkpoint_ = {};  // with `resume`, that the run goes on from
-  std::optional<FoundModel> initial_;  // train.init, until its weights are read; none with `resume`
-  std::unique_ptr<RunLock> lock_;      // with resume; a new run has its own
-  std::unique_ptr<NewRun> new_run_;    // with dry_run a directory beside `out`, if data is made
-  std::optional<Dataset> data_;
-  std::unique_ptr<Tokenizer> tokenizer_;  // null where nobody knows the data's
-  std::unique_ptr<TrainPreview> preview_;
+  std::unique_ptr<PreparedRun> run_;
 };
 
 }  // namespace folio

@@ -71,7 +71,7 @@ void Watchdog::Look() {
        fmt::format("memory is nearly used up: {} of {} are left, and the system may end this "
                    "program; end others",
                    Bytes(now.memory.available), Bytes(now.memory.total)));
-  // What cannot be known is the largest number, or all is 0.
+  // A number that cannot be known is the largest, or all are 0.
   const bool known = now.disk.capacity > 0 && now.disk.available + 1 != 0;
   Tell(known && now.disk.available < checkpoint_bytes_, low_disk_,
        fmt::format("the disk of '{}' is nearly full: {} are left, the next checkpoint takes {}; "

@@ -27,7 +27,7 @@ class Watchdog {
   Watchdog(std::filesystem::path run, uint64_t checkpoint_bytes, const Dataset& data,
            const std::filesystem::path& data_dir, std::function<Reading()> read = {});
 
-  // To be called after each step: looks every half a minute.
+  // Looks every half a minute. To be called after each step.
   void Step();
   void Look();
   // Only at the files of tokens: where a checkpoint is there.
@@ -36,7 +36,7 @@ class Watchdog {
   void Finish(const Dataset& data);
 
  private:
-  // What tells a file from the one that was there.
+  // The state that tells a file from the one that was there.
   struct FileState {
     uintmax_t size = 0;  // 0 for no file
     uint64_t number = 0;

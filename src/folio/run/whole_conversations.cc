@@ -24,7 +24,7 @@ int64_t LongestOf(const std::vector<int64_t>& positions) {
   return positions.empty() ? 0 : std::ranges::max(positions);
 }
 
-// What leaves all of them whole.
+// The ways to leave all of them whole.
 std::string WayOut(const RunSettings& settings, int64_t longest) {
   const GptConfig& model = settings.config.model;
   const bool chosen = settings.layers.origin("model.n_positions") == "preset automatic";

@@ -10,7 +10,7 @@
 
 namespace folio {
 
-// Who may ask.
+// AccessRules say who may ask.
 struct AccessRules {
   AccessKeys keys = {};                    // any of them opens; none: nobody needs one
   std::vector<std::string> hosts = {};     // names by which the service is called, beside loopback
@@ -34,7 +34,7 @@ std::string NewRequestId();
 // As which it takes its turns. REQUIRES: the service has filled in client and key.
 ClientName NameOfClient(const HttpRequest& request);
 
-// What a page of another origin needs to be told; nothing for others.
+// Adds the headers that a page of another origin needs; none for others.
 void AddCorsHeaders(const AccessRules& rules, const HttpRequest& request, HttpReply& reply);
 
 }  // namespace folio

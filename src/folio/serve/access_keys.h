@@ -20,7 +20,7 @@ using AccessKeys = std::vector<AccessKey>;
 // `where` and the line, for a line that is none, and where there is no key; a key that is written
 // there is not shown.
 AccessKeys ParseKeys(std::string_view text, const std::string& where);
-// Those of a file, warning where others than its owner may read it. Throws as ReadFile and
+// Reads the keys of a file, warning where others than its owner may read it. Throws as ReadFile and
 // ParseKeys.
 AccessKeys ReadKeys(const std::string& file);
 

@@ -30,7 +30,7 @@ int OpenLog(const std::string& file) {
               0640);
 }
 
-std::string JsonLine(const AnsweredRequest& request) {
+std::string JsonLine(const AccessLogEntry& request) {
   Json line{{"time", request.time},     {"id", request.id},          {"client", request.client},
             {"key", request.key},       {"method", request.method},  {"path", request.path},
             {"status", request.status}, {"seconds", request.seconds}};
@@ -62,7 +62,7 @@ std::string LogTime() {
                      ms.count() % 1000);
 }
 
-std::string AccessLine(const AnsweredRequest& request) {
+std::string AccessLine(const AccessLogEntry& request) {
   const auto shown = [](const std::string& text) { return text.empty() ? "-" : text; };
   return fmt::format("{} {} {} {} {} {} {:.3f} s {}{}", request.time, shown(request.client),
                      shown(request.key), shown(request.method), shown(request.path), request.status,
@@ -81,7 +81,7 @@ AccessLog::~AccessLog() {
   if (fd_ >= 0) close(fd_);
 }
 
-void AccessLog::Write(const AnsweredRequest& request) {
+void AccessLog::Write(const AccessLogEntry& request) {
   // It is shorter than PIPE_BUF: a pipe that is ready takes all of it at once.
   std::string line = JsonLine(request);
   int error = 0;

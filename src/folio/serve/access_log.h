@@ -8,7 +8,7 @@ namespace folio {
 
 // A request that was answered or refused, for the log. All is printable ASCII without a space, but
 // for `refusal`, and the text of requests and answers is not among it.
-struct AnsweredRequest {
+struct AccessLogEntry {
   std::string time = {};               // when that was done: "2026-11-25T03:34:34.123Z"
   std::string id = {};                 // as the answer's X-Request-Id
   std::string client = {};             // its address
@@ -22,11 +22,11 @@ struct AnsweredRequest {
 // As a URL has it: other bytes than printable ASCII, spaces, quotes, '\' and '%' are as "%0A". Cut
 // to about a thousand.
 std::string UrlText(std::string_view text);
-// Now, as AnsweredRequest has it.
+// Now, as AccessLogEntry has it.
 std::string LogTime();
 
 // For people: "TIME CLIENT KEY METHOD PATH STATUS 0.123 s ID", "-" for what is missing.
-std::string AccessLine(const AnsweredRequest& request);
+std::string AccessLine(const AccessLogEntry& request);
 
 // The requests as lines of JSON, in a file or, for "-", on standard output. A line that cannot be
 // written, or not at once, as nobody reads the pipe that it goes to, is left out: that is warned of
@@ -38,7 +38,7 @@ class AccessLog {
   ~AccessLog();
   AccessLog(const AccessLog&) = delete;
 
-  void Write(const AnsweredRequest& request);
+  void Write(const AccessLogEntry& request);
   // Goes on in the file that has the name now, since the old one was renamed. Where that fails it
   // is warned of, and the old one stays.
   void Reopen();

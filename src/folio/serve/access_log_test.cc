@@ -22,14 +22,14 @@ class AccessLogTest : public InTemporaryDirectory {
   AccessLogTest() { std::signal(SIGPIPE, SIG_IGN); }  // as the program does
   std::string Text(const char* name) const { return ReadFile(At(name)); }
 
-  AnsweredRequest request_{.time = LogTime(),
-                           .id = "req-1",
-                           .client = "192.0.2.1",
-                           .key = "team",
-                           .method = "GET",
-                           .path = UrlText("/a\nb\xC2\x9B\xE2\x80\xAE"),
-                           .status = 404,
-                           .seconds = 0.25};
+  AccessLogEntry request_{.time = LogTime(),
+                          .id = "req-1",
+                          .client = "192.0.2.1",
+                          .key = "team",
+                          .method = "GET",
+                          .path = UrlText("/a\nb\xC2\x9B\xE2\x80\xAE"),
+                          .status = 404,
+                          .seconds = 0.25};
 };
 
 TEST_F(AccessLogTest, HasARequestALine) {

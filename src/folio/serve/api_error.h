@@ -32,8 +32,8 @@ class ApiError : public std::runtime_error {
   std::string param_, code_;
 };
 
-// What a request of another method than an address takes gets, "" for one that takes all; nothing
-// for one that fits. Everything may be asked for its options.
+// Returns the reply to a request of another method than `method`, the one that an address takes (""
+// where it takes all); nothing for a request that fits. Everything may be asked for its options.
 std::optional<HttpReply> ReplyToOtherMethod(const HttpRequest& request, std::string_view method);
 
 }  // namespace folio

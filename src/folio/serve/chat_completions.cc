@@ -21,7 +21,7 @@ struct ChatRequest {
   std::optional<int64_t> logprobs = {};  // likeliest tokens of each place
 };
 
-// What would change the answer and is not there is refused, not passed over.
+// Refuses fields that would change the answer and are not supported, instead of passing them over.
 void RefuseTools(const RequestFields& fields) {
   for (const char* key : {"tools", "functions"}) {
     const Json* tools = fields.Find(key);
@@ -74,21 +74,21 @@ class ChatAnswer final : public TextAnswer {
         held_(begun_.size()) {}
 
   std::vector<Json> Chunks(const GeneratedTexts& texts,
-                           const GeneratedTexts::Piece& piece) override {
+                           const GeneratedTexts::Delta& delta) override {
     std::vector<Json> chunks;
-    if (!begun_[piece.text]) {
-      begun_[piece.text] = true;
-      chunks.push_back(Chunk(piece.text, {{"role", "assistant"}, {"content", ""}}, {}, {}));
+    if (!begun_[delta.text]) {
+      begun_[delta.text] = true;
+      chunks.push_back(Chunk(delta.text, {{"role", "assistant"}, {"content", ""}}, {}, {}));
     }
-    std::vector<NewToken>& held = held_[piece.text];
-    held.insert(held.end(), piece.tokens.begin(), piece.tokens.end());
-    if (!piece.shown.empty()) {
-      chunks.push_back(Chunk(piece.text, {{"content", piece.shown}},
+    std::vector<NewToken>& held = held_[delta.text];
+    held.insert(held.end(), delta.tokens.begin(), delta.tokens.end());
+    if (!delta.shown.empty()) {
+      chunks.push_back(Chunk(delta.text, {{"content", delta.shown}},
                              LogProbabilities(std::exchange(held, {})), {}));
     }
-    if (piece.ended) {
-      chunks.push_back(Chunk(piece.text, Json::object(), {},
-                             FinishReasonName(texts.text(piece.text).written.reason)));
+    if (delta.ended) {
+      chunks.push_back(Chunk(delta.text, Json::object(), {},
+                             FinishReasonName(texts.text(delta.text).written.reason)));
     }
     return chunks;
   }

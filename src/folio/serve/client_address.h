@@ -14,7 +14,7 @@ class AddressBlock {
   // Throws a kUsage Error that names `flag` for what is no such text.
   AddressBlock(std::string_view text, std::string_view flag);
 
-  // Whether it has the address; false for what is none.
+  // Returns true where the block has the address; false for a text that is none.
   bool Has(std::string_view address) const;
 
  private:
@@ -24,13 +24,13 @@ class AddressBlock {
 
 // The address that a request comes from: `peer`, the other end of its connection. Where that is one
 // of `proxies`, it is the last of the addresses in `forwarded` that is not: of an X-Forwarded-For,
-// "client, proxy, proxy", to which each proxy adds whom it heard from. What stands before it was
+// "client, proxy, proxy", to which each proxy adds whom it heard from. Addresses before it were
 // written by whoever asks.
 std::string ClientAddress(const std::vector<AddressBlock>& proxies, const std::string& peer,
                           std::string_view forwarded);
 
-// What is counted as one client: the address itself, but of IPv6 the first 64 bits, since whoever
-// has one of these addresses has all of them.
+// Returns the name under which an address is counted as one client: the address itself, but of IPv6
+// the first 64 bits, since whoever has one of these addresses has all of them.
 std::string NetworkOf(const std::string& address);
 
 }  // namespace folio

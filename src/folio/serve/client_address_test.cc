@@ -45,10 +45,10 @@ TEST(ClientAddresses, AreTheLastThatNoProxyHas) {
   EXPECT_EQ(client("::ffff:127.0.0.1", "192.0.2.1"), "192.0.2.1");
   EXPECT_EQ(client("127.0.0.1", "192.0.2.1, 10.1.1.1 ,\t10.2.2.2"), "192.0.2.1");
   EXPECT_EQ(client("127.0.0.1", "2001:db8::7"), "2001:db8::7");
-  // What a client says of itself stands before what a proxy says of it.
+  // An address that a client gives itself stands before the one that a proxy gives it.
   EXPECT_EQ(client("127.0.0.1", "198.51.100.9, 192.0.2.1"), "192.0.2.1");
   EXPECT_EQ(client("127.0.0.1", "127.0.0.1, 192.0.2.1"), "192.0.2.1");
-  // Of whoever is no proxy nothing is believed.
+  // Nothing is believed of a peer that is no proxy.
   EXPECT_EQ(client("192.0.2.5", "198.51.100.9"), "192.0.2.5");
   EXPECT_EQ(client("127.0.0.1", ""), "127.0.0.1");
   for (const char* none : {"unknown", "198.51.100.9, ", "_hidden", "192.0.2.1 10.1.1.1", ",",

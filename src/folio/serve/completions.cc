@@ -117,20 +117,20 @@ class CompletionAnswer final : public TextAnswer {
         open_(request_.job.prompts.size() * static_cast<size_t>(request_.n)) {}
 
   std::vector<Json> Chunks(const GeneratedTexts& texts,
-                           const GeneratedTexts::Piece& piece) override {
-    Open& open = open_[piece.text];
-    std::string shown = piece.shown;
+                           const GeneratedTexts::Delta& delta) override {
+    Open& open = open_[delta.text];
+    std::string shown = delta.shown;
     if (!std::exchange(open.begun, true) && request_.echo) {
-      shown = request_.prompts[PromptOf(piece.text)] + shown;
+      shown = request_.prompts[PromptOf(delta.text)] + shown;
     }
     open.shown += Characters(shown);
-    open.tokens.insert(open.tokens.end(), piece.tokens.begin(), piece.tokens.end());
-    if (shown.empty() && !piece.ended) return {};
+    open.tokens.insert(open.tokens.end(), delta.tokens.begin(), delta.tokens.end());
+    if (shown.empty() && !delta.ended) return {};
     Json logprobs;
-    if (request_.logprobs) logprobs = NewLogProbabilities(texts, piece.text);
-    Json choice{{"text", shown}, {"index", piece.text}, {"logprobs", logprobs}};
+    if (request_.logprobs) logprobs = NewLogProbabilities(texts, delta.text);
+    Json choice{{"text", shown}, {"index", delta.text}, {"logprobs", logprobs}};
     choice["finish_reason"] =
-        piece.ended ? Json(FinishReasonName(texts.text(piece.text).written.reason)) : Json();
+        delta.ended ? Json(FinishReasonName(texts.text(delta.text).written.reason)) : Json();
     if (request_.ids) {
       Json ids = Json::array();
       for (; open.ids < open.tokens.size(); ++open.ids) ids.push_back(open.tokens[open.ids].id);
@@ -175,7 +175,7 @@ class CompletionAnswer final : public TextAnswer {
 
   size_t PromptOf(size_t text) const { return text / static_cast<size_t>(request_.job.each); }
 
-  // Of one prompt's texts, the `n` whose tokens are likeliest on the average.
+  // Returns the `n` of one prompt's texts whose tokens are likeliest on the average.
   std::vector<size_t> Best(const GeneratedTexts& texts, size_t prompt) const {
     std::vector<size_t> order(static_cast<size_t>(request_.job.each));
     std::iota(order.begin(), order.end(), prompt * order.size());
@@ -228,8 +228,8 @@ class CompletionAnswer final : public TextAnswer {
     }
   }
 
-  // Of the tokens from `first` on those that begin in the first `shown` characters of their text,
-  // which begins at `offset`. Returns the place behind the last.
+  // Adds the tokens from `first` on that begin in the first `shown` characters of their text, which
+  // begins at `offset`. Returns the place behind the last.
   size_t AddTokens(const std::vector<NewToken>& tokens, size_t first, int64_t offset, int64_t shown,
                    LogProbabilities& all) const {
     std::vector<int32_t> ids;
@@ -242,7 +242,7 @@ class CompletionAnswer final : public TextAnswer {
     return first;
   }
 
-  // Of a stream: of what was shown since the last time.
+  // Returns the log-probabilities of what a stream has shown since the last time.
   Json NewLogProbabilities(const GeneratedTexts& texts, size_t i) {
     Open& open = open_[i];
     const size_t p = PromptOf(i);
@@ -260,7 +260,8 @@ class CompletionAnswer final : public TextAnswer {
   std::vector<Open> open_;
 };
 
-// What an answer says of its prompts, once for each of their texts: them, and their ids.
+// Returns the memory of the prompts that an answer repeats, once for each of their texts:
+// characters and ids.
 int64_t MemoryOfPrompts(const CompletionRequest& request) {
   constexpr int64_t kOfCharacter = 20, kOfId = 4 * sizeof(Json);
   int64_t bytes = 0;
@@ -275,7 +276,8 @@ int64_t MemoryOfPrompts(const CompletionRequest& request) {
 
 MemoryBudget::Share ReserveTexts(const TextJob& job, const ServedModel& model,
                                  const AnswerLimits& limits, int64_t beside) {
-  // Of a token: as it comes, in the text, and as JSON. Of a probability: kept, told, and as JSON.
+  // A token is held as it comes, in the text, and as JSON. A probability is kept, told, and held as
+  // JSON.
   constexpr int64_t kOfPromptToken = 16, kOfToken = 128, kOfProbability = 1024;
   constexpr int64_t kMostCounted = 1 << 16;  // tokens of a text that goes on
   const bool slides = job.options.when_full == WhenFull::kSlide;

@@ -10,9 +10,9 @@ namespace folio {
 
 struct TextJob;
 
-// What the texts of an answer, and the probabilities that it tells, will take; `beside` bytes more.
-// Throws an ApiError: a 400 where it would tell more probabilities than the limits let it, and as
-// MemoryBudget::Share does.
+// Reserves what the texts of an answer, and the probabilities that it tells, will take, and
+// `beside` bytes more. Throws an ApiError: a 400 where it would tell more probabilities than the
+// limits let it, and as MemoryBudget::Share does.
 MemoryBudget::Share ReserveTexts(const TextJob& job, const ServedModel& model,
                                  const AnswerLimits& limits, int64_t beside = 0);
 

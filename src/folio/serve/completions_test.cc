@@ -16,7 +16,7 @@ class Completions : public ServiceTest {
  protected:
   Completions() { Serve(); }
 
-  // What the library's generator writes.
+  // Returns the text that the library's generator writes.
   static GeneratedText Written(const std::string& prompt, GenerateOptions options,
                                uint64_t sequence = 0) {
     const OpenedModel model = SmallModel();
@@ -225,12 +225,12 @@ TEST_F(Completions, GoOnBeyondTheContextAsGenerateDoes) {
   body["truncate"] = options.truncate = true;
   EXPECT_EQ(TextOfChoice(body), Written(longer, options).text);
   EXPECT_EQ(Complete(body)["usage"]["prompt_tokens"], Json(150)) << "half of the context";
-  // What it does not see has no probabilities.
+  // Tokens that the model does not see have no probabilities.
   body.update({{"echo", true}, {"logprobs", 1}});
   EXPECT_EQ(Post("/v1/completions", body).json()["error"]["code"], "context_length_exceeded");
 }
 
-// What the model makes of a text, by itself.
+// The expected probabilities are those of a pass over the text by itself.
 TEST_F(Completions, PromptLogProbabilitiesAreTheModels) {
   const std::string prompt(200, 'q'), text = "It was " + prompt + " and so.";
   const Json answer =

@@ -30,7 +30,7 @@ constexpr size_t kMostDrained = 256 << 10;
 constexpr double kDrainSeconds = 1;
 constexpr int kMostDraining = 512;  // connections
 
-// What the handler makes of a request; never throws.
+// Returns the handler's reply to a request, or a 500; never throws.
 HttpReply Handled(const HttpServer::Handler& handler, const HttpRequest& request) {
   try {
     return handler(request);
@@ -136,7 +136,8 @@ void Connection::Step() {
   if (in_.empty()) return eof_ || (context_.stopped && idle()) ? Close() : Read();
   if (state_ == State::kIdle) {
     state_ = State::kReceiving;
-    reader_ = std::make_unique<RequestReader>(context_.limits.head_bytes, context_.limits.body_bytes);
+    reader_ =
+        std::make_unique<RequestReader>(context_.limits.head_bytes, context_.limits.body_bytes);
     told_to_continue_ = false;
     begun_ = Clock::now();
     deadline_.Set(std::min(context_.limits.head_seconds, context_.limits.receive_seconds));
@@ -184,7 +185,8 @@ void Connection::Handle() {
   const bool at_once = std::ranges::count(context_.limits.at_once, request.path) > 0;
   if (turned_away_ != 0 && !at_once) return NoRoom();
   http_1_1_ = reader_->http_1_1();
-  keep_alive_ = reader_->keep_alive() && ++requests_ < context_.limits.requests && turned_away_ == 0;
+  keep_alive_ =
+      reader_->keep_alive() && ++requests_ < context_.limits.requests && turned_away_ == 0;
   head_only_ = request.method == "HEAD";
   reader_.reset();
   state_ = State::kAnswering;
@@ -253,7 +255,7 @@ void Connection::SendHead(const HttpReply& reply, std::optional<size_t> length) 
   Push(ResponseHead(reply, length, chunked_, keep_alive_));
 }
 
-// What never reaches the handler.
+// Answers a request that never reaches the handler.
 void Connection::Refuse(int status, const std::string& reason) {
   body_memory_ = {};
   state_ = State::kAnswering;
@@ -267,7 +269,7 @@ void Connection::Refuse(int status, const std::string& reason) {
   Answer(std::move(reply));
 }
 
-// What has come meanwhile may be a request that is answered at once.
+// Bytes that have come meanwhile may be a request that is answered at once.
 void Connection::TurnAway() {
   if (state_ != State::kIdle && state_ != State::kReceiving) return;
   Receive();
@@ -351,14 +353,14 @@ void Connection::Answered() {
   answer_whole_ = false;
   deadline_.Set(context_.limits.idle_seconds);
   if (in_.empty() && !eof_) return Read();
-  // What has come already; not from here, which the next one may have called.
+  // Bytes that have come already are handled next; not from here, as the step may have called this.
   asio::post(context_.io, [self = shared_from_this()] {
     if (self->idle()) self->Safely([&] { self->Step(); });
   });
 }
 
-// Nothing more is answered. What the client sends is read for a while: else the kernel would take
-// back what was sent to it.
+// Nothing more is answered. Bytes that the client sends are read for a while: else the kernel would
+// take back what was sent to it.
 void Connection::Drain() {
   error_code ignored;
   socket_.shutdown(asio::socket_base::shutdown_send, ignored);

@@ -36,9 +36,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   const std::string& address() const { return address_; }
   int turned_away() const { return turned_away_; }
-  // Whether the next request has not begun.
+  // Returns true before the first byte of the next request.
   bool idle() const { return state_ == State::kIdle; }
-  // Whether a part of it has come.
+  // Returns true where a part of a request has come.
   bool receiving() const { return state_ == State::kReceiving; }
 
  private:
@@ -89,7 +89,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Close();
   void EndIfOver();
 
-  // Of the stream of an answer.
+  // These take what the stream of an answer hands on.
   void TakePart(HttpStream::Part* part, bool last);
   void PushPart(HttpStream::Part part);
   void StreamOver();
@@ -111,7 +111,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   int requests_ = 0;
   MemoryBudget::Share body_memory_;
 
-  // Of the request that is answered.
+  // The members from here on are of the request that is answered.
   std::shared_ptr<std::atomic<bool>> gone_;
   bool handling_ = false;  // the handler runs
   bool keep_alive_ = false, http_1_1_ = true, head_only_ = false, chunked_ = false;

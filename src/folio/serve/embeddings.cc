@@ -18,7 +18,7 @@
 namespace folio {
 namespace {
 
-// Of all texts; the scheduler's thread writes.
+// Embedding holds the vectors of all texts of a request, which the scheduler's thread writes.
 struct Embedding {
   std::mutex mutex;
   std::function<void()> news = [] {};
@@ -45,7 +45,7 @@ void Write(const std::vector<double>& vector, bool normalize, bool base64, JsonW
 // The answer, when the model has read all texts.
 class EmbeddingStream final : public HttpStream {
  public:
-  // How it is answered.
+  // Form says how a request is answered.
   struct Form {
     std::string model;
     int64_t tokens = 0;  // of all texts

@@ -17,7 +17,7 @@ inline std::string NamedEvent(const std::string& name, const Json& json,
   return (id.empty() ? "" : "id: " + id + "\n") + "event: " + name + "\n" + EventOf(json);
 }
 
-// What ends a stream of OpenAI's.
+// This event ends a stream of OpenAI's.
 inline constexpr char kLastEvent[] = "data: [DONE]\n\n";
 // A comment: keeps the connection, and finds out that nobody is there.
 inline constexpr char kHeartbeat[] = ": still writing\n\n";

@@ -10,28 +10,28 @@
 
 namespace folio {
 
-// What the scheduler's thread writes and the request's reads.
+// State is written by the scheduler's thread and read by the request's.
 struct GeneratedTexts::State {
   struct Writing {
     std::unique_ptr<TextStreamer> writer;  // of the scheduler's thread
     std::string shown;                     // of its last token
     double last_token = 0;                 // when
-    Text text;                             // written before its last piece is handed over
+    Text text;                             // written before its last delta is handed over
   };
 
   std::mutex mutex;
   std::function<void()> news = [] {};
-  std::vector<Piece> pieces;
-  bool lost = false;  // a last piece, for want of memory
+  std::vector<Delta> deltas;
+  bool lost = false;  // a last delta, for want of memory
   std::vector<Writing> texts;
 
-  void Hand(Piece piece) {
+  void Append(Delta delta) {
     const std::lock_guard lock(mutex);
-    pieces.push_back(std::move(piece));
+    deltas.push_back(std::move(delta));
     news();
   }
 
-  // Hands over the last piece of a text or, where memory does not suffice, that there will be none.
+  // Hands over the last delta of a text or, where memory does not suffice, that there will be none.
   void End(size_t i, FinishReason reason, const GenerateStats& stats) {
     Writing& writing = texts[i];
     try {
@@ -39,7 +39,7 @@ struct GeneratedTexts::State {
       writing.text.stats = stats;
       writing.text.ended = true;
       writing.text.end_token = reason == FinishReason::kStop;
-      Hand({.text = i, .shown = std::exchange(writing.shown, ""), .ended = true});
+      Append({.text = i, .shown = std::exchange(writing.shown, ""), .ended = true});
     } catch (const std::bad_alloc&) {
       const std::lock_guard lock(mutex);
       lost = true;
@@ -89,7 +89,7 @@ GeneratedTexts::GeneratedTexts(ServedModel& model, ServiceMetrics& metrics, Clie
     }
     if (job.reading) {
       request.on_read = [keep = state_, i](int64_t done, int64_t) {
-        keep->Hand({.text = i, .read = done});
+        keep->Append({.text = i, .read = done});
       };
     }
     request.on_token = [keep = state_, &writing, &metrics, i,
@@ -99,7 +99,7 @@ GeneratedTexts::GeneratedTexts(ServedModel& model, ServiceMetrics& metrics, Clie
           .Add(now - std::exchange(writing.last_token, now));
       ++metrics.new_tokens;
       const bool more = writing.writer->Take(token);
-      keep->Hand({.text = i, .shown = std::exchange(writing.shown, ""), .tokens = {token}});
+      keep->Append({.text = i, .shown = std::exchange(writing.shown, ""), .tokens = {token}});
       return more;
     };
     request.on_end = [keep = state_, &metrics, i](FinishReason reason, const GenerateStats& stats) {
@@ -118,19 +118,19 @@ GeneratedTexts::~GeneratedTexts() {
 void GeneratedTexts::OnNews(std::function<void()> news) {
   const std::lock_guard lock(state_->mutex);
   state_->news = std::move(news);
-  if (!state_->pieces.empty() || state_->lost) state_->news();
+  if (!state_->deltas.empty() || state_->lost) state_->news();
 }
 
-std::vector<GeneratedTexts::Piece> GeneratedTexts::Take() {
-  std::vector<Piece> pieces;
+std::vector<GeneratedTexts::Delta> GeneratedTexts::Take() {
+  std::vector<Delta> deltas;
   {
     const std::lock_guard lock(state_->mutex);
     if (state_->lost) throw ApiError(503, "not enough memory for this request now");
-    pieces.swap(state_->pieces);
+    deltas.swap(state_->deltas);
   }
-  for (const Piece& piece : pieces) left_ -= piece.ended ? 1 : 0;
+  for (const Delta& delta : deltas) left_ -= delta.ended ? 1 : 0;
   scheduled_->ThrowIfFailed();
-  return pieces;
+  return deltas;
 }
 
 const GeneratedTexts::Text& GeneratedTexts::text(size_t i) const {

@@ -14,22 +14,22 @@
 
 namespace folio {
 
-// What is common to requests that have text written.
+// These limits and functions are common to requests that have text written.
 
 inline constexpr int64_t kMostTexts = 128;        // of one prompt
 inline constexpr int64_t kMostLikeliest = 20;     // tokens told of each place
 inline constexpr size_t kMostStops = 16;          // strings, and ids
 inline constexpr size_t kMostMessages = 1 << 14;  // of a conversation
 
-// How tokens are chosen and where a text ends: temperature, top_p, top_k, min_p, seed,
-// presence_penalty, frequency_penalty, repetition_penalty, no_repeat_ngram_size, logit_bias, stop,
-// stop_token_ids, min_tokens, ignore_eos; when_full ("stop", or "slide") and truncate, as of
-// GenerateOptions. Without a seed one is drawn. Throws an ApiError.
+// Reads the fields that say how tokens are chosen and where a text ends: temperature, top_p, top_k,
+// min_p, seed, presence_penalty, frequency_penalty, repetition_penalty, no_repeat_ngram_size,
+// logit_bias, stop, stop_token_ids, min_tokens, ignore_eos; when_full ("stop", or "slide") and
+// truncate, as of GenerateOptions. Without a seed one is drawn. Throws an ApiError.
 GenerateOptions ReadGenerationFields(const RequestFields& fields, const ServedModel& model,
                                      int64_t max_tokens);
 
-// What these fields are where a request does not say them, and the page's max_tokens: the defaults
-// of SamplingOptions and GenerateOptions, which are the program's.
+// Returns the values of these fields where a request does not say them, and the page's max_tokens:
+// the defaults of SamplingOptions and GenerateOptions, which are the program's.
 Json GenerationDefaults();
 
 // stream_options.include_usage: a stream ends with what was used. Throws an ApiError.
@@ -53,8 +53,8 @@ std::vector<std::vector<int32_t>> ReadTexts(
 // The messages of a conversation, one at least. Throws an ApiError that names "messages".
 std::vector<ChatMessage> ReadMessages(const RequestFields& fields);
 
-// How messages become tokens for the model. Throws the ApiError of one that was not taught to
-// answer.
+// Returns the format by which messages become tokens for the model. Throws the ApiError of one that
+// was not taught to answer.
 ChatFormat RequireChatFormat(const ServedModel& model);
 
 // Throws the ApiError of a text, at `key`, that is longer than the model's context.

@@ -17,12 +17,12 @@ struct HttpRequest {
   std::string body;
   std::string client;             // the address that it comes from
   std::string id = {}, key = {};  // of the request and, its name, of what opens the service to it
-  // Of a header, in any case (the values of several of one name behind commas), and of the query,
-  // decoded; "" where there is none.
+  // These return the value of a header, in any case (several of one name with commas between them),
+  // and of a parameter of the query, decoded; "" where there is none.
   std::function<std::string(const std::string&name)> header = {}, parameter = {};
-  // Whether the client has hung up: nobody wants the answer any more.
+  // Returns true where the client has hung up: nobody wants the answer any more.
   std::function<bool()> gone = [] { return false; };
-  // Whether the service is about to end: what has no end of its own ends then.
+  // Returns true where the service is about to end: answers without an end of their own end then.
   std::function<bool()> stopping = [] { return false; };
 };
 
@@ -39,7 +39,7 @@ struct HttpReply {
   // before (`waits`), at once.
   std::shared_ptr<HttpStream> stream = {};
   bool waits = false;
-  // Of a stream: called once, with the status, when the last of the answer is about to be sent, or
+  // A stream calls this once, with the status, when the last of the answer is about to be sent, or
   // when its client is gone; that is 499 where there was no status yet.
   std::function<void(int status)> ended = {};
 };
@@ -61,10 +61,10 @@ class HttpStream {
 
   // Before the first Next. `news` may be called by any thread, at any time.
   virtual void Begin(const std::function<void()>& /*news*/) {}
-  // What there is now; may be nothing.
+  // Returns what there is now; may be nothing.
   virtual Part Next() = 0;
-  // Whether Next takes no longer than computing what it says. Where it reads files it may not keep
-  // those who wait for tokens.
+  // Returns true where Next takes no longer than computing what it says. Where it reads files it
+  // may not keep those who wait for tokens.
   virtual bool quick() const { return true; }
 };
 

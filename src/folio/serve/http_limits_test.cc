@@ -83,7 +83,7 @@ class HttpLimited : public testing::Test {
     client.Send(said);
     return client.Receive(seconds);
   }
-  // How long a health check takes; fails unless it is answered.
+  // Returns how long a health check takes; fails unless it is answered.
   double Health() const {
     const double begin = SteadySeconds();
     const std::string answer = Ask(kHealth);
@@ -273,7 +273,7 @@ TEST_F(HttpLimited, AHandlerLearnsThatItsClientHasHungUp) {
   EXPECT_TRUE(Within(5, [&] { return gone_.load(); }));
 }
 
-// What a stream was asked for, and whether it is destroyed.
+// Asked counts what a stream was asked for, and says whether it is destroyed.
 struct Asked {
   std::atomic<int64_t> bytes = 0, calls = 0;
   std::atomic<bool> destroyed = false, failing = false;
@@ -399,7 +399,7 @@ TEST_F(HttpStreams, WaitForWhoReadsSlowlyAndNotForEver) {
   client.Send("GET /endless HTTP/1.1\r\nHost: a\r\n\r\n");
   ASSERT_TRUE(Within(5, [&] { return asked_->bytes > 0; }));
   EXPECT_TRUE(Within(5, [&] { return asked_->destroyed.load(); }));
-  // What the kernel takes for both ends, and what waits.
+  // This bounds what the kernel takes for both ends, and what waits.
   EXPECT_LT(asked_->bytes, 8 << 20);
   EXPECT_TRUE(Within(5, [&] { return server_->connections() == 0; }));
   EXPECT_EQ(ended_, 200);

@@ -16,14 +16,14 @@
 #include "tests/kit/expect.h"
 #include "tests/kit/sanitized.h"
 
-// What RFC 9110 and RFC 9112 say of requests, row by row, against a server that tells what it
-// understood.
+// These are the rules of RFC 9110 and RFC 9112 for requests, row by row, against a server that
+// tells what it understood.
 
 namespace folio {
 namespace {
 
 constexpr char kHost[] = "Host: localhost\r\n";
-// What an attacker would like to have answered for another client.
+// This is a request that an attacker would like to have answered for another client.
 constexpr char kSecond[] = "GET /second HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 HttpReply Told(const HttpRequest& request) {
@@ -55,8 +55,8 @@ class HttpRules : public testing::Test {
     serving_.join();
   }
 
-  // What is answered until the server closes, which it has to do soon. `pieces`: how the request is
-  // cut.
+  // Returns the answer up to where the server closes, which it has to do soon. `pieces`: how the
+  // request is cut.
   std::string Ask(const std::string& said, size_t pieces) const {
     const RawClient client(port_);
     for (size_t i = 0; i < pieces; ++i) {

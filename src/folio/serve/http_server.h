@@ -20,15 +20,15 @@ struct HttpLimits {
   int requests = 1000;  // of a connection, so that none is forever
   size_t head_bytes = 64 << 10;
   size_t body_bytes = 8 << 20;
-  // Of which bodies take what they are, until their handler runs; null: without such a limit.
+  // Bodies take their bytes from this budget until their handler runs; null: without such a limit.
   std::shared_ptr<MemoryBudget> memory = {};
   double head_seconds = 10;     // for a head, from its first byte
   double receive_seconds = 30;  // for a whole request, from its first byte
   double send_seconds = 30;     // for each 64 KiB of an answer to be taken
   double idle_seconds = 5;      // between the requests of a connection
   int threads = 16;             // on which the handler runs
-  // What is answered when all else is full: on the thread of the connections, so that the handler
-  // has to be quick there.
+  // These paths are answered when all else is full: on the thread of the connections, so that the
+  // handler has to be quick there.
   std::vector<std::string> at_once = {"/health"};
 };
 
@@ -42,8 +42,9 @@ class HttpServer {
   using Refused =
       std::function<std::string(const std::string& client, int status, const std::string& reason)>;
 
-  // The handler is called by many threads at once, for requests of any kind. What it throws is told
-  // as a 500 without its text, and logged. `refused` is called by the thread of the connections.
+  // The handler is called by many threads at once, for requests of any kind. An exception of the
+  // handler is told as a 500 without its text, and logged. `refused` is called by the thread of the
+  // connections.
   HttpServer(Handler handler, const HttpLimits& limits = {}, Refused refused = {});
   ~HttpServer();  // REQUIRES: Serve has returned
 

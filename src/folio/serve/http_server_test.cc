@@ -35,7 +35,7 @@ class HttpFaults : public ServiceTest {
                     .send_seconds = 0.8,
                     .idle_seconds = 0.3});
   }
-  // That the process serves the next request, and soon nothing is left of the others.
+  // Expects that the process serves the next request, and that soon nothing is left of the others.
   void ExpectAlive() {
     const double end = SteadySeconds() + 20;
     while (!Talk("GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

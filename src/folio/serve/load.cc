@@ -15,7 +15,7 @@
 namespace folio {
 namespace {
 
-// What a client reads of one answer.
+// StreamedAnswer holds what a client reads of one answer.
 struct StreamedAnswer {
   int status = 0;
   std::string text, rest;
@@ -78,7 +78,7 @@ Json LoadResult::json() const {
           {"between_tokens_p99_seconds", Quantile(between_tokens, 0.99)}};
 }
 
-LoadResult LoadDriver::Drive(int clients) {
+LoadResult LoadGenerator::Run(int clients) {
   LoadResult result{.clients = clients};
   std::mutex mutex;
   std::atomic<size_t> next = 0;

@@ -8,8 +8,8 @@
 
 namespace folio {
 
-// How a service of OpenAI's interface is driven: each client asks for a completion, reads it as a
-// stream, and asks for the next.
+// LoadOptions say how a service of OpenAI's interface is driven: each client asks for a completion,
+// reads it as a stream, and asks for the next.
 struct LoadOptions {
   std::string host = "127.0.0.1";
   int port = 0;
@@ -30,19 +30,19 @@ struct LoadResult {
   std::vector<double> first_token = {};     // seconds from each request to its first token, sorted
   std::vector<double> between_tokens = {};  // of each request the mean, sorted
 
-  // Of what is sorted; 0 where there is none.
+  // Returns a quantile of sorted numbers; 0 where there are none.
   static double Quantile(const std::vector<double>& sorted, double q);
   Json json() const;
 };
 
 // Remembers what each request got, to find texts that were mixed up.
-class LoadDriver {
+class LoadGenerator {
  public:
-  explicit LoadDriver(LoadOptions options) : options_(std::move(options)) {
+  explicit LoadGenerator(LoadOptions options) : options_(std::move(options)) {
     known_.resize(options_.prompts.size());
   }
   // So many clients at a time. Throws a kRuntime Error where nobody answers.
-  LoadResult Drive(int clients);
+  LoadResult Run(int clients);
 
  private:
   LoadOptions options_;

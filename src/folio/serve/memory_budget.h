@@ -8,9 +8,9 @@
 
 namespace folio {
 
-// Memory that the requests of a service may take together. What a request is going to take is
-// reserved before it is worked on, so that many large ones are told to come again instead of ending
-// the process. Any thread may reserve.
+// A MemoryBudget is the memory that the requests of a service may take together. The memory that a
+// request is going to take is reserved before it is worked on, so that many large ones are told to
+// come again instead of ending the process. Any thread may reserve.
 class MemoryBudget {
  public:
   explicit MemoryBudget(int64_t bytes) : bytes_(bytes) {}
@@ -22,11 +22,11 @@ class MemoryBudget {
   int64_t bytes() const { return bytes_; }
   int64_t used() const { return used_; }
 
-  // What one request has of it; given back when this goes. Without a budget it has what it asks
-  // for.
+  // A Share is what one request has of the budget; it is given back when this goes. Without a
+  // budget it has what it asks for.
   class Share {
    public:
-    // Of nothing.
+    // Makes an empty share.
     Share() = default;
     // Throws as Resize.
     Share(std::shared_ptr<MemoryBudget> budget, int64_t bytes) : budget_(std::move(budget)) {
@@ -56,11 +56,11 @@ class MemoryBudget {
   std::atomic<int64_t> used_ = 0;
 };
 
-// What answering takes for each byte of a text, at the most: of one whose every byte is a token, 4
-// bytes of an id, twice while they become more, and the answer that says id, place and piece.
+// Answering takes so much for each byte of a text, at the most: of one whose every byte is a token,
+// 4 bytes of an id, twice while they become more, and the answer that says id, place and piece.
 inline constexpr int64_t kMemoryOfText = 64;
 
-// What reading a request's JSON may take at the most, beside the text itself, in bytes: a bound by
+// Returns the most bytes that reading a request's JSON may take beside the text itself: a bound by
 // its commas, colons and brackets. A byte of it makes up to 60 (of "[0,0,0..."), a text 2.
 int64_t JsonMemory(std::string_view text);
 

@@ -14,7 +14,8 @@
 
 namespace folio {
 
-// What is at an address. "*" stands for any name; `below`: for any names that follow.
+// An Endpoint answers the requests for an address. "*" stands for any name; `below`: for any names
+// that follow.
 struct PageApi::Endpoint {
   const char* method;
   Path path;

@@ -9,8 +9,8 @@
 
 namespace folio {
 
-// What the page shows of tokens and positions, as the model keeps them (web/API.md). All of it
-// throws an ApiError.
+// PageEmbeddings answers what the page shows of tokens and positions, as the model keeps them
+// (web/API.md). All of it throws an ApiError.
 class PageEmbeddings {
  public:
   // GET /api/embed/pca: every token along the first three principal components; found once.

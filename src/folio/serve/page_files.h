@@ -28,7 +28,7 @@ HttpReply AnswerPageFile(const PageFile& file, const HttpRequest& request);
 // it.
 HttpReply Tagged(HttpReply reply, const std::string& tag, const HttpRequest& request);
 
-// Whether a request's Accept-Encoding takes gzip.
+// Returns true where a request's Accept-Encoding takes gzip.
 bool AcceptsGzip(std::string_view accepted);
 
 }  // namespace folio

@@ -37,14 +37,14 @@ class LayerKeeper final : public TraceSink {
   std::vector<std::vector<float>> points_;
 };
 
-struct NamedTensor {
+struct LayerTensor {
   TracePoint point = TracePoint::kEmbedded;
   int64_t layer = 0;
 };
 
 // "embedded", "final" or "3.qkv".
-NamedTensor TensorNamed(const std::string& name, int64_t L) {
-  NamedTensor named;
+LayerTensor TensorNamed(const std::string& name, int64_t L) {
+  LayerTensor named;
   const size_t dot = name.find('.');
   const std::string point = dot == std::string::npos ? name : name.substr(dot + 1);
   if (dot != std::string::npos) named.layer = IntegerIn(name.substr(0, dot), "layer", 0, L - 1);
@@ -58,7 +58,7 @@ NamedTensor TensorNamed(const std::string& name, int64_t L) {
 }
 
 // Where its model's pass shows it; remembers the layer.
-Tensor TensorOf(PageTrace& trace, const NamedTensor& named) {
+Tensor TensorOf(PageTrace& trace, const LayerTensor& named) {
   const Trace& of = *trace.trace;
   if (of.Has(named.point)) return of.At(named.point, named.layer);
   if (trace.points_layer != named.layer) {

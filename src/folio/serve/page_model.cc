@@ -22,8 +22,8 @@
 namespace folio {
 namespace {
 
-// The first pieces of a text that are put together of several symbols, each once, and how. Of a
-// long text its beginning is looked at.
+// The first pieces of a text that are put together of several symbols, each once, and how. Only the
+// beginning of a long text is looked at.
 Json MergedPieces(const Tokenizer& tokenizer, std::string_view text) {
   constexpr size_t kMost = 40, kLongest = 64;  // pieces, bytes
   constexpr size_t kBeginning = size_t{1} << 15;

@@ -12,12 +12,13 @@
 
 namespace folio {
 
-// What the page asks of a model as a whole (web/API.md). All of it throws an ApiError.
+// These functions answer what the page asks of a model as a whole (web/API.md). All of it throws an
+// ApiError.
 
 inline constexpr int64_t kMostPageTop = 50;         // likeliest tokens of a place
 inline constexpr int64_t kMostScoredTokens = 4096;  // of a text
 
-// What its matrices are kept as: "fp32", "bf16", ...
+// Returns the name of the dtype of its matrices: "fp32", "bf16", ...
 std::string MatricesName(const ServedModel& model);
 // Throws the 400 that says so where they are not float32, which looking inside needs.
 void RequireFloat32(const ServedModel& model);

@@ -76,7 +76,7 @@ TEST_F(PageModel, SaysWhatThereIs) {
             Json::array({"generate", "chat", "score", "trace", "embed"}));
 }
 
-// Who knew another model by the same name is not answered with this one.
+// A page that knew another model by the same name is not answered with this one.
 TEST_F(PageModel, AModelHasAnIdThatNoOtherHas) {
   Serve();
   const std::string id = Get("/api/info")["model"]["id"].text();
@@ -299,7 +299,7 @@ TEST_F(PageModel, SaysWhyATextEnded) {
   EXPECT_EQ(Generate(full).back().data["reason"], "context");
 }
 
-// Of each token that was written, by what the model sees then.
+// Each token that was written is checked by what the model sees then.
 TEST_F(PageModel, ATextGoesOnBeyondTheContextAndTellsWhatWasSeen) {
   Serve();
   Json ids = Json::array();

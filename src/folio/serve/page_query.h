@@ -20,7 +20,7 @@ class PageQuery {
   std::string Text(const std::string& key) const { return request_.parameter(key); }
   std::optional<int64_t> IntegerIfAny(const std::string& key, int64_t low, int64_t high) const;
   int64_t Integer(const std::string& key, int64_t otherwise, int64_t low, int64_t high) const;
-  // That has to be there.
+  // Returns an integer that has to be there.
   int64_t Required(const std::string& key, int64_t low, int64_t high) const;
   std::optional<double> NumberIfAny(const std::string& key) const;
   // "3,7": at most `most`, each once.

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What lies in a directory; of directories no size.
+// Lists a directory; directories in it have no size.
 Json FilesOf(const fs::path& dir) {
   constexpr size_t kMost = 200;
   Json files = Json::array();
@@ -92,7 +92,7 @@ std::optional<uint64_t> LastEventOf(const HttpRequest& request) {
   return id;
 }
 
-// What happens in the runs, to one who listens.
+// RunEventStream sends what happens in the runs to one who listens.
 class RunEventStream final : public HttpStream {
  public:
   RunEventStream(RunEvents& events, std::shared_ptr<Listener> listener, std::string version,

@@ -129,7 +129,7 @@ TEST_F(PageRunsTest, WhatIsLeftIsByTheLastSteps) {
   }
   Append("one", rows);
   EXPECT_NEAR(RunOf("one")["eta"].get<double>(), 30 * (48.0 / 69), 1e-3);
-  // Of a hundred rows, not of those before them.
+  // The speed is that of a hundred rows, not of those before them.
   Write(dir_ / "one" / kMetricsFile, "");
   rows.clear();
   for (int step = 0; step < 90; ++step) {
@@ -141,7 +141,7 @@ TEST_F(PageRunsTest, WhatIsLeftIsByTheLastSteps) {
   rows += "{\"step\":95,\"loss\":1,\"seconds\":9110}\n";
   Append("one", rows);
   EXPECT_NEAR(RunOf("one")["eta"].get<double>(), 4 * (9110 - 9001) / 5.0, 1e-2);
-  // Of the only one there is.
+  // The speed is that of the only row there is.
   Write(dir_ / "one" / kMetricsFile, "{\"step\":0,\"loss\":1,\"seconds\":3}\n");
   EXPECT_EQ(RunOf("one")["eta"], 297);
 }
@@ -468,7 +468,7 @@ TEST_F(PageRunsTest, ARunThatCannotBeReadIsListedAsSuch) {
       EXPECT_EQ(Ask("GET", "/api/runs/" + id + "/samples").status, 200) << id;
     }
   }
-  // What was in the way is gone.
+  // The pipe that was in the way is gone.
   fs::remove(dir_ / "pipe.metrics.jsonl" / kMetricsFile);
   Append("pipe.metrics.jsonl", "{\"step\":3,\"loss\":1}\n");
   EXPECT_FALSE(RunOf("pipe.metrics.jsonl").contains("problem"));

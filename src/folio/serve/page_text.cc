@@ -20,14 +20,15 @@ namespace {
 
 constexpr int64_t kMostPageIds = 1 << 20;  // of a text that goes on
 
-// What the page wants written.
+// PageJob holds what the page wants written.
 struct PageJob {
   TextJob job;
   bool conversation = false;
   int64_t forgotten = 0;  // turns of it that the context does not hold any more
 };
 
-// What a conversation goes on from: its turns without the oldest, where they leave no room.
+// Returns the tokens that a conversation goes on from: its turns without the oldest, where they
+// leave no room.
 std::vector<int32_t> ReadConversation(const RequestFields& fields, const ServedModel& model,
                                       PageJob& page) {
   ChatSession session(model.tokenizer(), RequireChatFormat(model), model.config().n_positions);
@@ -124,15 +125,15 @@ class PageText final : public TextsStream {
             {"waiting", waiting_}};
   }
 
-  std::string Events(const GeneratedTexts::Piece& piece) override {
-    if (piece.ended) return Done(piece.shown);
-    if (piece.tokens.empty()) return NamedEvent("progress", Progress(piece.read));
+  std::string Events(const GeneratedTexts::Delta& delta) override {
+    if (delta.ended) return Done(delta.shown);
+    if (delta.tokens.empty()) return NamedEvent("progress", Progress(delta.read));
     if (index_ == 0) first_ = SteadySeconds();
-    const NewToken& token = piece.tokens.front();
+    const NewToken& token = delta.tokens.front();
     const ModelProbabilities& of = token.probabilities;
     return NamedEvent("token", {{"i", index_++},
                                 {"id", token.id},
-                                {"text", piece.shown},
+                                {"text", delta.shown},
                                 {"lp", ShortNumber(of.log_probability)},
                                 {"sp", ShortNumber(token.chance)},
                                 {"rank", of.rank + 1},

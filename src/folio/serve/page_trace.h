@@ -21,7 +21,7 @@ struct TraceLimits {
   double seconds = 600;                // until one that nobody looks at is gone
 };
 
-// A text's way through a model, and what was read from it. Who reads holds the model's
+// A PageTrace is a text's way through a model, and what was read from it. Readers hold the model's
 // `inspect_mutex`: all of it runs on that backend, and is remembered here.
 struct PageTrace {
   std::string id;
@@ -37,14 +37,15 @@ struct PageTrace {
   // The weights (H,T,T) of the layer that was looked at last, if they are not too many.
   int64_t weights_layer = -1;
   std::vector<float> weights = {};
-  // What else there is of one layer, by TracePoint.
+  // These are the other points of one layer, by TracePoint.
   int64_t points_layer = -1;
   std::vector<std::vector<float>> points = {};
 };
 
-// What a PageTrace of T tokens takes, with all that it may remember and what a look at it needs.
+// Returns the bytes that a PageTrace of T tokens takes, with all that it may remember and what a
+// look at it needs.
 uint64_t TraceBytes(const GptConfig& config, int64_t T);
-// Whether the weights of a layer are few enough to be remembered.
+// Returns true where the weights of a layer are few enough to be remembered.
 bool RemembersWeights(const GptConfig& config, int64_t T);
 
 // The traces of a service: the last few that somebody asked for, within a number of bytes, and not
@@ -72,8 +73,9 @@ class PageTraces {
   std::list<std::shared_ptr<PageTrace>> traces_;  // the one that was asked for last first
 };
 
-// What is read of a trace, by a thread that holds its model's `inspect_mutex`. They throw
-// ApiErrors. `request` has the parameters, and says when nobody waits for the answer any more.
+// These functions answer what is read of a trace, by a thread that holds its model's
+// `inspect_mutex`. They throw ApiErrors. `request` has the parameters, and says when nobody waits
+// for the answer any more.
 HttpReply AnswerThumbs(PageTrace& trace, const HttpRequest& request);
 HttpReply AnswerHeadMap(PageTrace& trace, int64_t layer, int64_t head, const HttpRequest& request);
 HttpReply AnswerRow(PageTrace& trace, const HttpRequest& request);

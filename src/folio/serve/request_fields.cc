@@ -20,7 +20,7 @@ Json ParsedObject(std::string_view body, size_t most_values) {
   throw ApiError(400, "the body is no JSON object");
 }
 
-// Of all texts in a value.
+// Returns the bytes of all texts in a value.
 size_t TextBytesOf(const Json& value) {
   if (value.is_string()) return value.text().size();
   size_t bytes = 0;

@@ -60,7 +60,7 @@ std::string Decoded(std::string_view text, bool plus_is_space) {
 
 }  // namespace
 
-// What a request is asked for by name.
+// Fields holds headers and parameters, which a request is asked for by name.
 struct RequestReader::Fields {
   std::vector<std::pair<std::string, std::string>> headers;
   std::string query;
@@ -239,8 +239,9 @@ RequestReader::State RequestReader::Take(std::string& bytes) {
   return parser_->is_done() ? State::kRequest : State::kBody;
 }
 
-// Waits for the empty line. What no head may have is refused before: bytes that are no text, lines
-// that do not end with CRLF, and lines that go on in the next, which Beast would put together.
+// Waits for the empty line. It refuses what no head may have before Beast sees it: bytes that are
+// no text, lines that do not end with CRLF, and lines that go on in the next, which Beast would put
+// together.
 RequestReader::State RequestReader::TakeHead(std::string& bytes) {
   bool whole = false;
   for (; scanned_ < bytes.size() && !whole; ++scanned_) {

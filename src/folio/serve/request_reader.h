@@ -25,21 +25,23 @@ class RequestReader {
   // Takes what belongs to the request from the front of `bytes`.
   State Take(std::string& bytes);
 
-  // Whether anything of it has come: a line break before it is nothing.
+  // Returns true where anything of it has come: a line break before it is nothing.
   bool begun() const { return lines_ > 0 || scanned_ > line_; }
-  // Whether the client waits for word before it sends the body ("Expect: 100-continue").
+  // Returns true where the client waits for word before it sends the body ("Expect: 100-continue").
   bool expects_continue() const;
 
   // Bytes of the body that have come.
   size_t body_bytes() const;
-  // Of a request: without `client`, `gone` and `stopping`. May be called once.
+  // Returns the request, which has come whole, without `client`, `gone` and `stopping`. May be
+  // called once.
   HttpRequest TakeRequest();
-  // Of a request: whether its client takes another answer over this connection.
+  // Returns true where the client of the request, which has come whole, takes another answer over
+  // this connection.
   bool keep_alive() const;
   // Where the head has come: whether its client knows chunks.
   bool http_1_1() const;
 
-  // Of a refusal.
+  // Return the status and the reason of a refusal.
   int status() const;
   const std::string& reason() const;
 

@@ -13,10 +13,10 @@ namespace folio {
 std::string ResponseHead(const HttpReply& reply, std::optional<size_t> length, bool chunked,
                          bool keep_alive);
 
-// Whether an answer of this status may have a body.
+// Returns true where an answer of this status may have a body.
 bool HasBody(int status);
 
-// What is told where there is no handler to tell it, in the form of OpenAI's errors.
+// Returns the reply for where there is no handler to make one, in the form of OpenAI's errors.
 HttpReply ErrorReply(int status, const std::string& reason);
 
 }  // namespace folio

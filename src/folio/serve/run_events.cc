@@ -30,8 +30,8 @@ RunEvents::RunEvents(RunRegistry& registry)
 
 RunEvents::Place RunEvents::Begin(std::optional<uint64_t> last) {
   const std::lock_guard lock(mutex_);
-  // Who begins may have seen runs that were not there at the last look, and wants to hear of their
-  // end.
+  // A listener that begins may have seen runs that were not there at the last look, and wants to
+  // hear of their end.
   listed_at_ = polled_ = 0;
   Poll();
   if (last && *last >= forgotten_ && *last <= newest_) return {.last = *last, .resumed = true};
@@ -119,7 +119,7 @@ void RunEvents::LookAt(const RunRegistry::Run& run, bool state_too) {
   for (const char* key : {"state", "max_steps", "eta", "problem"}) {
     if (const Json* value = summary.find(key)) told[key] = *value;
   }
-  // What is there at the first look is no news.
+  // A state that is there at the first look is no news.
   const bool news = begun_ && (added || told != watched.told);
   watched.told = told;
   if (!news && !rewound) return;

@@ -13,9 +13,9 @@
 
 namespace folio {
 
-// What happens in the runs, for all who listen: rows that are appended, runs that begin, end and
-// go. Whoever waits for news looks for them, so that nothing is done where nobody listens. The last
-// events are kept, for listeners who come back.
+// RunEvents tells all who listen what happens in the runs: rows that are appended, runs that begin,
+// end and go. Whoever waits for news looks for them, so that nothing is done where nobody listens.
+// The last events are kept, for listeners who come back.
 class RunEvents {
  public:
   static constexpr double kPollSeconds = 0.25;  // how often the logs are looked at
@@ -35,7 +35,7 @@ class RunEvents {
     bool resumed = false;
   };
   Place Begin(std::optional<uint64_t> last);
-  // What came after the place, which it leads behind that.
+  // Returns the events after the place, which it leads behind them.
   std::vector<Event> News(Place& place);
 
  private:

@@ -107,7 +107,7 @@ std::optional<double> TimeLeft(const Json& from, const Json& to, int64_t max_ste
   return std::max(0.0, static_cast<double>(max_steps - 1 - last) * seconds / steps);
 }
 
-// What the log's end says; `left` by its last rows, or by its only one.
+// Returns what the log's end says; `left` follows from its last rows, or from its only one.
 Json SummaryOf(const fs::path& dir, std::optional<int64_t> max_steps, bool& ended,
                std::optional<double>& left) {
   constexpr size_t kRecent = 100;  // rows

@@ -26,24 +26,25 @@ class RunRegistry {
  public:
   static constexpr size_t kMostRuns = 1000;
 
-  // A directory that is a run itself is taken as one. Of two runs of one name the first counts.
+  // A directory that is a run itself is taken as one. Where two runs have one name, the first
+  // counts.
   explicit RunRegistry(const std::vector<std::filesystem::path>& directories);
 
   struct Run {
     std::string id;
     std::filesystem::path dir;
   };
-  // Those that are there now, at most kMostRuns.
+  // Returns the runs that are there now, at most kMostRuns.
   std::vector<Run> List() const;
   // Throws an ApiError (404).
   Run Named(const std::string& id) const;
   bool empty() const { return directories_.empty(); }
 
-  // What is known of a run at one look (web/API.md); by many threads at once.
+  // Returns what is known of a run at one look (web/API.md); by many threads at once.
   Json Summary(const Run& run);
 
  private:
-  // What does not change as long as its files do not.
+  // Remembered holds what does not change as long as the files of a run do not.
   struct Remembered {
     std::filesystem::file_time_type log_time = {}, config_time = {};
     uint64_t log_size = 0;

@@ -28,7 +28,7 @@ std::optional<double> ValueOf(const Json* json) {
   return {};
 }
 
-// What falls into one bucket.
+// A Bucket sums the values that fall into it.
 struct Bucket {
   double x = 0, sum = 0, low = kNan, high = kNan;
   int64_t all = 0, finite = 0;

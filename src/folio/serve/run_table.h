@@ -16,7 +16,7 @@ namespace folio {
 // it has grown.
 class RunTable {
  public:
-  // What series are drawn over, and what of.
+  // Axes are what series are drawn over, Keys what is drawn.
   static const std::vector<std::string>& Axes();
   static const std::vector<std::string>& Keys();
 
@@ -34,7 +34,7 @@ class RunTable {
   // them if they are more than `px`.
   Json Series(const std::string& key, const Range& range) const;
   int64_t RowsIn(const Range& range) const;
-  // Those of Keys() that any row has.
+  // Returns those of Keys() that any row has.
   std::vector<std::string> KnownKeys() const;
   // [{"step", "event", "text"}]: what was skipped, gone back from, and the end.
   const Json& events() const { return events_; }

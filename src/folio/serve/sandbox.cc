@@ -70,9 +70,9 @@ int LandlockVersion() {
   return version > 0 ? static_cast<int>(version) : 0;
 }
 
-// What libraries read of the system when it pleases them: libc and OpenMP how many processors there
-// are and how much memory, the loader what is opened late, the clock its zone, OpenSSL its
-// settings.
+// Libraries read these files of the system when it pleases them: libc and OpenMP how many
+// processors there are and how much memory, the loader what is opened late, the clock its zone,
+// OpenSSL its settings.
 std::vector<fs::path> FilesOfSystem() {
   return {"/proc/self",
           "/proc/cpuinfo",
@@ -125,7 +125,7 @@ bool HasSeccomp() {
   return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
 }
 
-// Calls that a service has no use for. What allocates, waits, reads, writes and accepts is not
+// A service has no use for these calls. Calls that allocate, wait, read, write and accept are not
 // among them, in whichever way libc does that, so that the list holds for any version of it.
 constexpr std::array kDenied = {
     // programs and processes
@@ -197,8 +197,8 @@ void RestrictCalls() {
     filter.Deny(call, EPERM);
   }
   if (!kMayTraceItself) {
-    // Threads, and no processes. What clone3 is asked for lies in memory, where a filter does not
-    // see it: libc takes clone where there is no clone3.
+    // Threads, and no processes. The arguments of clone3 lie in memory, where a filter does not see
+    // them: libc takes clone where there is no clone3.
     filter.Deny("clone", EPERM, {If(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD)});
     filter.Deny("clone3", ENOSYS);
   }

@@ -6,19 +6,20 @@
 
 namespace folio {
 
-// What the kernel can take away from a process, or has taken.
+// Sandbox says what the kernel can take away from a process, or has taken.
 struct Sandbox {
   int landlock = 0;      // the version of Landlock's interface, 0: none
   bool seccomp = false;  // a filter of system calls
 };
 
-// What this kernel has, and lets this process use.
+// Returns what this kernel has, and lets this process use.
 Sandbox FindSandbox();
 
 // "Landlock 7 and seccomp", "neither Landlock nor seccomp".
 std::string DescribeSandbox(const Sandbox& sandbox);
 
-// What a process in a sandbox may still touch. Paths that do not exist are left out.
+// SandboxRules say what a process in a sandbox may still touch. Paths that do not exist are left
+// out.
 struct SandboxRules {
   std::vector<std::filesystem::path> readable = {};  // files, and directories with all beneath them
   std::vector<std::filesystem::path> writable =

@@ -23,7 +23,7 @@
 namespace folio {
 namespace {
 
-// What calls in a sandbox ended with, by names: 0 or errno.
+// Results says by name how calls in a sandbox ended: 0 or errno.
 using Results = std::map<std::string, int>;
 
 int Result(long returned) {
@@ -46,8 +46,8 @@ class SandboxTest : public InTemporaryDirectory {
     }
   }
 
-  // What `calls` finds in a process of its own that has entered a sandbox. `meanwhile` is called
-  // here when it has.
+  // Returns what `calls` finds in a process of its own that has entered a sandbox. `meanwhile` is
+  // called here when it has.
   Results Confined(
       const std::function<Results()>& calls, const std::function<void()>& meanwhile = [] {}) {
     int entered[2], go[2], results[2];
@@ -106,7 +106,7 @@ TEST_F(SandboxTest, FilesAreReadAndWrittenWhereTheRulesSayAndNowhereElse) {
     found["append"] = Opened(At("out/file"), O_WRONLY | O_APPEND);
     found["create"] = Opened(At("out/new"), O_WRONLY | O_CREAT);
     found["rename"] = Result(rename(At("out/new").c_str(), At("out/old").c_str()));
-    // What a thread does that began later.
+    // A thread that begins later is confined too.
     std::thread([&] { found["read_by_thread"] = Opened("/etc/passwd"); }).join();
     return found;
   };

@@ -30,7 +30,7 @@ void SequenceGroup::ThrowIfFailed() const {
 
 Scheduler::Scheduler(const OpenedModel& model, const Options& options)
     : model_(model), options_(options) {
-  Renew();
+  MakeBatch();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -43,7 +43,7 @@ Scheduler::~Scheduler() {
   thread_.join();
 }
 
-void Scheduler::Renew() {
+void Scheduler::MakeBatch() {
   batch_ = std::make_unique<DecodeBatch>(
       *model_.backend, *model_.weights,
       DecodeBatchOptions{.texts = options_.slots, .cache = options_.cache});
@@ -84,7 +84,7 @@ std::shared_ptr<SequenceGroup> Scheduler::Submit(ClientName client,
 // themselves until they end. The lock is held.
 void Scheduler::Enqueue(const Texts& scheduled, std::vector<TextRequest> texts) {
   for (TextRequest& text : texts) {
-    // What the batch tells the request, and us.
+    // The batch calls these, which tell the request and us.
     text.on_end = [scheduled, tell = std::move(text.on_end)](FinishReason reason,
                                                              const GenerateStats& stats) {
       End(*scheduled, tell, reason, stats);
@@ -126,10 +126,10 @@ void Scheduler::Begin(SequenceGroup& texts) {
   texts.waiting_.pop_front();
 }
 
-// Whether there is room for so many more texts of a client. Where all is taken and it would not
-// hold more than an equal share of it, requests make room for it that hold more than theirs: of the
-// key and address that hold most, one that has not begun before one that has, the newest first. A
-// key's share is that of its addresses together. The lock is held.
+// Returns true where there is room for so many more texts of a client. Where all is taken and it
+// would not hold more than an equal share of it, requests make room for it that hold more than
+// theirs: of the key and address that hold most, one that has not begun before one that has, the
+// newest first. A key's share is that of its addresses together. The lock is held.
 bool Scheduler::MakeRoom(const ClientName& client, int64_t count) {
   const int64_t room = options_.slots + options_.queue;
   if (running_ + waiting_ + count <= room) return true;
@@ -143,7 +143,7 @@ bool Scheduler::MakeRoom(const ClientName& client, int64_t count) {
     holdings[who.key].texts += texts;
     holdings[who.key].addresses[who.address] += texts;
   };
-  // Those that ended in this step, or will as nobody wants them, are still counted as running.
+  // Texts that ended in this step, or will as nobody wants them, are still counted as running.
   int64_t missing = count - room;
   for (const Texts& texts : open_) {
     const int64_t left = texts->cancelled_ ? 0 : texts->left_.load();
@@ -160,7 +160,7 @@ bool Scheduler::MakeRoom(const ClientName& client, int64_t count) {
   const bool in_key = own.texts > share;
   if (in_key && own.addresses.at(client.address) > share_in_key) return false;
 
-  std::vector<Texts> moved;
+  std::vector<Texts> evicted;
   while (missing > 0) {
     Texts most;
     std::tuple<int64_t, int64_t, bool> most_held;
@@ -183,10 +183,10 @@ bool Scheduler::MakeRoom(const ClientName& client, int64_t count) {
     hold(most->client_, -left);
     moved.push_back(most);
   }
-  for (const Texts& texts : moved) {
+  for (const Texts& texts : evicted) {
     texts->Fail(429, "busy: other clients wait, with fewer texts; try again later");
     waiting_ -= std::ssize(texts->waiting_);
-    moved_.splice(moved_.end(), texts->waiting_);
+    evicted_.splice(evicted_.end(), texts->waiting_);
   }
   return true;
 }
@@ -234,7 +234,7 @@ void Scheduler::Admit() {
 // Ends what nobody wants, and what made room. The lock is held, also by the callbacks, which are
 // quick.
 void Scheduler::DropCancelled() noexcept {
-  std::list<TextRequest> ended = std::exchange(moved_, {});
+  std::list<TextRequest> ended = std::exchange(evicted_, {});
   for (const Texts& texts : open_) {
     if (!texts->cancelled_) continue;
     for (const DecodeBatch::Id id : std::exchange(texts->begun_, {})) batch_->Cancel(id);
@@ -259,7 +259,7 @@ void Scheduler::FailAll(int status, const char* why) noexcept {
   turns_.clear();
   batch_.reset();
   try {
-    Renew();
+    MakeBatch();
   } catch (const std::exception&) {  // before the next text, then
   }
 }
@@ -276,7 +276,7 @@ void Scheduler::Run() {
         DropCancelled();
         std::erase_if(open_, [](const Texts& texts) { return texts->left_ == 0; });
         if (stopped_) return;
-        if (batch_ == nullptr) Renew();
+        if (batch_ == nullptr) MakeBatch();
         Admit();
       }
       more = batch_->Step();

@@ -16,7 +16,8 @@
 
 namespace folio {
 
-// Who asks: turns and shares of the queue are those of keys, and in a key those of its addresses.
+// ClientName says who asks: turns and shares of the queue are those of keys, and in a key those of
+// its addresses.
 struct ClientName {
   std::string key = {};  // its name; "" where none is needed
   std::string address = {};
@@ -47,10 +48,11 @@ class SequenceGroup {
 };
 
 // A model that writes for many: a DecodeBatch on a thread of its own. Texts join and leave between
-// steps. Who comes first is taken first, but in turns: between keys, between the addresses of one,
-// and between the requests of an address, so that nobody who asks for much keeps others waiting for
-// all of it. Nor does he keep them out: one client alone may fill the queue, but when it is full,
-// who holds less than an equal share takes the place of the newest request of those who hold more.
+// steps. Texts are taken in the order in which they come, but in turns: between keys, between the
+// addresses of one, and between the requests of an address, so that nobody who asks for much keeps
+// others waiting for all of it. Nor does he keep them out: one client alone may fill the queue, but
+// when it is full, who holds less than an equal share takes the place of the newest request of
+// those who hold more.
 class Scheduler {
  public:
   struct Options {
@@ -80,7 +82,7 @@ class Scheduler {
  private:
   using Texts = std::shared_ptr<SequenceGroup>;
   using OnEnd = std::function<void(FinishReason, const GenerateStats&)>;
-  // Whose turn it is: keys, in each its addresses, in each its requests. Who is next stands first.
+  // Turns are those of keys, in each its addresses, in each its requests. The first is next.
   struct Turn {
     std::string name = {};  // of a key or an address
     std::list<Turn> inner = {};
@@ -91,7 +93,7 @@ class Scheduler {
   static void Prune(std::list<Turn>& turns);
 
   void Run();
-  void Renew();
+  void MakeBatch();
   bool MakeRoom(const ClientName& client, int64_t count);
   void Enqueue(const Texts& scheduled, std::vector<TextRequest> texts);
   void Admit();
@@ -106,9 +108,9 @@ class Scheduler {
   std::unique_ptr<DecodeBatch> batch_;  // none where it threw, until there is memory for another
   std::mutex mutex_;
   std::condition_variable news_;
-  std::list<Turn> turns_;         // of keys
-  std::list<Texts> open_;         // that have not ended, the newest last
-  std::list<TextRequest> moved_;  // that made room, and are to be told so
+  std::list<Turn> turns_;           // of keys
+  std::list<Texts> open_;           // that have not ended, the newest last
+  std::list<TextRequest> evicted_;  // that made room, and are to be told so
   bool stopped_ = false;
   std::atomic<int64_t> running_ = 0, waiting_ = 0, cache_bytes_ = 0, used_cache_bytes_ = 0;
   std::thread thread_;

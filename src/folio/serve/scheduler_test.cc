@@ -145,7 +145,7 @@ TEST_F(Schedulers, TheQueueHasAnEnd) {
 // The requests of clients at a scheduler whose slots and queue are taken, which go no further.
 class SchedulerShares : public Schedulers {
  protected:
-  // How many of the client's requests, of so many texts each, are refused at once.
+  // Returns how many of the client's requests, of so many texts each, are refused at once.
   int Ask(const ClientName& client, int requests, int texts = 1) {
     int refused = 0;
     for (int i = 0; i < requests; ++i) {
@@ -160,7 +160,7 @@ class SchedulerShares : public Schedulers {
     }
     return refused;
   }
-  // Of those that were taken, how many had to make room.
+  // Returns how many of the requests that were taken had to make room.
   int Moved(const ClientName& client) const {
     int moved = 0;
     for (const auto& [of, texts] : taken_) {

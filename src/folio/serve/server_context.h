@@ -18,8 +18,8 @@ namespace folio {
 
 class Connection;
 
-// What the connections of a server share. All of it is of the thread that runs `io`, but for what
-// says otherwise.
+// ServerContext holds what the connections of a server share. All of it is of the thread that runs
+// `io`, but for what says otherwise.
 struct ServerContext {
   ServerContext(HttpServer::Handler asked, const HttpLimits& given, HttpServer::Refused heard)
       : handler(std::move(asked)), refused(std::move(heard)), limits(given) {}

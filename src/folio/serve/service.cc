@@ -20,8 +20,9 @@
 namespace folio {
 namespace {
 
-// Of a model by its name, configuration and tokenizer, and the first numbers of each of its
-// tensors: no training leaves all of these as they are, and a large model need not be read for it.
+// Returns an id made of a model's name, configuration and tokenizer, and of the first numbers of
+// each of its tensors: no training leaves all of these as they are, and a large model need not be
+// read for it.
 std::string IdOf(const std::string& name, const OpenedModel& model) {
   constexpr size_t kOfEach = 256;  // bytes
   Hasher hasher;
@@ -75,7 +76,7 @@ const std::vector<Service::Route>& Service::Routes() {
   return routes;
 }
 
-Service::Service(ServiceOptions options, std::function<void(const AnsweredRequest&)> log)
+Service::Service(ServiceOptions options, std::function<void(const AccessLogEntry&)> log)
     : options_(WithMemory(std::move(options))),
       keys_(std::make_shared<const AccessKeys>(options_.access.keys)),
       log_(std::move(log)),
@@ -155,11 +156,11 @@ HttpReply Service::Answer(HttpRequest request) {
   const std::string endpoint = file != nullptr           ? "page"
                                : route == Routes().end() ? "other"
                                                          : route->path;
-  AnsweredRequest told{.id = request.id,
-                       .client = request.client,
-                       .key = request.key,
-                       .method = UrlText(request.method),
-                       .path = UrlText(request.path)};
+  AccessLogEntry told{.id = request.id,
+                      .client = request.client,
+                      .key = request.key,
+                      .method = UrlText(request.method),
+                      .path = UrlText(request.path)};
   auto answered = [this, begin, endpoint, told = std::move(told)](int status) mutable {
     told.status = status;
     told.seconds = SteadySeconds() - begin;

@@ -24,16 +24,16 @@ struct ServiceOptions {
   PageOptions page = {};
 };
 
-// What `folio serve` answers:
+// A Service answers what `folio serve` is asked:
 //   POST /v1/completions /v1/chat/completions /v1/embeddings /tokenize /detokenize
 //   GET  /v1/models /v1/models/NAME /health /metrics
 //   /api/...  the data behind its page (PageApi), and / and the other files of that
-// Errors have OpenAI's form. What one request may cost is bounded (AnswerLimits, Scheduler), and no
+// Errors have OpenAI's form. The cost of one request is bounded (AnswerLimits, Scheduler), and no
 // file is ever named by one.
 class Service {
  public:
   // `log` is called by many threads. Throws a kUsage Error for two models of one name.
-  Service(ServiceOptions options, std::function<void(const AnsweredRequest&)> log);
+  Service(ServiceOptions options, std::function<void(const AccessLogEntry&)> log);
 
   // Before the first request. Throws a kInput Error for a model without a tokenizer.
   void Add(const std::string& name, OpenedModel model);
@@ -48,7 +48,7 @@ class Service {
   void SetKeys(AccessKeys keys);
 
   const ServiceMetrics& metrics() const { return metrics_; }
-  // Of all its requests.
+  // All requests share this budget.
   const std::shared_ptr<MemoryBudget>& memory() const { return options_.limits.memory; }
 
  private:
@@ -72,7 +72,7 @@ class Service {
   ServiceOptions options_;
   mutable std::mutex keys_mutex_;
   std::shared_ptr<const AccessKeys> keys_;
-  std::function<void(const AnsweredRequest&)> log_;
+  std::function<void(const AccessLogEntry&)> log_;
   ServiceMetrics metrics_;
   std::vector<std::unique_ptr<ServedModel>> models_;
   PageApi page_;

@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// How often something took how long.
+// SecondsHistogram counts how often something took how long.
 class SecondsHistogram {
  public:
   void Add(double seconds);
@@ -25,7 +25,7 @@ class SecondsHistogram {
   std::atomic<double> sum_ = 0;
 };
 
-// What a service has done since it began. Any thread may add.
+// ServiceMetrics counts what a service has done since it began. Any thread may add.
 class ServiceMetrics {
  public:
   // `key`: the name of the one that it came with, or "".

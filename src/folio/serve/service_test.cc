@@ -97,7 +97,7 @@ TEST_F(Services, ConversationsNeedAModelForThem) {
   EXPECT_TRUE(Contains(ErrorOf(with("response_format", Json{{"type", "json_object"}}), 400),
                        "response_format"));
   EXPECT_EQ(with("response_format", Json{{"type", "text"}}).status, 200);
-  // What looks like a special token in a message is text.
+  // A special token that is spelled in a message is text.
   const Json sly = Json::array({Turn("user", "<|assistant|>")});
   const Json usage =
       Post("/v1/chat/completions", {{"model", "talker"}, {"messages", sly}, {"max_tokens", 0}})
@@ -275,7 +275,7 @@ TEST_F(Services, KeysAreReplacedWhileTheyServe) {
                "folio_requests_total{endpoint=\"/v1/models\",status=\"401\"} 1\n"));
   const std::lock_guard lock(mutex_);
   std::vector<std::string> names;
-  for (const AnsweredRequest& one : log_) names.push_back(one.key);
+  for (const AccessLogEntry& one : log_) names.push_back(one.key);
   EXPECT_EQ(names, (std::vector<std::string>{"old", "kept", "", "kept", "new"}));
 }
 
@@ -306,7 +306,7 @@ TEST_F(Services, EveryAnswerHasAnId) {
   EXPECT_EQ(made.size(), 9u);
   const std::lock_guard lock(mutex_);
   std::set<std::string> logged;
-  for (const AnsweredRequest& one : log_) logged.insert(one.id);
+  for (const AccessLogEntry& one : log_) logged.insert(one.id);
   made.merge(std::set<std::string>{"Root=1-67:a_b.c+d/e~f@g", std::string(128, 'x')});
   EXPECT_EQ(logged, made);
 }

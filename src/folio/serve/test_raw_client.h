@@ -46,7 +46,8 @@ class RawClient {
     }
     return true;
   }
-  // What comes until the server closes, or for so many seconds without anything, or so many bytes.
+  // Returns what comes until the server closes, or for so many seconds without anything, or so many
+  // bytes.
   std::string Receive(double seconds = 20, size_t most = size_t{1} << 30) const {
     std::string text;
     std::array<char, 4096> bytes{};

@@ -22,7 +22,7 @@ class ServiceTest : public testing::Test {
  protected:
   // Begins to serve; "small" and "talker" are the models.
   void Serve(ServiceOptions options = {}, const HttpLimits& limits = {}) {
-    service_ = std::make_unique<Service>(std::move(options), [this](const AnsweredRequest& one) {
+    service_ = std::make_unique<Service>(std::move(options), [this](const AccessLogEntry& one) {
       const std::lock_guard lock(mutex_);
       log_.push_back(one);
     });
@@ -51,7 +51,7 @@ class ServiceTest : public testing::Test {
     int status = 0;
     std::string body, type;
     Json json() const { return ParseJson(body, "the answer"); }
-    // Of a stream: what stands behind "data: ".
+    // Returns the events of a stream: what stands behind "data: ".
     std::vector<std::string> events() const {
       std::vector<std::string> events;
       for (size_t at = 0; at < body.size();) {
@@ -76,7 +76,7 @@ class ServiceTest : public testing::Test {
   Answer Post(const std::string& path, const Json& body) const {
     return Ask("POST", path, body.dump());
   }
-  // Of {"model": "small"} and what is given.
+  // Completes {"model": "small"} with the given fields.
   Json Complete(Json more) const {
     Json body{{"model", "small"}};
     body.update(more);
@@ -102,7 +102,7 @@ class ServiceTest : public testing::Test {
   std::thread serving_;
   int port_ = 0;
   std::mutex mutex_;
-  std::vector<AnsweredRequest> log_;
+  std::vector<AccessLogEntry> log_;
 };
 
 }  // namespace folio

@@ -23,8 +23,8 @@ class AnswerStream final : public TextsStream {
     for (const Json& chunk : chunks) events += EventOf(chunk);
     return events;
   }
-  std::string Events(const GeneratedTexts::Piece& piece) override {
-    return EventsOf(answer_->Chunks(texts(), piece));
+  std::string Events(const GeneratedTexts::Delta& delta) override {
+    return EventsOf(answer_->Chunks(texts(), delta));
   }
   std::string LastEvents() override { return EventsOf(answer_->LastChunks(texts())) + kLastEvent; }
   std::string ErrorEvent(const ApiError& error) const override {
@@ -61,8 +61,8 @@ HttpStream::Part TextsStream::Next() {
   };
   try {
     if (!waits() && !std::exchange(begun_, true)) part.bytes = FirstEvents();
-    for (const GeneratedTexts::Piece& piece : texts_->Take()) {
-      if (!waits()) part.bytes += Events(piece);
+    for (const GeneratedTexts::Delta& delta : texts_->Take()) {
+      if (!waits()) part.bytes += Events(delta);
       said_ = now;
     }
     if (texts_->ended()) {

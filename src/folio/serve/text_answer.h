@@ -18,10 +18,10 @@ class TextAnswer {
  public:
   virtual ~TextAnswer() = default;
 
-  // The events of a stream for a piece; may be none.
+  // The events of a stream for a delta; may be none.
   virtual std::vector<Json> Chunks(const GeneratedTexts& texts,
-                                   const GeneratedTexts::Piece& piece) = 0;
-  // Those behind the last piece.
+                                   const GeneratedTexts::Delta& delta) = 0;
+  // Returns the events behind the last delta.
   virtual std::vector<Json> LastChunks(const GeneratedTexts& texts) = 0;
   // Instead of a stream, when all have ended.
   virtual Json Whole(const GeneratedTexts& texts) = 0;
@@ -40,9 +40,9 @@ class TextsStream : public HttpStream {
   const GeneratedTexts& texts() const { return *texts_; }
 
  private:
-  // Events for a piece; may be none.
-  virtual std::string Events(const GeneratedTexts::Piece& piece) = 0;
-  // What comes before all of them, and behind.
+  // Events for a delta; may be none.
+  virtual std::string Events(const GeneratedTexts::Delta& delta) = 0;
+  // These events come before all of them, and behind.
   virtual std::string FirstEvents() { return ""; }
   virtual std::string LastEvents() { return ""; }
   virtual std::string ErrorEvent(const ApiError& error) const = 0;
@@ -59,7 +59,7 @@ class TextsStream : public HttpStream {
 HttpReply Reply(const std::shared_ptr<GeneratedTexts>& texts,
                 const std::shared_ptr<TextAnswer>& answer, bool stream, double most_seconds);
 
-// What was used, as OpenAI counts: prompts once, every text that was written.
+// Returns what was used, as OpenAI counts: prompts once, every text that was written.
 Json UsageOf(const GeneratedTexts& texts, size_t texts_of_a_prompt);
 
 // Members that every answer and chunk begins with.

@@ -124,9 +124,9 @@ size_t SpecialFinder::Set::Candidate(std::string_view text, size_t at) const {
   return text.size();
 }
 
-SpecialFinder::Set::Walk SpecialFinder::Set::WalkFrom(std::string_view text) const {
+SpecialFinder::Set::Walkthrough SpecialFinder::Set::WalkFrom(std::string_view text) const {
   // [low, high) are the tokens that begin with the bytes so far.
-  Walk walk;
+  Walkthrough walk;
   auto low = tokens_.begin();
   auto high = tokens_.end();
   for (size_t depth = 0;; ++depth) {
@@ -151,7 +151,7 @@ SpecialFinder::Set::Walk SpecialFinder::Set::WalkFrom(std::string_view text) con
 SpecialFinder::Match SpecialFinder::Set::Next(std::string_view text, size_t at) const {
   if (tokens_.empty() || at >= text.size()) return {};
   for (at = Candidate(text, at); at < text.size(); at = Candidate(text, at + 1)) {
-    const Walk walk = WalkFrom(text.substr(at));
+    const Walkthrough walk = WalkFrom(text.substr(at));
     if (walk.longest != nullptr) return {at, walk.longest};
   }
   return {};

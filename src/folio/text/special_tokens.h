@@ -69,11 +69,11 @@ class SpecialFinder {
     size_t Candidate(std::string_view text, size_t at) const;
     // What follows the tokens' first bytes in `text`: the longest token that it begins with, and
     // whether it ends inside a token.
-    struct Walk {
+    struct Walkthrough {
       const SpecialToken* longest = nullptr;
       bool partial = false;
     };
-    Walk WalkFrom(std::string_view text) const;
+    Walkthrough WalkFrom(std::string_view text) const;
 
     std::vector<const SpecialToken*> tokens_;  // by their bytes
     size_t longest_ = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "folio/train/optimizer.h"
+
 namespace folio {
 
 std::vector<ShardBucket> BucketsOf(const ParamTable& table, int64_t n_layer) {
@@ -13,14 +15,14 @@ std::vector<ShardBucket> BucketsOf(const ParamTable& table, int64_t n_layer) {
   }
   std::ranges::sort(trained, {}, &ParamInfo::offset);
   const auto layer_of = [&](const ParamInfo& info) {
-    if (!info.decay) return int64_t{-1};
+    if (GroupOf(info) == ParamGroup::kPlain) return int64_t{-1};
     return info.module == kHeadName ? n_layer : info.layer;
   };
   std::vector<ShardBucket> layers;
   const ParamInfo* before = nullptr;
   for (const ParamInfo* info : trained) {
     const bool goes_on = before != nullptr && layer_of(*info) == layers.back().layer &&
-                         info->decay == before->decay && info->shared == before->shared;
+                         GroupOf(*info) == GroupOf(*before) && info->shared == before->shared;
     before = info;
     if (goes_on) continue;
     if (!layers.empty()) layers.back().end = info->offset;

@@ -104,7 +104,7 @@ TEST_F(BudgetRun, AResumedRunGoesOnWithTheCorrectedPlan) {
   EXPECT_EQ(Resume("run").step, result.step + 5);
 }
 
-// Of different clocks, that of the first.
+// The clock of the first rank counts where clocks differ.
 TEST_F(BudgetRun, TheFirstRankDecidesForAll) {
   config_.grad_accumulation = 6;
   Clock alone;

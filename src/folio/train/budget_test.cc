@@ -54,7 +54,7 @@ TEST(BudgetPlan, KeepsTheTimeWhateverTheSpeedDoes) {
   }
 }
 
-// What a plan without a clock would have done.
+// A plan without a clock would miss the budget.
 TEST(BudgetPlan, IsNeededWhereTheSpeedHalves) {
   const auto halves = [](double now) { return now < kBudget / 2 ? 0.1 : 0.2; };
   EXPECT_GT(RunWith({1e9, 5500, 1'000'000}, halves, 500).seconds, 1.3 * kBudget);

@@ -51,16 +51,21 @@ std::string ErrorOfRunning(const F& run) {
 }  // namespace
 
 struct CheckpointWriter::Copy {
-  explicit Copy(const ParamTable& table)
-      : weights(table),
-        m(table, weights.dtype(), ParamPart::kTrained),
-        v(table, weights.dtype(), ParamPart::kTrained) {}
+  explicit Copy(const ParamTable& table) : weights(table) {
+    for (const std::string_view name : Optimizer::kState) {
+      state.push_back(std::make_unique<GptWeights>(table, weights.dtype(), ParamPart::kTrained));
+      named.push_back({std::string(name), state.back()->flat()});
+    }
+  }
 
-  GptWeights weights, m, v;
+  GptWeights weights;
+  std::vector<std::unique_ptr<GptWeights>> state;  // the optimizer's arrays, in their order
+  std::vector<NamedTensor> named;                  // views of them
 };
 
 CheckpointWriter::CheckpointWriter(Checkpoints checkpoints, const GptWeights& weights,
-                                   const AdamW& optimizer, const MomentShards& shards, bool beside)
+                                   const Optimizer& optimizer, const OptimizerShards& shards,
+                                   bool beside)
     : checkpoints_(std::move(checkpoints)),
       weights_(weights),
       optimizer_(optimizer),
@@ -69,13 +74,15 @@ CheckpointWriter::CheckpointWriter(Checkpoints checkpoints, const GptWeights& we
 
 CheckpointWriter::~CheckpointWriter() = default;
 
-// Whether there is a copy to write into, which is made at the first checkpoint and kept.
+// Returns whether there is a copy to write into, which is made at the first checkpoint and kept.
 bool CheckpointWriter::MakeRoom() {
   if (!beside_) return false;
   if (copy_ != nullptr) return true;
   constexpr uint64_t kSpare = 4;  // parts of what is free that stay free
   const ParamTable table = weights_.table().Whole();
-  const uint64_t bytes = DtypeBytes(weights_.dtype(), table.flat_size() + 2 * table.trained_size());
+  constexpr int64_t kArrays = std::ssize(Optimizer::kState);
+  const uint64_t bytes =
+      DtypeBytes(weights_.dtype(), table.flat_size() + kArrays * table.trained_size());
   const uint64_t available = ThisMachinesMemory().available;
   bool room = available == 0 || bytes <= available - available / kSpare;
   try {
@@ -90,7 +97,7 @@ bool CheckpointWriter::MakeRoom() {
   return false;
 }
 
-// Begins to write this rank's pieces of the moments, if all ranks see the file.
+// Begins to write this rank's pieces of the optimizer's state, if all ranks see the file.
 bool CheckpointWriter::BeginPieces() {
   Group& group = *shards_.group;
   // A shard of a model has no place of its own in the file.
@@ -103,32 +110,39 @@ bool CheckpointWriter::BeginPieces() {
     shards_.same_files = shards_.same_files && here[0] != 0;
   }
   if (!shards_.same_files) return false;
-  m_.assign(optimizer_.m().data<float>(), optimizer_.m().data<float>() + optimizer_.m().count());
-  v_.assign(optimizer_.v().data<float>(), optimizer_.v().data<float>() + optimizer_.v().count());
-  pieces_ = std::async(std::launch::async, [this, rank = group.rank()] {
-    file_->Write(*shards_.shards, rank, m_.data(), v_.data());
+  own_state_.resize(Optimizer::kState.size());
+  std::vector<NamedTensor> state;
+  for (size_t i = 0; i < own_state_.size(); ++i) {
+    const NamedTensor& array = optimizer_.State()[i];
+    const auto* begin = array.tensor.data<float>();
+    own_state_[i].assign(begin, begin + array.tensor.count());
+    state.push_back({array.name, Tensor(own_state_[i].data(), {array.tensor.count()})});
+  }
+  pieces_ = std::async(std::launch::async, [this, rank = group.rank(), state] {
+    file_->Write(*shards_.shards, rank, state);
   });
   return true;
 }
 
-// Those of all ranks come to the first.
-void CheckpointWriter::GatherMoments() {
-  const auto gather = [&](const Tensor& mine, const GptWeights* whole) {
-    GatherPieces(*shards_.group, *shards_.shards, mine, whole ? whole->flat() : Tensor());
-  };
-  gather(optimizer_.m(), copy_ ? &copy_->m : nullptr);
-  gather(optimizer_.v(), copy_ ? &copy_->v : nullptr);
+// Brings the pieces of all ranks to the first.
+void CheckpointWriter::GatherState() {
+  for (size_t i = 0; i < optimizer_.State().size(); ++i) {
+    GatherPieces(*shards_.group, *shards_.shards, optimizer_.State()[i].tensor,
+                 copy_ ? copy_->named[i].tensor : Tensor());
+  }
 }
 
-// The same of weights and moments of a model in parts.
-void CheckpointWriter::GatherWholeModel(bool moments) {
+// Brings the weights of a model in parts to the first rank, and the optimizer's state if `state`.
+void CheckpointWriter::GatherWholeModel(bool state) {
   const auto gather = [&](const Tensor& mine, PartHeld held, const GptWeights* whole) {
     GatherParts(*shards_.group, weights_.table(), mine, held, whole);
   };
   gather(weights_.flat(), PartHeld::kAll, copy_ ? &copy_->weights : nullptr);
-  if (!moments) return;
-  gather(optimizer_.m(), PartHeld::kPieces, copy_ ? &copy_->m : nullptr);
-  gather(optimizer_.v(), PartHeld::kPieces, copy_ ? &copy_->v : nullptr);
+  if (!state) return;
+  for (size_t i = 0; i < optimizer_.State().size(); ++i) {
+    gather(optimizer_.State()[i].tensor, PartHeld::kPieces,
+           copy_ ? copy_->state[i].get() : nullptr);
+  }
 }
 
 void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int64_t previous) {
@@ -146,27 +160,27 @@ void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int6
     if (last) in_pieces = BeginPieces();
     if (failed_ != nullptr) return;
     const bool whole = weights_.table().shard().whole();
-    if (!whole) GatherWholeModel(/*moments=*/last);
-    if (whole && last && !in_pieces) GatherMoments();
+    if (!whole) GatherWholeModel(/*state=*/last);
+    if (whole && last && !in_pieces) GatherState();
     if (!first()) return;
   }
   if (beside && weights_.table().shard().whole()) {
     CopyBytes(weights_.flat(), copy_->weights.flat());
   }
   if (beside && shards_.group == nullptr) {
-    CopyBytes(optimizer_.m(), copy_->m.flat());
-    CopyBytes(optimizer_.v(), copy_->v.flat());
+    for (size_t i = 0; i < copy_->named.size(); ++i) {
+      CopyBytes(optimizer_.State()[i].tensor, copy_->named[i].tensor);
+    }
   }
-  // Here, because it computes: the thread only writes.
+  // Adapters are merged here, because that computes: the thread only writes.
   std::shared_ptr<const GptWeights> merged;
   if (weights_.table().lora().on()) merged = MergeAdapter(weights_);
   rest_ = [this, state, best, last, previous, merged, beside, in_pieces] {
     checkpoints_.Write({.weights = beside ? copy_->weights : weights_,
                         .merged = merged.get(),
-                        .m = beside ? copy_->m.flat() : optimizer_.m(),
-                        .v = beside ? copy_->v.flat() : optimizer_.v(),
+                        .optimizer = beside ? copy_->named : optimizer_.State(),
                         .state = state,
-                        .moments = in_pieces ? file_->path() : std::filesystem::path()},
+                        .written = in_pieces ? file_->path() : std::filesystem::path()},
                        best, last, previous);
   };
   if (in_pieces) return;

@@ -24,10 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is about to be removed: no checkpoint any more.
+// The name of a directory that is about to be removed: no checkpoint any more.
 constexpr char kRemovedDir[] = ".removed";
 
-// The same files under other names, but for `without`; copies where the file system has no links.
+// Gives the files other names, but for `without`; copies them where the file system has no links.
 void LinkFiles(const fs::path& from, const fs::path& to, const std::string& without = {}) {
   std::error_code unread;
   const std::vector<std::string> names = internal::NamesIn(from, &unread);
@@ -100,7 +100,8 @@ void Checkpoints::Write(const CheckpointParts& parts, bool best, bool last,
   } catch (const fs::filesystem_error& error) {
     internal::ThrowCannotWrite(error.path1(), error.code().value());
   } catch (const Error& error) {
-    // What is linked, or read for its checksum, was there a moment ago: the disk is gone.
+    // Files that are linked, or read for their checksums, were there a moment ago: the disk is
+    // gone.
     if (error.kind() != ErrorKind::kInput) throw;
     throw RuntimeError(error.what(), error.cause(), error.help());
   }
@@ -123,7 +124,7 @@ void Checkpoints::WriteBoth(const CheckpointParts& parts, bool best, bool last,
   } else {
     SaveModelInto(dir.path(), parts);
   }
-  SaveTrainState(dir.path(), parts.state, parts.weights.table(), parts.m, parts.v, parts.moments);
+  SaveTrainState(dir.path(), parts.state, parts.weights.table(), parts.optimizer, parts.written);
   WriteChecksums(dir.path(), best ? run_ / kBestDir : fs::path());
   dir.Commit();
   Prune(parts.state.step);
@@ -178,7 +179,7 @@ void Checkpoints::Keep(int64_t step) const {
         fmt::format("{} was removed: the checkpoint of step {} is not kept", last.string(), step));
     return;
   }
-  // And not the run: somebody may have moved it.
+  // RUN/steps alone is made, and not the run: somebody may have moved it.
   std::error_code error = internal::MakeDirectory(steps);
   if (error.value() == ELOOP) {
     LogWarning(fmt::format("{} is a symbolic link now: it is removed", steps.string()));
@@ -191,13 +192,13 @@ void Checkpoints::Keep(int64_t step) const {
   dir.Commit();
 }
 
-// What cannot be removed now is removed after the next checkpoint.
+// A directory that cannot be removed now is removed after the next checkpoint.
 void Checkpoints::Prune(int64_t newest) const {
   const fs::path removed = run_ / kStepsDir / kRemovedDir;
   internal::RemoveTree(removed);
   int64_t kept = 1;  // RUN/last
   for (const int64_t step : KeptSteps(run_)) {
-    // Those from `newest` on are of a way that the run has left.
+    // Checkpoints from `newest` on are of a way that the run has left.
     const bool earlier = step < newest;
     if (earlier && kept < options_.keep_last) {
       kept += 1;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,19 +14,19 @@
 
 namespace folio {
 
-// Where earlier checkpoints of a run are kept, each in a directory named by its step.
+// Earlier checkpoints of a run are kept here, each in a directory named by its step.
 inline constexpr char kStepsDir[] = "steps";
-// In the directory of the run: moments that several ranks are writing (moment_file.h).
+// Several ranks write the state of the optimizer (optimizer_file.h) to this file in the directory
+// of the run.
 inline constexpr char kMomentsFile[] = ".moments";
 
-// What a checkpoint is made of. Nothing of it may change while it is written.
+// The contents of a checkpoint. Nothing of them may change while it is written.
 struct CheckpointParts {
-  const GptWeights& weights;  // as they are trained
-  const GptWeights* merged;   // with the adapters in it; null for a model without such
-  const Tensor& m;            // AdamW's moments
-  const Tensor& v;
+  const GptWeights& weights;               // as they are trained
+  const GptWeights* merged;                // with the adapters in it; null for a model without such
+  std::span<const NamedTensor> optimizer;  // its state, of the whole model
   const TrainState& state;
-  std::filesystem::path moments = {};  // where the file of m and v is written already, if it is
+  std::filesystem::path written = {};  // the file of the optimizer's state, if it is there already
 };
 
 // The checkpoints of a run: RUN/best has the model alone, RUN/last what is needed to go on too, and
@@ -49,13 +50,13 @@ class Checkpoints {
   // is, -1 if it is none. Throws a kRuntime Error where it cannot write; RUN/last is then as it
   // was.
   void Write(const CheckpointParts& parts, bool best, bool last, int64_t previous) const;
-  // Whether RUN/best was removed from a run that is there otherwise.
+  // Returns whether RUN/best was removed from a run that is there otherwise.
   bool LostBest() const;
-  // Whether RUN/best, the model of `step`, is sound now: where it is missing or damaged, it is made
-  // again of a sound checkpoint of that step. Warns of what it finds.
+  // Returns whether RUN/best, the model of `step`, is sound now: where it is missing or damaged, it
+  // is made again of a sound checkpoint of that step. Warns of what it finds.
   bool RepairBest(int64_t step) const;
   const std::filesystem::path& run() const { return run_; }
-  // Whether keep_every wants the checkpoint of this step.
+  // Returns whether keep_every keeps the checkpoint of this step.
   bool OfRoundStep(int64_t step) const;
   // Removes what is in RUN/steps of later steps: the run went back to this one.
   void Forget(int64_t step) const { Prune(step + 1); }

@@ -298,7 +298,7 @@ TEST_F(KeptCheckpoints, ALinkInTheirPlaceIsReplacedAndNotFollowed) {
   }
 }
 
-// Whether ranks write their pieces of the moments into one file, or the first gathers them.
+// Ranks write their pieces of the optimizer's state into one file, or the first gathers them.
 TEST_F(KeptCheckpoints, OfRanksAreTheSameHoweverTheyComeTogether) {
   model_.n_embd = 96;  // so that every rank has pieces
   const GptWeights weights(model_);
@@ -307,13 +307,13 @@ TEST_F(KeptCheckpoints, OfRanksAreTheSameHoweverTheyComeTogether) {
     fs::create_directories(At(run));
     const Shards shards(BucketsOf(table, model_.n_layer), ranks);
     RunOnThreads(ranks, [&](Group& group) {
-      AdamW optimizer(*MakeBackend("cpu"), Dtype::kF32, shards.SizeOf(group.rank()));
+      Optimizer optimizer(*MakeBackend("cpu"), Dtype::kF32, shards.SizeOf(group.rank()));
       for (size_t b = 0; b < shards.buckets().size(); ++b) {
         const Shards::Piece piece = shards.PieceOf(b, group.rank());
         for (int64_t i = 0; i < piece.size(); ++i) {
           const auto value = static_cast<float>(piece.begin + i);
-          optimizer.m().data<float>()[piece.offset + i] = value;
-          optimizer.v().data<float>()[piece.offset + i] = -value;
+          optimizer.State()[0].tensor.data<float>()[piece.offset + i] = value;
+          optimizer.State()[1].tensor.data<float>()[piece.offset + i] = -value;
         }
       }
       CheckpointWriter writer(Checkpoints(At(run), {}), weights, optimizer,
@@ -330,15 +330,20 @@ TEST_F(KeptCheckpoints, OfRanksAreTheSameHoweverTheyComeTogether) {
   ExpectSameFiles("pieces", "gathered");
   const SafetensorsFile file(At("pieces/last/train_state/optimizer.safetensors"));
   for (const ParamInfo& info : table.params()) {
+    const auto first = static_cast<float>(info.offset);
+    const auto last = static_cast<float>(info.offset + info.shape.count() - 1);
     const std::vector<float> m = file.ReadAs<float>("m." + info.name);
-    EXPECT_EQ(m.front(), static_cast<float>(info.offset)) << info.name;
-    EXPECT_EQ(m.back(), static_cast<float>(info.offset + info.shape.count() - 1)) << info.name;
+    const std::vector<float> v = file.ReadAs<float>("v." + info.name);
+    EXPECT_EQ(m.front(), first) << info.name;
+    EXPECT_EQ(m.back(), last) << info.name;
+    EXPECT_EQ(v.front(), -first) << info.name;
+    EXPECT_EQ(v.back(), -last) << info.name;
   }
 }
 
 TEST_F(KeptCheckpoints, AreTheSameWhereNoCopyIsTaken) {
   const GptWeights weights(model_);
-  const AdamW optimizer(*backend_, Dtype::kF32, weights.table().trained_size());
+  const Optimizer optimizer(*backend_, Dtype::kF32, weights.table().trained_size());
   for (const bool beside : {true, false}) {
     const std::string run = beside ? "beside" : "alone";
     fs::create_directories(At(run));

@@ -9,7 +9,7 @@
 
 namespace folio {
 
-// How a model is trained (keys `train.*`).
+// The settings of training (keys `train.*`).
 inline constexpr int64_t kMaxMicroBatches = int64_t{1} << 24;
 
 struct TrainConfig {
@@ -70,16 +70,16 @@ struct TrainConfig {
   double max_seconds() const;     // max_time; infinite for no limit
   double budget_seconds() const;  // 0 for none
   int64_t decay_end() const { return decay_steps > 0 ? decay_steps : max_steps; }
-  // Of a micro-batch and of a step. REQUIRES: context is set.
+  // The tokens of a micro-batch and of a step. REQUIRES: context is set.
   int64_t batch_tokens() const { return batch_size * context; }
   int64_t step_tokens() const { return batch_tokens() * grad_accumulation; }
-  // Whether the evaluation before the first step has first_eval_batches at most.
+  // Returns whether the evaluation before the first step has first_eval_batches at most.
   bool first_eval_is_short() const {
     return first_eval_batches > 0 && max_steps > 0 && rng != "torch";
   }
 };
 
-// What a run tells while it goes (keys `log.*`).
+// The settings of what a run logs while it goes (keys `log.*`).
 struct LogConfig {
   int64_t every = 0;         // plain progress: a line each `every` steps too; 0: by time alone
   int64_t sample_every = 0;  // steps between samples; 0 for none

@@ -1,4 +1,4 @@
-// What ends a run before max_steps.
+// The ends of a run before max_steps.
 
 #include <gtest/gtest.h>
 

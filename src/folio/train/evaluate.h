@@ -19,7 +19,7 @@ struct EvaluationData {
   int64_t batches = 0;
 };
 
-// How many batches an evaluation has.
+// The number of batches of an evaluation.
 struct EvaluationSize {
   int64_t train = 0, val = 0;
   bool whole = false;  // all windows of the held-out set in a row, and none drawn at random
@@ -29,8 +29,8 @@ struct EvaluationSize {
 // Runs with PyTorch's random numbers draw as many as they are told to. REQUIRES: context is set.
 EvaluationSize EvaluationSizeOf(const TrainConfig& config, int64_t val_tokens);
 
-// What an evaluation asks and tells; either may be empty. All ranks are asked, and must say the
-// same.
+// The questions and news of an evaluation; either may be empty. All ranks are asked, and must say
+// the same.
 struct EvaluationHooks {
   const std::function<bool()>& stop_requested;  // before each batch, of each rank
   const std::function<void(int64_t done, int64_t total)>& on_progress;  // batches

@@ -27,7 +27,7 @@ struct TrainFlops {
   int64_t n_layer_, T_, q_width_;
 };
 
-// How flops_per_token is made, for programs.
+// Explains flops_per_token, for programs.
 inline constexpr char kFlopsFormula[] =
     "flops_per_token = 4 * matrix_parameters + 2 * trained_matrix_parameters + 12 * n_layer * "
     "context * n_embd; without adapters both are the same; matrix_parameters "

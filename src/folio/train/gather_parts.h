@@ -6,7 +6,8 @@
 
 namespace folio {
 
-// How a rank has what it has of a float32 array that is laid out as a model's parameters.
+// The form in which a rank has its share of a float32 array that is laid out as a model's
+// parameters.
 enum class PartHeld {
   kAll,     // all of its shard of the model
   kPieces,  // of that its pieces alone (dist/shards.h), one after the other
@@ -18,8 +19,8 @@ enum class PartHeld {
 void GatherParts(Group& group, const ParamTable& table, const Tensor& mine, PartHeld held,
                  const GptWeights* whole);
 
-// The same of an array of which each rank has its pieces (F32): into `whole`, which is empty but at
-// the first rank.
+// Brings an array of which each rank has its pieces (F32) to the first: into `whole`, which is
+// empty elsewhere.
 void GatherPieces(Group& group, const Shards& shards, const Tensor& mine, const Tensor& whole);
 
 }  // namespace folio

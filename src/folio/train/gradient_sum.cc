@@ -11,8 +11,8 @@
 namespace folio {
 namespace {
 
-// Where the gradient of one micro-batch, or of several in a row, lies: that of embeddings, head and
-// what does not decay in its order, then the places of blocks.
+// The place of the gradient of one micro-batch, or of several in a row: that of embeddings, head
+// and what does not decay in its order, then the places of blocks.
 struct PartLayout {
   PartLayout(const Shards& shards, int64_t layers, int64_t reduce_every)
       : n_layer(layers), turns(GradientSum::PlacesOf(layers, reduce_every)) {
@@ -29,7 +29,7 @@ struct PartLayout {
 
   bool IsBlock(int64_t layer) const { return layer >= 0 && layer < n_layer; }
 
-  // Where that element of the flat array lies, which is of this layer.
+  // The place of that element of the flat array, which is of this layer.
   int64_t At(const Shards& shards, int64_t element, int64_t layer) const {
     if (!IsBlock(layer)) {
       int64_t at = element - shards.buckets().front().begin;
@@ -244,7 +244,7 @@ const GptParams& GradientSum::BeginMicroBatch() {
   FOLIO_CHECK(micro_batches_ <= parallelism_.micro_batches,
               "more micro-batches than were announced");
   if (communicator_.size() == 1) return first() ? into_sum_ : into_part_;
-  // What is written from the beginning of the backward on.
+  // The gradients of head and embeddings are written from the beginning of the backward on.
   for (size_t b = 0; b < tickets_.size(); ++b) {
     const int64_t layer = shards_.buckets()[b].layer;
     if (layer < 0 || layer == n_layer_) communicator_.Wait(tickets_[b]);
@@ -255,7 +255,8 @@ const GptParams& GradientSum::BeginMicroBatch() {
 void GradientSum::BeforeBlock(int64_t layer) {
   block_ = layer;
   if (communicator_.size() == 1) return;
-  // Of whoever had its place before, in this micro-batch or at the end of the one before.
+  // The block that had its place before, in this micro-batch or at the end of the one before, must
+  // have left it.
   const int64_t places = PlacesOf(n_layer_, parallelism_.reduce_every);
   for (size_t b = 0; b < tickets_.size(); ++b) {
     const int64_t other = shards_.buckets()[b].layer;
@@ -278,7 +279,7 @@ void GradientSum::AfterLayer(int64_t layer) {
   }
 }
 
-// Of one rank alone: what is added first is in the sum already.
+// Adds a bucket of one rank alone: the first of a step is in the sum already.
 void GradientSum::AddPart(const ShardBucket& bucket, size_t index) {
   const int64_t offset = shards_.PieceOf(index, 0).offset, n = bucket.size();
   const Tensor sum = sum_.Slice(offset, offset + n).Reshape({1, n});

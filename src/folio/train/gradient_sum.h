@@ -15,7 +15,8 @@
 
 namespace folio {
 
-// How the micro-batches of a step are divided, and their gradients brought together.
+// The division of the micro-batches of a step among ranks, and the way in which their gradients
+// come together.
 struct Parallelism {
   Group* group = nullptr;     // null: one rank alone
   int tensor = 1;             // ranks that share the layers of a model (Shard), and its data
@@ -24,11 +25,11 @@ struct Parallelism {
   int64_t reduce_every = 1;
   Dtype reduce = Dtype::kF32;  // each such sum is rounded to this before it is added: F32 or BF16
 
-  // Those that have the same part of the model and share the data.
+  // The ranks that have the same part of the model and share the data.
   Communicator data() const { return DataCommunicator(group, tensor); }
-  // Which micro-batch of the step this rank's turn-th one is: those that it adds up are
-  // consecutive, and its n-th sum is number n * D + d of the step, where it is the d-th of D of its
-  // communicator.
+  // The number in the step of this rank's turn-th micro-batch: those that it adds up are
+  // consecutive, and its n-th sum is number n * D + d of the step, where it is the d-th of D ranks
+  // in data().
   int64_t MicroBatch(int64_t turn) const {
     const Communicator communicator = data();
     return (turn / reduce_every * communicator.size() + communicator.rank()) * reduce_every +
@@ -36,8 +37,8 @@ struct Parallelism {
   }
 };
 
-// Of what a plan is: the first of so many ranks that share the data, with Parallelism' own of a
-// step.
+// The parallelism that a plan is of: the first of so many ranks that share the data is planned, and
+// the rest is as in Parallelism.
 struct PlannedParallelism {
   int ranks = 1;
   int64_t micro_batches = 1, reduce_every = 1;
@@ -59,8 +60,8 @@ class GradientSum {
   ~GradientSum();
   GradientSum(const GradientSum&) = delete;
 
-  // How many places the gradients of blocks take in turns: two where each leaves before the
-  // micro-batch is over.
+  // The number of places that the gradients of blocks take in turns: two where each leaves before
+  // the micro-batch is over.
   static int64_t PlacesOf(int64_t n_layer, int64_t reduce_every) {
     return reduce_every > 1 ? n_layer : 2;
   }
@@ -71,9 +72,9 @@ class GradientSum {
   // The sum is zero from here on.
   void Begin() { micro_batches_ = 0; }
   bool empty() const { return micro_batches_ == 0; }
-  // Where the backward writes the gradient of the next micro-batch, once its place is free.
+  // The backward writes the gradient of the next micro-batch here, once the place is free.
   const GptParams& BeginMicroBatch();
-  // Whether it is added there to what the micro-batches before it left.
+  // Returns whether the gradient is added there to what the micro-batches before it left.
   bool adds() const { return (micro_batches_ - 1) % parallelism_.reduce_every > 0; }
   // The backward is about to write what belongs to a block, and it, or what belongs to the head or
   // to the embeddings, is what it stays.
@@ -97,7 +98,7 @@ class GradientSum {
   void BindParts(const ParamTable& table);
   Tensor PartOf(int64_t begin, int64_t end, int64_t layer) const;
   void AddPart(const ShardBucket& bucket, size_t index);
-  // Whether what the backward leaves is the first that the step adds up.
+  // Returns whether what the backward leaves is the first that the step adds up.
   bool first() const { return micro_batches_ <= parallelism_.reduce_every; }
 
   Backend& backend_;

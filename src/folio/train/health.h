@@ -33,18 +33,19 @@ struct SkippedStep {
   std::string parameter;  // whose gradient it is, for "non-finite gradient"
 };
 
-// What is known of the steps so far; part of the saved state.
+// The health of the steps so far; part of the saved state.
 struct StepHealth {
   int64_t skipped = 0, skipped_in_a_row = 0;
   double first_loss = 0;                         // of the first step that was made; 0 before
   RunningMoments loss = {}, log_grad_norm = {};  // of steps that were made, where spikes are sought
 
-  // Whether the update of a step with this loss and gradient may not be made. zscore 0 seeks no
-  // spikes. `non_finite` names the parameter whose gradient is not finite, where the norm is not.
+  // Says why the update of a step with this loss and gradient may not be made, if it may not.
+  // zscore 0 seeks no spikes. `non_finite` names the parameter whose gradient is not finite, where
+  // the norm is not.
   std::optional<SkippedStep> Judge(double loss, double grad_norm, double zscore, int64_t vocab_size,
                                    const std::function<std::string()>& non_finite) const;
-  // Whether a loss, in nats per token, tells of parameters that are lost: it is not finite, or more
-  // than ten times both the first one and what it costs to guess.
+  // Returns whether a loss, in nats per token, tells of parameters that are lost: it is not finite,
+  // or more than ten times both the first one and what it costs to guess.
   bool BlownUp(double loss, int64_t vocab_size) const;
   // Counts the step that was judged so.
   void Count(const std::optional<SkippedStep>& skipped, double loss, double grad_norm,

@@ -44,14 +44,14 @@ int64_t LargestDivisor(int64_t n, int64_t most) {
   return best;
 }
 
-// Of a vocabulary that is not cut evenly the last shard has more.
+// The last shard has more of a vocabulary that is not cut evenly.
 PassOptions OfLargestShard(const TrainShape& shape) {
   PassOptions options = shape.options;
   options.shard = {.index = shape.tensor - 1, .count = shape.tensor};
   return options;
 }
 
-// What a user can do where this shape has no room.
+// The ways that a user has where this shape has no room.
 std::string WaysOut(const TrainShape& shape, uint64_t limit) {
   std::vector<std::string> ways;
   const int64_t most = LargestBatch(shape, limit);
@@ -117,7 +117,7 @@ PlanTotals::PlanTotals(const MemoryPlan& plan) : peak(plan.arena_bytes()) {
       weights += buffer.bytes;
     } else if (buffer.name.starts_with("gradients")) {
       gradients += buffer.bytes;
-    } else if (buffer.name.starts_with("adamw.")) {
+    } else if (buffer.name.starts_with(Optimizer::kBuffers)) {
       optimizer += buffer.bytes;
     } else {
       activations_unshared += buffer.bytes;

@@ -13,7 +13,7 @@
 
 namespace folio {
 
-// What one micro-batch of training looks like, and how many make up a step.
+// The shape of one micro-batch of training, and how many make up a step.
 struct TrainShape {
   const GptConfig& model;
   int64_t B = 1, T = 1;
@@ -25,7 +25,7 @@ struct TrainShape {
   Dtype reduce = Dtype::kF32;  // of gradients on their way to be added up
 };
 
-// That of these settings with sequences of T tokens, on so many ranks.
+// The shape of these settings with sequences of T tokens, on so many ranks.
 TrainShape ShapeOf(const GptConfig& model, const TrainConfig& train, int64_t T,
                    const PassOptions& options, int ranks = 1);
 
@@ -33,7 +33,7 @@ TrainShape ShapeOf(const GptConfig& model, const TrainConfig& train, int64_t T,
 // that have the largest shard of the model.
 MemoryPlan PlanOf(const TrainShape& shape);
 
-// What training keeps in memory by kind, in bytes: weights, gradients and moments from step to
+// The memory of training by kind, in bytes: weights, gradients and optimizer state from step to
 // step, activations beside them.
 struct PlanTotals {
   explicit PlanTotals(const MemoryPlan& plan);  // one of TrainStep::Plan
@@ -56,7 +56,7 @@ int64_t LargestThatFits(const std::function<uint64_t(int64_t n)>& bytes, int64_t
 // batch fits, how to keep the batch of a step with it, and what recomputation would do.
 void RequireTrainingFits(const TrainShape& shape, const MachineMemory& memory);
 
-// Where the plan is larger than what is free now: what to tell, else "".
+// Warns of a plan that is larger than what is free now; "" for others.
 std::string MemoryWarning(uint64_t bytes, const MachineMemory& memory);
 
 // The memory plan for people, a line for each kind; with what recomputation would save, if it is

@@ -7,8 +7,8 @@
 namespace folio {
 namespace {
 
-// Whether bfloat16 products gain a model more time than rounding and packing cost it: measured, one
-// of 128 channels trains in half the time.
+// Returns whether bfloat16 products gain a model more time than rounding and packing cost it:
+// measured, one of 128 channels trains in half the time.
 bool GainsFromBf16(const GptConfig& model) {
   constexpr int64_t kChannels = 64;
   return model.n_embd >= kChannels;

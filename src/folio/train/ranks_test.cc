@@ -22,7 +22,7 @@ struct RanksCase {
   int64_t every = 1;
 };
 
-// What three steps leave behind.
+// The traces of three steps.
 struct RanksLeft {
   std::vector<double> losses, norms;
   std::vector<float> weights, gradient;

@@ -12,13 +12,13 @@ struct Evaluation {
   double val_loss = 0;
 };
 
-// What a run of the trainer came to.
+// The result of a run of the trainer.
 struct TrainResult {
   int64_t step = 0;  // updates done
   int64_t tokens = 0;
   double seconds = 0;
   bool stopped = false;  // before max_steps
-  // What ended it before max_steps: "patience", "max_tokens", "max_time"; "" by request.
+  // The reason why it ended before max_steps: "patience", "max_tokens", "max_time"; "" by request.
   std::string ended_by = {};
   int64_t skipped = 0;                        // steps without an update, over all parts of the run
   int64_t rollbacks = 0;                      // how often it went back to a checkpoint

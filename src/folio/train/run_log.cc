@@ -123,7 +123,7 @@ std::filesystem::path DirectoryOf(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : ".";
 }
 
-// What is read to be written again: no file that a link leads to.
+// Reads a file that will be written again: none that a link leads to.
 std::string ReadOwn(const std::filesystem::path& file) {
   struct stat info = {};
   if (internal::HeldName(file).Stat(info) == 0 && S_ISLNK(info.st_mode)) {

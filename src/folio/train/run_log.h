@@ -39,7 +39,7 @@ struct StepMetrics {
   std::string skipped = {}, skipped_parameter = {};
   // The run went back to this step: "from step 34: ", and why; else empty.
   std::string rolled_back = {};
-  // In the last line of a run that ended by itself before max_steps: TrainResult::ended_by.
+  // The last line of a run that ended by itself before max_steps says why: TrainResult::ended_by.
   std::string ended_by = {};
 };
 

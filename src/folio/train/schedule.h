@@ -17,7 +17,7 @@ double LearningRate(const TrainConfig& config, int64_t step);
 
 // "to 0.001 in 100 steps, then a cosine down to 0.0001 at step 2,000", for people.
 std::string DescribeSchedule(const TrainConfig& config);
-// What follows the warm-up: "then a cosine down to 0.0001 at step 2,000".
+// The schedule after the warm-up, for people: "then a cosine down to 0.0001 at step 2,000".
 std::string DescribeDecay(const TrainConfig& config);
 
 }  // namespace folio

@@ -12,7 +12,7 @@ class Stragglers {
   static constexpr int64_t kSteps = 20;
   static constexpr double kSlow = 1.2;
 
-  // What each rank took for a step. Returns those that became stragglers with this one.
+  // Takes the seconds of each rank for a step. Returns those that became stragglers with this one.
   std::vector<int> Add(const std::vector<double>& seconds);
 
  private:

@@ -22,7 +22,7 @@ struct TensorCase {
   std::string norm = "pre";
 };
 
-// What the steps leave behind.
+// The traces of the steps.
 struct TensorLeft {
   std::vector<double> losses, norms;
   std::unique_ptr<GptWeights> weights, gradient;

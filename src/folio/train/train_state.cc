@@ -2,17 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
 #include "folio/io/guarded_directory.h"
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
-#include "folio/io/safetensors.h"
-#include "folio/model/shard.h"
+#include "folio/train/optimizer_file.h"
 
 namespace folio {
 namespace {
@@ -39,7 +36,7 @@ RunningMoments MomentsFromJson(const Json& json) {
           .variance = json.at("variance").get<double>()};
 }
 
-// What none of its steps needed is not written.
+// Numbers that none of the steps needed are not written.
 void PutHealth(const StepHealth& health, Json& json) {
   if (health.skipped > 0) {
     json["skipped"] = health.skipped;
@@ -138,44 +135,14 @@ TrainState ReadState(const std::filesystem::path& dir) {
   return FromJson(ParseJson(ReadFile(path, kMaxState), path), path);
 }
 
-// The moment of a parameter, which lies at `place` in the whole model's.
-std::vector<float> ReadMoment(const SafetensorsFile& file, const std::string& name,
-                              const Shape& whole, const Shape& shape, const PlaceInWhole& place) {
-  std::vector<float> all(static_cast<size_t>(whole.count()));
-  file.Read(name, all);
-  if (shape == whole) return all;
-  std::vector<float> part(static_cast<size_t>(shape.count()));
-  for (size_t i = 0; i < part.size(); ++i) {
-    part[i] = all[static_cast<size_t>(place(static_cast<int64_t>(i)))];
-  }
-  return part;
-}
-
-// Keeps what this rank has of it.
-void KeepMoment(const std::vector<float>& whole, const ParamInfo& info, const Tensor& moment,
-                const Shards* shards, int rank) {
-  if (shards == nullptr) {
-    std::ranges::copy(whole, moment.data<float>() + info.offset);
-    return;
-  }
-  const int64_t end = info.offset + info.shape.count();
-  for (size_t b = 0; b < shards->buckets().size(); ++b) {
-    const Shards::Piece piece = shards->PieceOf(b, rank);
-    const int64_t from = std::max(piece.begin, info.offset), to = std::min(piece.end, end);
-    if (from >= to) continue;
-    std::copy_n(whole.data() + (from - info.offset), to - from,
-                moment.data<float>() + piece.offset + (from - piece.begin));
-  }
-}
-
 }  // namespace
 
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
-                    const ParamTable& table, const Tensor& m, const Tensor& v,
+                    const ParamTable& table, std::span<const NamedTensor> optimizer,
                     const std::filesystem::path& written) {
   const std::filesystem::path at = dir / kTrainStateDir;
   const GuardedDirectory inside(dir);
-  // And not `dir`: somebody may have moved the run.
+  // This directory alone is made, and not `dir`: somebody may have moved the run.
   if (const auto error = internal::MakeDirectory(at)) {
     internal::ThrowCannotWrite(at, error.value());
   }
@@ -183,13 +150,7 @@ void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
     const auto error = internal::Rename(written, at / kOptimizerFile);
     if (error) internal::ThrowCannotWrite(at / kOptimizerFile, error.value());
   } else {
-    std::vector<NamedTensor> moments;
-    for (const ParamInfo& info : table.params()) {
-      if (!info.trained) continue;
-      moments.push_back({"m." + info.name, table.View(info, m)});
-      moments.push_back({"v." + info.name, table.View(info, v)});
-    }
-    WriteSafetensors(at / kOptimizerFile, moments);
+    WriteOptimizerFile(at / kOptimizerFile, table, optimizer);
   }
   Json json;
   json["format"] = kFormatVersion;
@@ -231,26 +192,9 @@ double SavedBudgetSeconds(const std::filesystem::path& dir) {
 }
 
 TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
-                          AdamW& optimizer, const Shards* shards, int rank) {
-  const ParamTable whole = table.Whole();
+                          const Optimizer& optimizer, const Shards* shards, int rank) {
   const TrainState state = ReadState(dir);
-  const SafetensorsFile file(dir / kTrainStateDir / kOptimizerFile);
-  for (const ParamInfo& info : whole.params()) {
-    if (!info.trained) continue;
-    file.Require("m." + info.name, info.shape);
-    file.Require("v." + info.name, info.shape);
-  }
-  for (size_t p = 0; p < table.params().size(); ++p) {
-    const ParamInfo& info = table.params()[p];
-    if (!info.trained) continue;
-    const Shape& shape = whole.params()[p].shape;
-    const PlaceInWhole place(table, info, shape);
-    for (const auto& [name, moment] :
-         {std::pair("m.", &optimizer.m()), std::pair("v.", &optimizer.v())}) {
-      KeepMoment(ReadMoment(file, name + info.name, shape, info.shape, place), info, *moment,
-                 shards, rank);
-    }
-  }
+  ReadOptimizerFile(dir / kTrainStateDir / kOptimizerFile, table, optimizer, shards, rank);
   return state;
 }
 

@@ -20,8 +20,9 @@ class TrainStates : public InTemporaryDirectory {
         loaded_(*backend_, Dtype::kF32, table_.trained_size()) {
     float next = 0.5f;
     for (const ParamInfo& info : table_.params()) {
-      for (float& x : Elements<float>(table_.View(info, optimizer_.m()))) x = next += 0.25f;
-      for (float& x : Elements<float>(table_.View(info, optimizer_.v()))) x = next += 0.25f;
+      for (const NamedTensor& array : optimizer_.State()) {
+        for (float& x : Elements<float>(table_.View(info, array.tensor))) x = next += 0.25f;
+      }
     }
   }
 
@@ -43,7 +44,7 @@ class TrainStates : public InTemporaryDirectory {
   }
   std::string StatePath() const { return At("train_state/state.json").string(); }
   void Edit(const std::string& from, const std::string& to) {
-    SaveTrainState(At(""), State(), table_, optimizer_.m(), optimizer_.v());
+    SaveTrainState(At(""), State(), table_, optimizer_.State());
     std::string text = ReadFile(StatePath());
     const size_t at = text.find(from);
     ASSERT_NE(at, std::string::npos) << from;
@@ -58,11 +59,11 @@ class TrainStates : public InTemporaryDirectory {
 
   std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
   ParamTable table_{TinyConfig()};
-  AdamW optimizer_, loaded_;
+  Optimizer optimizer_, loaded_;
 };
 
 TEST_F(TrainStates, EverythingReadsBack) {
-  SaveTrainState(At(""), State(), table_, optimizer_.m(), optimizer_.v());
+  SaveTrainState(At(""), State(), table_, optimizer_.State());
   const TrainState state = LoadTrainState(At(""), table_, loaded_), expected = State();
   EXPECT_EQ(state.step, expected.step);
   EXPECT_EQ(state.tokens, expected.tokens);
@@ -83,13 +84,15 @@ TEST_F(TrainStates, EverythingReadsBack) {
     EXPECT_EQ(found->has_normal, wanted->has_normal);
     EXPECT_EQ(found->normal, wanted->normal);
   }
-  EXPECT_TRUE(Same(loaded_.m(), optimizer_.m()));
-  EXPECT_TRUE(Same(loaded_.v(), optimizer_.v()));
-  EXPECT_FALSE(Same(loaded_.m(), loaded_.v()));
+  for (size_t i = 0; i < Optimizer::kState.size(); ++i) {
+    EXPECT_EQ(loaded_.State()[i].name, Optimizer::kState[i]);
+    EXPECT_TRUE(Same(loaded_.State()[i].tensor, optimizer_.State()[i].tensor));
+  }
+  EXPECT_FALSE(Same(loaded_.State()[0].tensor, loaded_.State()[1].tensor));
 }
 
 TEST_F(TrainStates, WhatIsAbsentStaysAbsent) {
-  SaveTrainState(At(""), {.step = 1}, table_, optimizer_.m(), optimizer_.v());
+  SaveTrainState(At(""), {.step = 1}, table_, optimizer_.State());
   const TrainState state = LoadTrainState(At(""), table_, loaded_);
   EXPECT_FALSE(state.evaluation);
   EXPECT_FALSE(state.best_val_loss);
@@ -121,7 +124,7 @@ TEST_F(TrainStates, RefusesMissingAndTruncatedFiles) {
   EXPECT_TRUE(Contains(Refusal(), "state.json"));
   for (const char* name : {"state.json", "optimizer.safetensors"}) {
     const std::filesystem::path path = At("train_state") / name;
-    SaveTrainState(At(""), State(), table_, optimizer_.m(), optimizer_.v());
+    SaveTrainState(At(""), State(), table_, optimizer_.State());
     const std::string bytes = ReadFile(path);
     WriteFileAtomically(path, bytes.substr(0, bytes.size() - 9));
     EXPECT_TRUE(Contains(Refusal(), name));
@@ -130,12 +133,12 @@ TEST_F(TrainStates, RefusesMissingAndTruncatedFiles) {
   }
 }
 
-TEST_F(TrainStates, RefusesTheMomentsOfAnotherModel) {
+TEST_F(TrainStates, RefusesTheOptimizerStateOfAnotherModel) {
   GptConfig other = TinyConfig();
   other.n_inner = 23;
   const ParamTable table(other);
-  const AdamW optimizer(*backend_, Dtype::kF32, table.trained_size());
-  SaveTrainState(At(""), State(), table, optimizer.m(), optimizer.v());
+  const Optimizer optimizer(*backend_, Dtype::kF32, table.trained_size());
+  SaveTrainState(At(""), State(), table, optimizer.State());
   EXPECT_TRUE(Contains(Refusal(), "optimizer.safetensors", "mlp.c_fc.weight"));
 }
 

@@ -24,7 +24,7 @@ class BlockSums final : public AllToAll {
   std::span<std::byte> Incoming(int from, int /*slot*/) override {
     return std::as_writable_bytes(Of(from));
   }
-  // Where the sums of a rank are, the ranks' one after the other.
+  // The place of the sums of a rank, the ranks' one after the other.
   std::span<double> Of(int rank) {
     size_t before = 0;
     for (int r = 0; r < rank; ++r) before += static_cast<size_t>(shards_.BlocksOf(r));
@@ -43,13 +43,13 @@ int64_t BlocksOf(const Shards::Piece& piece) {
   return (piece.size() + Shards::kBlock - 1) / Shards::kBlock;
 }
 
-// Whether what lies there is of a parameter that all parts of a model have.
-bool IsShared(const ParamTable& table, int64_t offset) {
+// The parameter that lies at an offset of the flat array.
+const ParamInfo& ParamAt(const ParamTable& table, int64_t offset) {
   const ParamInfo* there = nullptr;
   for (const ParamInfo& info : table.params()) {
     if (info.offset <= offset && (there == nullptr || info.offset > there->offset)) there = &info;
   }
-  return there->shared;
+  return *there;
 }
 
 PassOptions OptionsFor(const GptWeights& weights, PassOptions options) {
@@ -85,8 +85,9 @@ TrainStep::TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T
   }
   all_block_sums_.resize(blocks);
   for (size_t b = 0; b < shards_.buckets().size(); ++b) {
-    const bool shared = IsShared(weights.table(), shards_.buckets()[b].begin);
-    std::vector<size_t>& order = shared ? shared_blocks_ : block_order_;
+    const ParamInfo& first = ParamAt(weights.table(), shards_.buckets()[b].begin);
+    groups_.push_back(GroupOf(first));
+    std::vector<size_t>& order = first.shared ? shared_blocks_ : block_order_;
     for (int r = 0; r < shards_.ranks(); ++r) {
       size_t& at = next[static_cast<size_t>(r)];
       for (int64_t i = 0; i < BlocksOf(shards_.PieceOf(b, r)); ++i) order.push_back(at++);
@@ -103,9 +104,7 @@ MemoryPlan TrainStep::Plan(const GptConfig& config, int64_t B, int64_t T,
   const Shards shards(BucketsOf(table, config.n_layer), parallelism.ranks);
   plan.Add("weights", options.number(), {table.flat_size()});
   GradientSum::AddTo(plan, config, shards, options.number(), parallelism);
-  for (const char* name : {"adamw.m", "adamw.v"}) {
-    plan.Add(name, options.number(), {shards.SizeOf(0)});
-  }
+  Optimizer::AddTo(plan, options.number(), shards.SizeOf(0));
   if (!options.shard.whole()) plan.Add("sums.received", options.number(), {B * T, config.n_embd});
   const MemoryPlan pass = GptPass::Plan(config, B, T, PassKind::kTraining, options);
   for (const MemoryPlan::Buffer& buffer : pass.buffers()) {
@@ -163,24 +162,22 @@ double TrainStep::Norm() {
   };
   const double mine = sum_of(block_order_);
   if (tensor_.communicator().alone()) return std::sqrt(mine);
-  // What all parts have counts once.
+  // Parameters that all parts have count once.
   double sum = sum_of(shared_blocks_);
   for (const auto& part : tensor_.communicator().GatherNumbers(std::vector<double>{mine}))
     sum += part[0];
   return std::sqrt(sum);
 }
 
-void TrainStep::Update(const AdamWSettings& settings, double lr, double clip, int64_t step,
+void TrainStep::Update(const OptimizerSettings& settings, double lr, double clip, int64_t step,
                        double norm) {
   const double scale = ClipScale(norm, clip);
-  const int64_t decay_size = weights_.table().decay_size();
   const auto update = [&](size_t b) {
     const Shards::Piece piece = shards_.PieceOf(b, data_.rank());
     if (piece.size() == 0) return;
-    optimizer_.Step(settings, {.lr = lr, .step = step, .grad_scale = scale},
+    optimizer_.Step(settings, {.lr = lr, .step = step, .grad_scale = scale}, groups_[b],
                     weights_.flat().Slice(piece.begin, piece.end),
-                    sum_.sum().Slice(piece.offset, piece.offset + piece.size()), piece.offset,
-                    /*decays=*/piece.begin < decay_size);
+                    sum_.sum().Slice(piece.offset, piece.offset + piece.size()), piece.offset);
   };
   if (!gather_) {
     for (size_t b = 0; b < shards_.buckets().size(); ++b) update(b);
@@ -192,7 +189,7 @@ void TrainStep::Update(const AdamWSettings& settings, double lr, double clip, in
   }
 }
 
-double TrainStep::Finish(const AdamWSettings& settings, double lr, double clip, int64_t step) {
+double TrainStep::Finish(const OptimizerSettings& settings, double lr, double clip, int64_t step) {
   const double norm = Norm();
   Update(settings, lr, clip, step, norm);
   return norm;

@@ -10,8 +10,8 @@
 #include "folio/model/gpt.h"
 #include "folio/model/layer_gate.h"
 #include "folio/model/tensor_parallel_group.h"
-#include "folio/train/adamw.h"
 #include "folio/train/gradient_sum.h"
+#include "folio/train/optimizer.h"
 #include "folio/train/weight_gather.h"
 
 namespace folio {
@@ -22,10 +22,10 @@ namespace folio {
 class TrainStep : private LayerGate {
  public:
   // `backend`, `weights` and the group must outlive it. Every micro-batch has B sequences of T
-  // tokens. What is trained (ParamRow::trained) has gradients and moments, and changes. Gradients
-  // and moments are of the weights' dtype. Adapters and shard are the weights'. REQUIRES: their
-  // dtype is options.number(), and F32 for several ranks. All ranks have the same weights, or rank
-  // r shard r % parallelism.tensor of them; then those with one r / parallelism.tensor see the same
+  // tokens. What is trained (ParamRow::trained) has gradients and optimizer state, and changes.
+  // Both are of the weights' dtype. Adapters and shard are the weights'. REQUIRES: their dtype is
+  // options.number(), and F32 for several ranks. All ranks have the same weights, or rank r shard
+  // r % parallelism.tensor of them; then those with one r / parallelism.tensor see the same
   // micro-batches.
   TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
             const PassOptions& options = {}, const Parallelism& parallelism = {});
@@ -48,10 +48,10 @@ class TrainStep : private LayerGate {
 
   // The norm of the gradient of all micro-batches and of all parts. All ranks get the same.
   double Norm();
-  // Makes one AdamW step with the gradient, of this norm, clipped. `step` counts from 1.
-  void Update(const AdamWSettings& settings, double lr, double clip, int64_t step, double norm);
-  // Both; returns the norm.
-  double Finish(const AdamWSettings& settings, double lr, double clip, int64_t step);
+  // Makes one step of the optimizer with the gradient, of this norm, clipped. `step` counts from 1.
+  void Update(const OptimizerSettings& settings, double lr, double clip, int64_t step, double norm);
+  // Calls Norm and Update; returns the norm.
+  double Finish(const OptimizerSettings& settings, double lr, double clip, int64_t step);
 
   // Waits for the weights that other ranks changed: for whoever reads them but a pass of this
   // step.
@@ -64,11 +64,11 @@ class TrainStep : private LayerGate {
   std::string GradientAt(const std::byte* at) const { return sum_.NameAt(at, weights_.table()); }
 
   GptPass& pass() { return pass_; }
-  // Its moments are of this rank's pieces.
-  AdamW& optimizer() { return optimizer_; }
+  // Its state is of this rank's pieces.
+  const Optimizer& optimizer() const { return optimizer_; }
   const Shards& shards() const { return shards_; }
   const Parallelism& parallelism() const { return sum_.parallelism(); }
-  // Those that share the data, and this model's parts.
+  // The ranks that share the data, and those that share the layers of this model.
   const Communicator& data_communicator() const { return data_; }
   const Communicator& tensor_communicator() const { return tensor_.communicator(); }
   // The gradient of one rank alone, as far as it is accumulated.
@@ -86,11 +86,13 @@ class TrainStep : private LayerGate {
   Shards shards_;
   GptPass pass_;
   GradientSum sum_;
-  AdamW optimizer_;
+  Optimizer optimizer_;
   std::optional<WeightGather> gather_;
   std::optional<GptWeights> whole_gradient_;
+  std::vector<ParamGroup> groups_;                   // of each bucket
   std::vector<double> block_sums_, all_block_sums_;  // of squares; of all ranks, by rank
-  // Of all_block_sums_, as in the flat array: what this part has alone, and what all parts have.
+  // Places in all_block_sums_, in the order of the flat array: of parameters that this part has
+  // alone, and of those that all parts have.
   std::vector<size_t> block_order_, shared_blocks_;
 };
 

@@ -4,29 +4,31 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 #include <tuple>
 
 #include "folio/backend/test_values.h"
 #include "folio/data/padded_batch.h"
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"
+#include "folio/train/buckets.h"
 #include "tests/kit/near.h"
 
 namespace folio {
 namespace {
 
-struct LearnerCase {
+struct TrainStepCase {
   std::string backend;
   Dtype dtype;
   double dropout = 0;
 };
 
-std::string Name(const testing::TestParamInfo<LearnerCase>& info) {
+std::string Name(const testing::TestParamInfo<TrainStepCase>& info) {
   return info.param.backend + "_" + std::string(DtypeName(info.param.dtype)) +
          (info.param.dropout > 0 ? "_dropout" : "");
 }
 
-class Overfitting : public testing::TestWithParam<LearnerCase> {};
+class Overfitting : public testing::TestWithParam<TrainStepCase> {};
 
 // The losses of 200 steps on one batch.
 std::vector<double> LearnByHeart(const std::string& backend_name, const PassOptions& options) {
@@ -66,13 +68,13 @@ TEST_P(Overfitting, AsFastAsTheReferenceInFloat32) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Overfitting,
-                         testing::Values(LearnerCase{"cpu", Dtype::kF32},
-                                         LearnerCase{"cpu", Dtype::kBF16},
-                                         LearnerCase{"reference", Dtype::kF32},
-                                         LearnerCase{"reference", Dtype::kBF16}),
+                         testing::Values(TrainStepCase{"cpu", Dtype::kF32},
+                                         TrainStepCase{"cpu", Dtype::kBF16},
+                                         TrainStepCase{"reference", Dtype::kF32},
+                                         TrainStepCase{"reference", Dtype::kBF16}),
                          Name);
 
-class Padding : public testing::TestWithParam<std::tuple<LearnerCase, /*causal*/ bool>> {
+class Padding : public testing::TestWithParam<std::tuple<TrainStepCase, /*causal*/ bool>> {
  protected:
   struct Result {
     double loss = 0;
@@ -81,7 +83,7 @@ class Padding : public testing::TestWithParam<std::tuple<LearnerCase, /*causal*/
 
   Padding() { Scatter(weights_, 1); }
 
-  static const LearnerCase& Case() { return std::get<0>(GetParam()); }
+  static const TrainStepCase& Case() { return std::get<0>(GetParam()); }
 
   Result Learn(const PaddedBatch& batch) {
     TrainStep train_step(*backend_, weights_, batch.B, batch.T, {.dtype = Case().dtype});
@@ -156,12 +158,12 @@ std::string PaddingName(const testing::TestParamInfo<Padding::ParamType>& of) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Padding,
-                         testing::Combine(testing::Values(LearnerCase{"cpu", Dtype::kF32},
-                                                          LearnerCase{"reference", Dtype::kF64}),
+                         testing::Combine(testing::Values(TrainStepCase{"cpu", Dtype::kF32},
+                                                          TrainStepCase{"reference", Dtype::kF64}),
                                           testing::Bool()),
                          PaddingName);
 
-class Accumulation : public testing::TestWithParam<LearnerCase> {
+class Accumulation : public testing::TestWithParam<TrainStepCase> {
  protected:
   static constexpr int64_t B = 6, T = 5;
 
@@ -211,10 +213,10 @@ TEST_P(Accumulation, HasTheLossAndGradientOfTheOneBigBatch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Accumulation,
-                         testing::Values(LearnerCase{"reference", Dtype::kF64, 0},
-                                         LearnerCase{"reference", Dtype::kF64, 0.3},
-                                         LearnerCase{"cpu", Dtype::kF32, 0},
-                                         LearnerCase{"cpu", Dtype::kF32, 0.3}),
+                         testing::Values(TrainStepCase{"reference", Dtype::kF64, 0},
+                                         TrainStepCase{"reference", Dtype::kF64, 0.3},
+                                         TrainStepCase{"cpu", Dtype::kF32, 0},
+                                         TrainStepCase{"cpu", Dtype::kF32, 0.3}),
                          Name);
 
 TEST(TrainStep, OnlyMatricesDecayAndGapsStayZero) {
@@ -255,7 +257,8 @@ TEST(TrainStep, FinishTellsTheLengthBeforeClipping) {
   const double norm = train_step.Finish({}, 0.1, 1e-3, 1);
   EXPECT_NEAR(norm, std::sqrt(sum), 1e-9 * norm);
   double clipped = 0;  // m is (1 - beta1) times the clipped gradient
-  for (float m : Elements<float>(train_step.optimizer().m())) clipped += 100.0 * m * m;
+  for (float m : Elements<float>(train_step.optimizer().State()[0].tensor))
+    clipped += 100.0 * m * m;
   EXPECT_NEAR(std::sqrt(clipped), 1e-3, 1e-6);
 }
 
@@ -292,6 +295,23 @@ TEST(TrainStep, RefusesWeightsOfAnotherDtype) {
   const auto backend = MakeReferenceBackend();
   GptWeights weights(TinyConfig());
   EXPECT_DEATH(TrainStep(*backend, weights, 1, 1, {.dtype = Dtype::kF64}), "another dtype");
+}
+
+// An update is of one group: were a bucket of two, biases would decay, or matrices would not.
+TEST(ParamGroups, NoBucketIsOfTwo) {
+  GptConfig config = TinyConfig();
+  config.tie_word_embeddings = false;
+  const ParamTable table(config);
+  std::set<ParamGroup> seen;
+  for (const ShardBucket& bucket : BucketsOf(table, config.n_layer)) {
+    std::set<ParamGroup> groups;
+    for (const ParamInfo& info : table.params()) {
+      if (bucket.begin <= info.offset && info.offset < bucket.end) groups.insert(GroupOf(info));
+    }
+    EXPECT_EQ(groups.size(), 1u) << bucket.begin;
+    seen.merge(groups);
+  }
+  EXPECT_EQ(seen.size(), 2u);
 }
 
 }  // namespace

@@ -6,49 +6,17 @@
 #include <cmath>
 #include <utility>
 
-#include "folio/base/clock.h"
 #include "folio/base/error.h"
-#include "folio/data/conversations.h"
 #include "folio/io/model_dir.h"
 #include "folio/model/weight_init.h"
 #include "folio/train/gather_parts.h"
 #include "folio/train/precision.h"
 #include "folio/train/rank_shares.h"
+#include "folio/train/run_samplers.h"
 #include "folio/train/schedule.h"
 
 namespace folio {
 namespace {
-
-void CheckTorchRng(const GptConfig& model, const TrainConfig& config, bool from_model, bool ranks) {
-  if (config.rng != "torch") return;
-  if (ranks) {
-    throw UsageError("--rng torch reproduces runs of one process only",
-                     "one generator draws all numbers, one after the other",
-                     "leave mpirun or srun out, or use --rng folio");
-  }
-  if (from_model || config.lora.on()) {
-    throw UsageError("--rng torch reproduces runs from new parameters only", "",
-                     "use --rng folio with --init");
-  }
-  GptConfig named = model;
-  for (const Field& field : named.Fields()) {
-    const bool drops = std::ranges::any_of(GptConfig::DropoutRates(), [&](auto rate) {
-      return model.*rate != 0 && field.value == Field::Value(&(named.*rate));
-    });
-    if (!drops) continue;
-    throw UsageError("--rng torch reproduces runs without dropout only",
-                     fmt::format("{} is {}; which elements PyTorch drops depends on the processor: "
-                                 "on Intel's, MKL draws them from a generator of its own",
-                                 field.key, FieldText(field)),
-                     "set every model.*_pdrop to 0, or use --rng folio");
-  }
-  if (model.init != "normal" || !model.learned_positions() || config.order != "random") {
-    throw UsageError("--rng torch reproduces nanoGPT's runs only",
-                     "they have model.init = normal, model.position_embedding = learned and "
-                     "train.order = random",
-                     "set these, or use --rng folio");
-  }
-}
 
 double ToMilliseconds(double seconds) {
   return std::round(seconds * 1e3) / 1e3;
@@ -73,23 +41,25 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
     : config_(config),
       run_(std::move(run)),
       hooks_(std::move(hooks)),
-      group_(group != nullptr && !group->alone() ? group : nullptr),
-      weights_(ParamTable(model, config.lora, ShardOfRank(model, config, group_))),
+      ranks_(group != nullptr && !group->alone() ? group : nullptr),
+      weights_(ParamTable(model, config.lora, ShardOfRank(model, config, ranks_.group()))),
       train_step_(backend, weights_, config.batch_size, ContextOf(model, config),
                   PassOptionsOf(config, model, backend, data.info().chat.has_value()),
-                  ParallelismOf(config, group_)),
+                  ParallelismOf(config, ranks_.group())),
       layer_norms_(backend, weights_, train_step_.tensor_communicator()),
-      writer_(Checkpoints(run_, {.keep_last = config.keep_last,
+      policy_(config_,
+              Checkpoints(run_, {.keep_last = config.keep_last,
                                  .keep_every = config.keep_every,
-                                 // What adapters belong to, where other programs find it.
+                                 // The model that adapters belong to, where other programs find it.
                                  .base = config.init_adapter.empty() ? config.init
                                                                      : (run_ / kBaseDir).string(),
                                  .tokenizer = tokenizer}),
-              weights_, train_step_.optimizer(), {group_, &train_step_.shards()}) {
-  CheckTorchRng(model, config, from != nullptr, group_ != nullptr);
+              weights_, train_step_.optimizer(), {ranks_.group(), &train_step_.shards()},
+              hooks_.on_checkpoint) {
+  RequireTorchRngFits(model, config, from != nullptr, ranks_.group() != nullptr);
   config_.context = train_step_.pass().T();
   config_.Validate("settings");
-  MakeSamplers(data);
+  samplers_ = MakeRunSamplers(data, config_, train_step_.pass().T(), torch_);
   worthwhile_steps_ = WorthwhileSteps(config_, config_.context, data.train().size());
   state_.seed = config.seed;
   if (torch_) {
@@ -101,61 +71,6 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
                 from == nullptr ? ParamPart::kAll : ParamPart::kTrained);
   }
   if (from != nullptr) InitWeightsFrom(*from, weights_);
-}
-
-void Trainer::MakeSamplers(const Dataset& data) {
-  const BatchShape shape{config_.batch_size, train_step_.pass().T(), config_.grad_accumulation};
-  const BatchShape eval_shape{shape.B, shape.T, 1};
-  const uint64_t seed = static_cast<uint64_t>(config_.seed);
-  if (data.info().chat) return MakeConversationSamplers(data);
-  const EvaluationSize batches = EvaluationSizeOf(config_, data.val().size());
-  if (config_.rng == "torch") {
-    torch_.emplace(seed);
-    sampler_ = std::make_unique<TorchWindows>(data.train(), shape, *torch_);
-    train_eval_ = std::make_unique<TorchWindows>(data.train(), eval_shape, *torch_);
-    val_eval_ = std::make_unique<TorchWindows>(data.val(), eval_shape, *torch_);
-  } else {
-    if (config_.order == "epochs") {
-      sampler_ = std::make_unique<ShuffledEpochs>(data.train(), shape, seed);
-    } else if (config_.order == "windows") {
-      sampler_ = std::make_unique<ShuffledWindows>(data.train(), shape, seed);
-    } else {
-      sampler_ = std::make_unique<RandomWindows>(data.train(), shape, seed);
-    }
-    const RngPurpose purpose = RngPurpose::kEvaluation;
-    train_eval_ = std::make_unique<RandomWindows>(data.train(), eval_shape, seed, purpose);
-    if (!batches.whole) {
-      val_eval_ = std::make_unique<RandomWindows>(data.val(), eval_shape, seed, purpose);
-    }
-  }
-  train_eval_batches_ = batches.train;
-  val_eval_batches_ = batches.val;
-  if (batches.whole) {
-    const int64_t stride = config_.eval_stride > 0 ? config_.eval_stride : shape.T;
-    val_eval_ = std::make_unique<SequentialWindows>(data.val(), eval_shape, stride);
-  }
-}
-
-void Trainer::MakeConversationSamplers(const Dataset& data) {
-  if (config_.rng == "torch") {
-    throw UsageError("--rng torch reproduces nanoGPT's runs only",
-                     fmt::format("{} holds conversations", data.dir()), "use --rng folio");
-  }
-  using Order = PackedConversations::Order;
-  const BatchShape shape{config_.batch_size, train_step_.pass().T(), config_.grad_accumulation};
-  const uint64_t seed = static_cast<uint64_t>(config_.seed);
-  const auto sampler = [&](const TokenFile& tokens, Order order) {
-    const int64_t micro_batches = order == Order::kOnce ? 1 : shape.micro_batches;
-    return std::make_unique<PackedConversations>(
-        tokens, *data.info().chat, BatchShape{shape.B, shape.T, micro_batches}, seed, order);
-  };
-  sampler_ = sampler(data.train(), Order::kShuffled);
-  auto train = sampler(data.train(), Order::kOnce), val = sampler(data.val(), Order::kOnce);
-  const int64_t most = config_.eval_batches > 0 ? config_.eval_batches : val->steps();
-  val_eval_batches_ = std::min(most, val->steps());
-  train_eval_batches_ = std::min(most, std::min<int64_t>(train->steps(), 20));
-  train_eval_ = std::move(train);
-  val_eval_ = std::move(val);
 }
 
 std::string Trainer::NameOf(const std::byte* at) const {
@@ -174,13 +89,13 @@ double Trainer::Seconds() const {
 // The micro-batch that this rank computes next: the turn-th of its own of this step.
 void Trainer::FetchBatch(int64_t turn) {
   if (torch_ && turn == 0) state_.torch_before_batch = torch_->state();
-  sampler_->Fill(state_.data_step(), train_step_.parallelism().MicroBatch(turn), batch_);
+  samplers_.train->Fill(state_.data_step(), train_step_.parallelism().MicroBatch(turn), batch_);
 }
 
 // The gradient of the step, and the mean loss of its targets.
 double Trainer::Accumulate() {
   const int64_t turns = train_step_.parallelism().micro_batches;
-  const double scale = 1.0 / static_cast<double>(sampler_->Targets(state_.data_step()));
+  const double scale = 1.0 / static_cast<double>(samplers_.train->Targets(state_.data_step()));
   std::vector<double>& mine = step_losses_;
   mine.clear();
   train_step_.Begin();
@@ -202,7 +117,7 @@ double Trainer::Accumulate() {
 std::string Trainer::NonFinite() {
   std::string found = FirstNonFinite(weights_.table(), train_step_.Gradient());
   if (train_step_.tensor_communicator().alone()) return found;
-  for (const std::string& name : group_->Gather(found)) {
+  for (const std::string& name : ranks_.group()->Gather(found)) {
     if (!name.empty()) return name;
   }
   return "";
@@ -212,17 +127,17 @@ void Trainer::Sample() {
   train_step_.WaitForWeights();
   std::optional<GptWeights> whole;
   if (!train_step_.tensor_communicator().alone()) {
-    if (first()) whole.emplace(weights_.table().Whole());
-    GatherParts(*group_, weights_.table(), weights_.flat(), PartHeld::kAll,
+    if (ranks_.first()) whole.emplace(weights_.table().Whole());
+    GatherParts(*ranks_.group(), weights_.table(), weights_.flat(), PartHeld::kAll,
                 whole ? &*whole : nullptr);
-    if (!first()) return;
+    if (!ranks_.first()) return;
   }
   if (hooks_.on_sample) hooks_.on_sample(state_.step, whole ? *whole : weights_);
 }
 
 StepMetrics Trainer::TakeStep() {
   const double begin = SteadySeconds();
-  const double waited = group_ == nullptr ? 0 : group_->traffic().seconds_waited;
+  const double waited = ranks_.seconds_waited();
   const int64_t tokens = config_.batch_size * train_step_.pass().T() * config_.grad_accumulation;
   StepMetrics metrics{.step = state_.step};
   const double loss = Accumulate();
@@ -231,7 +146,7 @@ StepMetrics Trainer::TakeStep() {
   const bool measure = hooks_.layer_norms_every > 0 && state_.step % hooks_.layer_norms_every == 0;
   if (measure) layer_norms_.Begin();
   StepHealth& health = state_.health;
-  // Whose gradient it is that is not finite.
+  // Names the parameter whose gradient is not finite.
   const auto of = [&] { return NonFinite(); };
   const auto skipped =
       health.Judge(loss, norm, config_.spike_zscore, weights_.config().vocab_size, of);
@@ -249,7 +164,7 @@ StepMetrics Trainer::TakeStep() {
       return metrics;
     }
   } else {
-    train_step_.Update(AdamWSettingsOf(config_), lr, config_.grad_clip,
+    train_step_.Update(OptimizerSettingsOf(config_), lr, config_.grad_clip,
                        state_.step + 1 - health.skipped, norm);
   }
   if (measure) {
@@ -260,8 +175,9 @@ StepMetrics Trainer::TakeStep() {
   state_.tokens += tokens;
   FetchBatch(0);
   const double seconds = SteadySeconds() - begin;
-  if (group_ != nullptr) {
-    GatherSeconds(seconds - (group_->traffic().seconds_waited - waited), metrics);
+  if (ranks_.group() != nullptr) {
+    std::vector<double> all = ranks_.GatherSeconds(seconds - (ranks_.seconds_waited() - waited));
+    if (hooks_.rank_seconds) metrics.rank_seconds = std::move(all);
   }
   metrics.rolled_back = std::exchange(rollback_, "");
   metrics.loss = loss;
@@ -290,28 +206,25 @@ bool Trainer::EvaluationDue() const {
   return regular || AllStepsDone();
 }
 
-// A checkpoint of parameters whose next step was skipped may be worthless, and would take the place
-// of a good one: it waits for a step that is made.
-bool Trainer::RegularCheckpointDue(bool evaluated) {
-  const bool due = config_.checkpoint_every > 0
-                       ? state_.step > 0 && state_.step % config_.checkpoint_every == 0
-                       : evaluated && state_.step > 0;
-  const bool kept = state_.step > 0 && writer_.checkpoints().OfRoundStep(state_.step);
-  checkpoint_postponed_ = checkpoint_postponed_ || due || kept;
-  if (state_.health.skipped_in_a_row > 0) return false;
-  return std::exchange(checkpoint_postponed_, false);
-}
-
-// Whether the next step, or batch of an evaluation, and the checkpoint after it might not be
-// through in time: a save may take half as long again as the longest so far. Before the first it is
-// taken to write 50 MB/s.
+// Returns whether the next step, or batch of an evaluation, and the checkpoint after it might not
+// be through in time: both may take half as long again as is known.
 bool Trainer::OutOfTime() const {
-  constexpr double kMargin = 1.5, kBytesPerSecond = 50e6, kArrays = 3;  // weights and two moments
+  constexpr double kMargin = 1.5;
+  constexpr double kArrays = 1 + std::size(Optimizer::kState);  // beside the weights
   const auto bytes = static_cast<double>(weights_.flat().bytes() *
                                          static_cast<size_t>(weights_.table().shard().count));
-  const double save = longest_save_ > 0 ? longest_save_ : kArrays * bytes / kBytesPerSecond;
-  const double saves = writer_.busy() ? 2 * save : save;
-  return SteadySeconds() - started_ + kMargin * (longest_step_ + saves) >= max_seconds_;
+  const double rest = longest_step_ + policy_.Seconds(kArrays * bytes);
+  return SteadySeconds() - started_ + kMargin * rest >= max_seconds_;
+}
+
+void Trainer::Poll() {
+  const auto asked = [](const std::function<bool()>& hook) { return hook && hook(); };
+  flags_ = ranks_.Poll({.stop = asked(hooks_.stop_requested),
+                        .out_of_time = OutOfTime(),
+                        .checkpoint = flags_.checkpoint || asked(hooks_.checkpoint_requested),
+                        .written = policy_.writer().done(),
+                        .writing_pieces = policy_.writer().writes_pieces()});
+  if (!flags_.writing_pieces) policy_.writer().FinishPieces();
 }
 
 std::string Trainer::EndedBy() const {
@@ -334,11 +247,12 @@ bool Trainer::Evaluate() {
   const std::optional<TorchRng> before = torch_;
   const std::function<bool()> stop_asked = [this] {
     Poll();
-    return StopAsked();
+    return StopFlagged();
   };
   state_.evaluation = folio::Evaluate(
-      train_step_.pass(), weights_.params(), {*train_eval_, EvaluationBatches(train_eval_batches_)},
-      {*val_eval_, EvaluationBatches(val_eval_batches_)}, eval_batch_,
+      train_step_.pass(), weights_.params(),
+      {*samplers_.train_eval, EvaluationBatches(samplers_.train_eval_batches)},
+      {*samplers_.val_eval, EvaluationBatches(samplers_.val_eval_batches)}, eval_batch_,
       {stop_asked, hooks_.on_evaluation_progress}, train_step_.data_communicator());
   if (!state_.evaluation) {
     torch_ = before;  // as if the evaluation had not begun
@@ -352,15 +266,15 @@ bool Trainer::Evaluate() {
   }
   if (hooks_.on_evaluation) hooks_.on_evaluation(state_.step, *state_.evaluation);
   if (state_.step > 0) evaluation_seconds_ = Clock() - begin;
-  Saved(writer_.Wait());  // of the best one so far, perhaps
-  begun_step_ = -1;       // a checkpoint of this step, if it is there, does not know the evaluation
-  RepairBest([this] { return !writer_.checkpoints().LostBest(); });
+  policy_.Finish(state_);  // of the best one so far, perhaps
+  policy_.ForgetBegun();
+  policy_.RepairBest(state_, [this] { return !policy_.checkpoints().LostBest(); });
   const double val = state_.evaluation->val_loss;
   if (state_.step > 0 && (!state_.best_val_loss || val < *state_.best_val_loss)) {
     state_.best_val_loss = val;
     state_.best_step = state_.step;
     state_.evaluations_without_better = 0;
-    best_due_ = true;
+    policy_.MarkBest();
   } else if (state_.step > 0 && config_.patience > 0) {
     state_.evaluations_without_better += 1;
   }
@@ -371,9 +285,9 @@ TrainResult Trainer::Run() {
   started_ = SteadySeconds();
   max_seconds_ = config_.max_seconds();
   BeginBudget();
-  if (first()) {
+  if (ranks_.first()) {
     log_.emplace(run_, state_.step);
-    if (config_.lora.on() && begun_step_ < 0) writer_.checkpoints().WriteBase(weights_);
+    if (config_.lora.on() && !policy_.begun()) policy_.checkpoints().WriteBase(weights_);
   }
   FetchBatch(0);
   // A resumed generator has drawn the batch again; what it drew after it comes next.
@@ -388,9 +302,9 @@ TrainResult Trainer::Run() {
     ended_by = EndedBy();
     stop = stop || AllStepsDone() || !ended_by.empty();
     if (stop) break;
-    const bool regular = RegularCheckpointDue(evaluate);
+    const bool regular = policy_.RegularDue(state_, evaluate);
     BeginSave(std::exchange(flags_.checkpoint, false) || regular);
-    TellProgress();
+    ranks_.TellProgress(fmt::format("in step {}; {}", state_.step, policy_.Newest("the last")));
     const double begin = SteadySeconds();
     const double budget_begin = Clock();
     const StepMetrics metrics = TakeStep();
@@ -401,8 +315,8 @@ TrainResult Trainer::Run() {
     if (hooks_.sample_every > 0 && state_.step % hooks_.sample_every == 0) Sample();
     longest_step_ = std::max(longest_step_, SteadySeconds() - begin);
     Poll();
-    if (flags_.written) Saved(writer_.Wait());
-    stop = StopAsked();
+    if (flags_.written) policy_.Finish(state_);
+    stop = StopFlagged();
   }
   SaveToEnd();
   if (state_.evaluation || !ended_by.empty()) {

@@ -10,18 +10,18 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/torch_rng.h"
-#include "folio/data/batch_sampler.h"
 #include "folio/data/dataset.h"
 #include "folio/dist/group.h"
 #include "folio/io/model_dir.h"
 #include "folio/text/tokenizer.h"
 #include "folio/train/budget.h"
-#include "folio/train/checkpoint_writer.h"
+#include "folio/train/checkpoint_policy.h"
 #include "folio/train/config.h"
 #include "folio/train/evaluate.h"
 #include "folio/train/layer_norms.h"
+#include "folio/train/rank_control.h"
 #include "folio/train/run_log.h"
-#include "folio/train/stragglers.h"
+#include "folio/train/run_samplers.h"
 #include "folio/train/train_state.h"
 #include "folio/train/train_step.h"
 
@@ -31,7 +31,7 @@ namespace folio {
 // is longer than that.
 int64_t ContextOf(const GptConfig& model, const TrainConfig& config);
 
-// What a trainer tells and asks while it runs; any of them may be empty.
+// The news and questions of a trainer while it runs; any of them may be empty.
 struct TrainerHooks {
   std::function<void(const StepMetrics&)> on_step = {};  // after each step, made or skipped
   std::function<void(int64_t step, const Evaluation&)> on_evaluation = {};
@@ -48,10 +48,10 @@ struct TrainerHooks {
   bool rank_seconds = false;                  // metrics have rank_seconds
   std::function<bool()> stop_requested = {};  // asked after each step and batch of an evaluation
   std::function<bool()> checkpoint_requested = {};  // likewise; true once for each request
-  // With train.budget, of the first rank: the run is now to make so many steps.
+  // Tells the first rank of a run with train.budget that it is now to make so many steps.
   std::function<void(int64_t steps)> on_plan = {};
-  // What the budget is measured by, in seconds, and what it was when that began; not set: when Run
-  // is called.
+  // The clock that measures the budget, in seconds, and its time when the budget began; not set:
+  // the time when Run is called.
   std::function<double()> clock = {};
   std::optional<double> budget_began = {};
 };
@@ -82,7 +82,7 @@ class Trainer {
   // Goes on from SoundCheckpoint(run). Throws a kInput Error if there is none or if it is another
   // model's.
   void Resume();
-  // The same from that one.
+  // Goes on from this checkpoint, likewise.
   void Resume(const std::filesystem::path& checkpoint);
 
   // Trains to max_steps, to what patience, max_tokens or max_time say, or until asked to stop, and
@@ -99,43 +99,33 @@ class Trainer {
   int64_t step() const { return state_.step; }            // steps done
   // config's, or what the clock has made of them. A resumed run goes on with those it had.
   int64_t max_steps() const { return config_.max_steps; }
-  // Of a run that was resumed: it came to its end, and nothing of that is missing in its log.
+  // Returns whether the run that was resumed had come to its end, with nothing of that missing in
+  // its log.
   bool ended() const { return ended_; }
   // The parameter that lies there, or whose gradient does: "gradient of <name>"; "" for neither.
   std::string NameOf(const std::byte* at) const;
 
  private:
-  void MakeSamplers(const Dataset& data);
-  void MakeConversationSamplers(const Dataset& data);
-  int64_t ranks() const { return train_step_.data_communicator().size(); }  // that share the data
-  bool first() const { return group_ == nullptr || group_->first(); }
   void FetchBatch(int64_t turn);
   StepMetrics TakeStep();
   double Accumulate();
   std::string NonFinite();
   void Sample();
   void Poll();
-  void GatherSeconds(double seconds, StepMetrics& metrics);
-  void RequireSameWeights() const;
-  void TellProgress() const;
   double Clock() const { return hooks_.clock ? hooks_.clock() : SteadySeconds(); }
   void BeginBudget();
   void FollowClock(double step_began);
   bool AllStepsDone() const;
-  bool RegularCheckpointDue(bool evaluated);
   bool OutOfTime() const;
-  bool StopAsked() const { return flags_.stop || flags_.out_of_time; }
+  bool StopFlagged() const { return flags_.stop || flags_.out_of_time; }
   std::string EndedBy() const;
   bool EvaluationDue() const;
   int64_t EvaluationBatches(int64_t usual) const;
   bool Evaluate();  // false if asked to stop before it was through: it then leaves no trace
-  void RepairBest(const std::function<bool()>& is_there);
-  std::string Common(const std::function<std::string()>& find) const;
   void Load(const std::filesystem::path& checkpoint);
-  void BeginSave(bool last);
-  void Saved(const std::optional<CheckpointWriter::Written>& written);
+  void BeginSave(bool asked);
   void SaveToEnd();
-  // Where the run is lost (lost_): goes back, or throws.
+  // Goes back to a checkpoint where the run is lost (lost_), or throws.
   bool RollBackIfLost();
   double Seconds() const;
   [[noreturn]] void Diverged(const std::filesystem::path& good) const;
@@ -143,41 +133,29 @@ class Trainer {
   TrainConfig config_;
   std::filesystem::path run_;
   TrainerHooks hooks_;
-  Group* group_;
+  RankControl ranks_;
   GptWeights weights_;
   TrainStep train_step_;
   LayerNormMeter layer_norms_;
   std::optional<TorchRng> torch_;
-  std::unique_ptr<BatchSampler> sampler_, train_eval_, val_eval_;
-  int64_t train_eval_batches_ = 0, val_eval_batches_ = 0;
+  RunSamplers samplers_;
   Batch batch_, eval_batch_;         // batch_ holds the micro-batch to train on next
   std::vector<double> step_losses_;  // of this rank: sum and number of targets by micro-batch
   TrainState state_;
   std::optional<RunLog> log_;  // while it runs, of the first rank
-  // What was asked of any rank, as of the last Poll.
-  struct Flags {
-    bool stop = false, out_of_time = false, checkpoint = false, written = false;
-  };
-  Flags flags_;
-  // Of RUN/last, if it is sound and on the way that led here, and of the one that was begun since.
-  int64_t saved_step_ = -1, begun_step_ = -1;
+  RankFlags flags_;            // of all ranks, as of the last Poll
   bool ended_ = false;
-  bool checkpoint_postponed_ = false;           // one was due while steps were skipped
-  bool best_due_ = false;                       // the evaluation was the best so far
-  std::optional<double> saved_best_loss_ = {};  // of RUN/best
-  int64_t saved_best_step_ = 0;
-  Stragglers stragglers_;
   std::string lost_ = {};        // why the parameters are worth nothing any more
   int64_t first_lost_step_ = 0;  // checkpoints from here on are of such
   std::string rollback_ = {};    // what the next line of metrics says of it
-  double max_seconds_ = 0, longest_step_ = 0, longest_save_ = 0;
+  double max_seconds_ = 0, longest_step_ = 0;
   std::optional<BudgetPlan> budget_;
   int64_t worthwhile_steps_ = 0;
   double budget_began_ = 0, step_ended_ = 0;  // by Clock; the last step of this process
   double evaluation_seconds_ = 0;             // of the last, but for that before the first step
   double seconds_before_ = 0;                 // of earlier parts of the run
   double started_ = 0;
-  CheckpointWriter writer_;  // last: it reads the others while it ends
+  CheckpointPolicy policy_;  // last: its writer reads the others while it ends
 };
 
 }  // namespace folio

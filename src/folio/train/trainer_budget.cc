@@ -1,8 +1,9 @@
-// What a Trainer has to do with a budget of time.
+// How a Trainer keeps to a budget of time.
 
 #include <algorithm>
 #include <string>
 
+#include "folio/dist/broadcast.h"
 #include "folio/train/trainer.h"
 
 namespace folio {
@@ -14,7 +15,7 @@ void Trainer::BeginBudget() {
   budget_.emplace(config_.budget_seconds(), state_.budget->steps,
                   std::max(worthwhile_steps_, state_.step));
   config_.max_steps = state_.budget->steps = budget_->steps();
-  if (first() && hooks_.on_plan) hooks_.on_plan(config_.max_steps);
+  if (ranks_.first() && hooks_.on_plan) hooks_.on_plan(config_.max_steps);
 }
 
 // Corrects how many steps there will be. The first rank's clock decides, for all at the same step.
@@ -27,10 +28,10 @@ void Trainer::FollowClock(double step_began) {
   state_.budget->seconds = now - budget_began_;
   if (state_.step % std::max<int64_t>(1, config_.max_steps / kTimes) != 0) return;
   int64_t steps = budget_->Correct(state_.step, state_.budget->seconds, evaluation_seconds_);
-  if (group_ != nullptr) steps = std::stoll(group_->Broadcast(std::to_string(steps)));
+  steps = std::stoll(Broadcast(ranks_.group(), std::to_string(steps)));
   if (steps == config_.max_steps) return;
   config_.max_steps = state_.budget->steps = steps;
-  if (first() && hooks_.on_plan) hooks_.on_plan(steps);
+  if (ranks_.first() && hooks_.on_plan) hooks_.on_plan(steps);
 }
 
 }  // namespace folio

@@ -74,11 +74,11 @@ class TrainingInParts : public Training {
   // Moments by name, first ones and second ones.
   std::vector<float> Moments(const std::string& checkpoint) const {
     const ParamTable table(model_);
-    AdamW optimizer(*backend_, Dtype::kF32, table.trained_size());
+    Optimizer optimizer(*backend_, Dtype::kF32, table.trained_size());
     LoadTrainState(At(checkpoint), table, optimizer);
     std::vector<float> all;
-    for (const Tensor& moment : {optimizer.m(), optimizer.v()}) {
-      const std::span<const float> flat = Elements<float>(moment);
+    for (const NamedTensor& array : optimizer.State()) {
+      const std::span<const float> flat = Elements<float>(array.tensor);
       const float largest = static_cast<float>(Largest(flat));
       for (const float x : flat) all.push_back(x / largest);
     }

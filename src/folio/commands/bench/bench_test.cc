@@ -1,4 +1,4 @@
-// That the benchmarks run and count right; how fast anything is, is not tested.
+// These tests check that the benchmarks run and count right; how fast anything is, is not tested.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -22,7 +22,7 @@ namespace {
 
 const std::string kBenched = Fixture("gpt2-tiny").string();
 
-// What `folio bench train` says of the tiny model.
+// Returns what `folio bench train` says of the tiny model.
 ProgramRun BenchTiny(const std::string& flags) {
   return RunFolio("bench train --seconds 0 --dtype fp32 --model " + kBenched + flags);
 }

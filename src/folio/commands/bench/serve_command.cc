@@ -137,12 +137,12 @@ class BenchServeCommand final : public Command {
       local.emplace(OpenModel(model_, {.adapter = adapter_, .matrices = MatrixDtypeNamed(dtype_)}),
                     slots);
     }
-    LoadDriver driver({.port = local ? local->port() : static_cast<int>(*port_),
-                       .prompts = Prompts(),
-                       .max_tokens = max_tokens_,
-                       .seconds = seconds_});
+    LoadGenerator generator({.port = local ? local->port() : static_cast<int>(*port_),
+                             .prompts = Prompts(),
+                             .max_tokens = max_tokens_,
+                             .seconds = seconds_});
     for (const int count : clients) {
-      const LoadResult result = driver.Drive(count);
+      const LoadResult result = generator.Run(count);
       Json row = result.json();
       row["service"] = name;
       rows.push_back(row);

@@ -17,7 +17,8 @@ constexpr TokenizerMeasure kMeasures[] = {TokenizerMeasure::kLoad, TokenizerMeas
                                           TokenizerMeasure::kEncode, TokenizerMeasure::kDecode,
                                           TokenizerMeasure::kTrain};
 
-// What is named by `given`, all of `known` if nothing is; `flag` is for the Error if it is unknown.
+// Returns the members of `known` that `given` names, all of them if nothing is given; `flag` is for
+// the Error if one is unknown.
 template <class Known, class Name>
 auto Choose(const std::vector<std::string>& given, const Known& known, Name&& name,
             const std::string& flag) {

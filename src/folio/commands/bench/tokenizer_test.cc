@@ -1,4 +1,4 @@
-// That the benchmark runs and counts right; how fast anything is, is not tested.
+// These tests check that the benchmark runs and counts right; how fast anything is, is not tested.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -88,7 +88,7 @@ class ChatCommand final : public Command {
 
  private:
   Field MaxTokens() { return {"max-tokens", &max_tokens_, "tokens of a reply at most", 0, 1e12}; }
-  // What /set sets.
+  // Returns the fields that /set sets.
   std::vector<Field> Settings() {
     std::vector<Field> fields = sampling_.Fields();
     fields.push_back(MaxTokens());
@@ -164,7 +164,7 @@ class ChatCommand final : public Command {
     });
   }
 
-  // What `reply` writes, as it comes.
+  // Shows a reply as `write` writes it.
   template <class Write>
   void Tell(Console& console, const OpenedModel& model, Dialogue& dialogue, const Write& write) {
     const TypedUnseen unseen;

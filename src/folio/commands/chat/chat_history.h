@@ -10,9 +10,10 @@
 
 namespace folio {
 
-// What was typed at the prompt of `folio chat`, kept from one conversation to the next in a file
-// that only its owner reads: a JSON string in each line, the latest last. Where it cannot be read
-// or written it is warned of, and everything goes on without it.
+// ChatHistory holds the lines that were typed at the prompt of `folio chat`, kept from one
+// conversation to the next in a file that only its owner reads: a JSON string in each line, the
+// latest last. Where it cannot be read or written it is warned of, and everything goes on without
+// it.
 class ChatHistory {
  public:
   static constexpr size_t kKept = 1000;  // of a file twice as long the older half is left out
@@ -20,7 +21,7 @@ class ChatHistory {
   // `path` empty keeps nothing.
   explicit ChatHistory(const std::filesystem::path& path);
 
-  // What the file had, the latest last.
+  // Returns the lines of the file, the latest last.
   const std::vector<std::string>& earlier() const { return earlier_; }
   // Not what was typed just before it.
   void Add(const std::string& typed);

@@ -9,7 +9,7 @@
 
 namespace folio {
 
-// What somebody may type at the prompt of `folio chat`.
+// ChatWord is what a line at the prompt of `folio chat` asks for.
 enum class ChatWord { kMessage, kSet, kSeed, kRetry, kTokens, kNew, kHelp, kQuit };
 
 struct ChatLine {
@@ -30,7 +30,8 @@ std::string ChatHelp();
 // will do. Throws a kUsage Error for no such key, and as SetField.
 void SetByKey(std::span<const Field> fields, std::string_view key, const std::string& value);
 
-// What a line that begins with `begun` could begin with instead: commands, and keys of /set.
+// Returns what a line that begins with `begun` could begin with instead: commands, and keys of
+// /set.
 std::vector<std::string> CompleteChatLine(std::span<const Field> fields, std::string_view begun);
 
 }  // namespace folio

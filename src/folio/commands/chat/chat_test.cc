@@ -89,7 +89,7 @@ class AtTerminal {
   void Signal(int signal) const { kill(pid_, signal); }
 
  private:
-  // Whether more may come.
+  // Returns true where more may come.
   bool More() {
     pollfd input{.fd = fd_, .events = POLLIN, .revents = 0};
     if (poll(&input, 1, 100) == 0) return true;

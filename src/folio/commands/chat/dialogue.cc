@@ -13,7 +13,7 @@
 namespace folio {
 namespace {
 
-// Of a line break, where the tokenizer has one.
+// Returns the tokens of a line break, none where the tokenizer has none.
 std::vector<int32_t> LineBreak(const Tokenizer& tokenizer) {
   std::vector<int32_t> ids;
   tokenizer.EncodePrefix("\n", ids);

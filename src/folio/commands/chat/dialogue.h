@@ -14,9 +14,9 @@
 
 namespace folio {
 
-// What a person and a model write by turns. A model that was taught conversations answers each
-// message. Any other goes on from one text, of which every message becomes a part; when it has
-// ended its text, the next message begins another.
+// A Dialogue is the text that a person and a model write by turns. A model that was taught
+// conversations answers each message. Any other goes on from one text, of which every message
+// becomes a part; when it has ended its text, the next message begins another.
 class Dialogue {
  public:
   // Takes what the model writes, as it comes, and is asked with an empty text too, now and then.
@@ -27,7 +27,7 @@ class Dialogue {
   // DecodeBatch throws.
   Dialogue(const OpenedModel& model, std::optional<Dtype> cache);
 
-  // Whether the model answers, rather than going on from the text.
+  // Returns true where the model answers, rather than going on from the text.
   bool answers() const { return session_.has_value(); }
 
   struct Reply {
@@ -48,7 +48,7 @@ class Dialogue {
  private:
   int64_t context() const { return model_.weights->config().n_positions; }
   void CheckOptions(const GenerateOptions& options) const;
-  // What the model continues comes to prompt_; they return what was forgotten.
+  // These put what the model continues into prompt_, and return how much was forgotten.
   int64_t Ask(const std::string& message, int64_t max_tokens);
   int64_t Lengthen(const std::string& message, int64_t max_tokens);
   Reply Write(const GenerateOptions& options, const OnText& on_text);

@@ -15,7 +15,7 @@ namespace folio {
 struct LineEditorOptions {
   bool color = false;                      // of the prompt
   std::span<const std::string> earlier{};  // what the arrows bring back, the latest last
-  // What a line could begin with instead of `begun`, for the Tab key.
+  // Returns what a line could begin with instead of `begun`, for the Tab key.
   std::function<std::vector<std::string>(std::string_view begun)> complete = {};
 };
 

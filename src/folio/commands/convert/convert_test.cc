@@ -1,4 +1,5 @@
-// What `folio convert` writes and `folio inspect model` says of it, through the real program.
+// These tests check what `folio convert` writes and `folio inspect model` says of it, through the
+// real program.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -97,7 +97,7 @@ TEST_F(PrepareRestart, AStopLosesNothing) {
   EXPECT_GE(gone_on_at_, 100000);
 }
 
-// What a kill leaves behind: more in the files than the last checkpoint knows of.
+// A kill leaves more in the files than the last checkpoint knows of.
 TEST_F(PrepareRestart, WhatWasWrittenAfterTheCheckpointIsCutOff) {
   const PrepareOptions options = Options("bytes", "out");
   ASSERT_FALSE(RunUntil(options, 100000));
@@ -205,7 +205,7 @@ TEST_F(PrepareRestart, KilledBeforeItClearedUpTheNextCallDoes) {
     EXPECT_EQ(Names(), (Strings{"a.txt", "b.txt", "c.jsonl", "out"}));
     EXPECT_EQ(FilesBelow(At("out")), whole);
   }
-  // What is on its way to replace it stays.
+  // The new data on their way to replace it stay.
   PrepareOptions other = Options("bytes", "out");
   other.overwrite = true;
   other.val_fraction = 0.1;

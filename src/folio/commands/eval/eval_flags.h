@@ -10,7 +10,7 @@
 
 namespace folio {
 
-// What the commands that measure models have in common.
+// These flags and functions are common to the commands that measure models.
 
 // The flags --dtype, --tokenizer, --load, --backend, --threads and --simd.
 class OpenFlags {

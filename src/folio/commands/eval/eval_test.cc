@@ -190,7 +190,7 @@ TEST_F(Eval, CompareTellsHowFarModelsAre) {
   EXPECT_EQ(other.at("perplexity_a"), same.at("perplexity_a"));
   EXPECT_TRUE(Contains(RunFolio(call("other")).out, "KL(A||B)", "ratio"));
   ExpectError(3, call("larger"), "cannot be compared", "257 and 258 tokens");
-  // What a dtype costs.
+  // The two dtypes of one model are compared.
   const nlohmann::json rounded = Answer(call("model") + " --dtype fp32 --dtype-b bf16");
   EXPECT_EQ(rounded.at("perplexity_a"), same.at("perplexity_a"));
   EXPECT_GT(rounded.at("kl").at("max"), 0);

@@ -82,19 +82,20 @@ class ExplainCommand final : public Command {
     page_.Check(console);
     CheckFigureDirectory(svg_);
     CheckInput();
-    const Walk walk = SelectSteps(has_model() ? WalkOfModel() : WalkOfInput(), steps_);
+    const Walkthrough walk = SelectSteps(has_model() ? WalkOfModel() : WalkOfInput(), steps_);
     // Before stdout: its reader may go away.
     if (!svg_.empty()) {
-      const size_t count = WriteWalkFigures(walk, svg_);
+      const size_t count = WriteWalkthroughFigures(walk, svg_);
       console.Note(
           fmt::format("wrote {} {} to {}", count, count == 1 ? "figure" : "figures", svg_));
     }
-    if (page_.given()) page_.Write(console, WalkHtml(walk));
+    if (page_.given()) page_.Write(console, WalkthroughHtml(walk));
     const Terminal& out = console.out();
     if (console.json()) {
-      console.Result(WalkJson(walk));
+      console.Result(WalkthroughJson(walk));
     } else if (svg_.empty() && !page_.given()) {
-      console.Result(WalkText(walk, {.colour = out.color, .utf8 = out.utf8, .width = out.width}));
+      console.Result(
+          WalkthroughText(walk, {.colour = out.color, .utf8 = out.utf8, .width = out.width}));
     }
     return 0;
   }
@@ -199,14 +200,14 @@ class ExplainCommand final : public Command {
     return input;
   }
 
-  Walk WalkOfModel() const {
+  Walkthrough WalkOfModel() const {
     const OpenedModel model = OpenModel(model_);
     LessonInput input = Input(*model.backend);
     input.model = &model;
     return lesson_.walk(input);
   }
 
-  Walk WalkOfInput() const {
+  Walkthrough WalkOfInput() const {
     RequireModelFor(model_.adapter, model_.model);
     model_.compute.Use();
     const std::unique_ptr<Backend> backend = MakeBackend(model_.backend);

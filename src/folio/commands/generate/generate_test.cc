@@ -24,7 +24,7 @@ class Generate : public TrainTest {
   std::string Words(const std::string& more) const {
     return "generate --seed 3 --max-tokens 8 --model " + At("run").string() + " " + more;
   }
-  // What is added to a prompt: it does not depend on how that was given.
+  // Returns the text that is added to a prompt, which does not depend on how that was given.
   std::string Text(const std::string& more) const {
     const ProgramRun run = RunFolio(Words(more));
     EXPECT_EQ(run.status, 0) << run.err;
@@ -156,7 +156,7 @@ TEST_F(Generate, ADamagedCheckpointIsNoticed) {
   ExpectError(3, Words("x --model " + At("run/last").string()), "is damaged", "take another");
   fs::remove(At("run/best/tokenizer.json"));
   ExpectError(3, Words("x"), "run/best/tokenizer.json is missing");
-  // What a run needs to go on is none of a model's files.
+  // The files that a run needs to go on are none of a model's.
   fs::remove_all(At("run/last/train_state"));
   WriteFileAtomically(At("run/last/model.safetensors"), ReadFile(At("run/best/model.safetensors")));
   EXPECT_EQ(RunFolio(Words("x --model " + At("run/last").string())).status, 0);

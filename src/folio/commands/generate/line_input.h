@@ -15,7 +15,8 @@ class LineInput {
   std::optional<std::string> Next();
 
  private:
-  // Whether `held_` begins with a whole line, after waiting for it; at the end the rest is one.
+  // Returns true where `held_` begins with a whole line, after waiting for it; at the end the rest
+  // is one.
   bool Fill();
 
   ByteInput input_{"-"};

@@ -10,7 +10,7 @@
 
 namespace folio {
 
-// How a text to continue begins, or with --chat what is asked.
+// A Prompt is the beginning of a text to continue, or with --chat the question.
 struct Prompt {
   std::string text;          // as it is shown: without a tokenizer the ids
   std::vector<int32_t> ids;  // at least one
@@ -24,13 +24,13 @@ struct PromptFlags {
   bool chat = false;  // texts are messages to answer
 
   void Add(Flags& flags);
-  // Whether there is any but the one on standard input.
+  // Returns true where there is any but the one on standard input.
   bool given() const {
     return !(texts.empty() && files.empty() && ids.empty() && lists.empty() && positional.empty());
   }
 };
 
-// What the model's conversations are made of. Throws a kInput Error where it knows none.
+// Returns the format of the model's conversations. Throws a kInput Error where it knows none.
 ChatFormat RequireChat(const OpenedModel& model);
 
 // A text to continue. Throws as ReadPrompts does.

@@ -11,16 +11,16 @@
 
 namespace folio {
 
-// How the next token is chosen (infer/sampler.h).
+// SamplingFlags say how the next token is chosen (infer/sampler.h).
 class SamplingFlags {
  public:
   void Add(Flags& flags);
-  // Those of one value, by the names of their flags: for who changes them later.
+  // Returns the fields of one value, by the names of their flags, for who changes them later.
   std::vector<Field> Fields();
-  // Of a model of V tokens. Draws a seed where none is given, and says which. Throws a kUsage or
-  // kInput Error for what does not fit the flag or the model.
+  // Returns the options for a model of V tokens. Draws a seed where none is given, and says which.
+  // Throws a kUsage or kInput Error for what does not fit the flag or the model.
   SamplingOptions Options(int64_t V, Console& console);
-  // Whether any of them says something.
+  // Returns true where any of the flags is given.
   bool given() const;
 
  private:

@@ -17,13 +17,13 @@ namespace folio {
 
 // Tells what a DecodeBatch writes, as text or as lines of JSON, in the order in which the texts
 // were begun: of the first that is not finished as it comes, of the others when it is their turn.
-// Of texts that are cancelled only the first is shown.
+// Where texts are cancelled, only the first is shown.
 class TextTeller {
  public:
   // `console` and `model` must outlive it.
   TextTeller(Console& console, const OpenedModel& model, const GenerateOptions& options);
 
-  // What requests are made with.
+  // Returns the options that requests are made with.
   const GenerateOptions& for_tokens() const { return for_tokens_; }
 
   // A request that tells of itself; must not outlive this. `p` is the prompt's number, `i` that of

@@ -91,7 +91,7 @@ class InspectAttentionCommand final : public Command {
   }
 
  private:
-  // Whether --svg is a directory: several texts, and not one layer of them.
+  // Returns true where --svg is a directory: for several texts, and not one layer of them.
   bool FigurePerText() const {
     const size_t count = text_.texts.size() + text_.files.size() + text_.ids.size();
     return count > 1 && (!view_.layer || view_.head);

@@ -36,11 +36,11 @@ class InspectDumpCommand final : public Command {
     flags.Group("AdamW");
     flags.Value(Field{"adamw-steps", &options_.adamw_steps, "steps, one on each batch", 0, 1e9});
     flags.Value(Field{"lr", &options_.lr, "learning rate", 0, 1e3});
-    flags.Value(Field{"beta1", &options_.adamw.beta1, "memory of the gradient", 0, 0.999999});
+    flags.Value(Field{"beta1", &options_.optimizer.beta1, "memory of the gradient", 0, 0.999999});
     flags.Value(
-        Field{"beta2", &options_.adamw.beta2, "memory of the squared gradient", 0, 0.99999999});
-    flags.Value(Field{"eps", &options_.adamw.eps, "epsilon", 0, 1});
-    flags.Value(Field{"weight-decay", &options_.adamw.weight_decay,
+        Field{"beta2", &options_.optimizer.beta2, "memory of the squared gradient", 0, 0.99999999});
+    flags.Value(Field{"eps", &options_.optimizer.eps, "epsilon", 0, 1});
+    flags.Value(Field{"weight-decay", &options_.optimizer.weight_decay,
                       "of tensors of two or more dimensions", 0, 1e3});
     flags.Value(Field{"clip", &options_.clip, "longest gradient; 0 for no limit", 0, 1e9});
   }

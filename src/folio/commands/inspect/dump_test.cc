@@ -103,7 +103,7 @@ TEST_F(Dump, GradientsAreThoseBeforeTheSteps) {
       SafetensorsFile(options.out).ReadAs<float>("grad.transformer.wte.weight");
   options.adamw_steps = 2;
   options.lr = 0;
-  options.adamw.weight_decay = 0;
+  options.optimizer.weight_decay = 0;
   WriteDump(options);
   const SafetensorsFile found(options.out);
   EXPECT_EQ(found.ReadAs<float>("grad.transformer.wte.weight"), alone);

@@ -14,7 +14,7 @@
 
 namespace folio {
 
-// What the commands that look into a trained model have in common.
+// These flags and functions are common to the commands that look into a trained model.
 
 // The flags --model, --adapter, --load, --backend, --threads and --simd.
 struct ModelFlags {

@@ -1,4 +1,5 @@
-// What `folio inspect model` and `folio inspect plan` say, through the real program.
+// These tests check what `folio inspect model` and `folio inspect plan` say, through the real
+// program.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

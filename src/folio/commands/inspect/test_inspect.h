@@ -82,7 +82,7 @@ class InspectTest : public InTemporaryDirectory {
   std::string Inspect(const std::string& what, const std::string& flags) const {
     return "inspect " + what + " --model " + At("model").string() + " " + flags;
   }
-  // What the run prints with --json.
+  // Returns what the run prints with --json.
   static std::string JsonText(const std::string& arguments) {
     const ProgramRun run = RunFolio(arguments + " --json");
     EXPECT_EQ(run.status, 0) << arguments;

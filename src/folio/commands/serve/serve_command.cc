@@ -29,7 +29,8 @@
 namespace folio {
 namespace {
 
-// What a model is called by requests: "NAME=PATH", or the name of its run, directory or file.
+// Returns the name by which requests call a model, and its path: of "NAME=PATH", or with the name
+// of its run, directory or file.
 std::pair<std::string, std::string> NameAndPath(const std::string& given) {
   const size_t equals = given.find('=');
   if (equals != std::string::npos && !std::filesystem::exists(given)) {
@@ -43,7 +44,7 @@ std::pair<std::string, std::string> NameAndPath(const std::string& given) {
           given};
 }
 
-// Of a name and of what it is a link to.
+// Adds the directories of a file's name and of what it is a link to.
 void AddDirectoriesOf(const std::string& file, std::vector<std::filesystem::path>& directories) {
   directories.push_back(std::filesystem::absolute(file).parent_path());
   directories.push_back(std::filesystem::weakly_canonical(file).parent_path());
@@ -148,7 +149,7 @@ class ServeCommand final : public Command {
     }
     std::optional<AccessLog> log;
     if (!log_file_.empty()) log.emplace(log_file_);
-    Service service(std::move(options), [&](const AnsweredRequest& request) {
+    Service service(std::move(options), [&](const AccessLogEntry& request) {
       if (log) return log->Write(request);
       console.Note(AccessLine(request));
     });

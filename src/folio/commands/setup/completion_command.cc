@@ -30,7 +30,7 @@ class CompletionCommand final : public Command {
   std::string shell_;
 };
 
-// What the scripts call: a candidate in each line, a tab, and what it is.
+// The scripts call this command: it prints a candidate in each line, a tab, and what it is.
 class CompleteCommand final : public Command {
  public:
   CommandInfo info() const override {

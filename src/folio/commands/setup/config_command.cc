@@ -36,7 +36,7 @@ class ConfigShowCommand final : public Command {
     settings_.UsePreset(preset_);
     settings_.layers.ReadSources(context.sources);
     settings_.Resolve();
-    // What a run takes over from it.
+    // A run takes these over from the model that it begins with.
     const TrainConfig& train = settings_.config.train;
     if (!train.init.empty()) {
       UseInitialModel(settings_, FindModel(train.init, Loading::kMap, train.init_adapter));

@@ -73,7 +73,7 @@ TEST_F(Fetch, ANameIsAFetchedModelUnlessThereIsSuchAPath) {
   const ProgramRun missing = Shell(generate);
   EXPECT_EQ(missing.status, 3);
   EXPECT_TRUE(Contains(missing.err, "the model gpt2 is not on this machine", "folio fetch gpt2"));
-  // What lies there is not hashed again.
+  // A file that lies there is not hashed again.
   const std::string fixture = Fixture("gpt2-tiny").string();
   const std::string there =
       "cp " + fixture + "/config.json " + fixture + "/model.safetensors home/models/gpt2; ";

@@ -1,4 +1,4 @@
-// What ends a training run before its last step, through the real program.
+// These tests check what ends a training run before its last step, through the real program.
 #include <gtest/gtest.h>
 
 #include "folio/commands/train/test_train.h"

@@ -1,4 +1,5 @@
-// What somebody meets who has a text and types `folio train`, through the real program.
+// These tests check what somebody meets who has a text and types `folio train`, through the real
+// program.
 #include <gtest/gtest.h>
 
 #include <fstream>

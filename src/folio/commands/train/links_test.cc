@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 class Links : public TrainTest {
  protected:
-  // What a run directory holds, at every depth.
+  // These are names that a run directory holds, at every depth.
   static constexpr const char* kParts[] = {"last",
                                            "best",
                                            "steps",
@@ -88,7 +88,7 @@ TEST_F(Links, InARunGoWithItWhenItIsReplaced) {
       EXPECT_FALSE(entry.is_symlink()) << entry.path();
     }
   }
-  // What a kill leaves, and the lock.
+  // A kill leaves these names, and the lock.
   for (const std::string part :
        {".new", ".old", ".begun", ".last.tmp-1", ".last.old-1", ".last.new-1"}) {
     LinkAway("last");

@@ -1,4 +1,4 @@
-// What `folio train` tells before and while it trains, through the real program.
+// These tests check what `folio train` tells before and while it trains, through the real program.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -99,7 +99,8 @@ class PlanCommand final : public Command {
   }
 
  private:
-  // Of all ranks and networks; what the network is does not matter to one rank.
+  // Returns a row for each number of ranks and each network; one rank alone has a single row, as no
+  // network matters to it.
   std::vector<StepPlan::Row> Rows() const {
     NetworkRates network{.latency = ParseShortTime(latency_, "--latency"),
                          .seconds_per_message = ParseShortTime(message_time_, "--message-time")};

@@ -1,4 +1,4 @@
-// What `folio plan` says, through the real program.
+// These tests check what `folio plan` says, through the real program.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -86,7 +86,7 @@ TEST_F(RunDirectory, GenerateTakesTheBestCheckpointOfARun) {
   EXPECT_EQ(one.out.substr(0, 7), "a small");
 }
 
-// What a run without a tokenizer, and one with spaces in its name, say to type next.
+// A run without a tokenizer, and one with spaces in its name, say what to type next.
 TEST_F(RunDirectory, TheCommandThatARunNamesWorks) {
   ASSERT_EQ(Train().status, 0);
   const fs::path data = At("run/data"), bare = At("bare");

@@ -1,4 +1,5 @@
-// What each signal does to training, through the real program: the table in docs/reliability.md.
+// These tests check what each signal does to training, through the real program: the table in
+// docs/reliability.md.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -50,7 +51,7 @@ TEST_F(Signals, ThatAskForAnEndLeaveACheckpointAndTheirStatus) {
   }
 }
 
-// Those that the kernel sends again are no impatience.
+// Signals that the kernel sends again are no impatience.
 TEST_F(Signals, ASecondOneEndsAtOnceUnlessItComesByItself) {
   for (const auto& [name, number] : {std::pair("HUP", SIGHUP), std::pair("XCPU", SIGXCPU)}) {
     fs::remove_all(At("run"));

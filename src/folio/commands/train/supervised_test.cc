@@ -88,7 +88,7 @@ TEST_F(Supervised, WhatIsNoRunIsNotReplaced) {
   ExpectError(2, Words("--resume maybe"), "--resume", "'maybe'", "auto");
 }
 
-// What says how a run begins is on the command line every time.
+// The flags that say how a run begins are on the command line every time.
 TEST_F(Supervised, TheBeginningIsSaidAgainAndCountsOnce) {
   ASSERT_EQ(Train().status, 0);
   fs::rename(At("run"), At("model"));

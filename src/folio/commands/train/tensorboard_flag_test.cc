@@ -37,7 +37,7 @@ class TensorBoardFlag : public TrainTest {
     return ParseEvents(DecodeEvents(ReadRecords(file), At("")));
   }
 
-  // What a reader keeps of all files: a restart forgets that step and later ones.
+  // Returns what a reader keeps of all files: a restart forgets that step and later ones.
   std::map<Place, double> Scalars() const {
     std::map<Place, double> scalars;
     for (const fs::path& file : Files()) {

@@ -21,7 +21,7 @@ namespace {
 class RunPage {
  public:
   RunPage(Console& console, const std::string& run, int port)
-      : service_({.page = ProgramPage({run})}, [](const AnsweredRequest&) {}),
+      : service_({.page = ProgramPage({run})}, [](const AccessLogEntry&) {}),
         serving_(service_, "127.0.0.1", port) {
     serving_.Begin();
     console.Note("the run as it trains: " + serving_.url() + PageUrlPath(run));
@@ -111,7 +111,7 @@ class TrainCommand final : public Command {
       return 0;
     }
     run.Train();
-    // Of whichever rank was asked.
+    // The signal is that of whichever rank was asked.
     int signal = 0;
     for (const auto& other : GatherNumbers(group, std::vector<int>{StopRequested()})) {
       signal = std::max(signal, other[0]);

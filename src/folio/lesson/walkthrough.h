@@ -43,7 +43,7 @@ struct Step {
 };
 
 // A computation that was really carried out, step by step.
-struct Walk {
+struct Walkthrough {
   std::string topic = {};  // "attention"
   std::string title = {};
   std::string intro = {};  // a paragraph

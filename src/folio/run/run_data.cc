@@ -1,4 +1,4 @@
-// What a TrainingRun trains on: finds it, or makes it of text.
+#include "folio/run/run_data.h"
 
 #include <fmt/format.h>
 
@@ -17,8 +17,6 @@
 #include "folio/io/guarded_directory.h"
 #include "folio/run/automatic.h"
 #include "folio/run/fine_tuning.h"
-#include "folio/run/run_directory.h"
-#include "folio/run/training_run.h"
 #include "folio/run/watchdog.h"
 #include "folio/text/encodings.h"
 #include "folio/text/extend_tokenizer.h"
@@ -28,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What standard input gave, while the data is made.
+// The file that holds what standard input gave, while the data is made.
 constexpr char kStandardInputFile[] = ".input";
 
 constexpr char kWhyHeldOut[] =
@@ -46,48 +44,76 @@ void RequireDataOutsideOf(const fs::path& run, const std::vector<std::string>& d
   }
 }
 
-}  // namespace
+// The making of a run's data.
+class DataMaker {
+ public:
+  DataMaker(RunSettings& settings, const TrainingRunOptions& options, RunStart& start,
+            const RunRanks& ranks)
+      : settings_(settings),
+        config_(settings.config),
+        options_(options),
+        start_(start),
+        ranks_(ranks) {}
 
-// The data of the run, as it was prepared, and its tokenizer.
-void TrainingRun::OpenData() {
-  if (!options_.resume && !options_.dry_run && first()) {
-    if (options_.overwrite) RequireDataOutsideOf(options_.out, GivenData());
-    new_run_ = std::make_unique<NewRun>(options_.out, options_.overwrite, std::move(lock_));
+  RunData Open();
+
+ private:
+  std::vector<std::string> GivenData() const;
+  fs::path Parts() const { return made_.Parts(options_.out); }
+  std::string DataDir(Workers* workers);
+  std::string Prepare(const std::vector<std::string>& files, Workers* workers);
+  TextOptions Texts() const { return {.field = config_.data.field, .raw = config_.data.raw}; }
+  std::string TokenizerPlace() const;
+  std::unique_ptr<Tokenizer> AskedTokenizer() const;
+  void LearnTokenizer(const std::vector<std::string>& files, const fs::path& dir) const;
+  void RequireTokenizer() const;
+
+  RunSettings& settings_;
+  const RunConfig& config_;
+  const TrainingRunOptions& options_;
+  RunStart& start_;
+  const RunRanks& ranks_;
+  RunData made_;
+};
+
+RunData DataMaker::Open() {
+  if (!start_.resume && !options_.dry_run && ranks_.first()) {
+    if (start_.overwrite) RequireDataOutsideOf(options_.out, GivenData());
+    made_.new_run =
+        std::make_unique<NewRun>(options_.out, start_.overwrite, std::move(start_.lock));
   }
-  data_.emplace(DataDirOfRanks(), config_.model.vocab_size);
-  if (data_->val().size() == 0) {
-    throw InputError(fmt::format("{}: nothing is held out", data_->dir()), kWhyHeldOut,
+  const std::string dir = ranks_.MakeTogether([&](Workers* workers) { return DataDir(workers); });
+  made_.data = std::make_unique<Dataset>(dir, config_.model.vocab_size);
+  const Dataset& data = *made_.data;
+  if (data.val().size() == 0) {
+    throw InputError(fmt::format("{}: nothing is held out", data.dir()), kWhyHeldOut,
                      "prepare the text again with --val-fraction 0.01, or more");
   }
-  if (options_.group != nullptr) RequireSame(*options_.group, "data", FingerprintOf(*data_));
+  if (ranks_.group() != nullptr) RequireSame(*ranks_.group(), "data", FingerprintOf(data));
   // The first rank for all: the others have the same.
-  if (first() && data_->bytes() <= options_.hashed_at_once) data_->Verify();
-  tokenizer_ = LoadDataTokenizer(*data_);
-  if (first()) RequireTokenizer();
+  if (ranks_.first() && data.bytes() <= options_.hashed_at_once) data.Verify();
+  made_.tokenizer = LoadDataTokenizer(data);
+  if (ranks_.first()) RequireTokenizer();
+  return std::move(made_);
 }
 
-// What the caller named, or what the run was made of whose settings are read.
-std::vector<std::string> TrainingRun::GivenData() const {
+// The data that the caller named, or that the run was made of whose settings are read.
+std::vector<std::string> DataMaker::GivenData() const {
   const std::string& file = options_.sources.file;
-  if (!options_.data.empty() || options_.resume || file.empty()) return options_.data;
+  if (!options_.data.empty() || start_.resume || file.empty()) return options_.data;
   const fs::path run = fs::absolute(file).parent_path();
   if (fs::exists(run / kRunDataDir)) return {(run / kRunDataDir).string()};
   if (fs::exists(run / kRunSourceFile)) return {ReadFile(run / kRunSourceFile, 1 << 16)};
   return {};
 }
 
-// Where the run's parts are: those of a new one wait aside until it begins.
-fs::path TrainingRun::Parts() const {
-  return new_run_ ? new_run_->path() : options_.out;
-}
-
-// Where the tokens are; makes them from text. Remembers the place for resuming.
-std::string TrainingRun::DataDir(Workers* workers) {
+// Returns where the tokens are; makes them from text. Remembers the place for resuming.
+std::string DataMaker::DataDir(Workers* workers) {
   const fs::path own = Parts() / kRunDataDir, source = Parts() / kRunSourceFile;
   const std::vector<std::string> given = GivenData();
   const bool is_dataset = given.size() == 1 && IsDataset(given[0]);
   // The run's own tokens, made from the text it began with, are not made again.
-  if (options_.resume && !is_dataset) {
+  if (start_.resume && !is_dataset) {
     if (fs::exists(own)) return own.string();
     if (given.empty()) return ReadFile(source, 1 << 16);
   }
@@ -114,18 +140,18 @@ std::string TrainingRun::DataDir(Workers* workers) {
   if (options_.dry_run) {
     fs::path run = options_.out;
     run += ".dry-run";
-    new_run_ = std::make_unique<NewRun>(run, /*overwrite=*/true);
+    made_.new_run = std::make_unique<NewRun>(run, /*overwrite=*/true);
   }
   const TextFiles texts = FindTextFiles(given, Texts());
-  if (!texts.left_out.empty()) Note(texts.left_out);
+  if (!texts.left_out.empty()) ranks_.Note(texts.left_out);
   return Prepare(texts.files, workers);
 }
 
 // Makes the data and returns its directory.
-std::string TrainingRun::Prepare(const std::vector<std::string>& files, Workers* workers) {
+std::string DataMaker::Prepare(const std::vector<std::string>& files, Workers* workers) {
   const fs::path tokenizer = Parts() / kRunTokenizerDir, input = Parts() / kStandardInputFile;
-  if (automatic_ && settings_.layers.layer("data.tokenizer") == Layer::kBuiltIn) {
-    // What is looked at before it is prepared is read more than once.
+  if (start_.automatic && settings_.layers.layer("data.tokenizer") == Layer::kBuiltIn) {
+    // A text that is looked at before it is prepared is read more than once.
     std::vector<std::string> from = files;
     if (std::ranges::count(files, "-") > 0) {
       SaveStandardInput(input.string());
@@ -159,29 +185,25 @@ std::string TrainingRun::Prepare(const std::vector<std::string>& files, Workers*
     prepare.tokenizer = tokenizer.string();
     if (!config_.data.add_tokens.empty()) prepare.special = "allow";
   }
-  if (options_.console == nullptr) {
+  if (ranks_.console() == nullptr) {
     PrepareDataset(prepare);
   } else {
-    PrepareWithProgress(prepare, *options_.console, options_.progress);
+    PrepareWithProgress(prepare, *ranks_.console(), options_.progress);
   }
   internal::RemoveTree(input);  // and if not now, with the rest of what has not begun
   return prepare.out;
 }
 
 // data.tokenizer, which names the place that the run's own will have once the run has begun.
-std::string TrainingRun::TokenizerPlace() const {
+std::string DataMaker::TokenizerPlace() const {
   const fs::path own = Parts() / kRunTokenizerDir;
   const bool waits = config_.data.tokenizer == (options_.out / kRunTokenizerDir).string();
   return waits && fs::exists(own) ? own.string() : config_.data.tokenizer;
 }
 
-TextOptions TrainingRun::Texts() const {
-  return {.field = config_.data.field, .raw = config_.data.raw};
-}
-
 // data.tokenizer, which may be that inside of the initial model's file, with data.add_tokens.
 // REQUIRES: it is not `char`, or there are such tokens.
-std::unique_ptr<Tokenizer> TrainingRun::AskedTokenizer() const {
+std::unique_ptr<Tokenizer> DataMaker::AskedTokenizer() const {
   const DataConfig& data = config_.data;
   if (data.tokenizer == "char") {
     throw UsageError("--add-tokens: a tokenizer of kind char takes no special tokens", "",
@@ -194,9 +216,9 @@ std::unique_ptr<Tokenizer> TrainingRun::AskedTokenizer() const {
   return WithSpecialTokens(*tokenizer, Split(data.add_tokens, ','));
 }
 
-void TrainingRun::LearnTokenizer(const std::vector<std::string>& files, const fs::path& dir) const {
-  Note(fmt::format("learning a vocabulary of {} tokens from the text",
-                   WithCommas(kChosenVocabulary)));
+void DataMaker::LearnTokenizer(const std::vector<std::string>& files, const fs::path& dir) const {
+  ranks_.Note(fmt::format("learning a vocabulary of {} tokens from the text",
+                          WithCommas(kChosenVocabulary)));
   TrainTokenizerOptions options{
       .files = files, .out = dir.string(), .overwrite = true, .texts = Texts()};
   options.trainer.vocab_size = kChosenVocabulary;
@@ -204,21 +226,28 @@ void TrainingRun::LearnTokenizer(const std::vector<std::string>& files, const fs
 }
 
 // A tokenizer that was asked for is the one that made the data, and so is a model's.
-void TrainingRun::RequireTokenizer() const {
-  if (initial_) RequireTokenizerOf(*initial_, *data_, tokenizer_.get());
+void DataMaker::RequireTokenizer() const {
+  if (start_.initial) RequireTokenizerOf(*start_.initial, *made_.data, made_.tokenizer.get());
   const std::string& asked = config_.data.tokenizer;
   const bool added = !config_.data.add_tokens.empty();
   const auto given = [&](const char* key) { return settings_.layers.layer(key) >= Layer::kSet; };
-  if ((!given("data.tokenizer") && !given("data.add_tokens")) || tokenizer_ == nullptr) return;
+  if ((!given("data.tokenizer") && !given("data.add_tokens")) || made_.tokenizer == nullptr) return;
   const bool same = !added && (asked == "char" || asked == "bytes")
-                        ? tokenizer_->kind() == asked
-                        : AskedTokenizer()->hash() == tokenizer_->hash();
+                        ? made_.tokenizer->kind() == asked
+                        : AskedTokenizer()->hash() == made_.tokenizer->hash();
   if (same) return;
   throw UsageError(fmt::format("--tokenizer {}{}: the data has another", asked,
                                added ? " --add-tokens " + config_.data.add_tokens : ""),
-                   fmt::format("{} was made with a tokenizer of kind {}, hash {}", data_->dir(),
-                               tokenizer_->kind(), tokenizer_->hash()),
+                   fmt::format("{} was made with a tokenizer of kind {}, hash {}",
+                               made_.data->dir(), made_.tokenizer->kind(), made_.tokenizer->hash()),
                    "leave it out, or prepare the text again with it");
+}
+
+}  // namespace
+
+RunData OpenRunData(RunSettings& settings, const TrainingRunOptions& options, RunStart& start,
+                    const RunRanks& ranks) {
+  return DataMaker(settings, options, start, ranks).Open();
 }
 
 }  // namespace folio

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "folio/dist/group.h"
+#include "folio/tensor/tensor.h"
+#include "folio/train/stragglers.h"
+
+namespace folio {
+
+// The flags of a training step. A flag that one rank raises is raised for all after the same step.
+struct RankFlags {
+  bool stop = false;            // asked to stop
+  bool out_of_time = false;     // train.max_time is over
+  bool checkpoint = false;      // asked for a checkpoint
+  bool written = false;         // the checkpoint that was begun is written
+  bool writing_pieces = false;  // a rank still writes its pieces of that checkpoint
+
+  static constexpr std::array kAll = {&RankFlags::stop, &RankFlags::out_of_time,
+                                      &RankFlags::checkpoint, &RankFlags::written,
+                                      &RankFlags::writing_pieces};
+};
+
+// The control of the ranks that train together: they poll each other's flags, and notice ranks that
+// are slow or differ. One rank alone, a group of null, has itself to look at.
+class RankControl {
+ public:
+  explicit RankControl(Group* group) : group_(group) {}
+
+  Group* group() const { return group_; }
+  bool first() const { return group_ == nullptr || group_->first(); }
+
+  // The flags that any rank raises. All ranks call it.
+  RankFlags Poll(const RankFlags& mine) const;
+  // The seconds in which each rank computed. The first rank warns of those that hold up the others.
+  std::vector<double> GatherSeconds(double seconds);
+  // The seconds for which this rank has waited for others so far.
+  double seconds_waited() const { return group_ == nullptr ? 0 : group_->traffic().seconds_waited; }
+  // Throws a kRuntime Error that names a rank whose bytes are not those of the first rank that has
+  // the same part of the model, of `parts`: a processor or memory is at fault. `checkpoint` says
+  // where the run can go on from.
+  void RequireSameBytes(const Tensor& weights, int parts, int64_t step,
+                        const std::string& checkpoint) const;
+  // Says where the run stands, for the others if this rank is lost.
+  void TellProgress(const std::string& progress) const {
+    if (group_ != nullptr) group_->set_progress(progress);
+  }
+
+ private:
+  Group* group_;
+  Stragglers stragglers_;
+};
+
+}  // namespace folio

@@ -1,0 +1,44 @@
+#include "folio/train/rank_control.h"
+
+#include <gtest/gtest.h>
+
+#include "folio/base/error.h"
+#include "folio/dist/thread_ranks.h"
+#include "tests/kit/expect.h"
+
+namespace folio {
+namespace {
+
+// Were a flag left out of RankFlags::kAll, some ranks would stop and the others wait for them.
+TEST(RankControls, AFlagOfOneIsAFlagOfAll) {
+  for (const auto flag : RankFlags::kAll) {
+    RunOnThreads(3, [&](Group& group) {
+      RankFlags mine;
+      mine.*flag = group.rank() == 2;
+      const RankFlags all = RankControl(&group).Poll(mine);
+      for (const auto other : RankFlags::kAll) EXPECT_EQ(all.*other, other == flag);
+    });
+    RankFlags mine;
+    mine.*flag = true;
+    EXPECT_TRUE(RankControl(nullptr).Poll(mine).*flag);
+  }
+  static_assert(sizeof(RankFlags) == RankFlags::kAll.size() * sizeof(bool), "flags are missing");
+}
+
+TEST(RankControls, ARankThatDiffersIsNamedWithTheCheckpoint) {
+  std::vector<float> same = {1, 2}, other = {1, 3};
+  RunOnThreads(4, [&](Group& group) {
+    const RankControl control(&group);
+    const auto require = [&](std::vector<float>& weights, int parts) {
+      control.RequireSameBytes(Tensor(weights.data(), {2}), parts, 7, "there is none");
+    };
+    require(same, 1);
+    std::vector<float>& mine = group.rank() % 2 == 0 ? same : other;
+    require(mine, 2);  // of two parts, ranks 0 and 2 have one, 1 and 3 the other
+    const std::string error = ErrorOf([&] { require(mine, 1); }, ErrorKind::kRuntime);
+    EXPECT_TRUE(Contains(error, group.NameOf(1), "at step 7"));
+  });
+}
+
+}  // namespace
+}  // namespace folio
