@@ -12,6 +12,7 @@
 #include "folio/lesson/model_tokens.h"
 #include "folio/lesson/sampling.h"
 #include "folio/lesson/step_ops.h"
+#include "folio/model/param_list.h"
 
 namespace folio {
 namespace {

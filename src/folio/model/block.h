@@ -31,7 +31,7 @@ struct BlockActivations {
   NormActivations norm_2;
   MlpActivations mlp;
   Tensor sum_2;          // (N,C), + feed-forward sublayer
-  Tensor adapter_input;  // (N,max(C,F)), elements: what an adapter reads, dropped from
+  Tensor adapter_input;  // (N,max(C,F,HD)), elements: what an adapter reads, dropped from
 };
 
 template <class Visit, class Params>
@@ -64,8 +64,8 @@ void VisitBlockBuffers(const BufferList<Visit>& list, BlockActivations& h) {
   VisitBuffers(list.After(6), kMlpCProj, h.mlp.c_proj);
   const LoraConfig& lora = pass.lora();
   if (!pass.training() || !lora.on() || lora.dropout == 0) return;
-  list.Add("lora.input", h.adapter_input, list.low(), {N, std::max(C, pass.F())},
-           {list.tick + 1, list.tick + 6});
+  list.Add("lora.input", h.adapter_input, list.low(),
+           {N, std::max({C, pass.F(), pass.heads().q_width()})}, {list.tick + 1, list.tick + 6});
 }
 
 // What serves the backward of all blocks.
@@ -90,7 +90,7 @@ void VisitBlockGradients(const BufferList<Visit>& list, GptGradients& grads) {
   if (!lora.on()) return;
   list.Add("d_lora", grads.d_lora, low, {N, lora.rank}, backward);
   if (lora.dropout == 0) return;
-  list.Add("lora_input", grads.lora_input, low, {N, std::max(C, F)}, backward);
+  list.Add("lora_input", grads.lora_input, low, {N, std::max({C, F, heads.q_width()})}, backward);
 }
 
 // Calls visit(linear, ...) for each linear layer of a block, with what each of `blocks`, parameters

@@ -90,7 +90,7 @@ struct GptGradients {
   Tensor input = {};       // (N,C), a sublayer's input; empty where the forward's is there
   Tensor act = {};         // (N,F); empty where the forward's is there
   Tensor d_lora = {};      // (N,rank), of LinearActivations
-  Tensor lora_input = {};  // (N,max(C,F)), elements, what an adapter reads, dropped from
+  Tensor lora_input = {};  // (N,max(C,F,HD)), elements, what an adapter reads, dropped from
 };
 
 }  // namespace folio
