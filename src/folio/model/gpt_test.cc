@@ -287,7 +287,8 @@ TEST_F(Gpt, DropsWhereTheConfigurationSays) {
 }
 
 TEST_F(Gpt, EachPlaceDropsOtherElements) {
-  PassContext pass{.backend = *backend_, .config = config_, .B = B, .T = T};
+  const LoraConfig lora = {.rank = 1, .dropout = 0.5};
+  PassContext pass{.backend = *backend_, .config = config_, .lora = lora, .B = B, .T = T};
   pass.dropout = {.on = true, .seed = 1, .step = 2};
   std::vector<uint64_t> streams = {pass.EmbeddingDropout().stream};
   for (int64_t layer : {0, 1}) {

@@ -46,7 +46,7 @@ void VisitHeadBuffers(const BufferList<Visit>& list, HeadActivations& acts) {
   list.Add("norm_f.mean", acts.norm_f.mean, number, {N}, kept);
   list.Add("norm_f.rstd", acts.norm_f.rstd, number, {N}, kept);
   const int64_t rows = LogitRows(pass), shards = pass.shard().count;
-  list.Add("logits", acts.logits, low, {rows, pass.shard().Size(pass.config.vocab_size)}, here);
+  list.Add("logits", acts.logits, number, {rows, pass.shard().Size(pass.config.vocab_size)}, here);
   list.Add("losses", acts.losses, number, {N}, {head});
   list.Add("losses.lse", acts.loss_lse, number, {N}, here);
   if (shards > 1) list.Add("lse_parts", acts.lse_parts, number, {shards, rows}, here);
