@@ -84,7 +84,7 @@ struct CachedRows {
   Tensor keys, values = {};  // (S,KD), room for those of a sequence
 };
 
-// What the sublayers of a pass share.
+// The state of a pass that its sublayers share.
 struct PassContext {
   Backend& backend;
   const GptConfig& config;
