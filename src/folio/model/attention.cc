@@ -1,6 +1,5 @@
 #include "folio/model/attention.h"
 
-#include "folio/model/kv_cache.h"
 #include "folio/model/linear_layer.h"
 #include "folio/tensor/plan.h"
 
@@ -39,7 +38,7 @@ void Attend(const PassContext& pass, int64_t layer, const BlockActivations& acts
 void AttendToCache(const PassContext& pass, int64_t layer, const BlockActivations& acts) {
   const CachedRows& cached = *pass.cached;
   const int64_t N = pass.N(), C = pass.channels();
-  const Tensor& pages = cached.cache->layer(static_cast<size_t>(layer));
+  const Tensor& pages = cached.pages[static_cast<size_t>(layer)];
   const Tensor positions = pass.positions.Reshape({N});
   pass.backend.Run(CacheWrite{.k = SequenceView(acts.qkv, 1, N, C, C),
                               .v = SequenceView(acts.qkv, 1, N, 2 * C, C),
@@ -55,7 +54,7 @@ void AttendToCache(const PassContext& pass, int64_t layer, const BlockActivation
                                            .H = pass.heads(),
                                            .scale = pass.config.attention_scale(layer)});
   }
-  const int64_t S = positions.data<int32_t>()[N - 1] + 1;
+  const int64_t S = cached.S;
   const SequenceView k(cached.keys.Slice(0, S), 1, S, 0, C);
   const SequenceView v(cached.values.Slice(0, S), 1, S, 0, C);
   const Tensor table = cached.tables.Slice(0, 1).Reshape({cached.tables.dim(1)});
